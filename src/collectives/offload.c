@@ -300,7 +300,17 @@ static void retire(struct hdl_off *h, struct hdl_run *run)
 	hdl_off_retire(h, run);
 }
 
-#define LOCAL_POLLS 64
+#define LOCAL_US 8		/* between two looks at the completions of tasks */
+
+static bool is_to_drain(struct hdl_off *h)
+{
+	uint64_t now = ticks();
+
+	if (now - h->drained_at < ticks_of_us(LOCAL_US))
+		return false;
+	h->drained_at = now;
+	return true;
+}
 
 static int advance(struct hdl_off *h)
 {
@@ -313,7 +323,7 @@ static int advance(struct hdl_off *h)
 			if (!h->broken && !is_complete(h, run)) {
 				/* A peer that is gone shows in the completions of what was sent to it, or of the receive that no line
 				 * takes: that may be all that wakes this rank. */
-				if (h->lines || ++h->idle_polls % LOCAL_POLLS == 0)
+				if (h->lines || is_to_drain(h))
 					hdl_off_drain(h);
 				if (!h->broken) {
 					n += has_more(run);

@@ -218,7 +218,7 @@ struct hdl_off {
 	struct hdl_graph *wire_graph;
 	int32_t *statuses;
 	uint32_t wire_seq;
-	uint32_t idle_polls;
+	uint64_t drained_at;		/* ticks(): of tasks, the last look at local_cq for what has failed */
 	bool busy, doomed;		/* in off_turn; freed when that ends */
 };
 

@@ -344,7 +344,7 @@ static int make_anew(struct hdl_off *h)
 	h->posted = h->completed = h->retired = h->since_sync_all = 0;
 	memset(h->since_sync, 0, sizeof(h->since_sync));
 	h->local_posted = h->local_seen = 0;
-	h->next_place = h->oldest = h->line_room = h->idle_polls = 0;
+	h->next_place = h->oldest = h->line_room = 0;
 	h->queue_gone = false;
 	h->suspect_ns = 0;
 	h->set = 0;

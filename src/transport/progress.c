@@ -19,8 +19,10 @@
 #define STREAM 8		/* so many messages without an answer are a stream */
 #define STREAM_BURST 8
 #define PEEKS 24		/* looks at the expected peer's ring before a whole turn */
-#define ASYNC_TURNS (64 * HDL_TIMER_TURNS)
-#define ACK_IDLE_TURNS 64
+#define TIMER_US 128		/* between two looks at the clock, and at what was sent without a completion */
+#define ACK_US 8		/* for which nothing comes before what has come is acknowledged by a packet of its own */
+#define ASYNC_NS 10000000ull	/* between two looks at a device's asynchronous events */
+#define BUSY_TURNS 16		/* of turns, or looks, that find something one in so many reads the processor's counter */
 #define LOOK_NS 20000000ull	/* period over which a ring counts as silent */
 
 /* ---- receive completions ----------------------------------------------------------------------------------- */
@@ -306,6 +308,41 @@ void hdl_tp_take_in(struct hdl_tp *tp)
 	tp->inside = false;
 }
 
+/* Returns how many completions there were. */
+static __attribute__((noinline)) int go_by_clock(struct hdl_tp *tp)
+{
+	uint64_t now = monotonic_ns();
+
+	tp->timers_at = tp->at;
+	hdl_tp_timers(tp, now);
+	if (now - tp->async_ns >= ASYNC_NS) {
+		tp->async_ns = now;
+		for (int i = 0; i < tp->ndev; i++)
+			hdl_tp_async(tp->dev[i]);
+	}
+	return hdl_tp_reap(tp);		/* requests that were not signaled may have failed */
+}
+
+/*
+ * The end of a turn. Time decides, however seldom a program polls: one that calls MPI_Test every 10 ms has its timers looked at, and
+ * its acknowledgements sent, in each turn that finds nothing. Idle since: the last turn that found nothing before something came, which
+ * is a moment ago where the program polls without pause, and long ago where it does not.
+ */
+static inline int look_at_time(struct hdl_tp *tp, int n)
+{
+	if (n) {
+		tp->idle_since = tp->at;
+		if (likely(++tp->busy_turns % BUSY_TURNS))
+			return n;
+	}
+	tp->at = ticks();
+	if (tp->acks && !n && tp->at - tp->idle_since >= ticks_of_us(ACK_US))
+		hdl_ud_acks(tp);
+	if (unlikely(tp->at - tp->timers_at >= ticks_of_us(TIMER_US)))
+		n += go_by_clock(tp);
+	return n;
+}
+
 static int turn(struct hdl_tp *tp)
 {
 	int n = poll_rings(tp);
@@ -325,20 +362,7 @@ static int turn(struct hdl_tp *tp)
 	}
 	for (int i = 0; i < tp->nextra; i++)
 		n += tp->extra[i].fn(tp->extra[i].arg);
-	if (tp->acks) {
-		if (n)
-			tp->ack_idle = 0;
-		else if (++tp->ack_idle >= ACK_IDLE_TURNS)
-			hdl_ud_acks(tp);
-	}
-	if (unlikely(++tp->turn % HDL_TIMER_TURNS == 0)) {
-		hdl_tp_timers(tp, monotonic_ns());
-		n += hdl_tp_reap(tp);	/* requests that were not signaled may have failed */
-		if (tp->turn % ASYNC_TURNS == 0)
-			for (int i = 0; i < tp->ndev; i++)
-				hdl_tp_async(tp->dev[i]);
-	}
-	return n;
+	return look_at_time(tp, n);
 }
 
 int hdl_tp_progress(struct hdl_tp *tp)
@@ -371,6 +395,10 @@ int hdl_tp_progress_peer(struct hdl_ep *ep)
 	if (n) {
 		if (unlikely(tp->ndone))
 			hdl_done_run(tp);
+		tp->idle_since = tp->at;
+		/* who finds each message at once must come to everything else, too */
+		if (unlikely(++tp->busy_turns % BUSY_TURNS == 0) && ticks() - tp->timers_at >= ticks_of_us(TIMER_US))
+			n += turn(tp);
 	} else {
 		n = turn(tp);
 	}
@@ -750,9 +778,6 @@ int hdl_tp_fini(struct hdl_tp **instance)
 			pause_us = 50;
 		else if (pause_us < 2000)
 			pause_us *= 2;
-		/* turns are few here, and peers may wait for what is to be sent again */
-		hdl_tp_timers(tp, monotonic_ns());
-		hdl_ud_acks(tp);
 		fenced = hdl_rt_fence_wait(pause_us);
 	}
 	if (hdl_vars.report_transports)

@@ -53,11 +53,14 @@ struct hdl_tp {
 	struct hdl_dev *dev[HDL_DEVICES];
 	int ndev;
 	bool inside;			/* in progress: no nesting */
-	unsigned turn;
+	unsigned busy_turns;		/* that found something */
+	uint64_t at;			/* ticks(), when they were last read; ... */
+	uint64_t timers_at;		/* ... when timers were last looked at */
+	uint64_t idle_since;		/* ... since when nothing has come */
+	uint64_t async_ns;		/* the last look at the devices' events */
 	struct hdl_ep *busy;
 	struct hdl_ep *timers;		/* UD streams that may have packets in flight */
 	struct hdl_ep *acks;		/* UD streams that owe an acknowledgement */
-	uint32_t ack_idle;		/* empty turns since one was owed */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
 	uint32_t telling;		/* ... that have failed, and whose peers are told again */
 	uint64_t next_timer_ns;
@@ -121,7 +124,6 @@ static inline struct hdl_ep *hdl_ep_by_id(struct hdl_tp *tp, uint32_t id)
 	return ep;
 }
 
-#define HDL_TIMER_TURNS 1024u		/* turns of progress between two looks at the clock */
 #define HDL_UNLOOKED_MAX 32	/* sends by slow lanes, waiting ones too, between two looks at what arrives: a peer may ask us to hold */
 
 /* ---- rings.c ----- */

@@ -54,6 +54,13 @@ check_PROGRAMS += tests/mp/transport_rings
 tests_mp_transport_rings_SOURCES = tests/mp/transport_rings.c
 tests_mp_transport_rings_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_rings_LDFLAGS = $(NOWRAP)
+# A program that is seldom in the library.
+check_PROGRAMS += tests/mp/transport_seldom
+tests_mp_transport_seldom_SOURCES = tests/mp/transport_seldom.c tests/mp/mpi_test.h
+tests_mp_transport_seldom_LDADD = libheddle.la
+tests_mp_transport_seldom_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/transport_seldom.sh
+EXTRA_DIST += tests/mp/transport_seldom.sh
 # The same over two devices, by ranks that believe to be on several hosts.
 check_PROGRAMS += tests/mp/transport_hosts_traffic tests/mp/transport_hosts_sleep
 hosts_wraps = -Wl,--wrap=hdl_tp_init -Wl,--wrap=hdl_tp_fini

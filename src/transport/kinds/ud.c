@@ -665,7 +665,6 @@ static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, u
 		ep->ack_list = true;
 		ep->ack_next = tp->acks;
 		tp->acks = ep;
-		tp->ack_idle = 0;
 	}
 }
 
