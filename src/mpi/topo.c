@@ -44,6 +44,7 @@ int hdl_topo_return(struct hdl_comm *comm, const char *call, struct hdl_topo *to
 		order = own = malloc(((size_t)n + 1) * sizeof(*own));
 		if (!own) {
 			hdl_topo_release(topo);
+			hdl_coll_no_memory(comm);
 			return hdl_raise(comm, MPI_ERR_NO_MEM, call, "out of memory for %d ranks", n);
 		}
 		for (int r = 0; r < n; r++)
@@ -69,8 +70,10 @@ static int neighbors_of_grid(const char *call, struct hdl_comm *comm, struct hdl
 	int ndims = comm->topo->cart.ndims;
 
 	n->made = malloc(((size_t)ndims * 2 + 1) * sizeof(*n->made));
-	if (!n->made)
+	if (!n->made) {
+		hdl_coll_no_memory(comm);
 		return hdl_raise(comm, MPI_ERR_NO_MEM, call, "out of memory for the neighbors in %d dimensions", ndims);
+	}
 	for (int d = 0; d < ndims; d++) {
 		n->made[2 * d] = hdl_cart_away(comm->topo, d, -1);
 		n->made[2 * d + 1] = hdl_cart_away(comm->topo, d, 1);

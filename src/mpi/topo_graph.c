@@ -394,8 +394,10 @@ int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const 
 	if (!comm_dist_graph)
 		return hdl_null_arg(c, call, "comm_dist_graph");
 	own = malloc(((size_t)nedges + 1) * sizeof(*own));
-	if (!own)
+	if (!own) {
+		hdl_coll_no_memory(c);
 		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for %d edges", nedges);
+	}
 	for (int i = 0; i < n; i++)
 		for (int j = 0; j < degrees[i]; j++, k++)
 			own[k] = (struct edge){ sources[i], destinations[k], has_weights(weights) ? weights[k] : 1 };
