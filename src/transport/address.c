@@ -54,20 +54,21 @@ void hdl_addresses_fini(struct hdl_tp *tp)
 
 /* ---- one's own ----------------------------------------------------------------------------------------- */
 
-/* Of the variables that must be equal among processes which communicate. */
-static uint64_t alike(void)
+int hdl_wire_find_alike(struct hdl_tp *tp)
 {
 	char *text = hdl_vars_alike();
-	uint64_t hash = text ? hdl_job_id(text) : 0;
 
+	if (!text)
+		return hdl_no_memory("the variables that must be the same on all ranks", 1);
+	tp->alike = hdl_job_id(text);
 	free(text);
-	return hash;
+	return 0;
 }
 
 size_t hdl_tp_address(struct hdl_tp *tp, char blob[HDL_ADDRESS_MAX])
 {
 	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)tp->ndev, .name = tp->self,
-				   .alike = alike(), .machine = hdl_host_id() };
+				   .alike = tp->alike, .machine = hdl_host_id() };
 	size_t n = sizeof(h);
 
 	hdl_proc_self(&h.proc);
@@ -251,7 +252,7 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 		hdl_error("an address that was given for %s is another process's", hdl_proc_text(proc));
 		return -EPROTO;
 	}
-	if (h.alike != alike()) {
+	if (h.alike != tp->alike) {
 		hdl_error("%s has other values of the variables that must be the same on all ranks (heddle_info --vars names them)",
 			  hdl_proc_text(proc));
 		return -EINVAL;

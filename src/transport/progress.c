@@ -643,6 +643,8 @@ static int open_all(struct hdl_tp *tp)
 	if ((err = check_vars()))
 		return err;
 	name_self(tp);
+	if ((err = hdl_wire_find_alike(tp)))
+		return err;
 	tp->rng = tp->self.incarnation;
 	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
 	tp->ring_max = frame_max(2 * hdl_vars.eager_max);

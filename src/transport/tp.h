@@ -89,6 +89,7 @@ struct hdl_tp {
 	struct hdl_upcalls up;
 	unsigned allowed;
 	struct hdl_name self;
+	uint64_t alike;			/* a hash: hdl_wire_find_alike */
 	int rc_peers;
 	uint32_t ring_max, ring_most;	/* largest payload of a frame, whatever the ring: see struct hdl_ep */
 	void *given;			/* addresses of processes that nothing was sent to yet: tsearch(3), by process */
@@ -145,6 +146,8 @@ int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rk
 void hdl_credits_fini(struct hdl_dev *dev);
 
 /* ---- address.c ----- */
+/* What the variables come to that must be equal among processes which communicate. */
+int hdl_wire_find_alike(struct hdl_tp *tp);
 int hdl_wire_publish(struct hdl_tp *tp);
 int hdl_wire_lookup(struct hdl_ep *ep);
 /* The endpoint stands, and has all that is to be known from the address that was given for that process. */
