@@ -9,7 +9,9 @@
 
 #define SOME	64		/* operations that are made at a time */
 
-struct hdl_pool hdl_reqs = HDL_POOL(struct hdl_op, 256);
+/* 144 KiB at first: malloc has so much from the kernel, by pages that only operations in use touch. A smaller slab may be old memory, which
+ * calloc clears as a whole. */
+struct hdl_pool hdl_reqs = HDL_POOL(struct hdl_op, 512);
 
 /* comm is looked at for errors only, of which there are none. */
 struct hdl_req hdl_req_sent = {

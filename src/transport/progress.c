@@ -47,7 +47,8 @@ static inline bool came(struct hdl_ep *ep, const struct hdl_rxpool *pool, const 
 
 static __attribute__((noinline)) void grant(struct hdl_ep *ep, struct hdl_rxpool *pool)
 {
-	uint32_t base, share = hdl_rxpool_share(pool, &ep->pooled->active, true, &base);
+	uint32_t since = ep->pooled->in - ep->pooled->told;
+	uint32_t base, share = hdl_rxpool_share(pool, &ep->pooled->active, true, since, &base);
 	struct hdl_taken_rec m = hdl_pooled_answer(ep->pooled, share, base);
 
 	hdl_ep_ctl(ep, HDL_CTL_TAKEN, &m, sizeof(m), false);

@@ -47,9 +47,12 @@ void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue q
 int hdl_rxpool_start(struct hdl_rxpool *p, uint32_t peers);
 /* There is a peer of another job: enough for it, too, in the shared pools that have begun. They began with enough for this job's. */
 void hdl_rxpools_more(struct hdl_dev *dev);
-/* What a sender may have in it from now on; *base: what whoever begins may have (hdl_rel_shares). much: it wants more; then it counts,
- * by *mark, among those that share the pool, which grows for them. */
-uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t *base);
+/* Returns the share of a sender: how many receives of the pool its messages may take at a time from now on. *base: how many a sender may
+ * take that begins (hdl_rel_shares). much: the sender asks for more, and counts, by *mark, among those that share the pool.
+ * since: messages of this sender that have come since it was last answered. The pool grows if they are base at least, which is a stream,
+ * or if so many senders ask that a share is less than base. A sender whose base is two asks with each message that it sends alone;
+ * if that were enough, a few messages in a large job would make the pool as large as it may be. */
+uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t since, uint32_t *base);
 /* Time has passed. */
 void hdl_rxpool_period(struct hdl_rxpool *p, uint64_t now);
 void hdl_rxpool_fini(struct hdl_rxpool *p);	/* after the queue is destroyed */

@@ -96,27 +96,24 @@ static size_t again_bytes(const struct hdl_sq *sq)
 	return sq->again_max + HDL_LINE;
 }
 
+/* One zeroed piece for the slots and their data: so long a one comes from the kernel, and only slots that are used touch its pages. */
 static int make_again(struct hdl_sq *sq)
 {
-	size_t n = sq->depth * sizeof(*sq->again);
-
-	if (posix_memalign((void **)&sq->again, 64, n)) {
-		sq->again = NULL;
-		return -ENOMEM;
-	}
-	memset(sq->again, 0, n);
-	/* touched by requests that need it only */
 	sq->again_max = sq->kind->reset ? HDL_AGAIN_INLINE : HDL_AGAIN_COPIED;
-	sq->again_data = malloc(sq->depth * again_bytes(sq));
-	return sq->again_data ? 0 : -ENOMEM;
+	sq->again_mem = calloc(1, HDL_LINE + sq->depth * (sizeof(*sq->again) + again_bytes(sq)));
+	if (!sq->again_mem)
+		return -ENOMEM;
+	sq->again = (struct hdl_again *)align_up((uintptr_t)sq->again_mem, HDL_LINE);
+	sq->again_data = (char *)(sq->again + sq->depth);
+	return 0;
 }
 
 static void free_again(struct hdl_sq *sq)
 {
 	for (uint32_t i = 0; sq->again && i < sq->depth; i++)
 		free(sq->again[i].heap);
-	free(sq->again);
-	free(sq->again_data);
+	free(sq->again_mem);
+	sq->again_mem = NULL;
 	sq->again = NULL;
 	sq->again_data = NULL;
 }

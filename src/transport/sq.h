@@ -63,6 +63,7 @@ struct hdl_sq {
 	const uint32_t *unfinished;	/* not 0 behind a post: the request is kept */
 	uint32_t kept_from, kept_to;	/* the last that were, without a gap */
 	struct hdl_again *again;	/* by slot: what its request is made of */
+	void *again_mem;		/* the allocation that again and again_data are in */
 	char *again_data;		/* ... and its inline data, if it is longer than a line: */
 	uint32_t again_max;		/* so many bytes per slot */
 	uint32_t broken_head;		/* broken: requests up to this one go again, ... */

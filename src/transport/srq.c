@@ -139,17 +139,19 @@ void hdl_rxpools_more(struct hdl_dev *dev)
 			hdl_rxpool_start(&dev->rx[i], senders(dev->tp));
 }
 
-uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t *base)
+uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t since, uint32_t *base)
 {
-	uint32_t peers = senders(p->dev->tp), active;
+	uint32_t peers = senders(p->dev->tp), active, share;
 
 	if (much && *mark != p->period) {
 		*mark = p->period;
 		p->active++;
 	}
 	active = p->active > p->active_last ? p->active : p->active_last;
-	if (much && p->total < p->max && hdl_rel_shares(p->total, peers, active, base) < HDL_REL_WINDOW)
-		hdl_rxpool_grow(p, p->total);
+	share = hdl_rel_shares(p->total, peers, active, base);
+	if (!much || share >= HDL_REL_WINDOW || (since < *base && share >= *base))
+		return share;
+	hdl_rxpool_grow(p, p->total);
 	return hdl_rel_shares(p->total, peers, active, base);
 }
 

@@ -170,7 +170,11 @@ check_PROGRAMS += tests/mp/show_blocked
 tests_mp_show_blocked_SOURCES = tests/mp/show_blocked.c
 tests_mp_show_blocked_LDADD = libheddle.la
 tests_mp_show_blocked_LDFLAGS = $(NOWRAP)
-show_scripts = tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh tests/mp/show_syscalls.sh \
+check_PROGRAMS += tests/mp/memory_touched
+tests_mp_memory_touched_SOURCES = tests/mp/memory_touched.c tests/mp/mpi_test.h
+tests_mp_memory_touched_LDADD = libheddle.la
+tests_mp_memory_touched_LDFLAGS = $(NOWRAP)
+show_scripts = tests/mp/show_memory.sh tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh tests/mp/show_syscalls.sh \
 	tests/mp/show_kinds.sh tests/mp/transport_awaited.sh
 TESTS += $(show_scripts)
 EXTRA_DIST += $(show_scripts)

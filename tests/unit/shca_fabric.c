@@ -121,6 +121,7 @@ Test(shca_fabric, odd_sizes_share)
 	cr_expect_leq(chunks(), 2, "at most two spare chunks are kept, not %u", chunks());
 }
 
+/* Each is zero when it is handed out, whatever was there before. */
 Test(shca_fabric, any_sizes_do_not_overlap)
 {
 	enum { N = 100, ROUNDS = 20000 };
@@ -142,6 +143,8 @@ Test(shca_fabric, any_sizes_do_not_overlap)
 		x[k].fill = (unsigned char)(i | 1);
 		x[k].off = shca_mem_alloc(&m, x[k].bytes);
 		cr_assert(x[k].off);
+		const unsigned char *fresh = shca_at(m.base, x[k].off);
+		cr_assert(!fresh[0] && !memcmp(fresh, fresh + 1, x[k].bytes - 1));
 		memset(shca_at(m.base, x[k].off), x[k].fill, x[k].bytes);
 	}
 	for (int k = 0; k < N; k++)

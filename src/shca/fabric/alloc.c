@@ -36,6 +36,7 @@
 struct chunk {
 	struct chunk *next, *prev;	/* in the bucket of its largest free block */
 	uint32_t index;
+	uint32_t used_to;		/* bytes at its beginning that were in use at any time; those behind are zero, and no page of them is touched */
 	uint32_t orders;		/* bit o: there is a free block of order o */
 	int8_t bucket;			/* the largest of them; -1: none */
 	uint16_t count[CHUNK_ORDER + 1];
@@ -317,9 +318,6 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 	uint64_t end = atomic_load(&m->hdr->file_end);
 	while (end < at + bytes && !atomic_compare_exchange_weak(&m->hdr->file_end, &end, at + bytes))
 		;
-	/* sixteen page faults less per chunk; only a matter of speed */
-	if (bytes <= PIECE)
-		madvise(m->base + at, bytes, MADV_POPULATE_WRITE);
 	return 0;
 }
 
@@ -404,7 +402,12 @@ static struct chunk *chunk_new(struct shca_member *m)
 	struct chunk *c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
-	c->index = h->nspare ? h->spare[--h->nspare] : get_chunks(m, 1);
+	if (h->nspare) {
+		c->index = h->spare[--h->nspare];
+		c->used_to = SHCA_CHUNK;
+	} else {
+		c->index = get_chunks(m, 1);
+	}
 	if (!c->index) {
 		free(c);
 		return NULL;
@@ -490,10 +493,23 @@ static bool split_last(struct shca_member *m, uint32_t index, uint64_t used)
 	if (!c)
 		return false;
 	c->index = index;
+	c->used_to = (uint32_t)used;
 	c->bucket = -1;
 	m->heap->by_index[index] = c;
 	range_put(m, (shca_off)index * SHCA_CHUNK + used, SHCA_CHUNK - used);
 	return true;
+}
+
+/* Zeroes a block, of which a fresh part is left untouched. */
+static void clear(struct shca_member *m, shca_off off, uint64_t size)
+{
+	struct chunk *c = m->heap->by_index[off / SHCA_CHUNK];
+	uint32_t at = off % SHCA_CHUNK;
+
+	if (at < c->used_to)
+		memset(m->base + off, 0, size < c->used_to - at ? size : c->used_to - at);
+	if (c->used_to < at + size)
+		c->used_to = (uint32_t)(at + size);
 }
 
 static uint64_t round_up(uint64_t bytes)
@@ -513,7 +529,7 @@ static shca_off alloc_locked(struct shca_member *m, uint64_t bytes)
 		shca_off off = block_get(m, order);
 		if (off) {
 			range_put(m, off + size, (1ull << order) - size);
-			memset(m->base + off, 0, size);
+			clear(m, off, size);
 		}
 		return off;
 	}

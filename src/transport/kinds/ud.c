@@ -147,7 +147,7 @@ static int open_ud(struct hdl_dev *dev)
 	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
 	/* a line's rest before the GRH, see hdl_rxpool_grow */
 	hdl_rxpool_init(&dev->rx[HDL_POOL_PACKETS], dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE,
-			rx / POOL_FACTOR / 2, rx);
+			rx / POOL_FACTOR / 4, rx);
 	return start(dev);
 }
 
@@ -337,7 +337,7 @@ int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint3
  * the pool, which grows for them. */
 static void acknowledge(struct hdl_ep *ep, uint32_t probe, bool much)
 {
-	uint32_t base, share = hdl_rxpool_share(&ep->dev->rx[HDL_POOL_PACKETS], &ep->active, much, &base);
+	uint32_t base, share = hdl_rxpool_share(&ep->dev->rx[HDL_POOL_PACKETS], &ep->active, much, ep->rel->owed, &base);
 
 	raw(ep, HDL_UD_ACK, probe, share, base, NULL, 0);
 }
