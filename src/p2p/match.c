@@ -33,6 +33,7 @@ static int table_make(struct hdl_matching *m, size_t n)
 static inline void bucket_add(struct hdl_bucket *b, struct hdl_unexpected *u)
 {
 	u->next = NULL;
+	u->at = b->unexpected_end;
 	*b->unexpected_end = u;
 	b->unexpected_end = &u->next;
 }
@@ -79,38 +80,254 @@ void hdl_matching_free(struct hdl_matching *m)
 		return;
 	for (unsigned c = 0; m->nunexpected; c++)
 		hdl_match_purge(m, (uint16_t)c);
+	free(m->index);
 	free(m->buckets);
 	munmap(m, sizeof(*m));
 }
 
-struct hdl_op *hdl_match_wild(struct hdl_matching *m, struct hdl_bucket *b, struct hdl_op **link, uint16_t context, int32_t src,
-			      int32_t tag)
+/* ---- receives with wildcards ----------------------------------------------------------------------------------- */
+
+static void post_hashed(struct hdl_matching *m, struct hdl_match_context *c, struct hdl_op *op)
+{
+	c->nwild[hdl_match_kind(op->src, op->tag)]++;
+	hdl_bucket_post(hdl_match_bucket(m, op->context, op->src, op->tag), op);
+	hdl_match_count(m);
+}
+
+/* The list has become long: it goes into the buckets. */
+static __attribute__((noinline)) void hash_wild(struct hdl_matching *m, struct hdl_match_context *c)
+{
+	struct hdl_op *op = c->wild, *next;
+
+	for (c->wild = NULL; op; op = next) {
+		next = op->next;
+		post_hashed(m, c, op);
+	}
+}
+
+void hdl_match_post_wild(struct hdl_matching *m, struct hdl_op *op)
+{
+	struct hdl_match_context *c = &m->contexts[op->context];
+	uint32_t before = c->nwild[HDL_MATCH_EXACT]++;
+
+	if (unlikely(before == HDL_MATCH_WALK) && c->wild)
+		hash_wild(m, c);
+	if (unlikely(before) && !c->wild) {
+		post_hashed(m, c, op);
+		return;
+	}
+	if (!before)
+		c->wild_end = &c->wild;
+	op->next = NULL;
+	op->posted = c->wild_end;
+	*c->wild_end = op;
+	c->wild_end = &op->next;
+}
+
+static void unlink_hashed(struct hdl_matching *m, struct hdl_bucket *b, struct hdl_op *op)
+{
+	hdl_match_unlink(op, &b->posted_end);
+	m->nentries--;
+}
+
+static __attribute__((noinline)) struct hdl_op *take_hashed(struct hdl_matching *m, struct hdl_op *exact, uint16_t context, int32_t src,
+							     int32_t tag)
 {
 	struct hdl_match_context *c = &m->contexts[context];
-	struct hdl_op **wlink = &c->wild, *wild, *op = *link;
+	struct hdl_op *op = exact, *w;
+	int kind = exact && m->overtaking[context] ? HDL_MATCH_KINDS : HDL_MATCH_ANY_SOURCE;
 
-	if (op && m->overtaking[context])
-		wlink = c->wild_end;	/* the end of the list */
-	while ((wild = *wlink) && !hdl_wild_matches(wild->src, wild->tag, src, tag))
-		wlink = &wild->next;
-	if (wild && (!op || wild->stamp < op->stamp)) {
-		hdl_match_unlink(wlink, wild, &c->wild_end);
-		return wild;
+	for (; kind < HDL_MATCH_KINDS; kind++) {
+		int32_t s = kind & HDL_MATCH_ANY_SOURCE ? MPI_ANY_SOURCE : src, t = kind & HDL_MATCH_ANY_TAG ? MPI_ANY_TAG : tag;
+
+		if (!c->nwild[kind])
+			continue;
+		w = hdl_match_bucket(m, context, s, t)->posted;
+		for (m->steps++; w && (w->tag != t || w->src != s || w->context != context); m->steps++)
+			w = w->next;
+		if (w && (!op || w->stamp < op->stamp))
+			op = w;
 	}
-	if (op) {
-		hdl_match_unlink(link, op, &b->posted_end);
-		m->nentries--;
-	}
+	if (op)
+		hdl_match_withdraw(m, op);
 	return op;
 }
 
-struct hdl_unexpected *hdl_match_find_wild(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
+struct hdl_op *hdl_match_wild(struct hdl_matching *m, struct hdl_bucket *b, struct hdl_op *exact, uint16_t context, int32_t src,
+			      int32_t tag)
 {
-	struct hdl_unexpected *u = m->contexts[context].first;
+	struct hdl_match_context *c = &m->contexts[context];
+	struct hdl_op *wild = c->wild;
 
+	if (unlikely(!wild))
+		return take_hashed(m, exact, context, src, tag);
+	if (exact && m->overtaking[context])
+		wild = NULL;
+	while (wild && !hdl_wild_matches(wild->src, wild->tag, src, tag))
+		wild = wild->next;
+	if (wild && (!exact || wild->stamp < exact->stamp)) {
+		hdl_match_unlink(wild, &c->wild_end);
+		c->nwild[HDL_MATCH_EXACT]--;
+		return wild;
+	}
+	if (exact)
+		unlink_hashed(m, b, exact);
+	return exact;
+}
+
+void hdl_match_withdraw(struct hdl_matching *m, struct hdl_op *op)
+{
+	struct hdl_match_context *c = &m->contexts[op->context];
+	enum hdl_match_kind kind = hdl_match_kind(op->src, op->tag);
+	bool listed = kind != HDL_MATCH_EXACT && c->wild;
+
+	if (kind != HDL_MATCH_EXACT) {
+		c->nwild[HDL_MATCH_EXACT]--;
+		c->nwild[kind] -= !listed;
+	}
+	if (listed)
+		hdl_match_unlink(op, &c->wild_end);
+	else
+		unlink_hashed(m, hdl_match_bucket(m, op->context, op->src, op->tag), op);
+}
+
+/* ---- the index of unexpected messages by wildcards ------------------------------------------------------------- */
+
+static struct hdl_match_bucket *index_bucket(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
+{
+	return &m->index[hdl_match_hash(context, src, tag) >> (64 - __builtin_ctzl(m->index_size))];
+}
+
+static void entry_add(struct hdl_matching *m, struct hdl_match_entry *e)
+{
+	struct hdl_match_bucket *b = index_bucket(m, e->u->context, e->src, e->tag);
+
+	e->next = NULL;
+	e->at = b->end;
+	*b->end = e;
+	b->end = &e->next;
+}
+
+static void entry_remove(struct hdl_matching *m, struct hdl_match_entry *e)
+{
+	*e->at = e->next;
+	if (e->next)
+		e->next->at = e->at;
+	else
+		index_bucket(m, e->u->context, e->src, e->tag)->end = e->at;
+}
+
+/* Entries of one key keep their order: a bucket is moved from its head. false: no memory; an old table serves on. */
+static bool index_resize(struct hdl_matching *m, size_t n)
+{
+	struct hdl_match_bucket *old = m->index, *index = malloc(n * sizeof(*index));
+	size_t nold = old ? m->index_size : 0;
+
+	if (!index)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		index[i] = (struct hdl_match_bucket){ NULL, &index[i].first };
+	m->index = index;
+	m->index_size = n;
+	for (size_t i = 0; i < nold; i++)
+		for (struct hdl_match_entry *e = old[i].first, *next; e; e = next) {
+			next = e->next;
+			entry_add(m, e);
+		}
+	free(old);
+	return true;
+}
+
+/* false: no memory. */
+static bool index_add(struct hdl_matching *m, struct hdl_unexpected *u)
+{
+	struct hdl_match_entry *e;
+
+	if ((!m->index || m->nindexed > m->index_size) && !index_resize(m, m->index ? m->index_size * 4 : BUCKETS_MIN) && !m->index)
+		return false;
+	e = malloc(2 * sizeof(*e));
+	if (!e)
+		return false;
+	e[0] = (struct hdl_match_entry){ .u = u, .src = MPI_ANY_SOURCE, .tag = u->tag };
+	e[1] = (struct hdl_match_entry){ .u = u, .src = u->src, .tag = MPI_ANY_TAG };
+	entry_add(m, &e[0]);
+	entry_add(m, &e[1]);
+	u->entries = e;
+	m->nindexed++;
+	return true;
+}
+
+static __attribute__((noinline)) void index_remove(struct hdl_matching *m, struct hdl_unexpected *u)
+{
+	entry_remove(m, &u->entries[0]);
+	entry_remove(m, &u->entries[1]);
+	free(u->entries);
+	u->entries = NULL;
+	if (!--m->nindexed) {
+		free(m->index);
+		m->index = NULL;
+	}
+}
+
+static void index_drop(struct hdl_matching *m, const struct hdl_match_context *c)
+{
+	for (struct hdl_unexpected *u = c->first; u; u = u->after)
+		if (u->entries)
+			index_remove(m, u);
+}
+
+/* false: no memory, and no message of the context has entries. */
+static bool index_make(struct hdl_matching *m, const struct hdl_match_context *c)
+{
+	for (struct hdl_unexpected *u = c->first; u; u = u->after)
+		if (!index_add(m, u)) {
+			index_drop(m, c);
+			return false;
+		}
+	return true;
+}
+
+static __attribute__((noinline)) struct hdl_unexpected *find_indexed(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
+{
+	struct hdl_match_entry *e;
+
+	if (hdl_match_kind(src, tag) == HDL_MATCH_ANY)
+		return m->contexts[context].first;
+	e = index_bucket(m, context, src, tag)->first;
+	for (m->steps++; e && (e->tag != tag || e->src != src || e->u->context != context); m->steps++)
+		e = e->next;
+	return e ? e->u : NULL;
+}
+
+/* The list is long: all up to u do not match. */
+static __attribute__((noinline)) struct hdl_unexpected *find_behind(struct hdl_matching *m, struct hdl_unexpected *u, uint16_t context,
+								    int32_t src, int32_t tag)
+{
+	m->steps += HDL_MATCH_WALK;
+	if (index_make(m, &m->contexts[context]))
+		return find_indexed(m, context, src, tag);
 	while (u && !hdl_wild_matches(src, tag, u->src, u->tag))
 		u = u->after;
 	return u;
+}
+
+struct hdl_unexpected *hdl_match_find_wild(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
+{
+	struct hdl_unexpected *u = m->contexts[context].first;
+
+	if (u && unlikely(u->entries))
+		return find_indexed(m, context, src, tag);
+	for (unsigned n = 0; u && !hdl_wild_matches(src, tag, u->src, u->tag); u = u->after)
+		if (unlikely(++n == HDL_MATCH_WALK))
+			return find_behind(m, u, context, src, tag);
+	return u;
+}
+
+/* One more of a context that is indexed; without memory it is no longer. */
+static __attribute__((noinline)) void index_more(struct hdl_matching *m, struct hdl_unexpected *u)
+{
+	if (!index_add(m, u))
+		index_drop(m, &m->contexts[u->context]);
 }
 
 void hdl_match_add(struct hdl_matching *m, struct hdl_unexpected *u)
@@ -120,11 +337,14 @@ void hdl_match_add(struct hdl_matching *m, struct hdl_unexpected *u)
 	bucket_add(hdl_match_bucket(m, u->context, u->src, u->tag), u);
 	u->after = NULL;
 	u->before = c->last;
+	u->entries = NULL;
 	if (c->last)
 		c->last->after = u;
 	else
 		c->first = u;
 	c->last = u;
+	if (u->before && unlikely(u->before->entries))
+		index_more(m, u);
 	hdl_unexpected_count(m, u, true);
 	m->nunexpected++;
 	hdl_match_count(m);
@@ -132,51 +352,35 @@ void hdl_match_add(struct hdl_matching *m, struct hdl_unexpected *u)
 
 void hdl_match_remove(struct hdl_matching *m, struct hdl_unexpected *u)
 {
-	struct hdl_bucket *b = hdl_match_bucket(m, u->context, u->src, u->tag);
 	struct hdl_match_context *c = &m->contexts[u->context];
-	struct hdl_unexpected **link = &b->unexpected;
 
-	while (*link != u)
-		link = &(*link)->next;
-	*link = u->next;
-	if (!u->next)
-		b->unexpected_end = link;
+	*u->at = u->next;
+	if (u->next)
+		u->next->at = u->at;
+	else
+		hdl_match_bucket(m, u->context, u->src, u->tag)->unexpected_end = u->at;
+	u->at = NULL;
 	*(u->before ? &u->before->after : &c->first) = u->after;
 	*(u->after ? &u->after->before : &c->last) = u->before;
+	if (unlikely(u->entries))
+		index_remove(m, u);
 	hdl_unexpected_count(m, u, false);
 	m->nunexpected--;
 	m->nentries--;
 }
 
-void hdl_match_withdraw(struct hdl_matching *m, struct hdl_op *op)
+/* Moves those of a list for which fn is true to *out. */
+static void sweep_list(struct hdl_matching *m, struct hdl_op *op, bool (*fn)(const struct hdl_op *, void *), void *arg,
+		       struct hdl_op ***out)
 {
-	bool wild = hdl_is_wild(op->src, op->tag);
-	struct hdl_bucket *b = hdl_match_bucket(m, op->context, op->src, op->tag);
-	struct hdl_match_context *c = &m->contexts[op->context];
-	struct hdl_op **link = wild ? &c->wild : &b->posted;
-
-	while (*link != op)
-		link = &(*link)->next;
-	hdl_match_unlink(link, op, wild ? &c->wild_end : &b->posted_end);
-	m->nentries -= !wild;
-}
-
-static void sweep_list(struct hdl_op **link, struct hdl_op ***end, bool (*fn)(const struct hdl_op *, void *), void *arg,
-		       struct hdl_op ***out, size_t *count)
-{
-	struct hdl_op *op;
-
-	while ((op = *link)) {
-		if (!fn(op, arg)) {
-			link = &op->next;
+	for (struct hdl_op *next; op; op = next) {
+		next = op->next;
+		if (!fn(op, arg))
 			continue;
-		}
-		hdl_match_unlink(link, op, end);
+		hdl_match_withdraw(m, op);
 		op->next = NULL;
 		**out = op;
 		*out = &op->next;
-		if (count)
-			--*count;
 	}
 }
 
@@ -185,11 +389,10 @@ struct hdl_op *hdl_match_sweep(struct hdl_matching *m, bool (*fn)(const struct h
 	struct hdl_op *found = NULL, **out = &found;
 
 	for (size_t i = 0; i < m->nbuckets; i++)
-		sweep_list(&m->buckets[i].posted, &m->buckets[i].posted_end, fn, arg, &out,
-			   &m->nentries);
+		sweep_list(m, m->buckets[i].posted, fn, arg, &out);
 	for (unsigned c = 0; c <= UINT16_MAX; c++)
 		if (m->contexts[c].wild)
-			sweep_list(&m->contexts[c].wild, &m->contexts[c].wild_end, fn, arg, &out, NULL);
+			sweep_list(m, m->contexts[c].wild, fn, arg, &out);
 	return found;
 }
 

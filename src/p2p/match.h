@@ -6,7 +6,16 @@
  *
  * A message looks at the head of one bucket and at its context's wildcards, a receive without wildcard at the head of
  * one bucket, whatever else is queued. Where both an exact receive and one with a wildcard match, the stamp tells which
- * was posted first. Only wildcard receives that find no partner walk a list: their context's unexpected messages.
+ * was posted first.
+ *
+ * What is looked for by wildcards is walked while it is short, HDL_MATCH_WALK entries at most; beyond that it is found by hashing, too:
+ *   - A context that has more receives with wildcards has them all in the buckets, under (context, MPI_ANY_SOURCE, tag) and the like, until
+ *     none is left. A message looks up the at most three keys with wildcards that it matches.
+ *   - A receive or probe that has walked so many unexpected messages makes an *index* for its context, in which each message has two
+ *     entries, (context, MPI_ANY_SOURCE, tag) and (context, source, MPI_ANY_TAG), by arrival, until the context has no message
+ *     any more. It takes 64 bytes for a message; without memory the list is walked.
+ * So a search takes a bounded number of steps, whatever is queued. Buckets hold several keys: a key of which very many are queued makes
+ * searches for another one in the same bucket longer, but the table grows with what is queued, so that bucket is unlikely to be hit.
  *
  * Contexts need not be known here: messages for a communicator that this rank has not finished to make just wait.
  *
@@ -40,10 +49,32 @@ struct hdl_bucket {
 };
 _Static_assert(sizeof(struct hdl_bucket) == 32, "two buckets to a cache line");
 
-struct hdl_match_context {
-	struct hdl_op *wild, **wild_end;		/* wild_end: NULL until the first */
-	struct hdl_unexpected *first, *last;
+/* Of a message that waits, for those who look for it by a wildcard. */
+struct hdl_match_entry {
+	struct hdl_match_entry *next, **at;		/* in its bucket of the index; the pointer to it there */
+	struct hdl_unexpected *u;
+	int32_t src, tag;				/* one of them is MPI_ANY_SOURCE or MPI_ANY_TAG */
 };
+
+struct hdl_match_bucket {
+	struct hdl_match_entry *first, **end;
+};
+
+/* The keys of posted receives. */
+enum hdl_match_kind { HDL_MATCH_EXACT, HDL_MATCH_ANY_SOURCE, HDL_MATCH_ANY_TAG, HDL_MATCH_ANY, HDL_MATCH_KINDS };
+static inline enum hdl_match_kind hdl_match_kind(int32_t src, int32_t tag)
+{
+	return (enum hdl_match_kind)((src == MPI_ANY_SOURCE) * HDL_MATCH_ANY_SOURCE + (tag == MPI_ANY_TAG) * HDL_MATCH_ANY_TAG);
+}
+
+struct hdl_match_context {
+	struct hdl_op *wild, **wild_end;		/* wild_end: NULL until the first. No wild, but nwild: they are in the buckets */
+	uint32_t nwild[HDL_MATCH_KINDS];		/* those in the buckets, by kind; [HDL_MATCH_EXACT]: all, wherever they are */
+	struct hdl_unexpected *first, *last;		/* all have entries in the index, or none */
+};
+
+/* Receives with wildcards, or unexpected messages, of a context that are walked. */
+#define HDL_MATCH_WALK 64u
 
 struct hdl_matching {
 	struct hdl_bucket *buckets;
@@ -51,6 +82,9 @@ struct hdl_matching {
 	unsigned failed_peers;
 	uint64_t stamp;
 	size_t nbuckets, nentries, nunexpected;
+	struct hdl_match_bucket *index;	/* NULL: no context has one; index_size is a power of two */
+	size_t index_size, nindexed;
+	size_t steps;			/* entries that searches with wildcards have looked at; for tests */
 	struct hdl_tp *tp;		/* what its messages come by, since hdl_p2p_init has it, until it is closed; else NULL */
 
 	/* recv.c's */
@@ -70,19 +104,36 @@ struct hdl_matching {
 
 void hdl_match_grow(struct hdl_matching *m);
 
-static inline struct hdl_bucket *hdl_match_bucket(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
+/* The high bits depend on all bits of the key: the multiplier is that of Fibonacci hashing. */
+static inline uint64_t hdl_match_hash(uint16_t context, int32_t src, int32_t tag)
 {
 	uint64_t key = (uint64_t)(uint32_t)src << 32 | (uint32_t)tag;
 
-	/* The multiplier of Fibonacci hashing: its high bits depend on all bits of the key. */
-	return &m->buckets[((key ^ (uint64_t)context << 48) * 0x9e3779b97f4a7c15u) >> m->shift];
+	return (key ^ (uint64_t)context << 48) * 0x9e3779b97f4a7c15u;
+}
+
+static inline struct hdl_bucket *hdl_match_bucket(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
+{
+	return &m->buckets[hdl_match_hash(context, src, tag) >> m->shift];
 }
 
 static inline void hdl_bucket_post(struct hdl_bucket *b, struct hdl_op *op)
 {
 	op->next = NULL;
+	op->posted = b->posted_end;
 	*b->posted_end = op;
 	b->posted_end = &op->next;
+}
+
+/* Takes a receive out of its bucket, or of a list, that ends at *end. */
+static inline void hdl_match_unlink(struct hdl_op *op, struct hdl_op ***end)
+{
+	*op->posted = op->next;
+	if (op->next)
+		op->next->posted = op->posted;
+	else
+		*end = op->posted;
+	op->posted = NULL;
 }
 
 static inline void hdl_match_count(struct hdl_matching *m)
@@ -101,61 +152,47 @@ static inline bool hdl_wild_matches(int32_t want_src, int32_t want_tag, int32_t 
 	return (want_src == src || want_src == MPI_ANY_SOURCE) && (want_tag == tag || want_tag == MPI_ANY_TAG);
 }
 
-/* *link is the pointer to op in a list that ends at *end. */
-static inline void hdl_match_unlink(struct hdl_op **link, struct hdl_op *op, struct hdl_op ***end)
-{
-	*link = op->next;
-	if (!op->next)
-		*end = link;
-	op->posted = false;
-}
+void hdl_match_post_wild(struct hdl_matching *m, struct hdl_op *op);
 
 /* Appends a receive to the queue; its message is not there yet. */
 static inline void hdl_match_post(struct hdl_matching *m, struct hdl_op *op)
 {
 	op->stamp = ++m->stamp;
-	op->posted = true;
 	if (likely(!hdl_is_wild(op->src, op->tag))) {
 		hdl_bucket_post(hdl_match_bucket(m, op->context, op->src, op->tag), op);
 		hdl_match_count(m);
 	} else {
-		struct hdl_match_context *c = &m->contexts[op->context];
-
-		if (!c->wild)
-			c->wild_end = &c->wild;
-		op->next = NULL;
-		*c->wild_end = op;
-		c->wild_end = &op->next;
+		hdl_match_post_wild(m, op);
 	}
 }
 
-/* The same for a context with wildcard receives: the earlier one of the exact match, if any, and of the first
- * wildcard that matches. link: the pointer to the exact match. */
-struct hdl_op *hdl_match_wild(struct hdl_matching *m, struct hdl_bucket *b, struct hdl_op **link, uint16_t context, int32_t src,
+/* The same for a context with wildcard receives: takes out the earlier one of the exact match, if any, and of the first that matches by
+ * a wildcard. */
+struct hdl_op *hdl_match_wild(struct hdl_matching *m, struct hdl_bucket *b, struct hdl_op *exact, uint16_t context, int32_t src,
 			      int32_t tag);
 
 /* Takes out the receive that a message matches, or NULL. */
 static inline struct hdl_op *hdl_match_arrived(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
 {
 	struct hdl_bucket *b = hdl_match_bucket(m, context, src, tag);
-	struct hdl_op **link = &b->posted, *op;
+	struct hdl_op *op = b->posted;
 
-	while ((op = *link) && unlikely(op->tag != tag || op->src != src || op->context != context))
-		link = &op->next;
-	if (unlikely(m->contexts[context].wild != NULL))
-		return hdl_match_wild(m, b, link, context, src, tag);
+	while (op && unlikely(op->tag != tag || op->src != src || op->context != context))
+		op = op->next;
+	if (unlikely(m->contexts[context].nwild[HDL_MATCH_EXACT]))
+		return hdl_match_wild(m, b, op, context, src, tag);
 	if (op) {
-		hdl_match_unlink(link, op, &b->posted_end);
+		hdl_match_unlink(op, &b->posted_end);
 		m->nentries--;
 	}
 	return op;
 }
 
 /* The earliest unexpected message of any that a wildcard receive or probe matches, or NULL. */
-struct hdl_unexpected *hdl_match_find_wild(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag);
+struct hdl_unexpected *hdl_match_find_wild(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag);
 
 /* The earliest unexpected message that a receive or a probe matches, or NULL. It stays in the queue. */
-static inline struct hdl_unexpected *hdl_match_find(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
+static inline struct hdl_unexpected *hdl_match_find(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
 {
 	struct hdl_unexpected *u;
 

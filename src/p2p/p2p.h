@@ -222,7 +222,7 @@ struct hdl_req {
 };
 
 extern struct hdl_pool hdl_reqs;	/* operations, of which the request is the first member */
-#define HDL_OP_BYTES	288		/* their size */
+#define HDL_OP_BYTES	296		/* their size */
 
 /* What a nonblocking send that is done returns: done, with an empty status; one for all, freeing it does nothing. For
  * users' handles only: nobody may ask it to notify. */

@@ -344,6 +344,7 @@ void hdl_unexpected_self(struct hdl_op *send, bool buffered)
 	}
 	u = unexpected_new(send->context, hdl_job.rank, send->tag, HDL_SELF, send->bytes, 0);
 	u->self = send;
+	send->message = u;
 	hdl_match_add(m, u);
 }
 

@@ -103,7 +103,7 @@ struct heaps {
 
 static bool same_heap(const struct hdl_op *a, const struct hdl_op *b)
 {
-	return a->kind == b->kind && a->posted == b->posted && a->req.comm == b->req.comm && a->context == b->context &&
+	return a->kind == b->kind && !a->posted == !b->posted && a->req.comm == b->req.comm && a->context == b->context &&
 	       a->peer == b->peer;
 }
 

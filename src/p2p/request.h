@@ -55,13 +55,13 @@ struct hdl_op {
 	struct hdl_req req;
 
 	/* matching; src: the number of a process (runtime/jobs.h) */
-	struct hdl_op *next;		/* in its bucket, or in its context's wildcards */
+	struct hdl_op *next;		/* in its bucket */
+	struct hdl_op **posted;		/* a receive in a queue: the pointer to it there; else NULL */
 	uint64_t stamp;			/* order of posting, to decide between an exact and a wildcard receive */
 	int32_t src;			/* or MPI_ANY_SOURCE */
 	int32_t tag;			/* or MPI_ANY_TAG */
 	uint16_t context;
 	uint8_t kind;			/* enum hdl_req_kind */
-	bool posted;			/* in a queue */
 	bool sync;
 	int peer;			/* rank in the communicator, as the user said it */
 	int errnum;			/* errno of the transport, for the explanation */
@@ -77,7 +77,7 @@ struct hdl_op {
 	union {
 		struct hdl_send send;
 		struct hdl_fetch fetch;
-		struct hdl_unexpected *message;		/* between a matched probe and its receive */
+		struct hdl_unexpected *message;		/* between a matched probe and its receive; a send to itself: HDL_SELF */
 		struct hdl_persistent persistent;
 		struct hdl_generalized generalized;
 		struct hdl_pair pair;
@@ -89,13 +89,17 @@ _Static_assert(sizeof(struct hdl_op) == HDL_OP_BYTES, "handles are looked up by 
 /* A message that came before its receive. */
 struct hdl_unexpected {
 	struct hdl_unexpected *next;		/* in its bucket */
+	struct hdl_unexpected **at;		/* the pointer to it there; NULL: it is in no queue */
 	struct hdl_unexpected *after, *before;	/* in its context, by arrival */
+	struct hdl_match_entry *entries;	/* its two in the index of wildcards; NULL: its context has none */
 	int32_t src, tag;
 	uint16_t context;
 	uint8_t kind;			/* enum hdl_kind, or HDL_SELF */
 	size_t len;			/* bytes of the message */
-	size_t held;			/* HDL_EAGER: memory that it takes here */
-	struct hdl_op *self;		/* HDL_SELF: the send that waits, with its data */
+	union {
+		size_t held;		/* HDL_EAGER: memory that it takes here */
+		struct hdl_op *self;	/* HDL_SELF: the send that waits, with its data */
+	};
 	char data[];			/* HDL_EAGER: the message; HDL_RTS: the transport's record */
 };
 #define HDL_SELF	0xff

@@ -131,14 +131,11 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 /* Takes a message of this rank to itself back; true: nobody has received it. */
 static bool cancel_self(struct hdl_op *op)
 {
-	struct hdl_matching *m = op->req.comm->matching;
-	struct hdl_unexpected *u = m->contexts[op->context].first;
+	struct hdl_unexpected *u = op->message;
 
-	while (u && (u->kind != HDL_SELF || u->self != op))
-		u = u->after;
-	if (!u)
-		return false;
-	hdl_match_remove(m, u);
+	if (!u->at)
+		return false;		/* a matched probe has it */
+	hdl_match_remove(op->req.comm->matching, u);
 	hdl_buf_put(u);
 	if (op->type)
 		hdl_type_release(op->type);
@@ -255,7 +252,7 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 	op.type = NULL;
 	op.why = NULL;
 	op.kind = HDL_REQ_SEND;
-	op.posted = false;
+	op.posted = NULL;
 	op.sync = sync;
 	op.peer = dest;
 	op.tag = tag;

@@ -545,8 +545,22 @@ static void cancel_races(void)
 static void cancel_receives(void)
 {
 	MPI_Request r;
+	MPI_Message message;
 	MPI_Status s;
 	int v = -1, out = me;
+
+	/* to itself: one that a matched probe has is received, one that is there is not */
+	MPI_Issend(&out, 1, MPI_INT, me, 2, MPI_COMM_WORLD, &r);
+	MPI_Mprobe(me, 2, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+	MPI_Cancel(&r);
+	MPI_Mrecv(&v, 1, MPI_INT, &message, MPI_STATUS_IGNORE);
+	MPI_Wait(&r, &s);
+	CHECK_EQ(is_cancelled(&s), 0);
+	CHECK_EQ(v, me);
+	MPI_Issend(&out, 1, MPI_INT, me, 2, MPI_COMM_WORLD, &r);
+	MPI_Cancel(&r);
+	MPI_Wait(&r, &s);
+	CHECK_EQ(is_cancelled(&s), 1);
 
 	MPI_Irecv(&v, 1, MPI_INT, left, 1, MPI_COMM_WORLD, &r);
 	MPI_Cancel(&r);

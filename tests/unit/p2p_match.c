@@ -219,7 +219,17 @@ static void random_traffic(unsigned seed, int sources, int tags, int contexts, i
 		int context = 2 * (random() % contexts), src = random() % sources, tag = random() % tags, i;
 		struct side *s = &sides[random() % 2];
 
-		if ((int)(random() % 100) < bias) {
+		if (s->nposted && random() % 50 == 0) {
+			i = (int)(random() % s->nposted);
+			hdl_match_withdraw(s->m, s->posted[i].object);
+			free(s->posted[i].object);
+			take(s->posted, &s->nposted, i);
+		} else if (s->nwaiting && random() % 50 == 0) {
+			i = (int)(random() % s->nwaiting);	/* a sender takes it back */
+			hdl_match_remove(s->m, s->waiting[i].object);
+			hdl_buf_put(s->waiting[i].object);
+			take(s->waiting, &s->nwaiting, i);
+		} else if ((int)(random() % 100) < bias) {
 			struct hdl_op *op;
 			struct hdl_unexpected *u;
 
@@ -303,6 +313,114 @@ Test(match, random_mostly_posted)
 Test(match, random_no_wildcards)
 {
 	random_traffic(5, 4, 4, 1, 0, 50);
+}
+
+/* Contexts have an index, lose it when they have no message any more, and get it again. */
+Test(match, random_long_queues)
+{
+	random_traffic(6, 4, 500, 3, 15, 35);
+	random_traffic(7, 200, 4, 2, 40, 48);
+	random_traffic(8, 30, 30, 1, 60, 50);
+}
+
+/* ---- the cost of one among many ------------------------------------------------------------------------ */
+
+#define MANY	50000
+#define STEPS	8		/* for each message at most */
+
+/* MANY unexpected messages; key[]: the wildcards and the varying part of the receives that take them in reverse order. */
+static void reverse(bool by_tag)
+{
+	struct hdl_matching *m = hdl_matching_new();
+
+	for (int i = 0; i < MANY; i++)
+		hdl_match_add(m, by_tag ? message(0, i % 7, i, i) : message(0, i, i % 7, i));
+	for (int i = MANY; i--;) {
+		struct hdl_unexpected *u = hdl_match_find(m, 0, by_tag ? MPI_ANY_SOURCE : i, by_tag ? i : MPI_ANY_TAG);
+
+		cr_assert_not_null(u);
+		cr_assert_eq(by_tag ? u->tag : u->src, i);
+		cr_assert_null(hdl_match_find(m, 0, by_tag ? MPI_ANY_SOURCE : MANY, by_tag ? MANY : MPI_ANY_TAG));
+		hdl_match_remove(m, u);
+		hdl_buf_put(u);
+	}
+	cr_expect_leq(m->steps, (size_t)STEPS * MANY, "%zu steps", m->steps);
+	cr_expect_null(m->index, "an index of nothing is kept");
+	hdl_matching_free(m);
+	hdl_buf_fini();
+}
+
+Test(match, any_source_among_many)
+{
+	reverse(true);
+}
+
+Test(match, any_tag_among_many)
+{
+	reverse(false);
+}
+
+/* Messages for MANY posted receives with a wildcard of each kind, in reverse order; the receives of both wildcards come last. */
+Test(match, arrivals_among_many)
+{
+	struct hdl_matching *m = hdl_matching_new();
+	static struct hdl_op *tags[MANY], *sources[MANY], *any;
+
+	for (int i = 0; i < MANY; i++) {
+		hdl_match_post(m, tags[i] = receive(0, MPI_ANY_SOURCE, MANY + i));
+		hdl_match_post(m, sources[i] = receive(0, i, MPI_ANY_TAG));
+	}
+	hdl_match_post(m, any = receive(0, MPI_ANY_SOURCE, MPI_ANY_TAG));
+	for (int i = MANY; i--;) {
+		cr_assert_eq(hdl_match_arrived(m, 0, MANY, MANY + i), tags[i]);
+		cr_assert_eq(hdl_match_arrived(m, 0, i, 1), sources[i]);
+	}
+	cr_assert_eq(hdl_match_arrived(m, 0, 3, 1), any);
+	cr_assert_null(hdl_match_arrived(m, 0, 3, 1));
+	cr_expect_leq(m->steps, (size_t)2 * STEPS * MANY, "%zu steps", m->steps);
+	cr_expect_eq(m->nentries, 0);
+	hdl_matching_free(m);
+}
+
+/* The same rule as overtaking_takes_the_exact_one, where receives with wildcards are many. */
+Test(match, overtaking_among_many)
+{
+	struct hdl_matching *m = hdl_matching_new();
+	struct hdl_op *first = receive(2, MPI_ANY_SOURCE, 7), *exact = receive(2, 1, 7);
+
+	m->overtaking[2] = true;
+	hdl_match_post(m, first);
+	for (unsigned i = 0; i < 2 * HDL_MATCH_WALK; i++)
+		hdl_match_post(m, receive(2, MPI_ANY_SOURCE, 100 + (int)i));
+	hdl_match_post(m, exact);
+	cr_assert_eq(hdl_match_arrived(m, 2, 1, 7), exact);
+	cr_assert_eq(hdl_match_arrived(m, 2, 1, 7), first);
+}
+
+/* Two contexts of which one key lies in one bucket of the index. */
+Test(match, context_separates_in_the_index)
+{
+	struct hdl_matching *m = hdl_matching_new();
+	uint16_t other = 2;
+
+	for (unsigned i = 0; i < HDL_MATCH_WALK; i++)
+		hdl_match_add(m, message(0, (int)i, 9, 0));
+	hdl_match_find(m, 0, MPI_ANY_SOURCE, 1);
+	cr_assert_not_null(m->index);
+	cr_assert_eq(m->index_size, 256);
+	while (hdl_match_hash(other, MPI_ANY_SOURCE, 9) >> 56 != hdl_match_hash(0, MPI_ANY_SOURCE, 9) >> 56)
+		other += 2;
+	cr_assert_neq(other, 0);
+	for (unsigned i = 0; i < HDL_MATCH_WALK; i++)
+		hdl_match_add(m, message(other, (int)i, 8, 0));
+	cr_assert_null(hdl_match_find(m, other, MPI_ANY_SOURCE, 9));
+	cr_assert_null(hdl_match_find(m, other, MPI_ANY_SOURCE, 9));
+	cr_assert_not_null(hdl_match_find(m, other, MPI_ANY_SOURCE, 8));
+	hdl_match_purge(m, 0);
+	hdl_match_purge(m, other);
+	cr_assert_null(m->index);
+	hdl_matching_free(m);
+	hdl_buf_fini();
 }
 
 /* ---- pooled memory -------------------------------------------------------------------------------------- */
