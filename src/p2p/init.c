@@ -67,7 +67,9 @@ int hdl_p2p_fini(void)
 
 	hdl_bridges_fini();
 	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
+	hdl_report_finalizing(true);
 	hdl_wait_until(nothing_pending, NULL);
+	hdl_report_finalizing(false);
 	hdl_report_leaving();
 	hdl_ports_fini();
 	rc = hdl_tp_fini(&hdl_mpi_tp);

@@ -393,6 +393,40 @@ int hdl_report_start(void)
 	return installed ? hdl_tp_progress_add(hdl_mpi_tp, look_for_wanted, NULL) : 0;
 }
 
+/* ---- MPI_Finalize that waits for sends ---------------------------------------------------------------------- */
+
+static uint64_t late_at;	/* when it is told for which; 0: it was, or is not to be */
+
+static void add_send(const struct hdl_op *op, void *arg)
+{
+	if (op->kind == HDL_REQ_SEND)
+		add_op(op, arg);
+}
+
+/* Of hdl_tp_on_timers. */
+static uint64_t report_late(uint64_t now)
+{
+	struct heaps all = { .n = 0 };
+	char head[320];
+
+	if (!late_at || now < late_at)
+		return late_at;
+	late_at = 0;
+	hdl_op_each_active(add_send, &all);
+	snprintf(head, sizeof(head), "heddle: rank %d (%.256s): MPI_Finalize ", hdl_job.rank, hdl_job.hostname);
+	print_heaps(stderr, &all, head);
+	line_begin(stderr);
+	fprintf(stderr, "it has waited for %g s, and waits on until each of these sends has been received: is a receive missing there, or "
+		"its rank late? (HEDDLE_FINALIZE_WARN)\n", (double)hdl_vars.finalize_warn / 1e6);
+	return 0;
+}
+
+void hdl_report_finalizing(bool waits)
+{
+	late_at = waits && hdl_vars.finalize_warn ? monotonic_ns() + hdl_vars.finalize_warn * 1000 : 0;
+	hdl_tp_on_timers(hdl_mpi_tp, waits ? report_late : NULL);
+}
+
 void hdl_report_leaving(void)
 {
 	leaving_since = monotonic_ns();

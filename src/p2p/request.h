@@ -204,6 +204,9 @@ extern const struct hdl_op *hdl_blocked;
 void hdl_p2p_idle(unsigned *idle);
 int hdl_report_init(void);
 int hdl_report_start(void);	/* the transport is there */
+/* waits: MPI_Finalize begins to wait for sends; from HEDDLE_FINALIZE_WARN on it prints for which. false: it has ended. Takes the
+ * transport's timers (hdl_tp_on_timers). */
+void hdl_report_finalizing(bool waits);
 /* From here on the rank waits in MPI_Finalize for the others, without coming to hdl_p2p_idle, and who asks does not wake the transport. */
 void hdl_report_leaving(void);
 /* Since when this rank waits, where it is not hdl_threads (then see hdl_waiters); monotonic_ns(), 0: for a moment only. */

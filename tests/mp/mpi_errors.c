@@ -38,8 +38,8 @@ static void returned(void)
 	}
 }
 
-/* Until the job's standard error has rank 0's report. */
-static void see_report(const char *path)
+/* Until the job's standard error has this line; then it has this one, too. */
+static void see(const char *path, const char *line, const char *other)
 {
 	char text[16384];
 	int found = 0;
@@ -53,11 +53,33 @@ static void see_report(const char *path)
 		n = fread(text, 1, sizeof(text) - 1, f);
 		text[n] = 0;
 		fclose(f);
-		found = strstr(text, "waits to receive from rank 1, tag 77, MPI_COMM_WORLD") != NULL;
+		found = strstr(text, line) != NULL;
 		nanosleep(&ts, NULL);
 	}
 	CHECK(found);
-	CHECK(strstr(text, "in MPI_Recv"));
+	CHECK(strstr(text, other));
+}
+
+/* Rank 0's report. */
+static void see_report(const char *path)
+{
+	see(path, "waits to receive from rank 1, tag 77, MPI_COMM_WORLD", "in MPI_Recv");
+}
+
+/* Rank 0 is in MPI_Finalize, and rank 1 has not received what rank 0 has sent and does not wait for: until rank 0 says so. */
+static void unreceived(const char *path)
+{
+	char buf[100] = "";
+	MPI_Request r;
+
+	for (int i = 0; me == 0 && i < 3; i++) {
+		MPI_Issend(buf, (int)sizeof(buf) - i, MPI_BYTE, 1, 5 + i, MPI_COMM_WORLD, &r);
+		MPI_Request_free(&r);
+	}
+	if (me == 1)
+		see(path, "has waited for 0.1 s", "MPI_Finalize waits for a send to rank 1, tag ");
+	for (int i = 0; me == 1 && i < 3; i++)
+		MPI_Recv(buf, sizeof(buf), MPI_BYTE, 0, 5 + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 /* Rank 0 waits for ever; rank 1 asks for its report, sees it in the job's standard error, and lets it go. */
@@ -340,6 +362,11 @@ int main(int argc, char **argv)
 		MPI_Recv(&v, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	} else if (!strcmp(mode, "report")) {
 		report(argv[2]);
+	} else if (!strcmp(mode, "unreceived")) {
+		unreceived(argv[2]);
+		MPI_Comm_free(&sync_comm);
+		MPI_Finalize();
+		return 0;
 	} else if (!strcmp(mode, "report-threads")) {
 		report_threads(argv[2]);
 	} else if (!strcmp(mode, "after")) {

@@ -339,6 +339,10 @@ void hdl_tp_wake(struct hdl_tp *tp)
 	(void)tp;
 }
 
+void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now))
+{
+}
+
 int hdl_tp_progress_add(struct hdl_tp *tp, hdl_progress_fn fn, void *arg)
 {
 	(void)tp;
