@@ -105,7 +105,7 @@ if [ $quick = no ]; then
 	note "clang, warnings as errors; AddressSanitizer, UndefinedBehaviorSanitizer"
 	# what runs strangers' programs or starts hundreds of ranks is left to the plain build
 	tests=$(grep -l '^Test(' tests/unit/*.c | sed 's/\.c$//' | tr '\n' ' ')
-	LSAN_OPTIONS="suppressions=$top/tests/lsan.supp:print_suppressions=0"
+	LSAN_OPTIONS="suppressions=$top/share/lsan.supp:print_suppressions=0"
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export LSAN_OPTIONS UBSAN_OPTIONS
 	# (port_events ends processes whose helper threads live, which LeakSanitizer cannot stop)

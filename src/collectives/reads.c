@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memcheck.h"
 #include "collectives/reads.h"
 #include "lines/lines.h"
 
@@ -233,6 +234,8 @@ uint64_t hdl_copy_post(struct hdl_off *h, struct hdl_run *run, int peer, bool wr
 		return 0;
 	wr.wr.rdma.remote_addr = there;
 	wr.wr.rdma.rkey = h->peers[peer].exposed;
+	if (!write)
+		memcheck_received(here, len);
 	post(h, run, l, &wr, false);
 	return l->sq_posted;
 }
@@ -585,6 +588,27 @@ void hdl_reads_post(struct hdl_off *h, struct hdl_run *run)
 		begin_exchange(h, run);
 }
 
+/* Bytes of this rank's receive buffer into which peers may have written. */
+static size_t written_by_others(const struct hdl_off *h, const struct hdl_plan_key *key)
+{
+	bool root = h->rank == key->root;
+
+	switch (key->coll) {
+	case HDL_BCAST:
+	case HDL_SCATTER:
+		return root ? 0 : key->bytes;
+	case HDL_GATHER:
+		return root ? key->bytes * (size_t)h->size : 0;
+	case HDL_REDUCE:
+		return root ? key->bytes : 0;
+	case HDL_ALLREDUCE:
+	case HDL_SCAN:
+		return key->bytes;
+	default:
+		return 0;
+	}
+}
+
 bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_reads *x = run->reads;
@@ -617,6 +641,7 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
 		return false;
 	if (reduces)
 		hdl_fold_end(h, run);
+	memcheck_received(run->base[HDL_SP_RECV], written_by_others(h, &run->plan->key));
 	return true;
 }
 

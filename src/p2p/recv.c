@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memcheck.h"
 #include "lines/lines.h"
 
 _Noreturn void hdl_out_of_memory(const char *what, size_t bytes)
@@ -90,6 +91,8 @@ static void fetch_done(struct hdl_fetch *fetch, int err)
 
 	if (op->type)
 		hdl_type_release(op->type);
+	else if (!err)
+		memcheck_received(op->buf, op->arrived < op->bytes ? op->arrived : op->bytes);
 	hdl_req_complete(&op->req, error);
 }
 

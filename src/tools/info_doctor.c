@@ -250,6 +250,17 @@ static void check_devices(void)
 		say(FINE, "kernel verbs devices", "can be opened", NULL);
 }
 
+/* Files for tools that would report what other libraries lose. */
+static void name_suppressions(void)
+{
+	bool there = !access(HDL_PKGDATADIR "/valgrind.supp", R_OK) && !access(HDL_PKGDATADIR "/lsan.supp", R_OK);
+
+	say(FINE, "for valgrind", there ? "--suppressions=" HDL_PKGDATADIR "/valgrind.supp" : "valgrind.supp: not installed; "
+	    "share/ of the source tree has it", NULL);
+	say(FINE, "for LeakSanitizer", there ? "LSAN_OPTIONS=suppressions=" HDL_PKGDATADIR "/lsan.supp" : "lsan.supp: not installed; "
+	    "share/ of the source tree has it", NULL);
+}
+
 int info_doctor(void)
 {
 	worst = FINE;
@@ -265,5 +276,6 @@ int info_doctor(void)
 		     "the software HCA reserves less address space, so a job's memory is smaller: 'ulimit -v unlimited'", false);
 	check_rlimit(RLIMIT_STACK, "stack", 1 << 20, "'ulimit -s 8192'", false);
 	check_number("/proc/sys/vm/max_map_count", "mappings", 65530, "'sysctl vm.max_map_count=262144'");
+	name_suppressions();
 	return worst == BAD ? 1 : 0;
 }

@@ -3,6 +3,7 @@ bin_PROGRAMS += heddle_info
 heddle_info_SOURCES = src/tools/info.h src/tools/heddle_info.c src/tools/info_devices.c src/tools/info_doctor.c \
 	src/tools/info_explain.c src/tools/info_functions.c
 heddle_info_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+heddle_info_CPPFLAGS = $(AM_CPPFLAGS) -DHDL_PKGDATADIR='"$(pkgdatadir)"'
 heddle_info_LDFLAGS = $(NOWRAP) $(OPENMP_CFLAGS)
 
 # Compiler wrappers: those of the build tree use its headers and library, those below src/tools are installed and use the

@@ -32,6 +32,7 @@ says "$out" "dynamically connected transport: yes, at most [0-9]* targets"
 says "$out" "port 1: "
 $limit ./heddle_info --doctor >"$out" 2>"$err"
 [ $? -le 1 ] || fail "--doctor"
+for f in valgrind.supp lsan.supp; do says "$out" "$f"; done
 for what in cores memlock '/dev/shm' 'copies between ranks' 'open files'; do says "$out" "^[okntebBAD ]* *$what"; done
 (ulimit -Sn 100; $limit ./heddle_info --doctor) >"$out"
 says "$out" "^note  open files  *100$"
