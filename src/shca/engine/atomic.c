@@ -200,8 +200,10 @@ static void atomic_lock(struct shca_thread *thr, uint32_t lock)
 			succeed(thr, lock, holder, owner);
 		else if (owner && shca_proc_dying(thr->m, owner - 1))
 			shca_look(thr->m);
-		if (!(spins & 0xff))
+		if (!(spins & 0xff)) {
 			sched_yield();
+			shca_proxy_serve(thr->m);
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, cons
 /* Whether the kernel copies between this process and proc's private memory. */
 static inline bool kernel_copies(const struct shca_thread *thr, uint32_t proc)
 {
-	return thr->m->proc->cma && thr->m->procs[proc].cma;
+	return shca_cma_permitted(thr->m, proc);
 }
 
 /* [at, at + n) as the pieces in which the kernel is to write there. How many. */
@@ -58,6 +58,12 @@ static unsigned pieces_of(struct iovec piece[3], uint64_t at, uint64_t n, bool l
 		piece[k++] = (struct iovec){(void *)(uintptr_t)(at + body), rest - body};
 	piece[k++] = (struct iovec){(void *)(uintptr_t)(at + rest), n - rest};
 	return k;
+}
+
+static int by_proxy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
+{
+	shca_cma_proxied(thr->m, proc);
+	return shca_proxy_copy(thr, write, proc, remote, local, n, last);
 }
 
 /*
@@ -78,15 +84,17 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 	if (shca_proc_dying(thr->m, proc))
 		return -ESRCH;
 	if (!kernel_copies(thr, proc))
-		return shca_proxy_copy(thr, write, proc, remote, local, n, last);
+		return by_proxy(thr, write, proc, remote, local, n, last);
 	shca_memcheck_pass(thr->base, thr->m->bytes, local, n);
 	while (n) {
 		struct iovec liov = {local, n}, riov[3];
 		unsigned nr = pieces_of(riov, remote, n, write && last);
 		ssize_t got = write ? process_vm_writev(pid, &liov, 1, riov, nr, 0) :
 				      process_vm_readv(pid, &liov, 1, riov, nr, 0);
-		if (got < 0 && (errno == EPERM || errno == ENOSYS))
-			return shca_proxy_copy(thr, write, proc, remote, local, n, last);
+		if (got < 0 && shca_cma_refused(errno)) {
+			shca_cma_deny(thr->m, proc, errno);
+			return by_proxy(thr, write, proc, remote, local, n, last);
+		}
 		if (got <= 0)
 			return got < 0 && errno != EINTR ? -errno : -EFAULT;
 		if (write && proc == thr->m->slot)
@@ -188,8 +196,9 @@ static int move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwh
 	bool mine = sproc == thr->m->slot;
 	if ((mine || dproc == thr->m->slot) && kernel_copies(thr, mine ? dproc : sproc)) {
 		rc = exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last, src_err);
-		if (rc != -EPERM && rc != -ENOSYS)
+		if (!shca_cma_refused(-rc))
 			return rc;
+		shca_cma_deny(thr->m, mine ? dproc : sproc, -rc);
 		*src_err = false;
 	}
 	if (!bounce_of(thr))

@@ -8,6 +8,7 @@
  *    SHCA_DEATH_MS besides, since the one that was woken may be stopped, and when somebody asks (shca_look). Whoever is
  *    dead is reaped here: no verbs call of the application does that.
  *  - It fails them when the device has failed (shcactl inject).
+ *  - It starts the proxy thread when a peer asks for it (fabric/proxy.c).
  *  - It runs the timers of this process's queues, whoever has set them: a process that runs a queue of another one leaves
  *    word in the owner's slot, so that it may stop or leave without taking the timer along.
  *
@@ -87,6 +88,7 @@ int shca_watch(struct shca_member *m, uint32_t slot)
 	err = shca_helper_start(m);
 	if (err)
 		return err;
+	shca_cma_probe(m, slot);
 	h = atomic_load(&m->helper);
 	pthread_mutex_lock(&h->lock);
 	struct watch *w = &h->watch[slot];
@@ -473,6 +475,7 @@ static void *helper_main(void *arg)
 		if (stop)
 			break;
 		SHCA_FAILPOINT(thr, "helper-awake", NULL, 0);
+		shca_proxy_serve(m);
 		if (shca_device_broken(m))
 			shca_fail_all(thr);
 		run_timers(h, thr);

@@ -29,7 +29,8 @@ static bool divisible(const struct shca_thread *thr, const struct shca_iov *dst,
 {
 	return len >= SHCA_SHARE_MIN && !thr->m->copies_alone && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
 	       (dst->proc == thr->m->slot || src->proc == thr->m->slot) && dst->seg->lane == SHCA_LANE_CMA &&
-	       src->seg->lane == SHCA_LANE_CMA && dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
+	       src->seg->lane == SHCA_LANE_CMA && shca_cma_permitted(thr->m, dst->proc == thr->m->slot ? src->proc : dst->proc) &&
+	       dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
 }
 
 /* What a job is about, as its executor or a helper has it. */
@@ -144,6 +145,7 @@ static int finish(struct shca_thread *thr, struct shca_share *share, const struc
 			if (!redo && !(spins & 0xfff)) {
 				/* its CPU may be this one */
 				sched_yield();
+				shca_proxy_serve(thr->m);
 				uint32_t owner = shca_thread_owner(thr->m, thread);
 				redo = !owner || shca_proc_gone(thr->m, owner - 1);
 				if (!redo && shca_proc_dying(thr->m, owner - 1))

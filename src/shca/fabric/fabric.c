@@ -523,6 +523,7 @@ not_published:
 	shca_proc_release(m);
 	shca_sockets_free(m);
 	shca_heap_free(m);
+	shca_cma_free(m);
 	shca_fd_close(&m->name_fd);
 not_member:
 	unmap(m);
@@ -600,6 +601,7 @@ static void forget_after_fork(struct shca_member *m)
 	shca_proxy_stop(m);
 	shca_sockets_free(m);
 	shca_heap_free(m);
+	shca_cma_free(m);
 	pthread_mutex_destroy(&m->mutex);
 }
 
@@ -622,6 +624,7 @@ void shca_fabric_leave(struct shca_member *m)
 		shca_proc_release(m);
 	shca_sockets_free(m);
 	shca_heap_free(m);
+	shca_cma_free(m);
 	if (!m->mapping || atomic_fetch_sub(&m->mapping->refs, 1) == 1) {
 		unmap(m);
 		shca_fd_close(&m->fd);

@@ -10,6 +10,7 @@
 #ifndef SHCA_FABRIC_H
 #define SHCA_FABRIC_H
 
+#include <errno.h>
 #include <stdio.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -83,6 +84,10 @@ struct shca_member {
 	struct shca_helper *_Atomic helper;	/* engine/helper.c: the helper thread, started when first needed */
 	struct shca_sockets *sockets;	/* wake.c */
 	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
+	/* cma.c: by process slot, the generation of the user whose private memory the kernel keeps from this process; NULL: it has
+	 * refused nothing so far. Written by any thread. */
+	_Atomic uint32_t *_Atomic denied;
+	_Atomic uint32_t proxied;	/* cma.c: copies by peers' proxies since one was refused */
 	struct shca_fd name_fd;		/* the socket whose name tells where this member's descriptor is */
 	struct shca_mapping *mapping;	/* fabric.c: shared by the virtual processes of one address space */
 	struct shca_thread *thrs;	/* threads of this member; member.c's lock */
@@ -471,13 +476,41 @@ void shca_helper_look(struct shca_member *m);
 
 /* Copies between memory mapped here and private memory of a process by that process's proxy thread, for pairs of
  * which the kernel forbids process_vm_*. Inside the engine. last: the last line is to appear after the rest. 0; -EFAULT;
- * -ESRCH: the process died; -EPERM: it has no proxy. */
+ * -ESRCH: the process died; -EPERM: it cannot start its proxy thread. */
 int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
 		    bool last);
+/* Asks a process to start its proxy thread, without waiting for it. */
+void shca_proxy_ask(struct shca_member *m, uint32_t proc);
+/* Starts this process's proxy thread if a requester has asked for it; a load if none has. Must be called in every loop in which a
+ * thread inside the engine waits for another process. */
+void shca_proxy_serve(struct shca_member *m);
 /* What a process that is gone has asked of all proxies, or of that of process `proc`, and is not done yet, will not be done.
  * false: somebody is at it still, come again. Any number of threads may call it. */
 bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead);
 bool shca_proxy_cancel_at(struct shca_member *m, uint32_t proc, uint32_t dead);
+
+/* ---- cma.c ----------------------------------------------------------------------------------------------- */
+
+/* Whether process_vm_* may be tried on the private memory of a process. Loads only. */
+static inline bool shca_cma_permitted(const struct shca_member *m, uint32_t proc)
+{
+	const _Atomic uint32_t *denied = atomic_load_explicit(&m->denied, memory_order_acquire);
+
+	proc &= SHCA_MAX_PROCS - 1;
+	return m->proc->cma && m->procs[proc].cma &&
+	       (likely(!denied) || atomic_load_explicit(&denied[proc], memory_order_relaxed) != atomic_load(&m->procs[proc].gen));
+}
+/* Whether process_vm_* failed with this errno because the kernel forbids it. */
+static inline bool shca_cma_refused(int err)
+{
+	return err == EPERM || err == EACCES || err == ENOSYS;
+}
+/* It was refused, with this errno, for this process: its proxy is used from now on. Says so, once per fabric. */
+void shca_cma_deny(struct shca_member *m, uint32_t proc, int err);
+/* Asks the kernel, and the process for its proxy if it is refused. For each process that this one is connected to. */
+void shca_cma_probe(struct shca_member *m, uint32_t proc);
+/* A copy goes by the process's proxy; now and then the next one asks the kernel again. */
+void shca_cma_proxied(struct shca_member *m, uint32_t proc);
 
 /* ---- wake.c ----------------------------------------------------------------------------------------------- */
 
@@ -647,6 +680,7 @@ bool shca_membarrier_missing(void);
 bool shca_under_valgrind(void);
 uint32_t shca_segments_used(const struct shca_member *m, bool regions);
 int shca_cma_judge(struct shca_member *m);
+void shca_cma_free(struct shca_member *m);		/* the verdicts: leaving */
 int shca_proxy_check(struct shca_member *m);
 int shca_proxy_start(struct shca_member *m);
 void shca_proxy_stop(struct shca_member *m);

@@ -52,6 +52,7 @@ typedef uint64_t shca_off;
  * it, and the kernel drops it when the last thread has left the address space, when no further store can come (member.c).
  * `life` tells of the death earlier, and by a mere load: the robust futex of the helper thread. */
 #define SHCA_TIMER_GROUP 128u		/* segments of numbers that share a bit of `timers` */
+enum shca_proxy_state { SHCA_PROXY_NONE = 0, SHCA_PROXY_WANTED, SHCA_PROXY_FAILED };
 enum shca_proc_state { SHCA_PROC_FREE = 0, SHCA_PROC_JOINING, SHCA_PROC_LIVE, SHCA_PROC_REAPING };
 struct shca_proc_slot {
 	_Atomic uint32_t state;		/* low 8 bits: enum; above: LIVE: gen; REAPING: the reaper's slot + 1 */
@@ -78,7 +79,7 @@ struct shca_proc_slot {
 		_Atomic uint64_t standing;
 	};
 	_Atomic uint32_t rings_lost;	/* some CQ's event is SHCA_CQ_EVENT_LOST */
-	uint32_t reserved0;
+	_Atomic uint32_t proxy_wanted;	/* futex: enum shca_proxy_state; a requester asks for its proxy thread (proxy.c) */
 	/* what its helper thread is called for (helper.c) */
 	shca_aligned _Atomic uint32_t call;	/* futex */
 	_Atomic uint32_t look;		/* somebody died: look at everybody */
@@ -125,6 +126,8 @@ struct shca_port {
 	_Atomic uint32_t broken;	/* the device has failed: for good */
 };
 
+#define SHCA_CMA_OFF 1u		/* some member may not use or be reached by process_vm_*: all run proxies */
+#define SHCA_CMA_SAID 2u	/* a line has said that the kernel forbids process_vm_*: no second one */
 #define SHCA_LEFT 63u
 struct shca_header {
 	uint64_t magic;
@@ -135,7 +138,7 @@ struct shca_header {
 	uint64_t pidns, netns;		/* inodes of the namespaces in which pids and bells mean something; 0: not known */
 	char name[64];
 	_Atomic uint32_t ready;		/* set last by the creator */
-	_Atomic uint32_t cma_trouble;	/* some member may not use or be reached by process_vm_*: all run proxies */
+	_Atomic uint32_t cma_trouble;	/* SHCA_CMA_*: bits, never cleared */
 	_Atomic uint32_t next_pd, next_xrcd;
 	_Atomic uint32_t proc_high, thread_high;	/* slots ever used: where scans end */
 	_Atomic uint32_t chunk_hint;	/* about the lowest free chunk */

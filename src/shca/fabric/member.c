@@ -334,6 +334,7 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 	p->base = (uint64_t)(uintptr_t)m->base;
 	p->cma = 1;	/* until shca_cma_judge */
 	atomic_store(&p->mailbox, 0);
+	atomic_store(&p->proxy_wanted, SHCA_PROXY_NONE);
 	atomic_store(&p->async_pending, 0);
 	atomic_store(&p->sleepers, 0);
 	atomic_store(&p->wake, 0);

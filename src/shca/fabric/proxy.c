@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The proxy: how private memory is reached where the kernel forbids process_vm_readv and process_vm_writev
- * (seccomp, Yama, processes that are not dumpable). A thread of the memory's owner does the copy.
+ * The proxy: how private memory is reached where the kernel forbids process_vm_readv and process_vm_writev (cma.c).
+ * A thread of the memory's owner does the copy.
  *
  *     requester                      slot in the owner's mailbox           owner's proxy thread
  *     claims a slot                  FREE -> CLAIMED
@@ -17,6 +17,16 @@
  *
  * The thread only copies and never enters the engine, so two processes may wait for each other's.
  *
+ * A process starts its thread when it joins without CMA, or when a requester asks:
+ *
+ *     requester (open_mailbox)                  owner (shca_proxy_serve)
+ *     proxy_wanted = WANTED, helper called ->   its helper thread, or any of its threads that waits inside the engine,
+ *     sleeps on proxy_wanted               <-   starts the thread, stores `mailbox`, then proxy_wanted = NONE or FAILED
+ *
+ * Any waiting thread, since the helper alone would not do: 1. A thread of P holds the lock of an atomic and asks Q for its
+ * proxy. 2. Q's helper thread waits for that lock. So every loop in which a thread waits inside the engine for another process
+ * must call shca_proxy_serve.
+ *
  * It copies by pread and pwrite on the fabric's file: then an address that is not mapped is an error, not a signal. For that
  * reason a thread copies to and from its own process's private memory in the same way, through its mailbox's `own`.
  *
@@ -28,17 +38,15 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "shca/fabric/fabric.h"
 
 #define SLOTS 4u
 #define PIECE 65536u
-#define LOOK_NS 100000000u	/* how often a waiting requester looks whether the owner lives */
+#define LOOK_NS 100000000u	/* how often a waiting requester looks whether the owner lives, and whether its own proxy is wanted */
+#define SERVE_NS 10000000u	/* the same while it waits for a proxy to be started: two processes may be waiting for each other */
 
 enum mail_state { MAIL_FREE = 0, MAIL_CLAIMED, MAIL_PENDING, MAIL_RUNNING, MAIL_DONE };
 
@@ -228,6 +236,19 @@ out:
 	return err;
 }
 
+void shca_proxy_serve(struct shca_member *m)
+{
+	_Atomic uint32_t *wanted = &m->proc->proxy_wanted;
+	uint32_t w = SHCA_PROXY_WANTED;
+
+	if (likely(atomic_load_explicit(wanted, memory_order_acquire) != SHCA_PROXY_WANTED))
+		return;
+	/* behind the mailbox: who finds this word back and no mailbox takes it that there will be none */
+	int err = shca_proxy_start(m);
+	if (atomic_compare_exchange_strong(wanted, &w, err ? SHCA_PROXY_FAILED : SHCA_PROXY_NONE))
+		shca_futex_wake(wanted);
+}
+
 /* Everybody who could still be asking has destroyed its queues, or sees the process as gone. */
 void shca_proxy_stop(struct shca_member *m)
 {
@@ -255,6 +276,41 @@ static struct shca_mailbox *mailbox_of(const struct shca_member *m, uint32_t pro
 	return shca_at_checked(m, atomic_load(&m->procs[proc].mailbox), sizeof(struct shca_mailbox));
 }
 
+void shca_proxy_ask(struct shca_member *m, uint32_t proc)
+{
+	if (mailbox_of(m, proc))
+		return;
+	atomic_store(&m->procs[proc].proxy_wanted, SHCA_PROXY_WANTED);
+	shca_helper_call(m, proc);
+}
+
+/*
+ * The mailbox of a process, whose proxy thread is started first if it runs none. NULL, with *err: -ESRCH: the process died;
+ * -EPERM: it cannot start the thread. A stopped process delays the caller, as it does once its proxy runs.
+ */
+static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t proc, int *err)
+{
+	_Atomic uint32_t *wanted = &thr->m->procs[proc].proxy_wanted;
+	struct shca_mailbox *box = mailbox_of(thr->m, proc);
+
+	if (likely(box))
+		return box;
+	shca_proxy_ask(thr->m, proc);
+	for (;;) {
+		uint32_t w = atomic_load(wanted);
+		if ((box = mailbox_of(thr->m, proc)))
+			return box;
+		if (w != SHCA_PROXY_WANTED || shca_futex_wait(wanted, w, SERVE_NS) == -ETIMEDOUT) {
+			bool gone = shca_proc_gone(thr->m, proc);
+			if (gone || w != SHCA_PROXY_WANTED) {
+				*err = gone ? -ESRCH : -EPERM;
+				return NULL;
+			}
+		}
+		shca_proxy_serve(thr->m);
+	}
+}
+
 /* Whether a word's requester has died. The word was read before: if it is still the same, it is the dead one's. */
 static bool died(struct shca_member *m, uint64_t w)
 {
@@ -269,6 +325,8 @@ static struct mail_slot *claim_slot(const struct shca_thread *thr, uint32_t proc
 {
 	for (uint32_t round = 1;; round++) {
 		bool look = round % 256 == 0;
+		if (look)
+			shca_proxy_serve(thr->m);
 		if (look && shca_proc_gone(thr->m, proc)) {
 			*err = -ESRCH;
 			return NULL;
@@ -297,9 +355,9 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 		if (err != -EBADF)
 			return err;
 	}
-	struct shca_mailbox *box = mailbox_of(thr->m, proc);
-	if (!box)	/* with its process, or there was none */
-		return shca_proc_gone(thr->m, proc) ? -ESRCH : -EPERM;
+	struct shca_mailbox *box = open_mailbox(thr, proc, &err);
+	if (!box)
+		return err;
 	struct mail_slot *s = claim_slot(thr, proc, box, &err);
 	if (!s)
 		return err;
@@ -317,9 +375,11 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	SHCA_FAILPOINT(NULL, "mail-pending", NULL, 0);
 	atomic_fetch_add(&box->calls, 1);
 	shca_futex_wake(&box->calls);
-	while (STATE(w = atomic_load(&s->word)) != MAIL_DONE)
+	while (STATE(w = atomic_load(&s->word)) != MAIL_DONE) {
 		if (shca_futex_wait(futex_of(s), (uint32_t)w, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(thr->m, proc))
 			return -ESRCH;	/* with all its memory, the slot included */
+		shca_proxy_serve(thr->m);
+	}
 	/* I7: what stands there is an error, or none */
 	err = s->err > 0 ? -EIO : s->err;
 	if (!write && !err)
@@ -339,8 +399,7 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 			static _Atomic uint32_t told;
 			if (!atomic_exchange(&told, 1))
 				shca_error("the private memory of process %d (%.16s) is out of reach: process_vm_readv is "
-					   "forbidden, and it runs no proxy thread. Set SHCA_CMA=0 for all processes, or permit it "
-					   "(kernel.yama.ptrace_scope, seccomp profile)",
+					   "forbidden, and it cannot start a proxy thread (its output says why: no memory, or ulimit -u)",
 					   thr->m->procs[proc].pid, thr->m->procs[proc].comm);
 		}
 		if (err)
@@ -383,53 +442,4 @@ bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead)
 		if (p != dead && !shca_proxy_cancel_at(thr->m, p, dead))
 			all = false;
 	return all;
-}
-
-/* ---- whether it is needed -------------------------------------------------------------------------------------- */
-
-bool shca_cma_possible(const char **why)
-{
-	if (!shca_env_bool("SHCA_CMA")) {
-		*why = NULL;
-		return false;
-	}
-	if (prctl(PR_GET_DUMPABLE) != 1) {
-		*why = "this process is not dumpable (set-uid, or prctl PR_SET_DUMPABLE)";
-		return false;
-	}
-	char from = 1, to = 0;
-	struct iovec a = { &to, 1 }, b = { &from, 1 };
-	if (process_vm_readv(getpid(), &a, 1, &b, 1, 0) != 1) {
-		*why = "a seccomp profile";
-		return false;
-	}
-	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	int scope = 0;
-	if (f && fscanf(f, "%d", &scope) != 1)
-		scope = 0;
-	if (f)
-		fclose(f);
-	if (scope > 2 || (scope == 2 && geteuid())) {
-		*why = "kernel.yama.ptrace_scope is 2 or 3";
-		return false;
-	}
-	return true;
-}
-
-/* Once per fabric somebody says it: no silent slow path. */
-int shca_cma_judge(struct shca_member *m)
-{
-	const char *why;
-	bool possible = shca_cma_possible(&why);
-	m->proc->cma = possible;
-	if (!possible && !atomic_exchange(&m->hdr->cma_trouble, 1) && why)
-		shca_error("the kernel forbids process_vm_readv here (%s): peers reach private memory through a proxy thread, "
-			   "which is slower. Permit it, or keep buffers in the arena (MPI_Alloc_mem)",
-			   why);
-	return shca_proxy_check(m);
-}
-
-int shca_proxy_check(struct shca_member *m)
-{
-	return atomic_load(&m->hdr->cma_trouble) && !m->proxy ? shca_proxy_start(m) : 0;
 }
