@@ -28,6 +28,9 @@ int hdl_class_of(int err)
 		return MPI_SUCCESS;
 	case ENOMEM:
 		return MPI_ERR_NO_MEM;
+	case EFAULT:
+	case EREMOTEIO:
+		return MPI_ERR_BUFFER;
 	case ECONNRESET:
 	case ECONNABORTED:
 	case ENOTCONN:

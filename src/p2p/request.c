@@ -268,20 +268,41 @@ static const char *peer_lost(int error)
 	return error == MPI_ERR_PROC_ABORTED ? "that rank has failed or cannot be reached: " : "";
 }
 
-void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl_comm *comm, size_t bytes)
+/* Why a message failed. The text lasts until the next call. */
+static const char *cause(int errnum, const struct hdl_op *op)
+{
+	static char text[128];
+	bool send = op && op->kind == HDL_REQ_SEND;
+
+	if (errnum == EREMOTEIO)
+		return "that rank's buffer cannot be reached by the device; its output says which";
+	if (errnum == ENOBUFS)
+		return "that rank has no memory for the message, or cannot register it; look at its output";
+	if (errnum != EFAULT || !op)
+		return errnum == EFAULT ? "this rank's buffer cannot be read by the device" : strerror(errnum);
+	snprintf(text, sizeof(text), "this rank's buffer at %p of %zu bytes cannot be %s by the device", op->buf, op->bytes,
+		 send ? "read" : "written");
+	return text;
+}
+
+static void explain_send(int error, const char *why, int peer, int tag, const struct hdl_comm *comm, size_t bytes)
 {
 	char label[MPI_MAX_OBJECT_NAME];
 
 	hdl_comm_label(comm, label);
-	hdl_reason_set("send to rank %d with tag %d in %s, %zu bytes: %s%s", peer, tag, label, bytes, peer_lost(error),
-		       strerror(errnum));
+	hdl_reason_set("send to rank %d with tag %d in %s, %zu bytes: %s%s", peer, tag, label, bytes, peer_lost(error), why);
+}
+
+void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl_comm *comm, size_t bytes)
+{
+	explain_send(error, cause(errnum, NULL), peer, tag, comm, bytes);
 }
 
 void hdl_req_explain(struct hdl_req *req)
 {
 	struct hdl_op *op = (struct hdl_op *)req;
 	/* a truncated one has no errno: of one that blocks, none was set */
-	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : strerror(op->errnum);
+	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : cause(op->errnum, op);
 	char label[MPI_MAX_OBJECT_NAME];
 
 	if (!req->error)
@@ -303,7 +324,7 @@ void hdl_req_explain(struct hdl_req *req)
 		hdl_reason_set("message truncated: %zu bytes from rank %d with tag %d in %s, the receive buffer has "
 			       "%zu bytes", op->arrived, req->status.MPI_SOURCE, req->status.MPI_TAG, label, op->bytes);
 	else if (op->kind == HDL_REQ_SEND)
-		hdl_send_explain(req->error, op->errnum, op->peer, op->tag, req->comm, op->bytes);
+		explain_send(req->error, why, op->peer, op->tag, req->comm, op->bytes);
 	else if (op->peer == MPI_ANY_SOURCE)
 		hdl_reason_set("receive from any source with tag %d in %s: %s%s", op->tag, label,
 			       *peer_lost(req->error) ? "a rank has failed, and may be the sender: " : "", why);

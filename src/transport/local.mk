@@ -10,5 +10,5 @@ transport_sources = src/transport/address.c src/transport/active.c src/transport
 	src/transport/kinds/dc.c src/transport/kinds/kind.h src/transport/kinds/kinds.c src/transport/kinds/rc.c \
 	src/transport/kinds/ud.c src/transport/kinds/xrc.c src/transport/kinds/xrc.h \
 	src/transport/rma/mr.c src/transport/rma/rma.c src/transport/rma/rma.h src/transport/rma/target.c \
-	src/transport/rndv/read.c src/transport/rndv/rndv.c src/transport/rndv/rndv.h src/transport/rndv/split.c \
+	src/transport/rndv/fault.c src/transport/rndv/read.c src/transport/rndv/rndv.c src/transport/rndv/rndv.h src/transport/rndv/split.c \
 	src/transport/rndv/staged.c src/transport/rndv/tune.c src/transport/rndv/tune.h src/transport/rndv/write.c

@@ -257,17 +257,25 @@ void hdl_sq_broken(struct hdl_sq *sq)
 		await_reset(sq, sq->tail);
 }
 
+/* Whether a request that has failed fails its operation only, since its memory or its peer's is at fault: 0, or the errno with which. */
+static int refusal(const struct hdl_slot *slot, enum ibv_wc_status status)
+{
+	if (slot->type == HDL_SLOT_RMA)
+		return hdl_rma_is_refused(status) ? -EACCES : 0;
+	return slot->type == HDL_SLOT_RNDV || slot->type == HDL_SLOT_READ ? hdl_rndv_refusal(status) : 0;
+}
+
 /* The first request that was not carried out. Of a shared queue: its peer fails, unless it was only flushed, too. Of a queue that can
  * be renewed it is kept as well. */
 static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc, uint32_t idx)
 {
 	struct hdl_tp *tp = ep->tp;
 	struct hdl_slot *slot = &sq->slot[idx & sq->mask];
-	bool refused = slot->type == HDL_SLOT_RMA && hdl_rma_is_refused(wc->status);
+	int refused = refusal(slot, wc->status);
 	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR && sq->kind->reset && !refused;
 
 	if (refused)
-		release(tp, slot, -EACCES);
+		release(tp, slot, refused);
 	if (guilty && sq->kind->lost && sq->kind->lost(sq, ep, wc)) {
 		hdl_debug("%s port %u: %s queue %u: a request for %s: %s: taken for lost", sq->dev->name, sq->dev->port.port_num,
 			  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), ibv_wc_status_str(wc->status));
@@ -278,12 +286,12 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 		release(tp, slot, -ECONNRESET);
 		hdl_ep_fail(ep, -ECONNRESET);
 	}
-	guilty |= refused;
+	guilty |= refused != 0;
 	await_reset(sq, idx + guilty);
 	if (refused)
 		sq->resets = 0;		/* the peer has answered: nothing ails */
 	/* one target after the other, or one that refused it: nothing behind it was begun */
-	sq->exact = refused || (guilty && HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, sq->kind->queue));
+	sq->exact = refused != 0 || (guilty && HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, sq->kind->queue));
 	sq->flushed = !guilty;
 	if (sq->kind->renew)
 		hdl_wire_broke(ep, wc);
@@ -502,8 +510,8 @@ static bool is_lost(const struct hdl_sq *sq, uint32_t i, bool doubtful)
 {
 	const struct hdl_slot *slot = &sq->slot[i & sq->mask];
 
-	return slot->type == HDL_SLOT_RMA &&
-	       (((const struct hdl_rma *)slot->ptr)->err || (doubtful && is_atomic(&sq->again[i & sq->mask])));
+	return hdl_rndv_is_refused(sq->dev->tp, slot) || (slot->type == HDL_SLOT_RMA &&
+	       (((const struct hdl_rma *)slot->ptr)->err || (doubtful && is_atomic(&sq->again[i & sq->mask]))));
 }
 
 void hdl_sq_reset(struct hdl_sq *sq)

@@ -111,9 +111,17 @@ struct hdl_cts {
 	uint64_t from;		/* what lies before this the receiver reads by itself */
 };
 
+/* FIN, WRITTEN: why the bytes have not been moved; as whoever says it sees it. */
+enum hdl_fault {
+	HDL_FAULT_NONE = 0,
+	HDL_FAULT_MINE,		/* its user's buffer cannot be read, or written */
+	HDL_FAULT_YOURS,	/* the buffer of whom this goes to */
+	HDL_FAULT_OTHER,	/* it has no memory, or none that it can register, for the message */
+};
 struct hdl_fin {
 	uint32_t op;		/* of whom this goes to */
-	uint32_t part;		/* FIN: 1: what the receiver reads of a split message */
+	uint16_t part;		/* FIN: 1: what the receiver reads of a split message */
+	uint16_t fault;		/* enum hdl_fault: the operation ends with an error, on both sides, and nothing else does */
 	uint64_t len;		/* bytes of the message */
 };
 
@@ -193,7 +201,7 @@ struct hdl_addr_head {
 	uint64_t alike;		/* hash of the variables that must be equal */
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 13u
+#define HDL_ADDR_VERSION 14u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

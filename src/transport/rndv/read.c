@@ -77,13 +77,15 @@ void hdl_rndv_read_done(struct hdl_tp *tp, uint32_t id, int err)
 		return;
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 	op->inflight--;
+	if (hdl_fault_of(err))
+		hdl_rndv_read_refused(f, err);
 	if (op->failed && !op->inflight)
 		hdl_rndv_finish_fetch(f, f->ep->fail_err);
 	/* after an error hdl_rndv_fail_peer ends all of the endpoint's */
-	if (op->failed || err || op->inflight || op->off < op->end)
+	if (op->failed || (err && !op->fault) || op->inflight || op->off < op->end)
 		return;
 	if (!op->being_written)
-		hdl_rndv_measured(f, 0);
+		hdl_rndv_measured(f, hdl_fault_errno(op->fault));
 	/* not here: whoever looks at completions may be in the middle of a post */
 	hdl_done_read(tp, id);
 }
@@ -95,7 +97,7 @@ void hdl_rndv_read_all(struct hdl_tp *tp, uint32_t id)
 	if (!f)
 		return;		/* the endpoint has failed meanwhile */
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
-	struct hdl_fin fin = { .op = op->sop, .part = op->end < f->len, .len = f->len };
+	struct hdl_fin fin = { .op = op->sop, .part = op->end < f->len, .fault = op->fault, .len = f->len };
 	struct hdl_ep *ep = f->ep;
 	op->being_read = 0;
 	if (!op->being_written)

@@ -32,8 +32,9 @@ void hdl_rndv_finish_if_all(struct hdl_send *s)
 {
 	const struct hdl_send_op *op = hdl_send_op(s);
 
-	if (op->state != HDL_OP_WAIT_CTS && op->off == op->total && !op->inflight && (op->part_read || !op->split))
-		finish_send(s, op->state != HDL_OP_FAILED ? 0 : s->ep->failed ? s->ep->fail_err : -ECONNRESET);
+	if (op->state != HDL_OP_WAIT_CTS && op->off == op->total && !op->inflight && !op->tells && (op->part_read || !op->split))
+		finish_send(s, op->state != HDL_OP_FAILED ? hdl_fault_errno(op->fault ? op->fault : op->read_fault) :
+			       s->ep->failed ? s->ep->fail_err : -ECONNRESET);
 }
 
 void hdl_rndv_measured(struct hdl_fetch *f, int err)
@@ -49,6 +50,8 @@ void hdl_rndv_finish_fetch(struct hdl_fetch *f, int err)
 {
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 
+	if (!err)
+		err = hdl_fault_errno(op->fault);
 	/* A peer that has not heard that it has failed goes on writing; where its queue is nobody's own, only the key stops it. */
 	if (err && !f->ep->queues)
 		hdl_region_forget(op->region);
@@ -156,8 +159,11 @@ void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 	struct hdl_send *s = hdl_id_get(&ep->tp->sends, fin->op);
 	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
 
+	if (s && s->ep == ep && fin->fault && !op->fault)
+		hdl_fault_report(ep, hdl_fault_turned(fin->fault), s->buf, s->len, false);
 	if (s && s->ep == ep && fin->part) {
 		op->part_read = 1;
+		op->read_fault = hdl_fault_turned(fin->fault);
 		hdl_rndv_finish_if_all(s);
 		return;
 	}
@@ -165,9 +171,11 @@ void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 		hdl_error("%s has read message %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
 		return;
 	}
-	ep->out_rndv.msgs++;
-	ep->out_rndv.bytes += fin->len;
-	finish_send(s, 0);
+	if (!fin->fault) {
+		ep->out_rndv.msgs++;
+		ep->out_rndv.bytes += fin->len;
+	}
+	finish_send(s, hdl_fault_errno(hdl_fault_turned(fin->fault)));
 }
 
 bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number)
@@ -230,7 +238,7 @@ static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 		return 0;
 	}
 	if ((err = hdl_id_new(&tp->fetches, f, &op->id)))
-		return err;
+		goto not_taken;
 	bool both = tp->sends.used != 0;
 	unsigned possible = f->unpack ? 0 : ways(ep, &rec, f->len, both);
 	enum hdl_way way = HDL_WAY_WRITE;
@@ -250,10 +258,14 @@ static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 		hdl_rndv_fetch_split(ep, &rec, f);
 	else
 		err = hdl_rndv_fetch_written(ep, &rec, f);
-	if (err) {
-		hdl_id_free(&tp->fetches, op->id);
-		hdl_rndv_measured(f, err);
-	}
+	if (!err)
+		return 0;
+	hdl_id_free(&tp->fetches, op->id);
+	hdl_rndv_measured(f, err);
+not_taken:;
+	/* the sender would wait for ever */
+	struct hdl_fin fin = { .op = rec.op, .fault = err == -EFAULT ? HDL_FAULT_MINE : HDL_FAULT_OTHER };
+	hdl_ep_ctl(ep, HDL_CTL_FIN, &fin, sizeof(fin), false);
 	return err;
 }
 
@@ -296,7 +308,7 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 		struct hdl_send_op *op = hdl_send_op(s);
 		op->state = HDL_OP_FAILED;
 		op->off = op->total;	/* nothing more is written */
-		op->split = 0;
+		op->split = op->tells = 0;
 		if (!op->inflight)
 			finish_send(s, err);
 	}

@@ -18,6 +18,9 @@ struct hdl_send_op {
 	uint8_t unread : 1;	/* pieces were posted that nobody has reported as read */
 	uint8_t split : 1;	/* the receiver reads a part */
 	uint8_t part_read : 1;	/* and has said that it is done: perhaps before its CTS arrives, they may go by two lanes */
+	uint8_t tells : 1;	/* WRITTEN goes when the last chunk is known to have been written */
+	uint8_t fault : 2;	/* enum hdl_fault: of what is written; waits on rdma_wait until nothing of it is in flight */
+	uint8_t read_fault : 2;	/* ... of what the receiver reads */
 	uint8_t state;
 };
 _Static_assert(sizeof(struct hdl_send_op) <= sizeof(((struct hdl_send *)0)->priv), "fits");
@@ -32,6 +35,7 @@ struct hdl_fetch_op {
 	hdl_tuned tuned;
 	uint8_t being_read : 1, being_written : 1;	/* by this side, by the sender */
 	uint8_t failed : 1;		/* ends with its last request */
+	uint8_t fault : 2;		/* enum hdl_fault: of what is read, or written: ends with an error when both have ended */
 };
 _Static_assert(sizeof(struct hdl_fetch_op) <= sizeof(((struct hdl_fetch *)0)->priv), "fits");
 static inline struct hdl_send_op *hdl_send_op(struct hdl_send *s)
@@ -63,6 +67,31 @@ static inline void hdl_rndv_pop(struct hdl_send **head)
 	*head = s->next;
 	s->next = NULL;
 }
+
+/*
+ * ---- fault.c: buffers that cannot be reached ----
+ *
+ * A request that the device refuses because of a user's buffer (unmapped, protected, a file that was truncated) fails its operation, on
+ * both sides, and neither the queue's others nor the connection: send queues treat it as one that was refused (sq.c, breaks).
+ */
+/* What the status of a chunk's request says of its operation: 0, or a negative errno: -EFAULT (this process's buffer), -EREMOTEIO (the
+ * peer's). */
+int hdl_rndv_refusal(enum ibv_wc_status status);
+/* The fault that such an errno is, for this side; HDL_FAULT_NONE: none. */
+enum hdl_fault hdl_fault_of(int err);
+/* A fault that the peer has said, as this side says it. */
+enum hdl_fault hdl_fault_turned(unsigned fault);
+/* The error with which an operation ends: 0 or a negative errno. */
+int hdl_fault_errno(unsigned fault);
+/* Says which buffer of this process is at fault, and why if that is seen; says nothing of the peer's. written: by the operation. */
+void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t len, bool written);
+/* A chunk of the fetch, or of the send, was refused. */
+void hdl_rndv_read_refused(struct hdl_fetch *f, int err);
+void hdl_rndv_write_refused(struct hdl_send *s, int err);
+/* Ends the first operation, which was refused and has nothing in flight any more, and tells its receiver. */
+void hdl_rndv_end_refused(struct hdl_ep *ep);
+/* Whether the slot's request belongs to an operation of which a chunk was refused: it must not go again. */
+bool hdl_rndv_is_refused(struct hdl_tp *tp, const struct hdl_slot *slot);
 
 /* ---- rndv.c: the protocol ----- */
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec);

@@ -29,6 +29,13 @@ void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
 	struct hdl_fetch *f = hdl_id_get(&ep->tp->fetches, fin->op);
 	struct hdl_fetch_op *op = f ? hdl_fetch_op(f) : NULL;
 
+	if (f && f->ep == ep && fin->fault) {
+		if (!op->fault)
+			hdl_fault_report(ep, hdl_fault_turned(fin->fault), f->buf, f->len, true);
+		op->fault = hdl_fault_turned(fin->fault);
+		hdl_rndv_all_written(f);
+		return;
+	}
 	if (!f || f->ep != ep || !op->being_written) {
 		hdl_error("%s has written the rendezvous %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
 		return;

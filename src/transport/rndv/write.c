@@ -14,8 +14,13 @@ int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, str
 
 	if (rdma && !dev->promises.pages_written) {
 		op->region = hdl_region_get(dev, f->buf, f->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		int err = errno;
+		if (!op->region && err == EFAULT) {
+			hdl_fault_report(ep, HDL_FAULT_MINE, f->buf, f->len, true);
+			return -EFAULT;
+		}
 		if (!op->region && !(ep->can & HDL_QUEUE_PACKETS))
-			return hdl_register_failed(dev, "a receive buffer", f->len, errno);
+			return hdl_register_failed(dev, "a receive buffer", f->len, err);
 	}
 	if (rdma && (op->region || dev->promises.pages_written)) {
 		cts.rdma = 1;
@@ -39,6 +44,8 @@ static int local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
 		op->region = hdl_region_get(dev, s->buf, op->total, IBV_ACCESS_LOCAL_WRITE);
 		if (!op->region) /* constant data lies in read-only pages */
 			op->region = hdl_region_get(dev, s->buf, op->total, 0);
+		if (!op->region && errno == EFAULT)
+			return -EFAULT;
 		if (!op->region)
 			return hdl_register_failed(dev, "a message", op->total, errno);
 	}
@@ -90,6 +97,15 @@ static int push_packed(struct hdl_ep *ep)
 	return 1;
 }
 
+static void tell_written(struct hdl_ep *ep, struct hdl_send *s)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+	struct hdl_fin written = { .op = op->rop, .len = op->total };
+
+	op->tells = 0;
+	hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &written, sizeof(written), false);
+}
+
 /* Writes the next chunk of the first operation. 1: posted, 0: nothing to do now. */
 static int push_one(struct hdl_ep *ep)
 {
@@ -102,7 +118,11 @@ static int push_one(struct hdl_ep *ep)
 
 	if (op->inflight >= HDL_RNDV_INFLIGHT || !hdl_sq_room(sq, 1))
 		return 0;
-	if ((err = local_key(ep->dev, s, &lkey))) {
+	if ((err = local_key(ep->dev, s, &lkey)) == -EFAULT) {
+		hdl_rndv_write_refused(s, err);
+		return 0;
+	}
+	if (err) {
 		/* the receiver waits for this message: nothing less than the connection can tell it */
 		hdl_ep_fail(ep, err);
 		return 0;
@@ -121,7 +141,6 @@ static int push_one(struct hdl_ep *ep)
 	wr.wr.rdma.rkey = op->rkey;
 	if (last)
 		wr.imm_data = htonl(op->rop);
-	struct hdl_fin written = { .op = op->rop, .len = op->total };
 	op->inflight++;
 	op->off += n;
 	if (last)
@@ -130,14 +149,44 @@ static int push_one(struct hdl_ep *ep)
 		hdl_rndv_chunk_done(s, -ECONNRESET);
 		return 0;
 	}
-	/* behind the data, in the same queue */
-	if (tell)
-		hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &written, sizeof(written), false);
+	/* Behind the data, in the same queue; but only if that has been written: a chunk that waits may be refused yet, and the word goes
+	 * again where it does not. */
+	op->tells = tell;
+	if (tell && !__atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE))
+		tell_written(ep, s);
 	return 1;
+}
+
+/* Ends the operations at the head that have nothing more to write: refused ones, and those whose receiver is to be told that all was
+ * written. True: one of them still has requests in flight. */
+static bool end_waiting(struct hdl_ep *ep)
+{
+	struct hdl_send *s;
+
+	while ((s = ep->rdma_wait)) {
+		struct hdl_send_op *op = hdl_send_op(s);
+
+		if (op->fault && op->inflight)
+			return true;
+		if (op->fault)
+			hdl_rndv_end_refused(ep);
+		else if (op->tells && op->off == op->total) {
+			hdl_rndv_pop(&ep->rdma_wait);
+			tell_written(ep, s);
+			hdl_rndv_finish_if_all(s);
+		} else {
+			return false;
+		}
+	}
+	return false;
 }
 
 bool hdl_rndv_push(struct hdl_ep *ep)
 {
+	if (!ep->rdma_wait)
+		return false;
+	if (end_waiting(ep))
+		return true;
 	if (!ep->rdma_wait)
 		return false;
 	if (!ep->sq) {
@@ -158,10 +207,21 @@ bool hdl_rndv_push(struct hdl_ep *ep)
 void hdl_rndv_chunk_done(struct hdl_send *s, int err)
 {
 	struct hdl_send_op *op = hdl_send_op(s);
+	struct hdl_ep *ep = s->ep;
 
 	op->inflight--;
+	if (hdl_fault_of(err) || op->fault) {
+		hdl_rndv_write_refused(s, err);
+		return;
+	}
 	if (err)
 		op->state = HDL_OP_FAILED;
+	else if (op->tells && !op->inflight && op->off == op->total) {
+		/* not here: whoever looks at completions may be in the middle of a post */
+		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
+		hdl_ep_busy(ep);
+		return;
+	}
 	/* one that failed before its last chunk is still on the endpoint's list: hdl_rndv_fail_peer ends it */
 	hdl_rndv_finish_if_all(s);
 }

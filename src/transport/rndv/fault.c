@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rendezvous whose user's buffer the device cannot reach: it is unmapped, protected, or of a file that was truncated, on this side or at
+ * the peer. The operation fails on both sides, and the connection goes on.
+ *
+ *     the sender's WRITE is refused      nothing of it is in flight any more: WRITTEN(fault) ──▶
+ *     the receiver's READ is refused     nothing of it is in flight any more: ◀── FIN(fault)
+ *
+ * So neither side gets its buffer back while the other one still writes or reads it. Of a split message each side says so for its own
+ * part. The queue, which the device has stopped, is replaced or reset, and goes on without the operation's chunks (sq.c, is_lost).
+ */
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "transport/tp.h"
+
+/* linux/mman.h has them since 5.14 */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+int hdl_rndv_refusal(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return -EFAULT;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return -EREMOTEIO;
+	default:
+		return 0;
+	}
+}
+
+enum hdl_fault hdl_fault_of(int err)
+{
+	return err == -EFAULT ? HDL_FAULT_MINE : err == -EREMOTEIO ? HDL_FAULT_YOURS : HDL_FAULT_NONE;
+}
+
+enum hdl_fault hdl_fault_turned(unsigned fault)
+{
+	return fault == HDL_FAULT_MINE ? HDL_FAULT_YOURS : fault == HDL_FAULT_YOURS ? HDL_FAULT_MINE : fault;
+}
+
+int hdl_fault_errno(unsigned fault)
+{
+	static const int err[] = { [HDL_FAULT_MINE] = -EFAULT, [HDL_FAULT_YOURS] = -EREMOTEIO, [HDL_FAULT_OTHER] = -ENOBUFS };
+
+	return err[fault & 3];
+}
+
+static bool touched(uintptr_t at, size_t n, bool written)
+{
+	return !madvise((void *)at, n, written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+}
+
+/* The first page of a buffer that cannot be read, or written, and why; 0: all can, or the kernel does not tell. Nothing is changed that
+ * the program sees. */
+static uintptr_t bad_page(const void *buf, uint64_t len, bool written, const char **why)
+{
+	uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)buf & ~(size - 1), end = (uintptr_t)buf + len;
+
+	/* a kernel that does not know the request refuses it for any page */
+	if (!touched((uintptr_t)&size & ~(size - 1), size, false) || touched(at, end - at, written))
+		return 0;
+	for (; at < end; at += size) {
+		if (touched(at, size, written))
+			continue;
+		*why = errno == ENOMEM ? "not mapped" : errno == EINVAL || errno == EPERM || errno == EACCES ? "protected" :
+		       "beyond the end of its file, or lost";
+		return at;
+	}
+	return 0;
+}
+
+void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t len, bool written)
+{
+	const char *why;
+	char where[96] = "";
+	uintptr_t page;
+
+	if (fault != HDL_FAULT_MINE)
+		return;
+	if ((page = bad_page(buf, len, written, &why)))
+		snprintf(where, sizeof(where), ": the page at %#lx is %s", (unsigned long)page, why);
+	hdl_error("the buffer at %p of a message of %llu bytes %s %s cannot be %s by the device%s. The message fails at both ranks, and "
+		  "nothing else", buf, (unsigned long long)len, written ? "from" : "to", hdl_proc_text(ep->rank),
+		  written ? "written" : "read", where);
+}
+
+/* Of two views the sure one: what the device reports may be the other side's, where one process copies for both. */
+static enum hdl_fault judge(int err, const void *buf, uint64_t len, bool written)
+{
+	const char *why;
+
+	return bad_page(buf, len, written, &why) ? HDL_FAULT_MINE : hdl_fault_of(err);
+}
+
+void hdl_rndv_read_refused(struct hdl_fetch *f, int err)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_ep *ep = f->ep;
+	struct hdl_fetch *before = NULL;
+
+	if (op->fault || op->failed)
+		return;
+	op->fault = judge(err, f->buf, f->len, true);
+	hdl_fault_report(ep, op->fault, f->buf, f->len, true);
+	/* nothing more of it is asked for */
+	for (struct hdl_fetch *at = ep->reads; at && op->off < op->end; before = at, at = at->next) {
+		if (at != f)
+			continue;
+		*(before ? (struct hdl_fetch **)&before->next : &ep->reads) = f->next;
+		if (ep->reads_tail == f)
+			ep->reads_tail = before;
+		break;
+	}
+	op->off = op->end;
+}
+
+void hdl_rndv_write_refused(struct hdl_send *s, int err)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+	struct hdl_ep *ep = s->ep;
+
+	if (!op->fault && op->state != HDL_OP_FAILED) {
+		op->fault = judge(err, s->buf, op->total, false);
+		if (!op->read_fault)
+			hdl_fault_report(ep, op->fault, s->buf, op->total, false);
+		if (op->off == op->total)
+			hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
+		op->off = 0;
+		op->tells = 0;
+	}
+	if (op->state == HDL_OP_FAILED)		/* with its endpoint */
+		hdl_rndv_finish_if_all(s);
+	else if (!op->inflight)
+		hdl_ep_busy(ep);
+}
+
+void hdl_rndv_end_refused(struct hdl_ep *ep)
+{
+	struct hdl_send *s = ep->rdma_wait;
+	struct hdl_send_op *op = hdl_send_op(s);
+	struct hdl_fin fin = { .op = op->rop, .fault = op->fault, .len = op->total };
+
+	hdl_rndv_pop(&ep->rdma_wait);
+	op->off = op->total;
+	hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &fin, sizeof(fin), false);
+	hdl_rndv_finish_if_all(s);
+}
+
+bool hdl_rndv_is_refused(struct hdl_tp *tp, const struct hdl_slot *slot)
+{
+	struct hdl_fetch *f;
+
+	if (slot->type == HDL_SLOT_RNDV)
+		return hdl_send_op(slot->ptr)->fault;
+	f = slot->type == HDL_SLOT_READ ? hdl_id_get(&tp->fetches, (uint32_t)(uintptr_t)slot->ptr) : NULL;
+	return f && hdl_fetch_op(f)->fault;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages by rendezvous from and to buffers that the device cannot reach: unmapped, protected, half mapped, of a file that was
+ * truncated. The message fails at both ranks with MPI_ERR_BUFFER; the pair exchanges checked messages afterwards, and those that
+ * were under way beside it arrive. Between each two of three ranks, in both directions.
+ */
+#define _GNU_SOURCE
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mpi_test.h"
+
+enum sort { UNMAPPED, NONE, READ_ONLY, HALF, TRUNCATED, SORTS };
+static const char *const names[] = {"unmapped", "PROT_NONE", "PROT_READ", "half mapped", "truncated"};
+#define ROOM (4u << 20)
+
+/* A buffer of this sort. What of it is there has data. */
+static char *make(enum sort sort, size_t n)
+{
+	int fd = memfd_create("buffer", MFD_CLOEXEC);
+	CHECK(fd >= 0 && !ftruncate(fd, ROOM));
+	char *p = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, sort == TRUNCATED ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+	CHECK(p != MAP_FAILED);
+	memset(p, 1, n);
+	if (sort == UNMAPPED)
+		munmap(p, ROOM);
+	else if (sort == NONE)
+		mprotect(p, ROOM, PROT_NONE);
+	else if (sort == READ_ONLY)
+		mprotect(p, ROOM, PROT_READ);
+	else if (sort == HALF)
+		munmap(p + (n / 2 & ~4095ul), ROOM - (n / 2 & ~4095ul));
+	else
+		CHECK(!ftruncate(fd, (off_t)(n / 2)));
+	close(fd);
+	return p;
+}
+
+static void drop(char *p, enum sort sort, size_t n)
+{
+	munmap(p, sort == UNMAPPED ? 0 : sort == HALF ? (n / 2 & ~4095ul) : ROOM);
+}
+
+static int class_of(int rc)
+{
+	int class = MPI_SUCCESS;
+
+	MPI_Error_class(rc, &class);
+	return class;
+}
+
+/* Messages in both directions, short and long. */
+static void exchange(int peer, int seed)
+{
+	static const int sizes[] = {8, 3000, 8000, 100000, 700000};
+	char *out = malloc(700000), *in = malloc(700000);
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t n = (size_t)sizes[i];
+		fill(out, n, seed_of(me, peer, seed, (int)n));
+		memset(in, 0, n);
+		CHECK_EQ(MPI_Sendrecv(out, (int)n, MPI_CHAR, peer, 7, in, (int)n, MPI_CHAR, peer, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+			 MPI_SUCCESS);
+		VERIFY(in, n, seed_of(peer, me, seed, (int)n));
+	}
+	free(out);
+	free(in);
+}
+
+/* One bad message among good ones. bad: whose buffer. */
+static void one(int from, int to, enum sort sort, size_t n, bool at_sender)
+{
+	int peer = me == from ? to : from, rc[3];
+	bool mine = (me == from) == at_sender;
+	char *good[2] = {malloc(n), malloc(n)}, *bad = mine ? make(sort, n) : malloc(n);
+	MPI_Request r[3];
+
+	if (!mine)
+		memset(bad, 1, n);
+	for (int i = 0; i < 2; i++)
+		fill(good[i], n, seed_of(me, peer, i, (int)n));
+	for (int i = 0; i < 3; i++) {
+		char *p = i == 1 ? bad : good[i / 2];
+		if (me == from)
+			MPI_Isend(p, (int)n, MPI_CHAR, to, i, MPI_COMM_WORLD, &r[i]);
+		else
+			MPI_Irecv(p, (int)n, MPI_CHAR, from, i, MPI_COMM_WORLD, &r[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		rc[i] = class_of(MPI_Wait(&r[i], MPI_STATUS_IGNORE));
+	if (rc[0] || rc[1] != MPI_ERR_BUFFER || rc[2])
+		test_fail(__FILE__, __LINE__, "%s, %zu bytes from %d to %d, %s buffer: classes %d %d %d", names[sort], n, from, to,
+			  at_sender ? "send" : "receive", rc[0], rc[1], rc[2]);
+	for (int i = 0; i < 2 && me == to; i++)
+		VERIFY(good[i], n, seed_of(peer, me, i, (int)n));
+	if (mine)
+		drop(bad, sort, n);
+	else
+		free(bad);
+	free(good[0]);
+	free(good[1]);
+	exchange(peer, (int)n);
+}
+
+int main(int argc, char **argv)
+{
+	static const size_t sizes[] = {150000, 1500000};
+
+	test_init(&argc, &argv);
+	alarm(100);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	for (int a = 0; a < np; a++)
+		for (int b = 0; b < np; b++) {
+			if (a == b || (me != a && me != b))
+				continue;
+			exchange(me == a ? b : a, 1);
+			for (int s = 0; s < SORTS; s++)
+				for (int at_sender = 0; at_sender < 2; at_sender++)
+					for (int k = 0; k < 2; k++)
+						/* what may be read may be sent */
+						if (s != READ_ONLY || !at_sender)
+							one(a, b, (enum sort)s, sizes[k], at_sender);
+		}
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (!me)
+		printf("ok\n");
+	return MPI_Finalize();
+}
