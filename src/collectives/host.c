@@ -296,6 +296,14 @@ int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 	return note_loss(run, n, error);
 }
 
+void hdl_run_send_failed(struct hdl_run *run, const struct hdl_node *n, int err)
+{
+	int error = hdl_run_errno(run, n, err);
+
+	hdl_run_error(run, error);
+	run->spoiled |= hdl_is_of_arguments(error);
+}
+
 static void *node_memory(const struct hdl_run *run, uint8_t space, size_t off)
 {
 	return space < HDL_SPACES ? run->base[space] + off : NULL;
@@ -334,10 +342,10 @@ static void withdraw_sends(struct hdl_run *run)
 	}
 }
 
-/* Errors of lengths are the program's, and no reason to leave the other ranks without a message. */
-static inline bool is_of_length(int error)
+/* Where a buffer could not be reached, short messages must not be copied into it by this rank either. */
+static inline MPI_Count room_of(const struct hdl_run *run, const struct hdl_node *n)
 {
-	return error == MPI_ERR_TRUNCATE || error == MPI_ERR_COUNT;
+	return unlikely(run->error == MPI_ERR_BUFFER) ? 0 : (MPI_Count)n->len;
 }
 
 void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
@@ -351,13 +359,13 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 		return;
 	}
-	rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
+	rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), room_of(run, n), hdl_type_get(MPI_BYTE), peer,
 		      run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &status);
 	if (likely(!rc))
 		rc = check_length(run, n, &status);
 	if (unlikely(rc)) {
 		hdl_run_error(run, note_loss(run, n, rc));
-		run->spoiled |= is_of_length(rc);
+		run->spoiled |= hdl_is_of_arguments(rc);
 	}
 }
 
@@ -377,7 +385,7 @@ static void inline_sent(struct hdl_send *send, int err)
 	struct hdl_run *run = node->run;
 
 	if (err)
-		hdl_run_error(run, hdl_run_errno(run, &run->g->nodes[node - run->nodes], err));
+		hdl_run_send_failed(run, &run->g->nodes[node - run->nodes], err);
 	node->done = true;
 	node->sending = false;
 	run->inflight--;
@@ -454,7 +462,7 @@ int hdl_host_run_inline(struct hdl_run *run)
 			} else if (rc < 0) {
 				run->inflight--;
 				node->sending = false;
-				hdl_run_error(run, hdl_run_errno(run, n, rc));
+				hdl_run_send_failed(run, n, rc);
 			}
 			break;
 		}
@@ -514,7 +522,7 @@ static void run_failed(struct hdl_run *run, int error)
 	bool failed = run->error && !run->spoiled;
 
 	hdl_run_error(run, error);
-	if (is_of_length(error)) {
+	if (hdl_is_of_arguments(error)) {
 		run->spoiled = !failed;
 		return;
 	}
@@ -595,7 +603,7 @@ static void start_node(struct hdl_run *run, uint32_t i)
 		break;
 	case HDL_N_RECV:
 		comm = hdl_peer_comm(run->comm, &peer);
-		rc = hdl_irecv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
+		rc = hdl_irecv(node_memory(run, n->dst_space, n->dst_off), room_of(run, n), hdl_type_get(MPI_BYTE), peer,
 			       run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &req);
 		if (rc) {
 			run_failed(run, note_loss(run, n, rc));
@@ -685,7 +693,7 @@ void hdl_host_start(struct hdl_run *run)
 	run->left = g->nnodes;
 	run->inflight = run->nready = 0;
 	run->runnable = false;
-	run->spoiled = is_of_length(run->error);	/* this rank's own arguments do not fit each other */
+	run->spoiled = hdl_is_of_arguments(run->error);	/* this rank's own arguments do not fit each other */
 	for (uint32_t i = g->nnodes; i-- > 0;) {
 		run->nodes[i].waiting = g->nodes[i].npreds;
 		run->nodes[i].done = false;

@@ -124,6 +124,11 @@ void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 void hdl_run_finish(struct hdl_run *run);
 /* The run fails with this class, and with what hdl_reason_set was just told, unless it has failed before. */
 void hdl_run_error(struct hdl_run *run, int error);
+/* Errors of lengths, and of buffers that cannot be reached, are the program's, and no reason to leave the other ranks without a message. */
+static inline bool hdl_is_of_arguments(int error)
+{
+	return error == MPI_ERR_TRUNCATE || error == MPI_ERR_COUNT || error == MPI_ERR_BUFFER;
+}
 /* It fails because what this rank sends itself has another length than the place for it. */
 void hdl_run_misfit(struct hdl_run *run, size_t sent, size_t room);
 /* Runs a COPY or REDUCE. */
@@ -132,6 +137,8 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 /* A node's message. What hdl_ep_send returns; the class of such an error, explained; a blocking receive, whose error is the run's. */
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send);
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err);
+/* The run has that error; it goes on with empty messages where that is of this rank's arguments, or the peer's. */
+void hdl_run_send_failed(struct hdl_run *run, const struct hdl_node *n, int err);
 void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n);
 /* A message within one group, if it can be sent at once: 1: sent; 0: nothing happened. */
 static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_node *n)

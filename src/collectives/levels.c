@@ -61,7 +61,7 @@ bool hdl_levels_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc)
 
 /* ---- the stages --------------------------------------------------------------------------------------------------- */
 
-/* A message of another length than this rank's arguments promise is its error, and of those that would have its data from it: it goes on,
+/* A message of another length than this rank's arguments promise, or a buffer that cannot be reached, is its error, and of those that would have its data from it: it goes on,
  * lest others wait. Anything else ends the communicator. False: there are no more stages. */
 static bool goes_on(struct levels *l, int rc)
 {
@@ -70,7 +70,7 @@ static bool goes_on(struct levels *l, int rc)
 	if (likely(!rc))
 		return true;
 	l->error = rc;
-	if (rc == MPI_ERR_TRUNCATE || rc == MPI_ERR_COUNT)
+	if (hdl_is_of_arguments(rc))
 		return true;
 	if (l->leads && !cc->lost) {
 		hdl_coll_forsake(l->comm, "a stage of it has failed on the rank that leads its host: see its error");

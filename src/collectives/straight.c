@@ -81,7 +81,7 @@ static void kept_sent(struct hdl_send *send, int err)
 	struct hdl_kept *k = container_of(send, struct hdl_kept, send);
 
 	if (err)
-		hdl_run_error(k->run, hdl_run_errno(k->run, &k->node, err));
+		hdl_run_send_failed(k->run, &k->node, err);
 	k->done = true;
 }
 
@@ -97,7 +97,7 @@ static __attribute__((noinline)) void keep_send(struct hdl_straight *s, const st
 	if (!rc)
 		s->kept = k;
 	else if (rc < 0)
-		hdl_run_error(&s->run, hdl_run_errno(&s->run, n, rc));
+		hdl_run_send_failed(&s->run, n, rc);
 }
 
 static bool is_sent(const void *arg)

@@ -275,7 +275,7 @@ static const char *cause(int errnum, const struct hdl_op *op)
 	bool send = op && op->kind == HDL_REQ_SEND;
 
 	if (errnum == EREMOTEIO)
-		return "that rank's buffer cannot be reached by the device; its output says which";
+		return "that rank's buffer cannot be reached by the device: look at the lines above, and at its output";
 	if (errnum == ENOBUFS)
 		return "that rank has no memory for the message, or cannot register it; look at its output";
 	if (errnum != EFAULT || !op)

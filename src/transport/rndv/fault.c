@@ -91,6 +91,16 @@ void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void 
 		  written ? "written" : "read", where);
 }
 
+/* As whoever has moved the bytes sees it: the peer says by itself why its buffer cannot be reached. */
+static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t theirs, uint64_t len, bool written)
+{
+	hdl_fault_report(ep, fault, buf, len, written);
+	if (fault == HDL_FAULT_YOURS)
+		hdl_error("the buffer of %s at %#llx for a message of %llu bytes cannot be %s by the device. The message fails at both "
+			  "ranks, and nothing else", hdl_proc_text(ep->rank), (unsigned long long)theirs, (unsigned long long)len,
+			  written ? "read" : "written");
+}
+
 /* Of two views the sure one: what the device reports may be the other side's, where one process copies for both. */
 static enum hdl_fault judge(int err, const void *buf, uint64_t len, bool written)
 {
@@ -108,7 +118,7 @@ void hdl_rndv_read_refused(struct hdl_fetch *f, int err)
 	if (op->fault || op->failed)
 		return;
 	op->fault = judge(err, f->buf, f->len, true);
-	hdl_fault_report(ep, op->fault, f->buf, f->len, true);
+	report_refused(ep, op->fault, f->buf, op->raddr, f->len, true);
 	/* nothing more of it is asked for */
 	for (struct hdl_fetch *at = ep->reads; at && op->off < op->end; before = at, at = at->next) {
 		if (at != f)
@@ -129,7 +139,7 @@ void hdl_rndv_write_refused(struct hdl_send *s, int err)
 	if (!op->fault && op->state != HDL_OP_FAILED) {
 		op->fault = judge(err, s->buf, op->total, false);
 		if (!op->read_fault)
-			hdl_fault_report(ep, op->fault, s->buf, op->total, false);
+			report_refused(ep, op->fault, s->buf, op->raddr, op->total, false);
 		if (op->off == op->total)
 			hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
 		op->off = 0;
