@@ -269,6 +269,21 @@ static void seek_ended(struct hdl_off *h, int peer)
 		h->suspect_ns = monotonic_ns() + SUSPECT_NS;
 }
 
+/* A copy from or to users' buffers was refused for the sake of one of them. The queue is in error, with what others have written by it:
+ * the communicator's collectives end here. */
+static void buffer_failed(struct hdl_off *h, int peer, bool mine)
+{
+	const char *name = hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer));
+
+	h->wire_error = MPI_ERR_BUFFER;
+	if (mine)
+		snprintf(h->why_off, sizeof(h->why_off), "a buffer of this rank's cannot be read or written by the device, which copies "
+			 "from or to %.150s", name);
+	else
+		snprintf(h->why_off, sizeof(h->why_off), "a buffer of %.150s cannot be read or written by the device", name);
+	hdl_off_break(h, h->why_off);
+}
+
 void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status)
 {
 	bool gone = peer != h->rank &&
@@ -282,6 +297,11 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 	}
 	if (gone) {
 		seek_ended(h, peer);
+		return;
+	}
+	bool mine = status == IBV_WC_LOC_PROT_ERR;
+	if (h->lines && (mine || status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR)) {
+		buffer_failed(h, peer, mine);
 		return;
 	}
 	hdl_error("offloaded collectives, communicator of %d ranks: %s rank %d of it (%s): %s", h->size, what,

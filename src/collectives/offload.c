@@ -134,7 +134,7 @@ void hdl_off_in_error(const struct hdl_off *h, struct hdl_run *run)
 	const char *name = hdl_coll_name(run->args.coll);
 
 	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_off : HDL_QUEUES_IN_ERROR);
-	hdl_run_error(run, h->wire_error == MPI_ERR_NO_MEM ? MPI_ERR_NO_MEM : h->cc->lost ? MPI_ERR_PROC_ABORTED :
+	hdl_run_error(run, h->wire_error == MPI_ERR_NO_MEM || h->wire_error == MPI_ERR_BUFFER ? h->wire_error : h->cc->lost ? MPI_ERR_PROC_ABORTED :
 			   h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
 

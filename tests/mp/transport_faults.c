@@ -105,7 +105,7 @@ static void one(int from, int to, enum sort sort, size_t n, bool at_sender)
 
 int main(int argc, char **argv)
 {
-	static const size_t sizes[] = {150000, 1500000};
+	static const size_t sizes[] = {400000, 1500000};
 
 	test_init(&argc, &argv);
 	alarm(100);

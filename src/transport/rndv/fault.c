@@ -64,7 +64,7 @@ static uintptr_t bad_page(const void *buf, uint64_t len, bool written, const cha
 	uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)buf & ~(size - 1), end = (uintptr_t)buf + len;
 
 	/* a kernel that does not know the request refuses it for any page */
-	if (!touched((uintptr_t)&size & ~(size - 1), size, false) || touched(at, end - at, written))
+	if (touched(at, end - at, written) || !touched((uintptr_t)&size & ~(size - 1), size, false))
 		return 0;
 	for (; at < end; at += size) {
 		if (touched(at, size, written))
@@ -91,6 +91,13 @@ void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void 
 		  written ? "written" : "read", where);
 }
 
+bool hdl_fault_found(const void *buf, uint64_t len, bool written)
+{
+	const char *why;
+
+	return bad_page(buf, len, written, &why) != 0;
+}
+
 /* As whoever has moved the bytes sees it: the peer says by itself why its buffer cannot be reached. */
 static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t theirs, uint64_t len, bool written)
 {
@@ -104,9 +111,7 @@ static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const 
 /* Of two views the sure one: what the device reports may be the other side's, where one process copies for both. */
 static enum hdl_fault judge(int err, const void *buf, uint64_t len, bool written)
 {
-	const char *why;
-
-	return bad_page(buf, len, written, &why) ? HDL_FAULT_MINE : hdl_fault_of(err);
+	return hdl_fault_found(buf, len, written) ? HDL_FAULT_MINE : hdl_fault_of(err);
 }
 
 void hdl_rndv_read_refused(struct hdl_fetch *f, int err)

@@ -144,6 +144,10 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	if (cts->rdma && hdl_ep_can_rdma(ep) && !(s->pack && hdl_ep_can_stage(ep))) {
 		op->state = HDL_OP_WRITE;
 		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
+	} else if (!s->pack && !hdl_ep_can_rdma(ep) && hdl_fault_found(s->buf, op->total, false)) {
+		op->state = HDL_OP_WRITE;
+		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
+		hdl_rndv_write_refused(s, -EFAULT);
 	} else {
 		op->state = HDL_OP_STREAM;
 		hdl_rndv_append(&ep->stream, &ep->stream_tail, s);

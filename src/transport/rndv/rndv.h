@@ -85,6 +85,9 @@ enum hdl_fault hdl_fault_turned(unsigned fault);
 int hdl_fault_errno(unsigned fault);
 /* Says which buffer of this process is at fault, and why if that is seen; says nothing of the peer's. written: by the operation. */
 void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t len, bool written);
+/* Whether a buffer cannot be read, or written, as far as the kernel tells. A system call, which walks its pages: before this process's CPU
+ * moves a message that packets carry, whose copies would be signals; elsewhere behind an error only. */
+bool hdl_fault_found(const void *buf, uint64_t len, bool written);
 /* A chunk of the fetch, or of the send, was refused. */
 void hdl_rndv_read_refused(struct hdl_fetch *f, int err);
 void hdl_rndv_write_refused(struct hdl_send *s, int err);

@@ -22,6 +22,10 @@ int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, str
 		if (!op->region && !(ep->can & HDL_QUEUE_PACKETS))
 			return hdl_register_failed(dev, "a receive buffer", f->len, err);
 	}
+	if (!rdma && !f->unpack && hdl_fault_found(f->buf, f->len, true)) {
+		hdl_fault_report(ep, HDL_FAULT_MINE, f->buf, f->len, true);
+		return -EFAULT;
+	}
 	if (rdma && (op->region || dev->promises.pages_written)) {
 		cts.rdma = 1;
 		cts.addr = (uintptr_t)f->buf;
