@@ -2,7 +2,9 @@
 /*
  * Messages by rendezvous from and to buffers that the device cannot reach: unmapped, protected, half mapped, of a file that was
  * truncated. The message fails at both ranks with MPI_ERR_BUFFER; the pair exchanges checked messages afterwards, and those that
- * were under way beside it arrive. Between each two of three ranks, in both directions.
+ * were under way beside it arrive. Between each two of three ranks, in both directions. "collectives" as an argument: Bcast and Gather
+ * by messages (HEDDLE_COLL_EXECUTOR=host) in which one rank has such a buffer: nobody waits for ever, the ranks whose data does not come
+ * have errors, and the next collective is right.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -103,6 +105,66 @@ static void one(int from, int to, enum sort sort, size_t n, bool at_sender)
 	exchange(peer, (int)n);
 }
 
+#define BLOCK 1000000
+
+static void bcast(int bad, int root)
+{
+	char *p = me == bad ? make(UNMAPPED, BLOCK) : malloc(BLOCK);
+	int class;
+
+	if (me != bad)
+		memset(p, 1, BLOCK);
+	class = class_of(MPI_Bcast(p, BLOCK, MPI_CHAR, root, MPI_COMM_WORLD));
+	if (me == bad || bad == root)
+		CHECK(class != MPI_SUCCESS);
+	if (me == bad)
+		CHECK_EQ(class, MPI_ERR_BUFFER);
+	if (me != bad)
+		free(p);
+}
+
+static void gather(int bad)
+{
+	char *p = me == bad ? make(NONE, BLOCK) : malloc(BLOCK), *all = malloc((size_t)np * BLOCK);
+	int class;
+
+	if (me != bad)
+		memset(p, 1, BLOCK);
+	class = class_of(MPI_Gather(p, BLOCK, MPI_CHAR, all, BLOCK, MPI_CHAR, 0, MPI_COMM_WORLD));
+	if (me == bad || !me)
+		CHECK_EQ(class, MPI_ERR_BUFFER);
+	if (me == bad)
+		drop(p, NONE, BLOCK);
+	else
+		free(p);
+	free(all);
+}
+
+static void next_one(int seed)
+{
+	char *p = malloc(BLOCK);
+
+	if (!me)
+		fill(p, BLOCK, (uint64_t)seed);
+	CHECK_EQ(MPI_Bcast(p, BLOCK, MPI_CHAR, 0, MPI_COMM_WORLD), MPI_SUCCESS);
+	VERIFY(p, BLOCK, (uint64_t)seed);
+	free(p);
+}
+
+static void collectives(void)
+{
+	for (int bad = 0; bad < np; bad++) {
+		for (int root = 0; root < np; root++) {
+			bcast(bad, root);
+			next_one(bad * np + root);
+		}
+		if (bad) {
+			gather(bad);
+			next_one(bad);
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const size_t sizes[] = {400000, 1500000};
@@ -110,7 +172,9 @@ int main(int argc, char **argv)
 	test_init(&argc, &argv);
 	alarm(100);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	for (int a = 0; a < np; a++)
+	if (argc > 1)
+		collectives();
+	for (int a = 0; a < np && argc < 2; a++)
 		for (int b = 0; b < np; b++) {
 			if (a == b || (me != a && me != b))
 				continue;

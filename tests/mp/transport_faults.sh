@@ -27,4 +27,7 @@ try 2 HEDDLE_RENDEZVOUS=split HEDDLE_TRANSPORT=dc
 for behave in noodp async nosequence; do
 	try 2 SHCA_BEHAVE=$behave
 done
+expect 0 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_RING_MAX=16k $faults collectives
+says "$out" '^ok$'
+says_not "$err" 'connection to'
 echo ok

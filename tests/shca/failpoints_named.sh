@@ -19,6 +19,7 @@ excepted()
 	behind-others) echo "the poster has changed nothing yet; unfinished fails its queue there" ;;
 	timer-noted) echo "the helper thread's own list: nothing was changed that others see" ;;
 	survivor) echo "whoever tells has changed nothing yet; successors holds one there" ;;
+	mail-asks) echo "the requester has only not asked yet; proxy_asked holds it there" ;;
 	mail-cancel) echo "whoever cancels has changed nothing yet" ;;
 	esac
 }

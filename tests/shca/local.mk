@@ -212,6 +212,12 @@ tests_shca_error_state_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_error_state_LDFLAGS = $(NOWRAP)
 
 # What a requester that died has left in a proxy's mailbox.
+check_PROGRAMS += tests/shca/proxy_asked
+TESTS += tests/shca/proxy_asked
+tests_shca_proxy_asked_SOURCES = tests/shca/proxy_asked.c $(shca_rig)
+tests_shca_proxy_asked_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_proxy_asked_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_proxy_asked_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/shca/dead_letters
 TESTS += tests/shca/dead_letters
 tests_shca_dead_letters_SOURCES = tests/shca/dead_letters.c $(shca_rig)

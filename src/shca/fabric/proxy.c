@@ -295,6 +295,7 @@ static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t
 
 	if (likely(box))
 		return box;
+	SHCA_FAILPOINT(NULL, "mail-asks", NULL, 0);
 	shca_proxy_ask(thr->m, proc);
 	for (;;) {
 		uint32_t w = atomic_load(wanted);
