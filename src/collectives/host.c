@@ -342,12 +342,6 @@ static void withdraw_sends(struct hdl_run *run)
 	}
 }
 
-/* Where a buffer could not be reached, short messages must not be copied into it by this rank either. */
-static inline MPI_Count room_of(const struct hdl_run *run, const struct hdl_node *n)
-{
-	return unlikely(run->error == MPI_ERR_BUFFER) ? 0 : (MPI_Count)n->len;
-}
-
 void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 {
 	int peer = n->peer, rc;
@@ -359,7 +353,7 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 		return;
 	}
-	rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), room_of(run, n), hdl_type_get(MPI_BYTE), peer,
+	rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
 		      run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &status);
 	if (likely(!rc))
 		rc = check_length(run, n, &status);
@@ -603,7 +597,7 @@ static void start_node(struct hdl_run *run, uint32_t i)
 		break;
 	case HDL_N_RECV:
 		comm = hdl_peer_comm(run->comm, &peer);
-		rc = hdl_irecv(node_memory(run, n->dst_space, n->dst_off), room_of(run, n), hdl_type_get(MPI_BYTE), peer,
+		rc = hdl_irecv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
 			       run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &req);
 		if (rc) {
 			run_failed(run, note_loss(run, n, rc));

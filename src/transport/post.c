@@ -56,6 +56,15 @@ static bool is_inline(const struct hdl_sq *sq, size_t len, size_t more, bool run
 
 /* Posts one request. Returns 1: the payload was copied; 0: it is in flight; negative errno. The caller has made sure of
  * room for one request. buf: NULL, of a payload that send->pack copies. */
+/* A buffer that cannot be read is a signal in the user's call, as where this processor copies it: the request would take the queue with
+ * it, and the message's number. */
+static inline void touch(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i += 4096)
+		(void)*(const volatile char *)(p + i);
+	(void)*(const volatile char *)(p + n - 1);
+}
+
 static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, const void *buf, size_t len,
 			struct hdl_send *send, enum hdl_in_place in_place);
 
@@ -91,6 +100,7 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 		return err ? err : !fence;
 	}
 	if (dev->all && !runs && in_place != HDL_IN_PLACE_NO && (len >= ZERO_COPY_MIN || in_place == HDL_IN_PLACE_FENCE)) {
+		touch(buf, len);
 		wr->num_sge = gather(sq, a, buf, len, dev->all->lkey, false, sge);
 		send->ep = ep;
 		if (in_place != HDL_IN_PLACE_DONE) {

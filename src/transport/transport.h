@@ -48,7 +48,9 @@ enum hdl_kind {
 
 /* A send in flight. Embedded in the caller's request; the transport owns it from hdl_ep_send until done(). */
 struct hdl_send {
-	void (*done)(struct hdl_send *send, int err);	/* err: 0 or a negative errno */
+	/* err: 0 or a negative errno. Of this message only, and the peer's is one, too: -EFAULT: the buffer here cannot be read by the device;
+	 * -EREMOTEIO: the peer's cannot be written; -ENOBUFS: the peer has no memory for it. Reported. Of a fetch likewise. */
+	void (*done)(struct hdl_send *send, int err);
 	/* NULL: the message is one run of bytes, at buf. Else it lies in many places (hdl_ep_send_runs), and this copies n bytes of it,
 	 * from its byte `at` on. */
 	void (*pack)(const struct hdl_send *send, uint64_t at, void *to, size_t n);

@@ -13,8 +13,8 @@
 
 #include "mpi_test.h"
 
-enum sort { UNMAPPED, NONE, READ_ONLY, HALF, TRUNCATED, SORTS };
-static const char *const names[] = {"unmapped", "PROT_NONE", "PROT_READ", "half mapped", "truncated"};
+enum sort { UNMAPPED, NONE, READ_ONLY, HALF, FRONT, TRUNCATED, SORTS };
+static const char *const names[] = {"unmapped", "PROT_NONE", "PROT_READ", "half mapped", "mapped from its half on", "truncated"};
 #define ROOM (4u << 20)
 
 /* A buffer of this sort. What of it is there has data. */
@@ -33,6 +33,8 @@ static char *make(enum sort sort, size_t n)
 		mprotect(p, ROOM, PROT_READ);
 	else if (sort == HALF)
 		munmap(p + (n / 2 & ~4095ul), ROOM - (n / 2 & ~4095ul));
+	else if (sort == FRONT)
+		munmap(p, n / 2 & ~4095ul);
 	else
 		CHECK(!ftruncate(fd, (off_t)(n / 2)));
 	close(fd);
@@ -41,7 +43,10 @@ static char *make(enum sort sort, size_t n)
 
 static void drop(char *p, enum sort sort, size_t n)
 {
-	munmap(p, sort == UNMAPPED ? 0 : sort == HALF ? (n / 2 & ~4095ul) : ROOM);
+	size_t half = n / 2 & ~4095ul;
+
+	if (sort != UNMAPPED)
+		munmap(sort == FRONT ? p + half : p, sort == HALF ? half : sort == FRONT ? ROOM - half : ROOM);
 }
 
 static int class_of(int rc)
