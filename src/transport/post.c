@@ -54,8 +54,6 @@ static bool is_inline(const struct hdl_sq *sq, size_t len, size_t more, bool run
 	return len + more <= sq->max_inline && !(runs && len > PACK_MAX);
 }
 
-/* Posts one request. Returns 1: the payload was copied; 0: it is in flight; negative errno. The caller has made sure of
- * room for one request. buf: NULL, of a payload that send->pack copies. */
 /* A buffer that cannot be read is a signal in the user's call, as where this processor copies it: the request would take the queue with
  * it, and the message's number. */
 static inline void touch(const char *p, size_t n)
@@ -65,6 +63,8 @@ static inline void touch(const char *p, size_t n)
 	(void)*(const volatile char *)(p + n - 1);
 }
 
+/* Posts one request. Returns 1: the payload was copied; 0: it is in flight; negative errno. The caller has made sure of
+ * room for one request. buf: NULL, of a payload that send->pack copies. */
 static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, const void *buf, size_t len,
 			struct hdl_send *send, enum hdl_in_place in_place);
 
