@@ -194,6 +194,9 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 		 * event may also tell that the peer has ended, with nothing wrong with the queue.) */
 		if (ep && hdl_ep_away(ep))
 			break;
+		/* a request that this side has refused before it has heard that it may send: to_rts finds the queue in ERR, and replaces it */
+		if (e->event_type == IBV_EVENT_QP_ACCESS_ERR && ep && !ep->failed && !ep->conn.up && ep->queues && ep->queues->kind->renew)
+			break;
 		if (ep && !ep->failed && ep->conn.up && ep->queues && ep->queues->kind->renew && !tp->closing) {
 			ep->queues->event = (int)e->event_type;
 			hdl_wire_broke(ep, NULL);
