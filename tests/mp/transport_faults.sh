@@ -17,15 +17,13 @@ try() {
 	says_not "$err" 'connection to'
 }
 for kind in rc xrc dc ud; do
-	try 3 HEDDLE_TRANSPORT=$kind
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=read
 done
-for way in write read split; do
-	try 2 HEDDLE_RENDEZVOUS=$way HEDDLE_TRANSPORT=rc
+for kind in rc xrc dc; do
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=write
 done
-try 2 HEDDLE_RENDEZVOUS=split HEDDLE_TRANSPORT=xrc
-try 2 HEDDLE_RENDEZVOUS=split HEDDLE_TRANSPORT=dc
 for behave in noodp async nosequence; do
-	try 2 SHCA_BEHAVE=$behave
+	try 2 SHCA_BEHAVE=$behave HEDDLE_RENDEZVOUS=read
 done
 expect 0 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_RING_MAX=16k $faults collectives
 says "$out" '^ok$'
