@@ -54,6 +54,14 @@ int shca_free(struct ibv_context *context, void *p);
 uint32_t shca_promises(struct ibv_context *context);
 
 /*
+ * An optional access flag of ibv_reg_mr (IBV_ACCESS_OPTIONAL_RANGE: other devices ignore it). The caller vouches for the memory that its
+ * own requests name as local segments by this lkey: the segment is mapped, with the protection that the request needs, until the request
+ * completes. Where the process itself executes the request against memory in the fabric, the device copies by loads and stores, in place
+ * of a system call; a segment that is not mapped is then SIGSEGV or SIGBUS, as of memcpy, and not IBV_WC_LOC_PROT_ERR.
+ */
+#define SHCA_ACCESS_VOUCHED (1u << 28)
+
+/*
  * Where SHCA_PROMISE_AT_ONCE is given: what has become of requests that nobody will report. *word is a word of the queue pair qp (RC,
  * XRC_SEND or a DC initiator), read with
  *

@@ -43,6 +43,9 @@ struct hdl_dev {
 	bool srq;			/* has shared receive queues */
 	struct hdl_promises promises;
 	struct ibv_mr *all;		/* promises.pages: the whole address space; else NULL */
+	struct ibv_mr *vouched;		/* the same with SHCA_ACCESS_VOUCHED; NULL: could not be had */
+	uint32_t vouched_lkey;		/* its lkey, or that of `all`: for buffers of which this process loads or stores parts by itself, so
+					 * that a bad one is a signal in any case */
 	uint32_t max_inline, max_ud;	/* UD: payload of one packet behind hdl_hdr */
 	uint32_t max_msg;
 	struct ibv_comp_channel *chan;

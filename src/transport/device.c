@@ -280,6 +280,10 @@ static void ask_for_pages(struct hdl_dev *dev)
 		dev->promises.pages_written = dev->all && tries[i].written;
 		dev->promises.pages_read = dev->all && tries[i].read;
 	}
+	if (dev->all) {
+		dev->vouched = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX, access | (int)SHCA_ACCESS_VOUCHED);
+		dev->vouched_lkey = (dev->vouched ? dev->vouched : dev->all)->lkey;
+	}
 	if (dev->promises.refused)
 		hdl_debug("%s " HDL_REFUSED_PAGES, dev->name, strerror(dev->promises.refused));
 }
@@ -477,6 +481,8 @@ void hdl_dev_close(struct hdl_dev *dev)
 	hdl_bufpool_fini(&dev->bounce);
 	hdl_credits_fini(dev);
 	hdl_mem_free(&dev->zeros);
+	if (dev->vouched)
+		close_one(dev, ibv_dereg_mr(dev->vouched), "ibv_dereg_mr of the address space");
 	if (dev->all)
 		close_one(dev, ibv_dereg_mr(dev->all), "ibv_dereg_mr of the address space");
 	while ((s = dev->scqs)) {

@@ -101,7 +101,7 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 	}
 	if (dev->all && !runs && in_place != HDL_IN_PLACE_NO && (len >= ZERO_COPY_MIN || in_place == HDL_IN_PLACE_FENCE)) {
 		touch(buf, len);
-		wr->num_sge = gather(sq, a, buf, len, dev->all->lkey, false, sge);
+		wr->num_sge = gather(sq, a, buf, len, dev->vouched_lkey, false, sge);
 		send->ep = ep;
 		if (in_place != HDL_IN_PLACE_DONE) {
 			bool last = in_place != HDL_IN_PLACE_MORE;

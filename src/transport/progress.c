@@ -467,7 +467,7 @@ bool hdl_tp_exposes(struct hdl_tp *tp, uint32_t *lkey, uint32_t *rkey)
 	if (!dev || !dev->promises.pages_read || !dev->promises.pages_written)
 		return false;
 	if (lkey)
-		*lkey = dev->all->lkey;
+		*lkey = dev->vouched_lkey;
 	if (rkey)
 		*rkey = dev->all->rkey;
 	return true;

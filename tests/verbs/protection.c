@@ -5,6 +5,7 @@
  * process_vm_readv and without (SHCA_CMA=no).
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <infiniband/verbs_exp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -553,6 +554,56 @@ static void between_two(void)
 	vt_join(&peer);
 }
 
+/* Memory that its owner vouches for: where the other side lies in the fabric it is loaded and stored; elsewhere nothing changes. */
+static void vouched(void)
+{
+	static const uint32_t lengths[] = {8, 64, 100, 5000, 100000};
+
+	open_all();
+	for (int arena = 0; arena < 2; arena++)
+		for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+			uint32_t len = lengths[i];
+			struct memory far = memory_of(len, arena), near = memory_of(len, false);
+			struct ibv_mr *mr = vt_mr(&t, near.p, near.bytes, VT_ACCESS | SHCA_ACCESS_VOUCHED);
+			struct ibv_qp *a = make(), *b = make();
+			vt_connect_pair(a, b);
+			for (uint32_t k = 0; k < len; k++)
+				near.p[k] = (char)(k * 7 + len);
+			CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 1, vt_sge(mr, 0, len), (uintptr_t)far.p, far.mr->rkey), "write");
+			vt_expect(scq, 1, IBV_WC_SUCCESS);
+			CHECK(!memcmp(far.p, near.p, len), "WRITE of %u bytes", len);
+			memset(near.p, 0, near.bytes);
+			CHECK(!vt_rdma(a, IBV_WR_RDMA_READ, 2, vt_sge(mr, 0, len), (uintptr_t)far.p, far.mr->rkey), "read");
+			vt_expect(scq, 2, IBV_WC_SUCCESS);
+			CHECK(!memcmp(far.p, near.p, len), "READ of %u bytes", len);
+			if (!arena) {	/* the kernel copies, and says whose memory is at fault */
+				spoil(&near, NO_ACCESS);
+				uint32_t all = (uint32_t)near.bytes;
+				CHECK(!vt_rdma(a, IBV_WR_RDMA_READ, 3, vt_sge(mr, 0, all), (uintptr_t)far.p, far.mr->rkey), "read");
+				vt_expect(scq, 3, IBV_WC_LOC_PROT_ERR);
+			}
+			CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_dereg_mr(mr), "destroy");
+			release(&far);
+			release(&near);
+		}
+	close_all();
+}
+
+/* What was vouched for and is not there is a signal. */
+static void vouched_wrongly(void)
+{
+	struct rlimit none = {0, 0};
+
+	CHECK(!setrlimit(RLIMIT_CORE, &none), "setrlimit");
+	open_all();
+	struct memory far = memory_of(PAGE, true), near = memory_of(PAGE, false);
+	struct ibv_mr *mr = vt_mr(&t, near.p, near.bytes, VT_ACCESS | SHCA_ACCESS_VOUCHED);
+	struct ibv_qp *a = make(), *b = make();
+	vt_connect_pair(a, b);
+	spoil(&near, NO_ACCESS);
+	vt_rdma(a, IBV_WR_RDMA_READ, 1, vt_sge(mr, 0, 64), (uintptr_t)far.p, far.mr->rkey);
+}
+
 static void just_registrations(void)
 {
 	open_all();
@@ -560,7 +611,8 @@ static void just_registrations(void)
 	close_all();
 }
 
-static void in_process(const char *what, void (*f)(void))
+/* sig: what ends it; 0: nothing. */
+static void in_process(const char *what, void (*f)(void), int sig)
 {
 	int status;
 	pid_t pid = fork();
@@ -572,7 +624,8 @@ static void in_process(const char *what, void (*f)(void))
 		exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid, "waitpid");
-	CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "%s: status %#x", what, (unsigned)status);
+	CHECK(sig ? WIFSIGNALED(status) && WTERMSIG(status) == sig : WIFEXITED(status) && !WEXITSTATUS(status), "%s: status %#x", what,
+	      (unsigned)status);
 }
 
 int main(void)
@@ -580,9 +633,11 @@ int main(void)
 	vt_fabric();
 	for (int cma = 1; cma >= 0; cma--) {
 		CHECK(!setenv("SHCA_CMA", cma ? "yes" : "no", 1), "setenv");
-		in_process("registrations", just_registrations);
-		in_process("requests of a process to itself", with_itself);
-		in_process("requests between two processes", between_two);
+		in_process("registrations", just_registrations, 0);
+		in_process("requests of a process to itself", with_itself, 0);
+		in_process("requests between two processes", between_two, 0);
+		in_process("memory that is vouched for", vouched, 0);
+		in_process("memory that is vouched for and protected", vouched_wrongly, SIGSEGV);
 	}
 	return 0;
 }

@@ -2,6 +2,7 @@
 /*
  * Lanes: how bytes get from one process's memory to another's.
  *   the arena, and the engine's own buffers    plain loads and stores
+ *   these, and own memory that is vouched for  the same
  *   private memory, of this process or another process_vm_readv, process_vm_writev
  *   between two others' private memory         the same, through a bounce buffer
  *
@@ -38,6 +39,13 @@ static inline bool place(const struct shca_thread *thr, uint32_t proc, const str
 static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
 	return place_in(thr, proc, seg, skip, at, true);
+}
+
+/* Where byte `skip` of a vouched segment of this process is. NULL: it is another process's, or not vouched for. A queue whose requests name
+ * this process lies in this process's chunks (shca_owned, run.c). */
+static inline char *vouched(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip)
+{
+	return seg->lane == SHCA_LANE_VOUCHED && proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
 }
 
 /* Whether the kernel copies between this process and proc's private memory. */
@@ -276,6 +284,10 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 		if (unlikely(!place_seen(thr, src->proc, src->seg, src->skip, &from) ||
 			     !place_seen(thr, dst->proc, dst->seg, dst->skip, &to)))
 			return copy_beyond(thr, dst, src, len, order, src_err);
+		if (to && !from)
+			from = vouched(thr, src->proc, src->seg, src->skip);
+		else if (from && !to)
+			to = vouched(thr, dst->proc, dst->seg, dst->skip);
 		if (likely(to && from))
 			return store(to, from, len, order == SHCA_LAST_LINE_LAST);
 		return move(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
@@ -303,6 +315,10 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 		*src_err = !place(thr, src->proc, ss, s.at, &from);
 		if (*src_err || !place(thr, dst->proc, ds, d.at, &to))
 			return -EFAULT;
+		if (to && !from)
+			from = vouched(thr, src->proc, ss, s.at);
+		else if (from && !to)
+			to = vouched(thr, dst->proc, ds, d.at);
 		if (k < n)
 			n = k;
 		if (len < n)

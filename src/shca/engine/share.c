@@ -24,12 +24,17 @@ static inline uint64_t word_of(uint64_t gen, uint32_t thread, uint32_t state)
 	return gen << 32 | (uint64_t)thread << 8 | state;
 }
 
+static inline bool by_kernel(uint8_t lane)
+{
+	return lane == SHCA_LANE_CMA || lane == SHCA_LANE_VOUCHED;
+}
+
 /* Private memory here, private memory there: what process_vm_* is for. */
 static bool divisible(const struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
 {
 	return len >= SHCA_SHARE_MIN && !thr->m->copies_alone && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
-	       (dst->proc == thr->m->slot || src->proc == thr->m->slot) && dst->seg->lane == SHCA_LANE_CMA &&
-	       src->seg->lane == SHCA_LANE_CMA && shca_cma_permitted(thr->m, dst->proc == thr->m->slot ? src->proc : dst->proc) &&
+	       (dst->proc == thr->m->slot || src->proc == thr->m->slot) && by_kernel(dst->seg->lane) &&
+	       by_kernel(src->seg->lane) && shca_cma_permitted(thr->m, dst->proc == thr->m->slot ? src->proc : dst->proc) &&
 	       dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
 }
 

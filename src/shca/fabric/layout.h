@@ -192,7 +192,8 @@ struct shca_numbers {
 
 /* ---- memory regions --------------------------------------------------------------------------------------- */
 
-enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY };
+/* VOUCHED: of a request's local segments only, never of a region: private memory whose owner may load and store it (SHCA_ACCESS_VOUCHED). */
+enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY, SHCA_LANE_VOUCHED };
 struct shca_mr {
 	_Atomic uint32_t key;		/* the whole key while valid, else 0 */
 	uint32_t pd;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "shca.h"
 #include "shca/verbs/control.h"
 #include "shca/verbs/plain.h"
 #include "shca/verbs/post.h"
@@ -38,7 +39,11 @@ static inline __attribute__((always_inline)) bool resolve_local(struct shca_memb
 					       .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
 	if (unlikely(!shca_opens(mr, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0)) || mr->proc != m->slot)
 		return false;
-	return shca_region_at(m, mr, sge->addr, sge->length, seg);
+	if (unlikely(!shca_region_at(m, mr, sge->addr, sge->length, seg)))
+		return false;
+	if (seg->lane != SHCA_LANE_ARENA && mr->access & SHCA_ACCESS_VOUCHED)
+		seg->lane = SHCA_LANE_VOUCHED;
+	return true;
 }
 
 uint8_t shca_resolve_list(struct shca_user_qp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
@@ -437,8 +442,8 @@ static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, st
 			continue;
 		if (!resolve_local(thr->m, q->pd_number, &wr->sg_list[i], false, &seg, NULL))
 			return false;
-		piece[i].at = thr->base + seg.where;
-		if (unlikely(seg.lane != SHCA_LANE_ARENA)) {
+		piece[i].at = seg.lane == SHCA_LANE_VOUCHED ? (const char *)(uintptr_t)seg.where : thr->base + seg.where;
+		if (unlikely(seg.lane != SHCA_LANE_ARENA && seg.lane != SHCA_LANE_VOUCHED)) {
 			len = fetch_private(thr, q, wr, piece);
 			n = 1;
 			break;
