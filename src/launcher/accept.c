@@ -6,13 +6,14 @@
  * symbol of the executable is found before libc's): a connection whose other end is not a socket of this user on this host is closed before
  * libpmix sees it.
  *
- * The kernel tells whose socket that is (sock_diag(7), a request of one netlink message).
+ * The kernel tells whose socket that is (sock_diag(7), a request of one netlink message; else /proc/net/tcp).
  */
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -70,7 +71,41 @@ static int ask_kernel(int netlink, const struct inet_diag_req_v2 *what, uid_t *u
 	return 0;
 }
 
-/* Whose socket the other end of this TCP connection is; returns as ask_kernel. */
+/* An end as /proc/net/tcp has it: the words of its address as this machine reads them, and its port. */
+static void text_of(char text[48], int family, const __be32 ip[4], __be16 port)
+{
+	int n = 0;
+
+	for (int i = 0; i < (family == AF_INET ? 1 : 4); i++)
+		n += sprintf(text + n, "%08X", ip[i]);
+	sprintf(text + n, ":%04X", ntohs(port));
+}
+
+/* The same of the text that the kernel has of all sockets; returns as ask_kernel. */
+static int ask_text(const struct inet_diag_req_v2 *what, uid_t *uid)
+{
+	FILE *f = fopen(what->sdiag_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6", "re");
+	char want[2][48], local[48], remote[48], line[512];
+	unsigned user;
+	int err = -ENOENT;
+
+	if (!f)
+		return -errno;
+	text_of(want[0], what->sdiag_family, what->id.idiag_src, what->id.idiag_sport);
+	text_of(want[1], what->sdiag_family, what->id.idiag_dst, what->id.idiag_dport);
+	while (err && fgets(line, sizeof line, f)) {
+		if (sscanf(line, " %*[^:]: %47s %47s %*s %*s %*s %*s %u", local, remote, &user) != 3 || strcmp(local, want[0]) ||
+		    strcmp(remote, want[1]))
+			continue;
+		*uid = user;
+		err = 0;
+	}
+	fclose(f);
+	return err;
+}
+
+/* Whose socket the other end of this TCP connection is; returns as ask_kernel. A kernel without its module for TCP says of every socket that
+ * there is none. */
 static int other_end(int fd, uid_t *uid)
 {
 	struct inet_diag_req_v2 what = { .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~0u };
@@ -86,14 +121,14 @@ static int other_end(int fd, uid_t *uid)
 	set_end(&ours, what.id.idiag_dst, &what.id.idiag_dport);
 	netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (netlink < 0)
-		return -errno;
+		return ask_text(&what, uid);
 	err = ask_kernel(netlink, &what, uid);
 	close(netlink);
-	return err;
+	return err ? ask_text(&what, uid) : 0;
 }
 
-/* For libpmix. A connection that is refused is to its caller one that was aborted before it was accepted. A kernel that cannot be asked
- * (gVisor) refuses nobody: the credentials that libpmix checks have to do. */
+/* For libpmix. A connection that is refused is to its caller one that was aborted before it was accepted. Where the kernel
+ * cannot be asked nobody is refused: the credentials that libpmix checks have to do. */
 __attribute__((visibility("default"))) int accept(int fd, struct sockaddr *address, socklen_t *restrict length)
 {
 	int from = accept4(fd, address, length, SOCK_CLOEXEC), domain, err;

@@ -108,7 +108,8 @@ for behave in "" async nowake; do
 	try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$crooked" numbers
 	try 2 HEDDLE_TRANSPORT=xrc SHCA_BEHAVE=$behave -- "$crooked" numbers
 	try 2 HEDDLE_TRANSPORT=xrc SHCA_BEHAVE=$behave -- env -u HEDDLERUN_FILE "$crooked" numbers
-	try 1 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$crooked" sleeps
+	# where another thread executes requests (async), what they cause may come after the last look
+	case $behave in *async*) ;; *) try 1 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$crooked" sleeps ;; esac
 done
 for behave in "" async; do
 	try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$rma" 10 1000 12 early
