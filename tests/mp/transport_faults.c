@@ -2,9 +2,9 @@
 /*
  * Messages by rendezvous from and to buffers that the device cannot reach: unmapped, protected, half mapped, of a file that was
  * truncated. The message fails at both ranks with MPI_ERR_BUFFER; the pair exchanges checked messages afterwards, and those that
- * were under way beside it arrive. Between each two of three ranks, in both directions. "collectives" as an argument: Bcast and Gather
- * by messages (HEDDLE_COLL_EXECUTOR=host) in which one rank has such a buffer: nobody waits for ever, the ranks whose data does not come
- * have errors, and the next collective is right.
+ * were under way beside it arrive. Between each two of three ranks, in both directions. "behind" as an argument: one such message of two
+ * ranks in front of a longer one, again and again. "collectives": Bcast and Gather by messages (HEDDLE_COLL_EXECUTOR=host) in which one
+ * rank has such a buffer: nobody waits for ever, the ranks whose data does not come have errors, and the next collective is right.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -110,6 +110,37 @@ static void one(int from, int to, enum sort sort, size_t n, bool at_sender)
 	exchange(peer, (int)n);
 }
 
+/* A message whose send buffer is bad, and a longer one behind it, which still has chunks to be written when the device refuses the first. */
+static void behind(int from, int to)
+{
+	const int n[2] = {200000, 1500000};
+	int peer = me == from ? to : from, rc[2];
+	char *p[2] = {me == from ? make(NONE, (size_t)n[0]) : malloc((size_t)n[0]), malloc((size_t)n[1])};
+	MPI_Request r[2];
+
+	fill(p[1], (size_t)n[1], seed_of(from, to, 0, n[1]));
+	if (me == to) {
+		memset(p[1], 0, (size_t)n[1]);
+		for (int i = 0; i < 2; i++)
+			MPI_Irecv(p[i], n[i], MPI_CHAR, from, i, MPI_COMM_WORLD, &r[i]);
+	}
+	/* the receives are there before the messages are: the sender is asked for both of them at once */
+	CHECK_EQ(MPI_Sendrecv(NULL, 0, MPI_CHAR, peer, 8, NULL, 0, MPI_CHAR, peer, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_SUCCESS);
+	for (int i = 0; i < 2 && me == from; i++)
+		MPI_Isend(p[i], n[i], MPI_CHAR, to, i, MPI_COMM_WORLD, &r[i]);
+	for (int i = 0; i < 2; i++)
+		rc[i] = class_of(MPI_Wait(&r[i], MPI_STATUS_IGNORE));
+	CHECK_EQ(rc[0], MPI_ERR_BUFFER);
+	CHECK_EQ(rc[1], MPI_SUCCESS);
+	VERIFY(p[1], (size_t)n[1], seed_of(from, to, 0, n[1]));
+	if (me == from)
+		drop(p[0], NONE, (size_t)n[0]);
+	else
+		free(p[0]);
+	free(p[1]);
+	exchange(peer, n[0]);
+}
+
 #define BLOCK 1000000
 
 static void bcast(int bad, int root)
@@ -177,7 +208,10 @@ int main(int argc, char **argv)
 	test_init(&argc, &argv);
 	alarm(100);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	if (argc > 1)
+	if (argc > 1 && !strcmp(argv[1], "behind"))
+		for (int i = 0; i < 20; i++)
+			behind(i % 2, !(i % 2));
+	else if (argc > 1)
 		collectives();
 	for (int a = 0; a < np && argc < 2; a++)
 		for (int b = 0; b < np; b++) {

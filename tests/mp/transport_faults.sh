@@ -20,7 +20,14 @@ for kind in rc xrc dc ud; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=read
 done
 for kind in rc xrc dc; do
-	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=write
+	for way in write split; do
+		try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=$way
+	done
+done
+for way in write split; do
+	expect 0 "$run" -n 2 -x HEDDLE_TRANSPORT=rc -x HEDDLE_RENDEZVOUS=$way -x HEDDLE_RNDV_CHUNK=64k $faults behind
+	says "$out" '^ok$'
+	says_not "$err" 'connection to'
 done
 for behave in noodp async nosequence; do
 	try 2 SHCA_BEHAVE=$behave HEDDLE_RENDEZVOUS=read

@@ -161,49 +161,48 @@ static int push_one(struct hdl_ep *ep)
 	return 1;
 }
 
-/* Ends the operations at the head that have nothing more to write: refused ones, and those whose receiver is to be told that all was
- * written. True: one of them still has requests in flight. */
-static bool end_waiting(struct hdl_ep *ep)
+/* Ends the first operation if it has nothing more to write: one that was refused, whose memory must not be touched again, or one whose
+ * receiver waits for HDL_CTL_WRITTEN. False: it has something to write, or still has requests in flight. */
+static bool end_one(struct hdl_ep *ep)
 {
-	struct hdl_send *s;
+	struct hdl_send *s = ep->rdma_wait;
+	struct hdl_send_op *op = hdl_send_op(s);
 
-	while ((s = ep->rdma_wait)) {
-		struct hdl_send_op *op = hdl_send_op(s);
-
-		if (op->fault && op->inflight)
-			return true;
-		if (op->fault)
-			hdl_rndv_end_refused(ep);
-		else if (op->tells && op->off == op->total) {
-			hdl_rndv_pop(&ep->rdma_wait);
-			tell_written(ep, s);
-			hdl_rndv_finish_if_all(s);
-		} else {
-			return false;
-		}
+	if (op->inflight)
+		return false;
+	if (op->fault) {
+		hdl_rndv_end_refused(ep);
+		return true;
 	}
-	return false;
+	if (!op->tells || op->off < op->total)
+		return false;
+	hdl_rndv_pop(&ep->rdma_wait);
+	tell_written(ep, s);
+	hdl_rndv_finish_if_all(s);
+	return true;
+}
+
+/* The next step of the first operation, whichever it is. False: none can be taken before something else has happened. */
+static bool push_step(struct hdl_ep *ep)
+{
+	struct hdl_send *s = ep->rdma_wait;
+
+	if (end_one(ep))
+		return true;
+	if (hdl_send_op(s)->fault)
+		return false;
+	if (!ep->sq && hdl_ep_connect(ep)) {
+		stream_instead(ep, s);	/* over UD, then */
+		return true;
+	}
+	if (!ep->sq)
+		return false;
+	return s->pack ? push_packed(ep) : push_one(ep);
 }
 
 bool hdl_rndv_push(struct hdl_ep *ep)
 {
-	if (!ep->rdma_wait)
-		return false;
-	if (end_waiting(ep))
-		return true;
-	if (!ep->rdma_wait)
-		return false;
-	if (!ep->sq) {
-		if (hdl_ep_connect(ep)) {
-			/* over UD, then */
-			while (ep->rdma_wait)
-				stream_instead(ep, ep->rdma_wait);
-			return false;
-		}
-		if (!ep->sq)
-			return true;
-	}
-	while (ep->rdma_wait && (ep->rdma_wait->pack ? push_packed(ep) : push_one(ep)))
+	while (ep->rdma_wait && push_step(ep))
 		;
 	return ep->rdma_wait != NULL;
 }
