@@ -221,6 +221,13 @@ void hdl_run_finish(struct hdl_run *run)
 		run->done(run);
 }
 
+/* A rank with a buffer that cannot be reached makes its peers send empty messages, and one of these may have been found too short before
+ * the transport reports the buffer: the buffer is the cause. */
+static bool is_cause(const struct hdl_run *run, int error)
+{
+	return !run->error || (run->error == MPI_ERR_COUNT && error == MPI_ERR_BUFFER);
+}
+
 void hdl_run_error(struct hdl_run *run, int error)
 {
 	const struct hdl_cc *cc = run->comm->coll;
@@ -230,7 +237,7 @@ void hdl_run_error(struct hdl_run *run, int error)
 	if (error == MPI_ERR_PROC_ABORTED && cc && cc->lost)
 		hdl_lost_reason(cc, run->plan ? hdl_coll_name(run->args.coll) : "collective");
 	why = hdl_reason_take();
-	if (run->error)
+	if (!is_cause(run, error))
 		return;
 	run->error = error;
 	snprintf(run->why, sizeof(run->why), "%s", why);

@@ -122,7 +122,8 @@ static inline void hdl_run_begin(struct hdl_run *run)
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 /* Unpacks, and the request (if any) is complete. The run may be reused afterwards: do not touch it. */
 void hdl_run_finish(struct hdl_run *run);
-/* The run fails with this class, and with what hdl_reason_set was just told, unless it has failed before. */
+/* The run fails with this class, and with what hdl_reason_set was just told, unless it has failed before; a buffer that cannot be reached
+ * takes the place of a length that does not fit. */
 void hdl_run_error(struct hdl_run *run, int error);
 /* Errors of lengths, and of buffers that cannot be reached, are the program's, and no reason to leave the other ranks without a message. */
 static inline bool hdl_is_of_arguments(int error)

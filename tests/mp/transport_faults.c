@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "mpi_test.h"
+#include "collectives/internal.h"
+#include "p2p/p2p.h"
 
 enum sort { UNMAPPED, NONE, READ_ONLY, HALF, FRONT, TRUNCATED, SORTS };
 static const char *const names[] = {"unmapped", "PROT_NONE", "PROT_READ", "half mapped", "mapped from its half on", "truncated"};
@@ -187,8 +189,33 @@ static void next_one(int seed)
 	free(p);
 }
 
+/* A rank whose buffer is bad may first hear of it by an empty message of a peer, which went on with these: its error is that of the
+ * buffer, with that text, whichever comes first. */
+static void orders(void)
+{
+	static struct hdl_comm comm;
+	static const int errors[][3] = {	/* one, the next one, what the collective ends with */
+		{MPI_ERR_COUNT, MPI_ERR_BUFFER, MPI_ERR_BUFFER}, {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_BUFFER},
+		{MPI_ERR_COUNT, MPI_ERR_PROC_ABORTED, MPI_ERR_COUNT}, {MPI_ERR_PROC_ABORTED, MPI_ERR_BUFFER, MPI_ERR_PROC_ABORTED},
+		{MPI_ERR_BUFFER, MPI_ERR_BUFFER, MPI_ERR_BUFFER},
+	};
+
+	for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		static struct hdl_run run;
+		run.comm = &comm;
+		hdl_run_begin(&run);
+		for (int k = 0; k < 2; k++) {
+			hdl_reason_set("the error of class %d", errors[i][k]);
+			hdl_run_error(&run, errors[i][k]);
+		}
+		CHECK_EQ(run.error, errors[i][2]);
+		CHECK_EQ(atoi(run.why + sizeof("the error of class")), errors[i][2]);
+	}
+}
+
 static void collectives(void)
 {
+	orders();
 	for (int bad = 0; bad < np; bad++) {
 		for (int root = 0; root < np; root++) {
 			bcast(bad, root);
