@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <shca.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -143,10 +144,9 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 		n = p->max - p->total;
 	if (!n || !hdl_pause_is_over(&p->pause))
 		return -EAGAIN;
-	struct hdl_bufchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
-	if (!c)
-		return -ENOMEM;
-	int err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem);
+	size_t bytes = sizeof(struct hdl_bufchunk) + n * sizeof(struct hdl_txbuf);
+	struct hdl_bufchunk *c = calloc(1, bytes);
+	int err = c ? hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : hdl_no_memory("send buffers", bytes);
 	if (err) {
 		free(c);
 		hdl_pause_begin(&p->pause);
@@ -165,6 +165,19 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 	p->total += n;
 	p->nfree += n;
 	return 0;
+}
+
+int hdl_bufpool_need(struct hdl_bufpool *p)
+{
+	int err = hdl_bufpool_grow(p);
+	char text[160];
+
+	if (err && !p->total && p->pause.ns >= HDL_STARVED_NS) {
+		snprintf(text, sizeof(text), "out of memory: there is none for the first send buffers of %s, of %u bytes each", p->dev->name,
+			 p->size);
+		hdl_rt_abort(1, text);
+	}
+	return err;
 }
 
 void hdl_bufpool_fini(struct hdl_bufpool *p)

@@ -41,6 +41,7 @@ static inline bool hdl_pause_is_over(const struct hdl_pause *p)
 	return !p->ns || monotonic_ns() >= p->until_ns;
 }
 #define HDL_PAUSE_FIRST_NS 100000000ull
+#define HDL_STARVED_NS (64 * HDL_PAUSE_FIRST_NS)	/* the pause behind the last of seven failures, which together lasted as long */
 static inline void hdl_pause_begin(struct hdl_pause *p)
 {
 	p->ns = p->ns ? 2 * p->ns : HDL_PAUSE_FIRST_NS;
@@ -70,9 +71,12 @@ struct hdl_bufpool {
 void hdl_bufpool_init(struct hdl_bufpool *p, struct hdl_dev *dev, uint32_t size, uint32_t chunk, uint32_t max);
 void hdl_bufpool_fini(struct hdl_bufpool *p);
 int hdl_bufpool_grow(struct hdl_bufpool *p);
+/* As hdl_bufpool_grow, for a caller that can only try again. No buffer comes back to a pool that has none: if memory for its first
+ * buffers has been refused for some HDL_STARVED_NS, this ends the job. */
+int hdl_bufpool_need(struct hdl_bufpool *p);
 static inline struct hdl_txbuf *hdl_txbuf_get(struct hdl_bufpool *p)
 {
-	if (unlikely(!p->free) && hdl_bufpool_grow(p))
+	if (unlikely(!p->free) && hdl_bufpool_need(p))
 		return NULL;
 	struct hdl_txbuf *b = p->free;
 	p->free = b->next;

@@ -223,7 +223,7 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 	if (!tail && len <= HDL_RING_SMALL && !runs && ep->fast && hdl_ring_plain_ready(&ep->tx, 1))
 		return hdl_ep_put_line(ep, hdr, buf, len);
 	/* a bounce buffer must be had before the place is taken: a place that is not written would be a hole */
-	if (!is_inline(ep->sq, len, HDL_BOUNCE_AROUND, runs) && !ep->dev->bounce.free && hdl_bufpool_grow(&ep->dev->bounce))
+	if (!is_inline(ep->sq, len, HDL_BOUNCE_AROUND, runs) && !ep->dev->bounce.free && hdl_bufpool_need(&ep->dev->bounce))
 		return -EAGAIN;
 	if (!hdl_ring_place(&ep->tx, len + tail_len, &at)) {
 		hdl_ring_ack(&ep->tx, __atomic_load_n(&ep->credit->consumed, __ATOMIC_ACQUIRE));

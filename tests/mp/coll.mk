@@ -148,7 +148,7 @@ check_PROGRAMS += tests/mp/coll_unmet
 tests_mp_coll_unmet_SOURCES = tests/mp/coll_unmet.c tests/mp/mpi_test.h
 tests_mp_coll_unmet_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_coll_unmet_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=aligned_alloc \
-	-Wl,--wrap=posix_memalign -Wl,--wrap=mmap
+	-Wl,--wrap=posix_memalign -Wl,--wrap=mmap -Wl,--wrap=hdl_bufpool_grow -Wl,--wrap=hdl_bufpool_need
 TESTS += tests/mp/coll_unmet.sh
 EXTRA_DIST += tests/mp/coll_unmet.sh
 # Several communicators at a time.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_unmet FORM COLLECTIVE BYTES RANK [+]N: the first communication of a process is a collective, and on RANK the N-th piece of memory
- * that the calling thread asks for in it is refused, in Heddle or in libshca; with +N, all from there on until it returns. Each rank prints
+ * coll_unmet FORM COLLECTIVE BYTES RANK [+]N | buffers: the first communication of a process is a collective, and on RANK the N-th piece of memory
+ * that the calling thread asks for in it is refused, in Heddle or in libshca; with +N, all from there on until it returns; with `buffers`,
+ * whatever pools of send buffers ask for. Each rank prints
  *
  *     RANK FIRST SECOND REFUSED
  *
@@ -15,12 +16,13 @@
 #include <unistd.h>
 
 #include "mpi_test.h"
+#include "transport/tp.h"
 
 #define SECONDS 30
 
 static long left = -1;			/* pieces until one is refused; -1: none is */
 static pthread_t caller;
-static int refused, for_good;
+static int refused, for_good, no_buffers;
 
 static int is_refused(void)
 {
@@ -67,6 +69,33 @@ int __wrap_posix_memalign(void **p, size_t align, size_t n)
 void *__wrap_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t off)
 {
 	return is_refused() ? MAP_FAILED : __real_mmap(addr, n, prot, flags, fd, off);
+}
+
+__typeof__(hdl_bufpool_grow) __real_hdl_bufpool_grow, __wrap_hdl_bufpool_grow;
+__typeof__(hdl_bufpool_need) __real_hdl_bufpool_need, __wrap_hdl_bufpool_need;
+
+static int without_memory(int (*f)(struct hdl_bufpool *), struct hdl_bufpool *p)
+{
+	int err, was = for_good;
+
+	if (!no_buffers)
+		return f(p);
+	left = 0;
+	for_good = 1;
+	err = f(p);
+	left = -1;
+	for_good = was;
+	return err;
+}
+
+int __wrap_hdl_bufpool_grow(struct hdl_bufpool *p)
+{
+	return without_memory(__real_hdl_bufpool_grow, p);
+}
+
+int __wrap_hdl_bufpool_need(struct hdl_bufpool *p)
+{
+	return without_memory(__real_hdl_bufpool_need, p);
 }
 
 /* ---- what is called ---------------------------------------------------------------------------------------- */
@@ -241,9 +270,11 @@ int main(int argc, char **argv)
 	alarm(SECONDS);
 	caller = pthread_self();
 	for_good = argv[5][0] == '+';
-	left = me == atoi(argv[4]) ? atol(argv[5]) - 1 : -1;
+	no_buffers = me == atoi(argv[4]) && !strcmp(argv[5], "buffers");
+	left = me == atoi(argv[4]) && !no_buffers ? atol(argv[5]) - 1 : -1;
 	first = class_of(run(f, argv[1]));
 	left = -1;
+	no_buffers = 0;
 	for (int i = 0; !first && i < f->blocks() * n; i++)
 		CHECK_EQ(out[i], IN * f->times());
 	alarm(SECONDS);

@@ -70,6 +70,10 @@ else
 	every 3 HEDDLE_COLL_EXECUTOR=auto blocking allreduce 8 1 12
 	every 2 HEDDLE_COLL_EXECUTOR=auto blocking alltoallv 8 1 12
 	every 3 HEDDLE_COLL_EXECUTOR=auto blocking barrier 8 1 2 +
+	before=$ended
+	# a rank without its first send buffers waits for memory, not for ever
+	one 3 HEDDLE_TRANSPORT=ud blocking allreduce 8000 1 buffers
+	[ $ended -gt $before ] && grep -q 'out of memory: .* first send buffers' "$tmp/err" || wrong "no send buffers" "the job has not ended for want of memory"
 	for place in 55 56 57 58 61 62 63; do one 3 HEDDLE_COLL_EXECUTOR=auto nonblocking barrier 8 1 $place; done
 fi
 echo "$jobs jobs, $ended of them ended for want of memory; $fails failed"

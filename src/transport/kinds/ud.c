@@ -505,7 +505,7 @@ static bool has_room_for(struct hdl_ep *ep, uint32_t n)
 	if (!hdl_rel_has_room_for(ep->rel, n, &ops) || !hdl_sq_room(&dev->ud, n + dev->nfilled))
 		return false;
 	while (dev->pkt.nfree < n)
-		if (hdl_bufpool_grow(&dev->pkt))
+		if (hdl_bufpool_need(&dev->pkt))
 			return false;
 	return true;
 }
