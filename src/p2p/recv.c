@@ -119,11 +119,8 @@ static void deliver_rts(struct hdl_matching *m, struct hdl_op *op, int src, int 
 		rc = hdl_ep_fetch_runs(hdl_ep(m->tp, src), rts, n, &op->fetch);
 	else
 		rc = hdl_ep_fetch(hdl_ep(m->tp, src), rts, op->buf, n, &op->fetch);
-	if (unlikely(rc < 0)) {
-		/* the receive has its error, and the sender waits for an answer all the same */
-		hdl_ep_refuse(hdl_ep(m->tp, src), rts);
+	if (unlikely(rc < 0))
 		fetch_done(&op->fetch, rc);
-	}
 }
 
 /* Between two layouts, in pieces that stay in the cache. */

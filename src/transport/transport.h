@@ -176,7 +176,8 @@ int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 void hdl_ep_hold(struct hdl_ep *ep, bool on);
 
 /* Fetches the message announced by an HDL_RTS into buf, at most cap bytes; done() follows (never inside the
- * call). cap may be 0 (matched, truncated or empty). 0, or a negative errno: nothing will follow. */
+ * call). cap may be 0 (matched, truncated or empty). 0, or a negative errno: nothing will follow, and hdl_ep_fetch has answered the
+ * sender, so that the caller must not refuse the announcement. */
 int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *fetch);
 
 /* The same into memory that is not one run: fetch->unpack gets it piece by piece, each byte once, in any order, until done(). */

@@ -225,7 +225,6 @@ void hdl_rma_on_got(void *context, const struct hdl_am *am)
 		if ((err = hdl_ep_fetch(am->ep, am->rts, op->buf, op->len, &op->fetch))) {
 			op->inflight--;
 			fails(op, err);
-			hdl_ep_refuse(am->ep, am->rts);
 		}
 	}
 	end_if_all(op);

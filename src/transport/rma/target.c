@@ -85,9 +85,12 @@ static void on_put(void *context, const struct hdl_am *am)
 			err = -ENOMEM;
 		} else {
 			h->fetch.done = put_fetched;
-			if (!(err = hdl_ep_fetch(am->ep, am->rts, (void *)(uintptr_t)q.at, am->len, &h->fetch)))
+			err = hdl_ep_fetch(am->ep, am->rts, (void *)(uintptr_t)q.at, am->len, &h->fetch);
+			if (!err)
 				return;
 			helped(h);
+			answer(am->ep, q.op, err, 0);
+			return;
 		}
 	}
 	if (err && am->rts)
