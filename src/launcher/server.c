@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/home.h"
 #include "launcher/launcher.h"
 #include "runtime/ask.h"
 #include "runtime/runtime.h"
@@ -380,12 +381,29 @@ bool server_has_address(const struct job *job, int rank)
 	return rc == PMIX_SUCCESS;
 }
 
+static void *end_at_once(void *arg)
+{
+	return arg;
+}
+
+/* Whether one more thread can be created: 0, or an errno. PMIx_server_init succeeds where the thread that accepts connections cannot be
+ * created, and the ranks would wait in PMIx_Init. After it a thread of the same size is refused for the same reason. */
+static int try_thread(void)
+{
+	pthread_t thread;
+	int err = pthread_create(&thread, NULL, end_at_once, NULL);
+
+	return err ? err : pthread_join(thread, NULL);
+}
+
 int server_start(struct job *job)
 {
 	pmix_topology_t topology = { .source = (char *)"hwloc", .topology = small_topology(job->ncpus) };
 	struct info_list l = { 0 };
 	char limits[160];
 	pmix_status_t rc;
+	bool home;
+	int err;
 
 	if (pipe2(note_pipe, O_CLOEXEC)) {
 		complain("no descriptor is left for the PMIx server: %s (look at ulimit -n)", strerror(errno));
@@ -397,11 +415,19 @@ int server_start(struct job *job)
 	if (topology.topology)
 		add(&l, PMIX_TOPOLOGY2, &topology, PMIX_TOPO);
 	quiet_event_library();
+	home = home_lend();
 	rc = PMIx_server_init(&callbacks, l.info, l.n);
+	home_take_back(home);
 	clear(&l);
 	if (rc != PMIX_SUCCESS) {
 		complain("the PMIx server cannot be started (PMIx_server_init of PMIx %s: %s)%s", PMIx_Get_version(),
 			 PMIx_Error_string(rc), hdl_memory_limits(limits, sizeof limits));
+		return -1;
+	}
+	err = try_thread();
+	if (err) {
+		complain("no thread can be had for the PMIx server: %s%s (look at ulimit -u, too)", strerror(err),
+			 hdl_memory_limits(limits, sizeof limits));
 		return -1;
 	}
 	rc = register_job(job);

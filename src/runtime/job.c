@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/home.h"
 #include "base/stack.h"
 #include "runtime/jobs.h"
 #include "runtime/launched_by.h"
@@ -436,6 +437,7 @@ static int join(const struct hdl_launched_by *by)
 	pmix_status_t rc;
 	unsigned reserved;
 	size_t stack;
+	bool home;
 
 	if (err)
 		return err;
@@ -445,7 +447,9 @@ static int join(const struct hdl_launched_by *by)
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
 	reserved = fd_reserve();
 	stack = stack_raise();
+	home = home_lend();
 	rc = PMIx_Init(&me, NULL, 0);
+	home_take_back(home);
 	stack_restore(stack);
 	fd_release(reserved);
 	if (rc == PMIX_SUCCESS)

@@ -19,8 +19,14 @@ for kib in 64 128 256; do
 done
 
 # Little memory: the limit is named.
-for kib in 1000 20000; do
+for kib in 1000 10000 20000; do
 	sh -c 'ulimit -d "$0"; exec "$@"' $kib $limit "$run" -n 2 tests/mp/mpi_closed 0 >"$out" 2>"$err" </dev/null && continue
 	says "$err" "limited to $kib KiB of data and private memory (ulimit -d)"
 done
+
+# A user without passwd entry and without HOME.
+if unshare -U --map-user=54321 true 2>/dev/null && ! getent passwd 54321 >/dev/null; then
+	expect 0 unshare -U --map-user=54321 env -u HOME "$run" -n 2 "$job"
+	lines "$err" 0
+fi
 nothing_left
