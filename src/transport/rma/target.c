@@ -102,8 +102,8 @@ static void got_sent(struct hdl_send *s, int err)
 {
 	struct helped *h = container_of(container_of(s, struct hdl_am_send, send), struct helped, answer);
 
-	/* the origin knows what it has refused */
-	if (err && err != -ECANCELED)
+	/* the origin has ended the operation if it refused the announcement, or if a buffer of the rendezvous cannot be reached */
+	if (err && err != -ECANCELED && err != -EREMOTEIO && err != -EFAULT && err != -ENOBUFS)
 		answer(h->ep, h->op, err, 0);
 	helped(h);
 }
