@@ -103,7 +103,8 @@ static int get_timeout(struct hdl_comm *c, const char *call, const struct hdl_in
 	s = strtod(text, &end);
 	if (end == text || *end || !(s >= 0 && s < 1e9))
 		return hdl_raise(c, MPI_ERR_INFO_VALUE, call, "invalid timeout \"%.40s\" in info: seconds are wanted, 0 to wait for ever", text);
-	*ns = (uint64_t)(s * 1e9);
+	/* less than a nanosecond is not for ever */
+	*ns = s > 0 && s < 1e-9 ? 1 : (uint64_t)(s * 1e9);
 	return MPI_SUCCESS;
 }
 

@@ -746,6 +746,7 @@ static void unanswered(void)
 	if (me) {
 		not_connected(comm, closed, "60", MPI_ERR_PORT, "nobody listens");
 		not_connected(comm, name, "0.1", MPI_ERR_PORT, "MPI_Comm_accept within 0.1 s (info's key timeout)");
+		not_connected(comm, name, "1e-12", MPI_ERR_PORT, "info's key timeout");
 		not_connected(comm, name, NULL, MPI_ERR_PORT, "");
 		not_connected(comm, name, "soon", MPI_ERR_INFO_VALUE, "\"soon\"");
 		not_connected(comm, name, "-1", MPI_ERR_INFO_VALUE, "\"-1\"");
