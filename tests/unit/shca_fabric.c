@@ -172,12 +172,18 @@ Test(shca_fabric, numbers)
 	while (n < 1000 && shca_number_alloc(&m) != first)
 		n++;
 	cr_expect_geq(n, 250, "came again after %u", n);
-	shca_number_set(&m, first, SHCA_KIND_CQ, 1 << 20);
-	cr_expect_eq(shca_number_get(&m, first, SHCA_KIND_CQ), m.base + (1 << 20));
+	shca_off off = shca_mem_alloc(&m, sizeof(struct shca_cq));
+	struct shca_cq *cq = shca_at(m.base, off);
+	cr_assert(off);
+	shca_number_set(&m, first, SHCA_KIND_CQ, off);
+	cr_expect_null(shca_number_get(&m, first, SHCA_KIND_CQ), "the object says another number");
+	cq->cqn = first;
+	cr_expect_eq(shca_number_get(&m, first, SHCA_KIND_CQ), cq);
 	cr_expect_null(shca_number_get(&m, first, SHCA_KIND_QP));
 	shca_number_free(&m, first);
 	cr_expect_null(shca_number_get(&m, first, SHCA_KIND_CQ));
 	cr_expect_null(shca_number_get(&m, 0xffffff, SHCA_KIND_QP));
+	shca_mem_free(&m, off, sizeof(struct shca_cq));
 }
 
 /* A key is another one each time that its entry is used again. */
@@ -279,6 +285,7 @@ Test(shca_fabric, reaped)
 	atomic_store(&qp->n_msgs, 3);
 	atomic_store(&qp->n_bytes, 300);
 	uint32_t number = shca_number_alloc(&other), slot = other.slot;
+	qp->qpn = number;
 	shca_number_set(&other, number, SHCA_KIND_QP, off);
 	struct shca_mr *mr = shca_mr_alloc(&other, &key);
 	atomic_store(&mr->key, key);
