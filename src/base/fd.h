@@ -31,7 +31,7 @@ static inline int fd_raise(int fd)
 	return high;
 }
 
-/* Takes those of the numbers 0 to 2 that are free, so that nobody is given them. A write there fails as on a closed descriptor (O_PATH).
+/* Takes the free numbers of 0 to 2, so that the kernel gives them to no other open. A write there fails as on a closed descriptor (O_PATH).
  * Returns a mask of them for fd_release. errno stays. */
 static inline unsigned fd_reserve(void)
 {

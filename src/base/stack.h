@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* What a thread of libpmix is given at least. Pages that it does not touch cost nothing. */
+/* Least stack of a thread of libpmix, in bytes. Pages that the thread does not touch cost nothing. */
 #define STACK_MIN ((size_t)2 << 20)
 
 /* From here on threads get a stack of at least STACK_MIN unless their creator says otherwise. Returns the size until now, for stack_restore;

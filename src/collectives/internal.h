@@ -370,7 +370,7 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 }
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
-/* What its plan says, without one. 0 or a negative errno: a rank that lacks something alone must not choose by that. */
+/* Chooses executor and algorithm for a key without making a plan. 0 or a negative errno: the caller must not choose by a failure of this rank alone. */
 int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_site *site, struct hdl_choice *choice);
 /* The plan of this key, made if there is none. NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
@@ -414,13 +414,13 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 /* 0, or a negative errno: this rank alone cannot find out, and must not choose. */
 int hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
 /* HDL_PROMISES_... that all members' devices make to each other: the same on all of them. None in a communicator of more than
- * HDL_DIRECT_RANKS, or of several hosts, where nothing goes by it, and nobody is looked up for it. Or a negative errno of this rank's alone. */
+ * HDL_DIRECT_RANKS, or of several hosts, where no choice depends on them, and no peer is looked up. Or a negative errno of this rank's alone. */
 int hdl_off_promises(const struct hdl_comm *comm);
 /* Most ranks of a communicator for whose sake a process looks where each of them is, and keeps it. */
 #define HDL_LEVELS_RANKS 4096
 /* Bytes of HDL_SP_DATA that the largest slots have, of direct links (pairs) or the tree's. */
 size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs);
-/* What the device of the port has to reduce by; NULL: it runs no task lists. 0 or -ENOMEM. */
+/* *out: the reductions that the port's device offers; NULL: the device runs no task lists. Returns 0 or -ENOMEM. */
 int hdl_off_means(const struct hdl_port *port, const struct hdl_means **out);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */
 size_t hdl_off_line_bytes(size_t bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who gets in to the PMIx server. libpmix 4.2 listens on a TCP port of the loopback device, which every user of the host can connect to, and
+ * Admission of connections to the PMIx server. libpmix 4.2 listens on a TCP port of the loopback device, which every user of the host can connect to, and
  * its only thread then reads the first bytes of a new connection without a limit: one silent connection would hold up PMIx_Init,
  * PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for that, and no Unix socket. So its calls of accept() come here (a
  * symbol of the executable is found before libc's): a connection whose other end is not a socket of this user on this host is closed before
@@ -81,7 +81,7 @@ static void text_of(char text[48], int family, const __be32 ip[4], __be16 port)
 	sprintf(text + n, ":%04X", ntohs(port));
 }
 
-/* The same of the text that the kernel has of all sockets; returns as ask_kernel. */
+/* Looks the socket up in /proc/net/tcp or tcp6; returns as ask_kernel. */
 static int ask_text(const struct inet_diag_req_v2 *what, uid_t *uid)
 {
 	FILE *f = fopen(what->sdiag_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6", "re");
@@ -104,7 +104,7 @@ static int ask_text(const struct inet_diag_req_v2 *what, uid_t *uid)
 	return err;
 }
 
-/* Whose socket the other end of this TCP connection is; returns as ask_kernel. A kernel without its module for TCP says of every socket that
+/* Finds the user of the socket at the other end of this TCP connection; returns as ask_kernel. A kernel without its module for TCP says of every socket that
  * there is none. */
 static int other_end(int fd, uid_t *uid)
 {
@@ -128,7 +128,7 @@ static int other_end(int fd, uid_t *uid)
 }
 
 /* For libpmix. A connection that is refused is to its caller one that was aborted before it was accepted. Where the kernel
- * cannot be asked nobody is refused: the credentials that libpmix checks have to do. */
+ * cannot be asked every connection is admitted: the credentials that libpmix checks have to do. */
 __attribute__((visibility("default"))) int accept(int fd, struct sockaddr *address, socklen_t *restrict length)
 {
 	int from = accept4(fd, address, length, SOCK_CLOEXEC), domain, err;

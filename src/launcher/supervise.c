@@ -192,7 +192,7 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 	if (code && asked_to_end(l) && (how->si_code == CLD_EXITED || how->si_status == l->forwarded)) {
 		leave_job(l, code);
 	} else if (code == EXIT_BY_SIGNAL + SIGPIPE && (reader_gone(1) || reader_gone(2))) {
-		lose_rank(l, rank, code);	/* whoever ended the reader knows */
+		lose_rank(l, rank, code);	/* the user who ended the reader of the output knows */
 	} else if (how->si_code != CLD_EXITED) {
 		complain("rank %d (%s, pid %d) was ended by signal %d (%s)%s%s", r, program, (int)rank->pid, how->si_status,
 			 strsignal(how->si_status), how->si_code == CLD_DUMPED ? ", core dumped" : "",
@@ -392,7 +392,7 @@ static void send_signal(pid_t pid, int sig)
 }
 
 /* All ranks have ended. Ends what they have left: at once where they have ended of themselves or were killed; where they were told to end,
- * what has not heard of it has the time that is left of theirs. Whoever ends leaves children of its own, so it goes on until there are none. */
+ * what has not heard of it has the time that is left of theirs. A process that ends leaves children of its own, so the launcher repeats this until there are none. */
 static void end_detached(struct loop *l)
 {
 	bool gently = l->state == LEAVING || l->state == ENDING;

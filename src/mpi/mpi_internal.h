@@ -100,8 +100,8 @@ static inline struct hdl_comm *hdl_comm_get(MPI_Comm handle)
 	return likely(comm->obj.magic == HDL_MAGIC_COMM) ? comm : NULL;
 }
 
-/* The same for local calls, which MPI_Comm_idup's communicator takes before it is complete, too: who is in it, and what the program
- * has set there. It has no contexts yet: whatever sends or receives takes hdl_comm_get's only. */
+/* hdl_comm_get for local calls, which may name MPI_Comm_idup's communicator before the duplication is complete: its group, attributes and
+ * error handler exist, its context ids do not. Calls that communicate must use hdl_comm_get. */
 static inline struct hdl_comm *hdl_comm_get_local(MPI_Comm handle)
 {
 	struct hdl_comm *comm = hdl_comm_get(handle);
@@ -155,7 +155,7 @@ bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
 cold int hdl_errhandler_call(struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_file(int code);
-/* The same by a handler for sessions, of a session that there is not. It must be one (hdl_is_session_errhandler). */
+/* Raises an error by a session's handler where no session exists. Must: handler is one for sessions (hdl_is_session_errhandler). */
 cold int hdl_errhandler_call_session(MPI_Errhandler handler, int code);
 /* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);

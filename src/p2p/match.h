@@ -49,7 +49,7 @@ struct hdl_bucket {
 };
 _Static_assert(sizeof(struct hdl_bucket) == 32, "two buckets to a cache line");
 
-/* Of a message that waits, for those who look for it by a wildcard. */
+/* An entry of the index: an unexpected message under one of its wildcard keys. */
 struct hdl_match_entry {
 	struct hdl_match_entry *next, **at;		/* in its bucket of the index; the pointer to it there */
 	struct hdl_unexpected *u;
@@ -166,8 +166,8 @@ static inline void hdl_match_post(struct hdl_matching *m, struct hdl_op *op)
 	}
 }
 
-/* The same for a context with wildcard receives: takes out the earlier one of the exact match, if any, and of the first that matches by
- * a wildcard. */
+/* hdl_match_arrived for a context with wildcard receives: takes out the earlier one of `exact` (NULL: no exact receive) and of the first
+ * wildcard receive that matches. */
 struct hdl_op *hdl_match_wild(struct hdl_matching *m, struct hdl_bucket *b, struct hdl_op *exact, uint16_t context, int32_t src,
 			      int32_t tag);
 

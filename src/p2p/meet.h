@@ -26,8 +26,8 @@ struct hdl_patience {
 };
 
 /* Waits without taking the CPU, and progress goes on. 0, or a negative errno: the socket's; ECONNRESET: it was closed; EPROTO: whoever
- * is at the other end speaks something else; EPERM: the secret is wrong; ETIMEDOUT; EOWNERDEAD; ENOMEM. Who does not listen, and has heard
- * the other one's hello, gives that one HDL_HELLO_NS for the rest, however late it came: it has accepted. All that was written was read, or
+ * is at the other end speaks something else; EPERM: the secret is wrong; ETIMEDOUT; EOWNERDEAD; ENOMEM. A connector that has read the acceptor's
+ * hello gives the acceptor HDL_HELLO_NS for the rest, however late it came: it has accepted. All that was written was read, or
  * the socket is shut down, so that the other one does not wait for ever. Where the two find that they cannot communicate (reported), that is no
  * error. */
 int hdl_meet(int fd, struct hdl_meeting *m);

@@ -149,7 +149,7 @@ static void forget(struct hdl_req *req)
 	hdl_req_free(req);
 }
 
-/* A message of which nobody hears any more: no error either, if its receiver has ended. Its data, if any, stays. The receiver may wait for
+/* Sends a message whose request no caller keeps: if its receiver has ended, that is no error. Its data, if any, stays. The receiver may wait for
  * it for ever: without memory for it the job ends. */
 static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes)
 {

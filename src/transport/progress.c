@@ -399,7 +399,7 @@ int hdl_tp_progress_peer(struct hdl_ep *ep)
 	if (n) {
 		if (unlikely(tp->ndone))
 			hdl_done_run(tp);
-		/* who finds each message at once must come to everything else, too */
+		/* a caller that finds each message at once must run whole turns, too */
 		if (unlikely(++tp->busy_turns % BUSY_TURNS == 0) && ticks() - tp->timers_at >= ticks_of_us(TIMER_US))
 			n += turn(tp);
 	} else {

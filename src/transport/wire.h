@@ -111,11 +111,11 @@ struct hdl_cts {
 	uint64_t from;		/* what lies before this the receiver reads by itself */
 };
 
-/* FIN, WRITTEN: why the bytes have not been moved; as whoever says it sees it. */
+/* FIN, WRITTEN: why the bytes have not been moved; as the sender of the control message sees it. */
 enum hdl_fault {
 	HDL_FAULT_NONE = 0,
 	HDL_FAULT_MINE,		/* its user's buffer cannot be read, or written */
-	HDL_FAULT_YOURS,	/* the buffer of whom this goes to */
+	HDL_FAULT_YOURS,	/* the receiver's buffer */
 	HDL_FAULT_OTHER,	/* it has no memory, or none that it can register, for the message */
 };
 struct hdl_fin {

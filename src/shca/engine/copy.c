@@ -35,7 +35,7 @@ static inline bool place(const struct shca_thread *thr, uint32_t proc, const str
 {
 	return place_in(thr, proc, seg, skip, at, false);
 }
-/* The same by what the file was seen to have. */
+/* place, by the file's length as this process last read it. */
 static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
 	return place_in(thr, proc, seg, skip, at, true);

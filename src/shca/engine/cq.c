@@ -35,8 +35,8 @@ static uint64_t count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t
 
 	if (pos < floor && floor != SHCA_CQ_NO_ROOM)
 		pos = floor;
-	/* I7: laps that were scribbled over would lead round for ever. (Where others fill laps meanwhile the caller, who finds the slot
-	 * filled, comes again.) */
+	/* I7: laps that were scribbled over would lead round for ever. (Where producers fill laps meanwhile, the caller finds the slot
+	 * filled and calls again.) */
 	for (uint64_t n = 0; n <= 2 * mask + STEPS; n++) {
 		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
 		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, cq->log2), cq->log2);
@@ -221,7 +221,7 @@ bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint
 	uint32_t rounds = 0, tries = 0;
 	while (!shca_cq_look(thr, cq, pos, &spot) || !shca_cq_fill(&spot, w0, w1)) {
 		pos = count_from(thr, cq, pos, &rounds);
-		/* I7: nobody is slower than others so many times; positions that were scribbled over are */
+		/* I7: no producer is overtaken so many times; positions that were scribbled over are */
 		if (rounds == ROUNDS || tries++ == TRIES || !room(thr, cq, pos))
 			return false;
 	}

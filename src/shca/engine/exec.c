@@ -22,7 +22,7 @@ static inline struct shca_address address_of(const struct shca_req *req)
 
 /* Until shca_exec returns, and unless objects of others are held still: queues to be run, wake-ups to be delivered, lists
  * that a reaper walks. An XRC requester's memory and receives may be a third process's. I7: whose the responder is does not rest on what it
- * says, for its memory goes when nobody is inside its process's objects. */
+ * says, for its memory is freed when no thread is inside its process's objects. */
 static inline void narrow_to_both(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_responder *r)
 {
 	uint32_t proc = r->qp->proc;
@@ -194,7 +194,7 @@ static __attribute__((noinline)) int move_for_others(struct shca_thread *thr, st
 /*
  * An RDMA write: its body may be written again by a successor, with the same bytes; its end, the last line, may not: the responder may
  * have polled it, consumed it, and used the memory again. Where the kernel or a proxy copies, the queue's owner and the responder write all
- * by one call: nobody goes on for them.
+ * by one call: no successor goes on for them.
  */
 static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
 		      bool *src_err)

@@ -44,9 +44,9 @@ static void close_gates(struct shca_thread *thr, uint32_t slot)
 	shca_withdraw(thr->m, slot);
 }
 
-/* The dead one's queues: whoever alive runs one of them leaves it soon, because it has failed. So a lock that names somebody alive is let
- * alone at first. false: there were such. With `quiet` every thread has left the engine since then, and a lock that still names one was
- * scribbled over, or taken since by one who finds nothing to run (I7). */
+/* Finishes the dead process's queues. A living executor of one of them leaves it soon, because the queue has failed. So the reaper lets a
+ * lock that names a living thread alone at first. false: there were such locks. With `quiet` every thread has left the engine since then,
+ * and a lock that still names one was scribbled over, or taken since by a thread that finds nothing to run (I7). */
 static bool finish_own_queues(struct shca_thread *thr, uint32_t slot, bool quiet)
 {
 	bool all = true;

@@ -221,7 +221,7 @@ static inline void *shca_at_checked(const struct shca_member *m, shca_off off, u
 {
 	return shca_fits(m, off, size) && !(off & (SHCA_LINE - 1)) ? m->base + off : NULL;
 }
-/* Whose memory an object lies in, whatever it says itself: process slot + 1; 0: nobody's. */
+/* The owner of the chunk that an object lies in, whatever the object says: process slot + 1; 0: none. */
 static inline uint32_t shca_owner(const struct shca_member *m, const void *obj)
 {
 	const _Atomic uint32_t *owner = (const _Atomic uint32_t *)(m->base + m->hdr->chunks);
@@ -234,7 +234,7 @@ static inline bool shca_owned(const struct shca_member *m, const void *obj, uint
 {
 	return shca_owner(m, obj) == proc + 1;
 }
-/* I7: who a thread number that stands in shared memory belongs to: process slot + 1; 0: nobody, or there is no such number. */
+/* I7: the process of a thread number that was read from shared memory: process slot + 1; 0: none, or no such number. */
 static inline uint32_t shca_thread_owner(const struct shca_member *m, uint64_t thread)
 {
 	return thread < SHCA_MAX_THREADS ? atomic_load(&m->threads[thread].owner) : 0;
@@ -505,7 +505,7 @@ static inline bool shca_cma_refused(int err)
 {
 	return err == EPERM || err == EACCES || err == ENOSYS;
 }
-/* It was refused, with this errno, for this process: its proxy is used from now on. Says so, once per fabric. */
+/* Notes that the kernel refused a copy from or to this process, with this errno: later copies use its proxy. Reports once per fabric. */
 void shca_cma_deny(struct shca_member *m, uint32_t proc, int err);
 /* Asks the kernel, and the process for its proxy if it is refused. For each process that this one is connected to. */
 void shca_cma_probe(struct shca_member *m, uint32_t proc);

@@ -3,7 +3,7 @@
  * How processes that never met find the same fabric, without a file: by abstract socket names.
  *
  *     shca/<uid>/<fabric>/<pid>/<fd>[/<random>]                       a member: the fabric's file is /proc/<pid>/fd/<fd>
- *     shca-lock/<uid>/<hash of fabric>/<pid>/<fd>/<ticket>/<random>   somebody who joins or creates; its socket is <fd>
+ *     shca-lock/<uid>/<hash of fabric>/<pid>/<fd>/<ticket>/<random>   a process that joins or creates; its socket is <fd>
  *
  * One name never means two fabrics: looking, creating and publishing one's own name happen under the lock, so a
  * joiner sees the names of all who joined before it. A member's name goes before its descriptor, so that a name
@@ -15,7 +15,7 @@
  * /proc/<pid>/fd/<fd>, which is the inode that /proc/net/unix has for the name. All other names are passed over.
  *
  * The lock is Lamport's bakery. A joiner binds a name with ticket 0 ("it chooses"), reads the clock, binds a name with that ticket, and
- * closes the first one. Then it waits until all whom it saw choosing have chosen, and then until nobody with a lower ticket is there.
+ * closes the first one. Then it waits until all whom it saw choosing have chosen, and then until no process with a lower ticket is there.
  *
  *  Scenario: A and B join at once, B's ticket is the higher one. B looks for choosers after its ticket was bound. If A was choosing, B waits
  *  and finds A's ticket afterwards. If A was not choosing yet, A has read the clock later than B, against the assumption. So B finds A's
@@ -269,7 +269,7 @@ static bool is_before(const struct candidate *c, uint64_t ticket, int fd)
 	return c->ticket != ticket ? c->ticket < ticket : c->pid != pid ? c->pid < pid : c->fd < fd;
 }
 
-/* The one to wait for: the last one before this process; of those that choose, any. NULL: nobody. */
+/* The candidate to wait for: the last one before this process; of candidates that choose, any. NULL: none. */
 static struct candidate *next_to_wait_for(struct candidate *list, size_t n, const char *hash, uint64_t ticket, int fd)
 {
 	struct candidate *found = NULL;
@@ -283,7 +283,7 @@ static struct candidate *next_to_wait_for(struct candidate *list, size_t n, cons
 	return found;
 }
 
-/* ticket 0: waits for all who choose now; else for all who have a lower one. *last: the one that was waited for. */
+/* ticket 0: waits for all processes that choose now; else for all with a lower ticket. *last: the candidate that was waited for. */
 static int wait_for_others(const char *hash, uint64_t ticket, int fd, int64_t until, int *last)
 {
 	struct candidate *list, *c;
@@ -378,7 +378,7 @@ static int explain(const struct candidate *c, int err)
 {
 	struct ucred cred;
 	int s = connect_at(c->path, &cred);
-	if (s < 0)		/* gone, or taken by somebody who does not answer */
+	if (s < 0)		/* gone, or taken by a process that does not answer */
 		return -ENOTTY;
 	if (cred.uid != geteuid()) {	/* a stranger's name in our name space: pay no heed */
 		close(s);

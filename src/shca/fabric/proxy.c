@@ -123,7 +123,7 @@ static int copy_piece(struct shca_member *m, bool write, uint64_t addr, const ch
 	return err || !tail ? err : copy_file(m, true, addr + len - tail, off + len - tail, tail);
 }
 
-/* The same of any thread of the owner, to or from local memory that may be loaded and stored. */
+/* copy_piece for any thread of the owner, to or from local memory that may be loaded and stored. */
 static int copy_own(struct shca_member *m, bool write, uint64_t addr, char *local, uint64_t n, bool last)
 {
 	struct shca_mailbox *box = shca_at(m->base, m->proxy->off);
@@ -243,7 +243,7 @@ void shca_proxy_serve(struct shca_member *m)
 
 	if (likely(atomic_load_explicit(wanted, memory_order_acquire) != SHCA_PROXY_WANTED))
 		return;
-	/* behind the mailbox: who finds this word back and no mailbox takes it that there will be none */
+	/* stored behind the mailbox: a requester that reads NONE or FAILED and finds no mailbox gives up */
 	int err = shca_proxy_start(m);
 	if (atomic_compare_exchange_strong(wanted, &w, err ? SHCA_PROXY_FAILED : SHCA_PROXY_NONE))
 		shca_futex_wake(wanted);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * XRC's receiving queue pairs: handles to what is common to all who have one (engine/common.h). ibv_create_qp makes the queue pair and
- * the first handle, ibv_open_qp further ones, in any process that has the domain; with the last one it goes. And who has the domain
- * of a file open.
+ * the first handle, ibv_open_qp further ones, in any process that has the domain; with the last one it goes. And the processes that have a
+ * file's domain open.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,8 @@ _Static_assert(sizeof(struct ibv_qp_attr) <= sizeof(((struct shca_common_qp *)NU
 
 enum found { FOUND_NONE, FOUND_BELOW, FOUND_ABOVE, FOUND_OPEN };
 
-/* Who else has this domain, most of all: has it open, or is opening it exclusively and lies above or below `own`. Inside the engine. */
+/* The state of other processes' handles to this domain: open, or being opened exclusively by a handle that lies above or below `own`. Must be
+ * called inside the engine. */
 static enum found others(struct shca_member *m, uint32_t number, shca_off own)
 {
 	uint32_t high = atomic_load(&m->hdr->proc_high);
@@ -65,7 +66,7 @@ int shca_xrcd_leave(struct shca_context *c, struct shca_user_xrcd *xrcd)
 
 	if (!thr)
 		return shca_no_thread("close_xrcd");
-	/* before the quiesce: who waits for it to decide is in and out of the engine meanwhile */
+	/* before the quiesce: an opener that waits for this handle to decide is in and out of the engine meanwhile */
 	atomic_store(&sh->state, SHCA_XRCD_CLOSED);
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_remove(&c->node->xrcds, &c->m->proc->xrcd_list, &xrcd->listed);
@@ -90,7 +91,7 @@ int shca_xrcd_enter(struct shca_context *c, struct shca_user_xrcd *xrcd, int ofl
 		return shca_no_memory("open_xrcd");
 	struct shca_xrcd *sh = shca_at(c->m->base, xrcd->off);
 	sh->number = xrcd->number;
-	/* one that needs the domain to be there has not got it before it has seen that: to those who open exclusively it is nobody */
+	/* an opener without O_CREAT has no domain before it has seen one open: exclusive openers pass it over */
 	atomic_store(&sh->state, !(oflags & O_CREAT) ? SHCA_XRCD_CLOSED : oflags & O_EXCL ? SHCA_XRCD_OPENING : SHCA_XRCD_OPEN);
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_add(&c->node->xrcds, &c->m->proc->xrcd_list, &xrcd->listed, xrcd->off, &sh->next);

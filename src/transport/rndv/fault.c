@@ -98,7 +98,7 @@ bool hdl_fault_found(const void *buf, uint64_t len, bool written)
 	return bad_page(buf, len, written, &why) != 0;
 }
 
-/* As whoever has moved the bytes sees it: the peer says by itself why its buffer cannot be reached. */
+/* Reports a fault as the side that moved the bytes sees it: the peer reports by itself why its buffer cannot be reached. */
 static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t theirs, uint64_t len, bool written)
 {
 	hdl_fault_report(ep, fault, buf, len, written);
@@ -108,7 +108,8 @@ static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const 
 			  written ? "read" : "written");
 }
 
-/* Of two views the sure one: what the device reports may be the other side's, where one process copies for both. */
+/* Which buffer is at fault: this process's if the kernel says so, else as the device's status has it, which may be the other side's view where
+ * one process copies for both. */
 static enum hdl_fault judge(int err, const void *buf, uint64_t len, bool written)
 {
 	return hdl_fault_found(buf, len, written) ? HDL_FAULT_MINE : hdl_fault_of(err);

@@ -74,8 +74,7 @@ static inline void hdl_rndv_pop(struct hdl_send **head)
  * A request that the device refuses because of a user's buffer (unmapped, protected, a file that was truncated) fails its operation, on
  * both sides, and neither the queue's others nor the connection: send queues treat it as one that was refused (sq.c, breaks).
  */
-/* What the status of a chunk's request says of its operation: 0, or a negative errno: -EFAULT (this process's buffer), -EREMOTEIO (the
- * peer's). */
+/* Translates the status of a chunk's request: 0, -EFAULT (this process's buffer) or -EREMOTEIO (the peer's). */
 int hdl_rndv_refusal(enum ibv_wc_status status);
 /* The fault that such an errno is, for this side; HDL_FAULT_NONE: none. */
 enum hdl_fault hdl_fault_of(int err);
