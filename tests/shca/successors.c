@@ -365,7 +365,7 @@ static void thief_runs_it(void)
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
 	struct rlimit all, none;
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SHCA_SANITIZED
 	printf("# AddressSanitizer ends a process that has no memory\n");
 	return;
 #endif

@@ -495,8 +495,8 @@ int shca_close_device(struct ibv_context *ctx)
 		shca_cq_unmap(c->cqs);
 	while (c->mrs)
 		shca_dereg_mr(&c->mrs->mr);
-	while (c->xrcds)
-		shca_xrcd_leave(c, c->xrcds);
+	for (struct shca_user_xrcd *x; (x = c->xrcds) && !shca_xrcd_leave(c, x);)
+		free(x);
 	shca_bufs_free(c);
 	pthread_mutex_lock(&node->mutex);
 	bool last = !node->contexts;
