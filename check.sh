@@ -112,8 +112,8 @@ if [ $quick = no ]; then
 	for t in state errors events traffic objects device exp exp_dc exp_calls exp_xrc open_qp raw statuses mlx5; do
 		tests="$tests tests/verbs/$t"
 	done
-	for t in fabric_stress stalled timers failed_device companions last_holder successors corners commons lives remains task_lists wakeups \
-		completions datagrams error_state breakers dead_letters; do
+	for t in fabric_stress rnr_list_destroy timers device_fatal_modify copy_share_death common_qp_last_handle slot_reuse_death interleavings \
+		common_qp_death control_path_death stale_threads task_lists wakeups completions datagram_death wc_error_qp_state process_limits proxy_mailbox_death; do
 		tests="$tests tests/shca/$t"
 	done
 	ranks="sizes order semantics types comms ptp streams stress signatures threads"

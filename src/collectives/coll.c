@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/check.h"
+#include "collectives/select/check.h"
 #include "collectives/internal.h"
-#include "collectives/tuner.h"
+#include "collectives/select/tuner.h"
 
 /* ---- plans ----------------------------------------------------------------------------------------------- */
 
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
 {
 	/* what is direct's, but for the first calls, gives the same bits there and here */
-	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_DIRECT,
+	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_MAILBOX,
 				     .crowded = plan->crowded, .hosts = plan->hosts };
 
 	if (!plan->graph)
@@ -48,19 +48,19 @@ void hdl_plan_put(struct hdl_plan *plan)
 		plan->spare = run->next;
 		hdl_run_free(run);
 	}
-	hdl_off_prog_free(plan->prog);
+	hdl_coll_prog_free(plan->prog);
 	hdl_graph_free(plan->graph);
 	hdl_graph_free(plan->off_graph);
 	free(plan);
 }
 
-int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_site *site, struct hdl_choice *choice)
+int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *site, struct hdl_choice *choice)
 {
-	int err = hdl_off_site(comm, site);
+	int err = hdl_comm_props_of(comm, site);
 
 	if (err)
 		return err;
-	if (comm->size <= HDL_LEVELS_RANKS && hdl_group_hosts(comm->group, &site->hosts))
+	if (comm->size <= HDL_HIER_RANKS && hdl_group_hosts(comm->group, &site->hosts))
 		return -ENOMEM;
 	return hdl_choose(key, site, choice);
 }
@@ -77,7 +77,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 {
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
 	struct hdl_choice choice;
-	struct hdl_site site;
+	struct hdl_comm_props site;
 	int err;
 
 	if (!plan)
@@ -101,13 +101,13 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	if (plan->executor != HDL_EXEC_HOST)
 		plan->off_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
 	if (plan->executor != HDL_EXEC_HOST ? !plan->off_graph :
-	    !hdl_coll_has_pieces((enum hdl_coll)key->coll) && !hdl_plan_host_graph(plan, comm)) {
+	    !hdl_coll_is_vcoll((enum hdl_coll)key->coll) && !hdl_plan_host_graph(plan, comm)) {
 		hdl_plan_put(plan);
 		return NULL;
 	}
 	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && !plan->staged && plan->graph && !hdl_vars.check &&
 			 hdl_host_can_inline(plan->graph) && !needs_packing(key, comm->size);
-	plan->quick = plan->in_order || (plan->executor == HDL_EXEC_DIRECT && !needs_packing(key, comm->size));
+	plan->quick = plan->in_order || (plan->executor == HDL_EXEC_MAILBOX && !needs_packing(key, comm->size));
 	return plan;
 }
 
@@ -159,7 +159,7 @@ static __attribute__((noinline)) struct hdl_cc *cc_make(struct hdl_comm *comm)
 	comm->coll = cc;
 	if (cc) {
 		cc->comm = comm;
-		hdl_lost_before(cc);
+		hdl_ft_before(cc);
 	}
 	return cc;
 }
@@ -209,7 +209,7 @@ static inline bool is_in_place(const struct hdl_comm *comm, const struct hdl_col
 }
 
 /* Bytes of struct hdl_shape. Signatures agree between ranks, so that bytes do, while counts and types need not. */
-static inline size_t bytes_of(const struct hdl_coll_args *a)
+static inline size_t coll_bytes_of(const struct hdl_coll_args *a)
 {
 	if (a->coll == HDL_BARRIER)
 		return 0;
@@ -231,7 +231,7 @@ struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm)
 		run->plan = plan;
 	}
 	if (unlikely((plan->executor != HDL_EXEC_HOST ? hdl_run_prepare_tmp(run) : hdl_run_prepare_host(run)) ||
-		     (plan->off_graph && plan->off_graph->reads && hdl_reads_prepare(run)))) {
+		     (plan->off_graph && plan->off_graph->reads && hdl_sc_prepare(run)))) {
 		hdl_run_free(run);
 		return NULL;
 	}
@@ -261,7 +261,7 @@ struct hdl_cc *hdl_coll_state(struct hdl_comm *comm)
 	return comm->coll ? comm->coll : cc_make(comm);
 }
 
-void hdl_coll_forsake(struct hdl_comm *comm, const char *why)
+void hdl_ft_give_up(struct hdl_comm *comm, const char *why)
 {
 	struct hdl_cc *cc = hdl_coll_state(comm);
 
@@ -271,20 +271,20 @@ void hdl_coll_forsake(struct hdl_comm *comm, const char *why)
 		return;
 	/* the others' texts send the reader here */
 	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told so", why);
-	hdl_coll_lose(cc, hdl_near(comm, hdl_own_rank(comm)));
+	hdl_ft_member_failed(cc, hdl_near(comm, hdl_own_rank(comm)));
 }
 
 void hdl_coll_no_memory(struct hdl_comm *comm)
 {
-	hdl_coll_forsake(comm, "no memory");
-	hdl_lost_progress();
+	hdl_ft_give_up(comm, "no memory");
+	hdl_ft_progress();
 }
 
 /* MPI error class. */
-static int no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
+static int coll_no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	hdl_coll_no_memory(comm);
-	hdl_reason_set("%s of %zu bytes%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll), bytes_of(a),
+	hdl_reason_set("%s of %zu bytes%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll), coll_bytes_of(a),
 		       a->coll >= HDL_ALLGATHER && a->coll <= HDL_REDUCE_SCATTER ? " for a rank" : "");
 	return MPI_ERR_NO_MEM;
 }
@@ -319,7 +319,7 @@ static inline bool is_nothing(const struct hdl_coll_args *args, size_t bytes)
 	return unlikely(!bytes) && args->coll != HDL_BARRIER && !hdl_vars.check;
 }
 
-static void start(struct hdl_run *run, bool host)
+static void coll_start(struct hdl_run *run, bool host)
 {
 	struct hdl_cc *cc = run->comm->coll;
 
@@ -333,7 +333,7 @@ static void start(struct hdl_run *run, bool host)
 	else if (host)
 		hdl_host_start(run);
 	else
-		hdl_off_submit(cc, run);
+		hdl_queues_submit(cc, run);
 }
 
 void hdl_coll_number_persistent(struct hdl_run *run)
@@ -345,12 +345,12 @@ void hdl_coll_number_persistent(struct hdl_run *run)
 
 void hdl_coll_begin(struct hdl_run *run)
 {
-	start(run, true);
+	coll_start(run, true);
 }
 
 void hdl_coll_submit(struct hdl_run *run)
 {
-	start(run, false);
+	coll_start(run, false);
 }
 
 /* The last thing that touches the communicator: completing the request may free it. */
@@ -370,14 +370,14 @@ void hdl_coll_complete(struct hdl_run *run)
 int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req)
 {
 	bool in_place = is_in_place(comm, args);
-	size_t bytes = bytes_of(args);
+	size_t bytes = coll_bytes_of(args);
 	struct hdl_plan *plan;
 	struct hdl_run *run = NULL;
 	int rc;
 
 	*req = hdl_req_new(comm);
 	if (!*req)
-		return no_memory(comm, args);
+		return coll_no_memory(comm, args);
 	if (is_nothing(args, bytes)) {
 		hdl_req_complete(*req, MPI_SUCCESS);
 		return MPI_SUCCESS;
@@ -391,13 +391,13 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 		hdl_req_complete(*req, rc);
 		hdl_req_free(*req);
 		*req = NULL;
-		return no_memory(comm, args);
+		return coll_no_memory(comm, args);
 	}
 	run->req = *req;
 	if (plan->executor != HDL_EXEC_HOST)
-		run->req->look = hdl_off_look;
+		run->req->look = hdl_queues_look;
 	run->done = hdl_coll_complete;
-	start(run, plan->executor == HDL_EXEC_HOST);
+	coll_start(run, plan->executor == HDL_EXEC_HOST);
 	return MPI_SUCCESS;
 }
 
@@ -428,12 +428,12 @@ static int begin_persistent(struct hdl_req *req, void *arg)
 		return MPI_SUCCESS;
 	}
 	run->plan->fallbacks += run->plan->executor != HDL_EXEC_HOST;
-	start(run, true);
+	coll_start(run, true);
 	return MPI_SUCCESS;
 }
 
 /* What a start looks at: their user may free them meanwhile. */
-static void retain_types(const struct hdl_coll_args *a, bool retain)
+static void coll_retain_types(const struct hdl_coll_args *a, bool retain)
 {
 	struct hdl_type *types[] = { (struct hdl_type *)a->sendtype, (struct hdl_type *)a->recvtype };
 
@@ -442,7 +442,7 @@ static void retain_types(const struct hdl_coll_args *a, bool retain)
 			(retain ? hdl_type_retain : hdl_type_release)(types[i]);
 }
 
-static void put_persistent(void *arg)
+static void coll_put_persistent(void *arg)
 {
 	struct hdl_run *run = arg;
 
@@ -451,7 +451,7 @@ static void put_persistent(void *arg)
 	if (run->pcoll)
 		hdl_pcoll_free(run->pcoll);
 	run->pcoll = NULL;
-	retain_types(&run->args, false);
+	coll_retain_types(&run->args, false);
 	hdl_run_unbind(run);
 	run->keeps = false;
 	hdl_plan_run_put(run);
@@ -473,7 +473,7 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 	}
 	run->keeps = true;
 	run->done = hdl_coll_complete_persistent;
-	retain_types(args, true);
+	coll_retain_types(args, true);
 	return run;
 }
 
@@ -494,12 +494,12 @@ static int make_persistent(struct hdl_run *run)
 	rc = hdl_pcoll_new(run);
 	if (rc || run->pcoll)
 		return rc;
-	return hdl_run_to_host(run) ? no_memory(run->comm, &run->args) : MPI_SUCCESS;
+	return hdl_run_to_host(run) ? coll_no_memory(run->comm, &run->args) : MPI_SUCCESS;
 }
 
 int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req)
 {
-	size_t bytes = bytes_of(args);
+	size_t bytes = coll_bytes_of(args);
 	struct hdl_run *run = NULL;
 	int rc;
 
@@ -507,19 +507,19 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 	if (!is_nothing(args, bytes)) {
 		run = run_for_good(comm, args, bytes);
 		if (!run)
-			return no_memory(comm, args);
+			return coll_no_memory(comm, args);
 	}
 	rc = run ? make_persistent(run) : MPI_SUCCESS;
-	if (!rc && hdl_collective_init(comm, begin_persistent, put_persistent, run, req))
-		rc = run ? no_memory(comm, args) : MPI_ERR_NO_MEM;	/* the others may have theirs, and start it */
+	if (!rc && hdl_collective_init(comm, begin_persistent, coll_put_persistent, run, req))
+		rc = run ? coll_no_memory(comm, args) : MPI_ERR_NO_MEM;	/* the others may have theirs, and start it */
 	if (rc)
-		put_persistent(run);
+		coll_put_persistent(run);
 	else if (run && run->pcoll)
 		(*req)->look = hdl_pcoll_look;
 	return rc;
 }
 
-static bool is_finished(const void *arg)
+static bool coll_is_finished(const void *arg)
 {
 	return ((const struct hdl_run *)arg)->finished;
 }
@@ -530,18 +530,18 @@ static bool is_finished(const void *arg)
 
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	return !cc->off[hdl_off_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO &&
+	return !cc->off[hdl_queues_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW && hdl_executor_forced == HDL_FORCED_AUTO &&
 	       !((plan->off_graph->reads || plan->executor == HDL_EXEC_TASKS) && hdl_coll_reduces((enum hdl_coll)plan->key.coll));
 }
 
 /* Whether the plan is that of these arguments, whose data need no packing. */
-static inline bool is_plan_of(const struct hdl_plan_key *key, const struct hdl_comm *comm, const struct hdl_coll_args *a)
+static inline bool coll_is_plan_of(const struct hdl_plan_key *key, const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	if (!key->blocking)
 		return false;
 	if (a->coll == HDL_BARRIER)
 		return key->leader == ((const struct hdl_cc *)comm->coll)->leader;
-	if (!key->bytes || key->bytes != bytes_of(a) || key->in_place != is_in_place(comm, a) ||
+	if (!key->bytes || key->bytes != coll_bytes_of(a) || key->in_place != is_in_place(comm, a) ||
 	    (hdl_coll_has_root(a->coll) && key->root != a->root))
 		return false;
 	if (hdl_coll_reduces(a->coll))
@@ -555,26 +555,26 @@ int hdl_coll_end(struct hdl_run *run)
 
 	if (!run->finished) {
 		hdl_blocked_comm = run->comm;
-		hdl_wait_until(is_finished, run);
+		hdl_wait_until(coll_is_finished, run);
 		hdl_blocked_comm = NULL;
 	}
 	rc = run->error;
 	if (unlikely(rc)) {
-		hdl_lost_progress();	/* the others are told before this rank goes on */
+		hdl_ft_progress();	/* the others are told before this rank goes on */
 		hdl_reason_set("%s", run->why);
 	}
 	hdl_plan_run_put(run);
 	return rc;
 }
 
-/* plan NULL: no memory. error: this rank's, as of hdl_coll_run_stage. */
+/* plan NULL: no memory. error: this rank's, as of hdl_coll_run_node_phase. */
 static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl_coll_args *args, bool in_place, int error)
 {
 	struct hdl_run *run = likely(plan) ? hdl_plan_run(plan, comm) : NULL;
 	bool host, early;
 
 	if (unlikely(!run))
-		return no_memory(comm, args);
+		return coll_no_memory(comm, args);
 	((struct hdl_cc *)comm->coll)->leader = plan->leader;
 	early = plan->executor != HDL_EXEC_HOST && hdl_plan_is_early(comm->coll, plan);
 	host = early || plan->executor == HDL_EXEC_HOST;
@@ -582,7 +582,7 @@ static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl
 		hdl_plan_fell_back(plan, HDL_EARLY);
 	if (unlikely(bind(run, args, in_place, HDL_BLOCKS) || (early && hdl_run_to_host(run)))) {
 		hdl_plan_run_put(run);
-		return no_memory(comm, args);
+		return coll_no_memory(comm, args);
 	}
 	if (unlikely(error)) {
 		hdl_run_error(run, error);
@@ -593,7 +593,7 @@ static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl
 		hdl_host_run_inline(run);
 		hdl_run_finish(run);
 	} else {
-		start(run, host);
+		coll_start(run, host);
 	}
 	return hdl_coll_end(run);
 }
@@ -601,7 +601,7 @@ static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl
 static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struct hdl_coll_args *args)
 {
 	bool in_place = is_in_place(comm, args);
-	size_t bytes = bytes_of(args);
+	size_t bytes = coll_bytes_of(args);
 	struct hdl_plan *plan;
 	int rc = MPI_SUCCESS;
 
@@ -609,9 +609,9 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 		return MPI_SUCCESS;
 	plan = plan_get(comm, args, HDL_BLOCKS, bytes, in_place);
 	if (plan && plan->staged) {
-		if (hdl_levels_ready(comm->coll, plan->hosts, &rc)) {
+		if (hdl_hier_ready(comm->coll, plan->hosts, &rc)) {
 			plan->uses++;
-			return hdl_levels_run(comm->coll, args);
+			return hdl_hier_run(comm->coll, args);
 		}
 		if (rc)
 			return rc;
@@ -625,7 +625,7 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	struct hdl_run *run = plan->spare;
 
 	if (unlikely(run->g->tmp_bytes && !run->tmp.p && hdl_run_prepare_tmp(run)))
-		return no_memory(cc->comm, args);
+		return coll_no_memory(cc->comm, args);
 	plan->spare = run->next;
 	plan->refs++;
 	plan->uses++;
@@ -641,30 +641,30 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	return hdl_coll_end(run);
 }
 
-int hdl_coll_run_stage(struct hdl_comm *comm, const struct hdl_coll_args *args, int error)
+int hdl_coll_run_node_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error)
 {
 	bool in_place = is_in_place(comm, args);
 
 	if (likely(!error))
 		return hdl_coll_run(comm, args);
-	return run_by(plan_get(comm, args, HDL_BLOCKS, bytes_of(args), in_place), comm, args, in_place, error);
+	return run_by(plan_get(comm, args, HDL_BLOCKS, coll_bytes_of(args), in_place), comm, args, in_place, error);
 }
 
-int hdl_coll_run_between(struct hdl_comm *comm, const struct hdl_coll_args *args, int error)
+int hdl_coll_run_leader_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error)
 {
 	bool in_place = is_in_place(comm, args);
 	const struct hdl_plan_key key = { .op = hdl_coll_reduces(args->coll) ? args->op : MPI_OP_NULL,
-					  .type = hdl_coll_reduces(args->coll) ? args->recvtype : NULL, .bytes = bytes_of(args),
+					  .type = hdl_coll_reduces(args->coll) ? args->recvtype : NULL, .bytes = coll_bytes_of(args),
 					  .root = hdl_coll_has_root(args->coll) ? args->root : 0, .coll = (uint8_t)args->coll,
 					  .in_place = in_place, .blocking = true, .internal = true, .between = true };
 	struct hdl_plan *plan = hdl_plan_of(comm->coll, &key);
 
-	if (likely(plan && plan->in_order && plan->spare && !error && is_plan_of(&key, comm, args)))
+	if (likely(plan && plan->in_order && plan->spare && !error && coll_is_plan_of(&key, comm, args)))
 		return run_again(comm->coll, plan, args);
 	return run_by(plan, comm, args, in_place, error);
 }
 
-/* What was run before is run again, with nothing in its way: see hdl_off_quick. */
+/* What was run before is run again, with nothing in its way: see hdl_queues_quick. */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 {
 	struct hdl_cc *cc = comm->coll;
@@ -672,7 +672,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	struct hdl_run *run;
 
 	if (!plan || !plan->spare || unlikely(cc->lost) || !plan->quick ||
-	    !is_plan_of(&plan->key, comm, args))
+	    !coll_is_plan_of(&plan->key, comm, args))
 		return run_plan(comm, args);
 	if (plan->in_order) {
 		cc->leader = plan->leader;
@@ -681,14 +681,14 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	run = plan->spare;
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
 	run->base[HDL_SP_RECV] = args->recvbuf;
-	if (unlikely(!hdl_off_quick(cc, run)))
+	if (unlikely(!hdl_queues_quick(cc, run)))
 		return run_plan(comm, args);
 	return hdl_coll_end_quick(cc, plan);
 }
 
-static int progress(void *arg)
+static int coll_progress(void *arg)
 {
-	return hdl_host_progress() + hdl_off_progress() + hdl_lost_progress();
+	return hdl_host_progress() + hdl_queues_progress() + hdl_ft_progress();
 }
 
 static void comm_release(struct hdl_comm *comm)
@@ -701,7 +701,7 @@ static void comm_release(struct hdl_comm *comm)
 	for (int i = 0; i < HDL_PLANS; i++)
 		if (cc->plans[i])
 			hdl_plan_put(cc->plans[i]);
-	hdl_off_free(cc);
+	hdl_queues_free(cc);
 	if (cc->lost && !cc->revoked)
 		hdl_recv_revoke(comm, cc->lost - 1);
 	comm->coll = NULL;
@@ -719,9 +719,9 @@ static void comm_freed(struct hdl_comm *comm)
 }
 
 /* Queues of communicators that are gone only where scratch is not enough: they are dearer. */
-static bool give(void)
+static bool coll_give(void)
 {
-	return hdl_scratch_give() || hdl_sets_give();
+	return hdl_scratch_give() || hdl_queue_cache_give();
 }
 
 int hdl_coll_init(void)
@@ -731,11 +731,11 @@ int hdl_coll_init(void)
 	if (err)
 		return err;
 	hdl_comm_on_free = comm_freed;
-	hdl_tp_on_sleep(hdl_mpi_tp, hdl_off_arm);
-	hdl_tp_on_timers(hdl_mpi_tp, hdl_lost_timers);
-	hdl_tp_on_shortage(hdl_mpi_tp, give);
-	hdl_on_lost(hdl_lost_heard);
-	return hdl_tp_progress_add(hdl_mpi_tp, progress, NULL);
+	hdl_tp_on_sleep(hdl_mpi_tp, hdl_queues_arm);
+	hdl_tp_on_timers(hdl_mpi_tp, hdl_ft_timers);
+	hdl_tp_on_shortage(hdl_mpi_tp, coll_give);
+	hdl_ft_on_message(hdl_ft_heard);
+	return hdl_tp_progress_add(hdl_mpi_tp, coll_progress, NULL);
 }
 
 static bool none_is_detached(const void *arg)
@@ -750,15 +750,15 @@ int hdl_coll_fini(void)
 	hdl_comm_on_free = NULL;
 	hdl_comm_each(comm_release);
 	hdl_tp_on_shortage(hdl_mpi_tp, NULL);
-	hdl_sets_fini();
-	hdl_tp_progress_remove(hdl_mpi_tp, progress, NULL);
+	hdl_queue_cache_fini();
+	hdl_tp_progress_remove(hdl_mpi_tp, coll_progress, NULL);
 	hdl_tp_on_sleep(hdl_mpi_tp, NULL);
 	hdl_tp_on_timers(hdl_mpi_tp, NULL);
-	hdl_on_lost(NULL);
+	hdl_ft_on_message(NULL);
 	if (hdl_vars.report_collectives && hdl_job.rank == 0)
 		hdl_coll_report(stderr);
 	hdl_coll_report_free();
-	hdl_straight_fini();
+	hdl_immediate_fini();
 	hdl_scratch_fini();
 	return 0;
 }

@@ -17,7 +17,7 @@
 enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_GATHER, HDL_SCATTER,
 		HDL_REDUCE_SCATTER, HDL_SCAN, HDL_EXSCAN, HDL_COLLS,
 		HDL_GATHERV = HDL_COLLS, HDL_SCATTERV, HDL_ALLGATHERV, HDL_ALLTOALLV, HDL_NEIGHBORS,
-		HDL_FOLD_REDUCE, HDL_FOLD_ALLREDUCE, HDL_FOLD_REDUCE_SCATTER, HDL_FOLD_SCAN, HDL_FOLD_EXSCAN, HDL_COLL_KINDS };
+		HDL_VREDUCE, HDL_VALLREDUCE, HDL_VREDUCE_SCATTER, HDL_VSCAN, HDL_VEXSCAN, HDL_COLL_KINDS };
 
 static inline bool hdl_coll_reduces(enum hdl_coll coll)
 {
@@ -27,24 +27,24 @@ static inline bool hdl_coll_reduces(enum hdl_coll coll)
 static inline bool hdl_coll_has_root(enum hdl_coll coll)
 {
 	return coll == HDL_BCAST || coll == HDL_REDUCE || coll == HDL_GATHER || coll == HDL_SCATTER || coll == HDL_GATHERV ||
-	       coll == HDL_SCATTERV || coll == HDL_FOLD_REDUCE;
+	       coll == HDL_SCATTERV || coll == HDL_VREDUCE;
 }
 
 /* Of pieces: no rank knows all lengths, and there is no graph of the host executor that could be kept. */
-static inline bool hdl_coll_has_pieces(enum hdl_coll coll)
+static inline bool hdl_coll_is_vcoll(enum hdl_coll coll)
 {
 	return coll >= HDL_COLLS;
 }
 
-static inline bool hdl_coll_folds(enum hdl_coll coll)
+static inline bool hdl_coll_is_vreduce(enum hdl_coll coll)
 {
-	return coll >= HDL_FOLD_REDUCE;
+	return coll >= HDL_VREDUCE;
 }
 
 /* Of these, those whose lengths all ranks know. */
-static inline bool hdl_parcels_known(enum hdl_coll coll)
+static inline bool hdl_vector_known(enum hdl_coll coll)
 {
-	return coll == HDL_ALLGATHERV || hdl_coll_folds(coll);
+	return coll == HDL_ALLGATHERV || hdl_coll_is_vreduce(coll);
 }
 
 struct hdl_coll_args {
@@ -96,16 +96,16 @@ int hdl_op_reduce_local(MPI_Op op, const struct hdl_type *type, const void *in, 
 
 /* ---- collectives of pieces (pieces.c) ---------------------------------------------------------------------- */
 
-struct hdl_piece {
+struct hdl_vcoll_block {
 	const void *buf;
 	MPI_Count count;
 	const struct hdl_type *type;
 };
 
 /* EXCHANGE is the last of those in which each rank has a piece for itself, unless it is in place. */
-enum hdl_pieces_coll { HDL_P_GATHER, HDL_P_SCATTER, HDL_P_EXCHANGE, HDL_P_NEIGHBORS, HDL_P_REDUCE, HDL_P_ALLREDUCE,
-		       HDL_P_REDUCE_SCATTER, HDL_P_SCAN, HDL_P_EXSCAN,
-		       HDL_P_BARRIER, HDL_P_BCAST };	/* these two of intercommunicators only */
+enum hdl_vcoll_kind { HDL_V_GATHER, HDL_V_SCATTER, HDL_V_EXCHANGE, HDL_V_NEIGHBORS, HDL_V_REDUCE, HDL_V_ALLREDUCE,
+		       HDL_V_REDUCE_SCATTER, HDL_V_SCAN, HDL_V_EXSCAN,
+		       HDL_V_BARRIER, HDL_V_BCAST };	/* these two of intercommunicators only */
 
 /* What this rank gives and gets; the arrays may go when the call returns. One piece for all ranks, or one for each: GATHER:
  * in 1, or 0 at the root in place; out: at the root each rank's. SCATTER: in: at the root each rank's; out 1, or 0 at the
@@ -114,13 +114,13 @@ enum hdl_pieces_coll { HDL_P_GATHER, HDL_P_SCATTER, HDL_P_EXCHANGE, HDL_P_NEIGHB
  * result; in place both name the same buffer.
  * In an intercommunicator "each rank" is each of the remote group, and the counts of REDUCE_SCATTER those of the own one. There a
  * rooted collective has root MPI_ROOT at its root, which has the root's pieces, and MPI_PROC_NULL, and no pieces, at its neighbors. */
-struct hdl_pieces {
-	enum hdl_pieces_coll coll;
+struct hdl_vcoll {
+	enum hdl_vcoll_kind coll;
 	int root;
 	bool in_place;
 	bool alike;			/* GATHER, SCATTER: all pieces have as many bytes, and so every rank knows them */
 	int nin, nout;
-	const struct hdl_piece *in, *out;
+	const struct hdl_vcoll_block *in, *out;
 	MPI_Op op;			/* MPI_OP_NULL but in reductions */
 	const struct hdl_type *type;	/* of reductions */
 	MPI_Count count;		/* REDUCE_SCATTER: elements of each part, unless counts says */
@@ -130,9 +130,9 @@ struct hdl_pieces {
 	bool grid;			/* two neighbors in each dimension: what goes to one comes from the other one's side */
 };
 /* req NULL: blocking. MPI error class. */
-int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req);
+int hdl_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *args, struct hdl_req **req);
 /* An inactive persistent request. MPI error class. */
-int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req);
+int hdl_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *args, struct hdl_req **req);
 
 /* This rank's arguments were refused, with that class and text, and the call of a collective has failed here. With HEDDLE_CHECK=1 this is
  * its part of the comparison, by which the call fails on all ranks; it waits for them. Without, it does nothing. */

@@ -3,23 +3,23 @@
  * Inside of src/collectives. One thread at a time, like p2p: nothing here takes a lock.
  *
  *     comm->coll ─▶ struct hdl_cc ─▶ plans: (collective, shape, form) -> executor, graph, why
- *                                └─▶ struct hdl_off: queues, slots and outstanding operations of direct or tasks
+ *                                └─▶ struct hdl_queues: queues, slots and outstanding operations of direct or tasks
  *     plan ─▶ run: one execution, bound to buffers; kept by the plan for the next one
  */
 #ifndef HDL_COLL_INTERNAL_H
 #define HDL_COLL_INTERNAL_H
 
-#include "collectives/algo.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/collectives.h"
-#include "collectives/graph.h"
-#include "collectives/tasks_encode.h"
+#include "collectives/graph/graph.h"
+#include "collectives/tasks/encode.h"
 #include "runtime/runtime.h"
 
 struct hdl_plan;
 struct hdl_cc;
-struct hdl_off;
-struct hdl_off_prog;
-struct hdl_parcels;
+struct hdl_queues;
+struct hdl_coll_prog;
+struct hdl_vector_run;
 
 /* ---- scratch.c --------------------------------------------------------------------------------------------- */
 
@@ -92,9 +92,9 @@ struct hdl_run {
 	uint32_t arrived;		/* lines that were seen */
 	const char *numbers;		/* where theirs stand */
 	uint8_t class;			/* of slots */
-	struct hdl_reads *reads;	/* kept with the run */
+	struct hdl_sc_run *reads;	/* kept with the run */
 	struct hdl_pcoll *pcoll;	/* persistent, on direct */
-	struct hdl_parcels *parcels;	/* of a collective of pieces; kept with the run */
+	struct hdl_vector_run *parcels;	/* of a collective of pieces; kept with the run */
 };
 
 /* The end of an error's text, where what comes from a rank has another length than this rank's arguments promise. */
@@ -169,23 +169,23 @@ void hdl_host_revoke(struct hdl_cc *cc);
  * has to be kept. Peers cannot tell. Of one communicator, no intercommunicator: in that order ranks of two groups could wait for
  * each other.
  */
-struct hdl_straight {
+struct hdl_immediate {
 	struct hdl_run run;		/* spaces begin at address 0; without nodes */
 	struct hdl_gb *gb;
-	struct hdl_straight *next;	/* of those that are not in use */
+	struct hdl_immediate *next;	/* of those that are not in use */
 	struct hdl_kept *kept;		/* sends that the transport has, but has not done */
 	struct hdl_more *more;		/* scratch that did not fit */
 	char *scratch;
 	size_t used, size;
 };
 /* Takes the communicator's next number. NULL: no memory. */
-struct hdl_straight *hdl_straight_begin(struct hdl_comm *comm);
-/* Until hdl_straight_put, 64-byte aligned. NULL: no memory. */
-void *hdl_straight_tmp(struct hdl_straight *s, size_t bytes);
+struct hdl_immediate *hdl_immediate_begin(struct hdl_comm *comm);
+/* Until hdl_immediate_put, 64-byte aligned. NULL: no memory. */
+void *hdl_immediate_tmp(struct hdl_immediate *s, size_t bytes);
 /* Waits for its sends. MPI error class; run.why explains it. */
-int hdl_straight_end(struct hdl_straight *s);
-void hdl_straight_put(struct hdl_straight *s);
-void hdl_straight_fini(void);
+int hdl_immediate_end(struct hdl_immediate *s);
+void hdl_immediate_put(struct hdl_immediate *s);
+void hdl_immediate_fini(void);
 
 /* ---- coll.c: plans ---------------------------------------------------------------------------------------- */
 
@@ -210,7 +210,7 @@ struct hdl_plan {
 	struct hdl_run *spare;
 	struct hdl_graph *graph;	/* of the host executor; for other plans made when it has to step in */
 	struct hdl_graph *off_graph;	/* of direct or tasks */
-	struct hdl_off_prog *prog;	/* off_graph compiled */
+	struct hdl_coll_prog *prog;	/* off_graph compiled */
 	struct hdl_enc enc;
 	uint64_t uses, fallbacks;	/* fallbacks: of direct and tasks, run by the host */
 	uint64_t late;			/* posted later than they were called: too many were outstanding */
@@ -230,8 +230,8 @@ struct hdl_plan {
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
 
 /* What is the same on all ranks of a communicator, beyond the collective and the configuration. What a device promises is so where all
- * members' do (hdl_off_promises): their devices need not be alike. */
-struct hdl_site {
+ * members' do (hdl_comm_promises): their devices need not be alike. */
+struct hdl_comm_props {
 	int size;
 	bool one_host;			/* all ranks are on this one */
 	const struct hdl_hosts *hosts;	/* who shares one, where there are several; NULL: that is not known, or of no use */
@@ -241,11 +241,11 @@ struct hdl_site {
 	bool wakes;			/*   wakes its process on a write, */
 	bool at_once;			/*   and promises that a write has landed when it was posted */
 	bool exposes;			/*   lets peers read and write all memory */
-	const struct hdl_means *means;	/* what it reduces by; NULL: it runs no task lists */
+	const struct hdl_reduce_caps *means;	/* what it reduces by; NULL: it runs no task lists */
 };
 
 /* What of all that a rank knows by itself. Ranks compare it before anything of theirs is offloaded: these are bytes, without gaps. */
-struct hdl_basis {
+struct hdl_agreed_config {
 	uint64_t offload_max, bcast_offload_max, tasks_max, reads_min;
 	struct ibv_exp_device_calc_cap calc;
 	uint32_t depth, radix, offload_ranks;
@@ -265,20 +265,20 @@ struct hdl_choice {
 	char why[112];
 };
 
-enum hdl_want { HDL_WANT_AUTO, HDL_WANT_HOST, HDL_WANT_DIRECT, HDL_WANT_TASKS };	/* as the names of HEDDLE_COLL_EXECUTOR */
-extern enum hdl_want hdl_coll_want;
+enum hdl_executor_choice { HDL_FORCED_AUTO, HDL_FORCED_HOST, HDL_FORCED_MAILBOX, HDL_FORCED_TASKS };	/* as the names of HEDDLE_COLL_EXECUTOR */
+extern enum hdl_executor_choice hdl_executor_forced;
 
 /* Checks what is configured, and says what is wrong. 0 or -EINVAL. */
 int hdl_choose_init(void);
 /* 0 or -ENOMEM: this rank alone cannot tell what all choose. */
-int hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
-void hdl_choose_basis(const struct hdl_site *site, struct hdl_basis *out);
-/* The first thing in which another rank's differs, as hdl_off_note takes it. */
-void hdl_choose_difference(const struct hdl_basis *mine, const struct hdl_basis *theirs, char *out, size_t room);
+int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out);
+void hdl_agreed_config_of(const struct hdl_comm_props *site, struct hdl_agreed_config *out);
+/* The first thing in which another rank's differs, as hdl_queues_note_reason takes it. */
+void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t room);
 /* 1 + the rank that others have waited for in this collective, where ranks share cores; 0: none. Who comes last to a Barrier goes on at
  * once, while those of its core that have come before it have to be given the CPU. If it then waits for one of these, in the next such
  * collective, two changes of context have passed in vain: so in a Barrier behind this one that rank is to go on first. */
-uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_site *site);
+uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
 /* A rank's graph. NULL with errno. */
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
@@ -301,7 +301,7 @@ struct hdl_cc {
 	bool revoked;			/* what was under way has been ended */
 	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
 	uint32_t seq_looked;		/* seq at that time */
-	struct hdl_off *off[HDL_OFFLOADS];	/* NULL until the first collective of that executor */
+	struct hdl_queues *off[HDL_QUEUE_KINDS];	/* NULL until the first collective of that executor */
 	/* Of ranks on several hosts (levels.c). */
 	struct hdl_comm *within;	/* those of this host, of which no handle exists; NULL: not made */
 	struct hdl_cc *of;		/* of such a one: whose it is */
@@ -371,7 +371,7 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
 /* Chooses executor and algorithm for a key without making a plan. 0 or a negative errno: the caller must not choose by a failure of this rank alone. */
-int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_site *site, struct hdl_choice *choice);
+int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *site, struct hdl_choice *choice);
 /* The plan of this key, made if there is none. NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
 /* A run of it, one that was given back or a new one. NULL: no memory. */
@@ -387,8 +387,8 @@ void hdl_coll_complete_persistent(struct hdl_run *run);
 /* Stages of a blocking collective (levels.c): of one host, and of the leaders, the communicator's next one. error: of a length, that this
  * rank has had in the stage before, or 0: who takes this rank's data in this one has an error of that sort, too, and the rank that one.
  * MPI error class. */
-int hdl_coll_run_stage(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
-int hdl_coll_run_between(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
+int hdl_coll_run_node_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
+int hdl_coll_run_leader_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
 /* A blocking one that was begun: waits, and gives the run back. MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
 /* The same of one that has gone a short way, with the plan's first spare run. */
@@ -412,31 +412,31 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 
 /* What hdl_choose has to know of a communicator. */
 /* 0, or a negative errno: this rank alone cannot find out, and must not choose. */
-int hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
+int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site);
 /* HDL_PROMISES_... that all members' devices make to each other: the same on all of them. None in a communicator of more than
- * HDL_DIRECT_RANKS, or of several hosts, where no choice depends on them, and no peer is looked up. Or a negative errno of this rank's alone. */
-int hdl_off_promises(const struct hdl_comm *comm);
+ * HDL_MAILBOX_RANKS, or of several hosts, where no choice depends on them, and no peer is looked up. Or a negative errno of this rank's alone. */
+int hdl_comm_promises(const struct hdl_comm *comm);
 /* Most ranks of a communicator for whose sake a process looks where each of them is, and keeps it. */
-#define HDL_LEVELS_RANKS 4096
+#define HDL_HIER_RANKS 4096
 /* Bytes of HDL_SP_DATA that the largest slots have, of direct links (pairs) or the tree's. */
-size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs);
+size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs);
 /* *out: the reductions that the port's device offers; NULL: the device runs no task lists. Returns 0 or -ENOMEM. */
-int hdl_off_means(const struct hdl_port *port, const struct hdl_means **out);
+int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */
-size_t hdl_off_line_bytes(size_t bytes);
+size_t hdl_cell_bytes_of(size_t bytes);
 /* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in
- * the same order on all ranks. The run finishes in hdl_off_progress, or at once. */
-void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run);
+ * the same order on all ranks. The run finishes in hdl_queues_progress, or at once. */
+void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run);
 /* The blocking form's short way: if the plan's operation can be posted at once, it is, and its lines are looked for a
  * while. True: posted; run->finished says whether it is complete, too. run: a spare one of the plan, its buffers bound. */
-bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
+bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run);
 /* The same of pieces, which are runs of bytes, each no longer than the plan's key says. What the rank has for itself is done, too; the
  * lists last until the call returns. */
-bool hdl_off_quick_pieces(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_pieces *a);
+bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_vcoll *a);
 /* All communicators. Returns the number of operations that moved on. */
-int hdl_off_progress(void);
-void hdl_off_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
-void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
+int hdl_queues_progress(void);
+void hdl_queues_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
+void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
 /* Persistent operations (persistent.c), of so many bytes at most. new: among all ranks; MPI error class, which the others are
  * told of; run->pcoll stays NULL where it is the host's. free: it is not under way. */
 #define HDL_PCOLL_MAX 1024
@@ -452,71 +452,71 @@ void hdl_pcoll_free(struct hdl_pcoll *p);
 void hdl_pcoll_start(struct hdl_pcoll *p);
 void hdl_pcoll_look(struct hdl_req *req, bool waits);
 /* The queues are another communicator's to use. Nothing is outstanding. May be called while an operation is being completed. */
-void hdl_off_free(struct hdl_cc *cc);
-void hdl_sets_fini(void);		/* destroys what no communicator has */
-bool hdl_sets_give(void);		/* ... as far as nothing of it has still to leave; see hdl_tp_on_shortage */
-void hdl_off_prog_free(struct hdl_off_prog *prog);
+void hdl_queues_free(struct hdl_cc *cc);
+void hdl_queue_cache_fini(void);		/* destroys what no communicator has */
+bool hdl_queue_cache_give(void);		/* ... as far as nothing of it has still to leave; see hdl_tp_on_shortage */
+void hdl_coll_prog_free(struct hdl_coll_prog *prog);
 /* Whether a collective is long enough for reads.c, and of those that it does. */
-bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site);
+bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
 /* A collective of pieces of an intracommunicator by parcels.c, if direct can do it: then true, and *rc is an MPI error class, as of
- * hdl_coll_pieces. */
-bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
+ * hdl_vcoll_start. */
+bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
 /* A blocking one's short way, if it was run before and nothing is in its way: the same. */
-bool hdl_parcels_quick(struct hdl_comm *comm, const struct hdl_pieces *a, int *rc);
+bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc);
 /* The same for a persistent request. */
-bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
+bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
 /* The longest piece that a line takes, which is the bytes of the plan's key: the same on all ranks. longest: the longest piece of all,
  * which counts where all know it. copied: the other says so. */
-size_t hdl_parcels_line(enum hdl_coll coll, size_t longest, bool copied);
+size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied);
 /* Whether an Allgatherv of long pieces, which receivers copy from where they lie, is quicker so than on the host: of more ranks that have a CPU
  * each the messages of a ring are as quick. exposes: peers may read all memory. */
-static inline bool hdl_parcels_copied(int size, bool oversubscribed, bool exposes, bool persistent)
+static inline bool hdl_vector_copied(int size, bool oversubscribed, bool exposes, bool persistent)
 {
-	return exposes && !persistent && (size == 2 || oversubscribed || (hdl_vars.coll_reads_min && hdl_vars.coll_reads_min < 1024));
+	return exposes && !persistent && (size == 2 || oversubscribed || (hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024));
 }
 /* Whether it does reductions by operations of this sort: with HEDDLE_REDUCE_ORDER those by operations of programs stay on the host. */
-static inline bool hdl_parcels_fold_by(bool of_program)
+static inline bool hdl_vector_reduces_by(bool of_program)
 {
 	return !of_program || !*hdl_vars.reduce_order;
 }
 /* All ranks' host executors have to do it instead. False: no memory. */
-bool hdl_parcels_to_host(struct hdl_run *run);
-void hdl_parcels_free(struct hdl_parcels *x);
+bool hdl_vector_to_host(struct hdl_run *run);
+void hdl_vector_free(struct hdl_vector_run *x);
 /* Runs it by messages, with the same number (pieces.c); then the other run ends. False: no memory. */
-bool hdl_pieces_instead(struct hdl_run *run, const struct hdl_pieces *a);
+bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a);
 /* A graph without nodes, which says that it is done by reads.c. NULL with errno. */
-struct hdl_graph *hdl_reads_graph(void);
+struct hdl_graph *hdl_sc_graph(void);
 /* What a run needs for it, kept with the run. 0 or -ENOMEM. */
-int hdl_reads_prepare(struct hdl_run *run);
-void hdl_reads_free(struct hdl_reads *reads);
+int hdl_sc_prepare(struct hdl_run *run);
+void hdl_sc_free(struct hdl_sc_run *reads);
 
 /* ---- levels.c: blocking collectives of ranks on several hosts, in stages ---------------------------------------- */
 
 /* Whether the collective has such stages, if it goes by hosts. */
-bool hdl_levels_has_stages(const struct hdl_plan_key *key);
+bool hdl_hier_has(const struct hdl_plan_key *key);
 /* The first time, all ranks make the communicators of their hosts. False: there can be none, on any rank; or *rc says why not. */
-bool hdl_levels_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
+bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
 /* MPI error class. */
-int hdl_levels_run(struct hdl_cc *cc, const struct hdl_coll_args *args);
+int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args);
 
 /* ---- lost.c: members that have ended ------------------------------------------------------------------------- */
 
 extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not finished, of all communicators */
 /* A message from or to this member, as nodes name it, has failed as those of the dead do: the communicator is lost, to whom has
  * ended of its members, or to this one if that is not to be seen. May be called from anywhere. */
-void hdl_coll_lose(struct hdl_cc *cc, int member);
+void hdl_ft_member_failed(struct hdl_cc *cc, int member);
 /* This rank cannot do its part of a collective: as hdl_coll_no_memory, from anywhere. */
-void hdl_coll_forsake(struct hdl_comm *comm, const char *why);
+void hdl_ft_give_up(struct hdl_comm *comm, const char *why);
 /* A living member has given a collective up: the same, if a member's end is to be seen; otherwise it will be told. */
-void hdl_coll_given_up(struct hdl_cc *cc);
-/* A member says so (hdl_on_lost). The other: it said so before the communicator's state was made. */
-bool hdl_lost_heard(uint16_t context, int proc, bool told);
-void hdl_lost_before(struct hdl_cc *cc);
+void hdl_ft_member_gave_up(struct hdl_cc *cc);
+/* A member says so (hdl_ft_on_message). The other: it said so before the communicator's state was made. */
+bool hdl_ft_heard(uint16_t context, int proc, bool told);
+void hdl_ft_before(struct hdl_cc *cc);
 /* Sets the reason of an error of a collective of that name. */
-void hdl_lost_reason(const struct hdl_cc *cc, const char *name);
+void hdl_ft_reason(const struct hdl_cc *cc, const char *name);
 /* Ends what is under way on communicators that were lost. */
-int hdl_lost_progress(void);
-uint64_t hdl_lost_timers(uint64_t now);	/* see hdl_tp_on_timers */
+int hdl_ft_progress(void);
+uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
 
 /* ---- report.c ---------------------------------------------------------------------------------------------- */
 

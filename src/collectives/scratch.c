@@ -17,7 +17,7 @@ static int nspares;
 static size_t spare_bytes;
 
 /* Few sizes, so that what one left serves another: a power of two has at most three more below the next. */
-static size_t round_up(size_t bytes)
+static size_t scratch_round_up(size_t bytes)
 {
 	size_t step = pow2_down(bytes) / 4;
 
@@ -33,7 +33,7 @@ static struct hdl_scratch take_spare(int i)
 	return s;
 }
 
-static void give_back(struct hdl_scratch s)
+static void scratch_give_back(struct hdl_scratch s)
 {
 	if (s.arena)
 		hdl_tp_free(hdl_mpi_tp, s.p);
@@ -43,7 +43,7 @@ static void give_back(struct hdl_scratch s)
 
 int hdl_scratch_get(struct hdl_scratch *s, size_t bytes)
 {
-	size_t room = round_up(bytes);
+	size_t room = scratch_round_up(bytes);
 
 	/* the last one that was given back may still be in the cache */
 	for (int i = nspares; i-- > 0;)
@@ -69,11 +69,11 @@ void hdl_scratch_put(struct hdl_scratch *s)
 	if (!it.p)
 		return;
 	if (it.bytes < ARENA_LEAST || it.bytes > SPARE_BYTES) {
-		give_back(it);
+		scratch_give_back(it);
 		return;
 	}
 	while (nspares == SPARES || spare_bytes + it.bytes > SPARE_BYTES)
-		give_back(take_spare(0));
+		scratch_give_back(take_spare(0));
 	spares[nspares++] = it;
 	spare_bytes += it.bytes;
 }
@@ -83,7 +83,7 @@ bool hdl_scratch_give(void)
 	bool any = nspares;
 
 	while (nspares)
-		give_back(take_spare(0));
+		scratch_give_back(take_spare(0));
 	return any;
 }
 

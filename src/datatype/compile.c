@@ -31,7 +31,7 @@ struct stack {
 	size_t count, room;
 };
 
-static bool push(struct stack *s, struct hdl_type *t, MPI_Aint offset)
+static bool compile_push(struct stack *s, struct hdl_type *t, MPI_Aint offset)
 {
 	struct at *more;
 
@@ -46,7 +46,7 @@ static bool push(struct stack *s, struct hdl_type *t, MPI_Aint offset)
 	return true;
 }
 
-static bool append(struct order *o, struct hdl_type *t)
+static bool compile_append(struct order *o, struct hdl_type *t)
 {
 	struct hdl_type **more;
 
@@ -61,7 +61,7 @@ static bool append(struct order *o, struct hdl_type *t)
 	return true;
 }
 
-static struct hdl_layout *known(const struct hdl_type *t, bool typed)
+static struct hdl_layout *compile_known(const struct hdl_type *t, bool typed)
 {
 	return typed ? t->typed : t->layout;
 }
@@ -91,7 +91,7 @@ static void visit(struct hdl_type *t)
 }
 
 /* All types that must become layouts for this one, which is the last. */
-static bool put_in_order(struct order *o, struct hdl_type *top, bool typed)
+static bool compile_put_in_order(struct order *o, struct hdl_type *top, bool typed)
 {
 	struct stack s = { 0 };
 	struct hdl_type *t, *old;
@@ -100,7 +100,7 @@ static bool put_in_order(struct order *o, struct hdl_type *top, bool typed)
 	visits++;
 	visit(top);
 	top->alone = false;
-	ok = push(&s, top, 0);
+	ok = compile_push(&s, top, 0);
 	while (ok && s.count) {
 		struct at *at = &s.at[s.count - 1];
 
@@ -108,11 +108,11 @@ static bool put_in_order(struct order *o, struct hdl_type *top, bool typed)
 		hdl_layout_steps++;
 		if (at->i == t->ntypes) {
 			s.count--;
-			ok = append(o, t);
+			ok = compile_append(o, t);
 			continue;
 		}
 		old = t->types[at->i++];
-		if (!old->size || old->predefined || known(old, typed))
+		if (!old->size || old->predefined || compile_known(old, typed))
 			continue;
 		first = old->visit != visits;
 		if (first)
@@ -121,7 +121,7 @@ static bool put_in_order(struct order *o, struct hdl_type *top, bool typed)
 		old->alone &= old->uses == 1 && is_of_blocks(t) && hdl_type_blocks(t) == t->ntypes &&
 			      hdl_type_block(t, at->i - 1).copies == 1;
 		if (first)
-			ok = push(&s, old, 0);
+			ok = compile_push(&s, old, 0);
 	}
 	free(s.at);
 	return ok;
@@ -132,7 +132,7 @@ static bool put_in_order(struct order *o, struct hdl_type *top, bool typed)
 /* Of a type that was compiled before, or is not alone. */
 static struct hdl_layout *layout_of(const struct hdl_type *t, bool typed)
 {
-	struct hdl_layout *l = known(t, typed);
+	struct hdl_layout *l = compile_known(t, typed);
 
 	return l ? l : t->made;
 }
@@ -171,7 +171,7 @@ static struct hdl_layout *make_of_blocks(struct hdl_type *t, bool typed)
 	struct hdl_layout *l;
 	bool no_memory;
 
-	list.no_memory = !push(&s, t, 0);
+	list.no_memory = !compile_push(&s, t, 0);
 	while (s.count && !list.no_memory) {
 		struct at *at = &s.at[s.count - 1];
 		struct hdl_block b;
@@ -188,7 +188,7 @@ static struct hdl_layout *make_of_blocks(struct hdl_type *t, bool typed)
 		offset = at->offset + b.offset;
 		l = layout_of(b.type, typed);
 		if (!l)			/* alone */
-			list.no_memory = !push(&s, b.type, offset);
+			list.no_memory = !compile_push(&s, b.type, offset);
 		else if (b.copies == 1)
 			hdl_list_layout(&list, offset, l);
 		else
@@ -259,7 +259,7 @@ static struct hdl_layout *make_darray(const struct hdl_type *t, struct hdl_layou
 	return l;
 }
 
-static struct hdl_layout *make(struct hdl_type *t, bool typed)
+static struct hdl_layout *compile_make(struct hdl_type *t, bool typed)
 {
 	MPI_Aint stride;
 	struct hdl_layout *l;
@@ -281,14 +281,14 @@ struct hdl_layout *hdl_compile(struct hdl_type *t, bool typed)
 	struct order o = { 0 };
 	struct hdl_layout *l = NULL;
 	size_t done = 0;
-	bool ok = put_in_order(&o, t, typed);
+	bool ok = compile_put_in_order(&o, t, typed);
 
 	for (; ok && done < o.count; done++) {
 		struct hdl_type *old = o.type[done];
 
 		if (old->alone && is_of_blocks(old))
 			continue;
-		old->made = make(old, typed);
+		old->made = compile_make(old, typed);
 		ok = old->made != NULL;
 	}
 	if (ok)

@@ -64,14 +64,14 @@ struct map {
 	unsigned align;
 };
 
-static void widen(MPI_Aint *lb, MPI_Aint *ub, bool first, MPI_Aint lo, MPI_Aint hi)
+static void construct_widen(MPI_Aint *lb, MPI_Aint *ub, bool first, MPI_Aint lo, MPI_Aint hi)
 {
 	*lb = first || lo < *lb ? lo : *lb;
 	*ub = first || hi > *ub ? hi : *ub;
 }
 
 /* count1 × count2 copies of [lb, ub) at offset + i * stride1 + j * stride2; both counts are positive. */
-static bool spread(MPI_Aint offset, MPI_Count count1, MPI_Aint stride1, MPI_Count count2, MPI_Aint stride2, MPI_Aint *lb,
+static bool construct_spread(MPI_Aint offset, MPI_Count count1, MPI_Aint stride1, MPI_Count count2, MPI_Aint stride2, MPI_Aint *lb,
 		   MPI_Aint *ub)
 {
 	MPI_Aint last1, last2;
@@ -96,18 +96,18 @@ static void map_add(struct map *m, MPI_Aint offset, MPI_Count count1, MPI_Aint s
 	true_ub = t->true_lb + t->true_extent;
 	if (__builtin_mul_overflow(count1, count2, &copies) || __builtin_mul_overflow(copies, t->size, &size) ||
 	    __builtin_add_overflow(m->size, size, &size) || __builtin_mul_overflow(copies, t->elements, &elements) ||
-	    !spread(offset, count1, stride1, count2, t->extent, &lb, &ub) ||
-	    !spread(offset, count1, stride1, count2, t->extent, &true_lb, &true_ub)) {
+	    !construct_spread(offset, count1, stride1, count2, t->extent, &lb, &ub) ||
+	    !construct_spread(offset, count1, stride1, count2, t->extent, &true_lb, &true_ub)) {
 		m->overflow = true;
 		return;
 	}
 	if (t->bounded) {
-		widen(&m->lb, &m->ub, !m->bounded, lb, ub);
+		construct_widen(&m->lb, &m->ub, !m->bounded, lb, ub);
 		m->bounded = true;
 	}
 	if (!t->size)
 		return;
-	widen(&m->true_lb, &m->true_ub, !m->size, true_lb, true_ub);
+	construct_widen(&m->true_lb, &m->true_ub, !m->size, true_lb, true_ub);
 	m->mixed |= t->base == MPI_DATATYPE_NULL || (m->size && m->base != t->base);
 	m->base = t->base;
 	m->size = size;

@@ -7,7 +7,7 @@
  * that is an int or a large count, A an address that is a MPI_Aint or a large count. A kind that is followed by n is an
  * array of count entries, by d of ndims entries.
  */
-static const char *kinds(int combiner)
+static const char *contents_kinds(int combiner)
 {
 	switch (combiner) {
 	case MPI_COMBINER_CONTIGUOUS:
@@ -56,7 +56,7 @@ struct hdl_contents hdl_type_contents(const struct hdl_type *t)
 {
 	struct hdl_contents c = { .types = t->ntypes };
 
-	for (const char *k = kinds(t->combiner); *k;) {
+	for (const char *k = contents_kinds(t->combiner); *k;) {
 		char kind = *k;
 		MPI_Count n = entries(t, &k);
 
@@ -75,7 +75,7 @@ void hdl_type_decode(struct hdl_type *t, int *integers, MPI_Aint *addresses, MPI
 {
 	const MPI_Count *arg = t->args;
 
-	for (const char *k = kinds(t->combiner); *k;) {
+	for (const char *k = contents_kinds(t->combiner); *k;) {
 		char kind = *k;
 
 		for (MPI_Count n = entries(t, &k); n > 0; n--, arg++)

@@ -16,7 +16,7 @@ struct prefix {
 
 /* Takes whole ones of t, at most `most` of them, away from what is left; adds them to what was counted. Returns whether
  * more than these were wanted. */
-static bool take(struct prefix *left, struct prefix *counted, const struct hdl_type *t, MPI_Count most, bool by_bytes)
+static bool elements_take(struct prefix *left, struct prefix *counted, const struct hdl_type *t, MPI_Count most, bool by_bytes)
 {
 	MPI_Count n;
 
@@ -37,11 +37,11 @@ static const struct hdl_type *descend(struct prefix *left, struct prefix *counte
 	switch (t->combiner) {
 	case MPI_COMBINER_STRUCT:
 		for (MPI_Count i = 0; i < t->args[0]; i++)
-			if (!take(left, counted, t->types[i], t->args[1 + i], by_bytes))
+			if (!elements_take(left, counted, t->types[i], t->args[1 + i], by_bytes))
 				return t->types[i];
 		return NULL;
 	default:
-		take(left, counted, t->types[0], INT64_MAX, by_bytes);
+		elements_take(left, counted, t->types[0], INT64_MAX, by_bytes);
 		return t->types[0];
 	}
 }
@@ -65,7 +65,7 @@ static void take_part(struct prefix *left, struct prefix *counted, const struct 
 
 static void count_prefix(struct prefix *left, struct prefix *counted, const struct hdl_type *t, bool by_bytes)
 {
-	take(left, counted, t, INT64_MAX, by_bytes);
+	elements_take(left, counted, t, INT64_MAX, by_bytes);
 	while ((by_bytes ? left->bytes : left->elements) && t && t->size && t->ntypes)
 		t = descend(left, counted, t, by_bytes);
 	if (t && t->size && !t->ntypes)

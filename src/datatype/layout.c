@@ -100,7 +100,7 @@ struct hdl_layout *hdl_layout_loop(struct hdl_layout *l, MPI_Aint origin, MPI_Co
 
 /* ---- lists --------------------------------------------------------------------------------------------------------- */
 
-static struct hdl_list_item *list_add(struct hdl_list *list)
+static struct hdl_list_item *layout_list_add(struct hdl_list *list)
 {
 	struct hdl_list_item *more;
 	MPI_Count room;
@@ -128,7 +128,7 @@ void hdl_list_run(struct hdl_list *list, MPI_Aint offset, MPI_Count bytes, uint8
 		last->bytes += bytes;
 		return;
 	}
-	last = list_add(list);
+	last = layout_list_add(list);
 	if (last)
 		*last = (struct hdl_list_item){ .offset = offset, .bytes = bytes, .tag = tag };
 }
@@ -154,7 +154,7 @@ void hdl_list_layout(struct hdl_list *list, MPI_Aint offset, struct hdl_layout *
 					     l->tags ? l->tags[i] : 0);
 		return;
 	}
-	item = list_add(list);
+	item = layout_list_add(list);
 	if (item)
 		*item = (struct hdl_list_item){ .offset = offset, .bytes = l->bytes, .layout = hdl_layout_retain(l) };
 }
@@ -217,7 +217,7 @@ static void unroll(struct hdl_list *list)
  * Runs that are mostly of one length, and here and there of a multiple of it, because some of them touched: as runs of that
  * one length they are copied faster than as runs of any.
  */
-static void split(struct hdl_list *list)
+static void layout_split(struct hdl_list *list)
 {
 	struct hdl_list even = { 0 };
 	MPI_Count unit = list->items[0].bytes, total = 0;
@@ -236,7 +236,7 @@ static void split(struct hdl_list *list)
 		return;
 	for (MPI_Count i = 0; i < list->count && !even.no_memory; i++)
 		for (MPI_Count at = 0; at < list->items[i].bytes; at += unit) {
-			struct hdl_list_item *to = list_add(&even);
+			struct hdl_list_item *to = layout_list_add(&even);
 
 			if (to)
 				*to = (struct hdl_list_item){ list->items[i].offset + at, unit, NULL, list->items[i].tag };
@@ -348,7 +348,7 @@ struct hdl_layout *hdl_list_close(struct hdl_list *list, bool *no_memory)
 
 	if (list->count > 1 && !list->no_memory && !all_equal(list)) {
 		unroll(list);
-		split(list);
+		layout_split(list);
 	}
 	if (list->count && !list->no_memory) {
 		if (list->count == 1 && list->items->layout)

@@ -65,7 +65,7 @@ static inline MPI_Aint gather_offset(const struct hdl_layout *l, MPI_Count i)
 }
 
 /* The layout of turn or item i, NULL if it is a run, and where it is. */
-static inline struct hdl_layout *part(const struct hdl_frame *f, char **mem)
+static inline struct hdl_layout *stream_part(const struct hdl_frame *f, char **mem)
 {
 	const struct hdl_layout *l = f->layout;
 
@@ -82,14 +82,14 @@ static inline struct hdl_layout *part(const struct hdl_frame *f, char **mem)
 	}
 }
 
-static inline MPI_Count part_bytes(const struct hdl_frame *f)
+static inline MPI_Count stream_part_bytes(const struct hdl_frame *f)
 {
 	const struct hdl_layout *l = f->layout;
 
 	return l->kind == HDL_LIST ? l->at[f->i + 1] - l->at[f->i] : l->unit;
 }
 
-static inline void push(struct hdl_stream *s, const struct hdl_layout *l, char *mem)
+static inline void stream_push(struct hdl_stream *s, const struct hdl_layout *l, char *mem)
 {
 	struct hdl_frame *f = &s->frame[s->depth++];
 
@@ -120,7 +120,7 @@ static inline void seek_begin(struct hdl_stream *s)
 	s->done = 0;
 	s->depth = 0;
 	if (s->total)
-		push(s, s->top, s->buf);
+		stream_push(s, s->top, s->buf);
 }
 
 void hdl_stream_seek(struct hdl_stream *s, MPI_Count position)
@@ -145,7 +145,7 @@ void hdl_stream_seek(struct hdl_stream *s, MPI_Count position)
 		f->base = mem;
 		f->i = l->kind == HDL_LIST ? item_at(l, rest) : rest / l->unit;
 		rest -= l->kind == HDL_LIST ? l->at[f->i] : f->i * l->unit;
-		l = part(f, &mem);
+		l = stream_part(f, &mem);
 	} while (rest && l);
 	s->done = rest;
 }
@@ -178,12 +178,12 @@ static inline size_t next(struct hdl_stream *s, size_t most, void **run, uint8_t
 			s->frame[s->depth - 1].i++;
 			continue;
 		}
-		l = part(f, &mem);
+		l = stream_part(f, &mem);
 		if (!l)
 			break;
-		push(s, l, mem);
+		stream_push(s, l, mem);
 	}
-	n = part_bytes(f) - s->done;
+	n = stream_part_bytes(f) - s->done;
 	*run = mem + s->done;
 	*tag = f->layout->tags ? f->layout->tags[f->i] : f->layout->tag;
 	if ((size_t)n > most) {
@@ -341,7 +341,7 @@ always void copy_loop(struct hdl_stream *s, struct hdl_frame *f, struct copy *c,
 	if (turns)
 		f->i += turns;
 	else if (l->child)
-		push(s, l->child, mem);
+		stream_push(s, l->child, mem);
 	else
 		copy_part(s, f, c, mem, l->unit, unpack);
 }
@@ -352,7 +352,7 @@ always void copy_gathered(struct hdl_stream *s, struct hdl_frame *f, struct copy
 	MPI_Count turns;
 
 	if (l->child) {
-		push(s, l->child, apart(f->base, gather_offset(l, f->i)));
+		stream_push(s, l->child, apart(f->base, gather_offset(l, f->i)));
 		return;
 	}
 	turns = s->done ? 0 : whole_turns(f, c->left);
@@ -373,12 +373,12 @@ always void copy_list(struct hdl_stream *s, struct hdl_frame *f, struct copy *c,
 	MPI_Count n;
 
 	if (s->done) {
-		copy_part(s, f, c, apart(f->base, l->offset[f->i]), part_bytes(f), unpack);
+		copy_part(s, f, c, apart(f->base, l->offset[f->i]), stream_part_bytes(f), unpack);
 		return;
 	}
 	for (; f->i < l->count && c->left; f->i++) {
 		if (l->item && l->item[f->i]) {
-			push(s, l->item[f->i], apart(f->base, l->offset[f->i]));
+			stream_push(s, l->item[f->i], apart(f->base, l->offset[f->i]));
 			return;
 		}
 		n = l->at[f->i + 1] - l->at[f->i];

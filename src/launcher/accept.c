@@ -72,7 +72,7 @@ static int ask_kernel(int netlink, const struct inet_diag_req_v2 *what, uid_t *u
 }
 
 /* An end as /proc/net/tcp has it: the words of its address as this machine reads them, and its port. */
-static void text_of(char text[48], int family, const __be32 ip[4], __be16 port)
+static void accept_text_of(char text[48], int family, const __be32 ip[4], __be16 port)
 {
 	int n = 0;
 
@@ -91,8 +91,8 @@ static int ask_text(const struct inet_diag_req_v2 *what, uid_t *uid)
 
 	if (!f)
 		return -errno;
-	text_of(want[0], what->sdiag_family, what->id.idiag_src, what->id.idiag_sport);
-	text_of(want[1], what->sdiag_family, what->id.idiag_dst, what->id.idiag_dport);
+	accept_text_of(want[0], what->sdiag_family, what->id.idiag_src, what->id.idiag_sport);
+	accept_text_of(want[1], what->sdiag_family, what->id.idiag_dst, what->id.idiag_dport);
 	while (err && fgets(line, sizeof line, f)) {
 		if (sscanf(line, " %*[^:]: %47s %47s %*s %*s %*s %*s %u", local, remote, &user) != 3 || strcmp(local, want[0]) ||
 		    strcmp(remote, want[1]))

@@ -29,7 +29,7 @@ struct binding {
 	int nranks;
 };
 
-static int read_number(int cpu, const char *what)
+static int bind_read_number(int cpu, const char *what)
 {
 	char path[128];
 	int v = -1;
@@ -70,16 +70,16 @@ static int read_l3(int cpu)
 
 	for (int i = 0; i < 8; i++) {
 		snprintf(what, sizeof what, "../cache/index%d/level", i);
-		if (read_number(cpu, what) != 3)
+		if (bind_read_number(cpu, what) != 3)
 			continue;
 		snprintf(what, sizeof what, "../cache/index%d/shared_cpu_list", i);
-		return read_number(cpu, what);
+		return bind_read_number(cpu, what);
 	}
 	return -1;
 }
 
 /* Neighbouring ranks on neighbouring cores of one socket. */
-static int compare(const void *a, const void *b)
+static int bind_compare(const void *a, const void *b)
 {
 	const struct core *x = a, *y = b;
 	const int differences[] = { x->where.socket - y->where.socket, x->where.numa - y->where.numa,
@@ -122,7 +122,7 @@ static void read_cores(struct binding *set, bool whole)
 
 		if (!CPU_ISSET_S(cpu, set->size, allowed))
 			continue;
-		first = read_number(cpu, "thread_siblings_list");
+		first = bind_read_number(cpu, "thread_siblings_list");
 		if (first < 0)		/* no /sys: each CPU is a core */
 			first = cpu;
 		for (i = 0; i < set->n && set->cores[i].first != first; i++)
@@ -131,7 +131,7 @@ static void read_cores(struct binding *set, bool whole)
 			struct core *core = &set->cores[set->n++];
 
 			core->first = first;
-			core->where.socket = read_number(cpu, "physical_package_id");
+			core->where.socket = bind_read_number(cpu, "physical_package_id");
 			if (whole) {
 				core->where.numa = read_node(cpu);
 				core->where.l3 = read_l3(cpu);
@@ -142,14 +142,14 @@ static void read_cores(struct binding *set, bool whole)
 		CPU_SET_S(cpu, set->size, set->cores[i].mask);
 	}
 	CPU_FREE(allowed);
-	qsort(set->cores, (size_t)set->n, sizeof *set->cores, compare);
+	qsort(set->cores, (size_t)set->n, sizeof *set->cores, bind_compare);
 	set->where = must(calloc((size_t)set->n, sizeof *set->where));
 	for (int i = 0; i < set->n; i++)
 		set->where[i] = set->cores[i].where;
 }
 
 /* What the options say, where they say it; else a core for each rank, if there are enough. */
-static void choose(struct binding *b, const struct options *opt)
+static void bind_choose(struct binding *b, const struct options *opt)
 {
 	const char *how = opt->cpus_per_rank ? "--cpus-per-rank" : "--bind-to";
 	int each = opt->cpus_per_rank ? opt->cpus_per_rank : 1;
@@ -194,7 +194,7 @@ struct binding *binding_make(const struct options *opt)
 
 	read_cores(b, opt->bind > DOMAIN_CORE || opt->map > DOMAIN_CORE || opt->cpus_per_rank > 1 || opt->report_bindings);
 	b->nranks = opt->nranks;
-	choose(b, opt);
+	bind_choose(b, opt);
 	if (!b->n)
 		b->to = DOMAIN_NONE;
 	if (b->to != DOMAIN_NONE)

@@ -15,7 +15,7 @@ void *must(void *p)
 	return p;
 }
 
-static size_t count(char *const *env)
+static size_t environ_count(char *const *env)
 {
 	size_t n = 0;
 
@@ -26,7 +26,7 @@ static size_t count(char *const *env)
 
 char **env_copy(char *const *env)
 {
-	size_t n = count(env);
+	size_t n = environ_count(env);
 	char **copy = must(calloc(n + 1, sizeof *copy));
 
 	for (size_t i = 0; i < n; i++)
@@ -34,7 +34,7 @@ char **env_copy(char *const *env)
 	return copy;
 }
 
-static char **find(char *const *env, const char *name)
+static char **environ_find(char *const *env, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -46,7 +46,7 @@ static char **find(char *const *env, const char *name)
 
 void env_set(char ***env, const char *name, const char *value)
 {
-	char **at = find(*env, name), *entry = must(malloc(strlen(name) + strlen(value) + 2));
+	char **at = environ_find(*env, name), *entry = must(malloc(strlen(name) + strlen(value) + 2));
 	size_t n;
 
 	strcat(strcat(strcpy(entry, name), "="), value);
@@ -55,7 +55,7 @@ void env_set(char ***env, const char *name, const char *value)
 		*at = entry;
 		return;
 	}
-	n = count(*env);
+	n = environ_count(*env);
 	*env = must(realloc(*env, (n + 2) * sizeof **env));
 	(*env)[n] = entry;
 	(*env)[n + 1] = NULL;
@@ -63,12 +63,12 @@ void env_set(char ***env, const char *name, const char *value)
 
 const char *env_get(char *const *env, const char *name)
 {
-	char **at = find(env, name);
+	char **at = environ_find(env, name);
 
 	return at ? *at + strlen(name) + 1 : NULL;
 }
 
-static void remove_at(char **at)
+static void environ_remove_at(char **at)
 {
 	free(*at);
 	do
@@ -78,10 +78,10 @@ static void remove_at(char **at)
 
 void env_unset(char **env, const char *name)
 {
-	char **at = find(env, name);
+	char **at = environ_find(env, name);
 
 	if (at)
-		remove_at(at);
+		environ_remove_at(at);
 }
 
 void env_scrub(char **env)
@@ -97,7 +97,7 @@ void env_scrub(char **env)
 		if (!strncmp(*env, "PMIX_MCA_", 9))	/* the user's own settings of the PMIx library */
 			drop = false;
 		if (drop)
-			remove_at(env);
+			environ_remove_at(env);
 		else
 			env++;
 	}

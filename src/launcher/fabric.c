@@ -18,7 +18,7 @@
 #include "runtime/runtime.h"
 
 /* The fabric that a program's environment names: by -x, for that of the surroundings was removed. */
-static const char *named(const struct app *app)
+static const char *fabric_named(const struct app *app)
 {
 	const char *name = env_get(app->env, "SHCA_FABRIC");
 
@@ -44,14 +44,14 @@ static void take_settings(const struct job *job)
 
 int fabric_make(struct job *job)
 {
-	const char *first = named(&job->opt.apps[0]);
+	const char *first = fabric_named(&job->opt.apps[0]);
 	char name[40], fd_text[16];
 	uint64_t id[2];
 	int name_fd;	/* open as long as heddlerun runs */
 
 	job->fabric_fd = -1;
 	for (int a = 1; a < job->opt.napps; a++) {
-		const char *other = named(&job->opt.apps[a]);
+		const char *other = fabric_named(&job->opt.apps[a]);
 
 		if (!first == !other && (!first || !strcmp(first, other)))
 			continue;

@@ -30,7 +30,7 @@ struct guard {
 	_Atomic pid_t *pgid;	/* shared with the guard */
 };
 
-static void remove_at(int parent, const char *name)
+static void guard_remove_at(int parent, const char *name)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
@@ -47,14 +47,14 @@ static void remove_at(int parent, const char *name)
 	}
 	while ((e = readdir(dir)))
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-			remove_at(dirfd(dir), e->d_name);
+			guard_remove_at(dirfd(dir), e->d_name);
 	closedir(dir);
 	unlinkat(parent, name, AT_REMOVEDIR);
 }
 
 void remove_tree(const char *dir)
 {
-	remove_at(AT_FDCWD, dir);
+	guard_remove_at(AT_FDCWD, dir);
 }
 
 static const char guard_name[] = "hdlguard";
@@ -105,7 +105,7 @@ static int end_marked(const char *mark)
 	return n;
 }
 
-static _Noreturn void be_guard(int fd, const _Atomic pid_t *pgid, int n, const char *tmpdir, const char *nspace)
+static _Noreturn void set_reorder_guard(int fd, const _Atomic pid_t *pgid, int n, const char *tmpdir, const char *nspace)
 {
 	char c, mark[300];
 
@@ -158,7 +158,7 @@ struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace)
 	g->pid = fork();
 	if (g->pid == 0) {
 		close(fds[1]);
-		be_guard(fds[0], g->pgid, nranks, tmpdir, nspace);
+		set_reorder_guard(fds[0], g->pgid, nranks, tmpdir, nspace);
 	}
 	close(fds[0]);
 	if (g->pid < 0) {

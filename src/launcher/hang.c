@@ -165,7 +165,7 @@ static void fill_in(const struct job *job)
 		hang.answers[r].head = strcspn(hang.answers[r].text, "\n");
 }
 
-static int by_text(const void *x, const void *y)
+static int hang_by_text(const void *x, const void *y)
 {
 	const struct answer *a = x, *b = y;
 	size_t n = a->head < b->head ? a->head : b->head;
@@ -214,7 +214,7 @@ static char *name_ranks(const struct group *g)
 }
 
 /* Of many ranks, what one "waits" for they "wait" for. *verb: the length of the word that is replaced. */
-static const char *plural(const char *text, int *verb)
+static const char *hang_plural(const char *text, int *verb)
 {
 	static const char *const one[] = { "waits", "is", "has", "does", NULL }, *const many[] = { "wait", "are", "have", "do" };
 
@@ -235,7 +235,7 @@ static void print_group(const struct group *g)
 	uint64_t longest = 0;
 
 	if (g->n > 1)
-		replaced = plural(text, &verb);
+		replaced = hang_plural(text, &verb);
 	for (int i = 0; i < g->n; i++)
 		if (g->first[i].since_us > longest)
 			longest = g->first[i].since_us;
@@ -254,13 +254,13 @@ static void print_group(const struct group *g)
 	}
 }
 
-static void tell(const struct job *job)
+static void hang_tell(const struct job *job)
 {
 	struct group *groups = must(calloc((size_t)job->nranks, sizeof *groups));
 	int ngroups = 0, left = 0;
 
 	fill_in(job);
-	qsort(hang.answers, (size_t)job->nranks, sizeof *hang.answers, by_text);
+	qsort(hang.answers, (size_t)job->nranks, sizeof *hang.answers, hang_by_text);
 	for (int i = 0; i < job->nranks; i++) {
 		struct answer *a = &hang.answers[i];
 
@@ -304,7 +304,7 @@ void hang_check(const struct job *job)
 	for (int r = 0; r < job->nranks; r++)
 		any |= is_asked(&job->ranks[r]) && !hang.answers[r].there;
 	if (!any || now >= hang.print_at) {
-		tell(job);
+		hang_tell(job);
 	} else if (hang.again_at && now >= hang.again_at) {
 		hang.again_at = 0;
 		server_ask(false);

@@ -210,7 +210,7 @@ static int prepare_stdin(int *tty_fd)
 	return fds[0];
 }
 
-static int run(struct job *job, const struct binding *binding)
+static int main_run(struct job *job, const struct binding *binding)
 {
 	int note_fd, tty_fd, stdin_fd, code = EXIT_FAILURE;
 
@@ -248,7 +248,7 @@ static void *run_thread(void *arg)
 {
 	const struct whole *w = arg;
 
-	_exit(run(w->job, w->binding));		/* not exit: the PMIx server's thread still runs */
+	_exit(main_run(w->job, w->binding));		/* not exit: the PMIx server's thread still runs */
 }
 
 /* libpmix has 200 KiB of buffers on the stack in PMIx_server_setup_fork. Where `ulimit -s` leaves less, all goes on in a thread that has

@@ -121,7 +121,7 @@ static const struct {
 enum { NTABLE = sizeof table / sizeof table[0], NOURS = 26 };
 _Static_assert(NOURS <= NTABLE, "ours are the first");
 
-static int unknown_option(const char *arg)
+static int options_unknown_option(const char *arg)
 {
 	const char *names[NOURS + 1], *near, *name = arg + strspn(arg, "-");
 	char word[64];
@@ -150,7 +150,7 @@ static int refuse_hosts(const char *arg)
 }
 
 /* A name of this host, with or without its domain. */
-static bool is_here(const char *name, size_t len)
+static bool options_is_here(const char *name, size_t len)
 {
 	static const char *const local[] = { "localhost", "127.0.0.1", "[::1]", "::1" };
 	char host[256] = "";
@@ -174,7 +174,7 @@ static int check_hosts(const char *list)
 		size_t len = strcspn(p, ",");
 		const char *colon = memchr(p, ':', len);
 
-		if (!is_here(p, len) && !(colon && is_here(p, (size_t)(colon - p))))
+		if (!options_is_here(p, len) && !(colon && options_is_here(p, (size_t)(colon - p))))
 			return refuse_hosts(list);
 	}
 	return -1;
@@ -294,7 +294,7 @@ static int set_variable(char ***env, const char *arg)
 }
 
 /* Section 11.5 of MPI-5.0. The library knows it by a variable, which any launcher can set. */
-static int set_errhandler(char ***env, const char *name)
+static int options_set_errhandler(char ***env, const char *name)
 {
 	if (strcmp(name, "mpi_errors_are_fatal") && strcmp(name, "mpi_errors_abort") && strcmp(name, "mpi_errors_return")) {
 		complain("--initial-errhandler %s: mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return", name);
@@ -304,7 +304,7 @@ static int set_errhandler(char ***env, const char *name)
 	return -1;
 }
 
-static int apply(struct options *opt, struct app *app, struct carried *c, enum id id, const char *value)
+static int options_apply(struct options *opt, struct app *app, struct carried *c, enum id id, const char *value)
 {
 	switch (id) {
 	case OPT_N:
@@ -354,7 +354,7 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 		complain("--on-death %s: end or continue", value);
 		return EXIT_USAGE;
 	case OPT_ERRORS:
-		return set_errhandler(&c->set_env, value);
+		return options_set_errhandler(&c->set_env, value);
 	case OPT_BINDINGS:
 		opt->report_bindings = true;
 		return -1;
@@ -413,7 +413,7 @@ static int parse_option(struct options *opt, struct app *app, struct carried *c,
 	const char *value = equals ? equals + 1 : NULL;
 
 	if (name - arg > 2)
-		return unknown_option(arg);
+		return options_unknown_option(arg);
 	for (int t = 0; t < NTABLE; t++) {
 		if (strlen(table[t].name) != len || strncmp(table[t].name, name, len))
 			continue;
@@ -440,9 +440,9 @@ static int parse_option(struct options *opt, struct app *app, struct carried *c,
 				value = both;
 			}
 		}
-		return apply(opt, app, c, table[t].id, value);
+		return options_apply(opt, app, c, table[t].id, value);
 	}
-	return unknown_option(arg);
+	return options_unknown_option(arg);
 }
 
 /* One program with its options, up to ":" or the end. */

@@ -44,7 +44,7 @@ int stream_fd(const struct stream *s)
 
 /* The ranks go on: their results may be elsewhere. The job has failed all the same. A reader that has gone (head) is not
  * worth a message, as in a shell's pipe. */
-static void lost(int fd, int err)
+static void output_lost(int fd, int err)
 {
 	if (!output_errno && err != EPIPE)
 		complain("standard %s cannot be written: %s; what the ranks print is lost from here on",
@@ -53,7 +53,7 @@ static void lost(int fd, int err)
 		output_errno = err;
 }
 
-static void write_all(int fd, const char *p, size_t len)
+static void output_write_all(int fd, const char *p, size_t len)
 {
 	while (len) {
 		ssize_t n = write(fd, p, len);
@@ -65,7 +65,7 @@ static void write_all(int fd, const char *p, size_t len)
 			continue;
 		}
 		if (n <= 0) {
-			lost(fd, errno);
+			output_lost(fd, errno);
 			return;
 		}
 		p += n;
@@ -94,7 +94,7 @@ static void flush_lines(struct stream *s, bool all)
 		out[out_len++] = '\n';
 		from += n + (end != NULL);
 	}
-	write_all(s->to_fd, out, out_len);
+	output_write_all(s->to_fd, out, out_len);
 	free(out);
 	memmove(s->buf, s->buf + from, s->len - from);
 	s->len -= from;

@@ -25,7 +25,7 @@
 
 static int note_pipe[2] = { -1, -1 };
 
-static void send_note(int kind, int rank, int code, const char *text)
+static void server_send_note(int kind, int rank, int code, const char *text)
 {
 	struct note *note = must(malloc(sizeof *note + strlen(text) + 1));
 
@@ -43,13 +43,13 @@ static void send_note(int kind, int rank, int code, const char *text)
 static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[], size_t ninfo,
 				      pmix_op_cbfunc_t done, void *arg)
 {
-	send_note(NOTE_JOINED, (int)proc->rank, 0, "");
+	server_send_note(NOTE_JOINED, (int)proc->rank, 0, "");
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done, void *arg)
 {
-	send_note(NOTE_LEFT, (int)proc->rank, 0, "");
+	server_send_note(NOTE_LEFT, (int)proc->rank, 0, "");
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -57,7 +57,7 @@ static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmi
 static pmix_status_t client_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
 				  pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t done, void *arg)
 {
-	send_note(NOTE_ABORT, (int)proc->rank, status, text ? text : "");
+	server_send_note(NOTE_ABORT, (int)proc->rank, status, text ? text : "");
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -67,7 +67,7 @@ static pmix_status_t client_answers(const pmix_proc_t *proc, const pmix_proc_t t
 	for (size_t i = 0; i < ndirectives; i++) {
 		if (!PMIX_CHECK_KEY(&directives[i], HDL_ANSWER) || directives[i].value.type != PMIX_STRING)
 			continue;
-		send_note(NOTE_ANSWER, (int)proc->rank, 0, directives[i].value.data.string);
+		server_send_note(NOTE_ANSWER, (int)proc->rank, 0, directives[i].value.data.string);
 		return PMIX_OPERATION_SUCCEEDED;
 	}
 	return PMIX_ERR_NOT_SUPPORTED;
@@ -108,7 +108,7 @@ struct info_list {
 	size_t n, size;
 };
 
-static void add(struct info_list *l, const char *key, const void *value, pmix_data_type_t type)
+static void server_add(struct info_list *l, const char *key, const void *value, pmix_data_type_t type)
 {
 	if (l->n == l->size) {
 		l->size = l->size ? 2 * l->size : 16;
@@ -121,17 +121,17 @@ static void add(struct info_list *l, const char *key, const void *value, pmix_da
 
 static void add_number(struct info_list *l, const char *key, uint32_t v)
 {
-	add(l, key, &v, PMIX_UINT32);
+	server_add(l, key, &v, PMIX_UINT32);
 }
 
 static void add_array(struct info_list *l, const char *key, struct info_list *items)
 {
 	pmix_data_array_t array = { .type = PMIX_INFO, .size = items->n, .array = items->info };
 
-	add(l, key, &array, PMIX_DATA_ARRAY);	/* a copy */
+	server_add(l, key, &array, PMIX_DATA_ARRAY);	/* a copy */
 }
 
-static void clear(struct info_list *l)
+static void server_clear(struct info_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		PMIX_INFO_DESTRUCT(&l->info[i]);
@@ -158,11 +158,11 @@ static void add_app(struct info_list *l, const struct job *job, int a, int first
 
 	add_number(&items, PMIX_APPNUM, (uint32_t)a);
 	add_number(&items, PMIX_APP_SIZE, (uint32_t)app->nranks);
-	add(&items, PMIX_APPLDR, &leader, PMIX_PROC_RANK);
+	server_add(&items, PMIX_APPLDR, &leader, PMIX_PROC_RANK);
 	if (app->wdir)
-		add(&items, PMIX_WDIR, app->wdir, PMIX_STRING);
+		server_add(&items, PMIX_WDIR, app->wdir, PMIX_STRING);
 	add_array(l, PMIX_APP_INFO_ARRAY, &items);
-	clear(&items);
+	server_clear(&items);
 }
 
 /* The number of its program; with it must come what the library would else derive from the maps. */
@@ -172,13 +172,13 @@ static void add_rank(struct info_list *l, const struct job *job, int r, int a)
 	pmix_rank_t rank = (pmix_rank_t)r;
 	uint16_t local = (uint16_t)r;
 
-	add(&items, PMIX_RANK, &rank, PMIX_PROC_RANK);
+	server_add(&items, PMIX_RANK, &rank, PMIX_PROC_RANK);
 	add_number(&items, PMIX_APPNUM, (uint32_t)a);
-	add(&items, PMIX_LOCAL_RANK, &local, PMIX_UINT16);
-	add(&items, PMIX_NODE_RANK, &local, PMIX_UINT16);
+	server_add(&items, PMIX_LOCAL_RANK, &local, PMIX_UINT16);
+	server_add(&items, PMIX_NODE_RANK, &local, PMIX_UINT16);
 	add_number(&items, PMIX_NODEID, 0);
 	add_array(l, PMIX_PROC_DATA, &items);
-	clear(&items);
+	server_clear(&items);
 }
 
 static pmix_status_t describe_job(struct job *job, struct info_list *l)
@@ -191,16 +191,16 @@ static pmix_status_t describe_job(struct job *job, struct info_list *l)
 		must(NULL);
 	if (rc != PMIX_SUCCESS)
 		goto out;
-	add(l, PMIX_JOBID, job->nspace, PMIX_STRING);
+	server_add(l, PMIX_JOBID, job->nspace, PMIX_STRING);
 	add_number(l, PMIX_UNIV_SIZE, (uint32_t)job->nranks);
 	add_number(l, PMIX_JOB_SIZE, (uint32_t)job->nranks);
 	add_number(l, PMIX_MAX_PROCS, (uint32_t)job->nranks);
 	add_number(l, PMIX_LOCAL_SIZE, (uint32_t)job->nranks);
 	add_number(l, PMIX_JOB_NUM_APPS, (uint32_t)job->opt.napps);
 	add_number(l, PMIX_NUM_NODES, 1);
-	add(l, PMIX_LOCAL_PEERS, list, PMIX_STRING);
-	add(l, PMIX_NODE_MAP, nodes, PMIX_REGEX);
-	add(l, PMIX_PROC_MAP, ppn, PMIX_REGEX);
+	server_add(l, PMIX_LOCAL_PEERS, list, PMIX_STRING);
+	server_add(l, PMIX_NODE_MAP, nodes, PMIX_REGEX);
+	server_add(l, PMIX_PROC_MAP, ppn, PMIX_REGEX);
 	for (int a = 0, first = 0; a < job->opt.napps; first += job->opt.apps[a].nranks, a++)
 		add_app(l, job, a, first);
 	for (int r = 0; r < job->nranks; r++)
@@ -222,7 +222,7 @@ struct pending {
 	pmix_status_t status;
 };
 
-static void registered(pmix_status_t status, void *arg)
+static void server_registered(pmix_status_t status, void *arg)
 {
 	struct pending *p = arg;
 
@@ -244,15 +244,15 @@ static pmix_status_t register_job(struct job *job)
 
 	if (rc != PMIX_SUCCESS)
 		goto out;
-	rc = PMIx_server_register_nspace(job->nspace, job->nranks, l.info, l.n, registered, &p);
+	rc = PMIx_server_register_nspace(job->nspace, job->nranks, l.info, l.n, server_registered, &p);
 	if (rc != PMIX_SUCCESS)
-		registered(rc, &p);
+		server_registered(rc, &p);
 	PMIX_LOAD_NSPACE(proc.nspace, job->nspace);
 	for (int r = 0; r < job->nranks; r++) {
 		proc.rank = (pmix_rank_t)r;
-		rc = PMIx_server_register_client(&proc, getuid(), getgid(), NULL, registered, &p);
+		rc = PMIx_server_register_client(&proc, getuid(), getgid(), NULL, server_registered, &p);
 		if (rc != PMIX_SUCCESS)
-			registered(rc, &p);
+			server_registered(rc, &p);
 	}
 	pthread_mutex_lock(&p.lock);
 	while (p.n)
@@ -260,7 +260,7 @@ static pmix_status_t register_job(struct job *job)
 	pthread_mutex_unlock(&p.lock);
 	rc = p.status;
 out:
-	clear(&l);
+	server_clear(&l);
 	return rc;
 }
 
@@ -381,7 +381,7 @@ bool server_has_address(const struct job *job, int rank)
 	return rc == PMIX_SUCCESS;
 }
 
-static void *end_at_once(void *arg)
+static void *server_end_at_once(void *arg)
 {
 	return arg;
 }
@@ -391,7 +391,7 @@ static void *end_at_once(void *arg)
 static int try_thread(void)
 {
 	pthread_t thread;
-	int err = pthread_create(&thread, NULL, end_at_once, NULL);
+	int err = pthread_create(&thread, NULL, server_end_at_once, NULL);
 
 	return err ? err : pthread_join(thread, NULL);
 }
@@ -409,16 +409,16 @@ int server_start(struct job *job)
 		complain("no descriptor is left for the PMIx server: %s (look at ulimit -n)", strerror(errno));
 		return -1;
 	}
-	add(&l, PMIX_SERVER_NSPACE, "heddlerun", PMIX_STRING);
-	add(&l, PMIX_SERVER_TMPDIR, job->tmpdir, PMIX_STRING);
-	add(&l, PMIX_SYSTEM_TMPDIR, job->tmpdir, PMIX_STRING);
+	server_add(&l, PMIX_SERVER_NSPACE, "heddlerun", PMIX_STRING);
+	server_add(&l, PMIX_SERVER_TMPDIR, job->tmpdir, PMIX_STRING);
+	server_add(&l, PMIX_SYSTEM_TMPDIR, job->tmpdir, PMIX_STRING);
 	if (topology.topology)
-		add(&l, PMIX_TOPOLOGY2, &topology, PMIX_TOPO);
+		server_add(&l, PMIX_TOPOLOGY2, &topology, PMIX_TOPO);
 	quiet_event_library();
 	home = home_lend();
 	rc = PMIx_server_init(&callbacks, l.info, l.n);
 	home_take_back(home);
-	clear(&l);
+	server_clear(&l);
 	if (rc != PMIX_SUCCESS) {
 		complain("the PMIx server cannot be started (PMIx_server_init of PMIx %s: %s)%s", PMIx_Get_version(),
 			 PMIx_Error_string(rc), hdl_memory_limits(limits, sizeof limits));

@@ -37,7 +37,7 @@ static struct {
 	const char *volatile what;
 } failure;
 
-static _Noreturn void give_up(const char *what)
+static _Noreturn void spawn_give_up(const char *what)
 {
 	failure.err = errno;
 	failure.what = what;
@@ -51,21 +51,21 @@ static void become(const struct start *s)
 
 	/* A process group per rank: it is ended together with all that the rank starts. */
 	if (setpgid(0, 0))
-		give_up("setpgid");
+		spawn_give_up("setpgid");
 	/* If heddlerun has been killed before this call, no signal will come. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != s->parent)
-		give_up("prctl(PR_SET_PDEATHSIG)");
+		spawn_give_up("prctl(PR_SET_PDEATHSIG)");
 	if (s->mask && sched_setaffinity(0, s->mask_size, s->mask))
-		give_up("sched_setaffinity");
+		spawn_give_up("sched_setaffinity");
 	setrlimit(RLIMIT_NOFILE, &s->files);
 	if ((s->in >= 0 && dup2(s->in, 0) < 0) || (s->out >= 0 && dup2(s->out, 1) < 0) || (s->err >= 0 && dup2(s->err, 2) < 0))
-		give_up("dup2");
+		spawn_give_up("dup2");
 	if (s->fabric >= 0 && fcntl(s->fabric, F_SETFD, 0))
-		give_up("fcntl(F_SETFD) of the fabric");
+		spawn_give_up("fcntl(F_SETFD) of the fabric");
 	if (s->file >= 0 && fcntl(s->file, F_SETFD, 0))
-		give_up("fcntl(F_SETFD) of the job's file");
+		spawn_give_up("fcntl(F_SETFD) of the job's file");
 	if (s->wdir && chdir(s->wdir))
-		give_up("chdir");
+		spawn_give_up("chdir");
 	if (!s->ignore_pipe)
 		sigaction(SIGPIPE, &dfl, NULL);
 	if (s->ignore_ttou)
@@ -74,7 +74,7 @@ static void become(const struct start *s)
 	execve(s->path, s->argv, s->env);
 	if (errno == ENOEXEC && s->shell_argv)
 		execve("/bin/sh", s->shell_argv, s->env);
-	give_up("execve");
+	spawn_give_up("execve");
 }
 
 /* Returns the pid, or -1 with failure set. */

@@ -120,7 +120,7 @@ static void lose_rank(struct loop *l, const struct rank *rank, int exit_code)
 
 /* A rank has ended because of a signal that was passed on to all. The others have got it, too, and may have something to
  * write before they end: they have their time for it. */
-static void leave_job(struct loop *l, int exit_code)
+static void supervise_leave_job(struct loop *l, int exit_code)
 {
 	if (l->state != RUNNING)
 		return;
@@ -145,7 +145,7 @@ static bool asked_to_end(const struct loop *l)
 }
 
 /* "; ending the other 3 ranks". rank: the one that has failed; NULL: the job ends whatever it was told. */
-static const char *others(struct loop *l, const struct rank *rank, char *text, size_t size)
+static const char *supervise_others(struct loop *l, const struct rank *rank, char *text, size_t size)
 {
 	*text = 0;
 	if (l->running > 0 && rank && rank->outlived)
@@ -178,7 +178,7 @@ static bool reader_gone(int fd)
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLERR | POLLHUP);
 }
 
-static void judge(struct loop *l, int r, const siginfo_t *how)
+static void supervise_judge(struct loop *l, int r, const siginfo_t *how)
 {
 	struct rank *rank = &l->job->ranks[r];
 	const char *program = rank->app->argv[0];
@@ -190,26 +190,26 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 	/* without its address the others would wait until HEDDLE_INIT_TIMEOUT */
 	rank->outlived = l->job->opt.outlive && rank->joined && server_has_address(l->job, r);
 	if (code && asked_to_end(l) && (how->si_code == CLD_EXITED || how->si_status == l->forwarded)) {
-		leave_job(l, code);
+		supervise_leave_job(l, code);
 	} else if (code == EXIT_BY_SIGNAL + SIGPIPE && (reader_gone(1) || reader_gone(2))) {
 		lose_rank(l, rank, code);	/* the user who ended the reader of the output knows */
 	} else if (how->si_code != CLD_EXITED) {
 		complain("rank %d (%s, pid %d) was ended by signal %d (%s)%s%s", r, program, (int)rank->pid, how->si_status,
 			 strsignal(how->si_status), how->si_code == CLD_DUMPED ? ", core dumped" : "",
-			 others(l, rank, rest, sizeof rest));
+			 supervise_others(l, rank, rest, sizeof rest));
 		lose_rank(l, rank, code);
 	} else if (code) {
 		complain("rank %d (%s, pid %d) ended with exit code %d%s", r, program, (int)rank->pid, code,
-			 others(l, rank, rest, sizeof rest));
+			 supervise_others(l, rank, rest, sizeof rest));
 		lose_rank(l, rank, code);
 	} else if (rank->joined && !rank->left) {
 		/* the others would wait for it; of the last one, too, it says that the program did not come to its end */
 		if (asked_to_end(l)) {
-			leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
+			supervise_leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
 			return;
 		}
 		complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Finalize%s", r, program, (int)rank->pid,
-			 others(l, rank, rest, sizeof rest));
+			 supervise_others(l, rank, rest, sizeof rest));
 		lose_rank(l, rank, EXIT_FAILURE);
 	}
 }
@@ -231,17 +231,17 @@ static void judge_absent(struct loop *l)
 	if (l->state != RUNNING || absent < 0 || present < 0)
 		return;
 	if (asked_to_end(l)) {
-		leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
+		supervise_leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
 		return;
 	}
 	complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Init, which rank %d has called%s", absent,
-		 ranks[absent].app->argv[0], (int)ranks[absent].pid, present, others(l, NULL, rest, sizeof rest));
+		 ranks[absent].app->argv[0], (int)ranks[absent].pid, present, supervise_others(l, NULL, rest, sizeof rest));
 	end_job(l, EXIT_FAILURE);
 }
 
 /* Whether a process is ending: its connections and locks are gone already, its memory perhaps not yet (PF_EXITING among
  * the flags of proc(5)). */
-static bool is_ending(pid_t pid)
+static bool supervise_is_ending(pid_t pid)
 {
 	enum { EXITING = 4 };
 	char line[512], *fields;
@@ -277,12 +277,12 @@ static void judge_killed(struct loop *l)
 
 		if (rank->ended)
 			continue;
-		if (is_ending(rank->pid))
+		if (supervise_is_ending(rank->pid))
 			await_end(rank->pid, until);
 		if (waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid || how.si_code == CLD_EXITED)
 			continue;
 		l->running--;		/* of the others */
-		judge(l, r, &how);
+		supervise_judge(l, r, &how);
 		l->running++;
 	}
 }
@@ -330,7 +330,7 @@ static void reap(struct loop *l)
 			judge_killed(l);
 		rank->ended = true;
 		l->running--;
-		judge(l, r, &how);
+		supervise_judge(l, r, &how);
 		judge_absent(l);
 		if (l->state == LEAVING || l->state == ENDING || (l->state == RUNNING && asked_to_end(l)))
 			rank->lingers = true;	/* until it turns out that nothing is left */
@@ -452,7 +452,7 @@ static void take_note(struct loop *l, const struct note *note)
 			break;
 		l->running--;		/* of the others */
 		complain("rank %d (%s, pid %d) aborted the job with code %d%s", note->rank, rank->app->argv[0], (int)rank->pid,
-			 note->code, others(l, NULL, rest, sizeof rest));
+			 note->code, supervise_others(l, NULL, rest, sizeof rest));
 		l->running++;
 		end_job(l, note->code & 255 ? note->code & 255 : EXIT_FAILURE);
 		break;
@@ -673,7 +673,7 @@ static int wait_ms(const struct loop *l)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------------ */
 
-static void watch(struct loop *l, int fd, void *what)
+static void supervise_watch(struct loop *l, int fd, void *what)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = what };
 
@@ -691,22 +691,22 @@ static bool open_loop(struct loop *l, const sigset_t *signals)
 		complain("no descriptors to wait on: %s", strerror(errno));
 		return false;
 	}
-	watch(l, l->signal_fd, &l->signal_fd);
-	watch(l, l->note_fd, &l->note_fd);
+	supervise_watch(l, l->signal_fd, &l->signal_fd);
+	supervise_watch(l, l->note_fd, &l->note_fd);
 	for (int r = 0; r < l->job->nranks; r++) {
 		struct rank *rank = &l->job->ranks[r];
 
 		l->running += rank->pid > 0;
 		rank->ended = rank->pid <= 0;
 		if (rank->out)
-			watch(l, stream_fd(rank->out), &rank->out);
+			supervise_watch(l, stream_fd(rank->out), &rank->out);
 		if (rank->err)
-			watch(l, stream_fd(rank->err), &rank->err);
+			supervise_watch(l, stream_fd(rank->err), &rank->err);
 	}
 	return true;
 }
 
-static void turn(struct loop *l)
+static void supervise_turn(struct loop *l)
 {
 	struct epoll_event ev[64];
 	int n = epoll_wait(l->epoll, ev, 64, wait_ms(l));
@@ -751,7 +751,7 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 	reap(&l);
 	/* What was killed is not waited for, but for the ranks themselves: it may be in the kernel for long. */
 	while (l.running || (l.lingering && l.state != KILLED))
-		turn(&l);
+		supervise_turn(&l);
 	for (int r = 0; r < job->nranks; r++) {
 		drain(&job->ranks[r].out);
 		drain(&job->ranks[r].err);

@@ -150,7 +150,7 @@ static void **addresses;
 static int naddresses, room;		/* room: a power of two, or 0 */
 static int *places;			/* by hash, 2 * room of them: place + 1; 0: empty */
 
-static int *place_of(const void *address)
+static int *abi_place_of(const void *address)
 {
 	unsigned mask = 2u * (unsigned)room - 1, h = (unsigned)(((uintptr_t)address >> 4) * 0x9e3779b97f4a7c15u >> 32);
 
@@ -159,7 +159,7 @@ static int *place_of(const void *address)
 	return &places[h & mask];
 }
 
-static bool grow(void)
+static bool abi_grow(void)
 {
 	int n = room ? 2 * room : 64, *new_places;
 	void **new_addresses;
@@ -174,7 +174,7 @@ static bool grow(void)
 	places = new_places;
 	room = n;
 	for (int i = 0; i < naddresses; i++)
-		*place_of(addresses[i]) = i + 1;
+		*abi_place_of(addresses[i]) = i + 1;
 	return true;
 }
 
@@ -184,11 +184,11 @@ static int to_int(const char *call, void *handle)
 
 	if ((uintptr_t)handle < HDL_HANDLE_PREDEFINED)
 		return (int)(uintptr_t)handle;
-	if (naddresses == room && !grow()) {
+	if (naddresses == room && !abi_grow()) {
 		hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory for %d handles as integers", naddresses);
 		return 0;
 	}
-	place = place_of(handle);
+	place = abi_place_of(handle);
 	if (!*place) {
 		addresses[naddresses++] = handle;
 		*place = naddresses;

@@ -78,7 +78,7 @@ static void kv_put(struct keyval *kv)
 	free(kv);
 }
 
-static int no_memory(const char *what)
+static int attr_no_memory(const char *what)
 {
 	hdl_reason_set("out of memory for %s", what);
 	return MPI_ERR_NO_MEM;
@@ -111,13 +111,13 @@ int hdl_keyval_create(enum hdl_attr_kind kind, union hdl_attr_copy copy, union h
 
 	if (first_free < 0 && !slots_grow()) {
 		if (nslots < 1 << SLOT_BITS)
-			return no_memory("attribute keys");
+			return attr_no_memory("attribute keys");
 		hdl_reason_set("%d attribute keys exist; free what is not needed with MPI_Comm_free_keyval", nslots);
 		return MPI_ERR_OTHER;
 	}
 	kv = malloc(sizeof(*kv));
 	if (!kv)
-		return no_memory("an attribute key");
+		return attr_no_memory("an attribute key");
 	s = &slots[first_free];
 	*kv = (struct keyval){ .kind = kind, .refs = 1, .copy = copy, .del = del, .extra_state = extra_state };
 	kv->key = KEY_FIRST + (int)(s->generation << SLOT_BITS | (unsigned)first_free);
@@ -244,7 +244,7 @@ static int run_delete(const struct keyval *kv, void *handle, void *value)
 
 /* ---- stores -------------------------------------------------------------------------------------------- */
 
-static struct attr *find(const struct hdl_attrs *attrs, const struct keyval *kv)
+static struct attr *attr_find(const struct hdl_attrs *attrs, const struct keyval *kv)
 {
 	for (int i = attrs ? attrs->n : 0; i--;)
 		if (attrs->attr[i].kv == kv)
@@ -252,7 +252,7 @@ static struct attr *find(const struct hdl_attrs *attrs, const struct keyval *kv)
 	return NULL;
 }
 
-static bool make_room(struct hdl_attrs **attrs)
+static bool attr_make_room(struct hdl_attrs **attrs)
 {
 	struct hdl_attrs *a = *attrs;
 	struct attr *p;
@@ -270,13 +270,13 @@ static bool make_room(struct hdl_attrs **attrs)
 }
 
 /* Takes the key's reference over. The room was made. */
-static void append(struct hdl_attrs *attrs, struct keyval *kv, void *value)
+static void attr_append(struct hdl_attrs *attrs, struct keyval *kv, void *value)
 {
 	attrs->attr[attrs->n++] = (struct attr){ kv, value };
 }
 
 /* The attribute, with its reference, is the caller's. */
-static struct attr take_out(struct hdl_attrs *attrs, struct attr *a)
+static struct attr attr_take_out(struct hdl_attrs *attrs, struct attr *a)
 {
 	struct attr taken = *a;
 
@@ -287,11 +287,11 @@ static struct attr take_out(struct hdl_attrs *attrs, struct attr *a)
 /* It is taken out first, so that its function is called once, whoever looks meanwhile; and put back if that fails. */
 static int remove_one(void *handle, struct hdl_attrs **attrs, struct attr *a)
 {
-	struct attr taken = take_out(*attrs, a);
+	struct attr taken = attr_take_out(*attrs, a);
 	int rc = run_delete(taken.kv, handle, taken.value);
 
-	if (rc && !find(*attrs, taken.kv) && make_room(attrs))
-		append(*attrs, taken.kv, taken.value);
+	if (rc && !attr_find(*attrs, taken.kv) && attr_make_room(attrs))
+		attr_append(*attrs, taken.kv, taken.value);
 	else
 		kv_put(taken.kv);
 	return rc;
@@ -306,22 +306,22 @@ int hdl_attr_set(enum hdl_attr_kind kind, void *handle, struct hdl_attrs **attrs
 	if (!kv)
 		return MPI_ERR_KEYVAL;
 	kv->refs++;
-	while (!rc && (a = find(*attrs, kv)))
+	while (!rc && (a = attr_find(*attrs, kv)))
 		rc = remove_one(handle, attrs, a);
-	if (!rc && !make_room(attrs))
-		rc = no_memory("an attribute");
+	if (!rc && !attr_make_room(attrs))
+		rc = attr_no_memory("an attribute");
 	if (rc) {
 		kv_put(kv);
 		return rc;
 	}
-	append(*attrs, kv, value);
+	attr_append(*attrs, kv, value);
 	return MPI_SUCCESS;
 }
 
 int hdl_attr_delete(enum hdl_attr_kind kind, void *handle, struct hdl_attrs **attrs, int keyval)
 {
 	struct keyval *kv = kv_get(kind, keyval);
-	struct attr *a = kv ? find(*attrs, kv) : NULL;
+	struct attr *a = kv ? attr_find(*attrs, kv) : NULL;
 
 	if (a)
 		return remove_one(handle, attrs, a);
@@ -337,7 +337,7 @@ int hdl_attr_get(enum hdl_attr_kind kind, const struct hdl_attrs *attrs, int key
 
 	if (!kv)
 		return MPI_ERR_KEYVAL;
-	a = find(attrs, kv);
+	a = attr_find(attrs, kv);
 	*flag = a != NULL;
 	if (a)
 		*(void **)value = a->value;
@@ -382,17 +382,17 @@ int hdl_attrs_copy(enum hdl_attr_kind kind, void *handle, const struct hdl_attrs
 		return MPI_SUCCESS;
 	all = malloc((size_t)n * sizeof(*all));
 	if (!all)
-		return no_memory("copies of attributes");
+		return attr_no_memory("copies of attributes");
 	memcpy(all, attrs->attr, (size_t)n * sizeof(*all));
 	for (int i = 0; i < n; i++)
 		all[i].kv->refs++;
 	for (int i = 0; i < n; i++) {
 		if (!rc)
 			rc = run_copy(all[i].kv, handle, all[i].value, &value, &flag);
-		if (!rc && flag && !make_room(copy))
-			rc = no_memory("a copy of an attribute");
+		if (!rc && flag && !attr_make_room(copy))
+			rc = attr_no_memory("a copy of an attribute");
 		if (!rc && flag)
-			append(*copy, all[i].kv, value);
+			attr_append(*copy, all[i].kv, value);
 		else
 			kv_put(all[i].kv);
 	}
@@ -403,7 +403,7 @@ int hdl_attrs_copy(enum hdl_attr_kind kind, void *handle, const struct hdl_attrs
 	while (*copy && (*copy)->n)
 		if (hdl_attrs_delete(kind, new_handle, copy)) {
 			/* the first error is told, and what cannot be deleted is forgotten */
-			kv_put(take_out(*copy, &(*copy)->attr[(*copy)->n - 1]).kv);
+			kv_put(attr_take_out(*copy, &(*copy)->attr[(*copy)->n - 1]).kv);
 		}
 	hdl_attrs_drop(copy);
 	hdl_reason_set("%s", why);

@@ -62,7 +62,7 @@ HDL_PROFILED(Keyval_free);
 /* ---- attributes ---------------------------------------------------------------------------------------- */
 
 /* A program gets the address of the value, which lives on. NULL: this job has none, or it is no predefined key. */
-static int *predefined(int keyval)
+static int *attribute_predefined(int keyval)
 {
 	static int value[MPI_UNIVERSE_SIZE - MPI_TAG_UB + 1];
 	int *v = &value[keyval - MPI_TAG_UB];
@@ -104,7 +104,7 @@ static int get_attr(const char *call, MPI_Comm comm, int keyval, void *value, in
 	if (!value || !flag)
 		return hdl_null_arg(c, call, value ? "flag" : "attribute_val");
 	if (keyval >= MPI_TAG_UB && keyval <= MPI_UNIVERSE_SIZE) {
-		int *v = predefined(keyval);
+		int *v = attribute_predefined(keyval);
 
 		*flag = v != NULL;
 		if (v)

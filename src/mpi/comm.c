@@ -34,7 +34,7 @@ int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 }
 HDL_PROFILED(Comm_rank);
 
-static int compare(struct hdl_comm *a, struct hdl_comm *b)
+static int comm_compare(struct hdl_comm *a, struct hdl_comm *b)
 {
 	int groups, locals;
 
@@ -59,7 +59,7 @@ int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
 		return hdl_bad_comm(call, a ? comm2 : comm1);
 	if (!result)
 		return hdl_null_arg(a, call, "result");
-	*result = compare(a, b);
+	*result = comm_compare(a, b);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Comm_compare);
@@ -135,7 +135,7 @@ HDL_PROFILED(Comm_remote_group);
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
 /* What stays are the handle's reference and those of persistent requests that are not started, which other threads may free. */
-static bool nothing_pending(const void *comm)
+static bool comm_nothing_pending(const void *comm)
 {
 	const struct hdl_comm *c = comm;
 
@@ -164,7 +164,7 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 	if (rc)
 		return hdl_raise_code(c, rc, call);
 	if (wait)
-		hdl_wait_until(nothing_pending, c);
+		hdl_wait_until(comm_nothing_pending, c);
 	hdl_comm_close(c);
 	*comm = MPI_COMM_NULL;
 	return MPI_SUCCESS;

@@ -16,19 +16,19 @@ struct numbers {
 
 _Static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count), "an address is a count");
 
-static inline MPI_Count number(const struct numbers *a, MPI_Count i)
+static inline MPI_Count datatype_number(const struct numbers *a, MPI_Count i)
 {
 	return a->wide ? ((const MPI_Count *)a->of)[i] : ((const int *)a->of)[i];
 }
 
 /* Copies n entries to the arguments of a type; returns what is behind them. */
-static MPI_Count *put(MPI_Count *to, const struct numbers *a, MPI_Count n)
+static MPI_Count *datatype_put(MPI_Count *to, const struct numbers *a, MPI_Count n)
 {
 	if (a->wide && n)
 		memcpy(to, a->of, (size_t)n * sizeof(*to));
 	else
 		for (MPI_Count i = 0; i < n; i++)
-			to[i] = number(a, i);
+			to[i] = datatype_number(a, i);
 	return to + n;
 }
 
@@ -38,18 +38,18 @@ static cold int bad_entry(const char *call, const char *name, MPI_Count i, MPI_C
 }
 
 /* Arrays are there, and lengths are not negative. */
-static int check_array(const char *call, const struct numbers *a, MPI_Count n)
+static int datatype_check_array(const char *call, const struct numbers *a, MPI_Count n)
 {
 	return n && !a->of ? hdl_null_arg(NULL, call, a->name) : MPI_SUCCESS;
 }
 
 static int check_lengths(const char *call, const struct numbers *a, MPI_Count n)
 {
-	int rc = check_array(call, a, n);
+	int rc = datatype_check_array(call, a, n);
 
 	for (MPI_Count i = 0; !rc && i < n; i++)
-		if (unlikely(number(a, i) < 0))
-			rc = bad_entry(call, a->name, i, number(a, i), "it must not be negative");
+		if (unlikely(datatype_number(a, i) < 0))
+			rc = bad_entry(call, a->name, i, datatype_number(a, i), "it must not be negative");
 	return rc;
 }
 
@@ -75,7 +75,7 @@ static int check_old(const char *call, const MPI_Datatype *old, MPI_Count n, con
 }
 
 /* A type with room for its arguments, and its old types. */
-static struct hdl_type *begin(const char *call, int combiner, bool large, MPI_Count nargs, const MPI_Datatype *old,
+static struct hdl_type *datatype_begin(const char *call, int combiner, bool large, MPI_Count nargs, const MPI_Datatype *old,
 			      MPI_Count nold, int *rc)
 {
 	struct hdl_type *t = hdl_type_new(combiner, large, nargs, nold);
@@ -89,7 +89,7 @@ static struct hdl_type *begin(const char *call, int combiner, bool large, MPI_Co
 	return t;
 }
 
-static int finish(const char *call, struct hdl_type *t, MPI_Datatype *newtype)
+static int datatype_finish(const char *call, struct hdl_type *t, MPI_Datatype *newtype)
 {
 	int rc = hdl_type_finish(t);
 
@@ -110,11 +110,11 @@ static int contiguous(const char *call, bool large, MPI_Count count, MPI_Datatyp
 		return rc;
 	if (count < 0)
 		return hdl_bad_count(NULL, call, "count", count);
-	t = begin(call, MPI_COMBINER_CONTIGUOUS, large, 1, &oldtype, 1, &rc);
+	t = datatype_begin(call, MPI_COMBINER_CONTIGUOUS, large, 1, &oldtype, 1, &rc);
 	if (!t)
 		return rc;
 	t->args[0] = count;
-	return finish(call, t, newtype);
+	return datatype_finish(call, t, newtype);
 }
 
 #define FORM(_c, Count, large)											\
@@ -143,13 +143,13 @@ static int vector(const char *call, int combiner, bool large, MPI_Count count, M
 	rc = check_blocklength(call, blocklength);
 	if (rc)
 		return rc;
-	t = begin(call, combiner, large, 3, &oldtype, 1, &rc);
+	t = datatype_begin(call, combiner, large, 3, &oldtype, 1, &rc);
 	if (!t)
 		return rc;
 	t->args[0] = count;
 	t->args[1] = blocklength;
 	t->args[2] = stride;
-	return finish(call, t, newtype);
+	return datatype_finish(call, t, newtype);
 }
 
 #define FORM(_c, Count, Disp, large)										\
@@ -183,12 +183,12 @@ static int resized(const char *call, bool large, MPI_Datatype oldtype, MPI_Count
 
 	if (rc)
 		return rc;
-	t = begin(call, MPI_COMBINER_RESIZED, large, 2, &oldtype, 1, &rc);
+	t = datatype_begin(call, MPI_COMBINER_RESIZED, large, 2, &oldtype, 1, &rc);
 	if (!t)
 		return rc;
 	t->args[0] = lb;
 	t->args[1] = extent;
-	return finish(call, t, newtype);
+	return datatype_finish(call, t, newtype);
 }
 
 #define FORM(_c, Disp, large)											\
@@ -230,24 +230,24 @@ static int blocks(const char *call, const struct blocks *b, MPI_Datatype *newtyp
 	}
 	rc = check_old(call, b->old, b->nold, b->old_name, newtype);
 	if (!rc)
-		rc = check_array(call, &b->displacements, b->count);
+		rc = datatype_check_array(call, &b->displacements, b->count);
 	if (!rc)
 		rc = b->lengths ? check_lengths(call, b->lengths, b->count) : check_blocklength(call, b->blocklength);
 	if (!rc && b->nold && !b->old)
 		rc = hdl_null_arg(NULL, call, b->old_name);
 	if (rc)
 		return rc;
-	t = begin(call, b->combiner, b->large, 1 + (b->lengths ? b->count : 1) + b->count, b->old, b->nold, &rc);
+	t = datatype_begin(call, b->combiner, b->large, 1 + (b->lengths ? b->count : 1) + b->count, b->old, b->nold, &rc);
 	if (!t)
 		return rc;
 	arg = t->args;
 	*arg++ = b->count;
 	if (b->lengths)
-		arg = put(arg, b->lengths, b->count);
+		arg = datatype_put(arg, b->lengths, b->count);
 	else
 		*arg++ = b->blocklength;
-	put(arg, &b->displacements, b->count);
-	return finish(call, t, newtype);
+	datatype_put(arg, &b->displacements, b->count);
+	return datatype_finish(call, t, newtype);
 }
 
 static int indexed(const char *call, int combiner, bool large, MPI_Count count, struct numbers lengths,
@@ -355,11 +355,11 @@ static int check_ndims(const char *call, int ndims)
 
 static int check_sizes(const char *call, const struct numbers *a, int ndims)
 {
-	int rc = check_array(call, a, ndims);
+	int rc = datatype_check_array(call, a, ndims);
 
 	for (int i = 0; !rc && i < ndims; i++)
-		if (number(a, i) < 1)
-			rc = bad_entry(call, a->name, i, number(a, i), "it must be positive");
+		if (datatype_number(a, i) < 1)
+			rc = bad_entry(call, a->name, i, datatype_number(a, i), "it must be positive");
 	return rc;
 }
 
@@ -373,12 +373,12 @@ static int check_subarray(const char *call, int ndims, const struct numbers *siz
 	if (!rc)
 		rc = check_sizes(call, subsizes, ndims);
 	if (!rc)
-		rc = check_array(call, starts, ndims);
+		rc = datatype_check_array(call, starts, ndims);
 	for (int i = 0; !rc && i < ndims; i++)
-		if (number(subsizes, i) > number(sizes, i))
-			rc = bad_entry(call, subsizes->name, i, number(subsizes, i), "it is larger than the array's size there");
-		else if (number(starts, i) < 0 || number(starts, i) > number(sizes, i) - number(subsizes, i))
-			rc = bad_entry(call, starts->name, i, number(starts, i),
+		if (datatype_number(subsizes, i) > datatype_number(sizes, i))
+			rc = bad_entry(call, subsizes->name, i, datatype_number(subsizes, i), "it is larger than the array's size there");
+		else if (datatype_number(starts, i) < 0 || datatype_number(starts, i) > datatype_number(sizes, i) - datatype_number(subsizes, i))
+			rc = bad_entry(call, starts->name, i, datatype_number(starts, i),
 				       "the subarray would not lie within the array");
 	return rc ? rc : check_order(call, order);
 }
@@ -394,16 +394,16 @@ static int subarray(const char *call, bool large, int ndims, struct numbers size
 		rc = check_subarray(call, ndims, &sizes, &subsizes, &starts, order);
 	if (rc)
 		return rc;
-	t = begin(call, MPI_COMBINER_SUBARRAY, large, 2 + 3 * (MPI_Count)ndims, &oldtype, 1, &rc);
+	t = datatype_begin(call, MPI_COMBINER_SUBARRAY, large, 2 + 3 * (MPI_Count)ndims, &oldtype, 1, &rc);
 	if (!t)
 		return rc;
 	arg = t->args;
 	*arg++ = ndims;
-	arg = put(arg, &sizes, ndims);
-	arg = put(arg, &subsizes, ndims);
-	arg = put(arg, &starts, ndims);
+	arg = datatype_put(arg, &sizes, ndims);
+	arg = datatype_put(arg, &subsizes, ndims);
+	arg = datatype_put(arg, &starts, ndims);
 	*arg = order;
-	return finish(call, t, newtype);
+	return datatype_finish(call, t, newtype);
 }
 
 #define FORM(_c, Count, large, NUMBERS)										\
@@ -450,15 +450,15 @@ static int check_darray(const char *call, int size, int rank, int ndims, const s
 	if (!rc)
 		rc = check_sizes(call, gsizes, ndims);
 	if (!rc)
-		rc = check_array(call, distribs, ndims);
+		rc = datatype_check_array(call, distribs, ndims);
 	if (!rc)
-		rc = check_array(call, dargs, ndims);
+		rc = datatype_check_array(call, dargs, ndims);
 	if (!rc)
 		rc = check_sizes(call, psizes, ndims);
 	for (int i = 0; !rc && i < ndims; i++) {
-		rc = check_distribution(call, i, number(gsizes, i), (int)number(distribs, i), (int)number(dargs, i),
-					(int)number(psizes, i));
-		processes = processes > INT_MAX ? processes : processes * number(psizes, i);
+		rc = check_distribution(call, i, datatype_number(gsizes, i), (int)datatype_number(distribs, i), (int)datatype_number(dargs, i),
+					(int)datatype_number(psizes, i));
+		processes = processes > INT_MAX ? processes : processes * datatype_number(psizes, i);
 	}
 	if (rc)
 		return rc;
@@ -483,19 +483,19 @@ static int darray(const char *call, bool large, int size, int rank, int ndims, s
 		rc = check_darray(call, size, rank, ndims, &gsizes, &distribs, &dargs, &psizes, order);
 	if (rc)
 		return rc;
-	t = begin(call, MPI_COMBINER_DARRAY, large, 4 + 4 * (MPI_Count)ndims, &oldtype, 1, &rc);
+	t = datatype_begin(call, MPI_COMBINER_DARRAY, large, 4 + 4 * (MPI_Count)ndims, &oldtype, 1, &rc);
 	if (!t)
 		return rc;
 	arg = t->args;
 	*arg++ = size;
 	*arg++ = rank;
 	*arg++ = ndims;
-	arg = put(arg, &gsizes, ndims);
-	arg = put(arg, &distribs, ndims);
-	arg = put(arg, &dargs, ndims);
-	arg = put(arg, &psizes, ndims);
+	arg = datatype_put(arg, &gsizes, ndims);
+	arg = datatype_put(arg, &distribs, ndims);
+	arg = datatype_put(arg, &dargs, ndims);
+	arg = datatype_put(arg, &psizes, ndims);
 	*arg = order;
-	return finish(call, t, newtype);
+	return datatype_finish(call, t, newtype);
 }
 
 #define FORM(_c, Count, large, NUMBERS)										\

@@ -6,7 +6,7 @@
 
 #include "mpi/info.h"
 #include "mpi/mpi_internal.h"
-#include "p2p/meet.h"
+#include "p2p/dpm/handshake.h"
 
 /* A peer with which there can be no communication is no error here, but no communicator either (section 11.10.5). */
 int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
@@ -14,7 +14,7 @@ int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 	HDL_LOCKED;
 	HDL_GIVES(intercomm);
 	static const char call[] = "MPI_Comm_join";
-	struct hdl_meeting met = { 0 };
+	struct hdl_dpm_peer met = { 0 };
 	struct hdl_comm *made = NULL;
 	int err, rc;
 
@@ -22,7 +22,7 @@ int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 	if (!intercomm)
 		return hdl_null_arg(&hdl_self, call, "intercomm");
 	hdl_call = call;
-	err = hdl_meet(fd, &met);
+	err = hdl_dpm_handshake(fd, &met);
 	if (err)
 		return hdl_raise(&hdl_self, err == -EBADF || err == -ENOTSOCK ? MPI_ERR_ARG : MPI_ERR_OTHER, call,
 				 "fd %d: %s", fd, err == -EPROTO ? "the process at the other end has said something else than "
@@ -88,7 +88,7 @@ int PMPI_Close_port(const char *port_name)
 }
 HDL_PROFILED(Close_port);
 
-typedef int (*meet_fn)(const char *name, struct hdl_meeting *m);
+typedef int (*meet_fn)(const char *name, struct hdl_dpm_peer *m);
 
 /* Info's key timeout, in seconds; else us microseconds. *ns is 0 for ever. */
 static int get_timeout(struct hdl_comm *c, const char *call, const struct hdl_info *info, uint64_t us, uint64_t *ns)
@@ -117,7 +117,7 @@ static const char *waited(char text[96], uint64_t ns, const struct hdl_info *inf
 }
 
 /* On the root, to whom alone port and info matter: 0, or what all others of the group are told, too. */
-static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, MPI_Info info, meet_fn fn, struct hdl_meeting *met)
+static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, MPI_Info info, meet_fn fn, struct hdl_dpm_peer *met)
 {
 	const struct hdl_info *given;
 	int err, rc = hdl_info_arg(c, call, info, &given);
@@ -133,9 +133,9 @@ static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, 
 		return hdl_null_arg(c, call, "port_name");
 	met->comm = c;
 	met->deadline = ns ? monotonic_ns() + ns : 0;
-	hdl_agree_outside(c, 1);
+	hdl_cid_outside(c, 1);
 	err = fn(port_name, met);
-	hdl_agree_outside(c, -1);
+	hdl_cid_outside(c, -1);
 	if (err == -EOWNERDEAD)
 		return hdl_raise(c, MPI_ERR_PROC_ABORTED, call, "port \"%.*s\": while this rank waited there, %s, a member of comm, has failed or "
 				 "cannot be reached: look at its output for why", 80, port_name,
@@ -165,7 +165,7 @@ static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, 
 static int pair_up(const char *call, const char *port_name, MPI_Info info, int root, MPI_Comm comm, meet_fn fn, MPI_Comm *newcomm)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
-	struct hdl_meeting met = { 0 };
+	struct hdl_dpm_peer met = { 0 };
 	int rc, refused = MPI_SUCCESS;
 
 	if (!c)

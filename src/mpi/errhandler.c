@@ -206,7 +206,7 @@ static void close_handle(MPI_Errhandler h)
 	hdl_errhandler_release(h);
 }
 
-static void leaked(void *object, void *arg)
+static void errhandler_leaked(void *object, void *arg)
 {
 	const struct hdl_errhandler *e = object;
 
@@ -217,10 +217,10 @@ static void leaked(void *object, void *arg)
 
 void hdl_errhandler_leaks(void)
 {
-	hdl_pool_each(&hdl_errhandlers, leaked, NULL);
+	hdl_pool_each(&hdl_errhandlers, errhandler_leaked, NULL);
 }
 
-static int create(const char *call, enum kind kind, const char *arg, any_function fn, MPI_Errhandler *errhandler)
+static int errhandler_create(const char *call, enum kind kind, const char *arg, any_function fn, MPI_Errhandler *errhandler)
 {
 	struct hdl_errhandler *e;
 
@@ -254,7 +254,7 @@ static int check_kind(struct hdl_comm *comm, const char *call, enum kind kind, M
 	return MPI_SUCCESS;
 }
 
-static void replace(MPI_Errhandler *of, MPI_Errhandler h)
+static void errhandler_replace(MPI_Errhandler *of, MPI_Errhandler h)
 {
 	hdl_errhandler_retain(h);
 	hdl_errhandler_release(*of);
@@ -277,7 +277,7 @@ int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn
 	static const char call[] = "MPI_Comm_create_errhandler";
 
 	hdl_check_active(call);
-	return create(call, FOR_COMM, "comm_errhandler_fn", (any_function)comm_errhandler_fn, errhandler);
+	return errhandler_create(call, FOR_COMM, "comm_errhandler_fn", (any_function)comm_errhandler_fn, errhandler);
 }
 HDL_PROFILED(Comm_create_errhandler);
 
@@ -288,7 +288,7 @@ int PMPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn
 	static const char call[] = "MPI_File_create_errhandler";
 
 	hdl_check_active(call);
-	return create(call, FOR_FILE, "file_errhandler_fn", (any_function)file_errhandler_fn, errhandler);
+	return errhandler_create(call, FOR_FILE, "file_errhandler_fn", (any_function)file_errhandler_fn, errhandler);
 }
 HDL_PROFILED(File_create_errhandler);
 
@@ -299,7 +299,7 @@ int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, M
 	static const char call[] = "MPI_Win_create_errhandler";
 
 	hdl_check_active(call);
-	return create(call, FOR_WIN, "win_errhandler_fn", (any_function)win_errhandler_fn, errhandler);
+	return errhandler_create(call, FOR_WIN, "win_errhandler_fn", (any_function)win_errhandler_fn, errhandler);
 }
 HDL_PROFILED(Win_create_errhandler);
 
@@ -309,7 +309,7 @@ int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errh
 	HDL_LOCKED;
 	HDL_GIVES(errhandler);
 
-	return create("MPI_Session_create_errhandler", FOR_SESSION, "session_errhandler_fn",
+	return errhandler_create("MPI_Session_create_errhandler", FOR_SESSION, "session_errhandler_fn",
 		      (any_function)session_errhandler_fn, errhandler);
 }
 HDL_PROFILED(Session_create_errhandler);
@@ -325,7 +325,7 @@ int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 		return hdl_bad_comm(call, comm);
 	rc = check_kind(c, call, FOR_COMM, errhandler);
 	if (!rc)
-		replace(&c->errhandler, errhandler);
+		errhandler_replace(&c->errhandler, errhandler);
 	return rc;
 }
 HDL_PROFILED(Comm_set_errhandler);
@@ -385,7 +385,7 @@ int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler)
 		return rc;
 	rc = check_kind(NULL, call, FOR_FILE, errhandler);
 	if (!rc)
-		replace(&of_files, errhandler);
+		errhandler_replace(&of_files, errhandler);
 	return rc;
 }
 HDL_PROFILED(File_set_errhandler);

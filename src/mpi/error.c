@@ -125,7 +125,7 @@ int hdl_error_code(int class, const char *call, const char *text)
 
 	n += n >= T_SLOT;
 	if (class == MPI_ERR_PROC_ABORTED)
-		hdl_losses_tell_program();
+		hdl_ft_records_tell_program();
 	ring[n].class = class;
 	if (text[0])
 		snprintf(ring[n].text, sizeof(ring[n].text), "%s: %s", call, text);

@@ -23,7 +23,7 @@ static int nadded, room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Under the lock, as what it returns: the table moves. */
-static struct user_error *get(int code)
+static struct user_error *error_add_get(int code)
 {
 	struct user_error *e;
 
@@ -49,7 +49,7 @@ int hdl_user_error_class(int code)
 	int class;
 
 	pthread_mutex_lock(&lock);
-	e = get(code);
+	e = error_add_get(code);
 	class = e ? e->class : 0;
 	pthread_mutex_unlock(&lock);
 	return class;
@@ -61,7 +61,7 @@ int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING])
 	int len;
 
 	pthread_mutex_lock(&lock);
-	e = get(code);
+	e = error_add_get(code);
 	len = snprintf(text, MPI_MAX_ERROR_STRING, "%s", e && e->string ? e->string : "");
 	pthread_mutex_unlock(&lock);
 	return len;
@@ -73,7 +73,7 @@ static int add_locked(int class)
 	int code = MPI_ERR_LASTCODE + 1 + nadded;
 	struct user_error *e;
 
-	if (class > MPI_ERR_LASTCODE && (!(e = get(class)) || e->class != class))
+	if (class > MPI_ERR_LASTCODE && (!(e = error_add_get(class)) || e->class != class))
 		return -1;
 	if (nadded == room) {
 		if (nadded >= INT_MAX / 2 - MPI_ERR_LASTCODE ||
@@ -83,7 +83,7 @@ static int add_locked(int class)
 		room = room ? 2 * room : 16;
 	}
 	added[nadded++] = (struct user_error){ .class = class ? class : code };
-	if ((e = get(class)))
+	if ((e = error_add_get(class)))
 		e->codes++;
 	return code;
 }
@@ -93,7 +93,7 @@ static cold int no_class(const char *call, int class)
 	return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorclass %d: it is no error class", class);
 }
 
-static int add(const char *call, int class, int *out)
+static int error_add_add(const char *call, int class, int *out)
 {
 	int code;
 
@@ -110,7 +110,7 @@ static int add(const char *call, int class, int *out)
 
 static void take_away(struct user_error *e)
 {
-	struct user_error *class = get(e->class);
+	struct user_error *class = error_add_get(e->class);
 
 	if (class && class != e)
 		class->codes--;
@@ -133,7 +133,7 @@ int PMPI_Add_error_class(int *errorclass)
 
 	if (!errorclass)
 		return hdl_null_arg(NULL, call, "errorclass");
-	return add(call, 0, errorclass);
+	return error_add_add(call, 0, errorclass);
 }
 HDL_PROFILED(Add_error_class);
 
@@ -146,7 +146,7 @@ int PMPI_Add_error_code(int errorclass, int *errorcode)
 		return no_class(call, errorclass);
 	if (!errorcode)
 		return hdl_null_arg(NULL, call, "errorcode");
-	return add(call, errorclass, errorcode);
+	return error_add_add(call, errorclass, errorcode);
 }
 HDL_PROFILED(Add_error_code);
 
@@ -156,7 +156,7 @@ static bool swap_string(int code, char **string)
 	struct user_error *e;
 
 	pthread_mutex_lock(&lock);
-	e = get(code);
+	e = error_add_get(code);
 	if (e) {
 		char *former = e->string;
 		e->string = *string;
@@ -196,7 +196,7 @@ int PMPI_Remove_error_class(int errorclass)
 	int codes;
 
 	pthread_mutex_lock(&lock);
-	e = get(errorclass);
+	e = error_add_get(errorclass);
 	codes = e && e->class == errorclass ? e->codes : -1;
 	if (!codes)
 		take_away(e);
@@ -219,7 +219,7 @@ int PMPI_Remove_error_code(int errorcode)
 	int class;
 
 	pthread_mutex_lock(&lock);
-	e = get(errorcode);
+	e = error_add_get(errorcode);
 	class = e ? e->class : 0;
 	has_string = e && e->string;
 	if (e && class != errorcode && !has_string)

@@ -54,7 +54,7 @@ static int check_two(const char *call, MPI_Group group1, MPI_Group group2, const
 	return out ? MPI_SUCCESS : hdl_null_arg(NULL, call, out_arg);
 }
 
-static int no_memory(const char *call, size_t bytes)
+static int group_no_memory(const char *call, size_t bytes)
 {
 	return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory: %zu bytes for a group", bytes);
 }
@@ -132,7 +132,7 @@ static int set_operation(const char *call, enum set what, MPI_Group group1, MPI_
 	bytes = ((size_t)a->size + (what == UNION ? (size_t)b->size : 0) + 1) * sizeof(*procs);
 	procs = malloc(bytes);
 	if (!procs)
-		return no_memory(call, bytes);
+		return group_no_memory(call, bytes);
 	for (int r = 0; r < a->size; r++) {
 		int w = hdl_group_proc(a, r);
 
@@ -215,7 +215,7 @@ static int check_ranges(const struct selection *s, long long *total)
 }
 
 /* Marks what is selected; order (if any) gets the ranks in their order. A rank that is named twice is refused. */
-static int mark(const struct selection *s, bool *chosen, int *order)
+static int group_mark(const struct selection *s, bool *chosen, int *order)
 {
 	int first, last, stride, k = 0;
 
@@ -233,7 +233,7 @@ static int mark(const struct selection *s, bool *chosen, int *order)
 	return MPI_SUCCESS;
 }
 
-static int complement(const struct hdl_group *g, const bool *chosen, int *procs)
+static int group_complement(const struct hdl_group *g, const bool *chosen, int *procs)
 {
 	int k = 0;
 
@@ -256,14 +256,14 @@ static int select_ranks(const struct selection *s, bool exclude, MPI_Group *newg
 	chosen = calloc((size_t)s->g->size + 1, sizeof(*chosen));
 	procs = malloc(((size_t)s->g->size + 1) * sizeof(*procs));
 	if (!chosen || !procs) {
-		rc = no_memory(s->call, (size_t)s->g->size * (sizeof(*chosen) + sizeof(*procs)));
+		rc = group_no_memory(s->call, (size_t)s->g->size * (sizeof(*chosen) + sizeof(*procs)));
 		goto fail;
 	}
-	rc = mark(s, chosen, exclude ? NULL : procs);
+	rc = group_mark(s, chosen, exclude ? NULL : procs);
 	if (rc)
 		goto fail;
 	if (exclude)
-		n = complement(s->g, chosen, procs);
+		n = group_complement(s->g, chosen, procs);
 	free(chosen);
 	return hdl_group_return(s->call, hdl_group_table(procs, n), newgroup);
 fail:

@@ -51,7 +51,7 @@ void hdl_info_free(struct hdl_info *info)
 	hdl_pool_put(&hdl_infos, info);
 }
 
-static struct pair *find(const struct hdl_info *info, const char *key)
+static struct pair *info_find(const struct hdl_info *info, const char *key)
 {
 	for (int i = 0; i < info->n; i++)
 		if (!strcmp(info->pairs[i].key, key))
@@ -59,7 +59,7 @@ static struct pair *find(const struct hdl_info *info, const char *key)
 	return NULL;
 }
 
-static bool grow(struct hdl_info *info)
+static bool info_grow(struct hdl_info *info)
 {
 	int room = info->room ? 2 * info->room : 8;
 	struct pair *pairs = realloc(info->pairs, (size_t)room * sizeof(*pairs));
@@ -73,7 +73,7 @@ static bool grow(struct hdl_info *info)
 
 bool hdl_info_set(struct hdl_info *info, const char *key, const char *value)
 {
-	struct pair *p = find(info, key), new = { NULL, strdup(value) };
+	struct pair *p = info_find(info, key), new = { NULL, strdup(value) };
 
 	if (!new.value)
 		return false;
@@ -83,7 +83,7 @@ bool hdl_info_set(struct hdl_info *info, const char *key, const char *value)
 		return true;
 	}
 	new.key = strdup(key);
-	if (!new.key || (info->n == info->room && !grow(info))) {
+	if (!new.key || (info->n == info->room && !info_grow(info))) {
 		free(new.key);
 		free(new.value);
 		return false;
@@ -106,7 +106,7 @@ struct hdl_info *hdl_info_dup(const struct hdl_info *info)
 
 const char *hdl_info_value(const struct hdl_info *info, const char *key)
 {
-	const struct pair *p = info ? find(info, key) : NULL;
+	const struct pair *p = info ? info_find(info, key) : NULL;
 
 	return p ? p->value : NULL;
 }
@@ -174,7 +174,7 @@ static bool set_maxprocs(struct hdl_info *info)
 }
 
 /* As it was asked for. */
-static bool set_errhandler(struct hdl_info *info)
+static bool info_set_errhandler(struct hdl_info *info)
 {
 	const char *name = getenv("HEDDLE_INITIAL_ERRHANDLER");
 
@@ -186,7 +186,7 @@ static struct hdl_info *make_env(int argc, char *const argv[])
 	struct hdl_info *info = hdl_info_new();
 	char wdir[PATH_MAX];
 	struct utsname u;
-	bool ok = info && set_command(info, argc, argv) && set_maxprocs(info) && set_errhandler(info);
+	bool ok = info && set_command(info, argc, argv) && set_maxprocs(info) && info_set_errhandler(info);
 
 	if (ok && !uname(&u))
 		ok = set_cut(info, "host", u.nodename, strlen(u.nodename)) &&
@@ -202,7 +202,7 @@ static struct hdl_info *make_env(int argc, char *const argv[])
 
 /* ---- what is left at the end ------------------------------------------------------------------------------- */
 
-static void leaked(void *object, void *arg)
+static void info_leaked(void *object, void *arg)
 {
 	const struct hdl_info *info = object;
 
@@ -215,7 +215,7 @@ static void leaked(void *object, void *arg)
 
 void hdl_info_leaks(void)
 {
-	hdl_pool_each(&hdl_infos, leaked, NULL);
+	hdl_pool_each(&hdl_infos, info_leaked, NULL);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------------------ */
@@ -225,7 +225,7 @@ static struct hdl_info *get_env(void)
 	struct hdl_info *made;
 
 	pthread_mutex_lock(&env_lock);
-	if (!env || (hdl_mpi_state_now() == HDL_ACTIVE && !find(env, "maxprocs"))) {
+	if (!env || (hdl_mpi_state_now() == HDL_ACTIVE && !info_find(env, "maxprocs"))) {
 		made = make_env(0, NULL);
 		if (made) {
 			env_before = env;
@@ -238,7 +238,7 @@ static struct hdl_info *get_env(void)
 }
 
 /* The object behind a handle, or NULL. */
-static struct hdl_info *get(MPI_Info handle)
+static struct hdl_info *info_get(MPI_Info handle)
 {
 	if (handle == MPI_INFO_ENV)
 		return get_env();
@@ -257,10 +257,10 @@ static cold int bad_info(struct hdl_comm *comm, const char *call, MPI_Info handl
 /* For what changes the object. */
 static struct hdl_info *get_own(MPI_Info handle)
 {
-	return handle == MPI_INFO_ENV ? NULL : get(handle);
+	return handle == MPI_INFO_ENV ? NULL : info_get(handle);
 }
 
-static cold int no_memory(const char *call)
+static cold int info_no_memory(const char *call)
 {
 	return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
 }
@@ -285,16 +285,16 @@ int hdl_info_arg(struct hdl_comm *comm, const char *call, MPI_Info handle, const
 	*info = NULL;
 	if (handle == MPI_INFO_NULL)
 		return MPI_SUCCESS;
-	*info = get(handle);
+	*info = info_get(handle);
 	return *info ? MPI_SUCCESS : bad_info(comm, call, handle);
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
 
-static int give(const char *call, struct hdl_info *new, MPI_Info *handle)
+static int info_give(const char *call, struct hdl_info *new, MPI_Info *handle)
 {
 	if (!new)
-		return no_memory(call);
+		return info_no_memory(call);
 	*handle = hdl_info_handle(new);
 	return MPI_SUCCESS;
 }
@@ -307,7 +307,7 @@ int PMPI_Info_create(MPI_Info *info)
 
 	if (!info)
 		return hdl_null_arg(NULL, call, "info");
-	return give(call, hdl_info_new(), info);
+	return info_give(call, hdl_info_new(), info);
 }
 HDL_PROFILED(Info_create);
 
@@ -323,7 +323,7 @@ int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
 		return hdl_null_arg(NULL, call, "argv");
 	if (!info)
 		return hdl_null_arg(NULL, call, "info");
-	return give(call, make_env(argc, argv), info);
+	return info_give(call, make_env(argc, argv), info);
 }
 HDL_PROFILED(Info_create_env);
 
@@ -332,13 +332,13 @@ int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
 	HDL_LOCKED;
 	HDL_GIVES(newinfo);
 	static const char call[] = "MPI_Info_dup";
-	struct hdl_info *i = get(info);
+	struct hdl_info *i = info_get(info);
 
 	if (!i)
 		return bad_info(NULL, call, info);
 	if (!newinfo)
 		return hdl_null_arg(NULL, call, "newinfo");
-	return give(call, hdl_info_dup(i), newinfo);
+	return info_give(call, hdl_info_dup(i), newinfo);
 }
 HDL_PROFILED(Info_dup);
 
@@ -376,7 +376,7 @@ int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
 	if (strlen(value) >= MPI_MAX_INFO_VAL)
 		return hdl_raise(NULL, MPI_ERR_INFO_VALUE, call, "invalid value of %zu characters for key %s: at most %d are allowed",
 				 strlen(value), key, MPI_MAX_INFO_VAL - 1);
-	return hdl_info_set(i, key, value) ? MPI_SUCCESS : no_memory(call);
+	return hdl_info_set(i, key, value) ? MPI_SUCCESS : info_no_memory(call);
 }
 HDL_PROFILED(Info_set);
 
@@ -393,7 +393,7 @@ int PMPI_Info_delete(MPI_Info info, const char *key)
 	rc = check_key(call, key);
 	if (rc)
 		return rc;
-	p = find(i, key);
+	p = info_find(i, key);
 	if (!p)
 		return hdl_raise(NULL, MPI_ERR_INFO_NOKEY, call, "invalid key %s: it is not in the object", key);
 	free(p->key);
@@ -407,7 +407,7 @@ HDL_PROFILED(Info_delete);
 /* What the four ways to ask for a value begin with: *value is NULL if there is none. */
 static int look_up(const char *call, MPI_Info info, const char *key, const int *flag, const char **value)
 {
-	struct hdl_info *i = get(info);
+	struct hdl_info *i = info_get(info);
 	int rc;
 
 	if (!i)
@@ -489,7 +489,7 @@ int PMPI_Info_get_nkeys(MPI_Info info, int *nkeys)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Info_get_nkeys";
-	struct hdl_info *i = get(info);
+	struct hdl_info *i = info_get(info);
 
 	if (!i)
 		return bad_info(NULL, call, info);
@@ -504,7 +504,7 @@ int PMPI_Info_get_nthkey(MPI_Info info, int n, char *key)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Info_get_nthkey";
-	struct hdl_info *i = get(info);
+	struct hdl_info *i = info_get(info);
 
 	if (!i)
 		return bad_info(NULL, call, info);

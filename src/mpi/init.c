@@ -19,7 +19,7 @@ static _Noreturn void init_failed(const char *call)
 	hdl_rt_abort(EXIT_FAILURE, text);
 }
 
-static int init(const char *call, int required)
+static int init_init(const char *call, int required)
 {
 	if (hdl_mpi_state != HDL_BEFORE_INIT) {
 		if (hdl_mpi_state == HDL_ACTIVE)
@@ -44,7 +44,7 @@ int PMPI_Init(int *argc, char ***argv)
 	HDL_LOCKED;
 	(void)argc;
 	(void)argv;
-	return init("MPI_Init", MPI_THREAD_SINGLE);
+	return init_init("MPI_Init", MPI_THREAD_SINGLE);
 }
 HDL_PROFILED(Init);
 
@@ -63,7 +63,7 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 			  "with another library's mpi.h?); the program ends", call, required);
 		_Exit(MPI_ERR_ARG);
 	}
-	rc = init(call, required);
+	rc = init_init(call, required);
 	if (!rc && provided)
 		*provided = thread_level;
 	return rc;

@@ -5,7 +5,7 @@
 
 #include "mpi/mpi_internal.h"
 
-static const char *plural(int n)
+static const char *leaks_plural(int n)
 {
 	return n == 1 ? "" : "s";
 }
@@ -21,7 +21,7 @@ static void comm(void *object, void *arg)
 	else
 		snprintf(label, sizeof(label), "communicator #%u", c->context / 2u);
 	hdl_leak("communicators not freed", "%.96s of %d rank%s%s", label, c->local ? c->local->size : c->size,
-		 plural(c->local ? c->local->size : c->size), c->local ? " (an intercommunicator)" : "");
+		 leaks_plural(c->local ? c->local->size : c->size), c->local ? " (an intercommunicator)" : "");
 }
 
 static void group(void *object, void *arg)
@@ -30,7 +30,7 @@ static void group(void *object, void *arg)
 
 	(void)arg;
 	for (int i = 0; i < g->handles; i++)
-		hdl_leak("handles of groups not freed", "of %d rank%s", g->size, plural(g->size));
+		hdl_leak("handles of groups not freed", "of %d rank%s", g->size, leaks_plural(g->size));
 }
 
 /* The constructor tells where to look. */

@@ -2,7 +2,7 @@
 /* Operations that programs define, and reductions in memory (MPI-5.0 sections 6.9.5, 6.9.7). */
 #include "mpi/mpi_internal.h"
 
-static int create(const char *call, MPI_User_function *fn, MPI_User_function_c *fn_c, int commute, MPI_Op *op)
+static int op_create(const char *call, MPI_User_function *fn, MPI_User_function_c *fn_c, int commute, MPI_Op *op)
 {
 	struct hdl_user_op *o;
 
@@ -22,7 +22,7 @@ int PMPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op)
 {
 	HDL_LOCKED;
 	HDL_GIVES(op);
-	return create("MPI_Op_create", user_fn, NULL, commute, op);
+	return op_create("MPI_Op_create", user_fn, NULL, commute, op);
 }
 HDL_PROFILED(Op_create);
 
@@ -30,7 +30,7 @@ int PMPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op)
 {
 	HDL_LOCKED;
 	HDL_GIVES(op);
-	return create("MPI_Op_create_c", NULL, user_fn, commute, op);
+	return op_create("MPI_Op_create_c", NULL, user_fn, commute, op);
 }
 HDL_PROFILED(Op_create_c);
 

@@ -2,7 +2,7 @@
 /* Persistent communication requests (MPI-5.0 section 3.9). */
 #include "mpi/mpi_internal.h"
 
-static int send_init(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+static int mpi_persistent_send_init(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 		     enum hdl_send_mode mode, MPI_Request *request)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
@@ -20,7 +20,7 @@ static int send_init(const char *call, const void *buf, MPI_Count count, MPI_Dat
 	return MPI_SUCCESS;
 }
 
-static int recv_init(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+static int mpi_persistent_recv_init(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
 		     MPI_Request *request)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
@@ -44,7 +44,7 @@ int PMPI_Send_init##_c(const void *buf, Count count, MPI_Datatype datatype, int 
 {														\
 	HDL_LOCKED;												\
 	HDL_GIVES(request);											\
-	return send_init("MPI_Send_init" #_c, buf, count, datatype, dest, tag, comm, HDL_STANDARD, request);	\
+	return mpi_persistent_send_init("MPI_Send_init" #_c, buf, count, datatype, dest, tag, comm, HDL_STANDARD, request);	\
 }														\
 HDL_PROFILED(Send_init##_c);											\
 														\
@@ -53,7 +53,7 @@ int PMPI_Ssend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int
 {														\
 	HDL_LOCKED;												\
 	HDL_GIVES(request);											\
-	return send_init("MPI_Ssend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_SYNCHRONOUS, request);	\
+	return mpi_persistent_send_init("MPI_Ssend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_SYNCHRONOUS, request);	\
 }														\
 HDL_PROFILED(Ssend_init##_c);											\
 														\
@@ -62,7 +62,7 @@ int PMPI_Bsend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int
 {														\
 	HDL_LOCKED;												\
 	HDL_GIVES(request);											\
-	return send_init("MPI_Bsend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_BUFFERED, request);	\
+	return mpi_persistent_send_init("MPI_Bsend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_BUFFERED, request);	\
 }														\
 HDL_PROFILED(Bsend_init##_c);											\
 														\
@@ -71,7 +71,7 @@ int PMPI_Rsend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int
 {														\
 	HDL_LOCKED;												\
 	HDL_GIVES(request);											\
-	return send_init("MPI_Rsend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_READY, request);	\
+	return mpi_persistent_send_init("MPI_Rsend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_READY, request);	\
 }														\
 HDL_PROFILED(Rsend_init##_c);											\
 														\
@@ -80,7 +80,7 @@ int PMPI_Recv_init##_c(void *buf, Count count, MPI_Datatype datatype, int source
 {														\
 	HDL_LOCKED;												\
 	HDL_GIVES(request);											\
-	return recv_init("MPI_Recv_init" #_c, buf, count, datatype, source, tag, comm, request);		\
+	return mpi_persistent_recv_init("MPI_Recv_init" #_c, buf, count, datatype, source, tag, comm, request);		\
 }														\
 HDL_PROFILED(Recv_init##_c);
 
@@ -105,7 +105,7 @@ static int check_startable(const char *call, int index, MPI_Request handle, stru
 			 "not persistent");
 }
 
-static int start(const char *call, struct hdl_req *req)
+static int mpi_persistent_start(const char *call, struct hdl_req *req)
 {
 	int rc = hdl_req_start(req);
 
@@ -127,7 +127,7 @@ int PMPI_Start(MPI_Request *request)
 	if (unlikely(rc))
 		return rc;
 	hdl_call = call;
-	return start(call, req);
+	return mpi_persistent_start(call, req);
 }
 HDL_PROFILED(Start);
 
@@ -149,7 +149,7 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
 	for (int i = 0; !rc && i < count; i++) {
 		rc = check_startable(call, i, array_of_requests[i], &req);	/* again: it may stand there twice */
 		if (!rc)
-			rc = start(call, req);
+			rc = mpi_persistent_start(call, req);
 	}
 	return rc;
 }

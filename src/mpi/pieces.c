@@ -2,7 +2,7 @@
 /*
  * Collectives whose pieces have counts, places and types of their own, and reductions by parts and prefixes (MPI-5.0
  * sections 6.5 to 6.8, 6.10, 6.11), and those of neighbors (section 8.6). The arguments become lists of pieces, which
- * collectives/pieces.c moves; blocking, nonblocking and persistent, int and MPI_Count forms share one path.
+ * collectives/host/vcoll.c moves; blocking, nonblocking and persistent, int and MPI_Count forms share one path.
  *
  * On an intercommunicator `c` has the ranks of the remote group; what is this process's is that of hdl_comm_local(c).
  */
@@ -45,15 +45,15 @@ static int bad_type(struct hdl_comm *c, const char *call, const struct side *s, 
 }
 
 /* Its first byte. */
-static inline const char *begin_of(const struct hdl_piece *p)
+static inline const char *begin_of(const struct hdl_vcoll_block *p)
 {
 	return (const char *)p->buf + p->type->true_lb;
 }
 
 /* Section 2.6.3: what is received must not overlap what is sent. Seen where both begin at the same byte; parts of one array that
  * lie apart are right. */
-static cold int check_overlap(struct hdl_comm *c, const char *call, const char *arg, const struct hdl_piece *a, const char *other_arg,
-			      const struct hdl_piece *b)
+static cold int check_overlap(struct hdl_comm *c, const char *call, const char *arg, const struct hdl_vcoll_block *a, const char *other_arg,
+			      const struct hdl_vcoll_block *b)
 {
 	if (!a->count || !b->count || !a->type->size || !b->type->size)
 		return MPI_SUCCESS;
@@ -63,11 +63,11 @@ static cold int check_overlap(struct hdl_comm *c, const char *call, const char *
 
 /* Each of one list beside its counterpart in the other one, of n pieces; or, one, its first beside each. */
 static inline __attribute__((always_inline)) int check_overlaps(struct hdl_comm *c, const char *call, const char *arg,
-								const struct hdl_piece *a, bool one, const char *other_arg,
-								const struct hdl_piece *b, int n)
+								const struct hdl_vcoll_block *a, bool one, const char *other_arg,
+								const struct hdl_vcoll_block *b, int n)
 {
 	for (int i = 0; i < n; i++) {
-		const struct hdl_piece *mine = one ? a : &a[i];
+		const struct hdl_vcoll_block *mine = one ? a : &a[i];
 		int rc = likely(begin_of(mine) != begin_of(&b[i])) ? MPI_SUCCESS : check_overlap(c, call, arg, mine, other_arg, &b[i]);
 
 		if (unlikely(rc))
@@ -86,7 +86,7 @@ static inline const struct hdl_type *type_of(MPI_Datatype handle)
 
 /* Piece i, of elements of t: type_of the side's, or in the w form of this piece's. only: it is the side's one piece. */
 static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm *c, const char *call, const struct side *s, int i,
-								bool only, const struct hdl_type *t, struct hdl_piece *p)
+								bool only, const struct hdl_type *t, struct hdl_vcoll_block *p)
 {
 	const void *counts = only ? NULL : s->counts;
 	MPI_Count count = counts ? element(counts, s->large, i) : s->count, at = i, bytes, span;
@@ -111,13 +111,13 @@ static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm
 				 (long long)hdl_type_extent(t));
 	if (hdl_bad_buffer_at(s->buf, at, count, t))
 		return hdl_bad_buffer_error(c, call, s->buf_arg, s->buf);
-	*p = (struct hdl_piece){ (const char *)s->buf + at, count, t };
+	*p = (struct hdl_vcoll_block){ (const char *)s->buf + at, count, t };
 
 	return MPI_SUCCESS;
 }
 
 /* The only one. */
-static inline int get_piece(struct hdl_comm *c, const char *call, const struct side *s, struct hdl_piece *p)
+static inline int get_piece(struct hdl_comm *c, const char *call, const struct side *s, struct hdl_vcoll_block *p)
 {
 	return get_typed_piece(c, call, s, 0, true, type_of(s->type), p);
 }
@@ -135,10 +135,10 @@ static inline int check_arrays(struct hdl_comm *c, const char *call, const struc
 /* Lists that short need no memory of their own. */
 #define FEW 16
 struct few {
-	struct hdl_piece piece[FEW];
+	struct hdl_vcoll_block piece[FEW];
 };
 
-static void free_pieces(struct hdl_piece *list, const struct few *few)
+static void free_pieces(struct hdl_vcoll_block *list, const struct few *few)
 {
 	if (list != few->piece)
 		free(list);
@@ -146,7 +146,7 @@ static void free_pieces(struct hdl_piece *list, const struct few *few)
 
 /* Pieces of a predefined type at places that are told as int: nothing can overflow, whatever they say. False: something is wrong with one,
  * or they are not of that sort. */
-static inline bool get_plain_pieces(const struct side *s, int n, const struct hdl_type *t, struct hdl_piece *p)
+static inline bool get_plain_pieces(const struct side *s, int n, const struct hdl_type *t, struct hdl_vcoll_block *p)
 {
 	const int *counts = s->counts, *displs = s->displs;
 	int all = 0;
@@ -155,13 +155,13 @@ static inline bool get_plain_pieces(const struct side *s, int n, const struct hd
 		return false;
 	for (int i = 0; i < n; i++) {
 		all |= counts[i];
-		p[i] = (struct hdl_piece){ (const char *)((uintptr_t)s->buf + (uintptr_t)(displs[i] * t->extent)), counts[i], t };
+		p[i] = (struct hdl_vcoll_block){ (const char *)((uintptr_t)s->buf + (uintptr_t)(displs[i] * t->extent)), counts[i], t };
 	}
 	return likely(all >= 0);
 }
 
 /* n pieces; *list is the caller's to free (free_pieces), whatever is returned. */
-static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s, int n, struct few *few, struct hdl_piece **list)
+static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s, int n, struct few *few, struct hdl_vcoll_block **list)
 {
 	const struct hdl_type *all = s->types ? NULL : type_of(s->type);
 	int rc = MPI_SUCCESS;
@@ -178,16 +178,16 @@ static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s
 	return rc;
 }
 
-static inline int run(struct hdl_comm *c, const char *call, const struct hdl_pieces *a, const struct hdl_form *form)
+static inline int run(struct hdl_comm *c, const char *call, const struct hdl_vcoll *a, const struct hdl_form *form)
 {
 	struct hdl_req *req = NULL;
 	int rc;
 
 	hdl_call = call;
 	if (form && form->persistent)
-		rc = hdl_coll_pieces_prepare(c, a, &req);
+		rc = hdl_vcoll_prepare(c, a, &req);
 	else
-		rc = hdl_coll_pieces(c, a, form ? &req : NULL);
+		rc = hdl_vcoll_start(c, a, form ? &req : NULL);
 	if (rc)
 		return hdl_raise_class(c, rc, call);
 	if (form)
@@ -226,13 +226,13 @@ static inline int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c
 }
 
 /* Gather and gatherv: many is the root's receive side. Scatter and scatterv: many is the root's send side. */
-static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side *one, const struct side *many, bool vector,
+static int rooted(const char *call, enum hdl_vcoll_kind coll, const struct side *one, const struct side *many, bool vector,
 		  int root, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
-	struct hdl_piece mine, *list = NULL;
+	struct hdl_vcoll_block mine, *list = NULL;
 	struct few few;
-	struct hdl_pieces a = { .coll = coll, .root = root, .op = MPI_OP_NULL, .alike = !vector };
+	struct hdl_vcoll a = { .coll = coll, .root = root, .op = MPI_OP_NULL, .alike = !vector };
 	int rc = check_call(call, comm, c, true, root, form), nmine = 1, nlist = 0;
 
 	if (rc)
@@ -250,7 +250,7 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 		if (!rc && nmine)
 			rc = check_overlaps(c, call, one->buf_arg, &mine, true, many->buf_arg, list, nlist);
 	}
-	if (coll == HDL_P_GATHER) {
+	if (coll == HDL_V_GATHER) {
 		a.in = &mine;
 		a.nin = nmine;
 		a.out = list;
@@ -272,9 +272,9 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 		    MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
-	struct hdl_piece mine, *in = NULL, *out = NULL;
+	struct hdl_vcoll_block mine, *in = NULL, *out = NULL;
 	struct few few_in, few_out;
-	struct hdl_pieces a = { .coll = HDL_P_EXCHANGE, .op = MPI_OP_NULL };
+	struct hdl_vcoll a = { .coll = HDL_V_EXCHANGE, .op = MPI_OP_NULL };
 	int rc = check_call(call, comm, c, false, 0, form);
 
 	if (rc)
@@ -324,8 +324,8 @@ int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Dataty
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	const struct side side = { "buffer", "count", "datatype", buffer, count, .type = datatype };
-	struct hdl_piece piece;
-	struct hdl_pieces a = { .coll = HDL_P_BCAST, .root = root, .op = MPI_OP_NULL, .in = &piece, .out = &piece };
+	struct hdl_vcoll_block piece;
+	struct hdl_vcoll a = { .coll = HDL_V_BCAST, .root = root, .op = MPI_OP_NULL, .in = &piece, .out = &piece };
 	int rc = check_call(call, comm, c, true, root, form);
 
 	if (!rc && !is_beside_root(c, root)) {
@@ -338,7 +338,7 @@ int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Dataty
 
 int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *form)
 {
-	const struct hdl_pieces a = { .coll = HDL_P_BARRIER, .op = MPI_OP_NULL };
+	const struct hdl_vcoll a = { .coll = HDL_V_BARRIER, .op = MPI_OP_NULL };
 	struct hdl_comm *c = hdl_comm_get(comm);
 	int rc = check_call(call, comm, c, false, 0, form);
 
@@ -352,9 +352,9 @@ static int neighbors(const char *call, const struct side *send, bool one, const 
 		     MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
-	struct hdl_piece mine, *in = NULL, *out = NULL;
+	struct hdl_vcoll_block mine, *in = NULL, *out = NULL;
 	struct few few_in, few_out;
-	struct hdl_pieces a = { .coll = HDL_P_NEIGHBORS, .op = MPI_OP_NULL };
+	struct hdl_vcoll a = { .coll = HDL_V_NEIGHBORS, .op = MPI_OP_NULL };
 	struct hdl_neighbors near = { 0 };
 	int rc;
 
@@ -406,16 +406,16 @@ static int check_reduction(struct hdl_comm *c, const char *call, MPI_Datatype da
 }
 
 /* One vector in, if this rank gives one, result out where it gets one. n elements in, m out. */
-static int reduction(const char *call, struct hdl_comm *c, struct hdl_pieces *a, const char *count_arg, const void *sendbuf,
+static int reduction(const char *call, struct hdl_comm *c, struct hdl_vcoll *a, const char *count_arg, const void *sendbuf,
 		     void *recvbuf, MPI_Count n, MPI_Count m, MPI_Datatype datatype, bool gives, bool gets,
 		     const struct hdl_form *form)
 {
 	/* one buffer for both where another rank's is not significant: see collective.c */
-	bool twice = sendbuf == recvbuf && (a->coll == HDL_P_REDUCE || a->coll == HDL_P_EXSCAN);
+	bool twice = sendbuf == recvbuf && (a->coll == HDL_V_REDUCE || a->coll == HDL_V_EXSCAN);
 	bool in_place = gives && gets && !c->local && (sendbuf == MPI_IN_PLACE || twice);
 	const struct side send = { "sendbuf", count_arg, "datatype", in_place ? recvbuf : sendbuf, n, .type = datatype };
 	const struct side recv = { "recvbuf", count_arg, "datatype", recvbuf, m, .type = datatype };
-	struct hdl_piece in, out;
+	struct hdl_vcoll_block in, out;
 	int rc = gives ? get_piece(c, call, &send, &in) : MPI_SUCCESS;
 
 	a->in_place = in_place;
@@ -438,7 +438,7 @@ int hdl_reduce_pieces(const char *call, const void *sendbuf, void *recvbuf, MPI_
 		      bool all, int root, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
-	struct hdl_pieces a = { .coll = all ? HDL_P_ALLREDUCE : HDL_P_REDUCE, .root = root, .op = op };
+	struct hdl_vcoll a = { .coll = all ? HDL_V_ALLREDUCE : HDL_V_REDUCE, .root = root, .op = op };
 	int rc = check_call(call, comm, c, !all, root, form);
 
 	if (rc)
@@ -456,7 +456,7 @@ static int scan(const char *call, bool inclusive, const void *sendbuf, void *rec
 		MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
-	struct hdl_pieces a = { .coll = inclusive ? HDL_P_SCAN : HDL_P_EXSCAN, .op = op };
+	struct hdl_vcoll a = { .coll = inclusive ? HDL_V_SCAN : HDL_V_EXSCAN, .op = op };
 	int rc;
 
 	if (!c)
@@ -473,7 +473,7 @@ static int reduce_scatter_block(const char *call, const void *sendbuf, void *rec
 				MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
-	struct hdl_pieces a = { .coll = HDL_P_REDUCE_SCATTER, .op = op, .count = count };
+	struct hdl_vcoll a = { .coll = HDL_V_REDUCE_SCATTER, .op = op, .count = count };
 	int rc = check_call(call, comm, c, false, 0, form);
 	MPI_Count all;
 	int n;
@@ -501,7 +501,7 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 			  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
-	struct hdl_pieces a = { .coll = HDL_P_REDUCE_SCATTER, .op = op };
+	struct hdl_vcoll a = { .coll = HDL_V_REDUCE_SCATTER, .op = op };
 	int rc = check_call(call, comm, c, false, 0, form);
 	MPI_Count all = 0, *copy;
 	struct hdl_comm *local;
@@ -538,8 +538,8 @@ int hdl_rooted_pieces(const char *call, bool gather, const void *sendbuf, MPI_Co
 	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
 	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
 
-	return gather ? rooted(call, HDL_P_GATHER, &send, &recv, false, root, comm, form) :
-			rooted(call, HDL_P_SCATTER, &recv, &send, false, root, comm, form);
+	return gather ? rooted(call, HDL_V_GATHER, &send, &recv, false, root, comm, form) :
+			rooted(call, HDL_V_SCATTER, &recv, &send, false, root, comm, form);
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
@@ -562,11 +562,11 @@ int hdl_rooted_pieces(const char *call, bool gather, const void *sendbuf, MPI_Co
 HDL_COLLECTIVE(Gatherv, gatherv, _c,										\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
 	 const Displ displs[], MPI_Datatype recvtype, int root, MPI_Comm comm),					\
-	rooted(call, HDL_P_GATHER, ONE_SENT, EACH_RECEIVED(displs), true, root, comm, form))			\
+	rooted(call, HDL_V_GATHER, ONE_SENT, EACH_RECEIVED(displs), true, root, comm, form))			\
 HDL_COLLECTIVE(Scatterv, scatterv, _c,										\
 	(const void *sendbuf, const Count sendcounts[], const Displ displs[], MPI_Datatype sendtype, void *recvbuf,	\
 	 Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),					\
-	rooted(call, HDL_P_SCATTER, ONE_RECEIVED, EACH_SENT(displs), true, root, comm, form))			\
+	rooted(call, HDL_V_SCATTER, ONE_RECEIVED, EACH_SENT(displs), true, root, comm, form))			\
 HDL_COLLECTIVE(Allgatherv, allgatherv, _c,									\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
 	 const Displ displs[], MPI_Datatype recvtype, MPI_Comm comm),						\

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* All ranks must come to one result: one without memory cannot. */
-static void *must(void *p)
+static void *reorder_must(void *p)
 {
 	if (!p)
 		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for reordering the ranks of a virtual topology");
@@ -19,7 +19,7 @@ static void *must(void *p)
 }
 
 /* A line to another host costs more than all that is nearer. */
-static long cost_of(const struct hdl_place *a, const struct hdl_place *b)
+static long reorder_cost_of(const struct hdl_place *a, const struct hdl_place *b)
 {
 	return 1L << 2 * hdl_place_distance(a, b);
 }
@@ -41,7 +41,7 @@ static int by_place(const void *a, const void *b)
 
 static struct placed *sorted(const struct hdl_place *place, int n)
 {
-	struct placed *list = must(malloc(((size_t)n + 1) * sizeof(*list)));
+	struct placed *list = reorder_must(malloc(((size_t)n + 1) * sizeof(*list)));
 
 	for (int r = 0; r < n; r++)
 		list[r] = (struct placed){ place[r], r };
@@ -117,7 +117,7 @@ static long grid_cost(const struct hdl_place *place, int ndims, const int *dims,
 					continue;
 				next = cell - at * stride;
 			}
-			cost += cost_of(&place[order ? order[cell] : cell], &place[order ? order[next] : next]);
+			cost += reorder_cost_of(&place[order ? order[cell] : cell], &place[order ? order[next] : next]);
 		}
 	return cost;
 }
@@ -125,8 +125,8 @@ static long grid_cost(const struct hdl_place *place, int ndims, const int *dims,
 int *hdl_grid_order(const struct hdl_place *place, int ndims, const int *dims, const int *periods, int n)
 {
 	struct placed *list = sorted(place, n);
-	int *box = must(calloc(2 * (size_t)ndims + 1, sizeof(*box)));
-	struct grid g = { ndims, dims, must(malloc(((size_t)n + 1) * sizeof(*g.order))) };
+	int *box = reorder_must(calloc(2 * (size_t)ndims + 1, sizeof(*box)));
+	struct grid g = { ndims, dims, reorder_must(malloc(((size_t)n + 1) * sizeof(*g.order))) };
 
 	memcpy(box + ndims, dims, (size_t)ndims * sizeof(*dims));
 	fill_box(&g, box, box + ndims, list, n);
@@ -146,7 +146,7 @@ static long graph_cost(const struct hdl_place *place, int n, const int *index, c
 
 	for (int v = 0; v < n; v++)
 		for (int e = v ? index[v - 1] : 0; e < index[v]; e++)
-			cost += cost_of(&place[order ? order[v] : v], &place[order ? order[edges[e]] : edges[e]]);
+			cost += reorder_cost_of(&place[order ? order[v] : v], &place[order ? order[edges[e]] : edges[e]]);
 	return cost;
 }
 
@@ -175,8 +175,8 @@ static void fill_graph(const struct placed *list, int n, const int *index, const
 int *hdl_graph_order(const struct hdl_place *place, int nnodes, const int *index, const int *edges)
 {
 	struct placed *list = sorted(place, nnodes);
-	int *order = must(malloc(((size_t)nnodes + 1) * sizeof(*order)));
-	int *queue = must(malloc(((size_t)nnodes + 1) * sizeof(*queue)));
+	int *order = reorder_must(malloc(((size_t)nnodes + 1) * sizeof(*order)));
+	int *queue = reorder_must(malloc(((size_t)nnodes + 1) * sizeof(*queue)));
 
 	fill_graph(list, nnodes, index, edges, order, queue);
 	free(list);
@@ -191,7 +191,7 @@ int *hdl_graph_order(const struct hdl_place *place, int nnodes, const int *index
 
 static int places_of(struct hdl_comm *comm, struct hdl_place **place)
 {
-	*place = must(malloc((size_t)comm->size * sizeof(**place)));
+	*place = reorder_must(malloc((size_t)comm->size * sizeof(**place)));
 	hdl_place_get(&(*place)[comm->rank]);
 	return hdl_comm_exchange(comm, *place, sizeof(**place));
 }

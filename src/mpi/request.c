@@ -5,7 +5,7 @@
 /* ---- one request that is done -------------------------------------------------------------------------- */
 
 /* The empty status (section 3.7.3), of which MPI_ERROR is a part: of other statuses a call that completes one request leaves it alone. */
-static void empty(MPI_Status *status)
+static void request_empty(MPI_Status *status)
 {
 	if (!status)
 		return;
@@ -43,7 +43,7 @@ static cold int end_special(const char *call, MPI_Request *handle, struct hdl_re
 	int rc = req->error;
 
 	if (req->inactive) {
-		empty(status);
+		request_empty(status);
 		return MPI_SUCCESS;
 	}
 	if (hdl_req_is_generalized(req))
@@ -72,7 +72,7 @@ static cold int finish_special(const char *call, MPI_Request *handle, struct hdl
 }
 
 /* Returns its status, frees it, sets the handle to null. The error code, with the handler called. */
-static inline int finish(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
+static inline int request_finish(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
 {
 	struct hdl_comm *comm = req->comm;
 	int rc = req->error;
@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) int finish_one(const char *call, MP
 /* ---- arrays of requests -------------------------------------------------------------------------------- */
 
 /* Checks the handles; *active: those that are neither null nor inactive. */
-static int check_array(const char *call, int count, const MPI_Request requests[], int *active)
+static int request_check_array(const char *call, int count, const MPI_Request requests[], int *active)
 {
 	hdl_check_active(call);
 	*active = 0;
@@ -216,7 +216,7 @@ static int finish_all(const char *call, int count, MPI_Request requests[], MPI_S
 		MPI_Status *status = statuses ? &statuses[i] : MPI_STATUS_IGNORE;
 
 		if (requests[i] == MPI_REQUEST_NULL) {
-			empty(status);
+			request_empty(status);
 			continue;
 		}
 		if (req == &hdl_req_sent) {
@@ -271,12 +271,12 @@ int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 		if (*request != MPI_REQUEST_NULL)
 			return hdl_bad_request(call, -1, *request);
 		hdl_check_active(call);
-		empty(status);
+		request_empty(status);
 		return MPI_SUCCESS;
 	}
 	hdl_call = call;
 	hdl_req_wait(req);
-	return finish(call, request, req, status);
+	return request_finish(call, request, req, status);
 }
 HDL_PROFILED(Wait);
 
@@ -286,7 +286,7 @@ int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_o
 	static const char call[] = "MPI_Waitall";
 	int active, rc;
 
-	rc = check_array(call, count, array_of_requests, &active);
+	rc = request_check_array(call, count, array_of_requests, &active);
 	if (unlikely(rc))
 		return rc;
 	hdl_call = call;
@@ -306,14 +306,14 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Stat
 	struct hdl_requests r = { count, array_of_requests };
 	int active, i, rc;
 
-	rc = check_array(call, count, array_of_requests, &active);
+	rc = request_check_array(call, count, array_of_requests, &active);
 	if (unlikely(rc))
 		return rc;
 	if (unlikely(!indx))
 		return hdl_null_arg(NULL, call, "indx");
 	if (!active) {
 		*indx = MPI_UNDEFINED;
-		empty(status);
+		request_empty(status);
 		return MPI_SUCCESS;
 	}
 	hdl_call = call;
@@ -321,7 +321,7 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Stat
 	hdl_wait_until(one_is_done, &r);
 	hdl_blocked_requests.of = NULL;
 	*indx = i = find_done(count, array_of_requests);
-	return finish(call, &array_of_requests[i], (struct hdl_req *)array_of_requests[i], status);
+	return request_finish(call, &array_of_requests[i], (struct hdl_req *)array_of_requests[i], status);
 }
 HDL_PROFILED(Waitany);
 
@@ -333,7 +333,7 @@ int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 	struct hdl_requests r = { incount, array_of_requests };
 	int active, rc;
 
-	rc = check_array(call, incount, array_of_requests, &active);
+	rc = request_check_array(call, incount, array_of_requests, &active);
 	if (unlikely(rc))
 		return rc;
 	if (unlikely(!outcount || (active && !array_of_indices)))
@@ -370,14 +370,14 @@ int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 			return hdl_bad_request(call, -1, *request);
 		hdl_check_active(call);
 		*flag = 1;
-		empty(status);
+		request_empty(status);
 		return MPI_SUCCESS;
 	}
 	hdl_req_look(req, false);
 	if (!req->done)
 		hdl_progress_test();
 	*flag = req->done;
-	return req->done ? finish(call, request, req, status) : MPI_SUCCESS;
+	return req->done ? request_finish(call, request, req, status) : MPI_SUCCESS;
 }
 HDL_PROFILED(Test);
 
@@ -387,7 +387,7 @@ int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Stat
 	static const char call[] = "MPI_Testall";
 	int active, rc;
 
-	rc = check_array(call, count, array_of_requests, &active);
+	rc = request_check_array(call, count, array_of_requests, &active);
 	if (unlikely(rc))
 		return rc;
 	if (unlikely(!flag))
@@ -404,7 +404,7 @@ HDL_PROFILED(Testall);
 /* Looks for one that is done: *i, which is -1 if there is none and the caller has nothing more to do. */
 static int test_any(const char *call, int count, const MPI_Request requests[], int *indx, int *flag, MPI_Status *status, int *i)
 {
-	int active, rc = check_array(call, count, requests, &active);
+	int active, rc = request_check_array(call, count, requests, &active);
 
 	*i = -1;
 	if (unlikely(rc))
@@ -414,7 +414,7 @@ static int test_any(const char *call, int count, const MPI_Request requests[], i
 	*indx = MPI_UNDEFINED;
 	*flag = 1;
 	if (!active) {
-		empty(status);
+		request_empty(status);
 		return MPI_SUCCESS;
 	}
 	*i = find_done(count, requests);
@@ -435,7 +435,7 @@ int PMPI_Testany(int count, MPI_Request array_of_requests[], int *indx, int *fla
 	static const char call[] = "MPI_Testany";
 	int i, rc = test_any(call, count, array_of_requests, indx, flag, status, &i);
 
-	return rc || i < 0 ? rc : finish(call, &array_of_requests[i], (struct hdl_req *)array_of_requests[i], status);
+	return rc || i < 0 ? rc : request_finish(call, &array_of_requests[i], (struct hdl_req *)array_of_requests[i], status);
 }
 HDL_PROFILED(Testany);
 
@@ -446,7 +446,7 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 	static const char call[] = "MPI_Testsome";
 	int active, rc;
 
-	rc = check_array(call, incount, array_of_requests, &active);
+	rc = request_check_array(call, incount, array_of_requests, &active);
 	if (unlikely(rc))
 		return rc;
 	if (unlikely(!outcount || (active && !array_of_indices)))
@@ -473,7 +473,7 @@ static int status_of(struct hdl_req *req, MPI_Status *status)
 		if (status)
 			hdl_status_copy(status, &req->status);
 	} else if (req->inactive) {
-		empty(status);
+		request_empty(status);
 	} else if (hdl_req_is_generalized(req)) {
 		code = hdl_grequest_query(req, &own);
 		if (status)
@@ -504,7 +504,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 		return hdl_null_arg(NULL, call, "flag");
 	if (!req) {
 		*flag = 1;
-		empty(status);
+		request_empty(status);
 		return MPI_SUCCESS;
 	}
 	if (!req->done)
@@ -529,13 +529,13 @@ struct looking {
 	int at, failed, code;
 };
 
-static void look_at(const char *call, MPI_Request request, MPI_Status *statuses, struct looking *l)
+static void request_look_at(const char *call, MPI_Request request, MPI_Status *statuses, struct looking *l)
 {
 	MPI_Status *status = statuses ? &statuses[l->at] : MPI_STATUS_IGNORE;
 	int code = MPI_SUCCESS;
 
 	if (request == MPI_REQUEST_NULL)
-		empty(status);
+		request_empty(status);
 	else
 		code = status_of((struct hdl_req *)request, status);
 	if (code) {
@@ -568,7 +568,7 @@ int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[]
 	struct looking l = { 0 };
 	int active, rc;
 
-	rc = check_array(call, count, array_of_requests, &active);
+	rc = request_check_array(call, count, array_of_requests, &active);
 	if (unlikely(rc))
 		return rc;
 	if (unlikely(!flag))
@@ -579,7 +579,7 @@ int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[]
 		*flag = all_done(count, array_of_requests);
 	}
 	for (int i = 0; *flag && i < count; i++)
-		look_at(call, array_of_requests[i], array_of_statuses, &l);
+		request_look_at(call, array_of_requests[i], array_of_statuses, &l);
 	return end_looking(call, &l);
 }
 HDL_PROFILED(Request_get_status_all);
@@ -592,7 +592,7 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
 	struct looking l = { 0 };
 	int active, rc;
 
-	rc = check_array(call, incount, array_of_requests, &active);
+	rc = request_check_array(call, incount, array_of_requests, &active);
 	if (unlikely(rc))
 		return rc;
 	if (unlikely(!outcount || (active && !array_of_indices)))
@@ -610,7 +610,7 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
 		if (array_of_requests[i] == MPI_REQUEST_NULL || !req->done || req->inactive)
 			continue;
 		array_of_indices[l.at] = i;
-		look_at(call, array_of_requests[i], array_of_statuses, &l);
+		request_look_at(call, array_of_requests[i], array_of_statuses, &l);
 	}
 	*outcount = l.at;
 	return end_looking(call, &l);
@@ -645,7 +645,7 @@ int PMPI_Request_free(MPI_Request *request)
 	if (hdl_req_is_collective(req)) {
 		if (!req->done)
 			hdl_progress_test();
-		return req->done ? finish(call, request, req, MPI_STATUS_IGNORE) : is_collective(call, req);
+		return req->done ? request_finish(call, request, req, MPI_STATUS_IGNORE) : is_collective(call, req);
 	}
 	*request = MPI_REQUEST_NULL;
 	if (req->special && req->done && hdl_req_is_generalized(req)) {

@@ -5,7 +5,7 @@
 #include <limits.h>
 
 /* Arguments are checked. */
-static int run(const char *call, const void *sendbuf, MPI_Count sendcount, const struct hdl_type *st, int dest, int sendtag,
+static int sendrecv_run(const char *call, const void *sendbuf, MPI_Count sendcount, const struct hdl_type *st, int dest, int sendtag,
 	       void *recvbuf, MPI_Count recvcount, const struct hdl_type *rt, int source, int recvtag, struct hdl_comm *c,
 	       MPI_Status *status)
 {
@@ -53,11 +53,11 @@ static int sendrecv(const char *call, const void *sendbuf, MPI_Count sendcount, 
 		if (rc)
 			return rc;
 	}
-	return run(call, sendbuf, sendcount, st, dest, sendtag, recvbuf, recvcount, rt, source, recvtag, c, status);
+	return sendrecv_run(call, sendbuf, sendcount, st, dest, sendtag, recvbuf, recvcount, rt, source, recvtag, c, status);
 }
 
 /* Data that is sent while its buffer receives: packed, of pooled memory. */
-static int pack(const char *call, const void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_comm *c, void **temp,
+static int sendrecv_pack(const char *call, const void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_comm *c, void **temp,
 		size_t *bytes)
 {
 	*temp = NULL;
@@ -80,7 +80,7 @@ static int check_replace(const char *call, void *buf, MPI_Count count, MPI_Datat
 	return rc ? rc : hdl_check_recv(call, comm, c, buf, count, datatype, source, recvtag);
 }
 
-static int replace(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
+static int sendrecv_replace(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
 		   int recvtag, MPI_Comm comm, MPI_Status *status)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
@@ -90,15 +90,15 @@ static int replace(const char *call, void *buf, MPI_Count count, MPI_Datatype da
 	int rc = check_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, comm);
 
 	if (!rc)
-		rc = pack(call, buf, count, t, c, &temp, &bytes);
+		rc = sendrecv_pack(call, buf, count, t, c, &temp, &bytes);
 	if (rc)
 		return rc;
-	rc = run(call, temp, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, sendtag, buf, count, t, source, recvtag, c, status);
+	rc = sendrecv_run(call, temp, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, sendtag, buf, count, t, source, recvtag, c, status);
 	hdl_buf_put(temp);
 	return rc;
 }
 
-static int start(const char *call, const void *sendbuf, MPI_Count sendcount, const struct hdl_type *st, int dest, int sendtag,
+static int sendrecv_start(const char *call, const void *sendbuf, MPI_Count sendcount, const struct hdl_type *st, int dest, int sendtag,
 		 void *recvbuf, MPI_Count recvcount, const struct hdl_type *rt, int source, int recvtag, struct hdl_comm *c,
 		 void *temp, MPI_Request *request)
 {
@@ -124,7 +124,7 @@ static int isendrecv(const char *call, const void *sendbuf, MPI_Count sendcount,
 		rc = hdl_check_recv(call, comm, c, recvbuf, recvcount, recvtype, source, recvtag);
 	if (!rc && !request)
 		rc = hdl_null_arg(c, call, "request");
-	return rc ? rc : start(call, sendbuf, sendcount, hdl_type_get(sendtype), dest, sendtag, recvbuf, recvcount,
+	return rc ? rc : sendrecv_start(call, sendbuf, sendcount, hdl_type_get(sendtype), dest, sendtag, recvbuf, recvcount,
 			       hdl_type_get(recvtype), source, recvtag, c, NULL, request);
 }
 
@@ -140,8 +140,8 @@ static int ireplace(const char *call, void *buf, MPI_Count count, MPI_Datatype d
 	if (!rc && !request)
 		rc = hdl_null_arg(c, call, "request");
 	if (!rc)
-		rc = pack(call, buf, count, t, c, &temp, &bytes);
-	return rc ? rc : start(call, temp, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, sendtag, buf, count, t, source,
+		rc = sendrecv_pack(call, buf, count, t, c, &temp, &bytes);
+	return rc ? rc : sendrecv_start(call, temp, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, sendtag, buf, count, t, source,
 			       recvtag, c, temp, request);
 }
 
@@ -160,7 +160,7 @@ int PMPI_Sendrecv_replace##_c(void *buf, Count count, MPI_Datatype datatype, int
 			      int recvtag, MPI_Comm comm, MPI_Status *status)					\
 {														\
 	HDL_LOCKED;												\
-	return replace("MPI_Sendrecv_replace" #_c, buf, count, datatype, dest, sendtag, source, recvtag, comm, status);	\
+	return sendrecv_replace("MPI_Sendrecv_replace" #_c, buf, count, datatype, dest, sendtag, source, recvtag, comm, status);	\
 }														\
 HDL_PROFILED(Sendrecv_replace##_c);										\
 														\

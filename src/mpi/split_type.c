@@ -101,7 +101,7 @@ static bool by_process_set(const struct hdl_comm *c, const struct hdl_info *info
 
 /* The kinds other than by host need the places of all ranks. A rank that gives MPI_UNDEFINED does not know which kind the others
  * want: so it says with the first exchange whether it has one. */
-static int choose(struct hdl_comm *c, struct part *part)
+static int split_type_choose(struct hdl_comm *c, struct part *part)
 {
 	int *kind = calloc((size_t)c->size, sizeof(*kind)), any = MPI_UNDEFINED, rc;
 
@@ -130,7 +130,7 @@ static int choose_of_both(struct hdl_comm *c, struct part *part)
 
 	if (rc)
 		return rc;
-	rc = choose(both, part);
+	rc = split_type_choose(both, part);
 	hdl_comm_close(both);
 	return rc;
 }
@@ -156,7 +156,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 	if (!newcomm)
 		return hdl_null_arg(c, call, "newcomm");
 	hdl_call = call;
-	rc = hdl_comm_is_inter(c) ? choose_of_both(c, &part) : choose(c, &part);
+	rc = hdl_comm_is_inter(c) ? choose_of_both(c, &part) : split_type_choose(c, &part);
 	if (!rc)
 		rc = hdl_comm_split(c, part.color, key, &made);
 	if (rc)

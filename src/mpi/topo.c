@@ -15,7 +15,7 @@ struct hdl_topo *hdl_topo_new(int kind, size_t ints)
 	return topo;
 }
 
-static const char *kind_name(int kind)
+static const char *topo_kind_name(int kind)
 {
 	return kind == MPI_CART ? "Cartesian" : kind == MPI_GRAPH ? "graph" : "distributed graph";
 }
@@ -31,7 +31,7 @@ struct hdl_topo *hdl_topo_get(const char *call, MPI_Comm comm, int kind, int *rc
 		*rc = hdl_bad_comm(call, comm);
 	else
 		*rc = hdl_raise(c, MPI_ERR_TOPOLOGY, call, "invalid communicator: it has %s%s topology, and this needs a %s one",
-				c->topo ? "a " : "no", c->topo ? kind_name(c->topo->kind) : "", kind_name(kind));
+				c->topo ? "a " : "no", c->topo ? topo_kind_name(c->topo->kind) : "", topo_kind_name(kind));
 	return NULL;
 }
 

@@ -23,7 +23,7 @@ static int wrap(long long at, int dim)
 	return (int)(at < 0 ? at + dim : at);
 }
 
-static int rank_of(const struct hdl_topo *t, const int *coords)
+static int topo_cart_rank_of(const struct hdl_topo *t, const int *coords)
 {
 	int rank = 0;
 
@@ -235,7 +235,7 @@ int PMPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank)
 		if (!t->cart.periods[d] && (coords[d] < 0 || coords[d] >= t->cart.dims[d]))
 			return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid coords[%d] %d: the dimension is not "
 					 "periodic, and has 0..%d", d, coords[d], t->cart.dims[d] - 1);
-	*rank = rank_of(t, coords);
+	*rank = topo_cart_rank_of(t, coords);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Cart_rank);

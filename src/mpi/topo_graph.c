@@ -109,7 +109,7 @@ int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges)
 }
 HDL_PROFILED(Graphdims_get);
 
-static int check_room(const char *call, MPI_Comm comm, const char *arg, int room, int n, const void *array,
+static int topo_graph_check_room(const char *call, MPI_Comm comm, const char *arg, int room, int n, const void *array,
 		      const char *array_arg)
 {
 	if (room < n)
@@ -126,9 +126,9 @@ int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int ed
 
 	if (!t)
 		return rc;
-	rc = check_room(call, comm, "maxindex", maxindex, t->graph.nnodes, indx, "index");
+	rc = topo_graph_check_room(call, comm, "maxindex", maxindex, t->graph.nnodes, indx, "index");
 	if (!rc)
-		rc = check_room(call, comm, "maxedges", maxedges, t->graph.nedges, edges, "edges");
+		rc = topo_graph_check_room(call, comm, "maxedges", maxedges, t->graph.nedges, edges, "edges");
 	if (rc)
 		return rc;
 	for (int i = 0; i < t->graph.nnodes; i++)
@@ -140,7 +140,7 @@ int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int ed
 HDL_PROFILED(Graph_get);
 
 /* A node's neighbors; NULL: raised. */
-static const int *neighbors(const char *call, MPI_Comm comm, int rank, int *n, int *rc)
+static const int *topo_graph_neighbors(const char *call, MPI_Comm comm, int rank, int *n, int *rc)
 {
 	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_GRAPH, rc);
 	int first;
@@ -162,7 +162,7 @@ int PMPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors)
 	static const char call[] = "MPI_Graph_neighbors_count";
 	int n, rc;
 
-	if (!neighbors(call, comm, rank, &n, &rc))
+	if (!topo_graph_neighbors(call, comm, rank, &n, &rc))
 		return rc;
 	if (!nneighbors)
 		return hdl_null_arg(hdl_comm_get_local(comm), call, "nneighbors");
@@ -176,11 +176,11 @@ int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbor
 	HDL_NO_LOCK;
 	static const char call[] = "MPI_Graph_neighbors";
 	int n, rc;
-	const int *of = neighbors(call, comm, rank, &n, &rc);
+	const int *of = topo_graph_neighbors(call, comm, rank, &n, &rc);
 
 	if (!of)
 		return rc;
-	rc = check_room(call, comm, "maxneighbors", maxneighbors, n, neighbors_, "neighbors");
+	rc = topo_graph_check_room(call, comm, "maxneighbors", maxneighbors, n, neighbors_, "neighbors");
 	for (int i = 0; !rc && i < n; i++)
 		neighbors_[i] = of[i];
 	return rc;
@@ -273,7 +273,7 @@ struct edge {
 	int source, destination, weight;
 };
 
-static void *must(void *p)
+static void *topo_graph_must(void *p)
 {
 	if (!p)
 		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for a distributed graph");
@@ -283,8 +283,8 @@ static void *must(void *p)
 /* The edges sorted by whom they concern: both ends, a loop's once. count[r]: how many are for rank r. */
 static struct edge *by_owner(int size, const struct edge *edges, int n, int *count)
 {
-	struct edge *out = must(malloc((2 * (size_t)n + 1) * sizeof(*out)));
-	int *at = must(calloc((size_t)size + 1, sizeof(*at)));
+	struct edge *out = topo_graph_must(malloc((2 * (size_t)n + 1) * sizeof(*out)));
+	int *at = topo_graph_must(calloc((size_t)size + 1, sizeof(*at)));
 
 	for (int i = 0; i < n; i++) {
 		count[edges[i].source]++;
@@ -302,9 +302,9 @@ static struct edge *by_owner(int size, const struct edge *edges, int n, int *cou
 }
 
 /* Tells each process the edges that concern it. */
-static int collect(struct hdl_comm *c, const struct edge *own, int n, struct edge **all, int *total)
+static int topo_graph_collect(struct hdl_comm *c, const struct edge *own, int n, struct edge **all, int *total)
 {
-	int *count = must(calloc(2 * (size_t)c->size, sizeof(*count))), *in = count + c->size, rc;
+	int *count = topo_graph_must(calloc(2 * (size_t)c->size, sizeof(*count))), *in = count + c->size, rc;
 	const struct hdl_type *ints = hdl_type_get(MPI_INT);
 	const struct hdl_coll_args args = { .coll = HDL_ALLTOALL, .sendbuf = count, .recvbuf = in, .sendcount = 1, .recvcount = 1,
 					    .sendtype = ints, .recvtype = ints, .op = MPI_OP_NULL };
@@ -316,7 +316,7 @@ static int collect(struct hdl_comm *c, const struct edge *own, int n, struct edg
 	if (!rc) {
 		for (int r = 0; r < c->size; r++)
 			sum += (size_t)in[r];
-		*all = must(malloc((sum + 1) * sizeof(**all)));
+		*all = topo_graph_must(malloc((sum + 1) * sizeof(**all)));
 		rc = hdl_comm_deliver(c, sizeof(*out), out, count, *all, in);
 	}
 	*total = (int)sum;
@@ -402,7 +402,7 @@ int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const 
 		for (int j = 0; j < degrees[i]; j++, k++)
 			own[k] = (struct edge){ sources[i], destinations[k], has_weights(weights) ? weights[k] : 1 };
 	hdl_call = call;
-	rc = collect(c, own, nedges, &all, &total);
+	rc = topo_graph_collect(c, own, nedges, &all, &total);
 	free(own);
 	if (rc) {
 		free(all);

@@ -30,7 +30,7 @@ static struct hdl_type *type_at(const char *call, MPI_Datatype *handle, int *rc)
 	return NULL;
 }
 
-static int out_of_memory(const char *call)
+static int type_out_of_memory(const char *call)
 {
 	return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
 }
@@ -45,7 +45,7 @@ int PMPI_Type_commit(MPI_Datatype *datatype)
 	t = type_at(call, datatype, &rc);
 	if (!t)
 		return rc;
-	return hdl_type_commit(t) ? out_of_memory(call) : MPI_SUCCESS;
+	return hdl_type_commit(t) ? type_out_of_memory(call) : MPI_SUCCESS;
 }
 HDL_PROFILED(Type_commit);
 
@@ -88,14 +88,14 @@ int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 		return hdl_null_arg(NULL, call, "newtype");
 	t = hdl_type_new(MPI_COMBINER_DUP, false, 0, 1);
 	if (!t)
-		return out_of_memory(call);
+		return type_out_of_memory(call);
 	t->types[0] = old;
 	rc = hdl_type_finish(t);
 	if (rc)
 		return hdl_raise(NULL, rc, call, "the type's size or extent does not fit 63 bits");
 	if (old->committed && hdl_type_commit(t)) {
 		hdl_type_close(t);
-		return out_of_memory(call);
+		return type_out_of_memory(call);
 	}
 	hdl_call = call;
 	rc = hdl_attrs_copy(HDL_ATTR_TYPE, oldtype, old->attrs, hdl_type_handle(t), &t->attrs);
@@ -392,7 +392,7 @@ int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI
 HDL_PROFILED(Type_get_envelope_c);
 
 /* One array of the caller's: long enough, and there. */
-static int check_room(const char *call, const char *name, MPI_Count room, MPI_Count need, const char *array,
+static int type_check_room(const char *call, const char *name, MPI_Count room, MPI_Count need, const char *array,
 		      const void *there)
 {
 	if (room < need)
@@ -417,14 +417,14 @@ static int get_contents(const char *call, MPI_Datatype datatype, const struct hd
 	c = hdl_type_contents(t);
 	if (c.large_counts && !large)
 		return made_large(call);
-	rc = check_room(call, "max_integers", room->integers, c.integers, "array_of_integers", integers);
+	rc = type_check_room(call, "max_integers", room->integers, c.integers, "array_of_integers", integers);
 	if (!rc)
-		rc = check_room(call, "max_addresses", room->addresses, c.addresses, "array_of_addresses", addresses);
+		rc = type_check_room(call, "max_addresses", room->addresses, c.addresses, "array_of_addresses", addresses);
 	if (!rc && large)
-		rc = check_room(call, "max_large_counts", room->large_counts, c.large_counts, "array_of_large_counts",
+		rc = type_check_room(call, "max_large_counts", room->large_counts, c.large_counts, "array_of_large_counts",
 				large_counts);
 	if (!rc)
-		rc = check_room(call, "max_datatypes", room->types, c.types, "array_of_datatypes", datatypes);
+		rc = type_check_room(call, "max_datatypes", room->types, c.types, "array_of_datatypes", datatypes);
 	if (rc)
 		return rc;
 	hdl_type_decode(t, integers, addresses, large_counts, datatypes);
@@ -502,7 +502,7 @@ int PMPI_Type_set_name(MPI_Datatype datatype, const char *type_name)
 		return hdl_null_arg(NULL, call, "type_name");
 	name = strndup(type_name, MPI_MAX_OBJECT_NAME - 1);
 	if (!name)
-		return out_of_memory(call);
+		return type_out_of_memory(call);
 	free(t->name);
 	t->name = name;
 	return MPI_SUCCESS;

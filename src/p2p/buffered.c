@@ -104,7 +104,7 @@ static size_t gap_at(const struct hdl_bsend_space *s, uintptr_t at, const struct
 }
 
 /* *largest: what the error says. */
-static struct segment *take(struct hdl_bsend_space *s, size_t bytes, size_t *largest)
+static struct segment *buffered_take(struct hdl_bsend_space *s, size_t bytes, size_t *largest)
 {
 	uintptr_t start = ((uintptr_t)s->buffer + ALIGN - 1) & -(uintptr_t)ALIGN, at = s->first ? s->tail : start;
 	struct segment **link = &s->first, *seg;
@@ -140,7 +140,7 @@ static struct segment *take_pooled(struct hdl_bsend_space *s, size_t bytes)
 	return seg;
 }
 
-static void give(struct segment *seg)
+static void buffered_give(struct segment *seg)
 {
 	struct hdl_bsend_space *s = seg->space;
 	struct segment **link = &s->first;
@@ -162,13 +162,13 @@ static void give(struct segment *seg)
 	}
 }
 
-static void has_left(struct hdl_req *req)
+static void buffered_has_left(struct hdl_req *req)
 {
 	struct segment *seg = req->notify_arg;
 
 	if (req->error)
 		hdl_req_lost(req);
-	give(seg);
+	buffered_give(seg);
 	hdl_req_free(req);	/* may be what keeps the communicator, and its buffer */
 }
 
@@ -200,7 +200,7 @@ static struct segment *segment_for(struct hdl_bsend_space *s, size_t bytes, size
 		if (s->first)
 			hdl_progress();	/* the model, too, takes out first what has left */
 		do
-			seg = take(s, need, largest);
+			seg = buffered_take(s, need, largest);
 		while (!seg && need <= s->size && hdl_progress());
 	}
 	if (!seg)
@@ -231,10 +231,10 @@ int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	hdl_pack(seg->data, buf, count, t, 0, bytes);
 	rc = hdl_isend(seg->data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, tag, comm, comm->context, false, &req);
 	if (rc) {
-		give(seg);
+		buffered_give(seg);
 		return rc;
 	}
-	hdl_req_follow(req, has_left, seg);
+	hdl_req_follow(req, buffered_has_left, seg);
 	return MPI_SUCCESS;
 }
 

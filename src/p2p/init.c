@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bringing point-to-point communication up and down, and the transport with it. */
-#include "p2p/bridge.h"
+#include "p2p/comm/leader_link.h"
 #include "p2p/match.h"
-#include "p2p/meet.h"
+#include "p2p/dpm/handshake.h"
 
 #include <errno.h>
 
 struct hdl_tp *hdl_mpi_tp;
 struct hdl_matching *hdl_mpi_matching;
 
-static void wake(void)
+static void init_wake(void)
 {
 	hdl_tp_wake(hdl_mpi_tp);
 }
@@ -39,7 +39,7 @@ int hdl_p2p_init(void)
 	if (rc)
 		goto fail_report;
 	hdl_mpi_matching->tp = hdl_mpi_tp;	/* nothing comes before there is a turn of progress */
-	hdl_device_wake = wake;
+	hdl_device_wake = init_wake;
 	rc = hdl_report_start();
 	if (rc)
 		goto fail_report;	/* MPI_Init ends the job */
@@ -54,7 +54,7 @@ fail_match:
 	return rc;
 }
 
-static bool nothing_pending(const void *arg)
+static bool init_nothing_pending(const void *arg)
 {
 	(void)arg;
 	return !hdl_pending;
@@ -65,10 +65,10 @@ int hdl_p2p_fini(void)
 	struct hdl_matching *m = hdl_mpi_matching;
 	int rc;
 
-	hdl_bridges_fini();
+	hdl_leader_links_fini();
 	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
 	hdl_report_finalizing(true);
-	hdl_wait_until(nothing_pending, NULL);
+	hdl_wait_until(init_nothing_pending, NULL);
 	hdl_report_finalizing(false);
 	hdl_report_leaving();
 	hdl_ports_fini();

@@ -2,7 +2,7 @@
 /* HEDDLE_REPORT_LEAKS: requests, matched messages and buffers that a program leaves, and messages that nobody received. */
 #include "p2p/match.h"
 
-static const char *number(char buf[static 16], int value, int any, const char *name)
+static const char *leaks_number(char buf[static 16], int value, int any, const char *name)
 {
 	if (value == any)
 		return name;
@@ -11,7 +11,7 @@ static const char *number(char buf[static 16], int value, int any, const char *n
 }
 
 /* "receive from rank 1, tag 7, 8 bytes, MPI_COMM_WORLD" */
-static void describe(const struct hdl_op *op, char *text, size_t room)
+static void leaks_describe(const struct hdl_op *op, char *text, size_t room)
 {
 	static const char *const send[] = { "send", "synchronous send", "buffered send", "ready send" };
 	const struct hdl_persistent *p = op->kind == HDL_REQ_PERSISTENT ? &op->persistent : NULL;
@@ -31,10 +31,10 @@ static void describe(const struct hdl_op *op, char *text, size_t room)
 		snprintf(text, room, "an operation with MPI_PROC_NULL");
 	else
 		snprintf(text, room, "%s rank %s, tag %s, %.64s", sends ? "" : "receive from",
-			 number(rank, op->peer, MPI_ANY_SOURCE, "any"), number(tag, op->tag, MPI_ANY_TAG, "any"), label);
+			 leaks_number(rank, op->peer, MPI_ANY_SOURCE, "any"), leaks_number(tag, op->tag, MPI_ANY_TAG, "any"), label);
 	if (sends)
 		snprintf(text, room, "%s to rank %s, tag %d, %.64s", send[p ? (int)p->mode : op->sync ? HDL_SYNCHRONOUS : HDL_STANDARD],
-			 number(rank, op->peer, MPI_ANY_SOURCE, "any"), op->tag, label);
+			 leaks_number(rank, op->peer, MPI_ANY_SOURCE, "any"), op->tag, label);
 }
 
 static void leaked_op(void *object, void *arg)
@@ -54,7 +54,7 @@ static void leaked_op(void *object, void *arg)
 		return;
 	if (op->req.obj.magic != HDL_MAGIC_REQ && !op->posted)
 		return;
-	describe(op, text, sizeof(text));
+	leaks_describe(op, text, sizeof(text));
 	if (op->kind == HDL_REQ_PERSISTENT)
 		hdl_leak(op->req.inactive ? "persistent requests, inactive, not freed" : "persistent requests, started, not completed",
 			 "%s", text);

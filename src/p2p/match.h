@@ -92,7 +92,7 @@ struct hdl_matching {
 	bool unexpected_counting;	/* the limit was reached: they are counted per peer (struct hdl_ep_note), too */
 	int nheld;			/* peers that were asked to hold back */
 	size_t unexpected_warn;		/* so many bytes are reported */
-	bool (*on_lost)(uint16_t context, int proc, bool told);		/* hdl_on_lost's */
+	bool (*on_lost)(uint16_t context, int proc, bool told);		/* hdl_ft_on_message's */
 
 	/* By context: zero pages until one is used, so that this has to come from the kernel. */
 	_Alignas(64) struct hdl_match_context contexts[UINT16_MAX + 1];

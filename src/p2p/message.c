@@ -16,7 +16,7 @@ struct hdl_comm *hdl_message_comm(const struct hdl_message *m)
 }
 
 /* Takes the message out of the queue. The receive that waits for nothing: MPI_ERR_NO_MEM. */
-static int take(struct hdl_unexpected *u, struct hdl_comm *comm, struct hdl_message **m)
+static int message_take(struct hdl_unexpected *u, struct hdl_comm *comm, struct hdl_message **m)
 {
 	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_RECV);
 
@@ -59,7 +59,7 @@ int hdl_improbe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *
 		u = hdl_probe_find(src, tag, comm, context, status, &rc);
 	}
 	*flag = u != NULL;
-	return u ? take(u, comm, m) : rc;
+	return u ? message_take(u, comm, m) : rc;
 }
 
 int hdl_mprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, struct hdl_message **m, MPI_Status *status)
@@ -72,7 +72,7 @@ int hdl_mprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, struct
 	/* What ends the wait was seen by this thread, with the lock, and is taken before anybody else gets it. */
 	hdl_probe_wait(src, tag, comm, context);
 	u = hdl_probe_find(src, tag, comm, context, status, &rc);
-	return u ? take(u, comm, m) : rc;
+	return u ? message_take(u, comm, m) : rc;
 }
 
 static void receive_nothing(struct hdl_req *req)

@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 #include "datatype/datatype.h"
-#include "p2p/group.h"
-#include "p2p/topo.h"
+#include "p2p/comm/group.h"
+#include "p2p/comm/topo.h"
 #include "runtime/jobs.h"
 #include "runtime/runtime.h"
 #include "transport/transport.h"
@@ -401,7 +401,7 @@ static inline void hdl_progress_test(void)
 		hdl_progress_shared(found);
 }
 
-/* ---- communicators of which a member has ended (the collectives' part: collectives/lost.c) ------------------- */
+/* ---- communicators of which a member has ended (the collectives' part: collectives/fault/fault.c) ------------------- */
 
 /* Since this process has ended, receives of collectives, and of constructors that all members call, that are posted in the
  * communicator's collective context end with MPI_ERR_PROC_ABORTED, whomever they wait for, and their messages that come, or have
@@ -409,19 +409,19 @@ static inline void hdl_progress_test(void)
 void hdl_recv_revoke(struct hdl_comm *comm, int proc);
 /* Then the same for constructors: of the collective ones, of groups that have that process, and of those that reach another
  * group by that communicator, or whose own group it is. */
-void hdl_agree_revoke(uint16_t context);
+void hdl_cid_revoke(uint16_t context);
 /* Whether a process of this host has ended, or no message can go to it any more, as of another host's is all that can be known. */
 bool hdl_proc_is_gone(int proc);
 /* The process of a member of some agreement without a communicator, if it has ended; else -1. */
-int hdl_agree_find_ended(void);
+int hdl_cid_find_ended(void);
 /* This process has failed: agreements without a communicator of which it is a member do so, too, these and all to come. Within progress. The
  * other: inside of the transport; the next turn of progress does the rest. */
-void hdl_agree_lose(int proc);
-void hdl_agree_heard(int proc);
+void hdl_cid_lose(int proc);
+void hdl_cid_heard(int proc);
 /* It is one of the lost (losses.h): nothing follows but that who waits for this rank at a bridge is told, once the program is. */
 void hdl_proc_note_lost(int proc);
 /* The program gets an error for a rank that is lost, of class MPI_ERR_PROC_ABORTED, and may leave what others wait for. */
-void hdl_losses_tell_program(void);
+void hdl_ft_records_tell_program(void);
 /* This process has given a collective up, or somebody says so, for want of memory: it lives, though its communicator is lost. */
 void hdl_proc_note_gave_up(int proc);
 bool hdl_proc_gave_up(int proc);
@@ -434,10 +434,10 @@ void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
 void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended);
 /* Says what is called when a member says so (told), or when a constructor has failed here: then the others are told before it
  * returns. False: there is no such communicator here yet; a message waits, for hdl_recv_lost. NULL: nothing is called. */
-void hdl_on_lost(bool (*fn)(uint16_t context, int proc, bool told));
+void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool told));
 extern unsigned hdl_agreements;	/* constructors of communicators that are under way */
 /* One more, or less (-1), in this communicator, of whose members one waits outside for another process: they are looked at meanwhile. */
-void hdl_agree_outside(struct hdl_comm *comm, int more);
+void hdl_cid_outside(struct hdl_comm *comm, int more);
 /* The member that such a message for this communicator has named, or -1. Others are meant for one that had its contexts before. */
 int hdl_recv_lost(struct hdl_comm *comm);
 

@@ -9,7 +9,7 @@
  */
 #include "p2p/request.h"
 
-static inline struct hdl_op *op_of(struct hdl_req *req)
+static inline struct hdl_op *p2p_persistent_op_of(struct hdl_req *req)
 {
 	return (struct hdl_op *)req;
 }
@@ -38,7 +38,7 @@ bool hdl_persistent_sends(const struct hdl_op *op)
 	return op->persistent.start == start_send;
 }
 
-static int init(int (*start)(struct hdl_op *, struct hdl_req **), const void *buf, MPI_Count count, const struct hdl_type *t,
+static int p2p_persistent_init(int (*start)(struct hdl_op *, struct hdl_req **), const void *buf, MPI_Count count, const struct hdl_type *t,
 		int peer, int tag, struct hdl_comm *comm, enum hdl_send_mode mode, struct hdl_req **req)
 {
 	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_PERSISTENT);
@@ -66,22 +66,22 @@ static int init(int (*start)(struct hdl_op *, struct hdl_req **), const void *bu
 int hdl_send_init(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
 		  enum hdl_send_mode mode, struct hdl_req **req)
 {
-	return init(start_send, buf, count, t, dest, tag, comm, mode, req);
+	return p2p_persistent_init(start_send, buf, count, t, dest, tag, comm, mode, req);
 }
 
 int hdl_recv_init(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
 		  struct hdl_req **req)
 {
-	return init(start_recv, buf, count, t, src, tag, comm, HDL_STANDARD, req);
+	return p2p_persistent_init(start_recv, buf, count, t, src, tag, comm, HDL_STANDARD, req);
 }
 
 int hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *req, void *arg), void (*put)(void *arg), void *arg,
 			struct hdl_req **req)
 {
-	int rc = init(NULL, NULL, 0, NULL, MPI_PROC_NULL, 0, comm, HDL_STANDARD, req);
+	int rc = p2p_persistent_init(NULL, NULL, 0, NULL, MPI_PROC_NULL, 0, comm, HDL_STANDARD, req);
 
 	if (!rc) {
-		struct hdl_persistent *p = &op_of(*req)->persistent;
+		struct hdl_persistent *p = &p2p_persistent_op_of(*req)->persistent;
 
 		p->begin = begin;
 		p->put = put;
@@ -132,7 +132,7 @@ static int start_collective(struct hdl_req *req, const struct hdl_persistent *p)
 
 int hdl_req_start(struct hdl_req *req)
 {
-	struct hdl_op *op = op_of(req);
+	struct hdl_op *op = p2p_persistent_op_of(req);
 	struct hdl_req *inner;
 	int rc;
 
@@ -156,7 +156,7 @@ int hdl_req_start(struct hdl_req *req)
 
 void hdl_req_end_persistent(struct hdl_req *req)
 {
-	struct hdl_op *op = op_of(req);
+	struct hdl_op *op = p2p_persistent_op_of(req);
 
 	if (op->persistent.inner)
 		hdl_req_free(op->persistent.inner);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receiving: what arrives goes straight into the buffer of the receive that it matches, or waits for one. */
-#include "p2p/agree.h"
-#include "p2p/losses.h"
+#include "p2p/comm/comm_cid.h"
+#include "p2p/fault/fault.h"
 #include "p2p/match.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ static void fetch_done(struct hdl_fetch *fetch, int err)
 	hdl_req_complete(&op->req, error);
 }
 
-static void unpack(const struct hdl_fetch *fetch, uint64_t at, const void *from, size_t n)
+static void recv_unpack(const struct hdl_fetch *fetch, uint64_t at, const void *from, size_t n)
 {
 	const struct hdl_op *op = container_of(fetch, const struct hdl_op, fetch);
 
@@ -114,7 +114,7 @@ static void deliver_rts(struct hdl_matching *m, struct hdl_op *op, int src, int 
 	op->arrived = len;
 	set_status(op, src, tag, n);
 	op->fetch.done = fetch_done;
-	op->fetch.unpack = unpack;
+	op->fetch.unpack = recv_unpack;
 	if (op->type)
 		rc = hdl_ep_fetch_runs(hdl_ep(m->tp, src), rts, n, &op->fetch);
 	else
@@ -196,7 +196,7 @@ static void add_bytes(const struct hdl_unexpected *u, void *arg)
  * MPI_Send waits then, and what it waits for may be the very receive that this rank posts after a later message. So only those are
  * told whose own messages take more than their part of the limit, and what is no longer than an announcement comes as it is
  * (HDL_HOLD_LEAST): to keep it back would save nothing. */
-static size_t part(void)
+static size_t recv_part(void)
 {
 	return hdl_vars.unexpected_max / (size_t)hdl_job.size;
 }
@@ -230,31 +230,31 @@ static __attribute__((noinline)) void hold_back(struct hdl_matching *m, int src)
 		sum_up(m);
 		m->unexpected_counting = true;
 	}
-	if (hdl_ep_note(ep)->held || hdl_ep_note(ep)->bytes <= part())
+	if (hdl_ep_note(ep)->held || hdl_ep_note(ep)->bytes <= recv_part())
 		return;
 	hdl_ep_note(ep)->held = true;
 	m->nheld++;
 	hdl_debug("unexpected messages take %zu KiB: %s is asked to hold its messages back",
 		  m->unexpected_bytes >> 10, hdl_proc_text(src));
-	hdl_ep_hold(ep, true);
+	hdl_ep_eager_off(ep, true);
 }
 
 /* The distance to the limits keeps peers from being told back and forth. */
-static void let_go(struct hdl_matching *m, struct hdl_ep *ep)
+static void recv_let_go(struct hdl_matching *m, struct hdl_ep *ep)
 {
 	struct hdl_ep_note *note = hdl_ep_note(ep);
 
-	if (!note->held || (m->unexpected_bytes > hdl_vars.unexpected_max / 2 && note->bytes > part() / 2))
+	if (!note->held || (m->unexpected_bytes > hdl_vars.unexpected_max / 2 && note->bytes > recv_part() / 2))
 		return;
 	note->held = false;
 	m->nheld--;
-	hdl_ep_hold(ep, false);
+	hdl_ep_eager_off(ep, false);
 }
 
 static __attribute__((noinline)) void let_all_go(struct hdl_matching *m)
 {
 	for (struct hdl_ep *ep = hdl_ep_next(m->tp, NULL); ep; ep = hdl_ep_next(m->tp, ep))
-		let_go(m, ep);
+		recv_let_go(m, ep);
 }
 
 /* After a message of a rank was taken out. */
@@ -265,7 +265,7 @@ static __attribute__((noinline)) void fewer_of(struct hdl_matching *m, int src)
 	if (m->unexpected_bytes <= hdl_vars.unexpected_max / 2)
 		let_all_go(m);
 	else if (ep)
-		let_go(m, ep);
+		recv_let_go(m, ep);
 }
 
 static inline void fewer_unexpected(struct hdl_matching *m, int src)
@@ -401,7 +401,7 @@ static __attribute__((noinline)) void asked_to_forget(struct hdl_matching *m, in
 
 /* ---- members that have ended ------------------------------------------------------------------------------- */
 
-void hdl_on_lost(bool (*fn)(uint16_t context, int proc, bool told))
+void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool told))
 {
 	hdl_mpi_matching->on_lost = fn;
 }
@@ -429,13 +429,13 @@ static __attribute__((noinline)) bool heard_of_loss(struct hdl_matching *m, int 
 	if (proc >= 0 && hdr->tag & HDL_LOST_LIVES)
 		hdl_proc_note_gave_up(proc);
 	if (hdr->context == HDL_CONTEXT_GROUPS && proc >= 0)
-		hdl_agree_heard(proc);
+		hdl_cid_heard(proc);
 	else if (proc >= 0)
-		hdl_agree_forsaken(hdr->context, src, proc);
+		hdl_cid_forsaken(hdr->context, src, proc);
 	return hdr->context == HDL_CONTEXT_GROUPS || (m->on_lost && m->on_lost(hdr->context, proc, true));
 }
 
-static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
+static void recv_arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
 
 struct announced_loss {
 	struct hdl_fetch fetch;
@@ -450,7 +450,7 @@ static void loss_fetched(struct hdl_fetch *fetch, int err)
 	struct announced_loss *l = container_of(fetch, struct announced_loss, fetch);
 
 	if (!err)
-		arrived(l->m, l->src, &l->hdr, &l->job);
+		recv_arrived(l->m, l->src, &l->hdr, &l->job);
 	free(l);
 }
 
@@ -487,10 +487,10 @@ int hdl_recv_lost(struct hdl_comm *comm)
 /* In a collective context. */
 static bool is_revocable(int tag)
 {
-	return tag >= 0 || hdl_agree_is_collective(tag);
+	return tag >= 0 || hdl_cid_is_collective(tag);
 }
 
-static bool is_of_revoked(const struct hdl_op *op, void *arg)
+static bool recv_is_of_revoked(const struct hdl_op *op, void *arg)
 {
 	return op->context == *(const uint16_t *)arg && is_revocable(op->tag);
 }
@@ -535,7 +535,7 @@ void hdl_recv_revoke(struct hdl_comm *comm, int proc)
 	uint16_t context = (uint16_t)(comm->context + 1);
 
 	m->revoked[context] = 1 + proc;
-	hdl_recv_fail(m, is_of_revoked, &context);
+	hdl_recv_fail(m, recv_is_of_revoked, &context);
 	for (u = m->contexts[context].first; u; u = after) {
 		after = u->after;
 		if (!is_revocable(u->tag) || hdl_tells_loss(context, u->tag))
@@ -550,7 +550,7 @@ void hdl_recv_revoke(struct hdl_comm *comm, int proc)
 
 /* ---- the transport's upcalls --------------------------------------------------------------------------- */
 
-static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
+static void recv_arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
 	struct hdl_matching *m = context;
 	struct hdl_op *op = hdl_match_arrived(m, hdr->context, src, hdr->tag);
@@ -580,8 +580,8 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 		drop(m, src, hdr->kind, payload);
 		return;
 	}
-	if (unlikely(hdl_losses_told) && hdl_agree_is_bridge(hdr->context, hdr->tag))
-		hdl_losses_asked();
+	if (unlikely(hdl_ft_records_told) && hdl_cid_is_leader_link(hdr->context, hdr->tag))
+		hdl_ft_records_asked();
 	data = hdr->kind == HDL_EAGER ? hdr->len : HDL_RTS_SIZE;
 	u = unexpected_new(hdr->context, src, hdr->tag, hdr->kind, len, data);
 	if (data)
@@ -616,7 +616,7 @@ static void peer_failed(void *context, int peer, int err)
 	fail_all(hdl_match_sweep(m, concerns_peer, &peer), note->failed);
 }
 
-const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = arrived, .peer_failed = peer_failed };
+const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = recv_arrived, .peer_failed = peer_failed };
 
 static __attribute__((noinline)) int failed_in(struct hdl_comm *comm, int src)
 {

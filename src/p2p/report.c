@@ -59,7 +59,7 @@ const char *hdl_reason_take(void)
 
 /* ---- operations, one by one and together ------------------------------------------------------------------ */
 
-static const char *number(char buf[static 16], int value, int any)
+static const char *p2p_report_number(char buf[static 16], int value, int any)
 {
 	if (value == any)
 		return "any";
@@ -77,7 +77,7 @@ static void print_op(FILE *out, const struct hdl_op *op)
 		if (op->peer >= 0 && op->peer != op->src)
 			snprintf(proc, sizeof(proc), " (%s)", hdl_proc_text_full(op->src));
 		fprintf(out, "waits to receive from rank %s%s, tag %s, %s%s, up to %zu bytes",
-			number(src, op->peer, MPI_ANY_SOURCE), proc, number(tag, op->tag, MPI_ANY_TAG), label, kind,
+			p2p_report_number(src, op->peer, MPI_ANY_SOURCE), proc, p2p_report_number(tag, op->tag, MPI_ANY_TAG), label, kind,
 			op->bytes);
 	} else if (op->kind == HDL_REQ_OTHER) {
 		fprintf(out, "waits for a collective of %s", label);
@@ -136,7 +136,7 @@ static void add_active(const struct hdl_op *op, void *arg)
 		add_op(op, arg);
 }
 
-static void collect(struct heaps *all)
+static void p2p_report_collect(struct heaps *all)
 {
 	memset(all, 0, sizeof(*all));
 	hdl_match_each_posted(hdl_mpi_matching, add_op, all);
@@ -189,7 +189,7 @@ void hdl_p2p_dump(FILE *out)
 	line_begin(out);
 	fprintf(out, "in %s; %zu unexpected messages, %zu bytes\n", hdl_call[0] ? hdl_call : "no MPI call",
 		hdl_mpi_matching->nunexpected, hdl_mpi_matching->unexpected_bytes);
-	collect(&all);
+	p2p_report_collect(&all);
 	print_heaps(out, &all, head);
 	hdl_tp_dump(hdl_mpi_tp, out);
 	fflush(out);
@@ -210,7 +210,7 @@ static void print_wait(FILE *out, const char *call, const struct hdl_op *op, con
 			hdl_comm_label(op->req.comm, label));
 	} else if (op && op->kind == HDL_REQ_RECV && !(op->context & 1)) {
 		fprintf(out, " for %s with tag %s from rank %s on %s", op->posted ? "a message" : "the data of a message",
-			number(tag, op->tag, MPI_ANY_TAG), number(src, op->peer, MPI_ANY_SOURCE),
+			p2p_report_number(tag, op->tag, MPI_ANY_TAG), p2p_report_number(src, op->peer, MPI_ANY_SOURCE),
 			hdl_comm_label(op->req.comm, label));
 	} else if (comm) {
 		fprintf(out, " on %s", hdl_comm_label(comm, label));
@@ -275,7 +275,7 @@ static uint64_t us_ago(uint64_t since)
 	return since && now > since ? (now - since) / 1000 + 1 : 0;
 }
 
-static void answer(void)
+static void p2p_report_answer(void)
 {
 	const struct hdl_waiter *w = hdl_waiters;
 	struct heaps all;
@@ -285,7 +285,7 @@ static void answer(void)
 
 	if (!out)
 		return;		/* heddlerun says that this rank does not answer */
-	collect(&all);
+	p2p_report_collect(&all);
 	fprintf(out, "%llu\n", (unsigned long long)us_ago(w ? w->since : hdl_blocked_since));
 	if (w)
 		print_wait(out, w->call, w->op, w->comm, &all);
@@ -315,7 +315,7 @@ static void answer(void)
 }
 
 /* On PMIx's thread. */
-static void on_ask(bool now)
+static void p2p_report_on_ask(bool now)
 {
 	const char *call = hdl_call;
 	char text[256];
@@ -378,7 +378,7 @@ void hdl_p2p_idle(unsigned *idle)
 	}
 	if (unlikely(asked)) {
 		asked = 0;
-		answer();
+		p2p_report_answer();
 	}
 	hdl_tp_idle(hdl_mpi_tp, idle);
 	idling = 0;
@@ -389,7 +389,7 @@ int hdl_report_start(void)
 	/* Where a rank neither spins nor yields, the first look in vain may be its last for a long time. */
 	if ((unsigned)hdl_vars.yield < hdl_dated_after)
 		hdl_dated_after = (unsigned)hdl_vars.yield;
-	hdl_rt_on_ask(on_ask);
+	hdl_rt_on_ask(p2p_report_on_ask);
 	return installed ? hdl_tp_progress_add(hdl_mpi_tp, look_for_wanted, NULL) : 0;
 }
 

@@ -79,7 +79,7 @@ void hdl_req_lost(struct hdl_req *req)
 	hdl_rt_abort(req->error, text);
 }
 
-static inline void release(struct hdl_req *req)
+static inline void request_release(struct hdl_req *req)
 {
 	/* section 13.2: of one that was freed early, its completion frees */
 	if (unlikely(((struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED))
@@ -102,7 +102,7 @@ void hdl_req_complete(struct hdl_req *req, int error)
 		if (error)
 			hdl_req_lost(req);
 		hdl_detached_collectives -= hdl_req_is_persistent_collective(req);
-		release(req);
+		request_release(req);
 	}
 }
 
@@ -118,7 +118,7 @@ void hdl_req_free(struct hdl_req *req)
 			req->obj.magic = HDL_MAGIC_DETACHED;
 		return;
 	}
-	release(req);
+	request_release(req);
 }
 
 /* One of several threads that wait: polls, or sleeps until its condition holds or the transport needs a poller. */
@@ -152,7 +152,7 @@ static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, 
 	hdl_blocked_requests = requests;
 }
 
-static void wait_for(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep, const struct hdl_op *op)
+static void request_wait_for(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep, const struct hdl_op *op)
 {
 	unsigned idle = 0;
 
@@ -178,12 +178,12 @@ static bool is_set(const void *arg)
 
 void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
 {
-	wait_for(is_set, (const void *)done, ep, op);
+	request_wait_for(is_set, (const void *)done, ep, op);
 }
 
 void hdl_wait_until(bool (*ready)(const void *arg), const void *arg)
 {
-	wait_for(ready, arg, NULL, NULL);
+	request_wait_for(ready, arg, NULL, NULL);
 }
 
 void hdl_req_wait(struct hdl_req *req)
@@ -269,7 +269,7 @@ static const char *peer_lost(int error)
 }
 
 /* Why a message failed. The text lasts until the next call. */
-static const char *cause(int errnum, const struct hdl_op *op)
+static const char *request_cause(int errnum, const struct hdl_op *op)
 {
 	static char text[128];
 	bool send = op && op->kind == HDL_REQ_SEND;
@@ -295,14 +295,14 @@ static void explain_send(int error, const char *why, int peer, int tag, const st
 
 void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl_comm *comm, size_t bytes)
 {
-	explain_send(error, cause(errnum, NULL), peer, tag, comm, bytes);
+	explain_send(error, request_cause(errnum, NULL), peer, tag, comm, bytes);
 }
 
 void hdl_req_explain(struct hdl_req *req)
 {
 	struct hdl_op *op = (struct hdl_op *)req;
 	/* a truncated one has no errno: of one that blocks, none was set */
-	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : cause(op->errnum, op);
+	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : request_cause(op->errnum, op);
 	char label[MPI_MAX_OBJECT_NAME];
 
 	if (!req->error)

@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static inline struct hdl_op *op_of(struct hdl_send *send)
+static inline struct hdl_op *send_op_of(struct hdl_send *send)
 {
 	return container_of(send, struct hdl_op, send);
 }
 
-static void pack(const struct hdl_send *send, uint64_t at, void *to, size_t n)
+static void send_pack(const struct hdl_send *send, uint64_t at, void *to, size_t n)
 {
 	const struct hdl_op *op = container_of(send, const struct hdl_op, send);
 
@@ -19,7 +19,7 @@ static void pack(const struct hdl_send *send, uint64_t at, void *to, size_t n)
 
 static void send_done(struct hdl_send *send, int err)
 {
-	struct hdl_op *op = op_of(send);
+	struct hdl_op *op = send_op_of(send);
 
 	if (op->type)
 		hdl_type_release(op->type);
@@ -65,7 +65,7 @@ static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
 	op->send.done = send_done;
 	if (!op->type)
 		return hdl_ep_send(ep, op->tag, op->context, op->sync, op->buf, op->bytes, &op->send);
-	op->send.pack = pack;
+	op->send.pack = send_pack;
 	return hdl_ep_send_runs(ep, op->tag, op->context, op->sync, op->bytes, &op->send);
 }
 
@@ -144,7 +144,7 @@ static bool cancel_self(struct hdl_op *op)
 	return true;
 }
 
-static void forget(struct hdl_req *req)
+static void send_forget(struct hdl_req *req)
 {
 	hdl_req_free(req);
 }
@@ -157,7 +157,7 @@ static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context
 	int rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req);
 
 	if (!rc)
-		hdl_req_follow(req, forget, NULL);
+		hdl_req_follow(req, send_forget, NULL);
 	else if (rc == MPI_ERR_NO_MEM)
 		hdl_out_of_memory("a message that another rank waits for", sizeof(struct hdl_op));
 }

@@ -88,7 +88,7 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 		done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
 }
 
-static void registered(pmix_status_t status, size_t id, void *arg)
+static void ask_registered(pmix_status_t status, size_t id, void *arg)
 {
 	if (status != PMIX_SUCCESS)
 		hdl_debug("PMIx_Register_event_handler: %s; the launcher cannot ask this rank what it waits for, nor tell it of ranks that "
@@ -103,7 +103,7 @@ void hdl_rt_listen(bool questions)
 	pmix_status_t codes[ARRAY_SIZE(ends) + 2] = { HDL_ASK, HDL_ASK_NOW };
 
 	memcpy(codes + 2, ends, sizeof ends);
-	PMIx_Register_event_handler(questions ? codes : ends, ARRAY_SIZE(ends) + (questions ? 2 : 0), NULL, 0, on_event, registered, NULL);
+	PMIx_Register_event_handler(questions ? codes : ends, ARRAY_SIZE(ends) + (questions ? 2 : 0), NULL, 0, on_event, ask_registered, NULL);
 }
 
 void hdl_rt_on_ask(hdl_ask_fn fn)

@@ -32,7 +32,7 @@ static bool installed;
 static char head[320];		/* who speaks */
 
 /* snprintf of the C library allocates nothing for these conversions. */
-static __attribute__((format(printf, 1, 2))) void say(const char *fmt, ...)
+static __attribute__((format(printf, 1, 2))) void backtrace_say(const char *fmt, ...)
 {
 	char line[1024];
 	size_t len = strlen(head);
@@ -52,10 +52,10 @@ static __attribute__((format(printf, 1, 2))) void say(const char *fmt, ...)
 #if defined(HAVE_BACKTRACE_H) && defined(HAVE_LIBBACKTRACE)
 static struct backtrace_state *state;
 
-static void failed(void *arg, const char *text, int err)
+static void backtrace_failed(void *arg, const char *text, int err)
 {
 	if (err >= 0)		/* -1: no debug information, which shows */
-		say("  (no more can be told: %s)", text);
+		backtrace_say("  (no more can be told: %s)", text);
 }
 
 static void take_symbol(void *arg, uintptr_t pc, const char *name, uintptr_t value, uintptr_t size)
@@ -70,17 +70,17 @@ static int take_frame(void *arg, uintptr_t pc, const char *file, int line, const
 	if (pc == UINTPTR_MAX)
 		return 0;
 	if (!function)
-		backtrace_syminfo(state, pc, take_symbol, failed, &function);
+		backtrace_syminfo(state, pc, take_symbol, backtrace_failed, &function);
 	if (file)
-		say("  #%d %s at %s:%d", *n, function ? function : "?", file, line);
+		backtrace_say("  #%d %s at %s:%d", *n, function ? function : "?", file, line);
 	else
-		say("  #%d %s [%#lx]", *n, function ? function : "?", (unsigned long)pc);
+		backtrace_say("  #%d %s [%#lx]", *n, function ? function : "?", (unsigned long)pc);
 	return ++*n >= FRAMES;
 }
 
-static bool prepare(void)
+static bool backtrace_prepare(void)
 {
-	state = backtrace_create_state(NULL, 1, failed, NULL);
+	state = backtrace_create_state(NULL, 1, backtrace_failed, NULL);
 	return state != NULL;
 }
 
@@ -89,10 +89,10 @@ static void print_frames(void)
 {
 	int n = 0;
 
-	backtrace_full(state, 2, take_frame, failed, &n);
+	backtrace_full(state, 2, take_frame, backtrace_failed, &n);
 }
 #else
-static bool prepare(void)
+static bool backtrace_prepare(void)
 {
 	void *first;
 
@@ -115,9 +115,9 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	while (atomic_flag_test_and_set(&printing))	/* by another thread: which ends the process */
 		pause();
 	if (info->si_code > 0 && sig != SIGABRT)
-		say("signal %d (%s) at address %p:", sig, sigdescr_np(sig), info->si_addr);
+		backtrace_say("signal %d (%s) at address %p:", sig, sigdescr_np(sig), info->si_addr);
 	else
-		say("signal %d (%s):", sig, sigdescr_np(sig));
+		backtrace_say("signal %d (%s):", sig, sigdescr_np(sig));
 	print_frames();
 	sigaction(sig, &dfl, NULL);
 	/* What faulted faults again on return; what was sent is sent again. */
@@ -149,7 +149,7 @@ void hdl_backtrace_init(void)
 		snprintf(head, sizeof head, "heddle: ");
 	else
 		snprintf(head, sizeof head, "heddle: rank %d (%.255s): ", hdl_job.rank, hdl_job.hostname);
-	if (!prepare()) {
+	if (!backtrace_prepare()) {
 		hdl_warn("HEDDLE_BACKTRACE: the stack cannot be read here");
 		return;
 	}

@@ -46,7 +46,7 @@ static void guess_self(void)
 	self.known = true;
 }
 
-static void write_all(const char *p, size_t len)
+static void diag_write_all(const char *p, size_t len)
 {
 	while (len) {
 		ssize_t n = write(STDERR_FILENO, p, len);
@@ -62,7 +62,7 @@ static void write_all(const char *p, size_t len)
 	}
 }
 
-static void say(const char *kind, const char *suffix, const char *fmt, va_list ap)
+static void diag_say(const char *kind, const char *suffix, const char *fmt, va_list ap)
 {
 	int saved = errno;
 	char head[320], fixed[1024], *line = fixed;
@@ -96,7 +96,7 @@ static void say(const char *kind, const char *suffix, const char *fmt, va_list a
 	if (strlen(line) + 2 > size)
 		line[size - 2] = 0;
 	strcat(line, "\n");
-	write_all(line, strlen(line));
+	diag_write_all(line, strlen(line));
 	if (line != fixed)
 		free(line);
 	errno = saved;
@@ -107,7 +107,7 @@ void hdl_report(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("", "", fmt, ap);
+	diag_say("", "", fmt, ap);
 	va_end(ap);
 }
 
@@ -116,7 +116,7 @@ void hdl_error(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("", "", fmt, ap);
+	diag_say("", "", fmt, ap);
 	va_end(ap);
 }
 
@@ -166,7 +166,7 @@ void hdl_warn(const char *fmt, ...)
 		snprintf(suffix, sizeof suffix, " (warning no. %lu of this kind; %s)", count,
 			 count == 3 ? "the next is no. 10" : "those between were left out");
 	va_start(ap, fmt);
-	say("warning: ", suffix, fmt, ap);
+	diag_say("warning: ", suffix, fmt, ap);
 	va_end(ap);
 }
 
@@ -177,7 +177,7 @@ void hdl_debug(const char *fmt, ...)
 	if (!hdl_vars.debug)
 		return;
 	va_start(ap, fmt);
-	say("debug: ", "", fmt, ap);
+	diag_say("debug: ", "", fmt, ap);
 	va_end(ap);
 }
 

@@ -17,7 +17,7 @@
 #include "runtime/runtime.h"
 
 /* A wrapper may have closed it, and its number may be another file's by now. */
-static int inherited(void)
+static int file_inherited(void)
 {
 	const char *text = getenv("HEDDLERUN_FILE");
 	unsigned long long dev, ino;
@@ -69,6 +69,6 @@ int hdl_rt_job_file(void)
 	if (hdl_job.singleton)
 		return -1;
 	if (hdl_launched_by_env().heddlerun)
-		return inherited();
+		return file_inherited();
 	return directory();
 }

@@ -136,7 +136,7 @@ static uint64_t init_deadline(void)
 
 /* ---- reading what the server told at start ------------------------------------------------------------------ */
 
-static pmix_proc_t proc_of(pmix_rank_t rank)
+static pmix_proc_t job_proc_of(pmix_rank_t rank)
 {
 	pmix_proc_t proc = me;
 
@@ -145,9 +145,9 @@ static pmix_proc_t proc_of(pmix_rank_t rank)
 }
 
 /* NULL if the server did not tell, with errno: ENODATA, or ENOMEM: it may have. */
-static pmix_value_t *told(pmix_rank_t rank, const char *key)
+static pmix_value_t *job_told(pmix_rank_t rank, const char *key)
 {
-	pmix_proc_t proc = proc_of(rank);
+	pmix_proc_t proc = job_proc_of(rank);
 	pmix_value_t *value = NULL;
 	pmix_info_t optional;
 	pmix_status_t rc;
@@ -178,13 +178,13 @@ static bool as_number(pmix_value_t *value, int *out)
 
 static bool told_number(pmix_rank_t rank, const char *key, int *out)
 {
-	return as_number(told(rank, key), out);
+	return as_number(job_told(rank, key), out);
 }
 
 /* Of one of the programs in the launcher's command. */
 static bool told_of_program(int appnum, const char *key, int *out)
 {
-	pmix_proc_t proc = proc_of(PMIX_RANK_WILDCARD);
+	pmix_proc_t proc = job_proc_of(PMIX_RANK_WILDCARD);
 	uint32_t number = (uint32_t)appnum;
 	pmix_value_t *value = NULL;
 	pmix_info_t info[3];
@@ -230,7 +230,7 @@ static int count_program(void)
 /* malloc'd, or NULL. */
 static char *told_string(pmix_rank_t rank, const char *key)
 {
-	pmix_value_t *value = told(rank, key);
+	pmix_value_t *value = job_told(rank, key);
 	char *text = NULL;
 
 	if (value && value->type == PMIX_STRING && value->data.string)
@@ -430,7 +430,7 @@ static int refuse_second(const struct hdl_launched_by *by)
 	return -EBUSY;
 }
 
-static int join(const struct hdl_launched_by *by)
+static int job_join(const struct hdl_launched_by *by)
 {
 	const char *server_version = getenv("PMIX_VERSION");
 	int err = refuse_second(by);
@@ -582,7 +582,7 @@ static void count_cpus(const struct hdl_launched_by *by)
 
 /* properly: the launcher is told that this rank has nothing more to do with the job. A rank that fails in between must
  * not tell that: its end is then seen as the failure that it is. */
-static void leave(bool properly)
+static void job_leave(bool properly)
 {
 	hdl_watch_end();
 	if (joined)
@@ -645,7 +645,7 @@ int hdl_rt_init(void)
 
 	if (!enough_files())
 		return -EMFILE;
-	err = join(&by);
+	err = job_join(&by);
 	if (err) {
 		hdl_watch_end();
 		return err;
@@ -678,7 +678,7 @@ int hdl_rt_init(void)
 		  hdl_job.local_rank, hdl_job.local_size, hdl_job.ncores, hdl_job.nspace, hdl_job.launcher);
 	return 0;
 fail:
-	leave(false);
+	job_leave(false);
 	return err;
 }
 
@@ -692,7 +692,7 @@ int hdl_rt_fini(bool fence)
 			err = hdl_rt_fence_wait(1000000);
 		err = err < 0 ? err : 0;
 	}
-	leave(true);
+	job_leave(true);
 	return err;
 }
 
@@ -759,9 +759,9 @@ static void sleep_ms(unsigned ms)
 
 /* One question. seconds: how long the server may hold it back; 0: it answers at once. On success *data is the
  * caller's. */
-static pmix_status_t ask(const char *nspace, int rank, const char *key, uint32_t seconds, uint64_t deadline, void **data, size_t *len)
+static pmix_status_t job_ask(const char *nspace, int rank, const char *key, uint32_t seconds, uint64_t deadline, void **data, size_t *len)
 {
-	pmix_proc_t proc = proc_of((pmix_rank_t)rank);
+	pmix_proc_t proc = job_proc_of((pmix_rank_t)rank);
 	struct waiter *w = waiter_new();
 	pmix_status_t rc = PMIX_ERR_TIMEOUT;
 	pmix_info_t how;
@@ -815,7 +815,7 @@ int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, si
 
 		if (deadline && !left)
 			break;
-		rc = ask(nspace, rank, key, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600, deadline, data, len);
+		rc = job_ask(nspace, rank, key, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600, deadline, data, len);
 		if (rc == PMIX_SUCCESS)
 			return 0;
 		if (rc != PMIX_ERR_NOT_FOUND && rc != PMIX_ERR_TIMEOUT && rc != PMIX_ERR_NOT_AVAILABLE)
@@ -849,7 +849,7 @@ static void name_absent(const char *mark)
 		size_t len;
 
 		if (r == hdl_job.rank ||
-		    ask(NULL, r, mark, seconds, monotonic_ns() + 2000000000u, &data, &len) == PMIX_SUCCESS) {
+		    job_ask(NULL, r, mark, seconds, monotonic_ns() + 2000000000u, &data, &len) == PMIX_SUCCESS) {
 			free(data);
 			continue;
 		}

@@ -28,7 +28,7 @@ static int compare_ids(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static struct hdl_other_job *find(uint64_t id)
+static struct hdl_other_job *jobs_find(uint64_t id)
 {
 	struct hdl_other_job key = { .id = id }, **found = tfind(&key, &by_id, compare_ids);
 
@@ -65,7 +65,7 @@ static int name_new(uint64_t id, const char *nspace, int size)
 int hdl_job_name(const char *nspace, int size)
 {
 	uint64_t id = hdl_job_id(nspace);
-	const struct hdl_other_job *j = find(id);
+	const struct hdl_other_job *j = jobs_find(id);
 
 	if (size < 1)
 		return -EPROTO;
@@ -99,7 +99,7 @@ int hdl_proc_of(uint64_t job, uint32_t rank)
 
 	if (job == hdl_job_id(hdl_job.nspace))
 		return rank < (uint32_t)hdl_job.size ? (int)rank : -1;
-	j = find(job);
+	j = jobs_find(job);
 	return j && rank < (uint32_t)j->size ? j->first + (int)rank : -1;
 }
 
@@ -121,7 +121,7 @@ bool hdl_proc_before(int a, int b)
 
 /* By turns: a struct by value would lie in the frame of whoever reports, and that may be a function of the fast path. Each thread has its
  * own: two that carry an instance of the transport each have no lock in common. */
-static const char *text_of(int proc, const char *ours)
+static const char *jobs_text_of(int proc, const char *ours)
 {
 	static _Thread_local char texts[4][HDL_PROC_TEXT];
 	static _Thread_local unsigned next;
@@ -137,12 +137,12 @@ static const char *text_of(int proc, const char *ours)
 
 const char *hdl_proc_text(int proc)
 {
-	return text_of(proc, "");
+	return jobs_text_of(proc, "");
 }
 
 const char *hdl_proc_text_full(int proc)
 {
-	return text_of(proc, " of MPI_COMM_WORLD");
+	return jobs_text_of(proc, " of MPI_COMM_WORLD");
 }
 
 static void nothing(void *node)

@@ -15,7 +15,7 @@ static int min3(int a, int b, int c)
 	return m < c ? m : c;
 }
 
-static int distance(const char *a, const char *b)
+static int nearest_distance(const char *a, const char *b)
 {
 	int row[3][LONGEST + 1], *before = row[0], *last = row[1], *now = row[2];
 	int la = (int)strlen(a), lb = (int)strlen(b);
@@ -50,7 +50,7 @@ const char *hdl_nearest(const char *word, const char *const *names)
 	const char *found = NULL;
 
 	for (; *names; names++) {
-		int d = distance(word, *names);
+		int d = nearest_distance(word, *names);
 
 		if (d < best) {
 			best = d;

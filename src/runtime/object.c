@@ -28,7 +28,7 @@ bool hdl_pool_has_more(const struct hdl_pool *p, uintptr_t address)
 	return false;
 }
 
-static bool grow(struct hdl_pool *p)
+static bool object_grow(struct hdl_pool *p)
 {
 	char *slab = p->slabs < HDL_POOL_SLABS ? calloc(slab_objects(p, p->slabs), p->size) : NULL;
 
@@ -52,11 +52,11 @@ static bool has_new(const struct hdl_pool *p)
 
 static void *take_new(struct hdl_pool *p)
 {
-	return has_new(p) || grow(p) ? p->slab[p->slabs - 1] + p->used++ * p->size : NULL;
+	return has_new(p) || object_grow(p) ? p->slab[p->slabs - 1] + p->used++ * p->size : NULL;
 }
 
 /* What was freed rests while the last slab has others. */
-static void *take(struct hdl_pool *p)
+static void *object_take(struct hdl_pool *p)
 {
 	struct hdl_vacant *v = p->oldest;
 
@@ -73,7 +73,7 @@ void *hdl_pool_take(struct hdl_pool *p)
 	void *object;
 
 	pthread_mutex_lock(&p->lock);
-	object = take(p);
+	object = object_take(p);
 	pthread_mutex_unlock(&p->lock);
 	return object;
 }

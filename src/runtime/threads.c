@@ -61,7 +61,7 @@ static void acquire(void)
 	__atomic_store_n(&lock.owner, &self, __ATOMIC_RELAXED);
 }
 
-static void release(void)
+static void threads_release(void)
 {
 	uint32_t now = lock.serving + 1;
 
@@ -73,14 +73,14 @@ static void release(void)
 		futex_wake(&lock.serving, 1u << now % 32);
 }
 
-static bool is_wanted(void)
+static bool threads_is_wanted(void)
 {
 	return __atomic_load_n(&lock.next, __ATOMIC_RELAXED) != lock.serving + 1;
 }
 
 /* ---- waking ------------------------------------------------------------------------------------------------------ */
 
-static void wake(struct hdl_waiter *w)
+static void threads_wake(struct hdl_waiter *w)
 {
 	if (w->asleep == HDL_ASLEEP_ON_DEVICE) {
 		hdl_device_wake();
@@ -95,7 +95,7 @@ static void wake_whose_time_has_come(void)
 {
 	for (struct hdl_waiter *w = hdl_waiters; w; w = w->next)
 		if (w->asleep && (w->ready(w->arg) || (w == poller && w->asleep == HDL_ASLEEP_ON_DEVICE && hdl_stirred)))
-			wake(w);
+			threads_wake(w);
 }
 
 void hdl_lock_take(void)
@@ -111,7 +111,7 @@ void hdl_lock_give(void)
 		return;
 	if (hdl_waiters)
 		wake_whose_time_has_come();
-	release();
+	threads_release();
 }
 
 unsigned hdl_lock_open_slow(void)
@@ -133,7 +133,7 @@ void hdl_lock_pass(void)
 {
 	if (hdl_waiters)
 		wake_whose_time_has_come();
-	if (is_wanted())
+	if (threads_is_wanted())
 		hdl_lock_close_slow(hdl_lock_open_slow());
 }
 
@@ -162,7 +162,7 @@ void hdl_waiter_remove(struct hdl_waiter *w)
 	/* As long as there are waiters, one of them polls or is awake, and will. The one that was woken to poll may be this
 	 * one, and have no need to. */
 	if (!poller && hdl_waiters)
-		wake(hdl_waiters);
+		threads_wake(hdl_waiters);
 }
 
 bool hdl_waiter_polls(struct hdl_waiter *w)
@@ -201,7 +201,7 @@ bool hdl_device_is_free(void)
 	if (!hdl_threads || !alone)
 		return true;
 	if (alone->asleep)
-		wake(alone);
+		threads_wake(alone);
 	if (poller)
 		hdl_waiter_sleep(poller);
 	return false;
@@ -234,5 +234,5 @@ void hdl_device_sleep_end(struct hdl_device_sleep sleep)
 	alone = NULL;
 	/* it may wait for just this */
 	if (poller && poller->asleep == HDL_ASLEEP_ON_WORD)
-		wake(poller);
+		threads_wake(poller);
 }

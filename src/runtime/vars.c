@@ -65,7 +65,7 @@ static size_t prefix_of(const char *name)
 /* ---- reading a value ------------------------------------------------------------------------------------ */
 
 /* digits, then nothing or letters: *rest is what follows the digits. */
-static bool number(const char *text, uint64_t *v, const char **rest)
+static bool vars_number(const char *text, uint64_t *v, const char **rest)
 {
 	char *end;
 
@@ -82,7 +82,7 @@ static bool scaled(uint64_t v, uint64_t unit, uint64_t *out)
 	return !__builtin_mul_overflow(v, unit, out);
 }
 
-static bool parse_bool(const char *text, bool *out)
+static bool vars_parse_bool(const char *text, bool *out)
 {
 	static const char *const yes[] = { "1", "yes", "true", "on" }, *const no[] = { "0", "no", "false", "off" };
 
@@ -100,7 +100,7 @@ static bool parse_int(const char *text, int *out)
 	const char *rest;
 	uint64_t v;
 
-	if (!number(text, &v, &rest) || *rest || v > INT_MAX)
+	if (!vars_number(text, &v, &rest) || *rest || v > INT_MAX)
 		return false;
 	*out = (int)v;
 	return true;
@@ -112,7 +112,7 @@ bool hdl_parse_size(const char *text, size_t *out)
 	const char *rest, *suffix;
 	uint64_t v;
 
-	if (!number(text, &v, &rest))
+	if (!vars_number(text, &v, &rest))
 		return false;
 	if (*rest) {
 		suffix = strchr(suffixes, tolower((unsigned char)*rest));
@@ -129,7 +129,7 @@ static bool parse_time_us(const char *text, uint64_t *out)
 	const char *rest;
 	uint64_t v;
 
-	if (!number(text, &v, &rest))
+	if (!vars_number(text, &v, &rest))
 		return false;
 	if (!strcmp(rest, "s"))
 		return scaled(v, 1000000, out);
@@ -199,7 +199,7 @@ static void allowed_form(const struct row *row, char *out, size_t size)
 }
 
 /* Reads text into row's member of *vars. keep: the text of a STRING or LIST is kept, so it is copied. */
-static int set(struct hdl_vars *vars, const struct row *row, const char *text, bool keep)
+static int vars_set(struct hdl_vars *vars, const struct row *row, const char *text, bool keep)
 {
 	void *member = (char *)vars + row->offset;
 	char form[256];
@@ -207,7 +207,7 @@ static int set(struct hdl_vars *vars, const struct row *row, const char *text, b
 
 	switch (row->type) {
 	case BOOL:
-		ok = parse_bool(text, member);
+		ok = vars_parse_bool(text, member);
 		break;
 	case INT:
 		ok = parse_int(text, member);
@@ -244,7 +244,7 @@ static int set(struct hdl_vars *vars, const struct row *row, const char *text, b
 
 /* ---- the environment ------------------------------------------------------------------------------------- */
 
-static const struct row *find(const char *entry, size_t name_len)
+static const struct row *vars_find(const char *entry, size_t name_len)
 {
 	for (int i = 0; i < NROWS; i++)
 		if (strlen(rows[i].name) == name_len && !strncmp(rows[i].name, entry, name_len))
@@ -309,9 +309,9 @@ static int read_env(char *const *env, struct hdl_vars *vars, bool keep, bool war
 		if (!equals || !prefix_of(*env))
 			continue;
 		len = (size_t)(equals - *env);
-		row = find(*env, len);
+		row = vars_find(*env, len);
 		if (row && !row->shca && vars) {
-			int e = set(vars, row, equals + 1, keep);
+			int e = vars_set(vars, row, equals + 1, keep);
 
 			if (!err)
 				err = e;
@@ -421,7 +421,7 @@ bool hdl_vars_given(const char *name)
 
 void hdl_vars_adjusted(const char *name, uint64_t used, const char *why)
 {
-	const struct row *row = find(name, strlen(name));
+	const struct row *row = vars_find(name, strlen(name));
 	struct hdl_vars scratch = defaults;
 	char value[128];
 

@@ -21,7 +21,7 @@ static struct {
 	int exit_code;
 } dog = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void *watch(void *arg)
+static void *watchdog_watch(void *arg)
 {
 	pthread_mutex_lock(&dog.lock);
 	while (!dog.end) {
@@ -41,7 +41,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-static void start(void)
+static void watchdog_start(void)
 {
 	pthread_condattr_t cond;
 	pthread_attr_t attr;
@@ -55,7 +55,7 @@ static void start(void)
 	/* a small stack suffices */
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 64 * 1024 > PTHREAD_STACK_MIN ? 64 * 1024 : PTHREAD_STACK_MIN);
-	dog.running = !hdl_thread_create(&dog.thread, &attr, watch, NULL, NULL);
+	dog.running = !hdl_thread_create(&dog.thread, &attr, watchdog_watch, NULL, NULL);
 	pthread_attr_destroy(&attr);
 	if (!dog.running)	/* no thread is left: then unbounded, but not refused */
 		hdl_debug("no thread to bound: %s", dog.what);
@@ -74,7 +74,7 @@ void hdl_watch(const char *what, uint64_t timeout_us, int exit_code)
 	if (dog.running)
 		pthread_cond_signal(&dog.changed);
 	else
-		start();
+		watchdog_start();
 	pthread_mutex_unlock(&dog.lock);
 }
 

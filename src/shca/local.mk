@@ -12,11 +12,11 @@ shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca
 	src/shca/engine/common.h src/shca/engine/common.c \
 	src/shca/engine/rq.c src/shca/engine/copy.c src/shca/engine/share.c src/shca/engine/reap.c \
 	src/shca/engine/helper.c src/shca/engine/guid.c
-shca_verbs_sources = src/shca/verbs/device.h src/shca/verbs/control.h src/shca/verbs/post.h src/shca/verbs/plain.h \
-	src/shca/verbs/device.c src/shca/verbs/files.c src/shca/verbs/pd.c src/shca/verbs/rights.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/husk.c src/shca/verbs/qpstate.c \
-	src/shca/verbs/xrc.c src/shca/verbs/waits.c src/shca/verbs/srq.c src/shca/verbs/dv.c src/shca/verbs/dct.c src/shca/verbs/post.c src/shca/verbs/plain.c \
-	src/shca/verbs/datagram.c src/shca/verbs/wr.c src/shca/verbs/poll.c src/shca/verbs/exp.c src/shca/verbs/exp_post.c \
-	src/shca/verbs/raw.c src/shca/verbs/devx.c src/shca/verbs/child.c
+shca_verbs_sources = src/shca/verbs/device.h src/shca/verbs/control.h src/shca/verbs/submit/post.h src/shca/verbs/submit/fast_write.h \
+	src/shca/verbs/device.c src/shca/verbs/files.c src/shca/verbs/objects/pd.c src/shca/verbs/rights.c src/shca/verbs/objects/cq.c src/shca/verbs/objects/qp.c src/shca/verbs/objects/zombie.c src/shca/verbs/objects/qpstate.c \
+	src/shca/verbs/objects/xrc.c src/shca/verbs/submit/waits.c src/shca/verbs/objects/srq.c src/shca/verbs/dv.c src/shca/verbs/objects/dct.c src/shca/verbs/submit/post.c src/shca/verbs/submit/fast_write.c \
+	src/shca/verbs/submit/datagram.c src/shca/verbs/submit/wr.c src/shca/verbs/receive/poll.c src/shca/verbs/exp.c src/shca/verbs/submit/exp_post.c \
+	src/shca/verbs/submit/raw.c src/shca/verbs/devx.c src/shca/verbs/child.c
 interpose_sources = src/shca/interpose/interpose.h src/shca/interpose/interpose.c src/shca/interpose/verbs.c \
 	src/shca/interpose/mlx5.c
 shca_sources = $(shca_fabric_sources) $(shca_engine_sources) $(shca_verbs_sources)

@@ -43,7 +43,7 @@ static int vars(void)
 	return err ? 1 : 0;
 }
 
-static int help(void)
+static int heddle_info_help(void)
 {
 	fputs(usage, stdout);
 	return 0;
@@ -54,12 +54,12 @@ static const struct {
 	int (*run)(void);
 } parts[] = {
 	{ "--devices", info_devices }, { "--functions", info_functions }, { "--vars", vars }, { "--doctor", info_doctor },
-	{ "--version", version }, { "--help", help }, { "-h", help }, { "-V", version },
+	{ "--version", version }, { "--help", heddle_info_help }, { "-h", heddle_info_help }, { "-V", version },
 };
 enum { NPARTS = sizeof parts / sizeof parts[0] };
 #define EXPLAIN "--explain"
 
-static int unknown(const char *arg)
+static int heddle_info_unknown(const char *arg)
 {
 	const char *names[NPARTS + 2], *near;
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 		for (i = 0; i < NPARTS && strcmp(parts[i].name, argv[a]); i++)
 			;
 		if (i == NPARTS && strcmp(argv[a], EXPLAIN))
-			return unknown(argv[a]);
+			return heddle_info_unknown(argv[a]);
 		if (a > 1)
 			printf("\n");
 		/* what follows is its own */

@@ -25,7 +25,7 @@ enum verdict { FINE, NOTE, BAD };
 static int worst;
 
 /* One line: verdict, what, value; then, unless fine, the remedy. */
-static void say(enum verdict v, const char *what, const char *value, const char *remedy)
+static void info_doctor_say(enum verdict v, const char *what, const char *value, const char *remedy)
 {
 	static const char *const words[] = { "ok  ", "note", "BAD " };
 
@@ -66,13 +66,13 @@ static void check_cores(void)
 	int allowed = sched_getaffinity(0, sizeof set, &set) ? (int)online : CPU_COUNT(&set);
 
 	snprintf(value, sizeof value, "%d of %ld CPUs may be used", allowed, online);
-	say(FINE, "cores", value, NULL);
+	info_doctor_say(FINE, "cores", value, NULL);
 	if (read_line("/sys/fs/cgroup/cpu.max", cgroup, sizeof cgroup) && strncmp(cgroup, "max", 3)) {
 		double quota = 0, period = 1;
 
 		sscanf(cgroup, "%lf %lf", &quota, &period);
 		snprintf(value, sizeof value, "the control group allows %.2f CPUs (cpu.max: %s)", quota / period, cgroup);
-		say(quota / period < allowed ? NOTE : FINE, "cpu quota", value,
+		info_doctor_say(quota / period < allowed ? NOTE : FINE, "cpu quota", value,
 		    "more ranks than that are stopped in turns: start no more, or raise cpu.max (docker run --cpus)");
 	}
 }
@@ -91,9 +91,9 @@ static void check_memlock(void)
 		return;
 	human(lim.rlim_cur, value, sizeof value);
 	if (lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= 1u << 30)
-		say(FINE, "memlock", value, NULL);
+		info_doctor_say(FINE, "memlock", value, NULL);
 	else
-		say(kernel_device ? BAD : NOTE, "memlock", value,
+		info_doctor_say(kernel_device ? BAD : NOTE, "memlock", value,
 		    kernel_device ? "too little to register memory with a kernel verbs device: 'ulimit -l unlimited', for all "
 				    "logins '* - memlock unlimited' in /etc/security/limits.d/, for services LimitMEMLOCK=infinity"
 				  : "enough for the software HCA, which pins nothing; a kernel verbs device needs 'ulimit -l unlimited' "
@@ -111,7 +111,7 @@ static void check_rlimit(int which, const char *name, rlim_t need, const char *r
 		snprintf(value, sizeof value, "%llu", (unsigned long long)lim.rlim_cur);
 	else
 		human(lim.rlim_cur, value, sizeof value);
-	say(lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= need ? FINE : NOTE, name, value, remedy);
+	info_doctor_say(lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= need ? FINE : NOTE, name, value, remedy);
 }
 
 static void check_number(const char *path, const char *name, long long need, const char *remedy)
@@ -119,7 +119,7 @@ static void check_number(const char *path, const char *name, long long need, con
 	char value[64];
 
 	if (read_line(path, value, sizeof value))
-		say(atoll(value) >= need ? FINE : NOTE, name, value, remedy);
+		info_doctor_say(atoll(value) >= need ? FINE : NOTE, name, value, remedy);
 }
 
 static void check_shm(void)
@@ -134,7 +134,7 @@ static void check_shm(void)
 			 (unsigned long long)fs.f_bavail * fs.f_frsize >> 20,
 			 (unsigned long long)fs.f_blocks * fs.f_frsize >> 20);
 	strncat(value, "; Heddle does not depend on it", sizeof value - strlen(value) - 1);
-	say(FINE, "/dev/shm", value, NULL);
+	info_doctor_say(FINE, "/dev/shm", value, NULL);
 }
 
 static void check_memory(void)
@@ -144,10 +144,10 @@ static void check_memory(void)
 
 	fd = memfd_create("heddle-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0 || fallocate(fd, 0, 0, 1 << 20) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
-		say(BAD, "shared memory", strerror(errno),
+		info_doctor_say(BAD, "shared memory", strerror(errno),
 		    "a sealed memory file (memfd_create) is needed for the software HCA: does a seccomp profile forbid it?");
 	else
-		say(FINE, "shared memory", "sealed memory files work", NULL);
+		info_doctor_say(FINE, "shared memory", "sealed memory files work", NULL);
 	if (fd >= 0)
 		close(fd);
 	if (read_line("/sys/fs/cgroup/memory.max", limit, sizeof limit) && strcmp(limit, "max") &&
@@ -155,7 +155,7 @@ static void check_memory(void)
 		long long left = atoll(limit) - atoll(used);
 
 		snprintf(value, sizeof value, "the control group leaves %lld MiB of %lld MiB", left >> 20, atoll(limit) >> 20);
-		say(left < 256 << 20 ? NOTE : FINE, "memory", value, "raise memory.max (docker run --memory)");
+		info_doctor_say(left < 256 << 20 ? NOTE : FINE, "memory", value, "raise memory.max (docker run --memory)");
 	}
 }
 
@@ -220,7 +220,7 @@ static void check_cma(void)
 		snprintf(value, sizeof value, "work between ranks that permit it, as Heddle's do (ptrace_scope: %s)", scope);
 	else
 		snprintf(value, sizeof value, "forbidden: %s (ptrace_scope: %s)", err > 0 ? strerror(err) : "cannot be tried", scope);
-	say(err && permitted ? NOTE : FINE, "copies between ranks", value,
+	info_doctor_say(err && permitted ? NOTE : FINE, "copies between ranks", value,
 	    "large messages from private memory take a slower lane: 'sysctl kernel.yama.ptrace_scope=1' or less; in containers "
 	    "allow process_vm_readv (docker run --cap-add SYS_PTRACE)");
 }
@@ -242,12 +242,12 @@ static void check_devices(void)
 	if (dir)
 		closedir(dir);
 	if (!n)
-		say(FINE, "kernel verbs devices", "none: between hosts, Heddle needs one", NULL);
+		info_doctor_say(FINE, "kernel verbs devices", "none: between hosts, Heddle needs one", NULL);
 	else if (refused)
-		say(BAD, "kernel verbs devices", "/dev/infiniband/uverbs* cannot be read and written",
+		info_doctor_say(BAD, "kernel verbs devices", "/dev/infiniband/uverbs* cannot be read and written",
 		    "give the user access (udev rules of rdma-core, docker run --device /dev/infiniband)");
 	else
-		say(FINE, "kernel verbs devices", "can be opened", NULL);
+		info_doctor_say(FINE, "kernel verbs devices", "can be opened", NULL);
 }
 
 /* Files for tools that would report what other libraries lose. */
@@ -255,9 +255,9 @@ static void name_suppressions(void)
 {
 	bool there = !access(HDL_PKGDATADIR "/valgrind.supp", R_OK) && !access(HDL_PKGDATADIR "/lsan.supp", R_OK);
 
-	say(FINE, "for valgrind", there ? "--suppressions=" HDL_PKGDATADIR "/valgrind.supp" : "valgrind.supp: not installed; "
+	info_doctor_say(FINE, "for valgrind", there ? "--suppressions=" HDL_PKGDATADIR "/valgrind.supp" : "valgrind.supp: not installed; "
 	    "share/ of the source tree has it", NULL);
-	say(FINE, "for LeakSanitizer", there ? "LSAN_OPTIONS=suppressions=" HDL_PKGDATADIR "/lsan.supp" : "lsan.supp: not installed; "
+	info_doctor_say(FINE, "for LeakSanitizer", there ? "LSAN_OPTIONS=suppressions=" HDL_PKGDATADIR "/lsan.supp" : "lsan.supp: not installed; "
 	    "share/ of the source tree has it", NULL);
 }
 

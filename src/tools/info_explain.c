@@ -8,7 +8,7 @@
 #include "runtime/runtime.h"
 #include "tools/info.h"
 
-static bool number(const char *text, int *out)
+static bool info_explain_number(const char *text, int *out)
 {
 	char *end;
 	long v = strtol(text, &end, 10);
@@ -25,7 +25,7 @@ static const char *names[OPTIONS + 1] = {
 };
 
 /* 0: not an option of this part; -1: its value is wrong; else arguments taken. */
-static int take(struct hdl_explain *a, const char *option, const char *value)
+static int info_explain_take(struct hdl_explain *a, const char *option, const char *value)
 {
 	int i = 0;
 
@@ -34,12 +34,12 @@ static int take(struct hdl_explain *a, const char *option, const char *value)
 	if (i < NONBLOCKING && !value)
 		return -1;
 	switch (i) {
-	case RANKS: return number(value, &a->ranks) ? 2 : -1;
+	case RANKS: return info_explain_number(value, &a->ranks) ? 2 : -1;
 	case SIZE: return hdl_parse_size(value, &a->bytes) ? 2 : -1;
 	case TYPE: a->type = value; return 2;
 	case OP: a->op = value; return 2;
-	case ROOT: return number(value, &a->root) ? 2 : -1;
-	case RANK: return number(value, &a->rank) ? 2 : -1;
+	case ROOT: return info_explain_number(value, &a->root) ? 2 : -1;
+	case RANK: return info_explain_number(value, &a->rank) ? 2 : -1;
 	case HOSTS: a->hosts = value; return 2;
 	case NONBLOCKING: return a->nonblocking = true;
 	case PERSISTENT: return a->persistent = true;
@@ -59,7 +59,7 @@ int info_explain(int argc, char **argv)
 	}
 	a.collective = argv[0];
 	for (int i = 1, n; i < argc; i += n) {
-		n = take(&a, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+		n = info_explain_take(&a, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
 		if (n < 0)
 			hdl_error("--explain: %s needs a value that makes sense, not %s", argv[i], i + 1 < argc ? argv[i + 1] : "nothing");
 		else if (!n) {

@@ -29,7 +29,7 @@ static const struct function {
 enum { NCHAPTERS = ARRAY_SIZE(chapters), NFUNCTIONS = ARRAY_SIZE(functions) };
 
 /* Chapter 0: all. */
-static void count(int chapter, int *present, int *all)
+static void info_functions_count(int chapter, int *present, int *all)
 {
 	*present = *all = 0;
 	for (int i = 0; i < NFUNCTIONS; i++)
@@ -46,7 +46,7 @@ int info_functions(void)
 	printf("Functions of MPI 5.0 (a large-count form _c counts as one of its own). What is missing can be linked, and\n"
 	       "raises MPI_ERR_UNSUPPORTED_OPERATION.\n");
 	for (int c = 0; c < NCHAPTERS; c++) {
-		count(chapters[c].number, &present, &all);
+		info_functions_count(chapters[c].number, &present, &all);
 		printf("\nChapter %d: %s (%d of %d)\n", chapters[c].number, chapters[c].title, present, all);
 		for (int i = 0; i < NFUNCTIONS; i++)
 			if (functions[i].chapter == chapters[c].number)
@@ -54,10 +54,10 @@ int info_functions(void)
 	}
 	printf("\n");
 	for (int c = 0; c < NCHAPTERS; c++) {
-		count(chapters[c].number, &present, &all);
+		info_functions_count(chapters[c].number, &present, &all);
 		printf("%4d of %4d   chapter %d: %s\n", present, all, chapters[c].number, chapters[c].title);
 	}
-	count(0, &present, &all);
+	info_functions_count(0, &present, &all);
 	printf("%4d of %4d   in all\n", present, all);
 	return 0;
 }

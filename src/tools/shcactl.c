@@ -26,14 +26,14 @@ struct table {
 	bool csv;
 };
 
-static void out_of_memory(void)
+static void shcactl_out_of_memory(void)
 {
 	fputs("shcactl: out of memory\n", stderr);
 	exit(1);
 }
 
-static void put(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct table *t, const char *fmt, ...)
+static void shcactl_put(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void shcactl_put(struct table *t, const char *fmt, ...)
 {
 	va_list ap;
 	char *text;
@@ -41,23 +41,23 @@ static void put(struct table *t, const char *fmt, ...)
 	int n = vasprintf(&text, fmt, ap);
 	va_end(ap);
 	if (n < 0)
-		out_of_memory();
+		shcactl_out_of_memory();
 	if (t->cells == t->cap) {
 		t->cap = t->cap ? t->cap * 2 : 256;
 		t->cell = realloc(t->cell, t->cap * sizeof(*t->cell));
 		if (!t->cell)
-			out_of_memory();
+			shcactl_out_of_memory();
 	}
 	t->cell[t->cells++] = text;
 }
 
 /* names: separated by blanks */
-static struct table table_of(const char *names, bool csv)
+static struct table shcactl_table_of(const char *names, bool csv)
 {
 	struct table t = { .csv = csv };
 	for (const char *s = names; *s;) {
 		int n = (int)strcspn(s, " ");
-		put(&t, "%.*s", n, s);
+		shcactl_put(&t, "%.*s", n, s);
 		t.cols++;
 		s += n + (s[n] == ' ');
 	}
@@ -107,7 +107,7 @@ static const char *total_name(unsigned i)
 	return i == 12 ? "DCI" : i == 13 ? "DCT" : type_name(i);
 }
 
-static const char *state_name(unsigned state)
+static const char *shcactl_state_name(unsigned state)
 {
 	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 	return state < 7 ? names[state] : "?";
@@ -119,7 +119,7 @@ static const char *lane_name(unsigned lane)
 	       lane == SHCA_LANE_PROXY ? "proxy" : "?";
 }
 
-static struct shca_proc_slot *proc_of(const struct shca_member *m, uint32_t slot)
+static struct shca_proc_slot *shcactl_proc_of(const struct shca_member *m, uint32_t slot)
 {
 	return slot < SHCA_MAX_PROCS ? &m->procs[slot] : NULL;
 }
@@ -127,16 +127,16 @@ static struct shca_proc_slot *proc_of(const struct shca_member *m, uint32_t slot
 /* slot, pid, program */
 static void put_owner(struct table *t, const struct shca_member *m, uint32_t slot)
 {
-	const struct shca_proc_slot *p = proc_of(m, slot);
+	const struct shca_proc_slot *p = shcactl_proc_of(m, slot);
 	if (slot == SHCA_COMMON) {
-		put(t, "-");
-		put(t, "-");
-		put(t, "(its holders)");
+		shcactl_put(t, "-");
+		shcactl_put(t, "-");
+		shcactl_put(t, "(its holders)");
 		return;
 	}
-	put(t, "%u", slot);
-	put(t, "%d", p ? p->pid : 0);
-	put(t, "%.*s", (int)sizeof(p->comm), p && p->comm[0] ? p->comm : "?");
+	shcactl_put(t, "%u", slot);
+	shcactl_put(t, "%d", p ? p->pid : 0);
+	shcactl_put(t, "%.*s", (int)sizeof(p->comm), p && p->comm[0] ? p->comm : "?");
 }
 
 /* ---- the sub-commands ---------------------------------------------------------------------------------------------- */
@@ -178,19 +178,19 @@ static const char *proc_state(struct shca_member *m, uint32_t slot)
 
 static int show_processes(struct shca_member *m, const struct options *o)
 {
-	struct table t = table_of("slot pid program state threads kib cma sleepers foreign_wqes", o->csv);
+	struct table t = shcactl_table_of("slot pid program state threads kib cma sleepers foreign_wqes", o->csv);
 	uint32_t n = atomic_load(&m->hdr->proc_high);
 	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++) {
 		const char *state = proc_state(m, i);
 		if (!state)
 			continue;
 		put_owner(&t, m, i);
-		put(&t, "%s", state);
-		put(&t, "%u", threads_of(m, i));
-		put(&t, "%" PRIu64, chunks_of(m, i) * (SHCA_CHUNK >> 10));
-		put(&t, "%s", m->procs[i].cma ? "yes" : "no");
-		put(&t, "%u", atomic_load(&m->procs[i].sleepers));
-		put(&t, "%" PRIu64, atomic_load(&m->procs[i].foreign_wqes));
+		shcactl_put(&t, "%s", state);
+		shcactl_put(&t, "%u", threads_of(m, i));
+		shcactl_put(&t, "%" PRIu64, chunks_of(m, i) * (SHCA_CHUNK >> 10));
+		shcactl_put(&t, "%s", m->procs[i].cma ? "yes" : "no");
+		shcactl_put(&t, "%u", atomic_load(&m->procs[i].sleepers));
+		shcactl_put(&t, "%" PRIu64, atomic_load(&m->procs[i].foreign_wqes));
 	}
 	print_table(&t);
 	return 0;
@@ -198,54 +198,54 @@ static int show_processes(struct shca_member *m, const struct options *o)
 
 static void put_qp(struct table *t, const struct shca_member *m, const struct shca_qp *qp)
 {
-	const struct shca_proc_slot *peer = qp->peer_proc ? proc_of(m, (qp->peer_proc & 0xffff) - 1) : NULL;
+	const struct shca_proc_slot *peer = qp->peer_proc ? shcactl_proc_of(m, (qp->peer_proc & 0xffff) - 1) : NULL;
 	uint64_t enabled = atomic_load(&qp->enabled);
-	put(t, "0x%06x", qp->qpn);
-	put(t, "%s", type_name(qp->type));
-	put(t, "%s", state_name(atomic_load(&qp->qp_state)));
+	shcactl_put(t, "0x%06x", qp->qpn);
+	shcactl_put(t, "%s", type_name(qp->type));
+	shcactl_put(t, "%s", shcactl_state_name(atomic_load(&qp->qp_state)));
 	put_owner(t, m, qp->proc);
-	put(t, "0x%06x", qp->dest_qpn);
-	put(t, "%d", peer ? peer->pid : 0);
-	put(t, "%" PRIu64, atomic_load(&qp->n_msgs));
-	put(t, "%" PRIu64, atomic_load(&qp->n_bytes));
-	put(t, "%" PRIu64, atomic_load(&qp->n_recv_msgs));
-	put(t, "%" PRIu64, atomic_load(&qp->n_foreign));
-	put(t, "%s", atomic_load(&qp->shared) ? "shared" : "direct");
-	put(t, "%" PRIu64, atomic_load(&qp->head));
-	put(t, "%" PRIu64, atomic_load(&qp->posted));
+	shcactl_put(t, "0x%06x", qp->dest_qpn);
+	shcactl_put(t, "%d", peer ? peer->pid : 0);
+	shcactl_put(t, "%" PRIu64, atomic_load(&qp->n_msgs));
+	shcactl_put(t, "%" PRIu64, atomic_load(&qp->n_bytes));
+	shcactl_put(t, "%" PRIu64, atomic_load(&qp->n_recv_msgs));
+	shcactl_put(t, "%" PRIu64, atomic_load(&qp->n_foreign));
+	shcactl_put(t, "%s", atomic_load(&qp->shared) ? "shared" : "direct");
+	shcactl_put(t, "%" PRIu64, atomic_load(&qp->head));
+	shcactl_put(t, "%" PRIu64, atomic_load(&qp->posted));
 	if (enabled == UINT64_MAX)
-		put(t, "all");
+		shcactl_put(t, "all");
 	else
-		put(t, "%" PRIu64, enabled);
+		shcactl_put(t, "%" PRIu64, enabled);
 }
 
-static void put_srq(struct table *t, const struct shca_member *m, const struct shca_rq *rq)
+static void shcactl_put_srq(struct table *t, const struct shca_member *m, const struct shca_rq *rq)
 {
-	put(t, "0x%06x", rq->number);
-	put(t, "%s", rq->xrcd ? "XRC_SRQ" : "SRQ");
-	put(t, "%s", atomic_load(&rq->dead) ? "DEAD" : "-");
+	shcactl_put(t, "0x%06x", rq->number);
+	shcactl_put(t, "%s", rq->xrcd ? "XRC_SRQ" : "SRQ");
+	shcactl_put(t, "%s", atomic_load(&rq->dead) ? "DEAD" : "-");
 	put_owner(t, m, rq->proc);
 	for (int i = 0; i < 7; i++)
-		put(t, "-");
-	put(t, "%" PRIu64, atomic_load(&rq->head));
-	put(t, "%" PRIu64, atomic_load(&rq->tail));
+		shcactl_put(t, "-");
+	shcactl_put(t, "%" PRIu64, atomic_load(&rq->head));
+	shcactl_put(t, "%" PRIu64, atomic_load(&rq->tail));
 	if (rq->managed)
-		put(t, "%" PRIu64, atomic_load(&rq->enabled));
+		shcactl_put(t, "%" PRIu64, atomic_load(&rq->enabled));
 	else
-		put(t, "all");
+		shcactl_put(t, "all");
 }
 
 static void put_cq(struct table *t, const struct shca_member *m, const struct shca_cq *cq)
 {
-	put(t, "0x%06x", cq->cqn);
-	put(t, "CQ");
-	put(t, "%s", atomic_load(&cq->error) ? "ERR" : atomic_load(&cq->notify) & SHCA_CQ_ARMED ? "ARMED" : "-");
+	shcactl_put(t, "0x%06x", cq->cqn);
+	shcactl_put(t, "CQ");
+	shcactl_put(t, "%s", atomic_load(&cq->error) ? "ERR" : atomic_load(&cq->notify) & SHCA_CQ_ARMED ? "ARMED" : "-");
 	put_owner(t, m, cq->proc);
 	for (int i = 0; i < 7; i++)
-		put(t, "-");
-	put(t, "%" PRIu64, atomic_load(&cq->ci));
-	put(t, "%" PRIu64, atomic_load(&cq->tail));
-	put(t, "-");
+		shcactl_put(t, "-");
+	shcactl_put(t, "%" PRIu64, atomic_load(&cq->ci));
+	shcactl_put(t, "%" PRIu64, atomic_load(&cq->tail));
+	shcactl_put(t, "-");
 }
 
 /* Calls f with each object that a number names. */
@@ -270,14 +270,14 @@ static void queue_row(void *arg, const struct shca_member *m, unsigned kind, shc
 	if (kind == SHCA_KIND_QP && (p = shca_at_checked(m, off, sizeof(struct shca_qp))))
 		put_qp(arg, m, p);
 	else if (kind == SHCA_KIND_SRQ && (p = shca_at_checked(m, off, sizeof(struct shca_rq))))
-		put_srq(arg, m, p);
+		shcactl_put_srq(arg, m, p);
 	else if (kind == SHCA_KIND_CQ && (p = shca_at_checked(m, off, sizeof(struct shca_cq))))
 		put_cq(arg, m, p);
 }
 
 static int show_queues(struct shca_member *m, const struct options *o)
 {
-	struct table t = table_of("number type state slot pid program peer peer_pid msgs bytes recv_msgs foreign "
+	struct table t = shcactl_table_of("number type state slot pid program peer peer_pid msgs bytes recv_msgs foreign "
 				  "mode head posted enabled",
 				  o->csv);
 	each_number(m, queue_row, &t);
@@ -308,7 +308,7 @@ static void queue_sum(void *arg, const struct shca_member *m, unsigned kind, shc
 
 static int show_totals(struct shca_member *m, const struct options *o)
 {
-	struct table t = table_of("type live queues msgs bytes foreign calcs waits enables atomics", o->csv);
+	struct table t = shcactl_table_of("type live queues msgs bytes foreign calcs waits enables atomics", o->csv);
 	struct sums s[16] = { 0 };
 	each_number(m, queue_sum, s);
 	for (unsigned i = 0; i < 16; i++) {
@@ -323,16 +323,16 @@ static int show_totals(struct shca_member *m, const struct options *o)
 		s[i].atomics += atomic_load(&r->atomics);
 		if (!s[i].queues)
 			continue;
-		put(&t, "%s", total_name(i));
-		put(&t, "%" PRIu64, s[i].live);
-		put(&t, "%" PRIu64, s[i].queues);
-		put(&t, "%" PRIu64, s[i].msgs);
-		put(&t, "%" PRIu64, s[i].bytes);
-		put(&t, "%" PRIu64, s[i].foreign);
-		put(&t, "%" PRIu64, s[i].calcs);
-		put(&t, "%" PRIu64, s[i].waits);
-		put(&t, "%" PRIu64, s[i].enables);
-		put(&t, "%" PRIu64, s[i].atomics);
+		shcactl_put(&t, "%s", total_name(i));
+		shcactl_put(&t, "%" PRIu64, s[i].live);
+		shcactl_put(&t, "%" PRIu64, s[i].queues);
+		shcactl_put(&t, "%" PRIu64, s[i].msgs);
+		shcactl_put(&t, "%" PRIu64, s[i].bytes);
+		shcactl_put(&t, "%" PRIu64, s[i].foreign);
+		shcactl_put(&t, "%" PRIu64, s[i].calcs);
+		shcactl_put(&t, "%" PRIu64, s[i].waits);
+		shcactl_put(&t, "%" PRIu64, s[i].enables);
+		shcactl_put(&t, "%" PRIu64, s[i].atomics);
 	}
 	print_table(&t);
 	return 0;
@@ -355,12 +355,12 @@ static void put_access(struct table *t, uint32_t access)
 				strcat(text, "+");
 			strcat(text, bits[i].name);
 		}
-	put(t, "%s", text[0] ? text : "-");
+	shcactl_put(t, "%s", text[0] ? text : "-");
 }
 
 static int show_regions(struct shca_member *m, const struct options *o)
 {
-	struct table t = table_of("key lane slot pid program pd access iova length where", o->csv);
+	struct table t = shcactl_table_of("key lane slot pid program pd access iova length where", o->csv);
 	uint32_t n = shca_segments_used(m, true);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct shca_mr *seg = shca_at_checked(m, atomic_load(&m->mr_segs[i]), SHCA_MR_SEG * sizeof(*seg));
@@ -369,14 +369,14 @@ static int show_regions(struct shca_member *m, const struct options *o)
 			uint32_t key = atomic_load(&mr->key);
 			if (!key)
 				continue;
-			put(&t, "0x%08x", key);
-			put(&t, "%s%s", lane_name(mr->lane), mr->implicit ? "(implicit)" : "");
+			shcactl_put(&t, "0x%08x", key);
+			shcactl_put(&t, "%s%s", lane_name(mr->lane), mr->implicit ? "(implicit)" : "");
 			put_owner(&t, m, mr->proc);
-			put(&t, "%u", mr->pd);
+			shcactl_put(&t, "%u", mr->pd);
 			put_access(&t, mr->access);
-			put(&t, "0x%" PRIx64, mr->iova);
-			put(&t, "%" PRIu64, mr->length);
-			put(&t, "0x%" PRIx64, mr->where);
+			shcactl_put(&t, "0x%" PRIx64, mr->iova);
+			shcactl_put(&t, "%" PRIu64, mr->length);
+			shcactl_put(&t, "0x%" PRIx64, mr->where);
 		}
 	}
 	print_table(&t);
@@ -431,17 +431,17 @@ static int show_fabrics(const struct options *o)
 		fprintf(stderr, "shcactl: cannot list the fabrics: %s\n", strerror(-err));
 		return 1;
 	}
-	struct table t = table_of("name uid processes used_kib span_mib fences found_by", o->csv);
+	struct table t = shcactl_table_of("name uid processes used_kib span_mib fences found_by", o->csv);
 	for (size_t i = 0; i < n; i++) {
 		struct shca_member m;
 		err = shca_fabric_map(&m, &list[i], false, true);
 		if (err == -EPROTO) {
-			put(&t, "%s", list[i].name);
-			put(&t, "%u", (unsigned)geteuid());
+			shcactl_put(&t, "%s", list[i].name);
+			shcactl_put(&t, "%u", (unsigned)geteuid());
 			for (int k = 0; k < 3; k++)
-				put(&t, "-");
-			put(&t, "other-version");
-			put(&t, "%d", list[i].pid);
+				shcactl_put(&t, "-");
+			shcactl_put(&t, "other-version");
+			shcactl_put(&t, "%d", list[i].pid);
 		}
 		if (err)
 			continue;	/* else: ended meanwhile */
@@ -450,13 +450,13 @@ static int show_fabrics(const struct options *o)
 			const char *state = proc_state(&m, k);
 			procs += state && !strcmp(state, "live");
 		}
-		put(&t, "%s", m.hdr->name);
-		put(&t, "%u", m.hdr->uid);
-		put(&t, "%u", procs);
-		put(&t, "%" PRIu64, chunks_of(&m, UINT32_MAX) * (SHCA_CHUNK >> 10));
-		put(&t, "%" PRIu64, m.hdr->bytes >> 20);
-		put(&t, "%s", m.hdr->fences ? "full" : "membarrier");
-		put(&t, "%d", list[i].pid);
+		shcactl_put(&t, "%s", m.hdr->name);
+		shcactl_put(&t, "%u", m.hdr->uid);
+		shcactl_put(&t, "%u", procs);
+		shcactl_put(&t, "%" PRIu64, chunks_of(&m, UINT32_MAX) * (SHCA_CHUNK >> 10));
+		shcactl_put(&t, "%" PRIu64, m.hdr->bytes >> 20);
+		shcactl_put(&t, "%s", m.hdr->fences ? "full" : "membarrier");
+		shcactl_put(&t, "%d", list[i].pid);
 		shca_fabric_unmap(&m);
 	}
 	print_table(&t);
@@ -497,7 +497,7 @@ static void usage(FILE *out)
 }
 
 /* Number of insertions, deletions and replacements between two short words. */
-static unsigned distance(const char *a, const char *b)
+static unsigned shcactl_distance(const char *a, const char *b)
 {
 	unsigned row[64];
 	size_t n = strlen(b);
@@ -521,12 +521,12 @@ static unsigned distance(const char *a, const char *b)
 	return row[n];
 }
 
-static int unknown(const char *what, const char *word, const char *const *names, size_t n)
+static int shcactl_unknown(const char *what, const char *word, const char *const *names, size_t n)
 {
 	unsigned best = UINT32_MAX;
 	const char *near = NULL;
 	for (size_t i = 0; i < n; i++) {
-		unsigned d = !strncmp(names[i], word, strlen(word)) ? 0 : distance(word, names[i]);
+		unsigned d = !strncmp(names[i], word, strlen(word)) ? 0 : shcactl_distance(word, names[i]);
 		if (d < best) {
 			best = d;
 			near = names[i];
@@ -540,7 +540,7 @@ static int unknown(const char *what, const char *word, const char *const *names,
 }
 
 /* Maps the fabric that the options mean. 0, or the exit status. */
-static int choose(struct shca_member *m, const struct options *o, bool writable)
+static int shcactl_choose(struct shca_member *m, const struct options *o, bool writable)
 {
 	struct shca_fabric_info *list;
 	size_t n, at;
@@ -571,7 +571,7 @@ static int choose(struct shca_member *m, const struct options *o, bool writable)
 	return err ? 1 : 0;
 }
 
-static int run(const struct command *c, const struct options *o)
+static int shcactl_run(const struct command *c, const struct options *o)
 {
 	struct shca_member m;
 	if (o->argc && !c->writes) {
@@ -580,7 +580,7 @@ static int run(const struct command *c, const struct options *o)
 	}
 	if (!c->run)
 		return show_fabrics(o);
-	int status = choose(&m, o, c->writes && o->argc);
+	int status = shcactl_choose(&m, o, c->writes && o->argc);
 	if (status)
 		return status;
 	status = c->run(&m, o);
@@ -618,7 +618,7 @@ int main(int argc, char **argv)
 				o.csv = !strcmp(argv[i], "csv");
 			}
 		} else {
-			return unknown("option", a, option_names, 4);
+			return shcactl_unknown("option", a, option_names, 4);
 		}
 	}
 	if (i == argc) {
@@ -631,12 +631,12 @@ int main(int argc, char **argv)
 			continue;
 		o.argc = argc - i - 1;
 		o.argv = argv + i + 1;
-		int status = run(&commands[k], &o);
+		int status = shcactl_run(&commands[k], &o);
 		if (fflush(stdout) || ferror(stdout)) {
 			fprintf(stderr, "shcactl: cannot write: %s\n", strerror(errno));
 			return 1;
 		}
 		return status;
 	}
-	return unknown("command", argv[i], names, NCOMMANDS);
+	return shcactl_unknown("command", argv[i], names, NCOMMANDS);
 }

@@ -37,7 +37,7 @@ static const char help[] =
 
 static const char *const options[] = { "--fabric", "--mlx5dv", "--debug", "--help", "--version", NULL };
 
-static int unknown_option(const char *option)
+static int shcarun_unknown_option(const char *option)
 {
 	const char *near = hdl_nearest(option, options);
 
@@ -69,7 +69,7 @@ static bool find_libraries(char folder[PATH_MAX])
 	return !access(SHCA_LIBDIR "/" LIBRARY, R_OK);
 }
 
-static int set(const char *name, const char *value)
+static int shcarun_set(const char *name, const char *value)
 {
 	if (!setenv(name, value, 1))
 		return 0;
@@ -78,10 +78,10 @@ static int set(const char *name, const char *value)
 }
 
 /* Also where a launcher passed on the descriptor of another fabric. */
-static int set_fabric(const char *name)
+static int shcarun_set_fabric(const char *name)
 {
 	unsetenv("SHCA_FABRIC_FD");
-	return set("SHCA_FABRIC", name);
+	return shcarun_set("SHCA_FABRIC", name);
 }
 
 static int preload(void)
@@ -107,7 +107,7 @@ static int preload(void)
 		fprintf(stderr, "shcarun: out of memory\n");
 		return EX_NOT_STARTED;
 	}
-	int rc = set("LD_PRELOAD", value);
+	int rc = shcarun_set("LD_PRELOAD", value);
 	free(value);
 	return rc;
 }
@@ -132,19 +132,19 @@ int main(int argc, char **argv)
 			return 0;
 		}
 		if (!strcmp(a, "--mlx5dv")) {
-			rc = set("SHCA_MLX5DV", "1");
+			rc = shcarun_set("SHCA_MLX5DV", "1");
 		} else if (!strcmp(a, "--debug")) {
-			rc = set("SHCA_DEBUG", "1");
+			rc = shcarun_set("SHCA_DEBUG", "1");
 		} else if (!strncmp(a, "--fabric=", 9)) {
-			rc = set_fabric(a + 9);
+			rc = shcarun_set_fabric(a + 9);
 		} else if (!strcmp(a, "--fabric")) {
 			if (++i == argc) {
 				fprintf(stderr, "shcarun: --fabric needs a name\n");
 				return EX_USAGE;
 			}
-			rc = set_fabric(argv[i]);
+			rc = shcarun_set_fabric(argv[i]);
 		} else {
-			return unknown_option(a);
+			return shcarun_unknown_option(a);
 		}
 	}
 	if (rc)
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
 	hdl_vars_warn(environ);
 	rc = preload();
 	if (!rc)
-		rc = set("SHCA_VISIBLE", "1");
+		rc = shcarun_set("SHCA_VISIBLE", "1");
 	if (rc)
 		return rc;
 	execvp(argv[i], argv + i);

@@ -1,12 +1,12 @@
 # The transport: plain verbs and mlx5dv; no knowledge of any one device.
-transport_sources = src/transport/address.c src/transport/active.c src/transport/active.h src/transport/alive.c src/transport/am.c src/transport/counters.c src/transport/arrive.c \
-	src/transport/conn.c src/transport/conn.h src/transport/dev.h src/transport/device.c src/transport/ep.c \
-	src/transport/ep.h src/transport/idle.c src/transport/ids.c src/transport/ids.h src/transport/mem.c src/transport/mem.h src/transport/order.c \
-	src/transport/order.h src/transport/peers.c src/transport/peers.h src/transport/pooled.h src/transport/post.c src/transport/progress.c src/transport/qp.c src/transport/rel.c \
-	src/transport/regcache.c src/transport/regcache.h src/transport/rel.h src/transport/report.c src/transport/ring.c src/transport/ring.h src/transport/rings.c \
-	src/transport/rx.h src/transport/select.c src/transport/select.h src/transport/sq.c src/transport/sq.h \
-	src/transport/srq.c src/transport/tp.h src/transport/transport.h src/transport/wire.h src/transport/wireup.c \
-	src/transport/rouse.c src/transport/rouse.h \
+transport_sources = src/transport/connect/address.c src/transport/core/active.c src/transport/core/active.h src/transport/peer/alive.c src/transport/peer/am.c src/transport/core/counters.c src/transport/peer/arrive.c \
+	src/transport/connect/conn.c src/transport/connect/conn.h src/transport/core/dev.h src/transport/core/device.c src/transport/peer/ep.c \
+	src/transport/peer/ep.h src/transport/core/idle.c src/transport/core/ids.c src/transport/core/ids.h src/transport/mem/mem.c src/transport/mem/mem.h src/transport/peer/order.c \
+	src/transport/peer/order.h src/transport/peer/peers.c src/transport/peer/peers.h src/transport/queue/srq_credit.h src/transport/queue/post.c src/transport/core/progress.c src/transport/queue/qp.c src/transport/lanes/rel.c \
+	src/transport/mem/regcache.c src/transport/mem/regcache.h src/transport/lanes/rel.h src/transport/core/report.c src/transport/lanes/ring.c src/transport/lanes/ring.h src/transport/lanes/ring_credit.c \
+	src/transport/queue/rx.h src/transport/connect/select.c src/transport/connect/select.h src/transport/queue/sq.c src/transport/queue/sq.h \
+	src/transport/queue/srq.c src/transport/core/tp.h src/transport/transport.h src/transport/connect/wire.h src/transport/connect/wireup.c \
+	src/transport/core/fd_waker.c src/transport/core/fd_waker.h \
 	src/transport/kinds/dc.c src/transport/kinds/kind.h src/transport/kinds/kinds.c src/transport/kinds/rc.c \
 	src/transport/kinds/ud.c src/transport/kinds/xrc.c src/transport/kinds/xrc.h \
 	src/transport/rma/mr.c src/transport/rma/rma.c src/transport/rma/rma.h src/transport/rma/target.c \

@@ -173,7 +173,7 @@ int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 /* Asks the peer to announce its messages (HDL_RTS), so that their data stays with it until it is fetched; or no longer to. What is
  * under way still comes eagerly, and so do messages that are no longer than an announcement. */
 #define HDL_HOLD_LEAST HDL_RTS_SIZE
-void hdl_ep_hold(struct hdl_ep *ep, bool on);
+void hdl_ep_eager_off(struct hdl_ep *ep, bool on);
 
 /* Fetches the message announced by an HDL_RTS into buf, at most cap bytes; done() follows (never inside the
  * call). cap may be 0 (matched, truncated or empty). 0, or a negative errno: nothing will follow, and hdl_ep_fetch has answered the

@@ -12,7 +12,7 @@
 
 /* A queue pair that takes raw work requests. attr->create_flags: libmlx5 hands them down, libibverbs' own command refuses them, and
  * the one of this library (exp_mlx5_create_qp_cmd), where it stands for that, does not. */
-static struct ibv_qp *create(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr, uint32_t flags)
+static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr, uint32_t flags)
 {
 	struct mlx5dv_qp_init_attr dv = {
 		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS | MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
@@ -45,7 +45,7 @@ static bool can_create_cross(struct ibv_context *ctx)
 		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = pd, .comp_mask = IBV_QP_INIT_ATTR_PD,
 		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
 	};
-	struct ibv_qp *qp = cq ? create(ctx, &attr, EXP_MLX5_CREATE_FLAGS) : NULL;
+	struct ibv_qp *qp = cq ? mlx5_create(ctx, &attr, EXP_MLX5_CREATE_FLAGS) : NULL;
 	bool can = qp;
 
 	if (!can)
@@ -61,7 +61,7 @@ static bool can_create_cross(struct ibv_context *ctx)
 }
 
 /* What the device has; asked for once in a context's life. */
-static int context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
+static int mlx5_context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
 	const struct exp_mlx5_context *c = exp_mlx5_context_of(ctx);
@@ -93,7 +93,7 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 	int err = ibv_query_device_ex(ctx, NULL, &d);
 
 	if (!err)
-		err = context_of(ctx, &c);
+		err = mlx5_context_of(ctx, &c);
 	if (err)
 		return err;
 	/* of those that a program can make sense of without knowing the adapter: results in the host's order */
@@ -137,7 +137,7 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 
 /* ---- completion queues ------------------------------------------------------------------------------------------------------ */
 
-static struct ibv_cq *create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+static struct ibv_cq *mlx5_create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 				int comp_vector, struct ibv_exp_cq_init_attr *attr)
 {
 	const uint32_t can = IBV_EXP_CQ_CREATE_CROSS_CHANNEL | IBV_EXP_CQ_COMPRESSED_CQE;
@@ -163,7 +163,7 @@ static int modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 	return mask & IBV_EXP_CQ_MODERATION ? ibv_modify_cq(cq, &moderation) : 0;
 }
 
-static enum ibv_exp_wc_opcode opcode_of(struct exp_mlx5_qp *q, const struct ibv_wc *wc)
+static enum ibv_exp_wc_opcode mlx5_opcode_of(struct exp_mlx5_qp *q, const struct ibv_wc *wc)
 {
 	if (!q || wc->opcode != IBV_WC_DRIVER2)
 		return (enum ibv_exp_wc_opcode)wc->opcode;
@@ -185,7 +185,7 @@ static void fill_wc(struct ibv_cq *cq, struct ibv_exp_wc *to, const struct ibv_w
 	pthread_mutex_lock(&exp_mlx5_mutex);
 	struct exp_mlx5_qp *q = exp_mlx5_qp_by_number(cq->context, wc->qp_num);
 	*to = (struct ibv_exp_wc){
-		.wr_id = wc->wr_id, .status = wc->status, .exp_opcode = opcode_of(q, wc), .vendor_err = wc->vendor_err,
+		.wr_id = wc->wr_id, .status = wc->status, .exp_opcode = mlx5_opcode_of(q, wc), .vendor_err = wc->vendor_err,
 		.byte_len = wc->byte_len, .imm_data = wc->imm_data, .qp_num = wc->qp_num, .src_qp = wc->src_qp,
 		.pkey_index = wc->pkey_index, .slid = wc->slid, .sl = wc->sl, .dlid_path_bits = wc->dlid_path_bits,
 		.exp_wc_flags = (wc->wc_flags & same) | (wc->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
@@ -270,7 +270,7 @@ static struct ibv_qp *create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_
 	};
 	struct exp_mlx5_context c;
 	struct ibv_qp *qp;
-	int err = context_of(ctx, &c);
+	int err = mlx5_context_of(ctx, &c);
 
 	if (!err)
 		err = check_qp(attr, flags, atomic, &c.caps);
@@ -280,7 +280,7 @@ static struct ibv_qp *create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_
 	}
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return ibv_create_qp_ex(ctx, &ex);
-	qp = create(ctx, &ex, flags & EXP_MLX5_CREATE_FLAGS);
+	qp = mlx5_create(ctx, &ex, flags & EXP_MLX5_CREATE_FLAGS);
 	if (!qp)
 		return NULL;
 	err = note_qp(qp, &(struct exp_mlx5_qp){.qp = qp, .flags = flags, .signal_all = attr->sq_sig_all, .cap = ex.cap,
@@ -296,7 +296,7 @@ static struct ibv_qp *create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_
 	return qp;
 }
 
-static int modify_qp(struct ibv_qp *qp, const struct ibv_exp_qp_attr *attr, uint64_t mask)
+static int mlx5_modify_qp(struct ibv_qp *qp, const struct ibv_exp_qp_attr *attr, uint64_t mask)
 {
 	uint64_t beyond = mask & ~EXP_ORDINARY_MASK;
 	struct ibv_qp_attr a;
@@ -328,7 +328,7 @@ static struct ibv_exp_dct *create_dct(struct ibv_context *ctx, struct ibv_exp_dc
 	return NULL;
 }
 
-static struct ibv_mr *reg_allocated(struct ibv_pd *pd, size_t length, unsigned int access)
+static struct ibv_mr *mlx5_reg_allocated(struct ibv_pd *pd, size_t length, unsigned int access)
 {
 	errno = shca_refuse(EOPNOTSUPP, "ibv_exp_reg_mr: an mlx5 allocates no memory (%zu bytes)", length);
 	return NULL;
@@ -337,14 +337,14 @@ static struct ibv_mr *reg_allocated(struct ibv_pd *pd, size_t length, unsigned i
 /* query_dct, arm_dct, destroy_dct: there is none to call them with. */
 static const struct ibv_exp_provider provider = {
 	.query_device = query_device,
-	.create_cq = create_cq,
+	.create_cq = mlx5_create_cq,
 	.modify_cq = modify_cq,
 	.create_qp = create_qp,
-	.modify_qp = modify_qp,
+	.modify_qp = mlx5_modify_qp,
 	.query_qp = query_qp,
 	.create_dct = create_dct,
 	.poll_cq = poll_cq,
-	.reg_allocated = reg_allocated,
+	.reg_allocated = mlx5_reg_allocated,
 	.post_send = exp_mlx5_post_send,
 	.post_task = exp_mlx5_post_task,
 	.refuse = shca_refuse,

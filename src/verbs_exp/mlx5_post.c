@@ -15,26 +15,26 @@ static bool is_enable(const struct ibv_exp_send_wr *wr)
 	return wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE || wr->exp_opcode == IBV_EXP_WR_RECV_ENABLE;
 }
 
-static bool is_cross(const struct ibv_exp_send_wr *wr)
+static bool mlx5_post_is_cross(const struct ibv_exp_send_wr *wr)
 {
 	return wr->exp_opcode == IBV_EXP_WR_CQE_WAIT || is_enable(wr);
 }
 
-static bool is_masked(const struct ibv_exp_send_wr *wr)
+static bool mlx5_post_is_masked(const struct ibv_exp_send_wr *wr)
 {
 	return wr->exp_opcode == IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP ||
 	       wr->exp_opcode == IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD;
 }
 
-static bool is_calc(const struct ibv_exp_send_wr *wr)
+static bool mlx5_post_is_calc(const struct ibv_exp_send_wr *wr)
 {
-	return wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC && !is_cross(wr) && wr->exp_opcode != IBV_EXP_WR_NOP;
+	return wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC && !mlx5_post_is_cross(wr) && wr->exp_opcode != IBV_EXP_WR_NOP;
 }
 
 /* Ordinary verbs have no word for it. */
 static bool is_raw(const struct ibv_exp_send_wr *wr)
 {
-	return is_cross(wr) || is_masked(wr) || is_calc(wr) || wr->exp_opcode == IBV_EXP_WR_NOP;
+	return mlx5_post_is_cross(wr) || mlx5_post_is_masked(wr) || mlx5_post_is_calc(wr) || wr->exp_opcode == IBV_EXP_WR_NOP;
 }
 
 /* ---- what requests count ------------------------------------------------------------------------------------------------ */
@@ -48,7 +48,7 @@ struct named {
 };
 
 /* 0 or an errno value. */
-static int name_of(const struct ibv_exp_send_wr *wr, struct named *n)
+static int mlx5_post_name_of(const struct ibv_exp_send_wr *wr, struct named *n)
 {
 	if (wr->exp_opcode == IBV_EXP_WR_CQE_WAIT) {
 		struct exp_mlx5_cq *cq = exp_mlx5_cq_of(wr->task.cqe_wait.cq);
@@ -77,9 +77,9 @@ struct counted {
 };
 
 /* 0 or an errno value. Each request of the list has to be counted once, in order. */
-static int count(const struct ibv_exp_send_wr *wr, struct counted *c)
+static int mlx5_post_count(const struct ibv_exp_send_wr *wr, struct counted *c)
 {
-	int err = name_of(wr, &c->of);
+	int err = mlx5_post_name_of(wr, &c->of);
 	struct exp_mlx5_index *x = c->of.index;
 
 	if (err)
@@ -110,11 +110,11 @@ static void note_posted(const struct counted *c)
 }
 
 /* The list is done, for what this request counts. */
-static void settle(const struct ibv_exp_send_wr *wr)
+static void mlx5_post_settle(const struct ibv_exp_send_wr *wr)
 {
 	struct named n;
 
-	if (name_of(wr, &n))
+	if (mlx5_post_name_of(wr, &n))
 		return;
 	n.index->base = n.index->posted_base;
 	n.index->most = n.index->posted_most;
@@ -129,7 +129,7 @@ static int check_cross(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr
 
 	if (!(q->flags & IBV_EXP_QP_CREATE_CROSS_CHANNEL))
 		return shca_refuse(EINVAL, "WAIT or ENABLE on queue pair %#x, which is not cross-channel", q->qp->qp_num);
-	err = count(wr, &c);
+	err = mlx5_post_count(wr, &c);
 	if (err)
 		return err;
 	/* an adapter would run what lies in the queue's memory by chance */
@@ -147,14 +147,14 @@ static int check_order(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr
 
 	if (!(q->flags & IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY))
 		return 0;
-	if (plain || (is_masked(wr) && wr->ext_op.masked_atomics.log_arg_sz == 3 && (!c || c->caps.host_order)))
+	if (plain || (mlx5_post_is_masked(wr) && wr->ext_op.masked_atomics.log_arg_sz == 3 && (!c || c->caps.host_order)))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which is for results in network order "
 				   "(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY): of 8 bytes the adapter has them in the host's", wr->exp_opcode,
 				   q->qp->qp_num);
 	return 0;
 }
 
-static int check_masked(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
+static int mlx5_post_check_masked(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	const struct exp_mlx5_context *c = exp_mlx5_context_of(q->qp->context);
 	uint32_t log = wr->ext_op.masked_atomics.log_arg_sz, sizes = c ? c->caps.masked_sizes : 0;
@@ -168,7 +168,7 @@ static int check_masked(const struct exp_mlx5_qp *q, const struct ibv_exp_send_w
 	return 0;
 }
 
-static int check_calc(const struct exp_mlx5_qp *q)
+static int mlx5_post_check_calc(const struct exp_mlx5_qp *q)
 {
 	const struct exp_mlx5_context *c = exp_mlx5_context_of(q->qp->context);
 
@@ -179,7 +179,7 @@ static int check_calc(const struct exp_mlx5_qp *q)
 	return 0;
 }
 
-static uint64_t bytes_of(const struct ibv_exp_send_wr *wr)
+static uint64_t mlx5_post_bytes_of(const struct ibv_exp_send_wr *wr)
 {
 	uint64_t n = 0;
 
@@ -189,7 +189,7 @@ static uint64_t bytes_of(const struct ibv_exp_send_wr *wr)
 }
 
 /* Its length in blocks: a managed queue takes one of each. */
-static int check_length(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
+static int mlx5_post_check_length(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	struct exp_mlx5_place at = {.qpn = q->qp->qp_num, .type = q->qp->qp_type};
 	uint8_t wqe[EXP_MLX5_WQE_MAX];
@@ -208,31 +208,31 @@ static int check_length(const struct exp_mlx5_qp *q, const struct ibv_exp_send_w
 }
 
 /* Everything that is not the driver's to refuse. 0 or an errno value. */
-static int check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
+static int mlx5_post_check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int err;
 
 	if (!q)
 		return is_raw(wr) ? shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made by "
 						"ibv_exp_create_qp", wr->exp_opcode, qp->qp_num) : 0;
-	if (is_cross(wr))
+	if (mlx5_post_is_cross(wr))
 		return check_cross(q, wr);
 	if (wr->exp_opcode == IBV_EXP_WR_NOP)
 		return 0;
 	if ((uint32_t)wr->num_sge > q->cap.max_send_sge)
 		return shca_refuse(EINVAL, "ibv_exp_post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, qp->qp_num,
 				   q->cap.max_send_sge);
-	if (wr->exp_send_flags & IBV_EXP_SEND_INLINE && bytes_of(wr) > q->cap.max_inline_data)
+	if (wr->exp_send_flags & IBV_EXP_SEND_INLINE && mlx5_post_bytes_of(wr) > q->cap.max_inline_data)
 		return shca_refuse(EINVAL, "ibv_exp_post_send: %lu bytes inline, queue pair %#x was made for %u",
-				   (unsigned long)bytes_of(wr), qp->qp_num, q->cap.max_inline_data);
+				   (unsigned long)mlx5_post_bytes_of(wr), qp->qp_num, q->cap.max_inline_data);
 	if (qp->qp_type == IBV_QPT_UD && !wr->wr.ud.ah)
 		return shca_refuse(EINVAL, "ibv_exp_post_send: a datagram without address handle");
 	err = check_order(q, wr);
-	if (!err && is_masked(wr))
-		err = check_masked(q, wr);
-	else if (!err && is_calc(wr))
-		err = check_calc(q);
-	return err ? err : check_length(q, wr);
+	if (!err && mlx5_post_is_masked(wr))
+		err = mlx5_post_check_masked(q, wr);
+	else if (!err && mlx5_post_is_calc(wr))
+		err = mlx5_post_check_calc(q);
+	return err ? err : mlx5_post_check_length(q, wr);
 }
 
 /* ---- one request ---------------------------------------------------------------------------------------------------------- */
@@ -259,7 +259,7 @@ static int post_raw(struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, con
 	uint8_t wqe[EXP_MLX5_WQE_MAX];
 	int rc;
 
-	if (is_cross(wr)) {
+	if (mlx5_post_is_cross(wr)) {
 		at.object = c->of.object;
 		at.index = (uint32_t)c->index;
 	}
@@ -273,7 +273,7 @@ static int post_raw(struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, con
 	if (rc)
 		return rc;
 	/* only now: a request that found no room has counted nothing */
-	if (is_cross(wr))
+	if (mlx5_post_is_cross(wr))
 		note_posted(c);
 	if (q->signal_all || wr->exp_send_flags & IBV_EXP_SEND_SIGNALED) {
 		q->raw[q->raw_end++ & q->raw_mask] = (struct exp_mlx5_raw){wr->wr_id, completes_as(wr)};
@@ -309,7 +309,7 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *exp)
 }
 
 /* One that was checked. */
-static int post_one(struct ibv_qp *qp, struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, const struct counted *c)
+static int mlx5_post_post_one(struct ibv_qp *qp, struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, const struct counted *c)
 {
 	int rc = is_raw(wr) ? post_raw(q, wr, c) : post_plain(qp, wr);
 
@@ -329,14 +329,14 @@ int exp_mlx5_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 		*bad_wr = wr;
 		/* each is a list of its own */
 		lists++;
-		rc = check(qp, q, wr);
+		rc = mlx5_post_check(qp, q, wr);
 		lists++;
-		if (!rc && is_cross(wr))
-			rc = count(wr, &c);
+		if (!rc && mlx5_post_is_cross(wr))
+			rc = mlx5_post_count(wr, &c);
 		if (!rc)
-			rc = post_one(qp, q, wr, &c);
-		if (!rc && is_cross(wr))
-			settle(wr);
+			rc = mlx5_post_post_one(qp, q, wr, &c);
+		if (!rc && mlx5_post_is_cross(wr))
+			mlx5_post_settle(wr);
 	}
 	pthread_mutex_unlock(&exp_mlx5_mutex);
 	return rc;
@@ -345,7 +345,7 @@ int exp_mlx5_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 /* ---- receives --------------------------------------------------------------------------------------------------------------- */
 
 /* The mutex is held. */
-static int post_receives(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static int mlx5_post_post_receives(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct exp_mlx5_context *c = exp_mlx5_context_of(qp->context);
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(qp);
@@ -360,21 +360,21 @@ static int post_receives(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_r
 int exp_mlx5_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
-	int rc = post_receives(qp, wr, bad);
+	int rc = mlx5_post_post_receives(qp, wr, bad);
 	pthread_mutex_unlock(&exp_mlx5_mutex);
 	return rc;
 }
 
 /* ---- task lists --------------------------------------------------------------------------------------------------------------- */
 
-static int fits(const struct exp_mlx5_qp *q, const char *which, uint64_t n, uint32_t most)
+static int mlx5_post_fits(const struct exp_mlx5_qp *q, const char *which, uint64_t n, uint32_t most)
 {
 	return n <= most ? 0 : shca_refuse(ENOMEM, "ibv_exp_post_task: %lu requests for the %s queue of queue pair %#x, which was made for "
 					   "%u", (unsigned long)n, which, q->qp->qp_num, most);
 }
 
 /* What a task posts is to come. 0 or an errno value. */
-static int count_task(const struct ibv_exp_task *task)
+static int mlx5_post_count_task(const struct ibv_exp_task *task)
 {
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(task->item.qp);
 
@@ -383,7 +383,7 @@ static int count_task(const struct ibv_exp_task *task)
 	if (task->task_type == IBV_EXP_TASK_SEND) {
 		for (const struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next)
 			q->to_send++;
-		return fits(q, "send", q->to_send, q->cap.max_send_wr);
+		return mlx5_post_fits(q, "send", q->to_send, q->cap.max_send_wr);
 	}
 	for (const struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
 		if ((uint32_t)wr->num_sge > q->cap.max_recv_sge)
@@ -391,7 +391,7 @@ static int count_task(const struct ibv_exp_task *task)
 					   wr->num_sge, q->qp->qp_num, q->cap.max_recv_sge);
 		q->to_receive++;
 	}
-	return fits(q, "receive", q->to_receive, q->cap.max_recv_wr);
+	return mlx5_post_fits(q, "receive", q->to_receive, q->cap.max_recv_wr);
 }
 
 static int check_task(const struct ibv_exp_task *task)
@@ -401,7 +401,7 @@ static int check_task(const struct ibv_exp_task *task)
 
 	if (task->task_type == IBV_EXP_TASK_SEND)
 		for (const struct ibv_exp_send_wr *wr = task->item.send_wr; wr && !err; wr = wr->next)
-			err = check(task->item.qp, q, wr);
+			err = mlx5_post_check(task->item.qp, q, wr);
 	return err;
 }
 
@@ -416,16 +416,16 @@ static int post_task(const struct ibv_exp_task *task, bool turn)
 	if (task->task_type == IBV_EXP_TASK_RECV) {
 		uint64_t before = q->received;
 		if (turn)
-			rc = post_receives(task->item.qp, task->item.recv_wr, &bad);
+			rc = mlx5_post_post_receives(task->item.qp, task->item.recv_wr, &bad);
 		q->to_receive -= q->received - before;
 		return rc;
 	}
 	for (const struct ibv_exp_send_wr *wr = task->item.send_wr; wr && !rc; wr = wr->next) {
-		if (is_cross(wr))
-			rc = count(wr, &c);
+		if (mlx5_post_is_cross(wr))
+			rc = mlx5_post_count(wr, &c);
 		if (rc || !turn)
 			continue;
-		rc = post_one(task->item.qp, q, wr, &c);
+		rc = mlx5_post_post_one(task->item.qp, q, wr, &c);
 		q->to_send--;
 	}
 	return rc;
@@ -450,7 +450,7 @@ int exp_mlx5_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struc
 	pthread_mutex_lock(&exp_mlx5_mutex);
 	for (struct ibv_exp_task *t = task; t && !rc; t = t->next) {
 		*bad_task = t;
-		rc = count_task(t);
+		rc = mlx5_post_count_task(t);
 	}
 	lists++;
 	for (struct ibv_exp_task *t = task; t && !rc; t = t->next) {
@@ -472,8 +472,8 @@ int exp_mlx5_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struc
 		if (!posts || t->task_type != IBV_EXP_TASK_SEND)
 			continue;
 		for (const struct ibv_exp_send_wr *wr = t->item.send_wr; wr; wr = wr->next)
-			if (is_cross(wr))
-				settle(wr);
+			if (mlx5_post_is_cross(wr))
+				mlx5_post_settle(wr);
 	}
 	pthread_mutex_unlock(&exp_mlx5_mutex);
 	return rc;

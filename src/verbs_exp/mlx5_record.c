@@ -33,7 +33,7 @@ static struct record **bucket_of(const void *object)
 }
 
 /* Where the link to it is; what it leads to is NULL: nothing is known of the object. */
-static struct record **find(const void *object)
+static struct record **mlx5_record_find(const void *object)
 {
 	struct record **at = bucket_of(object);
 
@@ -42,7 +42,7 @@ static struct record **find(const void *object)
 	return at;
 }
 
-static struct exp_mlx5_qp **number_of(const struct exp_mlx5_qp *qp)
+static struct exp_mlx5_qp **mlx5_record_number_of(const struct exp_mlx5_qp *qp)
 {
 	struct exp_mlx5_qp **at = &numbered[qp->qp->qp_num % BUCKETS];
 
@@ -58,7 +58,7 @@ static void link_in(struct record *r)
 	r->next = *bucket;
 	*bucket = r;
 	if (r->kind == KIND_QP) {
-		struct exp_mlx5_qp **at = number_of(&r->qp);
+		struct exp_mlx5_qp **at = mlx5_record_number_of(&r->qp);
 		r->qp.by_number = NULL;
 		*at = &r->qp;
 	}
@@ -70,7 +70,7 @@ static void unlink_from(struct record **at)
 
 	*at = r->next;
 	if (r->kind == KIND_QP)
-		*number_of(&r->qp) = r->qp.by_number;
+		*mlx5_record_number_of(&r->qp) = r->qp.by_number;
 }
 
 static void free_record(struct record *r)
@@ -82,10 +82,10 @@ static void free_record(struct record *r)
 
 /* ---- what ordinary verbs tell ------------------------------------------------------------------------------------------- */
 
-static void *leave(const void *object)
+static void *mlx5_record_leave(const void *object)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
-	struct record **at = find(object), *r = *at;
+	struct record **at = mlx5_record_find(object), *r = *at;
 	if (r)
 		unlink_from(at);
 	pthread_mutex_unlock(&exp_mlx5_mutex);
@@ -103,7 +103,7 @@ static void left(void *known, bool gone)
 	pthread_mutex_unlock(&exp_mlx5_mutex);
 }
 
-static void reset(struct ibv_qp *qp)
+static void mlx5_record_reset(struct ibv_qp *qp)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(qp);
@@ -133,23 +133,23 @@ static void closed(struct ibv_context *ctx)
 
 /* ---- for the provider --------------------------------------------------------------------------------------------------- */
 
-static struct record *known(const void *object, enum kind kind)
+static struct record *mlx5_record_known(const void *object, enum kind kind)
 {
-	struct record *r = *find(object);
+	struct record *r = *mlx5_record_find(object);
 
 	return r && r->kind == kind ? r : NULL;
 }
 
 struct exp_mlx5_qp *exp_mlx5_qp_of(const struct ibv_qp *qp)
 {
-	struct record *r = known(qp, KIND_QP);
+	struct record *r = mlx5_record_known(qp, KIND_QP);
 
 	return r ? &r->qp : NULL;
 }
 
 struct exp_mlx5_context *exp_mlx5_context_of(const struct ibv_context *ctx)
 {
-	struct record *r = known(ctx, KIND_CONTEXT);
+	struct record *r = mlx5_record_known(ctx, KIND_CONTEXT);
 
 	return r ? &r->context : NULL;
 }
@@ -164,28 +164,28 @@ struct exp_mlx5_qp *exp_mlx5_qp_by_number(const struct ibv_context *ctx, uint32_
 }
 
 /* A thread of the parent may be posting when another forks: the child would wait for it, who closes what it inherited. */
-static void fork_prepare(void)
+static void mlx5_record_fork_prepare(void)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
 }
 
-static void fork_parent(void)
+static void mlx5_record_fork_parent(void)
 {
 	pthread_mutex_unlock(&exp_mlx5_mutex);
 }
 
-static void fork_child(void)
+static void mlx5_record_fork_child(void)
 {
 	pthread_mutex_init(&exp_mlx5_mutex, NULL);
 }
 
-static struct record *enter(const void *object, const struct ibv_context *ctx, enum kind kind)
+static struct record *mlx5_record_enter(const void *object, const struct ibv_context *ctx, enum kind kind)
 {
-	static const struct exp_watch watch = {.leave = leave, .left = left, .reset = reset, .closed = closed};
+	static const struct exp_watch watch = {.leave = mlx5_record_leave, .left = left, .reset = mlx5_record_reset, .closed = closed};
 	static bool fork_handlers;
 
 	/* once there is a device open: this mutex is taken before those of the library that made it, here and at a fork */
-	if (!fork_handlers && pthread_atfork(fork_prepare, fork_parent, fork_child))
+	if (!fork_handlers && pthread_atfork(mlx5_record_fork_prepare, mlx5_record_fork_parent, mlx5_record_fork_child))
 		return NULL;
 	fork_handlers = true;
 	struct record *r = calloc(1, sizeof(*r));
@@ -202,13 +202,13 @@ struct exp_mlx5_cq *exp_mlx5_cq_of(struct ibv_cq *cq)
 {
 	struct mlx5dv_cq numbers = {.comp_mask = 0};
 	struct mlx5dv_obj obj = {.cq = {.in = cq, .out = &numbers}};
-	struct record *r = known(cq, KIND_CQ);
+	struct record *r = mlx5_record_known(cq, KIND_CQ);
 	int err;
 
 	if (r)
 		return &r->cq;
 	err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ);
-	r = err ? NULL : enter(cq, cq->context, KIND_CQ);
+	r = err ? NULL : mlx5_record_enter(cq, cq->context, KIND_CQ);
 	if (!r) {
 		errno = shca_refuse(err ? err : exp_no_memory(cq->context), "the number of a completion queue, for a WAIT");
 		return NULL;
@@ -222,7 +222,7 @@ int exp_mlx5_enter_qp(const struct exp_mlx5_qp *qp)
 {
 	uint64_t size = pow2_up(qp->cap.max_send_wr ? qp->cap.max_send_wr : 1);
 	struct exp_mlx5_raw *raw = calloc(size, sizeof(*raw));
-	struct record *r = raw ? enter(qp->qp, qp->qp->context, KIND_QP) : NULL;
+	struct record *r = raw ? mlx5_record_enter(qp->qp, qp->qp->context, KIND_QP) : NULL;
 
 	if (!r) {
 		free(raw);
@@ -239,9 +239,9 @@ int exp_mlx5_enter_context(struct ibv_context *ctx, const struct exp_mlx5_contex
 {
 	struct record *r;
 
-	if (known(ctx, KIND_CONTEXT))
+	if (mlx5_record_known(ctx, KIND_CONTEXT))
 		return 0;
-	r = enter(ctx, ctx, KIND_CONTEXT);
+	r = mlx5_record_enter(ctx, ctx, KIND_CONTEXT);
 	if (!r)
 		return exp_no_memory(ctx);
 	r->context = *c;

@@ -14,7 +14,7 @@ struct out {
 	uint8_t nowhere[EXP_MLX5_SEGMENT];
 };
 
-static void *take(struct out *o, size_t bytes)
+static void *mlx5_wqe_take(struct out *o, size_t bytes)
 {
 	uint8_t *p = o->at;
 
@@ -39,7 +39,7 @@ static void put64(void *to, uint64_t v)
 }
 
 /* -1: the opcode is no data request of an mlx5. */
-static int opcode_of(enum ibv_exp_wr_opcode op)
+static int mlx5_wqe_opcode_of(enum ibv_exp_wr_opcode op)
 {
 	switch (op) {
 	case IBV_EXP_WR_RDMA_WRITE: return MLX5_OPCODE_RDMA_WRITE;
@@ -91,17 +91,17 @@ static uint8_t calc_opmod(const struct ibv_exp_send_wr *wr)
 static void put_operand(struct out *o, uint64_t operand, uint32_t size)
 {
 	if (size == 4) {
-		put32(take(o, 4), (uint32_t)operand);
+		put32(mlx5_wqe_take(o, 4), (uint32_t)operand);
 		return;
 	}
 	if (size == 8) {
-		put64(take(o, 8), operand);
+		put64(mlx5_wqe_take(o, 8), operand);
 		return;
 	}
 	for (uint32_t i = 0; i < size; i += 8) {
 		uint64_t word;
 		memcpy(&word, (const char *)(uintptr_t)operand + i, 8);
-		put64(take(o, 8), word);
+		put64(mlx5_wqe_take(o, 8), word);
 	}
 }
 
@@ -121,12 +121,12 @@ static void put_masked(struct out *o, const struct ibv_exp_send_wr *wr, int opco
 	put_operand(o, fa->add_val, size);
 	put_operand(o, fa->field_boundary, size);
 	if (size == 4)
-		take(o, 8);
+		mlx5_wqe_take(o, 8);
 }
 
 static void put_address(struct out *o, uint64_t addr, uint32_t rkey)
 {
-	uint8_t *seg = take(o, sizeof(struct mlx5_wqe_raddr_seg));
+	uint8_t *seg = mlx5_wqe_take(o, sizeof(struct mlx5_wqe_raddr_seg));
 
 	put64(seg, addr);
 	put32(seg + 8, rkey);
@@ -139,7 +139,7 @@ static void put_data(struct out *o, const struct ibv_exp_send_wr *wr, uint32_t m
 		uint32_t len = wr->sg_list[i].length < most ? wr->sg_list[i].length : most;
 		if (!len)
 			continue;
-		uint8_t *seg = take(o, sizeof(struct mlx5_wqe_data_seg));
+		uint8_t *seg = mlx5_wqe_take(o, sizeof(struct mlx5_wqe_data_seg));
 		put32(seg, len);
 		put32(seg + 4, wr->sg_list[i].lkey);
 		put64(seg + 8, wr->sg_list[i].addr);
@@ -159,7 +159,7 @@ static void put_inline(struct out *o, const struct ibv_exp_send_wr *wr)
 		return;
 	}
 	size_t bytes = (4 + len + EXP_MLX5_SEGMENT - 1) & ~(size_t)(EXP_MLX5_SEGMENT - 1);
-	uint8_t *seg = take(o, bytes);
+	uint8_t *seg = mlx5_wqe_take(o, bytes);
 	if (o->full)
 		return;
 	put32(seg, (uint32_t)len | MLX5_INLINE_SEG);
@@ -177,7 +177,7 @@ static int put_body(struct out *o, const struct exp_mlx5_place *at, const struct
 	if (opcode == MLX5_OPCODE_NOP)
 		return 0;
 	if (is_enable_or_wait(opcode)) {
-		uint8_t *seg = take(o, EXP_MLX5_SEGMENT);
+		uint8_t *seg = mlx5_wqe_take(o, EXP_MLX5_SEGMENT);
 		put32(seg + 8, at->index);
 		put32(seg + 12, at->object);
 		return 0;
@@ -185,7 +185,7 @@ static int put_body(struct out *o, const struct exp_mlx5_place *at, const struct
 	if (at->type != IBV_QPT_RC && at->type != IBV_QPT_UC && at->type != IBV_QPT_XRC_SEND)
 		return -EOPNOTSUPP;
 	if (at->type == IBV_QPT_XRC_SEND)
-		put32(take(o, EXP_MLX5_SEGMENT), wr->qp_type.xrc.remote_srqn);
+		put32(mlx5_wqe_take(o, EXP_MLX5_SEGMENT), wr->qp_type.xrc.remote_srqn);
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
 		*opmod = calc_opmod(wr);
 		if (!*opmod)
@@ -199,7 +199,7 @@ static int put_body(struct out *o, const struct exp_mlx5_place *at, const struct
 	case MLX5_OPCODE_ATOMIC_FA: {
 		put_address(o, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey);
 		bool cs = opcode == MLX5_OPCODE_ATOMIC_CS;
-		uint8_t *seg = take(o, sizeof(struct mlx5_wqe_atomic_seg));
+		uint8_t *seg = mlx5_wqe_take(o, sizeof(struct mlx5_wqe_atomic_seg));
 		put64(seg, cs ? wr->wr.atomic.swap : wr->wr.atomic.compare_add);
 		put64(seg + 8, cs ? wr->wr.atomic.compare_add : 0);
 		put_data(o, wr, 8);
@@ -233,12 +233,12 @@ static int put_body(struct out *o, const struct exp_mlx5_place *at, const struct
 int exp_mlx5_encode(const struct exp_mlx5_place *at, const struct ibv_exp_send_wr *wr, uint8_t wqe[EXP_MLX5_WQE_MAX])
 {
 	struct out o = {.at = wqe, .end = wqe + EXP_MLX5_WQE_MAX};
-	int opcode = opcode_of(wr->exp_opcode), err;
+	int opcode = mlx5_wqe_opcode_of(wr->exp_opcode), err;
 	uint8_t opmod = 0;
 
 	if (opcode < 0)
 		return -EOPNOTSUPP;
-	uint8_t *ctrl = take(&o, sizeof(struct mlx5_wqe_ctrl_seg));
+	uint8_t *ctrl = mlx5_wqe_take(&o, sizeof(struct mlx5_wqe_ctrl_seg));
 	err = put_body(&o, at, wr, opcode, &opmod);
 	if (err)
 		return err;

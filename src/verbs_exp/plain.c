@@ -96,7 +96,7 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in, unsigned int ac
 	return ibv_reg_dm_mr(in->pd, ((struct device_memory *)in->dm)->plain, 0, in->length, access | IBV_ACCESS_ZERO_BASED);
 }
 
-static struct ibv_mr *reg_allocated(const struct ibv_exp_reg_mr_in *in, unsigned int access)
+static struct ibv_mr *plain_reg_allocated(const struct ibv_exp_reg_mr_in *in, unsigned int access)
 {
 	const struct ibv_exp_provider *ops = exp_provider(in->pd->context);
 
@@ -130,7 +130,7 @@ struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 	if (dm)
 		return reg_dm(in, access);
 	if (rest)
-		return reg_allocated(in, access);
+		return plain_reg_allocated(in, access);
 	return ibv_reg_mr(in->pd, in->addr, in->length, access);
 }
 

@@ -87,7 +87,7 @@ int exp_check_qp_init(struct ibv_context *ctx, const struct ibv_exp_qp_init_attr
 	return 0;
 }
 
-static int check_calc(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
+static int validate_check_calc(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	if (wr->exp_opcode != IBV_EXP_WR_SEND && wr->exp_opcode != IBV_EXP_WR_SEND_WITH_IMM &&
 	    wr->exp_opcode != IBV_EXP_WR_RDMA_WRITE && wr->exp_opcode != IBV_EXP_WR_RDMA_WRITE_WITH_IMM &&
@@ -123,7 +123,7 @@ static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *
 	if (wr->num_sge < 0 || (wr->num_sge && !wr->sg_list))
 		return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: %d segments at %p", wr->num_sge, (void *)wr->sg_list);
 	if (flags & IBV_EXP_SEND_WITH_CALC) {
-		int err = check_calc(qp, wr);
+		int err = validate_check_calc(qp, wr);
 
 		if (err)
 			return err;

@@ -28,7 +28,7 @@ static int result(int err)
 }
 
 /* Where the link to it is; the mutex is held. What it leads to is NULL: this process is not registered. */
-static struct registered **find(const struct ibv_xrcd *domain, uint32_t number)
+static struct registered **xrc_find(const struct ibv_xrcd *domain, uint32_t number)
 {
 	struct registered **at = &all;
 
@@ -77,7 +77,7 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc
 }
 
 /* The mutex is held. */
-static void enter(struct registered *r)
+static void xrc_enter(struct registered *r)
 {
 	r->next = all;
 	all = r;
@@ -102,7 +102,7 @@ int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr_ex *init_attr, uint32_t *xrc_r
 	}
 	*xrc_rcv_qpn = r->qp->qp_num;
 	pthread_mutex_lock(&mutex);
-	enter(r);
+	xrc_enter(r);
 	pthread_mutex_unlock(&mutex);
 	return 0;
 }
@@ -126,12 +126,12 @@ static struct ibv_qp *open_number(struct ibv_xrc_domain *xrc_domain, uint32_t nu
 static struct ibv_qp *borrow(struct ibv_xrc_domain *xrc_domain, uint32_t number, bool *ours)
 {
 	pthread_mutex_lock(&mutex);
-	struct registered *r = *find(xrc_domain, number);
+	struct registered *r = *xrc_find(xrc_domain, number);
 	*ours = r != NULL;
 	return r ? r->qp : open_number(xrc_domain, number);
 }
 
-static void give_back(struct ibv_qp *qp, bool ours)
+static void xrc_give_back(struct ibv_qp *qp, bool ours)
 {
 	pthread_mutex_unlock(&mutex);
 	if (qp && !ours)
@@ -148,7 +148,7 @@ int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num
 		return result(exp_wrong(xrc_domain ? xrc_domain->context : NULL, "a domain and attributes are needed"));
 	qp = borrow(xrc_domain, xrc_qp_num, &ours);
 	err = qp ? ibv_modify_qp(qp, attr, attr_mask) : errno;
-	give_back(qp, ours);
+	xrc_give_back(qp, ours);
 	return result(err);
 }
 
@@ -163,7 +163,7 @@ int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num,
 		return result(exp_wrong(xrc_domain ? xrc_domain->context : NULL, "a domain, and room for attributes, are needed"));
 	qp = borrow(xrc_domain, xrc_qp_num, &ours);
 	err = qp ? ibv_query_qp(qp, attr, attr_mask, init_attr) : errno;
-	give_back(qp, ours);
+	xrc_give_back(qp, ours);
 	return result(err);
 }
 
@@ -177,7 +177,7 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 	/* held until it is entered: of two threads one opens it */
 	pthread_mutex_lock(&mutex);
 	/* a process is registered or it is not */
-	if (*find(xrc_domain, xrc_qp_num))
+	if (*xrc_find(xrc_domain, xrc_qp_num))
 		goto out;
 	r = malloc(sizeof(*r));
 	if (!r) {
@@ -187,7 +187,7 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 	r->domain = xrc_domain;
 	r->qp = open_number(xrc_domain, xrc_qp_num);
 	if (r->qp) {
-		enter(r);
+		xrc_enter(r);
 	} else {
 		err = errno;
 		free(r);
@@ -203,7 +203,7 @@ int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 	int err;
 
 	pthread_mutex_lock(&mutex);
-	at = find(xrc_domain, xrc_qp_num);
+	at = xrc_find(xrc_domain, xrc_qp_num);
 	r = *at;
 	if (r)
 		*at = r->next;
@@ -218,7 +218,7 @@ int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 		return 0;
 	}
 	pthread_mutex_lock(&mutex);
-	enter(r);
+	xrc_enter(r);
 	pthread_mutex_unlock(&mutex);
 	return result(err);
 }

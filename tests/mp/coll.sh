@@ -58,7 +58,7 @@ for executor in host direct tasks; do
 done
 for how in tree linear; do
 	for n in 5 8; do
-		try "random, seed $seed, pieces $how" "$n" -x HEDDLE_COLL_PIECES=$how tests/mp/coll_random "${COLL_RANDOM:-40}" "$seed" \
+		try "random, seed $seed, pieces $how" "$n" -x HEDDLE_COLL_VECTOR=$how tests/mp/coll_random "${COLL_RANDOM:-40}" "$seed" \
 			gather,scatter,allgatherv
 	done
 done
@@ -69,26 +69,26 @@ for n in 4 5; do
 done
 # On several communicators at a time, each rank at its own speed.
 for n in 2 4 7; do
-	try "mixed, seed $seed" "$n" tests/mp/coll_mixed "${COLL_MIXED:-200}" "$seed"
+	try "mixed, seed $seed" "$n" tests/mp/coll_comms_overlap "${COLL_MIXED:-200}" "$seed"
 done
 for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 COLL_READS_MIN=1; do
-	try "mixed, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_mixed "${COLL_MIXED:-200}" "$seed"
+	try "mixed, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_comms_overlap "${COLL_MIXED:-200}" "$seed"
 done
 for lack in ALLOC=3 CONNECT=1 PAGES=1; do
-	try "mixed, seed $seed, $lack lacks" 3 -x LACK_RANK=1 -x LACK_$lack tests/mp/coll_mixed_lacking "${COLL_MIXED:-200}" "$seed"
+	try "mixed, seed $seed, $lack lacks" 3 -x LACK_RANK=1 -x LACK_$lack tests/mp/coll_comms_overlap_lacking "${COLL_MIXED:-200}" "$seed"
 done
 # Persistent ones, started in any order.
 for n in 1 2 3 5 8 17; do
-	try "starts, seed $seed" "$n" -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_starts "${COLL_STARTS:-150}" "$seed"
+	try "starts, seed $seed" "$n" -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_persistent_starts "${COLL_STARTS:-150}" "$seed"
 	case $n in 2|3|5|8) reported 'persistent  *direct  *lines' 'that persistent ones were on direct' ;; esac
 done
 for how in COLL_EXECUTOR=host COLL_EXECUTOR=tasks COLL_DEPTH=2 ODP=0 CHECK=1 TRANSPORT=rc TRANSPORT=ud TRANSPORT=dc,ud; do
-	try "starts, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_starts "${COLL_STARTS:-100}" "$seed"
+	try "starts, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_persistent_starts "${COLL_STARTS:-100}" "$seed"
 done
-try "starts, seed $seed, threads" 3 tests/mp/coll_starts "${COLL_STARTS:-100}" "$seed" 3
+try "starts, seed $seed, threads" 3 tests/mp/coll_persistent_starts "${COLL_STARTS:-100}" "$seed" 3
 # ... with a rank that has no room for some of them, no queues, or not all of the others' word.
 for lack in ALLOC=3 ALLOC=1 CONNECT=1; do
-	try "starts, seed $seed, $lack lacks" 3 -x LACK_RANK=1 -x LACK_$lack -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_starts_lacking 150 "$seed"
+	try "starts, seed $seed, $lack lacks" 3 -x LACK_RANK=1 -x LACK_$lack -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_persistent_starts_lacking 150 "$seed"
 done
 # A rank that has no memory for its part.
 for n in 2 5; do
@@ -122,67 +122,67 @@ for odp in 0 1; do
 done
 # Lines that wait, because the port is down, are read later.
 for odp in 0 1; do
-	try "port down, HEDDLE_ODP=$odp" 3 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port "$PWD/shcactl"
+	try "port down, HEDDLE_ODP=$odp" 3 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port_down "$PWD/shcactl"
 done
-try "port down for good" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port "$PWD/shcactl" left
+try "port down for good" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port_down "$PWD/shcactl" left
 # A root that sleeps until what it has sent is taken is woken by that.
 for executor in direct tasks; do
 	for n in 2 3; do
 		rm -f "$tmp/left"
-		try "asleep, $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_asleep "$tmp/left"
+		try "asleep, $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_root_sleeps "$tmp/left"
 	done
 done
 # Communicators that come and go take over what those before them had; freeing one destroys nothing.
 for executor in direct tasks; do
 	for n in 2 5; do
-		try "sets, executor $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets count
+		try "sets, executor $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_queue_cache count
 		try "sets at random, executor $executor, seed $seed" "$n" -x HEDDLE_COLL_EXECUTOR=$executor \
-			tests/mp/coll_sets random "${COLL_RANDOM:-150}" "$seed"
+			tests/mp/coll_queue_cache random "${COLL_RANDOM:-150}" "$seed"
 	done
 done
-try "sets that an error has spoiled" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets spoiled
+try "sets that an error has spoiled" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_queue_cache spoiled
 for executor in direct tasks; do
-	try "sets are given up" 4 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets given
-	try "sets that are not the same one" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets other
-	try "memory for longer operations, tried again" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets again
+	try "sets are given up" 4 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_queue_cache given
+	try "sets that are not the same one" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_queue_cache other
+	try "memory for longer operations, tried again" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_queue_cache again
 done
-timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets other refused >"$tmp/out" 2>"$tmp/err"
+timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_queue_cache other refused >"$tmp/out" 2>"$tmp/err"
 code=$?
 [ $code != 0 ] && [ $code -lt 124 ] && grep -q 'the test refuses a receive' "$tmp/err" ||
 	{ echo "FAILED ($code): sets that are not the same one, of which a rank does not hear"; tail -n 5 "$tmp/err"; fails=$((fails + 1)); }
-try "scratch that is kept" 3 -x SHCA_RESERVE=64m tests/mp/coll_sets spares
+try "scratch that is kept" 3 -x SHCA_RESERVE=64m tests/mp/coll_queue_cache spares
 ! grep 'run on the host' "$tmp/err" || { echo "FAILED: scratch that is kept leaves communicators without memory"; fails=$((fails + 1)); }
-try "more sets than are kept" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets many
-try "sets, longer operations beside persistent ones" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets mixed
-try "persistent ones that nobody frees" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets unfreed
+try "more sets than are kept" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_queue_cache many
+try "sets, longer operations beside persistent ones" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_queue_cache mixed
+try "persistent ones that nobody frees" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_queue_cache unfreed
 ! grep ibv_dealloc_pd "$tmp/err" || { echo "FAILED: persistent collectives that nobody has freed stay registered"; fails=$((fails + 1)); }
 # 64 KiB is what is wanted. With more ranks, and on tasks, it is more: there the bound only tells when it grows.
 for n in 2 4 8; do
-	try "memory of a communicator on direct" "$n" -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets memory ./shcactl 64
+	try "memory of a communicator on direct" "$n" -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_queue_cache memory ./shcactl 64
 done
-try "memory of a communicator on tasks" 2 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_sets memory ./shcactl 64
-try "memory of a communicator on direct, more than wanted" 16 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets memory ./shcactl 96
-try "memory of a communicator on tasks, more than wanted" 4 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_sets memory ./shcactl 112
-try "memory of a communicator on tasks, more than wanted" 8 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_sets memory ./shcactl 148
+try "memory of a communicator on tasks" 2 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_queue_cache memory ./shcactl 64
+try "memory of a communicator on direct, more than wanted" 16 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_queue_cache memory ./shcactl 96
+try "memory of a communicator on tasks, more than wanted" 4 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_queue_cache memory ./shcactl 112
+try "memory of a communicator on tasks, more than wanted" 8 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_queue_cache memory ./shcactl 148
 for kind in ud dc,ud; do
 	try "sets at random, depth 2, queue kind $kind, seed $seed" 4 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_COLL_DEPTH=2 \
-		tests/mp/coll_sets random "${COLL_RANDOM:-150}" "$seed"
+		tests/mp/coll_queue_cache random "${COLL_RANDOM:-150}" "$seed"
 done
 # Those that nobody waits for, in a row.
 for n in 2 4 7; do
 	for depth in 2 8; do
-		try "stream, depth $depth, seed $seed" "$n" -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_stream 2000 "$seed"
+		try "stream, depth $depth, seed $seed" "$n" -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_pipelined 2000 "$seed"
 	done
 done
-try "stream, lines of one size" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_OFFLOAD_MAX=48 -x HEDDLE_COLL_BCAST_OFFLOAD_MAX=48 tests/mp/coll_stream 2000 "$seed"
+try "stream, lines of one size" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_MAILBOX_MAX=48 -x HEDDLE_COLL_BCAST_MAILBOX_MAX=48 tests/mp/coll_pipelined 2000 "$seed"
 # Barriers behind them, which a rank leads where they share cores: they have two of them.
 may=$(taskset -pc $$)
 run="taskset -c $(echo "$may" | sed 's/.*: *\([0-9]*\).*/\1/'),${may##*[-, ]} ./heddlerun"
 for depth in 2 8; do
-	try "barriers, depth $depth, seed $seed" 4 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_DEPTH=$depth tests/mp/coll_led 1000 "$seed"
+	try "barriers, depth $depth, seed $seed" 4 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_DEPTH=$depth tests/mp/coll_barrier_leader 1000 "$seed"
 	reported 'barrier .* direct  *led ' 'that a barrier was led'
 	try "barriers, depth $depth, HEDDLE_ODP=0, seed $seed" 7 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_ODP=0 \
-		tests/mp/coll_led 500 "$seed"
+		tests/mp/coll_barrier_leader 500 "$seed"
 	reported 'barrier .* direct  *led ' 'that a barrier was led'
 done
 run=./heddlerun
@@ -190,50 +190,50 @@ run=./heddlerun
 try "plans" 4 tests/mp/coll_plans
 # What long collectives do, with all sizes: the ranks copy from and to each other's buffers.
 for n in 2 3 5 8; do
-	try "all by reads, random, seed $seed" "$n" -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-30}" "$seed"
+	try "all by reads, random, seed $seed" "$n" -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-30}" "$seed"
 done
 for n in 2 4; do
-	try "all by reads" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_correct
-	try "all by reads, lengths that differ" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_check lengths
+	try "all by reads" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/coll_correct
+	try "all by reads, lengths that differ" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/coll_check lengths
 done
-try "all by reads, depth 2" 3 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-20}" "$seed"
+try "all by reads, depth 2" 3 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-20}" "$seed"
 # Who only gives its input to a Reduce, or its result to the next rank of a Scan, leaves it behind.
 for executor in auto direct; do
-	try "left behind, freed, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left freed 60
-	try "left behind, one after another, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left stream 200
-	try "left behind by ranks in MPI_Finalize, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left stopped
+	try "left behind, freed, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sc_staging freed 60
+	try "left behind, one after another, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sc_staging stream 200
+	try "left behind by ranks in MPI_Finalize, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sc_staging stopped
 done
 for n in 2 3 5; do
 	for behave in "" async,noarena; do
 		try "reductions in parts, some left behind, SHCA_BEHAVE=$behave" "$n" -x SHCA_BEHAVE=$behave -x HEDDLE_COLL_EXECUTOR=direct \
-			-x HEDDLE_COLL_OFFLOAD_MAX=2 -x HEDDLE_COLL_DEPTH=16 -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_parts 40 "$seed"
+			-x HEDDLE_COLL_MAILBOX_MAX=2 -x HEDDLE_COLL_DEPTH=16 -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/coll_sc_reduce 40 "$seed"
 	done
 done
-try "left behind on many communicators" 3 tests/mp/coll_left many 90
+try "left behind on many communicators" 3 tests/mp/coll_sc_staging many 90
 for n in 2 3 6; do
-	try "the same bits each time" "$n" tests/mp/coll_bits
+	try "the same bits each time" "$n" tests/mp/coll_reduce_repeatable
 done
 # More ranks than write to each other.
 try "many ranks" 17 tests/mp/coll_correct interleave
 
 for n in 2 4 6; do
-	try "stopped ranks" "$n" tests/mp/coll_stopped
-	try "stopped ranks, persistent" "$n" tests/mp/coll_stopped persistent
-	try "stopped ranks, vectors" "$n" tests/mp/coll_stopped pieces
+	try "stopped ranks" "$n" tests/mp/coll_ranks_stopped
+	try "stopped ranks, persistent" "$n" tests/mp/coll_ranks_stopped persistent
+	try "stopped ranks, vectors" "$n" tests/mp/coll_ranks_stopped pieces
 done
 # Lengths that no rank knows all of: lines, messages, and both in one operation.
 for n in 2 5; do
-	try "pieces of all lengths" "$n" tests/mp/coll_parcels 12 "$seed"
+	try "pieces of all lengths" "$n" tests/mp/coll_vector 12 "$seed"
 done
-try "pieces of all lengths, depth 2, short lines" 3 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_OFFLOAD_MAX=48 tests/mp/coll_parcels 12 "$seed"
-try "pieces of all lengths, nearly all by messages" 4 -x HEDDLE_COLL_OFFLOAD_MAX=2 -x HEDDLE_COLL_READS_MIN=1000g tests/mp/coll_parcels 12 "$seed"
+try "pieces of all lengths, depth 2, short lines" 3 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_MAILBOX_MAX=48 tests/mp/coll_vector 12 "$seed"
+try "pieces of all lengths, nearly all by messages" 4 -x HEDDLE_COLL_MAILBOX_MAX=2 -x HEDDLE_COLL_SINGLE_COPY_MIN=1000g tests/mp/coll_vector 12 "$seed"
 for n in 2 3 5; do
-	try "pieces of all lengths, by reads" "$n" -x HEDDLE_COLL_OFFLOAD_MAX=2 -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_parcels 12 "$seed"
+	try "pieces of all lengths, by reads" "$n" -x HEDDLE_COLL_MAILBOX_MAX=2 -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/coll_vector 12 "$seed"
 done
-try "long pieces" 3 tests/mp/coll_parcels 4 "$seed" long
+try "long pieces" 3 tests/mp/coll_vector 4 "$seed" long
 for lack in LACK_CONNECT=1 LACK_AREA=2; do
 	# by one seed: what memory is asked for, and in what order, follows from the lengths
-	try "pieces, $lack" 2 -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_parcels_lacking 12 1 fit
+	try "pieces, $lack" 2 -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_vector_lacking 12 1 fit
 	grep -q 'alltoallv .* host .*offload queues: rank 1 could not' "$tmp/err" ||
 		{ echo "FAILED: the report does not say why the host had the pieces"; fails=$((fails + 1)); }
 done
@@ -253,12 +253,12 @@ done
 for n in 2 3 4 5 8 13 17; do
 	for extensions in 1 0; do
 		try "stopped ranks, tasks, extensions $extensions" "$n" -x HEDDLE_COLL_EXECUTOR=tasks \
-			-x HEDDLE_COLL_EXTENSIONS=$extensions tests/mp/coll_stopped moved
+			-x HEDDLE_COLL_EXTENSIONS=$extensions tests/mp/coll_ranks_stopped moved
 	done
 done
 for extensions in 1 0; do
 	try "stopped ranks, all operations, extensions $extensions" 5 -x HEDDLE_COLL_EXECUTOR=tasks -x HEDDLE_COLL_RADIX=2 \
-		-x HEDDLE_COLL_EXTENSIONS=$extensions tests/mp/coll_stopped all
+		-x HEDDLE_COLL_EXTENSIONS=$extensions tests/mp/coll_ranks_stopped all
 done
 
 # One rank's part of the wire-up fails: all of them go on together, on the host ...

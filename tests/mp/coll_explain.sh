@@ -3,7 +3,7 @@
 # heddle_info --explain: of what it says that the device does for a collective, the device counts exactly that, for all ranks together
 # and over the task lists of all of them; executors host and direct make it do none of it. Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
-program=$PWD/tests/mp/coll_counted
+program=$PWD/tests/mp/coll_device_counts
 counts_ranks "$run" "$program" "$PWD/shcactl" "$PWD/shcarun" "$PWD/heddle_info"
 
 times=3

@@ -72,11 +72,11 @@ struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 	return is_refused(length) ? NULL : __real_ibv_reg_mr_iova2(pd, addr, length, iova, access);
 }
 
-__typeof__(hdl_off_site) __real_hdl_off_site, __wrap_hdl_off_site;
+__typeof__(hdl_comm_props_of) __real_hdl_comm_props_of, __wrap_hdl_comm_props_of;
 
-int __wrap_hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
+int __wrap_hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site)
 {
-	int err = __real_hdl_off_site(comm, site);
+	int err = __real_hdl_comm_props_of(comm, site);
 
 	if (is_it() && number("LACK_CORES") > 0)
 		site->oversubscribed = !site->oversubscribed;

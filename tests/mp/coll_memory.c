@@ -217,7 +217,7 @@ int main(int argc, char **argv)
 			test_fail(__FILE__, __LINE__, "kind %d, place %d: class %d", i % KINDS, i / KINDS, class);
 		MPI_Comm_free(&c);
 	}
-	if (hdl_coll_want == HDL_WANT_DIRECT || hdl_coll_want == HDL_WANT_TASKS) {
+	if (hdl_executor_forced == HDL_FORCED_MAILBOX || hdl_executor_forced == HDL_FORCED_TASKS) {
 		/* nobody has had a barrier of this class before */
 		lack_barrier(sizeof(struct hdl_plan));
 		lack_barrier(sizeof(struct hdl_run));

@@ -3,12 +3,12 @@
 #include "collectives/internal.h"
 #include "mpi_test.h"
 
-int __real_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
-int __wrap_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
+int __real_hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out);
+int __wrap_hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out);
 
 static int choices;
 
-int __wrap_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
+int __wrap_hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
 {
 	choices++;
 	return __real_hdl_choose(key, site, out);

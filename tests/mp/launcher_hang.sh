@@ -91,7 +91,7 @@ says "$err" "the job has run for 0.7 s (--report-hang)"
 says "$err" "ranks 0, 1 have not called MPI_Init"
 
 # One that is asked while it leaves.
-expect 0 "$run" -n 1 tests/mp/asked_leaving
+expect 0 "$run" -n 1 tests/mp/hang_report_finalize
 says "$out" "the transport is there"
 
 # Backtraces: functions and lines where there is libbacktrace, and the signal's own end.

@@ -47,7 +47,7 @@ gone() { case $(sed 's/^.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1) in '' | Z
 stopped() { [ "$(sed 's/^.*) //' "/proc/$1/stat" | cut -c1)" = T ]; }
 has_lines() { [ "$(grep -c -- "$2" "$1")" -ge "$3" ]; }
 nothing_left() { [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls -A "$TMPDIR")"; }
-# counts_ranks PROGRAM...: $tmp/rank, which counts what the device does for a rank (counted_rank.sh), can be had; else the test is skipped.
+# counts_ranks PROGRAM...: $tmp/rank, which counts what the device does for a rank (device_counts_rank.sh), can be had; else the test is skipped.
 counts_ranks() {
 	for p in "$@"; do
 		[ -x "$p" ] || { echo "skipped: $p is not built"; exit 77; }
@@ -57,6 +57,6 @@ counts_ranks() {
 		echo "skipped: libshca was built with a sanitizer, which cannot be preloaded into ibv_asyncwatch"
 		exit 77
 	fi
-	cp "$(dirname "$0")/counted_rank.sh" "$tmp/rank"
+	cp "$(dirname "$0")/device_counts_rank.sh" "$tmp/rank"
 	chmod +x "$tmp/rank"
 }

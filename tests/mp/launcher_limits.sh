@@ -20,7 +20,7 @@ done
 
 # Little memory: the limit is named.
 for kib in 1000 10000 20000; do
-	sh -c 'ulimit -d "$0"; exec "$@"' $kib $limit "$run" -n 2 tests/mp/mpi_closed 0 >"$out" 2>"$err" </dev/null && continue
+	sh -c 'ulimit -d "$0"; exec "$@"' $kib $limit "$run" -n 2 tests/mp/mpi_fds_closed 0 >"$out" 2>"$err" </dev/null && continue
 	says "$err" "limited to $kib KiB of data and private memory (ulimit -d)"
 done
 

@@ -17,7 +17,7 @@ says "$out" "changed by the environment"
 expect 0 env SHCA_DEATH_MS=50 ./heddle_info --vars
 grep -A 2 '^SHCA_DEATH_MS = 50$' "$out" | grep -q 'INT, ms, default 1000 (changed by the environment)' || fail "SHCA_DEATH_MS"
 # ... and every variable that libshca reads is among them.
-for v in $(grep -ohE '(getenv|shca_env_[a-z]*)\("SHCA_[A-Z_0-9]*"' "$(dirname "$0")"/../../src/shca/*/*.c | sed 's/.*"\(.*\)"/\1/' | sort -u); do
+for v in $(grep -ohE '(getenv|shca_env_[a-z]*)\("SHCA_[A-Z_0-9]*"' "$(dirname "$0")"/../../src/shca/*/*.c "$(dirname "$0")"/../../src/shca/*/*/*.c | sed 's/.*"\(.*\)"/\1/' | sort -u); do
 	says "$out" "^$v = "
 done
 expect 1 env HEDDLE_EAGER_MAX=x ./heddle_info --vars

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/launcher_lib.sh"
 [ "$(id -u)" = 0 ] || { echo "skipped: needs root to become another user"; exit 77; }
 chmod 755 "$tmp"; chmod 1777 "$TMPDIR"
-cp tests/mp/intruder "$tmp/intruder" && chmod 755 "$tmp/intruder"
+cp tests/mp/other_user "$tmp/intruder" && chmod 755 "$tmp/intruder"
 intruder=
 cleanup() {
 	# shellcheck disable=SC2086
@@ -39,6 +39,6 @@ rmdir "$dir"
 # Names of a fabric that two jobs share.
 fabric=users-$$
 as_other bind silent "shca-lock/0/$fabric" "shca/0/$fabric/$$/3"
-expect 0 "$run" -n 2 -x SHCA_FABRIC=$fabric -x SHCA_JOIN_MS=3000 tests/mp/mpi_closed 0
+expect 0 "$run" -n 2 -x SHCA_FABRIC=$fabric -x SHCA_JOIN_MS=3000 tests/mp/mpi_fds_closed 0
 lines "$err" 1
 nothing_left

@@ -14,9 +14,9 @@ tests_mp_runtime_pmix_client_SOURCES = tests/mp/runtime_pmix_client.c
 tests_mp_runtime_pmix_client_LDADD = $(PMIX_LIBS)
 tests_mp_runtime_pmix_client_LDFLAGS = $(NOWRAP)
 # Another user of the host.
-check_PROGRAMS += tests/mp/intruder
-tests_mp_intruder_SOURCES = tests/mp/intruder.c
-tests_mp_intruder_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/other_user
+tests_mp_other_user_SOURCES = tests/mp/other_user.c
+tests_mp_other_user_LDFLAGS = $(NOWRAP)
 launcher_tests = tests/mp/runtime_pmix.sh tests/mp/launcher_tools.sh tests/mp/runtime_join.sh tests/mp/runtime_vars.sh tests/mp/launcher_options.sh tests/mp/launcher_exit.sh \
 	tests/mp/launcher_signals.sh tests/mp/launcher_io.sh tests/mp/launcher_leftovers.sh tests/mp/launcher_many.sh \
 	tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh tests/mp/launcher_timeout.sh tests/mp/launcher_hang.sh tests/mp/launcher_users.sh tests/mp/launcher_limits.sh tests/mp/launcher_hosts.sh tests/mp/build_systems.sh
@@ -42,25 +42,25 @@ check_PROGRAMS += tests/mp/transport_sleep
 tests_mp_transport_sleep_SOURCES = tests/mp/transport_sleep.c
 tests_mp_transport_sleep_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_sleep_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/transport_crowded
-tests_mp_transport_crowded_SOURCES = tests/mp/transport_crowded.c tests/mp/mpi_test.h
-tests_mp_transport_crowded_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_crowded_LDFLAGS = $(NOWRAP) -Wl,--wrap=sched_yield
-check_PROGRAMS += tests/mp/transport_woken
-tests_mp_transport_woken_SOURCES = tests/mp/transport_woken.c tests/mp/mpi_test.h
-tests_mp_transport_woken_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_woken_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=poll -Wl,--wrap=write
+check_PROGRAMS += tests/mp/transport_cores_shared
+tests_mp_transport_cores_shared_SOURCES = tests/mp/transport_cores_shared.c tests/mp/mpi_test.h
+tests_mp_transport_cores_shared_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_cores_shared_LDFLAGS = $(NOWRAP) -Wl,--wrap=sched_yield
+check_PROGRAMS += tests/mp/transport_wakeups
+tests_mp_transport_wakeups_SOURCES = tests/mp/transport_wakeups.c tests/mp/mpi_test.h
+tests_mp_transport_wakeups_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_wakeups_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=poll -Wl,--wrap=write
 check_PROGRAMS += tests/mp/transport_rings
 tests_mp_transport_rings_SOURCES = tests/mp/transport_rings.c
 tests_mp_transport_rings_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_rings_LDFLAGS = $(NOWRAP)
 # A program that is seldom in the library.
-check_PROGRAMS += tests/mp/transport_seldom
-tests_mp_transport_seldom_SOURCES = tests/mp/transport_seldom.c tests/mp/mpi_test.h
-tests_mp_transport_seldom_LDADD = libheddle.la
-tests_mp_transport_seldom_LDFLAGS = $(NOWRAP)
-TESTS += tests/mp/transport_seldom.sh
-EXTRA_DIST += tests/mp/transport_seldom.sh
+check_PROGRAMS += tests/mp/transport_progress_rare
+tests_mp_transport_progress_rare_SOURCES = tests/mp/transport_progress_rare.c tests/mp/mpi_test.h
+tests_mp_transport_progress_rare_LDADD = libheddle.la
+tests_mp_transport_progress_rare_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/transport_progress_rare.sh
+EXTRA_DIST += tests/mp/transport_progress_rare.sh
 # The same over two devices, by ranks that believe to be on several hosts.
 check_PROGRAMS += tests/mp/transport_hosts_traffic tests/mp/transport_hosts_sleep
 hosts_wraps = -Wl,--wrap=hdl_tp_init -Wl,--wrap=hdl_tp_fini
@@ -71,9 +71,9 @@ tests_mp_transport_hosts_sleep_SOURCES = tests/mp/transport_sleep.c tests/mp/tra
 tests_mp_transport_hosts_sleep_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_transport_hosts_sleep_LDFLAGS = $(NOWRAP) $(hosts_wraps)
 check_PROGRAMS += tests/mp/transport_hosts_woken
-tests_mp_transport_hosts_woken_SOURCES = tests/mp/transport_woken.c tests/mp/mpi_test.h tests/mp/transport_hosts.c
+tests_mp_transport_hosts_woken_SOURCES = tests/mp/transport_wakeups.c tests/mp/mpi_test.h tests/mp/transport_hosts.c
 tests_mp_transport_hosts_woken_LDADD = $(tests_mp_transport_traffic_LDADD)
-tests_mp_transport_hosts_woken_LDFLAGS = $(tests_mp_transport_woken_LDFLAGS) $(hosts_wraps)
+tests_mp_transport_hosts_woken_LDFLAGS = $(tests_mp_transport_wakeups_LDFLAGS) $(hosts_wraps)
 # The same on a device that lacks something.
 check_PROGRAMS += tests/mp/transport_lacking
 tests_mp_transport_lacking_SOURCES = tests/mp/transport_traffic.c tests/mp/transport_lacking.c
@@ -81,13 +81,13 @@ tests_mp_transport_lacking_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_transport_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 \
 	-Wl,--wrap=mlx5dv_is_supported -Wl,--wrap=calloc -Wl,--wrap=ibv_get_async_event -Wl,--wrap=ibv_ack_async_event
 # Registrations of the users' memory are counted.
-check_PROGRAMS += tests/mp/transport_pages
-tests_mp_transport_pages_SOURCES = tests/mp/transport_pages.c
-tests_mp_transport_pages_LDADD = $(tests_mp_transport_traffic_LDADD)
-tests_mp_transport_pages_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=syscall -Wl,--wrap=read \
+check_PROGRAMS += tests/mp/transport_pages_remapped
+tests_mp_transport_pages_remapped_SOURCES = tests/mp/transport_pages_remapped.c
+tests_mp_transport_pages_remapped_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_transport_pages_remapped_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=syscall -Wl,--wrap=read \
 	-Wl,--wrap=ibv_create_qp -Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_create_ah
-TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh
-EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh tests/mp/transport_lib.sh tests/mp/transport_test.h
+TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_api.sh
+EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_api.sh tests/mp/transport_lib.sh tests/mp/transport_test.h
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
 include tests/mp/standard.mk
@@ -95,14 +95,14 @@ check_PROGRAMS += tests/mp/transport_death
 tests_mp_transport_death_SOURCES = tests/mp/transport_death.c
 tests_mp_transport_death_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_death_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/asked_leaving
-tests_mp_asked_leaving_SOURCES = tests/mp/asked_leaving.c
-tests_mp_asked_leaving_LDADD = $(tests_mp_transport_death_LDADD)
-tests_mp_asked_leaving_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Register_event_handler -Wl,--wrap=hdl_tp_wake -Wl,--wrap=hdl_tp_fini
-check_PROGRAMS += tests/mp/transport_end
-tests_mp_transport_end_SOURCES = tests/mp/transport_end.c
-tests_mp_transport_end_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_end_LDFLAGS = $(NOWRAP) -Wl,--wrap=clock_gettime
+check_PROGRAMS += tests/mp/hang_report_finalize
+tests_mp_hang_report_finalize_SOURCES = tests/mp/hang_report_finalize.c
+tests_mp_hang_report_finalize_LDADD = $(tests_mp_transport_death_LDADD)
+tests_mp_hang_report_finalize_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Register_event_handler -Wl,--wrap=hdl_tp_wake -Wl,--wrap=hdl_tp_fini
+check_PROGRAMS += tests/mp/transport_ep_fails
+tests_mp_transport_ep_fails_SOURCES = tests/mp/transport_ep_fails.c
+tests_mp_transport_ep_fails_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_ep_fails_LDFLAGS = $(NOWRAP) -Wl,--wrap=clock_gettime
 check_PROGRAMS += tests/mp/transport_xrc
 tests_mp_transport_xrc_SOURCES = tests/mp/transport_xrc.c
 tests_mp_transport_xrc_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
@@ -113,23 +113,23 @@ check_PROGRAMS += tests/mp/transport_leave
 tests_mp_transport_leave_SOURCES = tests/mp/transport_leave.c
 tests_mp_transport_leave_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_leave_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/transport_halves
-tests_mp_transport_halves_SOURCES = tests/mp/transport_halves.c tests/mp/mpi_test.h
-tests_mp_transport_halves_LDADD = libheddle.la
-tests_mp_transport_halves_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_rndv_split
+tests_mp_transport_rndv_split_SOURCES = tests/mp/transport_rndv_split.c tests/mp/mpi_test.h
+tests_mp_transport_rndv_split_LDADD = libheddle.la
+tests_mp_transport_rndv_split_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/mp/transport_names
-tests_mp_transport_names_SOURCES = tests/mp/transport_names.c
-tests_mp_transport_names_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_names_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/transport_others
-tests_mp_transport_others_SOURCES = tests/mp/transport_others.c
-tests_mp_transport_others_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_others_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/transport_shares
-tests_mp_transport_shares_SOURCES = tests/mp/transport_shares.c
-tests_mp_transport_shares_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_shares_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_first_contact
+tests_mp_transport_first_contact_SOURCES = tests/mp/transport_first_contact.c
+tests_mp_transport_first_contact_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_first_contact_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_peers_many
+tests_mp_transport_peers_many_SOURCES = tests/mp/transport_peers_many.c
+tests_mp_transport_peers_many_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_peers_many_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_srq_shares
+tests_mp_transport_srq_shares_SOURCES = tests/mp/transport_srq_shares.c
+tests_mp_transport_srq_shares_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_srq_shares_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/transport_instances
 tests_mp_transport_instances_SOURCES = tests/mp/transport_instances.c
 tests_mp_transport_instances_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
@@ -138,22 +138,22 @@ check_PROGRAMS += tests/mp/p2p_instances
 tests_mp_p2p_instances_SOURCES = tests/mp/p2p_instances.c
 tests_mp_p2p_instances_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_p2p_instances_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/transport_crooked
-tests_mp_transport_crooked_SOURCES = tests/mp/transport_crooked.c
-tests_mp_transport_crooked_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_crooked_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/transport_hold
-tests_mp_transport_hold_SOURCES = tests/mp/transport_hold.c
-tests_mp_transport_hold_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_hold_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/transport_parts
-tests_mp_transport_parts_SOURCES = tests/mp/transport_parts.c
-tests_mp_transport_parts_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_parts_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/mp/transport_gathered
-tests_mp_transport_gathered_SOURCES = tests/mp/transport_gathered.c
-tests_mp_transport_gathered_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_gathered_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_peer_invalid
+tests_mp_transport_peer_invalid_SOURCES = tests/mp/transport_peer_invalid.c
+tests_mp_transport_peer_invalid_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_peer_invalid_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_eager_off
+tests_mp_transport_eager_off_SOURCES = tests/mp/transport_eager_off.c
+tests_mp_transport_eager_off_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_eager_off_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_fragments
+tests_mp_transport_fragments_SOURCES = tests/mp/transport_fragments.c
+tests_mp_transport_fragments_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_fragments_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_datagrams_packed
+tests_mp_transport_datagrams_packed_SOURCES = tests/mp/transport_datagrams_packed.c
+tests_mp_transport_datagrams_packed_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_datagrams_packed_LDFLAGS = $(NOWRAP)
 
 # The doors for what stands beside matching.
 check_PROGRAMS += tests/mp/transport_am
@@ -179,7 +179,7 @@ tests_mp_memory_touched_SOURCES = tests/mp/memory_touched.c tests/mp/mpi_test.h
 tests_mp_memory_touched_LDADD = libheddle.la
 tests_mp_memory_touched_LDFLAGS = $(NOWRAP)
 show_scripts = tests/mp/show_memory.sh tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh tests/mp/show_syscalls.sh \
-	tests/mp/show_kinds.sh tests/mp/transport_awaited.sh tests/mp/transport_denied.sh tests/mp/transport_faults.sh
+	tests/mp/show_kinds.sh tests/mp/transport_eager_long.sh tests/mp/transport_cma_denied.sh tests/mp/transport_faults.sh
 TESTS += $(show_scripts)
 EXTRA_DIST += $(show_scripts)
 check_PROGRAMS += tests/mp/show_waits

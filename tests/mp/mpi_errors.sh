@@ -59,7 +59,7 @@ expect 1 "HEDDLE_INITIAL_ERRHANDLER=mpi_error_return: not understood; allowed is
 for n in 2 3; do
 	for off in 1k 0; do
 		expect 137 "after the kill: class 58, MPI_Allreduce: " \
-			env HEDDLE_COLL_OFFLOAD_MAX=$off "$top/heddlerun" -n $n "$prog" killed
+			env HEDDLE_COLL_MAILBOX_MAX=$off "$top/heddlerun" -n $n "$prog" killed
 		[ "$(grep -c "after the kill: class 58, .*rank [0-9]* .*has failed or cannot be reached" "$tmp/err")" = $((n - 1)) ] || {
 			echo "FAILED: not every rank says who failed: $(cat "$tmp/err")"
 			failed=$((failed + 1))

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "mpi/mpi_internal.h"
-#include "p2p/comm.h"
+#include "p2p/comm/comm.h"
 #include "p2p/match.h"
 
-/* transport/ep.h has a name of its own for a pool */
+/* transport/peer/ep.h has a name of its own for a pool */
 void hdl_ep_fail(struct hdl_ep *ep, int err);
 
 enum { RANKS = 8, MOST = 40000, TAG = 5, LAST = 6, ASIDE = 7 };

@@ -27,38 +27,38 @@ for kind in "" rc ud xrc dc "ud,xrc" "ud,dc" "xrc,dc"; do
 	try 4 HEDDLE_TRANSPORT=$kind -- "$traffic" 400 200000 3
 	try 2 HEDDLE_TRANSPORT=$kind -- "$sleeper" 30
 	try 6 HEDDLE_TRANSPORT=$kind -- "$sleeper" 12
-	try 2 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_hold"
-	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_names"
+	try 2 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_eager_off"
+	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_first_contact"
 done
 
 # a receiver that is slow, or not there: nobody runs another's queue into RNR
 for kind in rc xrc dc; do
-	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_HOT_MESSAGES=1 HEDDLE_SRQ_DEPTH=2 -- "$build/tests/mp/transport_shares"
+	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_HOT_MESSAGES=1 HEDDLE_SRQ_DEPTH=2 -- "$build/tests/mp/transport_srq_shares"
 done
 # a packet that is being filled bounds the lane that is made meanwhile
-try 2 HEDDLE_TRANSPORT=dc,ud -- "$build/tests/mp/transport_gathered"
+try 2 HEDDLE_TRANSPORT=dc,ud -- "$build/tests/mp/transport_datagrams_packed"
 # messages of several packets, which leave unasked while there is room for all of them
-try 2 HEDDLE_TRANSPORT=ud -- "$build/tests/mp/transport_parts"
-try 2 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.1,ud_dup=0.1,ud_reorder=0.1 -- "$build/tests/mp/transport_parts"
+try 2 HEDDLE_TRANSPORT=ud -- "$build/tests/mp/transport_fragments"
+try 2 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.1,ud_dup=0.1,ud_reorder=0.1 -- "$build/tests/mp/transport_fragments"
 # many peers of other jobs
 for kind in xrc dc; do
-	try 1 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_others"
+	try 1 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_peers_many"
 done
 
 # cores that others use, too
-try 2 HEDDLE_SPIN=2000 -- "$build/tests/mp/transport_crowded"
+try 2 HEDDLE_SPIN=2000 -- "$build/tests/mp/transport_cores_shared"
 
 # threads that sleep on descriptors: what ends one's sleep is not read by another one
 for behave in nowake async,nowake nosequence,noodp,noarena,nowake; do
 	for threads in 2 5; do
-		try 2 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 -- "$build/tests/mp/transport_woken" 60 $threads
+		try 2 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 -- "$build/tests/mp/transport_wakeups" 60 $threads
 	done
-	try 2 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 HEDDLE_SPIN=0 -- "$build/tests/mp/transport_woken" 60 4
+	try 2 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 HEDDLE_SPIN=0 -- "$build/tests/mp/transport_wakeups" 60 4
 done
 for kind in rc ud xrc dc; do
-	try 2 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=nowake HEDDLE_RING_SIZE=0 HEDDLE_YIELD=0 -- "$build/tests/mp/transport_woken" 30 4
+	try 2 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=nowake HEDDLE_RING_SIZE=0 HEDDLE_YIELD=0 -- "$build/tests/mp/transport_wakeups" 30 4
 done
-try 2 HEDDLE_YIELD=0 -- "$build/tests/mp/transport_woken" 60 4
+try 2 HEDDLE_YIELD=0 -- "$build/tests/mp/transport_wakeups" 60 4
 # ... over two devices: on descriptors of both, and on one's word, which the other one's thread changes
 for behave in nowake ""; do
 	try 2 HOSTS_RANKS=1 HEDDLE_DEVICE=shca0,shca0 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 -- "$build/tests/mp/transport_hosts_woken" 60 4
@@ -121,7 +121,7 @@ for kind in rc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 -- "$traffic" 1500 20000 5
 	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 -- "$traffic" 400 20000 6
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$traffic" 1500 20000 7
-	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_hold"
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_eager_off"
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SRQ_DEPTH=16 HEDDLE_SQ_DEPTH=16 HEDDLE_RING_SIZE=0 -- "$traffic" 1500 20000 8
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=1000 -- "$traffic" 1000 50000 9
 	for way in read split write; do
@@ -198,7 +198,7 @@ for size in 0 2; do
 	try 6 HEDDLE_TRANSPORT=xrc,rc HEDDLE_RC_PEERS=2 -- "$hosts" "$files" $size "$traffic" 60 60000 39
 	try 4 HEDDLE_TRANSPORT=xrc SHCA_FAULT=ud_drop=0.2,ud_dup=0.1,ud_reorder=0.1 TRAFFIC_BREAK=30 -- "$hosts" "$files" $size "$traffic" 150 30000 40
 	try 5 HEDDLE_TRANSPORT=xrc HEDDLE_RING_SIZE=0 HEDDLE_SRQ_DEPTH=16 TRAFFIC_BREAK=50 TRAFFIC_STOP=200 -- "$hosts" "$files" $size "$traffic" 60 60000 41
-	text='the others go on' ends HEDDLE_TRANSPORT=xrc timeout -k 5 60 "$run" -n 3 "$hosts" "$files" $size "$build/tests/mp/transport_end" shared
+	text='the others go on' ends HEDDLE_TRANSPORT=xrc timeout -k 5 60 "$run" -n 3 "$hosts" "$files" $size "$build/tests/mp/transport_ep_fails" shared
 done
 
 # a peer that is killed is noticed and named, also by one that only waits for it; one that is stopped is not taken for dead
@@ -225,7 +225,7 @@ for kind in "" rc xrc dc ud; do
 	esac
 done
 # an endpoint that fails ends whole: all that it owns, once; nothing lands in a buffer that its user has back; its ring is free
-end=$build/tests/mp/transport_end
+end=$build/tests/mp/transport_ep_fails
 for kind in "" rc ud xrc dc; do
 	text='all has ended' ends HEDDLE_TRANSPORT=$kind HEDDLE_RING_MAX=16k timeout -k 5 60 "$run" -n 2 "$end" owns
 done

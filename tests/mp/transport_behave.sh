@@ -29,11 +29,11 @@ for kind in "" rc xrc dc "dc,ud"; do
 done
 for kind in rc xrc dc; do
 	for behave in nosequence nosequence,nowake ""; do
-		try 2 SHCA_BEHAVE=$behave HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=split HEDDLE_RING_MAX=16k -- "$build/tests/mp/transport_halves"
+		try 2 SHCA_BEHAVE=$behave HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=split HEDDLE_RING_MAX=16k -- "$build/tests/mp/transport_rndv_split"
 	done
 done
 try 4 SHCA_BEHAVE=$all -- "$build/tests/mp/transport_sleep" 12
-try 2 SHCA_BEHAVE=async,nowake -- "$build/tests/mp/transport_hold"
+try 2 SHCA_BEHAVE=async,nowake -- "$build/tests/mp/transport_eager_off"
 
 # other words on each rank: all choose alike, and each goes by what its own device, and the peer's, promise
 # shellcheck disable=SC2016
@@ -56,7 +56,7 @@ case $out in
 esac
 
 # registrations: other pages at the same addresses; room for one, or for none; not to be had
-pages=$build/tests/mp/transport_pages
+pages=$build/tests/mp/transport_pages_remapped
 for kind in "" rc dc; do
 	try 2 SHCA_BEHAVE=noodp HEDDLE_TRANSPORT=$kind -- "$pages" 3
 	try 2 SHCA_BEHAVE=noodp,noarena HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=read -- "$pages" 2

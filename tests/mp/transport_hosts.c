@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "runtime/runtime.h"
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 int __real_hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance);
 int __wrap_hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance);

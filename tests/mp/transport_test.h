@@ -14,7 +14,7 @@
 
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 static struct hdl_tp *tp;
 

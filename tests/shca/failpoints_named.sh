@@ -3,7 +3,7 @@
 # Every failpoint of the software HCA stands in a table of a test whose process dies there. Run in the build directory.
 set -u
 here=${srcdir:-..}
-tables="failpoints.c failpoints_kinds.c lives.c wakeups.c datagrams.c dead_letters.c commons.c"
+tables="failpoints.c failpoints_kinds.c control_path_death.c wakeups.c datagram_death.c proxy_mailbox_death.c common_qp_death.c"
 
 # Points where nobody is made to die yet, and why.
 excepted()
@@ -11,20 +11,20 @@ excepted()
 	case $1 in
 	given) echo "a receive goes to the flusher only behind a death: it takes two in one request" ;;
 	returned) echo "a receive goes back only behind a death, or where its message's memory is not there any more" ;;
-	rnr-turned) echo "two queues have to wait at one list: corners stops a thread there, single_step dies around it" ;;
-	dc-violation) echo "successors kills a process there" ;;
-	first-message | last-told) echo "told kills a process there" ;;
-	share-waits) echo "what others have begun is waited for; companions kills one of those there" ;;
-	share-offered) echo "nothing is copied yet; companions holds the reader there" ;;
-	behind-others) echo "the poster has changed nothing yet; unfinished fails its queue there" ;;
+	rnr-turned) echo "two queues have to wait at one list: interleavings stops a thread there, single_step dies around it" ;;
+	dc-violation) echo "slot_reuse_death kills a process there" ;;
+	first-message | last-told) echo "async_event_death kills a process there" ;;
+	share-waits) echo "what others have begun is waited for; copy_share_death kills one of those there" ;;
+	share-offered) echo "nothing is copied yet; copy_share_death holds the reader there" ;;
+	behind-others) echo "the poster has changed nothing yet; unfinished_word fails its queue there" ;;
 	timer-noted) echo "the helper thread's own list: nothing was changed that others see" ;;
-	survivor) echo "whoever tells has changed nothing yet; successors holds one there" ;;
-	mail-asks) echo "the requester has only not asked yet; proxy_asked holds it there" ;;
+	survivor) echo "whoever tells has changed nothing yet; slot_reuse_death holds one there" ;;
+	mail-asks) echo "the requester has only not asked yet; proxy_on_demand holds it there" ;;
 	mail-cancel) echo "whoever cancels has changed nothing yet" ;;
 	esac
 }
 
-names=$(cat "$here"/src/shca/*/*.[ch] | tr '\n\t' '  ' | grep -oE 'SHCA_FAILPOINT\([^;]*;' | grep -v '(thr, name, qp, op)' |
+names=$(cat "$here"/src/shca/*/*.[ch] "$here"/src/shca/*/*/*.[ch] | tr '\n\t' '  ' | grep -oE 'SHCA_FAILPOINT\([^;]*;' | grep -v '(thr, name, qp, op)' |
 	grep -oE '"[a-z-]+"' | tr -d '"' | sort -u)
 [ "$(echo "$names" | wc -l)" -gt 60 ] || { echo "FAIL: the failpoints of src/shca are not found"; exit 1; }
 status=0

@@ -62,58 +62,58 @@ tests_shca_failpoints_kinds_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_failpoints_kinds_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_failpoints_kinds_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/commons
-TESTS += tests/shca/commons
-tests_shca_commons_SOURCES = tests/shca/commons.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
-tests_shca_commons_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_commons_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_commons_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/common_qp_death
+TESTS += tests/shca/common_qp_death
+tests_shca_common_qp_death_SOURCES = tests/shca/common_qp_death.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_common_qp_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_common_qp_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_common_qp_death_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/departure
-tests_shca_departure_SOURCES = tests/shca/departure.c $(shca_rig)
-tests_shca_departure_LDADD = libshca_core.la $(VERBS_LIBS)
-tests_shca_departure_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/executor_leaves
+tests_shca_executor_leaves_SOURCES = tests/shca/executor_leaves.c $(shca_rig)
+tests_shca_executor_leaves_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_executor_leaves_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/datagrams
-tests_shca_datagrams_SOURCES = tests/shca/datagrams.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
-tests_shca_datagrams_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_datagrams_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_datagrams_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/datagram_death
+tests_shca_datagram_death_SOURCES = tests/shca/datagram_death.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_datagram_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_datagram_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_datagram_death_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/responder_dies tests/shca/stalled_link
-tests_shca_responder_dies_SOURCES = tests/shca/responder_dies.c $(shca_rig)
-tests_shca_responder_dies_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_responder_dies_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_responder_dies_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/responder_death tests/shca/rnr_list_death
+tests_shca_responder_death_SOURCES = tests/shca/responder_death.c $(shca_rig)
+tests_shca_responder_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_responder_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_responder_death_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/shca/atomic_region
 TESTS += tests/shca/atomic_region
 tests_shca_atomic_region_SOURCES = tests/shca/atomic_region.c $(shca_rig)
 tests_shca_atomic_region_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_atomic_region_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_atomic_region_LDFLAGS = $(NOWRAP)
-tests_shca_stalled_link_SOURCES = tests/shca/stalled_link.c $(shca_rig)
-tests_shca_stalled_link_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_stalled_link_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_stalled_link_LDFLAGS = $(NOWRAP)
+tests_shca_rnr_list_death_SOURCES = tests/shca/rnr_list_death.c $(shca_rig)
+tests_shca_rnr_list_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_rnr_list_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_rnr_list_death_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/third_parties
-TESTS += tests/shca/third_parties
-tests_shca_third_parties_SOURCES = tests/shca/third_parties.c $(shca_rig)
-tests_shca_third_parties_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_third_parties_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_third_parties_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/third_party_death
+TESTS += tests/shca/third_party_death
+tests_shca_third_party_death_SOURCES = tests/shca/third_party_death.c $(shca_rig)
+tests_shca_third_party_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_third_party_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_third_party_death_LDFLAGS = $(NOWRAP)
 
-TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills.sh tests/shca/departure tests/shca/datagrams \
-	tests/shca/responder_dies tests/shca/stalled_link
-EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills.sh
-noinst_PROGRAMS += tests/shca/kills
-tests_shca_kills_SOURCES = tests/shca/kills.c $(shca_rig)
-tests_shca_kills_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_kills_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_kills_LDFLAGS = $(NOWRAP)
+TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/random_kills.sh tests/shca/executor_leaves tests/shca/datagram_death \
+	tests/shca/responder_death tests/shca/rnr_list_death
+EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/random_kills.sh
+noinst_PROGRAMS += tests/shca/random_kills
+tests_shca_random_kills_SOURCES = tests/shca/random_kills.c $(shca_rig)
+tests_shca_random_kills_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_random_kills_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_random_kills_LDFLAGS = $(NOWRAP)
 
 # Completion queues: what task lists and overruns do to them.
-completion_tests = tests/shca/task_lists tests/shca/wakeups tests/shca/completions tests/shca/costs
+completion_tests = tests/shca/task_lists tests/shca/wakeups tests/shca/completions tests/shca/step_counts
 check_PROGRAMS += $(completion_tests)
 TESTS += $(completion_tests)
 tests_shca_task_lists_SOURCES = tests/shca/task_lists.c $(shca_rig)
@@ -126,60 +126,60 @@ tests_shca_wakeups_LDFLAGS = $(NOWRAP)
 tests_shca_completions_SOURCES = tests/shca/completions.c $(shca_rig)
 tests_shca_completions_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_completions_LDFLAGS = $(NOWRAP)
-tests_shca_costs_SOURCES = tests/shca/costs.c $(shca_rig)
-tests_shca_costs_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_costs_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_costs_LDFLAGS = $(NOWRAP)
+tests_shca_step_counts_SOURCES = tests/shca/step_counts.c $(shca_rig)
+tests_shca_step_counts_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_step_counts_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_step_counts_LDFLAGS = $(NOWRAP)
 
 # Two that come together at one instruction, and what is left of who has gone.
-check_PROGRAMS += tests/shca/told
-TESTS += tests/shca/told
-tests_shca_told_SOURCES = tests/shca/told.c tests/shca/hold.h $(shca_rig)
-tests_shca_told_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_told_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_told_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/async_event_death
+TESTS += tests/shca/async_event_death
+tests_shca_async_event_death_SOURCES = tests/shca/async_event_death.c tests/shca/hold.h $(shca_rig)
+tests_shca_async_event_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_async_event_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_async_event_death_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/unfinished
-TESTS += tests/shca/unfinished
-tests_shca_unfinished_SOURCES = tests/shca/unfinished.c tests/shca/hold.h $(shca_rig)
-tests_shca_unfinished_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_unfinished_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_unfinished_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/unfinished_word
+TESTS += tests/shca/unfinished_word
+tests_shca_unfinished_word_SOURCES = tests/shca/unfinished_word.c tests/shca/hold.h $(shca_rig)
+tests_shca_unfinished_word_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_unfinished_word_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_unfinished_word_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/overtaking
-TESTS += tests/shca/overtaking
-tests_shca_overtaking_SOURCES = tests/shca/overtaking.c tests/shca/hold.h $(shca_rig)
-tests_shca_overtaking_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_overtaking_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_overtaking_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/write_reordered
+TESTS += tests/shca/write_reordered
+tests_shca_write_reordered_SOURCES = tests/shca/write_reordered.c tests/shca/hold.h $(shca_rig)
+tests_shca_write_reordered_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_write_reordered_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_write_reordered_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/successors
-TESTS += tests/shca/successors
-tests_shca_successors_SOURCES = tests/shca/successors.c tests/shca/hold.h $(shca_rig)
-tests_shca_successors_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_successors_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_successors_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/slot_reuse_death
+TESTS += tests/shca/slot_reuse_death
+tests_shca_slot_reuse_death_SOURCES = tests/shca/slot_reuse_death.c tests/shca/hold.h $(shca_rig)
+tests_shca_slot_reuse_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_slot_reuse_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_slot_reuse_death_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/last_holder
-TESTS += tests/shca/last_holder
-tests_shca_last_holder_SOURCES = tests/shca/last_holder.c tests/shca/hold.h $(shca_rig)
-tests_shca_last_holder_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_last_holder_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_last_holder_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/common_qp_last_handle
+TESTS += tests/shca/common_qp_last_handle
+tests_shca_common_qp_last_handle_SOURCES = tests/shca/common_qp_last_handle.c tests/shca/hold.h $(shca_rig)
+tests_shca_common_qp_last_handle_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_common_qp_last_handle_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_common_qp_last_handle_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/companions
-TESTS += tests/shca/companions
-tests_shca_companions_SOURCES = tests/shca/companions.c $(shca_rig)
-tests_shca_companions_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_companions_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_companions_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/copy_share_death
+TESTS += tests/shca/copy_share_death
+tests_shca_copy_share_death_SOURCES = tests/shca/copy_share_death.c $(shca_rig)
+tests_shca_copy_share_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_copy_share_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_copy_share_death_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/failed_device
-TESTS += tests/shca/failed_device
-tests_shca_failed_device_SOURCES = tests/shca/failed_device.c tests/shca/hold.h $(shca_rig)
-tests_shca_failed_device_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_failed_device_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_failed_device_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/device_fatal_modify
+TESTS += tests/shca/device_fatal_modify
+tests_shca_device_fatal_modify_SOURCES = tests/shca/device_fatal_modify.c tests/shca/hold.h $(shca_rig)
+tests_shca_device_fatal_modify_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_device_fatal_modify_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_device_fatal_modify_LDFLAGS = $(NOWRAP)
 
 check_PROGRAMS += tests/shca/timers
 TESTS += tests/shca/timers
@@ -188,87 +188,87 @@ tests_shca_timers_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_timers_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_timers_LDFLAGS = $(NOWRAP)
 
-check_PROGRAMS += tests/shca/corners
-TESTS += tests/shca/corners
-tests_shca_corners_SOURCES = tests/shca/corners.c $(shca_rig)
-tests_shca_corners_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_corners_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_corners_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/interleavings
+TESTS += tests/shca/interleavings
+tests_shca_interleavings_SOURCES = tests/shca/interleavings.c $(shca_rig)
+tests_shca_interleavings_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_interleavings_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_interleavings_LDFLAGS = $(NOWRAP)
 
 # Queues that are destroyed, or whose process ends, while they wait for a receive.
-check_PROGRAMS += tests/shca/stalled
-TESTS += tests/shca/stalled
-tests_shca_stalled_SOURCES = tests/shca/stalled.c $(shca_rig)
-tests_shca_stalled_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_stalled_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_stalled_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/rnr_list_destroy
+TESTS += tests/shca/rnr_list_destroy
+tests_shca_rnr_list_destroy_SOURCES = tests/shca/rnr_list_destroy.c $(shca_rig)
+tests_shca_rnr_list_destroy_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_rnr_list_destroy_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_rnr_list_destroy_LDFLAGS = $(NOWRAP)
 
 # Who sees an error finds the queue in error.
-check_PROGRAMS += tests/shca/error_state
-TESTS += tests/shca/error_state
-tests_shca_error_state_SOURCES = tests/shca/error_state.c $(shca_rig)
-tests_shca_error_state_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_error_state_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_error_state_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/wc_error_qp_state
+TESTS += tests/shca/wc_error_qp_state
+tests_shca_wc_error_qp_state_SOURCES = tests/shca/wc_error_qp_state.c $(shca_rig)
+tests_shca_wc_error_qp_state_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_wc_error_qp_state_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_wc_error_qp_state_LDFLAGS = $(NOWRAP)
 
 # What a requester that died has left in a proxy's mailbox.
-check_PROGRAMS += tests/shca/proxy_asked
-TESTS += tests/shca/proxy_asked
-tests_shca_proxy_asked_SOURCES = tests/shca/proxy_asked.c $(shca_rig)
-tests_shca_proxy_asked_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_proxy_asked_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_proxy_asked_LDFLAGS = $(NOWRAP)
-check_PROGRAMS += tests/shca/dead_letters
-TESTS += tests/shca/dead_letters
-tests_shca_dead_letters_SOURCES = tests/shca/dead_letters.c $(shca_rig)
-tests_shca_dead_letters_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_dead_letters_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_dead_letters_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/proxy_on_demand
+TESTS += tests/shca/proxy_on_demand
+tests_shca_proxy_on_demand_SOURCES = tests/shca/proxy_on_demand.c $(shca_rig)
+tests_shca_proxy_on_demand_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_proxy_on_demand_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_proxy_on_demand_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/proxy_mailbox_death
+TESTS += tests/shca/proxy_mailbox_death
+tests_shca_proxy_mailbox_death_SOURCES = tests/shca/proxy_mailbox_death.c $(shca_rig)
+tests_shca_proxy_mailbox_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_proxy_mailbox_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_proxy_mailbox_death_LDFLAGS = $(NOWRAP)
 
 # What programs do that nobody thought of.
-check_PROGRAMS += tests/shca/breakers
-TESTS += tests/shca/breakers
-tests_shca_breakers_SOURCES = tests/shca/breakers.c $(shca_rig)
-tests_shca_breakers_LDADD = libshca_core.la $(VERBS_LIBS)
-tests_shca_breakers_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/process_limits
+TESTS += tests/shca/process_limits
+tests_shca_process_limits_SOURCES = tests/shca/process_limits.c $(shca_rig)
+tests_shca_process_limits_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_process_limits_LDFLAGS = $(NOWRAP)
 
 # Death in everything but requests.
-check_PROGRAMS += tests/shca/lives
-TESTS += tests/shca/lives
-tests_shca_lives_SOURCES = tests/shca/lives.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
-tests_shca_lives_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_lives_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_lives_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/control_path_death
+TESTS += tests/shca/control_path_death
+tests_shca_control_path_death_SOURCES = tests/shca/control_path_death.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_control_path_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_control_path_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_control_path_death_LDFLAGS = $(NOWRAP)
 
 # What a process finds in others\' objects that were scribbled over.
-check_PROGRAMS += tests/shca/scribbled
-TESTS += tests/shca/scribbled
-tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
-tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
-tests_shca_scribbled_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/corrupt_objects
+TESTS += tests/shca/corrupt_objects
+tests_shca_corrupt_objects_SOURCES = tests/shca/corrupt_objects.c $(shca_rig)
+tests_shca_corrupt_objects_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_corrupt_objects_LDFLAGS = $(NOWRAP)
 
 # What a reaper, and others beside it, find in a dead process's objects that were scribbled over.
-check_PROGRAMS += tests/shca/reaper_scribbled
-TESTS += tests/shca/reaper_scribbled
-tests_shca_reaper_scribbled_SOURCES = tests/shca/reaper_scribbled.c $(shca_rig)
-tests_shca_reaper_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
-tests_shca_reaper_scribbled_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/reaper_corrupt_objects
+TESTS += tests/shca/reaper_corrupt_objects
+tests_shca_reaper_corrupt_objects_SOURCES = tests/shca/reaper_corrupt_objects.c $(shca_rig)
+tests_shca_reaper_corrupt_objects_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_reaper_corrupt_objects_LDFLAGS = $(NOWRAP)
 
 # What is left of members and of their threads.
-check_PROGRAMS += tests/shca/remains
-TESTS += tests/shca/remains
-tests_shca_remains_SOURCES = tests/shca/remains.c $(shca_rig)
-tests_shca_remains_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
-tests_shca_remains_LDADD = libshca_failpoints.la $(VERBS_LIBS)
-tests_shca_remains_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/shca/stale_threads
+TESTS += tests/shca/stale_threads
+tests_shca_stale_threads_SOURCES = tests/shca/stale_threads.c $(shca_rig)
+tests_shca_stale_threads_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_stale_threads_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_stale_threads_LDFLAGS = $(NOWRAP)
 
 # Members that end without closing anything, under valgrind.
-check_PROGRAMS += tests/shca/ends_early
+check_PROGRAMS += tests/shca/exit_without_close
 TESTS += tests/shca/valgrind.sh
 EXTRA_DIST += tests/shca/valgrind.sh
-tests_shca_ends_early_SOURCES = tests/shca/ends_early.c $(shca_rig)
-tests_shca_ends_early_LDADD = libshca_core.la $(VERBS_LIBS)
-tests_shca_ends_early_LDFLAGS = $(NOWRAP)
+tests_shca_exit_without_close_SOURCES = tests/shca/exit_without_close.c $(shca_rig)
+tests_shca_exit_without_close_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_exit_without_close_LDFLAGS = $(NOWRAP)
 
 # A dead process's pid becomes a stranger's.
 check_PROGRAMS += tests/shca/pid_reuse
@@ -293,8 +293,8 @@ tests_shca_descriptors_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_descriptors_LDFLAGS = $(NOWRAP)
 
 # The rooms of src/shca use those below them only.
-TESTS += tests/shca/rooms.sh
-EXTRA_DIST += tests/shca/rooms.sh
+TESTS += tests/shca/layers.sh
+EXTRA_DIST += tests/shca/layers.sh
 
 # Graphs of requests whose outcome is determined, among processes that are stopped and killed.
 check_PROGRAMS += tests/shca/graphs

@@ -11,7 +11,7 @@
 
 #include "shca/verbs/control.h"
 #include "verbs_exp/provider.h"
-#include "shca/verbs/post.h"
+#include "shca/verbs/submit/post.h"
 
 extern const struct ibv_exp_provider shca_own_exp_provider;
 

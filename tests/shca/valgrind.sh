@@ -14,7 +14,7 @@ program()
 {
 	[ -x "tests/shca/.libs/$1" ] && echo "tests/shca/.libs/$1" || echo "tests/shca/$1"
 }
-prog=$(program ends_early)
+prog=$(program exit_without_close)
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 failed=0
@@ -30,7 +30,7 @@ for how in exit _exit signal; do
 		failed=1
 	fi
 done
-for test in stalled failed_device last_holder; do
+for test in rnr_list_destroy device_fatal_modify common_qp_last_handle; do
 	# each case is a child, which has its own errors and status
 	timeout 300 valgrind --error-exitcode=9 "$(program $test)" >"$out" 2>&1 || {
 		echo "FAIL: $test: status $? (124: no end)"

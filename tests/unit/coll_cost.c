@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/tuner.h"
+#include "collectives/select/tuner.h"
 
 #define CLIFF 1.3
 
@@ -342,7 +342,7 @@ static int look(const struct model *m, enum hdl_coll coll, int n, bool by_hosts)
 	}
 	for (int i = 0; i < k; i++)
 		for (int j = i + 1; j < k; j++)
-			if (costs[i] > CLIFF * costs[j] && (!by_hosts || as[i]->build == hdl_build_levels || as[j]->build == hdl_build_levels)) {
+			if (costs[i] > CLIFF * costs[j] && (!by_hosts || as[i]->build == hdl_build_hier || as[j]->build == hdl_build_hier)) {
 				printf("%s: %s of %d ranks: %zu bytes (%s) cost %.1f us, %zu (%s) %.1f us: %.2f times\n", m->name,
 				       hdl_coll_name(coll), n, bytes[i], as[i]->name, costs[i] / 1000, bytes[j], as[j]->name,
 				       costs[j] / 1000, costs[i] / costs[j]);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "coll_sim.h"
-#include "collectives/tuner.h"
+#include "collectives/select/tuner.h"
 
 #define MAX_RANKS 17	/* of what is tried in all ways */
 #define MOST_RANKS 33
@@ -122,7 +122,7 @@ struct job {
 	MPI_Op op;
 	size_t count;		/* elements of the buffer, or of one block */
 	bool offload;
-	const struct hdl_means *means;
+	const struct hdl_reduce_caps *means;
 	int radix;
 	const struct hdl_hosts *hosts;
 };
@@ -231,7 +231,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 	for (size_t r = 0; r < n; r++) {
 		struct hdl_shape s = { .coll = j->coll, .rank = (int)r, .size = j->n, .root = j->root, .bytes = block,
 				       .in_place = j->in_place && (!root_only || (int)r == j->root), .fn = fn,
-				       .esize = es, .line_bytes = hdl_line_bytes(block), .radix = j->radix ? j->radix : 2,
+				       .esize = es, .line_bytes = hdl_cell_bytes(block), .radix = j->radix ? j->radix : 2,
 				       .enc = enc.means ? &enc : NULL, .hosts = j->hosts };
 		struct sim_rank *k = &ranks[r];
 
@@ -242,7 +242,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		k->space[HDL_SP_TMP] = guarded(k->g->tmp_bytes);
 		k->space[HDL_SP_ACC] = guarded(block + 8);
 		k->space[HDL_SP_DATA] = guarded(data);
-		k->space[HDL_SP_LINE] = guarded(n * s.line_bytes);
+		k->space[HDL_SP_CELL] = guarded(n * s.line_bytes);
 		memset(k->space[HDL_SP_ACC], 0, block + 8);
 		if (j->coll == HDL_BCAST) {
 			if ((int)r == j->root)
@@ -271,7 +271,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		if (!intact(k->space[HDL_SP_SEND], in_bytes) || !intact(k->space[HDL_SP_RECV], recv_bytes) ||
 		    !intact(k->space[HDL_SP_TMP], k->g->tmp_bytes) || !intact(k->space[HDL_SP_ACC], block + 8) ||
 		    !intact(k->space[HDL_SP_DATA], data) ||
-		    !intact(k->space[HDL_SP_LINE], n * hdl_line_bytes(block)))
+		    !intact(k->space[HDL_SP_CELL], n * hdl_cell_bytes(block)))
 			say(j, "wrote outside of its buffers", (int)r);
 		if (keeps_input && memcmp(k->space[HDL_SP_SEND], input + r * in_bytes, in_bytes))
 			say(j, "changed its sendbuf", (int)r);
@@ -303,7 +303,7 @@ static void both_modes(const struct job *j)
 /* Algorithms that need several hosts have tests of their own. */
 static bool by_hosts(const struct hdl_algorithm *a)
 {
-	return a->build == hdl_build_levels;
+	return a->build == hdl_build_hier;
 }
 
 /* ---- tests ----------------------------------------------------------------------------------------------- */
@@ -383,10 +383,10 @@ Test(coll_graph, all_operations_on_all_types)
 	cr_assert_eq(combinations, (18 + 3) * 10 + 3 * 4 + 3 + 3 + 3 * 2 + 6 * 2, "%u", combinations);
 }
 
-static const struct hdl_means extended = { .vector = true, .atomics = true,
+static const struct hdl_reduce_caps extended = { .vector = true, .atomics = true,
 					   .calc = { .int_ops = 0x1d, .uint_ops = 0x1d, .fp_ops = 0x1d } };
-static const struct hdl_means plain = { .atomics = true, .calc = { .int_ops = 0x1d, .uint_ops = 0x1d, .fp_ops = 0x1d } };
-static const struct hdl_means atomics = { .atomics = true };
+static const struct hdl_reduce_caps plain = { .atomics = true, .calc = { .int_ops = 0x1d, .uint_ops = 0x1d, .fp_ops = 0x1d } };
+static const struct hdl_reduce_caps atomics = { .atomics = true };
 
 Test(coll_graph, offload_movement)
 {
@@ -395,8 +395,8 @@ Test(coll_graph, offload_movement)
 		const char *name;
 		hdl_build_fn build;
 	} what[] = {
-		{ HDL_BARRIER, "lines", hdl_build_direct_barrier }, { HDL_BARRIER, "tree", hdl_build_tasks_barrier },
-		{ HDL_BCAST, "lines", hdl_build_direct_bcast }, { HDL_BCAST, "tree", hdl_build_tasks_bcast },
+		{ HDL_BARRIER, "lines", hdl_build_mailbox_barrier }, { HDL_BARRIER, "tree", hdl_build_tasks_barrier },
+		{ HDL_BCAST, "lines", hdl_build_mailbox_bcast }, { HDL_BCAST, "tree", hdl_build_tasks_bcast },
 	};
 
 	for (size_t w = 0; w < COUNT(what); w++)
@@ -415,11 +415,11 @@ Test(coll_graph, offload_movement)
 /* The leader hears of all before it answers anybody, and the others of it alone. */
 Test(coll_graph, barriers_with_a_leader)
 {
-	for (int n = 3; n <= HDL_DIRECT_RANKS; n++)
+	for (int n = 3; n <= HDL_MAILBOX_RANKS; n++)
 		for (int leader = 0; leader < n; leader++)
 			for (int r = 0; r < n; r++) {
 				struct hdl_shape s = { .coll = HDL_BARRIER, .rank = r, .size = n, .line_bytes = 64, .leader = 1 + leader };
-				struct hdl_graph *g = hdl_build_direct_barrier(&s);
+				struct hdl_graph *g = hdl_build_mailbox_barrier(&s);
 				uint32_t arrivals = 0, puts = 0;
 
 				for (uint32_t i = 0; i < g->nnodes; i++) {
@@ -427,7 +427,7 @@ Test(coll_graph, barriers_with_a_leader)
 					int sender = d->kind == HDL_N_PUT ? r : d->peer;
 
 					cr_assert(r == leader || d->peer == leader);
-					cr_assert_eq(d->dst_off, hdl_line_data(64, sender, 0));
+					cr_assert_eq(d->dst_off, hdl_cell_data(64, sender, 0));
 					*(d->kind == HDL_N_PUT ? &puts : &arrivals) += 1;
 					cr_assert_eq(d->npreds, r == leader && d->kind == HDL_N_PUT ? (uint32_t)n - 1 : 0);
 				}
@@ -441,11 +441,11 @@ Test(coll_graph, barriers_with_a_leader)
 Test(coll_graph, direct_of_all)
 {
 	for (int c = HDL_BCAST; c < HDL_COLLS; c++)
-		for (int n = 2; n <= HDL_DIRECT_RANKS; n++)
+		for (int n = 2; n <= HDL_MAILBOX_RANKS; n++)
 			for (int root = 0; root < (hdl_coll_has_root((enum hdl_coll)c) ? n : 1); root++)
 				for (int ip = 0; ip < (c == HDL_BCAST ? 1 : 2); ip++) {
 					struct hdl_shape s = { .coll = (enum hdl_coll)c };
-					const struct hdl_algorithm *a = hdl_tune_offload(HDL_EXEC_DIRECT, &s);
+					const struct hdl_algorithm *a = hdl_tune_offload(HDL_EXEC_MAILBOX, &s);
 					struct job j = { .coll = s.coll, .algo = a, .n = n, .root = root, .in_place = ip,
 							 .type = rep_of(MPI_INT64_T), .count = 1 + draw(20), .offload = true,
 							 .op = hdl_coll_reduces(s.coll) ? MPI_SUM : MPI_OP_NULL };
@@ -501,16 +501,16 @@ Test(coll_graph, lines)
 {
 	for (size_t len = 0; len < 300; len++)
 		for (int index = 0; index < 3; index++) {
-			size_t bytes = hdl_line_bytes(len), at = hdl_line_data(bytes, index, len);
+			size_t bytes = hdl_cell_bytes(len), at = hdl_cell_data(bytes, index, len);
 
 			cr_assert_eq(bytes % 64, 0);
 			cr_assert(at >= (size_t)index * bytes);
-			cr_assert_eq(at + len + HDL_LINE_TRAILER, ((size_t)index + 1) * bytes);
+			cr_assert_eq(at + len + HDL_CELL_TRAILER, ((size_t)index + 1) * bytes);
 			for (size_t align = 2; align <= 16; align *= 2)
 				cr_assert(len % align || at % align == 0, "%zu bytes at %zu", len, at);
 		}
-	cr_assert_eq(hdl_line_bytes(48), 64);
-	cr_assert_eq(hdl_line_bytes(49), 128);
+	cr_assert_eq(hdl_cell_bytes(48), 64);
+	cr_assert_eq(hdl_cell_bytes(49), 128);
 }
 
 /* Each rank sends every other one line, its own; a broadcast has one line in all. */
@@ -522,8 +522,8 @@ Test(coll_graph, direct_graphs_write_lines_of_their_sender)
 				struct hdl_shape s = { .coll = HDL_ALLREDUCE, .rank = r, .size = n, .root = 1, .bytes = which ? 40 : 0,
 						       .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)), .esize = 8,
 						       .line_bytes = 64 };
-				struct hdl_graph *g = which == 0 ? hdl_build_direct_barrier(&s) :
-						      which == 1 ? hdl_build_direct_allreduce(&s) : hdl_build_direct_bcast(&s);
+				struct hdl_graph *g = which == 0 ? hdl_build_mailbox_barrier(&s) :
+						      which == 1 ? hdl_build_mailbox_allreduce(&s) : hdl_build_mailbox_bcast(&s);
 				int puts = 0, arrivals = 0;
 
 				for (uint32_t i = 0; i < g->nnodes; i++) {
@@ -532,9 +532,9 @@ Test(coll_graph, direct_graphs_write_lines_of_their_sender)
 
 					if (d->kind != HDL_N_PUT && d->kind != HDL_N_ARRIVE)
 						continue;
-					cr_assert_eq(d->link, HDL_LINK_LINE);
-					cr_assert_eq(d->dst_space, HDL_SP_LINE);
-					cr_assert_eq(d->dst_off, hdl_line_data(64, which == 2 ? 0 : sender, s.bytes));
+					cr_assert_eq(d->link, HDL_LINK_MAILBOX);
+					cr_assert_eq(d->dst_space, HDL_SP_CELL);
+					cr_assert_eq(d->dst_off, hdl_cell_data(64, which == 2 ? 0 : sender, s.bytes));
 					*(d->kind == HDL_N_PUT ? &puts : &arrivals) += 1;
 				}
 				cr_assert_eq(puts, which == 2 && r != 1 ? 0 : n - 1);
@@ -546,7 +546,7 @@ Test(coll_graph, direct_graphs_write_lines_of_their_sender)
 /* What the device makes of one hop's operands is what the loops make of them: elements through their form and back. */
 Test(coll_graph, forms_for_the_device)
 {
-	static const struct hdl_means *const all_means[] = { &extended, &plain, &atomics };
+	static const struct hdl_reduce_caps *const all_means[] = { &extended, &plain, &atomics };
 
 	for (size_t m = 0; m < COUNT(all_means); m++)
 		for (size_t t = 0; t < COUNT(all_types); t++)
@@ -560,7 +560,7 @@ Test(coll_graph, forms_for_the_device)
 				    !hdl_enc_for(all_ops[o], hdl_type_get(all_types[t]), bytes, all_means[m], &enc, why, sizeof(why)))
 					continue;
 				cr_assert_eq(enc.esize % es, enc.rep == HDL_REP_C32 || enc.rep == HDL_REP_C64 ? enc.esize : 0, "%s", type->name);
-				if (enc.means == HDL_MEANS_ATOMICS)
+				if (enc.means == HDL_ENC_BY_ATOMICS)
 					continue;
 				for (size_t i = 0; i < 13; i++)
 					put_value(type, in + i * es, (int)i - 5);
@@ -579,7 +579,7 @@ Test(coll_graph, forms_for_the_device)
 			}
 }
 
-static void offload_reduction(enum hdl_coll coll, const char *name, hdl_build_fn build, const struct hdl_means *means,
+static void offload_reduction(enum hdl_coll coll, const char *name, hdl_build_fn build, const struct hdl_reduce_caps *means,
 			      MPI_Datatype type, MPI_Op op, size_t count)
 {
 	for (int n = 2; n <= MAX_RANKS; n += 5)
@@ -595,7 +595,7 @@ static void offload_reduction(enum hdl_coll coll, const char *name, hdl_build_fn
 Test(coll_graph, offload_reductions)
 {
 	static const size_t counts[] = { 1, 3, 8, 100 };
-	static const struct hdl_means *const all_means[] = { NULL, &extended, &plain, &atomics };
+	static const struct hdl_reduce_caps *const all_means[] = { NULL, &extended, &plain, &atomics };
 	unsigned known[4] = { 0 };
 
 	for (size_t t = 0; t < COUNT(all_types); t++)
@@ -611,7 +611,7 @@ Test(coll_graph, offload_reductions)
 						continue;
 					/* direct: any operation will do */
 					if (!all_means[m]) {
-						offload_reduction(HDL_ALLREDUCE, "lines", hdl_build_direct_allreduce, NULL, all_types[t],
+						offload_reduction(HDL_ALLREDUCE, "lines", hdl_build_mailbox_allreduce, NULL, all_types[t],
 								  all_ops[o], counts[c]);
 						continue;
 					}
@@ -620,7 +620,7 @@ Test(coll_graph, offload_reductions)
 						continue;
 					}
 					known[m] += !c;
-					if (enc.means == HDL_MEANS_ATOMICS) {
+					if (enc.means == HDL_ENC_BY_ATOMICS) {
 						offload_reduction(HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, all_means[m],
 								  all_types[t], all_ops[o], counts[c]);
 						continue;
@@ -660,7 +660,7 @@ static void need_the_same(struct hdl_shape s)
 
 Test(coll_graph, slots_are_of_one_size)
 {
-	static const struct hdl_means *const all_means[] = { &extended, &plain, &atomics };
+	static const struct hdl_reduce_caps *const all_means[] = { &extended, &plain, &atomics };
 	static const size_t sizes[] = { 1, 24, 200, 1024, 3000 };
 	const struct hdl_type *type = hdl_type_get(MPI_INT8_T);
 	struct hdl_enc enc;
@@ -977,10 +977,10 @@ Test(coll_graph, stages_between_hosts_are_those_of_two_levels)
 				struct hdl_shape s = { .coll = colls[c], .rank = rank, .size = placements[p].n, .root = placements[p].n - 1,
 						       .bytes = 4096, .esize = 8, .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)),
 						       .hosts = h };
-				struct hdl_graph *whole = hdl_build_levels(&s), *between;
+				struct hdl_graph *whole = hdl_build_hier(&s), *between;
 
 				s.between = true;
-				between = hdl_build_levels(&s);
+				between = hdl_build_hier(&s);
 				cr_assert_eq(messages(between, host, rank, false), 0);
 				cr_assert_eq(messages(between, host, rank, true), messages(whole, host, rank, true), "%s, %s: rank %d",
 					     placements[p].name, hdl_coll_name(colls[c]), rank);
@@ -1009,7 +1009,7 @@ Test(coll_graph, two_level_barriers_wait_for_all)
 		int n = placements[p].n;
 
 		for (int r = 0; r < n; r++) {
-			g[r] = hdl_build_levels(&(struct hdl_shape){ .coll = HDL_BARRIER, .rank = r, .size = n, .hosts = h });
+			g[r] = hdl_build_hier(&(struct hdl_shape){ .coll = HDL_BARRIER, .rank = r, .size = n, .hosts = h });
 			cr_assert(g[r] && g[r]->nnodes <= 32);
 		}
 		for (int turn = 0; turn < 32; turn++)

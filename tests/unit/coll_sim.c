@@ -7,7 +7,7 @@
 
 #include "runtime/runtime.h"
 
-struct hdl_vars hdl_vars = { .coll_pieces = "", .reduce_order = "" };
+struct hdl_vars hdl_vars = { .coll_vector = "", .reduce_order = "" };
 
 /* A send completes only when its receive takes the data: what a rendezvous does, and the harder case. */
 enum state { WAITING, STARTED, DONE };
@@ -312,7 +312,7 @@ static bool validate(struct sim *s, int r)
 				return false;
 			}
 		}
-		for (uint32_t j = 0; device && j < i && n->kind != HDL_N_ACCUM && n->link != HDL_LINK_LINE; j++)
+		for (uint32_t j = 0; device && j < i && n->kind != HDL_N_ACCUM && n->link != HDL_LINK_MAILBOX; j++)
 			if (g->nodes[j].kind == n->kind && g->nodes[j].link == n->link && g->nodes[j].peer == n->peer) {
 				snprintf(s->error, sizeof(s->error), "rank %d: nodes %u and %u use the same link", r, j, i);
 				return false;

@@ -6,7 +6,7 @@
 #ifndef COLL_SIM_H
 #define COLL_SIM_H
 
-#include "collectives/algo.h"
+#include "collectives/algorithms/algorithms.h"
 
 enum sim_mode {
 	SIM_ANY_ORDER,		/* whatever the dependences allow */

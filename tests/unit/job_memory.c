@@ -18,11 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "p2p/comm.h"
-#include "transport/wire.h"
+#include "p2p/comm/comm.h"
+#include "transport/connect/wire.h"
 
 #define MET 1000
-#define ENDPOINT 1024		/* struct hdl_ep, at most: transport/ep.h */
+#define ENDPOINT 1024		/* struct hdl_ep, at most: transport/peer/ep.h */
 
 static int ranks, failures;
 

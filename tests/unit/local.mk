@@ -8,40 +8,40 @@ EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/instance_state.sh
 if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order tests/unit/transport_ring \
 	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active tests/unit/transport_peers tests/unit/transport_ids \
-	tests/unit/transport_pooled tests/unit/transport_rouse
+	tests/unit/transport_srq_credit tests/unit/transport_fd_waker
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
-tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/select.c
+tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/connect/select.c
 tests_unit_transport_select_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_select_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_conn_SOURCES = tests/unit/transport_conn.c src/transport/conn.c src/transport/select.c
+tests_unit_transport_conn_SOURCES = tests/unit/transport_conn.c src/transport/connect/conn.c src/transport/connect/select.c
 tests_unit_transport_conn_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_conn_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_order_SOURCES = tests/unit/transport_order.c src/transport/order.c
+tests_unit_transport_order_SOURCES = tests/unit/transport_order.c src/transport/peer/order.c
 tests_unit_transport_order_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_order_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_ids_SOURCES = tests/unit/transport_ids.c src/transport/ids.c
+tests_unit_transport_ids_SOURCES = tests/unit/transport_ids.c src/transport/core/ids.c
 tests_unit_transport_ids_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_ids_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_ring_SOURCES = tests/unit/transport_ring.c src/transport/ring.c
+tests_unit_transport_ring_SOURCES = tests/unit/transport_ring.c src/transport/lanes/ring.c
 tests_unit_transport_ring_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_ring_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_rel_SOURCES = tests/unit/transport_rel.c src/transport/rel.c
+tests_unit_transport_rel_SOURCES = tests/unit/transport_rel.c src/transport/lanes/rel.c
 tests_unit_transport_rel_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_rel_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_tune_SOURCES = tests/unit/transport_tune.c src/transport/rndv/tune.c
 tests_unit_transport_tune_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_tune_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transport/active.c
+tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transport/core/active.c
 tests_unit_transport_active_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_rouse_SOURCES = tests/unit/transport_rouse.c src/transport/rouse.c src/transport/rouse.h
-tests_unit_transport_rouse_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
-tests_unit_transport_rouse_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_pooled_SOURCES = tests/unit/transport_pooled.c src/transport/pooled.h
-tests_unit_transport_pooled_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
-tests_unit_transport_pooled_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_peers_SOURCES = tests/unit/transport_peers.c src/transport/peers.c
+tests_unit_transport_fd_waker_SOURCES = tests/unit/transport_fd_waker.c src/transport/core/fd_waker.c src/transport/core/fd_waker.h
+tests_unit_transport_fd_waker_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_fd_waker_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_srq_credit_SOURCES = tests/unit/transport_srq_credit.c src/transport/queue/srq_credit.h
+tests_unit_transport_srq_credit_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_srq_credit_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_peers_SOURCES = tests/unit/transport_peers.c src/transport/peer/peers.c
 tests_unit_transport_peers_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_peers_LDADD = $(CRITERION_LIBS)
 endif

@@ -65,7 +65,7 @@ int hdl_rt_program_size(void)
 	return 1;
 }
 
-int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req)
+int hdl_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *args, struct hdl_req **req)
 {
 	if (req) {
 		*req = hdl_req_new(comm);
@@ -79,9 +79,9 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 	return hdl_coll_start(comm, args, req);
 }
 
-int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req)
+int hdl_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *args, struct hdl_req **req)
 {
-	return hdl_coll_pieces(comm, args, req);
+	return hdl_vcoll_start(comm, args, req);
 }
 
 struct hdl_pool hdl_user_ops;

@@ -1,6 +1,6 @@
 # Point-to-point, datatypes and the MPI functions over a mock of the transport and of the runtime.
 if HAVE_CRITERION
-p2p_unit_tests = tests/unit/datatype_types tests/unit/datatype_layouts tests/unit/p2p_match tests/unit/p2p_ops tests/unit/p2p_jobs tests/unit/p2p_meet tests/unit/mpi_calls
+p2p_unit_tests = tests/unit/datatype_types tests/unit/datatype_layouts tests/unit/p2p_match tests/unit/p2p_ops tests/unit/p2p_jobs tests/unit/p2p_handshake tests/unit/mpi_calls
 check_PROGRAMS += $(p2p_unit_tests)
 TESTS += $(p2p_unit_tests)
 p2p_mock_sources = tests/unit/p2p_mock.c tests/unit/p2p_mock.h $(p2p_sources) $(datatype_sources) src/runtime/leaks.c \
@@ -20,9 +20,9 @@ tests_unit_p2p_ops_LDADD = $(CRITERION_LIBS)
 tests_unit_p2p_jobs_SOURCES = tests/unit/p2p_jobs.c $(p2p_mock_sources)
 tests_unit_p2p_jobs_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_p2p_jobs_LDADD = $(CRITERION_LIBS)
-tests_unit_p2p_meet_SOURCES = tests/unit/p2p_meet.c $(p2p_mock_sources)
-tests_unit_p2p_meet_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
-tests_unit_p2p_meet_LDADD = $(CRITERION_LIBS)
+tests_unit_p2p_handshake_SOURCES = tests/unit/p2p_handshake.c $(p2p_mock_sources)
+tests_unit_p2p_handshake_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_p2p_handshake_LDADD = $(CRITERION_LIBS)
 tests_unit_mpi_calls_SOURCES = tests/unit/mpi_calls.c $(mpi_sources) $(p2p_mock_sources)
 nodist_tests_unit_mpi_calls_SOURCES = $(nodist_mpi_sources)
 tests_unit_mpi_calls_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)

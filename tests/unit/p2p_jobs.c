@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "p2p/group.h"
+#include "p2p/comm/group.h"
 #include "p2p_mock.h"
 #include "runtime/jobs.h"
 

@@ -190,7 +190,7 @@ void hdl_ep_refuse(struct hdl_ep *ep, const void *rts)
 	mock_refused = (int)hdl_rts_number(rts);
 }
 
-void hdl_ep_hold(struct hdl_ep *ep, bool on)
+void hdl_ep_eager_off(struct hdl_ep *ep, bool on)
 {
 	mock_holds[mock_nholds % 16] = on ? ep->rank : -ep->rank;
 	mock_nholds++;

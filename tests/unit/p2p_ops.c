@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "p2p/agree.h"
+#include "p2p/comm/comm_cid.h"
 #include "p2p/match.h"
-#include "p2p/comm.h"
+#include "p2p/comm/comm.h"
 #include "p2p_mock.h"
 
 static struct hdl_type *ints, *bytes_t;
@@ -744,7 +744,7 @@ static int id_sent(int i)
 {
 	int id;
 
-	memcpy(&id, mock_sent[i].data + offsetof(struct hdl_agree_down, id), sizeof(id));
+	memcpy(&id, mock_sent[i].data + offsetof(struct hdl_cid_down, id), sizeof(id));
 	return id;
 }
 
@@ -757,8 +757,8 @@ Test(p2p, dup_names_who_has_failed)
 	uint64_t two[WORDS_HEAD] = { 2, hdl_proc_job(3), 1 + 3 };
 	struct hdl_comm *c;
 
-	mock_later(1, hdl_agree_tag(0), 1, one, sizeof(one));
-	mock_later(2, hdl_agree_tag(0), 1, two, sizeof(two));
+	mock_later(1, hdl_cid_tag(0), 1, one, sizeof(one));
+	mock_later(2, hdl_cid_tag(0), 1, two, sizeof(two));
 	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_ERR_PROC_ABORTED);
 	cr_assert_null(c);
 	cr_assert(strstr(hdl_reason_take(), "rank 3 "));
@@ -799,8 +799,8 @@ Test(p2p, dup_agrees_on_a_free_id)
 	struct hdl_comm *c;
 	int id;
 
-	mock_later(1, hdl_agree_tag(0), 1, one, sizeof(one));
-	mock_later(2, hdl_agree_tag(0), 1, two, sizeof(two));
+	mock_later(1, hdl_cid_tag(0), 1, one, sizeof(one));
+	mock_later(2, hdl_cid_tag(0), 1, two, sizeof(two));
 	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_SUCCESS);
 	cr_assert_eq(c->context, 2 * 65);
 	cr_assert_eq(c->size, 4);
@@ -809,8 +809,8 @@ Test(p2p, dup_agrees_on_a_free_id)
 	cr_assert_eq(id, 65);
 	hdl_comm_release(c);
 	/* The id is free again here, and now everywhere. */
-	mock_later(1, hdl_agree_tag(1), 1, one, sizeof(one));
-	mock_later(2, hdl_agree_tag(1), 1, one, sizeof(one));
+	mock_later(1, hdl_cid_tag(1), 1, one, sizeof(one));
+	mock_later(2, hdl_cid_tag(1), 1, one, sizeof(one));
 	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_SUCCESS);
 	cr_assert_eq(c->context, 2 * 3);
 	hdl_comm_release(c);
@@ -823,10 +823,10 @@ Test(p2p, dup_tries_again)
 	struct hdl_comm *c;
 	int id;
 
-	mock_later(1, hdl_agree_tag(0), 1, busy, sizeof(busy));
-	mock_later(2, hdl_agree_tag(0), 1, one, sizeof(one));
-	mock_later(1, hdl_agree_tag(0), 1, one, sizeof(one));
-	mock_later(2, hdl_agree_tag(0), 1, one, sizeof(one));
+	mock_later(1, hdl_cid_tag(0), 1, busy, sizeof(busy));
+	mock_later(2, hdl_cid_tag(0), 1, one, sizeof(one));
+	mock_later(1, hdl_cid_tag(0), 1, one, sizeof(one));
+	mock_later(2, hdl_cid_tag(0), 1, one, sizeof(one));
 	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_SUCCESS);
 	cr_assert_eq(c->context, 2 * 3);
 	cr_assert_eq(mock_nsent, 4);
@@ -843,8 +843,8 @@ Test(p2p, dup_without_a_free_id)
 	struct hdl_comm *c;
 
 	memset(all + WORDS_HEAD, 0xff, sizeof(all) - WORDS_HEAD * 8);
-	mock_later(1, hdl_agree_tag(0), 1, all, sizeof(all));
-	mock_later(2, hdl_agree_tag(0), 1, all, (WORDS_HEAD + 1) * 8);
+	mock_later(1, hdl_cid_tag(0), 1, all, sizeof(all));
+	mock_later(2, hdl_cid_tag(0), 1, all, (WORDS_HEAD + 1) * 8);
 	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_ERR_OTHER);
 	cr_assert_null(c);
 	cr_assert(strstr(hdl_reason_take(), "32768"));
@@ -874,10 +874,10 @@ Test(p2p, split_orders_by_key)
 	int value = 9, got;
 	MPI_Status s;
 
-	mock_later(1, hdl_agree_tag(0), 1, mask, sizeof(mask));
-	mock_later(1, hdl_agree_tag(0), 1, table1, sizeof(table1));
-	mock_later(2, hdl_agree_tag(0), 1, mask, sizeof(mask));
-	mock_later(2, hdl_agree_tag(0), 1, table23, sizeof(table23));
+	mock_later(1, hdl_cid_tag(0), 1, mask, sizeof(mask));
+	mock_later(1, hdl_cid_tag(0), 1, table1, sizeof(table1));
+	mock_later(2, hdl_cid_tag(0), 1, mask, sizeof(mask));
+	mock_later(2, hdl_cid_tag(0), 1, table23, sizeof(table23));
 	cr_assert_eq(hdl_comm_split(&hdl_world, 1, 4, &c), MPI_SUCCESS);
 	cr_assert_eq(c->size,
 		     3);			/* ranks 2 (key 3), 0 (key 4), 1 (key 5); rank 3 has another color */
@@ -1080,10 +1080,10 @@ Test(p2p, two_instances_do_not_meet)
 	hdl_req_free(q);
 
 	/* who has ended */
-	hdl_on_lost(note_told);
+	hdl_ft_on_message(note_told);
 	arrive_at(second, 1, HDL_LOST_TAG + 2, 1, 0);
 	cr_assert_eq(told, 0, "what the collectives ask to be told of is MPI's instance");
-	hdl_on_lost(NULL);
+	hdl_ft_on_message(NULL);
 	hdl_recv_revoke(&there, 2);
 	cr_assert_eq(hdl_recv_revoked(&there, 1), 3);
 	cr_assert_eq(hdl_recv_revoked(&hdl_world, 1), 0);

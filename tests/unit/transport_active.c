@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/runtime.h"
-#include "transport/active.h"
+#include "transport/core/active.h"
 
 #undef ibv_query_port
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/conn.h"
+#include "transport/connect/conn.h"
 
 #define UD HDL_QUEUE_BIT(HDL_QUEUE_UD)
 #define RC HDL_QUEUE_BIT(HDL_QUEUE_RC)
@@ -304,7 +304,7 @@ static const char *settle(const struct setting *set, struct world w)
 			else if (talk && breaks(&w, me))
 				e.what = HDL_CONN_BROKE;	/* who has nothing to send does not notice */
 			else if (talk && is_heard(&w, me))
-				e.what = HDL_CONN_HEARD;
+				e.what = HDL_CONN_RTU_SEEN;
 			else if (hdl_conn_waits(&w.side[me].c))
 				e.what = HDL_CONN_TIMER;
 			if (e.what) {
@@ -431,7 +431,7 @@ static void expand_once(struct setting *set, struct search *s, const struct worl
 		}
 		if (is_heard(from, me)) {
 			w = *from;
-			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_HEARD, .kind = from->side[!me].c.kind });
+			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_RTU_SEEN, .kind = from->side[!me].c.kind });
 			found(s, &w);
 		}
 		if (hdl_conn_waits(&side->c) && from->n < FLIGHT) {

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "transport/ids.h"
+#include "transport/core/ids.h"
 
 #define MANY (3u << 20)
 

@@ -7,7 +7,7 @@ src=${srcdir:-..}/src
 # of, for instance, HDL_QUEUE_RC; but not HDL_QUEUE_NONE, and not the sets
 name='HDL_QUEUE_\(UD\|RC\|XRC\|DC\)\b\|\bhdl_kind_\(ud\|rc\|xrc\|dc\)\b'
 [ -d "$src/transport/kinds" ] || { echo "no $src/transport/kinds"; exit 99; }
-out=$(grep -rn --include='*.[ch]' "$name" "$src" | grep -v "^$src/transport/\(kinds/\|select\.[ch]:\)")
+out=$(grep -rn --include='*.[ch]' "$name" "$src" | grep -v "^$src/transport/\(kinds/\|connect/select\.[ch]:\)")
 [ -z "$out" ] || { echo "$out" | sed 's/^/FAIL: names a kind: /'; exit 1; }
 # and no kind's file names another's, beside the table and its header; UD's packets serve all of them
 for kind in UD RC XRC DC; do

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/order.h"
+#include "transport/peer/order.h"
 
 /* Receives one message; appends what is delivered to out. */
 static unsigned receive(struct hdl_order *o, uint32_t value, uint32_t *out)

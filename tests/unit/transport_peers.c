@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <malloc.h>
 
-#include "transport/peers.h"
+#include "transport/peer/peers.h"
 
 /* Endpoints are not looked into. */
 static struct hdl_ep *nth(uint32_t i)

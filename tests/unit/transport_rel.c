@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/rel.h"
+#include "transport/lanes/rel.h"
 
 #define RTO_NS 200000
 

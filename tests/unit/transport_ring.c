@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/ring.h"
+#include "transport/lanes/ring.h"
 
 struct pair {
 	struct hdl_ring_tx tx;

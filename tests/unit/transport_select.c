@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "transport/select.h"
+#include "transport/connect/select.h"
 
 #define UD HDL_QUEUE_BIT(HDL_QUEUE_UD)
 #define RC HDL_QUEUE_BIT(HDL_QUEUE_RC)

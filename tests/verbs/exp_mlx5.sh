@@ -31,7 +31,7 @@ n=300
 [ $# -gt 0 ] && access='' n=20000
 run tests/verbs/exp
 run tests/verbs/exp_xrc
-run tests/verbs/exp_beside
+run tests/verbs/exp_comp_mask
 run tests/verbs/atomics $n
 run tests/verbs/calc $n
 # words that choose cases

@@ -1,13 +1,13 @@
 # Verbs on the software device: programs of our own, and strangers'.
-verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/plain \
-	tests/verbs/short tests/verbs/fork tests/verbs/churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
+verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/fast_write \
+	tests/verbs/fast_inline tests/verbs/fork tests/verbs/object_churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
 	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc \
 	tests/verbs/open_qp tests/verbs/raw tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 \
-	tests/verbs/exp_beside tests/verbs/behave tests/verbs/protection
-check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
-	tests/verbs/visible_behind
-TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
-EXTRA_DIST += tests/verbs/common.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh \
+	tests/verbs/exp_comp_mask tests/verbs/device_behave tests/verbs/protection
+check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
+	tests/verbs/device_visible_behind
+TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/device_list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
+EXTRA_DIST += tests/verbs/common.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/device_list.sh tests/verbs/pingpong.sh \
 	tests/verbs/perftest.sh tests/verbs/pyverbs.sh tests/verbs/exp_mlx5.sh
 
 # libshca before libibverbs: an application that uses the software HCA by choice.
@@ -26,9 +26,9 @@ tests_verbs_port_events_SOURCES = tests/verbs/port_events.c tests/verbs/vt.h $(v
 tests_verbs_port_events_CFLAGS = $(AM_CFLAGS)
 tests_verbs_port_events_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_verbs_port_events_LDFLAGS = $(NOWRAP)
-tests_verbs_behave_SOURCES = tests/verbs/behave.c tests/verbs/vt.h
-tests_verbs_behave_LDADD = $(verbs_ldadd)
-tests_verbs_behave_LDFLAGS = $(NOWRAP)
+tests_verbs_device_behave_SOURCES = tests/verbs/device_behave.c tests/verbs/vt.h
+tests_verbs_device_behave_LDADD = $(verbs_ldadd)
+tests_verbs_device_behave_LDFLAGS = $(NOWRAP)
 tests_verbs_protection_SOURCES = tests/verbs/protection.c tests/verbs/vt.h
 tests_verbs_protection_LDADD = $(verbs_ldadd)
 tests_verbs_protection_LDFLAGS = $(NOWRAP)
@@ -38,12 +38,12 @@ tests_verbs_statuses_LDFLAGS = $(NOWRAP)
 tests_verbs_traffic_SOURCES = tests/verbs/traffic.c tests/verbs/vt.h
 tests_verbs_traffic_LDADD = $(verbs_ldadd)
 tests_verbs_traffic_LDFLAGS = $(NOWRAP)
-tests_verbs_plain_SOURCES = tests/verbs/plain.c tests/verbs/vt.h
-tests_verbs_plain_LDADD = $(verbs_ldadd)
-tests_verbs_plain_LDFLAGS = $(NOWRAP)
-tests_verbs_short_SOURCES = tests/verbs/short.c tests/verbs/vt.h
-tests_verbs_short_LDADD = $(verbs_ldadd)
-tests_verbs_short_LDFLAGS = $(NOWRAP)
+tests_verbs_fast_write_SOURCES = tests/verbs/fast_write.c tests/verbs/vt.h
+tests_verbs_fast_write_LDADD = $(verbs_ldadd)
+tests_verbs_fast_write_LDFLAGS = $(NOWRAP)
+tests_verbs_fast_inline_SOURCES = tests/verbs/fast_inline.c tests/verbs/vt.h
+tests_verbs_fast_inline_LDADD = $(verbs_ldadd)
+tests_verbs_fast_inline_LDFLAGS = $(NOWRAP)
 tests_verbs_fork_SOURCES = tests/verbs/fork.c tests/verbs/vt.h
 tests_verbs_fork_LDADD = $(verbs_ldadd)
 tests_verbs_fork_LDFLAGS = $(NOWRAP)
@@ -56,9 +56,9 @@ tests_verbs_edges_LDFLAGS = $(NOWRAP)
 tests_verbs_exp_SOURCES = tests/verbs/exp.c tests/verbs/vt.h
 tests_verbs_exp_LDADD = $(verbs_ldadd)
 tests_verbs_exp_LDFLAGS = $(NOWRAP)
-tests_verbs_exp_beside_SOURCES = tests/verbs/exp_beside.c tests/verbs/vt.h
-tests_verbs_exp_beside_LDADD = $(verbs_ldadd) -lpthread
-tests_verbs_exp_beside_LDFLAGS = $(NOWRAP)
+tests_verbs_exp_comp_mask_SOURCES = tests/verbs/exp_comp_mask.c tests/verbs/vt.h
+tests_verbs_exp_comp_mask_LDADD = $(verbs_ldadd) -lpthread
+tests_verbs_exp_comp_mask_LDFLAGS = $(NOWRAP)
 # As for the vendor's header, whose names a program may have from <infiniband/verbs.h>.
 exp_include = -include infiniband/verbs_exp.h
 tests_verbs_exp_dc_SOURCES = tests/verbs/exp_dc.c tests/verbs/vt.h
@@ -98,9 +98,9 @@ tests_verbs_access_SOURCES = tests/verbs/access.h tests/verbs/access.c tests/ver
 	tests/verbs/vt.h
 tests_verbs_access_LDADD = $(verbs_ldadd)
 tests_verbs_access_LDFLAGS = $(NOWRAP)
-tests_verbs_churn_SOURCES = tests/verbs/churn.c tests/verbs/vt.h
-tests_verbs_churn_LDADD = $(verbs_ldadd) -lpthread
-tests_verbs_churn_LDFLAGS = $(NOWRAP)
+tests_verbs_object_churn_SOURCES = tests/verbs/object_churn.c tests/verbs/vt.h
+tests_verbs_object_churn_LDADD = $(verbs_ldadd) -lpthread
+tests_verbs_object_churn_LDFLAGS = $(NOWRAP)
 
 # As libheddle has it: hidden.
 tests_verbs_embedded_SOURCES = tests/verbs/embedded.c tests/verbs/vt.h $(verbs_exp_sources)
@@ -109,27 +109,27 @@ tests_verbs_embedded_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_verbs_embedded_LDFLAGS = $(NOWRAP)
 
 # The same program linked without, before and behind libibverbs.
-tests_verbs_visible_plain_SOURCES = tests/verbs/visible.c
-tests_verbs_visible_plain_LDADD = $(VERBS_LIBS)
-tests_verbs_visible_plain_LDFLAGS = $(NOWRAP)
-tests_verbs_visible_linked_SOURCES = tests/verbs/visible.c
-tests_verbs_visible_linked_LDADD = libshca.la $(VERBS_LIBS)
-tests_verbs_visible_linked_LDFLAGS = $(NOWRAP)
-tests_verbs_visible_behind_SOURCES = tests/verbs/visible.c
-tests_verbs_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
-tests_verbs_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
+tests_verbs_device_visible_plain_SOURCES = tests/verbs/device_visible.c
+tests_verbs_device_visible_plain_LDADD = $(VERBS_LIBS)
+tests_verbs_device_visible_plain_LDFLAGS = $(NOWRAP)
+tests_verbs_device_visible_linked_SOURCES = tests/verbs/device_visible.c
+tests_verbs_device_visible_linked_LDADD = libshca.la $(VERBS_LIBS)
+tests_verbs_device_visible_linked_LDFLAGS = $(NOWRAP)
+tests_verbs_device_visible_behind_SOURCES = tests/verbs/device_visible.c
+tests_verbs_device_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
+tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
-# The device's files, and strangers' programs case by case (docs/strangers.md).
+# The device's files, and strangers' programs case by case (docs/interop.md).
 check_PROGRAMS += tests/verbs/files
-TESTS += tests/verbs/files.sh tests/verbs/strangers.sh
-EXTRA_DIST += tests/verbs/files.sh tests/verbs/strangers.sh
+TESTS += tests/verbs/files.sh tests/verbs/interop.sh
+EXTRA_DIST += tests/verbs/files.sh tests/verbs/interop.sh
 tests_verbs_files_SOURCES = tests/verbs/files.c
 tests_verbs_files_LDFLAGS = $(NOWRAP)
 
 # What --debug says.
-check_PROGRAMS += tests/verbs/said
-TESTS += tests/verbs/said tests/verbs/said.sh tests/verbs/asyncwatch.sh
-EXTRA_DIST += tests/verbs/said.sh tests/verbs/asyncwatch.sh
-tests_verbs_said_SOURCES = tests/verbs/said.c tests/verbs/vt.h
-tests_verbs_said_LDADD = $(verbs_ldadd)
-tests_verbs_said_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/verbs/refusal_log
+TESTS += tests/verbs/refusal_log tests/verbs/refusal_log.sh tests/verbs/asyncwatch.sh
+EXTRA_DIST += tests/verbs/refusal_log.sh tests/verbs/asyncwatch.sh
+tests_verbs_refusal_log_SOURCES = tests/verbs/refusal_log.c tests/verbs/vt.h
+tests_verbs_refusal_log_LDADD = $(verbs_ldadd)
+tests_verbs_refusal_log_LDFLAGS = $(NOWRAP)

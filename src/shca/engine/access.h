@@ -122,12 +122,12 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 
 	/* a number may be anybody's, unless it is the connected peer's as ever */
 	if (!shca_connected(qp->type))
-		shca_widen(thr);
+		shca_epoch_widen(thr);
 	struct shca_qp *to = shca_number_get(thr->m, number, SHCA_KIND_QP);
 	if (unlikely(!to))
 		return shca_nobody(qp);
-	if (unlikely(thr->where != SHCA_ANYWHERE && thr->where != shca_inside(to->proc))) {
-		shca_widen(thr);
+	if (unlikely(thr->where != SHCA_ANYWHERE && thr->where != shca_epoch_of(to->proc))) {
+		shca_epoch_widen(thr);
 		to = shca_number_get(thr->m, number, SHCA_KIND_QP);
 		if (!to)
 			return shca_nobody(qp);
@@ -155,7 +155,7 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it, which
 		 * may be a third process's, with its memory */
-		shca_widen(thr);
+		shca_epoch_widen(thr);
 		const struct shca_rq *srq = shca_number_get(thr->m, a->dqpn, SHCA_KIND_SRQ);
 		if (!srq || srq->xrcd != to->xrcd)
 			return shca_refusal(to, IBV_WC_REM_INV_REQ_ERR);

@@ -151,14 +151,14 @@ static bool still_there(const struct shca_member *m, const struct shca_atomic_jo
 }
 
 /* What a dead holder was storing. The lock is the caller's. */
-static void finish(struct shca_thread *thr, uint32_t lock)
+static void atomic_finish(struct shca_thread *thr, uint32_t lock)
 {
 	struct shca_atomic_journal *j = journal_of(thr, lock);
 	uint32_t bytes = atomic_load_explicit(&j->bytes, memory_order_acquire);
 	struct shca_seg seg = {.where = j->where, .len = bytes, .lane = j->lane};
 
 	/* it may be a third process's: whoever takes the region away from now on waits for this thread (I8) */
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	/* I7 */
 	if (bytes >= 8 && bytes <= SHCA_ATOMIC_MAX && !((bytes | seg.where) & 7) && still_there(thr->m, j, &seg))
 		store_words(thr, j->proc & (SHCA_MAX_PROCS - 1), &seg, j->value);
@@ -171,7 +171,7 @@ void shca_atomic_take_over(struct shca_thread *thr, uint32_t lock, uint32_t hold
 
 	if (!atomic_compare_exchange_strong(word, &holder, thr->slot + 1))
 		return;
-	finish(thr, lock);
+	atomic_finish(thr, lock);
 	atomic_store_explicit(word, 0, memory_order_release);
 }
 
@@ -179,7 +179,7 @@ void shca_atomic_take_over(struct shca_thread *thr, uint32_t lock, uint32_t hold
  * not come to this lock, or the lock is no more the holder's. What the holder was storing through a proxy must not come later. */
 static void succeed(struct shca_thread *thr, uint32_t lock, uint32_t holder, uint32_t owner)
 {
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	if (atomic_load(&thr->m->hdr->atomic_locks[lock]) == holder &&
 	    shca_thread_owner(thr->m, holder - 1) == owner && shca_proc_gone(thr->m, owner - 1) &&
 	    shca_proxy_cancel(thr, owner - 1))

@@ -54,7 +54,7 @@ static bool is_bitwise(const struct shca_calc *c)
 }
 
 /* No part of its caller, where the compiler forgets that a and b are apart: a fifth of the time. */
-static __attribute__((noinline)) void reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n)
+static __attribute__((noinline)) void calc_reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n)
 {
 	if (is_bitwise(c)) {
 		switch (c->size) {
@@ -124,7 +124,7 @@ static __attribute__((target("avx2"), noinline)) void turn_wide(uint32_t size, v
 }
 #endif
 
-static void turn(const struct shca_calc *c, void *to, const void *from, uint32_t bytes)
+static void calc_turn(const struct shca_calc *c, void *to, const void *from, uint32_t bytes)
 {
 #ifdef __x86_64__
 	if (bytes > 64 && __builtin_cpu_supports("avx2")) {
@@ -135,7 +135,7 @@ static void turn(const struct shca_calc *c, void *to, const void *from, uint32_t
 	turn_words(c->size, to, from, bytes);
 }
 
-static int fetch(struct shca_thread *thr, const struct shca_iov *src, uint64_t from, void *to, uint32_t n, bool *src_err)
+static int calc_fetch(struct shca_thread *thr, const struct shca_iov *src, uint64_t from, void *to, uint32_t n, bool *src_err)
 {
 	struct shca_seg here = {.where = (uintptr_t)to, .len = n, .lane = SHCA_LANE_CMA};
 	struct shca_iov dst = {.proc = SHCA_HERE, .seg = &here, .n = 1}, s = *src;
@@ -149,25 +149,25 @@ static int elements(struct shca_thread *thr, const struct shca_calc *c, const st
 {
 	for (uint64_t at = 0; at < len;) {
 		uint32_t n = len - at < STAGE ? (uint32_t)(len - at) : STAGE;
-		int rc = fetch(thr, src, at, stage, n, src_err);
+		int rc = calc_fetch(thr, src, at, stage, n, src_err);
 		if (rc)
 			return rc;
 		if (!c->host_order)
-			turn(c, stage, stage, n);
+			calc_turn(c, stage, stage, n);
 		for (uint32_t i = 0; i < n / 8; i += 2) {
 			if (!at && !i)
 				memcpy(a, stage, 16);
 			else if (c->op == SHCA_CALC_MAXLOC)
 				larger(c, a, &stage[i]);
 			else
-				reduce(c, a, &stage[i], 1);
+				calc_reduce(c, a, &stage[i], 1);
 		}
 		at += n;
 	}
 	if (c->op != SHCA_CALC_MAXLOC)
 		a[1] = 0;
 	if (!c->host_order)
-		turn(c, a, a, 16);
+		calc_turn(c, a, a, 16);
 	return 0;
 }
 
@@ -195,22 +195,22 @@ static int vectors(struct shca_thread *thr, const struct shca_calc *c, const str
 			const void *operand = (k || net) && at + n <= src->seg[k].len ? in_place(thr, c, &src->seg[k], at) : NULL;
 			if (!operand) {
 				void *to = k ? (void *)stage : a + at;
-				int rc = fetch(thr, &one, at, to, n, src_err);
+				int rc = calc_fetch(thr, &one, at, to, n, src_err);
 				if (rc)
 					return rc;
 				operand = to;
 			}
 			if (net) {
-				turn(c, k ? (void *)stage : a + at, operand, n);
+				calc_turn(c, k ? (void *)stage : a + at, operand, n);
 				operand = stage;
 			}
 			for (uint32_t i = 0; k && c->op == SHCA_CALC_MAXLOC && i < n / 8; i += 2)
 				larger(c, (uint64_t *)(void *)(a + at) + i, (const uint64_t *)operand + i);
 			if (k && c->op != SHCA_CALC_MAXLOC)
-				reduce(c, a + at, operand, n / c->size);
+				calc_reduce(c, a + at, operand, n / c->size);
 		}
 		if (net)
-			turn(c, a + at, a + at, n);
+			calc_turn(c, a + at, a + at, n);
 	}
 	return 0;
 }

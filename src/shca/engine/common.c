@@ -15,7 +15,7 @@
 #define for_each_holder(c, h)                                                                                       \
 	for (__typeof__((c)->holder[0]) *h = (c)->holder; h < (c)->holder + SHCA_COMMON_HOLDERS; h++)
 
-static uint32_t lock_word(const struct shca_thread *thr, enum shca_common_job job)
+static uint32_t common_lock_word(const struct shca_thread *thr, enum shca_common_job job)
 {
 	return (thr->slot + 1) | (uint32_t)job << 24;
 }
@@ -24,7 +24,7 @@ static bool try_lock(struct shca_thread *thr, struct shca_common_qp *c, enum shc
 {
 	uint32_t none = 0;
 
-	return atomic_compare_exchange_strong(&c->lock, &none, lock_word(thr, job));
+	return atomic_compare_exchange_strong(&c->lock, &none, common_lock_word(thr, job));
 }
 
 static bool is_held_beside(const struct shca_common_qp *c, const _Atomic uint64_t *mine)
@@ -41,7 +41,7 @@ static bool is_held(const struct shca_common_qp *c)
 }
 
 /* Round by round: who has the lock may be stopped, or dead. */
-static void wait_for(struct shca_thread *thr, const struct shca_common_qp *c, uint32_t round)
+static void common_wait_for(struct shca_thread *thr, const struct shca_common_qp *c, uint32_t round)
 {
 	uint32_t w = atomic_load(&c->lock);
 
@@ -66,7 +66,7 @@ static void wait_for(struct shca_thread *thr, const struct shca_common_qp *c, ui
 void shca_common_lock(struct shca_thread *thr, struct shca_common_qp *c)
 {
 	for (uint32_t round = 1; !try_lock(thr, c, SHCA_JOB_NONE); round++)
-		wait_for(thr, c, round);
+		common_wait_for(thr, c, round);
 }
 
 void shca_common_job(struct shca_common_qp *c, enum shca_common_job job)
@@ -93,7 +93,7 @@ struct shca_common_qp *shca_common_find(struct shca_thread *thr, uint32_t number
 		if (locked)
 			shca_common_unlock(thr, c);
 		else
-			wait_for(thr, c, round);
+			common_wait_for(thr, c, round);
 	}
 }
 
@@ -160,7 +160,7 @@ void shca_common_event(struct shca_thread *thr, struct shca_common_qp *c, enum i
 
 /* The caller has the lock, and nobody holds it. From here on it is not found; who has found it is waited for before its place is
  * free. gate: SHCA_GATE_DEAD: its holders died; 0: it was destroyed, and is no more than silent. */
-static void end(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate)
+static void common_end(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate)
 {
 	shca_common_job(c, SHCA_JOB_END);
 	SHCA_FAILPOINT(thr, "common-end", NULL, 0);
@@ -186,7 +186,7 @@ static void tell_requester(struct shca_thread *thr, struct shca_common_qp *c)
 	shca_drain(thr);
 }
 
-static void put(struct shca_thread *thr, struct shca_common_qp *c)
+static void common_put(struct shca_thread *thr, struct shca_common_qp *c)
 {
 	/* one whose maker died in the middle is none yet */
 	if (c->qp.type)
@@ -208,24 +208,24 @@ static bool unlock_unless_last(struct shca_thread *thr, struct shca_common_qp *c
 }
 
 /* gate: see end. */
-static void give_up(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate)
+static void common_give_up(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate)
 {
 	if (!unlock_unless_last(thr, c))
 		return;
-	end(thr, c, gate);
+	common_end(thr, c, gate);
 	if (gate & SHCA_GATE_DEAD) {
 		shca_enter(thr);
 		tell_requester(thr, c);
 		shca_leave(thr);
 	}
 	shca_common_quiesce(thr, c);
-	put(thr, c);
+	common_put(thr, c);
 }
 
 void shca_common_unlock(struct shca_thread *thr, struct shca_common_qp *c)
 {
 	/* the caller has taken nobody out: where there is no holder a reaper has, which found the lock taken and did not come back */
-	give_up(thr, c, SHCA_GATE_DEAD);
+	common_give_up(thr, c, SHCA_GATE_DEAD);
 }
 
 bool shca_common_part(struct shca_thread *thr, struct shca_common_qp *c, _Atomic uint64_t *holder)
@@ -236,7 +236,7 @@ bool shca_common_part(struct shca_thread *thr, struct shca_common_qp *c, _Atomic
 	SHCA_FAILPOINT(thr, "common-leaving", NULL, 0);
 	bool unread = atomic_exchange(holder, 0) >> 32 != 0;
 	SHCA_FAILPOINT(thr, "common-left", NULL, 0);
-	give_up(thr, c, last ? 0 : SHCA_GATE_DEAD);
+	common_give_up(thr, c, last ? 0 : SHCA_GATE_DEAD);
 	return unread;
 }
 
@@ -275,24 +275,24 @@ static void finish_job(struct shca_thread *thr, struct shca_common_qp *c, enum s
 }
 
 /* The caller has the lock. */
-static void let_go(struct shca_thread *thr, struct shca_common_qp *c, uint32_t slot)
+static void common_let_go(struct shca_thread *thr, struct shca_common_qp *c, uint32_t slot)
 {
 	if (!unlock_unless_last(thr, c))
 		return;
 	c->ended_by = slot + 1;
-	end(thr, c, SHCA_GATE_DEAD);
+	common_end(thr, c, SHCA_GATE_DEAD);
 	tell_requester(thr, c);
 }
 
 /* Whether this thread has the lock now: nobody had, or a thread of the dead one. */
-static bool inherit(struct shca_thread *thr, struct shca_common_qp *c, uint32_t slot)
+static bool common_inherit(struct shca_thread *thr, struct shca_common_qp *c, uint32_t slot)
 {
 	uint32_t w = atomic_load(&c->lock);
 
 	if (!w)
 		return c->qp.qpn && !is_held(c) && try_lock(thr, c, SHCA_JOB_NONE);
 	if (shca_thread_owner(thr->m, THREAD(w)) != slot + 1 ||
-	    !atomic_compare_exchange_strong(&c->lock, &w, lock_word(thr, JOB(w))))
+	    !atomic_compare_exchange_strong(&c->lock, &w, common_lock_word(thr, JOB(w))))
 		return false;
 	if (is_held(c))
 		finish_job(thr, c, JOB(w));
@@ -306,8 +306,8 @@ void shca_commons_release(struct shca_thread *thr, uint32_t slot)
 			if ((atomic_load(h) & 0xffff) == slot + 1)
 				atomic_store(h, 0);
 		SHCA_FAILPOINT(thr, "common-released", NULL, 0);
-		if (inherit(thr, c, slot))
-			let_go(thr, c, slot);
+		if (common_inherit(thr, c, slot))
+			common_let_go(thr, c, slot);
 	}
 }
 
@@ -330,7 +330,7 @@ bool shca_commons_fail(struct shca_thread *thr, uint32_t slot)
 			shca_common_withdraw(thr->m, c);
 			atomic_store(&c->qp.peer_dead, 1);
 		}
-		let_go(thr, c, slot);
+		common_let_go(thr, c, slot);
 	}
 	return all;
 }
@@ -345,7 +345,7 @@ void shca_commons_wake(struct shca_thread *thr)
 		}
 }
 
-static bool ended(struct shca_thread *thr, const struct shca_common_qp *c, uint32_t slot)
+static bool common_ended(struct shca_thread *thr, const struct shca_common_qp *c, uint32_t slot)
 {
 	uint32_t w = atomic_load(&c->lock);
 
@@ -355,7 +355,7 @@ static bool ended(struct shca_thread *thr, const struct shca_common_qp *c, uint3
 bool shca_commons_ended(struct shca_thread *thr, uint32_t slot)
 {
 	for_each_common(thr->m, c)
-		if (ended(thr, c, slot))
+		if (common_ended(thr, c, slot))
 			return true;
 	return false;
 }
@@ -363,11 +363,11 @@ bool shca_commons_ended(struct shca_thread *thr, uint32_t slot)
 void shca_commons_free(struct shca_thread *thr, uint32_t slot, bool done)
 {
 	for_each_common(thr->m, c) {
-		if (!ended(thr, c, slot))
+		if (!common_ended(thr, c, slot))
 			continue;
 		c->ended_by = 0;
 		if (done)
-			put(thr, c);
+			common_put(thr, c);
 		else
 			atomic_store(&c->lock, 0);
 	}

@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) bool place_in(const struct shca_thr
 	*at = proc == SHCA_HERE ? (char *)(uintptr_t)(seg->where + skip) : NULL;
 	return true;
 }
-static inline bool place(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
+static inline bool copy_place(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
 	return place_in(thr, proc, seg, skip, at, false);
 }
@@ -115,7 +115,7 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 }
 
 /* Private memory of this process, and private memory: in one system call. */
-static int exchange(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, uint64_t mine, uint64_t n, bool last,
+static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, uint64_t mine, uint64_t n, bool last,
 		    bool *src_err)
 {
 	pid_t pid = thr->m->procs[proc].pid;
@@ -178,7 +178,7 @@ static char *bounce_of(struct shca_thread *thr)
 }
 
 /* Both sides may be loaded and stored. */
-static inline int store(char *dst, const char *src, uint64_t n, bool last)
+static inline int copy_store(char *dst, const char *src, uint64_t n, bool last)
 {
 	if (last)
 		shca_store_ordered(dst, src, n);
@@ -187,14 +187,14 @@ static inline int store(char *dst, const char *src, uint64_t n, bool last)
 	return 0;
 }
 
-static int move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
+static int copy_move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
 		uint64_t swhere, uint64_t n, bool last, bool *src_err)
 {
 	int rc;
 
 	*src_err = false;
 	if (dst && src)
-		return store(dst, src, n, last);
+		return copy_store(dst, src, n, last);
 	if (src)
 		return cma(thr, true, dproc, dwhere, (char *)src, n, last);
 	if (dst) {
@@ -203,7 +203,7 @@ static int move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwh
 	}
 	bool mine = sproc == thr->m->slot;
 	if ((mine || dproc == thr->m->slot) && kernel_copies(thr, mine ? dproc : sproc)) {
-		rc = exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last, src_err);
+		rc = copy_exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last, src_err);
 		if (!shca_cma_refused(-rc))
 			return rc;
 		shca_cma_deny(thr->m, mine ? dproc : sproc, -rc);
@@ -263,8 +263,8 @@ static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, 
 {
 	char *at;
 
-	*src_err = !place(thr, src->proc, src->seg, src->skip, &at);
-	if (*src_err || !place(thr, dst->proc, dst->seg, dst->skip, &at))
+	*src_err = !copy_place(thr, src->proc, src->seg, src->skip, &at);
+	if (*src_err || !copy_place(thr, dst->proc, dst->seg, dst->skip, &at))
 		return -EFAULT;
 	return shca_copy(thr, dst, src, len, order, src_err);
 }
@@ -289,8 +289,8 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 		else if (from && !to)
 			to = vouched(thr, dst->proc, dst->seg, dst->skip);
 		if (likely(to && from))
-			return store(to, from, len, order == SHCA_LAST_LINE_LAST);
-		return move(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
+			return copy_store(to, from, len, order == SHCA_LAST_LINE_LAST);
+		return copy_move(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
 			    order == SHCA_LAST_LINE_LAST, src_err);
 	}
 	walk_start(&d, dst);
@@ -312,8 +312,8 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 		uint64_t n = walk_left(&d), k = walk_left(&s);
 		const struct shca_seg *ds = &dst->seg[d.i], *ss = &src->seg[s.i];
 		char *to, *from;
-		*src_err = !place(thr, src->proc, ss, s.at, &from);
-		if (*src_err || !place(thr, dst->proc, ds, d.at, &to))
+		*src_err = !copy_place(thr, src->proc, ss, s.at, &from);
+		if (*src_err || !copy_place(thr, dst->proc, ds, d.at, &to))
 			return -EFAULT;
 		if (to && !from)
 			from = vouched(thr, src->proc, ss, s.at);
@@ -323,7 +323,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			n = k;
 		if (len < n)
 			n = len;
-		int rc = move(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
+		int rc = copy_move(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
 			      n == len && order == SHCA_LAST_LINE_LAST, src_err);
 		if (rc)
 			return rc;
@@ -349,11 +349,11 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 		const struct shca_seg *ds = &dst->seg[d.i];
 		uint64_t n = walk_left(&d);
 		char *to;
-		if (!place(thr, dst->proc, ds, d.at, &to))
+		if (!copy_place(thr, dst->proc, ds, d.at, &to))
 			return -EFAULT;
 		if (len < n)
 			n = len;
-		int rc = move(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n, n == len, &src_err);
+		int rc = copy_move(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n, n == len, &src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);

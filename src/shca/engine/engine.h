@@ -694,7 +694,7 @@ static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)
 }
 
 /* Where a thread is that posts to the peer of a connected queue: SHCA_ANYWHERE while there is none. */
-static inline uint64_t shca_peer_inside(const struct shca_qp *qp)
+static inline uint64_t shca_epoch_has_peer(const struct shca_qp *qp)
 {
 	return (uint64_t)(qp->peer_proc & 0xffff) << 32;
 }

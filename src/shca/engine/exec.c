@@ -28,7 +28,7 @@ static inline void narrow_to_both(struct shca_thread *thr, const struct shca_qp 
 	uint32_t proc = r->qp->proc;
 
 	if (!(thr->todo_n | thr->wake_n | thr->in_reap) && qp->type != IBV_QPT_XRC_SEND && shca_owned(thr->m, r->qp, proc))
-		shca_narrow(thr, shca_inside_two(qp->proc, proc));
+		shca_epoch_narrow(thr, shca_epoch_of_two(qp->proc, proc));
 }
 
 static __attribute__((noinline)) int find_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
@@ -88,7 +88,7 @@ static int completion_lost(struct shca_thread *thr, struct shca_qp *qp, struct s
 /* An executor died while it failed the responder. */
 static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 {
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	struct shca_qp *to = shca_number_get(thr->m, qp->step_to, SHCA_KIND_QP);
 
 	if (to && to->type == IBV_QPT_RC && to->dest_qpn == qp->qpn && !atomic_load(&to->fail))
@@ -244,7 +244,7 @@ void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 
 	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_RCQE)
 		return;
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		rq = shca_number_get(thr->m, qp->step_to, SHCA_KIND_SRQ);
 		if (rq && !shca_rq_sound(thr->m, rq))
@@ -471,7 +471,7 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 	bool granted = !find_responder(thr, qp, req, &r) &&
 		       (!req->len || !resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc));
 
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	return granted;
 }
 
@@ -515,7 +515,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 }
 
 /* What an atomic asks for. 0, or the status with which it fails. */
-static int operands_of(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_atomic *a)
+static int exec_operands_of(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_atomic *a)
 {
 	bool masked = req->op == SHCA_OP_MASKED_CAS || req->op == SHCA_OP_MASKED_FAA, src_err;
 	uint32_t n;
@@ -584,7 +584,7 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	struct shca_atomic a;
 	struct shca_atomic_place at;
 
-	int rc = operands_of(thr, qp, req, &a);
+	int rc = exec_operands_of(thr, qp, req, &a);
 	if (rc)
 		return rc;
 	SHCA_FAILPOINT(thr, "operands", qp, req->op);
@@ -665,7 +665,7 @@ static bool delay_datagram(struct shca_thread *thr, const struct shca_qp *qp, co
 }
 
 /* One that has been held back for this queue goes now. */
-static void let_go(struct shca_thread *thr, struct shca_qp *qp)
+static void exec_let_go(struct shca_thread *thr, struct shca_qp *qp)
 {
 	struct shca_late *h = thr->late;
 	struct shca_responder r = {0};
@@ -706,7 +706,7 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 		rc = exec_send(thr, qp, req, &r);
 	}
 	if (rc != IBV_WC_LOC_PROT_ERR && !begun)
-		let_go(thr, qp);
+		exec_let_go(thr, qp);
 	return rc == IBV_WC_LOC_PROT_ERR ? rc : IBV_WC_SUCCESS;
 }
 
@@ -774,7 +774,7 @@ int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req
 	bool anywhere = thr->where == SHCA_ANYWHERE;
 	int rc = run_request(thr, qp, req);
 	if (anywhere)
-		shca_widen(thr);
+		shca_epoch_widen(thr);
 	return rc;
 }
 

@@ -113,7 +113,7 @@ int shca_watch(struct shca_member *m, uint32_t slot)
 	return 0;
 }
 
-static void unwatch(struct shca_helper *h, uint32_t slot, uint32_t gen)
+static void helper_unwatch(struct shca_helper *h, uint32_t slot, uint32_t gen)
 {
 	pthread_mutex_lock(&h->lock);
 	if (atomic_load(&h->watch[slot].gen) == gen) {
@@ -180,7 +180,7 @@ static uint64_t events_again(struct shca_helper *h, uint64_t now)
  * only): also when another is reaping him, or has been through with it and the slot has another user. Were only the elected
  * reaper's queues told, all others would wait for a dead peer for ever.
  */
-static bool look_at(struct shca_helper *h, struct shca_thread *thr, uint32_t slot, bool thorough)
+static bool helper_look_at(struct shca_helper *h, struct shca_thread *thr, uint32_t slot, bool thorough)
 {
 	struct shca_member *m = h->m;
 	struct shca_proc_slot *p = &m->procs[slot];
@@ -196,7 +196,7 @@ static bool look_at(struct shca_helper *h, struct shca_thread *thr, uint32_t slo
 	/* First: the dead one's queues are found until they are hidden, and the application may be connecting to one just now. Either it
 	 * watches the dead one anew, or its queue is seen by shca_reap. */
 	if (gen && (dead || left || reaping))
-		unwatch(h, slot, gen);
+		helper_unwatch(h, slot, gen);
 	if (dead || died || reaping) {
 		SHCA_FAILPOINT(thr, "helper-look", NULL, 0);
 		shca_reap(thr, slot);
@@ -214,7 +214,7 @@ static void look_around(struct shca_helper *h, struct shca_thread *thr, bool tho
 
 	for (uint32_t i = 0; i < n; i++)
 		if (i != h->m->slot)
-			again |= look_at(h, thr, i, thorough);
+			again |= helper_look_at(h, thr, i, thorough);
 	h->again = again ? h->again + 1 : 0;
 }
 
@@ -506,7 +506,7 @@ static void *helper_main(void *arg)
 }
 
 /* Under the lock. */
-static int start(struct shca_helper *h)
+static int helper_start(struct shca_helper *h)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
@@ -537,7 +537,7 @@ static int start(struct shca_helper *h)
 	return -err;
 }
 
-static void destroy(struct shca_helper *h)
+static void helper_destroy(struct shca_helper *h)
 {
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->settled);
@@ -546,7 +546,7 @@ static void destroy(struct shca_helper *h)
 	free(h);
 }
 
-static struct shca_helper *create(struct shca_member *m)
+static struct shca_helper *helper_create(struct shca_member *m)
 {
 	struct shca_helper *h = calloc(1, sizeof(*h));
 	if (!h)
@@ -563,16 +563,16 @@ int shca_helper_start(struct shca_member *m)
 	struct shca_helper *h = atomic_load(&m->helper);
 
 	if (!h) {
-		struct shca_helper *mine = create(m);
+		struct shca_helper *mine = helper_create(m);
 		if (!mine)
 			return -ENOMEM;
 		if (atomic_compare_exchange_strong(&m->helper, &h, mine))
 			h = mine;
 		else
-			destroy(mine);
+			helper_destroy(mine);
 	}
 	pthread_mutex_lock(&h->lock);
-	int err = h->running ? 0 : start(h);
+	int err = h->running ? 0 : helper_start(h);
 	pthread_mutex_unlock(&h->lock);
 	return err;
 }
@@ -591,7 +591,7 @@ static void helper_stop(struct shca_member *m)
 		pthread_join(h->thread, NULL);
 	}
 	atomic_store(&m->helper, NULL);
-	destroy(h);
+	helper_destroy(h);
 }
 
 /* In the child of a fork: the thread is the parent's. */
@@ -599,7 +599,7 @@ static void helper_forget(struct shca_member *m)
 {
 	struct shca_helper *h = atomic_exchange(&m->helper, NULL);
 	if (h)
-		destroy(h);
+		helper_destroy(h);
 }
 
 /* ---- coming and going ------------------------------------------------------------------------------------------ */

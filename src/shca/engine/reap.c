@@ -69,7 +69,7 @@ static bool finish_own_queues(struct shca_thread *thr, uint32_t slot, bool quiet
 }
 
 /* A queue of a survivor that the dead one was executing. */
-static void take_over(struct shca_thread *thr, struct shca_qp *qp)
+static void reap_take_over(struct shca_thread *thr, struct shca_qp *qp)
 {
 	/* A DIRECT queue's journal is its owner's, who is at work: he has posted nothing here. Posted first: see run.c. */
 	uint64_t posted = atomic_load(&qp->posted), head = atomic_load(&qp->head);
@@ -108,7 +108,7 @@ static void finish_foreign_queues(struct shca_thread *thr, uint32_t slot)
 			uint64_t w = atomic_load(&qp->lock);
 			if (L_STATE(w) != SHCA_L_FREE && thread_of(thr, L_THREAD(w), slot) &&
 			    shca_qp_take_over(thr, qp, w))
-				take_over(thr, qp);
+				reap_take_over(thr, qp);
 		}
 	}
 }
@@ -275,7 +275,7 @@ static struct shca_qp *numbered(struct shca_thread *thr, uint32_t qpn)
 {
 	struct shca_qp *qp = shca_number_get(thr->m, qpn, SHCA_KIND_QP);
 
-	return qp ? qp : shca_number_get(thr->m, qpn, SHCA_KIND_HUSK);
+	return qp ? qp : shca_number_get(thr->m, qpn, SHCA_KIND_ZOMBIE);
 }
 
 /* Of these links, those that are still the same, their lists emptied once more. */
@@ -322,7 +322,7 @@ static void finish_for_others(struct shca_thread *thr, uint32_t slot)
 }
 
 /* Its slot is free. Whom it was reaping itself has no reaper now: when the slot has a next user, that one would seem to be. */
-static void finish(struct shca_thread *thr, uint32_t slot)
+static void reap_finish(struct shca_thread *thr, uint32_t slot)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
 
@@ -352,7 +352,7 @@ struct shca_reaping {
 };
 
 /* Whether a quiesce that was begun is over, or else begins one. */
-static bool quiet(struct shca_thread *thr, struct shca_reaping *r, uint32_t whose)
+static bool reap_quiet(struct shca_thread *thr, struct shca_reaping *r, uint32_t whose)
 {
 	if (!r->quiescing && !shca_quiesce_begin(thr, &r->quiesce, whose))
 		return false;
@@ -373,19 +373,19 @@ static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 		SHCA_FAILPOINT(thr, "reap-own", NULL, 0);
 		if (!r->quiescing && finish_own_queues(thr, r->slot, false))
 			return true;
-		return quiet(thr, r, SHCA_EVERYBODY) && finish_own_queues(thr, r->slot, true);
+		return reap_quiet(thr, r, SHCA_EVERYBODY) && finish_own_queues(thr, r->slot, true);
 	case STAGE_OTHERS:
 		finish_for_others(thr, r->slot);
 		SHCA_FAILPOINT(thr, "reap-links", NULL, 0);
 		return links_seen(thr, r->slot, &r->links, &r->n);
 	case STAGE_LINKED:
 	case STAGE_TURNED:
-		if (r->n && !quiet(thr, r, SHCA_NOBODY))
+		if (r->n && !reap_quiet(thr, r, SHCA_NOBODY))
 			return false;
 		r->n = links_left(thr, r->links, r->n);
 		return true;
 	case STAGE_LINKS_LEFT:
-		if (r->n && !quiet(thr, r, SHCA_NOBODY))
+		if (r->n && !reap_quiet(thr, r, SHCA_NOBODY))
 			return false;
 		free_links(thr, r->links, r->n);
 		return true;
@@ -396,12 +396,12 @@ static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 		shca_mem_hide(thr->m, r->slot);
 		return true;
 	case STAGE_COMMONS_LEFT:
-		return (!r->quiescing && !shca_commons_ended(thr, r->slot)) || quiet(thr, r, SHCA_NOBODY);
+		return (!r->quiescing && !shca_commons_ended(thr, r->slot)) || reap_quiet(thr, r, SHCA_NOBODY);
 	case STAGE_MEMORY:
 		/* whoever found an object through a segment is still looking at it */
-		if (!quiet(thr, r, r->slot))
+		if (!reap_quiet(thr, r, r->slot))
 			return false;
-		finish(thr, r->slot);
+		reap_finish(thr, r->slot);
 		return true;
 	}
 	return true;
@@ -417,7 +417,7 @@ static bool go_on(struct shca_thread *thr, struct shca_reaping *r)
 	return r->stage > STAGE_MEMORY;
 }
 
-static void forget(struct shca_reaping *r)
+static void reap_forget(struct shca_reaping *r)
 {
 	shca_quiesce_end(&r->quiesce);
 	free(r->links);
@@ -438,7 +438,7 @@ bool shca_reap_on(struct shca_thread *thr)
 		for (p = &thr->reaping; *p != r; p = &(*p)->next)
 			;
 		*p = r->next;
-		forget(r);
+		reap_forget(r);
 		p = &thr->reaping;
 	}
 	thr->in_reap = false;
@@ -452,7 +452,7 @@ void shca_reap_give_up(struct shca_thread *thr)
 		thr->reaping = r->next;
 		shca_commons_free(thr, r->slot, false);
 		shca_proc_reap_give_up(thr->m, r->slot);
-		forget(r);
+		reap_forget(r);
 	}
 }
 

@@ -173,7 +173,7 @@ void shca_rq_notice_posted(struct shca_thread *thr, struct shca_rq *rq)
 {
 	if (rq->is_srq)
 		return;
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	const struct shca_qp *qp = shca_number_get(thr->m, rq->number, SHCA_KIND_QP);
 	if (qp && shca_flushes(qp))
 		shca_kick(thr, shca_off_of(thr->m, qp));
@@ -298,7 +298,7 @@ void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq)
 	uint64_t first, count;
 
 	/* the queues are anybody's */
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	do {
 		count = atomic_load_explicit(&rq->rnr_turn.count, memory_order_acquire);
 		first = atomic_load_explicit(&rq->rnr_turn.first, memory_order_acquire);

@@ -22,7 +22,7 @@
 #define L_THREAD(w) ((uint32_t)((w) >> 3) & 0x1fffff)
 #define L_EPOCH(w) ((w) >> 24)
 
-static inline uint64_t lock_word(uint32_t state, uint32_t thread, uint64_t old)
+static inline uint64_t run_lock_word(uint32_t state, uint32_t thread, uint64_t old)
 {
 	return state | (uint64_t)thread << 3 | (L_EPOCH(old) + 1) << 24;
 }
@@ -48,13 +48,13 @@ static bool todo_add(struct shca_thread *thr, shca_off qp)
 
 /* FREE: locks it TODO for me. Otherwise tells the holder that there is more to look at: it runs again after this. Each success is a
  * full fence: the holder, who clears MORE or frees the lock by one as well, sees all that made the queue runnable. */
-static bool claim(struct shca_thread *thr, struct shca_qp *qp)
+static bool run_claim(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
 
 	for (;;) {
 		if (L_STATE(w) == SHCA_L_FREE) {
-			if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_TODO, thr->slot, w)))
+			if (atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_TODO, thr->slot, w)))
 				return true;
 		} else if (atomic_compare_exchange_weak(&qp->lock, &w, w | L_MORE)) {
 			return false;
@@ -63,12 +63,12 @@ static bool claim(struct shca_thread *thr, struct shca_qp *qp)
 }
 
 /* TODO|from_thread -> RUN|mine; false: a thief has it. MORE goes: the run that begins looks at everything. */
-static bool begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from_thread)
+static bool run_begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from_thread)
 {
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
 
 	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) == from_thread)
-		if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, thr->slot, w)))
+		if (atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_RUN, thr->slot, w)))
 			return true;
 	return false;
 }
@@ -84,7 +84,7 @@ static void todo(struct shca_thread *thr, shca_off off)
 		return;
 	/* No memory for the list: run it here and now, within what is being run; each level holds the lock of another queue, so
 	 * there is an end. A thief may have it already. */
-	if (begin(thr, qp, thr->slot))
+	if (run_begin(thr, qp, thr->slot))
 		run_queue(thr, qp);
 }
 
@@ -97,7 +97,7 @@ void shca_kick(struct shca_thread *thr, shca_off off)
 	if (unlikely(!qp))
 		return;
 	SHCA_FAILPOINT(thr, "kick", qp, 0);
-	if (!claim(thr, qp))
+	if (!run_claim(thr, qp))
 		return;
 	SHCA_FAILPOINT(thr, "claimed", qp, 0);
 	/* its owner wrote them, on another CPU perhaps */
@@ -123,7 +123,7 @@ static void leave_over(struct shca_thread *thr, struct shca_qp *qp)
 	/* Kicks that came since are of the same rest. Unlocked first: whoever finds the number has to find the queue so; if we
 	 * die in between, the reaper kicks all queues with requests. */
 	uint64_t w = atomic_load(&qp->lock);
-	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_FREE, 0, w)))
+	while (!atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_FREE, 0, w)))
 		;
 	SHCA_FAILPOINT(thr, "left-over", qp, 0);
 	for (uint32_t i = 0; i < SHCA_LEFT; i++, none = 0) {
@@ -140,7 +140,7 @@ int shca_take_left(struct shca_thread *thr)
 	struct shca_header *h = thr->m->hdr;
 	int taken = 0;
 
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	/* before the look: leave_over puts the number there, then the flag. Whoever dies with a number that he took out is followed by
 	 * the reaper, who kicks all queues with requests. */
 	atomic_store(&h->some_left, 0);
@@ -170,7 +170,7 @@ void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq)
 	if (thr->todo_n && thr->todo_items[thr->todo_n - 1].qp == item)
 		return;
 	/* whose queues wait is not known */
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	if (!todo_add(thr, item))
 		shca_recv_kick(thr, rq);
 }
@@ -180,7 +180,7 @@ static void wake_next(struct shca_thread *thr, shca_off off)
 	struct shca_rq *rq = shca_rq_at(thr->m, off);
 	shca_off qp;
 
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	if (!rq || !thr->budget || !shca_rq_ready(thr, rq) || !(qp = shca_rnr_next(thr, rq)))
 		return;
 	SHCA_FAILPOINT(thr, "rnr-woken", qp_at(thr, qp), 0);
@@ -200,7 +200,7 @@ void shca_drain(struct shca_thread *thr)
 			continue;
 		}
 		struct shca_qp *qp = qp_at(thr, off);
-		if (!begin(thr, qp, thr->slot))
+		if (!run_begin(thr, qp, thr->slot))
 			continue;
 		if (likely(thr->budget))
 			run_queue(thr, qp);
@@ -221,7 +221,7 @@ int shca_steal(struct shca_thread *thr, shca_off off)
 	if (owner && shca_proc_dying(thr->m, owner - 1))
 		shca_look(thr->m);
 	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != thr->slot) {
-		if (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_TODO, thr->slot, w) | (w & L_MORE)))
+		if (!atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_TODO, thr->slot, w) | (w & L_MORE)))
 			continue;
 		todo(thr, off);
 		return 1;
@@ -360,7 +360,7 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 
 /* ---- a queue ---------------------------------------------------------------------------------------------------- */
 
-static void advance(struct shca_qp *qp)
+static void run_advance(struct shca_qp *qp)
 {
 	atomic_store_explicit(&qp->head, atomic_load_explicit(&qp->head, memory_order_relaxed) + 1, memory_order_release);
 	/* it counts no more; cleared all the same, or it would count again when the tag has gone round */
@@ -370,7 +370,7 @@ static void advance(struct shca_qp *qp)
 }
 
 /* The executor's alone: a queue's counters have one writer at a time. */
-static void count(_Atomic uint64_t *counter, uint64_t more)
+static void run_count(_Atomic uint64_t *counter, uint64_t more)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
 }
@@ -378,22 +378,22 @@ static void count(_Atomic uint64_t *counter, uint64_t more)
 static void count_request(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe, uint32_t bytes)
 {
 	if (wqe->op == SHCA_OP_WAIT) {
-		count(&qp->n_waits, 1);
+		run_count(&qp->n_waits, 1);
 		return;
 	}
 	if (wqe->op == SHCA_OP_SEND_EN || wqe->op == SHCA_OP_RECV_EN) {
-		count(&qp->n_enables, 1);
+		run_count(&qp->n_enables, 1);
 		return;
 	}
-	count(&qp->n_msgs, 1);
-	count(&qp->n_bytes, bytes);
+	run_count(&qp->n_msgs, 1);
+	run_count(&qp->n_bytes, bytes);
 	if (unlikely(wqe->flags & SHCA_WQE_CALC))
-		count(&qp->n_calcs, 1);
+		run_count(&qp->n_calcs, 1);
 	if (wqe->op >= SHCA_OP_CAS && wqe->op <= SHCA_OP_MASKED_FAA)
-		count(&qp->n_atomics, 1);
+		run_count(&qp->n_atomics, 1);
 	if (qp->proc != thr->m->slot) {
-		count(&qp->n_foreign, 1);
-		count(&thr->m->proc->foreign_wqes, 1);
+		run_count(&qp->n_foreign, 1);
+		run_count(&thr->m->proc->foreign_wqes, 1);
 	}
 }
 
@@ -506,7 +506,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 	uint32_t len = wqe->len;
 
 	/* what it names may be anybody's */
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 
 	/* its executor died when all was done, or decided, but for its completion: to run it again would be to do it twice */
 	uint32_t step = shca_step_of(qp);
@@ -574,7 +574,7 @@ complete:
 	}
 	if (wqe->flags & SHCA_WQE_SIGNALED)
 		shca_complete_send(thr, qp, pos, shca_completes_as(wqe->flags, wqe->op), status, len);
-	advance(qp);
+	run_advance(qp);
 	SHCA_FAILPOINT(thr, "advanced", qp, wqe->op);
 	return true;
 }
@@ -592,7 +592,7 @@ void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status)
 	if (!shca_complete_send(thr, qp, pos, shca_wqe_at(thr->base, qp, pos)->op, status, 0))
 		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
 	SHCA_FAILPOINT(thr, "failed", qp, qp->step_op);
-	advance(qp);
+	run_advance(qp);
 }
 
 static void flush_receive(struct shca_thread *thr, struct shca_qp *qp, uint32_t index)
@@ -683,7 +683,7 @@ void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 		shca_release_receive(thr, qp);
 		shca_complete_send(thr, qp, pos, shca_completes_as(wqe->flags, wqe->op), status,
 				   status == IBV_WC_SUCCESS ? wqe->len : 0);
-		advance(qp);
+		run_advance(qp);
 	}
 	flush_receives(thr, qp);
 	tell_last(thr, qp);
@@ -759,7 +759,7 @@ static void run_queue(struct shca_thread *thr, struct shca_qp *qp)
 			if (w & L_MORE) {
 				if (atomic_compare_exchange_weak(&qp->lock, &w, w & ~L_MORE))
 					break;
-			} else if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_FREE, 0, w))) {
+			} else if (atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_FREE, 0, w))) {
 				return;
 			}
 		}
@@ -771,9 +771,9 @@ void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp)
 	for (uint64_t spins = 1;; spins++) {
 		uint64_t w = atomic_load(&qp->lock);
 		if (L_STATE(w) == SHCA_L_FREE || (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != thr->slot)) {
-			if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, thr->slot, w)))
+			if (atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_RUN, thr->slot, w)))
 				return;
-		} else if (L_STATE(w) == SHCA_L_TODO && begin(thr, qp, thr->slot)) {
+		} else if (L_STATE(w) == SHCA_L_TODO && run_begin(thr, qp, thr->slot)) {
 			return;
 		}
 		if (!(spins & 0x3ff)) {
@@ -801,7 +801,7 @@ bool shca_qp_take_over(struct shca_thread *thr, struct shca_qp *qp, uint64_t see
 	uint32_t dead = L_THREAD(seen);
 
 	while (L_STATE(seen) != SHCA_L_FREE && L_THREAD(seen) == dead)
-		if (atomic_compare_exchange_strong(&qp->lock, &seen, lock_word(SHCA_L_RUN, thr->slot, seen)))
+		if (atomic_compare_exchange_strong(&qp->lock, &seen, run_lock_word(SHCA_L_RUN, thr->slot, seen)))
 			return true;
 	return false;
 }

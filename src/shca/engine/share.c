@@ -54,7 +54,7 @@ static int copy_chunk(struct shca_thread *thr, const struct job *job, uint32_t i
 	return shca_copy(thr, &dst, &src, n, SHCA_ANY_ORDER, src_err);
 }
 
-static bool claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)
+static bool share_claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)
 {
 	uint64_t free = word_of(gen, 0, CHUNK_FREE);
 
@@ -85,7 +85,7 @@ static struct shca_share *job_of_mine(struct shca_thread *thr)
 	return shca_at(thr->base, off);
 }
 
-static struct job describe(struct shca_share *share, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
+static struct job share_describe(struct shca_share *share, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
 {
 	uint64_t gen = (atomic_load_explicit(&share->gen, memory_order_relaxed) | 1) + 1;
 	struct job job = {
@@ -113,7 +113,7 @@ static struct job describe(struct shca_share *share, const struct shca_iov *dst,
 }
 
 /* A helper's view of a job; false: it is being written, or changed meanwhile. */
-static bool look_at(const struct shca_share *share, struct job *job)
+static bool share_look_at(const struct shca_share *share, struct job *job)
 {
 	uint64_t gen = atomic_load_explicit(&share->gen, memory_order_acquire);
 
@@ -135,12 +135,12 @@ static bool look_at(const struct shca_share *share, struct job *job)
 
 /* Chunks that the other claimed: done, or redone here when their claimer failed or died. After an error nothing is redone,
  * but those that are at it are waited for: the memory is about to be given back. */
-static int finish(struct shca_thread *thr, struct shca_share *share, const struct job *job, int error, bool *src_err)
+static int share_finish(struct shca_thread *thr, struct shca_share *share, const struct job *job, int error, bool *src_err)
 {
 	for (uint32_t i = 0; i < job->n; i++) {
 		/* after an error some are still free: no helper shall begin them now */
 		if (error)
-			claim(&share->word[i], job->gen, thr->slot);
+			share_claim(&share->word[i], job->gen, thr->slot);
 		for (uint64_t spins = 1;; spins++) {
 			uint64_t w = atomic_load_explicit(&share->word[i], memory_order_acquire);
 			uint32_t thread = (uint32_t)(w >> 8) & 0xffffff;
@@ -177,7 +177,7 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 		return 0;
 	uint64_t part = order == SHCA_ANY_ORDER ? len : len - 64;	/* the last line is the caller's, after everything else */
 	_Atomic uint32_t *bell = &thr->m->procs[dst->proc == thr->m->slot ? src->proc : dst->proc].share;
-	struct job job = describe(share, dst, src, part);
+	struct job job = share_describe(share, dst, src, part);
 	uint32_t none = 0, me = thr->slot + 1;
 	bool rung = atomic_compare_exchange_strong(bell, &none, me);
 
@@ -185,7 +185,7 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 	atomic_store_explicit(&thr->m->looks, 0, memory_order_relaxed);
 	SHCA_FAILPOINT(thr, "share-offered", NULL, 0);
 	for (uint32_t i = 0; i < job.n && !*rc; i++) {
-		if (!claim(&share->word[i], job.gen, thr->slot))
+		if (!share_claim(&share->word[i], job.gen, thr->slot))
 			continue;
 		*rc = copy_chunk(thr, &job, i, src_err);
 		atomic_store_explicit(&share->word[i], word_of(job.gen, thr->slot, *rc ? CHUNK_FAILED : CHUNK_DONE),
@@ -194,7 +194,7 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 	if (rung)
 		atomic_compare_exchange_strong(bell, &me, 0);
 	SHCA_FAILPOINT(thr, "share-waits", NULL, 0);
-	*rc = finish(thr, share, &job, *rc, src_err);
+	*rc = share_finish(thr, share, &job, *rc, src_err);
 	thr->sharing = false;
 	return part;
 }
@@ -210,15 +210,15 @@ int shca_share_help(struct shca_thread *thr)
 	if (atomic_fetch_add_explicit(&thr->m->looks, 1, memory_order_relaxed) < PATIENCE)
 		return 0;
 	/* another process's job */
-	shca_widen(thr);
+	shca_epoch_widen(thr);
 	struct shca_share *share = shca_at_checked(thr->m, atomic_load(&thr->m->threads[thread - 1].share), sizeof(*share));
 	struct job job;
-	if (!share || !look_at(share, &job))
+	if (!share || !share_look_at(share, &job))
 		return 0;
 	bool src_err;
 	thr->sharing = true;
 	for (uint32_t i = job.n; i-- > 0;) {
-		if (!claim(&share->word[i], job.gen, thr->slot)) {
+		if (!share_claim(&share->word[i], job.gen, thr->slot)) {
 			/* the executor has come as far as this */
 			if ((atomic_load(&share->word[i]) & 0xff) != CHUNK_FREE)
 				continue;

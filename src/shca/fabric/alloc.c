@@ -104,7 +104,7 @@ static uint32_t claim_from(struct shca_member *m, uint32_t from, uint32_t n)
 	return 0;
 }
 
-static uint32_t claim(struct shca_member *m, uint32_t n)
+static uint32_t alloc_claim(struct shca_member *m, uint32_t n)
 {
 	uint32_t hint = atomic_load(&m->hdr->chunk_hint);
 	uint32_t first = claim_from(m, hint, n);
@@ -132,7 +132,7 @@ static void punch(struct shca_member *m, uint32_t first, uint32_t n)
 	shca_file_put(m, fd);
 }
 
-static void give_back(struct shca_member *m, uint32_t first, uint32_t n)
+static void alloc_give_back(struct shca_member *m, uint32_t first, uint32_t n)
 {
 	shca_memcheck_disown(m->base + (uint64_t)first * SHCA_CHUNK, (uint64_t)n * SHCA_CHUNK);
 	punch(m, first, n);
@@ -141,7 +141,7 @@ static void give_back(struct shca_member *m, uint32_t first, uint32_t n)
 
 /* ---- how much memory there is ---------------------------------------------------------------------------------- */
 
-static bool read_number(const char *path, uint64_t *v)
+static bool alloc_read_number(const char *path, uint64_t *v)
 {
 	FILE *f = fopen(path, "re");
 	unsigned long long x;
@@ -206,10 +206,10 @@ static bool group_left(const char *dir, bool v2, uint64_t *left, uint64_t *limit
 	uint64_t used;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
-	if (!read_number(path, limit) || *limit >= (uint64_t)1 << 60)
+	if (!alloc_read_number(path, limit) || *limit >= (uint64_t)1 << 60)
 		return false;	/* "max" */
 	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
-	if (!read_number(path, &used))
+	if (!alloc_read_number(path, &used))
 		return false;
 	snprintf(path, sizeof(path), "%s/memory.stat", dir);
 	uint64_t cache = read_field(path, v2 ? "inactive_file" : "total_inactive_file") +
@@ -324,7 +324,7 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 /* n chunks, claimed and real; 0: none, told. */
 static uint32_t get_chunks(struct shca_member *m, uint32_t n)
 {
-	uint32_t first = claim(m, n);
+	uint32_t first = alloc_claim(m, n);
 	if (!first) {
 		shca_error("the fabric \"%s\" has no %llu KiB in a row left of the %llu MiB that it can span here. Raise "
 			   "SHCA_RESERVE for the process that creates it%s",
@@ -334,7 +334,7 @@ static uint32_t get_chunks(struct shca_member *m, uint32_t n)
 	}
 	SHCA_FAILPOINT(NULL, "grow-claimed", NULL, 0);
 	if (back(m, first, n)) {
-		give_back(m, first, n);
+		alloc_give_back(m, first, n);
 		return 0;
 	}
 	SHCA_FAILPOINT(NULL, "grow-backed", NULL, 0);
@@ -428,7 +428,7 @@ static void chunk_gone(struct shca_member *m, struct chunk *c)
 	if (h->nspare < SPARES)
 		h->spare[h->nspare++] = c->index;
 	else
-		give_back(m, c->index, 1);
+		alloc_give_back(m, c->index, 1);
 	free(c);
 }
 
@@ -501,7 +501,7 @@ static bool split_last(struct shca_member *m, uint32_t index, uint64_t used)
 }
 
 /* Zeroes a block, of which a fresh part is left untouched. */
-static void clear(struct shca_member *m, shca_off off, uint64_t size)
+static void alloc_clear(struct shca_member *m, shca_off off, uint64_t size)
 {
 	struct chunk *c = m->heap->by_index[off / SHCA_CHUNK];
 	uint32_t at = off % SHCA_CHUNK;
@@ -512,7 +512,7 @@ static void clear(struct shca_member *m, shca_off off, uint64_t size)
 		c->used_to = (uint32_t)(at + size);
 }
 
-static uint64_t round_up(uint64_t bytes)
+static uint64_t alloc_round_up(uint64_t bytes)
 {
 	return align_up(bytes, 1u << MIN_ORDER);
 }
@@ -521,7 +521,7 @@ static uint64_t round_up(uint64_t bytes)
 static shca_off alloc_locked(struct shca_member *m, uint64_t bytes)
 {
 	struct shca_heap *h = m->heap;
-	uint64_t size = round_up(bytes), full = size / SHCA_CHUNK, rest = size % SHCA_CHUNK;
+	uint64_t size = alloc_round_up(bytes), full = size / SHCA_CHUNK, rest = size % SHCA_CHUNK;
 	if (size < bytes || full >= UINT32_MAX)
 		return 0;
 	if (!full) {
@@ -529,7 +529,7 @@ static shca_off alloc_locked(struct shca_member *m, uint64_t bytes)
 		shca_off off = block_get(m, order);
 		if (off) {
 			range_put(m, off + size, (1ull << order) - size);
-			clear(m, off, size);
+			alloc_clear(m, off, size);
 		}
 		return off;
 	}
@@ -541,7 +541,7 @@ static shca_off alloc_locked(struct shca_member *m, uint64_t bytes)
 	/* fresh chunks are zero */
 	uint32_t n = (uint32_t)full + (rest != 0), first = get_chunks(m, n);
 	if (first && rest && !split_last(m, first + n - 1, rest)) {
-		give_back(m, first, n);
+		alloc_give_back(m, first, n);
 		return 0;
 	}
 	return (shca_off)first * SHCA_CHUNK;
@@ -560,13 +560,13 @@ shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes)
 static void free_locked(struct shca_member *m, shca_off off, uint64_t bytes)
 {
 	struct shca_heap *h = m->heap;
-	uint64_t size = round_up(bytes);
+	uint64_t size = alloc_round_up(bytes);
 	uint32_t full = (uint32_t)(size / SHCA_CHUNK);
 	range_put(m, off + (uint64_t)full * SHCA_CHUNK, size % SHCA_CHUNK);
 	if (full == 1 && h->nspare < SPARES)
 		h->spare[h->nspare++] = (uint32_t)(off / SHCA_CHUNK);
 	else if (full)
-		give_back(m, (uint32_t)(off / SHCA_CHUNK), full);
+		alloc_give_back(m, (uint32_t)(off / SHCA_CHUNK), full);
 }
 
 void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes)
@@ -639,7 +639,7 @@ static int note_segment(uint32_t **list, uint32_t n, uint32_t *cap)
 }
 
 /* Another segment of numbers (entries of `each` bytes, `per` a segment) into fifo. */
-static int grow(struct shca_member *m, bool regions)
+static int alloc_grow(struct shca_member *m, bool regions)
 {
 	struct shca_heap *h = m->heap;
 	uint32_t per = regions ? SHCA_MR_SEG : SHCA_QP_SEG;
@@ -686,7 +686,7 @@ int shca_common_grow(struct shca_member *m)
 	if (chunk)
 		seg = take_segment(m->qp_segs, SHCA_QP_SEGS, &m->hdr->qp_seg_hint, (shca_off)chunk * SHCA_CHUNK);
 	if (chunk && seg == UINT32_MAX) {
-		give_back(m, chunk, 1);
+		alloc_give_back(m, chunk, 1);
 		shca_error("all queue numbers of the fabric \"%s\" are taken (%u for each process at least)", m->hdr->name, SHCA_QP_SEG);
 	}
 	pthread_mutex_unlock(&m->heap->lock);
@@ -705,7 +705,7 @@ static uint32_t take_number(struct shca_member *m, bool regions)
 {
 	struct fifo *f = regions ? &m->heap->regions : &m->heap->numbers;
 	pthread_mutex_lock(&m->heap->lock);
-	uint32_t v = f->n || !grow(m, regions) ? fifo_get(f) : 0;
+	uint32_t v = f->n || !alloc_grow(m, regions) ? fifo_get(f) : 0;
 	pthread_mutex_unlock(&m->heap->lock);
 	if (!v)
 		errno = ENOMEM;
@@ -818,7 +818,7 @@ static void free_chunks(struct shca_member *m, uint32_t slot)
 		for (n = 0; i + n < high && atomic_load(owner_word(m, i + n)) == slot + 1; n++)
 			;
 		if (n)
-			give_back(m, i, n);
+			alloc_give_back(m, i, n);
 	}
 }
 

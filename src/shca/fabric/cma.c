@@ -23,7 +23,7 @@
 /* ---- of a pair ------------------------------------------------------------------------------------------------- */
 
 /* NULL: no memory. */
-static _Atomic uint32_t *verdicts(struct shca_member *m)
+static _Atomic uint32_t *cma_verdicts(struct shca_member *m)
 {
 	_Atomic uint32_t *v = atomic_load(&m->denied), *mine;
 
@@ -38,7 +38,7 @@ static _Atomic uint32_t *verdicts(struct shca_member *m)
 void shca_cma_deny(struct shca_member *m, uint32_t proc, int err)
 {
 	const struct shca_proc_slot *p = &m->procs[proc];
-	_Atomic uint32_t *v = verdicts(m);
+	_Atomic uint32_t *v = cma_verdicts(m);
 
 	/* without: each copy is refused, and goes by the proxy all the same */
 	if (v)

@@ -25,13 +25,13 @@ struct shca_common_qp *shca_common_next(const struct shca_member *m, struct shca
 }
 
 /* The next of the numbers that a place has in its segment: 8 of them, in turns, so that an old one is found empty. */
-static uint32_t number_of(const struct shca_common_walk *w, uint32_t uses)
+static uint32_t common_number_of(const struct shca_common_walk *w, uint32_t uses)
 {
 	return w->segment * SHCA_QP_SEG + (w->place - 1) + (uses & 7) * (SHCA_COMMON_PLACES + 1);
 }
 _Static_assert(8 * (SHCA_COMMON_PLACES + 1) <= SHCA_QP_SEG, "numbers of a place");
 
-static struct shca_common_qp *claim(struct shca_thread *thr)
+static struct shca_common_qp *common_claim(struct shca_thread *thr)
 {
 	struct shca_common_walk w = {0};
 	struct shca_common_qp *c;
@@ -49,7 +49,7 @@ static struct shca_common_qp *claim(struct shca_thread *thr)
 		memset(c->attr, 0, sizeof(c->attr));
 		memset((void *)c->holder, 0, sizeof(c->holder));
 		do
-			c->qp.qpn = number_of(&w, c->uses++);
+			c->qp.qpn = common_number_of(&w, c->uses++);
 		while (c->qp.qpn < 2);	/* 0 and 1 are no ordinary queue numbers */
 		return c;
 	}
@@ -60,7 +60,7 @@ struct shca_common_qp *shca_common_take(struct shca_thread *thr)
 {
 	struct shca_common_qp *c;
 
-	while (!(c = claim(thr)))
+	while (!(c = common_claim(thr)))
 		if (shca_common_grow(thr->m))
 			return NULL;
 	return c;

@@ -32,7 +32,7 @@ static const char *set_text(const char *name)
 	return s && *s ? s : NULL;
 }
 
-static bool parse_bool(const char *s, bool *v)
+static bool env_parse_bool(const char *s, bool *v)
 {
 	static const char *const words[][2] = { { "no", "yes" }, { "0", "1" }, { "false", "true" }, { "off", "on" } };
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
@@ -47,9 +47,9 @@ bool shca_env_bool(const char *name)
 {
 	const char *s = set_text(name), *dflt = default_of(name);
 	bool v = false;
-	if (s && parse_bool(s, &v))
+	if (s && env_parse_bool(s, &v))
 		return v;
-	parse_bool(dflt, &v);
+	env_parse_bool(dflt, &v);
 	if (s)
 		shca_error("%s=%s is neither yes (1, true, on) nor no (0, false, off): using %s", name, s, dflt);
 	return v;

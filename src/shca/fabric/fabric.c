@@ -54,7 +54,7 @@ void shca_error(const char *fmt, ...)
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
 
-static uint64_t lay_out(struct shca_header *h, uint64_t span)
+static uint64_t fabric_lay_out(struct shca_header *h, uint64_t span)
 {
 	uint64_t at = 4096;
 	h->nchunks = (uint32_t)(span / SHCA_CHUNK);
@@ -154,7 +154,7 @@ static int create_file(const char *name, uint64_t span, bool virtual_procs)
 	char label[96];
 	snprintf(label, sizeof(label), "shca:%s", name);
 	struct shca_header h = { .version = SHCA_LAYOUT, .uid = geteuid(), .virtual_procs = virtual_procs };
-	uint64_t front = lay_out(&h, span);
+	uint64_t front = fabric_lay_out(&h, span);
 	struct rlimit lim;
 	if (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < front + SHCA_CHUNK) {
 		/* the kernel would send SIGXFSZ */
@@ -429,7 +429,7 @@ SHCA_PUBLIC int shca_create_fabric(const char *name, int *name_fd)
 
 /* The descriptor that the environment promises. -ENOENT: none, or not (any more) a fabric's: the variable may have
  * outlived the descriptor, in a child of a member. */
-static int inherited(void)
+static int fabric_inherited(void)
 {
 	const char *s = getenv("SHCA_FABRIC_FD");
 	if (!s || !*s)
@@ -456,7 +456,7 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 	bool was_inherited = false, explicit_name = name != NULL;
 	char found_name[64];
 	blank(m);
-	int fd = name ? -ENOENT : inherited();
+	int fd = name ? -ENOENT : fabric_inherited();
 	if (fd >= 0) {
 		was_inherited = true;
 	} else if (fd != -ENOENT) {

@@ -434,7 +434,7 @@ void shca_quiesce(struct shca_thread *thr, uint32_t whose);
 #define SHCA_NOBODY UINT32_MAX
 #define SHCA_EVERYBODY (UINT32_MAX - 1)	/* as `whose`: all that are inside the engine */
 struct shca_quiesce {
-	struct shca_inside {
+	struct shca_epoch_of {
 		uint32_t thread;
 		uint64_t seen;
 	} *inside;
@@ -572,11 +572,11 @@ static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
  * (the window of a lookup is SHCA_ANYWHERE's).
  */
 #define SHCA_ANYWHERE 0ull
-static inline uint64_t shca_inside(uint32_t slot)
+static inline uint64_t shca_epoch_of(uint32_t slot)
 {
 	return (uint64_t)(slot + 1) << 32;
 }
-static inline uint64_t shca_inside_two(uint32_t a, uint32_t b)
+static inline uint64_t shca_epoch_of_two(uint32_t a, uint32_t b)
 {
 	return (uint64_t)(a + 1) << 32 | (uint64_t)(b + 1) << 48;
 }
@@ -600,7 +600,7 @@ static inline void shca_enter(struct shca_thread *thr)
 	shca_enter_in(thr, SHCA_ANYWHERE);
 }
 /* The caller's innermost enter is the outermost, or it widens. */
-static inline void shca_widen(struct shca_thread *thr)
+static inline void shca_epoch_widen(struct shca_thread *thr)
 {
 	if (thr->where == SHCA_ANYWHERE)
 		return;
@@ -609,7 +609,7 @@ static inline void shca_widen(struct shca_thread *thr)
 	thr->where = SHCA_ANYWHERE;
 	shca_light_fence(thr->m);
 }
-static inline void shca_narrow(struct shca_thread *thr, uint64_t where)
+static inline void shca_epoch_narrow(struct shca_thread *thr, uint64_t where)
 {
 	thr->where = where;
 	uint32_t a = (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed);

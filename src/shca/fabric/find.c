@@ -158,7 +158,7 @@ static bool parse_candidate(enum kind kind, const char *path, struct candidate *
 }
 
 /* All names of members, or of joiners, of every user, that exist now. */
-static int scan(enum kind kind, struct candidate **list, size_t *n)
+static int find_scan(enum kind kind, struct candidate **list, size_t *n)
 {
 	*list = NULL;
 	*n = 0;
@@ -263,7 +263,7 @@ static int wait_gone(const struct candidate *c, int64_t until)
 	}
 }
 
-static bool is_before(const struct candidate *c, uint64_t ticket, int fd)
+static bool find_is_before(const struct candidate *c, uint64_t ticket, int fd)
 {
 	int pid = (int)getpid();
 	return c->ticket != ticket ? c->ticket < ticket : c->pid != pid ? c->pid < pid : c->fd < fd;
@@ -275,7 +275,7 @@ static struct candidate *next_to_wait_for(struct candidate *list, size_t n, cons
 	struct candidate *found = NULL;
 	for (size_t i = 0; i < n; i++) {
 		struct candidate *c = &list[i];
-		if (c->uid != geteuid() || strcmp(c->name, hash) || !c->ticket != !ticket || (ticket && !is_before(c, ticket, fd)))
+		if (c->uid != geteuid() || strcmp(c->name, hash) || !c->ticket != !ticket || (ticket && !find_is_before(c, ticket, fd)))
 			continue;
 		if (!found || c->ticket > found->ticket)
 			found = c;
@@ -288,7 +288,7 @@ static int wait_for_others(const char *hash, uint64_t ticket, int fd, int64_t un
 {
 	struct candidate *list, *c;
 	size_t n;
-	int r = scan(JOINERS, &list, &n);
+	int r = find_scan(JOINERS, &list, &n);
 	while (!r && (c = next_to_wait_for(list, n, hash, ticket, fd))) {
 		*last = c->pid;
 		r = wait_gone(c, until);
@@ -299,7 +299,7 @@ static int wait_for_others(const char *hash, uint64_t ticket, int fd, int64_t un
 		if (ticket) {
 			/* those before it have left, too, as a rule: look again */
 			free(list);
-			r = scan(JOINERS, &list, &n);
+			r = find_scan(JOINERS, &list, &n);
 		}
 	}
 	free(list);
@@ -361,7 +361,7 @@ static int open_candidate(const struct candidate *c, const char *name)
 
 /* A process that ends gives up its memory first, which may take long, and closes its descriptors then. In between the
  * kernel lets nobody but root look at its descriptors. */
-static bool is_ending(int pid)
+static bool find_is_ending(int pid)
 {
 	char path[64];
 	unsigned long pages;
@@ -374,7 +374,7 @@ static bool is_ending(int pid)
 }
 
 /* Who is behind a name of ours whose file cannot be opened: 0: nobody any more, look again; else refused, with text. */
-static int explain(const struct candidate *c, int err)
+static int find_explain(const struct candidate *c, int err)
 {
 	struct ucred cred;
 	int s = connect_at(c->path, &cred);
@@ -391,7 +391,7 @@ static int explain(const struct candidate *c, int err)
 		close(s);
 		return -EXDEV;
 	}
-	if (err != -EACCES || is_ending(c->pid)) {
+	if (err != -EACCES || find_is_ending(c->pid)) {
 		wait_closed(s, 1000);
 		close(s);
 		return 0;
@@ -411,7 +411,7 @@ int shca_find(const char *name, bool explicit_name)
 	for (;;) {
 		struct candidate *list;
 		size_t n;
-		int result = scan(MEMBERS, &list, &n);
+		int result = find_scan(MEMBERS, &list, &n);
 		bool again = false;
 		unsigned other = me;
 		int other_pid = 0;
@@ -429,7 +429,7 @@ int shca_find(const char *name, bool explicit_name)
 			}
 			int r = open_candidate(c, name);
 			if (r == -ENOENT || r == -EACCES || r == -ENOTTY) {
-				r = explain(c, r);
+				r = find_explain(c, r);
 				again |= r == 0;
 				if (r == 0 || r == -ENOTTY)
 					continue;
@@ -464,7 +464,7 @@ int shca_fabric_list(struct shca_fabric_info **out, size_t *n)
 	size_t found = 0, all;
 	*out = NULL;
 	*n = 0;
-	int err = scan(MEMBERS, &list, &all);
+	int err = find_scan(MEMBERS, &list, &all);
 	struct shca_fabric_info *info = err ? NULL : calloc(all + 1, sizeof(*info));
 	struct stat *seen = err ? NULL : calloc(all + 1, sizeof(*seen));
 	if (!err && (!info || !seen))

@@ -182,7 +182,7 @@ struct shca_atomic_journal {
 
 /* One entry of a queue number segment. kind in the low 3 bits (objects are 64-byte aligned). A husk is a queue that was destroyed and
  * stands on the list of a receive queue (verbs/husk.c). */
-enum shca_kind { SHCA_KIND_NONE = 0, SHCA_KIND_QP, SHCA_KIND_SRQ, SHCA_KIND_CQ, SHCA_KIND_HUSK };
+enum shca_kind { SHCA_KIND_NONE = 0, SHCA_KIND_QP, SHCA_KIND_SRQ, SHCA_KIND_CQ, SHCA_KIND_ZOMBIE };
 typedef _Atomic uint64_t shca_dirent;
 /* A segment that belongs to a process. (That of common queue pairs, which are never run, has entries only.) */
 struct shca_numbers {

@@ -83,17 +83,17 @@ static void thread_ends(void *head)
 	pthread_mutex_unlock(&registry);
 }
 
-static void fork_prepare(void)
+static void member_fork_prepare(void)
 {
 	pthread_mutex_lock(&registry);
 }
-static void fork_parent(void)
+static void member_fork_parent(void)
 {
 	pthread_mutex_unlock(&registry);
 }
 /* The mapping is not in the child (MADV_DONTFORK). Closing the descriptors takes no lock from the parent, since record
  * locks belong to a process, and lets the memory go with the parent. */
-static void fork_child(void)
+static void member_fork_child(void)
 {
 	for (struct shca_member *m = members; m; m = m->next) {
 		/* valgrind does not know that the mapping is gone, and its leak check would look for pointers in it, one
@@ -131,7 +131,7 @@ static void first_time(void)
 		atexit(valgrind_exit);
 	key_error = pthread_key_create(&thread_key, thread_ends);
 	if (!key_error)
-		key_error = pthread_atfork(fork_prepare, fork_parent, fork_child);
+		key_error = pthread_atfork(member_fork_prepare, member_fork_parent, member_fork_child);
 }
 
 bool shca_member_has(uint64_t dev, uint64_t ino)
@@ -215,7 +215,7 @@ void shca_threads_release(struct shca_member *m, uint32_t slot)
 }
 
 /* Its job of a divided copy is not freed, since a late helper may be looking at it: the next thread takes it (engine/share.c). */
-static void leave_job(struct shca_thread *thr)
+static void member_leave_job(struct shca_thread *thr)
 {
 	shca_off off = atomic_exchange(&thr->t->share, 0), first = atomic_load(&thr->m->shares);
 
@@ -229,7 +229,7 @@ static void leave_job(struct shca_thread *thr)
 static void thread_destroy(struct shca_thread *thr)
 {
 	if (thr->t && !killed(thr->m)) {
-		leave_job(thr);
+		member_leave_job(thr);
 		release_thread(thr->t);
 	}
 	free(thr->todo_items);
@@ -530,7 +530,7 @@ static void wait_a_little(uint32_t round)
 }
 
 /* Whether a thread of process `owner` that shows this is inside objects of process `whose`. */
-static bool concerns(uint64_t active, uint32_t owner, uint32_t whose)
+static bool member_concerns(uint64_t active, uint32_t owner, uint32_t whose)
 {
 	uint32_t a = (uint32_t)(active >> 32) & 0xffff, b = (uint32_t)(active >> 48);
 
@@ -541,12 +541,12 @@ static bool concerns(uint64_t active, uint32_t owner, uint32_t whose)
 
 /* Whether what was seen of a thread is over: it has left, says that it is elsewhere now, or its process is gone, and what that
  * has asked of this one's proxy as well. */
-static bool is_over(struct shca_member *m, uint32_t thread, uint64_t seen, uint32_t whose, bool look)
+static bool member_is_over(struct shca_member *m, uint32_t thread, uint64_t seen, uint32_t whose, bool look)
 {
 	uint64_t active = atomic_load_explicit(&m->threads[thread].active, memory_order_acquire);
 	uint32_t owner = atomic_load(&m->threads[thread].owner);
 
-	return (uint32_t)active != (uint32_t)seen || !concerns(active, owner, whose) ||
+	return (uint32_t)active != (uint32_t)seen || !member_concerns(active, owner, whose) ||
 	       (look && shca_proc_gone(m, owner - 1) && shca_proxy_cancel_at(m, m->slot, owner - 1));
 }
 
@@ -573,9 +573,9 @@ void shca_quiesce_all(struct shca_member *m, struct shca_thread *self, uint32_t 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t owner = atomic_load(&m->threads[i].owner);
 		uint64_t seen = atomic_load_explicit(&m->threads[i].active, memory_order_acquire);
-		if (!concerns(seen, owner, whose) || (self && i == self->slot))
+		if (!member_concerns(seen, owner, whose) || (self && i == self->slot))
 			continue;
-		for (uint32_t round = 1; !is_over(m, i, seen, whose, round % 1024 == 0); round++) {
+		for (uint32_t round = 1; !member_is_over(m, i, seen, whose, round % 1024 == 0); round++) {
 			/* where this thread may not look at the life lock, the helper thread does, and says so in the slot */
 			if (round % 1024 == 0 && shca_proc_dying(m, owner - 1))
 				shca_helper_look(m);
@@ -601,18 +601,18 @@ bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t owner = atomic_load(&m->threads[i].owner);
 		uint64_t seen = atomic_load_explicit(&m->threads[i].active, memory_order_acquire);
-		if (!concerns(seen, owner, whose) || i == thr->slot)
+		if (!member_concerns(seen, owner, whose) || i == thr->slot)
 			continue;
 		if (q->n == cap) {
 			cap = cap ? 2 * cap : 16;
-			struct shca_inside *more = realloc(q->inside, cap * sizeof(*more));
+			struct shca_epoch_of *more = realloc(q->inside, cap * sizeof(*more));
 			if (!more) {
 				shca_quiesce_end(q);
 				return false;
 			}
 			q->inside = more;
 		}
-		q->inside[q->n++] = (struct shca_inside){ i, seen };
+		q->inside[q->n++] = (struct shca_epoch_of){ i, seen };
 	}
 	return true;
 }
@@ -620,7 +620,7 @@ bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_
 bool shca_quiesced(struct shca_thread *thr, struct shca_quiesce *q)
 {
 	for (uint32_t i = 0; i < q->n;)
-		if (is_over(thr->m, q->inside[i].thread, q->inside[i].seen, q->whose, true))
+		if (member_is_over(thr->m, q->inside[i].thread, q->inside[i].seen, q->whose, true))
 			q->inside[i] = q->inside[--q->n];
 		else
 			i++;

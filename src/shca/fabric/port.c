@@ -134,7 +134,7 @@ void shca_port_help(FILE *out)
 		fprintf(out, "  %-18s%s\n", whats[i].name, whats[i].text);
 }
 
-static void store(struct shca_port *p, const struct what *w, uint64_t v)
+static void port_store(struct shca_port *p, const struct what *w, uint64_t v)
 {
 	if (w->word == offsetof(struct shca_port, gid_prefix))
 		atomic_store(&p->gid_prefix, v);
@@ -181,7 +181,7 @@ int shca_port_inject(struct shca_member *m, const char *event, const char *value
 	if (err)
 		return err;
 	/* what it means before it is told */
-	store(p, w, v);
+	port_store(p, w, v);
 	uint32_t n = atomic_load(&m->hdr->proc_high);
 	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++)
 		shca_port_mark(m, i);

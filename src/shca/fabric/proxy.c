@@ -124,7 +124,7 @@ static int copy_piece(struct shca_member *m, bool write, uint64_t addr, const ch
 }
 
 /* copy_piece for any thread of the owner, to or from local memory that may be loaded and stored. */
-static int copy_own(struct shca_member *m, bool write, uint64_t addr, char *local, uint64_t n, bool last)
+static int proxy_copy_own(struct shca_member *m, bool write, uint64_t addr, char *local, uint64_t n, bool last)
 {
 	struct shca_mailbox *box = shca_at(m->base, m->proxy->off);
 
@@ -352,7 +352,7 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 		/* the kernel has forbidden it since the process joined */
 		if (!thr->m->proxy && (err = shca_proxy_start(thr->m)))
 			return err;
-		err = copy_own(thr->m, write, addr, local, n, last);
+		err = proxy_copy_own(thr->m, write, addr, local, n, last);
 		if (err != -EBADF)
 			return err;
 	}

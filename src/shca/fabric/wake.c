@@ -218,7 +218,7 @@ static int send_ring(struct shca_member *m, const struct shca_cq *cq, uint64_t e
 }
 
 /* The state of this very event changes, unless it was read or has a new ringer. What is armed meanwhile stays. */
-static bool settle(struct shca_cq *cq, uint64_t *event, uint32_t state, uint32_t by)
+static bool wake_settle(struct shca_cq *cq, uint64_t *event, uint32_t state, uint32_t by)
 {
 	uint64_t w = atomic_load(&cq->notify), to = shca_cq_event(state, SHCA_CQ_EVENT_SEQ(*event), by);
 
@@ -234,7 +234,7 @@ bool shca_ring_adopt(struct shca_thread *thr, struct shca_cq *cq, uint64_t seen)
 {
 	uint64_t event = seen & ~(uint64_t)SHCA_CQ_ARMED;
 
-	return settle(cq, &event, SHCA_CQ_EVENT_OWED, thr->slot);
+	return wake_settle(cq, &event, SHCA_CQ_EVENT_OWED, thr->slot);
 }
 
 void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq)
@@ -246,15 +246,15 @@ void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq)
 	int rc = send_ring(thr->m, cq, event);
 	SHCA_FAILPOINT(thr, "rung", NULL, 0);
 	if (rc != -EAGAIN) {
-		settle(cq, &event, SHCA_CQ_EVENT_RUNG, thr->slot);
+		wake_settle(cq, &event, SHCA_CQ_EVENT_RUNG, thr->slot);
 		return;
 	}
 	/* The socket is full. If it still is when that is written down, its reader will see it behind one of the rings. */
-	if (!settle(cq, &event, SHCA_CQ_EVENT_LOST, thr->slot))
+	if (!wake_settle(cq, &event, SHCA_CQ_EVENT_LOST, thr->slot))
 		return;
 	atomic_store(&thr->m->procs[cq->proc & (SHCA_MAX_PROCS - 1)].rings_lost, 1);
 	if (!send_ring(thr->m, cq, event))
-		settle(cq, &event, SHCA_CQ_EVENT_RUNG, thr->slot);
+		wake_settle(cq, &event, SHCA_CQ_EVENT_RUNG, thr->slot);
 }
 
 static void wake_channel(struct shca_thread *thr, shca_off obj)

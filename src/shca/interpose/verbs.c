@@ -388,7 +388,7 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return f ? f(qp) : NULL;
 }
 
-static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_modify_qp", "IBVERBS_1.1");
 	if (shca_is_ours(qp->context))
@@ -400,7 +400,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	const struct exp_watch *watch = atomic_load(&exp_watch);
-	int rc = modify_qp(qp, attr, mask);
+	int rc = verbs_modify_qp(qp, attr, mask);
 	if (watch && !rc && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		watch->reset(qp);
 	return rc;

@@ -7,7 +7,7 @@
 
 #include "shca/verbs/control.h"
 
-static int refuse(struct ibv_context *ctx)
+static int child_refuse(struct ibv_context *ctx)
 {
 	shca_inherited(ctx);
 	return errno;	/* said: by it */
@@ -16,33 +16,33 @@ static int refuse(struct ibv_context *ctx)
 static int send_refused(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	*bad = wr;
-	return refuse(qp->context);
+	return child_refuse(qp->context);
 }
 
 static int receive_refused(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	*bad = wr;
-	return refuse(qp->context);
+	return child_refuse(qp->context);
 }
 
 static int shared_receive_refused(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	*bad = wr;
-	return refuse(srq->context);
+	return child_refuse(srq->context);
 }
 
 static int poll_refused(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
-	return -refuse(cq->context);
+	return -child_refuse(cq->context);
 }
 
 static int notify_refused(struct ibv_cq *cq, int solicited_only)
 {
-	return refuse(cq->context);
+	return child_refuse(cq->context);
 }
 
 /* Requests are built in the process's own memory. The queue's lock is not taken: who held it when the process forked is not here. */
-static void start(struct ibv_qp_ex *ex)
+static void child_start(struct ibv_qp_ex *ex)
 {
 	struct shca_user_qp *q = (struct shca_user_qp *)ex;
 
@@ -53,10 +53,10 @@ static void start(struct ibv_qp_ex *ex)
 
 static int complete_refused(struct ibv_qp_ex *ex)
 {
-	return refuse(ex->qp_base.context);
+	return child_refuse(ex->qp_base.context);
 }
 
-static void give_up(struct ibv_qp_ex *ex)
+static void child_give_up(struct ibv_qp_ex *ex)
 {
 }
 
@@ -83,7 +83,7 @@ static void raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 
 static int start_poll_refused(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	return refuse(ex->context);
+	return child_refuse(ex->context);
 }
 
 void shca_context_inherit(struct shca_context *c)
@@ -98,9 +98,9 @@ void shca_context_inherit(struct shca_context *c)
 	for (struct shca_user_qp *q = c->qps; q; q = q->next) {
 		if (!q->ex.wr_start)
 			continue;
-		q->ex.wr_start = start;
+		q->ex.wr_start = child_start;
 		q->ex.wr_complete = complete_refused;
-		q->ex.wr_abort = give_up;
+		q->ex.wr_abort = child_give_up;
 		q->ex.wr_set_sge = set_sge;
 		q->ex.wr_set_sge_list = set_sge_list;
 		q->ex.wr_set_inline_data = set_inline_data;

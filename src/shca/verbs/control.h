@@ -33,8 +33,8 @@ struct shca_node {
 	pthread_mutex_t mutex;		/* contexts */
 	struct shca_context *contexts;
 	struct shca_list qps, cqs, srqs, xrcds;
-	struct shca_husks {
-		struct shca_husk *first, *last;
+	struct shca_zombies {
+		struct shca_zombie *first, *last;
 		uint32_t n;
 		uint32_t beside;	/* queues on their lists, when these were emptied last */
 	} husks;
@@ -264,14 +264,14 @@ bool shca_xrc_to_reset(struct shca_thread *thr, struct shca_user_qp *qp);
 void shca_xrc_unmap(struct shca_user_qp *qp);
 
 /* husk.c. Takes a stopped queue, whose lock is the caller's, away from those who look it up. true: it stands on the list of a receive
- * queue and stays there; then shca_husk_end ends it, instead of freeing, behind a quiesce and what frees its parts. */
-bool shca_husk_begin(struct shca_thread *thr, struct shca_node *node, struct shca_husk *husk);
-void shca_husk_end(struct shca_thread *thr, struct shca_node *node, struct shca_husk *husk);
+ * queue and stays there; then shca_zombie_end ends it, instead of freeing, behind a quiesce and what frees its parts. */
+bool shca_zombie_begin(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *husk);
+void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *husk);
 /* Some that stand nowhere any more: a quiesce later they may be freed. */
-struct shca_husk *shca_husks_done(struct shca_thread *thr, struct shca_node *node);
-void shca_husks_free(struct shca_thread *thr, struct shca_husk *husks);
+struct shca_zombie *shca_zombies_done(struct shca_thread *thr, struct shca_node *node);
+void shca_zombies_free(struct shca_thread *thr, struct shca_zombie *husks);
 /* All of them go. Linear in the queues that wait where they stand. */
-void shca_husks_clear(struct shca_thread *thr, struct shca_node *node);
+void shca_zombies_clear(struct shca_thread *thr, struct shca_node *node);
 
 /* qpstate.c: whether mask is right for this transition of this type (struct shca_qp.type). 0 or EINVAL. */
 int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);

@@ -189,7 +189,7 @@ int shca_name_fabric(const char *name)
 }
 
 /* A forked child has the descriptors but not the mapping (MADV_DONTFORK). It may open the device anew. */
-static void fork_child(void)
+static void device_fork_child(void)
 {
 	if (process_node) {
 		process_node->inherited = true;
@@ -200,12 +200,12 @@ static void fork_child(void)
 	pthread_mutex_init(&process_mutex, NULL);
 }
 
-static void fork_prepare(void)
+static void device_fork_prepare(void)
 {
 	pthread_mutex_lock(&process_mutex);
 }
 
-static void fork_parent(void)
+static void device_fork_parent(void)
 {
 	pthread_mutex_unlock(&process_mutex);
 }
@@ -279,7 +279,7 @@ static struct shca_node *node_get(void)
 		goto out;
 	}
 	if (!fork_handlers) {
-		err = pthread_atfork(fork_prepare, fork_parent, fork_child);
+		err = pthread_atfork(device_fork_prepare, device_fork_parent, device_fork_child);
 		if (err)
 			goto out;
 		fork_handlers = true;
@@ -504,7 +504,7 @@ int shca_close_device(struct ibv_context *ctx)
 	/* Known only now, behind what makes husks: of contexts that are closed at a time, the one whose queues go last sees them all. A husk
 	 * on another process's list when this one's memory goes would be taken off as a queue. */
 	if (last)
-		shca_husks_clear(shca_thread_get(&node->m), node);
+		shca_zombies_clear(shca_thread_get(&node->m), node);
 	pthread_mutex_destroy(&c->mutex);
 	pthread_mutex_destroy(&c->cross);
 	pthread_mutex_destroy(&ctx->mutex);
@@ -867,7 +867,7 @@ static void silence(const struct shca_fd *bell)
 }
 
 /* Makes c's async_fd readable exactly when it has unread events; node->mutex is held. */
-static void tell(struct shca_context *c)
+static void device_tell(struct shca_context *c)
 {
 	bool late;
 
@@ -884,7 +884,7 @@ static void dispatch_events(struct shca_node *node)
 	silence(&node->bell);
 	atomic_store(&node->m.proc->async_pending, 0);
 	for (struct shca_context *c = node->contexts; c; c = c->next)
-		tell(c);
+		device_tell(c);
 	pthread_mutex_unlock(&node->mutex);
 }
 
@@ -907,7 +907,7 @@ int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 		dispatch_events(c->node);
 		if (find_event(c, event, &late)) {
 			pthread_mutex_lock(&c->node->mutex);
-			tell(c);
+			device_tell(c);
 			pthread_mutex_unlock(&c->node->mutex);
 			/* a process that nobody can reach has no helper thread for it */
 			if (event->event_type == IBV_EVENT_DEVICE_FATAL && (thr = shca_thread_get(c->m)) != NULL)

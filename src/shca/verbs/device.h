@@ -58,8 +58,8 @@ static inline void shca_list_remove(struct shca_list *l, shca_off *head, struct 
 }
 
 /* What may stay of a queue that is destroyed (husk.c); with it from the beginning. */
-struct shca_husk {
-	struct shca_husk *next;
+struct shca_zombie {
+	struct shca_zombie *next;
 	struct shca_listed listed;
 };
 
@@ -254,7 +254,7 @@ struct shca_user_qp {
 	struct shca_user_rq *rq;		/* its own, its SRQ's, or NULL */
 	struct shca_user_srq *srq;
 	struct shca_user_rq own_rq;
-	struct shca_target *targets;	/* of plain writes (plain.h) */
+	struct shca_rkey_cache *targets;	/* of plain writes (plain.h) */
 	uint32_t target_mask;
 	struct shca_route *routes;	/* of short datagrams (datagram.c); made when first needed */
 	uint32_t max_inline, max_sge;
@@ -287,7 +287,7 @@ struct shca_user_qp {
 	struct ibv_qp_init_attr init;
 	uint64_t dv_dc_key;
 	struct shca_user_qp *next, **prev;	/* of the context */
-	struct shca_husk *husk;
+	struct shca_zombie *husk;
 	uint32_t cross;			/* its place in m->cross */
 	uint32_t events_unacked;
 	/* Who was on his way to it when LAST_WQE_REACHED was found, which is given out when they have left; the context's mutex guards both. */

@@ -8,7 +8,7 @@
 #include "shca/verbs/control.h"
 #include "verbs_exp/convert.h"
 #include "verbs_exp/provider.h"
-#include "shca/verbs/post.h"
+#include "shca/verbs/submit/post.h"
 
 /* What is asked for and has no line here is zero, and truly so: nothing is steered, hashed, segmented, paced or padded, there
  * are no UMR, no receives in completions, no time in completions, no erasure coding. */

@@ -109,7 +109,7 @@ static const struct {
 };
 
 /* What of `asked` comes behind `path`; NULL: it begins otherwise. Slashes that follow one another count as one. */
-static const char *behind(const char *asked, const char *path)
+static const char *files_behind(const char *asked, const char *path)
 {
 	for (; *path; asked++) {
 		if (*asked == '/' && asked[1] == '/')
@@ -122,7 +122,7 @@ static const char *behind(const char *asked, const char *path)
 
 static bool same_path(const char *asked, const char *path, bool directory)
 {
-	const char *rest = behind(asked, path);
+	const char *rest = files_behind(asked, path);
 
 	while (rest && directory && *rest == '/')
 		rest++;
@@ -132,7 +132,7 @@ static bool same_path(const char *asked, const char *path, bool directory)
 /* What is under the device's own names and is not there is missing, whatever the real file system says. */
 static bool below(const char *asked, const char *dir)
 {
-	const char *rest = behind(asked, dir);
+	const char *rest = files_behind(asked, dir);
 
 	return rest && *rest == '/';
 }

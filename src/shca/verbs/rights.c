@@ -72,7 +72,7 @@ static int by_query(int maps, const struct range *r)
 	return 0;
 }
 
-static int by_text(int maps, const struct range *r)
+static int rights_by_text(int maps, const struct range *r)
 {
 	int fd = dup(maps), err = EFAULT;	/* said: shca_memory_check */
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
@@ -122,7 +122,7 @@ static int by_any(const struct range *r)
 	int err = maps < 0 ? ENOTSUP : by_query(maps, r);	/* said: shca_memory_check */
 
 	if (err == ENOTSUP)
-		err = maps < 0 || r->to - r->from <= POPULATE_MAX ? by_population(r) : by_text(maps, r);
+		err = maps < 0 || r->to - r->from <= POPULATE_MAX ? by_population(r) : rights_by_text(maps, r);
 	if (maps >= 0)
 		close(maps);
 	if (err == ENOTSUP)

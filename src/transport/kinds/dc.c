@@ -9,10 +9,10 @@
 #include <string.h>
 #include <stdlib.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* The ibv_wr builder copies inline data: what is longer is gathered where it lies. */
-#define DC_INLINE HDL_AGAIN_INLINE
+#define DC_INLINE HDL_REPLAY_INLINE
 
 #define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
 		      IBV_QP_EX_WITH_RDMA_READ)
@@ -37,7 +37,7 @@ static int rtr(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
 }
 
 /* From RESET to RTS. */
-static int start(struct hdl_dev *dev, struct ibv_qp *dci)
+static int dc_start(struct hdl_dev *dev, struct ibv_qp *dci)
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 6, .rnr_retry = 7, .max_rd_atomic = 4
@@ -50,15 +50,15 @@ static int start(struct hdl_dev *dev, struct ibv_qp *dci)
 			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-static int reset(struct hdl_sq *sq)
+static int dc_reset(struct hdl_sq *sq)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
 	int err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE);
 
-	return err ? -err : -start(sq->dev, sq->qp);
+	return err ? -err : -dc_start(sq->dev, sq->qp);
 }
 
-static struct ibv_qp *create(struct hdl_dev *dev, bool target, struct ibv_cq *scq, uint32_t depth, uint32_t *max_inline)
+static struct ibv_qp *dc_create_queue(struct hdl_dev *dev, bool target, struct ibv_cq *scq, uint32_t depth, uint32_t *max_inline)
 {
 	struct ibv_qp_init_attr_ex a = {
 		.qp_type = IBV_QPT_DRIVER, .send_cq = scq, .recv_cq = dev->rcq, .comp_mask = IBV_QP_INIT_ATTR_PD,
@@ -85,7 +85,7 @@ static struct ibv_qp *create(struct hdl_dev *dev, bool target, struct ibv_cq *sc
 }
 
 /* Whether the device can make a DCI at all; needs no SRQ. */
-static int probe(struct hdl_dev *dev)
+static int dc_probe(struct hdl_dev *dev)
 {
 	if (!dev->srq || !mlx5dv_is_supported(dev->port.ctx->device))
 		return 0;
@@ -95,7 +95,7 @@ static int probe(struct hdl_dev *dev)
 		return 0;
 	struct ibv_cq *rcq = dev->rcq;
 	dev->rcq = cq;
-	struct ibv_qp *qp = create(dev, false, cq, 16, &max_inline);
+	struct ibv_qp *qp = dc_create_queue(dev, false, cq, 16, &max_inline);
 	dev->rcq = rcq;
 	if (qp)
 		ibv_destroy_qp(qp);
@@ -114,7 +114,7 @@ static int open_dc(struct hdl_dev *dev)
 	/* peers send to it without asking */
 	if ((err = hdl_srq_open(dev)) || (err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], (uint32_t)hdl_job.size - 1)))
 		return err;
-	dev->dct = create(dev, true, dev->rcq, 0, NULL);
+	dev->dct = dc_create_queue(dev, true, dev->rcq, 0, NULL);
 	if (!dev->dct) {
 		err = errno;
 		goto fail;
@@ -134,7 +134,7 @@ static int open_dc(struct hdl_dev *dev)
 			return err;
 		dev->ndci = i + 1;
 		step = "create a DCI";
-		sq->qp = create(dev, false, sq->scq->cq, sq->mask, &sq->max_inline);
+		sq->qp = dc_create_queue(dev, false, sq->scq->cq, sq->mask, &sq->max_inline);
 		if (!sq->qp) {
 			err = errno;
 			goto fail;
@@ -143,7 +143,7 @@ static int open_dc(struct hdl_dev *dev)
 		sq->qpx = ibv_qp_to_qp_ex(sq->qp);
 		sq->mqpx = mlx5dv_qp_ex_from_ibv_qp_ex(sq->qpx);
 		step = "bring a DCI to RTS";
-		if ((err = start(dev, sq->qp)))
+		if ((err = dc_start(dev, sq->qp)))
 			goto fail;
 	}
 	return 0;
@@ -203,7 +203,7 @@ static void bind_again(struct hdl_ep *ep)
 }
 
 /* The target's number and key are known. */
-static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
+static int dc_make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 {
 	int err = hdl_ep_ah(ep);
 
@@ -237,7 +237,7 @@ static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct 
 	return ibv_wr_complete(q);
 }
 
-static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
+static int dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 {
 	struct ibv_qp_ex *q = sq->qpx;
 
@@ -285,6 +285,6 @@ static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 const struct hdl_tp_kind hdl_kind_dc = {
 	.queue = HDL_QUEUE_DC, .needs = "DC (mlx5dv_create_qp with a DCI, and a shared receive queue)", .pool = HDL_POOL_SRQ,
 	.shares_sq = true, .one_by_one = true, .full = "initiators were full at times",
-	.probe = probe, .open = open_dc, .close = close_dc, .receives = hdl_srq_depth, .make = make, .full_now = bind_again,
-	.post = post, .reset = reset,
+	.probe = dc_probe, .open = open_dc, .close = close_dc, .receives = hdl_srq_depth, .make = dc_make, .full_now = bind_again,
+	.post = dc_post, .reset = dc_reset,
 };

@@ -6,7 +6,7 @@
 #ifndef HDL_KIND_H
 #define HDL_KIND_H
 
-#include "transport/ep.h"
+#include "transport/peer/ep.h"
 
 struct hdl_tp_kind {
 	enum hdl_queue queue;
@@ -34,7 +34,7 @@ struct hdl_tp_kind {
 	/* Of a request. address: fills in where it goes, if the queue does not know; or NULL. post: NULL: ibv_post_send. */
 	void (*address)(const struct hdl_ep *ep, struct ibv_send_wr *wr);
 	int (*post)(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr);
-	/* Brings a send queue from ERR to RTS again; what was not carried out is kept (hdl_sq_keep) and goes again, but where somebody
+	/* Brings a send queue from ERR to RTS again; what was not carried out is kept (hdl_replay_record) and goes again, but where somebody
 	 * above repeats what was lost. -EINPROGRESS: not yet, and hdl_done_reset follows. NULL: one in error stays so. */
 	int (*reset)(struct hdl_sq *sq);
 	bool repeats;
@@ -92,7 +92,7 @@ uint64_t hdl_ud_timers(struct hdl_tp *tp, uint64_t now);
 void hdl_ud_drop_peer(struct hdl_ep *ep);
 
 /* ---- kinds/xrc.c: queues that a process has towards another host, and what a process there has for them ----- */
-void hdl_xrc_told(struct hdl_ep *ep, const struct hdl_conn_msg *m);
+void hdl_xrc_on_ctl(struct hdl_ep *ep, const struct hdl_conn_msg *m);
 void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m);
 /* An event of a queue through which peers' messages come. True: it was one. */
 bool hdl_xrc_event(struct hdl_dev *dev, const struct ibv_qp *qp);

@@ -2,7 +2,7 @@
 /* RC: a queue pair per peer, whose messages arrive in the shared receive queue; and the collectives' queue pairs. */
 #include <string.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* The shared receive queue, and its pool. */
 int hdl_srq_open(struct hdl_dev *dev)
@@ -34,7 +34,7 @@ void hdl_srq_close(struct hdl_dev *dev)
 	hdl_rxpool_fini(&dev->rx[HDL_POOL_SRQ]);
 }
 
-static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
+static int rc_make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 {
 	struct hdl_dev *dev = ep->dev;
 	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], ep->tp->peers.n);
@@ -64,18 +64,18 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 	return err;
 }
 
-static int renew(struct hdl_conn_queues *q)
+static int rc_renew(struct hdl_conn_queues *q)
 {
 	return hdl_qp_renew(q->sq.qp, &q->sq.dev->port, hdl_qp_access(q->sq.dev));
 }
 
-static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+static int rc_to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	return hdl_qp_rtr(ep->queues->sq.qp, ep->dev, &ep->addr, m->qpn, m->psn);
 }
 
 /* And what only a queue pair can tell of the device: how much may be inline. */
-static int probe(struct hdl_dev *dev)
+static int rc_probe(struct hdl_dev *dev)
 {
 	/* A device that copies when it is posted to may take whole frames: then nothing has to be completed before the
 	 * sender's buffer is free again. */
@@ -126,6 +126,6 @@ int hdl_tp_rc_connect(struct hdl_tp *tp, struct ibv_qp *qp, const struct hdl_por
 
 const struct hdl_tp_kind hdl_kind_rc = {
 	.queue = HDL_QUEUE_RC, .needs = "RC queue pairs on a shared receive queue", .pool = HDL_POOL_SRQ, .reports_end = true,
-	.probe = probe, .open = hdl_srq_open, .close = hdl_srq_close, .receives = hdl_srq_depth, .make = make, .to_rtr = to_rtr,
-	.renew = renew,
+	.probe = rc_probe, .open = hdl_srq_open, .close = hdl_srq_close, .receives = hdl_srq_depth, .make = rc_make, .to_rtr = rc_to_rtr,
+	.renew = rc_renew,
 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 #define PKT_SMALL 256u
 /* The first timeout of packets; where ranks share CPUs, a peer may have to wait for one before it answers. */
@@ -18,12 +18,12 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 	return 128u << mtu;
 }
 
-static int probe(struct hdl_dev *dev)
+static int ud_probe(struct hdl_dev *dev)
 {
 	return 1;		/* every device: it is verbs' least */
 }
 
-static uint32_t receives(const struct hdl_dev *dev)
+static uint32_t ud_receives(const struct hdl_dev *dev)
 {
 	uint32_t n = hdl_rx_depth(64, dev->attr.orig_attr.max_qp_wr) * POOL_FACTOR;
 	int most = dev->attr.orig_attr.max_qp_wr;
@@ -32,7 +32,7 @@ static uint32_t receives(const struct hdl_dev *dev)
 }
 
 /* From RESET to RTS. The first receives are posted in between. */
-static int start(struct hdl_dev *dev)
+static int ud_start(struct hdl_dev *dev)
 {
 	struct ibv_qp_attr m = { .qp_state = IBV_QPS_INIT, .port_num = dev->port.port_num, .qkey = dev->qkey };
 	struct hdl_rxpool *pool = &dev->rx[HDL_POOL_PACKETS];
@@ -58,7 +58,7 @@ fail:
 
 /* A request's local error stops the send queue (SQE), or the whole queue pair: then its receives come back, too. Packets that were in
  * it are missed by their streams, and go again. */
-static int reset(struct hdl_sq *sq)
+static int ud_reset(struct hdl_sq *sq)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	struct ibv_qp_init_attr init;
@@ -82,7 +82,7 @@ static int reset(struct hdl_sq *sq)
 	a.qp_state = IBV_QPS_RESET;
 	if (pool->posted)
 		return -ETIMEDOUT;
-	return (err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)) ? -err : start(sq->dev);
+	return (err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)) ? -err : ud_start(sq->dev);
 }
 
 /*
@@ -90,7 +90,7 @@ static int reset(struct hdl_sq *sq)
  * streams; how long that may last is HEDDLE_UD_TIMEOUT's to say. Where the port is up they may be of a moment ago, when it was not: so a
  * peer fails by what is refused again and again.
  */
-static bool lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
+static bool ud_lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
 {
 	struct ibv_port_attr port;
 	uint32_t una = ep->rel ? ep->rel->una : 0;
@@ -121,7 +121,7 @@ bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool)
 static int open_ud(struct hdl_dev *dev)
 {
 	uint32_t mtu = mtu_bytes(dev->port.mtu);
-	uint32_t rx = receives(dev);
+	uint32_t rx = ud_receives(dev);
 	int err = hdl_sq_init(&dev->ud, dev, &hdl_kind_ud, (uint32_t)hdl_vars.sq_depth * 2);
 
 	if (err)
@@ -148,17 +148,17 @@ static int open_ud(struct hdl_dev *dev)
 	/* a line's rest before the GRH, see hdl_rxpool_grow */
 	hdl_rxpool_init(&dev->rx[HDL_POOL_PACKETS], dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE,
 			rx / POOL_FACTOR / 4, rx);
-	return start(dev);
+	return ud_start(dev);
 }
 
-static void stop(struct hdl_dev *dev)
+static void ud_stop(struct hdl_dev *dev)
 {
 	hdl_sq_fini(&dev->ud);
 }
 
 static void close_ud(struct hdl_dev *dev)
 {
-	stop(dev);
+	ud_stop(dev);
 	hdl_rxpool_fini(&dev->rx[HDL_POOL_PACKETS]);
 	hdl_bufpool_fini(&dev->pkt);
 	hdl_bufpool_fini(&dev->pkt_small);
@@ -255,7 +255,7 @@ static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, 
 }
 
 /* Posts a packet; the request holds a reference while it reads it. */
-static int __attribute__((noinline)) post(struct hdl_ep *ep, struct hdl_txbuf *pkt)
+static int __attribute__((noinline)) ud_post(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
 	struct hdl_sq *sq = &ep->dev->ud;
 	struct ibv_sge sge = { .addr = (uintptr_t)pkt->data, .length = pkt->len, .lkey = pkt->lkey };
@@ -294,7 +294,7 @@ static void on_resend(void *arg, void *p, uint32_t psn)
 	if (!hdl_sq_room(&ep->dev->ud, 1))
 		return;		/* the timer asks again */
 	head((struct hdl_udwire *)pkt->data, ep, HDL_UD_DATA);
-	post(ep, pkt);
+	ud_post(ep, pkt);
 }
 
 /* A datagram outside of the stream. share: what the peer may have in flight, and when it begins (ACK). */
@@ -323,7 +323,7 @@ static int raw(struct hdl_ep *ep, enum hdl_ud_type type, uint32_t number, uint32
 		memcpy(pkt->data + HDL_UD_HEAD, body, len);
 	pkt->len = (uint32_t)HDL_UD_HEAD + len;
 	sign(pkt, ep);
-	err = post(ep, pkt);
+	err = ud_post(ep, pkt);
 	hdl_txbuf_put(pkt);
 	return err;
 }
@@ -352,7 +352,7 @@ static inline struct hdl_rel_ops ops_of(struct hdl_ep *ep)
 	return (struct hdl_rel_ops){ .acked = on_acked, .resend = on_resend, .probe = on_probe, .now = monotonic_ns, .arg = ep };
 }
 
-static inline void copy(char *to, const void *from, uint32_t n)
+static inline void ud_copy(char *to, const void *from, uint32_t n)
 {
 	if (n >= 8 && n <= 16) {
 		uint64_t a, b;
@@ -365,7 +365,7 @@ static inline void copy(char *to, const void *from, uint32_t n)
 	}
 }
 
-static __attribute__((noinline)) bool has_room(struct hdl_ep *ep)
+static __attribute__((noinline)) bool ud_has_room(struct hdl_ep *ep)
 {
 	struct hdl_rel_ops ops = ops_of(ep);
 
@@ -378,13 +378,13 @@ static inline __attribute__((always_inline)) struct hdl_txbuf *packet(struct hdl
 	if (unlikely(!ep->rel) && (*err = open_peer(ep)))
 		return NULL;
 	*err = -EAGAIN;
-	if (unlikely(!hdl_rel_room(ep->rel)) && !has_room(ep))
+	if (unlikely(!hdl_rel_room(ep->rel)) && !ud_has_room(ep))
 		return NULL;
 	return hdl_sq_room(&ep->dev->ud, 1 + ep->dev->nfilled) ? hdl_txbuf_get(pool) : NULL;
 }
 
 /* packs: a is a struct hdl_send, whose bytes from `at` on are the first part. */
-static inline __attribute__((always_inline)) void put(char *to, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a,
+static inline __attribute__((always_inline)) void ud_put(char *to, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a,
 						      uint32_t an, const void *b, uint32_t bn)
 {
 	char *body = to + sizeof(*hdr);
@@ -393,13 +393,13 @@ static inline __attribute__((always_inline)) void put(char *to, const struct hdl
 	if (packs)
 		((const struct hdl_send *)a)->pack(a, at, body, an);
 	else
-		copy(body, a, an);
+		ud_copy(body, a, an);
 	if (bn)
-		copy(body + an, b, bn);
+		ud_copy(body + an, b, bn);
 }
 
 /* The packet is filled, but for its head and its name: it becomes the next one of the stream. There is room for it. */
-static inline __attribute__((always_inline)) void number(struct hdl_ep *ep, struct hdl_txbuf *pkt)
+static inline __attribute__((always_inline)) void ud_number(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
 	struct hdl_tp *tp = ep->tp;
 	struct hdl_udwire *w = (struct hdl_udwire *)pkt->data;
@@ -427,10 +427,10 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 
 	if (!pkt)
 		return err;
-	put(pkt->data + HDL_UD_HEAD, hdr, packs, at, a, an, b, bn);
+	ud_put(pkt->data + HDL_UD_HEAD, hdr, packs, at, a, an, b, bn);
 	pkt->len = len;
-	number(ep, pkt);
-	return likely(post_small(ep, pkt)) ? 0 : post(ep, pkt);
+	ud_number(ep, pkt);
+	return likely(post_small(ep, pkt)) ? 0 : ud_post(ep, pkt);
 }
 
 /* ---- several messages in a packet ---- */
@@ -448,7 +448,7 @@ static int gathered(struct hdl_dev *dev)
 	dev->gather_pkt = NULL;
 	if (!pkt)
 		return 0;
-	number(dev->gather, pkt);
+	ud_number(dev->gather, pkt);
 	dev->filled[dev->nfilled++] = pkt;
 	return dev->nfilled == ARRAY_SIZE(dev->filled) ? post_filled(dev) : 0;
 }
@@ -461,7 +461,7 @@ void hdl_ud_gathered(struct hdl_ep *ep)
 	ep->dev->gather = NULL;
 }
 
-static int add(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a, uint32_t an, const void *b,
+static int ud_add(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a, uint32_t an, const void *b,
 	       uint32_t bn)
 {
 	struct hdl_dev *dev = ep->dev;
@@ -478,20 +478,20 @@ static int add(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_
 	}
 	if (!pkt && !(pkt = dev->gather_pkt = packet(ep, &dev->pkt, &err)))
 		return err;
-	put(pkt->data + from, hdr, packs, at, a, an, b, bn);
+	ud_put(pkt->data + from, hdr, packs, at, a, an, b, bn);
 	pkt->len = end;
 	return 0;
 }
 
 int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn)
 {
-	return ep->dev->gather == ep ? add(ep, hdr, false, 0, a, an, b, bn) : send_data(ep, hdr, false, 0, a, an, b, bn);
+	return ep->dev->gather == ep ? ud_add(ep, hdr, false, 0, a, an, b, bn) : send_data(ep, hdr, false, 0, a, an, b, bn);
 }
 
 int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an, const void *b,
 		     uint32_t bn)
 {
-	return ep->dev->gather == ep ? add(ep, hdr, true, at, a, an, b, bn) : send_data(ep, hdr, true, at, a, an, b, bn);
+	return ep->dev->gather == ep ? ud_add(ep, hdr, true, at, a, an, b, bn) : send_data(ep, hdr, true, at, a, an, b, bn);
 }
 
 /* ---- a message in several packets ---- */
@@ -533,8 +533,8 @@ int hdl_ud_send_parts(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *
 			part.kind = HDL_CTL_LAST;
 			part.len = len - at;
 		}
-		err = buf ? add(ep, &part, false, 0, (const char *)buf + at, part.len, NULL, 0)
-			  : add(ep, &part, true, at, send, part.len, NULL, 0);
+		err = buf ? ud_add(ep, &part, false, 0, (const char *)buf + at, part.len, NULL, 0)
+			  : ud_add(ep, &part, true, at, send, part.len, NULL, 0);
 	}
 	if (!gathers)
 		hdl_ud_gathered(ep);
@@ -676,7 +676,7 @@ static inline struct hdl_ep *sender(struct hdl_tp *tp, const struct hdl_udwire *
 	if (*len < HDL_UD_HEAD + sizeof(struct hdl_name))
 		return NULL;
 	*len -= (uint32_t)sizeof(struct hdl_name);
-	return hdl_ep_told(tp, w->src, (const char *)w + *len);
+	return hdl_ep_on_ctl(tp, w->src, (const char *)w + *len);
 }
 
 static __attribute__((noinline)) void acknowledged(struct hdl_ep *ep, const struct hdl_udwire *w)
@@ -717,7 +717,7 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 	}
 	if (unlikely(ep->failed)) {
 		/* the peer has not heard of it: a datagram may have been lost */
-		hdl_wire_tell(ep);
+		hdl_wire_announce(ep);
 		return;
 	}
 	if (unlikely(!ep->rel) && open_peer(ep))
@@ -790,6 +790,6 @@ void hdl_ud_drop_peer(struct hdl_ep *ep)
 
 const struct hdl_tp_kind hdl_kind_ud = {
 	.queue = HDL_QUEUE_UD, .needs = "UD queue pairs", .pool = HDL_POOL_PACKETS, .shares_sq = true,
-	.probe = probe, .open = open_ud, .stop = stop, .close = close_ud, .receives = receives, .address = address,
-	.reset = reset, .repeats = true, .lost = lost,
+	.probe = ud_probe, .open = open_ud, .stop = ud_stop, .close = close_ud, .receives = ud_receives, .address = address,
+	.reset = ud_reset, .repeats = true, .lost = ud_lost,
 };

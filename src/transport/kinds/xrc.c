@@ -34,12 +34,12 @@
 #define RETRY_MAX_NS 200000000ull
 #define DOMAIN_BITS 0xffffffffffffull	/* as in struct hdl_addr */
 
-static int probe(struct hdl_dev *dev)
+static int xrc_probe(struct hdl_dev *dev)
 {
 	return dev->srq && dev->attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC;
 }
 
-static uint32_t random_bits(struct hdl_tp *tp)
+static uint32_t xrc_random_bits(struct hdl_tp *tp)
 {
 	tp->rng = tp->rng * 6364136223846793005ull + 1442695040888963407ull;
 	return (uint32_t)(tp->rng >> 40);
@@ -47,7 +47,7 @@ static uint32_t random_bits(struct hdl_tp *tp)
 
 /* ---- the domain -------------------------------------------------------------------------------------------- */
 
-static uint64_t hash(uint64_t h, const void *data, size_t n)
+static uint64_t xrc_hash(uint64_t h, const void *data, size_t n)
 {
 	for (const unsigned char *p = data; n--; p++)
 		h = (h ^ *p) * 0x100000001b3u;	/* FNV-1a */
@@ -70,10 +70,10 @@ static uint64_t domain_of(const struct hdl_dev *dev, int fd)
 	}
 	if (n <= 0 || fstat(fd, &st))
 		return 0;
-	h = hash(h, id, (size_t)n);
-	h = hash(h, &st.st_dev, sizeof(st.st_dev));
-	h = hash(h, &st.st_ino, sizeof(st.st_ino));
-	return hash(h, &dev->attr.orig_attr.node_guid, sizeof(dev->attr.orig_attr.node_guid)) & DOMAIN_BITS;
+	h = xrc_hash(h, id, (size_t)n);
+	h = xrc_hash(h, &st.st_dev, sizeof(st.st_dev));
+	h = xrc_hash(h, &st.st_ino, sizeof(st.st_ino));
+	return xrc_hash(h, &dev->attr.orig_attr.node_guid, sizeof(dev->attr.orig_attr.node_guid)) & DOMAIN_BITS;
 }
 
 static int open_domain(struct hdl_dev *dev)
@@ -91,7 +91,7 @@ static int open_domain(struct hdl_dev *dev)
 	if (dev->xrcd)
 		return 0;
 	hdl_debug("%s: no XRC domain is shared on this host: peers need a queue to this process alone", dev->name);
-	dev->xrc_domain = ((uint64_t)random_bits(tp) << 24 | random_bits(tp)) & DOMAIN_BITS;
+	dev->xrc_domain = ((uint64_t)xrc_random_bits(tp) << 24 | xrc_random_bits(tp)) & DOMAIN_BITS;
 	x.fd = -1;
 	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);
 	if (dev->xrcd)
@@ -135,7 +135,7 @@ static int open_xrc(struct hdl_dev *dev)
 	return hdl_rxpool_start(&dev->rx[HDL_POOL_XRC], (uint32_t)hdl_job.size - 1);
 }
 
-static void destroy(struct hdl_dev *dev, struct ibv_qp *qp)
+static void xrc_destroy(struct hdl_dev *dev, struct ibv_qp *qp)
 {
 	int err = qp ? ibv_destroy_qp(qp) : 0;
 
@@ -151,12 +151,12 @@ static void close_xrc(struct hdl_dev *dev)
 	while ((h = dev->xrc_hosts)) {
 		dev->xrc_hosts = h->next;
 		hdl_sq_fini(&h->sq);
-		destroy(dev, h->own);
+		xrc_destroy(dev, h->own);
 		free(h);
 	}
 	while ((t = dev->xrc_targets)) {
 		dev->xrc_targets = t->next;
-		destroy(dev, t->qp);
+		xrc_destroy(dev, t->qp);
 		free(t);
 	}
 	int err = dev->xrc_srq ? ibv_destroy_srq(dev->xrc_srq) : 0;
@@ -218,7 +218,7 @@ static int connect_sender(struct hdl_xrc_host *h, const struct hdl_addr *addr, u
 static int join_own(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
 	struct hdl_dev *dev = h->sq.dev;
-	uint32_t psn = random_bits(tp);
+	uint32_t psn = xrc_random_bits(tp);
 	int err = connect_target(dev, h->own, &dev->addr, h->sq.qp->qp_num, &psn);
 
 	return err ? err : connect_sender(h, &dev->addr, h->own->qp_num, psn);
@@ -237,7 +237,7 @@ static struct hdl_ep *next_user(struct hdl_tp *tp, struct hdl_xrc_host *h)
 	return NULL;
 }
 
-static void ask(struct hdl_xrc_host *h, struct hdl_ep *ep, uint64_t now)
+static void xrc_ask(struct hdl_xrc_host *h, struct hdl_ep *ep, uint64_t now)
 {
 	struct hdl_tp *tp = ep->tp;
 	struct hdl_conn_msg m = { .what = HDL_CONN_ASK, .kind = HDL_QUEUE_XRC, .number = h->number, .qpn = h->sq.qp->qp_num,
@@ -247,7 +247,7 @@ static void ask(struct hdl_xrc_host *h, struct hdl_ep *ep, uint64_t now)
 	h->tries++;
 	if (wait > RETRY_MAX_NS)
 		wait = RETRY_MAX_NS;
-	h->retry_ns = now + wait + random_bits(tp) % wait;
+	h->retry_ns = now + wait + xrc_random_bits(tp) % wait;
 	hdl_stirred = true;
 	if (!tp->next_timer_ns || h->retry_ns < tp->next_timer_ns)
 		tp->next_timer_ns = h->retry_ns;
@@ -271,15 +271,15 @@ static int begin_asking(struct hdl_tp *tp, struct hdl_xrc_host *h)
 	if (!ep)
 		return 0;
 	h->number++;
-	h->psn = random_bits(tp);
+	h->psn = xrc_random_bits(tp);
 	h->tries = 0;
 	h->since_ns = monotonic_ns();
 	asking(h, true);
-	ask(h, ep, h->since_ns);
+	xrc_ask(h, ep, h->since_ns);
 	return -EINPROGRESS;
 }
 
-static void keep(struct hdl_xrc_host *h, struct hdl_ep *ep)
+static void xrc_keep(struct hdl_xrc_host *h, struct hdl_ep *ep)
 {
 	struct hdl_keep_rec m = { .qpn = h->qpn, .number = h->number };
 
@@ -289,7 +289,7 @@ static void keep(struct hdl_xrc_host *h, struct hdl_ep *ep)
 	hdl_ep_ctl(ep, HDL_CTL_KEEP, &m, sizeof(m), false);
 }
 
-static int reset(struct hdl_sq *sq)
+static int xrc_reset(struct hdl_sq *sq)
 {
 	struct hdl_tp *tp = sq->dev->tp;
 	struct hdl_xrc_host *h = host_of(sq);
@@ -333,7 +333,7 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	hdl_done_reset(&h->sq);
 	for (uint32_t i = 0; i < tp->peers.n && h->keepers < KEEPERS; i++)
 		if (tp->peers.of[i]->sq == &h->sq && !tp->peers.of[i]->failed)
-			keep(h, tp->peers.of[i]);
+			xrc_keep(h, tp->peers.of[i]);
 }
 
 /* Nobody has answered for so long that all who were asked are taken for dead. */
@@ -365,7 +365,7 @@ static uint64_t ask_again(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t no
 		return h->retry_ns;
 	h->asked -= h->tries % TRIES != 0;	/* the same again */
 	if ((ep = next_user(tp, h))) {
-		ask(h, ep, now);
+		xrc_ask(h, ep, now);
 		return h->retry_ns;
 	}
 	/* all have failed: their requests end */
@@ -457,13 +457,13 @@ static struct hdl_xrc_host *make_host(struct hdl_dev *dev, uint64_t domain)
 	return h;
 none:
 	hdl_sq_fini(&h->sq);
-	destroy(dev, h->own);
+	xrc_destroy(dev, h->own);
 	free(h);
 	errno = -err;
 	return NULL;
 }
 
-static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
+static int xrc_make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 {
 	uint64_t domain = (uint64_t)ep->addr.xrc_domain_high << 32 | ep->addr.xrc_domain;
 	struct hdl_xrc_host *h = ep->dev->xrc_hosts;
@@ -481,11 +481,11 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 	if (!h->own && !h->maker && !h->sq.broken)
 		hdl_sq_hold(&h->sq);
 	else
-		keep(h, ep);
+		xrc_keep(h, ep);
 	return 0;
 }
 
-static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
+static int xrc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
@@ -494,7 +494,7 @@ static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 }
 
 /* The target did not answer: that is not to be laid at the door of the peer whose request was the first. */
-static bool lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
+static bool xrc_lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
 {
 	return wc->status == IBV_WC_RETRY_EXC_ERR;
 }
@@ -517,7 +517,7 @@ static struct hdl_xrc_target *add_target(struct hdl_ep *ep, struct ibv_qp *qp, b
 
 	if (!t) {
 		int err = qp ? ENOMEM : errno;
-		destroy(ep->dev, qp);
+		xrc_destroy(ep->dev, qp);
 		errno = err;
 		return NULL;
 	}
@@ -526,14 +526,14 @@ static struct hdl_xrc_target *add_target(struct hdl_ep *ep, struct ibv_qp *qp, b
 	return t;
 }
 
-static void on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+static void xrc_on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	struct hdl_conn_msg answer = { .what = HDL_CONN_TARGET, .kind = HDL_QUEUE_XRC, .number = m->number };
 	struct hdl_xrc_target *t = target_of(ep, false);
 	int err = 0;
 
 	if (ep->failed) {
-		hdl_wire_tell(ep);
+		hdl_wire_announce(ep);
 		return;
 	}
 	if (t && (int32_t)(m->number - t->number) < 0)
@@ -554,12 +554,12 @@ static void on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	hdl_wire_send(ep, &answer);
 }
 
-void hdl_xrc_told(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+void hdl_xrc_on_ctl(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	if (!ep->dev->xrcd)
 		ep->tp->stale++;
 	else if (m->what == HDL_CONN_ASK)
-		on_ask(ep, m);
+		xrc_on_ask(ep, m);
 	else
 		on_target(ep, m);
 }
@@ -583,7 +583,7 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 		/* it goes on without: if its maker ends the sender asks for another one */
 		hdl_debug("%s: XRC target %u of %s cannot be opened (%s)", dev->name, m->qpn, hdl_proc_text(ep->rank), strerror(errno));
 	} else if (t) {
-		destroy(dev, t->qp);
+		xrc_destroy(dev, t->qp);
 		t->qp = qp;
 		t->over = false;
 	} else {
@@ -621,7 +621,7 @@ void hdl_xrc_tidy(struct hdl_dev *dev)
 			continue;
 		}
 		*at = t->next;
-		destroy(dev, t->qp);
+		xrc_destroy(dev, t->qp);
 		free(t);
 	}
 }
@@ -654,6 +654,6 @@ void hdl_xrc_lose(struct hdl_ep *ep)
 const struct hdl_tp_kind hdl_kind_xrc = {
 	.queue = HDL_QUEUE_XRC, .needs = "XRC (IBV_DEVICE_XRC)", .pool = HDL_POOL_XRC,
 	.shares_sq = true, .full = "the queue to a host was full at times",
-	.probe = probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = make, .post = post, .reset = reset,
-	.lost = lost,
+	.probe = xrc_probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = xrc_make, .post = xrc_post, .reset = xrc_reset,
+	.lost = xrc_lost,
 };

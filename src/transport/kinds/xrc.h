@@ -3,7 +3,7 @@
 #ifndef HDL_XRC_H
 #define HDL_XRC_H
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* The way to all processes of one XRC domain, on whatever host: one sending queue pair. */
 struct hdl_xrc_host {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 #define ALL (HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE)
 

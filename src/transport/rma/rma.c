@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 enum { PUT, GET, UPDATE, FLUSH };
 static const char *const names[] = { "put", "get", "atomic operation", "flush" };
@@ -26,7 +26,7 @@ static const char *const names[] = { "put", "get", "atomic operation", "flush" }
 
 /* ---- a peer's operations ------------------------------------------------------------------------------------------ */
 
-static struct hdl_rma_peer *find(const struct hdl_ep *ep)
+static struct hdl_rma_peer *rma_find(const struct hdl_ep *ep)
 {
 	struct hdl_tp *tp = ep->tp;
 
@@ -51,7 +51,7 @@ static struct hdl_rma_peer *peer_of(const struct hdl_ep *ep)
 	return tp->rma[ep->id];
 }
 
-static void append(struct hdl_rma_peer *p, struct hdl_rma *op)
+static void rma_append(struct hdl_rma_peer *p, struct hdl_rma *op)
 {
 	op->next = NULL;
 	op->prev = p->last;
@@ -60,7 +60,7 @@ static void append(struct hdl_rma_peer *p, struct hdl_rma *op)
 	op->ep->tp->rma_open++;
 }
 
-static void take_out(struct hdl_rma_peer *p, struct hdl_rma *op)
+static void rma_take_out(struct hdl_rma_peer *p, struct hdl_rma *op)
 {
 	*(op->prev ? &op->prev->next : &p->first) = op->next;
 	*(op->next ? &op->next->prev : &p->last) = op->prev;
@@ -93,12 +93,12 @@ static void report(const struct hdl_rma *op)
 /* Nothing of it is under way any more? Then it ends. */
 static void end_if_all(struct hdl_rma *op)
 {
-	struct hdl_rma_peer *p = find(op->ep);
+	struct hdl_rma_peer *p = rma_find(op->ep);
 	struct hdl_rma *f;
 
 	if (op->waits || op->inflight || op->answer)
 		return;
-	take_out(p, op);
+	rma_take_out(p, op);
 	op->key->refs--;
 	hdl_region_put(op->region);
 	if (op->landing)
@@ -115,7 +115,7 @@ static void end_if_all(struct hdl_rma *op)
 	if (!op->inside)
 		hdl_done_rma(op, op->err);
 	while ((f = p->first) && f->what == FLUSH) {
-		take_out(p, f);
+		rma_take_out(p, f);
 		hdl_done_rma(f, p->err);
 		p->err = 0;
 	}
@@ -266,7 +266,7 @@ static bool is_native(const struct hdl_rma *op)
 }
 
 /* Of the 8 bytes in which the update's lie: its own. */
-static uint64_t part_of(const struct hdl_rma *op, uint64_t word)
+static uint64_t rma_part_of(const struct hdl_rma *op, uint64_t word)
 {
 	return op->width == 8 ? word : (uint32_t)(word >> (op->at % 8 * 8));
 }
@@ -296,14 +296,14 @@ static int update_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv
 		wr->wr.atomic.swap = op->operand;
 	} else {
 		wr->wr.atomic.compare_add = op->guess;
-		wr->wr.atomic.swap = with_part(op, op->guess, hdl_rma_updated(op->update, op->width, part_of(op, op->guess), op->operand,
+		wr->wr.atomic.swap = with_part(op, op->guess, hdl_rma_updated(op->update, op->width, rma_part_of(op, op->guess), op->operand,
 									      op->compare));
 	}
 	return 0;
 }
 
 /* The key for local memory; -ENOMEM: it cannot be registered. */
-static int local_key(struct hdl_rma *op, uint32_t *lkey)
+static int rma_local_key(struct hdl_rma *op, uint32_t *lkey)
 {
 	struct hdl_dev *dev = op->ep->dev;
 
@@ -335,7 +335,7 @@ static int chunk_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_
 	wr->opcode = op->what == PUT ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
 	if (op->what == PUT && n <= sq->max_inline && n <= INLINE_MAX)
 		wr->send_flags = IBV_SEND_INLINE;
-	else if (local_key(op, &lkey))
+	else if (rma_local_key(op, &lkey))
 		return -ENOMEM;
 	*sge = (struct ibv_sge){ .addr = (uintptr_t)op->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
 	wr->wr.rdma.remote_addr = op->at + op->off;
@@ -344,7 +344,7 @@ static int chunk_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_
 }
 
 /* Posts a request of the first operation that waits. False: not now, or there is none. */
-static bool push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
+static bool rma_push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 {
 	struct hdl_rma *op = p->wait;
 	struct ibv_sge sge;
@@ -384,7 +384,7 @@ static bool push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 
 bool hdl_rma_push(struct hdl_ep *ep)
 {
-	struct hdl_rma_peer *p = find(ep);
+	struct hdl_rma_peer *p = rma_find(ep);
 
 	if (!p || !p->wait || ep->failed)
 		return false;
@@ -397,7 +397,7 @@ bool hdl_rma_push(struct hdl_ep *ep)
 		}
 		return false;
 	}
-	while (p->wait && ep->sq && !ep->failed && push_one(ep, p))
+	while (p->wait && ep->sq && !ep->failed && rma_push_one(ep, p))
 		;
 	/* a device that has done it by now lets operations end at once */
 	if (ep->sq && ep->sq->scq->pending)
@@ -406,12 +406,12 @@ bool hdl_rma_push(struct hdl_ep *ep)
 }
 
 /* What an update has brought. True: it is to be tried again. */
-static bool updated(struct hdl_rma *op)
+static bool rma_updated(struct hdl_rma *op)
 {
 	uint64_t word;
 
 	memcpy(&word, op->landing->data, sizeof(word));
-	op->old = part_of(op, word);
+	op->old = rma_part_of(op, word);
 	if (is_native(op) || word == op->guess)
 		return false;
 	op->guess = word;
@@ -423,8 +423,8 @@ void hdl_rma_part_done(struct hdl_rma *op, int err)
 	op->inflight--;
 	if (err)
 		fails(op, op->ep->failed ? op->ep->fail_err : err);
-	else if (!op->err && op->what == UPDATE && updated(op)) {
-		wait_for_queue(find(op->ep), op);
+	else if (!op->err && op->what == UPDATE && rma_updated(op)) {
+		wait_for_queue(rma_find(op->ep), op);
 		hdl_ep_busy(op->ep);
 	}
 	end_if_all(op);
@@ -432,7 +432,7 @@ void hdl_rma_part_done(struct hdl_rma *op, int err)
 
 /* ---- the door ------------------------------------------------------------------------------------------------------- */
 
-static int check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, unsigned access, int what)
+static int rma_check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, unsigned access, int what)
 {
 	if (offset > k->len || len > k->len - offset) {
 		hdl_error("a %s of %llu bytes at offset %llu of a region of rank %d, which has %llu", names[what], (unsigned long long)len,
@@ -447,7 +447,7 @@ static int check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, unsign
 }
 
 /* direct: a queue can do it. */
-static int begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t len, int what, bool direct, struct hdl_rma *op)
+static int rma_begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t len, int what, bool direct, struct hdl_rma *op)
 {
 	struct hdl_ep *ep = k->ep;
 	struct hdl_rma_peer *p;
@@ -473,7 +473,7 @@ static int begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t 
 	op->waits = op->answer = op->over = false;
 	op->inside = true;
 	k->refs++;
-	append(p, op);
+	rma_append(p, op);
 	if (direct && k->direct && hdl_ep_can_rdma(ep)) {
 		op->ep->tp->rma_direct++;
 		wait_for_queue(p, op);
@@ -488,23 +488,23 @@ static int begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t 
 
 int hdl_put(struct hdl_rkey *k, uint64_t offset, const void *buf, size_t len, struct hdl_rma *op)
 {
-	int err = check(k, offset, len, HDL_MR_WRITE, PUT);
+	int err = rma_check(k, offset, len, HDL_MR_WRITE, PUT);
 
-	return err ? err : begin(k, offset, buf, len, PUT, true, op);
+	return err ? err : rma_begin(k, offset, buf, len, PUT, true, op);
 }
 
 int hdl_get(struct hdl_rkey *k, uint64_t offset, void *buf, size_t len, struct hdl_rma *op)
 {
-	int err = check(k, offset, len, HDL_MR_READ, GET);
+	int err = rma_check(k, offset, len, HDL_MR_READ, GET);
 
-	return err ? err : begin(k, offset, buf, len, GET, true, op);
+	return err ? err : rma_begin(k, offset, buf, len, GET, true, op);
 }
 
 int hdl_atomic(struct hdl_rkey *k, uint64_t offset, enum hdl_update update, unsigned width, uint64_t operand, uint64_t compare,
 	       void *result, struct hdl_rma *op)
 {
 	bool device = k->access & HDL_MR_ATOMIC_DEVICE;
-	int err = check(k, offset, width, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, UPDATE);
+	int err = rma_check(k, offset, width, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, UPDATE);
 
 	if (err)
 		return err;
@@ -517,12 +517,12 @@ int hdl_atomic(struct hdl_rkey *k, uint64_t offset, enum hdl_update update, unsi
 	op->width = (uint8_t)width;
 	op->operand = width == 8 ? operand : (uint32_t)operand;
 	op->compare = width == 8 ? compare : (uint32_t)compare;
-	return begin(k, offset, result, width, UPDATE, device, op);
+	return rma_begin(k, offset, result, width, UPDATE, device, op);
 }
 
 int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
 {
-	struct hdl_rma_peer *p = find(ep);
+	struct hdl_rma_peer *p = rma_find(ep);
 	int err;
 
 	if (ep->failed)
@@ -538,7 +538,7 @@ int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
 		return 0;
 	}
 	op->what = FLUSH;
-	append(p, op);
+	rma_append(p, op);
 	return 0;
 }
 
@@ -546,7 +546,7 @@ int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
 
 void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 {
-	struct hdl_rma_peer *p = find(ep);
+	struct hdl_rma_peer *p = rma_find(ep);
 
 	if (!p)
 		return;

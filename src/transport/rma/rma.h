@@ -4,7 +4,7 @@
 #ifndef HDL_RMA_H
 #define HDL_RMA_H
 
-#include "transport/ep.h"
+#include "transport/peer/ep.h"
 
 /* A region of this process. */
 struct hdl_mr {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* One that does not end within its handler. */
 struct helped {
@@ -16,14 +16,14 @@ struct helped {
 	struct hdl_rma update;
 };
 
-static void answer(struct hdl_ep *ep, uint32_t op, int err, uint64_t old)
+static void target_answer(struct hdl_ep *ep, uint32_t op, int err, uint64_t old)
 {
 	struct hdl_rma_done m = { .op = op, .err = err, .old = old };
 
 	hdl_ep_ctl(ep, HDL_CTL_RMA_DONE, &m, sizeof(m), false);
 }
 
-static struct helped *help(struct hdl_mr *mr, struct hdl_ep *ep, uint32_t op)
+static struct helped *target_help(struct hdl_mr *mr, struct hdl_ep *ep, uint32_t op)
 {
 	struct helped *h = calloc(1, sizeof(*h));
 
@@ -45,7 +45,7 @@ static void helped(struct helped *h)
 }
 
 /* Takes the request, and finds its region. 0, or what the origin is told. */
-static int look(const struct hdl_am *am, unsigned access, struct hdl_rma_request *q, struct hdl_mr **mr)
+static int target_look(const struct hdl_am *am, unsigned access, struct hdl_rma_request *q, struct hdl_mr **mr)
 {
 	*q = (struct hdl_rma_request){ 0 };
 	if (am->head_len != sizeof(*q)) {
@@ -65,7 +65,7 @@ static void put_fetched(struct hdl_fetch *f, int err)
 {
 	struct helped *h = container_of(f, struct helped, fetch);
 
-	answer(h->ep, h->op, err, 0);
+	target_answer(h->ep, h->op, err, 0);
 	helped(h);
 }
 
@@ -74,14 +74,14 @@ static void on_put(void *context, const struct hdl_am *am)
 	struct hdl_rma_request q;
 	struct hdl_mr *mr;
 	struct helped *h;
-	int err = look(am, HDL_MR_WRITE, &q, &mr);
+	int err = target_look(am, HDL_MR_WRITE, &q, &mr);
 
 	if (!err && am->len != q.len)
 		err = -EPROTO;
 	if (!err && am->data) {
 		memcpy((void *)(uintptr_t)q.at, am->data, am->len);
 	} else if (!err) {
-		if (!(h = help(mr, am->ep, q.op))) {
+		if (!(h = target_help(mr, am->ep, q.op))) {
 			err = -ENOMEM;
 		} else {
 			h->fetch.done = put_fetched;
@@ -89,13 +89,13 @@ static void on_put(void *context, const struct hdl_am *am)
 			if (!err)
 				return;
 			helped(h);
-			answer(am->ep, q.op, err, 0);
+			target_answer(am->ep, q.op, err, 0);
 			return;
 		}
 	}
 	if (err && am->rts)
 		hdl_ep_refuse(am->ep, am->rts);
-	answer(am->ep, q.op, err, 0);
+	target_answer(am->ep, q.op, err, 0);
 }
 
 static void got_sent(struct hdl_send *s, int err)
@@ -104,7 +104,7 @@ static void got_sent(struct hdl_send *s, int err)
 
 	/* the origin has ended the operation if it refused the announcement, or if a buffer of the rendezvous cannot be reached */
 	if (err && err != -ECANCELED && err != -EREMOTEIO && err != -EFAULT && err != -ENOBUFS)
-		answer(h->ep, h->op, err, 0);
+		target_answer(h->ep, h->op, err, 0);
 	helped(h);
 }
 
@@ -113,12 +113,12 @@ static void on_get(void *context, const struct hdl_am *am)
 	struct hdl_rma_request q;
 	struct hdl_mr *mr;
 	struct helped *h = NULL;
-	int err = look(am, HDL_MR_READ, &q, &mr);
+	int err = target_look(am, HDL_MR_READ, &q, &mr);
 
-	if (!err && !(h = help(mr, am->ep, q.op)))
+	if (!err && !(h = target_help(mr, am->ep, q.op)))
 		err = -ENOMEM;
 	if (err) {
-		answer(am->ep, q.op, err, 0);
+		target_answer(am->ep, q.op, err, 0);
 		return;
 	}
 	h->answer.send.done = got_sent;
@@ -138,11 +138,11 @@ static uint64_t update_here(const struct hdl_rma_request *q)
 	return old;
 }
 
-static void updated(struct hdl_rma *op, int err)
+static void target_updated(struct hdl_rma *op, int err)
 {
 	struct helped *h = container_of(op, struct helped, update);
 
-	answer(h->ep, h->op, err, h->old);
+	target_answer(h->ep, h->op, err, h->old);
 	helped(h);
 }
 
@@ -158,12 +158,12 @@ static int update_by_device(struct hdl_mr *mr, struct hdl_ep *ep, const struct h
 		return -EOPNOTSUPP;
 	if (!mr->self && (r = hdl_rkey_unpack(self, key, hdl_mr_pack(mr, key), &mr->self)))
 		return r;
-	if (!(h = help(mr, ep, q->op)))
+	if (!(h = target_help(mr, ep, q->op)))
 		return -ENOMEM;
-	h->update.done = updated;
+	h->update.done = target_updated;
 	r = hdl_atomic(mr->self, q->at - (uintptr_t)mr->base, q->update, q->width, q->operand, q->compare, &h->old, &h->update);
 	if (r > 0)
-		updated(&h->update, 0);
+		target_updated(&h->update, 0);
 	else if (r < 0)
 		helped(h);
 	return r < 0 ? r : 0;
@@ -174,7 +174,7 @@ static void on_update(void *context, const struct hdl_am *am)
 	struct hdl_rma_request q;
 	struct hdl_mr *mr;
 	uint64_t old = 0;
-	int err = look(am, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &q, &mr);
+	int err = target_look(am, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &q, &mr);
 
 	if (!err && (q.width != q.len || (q.width != 4 && q.width != 8) || q.update < HDL_FETCH_ADD || q.update > HDL_XOR))
 		err = -EPROTO;
@@ -184,7 +184,7 @@ static void on_update(void *context, const struct hdl_am *am)
 	} else if (!err) {
 		old = update_here(&q);
 	}
-	answer(am->ep, q.op, err, old);
+	target_answer(am->ep, q.op, err, old);
 }
 
 int hdl_rma_open_target(struct hdl_tp *tp)

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* linux/mman.h has them since 5.14 */
 #ifndef MADV_POPULATE_READ
@@ -110,7 +110,7 @@ static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const 
 
 /* Which buffer is at fault: this process's if the kernel says so, else as the device's status has it, which may be the other side's view where
  * one process copies for both. */
-static enum hdl_fault judge(int err, const void *buf, uint64_t len, bool written)
+static enum hdl_fault fault_judge(int err, const void *buf, uint64_t len, bool written)
 {
 	return hdl_fault_found(buf, len, written) ? HDL_FAULT_MINE : hdl_fault_of(err);
 }
@@ -123,7 +123,7 @@ void hdl_rndv_read_refused(struct hdl_fetch *f, int err)
 
 	if (op->fault || op->failed)
 		return;
-	op->fault = judge(err, f->buf, f->len, true);
+	op->fault = fault_judge(err, f->buf, f->len, true);
 	report_refused(ep, op->fault, f->buf, op->raddr, f->len, true);
 	/* nothing more of it is asked for */
 	for (struct hdl_fetch *at = ep->reads; at && op->off < op->end; before = at, at = at->next) {
@@ -143,7 +143,7 @@ void hdl_rndv_write_refused(struct hdl_send *s, int err)
 	struct hdl_ep *ep = s->ep;
 
 	if (!op->fault && op->state != HDL_OP_FAILED) {
-		op->fault = judge(err, s->buf, op->total, false);
+		op->fault = fault_judge(err, s->buf, op->total, false);
 		if (!op->read_fault)
 			report_refused(ep, op->fault, s->buf, op->raddr, op->total, false);
 		if (op->off == op->total)

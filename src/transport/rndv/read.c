@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rendezvous by RDMA READ: the receiver reads the sender's buffer, or the front part of it, in chunks, and says so. */
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* Reads the message, or its front part. */
 void hdl_rndv_begin_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f, uint64_t end)

@@ -16,7 +16,7 @@
  */
 #include <string.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 static void finish_send(struct hdl_send *s, int err)
 {
@@ -79,7 +79,7 @@ void hdl_rndv_all_written(struct hdl_fetch *f)
 
 /* Without paging on demand: whether the receiver is offered to read. Only where the registration is likely to be there already, or
  * to serve again; and what was announced because it is synchronous, or held, is too short for it. */
-static bool readable(const struct hdl_ep *ep, const struct hdl_send *send)
+static bool rndv_readable(const struct hdl_ep *ep, const struct hdl_send *send)
 {
 	return hdl_regcache_on(ep->tp) && ep->tp->ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max && hdl_ep_can_rdma(ep);
 }
@@ -100,7 +100,7 @@ int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_r
 		/* there is no run to read */
 	} else if (ep->dev->promises.pages_read) {
 		rec->rkey = ep->dev->all->rkey;
-	} else if (readable(ep, send)) {
+	} else if (rndv_readable(ep, send)) {
 		op->region = hdl_region_get(ep->dev, send->buf, send->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 		/* one that is not kept would be made anew each time that there is no room for the announcement */
 		if (op->region && !op->region->kept) {
@@ -220,7 +220,7 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 	return bits & tp->ways;
 }
 
-static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
+static int rndv_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
 {
 	struct hdl_tp *tp = ep->tp;
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
@@ -276,12 +276,12 @@ not_taken:;
 int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
 {
 	f->unpack = NULL;
-	return fetch(ep, rts, buf, cap, f);
+	return rndv_fetch(ep, rts, buf, cap, f);
 }
 
 int hdl_ep_fetch_runs(struct hdl_ep *ep, const void *rts, size_t cap, struct hdl_fetch *f)
 {
-	return fetch(ep, rts, NULL, cap, f);
+	return rndv_fetch(ep, rts, NULL, cap, f);
 }
 
 uint32_t hdl_rts_number(const void *rts)

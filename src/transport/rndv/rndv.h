@@ -3,8 +3,8 @@
 #ifndef HDL_RNDV_H
 #define HDL_RNDV_H
 
-#include "transport/ep.h"
-#include "transport/regcache.h"
+#include "transport/peer/ep.h"
+#include "transport/mem/regcache.h"
 #include "transport/rndv/tune.h"
 
 /* The state of an operation in struct hdl_send.priv and struct hdl_fetch.priv. */

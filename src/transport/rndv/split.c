@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rendezvous from both sides: the receiver reads the front half while the sender writes the rest. */
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* Half, by whole pages of the sender's memory: no page is pinned by both. */
 static uint64_t split_at(const struct hdl_rts_rec *rec, size_t len)

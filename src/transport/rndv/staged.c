@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rendezvous in pieces, through the ring or whatever the lane has: the sender copies them in, the receiver out. */
 #include "lines/lines.h"
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* One piece of an operation. 1: more of it may follow at once, 0: no room now, negative: failed. */
 static int stream_one(struct hdl_ep *ep, struct hdl_send *s)

@@ -6,7 +6,7 @@
 
 #define ONE 1024u	/* a ratio */
 
-static uint32_t class_of(size_t len, bool both)
+static uint32_t tune_class_of(size_t len, bool both)
 {
 	uint32_t c = 0;
 
@@ -22,7 +22,7 @@ static void segment_starts(struct hdl_tune *t)
 }
 
 /* ns per MiB of what the segment counted; 0: nothing. */
-static uint64_t cost_of(const struct hdl_tune *t)
+static uint64_t tune_cost_of(const struct hdl_tune *t)
 {
 	uint64_t ns = t->ns, bytes = t->bytes;
 
@@ -45,7 +45,7 @@ static uint32_t next_trial(uint32_t ratio, uint32_t every, uint32_t trials)
 }
 
 /* A trial is judged by the best way's segments before and after it. */
-static void judge(struct hdl_tune_class *c, uint64_t base)
+static void tune_judge(struct hdl_tune_class *c, uint64_t base)
 {
 	uint8_t w = c->tried, was = c->best;
 	uint64_t r = c->trial * ONE / base + 1;
@@ -81,14 +81,14 @@ static void best_again(struct hdl_tune_class *c, uint64_t cost)
 		return;
 	/* else the machine has changed its speed meanwhile: no verdict, another trial soon */
 	if (cost < before + before / 4 && before < cost + cost / 4)
-		judge(c, c->recent);
+		tune_judge(c, c->recent);
 	else
 		c->recent = cost;
 	c->trial = 0;
 }
 
 /* The way of the next segment: the best one's, unless another's turn has come. */
-static void choose(struct hdl_tune_class *c)
+static void tune_choose(struct hdl_tune_class *c)
 {
 	uint8_t was = c->now;
 
@@ -105,7 +105,7 @@ static void choose(struct hdl_tune_class *c)
 static void segment_ends(struct hdl_tune *t)
 {
 	struct hdl_tune_class *c = &t->class[t->current];
-	uint64_t cost = cost_of(t);
+	uint64_t cost = tune_cost_of(t);
 
 	if (cost && c->now == c->best)
 		best_again(c, cost);
@@ -114,7 +114,7 @@ static void segment_ends(struct hdl_tune *t)
 		c->tried = c->now;
 		c->way[c->now].since = 0;
 	}
-	choose(c);
+	tune_choose(c);
 	segment_starts(t);
 }
 
@@ -134,7 +134,7 @@ static uint32_t trial_length(size_t len)
 
 /* A class that is new begins with what the class beside it has learned, if that has tried all: the others' turn comes soon,
  * but not at once. The very first one begins with what depends on no sender. */
-static void inherit(struct hdl_tune *t, uint32_t class)
+static void tune_inherit(struct hdl_tune *t, uint32_t class)
 {
 	struct hdl_tune_class *c = &t->class[class], *from = NULL;
 	uint32_t size = class % HDL_TUNE_SIZES;
@@ -158,7 +158,7 @@ static void inherit(struct hdl_tune *t, uint32_t class)
 
 enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned possible, uint64_t now, hdl_tuned *tuned)
 {
-	uint32_t class = class_of(len, both);
+	uint32_t class = tune_class_of(len, both);
 	struct hdl_tune_class *c = &t->class[class];
 
 	if (class != t->current && !t->active) {
@@ -166,7 +166,7 @@ enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned 
 		segment_starts(t);
 	}
 	if (!c->used)
-		inherit(t, class);
+		tune_inherit(t, class);
 	c->used = true;
 	/* no trial that is not measured */
 	uint8_t way = class != t->current || t->begun >= trial_length(len) ? c->best : c->now;
@@ -202,10 +202,10 @@ static bool hopeless(const struct hdl_tune *t, const struct hdl_tune_class *c, u
 		return false;
 	if (t->done > 1 && (double)ns * (1 << 20) > (double)HDL_TUNE_HOPELESS * (double)c->recent * (double)len)
 		return true;
-	return t->counted >= HDL_TUNE_ENOUGH && 2 * cost_of(t) > 3 * c->recent;
+	return t->counted >= HDL_TUNE_ENOUGH && 2 * tune_cost_of(t) > 3 * c->recent;
 }
 
-static void count(struct hdl_tune *t, uint64_t ns, size_t len)
+static void tune_count(struct hdl_tune *t, uint64_t ns, size_t len)
 {
 	t->counted++;
 	t->ns += ns;
@@ -234,7 +234,7 @@ void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, 
 		bool warm = t->done++ >= cold(len);
 		no_hope = hopeless(t, c, ns, len);
 		if (warm || no_hope)
-			count(t, ns, len);
+			tune_count(t, ns, len);
 	}
 	/* a trial whose transfers could not all be counted */
 	bool spent = class == t->current && t->begun >= trial_length(len) && !t->active_way[c->now];

@@ -2,7 +2,7 @@
 /* Rendezvous by RDMA WRITE: the sender writes into the receiver's buffer, in chunks, the last one with an immediate. */
 #include <arpa/inet.h>
 
-#include "transport/tp.h"
+#include "transport/core/tp.h"
 
 /* Asks the sender to write, or, where nothing can be written to, to bring the message in pieces. */
 int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f)
@@ -36,7 +36,7 @@ int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, str
 }
 
 /* The key to read the user's memory with: the whole address space's, or a registration for this message. */
-static int local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
+static int write_local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
 {
 	struct hdl_send_op *op = hdl_send_op(s);
 
@@ -111,7 +111,7 @@ static void tell_written(struct hdl_ep *ep, struct hdl_send *s)
 }
 
 /* Writes the next chunk of the first operation. 1: posted, 0: nothing to do now. */
-static int push_one(struct hdl_ep *ep)
+static int write_push_one(struct hdl_ep *ep)
 {
 	struct hdl_send *s = ep->rdma_wait;
 	struct hdl_send_op *op = hdl_send_op(s);
@@ -122,7 +122,7 @@ static int push_one(struct hdl_ep *ep)
 
 	if (op->inflight >= HDL_RNDV_INFLIGHT || !hdl_sq_room(sq, 1))
 		return 0;
-	if ((err = local_key(ep->dev, s, &lkey)) == -EFAULT) {
+	if ((err = write_local_key(ep->dev, s, &lkey)) == -EFAULT) {
 		hdl_rndv_write_refused(s, err);
 		return 0;
 	}
@@ -197,7 +197,7 @@ static bool push_step(struct hdl_ep *ep)
 	}
 	if (!ep->sq)
 		return false;
-	return s->pack ? push_packed(ep) : push_one(ep);
+	return s->pack ? push_packed(ep) : write_push_one(ep);
 }
 
 bool hdl_rndv_push(struct hdl_ep *ep)

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Graphs for the direct executor: puts into lines of the peers and arrivals of theirs. CPU nodes before are done when the
+ * operation is posted, those behind when its owner takes the result.
+ */
+#include "collectives/algorithms/algorithms.h"
+#include "collectives/select/tuner.h"
+
+#define NOWHERE hdl_ref(HDL_SP_NONE, 0)
+
+static size_t place_bytes(const struct hdl_shape *s)
+{
+	return (s->bytes + 63) & ~(size_t)63;
+}
+
+static struct hdl_gb *begin_reduction(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new(s->messages ? "in-order" : "lines", s->fn, s->esize);
+
+	if (b && s->messages)
+		hdl_gb_tmp(b, (size_t)s->size, place_bytes(s));	/* the first scratch begins at 0 */
+	return b;
+}
+
+static struct hdl_ref line(const struct hdl_shape *s, int index, size_t len)
+{
+	if (s->messages)
+		return hdl_ref(HDL_SP_TMP, (size_t)index * place_bytes(s));
+	return hdl_ref(HDL_SP_CELL, hdl_cell_data(s->line_bytes, index, len));
+}
+
+static void to_rank(struct hdl_gb *b, const struct hdl_shape *s, int peer, struct hdl_ref from, size_t len)
+{
+	if (s->messages)
+		hdl_gb_send(b, peer, 0, from, len);
+	else
+		hdl_gb_put(b, peer, HDL_LINK_MAILBOX, line(s, s->rank, len), from, len);
+}
+
+static void of_rank(struct hdl_gb *b, const struct hdl_shape *s, int peer, size_t len)
+{
+	if (s->messages)
+		hdl_gb_recv(b, peer, 0, line(s, peer, len), len);
+	else
+		hdl_gb_arrive(b, peer, HDL_LINK_MAILBOX, line(s, peer, len), len);
+}
+
+/* To everybody its block of what begins at `from`, each `stride` behind the one before, or all the same; and the others' lines have
+ * come. */
+static void lines_of_all(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref from, size_t stride, size_t len)
+{
+	for (int k = 1; k < s->size; k++) {
+		int peer = (s->rank + k) % s->size;
+
+		to_rank(b, s, peer, hdl_ref(from.space, from.off + (size_t)peer * stride), len);
+	}
+	for (int k = 1; k < s->size; k++)
+		of_rank(b, s, (s->rank + k) % s->size, len);
+}
+
+/* What has come from everybody, one block after the other; the own one is in place or at `own`. */
+static void take_blocks(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
+{
+	for (int r = 0; r < s->size; r++)
+		if (r != s->rank)
+			hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, (size_t)r * s->bytes), line(s, r, s->bytes), s->bytes);
+		else if (!s->in_place)
+			hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, (size_t)r * s->bytes), own, s->bytes);
+}
+
+/* Everybody's input to the root alone. Whether this rank is it, and has what came. */
+static bool lines_to_root(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
+{
+	if (s->rank != s->root) {
+		to_rank(b, s, s->root, own, s->bytes);
+		return false;
+	}
+	for (int k = 1; k < s->size; k++)
+		of_rank(b, s, (s->rank + k) % s->size, s->bytes);
+	return true;
+}
+
+/* One hears of all, and answers: by its CPU, when it comes to look. */
+static void by_leader(struct hdl_gb *b, const struct hdl_shape *s, int leader)
+{
+	uint32_t on[HDL_MAILBOX_RANKS];
+	int n = 0;
+
+	if (s->rank != leader) {
+		to_rank(b, s, leader, NOWHERE, 0);
+		of_rank(b, s, leader, 0);
+		return;
+	}
+	for (int k = 1; k < s->size; k++) {
+		int peer = (s->rank + k) % s->size;
+
+		on[n++] = hdl_gb_arrive(b, peer, HDL_LINK_MAILBOX, line(s, peer, 0), 0);
+	}
+	for (int k = 1; k < s->size; k++) {
+		uint32_t put = hdl_gb_put(b, (s->rank + k) % s->size, HDL_LINK_MAILBOX, line(s, s->rank, 0), NOWHERE, 0);
+
+		for (int i = 0; i < n; i++)
+			hdl_gb_after(b, put, on[i]);
+	}
+}
+
+struct hdl_graph *hdl_build_mailbox_barrier(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new(s->leader ? "led" : "lines", NULL, 0);
+
+	if (!b)
+		return NULL;
+	if (s->leader)
+		by_leader(b, s, s->leader - 1);
+	else
+		lines_of_all(b, s, NOWHERE, 0, 0);
+	return hdl_gb_finish(b);
+}
+
+/*
+ * Everybody's input goes to everybody; its owner reduces when it takes the result. An input is written once per peer, where
+ * an atomic would carry 8 bytes of it; and any operation on any type will do.
+ *
+ * All ranks reduce in the order of ranks, so that all get the same bits. An own input that lies where the result comes
+ * to lie is kept in the own line, which nobody else writes.
+ */
+static void reduce_all(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
+{
+	struct hdl_ref result = hdl_ref(HDL_SP_RECV, 0);
+
+	if (s->in_place && s->rank) {
+		hdl_gb_copy(b, line(s, s->rank, s->bytes), own, s->bytes);
+		own = line(s, s->rank, s->bytes);
+	}
+	for (int r = 0; r < s->size; r++) {
+		struct hdl_ref input = r == s->rank ? own : line(s, r, s->bytes);
+
+		if (r)
+			hdl_gb_reduce(b, result, input, s->bytes);
+		else if (input.space != result.space || input.off != result.off)
+			hdl_gb_copy(b, result, input, s->bytes);
+	}
+}
+
+struct hdl_graph *hdl_build_mailbox_allreduce(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = begin_reduction(s);
+	struct hdl_ref own = hdl_ref(hdl_input(s), 0);
+
+	if (!b)
+		return NULL;
+	lines_of_all(b, s, own, 0, s->bytes);
+	reduce_all(b, s, own);
+	return hdl_gb_finish(b);
+}
+
+/* To everybody its part of the input. */
+struct hdl_graph *hdl_build_mailbox_reduce_scatter(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = begin_reduction(s);
+
+	if (!b)
+		return NULL;
+	lines_of_all(b, s, hdl_ref(hdl_input(s), 0), s->bytes, s->bytes);
+	reduce_all(b, s, hdl_ref(hdl_input(s), (size_t)s->rank * s->bytes));
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_mailbox_reduce(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = begin_reduction(s);
+	struct hdl_ref own = hdl_ref(hdl_input(s), 0);
+
+	if (!b)
+		return NULL;
+	if (lines_to_root(b, s, own))
+		reduce_all(b, s, own);
+	return hdl_gb_finish(b);
+}
+
+/* Only upwards: a rank waits for those before it, and for nobody else. The sum of theirs is made where the result comes to lie, or,
+ * if the own input lies there, in the line of rank 0. */
+struct hdl_graph *hdl_build_mailbox_scan(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = begin_reduction(s);
+	struct hdl_ref own = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), first = line(s, 0, s->bytes);
+	bool inclusive = s->coll == HDL_SCAN;
+	struct hdl_ref sum = inclusive && s->in_place ? first : result;
+
+	if (!b)
+		return NULL;
+	for (int r = s->rank + 1; r < s->size; r++)
+		to_rank(b, s, r, own, s->bytes);
+	for (int r = 0; r < s->rank; r++)
+		of_rank(b, s, r, s->bytes);
+	if (s->rank && sum.space != first.space)
+		hdl_gb_copy(b, sum, first, s->bytes);
+	for (int r = 1; r < s->rank; r++)
+		hdl_gb_reduce(b, sum, line(s, r, s->bytes), s->bytes);
+	if (inclusive && s->rank)
+		hdl_gb_reduce(b, sum, own, s->bytes);	/* on the sides that `along` has them on */
+	if (inclusive && s->in_place == !!s->rank)
+		hdl_gb_copy(b, result, s->rank ? sum : own, s->bytes);
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_mailbox_allgather(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+	struct hdl_ref own = hdl_ref(hdl_input(s), s->in_place ? (size_t)s->rank * s->bytes : 0);
+
+	if (!b)
+		return NULL;
+	lines_of_all(b, s, own, 0, s->bytes);
+	take_blocks(b, s, own);
+	return hdl_gb_finish(b);
+}
+
+/* Each block is written before another one takes its place. */
+struct hdl_graph *hdl_build_mailbox_alltoall(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+
+	if (!b)
+		return NULL;
+	lines_of_all(b, s, hdl_ref(hdl_input(s), 0), s->bytes, s->bytes);
+	take_blocks(b, s, hdl_ref(HDL_SP_SEND, (size_t)s->rank * s->bytes));
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_mailbox_gather(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+	struct hdl_ref own = hdl_ref(HDL_SP_SEND, 0);
+
+	if (!b)
+		return NULL;
+	if (lines_to_root(b, s, own))
+		take_blocks(b, s, own);
+	return hdl_gb_finish(b);
+}
+
+/* One sender, so one line: the data, or everybody's block of them, one `stride` behind the other. */
+static struct hdl_graph *from_root(const struct hdl_shape *s, enum hdl_space space, size_t stride)
+{
+	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+	struct hdl_ref at = line(s, 0, s->bytes), buf = hdl_ref(HDL_SP_RECV, 0);
+
+	if (!b)
+		return NULL;
+	for (int k = 1; s->rank == s->root && k < s->size; k++) {
+		int peer = (s->rank + k) % s->size;
+
+		hdl_gb_put(b, peer, HDL_LINK_MAILBOX, at, hdl_ref(space, (size_t)peer * stride), s->bytes);
+	}
+	if (s->rank != s->root) {
+		hdl_gb_arrive(b, s->root, HDL_LINK_MAILBOX, at, s->bytes);
+		hdl_gb_copy(b, buf, at, s->bytes);
+	} else if (stride && !s->in_place) {
+		hdl_gb_copy(b, buf, hdl_ref(space, (size_t)s->rank * stride), s->bytes);
+	}
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_mailbox_bcast(const struct hdl_shape *s)
+{
+	return from_root(s, HDL_SP_RECV, 0);
+}
+
+struct hdl_graph *hdl_build_mailbox_scatter(const struct hdl_shape *s)
+{
+	return from_root(s, HDL_SP_SEND, s->bytes);
+}
+
+/* What the lines carry is each operation's own affair (parcels.c). */
+struct hdl_graph *hdl_build_mailbox_vector(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("parcels", NULL, 0);
+	uint32_t others = ((1u << s->size) - 1) & ~(1u << s->rank), root = 1u << s->root & others, to = others, from = others;
+
+	if (!b)
+		return NULL;
+	if (s->coll == HDL_GATHERV || s->coll == HDL_VREDUCE) {
+		to = root;
+		from = root ? 0 : others;
+	} else if (s->coll == HDL_SCATTERV) {
+		to = root ? 0 : others;
+		from = root;
+	} else if (s->coll == HDL_NEIGHBORS) {
+		to = s->to;
+		from = s->from;
+	} else if (s->coll == HDL_VSCAN || s->coll == HDL_VEXSCAN) {
+		from = (1u << s->rank) - 1;
+		to = others & ~from;
+	}
+	for (int k = 1; k < s->size; k++)
+		if (to & 1u << (s->rank + k) % s->size)
+			to_rank(b, s, (s->rank + k) % s->size, NOWHERE, 0);
+	for (int k = 1; k < s->size; k++)
+		if (from & 1u << (s->rank + k) % s->size)
+			of_rank(b, s, (s->rank + k) % s->size, 0);
+	return hdl_gb_finish(b);
+}
+
+/* ---- by messages --------------------------------------------------------------------------------------------- */
+
+/* Up to here everybody sends everybody all of its input; beyond, and with more ranks, each rank reduces a part. */
+#define WHOLE_BYTES 1024
+#define WHOLE_RANKS 16
+
+/* Each rank has its part of all inputs and reduces it, in the order of the ranks; the parts go to everybody, or to the root. */
+static struct hdl_graph *by_parts(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("in-order-parts", s->fn, s->esize);
+	size_t lo = hdl_part(s->bytes, s->esize, s->size, s->rank), len = hdl_part(s->bytes, s->esize, s->size, s->rank + 1) - lo;
+	size_t stride = (len + 63) & ~(size_t)63, tmp;
+	bool all = s->coll == HDL_ALLREDUCE;
+	struct hdl_ref own = hdl_ref(hdl_input(s), lo), sum;
+
+	if (!b)
+		return NULL;
+	tmp = hdl_gb_tmp(b, (size_t)s->size + 1, stride);
+	sum = hdl_ref(HDL_SP_TMP, tmp + (size_t)s->size * stride);
+	for (int k = 1; k < s->size; k++) {
+		int to = (s->rank + k) % s->size;
+		size_t at = hdl_part(s->bytes, s->esize, s->size, to);
+
+		hdl_gb_send(b, to, 0, hdl_ref(hdl_input(s), at), hdl_part(s->bytes, s->esize, s->size, to + 1) - at);
+	}
+	for (int k = 1; k < s->size; k++) {
+		int from = (s->rank + s->size - k) % s->size;
+
+		hdl_gb_recv(b, from, 0, hdl_ref(HDL_SP_TMP, tmp + (size_t)from * stride), len);
+	}
+	for (int r = 0; r < s->size; r++) {
+		struct hdl_ref input = r == s->rank ? own : hdl_ref(HDL_SP_TMP, tmp + (size_t)r * stride);
+
+		if (r)
+			hdl_gb_reduce(b, sum, input, len);
+		else
+			hdl_gb_copy(b, sum, input, len);
+	}
+	if (all || s->rank == s->root)
+		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, lo), sum, len);
+	for (int k = 1; k < s->size; k++) {
+		int to = (s->rank + k) % s->size;
+
+		if (all || to == s->root)
+			hdl_gb_send(b, to, 1, sum, len);
+	}
+	for (int k = 1; (all || s->rank == s->root) && k < s->size; k++) {
+		int from = (s->rank + s->size - k) % s->size;
+		size_t at = hdl_part(s->bytes, s->esize, s->size, from);
+
+		hdl_gb_recv(b, from, 1, hdl_ref(HDL_SP_RECV, at), hdl_part(s->bytes, s->esize, s->size, from + 1) - at);
+	}
+	return hdl_gb_finish(b);
+}
+
+/* The sum of all before comes from the rank before, and goes on with the own input. */
+static struct hdl_graph *along(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("in-order-chain", s->fn, s->esize);
+	struct hdl_ref own = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), before, sum = own;
+
+	if (!b)
+		return NULL;
+	if (s->rank) {
+		before = hdl_gb_scratch(b, 1, s->bytes);
+		sum = hdl_gb_scratch(b, 1, s->bytes);
+		hdl_gb_recv(b, s->rank - 1, 0, before, s->bytes);
+		hdl_gb_copy(b, sum, before, s->bytes);
+		hdl_gb_reduce(b, sum, own, s->bytes);
+	}
+	if (s->rank + 1 < s->size)
+		hdl_gb_send(b, s->rank + 1, 0, sum, s->bytes);
+	if (s->coll == HDL_EXSCAN && s->rank)
+		hdl_gb_copy(b, result, before, s->bytes);
+	else if (s->coll == HDL_SCAN && (s->rank || !s->in_place))
+		hdl_gb_copy(b, result, sum, s->bytes);
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_in_order(const struct hdl_shape *s)
+{
+	struct hdl_shape by = *s;
+
+	by.messages = true;
+	switch (s->coll) {
+	case HDL_SCAN:
+	case HDL_EXSCAN:
+		return along(s);
+	case HDL_REDUCE_SCATTER:
+		return hdl_build_mailbox_reduce_scatter(&by);
+	default:
+		break;
+	}
+	if (s->bytes > WHOLE_BYTES || s->size > WHOLE_RANKS)
+		return by_parts(s);
+	return s->coll == HDL_REDUCE ? hdl_build_mailbox_reduce(&by) : hdl_build_mailbox_allreduce(&by);
+}

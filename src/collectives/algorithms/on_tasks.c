@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Graphs for the tasks executor. They may hold CPU nodes before everything else (done when the operation is posted) and
+ * after everything else (done when it is complete); what lies between runs on the device.
+ *
+ * Links are ordered: a PUT lands after the ACCUMs that were posted on its link before it. An operation uses each link
+ * once in each direction at most; offload.h relies on it to size the receive queues.
+ */
+#include "collectives/algorithms/algorithms.h"
+
+#define NOWHERE hdl_ref(HDL_SP_NONE, 0)
+
+/* ---- the tree ------------------------------------------------------------------------------------------------ */
+
+/* This rank's place in the k-nomial tree of a root. Its children hang on the links 0 .. children - 1, nearest first. */
+struct place {
+	int v;			/* rank, counted from the root */
+	int up;			/* link to the parent; -1: the root */
+	int children;
+	int places;		/* links of any rank: of so many children there is room */
+};
+
+static struct place on_tasks_place_of(const struct hdl_shape *s, int root)
+{
+	struct place p = { .v = (s->rank - root + s->size) % s->size, .up = -1 };
+	int weight = 1, rest = p.v;
+
+	p.places = hdl_knomial_links(s->radix, s->size);
+	while (rest && rest % s->radix == 0) {
+		rest /= s->radix;
+		weight *= s->radix;
+	}
+	if (p.v)
+		p.up = hdl_knomial_link(s->radix, s->size, rest % s->radix * weight);
+	while (p.children < p.places) {
+		int d = hdl_knomial_distance(s->radix, p.children);
+
+		if ((p.v && d >= weight) || p.v + d >= s->size)
+			break;
+		p.children++;
+	}
+	return p;
+}
+
+static int ahead(const struct hdl_shape *s, int link)
+{
+	return hdl_knomial_ahead(s->rank, s->size, s->radix, link);
+}
+
+static int on_tasks_behind(const struct hdl_shape *s, int link)
+{
+	return hdl_knomial_behind(s->rank, s->size, s->radix, link);
+}
+
+/* Operands in the slot: the own one, one for the child of each link, the result. Where CALC knows vectors each has a stamp at its end,
+ * and what is combined has the AND of the stamps. */
+struct operands {
+	size_t len, stride;
+	size_t whole;			/* what is passed on: with the stamps, or the data alone */
+	bool stamped;
+	int result;
+};
+
+static struct operands on_tasks_operands_of(const struct hdl_shape *s, const struct place *p)
+{
+	struct operands o = { .len = hdl_enc_bytes(s->enc, s->bytes), .stamped = s->enc->means == HDL_ENC_BY_VECTOR,
+			      .result = 1 + p->places };
+
+	o.stride = (o.len + (o.stamped ? HDL_STAMPS : 0) + 63) & ~(size_t)63;
+	o.whole = o.stamped ? o.stride : o.len;
+	return o;
+}
+
+static struct hdl_ref stamps(const struct operands *o, int i)
+{
+	return hdl_ref(HDL_SP_DATA, ((size_t)i + 1) * o->stride - HDL_STAMPS);
+}
+
+static struct hdl_ref operand(const struct operands *o, int i)
+{
+	return o->len ? hdl_ref(HDL_SP_DATA, (size_t)i * o->stride) : NOWHERE;
+}
+
+/* Everybody passes `from` on that has come from its parent; the root has it after `on`. */
+static void down(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, struct hdl_ref at, struct hdl_ref from, size_t len,
+		 uint32_t on)
+{
+	if (p->v)
+		on = hdl_gb_arrive(b, on_tasks_behind(s, p->up), HDL_LINK_DOWN, at, len);
+	/* the farthest child has the largest tree below it */
+	for (int c = p->children; c--;)
+		hdl_gb_after(b, hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, at, p->v ? at : from, len), on);
+}
+
+/* Partial sums up to the root: each rank's request gathers, when it runs, what its children have written beside the own input,
+ * and writes the sum beside its parent's. The root writes to itself. Returns the node behind which the result is there. */
+static uint32_t on_tasks_up(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, const struct operands *o)
+{
+	uint32_t put, arrivals[HDL_TREE_LINKS];
+	int to = p->v ? on_tasks_behind(s, p->up) : s->rank, n = 1 + p->children;
+	enum hdl_link link = p->v ? HDL_LINK_UP : HDL_LINK_SELF;
+	struct hdl_ref at = operand(o, p->v ? 1 + p->up : o->result);
+
+	for (int c = 0; c < p->children; c++)
+		arrivals[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, operand(o, 1 + c), o->whole);
+	if (n > 1)
+		put = hdl_gb_combine(b, to, link, at, operand(o, 0), o->len, o->stride, n, o->stamped);
+	else
+		put = hdl_gb_put(b, to, link, at, operand(o, 0), o->whole);
+	for (int c = 0; c < p->children; c++)
+		hdl_gb_after(b, put, arrivals[c]);
+	if (p->v)
+		return HDL_NODE_NONE;
+	arrivals[0] = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, at, o->whole);
+	hdl_gb_after(b, arrivals[0], put);
+	return arrivals[0];
+}
+
+struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
+	struct place p = on_tasks_place_of(s, 0);
+	uint32_t on[HDL_TREE_LINKS];
+
+	if (!b)
+		return NULL;
+	for (int c = 0; c < p.children; c++)
+		on[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, NOWHERE, 0);
+	if (p.v) {
+		uint32_t put = hdl_gb_put(b, on_tasks_behind(s, p.up), HDL_LINK_UP, NOWHERE, NOWHERE, 0);
+
+		for (int c = 0; c < p.children; c++)
+			hdl_gb_after(b, put, on[c]);
+		on[0] = hdl_gb_arrive(b, on_tasks_behind(s, p.up), HDL_LINK_DOWN, NOWHERE, 0);
+	}
+	for (int c = p.children; c--;) {
+		uint32_t put = hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, NOWHERE, NOWHERE, 0);
+
+		for (int i = 0; i < (p.v ? 1 : p.children); i++)
+			hdl_gb_after(b, put, on[i]);
+	}
+	return hdl_gb_finish(b);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------------- */
+
+/*
+ * Data that are moved have a stamp behind them, which goes wherever they go: who takes them knows by it that they are of this operation,
+ * and as long as expected. One that got less, or more, passes on what it was to pass on, and that does not bear the stamp at the place
+ * where the next one looks.
+ */
+static size_t stamp_at(size_t bytes)
+{
+	return (bytes + HDL_STAMP - 1) & ~(size_t)(HDL_STAMP - 1);
+}
+
+/* Bytes from one block in the slot to the next. */
+static size_t on_tasks_stride_of(size_t bytes)
+{
+	return stamp_at(bytes) + HDL_STAMP;
+}
+
+static struct hdl_ref on_tasks_block(const struct hdl_shape *s, int i)
+{
+	return hdl_ref(HDL_SP_DATA, (size_t)i * on_tasks_stride_of(s->bytes));
+}
+
+static struct hdl_ref user(enum hdl_space space, const struct hdl_shape *s, int rank)
+{
+	return hdl_ref(space, (size_t)rank * s->bytes);
+}
+
+static void put_in(struct hdl_gb *b, const struct hdl_shape *s, int i, struct hdl_ref from)
+{
+	struct hdl_ref at = on_tasks_block(s, i);
+
+	hdl_gb_copy(b, at, from, s->bytes);
+	hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes, HDL_STAMP);
+}
+
+static void on_tasks_take_out(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref to, int i)
+{
+	struct hdl_ref at = on_tasks_block(s, i);
+
+	hdl_gb_check(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes, HDL_STAMP);
+	hdl_gb_copy(b, to, at, s->bytes);
+}
+
+struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
+	struct place p = on_tasks_place_of(s, s->root);
+	struct hdl_ref buf = hdl_ref(HDL_SP_RECV, 0);
+
+	if (!b)
+		return NULL;
+	if (!p.v)
+		put_in(b, s, 0, buf);
+	down(b, s, &p, on_tasks_block(s, 0), on_tasks_block(s, 0), on_tasks_stride_of(s->bytes), HDL_NODE_NONE);
+	if (p.v)
+		on_tasks_take_out(b, s, buf, 0);
+	return hdl_gb_finish(b);
+}
+
+/* Blocks of the ranks at and below number v, counted from the root, that has this link to its parent: they stand side by side. */
+static size_t blocks_below(const struct hdl_shape *s, int v, int link)
+{
+	int most = link < 0 ? s->size : hdl_knomial_weight(s->radix, link), left = s->size - v;
+
+	return (size_t)(most < left ? most : left) * on_tasks_stride_of(s->bytes);
+}
+
+static int on_tasks_rank_at(const struct hdl_shape *s, int v)
+{
+	return (v + s->root) % s->size;
+}
+
+/* Each rank's block stands at its number, counted from the root, on all ranks by which it comes. */
+struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
+	struct place p = on_tasks_place_of(s, s->root);
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, (size_t)s->size * on_tasks_stride_of(s->bytes));
+	if (p.v)
+		put_in(b, s, p.v, hdl_ref(HDL_SP_SEND, 0));
+	else if (!s->in_place)
+		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), hdl_ref(HDL_SP_SEND, 0), s->bytes);
+	for (int c = 0; c < p.children; c++) {
+		int child = p.v + hdl_knomial_distance(s->radix, c);
+
+		hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, on_tasks_block(s, child), blocks_below(s, child, c));
+	}
+	if (p.v)
+		hdl_gb_put(b, on_tasks_behind(s, p.up), HDL_LINK_UP, on_tasks_block(s, p.v), on_tasks_block(s, p.v), blocks_below(s, p.v, p.up));
+	for (int v = 1; !p.v && v < s->size; v++)
+		on_tasks_take_out(b, s, user(HDL_SP_RECV, s, on_tasks_rank_at(s, v)), v);
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
+	struct place p = on_tasks_place_of(s, s->root);
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, (size_t)s->size * on_tasks_stride_of(s->bytes));
+	for (int v = 1; !p.v && v < s->size; v++)
+		put_in(b, s, v, user(HDL_SP_SEND, s, on_tasks_rank_at(s, v)));
+	if (!p.v && !s->in_place)
+		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, 0), user(HDL_SP_SEND, s, s->rank), s->bytes);
+	if (p.v)
+		hdl_gb_arrive(b, on_tasks_behind(s, p.up), HDL_LINK_DOWN, on_tasks_block(s, p.v), blocks_below(s, p.v, p.up));
+	/* the farthest child has the largest tree below it */
+	for (int c = p.children; c--;) {
+		int child = p.v + hdl_knomial_distance(s->radix, c);
+
+		hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, on_tasks_block(s, child), on_tasks_block(s, child), blocks_below(s, child, c));
+	}
+	if (p.v)
+		on_tasks_take_out(b, s, hdl_ref(HDL_SP_RECV, 0), p.v);
+	return hdl_gb_finish(b);
+}
+
+/*
+ * Bruck, in base k, over the links of the tree: block i in the slot is that of the rank i ahead. What a rank has after a round, k^r
+ * blocks, it sends to those at the next round's distances behind it.
+ */
+struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("bruck", NULL, 0);
+	int links = hdl_knomial_links(s->radix, s->size);
+	struct hdl_ref own = s->in_place ? user(HDL_SP_RECV, s, s->rank) : hdl_ref(HDL_SP_SEND, 0);
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, (size_t)s->size * on_tasks_stride_of(s->bytes));
+	put_in(b, s, 0, own);
+	if (!s->in_place)
+		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), own, s->bytes);
+	for (int l = 0; l < links; l++) {
+		int d = hdl_knomial_distance(s->radix, l);
+		size_t len = blocks_below(s, d, l);
+
+		hdl_gb_put(b, on_tasks_behind(s, l), HDL_LINK_UP, on_tasks_block(s, d), on_tasks_block(s, 0), len);
+		hdl_gb_arrive(b, ahead(s, l), HDL_LINK_UP, on_tasks_block(s, d), len);
+	}
+	for (int i = 1; i < s->size; i++)
+		on_tasks_take_out(b, s, user(HDL_SP_RECV, s, (s->rank + i) % s->size), i);
+	return hdl_gb_finish(b);
+}
+
+/* Blocks for the others stand at their ranks, and what comes from them behind all those. */
+struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("pairwise", NULL, 0);
+	enum hdl_space in = hdl_input(s);
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, 2 * (size_t)s->size * on_tasks_stride_of(s->bytes));
+	for (int k = 1; k < s->size; k++) {
+		int to = (s->rank + k) % s->size;
+
+		put_in(b, s, to, user(in, s, to));
+		hdl_gb_put(b, to, HDL_LINK_PAIR, on_tasks_block(s, s->size + s->rank), on_tasks_block(s, to), on_tasks_stride_of(s->bytes));
+	}
+	for (int k = 1; k < s->size; k++) {
+		int from = (s->rank - k + s->size) % s->size;
+
+		hdl_gb_arrive(b, from, HDL_LINK_PAIR, on_tasks_block(s, s->size + from), on_tasks_stride_of(s->bytes));
+	}
+	if (!s->in_place)
+		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), user(HDL_SP_SEND, s, s->rank), s->bytes);
+	for (int from = 0; from < s->size; from++)
+		if (from != s->rank)
+			on_tasks_take_out(b, s, user(HDL_SP_RECV, s, from), s->size + from);
+	return hdl_gb_finish(b);
+}
+
+/* Each rank has all operands of its part written to it, and its device makes the result of them, in the order of the ranks. */
+struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("pairwise", s->fn, s->esize);
+	size_t len = hdl_enc_bytes(s->enc, s->bytes), stride = (on_tasks_stride_of(len) + 63) & ~(size_t)63, stamp = stride - HDL_STAMP;
+	size_t operands = (size_t)s->size * stride, mine = operands + (size_t)s->rank * stride;
+	struct hdl_ref result = hdl_ref(HDL_SP_DATA, 2 * operands);
+	enum hdl_space in = hdl_input(s);
+	uint32_t put, on;
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, 2 * operands + stride);
+	hdl_gb_encode(b, hdl_ref(HDL_SP_DATA, mine), user(in, s, s->rank), s->bytes, len);
+	for (int k = 1; k < s->size; k++) {
+		int to = (s->rank + k) % s->size;
+		size_t at = (size_t)to * stride;
+
+		hdl_gb_encode(b, hdl_ref(HDL_SP_DATA, at), user(in, s, to), s->bytes, len);
+		hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at + stamp), s->bytes, HDL_STAMP);
+		hdl_gb_put(b, to, HDL_LINK_PAIR, hdl_ref(HDL_SP_DATA, mine), hdl_ref(HDL_SP_DATA, at), stride);
+	}
+	for (int k = 1; k < s->size; k++) {
+		int from = (s->rank - k + s->size) % s->size;
+
+		hdl_gb_arrive(b, from, HDL_LINK_PAIR, hdl_ref(HDL_SP_DATA, operands + (size_t)from * stride), stride);
+	}
+	put = hdl_gb_combine(b, s->rank, HDL_LINK_SELF, result, hdl_ref(HDL_SP_DATA, operands), len, stride, s->size, false);
+	on = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, result, len);
+	hdl_gb_after(b, on, put);
+	for (int r = 0; r < s->size; r++)
+		if (r != s->rank)
+			hdl_gb_check(b, hdl_ref(HDL_SP_DATA, operands + (size_t)r * stride + stamp), s->bytes, HDL_STAMP);
+	hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), result, s->bytes, len);
+	return hdl_gb_finish(b);
+}
+
+/* ---- reductions up the tree ------------------------------------------------------------------------------------ */
+
+static struct hdl_graph *on_tasks_reduction(const struct hdl_shape *s, int root, bool all)
+{
+	struct hdl_gb *b = hdl_gb_new("tree", s->fn, s->esize);
+	struct place p = on_tasks_place_of(s, root);
+	struct operands o = on_tasks_operands_of(s, &p);
+	struct hdl_ref result = operand(&o, o.result);
+	uint32_t made;
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, (size_t)(1 + o.result) * o.stride);
+	hdl_gb_encode(b, operand(&o, 0), hdl_ref(hdl_input(s), 0), s->bytes, o.len);
+	if (o.stamped)
+		hdl_gb_stamp(b, stamps(&o, 0), s->bytes, HDL_STAMPS);
+	made = on_tasks_up(b, s, &p, &o);
+	if (all)
+		down(b, s, &p, result, result, o.whole, made);
+	if (o.stamped && (all || !p.v))
+		hdl_gb_check(b, stamps(&o, o.result), s->bytes, HDL_STAMPS);
+	if (all || !p.v)
+		hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), result, s->bytes, o.len);
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_tasks_reduce(const struct hdl_shape *s)
+{
+	return on_tasks_reduction(s, s->root, false);
+}
+
+struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s)
+{
+	return on_tasks_reduction(s, 0, true);
+}
+
+/* ---- star ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * Every rank adds to rank 0's accumulator by atomics and says so, both on its direct link; the tree carries the answer. An
+ * atomic's operand is read when it is posted, so no partial sum could be passed on.
+ */
+struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("star", s->fn, s->esize);
+	struct place p = on_tasks_place_of(s, 0);
+	struct hdl_ref acc = hdl_ref(HDL_SP_ACC, 0), input = hdl_ref(hdl_input(s), 0), data = hdl_ref(HDL_SP_DATA, 0);
+	uint32_t on;
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, s->bytes);
+	/* The root's own input goes through the device too: only it is atomic towards the others' additions. */
+	on = hdl_gb_accum(b, 0, s->rank ? HDL_LINK_PAIR : HDL_LINK_SELF, input, s->bytes);
+	if (s->rank)
+		hdl_gb_put(b, 0, HDL_LINK_PAIR, NOWHERE, NOWHERE, 0);
+	for (int r = 1; !s->rank && r < s->size; r++) {
+		uint32_t arrive = hdl_gb_arrive(b, r, HDL_LINK_PAIR, acc, s->bytes);
+
+		hdl_gb_after(b, arrive, on);
+		on = arrive;
+	}
+	down(b, s, &p, data, acc, s->bytes, on);
+	hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), s->rank ? data : acc, s->bytes, s->bytes);
+	return hdl_gb_finish(b);
+}

@@ -1,0 +1,794 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The algorithms of the collectives of pieces: each is a sequential program against the builder, for one rank and one call.
+ *
+ * In an intercommunicator a peer is a rank of the remote group; those of the own group come behind them (hdl_near). There a
+ * collective is what the local group does by itself, and an exchange between the ranks 0 of both, or pairs of ranks.
+ *
+ * Reductions keep the order of the ranks, whatever the operation: what commutes need not be told apart.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/host/vcoll.h"
+
+/* Messages of one pair and direction that no dependence orders. */
+enum { SUB_DATA, SUB_RESULT, SUB_DOWN };
+
+static struct hdl_ref ref_of(const struct piece *p)
+{
+	return p->packed ? hdl_ref(HDL_SP_TMP, p->off) : hdl_ref(p->space, (size_t)p->buf);
+}
+
+static void alg_vcoll_fail(struct hdl_gb *b)
+{
+	hdl_gb_tmp(b, SIZE_MAX, 2);
+}
+
+static uint32_t send_piece(struct hdl_gb *b, int to, uint32_t sub, const struct piece *p)
+{
+	return p->bytes ? hdl_gb_send(b, to, sub, ref_of(p), p->bytes) : HDL_NODE_NONE;
+}
+
+static uint32_t recv_piece(struct hdl_gb *b, int from, uint32_t sub, const struct piece *p)
+{
+	return p->bytes ? hdl_gb_recv(b, from, sub, ref_of(p), p->bytes) : HDL_NODE_NONE;
+}
+
+static int alg_vcoll_least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* A piece for the rank itself. */
+static void own_piece(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct piece *out, const struct piece *in)
+{
+	if (r->sent == r->room) {
+		r->sent = in->bytes;
+		r->room = out->bytes;
+	}
+	hdl_gb_copy(b, ref_of(out), ref_of(in), in->bytes < out->bytes ? in->bytes : out->bytes);
+}
+
+static const struct piece *in_of(const struct hdl_vcoll_run *r, int i)
+{
+	return &r->in[r->nin > 1 ? i : 0];
+}
+
+static const struct piece *out_of(const struct hdl_vcoll_run *r, int i)
+{
+	return &r->out[r->nout > 1 ? i : 0];
+}
+
+/* ---- which algorithm ----------------------------------------------------------------------------------------- */
+
+/* Small pieces of many ranks go up or down a tree, together: fewer messages, each byte moved some times. What is not here is linear, or
+ * pairwise: each piece goes by itself. Chosen by what all ranks know. HEDDLE_COLL_VECTOR forces one of both where both can be. */
+static const struct {
+	enum hdl_vcoll_kind coll;
+	int min_ranks;
+	size_t max_bytes;		/* GATHER, SCATTER, SCAN: of a piece; EXCHANGE, where all get the same: of all of them */
+} trees[] = {
+	{ HDL_V_GATHER, 24, 256 },
+	{ HDL_V_SCATTER, 24, 256 },
+	{ HDL_V_EXCHANGE, 4, 4 << 10 },
+	{ HDL_V_SCAN, 9, 8 << 10 },
+	{ HDL_V_EXSCAN, 9, 8 << 10 },
+};
+
+static bool takes_tree(enum hdl_vcoll_kind coll, const struct hdl_comm *comm, size_t bytes)
+{
+	if (comm->local || comm->size < 3 || !bytes || !strcmp(hdl_vars.coll_vector, "linear"))
+		return false;
+	if (*hdl_vars.reduce_order && (coll == HDL_V_SCAN || coll == HDL_V_EXSCAN))
+		return false;	/* fixed: one rank's operand after the other */
+	if (!strcmp(hdl_vars.coll_vector, "tree"))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		if (trees[i].coll == coll)
+			return comm->size >= trees[i].min_ranks && bytes <= trees[i].max_bytes;
+	return false;
+}
+
+/* ---- each piece goes from where it is to where it has to be -------------------------------------------------- */
+
+/* Sends under way before a rank waits for what came: more of them only fill queues and the peers' memory. */
+#define WINDOW	32
+
+/* The same piece for all, and little of it: after each step a rank has twice as many ranks' pieces, its own and those of the ranks behind
+ * it, one after the other. */
+static void gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
+		       const size_t *off)
+{
+	int n = comm->size, me = comm->rank;
+	struct hdl_ref area = hdl_gb_scratch(b, 1, off[n]);
+	const struct piece *in = &r->in[0];
+
+	hdl_gb_copy(b, area, ref_of(in), in->bytes < off[1] ? in->bytes : off[1]);
+	for (int have = 1; have < n; have *= 2) {
+		int more = have < n - have ? have : n - have;
+
+		if (off[more])
+			hdl_gb_send(b, (me - have + n) % n, SUB_DATA, area, off[more]);
+		if (off[have + more] > off[have])
+			hdl_gb_recv(b, (me + have) % n, SUB_DATA, hdl_ref_at(area, off[have]), off[have + more] - off[have]);
+	}
+	for (int k = 1; k < n; k++)
+		hdl_gb_copy(b, ref_of(&r->out[(me + k) % n]), hdl_ref_at(area, off[k]), off[k + 1] - off[k]);
+	if (!a->in_place)
+		own_piece(b, r, &r->out[me], in);
+}
+
+#define RING_FROM ((size_t)256 << 10)	/* bytes of all pieces together */
+
+/* Whether long pieces that all get go from each rank to the next one, rather than from where they are to each of the others. Where
+ * the ranks of a host follow each other a piece comes to it once then, and not once for each of its ranks: this pays if the port,
+ * which they share, takes longer for that than the ring's steps take. A step of the ring costs about 5/2 of what a piece costs at
+ * the port. */
+static bool goes_round(const struct hdl_comm *comm, size_t all)
+{
+	const struct hdl_hosts *h = comm->group ? comm->group->hosts : NULL;
+
+	if (comm->local || comm->size < 3 || !all)
+		return false;
+	if (!strcmp(hdl_vars.coll_vector, "ring"))
+		return true;
+	return h && !h->order && all >= RING_FROM && hdl_vars.coll_hierarchy != 1 && !*hdl_vars.coll_vector &&
+	       2ll * h->most * (comm->size - h->most) > 5ll * (comm->size - 1);
+}
+
+/* In step k a rank passes on what it has got in the step before, its own piece in the first one. */
+static void gather_round(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	int n = comm->size, me = comm->rank;
+
+	for (int k = 0; k < n - 1; k++) {
+		const struct piece *from = k ? &r->out[(me - k + n) % n] : &r->in[0];
+
+		send_piece(b, (me + 1) % n, hdl_sub(k), from);
+		recv_piece(b, (me - 1 + n) % n, hdl_sub(k), &r->out[(me - k - 1 + n) % n]);
+	}
+	if (!a->in_place)
+		own_piece(b, r, &r->out[me], &r->in[0]);
+}
+
+/* Whether all get the same pieces, and few bytes, or so many that they go round; if so, it is built. */
+static bool build_gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	int n = comm->size;
+	size_t *off, all = 0;
+
+	for (int i = 0; i < n; i++)
+		all += r->out[i].bytes;
+	if (r->nin == 1 && goes_round(comm, all)) {
+		gather_round(b, a, r, comm);
+		return true;
+	}
+	if (r->nin != 1 || !takes_tree(HDL_V_EXCHANGE, comm, all))
+		return false;
+	off = calloc((size_t)n + 1, sizeof(*off));
+	if (!off) {
+		alg_vcoll_fail(b);
+		return true;
+	}
+	for (int k = 0; k < n; k++)
+		off[k + 1] = off[k] + r->out[(comm->rank + k) % n].bytes;
+	gather_all(b, a, r, comm, off);
+	free(off);
+	return true;
+}
+
+/* In each step a message to one rank, and one from another; those of a window's steps are sent before it waits for any. A step far
+ * ahead waits for an earlier one's message, so that all ranks stay about in step; they wait for lower steps only. */
+static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	int n = comm->size, me = hdl_own_rank(comm);
+	uint32_t before[WINDOW];
+
+	if (build_gather_all(b, a, r, comm))
+		return;
+	for (int i = 0; i < WINDOW; i++)
+		before[i] = HDL_NODE_NONE;
+	for (int first = comm->local ? 0 : 1, end; first < n; first = end) {
+		end = alg_vcoll_least(first + WINDOW, n);
+		for (int k = first; k < end; k++) {
+			int to = (me + k) % n;
+
+			hdl_gb_after(b, send_piece(b, to, SUB_DATA, in_of(r, to)), before[k % WINDOW]);
+		}
+		for (int k = first; k < end; k++) {
+			int from = comm->local ? (me + k) % n : (me - k + n) % n;
+
+			before[k % WINDOW] = recv_piece(b, from, SUB_DATA, out_of(r, from));
+		}
+	}
+	if (!comm->local && !a->in_place)
+		own_piece(b, r, out_of(r, me), in_of(r, me));
+}
+
+/* The neighbors of section 8.6. */
+static void build_neighbors(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	int me = comm->rank;
+
+	for (int k = 0; k < a->nto; k++)
+		if (a->to[k] != MPI_PROC_NULL && a->to[k] != me)
+			send_piece(b, a->to[k], hdl_sub(hdl_edge_to(a, k)), in_of(r, k));
+	for (int k = 0; k < a->nout; k++)
+		if (a->from[k] != MPI_PROC_NULL && a->from[k] != me)
+			recv_piece(b, a->from[k], hdl_sub(hdl_edge_from(a, k)), &r->out[k]);
+	for (int to = -1, from = -1; hdl_edge_own(a, me, &to, &from);)
+		own_piece(b, r, &r->out[from], in_of(r, to));
+}
+
+/* ---- one to all, all to one ----------------------------------------------------------------------------------- */
+
+/* A rank's place in the tree whose root is rank `root`: it has the pieces of `span` ranks, from itself on; a child at distance bit, which
+ * is less than `reach`, has those of at most so many. */
+struct node {
+	int n, root, v;			/* v: the rank as seen from the root, which is 0 */
+	int reach, span;
+};
+
+static struct node alg_vcoll_node_of(const struct hdl_comm *comm, int root)
+{
+	struct node t = { .n = comm->size, .root = root, .v = (comm->rank - root + comm->size) % comm->size, .reach = 1 };
+
+	while (t.reach < t.n && !(t.v & t.reach))
+		t.reach *= 2;
+	t.span = alg_vcoll_least(t.reach, t.n - t.v);
+	return t;
+}
+
+static int alg_vcoll_rank_at(const struct node *t, int v)
+{
+	return (v + t->root) % t->n;
+}
+
+static void gather_tree(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
+			size_t each)
+{
+	struct node t = alg_vcoll_node_of(comm, a->root);
+	struct hdl_ref area = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->in[0]);
+
+	if (t.v && t.span > 1)
+		hdl_gb_copy(b, area, ref_of(&r->in[0]), each);
+	for (int bit = 1; bit < t.reach && t.v + bit < t.n; bit *= 2)
+		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
+			    (size_t)alg_vcoll_least(bit, t.n - t.v - bit) * each);
+	if (t.v) {
+		hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
+		return;
+	}
+	for (int v = 1; v < t.n; v++)
+		hdl_gb_copy(b, ref_of(&r->out[alg_vcoll_rank_at(&t, v)]), hdl_ref_at(area, (size_t)v * each), each);
+	if (r->nin)
+		own_piece(b, r, &r->out[a->root], &r->in[0]);
+}
+
+static void scatter_tree(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
+			 size_t each)
+{
+	struct node t = alg_vcoll_node_of(comm, a->root);
+	struct hdl_ref area = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->out[0]);
+
+	if (t.v)
+		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
+	for (int v = 1; !t.v && v < t.n; v++)
+		hdl_gb_copy(b, hdl_ref_at(area, (size_t)v * each), ref_of(&r->in[alg_vcoll_rank_at(&t, v)]), each);
+	for (int bit = t.reach / 2; bit; bit /= 2)	/* who has the longest way to go first */
+		if (t.v + bit < t.n)
+			hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
+				    (size_t)alg_vcoll_least(bit, t.n - t.v - bit) * each);
+	if (!t.v && r->nout)
+		own_piece(b, r, &r->out[0], &r->in[a->root]);
+	else if (t.v && t.span > 1)
+		hdl_gb_copy(b, ref_of(&r->out[0]), area, each);
+}
+
+static void build_gather(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	int me = comm->local ? MPI_PROC_NULL : comm->rank;
+	size_t each = r->nout ? r->out[0].bytes : r->nin ? r->in[0].bytes : 0;
+
+	if (a->alike && takes_tree(a->coll, comm, each)) {
+		gather_tree(b, a, r, comm, each);
+		return;
+	}
+	if (!r->nout && r->nin)
+		send_piece(b, a->root, SUB_DATA, &r->in[0]);
+	for (uint32_t i = 0; i < r->nout; i++)
+		if ((int)i != me)
+			recv_piece(b, (int)i, SUB_DATA, &r->out[i]);
+		else if (r->nin)
+			own_piece(b, r, &r->out[i], &r->in[0]);
+}
+
+static void build_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	int me = comm->local ? MPI_PROC_NULL : comm->rank;
+	size_t each = r->nin ? r->in[0].bytes : r->nout ? r->out[0].bytes : 0;
+
+	if (a->alike && takes_tree(a->coll, comm, each)) {
+		scatter_tree(b, a, r, comm, each);
+		return;
+	}
+	if (!r->nin && r->nout)
+		recv_piece(b, a->root, SUB_DATA, &r->out[0]);
+	for (uint32_t i = 0; i < r->nin; i++)
+		if ((int)i != me)
+			send_piece(b, (int)i, SUB_DATA, &r->in[i]);
+	for (uint32_t i = 0; i < r->nin; i++)
+		if ((int)i == me && r->nout)
+			own_piece(b, r, &r->out[0], &r->in[i]);
+}
+
+/* ---- within the group, from and to its rank 0 ------------------------------------------------------------------- */
+
+/* The combination of all ranks' `acc`, at rank 0 of the group. A child has the ranks right after those that its parent has so far. */
+static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref acc, size_t len)
+{
+	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
+
+	for (int bit = 1; bit < n && !(me & bit); bit *= 2) {
+		struct hdl_ref more;
+
+		if (me + bit >= n)
+			continue;
+		more = hdl_gb_scratch(b, 1, len);
+		hdl_gb_recv(b, hdl_near(comm, me + bit), SUB_DATA, more, len);
+		hdl_gb_reduce(b, more, acc, len);
+		acc = more;
+	}
+	if (me)
+		hdl_gb_send(b, hdl_near(comm, me & (me - 1)), SUB_DATA, acc, len);
+	return acc;
+}
+
+/* Rank 0's data come to all others of the group. */
+static void bcast_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref data, size_t len)
+{
+	int me = hdl_own_rank(comm), n = hdl_own_size(comm), bit;
+
+	for (bit = 1; bit < n && !(me & bit); bit *= 2)
+		;
+	if (me)
+		hdl_gb_recv(b, hdl_near(comm, me & (me - 1)), SUB_DOWN, data, len);
+	for (bit /= 2; bit; bit /= 2)
+		if (me + bit < n)
+			hdl_gb_send(b, hdl_near(comm, me + bit), SUB_DOWN, data, len);
+}
+
+/* ---- reductions --------------------------------------------------------------------------------------------------- */
+
+static void build_reduce(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	int me = comm->rank;
+	struct hdl_ref acc;
+	size_t len;
+
+	if (comm->local) {
+		if (r->nout)
+			recv_piece(b, 0, SUB_RESULT, &r->out[0]);
+		if (!r->nin || !r->in[0].bytes)
+			return;
+		acc = reduce_near(b, comm, ref_of(&r->in[0]), r->in[0].bytes);
+		if (!hdl_own_rank(comm))
+			hdl_gb_send(b, a->root, SUB_RESULT, acc, r->in[0].bytes);
+		return;
+	}
+	len = r->in[0].bytes;
+	if (!len)
+		return;
+	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	if (!me && a->root)
+		hdl_gb_send(b, a->root, SUB_RESULT, acc, len);
+	else if (me == a->root && me)
+		hdl_gb_recv(b, 0, SUB_RESULT, ref_of(&r->out[0]), len);
+	else if (me == a->root && !hdl_ref_same(acc, ref_of(&r->out[0])))
+		hdl_gb_copy(b, ref_of(&r->out[0]), acc, len);
+}
+
+static void build_allreduce(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	struct hdl_ref acc, result = ref_of(&r->out[0]);
+	size_t len = r->in[0].bytes;
+
+	if (!len)
+		return;
+	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	if (!hdl_own_rank(comm) && comm->local) {
+		hdl_gb_send(b, 0, SUB_RESULT, acc, len);
+		hdl_gb_recv(b, 0, SUB_RESULT, result, len);
+	} else if (!hdl_own_rank(comm) && !hdl_ref_same(acc, result)) {
+		hdl_gb_copy(b, result, acc, len);
+	}
+	bcast_near(b, comm, result, len);
+}
+
+/* Where the parts of the vector begin, and its end; of the own group. NULL: no memory. */
+static size_t *alg_vcoll_parts_of(const struct hdl_vcoll *a, const struct hdl_vcoll_run *r, int n)
+{
+	size_t *at = calloc((size_t)n + 1, sizeof(*at));
+
+	for (int i = 0; at && i < n; i++)
+		at[i + 1] = at[i] + (size_t)(a->counts ? a->counts[i] : a->count) * r->reducer.size;
+	return at;
+}
+
+/* Of an intercommunicator: the ranks 0 exchange what their groups combined; the parts of the other's are dealt out. */
+static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct hdl_comm *comm, const size_t *at, int n)
+{
+	size_t len = r->in[0].bytes;
+	struct hdl_ref acc, theirs;
+
+	if (!len)
+		return;
+	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	if (hdl_own_rank(comm)) {
+		recv_piece(b, hdl_near(comm, 0), SUB_DOWN, &r->out[0]);
+		return;
+	}
+	theirs = hdl_gb_scratch(b, 1, len);
+	hdl_gb_send(b, 0, SUB_RESULT, acc, len);
+	hdl_gb_recv(b, 0, SUB_RESULT, theirs, len);
+	for (int i = 1; i < n; i++)
+		if (at[i + 1] > at[i])
+			hdl_gb_send(b, hdl_near(comm, i), SUB_DOWN, hdl_ref_at(theirs, at[i]), at[i + 1] - at[i]);
+	hdl_gb_copy(b, ref_of(&r->out[0]), theirs, r->out[0].bytes);
+}
+
+/* Vectors travel in segments: one is combined, in the cache, while others are under way. Each has a sub of its own. */
+#define SEGMENT		((size_t)256 << 10)
+#define SEGMENTS_MAX	1024
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Whole elements. */
+static size_t segment_of(const struct hdl_vcoll_run *r, size_t bytes)
+{
+	size_t size = r->reducer.size ? r->reducer.size : 1, seg = bytes / SEGMENTS_MAX + 1;
+
+	return ((seg > SEGMENT ? seg : SEGMENT) + size - 1) / size * size;
+}
+
+/* Whether the operands can be told to the operation in any order; those of programs are told in the order of the ranks, always. */
+static bool commutes(const struct hdl_vcoll_run *r)
+{
+	return !r->reducer.op;
+}
+
+/* Landing places in turn: what comes next arrives while the last one is combined. */
+#define PLACES	4
+struct places {
+	struct hdl_ref at[PLACES];
+	size_t bytes;
+	int next;
+};
+
+static struct hdl_ref next_place(struct hdl_gb *b, struct places *p)
+{
+	int i = p->next++;
+
+	if (i < PLACES)
+		p->at[i] = hdl_gb_scratch(b, 1, p->bytes);
+	return p->at[i % PLACES];
+}
+
+/* All ranks' parts, this one's from where it is, combined in sum, which is none of them, in the order of the ranks. */
+static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len, uint32_t sub,
+		    struct places *places)
+{
+	int me = comm->rank, first = me ? 0 : 1;
+
+	for (int s = 0; s < comm->size; s++) {
+		struct hdl_ref part = s == me ? own : s == first ? sum : next_place(b, places);
+
+		if (s != me)
+			hdl_gb_recv(b, s, sub, part, len);
+		if (s > first || (s == first && !me))
+			hdl_gb_reduce(b, sum, s == first ? own : part, len);
+	}
+}
+
+/* The same, where what is right of the operation has to be there, and is replaced. */
+static void combine_ordered(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len,
+			    uint32_t sub, struct places *places)
+{
+	struct hdl_ref acc = own;
+
+	for (int s = 0; s < comm->size; s++) {
+		struct hdl_ref part = s == comm->size - 1 ? sum : next_place(b, places);
+
+		if (s == comm->rank)
+			hdl_gb_copy(b, part, own, len);
+		else
+			hdl_gb_recv(b, s, sub, part, len);
+		if (s)
+			hdl_gb_reduce(b, part, acc, len);
+		acc = part;
+	}
+}
+
+static void send_parts(struct hdl_gb *b, const struct hdl_vcoll_run *r, const struct hdl_comm *comm, const size_t *at)
+{
+	bool more = true;
+
+	for (uint32_t i = 0; more; i++) {
+		more = false;
+		for (int k = 1; k < comm->size; k++) {
+			int to = (comm->rank + k) % comm->size;
+			size_t len = at[to + 1] - at[to], seg = segment_of(r, len);
+
+			if (i * seg >= len)
+				continue;
+			more = true;
+			hdl_gb_send(b, to, i, hdl_ref_at(ref_of(&r->in[0]), at[to] + i * seg), smaller(seg, len - i * seg));
+		}
+	}
+}
+
+/* Every rank sends part i of its input to rank i. */
+static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r,
+				 const struct hdl_comm *comm)
+{
+	struct hdl_ref out = ref_of(&r->out[0]), own, sum;
+	size_t len = r->out[0].bytes, seg = segment_of(r, len), *at = alg_vcoll_parts_of(a, r, hdl_own_size(comm));
+	struct places places = { .bytes = smaller(seg, len) };
+
+	if (!at) {
+		alg_vcoll_fail(b);
+		return;
+	}
+	if (comm->local) {
+		reduce_scatter_inter(b, r, comm, at, hdl_own_size(comm));
+		free(at);
+		return;
+	}
+	send_parts(b, r, comm, at);
+	own = hdl_ref_at(ref_of(&r->in[0]), at[comm->rank]);
+	sum = a->in_place && len ? hdl_gb_scratch(b, 1, len) : out;	/* in place the result lies over other parts of the input */
+	for (size_t off = 0; off < len && comm->size > 1; off += seg)
+		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off), smaller(seg, len - off),
+							  (uint32_t)(off / seg), &places);
+	if (comm->size == 1)
+		sum = own;
+	if (!hdl_ref_same(sum, out))
+		hdl_gb_copy(b, out, sum, len);
+	free(at);
+}
+
+/* ---- prefixes ----------------------------------------------------------------------------------------------------- */
+
+/* The result of the ranks up to this one, from which the next one's is made. */
+static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, int me, size_t off,
+				   size_t len, uint32_t sub, struct places *places)
+{
+	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out = hdl_ref_at(ref_of(&r->out[0]), off), before = out;
+	bool copies = !a->in_place;
+
+	if (me && commutes(r) && !a->in_place)
+		copies = false;
+	else if (me)
+		before = next_place(b, places);
+	if (copies)
+		hdl_gb_copy(b, out, in, len);
+	if (!me)
+		return in;
+	hdl_gb_recv(b, me - 1, sub, before, len);
+	hdl_gb_reduce(b, out, hdl_ref_same(before, out) ? in : before, len);
+	return out;
+}
+
+static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, int me, bool last, size_t off, size_t len,
+				     uint32_t sub, struct places *places)
+{
+	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out, all = in;
+
+	if (!me)
+		return in;
+	out = hdl_ref_at(ref_of(&r->out[0]), off);
+	if (!last) {
+		all = next_place(b, places);
+		hdl_gb_copy(b, all, in, len);	/* in place what is received replaces it */
+	}
+	hdl_gb_recv(b, me - 1, sub, out, len);
+	if (!last)
+		hdl_gb_reduce(b, all, out, len);
+	return all;
+}
+
+/* From rank to rank: each byte travels once over each link, behind others. */
+static void scan_chain(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	size_t bytes = r->in[0].bytes, seg = segment_of(r, bytes);
+	struct places places = { .bytes = smaller(seg, bytes) };
+	int me = comm->rank;
+	bool last = me == comm->size - 1;
+	uint32_t sub = 0;
+
+	for (size_t off = 0; off < bytes; off += seg, sub++) {
+		size_t len = smaller(seg, bytes - off);
+		struct hdl_ref all = a->coll == HDL_V_SCAN ? scan_segment(b, a, r, me, off, len, sub, &places) :
+							     exscan_segment(b, r, me, last, off, len, sub, &places);
+
+		if (!last)
+			hdl_gb_send(b, me + 1, sub, all, len);
+	}
+}
+
+/* Whether the combination of the rank's group of 2 * bit ranks matters to anybody beyond them. */
+static bool is_passed_on(int rank, int bit, int n)
+{
+	for (bit *= 2; bit < n; bit *= 2) {
+		int peer = rank ^ bit;
+
+		if (peer < n && (peer > rank || is_passed_on(peer, bit, n)))
+			return true;
+	}
+	return false;
+}
+
+/* After step k a rank has the combination of all ranks of its group of 2^(k+1), as far as they exist, for its partners, and
+ * that of the ranks before it in the group for itself. */
+static void scan_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	struct hdl_ref result = ref_of(r->nout ? &r->out[0] : &r->in[0]), all;	/* without a result this is not used */
+	size_t len = r->in[0].bytes;
+	bool some = a->coll == HDL_V_SCAN;	/* result holds something */
+	int me = comm->rank, n = comm->size;
+	uint32_t k = 0;
+
+	all = hdl_gb_scratch(b, 1, len);
+	hdl_gb_copy(b, all, ref_of(&r->in[0]), len);
+	if (some && !a->in_place)
+		hdl_gb_copy(b, result, all, len);
+	for (int bit = 1; bit < n; bit *= 2, k++) {
+		int peer = me ^ bit;
+		struct hdl_ref theirs;
+
+		if (peer >= n)
+			continue;
+		if (peer > me || is_passed_on(peer, bit, n))
+			hdl_gb_send(b, peer, k, all, len);
+		if (peer > me && !is_passed_on(me, bit, n))
+			continue;
+		theirs = hdl_gb_scratch(b, 1, len);
+		hdl_gb_recv(b, peer, k, theirs, len);
+		if (peer > me) {
+			hdl_gb_reduce(b, theirs, all, len);
+			all = theirs;
+			continue;
+		}
+		if (some)
+			hdl_gb_reduce(b, result, theirs, len);
+		else
+			hdl_gb_copy(b, result, theirs, len);
+		some = true;
+		if (is_passed_on(me, bit, n))
+			hdl_gb_reduce(b, all, theirs, len);
+	}
+}
+
+static void build_scan(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	if (!r->in[0].bytes)
+		return;
+	if (takes_tree(a->coll, comm, r->in[0].bytes))
+		scan_doubling(b, a, r, comm);
+	else
+		scan_chain(b, a, r, comm);
+}
+
+/* ---- what only intercommunicators need here; others have graphs that are kept (coll.c) ---------------------------- */
+
+static void build_bcast(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	if (r->nin)
+		send_piece(b, 0, SUB_RESULT, &r->in[0]);
+	if (!r->nout || !r->out[0].bytes)
+		return;
+	if (!hdl_own_rank(comm))
+		recv_piece(b, a->root, SUB_RESULT, &r->out[0]);
+	bcast_near(b, comm, ref_of(&r->out[0]), r->out[0].bytes);
+}
+
+/* A byte goes up each group's tree, to the other group's, and down: nobody leaves before all of both groups are here. */
+static void build_barrier(struct hdl_gb *b, const struct hdl_comm *comm)
+{
+	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
+	struct hdl_ref byte = hdl_gb_scratch(b, 1, 1);
+
+	for (int bit = 1; bit < n && !(me & bit); bit *= 2)
+		if (me + bit < n)
+			hdl_gb_recv(b, hdl_near(comm, me + bit), SUB_DATA, byte, 1);
+	if (me) {
+		hdl_gb_send(b, hdl_near(comm, me & (me - 1)), SUB_DATA, byte, 1);
+	} else {
+		hdl_gb_send(b, 0, SUB_RESULT, byte, 1);
+		hdl_gb_recv(b, 0, SUB_RESULT, byte, 1);
+	}
+	bcast_near(b, comm, byte, 1);
+}
+
+void hdl_build_vcoll(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+{
+	switch (a->coll) {
+	case HDL_V_BARRIER:
+		build_barrier(b, comm);
+		break;
+	case HDL_V_BCAST:
+		build_bcast(b, a, r, comm);
+		break;
+	case HDL_V_GATHER:
+		build_gather(b, a, r, comm);
+		break;
+	case HDL_V_SCATTER:
+		build_scatter(b, a, r, comm);
+		break;
+	case HDL_V_EXCHANGE:
+		build_exchange(b, a, r, comm);
+		break;
+	case HDL_V_NEIGHBORS:
+		build_neighbors(b, a, r, comm);
+		break;
+	case HDL_V_REDUCE:
+		build_reduce(b, a, r, comm);
+		break;
+	case HDL_V_ALLREDUCE:
+		build_allreduce(b, r, comm);
+		break;
+	case HDL_V_REDUCE_SCATTER:
+		build_reduce_scatter(b, a, r, comm);
+		break;
+	case HDL_V_SCAN:
+	case HDL_V_EXSCAN:
+		build_scan(b, a, r, comm);
+		break;
+	}
+}
+
+/* ---- of one size, in kept graphs -------------------------------------------------------------------------------------- */
+
+static struct piece alg_vcoll_block(enum hdl_space space, int index, size_t bytes)
+{
+	return (struct piece){ .buf = (void *)((size_t)index * bytes), .space = (uint8_t)space, .bytes = bytes };
+}
+
+struct hdl_graph *hdl_build_of_vcoll(const struct hdl_shape *s)
+{
+	static const enum hdl_vcoll_kind as[HDL_COLLS] = {
+		[HDL_GATHER] = HDL_V_GATHER, [HDL_SCATTER] = HDL_V_SCATTER, [HDL_REDUCE_SCATTER] = HDL_V_REDUCE_SCATTER,
+		[HDL_SCAN] = HDL_V_SCAN, [HDL_EXSCAN] = HDL_V_EXSCAN,
+	};
+	const struct hdl_comm comm = { .rank = s->rank, .size = s->size };
+	const struct hdl_vcoll a = { .coll = as[s->coll], .root = s->root, .in_place = s->in_place, .alike = true,
+				      .count = (MPI_Count)(s->esize ? s->bytes / s->esize : 0) };
+	bool root = s->rank == s->root, gather = s->coll == HDL_GATHER, scatter = s->coll == HDL_SCATTER;
+	size_t all = s->coll == HDL_REDUCE_SCATTER ? s->bytes * (size_t)s->size : s->bytes;
+	struct piece in = alg_vcoll_block(hdl_input(s), 0, all), out = alg_vcoll_block(HDL_SP_RECV, 0, s->bytes);
+	struct piece *many = calloc((size_t)s->size, sizeof(*many));
+	struct hdl_vcoll_run r = { .reducer.size = s->esize, .in = &in, .out = &out, .nin = 1, .nout = 1 };
+	struct hdl_gb *b = many ? hdl_gb_new("pieces", s->fn, s->esize) : NULL;
+
+	for (int i = 0; many && i < s->size; i++)
+		many[i] = alg_vcoll_block(gather ? HDL_SP_RECV : HDL_SP_SEND, i, s->bytes);
+	if (gather) {
+		r.nin = !s->in_place;
+		r.out = many;
+		r.nout = root ? (uint32_t)s->size : 0;
+	} else if (scatter) {
+		r.in = many;
+		r.nin = root ? (uint32_t)s->size : 0;
+		r.nout = !s->in_place;
+	} else if (s->coll == HDL_EXSCAN) {
+		r.nout = s->rank || s->in_place;
+	}
+	if (b)
+		hdl_build_vcoll(b, &a, &r, &comm);
+	free(many);
+	return b ? hdl_gb_finish(b) : NULL;
+}

@@ -1,0 +1,822 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lines: collectives among few ranks by one RDMA write per pair of ranks and direction, and a look.
+ *
+ * A write carries the data and, last, the operation's number (see hdl_cell_data). Its bytes land in order, so the number's
+ * presence says that the data are there. No completion, no receive, no credit: one cache line travels for up to 48 bytes,
+ * and offload.h has the proof that its place is free. The number stands at a line's end only, where no data ever lie, so none
+ * is mistaken for one.
+ *
+ *     slot of operation n, at every rank:
+ *       short  | line of rank 0 | line of rank 1 | ...    up to 48 bytes
+ *       long   | line of rank 0 | line of rank 1 | ...    up to 1 KiB
+ *       wide   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_MAILBOX_MAX and HEDDLE_COLL_BCAST_MAILBOX_MAX
+ *       heads  | number, length of rank 0's | ...         of the wide ones
+ *       done   | number from rank 0 | ...                 of those that parcels have: it has read what one of this rank's shows (parcels_long.c)
+ *
+ * The place of a rank's line is the same at all its peers. Behind all slots is as much again, where data for each peer are put together
+ * that the request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says
+ * that they are there follows in a second write: so all numbers that must be cleared lie close together, and of wide lines only
+ * those take memory that are used. Short and long ones are slots of one class, wide ones of the other, of which there are fewer.
+ *
+ * A write has landed when its post returns, and what it was read from may change then, unless it has to wait: while the port is down, or
+ * behind another that waits. The device tells (hdl_cell_waits). Then the operation retires by the completion of a request that follows,
+ * if it reads what may change.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/queues/queues.h"
+#include "collectives/host/vcoll.h"
+#include "collectives/select/tuner.h"
+#include "runtime/threads.h"
+
+/* Largest data of a long line. */
+#define LONG_DATA 1024
+
+/* What is its own of a write to a peer, small: a communicator keeps many. */
+struct line_put {
+	struct hdl_coll_link *link;
+	uint64_t remote, head_remote;	/* of slot 0 */
+	size_t src_off;
+	uint32_t rkey;
+	uint8_t src_space;
+};
+
+/* Whose line, and where in the slot, or among its heads, its number stands. */
+struct line_arrival {
+	uint32_t number;
+	int peer;
+};
+
+/* A CPU node that takes the result, short: Wait comes when the caches hold other things. */
+struct line_step {
+	uint8_t reduce;			/* else a copy */
+	uint8_t src_space, dst_space;
+	uint32_t n;			/* elements, or bytes */
+	uint32_t src_off, dst_off;
+};
+
+struct hdl_mailbox_prog {
+	const struct hdl_slot_region *area;
+	hdl_op_fn fn;
+	/* What the writes share: the requests as they are posted, of each as much as differs is filled in before. */
+	struct ibv_send_wr wr, head;	/* head: wide, behind wr */
+	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone. Wide: of wr, of head */
+	size_t head_stride;		/* of slots */
+	bool staged;			/* put together in the own memory first: what it says, or wide: the data */
+	bool head_staged;
+	bool reads;			/* memory, when it runs: not all is inline */
+	bool by_leader;			/* it hears of all by one of them, who waits for this CPU's other ranks, too */
+	struct line_put *puts;
+	uint32_t nputs, narrivals, nsteps;
+	uint32_t nanswers;		/* puts behind these: posted when all arrivals are there */
+	uint32_t nnear;			/* arrivals: these first ones are of ranks that may need this one's CPU */
+	uint32_t per_put;		/* requests */
+	uint64_t bytes;			/* of each put */
+	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
+	uint64_t shaped;		/* for a piece of so many bytes, and 1; 0: not for one */
+	struct line_arrival *arrivals;
+	struct line_step *steps;	/* the epilogue */
+};
+
+/* ---- areas ----------------------------------------------------------------------------------------------- */
+
+enum hdl_cell_size hdl_cell_size(size_t bytes)
+{
+	return bytes <= 64 - HDL_CELL_TRAILER ? HDL_CELL_SHORT : bytes <= LONG_DATA ? HDL_CELL_MEDIUM : HDL_CELL_WIDE;
+}
+
+size_t hdl_cell_most(void)
+{
+	return hdl_vars.coll_mailbox_max > hdl_vars.coll_bcast_mailbox_max ? hdl_vars.coll_mailbox_max : hdl_vars.coll_bcast_mailbox_max;
+}
+
+uint8_t hdl_cell_class(size_t bytes)
+{
+	return hdl_cell_size(bytes) == HDL_CELL_WIDE ? HDL_SLOT_LONG : HDL_SLOT_SHORT;
+}
+
+size_t hdl_cell_least(uint8_t class)
+{
+	return class == HDL_SLOT_LONG ? LONG_DATA + 1 : 0;
+}
+
+size_t hdl_cell_bytes_of(size_t bytes)
+{
+	switch (hdl_cell_size(bytes)) {
+	case HDL_CELL_SHORT: return hdl_cell_bytes(0);
+	case HDL_CELL_MEDIUM: return hdl_cell_bytes(LONG_DATA);
+	default: return hdl_cell_bytes(hdl_cell_most());
+	}
+}
+
+void hdl_cell_areas(struct hdl_queues *h)
+{
+	const size_t most[HDL_CELL_SIZES] = { 64 - HDL_CELL_TRAILER, LONG_DATA, hdl_cell_most() };
+	/* whose lines show what they have no room for, of lengths that no rank knows all of */
+	const int parcels = (int)hdl_cell_size(hdl_vector_line(HDL_ALLTOALLV, 0, false));
+
+	for (int i = 0; i < HDL_CELL_SIZES; i++) {
+		struct hdl_slot_region *a = &h->area[i];
+		uint64_t slots = HDL_SLOTS(h->class[hdl_cell_class(most[i])].depth);
+
+		/* not where a smaller size carries all that may come */
+		if (i && most[i - 1] >= hdl_cell_most())
+			continue;
+		a->line_bytes = hdl_cell_bytes_of(most[i]);
+		a->slot_bytes = a->line_bytes * (size_t)h->size;
+		a->wide = i == HDL_CELL_WIDE;
+		a->at = a->wide ? slots * (size_t)h->size * HDL_CELL_HEAD : 0;
+		a->bytes = a->at + slots * a->slot_bytes;
+		if (i != parcels)
+			continue;
+		a->done_at = a->bytes;
+		a->bytes += align_up(slots * (size_t)h->size * sizeof(uint64_t), 64);
+	}
+}
+
+uint32_t hdl_cell_inline(const struct hdl_queues *h)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		least = h->links[i]->max_inline < least ? h->links[i]->max_inline : least;
+	return least;
+}
+
+bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size)
+{
+	const size_t line = size == HDL_CELL_WIDE ? HDL_CELL_TRAILER : h->area[size].line_bytes;
+
+	return hdl_cell_inline(h) < line || (size == HDL_CELL_WIDE && !h->exposed_lkey);
+}
+
+void hdl_cell_clear(struct hdl_slot_region *a)
+{
+	memset(a->mem, 0, a->wide ? a->at : a->bytes);
+}
+
+/* ---- compiling ------------------------------------------------------------------------------------------- */
+
+/* Whether a line of the slot ends there. */
+static bool is_end(const struct hdl_mailbox_prog *l, size_t end)
+{
+	return end && end <= l->area->slot_bytes && end % l->area->line_bytes == 0;
+}
+
+/* The head of the wide line that ends there, in its slot's. */
+static size_t head_end(const struct hdl_mailbox_prog *l, size_t end)
+{
+	return end / l->area->line_bytes * HDL_CELL_HEAD;
+}
+
+static int add_arrival(struct hdl_queues *h, struct hdl_mailbox_prog *l, const struct hdl_node *n)
+{
+	size_t end = n->dst_off + n->len + HDL_CELL_TRAILER;
+
+	if (!is_end(l, end))
+		return EOPNOTSUPP;
+	l->arrivals[l->narrivals] = (struct line_arrival){
+		.number = (uint32_t)((l->area->wide ? head_end(l, end) : end) - sizeof(uint64_t)), .peer = n->peer,
+	};
+	if (hdl_queues_cpu_sharers(h) & 1u << n->peer) {
+		struct line_arrival far = l->arrivals[l->nnear];
+
+		l->arrivals[l->nnear++] = l->arrivals[l->narrivals];
+		l->arrivals[l->narrivals] = far;
+	}
+	l->narrivals++;
+	l->len = n->len;
+	return 0;
+}
+
+/* The ranks that may need this one's CPU: all but those that are bound to others, where ranks share them. */
+uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h)
+{
+	cpu_set_t mine, its;
+
+	if (h->near)
+		return h->near;
+	h->near = UINT32_MAX;
+	if (!hdl_job.oversubscribed || !h->cc || sched_getaffinity(0, sizeof(mine), &mine))
+		return h->near;
+	for (int r = 0; r < h->size; r++)
+		/* a process of another PID namespace has no number here */
+		if (hdl_proc_state(&h->peers[r].proc) == HDL_PROC_LIVES &&
+		    !sched_getaffinity((pid_t)h->peers[r].proc.pid, sizeof(its), &its)) {
+			CPU_AND(&its, &its, &mine);
+			h->near &= ~((uint32_t)!CPU_COUNT(&its) << r);
+		}
+	return h->near;
+}
+
+/* Where the data lie, then the number. Of a barrier the number alone. */
+static void shape_wide(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
+{
+	l->staged = l->len && !h->exposed_lkey;
+	l->head_staged = hdl_cell_inline(h) < HDL_CELL_TRAILER;
+	l->reads = l->len || l->head_staged;
+	l->bytes = l->len + HDL_CELL_TRAILER;
+	l->head_stride = (size_t)h->size * HDL_CELL_HEAD;
+	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)l->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->area->mr->lkey };
+	l->sge[1] = (struct ibv_sge){ .length = HDL_CELL_TRAILER, .lkey = l->area->mr->lkey };
+	l->wr.sg_list = &l->sge[0];
+	l->wr.num_sge = 1;
+	l->head = l->wr;
+	l->head.sg_list = &l->sge[1];
+	l->head.next = NULL;		/* also when it is shaped again */
+	l->wr.next = &l->head;
+}
+
+static void shape(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
+{
+	l->wr.opcode = IBV_WR_RDMA_WRITE;
+	if (l->area->wide) {
+		shape_wide(h, l);
+		return;
+	}
+	/* a barrier's line is the number alone */
+	l->bytes = l->len ? l->len + HDL_CELL_TRAILER : sizeof(uint64_t);
+	l->staged = l->reads = l->bytes > hdl_cell_inline(h);
+	l->wr.sg_list = l->len || l->staged ? &l->sge[0] : &l->sge[1];
+	l->wr.num_sge = l->len && !l->staged ? 2 : 1;
+	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)(l->staged ? l->bytes : l->len), .lkey = l->area->mr->lkey };
+	l->sge[1] = (struct ibv_sge){ .length = (uint32_t)(l->len ? HDL_CELL_TRAILER : sizeof(uint64_t)) };
+}
+
+static int cell_add_put(struct hdl_queues *h, struct hdl_mailbox_prog *l, const struct hdl_node *n)
+{
+	struct line_put *p = &l->puts[l->nputs + l->nanswers];
+	struct hdl_coll_link *link = h->direct[n->peer];
+	size_t end = n->dst_off + n->len + HDL_CELL_TRAILER;
+
+	if (!link || !is_end(l, end) || (p > l->puts && n->len != l->len))
+		return EOPNOTSUPP;
+	if (p == l->puts) {
+		l->len = n->len;
+		shape(h, l);
+	}
+	/* what carries no data names no space: an address is made of one all the same, that nobody looks at */
+	*p = (struct line_put){
+		.link = link, .src_space = n->len ? n->src_space : HDL_SP_SEND, .src_off = n->src_off,
+		.remote = l->area->at + (l->area->wide ? n->dst_off : end - l->bytes), .head_remote = head_end(l, end) - HDL_CELL_TRAILER,
+	};
+	if (n->npreds)
+		l->nanswers++;		/* of arrivals: nothing else is before a put */
+	else
+		l->nputs++;
+	return 0;
+}
+
+static int add_step(struct hdl_mailbox_prog *l, const struct hdl_graph *g, const struct hdl_node *n)
+{
+	bool reduce = n->kind == HDL_N_REDUCE;
+
+	if ((!reduce && n->kind != HDL_N_COPY) || n->src_off > UINT32_MAX || n->dst_off > UINT32_MAX || n->len > UINT32_MAX)
+		return EOPNOTSUPP;
+	l->steps[l->nsteps++] = (struct line_step){
+		.reduce = reduce, .src_space = n->src_space, .dst_space = n->dst_space, .src_off = (uint32_t)n->src_off,
+		.dst_off = (uint32_t)n->dst_off, .n = (uint32_t)(reduce ? n->len / g->esize : n->len),
+	};
+	return 0;
+}
+
+void hdl_cell_aim(struct hdl_coll_prog *prog, const struct hdl_region_peer *peers)
+{
+	for (struct line_put *p = prog->lines->puts, *end = p + prog->lines->nputs + prog->lines->nanswers; p < end; p++) {
+		const struct hdl_region_peer *peer = &peers[p->link->peer];
+
+		p->remote += peer->addr;
+		p->head_remote += peer->addr;
+		p->rkey = peer->rkey;
+	}
+}
+
+int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *prog, const struct hdl_slot_region *area)
+{
+	const struct hdl_graph *g = prog->g;
+	size_t n = g->nnodes ? g->nnodes : 1, nputs = 0, lists = n * (sizeof(struct line_step) + sizeof(struct line_arrival));
+	struct hdl_mailbox_prog *l = aligned_alloc(64, (sizeof(*l) + lists + 63) & ~(size_t)63);
+	int err = 0;
+
+	if (!l)
+		return ENOMEM;
+	*l = (struct hdl_mailbox_prog){ .area = area, .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
+	if (l->area->wide)
+		l->per_put = HDL_CELL_REQUESTS;
+	l->arrivals = (struct line_arrival *)(l->steps + n);
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		nputs += g->nodes[i].kind == HDL_N_PUT;
+	l->puts = calloc(nputs ? nputs : 1, sizeof(*l->puts));
+	prog->lines = l;
+	if (!l->puts)
+		return ENOMEM;
+	for (uint32_t i = 0; i < g->nnodes && !err; i++) {
+		const struct hdl_node *node = &g->nodes[i];
+
+		if (node->kind == HDL_N_PUT)
+			err = cell_add_put(h, l, node);
+		else if (node->kind == HDL_N_ARRIVE)
+			err = add_arrival(h, l, node);
+	}
+	l->by_leader = prog->synchronizes && l->narrivals < (uint32_t)h->size - 1;
+	prog->requests = (uint64_t)(l->nputs + l->nanswers) * l->per_put;
+	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
+		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
+	if (!err && area->peers)
+		hdl_cell_aim(prog, area->peers);
+	return err;
+}
+
+void hdl_cell_free(struct hdl_mailbox_prog *lines)
+{
+	if (!lines)
+		return;
+	free(lines->puts);
+	free(lines);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------- */
+
+/* An operation takes at most HDL_CELL_REQUESTS of a queue, and there is one left for hdl_cell_follow, behind which it is counted again,
+ * and two for the answer of an operation that waits, and for what follows it. */
+__attribute__((noinline)) bool hdl_cell_find_room(struct hdl_queues *h)
+{
+	uint64_t room = UINT32_MAX;
+
+	hdl_queues_drain(h);
+	for (uint16_t i = 0; i < h->nlinks; i++) {
+		const struct hdl_coll_link *l = h->links[i];
+		uint64_t left = l->sq_depth - (l->sq_posted - l->sq_done), here = left > 2 ? (left - 3) / HDL_CELL_REQUESTS : 0;
+
+		room = here < room ? here : room;
+	}
+	h->line_room = (uint32_t)room;
+	return room;
+}
+
+/* Of what is written to that peer. */
+static char *stage_of(const struct hdl_mailbox_prog *l, const struct line_put *p, const struct hdl_run *run)
+{
+	return l->area->mem + l->area->staged + run->slot * l->area->slot_bytes + (size_t)p->link->peer * l->area->line_bytes;
+}
+
+/* Puts data, and the trailer, together there. */
+static void stage(struct hdl_mailbox_prog *l, const char *data, char *at, const uint64_t trailer[2])
+{
+	char *end = at + l->len + HDL_CELL_TRAILER;
+
+	if (l->len)
+		memcpy(at, data, l->len);
+	memcpy(at + l->len, trailer, HDL_CELL_TRAILER);
+	l->sge[0].addr = (uintptr_t)end - l->bytes;
+}
+
+static void signal_last(struct hdl_queues *h, struct hdl_coll_link *l, struct ibv_send_wr *last)
+{
+	l->sq_signaled = l->sq_posted;
+	h->local_posted++;
+	last->send_flags |= IBV_SEND_SIGNALED;
+	last->wr_id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+}
+
+static __attribute__((noinline)) void fill_wide(struct hdl_mailbox_prog *l, const struct line_put *p, const struct hdl_run *run,
+						const char *data, char *at, const uint64_t *trailer)
+{
+	if (l->staged)
+		data = memcpy(at, data, l->len);
+	if (l->head_staged)
+		trailer = memcpy(at + l->len, trailer, HDL_CELL_TRAILER);
+	l->wr.send_flags = 0;
+	l->sge[0].addr = (uintptr_t)data;
+	l->head.send_flags = l->head_staged ? 0 : IBV_SEND_INLINE;
+	l->head.wr.rdma.remote_addr = p->head_remote + run->slot * l->head_stride;
+	l->head.wr.rdma.rkey = p->rkey;
+	l->sge[1].addr = (uintptr_t)trailer;
+}
+
+/* Writes nothing. */
+__attribute__((noinline, cold)) void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
+	int err;
+
+	wr.wr.rdma.remote_addr = h->area[HDL_CELL_SHORT].peers[l->peer].addr;
+	wr.wr.rdma.rkey = h->area[HDL_CELL_SHORT].peers[l->peer].rkey;
+	l->sq_posted++;
+	signal_last(h, l, &wr);
+	if (run) {
+		run->outstanding++;
+		wr.wr_id |= HDL_ID_RETIRES | (uint64_t)run->place << HDL_ID_PLACE_SHIFT;
+	}
+	h->line_room = 0;
+	err = ibv_post_send(l->qp, &wr, &bad);
+	if (err)
+		hdl_queues_refused(h, run, l->peer, err);
+}
+
+/* To that address of the peer's. False: the queue has refused it. */
+static inline __attribute__((always_inline)) bool write_line(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
+							    const struct line_put *p, const char *data, uint64_t remote,
+							    const uint64_t trailer[2])
+{
+	struct hdl_mailbox_prog *l = prog->lines;
+	struct ibv_send_wr *bad, *first = &l->wr, *last = &l->wr;
+	int err;
+
+	p->link->sq_posted += l->per_put;
+	l->wr.wr.rdma.remote_addr = remote;
+	l->wr.wr.rdma.rkey = p->rkey;
+	if (unlikely(l->area->wide)) {
+		fill_wide(l, p, run, data, stage_of(l, p, run), trailer);
+		last = &l->head;
+		first = l->len ? first : last;
+	} else if (unlikely(l->staged)) {
+		stage(l, data, stage_of(l, p, run), trailer);
+		l->wr.send_flags = 0;
+	} else {
+		l->wr.send_flags = IBV_SEND_INLINE;
+		l->sge[0].addr = (uintptr_t)data;
+		l->sge[1].addr = (uintptr_t)(trailer + 2) - l->sge[1].length;
+	}
+	if (unlikely(hdl_cell_signal_due(p->link)))
+		signal_last(h, p->link, last);
+	err = ibv_post_send(p->link->qp, first, &bad);
+	if (unlikely(err)) {
+		hdl_queues_refused(h, run, p->link->peer, err);
+		return false;
+	}
+	if (l->reads && !prog->lasts && unlikely(hdl_cell_waits(p->link)))
+		hdl_cell_follow(h, p->link, run);
+	return true;
+}
+
+static inline __attribute__((always_inline)) void write_lines(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
+							     const struct line_put *p, const struct line_put *end)
+{
+	const struct hdl_mailbox_prog *l = prog->lines;
+	size_t slot = run->slot * l->area->slot_bytes;
+	const uint64_t trailer[2] = { unlikely(run->hollow) ? 0 : l->len, run->opno + 1 };
+
+	for (; p < end; p++)
+		if (unlikely(!write_line(h, run, prog, p, run->base[p->src_space] + p->src_off, p->remote + slot, trailer)))
+			return;
+}
+
+/* The operation's lines of others stand in its slot. */
+static inline __attribute__((always_inline)) void find_lines(struct hdl_queues *h, struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	h->line_room--;
+	run->arrived = 0;
+	run->base[HDL_SP_CELL] = l->area->mem + l->area->at + run->slot * l->area->slot_bytes;
+	run->numbers = run->base[HDL_SP_CELL];
+	if (unlikely(l->area->wide))
+		run->numbers = l->area->mem + run->slot * (size_t)h->size * HDL_CELL_HEAD;
+}
+
+static inline __attribute__((always_inline)) void cell_post(struct hdl_queues *h, struct hdl_run *run,
+						       const struct hdl_coll_prog *prog)
+{
+	const struct hdl_mailbox_prog *l = prog->lines;
+
+	find_lines(h, run, l);
+	if (unlikely(prog->nprologue))
+		hdl_task_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
+	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
+	hdl_tp_count_rc(hdl_mpi_tp, prog->requests, (l->nputs + l->nanswers) * l->bytes);
+}
+
+/* Others wait for these: the operation's queues have had room for them since it was posted. */
+static __attribute__((noinline)) void cell_answer(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	const struct hdl_mailbox_prog *l = prog->lines;
+
+	write_lines(h, run, prog, l->puts + l->nputs, l->puts + l->nputs + l->nanswers);
+}
+
+void hdl_cell_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	cell_post(h, run, prog);
+}
+
+static inline bool cell_arrived(struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	const char *slot = run->numbers;
+	uint64_t number = run->opno + 1;
+
+	for (; run->arrived < l->narrivals; run->arrived++) {
+		const uint64_t *at = (const uint64_t *)(slot + l->arrivals[run->arrived].number);
+
+		/* pairs with the write's order: what stands before the number is there */
+		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != number)
+			return false;
+		if (unlikely(l->len && at[-1] != l->len))
+			run->spoiled = true;
+	}
+	return true;
+}
+
+/* A line of another length than this rank's arguments promise: its data are not those that the steps would take. */
+static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	uint64_t came = l->len;
+
+	for (uint32_t i = 0; i < l->narrivals && came == l->len; i++)
+		came = ((const uint64_t *)(run->numbers + l->arrivals[i].number))[-1];
+	hdl_reason_set("%llu bytes came from another rank where %llu were expected: the counts or types of this collective differ between "
+		       "ranks", (unsigned long long)came, (unsigned long long)l->len);
+	hdl_run_error(run, came > l->len ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+}
+
+bool hdl_cell_arrived(struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	return cell_arrived(run, prog->lines);
+}
+
+static inline void cell_take(const struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	for (const struct line_step *s = l->steps, *end = s + l->nsteps; s < end; s++) {
+		const char *src = run->base[s->src_space] + s->src_off;
+		char *dst = run->base[s->dst_space] + s->dst_off;
+
+		if (s->reduce)
+			l->fn(src, dst, s->n);
+		else if (s->n == 8)
+			memcpy(dst, src, 8);
+		else
+			memcpy(dst, src, s->n);
+	}
+}
+
+void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	const struct hdl_mailbox_prog *l = prog->lines;
+
+	if (unlikely(l->nanswers))
+		cell_answer(h, run, prog);
+	if (unlikely(run->spoiled))
+		refuse_length(run, l);
+	else
+		cell_take(run, l);
+}
+
+static inline bool arrived_later(struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	hdl_look_pause();
+	return cell_arrived(run, l);
+}
+
+/* Where ranks share CPUs: those of this one have written theirs, or nobody of them is waited for. Then to give it to them is to lose a
+ * turn, unless the others take longer than that. */
+static bool await_others(struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	for (int looks = HDL_SHARED_LOOKS; run->arrived >= l->nnear && looks; looks--)
+		if (arrived_later(run, l))
+			return true;
+	return false;
+}
+
+static bool await(struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	int looks = HDL_LOOKS;
+
+	if (cell_arrived(run, l))
+		return true;
+	if (!hdl_job.oversubscribed) {
+		while (looks-- && !arrived_later(run, l))
+			;
+		return looks >= 0;
+	}
+	for (int turns = HDL_GIVEN_UP; turns; turns--) {
+		/* whether these have begun nobody says: they have the CPU first */
+		if (!(l->by_leader && turns == HDL_GIVEN_UP) && await_others(run, l))
+			return true;
+		if (hdl_threads)	/* the lock is held: who waits for it would stand still, too. Progress opens it. */
+			return false;
+		sched_yield();
+		if (cell_arrived(run, l))
+			return true;
+	}
+	return false;
+}
+
+bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	return await(run, prog->lines);
+}
+
+/* ---- lines of which each carries something else ---------------------------------------------------------------- */
+
+void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	find_lines(h, run, prog->lines);
+}
+
+static void shape_parcel(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
+{
+	shape(h, l);
+	if (!l->len && !l->area->wide) {		/* the word stands there all the same */
+		l->bytes = HDL_CELL_TRAILER;
+		l->sge[l->staged ? 0 : 1].length = HDL_CELL_TRAILER;
+	}
+	l->shaped = l->len + 1;
+}
+
+const struct hdl_slot_region *hdl_cell_area(const struct hdl_coll_prog *prog)
+{
+	return prog->lines->area;
+}
+
+uint32_t hdl_cell_puts(const struct hdl_coll_prog *prog)
+{
+	return prog->lines->nputs;
+}
+
+int hdl_cell_put_to(const struct hdl_coll_prog *prog, uint32_t i)
+{
+	return prog->lines->puts[i].link->peer;
+}
+
+/* remote: where it would be written if it were the number alone. False: the queue has refused it. */
+static inline __attribute__((always_inline)) bool cell_write_parcel(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
+							      const struct line_put *p, const void *data, size_t len, bool wide,
+							      uint64_t remote, const uint64_t trailer[2])
+{
+	struct hdl_mailbox_prog *l = prog->lines;
+
+	remote -= wide ? len : len + HDL_CELL_TRAILER - sizeof(uint64_t);
+	l->len = len;
+	if (unlikely(l->shaped != len + 1))
+		shape_parcel(h, l);
+	return write_line(h, run, prog, p, data, remote, trailer);
+}
+
+void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i, const void *data, size_t len,
+		     uint64_t word)
+{
+	struct hdl_mailbox_prog *l = prog->lines;
+	const struct line_put *p = &l->puts[i];
+	const uint64_t trailer[2] = { word, run->opno + 1 };
+
+	cell_write_parcel(h, run, prog, p, data, len, l->area->wide, p->remote + run->slot * l->area->slot_bytes, trailer);
+	hdl_tp_count_rc(hdl_mpi_tp, l->per_put, l->bytes);
+	l->len = 0;		/* what comes is compared by whom it is for */
+}
+
+/* Behind the number of that rank's line. */
+static const uint64_t *behind_number(const struct hdl_run *run, const struct hdl_slot_region *a, int peer)
+{
+	return (const uint64_t *)(run->numbers + (size_t)(peer + 1) * (a->wide ? HDL_CELL_HEAD : a->line_bytes));
+}
+
+bool hdl_cell_has_come(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer)
+{
+	/* as in arrived() */
+	return __atomic_load_n(behind_number(run, prog->lines->area, peer) - 1, __ATOMIC_ACQUIRE) == run->opno + 1;
+}
+
+uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer, const char **end)
+{
+	const struct hdl_slot_region *a = prog->lines->area;
+
+	*end = run->base[HDL_SP_CELL] + (size_t)(peer + 1) * a->line_bytes - HDL_CELL_TRAILER;
+	return behind_number(run, a, peer)[-2];
+}
+
+/* ---- short ways of blocking operations ------------------------------------------------------------------------- */
+
+/* (b) of offload.h: no barrier is due before it. */
+static inline bool has_turn(const struct hdl_queues *h, const struct hdl_coll_prog *prog)
+{
+	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
+}
+
+/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump in offload.c); or NULL. */
+static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct hdl_cc *cc, const struct hdl_coll_prog *prog)
+{
+	struct hdl_queues *h = cc->off[hdl_queues_index(HDL_EXEC_MAILBOX, false)];
+
+	if (unlikely(!h || !prog || !prog->lines || h->posted != h->retired || !has_turn(h, prog) || h->queue || h->busy ||
+		     h->state != HDL_QUEUES_READY || (!h->line_room && !hdl_cell_find_room(h)) || h->broken || h->suspect_ns))
+		return NULL;
+	return h;
+}
+
+static inline __attribute__((always_inline)) void begin_quick(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	run->error = MPI_SUCCESS;
+	run->spoiled = run->finished = false;
+	run->class = prog->class;
+	hdl_queues_number(h, run, prog->synchronizes);
+}
+
+/* Whether all that it waits for has come within a while, and nothing of its own has still to be read. If not, progress goes on with it. */
+static inline __attribute__((always_inline)) bool cell_is_through(const struct hdl_queues *h, struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	return likely(await(run, l)) && likely(!run->outstanding && !h->broken);
+}
+
+static inline void end_quick(struct hdl_queues *h, struct hdl_run *run)
+{
+	hdl_queues_retire(h, run);
+	run->finished = true;
+}
+
+bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run)
+{
+	const struct hdl_coll_prog *prog = run->plan->prog;
+	struct hdl_queues *h = free_for(cc, prog);
+
+	if (unlikely(!h))
+		return false;
+	begin_quick(h, run, prog);
+	cell_post(h, run, prog);
+	h->posted++;
+	if (unlikely(!cell_is_through(h, run, prog->lines) || run->spoiled)) {
+		hdl_queues_enlist(h);
+		return true;
+	}
+	cell_take(run, prog->lines);
+	h->completed++;
+	if (prog->lines->nanswers) {
+		cell_answer(h, run, prog);
+		if (unlikely(run->outstanding)) {
+			hdl_queues_enlist(h);
+			return true;
+		}
+	}
+	end_quick(h, run);
+	return true;
+}
+
+static inline void write_pieces(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, const struct hdl_vcoll *a)
+{
+	struct hdl_mailbox_prog *l = prog->lines;
+	const struct hdl_vcoll_block *in = a->in;
+	const bool each = a->nin > 1;
+	uint64_t bytes = 0, trailer[2] = { 0, run->opno + 1 };
+	size_t slot = run->slot * l->area->slot_bytes;
+
+	find_lines(h, run, l);
+	for (const struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
+		const struct hdl_vcoll_block *piece = each ? &in[p->link->peer] : in;
+
+		trailer[0] = hdl_vcoll_block_bytes(piece);
+		if (unlikely(!cell_write_parcel(h, run, prog, p, piece->buf, trailer[0], false, p->remote + slot, trailer)))
+			break;
+		bytes += l->bytes;
+	}
+	hdl_tp_count_rc(hdl_mpi_tp, l->nputs, bytes);
+	l->len = 0;		/* as in hdl_cell_put_vblock */
+}
+
+/* False: one is of another length than this rank's arguments promise. What was taken before it may be taken once more. */
+static inline bool take_pieces(const struct hdl_run *run, const struct hdl_mailbox_prog *l, const struct hdl_vcoll *a)
+{
+	for (const struct line_arrival *from = l->arrivals, *end = from + l->narrivals; from < end; from++) {
+		const uint64_t *number = (const uint64_t *)(run->numbers + from->number);
+		const struct hdl_vcoll_block *piece = &a->out[a->nout > 1 ? from->peer : 0];
+		size_t len = hdl_vcoll_block_bytes(piece);
+
+		if (unlikely(number[-1] != len))
+			return false;
+		if (len == 8)
+			memcpy((void *)piece->buf, number - 2, 8);
+		else if (len)
+			memcpy((void *)piece->buf, (const char *)(number - 1) - len, len);
+	}
+	return true;
+}
+
+static inline void cell_take_own(const struct hdl_run *run, const struct hdl_vcoll *a)
+{
+	const struct hdl_vcoll_block *in, *out;
+
+	if (hdl_vcoll_own(a, run->comm->rank, &in, &out))
+		memcpy((void *)out->buf, in->buf, hdl_vcoll_block_bytes(in));
+}
+
+bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_vcoll *a)
+{
+	const struct hdl_coll_prog *prog = run->plan->prog;
+	struct hdl_queues *h = free_for(cc, prog);
+
+	/* wide lines are gathered when they run, from where they lie */
+	if (unlikely(!h || prog->lines->area->wide))
+		return false;
+	begin_quick(h, run, prog);
+	write_pieces(h, run, prog, a);
+	h->posted++;
+	cell_take_own(run, a);
+	if (unlikely(!cell_is_through(h, run, prog->lines) || !take_pieces(run, prog->lines, a))) {
+		hdl_vector_go_on(run, a);
+		hdl_queues_enlist(h);
+		return true;
+	}
+	h->completed++;
+	end_quick(h, run);
+	return true;
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Persistent collectives on direct. Ranks start a communicator's persistent operations in any order, and between any others (section
+ * 6.13), so that these are no operations by number: each has lines of its own, at all ranks, which those tell each other when it is made
+ * (the calls that make them come in one order, and need not be local). The queues are the communicator's, and no order is asked of them:
+ * a line's place says whose it is, its number which start.
+ *
+ *     memory of one operation, at every rank
+ *       | lines of slot 0 | lines of slot 1 | ...    one per rank and slot, as long as the data need
+ *       | meeting 0       | meeting 1       |        those of a barrier; where the operation does not synchronize
+ *       | what the requests do not carry inline      as much as the lines
+ *
+ * Start n uses slot n mod S. That the slot is free everywhere when anybody writes to it, and with it what this rank's own requests of
+ * start n - S were read from:
+ *
+ *     A rank starts n when it has completed n - 1. Among any K consecutive starts one synchronizes: K is 1 where each does, otherwise
+ *     every K-th start is a barrier, too. So when rank A starts n, it has completed a synchronizing y with n - K <= y < n, which all
+ *     ranks have started: each has completed n - K - 1, and has taken every line of that start and of those before. S = K + 1.
+ *     The meetings are such a sequence, each of which synchronizes: two of them.
+ *
+ * Of pieces (parcels.c) lines carry what fits them. A message that follows a line has the request's tag: each start of a rank sends its
+ * peer the same ones, in the same order, and they are taken in the order of the starts.
+ *
+ * What a rank completes has no line under way to it, but from it, perhaps, while a port is down. So its memory may be given to another
+ * operation; and where its own requests may still read it, it stays with the communicator.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/queues/queues.h"
+#include "collectives/select/tuner.h"
+
+#define MEET_EVERY 8
+
+/* Lines that are written and taken together. */
+struct part {
+	struct hdl_graph *own;		/* a meeting's; the operation's is the plan's */
+	struct hdl_run *run;
+	struct hdl_coll_prog *prog;
+	struct hdl_slot_region area;		/* in the operation's memory; peers are told later */
+	uint64_t n;			/* the next to be written, and */
+	uint32_t slots, slot;		/* ... its slot, of so many */
+};
+
+struct hdl_pcoll {
+	struct hdl_queues *h;
+	struct hdl_pcoll *next, **link;	/* in h->started, from its start to its end */
+	struct hdl_pcoll *behind, **at;	/* in h->pcolls, as long as there is memory */
+	struct part op, meeting;	/* meeting.run: NULL: the operation synchronizes */
+	uint32_t since_meeting;
+	bool posted, meets;		/* the start under way */
+	char *memory;
+	size_t bytes;
+	struct ibv_mr *mr;
+	struct hdl_region_peer *peers;
+	struct hdl_region_record *records;	/* while it is made */
+};
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static size_t mailbox_persistent_part_bytes(const struct hdl_queues *h, const struct part *p)
+{
+	return p->slots * p->area.line_bytes * (size_t)h->size;
+}
+
+static void mailbox_persistent_lay_out(struct hdl_pcoll *p)
+{
+	struct part *parts[] = { &p->op, &p->meeting };
+
+	for (int i = 0; i < 2; i++) {
+		struct part *part = parts[i];
+
+		part->area.slot_bytes = part->area.line_bytes * (size_t)p->h->size;
+		part->area.at = p->bytes;
+		p->bytes += mailbox_persistent_part_bytes(p->h, part);
+	}
+	for (int i = 0; i < 2; i++) {
+		parts[i]->area.staged = p->bytes;
+		if (hdl_cell_inline(p->h) < parts[i]->area.line_bytes)
+			p->bytes += mailbox_persistent_part_bytes(p->h, parts[i]);
+	}
+}
+
+/* 0 or an errno. */
+static int make_meeting(struct hdl_pcoll *p)
+{
+	struct hdl_queues *h = p->h;
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_cell_bytes(0) };
+
+	p->meeting.area.line_bytes = s.line_bytes;
+	p->meeting.slots = 2;
+	p->meeting.own = hdl_tune_offload(HDL_EXEC_MAILBOX, &s)->build(&s);
+	p->meeting.run = p->meeting.own ? hdl_run_new(p->meeting.own, h->cc->comm) : NULL;
+	if (!p->meeting.run)
+		return ENOMEM;
+	p->meeting.run->args.coll = HDL_BARRIER;
+	return 0;
+}
+
+static int mailbox_persistent_compile(struct hdl_pcoll *p, struct part *part, const struct hdl_graph *g)
+{
+	part->area.mem = p->memory;
+	part->area.mr = p->mr;
+	part->prog = hdl_mailbox_compile_at(p->h, g, &part->area);
+	return part->prog ? 0 : errno;
+}
+
+/* This rank's part of it. 0 or an errno. */
+static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
+{
+	const struct hdl_plan *plan = run->plan;
+	int err = 0;
+
+	p->op.run = run;
+	p->op.area.line_bytes = hdl_cell_bytes(plan->key.bytes);
+	p->op.slots = hdl_coll_synchronizes(plan->key.coll) ? 2 : MEET_EVERY + 1;
+	if (!hdl_coll_synchronizes(plan->key.coll))
+		err = make_meeting(p);
+	if (err)
+		return err;
+	mailbox_persistent_lay_out(p);
+	p->memory = hdl_tp_alloc(hdl_mpi_tp, p->bytes);
+	if (!p->memory)
+		return ENOMEM;
+	/* no line has a number: whose memory it was before does not matter */
+	memset(p->memory, 0, p->op.area.staged);
+	p->mr = ibv_reg_mr(p->h->port->pd, p->memory, p->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!p->mr)
+		return errno;
+	err = mailbox_persistent_compile(p, &p->op, plan->off_graph);
+	return err || !p->meeting.run ? err : mailbox_persistent_compile(p, &p->meeting, p->meeting.own);
+}
+
+static void mailbox_persistent_unmake(struct hdl_pcoll *p)
+{
+	hdl_run_free(p->meeting.run);
+	hdl_coll_prog_free(p->meeting.prog);
+	hdl_graph_free(p->meeting.own);
+	hdl_coll_prog_free(p->op.prog);
+	p->meeting = p->op = (struct part){ 0 };
+}
+
+static void mailbox_persistent_give_back(struct hdl_pcoll *p)
+{
+	if (p->at) {
+		*p->at = p->behind;
+		if (p->behind)
+			p->behind->at = p->at;
+	}
+	if (p->mr)
+		ibv_dereg_mr(p->mr);
+	hdl_tp_free(hdl_mpi_tp, p->memory);
+	free(p->records);
+	free(p->peers);
+	free(p);
+}
+
+/* ---- agreeing ---------------------------------------------------------------------------------------------------- */
+
+static bool is_wired(const void *arg)
+{
+	return ((const struct hdl_queues *)arg)->state != HDL_QUEUES_WIRING;
+}
+
+static bool is_told(const void *arg)
+{
+	return *(struct hdl_run *const *)arg;
+}
+
+static void mailbox_persistent_told(struct hdl_run *run)
+{
+	*(struct hdl_run **)run->arg = run;
+}
+
+/* An Allgather in place, which this call waits for. MPI error class. */
+static int mailbox_persistent_gather(struct hdl_queues *h, void *buf, size_t bytes)
+{
+	struct hdl_run *ended = NULL;
+	int error;
+
+	if (hdl_queues_allgather(h, buf, bytes, mailbox_persistent_told, &ended)) {
+		hdl_reason_set("no memory to tell the other ranks of a persistent collective");
+		return MPI_ERR_NO_MEM;
+	}
+	hdl_blocked_comm = h->cc->comm;
+	hdl_wait_until(is_told, &ended);
+	hdl_blocked_comm = NULL;
+	error = ended->error;
+	if (error)
+		hdl_reason_set("%s", ended->why);
+	hdl_run_free(ended);
+	return error;
+}
+
+/* Tells the others where this rank's part is, or that there is none. MPI error class; *all: everybody has one. */
+static int mailbox_persistent_tell(struct hdl_pcoll *p, int status, bool *all)
+{
+	struct hdl_queues *h = p->h;
+	int error;
+
+	p->records[h->rank] = (struct hdl_region_record){ .addr = (uintptr_t)p->memory, .rkey = p->mr ? p->mr->rkey : 0, .status = status };
+	error = mailbox_persistent_gather(h, p->records, sizeof(*p->records));
+	*all = true;
+	for (int r = 0; r < h->size && !error; r++) {
+		p->peers[r].addr = p->records[r].addr;
+		p->peers[r].rkey = p->records[r].rkey;
+		*all = *all && !p->records[r].status;
+	}
+	return error;
+}
+
+/* The communicator's queues, when all ranks have them or none has. NULL: no memory. */
+static struct hdl_queues *mailbox_persistent_wired(struct hdl_cc *cc, uint8_t coll)
+{
+	struct hdl_queues *h = hdl_queues_of(cc, HDL_EXEC_MAILBOX, false, coll);
+
+	if (h)
+		hdl_wait_until(is_wired, h);
+	return h;
+}
+
+/* The others wait for this rank's part, or may have theirs and start it: they are told of the error. */
+static int forsaken(struct hdl_comm *comm, int error)
+{
+	char why[sizeof(((struct hdl_run *)0)->why)];
+
+	snprintf(why, sizeof(why), "%s", hdl_reason_take());
+	hdl_ft_give_up(comm, why);
+	hdl_ft_progress();
+	hdl_reason_set("%s", why);
+	return error;
+}
+
+static int find_most(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
+{
+	struct hdl_queues *h = mailbox_persistent_wired(cc, coll);
+	struct hdl_most *all;
+	int rc;
+
+	if (!h)
+		return MPI_ERR_NO_MEM;
+	if (h->state == HDL_QUEUES_REFUSED)
+		return MPI_SUCCESS;
+	all = calloc((size_t)h->size, sizeof(*all));
+	if (!all) {
+		hdl_reason_set("no memory for the lengths of a persistent collective");
+		return MPI_ERR_NO_MEM;
+	}
+	all[h->rank] = *most;
+	rc = mailbox_persistent_gather(h, all, sizeof(*all));
+	for (int r = 0; r < h->size && !rc; r++)
+		*most = (struct hdl_most){ .fits = all[r].fits > most->fits ? all[r].fits : most->fits,
+					   .any = all[r].any > most->any ? all[r].any : most->any };
+	free(all);
+	return rc;
+}
+
+int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
+{
+	int rc = find_most(cc, coll, most);
+
+	return rc ? forsaken(cc->comm, rc) : MPI_SUCCESS;
+}
+
+static int make_lines(struct hdl_run *run)
+{
+	struct hdl_queues *h = mailbox_persistent_wired(run->comm->coll, run->plan->key.coll);
+	struct hdl_pcoll *p;
+	bool all = false;
+	int rc;
+
+	if (!h)
+		return MPI_ERR_NO_MEM;
+	if (h->state == HDL_QUEUES_REFUSED) {
+		run->plan->why_not = h->why_off;
+		return MPI_SUCCESS;
+	}
+	p = calloc(1, sizeof(*p));
+	if (p) {
+		p->h = h;
+		p->records = calloc((size_t)h->size, sizeof(*p->records));
+		p->peers = calloc((size_t)h->size, sizeof(*p->peers));
+	}
+	if (!p || !p->records || !p->peers) {
+		if (p)
+			mailbox_persistent_give_back(p);
+		hdl_reason_set("no memory for the lines of a persistent collective");
+		return MPI_ERR_NO_MEM;
+	}
+	rc = mailbox_persistent_tell(p, h->broken ? EIO : mailbox_persistent_make(p, run), &all);
+	free(p->records);
+	p->records = NULL;
+	if (rc || !all) {
+		mailbox_persistent_unmake(p);
+		mailbox_persistent_give_back(p);
+		run->plan->why_not = "a rank had no room for its lines";
+		return rc;
+	}
+	hdl_cell_aim(p->op.prog, p->peers);
+	if (p->meeting.run)
+		hdl_cell_aim(p->meeting.prog, p->peers);
+	p->behind = h->pcolls;
+	p->at = &h->pcolls;
+	if (p->behind)
+		p->behind->at = &p->behind;
+	h->pcolls = p;
+	run->pcoll = p;
+	return MPI_SUCCESS;
+}
+
+int hdl_pcoll_new(struct hdl_run *run)
+{
+	int rc = make_lines(run);
+
+	return rc ? forsaken(run->comm, rc) : MPI_SUCCESS;
+}
+
+void hdl_pcoll_free(struct hdl_pcoll *p)
+{
+	struct hdl_queues *h = p->h;
+	bool read = false;
+
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		read |= hdl_cell_waits(h->links[i]);
+	mailbox_persistent_unmake(p);
+	if (!read)
+		mailbox_persistent_give_back(p);
+}
+
+void hdl_pcoll_clear(struct hdl_queues *h)
+{
+	while (h->pcolls) {
+		mailbox_persistent_unmake(h->pcolls);
+		mailbox_persistent_give_back(h->pcolls);
+	}
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static inline void post_part(struct hdl_queues *h, struct part *part)
+{
+	part->run->opno = part->n++;
+	part->run->slot = part->slot;
+	part->slot = hdl_ring_after(part->slot, part->slots);
+	if (unlikely(part->run->parcels))
+		hdl_vector_post(h, part->run, part->prog);
+	else
+		hdl_cell_post(h, part->run, part->prog);
+}
+
+/* One line to each peer, or two: that is what each unit of line_room has. */
+static inline bool mailbox_persistent_has_room(struct hdl_queues *h)
+{
+	if (unlikely(h->line_room <= 1))
+		hdl_cell_find_room(h);
+	return h->line_room > 1;
+}
+
+static inline void try_post(struct hdl_pcoll *p)
+{
+	struct hdl_queues *h = p->h;
+
+	if (unlikely(h->suspect_ns || h->broken || !mailbox_persistent_has_room(h)))
+		return;
+	p->posted = true;
+	post_part(h, &p->op);
+	if (unlikely(h->broken))
+		return;
+	p->meets = p->meeting.run && ++p->since_meeting == MEET_EVERY;
+	if (unlikely(p->meets)) {
+		p->since_meeting = 0;
+		post_part(h, &p->meeting);
+	}
+}
+
+/* All lines that it waits for are there. Messages may be under way besides. */
+static inline bool mailbox_persistent_is_through(struct hdl_pcoll *p)
+{
+	return likely(!p->op.run->parcels) || hdl_vector_turn(p->h, p->op.run);
+}
+
+static inline bool mailbox_persistent_is_complete(struct hdl_pcoll *p)
+{
+	return p->posted && hdl_cell_arrived(p->op.run, p->op.prog) && mailbox_persistent_is_through(p) &&
+	       (!p->meets || hdl_cell_arrived(p->meeting.run, p->meeting.prog));
+}
+
+/* The run may be gone afterwards, and p with it. */
+static void mailbox_persistent_end(struct hdl_pcoll *p)
+{
+	struct hdl_run *run = p->op.run;
+
+	*p->link = p->next;
+	if (p->next)
+		p->next->link = p->link;
+	if (unlikely(p->h->broken))
+		hdl_queues_fail_run(p->h, run);
+	else if (likely(!run->parcels))
+		hdl_cell_take(p->h, run, p->op.prog);
+	p->h->spoiled |= run->error != MPI_SUCCESS;
+	hdl_run_finish(run);
+}
+
+void hdl_pcoll_start(struct hdl_pcoll *p)
+{
+	struct hdl_queues *h = p->h;
+
+	p->next = h->started;
+	p->link = &h->started;
+	if (p->next)
+		p->next->link = &p->next;
+	h->started = p;
+	p->posted = false;
+	hdl_queues_enlist(h);
+	try_post(p);
+}
+
+static inline bool becomes_complete(struct hdl_pcoll *p)
+{
+	return p->posted && hdl_cell_await(p->op.run, p->op.prog) && mailbox_persistent_is_through(p) &&
+	       (!p->meets || hdl_cell_await(p->meeting.run, p->meeting.prog));
+}
+
+void hdl_pcoll_look(struct hdl_req *req, bool waits)
+{
+	struct hdl_pcoll *p = ((struct hdl_run *)hdl_req_collective_arg(req))->pcoll;
+
+	if (likely(!p->h->broken) && (waits ? becomes_complete(p) : mailbox_persistent_is_complete(p)))
+		mailbox_persistent_end(p);
+}
+
+int hdl_pcoll_turn(struct hdl_queues *h)
+{
+	int n = 0;
+
+	for (struct hdl_pcoll *p = h->started, *next; p; p = next) {
+		next = p->next;
+		if (unlikely(!p->posted))
+			try_post(p);
+		if (!h->broken && !mailbox_persistent_is_complete(p))
+			continue;
+		if (unlikely(h->broken) && p->op.run->parcels && !hdl_vector_stop(p->op.run))
+			continue;
+		mailbox_persistent_end(p);
+		n++;
+	}
+	/* a peer that is gone shows there */
+	if (h->started)
+		hdl_queues_drain(h);
+	return n;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What of a collective of pieces (parcels.c) does not go by a line: messages, and copies that a receiver makes.
+ *
+ * A piece that a line has no room for: the line has the length alone, and says AS_MESSAGE. Then a message with the operation's tag follows,
+ * of the host executor's sort, and its receiver takes that when it has seen the line. So does each edge but the first of several between
+ * two neighbors; of these one of no bytes is nothing, as on the host: where only one end thinks so there is no error, but a receive that
+ * waits, or a message that nobody takes. A message needs both ranks in the library, as on the host.
+ *
+ * What is so long that a copy between processes is quicker than a message its receiver reads from where the giver has it, as in reads.c,
+ * if the device allows it: then the line has the address, and says IS_SHOWN. Who has read it, or refused it, says so by the operation's
+ * number in a word of the giver's (hdl_slot_region.done_at), whose operation ends then; or before, if what it shows is a copy that it leaves
+ * behind (R1 of reads.c). Not of persistent ones: their requests have no place on the communicator's queues. It needs only its receiver there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/mailbox/vector.h"
+
+/* Of what is shown, bytes that are copied before they are unpacked, at most: they stay in the cache. */
+#define UNPACKED ((size_t)64 << 10)
+
+/* ---- messages ------------------------------------------------------------------------------------------------------ */
+
+static struct hdl_node vector_copy_node_of(const struct vblock *p, const char *at)
+{
+	return (struct hdl_node){ .kind = HDL_N_SEND, .src_space = HDL_SP_SEND, .dst_space = HDL_SP_NONE, .peer = p->peer,
+				  .sub = hdl_sub(p->edge), .src_off = (uintptr_t)at, .len = p->bytes };
+}
+
+static void vector_copy_sent(struct hdl_send *send, int err)
+{
+	struct vblock *p = container_of(send, struct vblock, send);
+	const struct hdl_node n = vector_copy_node_of(p, NULL);
+
+	p->sending = false;
+	p->of->pending--;
+	if (err)
+		hdl_run_error(p->of->run, hdl_run_errno(p->of->run, &n, err));
+}
+
+/* Where it lies as it is given, if it is one run. */
+static char *given_at(const struct vblock *p)
+{
+	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->piece) : NULL;
+}
+
+void hdl_vblock_send(struct hdl_run *run, struct vblock *p)
+{
+	const struct hdl_node n = vector_copy_node_of(p, given_at(p));
+	int rc;
+
+	if (hdl_run_send_now(run, &n))
+		return;
+	p->send = (struct hdl_send){ .done = vector_copy_sent };
+	p->sending = true;
+	p->of->pending++;
+	rc = hdl_run_send(run, &n, &p->send);
+	if (!rc)
+		return;
+	p->sending = false;
+	p->of->pending--;
+	if (rc < 0)
+		hdl_run_error(run, hdl_run_errno(run, &n, rc));
+}
+
+__attribute__((noinline, cold)) void hdl_vblock_refuse(struct hdl_run *run, const struct vblock *p, uint64_t came)
+{
+	hdl_reason_set("%llu bytes came from rank %d where %zu were expected: " HDL_CALLS_DIFFER,
+		       (unsigned long long)came, p->peer, p->bytes);
+	hdl_run_error(run, came > p->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+}
+
+static void received(struct hdl_req *req)
+{
+	struct vblock *p = req->notify_arg;
+	struct hdl_run *run = p->of->run;
+
+	p->req = NULL;
+	p->of->pending--;
+	if (unlikely(req->error)) {
+		if (req->error == MPI_ERR_PROC_ABORTED)
+			hdl_ft_member_failed(run->comm->coll, p->peer);
+		hdl_req_explain(req);
+		hdl_run_error(run, req->error);
+	} else if (!hdl_status_cancelled(&req->status) && unlikely((size_t)hdl_status_bytes(&req->status) != p->bytes)) {
+		hdl_vblock_refuse(run, p, (uint64_t)hdl_status_bytes(&req->status));
+	}
+	hdl_req_free(req);
+}
+
+void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
+{
+	struct hdl_req *req;
+	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
+			   (uint16_t)(run->comm->context + 1), &req);
+
+	if (rc) {
+		if (rc == MPI_ERR_PROC_ABORTED)
+			hdl_ft_member_failed(run->comm->coll, p->peer);
+		hdl_run_error(run, rc);
+		return;
+	}
+	p->req = req;
+	p->of->pending++;
+	req->notify_arg = p;
+	if (req->done)
+		received(req);
+	else
+		req->notify = received;
+}
+
+/* ---- copies: the giver -------------------------------------------------------------------------------------------------- */
+
+/* Of what a rank says to the other: the number of the operation, and 1. */
+static size_t done_at(const struct hdl_queues *h, const struct hdl_run *run, int rank)
+{
+	return hdl_cell_area(run->parcels->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
+}
+
+/* A piece that all get, too. */
+static bool gives_one(const struct hdl_vector_run *x)
+{
+	return x->a.nin == 1;
+}
+
+static size_t room_of(const struct vblock *p)
+{
+	return align_up(p->bytes, 64);
+}
+
+void hdl_vector_leave(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_vector_run *x = run->parcels;
+	const struct vblock *last = NULL;
+	size_t room = 0, most = gives_one(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
+	bool several;
+
+	for (const struct vblock *p = x->give, *end = p + x->ngive; p < end; p++)
+		if (hdl_vblock_is_shown(h, run, p) && !p->copy) {
+			x->freed |= 1u << p->peer;
+			room = gives_one(x) ? room_of(p) : room + room_of(p);
+			last = p;
+		}
+	several = x->freed & (x->freed - 1);
+	if (last && room <= most)
+		x->left = hdl_sc_stage_until(h, run, room, x->freed, gives_one(x) && several ? 0 : room,
+					  hdl_cell_area(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
+	if (!x->left)
+		x->freed = 0;
+	else if (gives_one(x))
+		hdl_sc_stage_copy(h, x->left, given_at(last), last->bytes);
+}
+
+char *hdl_vblock_shown_at(struct hdl_queues *h, struct vblock *p)
+{
+	struct hdl_vector_run *x = p->of;
+	char *given = given_at(p), *left = x->left;
+
+	if (!(x->freed & 1u << p->peer)) {
+		x->hears |= 1u << p->peer;
+		return given;
+	}
+	if (!gives_one(x)) {
+		hdl_sc_stage_copy(h, left, given, p->bytes);
+		x->left += room_of(p);
+	}
+	return left;
+}
+
+void hdl_vector_hear(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_vector_run *x = run->parcels;
+	const uint64_t *done = (const uint64_t *)(hdl_cell_area(x->prog)->mem + done_at(h, run, 0));
+
+	for (int r = 0; x->hears >> r; r++)
+		if (x->hears & 1u << r && __atomic_load_n(done + r, __ATOMIC_ACQUIRE) == run->opno + 1)
+			x->hears &= ~(1u << r);
+}
+
+/* ---- copies: the receiver ----------------------------------------------------------------------------------------------- */
+
+static void begin_copy(struct vblock *p, size_t off)
+{
+	p->copies = true;
+	p->off = off;
+	p->position = 0;
+	p->of->pending++;
+	p->of->ncopies++;
+}
+
+void hdl_vblock_leave_unread(struct vblock *p)
+{
+	begin_copy(p, p->bytes);
+}
+
+void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line)
+{
+	memcpy(&p->at, line - sizeof(p->at), sizeof(p->at));
+	if (!hdl_vblock_run(&p->piece) && !hdl_vblock_get_copy(p, p->bytes < UNPACKED ? p->bytes : UNPACKED)) {
+		hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
+		hdl_run_error(run, MPI_ERR_NO_MEM);
+		hdl_vblock_leave_unread(p);
+		return;
+	}
+	begin_copy(p, 0);
+}
+
+/* As far as it goes now. Whether that is to the end. */
+static bool copy_on(struct hdl_queues *h, struct hdl_run *run, struct vblock *p)
+{
+	size_t most = p->copy ? UNPACKED : HDL_SC_TURN;
+
+	while (p->off < p->bytes) {
+		size_t left = p->bytes - p->off, len = left < most ? left : most;
+		char *to = p->copy ? p->copy : hdl_vblock_run(&p->piece) + p->off;
+
+		if (!p->position && hdl_vector_more(run))
+			return false;
+		if (!p->position) {
+			p->position = hdl_sc_copy_post(h, run, p->peer, false, to, p->at + p->off, len);
+			p->of->spent += p->position ? len : 0;
+		}
+		if (!p->position || h->broken || !hdl_sc_copy_done(h, p->peer, p->position))
+			return false;
+		if (p->copy)
+			hdl_unpack((void *)p->piece.buf, p->copy, p->piece.count, p->piece.type, (MPI_Count)p->off, len);
+		p->position = 0;
+		p->off += len;
+	}
+	return true;
+}
+
+/* False: the queue has no room now. */
+static bool tell_giver(struct hdl_queues *h, struct hdl_run *run, const struct vblock *p)
+{
+	const uint64_t number = run->opno + 1;
+
+	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->of->prog), done_at(h, run, h->rank), done_at(h, run, p->peer), &number,
+			  sizeof(number));
+}
+
+void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_vector_run *x = run->parcels;
+
+	for (struct vblock *p = x->get, *end = p + x->nget; x->ncopies && p < end; p++)
+		if (p->copies && copy_on(h, run, p) && tell_giver(h, run, p)) {
+			p->copies = false;
+			x->ncopies--;
+			x->pending--;
+		}
+}
+
+bool hdl_vector_more(const struct hdl_run *run)
+{
+	return run->parcels->spent >= HDL_SC_TURN;
+}
+
+/* ---- after an error ---------------------------------------------------------------------------------------------------- */
+
+static void vector_copy_withdraw(struct hdl_run *run, struct vblock *p)
+{
+	if (p->withdrawn || (!p->sending && !p->req))
+		return;
+	p->withdrawn = true;
+	if (p->sending)
+		hdl_send_withdraw(&p->send, p->peer, run->comm);
+	else
+		hdl_req_cancel(p->req);
+}
+
+bool hdl_vector_stop(struct hdl_run *run)
+{
+	struct hdl_vector_run *x = run->parcels;
+
+	for (struct vblock *p = x->give, *end = p + x->ngive; p < end; p++)
+		vector_copy_withdraw(run, p);
+	for (struct vblock *p = x->get, *end = p + x->nget; p < end; p++) {
+		vector_copy_withdraw(run, p);
+		x->pending -= p->copies;
+		p->copies = false;
+	}
+	x->ncopies = 0;
+	return !x->pending;
+}

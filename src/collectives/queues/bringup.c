@@ -1,0 +1,744 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Brings up direct or tasks for a communicator without anybody waiting for it: the first offloaded collective starts an
+ * Allgather of queue numbers and keys on the host executor; then everybody connects, and a second Allgather says how that
+ * went. A rank knows the second one's result only when all ranks have connected, so the first request that is posted finds
+ * a queue that answers; and the result is the same on all ranks, so that either all offload or none does.
+ *
+ * Before a rank creates queues it looks among the sets of links and slots that its process keeps (offload_sets.c) for one of the
+ * same ranks, and offers that in place of new queues. If all have offered the same set, it is taken over, and the second Allgather
+ * confirms it. If not (one has none, or another, since its communicator was freed later there), the second one says so: all drop
+ * what they have offered, create queues, and begin again. So each offer that fails costs a set on each rank that made one, and sets
+ * that only some have go.
+ *
+ * A rank for which something fails, be it the first Allgather itself, goes on to the end: it sends what others wait for,
+ * with HDL_UNHEARD in place of what did not reach it, and says in the second Allgather that it failed. Only if that one fails,
+ * too, a rank cannot know what the others know: then its collectives fail, rather than run where the others' do not.
+ */
+#include <errno.h>
+#include <shca.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/queues/queues.h"
+#include "collectives/select/tuner.h"
+
+struct record {
+	union ibv_gid gid;
+	uint64_t addr;			/* of the first area */
+	uint32_t rkey;
+	uint32_t lid;
+	int32_t status;			/* 0 or an errno: this rank's queues */
+	uint32_t exposed;		/* rkey of all its memory, or 0 */
+	struct hdl_proc proc;
+	uint64_t set;			/* offered; 0: new queues */
+	uint64_t posted, class_posted[HDL_SLOT_CLASSES];	/* there */
+	uint64_t number;		/* a new set's, if this is rank 0 */
+	struct hdl_agreed_config basis;		/* what must be the same everywhere */
+	uint32_t depth, index;
+	uint64_t area_bytes;
+	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
+};
+
+/* The status of a rank that has heard of all, and of sets that are not the same one. */
+#define OTHER_SETS ESTALE
+/* ... and of one whose device does not promise the order of a write's bytes: lines cannot go by it, as the report tells, and no error. */
+#define NOT_IN_ORDER EILSEQ
+
+static struct record *record(const struct hdl_queues *h, int rank)
+{
+	return (struct record *)(h->records + (size_t)rank * h->record_bytes);
+}
+
+/* ---- queues ---------------------------------------------------------------------------------------------- */
+
+static struct ibv_cq *bringup_create_cq(const struct hdl_queues *h, uint64_t entries)
+{
+	struct ibv_exp_cq_init_attr attr = { .comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,
+					     .flags = IBV_EXP_CQ_CREATE_CROSS_CHANNEL };
+
+	return ibv_exp_create_cq(h->port->ctx, (int)entries, NULL, hdl_tp_local_channel(hdl_mpi_tp), 0, &attr);
+}
+
+static struct hdl_coll_link *add_link(struct hdl_queues *h, int peer, uint64_t sq_depth)
+{
+	struct hdl_coll_link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->peer = peer;
+	l->index = h->nlinks;
+	l->sq_depth = (uint32_t)sq_depth;
+	h->links[h->nlinks++] = l;
+	return l;
+}
+
+/* That a link has posted, once something is to arrive on it: see offload.h. */
+static uint64_t bringup_receives(const struct hdl_queues *h)
+{
+	return 4 * h->depth;
+}
+
+/* Requests that a queue for lines has room for: few, as each takes memory of every communicator. Of so many ranks half as many. */
+#define LINE_REQUESTS 30
+#define MANY_RANKS 8
+
+static uint32_t line_requests(const struct hdl_queues *h)
+{
+	return h->size > MANY_RANKS ? LINE_REQUESTS / 2 : LINE_REQUESTS;
+}
+
+/* What lines to a peer are written through. Its one receive is never taken: when the peer is gone, it is flushed. */
+static struct hdl_coll_link *create_line_link(struct hdl_queues *h, int peer)
+{
+	size_t line = h->area[HDL_CELL_MEDIUM].line_bytes;
+	const uint32_t tries[] = { line && line <= HDL_CELL_INLINE_LONG ? (uint32_t)line : HDL_CELL_INLINE, HDL_CELL_INLINE, 0 };
+	static const uint32_t untold = 1;
+	struct hdl_coll_link *l = add_link(h, peer, line_requests(h));
+
+	if (l)
+		l->unfinished = &untold;
+	if (l && !h->port) {
+		l->max_inline = tries[0];
+		return l;
+	}
+	for (int i = 0; l && i < 3; i++) {
+		struct ibv_qp_init_attr attr = {
+			.qp_type = IBV_QPT_RC, .send_cq = h->local_cq, .recv_cq = h->local_cq,
+			.cap = { .max_send_wr = l->sq_depth, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1,
+				 .max_inline_data = tries[i] },
+		};
+
+		l->qp = ibv_create_qp(h->port->pd, &attr);
+		if (!l->qp)
+			continue;
+		l->max_inline = attr.cap.max_inline_data;
+		if (hdl_tp_writes_at_once(hdl_mpi_tp))
+			shca_unfinished(l->qp, &l->unfinished);
+		return l;
+	}
+	return NULL;
+}
+
+/* That one request of a master or managed queue names. */
+static uint32_t most_operands(const struct hdl_queues *h)
+{
+	return (uint32_t)(h->pairs ? h->size < HDL_TREE_LINKS ? h->size : HDL_TREE_LINKS : 1 + h->levels);
+}
+
+/* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
+static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_t sq_depth, uint32_t flags, bool arrives)
+{
+	struct ibv_exp_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
+		.exp_create_flags = flags,
+		.max_atomic_arg = 8,
+		.send_cq = h->local_cq,
+		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = flags ? most_operands(h) : 1, .max_recv_sge = 1,
+			 .max_recv_wr = 1 },
+	};
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)bringup_receives(h), .max_sge = 1 } };
+	struct hdl_coll_link *l = add_link(h, peer, sq_depth);
+
+	if (!l)
+		return NULL;
+	l->managed = flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
+	if (!h->port)
+		return l;
+	attr.pd = h->port->pd;
+	if (arrives) {
+		l->rcq = bringup_create_cq(h, bringup_receives(h));
+		l->srq = ibv_create_srq(h->port->pd, &srq);
+		if (!l->rcq || !l->srq)
+			return NULL;
+		attr.srq = l->srq;
+		attr.cap.max_recv_wr = 0;
+	}
+	attr.recv_cq = arrives ? l->rcq : h->local_cq;
+	l->qp = ibv_exp_create_qp(h->port->ctx, &attr);
+	return l->qp ? l : NULL;
+}
+
+static bool has_direct(const struct hdl_queues *h, int a, int b)
+{
+	return a != b && (h->lines || h->pairs || (h->star && (!a || !b)));
+}
+
+/* Requests that a queue has room for: so many of each operation under way, and one of the largest after another. */
+static uint64_t sq_depth(const struct hdl_queues *h, uint64_t small, uint64_t large)
+{
+	uint64_t a = h->depth * small, b = 2 * large;
+
+	return (a > b ? a : b) + 1;
+}
+
+static int create_links(struct hdl_queues *h)
+{
+	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: a graph waits for a peer on its link in one direction and
+	 * enables in the other, at most; and what the root writes to itself and waits for, with its stamps. */
+	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_SLOT_LONGER].acc_bytes / 8 : 0;
+	uint64_t control = 2 * (uint64_t)h->levels + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
+	uint64_t own = elements > words ? elements : words;
+	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
+
+	for (int r = 0; r < h->size; r++) {
+		if (!has_direct(h, h->rank, r))
+			continue;
+		h->direct[r] = create_link(h, r, sq_depth(h, 2, words + 1), 0, true);
+		if (!h->direct[r])
+			return -errno;
+	}
+	for (int k = 0; k < h->levels; k++) {
+		h->out[k] = create_link(h, hdl_knomial_ahead(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed, true);
+		if (!h->out[k])
+			return -errno;
+		h->in[k] = create_link(h, hdl_knomial_behind(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed, true);
+		if (!h->in[k])
+			return -errno;
+	}
+	h->master = create_link(h, h->rank, sq_depth(h, control, own + control), cross, true);
+	return h->master ? 0 : -errno;
+}
+
+static int create_line_links(struct hdl_queues *h)
+{
+	for (int r = 0; r < h->size; r++) {
+		if (!has_direct(h, h->rank, r))
+			continue;
+		h->direct[r] = create_line_link(h, r);
+		if (!h->direct[r])
+			return -errno;
+	}
+	return 0;
+}
+
+static uint64_t most_links(const struct hdl_queues *h)
+{
+	if (h->lines)
+		return (uint64_t)h->size - 1;
+	return (h->star || h->pairs ? (uint64_t)h->size : 0) + 2 * (uint64_t)h->levels + 1;
+}
+
+static int allocate(struct hdl_queues *h)
+{
+	size_t n = (size_t)h->size;
+	uint64_t links = most_links(h);
+
+	h->links = calloc(links, sizeof(*h->links));
+	h->direct = calloc(n, sizeof(*h->direct));
+	h->out = calloc((size_t)h->levels + 1, sizeof(*h->out));
+	h->in = calloc((size_t)h->levels + 1, sizeof(*h->in));
+	h->ring = calloc(h->depth, sizeof(*h->ring));
+	h->need = h->lines ? NULL : calloc(h->depth * links, sizeof(*h->need));
+	if (!h->links || !h->direct || !h->out || !h->in || !h->ring || (!h->lines && !h->need))
+		return -ENOMEM;
+	return 0;
+}
+
+static int bringup_create(struct hdl_queues *h)
+{
+	uint64_t links = most_links(h);
+	int err;
+
+	/* the others count on it, and learn by the wire-up that they may not */
+	if (h->lines && !hdl_tp_exposes(hdl_mpi_tp, &h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose(hdl_mpi_tp))
+		return -EACCES;
+	h->local_room = (h->depth + 2) * links;
+	/* lines: all that the queues can hold, and their receives, when they are flushed */
+	h->local_cq = !h->lines ? bringup_create_cq(h, h->local_room) :
+		      ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(hdl_mpi_tp), 0);
+	if (!h->local_cq)
+		return -errno;
+	err = h->lines ? create_line_links(h) : create_links(h);
+	return err ? err : hdl_region_make(h, 0);
+}
+
+/* Queues and slots, and the barriers that were compiled for them. */
+static void bringup_unmake(struct hdl_queues *h)
+{
+	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
+		if (h->credit[i])
+			hdl_plan_put(h->credit[i]);
+		h->credit[i] = NULL;
+	}
+	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
+		struct hdl_coll_link *l = h->links[i];
+
+		if (l->qp)
+			ibv_destroy_qp(l->qp);
+		l->qp = NULL;
+	}
+	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
+		if (h->links[i]->srq)
+			ibv_destroy_srq(h->links[i]->srq);
+		if (h->links[i]->rcq)
+			ibv_destroy_cq(h->links[i]->rcq);
+		free(h->links[i]);
+	}
+	h->nlinks = 0;
+	if (h->local_cq)
+		ibv_destroy_cq(h->local_cq);
+	h->local_cq = NULL;
+	hdl_pcoll_clear(h);
+	for (int k = 0; k < HDL_REGIONS; k++) {
+		hdl_region_unmake(h, &h->area[k]);
+		h->area[k].state = HDL_REGION_NONE;
+	}
+	free(h->segments);
+	h->segments = NULL;
+}
+
+static void free_records(struct hdl_queues *h)
+{
+	hdl_graph_free(h->wire_graph);
+	free(h->records);
+	free(h->statuses);
+	h->wire_graph = NULL;
+	h->records = NULL;
+	h->statuses = NULL;
+}
+
+void hdl_queues_destroy(struct hdl_queues *h)
+{
+	bringup_unmake(h);
+	free_records(h);
+	free(h->links);
+	free(h->direct);
+	free(h->out);
+	free(h->in);
+	free(h->ring);
+	free(h->need);
+	free(h->peers);
+	free(h->members);
+	free(h);
+}
+
+/* If the device, or memory, has no room for another one, what scratch is kept goes, then the oldest of the sets that no communicator has. */
+static int bringup_make(struct hdl_queues *h)
+{
+	int err;
+
+	hdl_queue_cache_trim();
+	while ((err = bringup_create(h)) == -ENOMEM && (hdl_scratch_give() || hdl_queue_cache_evict()))
+		bringup_unmake(h);
+	if (err)
+		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
+			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes,
+			  err != -EACCES ? strerror(-err) :
+			  "the device refused this rank a region of all its memory: see --report-transports");
+	return err;
+}
+
+/* What it had is gone, with all that was counted there. */
+static int make_anew(struct hdl_queues *h)
+{
+	hdl_queues_flush(h);
+	bringup_unmake(h);
+	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
+		struct hdl_slot_class *c = &h->class[i];
+
+		c->posted = c->retired = 0;
+		c->next_slot = 0;
+	}
+	h->posted = h->completed = h->retired = h->since_sync_all = 0;
+	memset(h->since_sync, 0, sizeof(h->since_sync));
+	h->local_posted = h->local_seen = 0;
+	h->next_place = h->oldest = h->line_room = 0;
+	h->queue_gone = false;
+	h->suspect_ns = 0;
+	h->set = 0;
+	h->offered = false;
+	return bringup_make(h);
+}
+
+/* ---- exchange -------------------------------------------------------------------------------------------- */
+
+static uint32_t qpn_of(const struct hdl_coll_link *l)
+{
+	return l && l->qp ? l->qp->qp_num : 0;
+}
+
+static uint64_t area_bytes(const struct hdl_queues *h)
+{
+	uint64_t bytes = 0;
+
+	for (int k = 0; k < HDL_REGIONS; k++)
+		bytes += h->area[k].bytes;
+	return bytes;
+}
+
+static void fill_record(struct hdl_queues *h, int err)
+{
+	static uint64_t sets;
+	struct record *r = record(h, h->rank);
+	struct hdl_comm_props site;
+	int unsure;
+
+	memset(r, 0, h->record_bytes);
+	r->depth = (uint32_t)h->depth;
+	r->area_bytes = area_bytes(h);
+	r->index = (uint32_t)h->index;
+	unsure = hdl_comm_props_of(h->cc->comm, &site);
+	if (!unsure)
+		hdl_agreed_config_of(&site, &r->basis);
+	r->status = err ? -err : -unsure;
+	if (r->status)
+		return;
+	r->set = h->set;
+	r->posted = h->posted;
+	for (int i = 0; i < HDL_SLOT_CLASSES; i++)
+		r->class_posted[i] = h->class[i].posted;
+	r->number = ++sets;
+	r->gid = h->port->gid;
+	r->lid = h->port->lid;
+	r->addr = (uintptr_t)h->area[0].mem;
+	r->rkey = h->area[0].mr->rkey;
+	r->exposed = h->exposed_rkey;
+	hdl_proc_self(&r->proc);
+	for (int i = 0; i < h->size; i++)
+		r->qpn[i] = qpn_of(h->direct[i]);
+	for (int k = 0; k < h->levels; k++) {
+		r->qpn[h->size + k] = qpn_of(h->out[k]);
+		r->qpn[h->size + h->levels + k] = qpn_of(h->in[k]);
+	}
+}
+
+int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
+		      void (*done)(struct hdl_run *), void *arg)
+{
+	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
+	struct hdl_run *run;
+
+	hdl_graph_free(*graph);
+	*graph = hdl_build_allgather_bruck(&s);
+	run = *graph ? hdl_run_new(*graph, h->cc->comm) : NULL;
+	if (!run || hdl_run_prepare_host(run)) {
+		hdl_run_free(run);
+		hdl_graph_free(*graph);
+		*graph = NULL;
+		return -ENOMEM;
+	}
+	/* what is received goes here first */
+	memset(run->tmp.p, HDL_UNHEARD_BYTE, (*graph)->tmp_bytes);
+	run->persists = true;
+	run->base[HDL_SP_RECV] = buf;
+	run->args.coll = HDL_ALLGATHER;
+	/* Several may be wired up at a time, and go on in another order at each rank. */
+	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_QUEUE_KINDS * number + (uint32_t)h->index);
+	run->done = done;
+	run->arg = arg;
+	hdl_host_start(run);
+	return 0;
+}
+
+int hdl_queues_allgather(struct hdl_queues *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg)
+{
+	return hdl_queues_allgather_as(h, &h->wire_graph, h->wire_seq++ % HDL_COUNTED_NUMBERS, buf, bytes, done, arg);
+}
+
+int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l)
+{
+	l->open = true;
+	return hdl_link_post_recvs(l, bringup_receives(h));
+}
+
+static int connect_link(const struct hdl_queues *h, struct hdl_coll_link *l, int peer, uint32_t qpn)
+{
+	const struct record *r = record(h, peer);
+	int err;
+
+	if (!l)
+		return 0;
+	err = hdl_tp_rc_connect(hdl_mpi_tp, l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
+	if (!err && h->lines)
+		err = hdl_tp_in_order(l->qp) ? hdl_link_post_recvs(l, 1) : -NOT_IN_ORDER;
+	return err;
+}
+
+static int connect_all(struct hdl_queues *h)
+{
+	int err = 0;
+
+	h->area[0].state = HDL_REGION_READY;
+	for (int r = 0; r < h->size && !err; r++) {
+		h->area[0].peers[r] = (struct hdl_region_peer){ .addr = record(h, r)->addr, .rkey = record(h, r)->rkey };
+		h->peers[r].exposed = record(h, r)->exposed;
+		h->peers[r].proc = record(h, r)->proc;
+		err = connect_link(h, h->direct[r], r, record(h, r)->qpn[h->rank]);
+	}
+	for (int k = 0; k < h->levels && !err; k++) {
+		int to = hdl_knomial_ahead(h->rank, h->size, h->radix, k), from = hdl_knomial_behind(h->rank, h->size, h->radix, k);
+
+		err = connect_link(h, h->out[k], to, record(h, to)->qpn[h->size + h->levels + k]);
+		if (!err)
+			err = connect_link(h, h->in[k], from, record(h, from)->qpn[h->size + k]);
+	}
+	if (!err)
+		err = connect_link(h, h->master, h->rank, qpn_of(h->master));
+	return err;
+}
+
+/* The first reason is kept. */
+void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status)
+{
+	if (h->why_off[0])
+		return;
+	if (status == HDL_UNHEARD)
+		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not be asked", rank);
+	else if (status == NOT_IN_ORDER)
+		snprintf(h->why_off, sizeof(h->why_off), "device %s of rank %d does not promise that the bytes of a write land in order",
+			 ibv_get_device_name(h->port->ctx->device), rank);
+	else
+		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
+}
+
+static void bringup_exchange(struct hdl_queues *h, int err);
+
+/* What every rank of which something was heard has to say; only if all have no other reason is it that they have offered other sets. */
+static bool is_to_begin_again(const struct hdl_queues *h)
+{
+	bool others = false;
+
+	for (int r = 0; r < h->size; r++) {
+		if (h->statuses[r] && h->statuses[r] != OTHER_SETS)
+			return false;
+		others |= h->statuses[r] == OTHER_SETS;
+	}
+	return others;
+}
+
+static void bringup_wired(struct hdl_run *run)
+{
+	struct hdl_queues *h = run->arg;
+	int error = run->error;
+	bool all = true;
+
+	if (!error && is_to_begin_again(h)) {
+		hdl_run_free(run);
+		bringup_exchange(h, h->offered ? make_anew(h) : 0);
+		return;
+	}
+	h->state = HDL_QUEUES_READY;
+	for (int r = 0; r < h->size; r++) {
+		if (!h->statuses[r])
+			continue;
+		all = false;
+		if (h->statuses[r] != OTHER_SETS)
+			hdl_queues_note_reason(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
+		/* It says so itself: all others hear it, too, or hear nothing. But who has heard of other sets, and of nothing
+		 * else, begins again, and waits for this rank. */
+		if (h->statuses[r] != HDL_UNHEARD && h->statuses[r] != OTHER_SETS)
+			h->state = HDL_QUEUES_REFUSED;
+	}
+	if (h->state == HDL_QUEUES_READY && (error || !all)) {
+		h->wire_error = error ? error : MPI_ERR_OTHER;
+		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%.160s)",
+			 run->why[0] ? run->why : "some were not heard of");
+		hdl_queues_break(h, h->why_off);
+	}
+	h->offered = false;
+	hdl_run_free(run);
+	free_records(h);
+}
+
+static int check_records(struct hdl_queues *h)
+{
+	const struct record *mine = record(h, h->rank);
+	char what[160];
+
+	for (int r = 0; r < h->size; r++)
+		if (record(h, r)->status) {
+			hdl_queues_note_reason(h, "create its queues", r, record(h, r)->status);
+			return -ENOLINK;
+		}
+	for (int r = 0; r < h->size; r++) {
+		const struct record *rec = record(h, r);
+
+		if (rec->depth != mine->depth || rec->area_bytes != mine->area_bytes || rec->index != mine->index ||
+		    memcmp(&rec->basis, &mine->basis, sizeof(mine->basis))) {
+			hdl_agreed_config_difference(&mine->basis, &rec->basis, what, sizeof(what));
+			hdl_queues_note_reason(h, what, r, EINVAL);
+			return -EINVAL;
+		}
+		if (!rec->exposed != !mine->exposed) {
+			hdl_queues_note_reason(h, "agree: its device's paging on demand differs", r, EINVAL);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* New queues everywhere: 0. The same set: 1. Otherwise -OTHER_SETS. */
+static int compare_sets(const struct hdl_queues *h)
+{
+	const struct record *mine = record(h, h->rank);
+
+	for (int r = 0; r < h->size; r++) {
+		const struct record *rec = record(h, r);
+
+		if (rec->set != mine->set || rec->posted != mine->posted ||
+		    memcmp(rec->class_posted, mine->class_posted, sizeof(mine->class_posted)))
+			return -OTHER_SETS;
+	}
+	return mine->set != 0;
+}
+
+/* All ranks have posted all that was posted on the set: so many arrivals are there, and no more. Nor is a queue gone, which only
+ * completions tell that nobody has asked for since. */
+static int bringup_take_over(struct hdl_queues *h)
+{
+	hdl_queues_drain(h);
+	if (h->queue_gone || h->suspect_ns)
+		return -OTHER_SETS;
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		if (h->links[i]->rcq && !hdl_link_has_arrived(h, h->links[i]))
+			return -OTHER_SETS;
+	return h->broken ? -EIO : 0;
+}
+
+static int take_or_connect(struct hdl_queues *h)
+{
+	int same = compare_sets(h), err;
+
+	if (same)
+		return same < 0 ? same : bringup_take_over(h);
+	err = connect_all(h);
+	if (err && err != -NOT_IN_ORDER)
+		hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run "
+			  "on the host", h->size, strerror(-err));
+	h->set = record(h, 0)->number;
+	return err;
+}
+
+/* The others wait for what this rank has to say. */
+void hdl_queues_bringup_failed(struct hdl_queues *h)
+{
+	h->wire_error = MPI_ERR_NO_MEM;
+	snprintf(h->why_off, sizeof(h->why_off), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	h->state = HDL_QUEUES_READY;	/* where nothing more is posted, as it is broken */
+	h->offered = false;
+	free_records(h);
+	hdl_queues_break(h, h->why_off);
+}
+
+static void exchanged(struct hdl_run *run)
+{
+	struct hdl_queues *h = run->arg;
+	int err = run->error ? -EIO : 0;
+
+	hdl_run_free(run);
+	if (!err)
+		err = check_records(h);
+	else
+		hdl_queues_note_reason(h, "hear of all others", h->rank, EIO);
+	if (!err)
+		err = take_or_connect(h);
+	h->statuses[h->rank] = -err;
+	if (hdl_queues_allgather(h, h->statuses, sizeof(*h->statuses), bringup_wired, h))
+		hdl_queues_bringup_failed(h);
+}
+
+/* err: of the own queues. The others learn of it by the record; they are waiting for one. */
+static void bringup_exchange(struct hdl_queues *h, int err)
+{
+	fill_record(h, err);
+	if (hdl_queues_allgather(h, h->records, h->record_bytes, exchanged, h))
+		hdl_queues_bringup_failed(h);
+}
+
+static struct hdl_queues *lay(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *means)
+{
+	struct hdl_queues *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->queue_tail = &h->queue;
+	h->rank = rank;
+	h->size = size;
+	h->lines = executor == HDL_EXEC_MAILBOX;
+	h->index = hdl_queues_index(executor, pairs);
+	if (!h->lines) {
+		h->means = means;
+		h->radix = hdl_vars.coll_radix;
+		h->pairs = pairs;
+		h->levels = pairs ? 0 : hdl_knomial_links(h->radix, h->size);
+		h->star = !pairs && !means->vector && means->atomics;
+	}
+	hdl_queues_lay_out(h);
+	h->peers = calloc((size_t)size, sizeof(*h->peers));
+	if (h->peers && !allocate(h))
+		return h;
+	hdl_queues_destroy(h);
+	return NULL;
+}
+
+struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *means)
+{
+	static struct ibv_mr nothing;
+	struct hdl_queues *h = lay(rank, size, executor, pairs, means);
+
+	if (!h)
+		return NULL;
+	for (int k = 0; k < HDL_REGIONS; k++) {
+		h->area[k].mr = &nothing;
+		h->area[k].peers = calloc((size_t)size, sizeof(*h->area[k].peers));
+		if (!h->area[k].peers)
+			goto fail;
+	}
+	if (!(h->lines ? create_line_links(h) : create_links(h)))
+		return h;
+fail:
+	hdl_queues_destroy(h);
+	return NULL;
+}
+
+static int allocate_records(struct hdl_queues *h)
+{
+	h->record_bytes = align_up(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels), 8);
+	h->records = calloc((size_t)h->size, h->record_bytes);
+	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
+	return h->records && h->statuses ? 0 : -ENOMEM;
+}
+
+static struct hdl_queues *lay_new(const struct hdl_comm *comm, enum hdl_executor executor, bool pairs)
+{
+	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
+	const struct hdl_reduce_caps *means;
+	struct hdl_queues *h = hdl_reduce_caps_of(port, &means) ? NULL : lay(comm->rank, comm->size, executor, pairs, means);
+
+	if (!h)
+		return NULL;
+	h->port = port;
+	h->members = calloc((size_t)h->size, sizeof(*h->members));
+	if (!h->members) {
+		hdl_queues_destroy(h);
+		return NULL;
+	}
+	for (int r = 0; r < h->size; r++)
+		h->members[r] = hdl_comm_proc(comm, r);
+	return h;
+}
+
+struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs)
+{
+	struct hdl_queues *h = hdl_queue_cache_take(cc->comm, hdl_queues_index(executor, pairs));
+	bool offered = h;
+
+	if (!h)
+		h = lay_new(cc->comm, executor, pairs);
+	if (!h)
+		return NULL;
+	h->cc = cc;
+	h->state = HDL_QUEUES_WIRING;
+	h->offered = offered;
+	h->wire_seq = 0;
+	h->why_off[0] = 0;
+	hdl_regions_retry(h);
+	if (allocate_records(h)) {
+		hdl_queues_end(h);		/* lines of the communicator before may wait here yet */
+		return NULL;
+	}
+	bringup_exchange(h, offered ? 0 : bringup_make(h));
+	return h;
+}

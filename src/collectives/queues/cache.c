@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sets of links and slots that no communicator has at present. One that is freed leaves them connected, as they are; the next of the
+ * same processes, in the same order, takes them over. Nothing is created, destroyed or connected for it, and nothing when the
+ * communicator is freed. offload.h says why what follows is safe; offload_wire.c how the ranks agree on a set.
+ */
+#include <stdlib.h>
+
+#include "collectives/queues/queues.h"
+
+/* In the order of their coming here: programs free communicators alike on all ranks. */
+static struct hdl_queues *kept, **kept_end = &kept;
+static uint32_t nkept;
+
+/* Beyond so many the one that has waited longest goes, when another one is made: what the processes of a program had at a time comes
+ * back as a rule, and what it had of communicators that never return goes in the end. A few at a time: a set takes milliseconds. */
+#define KEPT_MOST 64
+#define GO_AT_ONCE 2
+
+static void unlink_at(struct hdl_queues **at)
+{
+	struct hdl_queues *h = *at;
+
+	*at = h->next;
+	if (!h->next)
+		kept_end = at;
+	h->next = NULL;
+	nkept--;
+}
+
+static bool is_of(const struct hdl_queues *h, const struct hdl_comm *comm)
+{
+	if (h->size != comm->size || h->rank != comm->rank)
+		return false;
+	for (int r = 0; r < h->size; r++)
+		if (h->members[r] != hdl_comm_proc(comm, r))
+			return false;
+	return true;
+}
+
+struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index)
+{
+	for (struct hdl_queues **at = &kept; *at; at = &(*at)->next) {
+		struct hdl_queues *h = *at;
+
+		if (h->index != index || !is_of(h, comm))
+			continue;
+		unlink_at(at);
+		return h;
+	}
+	return NULL;
+}
+
+/* What went wrong here may have gone otherwise elsewhere. */
+static bool is_sound(const struct hdl_queues *h)
+{
+	return h->state == HDL_QUEUES_READY && !h->broken && !h->spoiled && !h->suspect_ns && !h->queue_gone && !h->stopped &&
+	       h->posted == h->retired && !h->queue && !h->started;
+}
+
+bool hdl_queue_cache_keep(struct hdl_queues *h)
+{
+	if (!is_sound(h))
+		return false;
+	h->cc = NULL;
+	h->next = NULL;
+	*kept_end = h;
+	kept_end = &h->next;
+	nkept++;
+	return true;
+}
+
+bool hdl_queue_cache_evict(void)
+{
+	struct hdl_queues *h = kept;
+
+	if (!h)
+		return false;
+	unlink_at(&kept);
+	hdl_queues_end(h);
+	return true;
+}
+
+void hdl_queue_cache_trim(void)
+{
+	for (int i = 0; i < GO_AT_ONCE && nkept > KEPT_MOST; i++)
+		hdl_queue_cache_evict();
+}
+
+/* Nobody need wait for what was posted there: not, while a port is down. */
+static bool queue_cache_has_left(struct hdl_queues *h)
+{
+	if (!h->lines)
+		hdl_queues_drain(h);
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		if (h->lines ? hdl_cell_waits(h->links[i]) : h->links[i]->sq_done != h->links[i]->sq_posted)
+			return false;
+	return true;
+}
+
+bool hdl_queue_cache_give(void)
+{
+	bool any = false;
+
+	for (struct hdl_queues **at = &kept, *h = kept; h; h = *at) {
+		if (!queue_cache_has_left(h)) {
+			at = &h->next;
+			continue;
+		}
+		unlink_at(at);
+		hdl_queues_end(h);
+		any = true;
+	}
+	return any;
+}
+
+void hdl_queue_cache_fini(void)
+{
+	while (hdl_queue_cache_evict())
+		;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What choose.c goes by: where a communicator's ranks are, and what the device that connects them can do. */
+#include "collectives/queues/queues.h"
+#include "collectives/select/tuner.h"
+
+#include <errno.h>
+
+/* Kept once the device has answered: a query that fails says nothing of the device. */
+int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out)
+{
+	static const struct hdl_port *asked;
+	static struct hdl_reduce_caps means;
+	static bool cross;
+	const uint64_t all = SHCA_EXP_EXTENSION_CALC_OPS | SHCA_EXP_EXTENSION_CALC_SIZES | SHCA_EXP_EXTENSION_CALC_HOST_ORDER |
+			     SHCA_EXP_EXTENSION_CALC_VECTOR;
+	struct ibv_exp_device_attr attr = {
+		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
+			     SHCA_EXP_DEVICE_ATTR_EXTENSIONS,
+	};
+	int err;
+
+	*out = NULL;
+	if (asked != port) {
+		err = ibv_exp_query_device(port->ctx, &attr);
+		if (err == ENOMEM)
+			return -ENOMEM;
+		asked = port;
+		means = (struct hdl_reduce_caps){ 0 };
+		cross = !err && attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL;
+		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
+			means.atomics = attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS && attr.ext_atom.atomic_arg_sizes & 8;
+		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_CALC_CAP)
+			means.calc = attr.calc_cap;
+		means.vector = cross && hdl_vars.coll_extensions && attr.comp_mask & SHCA_EXP_DEVICE_ATTR_EXTENSIONS &&
+			       (attr.shca_extensions & all) == all && attr.shca_calc_vector_max >= HDL_TASKS_MAX;
+	}
+	*out = cross ? &means : NULL;
+	return 0;
+}
+
+/* All members are of this job, and on this host. */
+static bool are_here(const struct hdl_comm *comm)
+{
+	if (hdl_group_spans_jobs(comm->group, comm->group))
+		return false;
+	for (int r = 0; hdl_job.local && r < comm->size; r++)
+		if (!hdl_is_local(hdl_comm_proc(comm, r)))
+			return false;
+	return true;
+}
+
+int hdl_comm_promises(const struct hdl_comm *comm)
+{
+	int all = HDL_PROMISES_WAKES | HDL_PROMISES_AT_ONCE | HDL_PROMISES_EXPOSES, promises;
+	struct hdl_cc *cc = comm->coll;
+
+	if (likely(cc && cc->promises_known))
+		return (int)cc->promises;
+	if (comm->size > HDL_MAILBOX_RANKS || !are_here(comm))
+		all = 0;
+	for (int r = 0; r < comm->size && all; r++) {
+		promises = hdl_tp_promises(hdl_mpi_tp, hdl_comm_proc(comm, r));
+		if (promises < 0)
+			return promises;
+		all &= promises;
+	}
+	if (cc) {
+		cc->promises = (unsigned)all;
+		cc->promises_known = true;
+	}
+	return all;
+}
+
+int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site)
+{
+	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
+	const struct hdl_reduce_caps *means = NULL;
+	int promises = hdl_comm_promises(comm), err = promises < 0 ? promises : port ? hdl_reduce_caps_of(port, &means) : 0;
+
+	if (err) {
+		*site = (struct hdl_comm_props){ 0 };
+		return err;
+	}
+	*site = (struct hdl_comm_props){
+		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(hdl_mpi_tp),
+		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = promises & HDL_PROMISES_WAKES,
+		.at_once = promises & HDL_PROMISES_AT_ONCE, .exposes = promises & HDL_PROMISES_EXPOSES, .means = means,
+	};
+	/* jobs may differ in what the choice goes by, and all members must choose alike */
+	if (hdl_group_spans_jobs(comm->group, comm->group)) {
+		site->one_host = false;
+		site->oversubscribed = true;
+	}
+	/* of more ranks nothing is offloaded, wherever they are */
+	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
+		site->one_host = hdl_is_local(hdl_comm_proc(comm, r));
+	return 0;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Areas of slots: how many and how long these are, the memory, and the exchange in which ranks tell each other where it is. offload.h has
+ * what they are for.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/queues/queues.h"
+
+static int min_int(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------- */
+
+/* What is one operand: 48 bytes with stamps, or a block of half as many; 64 bytes, or 32 as elements of CALC; 1 KiB, twice that as
+ * elements; and stamps. */
+#define LEAST_OPERAND 64
+#define SHORT_OPERAND (64 + 64)
+#define MIDDLE_OPERAND (2048 + 64)
+#define LONG_OPERAND(most) (align_up(most, 8) + 64)
+#define LONG_DEPTH 3			/* long ones take their time, and their slots much room */
+#define WIDE_DEPTH 4			/* of lines */
+/* Of more ranks all blocks together have no more room than those of so many. */
+#define BLOCKS_RANKS 16
+
+/* Operands, or blocks of ranks, that a slot has room for: along a tree the own one, the children's and the result, or each rank's block;
+ * among pairs each rank's in both directions, and the result. */
+static size_t places(int size, bool pairs, bool reduces)
+{
+	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
+
+	return pairs ? 2 * blocks + 1 : reduces && operands > blocks ? operands : blocks;
+}
+
+/* The same in slots that all communicators have: blocks are half as long. */
+static size_t least_places(int size, bool pairs)
+{
+	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
+
+	return pairs ? blocks + 1 : operands > blocks / 2 ? operands : blocks / 2;
+}
+
+size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs)
+{
+	size_t small = places(size, pairs, true) * MIDDLE_OPERAND;
+	/* without extensions only what is moved is so long */
+	size_t large = places(size, pairs, means->vector) * LONG_OPERAND(hdl_vars.coll_tasks_max);
+
+	return small > large ? small : large;
+}
+
+static void size_line_classes(struct hdl_queues *h, uint64_t depth)
+{
+	h->class[HDL_SLOT_SHORT].depth = depth;
+	if (hdl_cell_class(hdl_cell_most()) == HDL_SLOT_LONG)
+		h->class[HDL_SLOT_LONG].depth = depth < WIDE_DEPTH ? depth : WIDE_DEPTH;
+	h->depth = depth + h->class[HDL_SLOT_LONG].depth;
+}
+
+static void size_task_classes(struct hdl_queues *h, uint64_t depth)
+{
+	struct hdl_slot_class *s = &h->class[HDL_SLOT_SHORT], *m = &h->class[HDL_SLOT_LONG], *l = &h->class[HDL_SLOT_LONGER],
+			     *most = &h->class[HDL_SLOT_LONGEST];
+
+	h->depth = s->depth = m->depth = l->depth = depth;
+	s->data_bytes = least_places(h->size, h->pairs) * LEAST_OPERAND;
+	m->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
+	l->acc_bytes = h->star ? HDL_STAR_MAX : 0;
+	l->data_bytes = places(h->size, h->pairs, true) * MIDDLE_OPERAND;
+	if (l->data_bytes < l->acc_bytes)
+		l->data_bytes = l->acc_bytes;
+	most->data_bytes = hdl_queues_data_max(h->size, h->means, h->pairs);
+	most->depth = most->data_bytes > l->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
+}
+
+static void region_lay_out(struct hdl_queues *h)
+{
+	if (h->lines) {
+		hdl_cell_areas(h);
+		hdl_sc_area(h);
+		return;
+	}
+	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
+		struct hdl_slot_class *c = &h->class[i];
+
+		c->slot_bytes = c->acc_bytes + c->data_bytes;
+		h->area[i].bytes = c->depth ? HDL_SLOTS(c->depth) * c->slot_bytes + HDL_QUEUES_OLD_VALUES : 0;
+	}
+}
+
+void hdl_queues_lay_out(struct hdl_queues *h)
+{
+	uint64_t depth = (uint64_t)min_int(hdl_vars.coll_depth < 2 ? 2 : hdl_vars.coll_depth, HDL_QUEUES_DEPTH_MAX);
+
+	if (h->lines)
+		size_line_classes(h, depth);
+	else
+		size_task_classes(h, depth);
+	region_lay_out(h);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------ */
+
+/* Accumulators are zero before. */
+static void clear_accumulators(struct hdl_queues *h, int class)
+{
+	const struct hdl_slot_class *c = &h->class[class];
+
+	for (uint64_t k = 0; c->acc_bytes && k < HDL_SLOTS(c->depth); k++)
+		memset(h->area[class].mem + k * c->slot_bytes, 0, c->acc_bytes);
+}
+
+void hdl_region_unmake(struct hdl_queues *h, struct hdl_slot_region *a)
+{
+	if (a->mr && h->port)
+		ibv_dereg_mr(a->mr);
+	if (a->mem)
+		hdl_tp_free(hdl_mpi_tp, a->mem);
+	free(a->peers);
+	a->mr = NULL;
+	a->mem = NULL;
+	a->peers = NULL;
+}
+
+int hdl_region_make(struct hdl_queues *h, int k)
+{
+	struct hdl_slot_region *a = &h->area[k];
+
+	a->staged = h->lines && hdl_cell_stages(h, (enum hdl_cell_size)k) ? a->bytes : 0;
+	a->peers = calloc((size_t)h->size, sizeof(*a->peers));
+	a->mem = hdl_tp_alloc(hdl_mpi_tp, a->bytes + a->staged);
+	if (h->lines && k == HDL_REGION_SC && !h->segments)
+		h->segments = aligned_alloc(4096, 2 * HDL_SC_SEGMENT);
+	if (!a->peers || !a->mem || (h->lines && k == HDL_REGION_SC && !h->segments))
+		return -ENOMEM;
+	if (h->lines)
+		hdl_cell_clear(a);
+	else
+		clear_accumulators(h, k);
+	a->mr = ibv_reg_mr(h->port->pd, a->mem, a->bytes + a->staged,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	return a->mr ? 0 : -errno;
+}
+
+/* ---- exchange ---------------------------------------------------------------------------------------------- */
+
+static void area_unknown(struct hdl_queues *h, const struct hdl_run *run)
+{
+	h->wire_error = run->error ? run->error : MPI_ERR_OTHER;
+	snprintf(h->why_off, sizeof(h->why_off), "memory for longer operations: whether all ranks have it is not known (%.160s)",
+		 run->why[0] ? run->why : "some were not heard of");
+	hdl_queues_break(h, h->why_off);
+}
+
+/* One Allgather is enough: a rank that hears of all knows what they know, and what it is told of has been there since before. */
+static void area_exchanged(struct hdl_run *run)
+{
+	struct hdl_queues *h = run->arg;
+	const struct hdl_region_record *rec = h->area_records;
+	struct hdl_slot_region *a = &h->area[h->area_wired];
+	bool known = !run->error;
+
+	a->state = HDL_REGION_READY;
+	for (int r = 0; r < h->size; r++) {
+		if (rec[r].status) {
+			hdl_queues_note_reason(h, "have memory for longer operations", r, rec[r].status);
+			a->state = HDL_REGION_REFUSED;
+			known &= rec[r].status != HDL_UNHEARD;
+		} else if (a->peers) {
+			a->peers[r] = (struct hdl_region_peer){ .addr = rec[r].addr, .rkey = rec[r].rkey };
+		}
+	}
+	if (!known)
+		area_unknown(h, run);
+	if (a->state == HDL_REGION_REFUSED)
+		hdl_region_unmake(h, a);
+	hdl_run_free(run);
+	hdl_graph_free(h->area_graph);
+	h->area_graph = NULL;
+	free(h->area_records);
+	h->area_records = NULL;
+}
+
+enum hdl_region_state hdl_region_request(struct hdl_queues *h, int k)
+{
+	struct hdl_slot_region *a = &h->area[k];
+	struct hdl_region_record *rec;
+	int err;
+
+	if (a->state != HDL_REGION_NONE)
+		return a->state;
+	a->state = HDL_REGION_WIRING;
+	h->area_wired = k;
+	while ((err = hdl_region_make(h, k)) == -ENOMEM && (hdl_scratch_give() || hdl_queue_cache_evict()))
+		hdl_region_unmake(h, a);
+	/* each communicator that goes on with the set tries again */
+	if (err && !a->told)
+		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot "
+			  "be had (%s); these run on the host", h->size, a->bytes, strerror(-err));
+	a->told = err;
+	h->area_records = calloc((size_t)h->size, sizeof(*rec));
+	if (!h->area_records)
+		goto fail;
+	rec = h->area_records + h->rank;
+	rec->status = -err;
+	if (!err)
+		*rec = (struct hdl_region_record){ .addr = (uintptr_t)a->mem, .rkey = a->mr->rkey };
+	if (!hdl_queues_allgather_as(h, &h->area_graph, HDL_REGION_NUMBER(k), h->area_records, sizeof(*rec), area_exchanged, h))
+		return a->state;
+fail:
+	a->state = HDL_REGION_REFUSED;
+	hdl_region_unmake(h, a);
+	free(h->area_records);
+	h->area_records = NULL;
+	hdl_queues_bringup_failed(h);
+	return a->state;
+}
+
+void hdl_regions_retry(struct hdl_queues *h)
+{
+	for (int k = 0; k < HDL_REGIONS; k++)
+		if (h->area[k].state == HDL_REGION_REFUSED)
+			h->area[k].state = HDL_REGION_NONE;
+}

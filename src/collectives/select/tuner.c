@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/select/tuner.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+static bool fits_pow2(const struct hdl_shape *s)
+{
+	return is_pow2((uint64_t)s->size);
+}
+
+/* Bruck's phases read whole blocks from one buffer; there is nothing to gain below three ranks. */
+static bool fits_bruck(const struct hdl_shape *s)
+{
+	return s->size > 2;
+}
+
+static bool fits_levels(const struct hdl_shape *s)
+{
+	return s->hosts;
+}
+
+/* One request names the operands of all ranks. */
+static bool fits_operands(const struct hdl_shape *s)
+{
+	return s->size <= HDL_TREE_LINKS;
+}
+
+const struct hdl_algorithm hdl_host_algorithms[] = {
+	{ HDL_BARRIER, "dissemination", hdl_build_barrier_dissemination, NULL },
+	{ HDL_BCAST, "binomial", hdl_build_bcast_binomial, NULL },
+	{ HDL_BCAST, "scatter-allgather", hdl_build_bcast_scatter_allgather, NULL },
+	{ HDL_BCAST, "chain", hdl_build_bcast_chain, NULL },
+	{ HDL_REDUCE, "binomial", hdl_build_reduce_binomial, NULL },
+	{ HDL_REDUCE, "scatter-gather", hdl_build_reduce_scatter_gather, NULL },
+	{ HDL_ALLREDUCE, "recursive-doubling", hdl_build_allreduce_doubling, NULL },
+	{ HDL_ALLREDUCE, "rabenseifner", hdl_build_allreduce_rabenseifner, NULL },
+	{ HDL_ALLREDUCE, "ring", hdl_build_allreduce_ring, NULL },
+	{ HDL_ALLGATHER, "recursive-doubling", hdl_build_allgather_doubling, fits_pow2 },
+	{ HDL_ALLGATHER, "bruck", hdl_build_allgather_bruck, NULL },
+	{ HDL_ALLGATHER, "ring", hdl_build_allgather_ring, NULL },
+	{ HDL_ALLTOALL, "pairwise", hdl_build_alltoall_pairwise, NULL },
+	{ HDL_ALLTOALL, "bruck", hdl_build_alltoall_bruck, fits_bruck },
+	{ HDL_GATHER, "pieces", hdl_build_of_vcoll, NULL },
+	{ HDL_SCATTER, "pieces", hdl_build_of_vcoll, NULL },
+	{ HDL_REDUCE_SCATTER, "pieces", hdl_build_of_vcoll, NULL },
+	{ HDL_REDUCE_SCATTER, "recursive-halving", hdl_build_reduce_scatter_halving, NULL },
+	{ HDL_SCAN, "pieces", hdl_build_of_vcoll, NULL },
+	{ HDL_EXSCAN, "pieces", hdl_build_of_vcoll, NULL },
+	{ HDL_REDUCE, "in-order", hdl_build_in_order, NULL },
+	{ HDL_ALLREDUCE, "in-order", hdl_build_in_order, NULL },
+	{ HDL_REDUCE_SCATTER, "in-order", hdl_build_in_order, NULL },
+	{ HDL_SCAN, "in-order", hdl_build_in_order, NULL },
+	{ HDL_EXSCAN, "in-order", hdl_build_in_order, NULL },
+	{ HDL_BARRIER, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_BCAST, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_REDUCE, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_ALLREDUCE, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_ALLGATHER, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_GATHER, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_SCATTER, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_REDUCE_SCATTER, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_COLLS, NULL, NULL, NULL },
+};
+
+/*
+ * First row that fits wins. bytes as in struct hdl_shape: one rank's block for Allgather and Alltoall. Where the ranks share a host's
+ * cores (CROWDED) all that is done on the way counts, and each message is a change of who has the CPU; where each has its own (APART), on
+ * one host or several, what the slowest one does. No size may cost more than 1.3 times what a larger one does: tests/unit/coll_cost.
+ */
+#define ANY_SIZE SIZE_MAX
+enum where { ANYWHERE, APART, APART_POW2, CROWDED };	/* APART_POW2: and as many as a power of two */
+static const struct {
+	enum hdl_coll coll;
+	enum where where;
+	int min_ranks;
+	size_t max_bytes;
+	const char *name;
+} rows[] = {
+	{ HDL_BARRIER, ANYWHERE, 1, ANY_SIZE, "dissemination" },
+	/* Two ranks: one message is the optimum, whatever its size. */
+	{ HDL_BCAST, CROWDED, 8, 16 << 10, "binomial" },
+	{ HDL_BCAST, CROWDED, 17, 256 << 10, "binomial" },
+	{ HDL_BCAST, CROWDED, 17, ANY_SIZE, "chain" },
+	{ HDL_BCAST, CROWDED, 8, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, CROWDED, 3, 64 << 10, "binomial" },
+	{ HDL_BCAST, APART, 25, 16 << 10, "binomial" },
+	{ HDL_BCAST, APART, 4, 8 << 10, "binomial" },
+	{ HDL_BCAST, APART, 12, 2 << 20, "scatter-allgather" },
+	{ HDL_BCAST, APART, 4, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, APART, 3, 256 << 10, "binomial" },
+	{ HDL_BCAST, ANYWHERE, 3, ANY_SIZE, "chain" },
+	{ HDL_BCAST, ANYWHERE, 1, ANY_SIZE, "binomial" },
+	/* From three ranks on, splitting lets every CPU add a part, at the price of a second message. */
+	{ HDL_REDUCE, CROWDED, 3, 256 << 10, "binomial" },
+	{ HDL_REDUCE, APART, 48, 32 << 10, "binomial" },
+	{ HDL_REDUCE, APART, 24, 16 << 10, "binomial" },
+	{ HDL_REDUCE, APART, 5, 8 << 10, "binomial" },
+	{ HDL_REDUCE, APART, 5, ANY_SIZE, "scatter-gather" },
+	{ HDL_REDUCE, APART, 3, 128 << 10, "binomial" },
+	{ HDL_REDUCE, ANYWHERE, 3, ANY_SIZE, "scatter-gather" },
+	{ HDL_REDUCE, ANYWHERE, 1, ANY_SIZE, "binomial" },
+	{ HDL_ALLREDUCE, ANYWHERE, 4, 8 << 10, "recursive-doubling" },
+	{ HDL_ALLREDUCE, ANYWHERE, 3, 4 << 10, "recursive-doubling" },
+	{ HDL_ALLREDUCE, CROWDED, 4, 512 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, CROWDED, 17, ANY_SIZE, "ring" },
+	{ HDL_ALLREDUCE, CROWDED, 4, ANY_SIZE, "in-order" },	/* two exchanges; a ring has a change of context in each of its steps */
+	{ HDL_ALLREDUCE, APART_POW2, 4, 1 << 20, "rabenseifner" },
+	{ HDL_ALLREDUCE, APART, 32, 64 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, APART, 10, 16 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, ANYWHERE, 3, ANY_SIZE, "ring" },
+	/* Two ranks: each adds all of it, which costs less than a second exchange while it fits their caches. */
+	{ HDL_ALLREDUCE, ANYWHERE, 1, 512 << 10, "recursive-doubling" },
+	{ HDL_ALLREDUCE, ANYWHERE, 1, ANY_SIZE, "ring" },
+	{ HDL_ALLGATHER, ANYWHERE, 1, 8 << 10, "recursive-doubling" },
+	{ HDL_ALLGATHER, APART, 8, 64 << 10, "recursive-doubling" },
+	{ HDL_ALLGATHER, APART, 12, 8 << 10, "bruck" },
+	{ HDL_ALLGATHER, ANYWHERE, 4, 1 << 10, "bruck" },
+	{ HDL_ALLGATHER, ANYWHERE, 1, ANY_SIZE, "ring" },
+	/* Bruck sends fewer messages and moves each byte log2(P) / 2 times. */
+	{ HDL_ALLTOALL, CROWDED, 8, 256, "bruck" },
+	{ HDL_ALLTOALL, APART, 32, 256, "bruck" },
+	{ HDL_ALLTOALL, ANYWHERE, 1, ANY_SIZE, "pairwise" },
+	/* These have a table of their own (algo_pieces.c). */
+	{ HDL_GATHER, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_SCATTER, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_REDUCE_SCATTER, CROWDED, 17, 8 << 10, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, APART_POW2, 16, 1 << 10, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, APART, 24, 256, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_SCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
+};
+
+/*
+ * Ranks on several hosts: what goes in two levels; any row that fits is enough, and what is in none has one level, by the rows above. In
+ * two levels bytes go between hosts once for each host, but wait for the leaders, and within a host they go once more. Two
+ * levels may not cost more than one: tests/unit/coll_cost, in which a host's ranks share its port. Where ranks and hosts are powers
+ * of two, and ranks follow each other, doubling goes by hosts anyway.
+ */
+enum { BLOCKS = 1, EVEN = 2, TURNS = 4, POW2 = 8, NOT_POW2 = 16 };
+/* BLOCKS: the ranks of a host follow each other; TURNS: they do not; EVEN: as many on each host; POW2: all ranks together */
+static const struct {
+	enum hdl_coll coll;
+	unsigned placed;
+	int min_ranks, max_ranks;	/* of the host that has most */
+	int min_hosts;
+	size_t min_bytes, max_bytes;
+} by_hosts[] = {
+	{ HDL_BARRIER, BLOCKS, 2, 8, 2, 0, ANY_SIZE },
+	{ HDL_BCAST, 0, 2, INT_MAX, 2, 0, 8 << 10 },
+	{ HDL_BCAST, TURNS, 8, INT_MAX, 2, 0, ANY_SIZE },
+	{ HDL_REDUCE, 0, 2, INT_MAX, 2, 0, 8 << 10 },
+	{ HDL_REDUCE, 0, 8, INT_MAX, 2, 0, 32 << 10 },
+	{ HDL_REDUCE, 0, 12, INT_MAX, 2, 0, ANY_SIZE },
+	{ HDL_ALLREDUCE, TURNS | NOT_POW2, 2, INT_MAX, 2, 0, 4 << 10 },
+	{ HDL_ALLREDUCE, BLOCKS | EVEN, 16, INT_MAX, 2, 4 << 10, 8 << 10 },
+	{ HDL_ALLREDUCE, BLOCKS | EVEN, 16, INT_MAX, 2, 16 << 10, ANY_SIZE },
+	{ HDL_ALLREDUCE, BLOCKS | EVEN, 8, INT_MAX, 4, 256 << 10, ANY_SIZE },
+	{ HDL_ALLGATHER, NOT_POW2 | EVEN, 2, INT_MAX, 3, 0, 256 },
+	{ HDL_ALLGATHER, BLOCKS | EVEN | POW2, 16, INT_MAX, 2, 1 << 10, 16 << 10 },
+	{ HDL_ALLGATHER, BLOCKS | EVEN | POW2, 8, INT_MAX, 2, 4 << 10, 16 << 10 },
+	{ HDL_GATHER, 0, 2, INT_MAX, 3, 0, 128 },
+	{ HDL_GATHER, 0, 2, INT_MAX, 6, 0, 1 << 10 },
+	{ HDL_SCATTER, 0, 2, INT_MAX, 3, 0, 128 },
+	{ HDL_SCATTER, 0, 2, INT_MAX, 6, 0, 1 << 10 },
+	{ HDL_REDUCE_SCATTER, 0, 2, INT_MAX, 8, 16 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 2, INT_MAX, 13, (8 << 10) + 1, ANY_SIZE },	/* is announced */
+	{ HDL_REDUCE_SCATTER, BLOCKS, 4, INT_MAX, 6, 8 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 4, INT_MAX, 4, 16 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, BLOCKS, 8, INT_MAX, 4, 2 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 8, INT_MAX, 4, 4 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 8, INT_MAX, 3, 8 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 16, INT_MAX, 2, 2 << 10, ANY_SIZE },
+};
+
+static unsigned placed(const struct hdl_shape *s)
+{
+	return (s->hosts->order ? TURNS : BLOCKS) | (s->hosts->most * s->hosts->n == s->size ? EVEN : 0) | (fits_pow2(s) ? POW2 : NOT_POW2);
+}
+
+static bool goes_by_hosts(const struct hdl_shape *s)
+{
+	const struct hdl_hosts *h = s->hosts;
+
+	for (size_t i = 0; h && i < ARRAY_SIZE(by_hosts); i++)
+		if (by_hosts[i].coll == s->coll && !(by_hosts[i].placed & ~placed(s)) && h->most >= by_hosts[i].min_ranks &&
+		    h->most <= by_hosts[i].max_ranks && h->n >= by_hosts[i].min_hosts && s->bytes >= by_hosts[i].min_bytes &&
+		    s->bytes <= by_hosts[i].max_bytes)
+			return true;
+	return false;
+}
+
+static const struct hdl_algorithm direct[HDL_COLL_KINDS] = {
+	[HDL_BARRIER] = { HDL_BARRIER, "lines", hdl_build_mailbox_barrier, NULL },
+	[HDL_BCAST] = { HDL_BCAST, "lines", hdl_build_mailbox_bcast, NULL },
+	[HDL_REDUCE] = { HDL_REDUCE, "lines", hdl_build_mailbox_reduce, NULL },
+	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "lines", hdl_build_mailbox_allreduce, NULL },
+	[HDL_ALLGATHER] = { HDL_ALLGATHER, "lines", hdl_build_mailbox_allgather, NULL },
+	[HDL_ALLTOALL] = { HDL_ALLTOALL, "lines", hdl_build_mailbox_alltoall, NULL },
+	[HDL_GATHER] = { HDL_GATHER, "lines", hdl_build_mailbox_gather, NULL },
+	[HDL_SCATTER] = { HDL_SCATTER, "lines", hdl_build_mailbox_scatter, NULL },
+	[HDL_REDUCE_SCATTER] = { HDL_REDUCE_SCATTER, "lines", hdl_build_mailbox_reduce_scatter, NULL },
+	[HDL_SCAN] = { HDL_SCAN, "lines", hdl_build_mailbox_scan, NULL },
+	[HDL_EXSCAN] = { HDL_EXSCAN, "lines", hdl_build_mailbox_scan, NULL },
+	[HDL_GATHERV] = { HDL_GATHERV, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_SCATTERV] = { HDL_SCATTERV, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_ALLGATHERV] = { HDL_ALLGATHERV, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_ALLTOALLV] = { HDL_ALLTOALLV, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_NEIGHBORS] = { HDL_NEIGHBORS, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_VREDUCE] = { HDL_VREDUCE, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_VALLREDUCE] = { HDL_VALLREDUCE, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_VREDUCE_SCATTER] = { HDL_VREDUCE_SCATTER, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_VSCAN] = { HDL_VSCAN, "parcels", hdl_build_mailbox_vector, NULL },
+	[HDL_VEXSCAN] = { HDL_VEXSCAN, "parcels", hdl_build_mailbox_vector, NULL },
+};
+static const struct hdl_algorithm tasks[HDL_COLL_KINDS] = {
+	[HDL_BARRIER] = { HDL_BARRIER, "tree", hdl_build_tasks_barrier, NULL },
+	[HDL_BCAST] = { HDL_BCAST, "tree", hdl_build_tasks_bcast, NULL },
+	[HDL_REDUCE] = { HDL_REDUCE, "tree", hdl_build_tasks_reduce, NULL },
+	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "tree", hdl_build_tasks_allreduce, NULL },
+	[HDL_ALLGATHER] = { HDL_ALLGATHER, "bruck", hdl_build_tasks_allgather, NULL },
+	[HDL_GATHER] = { HDL_GATHER, "tree", hdl_build_tasks_gather, NULL },
+	[HDL_SCATTER] = { HDL_SCATTER, "tree", hdl_build_tasks_scatter, NULL },
+	[HDL_ALLTOALL] = { HDL_ALLTOALL, "pairwise", hdl_build_tasks_alltoall, NULL },
+	[HDL_REDUCE_SCATTER] = { HDL_REDUCE_SCATTER, "pairwise", hdl_build_tasks_reduce_scatter, fits_operands },
+};
+/* Where the device reduces by atomics. */
+static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, NULL };
+
+/*
+ * Nonblocking ones that both can do. Of a reduction direct moves N * N inputs and reduces N of them in every Wait, tasks moves N up and
+ * down and reduces none: from here on tasks takes no more CPU in all than direct (1.3 times is allowed), and its Wait is no longer.
+ * Of what is only moved both move as much, but on tasks the completions cost less than the looks at many lines. What is not here (a
+ * Reduce_scatter's operands come to their owner either way, and the device waits for each) is direct's.
+ */
+const struct hdl_crossing hdl_tasks_from[] = {
+	{ HDL_REDUCE, 8, 1 << 10 },
+	{ HDL_REDUCE, 4, 16 << 10 },
+	{ HDL_ALLREDUCE, 8, 1 << 10 },
+	{ HDL_ALLREDUCE, 4, 16 << 10 },
+	{ HDL_ALLGATHER, 8, 16 << 10 },
+	{ HDL_ALLTOALL, 8, 1 << 10 },
+	{ HDL_GATHER, 8, 1 << 10 },
+};
+const size_t hdl_ntasks_from = ARRAY_SIZE(hdl_tasks_from);
+
+bool hdl_tune_prefers_tasks(enum hdl_coll coll, int size, size_t bytes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(hdl_tasks_from); i++)
+		if (hdl_tasks_from[i].coll == coll && size >= hdl_tasks_from[i].min_ranks && bytes >= hdl_tasks_from[i].min_bytes)
+			return true;
+	return false;
+}
+
+/* Blocking, among more ranks than direct takes, which share cores: to so many bytes tasks are quicker than messages. Not here: never. */
+static const struct {
+	enum hdl_coll coll;
+	size_t max_bytes;
+} tasks_to[] = {
+	{ HDL_BARRIER, ANY_SIZE }, { HDL_BCAST, ANY_SIZE }, { HDL_REDUCE, ANY_SIZE }, { HDL_ALLREDUCE, ANY_SIZE },
+	{ HDL_ALLGATHER, 4 << 10 }, { HDL_ALLTOALL, 4 << 10 }, { HDL_GATHER, 1 << 10 }, { HDL_SCATTER, 1 << 10 },
+};
+
+bool hdl_tune_blocks_on_tasks(enum hdl_coll coll, size_t bytes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tasks_to); i++)
+		if (tasks_to[i].coll == coll)
+			return bytes <= tasks_to[i].max_bytes;
+	return false;
+}
+
+const char *hdl_executor_name(enum hdl_executor executor)
+{
+	static const char *const names[HDL_EXECUTORS] = {
+		[HDL_EXEC_HOST] = "host", [HDL_EXEC_MAILBOX] = "direct", [HDL_EXEC_TASKS] = "tasks",
+	};
+
+	return names[executor];
+}
+
+const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor)
+{
+	if (!hdl_coll_reduces(coll) && !hdl_coll_is_vreduce(coll))
+		return "-";
+	/* host: each rank a part, on the way; direct: everybody all that it wants to have, when it takes the result */
+	return executor == HDL_EXEC_HOST ? "ranks" : executor == HDL_EXEC_MAILBOX ? "owner" : "device";
+}
+
+const char *hdl_coll_name(enum hdl_coll coll)
+{
+	static const char *const names[HDL_COLL_KINDS] = {
+		[HDL_BARRIER] = "barrier", [HDL_BCAST] = "bcast", [HDL_REDUCE] = "reduce",
+		[HDL_ALLREDUCE] = "allreduce", [HDL_ALLGATHER] = "allgather", [HDL_ALLTOALL] = "alltoall",
+		[HDL_GATHER] = "gather", [HDL_SCATTER] = "scatter", [HDL_REDUCE_SCATTER] = "reduce_scatter",
+		[HDL_SCAN] = "scan", [HDL_EXSCAN] = "exscan", [HDL_GATHERV] = "gatherv", [HDL_SCATTERV] = "scatterv",
+		[HDL_ALLGATHERV] = "allgatherv", [HDL_ALLTOALLV] = "alltoallv", [HDL_NEIGHBORS] = "neighbors",
+		[HDL_VREDUCE] = "reduce (op)", [HDL_VALLREDUCE] = "allreduce (op)",
+		[HDL_VREDUCE_SCATTER] = "reduce_scatter (v)", [HDL_VSCAN] = "scan (op)", [HDL_VEXSCAN] = "exscan (op)",
+	};
+
+	return names[coll];
+}
+
+static const struct hdl_algorithm *tuner_find(const struct hdl_shape *s, const char *name)
+{
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++)
+		if (a->coll == s->coll && !strcmp(a->name, name))
+			return !a->fits || a->fits(s) ? a : NULL;
+	return NULL;
+}
+
+static bool is_there(const struct hdl_shape *s, enum where where)
+{
+	return where == ANYWHERE || (s->crowded ? where == CROWDED : where == APART || (where == APART_POW2 && fits_pow2(s)));
+}
+
+const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced)
+{
+	const struct hdl_algorithm *a = forced && *forced ? tuner_find(s, forced) : NULL;
+
+	if (!a && goes_by_hosts(s))
+		a = tuner_find(s, "two-level");
+	for (size_t i = 0; !a && i < ARRAY_SIZE(rows); i++)
+		if (rows[i].coll == s->coll && s->size >= rows[i].min_ranks && s->bytes <= rows[i].max_bytes &&
+		    is_there(s, rows[i].where))
+			a = tuner_find(s, rows[i].name);
+	return a;
+}
+
+/* Of longer ones a part is passed on within a host while the next one comes. With two hosts of four ranks, played on two cores, stages of up
+ * to 8 KiB take 0.6 to 0.95 of what messages within the hosts take (Barrier 0.7, Reduce 0.5 to 1.1), and from 64 KiB on as long or longer. */
+#define STAGES_MAX 8192
+
+bool hdl_tune_hier(const struct hdl_shape *s, const char *forced)
+{
+	return s->bytes <= STAGES_MAX && hdl_tune_host(s, forced)->build == hdl_build_hier;
+}
+
+/* Direct: one hop, and each input once per peer. Star: each word added once per rank, two hops and more. */
+const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s)
+{
+	const struct hdl_algorithm *a = executor == HDL_EXEC_MAILBOX ? &direct[s->coll] : &tasks[s->coll];
+
+	if (executor == HDL_EXEC_TASKS && s->enc && s->enc->means == HDL_ENC_BY_ATOMICS)
+		return s->coll == HDL_ALLREDUCE ? &star : NULL;
+	return a->build && (!a->fits || a->fits(s)) ? a : NULL;
+}
+
+bool hdl_tune_pairs(enum hdl_coll coll)
+{
+	return coll == HDL_ALLTOALL || coll == HDL_REDUCE_SCATTER;
+}
+
+int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest)
+{
+	const char *names[8];
+	int n = 0;
+
+	*nearest = NULL;
+	if (!forced || !*forced)
+		return 0;
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++) {
+		if (a->coll != coll)
+			continue;
+		if (!strcmp(a->name, forced))
+			return 0;
+		if (n < 7)
+			names[n++] = a->name;
+	}
+	names[n] = NULL;
+	*nearest = hdl_nearest(forced, names);
+	return -EINVAL;
+}

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reductions of reads.c. The vector is divided among the ranks, or among as many as there are CPUs. Each takes its part of all inputs, a
+ * segment at a time, in the order of the ranks, and combines it with what it has; what that comes to goes where it belongs, be it to each
+ * rank what those before it come to (Exscan), or the whole to one, or to all. Scan is another thing: see below.
+ *
+ * A part of all buffers is one rank's alone to read and to write: so a result may come to lie where an input was (MPI_IN_PLACE), as long
+ * as that rank has taken the input before. Only REDUCE_SCATTER's results lie in others' parts.
+ *
+ * Inputs and results of REDUCE and ALLREDUCE that are not too long are left behind, where that pays. A rank with a part then tells those
+ * that are to have it where its result is (REACHED), and they read it, and say DONE when they have, and have read what they want of that
+ * rank's input. Or it has written it to them, and says that (REACHED with no address). So nobody waits for who only reads what it has left,
+ * and each rank chooses for itself what it leaves.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/single_copy/single_copy.h"
+
+/* Parts of REDUCE and ALLREDUCE are not worth their requests, nor the turns of the CPU that their ranks need, below PART_LEAST (FORCED: of
+ * hdl_sc_all); of two or three ranks' REDUCE, where one more rank takes half of what there is and then has to
+ * write, up to ROOT_ALONE. */
+#define PART_LEAST ((size_t)8 << 10)
+#define PART_FORCED ((size_t)64)
+#define ROOT_ALONE ((size_t)64 << 10)
+/* Two ranks' REDUCE: from here on its parts do not stay in the cache, and the root's own does not gain so much. */
+#define BEYOND_CACHE ((size_t)512 << 10)
+
+/* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. It follows from the
+ * own length: a rank of another one, that has others with a part in view, does not show its buffer to all who wait for that. */
+static int reducers(const struct hdl_plan_key *key, int size)
+{
+	int cpus = hdl_job.oversubscribed && hdl_job.ncores < size ? hdl_job.ncores : size;
+	size_t least = hdl_sc_all() ? PART_FORCED : PART_LEAST;
+	size_t most = key->coll == HDL_REDUCE && size <= 3 && key->bytes <= ROOT_ALONE && least == PART_LEAST ? 1 : key->bytes / least;
+
+	return most >= (size_t)cpus ? cpus : most ? (int)most : 1;
+}
+
+struct range {
+	uint64_t at, end;
+};
+
+static struct range range_of(const struct hdl_plan *plan, int n, int i)
+{
+	size_t esize = (size_t)hdl_type_size(plan->key.type);
+
+	return (struct range){ hdl_part(plan->key.bytes, esize, n, i < n ? i : n), hdl_part(plan->key.bytes, esize, n, i < n ? i + 1 : n) };
+}
+
+/* What rank p reduces. */
+static struct range sc_reduce_part(const struct hdl_plan *plan, int size, int p)
+{
+	const struct hdl_plan_key *key = &plan->key;
+	int behind = (p - key->root + size) % size;	/* the root */
+	uint64_t cut;
+
+	switch (key->coll) {
+	case HDL_REDUCE_SCATTER:
+		return (struct range){ (uint64_t)p * key->bytes, (uint64_t)(p + 1) * key->bytes };
+	case HDL_ALLREDUCE:
+		return range_of(plan, reducers(key, size), p);
+	case HDL_REDUCE:
+		/* of two ranks the root need not write its part anywhere, and so does more of it; two operands have one order */
+		cut = hdl_part(key->bytes, (size_t)hdl_type_size(key->type), 8, key->bytes < BEYOND_CACHE ? 6 : 5);
+		if (size == 2 && reducers(key, size) == 2)
+			return behind ? (struct range){ cut, key->bytes } : (struct range){ 0, cut };
+		return range_of(plan, reducers(key, size), behind);
+	default:
+		/* of two ranks' EXSCAN the second one does all: only it has a result */
+		return size > 2 ? range_of(plan, size, p) : range_of(plan, 1, 1 - p);
+	}
+}
+
+bool hdl_sc_reduce_has_part(const struct hdl_plan *plan, int size, int p)
+{
+	struct range r = sc_reduce_part(plan, size, p);
+
+	return r.end > r.at;
+}
+
+int hdl_sc_reduce_prepare(struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	if (key->coll != HDL_REDUCE_SCATTER || !key->in_place || f->whole)
+		return 0;
+	f->whole = malloc(key->bytes);
+	return f->whole ? 0 : -ENOMEM;
+}
+
+/* Whether what has been combined, the inputs up to the k-th, is something that rank `to` is to have. */
+static bool belongs(const struct hdl_queues *h, const struct hdl_run *run, int k, int to)
+{
+	switch (run->plan->key.coll) {
+	case HDL_EXSCAN:
+		return to == k + 1;
+	case HDL_REDUCE_SCATTER:
+		return k == h->size - 1 && to == h->rank;
+	case HDL_ALLREDUCE:
+		return k == h->size - 1;
+	default:
+		return k == h->size - 1 && to == run->plan->key.root;
+	}
+}
+
+/* Ranks that are to have what this one's part of all inputs comes to, besides this one. */
+static uint32_t receivers(const struct hdl_queues *h, const struct hdl_run *run)
+{
+	uint32_t to = 0;
+
+	for (int p = 0; p < h->size; p++)
+		to |= (uint32_t)(p != h->rank && belongs(h, run, h->size - 1, p)) << p;
+	return to;
+}
+
+static size_t leaves_up_to(enum hdl_coll coll)
+{
+	switch (coll) {
+	case HDL_REDUCE: return HDL_SC_STAGE_FOR_ALL;
+	case HDL_ALLREDUCE: return HDL_SC_STAGE_ALLREDUCE;
+	default: return 0;
+	}
+}
+
+/* What the ranks with a part, of that mask, read of this one's input, and what this one's part comes to. */
+static void sc_reduce_leave(struct hdl_queues *h, struct hdl_run *run, uint32_t parts)
+{
+	const struct hdl_plan *plan = run->plan;
+	struct hdl_sc_reduce *f = &run->reads->fold;
+	char *left;
+
+	if (plan->key.bytes > leaves_up_to((enum hdl_coll)plan->key.coll))
+		return;
+	if (f->untold)
+		f->result = hdl_sc_stage(h, run, f->end - f->at, f->untold, 0);
+	left = run->reads->left = parts ? hdl_sc_stage(h, run, plan->key.bytes, parts, 0) : NULL;
+	for (int p = 0; left && p < h->size; p++)
+		if (parts & 1u << p) {
+			struct range r = sc_reduce_part(plan, h->size, p);
+
+			hdl_sc_stage_copy(h, left + r.at, f->in + r.at, r.end - r.at);
+		}
+}
+
+void hdl_sc_reduce_begin(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_plan *plan = run->plan;
+	const struct hdl_plan_key *key = &plan->key;
+	struct hdl_sc_run *x = run->reads;
+	bool later = key->coll == HDL_REDUCE_SCATTER && key->in_place, mine = hdl_sc_reduce_has_part(plan, h->size, h->rank);
+	uint32_t parts = 0;
+	char *recv = run->base[HDL_SP_RECV], *shown;
+	struct hdl_sc_reduce *f = &x->fold;
+
+	f->seg[0] = h->segments;
+	f->seg[1] = h->segments + HDL_SC_SEGMENT;
+	f->begin = f->at = sc_reduce_part(plan, h->size, h->rank).at;
+	f->end = sc_reduce_part(plan, h->size, h->rank).end;
+	f->in = key->in_place ? recv : run->base[HDL_SP_SEND];
+	f->out = key->coll == HDL_REDUCE && h->rank != key->root ? NULL : later ? f->whole - f->at :
+		 key->coll == HDL_REDUCE_SCATTER ? recv - f->at : recv;
+	f->esize = (size_t)hdl_type_size(key->type);
+	f->fn = hdl_op_lookup(key->op, key->type);
+	f->sided = hdl_op_is_sided(key->op, key->type);
+	f->begun = f->waits = false;
+	f->step = HDL_SC_REDUCE_TAKE;
+	f->k = f->to = 0;
+	f->result = NULL;
+	f->untold = mine ? receivers(h, run) : 0;
+	for (int p = 0; p < h->size; p++)
+		parts |= (uint32_t)(p != h->rank && hdl_sc_reduce_has_part(plan, h->size, p)) << p;
+	sc_reduce_leave(h, run, parts);
+	shown = x->left ? x->left : f->in;
+	x->hears = x->left ? 0 : parts;
+	x->wants = key->coll == HDL_ALLREDUCE || (key->coll == HDL_REDUCE && h->rank == key->root) ? parts : 0;
+	for (int i = 1; i < h->size; i++) {
+		int p = (h->rank + i) % h->size;
+
+		if (parts & 1u << p)
+			hdl_sc_ctrl_send(h, run, p, HDL_SC_RTS,
+				(struct hdl_sc_ctrl){ .in = (uintptr_t)shown, .out = (uintptr_t)recv, .bytes = key->bytes });
+		if (mine)
+			x->acts |= 1u << p;
+	}
+}
+
+void hdl_sc_reduce_end(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	if (run->plan->key.coll == HDL_REDUCE_SCATTER && run->plan->key.in_place && !run->error)
+		memcpy(run->base[HDL_SP_RECV], f->whole, run->plan->key.bytes);
+}
+
+/* Whether input k is this rank's and is combined where it lies with what there is of those before it, which takes no copy. That puts it on
+ * the other side of the operation, of this rank's part alone: not if the bits would tell. What it is in EXSCAN is to stay as it is. */
+static bool own_in_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
+{
+	return k && k == h->rank && !run->reads->fold.sided && run->plan->key.coll != HDL_EXSCAN;
+}
+
+/* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that, and its own input is not
+ * there and is taken later. EXSCAN's place holds an input that is taken later. */
+static char *sc_reduce_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
+{
+	const struct hdl_sc_reduce *f = &run->reads->fold;
+	char *out = f->out ? f->out + f->at : NULL;
+	int last = k + 1 < h->size && own_in_place(h, run, k + 1) && out != f->in + f->at ? k + 1 : k;
+
+	if (out && out != f->acc && run->plan->key.coll != HDL_EXSCAN && belongs(h, run, last, h->rank))
+		return out;
+	return f->acc == f->seg[0] ? f->seg[1] : f->seg[0];
+}
+
+/* A copy to or from a rank; not `waits`: it was this one's own, or is complete. False: the queue has no room. */
+static bool sc_reduce_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here)
+{
+	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, peer);
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	if (!hdl_sc_copy(h, run, peer, write, here, (write ? t->out : t->in) + f->at, f->len))
+		return false;
+	f->waits = true;
+	f->with = peer;
+	return true;
+}
+
+static bool sc_reduce_take(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	if (!f->k) {
+		size_t most = HDL_SC_SEGMENT / f->esize * f->esize;
+
+		f->len = f->end - f->at < most ? f->end - f->at : most;
+		f->acc = NULL;
+	} else if (run->plan->key.coll == HDL_EXSCAN && f->k == h->size - 1) {
+		return true;		/* nobody is to have more than what there is */
+	}
+	if (own_in_place(h, run, f->k))
+		return true;
+	f->next = !f->k && !h->rank ? f->in + f->at : sc_reduce_place(h, run, f->k);	/* the first is not written to */
+	if (f->k != h->rank)
+		return sc_reduce_copy(h, run, f->k, false, f->next);
+	if (f->next != f->in + f->at)
+		memcpy(f->next, f->in + f->at, f->len);
+	return true;
+}
+
+static bool sc_reduce_give(struct hdl_queues *h, struct hdl_run *run, int to)
+{
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	if (to != h->rank)
+		return f->result || sc_reduce_copy(h, run, to, true, f->acc);
+	if (f->acc != f->out + f->at)
+		memcpy(f->out + f->at, f->acc, f->len);
+	return true;
+}
+
+static void sc_reduce_join(const struct hdl_queues *h, const struct hdl_run *run)
+{
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	if (own_in_place(h, run, f->k)) {
+		f->fn(f->in + f->at, f->acc, f->len / f->esize);
+		return;
+	}
+	if (f->acc)
+		f->fn(f->acc, f->next, f->len / f->esize);
+	f->acc = f->next;
+}
+
+static void next_input(const struct hdl_queues *h, struct hdl_sc_reduce *f)
+{
+	f->step = HDL_SC_REDUCE_TAKE;
+	f->to = 0;
+	if (++f->k < h->size)
+		return;
+	f->k = 0;
+	f->at += f->len;
+}
+
+/* What of `acc` somebody is to have goes there. EXSCAN: when the receiver's input, which may lie there, has been taken; then acc is of
+ * the inputs before the k-th. */
+static bool give_all(struct hdl_queues *h, struct hdl_run *run, int k)
+{
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	for (; f->to < h->size; f->to++) {
+		if (k < 0 || !belongs(h, run, k, f->to))
+			continue;
+		if (!sc_reduce_give(h, run, f->to))
+			return false;
+		if (f->waits) {
+			f->to++;
+			return false;
+		}
+	}
+	return true;
+}
+
+/* All that this rank reads of the other one's input has been read: it need not wait for what becomes of it. */
+static void sc_reduce_let_go(struct hdl_queues *h, struct hdl_run *run, int p)
+{
+	struct hdl_sc_run *x = run->reads;
+
+	if (x->acts & 1u << p && p != run->plan->key.root && !(x->wants & 1u << p) &&
+	    hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = run->plan->key.bytes }))
+		x->acts &= ~(1u << p);
+}
+
+/* One step. False: it has to wait. */
+static bool step(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_sc_reduce *f = &run->reads->fold;
+	bool exclusive = run->plan->key.coll == HDL_EXSCAN;
+
+	if (f->waits) {
+		if (!hdl_sc_copied(h, run->reads, f->with))
+			return false;
+		f->waits = false;
+		if (f->step == HDL_SC_REDUCE_JOIN && f->at + f->len == f->end && run->plan->key.coll == HDL_REDUCE)
+			sc_reduce_let_go(h, run, f->with);
+	}
+	switch (f->step) {
+	case HDL_SC_REDUCE_TAKE:
+		if (!sc_reduce_take(h, run))
+			return false;
+		f->step = exclusive ? HDL_SC_REDUCE_GIVE : HDL_SC_REDUCE_JOIN;
+		return true;
+	case HDL_SC_REDUCE_JOIN:
+		if (!exclusive || f->k < h->size - 1)
+			sc_reduce_join(h, run);
+		if (exclusive)
+			next_input(h, f);
+		else
+			f->step = HDL_SC_REDUCE_GIVE;
+		return true;
+	case HDL_SC_REDUCE_GIVE:
+		if (!give_all(h, run, exclusive ? f->k - 1 : f->k))
+			return f->waits;
+		if (f->result && f->k == h->size - 1)
+			hdl_sc_stage_copy(h, f->result + (f->at - f->begin), f->acc, f->len);
+		if (exclusive)
+			f->step = HDL_SC_REDUCE_JOIN;
+		else
+			next_input(h, f);
+		return true;
+	}
+	return false;
+}
+
+/* Whether all have shown their buffers; they have to be of one length. */
+static bool begins(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_sc_ctrl *t;
+
+	for (int p = 0; p < h->size; p++)
+		if (p != h->rank && !hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p))
+			return false;
+	for (int p = 0; p < h->size; p++) {
+		t = p == h->rank ? NULL : hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p);
+		if (t && t->bytes != run->plan->key.bytes)
+			hdl_sc_refuse(run, p, t->bytes, run->plan->key.bytes);
+	}
+	return true;
+}
+
+/* This rank's part. False: it is not done. */
+static bool sc_reduce_reduce(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_reduce *f = &x->fold;
+
+	if (!f->begun && !(f->begun = begins(h, run)))
+		return false;
+	while (!x->failed && f->at < f->end) {
+		if (!step(h, run))
+			return false;
+		if (unlikely(h->broken || x->spent >= HDL_SC_TURN))
+			return false;
+	}
+	for (int p = 0; !x->failed && f->untold >> p; p++)
+		if (f->untold & 1u << p && hdl_sc_ctrl_send(h, run, p, HDL_SC_PROGRESS, (struct hdl_sc_ctrl){ .in = (uintptr_t)f->result }))
+			f->untold &= ~(1u << p);
+	return x->failed || !f->untold;
+}
+
+/* Rank p's part of the result. False: it has not come. */
+static bool take_result(struct hdl_queues *h, struct hdl_run *run, int p)
+{
+	struct hdl_sc_run *x = run->reads;
+	struct range r = sc_reduce_part(run->plan, h->size, p);
+	/* in this order: when DONE is there, a REACHED that was said before is, too */
+	const struct hdl_sc_ctrl *done = hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p), *reached = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, p);
+	bool is_left = reached && reached->in;
+
+	if (!(x->copying & 1u << p)) {
+		if (x->failed || (done && done->failed)) {
+			x->hears |= 1u << p;	/* until then it may be written; and it says why */
+			x->acts |= 1u << p;	/* it may have left something all the same */
+			return true;
+		}
+		if (!reached || (is_left && !hdl_sc_copy(h, run, p, false, x->fold.out + r.at, reached->in, r.end - r.at)))
+			return false;
+	}
+	if (is_left && !hdl_sc_copied(h, x, p))
+		return false;
+	x->acts |= (uint32_t)is_left << p;
+	return true;
+}
+
+void hdl_sc_reduce_turn(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_sc_run *x = run->reads;
+
+	if (hdl_sc_reduce_has_part(run->plan, h->size, h->rank) && !sc_reduce_reduce(h, run))
+		return;
+	for (int p = 0; x->wants >> p; p++)
+		if (x->wants & 1u << p && take_result(h, run, p))
+			x->wants &= ~(1u << p);
+	for (int p = 0; x->acts >> p; p++)
+		if (x->acts & ~x->wants & 1u << p &&
+		    hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = run->plan->key.bytes, .failed = x->failed }))
+			x->acts &= ~(1u << p);
+}
+
+/* ---- Scan ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * A rank's result is that of the rank before it and its own input. So each reads the result of the one before it, a segment at a time as
+ * it comes to be there, and that is all: fewer bytes are moved than where each rank has a part of the vector, and what a rank waits for
+ * is the one before it only. The first rank's result is its input. Up to RESULT_LEFT a result is left behind: no rank waits for the one
+ * after it.
+ */
+#define CHAIN_SEGMENTS 4
+#define CHAIN_LEAST ((size_t)16 << 10)
+
+static size_t chain_segment(const struct hdl_run *run)
+{
+	size_t len = run->plan->key.bytes / CHAIN_SEGMENTS, esize = run->reads->fold.esize;
+
+	len = len < CHAIN_LEAST ? CHAIN_LEAST : len > HDL_SC_SEGMENT ? HDL_SC_SEGMENT : len;
+	return len / esize * esize;
+}
+
+/* Where the next rank finds this one's result. False: there is no room now. */
+static bool chain_show(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_sc_reduce *f = &run->reads->fold;
+	const char *at = run->reads->left ? run->reads->left : h->rank ? f->out : f->in;
+
+	return hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_RTS, (struct hdl_sc_ctrl){ .out = (uintptr_t)at, .bytes = run->plan->key.bytes });
+}
+
+void hdl_sc_scan_begin(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_reduce *f = &x->fold;
+
+	f->esize = (size_t)hdl_type_size(key->type);
+	f->fn = hdl_op_lookup(key->op, key->type);
+	f->out = run->base[HDL_SP_RECV];
+	f->in = key->in_place ? f->out : run->base[HDL_SP_SEND];
+	f->at = 0;
+	f->len = chain_segment(run);
+	f->next = h->segments;
+	f->waits = f->begun = false;
+	if (h->rank)
+		x->acts = 1u << (h->rank - 1);
+	if (h->rank < h->size - 1 && key->bytes <= HDL_SC_STAGE_FOR_ALL)
+		x->left = hdl_sc_stage(h, run, key->bytes, 1u << (h->rank + 1), 0);
+	if (!x->left && h->rank < h->size - 1)
+		x->hears = 1u << (h->rank + 1);
+	if (x->left && !h->rank)
+		hdl_sc_stage_copy(h, x->left, f->in, key->bytes);
+	if (h->rank < h->size - 1)
+		chain_show(h, run);
+	if (!h->rank && f->out != f->in)
+		memcpy(f->out, f->in, key->bytes);	/* while the next one reads */
+}
+
+/* How much of the result before this rank's is there. */
+static uint64_t chain_ready(struct hdl_queues *h, struct hdl_run *run, const struct hdl_sc_ctrl *shown)
+{
+	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, h->rank - 1);
+
+	if (h->rank == 1)
+		return shown->bytes;
+	if (!t)
+		return 0;
+	if (unlikely(t->failed && !run->reads->failed))
+		hdl_sc_hear_failure(run, h->rank - 1);
+	return __atomic_load_n(&t->in, __ATOMIC_ACQUIRE);
+}
+
+/* The segment that was read. */
+static void chain_combine(struct hdl_queues *h, struct hdl_run *run, size_t len)
+{
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	f->fn(f->out == f->in ? f->next : f->in + f->at, f->out + f->at, len / f->esize);
+	if (run->reads->left)
+		hdl_sc_stage_copy(h, run->reads->left + f->at, f->out + f->at, len);
+	f->at += len;
+	f->waits = false;
+	f->begun = true;	/* the next rank is to hear of it */
+}
+
+/* Tells the next rank how far this one's result is. False: there is no room now. */
+static bool chain_tell(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_sc_reduce *f = &run->reads->fold;
+
+	if (f->begun && h->rank < h->size - 1 &&
+	    !hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_PROGRESS, (struct hdl_sc_ctrl){ .in = f->at, .failed = run->reads->failed }))
+		return false;
+	f->begun = false;
+	return true;
+}
+
+void hdl_sc_scan_turn(struct hdl_queues *h, struct hdl_run *run)
+{
+	uint64_t bytes = run->plan->key.bytes;
+	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_reduce *f = &x->fold;
+	const struct hdl_sc_ctrl *t;
+
+	t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, h->rank - 1);
+	if (!t)
+		return;
+	if (unlikely(t->bytes != bytes && !x->failed))
+		hdl_sc_refuse(run, h->rank - 1, t->bytes, bytes);
+	while (!x->failed && f->at < bytes) {
+		size_t len = bytes - f->at < f->len ? bytes - f->at : f->len;
+
+		if (!f->waits && (!chain_tell(h, run) || chain_ready(h, run, t) < f->at + len || x->failed))
+			break;
+		/* at its place, if the own input is elsewhere: then that is what is combined with it, and lies on the other side */
+		if (!f->waits && !hdl_sc_copy(h, run, h->rank - 1, false, f->out == f->in ? f->next : f->out + f->at, t->out + f->at, len))
+			return;
+		f->waits = true;
+		if (!hdl_sc_copied(h, x, h->rank - 1))
+			return;
+		chain_combine(h, run, len);
+		if (unlikely(h->broken || x->spent >= HDL_SC_TURN))
+			return;
+	}
+	if (unlikely(x->failed)) {
+		f->at = bytes;
+		f->begun = true;
+	}
+	if (f->at != bytes || !chain_tell(h, run) || !hdl_sc_ctrl_send(h, run, h->rank - 1, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes }))
+		return;
+	x->acts = 0;
+}

@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large collectives of the ranks of one host: whoever has what others need shows it to them, address and length, and they copy it by
+ * RDMA READ from its user's buffer into their own, or write into the one that was shown to them. A byte is copied once, its owner's CPU
+ * has nothing to do with it, and reductions read segments that stay in the cache. Or twice: who only gives may show a copy in memory of
+ * the library instead, and is done (hdl_sc_stage).
+ *
+ * Each rank has three lines of every other in an operation's slot (offload.h):
+ *
+ *     SHOWN   where the sender's buffers are. From then on the receiver may copy from them, and to them, until it says
+ *     REACHED how far what was shown is what it shall be, where the sender computes it meanwhile; of a reduction in parts, where what
+ *             the sender's part comes to has been left behind, or that it has been written (0)
+ *     DONE    that it has: nothing of its reaches those buffers any more.
+ *
+ *     movement     each piece is shown to the one rank that copies it: Bcast, Scatter, Allgather, Alltoall and Gather of short blocks to
+ *                  the rank that gets it, which reads; of Gather's long blocks the root's places are shown, and the others write, at a
+ *                  time. Of two ranks with a CPU each both show, and each copies a part
+ *     reductions   a rank reduces one part of the vector: it reads that part of all inputs, and writes what it comes to wherever it
+ *                  belongs. Everybody's buffers are shown to all that have a part.
+ *
+ * R1  A rank's operation ends when every rank that it has shown something of its user's to has said HDL_SC_FIN, or, of what that was to
+ *     write there, HDL_SC_PROGRESS, and every SHOWN for it has come. What it shows of its own (struct hdl_sc_staged) stays as it is until they have said so.
+ * R2  When the executor fails, the queues are stopped before any operation ends (hdl_sc_stop): what one rank has shown and got back
+ *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
+ * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, where it steps in for want of queues, does as
+ *     well (hdl_build_in_order), but need not take each operand on the same side: so reductions are not among the calls that run there
+ *     before a communicator has queues (coll.c, is_early).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memcheck.h"
+#include "collectives/single_copy/single_copy.h"
+#include "lines/lines.h"
+
+/* ---- which --------------------------------------------------------------------------------------------------- */
+
+/* From how many bytes on (struct hdl_shape), by measurement: below, lines or messages cost less than the device's copy between
+ * processes. 0: never. */
+static const size_t least[HDL_COLLS] = {
+	[HDL_BCAST] = HDL_SC_LEAST, [HDL_ALLGATHER] = HDL_SC_LEAST, [HDL_ALLTOALL] = HDL_SC_LEAST,
+	[HDL_GATHER] = HDL_SC_LEAST, [HDL_SCATTER] = HDL_SC_LEAST, [HDL_REDUCE] = HDL_SC_LEAST, [HDL_ALLREDUCE] = 128 << 10,
+	[HDL_REDUCE_SCATTER] = HDL_SC_LEAST, [HDL_SCAN] = HDL_SC_LEAST, [HDL_EXSCAN] = HDL_SC_LEAST,
+};
+
+#define ALWAYS SIZE_MAX
+#define NEVER ((size_t)0)
+
+/* Allreduce's messages move no more bytes; but ranks that share CPUs have a change of context in each of their rounds, and of two ranks
+ * what is left behind is quicker. */
+static size_t least_of(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+{
+	if (key->coll == HDL_ALLREDUCE && (site->oversubscribed || (site->size == 2 && key->blocking)))
+		return HDL_SC_LEAST;
+	return least[key->coll];
+}
+
+/* Below how many bytes a blocking reduction goes this way, by measurement. Beyond, messages are quicker: of a pair's large messages the
+ * device has both ranks copy a part, and who has nothing more to give goes on. */
+static size_t sc_most_of(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+{
+	bool two = site->size == 2;
+
+	if (!key->blocking)
+		return key->coll == HDL_ALLREDUCE && two && key->bytes < 512 << 10 ? NEVER : ALWAYS;
+	/* where messages combine in parts, -0, 0 and NaN would tell on which side an element was */
+	if (hdl_coll_reduces(key->coll) && hdl_op_is_sided(key->op, key->type))
+		return ALWAYS;
+	switch (key->coll) {
+	case HDL_REDUCE: return two ? 512 << 10 : ALWAYS;
+	case HDL_REDUCE_SCATTER: return two ? 256 << 10 : NEVER;
+	case HDL_ALLREDUCE: return two ? HDL_SC_STAGE_ALLREDUCE : ALWAYS;
+	case HDL_EXSCAN: return NEVER;
+	default: return ALWAYS;
+	}
+}
+
+bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+{
+	/* an exchange in place takes each block from where another one comes to lie */
+	if (!least[key->coll] || (key->coll == HDL_ALLTOALL && key->in_place))
+		return false;
+	if (hdl_vars.coll_single_copy_min)
+		return key->bytes >= (size_t)hdl_vars.coll_single_copy_min;
+	return key->bytes >= least_of(key, site) && key->bytes < sc_most_of(key, site);
+}
+
+struct hdl_graph *hdl_sc_graph(void)
+{
+	struct hdl_gb *b = hdl_gb_new("reads", NULL, 0);
+	struct hdl_graph *g = b ? hdl_gb_finish(b) : NULL;
+
+	if (g)
+		g->reads = true;
+	return g;
+}
+
+/* One piece between two ranks that have a CPU each: both copy a part of it, from so many bytes on, by measurement. Of SCATTER and
+ * GATHER the root has its own block to copy, too. From the other on the device divides copies by itself. */
+static const size_t by_both_from[HDL_COLLS] = { [HDL_BCAST] = 64 << 10, [HDL_GATHER] = 32 << 10, [HDL_SCATTER] = 256 << 10 };
+#define BY_BOTH_BELOW ((size_t)512 << 10)
+
+static bool by_both(const struct hdl_plan_key *key, int size)
+{
+	size_t from = by_both_from[key->coll];
+
+	return size == 2 && from && !hdl_job.oversubscribed && key->bytes < BY_BOTH_BELOW &&
+	       (key->bytes >= from || hdl_sc_all());
+}
+
+/* Whether it completes nowhere before all ranks have posted it: offload.h, (b). */
+static bool synchronizes(const struct hdl_plan *plan, int size)
+{
+	if (by_both(&plan->key, size))
+		return true;
+	if (!hdl_coll_reduces(plan->key.coll))
+		return plan->key.coll == HDL_ALLGATHER || plan->key.coll == HDL_ALLTOALL;
+	/* also who has no part waits for those that have one, and these for all to show their inputs */
+	if (plan->key.coll == HDL_ALLREDUCE)
+		return true;
+	for (int p = 0; p < size && plan->key.coll != HDL_SCAN; p++)
+		if (!hdl_sc_reduce_has_part(plan, size, p))
+			return false;
+	return plan->key.coll != HDL_SCAN;
+}
+
+struct hdl_coll_prog *hdl_sc_compile(struct hdl_queues *h, const struct hdl_plan *plan)
+{
+	struct hdl_coll_prog *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->g = plan->off_graph;
+	p->reads = true;
+	p->synchronizes = synchronizes(plan, h->size);
+	return p;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------------------------- */
+
+/* In each slot what others have said, or staged, for devices that do not take it into the request, what this rank says. */
+void hdl_sc_area(struct hdl_queues *h)
+{
+	size_t slot_bytes = HDL_SC_CTRLS * (size_t)h->size * sizeof(struct hdl_sc_ctrl);
+
+	/* its operations are of the first class */
+	h->area[HDL_REGION_SC] = (struct hdl_slot_region){ .line_bytes = sizeof(struct hdl_sc_ctrl), .slot_bytes = slot_bytes,
+						     .bytes = HDL_SLOTS(h->class[HDL_SLOT_SHORT].depth) * slot_bytes };
+}
+
+static size_t line_of(const struct hdl_queues *h, const struct hdl_run *run, int kind, int rank)
+{
+	return run->slot * h->area[HDL_REGION_SC].slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_sc_ctrl);
+}
+
+const struct hdl_sc_ctrl *hdl_sc_ctrl_poll(const struct hdl_queues *h, const struct hdl_run *run, int kind, int peer)
+{
+	const struct hdl_sc_ctrl *t = (const struct hdl_sc_ctrl *)(h->area[HDL_REGION_SC].mem + line_of(h, run, kind, peer));
+
+	/* pairs with the write's order: what stands before the number is there */
+	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;
+}
+
+static bool sc_has_room(struct hdl_queues *h, const struct hdl_coll_link *l)
+{
+	if (unlikely(l->sq_posted - l->sq_done >= l->sq_depth))
+		hdl_queues_drain(h);
+	return l->sq_posted - l->sq_done < l->sq_depth;
+}
+
+static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_link *l, struct ibv_send_wr *wr, bool retires)
+{
+	struct ibv_send_wr *bad;
+	int err;
+
+	l->sq_posted++;
+	if (h->line_room)
+		h->line_room--;		/* of this queue, for all that post() of direct.c knows */
+	if (wr->send_flags & IBV_SEND_SIGNALED) {
+		l->sq_signaled = l->sq_posted;
+		h->local_posted++;
+		run->outstanding += retires;
+		wr->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
+			    (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+	}
+	err = ibv_post_send(l->qp, wr, &bad);
+	if (unlikely(err))
+		hdl_queues_refused(h, run, l->peer, err);
+	hdl_tp_count_rc(hdl_mpi_tp, 1, wr->sg_list->length);
+}
+
+/* False: there is no room now. */
+bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, const struct hdl_slot_region *a, size_t its, size_t mine, const void *words,
+		size_t bytes)
+{
+	struct hdl_coll_link *l = h->direct[peer];
+	bool staged = l->max_inline < bytes;
+	struct ibv_sge sge = { .addr = (uintptr_t)words, .length = (uint32_t)bytes, .lkey = a->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = staged ? IBV_SEND_SIGNALED : IBV_SEND_INLINE };
+
+	if (!sc_has_room(h, l))
+		return false;
+	if (staged) {
+		sge.addr = (uintptr_t)a->mem + a->staged + mine;
+		memcpy((void *)(uintptr_t)sge.addr, words, bytes);
+	} else if (hdl_cell_signal_due(l)) {
+		wr.send_flags |= IBV_SEND_SIGNALED;	/* so that the queue has room again */
+	}
+	wr.wr.rdma.remote_addr = a->peers[peer].addr + its;
+	wr.wr.rdma.rkey = a->peers[peer].rkey;
+	sc_post(h, run, l, &wr, staged);
+	return true;
+}
+
+bool hdl_sc_ctrl_send(struct hdl_queues *h, struct hdl_run *run, int peer, int kind, struct hdl_sc_ctrl told)
+{
+	told.number = run->opno + 1;
+	return hdl_sc_ctrl_send_at(h, run, peer, &h->area[HDL_REGION_SC], line_of(h, run, kind, h->rank), line_of(h, run, kind, peer), &told,
+			  sizeof(told));
+}
+
+/* ---- copies --------------------------------------------------------------------------------------------------- */
+
+uint64_t hdl_sc_copy_post(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
+{
+	struct hdl_coll_link *l = h->direct[peer];
+	struct ibv_sge sge = { .addr = (uintptr_t)here, .length = (uint32_t)len, .lkey = h->exposed_lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	if (!sc_has_room(h, l))
+		return 0;
+	wr.wr.rdma.remote_addr = there;
+	wr.wr.rdma.rkey = h->peers[peer].exposed;
+	if (!write)
+		memcheck_received(here, len);
+	sc_post(h, run, l, &wr, false);
+	return l->sq_posted;
+}
+
+bool hdl_sc_copy_done(struct hdl_queues *h, int peer, uint64_t position)
+{
+	const struct hdl_coll_link *l = h->direct[peer];
+
+	if (l->sq_done < position)
+		hdl_queues_drain(h);
+	return l->sq_done >= position;
+}
+
+/* False: there is no room now. */
+bool hdl_sc_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
+{
+	struct hdl_sc_run *x = run->reads;
+	uint64_t position = hdl_sc_copy_post(h, run, peer, write, here, there, len);
+
+	if (!position)
+		return false;
+	x->copying |= 1u << peer;
+	x->position[peer] = position;
+	x->spent += len;
+	return true;
+}
+
+/* Whether the rank's request is complete. */
+bool hdl_sc_copied(struct hdl_queues *h, struct hdl_sc_run *x, int peer)
+{
+	if (!hdl_sc_copy_done(h, peer, x->position[peer]))
+		return false;
+	x->copying &= ~(1u << peer);
+	return true;
+}
+
+/* ---- what is left behind ---------------------------------------------------------------------------------------- */
+
+/*
+ * Who only gives something that is not too long need not wait for those who take it: it copies that into memory of the library, shows
+ * this, and its operation ends. The memory is in use until all that it was shown to have said HDL_SC_FIN; the communicator is not
+ * freed before, and MPI_Finalize waits likewise. It lies where peers reach it without the kernel's help, so that a copy more takes no
+ * longer where there are several to read it. A process leaves no more than LEFT_BYTES, of all communicators together: a root that is
+ * ahead on hundreds of them would take memory without bound.
+ */
+#define LEFT_BYTES ((size_t)64 << 20)
+static size_t left_bytes;
+
+/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly. Where ranks share CPUs it is whatever
+ * it costs, for who has left something behind gives its CPU to those that read it; but not of much that each has but one reader, which the
+ * kernel copies once. */
+static bool leaving_pays(struct hdl_queues *h, size_t once)
+{
+	return (hdl_job.oversubscribed && once <= HDL_SC_STAGE_ONCE) || hdl_sc_all() || lines_pace_next(&h->pace, hdl_sc_quick());
+}
+
+char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once, const char *done, size_t apart)
+{
+	struct hdl_sc_staged *l = h->left_behind;
+
+	if (!leaving_pays(h, once))
+		return NULL;
+	while (l < h->left_behind + HDL_SC_STAGED_MAX && l->hears)
+		l++;
+	if (l == h->left_behind + HDL_SC_STAGED_MAX || left_bytes >= LEFT_BYTES || hdl_scratch_get(&l->memory, bytes))
+		return NULL;
+	left_bytes += l->memory.bytes;
+	/* progress looks at it also if the operation ends before progress has seen that */
+	l->hears = hears;
+	l->opno = run->opno;
+	l->done = done;
+	l->apart = apart;
+	h->nleft++;
+	hdl_queues_enlist(h);
+	run->comm->obj.refs++;
+	hdl_detached_collectives++;
+	return l->memory.p;
+}
+
+char *hdl_sc_stage(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once)
+{
+	const char *done = h->area[HDL_REGION_SC].mem + line_of(h, run, HDL_SC_FIN, 0) + offsetof(struct hdl_sc_ctrl, number);
+
+	return hdl_sc_stage_until(h, run, bytes, hears, once, done, sizeof(struct hdl_sc_ctrl));
+}
+
+void hdl_sc_stage_copy(struct hdl_queues *h, char *left, const char *from, size_t bytes)
+{
+	uint64_t since = monotonic_ns();
+
+	lines_copy_out(left, from, bytes);
+	lines_pace_took(&h->pace, bytes, monotonic_ns() - since, hdl_sc_quick());
+}
+
+/* Later operations' lines may have come to stand there. */
+static bool said_since(const struct hdl_sc_staged *l, int peer)
+{
+	return __atomic_load_n((const uint64_t *)(l->done + (size_t)peer * l->apart), __ATOMIC_ACQUIRE) > l->opno;
+}
+
+/* The communicator may be freed by the last one, and all that it has with it; not h, whose turn this is. */
+static void sc_release(struct hdl_queues *h, struct hdl_sc_staged *l)
+{
+	left_bytes -= l->memory.bytes;
+	hdl_scratch_put(&l->memory);
+	h->nleft--;
+	hdl_detached_collectives--;
+	hdl_comm_release(h->cc->comm);
+}
+
+void hdl_sc_staging_reclaim(struct hdl_queues *h)
+{
+	for (struct hdl_sc_staged *l = h->left_behind; h->nleft && l < h->left_behind + HDL_SC_STAGED_MAX; l++) {
+		if (!l->hears)
+			continue;
+		for (int p = 0; p < h->size; p++)
+			if (l->hears & 1u << p && said_since(l, p))
+				l->hears &= ~(1u << p);
+		if (unlikely(h->broken || h->cc->lost)) {
+			hdl_sc_stop(h);	/* R2: it will be somebody else's */
+			l->hears = 0;
+		}
+		if (!l->hears)
+			sc_release(h, l);
+	}
+}
+
+/* ---- lengths -------------------------------------------------------------------------------------------------- */
+
+void hdl_sc_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected)
+{
+	run->reads->failed = true;
+	hdl_reason_set("rank %d has %llu bytes where %llu were expected: " HDL_CALLS_DIFFER, peer,
+		       (unsigned long long)came, (unsigned long long)expected);
+	hdl_run_error(run, came > expected ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+}
+
+void hdl_sc_hear_failure(struct hdl_run *run, int peer)
+{
+	run->reads->failed = true;
+	hdl_reason_set("rank %d could not do its part: " HDL_CALLS_DIFFER, peer);
+	hdl_run_error(run, MPI_ERR_COUNT);
+}
+
+/* ---- movement ------------------------------------------------------------------------------------------------- */
+
+/* Shows rank p its piece, or where to write one. There is room: an operation is posted when every queue has some. */
+static void show(struct hdl_queues *h, struct hdl_run *run, int p, const char *at)
+{
+	hdl_sc_ctrl_send(h, run, p, HDL_SC_RTS, (struct hdl_sc_ctrl){ .in = (uintptr_t)at, .bytes = run->plan->key.bytes });
+	run->reads->hears |= 1u << p;
+}
+
+/* Rank p will show this rank what it copies to or from `at`. */
+static void expect(struct hdl_run *run, int p, char *at)
+{
+	run->reads->piece[p].at = at;
+	run->reads->piece[p].off = 0;
+	run->reads->piece[p].end = run->plan->key.bytes;
+	run->reads->acts |= 1u << p;
+}
+
+/* Rank p's block goes to p's place in `recv`. */
+static void expect_all(struct hdl_queues *h, struct hdl_run *run, char *recv)
+{
+	for (int k = 1; k < h->size; k++) {
+		int p = (h->rank + k) % h->size;
+
+		expect(run, p, recv + (size_t)p * run->plan->key.bytes);
+	}
+}
+
+/* Of GATHER the root shows places that are written to. */
+static bool leaves(const struct hdl_queues *h, const struct hdl_plan_key *key, size_t apart)
+{
+	if (key->coll == HDL_GATHER && h->rank == key->root)
+		return false;
+	return apart ? apart * (size_t)(h->size - 1) <= HDL_SC_STAGE_IN_BLOCKS : key->bytes <= HDL_SC_STAGE_FOR_ALL;
+}
+
+/* Shows each of these ranks its piece, `apart` bytes from the one of the rank before (0: all the same one): the user's, or a copy that is
+ * left behind. */
+static void show_to(struct hdl_queues *h, struct hdl_run *run, uint32_t takers, const char *many, size_t apart)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	char *left = leaves(h, key, apart) ? hdl_sc_stage(h, run, apart ? apart * (size_t)h->size : key->bytes, takers, apart * (size_t)(h->size - 1)) : NULL;
+
+	if (left && !apart)
+		hdl_sc_stage_copy(h, left, many, key->bytes);
+	for (int k = 1; k < h->size; k++) {
+		int p = (h->rank + k) % h->size;
+		size_t at = (size_t)p * apart;
+
+		if (!(takers & 1u << p))
+			continue;
+		if (left && apart)
+			hdl_sc_stage_copy(h, left + at, many + at, apart);
+		show(h, run, p, (left ? left : many) + at);
+	}
+	if (left)
+		run->reads->hears = 0;
+}
+
+static void show_all(struct hdl_queues *h, struct hdl_run *run, const char *many, size_t apart)
+{
+	show_to(h, run, ((1u << h->size) - 1) & ~(1u << h->rank), many, apart);
+}
+
+/* Up to so long blocks the root of GATHER reads what the others have left behind. Beyond, and where they have CPUs of their own, they write,
+ * several at a time. */
+#define GATHER_READS ((size_t)512 << 10)
+
+static bool root_reads(const struct hdl_plan_key *key, int size)
+{
+	return key->coll == HDL_GATHER && key->bytes <= GATHER_READS && (size == 2 || hdl_job.oversubscribed);
+}
+
+static void begin_gathered(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	char *recv = run->base[HDL_SP_RECV], *one = run->base[HDL_SP_SEND];
+
+	if (h->rank != key->root) {
+		show_to(h, run, 1u << key->root, one, 0);
+		return;
+	}
+	expect_all(h, run, recv);
+	if (!key->in_place)
+		memcpy(recv + (size_t)h->rank * key->bytes, one, key->bytes);
+}
+
+static void begin_rooted(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	char *send = run->base[HDL_SP_SEND], *recv = run->base[HDL_SP_RECV];
+	char *many = key->coll == HDL_SCATTER ? send : recv, *one = key->coll == HDL_GATHER ? send : recv;
+	size_t apart = key->coll == HDL_BCAST ? 0 : key->bytes;
+
+	/* several ranks write at a time, where one would read; and the root copies its own meanwhile */
+	run->reads->writes = key->coll == HDL_GATHER;
+	if (h->rank != key->root) {
+		expect(run, key->root, one);
+		return;
+	}
+	show_all(h, run, many, apart);
+	many += (size_t)h->rank * apart;
+	if (key->in_place || !apart)
+		return;
+	memcpy(key->coll == HDL_GATHER ? many : recv, key->coll == HDL_GATHER ? send : many, apart);
+}
+
+/* Both show the piece, or its place. Of SCATTER and GATHER the root does less of it, for it has its own block to copy. */
+static void begin_by_both(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	bool root = h->rank == key->root, up = key->coll == HDL_GATHER, has_own = key->coll != HDL_BCAST;
+	char *send = run->base[HDL_SP_SEND], *recv = run->base[HDL_SP_RECV], *many = key->coll == HDL_SCATTER ? send : recv;
+	size_t cut = (has_own ? key->bytes / 5 * 4 : key->bytes / 2) & ~(size_t)4095;
+	char *at = root ? many + (has_own ? (size_t)(1 - h->rank) * key->bytes : 0) : up ? send : recv;
+
+	run->reads->writes = root != up;
+	show(h, run, 1 - h->rank, at);
+	expect(run, 1 - h->rank, at);
+	if (root)
+		run->reads->piece[1 - h->rank].off = cut;
+	else
+		run->reads->piece[1 - h->rank].end = cut;
+	many += (size_t)h->rank * key->bytes;
+	if (root && has_own && !key->in_place)
+		memcpy(up ? many : recv, up ? send : many, key->bytes);
+}
+
+static void begin_exchange(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	char *recv = run->base[HDL_SP_RECV], *place = recv + (size_t)h->rank * key->bytes;
+	char *send = key->in_place ? place : run->base[HDL_SP_SEND];
+	size_t apart = key->coll == HDL_ALLTOALL ? key->bytes : 0;
+
+	show_all(h, run, send, apart);
+	expect_all(h, run, recv);
+	if (!key->in_place)
+		memcpy(place, send + (size_t)h->rank * apart, key->bytes);
+}
+
+/* Copies the piece as far as that goes now. Whether rank p has been told that it may have its own back. */
+static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
+{
+	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p);
+	struct hdl_sc_run *x = run->reads;
+	uint64_t bytes = run->plan->key.bytes;
+
+	if (!t)
+		return false;
+	if (unlikely(t->bytes != bytes)) {
+		if (!x->writes && !run->error)	/* else the receiver has the error */
+			hdl_sc_refuse(run, p, t->bytes, bytes);
+		return hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes });
+	}
+	while (x->piece[p].off < x->piece[p].end) {
+		uint64_t off = x->piece[p].off, left = x->piece[p].end - off, len = left < HDL_SC_TURN ? left : HDL_SC_TURN;
+
+		if (!(x->copying & 1u << p) && !hdl_sc_copy(h, run, p, x->writes, x->piece[p].at + off, t->in + off, len))
+			return false;
+		if (!hdl_sc_copied(h, x, p))
+			return false;
+		x->piece[p].off += len;
+		if (x->spent >= HDL_SC_TURN && x->piece[p].off < x->piece[p].end)
+			return false;
+	}
+	return hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes });
+}
+
+/* Each begins with another one. */
+static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_sc_run *x = run->reads;
+
+	for (int k = 1; x->acts && k < h->size; k++) {
+		int p = (h->rank - k + h->size) % h->size;
+
+		if (x->acts & 1u << p && sc_move(h, run, p))
+			x->acts &= ~(1u << p);
+		if (unlikely(h->broken || x->spent >= HDL_SC_TURN))
+			return;
+	}
+}
+
+/* ---- an operation ---------------------------------------------------------------------------------------------- */
+
+void hdl_sc_post(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	struct hdl_sc_run *x = run->reads;
+
+	x->acts = x->hears = x->wants = x->copying = 0;
+	x->left = NULL;
+	x->failed = x->writes = false;
+	if (by_both(key, h->size))
+		begin_by_both(h, run);
+	else if (key->coll == HDL_SCAN)
+		hdl_sc_scan_begin(h, run);
+	else if (hdl_coll_reduces(key->coll))
+		hdl_sc_reduce_begin(h, run);
+	else if (root_reads(key, h->size))
+		begin_gathered(h, run);
+	else if (hdl_coll_has_root(key->coll))
+		begin_rooted(h, run);
+	else
+		begin_exchange(h, run);
+}
+
+/* Bytes of this rank's receive buffer into which peers may have written. */
+static size_t written_by_others(const struct hdl_queues *h, const struct hdl_plan_key *key)
+{
+	bool root = h->rank == key->root;
+
+	switch (key->coll) {
+	case HDL_BCAST:
+	case HDL_SCATTER:
+		return root ? 0 : key->bytes;
+	case HDL_GATHER:
+		return root ? key->bytes * (size_t)h->size : 0;
+	case HDL_REDUCE:
+		return root ? key->bytes : 0;
+	case HDL_ALLREDUCE:
+	case HDL_SCAN:
+		return key->bytes;
+	default:
+		return 0;
+	}
+}
+
+bool hdl_sc_turn(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_sc_run *x = run->reads;
+	bool reduces = hdl_coll_reduces(run->plan->key.coll);
+
+	x->spent = 0;
+	if (!x->acts && !x->wants)
+		;
+	else if (run->plan->key.coll == HDL_SCAN)
+		hdl_sc_scan_turn(h, run);
+	else if (reduces)
+		hdl_sc_reduce_turn(h, run);
+	else
+		sc_move_all(h, run);
+	for (int p = 0; x->hears >> p; p++) {
+		const struct hdl_sc_ctrl *t = x->hears & 1u << p ? hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p) : NULL;
+
+		if (!t)
+			continue;
+		x->hears &= ~(1u << p);
+		/* of Gather: another length was written, and so nothing */
+		if (unlikely(t->bytes != run->plan->key.bytes && h->rank == run->plan->key.root && run->plan->key.coll == HDL_GATHER))
+			hdl_sc_refuse(run, p, t->bytes, run->plan->key.bytes);
+		if (unlikely(t->failed && t->bytes != run->plan->key.bytes))
+			hdl_sc_refuse(run, p, t->bytes, run->plan->key.bytes);
+		else if (unlikely(t->failed))
+			hdl_sc_hear_failure(run, p);
+	}
+	if (x->acts || x->hears || x->wants || h->broken)
+		return false;
+	if (reduces)
+		hdl_sc_reduce_end(h, run);
+	memcheck_received(run->base[HDL_SP_RECV], written_by_others(h, &run->plan->key));
+	return true;
+}
+
+bool hdl_sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
+{
+	const struct hdl_sc_run *x = run->reads;
+	uint32_t near = hdl_queues_cpu_sharers(h), needs = (x->hears | x->wants) & near, acts = x->acts & near;
+
+	/* along a chain the rank before waits for those before it, unless it has begun */
+	if (run->plan->key.coll == HDL_SCAN)
+		return !x->acts || (h->rank > 1 && !hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, h->rank - 1));
+	for (int p = 0; acts >> p; p++)
+		if (acts & 1u << p && !hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p))
+			needs |= 1u << p;
+	return needs;
+}
+
+bool hdl_sc_more(const struct hdl_run *run)
+{
+	return run->reads->spent >= HDL_SC_TURN;
+}
+
+int hdl_sc_prepare(struct hdl_run *run)
+{
+	if (!run->reads)
+		run->reads = calloc(1, sizeof(*run->reads));
+	if (!run->reads)
+		return -ENOMEM;
+	return hdl_coll_reduces(run->plan->key.coll) ? hdl_sc_reduce_prepare(run) : 0;
+}
+
+void hdl_sc_free(struct hdl_sc_run *x)
+{
+	if (!x)
+		return;
+	free(x->fold.whole);
+	free(x);
+}
+
+void hdl_sc_stop(struct hdl_queues *h)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	if (h->stopped || !h->lines)
+		return;
+	h->stopped = true;
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		ibv_modify_qp(h->links[i]->qp, &attr, IBV_QP_STATE);
+}

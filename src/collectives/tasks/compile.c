@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Compiles a task graph to a list for ibv_exp_post_task (or to lines: direct.c). Each node's place follows from what
+ * precedes it:
+ *
+ *     CPU nodes before all device nodes   prologue: run at post
+ *     PUT to another rank                 on the managed queue of its link: the master WAITs for the arrivals before it, if
+ *                                         any, then ENABLEs it
+ *     ACCUM, PUT on a direct link         there, at once
+ *     ACCUM, PUT to the rank itself       on the master, which is connected to itself, behind its WAITs
+ *     CPU nodes after device nodes        epilogue: run when the operation is complete
+ *
+ * A PUT of several sources is one request whose payload CALC makes of them when it runs, or one for each element of CALC.
+ *
+ * Within the list: managed queues first (an enable must not find less than it enables), then the master (what it waits
+ * for may already be there), then the direct links: when their signals go out, this rank's part of the tree stands.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/queues/queues.h"
+
+enum place { PLACE_NONE, PLACE_PROLOGUE, PLACE_DEVICE, PLACE_ARRIVE, PLACE_EPILOGUE };
+
+struct task_compile_compile {
+	struct hdl_queues *h;
+	struct hdl_coll_prog *p;
+	const struct hdl_graph *g;
+	const struct hdl_enc *enc;
+	uint8_t *place;
+	bool *after_arrival;		/* an arrival precedes the node */
+	bool *waited, *visited;
+	/* requests in the order of their making, with the link that they go to */
+	uint32_t cap;
+	int err;
+};
+
+static bool is_cpu(const struct hdl_node *n)
+{
+	return n->kind == HDL_N_COPY || n->kind == HDL_N_REDUCE || n->kind == HDL_N_ENCODE || n->kind == HDL_N_DECODE ||
+	       n->kind == HDL_N_STAMP || n->kind == HDL_N_CHECK;
+}
+
+static bool classify(struct task_compile_compile *c)
+{
+	for (uint32_t i = 0; i < c->g->nnodes; i++) {
+		const struct hdl_node *n = &c->g->nodes[i];
+		bool after_device = false, after_epilogue = false;
+
+		for (uint32_t k = 0; k < n->npreds; k++) {
+			uint32_t on = c->g->preds[n->pred0 + k];
+
+			after_device |= c->place[on] == PLACE_DEVICE || c->place[on] == PLACE_ARRIVE;
+			after_epilogue |= c->place[on] == PLACE_EPILOGUE;
+			c->after_arrival[i] |= c->place[on] == PLACE_ARRIVE || c->after_arrival[on];
+		}
+		if (is_cpu(n)) {
+			/* with lines nothing is made ready for the device: what it takes goes first */
+			c->place[i] = after_device || after_epilogue || c->h->lines ? PLACE_EPILOGUE : PLACE_PROLOGUE;
+			continue;
+		}
+		/* The device cannot wait for a CPU, and nothing else is known to it. */
+		if (after_epilogue)
+			return false;
+		/* of lines, what says only that others' have come */
+		if ((n->link == HDL_LINK_MAILBOX) != c->h->lines ||
+		    (n->link == HDL_LINK_MAILBOX && c->after_arrival[i] && (n->kind != HDL_N_PUT || n->len)))
+			return false;
+		if (n->kind == HDL_N_ARRIVE)
+			c->place[i] = PLACE_ARRIVE;
+		else if (n->kind == HDL_N_ACCUM || n->kind == HDL_N_PUT)
+			c->place[i] = PLACE_DEVICE;
+		else
+			return false;
+		/* Operands of an atomic are taken when it is posted. */
+		if (n->kind == HDL_N_ACCUM && c->after_arrival[i])
+			return false;
+	}
+	return true;
+}
+
+/* Towards the peer, or from it. NULL if there is no such connection. */
+static struct hdl_coll_link *link_of(const struct hdl_queues *h, const struct hdl_node *n)
+{
+	bool arrives = n->kind == HDL_N_ARRIVE;
+	/* what comes down a link comes from behind, what comes up from ahead */
+	bool is_ahead = (n->link == HDL_LINK_DOWN) != arrives;
+	int distance = (is_ahead ? n->peer - h->rank : h->rank - n->peer), level;
+
+	if (n->link == HDL_LINK_SELF || n->link == HDL_LINK_PAIR)
+		return n->link == HDL_LINK_SELF ? h->master : h->direct[n->peer];
+	level = hdl_knomial_link(h->radix, h->size, (distance + h->size) % h->size);
+	return level < 0 ? NULL : is_ahead ? h->out[level] : h->in[level];
+}
+
+static void add_wr(struct task_compile_compile *c, struct hdl_task_step step)
+{
+	struct hdl_coll_prog *p = c->p;
+	uint32_t cap = c->cap ? c->cap * 2 : 64;
+
+	if (p->nwrs == c->cap && !c->err) {
+		struct hdl_task_step *more = realloc(p->steps, cap * sizeof(*more));
+
+		if (!more) {
+			c->err = ENOMEM;
+			return;
+		}
+		p->steps = more;
+		c->cap = cap;
+	}
+	if (!c->err)
+		p->steps[p->nwrs++] = step;
+}
+
+static void add_waits(struct task_compile_compile *c, uint32_t i)
+{
+	const struct hdl_node *n = &c->g->nodes[i];
+
+	if (c->visited[i])
+		return;
+	c->visited[i] = true;
+	for (uint32_t k = 0; k < n->npreds; k++)
+		add_waits(c, c->g->preds[n->pred0 + k]);
+	if (c->place[i] == PLACE_ARRIVE && !c->waited[i]) {
+		c->waited[i] = true;
+		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_WAIT, .link = link_of(c->h, n), .peer = n->peer,
+						 .src_space = HDL_SP_NONE, .dst_space = HDL_SP_NONE });
+	}
+}
+
+static bool task_compile_is_calc(const struct hdl_node *n)
+{
+	return n->kind == HDL_N_PUT && n->nsrc > 1;
+}
+
+/* Requests that a PUT takes. */
+static uint32_t requests_of(const struct task_compile_compile *c, const struct hdl_node *n)
+{
+	return task_compile_is_calc(n) && c->enc->means == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : n->stamped ? 2 : 1;
+}
+
+static void task_compile_add_put(struct task_compile_compile *c, struct hdl_coll_link *l, const struct hdl_node *n)
+{
+	uint32_t requests = requests_of(c, n);
+	size_t len = n->stamped ? n->len : n->len / requests;
+
+	for (uint32_t k = 0; k < requests; k++) {
+		bool stamps = n->stamped && k;
+		size_t at = stamps ? n->stride - HDL_STAMPS : k * len;
+
+		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
+						 .src_off = n->src_off + at, .dst_space = n->dst_space, .dst_off = n->dst_off + at,
+						 .len = stamps ? HDL_STAMPS : len, .stride = n->stride, .nsrc = n->nsrc,
+						 .arrives = k + 1 == requests, .stamps = stamps });
+	}
+}
+
+/* One request per word. */
+static void add_accum(struct task_compile_compile *c, struct hdl_coll_link *l, const struct hdl_node *n)
+{
+	for (size_t at = 0; at < n->len; at += 8)
+		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_ACCUM, .link = l, .peer = n->peer, .src_space = n->src_space,
+						 .src_off = n->src_off + at, .dst_space = HDL_SP_ACC,
+						 .dst_off = n->dst_off + at, .len = n->len - at < 8 ? n->len - at : 8 });
+}
+
+enum pass { PASS_MANAGED, PASS_MASTER, PASS_DIRECT, PASSES };
+
+static void emit(struct task_compile_compile *c, enum pass pass, uint32_t i)
+{
+	const struct hdl_node *n = &c->g->nodes[i];
+	struct hdl_coll_link *l;
+
+	if (c->place[i] != PLACE_DEVICE)
+		return;
+	l = link_of(c->h, n);
+	if (!l || (n->kind == HDL_N_PUT && !l->managed && l != c->h->master && c->after_arrival[i]) ||
+	    (task_compile_is_calc(n) && !c->enc)) {
+		c->err = EOPNOTSUPP;
+		return;
+	}
+	if (l == c->h->master || !l->managed) {
+		if (pass != (l == c->h->master ? PASS_MASTER : PASS_DIRECT))
+			return;
+		if (l == c->h->master)
+			add_waits(c, i);
+		if (n->kind == HDL_N_ACCUM)
+			add_accum(c, l, n);
+		else
+			task_compile_add_put(c, l, n);
+		return;
+	}
+	if (n->kind == HDL_N_ACCUM)
+		c->err = EOPNOTSUPP;
+	else if (pass == PASS_MANAGED)
+		task_compile_add_put(c, l, n);
+	if (pass == PASS_MASTER) {
+		add_waits(c, i);
+		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_ENABLE, .link = l, .peer = n->peer, .src_space = HDL_SP_NONE,
+						 .dst_space = HDL_SP_NONE, .count = requests_of(c, n) });
+	}
+}
+
+static struct hdl_coll_link *queue_of(const struct hdl_queues *h, const struct hdl_task_step *s)
+{
+	return s->kind == HDL_STEP_WAIT || s->kind == HDL_STEP_ENABLE ? h->master : s->link;
+}
+
+/* The request of a step, as far as it is the same each time. */
+static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *sge)
+{
+	const struct hdl_task_step *s = &c->p->steps[i];
+	static const struct hdl_enc both = { .means = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
+					     .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT, .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
+	const struct hdl_slot_region *a = &c->h->area[c->p->class];
+	const struct hdl_enc *enc = c->enc;
+	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
+
+	wr->sg_list = sge;
+	sge->lkey = a->mr->lkey;
+	switch ((enum hdl_step_kind)s->kind) {
+	case HDL_STEP_ACCUM:
+		wr->exp_opcode = enc->atomic == HDL_ENC_ADD ? IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD :
+							      IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
+		wr->exp_send_flags = IBV_EXP_SEND_EXT_ATOMIC_INLINE;
+		wr->ext_op.masked_atomics.log_arg_sz = 3;
+		wr->ext_op.masked_atomics.rkey = a->peers[s->peer].rkey;
+		if (enc->atomic == HDL_ENC_ADD)
+			wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.field_boundary = enc->boundary;
+		/* The old value is of no interest: all of them land in one word behind the slots. */
+		sge->addr = (uintptr_t)a->mem + a->bytes - HDL_QUEUES_OLD_VALUES;
+		sge->length = 8;
+		wr->num_sge = 1;
+		c->p->requests++;
+		c->p->bytes += 8;
+		break;
+	case HDL_STEP_PUT:
+		wr->exp_opcode = s->arrives ? IBV_EXP_WR_RDMA_WRITE_WITH_IMM : IBV_EXP_WR_RDMA_WRITE;
+		wr->wr.rdma.rkey = a->peers[s->peer].rkey;
+		wr->num_sge = s->len ? s->nsrc : 0;
+		for (int k = 0; k < wr->num_sge; k++)
+			sge[k] = (struct ibv_sge){ .length = (uint32_t)s->len, .lkey = a->mr->lkey };
+		if (s->nsrc > 1)
+			hdl_enc_calc(s->stamps ? &both : enc, wr);
+		c->p->requests++;
+		c->p->bytes += s->len;
+		break;
+	case HDL_STEP_WAIT:
+		wr->exp_opcode = IBV_EXP_WR_CQE_WAIT;
+		wr->exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST;
+		wr->task.cqe_wait.cq = s->link->rcq;
+		break;
+	case HDL_STEP_ENABLE:
+		wr->exp_opcode = IBV_EXP_WR_SEND_ENABLE;
+		/* What it releases reads an accumulator to which this queue may have added. */
+		wr->exp_send_flags = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_WAIT_EN_LAST;
+		wr->task.wqe_enable.qp = s->link->qp;
+		wr->task.wqe_enable.wqe_count = (int32_t)s->count;
+		break;
+	}
+}
+
+static struct hdl_task_use *use_of(struct hdl_coll_prog *p, struct hdl_coll_link *l)
+{
+	for (uint32_t u = 0; u < p->nuses; u++)
+		if (p->uses[u].link == l)
+			return &p->uses[u];
+	p->uses[p->nuses].link = l;
+	return &p->uses[p->nuses++];
+}
+
+/* Requests to tasks: one task per queue, its requests linked in order. */
+static void link_up(struct task_compile_compile *c)
+{
+	struct hdl_coll_prog *p = c->p;
+	uint32_t n = p->nwrs ? p->nwrs : 1, nsges = 1, queues = n < c->h->nlinks ? n : c->h->nlinks;
+
+	for (uint32_t i = 0; i < p->nwrs; i++)
+		nsges += p->steps[i].nsrc > 1 ? p->steps[i].nsrc : 1;
+	p->wrs = calloc(n, sizeof(*p->wrs));
+	p->sges = calloc(nsges, sizeof(*p->sges));
+	p->tasks = calloc(queues, sizeof(*p->tasks));
+	p->uses = calloc(queues, sizeof(*p->uses));
+	if (!p->wrs || !p->sges || !p->tasks || !p->uses)
+		c->err = ENOMEM;
+	for (uint32_t i = 0; i < p->nwrs && !c->err; i++) {
+		const struct hdl_task_step *s = &p->steps[i];
+		struct hdl_task_use *use = use_of(p, queue_of(c->h, s));
+		uint32_t u = (uint32_t)(use - p->uses);
+
+		use->wrs++;
+		use->reads_slot |= s->kind == HDL_STEP_PUT && s->len;
+		if (use->wrs == 1) {
+			p->tasks[u].task_type = IBV_EXP_TASK_SEND;
+			p->tasks[u].item.qp = use->link->qp;
+			p->tasks[u].item.send_wr = &p->wrs[i];
+			p->tasks[u].next = NULL;
+			if (u)
+				p->tasks[u - 1].next = &p->tasks[u];
+		} else {
+			use->last->next = &p->wrs[i];
+		}
+		use->last = &p->wrs[i];
+	}
+	p->ntasks = p->nuses;
+}
+
+/* Marks what precedes a node. */
+static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marked)
+{
+	for (uint32_t k = 0; k < g->nodes[i].npreds; k++) {
+		uint32_t on = g->preds[g->nodes[i].pred0 + k];
+
+		if (!marked[on]) {
+			marked[on] = true;
+			task_compile_mark(g, on, marked);
+		}
+	}
+}
+
+/* How the CPU notices that all arrivals are there. What precedes another arrival by the graph has come when that has. */
+static void choose_watch(struct task_compile_compile *c)
+{
+	struct hdl_coll_prog *p = c->p;
+	uint32_t waited = 0;
+	bool self = false, *implied = c->visited;
+
+	memset(implied, 0, c->g->nnodes);
+	for (uint32_t i = 0; i < c->g->nnodes; i++) {
+		const struct hdl_node *n = &c->g->nodes[i];
+
+		self |= n->kind == HDL_N_ACCUM && n->link == HDL_LINK_SELF;
+		if (c->place[i] != PLACE_ARRIVE)
+			continue;
+		p->arrivals[p->narrivals++] = link_of(c->h, n);
+		if (!p->arrivals[p->narrivals - 1])
+			c->err = EOPNOTSUPP;
+		if (n->link == HDL_LINK_SELF)
+			task_compile_mark(c->g, i, implied);
+		waited += c->waited[i];
+		p->uses_acc |= n->dst_space == HDL_SP_ACC && n->len;
+	}
+	p->uses_acc |= self;
+	/* One completion instead of many, and behind the own additions, where there are any. */
+	if (waited == p->narrivals && (self || waited > 1)) {
+		p->watch_master = true;
+		return;
+	}
+	for (uint32_t i = 0, a = 0; i < c->g->nnodes; i++) {
+		if (c->place[i] != PLACE_ARRIVE)
+			continue;
+		if (!implied[i])
+			p->watches[p->nwatches++] = p->arrivals[a];
+		a++;
+	}
+	if (self)
+		c->err = EOPNOTSUPP;	/* nobody would know when they are done */
+}
+
+static void list_cpu_nodes(struct task_compile_compile *c)
+{
+	for (uint32_t i = 0; i < c->g->nnodes; i++) {
+		if (c->place[i] == PLACE_PROLOGUE)
+			c->p->prologue[c->p->nprologue++] = i;
+		else if (c->place[i] == PLACE_EPILOGUE)
+			c->p->epilogue[c->p->nepilogue++] = i;
+	}
+}
+
+/* The part between prologue and epilogue as a list of tasks. */
+static void compile_tasks(struct task_compile_compile *c)
+{
+	struct ibv_sge *sge;
+
+	for (int pass = 0; pass < PASSES && !c->err; pass++)
+		for (uint32_t i = 0; i < c->g->nnodes && !c->err; i++)
+			emit(c, (enum pass)pass, i);
+	if (!c->err)
+		link_up(c);
+	sge = c->p->sges;
+	for (uint32_t i = 0; !c->err && i < c->p->nwrs; i++) {
+		fill_wr(c, i, sge);
+		sge += c->p->steps[i].nsrc > 1 ? c->p->steps[i].nsrc : 1;
+	}
+	if (!c->err)
+		choose_watch(c);
+	for (uint32_t u = 0; !c->err && u < c->p->nuses; u++)
+		if (c->p->uses[u].wrs > c->p->uses[u].link->sq_depth)
+			c->err = EOPNOTSUPP;
+}
+
+/* The smallest slots that hold what the graph needs. -1: none. */
+static int task_compile_class_of(const struct hdl_queues *h, const struct hdl_graph *g)
+{
+	for (int i = 0; i < HDL_SLOT_CLASSES; i++)
+		if (h->class[i].depth && g->acc_bytes <= h->class[i].acc_bytes && g->data_bytes <= h->class[i].data_bytes)
+			return i;
+	return -1;
+}
+
+int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan)
+{
+	int class;
+
+	if (h->lines)
+		return plan->off_graph->reads ? HDL_REGION_SC : hdl_cell_size(plan->key.bytes);
+	class = task_compile_class_of(h, plan->off_graph);
+	return class < 0 ? 0 : class;	/* what fits nowhere is refused by hdl_task_compile */
+}
+
+static void *task_compile_cut(void *array, size_t n, size_t each)
+{
+	void *p = n ? realloc(array, n * each) : NULL;
+
+	if (!n)
+		free(array);
+	return p || !n ? p : array;
+}
+
+/* Lists were as long as they might be, and stay as long as the communicator. */
+static void cut_lists(struct hdl_coll_prog *p)
+{
+	p->arrivals = task_compile_cut(p->arrivals, p->narrivals, sizeof(*p->arrivals));
+	p->watches = task_compile_cut(p->watches, p->nwatches, sizeof(*p->watches));
+	p->prologue = task_compile_cut(p->prologue, p->nprologue, sizeof(*p->prologue));
+	if (p->lines)
+		p->nepilogue = 0;	/* it has it as steps */
+	p->epilogue = task_compile_cut(p->epilogue, p->nepilogue, sizeof(*p->epilogue));
+	p->steps = task_compile_cut(p->steps, p->nwrs, sizeof(*p->steps));
+}
+
+/* class: -1: none is large enough. area: of lines; NULL: tasks. */
+static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
+				    bool synchronizes, const struct hdl_slot_region *area)
+{
+	uint32_t n = g->nnodes ? g->nnodes : 1;
+	struct task_compile_compile c = { .h = h, .g = g, .enc = enc };
+
+	c.p = calloc(1, sizeof(*c.p));
+	c.place = calloc(n, sizeof(*c.place));
+	c.after_arrival = calloc(n, sizeof(*c.after_arrival));
+	c.waited = calloc(n, sizeof(*c.waited));
+	c.visited = calloc(n, sizeof(*c.visited));
+	if (c.p) {
+		c.p->arrivals = calloc(n, sizeof(*c.p->arrivals));
+		c.p->watches = calloc(n, sizeof(*c.p->watches));
+		c.p->prologue = calloc(n, sizeof(*c.p->prologue));
+		c.p->epilogue = calloc(n, sizeof(*c.p->epilogue));
+	}
+	if (!c.p || !c.place || !c.after_arrival || !c.waited || !c.visited || !c.p->arrivals || !c.p->watches ||
+	    !c.p->prologue || !c.p->epilogue)
+		c.err = ENOMEM;
+	else if (class < 0 || !classify(&c))
+		c.err = EOPNOTSUPP;
+	if (!c.err) {
+		c.p->g = g;
+		c.p->class = (uint8_t)class;
+		c.p->synchronizes = synchronizes;
+		list_cpu_nodes(&c);
+		if (area)
+			c.err = hdl_cell_compile(h, c.p, area);
+		else
+			compile_tasks(&c);
+	}
+	free(c.place);
+	free(c.after_arrival);
+	free(c.waited);
+	free(c.visited);
+	if (!c.err) {
+		cut_lists(c.p);
+		return c.p;
+	}
+	hdl_coll_prog_free(c.p);
+	errno = c.err;
+	return NULL;
+}
+
+struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
+				     bool synchronizes)
+{
+	if (h->lines)
+		return task_compile_compile(h, g, hdl_cell_class(bytes), enc, synchronizes, &h->area[hdl_cell_size(bytes)]);
+	return task_compile_compile(h, g, task_compile_class_of(h, g), enc, synchronizes, NULL);
+}
+
+struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class)
+{
+	const struct hdl_slot_region *area = h->lines ? &h->area[hdl_cell_size(plan->key.bytes)] : NULL;
+
+	return task_compile_compile(h, plan->off_graph, class, &plan->enc, true, area);
+}
+
+struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g, const struct hdl_slot_region *area)
+{
+	struct hdl_coll_prog *p = task_compile_compile(h, g, HDL_SLOT_SHORT, NULL, true, area);
+
+	if (p)
+		p->lasts = true;
+	return p;
+}
+
+void hdl_coll_prog_free(struct hdl_coll_prog *p)
+{
+	if (!p)
+		return;
+	hdl_cell_free(p->lines);
+	free(p->tasks);
+	free(p->wrs);
+	free(p->sges);
+	free(p->steps);
+	free(p->uses);
+	free(p->arrivals);
+	free(p->watches);
+	free(p->prologue);
+	free(p->epilogue);
+	free(p);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Task lists under way: what differs from one operation to the next is filled into the compiled list, which is posted; arrivals are
+ * counted on the links that it watches; and the nodes that run on the CPU, before the list and behind it. offload.h has links and slots.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "collectives/queues/queues.h"
+#include "collectives/select/tuner.h"
+#include "runtime/threads.h"
+
+/* ---- arrivals ------------------------------------------------------------------------------------------------- */
+
+#define BATCH 16
+
+int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n)
+{
+	struct ibv_recv_wr wr[BATCH], *bad;
+
+	memset(wr, 0, sizeof(wr));
+	for (int i = 0; i < BATCH; i++)
+		wr[i].wr_id = HDL_ID_RECEIVE | (uint64_t)l->index << HDL_ID_LINK_SHIFT;
+	while (n) {
+		uint64_t now = n < BATCH ? n : BATCH;
+		int err;
+
+		for (uint64_t i = 0; i < now; i++)
+			wr[i].next = i + 1 < now ? &wr[i + 1] : NULL;
+		err = l->srq ? ibv_post_srq_recv(l->srq, wr, &bad) : ibv_post_recv(l->qp, wr, &bad);
+		if (err)
+			return -err;
+		n -= now;
+	}
+	return 0;
+}
+
+/* Counts what has arrived on a link, and gives receives back in batches. */
+static void drain_link(struct hdl_queues *h, struct hdl_coll_link *l)
+{
+	struct ibv_wc wc[BATCH];
+	int n;
+
+	do {
+		n = ibv_poll_cq(l->rcq, BATCH, wc);
+		for (int i = 0; i < n; i++)
+			if (unlikely(wc[i].status != IBV_WC_SUCCESS))
+				hdl_queues_failed(h, "arrival from", l->peer, wc[i].status);
+		if (n > 0)
+			l->seen += (uint64_t)n;
+	} while (n == BATCH);
+	if (unlikely(n < 0))
+		hdl_queues_failed(h, "polling the completion queue of the link from", l->peer, IBV_WC_GENERAL_ERR);
+	if (l->seen - l->given >= (h->depth + 1) / 2 && !h->broken) {
+		if (hdl_link_post_recvs(l, l->seen - l->given))
+			hdl_queues_failed(h, "posting receives for", l->peer, IBV_WC_GENERAL_ERR);
+		l->given = l->seen;
+	}
+}
+
+bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l)
+{
+	drain_link(h, l);
+	return l->seen == l->expected;
+}
+
+bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run)
+{
+	const struct hdl_coll_prog *p = run->plan->prog;
+
+	if (p->watch_master) {
+		if (run->outstanding)
+			hdl_queues_drain(h);
+		/* The master's completion is one of them; the answers' requests, which it enabled, are the others. */
+		return !run->outstanding;
+	}
+	for (uint32_t w = 0; w < p->nwatches; w++) {
+		struct hdl_coll_link *l = p->watches[w];
+		uint64_t need = h->need[run->place * (uint64_t)h->nlinks + w];
+
+		if (l->seen < need)
+			drain_link(h, l);
+		if (l->seen < need)
+			return false;
+	}
+	return true;
+}
+
+/* ---- nodes of the CPU ------------------------------------------------------------------------------------------ */
+
+/* Behind a block: which operation it is of, and how long it is; and the complement. */
+static inline void set_stamps(const struct hdl_run *run, size_t bytes, uint64_t stamps[2])
+{
+	stamps[0] = (uint64_t)(uint32_t)(run->opno + 1) << 32 | (uint32_t)bytes;
+	stamps[1] = ~stamps[0];
+	if (unlikely(run->hollow))
+		stamps[0] = stamps[1] = 0;
+}
+
+/* Of a block that was moved: what stands where the stamp was to stand is one of an operation before, whose bytes nobody has written
+ * over, if too few came. Of what the device has combined nobody knows. */
+static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, const char *at, const struct hdl_node *n)
+{
+	uint64_t stamp;
+	uint32_t behind;
+	bool few;
+
+	memcpy(&stamp, at, sizeof(stamp));
+	behind = (uint32_t)(run->opno + 1) - (uint32_t)(stamp >> 32);
+	few = !stamp || (behind ? behind < 4 * HDL_QUEUES_DEPTH_MAX : (uint32_t)stamp < n->stride);
+	if (n->len == HDL_STAMPS)
+		hdl_reason_set("not all ranks gave %zu bytes to the reduction: " HDL_CALLS_DIFFER, n->stride);
+	else
+		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER, few ? "fewer" : "more", n->stride);
+	hdl_run_error(run, few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
+}
+
+void hdl_task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct hdl_node *node = &g->nodes[nodes[i]];
+		const char *src = run->base[node->src_space < HDL_SPACES ? node->src_space : HDL_SP_DATA] + node->src_off;
+		char *dst = run->base[node->dst_space < HDL_SPACES ? node->dst_space : HDL_SP_DATA] + node->dst_off;
+		uint64_t stamps[HDL_STAMPS / 8];
+
+		switch (node->kind) {
+		case HDL_N_ENCODE: hdl_enc_encode(&run->plan->enc, dst, src, node->len); break;
+		case HDL_N_DECODE: hdl_enc_decode(&run->plan->enc, dst, src, node->len); break;
+		case HDL_N_REDUCE: g->fn(src, dst, node->len / g->esize); break;
+		case HDL_N_STAMP:
+			set_stamps(run, node->stride, stamps);
+			memcpy(dst, stamps, node->len);
+			break;
+		case HDL_N_CHECK:
+			set_stamps(run, node->stride, stamps);
+			if (likely(!memcmp(src, stamps, node->len)))
+				break;
+			refuse_block(run, src, node);
+			return;
+		default: memcpy(dst, src, node->len); break;
+		}
+	}
+}
+
+void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_coll_prog *p = run->plan->prog;
+
+	hdl_task_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
+	/* Arrivals that only the master waited for: now and then, so that their receives return. */
+	for (uint32_t a = 0; a < p->narrivals; a++)
+		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth / 2)
+			drain_link(h, p->arrivals[a]);
+}
+
+/* ---- posting --------------------------------------------------------------------------------------------------- */
+
+bool hdl_tasks_have_room(const struct hdl_queues *h, const struct hdl_coll_prog *p)
+{
+	bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
+
+	for (uint32_t u = 0; u < p->nuses && room; u++) {
+		const struct hdl_coll_link *l = p->uses[u].link;
+
+		room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
+	}
+	return room;
+}
+
+/* The last request of each queue is signaled: its position says what the queue has room for again. */
+static void set_signal(struct hdl_queues *h, struct hdl_run *run, const struct hdl_task_use *use)
+{
+	struct hdl_coll_link *l = use->link;
+	bool retires = use->reads_slot || (l == h->master && run->plan->prog->watch_master);
+
+	l->sq_posted += use->wrs;
+	h->local_posted++;
+	run->outstanding += retires;
+	use->last->exp_send_flags |= IBV_EXP_SEND_SIGNALED;
+	use->last->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
+			   (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+}
+
+static void fill_accum(const struct hdl_task_step *s, const struct hdl_run *run, struct ibv_exp_send_wr *wr, uint64_t remote)
+{
+	uint64_t word = hdl_enc_word(&run->plan->enc, run->base[s->src_space] + s->src_off, s->len);
+
+	wr->ext_op.masked_atomics.remote_addr = remote + s->dst_off;
+	if (run->plan->enc.atomic == HDL_ENC_ADD) {
+		wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.add_val = word;
+	} else {
+		/* Nothing is compared; the bits of the mask become 1. */
+		wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap.swap_val = word;
+		wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap.swap_mask = word;
+	}
+}
+
+static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_coll_prog *p = run->plan->prog;
+	const struct hdl_slot_class *c = &h->class[run->class];
+	const struct hdl_region_peer *peers = h->area[run->class].peers;
+	uint64_t slot = run->slot * c->slot_bytes;
+
+	for (uint32_t i = 0; i < p->nwrs; i++) {
+		const struct hdl_task_step *s = &p->steps[i];
+		struct ibv_exp_send_wr *wr = &p->wrs[i];
+
+		switch ((enum hdl_step_kind)s->kind) {
+		case HDL_STEP_ACCUM:
+			fill_accum(s, run, wr, peers[s->peer].addr + slot);
+			break;
+		case HDL_STEP_PUT:
+			wr->ex.imm_data = htonl((uint32_t)run->opno);
+			if (s->len) {
+				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot + s->dst_off +
+							  (s->dst_space == HDL_SP_DATA ? c->acc_bytes : 0);
+				for (int k = 0; k < wr->num_sge; k++)
+					wr->sg_list[k].addr = (uintptr_t)run->base[s->src_space] + s->src_off + (size_t)k * s->stride;
+			} else {
+				/* Nothing is written; the address must be one that may be. */
+				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot;
+			}
+			break;
+		case HDL_STEP_WAIT:
+			/* Arrivals of operations before this one that the master had no reason to wait for are behind it. */
+			wr->task.cqe_wait.cq_count = (int32_t)(s->link->expected - s->link->waited);
+			s->link->waited = s->link->expected;
+			break;
+		case HDL_STEP_ENABLE:
+			break;
+		}
+	}
+}
+
+static __attribute__((noinline, cold)) void cannot_open(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_link *l, int err)
+{
+	hdl_reason_set("%s: receives for what comes from rank %d cannot be posted (%s)", hdl_coll_name(run->args.coll), l->peer,
+		       strerror(-err));
+	hdl_run_error(run, MPI_ERR_NO_MEM);
+	hdl_queues_break(h, run->why);
+}
+
+static void task_post_post_list(struct hdl_queues *h, struct hdl_run *run)
+{
+	struct hdl_coll_prog *p = run->plan->prog;
+	struct ibv_exp_task *bad;
+	int err;
+
+	for (uint32_t a = 0; a < p->narrivals; a++) {
+		p->arrivals[a]->expected++;
+		if (likely(p->arrivals[a]->open))
+			continue;
+		err = hdl_link_open(h, p->arrivals[a]);
+		if (unlikely(err)) {
+			cannot_open(h, run, p->arrivals[a], err);
+			return;
+		}
+	}
+	fill_steps(h, run);
+	for (uint32_t u = 0; u < p->nuses; u++)
+		set_signal(h, run, &p->uses[u]);
+	for (uint32_t w = 0; w < p->nwatches; w++)
+		h->need[run->place * (uint64_t)h->nlinks + w] = p->watches[w]->expected;
+	hdl_stirred = true;		/* hdl_queues_arm has more to arm */
+	if (!p->ntasks)
+		return;
+	err = ibv_exp_post_task(h->port->ctx, p->tasks, &bad);
+	if (unlikely(err)) {
+		uint32_t t = (uint32_t)(bad - p->tasks);
+
+		hdl_error("offloaded %s: posting %u requests for rank %d failed (%s): the queue is in error or shorter than it was "
+			  "created", hdl_coll_name(run->args.coll), t < p->nuses ? p->uses[t].wrs : 0,
+			  t < p->nuses ? p->uses[t].link->peer : -1, strerror(err));
+		hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
+		return;
+	}
+	hdl_tp_count_rc(hdl_mpi_tp, p->requests, p->bytes);
+}
+
+void hdl_tasks_post(struct hdl_queues *h, struct hdl_run *run)
+{
+	const struct hdl_coll_prog *p = run->plan->prog;
+
+	run->base[HDL_SP_ACC] = h->area[run->class].mem + run->slot * h->class[run->class].slot_bytes;
+	run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
+	hdl_task_cpu_nodes(run, p->g, p->prologue, p->nprologue);
+	h->since_sync_all = p->synchronizes ? 0 : h->since_sync_all + 1;
+	task_post_post_list(h, run);
+}

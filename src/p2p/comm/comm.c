@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators (MPI-5.0 chapter 7): the objects. Constructors are in construct.c. */
+#include "p2p/comm/comm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hdl_comm hdl_world, hdl_self;
+void (*hdl_comm_on_free)(struct hdl_comm *comm);
+
+static struct hdl_comm *alive;		/* but MPI_COMM_WORLD and _SELF */
+
+/* ---- their error handlers ------------------------------------------------------------------------------ */
+
+struct hdl_pool hdl_errhandlers = HDL_POOL(struct hdl_errhandler, 16);
+
+void hdl_errhandler_retain(MPI_Errhandler h)
+{
+	if (hdl_handle_is_address(h))
+		((struct hdl_errhandler *)h)->obj.refs++;
+}
+
+void hdl_errhandler_release(MPI_Errhandler h)
+{
+	if (hdl_handle_is_address(h) && !--((struct hdl_errhandler *)h)->obj.refs)
+		hdl_pool_put(&hdl_errhandlers, h);
+}
+
+/* ---- making -------------------------------------------------------------------------------------------- */
+
+static int comm_fill(struct hdl_comm *comm, struct hdl_group *group)
+{
+	comm->matching = hdl_mpi_matching;
+	comm->group = group;
+	comm->rank = group->rank;
+	comm->size = group->size;
+	comm->whole = hdl_group_is_world(group);
+	comm->leaf = hdl_group_leaves(group);
+	return comm->leaf ? 0 : -ENOMEM;
+}
+
+struct hdl_pool hdl_comms = HDL_POOL(struct hdl_comm, 16);
+
+struct hdl_comm *hdl_comm_new(struct hdl_group *group)
+{
+	struct hdl_comm *comm = group ? hdl_pool_take(&hdl_comms) : NULL;
+
+	if (!comm || comm_fill(comm, group))
+		hdl_out_of_memory("a communicator", sizeof(*comm) + (group ? (size_t)group->size : 1) / HDL_LEAF * sizeof(void *));
+	comm->obj.refs = 1;
+	return comm;
+}
+
+void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler)
+{
+	comm->obj.magic = HDL_MAGIC_COMM;
+	comm->next = alive;
+	comm->link = &alive;
+	if (alive)
+		alive->link = &comm->next;
+	alive = comm;
+	comm->context = (uint16_t)(2 * id);
+	comm->errhandler = errhandler;
+	hdl_errhandler_retain(errhandler);
+	hdl_comm_set_hints(comm, comm->hints);
+	if (comm->local) {
+		comm->local->context = comm->context;
+		comm->local->errhandler = MPI_ERRORS_RETURN;	/* nothing is raised on it */
+	}
+}
+
+void hdl_comm_set_hints(struct hdl_comm *comm, unsigned hints)
+{
+	comm->hints = hints;
+	if (comm->obj.magic == HDL_MAGIC_COMM_BEGUN)
+		return;		/* it has no context yet */
+	comm->matching->overtaking[comm->context] = hints & HDL_HINT_OVERTAKING;
+}
+
+void hdl_comm_forget(struct hdl_comm *comm)
+{
+	if (comm->local)
+		hdl_comm_forget(comm->local);
+	hdl_topo_release(comm->topo);
+	hdl_group_release(comm->group);
+	hdl_pool_put(&hdl_comms, comm);
+}
+
+/* ---- unmaking ------------------------------------------------------------------------------------------ */
+
+/* Of what the program may hold on to: the contexts, the error handler. The id of a communicator that was revoked is not given back: ranks
+ * have left it in the middle of something, of which messages come when it is gone, and a communicator with the same contexts and a few of
+ * the same ranks would take them for its own. The members of any such one have not all been outside of it. */
+static void clear_contexts(struct hdl_comm *comm)
+{
+	unsigned lost = hdl_unexpected_purge(comm->matching, comm->context) +
+			hdl_unexpected_purge(comm->matching, comm->context + 1);
+
+	if (lost)
+		hdl_debug("communicator #%u was freed with %u messages that nobody received", comm->context / 2, lost);
+	hdl_errhandler_release(comm->errhandler);
+	hdl_comm_set_hints(comm, 0);
+	if (!hdl_recv_revoked(comm, comm->context + 1))
+		hdl_id_give(comm->context / 2);
+}
+
+static void comm_clear(struct hdl_comm *comm)
+{
+	if (hdl_comm_on_free)
+		hdl_comm_on_free(comm);
+	if (comm->local)
+		hdl_comm_release(comm->local);
+	if (!comm->part)
+		clear_contexts(comm);
+	hdl_topo_release(comm->topo);
+	hdl_group_release(comm->group);
+	free(comm->bsend);
+	comm->bsend = NULL;
+	comm->leaf = NULL;
+	comm->obj.magic = 0;
+}
+
+static void comm_free(struct hdl_comm *comm)
+{
+	if (comm->link)
+		*comm->link = comm->next;
+	if (comm->next)
+		comm->next->link = comm->link;
+	hdl_pool_put(&hdl_comms, comm);
+}
+
+void hdl_comm_release(struct hdl_comm *comm)
+{
+	if (--comm->obj.refs)
+		return;
+	comm_clear(comm);
+	comm_free(comm);
+}
+
+void hdl_comm_close(struct hdl_comm *comm)
+{
+	comm->obj.magic = 0;
+	hdl_comm_release(comm);
+}
+
+void hdl_comm_each(void (*fn)(struct hdl_comm *comm))
+{
+	fn(&hdl_world);
+	fn(&hdl_self);
+	for (struct hdl_comm *c = alive; c; c = c->next) {
+		fn(c);
+		if (c->local)
+			fn(c->local);
+	}
+}
+
+static _Noreturn void no_endpoint(int proc)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "%s cannot be reached: %s", hdl_proc_text(proc), strerror(errno));
+	hdl_rt_abort(MPI_ERR_OTHER, text);
+}
+
+struct hdl_ep *hdl_comm_ep_make(struct hdl_comm *comm, int rank)
+{
+	struct hdl_ep *ep;
+
+	if (rank == comm->rank)
+		return NULL;
+	ep = hdl_ep(comm->matching->tp, hdl_comm_proc(comm, rank));
+	if (!ep)
+		no_endpoint(hdl_comm_proc(comm, rank));
+	if (hdl_group_meet(comm->group, rank, ep))
+		hdl_out_of_memory("the endpoints of a communicator", HDL_LEAF * sizeof(ep));
+	return ep;
+}
+
+const char *hdl_comm_label(const struct hdl_comm *comm, char buf[static MPI_MAX_OBJECT_NAME])
+{
+	if (comm->name[0])
+		return memcpy(buf, comm->name, sizeof(comm->name));
+	snprintf(buf, MPI_MAX_OBJECT_NAME, "communicator #%u", comm->context / 2u);
+	return buf;
+}
+
+/* Section 9.3 of MPI-5.0, by the names that section 11.5 has for mpiexec; there are no others (vars.def). */
+static MPI_Errhandler initial_errhandler(void)
+{
+	if (!strcmp(hdl_vars.initial_errhandler, "mpi_errors_return"))
+		return MPI_ERRORS_RETURN;
+	return !strcmp(hdl_vars.initial_errhandler, "mpi_errors_abort") ? MPI_ERRORS_ABORT : MPI_ERRORS_ARE_FATAL;
+}
+
+static int comm_predefined(struct hdl_comm *comm, struct hdl_group *group, const char *name)
+{
+	*comm = (struct hdl_comm){ .obj = { HDL_MAGIC_COMM, 1 }, .errhandler = initial_errhandler() };
+	memcpy(comm->name, name, strlen(name) + 1);
+	return group ? comm_fill(comm, group) : -ENOMEM;
+}
+
+int hdl_comm_init(void)
+{
+	int rc = comm_predefined(&hdl_world, hdl_group_range(0, 1, hdl_job.size), "MPI_COMM_WORLD");
+
+	if (!rc)
+		rc = comm_predefined(&hdl_self, hdl_group_range(hdl_job.rank, 1, 1), "MPI_COMM_SELF");
+	if (rc)
+		return rc;
+	hdl_self.context = 2;
+	hdl_id_reset();
+	hdl_id_take(0);
+	hdl_id_take(1);
+	hdl_id_take(HDL_ID_GROUPS);
+	return 0;
+}
+
+void hdl_comm_fini(void)
+{
+	struct hdl_comm *c;
+
+	/* communicators need not be freed before MPI_Finalize */
+	while ((c = alive)) {
+		comm_clear(c);
+		comm_free(c);
+	}
+	comm_clear(&hdl_self);
+	comm_clear(&hdl_world);
+	hdl_pool_fini(&hdl_comms);
+	hdl_group_fini();
+}

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): who is in the new one, after the agreement (agree.h). */
+#include "p2p/comm/comm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what they share ----------------------------------------------------------------------------------- */
+
+/* All ranks of comm, of both groups of an intercommunicator. table: of `each` bytes for each rank of the (local) group. */
+static struct hdl_cid_agreement agreement(struct hdl_comm *comm, size_t each, void *table)
+{
+	struct hdl_comm *local = hdl_comm_local(comm);
+	int tag = hdl_cid_tag(comm->agreements++);
+	uint16_t context = (uint16_t)(comm->context + 1);
+	struct hdl_cid_agreement a = { .comm = local, .n = local->size, .me = local->rank, .context = context, .tag = tag, .each = each,
+			       .table = table, .joint = comm->local != NULL };
+
+	if (a.joint && a.me == a.root) {
+		a.bridge = comm;	/* its rank 0 is the other root */
+		a.bridge_context = context;
+		a.bridge_tag = tag;
+	}
+	return a;
+}
+
+static struct hdl_cid_agreement agreement_of_group(struct hdl_comm *comm, const struct hdl_group *group, int root, uint16_t context, int tag)
+{
+	return (struct hdl_cid_agreement){ .comm = comm, .group = comm->group == group ? NULL : group, .n = group->size, .me = group->rank,
+				   .root = root, .context = context, .tag = tag };
+}
+
+static void *construct_must(void *p, size_t bytes)
+{
+	if (!p)
+		hdl_out_of_memory("making a communicator", bytes);
+	return p;
+}
+
+static void *table_new(int n, size_t each)
+{
+	return construct_must(calloc((size_t)n + 1, each), (size_t)n * each);
+}
+
+static struct hdl_group *group_of(int *procs, int n)
+{
+	return construct_must(hdl_group_table(procs, n), (size_t)n * sizeof(*procs));
+}
+
+/* An intercommunicator of these groups; references are taken over. */
+static struct hdl_comm *inter_new(struct hdl_group *local, struct hdl_group *remote)
+{
+	struct hdl_comm *c = hdl_comm_new(remote);
+
+	c->local = hdl_comm_new(local);
+	c->local->part = true;
+	return c;
+}
+
+/* With the topology (section 8.2: a duplicate has it, too). */
+static struct hdl_comm *like(struct hdl_comm *comm)
+{
+	struct hdl_comm *c;
+
+	if (comm->local)
+		return inter_new(hdl_group_retain(comm->local->group), hdl_group_retain(comm->group));
+	c = hdl_comm_new(hdl_group_retain(comm->group));
+	c->topo = hdl_topo_retain(comm->topo);
+	return c;
+}
+
+/* ---- the same again ------------------------------------------------------------------------------------ */
+
+int hdl_comm_dup(struct hdl_comm *comm, struct hdl_comm **out)
+{
+	struct hdl_cid_agreement a = agreement(comm, 0, NULL);
+	int rc = hdl_cid_agreement(&a);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	*out = like(comm);
+	hdl_comm_begin(*out, a.id, comm->errhandler);
+	return MPI_SUCCESS;
+}
+
+struct idup {
+	struct hdl_cid_agreement a;
+	struct hdl_comm *made;
+	struct hdl_req *req;
+};
+
+static void idup_finished(struct hdl_cid_agreement *a)
+{
+	struct idup *d = a->arg;
+	MPI_Errhandler errhandler = d->made->errhandler;
+
+	if (a->error) {
+		hdl_req_reason(d->req, a->why);
+		hdl_comm_forget(d->made);
+	} else {
+		hdl_comm_begin(d->made, a->id, errhandler);
+		if (d->made->unwanted)
+			hdl_comm_close(d->made);
+	}
+	hdl_errhandler_release(errhandler);
+	hdl_req_complete(d->req, a->error);
+	free(d);
+}
+
+int hdl_comm_idup(struct hdl_comm *comm, struct hdl_comm **out, struct hdl_req **req)
+{
+	struct idup *d = construct_must(calloc(1, sizeof(*d)), sizeof(*d));
+
+	*out = NULL;
+	d->req = hdl_req_new(comm);
+	if (!d->req) {
+		free(d);
+		hdl_reason_set("out of memory for requests");
+		return MPI_ERR_NO_MEM;
+	}
+	d->a = agreement(comm, 0, NULL);
+	d->a.finished = idup_finished;
+	d->a.arg = d;
+	d->made = like(comm);
+	/* local calls take it from here on; the error handler is the original's as it is now, until the program sets another one */
+	d->made->obj.magic = HDL_MAGIC_COMM_BEGUN;
+	d->made->errhandler = comm->errhandler;
+	hdl_errhandler_retain(comm->errhandler);
+	*out = d->made;
+	*req = d->req;
+	hdl_cid_start(&d->a);
+	return MPI_SUCCESS;
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+struct split {
+	int color, key, rank;
+};
+
+static int split_order(const void *a, const void *b)
+{
+	const struct split *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->rank < y->rank ? -1 : 1;
+}
+
+/* Those of the color, by key; group: whose ranks the table has. Sorts the table. */
+static struct hdl_group *construct_part_of(struct split *table, int n, int color, const struct hdl_group *group)
+{
+	int *procs, k = 0;
+
+	for (int r = 0; r < n; r++)
+		if (table[r].color == color)
+			table[k++] = table[r];
+	qsort(table, (size_t)k, sizeof(*table), split_order);
+	procs = table_new(k, sizeof(*procs));
+	for (int r = 0; r < k; r++)
+		procs[r] = hdl_group_proc(group, table[r].rank);
+	return group_of(procs, k);
+}
+
+int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **out)
+{
+	struct hdl_comm *local = hdl_comm_local(comm);
+	struct split *table = table_new(local->size, sizeof(*table));
+	struct hdl_cid_agreement a = agreement(comm, sizeof(*table), table);
+	struct hdl_group *mine, *remote = NULL;
+	int rc;
+
+	*out = NULL;
+	table[local->rank] = (struct split){ color, key, local->rank };
+	rc = hdl_cid_agreement(&a);
+	if (!rc && color != MPI_UNDEFINED) {
+		mine = construct_part_of(table, local->size, color, local->group);
+		if (a.joint)
+			remote = construct_part_of(a.remote, a.remote_n, color, comm->group);
+		if (!a.joint) {
+			*out = hdl_comm_new(mine);
+		} else if (remote->size) {
+			*out = inter_new(mine, remote);
+		} else {		/* nobody to talk to */
+			hdl_group_release(mine);
+			hdl_group_release(remote);
+		}
+	}
+	if (*out)
+		hdl_comm_begin(*out, a.id, comm->errhandler);
+	else if (!rc)
+		hdl_id_give((unsigned)a.id);
+	free(a.remote);
+	free(table);
+	return rc;
+}
+
+int hdl_comm_create(struct hdl_comm *comm, struct hdl_group *group, struct hdl_comm **out)
+{
+	struct hdl_cid_agreement a;
+	int rc;
+
+	if (comm->local)
+		return hdl_comm_split(comm, group->rank == MPI_UNDEFINED ? MPI_UNDEFINED : 0, group->rank, out);
+	*out = NULL;
+	a = agreement(comm, 0, NULL);
+	rc = hdl_cid_agreement(&a);
+	if (rc)
+		return rc;
+	if (group->rank == MPI_UNDEFINED) {
+		hdl_id_give((unsigned)a.id);
+		return MPI_SUCCESS;
+	}
+	*out = hdl_comm_new(hdl_group_retain(group));
+	hdl_comm_begin(*out, a.id, comm->errhandler);
+	return MPI_SUCCESS;
+}
+
+int hdl_comm_permute(struct hdl_comm *comm, const int *order, int n, struct hdl_comm **out)
+{
+	struct hdl_group *group;
+	int *procs = table_new(n, sizeof(*procs)), rc;
+
+	for (int r = 0; r < n; r++)
+		procs[r] = hdl_comm_proc(comm, order[r]);
+	group = group_of(procs, n);
+	rc = hdl_comm_create(comm, group, out);
+	hdl_group_release(group);
+	return rc;
+}
+
+int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each)
+{
+	struct hdl_cid_agreement a = agreement(comm, each, table);
+
+	a.no_id = true;
+	return hdl_cid_agreement(&a);
+}
+
+static int wait_all(struct hdl_req **req, int n, int rc)
+{
+	for (int i = 0; i < n; i++) {
+		if (rc)		/* what it waits for may never come */
+			hdl_req_cancel(req[i]);
+		hdl_req_wait(req[i]);
+		if (!rc && req[i]->error) {
+			rc = req[i]->error;
+			hdl_req_explain(req[i]);
+		}
+		hdl_req_free(req[i]);
+	}
+	return rc;
+}
+
+int hdl_comm_deliver(struct hdl_comm *comm, size_t each, const void *out, const int *out_count, void *in, const int *in_count)
+{
+	struct hdl_req **req = table_new(2 * comm->size, sizeof(*req));
+	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
+	uint16_t context = (uint16_t)(comm->context + 1);
+	int tag = hdl_cid_tag(comm->agreements++), n = 0, rc = MPI_SUCCESS;
+	const char *from = out;
+	char *to = in;
+	MPI_Count bytes;
+
+	for (int r = 0; r < comm->size && !rc; to += bytes, r++) {
+		bytes = in_count[r] * (MPI_Count)each;
+		if (bytes && r != comm->rank)
+			rc = hdl_irecv(to, bytes, byte, r, tag, comm, context, &req[n]);
+		n += bytes && r != comm->rank && !rc;
+	}
+	to = in;
+	for (int r = 0; r < comm->size && !rc; from += bytes, to += in_count[r] * (MPI_Count)each, r++) {
+		bytes = out_count[r] * (MPI_Count)each;
+		if (r == comm->rank && bytes)
+			memcpy(to, from, (size_t)bytes);
+		else if (bytes)
+			rc = hdl_isend(from, bytes, byte, r, tag, comm, context, false, &req[n]);
+		n += bytes && r != comm->rank && !rc;
+	}
+	rc = wait_all(req, n, rc);
+	free(req);
+	return rc;
+}
+
+/* ---- of some processes --------------------------------------------------------------------------------- */
+
+int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int tag, struct hdl_comm **out)
+{
+	struct hdl_cid_agreement a = agreement_of_group(comm, group, 0, (uint16_t)(comm->context + 1), hdl_cid_tag_of_user(tag));
+	int rc = hdl_cid_agreement(&a);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	*out = hdl_comm_new(hdl_group_retain(group));
+	hdl_comm_begin(*out, a.id, comm->errhandler);
+	return MPI_SUCCESS;
+}
+
+static uint32_t construct_hash(uint32_t h, const void *p, size_t n)		/* FNV-1a */
+{
+	const unsigned char *s = p;
+
+	while (n--)
+		h = (h ^ *s++) * 16777619u;
+	return h;
+}
+
+/* Without a parent the string tells constructors apart that are under way at a time, by 31 bits of it; and who takes part: what is left of
+ * one that a member's end has stopped is nothing to one of the members that are left. */
+static int tag_of(const char *string, const struct hdl_group *group, const struct hdl_group *other)
+{
+	uint32_t h = construct_hash(2166136261u, string, strlen(string)), sum = 0;
+
+	for (const struct hdl_group *g = group; g; g = g == other ? NULL : other)
+		for (int r = 0; r < g->size; r++) {
+			int proc = hdl_group_proc(g, r), rank = hdl_proc_rank(proc);
+			uint64_t job = hdl_proc_job(proc);
+
+			sum += construct_hash(construct_hash(2166136261u, &job, sizeof(job)), &rank, sizeof(rank));
+		}
+	h ^= sum;
+	return (int)((h ^ h >> 31) % HDL_LOST_TAG);
+}
+
+/* A communicator of the group that has no contexts yet: members agree over it by those that no communicator has. */
+static struct hdl_comm *parentless(struct hdl_group *group)
+{
+	struct hdl_comm *comm = hdl_comm_new(hdl_group_retain(group));
+
+	comm->context = 2 * HDL_ID_GROUPS;
+	comm->errhandler = MPI_ERRORS_RETURN;	/* nothing is raised on it */
+	return comm;
+}
+
+/* Messages that nobody waits for may still be under way. The contexts are not its own. */
+static void parentless_free(struct hdl_comm *comm)
+{
+	comm->part = true;
+	hdl_comm_release(comm);
+}
+
+int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, MPI_Errhandler errhandler,
+			       struct hdl_comm **out)
+{
+	struct hdl_comm *comm = parentless(group);
+	struct hdl_cid_agreement a = agreement_of_group(comm, group, 0, (uint16_t)(comm->context + 1), tag_of(stringtag, group, NULL));
+	int rc = hdl_cid_agreement(&a);
+
+	*out = NULL;
+	if (rc) {
+		parentless_free(comm);
+		return rc;
+	}
+	*out = comm;
+	hdl_comm_begin(comm, a.id, errhandler);
+	return MPI_SUCCESS;
+}
+
+/* ---- intercommunicators -------------------------------------------------------------------------------- */
+
+struct address {
+	uint64_t bytes;
+	char record[HDL_ADDRESS_MAX];
+};
+
+/* A further agreement of the same members on no id. */
+static struct hdl_cid_agreement further(const struct hdl_cid_agreement *first)
+{
+	return (struct hdl_cid_agreement){ .comm = first->comm, .group = first->group, .n = first->n, .me = first->me, .root = first->root,
+				   .context = first->context, .tag = first->tag, .joint = true, .no_id = true, .bridge = first->bridge,
+				   .bridge_rank = first->bridge_rank, .bridge_tag = first->bridge_tag,
+				   .bridge_context = first->bridge_context };
+}
+
+static int add_peers(const struct hdl_group *remote, const struct address *theirs)
+{
+	for (int r = 0; r < remote->size; r++)
+		if (theirs[r].bytes > sizeof(theirs[r].record) ||
+		    hdl_peer_add(hdl_mpi_tp, hdl_group_proc(remote, r), theirs[r].record, theirs[r].bytes)) {
+			hdl_reason_set("there can be no communication with rank %d of the other group, %s", r,
+				       hdl_proc_text(hdl_group_proc(remote, r)));
+			return MPI_ERR_OTHER;
+		}
+	return MPI_SUCCESS;
+}
+
+/* Processes of different jobs know each other's address by nothing else. Nobody goes on before all of the other group have them: a message
+ * from a process that is not known is dropped, and kinds that send without asking (DC, XRC) do not repeat it. remote: NULL where
+ * this member cannot go on, for the reason that is set: then none does. */
+static int exchange_addresses(const struct hdl_cid_agreement *first, const struct hdl_group *remote)
+{
+	struct address *table = table_new(first->n, sizeof(*table));
+	struct hdl_cid_agreement a = further(first), all = a;
+	struct address *mine;
+	int rc, added;
+
+	a.unable = !remote;
+	a.each = sizeof(*table);
+	a.table = table;
+	mine = hdl_cid_entry(&a, a.me);
+	mine->bytes = hdl_tp_address(hdl_mpi_tp, mine->record);
+	rc = hdl_cid_agreement(&a);
+	if (!rc) {
+		added = add_peers(remote, a.remote);
+		all.unable = added != MPI_SUCCESS;
+		rc = hdl_cid_agreement(&all);
+		rc = added ? added : rc;
+	}
+	free(a.remote);
+	free(table);
+	return rc;
+}
+
+/* What the other group's root tells is who is in that group. All members hear the same, but one of them may have met so many other jobs, or
+ * one of the same name, that it cannot name these: then that group is of another job, and the others wait for this member's address. */
+static int make_inter(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
+{
+	struct hdl_group *remote = hdl_group_described(a->heard, a->heard_bytes);
+	int rc, err = errno;
+
+	if (!remote) {
+		if (err == ENOMEM)
+			construct_must(NULL, a->heard_bytes);
+		hdl_reason_set("the other group, as its leader describes it, cannot be made: %s", err == ENOSPC ?
+			       "this process has met so many other jobs that no numbers are left for more processes" :
+			       "are its ranks of another version of the library, or are there two jobs of one name?");
+		exchange_addresses(a, NULL);
+		hdl_id_give((unsigned)a->id);
+		return MPI_ERR_OTHER;
+	}
+	for (int r = 0; r < remote->size; r++)
+		if (hdl_group_rank_of(local, hdl_group_proc(remote, r)) != MPI_UNDEFINED) {
+			hdl_reason_set("the two groups overlap: rank %d of the remote one is in the local one, too", r);
+			hdl_group_release(remote);
+			hdl_id_give((unsigned)a->id);
+			return MPI_ERR_COMM;
+		}
+	if (hdl_group_spans_jobs(local, remote) && (rc = exchange_addresses(a, remote))) {
+		hdl_group_release(remote);
+		hdl_id_give((unsigned)a->id);
+		return rc;
+	}
+	*out = inter_new(hdl_group_retain(local), remote);
+	hdl_comm_begin(*out, a->id, errhandler);
+	return MPI_SUCCESS;
+}
+
+static int agree_with_other(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
+{
+	void *self = NULL;
+	int rc;
+
+	*out = NULL;
+	a->joint = true;
+	if (a->me == a->root)
+		a->tells = self = construct_must(hdl_group_describe(local, &a->tells_bytes), (size_t)local->size * sizeof(int));
+	rc = hdl_cid_agreement(a);
+	if (!rc)
+		rc = make_inter(a, local, errhandler, out);
+	free(self);
+	free(a->heard);
+	return rc;
+}
+
+int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct hdl_comm *peer, int remote_leader, int tag,
+			 struct hdl_comm **out)
+{
+	struct hdl_cid_agreement a = agreement(local, 0, NULL);
+
+	a.root = leader;
+	a.refused = refused;
+	if (a.me == leader && !refused) {	/* the tag is the program's (section 7.6.2), but of none of its messages */
+		a.bridge = peer;
+		a.bridge_rank = remote_leader;
+		a.bridge_context = (uint16_t)(peer->context + 1);
+		a.bridge_tag = hdl_cid_tag_of_leader_link(tag);
+	}
+	return agree_with_other(&a, local->group, local->errhandler, out);
+}
+
+int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int refused, struct hdl_group *remote,
+				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
+				     struct hdl_comm **out)
+{
+	struct hdl_comm *comm = parentless(local);
+	struct hdl_cid_agreement a = agreement_of_group(comm, local, leader, (uint16_t)(comm->context + 1), tag_of(stringtag, local, NULL));
+	int rc;
+
+	a.refused = refused;
+	if (a.me == leader && !refused) {
+		a.bridge = parentless(remote);
+		a.bridge_rank = remote_leader;
+		a.bridge_context = a.context;
+		a.bridge_tag = tag_of(stringtag, local, remote);
+	}
+	rc = agree_with_other(&a, local, errhandler, out);
+	if (a.bridge)
+		parentless_free(a.bridge);
+	parentless_free(comm);
+	return rc;
+}
+
+int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl_group *met, int tag, struct hdl_comm **out)
+{
+	struct hdl_cid_agreement a = agreement(local, 0, NULL);
+	int rc;
+
+	a.root = root;
+	a.refused = refused;
+	if (a.me == root && !refused) {
+		a.bridge = parentless(met);
+		a.bridge_context = (uint16_t)(a.bridge->context + 1);
+		a.bridge_tag = hdl_cid_tag_of_user(tag);
+	}
+	rc = agree_with_other(&a, local->group, local->errhandler, out);
+	if (a.bridge)
+		parentless_free(a.bridge);
+	return rc;
+}
+
+int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
+{
+	struct hdl_comm *local = comm->local;
+	struct hdl_group *first = local->group, *last = comm->group;
+	bool *table = table_new(local->size, sizeof(*table)), theirs;
+	struct hdl_cid_agreement a = agreement(comm, sizeof(*table), table);
+	int rc, *procs;
+
+	*out = NULL;
+	table[local->rank] = high;
+	rc = hdl_cid_agreement(&a);
+	if (!rc) {
+		/* What rank 0 says holds. If both say the same, the order is for us to choose: by the first rank. */
+		high = table[0];
+		theirs = *(bool *)a.remote;
+		if (high != theirs ? high : hdl_proc_before(hdl_group_proc(last, 0), hdl_group_proc(first, 0))) {
+			first = comm->group;
+			last = local->group;
+		}
+		procs = table_new(first->size + last->size, sizeof(*procs));
+		for (int r = 0; r < first->size; r++)
+			procs[r] = hdl_group_proc(first, r);
+		for (int r = 0; r < last->size; r++)
+			procs[first->size + r] = hdl_group_proc(last, r);
+		*out = hdl_comm_new(group_of(procs, first->size + last->size));
+		hdl_comm_begin(*out, a.id, comm->errhandler);
+	}
+	free(a.remote);
+	free(table);
+	return rc;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "p2p/comm/hosts.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct placed {
+	int host, rank;		/* host: its node, then its lowest rank */
+};
+
+static int by_host_and_rank(const void *va, const void *vb)
+{
+	const struct placed *a = va, *b = vb;
+
+	if (a->host != b->host)
+		return a->host < b->host ? -1 : 1;
+	return a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+
+/* Host by host, these in the order of their lowest ranks. How many there are. *most: ranks of one. */
+static int hosts_put_in_order(struct placed *p, int size, int *most)
+{
+	int hosts = 0, ranks = 0;
+
+	qsort(p, (size_t)size, sizeof(*p), by_host_and_rank);
+	*most = 0;
+	for (int i = 0, node = -1, lowest = 0; i < size; i++) {
+		if (p[i].host != node) {
+			node = p[i].host;
+			lowest = p[i].rank;
+			hosts++;
+			ranks = 0;
+		}
+		p[i].host = lowest;
+		if (++ranks > *most)
+			*most = ranks;
+	}
+	qsort(p, (size_t)size, sizeof(*p), by_host_and_rank);
+	return hosts;
+}
+
+/* NULL: no memory. */
+static struct hdl_hosts *map_of(const struct placed *p, int size, int hosts, int most)
+{
+	struct hdl_hosts *h;
+	bool blocks = true;
+	int k = 0;
+
+	for (int i = 0; i < size; i++)
+		blocks &= p[i].rank == i;
+	h = malloc(sizeof(*h) + ((size_t)hosts + 1 + (blocks ? 0 : (size_t)size)) * sizeof(int));
+	if (!h)
+		return NULL;
+	h->n = hosts;
+	h->most = most;
+	h->order = blocks ? NULL : h->first + hosts + 1;
+	for (int i = 0; i < size; i++) {
+		if (!i || p[i].host != p[i - 1].host)
+			h->first[k++] = i;
+		if (h->order)
+			h->order[i] = p[i].rank;
+	}
+	h->first[hosts] = size;
+	return h;
+}
+
+int hdl_hosts_make(int size, int (*node)(const void *arg, int rank), const void *arg, struct hdl_hosts **out)
+{
+	struct placed *p = malloc((size_t)size * sizeof(*p));
+	int hosts, most, err = 0;
+
+	*out = NULL;
+	if (!p)
+		return -ENOMEM;
+	for (int r = 0; r < size; r++) {
+		p[r] = (struct placed){ node(arg, r), r };
+		if (p[r].host < 0) {
+			err = p[r].host == -ENOMEM ? -ENOMEM : 0;
+			goto out;
+		}
+	}
+	hosts = hosts_put_in_order(p, size, &most);
+	if (hosts > 1 && most > 1) {
+		*out = map_of(p, size, hosts, most);
+		err = *out ? 0 : -ENOMEM;
+	}
+out:
+	free(p);
+	return err;
+}
+
+int hdl_hosts_place(const struct hdl_hosts *h, int rank)
+{
+	int place = 0;
+
+	if (!h->order)
+		return rank;
+	while (h->order[place] != rank)
+		place++;
+	return place;
+}
+
+int hdl_hosts_of_place(const struct hdl_hosts *h, int place)
+{
+	int low = 0, high = h->n - 1;
+
+	while (low < high) {
+		int mid = low + (high - low + 1) / 2;
+
+		if (h->first[mid] <= place)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	return low;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A meeting (meet.h). Both sides say the same, first who they are, then whether they can use what the other one said:
+ *
+ *     hello, the job's and the rank's description, the address        ◀──▶
+ *     verdict                                                         ◀──▶
+ *
+ * Who listens for strangers says each of the two only after it has read the other one's: so nobody who does not know the secret is told
+ * anything, and a visitor who has given up, or was sent away because it was too slow, cannot take the meeting for one that has come about:
+ * the last word is the listener's.
+ *
+ * The program may have set the socket to block or not to, and a peer that is slow must not keep this process from answering others.
+ */
+#include "base/fd.h"
+#include "p2p/dpm/handshake.h"
+#include "runtime/thread.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MAGIC 0x31746d6c64646568u	/* "heddlmt1" */
+#define MOST (1u << 16)			/* bytes of a description of one process */
+
+struct hello {
+	uint64_t magic, secret, nonce;
+	uint32_t described, address;	/* bytes that follow; none: the secret is wrong */
+};
+_Static_assert(sizeof(struct hello) == HDL_HELLO_BYTES, "a port waits for this much");
+
+/* ---- waiting for descriptors --------------------------------------------------------------------------- */
+
+struct handshake_watch {
+	struct pollfd *fds;		/* the caller's, and one more: to be ended by */
+	unsigned nfds;
+	const struct hdl_wait_limit *patience;
+	int err;
+	atomic_bool ready;
+};
+
+/* Milliseconds that are left; -1: there is no deadline. */
+static int left_ms(uint64_t deadline)
+{
+	uint64_t now = monotonic_ns(), ms = deadline > now ? (deadline - now) / 1000000 + 1 : 0;
+
+	return !deadline ? -1 : ms < INT32_MAX ? (int)ms : INT32_MAX;
+}
+
+static int handshake_look(struct pollfd *fds, unsigned nfds, int ms)
+{
+	int n;
+
+	do
+		n = poll(fds, nfds, ms);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+/* A thread of its own: this process may sleep until its device tells something, and a socket does not. */
+static void *handshake_watch(void *arg)
+{
+	struct handshake_watch *w = arg;
+	int n = handshake_look(w->fds, w->nfds + 1, left_ms(w->patience->deadline));
+
+	w->err = n < 0 ? n : n ? 0 : -ETIMEDOUT;
+	atomic_store(&w->ready, true);
+	hdl_tp_wake(hdl_mpi_tp);
+	return NULL;
+}
+
+/* Others wait for this process, and one of them has ended. */
+static bool handshake_is_lost(const struct hdl_wait_limit *p)
+{
+	return p->comm && hdl_recv_revoked(p->comm, (uint16_t)(p->comm->context + 1));
+}
+
+static bool is_ready(const void *arg)
+{
+	const struct handshake_watch *w = arg;
+
+	return atomic_load(&w->ready) || handshake_is_lost(w->patience);
+}
+
+static int wait_watching(struct handshake_watch *w)
+{
+	pthread_t thread;
+	int err = hdl_thread_create(&thread, NULL, handshake_watch, w, NULL);
+
+	if (err)
+		return err;
+	hdl_wait_until(is_ready, w);
+	if (!atomic_load(&w->ready))
+		eventfd_write(w->fds[w->nfds].fd, 1);
+	pthread_join(thread, NULL);
+	return w->err;
+}
+
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *patience)
+{
+	struct handshake_watch w = { .nfds = nfds, .patience = patience };
+	int n = handshake_is_lost(patience) ? -EOWNERDEAD : handshake_look(fds, nfds, 0), end;
+
+	if (n)
+		return n < 0 ? n : 0;
+	end = fd_raise(eventfd(0, EFD_CLOEXEC));
+	w.fds = end < 0 ? NULL : malloc((nfds + 1) * sizeof(*w.fds));
+	if (w.fds) {
+		memcpy(w.fds, fds, nfds * sizeof(*fds));
+		w.fds[nfds] = (struct pollfd){ .fd = end, .events = POLLIN };
+		n = wait_watching(&w);
+		memcpy(fds, w.fds, nfds * sizeof(*fds));
+	} else {
+		n = end < 0 ? -errno : -ENOMEM;
+	}
+	free(w.fds);
+	if (end >= 0)
+		close(end);
+	return handshake_is_lost(patience) ? -EOWNERDEAD : n;
+}
+
+int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *patience)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int err = hdl_fds_wait(&p, 1, patience);
+
+	return !err && p.revents & POLLNVAL ? -EBADF : err;
+}
+
+/* ---- the socket ---------------------------------------------------------------------------------------- */
+
+/* All of it, POLLOUT: to the other side, POLLIN: from it. 0 or a negative errno. */
+static int handshake_move_all(int fd, short event, void *data, size_t n, const struct hdl_wait_limit *p)
+{
+	char *at = data;
+
+	while (n) {
+		ssize_t k = event == POLLOUT ? send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, n, MSG_DONTWAIT);
+
+		if (k > 0) {
+			at += k;
+			n -= (size_t)k;
+		} else if (!k) {
+			return -ECONNRESET;
+		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+			int err = hdl_fd_wait(fd, event, p);
+			if (err)
+				return err;
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+/* ---- the meeting --------------------------------------------------------------------------------------- */
+
+static int say_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wait_limit *p, uint64_t *nonce)
+{
+	struct hello mine = { .magic = MAGIC, .secret = m->listens ? 0 : m->secret };
+	char address[HDL_ADDRESS_MAX];
+	size_t described = 0;
+	void *self = hdl_group_describe(hdl_self.group, &described);
+	int err = self ? 0 : -ENOMEM;
+
+	if (getrandom(&mine.nonce, sizeof(mine.nonce), 0) != sizeof(mine.nonce))
+		mine.nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
+	*nonce ^= mine.nonce;
+	mine.described = (uint32_t)described;
+	mine.address = (uint32_t)hdl_tp_address(hdl_mpi_tp, address);
+	if (!err)
+		err = handshake_move_all(fd, POLLOUT, &mine, sizeof(mine), p);
+	if (!err)
+		err = handshake_move_all(fd, POLLOUT, self, described, p);
+	if (!err)
+		err = handshake_move_all(fd, POLLOUT, address, mine.address, p);
+	free(self);
+	return err;
+}
+
+/* The process that describes itself so; NULL: there can be no communication with it (reported), or *err. */
+static struct hdl_group *understand(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err)
+{
+	struct hdl_group *other = hdl_group_described(described, bytes);
+
+	if (!other)
+		*err = -errno;
+	else if (other->size != 1)
+		*err = -EPROTO;
+	else if (!hdl_peer_add(hdl_mpi_tp, hdl_group_proc(other, 0), address, address_bytes))
+		return other;
+	if (other)
+		hdl_group_release(other);
+	return NULL;
+}
+
+/* What the other one has said of himself. 0 or a negative errno: not all of it was read. m->other is NULL where there can be no
+ * communication, and *unfit the reason where that is an error. */
+static int hear(int fd, const struct hello *h, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, int *unfit)
+{
+	char address[HDL_ADDRESS_MAX], *described;
+	int err;
+
+	if (h->described > MOST || h->address > sizeof(address))
+		return -EPROTO;
+	described = malloc(h->described + 1);
+	if (!described)
+		return -ENOMEM;
+	err = handshake_move_all(fd, POLLIN, described, h->described, p);
+	if (!err)
+		err = handshake_move_all(fd, POLLIN, address, h->address, p);
+	if (!err)
+		m->other = understand(described, h->described, address, h->address, unfit);
+	free(described);
+	return err;
+}
+
+static int hear_hello(int fd, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, uint64_t *nonce, int *unfit)
+{
+	struct hdl_wait_limit soon = { monotonic_ns() + HDL_HELLO_NS, p->comm };
+	struct hello refusal = { .magic = MAGIC };
+	struct hello theirs;
+	int err = handshake_move_all(fd, POLLIN, &theirs, sizeof(theirs), p);
+
+	if (err)
+		return err;
+	if (theirs.magic != MAGIC)
+		return -EPROTO;
+	if (m->listens && theirs.secret != m->secret)
+		handshake_move_all(fd, POLLOUT, &refusal, sizeof(refusal), &soon);
+	if ((m->listens && theirs.secret != m->secret) || !theirs.described)
+		return -EPERM;
+	*nonce ^= theirs.nonce;
+	return hear(fd, &theirs, p, m, unfit);
+}
+
+static int handshake_verdicts(int fd, const struct hdl_wait_limit *p, const struct hdl_dpm_peer *m, uint8_t *they_can)
+{
+	uint8_t can = m->other != NULL;
+	int err = m->listens ? handshake_move_all(fd, POLLIN, they_can, 1, p) : handshake_move_all(fd, POLLOUT, &can, 1, p);
+
+	if (err)
+		return err;
+	return m->listens ? handshake_move_all(fd, POLLOUT, &can, 1, p) : handshake_move_all(fd, POLLIN, they_can, 1, p);
+}
+
+int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
+{
+	struct hdl_wait_limit patience = { m->deadline, m->comm }, *p = &patience;
+	uint64_t nonce = 0;
+	uint8_t they_can = 0;
+	int unfit = 0, err = 0;
+
+	m->other = NULL;
+	if (!m->listens)
+		err = say_hello(fd, m, p, &nonce);
+	if (!err)
+		err = hear_hello(fd, p, m, &nonce, &unfit);
+	if (!err && m->listens)
+		err = say_hello(fd, m, p, &nonce);
+	/* it has accepted: to give up between its last word and the moment that is heard would leave it with a meeting of its own */
+	if (!err && !m->listens && p->deadline && p->deadline < monotonic_ns() + HDL_HELLO_NS)
+		p->deadline = monotonic_ns() + HDL_HELLO_NS;
+	if (!err)
+		err = handshake_verdicts(fd, p, m, &they_can);
+	if (m->other && !they_can) {
+		hdl_group_release(m->other);
+		m->other = NULL;
+	}
+	if (err)
+		shutdown(fd, SHUT_RDWR);	/* the other one would wait for the rest */
+	m->tag = (int)((nonce ^ nonce >> 32) & INT32_MAX);
+	return err ? err : unfit;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports (MPI-5.0 section 11.9): a socket that listens, by which processes of other jobs come to meet this one (meet.h). The name says
+ * where it is, and a secret, so that who was not told the name cannot get in:
+ *
+ *     heddle:HOST:PORT:KERNEL:SECRET
+ *
+ * Processes under the same kernel use the loopback device, whatever the host's name leads to, but where nobody listens there.
+ *
+ * Whoever comes waits with the others until all of its first words are there (visitors): one that says nothing holds up nobody.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "p2p/dpm/handshake.h"
+#include "runtime/threads.h"
+
+struct visitor {
+	int fd;
+	uint64_t until;			/* it is sent away, if it has not said its first words by then */
+};
+
+/* So many come in; others wait at the door, until of these, none of which has said its first words, the first is sent away. */
+#define VISITORS 256
+
+struct port {
+	struct port *next;
+	struct visitor visitors[VISITORS];	/* in the order in which they came */
+	unsigned nvisitors;
+	int fd, users;			/* users: threads in hdl_port_accept */
+	bool closed;
+	uint64_t secret;
+	char name[MPI_MAX_PORT_NAME];
+};
+static struct port *ports;
+
+static int listen_anywhere(int *fd, unsigned *number)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof(a);
+
+	*fd = fd_raise(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (*fd >= 0 && !bind(*fd, (struct sockaddr *)&a, sizeof(a)) && !listen(*fd, SOMAXCONN) &&
+	    !getsockname(*fd, (struct sockaddr *)&a, &n)) {
+		*number = ntohs(a.sin_port);
+		return 0;
+	}
+	n = (socklen_t)errno;
+	if (*fd >= 0)
+		close(*fd);
+	return -(int)n;
+}
+
+int hdl_port_open(char name[MPI_MAX_PORT_NAME])
+{
+	struct port *p = calloc(1, sizeof(*p));
+	unsigned number = 0;
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	if (getrandom(&p->secret, sizeof(p->secret), 0) != sizeof(p->secret))
+		err = -EIO;
+	else
+		err = listen_anywhere(&p->fd, &number);
+	if (err) {
+		free(p);
+		return err;
+	}
+	snprintf(p->name, sizeof(p->name), "heddle:%s:%u:%" PRIx64 ":%" PRIx64, hdl_job.hostname, number, hdl_host_id(), p->secret);
+	memcpy(name, p->name, strlen(p->name) + 1);
+	p->next = ports;
+	ports = p;
+	return 0;
+}
+
+static struct port *port_find(const char *name)
+{
+	struct port *p = ports;
+
+	while (p && strcmp(p->name, name))
+		p = p->next;
+	return p;
+}
+
+/* The last one out. */
+static void port_let_go(struct port *p)
+{
+	if (p->users || !p->closed)
+		return;
+	while (p->nvisitors)
+		close(p->visitors[--p->nvisitors].fd);
+	close(p->fd);
+	free(p);
+}
+
+int hdl_port_close(const char *name)
+{
+	struct port *p = port_find(name), **link = &ports;
+
+	if (!p)
+		return -ENOENT;
+	while (*link != p)
+		link = &(*link)->next;
+	*link = p->next;
+	p->closed = true;
+	shutdown(p->fd, SHUT_RDWR);	/* a thread that waits there is woken */
+	port_let_go(p);
+	return 0;
+}
+
+void hdl_ports_fini(void)
+{
+	while (ports)
+		hdl_port_close(ports->name);
+}
+
+static int port_take(struct port *p, unsigned i)
+{
+	int fd = p->visitors[i].fd;
+
+	p->nvisitors--;
+	memmove(&p->visitors[i], &p->visitors[i + 1], (p->nvisitors - i) * sizeof(p->visitors[0]));
+	return fd;
+}
+
+/* All who are at the door come in. 0 or a negative errno. */
+static int let_in(struct port *p)
+{
+	int fd, least = HDL_HELLO_BYTES;
+
+	while (p->nvisitors < VISITORS) {
+		fd = fd_raise(accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0)
+			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : p->closed ? -ENOENT : -errno;
+		/* poll(2) tells of all of its first words only */
+		if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least))) {
+			hdl_debug("port %s: SO_RCVLOWAT: %s; who came is sent away", p->name, strerror(errno));
+			close(fd);
+			continue;
+		}
+		p->visitors[p->nvisitors++] = (struct visitor){ fd, monotonic_ns() + HDL_HELLO_NS };
+	}
+	return 0;
+}
+
+/* The first one that has said its first words, or has left; -1: nobody has. fds: one for each. */
+static int find_ready(const struct port *p, struct pollfd *fds)
+{
+	for (unsigned i = 0; i < p->nvisitors; i++)
+		fds[i] = (struct pollfd){ .fd = p->visitors[i].fd, .events = POLLIN };
+	if (p->nvisitors && poll(fds, p->nvisitors, 0) > 0)
+		for (unsigned i = 0; i < p->nvisitors; i++)
+			if (fds[i].revents)
+				return (int)i;
+	return -1;
+}
+
+/* The earlier one; 0 is never. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+/* Waits for one who has said its first words, or left; *fd is the caller's. Whoever has said them waits as long as it takes.
+ * patience: the caller's, for somebody to come. */
+static int next_visitor(struct port *p, const struct hdl_wait_limit *patience, int *fd)
+{
+	struct pollfd fds[VISITORS + 1];
+	int ready, err, least = 1;
+	bool full;
+
+	for (;;) {
+		if (p->closed)
+			return -ENOENT;
+		if ((err = let_in(p)))
+			return err;
+		ready = find_ready(p, fds);
+		if (ready >= 0)
+			break;
+		if (patience->deadline && patience->deadline <= monotonic_ns())
+			return -ETIMEDOUT;
+		full = p->nvisitors == VISITORS;
+		if (full || (p->nvisitors && p->visitors[0].until <= monotonic_ns())) {
+			hdl_debug("port %s: who came and said nothing was sent away%s", p->name, full ? ": others want to come in" : "");
+			close(port_take(p, 0));
+			continue;
+		}
+		fds[p->nvisitors] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
+		/* other threads are in here, too, meanwhile: what this one has found is looked for again */
+		err = hdl_fds_wait(fds, p->nvisitors + 1, &(struct hdl_wait_limit){
+				   earlier(patience->deadline, p->nvisitors ? p->visitors[0].until : 0), patience->comm });
+		if (err && err != -ETIMEDOUT)
+			return err;
+	}
+	*fd = port_take(p, (unsigned)ready);
+	setsockopt(*fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
+	return 0;
+}
+
+/* Strangers, and processes with which there can be no communication, are sent away; it goes on with the next one. */
+static int accept_one(struct port *p, struct hdl_dpm_peer *m)
+{
+	const struct hdl_wait_limit patience = { m->deadline, m->comm };
+	int err, fd;
+
+	while (!(err = next_visitor(p, &patience, &fd))) {
+		m->listens = true;
+		m->secret = p->secret;
+		m->deadline = hdl_vars.init_timeout ? monotonic_ns() + hdl_vars.init_timeout * 1000 : 0;
+		err = hdl_dpm_handshake(fd, m);
+		close(fd);
+		if ((!err && m->other) || err == -EOWNERDEAD)
+			return err;
+		hdl_debug("port %s: who came was sent away: %s", p->name, err ? strerror(-err) : "there can be no communication with it");
+	}
+	return err;
+}
+
+int hdl_port_accept(const char *name, struct hdl_dpm_peer *m)
+{
+	struct port *p = port_find(name);
+	int err;
+
+	if (!p)
+		return -ENOENT;
+	p->users++;
+	err = accept_one(p, m);
+	p->users--;
+	port_let_go(p);
+	return err;
+}
+
+/* ---- the other side ------------------------------------------------------------------------------------ */
+
+static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *patience, int *fd)
+{
+	socklen_t n = sizeof(int);
+	int err = 0;
+
+	*fd = fd_raise(socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (*fd < 0)
+		return -errno;
+	if (connect(*fd, a->ai_addr, a->ai_addrlen))
+		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, patience) : -errno;
+	if (!err && !getsockopt(*fd, SOL_SOCKET, SO_ERROR, &err, &n))
+		err = -err;
+	if (err)
+		close(*fd);
+	return err;
+}
+
+static int dial(const char *host, const char *number, const struct hdl_wait_limit *patience, int *fd)
+{
+	struct addrinfo want = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list, *a;
+	int err = -EHOSTUNREACH, failed;
+	unsigned depth;
+
+	depth = hdl_lock_open();	/* name servers may take their time */
+	failed = getaddrinfo(host, number, &want, &list);
+	hdl_lock_close(depth);
+	if (failed)
+		return -EHOSTUNREACH;
+	for (a = list; a && err; a = a->ai_next)
+		err = try_address(a, patience, fd);
+	freeaddrinfo(list);
+	return err;
+}
+
+int hdl_port_connect(const char *name, struct hdl_dpm_peer *m)
+{
+	const struct hdl_wait_limit patience = { m->deadline, m->comm };
+	char host[256], number[8];
+	uint64_t kernel;
+	bool same;
+	int end = 0, fd = -1, err;
+
+	if (strnlen(name, MPI_MAX_PORT_NAME) == MPI_MAX_PORT_NAME ||
+	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 || name[end])
+		return -EINVAL;
+	same = kernel && kernel == hdl_host_id();
+	err = dial(same ? "127.0.0.1" : host, number, &patience, &fd);
+	/* containers have one kernel, but networks of their own */
+	if (err && same && !dial(host, number, &patience, &fd))
+		err = 0;
+	if (err)
+		return err;
+	err = hdl_dpm_handshake(fd, m);	/* the kernel has let it in; it waits until the other side accepts, closes the port, or ends */
+	close(fd);
+	return err == -ETIMEDOUT ? -ETIME : err;
+}

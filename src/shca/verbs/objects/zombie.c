@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What stays of a destroyed queue that waited for a receive.
+ *
+ * Such a queue stands on a list of the receive queue (engine/rq.c), to which everybody pushes and from whose front everybody takes,
+ * without a lock: nobody takes one out of the middle. To empty the list for each queue that goes would have all the others look for a
+ * receive, and stall again: quadratic, when many go. So the shared part of the queue stays there: a husk, which nobody finds by its
+ * number, and which has no requests. Whoever takes it off runs it, in vain, and goes on to the next queue, as he does anyway.
+ *
+ * It stays in the list of its process's queues as well, so that a reaper takes it off when this process dies. Husks that were taken off
+ * are freed when other queues are destroyed, two at a time. If that leaves too many, the lists on which they stand are emptied. That
+ * costs as much as there are queues on those lists; as many husks may come before the next time, so it is constant for each.
+ */
+#include <stdlib.h>
+
+#include "shca/verbs/control.h"
+
+#define HUSKS 64u			/* so many may stay in any case */
+
+static struct shca_qp *shared(const struct shca_thread *thr, const struct shca_zombie *h)
+{
+	return shca_at(thr->base, h->listed.off);
+}
+
+/* Out of the list of the process's queues; node->mutex is held. A quiesce later it may be freed. */
+static void husk_unlist(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *h)
+{
+	shca_list_remove(&node->qps, (shca_off *)&thr->m->proc->qp_list, &h->listed);
+	shca_number_set(thr->m, shared(thr, h)->qpn, SHCA_KIND_NONE, 0);
+}
+
+bool shca_zombie_begin(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *h)
+{
+	struct shca_qp *sh = shared(thr, h);
+	bool stands = atomic_load(&sh->rnr_linked) & 1;
+
+	pthread_mutex_lock(&node->mutex);
+	if (!stands)
+		husk_unlist(thr, node, h);
+	pthread_mutex_unlock(&node->mutex);
+	if (!stands)
+		return false;
+	shca_number_set(thr->m, sh->qpn, SHCA_KIND_ZOMBIE, h->listed.off);
+	/* Who visits the queues of this process fails it for no completion queue's sake, nor for a peer's death: that would raise an
+	 * event which nobody could read. */
+	__atomic_store_n(&sh->rq, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&sh->rcq, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&sh->scq, 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&sh->peer_proc, 0, memory_order_relaxed);
+	return true;
+}
+
+void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *h)
+{
+	struct shca_qp *sh = shared(thr, h);
+
+	atomic_store(&sh->events, 0);
+	__atomic_store_n(&sh->wqes, 0, __ATOMIC_RELAXED);
+	/* whoever takes it off its list may run it */
+	shca_enter(thr);
+	shca_qp_unlock(thr, sh);
+	shca_leave(thr);
+	pthread_mutex_lock(&node->mutex);
+	h->next = NULL;
+	*(node->husks.n++ ? &node->husks.last->next : &node->husks.first) = h;
+	node->husks.last = h;
+	bool many = node->husks.n > HUSKS && node->husks.n > node->husks.beside;
+	pthread_mutex_unlock(&node->mutex);
+	if (many)
+		shca_zombies_clear(thr, node);
+}
+
+struct shca_zombie *shca_zombies_done(struct shca_thread *thr, struct shca_node *node)
+{
+	struct shca_zombies *all = &node->husks;
+	struct shca_zombie *done = NULL;
+
+	pthread_mutex_lock(&node->mutex);
+	for (int i = 0; i < 2 && all->n; i++) {
+		struct shca_zombie *h = all->first;
+		all->first = h->next;
+		if (atomic_load(&shared(thr, h)->rnr_linked) & 1) {
+			/* the next one's turn */
+			h->next = NULL;
+			*(all->n > 1 ? &all->last->next : &all->first) = h;
+			all->last = h;
+			continue;
+		}
+		all->n--;
+		husk_unlist(thr, node, h);
+		h->next = done;
+		done = h;
+	}
+	pthread_mutex_unlock(&node->mutex);
+	return done;
+}
+
+void shca_zombies_free(struct shca_thread *thr, struct shca_zombie *h)
+{
+	for (struct shca_zombie *next; h; h = next) {
+		next = h->next;
+		shca_number_free(thr->m, shared(thr, h)->qpn);
+		shca_mem_free(thr->m, h->listed.off, sizeof(struct shca_qp));
+		free(h);
+	}
+}
+
+static void unlink_all(struct shca_thread *thr, const struct shca_zombie *h)
+{
+	for (; h; h = h->next)
+		shca_rnr_unlink(thr, shared(thr, h));
+}
+
+void shca_zombies_clear(struct shca_thread *thr, struct shca_node *node)
+{
+	pthread_mutex_lock(&node->mutex);
+	struct shca_zombie *all = node->husks.first;
+	node->husks = (struct shca_zombies){.beside = node->husks.beside};
+	pthread_mutex_unlock(&node->mutex);
+	if (!all)
+		return;
+	shca_enter(thr);
+	unlink_all(thr, all);
+	uint32_t beside = thr->todo_n;
+	shca_drain(thr);
+	shca_leave(thr);
+	/* Whoever was turning a list round has put it back after this, and another may have taken it; who takes it from there does not
+	 * put it back. So after the second time nobody has one of these in hands, or he died with it. */
+	shca_quiesce(thr, thr->m->slot);
+	shca_enter(thr);
+	unlink_all(thr, all);
+	shca_drain(thr);
+	shca_leave(thr);
+	pthread_mutex_lock(&node->mutex);
+	node->husks.beside = beside;
+	for (struct shca_zombie *h = all; h; h = h->next)
+		husk_unlist(thr, node, h);
+	pthread_mutex_unlock(&node->mutex);
+	shca_quiesce(thr, thr->m->slot);
+	shca_zombies_free(thr, all);
+}

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Polling: ibv_poll_cq, the ibv_start_poll family, notification, removal of a destroyed queue's completions. */
+#include <errno.h>
+#include <sched.h>
+
+#include <infiniband/verbs.h>
+#include <infiniband/verbs_exp.h>
+
+#include "shca/verbs/control.h"
+
+struct polled {
+	uint64_t w0, w1, wr_id;
+	uint32_t qp_num, src_qp, wc_flags;
+};
+
+static const uint8_t wc_opcode[] = {
+	[SHCA_OP_NOP] = IBV_WC_DRIVER2,		[SHCA_OP_SEND] = IBV_WC_SEND,
+	[SHCA_OP_SEND_IMM] = IBV_WC_SEND,	[SHCA_OP_WRITE] = IBV_WC_RDMA_WRITE,
+	[SHCA_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE, [SHCA_OP_READ] = IBV_WC_RDMA_READ,
+	[SHCA_OP_CAS] = IBV_WC_COMP_SWAP,	[SHCA_OP_FAA] = IBV_WC_FETCH_ADD,
+	[SHCA_OP_MASKED_CAS] = IBV_WC_COMP_SWAP, [SHCA_OP_MASKED_FAA] = IBV_WC_FETCH_ADD,
+	[SHCA_OP_WAIT] = IBV_WC_DRIVER2,	[SHCA_OP_SEND_EN] = IBV_WC_DRIVER2,
+	[SHCA_OP_RECV_EN] = IBV_WC_DRIVER2,	[SHCA_OP_SEND_INV] = IBV_WC_SEND,
+};
+
+/* The numbers of enum ibv_wc_opcode beyond 8 bits do not occur in the table; receives have bit 7. */
+_Static_assert(IBV_WC_RECV == 128 && IBV_WC_RECV_RDMA_WITH_IMM == 129, "receive opcodes");
+
+static inline enum ibv_wc_opcode poll_opcode_of(uint64_t w0)
+{
+	uint32_t op = SHCA_CQE_OP(w0);
+
+	if (op >= SHCA_OP_RECV)
+		return op == SHCA_OP_RECV_WRITE_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	return wc_opcode[op];
+}
+
+/* Receives free their slot when their completion is polled. */
+static inline uint64_t receive_polled(struct shca_user_rq *rq, uint32_t index)
+{
+	uint64_t id = rq->wr_id[index];
+
+	/* before the completion may be overwritten: its presence is no longer the proof that it appeared */
+	shca_rq_polled(&rq->marks[index]);
+	shca_lock(&rq->lock);
+	rq->fifo[rq->fifo_tail & (rq->size - 1)] = index;
+	rq->fifo_tail++;
+	shca_unlock(&rq->lock);
+	return id;
+}
+
+/* Of a receive, by its operation. */
+static const uint8_t wc_flags_of[] = {
+	[SHCA_OP_RECV] = 0, [SHCA_OP_RECV_IMM] = IBV_WC_WITH_IMM, [SHCA_OP_RECV_WRITE_IMM] = IBV_WC_WITH_IMM,
+	[SHCA_OP_RECV_INV] = IBV_WC_WITH_INV,
+};
+_Static_assert(IBV_WC_WITH_IMM < 256 && IBV_WC_WITH_INV < 256, "bytes");
+
+static __attribute__((noinline)) const struct shca_rwqe *poll_rwqe_of(const struct shca_user_cq *cq, const struct shca_user_rq *rq,
+								  uint32_t index)
+{
+	return shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
+}
+
+static inline __attribute__((always_inline)) void decode_receive(struct shca_user_cq *cq, struct polled *p,
+								 const struct shca_tagged *t)
+{
+	uint32_t index = SHCA_CQE_INDEX(p->w0), op = SHCA_CQE_OP(p->w0);
+	struct shca_user_rq *rq;
+
+	p->wc_flags = op < sizeof(wc_flags_of) ? wc_flags_of[op] : 0;
+	p->qp_num = SHCA_CQE_QPN(p->w0);
+	p->src_qp = 0;
+	if (unlikely(t->kind == SHCA_KIND_SRQ)) {
+		/* an XRC SRQ's own completion: the receiving queue is in the receive */
+		rq = &t->srq->rq;
+		p->qp_num = poll_rwqe_of(cq, rq, index)->src_qp;
+	} else {
+		rq = t->qp->rq;
+		if (t->qp->type == IBV_QPT_UD) {
+			uint32_t from = (uint32_t)(p->w1 >> 32);
+			if (unlikely(op != SHCA_OP_RECV)) {
+				const struct shca_rwqe *w = poll_rwqe_of(cq, rq, index);
+				from = w->src_qp | (w->wc_flags & IBV_WC_GRH ? SHCA_CQE_UD_GRH : 0);
+			}
+			p->src_qp = from & 0xffffff;
+			if (from & SHCA_CQE_UD_GRH)
+				p->wc_flags |= IBV_WC_GRH;
+		}
+	}
+	p->wr_id = receive_polled(rq, index & (rq->size - 1));	/* I7: another process has said which */
+}
+
+static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_user_qp *qp)
+{
+	uint32_t index = SHCA_CQE_INDEX(p->w0);
+	/* The position, from its low 15 bits: the latest that was posted, since less than half as many can be outstanding.
+	 * Not from the last one polled: any number of unsignaled ones may lie between. */
+	uint64_t last = __atomic_load_n(&qp->pi, __ATOMIC_RELAXED) - 1, pos = last - ((last - index) & 0x7fff);
+
+	p->wc_flags = 0;
+	p->qp_num = SHCA_CQE_QPN(p->w0);
+	p->src_qp = 0;
+	p->wr_id = qp->wr_id[pos & qp->sq_mask];
+	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
+}
+
+static inline bool poll_empty(const struct shca_user_cq *cq)
+{
+	const struct shca_cqe *e = &cq->ring[cq->ci & ((1ull << cq->log2) - 1)];
+
+	return SHCA_CQE_LAP(atomic_load_explicit(&e->w0, memory_order_acquire)) != shca_cqe_lap(cq->ci, cq->log2);
+}
+
+/* I7: whether an object of this process completes here with such an operation: another process may have put it in. */
+static inline bool completes(const struct shca_user_cq *cq, const struct shca_tagged *t, uint32_t op)
+{
+	if (op < SHCA_OP_RECV)
+		return t->kind == SHCA_KIND_QP && t->qp->scq == cq;
+	const struct shca_user_rq *rq = t->kind == SHCA_KIND_QP && t->qp->rcq == cq ? t->qp->rq :
+					t->kind == SHCA_KIND_SRQ && t->srq->cq == cq ? &t->srq->rq : NULL;
+
+	/* some receive has been posted there */
+	return op < SHCA_OPS && rq && rq->marks;
+}
+
+/* Takes the next completion. false: empty. */
+static inline __attribute__((always_inline)) bool poll_take(struct shca_user_cq *cq, struct polled *p)
+{
+	uint64_t mask = (1ull << cq->log2) - 1;
+
+	for (;;) {
+		struct shca_cqe *e = &cq->ring[cq->ci & mask];
+		p->w0 = atomic_load_explicit(&e->w0, memory_order_acquire);
+		if (SHCA_CQE_LAP(p->w0) != shca_cqe_lap(cq->ci, cq->log2))
+			return false;
+		p->w1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
+		cq->ci++;
+		const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(p->w0));
+		if (unlikely(SHCA_CQE_OP(p->w0) == SHCA_OP_PURGED || !t || !t->qp || !completes(cq, t, SHCA_CQE_OP(p->w0)))) {
+			/* its queue is gone; if nothing follows, nobody else tells the producers of the space */
+			atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
+			continue;
+		}
+		if (SHCA_CQE_OP(p->w0) >= SHCA_OP_RECV)
+			decode_receive(cq, p, t);
+		else
+			decode_send(p, t->qp);
+		return true;
+	}
+}
+
+/* The producers' view of the space follows. */
+static inline void poll_release(struct shca_user_cq *cq)
+{
+	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
+	atomic_store_explicit(&cq->vain, 0, memory_order_relaxed);
+}
+
+/* A look that finds nothing is not reported to the scheduler, and who shares its CPU with a poller would have to wait for
+ * the end of its time slice: milliseconds, where the other end of a ping-pong is concerned. Who sleeps until it is written to knows by
+ * itself how long to look before that, and when it is better not to yield: where others compute, that takes milliseconds, too. */
+#define YIELD_POLLS 1024u
+
+static inline void found_nothing(struct shca_user_cq *cq)
+{
+	uint32_t n = atomic_load_explicit(&cq->vain, memory_order_relaxed) + 1;
+
+	if (unlikely(n >= YIELD_POLLS)) {
+		n = 0;
+		if (!atomic_load_explicit(&cq->m->awaits, memory_order_relaxed))
+			sched_yield();
+	}
+	atomic_store_explicit(&cq->vain, n, memory_order_relaxed);
+}
+
+/* Receives whose message never came are posted again. The lists' elements stay while this thread is inside the engine. */
+static void repost_returned(struct shca_thread *thr)
+{
+	struct shca_member *m = thr->m;
+
+	shca_for_each_listed(m, shca_rq, rq, m->slot, srq_list) {
+		struct shca_tagged *t = shca_local_get(m, rq->number);
+		if (atomic_load(&rq->returned) && t && t->kind == SHCA_KIND_SRQ && t->srq)
+			shca_user_rq_repost(thr, &t->srq->rq);
+	}
+	shca_for_each_qp(m, qp, m->slot) {
+		struct shca_rq *rq = shca_at_checked(m, qp->rq, sizeof(*rq));
+		struct shca_tagged *t = shca_local_get(m, qp->qpn);
+		if (rq && atomic_load(&rq->returned) && t && t->kind == SHCA_KIND_QP && t->qp && t->qp->rq)
+			shca_user_rq_repost(thr, t->qp->rq);
+	}
+	shca_drain(thr);
+}
+
+static inline bool work_to_do(const struct shca_user_cq *cq)
+{
+	return cq->m->cross_n || atomic_load_explicit(&cq->m->proc->returned, memory_order_relaxed) ||
+	       atomic_load_explicit(&cq->m->proc->share, memory_order_relaxed) ||
+	       atomic_load_explicit(&cq->m->hdr->some_left, memory_order_relaxed);
+}
+
+/* Nothing there: what this process should do meanwhile. Cross-channel queues of its own that another thread has locked
+ * but not begun are run here; receives that came back are posted again; large copies from or to its memory are helped. */
+static int idle_work(struct shca_user_cq *cq)
+{
+	struct shca_member *m = cq->m;
+	int ran = 0;
+	struct shca_thread *thr = shca_thread_get(m);
+
+	if (!thr)
+		return 0;
+	shca_enter_in(thr, shca_epoch_of(m->slot));
+	if (atomic_load_explicit(&m->proc->returned, memory_order_relaxed) && atomic_exchange(&m->proc->returned, 0))
+		repost_returned(thr);
+	if (atomic_load_explicit(&m->proc->share, memory_order_relaxed))
+		ran += shca_share_help(thr);
+	if (atomic_load_explicit(&m->hdr->some_left, memory_order_relaxed))
+		ran += shca_take_left(thr);
+	/* Queues are added and removed under the mutex; a poller does not wait for it, nor runs anything under it: a stolen one
+	 * is locked, so that it cannot be destroyed. */
+	if (!pthread_mutex_trylock(&m->mutex)) {
+		for (uint32_t i = 0; i < m->cross_n; i++)
+			ran += shca_steal(thr, m->cross[i]);
+		pthread_mutex_unlock(&m->mutex);
+	}
+	shca_drain(thr);
+	shca_leave(thr);
+	return ran;
+}
+
+static inline uint32_t vendor_err(uint64_t w0)
+{
+	return SHCA_CQE_STATUS(w0) ? 0x80 | SHCA_CQE_STATUS(w0) : 0;
+}
+
+/* Writes completion p to element i of a program's array. */
+typedef void put_fn(struct shca_user_cq *cq, void *wc, int i, const struct polled *p);
+
+static inline void put_wc(struct shca_user_cq *cq, void *wc, int i, const struct polled *p)
+{
+	struct ibv_wc *w = (struct ibv_wc *)wc + i;
+
+	w->wr_id = p->wr_id;
+	w->status = SHCA_CQE_STATUS(p->w0);
+	w->opcode = poll_opcode_of(p->w0);
+	w->vendor_err = vendor_err(p->w0);
+	w->byte_len = (uint32_t)p->w1;
+	w->imm_data = (uint32_t)(p->w1 >> 32);
+	w->qp_num = p->qp_num;
+	w->src_qp = p->src_qp;
+	w->wc_flags = p->wc_flags;
+	w->pkey_index = 0;
+	w->slid = shca_lid(cq->m);
+	w->sl = 0;
+	w->dlid_path_bits = 0;
+}
+
+static inline __attribute__((always_inline)) int poll_with(struct shca_user_cq *cq, int n, void *wc, put_fn *put)
+{
+	struct polled p;
+	int got = 0, worked = 0;
+
+	shca_lock(&cq->lock);
+again:
+	while (got < n && poll_take(cq, &p))
+		put(cq, wc, got++, &p);
+	if (got)
+		poll_release(cq);
+	else if (unlikely(work_to_do(cq)) && !worked && (worked = idle_work(cq)))
+		goto again;	/* once: a poll is finite, too */
+	/* Nothing comes after the error: what this look does not find is not there. */
+	if (unlikely(!got && n > 0 && shca_cq_in_error(cq->sh))) {
+		if (!poll_empty(cq))
+			goto again;
+		got = -EIO;	/* IBTA 11.2.8.1: a CQ that was overrun is in error */
+	}
+	shca_unlock(&cq->lock);
+	if (!got)
+		found_nothing(cq);
+	return got;
+}
+
+static __attribute__((noinline)) int poll_some(struct shca_user_cq *cq, int n, struct ibv_wc *wc)
+{
+	return poll_with(cq, n, wc, put_wc);
+}
+
+/* Most looks find nothing. */
+int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	struct shca_user_cq *cq = (struct shca_user_cq *)ibcq;
+
+	if (cq->lock.none && poll_empty(cq) && !work_to_do(cq) && !shca_cq_in_error(cq->sh)) {
+		found_nothing(cq);
+		return 0;
+	}
+	return poll_some(cq, n, wc);
+}
+
+/* ---- the experimental interface ---------------------------------------------------------------------------------- */
+
+static enum ibv_exp_wc_opcode exp_opcode_of(uint64_t w0)
+{
+	switch (SHCA_CQE_OP(w0)) {
+	case SHCA_OP_MASKED_CAS: return IBV_EXP_WC_MASKED_COMP_SWAP;
+	case SHCA_OP_MASKED_FAA: return IBV_EXP_WC_MASKED_FETCH_ADD;
+	default: return (enum ibv_exp_wc_opcode)poll_opcode_of(w0);
+	}
+}
+
+/* The object of this process that a completion's number belongs to. */
+static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t number)
+{
+	struct shca_tagged *t = shca_local_get(cq->m, w->qp_num);
+
+	if (t && t->kind == SHCA_KIND_QP && t->qp && t->qp->dct) {
+		w->dct = t->qp->dct;
+		w->exp_wc_flags |= IBV_EXP_WC_DCT;
+	} else if (t && t->kind == SHCA_KIND_QP && t->qp) {
+		w->qp = &t->qp->qp;
+		w->exp_wc_flags |= IBV_EXP_WC_QP;
+	}
+	if (!(w->exp_opcode & IBV_EXP_WC_RECV))
+		return;
+	/* an XRC receive's completion has the number of its SRQ, and qp_num is that of the receiving queue */
+	if (number != w->qp_num)
+		t = shca_local_get(cq->m, number);
+	if (t && t->kind == SHCA_KIND_QP && t->qp && t->qp->srq)
+		w->srq = &t->qp->srq->srq;
+	else if (t && t->kind == SHCA_KIND_SRQ && t->srq)
+		w->srq = &t->srq->srq;
+	if (w->srq)
+		w->exp_wc_flags |= IBV_EXP_WC_SRQ;
+}
+
+static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const struct polled *p)
+{
+	const unsigned int same = IBV_WC_GRH | IBV_WC_WITH_IMM;
+	struct ibv_exp_wc *w = (struct ibv_exp_wc *)wc + i;
+
+	*w = (struct ibv_exp_wc){
+		.wr_id = p->wr_id, .status = SHCA_CQE_STATUS(p->w0), .exp_opcode = exp_opcode_of(p->w0),
+		.vendor_err = vendor_err(p->w0), .byte_len = (uint32_t)p->w1, .imm_data = (uint32_t)(p->w1 >> 32),
+		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = shca_lid(cq->m),
+		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
+				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
+	};
+	name_object(cq, w, SHCA_CQE_QPN(p->w0));
+}
+
+int shca_exp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_exp_wc *wc)
+{
+	if (unlikely(shca_inherited(ibcq->context)))
+		return -errno;
+	return poll_with((struct shca_user_cq *)ibcq, n, wc, put_exp_wc);
+}
+
+/* ---- the extended interface ------------------------------------------------------------------------------------- */
+
+static inline struct shca_user_cq *lcq_of(struct ibv_cq_ex *ex)
+{
+	return (struct shca_user_cq *)ex;
+}
+
+static inline int ex_take(struct shca_user_cq *cq)
+{
+	struct polled p;
+
+	if (!poll_take(cq, &p))
+		return ENOENT;	/* said: nothing is refused, there is no completion */
+	cq->w0 = p.w0;
+	cq->w1 = p.w1;
+	cq->cur_qpn = p.qp_num;
+	cq->cur_src_qp = p.src_qp;
+	cq->cur_wc_flags = p.wc_flags;
+	cq->ex.wr_id = p.wr_id;
+	cq->ex.status = SHCA_CQE_STATUS(p.w0);
+	return 0;
+}
+
+static int ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct shca_user_cq *cq = lcq_of(ex);
+
+	if (attr->comp_mask)
+		return shca_refuse(EINVAL, "start_poll: comp_mask %#x has no bits", attr->comp_mask);
+	shca_lock(&cq->lock);
+	int rc = ex_take(cq);
+	if (rc && work_to_do(cq) && idle_work(cq))
+		rc = ex_take(cq);
+	if (unlikely(rc && shca_cq_in_error(cq->sh)))
+		rc = ex_take(cq) ? EIO : 0;	/* said: IBV_EVENT_CQ_ERR */
+	if (rc) {
+		shca_unlock(&cq->lock);	/* end_poll is not called after a start_poll that found nothing */
+		found_nothing(cq);
+	}
+	return rc;
+}
+
+static int ex_next_poll(struct ibv_cq_ex *ex)
+{
+	return ex_take(lcq_of(ex));
+}
+
+static void ex_end_poll(struct ibv_cq_ex *ex)
+{
+	poll_release(lcq_of(ex));
+	shca_unlock(&lcq_of(ex)->lock);
+}
+
+static enum ibv_wc_opcode ex_opcode(struct ibv_cq_ex *ex)
+{
+	return poll_opcode_of(lcq_of(ex)->w0);
+}
+
+static uint32_t ex_vendor_err(struct ibv_cq_ex *ex)
+{
+	return vendor_err(lcq_of(ex)->w0);
+}
+
+static uint32_t ex_byte_len(struct ibv_cq_ex *ex)
+{
+	return (uint32_t)lcq_of(ex)->w1;
+}
+
+static __be32 ex_imm_data(struct ibv_cq_ex *ex)
+{
+	return (__be32)(lcq_of(ex)->w1 >> 32);
+}
+
+static uint32_t ex_qp_num(struct ibv_cq_ex *ex)
+{
+	return lcq_of(ex)->cur_qpn;
+}
+
+static uint32_t ex_src_qp(struct ibv_cq_ex *ex)
+{
+	return lcq_of(ex)->cur_src_qp;
+}
+
+static unsigned int ex_wc_flags(struct ibv_cq_ex *ex)
+{
+	return lcq_of(ex)->cur_wc_flags;
+}
+
+static uint32_t ex_slid(struct ibv_cq_ex *ex)
+{
+	return shca_lid(lcq_of(ex)->m);
+}
+
+static uint8_t ex_zero8(struct ibv_cq_ex *ex)
+{
+	return 0;
+}
+
+static uint64_t ex_completion_ts(struct ibv_cq_ex *ex)
+{
+	/* taken when read: the device has no clock of its own */
+	return monotonic_ns();
+}
+
+void shca_cq_ex_ops(struct shca_user_cq *cq)
+{
+	struct ibv_cq_ex *ex = &cq->ex;
+
+	ex->start_poll = ex_start_poll;
+	ex->next_poll = ex_next_poll;
+	ex->end_poll = ex_end_poll;
+	ex->read_opcode = ex_opcode;
+	ex->read_vendor_err = ex_vendor_err;
+	ex->read_byte_len = ex_byte_len;
+	ex->read_imm_data = ex_imm_data;
+	ex->read_qp_num = ex_qp_num;
+	ex->read_src_qp = ex_src_qp;
+	ex->read_wc_flags = ex_wc_flags;
+	ex->read_slid = ex_slid;
+	ex->read_sl = ex_zero8;
+	ex->read_dlid_path_bits = ex_zero8;
+	ex->read_completion_ts = ex_completion_ts;
+	ex->read_completion_wallclock_ns = ex_completion_ts;
+}
+
+/* ---- notification ------------------------------------------------------------------------------------------------ */
+
+int shca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct shca_user_cq *cq = (struct shca_user_cq *)ibcq;
+
+	/* armed for any stays so (IBTA 11.4.2.2) */
+	atomic_fetch_or(&cq->sh->notify, solicited_only ? SHCA_CQ_ARM_SOLICITED : SHCA_CQ_ARM_ANY);
+	/* pairs with the CAS of shca_cq_fill: a completion that the caller's next poll misses sees armed */
+#if !defined(__x86_64__)
+	shca_full_fence();
+#endif
+	return 0;
+}
+
+/* ---- removal ------------------------------------------------------------------------------------------------------ */
+
+void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq)
+{
+	struct shca_thread *thr = shca_thread_get(cq->m);
+	uint64_t mask = (1ull << cq->log2) - 1;
+
+	if (!thr)
+		return;
+	shca_lock(&cq->lock);
+	uint64_t end = shca_cq_count(thr, cq->sh);
+	for (uint64_t pos = end - cq->ci > mask ? end - mask - 1 : cq->ci; pos < end; pos++) {
+		struct shca_cqe *e = &cq->ring[pos & mask];
+		uint64_t w0 = atomic_load(&e->w0);
+		if (SHCA_CQE_QPN(w0) != qpn || SHCA_CQE_OP(w0) == SHCA_OP_PURGED)
+			continue;
+		if (srq && SHCA_CQE_OP(w0) >= SHCA_OP_RECV)
+			receive_polled(&srq->rq, SHCA_CQE_INDEX(w0));
+		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
+	}
+	/* they make room at once, not when somebody polls; but in a CQ that was overrun */
+	while (cq->ci < end && end - cq->ci <= mask + 1 && SHCA_CQE_OP(atomic_load(&cq->ring[cq->ci & mask].w0)) == SHCA_OP_PURGED)
+		cq->ci++;
+	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
+	shca_unlock(&cq->lock);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The short way of a datagram: one inline SEND from an idle UD queue into a receive of one piece in the arena. The same
+ * steps as exec_send's (exec.c), with the same journal; whatever else turns up has not begun, and goes the general way.
+ *
+ * Lines that sender and receiver share: the receive's word and its bytes are the sender's until the receive is posted
+ * again, so that one arriving datagram costs its receiver the completion's line and the data's. The next receive is
+ * fetched when a datagram is done, not when the next one is waited for. Who waits looks at the completion's line all the time, and
+ * perhaps at the data's, so that both are with it: they are fetched together, as early as it is known where they are.
+ */
+#include <stdlib.h>
+
+#include "shca/verbs/submit/fast_write.h"
+#include "shca/verbs/submit/post.h"
+
+#define GRH 40u
+
+/*
+ * Where datagrams for one queue go, found and checked once. It holds as a plain write's target does (plain.h): until the
+ * process that it belongs to withdraws something or begins to die.
+ */
+struct shca_route {
+	uint32_t dqpn;			/* 0: nothing is remembered */
+	uint32_t qkey;
+	uint64_t standing;
+	uint32_t slot;			/* of the process */
+	uint16_t mask, stride;		/* of the ring's positions; of rq's receives */
+	struct shca_qp *to;
+	struct shca_rq *rq;
+	struct shca_cq *cq;
+	_Atomic uint64_t *ring;		/* of rq */
+	char *wqes;
+};
+_Static_assert(sizeof(struct shca_route) == SHCA_LINE, "one line");
+#define ROUTES 64u
+
+static __attribute__((noinline)) bool datagram_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r,
+					   uint32_t dqpn, uint32_t qkey)
+{
+	const struct shca_address where = {.dqpn = dqpn, .qkey = qkey};
+	const struct shca_qp *to = shca_number_get(thr->m, dqpn, SHCA_KIND_QP);
+	struct shca_responder rsp = {0};
+
+	r->dqpn = 0;
+	if (!to)
+		return false;
+	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);
+	/* first: what is withdrawn while we look makes it differ */
+	uint64_t standing = atomic_load_explicit(&thr->m->procs[slot].standing, memory_order_acquire);
+	if (shca_responder_find(thr, q->sh, &where, &rsp) || shca_responder_receives(thr, q->sh, &where, &rsp) ||
+	    rsp.qp->proc != slot || rsp.number != dqpn || rsp.rq->managed)
+		return false;
+	uint64_t mask;
+	_Atomic uint64_t *ring = shca_rq_ring(thr, rsp.rq, &mask);
+	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .standing = standing, .slot = slot, .mask = (uint16_t)mask,
+				 .stride = (uint16_t)rsp.rq->stride, .to = rsp.qp, .rq = rsp.rq, .cq = rsp.rcq, .ring = ring,
+				 .wqes = thr->base + rsp.rq->wqes};
+	return true;
+}
+
+static __attribute__((noinline)) bool routes_new(struct shca_user_qp *q)
+{
+	if (posix_memalign((void **)&q->routes, SHCA_LINE, ROUTES * sizeof(*q->routes))) {
+		q->routes = NULL;
+		return false;
+	}
+	memset(q->routes, 0, ROUTES * sizeof(*q->routes));
+	return true;
+}
+
+static inline struct shca_rwqe *datagram_rwqe_of(const struct shca_route *r, uint64_t entry)
+{
+	return (struct shca_rwqe *)(r->wqes + (entry & r->mask) * r->stride);
+}
+
+/* The receive that comes next will be written soon. */
+static inline void fetch_receive(struct shca_thread *thr, const struct shca_route *r, uint64_t pos, uint64_t mask)
+{
+	uint64_t e = atomic_load_explicit(&r->ring[pos & mask], memory_order_relaxed);
+	struct shca_rwqe *w = datagram_rwqe_of(r, e);
+
+	if (e >> 24 != (pos & SHCA_POS_MASK))
+		return;
+	lines_fetch_own(w);
+#if !defined(SHCA_TSAN)
+	/* it may be another's by now: then this fetches what nobody needs */
+	lines_fetch_own(thr->base + (*(volatile uint64_t *)&w->sge[0].where + GRH));
+#endif
+}
+
+/* Takes the receive at the queue's head. NULL: there is none, or it is not a simple one. */
+static inline struct shca_rwqe *datagram_take(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r, uint64_t pos,
+				     uint64_t mask, uint32_t len)
+{
+	uint64_t e = atomic_load_explicit(&r->ring[pos & mask], memory_order_acquire);
+	struct shca_rwqe *w = datagram_rwqe_of(r, e);
+
+	if (e >> 24 != (pos & SHCA_POS_MASK) || !shca_rwqe_posted(w, pos) || w->bad || w->nsge != 1 ||
+	    w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH || !shca_fits(thr->m, w->sge[0].where, len + GRH) ||
+	    !shca_rwqe_stands(thr->m, r->slot, w, r->stride))
+		return NULL;
+	lines_fetch_own(thr->base + w->sge[0].where + GRH);
+	qp->step_op = SHCA_OP_SEND;
+	SHCA_FAILPOINT(thr, "exec", qp, SHCA_OP_SEND);
+	qp->step_rq = r->to->rq;
+	qp->step_to = r->dqpn;
+	if (shca_rwqe_take(thr, r->rq, w, e & 0xffffff, pos, qp->qpn, qp))
+		return w;
+	shca_step_to(qp, SHCA_STEP_NONE);
+	return NULL;
+}
+
+/* The caller is the executor of qp (I1), inside the engine. false: nothing has happened. */
+static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r, const void *data, uint32_t len)
+{
+	struct shca_rq *rq = r->rq;
+	uint64_t mask = r->mask, pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	struct shca_rwqe *w;
+
+	lines_fetch_own(shca_cq_next_slot(thr, r->cq));
+	if (atomic_load_explicit(&rq->limit, memory_order_relaxed) || !(w = datagram_take(thr, qp, r, pos, mask, len)))
+		return false;
+	SHCA_FAILPOINT(thr, "data", qp, SHCA_OP_SEND);
+	shca_copy_small(thr->base + w->sge[0].where + GRH, data, len);
+	SHCA_FAILPOINT(thr, "data-done", qp, SHCA_OP_SEND);
+	if (!shca_cq_complete(thr, qp, r->cq, SHCA_STEP_RCQE, IBV_WC_SUCCESS,
+			      shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, r->dqpn), (uint64_t)qp->qpn << 32 | (len + GRH),
+			      false)) {
+		shca_release_receive(thr, qp);
+		shca_qp_fail_once(thr, r->to, IBV_EVENT_QP_FATAL);
+	}
+	atomic_fetch_add_explicit(&r->to->n_recv_msgs, 1, memory_order_relaxed);
+	shca_step_to(qp, SHCA_STEP_NONE);
+	fetch_receive(thr, r, pos + 1, mask);
+	return true;
+}
+
+static inline bool short_one(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
+{
+	const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
+
+	return !wr->next && wr->opcode == IBV_WR_SEND && wr->send_flags == IBV_SEND_INLINE && wr->num_sge == 1 &&
+	       wr->sg_list->length <= q->max_inline && wr->sg_list->length <= q->sh->mtu && wr->wr.ud.remote_qpn && ah &&
+	       !ah->nowhere && !ah->attr.is_global;
+}
+
+/* What find has looked at still holds; nothing stands before this request, and no fault is to be injected. */
+static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r, uint32_t dqpn, uint32_t qkey)
+{
+	const struct shca_header *h = thr->m->hdr;
+
+	if (unlikely(!q->ready || q->sq_sig_all ||
+		     (atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
+		      atomic_load_explicit(&q->sh->shared, memory_order_relaxed) |
+		      atomic_load_explicit(&h->ud_drop, memory_order_relaxed) |
+		      atomic_load_explicit(&h->ud_dup, memory_order_relaxed) |
+		      atomic_load_explicit(&h->ud_reorder, memory_order_relaxed)) || thr->late))
+		return false;
+	return likely(r->dqpn == dqpn && r->qkey == qkey &&
+		      r->standing == atomic_load_explicit(&thr->m->procs[r->slot].standing, memory_order_acquire)) ||
+	       datagram_find(thr, q, r, dqpn, qkey);
+}
+
+int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct shca_thread *thr = shca_tls.thr;
+	bool done = false;
+
+	if (unlikely(shca_tls.id != q->m->id || !shca_tls.id || !wr || !short_one(q, wr)))
+		return shca_post_any(q, wr, bad);
+	shca_lock(&q->lock);
+	if (unlikely(!q->routes) && !routes_new(q)) {
+		shca_unlock(&q->lock);
+		return shca_post_any(q, wr, bad);
+	}
+	uint32_t len = wr->sg_list->length, dqpn = wr->wr.ud.remote_qpn;
+	struct shca_route *r = &q->routes[dqpn & (ROUTES - 1)];
+	shca_enter(thr);
+	bool may = may_run(thr, q, r, dqpn, wr->wr.ud.remote_qkey);
+	if (may)
+		shca_epoch_narrow(thr, shca_epoch_of(r->slot));
+	if (may && datagram_run(thr, q->sh, r, (const void *)(uintptr_t)wr->sg_list->addr, len)) {
+		shca_count_direct(q, len);
+		if (unlikely(thr->todo_n != 0))
+			shca_drain(thr);
+		done = true;
+	}
+	shca_leave(thr);
+	shca_unlock(&q->lock);
+	return done ? 0 : shca_post_any(q, wr, bad);
+}

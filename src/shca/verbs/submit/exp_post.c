@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posting of the experimental verbs: cross-channel requests, extended atomics, task lists (manual, appendices B, D). */
+#include <errno.h>
+#include <infiniband/verbs_exp.h>
+
+#include "shca/engine/calc.h"
+#include "shca/verbs/control.h"
+#include "shca/verbs/submit/post.h"
+
+static inline struct shca_user_qp *exp_post_lqp_of(struct ibv_qp *qp)
+{
+	return (struct shca_user_qp *)qp;
+}
+
+static int exp_post_op_of(enum ibv_exp_wr_opcode op)
+{
+	switch (op) {
+	case IBV_EXP_WR_RDMA_WRITE: return SHCA_OP_WRITE;
+	case IBV_EXP_WR_RDMA_WRITE_WITH_IMM: return SHCA_OP_WRITE_IMM;
+	case IBV_EXP_WR_SEND: return SHCA_OP_SEND;
+	case IBV_EXP_WR_SEND_WITH_IMM: return SHCA_OP_SEND_IMM;
+	case IBV_EXP_WR_RDMA_READ: return SHCA_OP_READ;
+	case IBV_EXP_WR_ATOMIC_CMP_AND_SWP: return SHCA_OP_CAS;
+	case IBV_EXP_WR_ATOMIC_FETCH_AND_ADD: return SHCA_OP_FAA;
+	case IBV_EXP_WR_SEND_ENABLE: return SHCA_OP_SEND_EN;
+	case IBV_EXP_WR_RECV_ENABLE: return SHCA_OP_RECV_EN;
+	case IBV_EXP_WR_CQE_WAIT: return SHCA_OP_WAIT;
+	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP: return SHCA_OP_MASKED_CAS;
+	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD: return SHCA_OP_MASKED_FAA;
+	case IBV_EXP_WR_NOP: return SHCA_OP_NOP;
+	case IBV_EXP_WR_SEND_WITH_INV:
+	case IBV_EXP_WR_LOCAL_INV:
+	case IBV_EXP_WR_BIND_MW:
+	case IBV_EXP_WR_TSO:
+	case IBV_EXP_WR_UMR_FILL:
+	case IBV_EXP_WR_UMR_INVALIDATE:
+		break;
+	}
+	return -1;
+}
+
+static bool exp_post_is_cross(int op)
+{
+	return op == SHCA_OP_WAIT || op == SHCA_OP_SEND_EN || op == SHCA_OP_RECV_EN;
+}
+
+bool shca_takes_cross(const struct shca_user_qp *q)
+{
+	return q->sh->flags & SHCA_QP_CROSS;
+}
+
+static bool exp_post_is_inline(const struct ibv_exp_send_wr *wr, int op)
+{
+	return wr->exp_send_flags & IBV_EXP_SEND_INLINE && op != SHCA_OP_NOP && op <= SHCA_OP_WRITE_IMM;
+}
+
+static uint64_t inline_bytes(const struct ibv_exp_send_wr *wr)
+{
+	uint64_t len = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		len += wr->sg_list[i].length;
+	return len;
+}
+
+static bool exp_post_is_masked(int op)
+{
+	return op == SHCA_OP_MASKED_CAS || op == SHCA_OP_MASKED_FAA;
+}
+
+/* Operands of a masked atomic, each of so many bytes: compare, compare mask, swap, swap mask; or add, field boundary. */
+static uint32_t operands(int op)
+{
+	return op == SHCA_OP_MASKED_CAS ? 4 : 2;
+}
+static uint32_t operand_size(const struct ibv_exp_send_wr *wr)
+{
+	return 1u << (wr->ext_op.masked_atomics.log_arg_sz & 31);
+}
+/* Where they are: in the request; at addresses in it, read at post; in memory that sg_list names behind the result. */
+static bool operands_inline(const struct ibv_exp_send_wr *wr)
+{
+	return wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE;
+}
+static bool operands_pointed_to(const struct ibv_exp_send_wr *wr)
+{
+	return operands_inline(wr) && operand_size(wr) > 8;
+}
+
+static int exp_post_check_masked(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, int op)
+{
+	uint32_t size = operand_size(wr);
+
+	if (q->type != IBV_QPT_RC)
+		return shca_refuse(EOPNOTSUPP, "extended atomic: queue pair type %u, RC only", q->type);
+	if (wr->ext_op.masked_atomics.log_arg_sz > 8 || size < 4 || size > q->max_atomic)
+		return shca_refuse(EINVAL, "extended atomic of 2^%u bytes; the queue pair was made for 4 to %u (max_atomic_arg)",
+				   wr->ext_op.masked_atomics.log_arg_sz, q->max_atomic);
+	if (size > 8 && operands_inline(wr))
+		return wr->num_sge == 1 ? 0 : shca_refuse(EINVAL, "extended atomic of %u bytes: %d segments, the result takes one",
+							  size, wr->num_sge);
+	if (operands_inline(wr))
+		return 0;
+	uint64_t given = 0;
+	for (int i = 1; i < wr->num_sge; i++)
+		given += wr->sg_list[i].length;
+	if (wr->num_sge < 2 || given != (uint64_t)operands(op) * size)
+		return shca_refuse(EINVAL, "extended atomic without IBV_EXP_SEND_EXT_ATOMIC_INLINE: %u operands of %u bytes are wanted "
+				   "in sg_list behind the result, not %lu bytes", operands(op), size, (unsigned long)given);
+	return 0;
+}
+
+/* What a CALC request asks for. false: the device has nothing like it. */
+static bool exp_post_calc_of(const struct ibv_exp_send_wr *wr, struct shca_calc *c)
+{
+	static const uint8_t types[] = {SHCA_CALC_INT, SHCA_CALC_UINT, SHCA_CALC_FLOAT};
+
+	*c = (struct shca_calc){.vector = wr->exp_send_flags & SHCA_EXP_SEND_CALC_VECTOR,
+				.host_order = wr->exp_send_flags & SHCA_EXP_SEND_CALC_HOST_ORDER};
+	switch ((uint32_t)wr->op.calc.calc_op) {
+	case IBV_EXP_CALC_OP_ADD: c->op = SHCA_CALC_ADD; break;
+	case IBV_EXP_CALC_OP_BAND: c->op = SHCA_CALC_BAND; break;
+	case IBV_EXP_CALC_OP_BXOR: c->op = SHCA_CALC_BXOR; break;
+	case IBV_EXP_CALC_OP_BOR: c->op = SHCA_CALC_BOR; break;
+	case SHCA_EXP_CALC_OP_MIN: c->op = SHCA_CALC_MIN; break;
+	case SHCA_EXP_CALC_OP_MAX: c->op = SHCA_CALC_MAX; break;
+	case SHCA_EXP_CALC_OP_PROD: c->op = SHCA_CALC_PROD; break;
+	case SHCA_EXP_CALC_OP_MAXLOC: c->op = SHCA_CALC_MAXLOC; break;
+	default: return false;
+	}
+	switch ((uint32_t)wr->op.calc.data_size) {
+	case IBV_EXP_CALC_DATA_SIZE_64_BIT: c->size = 8; break;
+	case SHCA_EXP_CALC_DATA_SIZE_32_BIT: c->size = 4; break;
+	case SHCA_EXP_CALC_DATA_SIZE_16_BIT: c->size = 2; break;
+	case SHCA_EXP_CALC_DATA_SIZE_8_BIT: c->size = 1; break;
+	default: return false;
+	}
+	if ((uint32_t)wr->op.calc.data_type > IBV_EXP_CALC_DATA_TYPE_FLOAT)
+		return false;
+	c->type = types[wr->op.calc.data_type];
+	return shca_calc_sound(c);
+}
+
+static int exp_post_check_calc(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, int op)
+{
+	struct shca_calc c;
+	uint64_t len = 0;
+
+	if (!exp_post_calc_of(wr, &c))
+		return shca_refuse(EOPNOTSUPP, "CALC: operation %#x, type %u, size %#x", wr->op.calc.calc_op, wr->op.calc.data_type,
+				   wr->op.calc.data_size);
+	if (!shca_takes_cross(q))
+		return shca_refuse(EINVAL, "CALC on a queue pair without IBV_EXP_QP_CREATE_CROSS_CHANNEL");
+	if (exp_post_is_inline(wr, op) || wr->num_sge < 1 || (c.vector && op == SHCA_OP_READ))
+		return shca_refuse(EINVAL, "CALC of inline data, of nothing, or an RDMA READ of vectors");
+	for (int i = 0; i < wr->num_sge; i++) {
+		if (c.vector && wr->sg_list[i].length != wr->sg_list[0].length)
+			return shca_refuse(EINVAL, "CALC of vectors of %u and %u bytes", wr->sg_list[0].length, wr->sg_list[i].length);
+		len += wr->sg_list[i].length;
+	}
+	if (c.vector)
+		len = wr->sg_list[0].length;
+	if (!len || len % shca_calc_unit(&c) || (c.vector && len > SHCA_CALC_VECTOR_MAX))
+		return shca_refuse(EINVAL, "CALC of %lu bytes, with operands of %u", (unsigned long)len, shca_calc_unit(&c));
+	return 0;
+}
+
+static void fill_calc(const struct ibv_exp_send_wr *wr, struct shca_req *req)
+{
+	struct shca_calc c;
+
+	exp_post_calc_of(wr, &c);
+	req->flags |= SHCA_WQE_CALC;
+	req->arg[0] = shca_calc_word(&c);
+	if (req->op != SHCA_OP_READ)
+		req->len = c.vector ? wr->sg_list[0].length : 16;
+}
+
+int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
+{
+	int op = exp_post_op_of(wr->exp_opcode), rc;
+
+	if (op < 0)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %d", (int)wr->exp_opcode);
+	if (!q->ready)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: queue pair %#x is in state %d, which takes no sends", q->qp.qp_num,
+				   (int)shca_qp_state(q));
+	if (exp_post_is_cross(op)) {
+		if (!shca_takes_cross(q))
+			return shca_refuse(EINVAL, "ibv_exp_post_send: WAIT or ENABLE on queue pair %#x, which was not made for them "
+					   "(IBV_EXP_QP_CREATE_CROSS_CHANNEL or managed)", q->qp.qp_num);
+		if (op == SHCA_OP_WAIT)
+			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
+			       wr->task.cqe_wait.cq_count > 0 ? 0 :
+			       shca_refuse(EINVAL, "ibv_exp_post_send: WAIT for %d completions of %s", wr->task.cqe_wait.cq_count,
+					   !wr->task.cqe_wait.cq ? "no completion queue" : "a completion queue: they count from 1, and it has "
+					   "to be of the queue pair's context");
+		const struct shca_user_qp *t = (const struct shca_user_qp *)wr->task.wqe_enable.qp;
+		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0 ||
+		    (op == SHCA_OP_RECV_EN && (!t->rq || t->srq)))
+			return shca_refuse(EINVAL, "ibv_exp_post_send: %s_ENABLE of %d requests: the queue pair to enable has to be one of this "
+					   "context%s, the count not negative", op == SHCA_OP_SEND_EN ? "SEND" : "RECV",
+					   wr->task.wqe_enable.wqe_count, op == SHCA_OP_SEND_EN ? "" : " with a receive queue of its own");
+		if (!(t->sh->flags & (op == SHCA_OP_SEND_EN ? SHCA_QP_MANAGED_SEND : SHCA_QP_MANAGED_RECV)))
+			return shca_refuse(EINVAL, "ibv_exp_post_send: %s_ENABLE of queue pair %#x, which is not managed",
+					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num);
+		return 0;
+	}
+	/* only now: a WAIT or ENABLE has no data, whatever its list says */
+	if (op != SHCA_OP_NOP && (uint32_t)wr->num_sge > q->max_sge)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, q->qp.qp_num,
+				   q->max_sge);
+	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
+		rc = exp_post_check_calc(q, wr, op);
+		if (rc)
+			return rc;
+	}
+	if (exp_post_is_masked(op))
+		return exp_post_check_masked(q, wr, op);
+	if (q->type == SHCA_QPT_DCI && !wr->dc.ah && op != SHCA_OP_NOP)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: a request of a DC initiator has no dc.ah");
+	if (!shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && op != SHCA_OP_NOP && !wr->wr.ud.ah))
+		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %d on queue pair %#x of type %u%s", (int)wr->exp_opcode, q->qp.qp_num,
+				   q->type, q->type == IBV_QPT_UD && !wr->wr.ud.ah ? ", without address handle" : "");
+	if (exp_post_is_inline(wr, op) && inline_bytes(wr) > q->max_inline)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: %lu bytes inline, queue pair %#x was made for %u",
+				   (unsigned long)inline_bytes(wr), q->qp.qp_num, q->max_inline);
+	return 0;
+}
+
+/* ---- what requests count ------------------------------------------------------------------------------------------- */
+
+static struct shca_context *exp_post_context_of(const struct shca_user_qp *q)
+{
+	return shca_context_of(q->qp.context);
+}
+
+/* The count of a queue in the task list that is being posted. */
+static struct shca_task_count *count_of(const struct shca_context *c, struct shca_task_count *t)
+{
+	if (t->list != c->tasks)
+		*t = (struct shca_task_count){.list = c->tasks};
+	return t;
+}
+
+static uint64_t to_come(const struct shca_context *c, const struct shca_task_count *t)
+{
+	return t->list == c->tasks ? t->n : 0;
+}
+
+/* All that an ENABLE of 0 enables: what is posted, and what the rest of its list posts. */
+static uint64_t all_of(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
+{
+	const struct shca_context *c = exp_post_context_of(q);
+	struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
+
+	return wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE ?
+		       __atomic_load_n(&t->pi, __ATOMIC_RELAXED) + to_come(c, &t->task) :
+		       atomic_load(&t->rq->sh->tail) + to_come(c, &t->rq->task);
+}
+
+/* The absolute index that a WAIT or ENABLE of `count` means: count from the base, or `all` (0: there is none). Those behind
+ * have the same base until the one that is the last of its group moves it, to the largest index of the group. */
+static uint64_t exp_post_index_of(struct shca_index *x, const struct ibv_exp_send_wr *wr, uint64_t count, uint64_t all)
+{
+	uint64_t index = count ? x->base + count : all;
+
+	if (index > x->most)
+		x->most = index;
+	if (wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST)
+		x->base = x->most;
+	return index;
+}
+
+int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, uint64_t ahead, bool list)
+{
+	int op = exp_post_op_of(wr->exp_opcode);
+
+	/* a single request that finds no memory is refused then; one of a list must not be, nor one that has moved an index */
+	if ((list || exp_post_is_cross(op)) && shca_reserve_ring(q))
+		return ENOMEM;	/* said: shca_mem_alloc */
+	if (op == SHCA_OP_WAIT)
+		return shca_wait_reserve((struct shca_user_cq *)wr->task.cqe_wait.cq, exp_post_context_of(q)->tasks);
+	if (list && exp_post_is_masked(op) && operands_pointed_to(wr))
+		return shca_reserve_operands(q, ahead, operands(op) * operand_size(wr));
+	return list && exp_post_is_inline(wr, op) ? shca_reserve_inline(q, ahead, inline_bytes(wr)) : 0;
+}
+
+static void fill_wait(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index,
+		      struct shca_req *req)
+{
+	struct shca_user_cq *cq = (struct shca_user_cq *)wr->task.cqe_wait.cq;
+
+	req->raddr = cq->off;
+	req->dqpn = cq->sh->cqn;
+	req->arg[0] = index ? *index : exp_post_index_of(&cq->waited, wr, (uint64_t)wr->task.cqe_wait.cq_count, 0);
+	shca_wait_note(thr, cq, q, req->arg[0]);
+}
+
+static void fill_enable(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req)
+{
+	struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
+	struct shca_index *x = req->op == SHCA_OP_SEND_EN ? &t->enabled : &t->rq->enabled;
+
+	req->raddr = t->off;
+	req->dqpn = t->sh->qpn;
+	req->arg[0] = index ? *index : exp_post_index_of(x, wr, (uint64_t)wr->task.wqe_enable.wqe_count, all_of(q, wr));
+}
+
+static void fill_masked(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+{
+	const struct ibv_exp_cmp_swap *cs = &wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap;
+	const struct ibv_exp_fetch_add *fa = &wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
+	uint32_t size = operand_size(wr), n = operands(req->op), ignored;
+	uint64_t low = size == 4 ? UINT32_MAX : UINT64_MAX;
+	int results = operands_inline(wr) ? wr->num_sge : 1;
+
+	req->raddr = wr->ext_op.masked_atomics.remote_addr;
+	req->rkey = wr->ext_op.masked_atomics.rkey;
+	req->imm = size;
+	if (req->op == SHCA_OP_MASKED_CAS) {
+		req->arg[0] = cs->compare_val & low;
+		req->arg[1] = cs->compare_mask & low;
+		req->arg[2] = cs->swap_val & low;
+		req->arg[3] = cs->swap_mask & low;
+	} else {
+		req->arg[0] = fa->add_val & low;
+		req->arg[1] = fa->field_boundary & low;
+	}
+	req->nsge = (uint8_t)results;
+	req->bad = shca_resolve_list(q, wr->sg_list, results, true, segs, &req->len);
+	req->len = size;
+	if (operands_inline(wr) && size <= 8)
+		return;
+	req->flags |= SHCA_WQE_OPERANDS;
+	if (operands_pointed_to(wr)) {
+		req->flags |= SHCA_WQE_OPERANDS_NOW;
+		for (uint32_t i = 0; i < n; i++)
+			segs[results + (int)i] = (struct shca_seg){.where = req->arg[i], .len = size, .lane = SHCA_LANE_CMA};
+	} else {
+		n = (uint32_t)(wr->num_sge - 1);
+		uint8_t bad = shca_resolve_list(q, wr->sg_list + 1, (int)n, false, segs + 1, &ignored);
+		if (bad)
+			req->bad = bad;
+	}
+	req->nsge = (uint8_t)(req->nsge + n);
+	req->qkey = n;
+}
+
+void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index,
+		   struct shca_req *req, struct shca_seg *segs)
+{
+	memset(req, 0, sizeof(*req));
+	req->op = (uint8_t)exp_post_op_of(wr->exp_opcode);
+	req->flags = (wr->exp_send_flags & IBV_EXP_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0) |
+		     (wr->exp_send_flags & IBV_EXP_SEND_SOLICITED ? SHCA_WQE_SOLICITED : 0);
+	req->imm = wr->ex.imm_data;
+	req->sge = segs;
+	if (req->op == SHCA_OP_WAIT) {
+		fill_wait(thr, q, wr, index, req);
+		return;
+	}
+	if (exp_post_is_cross(req->op)) {
+		fill_enable(q, wr, index, req);
+		return;
+	}
+	if (req->op == SHCA_OP_NOP)
+		return;
+	if (exp_post_is_masked(req->op)) {
+		fill_masked(q, wr, req, segs);
+		return;
+	}
+	req->nsge = (uint8_t)wr->num_sge;
+	if (exp_post_is_inline(wr, req->op)) {
+		for (int i = 0; i < wr->num_sge; i++) {
+			segs[i] = (struct shca_seg){.where = wr->sg_list[i].addr, .len = wr->sg_list[i].length,
+						    .lane = SHCA_LANE_CMA};
+			req->len += segs[i].len;
+		}
+		req->flags |= SHCA_WQE_INLINE;
+	} else {
+		bool write = req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA;
+		req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, write, segs, &req->len);
+	}
+	req->raddr = wr->wr.rdma.remote_addr;
+	req->rkey = wr->wr.rdma.rkey;
+	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC)
+		fill_calc(wr, req);
+	switch (req->op) {
+	case SHCA_OP_CAS:
+	case SHCA_OP_FAA:
+		req->raddr = wr->wr.atomic.remote_addr;
+		req->rkey = wr->wr.atomic.rkey;
+		req->arg[0] = wr->wr.atomic.compare_add;
+		req->arg[1] = wr->wr.atomic.swap;
+		break;
+	default:
+		break;
+	}
+	if (q->type == IBV_QPT_UD) {
+		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
+		shca_set_ud_address(req, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	} else if (q->type == IBV_QPT_XRC_SEND) {
+		req->dqpn = wr->qp_type.xrc.remote_srqn;
+	} else if (q->type == SHCA_QPT_DCI) {
+		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->dc.ah;
+		req->dqpn = shca_destination(ah, wr->dc.dct_number);
+		req->arg[3] = wr->dc.dct_access_key;
+	}
+}
+
+/* One request that was reserved. */
+static int exp_post_post_one(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
+{
+	struct shca_seg segs[SHCA_EXP_SEGS];
+	struct shca_req req;
+
+	shca_exp_fill(thr, q, wr, NULL, &req, segs);
+	return shca_submit(thr, q, wr->wr_id, &req);
+}
+
+void shca_run_posted(struct shca_thread *thr, struct shca_user_qp *q)
+{
+	if (atomic_load(&q->sh->shared))
+		shca_kick_later(thr, q);
+	shca_drain(thr);
+}
+
+/* q->lock and, if it takes cross-channel requests, cross are held. */
+static int post_sends(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad)
+{
+	int rc = 0;
+
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		rc = shca_exp_check(q, wr);
+		if (rc)
+			break;
+		/* what was posted before may only have to run */
+		if (!shca_send_room(q) && q->defer_kick)
+			shca_run_posted(thr, q);
+		/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
+		rc = shca_send_room(q) ? shca_exp_reserve(q, wr, 0, false) : shca_full(q, 1);
+		if (!rc)
+			rc = exp_post_post_one(thr, q, wr);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad)
+{
+	struct shca_user_qp *q = exp_post_lqp_of(qp);
+	struct shca_context *c = exp_post_context_of(q);
+
+	*bad = wr;
+	if (unlikely(shca_inherited(qp->context)))
+		return errno;
+	struct shca_thread *thr = shca_thread_get(q->m);
+	bool cross = shca_takes_cross(q);
+	if (!thr)
+		return shca_no_memory("ibv_exp_post_send");
+	if (cross)
+		pthread_mutex_lock(&c->cross);
+	shca_lock(&q->lock);
+	shca_enter(thr);
+	/* nothing runs while cross is held: other threads want it */
+	q->defer_kick = cross;
+	int rc = post_sends(thr, q, wr, bad);
+	q->defer_kick = false;
+	if (cross) {
+		pthread_mutex_unlock(&c->cross);
+		shca_run_posted(thr, q);
+	}
+	shca_leave(thr);
+	shca_unlock(&q->lock);
+	return rc;
+}
+
+/* ---- task lists ---------------------------------------------------------------------------------------------------- */
+
+static void lock_once(struct shca_task_count *t, struct shca_lock *l)
+{
+	if (!t->locked)
+		shca_lock(l);
+	t->locked = true;
+}
+
+static void unlock_once(struct shca_task_count *t, struct shca_lock *l)
+{
+	if (t->locked)
+		shca_unlock(l);
+	t->locked = false;
+}
+
+/* Locks the queues of the list, each once; *bad: the first task that names none. */
+static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct ibv_exp_task **bad)
+{
+	for (; task; task = task->next) {
+		*bad = task;
+		if (!task->item.qp || task->item.qp->context != &c->v.context)
+			return shca_refuse(EINVAL, "ibv_exp_post_task: a task for no queue pair of this context");
+		struct shca_user_qp *q = exp_post_lqp_of(task->item.qp);
+		if (task->task_type == IBV_EXP_TASK_SEND) {
+			lock_once(count_of(c, &q->task), &q->lock);
+		} else if (task->task_type == IBV_EXP_TASK_RECV) {
+			if (!shca_takes_receives(q))
+				return shca_refuse(EINVAL, "ibv_exp_post_task: receives for queue pair %#x: %s", q->qp.qp_num,
+						   shca_no_receives(q));
+			lock_once(count_of(c, &q->rq->task), &q->rq->lock);
+		} else {
+			return shca_refuse(EINVAL, "ibv_exp_post_task: a task of type %d", task->task_type);
+		}
+	}
+	return 0;
+}
+
+/* end: where lock_list stopped; NULL: nowhere. */
+static void unlock_list(struct shca_context *c, struct ibv_exp_task *task, const struct ibv_exp_task *end)
+{
+	for (; task != end; task = task->next) {
+		struct shca_user_qp *q = exp_post_lqp_of(task->item.qp);
+		if (task->task_type == IBV_EXP_TASK_SEND && q->task.locked) {
+			/* reserved for requests that need not wait */
+			if (q->nlongs && !atomic_load(&q->sh->shared))
+				shca_longs_free(q);
+			unlock_once(&q->task, &q->lock);
+		} else if (task->task_type == IBV_EXP_TASK_RECV)
+			unlock_once(&q->rq->task, &q->rq->lock);
+	}
+	/* what its queues counted, and a list that was refused has not posted, counts no more */
+	c->tasks++;
+}
+
+static int exp_post_count_task(struct ibv_exp_task *task)
+{
+	struct shca_user_qp *q = exp_post_lqp_of(task->item.qp);
+
+	if (task->task_type == IBV_EXP_TASK_RECV) {
+		struct shca_user_rq *rq = q->rq;
+		if (shca_user_rq_reserve(q->m, rq))
+			return shca_no_memory("ibv_exp_post_task");
+		for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
+			if ((uint32_t)wr->num_sge > rq->max_sge)
+				return shca_refuse(EINVAL, "ibv_exp_post_task: a receive of %d segments, queue pair %#x was made for %u",
+						   wr->num_sge, q->qp.qp_num, rq->max_sge);
+			rq->task.n++;
+		}
+		uint64_t room = rq->max_wr - (rq->size - (rq->fifo_tail - rq->fifo_head));
+		return rq->task.n <= room ? 0 :
+		       shca_refuse(ENOMEM, "ibv_exp_post_task: %lu receives, queue pair %#x has room for %lu of %u",
+				   (unsigned long)rq->task.n, q->qp.qp_num, (unsigned long)room, rq->max_wr);
+	}
+	for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next) {
+		int rc = shca_exp_check(q, wr);
+		if (rc)
+			return rc;
+		q->task.n++;
+	}
+	return q->task.n > shca_send_room(q) ? shca_full(q, q->task.n) : 0;
+}
+
+/* Everything that can be refused is refused here, and nothing is posted yet. First every task counts, for an ENABLE may
+ * stand before what it enables; then each request is reserved. */
+static int check_list(struct ibv_exp_task *task, struct ibv_exp_task **bad)
+{
+	int rc = 0;
+
+	for (struct ibv_exp_task *t = task; t && !rc; t = t->next) {
+		*bad = t;
+		rc = exp_post_count_task(t);
+	}
+	for (struct ibv_exp_task *t = task; t && !rc; t = t->next) {
+		if (t->task_type != IBV_EXP_TASK_SEND)
+			continue;
+		*bad = t;
+		for (struct ibv_exp_send_wr *wr = t->item.send_wr; wr && !rc; wr = wr->next) {
+			struct shca_user_qp *q = exp_post_lqp_of(t->item.qp);
+			rc = shca_exp_reserve(q, wr, q->task.reserved++, true);
+		}
+	}
+	return rc;
+}
+
+static int exp_post_post_list(struct shca_thread *thr, struct ibv_exp_task *task, struct ibv_exp_task **bad)
+{
+	int rc = 0;
+
+	for (; task && !rc; task = task->next) {
+		struct shca_user_qp *q = exp_post_lqp_of(task->item.qp);
+		*bad = task;
+		if (task->task_type == IBV_EXP_TASK_RECV) {
+			struct ibv_recv_wr *bad_recv;
+			for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next)
+				q->rq->task.n--;
+			rc = shca_receives_post(thr, q->rq, q->pd_number, task->item.recv_wr, &bad_recv);
+			continue;
+		}
+		q->defer_kick = true;
+		for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr && !rc; wr = wr->next) {
+			rc = exp_post_post_one(thr, q, wr);
+			/* behind: an ENABLE of its own queue counts itself as posted */
+			q->task.n--;
+		}
+		q->defer_kick = false;
+	}
+	return rc;
+}
+
+/* Makes runnable what was posted: sends, and the flush of receives whose queue is in error. */
+static void kick_list(struct shca_thread *thr, const struct ibv_exp_task *task)
+{
+	for (; task; task = task->next) {
+		struct shca_user_qp *q = exp_post_lqp_of(task->item.qp);
+		if (task->task_type == IBV_EXP_TASK_SEND ? atomic_load(&q->sh->shared) != 0 :
+							   shca_flushes(q->sh))
+			shca_kick_later(thr, q);
+	}
+	shca_drain(thr);
+}
+
+/* Under the locks of all its queues: whatever other threads post, what was found right stays so until it is posted. */
+int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad)
+{
+	struct shca_context *c = shca_context_of(ctx);
+
+	*bad = task;
+	if (unlikely(shca_inherited(ctx)))
+		return errno;
+	struct shca_thread *thr = shca_thread_get(c->m);
+	if (!thr)
+		return shca_no_memory("ibv_exp_post_task");
+	pthread_mutex_lock(&c->cross);
+	shca_enter(thr);
+	int rc = lock_list(c, task, bad);
+	const struct ibv_exp_task *locked = rc ? *bad : NULL;
+	if (!rc)
+		rc = check_list(task, bad);
+	bool posts = !rc;
+	if (posts)
+		rc = exp_post_post_list(thr, task, bad);
+	unlock_list(c, task, locked);
+	pthread_mutex_unlock(&c->cross);
+	if (posts)
+		kick_list(thr, task);
+	shca_leave(thr);
+	return rc;
+}

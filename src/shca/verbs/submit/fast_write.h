@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Plain writes: an RDMA write into the arena on an idle queue needs no more than a copy. This is what rings and
+ * rendezvous are made of, so the lookups are remembered.
+ *
+ * A target is a window of another process's memory, found and checked once (access.h). It holds until that process
+ * withdraws something, or begins to die: whoever closes a gate or takes a key away counts up `withdrawn` before the quiesce
+ * of I8, the kernel marks the life word beside it, and a poster looks at both, `standing`, inside the engine. So either the
+ * poster sees the change, or the quiesce waits for it to leave.
+ *
+ * No journal: nothing of others is held, and an owner that dies here leaves at most a part of its own message.
+ *
+ * shca_fast_write is the only such write. Whoever posts one calls it, and the compiler makes what the caller's constant
+ * arguments leave over: a variant of its own for each, from one text.
+ */
+#ifndef SHCA_PLAIN_H
+#define SHCA_PLAIN_H
+
+#include "shca/engine/access.h"
+#include "shca/verbs/device.h"
+
+struct shca_rkey_cache {
+	uint64_t name;			/* rkey | destination << 32. XRC: number of the SRQ; DC: of the DCT; else 0 */
+	uint64_t dc_key;
+	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; bytes 0: nothing, the region is not in the arena or is all memory */
+	uint64_t at;			/* where address 0 would be mapped here; a number: that need not be in any object */
+	struct shca_proc_slot *proc;	/* whose memory it is */
+	uint64_t standing;		/* of that process when this was looked up */
+	uint64_t inside;		/* what a poster to it says: shca_epoch_of of that process */
+};
+_Static_assert(sizeof(struct shca_rkey_cache) <= SHCA_LINE, "one line");
+
+/* How many a queue remembers; a DCI has more peers than a connected queue has regions. */
+#define SHCA_RKEY_CACHE 4
+#define SHCA_RKEY_CACHE_DC 64
+
+static inline uint32_t shca_rkey_cache_slot(const struct shca_rkey_cache *t)
+{
+	return (uint32_t)(t->inside >> 32) - 1;
+}
+
+int shca_rkey_cache_init(struct shca_user_qp *q);
+
+/* Where a plain write goes. */
+struct shca_dest {
+	uint64_t name;			/* as struct shca_rkey_cache */
+	uint64_t dc_key;
+	uint64_t addr;
+};
+static inline uint64_t shca_rkey_cache_name(uint32_t rkey, uint32_t dest)
+{
+	return rkey | (uint64_t)dest << 32;
+}
+
+/* Looks the window up and remembers it. false: this is not plain, or not right: it goes the general way. Inside the engine. */
+bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_rkey_cache *t, uint64_t name, uint64_t dc_key);
+
+/* Whether what is remembered is what is asked for, and still holds. Inside the engine. */
+static inline bool shca_rkey_cache_valid(const struct shca_rkey_cache *t, struct shca_dest aim)
+{
+	return t->name == aim.name && t->dc_key == aim.dc_key &&
+	       t->standing == atomic_load_explicit(&t->proc->standing, memory_order_acquire);
+}
+
+/* Whether this queue runs writes here and now: connected, not failed, nothing before them. */
+static inline bool shca_runs_fast_writes(const struct shca_user_qp *q)
+{
+	return atomic_load_explicit(&q->writes, memory_order_relaxed) &&
+	       !(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
+		 atomic_load_explicit(&q->sh->shared, memory_order_relaxed));
+}
+
+static inline void shca_count_direct(struct shca_user_qp *q, uint32_t bytes)
+{
+	struct shca_qp *sh = q->sh;
+
+	atomic_store_explicit(&sh->n_msgs, atomic_load_explicit(&sh->n_msgs, memory_order_relaxed) + 1, memory_order_relaxed);
+	atomic_store_explicit(&sh->n_bytes, atomic_load_explicit(&sh->n_bytes, memory_order_relaxed) + bytes, memory_order_relaxed);
+}
+
+/* A part of what is written; mapped here. */
+struct shca_piece {
+	const void *at;
+	uint32_t len;
+};
+
+static inline struct shca_rkey_cache *shca_target_of(const struct shca_user_qp *q, struct shca_dest aim)
+{
+	return &q->targets[((uint32_t)(aim.name >> 8) ^ (uint32_t)(aim.name >> 32)) & q->target_mask];
+}
+
+/* Whether a plain write of len bytes would be done. Inside the engine. */
+static inline bool shca_fast_write_open(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest aim, uint64_t len)
+{
+	struct shca_rkey_cache *t = shca_target_of(q, aim);
+
+	if (thr->where != SHCA_ANYWHERE && thr->where != t->inside)
+		shca_epoch_widen(thr);
+	return (shca_rkey_cache_valid(t, aim) || shca_rkey_cache_find(thr, q, t, aim.name, aim.dc_key)) &&
+	       shca_within(t->lo, t->bytes, aim.addr, len);
+}
+
+/* Outside of the engine: the writer whom a window's owner sleeps for. */
+void shca_wake_owner(struct shca_thread *thr, uint32_t slot);
+
+/*
+ * Writes n pieces, one behind the other, to a window: len bytes in all, more than none; in the order of I5. false: nothing
+ * has happened, the request goes the general way.
+ *
+ * inside: the caller is inside the engine, and a window that is not remembered is looked up. Else the thread enters here,
+ * which is no nested entry, and what is not remembered is the general way's.
+ */
+static inline __attribute__((always_inline)) bool
+shca_fast_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest aim, const struct shca_piece *piece, int n,
+		  uint64_t len, const bool inside)
+{
+	struct shca_rkey_cache *t = shca_target_of(q, aim);
+	uint32_t active = 0;
+
+	if (!inside)
+		active = shca_enter_first(thr, t->inside);
+	else if (unlikely(thr->where != SHCA_ANYWHERE && thr->where != t->inside))
+		shca_epoch_widen(thr);
+	if (unlikely(!shca_rkey_cache_valid(t, aim)) && (!inside || !shca_rkey_cache_find(thr, q, t, aim.name, aim.dc_key)))
+		goto refused;
+	if (unlikely(!shca_within(t->lo, t->bytes, aim.addr, len)))
+		goto refused;
+	char *to = (char *)(uintptr_t)(t->at + aim.addr);
+	for (int i = 0; i < n - 1; i++) {
+		if (!piece[i].len)
+			continue;
+		shca_copy_small(to, piece[i].at, piece[i].len);
+		to += piece[i].len;
+	}
+	shca_store_barrier();
+	shca_store_ordered(to, piece[n - 1].at, piece[n - 1].len);
+	shca_count_direct(q, (uint32_t)len);
+	/* pairs with the heavy fence of whoever goes to sleep until it is written to (shca_sleep_prepare) */
+	shca_light_fence(thr->m);
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = shca_rkey_cache_slot(t);
+	if (!inside)
+		shca_leave_first(thr, active);
+	if (unlikely(sleepers != 0)) {
+		if (inside)
+			shca_wake_note(thr, SHCA_WAKE_FUTEX, slot);
+		else
+			shca_wake_owner(thr, slot);
+	}
+	return true;
+refused:
+	if (!inside)
+		shca_leave_first(thr, active);
+	return false;
+}
+
+#endif

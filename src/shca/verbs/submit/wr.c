@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ibv_wr_* interface: requests are built in a private list between ibv_wr_start and ibv_wr_complete, and submitted
+ * together; one bad call refuses the whole list (ibv_wr_post(3)).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shca/verbs/control.h"
+#include "shca/verbs/submit/fast_write.h"
+#include "shca/verbs/submit/post.h"
+
+/* In place of an operation, of a raw WQE: its bytes stand in the place of inline data. */
+#define OP_RAW 0xff
+
+/* One request of the list; segments, then inline bytes, follow. Pointers are set at submission: the list may move. */
+struct shca_build {
+	struct shca_req req;
+	uint64_t wr_id;
+};
+
+static inline struct shca_user_qp *wr_lqp_of(struct ibv_qp_ex *ex)
+{
+	return (struct shca_user_qp *)ex;
+}
+
+static inline struct shca_seg *segs_of(struct shca_build *b)
+{
+	return (struct shca_seg *)(b + 1);
+}
+
+static inline char *inline_of(struct shca_user_qp *q, struct shca_build *b)
+{
+	return (char *)(segs_of(b) + q->max_sge);
+}
+
+static inline size_t wr_stride_of(const struct shca_user_qp *q)
+{
+	size_t bytes = q->takes_raw && q->max_inline < SHCA_RAW_MAX ? SHCA_RAW_MAX : q->max_inline;
+
+	return (sizeof(struct shca_build) + q->max_sge * sizeof(struct shca_seg) + bytes + 15) & ~(size_t)15;
+}
+
+static inline struct shca_build *build_at(struct shca_user_qp *q, uint32_t i)
+{
+	return (struct shca_build *)((char *)q->wr + i * wr_stride_of(q));
+}
+
+static inline void start_list(struct shca_user_qp *q)
+{
+	q->wr_n = 0;
+	q->wr_err = 0;
+	q->wr_last = NULL;
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct shca_user_qp *q = wr_lqp_of(ex);
+
+	shca_lock(&q->lock);
+	start_list(q);
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	shca_unlock(&wr_lqp_of(ex)->lock);
+}
+
+static void point_inline(struct shca_user_qp *q, struct shca_build *b)
+{
+	b->req.inl = inline_of(q, b);
+	segs_of(b)[0] = (struct shca_seg){.where = (uintptr_t)b->req.inl, .len = b->req.len, .lane = SHCA_LANE_CMA};
+}
+
+/* Whether a request is one unsignaled inline write, which may be plain (plain.h). */
+static inline bool may_be_plain(const struct shca_user_qp *q, const struct shca_req *req)
+{
+	return req->op == SHCA_OP_WRITE && req->flags == SHCA_WQE_INLINE && req->len && shca_runs_fast_writes(q);
+}
+
+static inline uint64_t dc_key_of(const struct shca_user_qp *q, const struct shca_req *req)
+{
+	return q->type == SHCA_QPT_DCI ? req->arg[3] : 0;
+}
+
+/* One that may be plain. false: it is not, and nothing has happened. */
+static inline __attribute__((always_inline)) bool wr_write_plain(struct shca_thread *thr, struct shca_user_qp *q,
+							      struct shca_build *b, const bool inside)
+{
+	const struct shca_req *req = &b->req;
+	const struct shca_dest aim = {.name = shca_rkey_cache_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req), .addr = req->raddr};
+	const struct shca_piece all = {.at = inline_of(q, b), .len = req->len};
+
+	return shca_fast_write(thr, q, aim, &all, 1, req->len, inside);
+}
+
+static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, struct shca_build *b)
+{
+	if (may_be_plain(q, &b->req) && wr_write_plain(thr, q, b, true))
+		return 0;
+	b->req.sge = segs_of(b);
+	if (b->req.flags & SHCA_WQE_INLINE)
+		point_inline(q, b);
+	return shca_submit(thr, q, b->wr_id, &b->req);
+}
+
+/* Of a list all are posted or none: what the i-th needs if it has to wait is there before the first is posted. */
+static int reserve_built(struct shca_user_qp *q, const struct shca_build *b, uint32_t i)
+{
+	if (shca_reserve_ring(q))
+		return ENOMEM;	/* said: shca_mem_alloc */
+	return b->req.flags & SHCA_WQE_INLINE ? shca_reserve_inline(q, i, b->req.len) : 0;
+}
+
+static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
+{
+	struct shca_thread *thr = shca_thread_get(q->m);
+	int rc = q->wr_err;
+
+	if (!thr)
+		rc = shca_no_memory("wr_complete");
+	/* all or nothing */
+	if (!rc && q->wr_n > shca_send_room(q))
+		rc = shca_full(q, q->wr_n);
+	for (uint32_t i = 0; q->wr_n > 1 && i < q->wr_n && !rc; i++)
+		rc = reserve_built(q, build_at(q, i), i);
+	if (!rc) {
+		shca_enter_in(thr, shca_epoch_has_peer(q->sh));
+		for (uint32_t i = 0; i < q->wr_n && !rc; i++)
+			rc = submit_built(thr, q, build_at(q, i));
+		shca_leave(thr);
+	}
+	shca_unlock(&q->lock);
+	return rc;
+}
+
+/* ---- queues that take raw WQEs: like shca_exp_post_send -------------------------------------------------------------
+ *
+ * A list is built under a lock of its own: cross is other threads' and other queues', too, and a program may take its time,
+ * or build lists for several queues at once. */
+
+static struct shca_context *wr_context_of(const struct shca_user_qp *q)
+{
+	return shca_context_of(q->qp.context);
+}
+
+static void raw_start(struct ibv_qp_ex *ex)
+{
+	shca_lock(&wr_lqp_of(ex)->building);
+	start_list(wr_lqp_of(ex));
+}
+
+static void raw_abort(struct ibv_qp_ex *ex)
+{
+	shca_unlock(&wr_lqp_of(ex)->building);
+}
+
+static int submit_raws(struct shca_thread *thr, struct shca_user_qp *q)
+{
+	int rc = q->wr_n > shca_send_room(q) ? shca_full(q, q->wr_n) : 0;
+
+	for (uint32_t i = 0; i < q->wr_n && !rc; i++)
+		if (build_at(q, i)->req.op == OP_RAW)
+			rc = shca_reserve_raw(q, (uint8_t *)inline_of(q, build_at(q, i)), i, q->wr_n > 1);
+		else if (q->wr_n > 1)
+			rc = reserve_built(q, build_at(q, i), i);
+	for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
+		struct shca_build *b = build_at(q, i);
+		rc = b->req.op == OP_RAW ? shca_submit_raw(thr, q, b->wr_id, (uint8_t *)inline_of(q, b)) : submit_built(thr, q, b);
+	}
+	return rc;
+}
+
+static int raw_complete(struct ibv_qp_ex *ex)
+{
+	struct shca_user_qp *q = wr_lqp_of(ex);
+	struct shca_thread *thr = shca_thread_get(q->m);
+	bool cross = shca_takes_cross(q);
+	int rc = q->wr_err;
+
+	if (!rc && !thr)
+		rc = shca_no_memory("wr_complete");
+	if (rc) {
+		raw_abort(ex);
+		return rc;
+	}
+	if (cross)
+		pthread_mutex_lock(&wr_context_of(q)->cross);
+	shca_lock(&q->lock);
+	shca_enter(thr);
+	/* what was posted before may only have to run; nothing runs while cross is held: other threads want it */
+	if (cross && q->wr_n > shca_send_room(q))
+		shca_run_posted(thr, q);
+	/* a list of its own: what one that was refused had reserved counts no more */
+	if (cross)
+		wr_context_of(q)->tasks++;
+	q->defer_kick = cross;
+	rc = submit_raws(thr, q);
+	q->defer_kick = false;
+	if (cross) {
+		pthread_mutex_unlock(&wr_context_of(q)->cross);
+		shca_run_posted(thr, q);
+	}
+	shca_leave(thr);
+	shca_unlock(&q->lock);
+	shca_unlock(&q->building);
+	return rc;
+}
+
+/* Short for what rings are made of: one plain write to a window that is remembered; as shca_post_send's (post.c). */
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct shca_user_qp *q = wr_lqp_of(ex);
+	struct shca_build *b = q->wr;
+
+	if (unlikely(q->wr_n != 1 || q->wr_err || !may_be_plain(q, &b->req) || shca_tls.id != q->m->id ||
+		     !shca_tls.id))
+		return submit_list(q);
+	if (!wr_write_plain(shca_tls.thr, q, b, false))
+		return submit_list(q);
+	shca_unlock(&q->lock);
+	return 0;
+}
+
+static __attribute__((noinline)) bool grow_list(struct shca_user_qp *q)
+{
+	uint32_t cap = q->wr_cap ? q->wr_cap * 2 : 4;
+	void *wr = realloc(q->wr, cap * wr_stride_of(q));
+
+	if (!wr) {
+		q->wr_err = shca_no_memory("wr_*");
+		q->wr_last = NULL;
+		return false;
+	}
+	q->wr = wr;
+	q->wr_cap = cap;
+	return true;
+}
+
+_Static_assert(IBV_SEND_SIGNALED == SHCA_WQE_SIGNALED << 1 && IBV_SEND_SOLICITED == SHCA_WQE_SOLICITED, "flags");
+
+/* What a request does not set is zero, but for arg. */
+static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint32_t imm)
+{
+	struct shca_user_qp *q = wr_lqp_of(ex);
+
+	if (unlikely(q->wr_n == q->wr_cap) && !grow_list(q))
+		return NULL;
+	struct shca_build *b = q->wr;
+	if (unlikely(q->wr_n))
+		b = build_at(q, q->wr_n);
+	q->wr_n++;
+	q->wr_last = b;
+	b->wr_id = ex->wr_id;
+	b->req.op = op;
+	b->req.flags = (uint8_t)((ex->wr_flags >> 1 & SHCA_WQE_SIGNALED) | (ex->wr_flags & SHCA_WQE_SOLICITED));
+	b->req.nsge = 0;
+	b->req.bad = 0;
+	b->req.imm = imm;
+	b->req.rkey = rkey;
+	b->req.dqpn = 0;
+	b->req.qkey = 0;
+	b->req.len = 0;
+	b->req.raddr = raddr;
+	b->req.inl = NULL;
+	return b;
+}
+
+/* The request that a setter is about. */
+static inline struct shca_build *current(struct shca_user_qp *q)
+{
+	if (unlikely(!q->wr_last)) {
+		if (!q->wr_err)
+			q->wr_err = shca_refuse(EINVAL, "wr_set_*: no request was begun by one of wr_send, wr_rdma_write, ...");
+		return NULL;
+	}
+	return q->wr_last;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
+{
+	new_request(ex, SHCA_OP_WRITE, rkey, raddr, 0);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, __be32 imm)
+{
+	new_request(ex, SHCA_OP_WRITE_IMM, rkey, raddr, imm);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
+{
+	new_request(ex, SHCA_OP_READ, rkey, raddr, 0);
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	new_request(ex, SHCA_OP_SEND, 0, 0, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	new_request(ex, SHCA_OP_SEND_IMM, 0, 0, imm);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	new_request(ex, SHCA_OP_SEND_INV, 0, 0, rkey);
+}
+
+static void wr_atomic(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint64_t a, uint64_t b)
+{
+	struct shca_build *w = new_request(ex, op, rkey, raddr, 0);
+
+	if (!w)
+		return;
+	w->req.arg[0] = a;
+	w->req.arg[1] = b;
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t compare, uint64_t swap)
+{
+	wr_atomic(ex, SHCA_OP_CAS, rkey, raddr, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t add)
+{
+	wr_atomic(ex, SHCA_OP_FAA, rkey, raddr, add, 0);
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+	struct shca_user_qp *q = wr_lqp_of(ex);
+	struct shca_build *b = current(q);
+
+	if (!b)
+		return;
+	if (n > q->max_sge) {
+		q->wr_err = shca_refuse(EINVAL, "wr_set_sge_list: %zu segments, queue pair %#x was made for %u", n, q->qp.qp_num, q->max_sge);
+		return;
+	}
+	bool write = b->req.op >= SHCA_OP_READ && b->req.op <= SHCA_OP_MASKED_FAA;
+	b->req.nsge = (uint8_t)n;
+	b->req.bad = shca_resolve_list(q, list, (int)n, write, segs_of(b), &b->req.len);
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	wr_set_sge_list(ex, length ? 1 : 0, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
+{
+	struct shca_user_qp *q = wr_lqp_of(ex);
+	struct shca_build *b = current(q);
+	size_t total = 0;
+
+	if (unlikely(!b))
+		return;
+	char *to = inline_of(q, b);
+	for (size_t i = 0; i < n; i++) {
+		if (unlikely(list[i].length > q->max_inline - total)) {
+			q->wr_err = shca_refuse(EINVAL, "wr_set_inline_data: %zu bytes or more, queue pair %#x was made for %u",
+						total + list[i].length, q->qp.qp_num, q->max_inline);
+			return;
+		}
+		shca_copy_small(to + total, list[i].addr, list[i].length);
+		total += list[i].length;
+	}
+	b->req.len = (uint32_t)total;
+	b->req.flags |= SHCA_WQE_INLINE;
+	b->req.nsge = 1;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = {.addr = addr, .length = length};
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct shca_user_qp *q = wr_lqp_of(ex);
+	struct shca_build *b = current(q);
+
+	if (!b)
+		return;
+	shca_set_ud_address(&b->req, (struct shca_user_ah *)ah, qpn, qkey);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	struct shca_build *b = current(wr_lqp_of(ex));
+
+	if (b)
+		b->req.dqpn = srqn;
+}
+
+static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn, uint64_t key)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+	struct shca_build *b = current(q);
+
+	if (!b)
+		return;
+	b->req.dqpn = shca_destination((struct shca_user_ah *)ah, dctn);
+	b->req.arg[3] = key;
+}
+
+/* An initiator made without streams, as all are here, sends in one order: the stream's number is not looked at, as by an mlx5. */
+static void wr_set_dc_addr_stream(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn, uint64_t key, uint16_t stream)
+{
+	(void)stream;
+	wr_set_dc_addr(dv, ah, dctn, key);
+}
+
+static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+	bool cross = shca_takes_cross(q);
+	int err = q->wr_err;
+
+	if (!err) {
+		/* the queues that it names are not destroyed meanwhile */
+		if (cross)
+			pthread_mutex_lock(&wr_context_of(q)->cross);
+		err = shca_check_raw(q, wqe);
+		if (cross)
+			pthread_mutex_unlock(&wr_context_of(q)->cross);
+	}
+	if (err) {
+		q->wr_err = err;
+		q->wr_last = NULL;
+		return;
+	}
+	struct shca_build *b = new_request(&q->ex, OP_RAW, 0, 0, 0);
+	if (!b)
+		return;
+	memcpy(inline_of(q, b), wqe, shca_raw_bytes(wqe));
+	/* it is whole: no setter is about it */
+	q->wr_last = NULL;
+}
+
+#define UD_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define UC_OPS (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV)
+#define RC_OPS (UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
+{
+	struct ibv_qp_ex *ex = &q->ex;
+	uint64_t can = q->type == IBV_QPT_UD ? UD_OPS : q->type == IBV_QPT_UC ? UC_OPS :
+		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND || q->type == SHCA_QPT_DCI ? RC_OPS : 0;
+
+	if ((ops & ~can) || (dv_flags & ~(uint64_t)MLX5DV_QP_EX_WITH_RAW_WQE) || (dv_flags && (!can || q->type == SHCA_QPT_DCI)))
+		return EOPNOTSUPP;	/* said: shca_qp_new */
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+	q->takes_raw = dv_flags & MLX5DV_QP_EX_WITH_RAW_WQE;
+	if (q->takes_raw) {
+		ex->wr_start = raw_start;
+		ex->wr_complete = raw_complete;
+		ex->wr_abort = raw_abort;
+		q->dv.wr_raw_wqe = wr_raw_wqe;
+	}
+	if (ops & IBV_QP_EX_WITH_SEND)
+		ex->wr_send = wr_send;
+	if (ops & IBV_QP_EX_WITH_SEND_WITH_IMM)
+		ex->wr_send_imm = wr_send_imm;
+	if (ops & IBV_QP_EX_WITH_SEND_WITH_INV)
+		ex->wr_send_inv = wr_send_inv;
+	if (ops & IBV_QP_EX_WITH_RDMA_WRITE)
+		ex->wr_rdma_write = wr_rdma_write;
+	if (ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+		ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	if (ops & IBV_QP_EX_WITH_RDMA_READ)
+		ex->wr_rdma_read = wr_rdma_read;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
+		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (q->type == IBV_QPT_UD)
+		ex->wr_set_ud_addr = wr_set_ud_addr;
+	if (q->type == IBV_QPT_XRC_SEND)
+		ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+	if (q->type == SHCA_QPT_DCI) {
+		q->dv.wr_set_dc_addr = wr_set_dc_addr;
+		q->dv.wr_set_dc_addr_stream = wr_set_dc_addr_stream;
+	}
+	return 0;
+}

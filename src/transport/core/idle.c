@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting: spin, yield, sleep.
+ *
+ * A device that wakes its process on any write (shca_await_prepare) is asked to. On others completions wake a sleeper
+ * through the completion channel: arm, look again, poll(2). A write into a ring makes no completion, and neither does a
+ * credit. So the sleeper tells the peers with which it shares a ring (SLEEP); they confirm behind their last write on
+ * the same queue (SLEEP_ACK, which makes a completion), and use pooled receives until they are told AWAKE, which happens
+ * when they turn out to be hot again. A peer that computes cannot confirm, and may still write into the ring: until all
+ * have confirmed, the sleep is short.
+ *
+ * With two devices of which the first one wakes on a write, this process sleeps on that one's word, and a thread changes the word when
+ * the other one's descriptors tell of something (rouse.h). The other one's queues are armed, and its peers told, as above.
+ */
+#include <poll.h>
+#include <sched.h>
+#include <shca.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transport/core/tp.h"
+
+#define SHORT_SLEEP_MS 1
+#define SHORT_SLEEP_MAX_MS 16
+
+void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m)
+{
+	ep->wake_mode = true;
+	hdl_ep_refresh(ep);
+	/* behind whatever was written into the ring */
+	hdl_ep_ctl(ep, HDL_CTL_SLEEP_ACK, m, sizeof(*m), true);
+}
+
+void hdl_idle_on_sleep_ack(struct hdl_ep *ep, const struct hdl_sleep_rec *m)
+{
+	if (m->turn == ep->sleep_told)
+		ep->sleep_acked = m->turn;
+}
+
+void hdl_idle_awake(struct hdl_ep *ep)
+{
+	hdl_stirred = true;
+	ep->sleep_told = ep->sleep_acked = 0;
+	ep->slow_msgs = 0;
+	hdl_ep_ctl(ep, HDL_CTL_AWAKE, NULL, 0, true);
+}
+
+/* The device that wakes this process on any write, on whose word it sleeps; or NULL. */
+static struct hdl_dev *waker(struct hdl_tp *tp)
+{
+	return tp->ndev && tp->dev[0]->promises.wakes ? tp->dev[0] : NULL;
+}
+
+/* Tells every peer that shares a ring with us by a device that does not wake on a write. True: all have confirmed. */
+static bool told_all(struct hdl_tp *tp, const struct hdl_dev *word)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
+		if (ep->dev == word || ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
+			continue;
+		if (!ep->sleep_told) {
+			struct hdl_sleep_rec m = { .turn = ++tp->sleep_turn ? tp->sleep_turn
+									       : ++tp->sleep_turn };
+			ep->sleep_told = m.turn;
+			ep->slow_msgs = 0;
+			hdl_ep_ctl(ep, HDL_CTL_SLEEP, &m, sizeof(m), true);
+		}
+		all &= ep->sleep_acked == ep->sleep_told;
+	}
+	return all;
+}
+
+static int idle_arm(struct hdl_dev *dev)
+{
+	int err = ibv_req_notify_cq(dev->rcq, 0);
+
+	for (struct hdl_scq *s = dev->scqs; s && !err; s = s->next)
+		err = ibv_req_notify_cq(s->cq, 0);
+	if (err)
+		hdl_error("%s: ibv_req_notify_cq failed (%s)", dev->name, strerror(err));
+	return err;
+}
+
+static void take_events(struct hdl_dev *dev)
+{
+	struct ibv_cq *cq;
+	void *arg;
+
+	/* the descriptor is non-blocking */
+	while (!ibv_get_cq_event(dev->chan, &cq, &arg))
+		ibv_ack_cq_events(cq, 1);
+}
+
+/* Milliseconds until a timer is due; -1: none. */
+static int until_timer(struct hdl_tp *tp)
+{
+	uint64_t now = monotonic_ns();
+
+	hdl_tp_timers(tp, now);
+	if (tp->ndone)
+		return 0;	/* a peer has failed: its operations are to be ended */
+	if (!tp->next_timer_ns)
+		return -1;
+	return tp->next_timer_ns <= now ? 0 : (int)((tp->next_timer_ns - now + 999999) / 1000000);
+}
+
+/* Everything between the first look at the word, if one is slept on, and the sleep. *all: peers have confirmed that they write no more.
+ * False: there is something to do. */
+static bool idle_prepare(struct hdl_tp *tp, const struct hdl_dev *word, bool *all)
+{
+	hdl_ud_acks(tp);
+	*all = told_all(tp, word);
+	for (int i = 0; i < tp->ndev; i++) {
+		struct hdl_dev *dev = tp->dev[i];
+		if (word)
+			hdl_tp_async(dev);	/* poll(2) would see them */
+		if (dev != word && idle_arm(dev))
+			return false;
+	}
+	/* its queues are the first device's */
+	if (tp->arm && !word)
+		tp->arm();
+	/* the look after that: what came before it is found here, what comes later wakes us */
+	int n = hdl_tp_reap(tp);
+	return !(hdl_tp_progress(tp) + n);
+}
+
+void hdl_tp_wake(struct hdl_tp *tp)
+{
+	uint64_t one = 1;
+
+	if (!tp)
+		return;
+	__atomic_store_n(&tp->woken, true, __ATOMIC_SEQ_CST);
+	if (!waker(tp) || shca_await_wake(waker(tp)->port.ctx))
+		while (write(tp->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+}
+
+/* Of a wake-up that came behind the caller's looks and before the word was read, the word does not tell. So it is stored before the word
+ * changes, and looked at after the word was read: either it is seen here, or the sleep does not begin, or ends. */
+static bool was_woken(struct hdl_tp *tp)
+{
+	return __atomic_exchange_n(&tp->woken, false, __ATOMIC_SEQ_CST);
+}
+
+static void rouse(void *word)
+{
+	shca_await_wake(((struct hdl_dev *)word)->port.ctx);
+}
+
+int hdl_idle_open(struct hdl_tp *tp)
+{
+	const struct hdl_dev *other = tp->ndev > 1 ? tp->dev[1] : NULL;
+
+	if (!waker(tp) || !other)
+		return 0;
+	return hdl_fd_waker_open(&tp->rouser, (int[]){ other->chan->fd, other->port.ctx->async_fd }, 2, rouse, waker(tp));
+}
+
+static void take_wake(struct hdl_tp *tp)
+{
+	uint64_t count;
+
+	/* the descriptor is non-blocking */
+	if (read(tp->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
+		hdl_error("the descriptor that wakes this process cannot be read (%s)", strerror(errno));
+}
+
+bool hdl_tp_wakes_on_write(struct hdl_tp *tp)
+{
+	return waker(tp);
+}
+
+bool hdl_tp_writes_at_once(struct hdl_tp *tp)
+{
+	return tp->ndev && tp->dev[0]->promises.at_once && tp->dev[0]->promises.sequence;
+}
+
+static int sleep_on_word(struct hdl_dev *word, uint32_t seen, int ms)
+{
+	int err = shca_await(word->port.ctx, seen, ms < 0 ? UINT64_MAX : (uint64_t)ms * 1000000);
+
+	return err == ETIMEDOUT ? 0 : err;
+}
+
+static int sleep_on_descriptors(struct hdl_tp *tp, int ms)
+{
+	struct pollfd fd[2 * HDL_DEVICES + 1];
+	int n = 0;
+
+	for (int i = 0; i < tp->ndev; i++) {
+		fd[n++] = (struct pollfd){ .fd = tp->dev[i]->chan->fd, .events = POLLIN };
+		fd[n++] = (struct pollfd){ .fd = tp->dev[i]->port.ctx->async_fd, .events = POLLIN };
+	}
+	fd[n++] = (struct pollfd){ .fd = tp->wake_fd, .events = POLLIN };
+	return poll(fd, (nfds_t)n, ms) < 0 ? errno : 0;
+}
+
+static void sleep_here(struct hdl_tp *tp, unsigned n)
+{
+	struct hdl_dev *word = waker(tp);
+	uint32_t seen = 0;
+	bool all = true;
+	int ms, err;
+
+	if (word && shca_await_prepare(word->port.ctx, &seen))
+		word = NULL;
+	if (!word && !hdl_device_is_free())
+		return;
+	ms = !was_woken(tp) && idle_prepare(tp, word, &all) ? until_timer(tp) : 0;
+	if (!ms) {
+		if (word)
+			shca_await_cancel(word->port.ctx);
+		return;
+	}
+	if (!all) {
+		int limit = n < 4 ? SHORT_SLEEP_MS << n : SHORT_SLEEP_MAX_MS;
+		if (ms < 0 || ms > limit)
+			ms = limit;
+	}
+	tp->sleeps++;
+	struct hdl_device_sleep sleep = hdl_device_sleep_begin(!word);
+	err = word ? sleep_on_word(word, seen, ms) : sleep_on_descriptors(tp, ms);
+	hdl_device_sleep_end(sleep);
+	was_woken(tp);		/* the caller looks now */
+	if (err && err != EINTR)
+		hdl_error("%s failed (%s)", word ? "sleeping until the next write" : "poll(2) on the completion channels", strerror(err));
+	if (!word)
+		take_wake(tp);
+	for (int i = 0; i < tp->ndev; i++) {
+		if (tp->dev[i] != word)
+			take_events(tp->dev[i]);
+		hdl_tp_async(tp->dev[i]);
+	}
+}
+
+/*
+ * Where each rank has a core a yield that takes longer than this has let somebody else run, who has it to the end of its turn of the
+ * scheduler: milliseconds, in which the peer waits for this rank, gives up its CPU, and so on. Who sleeps is given the CPU when it is
+ * woken. So for a while nobody yields.
+ */
+#define LONG_YIELD_NS 50000
+#define CROWDED_NS 100000000
+
+/* False: it was not done, since that would take long. */
+static bool yield(struct hdl_tp *tp)
+{
+	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write(tp);
+	uint64_t begun = own ? monotonic_ns() : 0, end;
+	unsigned depth;
+
+	if (own && begun < tp->crowded_until)
+		return false;
+	depth = hdl_lock_open();
+	sched_yield();
+	hdl_lock_close(depth);
+	end = own ? monotonic_ns() : 0;
+	if (end - begun > LONG_YIELD_NS)
+		tp->crowded_until = end + CROWDED_NS;
+	return true;
+}
+
+void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle)
+{
+	unsigned n = (*idle)++;
+	unsigned spin = hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
+
+	if (n < spin || tp->inside) {
+		cpu_relax();
+		if (unlikely(hdl_threads) && !tp->inside)
+			hdl_lock_pass();
+		return;
+	}
+	n -= spin;
+	if (n == 0)
+		hdl_ud_acks(tp);
+	if (n < (unsigned)hdl_vars.yield && yield(tp))
+		return;
+	sleep_here(tp, n < (unsigned)hdl_vars.yield ? 0 : n - (unsigned)hdl_vars.yield);
+}

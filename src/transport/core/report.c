@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the transport did (--report-transports), what it waits for (--report-hang), and why a request failed. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/core/tp.h"
+
+/* Likely cause and remedy of a work completion status (IBTA 11.6.2). */
+static const char *tp_report_cause(enum ibv_wc_status status, const struct hdl_tp_kind *kind)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return "nobody answers there: the peer's process has ended, its host is down, or the path is broken; "
+		       "look at the "
+		       "peer's output and at the port's state (`heddle_info --devices`)";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "the peer posts no receives: it is stopped, or out of memory";
+	case IBV_WC_REM_ACCESS_ERR:
+		return "the peer's memory is not registered for this access: it freed a buffer while a message was "
+		       "under way, or the "
+		       "libraries differ";
+	case IBV_WC_REM_INV_REQ_ERR:
+		return "the peer's queue does not accept this: a message longer than its receives (HEDDLE_EAGER_MAX "
+		       "must be the "
+		       "same on all ranks)";
+	case IBV_WC_REM_OP_ERR:
+		return "the peer's device could not carry it out; look at the peer's log";
+	case IBV_WC_LOC_PROT_ERR:
+		return "the message's memory is not readable: was the buffer freed before the send was complete?";
+	case IBV_WC_LOC_LEN_ERR:
+		return "longer than the device allows";
+	case IBV_WC_WR_FLUSH_ERR:
+		return kind->shares_sq ? "the queue is shared and stopped because of another peer's error" :
+					 "the queue was stopped by an earlier error";
+	case IBV_WC_FATAL_ERR:
+	case IBV_WC_GENERAL_ERR:
+		return "the device failed; see the kernel's log";
+	default:
+		return "see the status";
+	}
+}
+
+const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT])
+{
+	snprintf(text, HDL_PEER_TEXT, ep->host ? "%s on %s" : "%s", hdl_proc_text(ep->rank), ep->host);
+	return text;
+}
+
+void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc)
+{
+	char text[HDL_PEER_TEXT];
+	const char *peer = ep ? hdl_peer_text(ep, text) : "a peer";
+
+	if (ep && ep->left) {
+		hdl_debug("%s has left", peer);
+		return;
+	}
+
+	hdl_error("connection to %s failed: %s port %u, %s queue %u: %s (status %d, vendor %#x): %s", peer,
+		  sq->dev->name, sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp ? sq->qp->qp_num : 0,
+		  ibv_wc_status_str(wc->status), wc->status, wc->vendor_err, tp_report_cause(wc->status, sq->kind));
+}
+
+static bool used(const struct hdl_ep *ep)
+{
+	return ep->sent_msgs || ep->in_ring.msgs || ep->in_srq.msgs || ep->in_ud.msgs || ep->out_rndv.msgs ||
+	       ep->in_rndv.msgs;
+}
+
+/* Kinds that carried matching messages. */
+static const char *tp_report_kinds(const struct hdl_ep *ep, char *text, size_t n)
+{
+	bool ud = ep->out_ud.msgs || ep->in_ud.msgs;
+
+	snprintf(text, n, "%s%s%s", ud ? "UD" : "", ud && ep->sq ? "+" : "",
+		 ep->sq ? hdl_kind_name(ep->sq->kind) : "");
+	return *text ? text : "-";
+}
+
+/* What was measured of the ways that a rendezvous can go (tune.h). */
+static void report_ways(struct hdl_tp *tp, FILE *out)
+{
+	for (int i = 0; i < HDL_TUNE_CLASSES; i++) {
+		const struct hdl_tune_class *c = &tp->tune.class[i];
+		int size = i % HDL_TUNE_SIZES, last = size == HDL_TUNE_SIZES - 1, n = 0;
+		for (int w = 0; w < HDL_WAYS; w++) {
+			if (!c->way[w].bytes)
+				continue;
+			if (!n++)
+				fprintf(out, "heddle: transports: rank %d: rendezvous %s %u KiB%s:", hdl_job.rank,
+					last ? "beyond" : "up to", 16u << (size - last), i >= HDL_TUNE_SIZES ? ", both ways" : "");
+			fprintf(out, "%s %s %" PRIu64 " bytes", n > 1 ? "," : "", hdl_way_name(w), c->way[w].bytes);
+			if (w == c->best && c->recent)
+				fprintf(out, " (%" PRIu64 " MB/s)", (uint64_t)1048576000 / c->recent);
+			else if (w != c->best && c->way[w].ratio)
+				fprintf(out, " (cost x %.2f)", c->way[w].ratio / 1024.0);
+		}
+		if (n)
+			fprintf(out, "\n");
+	}
+}
+
+void hdl_tp_count_rc(struct hdl_tp *tp, uint64_t requests, uint64_t bytes)
+{
+	tp->offload_requests += requests;
+	tp->offload_bytes += bytes;
+}
+
+/* Per kind, what went into the device's queues. A device that counts requests (shcactl totals) has the same numbers. */
+static void report_queues(struct hdl_tp *tp, FILE *out)
+{
+	const struct hdl_port *local = hdl_tp_local_port(tp);
+
+	for (int d = 0; d < tp->ndev; d++) {
+		struct hdl_dev *dev = tp->dev[d];
+		uint64_t req[HDL_QUEUES], bytes[HDL_QUEUES], stalls[HDL_QUEUES];
+		for (int q = 0; q < HDL_QUEUES; q++) {
+			req[q] = dev->gone[q].requests;
+			bytes[q] = dev->gone[q].bytes;
+			stalls[q] = dev->gone[q].stalls;
+		}
+		for (uint32_t i = 0; i < tp->nsqs; i++) {
+			const struct hdl_sq *sq = tp->sqs[i];
+			if (!sq || sq->dev != dev)
+				continue;
+			req[sq->kind->queue] += sq->requests;
+			bytes[sq->kind->queue] += sq->bytes;
+			stalls[sq->kind->queue] += sq->stalls;
+		}
+		for (int q = 1; q < HDL_QUEUES; q++) {
+			const char *full = stalls[q] ? hdl_kinds[q]->full : NULL;
+			if (req[q])
+				fprintf(out,
+					"heddle: transports: rank %d: %s:%u %s queues: %" PRIu64 " requests %" PRIu64
+					" bytes%s%s%s\n",
+					hdl_job.rank, dev->name, dev->port.port_num, hdl_queue_name(q), req[q],
+					bytes[q], full ? " (" : "", full ? full : "", full ? ")" : "");
+		}
+		if (dev->promises.refused)
+			fprintf(out, "heddle: transports: rank %d: %s " HDL_REFUSED_PAGES "\n", hdl_job.rank, dev->name,
+				strerror(dev->promises.refused));
+		if (&dev->port == local && tp->offload_requests)
+			fprintf(out,
+				"heddle: transports: rank %d: %s:%u RC queues of offloaded collectives: %" PRIu64
+				" requests %" PRIu64 " bytes\n",
+				hdl_job.rank, dev->name, dev->port.port_num, tp->offload_requests,
+				tp->offload_bytes);
+	}
+}
+
+static void report_registrations(struct hdl_tp *tp, FILE *out)
+{
+	struct hdl_regcache_stats s = hdl_regcache_stats(tp);
+
+	if (s.hits | s.misses | s.uncached)
+		fprintf(out, "heddle: transports: rank %d: registrations: %" PRIu64 " found, %" PRIu64 " made, %" PRIu64 " for one "
+			"message; "
+			"%" PRIu64 " given up for room, %" PRIu64 " because the memory had changed; %zu bytes in %zu regions at the end\n",
+			hdl_job.rank, s.hits, s.misses, s.uncached, s.evicted, s.stale, s.bytes, s.entries);
+}
+
+void hdl_report_transports(struct hdl_tp *tp, FILE *out)
+{
+	char kind[16], *text = NULL;
+	size_t text_len = 0;
+	FILE *whole = out;
+
+	/* written at once, so that the ranks' lines do not mix */
+	out = open_memstream(&text, &text_len);
+	if (!out)
+		return;
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		const struct hdl_ep *ep = tp->peers.of[i];
+		if (!used(ep))
+			continue;
+		fprintf(out, "heddle: transports: rank %d -> %s: %s:%u %s", hdl_job.rank, hdl_proc_text(ep->rank) + strlen("rank "),
+			ep->dev->name, ep->dev->port.port_num, tp_report_kinds(ep, kind, sizeof(kind)));
+		const struct { const char *name; uint64_t msgs, bytes; } p[] = {
+			{ "ring", ep->out_ring.msgs, ep->out_ring.bytes },
+			{ "srq", ep->out_srq.msgs, ep->out_srq.bytes },
+			{ "ud", ep->out_ud.msgs, ep->out_ud.bytes },
+			{ "rendezvous", ep->out_rndv.msgs, ep->out_rndv.bytes },
+		};
+		for (unsigned k = 0; k < 4; k++)
+			if (p[k].msgs)
+				fprintf(out, "; %s %" PRIu64 " msgs %" PRIu64 " bytes", p[k].name, p[k].msgs,
+					p[k].bytes);
+		if (ep->rel && ep->rel->resends)
+			fprintf(out, "; %u packets sent again", ep->rel->resends);
+		if (ep->rel && ep->rel->timeouts)
+			fprintf(out, "; %u timeouts", ep->rel->timeouts);
+		if (ep->pace.ns)
+			fprintf(out, "; copies into its ring take %u ns per KiB", ep->pace.ns);
+		if (ep->failed)
+			fprintf(out, "; FAILED (%s)", strerror(-ep->fail_err));
+		fputc('\n', out);
+	}
+	report_ways(tp, out);
+	report_queues(tp, out);
+	report_registrations(tp, out);
+	fclose(out);
+	fwrite(text, 1, text_len, whole);
+	fflush(whole);
+	free(text);
+}
+
+void hdl_tp_dump(struct hdl_tp *tp, FILE *out)
+{
+	static const char *const state[] = { "no connection", "asked for a connection", "answered a connection request",
+					     "connected", "failed" };
+
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		const struct hdl_ep *ep = tp->peers.of[i];
+		unsigned pend = 0, ctl = 0, wait = 0;
+		for (const struct hdl_send *s = ep->pend; s; s = s->next)
+			pend++;
+		for (const struct hdl_send *s = ep->rdma_wait; s; s = s->next)
+			wait++;
+		for (const struct hdl_send *s = ep->stream; s; s = s->next)
+			wait++;
+		for (int ordered = 0; ordered < 2; ordered++)
+			for (const struct hdl_ctl *c = ep->ctl[ordered].head; c; c = c->next)
+				ctl++;
+		fprintf(out, "rank %d -> %s: %s", hdl_job.rank, hdl_proc_text(ep->rank) + strlen("rank "), state[ep->conn.state]);
+		if (ep->sq && ep->sq->qp)
+			fprintf(out, ", %s queue %u: %u of %u requests in flight", hdl_kind_name(ep->sq->kind),
+				ep->sq->qp->qp_num, ep->sq->head - ep->sq->tail, ep->sq->depth);
+		if (ep->ring)
+			fprintf(out, ", ring: %" PRIu64 " of %u lines in use%s", ep->tx.sent - ep->tx.acked,
+				ep->tx.lines, ep->wake_mode ? " (peer sleeps)" : "");
+		if (ep->pooled && ep->pooled->sent != ep->pooled->taken)
+			fprintf(out, ", receives: %u of %u messages not taken yet", ep->pooled->sent - ep->pooled->taken,
+				ep->pooled->window);
+		if (ep->rel)
+			fprintf(out, ", UD: %u packets not acknowledged", ep->rel->next - ep->rel->una);
+		fprintf(out, "; waiting: %u sends, %u rendezvous, %u control messages", pend, wait, ctl);
+		if (ep->hold)
+			fprintf(out, "; messages wait for their receives, of which the peer has too few posted "
+				"(HEDDLE_UNEXPECTED_MAX)");
+		if (ep->order.parked)
+			fprintf(out, "; message %u is missing, %u behind it are parked", ep->order.expected,
+				ep->order.parked);
+		fputc('\n', out);
+	}
+	fprintf(out, "rank %d: %u rendezvous to send, %u to receive, slept %" PRIu64 " times\n", hdl_job.rank,
+		tp->sends.used, tp->fetches.used, tp->sleeps);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <shca.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "transport/core/tp.h"
+
+#define PAGE 4096u
+
+static size_t round_page(size_t n)
+{
+	return align_up(n, PAGE);
+}
+
+/* The arena belongs to a device that offers one: a device that does not refuses, and the process's own memory it is. */
+static void *arena_alloc(struct hdl_dev *dev, size_t bytes, bool *arena)
+{
+	void *p = dev->promises.arena ? shca_alloc(dev->port.ctx, bytes) : NULL;
+
+	*arena = p != NULL;
+	if (p)
+		return p;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* KiB that the process has pinned for devices. */
+static unsigned long long pinned_kib(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmPin: %llu", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err)
+{
+	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
+	char advice[320] = "";
+
+	getrlimit(RLIMIT_MEMLOCK, &lim);
+	if (err != ENOMEM && err != EAGAIN && err != EPERM)
+		;
+	else if (lim.rlim_cur == RLIM_INFINITY)
+		snprintf(advice, sizeof(advice), ". The limit on locked memory (ulimit -l) is not the cause: there is none; is the "
+			 "machine short of memory?");
+	else
+		snprintf(advice, sizeof(advice), ". This process may lock %llu KiB in memory and has locked %llu KiB: raise the limit "
+			 "by 'ulimit -l unlimited', for all logins by memlock in /etc/security/limits.d/, for services by "
+			 "LimitMEMLOCK=infinity", (unsigned long long)lim.rlim_cur >> 10, pinned_kib());
+	hdl_error("%s: cannot register %llu bytes of %s (%s)%s", dev->name, (unsigned long long)bytes, what, strerror(err),
+		  advice);
+	return -err;
+}
+
+int hdl_no_memory(const char *what, size_t bytes)
+{
+	char limits[160];
+
+	hdl_error("out of memory: %zu bytes for %s%s: raise the limit (ulimit -v, ulimit -d, the job's memory), or run fewer ranks on this host",
+		  bytes, what, hdl_memory_limits(limits, sizeof(limits)));
+	return -ENOMEM;
+}
+
+bool hdl_memory_again(struct hdl_dev *dev)
+{
+	bool any;
+
+	if (errno != ENOMEM)
+		return false;
+	any = hdl_regcache_evict(dev->tp);
+	return (dev->tp->give && dev->tp->give()) || any;
+}
+
+int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem)
+{
+	*mem = (struct hdl_mem){ .dev = dev, .bytes = round_page(bytes) };
+	mem->p = arena_alloc(dev, mem->bytes, &mem->arena);
+	if (!mem->p && hdl_memory_again(dev))
+		mem->p = arena_alloc(dev, mem->bytes, &mem->arena);
+	if (!mem->p) {
+		hdl_error("%s: cannot allocate %zu bytes for message buffers (%s): lower HEDDLE_RING_PEERS, "
+			  "HEDDLE_RING_SIZE or HEDDLE_SRQ_DEPTH, or raise the memory limit",
+			  dev->name, mem->bytes, strerror(errno));
+		return -ENOMEM;
+	}
+	mem->mr = ibv_reg_mr(dev->port.pd, mem->p, mem->bytes, access);
+	if (!mem->mr && hdl_memory_again(dev))
+		mem->mr = ibv_reg_mr(dev->port.pd, mem->p, mem->bytes, access);
+	if (!mem->mr) {
+		int err = hdl_register_failed(dev, "message buffers", mem->bytes, errno);
+		hdl_mem_free(mem);
+		return err;
+	}
+	return 0;
+}
+
+void hdl_mem_free(struct hdl_mem *mem)
+{
+	int err = mem->mr ? ibv_dereg_mr(mem->mr) : 0;
+
+	if (err)
+		hdl_warn("%s: ibv_dereg_mr of %p failed (%s)", mem->dev->name, (void *)mem->p, strerror(err));
+	if (mem->p) {
+		if (mem->arena)
+			shca_free(mem->dev->port.ctx, mem->p);
+		else
+			munmap(mem->p, mem->bytes);
+	}
+	mem->p = NULL;
+	mem->mr = NULL;
+}
+
+/* ---- send buffers ------------------------------------------------------------------------------------------ */
+
+struct hdl_bufchunk {
+	struct hdl_bufchunk *next;
+	struct hdl_mem mem;
+	struct hdl_txbuf buf[];
+};
+
+void hdl_bufpool_init(struct hdl_bufpool *p, struct hdl_dev *dev, uint32_t size, uint32_t chunk, uint32_t max)
+{
+	*p = (struct hdl_bufpool){ .dev = dev, .size = (size + 63) & ~63u, .chunk = chunk, .max = max };
+}
+
+int hdl_bufpool_grow(struct hdl_bufpool *p)
+{
+	/* a quarter of a chunk at first, then as much as there is, up to a chunk */
+	uint32_t n = p->total ? p->total : (p->chunk + 3) / 4;
+
+	if (n > p->chunk)
+		n = p->chunk;
+	if (n > p->max - p->total)
+		n = p->max - p->total;
+	if (!n || !hdl_pause_is_over(&p->pause))
+		return -EAGAIN;
+	size_t bytes = sizeof(struct hdl_bufchunk) + n * sizeof(struct hdl_txbuf);
+	struct hdl_bufchunk *c = calloc(1, bytes);
+	int err = c ? hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : hdl_no_memory("send buffers", bytes);
+	if (err) {
+		free(c);
+		hdl_pause_begin(&p->pause);
+		return err;
+	}
+	p->pause.ns = 0;
+	for (uint32_t i = n; i--;) {
+		struct hdl_txbuf *b = &c->buf[i];
+		*b = (struct hdl_txbuf){
+			.pool = p, .data = c->mem.p + (size_t)i * p->size, .lkey = c->mem.mr->lkey, .next = p->free
+		};
+		p->free = b;
+	}
+	c->next = p->chunks;
+	p->chunks = c;
+	p->total += n;
+	p->nfree += n;
+	return 0;
+}
+
+int hdl_bufpool_need(struct hdl_bufpool *p)
+{
+	int err = hdl_bufpool_grow(p);
+	char text[160];
+
+	if (err && !p->total && p->pause.ns >= HDL_STARVED_NS) {
+		snprintf(text, sizeof(text), "out of memory: there is none for the first send buffers of %s, of %u bytes each", p->dev->name,
+			 p->size);
+		hdl_rt_abort(1, text);
+	}
+	return err;
+}
+
+void hdl_bufpool_fini(struct hdl_bufpool *p)
+{
+	struct hdl_bufchunk *c;
+
+	while ((c = p->chunks)) {
+		p->chunks = c->next;
+		hdl_mem_free(&c->mem);
+		free(c);
+	}
+	p->free = NULL;
+	p->total = p->nfree = 0;
+}
+
+/* ---- MPI_Alloc_mem ----------------------------------------------------------------------------------------- */
+
+struct hdl_user_mem {
+	struct hdl_user_mem *next;
+	struct hdl_dev *dev;
+	void *p;
+	size_t bytes;
+	bool arena;
+};
+
+void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
+{
+	struct hdl_user_mem *u = malloc(sizeof(*u));
+	struct hdl_dev *dev = tp->dev[0];
+	size_t n = round_page(bytes ? bytes : 1);
+
+	if (!u || n < bytes) {
+		free(u);
+		errno = ENOMEM;
+		return NULL;
+	}
+	*u = (struct hdl_user_mem){ .dev = dev, .bytes = n };
+	u->p = arena_alloc(dev, n, &u->arena);
+	if (!u->p && hdl_memory_again(dev))
+		u->p = arena_alloc(dev, n, &u->arena);
+	if (!u->p) {
+		free(u);
+		return NULL;
+	}
+	u->next = tp->user_mems;	/* which what was given up for it has left */
+	tp->user_mems = u;
+	return u->p;
+}
+
+static void free_user_mem(struct hdl_user_mem *u)
+{
+	if (u->arena)
+		shca_free(u->dev->port.ctx, u->p);
+	else
+		munmap(u->p, u->bytes);
+	free(u);
+}
+
+bool hdl_tp_free(struct hdl_tp *tp, void *p)
+{
+	for (struct hdl_user_mem **at = &tp->user_mems; *at; at = &(*at)->next) {
+		struct hdl_user_mem *u = *at;
+		if (u->p != p)
+			continue;
+		*at = u->next;
+		free_user_mem(u);
+		return true;
+	}
+	return !p;
+}
+
+void hdl_mem_close(struct hdl_tp *tp)
+{
+	struct hdl_user_mem *u;
+
+	while ((u = tp->user_mems)) {
+		tp->user_mems = u->next;
+		free_user_mem(u);
+	}
+}

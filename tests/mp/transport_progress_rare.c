@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport_progress_rare WHAT: a program that is in the library for one MPI_Test every 10 ms only. What is bounded is the number of its calls:
+ * timers must go by the clock, and not by calls.
+ *     killed   rank 1 ends by SIGKILL; rank 0, which waits for a message of it, has the error
+ *     lossy    ranks exchange ROUNDS messages while packets get lost (SHCA_FAULT)
+ */
+#include <signal.h>
+#include <unistd.h>
+
+#include "mpi_test.h"
+
+#define PERIOD_US 10000
+#define ROUNDS 40
+#define KILLED_MOST 150			/* calls, until a death is told of that is to be seen in half a second */
+#define LOSSY_MOST (ROUNDS * 20)		/* a thousand calls for one loss are too many */
+
+/* Calls until it is done. */
+static int test_until_done(MPI_Request *q, int most, int *rc)
+{
+	int calls = 0, done = 0;
+
+	for (*rc = MPI_SUCCESS; !done && !*rc; calls++) {
+		if (calls > most)
+			test_fail(__FILE__, __LINE__, "nothing has come of %d calls of MPI_Test", calls);
+		*rc = MPI_Test(q, &done, MPI_STATUS_IGNORE);
+		if (!done && !*rc)
+			usleep(PERIOD_US);
+	}
+	return calls;
+}
+
+static void killed(void)
+{
+	int token = 0, rc, class = MPI_SUCCESS, calls;
+	MPI_Request q;
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	/* they have met, by all lanes that they have */
+	for (int i = 0; i < 40; i++)
+		meet(MPI_COMM_WORLD);
+	if (me == 1)
+		raise(SIGKILL);
+	MPI_Irecv(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &q);
+	calls = test_until_done(&q, KILLED_MOST, &rc);
+	MPI_Error_class(rc, &class);
+	CHECK_EQ(class, MPI_ERR_PROC_ABORTED);
+	printf("told after %d calls\n", calls);
+	fflush(stdout);
+	_exit(0);
+}
+
+static void lossy(void)
+{
+	int calls = 0, rc, in, out;
+	MPI_Request q[2];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		out = i;
+		MPI_Irecv(&in, 1, MPI_INT, !me, 0, MPI_COMM_WORLD, &q[0]);
+		MPI_Isend(&out, 1, MPI_INT, !me, 0, MPI_COMM_WORLD, &q[1]);
+		calls += test_until_done(&q[0], LOSSY_MOST, &rc) + test_until_done(&q[1], LOSSY_MOST, &rc);
+		CHECK_EQ(in, i);
+	}
+	printf("rank %d: %d calls\n", me, calls);
+	if (calls > LOSSY_MOST)
+		test_fail(__FILE__, __LINE__, "%d rounds took %d calls of MPI_Test", ROUNDS, calls);
+	MPI_Finalize();
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	MPI_Comm_size(MPI_COMM_WORLD, &np);
+	CHECK(argc == 2 && np == 2);
+	if (!strcmp(argv[1], "killed"))
+		killed();
+	else
+		lossy();
+	return 0;
+}

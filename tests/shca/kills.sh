@@ -1,4 +1,0 @@
-#!/bin/sh
-# SPDX-License-Identifier: BSD-3-Clause
-# 300 kills at random under full traffic.
-exec timeout 600 tests/shca/kills

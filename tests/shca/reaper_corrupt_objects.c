@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * I7 after a death: a process dies whose objects were scribbled over, and the survivors reap it.
+ *
+ * A and B are virtual processes of a fabric and survive; each round has a victim of its own. The victim makes every kind of object and
+ * leaves every kind of work unfinished, is killed, and some words of its memory get values that cannot be right, or look right and
+ * are not. Then A and B meet these objects (they post to the victim's queues, run one of them, post receives that its queues wait for),
+ * and A reaps the victim. What must hold: no signal, no loop without end, the victim's slot and chunks are free, A and B exchange data
+ * that is checked, make and destroy objects, and what they have in memory is what it was.
+ *
+ *     reaper_corrupt_objects [-s SEED] [-n ROUNDS] [-r ROUND]     -r: that round alone, as part of a run with this seed
+ *
+ * Each round depends on the seed and its number only. A batch of rounds runs in a child; when a child fails its last round's scribbles
+ * are printed.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+#define BATCH 100u
+#define LOOK 50u		/* shcactl is run in every so many-th round */
+#define BYTES 4096u
+#define SCRIBBLES 64u
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* What a child has done in its round, for its parent. */
+static struct log {
+	uint64_t round, scribbles;
+	_Atomic uint32_t phase;
+	uint32_t n;
+	struct scribble {
+		char what[24];
+		uint64_t at, width, old, value;
+	} scribble[SCRIBBLES];
+} *lg;
+static const char *const phases[] = {"making", "meeting", "reaping", "checking", "parting"};
+enum phase { MAKING, MEETING, REAPING, CHECKING, PARTING };
+
+static struct rig a, b;
+static struct ibv_cq *acq, *bcq;
+static struct ibv_qp *ab, *ba;		/* the survivors' own connection */
+static char *a_arena, *b_arena, *a_private;	/* of each the first half is opened to nobody, and stays as it is */
+static struct ibv_mr *a_mr, *b_mr, *a_private_mr;
+static uint64_t rng;
+
+/* ---- the stage ---------------------------------------------------------------------------------------------------- */
+
+static struct ibv_qp *queue(struct rig *r, enum ibv_qp_type type, struct ibv_cq *cq, struct ibv_srq *srq, uint32_t flags)
+{
+	struct rig_qp_attr q = {.type = type, .exp_flags = flags, .scq = cq, .rcq = cq, .srq = srq, .send_wr = 8, .recv_wr = srq ? 0 : 8,
+				.sge = 2, .inl = 64};
+
+	return rig_qp(r, &q);
+}
+
+static void connect_pair(struct ibv_qp *p, struct ibv_qp *q)
+{
+	struct rig_path to_q = {.dest_qpn = q->qp_num, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+	struct rig_path to_p = to_q;
+
+	to_p.dest_qpn = p->qp_num;
+	rig_init(p);
+	rig_init(q);
+	rig_rtr(p, &to_q);
+	rig_rtr(q, &to_p);
+	rig_rts(p, &to_q);
+	rig_rts(q, &to_p);
+}
+
+static struct ibv_mr *region(struct rig *r, void *at, size_t n)
+{
+	struct ibv_mr *mr = shca_reg_mr(r->pd, at, n, (uintptr_t)at, ACCESS);
+
+	CHECK(mr);
+	return mr;
+}
+
+static void receive(struct ibv_qp *qp, void *at, uint32_t len, uint32_t lkey)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)at, .length = len, .lkey = lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	shca_post_recv(qp, &wr, &bad);
+}
+
+/* Whether it was posted: a queue that has failed may refuse. */
+static bool post(struct ibv_qp *qp, enum ibv_wr_opcode op, void *from, uint32_t len, uint32_t lkey, uint64_t to, uint32_t rkey)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)from, .length = len, .lkey = lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = to;
+		wr.wr.atomic.rkey = rkey;
+		wr.wr.atomic.compare_add = 1;
+	} else {
+		wr.wr.rdma.remote_addr = to;
+		wr.wr.rdma.rkey = rkey;
+	}
+	return !shca_post_send(qp, &wr, &bad);
+}
+
+static void survivors_join(void)
+{
+	rig_virtual(&a, NULL);
+	rig_virtual(&b, &a);
+	acq = rig_cq(&a, 64, NULL);
+	bcq = rig_cq(&b, 64, NULL);
+	ab = queue(&a, IBV_QPT_RC, acq, NULL, 0);
+	ba = queue(&b, IBV_QPT_RC, bcq, NULL, 0);
+	connect_pair(ab, ba);
+	a_arena = shca_buf_alloc(a.ctx, 2 * BYTES);
+	b_arena = shca_buf_alloc(b.ctx, 2 * BYTES);
+	a_private = malloc(2 * BYTES);
+	CHECK(a_arena && b_arena && a_private);
+	a_mr = region(&a, a_arena + BYTES, BYTES);
+	b_mr = region(&b, b_arena + BYTES, BYTES);
+	a_private_mr = region(&a, a_private + BYTES, BYTES);
+	/* the next message from A; whoever takes it for another queue's message keeps A's from coming */
+	receive(ba, b_arena + BYTES, 512, b_mr->lkey);
+	snprintf(a.m->hdr->name, sizeof(a.m->hdr->name), "scribbled-%d", (int)getpid());
+	CHECK(shca_name_publish(a.m->hdr->name, a.m->fd.n) >= 0);
+}
+
+/* A victim, and what the survivors have to do with it. */
+static struct victim {
+	struct rig r;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq, *xcq, *pcq;		/* pcq, qcq: the survivors' */
+	struct ibv_cq *qcq;
+	struct ibv_srq *srq;
+	struct ibv_qp *d[7], *p[7];		/* pairs; see meet */
+	struct ibv_qp *managed;
+	char *arena, *private;
+	struct ibv_mr *mr, *private_mr;
+	struct ibv_ah *ah;
+} v;
+
+enum { IDLE, IDLE_B, AT_A, AT_D, SHARED_RQ, UD, CROSS };
+
+static void unfinished_work(void)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)v.arena, .length = 64, .lkey = v.mr->lkey};
+	struct ibv_exp_send_wr wr[3] = {
+		{.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST, .next = &wr[1],
+		 .task.cqe_wait = {.cq = v.cq, .cq_count = 1}},
+		{.exp_opcode = IBV_EXP_WR_SEND_ENABLE, .next = &wr[2], .task.wqe_enable = {.qp = v.managed, .wqe_count = 1}},
+		{.exp_opcode = IBV_EXP_WR_RDMA_WRITE, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1,
+		 .wr.rdma = {.remote_addr = (uintptr_t)a_arena + BYTES, .rkey = a_mr->rkey}},
+	}, *bad;
+
+	for (int i = 0; i < 4; i++) {
+		receive(v.d[IDLE], v.arena + 64 * i, 64, v.mr->lkey);
+		receive(v.d[UD], v.arena + 512 + 128 * i, 128, v.mr->lkey);
+	}
+	struct ibv_sge into = {.addr = (uintptr_t)v.arena + 1024, .length = 64, .lkey = v.mr->lkey};
+	struct ibv_recv_wr rwr = {.sg_list = &into, .num_sge = 1}, *rbad;
+	CHECK(!shca_post_srq_recv(v.srq, &rwr, &rbad));
+	/* stalled: the victim's at A, A's at the victim's */
+	for (int i = 0; i < 2; i++) {
+		CHECK(post(v.d[AT_A], IBV_WR_SEND, v.arena, 8, v.mr->lkey, 0, 0));
+		CHECK(post(v.p[AT_D], IBV_WR_SEND, a_arena + BYTES, 8, a_mr->lkey, 0, 0));
+	}
+	CHECK(!shca_own_exp_provider.post_send(v.d[CROSS], wr, &bad));
+	CHECK(!shca_req_notify_cq(v.cq, 0));
+}
+
+static void victim_joins(void)
+{
+	memset(&v, 0, sizeof(v));
+	rig_virtual(&v.r, &a);
+	v.channel = shca_create_comp_channel(v.r.ctx);
+	CHECK(v.channel);
+	v.cq = rig_cq(&v.r, 16, v.channel);
+	v.xcq = rig_cq(&v.r, 16, NULL);
+	v.pcq = rig_cq(&a, 64, NULL);
+	v.qcq = rig_cq(&b, 64, NULL);
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 8, .max_sge = 2}};
+	v.srq = shca_create_srq(v.r.pd, &sa);
+	v.arena = shca_buf_alloc(v.r.ctx, BYTES);
+	v.private = malloc(BYTES);
+	CHECK(v.srq && v.arena && v.private);
+	v.mr = region(&v.r, v.arena, BYTES);
+	v.private_mr = region(&v.r, v.private, BYTES);
+	for (int i = 0; i < 7; i++) {
+		enum ibv_qp_type type = i == UD ? IBV_QPT_UD : IBV_QPT_RC;
+		bool at_b = i == IDLE_B || i == SHARED_RQ;
+		v.d[i] = queue(&v.r, type, i == CROSS ? v.xcq : v.cq, i == SHARED_RQ ? v.srq : NULL,
+			       i == CROSS ? IBV_EXP_QP_CREATE_CROSS_CHANNEL : 0);
+		v.p[i] = at_b ? queue(&b, type, v.qcq, NULL, 0) : queue(&a, type, v.pcq, NULL, 0);
+		connect_pair(v.d[i], v.p[i]);
+	}
+	v.managed = queue(&v.r, IBV_QPT_RC, v.xcq, NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND);
+	rig_init(v.managed);
+	struct ibv_ah_attr ah = {.dlid = SHCA_LID, .port_num = 1};
+	v.ah = shca_create_ah(a.pd, &ah);
+	CHECK(v.ah);
+	unfinished_work();
+}
+
+/* ---- scribbling ----------------------------------------------------------------------------------------------------- */
+
+struct piece {
+	const char *what;
+	char *at;
+	size_t bytes;
+};
+static struct piece pieces[256];
+static size_t npieces;
+
+static void piece(const char *what, void *at, size_t bytes)
+{
+	if (npieces < ARRAY_SIZE(pieces))
+		pieces[npieces++] = (struct piece){what, at, bytes};
+}
+
+static void rq_pieces(struct shca_rq *rq)
+{
+	char *base = a.m->base;
+
+	piece("rq", rq, sizeof(*rq));
+	if (!shca_rq_made(a.m, rq))
+		return;
+	piece("receives", base + rq->wqes, (size_t)rq->stride << rq->log2);
+	piece("receive ring", base + (rq->ring & ~63ull), (size_t)8 << (rq->ring & 63));
+	piece("marks", base + rq->marks, (size_t)8 << rq->log2);
+}
+
+static void cq_pieces(struct ibv_cq *ibcq)
+{
+	struct shca_cq *cq = ((struct shca_user_cq *)ibcq)->sh;
+	shca_off waits = SHCA_WAITS_AT(cq->waits);
+
+	piece("cq", cq, sizeof(*cq));
+	piece("cq ring", a.m->base + cq->ring, sizeof(struct shca_cqe) << cq->log2);
+	if (waits)
+		piece("waits", a.m->base + waits, shca_waits_bytes(((struct shca_waits *)(a.m->base + waits))->log2));
+}
+
+static void qp_pieces(struct ibv_qp *ibqp)
+{
+	struct shca_qp *qp = rig_sh(ibqp);
+
+	piece("qp", qp, sizeof(*qp));
+	if (qp->wqes)
+		piece("requests", a.m->base + qp->wqes, (size_t)qp->sq_slots * qp->sq_stride);
+	if (ibqp->srq == NULL && qp->rq)
+		rq_pieces(shca_at(a.m->base, qp->rq));
+}
+
+static void collect_pieces(void)
+{
+	struct shca_proc_slot *p = v.r.m->proc;
+
+	npieces = 0;
+	for (int i = 0; i < 7; i++)
+		qp_pieces(v.d[i]);
+	qp_pieces(v.managed);
+	cq_pieces(v.cq);
+	cq_pieces(v.xcq);
+	rq_pieces(((struct shca_user_srq *)v.srq)->rq.sh);
+	piece("region", ((struct shca_user_mr *)v.mr)->sh, sizeof(struct shca_mr));
+	piece("region", ((struct shca_user_mr *)v.private_mr)->sh, sizeof(struct shca_mr));
+	for (uint32_t i = 0; i < shca_segments_used(a.m, false); i++) {
+		struct shca_numbers *n = shca_numbers_of(a.m, i, v.r.m->slot);
+		if (n) {
+			piece("numbers", n, 32 * sizeof(n->entry[0]));
+			piece("timers", n->timers, sizeof(n->timers));
+		}
+	}
+	/* of the process's and its threads' slots, what others follow; not what says who it is and whether it lives */
+	piece("slot lists", &p->qp_list, offsetof(struct shca_proc_slot, foreign_wqes) - offsetof(struct shca_proc_slot, qp_list));
+	piece("slot mailbox", &p->mailbox, sizeof(p->mailbox));
+	piece("slot share", &p->share, sizeof(p->share));
+	piece("slot timers", p->timers, sizeof(p->timers));
+	piece("slot address", p->async_addr, sizeof(p->async_addr));
+	piece("slot name", p->comm, sizeof(p->comm));
+	for (uint32_t t = 0; t < atomic_load(&a.m->hdr->thread_high); t++)
+		if (atomic_load(&a.m->threads[t].owner) == v.r.m->slot + 1)
+			piece("thread share", &a.m->threads[t].share, 8);
+}
+
+/* An object of anybody's. */
+static shca_off any_object(uint32_t *number)
+{
+	struct ibv_qp *qps[] = {ab, ba, v.d[rig_below(&rng, 7)], v.p[rig_below(&rng, 7)], v.managed};
+	struct ibv_cq *cqs[] = {acq, bcq, v.cq, v.xcq, v.pcq, v.qcq};
+	uint32_t i = rig_below(&rng, 14);
+
+	if (i < 5) {
+		*number = qps[i]->qp_num;
+		return shca_off_of(a.m, rig_sh(qps[i]));
+	}
+	if (i < 11) {
+		struct shca_cq *cq = ((struct shca_user_cq *)cqs[i - 5])->sh;
+		*number = cq->cqn;
+		return shca_off_of(a.m, cq);
+	}
+	struct shca_qp *qp = rig_sh(qps[i - 11]);
+	*number = qp->qpn;
+	return i == 13 ? shca_off_of(a.m, a_arena) : qp->rq;
+}
+
+static uint64_t a_thread(void)
+{
+	static const uint32_t wrong[] = {65535, 65536, 65537, 0x1fffff, 0x100000};
+
+	return rig_below(&rng, 2) ? rig_below(&rng, atomic_load(&a.m->hdr->thread_high) + 2) : wrong[rig_below(&rng, 5)];
+}
+
+static uint64_t nasty(uint64_t old)
+{
+	uint32_t number;
+	shca_off object = any_object(&number);
+	uint64_t high = (uint64_t)atomic_load(&a.m->hdr->chunk_high) * SHCA_CHUNK;
+
+	switch (rig_below(&rng, 22)) {
+	case 0: return 0;
+	case 1: return UINT64_MAX;
+	case 2: return old + 1;
+	case 3: return old - 1;
+	case 4: return old ^ 1ull << rig_below(&rng, 64);
+	case 5: return old + 64;
+	case 6: return old - 64;
+	case 7: return object;
+	case 8: return object | (1 + rig_below(&rng, 5));
+	case 9: return number;
+	case 10: return rig_rand(&rng);
+	case 11: return rig_rand(&rng) % high & ~63ull;
+	case 12: return high - 64 * rig_below(&rng, 4);
+	case 13: return a.m->bytes - 64 * rig_below(&rng, 4);
+	case 14: return (high + rig_rand(&rng) % (a.m->bytes - high)) & ~63ull;
+	case 15: return (1 + rig_below(&rng, 2)) | rig_below(&rng, 2) << 2 | a_thread() << 3 | rig_rand(&rng) << 24;
+	case 16: return a_thread() << 32 | SHCA_CQ_EVENT_OWED | (rig_rand(&rng) & 0xffff00);
+	case 17: return rig_below(&rng, 40);
+	case 18: return 1ull << rig_below(&rng, 64);
+	case 19: return (uint64_t)rig_below(&rng, 0x8000) << 49 | (rig_rand(&rng) & 0x1ffffffffffff);
+	case 20: return rig_rand(&rng) % SHCA_CHUNK;
+	default: return a.m->slot + rig_below(&rng, 3);
+	}
+}
+
+static void scribble(void)
+{
+	const struct piece *p = &pieces[rig_below(&rng, (uint32_t)npieces)];
+	size_t width = rig_below(&rng, 4) ? 8 : 1u << rig_below(&rng, 3);
+	size_t at = rig_below(&rng, (uint32_t)(p->bytes / width ? p->bytes / width : 1)) * width;
+	uint64_t old = 0, value;
+
+	if (at + width > p->bytes)
+		return;
+	memcpy(&old, p->at + at, width);
+	value = nasty(old);
+	struct scribble *s = &lg->scribble[lg->n++];
+	*s = (struct scribble){.at = at, .width = width, .old = old, .value = value};
+	snprintf(s->what, sizeof(s->what), "%s", p->what);
+	memcpy(p->at + at, &value, width);
+	lg->scribbles++;
+}
+
+/* Words that a reaper is sure to follow, one in each of the first rounds. false: there are no more. */
+static bool chosen(uint64_t which)
+{
+	struct shca_qp *listed = rig_sh(v.managed), *waits = rig_sh(v.d[AT_A]);
+	uint32_t foreign = shca_thread_get(b.m)->slot;
+	struct { _Atomic uint64_t *word; uint64_t value; } word[] = {
+		{(_Atomic uint64_t *)&listed->next, shca_off_of(a.m, rig_sh(ab))},	/* a list leads into a survivor's */
+		{(_Atomic uint64_t *)&listed->next, shca_off_of(a.m, listed)},		/* ... goes round */
+		{&waits->rnr_next, shca_off_of(a.m, a_arena)},				/* ... to what is no queue */
+		{&waits->rnr_next, shca_off_of(a.m, waits)},
+		{&listed->lock, SHCA_L_RUN | (uint64_t)SHCA_MAX_THREADS << 3},		/* nobody's thread */
+		{&listed->lock, SHCA_L_RUN | 0x1fffffull << 3},
+		{&listed->lock, SHCA_L_RUN | (uint64_t)foreign << 3},			/* one that lives */
+	};
+
+	const struct shca_cq *cq = ((struct shca_user_cq *)v.cq)->sh;
+	const struct shca_rq *rq = shca_at(a.m->base, rig_sh(v.d[IDLE])->rq);
+	struct shca_cqe *cqe = shca_at(a.m->base, cq->ring);
+	uint64_t *ring = shca_at(a.m->base, rq->ring & ~63ull);
+
+	lg->n = 0;
+	if (which == ARRAY_SIZE(word)) {
+		/* each lap leads to the next one of another */
+		for (uint32_t i = 0; i < 1u << cq->log2; i++)
+			atomic_store(&cqe[i].w0, (i & 1 ? 900ull : 5ull) << 49);
+		return true;
+	}
+	if (which == ARRAY_SIZE(word) + 1) {
+		/* each position is that of its place, and more than there are */
+		for (uint32_t i = 0; i < 1u << rq->log2; i++)
+			ring[i] = ((i ? 0 : 1ull << 38) + (1u << rq->log2) + i) << 24;
+		return true;
+	}
+	if (which > ARRAY_SIZE(word))
+		return false;
+	atomic_store(word[which].word, word[which].value);
+	return true;
+}
+
+static void scribbles(void)
+{
+	uint32_t n = rig_below(&rng, 10);
+
+	n = n < 6 ? 1 : n < 9 ? 1 + rig_below(&rng, 8) : 1 + rig_below(&rng, SCRIBBLES);
+	collect_pieces();
+	for (lg->n = 0; n--;)
+		scribble();
+}
+
+/* ---- survivors ------------------------------------------------------------------------------------------------------- */
+
+static void drain(struct ibv_cq *cq)
+{
+	struct ibv_wc wc[16];
+
+	for (int i = 0; i < 64 && shca_poll_cq(cq, 16, wc) > 0; i++)
+		;
+}
+
+/* A runs the victim's queue as any process may. */
+static void runs(struct ibv_qp *qp)
+{
+	struct shca_thread *thr = shca_thread_get(a.m);
+
+	shca_enter(thr);
+	shca_kick(thr, shca_user_qp_of(qp)->off);
+	shca_take_left(thr);
+	shca_drain(thr);
+	shca_leave(thr);
+}
+
+static void datagram(void)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)a_arena + BYTES, .lkey = a_mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE}, *bad;
+
+	wr.wr.ud.ah = v.ah;
+	wr.wr.ud.remote_qpn = v.d[UD]->qp_num;
+	wr.wr.ud.remote_qkey = RIG_QKEY;
+	shca_post_send(v.p[UD], &wr, &bad);
+}
+
+/* shcactl believes none of it. */
+static void is_looked_at(void)
+{
+	static const char *const commands[] = {"queues", "totals", "regions", "processes"};
+	char command[160];
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		snprintf(command, sizeof(command), "./shcactl --fabric %s %s > /dev/null", a.m->hdr->name, commands[i]);
+		int status = system(command);
+		if (status)
+			FAIL("%s: status %#x", command, status);
+	}
+}
+
+/* The victim has put one into A's completion queue that cannot be. */
+static void wild_completion(void)
+{
+	struct shca_thread *thr = shca_thread_get(a.m);
+	struct shca_cqe_in in = {.index = rig_below(&rng, 0x8000), .op = (uint8_t)rig_below(&rng, 32), .byte_len = 1};
+
+	any_object(&in.qpn);
+	shca_enter(thr);
+	shca_cq_push(thr, ((struct shca_user_cq *)v.pcq)->sh, &in);
+	shca_leave(thr);
+}
+
+/* What others do with the objects of one that has just died, before anybody knows. Stores into memory that the victim names are left
+ * out: what they hit cannot be told from what it has meant (docs/shca-engine.md, What is trusted). */
+static void meet_the_dead(void)
+{
+	uint32_t what = lg->n ? (uint32_t)rig_rand(&rng) : UINT32_MAX;	/* all, of what was chosen */
+
+	if (what & 1)
+		post(v.p[IDLE], IBV_WR_RDMA_READ, a_arena + BYTES, 8, a_mr->lkey, (uintptr_t)v.arena, v.mr->rkey);
+	if (what & 2)
+		post(v.p[IDLE], IBV_WR_SEND, a_arena + BYTES, 0, a_mr->lkey, 0, 0);
+	if (what & 4)
+		post(v.p[IDLE_B], IBV_WR_RDMA_WRITE_WITH_IMM, b_arena + BYTES, 0, b_mr->lkey, 0, 0);
+	if (what & 8)
+		post(v.p[SHARED_RQ], IBV_WR_SEND, b_arena + BYTES, 0, b_mr->lkey, 0, 0);
+	if (what & 16)
+		datagram();
+	if (what & 32)
+		receive(v.p[AT_A], a_arena + BYTES, 64, a_mr->lkey);
+	if (what & 64)
+		runs(v.d[CROSS]);
+	if (what & 128)
+		runs(v.d[rig_below(&rng, 7)]);
+	if (what & 512)
+		wild_completion();
+	if (what & 256)
+		shca_destroy_qp(v.p[AT_D]), v.p[AT_D] = NULL;
+	drain(v.pcq);
+	drain(v.qcq);
+}
+
+static void reap(void)
+{
+	shca_reap(shca_thread_get(a.m), v.r.m->slot);
+	/* another process's helper thread may be at it */
+	for (int i = 0; atomic_load(&a.m->procs[v.r.m->slot].state) & 255; i++) {
+		if (i > 20000)
+			FAIL("the victim is not reaped");
+		rig_nap();
+	}
+}
+
+static void completes(struct ibv_cq *cq, const char *what)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++)
+		if (i > 2000000)
+			FAIL("%s does not complete", what);
+	if (wc.status != IBV_WC_SUCCESS)
+		FAIL("%s: %s", what, ibv_wc_status_str(wc.status));
+}
+
+static void still_works(void)
+{
+	static uint32_t place;
+	uint64_t seed = rig_rand(&rng) | 1;
+
+	if (rig_check(a_arena, BYTES, 1) >= 0 || rig_check(b_arena, BYTES, 2) >= 0 || rig_check(a_private, BYTES, 3) >= 0)
+		FAIL("a survivor's memory has changed");
+	rig_fill(a_arena + BYTES, 512, seed);
+	CHECK(post(ab, IBV_WR_SEND, a_arena + BYTES, 512, a_mr->lkey, 0, 0));
+	completes(acq, "A's SEND");
+	completes(bcq, "B's receive");
+	/* two places in turns */
+	char *landed = b_arena + BYTES + 512 * (place & 1);
+	receive(ba, b_arena + BYTES + 512 * (++place & 1), 512, b_mr->lkey);
+	CHECK(post(ba, IBV_WR_RDMA_WRITE, landed, 512, b_mr->lkey, (uintptr_t)a_arena + BYTES + 1024, a_mr->rkey));
+	completes(bcq, "B's WRITE");
+	if (rig_check(a_arena + BYTES + 1024, 512, seed) >= 0)
+		FAIL("wrong data between the survivors");
+	struct ibv_cq *cq = rig_cq(&b, 8, NULL);
+	struct ibv_qp *qp = queue(&b, IBV_QPT_RC, cq, NULL, 0);
+	struct ibv_mr *mr = region(&b, b_arena, 64);
+	rig_init(qp);
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_cq(cq) && !shca_dereg_mr(mr));
+}
+
+static void part(void)
+{
+	struct shca_local *local = v.r.m->local;
+
+	for (int i = 0; i < 7; i++)
+		if (v.p[i])
+			CHECK(!shca_destroy_qp(v.p[i]));
+	CHECK(!shca_destroy_ah(v.ah) && !shca_destroy_cq(v.pcq) && !shca_destroy_cq(v.qcq));
+	if (rig_chunks(a.m, v.r.m->slot))
+		FAIL("the victim has %u chunks still", rig_chunks(a.m, v.r.m->slot));
+	/* what is private of the victim, as far as it is much */
+	close(v.channel->fd);
+	shca_fd_close(&v.r.node->bell);
+	shca_fabric_leave(v.r.m);
+	for (uint32_t i = 0; i < SHCA_QP_SEGS; i++)
+		free(atomic_load(&local->seg[i]));
+	free(local);
+	free(v.private);
+}
+
+static void play(uint64_t seed, uint64_t round)
+{
+	rng = (seed * 0x9e3779b97f4a7c15ull + round * 0xd1b54a32d192ed03ull) | 1;
+	rig_rand(&rng);
+	alarm(10);
+	lg->round = round;
+	lg->n = 0;
+	atomic_store(&lg->phase, MAKING);
+	rig_fill(a_arena, BYTES, 1);
+	rig_fill(b_arena, BYTES, 2);
+	rig_fill(a_private, BYTES, 3);
+	victim_joins();
+	shca_engine_kill(v.r.m);
+	if (!chosen(round))
+		scribbles();
+	atomic_store(&lg->phase, MEETING);
+	if (round % LOOK == 0 && !access("./shcactl", X_OK))
+		is_looked_at();
+	meet_the_dead();
+	atomic_store(&lg->phase, REAPING);
+	reap();
+	atomic_store(&lg->phase, CHECKING);
+	still_works();
+	atomic_store(&lg->phase, PARTING);
+	part();
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------------------------------- */
+
+static int batch(uint64_t seed, uint64_t first, uint64_t end)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		survivors_join();
+		for (uint64_t r = first; r < end; r++)
+			play(seed, r);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	if (!status)
+		return 0;
+	printf("FAIL: -s %lu -r %lu: %s %d while %s\n", seed, lg->round,
+	       !WIFSIGNALED(status) ? "exit status" : WTERMSIG(status) == SIGALRM ? "no end:" : "signal",
+	       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), phases[atomic_load(&lg->phase)]);
+	for (uint32_t i = 0; i < lg->n; i++)
+		printf("  %-14s +%-5lu %lu bytes: %#lx -> %#lx\n", lg->scribble[i].what, lg->scribble[i].at, lg->scribble[i].width,
+		       lg->scribble[i].old, lg->scribble[i].value);
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seed = 1, rounds = 1000, only = UINT64_MAX, failed = 0;
+	int c;
+
+	while ((c = getopt(argc, argv, "s:n:r:")) != -1) {
+		switch (c) {
+		case 's': seed = strtoull(optarg, NULL, 0); break;
+		case 'n': rounds = strtoull(optarg, NULL, 0); break;
+		case 'r': only = strtoull(optarg, NULL, 0); break;
+		default:
+			fprintf(stderr, "usage: %s [-s seed] [-n rounds] [-r round]\n", argv[0]);
+			return 2;
+		}
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (access("./shcactl", X_OK))
+		printf("note: there is no ./shcactl, which would look at it, too\n");
+	setenv("SHCA_DEATH_MS", "60000", 1);	/* the survivors' helper threads do not come first */
+	lg = mmap(NULL, sizeof(*lg), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(lg != MAP_FAILED);
+	if (only != UINT64_MAX)
+		return batch(seed, only, only + 1);
+	for (uint64_t r = 0; r < rounds; r = lg->round + 1)
+		failed += (uint64_t)batch(seed, r, r + BATCH < rounds ? r + BATCH : rounds);
+	printf("seed %lu: %lu rounds, %lu scribbles, %lu failed\n", seed, rounds, lg->scribbles, failed);
+	return failed != 0;
+}
