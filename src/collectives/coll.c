@@ -18,7 +18,7 @@
 
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
 {
-	/* what is direct's, but for the first calls, gives the same bits there and here */
+	/* what is mailbox's, but for the first calls, gives the same bits there and here */
 	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_MAILBOX,
 				     .crowded = plan->crowded, .hosts = plan->hosts };
 

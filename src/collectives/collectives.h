@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The door of src/collectives (MPI-5.0 chapter 6): a collective is a task graph, built once per (communicator,
- * collective, root, shape) and kept; one of three executors runs it: host, direct or tasks.
+ * collective, root, shape) and kept; one of three executors runs it: host, mailbox or tasks.
  */
 #ifndef HDL_COLLECTIVES_H
 #define HDL_COLLECTIVES_H
@@ -11,7 +11,7 @@
 
 #include "p2p/p2p.h"
 
-/* Those whose graphs are kept, REDUCE_SCATTER with parts of one size; and those of pieces that direct does (parcels.c), of which a rank
+/* Those whose graphs are kept, REDUCE_SCATTER with parts of one size; and those of pieces that mailbox does (vector.c), of which a rank
  * knows no more than its own lengths: ALLTOALLV is alltoallw, too, and NEIGHBORS all of these. FOLD: reductions by operations of
  * programs, and by parts of different lengths. */
 enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_GATHER, HDL_SCATTER,

@@ -3,7 +3,7 @@
  * Inside of src/collectives. One thread at a time, like p2p: nothing here takes a lock.
  *
  *     comm->coll ─▶ struct hdl_cc ─▶ plans: (collective, shape, form) -> executor, graph, why
- *                                └─▶ struct hdl_queues: queues, slots and outstanding operations of direct or tasks
+ *                                └─▶ struct hdl_queues: queues, slots and outstanding operations of mailbox or tasks
  *     plan ─▶ run: one execution, bound to buffers; kept by the plan for the next one
  */
 #ifndef HDL_COLL_INTERNAL_H
@@ -51,7 +51,7 @@ struct hdl_run_node {
 struct hdl_run {
 	const struct hdl_graph *g;
 	struct hdl_plan *plan;		/* NULL: an internal run, freed by its done() */
-	struct hdl_run *next;		/* in the plan's spare runs, the runnable runs, or the queue of direct or tasks */
+	struct hdl_run *next;		/* in the plan's spare runs, the runnable runs, or the queue of mailbox or tasks */
 	struct hdl_comm *comm;
 	struct hdl_req *req;		/* the user's; NULL: blocking, or internal */
 	void (*done)(struct hdl_run *run);	/* NULL: complete req */
@@ -65,7 +65,7 @@ struct hdl_run {
 	bool keeps;			/* persistent, or of pieces: what it has allocated stays when it has finished */
 	bool persists;			/* host executor, by events: after an error, too, all nodes run, for the others' sake */
 	bool spoiled;			/* a message was not as long as it should be: the same, and what is sent from now on is empty,
-					 * so that it is an error for whom it comes to. Direct: a line was not */
+					 * so that it is an error for whom it comes to. Mailbox: a line was not */
 
 	bool hollow;			/* this rank has no data to give, for it has had an error: whoever takes them is to have one, too */
 
@@ -85,7 +85,7 @@ struct hdl_run {
 	char why[320];			/* the explanation of error */
 	struct hdl_check *check;	/* with HEDDLE_CHECK=1 what this rank says of the call (check.h) */
 
-	/* Direct and tasks. */
+	/* Mailbox and tasks. */
 	uint64_t opno;
 	uint32_t slot, place;		/* of the operation: its number in its class modulo slots, opno modulo depth */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
@@ -93,7 +93,7 @@ struct hdl_run {
 	const char *numbers;		/* where theirs stand */
 	uint8_t class;			/* of slots */
 	struct hdl_sc_run *reads;	/* kept with the run */
-	struct hdl_pcoll *pcoll;	/* persistent, on direct */
+	struct hdl_pcoll *pcoll;	/* persistent, on mailbox */
 	struct hdl_vector_run *parcels;	/* of a collective of pieces; kept with the run */
 };
 
@@ -150,7 +150,7 @@ static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_n
 							run->comm->context + 1, src, n->len);
 }
 
-/* ---- host.c ---------------------------------------------------------------------------------------------- */
+/* ---- by_events.c ---------------------------------------------------------------------------------------------- */
 
 /* Start; it finishes in hdl_host_progress, or at once. */
 void hdl_host_start(struct hdl_run *run);
@@ -162,7 +162,7 @@ int hdl_host_progress(void);
 /* A member has ended: what runs by events on this communicator fails, and its receives and sends are taken back. */
 void hdl_host_revoke(struct hdl_cc *cc);
 
-/* ---- straight.c ------------------------------------------------------------------------------------------- */
+/* ---- immediate.c ------------------------------------------------------------------------------------------- */
 
 /*
  * A blocking collective whose algorithm is carried out while it is read, without a graph: nothing is allocated, but where a send
@@ -201,7 +201,7 @@ struct hdl_plan_key {
 	uint8_t persistent;
 	uint8_t internal;		/* the executor's own barriers */
 	uint8_t leader;			/* of a Barrier: hdl_choose_leader of what was run before it */
-	uint8_t between;		/* what the leaders of hosts have of a collective in stages (levels.c) */
+	uint8_t between;		/* what the leaders of hosts have of a collective in stages (hierarchical.c) */
 	uint8_t within;			/* the communicator is that of one host's ranks, for such stages */
 };
 
@@ -209,10 +209,10 @@ struct hdl_plan {
 	struct hdl_plan_key key;
 	struct hdl_run *spare;
 	struct hdl_graph *graph;	/* of the host executor; for other plans made when it has to step in */
-	struct hdl_graph *off_graph;	/* of direct or tasks */
+	struct hdl_graph *off_graph;	/* of mailbox or tasks */
 	struct hdl_coll_prog *prog;	/* off_graph compiled */
 	struct hdl_enc enc;
-	uint64_t uses, fallbacks;	/* fallbacks: of direct and tasks, run by the host */
+	uint64_t uses, fallbacks;	/* fallbacks: of mailbox and tasks, run by the host */
 	uint64_t late;			/* posted later than they were called: too many were outstanding */
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
@@ -224,7 +224,7 @@ struct hdl_plan {
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
 	bool in_order;			/* blocking, on the host executor, whose nodes run in their order; a reduction that packs nothing */
-	bool quick;			/* in_order, or on direct and no reduction that packs: hdl_coll_run may take a short way */
+	bool quick;			/* in_order, or on mailbox and no reduction that packs: hdl_coll_run may take a short way */
 };
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
@@ -250,17 +250,17 @@ struct hdl_agreed_config {
 	struct ibv_exp_device_calc_cap calc;
 	uint32_t depth, radix, offload_ranks;
 	uint8_t want, fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics;
-	uint8_t cpus, reserved;		/* cpus: that ranks share, as far as it matters to who reduces (reads_fold.c); 0: they do not */
+	uint8_t cpus, reserved;		/* cpus: that ranks share, as far as it matters to who reduces (reduce.c); 0: they do not */
 };
 
 struct hdl_choice {
 	enum hdl_executor executor;
-	bool reads;			/* direct: by copies from and to shown buffers (reads.c) */
+	bool reads;			/* mailbox: by copies from and to shown buffers (single_copy.c) */
 	bool pairs;			/* tasks: among all pairs of ranks */
 	bool crowded;			/* host: the ranks share the cores of one host */
-	bool in_order;			/* host: a reduction gives the bits that it gives on direct */
+	bool in_order;			/* host: a reduction gives the bits that it gives on mailbox */
 	const struct hdl_hosts *hosts;	/* host: whose levels an algorithm may go by; NULL: none */
-	bool staged;			/* host: in two levels, that of each host by whatever serves its ranks (levels.c) */
+	bool staged;			/* host: in two levels, that of each host by whatever serves its ranks (hierarchical.c) */
 	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
 	char why[112];
 };
@@ -295,14 +295,14 @@ struct hdl_cc {
 	uint32_t persistent;		/* numbers of persistent ones that were made: the same on all ranks */
 	uint32_t pending;		/* runs of the host executor that have not finished */
 	struct hdl_run *runs;		/* of these, those that run by events */
-	/* A member that has ended (lost.c). */
+	/* A member that has ended (fault.c). */
 	int lost;			/* 1 + the number of its process; 0: none. Nothing more is begun on this communicator */
 	bool told;			/* by another member */
 	bool revoked;			/* what was under way has been ended */
 	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
 	uint32_t seq_looked;		/* seq at that time */
 	struct hdl_queues *off[HDL_QUEUE_KINDS];	/* NULL until the first collective of that executor */
-	/* Of ranks on several hosts (levels.c). */
+	/* Of ranks on several hosts (hierarchical.c). */
 	struct hdl_comm *within;	/* those of this host, of which no handle exists; NULL: not made */
 	struct hdl_cc *of;		/* of such a one: whose it is */
 	bool no_within;			/* it could not be made, on no rank */
@@ -336,7 +336,7 @@ static inline struct hdl_comm *hdl_peer_comm(struct hdl_comm *comm, int *peer)
 	return comm->local;
 }
 
-/* Tags: bit 30 for the wire-up of direct and tasks; bit 29 for persistent collectives; 18 bits of sequence; 11 bits of sub. */
+/* Tags: bit 30 for the wire-up of mailbox and tasks; bit 29 for persistent collectives; 18 bits of sequence; 11 bits of sub. */
 static inline int32_t hdl_coll_tag(uint32_t seq)
 {
 	return (int32_t)((seq & 0x3ffff) << HDL_SUB_BITS);
@@ -379,12 +379,12 @@ struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm);
 void hdl_plan_run_put(struct hdl_run *run);
 /* Whether it is among the first of its communicator, which the host runs. */
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan);
-/* Hands the communicator's next collective to direct or tasks. */
+/* Hands the communicator's next collective to mailbox or tasks. */
 void hdl_coll_submit(struct hdl_run *run);
 /* done() of a run with a request; of one that the request keeps. */
 void hdl_coll_complete(struct hdl_run *run);
 void hdl_coll_complete_persistent(struct hdl_run *run);
-/* Stages of a blocking collective (levels.c): of one host, and of the leaders, the communicator's next one. error: of a length, that this
+/* Stages of a blocking collective (hierarchical.c): of one host, and of the leaders, the communicator's next one. error: of a length, that this
  * rank has had in the stage before, or 0: who takes this rank's data in this one has an error of that sort, too, and the rank that one.
  * MPI error class. */
 int hdl_coll_run_node_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
@@ -408,7 +408,7 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 	return hdl_coll_end(run);
 }
 
-/* ---- direct and tasks -------------------------------------------------------------------------------------------- */
+/* ---- mailbox and tasks -------------------------------------------------------------------------------------------- */
 
 /* What hdl_choose has to know of a communicator. */
 /* 0, or a negative errno: this rank alone cannot find out, and must not choose. */
@@ -418,7 +418,7 @@ int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site);
 int hdl_comm_promises(const struct hdl_comm *comm);
 /* Most ranks of a communicator for whose sake a process looks where each of them is, and keeps it. */
 #define HDL_HIER_RANKS 4096
-/* Bytes of HDL_SP_DATA that the largest slots have, of direct links (pairs) or the tree's. */
+/* Bytes of HDL_SP_DATA that the largest slots have, of pair links (pairs) or the tree's. */
 size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs);
 /* *out: the reductions that the port's device offers; NULL: the device runs no task lists. Returns 0 or -ENOMEM. */
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
@@ -456,9 +456,9 @@ void hdl_queues_free(struct hdl_cc *cc);
 void hdl_queue_cache_fini(void);		/* destroys what no communicator has */
 bool hdl_queue_cache_give(void);		/* ... as far as nothing of it has still to leave; see hdl_tp_on_shortage */
 void hdl_coll_prog_free(struct hdl_coll_prog *prog);
-/* Whether a collective is long enough for reads.c, and of those that it does. */
+/* Whether a collective is long enough for single_copy.c, and of those that it does. */
 bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
-/* A collective of pieces of an intracommunicator by parcels.c, if direct can do it: then true, and *rc is an MPI error class, as of
+/* A collective of pieces of an intracommunicator by vector.c, if mailbox can do it: then true, and *rc is an MPI error class, as of
  * hdl_vcoll_start. */
 bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
 /* A blocking one's short way, if it was run before and nothing is in its way: the same. */
@@ -484,13 +484,13 @@ bool hdl_vector_to_host(struct hdl_run *run);
 void hdl_vector_free(struct hdl_vector_run *x);
 /* Runs it by messages, with the same number (pieces.c); then the other run ends. False: no memory. */
 bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a);
-/* A graph without nodes, which says that it is done by reads.c. NULL with errno. */
+/* A graph without nodes, which says that it is done by single_copy.c. NULL with errno. */
 struct hdl_graph *hdl_sc_graph(void);
 /* What a run needs for it, kept with the run. 0 or -ENOMEM. */
 int hdl_sc_prepare(struct hdl_run *run);
 void hdl_sc_free(struct hdl_sc_run *reads);
 
-/* ---- levels.c: blocking collectives of ranks on several hosts, in stages ---------------------------------------- */
+/* ---- hierarchical.c: blocking collectives of ranks on several hosts, in stages ---------------------------------------- */
 
 /* Whether the collective has such stages, if it goes by hosts. */
 bool hdl_hier_has(const struct hdl_plan_key *key);
@@ -499,7 +499,7 @@ bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
 /* MPI error class. */
 int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args);
 
-/* ---- lost.c: members that have ended ------------------------------------------------------------------------- */
+/* ---- fault.c: members that have ended ------------------------------------------------------------------------- */
 
 extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not finished, of all communicators */
 /* A message from or to this member, as nodes name it, has failed as those of the dead do: the communicator is lost, to whom has

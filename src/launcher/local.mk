@@ -1,8 +1,9 @@
 # heddlerun needs the runtime's diagnostics and variables and makes the job's fabric; it needs no other part of the library.
 bin_PROGRAMS += heddlerun
 heddlerun_SOURCES = src/launcher/launcher.h src/launcher/main.c src/launcher/options.c src/launcher/environ.c \
-	src/launcher/fabric.c src/launcher/bind.c src/launcher/place.h src/launcher/place.c src/launcher/server.c src/launcher/accept.c src/launcher/spawn.c src/launcher/supervise.c \
-	src/launcher/output.c src/runtime/ask.h src/launcher/hang.c src/launcher/guard.c $(runtime_base_sources)
+	src/launcher/fabric.c src/launcher/bind.c src/launcher/place.h src/launcher/place.c src/launcher/server.c \
+	src/launcher/accept.c src/launcher/spawn.c src/launcher/supervise.c src/launcher/output.c src/runtime/ask.h \
+	src/launcher/hang.c src/launcher/guard.c $(runtime_base_sources)
 heddlerun_CFLAGS = $(AM_CFLAGS)
 heddlerun_LDADD = libshca_core.la $(PMIX_LIBS) $(HWLOC_LIBS)
 heddlerun_LDFLAGS = $(NOWRAP)

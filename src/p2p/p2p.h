@@ -92,7 +92,7 @@ int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct
 int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int refused, struct hdl_group *remote,
 				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
 				     struct hdl_comm **out);
-/* With a group of another job, which only the root knows: a process of it that was met, and the tag that was made then (meet.h). refused:
+/* With a group of another job, which only the root knows: a process of it that was met, and the tag that was made then (handshake.h). refused:
  * on the root, as above. */
 int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl_group *met, int tag, struct hdl_comm **out);
 int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out);
@@ -418,7 +418,7 @@ int hdl_cid_find_ended(void);
  * other: inside of the transport; the next turn of progress does the rest. */
 void hdl_cid_lose(int proc);
 void hdl_cid_heard(int proc);
-/* It is one of the lost (losses.h): nothing follows but that who waits for this rank at a bridge is told, once the program is. */
+/* It is one of the lost (fault.h): nothing follows but that who waits for this rank at a bridge is told, once the program is. */
 void hdl_proc_note_lost(int proc);
 /* The program gets an error for a rank that is lost, of class MPI_ERR_PROC_ABORTED, and may leave what others wait for. */
 void hdl_ft_records_tell_program(void);

@@ -14,7 +14,7 @@
 /* No communicator's (of the id HDL_ID_GROUPS): messages between the p2p of two ranks. The tag is the sender's number of an
  * announced message that it wants to withdraw; it comes after that one, as all messages of a rank come in order. */
 #define HDL_CONTEXT_CANCEL 4
-#define HDL_CONTEXT_GROUPS 5	/* its odd one: agreements without a communicator (agree.h) */
+#define HDL_CONTEXT_GROUPS 5	/* its odd one: agreements without a communicator (comm_cid.h) */
 
 /* OTHER: a collective. From NONE on, what waits is no operation, or made of others: reports leave it out. */
 enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV, HDL_REQ_NONE, HDL_REQ_PAIR, HDL_REQ_PERSISTENT,

@@ -45,6 +45,14 @@ static const struct row {
 };
 enum { NROWS = sizeof rows / sizeof rows[0] };
 
+static const struct {
+	const char *name, *value, *now;
+} renamed[] = {
+#define HDL_RENAMED(name, value, now) { name, value, now },
+#include "runtime/vars.def"
+#undef HDL_RENAMED
+};
+
 static const char *const prefixes[] = { "HEDDLE_", "SHCA_" };
 enum { NPREFIXES = sizeof prefixes / sizeof prefixes[0] };
 
@@ -296,10 +304,30 @@ static void warn_unknown(const char *entry, size_t name_len)
 		 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Refuses the entry if its name, or the value of its variable, is an old one. Returns 0 or -EINVAL. */
+static int refuse_renamed(const char *entry, const char *equals)
+{
+	size_t len = (size_t)(equals - entry);
+
+	for (size_t i = 0; i < ARRAY_SIZE(renamed); i++) {
+		if (strlen(renamed[i].name) != len || strncmp(renamed[i].name, entry, len) != 0)
+			continue;
+		if (!renamed[i].value) {
+			hdl_error("%s: the variable is called %s: set that instead", entry, renamed[i].now);
+			return -EINVAL;
+		}
+		if (!strcmp(renamed[i].value, equals + 1)) {
+			hdl_error("%s: the value is called %s: set that instead", entry, renamed[i].now);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 /* vars NULL: only unknown names are looked for. */
 static int read_env(char *const *env, struct hdl_vars *vars, bool keep, bool warn)
 {
-	int err = 0;
+	int err = 0, e;
 
 	for (; *env; env++) {
 		const char *equals = strchr(*env, '=');
@@ -310,9 +338,10 @@ static int read_env(char *const *env, struct hdl_vars *vars, bool keep, bool war
 			continue;
 		len = (size_t)(equals - *env);
 		row = vars_find(*env, len);
-		if (row && !row->shca && vars) {
-			int e = vars_set(vars, row, equals + 1, keep);
-
+		e = vars ? refuse_renamed(*env, equals) : 0;
+		if (!e && row && !row->shca && vars)
+			e = vars_set(vars, row, equals + 1, keep);
+		if (e) {
 			if (!err)
 				err = e;
 		} else if (!row && warn && !is_elsewhere(*env, len)) {

@@ -29,7 +29,7 @@ struct hdl_hdr {
 	uint16_t context;	/* the communicator's context id, with its class (point-to-point, collective) */
 	uint16_t seq;		/* per peer; the receiver delivers in this order */
 	uint32_t len;		/* eager: payload bytes; RTS: bytes of the record that follows (see hdl_msg_len) */
-	uint16_t reserved;	/* the transport's: pooled.h */
+	uint16_t reserved;	/* the transport's: srq_credit.h */
 	uint8_t kind;		/* enum hdl_kind */
 	uint8_t phase;		/* the ring's, last: valid when it matches the lap */
 };

@@ -157,9 +157,9 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 	offload offload "$bin/hd_offload" -c --sizes 64 --operation all
 	says offload '^iallreduce +64 ' && says offload '^ibarrier +0 ' && says offload '^igather +64 ' &&
 		says offload '^# Validation: Pass'
-	if [ -x "$bin/../shcactl" ] && says offload '^iallreduce .* direct$'; then
+	if [ -x "$bin/../shcactl" ] && says offload '^iallreduce .* mailbox$'; then
 		grep -Eq '^i.* (WRONG|UNKNOWN|-)$' "$dir/out" && { echo "FAIL: offload: $(grep -E '^i.* (WRONG|UNKNOWN|-)$' "$dir/out")"; failures=$((failures + 1)); }
-		for p in gatherv scatterv allgatherv alltoallv; do says offload "^i$p +64 .* direct\$"; done
+		for p in gatherv scatterv allgatherv alltoallv; do says offload "^i$p +64 .* mailbox\$"; done
 		HEDDLE_COLL_EXECUTOR=tasks && export HEDDLE_COLL_EXECUTOR
 		offload "offload by tasks" "$bin/hd_offload" --sizes 64 --operation ibarrier,ibcast,iallreduce,ireduce_scatter
 		for o in ibarrier ibcast iallreduce ireduce_scatter; do says "offload by tasks" "^$o .* tasks\$"; done

@@ -121,7 +121,8 @@ tests_mp_coll_message_stale_SOURCES = tests/mp/coll_message_stale.c
 tests_mp_coll_message_stale_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_message_stale_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/coll_death_random.sh tests/mp/coll_reduce_order.sh
-EXTRA_DIST += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/death_lib.sh tests/mp/coll_death_random.sh tests/mp/coll_reduce_order.sh
+EXTRA_DIST += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/death_lib.sh tests/mp/coll_death_random.sh \
+	tests/mp/coll_reduce_order.sh
 # Buffers at the edges of what is mapped, types with holes.
 check_PROGRAMS += tests/mp/mpi_type_holes tests/mp/mpi_type_holes_hosts
 tests_mp_mpi_type_holes_SOURCES = tests/mp/mpi_type_holes.c tests/mp/mpi_test.h
@@ -147,8 +148,9 @@ tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl
 check_PROGRAMS += tests/mp/coll_first_allocation_fails
 tests_mp_coll_first_allocation_fails_SOURCES = tests/mp/coll_first_allocation_fails.c tests/mp/mpi_test.h
 tests_mp_coll_first_allocation_fails_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_coll_first_allocation_fails_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=aligned_alloc \
-	-Wl,--wrap=posix_memalign -Wl,--wrap=mmap -Wl,--wrap=hdl_bufpool_grow -Wl,--wrap=hdl_bufpool_need
+tests_mp_coll_first_allocation_fails_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc \
+	-Wl,--wrap=aligned_alloc -Wl,--wrap=posix_memalign -Wl,--wrap=mmap -Wl,--wrap=hdl_bufpool_grow \
+	-Wl,--wrap=hdl_bufpool_need
 TESTS += tests/mp/coll_first_allocation_fails.sh
 EXTRA_DIST += tests/mp/coll_first_allocation_fails.sh
 # Several communicators at a time.
@@ -164,7 +166,8 @@ tests_mp_coll_comms_overlap_lacking_SOURCES = tests/mp/coll_comms_overlap.c test
 tests_mp_coll_comms_overlap_lacking_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_comms_overlap_lacking_LDFLAGS = $(tests_mp_coll_lacking_LDFLAGS)
 # On several hosts, played on one machine.
-check_PROGRAMS += tests/mp/coll_random_hosts tests/mp/coll_correct_hosts tests/mp/coll_persistent_starts_hosts tests/mp/coll_death_random_hosts
+check_PROGRAMS += tests/mp/coll_random_hosts tests/mp/coll_correct_hosts tests/mp/coll_persistent_starts_hosts \
+	tests/mp/coll_death_random_hosts
 tests_mp_coll_random_hosts_SOURCES = tests/mp/coll_random.c tests/mp/hosts_played.c tests/mp/mpi_test.h
 tests_mp_coll_random_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_random_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)

@@ -3,7 +3,7 @@
  * With HEDDLE_CHECK=1: collectives whose ranks do not call the same fail on all of them, whatever one of them would have
  * noticed by itself, with a text that names the odd one; and the communicator is as good as before.
  *
- *     coll_check [lengths]		lengths: without HEDDLE_CHECK, on direct: what each rank notices by itself
+ *     coll_check [lengths]		lengths: without HEDDLE_CHECK, on mailbox: what each rank notices by itself
  *     coll_check moved		the same on tasks, of every collective that they have
  */
 #include "standard.h"

@@ -20,16 +20,16 @@ dies 5 3 reduce_scatter tasks 1
 dies 5 4 allgather tasks 1
 dies 4 1 gather tasks 1
 dies 4 0 scatter tasks 1
-dies 4 2 allreduce direct 1
-dies 4 3 bcast direct 1
+dies 4 2 allreduce mailbox 1
+dies 4 3 bcast mailbox 1
 # by copies between the ranks' buffers
-dies 4 0 bcast direct 1 100000
-dies 4 3 scan direct 1 100000
+dies 4 0 bcast mailbox 1 100000
+dies 4 3 scan mailbox 1 100000
 if [ "${COLL_DEATH:-}" = all ]; then
 	for coll in allgather scan bcast reduce; do
-		dies 2 1 $coll direct 1 300000
-		dies 5 2 $coll direct 1 100000
-		dies 7 0 $coll direct 1 10000
+		dies 2 1 $coll mailbox 1 300000
+		dies 5 2 $coll mailbox 1 100000
+		dies 7 0 $coll mailbox 1 10000
 	done
 	for n in 2 3 8 13 17; do
 		for dead in 0 1 $((n / 2)) $((n - 1)); do
@@ -37,7 +37,7 @@ if [ "${COLL_DEATH:-}" = all ]; then
 			for coll in allreduce barrier bcast reduce allgather alltoall reduce_scatter gather scatter; do
 				dies $n $dead $coll tasks 1
 				dies $n $dead $coll tasks 0
-				[ $n -gt 16 ] || dies $n $dead $coll direct 1
+				[ $n -gt 16 ] || dies $n $dead $coll mailbox 1
 			done
 		done
 	done

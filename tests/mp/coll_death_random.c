@@ -203,7 +203,7 @@ int main(int argc, char **argv)
 	late = atoi(argv[4]);
 	met = survivors_counters(argv[6]);
 	prepare();
-	for (; round < 12; round++)		/* queues are there, and direct and tasks are in use */
+	for (; round < 12; round++)		/* queues are there, and mailbox and tasks are in use */
 		if (round_of_all(failed, round / 3 % all))	/* also short ways, of what is called as before */
 			fail("before the death", 0, 0);
 	survivors_count(&met[1]);	/* everybody has the results of those */

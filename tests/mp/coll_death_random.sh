@@ -44,7 +44,7 @@ some() {
 	# what has been announced to a rank that is not there is waited for: see docs/collectives.md
 	if [ "$n" -gt 2 ] && [ "$bytes" -le 1024 ]; then draw $((n - 1)); late=$(((dead + 1 + random) % n)); fi
 	draw 20000; moment=$random
-	one_of auto host direct tasks; executor=$picked
+	one_of auto host mailbox tasks; executor=$picked
 	one_of HEDDLE_TRANSPORT= HEDDLE_TRANSPORT= HEDDLE_TRANSPORT=rc HEDDLE_TRANSPORT=ud HEDDLE_TRANSPORT=dc,ud HEDDLE_TRANSPORT=xrc \
 		HEDDLE_CHECK=1 HEDDLE_COLL_DEPTH=2 HEDDLE_COLL_EXTENSIONS=0 HEDDLE_COLL_SINGLE_COPY_MIN=1
 	[ "$n" -lt 17 ] || bytes=64
@@ -69,11 +69,11 @@ lost 5 nonblocking 64 0 2 9000 auto HEDDLE_TRANSPORT=
 lost 4 blocking 65536 2 -1 1300 host HEDDLE_TRANSPORT=
 lost 3 persistent 1024 2 0 4000 host HEDDLE_TRANSPORT=
 lost 4 persistent 64 1 3 2500 auto HEDDLE_TRANSPORT=
-lost 4 blocking 65536 1 -1 2500 direct HEDDLE_TRANSPORT=
-lost 4 blocking 64 1 3 1500 direct HEDDLE_TRANSPORT=
-lost 3 blocking 8 0 -1 6000 direct HEDDLE_TRANSPORT=
-lost 4 nonblocking 65536 1 -1 2500 direct HEDDLE_COLL_SINGLE_COPY_MIN=1
-lost 3 nonblocking 4096 0 -1 3500 direct HEDDLE_TRANSPORT=
+lost 4 blocking 65536 1 -1 2500 mailbox HEDDLE_TRANSPORT=
+lost 4 blocking 64 1 3 1500 mailbox HEDDLE_TRANSPORT=
+lost 3 blocking 8 0 -1 6000 mailbox HEDDLE_TRANSPORT=
+lost 4 nonblocking 65536 1 -1 2500 mailbox HEDDLE_COLL_SINGLE_COPY_MIN=1
+lost 3 nonblocking 4096 0 -1 3500 mailbox HEDDLE_TRANSPORT=
 made 5 2 9000 3 auto HEDDLE_TRANSPORT=
 made 4 0 40000 8 host HEDDLE_TRANSPORT=ud
 made 2 1 2000 1 tasks HEDDLE_TRANSPORT=
@@ -97,13 +97,13 @@ sent 4 1 20000 5 1 HEDDLE_TRANSPORT=
 sent 3 0 9000 6 2 HEDDLE_TRANSPORT=dc,ud
 sent 4 3 30000 7 1 SHCA_BEHAVE=noarena
 for how in killed gone; do
-	one_dies 3 0 "what was left behind for it: $how" -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sc_staging $how "$count"
+	one_dies 3 0 "what was left behind for it: $how" -x HEDDLE_COLL_EXECUTOR=mailbox tests/mp/coll_sc_staging $how "$count"
 done
 hosts 4 blocking 64 1 3 500 host
 hosts 4 nonblocking 64 3 -1 900 auto
-hosts 4 blocking 64 3 -1 500 direct
+hosts 4 blocking 64 3 -1 500 mailbox
 hosts 5 persistent 1024 0 2 700 tasks
-for kind in direct tasks; do
+for kind in mailbox tasks; do
 	if HOSTS_RANKS=2 HEDDLE_DEVICE=shca0,shca0 HEDDLE_COLL_EXECUTOR=$kind timeout -k 5 120 "$run" -n 4 tests/mp/coll_hosts_random 10 "$((seed % 1000))" >"$tmp/out" 2>&1; then
 		echo "ok: random ones over two hosts, $kind"
 	else

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # heddle_info --explain: of what it says that the device does for a collective, the device counts exactly that, for all ranks together
-# and over the task lists of all of them; executors host and direct make it do none of it. Run in the build directory.
+# and over the task lists of all of them; executors host and mailbox make it do none of it. Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
 program=$PWD/tests/mp/coll_device_counts
 counts_ranks "$run" "$program" "$PWD/shcactl" "$PWD/shcarun" "$PWD/heddle_info"
@@ -53,7 +53,7 @@ c=$(counted tasks 3 bcast+barrier 8192)
 c=$(counted tasks 3 bcast 8192)
 [ "$b" != "$c" ] || fail "no barrier is inserted among as many bcasts as may be under way"
 # Nothing of it where no task list runs: else the comparison would prove nothing.
-for executor in host direct; do
+for executor in host mailbox; do
 	for what in barrier allreduce alltoall; do
 		c=$(counted $executor 3 $what 16)
 		[ "$c" = "0 0 0 0" ] || fail "$what on $executor: CALC WAIT ENABLE atomics: $c"
@@ -64,13 +64,13 @@ done
 HEDDLE_REPORT_COLLECTIVES=1 && export HEDDLE_REPORT_COLLECTIVES
 while read -r requests what; do
 	c=$(counted auto 3 "$what" 16)
-	[ "$c" = "0 0 0 0" ] || fail "$what on direct: CALC WAIT ENABLE atomics: $c"
+	[ "$c" = "0 0 0 0" ] || fail "$what on mailbox: CALC WAIT ENABLE atomics: $c"
 	mv "$err" "$tmp/report"
 	expect 0 ./heddle_info --explain "$what" --ranks 3 --size 128 --nonblocking
-	says "$out" '^executor *direct$'
+	says "$out" '^executor *mailbox$'
 	says "$out" "^device  *all ranks: $requests requests, of these 0 with CALC and 0 masked atomics; 0 WAITs, 0 ENABLEs\$"
 	why=$(sed -n 's/^why *//p' "$out")
-	grep -F "$what " "$tmp/report" | grep "nonblocking *direct *parcels .* $times  $why\$" >/dev/null ||
+	grep -F "$what " "$tmp/report" | grep "nonblocking *mailbox *vector .* $times  $why\$" >/dev/null ||
 		fail "$what: explained $why, the report says: $(cat "$tmp/report")"
 done <<ROWS
 2 gatherv
@@ -86,24 +86,24 @@ done <<ROWS
 ROWS
 unset HEDDLE_REPORT_COLLECTIVES
 expect 0 ./heddle_info --explain alltoallv --ranks 3 --size 1m
-says "$out" '^executor *direct$'
-says "$out" '^lines  *have pieces of up to 1024 bytes; a longer one follows'
+says "$out" '^executor *mailbox$'
+says "$out" '^cells  *have blocks of up to 1024 bytes; a longer one follows'
 says "$out" ', and from 16385 on its receiver copies'
 # long ones of more than two ranks: where these share CPUs
 expect 0 taskset -c 0 ./heddle_info --explain allgatherv --ranks 3 --size 1m
-says "$out" '^executor *direct$'
+says "$out" '^executor *mailbox$'
 [ "$(nproc)" -lt 3 ] || {
 	expect 0 ./heddle_info --explain allgatherv --ranks 3 --size 1m
 	says "$out" '^executor *host$'
-	says "$out" '^algorithm *pieces$'
+	says "$out" '^algorithm *blocks$'
 }
 expect 0 ./heddle_info --explain allgatherv --ranks 2 --size 1m
-says "$out" '^executor *direct$'
+says "$out" '^executor *mailbox$'
 says "$out" '^why .* copies between'
 expect 0 ./heddle_info --explain allgatherv --ranks 2 --size 8k
 says "$out" '^executor *host$'
 expect 0 ./heddle_info --explain gatherv --ranks 3 --persistent
-says "$out" '^why  *direct: whatever the lengths are'
+says "$out" '^why  *mailbox: whatever the lengths are'
 HEDDLE_REDUCE_ORDER=fixed expect 0 ./heddle_info --explain 'allreduce (op)' --ranks 3
 says "$out" '^why  *host: HEDDLE_REDUCE_ORDER=fixed'
 expect 0 ./heddle_info --explain neighbors --ranks 4 --rank 3 --dot
@@ -126,25 +126,25 @@ while read -r executor arguments; do
 	says "$out" "^executor *$executor\$"
 done <<ROWS
 tasks alltoall --ranks 8 --size 1k --nonblocking
-direct reduce_scatter --ranks 8 --size 1k --nonblocking
+mailbox reduce_scatter --ranks 8 --size 1k --nonblocking
 tasks reduce_scatter --ranks 8 --size 10k --nonblocking
-direct allreduce --ranks 4 --size 1k --nonblocking
+mailbox allreduce --ranks 4 --size 1k --nonblocking
 tasks allreduce --ranks 8 --size 1k --nonblocking
 tasks gather --ranks 20 --size 1k
-direct allreduce --ranks 4 --size 1k --persistent
-direct scatter --ranks 16 --persistent
+mailbox allreduce --ranks 4 --size 1k --persistent
+mailbox scatter --ranks 16 --persistent
 host allreduce --ranks 4 --size 2k --persistent
 host allreduce --ranks 17 --persistent
 host gather --ranks 20 --size 2k
 host reduce_scatter --ranks 20 --size 8
 ROWS
 HEDDLE_COLL_EXECUTOR=tasks expect 0 ./heddle_info --explain allreduce --ranks 3 --persistent
-says "$out" '^why  *direct: persistent: not tasks'
+says "$out" '^why  *mailbox: persistent: not tasks'
 says "$out" '^device  *all ranks: 6 requests'
 # What is forced comes before what is quicker; a line whose number follows it is two requests.
 HEDDLE_COLL_EXECUTOR=tasks expect 0 ./heddle_info --explain bcast --ranks 4 --size 32k
 says "$out" '^executor *tasks$'
-HEDDLE_COLL_EXECUTOR=direct expect 0 ./heddle_info --explain bcast --ranks 4 --size 4k
+HEDDLE_COLL_EXECUTOR=mailbox expect 0 ./heddle_info --explain bcast --ranks 4 --size 4k
 says "$out" '^device  *all ranks: 6 requests'
 expect 2 ./heddle_info --explain alreduce
 says "$err" 'did you mean allreduce'

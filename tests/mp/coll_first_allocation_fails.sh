@@ -52,7 +52,7 @@ every() {	# every RANKS VARIABLE FORM COLLECTIVE BYTES RANK MOST [+]: one piece 
 }
 
 if [ "${COLL_UNMET:-}" = all ]; then
-	for var in ${COLL_UNMET_HOW:-HEDDLE_COLL_EXECUTOR=auto HEDDLE_COLL_EXECUTOR=direct HEDDLE_COLL_EXECUTOR=tasks HEDDLE_TRANSPORT=ud}; do
+	for var in ${COLL_UNMET_HOW:-HEDDLE_COLL_EXECUTOR=auto HEDDLE_COLL_EXECUTOR=mailbox HEDDLE_COLL_EXECUTOR=tasks HEDDLE_TRANSPORT=ud}; do
 		for form in ${COLL_UNMET_FORMS:-blocking nonblocking persistent}; do
 			for coll in barrier bcast reduce allreduce gather scatter allgather alltoall reduce_scatter_block scan exscan \
 				gatherv scatterv allgatherv alltoallv alltoallw reduce_scatter neighbor_allgather neighbor_alltoallv allreduce_own; do

@@ -41,11 +41,11 @@ for kind in rc ud xrc dc dc,ud; do
 	try "two levels, random, seed $seed, queue kind $kind" 0,0,1,0 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_COLL_HIERARCHY=2 \
 		tests/mp/coll_random_hosts "$batches" "$seed"
 done
-# In stages, each host's ranks by themselves: on direct, on tasks, and by messages.
+# In stages, each host's ranks by themselves: on mailbox, on tasks, and by messages.
 for hosts in 0,0,1,1 2,0,1,0,2 0,0,0,1,1; do
 	try "stages" "$hosts" -x HEDDLE_COLL_HIERARCHY=2 tests/mp/coll_hier
 	reported 'allreduce .*two-level' 'that an Allreduce went by hosts'
-	reported 'reduce .* within host direct ' 'that stages of one host were direct'
+	reported 'reduce .* within host mailbox ' 'that stages of one host were mailbox'
 done
 for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 TRANSPORT=dc,ud COLL_READS_MIN=1; do
 	try "stages, $how" 0,0,0,1,1 -x HEDDLE_COLL_HIERARCHY=2 -x HEDDLE_$how tests/mp/coll_hier

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The port goes down before the lines of a collective are posted, and comes up behind that: the requests wait meanwhile. Who is told that
- * its buffer is its own again writes into it: nobody may get what it writes there. Executor direct.
+ * its buffer is its own again writes into it: nobody may get what it writes there. Executor mailbox.
  *
  *     coll_port_down SHCACTL
  *     coll_port_down SHCACTL left	the port stays down until requests give up: a root that has left its message behind tells all

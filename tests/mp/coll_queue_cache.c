@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators come and go, and what direct and tasks have of links and slots goes from one to the next.
+ * Communicators come and go, and what mailbox and tasks have of links and slots goes from one to the next.
  *
  *     coll_queue_cache count             a communicator of ranks that had one before creates nothing, and to free one destroys nothing:
  *                                 the verbs that do are counted. Two at a time have two sets, those of some ranks their own.
@@ -18,7 +18,7 @@
  *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
  *                                 own, and lags behind at times. All data are checked.
  *
- * HEDDLE_COLL_EXECUTOR forces direct or tasks from the first call on.
+ * HEDDLE_COLL_EXECUTOR forces mailbox or tasks from the first call on.
  */
 #include <infiniband/verbs_exp.h>
 #include <malloc.h>
@@ -375,7 +375,7 @@ static void offer_others(bool refused)
 	}
 }
 
-bool lack_memory(void);			/* shortage.c */
+bool lack_memory(void);			/* verbs_no_memory.c */
 
 /* Rank 1 leaves: it has done its part, and what it had of the communicator is gone. The root waits for rank 2 longer than it would
  * suspect a death. */

@@ -4,7 +4,7 @@
  * then posts its part, and its Wait returns with the right sum while the others are still stopped. Then they are
  * continued, and theirs return, too. The same for Ireduce and Igather (to the last rank), Ibarrier,
  * Iallgather, Ialltoall, Ireduce_scatter_block and, from a root that is stopped, Ibcast and Iscatter; and the vector forms, which are
- * direct's.
+ * mailbox's.
  *
  *     coll_ranks_stopped          sums of int64, three sizes
  *     coll_ranks_stopped moved    all of these, int64

@@ -15,20 +15,20 @@ bad() {
 }
 
 for n in 2 3 5; do
-	for executor in auto host direct tasks; do
+	for executor in auto host mailbox tasks; do
 		timeout 60 "$run" -n $n -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_reduce_order sides >"$tmp/out" 2>"$tmp/err" ||
 			bad "$n ranks, $executor: NaN or -0.0 give other bits"
 	done
 done
 for n in ${COLL_ORDER:-3 5}; do
-	for executor in auto host direct tasks; do
+	for executor in auto host mailbox tasks; do
 		timeout 120 "$run" -n $n -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_reduce_order >"$tmp/out" 2>"$tmp/err" ||
 			bad "$n ranks, $executor: calls differ"
 	done
 	bits=
-	for how in auto host direct tasks none l3 tree stopped; do
+	for how in auto host mailbox tasks none l3 tree stopped; do
 		executor=$how; place=core; pieces=
-		case $how in none|l3) executor=auto; place=$how;; tree) executor=auto; pieces="-x HEDDLE_COLL_VECTOR=tree";; stopped) executor=direct;; esac
+		case $how in none|l3) executor=auto; place=$how;; tree) executor=auto; pieces="-x HEDDLE_COLL_VECTOR=tree";; stopped) executor=mailbox;; esac
 		timeout 120 "$run" -n $n --bind-to $place -x HEDDLE_COLL_EXECUTOR=$executor -x HEDDLE_REDUCE_ORDER=fixed $pieces \
 			sh -c 'echo $$ >>"$1"; exec tests/mp/coll_reduce_order fixed' sh "$tmp/pids.$n.$how" >"$tmp/out" 2>"$tmp/err" &
 		job=$!

@@ -2,7 +2,7 @@
 /*
  * A rank that only gives, as its input to a Reduce or as the root of a Bcast or a Scatter, or whose result the next one reads in a Scan,
  * leaves that behind and goes on (collectives/single_copy/single_copy.c). Here it is read late, when its communicator has been freed; or never, since the reader is killed; or while the
- * rank that has left is in MPI_Finalize. A rank that would not leave waits for a reader that waits for its message. Three ranks, by direct.
+ * rank that has left is in MPI_Finalize. A rank that would not leave waits for a reader that waits for its message. Three ranks, by mailbox.
  *
  *     coll_sc_staging freed ROUNDS	the communicator is freed, and the input overwritten, before the reader comes
  *     coll_sc_staging stream ROUNDS	they follow each other at the speed of the slowest: nothing is overwritten that is still to be read

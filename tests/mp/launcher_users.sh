@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Another user of the host (intruder.c) holds up no job, and what it puts in the way is not touched.
+# Another user of the host (other_user.c) holds up no job, and what it puts in the way is not touched.
 . "$(dirname "$0")/launcher_lib.sh"
 [ "$(id -u)" = 0 ] || { echo "skipped: needs root to become another user"; exit 77; }
 chmod 755 "$tmp"; chmod 1777 "$TMPDIR"

@@ -17,9 +17,11 @@ tests_mp_runtime_pmix_client_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/other_user
 tests_mp_other_user_SOURCES = tests/mp/other_user.c
 tests_mp_other_user_LDFLAGS = $(NOWRAP)
-launcher_tests = tests/mp/runtime_pmix.sh tests/mp/launcher_tools.sh tests/mp/runtime_join.sh tests/mp/runtime_vars.sh tests/mp/launcher_options.sh tests/mp/launcher_exit.sh \
-	tests/mp/launcher_signals.sh tests/mp/launcher_io.sh tests/mp/launcher_leftovers.sh tests/mp/launcher_many.sh \
-	tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh tests/mp/launcher_timeout.sh tests/mp/launcher_hang.sh tests/mp/launcher_users.sh tests/mp/launcher_limits.sh tests/mp/launcher_hosts.sh tests/mp/build_systems.sh
+launcher_tests = tests/mp/runtime_pmix.sh tests/mp/launcher_tools.sh tests/mp/runtime_join.sh tests/mp/runtime_vars.sh \
+	tests/mp/launcher_options.sh tests/mp/launcher_exit.sh tests/mp/launcher_signals.sh tests/mp/launcher_io.sh \
+	tests/mp/launcher_leftovers.sh tests/mp/launcher_many.sh tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh \
+	tests/mp/launcher_timeout.sh tests/mp/launcher_hang.sh tests/mp/launcher_users.sh tests/mp/launcher_limits.sh \
+	tests/mp/launcher_hosts.sh tests/mp/build_systems.sh
 TESTS += $(launcher_tests)
 EXTRA_DIST += $(launcher_tests) tests/mp/launcher_lib.sh
 
@@ -84,10 +86,12 @@ tests_mp_transport_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=
 check_PROGRAMS += tests/mp/transport_pages_remapped
 tests_mp_transport_pages_remapped_SOURCES = tests/mp/transport_pages_remapped.c
 tests_mp_transport_pages_remapped_LDADD = $(tests_mp_transport_traffic_LDADD)
-tests_mp_transport_pages_remapped_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=syscall -Wl,--wrap=read \
-	-Wl,--wrap=ibv_create_qp -Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_create_ah
-TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_api.sh
-EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_api.sh tests/mp/transport_lib.sh tests/mp/transport_test.h
+tests_mp_transport_pages_remapped_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 \
+	-Wl,--wrap=syscall -Wl,--wrap=read -Wl,--wrap=ibv_create_qp -Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_create_ah
+TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh \
+	tests/mp/transport_api.sh
+EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh \
+	tests/mp/transport_behave.sh tests/mp/transport_api.sh tests/mp/transport_lib.sh tests/mp/transport_test.h
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
 include tests/mp/standard.mk
@@ -98,7 +102,8 @@ tests_mp_transport_death_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/hang_report_finalize
 tests_mp_hang_report_finalize_SOURCES = tests/mp/hang_report_finalize.c
 tests_mp_hang_report_finalize_LDADD = $(tests_mp_transport_death_LDADD)
-tests_mp_hang_report_finalize_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Register_event_handler -Wl,--wrap=hdl_tp_wake -Wl,--wrap=hdl_tp_fini
+tests_mp_hang_report_finalize_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Register_event_handler \
+	-Wl,--wrap=hdl_tp_wake -Wl,--wrap=hdl_tp_fini
 check_PROGRAMS += tests/mp/transport_ep_fails
 tests_mp_transport_ep_fails_SOURCES = tests/mp/transport_ep_fails.c
 tests_mp_transport_ep_fails_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
@@ -178,8 +183,9 @@ check_PROGRAMS += tests/mp/memory_touched
 tests_mp_memory_touched_SOURCES = tests/mp/memory_touched.c tests/mp/mpi_test.h
 tests_mp_memory_touched_LDADD = libheddle.la
 tests_mp_memory_touched_LDFLAGS = $(NOWRAP)
-show_scripts = tests/mp/show_memory.sh tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh tests/mp/show_syscalls.sh \
-	tests/mp/show_kinds.sh tests/mp/transport_eager_long.sh tests/mp/transport_cma_denied.sh tests/mp/transport_faults.sh
+show_scripts = tests/mp/show_memory.sh tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh \
+	tests/mp/show_syscalls.sh tests/mp/show_kinds.sh tests/mp/transport_eager_long.sh \
+	tests/mp/transport_cma_denied.sh tests/mp/transport_faults.sh
 TESTS += $(show_scripts)
 EXTRA_DIST += $(show_scripts)
 check_PROGRAMS += tests/mp/show_waits

@@ -1,7 +1,7 @@
 # The MPI functions between processes: every program over every kind of queue.
 mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics tests/mp/mpi_types tests/mp/mpi_comms \
-	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes tests/mp/mpi_groups \
-	tests/mp/mpi_create tests/mp/mpi_topologies
+	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes \
+	tests/mp/mpi_groups tests/mp/mpi_create tests/mp/mpi_topologies
 mpi_test_programs += tests/mp/mpi_ptp tests/mp/mpi_vcoll tests/mp/mpi_streams
 mpi_test_programs += tests/mp/mpi_refused
 mpi_test_programs += tests/mp/mpi_comm_members
@@ -96,7 +96,8 @@ tests_mp_mpi_comm_join_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_fds_closed_SOURCES = tests/mp/mpi_fds_closed.c
 tests_mp_mpi_fds_closed_LDADD = libheddle.la
 tests_mp_mpi_fds_closed_LDFLAGS = $(NOWRAP)
-mpi_test_scripts = tests/mp/mpi_comm_join.sh tests/mp/mpi_fds_closed.sh tests/mp/mpi_run.sh tests/mp/mpi_objects.sh tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
+mpi_test_scripts = tests/mp/mpi_comm_join.sh tests/mp/mpi_fds_closed.sh tests/mp/mpi_run.sh tests/mp/mpi_objects.sh \
+	tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
 check_PROGRAMS += tests/mp/mpi_outputs
 tests_mp_mpi_outputs_SOURCES = tests/mp/mpi_outputs.c tests/mp/mpi_test.h
 nodist_tests_mp_mpi_outputs_SOURCES = tests/mp/mpi_outputs.h

@@ -4,7 +4,7 @@
 # used: on 1 to 7 ranks; the kind of queue is the same to them.
 MPI_TEST_KINDS=default
 MPI_TEST_RANKS=${MPI_TEST_RANKS:-1 2 3 4 5 7}
-MPI_TEST_PROGRAMS=${MPI_TEST_PROGRAMS:-attributes groups create topologies ptp pieces handles refused freed first_use parts}
+MPI_TEST_PROGRAMS=${MPI_TEST_PROGRAMS:-attributes groups create topologies ptp vcoll handles refused freed first_use comm_members}
 export MPI_TEST_KINDS MPI_TEST_RANKS MPI_TEST_PROGRAMS
 # Whom ranks are, where they are many, whatever carries their messages.
 case $MPI_TEST_PROGRAMS in

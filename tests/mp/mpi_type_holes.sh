@@ -26,15 +26,15 @@ reported() {	# reported TEXT WHAT
 }
 
 # shellcheck disable=SC2086
-for executor in host direct tasks; do
+for executor in host mailbox tasks; do
 	try "reductions, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/mpi_type_holes reduce ${HOLES:-1 3}
 	reported "allreduce .* $executor " "that an Allreduce was on $executor"
 	try "data, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/mpi_type_holes move ${HOLES:-1 3}
 done
-try "reductions by copies between buffers" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/mpi_type_holes reduce ${HOLES:-3 200}
-reported 'allreduce .* reads' 'that an Allreduce was by reads'
+try "reductions by copies between buffers" 3 -x HEDDLE_COLL_EXECUTOR=mailbox -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/mpi_type_holes reduce ${HOLES:-3 200}
+reported 'allreduce .* single-copy' 'that an Allreduce was by reads'
 try "reductions by copies, two ranks" 2 -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/mpi_type_holes reduce ${HOLES:-3}
-try "data by copies between buffers" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/mpi_type_holes move ${HOLES:-200}
+try "data by copies between buffers" 3 -x HEDDLE_COLL_EXECUTOR=mailbox -x HEDDLE_COLL_SINGLE_COPY_MIN=1 tests/mp/mpi_type_holes move ${HOLES:-200}
 try "reductions in a fixed order" 4 -x HEDDLE_REDUCE_ORDER=fixed tests/mp/mpi_type_holes reduce ${HOLES:-2}
 try "compared" 2 -x HEDDLE_CHECK=1 tests/mp/mpi_type_holes reduce ${HOLES:-2}
 try "by hosts, in stages" 3 -x HEDDLE_DEVICE=shca0 -x HOSTS=0,0,1 -x HOLES_TYPES=8 -x HEDDLE_COLL_HIERARCHY=2 tests/mp/mpi_type_holes_hosts reduce ${HOLES:-3}

@@ -16,7 +16,16 @@ says "$err" "with its unit us, ms or s"
 expect 2 "$run" -n 1 -x HEDDLE_TRANSPORT=rc,tcp "$job" where
 says "$err" "some of rc,ud,xrc,dc"
 expect 2 "$run" -n 1 -x HEDDLE_COLL_EXECUTOR=gpu "$job" where
-says "$err" "one of auto|host|direct|tasks"
+says "$err" "one of auto|host|mailbox|tasks"
+# Old names, and old values, are refused with the new ones.
+expect 2 "$run" -n 1 -x HEDDLE_COLL_LEVELS=2 "$job" where
+says "$err" "HEDDLE_COLL_LEVELS=2: the variable is called HEDDLE_COLL_HIERARCHY: set that instead"
+lines "$err" 1
+expect 2 "$run" -n 1 -x HEDDLE_COLL_EXECUTOR=direct "$job" where
+says "$err" "HEDDLE_COLL_EXECUTOR=direct: the value is called mailbox: set that instead"
+lines "$err" 1
+expect 9 env HEDDLE_COLL_READS_MIN=1k "$job" where
+says "$err" "^heddle: HEDDLE_COLL_READS_MIN=1k: .*HEDDLE_COLL_SINGLE_COPY_MIN"
 # Without heddlerun the library itself refuses.
 expect 9 env HEDDLE_EAGER_MAX=-1 "$job" where
 says "$err" "^heddle: HEDDLE_EAGER_MAX=-1"

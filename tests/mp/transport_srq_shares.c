@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nobody runs another's queue into RNR: the receives of a pool are shared out among its senders (pooled.h). Rank 0 is the receiver, the
+ * Nobody runs another's queue into RNR: the receives of a pool are shared out among its senders (srq_credit.h). Rank 0 is the receiver, the
  * last rank the one that sends little, those between send as fast as they can. Without rings:
  *     1. Rank 0 is not there. The fast ones send all that they may; then the last one's message is carried out by its device all the
  *        same, and so was every one of the fast ones'.

@@ -103,8 +103,8 @@ tests_shca_third_party_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_third_party_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_third_party_death_LDFLAGS = $(NOWRAP)
 
-TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/random_kills.sh tests/shca/executor_leaves tests/shca/datagram_death \
-	tests/shca/responder_death tests/shca/rnr_list_death
+TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/random_kills.sh tests/shca/executor_leaves \
+	tests/shca/datagram_death tests/shca/responder_death tests/shca/rnr_list_death
 EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/random_kills.sh
 noinst_PROGRAMS += tests/shca/random_kills
 tests_shca_random_kills_SOURCES = tests/shca/random_kills.c $(shca_rig)

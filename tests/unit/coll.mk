@@ -2,9 +2,11 @@
 if HAVE_CRITERION
 check_PROGRAMS += tests/unit/coll_graph tests/unit/coll_cost tests/unit/coll_ops tests/unit/coll_verbs_exp
 TESTS += tests/unit/coll_graph tests/unit/coll_cost tests/unit/coll_ops tests/unit/coll_verbs_exp
-coll_graph_sources = tests/unit/coll_sim.c tests/unit/coll_sim.h src/collectives/algorithms/allgather_alltoall.c src/collectives/algorithms/hierarchical.c src/p2p/comm/hosts.c src/collectives/algorithms/on_mailbox.c src/collectives/algorithms/on_tasks.c src/collectives/algorithms/reduce.c \
-	src/collectives/algorithms/rooted.c src/collectives/algorithms/vcoll.c src/collectives/graph/graph.c src/collectives/tasks/encode.c src/collectives/graph/ops.c \
-	src/collectives/select/tuner.c src/runtime/nearest.c $(datatype_sources)
+coll_graph_sources = tests/unit/coll_sim.c tests/unit/coll_sim.h src/collectives/algorithms/allgather_alltoall.c \
+	src/collectives/algorithms/hierarchical.c src/p2p/comm/hosts.c src/collectives/algorithms/on_mailbox.c \
+	src/collectives/algorithms/on_tasks.c src/collectives/algorithms/reduce.c src/collectives/algorithms/rooted.c \
+	src/collectives/algorithms/vcoll.c src/collectives/graph/graph.c src/collectives/tasks/encode.c \
+	src/collectives/graph/ops.c src/collectives/select/tuner.c src/runtime/nearest.c $(datatype_sources)
 tests_unit_coll_graph_SOURCES = tests/unit/coll_graph.c $(coll_graph_sources)
 tests_unit_coll_graph_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_coll_graph_LDADD = $(CRITERION_LIBS) -lm

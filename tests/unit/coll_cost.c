@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No cliffs: what the table of the host executor (tuner.c, and `trees` of algo_pieces.c) takes for some size costs no more than 1.3
+ * No cliffs: what the table of the host executor (tuner.c, and `trees` of vcoll.c) takes for some size costs no more than 1.3
  * times what it takes for any larger one costs. Costs are those of a model, in which all ranks' graphs run against each other: every
  * rank carries out its nodes in their order, on a CPU of its own or on one of a few that all share; a message costs both ends a
  * fixed time and one for each byte, and is under way for a while; what is longer than an eager message is announced first.

@@ -395,8 +395,8 @@ Test(coll_graph, offload_movement)
 		const char *name;
 		hdl_build_fn build;
 	} what[] = {
-		{ HDL_BARRIER, "lines", hdl_build_mailbox_barrier }, { HDL_BARRIER, "tree", hdl_build_tasks_barrier },
-		{ HDL_BCAST, "lines", hdl_build_mailbox_bcast }, { HDL_BCAST, "tree", hdl_build_tasks_bcast },
+		{ HDL_BARRIER, "cells", hdl_build_mailbox_barrier }, { HDL_BARRIER, "tree", hdl_build_tasks_barrier },
+		{ HDL_BCAST, "cells", hdl_build_mailbox_bcast }, { HDL_BCAST, "tree", hdl_build_tasks_bcast },
 	};
 
 	for (size_t w = 0; w < COUNT(what); w++)
@@ -437,7 +437,7 @@ Test(coll_graph, barriers_with_a_leader)
 			}
 }
 
-/* Whatever the direct executor has, from every root, in place and not. */
+/* Whatever the mailbox executor has, from every root, in place and not. */
 Test(coll_graph, direct_of_all)
 {
 	for (int c = HDL_BCAST; c < HDL_COLLS; c++)
@@ -609,9 +609,9 @@ Test(coll_graph, offload_reductions)
 
 					if (!hdl_op_valid(all_ops[o], type))
 						continue;
-					/* direct: any operation will do */
+					/* mailbox: any operation will do */
 					if (!all_means[m]) {
-						offload_reduction(HDL_ALLREDUCE, "lines", hdl_build_mailbox_allreduce, NULL, all_types[t],
+						offload_reduction(HDL_ALLREDUCE, "cells", hdl_build_mailbox_allreduce, NULL, all_types[t],
 								  all_ops[o], counts[c]);
 						continue;
 					}

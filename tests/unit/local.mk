@@ -6,9 +6,10 @@ EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/instance_state.sh
 
 # The transport's pure parts.
 if HAVE_CRITERION
-transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order tests/unit/transport_ring \
-	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active tests/unit/transport_peers tests/unit/transport_ids \
-	tests/unit/transport_srq_credit tests/unit/transport_fd_waker
+transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order \
+	tests/unit/transport_ring tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active \
+	tests/unit/transport_peers tests/unit/transport_ids tests/unit/transport_srq_credit \
+	tests/unit/transport_fd_waker
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/connect/select.c

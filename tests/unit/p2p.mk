@@ -1,6 +1,7 @@
 # Point-to-point, datatypes and the MPI functions over a mock of the transport and of the runtime.
 if HAVE_CRITERION
-p2p_unit_tests = tests/unit/datatype_types tests/unit/datatype_layouts tests/unit/p2p_match tests/unit/p2p_ops tests/unit/p2p_jobs tests/unit/p2p_handshake tests/unit/mpi_calls
+p2p_unit_tests = tests/unit/datatype_types tests/unit/datatype_layouts tests/unit/p2p_match tests/unit/p2p_ops \
+	tests/unit/p2p_jobs tests/unit/p2p_handshake tests/unit/mpi_calls
 check_PROGRAMS += $(p2p_unit_tests)
 TESTS += $(p2p_unit_tests)
 p2p_mock_sources = tests/unit/p2p_mock.c tests/unit/p2p_mock.h $(p2p_sources) $(datatype_sources) src/runtime/leaks.c \

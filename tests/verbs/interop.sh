@@ -8,7 +8,7 @@
 # `write`: renews it there.
 . "${srcdir:-.}/tests/verbs/common.sh"
 what=${1:-selection}
-case $what in selection|all|write) ;; *) echo "usage: strangers.sh [all|write]" >&2; exit 2 ;; esac
+case $what in selection|all|write) ;; *) echo "usage: interop.sh [all|write]" >&2; exit 2 ;; esac
 page=${srcdir:-.}/docs/strangers.md
 rows=$tmp/rows
 : >"$rows"

@@ -1,14 +1,16 @@
 # Verbs on the software device: programs of our own, and strangers'.
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/fast_write \
-	tests/verbs/fast_inline tests/verbs/fork tests/verbs/object_churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
-	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc \
-	tests/verbs/open_qp tests/verbs/raw tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 \
-	tests/verbs/exp_comp_mask tests/verbs/device_behave tests/verbs/protection
+	tests/verbs/fast_inline tests/verbs/fork tests/verbs/object_churn tests/verbs/unreliable tests/verbs/access \
+	tests/verbs/edges tests/verbs/exp tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device \
+	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
+	tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
+	tests/verbs/device_behave tests/verbs/protection
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
 	tests/verbs/device_visible_behind
-TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/device_list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
-EXTRA_DIST += tests/verbs/common.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/device_list.sh tests/verbs/pingpong.sh \
-	tests/verbs/perftest.sh tests/verbs/pyverbs.sh tests/verbs/exp_mlx5.sh
+TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh \
+	tests/verbs/device_list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
+EXTRA_DIST += tests/verbs/common.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/device_list.sh \
+	tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh tests/verbs/exp_mlx5.sh
 
 # libshca before libibverbs: an application that uses the software HCA by choice.
 verbs_ldadd = libshca.la $(VERBS_LIBS)

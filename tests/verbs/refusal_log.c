@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* SHCA_DEBUG=1 says why of every call that is refused: each refusal yields a line on standard error, and a call that succeeds none, nor
- * does it touch errno. said.sh looks for refusals that nobody calls here. */
+ * does it touch errno. refusal_log.sh looks for refusals that nobody calls here. */
 #include <fcntl.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs_exp.h>

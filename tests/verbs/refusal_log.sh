@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # SHCA_DEBUG=1 says why for every refused call (docs/shca.md): so no verb of the device answers an error without a line. Looks in the
 # source for errors that are returned bare. One whose line is printed elsewhere, or that refuses nothing, says so behind it:
-# "refusal_log: WHERE". Tests are of the calls themselves (said.c); this finds the call that they have forgotten.
+# "refusal_log: WHERE". Tests are of the calls themselves (refusal_log.c); this finds the call that they have forgotten.
 #
 # mlx5_wqe.c computes, and is not asked by programs; files.c and interpose/files.c answer for a file system.
 set -eu

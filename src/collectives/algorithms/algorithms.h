@@ -12,11 +12,11 @@
 #include "collectives/tasks/encode.h"
 #include "p2p/comm/hosts.h"
 
-/* host: messages, by the progress engine. direct: RDMA writes into the peers' lines, whose owner reduces when it looks.
+/* host: messages, by the progress engine. mailbox: RDMA writes into the peers' lines, whose owner reduces when it looks.
  * tasks: lists of requests that the device runs by itself, reductions included. */
 enum hdl_executor { HDL_EXEC_HOST, HDL_EXEC_MAILBOX, HDL_EXEC_TASKS, HDL_EXECUTORS };
 #define HDL_QUEUE_KINDS 3
-/* Of what a communicator has one for direct, one for tasks along a tree, and one for tasks among all pairs of ranks. */
+/* Of what a communicator has one for mailbox, one for tasks along a tree, and one for tasks among all pairs of ranks. */
 static inline int hdl_queues_index(enum hdl_executor e, bool pairs)
 {
 	return e == HDL_EXEC_MAILBOX ? 0 : 1 + pairs;
@@ -30,13 +30,13 @@ struct hdl_shape {
 	size_t bytes;		/* of the buffer; where ranks have a block each: of one */
 	hdl_op_fn fn;		/* of reductions */
 	size_t esize;
-	size_t line_bytes;	/* of the direct graphs' lines; see hdl_cell_data */
-	bool messages;		/* direct graphs by messages instead, for the host executor: see hdl_build_in_order */
+	size_t line_bytes;	/* of the mailbox graphs' lines; see hdl_cell_data */
+	bool messages;		/* mailbox graphs by messages instead, for the host executor: see hdl_build_in_order */
 	uint32_t to, from;	/* NEIGHBORS: a bit per rank */
-	int leader;		/* Barrier on direct: 1 + the rank that goes on first; 0: who comes last */
+	int leader;		/* Barrier on mailbox: 1 + the rank that goes on first; 0: who comes last */
 	int radix;		/* of the tasks graphs' trees */
 	const struct hdl_hosts *hosts;	/* who shares a host, where the ranks are on several; NULL: nothing is to be gained by it */
-	bool between;		/* two-level: only what is between hosts; what is within them is done apart (levels.c) */
+	bool between;		/* two-level: only what is between hosts; what is within them is done apart (hierarchical.c) */
 	const struct hdl_enc *enc;	/* tasks: how the device reduces, NULL: it does not */
 };
 
@@ -71,10 +71,10 @@ struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
 /* Gather, Scatter, Reduce_scatter, Scan, Exscan: by the algorithms of the collectives of pieces. */
 struct hdl_graph *hdl_build_of_vcoll(const struct hdl_shape *s);
 
-/* By hosts (algo_levels.c): all but Alltoall, Scan and Exscan; s->hosts is there. */
+/* By hosts (hierarchical.c): all but Alltoall, Scan and Exscan; s->hosts is there. */
 struct hdl_graph *hdl_build_hier(const struct hdl_shape *s);
 
-/* Of the direct executor (algo_direct.c): every rank writes a line at every other. */
+/* Of the mailbox executor (on_mailbox.c): every rank writes a line at every other. */
 struct hdl_graph *hdl_build_mailbox_barrier(const struct hdl_shape *s);
 /* The lines of a collective of pieces, without data. */
 struct hdl_graph *hdl_build_mailbox_vector(const struct hdl_shape *s);
@@ -89,10 +89,10 @@ struct hdl_graph *hdl_build_mailbox_reduce_scatter(const struct hdl_shape *s);
 /* Exscan, too */
 struct hdl_graph *hdl_build_mailbox_scan(const struct hdl_shape *s);
 
-/* Direct's graph of a reduction by messages: the same bits on the host executor. */
+/* Mailbox's graph of a reduction by messages: the same bits on the host executor. */
 struct hdl_graph *hdl_build_in_order(const struct hdl_shape *s);
 
-/* Of tasks (algo_tasks.c): up a tree to the root, and down again. Star: contributions by atomics to rank 0. */
+/* Of tasks (on_tasks.c): up a tree to the root, and down again. Star: contributions by atomics to rank 0. */
 struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_reduce(const struct hdl_shape *s);

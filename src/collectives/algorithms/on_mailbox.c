@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Graphs for the direct executor: puts into lines of the peers and arrivals of theirs. CPU nodes before are done when the
+ * Graphs for the mailbox executor: puts into lines of the peers and arrivals of theirs. CPU nodes before are done when the
  * operation is posted, those behind when its owner takes the result.
  */
 #include "collectives/algorithms/algorithms.h"
@@ -15,7 +15,7 @@ static size_t place_bytes(const struct hdl_shape *s)
 
 static struct hdl_gb *begin_reduction(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new(s->messages ? "in-order" : "lines", s->fn, s->esize);
+	struct hdl_gb *b = hdl_gb_new(s->messages ? "in-order" : "cells", s->fn, s->esize);
 
 	if (b && s->messages)
 		hdl_gb_tmp(b, (size_t)s->size, place_bytes(s));	/* the first scratch begins at 0 */
@@ -106,7 +106,7 @@ static void by_leader(struct hdl_gb *b, const struct hdl_shape *s, int leader)
 
 struct hdl_graph *hdl_build_mailbox_barrier(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new(s->leader ? "led" : "lines", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new(s->leader ? "leader" : "cells", NULL, 0);
 
 	if (!b)
 		return NULL;
@@ -206,7 +206,7 @@ struct hdl_graph *hdl_build_mailbox_scan(const struct hdl_shape *s)
 
 struct hdl_graph *hdl_build_mailbox_allgather(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new("cells", NULL, 0);
 	struct hdl_ref own = hdl_ref(hdl_input(s), s->in_place ? (size_t)s->rank * s->bytes : 0);
 
 	if (!b)
@@ -219,7 +219,7 @@ struct hdl_graph *hdl_build_mailbox_allgather(const struct hdl_shape *s)
 /* Each block is written before another one takes its place. */
 struct hdl_graph *hdl_build_mailbox_alltoall(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new("cells", NULL, 0);
 
 	if (!b)
 		return NULL;
@@ -230,7 +230,7 @@ struct hdl_graph *hdl_build_mailbox_alltoall(const struct hdl_shape *s)
 
 struct hdl_graph *hdl_build_mailbox_gather(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new("cells", NULL, 0);
 	struct hdl_ref own = hdl_ref(HDL_SP_SEND, 0);
 
 	if (!b)
@@ -243,7 +243,7 @@ struct hdl_graph *hdl_build_mailbox_gather(const struct hdl_shape *s)
 /* One sender, so one line: the data, or everybody's block of them, one `stride` behind the other. */
 static struct hdl_graph *from_root(const struct hdl_shape *s, enum hdl_space space, size_t stride)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new("cells", NULL, 0);
 	struct hdl_ref at = line(s, 0, s->bytes), buf = hdl_ref(HDL_SP_RECV, 0);
 
 	if (!b)
@@ -272,10 +272,10 @@ struct hdl_graph *hdl_build_mailbox_scatter(const struct hdl_shape *s)
 	return from_root(s, HDL_SP_SEND, s->bytes);
 }
 
-/* What the lines carry is each operation's own affair (parcels.c). */
+/* What the lines carry is each operation's own affair (vector.c). */
 struct hdl_graph *hdl_build_mailbox_vector(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("parcels", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new("vector", NULL, 0);
 	uint32_t others = ((1u << s->size) - 1) & ~(1u << s->rank), root = 1u << s->root & others, to = others, from = others;
 
 	if (!b)

@@ -4,7 +4,7 @@
  * after everything else (done when it is complete); what lies between runs on the device.
  *
  * Links are ordered: a PUT lands after the ACCUMs that were posted on its link before it. An operation uses each link
- * once in each direction at most; offload.h relies on it to size the receive queues.
+ * once in each direction at most; queues.h relies on it to size the receive queues.
  */
 #include "collectives/algorithms/algorithms.h"
 
@@ -397,7 +397,7 @@ struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s)
 /* ---- star ---------------------------------------------------------------------------------------------------- */
 
 /*
- * Every rank adds to rank 0's accumulator by atomics and says so, both on its direct link; the tree carries the answer. An
+ * Every rank adds to rank 0's accumulator by atomics and says so, both on its pair link; the tree carries the answer. An
  * atomic's operand is read when it is posted, so no partial sum could be passed on.
  */
 struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s)

@@ -772,7 +772,7 @@ struct hdl_graph *hdl_build_of_vcoll(const struct hdl_shape *s)
 	struct piece in = alg_vcoll_block(hdl_input(s), 0, all), out = alg_vcoll_block(HDL_SP_RECV, 0, s->bytes);
 	struct piece *many = calloc((size_t)s->size, sizeof(*many));
 	struct hdl_vcoll_run r = { .reducer.size = s->esize, .in = &in, .out = &out, .nin = 1, .nout = 1 };
-	struct hdl_gb *b = many ? hdl_gb_new("pieces", s->fn, s->esize) : NULL;
+	struct hdl_gb *b = many ? hdl_gb_new("blocks", s->fn, s->esize) : NULL;
 
 	for (int i = 0; many && i < s->size; i++)
 		many[i] = alg_vcoll_block(gather ? HDL_SP_RECV : HDL_SP_SEND, i, s->bytes);

@@ -11,7 +11,7 @@
  * Nothing is completed or posted where a death is noted, which may be inside of the transport.
  *
  * A request that fails says that a queue is gone, and that may be one of a member that lives: it has seen the death first and has
- * freed the communicator. So nobody is named whose process lives. Where none has ended yet, the queues of direct or tasks are under
+ * freed the communicator. So nobody is named whose process lives. Where none has ended yet, the queues of mailbox or tasks are under
  * suspicion: nothing more is posted, until a member's end is seen, or SUSPECT_NS have passed.
  */
 #include "collectives/queues/queues.h"

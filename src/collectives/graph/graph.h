@@ -5,8 +5,8 @@
  * whatever order the data allow. A graph names no user buffer: it is bound to buffers when it runs, and may be
  * run any number of times, also several times at once.
  *
- *     algorithm ──hdl_gb_*──▶ graph ──▶ host executor (host.c): nodes over p2p and transport
- *                                  └──▶ direct.c (plain RDMA writes), tasks.c (ibv_exp_post_task lists)
+ *     algorithm ──hdl_gb_*──▶ graph ──▶ host executor (by_events.c): nodes over p2p and transport
+ *                                  └──▶ cell.c (plain RDMA writes), compile.c (ibv_exp_post_task lists)
  *
  * Matching: messages between two ranks within one collective match by (sub), and those of equal sub in the
  * order of their nodes; two messages of one pair and one direction that are not ordered by a dependence carry
@@ -28,7 +28,7 @@ enum hdl_space {
 	HDL_SP_TMP,		/* scratch of the run */
 	HDL_SP_ACC,		/* tasks: this rank's accumulator of the operation's slot, zero before */
 	HDL_SP_DATA,		/* tasks: this rank's landing buffer of the operation's slot */
-	HDL_SP_CELL,		/* direct: the operation's lines at this rank, one per sender: see hdl_cell_data */
+	HDL_SP_CELL,		/* mailbox: the operation's lines at this rank, one per sender: see hdl_cell_data */
 	HDL_SPACES,
 	HDL_SP_NONE = HDL_SPACES,
 };
@@ -40,12 +40,12 @@ enum hdl_node_kind {
 	/* Both executors: run on the rank's own CPU. */
 	HDL_N_COPY,		/* dst = src */
 	HDL_N_REDUCE,		/* dst = src op dst */
-	/* Direct and tasks. */
-	HDL_N_ACCUM,		/* peer's ACC = peer's ACC op src, by masked atomics; encodes (see tasks_encode.h) */
+	/* Mailbox and tasks. */
+	HDL_N_ACCUM,		/* peer's ACC = peer's ACC op src, by masked atomics; encodes (see encode.h) */
 	HDL_N_PUT,		/* dst offset in peer's dst space = src, or with nsrc > 1 what the device makes of so many, read when
 				 * it runs; then an ARRIVE at the peer. len 0: a signal */
 	HDL_N_ARRIVE,		/* the peer's next PUT towards this rank has landed; writes dst */
-	HDL_N_ENCODE,		/* dst = the form that the device reduces (see tasks_encode.h) of src; run on the CPU */
+	HDL_N_ENCODE,		/* dst = the form that the device reduces (see encode.h) of src; run on the CPU */
 	HDL_N_DECODE,		/* the reverse */
 	HDL_N_STAMP,		/* dst = the operation's number and `stride`, the bytes of the block before it, and if there is room for it
 				 * the complement; run on the CPU */
@@ -122,7 +122,7 @@ struct hdl_graph {
 	size_t acc_bytes, data_bytes;	/* tasks: what the slot must hold, multiples of 8 */
 	hdl_op_fn fn;			/* for REDUCE */
 	size_t esize;			/* bytes of fn's element */
-	bool reads;			/* direct: no nodes, see reads.c */
+	bool reads;			/* mailbox: no nodes, see single_copy.c */
 	const char *algorithm;
 };
 

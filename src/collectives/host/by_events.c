@@ -276,7 +276,7 @@ static inline int note_loss(const struct hdl_run *run, const struct hdl_node *n,
 	return error;
 }
 
-/* As the program numbers it, which has no handle for the communicator of one host's ranks (levels.c). */
+/* As the program numbers it, which has no handle for the communicator of one host's ranks (hierarchical.c). */
 static int rank_named(struct hdl_comm *comm, int rank)
 {
 	const struct hdl_cc *cc = comm->coll;

@@ -2,12 +2,12 @@
 /*
  * Blocking collectives of ranks on several hosts, in stages: what goes up within each host, what the leaders of the hosts do among
  * themselves, what goes down within each host. The ranks of a host have a communicator of their own for it (hdl_cc's within), on which
- * its stages are collectives like any others, on direct or tasks as the host's device and ranks allow; the leaders' is a graph of messages,
- * the two-level one (algo_levels.c) without what is within hosts. Nonblocking and persistent ones are that graph as a whole: between hosts it
+ * its stages are collectives like any others, on mailbox or tasks as the host's device and ranks allow; the leaders' is a graph of messages,
+ * the two-level one (hierarchical.c) without what is within hosts. Nonblocking and persistent ones are that graph as a whole: between hosts it
  * takes its ranks' progress anyway.
  *
  * All ranks make these communicators together, in the first such collective. Whatever fails for one rank of a host, or anywhere else
- * in the whole communicator, ends both (lost.c): a rank that waits in one of them may wait for the sake of the other.
+ * in the whole communicator, ends both (fault.c): a rank that waits in one of them may wait for the sake of the other.
  */
 #include <stdio.h>
 

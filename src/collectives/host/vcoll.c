@@ -2,8 +2,8 @@
 /*
  * Collectives of pieces, each with a buffer, a count and a type of its own, and reductions by any operation: gather(v),
  * scatter(v), allgatherv, alltoallv, alltoallw, reduce_scatter(_block), scan, exscan, those of neighbors; reduce and allreduce by
- * operations of programs; and all that there are of intercommunicators. The graph is made for the call (algo_pieces.c), runs on the
- * host executor, and goes with it; a blocking call with small pieces has none (straight.c). A persistent request keeps it, with all
+ * operations of programs; and all that there are of intercommunicators. The graph is made for the call (vcoll.c), runs on the
+ * host executor, and goes with it; a blocking call with small pieces has none (immediate.c). A persistent request keeps it, with all
  * that a run needs: starting it packs, and begins.
  *
  * A piece that is one run of bytes is sent and received where it lies: the graph's spaces SEND and RECV begin at address 0,
@@ -186,7 +186,7 @@ static struct hdl_vcoll_run *vcoll_make(struct hdl_comm *comm, const struct hdl_
 	r->persistent = persistent;
 	r->refill = refills(a);
 	vcoll_retain_types(r, a);
-	b = hdl_gb_new("pieces", NULL, 1);
+	b = hdl_gb_new("blocks", NULL, 1);
 	if (!b)
 		goto fail;
 	place_all(b, a, r);

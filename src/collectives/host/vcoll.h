@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the collectives of pieces (pieces.c) and their algorithms (algo_pieces.c) share. */
+/* What the collectives of pieces (pieces.c) and their algorithms (vcoll.c) share. */
 #ifndef HDL_COLL_PIECES_H
 #define HDL_COLL_PIECES_H
 
@@ -20,7 +20,7 @@ struct hdl_vcoll_run {
 	struct hdl_run *run;
 	struct hdl_graph *g;
 	struct hdl_req *req;		/* NULL: blocking */
-	struct hdl_run *instead;	/* of this one, which was direct's and ends when this does; or NULL */
+	struct hdl_run *instead;	/* of this one, which was mailbox's and ends when this does; or NULL */
 	struct hdl_reducer reducer;
 	size_t places;			/* the reducer's, in the scratch */
 	uint32_t nin, nout;

@@ -4,7 +4,7 @@
  *
  * A write carries the data and, last, the operation's number (see hdl_cell_data). Its bytes land in order, so the number's
  * presence says that the data are there. No completion, no receive, no credit: one cache line travels for up to 48 bytes,
- * and offload.h has the proof that its place is free. The number stands at a line's end only, where no data ever lie, so none
+ * and queues.h has the proof that its place is free. The number stands at a line's end only, where no data ever lie, so none
  * is mistaken for one.
  *
  *     slot of operation n, at every rank:
@@ -12,7 +12,7 @@
  *       long   | line of rank 0 | line of rank 1 | ...    up to 1 KiB
  *       wide   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_MAILBOX_MAX and HEDDLE_COLL_BCAST_MAILBOX_MAX
  *       heads  | number, length of rank 0's | ...         of the wide ones
- *       done   | number from rank 0 | ...                 of those that parcels have: it has read what one of this rank's shows (parcels_long.c)
+ *       done   | number from rank 0 | ...                 of those that parcels have: it has read what one of this rank's shows (vector_copy.c)
  *
  * The place of a rank's line is the same at all its peers. Behind all slots is as much again, where data for each peer are put together
  * that the request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says
@@ -250,7 +250,7 @@ static void shape(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 static int cell_add_put(struct hdl_queues *h, struct hdl_mailbox_prog *l, const struct hdl_node *n)
 {
 	struct line_put *p = &l->puts[l->nputs + l->nanswers];
-	struct hdl_coll_link *link = h->direct[n->peer];
+	struct hdl_coll_link *link = h->pair[n->peer];
 	size_t end = n->dst_off + n->len + HDL_CELL_TRAILER;
 
 	if (!link || !is_end(l, end) || (p > l->puts && n->len != l->len))
@@ -688,13 +688,13 @@ uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *pr
 
 /* ---- short ways of blocking operations ------------------------------------------------------------------------- */
 
-/* (b) of offload.h: no barrier is due before it. */
+/* (b) of queues.h: no barrier is due before it. */
 static inline bool has_turn(const struct hdl_queues *h, const struct hdl_coll_prog *prog)
 {
 	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
 }
 
-/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump in offload.c); or NULL. */
+/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump in queues.c); or NULL. */
 static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct hdl_cc *cc, const struct hdl_coll_prog *prog)
 {
 	struct hdl_queues *h = cc->off[hdl_queues_index(HDL_EXEC_MAILBOX, false)];

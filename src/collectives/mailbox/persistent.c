@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Persistent collectives on direct. Ranks start a communicator's persistent operations in any order, and between any others (section
+ * Persistent collectives on mailbox. Ranks start a communicator's persistent operations in any order, and between any others (section
  * 6.13), so that these are no operations by number: each has lines of its own, at all ranks, which those tell each other when it is made
  * (the calls that make them come in one order, and need not be local). The queues are the communicator's, and no order is asked of them:
  * a line's place says whose it is, its number which start.
@@ -18,7 +18,7 @@
  *     ranks have started: each has completed n - K - 1, and has taken every line of that start and of those before. S = K + 1.
  *     The meetings are such a sequence, each of which synchronizes: two of them.
  *
- * Of pieces (parcels.c) lines carry what fits them. A message that follows a line has the request's tag: each start of a rank sends its
+ * Of pieces (vector.c) lines carry what fits them. A message that follows a line has the request's tag: each start of a rank sends its
  * peer the same ones, in the same order, and they are taken in the order of the starts.
  *
  * What a rank completes has no line under way to it, but from it, perhaps, while a port is down. So its memory may be given to another

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of pieces on direct: gatherv, scatterv, allgatherv, alltoallv, alltoallw, those of neighbors, reductions by operations of
- * programs and reduce_scatter. Each rank writes what a peer gets from it into its line there, as direct.c does, and goes on.
+ * Collectives of pieces on mailbox: gatherv, scatterv, allgatherv, alltoallv, alltoallw, those of neighbors, reductions by operations of
+ * programs and reduce_scatter. Each rank writes what a peer gets from it into its line there, as cell.c does, and goes on.
  *
  * No rank knows all lengths: of alltoallv a row and a column, of gatherv and scatterv all but the root one; and a signature may be
  * described differently at its two ends. So nothing that ranks have to do alike may depend on a length:
@@ -11,16 +11,16 @@
  *     the lines that are written and waited for follow from the communicator and the root: one between each two ranks that may have
  *     something for each other, also if it is nothing. Its word says how many bytes there are.
  *
- * What does not fit a line is the two ranks' own affair (parcels_long.c). So is each edge but the first of several between two
+ * What does not fit a line is the two ranks' own affair (vector_copy.c). So is each edge but the first of several between two
  * neighbors, as both know. If the length of what was sent is not that which the receiver's arguments promise, the receiver has an error,
  * whatever way it came, and everybody else's part goes on.
  *
- * Reductions: parcels_fold.c.
+ * Reductions: vector_reduce.c.
  *
  * What stands in a line is complete without its sender.
  *
  * The operation retires when its messages and copies are through, so that no slot, and no buffer of the user, is given back before. If the
- * communicator fails they are taken back first (hdl_vector_stop), and the queues are stopped (R2 of reads.c).
+ * communicator fails they are taken back first (hdl_vector_stop), and the queues are stopped (R2 of single_copy.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -442,7 +442,7 @@ static uint32_t ranks_in(const int *list, int n, int me)
 	return mask;
 }
 
-/* Of those that direct does. */
+/* Of those that mailbox does. */
 static enum hdl_coll vector_kind_of(const struct hdl_vcoll *a)
 {
 	switch (a->coll) {

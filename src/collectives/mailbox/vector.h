@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of parcels.c, parcels_long.c and parcels_fold.c: what a collective of pieces has for each peer, and from it. */
+/* Inside of vector.c, vector_copy.c and vector_reduce.c: what a collective of pieces has for each peer, and from it. */
 #ifndef HDL_COLL_PARCELS_H
 #define HDL_COLL_PARCELS_H
 
@@ -49,7 +49,7 @@ struct hdl_vector_run {
 	bool longs;			/* given: some go otherwise than in a line */
 	bool copied;			/* some pieces have copies */
 	bool retains;			/* the types of all pieces */
-	/* reductions (parcels_fold.c) */
+	/* reductions (vector_reduce.c) */
 	bool folds;
 	struct hdl_reducer reducer;
 	char *own;			/* this rank's operand, and behind it the reducer's places */
@@ -64,10 +64,10 @@ static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
 }
 
-/* There is room: see prepare in parcels.c. edge: of several between the two ranks. */
+/* There is room: see prepare in vector.c. edge: of several between the two ranks. */
 struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge);
 
-/* ---- what does not go by a line (parcels_long.c) ------------------------------------------------------------------------ */
+/* ---- what does not go by a line (vector_copy.c) ------------------------------------------------------------------------ */
 
 /* Whether the receiver reads it from where this rank has it. */
 static inline bool hdl_vblock_is_shown(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
@@ -99,7 +99,7 @@ void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run);
 /* The giver's: looks who has said so. */
 void hdl_vector_hear(struct hdl_queues *h, struct hdl_run *run);
 
-/* ---- reductions (parcels_fold.c) ------------------------------------------------------------------------------------ */
+/* ---- reductions (vector_reduce.c) ------------------------------------------------------------------------------------ */
 
 /* What goes to whom, and comes from whom. */
 void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);

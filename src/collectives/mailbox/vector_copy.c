@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What of a collective of pieces (parcels.c) does not go by a line: messages, and copies that a receiver makes.
+ * What of a collective of pieces (vector.c) does not go by a line: messages, and copies that a receiver makes.
  *
  * A piece that a line has no room for: the line has the length alone, and says AS_MESSAGE. Then a message with the operation's tag follows,
  * of the host executor's sort, and its receiver takes that when it has seen the line. So does each edge but the first of several between
  * two neighbors; of these one of no bytes is nothing, as on the host: where only one end thinks so there is no error, but a receive that
  * waits, or a message that nobody takes. A message needs both ranks in the library, as on the host.
  *
- * What is so long that a copy between processes is quicker than a message its receiver reads from where the giver has it, as in reads.c,
+ * What is so long that a copy between processes is quicker than a message its receiver reads from where the giver has it, as in single_copy.c,
  * if the device allows it: then the line has the address, and says IS_SHOWN. Who has read it, or refused it, says so by the operation's
  * number in a word of the giver's (hdl_slot_region.done_at), whose operation ends then; or before, if what it shows is a copy that it leaves
- * behind (R1 of reads.c). Not of persistent ones: their requests have no place on the communicator's queues. It needs only its receiver there.
+ * behind (R1 of single_copy.c). Not of persistent ones: their requests have no place on the communicator's queues. It needs only its receiver there.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions by lines of pieces (parcels.c). All lengths are known to all, and longer ones are the host's. Who gets a result combines the
+ * Reductions by lines of pieces (vector.c). All lengths are known to all, and longer ones are the host's. Who gets a result combines the
  * lines, and its own input, in the order of the ranks, when it opens them: so the operation need not commute. What is right of the
  * operation is replaced: each rank's line in turn has the result so far.
  */

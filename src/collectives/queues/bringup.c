@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Brings up direct or tasks for a communicator without anybody waiting for it: the first offloaded collective starts an
+ * Brings up mailbox or tasks for a communicator without anybody waiting for it: the first offloaded collective starts an
  * Allgather of queue numbers and keys on the host executor; then everybody connects, and a second Allgather says how that
  * went. A rank knows the second one's result only when all ranks have connected, so the first request that is posted finds
  * a queue that answers; and the result is the same on all ranks, so that either all offload or none does.
  *
- * Before a rank creates queues it looks among the sets of links and slots that its process keeps (offload_sets.c) for one of the
+ * Before a rank creates queues it looks among the sets of links and slots that its process keeps (cache.c) for one of the
  * same ranks, and offers that in place of new queues. If all have offered the same set, it is taken over, and the second Allgather
  * confirms it. If not (one has none, or another, since its communicator was freed later there), the second one says so: all drop
  * what they have offered, create queues, and begin again. So each offer that fails costs a set on each rank that made one, and sets
@@ -37,7 +37,7 @@ struct record {
 	struct hdl_agreed_config basis;		/* what must be the same everywhere */
 	uint32_t depth, index;
 	uint64_t area_bytes;
-	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
+	uint32_t qpn[];			/* mailbox[size], out[levels], in[levels] */
 };
 
 /* The status of a rank that has heard of all, and of sets that are not the same one. */
@@ -73,7 +73,7 @@ static struct hdl_coll_link *add_link(struct hdl_queues *h, int peer, uint64_t s
 	return l;
 }
 
-/* That a link has posted, once something is to arrive on it: see offload.h. */
+/* That a link has posted, once something is to arrive on it: see queues.h. */
 static uint64_t bringup_receives(const struct hdl_queues *h)
 {
 	return 4 * h->depth;
@@ -175,7 +175,7 @@ static uint64_t sq_depth(const struct hdl_queues *h, uint64_t small, uint64_t la
 
 static int create_links(struct hdl_queues *h)
 {
-	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: a graph waits for a peer on its link in one direction and
+	/* Of one hop; atomics on a pair link or the own; WAITs and ENABLEs: a graph waits for a peer on its link in one direction and
 	 * enables in the other, at most; and what the root writes to itself and waits for, with its stamps. */
 	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_SLOT_LONGER].acc_bytes / 8 : 0;
 	uint64_t control = 2 * (uint64_t)h->levels + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
@@ -185,8 +185,8 @@ static int create_links(struct hdl_queues *h)
 	for (int r = 0; r < h->size; r++) {
 		if (!has_direct(h, h->rank, r))
 			continue;
-		h->direct[r] = create_link(h, r, sq_depth(h, 2, words + 1), 0, true);
-		if (!h->direct[r])
+		h->pair[r] = create_link(h, r, sq_depth(h, 2, words + 1), 0, true);
+		if (!h->pair[r])
 			return -errno;
 	}
 	for (int k = 0; k < h->levels; k++) {
@@ -206,8 +206,8 @@ static int create_line_links(struct hdl_queues *h)
 	for (int r = 0; r < h->size; r++) {
 		if (!has_direct(h, h->rank, r))
 			continue;
-		h->direct[r] = create_line_link(h, r);
-		if (!h->direct[r])
+		h->pair[r] = create_line_link(h, r);
+		if (!h->pair[r])
 			return -errno;
 	}
 	return 0;
@@ -226,12 +226,12 @@ static int allocate(struct hdl_queues *h)
 	uint64_t links = most_links(h);
 
 	h->links = calloc(links, sizeof(*h->links));
-	h->direct = calloc(n, sizeof(*h->direct));
+	h->pair = calloc(n, sizeof(*h->pair));
 	h->out = calloc((size_t)h->levels + 1, sizeof(*h->out));
 	h->in = calloc((size_t)h->levels + 1, sizeof(*h->in));
 	h->ring = calloc(h->depth, sizeof(*h->ring));
 	h->need = h->lines ? NULL : calloc(h->depth * links, sizeof(*h->need));
-	if (!h->links || !h->direct || !h->out || !h->in || !h->ring || (!h->lines && !h->need))
+	if (!h->links || !h->pair || !h->out || !h->in || !h->ring || (!h->lines && !h->need))
 		return -ENOMEM;
 	return 0;
 }
@@ -304,7 +304,7 @@ void hdl_queues_destroy(struct hdl_queues *h)
 	bringup_unmake(h);
 	free_records(h);
 	free(h->links);
-	free(h->direct);
+	free(h->pair);
 	free(h->out);
 	free(h->in);
 	free(h->ring);
@@ -397,7 +397,7 @@ static void fill_record(struct hdl_queues *h, int err)
 	r->exposed = h->exposed_rkey;
 	hdl_proc_self(&r->proc);
 	for (int i = 0; i < h->size; i++)
-		r->qpn[i] = qpn_of(h->direct[i]);
+		r->qpn[i] = qpn_of(h->pair[i]);
 	for (int k = 0; k < h->levels; k++) {
 		r->qpn[h->size + k] = qpn_of(h->out[k]);
 		r->qpn[h->size + h->levels + k] = qpn_of(h->in[k]);
@@ -465,7 +465,7 @@ static int connect_all(struct hdl_queues *h)
 		h->area[0].peers[r] = (struct hdl_region_peer){ .addr = record(h, r)->addr, .rkey = record(h, r)->rkey };
 		h->peers[r].exposed = record(h, r)->exposed;
 		h->peers[r].proc = record(h, r)->proc;
-		err = connect_link(h, h->direct[r], r, record(h, r)->qpn[h->rank]);
+		err = connect_link(h, h->pair[r], r, record(h, r)->qpn[h->rank]);
 	}
 	for (int k = 0; k < h->levels && !err; k++) {
 		int to = hdl_knomial_ahead(h->rank, h->size, h->radix, k), from = hdl_knomial_behind(h->rank, h->size, h->radix, k);

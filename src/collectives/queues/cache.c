@@ -2,7 +2,7 @@
 /*
  * Sets of links and slots that no communicator has at present. One that is freed leaves them connected, as they are; the next of the
  * same processes, in the same order, takes them over. Nothing is created, destroyed or connected for it, and nothing when the
- * communicator is freed. offload.h says why what follows is safe; offload_wire.c how the ranks agree on a set.
+ * communicator is freed. queues.h says why what follows is safe; bringup.c how the ranks agree on a set.
  */
 #include <stdlib.h>
 

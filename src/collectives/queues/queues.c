@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What direct and tasks share: the order in which operations are posted and completed. How one is posted, and whether it is complete,
- * say direct.c, parcels.c, reads.c and tasks_post.c. See offload.h for links, slots and the proof that a slot is free when it is
+ * What mailbox and tasks share: the order in which operations are posted and completed. How one is posted, and whether it is complete,
+ * say cell.c, vector.c, single_copy.c and post.c. See queues.h for links, slots and the proof that a slot is free when it is
  * used again.
  *
  * Operations of a communicator are completed in the order in which they were begun, also where a later one would be done
@@ -79,7 +79,7 @@ static bool queues_has_room(struct hdl_queues *h, const struct hdl_coll_prog *p)
 	return hdl_tasks_have_room(h, p);
 }
 
-/* The caller has seen to (a) of offload.h and to room on the queues. */
+/* The caller has seen to (a) of queues.h and to room on the queues. */
 static void queues_post(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_coll_prog *p = prog_of(run);
@@ -182,13 +182,13 @@ static bool ready_prog(struct hdl_queues *h, struct hdl_run *run)
 
 static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class);
 
-/* (a) of offload.h */
+/* (a) of queues.h */
 static bool has_slot(const struct hdl_queues *h, const struct hdl_run *run)
 {
 	return h->posted - h->retired < h->depth && h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
 }
 
-/* (b) of offload.h */
+/* (b) of queues.h */
 static bool needs_credit(const struct hdl_queues *h, const struct hdl_run *run)
 {
 	return !prog_of(run)->synchronizes && (h->since_sync[run->class] >= h->class[run->class].depth - 1 ||
@@ -439,7 +439,7 @@ static bool is_by_device(const struct hdl_run *run)
 	return p->reads || (p->parcels && hdl_vector_by_device(run));
 }
 
-/* A blocking operation of reads.c, or of parcels. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
+/* A blocking operation of single_copy.c, or of parcels. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
 static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 {
 	int looks = !hdl_job.oversubscribed ? HDL_COPY_LOOKS : hdl_threads ? 0 : HDL_GIVEN_UP;	/* 0: the lock is held */
@@ -462,7 +462,7 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 	}
 }
 
-/* A blocking operation of parcels.c, with nothing before it. Whether it has ended, with what others have written. Long pieces are copied as
+/* A blocking operation of vector.c, with nothing before it. Whether it has ended, with what others have written. Long pieces are copied as
  * their lines come. */
 static bool queues_end_at_once(struct hdl_queues *h, struct hdl_run *run)
 {

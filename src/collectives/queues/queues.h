@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of the executors direct and tasks: one communicator's queues and slots, and compiled graphs.
+ * Inside of the executors mailbox and tasks: one communicator's queues and slots, and compiled graphs.
  *
- * Direct, up to HDL_MAILBOX_RANKS ranks: lines. Every rank has an ordinary queue to every other and writes what it has to say
- * into the peer's memory (direct.c). Nothing waits for anything but the CPU that wants the result.
+ * Mailbox, up to HDL_MAILBOX_RANKS ranks: lines. Every rank has an ordinary queue to every other and writes what it has to say
+ * into the peer's memory (cell.c). Nothing waits for anything but the CPU that wants the result.
  *
  * Tasks: links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that
  * arrivals on it are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the
  * communicator's operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No
  * rank that is ahead can be mistaken for one that is late.
  *
- *     tree links     managed send queues at both ends, between ranks at the distances of a k-nomial tree (algo.h): their
+ *     tree links     managed send queues at both ends, between ranks at the distances of a k-nomial tree (algorithms.h): their
  *                    requests run when the master queue says so
  *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and what
  *                    the rank writes or adds to itself. All WAITs of a rank stand in this one queue.
- *     direct links   ordinary queues: between rank 0 and the others, for the star, only where the device lacks the extensions
+ *     pair links   ordinary queues: between rank 0 and the others, for the star, only where the device lacks the extensions
  *                    with which it reduces everything up the tree; or among all ranks, for collectives in which each has
  *                    something else for every other. These have queues and slots of their own, a struct hdl_queues beside the
  *                    tree's, which is wired up by the first of them: what is said of links and slots holds in each by itself.
@@ -49,7 +49,7 @@
  * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
  *
  * Sets. A communicator's links and slots, a struct hdl_queues, are a set, which it has for a time: when it is freed they go to the sets that
- * the process keeps (offload_sets.c), and another communicator of the same ranks may go on with them. That is safe because the proof
+ * the process keeps (cache.c), and another communicator of the same ranks may go on with them. That is safe because the proof
  * speaks of a set's operations, and not of whose they are: operations, slots, arrivals and lines are numbered on from one communicator to
  * the next. Two things are needed:
  *
@@ -58,7 +58,7 @@
  *         which it can only when it has it back: it has retired all, and the communicator they were of was freed. Operations
  *         are posted when every rank has offered the same set. So a rank that is late holds the next communicator's first operation up,
  *         and no write that it owes to an operation before comes behind that: it was posted before, on the same queue.
- *     (d) All ranks have posted the same operations. They compare how many (offload_wire.c), and whether each link has carried as many
+ *     (d) All ranks have posted the same operations. They compare how many (bringup.c), and whether each link has carried as many
  *         arrivals as they say; a set on which an operation had an error is not kept.
  *
  * Tasks: no more than D operations of all classes together are between posted and retired, and among any D consecutive ones, of whatever
@@ -77,7 +77,7 @@
 #include "lines/pace.h"
 
 #define HDL_SLOTS(depth) (3 * (depth))
-/* Reductions by reads.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
+/* Reductions by single_copy.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
  * stay in the second-level cache. */
 #define HDL_SC_SEGMENT ((size_t)64 << 10)
 #define HDL_SC_STAGED_MAX 8			/* left behind at a time, at most, two by a reduction; other operations wait until they are read */
@@ -104,7 +104,7 @@ struct hdl_coll_link {
 	const uint32_t *unfinished;	/* lines: 0 behind a post: what was posted has been carried out (shca_unfinished) */
 };
 
-/* Memory of a set that peers write to: slots of one size, and what is sent from there. Of direct: lines, one per rank and slot. */
+/* Memory of a set that peers write to: slots of one size, and what is sent from there. Of mailbox: lines, one per rank and slot. */
 enum hdl_region_state { HDL_REGION_NONE, HDL_REGION_WIRING, HDL_REGION_READY, HDL_REGION_REFUSED };
 struct hdl_slot_region {
 	enum hdl_region_state state;	/* the same on all ranks, but for the time of an exchange */
@@ -125,7 +125,7 @@ struct hdl_slot_region {
 };
 #define HDL_CELL_HEAD 64
 #define HDL_CELL_REQUESTS 2		/* of an operation to a peer, at most */
-/* Areas of direct; those of tasks are their classes'. The first one comes with the queues. */
+/* Areas of mailbox; those of tasks are their classes'. The first one comes with the queues. */
 enum hdl_cell_size { HDL_CELL_SHORT, HDL_CELL_MEDIUM, HDL_CELL_WIDE, HDL_CELL_SIZES, HDL_REGION_SC = HDL_CELL_SIZES, HDL_REGIONS };
 
 struct hdl_queues_peer {
@@ -140,21 +140,21 @@ struct hdl_slot_class {
 	uint32_t next_slot;		/* of operation `posted` */
 	size_t slot_bytes, acc_bytes, data_bytes;
 };
-enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };	/* direct: two */
+enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };	/* mailbox: two */
 _Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks has an area");
 
 enum hdl_queues_state { HDL_QUEUES_WIRING, HDL_QUEUES_READY, HDL_QUEUES_REFUSED };
 
 struct hdl_queues {
-	struct hdl_cc *cc;		/* NULL: no communicator has it (offload_sets.c) */
+	struct hdl_cc *cc;		/* NULL: no communicator has it (cache.c) */
 	struct hdl_queues *next, **link;	/* among those that progress looks at (link: what points here, or NULL); or that are kept */
 	enum hdl_queues_state state;
 	int rank, size;
 	int radix, levels;		/* levels: tree links in each direction */
 	int index;			/* of hdl_queues_index */
-	bool lines;			/* direct: no links */
-	bool star;			/* direct links between rank 0 and the others, beside the tree */
-	bool pairs;			/* direct links among all, no tree */
+	bool lines;			/* mailbox: no links */
+	bool star;			/* pair links between rank 0 and the others, beside the tree */
+	bool pairs;			/* pair links among all, no tree */
 	uint64_t depth;			/* of all classes together */
 	const struct hdl_port *port;	/* NULL: a sketch, whose links are no queues */
 	const struct hdl_reduce_caps *means;	/* tasks: what the device reduces by */
@@ -164,7 +164,7 @@ struct hdl_queues {
 	bool spoiled;			/* an operation had an error */
 	int *members;			/* processes (hdl_comm_proc) */
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
-	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (lost.c); 0: no */
+	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (fault.c); 0: no */
 	int wire_error;			/* MPI error class, of the latter */
 
 	struct hdl_slot_class class[HDL_SLOT_CLASSES];
@@ -177,7 +177,7 @@ struct hdl_queues {
 	bool queue_gone;		/* lines: some rank's to this one */
 	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two: what the oldest operation reduces; with HDL_REGION_SC */
-	struct hdl_sc_staged {		/* what an operation has left behind for others to read, which has ended here or will (reads.c) */
+	struct hdl_sc_staged {		/* what an operation has left behind for others to read, which has ended here or will (single_copy.c) */
 		uint32_t hears;		/* a bit per rank that has not said that it is done; 0: this one is free */
 		uint64_t opno;
 		const char *done;	/* where rank 0 says so, by a number beyond that; */
@@ -190,7 +190,7 @@ struct hdl_queues {
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
 	uint64_t local_posted, local_seen, local_room;
-	struct hdl_coll_link **direct;	/* [size]; NULL: no such link. With lines: what they are written through */
+	struct hdl_coll_link **pair;	/* [size]; NULL: no such link. With lines: what they are written through */
 	struct hdl_coll_link **out, **in;	/* [levels]: to those ahead, behind */
 	struct hdl_coll_link *master;
 	struct hdl_coll_link **links;	/* all of them */
@@ -300,7 +300,7 @@ void hdl_queues_refused(struct hdl_queues *h, const struct hdl_run *run, int pee
 /* A completion in error was seen. */
 void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ibv_wc_status status);
 
-/* ---- compiled graphs (tasks.c) -------------------------------------------------------------------------- */
+/* ---- compiled graphs (compile.c) -------------------------------------------------------------------------- */
 
 enum hdl_step_kind { HDL_STEP_ACCUM, HDL_STEP_PUT, HDL_STEP_WAIT, HDL_STEP_ENABLE };
 
@@ -338,8 +338,8 @@ struct hdl_coll_prog {
 	uint32_t *prologue, *epilogue;	/* CPU nodes before, after */
 	uint32_t nprologue, nepilogue;
 	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
-	bool reads;			/* by what reads.c does */
-	bool parcels;			/* what the lines carry is the run's affair (parcels.c) */
+	bool reads;			/* by what single_copy.c does */
+	bool parcels;			/* what the lines carry is the run's affair (vector.c) */
 	bool uses_acc, synchronizes;
 	bool lasts;			/* a persistent operation's: nothing that its requests read changes before all ranks have it */
 	uint8_t class;
@@ -363,7 +363,7 @@ struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struc
 /* The area that the plan's operations need before they are compiled. */
 int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan);
 
-/* ---- task lists under way (tasks_post.c) -------------------------------------------------------------------- */
+/* ---- task lists under way (post.c) -------------------------------------------------------------------- */
 
 /* 0 or a negative errno. */
 int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n);
@@ -380,7 +380,7 @@ bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run);
 /* It has: runs the epilogue. */
 void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run);
 
-/* ---- lines (direct.c) -------------------------------------------------------------------------------------- */
+/* ---- lines (cell.c) -------------------------------------------------------------------------------------- */
 
 /* Lays the areas out. */
 void hdl_cell_areas(struct hdl_queues *h);
@@ -452,7 +452,7 @@ uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *pr
 
 const struct hdl_slot_region *hdl_cell_area(const struct hdl_coll_prog *prog);
 
-/* ---- pieces by lines and messages (parcels.c, parcels_long.c) --------------------------------------------------------- */
+/* ---- pieces by lines and messages (vector.c, vector_copy.c) --------------------------------------------------------- */
 
 /* prog: the plan's, or a persistent one's own. */
 void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
@@ -472,7 +472,7 @@ bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run);
 /* After an error: takes messages back. Whether the user's buffers are nobody's any more, once the queues are stopped. */
 bool hdl_vector_stop(struct hdl_run *run);
 
-/* ---- copies from and to shown buffers (reads.c) -------------------------------------------------------------------- */
+/* ---- copies from and to shown buffers (single_copy.c) -------------------------------------------------------------------- */
 
 /* From how many bytes on, by measurement; some collectives from more on. */
 #define HDL_SC_LEAST ((size_t)16 << 10)
@@ -499,7 +499,7 @@ void hdl_sc_staging_reclaim(struct hdl_queues *h);
 /* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
 void hdl_sc_stop(struct hdl_queues *h);
 
-/* ---- sets that no communicator has (offload_sets.c) ------------------------------------------------------------- */
+/* ---- sets that no communicator has (cache.c) ------------------------------------------------------------- */
 
 /* One of the communicator's ranks, of this hdl_queues_index; NULL: there is none. */
 struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index);
@@ -514,7 +514,7 @@ void hdl_queues_end(struct hdl_queues *h);
 /* What was posted has left. */
 void hdl_queues_flush(struct hdl_queues *h);
 
-/* ---- wire-up (offload_wire.c) ------------------------------------------------------------------------------------ */
+/* ---- wire-up (bringup.c) ------------------------------------------------------------------------------------ */
 
 /* The depth in use: HEDDLE_COLL_DEPTH within what wr_id can tell apart. */
 #define HDL_QUEUES_DEPTH_MAX 128
@@ -544,7 +544,7 @@ int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint
  * What comes before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
 int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l);
 
-/* ---- areas (offload_areas.c) --------------------------------------------------------------------------------------- */
+/* ---- areas (regions.c) --------------------------------------------------------------------------------------- */
 
 /* What a rank tells the others of memory that they write to. */
 struct hdl_region_record {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Areas of slots: how many and how long these are, the memory, and the exchange in which ranks tell each other where it is. offload.h has
+ * Areas of slots: how many and how long these are, the memory, and the exchange in which ranks tell each other where it is. queues.h has
  * what they are for.
  */
 #include <errno.h>

@@ -74,7 +74,7 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 
 /* ---- what an executor can do ------------------------------------------------------------------------------- */
 
-/* Whether collectives of this communicator can run on direct or tasks at all; if not, why not. */
+/* Whether collectives of this communicator can run on mailbox or tasks at all; if not, why not. */
 static bool choose_possible(const struct hdl_comm_props *site, enum hdl_executor executor, char *why, size_t why_size)
 {
 	if (site->size > hdl_vars.coll_offload_ranks)
@@ -148,7 +148,7 @@ static size_t star_max(const struct hdl_plan_key *key, const char **variable)
 	return HDL_STAR_MAX;
 }
 
-/* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. -ENOMEM: this rank cannot
+/* Whether this executor, mailbox or tasks, could do the collective; if not, out->why says what is in the way. -ENOMEM: this rank cannot
  * tell, of tasks. */
 static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_props *site, enum hdl_executor executor, struct hdl_choice *out)
 {
@@ -223,7 +223,7 @@ static bool better_direct(const struct hdl_plan_key *key, int size)
 }
 
 /* Executors to try, host behind them. Returns how many. A nonblocking collective needs one that goes on without its owner: what
- * direct does not have, or not so long, tasks may. */
+ * mailbox does not have, or not so long, tasks may. */
 static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executor out[HDL_QUEUE_KINDS])
 {
 	bool few = size <= HDL_MAILBOX_RANKS, automatic = hdl_executor_forced == HDL_FORCED_AUTO;
@@ -240,7 +240,7 @@ static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executo
 	return n;
 }
 
-/* Whether the ranks copy from and to each other's buffers: reads.c. */
+/* Whether the ranks copy from and to each other's buffers: single_copy.c. */
 static bool choose_readable(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
@@ -269,7 +269,7 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_c
 /*
  * Of pieces each rank knows its own only: what is the same on all is the communicator, and of allgatherv the lengths, of which
  * key->bytes is the longest, as far as it matters (hdl_vector_begin). A piece that is too long for a line is that pair's affair
- * (parcels.c).
+ * (vector.c).
  */
 static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
 {
@@ -355,7 +355,7 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 			out->reads = true;
 		}
 		why = out->reads ? by_copies : *first ? first : hdl_executor_forced == HDL_FORCED_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
-		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=direct" : cores ? "short" :
+		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";
 	}
 	out->staged = stages(key, site, out);
@@ -367,7 +367,7 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 
 int hdl_choose_init(void)
 {
-	static const char *const names[] = { "auto", "host", "direct", "tasks", NULL };
+	static const char *const names[] = { "auto", "host", "mailbox", "tasks", NULL };
 	const char *nearest;
 	int want = HDL_FORCED_AUTO;
 
@@ -375,7 +375,7 @@ int hdl_choose_init(void)
 		want++;
 	if (!names[want]) {
 		nearest = hdl_nearest(hdl_vars.coll_executor, names);
-		hdl_error("HEDDLE_COLL_EXECUTOR=%s: known are auto, host, direct and tasks%s%s", hdl_vars.coll_executor,
+		hdl_error("HEDDLE_COLL_EXECUTOR=%s: known are auto, host, mailbox and tasks%s%s", hdl_vars.coll_executor,
 			  nearest ? "; did you mean " : "", nearest ? nearest : "");
 		return -EINVAL;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * heddle_info --explain: what a collective would run on, why, and what it would make the device do, from the functions that decide it
- * for a communicator (choose.c), build its graph, and compile it (tasks.c).
+ * for a communicator (choose.c), build its graph, and compile it (compile.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -164,7 +164,7 @@ static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, co
 	}
 	if (has_graph(key, &c))
 		g = graph_of(key, &c, 0, site->size);
-	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor), g ? g->algorithm : has_graph(key, &c) ? "no memory" : "pieces");
+	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor), g ? g->algorithm : has_graph(key, &c) ? "no memory" : "blocks");
 	hdl_graph_free(g);
 }
 
@@ -196,7 +196,7 @@ static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const s
 	}
 	if (hdl_coll_is_vcoll((enum hdl_coll)asked->coll))
 		return;
-	fprintf(out, "nonblocking, tasks rather than direct:");
+	fprintf(out, "nonblocking, tasks rather than mailbox:");
 	for (size_t i = 0; i < hdl_ntasks_from; i++) {
 		char size[32];
 
@@ -205,7 +205,7 @@ static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const s
 		coll_explain_size_text(size, sizeof(size), hdl_tasks_from[i].min_bytes);
 		fprintf(out, " from %d ranks and %s bytes on,", hdl_tasks_from[i].min_ranks, size);
 	}
-	fprintf(out, " from %d ranks on, and where direct cannot\n", HDL_MAILBOX_RANKS + 1);
+	fprintf(out, " from %d ranks on, and where mailbox cannot\n", HDL_MAILBOX_RANKS + 1);
 }
 
 /* ---- a rank's graph ---------------------------------------------------------------------------------------------- */
@@ -221,7 +221,7 @@ static void place_text(char *text, size_t n, int space, size_t off)
 static const char *link_name(const struct hdl_node *n)
 {
 	static const char *const names[] = {
-		[HDL_LINK_PAIR] = "direct", [HDL_LINK_DOWN] = "down", [HDL_LINK_UP] = "up", [HDL_LINK_SELF] = "self",
+		[HDL_LINK_PAIR] = "pair", [HDL_LINK_DOWN] = "down", [HDL_LINK_UP] = "up", [HDL_LINK_SELF] = "self",
 		[HDL_LINK_MAILBOX] = "line",
 	};
 
@@ -384,7 +384,7 @@ static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct
 		fprintf(out, "neighbors    of a ring: the rank before and the rank behind\n");
 	if (!hdl_coll_is_vcoll(coll))
 		return;
-	fprintf(out, "lines        have pieces of up to %zu bytes", key->bytes);
+	fprintf(out, "cells        have blocks of up to %zu bytes", key->bytes);
 	if (!hdl_coll_is_vreduce(coll))
 		fprintf(out, "; a longer one follows its line as a message");
 	if (!hdl_coll_is_vreduce(coll) && site->exposes && !key->persistent)
@@ -403,7 +403,7 @@ static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_pl
 	fprintf(out, "collective   %s, %zu bytes, %d ranks on %s of %d cores, %s\n", a->collective, key->coll == HDL_BARRIER ? 0 : a->bytes,
 		a->ranks, where, hdl_job.ncores, key->blocking ? "blocking" : key->persistent ? "persistent" : "nonblocking");
 	fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice->executor),
-		g ? g->algorithm : "pieces",
+		g ? g->algorithm : "blocks",
 		hdl_reducer_name((enum hdl_coll)key->coll, choice->reads ? HDL_EXEC_HOST : choice->executor), means_text(choice->enc.means),
 		hdl_executor_name(choice->executor), choice->why);
 	if (choice->staged)

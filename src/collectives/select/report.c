@@ -31,7 +31,7 @@ static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor execu
 	struct line **at = &lines, *l;
 	bool pieces = hdl_coll_is_vcoll((enum hdl_coll)plan->key.coll);
 	int class = pieces ? 0 : size_class(plan->key.bytes);
-	const char *algorithm = g ? g->algorithm : "pieces";
+	const char *algorithm = g ? g->algorithm : "blocks";
 
 	if (!count || (!g && !pieces))
 		return;

@@ -45,12 +45,12 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_ALLGATHER, "ring", hdl_build_allgather_ring, NULL },
 	{ HDL_ALLTOALL, "pairwise", hdl_build_alltoall_pairwise, NULL },
 	{ HDL_ALLTOALL, "bruck", hdl_build_alltoall_bruck, fits_bruck },
-	{ HDL_GATHER, "pieces", hdl_build_of_vcoll, NULL },
-	{ HDL_SCATTER, "pieces", hdl_build_of_vcoll, NULL },
-	{ HDL_REDUCE_SCATTER, "pieces", hdl_build_of_vcoll, NULL },
+	{ HDL_GATHER, "blocks", hdl_build_of_vcoll, NULL },
+	{ HDL_SCATTER, "blocks", hdl_build_of_vcoll, NULL },
+	{ HDL_REDUCE_SCATTER, "blocks", hdl_build_of_vcoll, NULL },
 	{ HDL_REDUCE_SCATTER, "recursive-halving", hdl_build_reduce_scatter_halving, NULL },
-	{ HDL_SCAN, "pieces", hdl_build_of_vcoll, NULL },
-	{ HDL_EXSCAN, "pieces", hdl_build_of_vcoll, NULL },
+	{ HDL_SCAN, "blocks", hdl_build_of_vcoll, NULL },
+	{ HDL_EXSCAN, "blocks", hdl_build_of_vcoll, NULL },
 	{ HDL_REDUCE, "in-order", hdl_build_in_order, NULL },
 	{ HDL_ALLREDUCE, "in-order", hdl_build_in_order, NULL },
 	{ HDL_REDUCE_SCATTER, "in-order", hdl_build_in_order, NULL },
@@ -125,15 +125,15 @@ static const struct {
 	{ HDL_ALLTOALL, CROWDED, 8, 256, "bruck" },
 	{ HDL_ALLTOALL, APART, 32, 256, "bruck" },
 	{ HDL_ALLTOALL, ANYWHERE, 1, ANY_SIZE, "pairwise" },
-	/* These have a table of their own (algo_pieces.c). */
-	{ HDL_GATHER, ANYWHERE, 1, ANY_SIZE, "pieces" },
-	{ HDL_SCATTER, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	/* These have a table of their own (vcoll.c). */
+	{ HDL_GATHER, ANYWHERE, 1, ANY_SIZE, "blocks" },
+	{ HDL_SCATTER, ANYWHERE, 1, ANY_SIZE, "blocks" },
 	{ HDL_REDUCE_SCATTER, CROWDED, 17, 8 << 10, "recursive-halving" },
 	{ HDL_REDUCE_SCATTER, APART_POW2, 16, 1 << 10, "recursive-halving" },
 	{ HDL_REDUCE_SCATTER, APART, 24, 256, "recursive-halving" },
-	{ HDL_REDUCE_SCATTER, ANYWHERE, 1, ANY_SIZE, "pieces" },
-	{ HDL_SCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
-	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_REDUCE_SCATTER, ANYWHERE, 1, ANY_SIZE, "blocks" },
+	{ HDL_SCAN, ANYWHERE, 1, ANY_SIZE, "blocks" },
+	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "blocks" },
 };
 
 /*
@@ -195,28 +195,28 @@ static bool goes_by_hosts(const struct hdl_shape *s)
 	return false;
 }
 
-static const struct hdl_algorithm direct[HDL_COLL_KINDS] = {
-	[HDL_BARRIER] = { HDL_BARRIER, "lines", hdl_build_mailbox_barrier, NULL },
-	[HDL_BCAST] = { HDL_BCAST, "lines", hdl_build_mailbox_bcast, NULL },
-	[HDL_REDUCE] = { HDL_REDUCE, "lines", hdl_build_mailbox_reduce, NULL },
-	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "lines", hdl_build_mailbox_allreduce, NULL },
-	[HDL_ALLGATHER] = { HDL_ALLGATHER, "lines", hdl_build_mailbox_allgather, NULL },
-	[HDL_ALLTOALL] = { HDL_ALLTOALL, "lines", hdl_build_mailbox_alltoall, NULL },
-	[HDL_GATHER] = { HDL_GATHER, "lines", hdl_build_mailbox_gather, NULL },
-	[HDL_SCATTER] = { HDL_SCATTER, "lines", hdl_build_mailbox_scatter, NULL },
-	[HDL_REDUCE_SCATTER] = { HDL_REDUCE_SCATTER, "lines", hdl_build_mailbox_reduce_scatter, NULL },
-	[HDL_SCAN] = { HDL_SCAN, "lines", hdl_build_mailbox_scan, NULL },
-	[HDL_EXSCAN] = { HDL_EXSCAN, "lines", hdl_build_mailbox_scan, NULL },
-	[HDL_GATHERV] = { HDL_GATHERV, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_SCATTERV] = { HDL_SCATTERV, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_ALLGATHERV] = { HDL_ALLGATHERV, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_ALLTOALLV] = { HDL_ALLTOALLV, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_NEIGHBORS] = { HDL_NEIGHBORS, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_VREDUCE] = { HDL_VREDUCE, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_VALLREDUCE] = { HDL_VALLREDUCE, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_VREDUCE_SCATTER] = { HDL_VREDUCE_SCATTER, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_VSCAN] = { HDL_VSCAN, "parcels", hdl_build_mailbox_vector, NULL },
-	[HDL_VEXSCAN] = { HDL_VEXSCAN, "parcels", hdl_build_mailbox_vector, NULL },
+static const struct hdl_algorithm mailbox[HDL_COLL_KINDS] = {
+	[HDL_BARRIER] = { HDL_BARRIER, "cells", hdl_build_mailbox_barrier, NULL },
+	[HDL_BCAST] = { HDL_BCAST, "cells", hdl_build_mailbox_bcast, NULL },
+	[HDL_REDUCE] = { HDL_REDUCE, "cells", hdl_build_mailbox_reduce, NULL },
+	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "cells", hdl_build_mailbox_allreduce, NULL },
+	[HDL_ALLGATHER] = { HDL_ALLGATHER, "cells", hdl_build_mailbox_allgather, NULL },
+	[HDL_ALLTOALL] = { HDL_ALLTOALL, "cells", hdl_build_mailbox_alltoall, NULL },
+	[HDL_GATHER] = { HDL_GATHER, "cells", hdl_build_mailbox_gather, NULL },
+	[HDL_SCATTER] = { HDL_SCATTER, "cells", hdl_build_mailbox_scatter, NULL },
+	[HDL_REDUCE_SCATTER] = { HDL_REDUCE_SCATTER, "cells", hdl_build_mailbox_reduce_scatter, NULL },
+	[HDL_SCAN] = { HDL_SCAN, "cells", hdl_build_mailbox_scan, NULL },
+	[HDL_EXSCAN] = { HDL_EXSCAN, "cells", hdl_build_mailbox_scan, NULL },
+	[HDL_GATHERV] = { HDL_GATHERV, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_SCATTERV] = { HDL_SCATTERV, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_ALLGATHERV] = { HDL_ALLGATHERV, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_ALLTOALLV] = { HDL_ALLTOALLV, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_NEIGHBORS] = { HDL_NEIGHBORS, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_VREDUCE] = { HDL_VREDUCE, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_VALLREDUCE] = { HDL_VALLREDUCE, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_VREDUCE_SCATTER] = { HDL_VREDUCE_SCATTER, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_VSCAN] = { HDL_VSCAN, "vector", hdl_build_mailbox_vector, NULL },
+	[HDL_VEXSCAN] = { HDL_VEXSCAN, "vector", hdl_build_mailbox_vector, NULL },
 };
 static const struct hdl_algorithm tasks[HDL_COLL_KINDS] = {
 	[HDL_BARRIER] = { HDL_BARRIER, "tree", hdl_build_tasks_barrier, NULL },
@@ -233,10 +233,10 @@ static const struct hdl_algorithm tasks[HDL_COLL_KINDS] = {
 static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, NULL };
 
 /*
- * Nonblocking ones that both can do. Of a reduction direct moves N * N inputs and reduces N of them in every Wait, tasks moves N up and
- * down and reduces none: from here on tasks takes no more CPU in all than direct (1.3 times is allowed), and its Wait is no longer.
+ * Nonblocking ones that both can do. Of a reduction mailbox moves N * N inputs and reduces N of them in every Wait, tasks moves N up and
+ * down and reduces none: from here on tasks takes no more CPU in all than mailbox (1.3 times is allowed), and its Wait is no longer.
  * Of what is only moved both move as much, but on tasks the completions cost less than the looks at many lines. What is not here (a
- * Reduce_scatter's operands come to their owner either way, and the device waits for each) is direct's.
+ * Reduce_scatter's operands come to their owner either way, and the device waits for each) is mailbox's.
  */
 const struct hdl_crossing hdl_tasks_from[] = {
 	{ HDL_REDUCE, 8, 1 << 10 },
@@ -257,7 +257,7 @@ bool hdl_tune_prefers_tasks(enum hdl_coll coll, int size, size_t bytes)
 	return false;
 }
 
-/* Blocking, among more ranks than direct takes, which share cores: to so many bytes tasks are quicker than messages. Not here: never. */
+/* Blocking, among more ranks than mailbox takes, which share cores: to so many bytes tasks are quicker than messages. Not here: never. */
 static const struct {
 	enum hdl_coll coll;
 	size_t max_bytes;
@@ -277,7 +277,7 @@ bool hdl_tune_blocks_on_tasks(enum hdl_coll coll, size_t bytes)
 const char *hdl_executor_name(enum hdl_executor executor)
 {
 	static const char *const names[HDL_EXECUTORS] = {
-		[HDL_EXEC_HOST] = "host", [HDL_EXEC_MAILBOX] = "direct", [HDL_EXEC_TASKS] = "tasks",
+		[HDL_EXEC_HOST] = "host", [HDL_EXEC_MAILBOX] = "mailbox", [HDL_EXEC_TASKS] = "tasks",
 	};
 
 	return names[executor];
@@ -287,7 +287,7 @@ const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor)
 {
 	if (!hdl_coll_reduces(coll) && !hdl_coll_is_vreduce(coll))
 		return "-";
-	/* host: each rank a part, on the way; direct: everybody all that it wants to have, when it takes the result */
+	/* host: each rank a part, on the way; mailbox: everybody all that it wants to have, when it takes the result */
 	return executor == HDL_EXEC_HOST ? "ranks" : executor == HDL_EXEC_MAILBOX ? "owner" : "device";
 }
 
@@ -341,10 +341,10 @@ bool hdl_tune_hier(const struct hdl_shape *s, const char *forced)
 	return s->bytes <= STAGES_MAX && hdl_tune_host(s, forced)->build == hdl_build_hier;
 }
 
-/* Direct: one hop, and each input once per peer. Star: each word added once per rank, two hops and more. */
+/* Mailbox: one hop, and each input once per peer. Star: each word added once per rank, two hops and more. */
 const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s)
 {
-	const struct hdl_algorithm *a = executor == HDL_EXEC_MAILBOX ? &direct[s->coll] : &tasks[s->coll];
+	const struct hdl_algorithm *a = executor == HDL_EXEC_MAILBOX ? &mailbox[s->coll] : &tasks[s->coll];
 
 	if (executor == HDL_EXEC_TASKS && s->enc && s->enc->means == HDL_ENC_BY_ATOMICS)
 		return s->coll == HDL_ALLREDUCE ? &star : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions of reads.c. The vector is divided among the ranks, or among as many as there are CPUs. Each takes its part of all inputs, a
+ * Reductions of single_copy.c. The vector is divided among the ranks, or among as many as there are CPUs. Each takes its part of all inputs, a
  * segment at a time, in the order of the ranks, and combines it with what it has; what that comes to goes where it belongs, be it to each
  * rank what those before it come to (Exscan), or the whole to one, or to all. Scan is another thing: see below.
  *

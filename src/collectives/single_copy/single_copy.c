@@ -5,7 +5,7 @@
  * has nothing to do with it, and reductions read segments that stay in the cache. Or twice: who only gives may show a copy in memory of
  * the library instead, and is done (hdl_sc_stage).
  *
- * Each rank has three lines of every other in an operation's slot (offload.h):
+ * Each rank has three lines of every other in an operation's slot (queues.h):
  *
  *     SHOWN   where the sender's buffers are. From then on the receiver may copy from them, and to them, until it says
  *     REACHED how far what was shown is what it shall be, where the sender computes it meanwhile; of a reduction in parts, where what
@@ -88,7 +88,7 @@ bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *sit
 
 struct hdl_graph *hdl_sc_graph(void)
 {
-	struct hdl_gb *b = hdl_gb_new("reads", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new("single-copy", NULL, 0);
 	struct hdl_graph *g = b ? hdl_gb_finish(b) : NULL;
 
 	if (g)
@@ -109,7 +109,7 @@ static bool by_both(const struct hdl_plan_key *key, int size)
 	       (key->bytes >= from || hdl_sc_all());
 }
 
-/* Whether it completes nowhere before all ranks have posted it: offload.h, (b). */
+/* Whether it completes nowhere before all ranks have posted it: queues.h, (b). */
 static bool synchronizes(const struct hdl_plan *plan, int size)
 {
 	if (by_both(&plan->key, size))
@@ -176,7 +176,7 @@ static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_l
 
 	l->sq_posted++;
 	if (h->line_room)
-		h->line_room--;		/* of this queue, for all that post() of direct.c knows */
+		h->line_room--;		/* of this queue, for all that post() of cell.c knows */
 	if (wr->send_flags & IBV_SEND_SIGNALED) {
 		l->sq_signaled = l->sq_posted;
 		h->local_posted++;
@@ -194,7 +194,7 @@ static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_l
 bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, const struct hdl_slot_region *a, size_t its, size_t mine, const void *words,
 		size_t bytes)
 {
-	struct hdl_coll_link *l = h->direct[peer];
+	struct hdl_coll_link *l = h->pair[peer];
 	bool staged = l->max_inline < bytes;
 	struct ibv_sge sge = { .addr = (uintptr_t)words, .length = (uint32_t)bytes, .lkey = a->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
@@ -225,7 +225,7 @@ bool hdl_sc_ctrl_send(struct hdl_queues *h, struct hdl_run *run, int peer, int k
 
 uint64_t hdl_sc_copy_post(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
 {
-	struct hdl_coll_link *l = h->direct[peer];
+	struct hdl_coll_link *l = h->pair[peer];
 	struct ibv_sge sge = { .addr = (uintptr_t)here, .length = (uint32_t)len, .lkey = h->exposed_lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
 				  .send_flags = IBV_SEND_SIGNALED };
@@ -242,7 +242,7 @@ uint64_t hdl_sc_copy_post(struct hdl_queues *h, struct hdl_run *run, int peer, b
 
 bool hdl_sc_copy_done(struct hdl_queues *h, int peer, uint64_t position)
 {
-	const struct hdl_coll_link *l = h->direct[peer];
+	const struct hdl_coll_link *l = h->pair[peer];
 
 	if (l->sq_done < position)
 		hdl_queues_drain(h);

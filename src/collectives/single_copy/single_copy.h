@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of reads.c, reads_fold.c and parcels.c: large collectives by copies from and to the buffers that ranks show each other. */
+/* Inside of single_copy.c, reduce.c and vector.c: large collectives by copies from and to the buffers that ranks show each other. */
 #ifndef HDL_COLL_READS_H
 #define HDL_COLL_READS_H
 
@@ -104,7 +104,7 @@ void hdl_sc_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expect
 /* A peer says that it could not do its part. */
 void hdl_sc_hear_failure(struct hdl_run *run, int peer);
 
-/* ---- reductions (reads_fold.c) ------------------------------------------------------------------------------ */
+/* ---- reductions (reduce.c) ------------------------------------------------------------------------------ */
 
 /* Whether rank p reduces a part of the vector. */
 bool hdl_sc_reduce_has_part(const struct hdl_plan *plan, int size, int p);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compiles a task graph to a list for ibv_exp_post_task (or to lines: direct.c). Each node's place follows from what
+ * Compiles a task graph to a list for ibv_exp_post_task (or to lines: cell.c). Each node's place follows from what
  * precedes it:
  *
  *     CPU nodes before all device nodes   prologue: run at post
  *     PUT to another rank                 on the managed queue of its link: the master WAITs for the arrivals before it, if
  *                                         any, then ENABLEs it
- *     ACCUM, PUT on a direct link         there, at once
+ *     ACCUM, PUT on a pair link         there, at once
  *     ACCUM, PUT to the rank itself       on the master, which is connected to itself, behind its WAITs
  *     CPU nodes after device nodes        epilogue: run when the operation is complete
  *
  * A PUT of several sources is one request whose payload CALC makes of them when it runs, or one for each element of CALC.
  *
  * Within the list: managed queues first (an enable must not find less than it enables), then the master (what it waits
- * for may already be there), then the direct links: when their signals go out, this rank's part of the tree stands.
+ * for may already be there), then the pair links: when their signals go out, this rank's part of the tree stands.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static struct hdl_coll_link *link_of(const struct hdl_queues *h, const struct hd
 	int distance = (is_ahead ? n->peer - h->rank : h->rank - n->peer), level;
 
 	if (n->link == HDL_LINK_SELF || n->link == HDL_LINK_PAIR)
-		return n->link == HDL_LINK_SELF ? h->master : h->direct[n->peer];
+		return n->link == HDL_LINK_SELF ? h->master : h->pair[n->peer];
 	level = hdl_knomial_link(h->radix, h->size, (distance + h->size) % h->size);
 	return level < 0 ? NULL : is_ahead ? h->out[level] : h->in[level];
 }

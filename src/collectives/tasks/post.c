@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Task lists under way: what differs from one operation to the next is filled into the compiled list, which is posted; arrivals are
- * counted on the links that it watches; and the nodes that run on the CPU, before the list and behind it. offload.h has links and slots.
+ * counted on the links that it watches; and the nodes that run on the CPU, before the list and behind it. queues.h has links and slots.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Agreement on context ids and tables: see agree.h. */
+/* Agreement on context ids and tables: see comm_cid.h. */
 #include "p2p/comm/comm_cid.h"
 #include "p2p/comm/leader_link.h"
 #include "p2p/comm/comm.h"

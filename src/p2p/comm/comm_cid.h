@@ -24,7 +24,7 @@
  * that has the dead one it ends, too, and takes back what it has sent, as none of its members fetches it any more.
  *
  * Of two groups whose leaders meet by a communicator without the dead one, each hears of the other's end over the bridge, or as one who waits
- * there: see bridge.h and losses.h.
+ * there: see leader_link.h and fault.h.
  *
  * Where there is no communicator (MPI_Comm_create_from_group), nothing can be revoked: such an agreement fails on each member that comes to
  * know of a dead one, by looking at the processes of its host (hdl_cid_find_ended) or by what it was told on any communicator. It tells the
@@ -76,7 +76,7 @@ struct hdl_cid_agreement {
 	size_t heard_bytes;
 	bool done;
 
-	/* ---- agree.c's ---- */
+	/* ---- comm_cid.c's ---- */
 	struct hdl_cid_agreement *next, *next_ready;
 	uint64_t number;		/* 0 in the first round */
 	bool holds, ready, failed;
@@ -89,9 +89,9 @@ struct hdl_cid_agreement {
 		struct hdl_cid_named lost;
 		int32_t id, remote_n;
 	} down;
-	struct hdl_leader_link *bridges;	/* of the root of a joint one, until it leaves the bridge (bridge.h) */
+	struct hdl_leader_link *bridges;	/* of the root of a joint one, until it leaves the bridge (leader_link.h) */
 	struct hdl_req *words_in, *words_out;	/* there, and under way */
-	unsigned known;			/* losses that the program knew of at its beginning (losses.h) */
+	unsigned known;			/* losses that the program knew of at its beginning (fault.h) */
 };
 
 /* Tags of agreements, in collective contexts, below 0 (the collectives' are not). By number, for collective constructors; those of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): who is in the new one, after the agreement (agree.h). */
+/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): who is in the new one, after the agreement (comm_cid.h). */
 #include "p2p/comm/comm.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a leader that has given up leaves behind for one that comes late: see bridge.h. */
+/* What a leader that has given up leaves behind for one that comes late: see leader_link.h. */
 #include "p2p/comm/leader_link.h"
 #include "p2p/match.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bridge: messages between the leaders of the two groups of an agreement (agree.h), in their order:
+ * The bridge: messages between the leaders of the two groups of an agreement (comm_cid.h), in their order:
  *
  *     words		what the leader's group has come to, or that it has failed
  *     a sign		whether that holds. Then, if both signs say that it does:
  *     tables		in the first round
  *
  * A leader may come late, or never: it has had an error elsewhere, and gone on. So one whose own group fails, or that hears that the other
- * one has given up (losses.h), waits for nothing: it sends the sign behind its words, that they do not hold, and leaves the receives of the
+ * one has given up (fault.h), waits for nothing: it sends the sign behind its words, that they do not hold, and leaves the receives of the
  * other one's words and sign behind. If that one comes after all, it ends, too; and what it sends meets nobody else's receive.
  * Who has the other one's words waits for the sign and the tables: that one is in the constructor, or has sent its sign.
  */

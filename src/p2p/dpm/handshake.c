@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A meeting (meet.h). Both sides say the same, first who they are, then whether they can use what the other one said:
+ * A meeting (handshake.h). Both sides say the same, first who they are, then whether they can use what the other one said:
  *
  *     hello, the job's and the rank's description, the address        ◀──▶
  *     verdict                                                         ◀──▶

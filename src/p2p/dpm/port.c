@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports (MPI-5.0 section 11.9): a socket that listens, by which processes of other jobs come to meet this one (meet.h). The name says
+ * Ports (MPI-5.0 section 11.9): a socket that listens, by which processes of other jobs come to meet this one (handshake.h). The name says
  * where it is, and a secret, so that who was not told the name cannot get in:
  *
  *     heddle:HOST:PORT:KERNEL:SECRET

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes that are lost, and who is told so that waits for this one: see losses.h. */
+/* Processes that are lost, and who is told so that waits for this one: see fault.h. */
 #include "p2p/fault/fault.h"
 #include "p2p/comm/comm_cid.h"
 #include "p2p/match.h"

@@ -4,7 +4,7 @@
  * only grows, in the order in which this process came to know; and how many of them there were when the program last had an error for one.
  *
  * A rank that has had its error may leave what it was about to do with others, who cannot see why: their own communicators are whole. Of
- * one such meeting the library knows: a leader waits for the other one of an intercommunicator (bridge.h). Its words lie here then, and
+ * one such meeting the library knows: a leader waits for the other one of an intercommunicator (leader_link.h). Its words lie here then, and
  * nobody asks for them; so it is told of the losses that this program knows of. It gives up if its own program does not know of one.
  * Where that one knows of all, it has come in spite of them, and waits.
  */

@@ -686,7 +686,7 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 			 enum shca_order order, int *rc, bool *src_err);
 /* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
 int shca_share_help(struct shca_thread *thr);
-/* A process has closed a gate or taken a region's key away: who remembers either looks again (plain.h). Behind the
+/* A process has closed a gate or taken a region's key away: who remembers either looks again (fast_write.h). Behind the
  * store that took it away, before the quiesce (I8). */
 static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)
 {

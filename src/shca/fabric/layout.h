@@ -66,7 +66,7 @@ struct shca_proc_slot {
 	_Atomic uint32_t wake;		/* futex word: counts wake-ups */
 	_Atomic uint32_t returned;	/* some receive of this process came back: a poller posts it again */
 	_Atomic uint32_t share;		/* thread slot + 1 of an executor that copies from or to it and could use help */
-	/* What was looked up before still holds while `standing` stands still (plain.h). Beside `sleepers`, which every
+	/* What was looked up before still holds while `standing` stands still (fast_write.h). Beside `sleepers`, which every
 	 * writer reads anyway. */
 	union {
 		struct {

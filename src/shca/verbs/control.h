@@ -263,7 +263,7 @@ bool shca_xrc_to_reset(struct shca_thread *thr, struct shca_user_qp *qp);
 /* The handle goes, and with the last one the queue pair. */
 void shca_xrc_unmap(struct shca_user_qp *qp);
 
-/* husk.c. Takes a stopped queue, whose lock is the caller's, away from those who look it up. true: it stands on the list of a receive
+/* zombie.c. Takes a stopped queue, whose lock is the caller's, away from those who look it up. true: it stands on the list of a receive
  * queue and stays there; then shca_zombie_end ends it, instead of freeing, behind a quiesce and what frees its parts. */
 bool shca_zombie_begin(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *husk);
 void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *husk);

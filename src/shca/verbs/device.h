@@ -6,7 +6,7 @@
  *   rights.c   protection of memory to register
  *   cq.c      CQ life cycle, channels, events   qp.c    QP life cycle and state machine
  *   srq.c     SRQ life cycle                    dv.c     the mlx5dv interface (DC)
- *   husk.c    what stays of a destroyed QP      waits.c  who waits for a CQ (WAIT)
+ *   zombie.c    what stays of a destroyed QP      waits.c  who waits for a CQ (WAIT)
  *   xrc.c      XRC's receiving queue pairs
  *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
  *   exp.c      experimental verbs: attributes   exp_post.c experimental verbs: posting, task lists
@@ -57,7 +57,7 @@ static inline void shca_list_remove(struct shca_list *l, shca_off *head, struct 
 		e->after->before = e->before;
 }
 
-/* What may stay of a queue that is destroyed (husk.c); with it from the beginning. */
+/* What may stay of a queue that is destroyed (zombie.c); with it from the beginning. */
 struct shca_zombie {
 	struct shca_zombie *next;
 	struct shca_listed listed;
@@ -254,7 +254,7 @@ struct shca_user_qp {
 	struct shca_user_rq *rq;		/* its own, its SRQ's, or NULL */
 	struct shca_user_srq *srq;
 	struct shca_user_rq own_rq;
-	struct shca_rkey_cache *targets;	/* of plain writes (plain.h) */
+	struct shca_rkey_cache *targets;	/* of plain writes (fast_write.h) */
 	uint32_t target_mask;
 	struct shca_route *routes;	/* of short datagrams (datagram.c); made when first needed */
 	uint32_t max_inline, max_sge;

@@ -61,7 +61,7 @@ static inline bool hdl_name_before(const struct hdl_name *a, const struct hdl_na
 	return a->job != b->job ? a->job < b->job : a->rank < b->rank;
 }
 
-/* Messages into pooled receives that are counted: without a bound of their own (pooled.h). */
+/* Messages into pooled receives that are counted: without a bound of their own (srq_credit.h). */
 static inline bool hdl_is_counted(uint8_t kind)
 {
 	return kind < HDL_CTL_SKIP || kind == HDL_CTL_DATA;

@@ -10,7 +10,7 @@
  * have confirmed, the sleep is short.
  *
  * With two devices of which the first one wakes on a write, this process sleeps on that one's word, and a thread changes the word when
- * the other one's descriptors tell of something (rouse.h). The other one's queues are armed, and its peers told, as above.
+ * the other one's descriptors tell of something (fd_waker.h). The other one's queues are armed, and its peers told, as above.
  */
 #include <poll.h>
 #include <sched.h>

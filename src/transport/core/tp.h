@@ -13,13 +13,13 @@
  *   rel.c     reliability over UD (pure)              wireup.c connections
  *   ep.c      endpoints: the send path                arrive.c what arrives
  *   post.c    requests on the connected lane          report.c --report-transports, --report-hang
- *   rings.c   giving rings and taking them back       alive.c  peers that have died
+ *   ring_credit.c   giving rings and taking them back       alive.c  peers that have died
  *   idle.c    waiting                                 progress.c  turns, timers, init, fini
- *   pooled.h  credits for pooled receives (pure)
+ *   srq_credit.h  credits for pooled receives (pure)
  *   peers.c   who was met, by id and by name (pure)
  *   regcache.c registrations that are kept             am.c     active messages
  *   address.c addresses: one's own, others'
- *   counters.c what is counted, by name               rouse.c  waking for a second device
+ *   counters.c what is counted, by name               fd_waker.c  waking for a second device
  *   rma/      remote memory: regions and keys, put, get, atomics, flush
  *
  * One thread at a time is inside an instance (runtime/threads.h). All state hangs on it: an endpoint, a device and a region know theirs
@@ -127,7 +127,7 @@ static inline struct hdl_ep *hdl_ep_by_id(struct hdl_tp *tp, uint32_t id)
 
 #define HDL_UNLOOKED_MAX 32	/* sends by slow lanes, waiting ones too, between two looks at what arrives: a peer may ask us to hold */
 
-/* ---- rings.c ----- */
+/* ---- ring_credit.c ----- */
 void hdl_ring_give_credit(struct hdl_ep *ep);
 void hdl_rings_look(struct hdl_tp *tp);
 void hdl_ring_consider(struct hdl_ep *ep);

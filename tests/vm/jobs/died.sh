@@ -11,7 +11,7 @@ if [ "$guest" != 1 ]; then
 	exit 0
 fi
 dies allreduce auto 3 rc
-dies bcast direct 1 rc
+dies bcast mailbox 1 rc
 dies barrier tasks 2 rc
 dies allreduce auto 3 ud
 dies bcast host 0 ""

@@ -16,7 +16,7 @@
 #define GRH 40u
 
 /*
- * Where datagrams for one queue go, found and checked once. It holds as a plain write's target does (plain.h): until the
+ * Where datagrams for one queue go, found and checked once. It holds as a plain write's target does (fast_write.h): until the
  * process that it belongs to withdraws something or begins to die.
  */
 struct shca_route {

@@ -397,7 +397,7 @@ uint64_t shca_send_room(struct shca_user_qp *q)
 	return q->max_wr - (q->pi - q->freed);
 }
 
-/* ---- plain writes (plain.h) -------------------------------------------------------------------------------------- */
+/* ---- plain writes (fast_write.h) -------------------------------------------------------------------------------------- */
 
 #define MAX_PLAIN_SGE 4
 
