@@ -2,22 +2,25 @@
 /*
  * The experimental verbs of the RDMA Aware Programming manual (rev. 1.7; sections 3.4 and 3.8, appendices A to D) that
  * upstream rdma-core does not have: dynamically connected transport, extended atomics, cross-channel communication, calculation
- * on send, and the extended forms of ordinary verbs. Names and numbers are those of the vendor's header of that name, so that a
- * program written for it compiles unchanged; one that has them from <infiniband/verbs.h> with `-include infiniband/verbs_exp.h`.
+ * on send, and the extended forms of ordinary verbs. Names and numbers are those of the vendor's header of the same name: programs
+ * written for that header compile unchanged, and programs that expect its names in <infiniband/verbs.h> compile with
+ * `-include infiniband/verbs_exp.h`.
  *
- * What a device lacks is absent from its capabilities and refused with EOPNOTSUPP; nothing is emulated. What is said of
- * every call that returns an int and does not say otherwise: 0 or an errno value. Of every call that returns a pointer: NULL
- * with errno. A structure's `comp_mask` tells which of its later fields the program has filled in: others are not looked at.
+ * A feature that a device lacks is absent from its capabilities and refused with EOPNOTSUPP; nothing is emulated. Unless a call says
+ * otherwise, an int result is 0 or an errno value, and a pointer result is NULL with errno on failure. A structure's `comp_mask` tells
+ * which of the later fields the program has filled in; the library ignores the rest.
  *
- * verbs_exp_memory.h has memory and resource domains, verbs_exp_ethernet.h the names of what this implementation refuses altogether (packet steering, receive hashing,
- * erasure coding, interfaces by function table), verbs_exp_xrc.h the manual's older XRC calls (3.4.8 to 3.4.14, 3.6.3).
+ * verbs_exp_memory.h: memory and resource domains. verbs_exp_ethernet.h: the names of features that this implementation refuses
+ * altogether (packet steering, receive hashing, erasure coding, interfaces by function table). verbs_exp_xrc.h: the manual's older XRC
+ * calls (3.4.8 to 3.4.14, 3.6.3).
  */
 #ifndef INFINIBAND_VERBS_EXP_H
 #define INFINIBAND_VERBS_EXP_H
 
 /*
- * An event of a DC target has `element.dct`, which upstream's structure lacks; every member is as long as a pointer, so that this
- * one has the same layout. Only where <infiniband/verbs.h> was not included before; elsewhere: ibv_exp_event_dct().
+ * The event of a DC target has a member `element.dct`, which upstream's structure lacks. All members are as long as a pointer, so the
+ * structure below has upstream's layout. The header declares it only if <infiniband/verbs.h> was not included before; programs that
+ * include that first call ibv_exp_event_dct().
  */
 #ifndef INFINIBAND_VERBS_H
 #define SHCA_EXP_OWN_ASYNC_EVENT 1
@@ -50,8 +53,8 @@ __extension__ enum ibv_exp_start_values {
 /* Beyond upstream's enumerations of these names. */
 #define IBV_EXP_QPT_DC_INI ((enum ibv_qp_type)32)
 #define IBV_EXP_EVENT_DCT_KEY_VIOLATION ((enum ibv_event_type)32)
-#define IBV_EXP_EVENT_DCT_ACCESS_ERR ((enum ibv_event_type)33)	/* unused: a target refuses the request, and goes on */
-#define IBV_EXP_EVENT_DCT_REQ_ERR ((enum ibv_event_type)34)	/* the target was lost: its completion queue was overrun */
+#define IBV_EXP_EVENT_DCT_ACCESS_ERR ((enum ibv_event_type)33)	/* never raised: a target refuses the request and stays usable */
+#define IBV_EXP_EVENT_DCT_REQ_ERR ((enum ibv_event_type)34)	/* the target is in error: its completion queue was overrun */
 
 struct ibv_exp_dct;
 #ifdef SHCA_EXP_OWN_ASYNC_EVENT
@@ -128,7 +131,7 @@ __extension__ enum ibv_exp_device_cap_flags {
 	IBV_EXP_DEVICE_SHARED_MR = IBV_EXP_START_FLAG << 31,
 };
 
-/* What ibv_exp_query_device is asked for, beyond the fields in front of comp_mask, which it always fills in. */
+/* Selects fields of ibv_exp_query_device. The fields before comp_mask are always filled in. */
 enum ibv_exp_device_attr_comp_mask {
 	IBV_EXP_DEVICE_ATTR_CALC_CAP = 1 << 0,
 	IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK = 1 << 1,
@@ -208,7 +211,7 @@ enum ibv_exp_odp_transport_cap_bits {
 	IBV_EXP_ODP_SUPPORT_ATOMIC = 1 << 4,
 	IBV_EXP_ODP_SUPPORT_SRQ_RECV = 1 << 5,
 };
-/* Registration on demand: what of it each kind of queue pair can do. */
+/* On-demand paging: supported operations per transport. */
 struct ibv_exp_odp_caps {
 	uint64_t general_odp_caps;
 	struct {
@@ -265,7 +268,7 @@ struct ibv_exp_device_attr {
 	int max_ah, max_fmr, max_map_per_fmr, max_srq, max_srq_wr, max_srq_sge;
 	uint16_t max_pkeys;
 	uint8_t local_ca_ack_delay, phys_port_cnt;
-	uint32_t comp_mask;		/* in: which of what follows is wanted; out: which was filled in */
+	uint32_t comp_mask;		/* in: which of the fields below are wanted; out: which are filled in */
 	struct ibv_exp_device_calc_cap calc_cap;
 	uint64_t timestamp_mask;	/* 0: completions carry no time */
 	uint64_t hca_core_clock;	/* kHz */
@@ -302,7 +305,7 @@ struct ibv_exp_device_attr {
 
 /* ---- extensions of the software HCA: not in the manual ------------------------------------------------------- */
 
-/* In ibv_exp_device_attr.comp_mask: max_task_wrs and what follows. */
+/* In ibv_exp_device_attr.comp_mask: max_task_wrs and the fields after it. */
 #define SHCA_EXP_DEVICE_ATTR_EXTENSIONS (1u << 30)
 enum shca_exp_extension {
 	SHCA_EXP_EXTENSION_ATOMIC_GATHER = 1 << 0,	/* extended atomics without IBV_EXP_SEND_EXT_ATOMIC_INLINE */
@@ -332,7 +335,7 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 /* ---- completion queues (D.2.2) -------------------------------------------------------------------------------------- */
 
 enum ibv_exp_cq_create_flags {
-	IBV_EXP_CQ_CREATE_CROSS_CHANNEL = 1 << 0,	/* WAIT requests may name it */
+	IBV_EXP_CQ_CREATE_CROSS_CHANNEL = 1 << 0,	/* WAIT requests may name the CQ */
 	IBV_EXP_CQ_TIMESTAMP = 1 << 1,
 	IBV_EXP_CQ_TIMESTAMP_TO_SYS_TIME = 1 << 2,
 	IBV_EXP_CQ_COMPRESSED_CQE = 1 << 3,		/* a hint */
@@ -340,7 +343,7 @@ enum ibv_exp_cq_create_flags {
 };
 enum ibv_exp_cq_init_attr_mask {
 	IBV_EXP_CQ_INIT_ATTR_FLAGS = 1 << 0,
-	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1,		/* as it was when RES_DOMAIN did not exist */
+	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1,		/* alias of RES_DOMAIN in older programs */
 	IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN = 1 << 1,
 	IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT = 1 << 2,
 	IBV_EXP_CQ_INIT_ATTR_RESERVED1 = 1 << 3,
@@ -372,7 +375,7 @@ struct ibv_exp_cq_attr {
 	} moderation;
 	uint32_t cq_cap_flags;
 };
-/* What is to be changed stands in both masks. */
+/* Must: each attribute to change is set in attr->comp_mask and in attr_mask. */
 int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_mask);
 
 /* ---- queue pairs (3.8.2, A.1.7, B.2.3, C.1.2, D.2.3) ---------------------------------------------------------------- */
@@ -381,8 +384,8 @@ enum ibv_exp_qp_create_flags {
 	IBV_EXP_QP_CREATE_CROSS_CHANNEL = 1 << 2,	/* WAIT and ENABLE requests may be posted */
 	IBV_EXP_QP_CREATE_MANAGED_SEND = 1 << 3,	/* send requests run only when enabled */
 	IBV_EXP_QP_CREATE_MANAGED_RECV = 1 << 4,	/* receive requests are taken only when enabled */
-	IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW = 1 << 6,	/* room is what requests have left, polled or not */
-	IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW = 1 << 7,	/* the same of receives */
+	IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW = 1 << 6,	/* a request frees its entry when it is complete, polled or not */
+	IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW = 1 << 7,	/* the same for receives */
 	IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY = 1 << 8,	/* results of atomics in network order */
 	IBV_EXP_QP_CREATE_UMR = 1 << 9,
 	IBV_EXP_QP_CREATE_EC_PARITY_EN = 1 << 10,
@@ -399,7 +402,7 @@ enum ibv_exp_qp_init_attr_comp_mask {
 	IBV_EXP_QP_INIT_ATTR_QPG = 1 << 4,
 	IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG = 1 << 5,
 	IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS = 1 << 6,
-	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7,		/* as it was when RES_DOMAIN did not exist */
+	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7,		/* alias of RES_DOMAIN in older programs */
 	IBV_EXP_QP_INIT_ATTR_RES_DOMAIN = 1 << 7,
 	IBV_EXP_QP_INIT_ATTR_RX_HASH = 1 << 8,
 	IBV_EXP_QP_INIT_ATTR_PORT = 1 << 9,
@@ -408,7 +411,7 @@ enum ibv_exp_qp_init_attr_comp_mask {
 	IBV_EXP_QP_INIT_ATTR_RESERVED1 = 1 << 12,
 };
 
-/* Groups of queue pairs over which datagrams are spread: IBV_EXP_QPG_NONE is accepted, others are refused. */
+/* Groups of queue pairs over which datagrams are spread: only IBV_EXP_QPG_NONE is accepted. */
 enum ibv_exp_qpg_type {
 	IBV_EXP_QPG_NONE = 0,
 	IBV_EXP_QPG_PARENT = 1 << 0,
@@ -438,7 +441,7 @@ struct ibv_exp_qp_init_attr {
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd;
 	uint32_t exp_create_flags;
-	uint32_t max_inl_recv;		/* bytes; out: what was granted, at most ibv_exp_device_attr.inline_recv_sz */
+	uint32_t max_inl_recv;		/* bytes; out: the granted value, at most ibv_exp_device_attr.inline_recv_sz */
 	struct ibv_exp_qpg qpg;
 	uint32_t max_atomic_arg;	/* bytes */
 	uint32_t max_inl_send_klms;
@@ -500,7 +503,7 @@ struct ibv_exp_qp_attr {
 };
 /* As ibv_modify_qp; a DC initiator needs no IBV_EXP_QP_SQ_PSN (A.1.7). */
 int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t exp_attr_mask);
-/* As ibv_query_qp (A.1.1 names it). Of init_attr the fields that ibv_query_qp has, and pd; init_attr may be NULL. */
+/* As ibv_query_qp (named in A.1.1). Fills in init_attr's pd and the fields that ibv_query_qp has; init_attr may be NULL. */
 int ibv_exp_query_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t exp_attr_mask,
 		     struct ibv_exp_qp_init_attr *init_attr);
 
@@ -543,15 +546,15 @@ enum { IBV_EXP_DCT_CREATE_FLAGS_MASK = 0 };
 struct ibv_exp_dct_init_attr {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;		/* of receives */
-	struct ibv_srq *srq;		/* whose receives they are */
-	uint64_t dc_key;		/* requests with another one are not answered */
+	struct ibv_srq *srq;		/* takes the receives of the target */
+	uint64_t dc_key;		/* the target does not answer requests with another key */
 	uint8_t port;
 	uint32_t access_flags;		/* enum ibv_access_flags */
 	uint8_t min_rnr_timer, tclass;
 	uint32_t flow_label;
 	enum ibv_mtu mtu;
 	uint8_t pkey_index, gid_index, hop_limit;
-	uint32_t inline_size;		/* bytes of a receive that may stand in its completion; out: what was granted */
+	uint32_t inline_size;		/* in: largest receive, in bytes, that its completion may carry; out: the granted value */
 	uint32_t create_flags;		/* none yet */
 	uint32_t comp_mask;		/* no bits yet */
 };
@@ -586,15 +589,15 @@ enum ibv_exp_arm_attr_comp_mask { IBV_EXP_ARM_ATTR_RESERVED = 1 << 0 };
 struct ibv_exp_arm_attr {
 	uint32_t comp_mask;		/* no bits yet */
 };
-/* The target answers when this returns. */
+/* The target answers requests when the call returns. */
 struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context, struct ibv_exp_dct_init_attr *attr);
-/* Waits until its events were acknowledged. */
+/* Waits until the program has acknowledged all events of the target. */
 int ibv_exp_destroy_dct(struct ibv_exp_dct *dct);
 int ibv_exp_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr);
-/* The next packet with a wrong key raises IBV_EXP_EVENT_DCT_KEY_VIOLATION; once: then the target is to be armed again. */
+/* The next packet with a wrong key raises IBV_EXP_EVENT_DCT_KEY_VIOLATION, once; the program arms the target again after each event. */
 int ibv_exp_arm_dct(struct ibv_exp_dct *dct, struct ibv_exp_arm_attr *attr);
 
-/* What a subnet manager tells of DC: there is none, refused. -1 with errno. */
+/* DC information of the subnet manager. There is none: the call returns -1 with errno. */
 enum { IBV_EXP_NUM_DC_INFO_LIDS = 30 };
 struct ibv_exp_dc_info_ent {
 	uint16_t lid[IBV_EXP_NUM_DC_INFO_LIDS];
@@ -642,7 +645,7 @@ struct ibv_exp_cmp_swap {
 };
 struct ibv_exp_fetch_add {
 	uint64_t add_val;
-	uint64_t field_boundary;	/* bit n set: a field ends at bit n, no carry leaves it; bit 63 is implicit */
+	uint64_t field_boundary;	/* bit n set: a field ends at bit n, and no carry crosses its end; bit 63 is implicit */
 };
 
 enum ibv_exp_send_wr_comp_mask { IBV_EXP_SEND_WR_ATTR_RESERVED = 1 << 0 };
@@ -690,15 +693,15 @@ struct ibv_exp_send_wr {
 			uint32_t rkey;
 		} atomic;
 		/* Done when cq_count further completions, counted from the CQ's wait index, are in cq. Several waits
-		 * on one CQ share that base until the one that carries IBV_EXP_SEND_WAIT_EN_LAST, which moves it to the
-		 * largest of them: a lone wait must carry it. */
+		 * on one CQ share that base. The wait with IBV_EXP_SEND_WAIT_EN_LAST moves the base to the largest count
+		 * of them; a lone wait must carry the flag. */
 		struct {
 			struct ibv_cq *cq;
 			int32_t cq_count;
 		} cqe_wait;
 		/* Enables the next wqe_count requests of qp's queue, counted from the queue's enable index; 0: all that are
-		 * posted. Several enables share that base until the one that carries IBV_EXP_SEND_WAIT_EN_LAST, as waits do:
-		 * 2, 2 and 2 with the flag enable two. What is enabled may be posted later. */
+		 * posted. Several enables share that base until the enable with IBV_EXP_SEND_WAIT_EN_LAST, as waits do:
+		 * for example, 2, 2 and 2 with the flag enable two. A request may be enabled before it is posted. */
 		struct {
 			struct ibv_qp *qp;
 			int32_t wqe_count;
@@ -713,7 +716,7 @@ struct ibv_exp_send_wr {
 			enum ibv_exp_calc_data_size data_size;
 		} calc;
 	} op;
-	/* Of a DC initiator: the address of the target, its number, and the key that it has to have. */
+	/* For a DC initiator: address, number and key of the target. */
 	struct {
 		struct ibv_ah *ah;
 		uint64_t dct_access_key;
@@ -783,10 +786,10 @@ struct ibv_exp_task {
 		};
 	} item;
 	struct ibv_exp_task *next;
-	uint32_t comp_mask;		/* must be 0: for later use, not looked at */
+	uint32_t comp_mask;		/* must be 0: reserved */
 };
-/* Posts a list of tasks (D.3). The list is validated first: on an error nothing of it was posted, *bad_task names
- * the refused task. Returns 0 or an errno value. */
+/* Posts a list of tasks (D.3). The library validates the whole list first: on an error no task is posted, and *bad_task is the
+ * refused task. Returns 0 or an errno value. */
 int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
 
 /* ---- completions ------------------------------------------------------------------------------------------------------ */
@@ -842,8 +845,8 @@ struct ibv_exp_wc {
 	struct ibv_exp_dct *dct;
 	uint64_t exp_wc_flags;		/* enum ibv_exp_wc_flags */
 };
-/* As ibv_poll_cq: how many there were, negative: none, for the queue is in error. wc_size: sizeof(struct ibv_exp_wc), as the
- * program knows it; not a byte more of an element is written. */
+/* As ibv_poll_cq. Returns the number of completions; negative: the queue is in error. wc_size: the program's sizeof(struct ibv_exp_wc);
+ * the library writes no byte beyond that size in an element. */
 int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, uint32_t wc_size);
 
 /* ---- ports, clocks, the rest ------------------------------------------------------------------------------------------- */
@@ -890,7 +893,7 @@ struct ibv_exp_port_attr {
 		};
 		struct ibv_port_attr port_attr;
 	};
-	uint32_t comp_mask;		/* IBV_EXP_QUERY_PORT_ATTR_MASK1: mask1 names what is wanted; 0: all */
+	uint32_t comp_mask;		/* IBV_EXP_QUERY_PORT_ATTR_MASK1: mask1 selects the fields; 0: all */
 	uint32_t mask1;
 };
 int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_exp_port_attr *port_attr);
@@ -906,7 +909,7 @@ enum ibv_exp_query_gid_attr {
 	IBV_EXP_QUERY_GID_ATTR_RESERVED = 1 << 2,
 };
 struct ibv_exp_gid_attr {
-	uint32_t comp_mask;		/* what is wanted */
+	uint32_t comp_mask;		/* selects the fields */
 	enum ibv_exp_roce_gid_type type;
 	union ibv_gid gid;
 };
@@ -945,8 +948,8 @@ struct ibv_exp_ah_attr {
 };
 struct ibv_ah *ibv_exp_create_ah(struct ibv_pd *pd, struct ibv_exp_ah_attr *attr);
 
-/* Variables of the device of one context. The software HCA reads its variables from the environment when it is opened: the first
- * is refused (-1 with errno), the second is setenv(). */
+/* Environment variables of one context's device. The software HCA reads its variables from the process's environment when it is opened:
+ * ibv_exp_use_priv_env is refused (-1 with errno), ibv_exp_setenv is setenv(). */
 int ibv_exp_use_priv_env(struct ibv_context *context);
 int ibv_exp_setenv(struct ibv_context *context, const char *name, const char *value, int overwrite);
 

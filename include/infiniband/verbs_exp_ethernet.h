@@ -65,7 +65,7 @@ struct ibv_exp_flow_tcp_udp_filter {
 struct ibv_exp_flow_tunnel_filter {
 	uint32_t tunnel_id;
 };
-/* Each specification: its type, its size, what is compared and in which bits. */
+/* Each specification: type, size, compared fields and their masks. */
 #define SHCA_EXP_FLOW_SPEC(name, filter)                                                                           \
 	struct ibv_exp_flow_spec_##name {                                                                          \
 		enum ibv_exp_flow_spec_type type;                                                                  \
@@ -103,7 +103,7 @@ struct ibv_exp_flow_spec {
 		struct ibv_exp_flow_spec_action_tag flow_tag;
 	};
 };
-/* Its specifications stand behind it in memory. */
+/* The specifications follow the structure in memory. */
 struct ibv_exp_flow_attr {
 	enum ibv_exp_flow_attr_type type;
 	uint16_t size, priority;
@@ -231,7 +231,7 @@ enum ibv_exp_intf_scope {
 enum ibv_exp_query_intf_status {
 	IBV_EXP_INTF_STAT_OK,
 	IBV_EXP_INTF_STAT_VENDOR_NOT_SUPPORTED,
-	IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED,	/* what *status is set to */
+	IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED,	/* value of *status */
 	IBV_EXP_INTF_STAT_VERSION_NOT_SUPPORTED,
 	IBV_EXP_INTF_STAT_INVAL_PARARM,
 	IBV_EXP_INTF_STAT_INVAL_OBJ_STATE,

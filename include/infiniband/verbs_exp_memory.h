@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory and resource domains by the experimental verbs, included by <infiniband/verbs_exp.h>: registering, device memory, and what
- * of UMR has names. What is said there of every call holds here.
+ * Memory and resource domains by the experimental verbs, included by <infiniband/verbs_exp.h>, whose rules for results hold
+ * here: registration, device memory, and the names of UMR.
  */
 #ifndef INFINIBAND_VERBS_EXP_H
 #error "include <infiniband/verbs_exp.h>"
@@ -54,7 +54,7 @@ struct ibv_exp_memcpy_dm_attr {
 	size_t length;
 	uint32_t comp_mask;		/* no bits yet */
 };
-/* At most ibv_exp_device_attr.max_dm_size bytes. Freed by ibv_exp_free_dm, when no region of it is registered any more. */
+/* Allocates at most ibv_exp_device_attr.max_dm_size bytes. The caller frees with ibv_exp_free_dm, after deregistering all regions of the memory. */
 struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, struct ibv_exp_alloc_dm_attr *attr);
 int ibv_exp_free_dm(struct ibv_exp_dm *dm);
 int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr);
@@ -67,12 +67,12 @@ enum ibv_exp_reg_mr_in_comp_mask {
 enum ibv_exp_reg_mr_create_flags { IBV_EXP_REG_MR_CREATE_CONTIG = 1 << 0 };
 struct ibv_exp_reg_mr_in {
 	struct ibv_pd *pd;
-	void *addr;			/* with IBV_EXP_REG_MR_DM: what requests call the memory's first byte */
+	void *addr;			/* with IBV_EXP_REG_MR_DM: the address of the memory's first byte in requests */
 	size_t length;
 	uint64_t exp_access;		/* enum ibv_exp_access_flags */
 	uint32_t comp_mask;
 	uint32_t create_flags;		/* with IBV_EXP_REG_MR_CREATE_FLAGS; CONTIG: a hint */
-	struct ibv_exp_dm *dm;		/* with IBV_EXP_REG_MR_DM: from its beginning */
+	struct ibv_exp_dm *dm;		/* with IBV_EXP_REG_MR_DM: the region starts at the beginning of dm */
 };
 struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in);
 
@@ -87,7 +87,7 @@ enum ibv_exp_rereg_mr_attr_mask { IBV_EXP_REREG_MR_ATTR_RESERVED = 1 << 0 };
 struct ibv_exp_rereg_mr_attr {
 	uint32_t comp_mask;		/* no bits yet */
 };
-/* As ibv_rereg_mr, but an errno value when it fails. KEEP_VALID is refused: the region's key is invalid meanwhile. */
+/* As ibv_rereg_mr, but returns an errno value on failure. KEEP_VALID is refused: the key is invalid while the region changes. */
 int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, uint64_t exp_access,
 		     struct ibv_exp_rereg_mr_attr *attr);
 
@@ -99,7 +99,7 @@ struct ibv_exp_prefetch_attr {
 	size_t length;
 	uint32_t comp_mask;		/* no bits yet */
 };
-/* Of a region that was registered with IBV_EXP_ACCESS_ON_DEMAND. EFAULT: outside of it. */
+/* Must: the region was registered with IBV_EXP_ACCESS_ON_DEMAND. EFAULT: the range lies outside the region. */
 int ibv_exp_prefetch_mr(struct ibv_mr *mr, struct ibv_exp_prefetch_attr *attr);
 
 /* Regions shared between processes by a handle: refused. */
@@ -196,7 +196,7 @@ enum ibv_exp_destroy_res_domain_comp_mask { IBV_EXP_DESTROY_RES_DOMAIN_RESERVED 
 struct ibv_exp_destroy_res_domain_attr {
 	uint32_t comp_mask;
 };
-/* What queues and completion queues of one domain promise about threads. It may be destroyed before they are. */
+/* Thread guarantees that the program gives for the queue pairs and completion queues of a domain. A domain may be destroyed before its queues. */
 struct ibv_exp_res_domain *ibv_exp_create_res_domain(struct ibv_context *context, struct ibv_exp_res_domain_init_attr *attr);
 int ibv_exp_destroy_res_domain(struct ibv_context *context, struct ibv_exp_res_domain *res_dom,
 			       struct ibv_exp_destroy_res_domain_attr *attr);
