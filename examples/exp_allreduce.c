@@ -2,22 +2,24 @@
 /*
  * An allreduce (sum of one int64 per rank) up a binary tree and down again, as one task list per rank. Rank r's parent is
  * (r - 1) / 2, its children are 2r + 1 and 2r + 2; the root is its own parent. A rank posts its list, and then polls for the
- * completion of the receive into which the result comes; partial sums are made and passed on by the device.
+ * completion of the receive of the result; the device computes and forwards the partial sums.
  *
  *     up        [WAIT from_children]  partial sum to the parent
  *     down[c]    WAIT result          the result to child c
  *
  * In two forms:
  *
- *  -m calc     SENDs with CALC (manual, D): the gather list names this rank's number and what has come from its children, and
- *              is read when the request runs, behind the WAIT. The payload, one element, is an operand of the parent's.
- *  -m atomics  Masked fetch-and-adds whose operands stand in memory and are read when they run (an extension of the software
- *              HCA): this rank's number, and behind the WAIT what its children have added up here, go to the parent's sum.
+ *  -m calc     SENDs with CALC (manual, D): the gather list names this rank's number and the elements received from its children.
+ *              The device reads the list when the request runs, after the WAIT. The payload, one element, is an operand of the
+ *              parent's SEND.
+ *  -m atomics  Masked fetch-and-adds whose operands the device reads from memory when they run (an extension of the software
+ *              HCA): this rank's number, and after the WAIT the sum of its children, are added to the parent's sum.
  *
- * What makes it safe to do so again and again: a rank posts round i + 1 when it has the result of round i. So whatever belongs to
- * i + 1 and arrives at a rank comes from one that has the result of i, which contains this rank's part of i: its operands of i have
- * been read. Its own list of i + 1 may not be posted yet: therefore receives are posted a round ahead, and there are two sums in
- * turn, of which the next one is zero before the list of this round is posted.
+ * Reuse of the buffers is safe because a rank posts round i + 1 only when it has the result of round i:
+ *  1. A message of round i + 1 comes from a rank that has the result of round i. That result contains this rank's part of i, so the
+ *     device has read this rank's operands of i.
+ *  2. This rank may not have posted its list of i + 1 yet. Therefore receives are posted one round ahead, and two sums alternate;
+ *     the next sum is zero before a rank posts this round's list.
  *
  *     exp_allreduce [-n ranks] [-r rounds] [-m calc|atomics] [-s]
  */
@@ -26,27 +28,27 @@
 #include "exp_ranks.h"
 
 enum { CHILDREN = 2 };
-enum { UP = 0, DOWN = 1, RESULT = 3, FROM = 4 };	/* my ends: to the parent, to children; from the parent, from children */
+enum { UP = 0, DOWN = 1, RESULT = 3, FROM = 4 };	/* indices of this rank's ends: to the parent, to children; from the parent, from children */
 
-/* CALC's operands: a value in network order, and 8 bytes that nobody looks at. */
+/* An operand of CALC: a value in network order, then 8 bytes that the device ignores. */
 struct element {
 	uint64_t value, ignored;
 };
-/* Operands of a masked fetch-and-add, one behind the other. */
+/* Operands of a masked fetch-and-add, in the device's order. */
 struct addend {
 	uint64_t value, field_boundary;
 };
 
 static struct memory {
 	_Alignas(64) struct element operand[1 + CHILDREN];	/* mine, then the children's */
-	struct addend mine, sum[2];				/* sum: what children add up, by rounds in turn */
-	uint64_t total[2];					/* the root's: what all add up */
-	uint64_t before[2];					/* what was there before an addition: not looked at */
+	struct addend mine, sum[2];				/* sum: of the children, alternating by round */
+	uint64_t total[2];					/* at the root: the sum of all ranks */
+	uint64_t before[2];					/* old values that the fetch-and-adds return: unused */
 	struct element result;
 } *memory;
 static struct ibv_mr *mr;
 static bool by_atomics;
-static int children, parent, as_child;				/* as_child: which of its parent's this rank is */
+static int children, parent, as_child;				/* as_child: index of this rank among its parent's children */
 static struct ibv_qp *up, *down[CHILDREN], *from_parent, *from_child[CHILDREN];
 static struct ibv_cq *done, *sent, *from_children;
 
@@ -55,7 +57,7 @@ static struct ibv_sge at(const void *p, size_t bytes)
 	return (struct ibv_sge){.addr = (uintptr_t)p, .length = (uint32_t)bytes, .lkey = mr->lkey};
 }
 
-/* Where a child's part comes to: a sum has been made when its message comes, which is empty then. */
+/* The receive buffer of child c's part. By atomics the message is empty, and the sum is complete when the message arrives. */
 static struct ibv_sge part_of(int c)
 {
 	return at(&memory->operand[1 + c], by_atomics ? 0 : sizeof(struct element));
@@ -92,7 +94,7 @@ static void set_up(void)
 		post_receive(from_child[c], (struct ibv_sge[]){part_of(c)});
 	}
 	meet();
-	/* the root's own result comes from its own `up` */
+	/* the root's `up` sends the result to the root itself */
 	connect_qp(up, &board->end[parent][me ? FROM + as_child : RESULT]);
 	connect_qp(from_parent, &board->end[parent][me ? DOWN + as_child : UP]);
 	for (int c = 0; c < children; c++) {
@@ -102,7 +104,7 @@ static void set_up(void)
 	meet();
 }
 
-/* Whether the device has what is wanted: all ranks ask the same one. */
+/* Whether the device supports the chosen form; all ranks use one device, so all get the same answer. */
 static bool supported(void)
 {
 	struct ibv_exp_device_attr attr = {.comp_mask = IBV_EXP_DEVICE_ATTR_CALC_CAP | SHCA_EXP_DEVICE_ATTR_EXTENSIONS};
@@ -116,7 +118,7 @@ static bool supported(void)
 
 /* ---- the two ways up ------------------------------------------------------------------------------------------------- */
 
-/* A request whose payload is the sum of the elements that its gather list names. */
+/* Builds a SEND whose payload is the sum of the elements of its gather list. */
 static struct ibv_exp_send_wr send_sum(struct ibv_sge *elements)
 {
 	struct ibv_exp_send_wr wr = {.exp_opcode = IBV_EXP_WR_SEND, .sg_list = elements, .num_sge = 1,
@@ -132,7 +134,7 @@ static int up_by_calc(struct ibv_exp_send_wr *wr, struct ibv_sge *sge)
 {
 	int n = 0;
 
-	/* mine and the children's stand one behind the other */
+	/* this rank's element and the children's are adjacent */
 	sge[0] = at(memory->operand, (size_t)(1 + children) * sizeof(struct element));
 	if (children)
 		wr[n++] = wait_for(from_children, children, NULL);
@@ -140,7 +142,7 @@ static int up_by_calc(struct ibv_exp_send_wr *wr, struct ibv_sge *sge)
 	return n;
 }
 
-/* sge[0]: where the value before goes; sge[1]: both operands. */
+/* sge[0]: buffer for the old value; sge[1]: both operands. */
 static struct ibv_exp_send_wr add(struct ibv_sge *sge, uint64_t remote_addr, uint32_t rkey)
 {
 	struct ibv_exp_send_wr wr = {.exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, .sg_list = sge, .num_sge = 2};
@@ -167,7 +169,7 @@ static int up_by_atomics(uint32_t round, struct ibv_exp_send_wr *wr, struct ibv_
 		wr[n++] = wait_for(from_children, children, NULL);
 		wr[n++] = add(&sge[2], there, rkey);
 	}
-	/* tells the parent; the root tells itself, and the result with it, which the additions before must have reached */
+	/* The empty SEND notifies the parent. The root sends itself the result; the fence orders the SEND after the additions. */
 	sge[4] = at(&memory->total[round & 1], 8);
 	wr[n++] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_FENCE,
 					   .sg_list = &sge[4], .num_sge = me ? 0 : 1};
@@ -206,7 +208,7 @@ static void post_allreduce(uint32_t round)
 	post_list(task, n);
 }
 
-/* What a rank brings: large, of either sign. */
+/* A rank's operand in a round: large, of either sign. */
 static int64_t number(int rank, uint32_t round)
 {
 	return (int64_t)((uint64_t)(rank + 1) * 0x9e3779b97f4a7c15ull ^ (uint64_t)round * 0xc2b2ae3d27d4eb4full) >> 8;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A dissemination barrier as one task list per rank. In step k, rank r tells r + 2^k that it has come that far, and waits
- * until r - 2^k has told it; after ceil(log2(n)) steps each has heard of all. A rank posts the whole barrier, and then polls
- * for one completion: the steps between are taken by the device, also while the process computes, sleeps or is stopped.
+ * A dissemination barrier as one task list per rank. In step k, rank r sends a message to rank r + 2^k and waits for the message of
+ * rank r - 2^k; after ceil(log2(n)) steps each rank's entry is known to all ranks. A rank posts the whole barrier, and then polls
+ * for one completion: the device executes the steps, also while the process computes, sleeps or is stopped.
  *
  *     master    ENABLE out[0]   WAIT arrived[0]   ENABLE out[1]   WAIT arrived[1]   ...   WAIT arrived[last], signaled ─▶ done
- *     out[k]    SEND to r + 2^k      managed: it runs when it has been enabled
+ *     out[k]    SEND to r + 2^k      managed: runs when the master enables it
  *     in[k]     receives from r - 2^k, completions to arrived[k]
  *
- * Each step has a completion queue of its own, since a message of step k + 1 may come before one of step k. A rank is at most
- * one barrier ahead of any other; so each list posts the receives of the barrier after, and no message finds none.
+ * Each step has a completion queue of its own, since a message of step k + 1 may arrive before a message of step k. A rank is at most
+ * one barrier ahead of any other rank; so each list posts the receives of the next barrier, and every message finds a receive.
  *
  *     exp_barrier [-n ranks] [-r rounds] [-s]
  */
@@ -28,14 +28,14 @@ static void set_up(void)
 	open_device(IBV_EXP_DEVICE_CROSS_CHANNEL);
 	done = new_cq(4);
 	sent = new_cq(4 * MAX_STEPS);
-	/* it sends nothing: any connection will do */
+	/* the master sends nothing: it may be connected to itself */
 	master = new_qp(cross, done, done);
 	connect_qp(master, &(struct end){.qpn = master->qp_num, .lid = lid});
 	for (int k = 0; k < steps; k++) {
 		arrived[k] = new_cq(8);
 		out[k] = new_qp(cross | IBV_EXP_QP_CREATE_MANAGED_SEND, sent, sent);
 		in[k] = new_qp(0, sent, arrived[k]);
-		post_receive(in[k], NULL);	/* of the first barrier */
+		post_receive(in[k], NULL);	/* for the first barrier */
 		offer(2 * k, out[k], NULL);
 		offer(2 * k + 1, in[k], NULL);
 	}
@@ -50,15 +50,15 @@ static void set_up(void)
 static void post_barrier(void)
 {
 	struct ibv_recv_wr receive[MAX_STEPS] = {0};
-	struct ibv_exp_send_wr control[2 * MAX_STEPS], tell[MAX_STEPS];
+	struct ibv_exp_send_wr control[2 * MAX_STEPS], notify[MAX_STEPS];
 	struct ibv_exp_task task[2 * MAX_STEPS + 1];
 	int n = 0;
 
 	for (int k = 0; k < steps; k++) {
-		/* the next barrier's */
+		/* for the next barrier */
 		task[n++] = (struct ibv_exp_task){.task_type = IBV_EXP_TASK_RECV, .item = {.qp = in[k], .recv_wr = &receive[k]}};
-		tell[k] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
-		task[n++] = (struct ibv_exp_task){.task_type = IBV_EXP_TASK_SEND, .item = {.qp = out[k], .send_wr = &tell[k]}};
+		notify[k] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
+		task[n++] = (struct ibv_exp_task){.task_type = IBV_EXP_TASK_SEND, .item = {.qp = out[k], .send_wr = &notify[k]}};
 		control[2 * k] = (struct ibv_exp_send_wr){
 			.exp_opcode = IBV_EXP_WR_SEND_ENABLE, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
 			.task.wqe_enable = {.qp = out[k], .wqe_count = 1}, .next = &control[2 * k + 1],
@@ -76,11 +76,11 @@ static void one_barrier(uint32_t round)
 	post_barrier();
 	behind_posting(round, done);
 	poll_for_the_end(round, done);
-	/* what a barrier is */
+	/* the property of a barrier: every rank has entered before any rank leaves */
 	for (int r = 0; r < ranks; r++)
 		if (atomic_load(&board->entered[r]) <= round)
 			die("left barrier %u, and rank %d has not come to it", round, r);
-	/* slots for the next lists */
+	/* polled completions free the queue entries for the next lists */
 	poll_for(sent, steps);
 	for (int k = 0; k < steps; k++)
 		poll_for(arrived[k], 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the examples of the experimental verbs share, and what has nothing to do with them: some processes (ranks), a page of
- * memory by which they exchange numbers and addresses, and the ordinary bring-up of RC queue pairs.
+ * Common code of the examples of the experimental verbs: some processes (ranks), a page of shared memory by which they exchange
+ * queue pair numbers and addresses, and the ordinary bring-up of RC queue pairs.
  *
- * With -s the ranks show that nobody need be there: in every round all ranks but one post their list and stop
- * (SIGSTOP); then the last one posts, and the operation comes to its end while the others are still stopped.
+ * With -s the example shows that the device needs no process: in every round all ranks but one post their list and stop
+ * (SIGSTOP); then the last rank posts, and the operation completes while the other ranks are still stopped.
  */
 #ifndef EXAMPLES_EXP_RANKS_H
 #define EXAMPLES_EXP_RANKS_H
@@ -26,9 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_RANKS = 256, MAX_ENDS = 16, PATIENCE_S = 60 };
+enum { MAX_RANKS = 256, MAX_ENDS = 16, TIME_LIMIT_S = 60 };
 
-/* One end of a connection, and memory that the other end may address through it. */
+/* One end of a connection, and the memory that the remote end may address. */
 struct end {
 	uint32_t qpn, rkey;
 	uint64_t addr;
@@ -37,7 +37,7 @@ struct end {
 
 static struct board {
 	_Atomic uint32_t arrived, turn;			/* of meet() */
-	_Atomic uint32_t go, finished;			/* -s: rounds in which the last rank may post; that it has seen to the end */
+	_Atomic uint32_t go, finished;			/* -s: rounds that the last rank may post; rounds that the last rank has completed */
 	_Atomic uint32_t entered[MAX_RANKS];		/* rounds that each rank has begun */
 	struct end end[MAX_RANKS][MAX_ENDS];
 } *board;
@@ -64,7 +64,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static inline void die(const cha
 
 /* ---- processes -------------------------------------------------------------------------------------------------- */
 
-/* All ranks have come here. By memory, not by the device. */
+/* A barrier in shared memory, without the device. */
 static inline void meet(void)
 {
 	uint32_t turn = atomic_load(&board->turn);
@@ -77,13 +77,13 @@ static inline void meet(void)
 		sched_yield();
 }
 
-/* The rank that posts last in this round, if the others stop. */
+/* Whether this rank posts last in the round (-s). */
 static inline bool is_last(uint32_t round)
 {
 	return (int)(round % (uint32_t)ranks) == me;
 }
 
-/* Before and behind the posting of a round's list. */
+/* Called before and after posting a round's list. */
 static inline void before_posting(uint32_t round)
 {
 	while (stopping && is_last(round) && atomic_load(&board->go) <= round)
@@ -97,12 +97,12 @@ static inline void behind_posting(uint32_t round, struct ibv_cq *done)
 	if (!stopping || is_last(round))
 		return;
 	if (ibv_poll_cq(done, 1, &wc))
-		die("round %u came to its end, and a rank has not begun it", round);
+		die("round %u is complete, but a rank has not posted it", round);
 	if (raise(SIGSTOP))
 		die("SIGSTOP");
 }
 
-/* The completion of the round. */
+/* Polls until the round is complete. */
 static inline void poll_for_the_end(uint32_t round, struct ibv_cq *done)
 {
 	struct ibv_wc wc;
@@ -116,7 +116,7 @@ static inline void poll_for_the_end(uint32_t round, struct ibv_cq *done)
 		atomic_store(&board->finished, round + 1);
 }
 
-/* Ordinary verbs: a request's slot in its queue is free again when its completion has been polled. They come by themselves. */
+/* Polls n completions. A send queue entry is free again when its completion has been polled. */
 static inline void poll_for(struct ibv_cq *cq, int n)
 {
 	struct ibv_wc wc;
@@ -137,7 +137,7 @@ static inline void end_all(void)
 			kill(child[r], SIGKILL);
 }
 
-/* A child that has stopped or ended. */
+/* Waits for a child that stops or ends. Returns true if it has ended; clears *ok if it failed. */
 static inline bool child_ended(bool *ok)
 {
 	int status;
@@ -154,7 +154,7 @@ static inline bool child_ended(bool *ok)
 	return true;
 }
 
-/* What the first process does: it is no rank. The exit status of all. */
+/* The first process, which is no rank, waits for the ranks. Returns the exit status. */
 static inline int supervise(void)
 {
 	bool ok = true;
@@ -166,7 +166,7 @@ static inline int supervise(void)
 			left -= ended;
 			stopped += !ended;
 		}
-		/* all others are stopped: now the last one */
+		/* all ranks but the last are stopped: the last may post */
 		atomic_store(&board->go, round + 1);
 		while (ok && atomic_load(&board->finished) <= round) {
 			siginfo_t info = {0};
@@ -189,7 +189,7 @@ static inline void start_ranks(void)
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (board == MAP_FAILED)
 		die("no memory to share");
-	alarm(PATIENCE_S);
+	alarm(TIME_LIMIT_S);
 	for (int r = 0; r < ranks; r++) {
 		child[r] = fork();
 		if (child[r] < 0) {
@@ -198,9 +198,9 @@ static inline void start_ranks(void)
 		}
 		if (!child[r]) {
 			me = r;
-			/* a rank must not stay behind, stopped */
+			/* the kernel ends a stopped rank when the first process dies */
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			alarm(PATIENCE_S);
+			alarm(TIME_LIMIT_S);
 			return;
 		}
 	}
@@ -209,7 +209,7 @@ static inline void start_ranks(void)
 
 /* ---- ordinary verbs ----------------------------------------------------------------------------------------------- */
 
-/* The first device that has all of `flags`. */
+/* Opens the first device that has all of `flags`. */
 static inline void open_device(uint64_t flags)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -262,7 +262,7 @@ static inline struct ibv_qp *new_qp(uint32_t flags, struct ibv_cq *send_cq, stru
 	return qp;
 }
 
-/* What the other end has to know of this one, which is my i-th; mr: what it may address, or NULL. */
+/* Publishes this rank's i-th end; mr: memory that the remote end may address, or NULL. */
 static inline void offer(int i, const struct ibv_qp *qp, const struct ibv_mr *mr)
 {
 	board->end[me][i] = (struct end){.qpn = qp->qp_num, .lid = lid, .addr = mr ? (uintptr_t)mr->addr : 0,
@@ -295,7 +295,7 @@ static inline void post_receive(struct ibv_qp *qp, struct ibv_sge *sge)
 
 /* ---- task lists ---------------------------------------------------------------------------------------------------- */
 
-/* Done when `count` completions more than its base have come to cq; the base of the next ones is behind them. */
+/* Builds a WAIT for `count` completions of cq beyond the CQ's wait index, and moves the index past them. */
 static inline struct ibv_exp_send_wr wait_for(struct ibv_cq *cq, int count, struct ibv_exp_send_wr *next)
 {
 	return (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,

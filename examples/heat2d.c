@@ -6,9 +6,9 @@
  *
  * The plate is cut in both dimensions. Every step exchanges one row or column with each neighbour (columns are an
  * MPI_Type_vector) while the inner cells are computed. The residual, the sum of |u' - u| over all cells, is reduced by
- * a nonblocking allreduce that is waited for one step later, so that it travels while the next step computes. It is
- * summed as integers in units of 2^-k: such a sum does not depend on its order, and an HCA with masked atomics can do
- * it by itself, without any rank's CPU.
+ * a nonblocking allreduce, and the rank waits for the result one step later, so that communication overlaps the next step. The
+ * residual is summed as integers in units of 2^-k: an integer sum does not depend on the order, and an HCA with masked atomics can
+ * reduce integers without any rank's CPU.
  *
  * Rank 0 then solves the same problem alone and compares every cell and every residual. Cells are computed by the same
  * operations in the same order on any number of ranks, so they are the same bit for bit; exit status 0 says so.
@@ -38,7 +38,7 @@ struct settings {
 
 /* A rectangle of the plate with a frame of one cell. Cell (row, column) is at row * stride + column. */
 struct block {
-	int x0, y0;		/* place of its first inner cell on the plate */
+	int x0, y0;		/* position of the first inner cell on the plate */
 	int nx, ny;
 	size_t stride;
 	double *u, *next;
@@ -47,7 +47,7 @@ struct block {
 static int rank, ranks;
 
 static void quit(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-/* For what all ranks notice alike. */
+/* Ends all ranks with a message of rank 0. Must: all ranks call it, for an error that all of them detect. */
 static void quit(int status, const char *format, ...)
 {
 	va_list ap;
@@ -110,8 +110,8 @@ static void block_free(struct block *b)
 }
 
 /* One step of the cells [i0, i1) x [j0, j1), counted from 1 inside the frame; their part of the residual. Not inlined:
- * one copy of this code computes every cell, so that compilers that fuse multiplications and additions do it alike in
- * all. */
+ * one copy of the code computes every cell, so that a compiler that fuses multiplications and additions does so for
+ * all cells. */
 static __attribute__((noinline)) int64_t sweep(struct block *b, int i0, int i1, int j0, int j1, double unit)
 {
 	int64_t sum = 0;
@@ -221,7 +221,7 @@ static void exchange(struct grid *g, MPI_Request requests[2 * SIDES])
 	}
 }
 
-/* One step: what needs no neighbour first, then the rim. */
+/* One step: first the cells that need no neighbour, then the rim. */
 static int64_t parallel_step(struct grid *g, double unit)
 {
 	struct block *b = &g->b;

@@ -6,8 +6,8 @@
  *
  * Diffusion on a ring of cells. Each rank owns a part, whose cells its threads share; between two steps the main thread
  * exchanges the cells at the ends with the neighbours (MPI_THREAD_FUNNELED). The arithmetic is on integers, so that the
- * result does not depend on the number of ranks and threads: no cell may get lost, so the sum stays what it was, and cells
- * that are mirror images of each other stay equal. Exit status 0 says that both hold.
+ * result does not depend on the number of ranks and threads: heat is conserved, so the sum is constant, and cells
+ * that are mirror images of each other stay equal. Exit status 0: both hold.
  *
  * Rank 0 prints how many threads and CPUs each rank has: where these differ, the job was started the wrong way.
  */
@@ -23,8 +23,8 @@
 
 static int me, n;
 
-/* One step on cells 1..len, with those of the neighbours in 0 and len + 1. What leaves a cell to one side is a function of the
- * two cells at that side alone, so nothing is lost by rounding. */
+/* One step on cells 1..len; cells 0 and len + 1 belong to the neighbours. The flow between two cells is a function of these two
+ * cells alone, so rounding loses nothing. */
 static void step(const int64_t *u, int64_t *next, long len)
 {
 	#pragma omp parallel for schedule(static)
