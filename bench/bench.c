@@ -109,7 +109,7 @@ static void print_binding(void)
 
 bool hdb_one_host(void)
 {
-	/* Two hosts' boots have different ids; a host's containers share one, and its clock. */
+	/* Boot ids differ between hosts; containers of one host share the id, and the clock. */
 	unsigned char id[64] = {0};
 	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
 	uint64_t hash = 0xcbf29ce484222325u;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the hd_* benchmarks share: options, output, buffers, checked data, the clock, and the two loops that every
+ * Common code of the hd_* benchmarks: options, output, buffers, checked data, the clock, and the two loops that every
  * collective benchmark runs. Plain MPI: compiles with any implementation's compiler wrapper.
  *
  *     main ── hdb_start (MPI_Init, options) ── hdb_header ── measure, hdb_row … ── hdb_finish (verdict, MPI_Finalize)
  *
- * README.md beside this file says what each program measures and how.
+ * README.md in this folder describes what each program measures, and how.
  */
 #ifndef HDB_BENCH_H
 #define HDB_BENCH_H
@@ -49,7 +49,7 @@ struct hdb_option {
 	const char *arg, *help;
 };
 
-/* Option groups that a program may ask for; what they set is in struct hdb_settings. */
+/* Option groups of a program; struct hdb_settings has the values. */
 enum hdb_feature {
 	HDB_SIZES = 1 << 0,	/* -m */
 	HDB_LOOPS = 1 << 1,	/* -i, -x */
@@ -79,7 +79,7 @@ struct hdb_settings {
 	bool full, validate, alloc_mem, binding, persistent;
 };
 
-/* What a program is; the settings are its defaults. */
+/* A benchmark program; `defaults` are the initial settings. */
 struct hdb_program {
 	const char *name, *title;
 	unsigned features;
@@ -96,7 +96,7 @@ extern struct hdb_settings hdb;
 extern int hdb_rank, hdb_ranks;
 
 /* Initialises MPI (unless the program did), reads the options into hdb. Does not return on -h, on a wrong option or a
- * wrong number of ranks: rank 0 says why and every rank exits with HDB_USAGE (HDB_PASS for -h). */
+ * wrong number of ranks: rank 0 prints the reason and every rank exits with HDB_USAGE (HDB_PASS for -h). */
 void hdb_start(int argc, char **argv, const struct hdb_program *program);
 
 /* wrong: this rank's number of wrong bytes or elements. Prints the verdict when data was validated, finalizes MPI;
@@ -105,7 +105,7 @@ int hdb_finish(size_t wrong);
 
 /* Rank 0 prints "name: message" on standard error; every rank finalizes and exits with the status. Collective. */
 void hdb_quit(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-/* The calling rank prints and ends the job: for what cannot be agreed upon (no memory, a system call failed). */
+/* The calling rank prints and ends the job: for errors of one rank alone (no memory, a system call failed). */
 void hdb_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* The next size after size, doubling (0, 1, 2, 4, …). */
@@ -136,7 +136,7 @@ static inline int64_t hdb_now(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
-/* What a pair of hdb_now() calls with nothing between costs, ns: the least of many. */
+/* Cost of a pair of hdb_now() calls, ns: the least of many. */
 double hdb_clock_cost(void);
 /* True on every rank if all ranks are on one host (hdb_now() may be compared). Collective. */
 bool hdb_one_host(void);
@@ -160,11 +160,11 @@ void hdb_buffer_free(struct hdb_buffer *b);
 /* Sets the guard; checks it: number of guard bytes that were overwritten, reported on standard error. */
 size_t hdb_guard(const struct hdb_buffer *b);
 
-/* A seed that tells apart who sent what when. */
+/* A seed that differs for each iteration, sender, receiver and message. */
 uint64_t hdb_seed(int iteration, int from, int to, int index);
-/* Every byte depends on the seed and on its place. */
+/* Fills p: every byte depends on the seed and on its offset. */
 void hdb_fill(void *p, size_t bytes, uint64_t seed);
-/* Number of bytes that differ; the first few mismatches of a program are reported with the text what. */
+/* Number of bytes that differ; the first few mismatches of a program are reported with the text `what`. */
 size_t hdb_check(const void *p, size_t bytes, uint64_t seed, const char *what);
 
 /* ---- windows of messages -------------------------------------------------------------------------------------- */
@@ -203,9 +203,9 @@ struct hdb_collective {
 	bool sized;			/* has a message size (a barrier has none) */
 	bool reduction;
 	int send_blocks, recv_blocks;	/* in units of size; -1: one per rank */
-	bool root_sends, root_receives;	/* only the root does */
+	bool root_sends, root_receives;	/* only the root sends; only the root receives */
 	bool personal;			/* each receiver has a block of its own */
-	bool prefix;			/* a reduction over the ranks up to one's own */
+	bool prefix;			/* a reduction over the ranks up to the caller */
 	void (*call)(struct hdb_work *work);
 	void (*start)(struct hdb_work *work, MPI_Request *request);
 	void (*make)(struct hdb_work *work, MPI_Request *request);	/* the persistent form; NULL: an MPI before 4.0 */
@@ -223,9 +223,9 @@ struct hdb_work {
 	MPI_Op op;
 };
 
-/* NULL behind the last. */
+/* The i-th collective; NULL: i is past the end. */
 const struct hdb_collective *hdb_collective_at(size_t i);
-/* NULL: there is none of that name. */
+/* The collective of that name, or NULL. */
 const struct hdb_collective *hdb_collective_named(const char *name);
 /* send_blocks, recv_blocks as a number. */
 size_t hdb_blocks(int n);
@@ -251,16 +251,16 @@ void hdb_overlap_measure(const struct hdb_collective *c, struct hdb_work *work, 
 /* Averages over the ranks, valid on rank 0; returns OSU's overlap in per cent there. Collective. */
 double hdb_overlap_reduce(const struct hdb_overlap *mine, struct hdb_overlap *mean, double *least, double *most);
 
-/* Of the software HCA: what task lists make it count, of all ranks together. */
+/* Counters of the software HCA for task lists, summed over all ranks. */
 struct hdb_counts {
 	long long calcs, waits, enables, atomics;
 };
-/* Whether the ranks are Heddle's, and on that device. */
+/* Whether the ranks run Heddle on the software HCA. */
 bool hdb_device_is_there(void);
-/* Since the job's fabric was made. False: shcactl is not to be found, or fails. */
+/* Reads the counters since the job's fabric was made. False: shcactl is missing or fails. */
 bool hdb_device_counts(struct hdb_counts *sum);
-/* What heddle_info --explain says of one nonblocking collective, and on which executor. forced: on this one; NULL: where it is run. False:
- * heddle_info is not to be found, or fails. */
+/* Asks heddle_info --explain for the counts and the executor of one nonblocking collective. forced: for this executor; NULL: for the
+ * executor that the library selects. False: heddle_info is missing or fails. */
 bool hdb_device_explained(const struct hdb_collective *c, size_t size, const char *forced, struct hdb_counts *all, char executor[16]);
 
 /* Whole programs: main of a blocking or a nonblocking collective's benchmark after hdb_start. */

@@ -35,7 +35,7 @@ void hdb_work_new(struct hdb_work *work, const struct hdb_collective *c, size_t 
 		hdb_quit(HDB_USAGE, "no memory for %d counts", hdb_ranks);
 	for (int r = 0; r < hdb_ranks; r++) {
 		work->counts[r] = work->count;
-		/* those of sizes whose last block would be beyond an int are not used: the vector forms are measured in the int form */
+		/* displacements of sizes whose last block lies beyond an int are unused: the benchmark calls the int form of the vector collectives */
 		work->displs[r] = (int)((unsigned)r * (unsigned)work->count);
 	}
 	if (c->send_blocks)
@@ -57,7 +57,7 @@ void hdb_work_free(struct hdb_work *work)
 
 /* ---- one iteration -------------------------------------------------------------------------------------------- */
 
-/* A collective without data is a barrier: nobody may leave before the last has entered. Collective. */
+/* Checks a barrier: no rank may leave before the last rank has entered. Collective. */
 static size_t order_wrong(int64_t entered, int64_t left)
 {
 	int64_t last;
@@ -110,7 +110,7 @@ static double blocking_loop(const struct hdb_collective *c, struct hdb_work *wor
 	return us(sum) / iterations;
 }
 
-/* Two iterations' time, s: what the budget is divided by. The barriers between count, too. */
+/* Time of two iterations, s, by which the budget is divided. The barriers between count, too. */
 static double probe_blocking(const struct hdb_collective *c, struct hdb_work *work)
 {
 	size_t ignored = 0;
@@ -260,7 +260,7 @@ double hdb_overlap_reduce(const struct hdb_overlap *mine, struct hdb_overlap *me
 	return overlap > 0 ? overlap : 0;
 }
 
-/* What one iteration of both loops takes, s. */
+/* Time of one iteration of both loops, s. */
 static double probe_nonblocking(const struct hdb_collective *c, struct hdb_work *work)
 {
 	struct hdb_overlap o;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that are measured, each with its blocking, its nonblocking and its persistent form and with what it moves: from that
- * follow its buffers, its data and what every rank must find in its result.
+ * The measured collectives: each with its blocking, nonblocking and persistent form, and with the blocks that it moves, from which
+ * follow the buffers, the data and the expected result of every rank.
  */
 #include "bench.h"
 
@@ -19,7 +19,7 @@ static void start_barrier(struct hdb_work *w, MPI_Request *request)
 	MPI_Ibarrier(w->comm, request);
 }
 
-/* The root sends from the same buffer that the others receive into. */
+/* The root sends from the buffer into which the other ranks receive. */
 static void call_bcast(struct hdb_work *w)
 {
 	MPI_Bcast(w->recv.p, w->count, w->type, 0, w->comm);
@@ -276,7 +276,7 @@ size_t hdb_blocks(int n)
 	return (size_t)(n < 0 ? hdb_ranks : n);
 }
 
-/* A block depends on who sends it and, where each receiver has one of its own, on who receives it. */
+/* The contents of a block depend on the sender and, for personal blocks, on the receiver. */
 static void prepare_blocks(struct hdb_work *w, int iteration)
 {
 	const struct hdb_collective *c = w->c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the software HCA counts, and what a collective must make it count: shcactl and heddle_info are asked, which lie beside the
- * benchmarks, or in the folder above, or in PATH. Other libraries' ranks have no such device.
+ * The counters of the software HCA, by shcactl, and the counts of a collective's graph, by heddle_info. The tools are in the folder of
+ * the benchmarks, the folder above, or PATH. Ranks of other MPI libraries have no such device.
  */
 #include "bench.h"
 
@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* What makes a rank of a process, or a member of the job's fabric: heddle_info is to be neither. */
+/* Removes the variables that make a process a rank, or a member of the job's fabric: heddle_info must be neither. */
 #define ALONE "unset $(env | sed -n 's/^\\(PMIX_[A-Z_0-9]*\\|PMI_[A-Z_]*\\|HEDDLERUN_[A-Z_]*\\|SHCA_FABRIC[A-Z_]*\\)=.*/\\1/p'); "
 
 static void tool_path(const char *name, char *path, size_t n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One program for all collectives: hd_allreduce, hd_iallreduce and so on. Which one it is says the name by which it is called:
+ * One program for all collectives: hd_allreduce, hd_iallreduce and so on. The name of the program selects the collective:
  * hd_NAME measures the blocking form, hd_iNAME the nonblocking one alone and beside a computation.
  */
 #ifndef _GNU_SOURCE
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	program.name = program_invocation_short_name;
 	program.features = HDB_LOOPS | HDB_FULL | HDB_VALIDATE | HDB_BUDGET | (c->sized ? HDB_SIZES : 0) |
 		(c->reduction ? HDB_REDUCTION : 0) | (nonblocking ? HDB_TESTS : 0);
-	/* OSU's reductions are of floats; what an HCA can reduce by the manual's means is of 64 bit. */
+	/* OSU's reductions use floats; an HCA reduces 64-bit elements by the manual's verbs. */
 	*d = (struct hdb_settings){
 		.sizes = {c->reduction ? 4 : 1, 1 << 20}, .iterations = {1000, c->sized ? 100 : 1000},
 		.skip = {100, c->sized ? 10 : 100}, .large = 8192,

@@ -11,7 +11,7 @@ struct layout {
 	MPI_Datatype type;
 	int count;		/* elements of the type */
 	size_t bytes, span;	/* packed; in memory */
-	long n, stride;		/* what the loops need */
+	long n, stride;		/* parameters of the loops */
 	int *lengths, *places;
 };
 
@@ -82,7 +82,7 @@ static void blocks_unpack(const struct layout *l, void *mem, const void *packed)
 			to[i * l->stride + k] = *from++;
 }
 
-/* Places ascend by 1 to 7 doubles, or by what the block before takes; the same ones in every run. */
+/* Displacements ascend by 1 to 7 doubles, or by the length of the block before; the same in every run. */
 static void places_new(struct layout *l, bool lengths)
 {
 	uint64_t state = 1;
@@ -481,7 +481,7 @@ static void measure_messages(const struct pattern *p, const struct layout *l, do
 		}
 }
 
-/* What was sent by hand and received with the type, or the other way round, is what was there. */
+/* Whether data packed by hand and received with the type, or the other way round, is unchanged. */
 static size_t validate_messages(const struct pattern *p, const struct layout *l)
 {
 	size_t wrong = 0;

@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 	print("", (double)(end - begin) / 1e6, "ms");
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (memory) {
-		/* Everybody holds what it holds between these two barriers: shared pages are split among all. */
+		/* every rank holds its memory between the two barriers: PSS divides shared pages among the ranks */
 		pss = memory_kib("Pss:");
 		rss = memory_kib("Rss:");
 		MPI_Barrier(MPI_COMM_WORLD);

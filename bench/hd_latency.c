@@ -57,7 +57,7 @@ static inline void round_trip(int bytes)
 	}
 }
 
-/* The plain way: the clock is read twice per size, so that it adds nothing to a message. µs one way. */
+/* Reads the clock twice per size, so that the clock adds nothing to a message. Returns µs one way. */
 static double plain(int bytes, int iterations, int skip)
 {
 	int64_t begin = hdb_now();
@@ -70,7 +70,7 @@ static double plain(int bytes, int iterations, int skip)
 	return (double)(hdb_now() - begin) / 1e3 / iterations / 2;
 }
 
-/* With -f or -c every round trip is timed by itself. With -c both ranks fill before it and check after it. */
+/* With -f or -c: times every round trip. With -c both ranks fill the buffers before and check them after each. */
 static double each(int bytes, int iterations, int skip, double *least, double *most, size_t *wrong)
 {
 	const int other = 1 - hdb_rank;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hd_offload: is a nonblocking collective complete when its owner comes to Wait, although nobody entered MPI between
- * post and Wait?
+ * hd_offload: is a nonblocking collective complete when a rank calls MPI_Wait, although no rank has entered MPI between
+ * post and MPI_Wait?
  *
- * Every iteration one rank (another each time) is late: it posts only after the skew, K times the blocking operation's
- * time. The others post at once and then compute (or sleep), without MPI calls, until the deadline
+ * In every iteration one rank (a different one each time) is late: that rank posts only after the skew, K times the blocking
+ * operation's time. The other ranks post at once and then compute (or sleep), without MPI calls, until the deadline
  *
  *     early   post |---------------- compute ----------------| Wait or Test
  *     late    |------ compute: skew ------| post |- compute -| Wait or Test
  *
- * In every other iteration the first call after the computation is MPI_Wait, and what it cost is taken; in the rest it
- * is MPI_Test, and its flag is taken. MPI_Test may make progress itself, so neither is enough alone. All ranks are on
- * one host, so that clocks tell afterwards in which iterations the last rank had posted early enough before a rank came
- * to Wait; the others cannot be complete, are not judged, and are counted in the column Unready.
+ * In every other iteration the first call after the computation is MPI_Wait, and the program measures its cost; in the remaining
+ * iterations the first call is MPI_Test, and the program records its flag. MPI_Test may make progress itself, so neither figure is
+ * enough alone. All ranks are on one host and share a clock, which tells afterwards in which iterations the last rank posted early
+ * enough before a rank's MPI_Wait. Iterations in which it did not cannot be complete: they are counted in the column Unready and not
+ * judged.
  *
  * The CPU time charged is CLOCK_PROCESS_CPUTIME_ID over [post .. Wait] without the computation's own, summed over the
- * ranks, less what the same loop without a collective is charged; blocking forms are taken by the same loop.
+ * ranks, less the charge of the same loop without a collective; the same loop measures the blocking forms.
  *
- * A row is a proof where all three hold: nearly all of what was judged was complete (Tested), enough was judged, and the device has
- * counted exactly those CALCs, WAITs, ENABLEs and atomics that the collective's graph has (heddle_info --explain), none of them where no
+ * A row is a proof if all three hold: nearly all judged operations were complete (Tested), enough operations were judged, and the device
+ * has counted exactly the CALCs, WAITs, ENABLEs and atomics of the collective's graph (heddle_info --explain), and none where no
  * task list runs. The host executor is the negative control, which must fail.
  */
 #ifndef _GNU_SOURCE
@@ -45,8 +46,8 @@ static double factor = 10;		/* skew in units of the blocking operation's time */
 static double margin_us;		/* from the last post to Wait; 0: chosen */
 static const char *sizes = "8,1024";
 static bool stop;			/* the SIGSTOP demonstration instead */
-static const char *patience = "10";	/* seconds that the demonstration waits */
-static bool incomplete;			/* what the demonstration found, or a row that proves nothing; on every rank */
+static const char *wait_limit = "10";	/* seconds that the demonstration waits */
+static bool incomplete;			/* the demonstration failed, or a row is no proof; the same on every rank */
 static const struct hdb_collective **operation;
 static size_t noperations;
 
@@ -91,7 +92,7 @@ struct plan {
 	double clock_ns;	/* a pair of clock readings */
 };
 
-/* Who is late: pseudo-random, the same on every rank, everybody alike often. */
+/* The late rank of an iteration: pseudo-random, the same on every rank, each rank equally often. */
 static int late_rank(int iteration)
 {
 	return (int)(hdb_seed(iteration, 0, 0, 1) % (uint64_t)hdb_ranks);
@@ -105,7 +106,7 @@ static double mean_over_ranks(double mine)
 	return sum / hdb_ranks;
 }
 
-/* µs of the blocking form, back to back with a barrier between, as hd_allreduce and hd_barrier take it. */
+/* µs of the blocking form, back to back with a barrier between, as hd_allreduce and hd_barrier measure. */
 static double blocking_us(struct plan *p, int iterations, int skip)
 {
 	int64_t sum = 0, t;
@@ -253,7 +254,7 @@ static int gather_costs(const double *mine, int n, double **all)
 	return total;
 }
 
-/* The median over the iterations of what the slowest rank spent in the call that posts, us, on rank 0. */
+/* On rank 0: median over the iterations of the slowest rank's time in the posting call, µs. */
 static double slowest_start(const double *mine, int n)
 {
 	double *most = array((size_t)n, sizeof(*most)), median;
@@ -275,7 +276,7 @@ static void judge(struct plan *p, struct samples *s, struct verdict *v)
 
 	MPI_Allreduce(s->posted, last, n, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
 	for (int i = 0; i < n; i++) {
-		/* One operation's time after the last post it can be complete; before, nobody could have done it. */
+		/* the operation can be complete no earlier than one operation's time after the last post */
 		if (s->came[i] < last[i] + (int64_t)(p->block_us * 1e3)) {
 			mine[4]++;
 		} else if (tested(p->skip + i)) {
@@ -387,7 +388,7 @@ static double charged_us(struct plan *p, enum form form, int64_t skew, double *c
 	return mean_over_ranks(sum / 1e3 / p->iterations) * hdb_ranks;
 }
 
-/* ---- what the device counts -------------------------------------------------------------------------------------- */
+/* ---- counters of the device -------------------------------------------------------------------------------------- */
 
 /* Without a collective, which the device might have a part in. */
 static void meet(void)
@@ -421,7 +422,7 @@ static bool is_same(const struct hdb_counts *a, const struct hdb_counts *b)
 	return a->calcs == b->calcs && a->waits == b->waits && a->enables == b->enables && a->atomics == b->atomics;
 }
 
-/* What has moved since. Who completes an operation may be seen before the last request of another rank is counted. */
+/* Difference of the counters since `before`. A rank may complete an operation before the device has counted the last request of another rank. */
 static bool counted_since(const struct hdb_counts *before, const struct hdb_counts *expected, struct hdb_counts *moved)
 {
 	const struct timespec ms = {0, 1000000};
@@ -438,9 +439,9 @@ static bool counted_since(const struct hdb_counts *before, const struct hdb_coun
 }
 
 struct moves {
-	int wrong;			/* operations that did not move exactly what they should */
+	int wrong;			/* operations whose counts differ from the graph's */
 	int there;			/* a device that counts, and */
-	int known;			/* ... its counters and the graph could be had */
+	int known;			/* ... counters and graph are known */
 	char executor[16];
 };
 
@@ -449,7 +450,7 @@ static const char *word_of(const struct moves *m)
 	return !m->there ? "-" : !m->known ? "UNKNOWN" : m->wrong ? "WRONG" : m->executor;
 }
 
-/* On rank 0: of one operation that is behind; barrier: what is inserted on tasks after some operations that do not synchronize. */
+/* On rank 0: the counts of one operation; barrier: of the barrier that the tasks executor inserts after some operations that do not synchronize. */
 static void compare_counts(const struct plan *p, const struct hdb_counts *before, const struct hdb_counts *graph,
 			   const struct hdb_counts *barrier, struct moves *m)
 {
@@ -473,7 +474,7 @@ static void compare_counts(const struct plan *p, const struct hdb_counts *before
 
 #define COUNTED 3
 
-/* Whether single operations move those counters that they should, and no others. */
+/* Whether single operations move exactly the counters of their graph. */
 static void count_moves(struct plan *p, struct moves *m)
 {
 	static struct hdb_counts barrier;
@@ -498,7 +499,7 @@ static void count_moves(struct plan *p, struct moves *m)
 		if (hdb_rank == 0 && m->known)
 			compare_counts(p, &before, &graph, &barrier, m);
 	}
-	/* nobody begins with another collective while the last one is counted */
+	/* no rank starts the next collective before rank 0 has read the counters */
 	meet();
 	MPI_Bcast(m, (int)sizeof(*m), MPI_BYTE, 0, MPI_COMM_WORLD);
 }
@@ -647,7 +648,7 @@ static void await_stopped(void)
 static size_t stopped_row(const struct hdb_collective *c, size_t size)
 {
 	const bool last = hdb_rank == hdb_ranks - 1;
-	const struct itimerval off = {{0, 0}, {0, 0}}, alarm_in = {{0, 0}, {strtol(patience, NULL, 10), 0}};
+	const struct itimerval off = {{0, 0}, {0, 0}}, alarm_in = {{0, 0}, {strtol(wait_limit, NULL, 10), 0}};
 	struct hdb_work w;
 	MPI_Request request;
 	int64_t mine = getpid(), begin = 0, took[2] = {0, 0};
@@ -655,7 +656,7 @@ static size_t stopped_row(const struct hdb_collective *c, size_t size)
 
 	MPI_Allgather(&mine, 1, MPI_INT64_T, pids, 1, MPI_INT64_T, MPI_COMM_WORLD);
 	hdb_work_new(&w, c, size);
-	/* Twice as it is meant to be used, so that whatever is set up lazily is set up. */
+	/* two ordinary operations first, so that lazy set-up is done */
 	for (int i = 0; i < 2; i++) {
 		c->start(&w, &request);
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -665,7 +666,7 @@ static size_t stopped_row(const struct hdb_collective *c, size_t size)
 	if (last) {
 		signal(SIGALRM, wake_all);
 		await_stopped();
-		setitimer(ITIMER_REAL, &alarm_in, NULL);	/* a start may wait for the others, too */
+		setitimer(ITIMER_REAL, &alarm_in, NULL);	/* MPI_Start may wait for other ranks, too */
 		begin = hdb_now();
 		c->start(&w, &request);
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -683,7 +684,7 @@ static size_t stopped_row(const struct hdb_collective *c, size_t size)
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 		wrong = (c->sized ? hdb_verify(&w, 3) : 0);
 	}
-	/* Everybody learns what the last rank saw. */
+	/* all ranks get the last rank's result */
 	MPI_Bcast(took, 2, MPI_INT64_T, hdb_ranks - 1, MPI_COMM_WORLD);
 	if (hdb_rank == 0)
 		printf("i%-15s %-7zu %14.2f   %s\n", c->name, size, (double)took[0] / 1e3,
@@ -762,8 +763,8 @@ static void check_options(void)
 				 "--sizes '%s': sizes in bytes are wanted, multiples of 8 with commas between", sizes);
 		p = end + 1;
 	} while (*end);
-	if (strtol(patience, &end, 10) < 1 || *end)
-		hdb_quit(HDB_USAGE, "--patience '%s': a whole number of seconds is wanted", patience);
+	if (strtol(wait_limit, &end, 10) < 1 || *end)
+		hdb_quit(HDB_USAGE, "--wait_limit '%s': a whole number of seconds is wanted", wait_limit);
 	if (!hdb_one_host())
 		hdb_quit(HDB_USAGE, "the ranks' clocks are compared: all ranks must be on one host");
 }
@@ -782,7 +783,7 @@ int main(int argc, char **argv)
 		 "what goes on meanwhile: compute or sleep"},
 		{0, "stop", HDB_FLAG, &stop, 0, NULL, NULL,
 		 "instead: all ranks but the last stop themselves after posting; the last waits"},
-		{0, "patience", HDB_TEXT, &patience, 0, NULL, "SECONDS", "how long --stop waits (default 10)"},
+		{0, "wait_limit", HDB_TEXT, &wait_limit, 0, NULL, "SECONDS", "how long --stop waits (default 10)"},
 		{0},
 	};
 	static const struct hdb_program program = {
@@ -803,7 +804,7 @@ int main(int argc, char **argv)
 
 	hdb_start(argc, argv, &program);
 	check_options();
-	/* The shortest sleep is as long as it was asked for, not 50 µs longer. */
+	/* without timer slack: a sleep is not prolonged by 50 µs */
 	prctl(PR_SET_TIMERSLACK, 1);
 	hdb.validate |= stop;
 	status = hdb_finish(stop ? all_stopped() : all_rows());

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hop: what one WAIT -> SEND step of a task list costs on the device. Two processes, each pinned to a CPU of its own; no MPI.
+ * hop: the cost of one WAIT -> SEND step of a task list on the device. Two processes, each pinned to a CPU of its own; no MPI.
  *
- * A chain of N hops: hop i is a SEND from process i mod 2 to the other, into a completion queue of its own, and waits for
- * the arrival of hop i - 1. Both processes post their halves; then process 0 sends the first one, and polls for the last.
+ * A chain of N hops: hop i is a SEND from process i mod 2 to the other, into a completion queue of its own, after a WAIT for
+ * the arrival of hop i - 1. Both processes post their halves; then process 0 sends the first hop, and polls for the last.
  *
  *     process 0   SEND 0 ─╮  WAIT 1, SEND 2 ─╮  WAIT 3 ...
  *     process 1           ╰▶ WAIT 0, SEND 1 ─╯▶ ...
  *
- * Two forms: both requests in one cross-channel queue (wait_send); or, as the collectives have it, a WAIT and a
+ * Two forms: both requests in one cross-channel queue (wait_send); or, as in the collectives, a WAIT and a
  * SEND_ENABLE in the process's one master queue, and the SEND in a managed queue (wait_enable_send).
  *
- * The time of a chain by the number of its hops: sending the first and noticing the last are in it. The senders' own
- * completions are not, but now and then, so that their queues do not fill.
+ * The figure is the time of a chain divided by the number of hops, which includes the first send and the last poll. The senders poll
+ * their own completions only now and then, so that their queues do not fill.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -44,7 +44,7 @@ static int hops = 64, rounds = 300, warm_up = 30;
 static int cpus[2] = {-1, -1};
 static bool csv;
 
-/* What the two processes share beside the device. */
+/* Memory that the two processes share. */
 struct shared {
 	_Alignas(2 * LINE) atomic_uint gate[2];
 	_Alignas(2 * LINE) atomic_uint ball;
@@ -75,7 +75,7 @@ static double now(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Both processes have come here. Nobody enters the device meanwhile. */
+/* A barrier of the two processes, without the device. */
 static void meet(void)
 {
 	double end = now() + PATIENCE_S * 1e9;
@@ -345,7 +345,7 @@ static double clock_cost(void)
 	return least;
 }
 
-/* ns for a line to go from one CPU to the other, the shortest of many: what a hop is held against. */
+/* ns for a cache line to move from one CPU to the other, the least of many: the reference for a hop. */
 static double line_hop(void)
 {
 	enum { TURNS = 2000, TRIES = 50 };

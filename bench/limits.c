@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * limits: what no software can beat on this machine, so that a benchmark's figure can be put beside it. Two processes,
+ * limits: lower bounds of this machine for any software, to compare a benchmark's figure with. Two processes,
  * each pinned to a CPU of its own (and to one CPU where the scheduler is measured), shared memory between them; no MPI,
  * no verbs.
  *
- * Every figure is taken several times: the median says what to expect, the best what there is.
+ * Every figure is measured several times and printed as median and best.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -38,14 +38,14 @@ static double scale = 1;	/* of the work per figure */
 static bool csv;
 static int cpu[2] = {-1, -1};	/* cpu[1] < 0: there is one CPU only */
 
-/* What the two processes share: each on lines of its own. */
+/* Memory that the two processes share; each member has cache lines of its own. */
 struct shared {
 	_Alignas(2 * LINE) atomic_uint line;		/* the one shared line */
 	_Alignas(2 * LINE) atomic_uint way[2][4 * LINE / sizeof(atomic_uint)];	/* a line per direction */
-	_Alignas(2 * LINE) atomic_uint gate[2];		/* arrivals: who may start */
-	_Alignas(2 * LINE) atomic_int futex;		/* whose turn it is */
+	_Alignas(2 * LINE) atomic_uint gate[2];		/* arrivals at the start gate */
+	_Alignas(2 * LINE) atomic_int futex;		/* the process whose turn it is */
 	_Alignas(2 * LINE) atomic_uint credit;
-	_Alignas(2 * LINE) double ns[2];		/* what each of the two measured */
+	_Alignas(2 * LINE) double ns[2];		/* result of each process */
 	int error;					/* errno of the process that could not */
 	_Alignas(2 * LINE) struct { _Alignas(16) uint64_t value, phase; } ring[1024];
 };
@@ -109,11 +109,11 @@ static void meet(int me, unsigned phase, bool one_cpu)
 /* ---- one figure: the same function runs in two processes ------------------------------------------------------- */
 
 struct measure;
-typedef double (*body)(const struct measure *m, int me); /* ns per unit; negative: it could not, errno says why */
+typedef double (*body)(const struct measure *m, int me); /* ns per unit; negative: failed, with errno */
 struct measure {
 	const char *name, *unit;
 	body run;
-	int cpus;		/* CPUs that it needs */
+	int cpus;		/* CPUs needed */
 	bool together;		/* both run and both results count (the slower one) */
 	size_t bytes;		/* of copies; 0: a time */
 	long rounds;
@@ -128,11 +128,11 @@ static void *map_shared(size_t bytes)
 	return p;
 }
 
-/* The pid of the other process, for CMA; its buffer has the same address, being there before the fork. */
+/* The pid of the other process, for CMA; its buffer has the same address, since it was mapped before the fork. */
 static pid_t other;
 static char *private_buffer;
 
-/* Runs it once; ns per unit, or negative with *err. */
+/* Runs the measurement once. Returns ns per unit, or a negative value with *err. */
 static double once(const struct measure *m, int *err)
 {
 	double result;
@@ -145,7 +145,7 @@ static double once(const struct measure *m, int *err)
 		die("fork: %s", strerror(errno));
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* CMA under Yama: the parent is no descendant, so it must be let in. */
+		/* Yama allows CMA to ancestors only: the child admits its parent */
 		prctl(PR_SET_PTRACER, parent, 0, 0, 0);
 		other = parent;
 		pin(m->cpus == 2 ? cpu[1] : cpu[0]);
@@ -266,7 +266,7 @@ static double cma(const struct measure *m, int me, bool writes)
 	double begin, ns = 0;
 	char *mine;
 
-	/* Private pages of its own on either side: fork shares them until they are written. */
+	/* write to the pages so that each process has its own: fork shares them until then */
 	memset(private_buffer, me + 1, m->bytes);
 	mine = malloc(m->bytes);
 	if (!mine)
@@ -309,7 +309,7 @@ static double cma_write(const struct measure *m, int me)
 	return cma(m, me, true);
 }
 
-/* Both on one CPU: each yields until it is its turn. ns per hand-over. */
+/* Both processes on one CPU: each yields until its turn. ns per hand-over. */
 static double yield(const struct measure *m, int me)
 {
 	double begin;
@@ -324,7 +324,7 @@ static double yield(const struct measure *m, int me)
 	return (now() - begin) / (double)m->rounds / 2;
 }
 
-/* Each sleeps until the other wakes it: wake and sleep, one way. */
+/* Each process sleeps until the other wakes it: ns of wake and sleep, one way. */
 static double futex(const struct measure *m, int me)
 {
 	double begin;

@@ -53,7 +53,7 @@ static const struct {
 };
 enum { NSHARED = sizeof(shared) / sizeof(shared[0]) };
 
-/* The program's options in one list: its own first. NULL at the end. */
+/* All options in one list, the program's own first. NULL at the end. */
 static const struct hdb_option *option_at(int i)
 {
 	int own = 0;
@@ -72,7 +72,7 @@ static const struct hdb_option *option_at(int i)
 	return NULL;
 }
 
-/* What went wrong, for rank 0 to print. */
+/* The error text, which rank 0 prints. */
 static char complaint[512];
 
 static int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

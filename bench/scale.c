@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scale: what an operation costs beside few objects and beside many: 10, 1,000 and 20,000, or the numbers given as arguments. The device
+ * scale: the cost of an operation next to few and to many other objects: 10, 1,000 and 20,000, or the numbers given as arguments. The device
  * alone, one process, no MPI. A row's median of up to 64 operations, in ns, for each number; at last, what a queue's memory takes.
  *
  * Where a number of objects cannot be had, the row has the reason instead of a figure.
@@ -219,7 +219,7 @@ static int stalled(int n, double ns[2])
 	return 0;
 }
 
-/* n receives are posted into memory; a region of it goes. */
+/* n receives are posted into memory; then a region of that memory is deregistered. */
 static int deregister(int n, double ns[2])
 {
 	char *mem = shca_alloc(ctx, 4096);
@@ -249,7 +249,7 @@ static int deregister(int n, double ns[2])
 	return 0;
 }
 
-/* n queues have waited for a completion queue's first completion. What a NOP costs that completes there. */
+/* n queues have waited for the first completion of a CQ. Cost of a NOP that completes there. */
 static int once_waited_on(int n, double ns[2])
 {
 	struct ibv_cq *cq = completions(1024), *own = completions(n + EXTRA);
@@ -275,7 +275,7 @@ static int once_waited_on(int n, double ns[2])
 	for (int k = -1; !err && k < TIMES; k++) {
 		double t0 = now();
 		must(ibv_exp_post_send(nop, &done, &bad), "NOP");
-		if (k >= 0)	/* the first one is what all have waited for */
+		if (k >= 0)	/* the first completion releases the n queues */
 			took[k] = now() - t0;
 		while (ibv_poll_cq(cq, 1, &wc) > 0)
 			;
@@ -290,7 +290,7 @@ static int once_waited_on(int n, double ns[2])
 	return err;
 }
 
-/* n requests have nobody who answers, and a timer each. What one more costs. */
+/* n requests wait for an answer, with a timer each. Cost of one more. */
 static int timers(int n, double ns[2])
 {
 	struct ibv_cq *cq = completions(n + EXTRA);

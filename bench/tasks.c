@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tasks: what the experimental verbs cost on the device, each beside what it is compared with, in turns, in one process; no MPI.
+ * tasks: the cost of the experimental verbs on the device, each next to its reference, alternating, in one process; no MPI.
  *
  *  list     a task list of 64 NOPs                       beside 64 posts of one
  *  masked   a masked fetch-and-add of 8 bytes            beside an ordinary one
  *  calc     CALC of two vectors of 64 KiB, an RDMA WRITE beside memcpy and an addition of as much
  *  calc-net the same in network order, the manual's      beside the same, in the host's
  *
- * Of many rounds the shortest counts, of either; a ratio against its target. Rounds take turns, so that whatever else the machine
- * does hits both.
+ * The result is the ratio of the shortest rounds, next to its target. Rounds alternate, so that other load of the machine affects
+ * both.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -108,7 +108,7 @@ static void poll_one(void)
 	}
 }
 
-/* ---- what is measured: ns ------------------------------------------------------------------------------------------- */
+/* ---- measurements: ns ------------------------------------------------------------------------------------------- */
 
 static struct ibv_exp_send_wr nop[LIST];
 
@@ -210,7 +210,7 @@ static double calc_net(void)
 	return vector(0);
 }
 
-/* What one would write by hand: into the result's place by memcpy, then added to. */
+/* The reference in plain C: memcpy into the result, then an addition. */
 __attribute__((noinline)) static void add(int64_t *restrict a, const int64_t *restrict b, int n)
 {
 	for (int i = 0; i < n; i++)

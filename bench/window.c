@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of nonblocking messages: what the bandwidth benchmarks share. */
+/* Windows of nonblocking messages: common code of the bandwidth benchmarks. */
 #include "bench.h"
 
 #include <stdio.h>
