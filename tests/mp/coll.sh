@@ -71,7 +71,7 @@ done
 for n in 2 4 7; do
 	try "mixed, seed $seed" "$n" tests/mp/coll_comms_overlap "${COLL_MIXED:-200}" "$seed"
 done
-for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 COLL_READS_MIN=1; do
+for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 COLL_SINGLE_COPY_MIN=1; do
 	try "mixed, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_comms_overlap "${COLL_MIXED:-200}" "$seed"
 done
 for lack in ALLOC=3 CONNECT=1 PAGES=1; do

@@ -47,7 +47,7 @@ for hosts in 0,0,1,1 2,0,1,0,2 0,0,0,1,1; do
 	reported 'allreduce .*two-level' 'that an Allreduce went by hosts'
 	reported 'reduce .* within host mailbox ' 'that stages of one host were mailbox'
 done
-for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 TRANSPORT=dc,ud COLL_READS_MIN=1; do
+for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 TRANSPORT=dc,ud COLL_SINGLE_COPY_MIN=1; do
 	try "stages, $how" 0,0,0,1,1 -x HEDDLE_COLL_HIERARCHY=2 -x HEDDLE_$how tests/mp/coll_hier
 done
 try "stages, no more context ids" 0,0,1 -x HEDDLE_COLL_HIERARCHY=2 tests/mp/coll_hier ids
@@ -65,7 +65,7 @@ try "sends that are held, seed $seed" 0,0,1,1,1 -x HEDDLE_COLL_HIERARCHY=2 -x HE
 for hosts in 0,0,1,1 0,1,0; do
 	try "starts in any order, seed $seed" "$hosts" -x HEDDLE_COLL_HIERARCHY=2 tests/mp/coll_persistent_starts_hosts 80 "$seed"
 done
-for how in COLL_DEPTH=2 COLL_READS_MIN=1; do
+for how in COLL_DEPTH=2 COLL_SINGLE_COPY_MIN=1; do
 	try "mixed, seed $seed, $how" 0,1,0,1,1 -x HEDDLE_COLL_HIERARCHY=2 -x HEDDLE_$how tests/mp/coll_comms_overlap_hosts "${COLL_MIXED:-200}" "$seed"
 done
 # Allgatherv's pieces, from rank to rank.

@@ -131,6 +131,6 @@ int main(int argc, char **argv)
 	if (np > 1)
 		inter(world);
 	free(world);
-	test_done("parts");
+	test_done("comm_members");
 	return 0;
 }

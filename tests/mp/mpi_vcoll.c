@@ -560,6 +560,6 @@ int main(int argc, char **argv)
 	}
 	errors();
 	MPI_Type_free(&spread);
-	test_done("pieces");
+	test_done("vcoll");
 	return 0;
 }
