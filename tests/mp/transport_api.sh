@@ -32,6 +32,18 @@ dies() {
 	esac
 }
 
+# name=value...: operations on memory that cannot be reached, at the peer or here, fail alone, and each request has one answer
+faults() {
+	try 2 "$@" -- "$rma" 10 400000 1 faults
+	case $out in
+	*"connection to"* | *"which does not exist"*) echo "FAILED: $* faults: $out" | head -20; failed=1 ;;
+	esac
+	case $out in
+	*"the local memory at 0x"*" of a get of 400000 bytes cannot be written: the page at 0x"*" is protected"*) ;;
+	*) echo "FAILED: $* faults: no line names the local memory"; failed=1 ;;
+	esac
+}
+
 if [ "${1:-}" = --long ]; then
 	for seed in 11 12 13 14 15; do
 		for kind in "" rc ud xrc dc dc,ud rc,ud xrc,dc; do
@@ -77,6 +89,13 @@ for kind in ud xrc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$rma" 10 1000 13 stale
 done
 try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=noodp -- "$rma" 10 100000 14 unmapped
+for kind in rc xrc dc ud; do
+	faults HEDDLE_TRANSPORT=$kind RMA_ATOMICS=device
+	faults HEDDLE_TRANSPORT=$kind HEDDLE_RNDV_CHUNK=64k SHCA_BEHAVE=async
+done
+for behave in noodp async,noodp; do
+	faults SHCA_BEHAVE=$behave
+done
 for kind in "" ud dc,ud; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 300 20000 5 stops
 	try 5 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 -- "$am" 100 20000 6

@@ -15,6 +15,7 @@
  *       gone      a region is deregistered, and its key used: that fails, and nothing else
  *       stale     hundreds of operations by such a key, without a flush between
  *       unmapped  what is got into memory that cannot be registered fails, and nothing else
+ *       faults    operations on a region whose memory is unmapped or protected, and from and to local memory that is: each fails alone
  *       early     requests by such a key break rank 1's new queues before it may send by them: they fail, and nothing else (RC)
  *       busy      what is under way is not deregistered, nor its key released
  *       flushes   several behind one operation, and behind one that fails (one rank, UD: nothing ends before there is progress)
@@ -733,6 +734,173 @@ static void unmapped(void)
 		fail("then another one");
 }
 
+/* ---- memory that cannot be reached ---------------------------------------------------------------------------------- */
+
+enum { FAULT_BYTES = 400000 };
+enum fault { UNMAPPED, NO_ACCESS, HALF_MAPPED, FAULTS };
+static const char *const fault_names[] = { "unmapped", "protected", "half mapped" };
+
+/* Makes the memory unreachable: all of it, or its second half. */
+static void make_fault(char *p, enum fault fault)
+{
+	size_t half = FAULT_BYTES / 2 & ~4095ul;
+
+	if (fault == UNMAPPED ? munmap(p, FAULT_BYTES) : fault == NO_ACCESS ? mprotect(p, FAULT_BYTES, PROT_NONE)
+						       : munmap(p + half, FAULT_BYTES - half))
+		fail("%s memory cannot be made", fault_names[fault]);
+}
+
+static char *map_pages(void)
+{
+	char *p = mmap(NULL, FAULT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		fail("no memory");
+	memset(p, 7, FAULT_BYTES);
+	return p;
+}
+
+static void must_fail(const char *what, enum fault fault, size_t n, int r, struct hdl_rma *op, int want)
+{
+	last_err = 0;
+	r = result(r, op);
+	if (r < 0 && last_err)
+		r = last_err;
+	if (r != want)
+		fail("%s of %zu bytes, %s memory: %s instead of %s", what, n, fault_names[fault], r ? strerror(-r) : "done", strerror(-want));
+}
+
+/* A put, a get and an update of the peer's region: short and long. */
+static void remote_faults(struct hdl_rkey *k, enum fault fault)
+{
+	static char buf[FAULT_BYTES];
+	static uint64_t old;
+	/* the first byte is in the part that cannot be reached */
+	size_t at = fault == HALF_MAPPED ? FAULT_BYTES / 2 & ~4095ul : 0;
+
+	for (int i = 0; i < 2; i++) {
+		size_t n = i ? FAULT_BYTES : 100, from = i ? 0 : at;
+		struct hdl_rma put = { .done = ends_with }, get = { .done = ends_with }, flush = { .done = ends_with };
+		must_fail("a put", fault, n, hdl_put(k, from, buf, n, &put), &put, -EREMOTEIO);
+		must_fail("a flush behind a put", fault, n, hdl_flush(k->ep, &flush), &flush, -EREMOTEIO);
+		must_fail("a get", fault, n, hdl_get(k, from, buf, n, &get), &get, -EREMOTEIO);
+	}
+	struct hdl_rma add = { .done = ends_with };
+	must_fail("an update", fault, 8, hdl_atomic(k, at, HDL_FETCH_ADD, 8, 1, 0, &old, &add), &add, -EREMOTEIO);
+}
+
+/* A put from local memory, which is longer than what the CPU copies into a request, and gets into it. by_packets: also a short put. */
+static void local_faults(struct hdl_rkey *k, enum fault fault, bool by_packets)
+{
+	char *p = map_pages();
+	size_t half = FAULT_BYTES / 2 & ~4095ul, at = fault == HALF_MAPPED ? half : 0;
+
+	make_fault(p, fault);
+	for (int i = 0; i < 3; i++) {
+		size_t n = i == 0 ? 100 : i == 1 ? 3000 : FAULT_BYTES;
+		char *buf = i == 2 ? p : p + at;
+		struct hdl_rma put = { .done = ends_with }, get = { .done = ends_with };
+		if (i || by_packets)
+			must_fail("a put from", fault, n, hdl_put(k, 0, buf, n, &put), &put, -EFAULT);
+		must_fail("a get to", fault, n, hdl_get(k, 0, buf, n, &get), &get, -EFAULT);
+	}
+	if (fault != UNMAPPED)
+		munmap(p, fault == HALF_MAPPED ? half : FAULT_BYTES);
+}
+
+struct checked {
+	struct hdl_rma rma;
+	int err, ended;
+};
+
+static void checked_ends(struct hdl_rma *op, int err)
+{
+	struct checked *c = container_of(op, struct checked, rma);
+
+	c->err = err;
+	c->ended++;
+}
+
+/* One put that fails between two operations that do not, all of them under way at a time: what these bring is right. */
+static void beside(struct hdl_rkey *bad, struct hdl_rkey *good, enum fault fault)
+{
+	static char out[FAULT_BYTES], in[FAULT_BYTES];
+	struct checked c[3] = { 0 };
+	int r[3];
+	unsigned idle = 0;
+
+	for (size_t i = 0; i < sizeof(out); i++)
+		out[i] = (char)random_bits();
+	for (int i = 0; i < 3; i++)
+		c[i].rma.done = checked_ends;
+	r[0] = hdl_put(good, 0, out, sizeof(out), &c[0].rma);
+	r[1] = hdl_put(bad, 0, out, sizeof(out), &c[1].rma);
+	r[2] = hdl_put(good, sizeof(out), out, sizeof(out), &c[2].rma);
+	for (int i = 0; i < 3; i++) {
+		while (!r[i] && !c[i].ended)
+			turn(&idle);
+		c[i].err = r[i] < 0 ? r[i] : c[i].err;
+	}
+	if (c[0].err || c[1].err != -EREMOTEIO || c[2].err)
+		fail("operations beside a put to %s memory: %d %d %d", fault_names[fault], c[0].err, c[1].err, c[2].err);
+	for (int i = 0; i < 2; i++) {
+		struct hdl_rma get = { .done = ends_with };
+		memset(in, 0, sizeof(in));
+		if (result(hdl_get(good, (size_t)i * sizeof(out), in, sizeof(in), &get), &get) || memcmp(in, out, sizeof(in)))
+			fail("what was put beside a put to %s memory is not there", fault_names[fault]);
+	}
+}
+
+/* Rank 0 puts into, gets from and updates a region of rank 1 whose memory is not there, and puts from and gets into such memory of its
+ * own: each operation fails, and no other. */
+static void faults(void)
+{
+	const char *kinds = getenv("HEDDLE_TRANSPORT");
+	bool by_packets = kinds && !strcmp(kinds, "ud");
+	struct target *t = &targets[!hdl_job.rank];
+
+	if (area * (size_t)hdl_job.size < 2 * FAULT_BYTES)
+		fail("the region is too short");
+	for (unsigned round = 1; round <= FAULTS; round++) {
+		enum fault fault = round - 1;
+		char *p = map_pages();
+		struct hdl_mr *mr = region(p, FAULT_BYTES, HDL_MR_READ | HDL_MR_WRITE | (by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC));
+		unsigned idle = 0;
+		send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
+		while (have_keys < 2 + round || pending_sends)
+			turn(&idle);
+		hdl_rkey_release(t->was);
+		struct hdl_rkey *bad = t->words, *good = t->memory;
+		for (int what = 0; what < 3; what++)
+			if (one(bad, what, 5000))
+				fail("operation %d of round %u", what, round);
+		say(!hdl_job.rank);
+		hear(3 * round - 2);
+		if (hdl_job.rank == 1)
+			make_fault(p, fault);
+		say(!hdl_job.rank);
+		hear(3 * round - 1);
+		for (int i = 0; i < 2 && hdl_job.rank == 0; i++) {
+			if (i)
+				local_faults(good, fault, by_packets);
+			else
+				remote_faults(bad, fault);
+			if (!i)
+				beside(bad, good, fault);
+			for (int what = 0; what < 2; what++)
+				if (one(good, what, 30000))
+					fail("then operation %d on memory that is there: %s", what, strerror(-last_err));
+		}
+		say(!hdl_job.rank);
+		hear(3 * round);
+		if (hdl_mr_deregister(mr))
+			fail("it is not deregistered");
+		hdl_rkey_release(bad);
+	}
+	if (dead >= 0)
+		fail("rank %d has failed", dead);
+}
+
 /* Each flush ends; and an error is told by the first one behind it, and by no other. */
 static void flushes(void)
 {
@@ -905,6 +1073,7 @@ static void run_mode(const char *mode)
 		const char *name;
 		void (*run)(void);
 	} modes[] = { { "stops", stops }, { "dies", dies }, { "gone", gone }, { "stale", stale }, { "unmapped", unmapped },
+		      { "faults", faults },
 		      { "early", early }, { "busy", busy }, { "flushes", flushes }, { "refuses", refuses } };
 
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)

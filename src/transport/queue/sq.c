@@ -261,7 +261,7 @@ void hdl_sq_broken(struct hdl_sq *sq)
 static int refusal(const struct hdl_slot *slot, enum ibv_wc_status status)
 {
 	if (slot->type == HDL_SLOT_RMA)
-		return hdl_rma_is_refused(status) ? -EACCES : 0;
+		return hdl_rma_refusal(status);
 	return slot->type == HDL_SLOT_RNDV || slot->type == HDL_SLOT_READ ? hdl_rndv_refusal(status) : 0;
 }
 

@@ -83,11 +83,39 @@ static void pop_wait(struct hdl_rma_peer *p)
 	op->waits = false;
 }
 
-static void report(const struct hdl_rma *op)
+int hdl_rma_refusal(enum ibv_wc_status status)
 {
-	op->ep->tp->rma_refused++;
-	hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: the region is not registered there any more, or not for this",
-		  names[op->what], (unsigned long long)op->len, (unsigned long long)op->at, op->ep->rank);
+	return status == IBV_WC_REM_ACCESS_ERR ? -EACCES : hdl_rndv_refusal(status);
+}
+
+static bool is_refusal(int err)
+{
+	return err == -EACCES || err == -EREMOTEIO || err == -EFAULT;
+}
+
+static void report_refused(const struct hdl_rma *op)
+{
+	char where[HDL_FAULT_TEXT];
+
+	op->ep->tp->rma_refused += op->err != -EFAULT;
+	if (op->err == -EFAULT)
+		hdl_error("the local memory at %p of a %s of %llu bytes cannot be %s%s. This operation fails, and nothing else", op->buf,
+			  names[op->what], (unsigned long long)op->len, op->what == PUT ? "read" : "written",
+			  hdl_fault_place(where, op->buf, op->len, op->what != PUT));
+	else
+		hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: %s. This operation fails, and nothing else", names[op->what],
+			  (unsigned long long)op->len, (unsigned long long)op->at, op->ep->rank, op->err == -EACCES ?
+			  "the region is not registered there any more, or does not grant this access" :
+			  "the region's memory there is unmapped or protected");
+}
+
+/* Returns the error of a request that was refused: -EFAULT if the kernel says that local memory cannot be reached. The status of a device
+ * where one process copies for both may have the other side's view. */
+static int judge_refusal(const struct hdl_rma *op, int err)
+{
+	if (!is_refusal(err) || op->what == UPDATE)
+		return err;
+	return hdl_fault_found(op->buf, op->len, op->what == GET) ? -EFAULT : err == -EFAULT ? -EREMOTEIO : err;
 }
 
 /* Nothing of it is under way any more? Then it ends. */
@@ -107,8 +135,8 @@ static void end_if_all(struct hdl_rma *op)
 		hdl_id_free(&op->ep->tp->rmas, op->id);
 	if (op->what == UPDATE && !op->err && op->buf)
 		memcpy(op->buf, &op->old, op->width);	/* little-endian, as all that travels */
-	if (op->err == -EACCES)
-		report(op);
+	if (is_refusal(op->err))
+		report_refused(op);
 	if (!p->err)
 		p->err = op->err;
 	op->over = true;
@@ -134,8 +162,8 @@ static void request_sent(struct hdl_send *s, int err)
 	struct hdl_rma *op = container_of(container_of(s, struct hdl_am_send, send), struct hdl_rma, am);
 
 	op->inflight--;
-	/* a payload that was refused: the answer says why */
-	if (err && err != -ECANCELED) {
+	/* a payload that was refused, or of which one buffer cannot be reached: the answer has the reason */
+	if (err && err != -ECANCELED && err != -EFAULT && err != -EREMOTEIO && err != -ENOBUFS) {
 		fails(op, err);
 		op->answer = false;
 	}
@@ -149,7 +177,8 @@ static void by_message(struct hdl_rma *op)
 	struct hdl_rma_request q = { .number = op->key->number, .at = op->at, .len = op->len, .operand = op->operand,
 				     .compare = op->compare, .update = op->update, .width = op->width };
 	bool put = op->what == PUT;
-	int r = hdl_id_new(&tp->rmas, op, &op->id);
+	/* this process's CPU copies the payload */
+	int r = put && hdl_fault_found(op->buf, op->len, false) ? -EFAULT : hdl_id_new(&tp->rmas, op, &op->id);
 
 	tp->rma_asked++;
 	if (!r) {
@@ -217,6 +246,8 @@ void hdl_rma_on_got(void *context, const struct hdl_am *am)
 		hdl_error("rank %d answers a get of %llu bytes with %zu: is it another version of the library?", am->ep->rank,
 			  (unsigned long long)op->len, am->len);
 		fails(op, -EPROTO);
+	} else if (am->data && hdl_fault_found(op->buf, op->len, true)) {
+		fails(op, -EFAULT);
 	} else if (am->data) {
 		memcpy(op->buf, am->data, am->len);
 	} else {
@@ -422,7 +453,7 @@ void hdl_rma_part_done(struct hdl_rma *op, int err)
 {
 	op->inflight--;
 	if (err)
-		fails(op, op->ep->failed ? op->ep->fail_err : err);
+		fails(op, op->ep->failed ? op->ep->fail_err : op->err ? op->err : judge_refusal(op, err));
 	else if (!op->err && op->what == UPDATE && rma_updated(op)) {
 		wait_for_queue(rma_find(op->ep), op);
 		hdl_ep_busy(op->ep);

@@ -57,12 +57,10 @@ void hdl_rma_close(struct hdl_tp *tp);
 bool hdl_rma_push(struct hdl_ep *ep);
 /* A request of the operation has ended (HDL_SLOT_RMA). */
 void hdl_rma_part_done(struct hdl_rma *op, int err);
-/* Whether this status of such a request says that the operation is at fault, or its memory, and neither queue nor peer. (An invalid
- * request is also what XRC reports of a peer whose SRQ is gone with it.) */
-static inline bool hdl_rma_is_refused(enum ibv_wc_status status)
-{
-	return status == IBV_WC_REM_ACCESS_ERR;
-}
+/* Translates the status of such a request. Returns the errno with which its operation alone fails: -EACCES (the key is no longer valid),
+ * -EREMOTEIO (the peer's memory) or -EFAULT (local memory); 0: the queue or the peer is at fault. IBV_WC_REM_INV_REQ_ERR is none of
+ * them: XRC reports it of a peer whose SRQ was destroyed. */
+int hdl_rma_refusal(enum ibv_wc_status status);
 void hdl_rma_on_done(struct hdl_ep *ep, const struct hdl_rma_done *m);
 void hdl_rma_on_got(void *context, const struct hdl_am *am);
 void hdl_rma_fail_peer(struct hdl_ep *ep, int err);

@@ -61,11 +61,31 @@ static int target_look(const struct hdl_am *am, unsigned access, struct hdl_rma_
 	return offset <= (*mr)->len && q->len <= (*mr)->len - offset ? 0 : -EACCES;
 }
 
+/* Translates the error of a rendezvous as this side has it for the origin: this process's buffer is the peer's there. */
+static int turned(int err)
+{
+	return hdl_fault_of(err) ? hdl_fault_errno(hdl_fault_turned(hdl_fault_of(err))) : err;
+}
+
+/* Returns 0, or -EREMOTEIO for the origin if this process's CPU cannot copy from or to these bytes of a region; reported. A system call:
+ * without it the copy would be a signal. */
+static int target_reach(const struct hdl_ep *ep, const struct hdl_rma_request *q, bool written)
+{
+	char where[HDL_FAULT_TEXT];
+	void *at = (void *)(uintptr_t)q->at;
+
+	if (!hdl_fault_found(at, q->len, written))
+		return 0;
+	hdl_error("%llu bytes at %p of a region of this process cannot be %s for rank %d%s. The operation fails at its origin, and nothing "
+		  "else", (unsigned long long)q->len, at, written ? "written" : "read", ep->rank, hdl_fault_place(where, at, q->len, written));
+	return -EREMOTEIO;
+}
+
 static void put_fetched(struct hdl_fetch *f, int err)
 {
 	struct helped *h = container_of(f, struct helped, fetch);
 
-	target_answer(h->ep, h->op, err, 0);
+	target_answer(h->ep, h->op, turned(err), 0);
 	helped(h);
 }
 
@@ -78,6 +98,8 @@ static void on_put(void *context, const struct hdl_am *am)
 
 	if (!err && am->len != q.len)
 		err = -EPROTO;
+	if (!err && am->data)
+		err = target_reach(am->ep, &q, true);
 	if (!err && am->data) {
 		memcpy((void *)(uintptr_t)q.at, am->data, am->len);
 	} else if (!err) {
@@ -89,7 +111,7 @@ static void on_put(void *context, const struct hdl_am *am)
 			if (!err)
 				return;
 			helped(h);
-			target_answer(am->ep, q.op, err, 0);
+			target_answer(am->ep, q.op, turned(err), 0);
 			return;
 		}
 	}
@@ -115,6 +137,8 @@ static void on_get(void *context, const struct hdl_am *am)
 	struct helped *h = NULL;
 	int err = target_look(am, HDL_MR_READ, &q, &mr);
 
+	if (!err)
+		err = target_reach(am->ep, &q, false);
 	if (!err && !(h = target_help(mr, am->ep, q.op)))
 		err = -ENOMEM;
 	if (err) {
@@ -178,6 +202,8 @@ static void on_update(void *context, const struct hdl_am *am)
 
 	if (!err && (q.width != q.len || (q.width != 4 && q.width != 8) || q.update < HDL_FETCH_ADD || q.update > HDL_XOR))
 		err = -EPROTO;
+	if (!err)
+		err = target_reach(am->ep, &q, true);
 	if (!err && mr->access & HDL_MR_ATOMIC_DEVICE) {
 		if (!(err = update_by_device(mr, am->ep, &q)))
 			return;

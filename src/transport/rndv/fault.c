@@ -76,19 +76,26 @@ static uintptr_t bad_page(const void *buf, uint64_t len, bool written, const cha
 	return 0;
 }
 
-void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t len, bool written)
+const char *hdl_fault_place(char text[HDL_FAULT_TEXT], const void *buf, uint64_t len, bool written)
 {
 	const char *why;
-	char where[96] = "";
-	uintptr_t page;
+	uintptr_t page = bad_page(buf, len, written, &why);
+
+	*text = 0;
+	if (page)
+		snprintf(text, HDL_FAULT_TEXT, ": the page at %#lx is %s", (unsigned long)page, why);
+	return text;
+}
+
+void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t len, bool written)
+{
+	char where[HDL_FAULT_TEXT];
 
 	if (fault != HDL_FAULT_MINE)
 		return;
-	if ((page = bad_page(buf, len, written, &why)))
-		snprintf(where, sizeof(where), ": the page at %#lx is %s", (unsigned long)page, why);
 	hdl_error("the buffer at %p of a message of %llu bytes %s %s cannot be %s by the device%s. The message fails at both ranks, and "
 		  "nothing else", buf, (unsigned long long)len, written ? "from" : "to", hdl_proc_text(ep->rank),
-		  written ? "written" : "read", where);
+		  written ? "written" : "read", hdl_fault_place(where, buf, len, written));
 }
 
 bool hdl_fault_found(const void *buf, uint64_t len, bool written)

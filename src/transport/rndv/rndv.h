@@ -87,6 +87,9 @@ void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void 
 /* Whether a buffer cannot be read, or written, as far as the kernel tells. A system call, which walks its pages: before this process's CPU
  * moves a message that packets carry, whose copies would be signals; elsewhere behind an error only. */
 bool hdl_fault_found(const void *buf, uint64_t len, bool written);
+/* Writes ": the page at ADDRESS is REASON" for the first such page, or "" if there is none; returns text. */
+#define HDL_FAULT_TEXT 96u
+const char *hdl_fault_place(char text[HDL_FAULT_TEXT], const void *buf, uint64_t len, bool written);
 /* A chunk of the fetch, or of the send, was refused. */
 void hdl_rndv_read_refused(struct hdl_fetch *f, int err);
 void hdl_rndv_write_refused(struct hdl_send *s, int err);
