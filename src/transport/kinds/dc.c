@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DC: a pool of initiators (DCI), each request naming its target, and one target (DCT) per process over the SRQ.
+ * DC: a pool of initiators (DCI), where each request names its target, and one target (DCT) per process on the SRQ of RC.
  *
- * A peer's requests go through one DCI at a time: requests of two DCIs are not ordered, and a ring frame's terminator
- * must not land after the next frame. "hash" binds a peer for good; "lru" may move it to the least used DCI once its
- * own requests are finished.
+ * All requests to one peer go through one DCI at a time: requests of two DCIs are not ordered. With two of them:
+ *
+ *     1. the sender writes frame A with its terminator through DCI 0, which is slow
+ *     2. the sender writes frame B, at the position of that terminator, through DCI 1
+ *     3. A lands behind B: its terminator overwrites the header of B, and the receiver never finds B
+ *
+ * HEDDLE_DCI_POLICY=hash binds a peer to one DCI for good; lru moves a peer to the least used DCI when no request to that peer
+ * is in flight on the old one.
  */
 #include <string.h>
 #include <stdlib.h>
 
 #include "transport/core/tp.h"
 
-/* The ibv_wr builder copies inline data: what is longer is gathered where it lies. */
+/* The ibv_wr builder copies inline data, so longer payloads are gathered from where they lie. */
 #define DC_INLINE HDL_REPLAY_INLINE
 
 #define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
@@ -36,7 +41,7 @@ static int rtr(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
 	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV | (target ? IBV_QP_MIN_RNR_TIMER : 0));
 }
 
-/* From RESET to RTS. */
+/* Moves a DCI from RESET to RTS. Returns 0 or a positive errno. */
 static int dc_start(struct hdl_dev *dev, struct ibv_qp *dci)
 {
 	struct ibv_qp_attr a = {
@@ -84,7 +89,7 @@ static struct ibv_qp *dc_create_queue(struct hdl_dev *dev, bool target, struct i
 	return qp;
 }
 
-/* Whether the device can make a DCI at all; needs no SRQ. */
+/* Finds out whether the device can create a DCI at all. Needs no SRQ. */
 static int dc_probe(struct hdl_dev *dev)
 {
 	if (!dev->srq || !mlx5dv_is_supported(dev->port.ctx->device))
@@ -111,7 +116,7 @@ static int open_dc(struct hdl_dev *dev)
 
 	tp->rng = tp->rng * 6364136223846793005ull + 1442695040888963407ull;
 	dev->dc_key = tp->rng;
-	/* peers send to it without asking */
+	/* peers may send to the DCT without asking, so its pool must have receives now */
 	if ((err = hdl_srq_open(dev)) || (err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], (uint32_t)hdl_job.size - 1)))
 		return err;
 	dev->dct = dc_create_queue(dev, true, dev->rcq, 0, NULL);
@@ -186,7 +191,7 @@ static int bind_dci(struct hdl_ep *ep)
 	if (!best || best->dead)
 		return -ECONNRESET;
 	if (ep->sq && ep->sq != best) {
-		/* order: only when nothing of this peer is in flight on the old one */
+		/* order of requests: rebind only when none to this peer is in flight on the old initiator */
 		if ((int32_t)(ep->sq->tail - ep->dci_last) < 0)
 			return 0;
 		ep->sq->users--;
@@ -202,7 +207,7 @@ static void bind_again(struct hdl_ep *ep)
 	bind_dci(ep);
 }
 
-/* The target's number and key are known. */
+/* The target's number and key are in the peer's address record, so the lane needs no answer of the peer. */
 static int dc_make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 {
 	int err = hdl_ep_ah(ep);
@@ -216,7 +221,7 @@ static int dc_make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 	return err;
 }
 
-/* What rings are made of: an inline write. */
+/* Posts an inline RDMA WRITE of one or two segments: a frame of a ring. */
 static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *s = wr->sg_list;

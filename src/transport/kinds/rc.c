@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RC: a queue pair per peer, whose messages arrive in the shared receive queue; and the collectives' queue pairs. */
+/* RC: one queue pair per peer, whose messages arrive in the shared receive queue. Also connects the queue pairs of collectives. */
 #include <string.h>
 
 #include "transport/core/tp.h"
 
-/* The shared receive queue, and its pool. */
+/* Creates the shared receive queue of RC and DC, and its pool. */
 int hdl_srq_open(struct hdl_dev *dev)
 {
 	uint32_t depth = hdl_srq_depth(dev);
@@ -74,11 +74,11 @@ static int rc_to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	return hdl_qp_rtr(ep->queues->sq.qp, ep->dev, &ep->addr, m->qpn, m->psn);
 }
 
-/* And what only a queue pair can tell of the device: how much may be inline. */
+/* Probes RC, and finds the inline size, which a device tells only by creating a queue pair. */
 static int rc_probe(struct hdl_dev *dev)
 {
-	/* A device that copies when it is posted to may take whole frames: then nothing has to be completed before the
-	 * sender's buffer is free again. */
+	/* The first try is a whole frame of the largest ring message: on a device that copies inline data, the sender's buffer
+	 * is free when the post returns, and no completion has to be awaited. */
 	const uint32_t tries[] = { (uint32_t)dev->tp->ring_max + HDL_BOUNCE_AROUND, 1024, 512, 256, 220, 128, 64, 0 };
 	struct ibv_cq *cq = ibv_create_cq(dev->port.ctx, 16, NULL, NULL, 0);
 	struct ibv_qp *qp = NULL;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UD: one queue pair per process and device; reliability by rel.c; also carries the making of connections. */
+/* UD: one queue pair per process and device. rel.c makes its packets a reliable stream per peer. Connections are made over UD,
+ * too. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport/core/tp.h"
 
 #define PKT_SMALL 256u
-/* The first timeout of packets; where ranks share CPUs, a peer may have to wait for one before it answers. */
+/* The first retransmission timeout of a peer. The longer one is for ranks that share CPUs: the peer must be scheduled before it
+ * answers. */
 #define RTO_NS 200000u
 #define RTO_SHARED_NS 2000000u
-#define REFUSED_MAX 8u		/* requests for a peer in a row that the device refuses: it fails */
-#define REFUSED_ROW_MS 1000u	/* requests are refused in a row if they are no farther apart */
-#define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: datagrams that find no receive are lost, others wait */
+#define REFUSED_MAX 8u		/* so many refused requests in a row fail the peer */
+#define REFUSED_ROW_MS 1000u	/* requests are refused in a row if they are at most so far apart */
+#define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: a datagram without a receive is lost, while a connected
+					 * sender waits (RNR) */
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
@@ -20,7 +23,7 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 
 static int ud_probe(struct hdl_dev *dev)
 {
-	return 1;		/* every device: it is verbs' least */
+	return 1;		/* verbs require UD of every device */
 }
 
 static uint32_t ud_receives(const struct hdl_dev *dev)
@@ -31,7 +34,7 @@ static uint32_t ud_receives(const struct hdl_dev *dev)
 	return most > 0 && n > (uint32_t)most ? (uint32_t)most : n;
 }
 
-/* From RESET to RTS. The first receives are posted in between. */
+/* Moves the UD queue pair from RESET to RTS, and posts the first receives in INIT. Returns 0 or a negative errno, reported. */
 static int ud_start(struct hdl_dev *dev)
 {
 	struct ibv_qp_attr m = { .qp_state = IBV_QPS_INIT, .port_num = dev->port.port_num, .qkey = dev->qkey };
@@ -56,8 +59,8 @@ fail:
 	return -err;
 }
 
-/* A request's local error stops the send queue (SQE), or the whole queue pair: then its receives come back, too. Packets that were in
- * it are missed by their streams, and go again. */
+/* Brings the UD queue pair to RTS after an error. From SQE (a request's local error) the send queue continues; from ERR all
+ * receives are flushed and posted again. The streams retransmit packets that were in the queue. Returns 0 or a negative errno. */
 static int ud_reset(struct hdl_sq *sq)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
@@ -86,9 +89,11 @@ static int ud_reset(struct hdl_sq *sq)
 }
 
 /*
- * A link that is down for a while is seen as requests that the device refuses (rxe: it has no route). Packets of then are missed by their
- * streams; how long that may last is HEDDLE_UD_TIMEOUT's to say. Where the port is up they may be of a moment ago, when it was not: so a
- * peer fails by what is refused again and again.
+ * Returns true if a refused request counts as a lost packet, which its stream retransmits.
+ *
+ * While a link is down a device refuses requests (rxe: no route). HEDDLE_UD_TIMEOUT limits how long that may last. With the
+ * port up, the refusals may date from just before, so only REFUSED_MAX of them in a row, with nothing acknowledged in between,
+ * fail the peer.
  */
 static bool ud_lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
 {
@@ -101,7 +106,8 @@ static bool ud_lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *w
 		ep->refused = 0;
 		return true;
 	}
-	/* something has come back since, or could have: of a peer that is sent nothing but acknowledgements nothing does */
+	/* The count restarts after an acknowledgement, or after REFUSED_ROW_MS: a peer that gets acknowledgements only never
+	 * moves `una`. */
 	if (una != ep->refused_una || now - ep->refused_ms > REFUSED_ROW_MS)
 		ep->refused = 0;
 	ep->refused_una = una;
@@ -145,7 +151,7 @@ static int open_ud(struct hdl_dev *dev)
 					   .send_flags = IBV_SEND_INLINE };
 	hdl_bufpool_init(&dev->pkt_small, dev, PKT_SMALL, 64, 1u << 20);
 	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
-	/* a line's rest before the GRH, see hdl_rxpool_grow */
+	/* the additional line: hdl_rxpool_grow puts the GRH at the end of one */
 	hdl_rxpool_init(&dev->rx[HDL_POOL_PACKETS], dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE,
 			rx / POOL_FACTOR / 4, rx);
 	return ud_start(dev);
@@ -194,7 +200,7 @@ static int open_peer(struct hdl_ep *ep)
 		ep->rel = malloc(sizeof(*ep->rel));
 		if (!ep->rel)
 			return hdl_no_memory("the UD state of a peer", sizeof(*ep->rel));
-		/* the peer's pool is as ours */
+		/* the peer's pool has the size of this process's */
 		hdl_rel_shares(ep->dev->rx[HDL_POOL_PACKETS].first, others, others, &base);
 		hdl_rel_init(ep->rel, 0, 0, hdl_job.oversubscribed ? RTO_SHARED_NS : RTO_NS, base);
 	}
@@ -214,7 +220,7 @@ static inline void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_typ
 	}
 }
 
-/* Says whom the packet is from. It is complete but for that, and goes again as it is. */
+/* Completes a packet with the sender's id or name. A retransmission sends the same bytes. */
 static inline void sign(struct hdl_txbuf *pkt, const struct hdl_ep *ep)
 {
 	((struct hdl_udwire *)pkt->data)->src = ep->src;
@@ -231,7 +237,7 @@ static inline void address(const struct hdl_ep *ep, struct ibv_send_wr *wr)
 	wr->wr.ud.remote_qkey = ep->addr.qkey;
 }
 
-/* Posts a packet that is copied while it is posted, unsignaled: what most packets are. False: nothing was posted. */
+/* Posts a packet that fits inline data, unsignaled: the common case. Returns false: nothing was posted. */
 static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
 	struct hdl_dev *dev = ep->dev;
@@ -246,7 +252,7 @@ static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, 
 	wr->wr_id = (uint64_t)sq->id << 32 | i;
 	address(ep, wr);
 	if (unlikely(ibv_post_send(sq->qp, wr, &bad)))
-		return false;		/* whoever posts it again reports it */
+		return false;		/* the caller posts it by ud_post, which reports the error */
 	sq->slot[i & sq->mask] = (struct hdl_slot){ .ep = ep };
 	sq->head = i + 1;
 	sq->requests++;
@@ -254,7 +260,7 @@ static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, 
 	return true;
 }
 
-/* Posts a packet; the request holds a reference while it reads it. */
+/* Posts a packet. The request holds a reference to the packet until its completion, unless the packet is inline. */
 static int __attribute__((noinline)) ud_post(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
 	struct hdl_sq *sq = &ep->dev->ud;
@@ -272,7 +278,7 @@ static int __attribute__((noinline)) ud_post(struct hdl_ep *ep, struct hdl_txbuf
 	return err;
 }
 
-/* What was filled leaves. If others have taken the room for it, it is as if it had been lost. */
+/* Posts the collected packets. If other requests have taken the room meanwhile, the packets count as lost. */
 static int __attribute__((noinline)) post_filled(struct hdl_dev *dev)
 {
 	uint32_t n = dev->nfilled;
@@ -292,12 +298,13 @@ static void on_resend(void *arg, void *p, uint32_t psn)
 	struct hdl_txbuf *pkt = p;
 
 	if (!hdl_sq_room(&ep->dev->ud, 1))
-		return;		/* the timer asks again */
+		return;		/* the retransmission timer calls again */
 	head((struct hdl_udwire *)pkt->data, ep, HDL_UD_DATA);
 	ud_post(ep, pkt);
 }
 
-/* A datagram outside of the stream. share: what the peer may have in flight, and when it begins (ACK). */
+/* Sends a datagram outside of the stream. share, base (HDL_UD_ACK only): packets that the peer may have in flight while it
+ * sends, and when it begins to. */
 static int raw(struct hdl_ep *ep, enum hdl_ud_type type, uint32_t number, uint32_t share, uint32_t base, const void *body,
 	       uint32_t len)
 {
@@ -306,7 +313,7 @@ static int raw(struct hdl_ep *ep, enum hdl_ud_type type, uint32_t number, uint32
 
 	if ((err = hdl_ep_ah(ep)))
 		return err;
-	/* a probe asks for what has its number, and an acknowledgement says no more than one that is ahead of it */
+	/* a probe and an acknowledgement speak of all packets before, so collected packets must be posted first */
 	if (dev->nfilled)
 		post_filled(dev);
 	if (!hdl_sq_room(&dev->ud, 1))
@@ -333,8 +340,8 @@ int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint3
 	return raw(ep, type, 0, 0, 0, body, len);
 }
 
-/* Acknowledges. much: the peer has sent several packets without an answer, or waits until it may send more; such peers share
- * the pool, which grows for them. */
+/* Acknowledges. much: the peer has sent several packets without an answer, or waits for permission to send more; such peers
+ * share the pool, which grows for them. */
 static void acknowledge(struct hdl_ep *ep, uint32_t probe, bool much)
 {
 	uint32_t base, share = hdl_rxpool_share(&ep->dev->rx[HDL_POOL_PACKETS], &ep->active, much, ep->rel->owed, &base);
@@ -372,7 +379,7 @@ static __attribute__((noinline)) bool ud_has_room(struct hdl_ep *ep)
 	return hdl_rel_limited(ep->rel, &ops);
 }
 
-/* A packet for so many bytes behind its head. NULL: there is no room for one more; *err says why. */
+/* Takes a packet buffer. Returns NULL if the window, the send queue or the pool has no room; *err has the reason. */
 static inline __attribute__((always_inline)) struct hdl_txbuf *packet(struct hdl_ep *ep, struct hdl_bufpool *pool, int *err)
 {
 	if (unlikely(!ep->rel) && (*err = open_peer(ep)))
@@ -383,7 +390,7 @@ static inline __attribute__((always_inline)) struct hdl_txbuf *packet(struct hdl
 	return hdl_sq_room(&ep->dev->ud, 1 + ep->dev->nfilled) ? hdl_txbuf_get(pool) : NULL;
 }
 
-/* packs: a is a struct hdl_send, whose bytes from `at` on are the first part. */
+/* Writes header and payloads. packs: `a` is a struct hdl_send, whose `an` bytes from `at` on are packed. */
 static inline __attribute__((always_inline)) void ud_put(char *to, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a,
 						      uint32_t an, const void *b, uint32_t bn)
 {
@@ -398,7 +405,7 @@ static inline __attribute__((always_inline)) void ud_put(char *to, const struct 
 		ud_copy(body + an, b, bn);
 }
 
-/* The packet is filled, but for its head and its name: it becomes the next one of the stream. There is room for it. */
+/* Gives a filled packet its head, its source and the next number of the stream. Must: the window has room. */
 static inline __attribute__((always_inline)) void ud_number(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
 	struct hdl_tp *tp = ep->tp;
@@ -440,7 +447,7 @@ void hdl_ud_gather(struct hdl_ep *ep)
 	ep->dev->gather = ep;
 }
 
-/* The packet that was being filled is to leave. */
+/* Closes the packet that is being filled. */
 static int gathered(struct hdl_dev *dev)
 {
 	struct hdl_txbuf *pkt = dev->gather_pkt;
@@ -496,7 +503,7 @@ int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct 
 
 /* ---- a message in several packets ---- */
 
-/* Room for n packets more, of full length; all of it, or none is taken. */
+/* Checks that n more packets of full length have room in the window, the queue and the pool. Takes nothing. */
 static bool has_room_for(struct hdl_ep *ep, uint32_t n)
 {
 	struct hdl_dev *dev = ep->dev;
@@ -541,13 +548,15 @@ int hdl_ud_send_parts(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *
 	return err;
 }
 
-/* What has come of such a message. The stream brings its packets in their order, and one message's behind the other's. */
+/* The parts of a message that have arrived. The stream delivers packets in order, and a sender sends one such message behind
+ * the other. */
 struct hdl_ud_parts {
 	uint32_t len, got;
 	_Alignas(16) char data[];
 };
 
-/* Puts a part to what has come. NULL: it does not fit; or there is no memory, and the endpoint fails. */
+/* Appends a part. Returns NULL if the part does not continue the message, or if there is no memory: then the endpoint has
+ * failed. */
 static struct hdl_ud_parts *put_part(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
 {
 	struct hdl_ud_parts *p = ep->parts;
@@ -651,7 +660,7 @@ static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, u
 	case HDL_REL_HOLD:
 		h = malloc(sizeof(*h) + len);
 		if (!h)
-			return;		/* as if it had been lost */
+			return;		/* counts as lost: the sender retransmits the packet */
 		h->len = len;
 		memcpy(h->data, w, len);
 		hdl_rel_hold(r, w->psn, h);
@@ -668,7 +677,7 @@ static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, u
 	}
 }
 
-/* Whom a packet is from; *len becomes that of the packet without its name. */
+/* Finds the endpoint of a packet's sender. *len becomes the length of the packet without the sender's name. */
 static inline struct hdl_ep *sender(struct hdl_tp *tp, const struct hdl_udwire *w, uint32_t *len)
 {
 	if (likely(!(w->src & HDL_TELLS)))
@@ -686,7 +695,7 @@ static __attribute__((noinline)) void acknowledged(struct hdl_ep *ep, const stru
 	hdl_rel_ack(ep->rel, w->ack, w->sack, &ops);
 }
 
-/* What is not of the stream. */
+/* Handles datagrams outside of the stream: HDL_UD_ACK, HDL_UD_PROBE. */
 static __attribute__((noinline)) void other_arrived(struct hdl_ep *ep, const struct hdl_udwire *w)
 {
 	struct hdl_rel_ops ops = ops_of(ep);
@@ -707,7 +716,7 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 	struct hdl_ep *ep;
 
 	if (len < HDL_UD_HEAD || !(ep = sender(tp, w, &len)) || w->nonce != (uint32_t)ep->name.incarnation) {
-		tp->stale++;		/* not of this job, or of an earlier life of a rank */
+		tp->stale++;		/* from another job, or from an earlier process of this rank */
 		return;
 	}
 	if (w->type == HDL_UD_CONN) {
@@ -716,7 +725,7 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 		return;
 	}
 	if (unlikely(ep->failed)) {
-		/* the peer has not heard of it: a datagram may have been lost */
+		/* the datagram that told the peer of the failure may have been lost */
 		hdl_wire_announce(ep);
 		return;
 	}

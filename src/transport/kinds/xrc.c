@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC: every request names the shared receive queue that it is for, so that one sending queue pair reaches all processes of a host. A
- * message arrives there; and what is written or read by RDMA is in the protection domain of that shared receive queue.
+ * XRC: every request names the XRC SRQ of its destination, so one sending queue pair reaches all processes of a host. SENDs
+ * arrive in that SRQ; RDMA and atomics use the protection domain of that SRQ.
  *
- * The other end of a sending queue pair, its *target*, is a receiving one in the XRC domain that the job's processes of that host share.
- * The domain is that of a file (hdl_rt_job_file); a process without one has a domain for itself. Each publishes a number that
- * is equal where the domain is the same: that, and not the name of a host, is what peers are told apart by.
+ * The other end of a sending queue pair, its *target*, is a receiving queue pair in the XRC domain that the job's processes of
+ * that host share. The domain is named by a file (hdl_rt_job_file); a process without one has a domain for itself. Each process
+ * publishes a number that is equal where the domain is the same. Peers are grouped by that number, not by host names.
  *
- *   This process's own domain: it makes both ends and joins them. Nobody is asked, and nobody else's end is felt.
+ * Own domain: the process makes both ends and connects them. No peer is asked, and no other process's end affects them.
  *
- *   Another domain: one of the peers there, the *maker*, makes the target. The sending queue has no room meanwhile (hdl_sq_hold).
+ * Another domain: one of the peers there, the *maker*, makes the target. The sending queue has no room meanwhile (hdl_sq_hold).
  *
  *       ASK(number, qpn, psn)     ──▶     target to RTR
  *       to RTR, RTS               ◀──     TARGET(number, target's qpn, psn)
  *
- *   ASK is repeated, after TRIES to the next peer, until one answers; what others make as well goes again. KEEPERS others open the
- *   target (HDL_CTL_KEEP), so that it outlives its maker, and traffic goes on. Only the maker changes it.
+ * ASK is repeated, after TRIES times to the next peer, until a peer answers. Targets that slower peers made for the same
+ * question are released (HDL_CTL_KEEP with qpn 0). KEEPERS more peers open the target (HDL_CTL_KEEP), so that the target
+ * survives its maker. Only the maker modifies it.
  *
- * A queue that breaks is reset as a DC initiator is (hdl_sq_reset): with it the target, which waits for the number of a request that
- * will not come. The peer whose request was refused fails; a target that does not answer is nobody's fault, and another one is asked for.
+ * A queue that breaks is reset as a DC initiator is (hdl_sq_reset), and its target with it, since the target waits for a PSN
+ * that will not come. The peer whose request was refused fails. A target that does not answer fails no peer: the sender asks
+ * for another target.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -29,10 +31,10 @@
 #include "transport/kinds/xrc.h"
 
 #define KEEPERS 2u
-#define TRIES 4u		/* before another peer is asked */
+#define TRIES 4u		/* ASKs to one peer before the next one is asked */
 #define RETRY_NS 5000000ull
 #define RETRY_MAX_NS 200000000ull
-#define DOMAIN_BITS 0xffffffffffffull	/* as in struct hdl_addr */
+#define DOMAIN_BITS 0xffffffffffffull	/* width of the domain's number in struct hdl_addr */
 
 static int xrc_probe(struct hdl_dev *dev)
 {
@@ -54,7 +56,7 @@ static uint64_t xrc_hash(uint64_t h, const void *data, size_t n)
 	return h;
 }
 
-/* What the domain of this file on this device is called among processes. 0: that cannot be told. */
+/* Computes the number of the domain that this file names on this device, equal in all processes. Returns 0 if it is unknown. */
 static uint64_t domain_of(const struct hdl_dev *dev, int fd)
 {
 	int boot = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -63,7 +65,7 @@ static uint64_t domain_of(const struct hdl_dev *dev, int fd)
 	char id[64];
 	struct stat st;
 
-	/* which kernel's inode it is */
+	/* the boot id: inode numbers of two kernels may be equal */
 	if (boot >= 0) {
 		n = read(boot, id, sizeof(id));
 		close(boot);
@@ -131,7 +133,7 @@ static int open_xrc(struct hdl_dev *dev)
 	}
 	hdl_rxpool_init(&dev->rx[HDL_POOL_XRC], dev, HDL_QUEUE_XRC, dev->xrc_srq, NULL, hdl_srq_bytes(),
 			HDL_SRQ_FIRST(depth), depth);
-	/* peers send to it without asking */
+	/* peers may send to the SRQ without asking, so its pool must have receives now */
 	return hdl_rxpool_start(&dev->rx[HDL_POOL_XRC], (uint32_t)hdl_job.size - 1);
 }
 
@@ -179,15 +181,16 @@ static struct ibv_qp *create_target(struct hdl_dev *dev)
 	return qp || !hdl_memory_again(dev) ? qp : ibv_create_qp_ex(dev->port.ctx, &r);
 }
 
-/* Connects a target to a peer's sending queue. *psn: what that is to begin with. 0 or a negative errno, reported. */
+/* Connects a target to a peer's sending queue. *psn: in, the PSN proposed; out, the PSN with which the sending queue must
+ * begin. Returns 0 or a negative errno, reported. */
 static int connect_target(struct hdl_dev *dev, struct ibv_qp *target, const struct hdl_addr *addr, uint32_t qpn, uint32_t *psn)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
 	struct ibv_qp_init_attr init;
 	int err;
 
-	/* Nothing is on its way to it where requests are carried out while they are posted: it goes on with the number that it
-	 * waits for, and what others have under way through it is not waited for. */
+	/* On a device that carries requests out while they are posted, nothing is on its way to a target in RTR. So the target
+	 * stays as it is, with the PSN for which it waits, and requests of other processes through it are not awaited. */
 	if (dev->promises.at_once && !ibv_query_qp(target, &a, IBV_QP_STATE | IBV_QP_RQ_PSN | IBV_QP_DEST_QPN, &init) &&
 	    a.qp_state == IBV_QPS_RTR && a.dest_qp_num == qpn) {
 		*psn = a.rq_psn;
@@ -224,7 +227,7 @@ static int join_own(struct hdl_tp *tp, struct hdl_xrc_host *h)
 	return err ? err : connect_sender(h, &dev->addr, h->own->qp_num, psn);
 }
 
-/* A peer of that domain that has not failed, each in its turn; NULL: there is none. */
+/* Returns the next peer of that domain that has not failed, in turns; NULL: there is none. */
 static struct hdl_ep *next_user(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
 	uint32_t n = tp->peers.n;
@@ -260,14 +263,14 @@ static void asking(struct hdl_xrc_host *h, bool on)
 	h->asking = on;
 }
 
-/* Asks the peers of that domain for a target, until one answers. */
+/* Asks a peer of that domain for a target. Returns -EINPROGRESS, or 0 if no peer there is left. */
 static int begin_asking(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
 	struct hdl_ep *ep = next_user(tp, h);
 
 	h->maker = NULL;
 	h->keepers = 0;
-	/* nobody is there to be reached: who comes asks */
+	/* without a peer there is nothing to send; the next lane to this domain asks (xrc_make) */
 	if (!ep)
 		return 0;
 	h->number++;
@@ -311,10 +314,10 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	struct hdl_xrc_host *h = has ? host_of(ep->sq) : NULL;
 
 	if (!h || (ep == h->maker && m->qpn == h->qpn))
-		return;		/* a repetition */
+		return;		/* a repetition of the answer */
 	if (!h->asking || m->number != h->number) {
 		struct hdl_keep_rec other = { .number = m->number };
-		if (m->qpn)	/* another one was faster */
+		if (m->qpn)	/* another peer answered first: release this target */
 			hdl_ep_ctl(ep, HDL_CTL_KEEP, &other, sizeof(other), false);
 		return;
 	}
@@ -336,14 +339,14 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 			xrc_keep(h, tp->peers.of[i]);
 }
 
-/* Nobody has answered for so long that all who were asked are taken for dead. */
+/* No peer has answered for HEDDLE_UD_TIMEOUT: fails all peers of the domain whose processes are not known to live. */
 static void nobody(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 {
 	char text[HDL_PEER_TEXT];
 
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
-		/* whose process is known to live has time */
+		/* a peer whose process is known to live may take longer */
 		if (ep->sq != &h->sq || ep->failed || hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 			continue;
 		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and nobody there has answered for %.1f s: the "
@@ -354,7 +357,7 @@ static void nobody(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 	}
 }
 
-/* Nobody has answered yet. Returns when to come again; 0: not at all. */
+/* Repeats ASK, or gives up. Returns the time of the next call; 0: none. */
 static uint64_t ask_again(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 {
 	struct hdl_ep *ep;
@@ -363,12 +366,12 @@ static uint64_t ask_again(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t no
 		nobody(tp, h, now);
 	if (now < h->retry_ns)
 		return h->retry_ns;
-	h->asked -= h->tries % TRIES != 0;	/* the same again */
+	h->asked -= h->tries % TRIES != 0;	/* next_user then returns the same peer */
 	if ((ep = next_user(tp, h))) {
 		xrc_ask(h, ep, now);
 		return h->retry_ns;
 	}
-	/* all have failed: their requests end */
+	/* all peers have failed: the reset ends their requests */
 	asking(h, false);
 	hdl_done_reset(&h->sq);
 	return 0;
@@ -398,7 +401,7 @@ static bool is_used(const struct hdl_tp *tp, const struct hdl_sq *sq)
 	return false;
 }
 
-/* All that it reached have failed. Its requests end here, and nobody has its address any more. */
+/* Destroys the queue to a domain all of whose peers have failed. Its requests end here, and no endpoint keeps a pointer to it. */
 static void drop_host(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
 	struct hdl_xrc_host **at = &h->sq.dev->xrc_hosts;
@@ -493,7 +496,7 @@ static int xrc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr
 	return ibv_post_send(sq->qp, wr, &bad);
 }
 
-/* The target did not answer: that is not to be laid at the door of the peer whose request was the first. */
+/* A target that did not answer counts as a lost request: the peer that the first request was for is not at fault. */
 static bool xrc_lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
 {
 	return wc->status == IBV_WC_RETRY_EXC_ERR;
@@ -510,7 +513,7 @@ static struct hdl_xrc_target *target_of(const struct hdl_ep *ep, bool kept)
 	return t;
 }
 
-/* errno says what is wrong. */
+/* Returns NULL with errno; the queue pair is then destroyed. */
 static struct hdl_xrc_target *add_target(struct hdl_ep *ep, struct ibv_qp *qp, bool kept)
 {
 	struct hdl_xrc_target *t = qp ? calloc(1, sizeof(*t)) : NULL;
@@ -537,7 +540,7 @@ static void xrc_on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		return;
 	}
 	if (t && (int32_t)(m->number - t->number) < 0)
-		return;		/* late */
+		return;		/* an ASK older than the last one */
 	if (!t && !(t = add_target(ep, create_target(ep->dev), false))) {
 		err = errno;
 		hdl_error("%s: cannot create an XRC_RECV queue pair for %s (%s)", ep->dev->name, hdl_proc_text(ep->rank), strerror(err));
@@ -546,7 +549,7 @@ static void xrc_on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		t->qpn = m->qpn;
 		t->psn = m->psn;
 		err = -connect_target(ep->dev, t->qp, &ep->addr, m->qpn, &t->psn);
-		t->over = err != 0;	/* the same question again is not answered by it */
+		t->over = err != 0;	/* a repetition of this ASK tries again */
 	}
 	answer.qpn = err ? 0 : t->qp->qp_num;
 	answer.psn = err ? 0 : t->psn;
@@ -575,12 +578,12 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 		t->over = true;
 	hdl_xrc_tidy(dev);
 	t = target_of(ep, true);
-	/* of a peer that has failed nothing is begun: hdl_xrc_lose will not come again */
+	/* a failed peer gets no new target: hdl_xrc_lose has run, and would not free it */
 	if (!dev->xrcd || !m->qpn || ep->failed || (t && t->qp->qp_num == m->qpn))
 		return;
 	struct ibv_qp *qp = ibv_open_qp(dev->port.ctx, &a);
 	if (!qp) {
-		/* it goes on without: if its maker ends the sender asks for another one */
+		/* not an error: when the maker ends, the sender asks for another target */
 		hdl_debug("%s: XRC target %u of %s cannot be opened (%s)", dev->name, m->qpn, hdl_proc_text(ep->rank), strerror(errno));
 	} else if (t) {
 		xrc_destroy(dev, t->qp);
@@ -591,7 +594,7 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 	}
 }
 
-/* An event may be read when the queue that it tells of has been renewed since. */
+/* Returns whether the queue pair is in ERR. An event may be read after its queue has been renewed. */
 static bool is_in_error(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a;
@@ -626,8 +629,8 @@ void hdl_xrc_tidy(struct hdl_dev *dev)
 	}
 }
 
-/* The process that sends by these targets sends no more. While it may, they stay: it may have failed for this process only, and reach
- * others of this host by them. */
+/* Marks the targets of a peer that has left or whose process has ended. A peer that failed for this process only keeps its
+ * targets: other processes of this host may receive through them. */
 static void drop_targets(struct hdl_ep *ep)
 {
 	bool has = false;
@@ -646,7 +649,7 @@ void hdl_xrc_lose(struct hdl_ep *ep)
 	struct hdl_sq *sq = ep->sq;
 
 	drop_targets(ep);
-	/* There is no end to the jobs that may come and go while this one runs, each with a domain of its own. */
+	/* Jobs may come and go without limit while this one runs, each with a domain of its own. */
 	if (sq && sq->kind == &hdl_kind_xrc && !host_of(sq)->own && !hdl_proc_is_ours(ep->rank) && !is_used(ep->tp, sq))
 		drop_host(ep->tp, host_of(sq));
 }
