@@ -15,7 +15,7 @@ static size_t round_page(size_t n)
 	return align_up(n, PAGE);
 }
 
-/* The arena belongs to a device that offers one: a device that does not refuses, and the process's own memory it is. */
+/* Allocates from the device's arena, or, where the device has none or refuses, from the process's own memory. */
 static void *arena_alloc(struct hdl_dev *dev, size_t bytes, bool *arena)
 {
 	void *p = dev->promises.arena ? shca_alloc(dev->port.ctx, bytes) : NULL;
@@ -27,7 +27,7 @@ static void *arena_alloc(struct hdl_dev *dev, size_t bytes, bool *arena)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* KiB that the process has pinned for devices. */
+/* Returns the KiB of memory that the process has pinned (VmPin). */
 static unsigned long long pinned_kib(void)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -135,7 +135,7 @@ void hdl_bufpool_init(struct hdl_bufpool *p, struct hdl_dev *dev, uint32_t size,
 
 int hdl_bufpool_grow(struct hdl_bufpool *p)
 {
-	/* a quarter of a chunk at first, then as much as there is, up to a chunk */
+	/* a quarter of a chunk at first; then the pool doubles, by at most a chunk */
 	uint32_t n = p->total ? p->total : (p->chunk + 3) / 4;
 
 	if (n > p->chunk)
@@ -222,7 +222,7 @@ void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 		free(u);
 		return NULL;
 	}
-	u->next = tp->user_mems;	/* which what was given up for it has left */
+	u->next = tp->user_mems;	/* read late: hdl_memory_again may have taken entries off the list */
 	tp->user_mems = u;
 	return u->p;
 }

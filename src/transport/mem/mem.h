@@ -11,7 +11,7 @@
 struct hdl_dev;
 struct hdl_tp;
 
-/* Registered memory; from the device's arena where it has one. */
+/* Registered memory, from the device's arena where there is one. */
 struct hdl_mem {
 	struct hdl_mem *next;
 	struct hdl_dev *dev;
@@ -21,34 +21,33 @@ struct hdl_mem {
 	bool arena;
 };
 
-/* Reports that the heap has no bytes for something. Returns -ENOMEM. */
+/* Reports that malloc failed for `what`. Returns -ENOMEM. */
 int hdl_no_memory(const char *what, size_t bytes);
 int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem);
 void hdl_mem_free(struct hdl_mem *mem);
-/* Reports that memory could not be registered, with what is allowed and how to change it. Returns -err. */
+/* Reports that memory could not be registered, with the limit and how to raise it. Returns -err. */
 int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err);
 
-/* What hdl_tp_alloc gave out and nobody gave back ends; ahead of the devices. */
+/* Frees all memory of hdl_tp_alloc that was not freed. Must: before the devices are closed. */
 void hdl_mem_close(struct hdl_tp *tp);
 
-/* A pool for which there was no memory tries again after a while, and every time after twice as long: each message would, and report
- * it again. */
+/* Back-off of a pool that got no memory: without it each message would try, and report, again. Each failure doubles the pause. */
 struct hdl_pause {
-	uint64_t until_ns, ns;		/* monotonic_ns(); how long it is; 0: there is none */
+	uint64_t until_ns, ns;		/* end of the pause by monotonic_ns(); its length, 0: none */
 };
 static inline bool hdl_pause_is_over(const struct hdl_pause *p)
 {
 	return !p->ns || monotonic_ns() >= p->until_ns;
 }
 #define HDL_PAUSE_FIRST_NS 100000000ull
-#define HDL_STARVED_NS (64 * HDL_PAUSE_FIRST_NS)	/* the pause behind the last of seven failures, which together lasted as long */
+#define HDL_STARVED_NS (64 * HDL_PAUSE_FIRST_NS)	/* the seventh pause in a row; the six before lasted as long in all */
 static inline void hdl_pause_begin(struct hdl_pause *p)
 {
 	p->ns = p->ns ? 2 * p->ns : HDL_PAUSE_FIRST_NS;
 	p->until_ns = monotonic_ns() + p->ns;
 }
 
-/* Send buffers of one size; grows by chunks up to max. */
+/* A send buffer. All buffers of a pool have one size; the pool grows by chunks, up to `max` buffers. */
 struct hdl_txbuf {
 	struct hdl_txbuf *next;
 	struct hdl_bufpool *pool;
@@ -60,19 +59,19 @@ struct hdl_txbuf {
 };
 struct hdl_bufpool {
 	struct hdl_dev *dev;
-	uint32_t size, chunk;		/* bytes of a buffer; buffers of a chunk */
+	uint32_t size, chunk;		/* bytes of a buffer; buffers per chunk */
 	uint32_t total, max, nfree;
 	struct hdl_txbuf *free;
 	struct hdl_bufchunk *chunks;
 	struct hdl_pause pause;
 };
-/* Room in a bounce buffer for what stands around a payload: terminator and gap, record, header. */
+/* Bytes of a bounce buffer beside the payload: terminator and gap, record, header. */
 #define HDL_BOUNCE_AROUND (2 * HDL_LINE + HDL_HEAD_BUF)
 void hdl_bufpool_init(struct hdl_bufpool *p, struct hdl_dev *dev, uint32_t size, uint32_t chunk, uint32_t max);
 void hdl_bufpool_fini(struct hdl_bufpool *p);
 int hdl_bufpool_grow(struct hdl_bufpool *p);
-/* As hdl_bufpool_grow, for a caller that can only try again. No buffer comes back to a pool that has none: if memory for its first
- * buffers has been refused for some HDL_STARVED_NS, this ends the job. */
+/* As hdl_bufpool_grow, for a caller that has no other way than to try again. A pool without any buffer gets none back: if
+ * memory for its first buffers was refused for HDL_STARVED_NS, this function aborts the job. */
 int hdl_bufpool_need(struct hdl_bufpool *p);
 static inline struct hdl_txbuf *hdl_txbuf_get(struct hdl_bufpool *p)
 {

@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registrations of the users' memory. A device without paging on demand knows pages, not addresses: a registration that outlives
- * its message is right only as long as the same pages lie at its addresses. So it is kept only where the kernel tells when they no
- * longer do: the range is registered with userfaultfd, which reports munmap, mremap, madvise(DONTNEED, FREE, REMOVE), a new mapping
- * over the old one, and a heap that shrinks, whoever does it and whatever the allocator is. (Write-protect mode, with nothing
- * protected: no access of the program ever faults because of this. fork() is none of these events: the parent's pinned pages stay
- * the parent's.)
+ * Registration cache. A device without paging on demand knows pages, not addresses: a registration that outlives its message is
+ * valid only while the same pages lie at its addresses. So a registration is kept only where the kernel reports changes: its
+ * range is registered with userfaultfd, which reports munmap, mremap, madvise(DONTNEED, FREE, REMOVE), a new mapping over the
+ * old one, and a heap that shrinks, whichever code does it and whatever the allocator is. (In write-protect mode, with nothing
+ * protected, no access of the program faults because of userfaultfd. fork() is none of these events: the pinned pages stay the
+ * parent's.)
  *
- * Who unmaps waits in the kernel until its event has been *read*. So the thread that reads must never wait for anybody who may
- * unmap, which everybody may who allocates or frees:
+ * A thread that unmaps waits in the kernel until the reader thread has *read* its event. So the reader must never wait for a
+ * thread that may unmap, and any thread that allocates or frees may:
  *
- * R1  The reader takes `lock` and nothing else, least of all the library's lock. It allocates and frees nothing, and calls nothing
+ * R1  The reader takes `lock` and no other lock, least of all the library's. The reader allocates and frees nothing, and calls
+ * nothing
  *     that might.
- * R2  Who has `lock` does nothing that could wait for the reader: no allocation, no free, no (un)mapping, no ioctl, no verb, no
- *     output. So `lock` is held for some steps in the tree, and everything else is done before or behind. (A signal's handler may
- *     run in between: nothing that POSIX lets a handler call unmaps.)
- * R3  The reader reads an event, and marks what it concerns, under one hold of `lock`. The kernel counts a change before the mapping
- *     goes, and counts it back only behind the reading. So who has seen no change under way (is_quiet) and then takes `lock` sees the
- *     marks of all changes that began before, those in which another thread still waits among them: its addresses are free, and
- *     may be a new buffer's, before there is an event to read. What is looked up is looked up in this order, and while a change
- *     is under way nothing is.
- * R4  A range is in the tree before it is watched and registered. An event that comes meanwhile marks it, and it is used for the
- *     one message whose buffer it was made for (which nobody may unmap), and then given up. It comes into the tree under the
- *     same hold of `lock` under which those that it replaces leave it: an event in between would mark neither.
- * R5  Entries of the tree do not overlap. One that a new one overlaps is replaced by the union of both.
+ * R2  A thread that holds `lock` does nothing that could wait for the reader: no allocation, free, (un)mapping, ioctl, verb or
+ * output. So
+ *     `lock` is held for some steps in the tree only. (A signal handler may run meanwhile: nothing that POSIX lets a handler call
+ *     unmaps.)
+ * R3  The reader reads an event and marks the entries under one hold of `lock`. The kernel counts a change before the mapping
+ * goes, and
+ *     uncounts it after the event was read. A thread that sees no change under way (is_quiet) and then takes `lock` sees the marks of all
+ *     changes that began before. hdl_region_get looks up in this order, and looks up nothing while a change is under way. Else:
+ *         1. thread A unmaps a buffer: the addresses are free, and A waits for the reader
+ *         2. thread B gets the same addresses from mmap, and sends from them
+ *         3. B's look-up finds the old entry unmarked, and the device sends the old pages
+ * R4  A range is in the tree before it is watched and registered. An event in between marks the entry, which then serves the
+ * one message
+ *     whose buffer it was made for (which the program must not unmap) and is given up. The new entry enters the tree under the same hold
+ *     of `lock` under which the entries that it replaces leave: an event in between would mark neither.
+ * R5  Entries of the tree do not overlap. An entry that a new one overlaps is replaced by the union of both.
  *
- * The tree, the list and the entries belong to the thread that is inside the instance; the reader walks the tree and sets `stale`.
- * So every change of the tree is under `lock`, and looking at what only the library writes is not.
+ * The tree, the list and the entries are written by the thread that is inside the instance; the reader walks the tree and sets
+ * `stale`. So every change of the tree is under `lock`, and that thread's own reads of the list are not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +52,7 @@
 #include "transport/mem/regcache.h"
 #include "transport/core/tp.h"
 
-/* linux/userfaultfd.h has them since 5.11 and 5.19 */
+/* linux/userfaultfd.h defines them since 5.11 and 5.19 */
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -59,29 +64,29 @@
 
 struct hdl_regcache {
 	bool on;
-	bool read;			/* its reader could not be ended, and uses it to the end of the process */
+	bool read;			/* the reader thread could not be ended: this memory must stay until the process ends */
 	int fd;				/* userfaultfd */
-	int stop;			/* eventfd: the reader ends */
+	int stop;			/* eventfd that ends the reader */
 	pthread_t reader;
 	uintptr_t page;
 	pthread_mutex_t lock;		/* R1, R2 */
 	struct hdl_region *root;
 	struct hdl_region *newest, *oldest;
-	_Atomic uint32_t marked;	/* entries that became stale since the last tidying */
+	_Atomic uint32_t marked;	/* entries that became stale since the last hdl_regcache_tidy */
 	uint32_t seed;
 	struct hdl_regcache_stats stats;
 };
 
 /*
- * The one that watches. The kernel watches a range for one descriptor, refuses it to others, and takes the watching back at the request of
- * any of them; so in a process there is one instance that keeps registrations, the first that asks, and the others register each
- * message's memory for itself.
+ * The instance that keeps registrations. The kernel watches a range for one userfaultfd, refuses it to others, and ends the
+ * watching at the request of any of them. So the first instance of a process that asks keeps registrations; others register
+ * each message's memory.
  */
 static struct hdl_regcache *_Atomic watcher;
 
 /* ---- the tree: a treap, by `from`; entries do not overlap --------------------------------------------------- */
 
-/* All below and all from `at` on. */
+/* Splits the treap into the entries below `at` and those from `at` on. */
 static void regcache_split(struct hdl_region *t, uintptr_t at, struct hdl_region **low, struct hdl_region **high)
 {
 	while (t) {
@@ -138,7 +143,7 @@ static void tree_remove(struct hdl_region *r)
 	*at = regcache_join(r->left, r->right);
 }
 
-/* The first entry that has a byte of [from, to), or NULL. */
+/* Returns the first entry that has a byte of [from, to), or NULL. */
 static struct hdl_region *first_in(struct hdl_regcache *rc, uintptr_t from, uintptr_t to)
 {
 	struct hdl_region *found = NULL;
@@ -175,7 +180,7 @@ static void regcache_list_add(struct hdl_region *r)
 	rc->newest = r;
 }
 
-/* No longer looked up; what is under way with it goes on. The caller has `lock`. */
+/* Takes an entry out of tree and list; operations that use it go on. Must: `lock` is held. */
 static void regcache_take_out(struct hdl_region *r)
 {
 	struct hdl_regcache *rc = r->dev->tp->regcache;
@@ -192,13 +197,13 @@ static void regcache_unwatch(const struct hdl_region *r)
 	struct hdl_regcache *rc = r->dev->tp->regcache;
 	struct uffdio_range range = { r->from, r->to - r->from };
 
-	/* Another entry may be watching a part: then it stays, which costs events that concern nobody. Some of it may be unmapped: what
-	 * the kernel says of that does not matter. */
+	/* Another entry may watch a part of the range; then all of it stays watched, at the cost of events without an entry.
+	 * The result is ignored: parts may be unmapped. */
 	if (r->watched && !first_in(rc, r->from, r->to))
 		(void)ioctl(rc->fd, UFFDIO_UNREGISTER, &range);
 }
 
-/* Not under `lock`: it deregisters and frees. */
+/* Must: `lock` is not held, since this deregisters and frees. */
 static void drop_ref(struct hdl_region *r)
 {
 	int err;
@@ -242,7 +247,7 @@ void hdl_regcache_tidy(struct hdl_tp *tp)
 	}
 }
 
-/* Gives up what was not used for longest, until so many bytes are kept at most. False: more are in use. */
+/* Gives up the least recently used entries until at most `bytes` are kept. Returns false: entries in use exceed the limit. */
 static bool regcache_make_room(struct hdl_regcache *rc, size_t bytes)
 {
 	size_t entries = (size_t)hdl_vars.regcache_entries;
@@ -264,7 +269,7 @@ bool hdl_regcache_evict(struct hdl_tp *tp)
 	uint64_t before;
 
 	if (!rc)
-		return false;	/* a device is being opened */
+		return false;	/* called while a device is being opened */
 	before = rc->stats.evicted;
 	regcache_make_room(rc, 0);
 	return rc->stats.evicted != before;
@@ -272,7 +277,7 @@ bool hdl_regcache_evict(struct hdl_tp *tp)
 
 /* ---- the reader ---------------------------------------------------------------------------------------------- */
 
-/* The caller has `lock`. */
+/* Must: `lock` is held. */
 static void regcache_mark(struct hdl_regcache *rc, uintptr_t from, uintptr_t to)
 {
 	for (struct hdl_region *r; from < to && (r = first_in(rc, from, to)); from = r->to) {
@@ -281,7 +286,7 @@ static void regcache_mark(struct hdl_regcache *rc, uintptr_t from, uintptr_t to)
 	}
 }
 
-/* R3. False: there is no event. */
+/* Reads one event and marks its entries (R3). Returns false: there is no event. */
 static bool regcache_read_one(struct hdl_regcache *rc)
 {
 	struct uffd_msg m;
@@ -297,8 +302,8 @@ static bool regcache_read_one(struct hdl_regcache *rc)
 }
 
 /*
- * R3. Whether no change of watched memory is under way. It is asked for by a request that the kernel refuses with EAGAIN while there
- * is one, before it looks at the argument, and with EFAULT else.
+ * Whether no change of watched memory is under way (R3). The request is invalid: the kernel answers EAGAIN while a change is
+ * under way, before it looks at the argument, and EFAULT else.
  */
 static bool is_quiet(struct hdl_regcache *rc)
 {
@@ -331,7 +336,7 @@ static struct hdl_region *new_region(struct hdl_dev *dev, uintptr_t from, uintpt
 	return r;
 }
 
-/* For this message only. */
+/* Registers memory for one message. */
 static struct hdl_region *register_once(struct hdl_dev *dev, const void *p, size_t n, int access)
 {
 	struct hdl_regcache *rc = dev->tp->regcache;
@@ -358,12 +363,13 @@ static bool register_watched(struct hdl_region *r)
 
 	r->watched = !ioctl(rc->fd, UFFDIO_REGISTER, &u);
 	if (!r->watched)
-		return false;	/* a file's pages, or the program watches them itself */
+		return false;	/* a file's pages, or the program watches them by a userfaultfd of its own */
 	r->mr = ibv_reg_mr(r->dev->port.pd, (void *)r->from, r->to - r->from, RIGHTS);
 	return r->mr != NULL;
 }
 
-/* Takes out what the entry overlaps, and makes it the union. What is taken out is chained by `older`. The caller has `lock`. */
+/* Takes out the entries that u overlaps, and extends u to the union with those that are valid. Returns them chained by `older`.
+ * Must: `lock` is held. */
 static struct hdl_region *absorb(struct hdl_region *u)
 {
 	struct hdl_regcache *rc = u->dev->tp->regcache;
@@ -383,7 +389,7 @@ static struct hdl_region *absorb(struct hdl_region *u)
 	return chain;
 }
 
-/* A new entry, in use by the caller, or NULL: none can be kept. */
+/* Makes a new entry, which the caller uses. Returns NULL if none can be kept. */
 static struct hdl_region *regcache_keep(struct hdl_dev *dev, uintptr_t from, uintptr_t to)
 {
 	struct hdl_regcache *rc = dev->tp->regcache;
@@ -402,7 +408,7 @@ static struct hdl_region *regcache_keep(struct hdl_dev *dev, uintptr_t from, uin
 	rc->stats.entries++;
 	rc->stats.bytes += r->to - r->from;
 	pthread_mutex_unlock(&rc->lock);
-	/* a union that is too large goes, and what it replaced: next time there is room for what was asked for */
+	/* a union above the limit is given up with the entries that it replaced, so that the next request has room */
 	bool room = r->to - r->from <= hdl_vars.regcache_size && regcache_make_room(rc, hdl_vars.regcache_size);
 	if (!room)
 		regcache_give_up(r);
@@ -504,7 +510,8 @@ static int open_userfaultfd(struct hdl_regcache *rc)
 		err = errno;
 		close(rc->fd);
 		rc->fd = -1;
-		/* before 5.19: then shared memory is not kept. Before 5.15 the changes under way are not counted (R3). */
+		/* Linux before 5.19 does not watch shared memory, which then is not kept. Before 5.15 changes under way are not
+		 * counted (R3). */
 		if (regcache_is_before(5, 15))
 			return -ENOSYS;
 		api = (struct uffdio_api){ .api = UFFD_API, .features = EVENTS };
@@ -529,8 +536,8 @@ static void regcache_close_fds(struct hdl_regcache *rc)
 	rc->fd = rc->stop = -1;
 }
 
-/* A child that executes nothing must not hold the descriptors: the watching ends with the last of them, and until then whoever unmaps
- * waits for the reader, which may have ended. */
+/* A forked child must close its copies of the descriptors: the watching ends with the last copy, and until then a thread that
+ * unmaps waits for a reader that may have ended. */
 static void in_child(void)
 {
 	struct hdl_regcache *rc = watcher;
@@ -541,7 +548,7 @@ static void in_child(void)
 	rc->on = false;
 }
 
-/* Whether nobody else watches. */
+/* Makes this cache the watcher of the process. Returns false: another instance is. */
 static bool may_watch(struct hdl_regcache *rc)
 {
 	struct hdl_regcache *nobody = NULL;
@@ -549,7 +556,7 @@ static bool may_watch(struct hdl_regcache *rc)
 	return atomic_compare_exchange_strong(&watcher, &nobody, rc);
 }
 
-/* As the watcher. 0 or a negative errno. */
+/* Opens the descriptors and starts the reader. Returns 0 or a negative errno. */
 static int regcache_begin(struct hdl_regcache *rc)
 {
 	static bool for_children;
@@ -586,7 +593,7 @@ int hdl_regcache_open(struct hdl_tp *tp)
 	if (!(err = regcache_begin(rc)))
 		return 0;
 	watcher = NULL;
-	/* all ranks of a job are treated alike, mostly */
+	/* one line per job: most ranks get the same answer */
 	if (!hdl_job.rank)
 		hdl_warn("registrations of messages' memory are not kept: the kernel does not let this process be told of what is "
 			 "unmapped (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd (a "

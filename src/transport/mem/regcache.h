@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of src/transport: registrations of the users' memory, kept for the next message where that is safe. */
+/* Inside of src/transport: registrations of users' memory, kept for later messages where that is safe. */
 #ifndef HDL_REGCACHE_H
 #define HDL_REGCACHE_H
 
@@ -12,42 +12,43 @@
 struct hdl_dev;
 struct hdl_tp;
 
-/* Registered memory of the user, whole pages of it. */
+/* A registration of whole pages of the user's memory. */
 struct hdl_region {
-	struct ibv_mr *mr;		/* what a user of the region needs of it */
+	struct ibv_mr *mr;		/* for the operation that uses the region */
 	struct hdl_dev *dev;
 	uintptr_t from, to;
-	uint32_t refs;			/* operations under way; and one more while it is kept */
-	bool kept;			/* in the tree and in the list of the least recently used */
-	bool stale;			/* other pages may lie there now: set by the reader thread, under `lock` */
+	uint32_t refs;			/* operations that use the region; plus one while it is kept */
+	bool kept;			/* in the tree and in the LRU list */
+	bool stale;			/* other pages may lie at these addresses; set by the reader thread, under `lock` */
 	bool watched;
-	uint32_t weight;		/* tree: a heap by this, */
-	struct hdl_region *left, *right;	/* and sorted by `from` */
+	uint32_t weight;		/* treap: heap order */
+	struct hdl_region *left, *right;	/* treap: sorted by `from` */
 	struct hdl_region *newer, *older;
 };
 
-/* Begins to keep registrations for devices without paging on demand. Where that cannot be safe it says so once, and each message
- * is registered for itself; so it is where another instance of this process keeps them. -ENOMEM, reported. */
+/* Begins to keep registrations, for devices without paging on demand. If that cannot be safe (warns once), or another instance
+ * of the process keeps them, each message's memory is registered for itself. Returns 0 or -ENOMEM, reported. */
 int hdl_regcache_open(struct hdl_tp *tp);
-/* ... and ends; nothing is under way. tp->regcache serves on for what a queue gives back yet, and is to be freed last. */
+/* Ends the cache. Must: no operation is under way. tp->regcache stays valid for regions that queues put later, until
+ * hdl_regcache_free. */
 void hdl_regcache_close(struct hdl_tp *tp);
 void hdl_regcache_free(struct hdl_tp *tp);
 /* Whether registering the same memory again costs nothing. */
 bool hdl_regcache_on(const struct hdl_tp *tp);
 
-/* A registration that contains these bytes, with these rights at least; they are in use until hdl_region_put. NULL with errno. */
+/* Returns a registration that contains these bytes, with at least these rights; NULL with errno. Ownership: the caller's
+ * reference, given back by hdl_region_put. */
 struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, int access);
 void hdl_region_put(struct hdl_region *r);
-/* It is kept no more: deregistered with the last operation that uses it. r may be NULL, and is put as any. */
+/* Keeps the region no longer: the last hdl_region_put deregisters it. r may be NULL. Must: the caller still puts its reference. */
 void hdl_region_forget(struct hdl_region *r);
-/* Gives up what has become stale, if anything has: pages that nobody can reach any more stay pinned until then. */
+/* Gives up stale entries, if there are any: until then pages stay pinned that the program has unmapped. */
 void hdl_regcache_tidy(struct hdl_tp *tp);
 
-/* Gives up all that is not in use: where memory cannot be locked, what is kept for later is worth less than what is needed now.
- * False: there was nothing. */
+/* Gives up all entries that are not in use, when memory cannot be locked for a present need. Returns false: there were none. */
 bool hdl_regcache_evict(struct hdl_tp *tp);
 
-/* A verb that makes something has failed. True: for want of memory (errno), and there is some now: to be tried once more. */
+/* Called when a verb that creates an object has failed. Returns true: errno was ENOMEM, and memory was released: try once more. */
 bool hdl_memory_again(struct hdl_dev *dev);
 
 struct hdl_regcache_stats {

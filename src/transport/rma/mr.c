@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regions, and keys that can be sent. A key has what every peer may need: the region's number, for handlers; and for each device of its
- * owner the key by which that device's queues reach it, under the device's role, by which a peer knows the one that it talks to.
+ * Regions of remote memory and their keys.
  *
- * A region is registered for itself also where a device reaches all memory without (paging on demand): the key of all memory would
- * still be good when the region has gone.
+ * A packed key has the region's number, for handlers, and for each device of the owner the rkey by which queues of that device
+ * reach the region, under the device's role. A peer picks the rkey of the role by which the peer reaches the owner.
+ *
+ * A region is registered for itself also on a device with paging on demand: the rkey of the whole address space would still be
+ * valid after hdl_mr_deregister.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +18,16 @@
 struct key_head {
 	uint32_t magic, number;
 	uint64_t base, len;
-	uint64_t incarnation;		/* the owner's */
+	uint64_t incarnation;		/* of the owner */
 	uint8_t access, count;
 	uint8_t reserved[6];
 };
 struct key_entry {
 	uint32_t rkey;
-	uint8_t role;			/* enum hdl_role */
+	uint8_t role;			/* enum hdl_role of the owner's device */
 	uint8_t reserved[3];
 };
-#define MAGIC 0x48644b31u		/* "HdK1": the form of keys */
+#define MAGIC 0x48644b31u		/* "HdK1": version of the packed form */
 _Static_assert(sizeof(struct key_head) + HDL_DEVICES * sizeof(struct key_entry) <= HDL_RKEY_MAX, "the door says so");
 
 static bool has_queues(const struct hdl_dev *dev)
@@ -156,7 +158,7 @@ int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rke
 	for (unsigned i = 0; i < h.count; i++) {
 		struct key_entry e;
 		memcpy(&e, (const char *)key + sizeof(h) + i * sizeof(e), sizeof(e));
-		/* the address that is used for this peer is of one role: hdl_wire_lookup */
+		/* hdl_wire_lookup chose one address of the peer, and with that one role */
 		if (e.role != ep->addr.role)
 			continue;
 		k->direct = true;

@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put, get, update and flush, at their origin. An operation goes by the connected lane, as RDMA WRITEs, READs and atomic requests, if the
- * region's key has one for the device that reaches the peer; else its request is an active message to a handler (target.c), and the
- * answer ends it. Requests by message are ordered ones: they come once, whatever breaks.
+ * Put, get, atomic update and flush, at the origin. An operation goes through the connected lane, as RDMA WRITEs, READs or
+ * atomic requests, if the region's key has an rkey of the device that reaches the peer. Else the request is an ordered active
+ * message to a handler (target.c), whose answer ends the operation; ordered messages arrive once, also when a queue breaks.
  *
- *     put     WRITEs in chunks, all signaled; or PUT(place) + data ──▶, ◀── DONE
+ *     put     WRITEs in chunks, all signaled; or PUT(place) + data ──▶, ◀── HDL_CTL_RMA_DONE
  *     get     READs in chunks; or GET(place) ──▶, ◀── GOT + data
- *     update  CMP_AND_SWP or FETCH_AND_ADD, the others as loops of CMP_AND_SWP; or UPDATE ──▶, ◀── DONE(what was there)
+ *     update  CMP_AND_SWP or FETCH_AND_ADD, the others as loops of CMP_AND_SWP; or UPDATE ──▶, ◀── HDL_CTL_RMA_DONE(old value)
  *
- * Invariants. An operation is in its peer's list from its beginning to its end. It ends when it waits for no queue, no request of it is in
- * flight and no answer is awaited: then nothing reads or writes its memory. A flush is in the list, too, and ends when it is the first.
+ * Invariants. An operation is on its peer's list from begin to end. It ends when it waits for no queue, has no request in
+ * flight and awaits no answer: from then on nothing reads or writes its local memory. A flush is on the list, too, and ends
+ * when it is the first.
  *
- * One agent carries out all updates of a region, which its key says (transport.h): where it is the device, a peer without a connected
- * lane sends a message, and the owner's handler has its own device do it.
+ * One agent carries out all updates of a region (transport.h); the region's key names the agent. Where the agent is the device,
+ * a peer without a connected lane sends UPDATE, and the owner's handler posts the update to the owner's device.
+ *
+ * Memory that is unmapped or protected fails the operation alone:
+ *
+ *     1. the origin posts a WRITE to a region whose pages the owner has unmapped
+ *     2. the device completes the WRITE with IBV_WC_REM_OP_ERR and moves the queue to ERR on both sides
+ *     3. hdl_rma_refusal translates the status to -EREMOTEIO: the send queue takes the request for refused, not the queue for broken
+ *     4. the queue is replaced or reset, and requests behind the refused one go again, but none of the failed operation (sq_is_lost)
+ *
+ * By message a CPU copies, and the copy would raise a signal: both sides look at the memory before (hdl_fault_found).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +32,8 @@
 enum { PUT, GET, UPDATE, FLUSH };
 static const char *const names[] = { "put", "get", "atomic operation", "flush" };
 
-#define INLINE_MAX 1024u		/* longer ones are gathered where they lie: a queue whose requests are kept would copy them */
+#define INLINE_MAX 1024u		/* longer payloads are gathered from where they lie: a queue with a replay log would
+					 * copy them */
 
 /* ---- a peer's operations ------------------------------------------------------------------------------------------ */
 
@@ -109,8 +120,8 @@ static void report_refused(const struct hdl_rma *op)
 			  "the region's memory there is unmapped or protected");
 }
 
-/* Returns the error of a request that was refused: -EFAULT if the kernel says that local memory cannot be reached. The status of a device
- * where one process copies for both may have the other side's view. */
+/* Returns the error of a refused request. Local memory that the kernel says cannot be reached is -EFAULT: where one process
+ * copies for both sides, the device's status may have the other side's view. */
 static int judge_refusal(const struct hdl_rma *op, int err)
 {
 	if (!is_refusal(err) || op->what == UPDATE)
@@ -118,7 +129,7 @@ static int judge_refusal(const struct hdl_rma *op, int err)
 	return hdl_fault_found(op->buf, op->len, op->what == GET) ? -EFAULT : err == -EFAULT ? -EREMOTEIO : err;
 }
 
-/* Nothing of it is under way any more? Then it ends. */
+/* Ends the operation if nothing of it is under way. */
 static void end_if_all(struct hdl_rma *op)
 {
 	struct hdl_rma_peer *p = rma_find(op->ep);
@@ -134,7 +145,7 @@ static void end_if_all(struct hdl_rma *op)
 	if (op->id)
 		hdl_id_free(&op->ep->tp->rmas, op->id);
 	if (op->what == UPDATE && !op->err && op->buf)
-		memcpy(op->buf, &op->old, op->width);	/* little-endian, as all that travels */
+		memcpy(op->buf, &op->old, op->width);	/* little-endian, as all records on the wire */
 	if (is_refusal(op->err))
 		report_refused(op);
 	if (!p->err)
@@ -162,7 +173,8 @@ static void request_sent(struct hdl_send *s, int err)
 	struct hdl_rma *op = container_of(container_of(s, struct hdl_am_send, send), struct hdl_rma, am);
 
 	op->inflight--;
-	/* a payload that was refused, or of which one buffer cannot be reached: the answer has the reason */
+	/* The target refused the payload, or one of the two buffers cannot be reached: the answer, which follows, has the
+	 * error. */
 	if (err && err != -ECANCELED && err != -EFAULT && err != -EREMOTEIO && err != -ENOBUFS) {
 		fails(op, err);
 		op->answer = false;
@@ -177,7 +189,7 @@ static void by_message(struct hdl_rma *op)
 	struct hdl_rma_request q = { .number = op->key->number, .at = op->at, .len = op->len, .operand = op->operand,
 				     .compare = op->compare, .update = op->update, .width = op->width };
 	bool put = op->what == PUT;
-	/* this process's CPU copies the payload */
+	/* the payload of a message is copied by this process's CPU */
 	int r = put && hdl_fault_found(op->buf, op->len, false) ? -EFAULT : hdl_id_new(&tp->rmas, op, &op->id);
 
 	tp->rma_asked++;
@@ -290,19 +302,19 @@ uint64_t hdl_rma_updated(enum hdl_update update, unsigned width, uint64_t old, u
 	return old & mask;
 }
 
-/* What a device does of 8 bytes by itself. */
+/* Whether the device carries out the update by one request: fetch-and-add and compare-and-swap of 8 bytes. */
 static bool is_native(const struct hdl_rma *op)
 {
 	return op->width == 8 && (op->update == HDL_FETCH_ADD || op->update == HDL_COMPARE_SWAP);
 }
 
-/* Of the 8 bytes in which the update's lie: its own. */
+/* Extracts the update's operand from the 8 aligned bytes around. */
 static uint64_t rma_part_of(const struct hdl_rma *op, uint64_t word)
 {
 	return op->width == 8 ? word : (uint32_t)(word >> (op->at % 8 * 8));
 }
 
-/* ... with its own replaced. */
+/* Replaces the update's operand in the 8 aligned bytes around. */
 static uint64_t with_part(const struct hdl_rma *op, uint64_t word, uint64_t part)
 {
 	unsigned shift = (unsigned)(op->at % 8 * 8);
@@ -310,7 +322,7 @@ static uint64_t with_part(const struct hdl_rma *op, uint64_t word, uint64_t part
 	return op->width == 8 ? part : (word & ~(0xffffffffull << shift)) | part << shift;
 }
 
-/* The request of an update. -EAGAIN: no buffer for what it brings. */
+/* Fills in the request of an update. Returns 0, or -EAGAIN: there is no buffer for the old value. */
 static int update_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
 	if (!op->landing && !(op->landing = hdl_txbuf_get(&op->ep->dev->pkt_small)))
@@ -333,7 +345,7 @@ static int update_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv
 	return 0;
 }
 
-/* The key for local memory; -ENOMEM: it cannot be registered. */
+/* Finds the lkey of the operation's local memory. Returns 0, or -ENOMEM: the memory cannot be registered. */
 static int rma_local_key(struct hdl_rma *op, uint32_t *lkey)
 {
 	struct hdl_dev *dev = op->ep->dev;
@@ -352,7 +364,7 @@ static int rma_local_key(struct hdl_rma *op, uint32_t *lkey)
 	return 0;
 }
 
-/* The next chunk of a put or a get. */
+/* Fills in the next chunk of a put or a get. Returns 0, or -ENOMEM as rma_local_key. */
 static int chunk_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
 	const struct hdl_sq *sq = op->ep->sq;
@@ -374,7 +386,7 @@ static int chunk_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_
 	return 0;
 }
 
-/* Posts a request of the first operation that waits. False: not now, or there is none. */
+/* Posts the next request of the first operation that waits. Returns false: no room now, or no operation waits. */
 static bool rma_push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 {
 	struct hdl_rma *op = p->wait;
@@ -382,7 +394,7 @@ static bool rma_push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1 };
 	int err;
 
-	if (op->err) {		/* of an earlier chunk */
+	if (op->err) {		/* an earlier chunk has failed */
 		pop_wait(p);
 		end_if_all(op);
 		return true;
@@ -395,7 +407,7 @@ static bool rma_push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 	err = op->what == UPDATE ? update_request(op, &wr, &sge) : chunk_request(op, &wr, &sge);
 	if (err == -EAGAIN)
 		return false;
-	if (err) {		/* before the first chunk: all of it is registered, or nothing */
+	if (err) {		/* can happen with the first chunk only: the whole buffer is registered, or none of it */
 		pop_wait(p);
 		by_message(op);
 		return true;
@@ -408,7 +420,7 @@ static bool rma_push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 		op->inflight--;
 		fails(op, -ECONNRESET);
 		end_if_all(op);
-		return false;	/* the endpoint has failed, and ends the rest */
+		return false;	/* the endpoint has failed, and hdl_rma_fail_peer ends its operations */
 	}
 	return true;
 }
@@ -430,13 +442,13 @@ bool hdl_rma_push(struct hdl_ep *ep)
 	}
 	while (p->wait && ep->sq && !ep->failed && rma_push_one(ep, p))
 		;
-	/* a device that has done it by now lets operations end at once */
+	/* on a device that carries requests out while they are posted, operations end here */
 	if (ep->sq && ep->sq->scq->pending)
 		hdl_sq_reap(ep->tp, ep->sq->scq);
 	return p->wait != NULL;
 }
 
-/* What an update has brought. True: it is to be tried again. */
+/* Takes the result of an update's request. Returns true: another process changed the word, and the loop must try again. */
 static bool rma_updated(struct hdl_rma *op)
 {
 	uint64_t word;
@@ -477,7 +489,7 @@ static int rma_check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, un
 	return 0;
 }
 
-/* direct: a queue can do it. */
+/* Begins an operation. direct: a queue can carry it out. Returns as hdl_put. */
 static int rma_begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t len, int what, bool direct, struct hdl_rma *op)
 {
 	struct hdl_ep *ep = k->ep;
@@ -565,7 +577,7 @@ int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
 			p->err = 0;
 		if (!ep->tp->ndone)
 			return err ? err : 1;
-		hdl_done_rma(op, err);	/* behind those that have ended, and were not told */
+		hdl_done_rma(op, err);	/* the flush must end behind operations whose done() has not been called yet */
 		return 0;
 	}
 	op->what = FLUSH;
@@ -583,12 +595,12 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 		return;
 	p->wait = NULL;
 	for (struct hdl_rma *op = p->first, *next; op; op = next) {
-		/* flushes end with what is before them */
+		/* a flush ends with the operation before it (end_if_all) */
 		for (next = op->next; next && next->what == FLUSH; next = next->next)
 			;
 		fails(op, err);
 		op->waits = op->answer = false;
-		/* what goes through a queue that others share still has its requests there */
+		/* on a queue that peers share, requests are still in flight: the operation ends with the last of them */
 		end_if_all(op);
 	}
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a target does of operations on its memory that come as active messages. */
+/* Handlers of active messages for operations on this process's regions. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport/core/tp.h"
 
-/* One that does not end within its handler. */
+/* An operation that a handler has begun and that is not finished when the handler returns. */
 struct helped {
 	struct hdl_mr *mr;
 	struct hdl_ep *ep;
-	uint32_t op;			/* the origin's */
+	uint32_t op;			/* number of the origin's operation */
 	uint64_t old;
-	struct hdl_fetch fetch;		/* of what is put */
-	struct hdl_am_send answer;	/* with what is got */
+	struct hdl_fetch fetch;		/* PUT: fetches the payload */
+	struct hdl_am_send answer;	/* GET: sends GOT with the data */
 	struct hdl_rma update;
 };
 
@@ -44,7 +44,7 @@ static void helped(struct helped *h)
 	free(h);
 }
 
-/* Takes the request, and finds its region. 0, or what the origin is told. */
+/* Reads the request and finds its region. Returns 0, or the negative errno for the origin. */
 static int target_look(const struct hdl_am *am, unsigned access, struct hdl_rma_request *q, struct hdl_mr **mr)
 {
 	*q = (struct hdl_rma_request){ 0 };
@@ -61,14 +61,15 @@ static int target_look(const struct hdl_am *am, unsigned access, struct hdl_rma_
 	return offset <= (*mr)->len && q->len <= (*mr)->len - offset ? 0 : -EACCES;
 }
 
-/* Translates the error of a rendezvous as this side has it for the origin: this process's buffer is the peer's there. */
+/* Translates an error of the rendezvous into the origin's view: -EFAULT here is -EREMOTEIO there, and the other way round. */
 static int turned(int err)
 {
 	return hdl_fault_of(err) ? hdl_fault_errno(hdl_fault_turned(hdl_fault_of(err))) : err;
 }
 
-/* Returns 0, or -EREMOTEIO for the origin if this process's CPU cannot copy from or to these bytes of a region; reported. A system call:
- * without it the copy would be a signal. */
+/* Looks whether this process's CPU can read or write these bytes of a region, by a system call: without it the copy would raise
+ * a signal.
+ * Returns 0, or -EREMOTEIO for the origin; reported. */
 static int target_reach(const struct hdl_ep *ep, const struct hdl_rma_request *q, bool written)
 {
 	char where[HDL_FAULT_TEXT];
@@ -124,7 +125,7 @@ static void got_sent(struct hdl_send *s, int err)
 {
 	struct helped *h = container_of(container_of(s, struct hdl_am_send, send), struct helped, answer);
 
-	/* the origin has ended the operation if it refused the announcement, or if a buffer of the rendezvous cannot be reached */
+	/* the origin has ended the operation already: it refused the announcement, or the rendezvous failed on both sides */
 	if (err && err != -ECANCELED && err != -EREMOTEIO && err != -EFAULT && err != -ENOBUFS)
 		target_answer(h->ep, h->op, err, 0);
 	helped(h);
@@ -151,7 +152,7 @@ static void on_get(void *context, const struct hdl_am *am)
 		got_sent(&h->answer.send, err < 0 ? err : 0);
 }
 
-/* Handlers run one at a time: what one does is atomic towards the others. */
+/* Handlers run one at a time, so updates by handlers are atomic towards each other. */
 static uint64_t update_here(const struct hdl_rma_request *q)
 {
 	uint64_t old = 0, new;
@@ -170,7 +171,7 @@ static void target_updated(struct hdl_rma *op, int err)
 	helped(h);
 }
 
-/* This process's device does it, for one whose queues do not reach it. */
+/* Posts the update to this process's device, for an origin whose queues do not reach the region. Returns 0 or a negative errno. */
 static int update_by_device(struct hdl_mr *mr, struct hdl_ep *ep, const struct hdl_rma_request *q)
 {
 	struct hdl_ep *self = hdl_ep(ep->tp, hdl_job.rank);

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rendezvous whose user's buffer the device cannot reach: it is unmapped, protected, or of a file that was truncated, on this side or at
- * the peer. The operation fails on both sides, and the connection goes on.
+ * Rendezvous with a user's buffer that the device cannot reach: unmapped, protected, or of a file that was truncated, at this
+ * process or at the peer. The operation fails on both sides, and the connection goes on.
  *
- *     the sender's WRITE is refused      nothing of it is in flight any more: WRITTEN(fault) ──▶
- *     the receiver's READ is refused     nothing of it is in flight any more: ◀── FIN(fault)
+ *     a WRITE of the sender is refused      when none of the operation is in flight: WRITTEN(fault) ──▶
+ *     a READ of the receiver is refused     when none of the operation is in flight: ◀── FIN(fault)
  *
- * So neither side gets its buffer back while the other one still writes or reads it. Of a split message each side says so for its own
- * part. The queue, which the device has stopped, is replaced or reset, and goes on without the operation's chunks (sq.c, is_lost).
+ * Both records wait for the last request because of this:
+ *
+ *     1. the sender has two WRITEs in flight; the first is refused
+ *     2. the sender sends WRITTEN(fault) at once; the receiver's operation ends, and the program reuses the buffer
+ *     3. the second WRITE lands in the reused buffer
+ *
+ * In a split message each side reports its own half. The send queue, which the device has stopped, is replaced or reset, and
+ * the operation's chunks do not go again (sq.c, sq_is_lost).
  */
 #include <stdio.h>
 #include <sys/mman.h>
@@ -15,7 +21,7 @@
 
 #include "transport/core/tp.h"
 
-/* linux/mman.h has them since 5.14 */
+/* linux/mman.h defines them since 5.14 */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
@@ -57,13 +63,13 @@ static bool touched(uintptr_t at, size_t n, bool written)
 	return !madvise((void *)at, n, written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
-/* The first page of a buffer that cannot be read, or written, and why; 0: all can, or the kernel does not tell. Nothing is changed that
- * the program sees. */
+/* Finds the first page of a buffer that cannot be read, or written. Returns its address, and *why; 0: all pages can, or the
+ * kernel does not tell. Contents and rights of the pages stay. */
 static uintptr_t bad_page(const void *buf, uint64_t len, bool written, const char **why)
 {
 	uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)buf & ~(size - 1), end = (uintptr_t)buf + len;
 
-	/* a kernel that does not know the request refuses it for any page */
+	/* a kernel without MADV_POPULATE_* refuses the request for any page, also for one of the stack */
 	if (touched(at, end - at, written) || !touched((uintptr_t)&size & ~(size - 1), size, false))
 		return 0;
 	for (; at < end; at += size) {
@@ -105,7 +111,7 @@ bool hdl_fault_found(const void *buf, uint64_t len, bool written)
 	return bad_page(buf, len, written, &why) != 0;
 }
 
-/* Reports a fault as the side that moved the bytes sees it: the peer reports by itself why its buffer cannot be reached. */
+/* Reports a fault at the side whose request was refused; the peer reports why its own buffer cannot be reached. */
 static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t theirs, uint64_t len, bool written)
 {
 	hdl_fault_report(ep, fault, buf, len, written);
@@ -115,8 +121,8 @@ static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const 
 			  written ? "read" : "written");
 }
 
-/* Which buffer is at fault: this process's if the kernel says so, else as the device's status has it, which may be the other side's view where
- * one process copies for both. */
+/* Decides whose buffer is at fault: this process's if the kernel says so; else as the status has it. The status may have the
+ * other side's view where one process copies for both. */
 static enum hdl_fault fault_judge(int err, const void *buf, uint64_t len, bool written)
 {
 	return hdl_fault_found(buf, len, written) ? HDL_FAULT_MINE : hdl_fault_of(err);
@@ -132,7 +138,7 @@ void hdl_rndv_read_refused(struct hdl_fetch *f, int err)
 		return;
 	op->fault = fault_judge(err, f->buf, f->len, true);
 	report_refused(ep, op->fault, f->buf, op->raddr, f->len, true);
-	/* nothing more of it is asked for */
+	/* posts no further READ: takes the operation off the endpoint's list */
 	for (struct hdl_fetch *at = ep->reads; at && op->off < op->end; before = at, at = at->next) {
 		if (at != f)
 			continue;
@@ -158,7 +164,7 @@ void hdl_rndv_write_refused(struct hdl_send *s, int err)
 		op->off = 0;
 		op->tells = 0;
 	}
-	if (op->state == HDL_OP_FAILED)		/* with its endpoint */
+	if (op->state == HDL_OP_FAILED)		/* the endpoint has failed */
 		hdl_rndv_finish_if_all(s);
 	else if (!op->inflight)
 		hdl_ep_busy(ep);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rendezvous by RDMA READ: the receiver reads the sender's buffer, or the front part of it, in chunks, and says so. */
+/* Rendezvous by RDMA READ: the receiver reads the sender's buffer, or its front part, in chunks, and sends FIN. */
 #include "transport/core/tp.h"
 
-/* Reads the message, or its front part. */
 void hdl_rndv_begin_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f, uint64_t end)
 {
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
@@ -19,7 +18,7 @@ void hdl_rndv_begin_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struc
 	ep->reads_tail = f;
 }
 
-/* Asks for the next chunk of the first operation. 1: posted, 0: nothing to do now. */
+/* Posts a READ of the next chunk of the first operation. Returns 1: posted; 0: no room now. */
 static int read_one(struct hdl_ep *ep)
 {
 	struct hdl_fetch *f = ep->reads;
@@ -42,7 +41,7 @@ static int read_one(struct hdl_ep *ep)
 	op->off += n;
 	if (op->off == op->end)
 		ep->reads = f->next;
-	/* by its number: when the endpoint fails the operation ends before its requests do */
+	/* The slot has the number, not the pointer: when an endpoint fails, an operation may end before its requests. */
 	if (!hdl_sq_post(sq, ep, &wr, HDL_SLOT_READ, (void *)(uintptr_t)op->id, true, n))
 		return 1;
 	op->inflight--;
@@ -58,12 +57,12 @@ void hdl_rndv_fetch_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struc
 		hdl_ep_busy(ep);
 }
 
-/* One at a time: where the device copies by this processor, the peer would wait long for an answer to its next message. */
+/* Posts one READ per call: where the device copies by this CPU, the peer's next message would wait for all of them. */
 bool hdl_rndv_read(struct hdl_ep *ep, int *events)
 {
 	if (ep->reads && ep->sq && read_one(ep)) {
 		++*events;
-		/* a device that has read by now lets the operation end at once */
+		/* on a device that carries requests out while they are posted, the operation ends here */
 		hdl_sq_reap(ep->tp, ep->sq->scq);
 	}
 	return ep->reads != NULL;
@@ -81,12 +80,12 @@ void hdl_rndv_read_done(struct hdl_tp *tp, uint32_t id, int err)
 		hdl_rndv_read_refused(f, err);
 	if (op->failed && !op->inflight)
 		hdl_rndv_finish_fetch(f, f->ep->fail_err);
-	/* after an error hdl_rndv_fail_peer ends all of the endpoint's */
+	/* after another error hdl_rndv_fail_peer ends the operation */
 	if (op->failed || (err && !op->fault) || op->inflight || op->off < op->end)
 		return;
 	if (!op->being_written)
 		hdl_rndv_measured(f, hdl_fault_errno(op->fault));
-	/* not here: whoever looks at completions may be in the middle of a post */
+	/* deferred to hdl_done_run: the caller may be within a post to the same queue */
 	hdl_done_read(tp, id);
 }
 

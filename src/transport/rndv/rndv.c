@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rendezvous: RTS (a matching message) ──▶, ◀── CTS(address, key), RDMA WRITE in chunks ──▶, the last one with an
- * immediate that names the receiver's operation. Chunks of one operation go through one queue, so the immediate comes
- * behind all data. Where no RDMA write is possible, the data goes as packets of the reliable UD stream.
+ * Rendezvous. The sender announces a message by RTS, a matching message; the receiver answers when a receive matches.
  *
- * Where both processes reach each other's memory without registration, there are two ways more, chosen by what was
- * measured (tune.h):
- *   read    RTS(address, key) ──▶, RDMA READ, ◀── FIN
- *   split   RTS ──▶, ◀── CTS(from), RDMA READ of what lies before `from` while the sender RDMA WRITEs the rest,
- *           ◀── FIN, WRITTEN ──▶: both processors copy, and each has its half in its cache when the buffer is used again
+ *     write   RTS ──▶, ◀── CTS(address, key), RDMA WRITEs in chunks ──▶, the last one with an immediate that names the receiver's
+ *             operation. All chunks of an operation go through one queue, so the immediate arrives behind all data.
+ *     read    RTS(address, key) ──▶, RDMA READs in chunks, ◀── FIN
+ *     split   RTS ──▶, ◀── CTS(from), RDMA READ of the bytes before `from` while the sender RDMA WRITEs the rest,
+ *             ◀── FIN, WRITTEN ──▶: both CPUs copy, and each has its half in its cache when the buffer is used again
+ *     staged  RTS ──▶, ◀── CTS, HDL_CTL_DATA pieces ──▶
  *
- * What is not one run of bytes, on one side or both, always goes in pieces, whose data is packed into the request and unpacked from
- * where it arrives: by the ring, a pooled receive, or UD's packets, and where the receiver has one run and there is no ring that both
- * reach by loads and stores, by RDMA WRITE of packed chunks. So it costs no memory but theirs, whatever its length.
+ * read and split need memory that peers reach without a registration for this message; tune.h chooses among the ways that are
+ * possible, by measurement. staged needs no RDMA.
+ *
+ * A message that is not one run of bytes, on one side or both, is packed piece by piece into requests and unpacked from where
+ * the pieces arrive: through the ring, a pooled receive, or UD packets; and by RDMA WRITE of packed chunks if the receiver has
+ * one run, and no ring is in memory that both sides load and store. So such a message takes no memory of its own, whatever its
+ * length.
  */
 #include <string.h>
 
@@ -52,7 +55,8 @@ void hdl_rndv_finish_fetch(struct hdl_fetch *f, int err)
 
 	if (!err)
 		err = hdl_fault_errno(op->fault);
-	/* A peer that has not heard that it has failed goes on writing; where its queue is nobody's own, only the key stops it. */
+	/* A peer that does not know yet that its endpoint failed may go on writing. Where the queue is shared, only
+	 * deregistration stops it. */
 	if (err && !f->ep->queues)
 		hdl_region_forget(op->region);
 	hdl_region_put(op->region);
@@ -77,8 +81,9 @@ void hdl_rndv_all_written(struct hdl_fetch *f)
 
 /* ---- the sender -------------------------------------------------------------------------------------------- */
 
-/* Without paging on demand: whether the receiver is offered to read. Only where the registration is likely to be there already, or
- * to serve again; and what was announced because it is synchronous, or held, is too short for it. */
+/* Whether a sender without paging on demand registers its buffer before RTS, so that the receiver may read. Only where the
+ * registration is kept for later messages, and for messages longer than HEDDLE_EAGER_MAX: a synchronous or held message may be
+ * short. */
 static bool rndv_readable(const struct hdl_ep *ep, const struct hdl_send *send)
 {
 	return hdl_regcache_on(ep->tp) && ep->tp->ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max && hdl_ep_can_rdma(ep);
@@ -97,12 +102,12 @@ int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_r
 	*rec = (struct hdl_rts_rec){ .len = send->len, .op = id };
 	rec->addr = (uintptr_t)send->buf;
 	if (send->pack) {
-		/* there is no run to read */
+		/* several runs: the receiver cannot read them */
 	} else if (ep->dev->promises.pages_read) {
 		rec->rkey = ep->dev->all->rkey;
 	} else if (rndv_readable(ep, send)) {
 		op->region = hdl_region_get(ep->dev, send->buf, send->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-		/* one that is not kept would be made anew each time that there is no room for the announcement */
+		/* a registration that is not kept would be made again each time that RTS finds no room */
 		if (op->region && !op->region->kept) {
 			hdl_region_put(op->region);
 			op->region = NULL;
@@ -157,7 +162,7 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	hdl_ep_busy(ep);
 }
 
-/* The receiver has read the message, or its part of it. */
+/* HDL_CTL_FIN: the receiver has read the message, or its part of the message. */
 void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
 	struct hdl_send *s = hdl_id_get(&ep->tp->sends, fin->op);
@@ -188,7 +193,7 @@ bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number)
 	return hdl_id_get(&s->ep->tp->sends, *number) == s && hdl_send_op(s)->state == HDL_OP_WAIT_CTS;
 }
 
-/* The receiver has forgotten the announcement, which nothing had matched. */
+/* HDL_CTL_REFUSED: the receiver has dropped the announcement, which no receive had matched. */
 void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
 	struct hdl_send *s = hdl_id_get(&ep->tp->sends, fin->op);
@@ -202,7 +207,7 @@ void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
 
 /* ---- the receiver ------------------------------------------------------------------------------------------ */
 
-/* Bits of the ways that a message could go; 0: the sender writes. */
+/* Returns the ways that a message may go, as bits 1 << enum hdl_way; 0: the sender writes. */
 static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, size_t len, bool both)
 {
 	struct hdl_tp *tp = ep->tp;
@@ -211,8 +216,8 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 	if (!rec->rkey || ep->conn.state != HDL_CONN_READY || !ep->sq || !(ep->dev->all || hdl_regcache_on(ep->tp)))
 		return 0;
 	bits |= 1u << HDL_WAY_READ;
-	/* While this process sends, too, only that: both processors copy all the time, and the other ways make the other one copy
-	 * more. Each would measure that it gains, and both lose. */
+	/* While this process sends such messages, too, it only reads: both CPUs copy all the time, and the other ways move work
+	 * to the peer's CPU. Each process would measure a gain, and both would lose. */
 	if (both && tp->ways & 1u << HDL_WAY_READ)
 		return 1u << HDL_WAY_READ;
 	if (ep->dev->promises.pages_written && len >= HDL_SPLIT_MIN)
@@ -251,7 +256,8 @@ static int rndv_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap,
 	if (way == HDL_WAY_READ && !ep->dev->all)
 		op->region = hdl_region_get(ep->dev, buf, f->len, IBV_ACCESS_LOCAL_WRITE);
 	if (way == HDL_WAY_READ && !ep->dev->all && !op->region) {
-		/* or it fails for the same reason, and that is reported; it says nothing of reading */
+		/* The write way may fail for the same reason, which it reports. Reading was not measured: the trial does not
+		 * count. */
 		hdl_rndv_measured(f, -ENOMEM);
 		way = HDL_WAY_WRITE;
 	}
@@ -267,7 +273,7 @@ static int rndv_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap,
 	hdl_id_free(&tp->fetches, op->id);
 	hdl_rndv_measured(f, err);
 not_taken:;
-	/* the sender would wait for ever */
+	/* without FIN the sender would wait for ever */
 	struct hdl_fin fin = { .op = rec.op, .fault = err == -EFAULT ? HDL_FAULT_MINE : HDL_FAULT_OTHER };
 	hdl_ep_ctl(ep, HDL_CTL_FIN, &fin, sizeof(fin), false);
 	return err;
@@ -311,7 +317,7 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 			continue;
 		struct hdl_send_op *op = hdl_send_op(s);
 		op->state = HDL_OP_FAILED;
-		op->off = op->total;	/* nothing more is written */
+		op->off = op->total;	/* no further chunk is written */
 		op->split = op->tells = 0;
 		if (!op->inflight)
 			finish_send(s, err);
@@ -321,7 +327,7 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 		if (!f || f->ep != ep)
 			continue;
 		hdl_fetch_op(f)->failed = 1;
-		/* what is being read through a queue that others share still comes */
+		/* on a queue that peers share, READs are still in flight: the operation ends with the last of them */
 		if (!hdl_fetch_op(f)->inflight)
 			hdl_rndv_finish_fetch(f, err);
 	}

@@ -2,7 +2,7 @@
 /* Rendezvous from both sides: the receiver reads the front half while the sender writes the rest. */
 #include "transport/core/tp.h"
 
-/* Half, by whole pages of the sender's memory: no page is pinned by both. */
+/* Half of the message, rounded up to a page of the sender's memory, so that no page is pinned by both sides. */
 static uint64_t split_at(const struct hdl_rts_rec *rec, size_t len)
 {
 	uint64_t half = len / 2;
@@ -20,10 +20,10 @@ void hdl_rndv_fetch_split(struct hdl_ep *ep, const struct hdl_rts_rec *rec, stru
 	op->got = cts.from;
 	hdl_rndv_begin_read(ep, rec, f, cts.from);
 	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
-	hdl_ep_busy(ep);	/* and read later: the next messages are answered before */
+	hdl_ep_busy(ep);	/* the READs come later: CTSs of the next messages go first */
 }
 
-/* The sender has written its part. */
+/* HDL_CTL_WRITTEN: the sender has written its part, or its chunks were refused (fault). */
 void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
 	struct hdl_fetch *f = hdl_id_get(&ep->tp->fetches, fin->op);

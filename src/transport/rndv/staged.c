@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rendezvous in pieces, through the ring or whatever the lane has: the sender copies them in, the receiver out. */
+/* Staged rendezvous: the sender copies pieces into the ring, pooled receives or UD packets, and the receiver copies them out. */
 #include "lines/lines.h"
 #include "transport/core/tp.h"
 
-/* One piece of an operation. 1: more of it may follow at once, 0: no room now, negative: failed. */
+/* Sends one piece of an operation. Returns 1: another piece may follow at once; 0: no room now; or a negative errno. */
 static int stream_one(struct hdl_ep *ep, struct hdl_send *s)
 {
 	struct hdl_send_op *op = hdl_send_op(s);
@@ -22,7 +22,7 @@ static int stream_one(struct hdl_ep *ep, struct hdl_send *s)
 	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
 }
 
-/* True: more waits for room. */
+/* Returns true: pieces wait for room. */
 static bool stream(struct hdl_ep *ep)
 {
 	struct hdl_send *s;
@@ -32,7 +32,7 @@ static bool stream(struct hdl_ep *ep)
 		while (op->off < op->total) {
 			int r = stream_one(ep, s);
 			if (r <= 0)
-				return r == 0;	/* else the endpoint has failed */
+				return r == 0;	/* a negative r: the endpoint has failed */
 		}
 		hdl_rndv_pop(&ep->stream);
 		hdl_rndv_finish_if_all(s);

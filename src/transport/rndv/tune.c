@@ -4,7 +4,7 @@
 
 #include "transport/rndv/tune.h"
 
-#define ONE 1024u	/* a ratio */
+#define ONE 1024u	/* a ratio of 1 */
 
 static uint32_t tune_class_of(size_t len, bool both)
 {
@@ -21,7 +21,7 @@ static void segment_starts(struct hdl_tune *t)
 	t->ns = t->bytes = t->worst_ns = t->worst_bytes = 0;
 }
 
-/* ns per MiB of what the segment counted; 0: nothing. */
+/* Returns the segment's cost in ns per MiB; 0: nothing was counted. */
 static uint64_t tune_cost_of(const struct hdl_tune *t)
 {
 	uint64_t ns = t->ns, bytes = t->bytes;
@@ -33,8 +33,8 @@ static uint64_t tune_cost_of(const struct hdl_tune *t)
 	return bytes ? (uint64_t)((double)ns * (1 << 20) / (double)bytes) + 1 : 0;
 }
 
-/* A way that lost by little is tried again soon, one that keeps losing by much seldom; but the first trials follow each
- * other, for what happens at the start of a program says little. */
+/* Returns the number of segments until the next trial: few for a way that lost by little, many for one that keeps losing by
+ * much. The first trials come soon after each other: the start of a program is not typical. */
 static uint32_t next_trial(uint32_t ratio, uint32_t every, uint32_t trials)
 {
 	uint32_t n = ratio < ONE + ONE / 8 ? 10 : ratio < ONE + ONE / 2 ? 32 : every < 64 ? 128 : 2 * every;
@@ -44,14 +44,14 @@ static uint32_t next_trial(uint32_t ratio, uint32_t every, uint32_t trials)
 	return n < HDL_TUNE_RARE ? n : HDL_TUNE_RARE;
 }
 
-/* A trial is judged by the best way's segments before and after it. */
+/* Judges a trial by the segments of the best way before and after. */
 static void tune_judge(struct hdl_tune_class *c, uint64_t base)
 {
 	uint8_t w = c->tried, was = c->best;
 	uint64_t r = c->trial * ONE / base + 1;
 	uint32_t ratio = r < 64 * ONE ? (uint32_t)r : 64 * ONE, known = c->way[w].ratio;
 
-	/* one trial may be a fluke: it is weighed with the ones before */
+	/* one trial may be an outlier, so the mean with the trials before counts */
 	if (known && known < 4 * ONE)
 		ratio = (ratio + known) / 2;
 	c->way[w].ratio = ratio;
@@ -79,7 +79,7 @@ static void best_again(struct hdl_tune_class *c, uint64_t cost)
 	c->recent = before ? (before + cost) / 2 : cost;
 	if (!trial)
 		return;
-	/* else the machine has changed its speed meanwhile: no verdict, another trial soon */
+	/* else the machine has changed its speed meanwhile: the trial is not judged, and another comes soon */
 	if (cost < before + before / 4 && before < cost + cost / 4)
 		tune_judge(c, c->recent);
 	else
@@ -87,7 +87,7 @@ static void best_again(struct hdl_tune_class *c, uint64_t cost)
 	c->trial = 0;
 }
 
-/* The way of the next segment: the best one's, unless another's turn has come. */
+/* Chooses the way of the next segment: the best one, unless the trial of another is due. */
 static void tune_choose(struct hdl_tune_class *c)
 {
 	uint8_t was = c->now;
@@ -123,7 +123,8 @@ static uint32_t cold(size_t len)
 	return len >= 1 << 20 ? HDL_TUNE_COLD_LONG : HDL_TUNE_COLD;
 }
 
-/* How many transfers a trial needs: the first one does not count, for what ended before it went another way. */
+/* Returns the number of transfers that a trial needs. The first is not counted: the transfer that ended before it went another
+ * way. */
 static uint32_t trial_length(size_t len)
 {
 	size_t n = (HDL_TUNE_BYTES + len - 1) / len;
@@ -132,8 +133,8 @@ static uint32_t trial_length(size_t len)
 	return 1 + cold(len) + (uint32_t)n;
 }
 
-/* A class that is new begins with what the class beside it has learned, if that has tried all: the others' turn comes soon,
- * but not at once. The very first one begins with what depends on no sender. */
+/* Initializes a class from the neighbouring class, if all ways were tried there: trials of the others come soon, but not at
+ * once. Without such a neighbour, the class begins with the way that depends on no sender. */
 static void tune_inherit(struct hdl_tune *t, uint32_t class)
 {
 	struct hdl_tune_class *c = &t->class[class], *from = NULL;
@@ -168,10 +169,10 @@ enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned 
 	if (!c->used)
 		tune_inherit(t, class);
 	c->used = true;
-	/* no trial that is not measured */
+	/* a transfer that is not measured is no trial */
 	uint8_t way = class != t->current || t->begun >= trial_length(len) ? c->best : c->now;
 	if (!(possible & 1u << way)) {
-		/* no trial, then: another time, and the others first */
+		/* the trial is put off, and other ways are tried first */
 		c->way[way].since = 0;
 		if (c->way[way].every < HDL_TUNE_LATER)
 			c->way[way].every = HDL_TUNE_LATER;
@@ -195,7 +196,7 @@ static bool segment_full(const struct hdl_tune *t)
 	return t->counted >= HDL_TUNE_COUNT || (t->counted >= HDL_TUNE_COUNT_LONG && t->bytes >= HDL_TUNE_BYTES);
 }
 
-/* A trial ends early when this transfer, or all of them, show that it loses by far. */
+/* Whether a trial ends early: this transfer, or all of the trial's, lose by far. */
 static bool hopeless(const struct hdl_tune *t, const struct hdl_tune_class *c, uint64_t ns, size_t len)
 {
 	if (c->now == c->best)
@@ -236,7 +237,7 @@ void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, 
 		if (warm || no_hope)
 			tune_count(t, ns, len);
 	}
-	/* a trial whose transfers could not all be counted */
+	/* all transfers of a trial have begun and ended, and some could not be counted */
 	bool spent = class == t->current && t->begun >= trial_length(len) && !t->active_way[c->now];
 	if (no_hope || segment_full(t) || spent)
 		segment_ends(t);

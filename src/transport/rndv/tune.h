@@ -31,52 +31,53 @@ enum hdl_way {
 #define HDL_TUNE_SIZES 9	/* up to 16 KiB, 32 KiB, 64 KiB, ... 2 MiB, more */
 #define HDL_TUNE_CLASSES (2 * HDL_TUNE_SIZES)	/* then the same while this process sends such messages, too */
 
-/* The first transfers of a segment find cold caches and are not counted. */
+/* The first transfers of a segment meet cold caches, and are not counted. */
 #define HDL_TUNE_COLD 4u
-#define HDL_TUNE_COLD_LONG 2u	/* of 1 MiB and more */
-/* A segment ends when it has counted so many transfers, or fewer but so many bytes. */
+#define HDL_TUNE_COLD_LONG 2u	/* for transfers of 1 MiB and more */
+/* A segment ends after so many counted transfers, or after fewer of so many bytes. */
 #define HDL_TUNE_COUNT 16u
 #define HDL_TUNE_COUNT_LONG 4u
 #define HDL_TUNE_BYTES (4u << 20)
-#define HDL_TUNE_HOPELESS 8u	/* a trial ends at once when a transfer costs so many times the best way's */
-#define HDL_TUNE_ENOUGH 3u	/* or when so many have cost one and a half times as much */
-#define HDL_TUNE_PAUSE 3000u	/* ns without a transfer that are not counted */
-#define HDL_TUNE_LATER 64u	/* segments until one that was not possible is asked for again */
-#define HDL_TUNE_RARE 1024u	/* most segments of the best way between two trials of another */
+#define HDL_TUNE_HOPELESS 8u	/* a trial ends at once when one transfer costs so many times the best way */
+#define HDL_TUNE_ENOUGH 3u	/* ... or when so many transfers have cost one and a half times the best way */
+#define HDL_TUNE_PAUSE 3000u	/* ns; longer pauses between transfers are not counted */
+#define HDL_TUNE_LATER 64u	/* segments until a way that was not possible is tried again */
+#define HDL_TUNE_RARE 1024u	/* largest number of segments of the best way between two trials of another */
 
 struct hdl_tune_class {
-	uint64_t recent;		/* ns per MiB of the best way's latest segments; 0: not known */
+	uint64_t recent;		/* ns per MiB of the latest segments of the best way; 0: unknown */
 	struct {
-		uint32_t ratio;		/* its cost to the best way's, in 1/1024; 0: not tried */
-		uint32_t since, every;	/* segments of the best way since its trial, and until the next */
+		uint32_t ratio;		/* cost relative to the best way, in 1/1024; 0: not tried */
+		uint32_t since, every;	/* segments of the best way: since this way's last trial; until its next */
 		uint32_t trials;
-		uint64_t bytes;		/* that went this way */
+		uint64_t bytes;		/* moved by this way */
 	} way[HDL_WAYS];
-	uint64_t trial;			/* ns per MiB of a trial that is not judged yet; 0: none */
-	uint8_t best, now, tried;	/* ways: the best one, the segment's, the trial's */
+	uint64_t trial;			/* ns per MiB of a trial that waits for judgement; 0: none */
+	uint8_t best, now, tried;	/* enum hdl_way: the best; of the current segment; of the trial */
 	bool used;
 };
 
 struct hdl_tune {
 	struct hdl_tune_class class[HDL_TUNE_CLASSES];
 	uint32_t active, active_way[HDL_WAYS];
-	/* the segment, of class `current` */
+	/* The current segment, of class `current`; done: transfers that ended, counted: those of them that count. */
 	uint32_t current, done, counted;
-	uint32_t begun;			/* transfers that took the way of a trial */
-	uint64_t ns, bytes;		/* of what was counted */
-	uint64_t worst_ns, worst_bytes;	/* the slowest of it, which is left out: the process was interrupted */
-	uint64_t since;			/* end of the transfer before, or beginning of the first after a pause */
-	bool pure;			/* since then there was nothing but the segment's */
+	uint32_t begun;			/* transfers that have begun by the way of a trial */
+	uint64_t ns, bytes;		/* of the counted transfers */
+	uint64_t worst_ns, worst_bytes;	/* the slowest counted transfer, which is left out: the process was interrupted */
+	uint64_t since;			/* ns: end of the transfer before, or begin of the first one after a pause */
+	bool pure;			/* since `since` only transfers of this segment were under way */
 };
 
-/* What hdl_tune_end wants to know. 0: the transfer is not measured. */
+/* Class and way of a transfer, for hdl_tune_end. 0: the transfer is not measured. */
 typedef uint8_t hdl_tuned;
 
-/* A transfer begins; both: while this process sends such messages; possible: a bit per way, not 0; now: ns. */
+/* A transfer begins. both: this process sends such messages, too; possible: bits 1 << way, at least one; now: ns. */
 enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned possible, uint64_t now, hdl_tuned *tuned);
-/* It ends, well or not (failed: it is not counted). */
+/* A transfer ends; one that failed is not counted. */
 void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, uint64_t now);
-/* The bits of a list such as "read,split", whose words are checked already ("write" has none); of an empty one, all. */
+/* Returns the ways of a list such as "read,split" as bits; all ways for an empty list. Must: the words were checked; "write"
+ * has no bit. */
 unsigned hdl_ways_parse(const char *list);
 const char *hdl_way_name(enum hdl_way way);
 

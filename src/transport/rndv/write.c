@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rendezvous by RDMA WRITE: the sender writes into the receiver's buffer, in chunks, the last one with an immediate. */
+/* Rendezvous by RDMA WRITE: the sender writes into the receiver's buffer, in chunks; the last one has an immediate. */
 #include <arpa/inet.h>
 
 #include "transport/core/tp.h"
 
-/* Asks the sender to write, or, where nothing can be written to, to bring the message in pieces. */
+/* Sends CTS, with address and key; or without, where the device cannot write the buffer: the message then comes in pieces. */
 int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f)
 {
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
@@ -35,7 +35,8 @@ int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, str
 	return 0;
 }
 
-/* The key to read the user's memory with: the whole address space's, or a registration for this message. */
+/* Finds the lkey of the user's buffer: the whole address space's, or of a registration. Returns 0 or a negative errno; all but
+ * -EFAULT are reported. */
 static int write_local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
 {
 	struct hdl_send_op *op = hdl_send_op(s);
@@ -57,7 +58,7 @@ static int write_local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lk
 	return 0;
 }
 
-/* The first operation. */
+/* Moves the first operation to the list of staged ones. */
 static void stream_instead(struct hdl_ep *ep, struct hdl_send *s)
 {
 	hdl_rndv_pop(&ep->rdma_wait);
@@ -66,7 +67,7 @@ static void stream_instead(struct hdl_ep *ep, struct hdl_send *s)
 	hdl_ep_busy(ep);
 }
 
-/* The next chunk of a message that is packed: its buffer is the sender's again as soon as all of it is. */
+/* Packs and writes the next chunk. The user's buffer is free when all is packed. Returns 1: posted; 0: not now. */
 static int push_packed(struct hdl_ep *ep)
 {
 	struct hdl_send *s = ep->rdma_wait;
@@ -77,7 +78,7 @@ static int push_packed(struct hdl_ep *ep)
 		return 0;
 	struct hdl_txbuf *b = hdl_txbuf_get(&ep->dev->bounce);
 	if (!b && !ep->dev->bounce.total)
-		stream_instead(ep, s);	/* no memory, and none that comes back: that way needs none */
+		stream_instead(ep, s);	/* no memory for bounce buffers, and none will be released: the staged way needs none */
 	if (!b)
 		return 0;
 	if (n > ep->dev->bounce.size)
@@ -91,7 +92,7 @@ static int push_packed(struct hdl_ep *ep)
 	s->pack(s, op->off, b->data, n);
 	if (hdl_sq_post(ep->sq, ep, &wr, HDL_SLOT_BUF, b, false, n)) {
 		hdl_txbuf_put(b);
-		return 0;	/* the endpoint has failed, and ends the operation */
+		return 0;	/* the endpoint has failed, and hdl_rndv_fail_peer ends the operation */
 	}
 	op->off += n;
 	if (last) {
@@ -110,7 +111,7 @@ static void tell_written(struct hdl_ep *ep, struct hdl_send *s)
 	hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &written, sizeof(written), false);
 }
 
-/* Writes the next chunk of the first operation. 1: posted, 0: nothing to do now. */
+/* Writes the next chunk of the first operation. Returns 1: posted; 0: not now. */
 static int write_push_one(struct hdl_ep *ep)
 {
 	struct hdl_send *s = ep->rdma_wait;
@@ -127,7 +128,7 @@ static int write_push_one(struct hdl_ep *ep)
 		return 0;
 	}
 	if (err) {
-		/* the receiver waits for this message: nothing less than the connection can tell it */
+		/* the receiver waits for this message, and no record reports this error: only the end of the connection does */
 		hdl_ep_fail(ep, err);
 		return 0;
 	}
@@ -136,7 +137,8 @@ static int write_push_one(struct hdl_ep *ep)
 	if (n > ep->dev->max_msg)
 		n = ep->dev->max_msg;
 	bool last = op->off + n == op->total;
-	/* by a ring the word would be a write, too, which may land before the data: then these have an immediate, as without a split */
+	/* On a ring, WRITTEN would be a WRITE, too, which without `sequence` may land before the data: then the last chunk has
+	 * an immediate. */
 	bool tell = last && op->split && ep->dev->promises.sequence;
 	struct ibv_sge sge = { .addr = (uintptr_t)s->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
@@ -153,16 +155,16 @@ static int write_push_one(struct hdl_ep *ep)
 		hdl_rndv_chunk_done(s, -ECONNRESET);
 		return 0;
 	}
-	/* Behind the data, in the same queue; but only if that has been written: a chunk that waits may be refused yet, and the word goes
-	 * again where it does not. */
+	/* WRITTEN goes through the same queue behind the data, but only when the data is known to be written: a chunk that
+	 * waits may still be refused, while WRITTEN, behind it, would go again in the replaced queue. */
 	op->tells = tell;
 	if (tell && !__atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE))
 		tell_written(ep, s);
 	return 1;
 }
 
-/* Ends the first operation if it has nothing more to write: one that was refused, whose memory must not be touched again, or one whose
- * receiver waits for HDL_CTL_WRITTEN. False: it has something to write, or still has requests in flight. */
+/* Ends the first operation if none of its chunks is in flight, and either it was refused, or its receiver waits for
+ * HDL_CTL_WRITTEN. Returns false: chunks are to be posted, or in flight. */
 static bool end_one(struct hdl_ep *ep)
 {
 	struct hdl_send *s = ep->rdma_wait;
@@ -182,7 +184,7 @@ static bool end_one(struct hdl_ep *ep)
 	return true;
 }
 
-/* The next step of the first operation, whichever it is. False: none can be taken before something else has happened. */
+/* Takes the next step of the first operation. Returns false: none is possible before another event. */
 static bool push_step(struct hdl_ep *ep)
 {
 	struct hdl_send *s = ep->rdma_wait;
@@ -192,7 +194,7 @@ static bool push_step(struct hdl_ep *ep)
 	if (hdl_send_op(s)->fault)
 		return false;
 	if (!ep->sq && hdl_ep_connect(ep)) {
-		stream_instead(ep, s);	/* over UD, then */
+		stream_instead(ep, s);	/* no connected lane is possible: UD carries the pieces */
 		return true;
 	}
 	if (!ep->sq)
@@ -220,12 +222,12 @@ void hdl_rndv_chunk_done(struct hdl_send *s, int err)
 	if (err)
 		op->state = HDL_OP_FAILED;
 	else if (op->tells && !op->inflight && op->off == op->total) {
-		/* not here: whoever looks at completions may be in the middle of a post */
+		/* deferred: the caller may be within a post to the same queue */
 		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
 		hdl_ep_busy(ep);
 		return;
 	}
-	/* one that failed before its last chunk is still on the endpoint's list: hdl_rndv_fail_peer ends it */
+	/* A send that failed before its last chunk is still on the endpoint's list, and hdl_rndv_fail_peer ends it. */
 	hdl_rndv_finish_if_all(s);
 }
 
