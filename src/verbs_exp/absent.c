@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Experimental verbs that no device here has: they exist so that programs which name them link, and are refused. None reads what it is
- * given beyond the pointers that lead to the context.
+ * Experimental verbs that no provider has. Programs that name them link; every call is refused. No function reads its arguments
+ * beyond the pointers that lead to the context.
  */
 #include "verbs_exp/exported.h"
 
@@ -32,7 +32,7 @@ static int absent_negative(struct ibv_context *ctx, const char *verb, const char
 	return -1;
 }
 
-/* Where a call leads to its context; NULL is answered like a device that is not known. */
+/* The context of an object; NULL is refused as an unknown device is. */
 #define VIA(object) ((object) ? (object)->context : NULL)
 #define VIA_PD(object) ((object) && (object)->pd ? (object)->pd->context : NULL)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the structures of ordinary verbs and those of the experimental ones, for every provider. */
+/* Conversions between structures of ordinary and of experimental verbs, for every provider. */
 #ifndef VERBS_EXP_CONVERT_H
 #define VERBS_EXP_CONVERT_H
 
@@ -7,10 +7,10 @@
 #include <infiniband/verbs_exp.h>
 #include <string.h>
 
-/* Attributes of a queue pair that ordinary verbs have, in both masks. */
+/* Bits of queue pair attributes that mean the same in both masks. */
 #define EXP_ORDINARY_MASK ((uint64_t)UINT32_MAX)
 
-/* What a queue pair is asked for and no device here has; NULL: nothing. */
+/* Returns the name of a requested property that no provider has; NULL: none was requested. */
 static inline const char *exp_qp_lacking(const struct ibv_exp_qp_init_attr *attr)
 {
 	uint32_t comp = attr->comp_mask;
@@ -26,7 +26,7 @@ static inline const char *exp_qp_lacking(const struct ibv_exp_qp_init_attr *attr
 	return NULL;
 }
 
-/* As ibv_query_device; exp_atomic_cap is left to the caller. */
+/* Fills in the attributes that ibv_query_device has. Must: the caller fills in exp_atomic_cap. */
 static inline void exp_device_of(struct ibv_exp_device_attr *attr, const struct ibv_device_attr *d)
 {
 	memcpy(attr->fw_ver, d->fw_ver, sizeof(attr->fw_ver));
@@ -69,7 +69,7 @@ static inline void exp_device_of(struct ibv_exp_device_attr *attr, const struct 
 	attr->phys_port_cnt = d->phys_port_cnt;
 }
 
-/* CALC as the manual has it (D.2.1): four operations on numbers of 64 bits of any type. */
+/* CALC of the manual (D.2.1): four operations on 64-bit numbers of any type. */
 static inline struct ibv_exp_device_calc_cap exp_calc_cap(void)
 {
 	const uint64_t ops = 1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR | 1u << IBV_EXP_CALC_OP_BOR;

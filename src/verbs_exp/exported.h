@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* First in the files that define experimental verbs: libshca.so offers them to strangers, libheddle has them for itself. */
+/* Included first by files that define experimental verbs: libshca.so exports them, libheddle uses hidden copies. */
 #ifndef VERBS_EXP_EXPORTED_H
 #define VERBS_EXP_EXPORTED_H
 

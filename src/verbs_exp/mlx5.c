@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The provider's table for an mlx5: capabilities, objects, completions. mlx5.h has the whole. */
+/* The provider's table for mlx5: capabilities, objects, completions. Overview in mlx5.h. */
 #include "verbs_exp/mlx5.h"
 
 #include <errno.h>
@@ -10,13 +10,13 @@
 
 /* ---- capabilities --------------------------------------------------------------------------------------------------------- */
 
-/* A queue pair that takes raw work requests. attr->create_flags: libmlx5 hands them down, libibverbs' own command refuses them, and
- * the one of this library (exp_mlx5_create_qp_cmd), where it stands for that, does not. */
+/* Creates a queue pair that takes raw work requests. attr->create_flags: libmlx5 passes them on, libibverbs' own command
+ * refuses them, and exp_mlx5_create_qp_cmd, where this library replaces that command, passes them to the kernel. */
 static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr, uint32_t flags)
 {
 	struct mlx5dv_qp_init_attr dv = {
 		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS | MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
-		/* libmlx5 fails the completion of an opcode that it does not know, if data could be in it */
+		/* libmlx5 fails the completion of an unknown opcode if data could be scattered to the CQE */
 		.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE, .send_ops_flags = MLX5DV_QP_EX_WITH_RAW_WQE,
 	};
 
@@ -28,15 +28,15 @@ static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_at
 	}
 	errno = 0;
 	struct ibv_qp *qp = mlx5dv_create_qp(ctx, attr, &dv);
-	/* libmlx5 leaves errno at 0 now and then */
+	/* libmlx5 sometimes leaves errno at 0 */
 	if (!qp)
 		errno = shca_refuse(errno ? errno : EINVAL, "mlx5dv_create_qp: type %d, create flags %#x, %u and %u requests, %u bytes inline",
 				    attr->qp_type, flags, attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_inline_data);
 	return qp;
 }
 
-/* Whether the flags reach the adapter depends on the adapter, the kernel, the version of rdma-core and how this library was loaded:
- * so it is tried. */
+/* Whether creation flags reach the adapter. Adapter, kernel, rdma-core's version and the way this library was loaded decide, so
+ * the function creates a queue pair to find out. */
 static bool can_create_cross(struct ibv_context *ctx)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
@@ -60,7 +60,7 @@ static bool can_create_cross(struct ibv_context *ctx)
 	return can;
 }
 
-/* What the device has; asked for once in a context's life. */
+/* Queries the capabilities, once in a context's life. Returns 0 or an errno value. */
 static int mlx5_context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
@@ -79,7 +79,7 @@ static int mlx5_context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
 	return err;
 }
 
-/* Sizes whose results are in the host's order; those of all others are in network order. */
+/* Operand sizes of masked atomics whose results are in host order; results of the other sizes are in network order. */
 static uint32_t host_sizes_of(const struct exp_mlx5_caps *caps)
 {
 	return caps->host_order ? caps->masked_sizes & 8 : 0;
@@ -96,7 +96,7 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 		err = mlx5_context_of(ctx, &c);
 	if (err)
 		return err;
-	/* of those that a program can make sense of without knowing the adapter: results in the host's order */
+	/* reported are sizes with results in host order: a program can use these without knowing the adapter */
 	const uint32_t host_sizes = host_sizes_of(&c.caps);
 	exp_device_of(attr, &d.orig_attr);
 	attr->exp_atomic_cap = (enum ibv_exp_atomic_cap)d.orig_attr.atomic_cap;
@@ -167,7 +167,7 @@ static enum ibv_exp_wc_opcode mlx5_opcode_of(struct exp_mlx5_qp *q, const struct
 {
 	if (!q || wc->opcode != IBV_WC_DRIVER2)
 		return (enum ibv_exp_wc_opcode)wc->opcode;
-	/* those before it were polled by ibv_poll_cq */
+	/* older entries belong to completions that were polled by ibv_poll_cq */
 	for (uint64_t i = q->raw_first; i != q->raw_end; i++) {
 		const struct exp_mlx5_raw *r = &q->raw[i & q->raw_mask];
 		if (r->wr_id != wc->wr_id)
@@ -215,11 +215,11 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc)
 
 /* ---- queue pairs -------------------------------------------------------------------------------------------------------------- */
 
-/* 0 or an errno value. */
+/* Returns 0 or an errno value. */
 static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic, const struct exp_mlx5_caps *caps)
 {
-	/* BE_REPLY is not handed to the adapter, whose atomics answer in network order or not by their size: check_order in mlx5_post.c
-	 * refuses those of the other order on each queue pair */
+	/* BE_REPLY is not passed on: the operand size decides the order of an adapter's results. check_order in mlx5_post.c
+	 * refuses, on each queue pair, atomics whose results have the other order. */
 	const uint32_t can = (caps->cross_channel ? EXP_MLX5_CREATE_FLAGS : 0) |
 			     (caps->masked_sizes & ~host_sizes_of(caps) ? IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY : 0);
 	if (flags & ~can)
@@ -227,7 +227,7 @@ static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uin
 	if (attr->qp_type == IBV_EXP_QPT_DC_INI || (flags & EXP_MLX5_CREATE_FLAGS && attr->qp_type == IBV_QPT_XRC_RECV))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: type %d, create flags %#x: DC of an mlx5 is mlx5dv_create_qp's, and an "
 				   "XRC target posts nothing", attr->qp_type, flags);
-	/* 8: what a queue pair has that is not asked for more, whether it is used or not */
+	/* every queue pair has atomics of 8 bytes, asked for or not */
 	if (atomic > 8 && !(caps->masked_sizes & atomic))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, the adapter has the sizes %#x", atomic,
 				   caps->masked_sizes);
@@ -236,7 +236,7 @@ static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uin
 	return 0;
 }
 
-/* A managed receive queue's receives are counted however they are posted: ibv_post_recv goes by the context's table. */
+/* Counts the receives of managed receive queues, also those of ibv_post_recv, which calls through the context's table. */
 static void count_receives(struct ibv_context *ctx)
 {
 	struct exp_mlx5_context *c = exp_mlx5_context_of(ctx);
@@ -334,7 +334,7 @@ static struct ibv_mr *mlx5_reg_allocated(struct ibv_pd *pd, size_t length, unsig
 	return NULL;
 }
 
-/* query_dct, arm_dct, destroy_dct: there is none to call them with. */
+/* query_dct, arm_dct, destroy_dct are NULL: without create_dct there is no object to call them with. */
 static const struct ibv_exp_provider provider = {
 	.query_device = query_device,
 	.create_cq = mlx5_create_cq,

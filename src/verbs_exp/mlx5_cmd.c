@@ -9,7 +9,7 @@
 
 /* ---- capabilities ----------------------------------------------------------------------------------------------------- */
 
-/* The answer, EXP_MLX5_OUT_BYTES. false: there is none. */
+/* Queries capabilities; `out` has EXP_MLX5_OUT_BYTES. Returns false: the device does not answer. */
 static bool query(struct ibv_context *ctx, uint32_t what, uint8_t *out)
 {
 	uint8_t in[EXP_MLX5_IN_BYTES] = {0};
@@ -40,7 +40,7 @@ void exp_mlx5_query_caps(struct ibv_context *ctx, struct exp_mlx5_caps *caps)
 
 /* ---- queue pairs ------------------------------------------------------------------------------------------------------ */
 
-/* The object as libibverbs would leave it. */
+/* Fills in the object as libibverbs would. */
 static void fill_qp(struct ibv_context *ctx, struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr,
 		    const struct ib_uverbs_create_qp_resp *resp)
 {
@@ -65,10 +65,10 @@ int exp_mlx5_create_qp_cmd(struct ibv_context *ctx, void *qp, struct ibv_qp_init
 	uint32_t *comp_mask = (uint32_t *)((struct ibv_qp_ex *)qp + 1);
 	bool receives = attr->qp_type != IBV_QPT_XRC_SEND;
 
-	/* the domain of an XRC target, a table of receive queues: nothing of these sends */
+	/* other types (XRC targets, queue pairs with a table of receive queues) have no send queue */
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq || (receives && !attr->recv_cq) ||
 	    cmd_size < sizeof(*cmd) || resp_size < sizeof(*resp))
-		return EINVAL;			/* said: create, in mlx5.c */
+		return EINVAL;			/* reported by the caller, mlx5_create in mlx5.c */
 	cmd->hdr = (struct ib_uverbs_cmd_hdr){
 		.command = IB_USER_VERBS_EX_CMD_CREATE_QP | IB_USER_VERBS_CMD_FLAG_EXTENDED,
 		.in_words = sizeof(cmd->core) / 8, .out_words = sizeof(*resp) / 8,
@@ -87,7 +87,7 @@ int exp_mlx5_create_qp_cmd(struct ibv_context *ctx, void *qp, struct ibv_qp_init
 	};
 	ssize_t done = write(ctx->cmd_fd, cmd, cmd_size);
 	if (done != (ssize_t)cmd_size)
-		return done < 0 ? errno : EIO;	/* said: there, too */
+		return done < 0 ? errno : EIO;	/* reported there, too */
 	fill_qp(ctx, qp, attr, &resp->base);
 	*comp_mask = 0;
 	attr->cap = (struct ibv_qp_cap){

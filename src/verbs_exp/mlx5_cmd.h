@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an mlx5 is asked through its driver, in bytes: its capabilities (DevX QUERY_HCA_CAP), and a queue pair with creation flags
- * that libibverbs refuses to pass on (the kernel's extended write command).
+ * Commands to an mlx5, in bytes: a query of capabilities (DevX QUERY_HCA_CAP), and the kernel's extended write command that
+ * creates a queue pair with flags which libibverbs refuses.
  */
 #ifndef VERBS_EXP_MLX5_CMD_H
 #define VERBS_EXP_MLX5_CMD_H
@@ -15,8 +15,8 @@
 /* ---- capabilities ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Of commands and answers, fields as (bit, width): bit 0 is the highest of the first byte. An answer has its status in the first
- * byte, 0 if it is one, and capabilities from bit 128 on.
+ * Fields of commands and answers as (bit, width); bit 0 is the highest of the first byte. An answer's first byte is the status,
+ * 0 for success; capabilities begin at bit 128.
  */
 #define EXP_MLX5_IN_OPCODE 0, 16
 #define EXP_MLX5_IN_OPMOD 48, 16
@@ -25,16 +25,16 @@
 #define EXP_MLX5_OUT_CAPS 128
 #define EXP_MLX5_OUT_BYTES (16 + 4096)
 #define EXP_MLX5_CMD_QUERY_HCA_CAP 0x100
-/* The opcode's modifier: which capabilities, << 1; and 1: those in force, 0: the most that there could be. */
+/* Opcode modifier: the group of capabilities << 1; lowest bit 1: the current values, 0: the maxima. */
 enum { EXP_MLX5_CAPS_GENERAL = 0 << 1 | 1, EXP_MLX5_CAPS_ATOMIC = 3 << 1 | 1 };
-/* General. */
+/* Group of general capabilities. */
 #define EXP_MLX5_CAP_CD (EXP_MLX5_OUT_CAPS + 0x22c), 1		/* cross-channel */
-/* Of atomics. */
+/* Group of atomic capabilities. */
 #define EXP_MLX5_CAP_8B_MODE (EXP_MLX5_OUT_CAPS + 0x40), 2	/* order of results of 8 bytes: */
 enum { EXP_MLX5_8B_NETWORK = 0, EXP_MLX5_8B_HOST = 1 };
 #define EXP_MLX5_CAP_OPERATIONS (EXP_MLX5_OUT_CAPS + 0x90), 16
 enum { EXP_MLX5_MASKED_CS = 1 << 2, EXP_MLX5_MASKED_FA = 1 << 3 };
-#define EXP_MLX5_CAP_SIZES (EXP_MLX5_OUT_CAPS + 0xb0), 16	/* of operands in bytes, powers of two, ored */
+#define EXP_MLX5_CAP_SIZES (EXP_MLX5_OUT_CAPS + 0xb0), 16	/* operand sizes in bytes, powers of two, ored */
 
 static inline uint32_t exp_mlx5_get(const void *from, uint32_t bit, uint32_t width)
 {
@@ -56,25 +56,24 @@ static inline void exp_mlx5_put(void *to, uint32_t bit, uint32_t width, uint32_t
 	}
 }
 
-/* 4 to 128 bytes: a work queue element has no room for a compare-and-swap of 256. */
+/* 4 to 128 bytes: a compare-and-swap of 256 bytes does not fit a WQE. */
 #define EXP_MLX5_SIZES (256u - 4)
 
-/* Of the queries' answers. */
+/* Results of the queries. */
 struct exp_mlx5_caps {
 	bool cross_channel;
-	bool host_order;		/* results of 8 bytes are in the host's order; of other sizes they are in network order */
-	uint32_t masked_sizes;		/* of masked atomics, both kinds; 0: there are none */
+	bool host_order;		/* results of 8 bytes are in host order; results of other sizes are in network order */
+	uint32_t masked_sizes;		/* operand sizes that both masked atomics have; 0: none */
 };
-/* What the device cannot be asked for is taken to be absent. */
+/* Queries the capabilities. A group that the device does not answer counts as absent. */
 void exp_mlx5_query_caps(struct ibv_context *ctx, struct exp_mlx5_caps *caps);
 
 /* ---- queue pairs ------------------------------------------------------------------------------------------------------ */
 
-/* The flags that the write command takes for an mlx5: IBV_EXP_QP_CREATE_CROSS_CHANNEL, _MANAGED_SEND, _MANAGED_RECV. */
+/* Creation flags that the write command accepts for an mlx5: IBV_EXP_QP_CREATE_CROSS_CHANNEL, _MANAGED_SEND, _MANAGED_RECV. */
 #define EXP_MLX5_CREATE_FLAGS (7u << 2)
 
-/* The command as the driver hands it to libibverbs: room for these, the driver's own part behind. The kernel wants lengths in
- * units of 8 bytes. */
+/* The command in the driver's buffer: these parts, then the driver's own. The kernel wants lengths in units of 8 bytes. */
 struct exp_mlx5_create_cmd {
 	struct ib_uverbs_cmd_hdr hdr;
 	struct ib_uverbs_ex_cmd_hdr ex;
@@ -82,8 +81,8 @@ struct exp_mlx5_create_cmd {
 };
 
 /*
- * Stands for libibverbs' ibv_cmd_create_qp_ex2, which libmlx5 calls, where attr->create_flags has EXP_MLX5_CREATE_FLAGS. `qp` is a
- * struct verbs_qp of libibverbs: a struct ibv_qp_ex and a word, its comp_mask. 0 or an errno value.
+ * Replaces libibverbs' ibv_cmd_create_qp_ex2, which libmlx5 calls, where attr->create_flags has bits of EXP_MLX5_CREATE_FLAGS.
+ * `qp` is libibverbs' struct verbs_qp: a struct ibv_qp_ex, then a word, its comp_mask. Returns 0 or an errno value.
  */
 int exp_mlx5_create_qp_cmd(struct ibv_context *ctx, void *qp, struct ibv_qp_init_attr_ex *attr, struct exp_mlx5_create_cmd *cmd,
 			   size_t cmd_size, struct ib_uverbs_ex_create_qp_resp *resp, size_t resp_size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting to an mlx5. What ordinary verbs can say is posted by them; WAIT, ENABLE, NOP, masked atomics and CALC as raw work queue
- * elements. Everything happens under exp_mlx5_mutex.
+ * Posting to an mlx5. Requests that ordinary verbs have are posted by ibv_post_send; WAIT, ENABLE, NOP, masked atomics and CALC
+ * as raw work queue elements. All functions run under exp_mlx5_mutex.
  */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
@@ -31,7 +31,7 @@ static bool mlx5_post_is_calc(const struct ibv_exp_send_wr *wr)
 	return wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC && !mlx5_post_is_cross(wr) && wr->exp_opcode != IBV_EXP_WR_NOP;
 }
 
-/* Ordinary verbs have no word for it. */
+/* Whether ordinary verbs lack this request. */
 static bool is_raw(const struct ibv_exp_send_wr *wr)
 {
 	return mlx5_post_is_cross(wr) || mlx5_post_is_masked(wr) || mlx5_post_is_calc(wr) || wr->exp_opcode == IBV_EXP_WR_NOP;
@@ -39,15 +39,15 @@ static bool is_raw(const struct ibv_exp_send_wr *wr)
 
 /* ---- what requests count ------------------------------------------------------------------------------------------------ */
 
-/* What a WAIT or ENABLE names, in numbers. */
+/* The object and counts of a WAIT or ENABLE. */
 struct named {
 	struct exp_mlx5_index *index;
-	uint64_t count;			/* the request's; 0: all */
-	uint64_t all;			/* ENABLE: posted, and to be posted by the same list */
+	uint64_t count;			/* of the request; 0: all */
+	uint64_t all;			/* ENABLE: requests posted, and to be posted by the same list */
 	uint32_t object;
 };
 
-/* 0 or an errno value. */
+/* Returns 0 or an errno value. */
 static int mlx5_post_name_of(const struct ibv_exp_send_wr *wr, struct named *n)
 {
 	if (wr->exp_opcode == IBV_EXP_WR_CQE_WAIT) {
@@ -67,16 +67,17 @@ static int mlx5_post_name_of(const struct ibv_exp_send_wr *wr, struct named *n)
 	return 0;
 }
 
-/* A list of requests is gone through several times, in its order; indices are counted from its beginning each time. */
+/* Number of the list being walked. A list is walked several times, in order; each walk counts indices from the list's
+ * beginning. */
 static uint64_t lists;
 
-/* What a WAIT or ENABLE of the list counts: its index, and the base of those behind it. */
+/* Result of counting a WAIT or ENABLE: its index, and the base for the requests behind. */
 struct counted {
 	struct named of;
 	uint64_t index, base;
 };
 
-/* 0 or an errno value. Each request of the list has to be counted once, in order. */
+/* Returns 0 or an errno value. Must: called once per request of the list, in order. */
 static int mlx5_post_count(const struct ibv_exp_send_wr *wr, struct counted *c)
 {
 	int err = mlx5_post_name_of(wr, &c->of);
@@ -98,7 +99,7 @@ static int mlx5_post_count(const struct ibv_exp_send_wr *wr, struct counted *c)
 	return 0;
 }
 
-/* It was posted. The base stays until the list is done: the list is counted from where it was. */
+/* Notes a posted request. The base changes only when the list is done, since all walks count from the same base. */
 static void note_posted(const struct counted *c)
 {
 	struct exp_mlx5_index *x = c->of.index;
@@ -109,7 +110,7 @@ static void note_posted(const struct counted *c)
 		x->posted_base = c->base;
 }
 
-/* The list is done, for what this request counts. */
+/* Ends the list for the object of this request. */
 static void mlx5_post_settle(const struct ibv_exp_send_wr *wr)
 {
 	struct named n;
@@ -132,14 +133,14 @@ static int check_cross(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr
 	err = mlx5_post_count(wr, &c);
 	if (err)
 		return err;
-	/* an adapter would run what lies in the queue's memory by chance */
+	/* an adapter would execute whatever bytes are in the queue's memory */
 	if (is_enable(wr) && c.index > c.of.all)
 		return shca_refuse(EINVAL, "ENABLE of %lu requests of queue pair %#x, of which %lu are posted: an mlx5 enables what is "
 				   "posted only", (unsigned long)c.index, c.of.object, (unsigned long)c.of.all);
 	return 0;
 }
 
-/* On a queue pair for results in network order, those whose results are in another are refused: nothing here turns them. */
+/* Refuses, on a queue pair for results in network order, atomics whose results are in host order: no code here swaps them. */
 static int check_order(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	const struct exp_mlx5_context *c = exp_mlx5_context_of(q->qp->context);
@@ -188,7 +189,7 @@ static uint64_t mlx5_post_bytes_of(const struct ibv_exp_send_wr *wr)
 	return n;
 }
 
-/* Its length in blocks: a managed queue takes one of each. */
+/* Checks the request's length: a managed queue takes requests of one block. */
 static int mlx5_post_check_length(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	struct exp_mlx5_place at = {.qpn = q->qp->qp_num, .type = q->qp->qp_type};
@@ -207,7 +208,7 @@ static int mlx5_post_check_length(const struct exp_mlx5_qp *q, const struct ibv_
 	return 0;
 }
 
-/* Everything that is not the driver's to refuse. 0 or an errno value. */
+/* Makes all checks that the driver does not make. Returns 0 or an errno value. */
 static int mlx5_post_check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int err;
@@ -251,7 +252,7 @@ static enum ibv_exp_wc_opcode completes_as(const struct ibv_exp_send_wr *wr)
 	}
 }
 
-/* c: what it counts, if it is a WAIT or ENABLE. */
+/* c: the index of a WAIT or ENABLE; else unused. */
 static int post_raw(struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, const struct counted *c)
 {
 	struct exp_mlx5_place at = {.qpn = q->qp->qp_num, .type = q->qp->qp_type, .signal_all = q->signal_all};
@@ -272,7 +273,7 @@ static int post_raw(struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, con
 	rc = ibv_wr_complete(ex);
 	if (rc)
 		return rc;
-	/* only now: a request that found no room has counted nothing */
+	/* after the post: a request that found no room must not count */
 	if (mlx5_post_is_cross(wr))
 		note_posted(c);
 	if (q->signal_all || wr->exp_send_flags & IBV_EXP_SEND_SIGNALED) {
@@ -308,7 +309,7 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *exp)
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* One that was checked. */
+/* Posts a request that was checked. */
 static int mlx5_post_post_one(struct ibv_qp *qp, struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, const struct counted *c)
 {
 	int rc = is_raw(wr) ? post_raw(q, wr, c) : post_plain(qp, wr);
@@ -327,7 +328,7 @@ int exp_mlx5_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(qp);
 	for (; wr && !rc; wr = wr->next) {
 		*bad_wr = wr;
-		/* each is a list of its own */
+		/* each request is a list by itself */
 		lists++;
 		rc = mlx5_post_check(qp, q, wr);
 		lists++;
@@ -344,7 +345,7 @@ int exp_mlx5_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 
 /* ---- receives --------------------------------------------------------------------------------------------------------------- */
 
-/* The mutex is held. */
+/* Must: the mutex is held. */
 static int mlx5_post_post_receives(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct exp_mlx5_context *c = exp_mlx5_context_of(qp->context);
@@ -373,7 +374,7 @@ static int mlx5_post_fits(const struct exp_mlx5_qp *q, const char *which, uint64
 					   "%u", (unsigned long)n, which, q->qp->qp_num, most);
 }
 
-/* What a task posts is to come. 0 or an errno value. */
+/* Adds the requests of a task to those to be posted. Returns 0 or an errno value. */
 static int mlx5_post_count_task(const struct ibv_exp_task *task)
 {
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(task->item.qp);
@@ -405,7 +406,7 @@ static int check_task(const struct ibv_exp_task *task)
 	return err;
 }
 
-/* Of a task of which it is not the turn, WAITs and ENABLEs are counted only. */
+/* Posts a task if it is its turn. Otherwise only counts its WAITs and ENABLEs. */
 static int post_task(const struct ibv_exp_task *task, bool turn)
 {
 	struct exp_mlx5_qp *q = exp_mlx5_qp_of(task->item.qp);
@@ -432,8 +433,8 @@ static int post_task(const struct ibv_exp_task *task, bool turn)
 }
 
 /*
- * An adapter runs what it is told to enable, written or not. So what can be enabled stands in its queue before anything runs that
- * could enable it: receives first, then managed queues, which wait, then the others.
+ * An adapter executes the entries that an ENABLE names, written or not. So entries that can be enabled are written before any
+ * request that could enable them runs: first receives, then managed queues, which wait, then the others.
  */
 enum { RECEIVES, MANAGED, OTHERS, STEPS };
 static int step_of(const struct ibv_exp_task *task)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the provider for an mlx5 knows of objects that libmlx5 made, by their addresses. */
+/* Records of objects that libmlx5 made, found by the objects' addresses. */
 #include "verbs_exp/mlx5.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static struct record **bucket_of(const void *object)
 	return &all[((uintptr_t)object >> 6) * 0x9e3779b97f4a7c15ull >> 54];
 }
 
-/* Where the link to it is; what it leads to is NULL: nothing is known of the object. */
+/* Returns the link to the object's record; the link is NULL if the object is unknown. */
 static struct record **mlx5_record_find(const void *object)
 {
 	struct record **at = bucket_of(object);
@@ -163,7 +163,8 @@ struct exp_mlx5_qp *exp_mlx5_qp_by_number(const struct ibv_context *ctx, uint32_
 	return qp;
 }
 
-/* A thread of the parent may be posting when another forks: the child would wait for it, who closes what it inherited. */
+/* At a fork, another thread of the parent may hold the mutex. The child, which closes inherited objects, would wait for it for
+ * ever. */
 static void mlx5_record_fork_prepare(void)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
@@ -184,7 +185,8 @@ static struct record *mlx5_record_enter(const void *object, const struct ibv_con
 	static const struct exp_watch watch = {.leave = mlx5_record_leave, .left = left, .reset = mlx5_record_reset, .closed = closed};
 	static bool fork_handlers;
 
-	/* once there is a device open: this mutex is taken before those of the library that made it, here and at a fork */
+	/* Registered when a device is open, so that this mutex is taken before those of the device's library, here and at a
+	 * fork. */
 	if (!fork_handlers && pthread_atfork(mlx5_record_fork_prepare, mlx5_record_fork_parent, mlx5_record_fork_child))
 		return NULL;
 	fork_handlers = true;

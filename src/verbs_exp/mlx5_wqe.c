@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a request of the experimental verbs to the bytes that an mlx5 takes. A pure function; layouts in mlx5_wqe.h. */
+/* Encodes a request of the experimental verbs into the bytes of an mlx5 WQE. A pure function; mlx5_wqe.h has the layouts. */
 #include "verbs_exp/mlx5_wqe.h"
 
 #include <endian.h>
@@ -7,10 +7,10 @@
 #include <infiniband/mlx5dv.h>
 #include <string.h>
 
-/* The WQE as far as it is written. */
+/* The part of the WQE that is written. */
 struct out {
 	uint8_t *at, *end;
-	bool full;			/* what comes now goes to `nowhere` */
+	bool full;			/* no space: further bytes go to `nowhere` */
 	uint8_t nowhere[EXP_MLX5_SEGMENT];
 };
 
@@ -38,7 +38,7 @@ static void put64(void *to, uint64_t v)
 	memcpy(to, &v, 8);
 }
 
-/* -1: the opcode is no data request of an mlx5. */
+/* Returns -1 if the opcode is no request of an mlx5. */
 static int mlx5_wqe_opcode_of(enum ibv_exp_wr_opcode op)
 {
 	switch (op) {
@@ -69,7 +69,7 @@ static bool has_immediate(int opcode)
 	return opcode == MLX5_OPCODE_SEND_IMM || opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
 }
 
-/* 0: the operation and type have no encoding. */
+/* Returns 0 if operation and type have no encoding. */
 static uint8_t calc_opmod(const struct ibv_exp_send_wr *wr)
 {
 	if (wr->op.calc.data_size != IBV_EXP_CALC_DATA_SIZE_64_BIT || wr->op.calc.data_type >= IBV_EXP_CALC_DATA_TYPE_NUMBER ||
@@ -87,7 +87,7 @@ static uint8_t calc_opmod(const struct ibv_exp_send_wr *wr)
 	}
 }
 
-/* One operand of a masked atomic: its value, or the address of it where it is of more than 8 bytes. Those are words of 8. */
+/* Writes one operand of a masked atomic: the value, or, above 8 bytes, the 8-byte words at that address. */
 static void put_operand(struct out *o, uint64_t operand, uint32_t size)
 {
 	if (size == 4) {
@@ -132,7 +132,7 @@ static void put_address(struct out *o, uint64_t addr, uint32_t rkey)
 	put32(seg + 8, rkey);
 }
 
-/* most: of bytes per segment; UINT32_MAX: as it is. A length of 0 would mean 2^31: such an entry is left out. */
+/* most: limit of bytes per segment; UINT32_MAX: none. Empty entries are left out: a length of 0 means 2^31. */
 static void put_data(struct out *o, const struct ibv_exp_send_wr *wr, uint32_t most)
 {
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -171,7 +171,7 @@ static void put_inline(struct out *o, const struct ibv_exp_send_wr *wr)
 	}
 }
 
-/* The segments behind the control segment; *opmod as they need it. 0 or a negative errno. */
+/* Writes the segments behind the control segment, and sets *opmod. Returns 0 or a negative errno. */
 static int put_body(struct out *o, const struct exp_mlx5_place *at, const struct ibv_exp_send_wr *wr, int opcode, uint8_t *opmod)
 {
 	if (opcode == MLX5_OPCODE_NOP)
@@ -210,7 +210,7 @@ static int put_body(struct out *o, const struct exp_mlx5_place *at, const struct
 		uint32_t log = wr->ext_op.masked_atomics.log_arg_sz;
 		if (log < 2 || log > 8)
 			return -EINVAL;
-		/* operands in memory: there is no encoding that is publicly documented */
+		/* operands in memory have no publicly documented encoding */
 		if (!(wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE))
 			return -EOPNOTSUPP;
 		*opmod = (uint8_t)(EXP_MLX5_OPMOD_EXT_ATOMIC | (log - 2));
@@ -251,6 +251,6 @@ int exp_mlx5_encode(const struct exp_mlx5_place *at, const struct ibv_exp_send_w
 			     (wr->exp_send_flags & IBV_EXP_SEND_SOLICITED ? MLX5_WQE_CTRL_SOLICITED : 0) |
 			     (wr->exp_send_flags & IBV_EXP_SEND_FENCE ? MLX5_WQE_CTRL_FENCE : 0));
 	if (has_immediate(opcode))
-		memcpy(ctrl + 12, &wr->ex.imm_data, 4);	/* is big-endian */
+		memcpy(ctrl + 12, &wr->ex.imm_data, 4);	/* big-endian already */
 	return bytes;
 }

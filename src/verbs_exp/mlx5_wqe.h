@@ -19,36 +19,36 @@
 #include <infiniband/verbs_exp.h>
 #include <stdbool.h>
 
-/* Beside MLX5_OPCODE_*. */
+/* Opcodes that MLX5_OPCODE_* lacks. */
 #define EXP_MLX5_OPCODE_WAIT 0x0f
 #define EXP_MLX5_OPCODE_RECV_EN 0x16
 #define EXP_MLX5_OPCODE_SEND_EN 0x17
 
-/* Opcode modifiers. Of a masked atomic: with the log2 of its operands' size in units of 4 bytes. */
+/* Opcode modifiers of masked atomics; the low bits are log2 of the operand size in units of 4 bytes. */
 #define EXP_MLX5_OPMOD_EXT_ATOMIC 0x08
-/* Of a SEND, RDMA WRITE or READ: CALC. Values of 64 bits; the bitwise ones take any type. */
+/* Opcode modifiers of SEND, RDMA WRITE and READ: CALC on 64-bit values. The bitwise operations take any type. */
 enum exp_mlx5_calc {
 	EXP_MLX5_CALC_UINT64_ADD = 1, EXP_MLX5_CALC_FLOAT64_ADD, EXP_MLX5_CALC_UINT64_MAXLOC, EXP_MLX5_CALC_UINT64_AND,
 	EXP_MLX5_CALC_UINT64_OR, EXP_MLX5_CALC_UINT64_XOR,
 };
 
 #define EXP_MLX5_SEGMENT 16
-#define EXP_MLX5_WQE_MAX (63 * EXP_MLX5_SEGMENT)	/* DS has 6 bits */
+#define EXP_MLX5_WQE_MAX (63 * EXP_MLX5_SEGMENT)	/* the field DS has 6 bits */
 
-/* What a WQE says and the request does not. */
+/* Fields of a WQE that the request does not have. */
 struct exp_mlx5_place {
-	uint32_t qpn;			/* of the queue that it is for */
+	uint32_t qpn;			/* of the queue that executes the WQE */
 	enum ibv_qp_type type;
-	bool signal_all;		/* the queue's sq_sig_all */
-	uint32_t object;		/* WAIT: number of the CQ; ENABLE: of the queue */
+	bool signal_all;		/* sq_sig_all of the queue */
+	uint32_t object;		/* WAIT: number of the CQ; ENABLE: number of the queue */
 	uint32_t index;			/* WAIT, ENABLE: absolute, modulo 2^32 (mlx5.h) */
 };
 
 /*
- * Writes the WQE of a request to `wqe`, EXP_MLX5_WQE_MAX bytes, and returns its length in bytes, a multiple of 16; the bytes
- * behind it are undefined. Its index is 0: whoever puts it on the queue sets that. -EINVAL: it would be too long, or the
- * request is none of those of its opcode; -EOPNOTSUPP: there is no encoding for it (an extension of the software HCA, a
- * datagram). Operands and inline data that the request points to are read.
+ * Writes the WQE of a request to `wqe`. Returns its length in bytes, a multiple of 16; bytes behind the length are undefined.
+ * The WQE's index is 0: the code that enqueues the WQE sets the index. Returns -EINVAL: the WQE would be too long, or the
+ * request is invalid for its opcode; -EOPNOTSUPP: no encoding (an extension of the software HCA, a datagram). Reads the
+ * operands and inline data that the request points to.
  */
 int exp_mlx5_encode(const struct exp_mlx5_place *at, const struct ibv_exp_send_wr *wr, uint8_t wqe[EXP_MLX5_WQE_MAX]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Experimental verbs that ordinary verbs answer, in other words: memory, ports, clocks, domains. So they work on any device; what
- * ordinary verbs have no words for is refused.
+ * Experimental verbs that translate to ordinary ones, on any device: memory, ports, clocks, domains. Requests for which
+ * ordinary verbs have no equivalent are refused.
  */
 #include "verbs_exp/exported.h"
 
@@ -70,7 +70,7 @@ int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr
 
 /* ---- regions --------------------------------------------------------------------------------------------------------- */
 
-/* The ordinary rights among these; what has no ordinary name goes to *rest. */
+/* Returns the rights that ordinary verbs have; the others go to *rest. */
 static unsigned int plain_access(uint64_t exp, uint64_t *rest)
 {
 	const uint64_t same = IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ |
@@ -87,7 +87,7 @@ static unsigned int plain_access(uint64_t exp, uint64_t *rest)
 
 static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in, unsigned int access)
 {
-	/* ordinary verbs know device memory by its offset only: requests name what stands in front of it by address 0 */
+	/* Ordinary verbs address device memory by offset, and a request's address 0 is the beginning of the region. */
 	if (in->addr) {
 		errno = exp_refuse(in->pd->context, EOPNOTSUPP, "ibv_exp_reg_mr: device memory is registered from address 0, not %p",
 				   in->addr);
@@ -159,7 +159,7 @@ int ibv_exp_prefetch_mr(struct ibv_mr *mr, struct ibv_exp_prefetch_attr *attr)
 
 	if (!mr || !attr || (attr->flags & ~(uint32_t)IBV_EXP_PREFETCH_WRITE_ACCESS))
 		return exp_refuse(mr ? mr->context : NULL, EINVAL, "ibv_exp_prefetch_mr: flags %#x; a region is needed", attr ? attr->flags : 0);
-	/* ordinary segments have 32 bits */
+	/* an ordinary segment has a length of 32 bits */
 	at = (uintptr_t)attr->addr;
 	left = attr->length;
 	do {
@@ -270,7 +270,7 @@ int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv
 	struct ibv_port_attr plain;
 	int err;
 
-	/* without the bit, mask1 is not looked at */
+	/* mask1 counts only if its bit in comp_mask is set */
 	if (!context || !port_attr || (port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASKS) ||
 	    ((port_attr->comp_mask & IBV_EXP_QUERY_PORT_ATTR_MASK1) && (port_attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)))
 		return exp_refuse(context, EINVAL, "ibv_exp_query_port: comp_mask %#x, mask1 %#x", port_attr ? port_attr->comp_mask : 0,
@@ -320,7 +320,7 @@ int ibv_exp_query_values(struct ibv_context *context, int q_values, struct ibv_e
 		err = ibv_query_device_ex(context, NULL, &device);
 		if (err)
 			return err;
-		/* ns * kHz / 10^6, whose product needs more than 64 bits */
+		/* ns * kHz / 10^6; the product alone would exceed 64 bits */
 		values->hwclock = ns / 1000000 * device.hca_core_clock + ns % 1000000 * device.hca_core_clock / 1000000;
 	}
 	values->comp_mask = (uint32_t)q_values;

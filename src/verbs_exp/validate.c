@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-/* A provider may rely on every check here, so that each of them is made once, and no provider forgets one. */
+/* Checks that are independent of the provider. A provider may rely on each of them. */
 
 #define KNOWN_SEND_FLAGS                                                                                             \
 	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE |                 \
@@ -34,7 +34,7 @@ int exp_check_cq_attr(const struct ibv_cq *cq, const struct ibv_exp_cq_attr *att
 {
 	const uint32_t known = IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS;
 
-	/* D.2.2 wants both masks: the verb's, and the structure's own. They have the same bits. */
+	/* D.2.2 requires both masks, the verb's and the structure's, which have the same bits. */
 	if (!attr || !attr_mask || ((uint32_t)attr_mask & ~known) || ((uint32_t)attr_mask & ~attr->comp_mask))
 		return exp_refuse(cq->context, EINVAL, "ibv_exp_modify_cq: mask %#x, comp_mask %#x: of %#x, what the first has the other needs, "
 				  "too", (unsigned int)attr_mask, attr ? attr->comp_mask : 0, known);
@@ -79,7 +79,7 @@ int exp_check_qp_init(struct ibv_context *ctx, const struct ibv_exp_qp_init_attr
 	if ((attr->send_cq && attr->send_cq->context != ctx) || (attr->recv_cq && attr->recv_cq->context != ctx) ||
 	    (attr->srq && attr->srq->context != ctx))
 		return exp_refuse(ctx, EINVAL, "ibv_exp_create_qp: a completion or shared receive queue of another context");
-	/* A shared receive queue serves many queue pairs: no one of them can manage it. */
+	/* a shared receive queue serves many queue pairs, so no single queue pair can manage it */
 	if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
 		return exp_refuse(ctx, EINVAL, "ibv_exp_create_qp: a shared receive queue cannot be managed by one queue");
 	if ((attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) && !is_pow2(attr->max_atomic_arg))
@@ -93,7 +93,7 @@ static int validate_check_calc(const struct ibv_qp *qp, const struct ibv_exp_sen
 	    wr->exp_opcode != IBV_EXP_WR_RDMA_WRITE && wr->exp_opcode != IBV_EXP_WR_RDMA_WRITE_WITH_IMM &&
 	    wr->exp_opcode != IBV_EXP_WR_RDMA_READ)
 		return exp_refuse(qp->context, EINVAL, "CALC with opcode %#x: SEND, RDMA WRITE and READ have it", wr->exp_opcode);
-	/* which operations, types and sizes there are is the device's to say */
+	/* the device's provider checks operation, type and size */
 	return wr->num_sge > 0 ? 0 : exp_refuse(qp->context, EINVAL, "CALC of no operands: num_sge %d", wr->num_sge);
 }
 
@@ -108,14 +108,14 @@ static int check_masked_atomic(const struct ibv_qp *qp, const struct ibv_exp_sen
 		return exp_refuse(qp->context, EINVAL, "extended atomic of %lu bytes at %#lx, result of %u bytes in %d segments: at least 4 bytes, "
 				  "aligned to their size, and a result as long", (unsigned long)size,
 				  (unsigned long)wr->ext_op.masked_atomics.remote_addr, wr->num_sge > 0 ? wr->sg_list[0].length : 0, wr->num_sge);
-	/* without the flag, the operands are in memory that stands behind the result */
+	/* without the flag the operands are in memory, behind the result */
 	if (wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE ? wr->num_sge == 1 : wr->num_sge > 1)
 		return 0;
 	return exp_refuse(qp->context, EINVAL, "extended atomic: %d segments: with IBV_EXP_SEND_EXT_ATOMIC_INLINE one, the result's, else "
 			  "the operands behind it", wr->num_sge);
 }
 
-/* Requests that move data. */
+/* Checks requests that move data. */
 static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	uint64_t flags = wr->exp_send_flags;
@@ -163,7 +163,7 @@ static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *
 	return 0;
 }
 
-/* WAITs and ENABLEs alone may be the last of a group. */
+/* Only WAIT and ENABLE may be the last of a group. */
 static int check_not_last(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	return wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST ?
@@ -174,7 +174,7 @@ int exp_check_send_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	uint64_t flags = wr->exp_send_flags;
 
-	/* comp_mask has no bits so far, so no field depends on it, and what strangers leave there is not looked at */
+	/* comp_mask has no bits yet, so no field depends on it, and programs may leave garbage there */
 	if (flags & ~KNOWN_SEND_FLAGS)
 		return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: flags %#lx, known are %#lx", (unsigned long)flags,
 				  (unsigned long)KNOWN_SEND_FLAGS);

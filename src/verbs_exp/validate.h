@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can be said of a request before a provider sees it: the manual's appendices B and D, without knowledge
- * of the objects' insides. All return 0, or an errno value, and have said why then.
+ * Checks of a request before the provider: appendices B and D of the manual, without knowledge of the objects' insides. All
+ * functions return 0, or an errno value, which they have reported.
  */
 #ifndef VERBS_EXP_VALIDATE_H
 #define VERBS_EXP_VALIDATE_H

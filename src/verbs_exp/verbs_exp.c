@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The experimental verbs (appendices B and D of the manual): validates, then hands over to the provider of the
- * context. A context that no provider knows is answered with EOPNOTSUPP and empty capabilities; nothing is
- * emulated in software above a device that cannot do it.
+ * The experimental verbs (appendices B and D of the manual): validation, then the provider of the context. A context without a
+ * provider gets EOPNOTSUPP and empty capabilities: nothing is emulated above a device.
  */
 #include "verbs_exp/exported.h"
 
@@ -23,13 +22,13 @@ const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx)
 	return ops ? ops : exp_mlx5_provider(ctx);
 }
 
-/* What every call needs: EINVAL of one that was given NULL for what leads to its device, or for its attributes. */
+/* Refuses a call with NULL for the object or for its attributes. Returns EINVAL. */
 static int missing(const char *call, struct ibv_context *context)
 {
 	return exp_refuse(context, EINVAL, "%s: NULL for an object or for its attributes", call);
 }
 
-/* EOPNOTSUPP: no provider knows the context. */
+/* Refuses a call on a context without a provider. Returns EOPNOTSUPP. */
 static int not_provided(const char *call)
 {
 	return shca_refuse(EOPNOTSUPP, "%s: the device has no experimental verbs", call);
@@ -43,9 +42,9 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 
 	if (!context || !attr)
 		return missing(__func__, context);
-	/* a later header's bits are answered by their absence */
+	/* bits of a later header are cleared in the answer */
 	wanted = attr->comp_mask & known;
-	/* who has the vendor's header in mind does not ask for the extensions, and may have allocated no room for them */
+	/* A program that was written for the vendor's header does not ask for the extensions, and has no memory for them. */
 	memset(attr, 0, wanted & SHCA_EXP_DEVICE_ATTR_EXTENSIONS ? sizeof(*attr) :
 								   offsetof(struct ibv_exp_device_attr, max_task_wrs));
 	ops = exp_provider(context);
@@ -55,7 +54,7 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 	return ops->query_device(context, attr);
 }
 
-/* The provider for a call that makes an object, unless its arguments were found wrong (err); NULL with errno. */
+/* Returns the provider for a call that creates an object; NULL with errno if err, or without a provider. */
 static const struct ibv_exp_provider *provider_unless(int err, const char *call, struct ibv_context *context)
 {
 	const struct ibv_exp_provider *ops = err ? NULL : exp_provider(context);
@@ -115,7 +114,7 @@ int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_
 	if (!ops)
 		return not_provided(__func__);
 
-	/* Like ibv_post_send: what stands before the refused request is posted. */
+	/* As ibv_post_send: requests before the refused one are posted. */
 	for (struct ibv_exp_send_wr *w = wr, *prev = NULL; w; prev = w, w = w->next) {
 		first_err = exp_check_send_wr(qp, w);
 		if (!first_err)
@@ -233,7 +232,7 @@ int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, u
 		return -ops->refuse(EINVAL, "ibv_exp_poll_cq: %d completions of %u bytes to %p", num_entries, wc_size, (void *)wc);
 	if (wc_size == sizeof(*wc))
 		return ops->poll_cq(cq, num_entries, wc);
-	/* what a program knows that was built with an earlier or a later header */
+	/* the caller was built with a shorter or longer struct ibv_exp_wc */
 	for (; n < num_entries; n++) {
 		char *to = (char *)wc + (size_t)n * wc_size;
 		int got = ops->poll_cq(cq, 1, &one);

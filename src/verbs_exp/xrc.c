@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The manual's older XRC calls, over ordinary ones: receive queue pairs by number. */
+/* The manual's older XRC calls over ordinary ones: receiving queue pairs by number. */
 #include "verbs_exp/exported.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "verbs_exp/provider.h"
 
-/* What this process is registered for. */
+/* A receiving queue pair for which this process is registered. */
 struct registered {
 	struct registered *next;
 	struct ibv_xrcd *domain;
@@ -18,7 +18,7 @@ struct registered {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct registered *all;
 
-/* An errno value as these calls say it. */
+/* Returns an errno value in the manner of these calls: -1 with errno. */
 static int result(int err)
 {
 	if (!err)
@@ -27,7 +27,7 @@ static int result(int err)
 	return -1;
 }
 
-/* Where the link to it is; the mutex is held. What it leads to is NULL: this process is not registered. */
+/* Returns the link to the entry; the link is NULL if this process is not registered. Must: the mutex is held. */
 static struct registered **xrc_find(const struct ibv_xrcd *domain, uint32_t number)
 {
 	struct registered **at = &all;
@@ -76,7 +76,7 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc
 	return srq;
 }
 
-/* The mutex is held. */
+/* Must: the mutex is held. */
 static void xrc_enter(struct registered *r)
 {
 	r->next = all;
@@ -107,7 +107,7 @@ int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr_ex *init_attr, uint32_t *xrc_r
 	return 0;
 }
 
-/* Another process's, too: a handle. NULL with errno. */
+/* Opens a handle of the queue pair, which another process may have made. Returns NULL with errno. */
 static struct ibv_qp *open_number(struct ibv_xrc_domain *xrc_domain, uint32_t number)
 {
 	struct ibv_qp_open_attr attr = {
@@ -119,9 +119,10 @@ static struct ibv_qp *open_number(struct ibv_xrc_domain *xrc_domain, uint32_t nu
 }
 
 /*
- * The domain and the number are all that modify and query ask for: who is not registered has a handle for as long as they take. NULL
- * with errno. The mutex is held from borrow to give_back: nobody unregisters meanwhile. So these calls of other threads wait while one
- * of them waits for another process that is at the queue pair, which may be stopped.
+ * Finds the queue pair for modify and query, which need the domain and the number only: a process that is not registered opens
+ * a handle for the duration of the call. Returns NULL with errno. The mutex is held until xrc_give_back, so that no thread
+ * unregisters meanwhile. So other threads' calls wait while one waits for another process at the queue pair, which may be
+ * stopped.
  */
 static struct ibv_qp *borrow(struct ibv_xrc_domain *xrc_domain, uint32_t number, bool *ours)
 {
@@ -174,9 +175,9 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 
 	if (!xrc_domain)
 		return result(exp_wrong(NULL, "NULL for the domain"));
-	/* held until it is entered: of two threads one opens it */
+	/* held until the entry is made: of two threads, one opens the queue pair */
 	pthread_mutex_lock(&mutex);
-	/* a process is registered or it is not */
+	/* a second registration changes nothing */
 	if (*xrc_find(xrc_domain, xrc_qp_num))
 		goto out;
 	r = malloc(sizeof(*r));
@@ -211,7 +212,8 @@ int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 	if (!r)
 		return result(exp_refuse(xrc_domain ? xrc_domain->context : NULL, EINVAL,
 					 "ibv_unreg_xrc_rcv_qp: this process is not registered for queue pair %#x of that domain", xrc_qp_num));
-	/* not under the mutex: it waits for events of the queue pair to be acknowledged, and whoever has them may need the mutex */
+	/* The mutex is not held: ibv_destroy_qp waits for events of the queue pair to be acknowledged, and the thread that has
+	 * them may need the mutex. */
 	err = ibv_destroy_qp(r->qp);
 	if (!err) {
 		free(r);

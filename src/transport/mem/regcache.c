@@ -11,23 +11,21 @@
  * thread that may unmap, and any thread that allocates or frees may:
  *
  * R1  The reader takes `lock` and no other lock, least of all the library's. The reader allocates and frees nothing, and calls
- * nothing
- *     that might.
+ *     nothing that might.
  * R2  A thread that holds `lock` does nothing that could wait for the reader: no allocation, free, (un)mapping, ioctl, verb or
- * output. So
- *     `lock` is held for some steps in the tree only. (A signal handler may run meanwhile: nothing that POSIX lets a handler call
- *     unmaps.)
+ *     output. So `lock` is held for some steps in the tree only. (A signal handler may run meanwhile: nothing that POSIX lets
+ *     a handler call unmaps.)
  * R3  The reader reads an event and marks the entries under one hold of `lock`. The kernel counts a change before the mapping
- * goes, and
- *     uncounts it after the event was read. A thread that sees no change under way (is_quiet) and then takes `lock` sees the marks of all
- *     changes that began before. hdl_region_get looks up in this order, and looks up nothing while a change is under way. Else:
+ *     goes, and uncounts it after the event was read. A thread that sees no change under way (is_quiet) and then takes `lock`
+ *     sees the marks of all changes that began before. hdl_region_get looks up in this order, and looks up nothing while a
+ *     change is under way. Else:
  *         1. thread A unmaps a buffer: the addresses are free, and A waits for the reader
  *         2. thread B gets the same addresses from mmap, and sends from them
  *         3. B's look-up finds the old entry unmarked, and the device sends the old pages
  * R4  A range is in the tree before it is watched and registered. An event in between marks the entry, which then serves the
- * one message
- *     whose buffer it was made for (which the program must not unmap) and is given up. The new entry enters the tree under the same hold
- *     of `lock` under which the entries that it replaces leave: an event in between would mark neither.
+ *     one message whose buffer it was made for (which the program must not unmap) and is given up. The new entry enters the
+ *     tree under the same hold of `lock` under which the entries that it replaces leave: an event in between would mark
+ *     neither.
  * R5  Entries of the tree do not overlap. An entry that a new one overlaps is replaced by the union of both.
  *
  * The tree, the list and the entries are written by the thread that is inside the instance; the reader walks the tree and sets

@@ -19,8 +19,8 @@
  *
  *     1. the origin posts a WRITE to a region whose pages the owner has unmapped
  *     2. the device completes the WRITE with IBV_WC_REM_OP_ERR and moves the queue to ERR on both sides
- *     3. hdl_rma_refusal translates the status to -EREMOTEIO: the send queue takes the request for refused, not the queue for broken
- *     4. the queue is replaced or reset, and requests behind the refused one go again, but none of the failed operation (sq_is_lost)
+ *     3. hdl_rma_refusal translates the status to -EREMOTEIO: the send queue fails the operation, not the peer
+ *     4. the queue is replaced or reset; requests behind the refused one go again, none of the failed operation (sq_is_lost)
  *
  * By message a CPU copies, and the copy would raise a signal: both sides look at the memory before (hdl_fault_found).
  */

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way a rendezvous moves its bytes, where several are right: a pure function over measurements, so that it can be
- * tested.
+ * Chooses the way of a rendezvous where several are possible: a pure function of measurements, which a unit test drives.
  *
- * What is fastest depends on the machine (what a line costs that changes cores, what a system call does) and on the
- * program (whether the sender is in the library meanwhile, whether it is busy with messages of its own). So it is
- * measured, per class: sizes by powers of two, one way or both ways at once.
+ * The fastest way depends on the machine (the cost of a cache line that changes cores, of a system call) and on the program
+ * (whether the sender is in the library meanwhile, whether this process sends, too). So the ways are measured per class: sizes
+ * by powers of two, apart for one direction and both.
  *
- * The unit is the segment: a few transfers of a class that go one way. What counts of a transfer is the time from the end
- * of the one before, or from its own beginning where there was a pause. The best way has segment after segment; now and
- * then another has one, and is compared with the best one's segments just before and just after, if these agree: only
- * neighbours in time compare, for machines change their speed. The more it loses the rarer its turn. No more transfers
- * begin a trial than it needs, however many begin before the first of them ends; and a class that is new begins with what
- * its neighbour has learned.
+ * The unit is the segment: a few transfers of a class that go one way. A transfer's cost is the time since the transfer before
+ * has ended, or since its own beginning behind a pause. The best way gets segment after segment. Now and then another way gets
+ * a segment, a *trial*, which is compared with the best way's segments right before and behind, if these agree: a machine
+ * changes its speed, so only neighbours in time compare. The more a way loses, the rarer its trials. A trial takes no more
+ * transfers than needed, however many begin before the first of them ends. A new class begins with the results of its
+ * neighbour.
  */
 #ifndef HDL_TUNE_H
 #define HDL_TUNE_H
@@ -23,13 +22,14 @@
 
 enum hdl_way {
 	HDL_WAY_READ = 0,	/* the receiver reads from the sender's memory */
-	HDL_WAY_SPLIT,		/* it reads the front half, the sender writes the rest: both processors copy */
+	HDL_WAY_SPLIT,		/* the receiver reads the front half, the sender writes the rest: both CPUs copy */
 	HDL_WAYS,
-	HDL_WAY_WRITE = HDL_WAYS,	/* the sender writes it all: where neither of these can be, and no choice beside them */
+	HDL_WAY_WRITE = HDL_WAYS,	/* the sender writes the whole message: where neither way above is possible; never a
+					 * choice beside them */
 };
 
 #define HDL_TUNE_SIZES 9	/* up to 16 KiB, 32 KiB, 64 KiB, ... 2 MiB, more */
-#define HDL_TUNE_CLASSES (2 * HDL_TUNE_SIZES)	/* then the same while this process sends such messages, too */
+#define HDL_TUNE_CLASSES (2 * HDL_TUNE_SIZES)	/* the second half: while this process sends such messages, too */
 
 /* The first transfers of a segment meet cold caches, and are not counted. */
 #define HDL_TUNE_COLD 4u
