@@ -315,6 +315,8 @@ struct hdl_rma {
  * what went wrong, and the local memory is the transport's until then; a negative errno: it has failed, done() does not follow.
  * -ERANGE and -EACCES (not within the region; not of these rights), reported; of done(), too:
  *     -EACCES       the region is no more, or does not grant this: the operation has failed, and nothing else. Reported
+ *     -EREMOTEIO    the region's memory is unmapped or protected: as above
+ *     -EFAULT       the local memory is: as above. (A put of up to 1 KiB that this process's CPU copies is a signal)
  *     -ECONNRESET   an atomic operation whose queue broke: it was carried out once, or not at all, and nobody knows which. (A put or a
  *                   get goes again: a put may be written twice before it ends, with the same bytes)
  *     the peer's    the peer has failed

@@ -4,6 +4,10 @@
 TESTS += tests/unit/transport_kinds.sh tests/unit/instance_state.sh
 EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/instance_state.sh
 
+# docs/wire-format.md has all messages.
+TESTS += tests/unit/transport_wire_format.sh
+EXTRA_DIST += tests/unit/transport_wire_format.sh
+
 # The transport's pure parts.
 if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order \
