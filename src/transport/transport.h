@@ -297,15 +297,15 @@ struct hdl_rma {
 	struct hdl_rma *next, *prev, *wait_next;
 	struct hdl_rkey *key;
 	void *buf;
-	uint64_t at, len, off;		/* its place in the peer's memory; bytes, and those that were asked for */
+	uint64_t raddr, len, posted;		/* its place in the peer's memory; bytes, and those that were asked for */
 	uint64_t operand, compare, guess, old;
 	struct hdl_region *region;
 	struct hdl_txbuf *landing;
 	uint32_t id;
 	int err;
 	uint16_t inflight;
-	uint8_t what, update, width;
-	bool waits, answer, inside, over;
+	uint8_t type, update, width;
+	bool queued, awaits_answer, in_call, ended;
 	struct hdl_am_send am;
 	struct hdl_fetch fetch;
 };

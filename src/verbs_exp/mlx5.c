@@ -158,8 +158,8 @@ static int modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 	};
 
 	if ((mask & IBV_EXP_CQ_CAP_FLAGS) && attr->cq_cap_flags)
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_modify_cq: whether an mlx5's completion queue may be overrun is said when it is "
-				   "made: ibv_create_cq_ex with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN");
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_modify_cq: an mlx5 takes the overrun flag of a completion queue at "
+				   "creation only: ibv_create_cq_ex with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN");
 	return mask & IBV_EXP_CQ_MODERATION ? ibv_modify_cq(cq, &moderation) : 0;
 }
 

@@ -85,8 +85,8 @@ static int mlx5_post_count(const struct ibv_exp_send_wr *wr, struct counted *c)
 
 	if (err)
 		return err;
-	if (x->list != lists) {
-		x->list = lists;
+	if (x->list_number != lists) {
+		x->list_number = lists;
 		x->ahead_base = x->base;
 		x->ahead_most = x->most;
 	}
@@ -150,7 +150,7 @@ static int check_order(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr
 		return 0;
 	if (plain || (mlx5_post_is_masked(wr) && wr->ext_op.masked_atomics.log_arg_sz == 3 && (!c || c->caps.host_order)))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which is for results in network order "
-				   "(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY): of 8 bytes the adapter has them in the host's", wr->exp_opcode,
+				   "(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY): the adapter's results of 8 bytes are in host order", wr->exp_opcode,
 				   q->qp->qp_num);
 	return 0;
 }
@@ -176,7 +176,7 @@ static int mlx5_post_check_calc(const struct exp_mlx5_qp *q)
 	if (!(q->flags & IBV_EXP_QP_CREATE_CROSS_CHANNEL))
 		return shca_refuse(EINVAL, "CALC on queue pair %#x, which is not cross-channel", q->qp->qp_num);
 	if (!c || !c->calc)
-		return shca_refuse(EOPNOTSUPP, "CALC: no capability tells that an mlx5 has it; SHCA_EXP_CALC=yes takes it for granted");
+		return shca_refuse(EOPNOTSUPP, "CALC: mlx5 has no capability bit for it; SHCA_EXP_CALC=yes assumes that the adapter has it");
 	return 0;
 }
 

@@ -182,7 +182,7 @@ static void mlx5_record_fork_child(void)
 
 static struct record *mlx5_record_enter(const void *object, const struct ibv_context *ctx, enum kind kind)
 {
-	static const struct exp_watch watch = {.leave = mlx5_record_leave, .left = left, .reset = mlx5_record_reset, .closed = closed};
+	static const struct exp_watch watch = {.before_destroy = mlx5_record_leave, .after_destroy = left, .reset = mlx5_record_reset, .closing = closed};
 	static bool fork_handlers;
 
 	/* Registered when a device is open, so that this mutex is taken before those of the device's library, here and at a

@@ -150,7 +150,7 @@ int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr
 	errno = 0;
 	if (!ibv_rereg_mr(mr, flags, pd, addr, length, (int)access))
 		return 0;
-	return errno ? errno : exp_wrong(mr->context, "refused, and the device does not say why");
+	return errno ? errno : exp_wrong(mr->context, "refused by the device, without an errno");
 }
 
 int ibv_exp_prefetch_mr(struct ibv_mr *mr, struct ibv_exp_prefetch_attr *attr)
@@ -197,7 +197,7 @@ struct ibv_exp_res_domain *ibv_exp_create_res_domain(struct ibv_context *context
 		return NULL;
 	}
 	d->d.context = context;
-	d->single = threads != IBV_EXP_THREAD_SAFE;
+	d->single_threaded = threads != IBV_EXP_THREAD_SAFE;
 	return &d->d;
 }
 
@@ -290,7 +290,7 @@ int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num, unsign
 		return exp_refuse(context, EINVAL, "ibv_exp_query_gid_attr: comp_mask %#x", attr ? attr->comp_mask : 0);
 	err = ibv_query_gid_ex(context, port_num, index, &entry, 0);
 	if (err)
-		return err > 0 ? err : errno ? errno : exp_wrong(context, "refused, and the device does not say why");
+		return err > 0 ? err : errno ? errno : exp_wrong(context, "refused by the device, without an errno");
 	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_TYPE)
 		attr->type = entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? IBV_EXP_ROCE_V2_GID_TYPE : IBV_EXP_IB_ROCE_V1_GID_TYPE;
 	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_GID)

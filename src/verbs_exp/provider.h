@@ -67,12 +67,12 @@ int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(print
  */
 struct exp_watch {
 	/* Before an object is destroyed: takes its record out. Returns the record; NULL: there is none. */
-	void *(*leave)(const void *object);
+	void *(*before_destroy)(const void *object);
 	/* After the destruction, with the record that `leave` returned. gone: the object was destroyed, and the record is
 	 * freed; else the record is entered again. */
-	void (*left)(void *known, bool gone);
+	void (*after_destroy)(void *known, bool gone);
 	void (*reset)(struct ibv_qp *qp);	/* the queue pair was moved to RESET */
-	void (*closed)(struct ibv_context *ctx);	/* before the context is closed, with all its objects */
+	void (*closing)(struct ibv_context *ctx);	/* before the context is closed, with all its objects */
 };
 extern const struct exp_watch *_Atomic exp_watch;	/* NULL: no provider keeps records */
 
@@ -82,12 +82,12 @@ bool shca_env_bool(const char *name);
 /* A resource domain (made by plain.c); providers ask for its promise. */
 struct exp_res_domain {
 	struct ibv_exp_res_domain d;
-	bool single;			/* at most one thread at a time uses the domain's objects */
+	bool single_threaded;			/* at most one thread at a time uses the domain's objects */
 };
 /* A NULL domain promises nothing. */
 static inline bool exp_single_threaded(const struct ibv_exp_res_domain *domain)
 {
-	return domain && ((const struct exp_res_domain *)domain)->single;
+	return domain && ((const struct exp_res_domain *)domain)->single_threaded;
 }
 
 #endif

@@ -36,8 +36,8 @@ int exp_check_cq_attr(const struct ibv_cq *cq, const struct ibv_exp_cq_attr *att
 
 	/* D.2.2 requires both masks, the verb's and the structure's, which have the same bits. */
 	if (!attr || !attr_mask || ((uint32_t)attr_mask & ~known) || ((uint32_t)attr_mask & ~attr->comp_mask))
-		return exp_refuse(cq->context, EINVAL, "ibv_exp_modify_cq: mask %#x, comp_mask %#x: of %#x, what the first has the other needs, "
-				  "too", (unsigned int)attr_mask, attr ? attr->comp_mask : 0, known);
+		return exp_refuse(cq->context, EINVAL, "ibv_exp_modify_cq: mask %#x and comp_mask %#x must have the same bits "
+				  "of %#x", (unsigned int)attr_mask, attr ? attr->comp_mask : 0, known);
 	if ((attr_mask & IBV_EXP_CQ_CAP_FLAGS) && (attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_IGNORE_OVERRUN))
 		return exp_refuse(cq->context, EINVAL, "ibv_exp_modify_cq: cq_cap_flags %#x, known is %#x", attr->cq_cap_flags,
 				  IBV_EXP_CQ_IGNORE_OVERRUN);
@@ -158,7 +158,7 @@ static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *
 	case IBV_EXP_WR_UMR_INVALIDATE:
 		return exp_refuse(qp->context, EOPNOTSUPP, "ibv_exp_post_send: opcode %#x, which the device lacks", wr->exp_opcode);
 	default:
-		return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: opcode %#x, which nobody knows", wr->exp_opcode);
+		return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: unknown opcode %#x", wr->exp_opcode);
 	}
 	return 0;
 }
@@ -206,7 +206,7 @@ int exp_check_task(struct ibv_context *ctx, const struct ibv_exp_task *task)
 	switch (task->task_type) {
 	case IBV_EXP_TASK_SEND:
 		if (!task->item.send_wr)
-			return exp_refuse(ctx, EINVAL, "ibv_exp_post_task: a task of sends has none");
+			return exp_refuse(ctx, EINVAL, "ibv_exp_post_task: a task of sends without requests");
 		for (const struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next) {
 			int err = exp_check_send_wr(task->item.qp, wr);
 

@@ -319,8 +319,8 @@ static uint32_t compare(struct hdl_ep *ep, unsigned round)
 	struct end mine = { ep->sq->qp->qp_num, a.dest_qp_num, a.sq_psn };
 	const struct hdl_xrc_host *h = ep->queues ? NULL : container_of(ep->sq, struct hdl_xrc_host, sq);
 
-	if (h && h->own) {
-		at = attr_of(h->own);
+	if (h && h->own_target) {
+		at = attr_of(h->own_target);
 		if (at.rq_psn != mine.psn || at.dest_qp_num != mine.qpn)
 			fail("the own target waits for number %u, and the queue begins with %u", at.rq_psn, mine.psn);
 		return mine.psn;
@@ -352,7 +352,7 @@ static void break_queue(struct hdl_ep *ep)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	struct hdl_xrc_host *h = ep->queues ? NULL : container_of(ep->sq, struct hdl_xrc_host, sq);
-	uint32_t before = h ? h->number : 0;
+	uint32_t before = h ? h->ask_number : 0;
 
 	if (ibv_modify_qp(ep->sq->qp, &a, IBV_QP_STATE))
 		fail("the queue cannot be broken");
@@ -362,7 +362,7 @@ static void break_queue(struct hdl_ep *ep)
 	} else {
 		hdl_sq_probe(ep->sq, ep);	/* it is noticed by what is flushed */
 	}
-	while (h && !h->own && !h->asking)
+	while (h && !h->own_target && !h->asking)
 		hdl_tp_progress(tp);
 	if (h && h->asking) {
 		/* the answer to the question before this one comes now */
@@ -382,7 +382,7 @@ static void late_words(struct hdl_ep *ep)
 	if (!t)
 		return;
 	hdl_xrc_on_ctl(ep, &(struct hdl_conn_msg){ .what = HDL_CONN_ASK, .kind = HDL_QUEUE_XRC, .number = t->number - 1, .qpn = t->qpn, .psn = 77 });
-	if (!hdl_xrc_event(ep->dev, t->qp) || t->over)
+	if (!hdl_xrc_event(ep->dev, t->qp) || t->unused)
 		fail("a late event ends a target that is in use");
 }
 
@@ -395,7 +395,7 @@ static void numbers(void)
 	await_lane(ep);
 	meet(ep->rank, 2);
 	/* the own target is seen by who breaks the queue; and one of XRC goes on as it is where all is carried out at once */
-	bool own = !ep->queues && container_of(ep->sq, struct hdl_xrc_host, sq)->own;
+	bool own = !ep->queues && container_of(ep->sq, struct hdl_xrc_host, sq)->own_target;
 	bool sees = hdl_job.rank == !own && (ep->queues || !ep->dev->promises.at_once);
 
 	before = compare(ep, 1);
@@ -465,7 +465,7 @@ static void sleeps(void)
 
 static void is_bound(struct hdl_ep *ep, const struct hdl_sq *want, const char *when)
 {
-	hdl_kinds[HDL_QUEUE_DC]->full_now(ep);
+	hdl_kinds[HDL_QUEUE_DC]->rebind(ep);
 	if (ep->sq != want)
 		fail("%s: another initiator", when);
 	if (ep->sq->users != 1)
@@ -503,7 +503,7 @@ static void states(void)
 		fail("nothing is sent");
 	hear(GO, 1);
 
-	*hdl_fetch_op(&reads) = (struct hdl_fetch_op){ .inflight = 2, .off = 10, .end = 10, .being_read = 1 };
+	*hdl_fetch_op(&reads) = (struct hdl_fetch_op){ .inflight = 2, .posted = 10, .end = 10, .reading = 1 };
 	reads.ep = self;
 	if (hdl_id_new(&tp->fetches, &reads, &hdl_fetch_op(&reads)->id))
 		fail("no memory");

@@ -208,12 +208,12 @@ static _Noreturn void maker(void)
 		fail("another peer has made the target, or not two keep it");
 	kill_it(first);
 	traffic(first + 1, last + 1);
-	if (way_to(last)->number != 1)
+	if (way_to(last)->ask_number != 1)
 		fail("the target did not outlive its maker");
 	for (int peer = first + 1; peer < last; peer++)
 		kill_it(peer);
 	/* it goes when the device has seen to what the dead have left */
-	while (way_to(last)->number < 2)
+	while (way_to(last)->ask_number < 2)
 		traffic(last, last + 1);
 	traffic(last, last + 1);
 	if (way_to(last)->maker != hdl_ep(tp, last))

@@ -80,7 +80,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	if (shca_is_ours(context) && !shca_can_close(context))
 		return -1;
 	if (watch)
-		watch->closed(context);
+		watch->closing(context);
 	if (shca_is_ours(context))
 		return shca_close_device(context);
 	__typeof__(&ibv_close_device) f = shca_next_find(&next);
@@ -306,10 +306,10 @@ static int destroy_cq(struct ibv_cq *cq)
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	const struct exp_watch *watch = atomic_load(&exp_watch);
-	void *known = watch ? watch->leave(cq) : NULL;
+	void *known = watch ? watch->before_destroy(cq) : NULL;
 	int rc = destroy_cq(cq);
 	if (known)
-		watch->left(known, !rc);
+		watch->after_destroy(known, !rc);
 	return rc;
 }
 
@@ -436,10 +436,10 @@ static int destroy_qp(struct ibv_qp *qp)
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	const struct exp_watch *watch = atomic_load(&exp_watch);
-	void *known = watch ? watch->leave(qp) : NULL;
+	void *known = watch ? watch->before_destroy(qp) : NULL;
 	int rc = destroy_qp(qp);
 	if (known)
-		watch->left(known, !rc);
+		watch->after_destroy(known, !rc);
 	return rc;
 }
 

@@ -129,7 +129,7 @@ static void report_queues(struct hdl_tp *tp, FILE *out)
 			stalls[sq->kind->queue] += sq->stalls;
 		}
 		for (int q = 1; q < HDL_QUEUES; q++) {
-			const char *full = stalls[q] ? hdl_kinds[q]->full : NULL;
+			const char *full = stalls[q] ? hdl_kinds[q]->full_text : NULL;
 			if (req[q])
 				fprintf(out,
 					"heddle: transports: rank %d: %s:%u %s queues: %" PRIu64 " requests %" PRIu64

@@ -215,8 +215,8 @@ static int dc_make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 	if (err)
 		return err;
 	if ((err = bind_dci(ep)))
-		hdl_error("%s port %u: no DC lane to %s (%s): a request to another rank has broken the initiator that "
-			  "it would share; HEDDLE_DCI_COUNT makes more of them", ep->dev->name, ep->dev->port.port_num,
+		hdl_error("%s port %u: no DC lane to %s (%s): its initiator is in error after a request to another "
+			  "rank; a larger HEDDLE_DCI_COUNT gives more initiators", ep->dev->name, ep->dev->port.port_num,
 			  hdl_proc_text(ep->rank), strerror(-err));
 	return err;
 }
@@ -289,7 +289,7 @@ static int dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 
 const struct hdl_tp_kind hdl_kind_dc = {
 	.queue = HDL_QUEUE_DC, .needs = "DC (mlx5dv_create_qp with a DCI, and a shared receive queue)", .pool = HDL_POOL_SRQ,
-	.shares_sq = true, .one_by_one = true, .full = "initiators were full at times",
-	.probe = dc_probe, .open = open_dc, .close = close_dc, .receives = hdl_srq_depth, .make = dc_make, .full_now = bind_again,
+	.shares_sq = true, .serial_targets = true, .full_text = "initiators were full at times",
+	.probe = dc_probe, .open = open_dc, .close = close_dc, .receives = hdl_srq_depth, .make = dc_make, .rebind = bind_again,
 	.post = dc_post, .reset = dc_reset,
 };

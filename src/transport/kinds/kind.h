@@ -14,10 +14,10 @@ struct hdl_tp_kind {
 	enum hdl_pool pool;		/* the receive pool in which messages of this kind arrive */
 	bool shares_sq;			/* requests to several peers go through one send queue: an error of one peer's request
 					 * stops those of all */
-	bool one_by_one;		/* the device begins a request to the next target only when all requests to the one
+	bool serial_targets;		/* the device begins a request to the next target only when all requests to the one
 					 * before are answered */
 	bool reports_end;		/* the queue fails when the peer's process ends, also where this process only receives */
-	const char *full;		/* report text for a send queue that was full at times, or NULL */
+	const char *full_text;		/* report text for a send queue that was full at times, or NULL */
 
 	/* Operations on a device. */
 	int (*probe)(struct hdl_dev *dev);	/* returns 1: the device can do this kind; 0: it cannot; or a negative errno */
@@ -32,7 +32,7 @@ struct hdl_tp_kind {
 	int (*to_rtr)(struct hdl_ep *ep, const struct hdl_conn_msg *m);
 	int (*renew)(struct hdl_conn_queues *q);	/* brings queues from any state to INIT; NULL: a broken queue is not
 							 * replaced */
-	void (*full_now)(struct hdl_ep *ep);	/* called when the send queue has no room: may bind the endpoint to another
+	void (*rebind)(struct hdl_ep *ep);	/* called when the send queue has no room: may bind the endpoint to another
 						 * one; or NULL */
 
 	/* Operations on a request. address: fills in the destination, where the queue does not know the peer; or NULL. post:
@@ -46,7 +46,7 @@ struct hdl_tp_kind {
 	bool repeats;
 	/* Decides about a failed request for ep. Returns true: the request counts as lost on the way, and the peer does not
 	 * fail. NULL: the peer fails. */
-	bool (*lost)(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc);
+	bool (*counts_as_lost)(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc);
 };
 
 extern const struct hdl_tp_kind hdl_kind_ud, hdl_kind_rc, hdl_kind_xrc, hdl_kind_dc;

@@ -800,5 +800,5 @@ void hdl_ud_drop_peer(struct hdl_ep *ep)
 const struct hdl_tp_kind hdl_kind_ud = {
 	.queue = HDL_QUEUE_UD, .needs = "UD queue pairs", .pool = HDL_POOL_PACKETS, .shares_sq = true,
 	.probe = ud_probe, .open = open_ud, .stop = ud_stop, .close = close_ud, .receives = ud_receives, .address = address,
-	.reset = ud_reset, .repeats = true, .lost = ud_lost,
+	.reset = ud_reset, .repeats = true, .counts_as_lost = ud_lost,
 };

@@ -92,7 +92,7 @@ static int open_domain(struct hdl_dev *dev)
 	}
 	if (dev->xrcd)
 		return 0;
-	hdl_debug("%s: no XRC domain is shared on this host: peers need a queue to this process alone", dev->name);
+	hdl_debug("%s: the ranks of this host share no XRC domain: this process has one for itself", dev->name);
 	dev->xrc_domain = ((uint64_t)xrc_random_bits(tp) << 24 | xrc_random_bits(tp)) & DOMAIN_BITS;
 	x.fd = -1;
 	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);
@@ -153,7 +153,7 @@ static void close_xrc(struct hdl_dev *dev)
 	while ((h = dev->xrc_hosts)) {
 		dev->xrc_hosts = h->next;
 		hdl_sq_fini(&h->sq);
-		xrc_destroy(dev, h->own);
+		xrc_destroy(dev, h->own_target);
 		free(h);
 	}
 	while ((t = dev->xrc_targets)) {
@@ -222,9 +222,9 @@ static int join_own(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
 	struct hdl_dev *dev = h->sq.dev;
 	uint32_t psn = xrc_random_bits(tp);
-	int err = connect_target(dev, h->own, &dev->addr, h->sq.qp->qp_num, &psn);
+	int err = connect_target(dev, h->own_target, &dev->addr, h->sq.qp->qp_num, &psn);
 
-	return err ? err : connect_sender(h, &dev->addr, h->own->qp_num, psn);
+	return err ? err : connect_sender(h, &dev->addr, h->own_target->qp_num, psn);
 }
 
 /* Returns the next peer of that domain that has not failed, in turns; NULL: there is none. */
@@ -233,7 +233,7 @@ static struct hdl_ep *next_user(struct hdl_tp *tp, struct hdl_xrc_host *h)
 	uint32_t n = tp->peers.n;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct hdl_ep *ep = tp->peers.of[h->asked++ % n];
+		struct hdl_ep *ep = tp->peers.of[h->next_ask++ % n];
 		if (ep->sq == &h->sq && !ep->failed)
 			return ep;
 	}
@@ -243,7 +243,7 @@ static struct hdl_ep *next_user(struct hdl_tp *tp, struct hdl_xrc_host *h)
 static void xrc_ask(struct hdl_xrc_host *h, struct hdl_ep *ep, uint64_t now)
 {
 	struct hdl_tp *tp = ep->tp;
-	struct hdl_conn_msg m = { .what = HDL_CONN_ASK, .kind = HDL_QUEUE_XRC, .number = h->number, .qpn = h->sq.qp->qp_num,
+	struct hdl_conn_msg m = { .what = HDL_CONN_ASK, .kind = HDL_QUEUE_XRC, .number = h->ask_number, .qpn = h->sq.qp->qp_num,
 				  .psn = h->psn };
 	uint64_t wait = RETRY_NS << (h->tries < 6 ? h->tries : 6);
 
@@ -273,7 +273,7 @@ static int begin_asking(struct hdl_tp *tp, struct hdl_xrc_host *h)
 	/* without a peer there is nothing to send; the next lane to this domain asks (xrc_make) */
 	if (!ep)
 		return 0;
-	h->number++;
+	h->ask_number++;
 	h->psn = xrc_random_bits(tp);
 	h->tries = 0;
 	h->since_ns = monotonic_ns();
@@ -284,7 +284,7 @@ static int begin_asking(struct hdl_tp *tp, struct hdl_xrc_host *h)
 
 static void xrc_keep(struct hdl_xrc_host *h, struct hdl_ep *ep)
 {
-	struct hdl_keep_rec m = { .qpn = h->qpn, .number = h->number };
+	struct hdl_keep_rec m = { .qpn = h->qpn, .number = h->ask_number };
 
 	if (!h->maker || ep == h->maker || h->keepers >= KEEPERS)
 		return;
@@ -297,13 +297,13 @@ static int xrc_reset(struct hdl_sq *sq)
 	struct hdl_tp *tp = sq->dev->tp;
 	struct hdl_xrc_host *h = host_of(sq);
 
-	if (h->own)
+	if (h->own_target)
 		return join_own(tp, h);
 	if (h->asking)
 		return -EINPROGRESS;
-	if (!h->maker || !h->fresh)
+	if (!h->maker || !h->unconnected)
 		return begin_asking(tp, h);
-	h->fresh = false;
+	h->unconnected = false;
 	return connect_sender(h, &h->maker->addr, h->qpn, h->psn);
 }
 
@@ -315,7 +315,7 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 
 	if (!h || (ep == h->maker && m->qpn == h->qpn))
 		return;		/* a repetition of the answer */
-	if (!h->asking || m->number != h->number) {
+	if (!h->asking || m->number != h->ask_number) {
 		struct hdl_keep_rec other = { .number = m->number };
 		if (m->qpn)	/* another peer answered first: release this target */
 			hdl_ep_ctl(ep, HDL_CTL_KEEP, &other, sizeof(other), false);
@@ -331,7 +331,7 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	h->maker = ep;
 	h->qpn = m->qpn;
 	h->psn = m->psn;
-	h->fresh = true;
+	h->unconnected = true;
 	hdl_debug("%s has made XRC target %u for queue %u", hdl_proc_text(ep->rank), h->qpn, h->sq.qp->qp_num);
 	hdl_done_reset(&h->sq);
 	for (uint32_t i = 0; i < tp->peers.n && h->keepers < KEEPERS; i++)
@@ -349,7 +349,7 @@ static void nobody(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 		/* a peer whose process is known to live may take longer */
 		if (ep->sq != &h->sq || ep->failed || hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 			continue;
-		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and nobody there has answered for %.1f s: the "
+		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and no process there has answered for %.1f s: the "
 			  "peer's process or its host has ended, or it computes for longer than HEDDLE_UD_TIMEOUT",
 			  hdl_peer_text(ep, text), ep->dev->name, ep->dev->port.port_num, h->sq.qp->qp_num,
 			  (double)(now - h->since_ns) / 1e9);
@@ -366,7 +366,7 @@ static uint64_t ask_again(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t no
 		nobody(tp, h, now);
 	if (now < h->retry_ns)
 		return h->retry_ns;
-	h->asked -= h->tries % TRIES != 0;	/* next_user then returns the same peer */
+	h->next_ask -= h->tries % TRIES != 0;	/* next_user then returns the same peer */
 	if ((ep = next_user(tp, h))) {
 		xrc_ask(h, ep, now);
 		return h->retry_ns;
@@ -444,8 +444,8 @@ static struct hdl_xrc_host *make_host(struct hdl_dev *dev, uint64_t domain)
 	if (!h->sq.qp && hdl_memory_again(dev))
 		h->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
 	if (h->sq.qp && domain == dev->xrc_domain)
-		h->own = create_target(dev);
-	if (!h->sq.qp || (domain == dev->xrc_domain && !h->own)) {
+		h->own_target = create_target(dev);
+	if (!h->sq.qp || (domain == dev->xrc_domain && !h->own_target)) {
 		err = -errno;
 		hdl_error("%s: cannot create an XRC_%s queue pair (%s; %u requests): lower HEDDLE_SQ_DEPTH", dev->name,
 			  h->sq.qp ? "RECV" : "SEND", strerror(-err), h->sq.depth);
@@ -453,14 +453,14 @@ static struct hdl_xrc_host *make_host(struct hdl_dev *dev, uint64_t domain)
 	}
 	h->sq.max_inline = s.cap.max_inline_data;
 	hdl_sq_ask(&h->sq);
-	if (h->own && (err = join_own(dev->tp, h)))
+	if (h->own_target && (err = join_own(dev->tp, h)))
 		goto none;
 	h->next = dev->xrc_hosts;
 	dev->xrc_hosts = h;
 	return h;
 none:
 	hdl_sq_fini(&h->sq);
-	xrc_destroy(dev, h->own);
+	xrc_destroy(dev, h->own_target);
 	free(h);
 	errno = -err;
 	return NULL;
@@ -481,7 +481,7 @@ static int xrc_make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 		return -ECONNRESET;
 	}
 	ep->sq = &h->sq;
-	if (!h->own && !h->maker && !h->sq.broken)
+	if (!h->own_target && !h->maker && !h->sq.broken)
 		hdl_sq_hold(&h->sq);
 	else
 		xrc_keep(h, ep);
@@ -508,7 +508,7 @@ static struct hdl_xrc_target *target_of(const struct hdl_ep *ep, bool kept)
 {
 	struct hdl_xrc_target *t = ep->dev->xrc_targets;
 
-	while (t && (t->ep != ep || t->kept != kept))
+	while (t && (t->ep != ep || t->opened != kept))
 		t = t->next;
 	return t;
 }
@@ -524,7 +524,7 @@ static struct hdl_xrc_target *add_target(struct hdl_ep *ep, struct ibv_qp *qp, b
 		errno = err;
 		return NULL;
 	}
-	*t = (struct hdl_xrc_target){ .next = ep->dev->xrc_targets, .ep = ep, .qp = qp, .kept = kept };
+	*t = (struct hdl_xrc_target){ .next = ep->dev->xrc_targets, .ep = ep, .qp = qp, .opened = kept };
 	ep->dev->xrc_targets = t;
 	return t;
 }
@@ -544,12 +544,12 @@ static void xrc_on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	if (!t && !(t = add_target(ep, create_target(ep->dev), false))) {
 		err = errno;
 		hdl_error("%s: cannot create an XRC_RECV queue pair for %s (%s)", ep->dev->name, hdl_proc_text(ep->rank), strerror(err));
-	} else if (t->number != m->number || t->over) {
+	} else if (t->number != m->number || t->unused) {
 		t->number = m->number;
 		t->qpn = m->qpn;
 		t->psn = m->psn;
 		err = -connect_target(ep->dev, t->qp, &ep->addr, m->qpn, &t->psn);
-		t->over = err != 0;	/* a repetition of this ASK tries again */
+		t->unused = err != 0;	/* a repetition of this ASK tries again */
 	}
 	answer.qpn = err ? 0 : t->qp->qp_num;
 	answer.psn = err ? 0 : t->psn;
@@ -575,7 +575,7 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 	struct hdl_xrc_target *t = target_of(ep, false);
 
 	if (t && (int32_t)(t->number - m->number) <= 0)
-		t->over = true;
+		t->unused = true;
 	hdl_xrc_tidy(dev);
 	t = target_of(ep, true);
 	/* a failed peer gets no new target: hdl_xrc_lose has run, and would not free it */
@@ -588,7 +588,7 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 	} else if (t) {
 		xrc_destroy(dev, t->qp);
 		t->qp = qp;
-		t->over = false;
+		t->unused = false;
 	} else {
 		add_target(ep, qp, true);
 	}
@@ -606,11 +606,11 @@ static bool is_in_error(struct ibv_qp *qp)
 bool hdl_xrc_event(struct hdl_dev *dev, const struct ibv_qp *qp)
 {
 	for (struct hdl_xrc_host *h = dev->xrc_hosts; h; h = h->next)
-		if (h->own == qp)
+		if (h->own_target == qp)
 			return true;
 	for (struct hdl_xrc_target *t = dev->xrc_targets; t; t = t->next)
 		if (t->qp == qp) {
-			t->over |= is_in_error(t->qp);
+			t->unused |= is_in_error(t->qp);
 			return true;
 		}
 	return false;
@@ -619,7 +619,7 @@ bool hdl_xrc_event(struct hdl_dev *dev, const struct ibv_qp *qp)
 void hdl_xrc_tidy(struct hdl_dev *dev)
 {
 	for (struct hdl_xrc_target *t, **at = &dev->xrc_targets; (t = *at);) {
-		if (!t->over) {
+		if (!t->unused) {
 			at = &t->next;
 			continue;
 		}
@@ -638,7 +638,7 @@ static void drop_targets(struct hdl_ep *ep)
 	for (int kept = 0; kept < 2; kept++) {
 		struct hdl_xrc_target *t = target_of(ep, kept);
 		if (t && (ep->left || hdl_peer_state(ep) == HDL_PROC_ENDED))
-			has = t->over = true;
+			has = t->unused = true;
 	}
 	if (has)
 		hdl_xrc_tidy(ep->dev);
@@ -650,13 +650,13 @@ void hdl_xrc_lose(struct hdl_ep *ep)
 
 	drop_targets(ep);
 	/* Jobs may come and go without limit while this one runs, each with a domain of its own. */
-	if (sq && sq->kind == &hdl_kind_xrc && !host_of(sq)->own && !hdl_proc_is_ours(ep->rank) && !is_used(ep->tp, sq))
+	if (sq && sq->kind == &hdl_kind_xrc && !host_of(sq)->own_target && !hdl_proc_is_ours(ep->rank) && !is_used(ep->tp, sq))
 		drop_host(ep->tp, host_of(sq));
 }
 
 const struct hdl_tp_kind hdl_kind_xrc = {
 	.queue = HDL_QUEUE_XRC, .needs = "XRC (IBV_DEVICE_XRC)", .pool = HDL_POOL_XRC,
-	.shares_sq = true, .full = "the queue to a host was full at times",
+	.shares_sq = true, .full_text = "the queue to a host was full at times",
 	.probe = xrc_probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = xrc_make, .post = xrc_post, .reset = xrc_reset,
-	.lost = xrc_lost,
+	.counts_as_lost = xrc_lost,
 };

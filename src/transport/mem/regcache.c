@@ -62,9 +62,9 @@
 
 struct hdl_regcache {
 	bool on;
-	bool read;			/* the reader thread could not be ended: this memory must stay until the process ends */
-	int fd;				/* userfaultfd */
-	int stop;			/* eventfd that ends the reader */
+	bool reader_stuck;			/* the reader thread could not be ended: this memory must stay until the process ends */
+	int uffd;				/* userfaultfd */
+	int stop_fd;			/* eventfd that ends the reader */
 	pthread_t reader;
 	uintptr_t page;
 	pthread_mutex_t lock;		/* R1, R2 */
@@ -198,7 +198,7 @@ static void regcache_unwatch(const struct hdl_region *r)
 	/* Another entry may watch a part of the range; then all of it stays watched, at the cost of events without an entry.
 	 * The result is ignored: parts may be unmapped. */
 	if (r->watched && !first_in(rc, r->from, r->to))
-		(void)ioctl(rc->fd, UFFDIO_UNREGISTER, &range);
+		(void)ioctl(rc->uffd, UFFDIO_UNREGISTER, &range);
 }
 
 /* Must: `lock` is not held, since this deregisters and frees. */
@@ -290,7 +290,7 @@ static bool regcache_read_one(struct hdl_regcache *rc)
 	struct uffd_msg m;
 
 	pthread_mutex_lock(&rc->lock);
-	bool got = read(rc->fd, &m, sizeof(m)) == (ssize_t)sizeof(m);
+	bool got = read(rc->uffd, &m, sizeof(m)) == (ssize_t)sizeof(m);
 	if (got && m.event == UFFD_EVENT_REMAP)
 		regcache_mark(rc, (uintptr_t)m.arg.remap.from, (uintptr_t)(m.arg.remap.from + m.arg.remap.len));
 	else if (got && (m.event == UFFD_EVENT_UNMAP || m.event == UFFD_EVENT_REMOVE))
@@ -305,13 +305,13 @@ static bool regcache_read_one(struct hdl_regcache *rc)
  */
 static bool is_quiet(struct hdl_regcache *rc)
 {
-	return ioctl(rc->fd, UFFDIO_WRITEPROTECT, NULL) < 0 && errno != EAGAIN;
+	return ioctl(rc->uffd, UFFDIO_WRITEPROTECT, NULL) < 0 && errno != EAGAIN;
 }
 
 static void *reader_main(void *arg)
 {
 	struct hdl_regcache *rc = arg;
-	struct pollfd fd[2] = { { .fd = rc->fd, .events = POLLIN }, { .fd = rc->stop, .events = POLLIN } };
+	struct pollfd fd[2] = { { .fd = rc->uffd, .events = POLLIN }, { .fd = rc->stop_fd, .events = POLLIN } };
 
 	while (!(fd[1].revents & POLLIN)) {
 		if (poll(fd, 2, -1) < 0 && errno != EINTR)
@@ -359,7 +359,7 @@ static bool register_watched(struct hdl_region *r)
 	struct hdl_regcache *rc = r->dev->tp->regcache;
 	struct uffdio_register u = { .range = { r->from, r->to - r->from }, .mode = UFFDIO_REGISTER_MODE_WP };
 
-	r->watched = !ioctl(rc->fd, UFFDIO_REGISTER, &u);
+	r->watched = !ioctl(rc->uffd, UFFDIO_REGISTER, &u);
 	if (!r->watched)
 		return false;	/* a file's pages, or the program watches them by a userfaultfd of its own */
 	r->mr = ibv_reg_mr(r->dev->port.pd, (void *)r->from, r->to - r->from, RIGHTS);
@@ -500,14 +500,14 @@ static int open_userfaultfd(struct hdl_regcache *rc)
 	int err;
 
 	for (int i = 0; i < 2; i++) {
-		rc->fd = fd_raise((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
-		if (rc->fd < 0)
+		rc->uffd = fd_raise((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+		if (rc->uffd < 0)
 			return -errno;
-		if (!ioctl(rc->fd, UFFDIO_API, &api))
+		if (!ioctl(rc->uffd, UFFDIO_API, &api))
 			return 0;
 		err = errno;
-		close(rc->fd);
-		rc->fd = -1;
+		close(rc->uffd);
+		rc->uffd = -1;
 		/* Linux before 5.19 does not watch shared memory, which then is not kept. Before 5.15 changes under way are not
 		 * counted (R3). */
 		if (regcache_is_before(5, 15))
@@ -519,19 +519,19 @@ static int open_userfaultfd(struct hdl_regcache *rc)
 
 static int start_reader(struct hdl_regcache *rc)
 {
-	rc->stop = fd_raise(eventfd(0, EFD_CLOEXEC));
-	if (rc->stop < 0)
+	rc->stop_fd = fd_raise(eventfd(0, EFD_CLOEXEC));
+	if (rc->stop_fd < 0)
 		return -errno;
 	return hdl_thread_create(&rc->reader, NULL, reader_main, rc, "heddle-memory");
 }
 
 static void regcache_close_fds(struct hdl_regcache *rc)
 {
-	if (rc->fd >= 0)
-		close(rc->fd);
-	if (rc->stop >= 0)
-		close(rc->stop);
-	rc->fd = rc->stop = -1;
+	if (rc->uffd >= 0)
+		close(rc->uffd);
+	if (rc->stop_fd >= 0)
+		close(rc->stop_fd);
+	rc->uffd = rc->stop_fd = -1;
 }
 
 /* A forked child must close its copies of the descriptors: the watching ends with the last copy, and until then a thread that
@@ -577,7 +577,7 @@ int hdl_regcache_open(struct hdl_tp *tp)
 
 	if (!rc)
 		return hdl_no_memory("the registrations that are kept", sizeof(*rc));
-	rc->fd = rc->stop = -1;
+	rc->uffd = rc->stop_fd = -1;
 	pthread_mutex_init(&rc->lock, NULL);
 	for (int i = 0; i < tp->ndev; i++)
 		needed |= !tp->dev[i]->promises.pages_written;
@@ -593,8 +593,8 @@ int hdl_regcache_open(struct hdl_tp *tp)
 	watcher = NULL;
 	/* one line per job: most ranks get the same answer */
 	if (!hdl_job.rank)
-		hdl_warn("registrations of messages' memory are not kept: the kernel does not let this process be told of what is "
-			 "unmapped (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd (a "
+		hdl_warn("registrations of messages' memory are not kept: the kernel refuses this process events of unmapped "
+			 "memory (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd (a "
 			 "container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set HEDDLE_REGCACHE_SIZE=0 "
 			 "to expect nothing else", strerror(-err));
 	return 0;
@@ -609,14 +609,14 @@ void hdl_regcache_close(struct hdl_tp *tp)
 		return;
 	while (rc->newest)
 		regcache_give_up(rc->newest);
-	rc->read = rc->on && write(rc->stop, &one, sizeof(one)) != (ssize_t)sizeof(one);
-	if (rc->read)
-		hdl_warn("the thread that is told of what is unmapped cannot be ended (eventfd %d: %s), and stays, with its memory: has the "
-			 "program closed descriptors that are not its own?", rc->stop, strerror(errno));
+	rc->reader_stuck = rc->on && write(rc->stop_fd, &one, sizeof(one)) != (ssize_t)sizeof(one);
+	if (rc->reader_stuck)
+		hdl_warn("the thread that reads events of unmapped memory cannot be ended (eventfd %d: %s), and stays, with its memory: has the "
+			 "program closed descriptors that are not its own?", rc->stop_fd, strerror(errno));
 	else if (rc->on)
 		pthread_join(rc->reader, NULL);
 	rc->on = false;
-	if (rc->read)
+	if (rc->reader_stuck)
 		return;
 	regcache_close_fds(rc);
 	if (watcher == rc)
@@ -625,7 +625,7 @@ void hdl_regcache_close(struct hdl_tp *tp)
 
 void hdl_regcache_free(struct hdl_tp *tp)
 {
-	if (tp->regcache && !tp->regcache->read)
+	if (tp->regcache && !tp->regcache->reader_stuck)
 		free(tp->regcache);
 	tp->regcache = NULL;
 }

@@ -481,8 +481,8 @@ static int send_connected(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *bu
 			ep->reorder_guard_idx = ep->sq->head - 1;
 			hdl_ep_refresh(ep);
 		}
-	} else if (r == -EAGAIN && ep->sq->kind->full_now) {
-		ep->sq->kind->full_now(ep);
+	} else if (r == -EAGAIN && ep->sq->kind->rebind) {
+		ep->sq->kind->rebind(ep);
 	}
 	return r;
 }
@@ -546,8 +546,8 @@ static int ep_send_free(struct hdl_ep *ep, enum way way, struct hdl_hdr *hdr, co
 		r = hdl_post_ring(ep, hdr, buf, len, NULL, send, HDL_IN_PLACE_NO);
 	} else {
 		r = hdl_ep_post_srq(ep, hdr, buf, len, buf ? NULL : send);
-		if (r == -EAGAIN && ep->sq->kind->full_now)
-			ep->sq->kind->full_now(ep);
+		if (r == -EAGAIN && ep->sq->kind->rebind)
+			ep->sq->kind->rebind(ep);
 	}
 	if (r < 0)
 		return r;

@@ -276,7 +276,7 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 
 	if (refused)
 		sq_release(tp, slot, refused);
-	if (guilty && sq->kind->lost && sq->kind->lost(sq, ep, wc)) {
+	if (guilty && sq->kind->counts_as_lost && sq->kind->counts_as_lost(sq, ep, wc)) {
 		hdl_debug("%s port %u: %s queue %u: a request for %s: %s: taken for lost", sq->dev->name, sq->dev->port.port_num,
 			  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), ibv_wc_status_str(wc->status));
 		guilty = false;
@@ -551,7 +551,7 @@ void hdl_sq_reset(struct hdl_sq *sq)
 	bool doubtful = !sq->exact;
 	for (; at != end; at++) {
 		struct hdl_slot *slot = &sq->slot[at & sq->mask];
-		if (slot->ep != first && sq->kind->one_by_one)
+		if (slot->ep != first && sq->kind->serial_targets)
 			doubtful = false;
 		if (slot->ep->failed || sq_is_lost(sq, at, doubtful)) {
 			sq_release(tp, slot, -ECONNRESET);

@@ -145,11 +145,11 @@ int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rke
 	if (n >= sizeof(h))
 		memcpy(&h, key, sizeof(h));
 	if (h.magic != MAGIC || n != sizeof(h) + h.count * sizeof(struct key_entry)) {
-		hdl_error("%zu bytes that are said to be the key of a region of rank %d are none", n, ep->rank);
+		hdl_error("%zu bytes are no packed key of a region of rank %d", n, ep->rank);
 		return -EINVAL;
 	}
 	if (h.incarnation != ep->name.incarnation) {
-		hdl_error("the key of a region is not rank %d's, or is of an earlier life of it", ep->rank);
+		hdl_error("the key of a region belongs to another process than rank %d, or to an earlier process of that rank", ep->rank);
 		return -ESTALE;
 	}
 	if (!(k = calloc(1, sizeof(*k))))
@@ -161,7 +161,7 @@ int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rke
 		/* hdl_wire_lookup chose one address of the peer, and with that one role */
 		if (e.role != ep->addr.role)
 			continue;
-		k->direct = true;
+		k->has_rkey = true;
 		k->rkey = e.rkey;
 	}
 	*rkey = k;

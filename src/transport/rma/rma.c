@@ -80,7 +80,7 @@ static void rma_take_out(struct hdl_rma_peer *p, struct hdl_rma *op)
 
 static void wait_for_queue(struct hdl_rma_peer *p, struct hdl_rma *op)
 {
-	op->waits = true;
+	op->queued = true;
 	op->wait_next = NULL;
 	*(p->wait ? &p->wait_last->wait_next : &p->wait) = op;
 	p->wait_last = op;
@@ -91,7 +91,7 @@ static void pop_wait(struct hdl_rma_peer *p)
 	struct hdl_rma *op = p->wait;
 
 	p->wait = op->wait_next;
-	op->waits = false;
+	op->queued = false;
 }
 
 int hdl_rma_refusal(enum ibv_wc_status status)
@@ -111,11 +111,11 @@ static void report_refused(const struct hdl_rma *op)
 	op->ep->tp->rma_refused += op->err != -EFAULT;
 	if (op->err == -EFAULT)
 		hdl_error("the local memory at %p of a %s of %llu bytes cannot be %s%s. This operation fails, and nothing else", op->buf,
-			  names[op->what], (unsigned long long)op->len, op->what == PUT ? "read" : "written",
-			  hdl_fault_place(where, op->buf, op->len, op->what != PUT));
+			  names[op->type], (unsigned long long)op->len, op->type == PUT ? "read" : "written",
+			  hdl_fault_place(where, op->buf, op->len, op->type != PUT));
 	else
-		hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: %s. This operation fails, and nothing else", names[op->what],
-			  (unsigned long long)op->len, (unsigned long long)op->at, op->ep->rank, op->err == -EACCES ?
+		hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: %s. This operation fails, and nothing else", names[op->type],
+			  (unsigned long long)op->len, (unsigned long long)op->raddr, op->ep->rank, op->err == -EACCES ?
 			  "the region is not registered there any more, or does not grant this access" :
 			  "the region's memory there is unmapped or protected");
 }
@@ -124,9 +124,9 @@ static void report_refused(const struct hdl_rma *op)
  * copies for both sides, the device's status may have the other side's view. */
 static int judge_refusal(const struct hdl_rma *op, int err)
 {
-	if (!is_refusal(err) || op->what == UPDATE)
+	if (!is_refusal(err) || op->type == UPDATE)
 		return err;
-	return hdl_fault_found(op->buf, op->len, op->what == GET) ? -EFAULT : err == -EFAULT ? -EREMOTEIO : err;
+	return hdl_fault_found(op->buf, op->len, op->type == GET) ? -EFAULT : err == -EFAULT ? -EREMOTEIO : err;
 }
 
 /* Ends the operation if nothing of it is under way. */
@@ -135,7 +135,7 @@ static void end_if_all(struct hdl_rma *op)
 	struct hdl_rma_peer *p = rma_find(op->ep);
 	struct hdl_rma *f;
 
-	if (op->waits || op->inflight || op->answer)
+	if (op->queued || op->inflight || op->awaits_answer)
 		return;
 	rma_take_out(p, op);
 	op->key->refs--;
@@ -144,16 +144,16 @@ static void end_if_all(struct hdl_rma *op)
 		hdl_txbuf_put(op->landing);
 	if (op->id)
 		hdl_id_free(&op->ep->tp->rmas, op->id);
-	if (op->what == UPDATE && !op->err && op->buf)
+	if (op->type == UPDATE && !op->err && op->buf)
 		memcpy(op->buf, &op->old, op->width);	/* little-endian, as all records on the wire */
 	if (is_refusal(op->err))
 		report_refused(op);
 	if (!p->err)
 		p->err = op->err;
-	op->over = true;
-	if (!op->inside)
+	op->ended = true;
+	if (!op->in_call)
 		hdl_done_rma(op, op->err);
-	while ((f = p->first) && f->what == FLUSH) {
+	while ((f = p->first) && f->type == FLUSH) {
 		rma_take_out(p, f);
 		hdl_done_rma(f, p->err);
 		p->err = 0;
@@ -177,7 +177,7 @@ static void request_sent(struct hdl_send *s, int err)
 	 * error. */
 	if (err && err != -ECANCELED && err != -EFAULT && err != -EREMOTEIO && err != -ENOBUFS) {
 		fails(op, err);
-		op->answer = false;
+		op->awaits_answer = false;
 	}
 	end_if_all(op);
 }
@@ -186,23 +186,23 @@ static void by_message(struct hdl_rma *op)
 {
 	struct hdl_tp *tp = op->ep->tp;
 	static const unsigned handler[] = { [PUT] = HDL_AM_PUT, [GET] = HDL_AM_GET, [UPDATE] = HDL_AM_UPDATE };
-	struct hdl_rma_request q = { .number = op->key->number, .at = op->at, .len = op->len, .operand = op->operand,
+	struct hdl_rma_request q = { .number = op->key->number, .raddr = op->raddr, .len = op->len, .operand = op->operand,
 				     .compare = op->compare, .update = op->update, .width = op->width };
-	bool put = op->what == PUT;
+	bool put = op->type == PUT;
 	/* the payload of a message is copied by this process's CPU */
 	int r = put && hdl_fault_found(op->buf, op->len, false) ? -EFAULT : hdl_id_new(&tp->rmas, op, &op->id);
 
 	tp->rma_asked++;
 	if (!r) {
-		q.op = op->id;
-		op->answer = true;
+		q.origin_op = op->id;
+		op->awaits_answer = true;
 		op->am.send.done = request_sent;
-		r = hdl_am_send(op->ep, handler[op->what], HDL_AM_ORDERED, &q, sizeof(q), put ? op->buf : NULL, put ? op->len : 0, &op->am);
+		r = hdl_am_send(op->ep, handler[op->type], HDL_AM_ORDERED, &q, sizeof(q), put ? op->buf : NULL, put ? op->len : 0, &op->am);
 		op->inflight += r == 0;
 	}
 	if (r < 0) {
 		fails(op, r);
-		op->answer = false;
+		op->awaits_answer = false;
 	}
 	end_if_all(op);
 }
@@ -211,9 +211,9 @@ static struct hdl_rma *awaited(struct hdl_ep *ep, uint32_t id)
 {
 	struct hdl_rma *op = hdl_id_get(&ep->tp->rmas, id);
 
-	if (op && op->ep == ep && op->answer)
+	if (op && op->ep == ep && op->awaits_answer)
 		return op;
-	hdl_error("rank %d answers operation %#x on its memory, which does not exist", ep->rank, id);
+	hdl_error("rank %d answers the remote memory operation %#x, which does not exist", ep->rank, id);
 	return NULL;
 }
 
@@ -223,7 +223,7 @@ void hdl_rma_on_done(struct hdl_ep *ep, const struct hdl_rma_done *m)
 
 	if (!op)
 		return;
-	op->answer = false;
+	op->awaits_answer = false;
 	op->old = m->old;
 	if (m->err)
 		fails(op, m->err);
@@ -253,7 +253,7 @@ void hdl_rma_on_got(void *context, const struct hdl_am *am)
 		hdl_ep_refuse(am->ep, am->rts);
 	if (!op)
 		return;
-	op->answer = false;
+	op->awaits_answer = false;
 	if (am->len != op->len) {
 		hdl_error("rank %d answers a get of %llu bytes with %zu: is it another version of the library?", am->ep->rank,
 			  (unsigned long long)op->len, am->len);
@@ -311,13 +311,13 @@ static bool is_native(const struct hdl_rma *op)
 /* Extracts the update's operand from the 8 aligned bytes around. */
 static uint64_t rma_part_of(const struct hdl_rma *op, uint64_t word)
 {
-	return op->width == 8 ? word : (uint32_t)(word >> (op->at % 8 * 8));
+	return op->width == 8 ? word : (uint32_t)(word >> (op->raddr % 8 * 8));
 }
 
 /* Replaces the update's operand in the 8 aligned bytes around. */
 static uint64_t with_part(const struct hdl_rma *op, uint64_t word, uint64_t part)
 {
-	unsigned shift = (unsigned)(op->at % 8 * 8);
+	unsigned shift = (unsigned)(op->raddr % 8 * 8);
 
 	return op->width == 8 ? part : (word & ~(0xffffffffull << shift)) | part << shift;
 }
@@ -328,7 +328,7 @@ static int update_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv
 	if (!op->landing && !(op->landing = hdl_txbuf_get(&op->ep->dev->pkt_small)))
 		return -EAGAIN;
 	*sge = (struct ibv_sge){ .addr = (uintptr_t)op->landing->data, .length = 8, .lkey = op->landing->lkey };
-	wr->wr.atomic.remote_addr = op->at & ~7ull;
+	wr->wr.atomic.remote_addr = op->raddr & ~7ull;
 	wr->wr.atomic.rkey = op->key->rkey;
 	wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
 	if (is_native(op) && op->update == HDL_FETCH_ADD) {
@@ -356,7 +356,7 @@ static int rma_local_key(struct hdl_rma *op, uint32_t *lkey)
 	}
 	if (!op->region)
 		op->region = hdl_region_get(dev, op->buf, op->len, IBV_ACCESS_LOCAL_WRITE);
-	if (!op->region && op->what == PUT)	/* constant data lies in read-only pages */
+	if (!op->region && op->type == PUT)	/* constant data lies in read-only pages */
 		op->region = hdl_region_get(dev, op->buf, op->len, 0);
 	if (!op->region)
 		return -ENOMEM;
@@ -368,20 +368,20 @@ static int rma_local_key(struct hdl_rma *op, uint32_t *lkey)
 static int chunk_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
 	const struct hdl_sq *sq = op->ep->sq;
-	uint64_t n = op->len - op->off;
+	uint64_t n = op->len - op->posted;
 	uint32_t lkey = 0;
 
 	if (n > hdl_vars.rndv_chunk)
 		n = hdl_vars.rndv_chunk;
 	if (n > op->ep->dev->max_msg)
 		n = op->ep->dev->max_msg;
-	wr->opcode = op->what == PUT ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-	if (op->what == PUT && n <= sq->max_inline && n <= INLINE_MAX)
+	wr->opcode = op->type == PUT ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+	if (op->type == PUT && n <= sq->max_inline && n <= INLINE_MAX)
 		wr->send_flags = IBV_SEND_INLINE;
 	else if (rma_local_key(op, &lkey))
 		return -ENOMEM;
-	*sge = (struct ibv_sge){ .addr = (uintptr_t)op->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
-	wr->wr.rdma.remote_addr = op->at + op->off;
+	*sge = (struct ibv_sge){ .addr = (uintptr_t)op->buf + op->posted, .length = (uint32_t)n, .lkey = lkey };
+	wr->wr.rdma.remote_addr = op->raddr + op->posted;
 	wr->wr.rdma.rkey = op->key->rkey;
 	return 0;
 }
@@ -400,11 +400,11 @@ static bool rma_push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 		return true;
 	}
 	if (op->inflight >= HDL_RNDV_INFLIGHT || !hdl_sq_room(ep->sq, 1)) {
-		if (ep->sq->kind->full_now)
-			ep->sq->kind->full_now(ep);
+		if (ep->sq->kind->rebind)
+			ep->sq->kind->rebind(ep);
 		return false;
 	}
-	err = op->what == UPDATE ? update_request(op, &wr, &sge) : chunk_request(op, &wr, &sge);
+	err = op->type == UPDATE ? update_request(op, &wr, &sge) : chunk_request(op, &wr, &sge);
 	if (err == -EAGAIN)
 		return false;
 	if (err) {		/* can happen with the first chunk only: the whole buffer is registered, or none of it */
@@ -412,9 +412,9 @@ static bool rma_push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
 		by_message(op);
 		return true;
 	}
-	op->off += sge.length;
+	op->posted += sge.length;
 	op->inflight++;
-	if (op->what == UPDATE || op->off == op->len)
+	if (op->type == UPDATE || op->posted == op->len)
 		pop_wait(p);
 	if (hdl_sq_post(ep->sq, ep, &wr, HDL_SLOT_RMA, op, true, sge.length)) {
 		op->inflight--;
@@ -466,7 +466,7 @@ void hdl_rma_part_done(struct hdl_rma *op, int err)
 	op->inflight--;
 	if (err)
 		fails(op, op->ep->failed ? op->ep->fail_err : op->err ? op->err : judge_refusal(op, err));
-	else if (!op->err && op->what == UPDATE && rma_updated(op)) {
+	else if (!op->err && op->type == UPDATE && rma_updated(op)) {
 		wait_for_queue(rma_find(op->ep), op);
 		hdl_ep_busy(op->ep);
 	}
@@ -504,20 +504,20 @@ static int rma_begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint6
 	op->ep = ep;
 	op->key = k;
 	op->buf = (void *)(uintptr_t)buf;
-	op->at = k->base + offset;
+	op->raddr = k->base + offset;
 	op->len = len;
-	op->off = op->guess = 0;
+	op->posted = op->guess = 0;
 	op->region = NULL;
 	op->landing = NULL;
 	op->id = 0;
 	op->err = 0;
 	op->inflight = 0;
-	op->what = (uint8_t)what;
-	op->waits = op->answer = op->over = false;
-	op->inside = true;
+	op->type = (uint8_t)what;
+	op->queued = op->awaits_answer = op->ended = false;
+	op->in_call = true;
 	k->refs++;
 	rma_append(p, op);
-	if (direct && k->direct && hdl_ep_can_rdma(ep)) {
+	if (direct && k->has_rkey && hdl_ep_can_rdma(ep)) {
 		op->ep->tp->rma_direct++;
 		wait_for_queue(p, op);
 		if (hdl_rma_push(ep))
@@ -525,8 +525,8 @@ static int rma_begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint6
 	} else {
 		by_message(op);
 	}
-	op->inside = false;
-	return !op->over ? 0 : op->err ? op->err : 1;
+	op->in_call = false;
+	return !op->ended ? 0 : op->err ? op->err : 1;
 }
 
 int hdl_put(struct hdl_rkey *k, uint64_t offset, const void *buf, size_t len, struct hdl_rma *op)
@@ -580,7 +580,7 @@ int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
 		hdl_done_rma(op, err);	/* the flush must end behind operations whose done() has not been called yet */
 		return 0;
 	}
-	op->what = FLUSH;
+	op->type = FLUSH;
 	rma_append(p, op);
 	return 0;
 }
@@ -596,10 +596,10 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 	p->wait = NULL;
 	for (struct hdl_rma *op = p->first, *next; op; op = next) {
 		/* a flush ends with the operation before it (end_if_all) */
-		for (next = op->next; next && next->what == FLUSH; next = next->next)
+		for (next = op->next; next && next->type == FLUSH; next = next->next)
 			;
 		fails(op, err);
-		op->waits = op->answer = false;
+		op->queued = op->awaits_answer = false;
 		/* on a queue that peers share, requests are still in flight: the operation ends with the last of them */
 		end_if_all(op);
 	}

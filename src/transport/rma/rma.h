@@ -25,7 +25,7 @@ struct hdl_rkey {
 	uint32_t number, rkey;
 	uint32_t refs;			/* operations under way */
 	uint8_t access;
-	bool direct;			/* `rkey` belongs to the device that reaches the peer */
+	bool has_rkey;			/* `rkey` belongs to the device that reaches the peer */
 };
 
 /* Operations under way to one peer: the list of all, flushes included, in the order in which they were begun; and the list of
@@ -40,9 +40,9 @@ struct hdl_rma_peer {
 enum { HDL_AM_PUT = 1, HDL_AM_GET, HDL_AM_GOT, HDL_AM_UPDATE };
 struct hdl_rma_request {		/* Head of the messages PUT, GET and UPDATE. The head of GOT is the operation's number
 					 * only. */
-	uint32_t op;			/* number of the origin's operation */
+	uint32_t origin_op;			/* number of the origin's operation */
 	uint32_t number;		/* number of the region */
-	uint64_t at, len;
+	uint64_t raddr, len;
 	uint64_t operand, compare;
 	uint8_t update, width;
 	uint8_t reserved[6];

@@ -6,7 +6,7 @@
 #include "transport/core/tp.h"
 
 /* An operation that a handler has begun and that is not finished when the handler returns. */
-struct helped {
+struct remote_op {
 	struct hdl_mr *mr;
 	struct hdl_ep *ep;
 	uint32_t op;			/* number of the origin's operation */
@@ -23,9 +23,9 @@ static void target_answer(struct hdl_ep *ep, uint32_t op, int err, uint64_t old)
 	hdl_ep_ctl(ep, HDL_CTL_RMA_DONE, &m, sizeof(m), false);
 }
 
-static struct helped *target_help(struct hdl_mr *mr, struct hdl_ep *ep, uint32_t op)
+static struct remote_op *remote_op_begin(struct hdl_mr *mr, struct hdl_ep *ep, uint32_t op)
 {
-	struct helped *h = calloc(1, sizeof(*h));
+	struct remote_op *h = calloc(1, sizeof(*h));
 
 	if (!h) {
 		hdl_no_memory("an operation of a peer's on this rank's memory", sizeof(*h));
@@ -38,7 +38,7 @@ static struct helped *target_help(struct hdl_mr *mr, struct hdl_ep *ep, uint32_t
 	return h;
 }
 
-static void helped(struct helped *h)
+static void remote_op_end(struct remote_op *h)
 {
 	h->mr->refs--;
 	free(h);
@@ -57,7 +57,7 @@ static int target_look(const struct hdl_am *am, unsigned access, struct hdl_rma_
 	*mr = hdl_id_get(&am->ep->tp->mrs, q->number);
 	if (!*mr || !((*mr)->access & access))
 		return -EACCES;
-	uint64_t offset = q->at - (uintptr_t)(*mr)->base;
+	uint64_t offset = q->raddr - (uintptr_t)(*mr)->base;
 	return offset <= (*mr)->len && q->len <= (*mr)->len - offset ? 0 : -EACCES;
 }
 
@@ -73,7 +73,7 @@ static int turned(int err)
 static int target_reach(const struct hdl_ep *ep, const struct hdl_rma_request *q, bool written)
 {
 	char where[HDL_FAULT_TEXT];
-	void *at = (void *)(uintptr_t)q->at;
+	void *at = (void *)(uintptr_t)q->raddr;
 
 	if (!hdl_fault_found(at, q->len, written))
 		return 0;
@@ -84,17 +84,17 @@ static int target_reach(const struct hdl_ep *ep, const struct hdl_rma_request *q
 
 static void put_fetched(struct hdl_fetch *f, int err)
 {
-	struct helped *h = container_of(f, struct helped, fetch);
+	struct remote_op *h = container_of(f, struct remote_op, fetch);
 
 	target_answer(h->ep, h->op, turned(err), 0);
-	helped(h);
+	remote_op_end(h);
 }
 
 static void on_put(void *context, const struct hdl_am *am)
 {
 	struct hdl_rma_request q;
 	struct hdl_mr *mr;
-	struct helped *h;
+	struct remote_op *h;
 	int err = target_look(am, HDL_MR_WRITE, &q, &mr);
 
 	if (!err && am->len != q.len)
@@ -102,52 +102,52 @@ static void on_put(void *context, const struct hdl_am *am)
 	if (!err && am->data)
 		err = target_reach(am->ep, &q, true);
 	if (!err && am->data) {
-		memcpy((void *)(uintptr_t)q.at, am->data, am->len);
+		memcpy((void *)(uintptr_t)q.raddr, am->data, am->len);
 	} else if (!err) {
-		if (!(h = target_help(mr, am->ep, q.op))) {
+		if (!(h = remote_op_begin(mr, am->ep, q.origin_op))) {
 			err = -ENOMEM;
 		} else {
 			h->fetch.done = put_fetched;
-			err = hdl_ep_fetch(am->ep, am->rts, (void *)(uintptr_t)q.at, am->len, &h->fetch);
+			err = hdl_ep_fetch(am->ep, am->rts, (void *)(uintptr_t)q.raddr, am->len, &h->fetch);
 			if (!err)
 				return;
-			helped(h);
-			target_answer(am->ep, q.op, turned(err), 0);
+			remote_op_end(h);
+			target_answer(am->ep, q.origin_op, turned(err), 0);
 			return;
 		}
 	}
 	if (err && am->rts)
 		hdl_ep_refuse(am->ep, am->rts);
-	target_answer(am->ep, q.op, err, 0);
+	target_answer(am->ep, q.origin_op, err, 0);
 }
 
 static void got_sent(struct hdl_send *s, int err)
 {
-	struct helped *h = container_of(container_of(s, struct hdl_am_send, send), struct helped, answer);
+	struct remote_op *h = container_of(container_of(s, struct hdl_am_send, send), struct remote_op, answer);
 
 	/* the origin has ended the operation already: it refused the announcement, or the rendezvous failed on both sides */
 	if (err && err != -ECANCELED && err != -EREMOTEIO && err != -EFAULT && err != -ENOBUFS)
 		target_answer(h->ep, h->op, err, 0);
-	helped(h);
+	remote_op_end(h);
 }
 
 static void on_get(void *context, const struct hdl_am *am)
 {
 	struct hdl_rma_request q;
 	struct hdl_mr *mr;
-	struct helped *h = NULL;
+	struct remote_op *h = NULL;
 	int err = target_look(am, HDL_MR_READ, &q, &mr);
 
 	if (!err)
 		err = target_reach(am->ep, &q, false);
-	if (!err && !(h = target_help(mr, am->ep, q.op)))
+	if (!err && !(h = remote_op_begin(mr, am->ep, q.origin_op)))
 		err = -ENOMEM;
 	if (err) {
-		target_answer(am->ep, q.op, err, 0);
+		target_answer(am->ep, q.origin_op, err, 0);
 		return;
 	}
 	h->answer.send.done = got_sent;
-	err = hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.op, sizeof(q.op), (void *)(uintptr_t)q.at, q.len, &h->answer);
+	err = hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.origin_op, sizeof(q.origin_op), (void *)(uintptr_t)q.raddr, q.len, &h->answer);
 	if (err)
 		got_sent(&h->answer.send, err < 0 ? err : 0);
 }
@@ -157,18 +157,18 @@ static uint64_t update_here(const struct hdl_rma_request *q)
 {
 	uint64_t old = 0, new;
 
-	memcpy(&old, (void *)(uintptr_t)q->at, q->width);
+	memcpy(&old, (void *)(uintptr_t)q->raddr, q->width);
 	new = hdl_rma_updated(q->update, q->width, old, q->operand, q->compare);
-	memcpy((void *)(uintptr_t)q->at, &new, q->width);
+	memcpy((void *)(uintptr_t)q->raddr, &new, q->width);
 	return old;
 }
 
 static void target_updated(struct hdl_rma *op, int err)
 {
-	struct helped *h = container_of(op, struct helped, update);
+	struct remote_op *h = container_of(op, struct remote_op, update);
 
 	target_answer(h->ep, h->op, err, h->old);
-	helped(h);
+	remote_op_end(h);
 }
 
 /* Posts the update to this process's device, for an origin whose queues do not reach the region. Returns 0 or a negative errno. */
@@ -176,21 +176,21 @@ static int update_by_device(struct hdl_mr *mr, struct hdl_ep *ep, const struct h
 {
 	struct hdl_ep *self = hdl_ep(ep->tp, hdl_job.rank);
 	char key[HDL_RKEY_MAX];
-	struct helped *h;
+	struct remote_op *h;
 	int r;
 
 	if (!self || ep == self)
 		return -EOPNOTSUPP;
 	if (!mr->self && (r = hdl_rkey_unpack(self, key, hdl_mr_pack(mr, key), &mr->self)))
 		return r;
-	if (!(h = target_help(mr, ep, q->op)))
+	if (!(h = remote_op_begin(mr, ep, q->origin_op)))
 		return -ENOMEM;
 	h->update.done = target_updated;
-	r = hdl_atomic(mr->self, q->at - (uintptr_t)mr->base, q->update, q->width, q->operand, q->compare, &h->old, &h->update);
+	r = hdl_atomic(mr->self, q->raddr - (uintptr_t)mr->base, q->update, q->width, q->operand, q->compare, &h->old, &h->update);
 	if (r > 0)
 		target_updated(&h->update, 0);
 	else if (r < 0)
-		helped(h);
+		remote_op_end(h);
 	return r < 0 ? r : 0;
 }
 
@@ -211,7 +211,7 @@ static void on_update(void *context, const struct hdl_am *am)
 	} else if (!err) {
 		old = update_here(&q);
 	}
-	target_answer(am->ep, q.op, err, old);
+	target_answer(am->ep, q.origin_op, err, old);
 }
 
 int hdl_rma_open_target(struct hdl_tp *tp)

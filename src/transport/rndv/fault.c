@@ -139,7 +139,7 @@ void hdl_rndv_read_refused(struct hdl_fetch *f, int err)
 	op->fault = fault_judge(err, f->buf, f->len, true);
 	report_refused(ep, op->fault, f->buf, op->raddr, f->len, true);
 	/* posts no further READ: takes the operation off the endpoint's list */
-	for (struct hdl_fetch *at = ep->reads; at && op->off < op->end; before = at, at = at->next) {
+	for (struct hdl_fetch *at = ep->reads; at && op->posted < op->end; before = at, at = at->next) {
 		if (at != f)
 			continue;
 		*(before ? (struct hdl_fetch **)&before->next : &ep->reads) = f->next;
@@ -147,7 +147,7 @@ void hdl_rndv_read_refused(struct hdl_fetch *f, int err)
 			ep->reads_tail = before;
 		break;
 	}
-	op->off = op->end;
+	op->posted = op->end;
 }
 
 void hdl_rndv_write_refused(struct hdl_send *s, int err)
@@ -159,10 +159,10 @@ void hdl_rndv_write_refused(struct hdl_send *s, int err)
 		op->fault = fault_judge(err, s->buf, op->total, false);
 		if (!op->read_fault)
 			report_refused(ep, op->fault, s->buf, op->raddr, op->total, false);
-		if (op->off == op->total)
+		if (op->posted == op->total)
 			hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
-		op->off = 0;
-		op->tells = 0;
+		op->posted = 0;
+		op->written_due = 0;
 	}
 	if (op->state == HDL_OP_FAILED)		/* the endpoint has failed */
 		hdl_rndv_finish_if_all(s);
@@ -174,10 +174,10 @@ void hdl_rndv_end_refused(struct hdl_ep *ep)
 {
 	struct hdl_send *s = ep->rdma_wait;
 	struct hdl_send_op *op = hdl_send_op(s);
-	struct hdl_fin fin = { .op = op->rop, .fault = op->fault, .len = op->total };
+	struct hdl_fin fin = { .op = op->receiver_op, .fault = op->fault, .len = op->total };
 
 	hdl_rndv_pop(&ep->rdma_wait);
-	op->off = op->total;
+	op->posted = op->total;
 	hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &fin, sizeof(fin), false);
 	hdl_rndv_finish_if_all(s);
 }

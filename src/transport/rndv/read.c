@@ -8,9 +8,9 @@ void hdl_rndv_begin_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struc
 
 	op->raddr = rec->addr;
 	op->rkey = rec->rkey;
-	op->sop = rec->op;
+	op->sender_op = rec->op;
 	op->end = end;
-	op->being_read = 1;
+	op->reading = 1;
 	if (ep->reads)
 		ep->reads_tail->next = f;
 	else
@@ -24,7 +24,7 @@ static int read_one(struct hdl_ep *ep)
 	struct hdl_fetch *f = ep->reads;
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 	struct hdl_sq *sq = ep->sq;
-	uint64_t n = op->end - op->off;
+	uint64_t n = op->end - op->posted;
 
 	if (op->inflight >= HDL_RNDV_INFLIGHT || !hdl_sq_room(sq, 1))
 		return 0;
@@ -32,14 +32,14 @@ static int read_one(struct hdl_ep *ep)
 		n = hdl_vars.rndv_chunk;
 	if (n > ep->dev->max_msg)
 		n = ep->dev->max_msg;
-	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + op->off, .length = (uint32_t)n,
+	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + op->posted, .length = (uint32_t)n,
 			       .lkey = ep->dev->all ? ep->dev->all->lkey : op->region->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
-	wr.wr.rdma.remote_addr = op->raddr + op->off;
+	wr.wr.rdma.remote_addr = op->raddr + op->posted;
 	wr.wr.rdma.rkey = op->rkey;
 	op->inflight++;
-	op->off += n;
-	if (op->off == op->end)
+	op->posted += n;
+	if (op->posted == op->end)
 		ep->reads = f->next;
 	/* The slot has the number, not the pointer: when an endpoint fails, an operation may end before its requests. */
 	if (!hdl_sq_post(sq, ep, &wr, HDL_SLOT_READ, (void *)(uintptr_t)op->id, true, n))
@@ -81,9 +81,9 @@ void hdl_rndv_read_done(struct hdl_tp *tp, uint32_t id, int err)
 	if (op->failed && !op->inflight)
 		hdl_rndv_finish_fetch(f, f->ep->fail_err);
 	/* after another error hdl_rndv_fail_peer ends the operation */
-	if (op->failed || (err && !op->fault) || op->inflight || op->off < op->end)
+	if (op->failed || (err && !op->fault) || op->inflight || op->posted < op->end)
 		return;
-	if (!op->being_written)
+	if (!op->writing)
 		hdl_rndv_measured(f, hdl_fault_errno(op->fault));
 	/* deferred to hdl_done_run: the caller may be within a post to the same queue */
 	hdl_done_read(tp, id);
@@ -96,10 +96,10 @@ void hdl_rndv_read_all(struct hdl_tp *tp, uint32_t id)
 	if (!f)
 		return;		/* the endpoint has failed meanwhile */
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
-	struct hdl_fin fin = { .op = op->sop, .part = op->end < f->len, .fault = op->fault, .len = f->len };
+	struct hdl_fin fin = { .op = op->sender_op, .part = op->end < f->len, .fault = op->fault, .len = f->len };
 	struct hdl_ep *ep = f->ep;
-	op->being_read = 0;
-	if (!op->being_written)
+	op->reading = 0;
+	if (!op->writing)
 		hdl_rndv_finish_fetch(f, 0);
 	hdl_ep_ctl(ep, HDL_CTL_FIN, &fin, sizeof(fin), false);
 }

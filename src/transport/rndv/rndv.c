@@ -35,7 +35,7 @@ void hdl_rndv_finish_if_all(struct hdl_send *s)
 {
 	const struct hdl_send_op *op = hdl_send_op(s);
 
-	if (op->state != HDL_OP_WAIT_CTS && op->off == op->total && !op->inflight && !op->tells && (op->part_read || !op->split))
+	if (op->state != HDL_OP_WAIT_CTS && op->posted == op->total && !op->inflight && !op->written_due && (op->part_read || !op->split))
 		finish_send(s, op->state != HDL_OP_FAILED ? hdl_fault_errno(op->fault ? op->fault : op->read_fault) :
 			       s->ep->failed ? s->ep->fail_err : -ECONNRESET);
 }
@@ -74,8 +74,8 @@ void hdl_rndv_all_written(struct hdl_fetch *f)
 {
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 
-	op->being_written = 0;
-	if (!op->being_read)
+	op->writing = 0;
+	if (!op->reading)
 		hdl_rndv_finish_fetch(f, 0);
 }
 
@@ -143,8 +143,8 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	op->total = cts->len;
 	op->raddr = cts->addr;
 	op->rkey = cts->rkey;
-	op->rop = cts->rop;
-	op->off = cts->from;
+	op->receiver_op = cts->rop;
+	op->posted = cts->from;
 	op->split = cts->from != 0;
 	if (cts->rdma && hdl_ep_can_rdma(ep) && !(s->pack && hdl_ep_can_stage(ep))) {
 		op->state = HDL_OP_WRITE;
@@ -199,7 +199,7 @@ void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
 	struct hdl_send *s = hdl_id_get(&ep->tp->sends, fin->op);
 
 	if (!s || s->ep != ep || hdl_send_op(s)->state != HDL_OP_WAIT_CTS) {
-		hdl_error("%s has forgotten message %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
+		hdl_error("%s has withdrawn message %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
 		return;
 	}
 	finish_send(s, -ECANCELED);
@@ -317,8 +317,8 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 			continue;
 		struct hdl_send_op *op = hdl_send_op(s);
 		op->state = HDL_OP_FAILED;
-		op->off = op->total;	/* no further chunk is written */
-		op->split = op->tells = 0;
+		op->posted = op->total;	/* no further chunk is written */
+		op->split = op->written_due = 0;
 		if (!op->inflight)
 			finish_send(s, err);
 	}

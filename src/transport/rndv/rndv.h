@@ -11,14 +11,14 @@
 struct hdl_send_op {
 	struct hdl_region *region;	/* registration of the buffer, or NULL */
 	uint64_t raddr;
-	uint64_t off, total;		/* bytes posted so far; bytes to be posted */
-	uint32_t rkey, rop;
+	uint64_t posted, total;		/* bytes posted so far; bytes to be posted */
+	uint32_t rkey, receiver_op;
 	uint32_t id;
 	uint16_t inflight;
 	uint8_t unread : 1;	/* staged: pieces were posted of which no completion has reported that the buffer was read */
 	uint8_t split : 1;	/* the receiver reads the front part */
 	uint8_t part_read : 1;	/* split: FIN has come. FIN may overtake CTS: they may go by two lanes */
-	uint8_t tells : 1;	/* WRITTEN must be sent when the last chunk is known to have been written */
+	uint8_t written_due : 1;	/* WRITTEN must be sent when the last chunk is known to have been written */
 	uint8_t fault : 2;	/* enum hdl_fault of the written part; the operation then stays on rdma_wait until none of its
 				 * chunks is in flight */
 	uint8_t read_fault : 2;	/* enum hdl_fault of the part that the receiver reads */
@@ -29,12 +29,12 @@ struct hdl_fetch_op {
 	struct hdl_region *region;	/* registration of the buffer, or NULL */
 	uint64_t got;
 	/* of the part that is read by RDMA READ: */
-	uint64_t raddr, off, end;	/* the sender's address; bytes posted so far; bytes to be posted */
-	uint32_t rkey, sop;		/* number of the sender's operation */
+	uint64_t raddr, posted, end;	/* the sender's address; bytes posted so far; bytes to be posted */
+	uint32_t rkey, sender_op;		/* number of the sender's operation */
 	uint32_t id;
 	uint16_t inflight;
 	hdl_tuned tuned;
-	uint8_t being_read : 1, being_written : 1;	/* this side's READs, the sender's WRITEs are not finished */
+	uint8_t reading : 1, writing : 1;	/* this side's READs, the sender's WRITEs are not finished */
 	uint8_t failed : 1;		/* the endpoint has failed: the operation ends with its last request */
 	uint8_t fault : 2;		/* enum hdl_fault of either part: the operation fails when both parts have ended */
 };

@@ -16,7 +16,7 @@ void hdl_rndv_fetch_split(struct hdl_ep *ep, const struct hdl_rts_rec *rec, stru
 	struct hdl_cts cts = { .len = f->len, .addr = (uintptr_t)f->buf, .rkey = ep->dev->all->rkey, .op = rec->op,
 			       .rop = op->id, .rdma = 1, .from = split_at(rec, f->len) };
 
-	op->being_written = 1;
+	op->writing = 1;
 	op->got = cts.from;
 	hdl_rndv_begin_read(ep, rec, f, cts.from);
 	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
@@ -36,7 +36,7 @@ void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
 		hdl_rndv_all_written(f);
 		return;
 	}
-	if (!f || f->ep != ep || !op->being_written) {
+	if (!f || f->ep != ep || !op->writing) {
 		hdl_error("%s has written the rendezvous %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
 		return;
 	}

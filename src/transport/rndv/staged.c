@@ -7,17 +7,17 @@
 static int stream_one(struct hdl_ep *ep, struct hdl_send *s)
 {
 	struct hdl_send_op *op = hdl_send_op(s);
-	struct hdl_data_rec rec = { .offset = op->off, .rop = op->rop };
-	uint64_t left = op->total - op->off;
+	struct hdl_data_rec rec = { .offset = op->posted, .rop = op->receiver_op };
+	uint64_t left = op->total - op->posted;
 	uint32_t piece = hdl_ep_piece(ep, s->pack != NULL), n = left < piece ? (uint32_t)left : piece;
 	bool last = n == left;
 
 	op->inflight += last;
-	int r = hdl_ep_stage(ep, &rec, s->pack ? NULL : (const char *)s->buf + op->off, n, s, last, op->unread);
+	int r = hdl_ep_stage(ep, &rec, s->pack ? NULL : (const char *)s->buf + op->posted, n, s, last, op->unread);
 	if (r)
 		op->inflight -= last;
 	if (r >= 0)
-		op->off += n;
+		op->posted += n;
 	op->unread |= r == 0;
 	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
 }
@@ -29,7 +29,7 @@ static bool stream(struct hdl_ep *ep)
 
 	while ((s = ep->stream)) {
 		struct hdl_send_op *op = hdl_send_op(s);
-		while (op->off < op->total) {
+		while (op->posted < op->total) {
 			int r = stream_one(ep, s);
 			if (r <= 0)
 				return r == 0;	/* a negative r: the endpoint has failed */

@@ -47,7 +47,7 @@ static uint32_t next_trial(uint32_t ratio, uint32_t every, uint32_t trials)
 /* Judges a trial by the segments of the best way before and after. */
 static void tune_judge(struct hdl_tune_class *c, uint64_t base)
 {
-	uint8_t w = c->tried, was = c->best;
+	uint8_t w = c->trial_way, was = c->best;
 	uint64_t r = c->trial * ONE / base + 1;
 	uint32_t ratio = r < 64 * ONE ? (uint32_t)r : 64 * ONE, known = c->way[w].ratio;
 
@@ -111,7 +111,7 @@ static void segment_ends(struct hdl_tune *t)
 		best_again(c, cost);
 	else if (c->now != c->best) {
 		c->trial = cost;
-		c->tried = c->now;
+		c->trial_way = c->now;
 		c->way[c->now].since = 0;
 	}
 	tune_choose(c);

@@ -53,7 +53,7 @@ struct hdl_tune_class {
 		uint64_t bytes;		/* moved by this way */
 	} way[HDL_WAYS];
 	uint64_t trial;			/* ns per MiB of a trial that waits for judgement; 0: none */
-	uint8_t best, now, tried;	/* enum hdl_way: the best; of the current segment; of the trial */
+	uint8_t best, now, trial_way;	/* enum hdl_way: the best; of the current segment; of the trial */
 	bool used;
 };
 

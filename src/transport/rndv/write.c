@@ -72,7 +72,7 @@ static int push_packed(struct hdl_ep *ep)
 {
 	struct hdl_send *s = ep->rdma_wait;
 	struct hdl_send_op *op = hdl_send_op(s);
-	uint64_t n = op->total - op->off;
+	uint64_t n = op->total - op->posted;
 
 	if (!hdl_sq_room(ep->sq, 1))
 		return 0;
@@ -83,18 +83,18 @@ static int push_packed(struct hdl_ep *ep)
 		return 0;
 	if (n > ep->dev->bounce.size)
 		n = ep->dev->bounce.size;
-	bool last = op->off + n == op->total;
+	bool last = op->posted + n == op->total;
 	struct ibv_sge sge = { .addr = (uintptr_t)b->data, .length = (uint32_t)n, .lkey = b->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .imm_data = htonl(op->rop),
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .imm_data = htonl(op->receiver_op),
 				  .opcode = last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
-	wr.wr.rdma.remote_addr = op->raddr + op->off;
+	wr.wr.rdma.remote_addr = op->raddr + op->posted;
 	wr.wr.rdma.rkey = op->rkey;
-	s->pack(s, op->off, b->data, n);
+	s->pack(s, op->posted, b->data, n);
 	if (hdl_sq_post(ep->sq, ep, &wr, HDL_SLOT_BUF, b, false, n)) {
 		hdl_txbuf_put(b);
 		return 0;	/* the endpoint has failed, and hdl_rndv_fail_peer ends the operation */
 	}
-	op->off += n;
+	op->posted += n;
 	if (last) {
 		hdl_rndv_pop(&ep->rdma_wait);
 		hdl_rndv_finish_if_all(s);
@@ -105,9 +105,9 @@ static int push_packed(struct hdl_ep *ep)
 static void tell_written(struct hdl_ep *ep, struct hdl_send *s)
 {
 	struct hdl_send_op *op = hdl_send_op(s);
-	struct hdl_fin written = { .op = op->rop, .len = op->total };
+	struct hdl_fin written = { .op = op->receiver_op, .len = op->total };
 
-	op->tells = 0;
+	op->written_due = 0;
 	hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &written, sizeof(written), false);
 }
 
@@ -117,7 +117,7 @@ static int write_push_one(struct hdl_ep *ep)
 	struct hdl_send *s = ep->rdma_wait;
 	struct hdl_send_op *op = hdl_send_op(s);
 	struct hdl_sq *sq = ep->sq;
-	uint64_t n = op->total - op->off;
+	uint64_t n = op->total - op->posted;
 	uint32_t lkey = 0;
 	int err;
 
@@ -136,19 +136,19 @@ static int write_push_one(struct hdl_ep *ep)
 		n = hdl_vars.rndv_chunk;
 	if (n > ep->dev->max_msg)
 		n = ep->dev->max_msg;
-	bool last = op->off + n == op->total;
+	bool last = op->posted + n == op->total;
 	/* On a ring, WRITTEN would be a WRITE, too, which without `sequence` may land before the data: then the last chunk has
 	 * an immediate. */
 	bool tell = last && op->split && ep->dev->promises.sequence;
-	struct ibv_sge sge = { .addr = (uintptr_t)s->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
+	struct ibv_sge sge = { .addr = (uintptr_t)s->buf + op->posted, .length = (uint32_t)n, .lkey = lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
 				  .opcode = last && !tell ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
-	wr.wr.rdma.remote_addr = op->raddr + op->off;
+	wr.wr.rdma.remote_addr = op->raddr + op->posted;
 	wr.wr.rdma.rkey = op->rkey;
 	if (last)
-		wr.imm_data = htonl(op->rop);
+		wr.imm_data = htonl(op->receiver_op);
 	op->inflight++;
-	op->off += n;
+	op->posted += n;
 	if (last)
 		hdl_rndv_pop(&ep->rdma_wait);
 	if (hdl_sq_post(sq, ep, &wr, HDL_SLOT_RNDV, s, true, n)) {
@@ -157,7 +157,7 @@ static int write_push_one(struct hdl_ep *ep)
 	}
 	/* WRITTEN goes through the same queue behind the data, but only when the data is known to be written: a chunk that
 	 * waits may still be refused, while WRITTEN, behind it, would go again in the replaced queue. */
-	op->tells = tell;
+	op->written_due = tell;
 	if (tell && !__atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE))
 		tell_written(ep, s);
 	return 1;
@@ -176,7 +176,7 @@ static bool end_one(struct hdl_ep *ep)
 		hdl_rndv_end_refused(ep);
 		return true;
 	}
-	if (!op->tells || op->off < op->total)
+	if (!op->written_due || op->posted < op->total)
 		return false;
 	hdl_rndv_pop(&ep->rdma_wait);
 	tell_written(ep, s);
@@ -221,7 +221,7 @@ void hdl_rndv_chunk_done(struct hdl_send *s, int err)
 	}
 	if (err)
 		op->state = HDL_OP_FAILED;
-	else if (op->tells && !op->inflight && op->off == op->total) {
+	else if (op->written_due && !op->inflight && op->posted == op->total) {
 		/* deferred: the caller may be within a post to the same queue */
 		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
 		hdl_ep_busy(ep);
@@ -241,7 +241,7 @@ void hdl_rndv_on_imm(struct hdl_tp *tp, uint32_t imm, uint32_t len)
 	}
 	if (f->ep->queues)
 		f->ep->queues->messages++;
-	if (hdl_fetch_op(f)->being_written)
+	if (hdl_fetch_op(f)->writing)
 		hdl_rndv_all_written(f);
 	else
 		hdl_rndv_finish_fetch(f, 0);
