@@ -29,7 +29,7 @@
 struct exp_mlx5_index {
 	uint64_t base;			/* of the next requests */
 	uint64_t most;			/* the largest index so far */
-	uint64_t list_number;			/* number of the list that ahead_base and ahead_most count, posted or not; another list
+	uint64_t list_number;		/* number of the list that ahead_base and ahead_most count, posted or not; another list
 					 * starts from base and most */
 	uint64_t ahead_base, ahead_most;
 	uint64_t posted_base, posted_most;	/* of the posted requests: base and most when the list is done */

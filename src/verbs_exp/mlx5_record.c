@@ -82,7 +82,7 @@ static void free_record(struct record *r)
 
 /* ---- what ordinary verbs tell ------------------------------------------------------------------------------------------- */
 
-static void *mlx5_record_leave(const void *object)
+static void *mlx5_record_take_out(const void *object)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
 	struct record **at = mlx5_record_find(object), *r = *at;
@@ -92,7 +92,7 @@ static void *mlx5_record_leave(const void *object)
 	return r;
 }
 
-static void left(void *known, bool gone)
+static void mlx5_record_destroyed(void *known, bool gone)
 {
 	if (gone) {
 		free_record(known);
@@ -114,7 +114,7 @@ static void mlx5_record_reset(struct ibv_qp *qp)
 	pthread_mutex_unlock(&exp_mlx5_mutex);
 }
 
-static void closed(struct ibv_context *ctx)
+static void mlx5_record_closing(struct ibv_context *ctx)
 {
 	pthread_mutex_lock(&exp_mlx5_mutex);
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
@@ -182,7 +182,10 @@ static void mlx5_record_fork_child(void)
 
 static struct record *mlx5_record_enter(const void *object, const struct ibv_context *ctx, enum kind kind)
 {
-	static const struct exp_watch watch = {.before_destroy = mlx5_record_leave, .after_destroy = left, .reset = mlx5_record_reset, .closing = closed};
+	static const struct exp_watch watch = {
+		.before_destroy = mlx5_record_take_out, .after_destroy = mlx5_record_destroyed, .reset = mlx5_record_reset,
+		.closing = mlx5_record_closing,
+	};
 	static bool fork_handlers;
 
 	/* Registered when a device is open, so that this mutex is taken before those of the device's library, here and at a

@@ -15,7 +15,7 @@
  *       gone      a region is deregistered, and its key used: that fails, and nothing else
  *       stale     hundreds of operations by such a key, without a flush between
  *       unmapped  what is got into memory that cannot be registered fails, and nothing else
- *       faults    operations on a region whose memory is unmapped or protected, and from and to local memory that is: each fails alone
+ *       faults    operations on a region whose memory is unmapped or protected, and with such local memory: each fails alone
  *       early     requests by such a key break rank 1's new queues before it may send by them: they fail, and nothing else (RC)
  *       busy      what is under way is not deregistered, nor its key released
  *       flushes   several behind one operation, and behind one that fails (one rank, UD: nothing ends before there is progress)
@@ -767,7 +767,8 @@ static void must_fail(const char *what, enum fault fault, size_t n, int r, struc
 	if (r < 0 && last_err)
 		r = last_err;
 	if (r != want)
-		fail("%s of %zu bytes, %s memory: %s instead of %s", what, n, fault_names[fault], r ? strerror(-r) : "done", strerror(-want));
+		fail("%s of %zu bytes, %s memory: %s instead of %s", what, n, fault_names[fault], r ? strerror(-r) : "done",
+		     strerror(-want));
 }
 
 /* A put, a get and an update of the peer's region: short and long. */
@@ -789,7 +790,7 @@ static void remote_faults(struct hdl_rkey *k, enum fault fault)
 	must_fail("an update", fault, 8, hdl_atomic(k, at, HDL_FETCH_ADD, 8, 1, 0, &old, &add), &add, -EREMOTEIO);
 }
 
-/* A put from local memory, which is longer than what the CPU copies into a request, and gets into it. by_packets: also a short put. */
+/* Puts from such local memory, longer than the CPU copies into a request, and gets into it. by_packets: a short put, too. */
 static void local_faults(struct hdl_rkey *k, enum fault fault, bool by_packets)
 {
 	char *p = map_pages();
@@ -851,8 +852,8 @@ static void beside(struct hdl_rkey *bad, struct hdl_rkey *good, enum fault fault
 	}
 }
 
-/* Rank 0 puts into, gets from and updates a region of rank 1 whose memory is not there, and puts from and gets into such memory of its
- * own: each operation fails, and no other. */
+/* Rank 0 puts into, gets from and updates a region of rank 1 whose memory is not there, and puts from and gets into such
+ * memory of its own: each operation fails, and no other. */
 static void faults(void)
 {
 	const char *kinds = getenv("HEDDLE_TRANSPORT");
@@ -864,7 +865,8 @@ static void faults(void)
 	for (unsigned round = 1; round <= FAULTS; round++) {
 		enum fault fault = round - 1;
 		char *p = map_pages();
-		struct hdl_mr *mr = region(p, FAULT_BYTES, HDL_MR_READ | HDL_MR_WRITE | (by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC));
+		struct hdl_mr *mr = region(p, FAULT_BYTES, HDL_MR_READ | HDL_MR_WRITE |
+					   (by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC));
 		unsigned idle = 0;
 		send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
 		while (have_keys < 2 + round || pending_sends)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RC: one queue pair per peer, whose messages arrive in the shared receive queue. Also connects the queue pairs of collectives. */
+/* RC: one queue pair per peer; messages arrive in the shared receive queue. Also connects the queue pairs of collectives. */
 #include <string.h>
 
 #include "transport/core/tp.h"

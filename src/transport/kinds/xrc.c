@@ -340,7 +340,7 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 }
 
 /* No peer has answered for HEDDLE_UD_TIMEOUT: fails all peers of the domain whose processes are not known to live. */
-static void nobody(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
+static void fail_silent_peers(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 {
 	char text[HDL_PEER_TEXT];
 
@@ -349,8 +349,8 @@ static void nobody(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 		/* a peer whose process is known to live may take longer */
 		if (ep->sq != &h->sq || ep->failed || hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 			continue;
-		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and no process there has answered for %.1f s: the "
-			  "peer's process or its host has ended, or it computes for longer than HEDDLE_UD_TIMEOUT",
+		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and no process there has answered for "
+			  "%.1f s: the peer's process or its host has ended, or it computes for longer than HEDDLE_UD_TIMEOUT",
 			  hdl_peer_text(ep, text), ep->dev->name, ep->dev->port.port_num, h->sq.qp->qp_num,
 			  (double)(now - h->since_ns) / 1e9);
 		hdl_ep_fail(ep, -ETIMEDOUT);
@@ -363,7 +363,7 @@ static uint64_t ask_again(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t no
 	struct hdl_ep *ep;
 
 	if (hdl_vars.ud_timeout && (now - h->since_ns) / 1000 > hdl_vars.ud_timeout)
-		nobody(tp, h, now);
+		fail_silent_peers(tp, h, now);
 	if (now < h->retry_ns)
 		return h->retry_ns;
 	h->next_ask -= h->tries % TRIES != 0;	/* next_user then returns the same peer */

@@ -62,7 +62,7 @@
 
 struct hdl_regcache {
 	bool on;
-	bool reader_stuck;			/* the reader thread could not be ended: this memory must stay until the process ends */
+	bool reader_stuck;		/* the reader thread could not be ended: this memory must stay until the process ends */
 	int uffd;				/* userfaultfd */
 	int stop_fd;			/* eventfd that ends the reader */
 	pthread_t reader;
@@ -594,8 +594,8 @@ int hdl_regcache_open(struct hdl_tp *tp)
 	/* one line per job: most ranks get the same answer */
 	if (!hdl_job.rank)
 		hdl_warn("registrations of messages' memory are not kept: the kernel refuses this process events of unmapped "
-			 "memory (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd (a "
-			 "container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set HEDDLE_REGCACHE_SIZE=0 "
+			 "memory (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd "
+			 "(a container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set HEDDLE_REGCACHE_SIZE=0 "
 			 "to expect nothing else", strerror(-err));
 	return 0;
 }
@@ -611,8 +611,8 @@ void hdl_regcache_close(struct hdl_tp *tp)
 		regcache_give_up(rc->newest);
 	rc->reader_stuck = rc->on && write(rc->stop_fd, &one, sizeof(one)) != (ssize_t)sizeof(one);
 	if (rc->reader_stuck)
-		hdl_warn("the thread that reads events of unmapped memory cannot be ended (eventfd %d: %s), and stays, with its memory: has the "
-			 "program closed descriptors that are not its own?", rc->stop_fd, strerror(errno));
+		hdl_warn("the thread that reads events of unmapped memory cannot be ended (eventfd %d: %s), and stays, with its "
+			 "memory: has the program closed descriptors that are not its own?", rc->stop_fd, strerror(errno));
 	else if (rc->on)
 		pthread_join(rc->reader, NULL);
 	rc->on = false;

@@ -40,7 +40,7 @@ bool hdl_regcache_on(const struct hdl_tp *tp);
  * reference, given back by hdl_region_put. */
 struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, int access);
 void hdl_region_put(struct hdl_region *r);
-/* Keeps the region no longer: the last hdl_region_put deregisters it. r may be NULL. Must: the caller still puts its reference. */
+/* Keeps the region no longer: the last hdl_region_put deregisters it. r may be NULL. Must: the caller still puts the region. */
 void hdl_region_forget(struct hdl_region *r);
 /* Gives up stale entries, if there are any: until then pages stay pinned that the program has unmapped. */
 void hdl_regcache_tidy(struct hdl_tp *tp);
@@ -48,7 +48,7 @@ void hdl_regcache_tidy(struct hdl_tp *tp);
 /* Gives up all entries that are not in use, when memory cannot be locked for a present need. Returns false: there were none. */
 bool hdl_regcache_evict(struct hdl_tp *tp);
 
-/* Called when a verb that creates an object has failed. Returns true: errno was ENOMEM, and memory was released: try once more. */
+/* Called when a verb that creates an object has failed. Returns true: errno was ENOMEM, and memory was released: try again. */
 bool hdl_memory_again(struct hdl_dev *dev);
 
 struct hdl_regcache_stats {

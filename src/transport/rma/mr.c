@@ -149,7 +149,8 @@ int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rke
 		return -EINVAL;
 	}
 	if (h.incarnation != ep->name.incarnation) {
-		hdl_error("the key of a region belongs to another process than rank %d, or to an earlier process of that rank", ep->rank);
+		hdl_error("the key of a region belongs to another process than rank %d, or to an earlier process of that rank",
+			  ep->rank);
 		return -ESTALE;
 	}
 	if (!(k = calloc(1, sizeof(*k))))

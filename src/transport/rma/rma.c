@@ -110,12 +110,12 @@ static void report_refused(const struct hdl_rma *op)
 
 	op->ep->tp->rma_refused += op->err != -EFAULT;
 	if (op->err == -EFAULT)
-		hdl_error("the local memory at %p of a %s of %llu bytes cannot be %s%s. This operation fails, and nothing else", op->buf,
-			  names[op->type], (unsigned long long)op->len, op->type == PUT ? "read" : "written",
+		hdl_error("the local memory at %p of a %s of %llu bytes cannot be %s%s. This operation fails, and nothing else",
+			  op->buf, names[op->type], (unsigned long long)op->len, op->type == PUT ? "read" : "written",
 			  hdl_fault_place(where, op->buf, op->len, op->type != PUT));
 	else
-		hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: %s. This operation fails, and nothing else", names[op->type],
-			  (unsigned long long)op->len, (unsigned long long)op->raddr, op->ep->rank, op->err == -EACCES ?
+		hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: %s. This operation fails, and nothing else",
+			  names[op->type], (unsigned long long)op->len, (unsigned long long)op->raddr, op->ep->rank, op->err == -EACCES ?
 			  "the region is not registered there any more, or does not grant this access" :
 			  "the region's memory there is unmapped or protected");
 }
@@ -197,7 +197,8 @@ static void by_message(struct hdl_rma *op)
 		q.origin_op = op->id;
 		op->awaits_answer = true;
 		op->am.send.done = request_sent;
-		r = hdl_am_send(op->ep, handler[op->type], HDL_AM_ORDERED, &q, sizeof(q), put ? op->buf : NULL, put ? op->len : 0, &op->am);
+		r = hdl_am_send(op->ep, handler[op->type], HDL_AM_ORDERED, &q, sizeof(q), put ? op->buf : NULL, put ? op->len : 0,
+				&op->am);
 		op->inflight += r == 0;
 	}
 	if (r < 0) {

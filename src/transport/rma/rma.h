@@ -38,9 +38,9 @@ struct hdl_rma_peer {
 
 /* The transport's own handlers. */
 enum { HDL_AM_PUT = 1, HDL_AM_GET, HDL_AM_GOT, HDL_AM_UPDATE };
-struct hdl_rma_request {		/* Head of the messages PUT, GET and UPDATE. The head of GOT is the operation's number
-					 * only. */
-	uint32_t origin_op;			/* number of the origin's operation */
+/* Head of the messages PUT, GET and UPDATE. The head of GOT is the operation's number only. */
+struct hdl_rma_request {
+	uint32_t origin_op;		/* number of the origin's operation */
 	uint32_t number;		/* number of the region */
 	uint64_t raddr, len;
 	uint64_t operand, compare;

@@ -77,8 +77,9 @@ static int target_reach(const struct hdl_ep *ep, const struct hdl_rma_request *q
 
 	if (!hdl_fault_found(at, q->len, written))
 		return 0;
-	hdl_error("%llu bytes at %p of a region of this process cannot be %s for rank %d%s. The operation fails at its origin, and nothing "
-		  "else", (unsigned long long)q->len, at, written ? "written" : "read", ep->rank, hdl_fault_place(where, at, q->len, written));
+	hdl_error("%llu bytes at %p of a region of this process cannot be %s for rank %d%s. The operation fails at its origin, and "
+		  "nothing else", (unsigned long long)q->len, at, written ? "written" : "read", ep->rank,
+		  hdl_fault_place(where, at, q->len, written));
 	return -EREMOTEIO;
 }
 
@@ -147,7 +148,8 @@ static void on_get(void *context, const struct hdl_am *am)
 		return;
 	}
 	h->answer.send.done = got_sent;
-	err = hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.origin_op, sizeof(q.origin_op), (void *)(uintptr_t)q.raddr, q.len, &h->answer);
+	err = hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.origin_op, sizeof(q.origin_op), (void *)(uintptr_t)q.raddr, q.len,
+			  &h->answer);
 	if (err)
 		got_sent(&h->answer.send, err < 0 ? err : 0);
 }
@@ -171,7 +173,7 @@ static void target_updated(struct hdl_rma *op, int err)
 	remote_op_end(h);
 }
 
-/* Posts the update to this process's device, for an origin whose queues do not reach the region. Returns 0 or a negative errno. */
+/* Posts the update to this process's device, for an origin whose queues do not reach it. Returns 0 or a negative errno. */
 static int update_by_device(struct hdl_mr *mr, struct hdl_ep *ep, const struct hdl_rma_request *q)
 {
 	struct hdl_ep *self = hdl_ep(ep->tp, hdl_job.rank);
@@ -186,7 +188,8 @@ static int update_by_device(struct hdl_mr *mr, struct hdl_ep *ep, const struct h
 	if (!(h = remote_op_begin(mr, ep, q->origin_op)))
 		return -ENOMEM;
 	h->update.done = target_updated;
-	r = hdl_atomic(mr->self, q->raddr - (uintptr_t)mr->base, q->update, q->width, q->operand, q->compare, &h->old, &h->update);
+	r = hdl_atomic(mr->self, q->raddr - (uintptr_t)mr->base, q->update, q->width, q->operand, q->compare, &h->old,
+		       &h->update);
 	if (r > 0)
 		target_updated(&h->update, 0);
 	else if (r < 0)

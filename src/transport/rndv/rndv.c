@@ -35,7 +35,8 @@ void hdl_rndv_finish_if_all(struct hdl_send *s)
 {
 	const struct hdl_send_op *op = hdl_send_op(s);
 
-	if (op->state != HDL_OP_WAIT_CTS && op->posted == op->total && !op->inflight && !op->written_due && (op->part_read || !op->split))
+	if (op->state != HDL_OP_WAIT_CTS && op->posted == op->total && !op->inflight && !op->written_due &&
+	    (op->part_read || !op->split))
 		finish_send(s, op->state != HDL_OP_FAILED ? hdl_fault_errno(op->fault ? op->fault : op->read_fault) :
 			       s->ep->failed ? s->ep->fail_err : -ECONNRESET);
 }

@@ -30,7 +30,7 @@ struct hdl_fetch_op {
 	uint64_t got;
 	/* of the part that is read by RDMA READ: */
 	uint64_t raddr, posted, end;	/* the sender's address; bytes posted so far; bytes to be posted */
-	uint32_t rkey, sender_op;		/* number of the sender's operation */
+	uint32_t rkey, sender_op;	/* number of the sender's operation */
 	uint32_t id;
 	uint16_t inflight;
 	hdl_tuned tuned;
