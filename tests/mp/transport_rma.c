@@ -737,8 +737,9 @@ static void unmapped(void)
 /* ---- memory that cannot be reached ---------------------------------------------------------------------------------- */
 
 enum { FAULT_BYTES = 400000 };
-enum fault { UNMAPPED, NO_ACCESS, HALF_MAPPED, FAULTS };
-static const char *const fault_names[] = { "unmapped", "protected", "half mapped" };
+enum fault { UNMAPPED, NO_ACCESS, HALF_MAPPED, TRUNCATED, FAULTS };
+static const char *const fault_names[] = { "unmapped", "protected", "half mapped", "truncated" };
+static int mapped_fd;			/* the file of the latest map_pages */
 
 /* Makes the memory unreachable: all of it, or its second half. */
 static void make_fault(char *p, enum fault fault)
@@ -746,14 +747,20 @@ static void make_fault(char *p, enum fault fault)
 	size_t half = FAULT_BYTES / 2 & ~4095ul;
 
 	if (fault == UNMAPPED ? munmap(p, FAULT_BYTES) : fault == NO_ACCESS ? mprotect(p, FAULT_BYTES, PROT_NONE)
-						       : munmap(p + half, FAULT_BYTES - half))
+	    : fault == HALF_MAPPED ? munmap(p + half, FAULT_BYTES - half) : ftruncate(mapped_fd, (off_t)half))
 		fail("%s memory cannot be made", fault_names[fault]);
 }
 
 static char *map_pages(void)
 {
-	char *p = mmap(NULL, FAULT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p;
 
+	if (mapped_fd > 0)
+		close(mapped_fd);
+	mapped_fd = memfd_create("pages", MFD_CLOEXEC);
+	if (mapped_fd < 0 || ftruncate(mapped_fd, FAULT_BYTES))
+		fail("no file in memory");
+	p = mmap(NULL, FAULT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mapped_fd, 0);
 	if (p == MAP_FAILED)
 		fail("no memory");
 	memset(p, 7, FAULT_BYTES);
@@ -777,7 +784,7 @@ static void remote_faults(struct hdl_rkey *k, enum fault fault)
 	static char buf[FAULT_BYTES];
 	static uint64_t old;
 	/* the first byte is in the part that cannot be reached */
-	size_t at = fault == HALF_MAPPED ? FAULT_BYTES / 2 & ~4095ul : 0;
+	size_t at = fault >= HALF_MAPPED ? FAULT_BYTES / 2 & ~4095ul : 0;
 
 	for (int i = 0; i < 2; i++) {
 		size_t n = i ? FAULT_BYTES : 100, from = i ? 0 : at;
@@ -794,7 +801,7 @@ static void remote_faults(struct hdl_rkey *k, enum fault fault)
 static void local_faults(struct hdl_rkey *k, enum fault fault, bool by_packets)
 {
 	char *p = map_pages();
-	size_t half = FAULT_BYTES / 2 & ~4095ul, at = fault == HALF_MAPPED ? half : 0;
+	size_t half = FAULT_BYTES / 2 & ~4095ul, at = fault >= HALF_MAPPED ? half : 0;
 
 	make_fault(p, fault);
 	for (int i = 0; i < 3; i++) {
