@@ -6,14 +6,15 @@
  *     a WRITE of the sender is refused      when none of the operation is in flight: WRITTEN(fault) ──▶
  *     a READ of the receiver is refused     when none of the operation is in flight: ◀── FIN(fault)
  *
- * Both records wait for the last request because of this:
+ * Either record waits for the last request, so that no side has its buffer back while the other side accesses it.
+ * In a split message each side reports its own half, and the operation ends at either side when both halves have ended. Else:
  *
- *     1. the sender has two WRITEs in flight; the first is refused
- *     2. the sender sends WRITTEN(fault) at once; the receiver's operation ends, and the program reuses the buffer
- *     3. the second WRITE lands in the reused buffer
+ *     1. the receiver's READ of the front half is refused, while the sender writes the rest
+ *     2. the receiver ends the operation at once, and the program reuses the buffer
+ *     3. the sender's WRITE lands in the reused buffer
  *
- * In a split message each side reports its own half. The send queue, which the device has stopped, is replaced or reset, and
- * the operation's chunks do not go again (sq.c, sq_is_lost).
+ * The send queue, which the device has stopped, is replaced or reset, and the operation's chunks do not go again (sq.c,
+ * sq_is_lost).
  */
 #include <stdio.h>
 #include <sys/mman.h>
