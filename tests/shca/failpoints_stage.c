@@ -231,7 +231,7 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 	uint32_t rkey = st->rkey[B][op_lane()];
 
 	*wr = (struct ibv_exp_send_wr){.wr_id = 1, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .sg_list = sge, .num_sge = 5};
-	/* five segments: the short way for plain writes does not do that */
+	/* five segments: a fast write takes at most four */
 	for (int i = 0; i < 5; i++)
 		sge[i] = (struct ibv_sge){(uintptr_t)a->mem[l] + O_SRC + i * 40, 40, a->mr[l]->lkey};
 	if (st->req == R_SEND_LKEY)

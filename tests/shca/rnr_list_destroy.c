@@ -133,9 +133,9 @@ static bool on_list(struct shca_qp *qp)
 	return false;
 }
 
-static uint32_t husks(void)
+static uint32_t zombies(void)
 {
-	return r.node->husks.n;
+	return r.node->zombies.n;
 }
 
 /* ---- they go ---------------------------------------------------------------------------------------------------------- */
@@ -150,8 +150,8 @@ static void some_go(void)
 	struct shca_qp *first = shared(0), *third = shared(2);
 	uint32_t number = first->qpn;
 	CHECK(!shca_destroy_qp(sender[0]) && !shca_destroy_qp(sender[2]));
-	if (!on_list(first) || !on_list(third) || husks() != 2)
-		FAIL("of queues that are gone, %u are husks, not 2", husks());
+	if (!on_list(first) || !on_list(third) || zombies() != 2)
+		FAIL("of queues that are gone, %u are zombies, not 2", zombies());
 	if (shca_number_get(r.m, number, SHCA_KIND_QP))
 		FAIL("a queue that is gone is found by its number");
 	receives(1);
@@ -161,8 +161,8 @@ static void some_go(void)
 	if (on_list(first) || on_list(third))
 		FAIL("a queue that is gone still stands on the list");
 	CHECK(!shca_destroy_qp(sender[1]));
-	if (husks())
-		FAIL("%u husks are left that stand nowhere", husks());
+	if (zombies())
+		FAIL("%u zombies are left that stand nowhere", zombies());
 }
 
 /* The first is taken off, and before it runs it goes: the receive is for the second. */
@@ -239,18 +239,18 @@ static void many_go(void)
 	}
 	for (int i = 0; i < MANY; i++) {
 		CHECK(!shca_destroy_qp(qp[i]));
-		most = husks() > most ? husks() : most;
+		most = zombies() > most ? zombies() : most;
 	}
 	/* the first time there are 64, the next time as many as stood beside these */
 	if (most < 64 || most > MANY - 64 + 1)
-		FAIL("of %d queues that went, %u were husks at a time", MANY, most);
+		FAIL("of %d queues that went, %u were zombies at a time", MANY, most);
 	no_timer(shared(0));
 	receives(1);
 	served(0);
 }
 
 /*
- * The list is being turned round when it is emptied of husks: what is put back after that is emptied again, and what another took
+ * The list is being turned round when it is emptied of zombies: what is put back after that is emptied again, and what another took
  * from there is waited for.
  */
 static struct hold turner = {.at = {"rnr-turn", "rnr-turned"}}, taker = {.at = {"rnr-list"}};
@@ -305,13 +305,13 @@ static void turned(bool taken)
 		for (int i = 0; i < 100; i++)
 			rig_nap();
 		if (atomic_load(&cleared) || atomic_load(&second->rnr_linked) != link)
-			FAIL("a husk was freed while another thread had it in hands");
+			FAIL("a zombie was freed while another thread had it in hands");
 		let_go(&taker);
 		CHECK(!pthread_join(k, NULL));
 	}
 	CHECK(!pthread_join(c, NULL));
 	if (on_list(second))
-		FAIL("a husk that was freed stands on the list");
+		FAIL("a zombie that was freed stands on the list");
 	no_timer(shared(2));
 	receives(1);
 	served(2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device's short ways beside ibv_post_send's plain writes: one inline write built by ibv_wr_* (DC), and one inline
+ * The device's short ways beside ibv_post_send's fast writes: one inline write built by ibv_wr_* (DC), and one inline
  * datagram. Both remember where they go: what is taken away must be noticed by the very next request. And lists of ibv_wr_*
  * are posted as a whole or not at all.
  */
@@ -174,7 +174,7 @@ static void dc_lists(struct dc *d)
 	CHECK(!put(d, 0, 0, b, sizeof(b), sizeof(b), d->mr->rkey, KEY) && !strcmp(d->mem, b), "the next one");
 }
 
-static void dc_withdrawn(void)
+static void dc_revoked(void)
 {
 	enum { DEREG, ACCESS, DESTROY, WRONG_KEY, WAYS };
 
@@ -330,7 +330,7 @@ static void ud_odd_receives(struct ud *u)
 	CHECK(!ibv_dereg_mr(mr) && !munmap(low, 4096), "dereg");
 }
 
-static void ud_withdrawn(void)
+static void ud_revoked(void)
 {
 	enum { QKEY, DESTROY, RESET, ERROR, RECEIVE, WAYS };
 
@@ -393,13 +393,13 @@ int main(void)
 	dc_lists(&d);
 	dc_lengths(&d);
 	dc_close(&d);
-	dc_withdrawn();
+	dc_revoked();
 	ud_open(&u);
 	ud_lengths(&u);
 	ud_receives(&u);
 	ud_lengths(&u);
 	ud_odd_receives(&u);
 	ud_close(&u);
-	ud_withdrawn();
+	ud_revoked();
 	return 0;
 }

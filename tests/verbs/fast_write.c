@@ -123,7 +123,7 @@ static void fails(struct pair *p, uint32_t rkey, enum ibv_wc_status status, cons
 }
 
 /* What the target remembers is taken away, each in its own way. */
-static void withdrawn(void)
+static void revoked(void)
 {
 	enum { DEREG, REREG, ACCESS, ERROR, DESTROY, RESET, WAYS };
 
@@ -373,7 +373,7 @@ int main(void)
 	lengths(&p);
 	many_regions(&p);
 	close_pair(&p);
-	withdrawn();
+	revoked();
 	judged();
 	srq_gone();
 	return 0;

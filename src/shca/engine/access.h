@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Who answers a request, and which memory it may touch: the one place where that is judged. The general way asks for each
- * request (exec.c). Plain writes and short datagrams ask once and remember the answer (verbs/plain.h, verbs/datagram.c)
- * until the process that gave it withdraws something; then they ask again.
+ * request (exec.c). Fast writes and short datagrams ask once and remember the answer (verbs/submit/fast_write.h, datagram.c)
+ * until the process that gave it revokes something (shca_revoke); then they ask again.
  *
  * Everything is inline, so that each caller gets the variant that its constant arguments leave over.
  */

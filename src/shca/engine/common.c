@@ -107,22 +107,22 @@ _Atomic uint64_t *shca_common_hold(struct shca_thread *thr, struct shca_common_q
 	return NULL;
 }
 
-void shca_common_withdraw(const struct shca_member *m, const struct shca_common_qp *c)
+void shca_common_revoke(const struct shca_member *m, const struct shca_common_qp *c)
 {
 	uint32_t high = atomic_load(&m->hdr->proc_high);
 
 	if (c->qp.proc != SHCA_COMMON) {
-		shca_withdraw(m, c->qp.proc);
+		shca_revoke(m, c->qp.proc);
 		return;
 	}
-	/* a window that was found through it is of any process that has shared receive queues in the domain */
+	/* an rkey cache entry found through it may be of any process that has shared receive queues in the domain */
 	for (uint32_t p = 0; p < high; p++)
-		shca_withdraw(m, p);
+		shca_revoke(m, p);
 }
 
 void shca_common_quiesce(struct shca_thread *thr, const struct shca_common_qp *c)
 {
-	/* who writes to a remembered window says only whose it is */
+	/* a fast write names only the process whose region it writes to as its epoch */
 	shca_quiesce(thr, c->qp.proc == SHCA_COMMON ? SHCA_EVERYBODY : c->qp.proc);
 }
 
@@ -166,7 +166,7 @@ static void common_end(struct shca_thread *thr, struct shca_common_qp *c, uint32
 	SHCA_FAILPOINT(thr, "common-end", NULL, 0);
 	atomic_store(&c->qp.gate, gate);
 	shca_number_set(thr->m, c->qp.qpn, SHCA_KIND_NONE, 0);
-	shca_common_withdraw(thr->m, c);
+	shca_common_revoke(thr->m, c);
 	SHCA_FAILPOINT(thr, "common-ended", NULL, 0);
 }
 
@@ -245,7 +245,7 @@ void shca_commons_break(struct shca_thread *thr)
 	for_each_common(thr->m, c)
 		if (shca_is_common(thr->m, &c->qp) && atomic_load(&c->qp.qp_state) != IBV_QPS_RESET && atomic_load(&c->qp.qp_state) != IBV_QPS_ERR) {
 			shca_qp_failed(thr, &c->qp, IBV_WC_WR_FLUSH_ERR);
-			shca_common_withdraw(thr->m, c);
+			shca_common_revoke(thr->m, c);
 		}
 }
 
@@ -259,12 +259,12 @@ static void finish_job(struct shca_thread *thr, struct shca_common_qp *c, enum s
 	switch (job) {
 	case SHCA_JOB_RESET:
 		atomic_store(&c->qp.gate, 0);
-		shca_common_withdraw(thr->m, c);
+		shca_common_revoke(thr->m, c);
 		shca_common_clear(c);
 		break;
 	case SHCA_JOB_ERROR:
 		atomic_store(&c->qp.gate, SHCA_GATE_ERR);
-		shca_common_withdraw(thr->m, c);
+		shca_common_revoke(thr->m, c);
 		atomic_store(&c->qp.qp_state, IBV_QPS_ERR);
 		shca_common_event(thr, c, IBV_EVENT_QP_LAST_WQE_REACHED);
 		break;
@@ -327,7 +327,7 @@ bool shca_commons_fail(struct shca_thread *thr, uint32_t slot)
 			/* told first: who dies here is followed by one who tells again */
 			shca_common_event(thr, c, IBV_EVENT_QP_FATAL);
 			atomic_store(&c->qp.gate, SHCA_GATE_ERR);
-			shca_common_withdraw(thr->m, c);
+			shca_common_revoke(thr->m, c);
 			atomic_store(&c->qp.peer_dead, 1);
 		}
 		common_let_go(thr, c, slot);

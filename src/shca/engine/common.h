@@ -42,8 +42,8 @@ static inline uint32_t shca_common_unread(const _Atomic uint64_t *holder)
 	return (uint32_t)(atomic_load(holder) >> 32);
 }
 
-/* What was looked up with its help is looked up again, whoever's memory it was. */
-void shca_common_withdraw(const struct shca_member *m, const struct shca_common_qp *c);
+/* Ends every rkey cache entry that was found through c, whichever process the region belongs to. */
+void shca_common_revoke(const struct shca_member *m, const struct shca_common_qp *c);
 /* Nobody who found it answering before that is at it any more. Outside of the engine. */
 void shca_common_quiesce(struct shca_thread *thr, const struct shca_common_qp *c);
 /* What modifying to ERR and RESET leave behind; it answers nobody by now. The caller has the lock. */

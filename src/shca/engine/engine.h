@@ -303,7 +303,7 @@ static inline bool shca_cq_awaited(const struct shca_cq *cq)
 /* Who is to be told of a completion: the channel, queues that wait. */
 void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited);
 /* It is there. The CAS that made it visible is a full fence; it pairs with the one between arming and the second look in
- * shca_req_notify_cq, and with that between the note of a WAIT (verbs/waits.c) and its second look (run.c). */
+ * shca_req_notify_cq, and with that between the note of a WAIT (verbs/submit/waits.c) and its second look (run.c). */
 static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
 {
 	/* release: whoever begins at the hint relies on the slots below */
@@ -417,12 +417,13 @@ static inline struct shca_ground *shca_rwqe_ground(const struct shca_rwqe *w, ui
 {
 	return (struct shca_ground *)((char *)w + stride) - 1 - segment;
 }
-/* Whether the regions of a receive are what they were when it was posted. Inside the engine, before it is written to: whoever
- * takes a region away counts up `withdrawn` before he waits (I8), so either that is seen here, or he waits for us. */
+/* Whether the regions of a receive are those of its post. Must be called inside the engine, before data is written to the receive:
+ * the process that takes a region away counts up `revoke_epoch` (shca_revoke) before its quiesce (I8). So this thread either reads the
+ * new epoch, or the quiesce waits for this thread. */
 bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, uint32_t stride);
 static inline bool shca_rwqe_stands(const struct shca_member *m, uint32_t proc, const struct shca_rwqe *w, uint32_t stride)
 {
-	return likely(w->withdrawn == atomic_load_explicit(&m->procs[proc].withdrawn, memory_order_acquire)) ||
+	return likely(w->revoke_epoch == atomic_load_explicit(&m->procs[proc].revoke_epoch, memory_order_acquire)) ||
 	       shca_rwqe_regions(m, w, stride);
 }
 static inline struct shca_rwqe *shca_rwqe_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
@@ -501,8 +502,8 @@ static inline bool shca_rnr_any(const struct shca_rq *rq)
 /* Takes the queue off that has stood there longest. 0: there is none. */
 shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq);
 /* Gets qp off its list: all of that list is kicked. 0: it is on none; else the link (rnr_linked) that another thread is
- * making or has in hands, or that was lost with one: only quiesces tell. Linear: for a reaper, for husks that have become many
- * (verbs/husk.c), and for a queue that stalls elsewhere. */
+ * making or has in hands, or that was lost with one: only quiesces tell. Linear: for a reaper, for zombies that have become many
+ * (verbs/objects/zombie.c), and for a queue that stalls elsewhere. */
 uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp);
 /* The link is nobody's (reap.c): since it was seen, three times, every thread has left the engine and then its list was emptied. */
 void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link);
@@ -686,11 +687,11 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 			 enum shca_order order, int *rc, bool *src_err);
 /* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
 int shca_share_help(struct shca_thread *thr);
-/* A process has closed a gate or taken a region's key away: who remembers either looks again (fast_write.h). Behind the
- * store that took it away, before the quiesce (I8). */
-static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)
+/* Counts up the revocation epoch of process `proc`, which has closed a gate or taken a region's key away: every poster that remembers a
+ * look-up of either looks again (fast_write.h). Must: behind the store that took it away, before the quiesce (I8). */
+static inline void shca_revoke(const struct shca_member *m, uint32_t proc)
 {
-	atomic_fetch_add(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn, SHCA_WITHDRAW);
+	atomic_fetch_add(&m->procs[proc & (SHCA_MAX_PROCS - 1)].revoke_epoch, SHCA_REVOKE_STEP);
 }
 
 /* Where a thread is that posts to the peer of a connected queue: SHCA_ANYWHERE while there is none. */

@@ -41,7 +41,7 @@ static void close_gates(struct shca_thread *thr, uint32_t slot)
 		atomic_store(&qp->gate, SHCA_GATE_DEAD | SHCA_GATE_ERR);
 		atomic_compare_exchange_strong(&qp->fail, &none, IBV_WC_WR_FLUSH_ERR + 1);
 	}
-	shca_withdraw(thr->m, slot);
+	shca_revoke(thr->m, slot);
 }
 
 /* Finishes the dead process's queues. A living executor of one of them leaves it soon, because the queue has failed. So the reaper lets a
@@ -199,7 +199,7 @@ static void survivors(struct shca_thread *thr, uint32_t slot)
 		SHCA_FAILPOINT(thr, "survivor", qp, 0);
 		atomic_store(&qp->peer_dead, 1);
 		atomic_store(&qp->gate, SHCA_GATE_ERR);
-		shca_withdraw(thr->m, thr->m->slot);
+		shca_revoke(thr->m, thr->m->slot);
 		/* pairs with the light fence of shca_rq_post, behind which the poster asks shca_flushes */
 		shca_heavy_fence(thr->m);
 		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);

@@ -204,7 +204,7 @@ bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index
  */
 /*
  * I7: the queue to which a list of rq leads: it says itself that it stands there, and lies in one process's memory as a whole. NULL: there is
- * none. (Not by its number: a husk has none while it is being freed, and may be in somebody's hands still.)
+ * none. (Not by its number: a zombie has none while it is being freed, and may be in somebody's hands still.)
  */
 static struct shca_qp *linked_at(const struct shca_thread *thr, const struct shca_rq *rq, shca_off off)
 {

@@ -404,7 +404,7 @@ void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 	/* a reaper may be setting DEAD */
 	atomic_fetch_or(&qp->gate, SHCA_GATE_ERR);
 	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);
-	shca_withdraw(thr->m, qp->proc);
+	shca_revoke(thr->m, qp->proc);
 	atomic_store(&qp->qp_state, IBV_QPS_ERR);
 	SHCA_FAILPOINT(thr, "half-failed", qp, 0);
 	/* Last: a queue that has this mark is not failed again. Who dies before is stood in for: by a successor (the request's journal),

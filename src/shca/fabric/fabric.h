@@ -400,12 +400,12 @@ static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 {
 	const union {
 		struct {
-			uint32_t withdrawn, life;
+			uint32_t revoke_epoch, life;
 		};
-		uint64_t standing;
-	} bad = {{.withdrawn = SHCA_CUT_OFF, .life = FUTEX_OWNER_DIED}};
+		uint64_t valid_word;
+	} bad = {{.revoke_epoch = SHCA_CUT_OFF, .life = FUTEX_OWNER_DIED}};
 
-	return unlikely((atomic_load_explicit(&m->procs[slot].standing, memory_order_relaxed) & bad.standing) != 0);
+	return unlikely((atomic_load_explicit(&m->procs[slot].valid_word, memory_order_relaxed) & bad.valid_word) != 0);
 }
 /* A load: it has begun to die, and will do nothing more that anybody could wait for. Threads of it may still store. */
 static inline bool shca_proc_dying(const struct shca_member *m, uint32_t slot)

@@ -66,17 +66,18 @@ struct shca_proc_slot {
 	_Atomic uint32_t wake;		/* futex word: counts wake-ups */
 	_Atomic uint32_t returned;	/* some receive of this process came back: a poller posts it again */
 	_Atomic uint32_t share;		/* thread slot + 1 of an executor that copies from or to it and could use help */
-	/* What was looked up before still holds while `standing` stands still (fast_write.h). Beside `sleepers`, which every
-	 * writer reads anyway. */
+	/* The validity word: a look-up of this process's objects that a peer remembers (fast_write.h, datagram.c) holds while the word
+	 * has the value that was read before the look-up. In the line of `sleepers`, which every writer reads anyway. */
 	union {
 		struct {
-			/* counts, by twos, what the process took away from its peers: a region, a queue's readiness. SHCA_CUT_OFF:
-			 * no packet gets to the process. What is remembered holds no more then, like any other. */
-			_Atomic uint32_t withdrawn;
+			/* Revocation epoch: shca_revoke adds SHCA_REVOKE_STEP whenever a region of the process or the readiness of
+			 * one of its queues is taken away. Bit 0, SHCA_CUT_OFF (port.c): no packet gets to the process; that bit
+			 * ends remembered look-ups, too. */
+			_Atomic uint32_t revoke_epoch;
 			/* the helper thread's robust futex: its tid; the kernel sets FUTEX_OWNER_DIED; 0: no helper yet */
 			_Atomic uint32_t life;
 		};
-		_Atomic uint64_t standing;
+		_Atomic uint64_t valid_word;
 	};
 	_Atomic uint32_t rings_lost;	/* some CQ's event is SHCA_CQ_EVENT_LOST */
 	_Atomic uint32_t proxy_wanted;	/* futex: enum shca_proxy_state; a requester asks for its proxy thread (proxy.c) */
@@ -107,7 +108,7 @@ struct shca_thread_slot {
 } shca_aligned;
 
 #define SHCA_CUT_OFF 1u
-#define SHCA_WITHDRAW 2u
+#define SHCA_REVOKE_STEP 2u
 
 /* The device's port, one for all processes of the fabric, and what a subnet manager would say of it; shcactl inject changes it
  * (fabric/port.c). Whatever it means for traffic stands in the process slots, too: SHCA_CUT_OFF. */
@@ -180,8 +181,8 @@ struct shca_atomic_journal {
  * _Atomic uint64_t qp_segs[SHCA_QP_SEGS] and mr_segs[SHCA_MR_SEGS] (offset of the segment | process slot is in the
  * chunk's owner word), _Atomic uint32_t chunks[nchunks] (process slot + 1; 0: free). */
 
-/* One entry of a queue number segment. kind in the low 3 bits (objects are 64-byte aligned). A husk is a queue that was destroyed and
- * stands on the list of a receive queue (verbs/husk.c). */
+/* One entry of a queue number segment. kind in the low 3 bits (objects are 64-byte aligned). A zombie is a queue that was destroyed and
+ * stands on the list of a receive queue (verbs/objects/zombie.c). */
 enum shca_kind { SHCA_KIND_NONE = 0, SHCA_KIND_QP, SHCA_KIND_SRQ, SHCA_KIND_CQ, SHCA_KIND_ZOMBIE };
 typedef _Atomic uint64_t shca_dirent;
 /* A segment that belongs to a process. (That of common queue pairs, which are never run, has entries only.) */
@@ -334,7 +335,7 @@ enum shca_rwqe_state { SHCA_R_IDLE = 0, SHCA_R_POSTED, SHCA_R_TAKEN, SHCA_R_RETU
 struct shca_rwqe {
 	_Atomic uint64_t word;
 	uint32_t src_qp;		/* UD with an immediate: who sent it; XRC: the receiving QP. Written before the CQE */
-	uint32_t withdrawn;		/* of its owner when it was posted: while that stands still, so do its regions */
+	uint32_t revoke_epoch;		/* of its owner when it was posted: while that stands still, so do its regions */
 	uint8_t nsge;
 	uint8_t bad;			/* a key was wrong when it was posted: the message that lands here fails */
 	uint8_t wc_flags;		/* UD with an immediate: IBV_WC_GRH */

@@ -32,7 +32,7 @@ static bool cut_off(const struct shca_port *p)
 /* Any number of processes may be at it, each for a change of its own: who marks last has looked behind the last change. */
 void shca_port_mark(struct shca_member *m, uint32_t slot)
 {
-	_Atomic uint32_t *word = &m->procs[slot].withdrawn;
+	_Atomic uint32_t *word = &m->procs[slot].revoke_epoch;
 	bool cut;
 
 	do {

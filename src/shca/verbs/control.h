@@ -37,7 +37,7 @@ struct shca_node {
 		struct shca_zombie *first, *last;
 		uint32_t n;
 		uint32_t beside;	/* queues on their lists, when these were emptied last */
-	} husks;
+	} zombies;
 	bool inherited;			/* this is a forked child: the fabric is not mapped here, touch nothing */
 };
 
@@ -265,11 +265,11 @@ void shca_xrc_unmap(struct shca_user_qp *qp);
 
 /* zombie.c. Takes a stopped queue, whose lock is the caller's, away from those who look it up. true: it stands on the list of a receive
  * queue and stays there; then shca_zombie_end ends it, instead of freeing, behind a quiesce and what frees its parts. */
-bool shca_zombie_begin(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *husk);
-void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *husk);
+bool shca_zombie_begin(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *zombie);
+void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *zombie);
 /* Some that stand nowhere any more: a quiesce later they may be freed. */
 struct shca_zombie *shca_zombies_done(struct shca_thread *thr, struct shca_node *node);
-void shca_zombies_free(struct shca_thread *thr, struct shca_zombie *husks);
+void shca_zombies_free(struct shca_thread *thr, struct shca_zombie *zombies);
 /* All of them go. Linear in the queues that wait where they stand. */
 void shca_zombies_clear(struct shca_thread *thr, struct shca_node *node);
 

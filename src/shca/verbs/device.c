@@ -501,7 +501,7 @@ int shca_close_device(struct ibv_context *ctx)
 	pthread_mutex_lock(&node->mutex);
 	bool last = !node->contexts;
 	pthread_mutex_unlock(&node->mutex);
-	/* Known only now, behind what makes husks: of contexts that are closed at a time, the one whose queues go last sees them all. A husk
+	/* Known only now, behind what makes zombies: of contexts that are closed at a time, the one whose queues go last sees them all. A zombie
 	 * on another process's list when this one's memory goes would be taken off as a queue. */
 	if (last)
 		shca_zombies_clear(shca_thread_get(&node->m), node);

@@ -245,17 +245,17 @@ struct shca_user_qp {
 	shca_off off;
 	uint8_t type;			/* as sh->type */
 	bool shared_only;		/* cross-channel, or SHCA_BEHAVE=async: never DIRECT */
-	bool plain;			/* RC, XRC_SEND or DCI, and not cross-channel; its writes may be copies */
+	bool fast_write_kind;		/* RC, XRC_SEND or DCI, not cross-channel: an RDMA WRITE may be a fast write (fast_write.h) */
 	bool ready;			/* RTS: posts are accepted (else EINVAL; ERR: flushed) */
-	_Atomic bool writes;		/* ready, plain, and requests are not signaled unasked */
+	_Atomic bool fast_writes;	/* ready, fast_write_kind and not sq_sig_all */
 	uint32_t pd_number;
 	struct shca_user_pd *pd;
 	struct shca_user_cq *scq, *rcq;
 	struct shca_user_rq *rq;		/* its own, its SRQ's, or NULL */
 	struct shca_user_srq *srq;
 	struct shca_user_rq own_rq;
-	struct shca_rkey_cache *targets;	/* of plain writes (fast_write.h) */
-	uint32_t target_mask;
+	struct shca_rkey_cache *rkey_cache;	/* of fast writes (fast_write.h); a power of two entries */
+	uint32_t rkey_cache_mask;
 	struct shca_route *routes;	/* of short datagrams (datagram.c); made when first needed */
 	uint32_t max_inline, max_sge;
 	uint32_t max_atomic;		/* bytes of a masked atomic's operand: ibv_exp_qp_init_attr.max_atomic_arg, at least 8 */
@@ -287,7 +287,7 @@ struct shca_user_qp {
 	struct ibv_qp_init_attr init;
 	uint64_t dv_dc_key;
 	struct shca_user_qp *next, **prev;	/* of the context */
-	struct shca_zombie *husk;
+	struct shca_zombie *zombie;
 	uint32_t cross;			/* its place in m->cross */
 	uint32_t events_unacked;
 	/* Who was on his way to it when LAST_WQE_REACHED was found, which is given out when they have left; the context's mutex guards both. */

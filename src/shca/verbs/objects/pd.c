@@ -278,7 +278,7 @@ static int mr_close(struct shca_context *c, struct shca_mr *sh)
 	/* behind the key (resolve_receive): receives that were posted into it fail the message that lands in them */
 	atomic_fetch_add(&sh->version, 1);
 	SHCA_FAILPOINT(thr, "dereg-closed", NULL, 0);
-	shca_withdraw(c->m, c->m->slot);
+	shca_revoke(c->m, c->m->slot);
 	shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "dereg-quiesced", NULL, 0);
 	return 0;

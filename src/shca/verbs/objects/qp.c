@@ -95,7 +95,7 @@ static int qp_send_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)
 	qp->sh->sq_slots = slots;
 	qp->sh->sq_magic = UINT64_MAX / slots + 1;
 	qp->sh->sq_stride = (uint32_t)sizeof(struct shca_wqe) + room;
-	return qp->plain ? shca_rkey_cache_init(qp) : 0;
+	return qp->fast_write_kind ? shca_rkey_cache_init(qp) : 0;
 }
 
 static void qp_send_free(struct shca_user_qp *qp)
@@ -105,7 +105,7 @@ static void qp_send_free(struct shca_user_qp *qp)
 	shca_longs_free(qp);
 	free(qp->longs);
 	free(qp->wr_id);
-	free(qp->targets);
+	free(qp->rkey_cache);
 	free(qp->routes);
 }
 
@@ -209,7 +209,7 @@ static void publish(struct shca_context *c, struct shca_user_qp *qp)
 
 	shca_qp_enter(c, qp);
 	pthread_mutex_lock(&c->node->mutex);
-	shca_list_add(&c->node->qps, (shca_off *)&m->proc->qp_list, &qp->husk->listed, qp->off, &qp->sh->next);
+	shca_list_add(&c->node->qps, (shca_off *)&m->proc->qp_list, &qp->zombie->listed, qp->off, &qp->sh->next);
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, qp->sh->qpn, SHCA_KIND_QP, qp->off);
 }
@@ -280,8 +280,8 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 		return shca_xrc_new(ctx, a);
 	struct shca_user_qp *qp = calloc(1, sizeof *qp);
 	if (qp)
-		qp->husk = calloc(1, sizeof *qp->husk);
-	if (!qp || !qp->husk) {
+		qp->zombie = calloc(1, sizeof *qp->zombie);
+	if (!qp || !qp->zombie) {
 		free(qp);
 		errno = shca_no_memory("create_qp");
 		return NULL;
@@ -290,7 +290,7 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 	qp->type = cr->type;
 	bool cross = (cr->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND)) != 0;
 	qp->shared_only = cross || m->behave & SHCA_BEHAVE_ASYNC;
-	qp->plain = !qp->shared_only && !(m->behave & SHCA_BEHAVE_NOORDER) &&
+	qp->fast_write_kind = !qp->shared_only && !(m->behave & SHCA_BEHAVE_NOORDER) &&
 		    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND || qp->type == SHCA_QPT_DCI);
 	qp->sq_sig_all = a->sq_sig_all != 0;
 	qp->dv_dc_key = cr->dc_key;
@@ -359,7 +359,7 @@ free_number:
 		shca_number_free(m, qp->sh->qpn);
 	shca_mem_free(m, qp->off, sizeof *qp->sh);
 free_qp:
-	free(qp->husk);
+	free(qp->zombie);
 	free(qp);
 	errno = err == ENOMEM ? shca_no_memory("create_qp") : err;
 	return NULL;
@@ -519,15 +519,15 @@ static void qp_apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int m
 	if (!(mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN | IBV_QP_AV | IBV_QP_QKEY)))
 		return;
 	if (qp->common)
-		shca_common_withdraw(qp->m, qp->common);
+		shca_common_revoke(qp->m, qp->common);
 	else
-		shca_withdraw(qp->m, qp->m->slot);
+		shca_revoke(qp->m, qp->m->slot);
 }
 
 static void set_ready(struct shca_user_qp *qp, bool ready)
 {
 	qp->ready = ready;
-	atomic_store_explicit(&qp->writes, ready && qp->plain && !qp->sq_sig_all, memory_order_relaxed);
+	atomic_store_explicit(&qp->fast_writes, ready && qp->fast_write_kind && !qp->sq_sig_all, memory_order_relaxed);
 }
 
 static void set_state(struct shca_user_qp *qp, enum ibv_qp_state s)
@@ -577,7 +577,7 @@ static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_enter(thr);
 	atomic_store(&sh->gate, SHCA_GATE_ERR);
 	SHCA_FAILPOINT(thr, "error-gate", sh, 0);
-	shca_withdraw(qp->m, qp->m->slot);
+	shca_revoke(qp->m, qp->m->slot);
 	make_shared(qp);
 	atomic_compare_exchange_strong(&sh->fail, &none, (uint16_t)(IBV_WC_WR_FLUSH_ERR + 1));
 	set_state(qp, IBV_QPS_ERR);
@@ -604,7 +604,7 @@ static void qp_stop(struct shca_thread *thr, struct shca_user_qp *qp)
 	struct shca_qp *sh = qp->sh;
 
 	atomic_store(&sh->gate, 0);
-	shca_withdraw(qp->m, qp->m->slot);
+	shca_revoke(qp->m, qp->m->slot);
 	shca_lock(&qp->lock);
 	set_ready(qp, false);
 	shca_enter(thr);
@@ -871,9 +871,9 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	qp->mapped = false;
 	if (shca_inherited(qp->qp.context)) {
 		/* the parent's locks may have been held when it forked: they are not touched, nor what they guard */
-		free(qp->husk);
+		free(qp->zombie);
 		free(qp->wr_id);
-		free(qp->targets);
+		free(qp->rkey_cache);
 		free(qp->routes);
 		free(qp->longs);
 		free(qp->own_rq.wr_id);
@@ -896,7 +896,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
 		cross_remove(qp);
-	bool husk = shca_zombie_begin(thr, c->node, qp->husk);
+	bool zombie = shca_zombie_begin(thr, c->node, qp->zombie);
 	struct shca_zombie *done = shca_zombies_done(thr, c->node);
 	atomic_store(&sh->gate, SHCA_GATE_DEAD);
 	SHCA_FAILPOINT(thr, "destroy-unlisted", sh, 0);
@@ -911,10 +911,10 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	if (qp->rq == &qp->own_rq)
 		shca_user_rq_free(m, &qp->own_rq);
 	qp_send_free(qp);
-	if (husk)
-		shca_zombie_end(thr, c->node, qp->husk);
+	if (zombie)
+		shca_zombie_end(thr, c->node, qp->zombie);
 	else
-		shca_zombies_free(thr, qp->husk);
+		shca_zombies_free(thr, qp->zombie);
 	qp->sh = NULL;
 }
 

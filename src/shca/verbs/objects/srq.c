@@ -198,7 +198,7 @@ void shca_srq_unmap(struct shca_user_srq *srq)
 	shca_leave(thr);
 	shca_number_set(m, srq->number, SHCA_KIND_NONE, 0);
 	/* behind the number's end, before the quiesce: an XRC requester may remember a window that this queue's domain opens */
-	shca_withdraw(m, m->slot);
+	shca_revoke(m, m->slot);
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_remove(&c->node->srqs, &m->proc->srq_list, &srq->listed);
 	pthread_mutex_unlock(&c->node->mutex);

@@ -256,7 +256,7 @@ void shca_xrc_to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_common_job(qp->common, already ? SHCA_JOB_NONE : SHCA_JOB_ERROR);
 	atomic_store(&qp->sh->gate, SHCA_GATE_ERR);
 	SHCA_FAILPOINT(thr, "common-gate", NULL, 0);
-	shca_common_withdraw(qp->m, qp->common);
+	shca_common_revoke(qp->m, qp->common);
 	atomic_store(&qp->sh->qp_state, IBV_QPS_ERR);
 	shca_common_quiesce(thr, qp->common);
 	if (already)
@@ -271,7 +271,7 @@ bool shca_xrc_to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_common_job(qp->common, SHCA_JOB_RESET);
 	atomic_store(&qp->sh->gate, 0);
 	SHCA_FAILPOINT(thr, "common-gate", NULL, 0);
-	shca_common_withdraw(qp->m, qp->common);
+	shca_common_revoke(qp->m, qp->common);
 	shca_common_quiesce(thr, qp->common);
 	shca_common_clear(qp->common);
 	memset(&qp->attr, 0, sizeof qp->attr);

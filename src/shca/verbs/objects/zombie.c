@@ -4,18 +4,18 @@
  *
  * Such a queue stands on a list of the receive queue (engine/rq.c), to which everybody pushes and from whose front everybody takes,
  * without a lock: nobody takes one out of the middle. To empty the list for each queue that goes would have all the others look for a
- * receive, and stall again: quadratic, when many go. So the shared part of the queue stays there: a husk, which nobody finds by its
+ * receive, and stall again: quadratic, when many go. So the shared part of the queue stays there: a zombie, which nobody finds by its
  * number, and which has no requests. Whoever takes it off runs it, in vain, and goes on to the next queue, as he does anyway.
  *
  * It stays in the list of its process's queues as well, so that a reaper takes it off when this process dies. Husks that were taken off
  * are freed when other queues are destroyed, two at a time. If that leaves too many, the lists on which they stand are emptied. That
- * costs as much as there are queues on those lists; as many husks may come before the next time, so it is constant for each.
+ * costs as much as there are queues on those lists; as many zombies may come before the next time, so it is constant for each.
  */
 #include <stdlib.h>
 
 #include "shca/verbs/control.h"
 
-#define HUSKS 64u			/* so many may stay in any case */
+#define MAX_ZOMBIES 64u			/* so many may stay in any case */
 
 static struct shca_qp *shared(const struct shca_thread *thr, const struct shca_zombie *h)
 {
@@ -23,7 +23,7 @@ static struct shca_qp *shared(const struct shca_thread *thr, const struct shca_z
 }
 
 /* Out of the list of the process's queues; node->mutex is held. A quiesce later it may be freed. */
-static void husk_unlist(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *h)
+static void zombie_unlist(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *h)
 {
 	shca_list_remove(&node->qps, (shca_off *)&thr->m->proc->qp_list, &h->listed);
 	shca_number_set(thr->m, shared(thr, h)->qpn, SHCA_KIND_NONE, 0);
@@ -36,7 +36,7 @@ bool shca_zombie_begin(struct shca_thread *thr, struct shca_node *node, struct s
 
 	pthread_mutex_lock(&node->mutex);
 	if (!stands)
-		husk_unlist(thr, node, h);
+		zombie_unlist(thr, node, h);
 	pthread_mutex_unlock(&node->mutex);
 	if (!stands)
 		return false;
@@ -62,9 +62,9 @@ void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shc
 	shca_leave(thr);
 	pthread_mutex_lock(&node->mutex);
 	h->next = NULL;
-	*(node->husks.n++ ? &node->husks.last->next : &node->husks.first) = h;
-	node->husks.last = h;
-	bool many = node->husks.n > HUSKS && node->husks.n > node->husks.beside;
+	*(node->zombies.n++ ? &node->zombies.last->next : &node->zombies.first) = h;
+	node->zombies.last = h;
+	bool many = node->zombies.n > MAX_ZOMBIES && node->zombies.n > node->zombies.beside;
 	pthread_mutex_unlock(&node->mutex);
 	if (many)
 		shca_zombies_clear(thr, node);
@@ -72,7 +72,7 @@ void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shc
 
 struct shca_zombie *shca_zombies_done(struct shca_thread *thr, struct shca_node *node)
 {
-	struct shca_zombies *all = &node->husks;
+	struct shca_zombies *all = &node->zombies;
 	struct shca_zombie *done = NULL;
 
 	pthread_mutex_lock(&node->mutex);
@@ -87,7 +87,7 @@ struct shca_zombie *shca_zombies_done(struct shca_thread *thr, struct shca_node 
 			continue;
 		}
 		all->n--;
-		husk_unlist(thr, node, h);
+		zombie_unlist(thr, node, h);
 		h->next = done;
 		done = h;
 	}
@@ -114,8 +114,8 @@ static void unlink_all(struct shca_thread *thr, const struct shca_zombie *h)
 void shca_zombies_clear(struct shca_thread *thr, struct shca_node *node)
 {
 	pthread_mutex_lock(&node->mutex);
-	struct shca_zombie *all = node->husks.first;
-	node->husks = (struct shca_zombies){.beside = node->husks.beside};
+	struct shca_zombie *all = node->zombies.first;
+	node->zombies = (struct shca_zombies){.beside = node->zombies.beside};
 	pthread_mutex_unlock(&node->mutex);
 	if (!all)
 		return;
@@ -132,9 +132,9 @@ void shca_zombies_clear(struct shca_thread *thr, struct shca_node *node)
 	shca_drain(thr);
 	shca_leave(thr);
 	pthread_mutex_lock(&node->mutex);
-	node->husks.beside = beside;
+	node->zombies.beside = beside;
 	for (struct shca_zombie *h = all; h; h = h->next)
-		husk_unlist(thr, node, h);
+		zombie_unlist(thr, node, h);
 	pthread_mutex_unlock(&node->mutex);
 	shca_quiesce(thr, thr->m->slot);
 	shca_zombies_free(thr, all);

@@ -22,7 +22,7 @@
 struct shca_route {
 	uint32_t dqpn;			/* 0: nothing is remembered */
 	uint32_t qkey;
-	uint64_t standing;
+	uint64_t valid_word;
 	uint32_t slot;			/* of the process */
 	uint16_t mask, stride;		/* of the ring's positions; of rq's receives */
 	struct shca_qp *to;
@@ -45,14 +45,14 @@ static __attribute__((noinline)) bool datagram_find(struct shca_thread *thr, str
 	if (!to)
 		return false;
 	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);
-	/* first: what is withdrawn while we look makes it differ */
-	uint64_t standing = atomic_load_explicit(&thr->m->procs[slot].standing, memory_order_acquire);
+	/* before the look-up: a revocation during the look-up leaves an older value here */
+	uint64_t valid_word = atomic_load_explicit(&thr->m->procs[slot].valid_word, memory_order_acquire);
 	if (shca_responder_find(thr, q->sh, &where, &rsp) || shca_responder_receives(thr, q->sh, &where, &rsp) ||
 	    rsp.qp->proc != slot || rsp.number != dqpn || rsp.rq->managed)
 		return false;
 	uint64_t mask;
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rsp.rq, &mask);
-	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .standing = standing, .slot = slot, .mask = (uint16_t)mask,
+	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .valid_word = valid_word, .slot = slot, .mask = (uint16_t)mask,
 				 .stride = (uint16_t)rsp.rq->stride, .to = rsp.qp, .rq = rsp.rq, .cq = rsp.rcq, .ring = ring,
 				 .wqes = thr->base + rsp.rq->wqes};
 	return true;
@@ -157,7 +157,7 @@ static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, stru
 		      atomic_load_explicit(&h->ud_reorder, memory_order_relaxed)) || thr->late))
 		return false;
 	return likely(r->dqpn == dqpn && r->qkey == qkey &&
-		      r->standing == atomic_load_explicit(&thr->m->procs[r->slot].standing, memory_order_acquire)) ||
+		      r->valid_word == atomic_load_explicit(&thr->m->procs[r->slot].valid_word, memory_order_acquire)) ||
 	       datagram_find(thr, q, r, dqpn, qkey);
 }
 

@@ -9,12 +9,12 @@ int shca_rkey_cache_init(struct shca_user_qp *q)
 {
 	uint32_t n = q->type == SHCA_QPT_DCI ? SHCA_RKEY_CACHE_DC : SHCA_RKEY_CACHE;
 
-	if (posix_memalign((void **)&q->targets, SHCA_LINE, n * sizeof(*q->targets)))
+	if (posix_memalign((void **)&q->rkey_cache, SHCA_LINE, n * sizeof(*q->rkey_cache)))
 		return ENOMEM;	/* said: shca_qp_new */
-	memset(q->targets, 0, n * sizeof(*q->targets));
+	memset(q->rkey_cache, 0, n * sizeof(*q->rkey_cache));
 	for (uint32_t i = 0; i < n; i++)
-		q->targets[i].proc = q->m->proc;	/* no bytes, but a count to look at */
-	q->target_mask = n - 1;
+		q->rkey_cache[i].proc = q->m->proc;	/* no bytes, but a count to look at */
+	q->rkey_cache_mask = n - 1;
 	return 0;
 }
 
@@ -41,17 +41,17 @@ bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struc
 
 	/* whatever stood here is forgotten, and not taken for valid by its old count */
 	t->bytes = 0;
-	t->standing = ~atomic_load_explicit(&t->proc->standing, memory_order_relaxed);
+	t->valid_word = ~atomic_load_explicit(&t->proc->valid_word, memory_order_relaxed);
 	if (!mr)
 		return false;
 	uint32_t slot = mr->proc & (SHCA_MAX_PROCS - 1);
 	struct shca_proc_slot *proc = &thr->m->procs[slot];
-	/* first: what is withdrawn while we look makes it differ */
-	uint64_t standing = atomic_load_explicit(&proc->standing, memory_order_acquire);
+	/* before the look-up: a revocation during the look-up leaves an older value here */
+	uint64_t valid_word = atomic_load_explicit(&proc->valid_word, memory_order_acquire);
 	if (mr->lane != SHCA_LANE_ARENA || mr->implicit) {
 		/* Remembered as a window of no bytes, so that not each write to it looks here. ibv_rereg_mr may move it into the arena under
 		 * the same key: that withdraws first (mr_close), so it is looked up again. */
-		*t = (struct shca_rkey_cache){.name = name, .dc_key = dc_key, .proc = proc, .inside = shca_epoch_of(slot), .standing = standing};
+		*t = (struct shca_rkey_cache){.name = name, .dc_key = dc_key, .proc = proc, .epoch = shca_epoch_of(slot), .valid_word = valid_word};
 		return false;
 	}
 	if (shca_responder_find(thr, q->sh, &to, &r))
@@ -65,8 +65,8 @@ bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struc
 	if (atomic_load_explicit(&mr->key, memory_order_acquire) != rkey)
 		return false;
 	*t = (struct shca_rkey_cache){.name = name, .dc_key = dc_key, .lo = lo, .bytes = bytes,
-				  .at = (uintptr_t)thr->base + where - lo, .proc = proc, .standing = standing,
-				  .inside = shca_epoch_of(slot)};
+				  .at = (uintptr_t)thr->base + where - lo, .proc = proc, .valid_word = valid_word,
+				  .epoch = shca_epoch_of(slot)};
 	if (!known)
 		warm((const char *)(uintptr_t)(t->at + lo), bytes);
 	return true;

@@ -4,8 +4,8 @@
  * rendezvous are made of, so the lookups are remembered.
  *
  * A target is a window of another process's memory, found and checked once (access.h). It holds until that process
- * withdraws something, or begins to die: whoever closes a gate or takes a key away counts up `withdrawn` before the quiesce
- * of I8, the kernel marks the life word beside it, and a poster looks at both, `standing`, inside the engine. So either the
+ * withdraws something, or begins to die: whoever closes a gate or takes a key away counts up `revoke_epoch` before the quiesce
+ * of I8, the kernel marks the life word beside it, and a poster looks at both, `valid_word`, inside the engine. So either the
  * poster sees the change, or the quiesce waits for it to leave.
  *
  * No journal: nothing of others is held, and an owner that dies here leaves at most a part of its own message.
@@ -13,8 +13,8 @@
  * shca_fast_write is the only such write. Whoever posts one calls it, and the compiler makes what the caller's constant
  * arguments leave over: a variant of its own for each, from one text.
  */
-#ifndef SHCA_PLAIN_H
-#define SHCA_PLAIN_H
+#ifndef SHCA_FAST_WRITE_H
+#define SHCA_FAST_WRITE_H
 
 #include "shca/engine/access.h"
 #include "shca/verbs/device.h"
@@ -25,8 +25,8 @@ struct shca_rkey_cache {
 	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; bytes 0: nothing, the region is not in the arena or is all memory */
 	uint64_t at;			/* where address 0 would be mapped here; a number: that need not be in any object */
 	struct shca_proc_slot *proc;	/* whose memory it is */
-	uint64_t standing;		/* of that process when this was looked up */
-	uint64_t inside;		/* what a poster to it says: shca_epoch_of of that process */
+	uint64_t valid_word;		/* of that process when this was looked up */
+	uint64_t epoch;		/* what a poster to it says: shca_epoch_of of that process */
 };
 _Static_assert(sizeof(struct shca_rkey_cache) <= SHCA_LINE, "one line");
 
@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct shca_rkey_cache) <= SHCA_LINE, "one line");
 
 static inline uint32_t shca_rkey_cache_slot(const struct shca_rkey_cache *t)
 {
-	return (uint32_t)(t->inside >> 32) - 1;
+	return (uint32_t)(t->epoch >> 32) - 1;
 }
 
 int shca_rkey_cache_init(struct shca_user_qp *q);
@@ -56,16 +56,16 @@ static inline uint64_t shca_rkey_cache_name(uint32_t rkey, uint32_t dest)
 bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_rkey_cache *t, uint64_t name, uint64_t dc_key);
 
 /* Whether what is remembered is what is asked for, and still holds. Inside the engine. */
-static inline bool shca_rkey_cache_valid(const struct shca_rkey_cache *t, struct shca_dest aim)
+static inline bool shca_rkey_cache_valid(const struct shca_rkey_cache *t, struct shca_dest dest)
 {
-	return t->name == aim.name && t->dc_key == aim.dc_key &&
-	       t->standing == atomic_load_explicit(&t->proc->standing, memory_order_acquire);
+	return t->name == dest.name && t->dc_key == dest.dc_key &&
+	       t->valid_word == atomic_load_explicit(&t->proc->valid_word, memory_order_acquire);
 }
 
 /* Whether this queue runs writes here and now: connected, not failed, nothing before them. */
 static inline bool shca_runs_fast_writes(const struct shca_user_qp *q)
 {
-	return atomic_load_explicit(&q->writes, memory_order_relaxed) &&
+	return atomic_load_explicit(&q->fast_writes, memory_order_relaxed) &&
 	       !(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
 		 atomic_load_explicit(&q->sh->shared, memory_order_relaxed));
 }
@@ -84,20 +84,20 @@ struct shca_piece {
 	uint32_t len;
 };
 
-static inline struct shca_rkey_cache *shca_target_of(const struct shca_user_qp *q, struct shca_dest aim)
+static inline struct shca_rkey_cache *shca_rkey_cache_at(const struct shca_user_qp *q, struct shca_dest dest)
 {
-	return &q->targets[((uint32_t)(aim.name >> 8) ^ (uint32_t)(aim.name >> 32)) & q->target_mask];
+	return &q->rkey_cache[((uint32_t)(dest.name >> 8) ^ (uint32_t)(dest.name >> 32)) & q->rkey_cache_mask];
 }
 
 /* Whether a plain write of len bytes would be done. Inside the engine. */
-static inline bool shca_fast_write_open(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest aim, uint64_t len)
+static inline bool shca_fast_write_open(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest dest, uint64_t len)
 {
-	struct shca_rkey_cache *t = shca_target_of(q, aim);
+	struct shca_rkey_cache *t = shca_rkey_cache_at(q, dest);
 
-	if (thr->where != SHCA_ANYWHERE && thr->where != t->inside)
+	if (thr->where != SHCA_ANYWHERE && thr->where != t->epoch)
 		shca_epoch_widen(thr);
-	return (shca_rkey_cache_valid(t, aim) || shca_rkey_cache_find(thr, q, t, aim.name, aim.dc_key)) &&
-	       shca_within(t->lo, t->bytes, aim.addr, len);
+	return (shca_rkey_cache_valid(t, dest) || shca_rkey_cache_find(thr, q, t, dest.name, dest.dc_key)) &&
+	       shca_within(t->lo, t->bytes, dest.addr, len);
 }
 
 /* Outside of the engine: the writer whom a window's owner sleeps for. */
@@ -111,21 +111,21 @@ void shca_wake_owner(struct shca_thread *thr, uint32_t slot);
  * which is no nested entry, and what is not remembered is the general way's.
  */
 static inline __attribute__((always_inline)) bool
-shca_fast_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest aim, const struct shca_piece *piece, int n,
+shca_fast_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest dest, const struct shca_piece *piece, int n,
 		  uint64_t len, const bool inside)
 {
-	struct shca_rkey_cache *t = shca_target_of(q, aim);
+	struct shca_rkey_cache *t = shca_rkey_cache_at(q, dest);
 	uint32_t active = 0;
 
 	if (!inside)
-		active = shca_enter_first(thr, t->inside);
-	else if (unlikely(thr->where != SHCA_ANYWHERE && thr->where != t->inside))
+		active = shca_enter_first(thr, t->epoch);
+	else if (unlikely(thr->where != SHCA_ANYWHERE && thr->where != t->epoch))
 		shca_epoch_widen(thr);
-	if (unlikely(!shca_rkey_cache_valid(t, aim)) && (!inside || !shca_rkey_cache_find(thr, q, t, aim.name, aim.dc_key)))
+	if (unlikely(!shca_rkey_cache_valid(t, dest)) && (!inside || !shca_rkey_cache_find(thr, q, t, dest.name, dest.dc_key)))
 		goto refused;
-	if (unlikely(!shca_within(t->lo, t->bytes, aim.addr, len)))
+	if (unlikely(!shca_within(t->lo, t->bytes, dest.addr, len)))
 		goto refused;
-	char *to = (char *)(uintptr_t)(t->at + aim.addr);
+	char *to = (char *)(uintptr_t)(t->at + dest.addr);
 	for (int i = 0; i < n - 1; i++) {
 		if (!piece[i].len)
 			continue;

@@ -401,11 +401,11 @@ uint64_t shca_send_room(struct shca_user_qp *q)
 
 #define MAX_PLAIN_SGE 4
 
-static inline struct shca_dest aim_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
+static inline struct shca_dest dest_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
 {
-	uint32_t dest = q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
+	uint32_t srqn = q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
 
-	return (struct shca_dest){.name = shca_rkey_cache_name(wr->wr.rdma.rkey, dest), .addr = wr->wr.rdma.remote_addr};
+	return (struct shca_dest){.name = shca_rkey_cache_name(wr->wr.rdma.rkey, srqn), .addr = wr->wr.rdma.remote_addr};
 }
 
 /* Private memory may be gone: the kernel copies it, as one piece. Its length; 0: this is not plain, or it could not be read, which the
@@ -416,7 +416,7 @@ static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr,
 	struct shca_seg seg[MAX_PLAIN_SGE];
 	uint32_t len;
 
-	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len || !shca_fast_write_open(thr, q, aim_of(q, wr), len))
+	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len || !shca_fast_write_open(thr, q, dest_of(q, wr), len))
 		return 0;
 	*piece = (struct shca_piece){shca_fetch(thr, seg, (uint32_t)wr->num_sge, len), len};
 	return piece->at ? len : 0;
@@ -454,7 +454,7 @@ static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, st
 	bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
 	if (signaled && full(q))
 		return false;
-	if (!shca_fast_write(thr, q, aim_of(q, wr), piece, n, len, true))
+	if (!shca_fast_write(thr, q, dest_of(q, wr), piece, n, len, true))
 		return false;
 	if (signaled) {
 		shca_complete_send(thr, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
@@ -487,7 +487,7 @@ static inline __attribute__((always_inline)) bool write_two(struct shca_thread *
 	struct shca_piece piece[2];
 	uint64_t len = two_pieces(wr, piece);
 
-	return len - 1 < q->max_inline && shca_fast_write(thr, q, aim_of(q, wr), piece, 2, len, true);
+	return len - 1 < q->max_inline && shca_fast_write(thr, q, dest_of(q, wr), piece, 2, len, true);
 }
 
 /* false: not plain. Budget: what a small message costs, docs/style.md. */
@@ -501,7 +501,7 @@ static inline __attribute__((always_inline)) bool post_write_plain(struct shca_t
 	if (wr->num_sge == 2)
 		return write_two(thr, q, wr);
 	const struct shca_piece all = {(const void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length};
-	return all.len - 1 < q->max_inline && shca_fast_write(thr, q, aim_of(q, wr), &all, 1, all.len, true);
+	return all.len - 1 < q->max_inline && shca_fast_write(thr, q, dest_of(q, wr), &all, 1, all.len, true);
 }
 
 /* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
@@ -655,7 +655,7 @@ static __attribute__((noinline)) int post_longer(struct shca_thread *thr, struct
 	shca_lock(&q->lock);
 	/* again, under the lock: another thread's request may have to be waited for */
 	bool done = len - 1 < q->max_inline && shca_runs_fast_writes(q) &&
-		    shca_fast_write(thr, q, aim_of(q, wr), piece, 2, len, false);
+		    shca_fast_write(thr, q, dest_of(q, wr), piece, 2, len, false);
 	shca_unlock(&q->lock);
 	return done ? 0 : shca_post_any(q, wr, bad);
 }
@@ -679,7 +679,7 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		return shca_post_any(q, wr, bad);
 	if (piece[0].len > SHCA_LINE || piece[1].len > SHCA_LINE)
 		return post_longer(shca_tls.thr, q, wr, bad);
-	return shca_fast_write(shca_tls.thr, q, aim_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
+	return shca_fast_write(shca_tls.thr, q, dest_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
 }
 
 /* ---- receives ---------------------------------------------------------------------------------------------------- */
@@ -746,7 +746,7 @@ int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
 	__atomic_store_n(&sh->seal, shca_rq_seal(m, sh, ring | sh->log2), __ATOMIC_RELAXED);
 	/* takers find the rest by the ring; and those that remember it (datagram.c) look again */
 	atomic_store_explicit(&sh->ring, ring | sh->log2, memory_order_release);
-	shca_withdraw(m, m->slot);
+	shca_revoke(m, m->slot);
 	return 0;
 }
 
@@ -788,8 +788,8 @@ static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct
 {
 	uint8_t n = 0;
 
-	/* first: what is withdrawn from now on makes it differ */
-	w->withdrawn = atomic_load_explicit(&m->proc->withdrawn, memory_order_acquire);
+	/* before the regions are looked up: a revocation from here on leaves an older value here */
+	w->revoke_epoch = atomic_load_explicit(&m->proc->revoke_epoch, memory_order_acquire);
 	w->bad = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
 		if (!wr->sg_list[i].length)

@@ -88,10 +88,10 @@ static inline __attribute__((always_inline)) bool wr_write_plain(struct shca_thr
 							      struct shca_build *b, const bool inside)
 {
 	const struct shca_req *req = &b->req;
-	const struct shca_dest aim = {.name = shca_rkey_cache_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req), .addr = req->raddr};
+	const struct shca_dest dest = {.name = shca_rkey_cache_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req), .addr = req->raddr};
 	const struct shca_piece all = {.at = inline_of(q, b), .len = req->len};
 
-	return shca_fast_write(thr, q, aim, &all, 1, req->len, inside);
+	return shca_fast_write(thr, q, dest, &all, 1, req->len, inside);
 }
 
 static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, struct shca_build *b)
