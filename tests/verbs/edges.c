@@ -410,6 +410,7 @@ static void grh_of(struct ibv_wc *wc, bool full, uint32_t more, uint32_t padded)
 	CHECK(!ibv_query_gid(t.ctx, 1, 0, &gid) && !memcmp(&grh.sgid, &gid, 16) && !memcmp(&grh.dgid, &gid, 16), "GIDs");
 	CHECK(ntohs(grh.paylen) == 20 + more + padded + 4 && grh.next_hdr == 0x1b, "length %u, next header %#x", ntohs(grh.paylen), grh.next_hdr);
 	CHECK(!ibv_init_ah_from_wc(t.ctx, 1, wc, &grh, &back) && back.is_global, "ibv_init_ah_from_wc");
+	CHECK(wc->sl == (full ? 11 : 0) && back.sl == wc->sl, "service level %u, of the answer %u", wc->sl, back.sl);
 	CHECK(back.grh.flow_label == (full ? 0xabcde : 0) && back.grh.traffic_class == (full ? 0x5a : 0) &&
 	      back.grh.hop_limit == (full ? 77 : 0) && !memcmp(&back.grh.dgid, &gid, 16), "flow label %#x, traffic class %#x, hop limit %u",
 	      back.grh.flow_label, back.grh.traffic_class, back.grh.hop_limit);
@@ -450,6 +451,7 @@ static void datagrams(void)
 	global.grh.flow_label = 0xabcde;
 	global.grh.traffic_class = 0x5a;
 	global.grh.hop_limit = 77;
+	global.sl = 11;
 	struct ibv_ah *full = ibv_create_ah(t.pd, &global);
 	CHECK(full, "ibv_create_ah");
 	for (int again = 0; again < 2; again++) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transports without acknowledgements. UD under injected faults: lost, doubled, late. UC: what the responder cannot take is
- * lost, and the requester does not learn of it.
+ * lost, and the requester does not learn of it. Each datagram's completion has the service level of its address handle.
  */
+#include <infiniband/verbs_exp.h>
+
 #include "vt.h"
 
 static char *mem;
@@ -11,7 +13,8 @@ static struct ibv_cq *scq, *rcq;
 
 /* ---- UD ------------------------------------------------------------------------------------------------------ */
 
-static struct ibv_ah *ah;
+#define SLS 16u
+static struct ibv_ah *ah[SLS];		/* by their service level: datagram n goes by n % SLS */
 static struct ibv_qp *from, *to;
 
 static struct ibv_qp *create(struct vt *t, enum ibv_qp_type type)
@@ -30,7 +33,7 @@ static void datagram(uint32_t number, bool inl)
 	struct ibv_sge sge[2];
 	struct ibv_send_wr wr = { .wr_id = number, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = number, .sg_list = sge,
 				  .num_sge = 2, .send_flags = IBV_SEND_SIGNALED | (inl ? IBV_SEND_INLINE : 0),
-				  .wr.ud = { .ah = ah, .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY } }, *bad;
+				  .wr.ud = { .ah = ah[number % SLS], .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY } }, *bad;
 
 	memset(mem, (int)number, 64);
 	sge[0] = vt_sge(mr, 0, 16);
@@ -47,7 +50,7 @@ static void brief(uint32_t number)
 	struct ibv_sge sge = { .addr = (uintptr_t)data, .length = sizeof data };
 	struct ibv_send_wr wr = { .wr_id = number, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
 				  .send_flags = IBV_SEND_INLINE,
-				  .wr.ud = { .ah = ah, .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY } }, *bad;
+				  .wr.ud = { .ah = ah[number % SLS], .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY } }, *bad;
 
 	memset(data, (int)number, sizeof data);
 	CHECK(!ibv_post_send(from, &wr, &bad), "post");
@@ -60,20 +63,22 @@ static void arrives(uint32_t number)
 
 	CHECK(wc.status == IBV_WC_SUCCESS && wc.byte_len == 40 + 32, "%s, %u bytes", ibv_wc_status_str(wc.status), wc.byte_len);
 	CHECK(!(wc.wc_flags & IBV_WC_WITH_IMM) || wc.imm_data == number, "datagram %u instead of %u", wc.imm_data, number);
+	CHECK(wc.sl == number % SLS && wc.src_qp == from->qp_num && !(wc.wc_flags & IBV_WC_GRH),
+	      "datagram %u: service level %u, from %#x, flags %#x", number, wc.sl, wc.src_qp, wc.wc_flags);
 	for (int i = 0; i < 32; i++)
 		CHECK(data[i] == (char)number, "byte %d of datagram %u", i, number);
 }
 
 static void ud(struct vt *t)
 {
-	struct ibv_ah_attr where = { .dlid = 1, .port_num = 1 };
-
 	from = create(t, IBV_QPT_UD);
 	to = create(t, IBV_QPT_UD);
 	vt_connect(from, 0);
 	vt_connect(to, 0);
-	ah = ibv_create_ah(t->pd, &where);
-	CHECK(ah, "ibv_create_ah");
+	for (uint32_t sl = 0; sl < SLS; sl++) {
+		struct ibv_ah_attr where = { .dlid = 1, .port_num = 1, .sl = (uint8_t)sl };
+		CHECK((ah[sl] = ibv_create_ah(t->pd, &where)), "ibv_create_ah");
+	}
 	for (uint64_t i = 0; i < 12; i++)
 		CHECK(!vt_recv(to, i, vt_sge(mr, 1024 + i * 128, 128)), "recv");
 }
@@ -81,7 +86,9 @@ static void ud(struct vt *t)
 static void ud_end(void)
 {
 	vt_none(rcq);
-	CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to) && !ibv_destroy_ah(ah), "destroy");
+	CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to), "destroy");
+	for (uint32_t sl = 0; sl < SLS; sl++)
+		CHECK(!ibv_destroy_ah(ah[sl]), "destroy");
 }
 
 static void late(struct vt *t)
@@ -123,6 +130,34 @@ static void lost(struct vt *t)
 	datagram(1, false);
 	brief(2);
 	ud_end();
+}
+
+/* IBTA 11.4.2.1: a datagram's completion says its service level. In each form of polling; with the answer's address made of it. */
+static void service_levels(struct vt *t)
+{
+	struct ibv_cq_init_attr_ex i = { .cqe = 64, .wc_flags = IBV_WC_STANDARD_FLAGS };
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(t->ctx, &i);
+	struct ibv_cq *plain = rcq;
+	struct ibv_poll_cq_attr none = {};
+	struct ibv_exp_wc x = {};
+
+	CHECK(ex, "ibv_create_cq_ex");
+	rcq = ibv_cq_ex_to_cq(ex);
+	ud(t);
+	datagram(3, false);
+	datagram(15, true);
+	brief(9);
+	CHECK(!ibv_start_poll(ex, &none) && ibv_wc_read_sl(ex) == 3 && ibv_wc_read_src_qp(ex) == from->qp_num, "%u", ibv_wc_read_sl(ex));
+	CHECK(!ibv_next_poll(ex) && ibv_wc_read_sl(ex) == 15 && ibv_wc_read_src_qp(ex) == from->qp_num, "%u", ibv_wc_read_sl(ex));
+	ibv_end_poll(ex);
+	CHECK(ibv_exp_poll_cq(rcq, 1, &x, sizeof x) == 1 && x.sl == 9 && x.exp_wc_flags & IBV_EXP_WC_WITH_SL, "service level %u", x.sl);
+	brief(14);
+	struct ibv_wc wc = vt_wait(rcq);
+	struct ibv_ah_attr back;
+	CHECK(!ibv_init_ah_from_wc(t->ctx, 1, &wc, NULL, &back) && back.sl == 14 && !back.is_global, "the answer's level %u", back.sl);
+	ud_end();
+	CHECK(!ibv_destroy_cq(rcq), "destroy");
+	rcq = plain;
 }
 
 /* ---- UC ------------------------------------------------------------------------------------------------------ */
@@ -228,6 +263,7 @@ int main(void)
 	with_fault("ud_reorder=1", late);
 	with_fault("ud_dup=1", doubled);
 	with_fault("ud_drop=1", lost);
+	with_fault(NULL, service_levels);
 	with_fault(NULL, uc);
 	with_fault(NULL, uc_death);
 	return 0;

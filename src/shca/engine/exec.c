@@ -284,7 +284,7 @@ static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const str
 	bool solicited = req->flags & SHCA_WQE_SOLICITED || status != IBV_WC_SUCCESS;
 
 	if (op == SHCA_OP_RECV && qp->type == IBV_QPT_UD)
-		imm = qp->qpn | (req->flags & SHCA_WQE_GRH ? SHCA_CQE_UD_GRH : 0);
+		imm = qp->qpn | SHCA_UD_PATH_BITS(req->arg[1]);
 	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), w1 = (uint64_t)imm << 32 | bytes;
 	if (likely(!again))
 		return shca_cq_complete(thr, qp, r->rcq, SHCA_STEP_RCQE, status, w0, w1, solicited);
@@ -332,8 +332,8 @@ static void write_grh(struct shca_thread *thr, const struct shca_req *req, const
 {
 	uint32_t bth_deth = 12 + 8 + (req->op == SHCA_OP_SEND_IMM ? 4 : 0);
 	struct ibv_grh grh = {
-		.version_tclass_flow = htobe32(6u << 28 | (uint32_t)req->arg[0]), .next_hdr = 0x1b,
-		.paylen = htobe16((uint16_t)(bth_deth + ((req->len + 3) & ~3u) + 4)), .hop_limit = (uint8_t)(req->arg[0] >> 32),
+		.version_tclass_flow = htobe32(6u << 28 | (uint32_t)req->arg[1]), .next_hdr = 0x1b,
+		.paylen = htobe16((uint16_t)(bth_deth + ((req->len + 3) & ~3u) + 4)), .hop_limit = (uint8_t)(req->arg[1] >> 32),
 	};
 
 	shca_gid_of(thr->m, grh.sgid.raw);
@@ -394,9 +394,9 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 			status = IBV_WC_LOC_PROT_ERR;
 		w->src_qp = ud ? qp->qpn : r->qp->qpn;
 		if (ud) {
-			w->wc_flags = req->flags & SHCA_WQE_GRH ? IBV_WC_GRH : 0;
+			w->ud_bits = (uint8_t)(SHCA_UD_PATH_BITS(req->arg[1]) >> 24);
 			dst.skip = 0;
-			if (w->wc_flags)
+			if (req->flags & SHCA_WQE_GRH)
 				write_grh(thr, req, &dst);
 		}
 	}

@@ -214,12 +214,15 @@ _Static_assert(sizeof(struct shca_mr) == 64, "a region is one line");
 /* ---- completion queues ------------------------------------------------------------------------------------ */
 
 /* 16 bytes, appears by one compare-and-swap. w0: lap:15 | op:5 | status:5 | index:15 | qpn:24 (from the top),
- * w1: imm:32 | byte_len:32. A datagram without an immediate has its sender there: SHCA_CQE_UD_*. */
+ * w1: imm:32 | byte_len:32. A datagram without an immediate has its sender's number (24 bits) and SHCA_CQE_UD_* in place of imm. */
 struct shca_cqe {
 	_Atomic uint64_t w0, w1;
 } __attribute__((aligned(16)));
 
-#define SHCA_CQE_UD_GRH 0x1000000u	/* above the sender's number: a GRH is there */
+#define SHCA_CQE_UD_GRH 0x1000000u	/* the datagram has a GRH */
+#define SHCA_CQE_UD_SL(sl) (((sl) & 15u) << 25)	/* the service level of its address handle */
+#define SHCA_CQE_UD_SL_OF(from) ((from) >> 25 & 15)
+#define SHCA_CQE_UD_BITS (SHCA_CQE_UD_GRH | SHCA_CQE_UD_SL(15))
 
 /*
  * Which queue waits for which count of completions. The CQ's owner notes it when a WAIT is posted: a hash table of the counts,
@@ -338,7 +341,7 @@ struct shca_rwqe {
 	uint32_t revoke_epoch;		/* of its owner when it was posted: while that stands still, so do its regions */
 	uint8_t nsge;
 	uint8_t bad;			/* a key was wrong when it was posted: the message that lands here fails */
-	uint8_t wc_flags;		/* UD with an immediate: IBV_WC_GRH */
+	uint8_t ud_bits;		/* UD with an immediate: SHCA_CQE_UD_* >> 24. Written before the CQE */
 	uint8_t reserved[5];
 	struct shca_seg sge[];		/* max_sge of the queue; and from the end backwards, as many struct shca_ground */
 };
@@ -404,7 +407,12 @@ enum shca_wr_op {
 #define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are its operands, read when it runs */
 #define SHCA_WQE_OPERANDS_NOW 64u	/* ... or, these being the poster's addresses, when it is posted */
 #define SHCA_WQE_CALC 128u		/* arg[0]: struct shca_calc; SEND and WRITE: len is the result's */
-#define SHCA_WQE_GRH 16u			/* UD: the address handle is global; arg[0]: of its GRH (shca_set_ud_address) */
+#define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
+
+/* What a datagram takes from its address handle: flow label:20 | traffic class:8 | 0:4 | hop limit:8 | 0:16 | SHCA_CQE_UD_* >> 24. */
+#define SHCA_UD_PATH(flow, tclass, hops, bits) \
+	((uint64_t)(bits) << 32 | (uint64_t)(hops) << 32 | (uint32_t)(tclass) << 20 | ((flow) & 0xfffffu))
+#define SHCA_UD_PATH_BITS(path) ((uint32_t)((path) >> 32) & SHCA_CQE_UD_BITS)
 
 /* A posted send request in SHARED mode: 64 bytes, then segments or inline bytes. */
 struct shca_wqe {
@@ -417,7 +425,7 @@ struct shca_wqe {
 	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
 	uint32_t qkey;
 	uint32_t len;			/* total bytes */
-	uint64_t arg[4];		/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count */
+	uint64_t arg[4];		/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count; UD: arg[1] SHCA_UD_PATH */
 	struct shca_seg sge[];		/* or inline bytes */
 };
 _Static_assert(sizeof(struct shca_wqe) == 64, "request header is one line");

@@ -141,7 +141,10 @@ struct shca_user_mr {
 struct shca_user_ah {
 	struct ibv_ah ah;
 	struct ibv_ah_attr attr;
+	uint64_t path;			/* SHCA_UD_PATH of attr: shca_req.arg[1] of a datagram */
+	uint8_t wqe_flags;		/* of a datagram: SHCA_WQE_GRH where attr is global */
 	bool nowhere;			/* dlid or dgid is no port of this fabric: packets are lost */
+	bool fast;			/* neither nowhere nor global: datagram.c takes it */
 };
 
 /* Where a packet for queue qpn goes with this address: number 0 is nobody's. */
@@ -150,17 +153,13 @@ static inline uint32_t shca_destination(const struct shca_user_ah *ah, uint32_t 
 	return ah->nowhere ? 0 : qpn;
 }
 
-/* The destination of a datagram. arg[0]: what its address handle says for the GRH: flow label:20 | traffic class:8 | hop limit << 32. */
+/* Fills in where a datagram goes, and what its packet takes from the address handle. */
 static inline void shca_set_ud_address(struct shca_req *req, const struct shca_user_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	const struct ibv_global_route *g = &ah->attr.grh;
-
 	req->dqpn = shca_destination(ah, qpn);
 	req->qkey = qkey;
-	if (!ah->attr.is_global)
-		return;
-	req->flags |= SHCA_WQE_GRH;
-	req->arg[0] = (uint64_t)g->hop_limit << 32 | (uint32_t)g->traffic_class << 20 | (g->flow_label & 0xfffff);
+	req->flags |= ah->wqe_flags;
+	req->arg[1] = ah->path;
 }
 
 struct shca_user_rq {			/* the owner's side of a receive queue */
@@ -205,6 +204,7 @@ struct shca_user_cq {
 	/* the cursor of start_poll */
 	uint64_t w0, w1;
 	uint32_t cur_qpn, cur_src_qp, cur_wc_flags;
+	uint8_t cur_sl;
 	struct shca_user_pd *pd;		/* parent domain */
 	uint64_t wc_flags;		/* creation flags */
 	bool ex_used;

@@ -581,7 +581,13 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ah.context = pd->context;
 	ah->ah.pd = pd;
 	ah->attr = *attr;
+	ah->path = SHCA_UD_PATH(0, 0, 0, SHCA_CQE_UD_SL(attr->sl));
+	if (attr->is_global) {
+		ah->wqe_flags = SHCA_WQE_GRH;
+		ah->path |= SHCA_UD_PATH(attr->grh.flow_label, attr->grh.traffic_class, attr->grh.hop_limit, SHCA_CQE_UD_GRH);
+	}
 	ah->nowhere = !shca_address_is_ours(pd->context, attr);
+	ah->fast = !ah->nowhere && !attr->is_global;
 	atomic_fetch_add(&shca_user_pd_of(pd)->refs, 1);
 	return &ah->ah;
 }

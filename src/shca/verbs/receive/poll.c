@@ -11,6 +11,7 @@
 struct polled {
 	uint64_t w0, w1, wr_id;
 	uint32_t qp_num, src_qp, wc_flags;
+	uint8_t sl;			/* of a datagram; else 0, for IBTA 11.4.2.1 gives connected queues none */
 };
 
 static const uint8_t wc_opcode[] = {
@@ -21,18 +22,15 @@ static const uint8_t wc_opcode[] = {
 	[SHCA_OP_MASKED_CAS] = IBV_WC_COMP_SWAP, [SHCA_OP_MASKED_FAA] = IBV_WC_FETCH_ADD,
 	[SHCA_OP_WAIT] = IBV_WC_DRIVER2,	[SHCA_OP_SEND_EN] = IBV_WC_DRIVER2,
 	[SHCA_OP_RECV_EN] = IBV_WC_DRIVER2,	[SHCA_OP_SEND_INV] = IBV_WC_SEND,
+	[SHCA_OP_RECV] = IBV_WC_RECV,		[SHCA_OP_RECV_IMM] = IBV_WC_RECV,
+	[SHCA_OP_RECV_WRITE_IMM] = IBV_WC_RECV_RDMA_WITH_IMM, [SHCA_OP_RECV_INV] = IBV_WC_RECV,
 };
-
-/* The numbers of enum ibv_wc_opcode beyond 8 bits do not occur in the table; receives have bit 7. */
-_Static_assert(IBV_WC_RECV == 128 && IBV_WC_RECV_RDMA_WITH_IMM == 129, "receive opcodes");
+_Static_assert(IBV_WC_RECV < 256 && IBV_WC_RECV_RDMA_WITH_IMM < 256 && IBV_WC_DRIVER2 < 256, "bytes");
+_Static_assert(sizeof(wc_opcode) == SHCA_OPS, "poll_take lets no other operation through");
 
 static inline enum ibv_wc_opcode poll_opcode_of(uint64_t w0)
 {
-	uint32_t op = SHCA_CQE_OP(w0);
-
-	if (op >= SHCA_OP_RECV)
-		return op == SHCA_OP_RECV_WRITE_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
-	return wc_opcode[op];
+	return wc_opcode[SHCA_CQE_OP(w0)];
 }
 
 /* Receives free their slot when their completion is polled. */
@@ -55,6 +53,7 @@ static const uint8_t wc_flags_of[] = {
 	[SHCA_OP_RECV_INV] = IBV_WC_WITH_INV,
 };
 _Static_assert(IBV_WC_WITH_IMM < 256 && IBV_WC_WITH_INV < 256, "bytes");
+_Static_assert(sizeof(wc_flags_of) == SHCA_OPS, "poll_take lets no other operation through");
 
 static __attribute__((noinline)) const struct shca_rwqe *poll_rwqe_of(const struct shca_user_cq *cq, const struct shca_user_rq *rq,
 								  uint32_t index)
@@ -68,9 +67,10 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 	uint32_t index = SHCA_CQE_INDEX(p->w0), op = SHCA_CQE_OP(p->w0);
 	struct shca_user_rq *rq;
 
-	p->wc_flags = op < sizeof(wc_flags_of) ? wc_flags_of[op] : 0;
+	p->wc_flags = wc_flags_of[op];
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
+	p->sl = 0;
 	if (unlikely(t->kind == SHCA_KIND_SRQ)) {
 		/* an XRC SRQ's own completion: the receiving queue is in the receive */
 		rq = &t->srq->rq;
@@ -81,9 +81,10 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 			uint32_t from = (uint32_t)(p->w1 >> 32);
 			if (unlikely(op != SHCA_OP_RECV)) {
 				const struct shca_rwqe *w = poll_rwqe_of(cq, rq, index);
-				from = w->src_qp | (w->wc_flags & IBV_WC_GRH ? SHCA_CQE_UD_GRH : 0);
+				from = w->src_qp | (uint32_t)w->ud_bits << 24;
 			}
 			p->src_qp = from & 0xffffff;
+			p->sl = SHCA_CQE_UD_SL_OF(from);
 			if (from & SHCA_CQE_UD_GRH)
 				p->wc_flags |= IBV_WC_GRH;
 		}
@@ -101,6 +102,7 @@ static inline __attribute__((always_inline)) void decode_send(struct polled *p, 
 	p->wc_flags = 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
+	p->sl = 0;
 	p->wr_id = qp->wr_id[pos & qp->sq_mask];
 	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
 }
@@ -252,7 +254,7 @@ static inline void put_wc(struct shca_user_cq *cq, void *wc, int i, const struct
 	w->wc_flags = p->wc_flags;
 	w->pkey_index = 0;
 	w->slid = shca_lid(cq->m);
-	w->sl = 0;
+	w->sl = p->sl;
 	w->dlid_path_bits = 0;
 }
 
@@ -342,7 +344,7 @@ static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const st
 	*w = (struct ibv_exp_wc){
 		.wr_id = p->wr_id, .status = SHCA_CQE_STATUS(p->w0), .exp_opcode = exp_opcode_of(p->w0),
 		.vendor_err = vendor_err(p->w0), .byte_len = (uint32_t)p->w1, .imm_data = (uint32_t)(p->w1 >> 32),
-		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = shca_lid(cq->m),
+		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = shca_lid(cq->m), .sl = p->sl,
 		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
 				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
 	};
@@ -373,6 +375,7 @@ static inline int ex_take(struct shca_user_cq *cq)
 	cq->w1 = p.w1;
 	cq->cur_qpn = p.qp_num;
 	cq->cur_src_qp = p.src_qp;
+	cq->cur_sl = p.sl;
 	cq->cur_wc_flags = p.wc_flags;
 	cq->ex.wr_id = p.wr_id;
 	cq->ex.status = SHCA_CQE_STATUS(p.w0);
@@ -449,6 +452,11 @@ static uint32_t ex_slid(struct ibv_cq_ex *ex)
 	return shca_lid(lcq_of(ex)->m);
 }
 
+static uint8_t ex_sl(struct ibv_cq_ex *ex)
+{
+	return lcq_of(ex)->cur_sl;
+}
+
 static uint8_t ex_zero8(struct ibv_cq_ex *ex)
 {
 	return 0;
@@ -475,7 +483,7 @@ void shca_cq_ex_ops(struct shca_user_cq *cq)
 	ex->read_src_qp = ex_src_qp;
 	ex->read_wc_flags = ex_wc_flags;
 	ex->read_slid = ex_slid;
-	ex->read_sl = ex_zero8;
+	ex->read_sl = ex_sl;
 	ex->read_dlid_path_bits = ex_zero8;
 	ex->read_completion_ts = ex_completion_ts;
 	ex->read_completion_wallclock_ns = ex_completion_ts;

@@ -111,7 +111,8 @@ static inline struct shca_rwqe *datagram_take(struct shca_thread *thr, struct sh
 }
 
 /* The caller is the executor of qp (I1), inside the engine. false: nothing has happened. */
-static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r, const void *data, uint32_t len)
+static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r, const struct ibv_send_wr *wr,
+				uint32_t len)
 {
 	struct shca_rq *rq = r->rq;
 	uint64_t mask = r->mask, pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
@@ -121,10 +122,11 @@ static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, con
 	if (atomic_load_explicit(&rq->limit, memory_order_relaxed) || !(w = datagram_take(thr, qp, r, pos, mask, len)))
 		return false;
 	SHCA_FAILPOINT(thr, "data", qp, SHCA_OP_SEND);
-	shca_copy_small(thr->base + w->sge[0].where + GRH, data, len);
+	shca_copy_small(thr->base + w->sge[0].where + GRH, (const void *)(uintptr_t)wr->sg_list->addr, len);
 	SHCA_FAILPOINT(thr, "data-done", qp, SHCA_OP_SEND);
 	if (!shca_cq_complete(thr, qp, r->cq, SHCA_STEP_RCQE, IBV_WC_SUCCESS,
-			      shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, r->dqpn), (uint64_t)qp->qpn << 32 | (len + GRH),
+			      shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, r->dqpn), ((const struct shca_user_ah *)wr->wr.ud.ah)->path | (uint64_t)qp->qpn << 32 |
+			      (len + GRH),
 			      false)) {
 		shca_release_receive(thr, qp);
 		shca_qp_fail_once(thr, r->to, IBV_EVENT_QP_FATAL);
@@ -141,7 +143,7 @@ static inline bool short_one(const struct shca_user_qp *q, const struct ibv_send
 
 	return !wr->next && wr->opcode == IBV_WR_SEND && wr->send_flags == IBV_SEND_INLINE && wr->num_sge == 1 &&
 	       wr->sg_list->length <= q->max_inline && wr->sg_list->length <= q->sh->mtu && wr->wr.ud.remote_qpn && ah &&
-	       !ah->nowhere && !ah->attr.is_global;
+	       ah->fast;
 }
 
 /* What find has looked at still holds; nothing stands before this request, and no fault is to be injected. */
@@ -179,7 +181,7 @@ int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ib
 	bool may = may_run(thr, q, r, dqpn, wr->wr.ud.remote_qkey);
 	if (may)
 		shca_epoch_narrow(thr, shca_epoch_of(r->slot));
-	if (may && datagram_run(thr, q->sh, r, (const void *)(uintptr_t)wr->sg_list->addr, len)) {
+	if (may && datagram_run(thr, q->sh, r, wr, len)) {
 		shca_count_direct(q, len);
 		if (unlikely(thr->todo_n != 0))
 			shca_drain(thr);
