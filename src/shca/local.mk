@@ -18,6 +18,7 @@ shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/ve
 	src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/pd.c \
 	src/shca/verbs/objects/qp.c src/shca/verbs/objects/qpstate.c src/shca/verbs/objects/srq.c \
 	src/shca/verbs/objects/xrc.c src/shca/verbs/objects/zombie.c src/shca/verbs/receive/poll.c \
+	src/shca/verbs/receive/post_recv.c \
 	src/shca/verbs/rights.c src/shca/verbs/submit/datagram.c src/shca/verbs/submit/exp_post.c \
 	src/shca/verbs/submit/fast_write.c src/shca/verbs/submit/fast_write.h src/shca/verbs/submit/post.c \
 	src/shca/verbs/submit/post.h src/shca/verbs/submit/raw.c src/shca/verbs/submit/waits.c \

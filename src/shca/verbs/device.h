@@ -70,11 +70,12 @@ struct shca_lock {
 };
 static inline void shca_lock(struct shca_lock *l)
 {
-	if (l->none)
-		return;
-	while (atomic_exchange_explicit(&l->word, 1, memory_order_acquire))
-		while (atomic_load_explicit(&l->word, memory_order_relaxed))
-			cpu_relax();
+	/* the loop stands in the unlikely branch: the compiler keeps it, and its alignment, out of the way of the free lock */
+	if (!l->none && unlikely(atomic_exchange_explicit(&l->word, 1, memory_order_acquire)))
+		do
+			while (atomic_load_explicit(&l->word, memory_order_relaxed))
+				cpu_relax();
+		while (atomic_exchange_explicit(&l->word, 1, memory_order_acquire));
 }
 static inline void shca_unlock(struct shca_lock *l)
 {
@@ -278,7 +279,7 @@ struct shca_user_qp {
 	/* the wr_* builder */
 	int wr_err;
 	uint32_t wr_n, wr_cap;
-	struct shca_build *wr, *wr_last; /* the list, and its last request */
+	struct shca_send *wr, *wr_last;	/* the list (wr.c), and its last request; NULL: no setter is about one */
 	/* Held over a modify or query, which may wait for another process, one that is stopped too: so it is not qp.mutex. That one guards
 	 * events_unacked, is taken under the locks of everybody's events, and waits for nothing. */
 	pthread_mutex_t modifying;

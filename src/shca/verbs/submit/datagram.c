@@ -20,8 +20,7 @@
  * process that it belongs to withdraws something or begins to die.
  */
 struct shca_route {
-	uint32_t dqpn;			/* 0: nothing is remembered */
-	uint32_t qkey;
+	uint64_t name;			/* queue pair number | Q_Key << 32; 0: nothing is remembered */
 	uint64_t valid_word;
 	uint32_t slot;			/* of the process */
 	uint16_t mask, stride;		/* of the ring's positions; of rq's receives */
@@ -35,13 +34,14 @@ _Static_assert(sizeof(struct shca_route) == SHCA_LINE, "one line");
 #define ROUTES 64u
 
 static __attribute__((noinline)) bool datagram_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r,
-					   uint32_t dqpn, uint32_t qkey)
+					   uint64_t name)
 {
+	uint32_t dqpn = (uint32_t)name, qkey = (uint32_t)(name >> 32);
 	const struct shca_address where = {.dqpn = dqpn, .qkey = qkey};
 	const struct shca_qp *to = shca_number_get(thr->m, dqpn, SHCA_KIND_QP);
 	struct shca_responder rsp = {0};
 
-	r->dqpn = 0;
+	r->name = 0;
 	if (!to)
 		return false;
 	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);
@@ -52,7 +52,7 @@ static __attribute__((noinline)) bool datagram_find(struct shca_thread *thr, str
 		return false;
 	uint64_t mask;
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rsp.rq, &mask);
-	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .valid_word = valid_word, .slot = slot, .mask = (uint16_t)mask,
+	*r = (struct shca_route){.name = name, .valid_word = valid_word, .slot = slot, .mask = (uint16_t)mask,
 				 .stride = (uint16_t)rsp.rq->stride, .to = rsp.qp, .rq = rsp.rq, .cq = rsp.rcq, .ring = ring,
 				 .wqes = thr->base + rsp.rq->wqes};
 	return true;
@@ -103,7 +103,7 @@ static inline struct shca_rwqe *datagram_take(struct shca_thread *thr, struct sh
 	qp->step_op = SHCA_OP_SEND;
 	SHCA_FAILPOINT(thr, "exec", qp, SHCA_OP_SEND);
 	qp->step_rq = r->to->rq;
-	qp->step_to = r->dqpn;
+	qp->step_to = (uint32_t)r->name;
 	if (shca_rwqe_take(thr, r->rq, w, e & 0xffffff, pos, qp->qpn, qp))
 		return w;
 	shca_step_to(qp, SHCA_STEP_NONE);
@@ -125,7 +125,7 @@ static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, con
 	shca_copy_small(thr->base + w->sge[0].where + GRH, (const void *)(uintptr_t)wr->sg_list->addr, len);
 	SHCA_FAILPOINT(thr, "data-done", qp, SHCA_OP_SEND);
 	if (!shca_cq_complete(thr, qp, r->cq, SHCA_STEP_RCQE, IBV_WC_SUCCESS,
-			      shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, r->dqpn), ((const struct shca_user_ah *)wr->wr.ud.ah)->path | (uint64_t)qp->qpn << 32 |
+			      shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, (uint32_t)r->name), ((const struct shca_user_ah *)wr->wr.ud.ah)->path | (uint64_t)qp->qpn << 32 |
 			      (len + GRH),
 			      false)) {
 		shca_release_receive(thr, qp);
@@ -137,17 +137,8 @@ static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, con
 	return true;
 }
 
-static inline bool short_one(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
-{
-	const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
-
-	return !wr->next && wr->opcode == IBV_WR_SEND && wr->send_flags == IBV_SEND_INLINE && wr->num_sge == 1 &&
-	       wr->sg_list->length <= q->max_inline && wr->sg_list->length <= q->sh->mtu && wr->wr.ud.remote_qpn && ah &&
-	       ah->fast;
-}
-
 /* What find has looked at still holds; nothing stands before this request, and no fault is to be injected. */
-static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r, uint32_t dqpn, uint32_t qkey)
+static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r, uint64_t name)
 {
 	const struct shca_header *h = thr->m->hdr;
 
@@ -158,9 +149,19 @@ static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, stru
 		      atomic_load_explicit(&h->ud_dup, memory_order_relaxed) |
 		      atomic_load_explicit(&h->ud_reorder, memory_order_relaxed)) || thr->late))
 		return false;
-	return likely(r->dqpn == dqpn && r->qkey == qkey &&
+	return likely(r->name == name &&
 		      r->valid_word == atomic_load_explicit(&thr->m->procs[r->slot].valid_word, memory_order_acquire)) ||
-	       datagram_find(thr, q, r, dqpn, qkey);
+	       datagram_find(thr, q, r, name);
+}
+
+/* Whether one request, not a list, is an inline SEND of one segment that the address handle lets go the short way. */
+static inline bool short_one(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
+{
+	const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
+
+	return !wr->next && wr->opcode == IBV_WR_SEND && wr->send_flags == IBV_SEND_INLINE && wr->num_sge == 1 &&
+	       wr->sg_list->length <= q->max_inline && wr->sg_list->length <= q->sh->mtu && wr->wr.ud.remote_qpn && ah &&
+	       ah->fast;
 }
 
 int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -168,26 +169,25 @@ int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ib
 	struct shca_thread *thr = shca_tls.thr;
 	bool done = false;
 
-	if (unlikely(shca_tls.id != q->m->id || !shca_tls.id || !wr || !short_one(q, wr)))
-		return shca_post_any(q, wr, bad);
-	shca_lock(&q->lock);
-	if (unlikely(!q->routes) && !routes_new(q)) {
+	if (likely(shca_tls.id == q->m->id && shca_tls.id && wr && short_one(q, wr))) {
+		shca_lock(&q->lock);
+		if (likely(q->routes || routes_new(q))) {
+			uint32_t len = wr->sg_list->length;
+			uint64_t name = (uint64_t)wr->wr.ud.remote_qkey << 32 | wr->wr.ud.remote_qpn;
+			struct shca_route *r = &q->routes[name & (ROUTES - 1)];
+			shca_enter(thr);
+			if (may_run(thr, q, r, name)) {
+				shca_epoch_narrow(thr, shca_epoch_of(r->slot));
+				done = datagram_run(thr, q->sh, r, wr, len);
+			}
+			if (done) {
+				shca_count_direct(q, len);
+				if (unlikely(thr->todo_n != 0))
+					shca_drain(thr);
+			}
+			shca_leave(thr);
+		}
 		shca_unlock(&q->lock);
-		return shca_post_any(q, wr, bad);
 	}
-	uint32_t len = wr->sg_list->length, dqpn = wr->wr.ud.remote_qpn;
-	struct shca_route *r = &q->routes[dqpn & (ROUTES - 1)];
-	shca_enter(thr);
-	bool may = may_run(thr, q, r, dqpn, wr->wr.ud.remote_qkey);
-	if (may)
-		shca_epoch_narrow(thr, shca_epoch_of(r->slot));
-	if (may && datagram_run(thr, q->sh, r, wr, len)) {
-		shca_count_direct(q, len);
-		if (unlikely(thr->todo_n != 0))
-			shca_drain(thr);
-		done = true;
-	}
-	shca_leave(thr);
-	shca_unlock(&q->lock);
-	return done ? 0 : shca_post_any(q, wr, bad);
+	return done ? 0 : shca_post_list(q, wr, bad);
 }

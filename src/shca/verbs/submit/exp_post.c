@@ -176,6 +176,14 @@ static void fill_calc(const struct ibv_exp_send_wr *wr, struct shca_req *req)
 		req->len = c.vector ? wr->sg_list[0].length : 16;
 }
 
+static __attribute__((noinline, cold)) int exp_post_refused(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, int op)
+{
+	const struct shca_ask ask = {.opcode = (int)wr->exp_opcode, .op = op, .segments = (uint32_t)wr->num_sge,
+				     .inline_bytes = exp_post_is_inline(wr, op) ? inline_bytes(wr) : 0};
+
+	return shca_send_refused(q, "ibv_exp_post_send", &ask);
+}
+
 int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int op = exp_post_op_of(wr->exp_opcode), rc;
@@ -206,10 +214,9 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num);
 		return 0;
 	}
-	/* only now: a WAIT or ENABLE has no data, whatever its list says */
+	/* behind WAIT and ENABLE, which have no data, whatever num_sge says */
 	if (op != SHCA_OP_NOP && (uint32_t)wr->num_sge > q->max_sge)
-		return shca_refuse(EINVAL, "ibv_exp_post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, q->qp.qp_num,
-				   q->max_sge);
+		return exp_post_refused(q, wr, op);
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
 		rc = exp_post_check_calc(q, wr, op);
 		if (rc)
@@ -217,14 +224,10 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	}
 	if (exp_post_is_masked(op))
 		return exp_post_check_masked(q, wr, op);
-	if (q->type == SHCA_QPT_DCI && !wr->dc.ah && op != SHCA_OP_NOP)
-		return shca_refuse(EINVAL, "ibv_exp_post_send: a request of a DC initiator has no dc.ah");
-	if (!shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && op != SHCA_OP_NOP && !wr->wr.ud.ah))
-		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %d on queue pair %#x of type %u%s", (int)wr->exp_opcode, q->qp.qp_num,
-				   q->type, q->type == IBV_QPT_UD && !wr->wr.ud.ah ? ", without address handle" : "");
-	if (exp_post_is_inline(wr, op) && inline_bytes(wr) > q->max_inline)
-		return shca_refuse(EINVAL, "ibv_exp_post_send: %lu bytes inline, queue pair %#x was made for %u",
-				   (unsigned long)inline_bytes(wr), q->qp.qp_num, q->max_inline);
+	if ((q->type == SHCA_QPT_DCI && !wr->dc.ah && op != SHCA_OP_NOP) || !shca_op_allowed(q, (uint8_t)op) ||
+	    (q->type == IBV_QPT_UD && op != SHCA_OP_NOP && !wr->wr.ud.ah) ||
+	    (exp_post_is_inline(wr, op) && inline_bytes(wr) > q->max_inline))
+		return exp_post_refused(q, wr, op);
 	return 0;
 }
 
@@ -372,31 +375,16 @@ void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct
 	}
 	req->nsge = (uint8_t)wr->num_sge;
 	if (exp_post_is_inline(wr, req->op)) {
-		for (int i = 0; i < wr->num_sge; i++) {
-			segs[i] = (struct shca_seg){.where = wr->sg_list[i].addr, .len = wr->sg_list[i].length,
-						    .lane = SHCA_LANE_CMA};
-			req->len += segs[i].len;
-		}
-		req->flags |= SHCA_WQE_INLINE;
-	} else {
-		bool write = req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA;
-		req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, write, segs, &req->len);
-	}
+		shca_send_inline(req, wr->sg_list, wr->num_sge, segs);
+		req->inl = NULL;	/* by its segment a WRITE costs fewer instructions */
+	} else
+		req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, shca_op_writes_here(req->op), segs, &req->len);
 	req->raddr = wr->wr.rdma.remote_addr;
 	req->rkey = wr->wr.rdma.rkey;
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC)
 		fill_calc(wr, req);
-	switch (req->op) {
-	case SHCA_OP_CAS:
-	case SHCA_OP_FAA:
-		req->raddr = wr->wr.atomic.remote_addr;
-		req->rkey = wr->wr.atomic.rkey;
-		req->arg[0] = wr->wr.atomic.compare_add;
-		req->arg[1] = wr->wr.atomic.swap;
-		break;
-	default:
-		break;
-	}
+	if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA)
+		shca_send_atomic(req, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
 	if (q->type == IBV_QPT_UD) {
 		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
 		shca_set_ud_address(req, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
@@ -413,10 +401,11 @@ void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct
 static int exp_post_post_one(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	struct shca_seg segs[SHCA_EXP_SEGS];
-	struct shca_req req;
+	struct shca_send send;
 
-	shca_exp_fill(thr, q, wr, NULL, &req, segs);
-	return shca_submit(thr, q, wr->wr_id, &req);
+	send.wr_id = wr->wr_id;
+	shca_exp_fill(thr, q, wr, NULL, &send.req, segs);
+	return shca_submit(thr, q, &send);
 }
 
 void shca_run_posted(struct shca_thread *thr, struct shca_user_qp *q)

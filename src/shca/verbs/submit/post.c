@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting: ibv_post_send, ibv_post_recv, ibv_post_srq_recv.
+ * ibv_post_send, and shca_submit, the one way of every form of posting into a send queue.
  *
  * An ordinary queue is DIRECT: the request runs here, on the poster's stack, and no WQE is written. It turns SHARED
  * when a request cannot finish (no receive, no answer), and when the queue is cross-channel; then a WQE is written that
@@ -14,7 +14,6 @@
 #include "shca/verbs/submit/fast_write.h"
 #include "shca/verbs/submit/post.h"
 
-#define MAX_DIRECT_SGE 32
 /* Longer writes go the general way, which can divide the work. */
 #define SHCA_FAST_WRITE_MAX (1u << 20)
 
@@ -25,28 +24,7 @@ static inline struct shca_user_qp *post_lqp_of(struct ibv_qp *qp)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-/* Resolves a local segment. false: no such right; the request will complete with IBV_WC_LOC_PROT_ERR. ground, unless NULL: its
- * region, with the version, which is read before the key is found valid: it is counted up behind the key's end. */
-static inline __attribute__((always_inline)) bool resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge,
-								bool write, struct shca_seg *seg, struct shca_ground *ground)
-{
-	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
-
-	if (unlikely(!mr))
-		return false;
-	if (ground)
-		*ground = (struct shca_ground){.index = sge->lkey >> 8,
-					       .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
-	if (unlikely(!shca_opens(mr, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0)) || mr->proc != m->slot)
-		return false;
-	if (unlikely(!shca_region_at(m, mr, sge->addr, sge->length, seg)))
-		return false;
-	if (seg->lane != SHCA_LANE_ARENA && mr->access & SHCA_ACCESS_VOUCHED)
-		seg->lane = SHCA_LANE_VOUCHED;
-	return true;
-}
-
-uint8_t shca_resolve_list(struct shca_user_qp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
+uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
 			  uint32_t *len)
 {
 	uint64_t total = 0;
@@ -57,22 +35,12 @@ uint8_t shca_resolve_list(struct shca_user_qp *q, const struct ibv_sge *list, in
 		/* a segment of no bytes names nothing: libmlx5 leaves it out */
 		if (unlikely(!list[i].length))
 			segs[i] = (struct shca_seg){.lane = SHCA_LANE_ARENA};
-		else if (!resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))
+		else if (!shca_resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))
 			bad = IBV_WC_LOC_PROT_ERR;
 		total += list[i].length;
 	}
 	*len = total < UINT32_MAX ? (uint32_t)total : UINT32_MAX;
 	return bad ? bad : total > 1u << 30 ? IBV_WC_LOC_LEN_ERR : 0;
-}
-
-/* Inline data needs no key: it is read here and now. */
-static void inline_list(const struct ibv_sge *list, int n, struct shca_seg *segs, uint32_t *len)
-{
-	*len = 0;
-	for (int i = 0; i < n; i++) {
-		segs[i] = (struct shca_seg){.where = list[i].addr, .len = list[i].length, .lane = SHCA_LANE_CMA};
-		*len += list[i].length;
-	}
 }
 
 /* ---- send queue space ------------------------------------------------------------------------------------------ */
@@ -217,8 +185,9 @@ static bool write_operands(struct shca_thread *thr, struct shca_user_qp *q, uint
 
 /* Copies the request into the queue. Its journal, if it ran partly, stays valid: the position is the queue's head. 0 or
  * ENOMEM: it is not there. */
-static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req)
+static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, const struct shca_send *send)
 {
+	const struct shca_req *req = &send->req;
 	bool signaled = req->flags & SHCA_WQE_SIGNALED;
 	if (unlikely(!q->sh->wqes) && shca_reserve_ring(q))
 		return ENOMEM;	/* said: shca_mem_alloc */
@@ -242,7 +211,7 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t w
 		memcpy(w->sge, req->sge, req->nsge * sizeof(*w->sge));
 	else if (!write_inline(thr, q, q->pi, w, req))
 		return shca_no_memory("post_send");
-	uint64_t pos = take_position(q, wr_id, signaled);
+	uint64_t pos = take_position(q, send->wr_id, signaled);
 	atomic_store_explicit(&q->sh->posted, pos + 1, memory_order_release);
 	return 0;
 }
@@ -257,12 +226,6 @@ void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q)
 		shca_timer_add(thr->m, q->sh, monotonic_ns());
 	else
 		shca_kick(thr, q->off);
-}
-
-static void kick_posted(struct shca_thread *thr, struct shca_user_qp *q)
-{
-	shca_kick_later(thr, q);
-	shca_drain(thr);
 }
 
 /* SHARED -> DIRECT: nothing is left, nobody runs it. */
@@ -302,23 +265,25 @@ int shca_query_unfinished(struct ibv_qp *qp, const uint32_t **word)
 
 /* ---- DIRECT ----------------------------------------------------------------------------------------------------- */
 
-static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req, int status)
+static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, const struct shca_send *send, int status)
 {
+	const struct shca_req *req = &send->req;
+
 	if (status < 0) {
 		/* it waits: anyone may finish it */
 		uint32_t step = shca_step_of(q->sh);
 		to_shared(q);
 		shca_step_to(q->sh, step);
-		if (write_wqe(thr, q, wr_id, req)) {
+		if (write_wqe(thr, q, send)) {
 			/* refused: what it holds goes back */
 			shca_release_receive(thr, q->sh);
 			shca_step_to(q->sh, SHCA_STEP_NONE);
 			return ENOMEM;	/* said: write_wqe */
 		}
-		kick_posted(thr, q);
+		shca_kick_posted(thr, q);
 		return 0;
 	}
-	uint64_t pos = take_position(q, wr_id, true);
+	uint64_t pos = take_position(q, send->wr_id, true);
 	/* Who polls the error finds the queue in error. UD queues survive their requests' local errors only up to here: they go into
 	 * SQE, which is error for us too. */
 	shca_qp_failed(thr, q->sh, status);
@@ -327,18 +292,19 @@ static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, uint64
 	shca_step_to(q->sh, SHCA_STEP_NONE);
 	SHCA_FAILPOINT(thr, "failed", q->sh, req->op);
 	to_shared(q);
-	kick_posted(thr, q);
+	shca_kick_posted(thr, q);
 	return 0;
 }
 
-static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req)
+static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, const struct shca_send *send)
 {
+	const struct shca_req *req = &send->req;
 	int status = shca_exec(thr, q->sh, req);
 	if (unlikely(status != IBV_WC_SUCCESS))
-		return direct_failed(thr, q, wr_id, req, status);
+		return direct_failed(thr, q, send, status);
 	shca_count_direct(q, req->len);
 	if (req->flags & SHCA_WQE_SIGNALED)
-		shca_complete_send(thr, q->sh, take_position(q, wr_id, true), shca_completes_as(req->flags, req->op), status,
+		shca_complete_send(thr, q->sh, take_position(q, send->wr_id, true), shca_completes_as(req->flags, req->op), status,
 				   req->len);
 	/* nothing is running: the reaper must not take a step of long ago for one that was interrupted */
 	shca_step_to(q->sh, SHCA_STEP_NONE);
@@ -355,8 +321,10 @@ int shca_full(struct shca_user_qp *q, uint64_t n)
 }
 
 /* Runs or queues one request. 0, or an errno value: refused. */
-int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, struct shca_req *req)
+int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, struct shca_send *send)
 {
+	struct shca_req *req = &send->req;
+
 	if (unlikely(!q->ready))
 		return shca_refuse(EINVAL, "post to queue pair %#x: it is in state %d, and takes sends from RTS on (one that is SQD, SQE or in error, too)",
 				   q->qp.qp_num, (int)shca_qp_state(q));
@@ -374,21 +342,21 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id,
 		/* nobody will read it */
 		req->flags &= ~(SHCA_WQE_INLINE | SHCA_WQE_OPERANDS_NOW);
 		req->nsge = 0;
-		int err = write_wqe(thr, q, wr_id, req);
+		int err = write_wqe(thr, q, send);
 		if (!err)
-			kick_posted(thr, q);
+			shca_kick_posted(thr, q);
 		return err;
 	}
 	if (unlikely(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed))) {
 		SHCA_FAILPOINT(thr, "behind-others", q->sh, req->op);
 		if (!try_direct(q)) {
-			int err = write_wqe(thr, q, wr_id, req);
+			int err = write_wqe(thr, q, send);
 			if (!err && !q->defer_kick)
-				kick_posted(thr, q);
+				shca_kick_posted(thr, q);
 			return err;
 		}
 	}
-	return run_direct(thr, q, wr_id, req);
+	return run_direct(thr, q, send);
 }
 
 uint64_t shca_send_room(struct shca_user_qp *q)
@@ -397,9 +365,9 @@ uint64_t shca_send_room(struct shca_user_qp *q)
 	return q->max_wr - (q->pi - q->freed);
 }
 
-/* ---- plain writes (fast_write.h) -------------------------------------------------------------------------------------- */
+/* ---- fast writes (fast_write.h) of ibv_post_send ------------------------------------------------------------------------ */
 
-#define MAX_PLAIN_SGE 4
+#define MAX_GATHERED_SGE 4
 
 static inline struct shca_dest dest_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
 {
@@ -408,65 +376,8 @@ static inline struct shca_dest dest_of(const struct shca_user_qp *q, const struc
 	return (struct shca_dest){.name = shca_rkey_cache_name(wr->wr.rdma.rkey, srqn), .addr = wr->wr.rdma.remote_addr};
 }
 
-/* Private memory may be gone: the kernel copies it, as one piece. Its length; 0: this is not plain, or it could not be read, which the
- * general way says. */
-static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_send_wr *wr,
-							struct shca_piece *piece)
-{
-	struct shca_seg seg[MAX_PLAIN_SGE];
-	uint32_t len;
-
-	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len || !shca_fast_write_open(thr, q, dest_of(q, wr), len))
-		return 0;
-	*piece = (struct shca_piece){shca_fetch(thr, seg, (uint32_t)wr->num_sge, len), len};
-	return piece->at ? len : 0;
-}
-
-/* From registered memory, of many pieces, or signaled. */
-static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, struct shca_user_qp *q,
-						     const struct ibv_send_wr *wr)
-{
-	struct shca_piece piece[MAX_PLAIN_SGE];
-	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
-	uint64_t len = 0;
-	int n = wr->num_sge;
-
-	if (n < 1 || n > MAX_PLAIN_SGE)
-		return false;
-	for (int i = 0; i < n; i++) {
-		struct shca_seg seg;
-		len += wr->sg_list[i].length;
-		piece[i].len = wr->sg_list[i].length;
-		piece[i].at = (const void *)(uintptr_t)wr->sg_list[i].addr;
-		if (is_inline)
-			continue;
-		if (!resolve_local(thr->m, q->pd_number, &wr->sg_list[i], false, &seg, NULL))
-			return false;
-		piece[i].at = seg.lane == SHCA_LANE_VOUCHED ? (const char *)(uintptr_t)seg.where : thr->base + seg.where;
-		if (unlikely(seg.lane != SHCA_LANE_ARENA && seg.lane != SHCA_LANE_VOUCHED)) {
-			len = fetch_private(thr, q, wr, piece);
-			n = 1;
-			break;
-		}
-	}
-	if (!len || len > (is_inline ? q->max_inline : SHCA_FAST_WRITE_MAX))
-		return false;
-	bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
-	if (signaled && full(q))
-		return false;
-	if (!shca_fast_write(thr, q, dest_of(q, wr), piece, n, len, true))
-		return false;
-	if (signaled) {
-		shca_complete_send(thr, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
-		shca_step_to(q->sh, SHCA_STEP_NONE);
-		if (thr->todo_n)
-			shca_drain(thr);
-	}
-	return true;
-}
-
-/* The data of an inline write of one or two pieces, the first one empty where there is one. Its length; 0: it is neither. */
-static inline __attribute__((always_inline)) uint64_t two_pieces(const struct ibv_send_wr *wr, struct shca_piece piece[2])
+/* The data of an inline write of one or two segments; of one, piece[0] is empty. Returns its length; 0: there are more or fewer. */
+static inline __attribute__((always_inline)) uint64_t inline_pieces(const struct ibv_send_wr *wr, struct shca_piece piece[2])
 {
 	const struct ibv_sge *sge = wr->sg_list;
 
@@ -481,41 +392,82 @@ static inline __attribute__((always_inline)) uint64_t two_pieces(const struct ib
 	return (uint64_t)piece[0].len + piece[1].len;
 }
 
-static inline __attribute__((always_inline)) bool write_two(struct shca_thread *thr, struct shca_user_qp *q,
+/* Copies the segments, private memory of this process, into a buffer of the thread, as one piece: the kernel copies, since the memory may
+ * be unmapped by now. Returns its length; 0: no fast write is possible, or the memory cannot be read, which shca_submit finds again and
+ * completes with the error. */
+static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_send_wr *wr,
+							struct shca_piece *piece)
+{
+	struct shca_seg seg[MAX_GATHERED_SGE];
+	uint32_t len;
+
+	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len || !shca_fast_write_open(thr, q, dest_of(q, wr), len))
+		return 0;
+	*piece = (struct shca_piece){shca_fetch(thr, seg, (uint32_t)wr->num_sge, len), len};
+	return piece->at ? len : 0;
+}
+
+/* A fast write from registered memory, of up to four segments, or signaled. false: nothing has happened, the request is shca_submit's. */
+static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, struct shca_user_qp *q,
+						     const struct ibv_send_wr *wr)
+{
+	struct shca_piece piece[MAX_GATHERED_SGE];
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE, done = false;
+	uint64_t len = 0;
+	int n = wr->num_sge;
+
+	if (n < 1 || n > MAX_GATHERED_SGE)
+		goto out;
+	for (int i = 0; i < n; i++) {
+		struct shca_seg seg;
+		len += wr->sg_list[i].length;
+		piece[i].len = wr->sg_list[i].length;
+		piece[i].at = (const void *)(uintptr_t)wr->sg_list[i].addr;
+		if (is_inline)
+			continue;
+		if (!shca_resolve_local(thr->m, q->pd_number, &wr->sg_list[i], false, &seg, NULL))
+			goto out;
+		piece[i].at = seg.lane == SHCA_LANE_VOUCHED ? (const char *)(uintptr_t)seg.where : thr->base + seg.where;
+		if (unlikely(seg.lane != SHCA_LANE_ARENA && seg.lane != SHCA_LANE_VOUCHED)) {
+			len = fetch_private(thr, q, wr, piece);
+			n = 1;
+			break;
+		}
+	}
+	if (!len || len > (is_inline ? q->max_inline : SHCA_FAST_WRITE_MAX))
+		goto out;
+	bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
+	if (signaled && full(q))
+		goto out;
+	done = shca_fast_write(thr, q, dest_of(q, wr), piece, n, len, true);
+	if (done && signaled) {
+		shca_complete_send(thr, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
+		shca_step_to(q->sh, SHCA_STEP_NONE);
+		if (thr->todo_n)
+			shca_drain(thr);
+	}
+out:
+	return done;
+}
+
+/* Tries a fast write: the one place of ibv_post_send's lists. false: as write_gathered. Must be called inside the engine, with q's lock.
+ * Budget: a small message's, docs/style.md. */
+static inline __attribute__((always_inline)) bool try_fast_write(struct shca_thread *thr, struct shca_user_qp *q,
 							    const struct ibv_send_wr *wr)
 {
 	struct shca_piece piece[2];
-	uint64_t len = two_pieces(wr, piece);
 
-	return len - 1 < q->max_inline && shca_fast_write(thr, q, dest_of(q, wr), piece, 2, len, true);
-}
-
-/* false: not plain. Budget: what a small message costs, docs/style.md. */
-static inline __attribute__((always_inline)) bool post_write_plain(struct shca_thread *thr, struct shca_user_qp *q,
-							      const struct ibv_send_wr *wr)
-{
 	if (wr->opcode != IBV_WR_RDMA_WRITE || !shca_runs_fast_writes(q))
 		return false;
-	if (wr->send_flags != IBV_SEND_INLINE || (unsigned)wr->num_sge - 1 > 1)
+	if (wr->send_flags != IBV_SEND_INLINE || (wr->num_sge != 1 && wr->num_sge != 2))
 		return write_gathered(thr, q, wr);
-	if (wr->num_sge == 2)
-		return write_two(thr, q, wr);
-	const struct shca_piece all = {(const void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length};
-	return all.len - 1 < q->max_inline && shca_fast_write(thr, q, dest_of(q, wr), &all, 1, all.len, true);
+	uint64_t len = inline_pieces(wr, piece);
+	return len - 1 < q->max_inline &&
+	       (wr->num_sge == 1 ? shca_fast_write(thr, q, dest_of(q, wr), &piece[1], 1, len, true) :
+				   shca_fast_write(thr, q, dest_of(q, wr), piece, 2, len, true));
 }
 
-/* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
-
-static const uint8_t op_of[] = {
-	[IBV_WR_RDMA_WRITE] = SHCA_OP_WRITE + 1,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = SHCA_OP_WRITE_IMM + 1,
-	[IBV_WR_SEND] = SHCA_OP_SEND + 1,
-	[IBV_WR_SEND_WITH_IMM] = SHCA_OP_SEND_IMM + 1,
-	[IBV_WR_RDMA_READ] = SHCA_OP_READ + 1,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = SHCA_OP_CAS + 1,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = SHCA_OP_FAA + 1,
-	[IBV_WR_SEND_WITH_INV] = SHCA_OP_SEND_INV + 1,
-};
+/* ---- what every form of posting is refused for ---------------------------------------------------------------------------- */
 
 bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 {
@@ -533,351 +485,153 @@ bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 	}
 }
 
-static __attribute__((noinline, cold)) int too_short(const struct shca_req *req)
+__attribute__((noinline, cold)) int shca_send_refused(const struct shca_user_qp *q, const char *call, const struct shca_ask *a)
 {
-	return shca_refuse(EINVAL, "post_send: an atomic's result has 8 bytes, its segments have %u", req->len);
-}
-
-static int post_fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
-{
-	if (unlikely((unsigned)wr->opcode >= sizeof(op_of) || !op_of[wr->opcode] ||
-		     !shca_op_allowed(q, op_of[wr->opcode] - 1)))
-		return shca_refuse(EINVAL, "post_send: opcode %d on queue pair %#x of type %u", wr->opcode, q->qp.qp_num, q->type);
-	if (unlikely((uint32_t)wr->num_sge > q->max_sge))
-		return shca_refuse(EINVAL, "post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, q->qp.qp_num, q->max_sge);
-	req->op = op_of[wr->opcode] - 1;
-	/* FENCE needs nothing here: a READ or atomic has its result before what is posted behind it runs */
-	req->flags = (wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0) |
-		     (wr->send_flags & IBV_SEND_SOLICITED ? SHCA_WQE_SOLICITED : 0);
-	req->nsge = (uint8_t)wr->num_sge;
-	req->bad = 0;
-	req->imm = wr->imm_data;
-	req->inl = NULL;
-	req->sge = segs;
-	req->raddr = wr->wr.rdma.remote_addr;
-	req->rkey = wr->wr.rdma.rkey;
-	if (wr->send_flags & IBV_SEND_INLINE && (req->op <= SHCA_OP_WRITE_IMM || req->op == SHCA_OP_SEND_INV)) {
-		if (wr->num_sge == 1) {
-			req->len = wr->sg_list[0].length;
-			req->inl = (const void *)(uintptr_t)wr->sg_list[0].addr;
-			segs[0] = (struct shca_seg){.where = wr->sg_list[0].addr, .len = req->len, .lane = SHCA_LANE_CMA};
-		} else {
-			inline_list(wr->sg_list, wr->num_sge, segs, &req->len);
-		}
-		if (unlikely(req->len > q->max_inline))
-			return shca_refuse(EINVAL, "post_send: %u bytes inline, queue pair %#x was made for %u", req->len, q->qp.qp_num,
-					   q->max_inline);
-		req->flags |= SHCA_WQE_INLINE;
-	} else {
-		bool write = req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA;
-		req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, write, segs, &req->len);
-	}
-	if (likely(q->type == IBV_QPT_RC)) {
-		if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA) {
-			req->raddr = wr->wr.atomic.remote_addr;
-			req->rkey = wr->wr.atomic.rkey;
-			req->arg[0] = wr->wr.atomic.compare_add;
-			req->arg[1] = wr->wr.atomic.swap;
-			if (req->len < 8)
-				return too_short(req);
-		}
-		return 0;
-	}
-	if (q->type == IBV_QPT_UD) {
-		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
-		if (!ah)
-			return shca_refuse(EINVAL, "post_send: a UD request without address handle");
-		shca_set_ud_address(req, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
-		return 0;
-	}
-	if (q->type == IBV_QPT_XRC_SEND)
-		req->dqpn = wr->qp_type.xrc.remote_srqn;
+	if (a->op < 0 || !shca_op_allowed(q, (uint8_t)a->op))
+		shca_refuse(EINVAL, "%s: opcode %d on queue pair %#x of type %u", call, a->opcode, q->qp.qp_num, q->type);
+	else if (a->segments > q->max_sge)
+		shca_refuse(EINVAL, "%s: %lu segments, queue pair %#x was made for %u", call, (unsigned long)a->segments, q->qp.qp_num,
+			    q->max_sge);
+	else if (a->inline_bytes > q->max_inline)
+		shca_refuse(EINVAL, "%s: %lu bytes inline, queue pair %#x was made for %u", call, (unsigned long)a->inline_bytes,
+			    q->qp.qp_num, q->max_inline);
+	else if (q->type == IBV_QPT_UD)
+		shca_refuse(EINVAL, "%s: a UD request without address handle", call);
 	else if (q->type == SHCA_QPT_DCI)
-		return shca_refuse(EINVAL, "post_send on a DC initiator: only mlx5dv_wr_set_dc_addr names a target");
-	if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA) {
-		req->raddr = wr->wr.atomic.remote_addr;
-		req->rkey = wr->wr.atomic.rkey;
-		req->arg[0] = wr->wr.atomic.compare_add;
-		req->arg[1] = wr->wr.atomic.swap;
-		if (req->len < 8)
-			return too_short(req);
-	}
-	return 0;
+		shca_refuse(EINVAL, "%s: a request of DC initiator %#x names no target (dc.ah; or mlx5dv_wr_set_dc_addr)", call, q->qp.qp_num);
+	else
+		shca_refuse(EINVAL, "%s: an atomic's result has 8 bytes, its segments have %u", call, a->result_bytes);
+	return EINVAL;
 }
 
-/* The rest of a list whose first request was found not to be plain. */
-static __attribute__((noinline)) int post_list(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_send_wr *wr,
-					       struct ibv_send_wr **bad)
-{
-	struct shca_seg segs[MAX_DIRECT_SGE];
+/* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
 
-	do {
-		struct shca_req req;
-		int rc = post_fill(q, wr, &req, segs);
-		if (!rc)
-			rc = shca_submit(thr, q, wr->wr_id, &req);
-		if (unlikely(rc)) {
-			*bad = wr;
-			return rc;
+/* By opcode, plus 1; 0: the device does not have it. */
+static const uint8_t op_of[] = {
+	[IBV_WR_RDMA_WRITE] = SHCA_OP_WRITE + 1,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = SHCA_OP_WRITE_IMM + 1,
+	[IBV_WR_SEND] = SHCA_OP_SEND + 1,
+	[IBV_WR_SEND_WITH_IMM] = SHCA_OP_SEND_IMM + 1,
+	[IBV_WR_RDMA_READ] = SHCA_OP_READ + 1,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = SHCA_OP_CAS + 1,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = SHCA_OP_FAA + 1,
+	[IBV_WR_SEND_WITH_INV] = SHCA_OP_SEND_INV + 1,
+};
+
+/* Makes the request description of a work request. Returns 0, or EINVAL: refused. */
+static inline __attribute__((always_inline)) int send_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_send *send,
+							 struct shca_seg *segs)
+{
+	struct shca_req *req = &send->req;
+	struct shca_ask ask = {.opcode = wr->opcode, .segments = (uint32_t)wr->num_sge};
+	bool sound = false;
+
+	ask.op = (unsigned)wr->opcode < sizeof(op_of) ? op_of[wr->opcode] - 1 : -1;
+	if (likely(ask.op >= 0 && shca_op_allowed(q, (uint8_t)ask.op) && ask.segments <= q->max_sge)) {
+		sound = true;
+		send->wr_id = wr->wr_id;
+		req->op = (uint8_t)ask.op;
+		/* IBV_SEND_FENCE needs nothing here: a READ or atomic has its result before the requests behind it run */
+		req->flags = (wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0) |
+			     (wr->send_flags & IBV_SEND_SOLICITED ? SHCA_WQE_SOLICITED : 0);
+		req->nsge = (uint8_t)wr->num_sge;
+		req->bad = 0;
+		req->imm = wr->imm_data;
+		req->inl = NULL;
+		req->sge = segs;
+		req->raddr = wr->wr.rdma.remote_addr;
+		req->rkey = wr->wr.rdma.rkey;
+		if (wr->send_flags & IBV_SEND_INLINE && (req->op <= SHCA_OP_WRITE_IMM || req->op == SHCA_OP_SEND_INV)) {
+			shca_send_inline(req, wr->sg_list, wr->num_sge, segs);
+			ask.inline_bytes = req->len;
+			if (unlikely(req->len > q->max_inline))
+				sound = false;
+		} else {
+			req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, shca_op_writes_here(req->op), segs, &req->len);
 		}
-		do
-			wr = wr->next;
-		while (wr && post_write_plain(thr, q, wr));
-	} while (wr);
-	return 0;
+		if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA) {
+			shca_send_atomic(req, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+			ask.result_bytes = req->len;
+			if (unlikely(req->len < 8))
+				sound = false;
+		}
+		if (unlikely(q->type != IBV_QPT_RC)) {
+			if (q->type == IBV_QPT_XRC_SEND)
+				req->dqpn = wr->qp_type.xrc.remote_srqn;
+			else if (q->type == SHCA_QPT_DCI || (q->type == IBV_QPT_UD && !wr->wr.ud.ah))
+				sound = false;
+			else if (q->type == IBV_QPT_UD)
+				shca_set_ud_address(req, (const struct shca_user_ah *)wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+		}
+	}
+	return likely(sound) ? 0 : shca_send_refused(q, "post_send", &ask);
 }
 
-__attribute__((noinline)) int shca_post_any(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* Posts any list to any queue: each request is a fast write, or it is translated (send_of) and handed to shca_submit. Returns 0; or an
+ * errno value: *bad and the requests behind it are not posted. */
+__attribute__((noinline)) int shca_post_list(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct shca_thread *thr = shca_thread_get(q->m);
+	struct shca_thread *thr = shca_tls.thr;
+	struct shca_seg segs[SHCA_MAX_SGE];
+	struct shca_send send;
+	int rc = 0;
 
-	if (unlikely(!thr)) {
+	if (unlikely(shca_tls.id != q->m->id || !shca_tls.id) && !(thr = shca_thread_get_slow(q->m))) {
 		*bad = wr;
 		return shca_no_memory("post_send");
 	}
 	shca_lock(&q->lock);
 	shca_enter_in(thr, shca_epoch_has_peer(q->sh));
-	while (wr && post_write_plain(thr, q, wr))
+	while (wr) {
+		if (!try_fast_write(thr, q, wr)) {
+			rc = send_of(q, wr, &send, segs);
+			if (likely(!rc))
+				rc = shca_submit(thr, q, &send);
+			if (unlikely(rc)) {
+				*bad = wr;
+				break;
+			}
+		}
 		wr = wr->next;
-	int rc = wr ? post_list(thr, q, wr, bad) : 0;
+	}
 	shca_leave(thr);
 	shca_unlock(&q->lock);
 	return rc;
 }
 
-/* The rest of shca_post_send for data of more than a line, which takes calls, and for queues that threads share. */
-static __attribute__((noinline)) int post_longer(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_send_wr *wr,
-						 struct ibv_send_wr **bad)
+/* The fast write of shca_post_send on a queue that threads share, or of pieces longer than a line, which takes calls. */
+static __attribute__((noinline)) int write_locked(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct shca_piece piece[2];
-	uint64_t len = two_pieces(wr, piece);
+	uint64_t len = inline_pieces(wr, piece);
 
 	shca_lock(&q->lock);
-	/* again, under the lock: another thread's request may have to be waited for */
+	/* again, under the lock: another thread may have posted a request that has to wait, which this one must not overtake */
 	bool done = len - 1 < q->max_inline && shca_runs_fast_writes(q) &&
-		    shca_fast_write(thr, q, dest_of(q, wr), piece, 2, len, false);
+		    shca_fast_write(shca_tls.thr, q, dest_of(q, wr), piece, 2, len, false);
 	shca_unlock(&q->lock);
-	return done ? 0 : shca_post_any(q, wr, bad);
+	return done ? 0 : shca_post_list(q, wr, bad);
 }
 
 /*
- * The hottest path of the device: one inline write, of one or two short pieces, to a window that is remembered, by a thread that
- * is outside of the engine. Without a lock it calls nothing; whatever else turns up is shca_post_any's.
+ * ibv_post_send. The hottest path of the device: one inline RDMA WRITE, of one or two short pieces, to a region in the rkey cache, by a
+ * thread outside of the engine. Without a lock it calls nothing.
  */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct shca_user_qp *q = post_lqp_of(qp);
 
-	if (unlikely(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
+	/* the flags first: a write from registered memory is told by them */
+	if (unlikely(!wr || wr->next || wr->send_flags != IBV_SEND_INLINE || wr->opcode != IBV_WR_RDMA_WRITE ||
 		     shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_fast_writes(q)))
-		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_any(q, wr, bad);
+		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_list(q, wr, bad);
 	if (!q->lock.none)
-		return post_longer(shca_tls.thr, q, wr, bad);
+		return write_locked(q, wr, bad);
 	struct shca_piece piece[2];
-	uint64_t len = two_pieces(wr, piece);
+	uint64_t len = inline_pieces(wr, piece);
 	if (len - 1 >= q->max_inline)
-		return shca_post_any(q, wr, bad);
+		return shca_post_list(q, wr, bad);
 	if (piece[0].len > SHCA_LINE || piece[1].len > SHCA_LINE)
-		return post_longer(shca_tls.thr, q, wr, bad);
-	return shca_fast_write(shca_tls.thr, q, dest_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
-}
-
-/* ---- receives ---------------------------------------------------------------------------------------------------- */
-
-int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge)
-{
-	uint32_t size = 1, log2 = 0;
-
-	while (size < max_wr) {
-		size *= 2;
-		log2++;
-	}
-	memset(rq, 0, sizeof(*rq));
-	rq->off = shca_mem_alloc(m, sizeof(struct shca_rq));
-	if (!rq->off)
-		return -ENOMEM;	/* said: shca_mem_alloc */
-	rq->size = size;
-	rq->max_sge = max_sge;
-	rq->sh = shca_at(m->base, rq->off);
-	rq->sh->log2 = log2;
-	rq->sh->stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * (sizeof(struct shca_seg) + sizeof(struct shca_ground)) + 63) & ~63u;
-	rq->sh->ring = rq->off + offsetof(struct shca_rq, none);	/* of 2^0 entries: a multiple of a line */
-	rq->sh->proc = m->slot;
-	/* positions begin at the size: a zeroed ring is a lap behind */
-	atomic_store(&rq->sh->head, size);
-	atomic_store(&rq->sh->tail, size);
-	atomic_store(&rq->sh->enabled, size);
-	rq->enabled = (struct shca_index){size, size};
-	rq->fifo_tail = size;
-	return 0;
-}
-
-int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
-{
-	struct shca_rq *sh = rq->sh;
-	uint32_t size = rq->size;
-
-	if (sh->wqes)
-		return 0;
-	shca_off ring = shca_mem_alloc(m, size * sizeof(uint64_t)), marks = shca_mem_alloc(m, size * sizeof(uint64_t));
-	shca_off wqes = shca_mem_alloc(m, (uint64_t)size * sh->stride);
-	rq->wr_id = calloc(size, sizeof(*rq->wr_id));
-	rq->fifo = calloc(size, sizeof(*rq->fifo));
-	if (!ring || !marks || !wqes || !rq->wr_id || !rq->fifo) {
-		shca_mem_free(m, ring, size * sizeof(uint64_t));
-		shca_mem_free(m, marks, size * sizeof(uint64_t));
-		shca_mem_free(m, wqes, (uint64_t)size * sh->stride);
-		free(rq->wr_id);
-		free(rq->fifo);
-		rq->wr_id = NULL;
-		rq->fifo = NULL;
-		return -ENOMEM;	/* said: who asks for it */
-	}
-	for (uint32_t i = 0; i < size; i++)
-		rq->fifo[i] = i;
-	rq->marks = shca_at(m->base, marks);
-	shca_off end = wqes + (uint64_t)size * sh->stride, bytes = size * sizeof(uint64_t);
-	end = end > ring + bytes ? end : ring + bytes;
-	end = end > marks + bytes ? end : marks + bytes;
-	/* a message may look at them before there is a ring */
-	__atomic_store_n(&sh->marks, marks, __ATOMIC_RELAXED);
-	__atomic_store_n(&sh->wqes, wqes, __ATOMIC_RELAXED);
-	__atomic_store_n(&sh->end, end, __ATOMIC_RELAXED);
-	__atomic_store_n(&sh->seal, shca_rq_seal(m, sh, ring | sh->log2), __ATOMIC_RELAXED);
-	/* takers find the rest by the ring; and those that remember it (datagram.c) look again */
-	atomic_store_explicit(&sh->ring, ring | sh->log2, memory_order_release);
-	shca_revoke(m, m->slot);
-	return 0;
-}
-
-void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq)
-{
-	if (!rq->off)
-		return;
-	if (rq->sh->wqes) {
-		shca_mem_free(m, rq->sh->ring & ~(uint64_t)63, rq->size * sizeof(uint64_t));
-		shca_mem_free(m, rq->sh->marks, rq->size * sizeof(uint64_t));
-		shca_mem_free(m, rq->sh->wqes, (uint64_t)rq->size * rq->sh->stride);
-	}
-	shca_mem_free(m, rq->off, sizeof(struct shca_rq));
-	free(rq->wr_id);
-	free(rq->fifo);
-	memset(rq, 0, sizeof(*rq));
-}
-
-/* The caller holds rq->lock. */
-static void repost(struct shca_thread *thr, struct shca_user_rq *rq)
-{
-	if (atomic_exchange(&rq->sh->returned, 0) && rq->wr_id)
-		for (uint32_t i = 0; i < rq->size; i++)
-			if (shca_rq_reclaim(thr, rq->sh, i))
-				shca_rq_post(thr, rq->sh, i);
-}
-
-void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq)
-{
-	shca_lock(&rq->lock);
-	repost(thr, rq);
-	shca_unlock(&rq->lock);
-	shca_rq_notice_posted(thr, rq->sh);
-}
-
-/* Segments of no length are left out. */
-static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct ibv_recv_wr *wr, struct shca_rwqe *w,
-				uint32_t stride)
-{
-	uint8_t n = 0;
-
-	/* before the regions are looked up: a revocation from here on leaves an older value here */
-	w->revoke_epoch = atomic_load_explicit(&m->proc->revoke_epoch, memory_order_acquire);
-	w->bad = 0;
-	for (int i = 0; i < wr->num_sge; i++) {
-		if (!wr->sg_list[i].length)
-			continue;
-		if (unlikely(!resolve_local(m, pd, &wr->sg_list[i], true, &w->sge[n], shca_rwqe_ground(w, stride, n)))) {
-			/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
-			w->bad = IBV_WC_LOC_PROT_ERR;
-			break;
-		}
-		n++;
-	}
-	w->nsge = n;
-}
-
-static inline __attribute__((always_inline)) int receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd,
-							       struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	if (unlikely(!rq->wr_id) && shca_user_rq_reserve(thr->m, rq)) {
-		*bad = wr;
-		return shca_no_memory("post_recv");
-	}
-	if (unlikely(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0))
-		repost(thr, rq);
-	for (; wr; wr = wr->next) {
-		int rc = 0;
-		if (unlikely((uint32_t)wr->num_sge > rq->max_sge))
-			rc = shca_refuse(EINVAL, "post_recv: %d segments, the queue was made for %u", wr->num_sge, rq->max_sge);
-		else if (unlikely(rq->fifo_tail - rq->fifo_head <= rq->size - rq->max_wr))
-			rc = shca_refuse(ENOMEM, "post_recv: all %u receives that the queue was made for are posted", rq->max_wr);
-		if (unlikely(rc)) {
-			*bad = wr;
-			return rc;
-		}
-		uint32_t index = rq->fifo[rq->fifo_head & (rq->size - 1)];
-		struct shca_rwqe *w = shca_rwqe_at(thr, rq->sh, index);
-		fill_receive(thr->m, pd, wr, w, rq->sh->stride);
-		rq->wr_id[index] = wr->wr_id;
-		rq->fifo_head++;
-		shca_rq_post(thr, rq->sh, index);
-	}
-	return 0;
-}
-
-int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
-		       struct ibv_recv_wr **bad)
-{
-	return receives_post(thr, rq, pd, wr, bad);
-}
-
-static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
-			 struct ibv_recv_wr **bad)
-{
-	struct shca_thread *thr = shca_thread_get(m);
-
-	if (unlikely(!thr)) {
-		*bad = wr;
-		return shca_no_memory("post_recv");
-	}
-	shca_enter_in(thr, shca_epoch_of(m->slot));
-	shca_lock(&rq->lock);
-	int rc = receives_post(thr, rq, pd, wr, bad);
-	shca_unlock(&rq->lock);
-	shca_drain(thr);
-	shca_leave(thr);
-	return rc;
-}
-
-int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	struct shca_user_qp *q = post_lqp_of(qp);
-
-	if (unlikely(!shca_takes_receives(q))) {
-		*bad = wr;
-		return shca_refuse(EINVAL, "post_recv to queue pair %#x: %s", q->qp.qp_num, shca_no_receives(q));
-	}
-	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
-	if (shca_flushes(q->sh)) {
-		struct shca_thread *thr = shca_thread_get(q->m);
-		shca_enter(thr);
-		kick_posted(thr, q);
-		shca_leave(thr);
-	}
-	return rc;
-}
-
-int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	struct shca_user_srq *s = (struct shca_user_srq *)srq;
-
-	return post_receives(s->pd->m, &s->rq, s->pd->number, wr, bad);
+		return write_locked(q, wr, bad);
+	return shca_fast_write(shca_tls.thr, q, dest_of(q, wr), piece, 2, len, false) ? 0 : shca_post_list(q, wr, bad);
 }

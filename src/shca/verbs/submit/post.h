@@ -1,16 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Submitting requests: what post.c, wr.c and exp.c share. */
+/*
+ * The road of a send request. Every form of posting makes the request's description, struct shca_send, and hands it to shca_submit:
+ *
+ *   ibv_post_send              shca_post_list (post.c)   send_of           \
+ *   ibv_wr_*                   submit_list (wr.c)        the setters        > shca_submit: checks the state of the queue, runs the
+ *   ibv_exp_post_send, _task   post_sends (exp_post.c)   shca_exp_fill      | request here, or writes a WQE and kicks the queue
+ *   mlx5dv_wr_raw_wqe          submit_raws (wr.c)        decode (raw.c)    /
+ *
+ * Two short cuts leave it before a description is made: a fast write (fast_write.h), and a short datagram (datagram.c).
+ */
 #ifndef SHCA_POST_H
 #define SHCA_POST_H
 
+#include "shca.h"
+#include "shca/engine/access.h"
 #include "shca/verbs/device.h"
 
-/* Runs or queues one request of q, whose lock the caller holds, inside the engine. 0, or an errno value. */
-int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, struct shca_req *req);
+struct shca_send {
+	struct shca_req req;
+	uint64_t wr_id;
+};
+
+/* Runs or queues one request of q. Returns 0, or an errno value: refused. Must be called inside the engine, with q's lock. */
+int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, struct shca_send *send);
 /* Makes runnable what was submitted with q->defer_kick set; shca_drain then runs it. */
 void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q);
-/* ibv_post_send for whatever list and queue. */
-int shca_post_any(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* Makes the queue runnable and runs this thread's todo list. Must be called inside the engine, behind the request. */
+static inline void shca_kick_posted(struct shca_thread *thr, struct shca_user_qp *q)
+{
+	shca_kick_later(thr, q);
+	shca_drain(thr);
+}
+/* ibv_post_send for any list and queue. */
+int shca_post_list(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* The same for a UD queue, short for one short datagram (datagram.c). */
 int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* How many further requests q has room for. */
@@ -23,9 +45,69 @@ int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes);
 int shca_reserve_operands(struct shca_user_qp *q, uint64_t ahead, uint32_t bytes);
 /* The ring of WQEs, made when the first one is written. 0 or ENOMEM. */
 int shca_reserve_ring(struct shca_user_qp *q);
+/* Whether queues of q's type take this operation (enum shca_wr_op). */
 bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op);
-/* Resolves a gather or scatter list; 0 or an enum ibv_wc_status. */
-uint8_t shca_resolve_list(struct shca_user_qp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
+/* The parts of a request that every form of posting is refused for alike. */
+struct shca_ask {
+	int opcode, op;			/* the form's; enum shca_wr_op, negative: the device has no such operation */
+	uint64_t segments, inline_bytes;
+	uint32_t result_bytes;		/* of an atomic */
+};
+/* Says under SHCA_DEBUG which part was found wrong: operation, segments, inline bytes, destination, result, in this order. Returns EINVAL. */
+int shca_send_refused(const struct shca_user_qp *q, const char *call, const struct shca_ask *ask);
+
+/* Whether the operation writes to its requester's segments, so that these need IBV_ACCESS_LOCAL_WRITE. */
+static inline bool shca_op_writes_here(uint8_t op)
+{
+	return op >= SHCA_OP_READ && op <= SHCA_OP_MASKED_FAA;
+}
+/* Inline data needs no key: shca_submit reads it before it returns. */
+static inline void shca_send_inline(struct shca_req *req, const struct ibv_sge *list, int n, struct shca_seg *segs)
+{
+	req->flags |= SHCA_WQE_INLINE;
+	if (n == 1) {
+		req->len = list[0].length;
+		req->inl = (const void *)(uintptr_t)list[0].addr;
+		segs[0] = (struct shca_seg){.where = list[0].addr, .len = req->len, .lane = SHCA_LANE_CMA};
+		return;
+	}
+	req->len = 0;
+	for (int i = 0; i < n; i++) {
+		segs[i] = (struct shca_seg){.where = list[i].addr, .len = list[i].length, .lane = SHCA_LANE_CMA};
+		req->len += list[i].length;
+	}
+}
+static inline void shca_send_atomic(struct shca_req *req, uint64_t raddr, uint32_t rkey, uint64_t compare_add, uint64_t swap)
+{
+	req->raddr = raddr;
+	req->rkey = rkey;
+	req->arg[0] = compare_add;
+	req->arg[1] = swap;
+}
+
+/* Looks a segment up in the registered memory of this process. false: no region gives this right; the request will complete with
+ * IBV_WC_LOC_PROT_ERR. ground, unless NULL: the region, with its version, which must be read before the key is found valid: mr_close
+ * counts the version up behind the key's end. */
+static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge,
+								     bool write, struct shca_seg *seg, struct shca_ground *ground)
+{
+	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
+
+	if (unlikely(!mr))
+		return false;
+	if (ground)
+		*ground = (struct shca_ground){.index = sge->lkey >> 8,
+					       .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
+	if (unlikely(!shca_opens(mr, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0)) || mr->proc != m->slot)
+		return false;
+	if (unlikely(!shca_region_at(m, mr, sge->addr, sge->length, seg)))
+		return false;
+	if (seg->lane != SHCA_LANE_ARENA && mr->access & SHCA_ACCESS_VOUCHED)
+		seg->lane = SHCA_LANE_VOUCHED;
+	return true;
+}
+/* Looks a gather or scatter list up. Returns 0 or an enum ibv_wc_status. *len: its bytes. */
+uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
 			  uint32_t *len);
 
 /* The experimental verbs' posting (exp_post.c), for the operations table of exp.c. */

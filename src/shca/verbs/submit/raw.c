@@ -396,13 +396,14 @@ int shca_reserve_raw(struct shca_user_qp *q, const uint8_t *wqe, uint64_t ahead,
 int shca_submit_raw(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const uint8_t *wqe)
 {
 	struct shca_seg segs[SHCA_EXP_SEGS];
-	struct shca_req req;
+	struct shca_send send;
 	struct decoded d;
 	int err = decode(q, wqe, &d);
 
 	if (err)
 		return err;
-	shca_exp_fill(thr, q, &d.wr, &d.index, &req, segs);
-	req.flags |= SHCA_WQE_RAW;
-	return shca_submit(thr, q, wr_id, &req);
+	send.wr_id = wr_id;
+	shca_exp_fill(thr, q, &d.wr, &d.index, &send.req, segs);
+	send.req.flags |= SHCA_WQE_RAW;
+	return shca_submit(thr, q, &send);
 }

@@ -13,23 +13,20 @@
 /* In place of an operation, of a raw WQE: its bytes stand in the place of inline data. */
 #define OP_RAW 0xff
 
-/* One request of the list; segments, then inline bytes, follow. Pointers are set at submission: the list may move. */
-struct shca_build {
-	struct shca_req req;
-	uint64_t wr_id;
-};
+/* The list is an array of struct shca_send, each with its segments and inline bytes behind it (wr_stride_of). Their addresses are set at
+ * submission, since the list may move. */
 
 static inline struct shca_user_qp *wr_lqp_of(struct ibv_qp_ex *ex)
 {
 	return (struct shca_user_qp *)ex;
 }
 
-static inline struct shca_seg *segs_of(struct shca_build *b)
+static inline struct shca_seg *segs_of(struct shca_send *b)
 {
 	return (struct shca_seg *)(b + 1);
 }
 
-static inline char *inline_of(struct shca_user_qp *q, struct shca_build *b)
+static inline char *inline_of(struct shca_user_qp *q, struct shca_send *b)
 {
 	return (char *)(segs_of(b) + q->max_sge);
 }
@@ -38,12 +35,12 @@ static inline size_t wr_stride_of(const struct shca_user_qp *q)
 {
 	size_t bytes = q->takes_raw && q->max_inline < SHCA_RAW_MAX ? SHCA_RAW_MAX : q->max_inline;
 
-	return (sizeof(struct shca_build) + q->max_sge * sizeof(struct shca_seg) + bytes + 15) & ~(size_t)15;
+	return (sizeof(struct shca_send) + q->max_sge * sizeof(struct shca_seg) + bytes + 15) & ~(size_t)15;
 }
 
-static inline struct shca_build *build_at(struct shca_user_qp *q, uint32_t i)
+static inline struct shca_send *build_at(struct shca_user_qp *q, uint32_t i)
 {
-	return (struct shca_build *)((char *)q->wr + i * wr_stride_of(q));
+	return (struct shca_send *)((char *)q->wr + i * wr_stride_of(q));
 }
 
 static inline void start_list(struct shca_user_qp *q)
@@ -66,14 +63,14 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	shca_unlock(&wr_lqp_of(ex)->lock);
 }
 
-static void point_inline(struct shca_user_qp *q, struct shca_build *b)
+static void point_inline(struct shca_user_qp *q, struct shca_send *b)
 {
 	b->req.inl = inline_of(q, b);
 	segs_of(b)[0] = (struct shca_seg){.where = (uintptr_t)b->req.inl, .len = b->req.len, .lane = SHCA_LANE_CMA};
 }
 
 /* Whether a request is one unsignaled inline write, which may be plain (fast_write.h). */
-static inline bool may_be_plain(const struct shca_user_qp *q, const struct shca_req *req)
+static inline bool may_be_fast(const struct shca_user_qp *q, const struct shca_req *req)
 {
 	return req->op == SHCA_OP_WRITE && req->flags == SHCA_WQE_INLINE && req->len && shca_runs_fast_writes(q);
 }
@@ -84,8 +81,8 @@ static inline uint64_t dc_key_of(const struct shca_user_qp *q, const struct shca
 }
 
 /* One that may be plain. false: it is not, and nothing has happened. */
-static inline __attribute__((always_inline)) bool wr_write_plain(struct shca_thread *thr, struct shca_user_qp *q,
-							      struct shca_build *b, const bool inside)
+static inline __attribute__((always_inline)) bool wr_fast_write(struct shca_thread *thr, struct shca_user_qp *q,
+							      struct shca_send *b, const bool inside)
 {
 	const struct shca_req *req = &b->req;
 	const struct shca_dest dest = {.name = shca_rkey_cache_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req), .addr = req->raddr};
@@ -94,18 +91,18 @@ static inline __attribute__((always_inline)) bool wr_write_plain(struct shca_thr
 	return shca_fast_write(thr, q, dest, &all, 1, req->len, inside);
 }
 
-static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, struct shca_build *b)
+static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, struct shca_send *b)
 {
-	if (may_be_plain(q, &b->req) && wr_write_plain(thr, q, b, true))
+	if (may_be_fast(q, &b->req) && wr_fast_write(thr, q, b, true))
 		return 0;
 	b->req.sge = segs_of(b);
 	if (b->req.flags & SHCA_WQE_INLINE)
 		point_inline(q, b);
-	return shca_submit(thr, q, b->wr_id, &b->req);
+	return shca_submit(thr, q, b);
 }
 
 /* Of a list all are posted or none: what the i-th needs if it has to wait is there before the first is posted. */
-static int reserve_built(struct shca_user_qp *q, const struct shca_build *b, uint32_t i)
+static int reserve_built(struct shca_user_qp *q, const struct shca_send *b, uint32_t i)
 {
 	if (shca_reserve_ring(q))
 		return ENOMEM;	/* said: shca_mem_alloc */
@@ -165,7 +162,7 @@ static int submit_raws(struct shca_thread *thr, struct shca_user_qp *q)
 		else if (q->wr_n > 1)
 			rc = reserve_built(q, build_at(q, i), i);
 	for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
-		struct shca_build *b = build_at(q, i);
+		struct shca_send *b = build_at(q, i);
 		rc = b->req.op == OP_RAW ? shca_submit_raw(thr, q, b->wr_id, (uint8_t *)inline_of(q, b)) : submit_built(thr, q, b);
 	}
 	return rc;
@@ -211,12 +208,12 @@ static int raw_complete(struct ibv_qp_ex *ex)
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct shca_user_qp *q = wr_lqp_of(ex);
-	struct shca_build *b = q->wr;
+	struct shca_send *b = q->wr;
 
-	if (unlikely(q->wr_n != 1 || q->wr_err || !may_be_plain(q, &b->req) || shca_tls.id != q->m->id ||
+	if (unlikely(q->wr_n != 1 || q->wr_err || !may_be_fast(q, &b->req) || shca_tls.id != q->m->id ||
 		     !shca_tls.id))
 		return submit_list(q);
-	if (!wr_write_plain(shca_tls.thr, q, b, false))
+	if (!wr_fast_write(shca_tls.thr, q, b, false))
 		return submit_list(q);
 	shca_unlock(&q->lock);
 	return 0;
@@ -240,13 +237,13 @@ static __attribute__((noinline)) bool grow_list(struct shca_user_qp *q)
 _Static_assert(IBV_SEND_SIGNALED == SHCA_WQE_SIGNALED << 1 && IBV_SEND_SOLICITED == SHCA_WQE_SOLICITED, "flags");
 
 /* What a request does not set is zero, but for arg. */
-static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint32_t imm)
+static inline struct shca_send *new_request(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint32_t imm)
 {
 	struct shca_user_qp *q = wr_lqp_of(ex);
 
 	if (unlikely(q->wr_n == q->wr_cap) && !grow_list(q))
 		return NULL;
-	struct shca_build *b = q->wr;
+	struct shca_send *b = q->wr;
 	if (unlikely(q->wr_n))
 		b = build_at(q, q->wr_n);
 	q->wr_n++;
@@ -267,7 +264,7 @@ static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, u
 }
 
 /* The request that a setter is about. */
-static inline struct shca_build *current(struct shca_user_qp *q)
+static inline struct shca_send *current(struct shca_user_qp *q)
 {
 	if (unlikely(!q->wr_last)) {
 		if (!q->wr_err)
@@ -309,7 +306,7 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 
 static void wr_atomic(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint64_t a, uint64_t b)
 {
-	struct shca_build *w = new_request(ex, op, rkey, raddr, 0);
+	struct shca_send *w = new_request(ex, op, rkey, raddr, 0);
 
 	if (!w)
 		return;
@@ -330,17 +327,16 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ra
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
 	struct shca_user_qp *q = wr_lqp_of(ex);
-	struct shca_build *b = current(q);
+	struct shca_send *b = current(q);
 
 	if (!b)
 		return;
 	if (n > q->max_sge) {
-		q->wr_err = shca_refuse(EINVAL, "wr_set_sge_list: %zu segments, queue pair %#x was made for %u", n, q->qp.qp_num, q->max_sge);
+		q->wr_err = shca_send_refused(q, "wr_set_sge_list", &(struct shca_ask){.op = b->req.op, .segments = n});
 		return;
 	}
-	bool write = b->req.op >= SHCA_OP_READ && b->req.op <= SHCA_OP_MASKED_FAA;
 	b->req.nsge = (uint8_t)n;
-	b->req.bad = shca_resolve_list(q, list, (int)n, write, segs_of(b), &b->req.len);
+	b->req.bad = shca_resolve_list(q, list, (int)n, shca_op_writes_here(b->req.op), segs_of(b), &b->req.len);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
@@ -353,7 +349,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
 {
 	struct shca_user_qp *q = wr_lqp_of(ex);
-	struct shca_build *b = current(q);
+	struct shca_send *b = current(q);
 	size_t total = 0;
 
 	if (unlikely(!b))
@@ -361,8 +357,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	char *to = inline_of(q, b);
 	for (size_t i = 0; i < n; i++) {
 		if (unlikely(list[i].length > q->max_inline - total)) {
-			q->wr_err = shca_refuse(EINVAL, "wr_set_inline_data: %zu bytes or more, queue pair %#x was made for %u",
-						total + list[i].length, q->qp.qp_num, q->max_inline);
+			q->wr_err = shca_send_refused(q, "wr_set_inline_data", &(struct shca_ask){.op = b->req.op,
+						      .inline_bytes = total + list[i].length});
 			return;
 		}
 		shca_copy_small(to + total, list[i].addr, list[i].length);
@@ -383,7 +379,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	struct shca_user_qp *q = wr_lqp_of(ex);
-	struct shca_build *b = current(q);
+	struct shca_send *b = current(q);
 
 	if (!b)
 		return;
@@ -392,7 +388,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
-	struct shca_build *b = current(wr_lqp_of(ex));
+	struct shca_send *b = current(wr_lqp_of(ex));
 
 	if (b)
 		b->req.dqpn = srqn;
@@ -401,7 +397,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn, uint64_t key)
 {
 	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
-	struct shca_build *b = current(q);
+	struct shca_send *b = current(q);
 
 	if (!b)
 		return;
@@ -435,7 +431,7 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 		q->wr_last = NULL;
 		return;
 	}
-	struct shca_build *b = new_request(&q->ex, OP_RAW, 0, 0, 0);
+	struct shca_send *b = new_request(&q->ex, OP_RAW, 0, 0, 0);
 	if (!b)
 		return;
 	memcpy(inline_of(q, b), wqe, shca_raw_bytes(wqe));

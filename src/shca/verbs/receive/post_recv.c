@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ibv_post_recv, ibv_post_srq_recv, and the owner's side of a receive queue. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shca/verbs/control.h"
+#include "shca/verbs/submit/post.h"
+
+int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge)
+{
+	uint32_t size = 1, log2 = 0;
+
+	while (size < max_wr) {
+		size *= 2;
+		log2++;
+	}
+	memset(rq, 0, sizeof(*rq));
+	rq->off = shca_mem_alloc(m, sizeof(struct shca_rq));
+	if (!rq->off)
+		return -ENOMEM;	/* said: shca_mem_alloc */
+	rq->size = size;
+	rq->max_sge = max_sge;
+	rq->sh = shca_at(m->base, rq->off);
+	rq->sh->log2 = log2;
+	rq->sh->stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * (sizeof(struct shca_seg) + sizeof(struct shca_ground)) + 63) & ~63u;
+	rq->sh->ring = rq->off + offsetof(struct shca_rq, none);	/* of 2^0 entries: a multiple of a line */
+	rq->sh->proc = m->slot;
+	/* positions begin at the size: a zeroed ring is a lap behind */
+	atomic_store(&rq->sh->head, size);
+	atomic_store(&rq->sh->tail, size);
+	atomic_store(&rq->sh->enabled, size);
+	rq->enabled = (struct shca_index){size, size};
+	rq->fifo_tail = size;
+	return 0;
+}
+
+int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
+{
+	struct shca_rq *sh = rq->sh;
+	uint32_t size = rq->size;
+
+	if (sh->wqes)
+		return 0;
+	shca_off ring = shca_mem_alloc(m, size * sizeof(uint64_t)), marks = shca_mem_alloc(m, size * sizeof(uint64_t));
+	shca_off wqes = shca_mem_alloc(m, (uint64_t)size * sh->stride);
+	rq->wr_id = calloc(size, sizeof(*rq->wr_id));
+	rq->fifo = calloc(size, sizeof(*rq->fifo));
+	if (!ring || !marks || !wqes || !rq->wr_id || !rq->fifo) {
+		shca_mem_free(m, ring, size * sizeof(uint64_t));
+		shca_mem_free(m, marks, size * sizeof(uint64_t));
+		shca_mem_free(m, wqes, (uint64_t)size * sh->stride);
+		free(rq->wr_id);
+		free(rq->fifo);
+		rq->wr_id = NULL;
+		rq->fifo = NULL;
+		return -ENOMEM;	/* said: who asks for it */
+	}
+	for (uint32_t i = 0; i < size; i++)
+		rq->fifo[i] = i;
+	rq->marks = shca_at(m->base, marks);
+	shca_off end = wqes + (uint64_t)size * sh->stride, bytes = size * sizeof(uint64_t);
+	end = end > ring + bytes ? end : ring + bytes;
+	end = end > marks + bytes ? end : marks + bytes;
+	/* a message may look at them before there is a ring */
+	__atomic_store_n(&sh->marks, marks, __ATOMIC_RELAXED);
+	__atomic_store_n(&sh->wqes, wqes, __ATOMIC_RELAXED);
+	__atomic_store_n(&sh->end, end, __ATOMIC_RELAXED);
+	__atomic_store_n(&sh->seal, shca_rq_seal(m, sh, ring | sh->log2), __ATOMIC_RELAXED);
+	/* takers find the rest by the ring; and those that remember it (datagram.c) look again */
+	atomic_store_explicit(&sh->ring, ring | sh->log2, memory_order_release);
+	shca_revoke(m, m->slot);
+	return 0;
+}
+
+void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq)
+{
+	if (!rq->off)
+		return;
+	if (rq->sh->wqes) {
+		shca_mem_free(m, rq->sh->ring & ~(uint64_t)63, rq->size * sizeof(uint64_t));
+		shca_mem_free(m, rq->sh->marks, rq->size * sizeof(uint64_t));
+		shca_mem_free(m, rq->sh->wqes, (uint64_t)rq->size * rq->sh->stride);
+	}
+	shca_mem_free(m, rq->off, sizeof(struct shca_rq));
+	free(rq->wr_id);
+	free(rq->fifo);
+	memset(rq, 0, sizeof(*rq));
+}
+
+/* The caller holds rq->lock. */
+static void repost(struct shca_thread *thr, struct shca_user_rq *rq)
+{
+	if (atomic_exchange(&rq->sh->returned, 0) && rq->wr_id)
+		for (uint32_t i = 0; i < rq->size; i++)
+			if (shca_rq_reclaim(thr, rq->sh, i))
+				shca_rq_post(thr, rq->sh, i);
+}
+
+void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq)
+{
+	shca_lock(&rq->lock);
+	repost(thr, rq);
+	shca_unlock(&rq->lock);
+	shca_rq_notice_posted(thr, rq->sh);
+}
+
+/* Segments of no length are left out. */
+static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct ibv_recv_wr *wr, struct shca_rwqe *w,
+				uint32_t stride)
+{
+	uint8_t n = 0;
+
+	/* before the regions are looked up: a revocation from here on leaves an older value here */
+	w->revoke_epoch = atomic_load_explicit(&m->proc->revoke_epoch, memory_order_acquire);
+	w->bad = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		if (!wr->sg_list[i].length)
+			continue;
+		if (unlikely(!shca_resolve_local(m, pd, &wr->sg_list[i], true, &w->sge[n], shca_rwqe_ground(w, stride, n)))) {
+			/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
+			w->bad = IBV_WC_LOC_PROT_ERR;
+			break;
+		}
+		n++;
+	}
+	w->nsge = n;
+}
+
+static inline __attribute__((always_inline)) int receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd,
+							       struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	if (unlikely(!rq->wr_id) && shca_user_rq_reserve(thr->m, rq)) {
+		*bad = wr;
+		return shca_no_memory("post_recv");
+	}
+	if (unlikely(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0))
+		repost(thr, rq);
+	for (; wr; wr = wr->next) {
+		int rc = 0;
+		if (unlikely((uint32_t)wr->num_sge > rq->max_sge))
+			rc = shca_refuse(EINVAL, "post_recv: %d segments, the queue was made for %u", wr->num_sge, rq->max_sge);
+		else if (unlikely(rq->fifo_tail - rq->fifo_head <= rq->size - rq->max_wr))
+			rc = shca_refuse(ENOMEM, "post_recv: all %u receives that the queue was made for are posted", rq->max_wr);
+		if (unlikely(rc)) {
+			*bad = wr;
+			return rc;
+		}
+		uint32_t index = rq->fifo[rq->fifo_head & (rq->size - 1)];
+		struct shca_rwqe *w = shca_rwqe_at(thr, rq->sh, index);
+		fill_receive(thr->m, pd, wr, w, rq->sh->stride);
+		rq->wr_id[index] = wr->wr_id;
+		rq->fifo_head++;
+		shca_rq_post(thr, rq->sh, index);
+	}
+	return 0;
+}
+
+int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad)
+{
+	return receives_post(thr, rq, pd, wr, bad);
+}
+
+static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
+			 struct ibv_recv_wr **bad)
+{
+	struct shca_thread *thr = shca_thread_get(m);
+
+	if (unlikely(!thr)) {
+		*bad = wr;
+		return shca_no_memory("post_recv");
+	}
+	shca_enter_in(thr, shca_epoch_of(m->slot));
+	shca_lock(&rq->lock);
+	int rc = receives_post(thr, rq, pd, wr, bad);
+	shca_unlock(&rq->lock);
+	shca_drain(thr);
+	shca_leave(thr);
+	return rc;
+}
+
+int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct shca_user_qp *q = shca_user_qp_of(qp);
+
+	if (unlikely(!shca_takes_receives(q))) {
+		*bad = wr;
+		return shca_refuse(EINVAL, "post_recv to queue pair %#x: %s", q->qp.qp_num, shca_no_receives(q));
+	}
+	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
+	if (shca_flushes(q->sh)) {
+		struct shca_thread *thr = shca_thread_get(q->m);
+		shca_enter(thr);
+		shca_kick_posted(thr, q);
+		shca_leave(thr);
+	}
+	return rc;
+}
+
+int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct shca_user_srq *s = (struct shca_user_srq *)srq;
+
+	return post_receives(s->pd->m, &s->rq, s->pd->number, wr, bad);
+}
