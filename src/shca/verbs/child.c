@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A forked child does not have the fabric's mapping: whatever looks into it ends the process. Verbs that make, change or ask say so
- * themselves (shca_inherited); those of the data path have no time to ask, and are replaced in what a child inherits.
+ * A forked child does not have the fabric's mapping: each access to the fabric would end the process. Verbs that make, change or
+ * query ask shca_inherited themselves; those of the data path have no instruction to spare for that, so the child replaces them
+ * in the contexts, queues and CQs that it inherited.
  */
 #include <errno.h>
 
@@ -10,7 +11,7 @@
 static int child_refuse(struct ibv_context *ctx)
 {
 	shca_inherited(ctx);
-	return errno;	/* said: by it */
+	return errno;	/* said: shca_inherited */
 }
 
 static int send_refused(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -41,7 +42,8 @@ static int notify_refused(struct ibv_cq *cq, int solicited_only)
 	return child_refuse(cq->context);
 }
 
-/* Requests are built in the process's own memory. The queue's lock is not taken: who held it when the process forked is not here. */
+/* Builds requests in the process's own memory. Must not take the queue's lock: the thread that held the lock at the fork is not
+ * in the child. */
 static void child_start(struct ibv_qp_ex *ex)
 {
 	struct shca_user_qp *q = (struct shca_user_qp *)ex;

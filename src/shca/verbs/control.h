@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control path of the software device: what src/shca/interpose dispatches verbs to, and what the files of the device
- * share. Results are what the verb documents: a pointer or NULL with errno; 0 or an errno value; -1 with errno.
+ * The control path of the software device: functions to which src/shca/interpose dispatches the verbs, and functions that the
+ * device's files share. Each returns what the verb documents: a pointer, or NULL with errno; 0 or an errno value; -1 with errno.
  */
 #ifndef SHCA_CONTROL_H
 #define SHCA_CONTROL_H
@@ -25,7 +25,7 @@
 #define SHCA_MAX_DM (1ull << 20)
 #define SHCA_MAX_MSG (1u << 30)
 
-/* What the contexts of one member share. */
+/* The part that the contexts of one member share. */
 struct shca_node {
 	struct shca_member m;
 	uint32_t refs;
@@ -46,11 +46,11 @@ struct shca_user_xrcd {
 	uint32_t number;
 	_Atomic uint32_t refs;
 	/* of a file's: */
-	shca_off off;			/* struct shca_xrcd; 0: it is no file's, or its context was closed */
+	shca_off off;			/* struct shca_xrcd; 0: the domain belongs to no file, or the context was closed */
 	struct shca_listed listed;
 	struct shca_user_xrcd *next, **prev;	/* of the context */
 };
-/* Whether other processes can open it: the number is an inode's. */
+/* Whether other processes can open the domain: its number is an inode's. */
 #define SHCA_XRCD_OF_INODE 0x80000000u
 static inline bool shca_xrcd_is_common(const struct shca_user_xrcd *xrcd)
 {
@@ -81,9 +81,9 @@ static inline struct shca_user_srq *shca_user_srq_of(struct ibv_srq *srq)
 
 /* Why a verb was refused, on stderr, when SHCA_DEBUG is set. Returns err, for `return shca_refuse(EINVAL, ...)`. */
 int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
-/* The same for a call that takes something away, in a thread for which shca_thread_get has just found no slot or no memory. All such calls
- * ask that first: an object that is taken down by half stays on lists of other processes, and its memory goes when the device is
- * closed. */
+/* As shca_refuse, for a call that destroys, in a thread for which shca_thread_get has just found no slot or no memory. All
+ * destroying calls must ask shca_thread_get first: an object taken down by half would stay on lists of other processes, while
+ * its memory goes when the device is closed. */
 int shca_no_thread(const char *call) __attribute__((cold));
 
 /* ENOMEM of a call that found no memory of the process's own. (A fabric without memory says so itself: shca_mem_alloc.) */
@@ -103,15 +103,15 @@ struct ibv_context *shca_open_device(struct ibv_device *dev);
 /* Tests: a context on a member that the caller joined and keeps. */
 struct ibv_context *shca_open_member(struct shca_node *node);
 int shca_close_device(struct ibv_context *ctx);
-/* Whether it can be closed now, by this thread, which can from then on. Else errno says why not. */
+/* Whether this thread can close the context now. false: errno has the reason. */
 bool shca_can_close(struct ibv_context *ctx);
-/* In a forked child, for what its parent made: the fabric is not mapped here. Sets errno. */
+/* true in a forked child for a context of the parent: the fabric is not mapped in the child. Sets errno. */
 bool shca_inherited(const struct ibv_context *ctx);
-/* child.c: this process is a forked child: posting and polling of what it inherited are refused. */
+/* child.c: makes posting and polling in this forked child refuse. */
 void shca_context_inherit(struct shca_context *c);
 /* The same, or the device has failed (EIO): nothing is made, changed or asked any more. */
 bool shca_unusable(const struct ibv_context *ctx);
-/* What the port of this process's fabric is like; as a new fabric has it, where the process is no member. */
+/* The port of this process's fabric; of a new fabric if the process is no member. */
 struct shca_port_now {
 	bool down;
 	uint16_t lid, sm_lid, pkey;
@@ -122,12 +122,12 @@ struct shca_port_now shca_port_now(void);
 bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_attr *attr);
 /* 0 or EINVAL: port and source GID index. */
 int shca_address_check(const struct ibv_ah_attr *attr);
-/* Whether the device is to be taken for a ConnectX (SHCA_IDENTITY), of which it does raw work requests (raw.c). */
+/* Whether SHCA_IDENTITY makes the device a ConnectX, which takes raw work requests (raw.c). */
 bool shca_is_connectx(void);
-/* Whether the variable of libmlx5's that says where objects of this sort are to lie ("MLX_CQ_ALLOC_TYPE") insists on huge pages, which
- * no queue here gets: then it is refused, with errno, as by an mlx5 of a host that has none. */
+/* Whether the variable by which libmlx5 places objects of this sort ("MLX_CQ_ALLOC_TYPE") insists on huge pages. Queues of this
+ * device have none, so the caller refuses, as an mlx5 does on a host without huge pages. Sets errno. */
 bool shca_wants_huge(const char *variable);
-/* ... and for no more than that: its experimental verbs are those of any mlx5 (SHCA_EXP_PROVIDER=mlx5, when it was opened). */
+/* The same, and SHCA_EXP_PROVIDER=mlx5 was set when the context was opened: the experimental verbs are those of any mlx5. */
 bool shca_is_plain_connectx(const struct ibv_context *ctx);
 int shca_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr);
 int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
@@ -147,10 +147,10 @@ void shca_ack_async_event(struct ibv_async_event *event);
 /* Waits until *unacked, guarded by mutex and cond of an object, is zero. */
 void shca_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked);
 void shca_events_gone(struct shca_context *c);
-/* The queue was reset, or goes: its LAST_WQE_REACHED is not waited for any more. */
+/* Gives up the LAST_WQE_REACHED of a queue that is reset or destroyed. */
 void shca_last_forget(struct shca_user_qp *qp);
 
-/* ---- files.c: what a kernel would show of the device in a file system ------------------------------------------ */
+/* ---- files.c: the device's files in sysfs and /dev --------------------------------------------------------------- */
 
 enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER };
 struct shca_file {
@@ -188,10 +188,10 @@ struct ibv_ah *shca_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, stru
 /* shca_alloc, shca_free. */
 void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes);
 int shca_buf_free(struct ibv_context *ctx, void *p);
-/* Frees what shca_buf_alloc gave out and was not given back. */
+/* Frees all memory that shca_buf_alloc gave out and the program did not free. */
 void shca_bufs_free(struct shca_context *ctx);
 
-/* rights.c: whether memory is mapped with the protection that these access flags need. 0, EFAULT, or EINVAL: there is no such range. */
+/* rights.c: whether memory is mapped with the protection that these access flags need. 0; EFAULT; EINVAL: no such range. */
 int shca_memory_check(const void *addr, size_t length, unsigned int access);
 
 /* ---- cq.c -------------------------------------------------------------------------------------------------- */
@@ -221,7 +221,7 @@ void shca_srq_unmap(struct shca_user_srq *srq);
 
 /* ---- qp.c -------------------------------------------------------------------------------------------------- */
 
-/* What the different ways to create a queue pair ask for. */
+/* The arguments of all ways to create a queue pair. */
 struct shca_qp_create {
 	struct ibv_qp_init_attr_ex attr;
 	uint8_t type;			/* as struct shca_qp */
@@ -240,9 +240,10 @@ int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct 
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 int shca_destroy_qp(struct ibv_qp *qp);
 void shca_qp_unmap(struct shca_user_qp *qp);
-/* The state as the engine left it: a queue that failed is in error. */
+/* The state of a queue. A queue that the engine has failed is in error. */
 enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp);
-/* Parts of making one: what libibverbs keeps of it; onto the context's list, with a reference to what it uses. */
+/* Parts of making a queue pair: shca_qp_fill_verbs sets the fields of libibverbs; shca_qp_enter puts the queue on the context's
+ * list and counts references to the objects that the queue uses. */
 void shca_qp_fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct shca_qp_create *create);
 void shca_qp_enter(struct shca_context *c, struct shca_user_qp *qp);
 
@@ -250,21 +251,23 @@ void shca_qp_enter(struct shca_context *c, struct shca_user_qp *qp);
 
 struct shca_user_qp *shca_xrc_new(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *shca_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
-/* A file's domain is entered among those that are open, as open(2)'s flags in oflags want it, and taken out. 0 or an errno value. */
+/* Enters a file's domain among the open ones, according to open(2)'s flags in oflags; takes a domain out. 0 or an errno value. */
 int shca_xrcd_enter(struct shca_context *c, struct shca_user_xrcd *xrcd, int oflags);
 int shca_xrcd_leave(struct shca_context *c, struct shca_user_xrcd *xrcd);
-/* Around a modify or query: qp->attr is what all holders see. Outside of the engine. shca_xrc_applied: what is in it is so now. */
+/* Lock of an XRC_RECV queue over a modify or query: under the lock, qp->attr has the attributes that all holders share. Must be
+ * called outside of the engine. shca_xrc_applied publishes qp->attr. */
 void shca_xrc_lock(struct shca_thread *thr, struct shca_user_qp *qp);
 void shca_xrc_unlock(struct shca_thread *thr, struct shca_user_qp *qp);
 void shca_xrc_applied(struct shca_user_qp *qp);
 void shca_xrc_to_error(struct shca_thread *thr, struct shca_user_qp *qp);
-/* Whether this handle had events that nobody has got. */
+/* Resets the queue. Returns whether this handle had unread events. */
 bool shca_xrc_to_reset(struct shca_thread *thr, struct shca_user_qp *qp);
 /* The handle goes, and with the last one the queue pair. */
 void shca_xrc_unmap(struct shca_user_qp *qp);
 
-/* zombie.c. Takes a stopped queue, whose lock is the caller's, away from those who look it up. true: it stands on the list of a receive
- * queue and stays there; then shca_zombie_end ends it, instead of freeing, behind a quiesce and what frees its parts. */
+/* zombie.c. Takes a stopped queue away from look-ups by number. Must hold the queue's lock. Returns true if the queue stands on
+ * the list of a receive queue: then the caller must call shca_zombie_end instead of freeing, behind a quiesce and behind freeing
+ * the queue's parts. */
 bool shca_zombie_begin(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *zombie);
 void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *zombie);
 /* Some that stand nowhere any more: a quiesce later they may be freed. */
@@ -311,7 +314,7 @@ void shca_dct_event(struct shca_user_qp *qp, struct ibv_async_event *event);
 /* ---- exp.c: the provider of the experimental verbs (verbs_exp/provider.h) ------------------------------------ */
 
 extern const struct ibv_exp_provider shca_own_exp_provider;
-/* Before the first queue whose atomics may be wider than what a CPU does at once. 0 or ENOMEM. */
+/* Must be called before the first queue whose atomics may be wider than the CPU's. 0 or ENOMEM. */
 int shca_widen_atomics(struct ibv_context *ctx);
 /* SHCA_QP_* of IBV_EXP_QP_CREATE_*. */
 uint8_t shca_qp_flags_of(uint32_t create_flags);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices and contexts: the list, open and close, what the device can do, asynchronous events.
+ * Devices and contexts: the list, open and close, capabilities, asynchronous events.
  *
- * One fabric member serves all contexts of a process. Its event bell is one socket, rung by whoever raises an event;
- * a context's async_fd is an epoll descriptor over that bell and one of its own. Whoever reads the bell tells the
- * other contexts that have unread events through theirs, so that no wake-up is lost; a context may see
- * its descriptor readable for another's event, as any reader of a shared descriptor may.
+ * One fabric member serves all contexts of a process. The member's event bell is one socket, rung by each thread that raises an
+ * event. A context's async_fd is an epoll descriptor over that bell and a bell of the context (`told`). The reader of the
+ * member's bell rings `told` of all other contexts with unread events, so no wake-up is lost; async_fd may be readable for
+ * another context's event, as any shared descriptor may.
  *
- * Danger: the application may have closed any of these descriptors, and use its number for something else. A socket is
- * known by its inode. An epoll descriptor has none of its own; it is known by what it watches. So nothing here is an eventfd.
+ * Danger: the application may have closed any of these descriptors, and use the number for another file. A socket is known by
+ * its inode. An epoll descriptor has no inode of its own; it is known by the sockets that it watches. So no descriptor here is
+ * an eventfd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@
 #include "shca/engine/common.h"
 #include "shca/verbs/control.h"
 
-/* The real library casts an ibv_device to its larger private struct: what it reads there must be zero. */
+/* libibverbs casts an ibv_device to its larger private struct: the bytes that it reads there must be zero. */
 static struct {
 	struct ibv_device dev;
 	char zero[1024];
@@ -66,7 +67,7 @@ int shca_local_set(struct shca_member *m, uint32_t number, enum shca_kind kind, 
 	if (!seg) {
 		struct shca_tagged *fresh = calloc(256, sizeof *fresh);
 		if (!fresh)
-			return -ENOMEM;	/* said: who makes the object */
+			return -ENOMEM;	/* said: the caller */
 		if (atomic_compare_exchange_strong(slot, &seg, fresh))
 			seg = fresh;
 		else
@@ -86,7 +87,7 @@ static void local_free(struct shca_local *local, uint32_t used)
 	free(local);
 }
 
-/* ---- what it says that it is ------------------------------------------------------------------------------------ */
+/* ---- identity ----------------------------------------------------------------------------------------------- */
 
 bool shca_is_connectx(void)
 {
@@ -188,7 +189,7 @@ int shca_name_fabric(const char *name)
 	return err;
 }
 
-/* A forked child has the descriptors but not the mapping (MADV_DONTFORK). It may open the device anew. */
+/* In a forked child: the descriptors are there, the mapping is not (MADV_DONTFORK). The child may open the device anew. */
 static void device_fork_child(void)
 {
 	if (process_node) {
@@ -224,7 +225,7 @@ bool shca_unusable(const struct ibv_context *ctx)
 		return true;
 	if (!shca_device_broken(shca_context_of(ctx)->m))
 		return false;
-	errno = shca_refuse(EIO, "the device has failed (IBV_EVENT_DEVICE_FATAL): destroy what there is and close it; there is a new one when "
+	errno = shca_refuse(EIO, "the device has failed (IBV_EVENT_DEVICE_FATAL): destroy its objects and close it; a new one is there when "
 			    "all processes of the fabric have");
 	return true;
 }
@@ -366,8 +367,8 @@ static void fill_ops(struct verbs_context *v)
 	v->context.ops.post_srq_recv = shca_post_srq_recv;
 }
 
-/* Whether async_fd still is what it was: it watches the bell, and changes nothing by being told to. Where the application has
- * closed the bell, nobody can tell: then it is left alone. */
+/* Whether async_fd is still the context's epoll descriptor: an EPOLL_CTL_MOD of the bell succeeds and changes nothing. If the
+ * application has closed the bell, no check is possible: then async_fd is left alone. */
 static bool async_ours(const struct shca_context *c)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
@@ -401,7 +402,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	}
 	fill_ops(&c->v);
 	c->v.context.device = &our_device.dev;
-	/* programs copy it; it stands for nothing, and ibv_import_device knows it by its name */
+	/* programs copy this descriptor; no call uses it, and ibv_import_device knows it by the file's name */
 	c->cmd = shca_fd_note(fd_raise(memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC)));
 	if (c->cmd.n < 0) {
 		err = errno;
@@ -425,7 +426,7 @@ fail:
 	if (c)
 		shca_fd_close(&c->told);
 	free(c);
-	errno = shca_refuse(err, "open_device: its descriptors, or memory for it, cannot be had (limit on descriptors: ulimit -n)");
+	errno = shca_refuse(err, "open_device: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
 	return NULL;
 }
 
@@ -439,8 +440,8 @@ struct ibv_context *shca_open_device(struct ibv_device *dev)
 	struct ibv_context *ctx = broken ? NULL : shca_open_member(node);
 	int after = ctx ? before : errno;	/* looking for the fabric was refused this and that on the way */
 	if (broken)
-		after = shca_refuse(EIO, "open_device: the device has failed (IBV_EVENT_DEVICE_FATAL) while others of the fabric \"%s\" have it "
-				    "open: there is a new one when they have closed it", node->m.hdr->name);
+		after = shca_refuse(EIO, "open_device: the device has failed (IBV_EVENT_DEVICE_FATAL), and other processes of the fabric \"%s\" "
+				    "have it open: a new one is there when these have closed it", node->m.hdr->name);
 	if (!ctx)
 		node_put(node);
 	errno = after;
@@ -451,23 +452,24 @@ int shca_no_thread(const char *call)
 {
 	int err = errno;	/* of shca_thread_get */
 
-	return shca_refuse(err, "%s: this thread has no slot in the fabric, so it cannot wait until nobody uses the object. Nothing was "
-			   "changed; end other threads, or call it from one that has posted or polled before", call);
+	return shca_refuse(err, "%s: this thread has no slot in the fabric, and cannot wait for the object's users. Nothing was "
+			   "changed; end other threads, or call from a thread that has posted or polled before", call);
 }
 
 bool shca_can_close(struct ibv_context *ctx)
 {
 	struct shca_node *node = shca_context_of(ctx)->node;
 
-	/* all or nothing: what could not be taken down would be freed with the process's memory, while others have it in their lists */
+	/* all or nothing: an object that could not be taken down would be freed with the process's memory, while other processes
+	 * have it in their lists */
 	if (node->inherited || shca_thread_get(&node->m))
 		return true;
 	errno = shca_no_thread("close_device");
 	return false;
 }
 
-/* A kernel device would take back what the program did not destroy; so do we, or peers would go on using it. The
- * objects themselves stay allocated: the program still has pointers to them. */
+/* ibv_close_device. Takes down the objects that the program did not destroy, as a kernel device does; otherwise peers would go
+ * on using them. The structs stay allocated, since the program still has pointers to them. */
 int shca_close_device(struct ibv_context *ctx)
 {
 	struct shca_context *c = shca_context_of(ctx);
@@ -501,8 +503,8 @@ int shca_close_device(struct ibv_context *ctx)
 	pthread_mutex_lock(&node->mutex);
 	bool last = !node->contexts;
 	pthread_mutex_unlock(&node->mutex);
-	/* Known only now, behind what makes zombies: of contexts that are closed at a time, the one whose queues go last sees them all. A zombie
-	 * on another process's list when this one's memory goes would be taken off as a queue. */
+	/* Here, behind the code that makes zombies: of contexts that are closed at the same time, the last one sees all zombies.
+	 * A zombie on another process's list must not outlive this process's memory: it would be taken off as a queue. */
 	if (last)
 		shca_zombies_clear(shca_thread_get(&node->m), node);
 	pthread_mutex_destroy(&c->mutex);
@@ -513,7 +515,7 @@ int shca_close_device(struct ibv_context *ctx)
 	return 0;
 }
 
-/* ---- what it can do ----------------------------------------------------------------------------------------- */
+/* ---- capabilities ------------------------------------------------------------------------------------------- */
 
 static void device_attr(struct ibv_device_attr *a)
 {
@@ -579,7 +581,7 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 	const uint32_t every = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 	const uint32_t reliable = every | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 	struct ibv_device_attr_ex a = {
-		/* private memory is reached by its address when the transfer happens: nothing is ever pinned */
+		/* private memory is reached by its address at the time of the transfer: the device pins no memory */
 		.odp_caps = {
 			.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
 			.per_transport_caps = { .rc_odp_caps = reliable, .uc_odp_caps = 0, .ud_odp_caps = every },
@@ -637,7 +639,7 @@ int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr 
 	a.sm_lid = (uint16_t)atomic_load(&now->sm_lid);
 	if (atomic_load(&now->down)) {
 		a.state = IBV_PORT_DOWN;
-		a.phys_state = 2;	/* Polling: it looks for another end */
+		a.phys_state = 2;	/* Polling: the port looks for another end */
 	}
 	if (size > sizeof a)
 		memset((char *)attr + sizeof a, 0, size - sizeof a);
@@ -734,8 +736,8 @@ int shca_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
 
 /* ---- asynchronous events ------------------------------------------------------------------------------------ */
 
-/* Of the port: in the order in which they came; c->mutex is held. Whoever reads too late has lost the oldest ones, as on a device
- * whose event queue is full. */
+/* Takes the next event of the port, in the order in which the events came. Must hold c->mutex. A late reader has lost the oldest
+ * events, as on a device whose event queue is full. */
 static bool find_port_event(struct shca_context *c, struct ibv_async_event *event)
 {
 	const struct shca_port *p = &c->m->hdr->port;
@@ -758,9 +760,9 @@ static bool find_port_event(struct shca_context *c, struct ibv_async_event *even
 }
 
 /*
- * LAST_WQE_REACHED says that no message takes a receive any more: whoever was on his way to the queue with one has done it, with its
- * completion, or will not. That may be a process which is stopped, so nobody waits for it here: what the first look finds is noted, and
- * the helper thread has the process look again. c->mutex is held.
+ * Whether LAST_WQE_REACHED may be given out: every message that was under way to the queue has completed, or never will. The
+ * sender may be a stopped process, so no thread waits here: the first look notes the threads that are inside, and the helper
+ * thread has the process look again. Must hold c->mutex.
  */
 static bool last_has_come(struct shca_context *c, struct shca_user_qp *qp)
 {
@@ -789,7 +791,8 @@ void shca_last_forget(struct shca_user_qp *qp)
 	pthread_mutex_unlock(&c->mutex);
 }
 
-/* Finds an unread event of c; takes it if event is not NULL. *late: one is to come, as soon as others have left. */
+/* Finds an unread event of c, and takes it unless event is NULL. *late: an event will come as soon as all noted threads have
+ * left (last_has_come). */
 static bool find_event(struct shca_context *c, struct ibv_async_event *event, bool *late)
 {
 	const uint32_t last = 1u << IBV_EVENT_QP_LAST_WQE_REACHED;
@@ -866,7 +869,7 @@ static void silence(const struct shca_fd *bell)
 		;
 }
 
-/* Makes c's async_fd readable exactly when it has unread events; node->mutex is held. */
+/* Makes c's async_fd readable exactly when c has unread events. Must hold node->mutex. */
 static void device_tell(struct shca_context *c)
 {
 	bool late;
@@ -876,8 +879,8 @@ static void device_tell(struct shca_context *c)
 		shca_bell_ring(c->m, c->told_addr);
 }
 
-/* Reads the bell, then tells every context that has something to read. An event raised after the bell was emptied
- * rings it again, for async_pending is cleared before the objects are looked at. */
+/* Empties the member's bell, then rings `told` of every context with an unread event. An event raised after the bell was emptied
+ * rings it again, since async_pending is cleared before the objects are looked at. */
 static void dispatch_events(struct shca_node *node)
 {
 	pthread_mutex_lock(&node->mutex);
@@ -888,8 +891,8 @@ static void dispatch_events(struct shca_node *node)
 	pthread_mutex_unlock(&node->mutex);
 }
 
-/* An object went, or was reset, with an unread event: async_fd is not to be readable for what nobody can get any more. No lock
- * is held. */
+/* Empties async_fd after an object with an unread event was destroyed or reset: otherwise the descriptor would stay readable
+ * without an event. Must hold no lock. */
 void shca_events_gone(struct shca_context *c)
 {
 	dispatch_events(c->node);
@@ -909,12 +912,12 @@ int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 			pthread_mutex_lock(&c->node->mutex);
 			device_tell(c);
 			pthread_mutex_unlock(&c->node->mutex);
-			/* a process that nobody can reach has no helper thread for it */
+			/* a process that no peer can reach has no helper thread that would fail its queues */
 			if (event->event_type == IBV_EVENT_DEVICE_FATAL && (thr = shca_thread_get(c->m)) != NULL)
 				shca_fail_all(thr);
 			return 0;
 		}
-		/* a message takes microseconds, unless who brings it is stopped or has lost its CPU */
+		/* a message takes microseconds, unless its sender is stopped or has lost its CPU */
 		if (late && round < LATE_ROUNDS) {
 			sched_yield();
 			continue;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs objects of this process: genuine ibv_* structs with our private part behind them.
+ * The verbs objects of this process: ibv_* structs with the device's private part behind them.
  *
- *   device.c   devices, open, close, query       pd.c     PD, MR, AH, XRCD, thread domains
- *   rights.c   protection of memory to register
- *   cq.c      CQ life cycle, channels, events   qp.c    QP life cycle and state machine
- *   srq.c     SRQ life cycle                    dv.c     the mlx5dv interface (DC)
- *   zombie.c    what stays of a destroyed QP      waits.c  who waits for a CQ (WAIT)
- *   xrc.c      XRC's receiving queue pairs
- *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
- *   exp.c      experimental verbs: attributes   exp_post.c experimental verbs: posting, task lists
- *   dct.c      DC targets of the experimental verbs
- *   raw.c      work requests as a ConnectX has them    devx.c  its capabilities
- *   child.c    what a forked child may post and poll: nothing
+ *     objects/   cq.c CQ, channels, events   qp.c QP, state machine   qpstate.c transitions   zombie.c destroyed QPs on RNR lists
+ *                srq.c SRQ   pd.c PD, MR, AH, XRCD, thread domains   xrc.c XRC's receiving QPs   dct.c experimental DC targets
+ *     submit/    post.c ibv_post_send, shca_submit   fast_write.c, datagram.c the short cuts   wr.c ibv_wr_*
+ *                exp_post.c experimental verbs, task lists   raw.c WQEs of a ConnectX   waits.c the WAITs for a CQ
+ *     receive/   post_recv.c ibv_post_recv, receive queues   poll.c ibv_poll_cq, ibv_start_poll
+ *     device.c   devices, open, close, query         rights.c   protection of memory to register
+ *     dv.c       mlx5dv (DC)                         devx.c     capabilities of a ConnectX
+ *     exp.c      attributes of the experimental verbs   files.c  sysfs files of the device
+ *     child.c    refusals in a forked child
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H
@@ -24,13 +22,13 @@
 #include "shca/engine/engine.h"
 
 /*
- * The shared lists of a process's queues (shca_proc_slot) as their owner sees them: linked both ways here, so that an
- * element is found and taken out at once. What others follow is linked forwards only, and changes by one store: whole at
- * every instant, whenever the owner dies. Guarded by node->mutex.
+ * The lists of a process's queues in shca_proc_slot, as their owner keeps them: doubly linked here, so that add and remove are
+ * constant. The links in the fabric, which other processes follow, go forwards only, and each change is one store: the list is
+ * whole at every instant, even if the owner dies. Guarded by node->mutex.
  */
 struct shca_listed {
 	struct shca_listed *before, *after;	/* before NULL: the first */
-	shca_off *next;			/* in the shared element: the one after it */
+	shca_off *next;			/* in the shared element: the offset of the next element */
 	shca_off off;			/* of the shared element */
 };
 struct shca_list {
@@ -45,7 +43,8 @@ static inline void shca_list_add(struct shca_list *l, shca_off *head, struct shc
 	__atomic_store_n(next, __atomic_load_n(head, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 	__atomic_store_n(head, off, __ATOMIC_RELEASE);
 }
-/* The element's own link stays: whoever stands on it goes on. It may be freed after a quiesce. */
+/* Must keep the element's own link: a thread that stands on the element goes on by that link. The element may be freed after a
+ * quiesce. */
 static inline void shca_list_remove(struct shca_list *l, shca_off *head, struct shca_listed *e)
 {
 	__atomic_store_n(e->before ? e->before->next : head, __atomic_load_n(e->next, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
@@ -57,7 +56,7 @@ static inline void shca_list_remove(struct shca_list *l, shca_off *head, struct 
 		e->after->before = e->before;
 }
 
-/* What may stay of a queue that is destroyed (zombie.c); with it from the beginning. */
+/* Allocated with each queue: the queue's destroy may need one, and must not fail (zombie.c). */
 struct shca_zombie {
 	struct shca_zombie *next;
 	struct shca_listed listed;
@@ -70,7 +69,7 @@ struct shca_lock {
 };
 static inline void shca_lock(struct shca_lock *l)
 {
-	/* the loop stands in the unlikely branch: the compiler keeps it, and its alignment, out of the way of the free lock */
+	/* the loop stands in the unlikely branch, so that its alignment costs a free lock nothing */
 	if (!l->none && unlikely(atomic_exchange_explicit(&l->word, 1, memory_order_acquire)))
 		do
 			while (atomic_load_explicit(&l->word, memory_order_relaxed))
@@ -84,11 +83,11 @@ static inline void shca_unlock(struct shca_lock *l)
 }
 
 struct shca_context {
-	struct shca_member *m;		/* one member per process, shared by its contexts */
+	struct shca_member *m;		/* one member per process, shared by the contexts of the process */
 	struct verbs_context v;		/* v.context is the ibv_context handed out */
 	struct shca_node *node;
 	struct shca_context *next;	/* of the node */
-	/* device.c; async is ibv_context's async_fd, cmd its cmd_fd */
+	/* device.c; async is the async_fd of ibv_context, cmd the cmd_fd */
 	struct shca_fd async, cmd, told;
 	char told_addr[32];		/* `told` is a bell: rung when another context's reader found an event of ours */
 	pthread_mutex_t mutex;		/* the lists below, which event readers scan */
@@ -100,25 +99,25 @@ struct shca_context {
 	uint64_t port_events;		/* of the port's (shca_port), those before were taken, or came before the context */
 	bool plain_connectx;		/* shca_is_plain_connectx */
 	void *bufs;			/* tree of arena memory handed out by shca_alloc */
-	/* What cross-channel requests count for several queues together (struct shca_index), and who waits for which
-	 * CQ. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */
+	/* Guards struct shca_index and struct shca_task_count of all queues of the context, and the notes of WAITs (waits.c).
+	 * Order: cross, then queues' locks. Only a holder of cross may hold several queues' locks, taken in any order. */
 	pthread_mutex_t cross;
-	uint64_t tasks;			/* counts lists of requests: what struct shca_task_count belongs to */
+	uint64_t tasks;			/* number of the list of requests that is being posted (struct shca_task_count) */
 };
 /* Where the counts of WAITs for a CQ, or of ENABLEs of a queue, begin. Absolute; guarded by the context's `cross`. */
 struct shca_index {
-	uint64_t base;			/* of the next ones; the last of a group (IBV_EXP_SEND_WAIT_EN_LAST) moves it */
+	uint64_t base;			/* of the next requests; the last of a group (IBV_EXP_SEND_WAIT_EN_LAST) moves the base */
 	uint64_t most;			/* the largest index so far */
 };
-/* Of a queue, during a task list: what the list is about to post to it. Guarded by the context's `cross`. */
+/* Of a queue, while a task list is posted: the list's requests for this queue. Guarded by the context's `cross`. */
 struct shca_task_count {
 	uint64_t list;			/* shca_context.tasks; another: nothing counts */
 	uint64_t n;			/* requests of the list that are not posted yet */
 	uint64_t reserved;		/* ... for which everything is there */
-	bool locked;			/* the list holds its lock */
+	bool locked;			/* the list holds the queue's lock */
 };
 #define shca_context_of(ctx) container_of(ctx, struct shca_context, v.context)
-/* Whether a context is ours: by its query_device_ex pointer. */
+/* Whether ctx is a context of this device: compares the query_device_ex pointer. */
 bool shca_is_ours(const struct ibv_context *ctx);
 
 struct shca_user_pd {
@@ -134,7 +133,7 @@ struct shca_user_pd {
 struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
-	void *own;			/* memory that was allocated for it; NULL: it is the program's */
+	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
 	struct shca_user_pd *pd;
 	struct shca_user_mr *next, **prev;	/* of the context */
 };
@@ -145,16 +144,16 @@ struct shca_user_ah {
 	uint64_t path;			/* SHCA_UD_PATH of attr: shca_req.arg[1] of a datagram */
 	uint8_t wqe_flags;		/* of a datagram: SHCA_WQE_GRH where attr is global */
 	bool nowhere;			/* dlid or dgid is no port of this fabric: packets are lost */
-	bool fast;			/* neither nowhere nor global: datagram.c takes it */
+	bool fast;			/* neither nowhere nor global: datagram.c may take the datagram */
 };
 
-/* Where a packet for queue qpn goes with this address: number 0 is nobody's. */
+/* The destination number of a packet for queue qpn by this address; 0: no queue has this number, the packet is lost. */
 static inline uint32_t shca_destination(const struct shca_user_ah *ah, uint32_t qpn)
 {
 	return ah->nowhere ? 0 : qpn;
 }
 
-/* Fills in where a datagram goes, and what its packet takes from the address handle. */
+/* Fills in the destination of a datagram, and the fields that the packet takes from the address handle. */
 static inline void shca_set_ud_address(struct shca_req *req, const struct shca_user_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	req->dqpn = shca_destination(ah, qpn);
@@ -171,18 +170,18 @@ struct shca_user_rq {			/* the owner's side of a receive queue */
 	uint32_t *fifo;			/* free indexes, first-in first-out */
 	uint32_t fifo_head, fifo_tail;	/* count = tail - head */
 	uint32_t size, max_sge;		/* size is a power of two */
-	uint32_t max_wr;		/* what the user asked for: <= size */
+	uint32_t max_wr;		/* as asked for by the user; <= size */
 	struct shca_index enabled;	/* managed: by RECV_ENABLEs */
 	struct shca_task_count task;
 	struct shca_lock lock;
 };
 
-/* Of a CQ, the WAITs for it: what the table in the fabric has, and where each was posted. Guarded by the context's `cross`. */
+/* The WAITs for a CQ: the tables in the fabric, and the position of each WAIT. Guarded by the context's `cross`. */
 struct shca_user_waits {
 	shca_off tables[SHCA_WAITS_LOG2_MAX + 1];	/* by their log2: two, one behind the other; 0: none so far */
-	uint64_t *pos;			/* in its queue, of the WAIT of each entry of the table in use */
+	uint64_t *pos;			/* position in the queue of each WAIT of the table in use */
 	uint32_t log2, n;		/* of the table in use: size, entries used */
-	uint64_t changes;		/* of the table in use; odd: the second one of its size */
+	uint64_t changes;		/* of the table in use; odd: the second table of this size */
 	uint64_t task, reserved;	/* for a list of requests, as shca_task_count */
 };
 
@@ -226,7 +225,7 @@ struct shca_user_srq {
 	struct shca_listed listed;
 	struct shca_user_xrcd *xrcd;
 	uint32_t events_unacked;
-	_Atomic uint32_t refs;		/* queue pairs that receive from it */
+	_Atomic uint32_t refs;		/* queue pairs that receive from this SRQ */
 };
 
 /* Inline data of a WQE, in the arena. */
@@ -246,13 +245,13 @@ struct shca_user_qp {
 	shca_off off;
 	uint8_t type;			/* as sh->type */
 	bool shared_only;		/* cross-channel, or SHCA_BEHAVE=async: never DIRECT */
-	bool fast_write_kind;		/* RC, XRC_SEND or DCI, not cross-channel: an RDMA WRITE may be a fast write (fast_write.h) */
+	bool fast_write_kind;		/* RC, XRC_SEND or DCI, not cross-channel: a WRITE may be a fast write (fast_write.h) */
 	bool ready;			/* RTS: posts are accepted (else EINVAL; ERR: flushed) */
 	_Atomic bool fast_writes;	/* ready, fast_write_kind and not sq_sig_all */
 	uint32_t pd_number;
 	struct shca_user_pd *pd;
 	struct shca_user_cq *scq, *rcq;
-	struct shca_user_rq *rq;		/* its own, its SRQ's, or NULL */
+	struct shca_user_rq *rq;		/* own_rq, that of the SRQ, or NULL */
 	struct shca_user_srq *srq;
 	struct shca_user_rq own_rq;
 	struct shca_rkey_cache *rkey_cache;	/* of fast writes (fast_write.h); a power of two entries */
@@ -279,9 +278,9 @@ struct shca_user_qp {
 	/* the wr_* builder */
 	int wr_err;
 	uint32_t wr_n, wr_cap;
-	struct shca_send *wr, *wr_last;	/* the list (wr.c), and its last request; NULL: no setter is about one */
-	/* Held over a modify or query, which may wait for another process, one that is stopped too: so it is not qp.mutex. That one guards
-	 * events_unacked, is taken under the locks of everybody's events, and waits for nothing. */
+	struct shca_send *wr, *wr_last;	/* the list (wr.c) and its last request; NULL: setters have no request */
+	/* Held over modify and query. Those may wait for another process, even a stopped one; so this is not qp.mutex, which
+	 * guards events_unacked, is taken under the locks of all contexts' events, and must wait for nothing. */
 	pthread_mutex_t modifying;
 	struct ibv_qp_attr attr;	/* as set, for query */
 	int attr_mask;
@@ -289,20 +288,21 @@ struct shca_user_qp {
 	uint64_t dv_dc_key;
 	struct shca_user_qp *next, **prev;	/* of the context */
 	struct shca_zombie *zombie;
-	uint32_t cross;			/* its place in m->cross */
+	uint32_t cross;			/* index in m->cross */
 	uint32_t events_unacked;
-	/* Who was on his way to it when LAST_WQE_REACHED was found, which is given out when they have left; the context's mutex guards both. */
+	/* LAST_WQE_REACHED: the threads that were inside when the event was found; the event is given out when they have left.
+	 * Both guarded by the context's mutex. */
 	struct shca_quiesce last;
 	bool last_seen;
-	/* XRC_RECV: sh is common's, holder is this handle's word in it */
+	/* XRC_RECV: sh is the common queue's, holder is this handle's word there */
 	struct shca_user_xrcd *xrcd;
 	struct shca_common_qp *common;
 	_Atomic uint64_t *holder;
-	struct ibv_exp_dct *dct;	/* a target of the experimental verbs: what its events name */
+	struct ibv_exp_dct *dct;	/* the target of the experimental verbs that events of this queue name */
 	bool ignore_overflow;		/* IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW */
 	bool has_ex;			/* made by create_qp_ex with send operations */
 	bool takes_raw;			/* ... and MLX5DV_QP_EX_WITH_RAW_WQE */
-	bool mapped;			/* its engine part exists: false after its context was closed */
+	bool mapped;			/* the shared part exists; false after the context was closed */
 };
 
 /* Local objects by number (QP, SRQ, CQ): two levels, m->local -> [number >> 8] -> [number & 255]. */
@@ -334,8 +334,8 @@ int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 void shca_longs_free(struct shca_user_qp *q);
 /* Fills the wr_* pointers of qp for these send_ops_flags; EOPNOTSUPP for one that the type lacks. */
 int shca_wr_ops(struct shca_user_qp *qp, uint64_t send_ops_flags, uint64_t dv_flags);
-/* Initialises / frees the poster's side of a receive queue with room for max_wr requests of max_sge. What a receive needs is
- * made when the first one is posted, under rq->lock. 0 or a negative errno. */
+/* Makes and frees the poster's side of a receive queue for max_wr requests of max_sge segments. The memory of the receives is
+ * made by shca_user_rq_reserve, under rq->lock, when the first receive is posted. 0 or a negative errno. */
 int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq);
 int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge);
 void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq);
@@ -346,14 +346,14 @@ static inline bool shca_takes_receives(const struct shca_user_qp *q)
 	return likely(q->rq && !q->srq) && (likely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) != IBV_QPS_RESET) ||
 		q->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND | SHCA_QP_MANAGED_RECV) || q->m->lenient);
 }
-/* Why it does not, in words. */
+/* The reason why shca_takes_receives is false, for a refusal. */
 static inline const char *shca_no_receives(const struct shca_user_qp *q)
 {
 	return q->srq ? "it has a shared receive queue" : !q->rq ? "its type has no receive queue, or it was made for none" :
 	       "it is in RESET: receives are posted from INIT on (SHCA_LENIENT=1 takes them earlier, as an mlx4 does)";
 }
-/* Posts receives; the caller holds rq->lock and is inside the engine. 0, or an errno value: *bad and what follows are not
- * posted. */
+/* Posts receives. Must be called inside the engine, with rq->lock. Returns 0; or an errno value: *bad and the receives behind
+ * *bad are not posted. */
 int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad);
 /* The owner re-posts receives that were returned (rq.returned). */
@@ -362,11 +362,11 @@ void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq);
 /* waits.c. The callers hold the context's `cross`. */
 /* Room for one more WAIT for cq, besides those that this list (task) has asked for before. 0 or ENOMEM. */
 int shca_wait_reserve(struct shca_user_cq *cq, uint64_t task);
-/* The next request of q will be a WAIT for this count, for which there is room. Before it is posted. */
+/* Notes that the next request of q is a WAIT for this count. Must be called behind shca_wait_reserve, before the post. */
 void shca_wait_note(struct shca_thread *thr, struct shca_user_cq *cq, const struct shca_user_qp *q, uint64_t count);
 /* How many WAITs for cq are posted and have yet to run. */
 uint64_t shca_waits_posted(const struct shca_user_cq *cq);
-/* Nobody reads the tables any more. */
+/* Frees the tables. Must be called when no thread can read them any more. */
 void shca_waits_free(struct shca_user_cq *cq);
 
 /* poll.c */
@@ -374,7 +374,7 @@ int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 struct ibv_exp_wc;
 int shca_exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc);
 void shca_cq_ex_ops(struct shca_user_cq *cq);	/* fills start_poll, next_poll, end_poll, read_* */
-/* Removes the completions of a queue that is being destroyed or reset; its receives go back to their queue. */
+/* Removes the completions of a queue that is being destroyed or reset, and gives an SRQ's receives back to the SRQ. */
 void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 

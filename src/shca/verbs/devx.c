@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands to the firmware of a ConnectX (DevX), where the device is to be taken for one: of QUERY_HCA_CAP as much as tells of what
- * raw work requests can do here. What is not known is 0 in an answer, and truly absent.
+ * DevX commands to the firmware, where SHCA_IDENTITY makes the device a ConnectX: the part of QUERY_HCA_CAP that tells of raw
+ * work requests. All other capabilities in an answer are 0, and the device lacks them.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,7 @@ int shca_devx_general_cmd(struct ibv_context *ctx, const void *in, size_t in_byt
 		return shca_refuse(EINVAL, "mlx5dv_devx_general_cmd: a command of %zu bytes, an answer of %zu; both have 16 at least",
 				   in_bytes, out_bytes);
 	opcode = exp_mlx5_get(in, EXP_MLX5_IN_OPCODE);
-	opmod = exp_mlx5_get(in, EXP_MLX5_IN_OPMOD) | 1;	/* what is in force is the most that could be */
+	opmod = exp_mlx5_get(in, EXP_MLX5_IN_OPMOD) | 1;	/* current capabilities are answered as maximum ones */
 	if (opcode != EXP_MLX5_CMD_QUERY_HCA_CAP || (opmod != EXP_MLX5_CAPS_GENERAL && opmod != EXP_MLX5_CAPS_ATOMIC))
 		return shca_refuse(EOPNOTSUPP, "mlx5dv_devx_general_cmd: opcode %#x, modifier %#x: there is QUERY_HCA_CAP (0x100) of "
 				   "general capabilities (0) and atomics (6) only", opcode, opmod & ~1u);

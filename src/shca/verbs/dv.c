@@ -7,7 +7,7 @@
 #include "shca/engine/atomic.h"
 #include "shca/verbs/control.h"
 
-/* Direct access to queues in user memory (DevX) is what an mlx5 is asked for by flag; there is none here. */
+/* mlx5dv_open_device. The flag for direct access to queues in user memory (DevX) is refused: the device has none. */
 struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr)
 {
 	if (attr && (attr->comp_mask || attr->flags)) {
@@ -17,7 +17,7 @@ struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_co
 	return shca_open_device(dev);
 }
 
-/* What DC can do with memory that is registered on demand. */
+/* The on-demand paging capabilities of DC. */
 uint32_t shca_dc_odp_caps(struct ibv_context *ctx)
 {
 	if (!shca_pages_on_demand(ctx))
@@ -25,7 +25,7 @@ uint32_t shca_dc_odp_caps(struct ibv_context *ctx)
 	return IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 }
 
-/* Writes nothing beyond what comp_mask asks for: an older program's struct may end there. */
+/* mlx5dv_query_device. Writes no member that comp_mask does not ask for: an older program's struct may end there. */
 int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr)
 {
 	attr->version = 0;
@@ -98,7 +98,7 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 		err = shca_qp_create_check(&plain, &cr);
 	if (!err && dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS))
 		cr.dv_send_ops = dv->send_ops_flags;
-	/* a raw WQE's atomics have the size that it says */
+	/* atomics of raw WQEs have the operand size that the WQE says */
 	bool raw = !err && cr.dv_send_ops & MLX5DV_QP_EX_WITH_RAW_WQE;
 	if (raw && (cross & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
 		err = shca_refuse(EINVAL, "mlx5dv_create_qp: a shared receive queue cannot be managed by one queue");
@@ -118,8 +118,8 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 	return &qp->qp;
 }
 
-/* How large an entry is to be: by the attributes, else by the variable that libmlx5 reads. Any size is as good as the other here, for
- * nothing shows it; programs find out by trying which ones there are. */
+/* The entry size of a CQ: by the attributes, else by the variable that libmlx5 reads. The size has no effect here; programs find
+ * the supported sizes by trying. */
 static int cqe_size(const struct mlx5dv_cq_init_attr *dv)
 {
 	const char *s = shca_is_connectx() ? getenv("MLX5_CQE_SIZE") : NULL;
@@ -139,7 +139,7 @@ struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_
 		return NULL;
 	}
 	if (size != 64 && size != 128) {
-		errno = shca_refuse(EINVAL, "mlx5dv_create_cq: entries of %d bytes, by its attributes or MLX5_CQE_SIZE; they have 64 or 128",
+		errno = shca_refuse(EINVAL, "mlx5dv_create_cq: entries of %d bytes (attributes or MLX5_CQE_SIZE); sizes are 64 and 128",
 				    size);
 		return NULL;
 	}
@@ -151,7 +151,8 @@ struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *ex)
 	return &((struct shca_user_qp *)ex)->dv;
 }
 
-/* Numbers only, and of completion queues, by which a WAIT names them: nothing here lies where a program could write it. */
+/* mlx5dv_init_obj: numbers only, and only of completion queues, which a WAIT names by number. The device has no queue memory
+ * that a program could write. */
 int shca_dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
 {
 	if (type != MLX5DV_OBJ_CQ || !shca_is_connectx())

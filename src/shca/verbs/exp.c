@@ -10,13 +10,13 @@
 #include "verbs_exp/provider.h"
 #include "shca/verbs/submit/post.h"
 
-/* What is asked for and has no line here is zero, and truly so: nothing is steered, hashed, segmented, paced or padded, there
- * are no UMR, no receives in completions, no time in completions, no erasure coding. */
+/* ibv_exp_query_device. Attributes without a line here are 0, and the device lacks them: flow steering, hashing, segmentation,
+ * pacing, padding, UMR, receives or time in completions, erasure coding. */
 static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
 {
 	/* the sizes from 4 to SHCA_ATOMIC_MAX */
 	const uint64_t sizes = 2 * SHCA_ATOMIC_MAX - 4;
-	const uint32_t want = attr->comp_mask;	/* the caller has cleared the rest, as far as it reaches */
+	const uint32_t want = attr->comp_mask;	/* the caller has cleared the other members of the program's struct */
 	struct ibv_device_attr_ex d;
 	int err = shca_query_device_ex(ctx, NULL, &d, sizeof(d));
 
@@ -124,7 +124,7 @@ int shca_widen_atomics(struct ibv_context *ctx)
 	return 0;
 }
 
-/* What is asked for beyond an ordinary queue pair. 0 or an errno value. */
+/* Checks the attributes beyond an ordinary queue pair. 0 or an errno value. */
 static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic)
 {
 	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |
@@ -132,7 +132,7 @@ static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flag
 	const uint32_t comp = attr->comp_mask;
 
 	if (flags & IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW)
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: a receive gives its place back when its completion is polled, which "
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: a receive's place is free again when its completion is polled, which "
 				   "IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW wants to do without");
 	if (flags & ~can)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, the device has %#x", flags, can);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The files that a kernel would show for the device: its character device, and what libraries read of it in sysfs. Nothing of it
+ * The files that a kernel driver would have for the device: the character device, and the sysfs files that libraries read. None
  * is in a file system; the library that shcarun preloads answers for these paths (interpose/files.c).
  */
 #include <errno.h>
@@ -108,7 +108,7 @@ static const struct {
 	{ PORT_CLASS "/pkeys/0", SHCA_FILE_TEXT, NULL, pkey },
 };
 
-/* What of `asked` comes behind `path`; NULL: it begins otherwise. Slashes that follow one another count as one. */
+/* Returns the part of `asked` behind `path`; NULL: `asked` does not begin with `path`. Consecutive slashes count as one. */
 static const char *files_behind(const char *asked, const char *path)
 {
 	for (; *path; asked++) {
@@ -129,7 +129,7 @@ static bool same_path(const char *asked, const char *path, bool directory)
 	return rest && !*rest;
 }
 
-/* What is under the device's own names and is not there is missing, whatever the real file system says. */
+/* A path below the device's directories that has no file here is missing, even if the real file system has it. */
 static bool below(const char *asked, const char *dir)
 {
 	const char *rest = files_behind(asked, dir);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether memory may be registered: wholly mapped, with the protection that its access flags need, as ibv_reg_mr on an adapter finds
- * out by pinning the pages (ib_umem_get: write access where ib_access_writable, else read access). Nothing is pinned or touched
- * here, but for the last page of a file, which may lie behind the file's end.
+ * Whether memory may be registered: all pages mapped, with the protection that the access flags need. ibv_reg_mr on an adapter
+ * finds that out by pinning the pages (ib_umem_get: write access where ib_access_writable, else read access). Here no page is
+ * pinned or touched, except the last page of a file, which may lie behind the file's end.
  *
- * Asked, in this order: PROCMAP_QUERY (Linux 6.11), a microsecond for each mapping; where that or /proc is not to be had, for a
- * short range, madvise(MADV_POPULATE_*) (5.14), which reads or writes the page tables as pinning would; for a long one the text of
- * /proc/self/maps, 25 us for 230 mappings. Where none answers, the range has to be mapped: msync. Protection is then an error of the
- * requests, as is protection that is taken away later (engine/copy.c).
+ * Means, in this order: PROCMAP_QUERY (Linux 6.11), a microsecond for each mapping; without it or without /proc, for a short
+ * range, madvise(MADV_POPULATE_*) (5.14), which reads or writes the page tables as pinning would; for a long range the text of
+ * /proc/self/maps, 25 us for 230 mappings. If all fail, msync tells whether the range is mapped. Protection is then an error of
+ * the requests, as is protection that changes after the registration (engine/copy.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -111,7 +111,7 @@ static int by_population(const struct range *r)
 
 	if (!madvise((void *)r->from, r->to - r->from, advice))
 		return 0;
-	/* EINVAL: protection, or a kernel without this advice, which refuses it for no bytes, too */
+	/* EINVAL: protection, or a kernel without this advice, which also refuses an empty range */
 	bool refused = errno == EFAULT || errno == ENOMEM || (errno == EINVAL && !madvise((void *)r->from, 0, advice));
 	return refused ? EFAULT : ENOTSUP;	/* said: shca_memory_check */
 }
@@ -142,14 +142,14 @@ int shca_memory_check(const void *addr, size_t length, unsigned int access)
 	struct range r = {(uintptr_t)addr & ~(page - 1), align_up(end, page), page,
 			  access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)};
 	int saved = errno;
-	/* nothing of the memory itself is read, but memcheck would ask for what is in it */
+	/* the memory's contents are not read, but memcheck would check them */
 	shca_memcheck_quiet(true);
 	int err = by_any(&r);
 	shca_memcheck_quiet(false);
 	errno = saved;
 	if (err)
-		return shca_refuse(err, "reg_mr: %p + %zu is not wholly mapped and %s, as access %#x needs it: look at its mmap and "
-				   "mprotect, and the length of a file that it is of", addr, length,
+		return shca_refuse(err, "reg_mr: %p + %zu is not wholly mapped and %s, as access %#x needs: check mmap and "
+				   "mprotect of the range, and the length of a mapped file", addr, length,
 				   r.writable ? "writable" : "readable", access);
 	return 0;
 }

@@ -18,7 +18,7 @@ static struct lchannel *lchannel_of(struct ibv_comp_channel *channel)
 	return (struct lchannel *)channel;
 }
 
-/* As shca_ring_read; -EBADF: the descriptor was closed, whatever its number stands for now. */
+/* As shca_ring_read. -EBADF: the program has closed the channel's descriptor; another file may have the number. */
 static int next_ring(struct ibv_comp_channel *channel, bool wait, struct shca_ring *ring)
 {
 	const struct shca_fd *bell = &lchannel_of(channel)->bell;
@@ -62,7 +62,7 @@ int shca_destroy_comp_channel(struct ibv_comp_channel *channel)
 		pthread_mutex_unlock(&c->mutex);
 	}
 	if (refs)
-		return shca_refuse(EBUSY, "destroy_comp_channel: %d completion queues use it", refs);
+		return shca_refuse(EBUSY, "destroy_comp_channel: %d completion queues use the channel", refs);
 	shca_fd_close(&lchannel_of(channel)->bell);
 	free(lchannel_of(channel));
 	return 0;
@@ -81,7 +81,8 @@ static bool names(const struct shca_ring *r, uint64_t word)
 	return (word & SHCA_CQ_EVENT) && SHCA_CQ_EVENT_SEQ(word) == r->seq && SHCA_CQ_EVENT_BY(word) == r->by;
 }
 
-/* Takes the event that the ring names. NULL: it has another ringer since, whose ring is to come; or its CQ is gone. */
+/* Takes the event that the ring names. Returns NULL if the event has another ringer since, whose ring will come, or if the CQ is
+ * gone. */
 static struct shca_user_cq *take_event(struct shca_context *c, struct ibv_comp_channel *channel, const struct shca_ring *r)
 {
 	pthread_mutex_lock(&c->node->mutex);
@@ -99,7 +100,7 @@ static struct shca_user_cq *take_event(struct shca_context *c, struct ibv_comp_c
 	return taken ? cq : NULL;
 }
 
-/* Rings that the CQs' words say are to be sent again: state is what they are in. node->mutex and c->mutex are held. */
+/* Sends the rings again of all CQs whose event is in this state. Must hold node->mutex and c->mutex. */
 static void ring_again(struct shca_thread *thr, struct shca_context *c, uint32_t state)
 {
 	shca_enter(thr);
@@ -112,7 +113,7 @@ static void ring_again(struct shca_thread *thr, struct shca_context *c, uint32_t
 	shca_leave(thr);
 }
 
-/* Events whose ring found a full socket: a ring was read, so there is room. */
+/* Sends the rings again that found a full socket. Called when a ring was read, so that the socket has room. */
 static void ring_lost(struct shca_thread *thr, struct shca_context *c)
 {
 	if (!atomic_load(&c->m->proc->rings_lost) || !atomic_exchange(&c->m->proc->rings_lost, 0))
@@ -126,7 +127,8 @@ static void ring_lost(struct shca_thread *thr, struct shca_context *c)
 	pthread_mutex_unlock(&c->node->mutex);
 }
 
-/* A CQ went with an unread event, whose ring is in the socket still. The others' are taken out with it and sent again. */
+/* Takes the rings out of the socket when a CQ with an unread event is destroyed. The rings of other CQs are taken out, too, and
+ * sent again. */
 static void drop_rings(struct shca_thread *thr, struct shca_context *c, struct ibv_comp_channel *channel)
 {
 	struct shca_ring r;
@@ -314,8 +316,8 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 	return &cq->ex;
 }
 
-/* The ring is shared with producers in other processes, who keep no count of its users: it cannot be replaced under
- * them. A size that the ring has already is granted. */
+/* ibv_resize_cq. Producers in other processes share the ring and keep no count of its users, so the ring cannot be replaced.
+ * Sizes up to the ring's own are granted. */
 int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	if (shca_unusable(ibcq->context))
@@ -369,7 +371,7 @@ void shca_cq_unmap(struct shca_user_cq *cq)
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "cq-quiesced", NULL, 0);
-	/* whoever rings it has done so */
+	/* every thread that rings this CQ has done so */
 	if (cq->cq.channel && atomic_load(&cq->sh->notify) & SHCA_CQ_EVENT)
 		drop_rings(thr, c, cq->cq.channel);
 	if (atomic_load(&cq->sh->error) & SHCA_ERROR_EVENT)
@@ -398,10 +400,10 @@ int shca_destroy_cq(struct ibv_cq *ibcq)
 	if (!shca_inherited(ibcq->context) && !shca_thread_get(cq->m))
 		return shca_no_thread("destroy_cq");
 	if (atomic_load(&cq->refs))
-		return shca_refuse(EBUSY, "destroy_cq: %u queues complete to it", atomic_load(&cq->refs));
+		return shca_refuse(EBUSY, "destroy_cq: %u queues complete to the CQ", atomic_load(&cq->refs));
 	uint64_t waits = waits_for(cq);
 	if (waits)
-		return shca_refuse(EBUSY, "destroy_cq: %lu posted requests wait for its completions", (unsigned long)waits);
+		return shca_refuse(EBUSY, "destroy_cq: %lu posted requests wait for completions of the CQ", (unsigned long)waits);
 	shca_cq_unmap(cq);
 	shca_wait_acked(&ibcq->mutex, &ibcq->cond, &cq->events_unacked);
 	shca_wait_acked(&ibcq->mutex, &ibcq->cond, &cq->async_unacked);

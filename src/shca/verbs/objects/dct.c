@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The targets of the experimental verbs (manual, A.1.3 to A.1.6): a DC target queue pair that was brought up when it was made, and
- * what the experimental interface says of it.
+ * DC targets of the experimental verbs (manual, A.1.3 to A.1.6): a DC target queue pair that is brought up when the target is
+ * made, and the attributes that the experimental verbs report of the target.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 struct user_dct {
 	struct ibv_exp_dct dct;
 	struct shca_user_qp *qp;
-	struct ibv_exp_dct_attr attr;	/* as it was made */
+	struct ibv_exp_dct_attr attr;	/* as given to ibv_exp_create_dct */
 };
 
 static struct user_dct *dct_of(struct ibv_exp_dct *dct)
@@ -79,7 +79,7 @@ struct ibv_exp_dct *shca_create_dct(struct ibv_context *ctx, struct ibv_exp_dct_
 	};
 	pthread_mutex_init(&d->dct.mutex, NULL);
 	pthread_cond_init(&d->dct.cond, NULL);
-	/* before it can have an event, or be told of */
+	/* before the queue pair can have an event, or be reported in a completion */
 	d->qp->dct = &d->dct;
 	err = bring_up(&d->qp->qp, init);
 	if (err) {
@@ -128,6 +128,6 @@ void shca_dct_event(struct shca_user_qp *qp, struct ibv_async_event *event)
 {
 	event->event_type = event->event_type == (enum ibv_event_type)SHCA_EVENT_DC_KEY ? IBV_EXP_EVENT_DCT_KEY_VIOLATION :
 											  IBV_EXP_EVENT_DCT_REQ_ERR;
-	/* where the member `dct` is for programs whose structure has one */
+	/* the place of the member `dct` in programs whose struct has one */
 	event->element.qp = (struct ibv_qp *)(void *)qp->dct;
 }

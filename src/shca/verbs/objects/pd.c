@@ -65,7 +65,7 @@ int shca_dealloc_td(struct ibv_td *ibtd)
 {
 	struct shca_user_td *td = (struct shca_user_td *)ibtd;
 	if (atomic_load(&td->refs))
-		return shca_refuse(EBUSY, "dealloc_td: %u parent domains still use it", atomic_load(&td->refs));
+		return shca_refuse(EBUSY, "dealloc_td: %u parent domains still use the thread domain", atomic_load(&td->refs));
 	free(td);
 	return 0;
 }
@@ -158,7 +158,7 @@ int shca_close_xrcd(struct ibv_xrcd *ibxrcd)
 {
 	struct shca_user_xrcd *xrcd = (struct shca_user_xrcd *)ibxrcd;
 	if (atomic_load(&xrcd->refs))
-		return shca_refuse(EBUSY, "close_xrcd: %u objects still use it", atomic_load(&xrcd->refs));
+		return shca_refuse(EBUSY, "close_xrcd: %u objects still use the domain", atomic_load(&xrcd->refs));
 	if (xrcd->off && !shca_inherited(ibxrcd->context)) {
 		int err = shca_xrcd_leave(shca_context_of(ibxrcd->context), xrcd);
 		if (err)
@@ -196,11 +196,11 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 	bool arena = !implicit && shca_in_arena(c->m, addr, length);
 	if (!implicit) {
 		int err = 0;
-		/* memory on demand is what it is when it is used; the arena's is always there */
+		/* memory on demand is checked when a request uses it; memory of the arena is always mapped */
 		if (!(access & IBV_ACCESS_ON_DEMAND) && !arena)
 			err = shca_memory_check(addr, length, access);
 		if (!err && iova + length < iova)
-			err = shca_refuse(EINVAL, "reg_mr: addresses from %#lx on, %zu bytes: they go round", (unsigned long)iova, length);
+			err = shca_refuse(EINVAL, "reg_mr: addresses from %#lx on, %zu bytes, wrap around", (unsigned long)iova, length);
 		if (err)
 			return err;
 	}
@@ -268,14 +268,14 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 	return &mr->mr;
 }
 
-/* Takes the key away and waits until nobody is using the region (I8). */
+/* Ends the region's key, and waits until no thread uses the region (I8). */
 static int mr_close(struct shca_context *c, struct shca_mr *sh)
 {
 	struct shca_thread *thr = shca_thread_get(c->m);
 	if (!thr)
 		return errno;
 	atomic_store(&sh->key, 0);
-	/* behind the key (resolve_receive): receives that were posted into it fail the message that lands in them */
+	/* behind the key's end (shca_resolve_local): receives posted into the region fail the message that lands in them */
 	atomic_fetch_add(&sh->version, 1);
 	SHCA_FAILPOINT(thr, "dereg-closed", NULL, 0);
 	shca_revoke(c->m, c->m->slot);
@@ -307,7 +307,7 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 	return 0;
 }
 
-/* The key stays. Until it returns peers get access errors, as on a device that unmaps while it changes. */
+/* ibv_rereg_mr. The key stays. While this runs, peers get access errors, as on a device that unmaps during the change. */
 int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length, int access)
 {
 	struct shca_user_mr *mr = (struct shca_user_mr *)ibmr;
@@ -325,7 +325,7 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	else if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		err = access_check(ibmr->context, acc);
 	struct shca_mr fresh = { .key = 0 };
-	/* with rights that it was not registered for */
+	/* the region gets rights that the memory was not checked for */
 	if (!err && !(flags & IBV_REREG_MR_CHANGE_TRANSLATION) && acc & ~mr->sh->access && !(acc & IBV_ACCESS_ON_DEMAND) &&
 	    mr->sh->lane != SHCA_LANE_ARENA)
 		err = shca_memory_check((const void *)(uintptr_t)mr->sh->where, mr->sh->length, acc);
@@ -363,7 +363,7 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	return 0;
 }
 
-/* Prefetch advice. Nothing needs it here; the arguments are checked as documented, so that a program tested on this
+/* ibv_advise_mr: prefetching has no effect here. The arguments are checked as documented, so that a program tested on this
  * device does not fail on another. */
 int shca_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg,
 		   uint32_t n)
@@ -472,7 +472,7 @@ void shca_bufs_free(struct shca_context *c)
 	}
 }
 
-/* Device memory is memory of the fabric: a region over it is addressed from zero. */
+/* Device memory is memory of the fabric: a region of device memory is addressed from zero. */
 struct ldm {
 	struct ibv_dm dm;
 	char *p;

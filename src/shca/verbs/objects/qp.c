@@ -72,7 +72,7 @@ int shca_reserve_ring(struct shca_user_qp *qp)
 	return wqes ? 0 : ENOMEM;	/* said: shca_mem_alloc */
 }
 
-/* The send side. 0 or an errno value; what was made is freed by send_free. */
+/* Makes the send side. 0 or an errno value: send_free frees the parts that were made. */
 static int qp_send_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)
 {
 	uint32_t sge = cap->max_send_sge ? cap->max_send_sge : 1;
@@ -82,7 +82,7 @@ static int qp_send_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)
 	if (room < most)
 		room = most < SHCA_WQE_INLINE_MAX ? most : SHCA_WQE_INLINE_MAX;
 	room = (uint32_t)align_up(room, SHCA_LINE);
-	/* one more: a request whose completion was polled may not have left the queue yet, see freed() in post.c */
+	/* one slot more: a request may have been polled before an executor moves head past the request, see freed() in post.c */
 	uint32_t slots = cap->max_send_wr ? cap->max_send_wr + 1 : 2, ids = (uint32_t)pow2_up(slots);
 	qp->max_wr = cap->max_send_wr;
 	qp->sq_mask = ids - 1;
@@ -153,7 +153,7 @@ static void refs_drop(struct shca_user_qp *qp)
 		atomic_fetch_sub(&qp->xrcd->refs, 1);
 }
 
-/* Pollers of this process run its cross-channel queues that a stopped thread has locked but not begun. */
+/* Enters the queue in m->cross: pollers of this process run cross-channel queues that a stopped thread has locked, not begun. */
 static int cross_add(struct shca_user_qp *qp)
 {
 	struct shca_member *m = qp->m;
@@ -182,7 +182,7 @@ static void cross_remove(struct shca_user_qp *qp)
 	struct shca_member *m = qp->m;
 
 	pthread_mutex_lock(&m->mutex);
-	/* the last one takes its place */
+	/* the last element takes the free place */
 	shca_off last = m->cross[--m->cross_n];
 	m->cross[qp->cross] = last;
 	struct shca_tagged *t = shca_local_get(m, ((struct shca_qp *)shca_at(m->base, last))->qpn);
@@ -260,7 +260,7 @@ void shca_qp_fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct
 	};
 }
 
-/* On success create->attr.cap holds what was granted. NULL with errno. */
+/* Makes a queue pair. On success create->attr.cap has the granted sizes. NULL with errno. */
 struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 {
 	struct shca_context *c = shca_context_of(ctx);
@@ -422,7 +422,7 @@ struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *ibqp)
 
 /* ---- modify ------------------------------------------------------------------------------------------------- */
 
-/* As the engine left it: a queue whose request failed is in error. */
+/* The state as the engine left the queue: a queue whose request failed is in error. */
 enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp)
 {
 	return (enum ibv_qp_state)atomic_load(&qp->sh->qp_state);
@@ -468,7 +468,7 @@ static int value_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *
 	return 0;
 }
 
-/* What the attributes mean to the engine. The gate decides when requesters look at them. */
+/* Writes the attributes to the shared part. The gate decides when requesters read them. */
 static void qp_apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	struct shca_qp *sh = qp->sh;
@@ -490,7 +490,7 @@ static void qp_apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int m
 	}
 	if (mask & IBV_QP_DEST_QPN)
 		k->dest_qp_num = a->dest_qp_num;
-	if (mask & (IBV_QP_DEST_QPN | IBV_QP_AV))	/* number 0 is nobody's: what is sent elsewhere is lost */
+	if (mask & (IBV_QP_DEST_QPN | IBV_QP_AV))	/* number 0 is no queue's: packets out of the fabric are lost */
 		sh->dest_qpn = shca_address_is_ours(qp->qp.context, &k->ah_attr) ? k->dest_qp_num : 0;
 	if (mask & IBV_QP_RQ_PSN)
 		k->rq_psn = a->rq_psn & 0xffffff;
@@ -537,8 +537,8 @@ static void set_state(struct shca_user_qp *qp, enum ibv_qp_state s)
 	qp->qp.state = s;
 }
 
-/* The peer's death must be noticed even when nobody sends. A peer that is not there yet is watched from the first
- * request on. */
+/* Watches the peer's process: its death must be noticed even without requests. A peer that is not there yet is watched from the
+ * first request on. */
 static void watch_peer(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	shca_enter(thr);
@@ -548,7 +548,7 @@ static void watch_peer(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_leave(thr);
 }
 
-/* Queues of others that wait for a receive of this one look again: the gate has changed. */
+/* Kicks the requesters that wait for a receive of this queue: the gate has changed. */
 static void kick_requesters(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	if (qp->rq != &qp->own_rq)
@@ -556,8 +556,8 @@ static void kick_requesters(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_recv_kick(thr, qp->own_rq.sh);
 }
 
-/* In DIRECT mode the owner keeps the positions for itself; whoever else is to look at them needs SHARED. The caller
- * holds qp->lock. */
+/* In DIRECT mode the owner alone has the positions. Makes the queue SHARED, so that other threads can read them. Must hold
+ * qp->lock. */
 static void make_shared(struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
@@ -581,7 +581,7 @@ static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 	make_shared(qp);
 	atomic_compare_exchange_strong(&sh->fail, &none, (uint16_t)(IBV_WC_WR_FLUSH_ERR + 1));
 	set_state(qp, IBV_QPS_ERR);
-	/* running a failed queue flushes it, receives too; requests that are posted later are flushed as well */
+	/* running a failed queue flushes its requests and receives; requests posted later are flushed as well */
 	set_ready(qp, has_send(qp->type));
 	/* pairs with the light fence of shca_rq_post, behind which the poster asks shca_flushes */
 	shca_heavy_fence(qp->m);
@@ -596,9 +596,10 @@ static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_leave(thr);
 }
 
-/* Nothing runs for qp or into it any more when this returns; posting is refused. The engine's lock is kept. Peers
- * still find it by its number meanwhile: reapers must, and whoever walks the list of queues that wait for receives of its. If it waited
- * for a receive itself, it stands on that list still: whoever takes it off finds nothing to run, and goes on to the next one. */
+/* Stops the queue: when this returns, no request runs for qp or into qp, and posting is refused. The engine's lock is kept. Must
+ * be called before the number goes: reapers still have to find the queue by number, as do threads that walk the list of
+ * requesters waiting for its receives. If qp itself waits for a receive, it stays on that list: a thread that takes qp off finds
+ * nothing to run, and goes on to the next queue. */
 static void qp_stop(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
@@ -610,8 +611,8 @@ static void qp_stop(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_enter(thr);
 	shca_qp_lock(thr, sh);
 	atomic_store(&sh->head, atomic_load(&sh->posted));
-	/* Nobody fails it any more for its peer's sake, nor tells it that the peer is dead: who has seen what stood here is waited for, so
-	 * what is cleared behind that stays clear. */
+	/* No thread may fail qp for its peer's sake, or record the peer's death, after this: a thread that has read the old
+	 * numbers is inside the engine, and the quiesce waits for it. Words cleared behind the quiesce stay clear. */
 	sh->dest_qpn = sh->peer_proc = 0;
 	shca_leave(thr);
 	shca_unlock(&qp->lock);
@@ -622,7 +623,8 @@ static void qp_stop(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_leave(thr);
 }
 
-/* Completions that nobody has polled go, and receives of an SRQ with them; both may be in one CQ. */
+/* Removes the queue's unpolled completions; receives of an SRQ go back to the SRQ. Send and receive completions may share one
+ * CQ. */
 static void clean_cqs(struct shca_user_qp *qp)
 {
 	if (qp->scq)
@@ -631,7 +633,7 @@ static void clean_cqs(struct shca_user_qp *qp)
 		shca_cq_clean(qp->rcq, qp->sh->qpn, qp->srq);
 }
 
-/* unread: whether the queue had events that nobody has got. */
+/* *unread: whether the queue had unread events. */
 static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unread)
 {
 	struct shca_qp *sh = qp->sh;
@@ -642,7 +644,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 		if (err)
 			return err < 0 ? -err : err;
 	}
-	/* who runs it meanwhile, by its timer or because it stands on a list, would take a position of the old ones for a new request */
+	/* first: a timer or a list may have the queue run meanwhile, which would take an old position for a new request */
 	qp_stop(thr, qp);
 	SHCA_FAILPOINT(thr, "reset-stopped", sh, 0);
 	clean_cqs(qp);
@@ -683,7 +685,8 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	shca_qp_unlock(thr, sh);
 	shca_leave(thr);
 	shca_unlock(&qp->lock);
-	/* I8: an ENABLE, a reaper or a peer that gives a receive back may have looked it up since the queue was stopped */
+	/* I8: an ENABLE, a reaper, or a peer that gives a receive back may have looked the old receive queue up since the queue
+	 * was stopped */
 	if (old.off) {
 		shca_quiesce(thr, thr->m->slot);
 		shca_user_rq_free(qp->m, &old);
@@ -691,7 +694,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	return 0;
 }
 
-/* SQD holds the send queue: what is posted waits. A managed queue is held by its enables already, which stay. */
+/* SQD: requests wait from here on. A managed queue is already held by its enables, which stay. */
 static void to_drained(struct shca_thread *thr, struct shca_user_qp *qp, bool notify)
 {
 	struct shca_qp *sh = qp->sh;
@@ -739,7 +742,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	struct shca_thread *thr = shca_thread_get(qp->m);
 	if (!thr)
 		return errno;
-	/* the halves of an XRC connection are set up by programs as if they were RC: what a half lacks is ignored */
+	/* programs set up each half of an XRC connection as an RC queue: attributes that a half lacks are ignored */
 	if (qp->type == IBV_QPT_XRC_SEND)
 		mask &= ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	else if (qp->type == IBV_QPT_XRC_RECV)
@@ -755,7 +758,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		err = shca_qp_transition(qp->type, from, to, mask);
 	if (!err)
 		err = value_check(qp, attr, mask);
-	/* from here on others may reach this process, and have to learn of its death */
+	/* from here on peers may reach this process, and must learn of its death */
 	if (!err && to == IBV_QPS_RTR)
 		err = -shca_helper_start(qp->m);
 	if (err)
@@ -792,7 +795,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		set_ready(qp, has_send(qp->type));
 	} else {
 		set_state(qp, to);
-		/* one without a send queue has drained it */
+		/* a queue pair without send queue is drained at once */
 		if (to == IBV_QPS_SQD && qp->common && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify) {
 			shca_enter(thr);
 			shca_qp_event(thr, sh, IBV_EVENT_SQ_DRAINED);
@@ -800,8 +803,9 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		}
 	}
 out:
-	/* The helper thread fails all queues when the device has failed: it may have come by before what was stored here. It looks whether
-	 * the device has failed, then at the queues; so either it finds this one as it is now, or the failure is seen here. */
+	/* Against shca_fail_all: the helper thread loads the device's failure, then looks at the queues; this thread stores the
+	 * queue's state, then loads the failure. So either the helper thread finds the new state and fails the queue, or the
+	 * failure is read here. */
 	shca_full_fence();
 	if (!err && to != IBV_QPS_ERR && shca_device_broken(qp->m)) {
 		if (qp->common)
@@ -817,7 +821,7 @@ out:
 	pthread_mutex_unlock(&qp->modifying);
 	if (!err && to == IBV_QPS_RESET)
 		shca_last_forget(qp);
-	if (unread)	/* takes the locks of everybody's events */
+	if (unread)	/* takes the locks of all contexts' events */
 		shca_events_gone(shca_context_of(ibqp->context));
 	return err;
 }
@@ -846,9 +850,9 @@ int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struc
 	return 0;
 }
 
-/* A reader may poll the last bytes of an RDMA write instead of its completion: they become visible after all the
- * others of the request (I5). As on adapters, a queue that is not connected promises nothing: a program that asks too early
- * does not find that out on hardware first. */
+/* A program may poll the last bytes of an RDMA WRITE instead of the completion: they become visible behind all other bytes of
+ * the request (I5). As on adapters, a queue that is not connected promises nothing, so that a program that asks too early fails
+ * here already. */
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	struct shca_user_qp *q = (struct shca_user_qp *)qp;
@@ -870,7 +874,8 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 
 	qp->mapped = false;
 	if (shca_inherited(qp->qp.context)) {
-		/* the parent's locks may have been held when it forked: they are not touched, nor what they guard */
+		/* a thread of the parent may have held the locks at the fork: neither the locks nor the data under them are
+		 * touched */
 		free(qp->zombie);
 		free(qp->wr_id);
 		free(qp->rkey_cache);

@@ -27,7 +27,7 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 		errno = shca_no_memory("create_srq");
 		return NULL;
 	}
-	/* who asks for none gets one: at least what was asked for */
+	/* max_wr 0 gets one: the granted size is at least the one asked for */
 	uint32_t max_wr = attr->attr.max_wr ? attr->attr.max_wr : 1;
 	int err = shca_user_rq_init(m, &srq->rq, max_wr, attr->attr.max_sge ? attr->attr.max_sge : 1);
 	if (err) {
@@ -114,7 +114,7 @@ struct ibv_srq *shca_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_
 	return srq ? &srq->srq : NULL;
 }
 
-/* The limit holds from now on; if it is crossed already, the event comes at once (IBTA 10.2.9.2). */
+/* Arms the limit; if fewer receives are left already, the event comes at once (IBTA 10.2.9.2). */
 static void arm_limit(struct shca_thread *thr, struct shca_rq *rq, uint32_t limit)
 {
 	uint32_t word = atomic_load(&rq->limit);
@@ -189,8 +189,8 @@ void shca_srq_unmap(struct shca_user_srq *srq)
 	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
 	atomic_store(&srq->rq.sh->dead, 1);
 	SHCA_FAILPOINT(thr, "srq-dead", NULL, 0);
-	/* nobody begins to wait for a receive here any more; those who do look again and find it dead. Its number goes
-	 * after that: who waits and is destroyed finds the list by it. */
+	/* Behind this no queue begins to wait for a receive here; a waiting queue looks again and finds the SRQ dead. The number
+	 * goes after that: a queue that waits and is destroyed finds the list by the number. */
 	shca_quiesce(thr, thr->m->slot);
 	shca_enter(thr);
 	shca_recv_kick(thr, srq->rq.sh);
@@ -216,7 +216,7 @@ int shca_destroy_srq(struct ibv_srq *ibsrq)
 	if (!shca_inherited(ibsrq->context) && !shca_thread_get(shca_context_of(ibsrq->context)->m))
 		return shca_no_thread("destroy_srq");
 	if (atomic_load(&srq->refs))
-		return shca_refuse(EBUSY, "destroy_srq: %u queue pairs receive from it", atomic_load(&srq->refs));
+		return shca_refuse(EBUSY, "destroy_srq: %u queue pairs receive from the SRQ", atomic_load(&srq->refs));
 	shca_srq_unmap(srq);
 	shca_wait_acked(&ibsrq->mutex, &ibsrq->cond, &srq->events_unacked);
 	if (srq->cq)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC's receiving queue pairs: handles to what is common to all who have one (engine/common.h). ibv_create_qp makes the queue pair and
- * the first handle, ibv_open_qp further ones, in any process that has the domain; with the last one it goes. And the processes that have a
- * file's domain open.
+ * XRC's receiving queue pairs: each struct shca_user_qp is a handle to a queue pair that all its holders share
+ * (engine/common.h). ibv_create_qp makes the queue pair and the first handle; ibv_open_qp makes further handles, in any process
+ * that has the domain open; the queue pair goes with the last handle. Also the list of the processes that have a file's domain
+ * open.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ static enum found xrc_others(struct shca_member *m, uint32_t number, shca_off ow
 	return found;
 }
 
-/* As the kernel's ib_uverbs_open_xrcd has it. */
+/* The rules of the kernel's ib_uverbs_open_xrcd. */
 static int may_open(struct shca_thread *thr, const struct shca_user_xrcd *xrcd, int oflags)
 {
 	bool exclusive = oflags & O_EXCL;
@@ -55,7 +56,7 @@ static int may_open(struct shca_thread *thr, const struct shca_user_xrcd *xrcd, 
 	if (exclusive && found != FOUND_NONE)
 		return shca_refuse(EINVAL, "open_xrcd: O_EXCL, and the file has a domain that is open");
 	if (!(oflags & O_CREAT) && found != FOUND_OPEN)
-		return shca_refuse(EAGAIN, "open_xrcd: without O_CREAT, and nobody has a domain of the file open");
+		return shca_refuse(EAGAIN, "open_xrcd: without O_CREAT, and no process has a domain of the file open");
 	return 0;
 }
 
@@ -91,7 +92,7 @@ int shca_xrcd_enter(struct shca_context *c, struct shca_user_xrcd *xrcd, int ofl
 		return shca_no_memory("open_xrcd");
 	struct shca_xrcd *sh = shca_at(c->m->base, xrcd->off);
 	sh->number = xrcd->number;
-	/* an opener without O_CREAT has no domain before it has seen one open: exclusive openers pass it over */
+	/* an opener without O_CREAT counts as having no domain until it has found an open one: exclusive openers skip it */
 	atomic_store(&sh->state, !(oflags & O_CREAT) ? SHCA_XRCD_CLOSED : oflags & O_EXCL ? SHCA_XRCD_OPENING : SHCA_XRCD_OPEN);
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_add(&c->node->xrcds, &c->m->proc->xrcd_list, &xrcd->listed, xrcd->off, &sh->next);
@@ -103,7 +104,7 @@ int shca_xrcd_enter(struct shca_context *c, struct shca_user_xrcd *xrcd, int ofl
 		xrcd->next->prev = &xrcd->next;
 	c->xrcds = xrcd;
 	pthread_mutex_unlock(&c->mutex);
-	/* it is seen before it looks: of two that look at a time one sees the other */
+	/* the domain is in the list before may_open reads the list: of two openers at a time, one sees the other */
 	shca_full_fence();
 	int err = may_open(thr, xrcd, oflags);
 	if (err)
@@ -115,7 +116,7 @@ int shca_xrcd_enter(struct shca_context *c, struct shca_user_xrcd *xrcd, int ofl
 
 /* ---- receiving queue pairs ---------------------------------------------------------------------------------------- */
 
-/* A handle to c, whose lock the caller has. NULL with errno. */
+/* A handle to c. Must hold c's lock. NULL with errno. */
 static struct shca_user_qp *handle_new(struct ibv_context *ctx, struct shca_thread *thr, struct shca_common_qp *c,
 				       const struct ibv_qp_init_attr_ex *attr)
 {
@@ -174,7 +175,7 @@ struct shca_user_qp *shca_xrc_new(struct ibv_context *ctx, const struct ibv_qp_i
 	c->qp.mtu = 4096;
 	atomic_store(&c->qp.enabled, UINT64_MAX);
 	atomic_store(&c->qp.qp_state, IBV_QPS_RESET);
-	/* last: what has no type is none yet */
+	/* last: a queue pair without type is not there yet */
 	c->qp.type = IBV_QPT_XRC_RECV;
 	SHCA_FAILPOINT(thr, "common-made", NULL, 0);
 	qp = handle_new(ctx, thr, c, attr);
@@ -204,7 +205,7 @@ struct ibv_qp *shca_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *at
 				    attr->comp_mask, attr->qp_type);
 		return NULL;
 	}
-	/* others may reach this process from now on, and have to learn of its death */
+	/* peers may reach this process from here on, and must learn of its death */
 	err = shca_helper_start(m);
 	thr = err ? NULL : shca_thread_get(m);
 	if (!thr) {
@@ -275,7 +276,7 @@ bool shca_xrc_to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_common_quiesce(thr, qp->common);
 	shca_common_clear(qp->common);
 	memset(&qp->attr, 0, sizeof qp->attr);
-	/* what others have not read is theirs to read */
+	/* events that other handles have not read stay theirs */
 	return (atomic_fetch_and(qp->holder, UINT32_MAX) >> 32) != 0;
 }
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What stays of a destroyed queue that waited for a receive.
+ * Zombies: the shared parts of destroyed queues that waited for a receive.
  *
- * Such a queue stands on a list of the receive queue (engine/rq.c), to which everybody pushes and from whose front everybody takes,
- * without a lock: nobody takes one out of the middle. To empty the list for each queue that goes would have all the others look for a
- * receive, and stall again: quadratic, when many go. So the shared part of the queue stays there: a zombie, which nobody finds by its
- * number, and which has no requests. Whoever takes it off runs it, in vain, and goes on to the next queue, as he does anyway.
+ * Such a queue stands on the RNR list of a receive queue (engine/rq.c). All threads push to the list and take from its front,
+ * without a lock, so no queue can be taken out of the middle. Emptying the list for each destroyed queue would have all other
+ * queues of the list look for a receive and stall again: quadratic when many queues go. So the shared part of the queue stays on
+ * the list as a zombie: without a number, without requests. The thread that takes a zombie off runs it in vain, and goes on to
+ * the next queue.
  *
- * It stays in the list of its process's queues as well, so that a reaper takes it off when this process dies. Husks that were taken off
- * are freed when other queues are destroyed, two at a time. If that leaves too many, the lists on which they stand are emptied. That
- * costs as much as there are queues on those lists; as many zombies may come before the next time, so it is constant for each.
+ * A zombie also stays in the list of its process's queues, so that a reaper takes it off when this process dies. Zombies that
+ * were taken off are freed when other queues are destroyed, two at a time. If too many are left, all lists on which zombies
+ * stand are emptied (shca_zombies_clear). That costs as much as there are queues on those lists; the next clear comes after as
+ * many further zombies, so the cost of each is constant.
  */
 #include <stdlib.h>
 
@@ -22,7 +24,7 @@ static struct shca_qp *shared(const struct shca_thread *thr, const struct shca_z
 	return shca_at(thr->base, h->listed.off);
 }
 
-/* Out of the list of the process's queues; node->mutex is held. A quiesce later it may be freed. */
+/* Takes a zombie out of the list of its process's queues. Must hold node->mutex. The zombie may be freed after a quiesce. */
 static void zombie_unlist(struct shca_thread *thr, struct shca_node *node, struct shca_zombie *h)
 {
 	shca_list_remove(&node->qps, (shca_off *)&thr->m->proc->qp_list, &h->listed);
@@ -41,8 +43,8 @@ bool shca_zombie_begin(struct shca_thread *thr, struct shca_node *node, struct s
 	if (!stands)
 		return false;
 	shca_number_set(thr->m, sh->qpn, SHCA_KIND_ZOMBIE, h->listed.off);
-	/* Who visits the queues of this process fails it for no completion queue's sake, nor for a peer's death: that would raise an
-	 * event which nobody could read. */
+	/* Without these, threads that visit the queues of this process would fail the zombie for a completion queue's or a
+	 * peer's sake, and raise an event that no program can read. */
 	__atomic_store_n(&sh->rq, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&sh->rcq, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&sh->scq, 0, __ATOMIC_RELAXED);
@@ -56,7 +58,7 @@ void shca_zombie_end(struct shca_thread *thr, struct shca_node *node, struct shc
 
 	atomic_store(&sh->events, 0);
 	__atomic_store_n(&sh->wqes, 0, __ATOMIC_RELAXED);
-	/* whoever takes it off its list may run it */
+	/* released: the thread that takes the zombie off its list must be able to lock and run it */
 	shca_enter(thr);
 	shca_qp_unlock(thr, sh);
 	shca_leave(thr);
@@ -124,8 +126,8 @@ void shca_zombies_clear(struct shca_thread *thr, struct shca_node *node)
 	uint32_t beside = thr->todo_n;
 	shca_drain(thr);
 	shca_leave(thr);
-	/* Whoever was turning a list round has put it back after this, and another may have taken it; who takes it from there does not
-	 * put it back. So after the second time nobody has one of these in hands, or he died with it. */
+	/* Twice: a thread that was turning the list round puts it back behind the first unlink_all, and another thread may take
+	 * it from there, but does not put it back. Behind the second one no living thread has one of these zombies in hands. */
 	shca_quiesce(thr, thr->m->slot);
 	shca_enter(thr);
 	unlink_all(thr, all);

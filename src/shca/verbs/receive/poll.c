@@ -38,7 +38,7 @@ static inline uint64_t receive_polled(struct shca_user_rq *rq, uint32_t index)
 {
 	uint64_t id = rq->wr_id[index];
 
-	/* before the completion may be overwritten: its presence is no longer the proof that it appeared */
+	/* before the completion may be overwritten: from then on its presence proves no more that the completion appeared */
 	shca_rq_polled(&rq->marks[index]);
 	shca_lock(&rq->lock);
 	rq->fifo[rq->fifo_tail & (rq->size - 1)] = index;
@@ -47,7 +47,7 @@ static inline uint64_t receive_polled(struct shca_user_rq *rq, uint32_t index)
 	return id;
 }
 
-/* Of a receive, by its operation. */
+/* IBV_WC_* of a receive, by its operation. */
 static const uint8_t wc_flags_of[] = {
 	[SHCA_OP_RECV] = 0, [SHCA_OP_RECV_IMM] = IBV_WC_WITH_IMM, [SHCA_OP_RECV_WRITE_IMM] = IBV_WC_WITH_IMM,
 	[SHCA_OP_RECV_INV] = IBV_WC_WITH_INV,
@@ -95,8 +95,9 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_user_qp *qp)
 {
 	uint32_t index = SHCA_CQE_INDEX(p->w0);
-	/* The position, from its low 15 bits: the latest that was posted, since less than half as many can be outstanding.
-	 * Not from the last one polled: any number of unsignaled ones may lie between. */
+	/* The position of the request, from the low 15 bits in the completion: the latest posted position with these bits, since
+	 * less than half as many requests can be outstanding. Counting from the last polled position would be wrong: any number
+	 * of unsignaled requests may lie between. */
 	uint64_t last = __atomic_load_n(&qp->pi, __ATOMIC_RELAXED) - 1, pos = last - ((last - index) & 0x7fff);
 
 	p->wc_flags = 0;
@@ -114,7 +115,7 @@ static inline bool poll_empty(const struct shca_user_cq *cq)
 	return SHCA_CQE_LAP(atomic_load_explicit(&e->w0, memory_order_acquire)) != shca_cqe_lap(cq->ci, cq->log2);
 }
 
-/* I7: whether an object of this process completes here with such an operation: another process may have put it in. */
+/* I7: whether the object completes here with this operation. Another process may have put a wrong completion in. */
 static inline bool completes(const struct shca_user_cq *cq, const struct shca_tagged *t, uint32_t op)
 {
 	if (op < SHCA_OP_RECV)
@@ -140,7 +141,8 @@ static inline __attribute__((always_inline)) bool poll_take(struct shca_user_cq 
 		cq->ci++;
 		const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(p->w0));
 		if (unlikely(SHCA_CQE_OP(p->w0) == SHCA_OP_PURGED || !t || !t->qp || !completes(cq, t, SHCA_CQE_OP(p->w0)))) {
-			/* its queue is gone; if nothing follows, nobody else tells the producers of the space */
+			/* The completion's queue is gone. If no completion follows, no later poll tells the producers of the
+			 * space. */
 			atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
 			continue;
 		}
@@ -159,9 +161,9 @@ static inline void poll_release(struct shca_user_cq *cq)
 	atomic_store_explicit(&cq->vain, 0, memory_order_relaxed);
 }
 
-/* A look that finds nothing is not reported to the scheduler, and who shares its CPU with a poller would have to wait for
- * the end of its time slice: milliseconds, where the other end of a ping-pong is concerned. Who sleeps until it is written to knows by
- * itself how long to look before that, and when it is better not to yield: where others compute, that takes milliseconds, too. */
+/* Polls without success before sched_yield. A process that shares its CPU with a poller waits for the end of the poller's time
+ * slice: milliseconds, if that process is the other end of a ping-pong. A thread in shca_await_* (m->awaits) decides itself how
+ * long to poll: where other processes compute, a yield takes milliseconds, too. */
 #define YIELD_POLLS 1024u
 
 static inline void found_nothing(struct shca_user_cq *cq)
@@ -176,7 +178,7 @@ static inline void found_nothing(struct shca_user_cq *cq)
 	atomic_store_explicit(&cq->vain, n, memory_order_relaxed);
 }
 
-/* Receives whose message never came are posted again. The lists' elements stay while this thread is inside the engine. */
+/* Posts the receives again whose message never came. The lists' elements stay while this thread is inside the engine. */
 static void repost_returned(struct shca_thread *thr)
 {
 	struct shca_member *m = thr->m;
@@ -202,8 +204,8 @@ static inline bool work_to_do(const struct shca_user_cq *cq)
 	       atomic_load_explicit(&cq->m->hdr->some_left, memory_order_relaxed);
 }
 
-/* Nothing there: what this process should do meanwhile. Cross-channel queues of its own that another thread has locked
- * but not begun are run here; receives that came back are posted again; large copies from or to its memory are helped. */
+/* Work for a poller of an empty CQ. Returns how much was done. Runs this process's cross-channel queues that another thread has
+ * locked but not begun; posts returned receives again; helps large copies from or to this process's memory. */
 static int idle_work(struct shca_user_cq *cq)
 {
 	struct shca_member *m = cq->m;
@@ -219,8 +221,8 @@ static int idle_work(struct shca_user_cq *cq)
 		ran += shca_share_help(thr);
 	if (atomic_load_explicit(&m->hdr->some_left, memory_order_relaxed))
 		ran += shca_take_left(thr);
-	/* Queues are added and removed under the mutex; a poller does not wait for it, nor runs anything under it: a stolen one
-	 * is locked, so that it cannot be destroyed. */
+	/* Queues are added and removed under the mutex. A poller must not wait for the mutex, nor run a queue under it: a stolen
+	 * queue is locked, so it cannot be destroyed. */
 	if (!pthread_mutex_trylock(&m->mutex)) {
 		for (uint32_t i = 0; i < m->cross_n; i++)
 			ran += shca_steal(thr, m->cross[i]);
@@ -271,7 +273,7 @@ again:
 		poll_release(cq);
 	else if (unlikely(work_to_do(cq)) && !worked && (worked = idle_work(cq)))
 		goto again;	/* once: a poll is finite, too */
-	/* Nothing comes after the error: what this look does not find is not there. */
+	/* No completion appears behind the error: if this look finds none, none will come. */
 	if (unlikely(!got && n > 0 && shca_cq_in_error(cq->sh))) {
 		if (!poll_empty(cq))
 			goto again;
@@ -325,7 +327,7 @@ static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t 
 	}
 	if (!(w->exp_opcode & IBV_EXP_WC_RECV))
 		return;
-	/* an XRC receive's completion has the number of its SRQ, and qp_num is that of the receiving queue */
+	/* an XRC receive's completion has the number of the SRQ; qp_num is that of the receiving queue */
 	if (number != w->qp_num)
 		t = shca_local_get(cq->m, number);
 	if (t && t->kind == SHCA_KIND_QP && t->qp && t->qp->srq)
@@ -464,7 +466,7 @@ static uint8_t ex_zero8(struct ibv_cq_ex *ex)
 
 static uint64_t ex_completion_ts(struct ibv_cq_ex *ex)
 {
-	/* taken when read: the device has no clock of its own */
+	/* read now: the device has no clock of its own */
 	return monotonic_ns();
 }
 
@@ -524,7 +526,7 @@ void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *
 			receive_polled(&srq->rq, SHCA_CQE_INDEX(w0));
 		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
 	}
-	/* they make room at once, not when somebody polls; but in a CQ that was overrun */
+	/* The completions at the front make room at once instead of at the next poll; not in a CQ that was overrun. */
 	while (cq->ci < end && end - cq->ci <= mask + 1 && SHCA_CQE_OP(atomic_load(&cq->ring[cq->ci & mask].w0)) == SHCA_OP_PURGED)
 		cq->ci++;
 	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);

@@ -53,7 +53,7 @@ int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
 		free(rq->fifo);
 		rq->wr_id = NULL;
 		rq->fifo = NULL;
-		return -ENOMEM;	/* said: who asks for it */
+		return -ENOMEM;	/* said: the caller */
 	}
 	for (uint32_t i = 0; i < size; i++)
 		rq->fifo[i] = i;
@@ -66,7 +66,7 @@ int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
 	__atomic_store_n(&sh->wqes, wqes, __ATOMIC_RELAXED);
 	__atomic_store_n(&sh->end, end, __ATOMIC_RELAXED);
 	__atomic_store_n(&sh->seal, shca_rq_seal(m, sh, ring | sh->log2), __ATOMIC_RELAXED);
-	/* takers find the rest by the ring; and those that remember it (datagram.c) look again */
+	/* message senders find the rest by the ring; shca_revoke makes the routes of datagram.c look again */
 	atomic_store_explicit(&sh->ring, ring | sh->log2, memory_order_release);
 	shca_revoke(m, m->slot);
 	return 0;
@@ -117,7 +117,7 @@ static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct
 		if (!wr->sg_list[i].length)
 			continue;
 		if (unlikely(!shca_resolve_local(m, pd, &wr->sg_list[i], true, &w->sge[n], shca_rwqe_ground(w, stride, n)))) {
-			/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
+			/* a wrong key is an error of the arriving message, not of the post (IBTA 11.6.2) */
 			w->bad = IBV_WC_LOC_PROT_ERR;
 			break;
 		}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The short way of a datagram: one inline SEND from an idle UD queue into a receive of one piece in the arena. The same
- * steps as exec_send's (exec.c), with the same journal; whatever else turns up has not begun, and goes the general way.
+ * The fast path of a datagram: one inline SEND from an idle UD queue into a receive of one segment in the arena. The steps and
+ * the journal are those of exec_send (exec.c). Any other request goes to shca_post_list, and nothing of it has happened here.
  *
- * Lines that sender and receiver share: the receive's word and its bytes are the sender's until the receive is posted
- * again, so that one arriving datagram costs its receiver the completion's line and the data's. The next receive is
- * fetched when a datagram is done, not when the next one is waited for. Who waits looks at the completion's line all the time, and
- * perhaps at the data's, so that both are with it: they are fetched together, as early as it is known where they are.
+ * Cache lines that sender and receiver share: the receive's word and bytes are the sender's until the receive is posted again,
+ * so an arriving datagram costs its receiver two lines, the completion's and the data's. The next receive is fetched when a
+ * datagram is done, before the next datagram asks for it. A waiting receiver reads the completion's line in a loop, and perhaps
+ * the data's, so both lie in its cache: the sender fetches both together, as soon as it knows their addresses.
  */
 #include <stdlib.h>
 
@@ -16,8 +16,8 @@
 #define GRH 40u
 
 /*
- * Where datagrams for one queue go, found and checked once. It holds as a plain write's target does (fast_write.h): until the
- * process that it belongs to withdraws something or begins to die.
+ * The look-up of a destination queue, checked once. It holds as an entry of the rkey cache does (fast_write.h): until the
+ * destination's process revokes something or begins to die.
  */
 struct shca_route {
 	uint64_t name;			/* queue pair number | Q_Key << 32; 0: nothing is remembered */
@@ -45,7 +45,7 @@ static __attribute__((noinline)) bool datagram_find(struct shca_thread *thr, str
 	if (!to)
 		return false;
 	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);
-	/* before the look-up: a revocation during the look-up leaves an older value here */
+	/* before the look-up: a revocation during the look-up leaves an older value here, which ends the entry */
 	uint64_t valid_word = atomic_load_explicit(&thr->m->procs[slot].valid_word, memory_order_acquire);
 	if (shca_responder_find(thr, q->sh, &where, &rsp) || shca_responder_receives(thr, q->sh, &where, &rsp) ||
 	    rsp.qp->proc != slot || rsp.number != dqpn || rsp.rq->managed)
@@ -83,14 +83,14 @@ static inline void fetch_receive(struct shca_thread *thr, const struct shca_rout
 		return;
 	lines_fetch_own(w);
 #if !defined(SHCA_TSAN)
-	/* it may be another's by now: then this fetches what nobody needs */
+	/* the receive may have been taken by another sender: then this prefetch is wasted */
 	lines_fetch_own(thr->base + (*(volatile uint64_t *)&w->sge[0].where + GRH));
 #endif
 }
 
-/* Takes the receive at the queue's head. NULL: there is none, or it is not a simple one. */
-static inline struct shca_rwqe *datagram_take(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r, uint64_t pos,
-				     uint64_t mask, uint32_t len)
+/* Takes the receive at the head of the queue. Returns NULL if no receive is there, or if it has not one segment in the arena. */
+static inline struct shca_rwqe *datagram_take(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r,
+					      uint64_t pos, uint64_t mask, uint32_t len)
 {
 	uint64_t e = atomic_load_explicit(&r->ring[pos & mask], memory_order_acquire);
 	struct shca_rwqe *w = datagram_rwqe_of(r, e);
@@ -111,8 +111,8 @@ static inline struct shca_rwqe *datagram_take(struct shca_thread *thr, struct sh
 }
 
 /* The caller is the executor of qp (I1), inside the engine. false: nothing has happened. */
-static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r, const struct ibv_send_wr *wr,
-				uint32_t len)
+static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, const struct shca_route *r,
+				const struct ibv_send_wr *wr, uint32_t len)
 {
 	struct shca_rq *rq = r->rq;
 	uint64_t mask = r->mask, pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
@@ -125,8 +125,8 @@ static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, con
 	shca_copy_small(thr->base + w->sge[0].where + GRH, (const void *)(uintptr_t)wr->sg_list->addr, len);
 	SHCA_FAILPOINT(thr, "data-done", qp, SHCA_OP_SEND);
 	if (!shca_cq_complete(thr, qp, r->cq, SHCA_STEP_RCQE, IBV_WC_SUCCESS,
-			      shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, (uint32_t)r->name), ((const struct shca_user_ah *)wr->wr.ud.ah)->path | (uint64_t)qp->qpn << 32 |
-			      (len + GRH),
+			      shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, (uint32_t)r->name),
+			      ((const struct shca_user_ah *)wr->wr.ud.ah)->path | (uint64_t)qp->qpn << 32 | (len + GRH),
 			      false)) {
 		shca_release_receive(thr, qp);
 		shca_qp_fail_once(thr, r->to, IBV_EVENT_QP_FATAL);
@@ -137,7 +137,7 @@ static inline bool datagram_run(struct shca_thread *thr, struct shca_qp *qp, con
 	return true;
 }
 
-/* What find has looked at still holds; nothing stands before this request, and no fault is to be injected. */
+/* Whether the route holds (or is found now), no request stands before this one, and no fault is to be injected. */
 static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r, uint64_t name)
 {
 	const struct shca_header *h = thr->m->hdr;

@@ -77,7 +77,8 @@ static uint32_t operand_size(const struct ibv_exp_send_wr *wr)
 {
 	return 1u << (wr->ext_op.masked_atomics.log_arg_sz & 31);
 }
-/* Where they are: in the request; at addresses in it, read at post; in memory that sg_list names behind the result. */
+/* Where the operands are: in the request; at addresses in the request, read at post; or in memory that sg_list names behind the
+ * result. */
 static bool operands_inline(const struct ibv_exp_send_wr *wr)
 {
 	return wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE;
@@ -110,7 +111,7 @@ static int exp_post_check_masked(const struct shca_user_qp *q, const struct ibv_
 	return 0;
 }
 
-/* What a CALC request asks for. false: the device has nothing like it. */
+/* Translates a CALC request. false: the device has no such operation, type or size. */
 static bool exp_post_calc_of(const struct ibv_exp_send_wr *wr, struct shca_calc *c)
 {
 	static const uint8_t types[] = {SHCA_CALC_INT, SHCA_CALC_UINT, SHCA_CALC_FLOAT};
@@ -201,7 +202,7 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
 			       wr->task.cqe_wait.cq_count > 0 ? 0 :
 			       shca_refuse(EINVAL, "ibv_exp_post_send: WAIT for %d completions of %s", wr->task.cqe_wait.cq_count,
-					   !wr->task.cqe_wait.cq ? "no completion queue" : "a completion queue: they count from 1, and it has "
+					   !wr->task.cqe_wait.cq ? "no completion queue" : "a completion queue: counts begin at 1, and the CQ has "
 					   "to be of the queue pair's context");
 		const struct shca_user_qp *t = (const struct shca_user_qp *)wr->task.wqe_enable.qp;
 		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0 ||
@@ -214,7 +215,7 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num);
 		return 0;
 	}
-	/* behind WAIT and ENABLE, which have no data, whatever num_sge says */
+	/* behind WAIT and ENABLE, which ignore sg_list and num_sge */
 	if (op != SHCA_OP_NOP && (uint32_t)wr->num_sge > q->max_sge)
 		return exp_post_refused(q, wr, op);
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
@@ -231,7 +232,7 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	return 0;
 }
 
-/* ---- what requests count ------------------------------------------------------------------------------------------- */
+/* ---- counts and indexes ------------------------------------------------------------------------------------------------ */
 
 static struct shca_context *exp_post_context_of(const struct shca_user_qp *q)
 {
@@ -251,7 +252,7 @@ static uint64_t to_come(const struct shca_context *c, const struct shca_task_cou
 	return t->list == c->tasks ? t->n : 0;
 }
 
-/* All that an ENABLE of 0 enables: what is posted, and what the rest of its list posts. */
+/* The index that an ENABLE of 0 enables up to: all posted requests, and those that the rest of its list will post. */
 static uint64_t all_of(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	const struct shca_context *c = exp_post_context_of(q);
@@ -262,8 +263,8 @@ static uint64_t all_of(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 		       atomic_load(&t->rq->sh->tail) + to_come(c, &t->rq->task);
 }
 
-/* The absolute index that a WAIT or ENABLE of `count` means: count from the base, or `all` (0: there is none). Those behind
- * have the same base until the one that is the last of its group moves it, to the largest index of the group. */
+/* Returns the absolute index of a WAIT or ENABLE of `count`: count from the base, or `all` if count is 0. Requests of one group
+ * have the same base; the last of the group (IBV_EXP_SEND_WAIT_EN_LAST) moves the base to the group's largest index. */
 static uint64_t exp_post_index_of(struct shca_index *x, const struct ibv_exp_send_wr *wr, uint64_t count, uint64_t all)
 {
 	uint64_t index = count ? x->base + count : all;
@@ -376,7 +377,7 @@ void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct
 	req->nsge = (uint8_t)wr->num_sge;
 	if (exp_post_is_inline(wr, req->op)) {
 		shca_send_inline(req, wr->sg_list, wr->num_sge, segs);
-		req->inl = NULL;	/* by its segment a WRITE costs fewer instructions */
+		req->inl = NULL;	/* a WRITE by segments costs fewer instructions */
 	} else
 		req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, shca_op_writes_here(req->op), segs, &req->len);
 	req->raddr = wr->wr.rdma.remote_addr;
@@ -384,7 +385,8 @@ void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC)
 		fill_calc(wr, req);
 	if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA)
-		shca_send_atomic(req, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+		shca_send_atomic(req, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, wr->wr.atomic.compare_add,
+				 wr->wr.atomic.swap);
 	if (q->type == IBV_QPT_UD) {
 		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
 		shca_set_ud_address(req, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
@@ -415,7 +417,7 @@ void shca_run_posted(struct shca_thread *thr, struct shca_user_qp *q)
 	shca_drain(thr);
 }
 
-/* q->lock and, if it takes cross-channel requests, cross are held. */
+/* Posts a list. Must hold q->lock, and `cross` if q takes cross-channel requests. */
 static int post_sends(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad)
 {
 	int rc = 0;
@@ -425,10 +427,10 @@ static int post_sends(struct shca_thread *thr, struct shca_user_qp *q, struct ib
 		rc = shca_exp_check(q, wr);
 		if (rc)
 			break;
-		/* what was posted before may only have to run */
+		/* requests posted before may only have to run */
 		if (!shca_send_room(q) && q->defer_kick)
 			shca_run_posted(thr, q);
-		/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
+		/* before any count changes: a WAIT moves the index of its CQ, an ENABLE that of the enabled queue */
 		rc = shca_send_room(q) ? shca_exp_reserve(q, wr, 0, false) : shca_full(q, 1);
 		if (!rc)
 			rc = exp_post_post_one(thr, q, wr);
@@ -454,7 +456,7 @@ int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 		pthread_mutex_lock(&c->cross);
 	shca_lock(&q->lock);
 	shca_enter(thr);
-	/* nothing runs while cross is held: other threads want it */
+	/* nothing runs while `cross` is held: other threads wait for `cross` */
 	q->defer_kick = cross;
 	int rc = post_sends(thr, q, wr, bad);
 	q->defer_kick = false;
@@ -518,7 +520,7 @@ static void unlock_list(struct shca_context *c, struct ibv_exp_task *task, const
 		} else if (task->task_type == IBV_EXP_TASK_RECV)
 			unlock_once(&q->rq->task, &q->rq->lock);
 	}
-	/* what its queues counted, and a list that was refused has not posted, counts no more */
+	/* counts of a refused list end here */
 	c->tasks++;
 }
 
@@ -550,8 +552,8 @@ static int exp_post_count_task(struct ibv_exp_task *task)
 	return q->task.n > shca_send_room(q) ? shca_full(q, q->task.n) : 0;
 }
 
-/* Everything that can be refused is refused here, and nothing is posted yet. First every task counts, for an ENABLE may
- * stand before what it enables; then each request is reserved. */
+/* Refuses here everything that can be refused: nothing is posted yet. First every task counts, since an ENABLE may stand before
+ * the requests that it enables; then each request is reserved. */
 static int check_list(struct ibv_exp_task *task, struct ibv_exp_task **bad)
 {
 	int rc = 0;
@@ -589,7 +591,7 @@ static int exp_post_post_list(struct shca_thread *thr, struct ibv_exp_task *task
 		q->defer_kick = true;
 		for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr && !rc; wr = wr->next) {
 			rc = exp_post_post_one(thr, q, wr);
-			/* behind: an ENABLE of its own queue counts itself as posted */
+			/* behind the post: an ENABLE of its own queue counts itself as posted */
 			q->task.n--;
 		}
 		q->defer_kick = false;
@@ -597,7 +599,7 @@ static int exp_post_post_list(struct shca_thread *thr, struct ibv_exp_task *task
 	return rc;
 }
 
-/* Makes runnable what was posted: sends, and the flush of receives whose queue is in error. */
+/* Makes the posted sends runnable, and the flush of receives whose queue is in error. */
 static void kick_list(struct shca_thread *thr, const struct ibv_exp_task *task)
 {
 	for (; task; task = task->next) {
@@ -609,7 +611,8 @@ static void kick_list(struct shca_thread *thr, const struct ibv_exp_task *task)
 	shca_drain(thr);
 }
 
-/* Under the locks of all its queues: whatever other threads post, what was found right stays so until it is posted. */
+/* ibv_exp_post_task. Holds the locks of all queues of the list from the check to the post: requests of other threads cannot take
+ * the room that was found. */
 int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad)
 {
 	struct shca_context *c = shca_context_of(ctx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding and checking the target of a plain write. */
+/* Fills the rkey cache: looks up and checks the region that a fast write goes to. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -19,10 +19,10 @@ int shca_rkey_cache_init(struct shca_user_qp *q)
 }
 
 #define WARM_BYTES (1u << 20)
-#define WARM_STEP 65536u		/* what Linux maps around a page that is read */
+#define WARM_STEP 65536u		/* bytes that Linux maps around a page on a read fault */
 
-/* As an HCA fetches translations: the first write to each page would fault, page by page; a read maps those around it that
- * exist, too. */
+/* Maps the pages of a new entry, as an HCA fetches translations: the first write to each page would fault one by one, while a
+ * read also maps the existing pages around. */
 static void warm(const char *at, uint64_t bytes)
 {
 #if !defined(SHCA_TSAN)
@@ -31,7 +31,8 @@ static void warm(const char *at, uint64_t bytes)
 #endif
 }
 
-bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_rkey_cache *t, uint64_t name, uint64_t dc_key)
+bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_rkey_cache *t, uint64_t name,
+			  uint64_t dc_key)
 {
 	const uint32_t rkey = (uint32_t)name;
 	const struct shca_address to = {.dqpn = (uint32_t)(name >> 32), .dc_key = dc_key};
@@ -39,25 +40,27 @@ bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struc
 	bool known = (uint32_t)t->name == rkey;
 	struct shca_responder r = {0};
 
-	/* whatever stood here is forgotten, and not taken for valid by its old count */
+	/* the old entry must not be taken for valid by its old word */
 	t->bytes = 0;
 	t->valid_word = ~atomic_load_explicit(&t->proc->valid_word, memory_order_relaxed);
 	if (!mr)
 		return false;
 	uint32_t slot = mr->proc & (SHCA_MAX_PROCS - 1);
 	struct shca_proc_slot *proc = &thr->m->procs[slot];
-	/* before the look-up: a revocation during the look-up leaves an older value here */
+	/* before the look-up: a revocation during the look-up leaves an older value here, which ends the entry */
 	uint64_t valid_word = atomic_load_explicit(&proc->valid_word, memory_order_acquire);
 	if (mr->lane != SHCA_LANE_ARENA || mr->implicit) {
-		/* Remembered as a window of no bytes, so that not each write to it looks here. ibv_rereg_mr may move it into the arena under
-		 * the same key: that withdraws first (mr_close), so it is looked up again. */
-		*t = (struct shca_rkey_cache){.name = name, .dc_key = dc_key, .proc = proc, .epoch = shca_epoch_of(slot), .valid_word = valid_word};
+		/* An entry of 0 bytes, so that further writes to the region skip the look-up. ibv_rereg_mr may move the region
+		 * into the arena under the same key: mr_close revokes first, so the entry ends. */
+		*t = (struct shca_rkey_cache){.name = name, .dc_key = dc_key, .proc = proc, .epoch = shca_epoch_of(slot),
+					      .valid_word = valid_word};
 		return false;
 	}
 	if (shca_responder_find(thr, q->sh, &to, &r))
 		return false;
 	mr = shca_responder_region(thr->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
-	/* one process's count is looked at: whatever this rests on must be that process's, or counted everywhere (engine/common.c) */
+	/* Only the `valid_word` of this process is compared: everything that the entry rests on must belong to the process, or
+	 * revoke in all processes (shca_common_revoke) */
 	if (!mr || mr->proc != slot || (r.qp->proc != slot && r.qp->proc != SHCA_COMMON) || !shca_region_sound(thr->m, mr))
 		return false;
 	uint64_t lo = mr->iova, bytes = mr->length, where = mr->where;

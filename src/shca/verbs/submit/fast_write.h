@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plain writes: an RDMA write into the arena on an idle queue needs no more than a copy. This is what rings and
- * rendezvous are made of, so the lookups are remembered.
+ * Fast writes: an RDMA WRITE into the arena on an idle queue is a copy. The transport's rings and rendezvous consist of such
+ * writes, so the queue remembers the look-up of the region: struct shca_rkey_cache.
  *
- * A target is a window of another process's memory, found and checked once (access.h). It holds until that process
- * withdraws something, or begins to die: whoever closes a gate or takes a key away counts up `revoke_epoch` before the quiesce
- * of I8, the kernel marks the life word beside it, and a poster looks at both, `valid_word`, inside the engine. So either the
- * poster sees the change, or the quiesce waits for it to leave.
+ * An entry was found and checked once (access.h). It holds until the region's process revokes something, or begins to die:
+ *     1. The process closes a gate or ends a key.
+ *     2. The process counts up `revoke_epoch` (shca_revoke), or the kernel marks `life` beside it; both are `valid_word`.
+ *     3. The process quiesces (I8): it waits for every thread inside the engine.
+ * A poster compares `valid_word` inside the engine. So the poster either reads the new word, or step 3 waits for the poster.
  *
- * No journal: nothing of others is held, and an owner that dies here leaves at most a part of its own message.
+ * No journal: a fast write holds no object of another process; a poster that dies here leaves at most a part of its own message.
  *
- * shca_fast_write is the only such write. Whoever posts one calls it, and the compiler makes what the caller's constant
- * arguments leave over: a variant of its own for each, from one text.
+ * shca_fast_write is the only fast write. Every form of posting inlines it, and the compiler makes a variant for the constant
+ * arguments of each.
  */
 #ifndef SHCA_FAST_WRITE_H
 #define SHCA_FAST_WRITE_H
@@ -22,11 +23,11 @@
 struct shca_rkey_cache {
 	uint64_t name;			/* rkey | destination << 32. XRC: number of the SRQ; DC: of the DCT; else 0 */
 	uint64_t dc_key;
-	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; bytes 0: nothing, the region is not in the arena or is all memory */
-	uint64_t at;			/* where address 0 would be mapped here; a number: that need not be in any object */
-	struct shca_proc_slot *proc;	/* whose memory it is */
-	uint64_t valid_word;		/* of that process when this was looked up */
-	uint64_t epoch;		/* what a poster to it says: shca_epoch_of of that process */
+	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; 0: region not in the arena, or implicit ODP */
+	uint64_t at;			/* mapped address here of the region's address 0; a number: no object need be there */
+	struct shca_proc_slot *proc;	/* the process that owns the region */
+	uint64_t valid_word;		/* of that process, read before the look-up */
+	uint64_t epoch;		/* shca_epoch_of that process: the epoch of a poster to the region */
 };
 _Static_assert(sizeof(struct shca_rkey_cache) <= SHCA_LINE, "one line");
 
@@ -41,7 +42,7 @@ static inline uint32_t shca_rkey_cache_slot(const struct shca_rkey_cache *t)
 
 int shca_rkey_cache_init(struct shca_user_qp *q);
 
-/* Where a plain write goes. */
+/* Where a fast write goes. */
 struct shca_dest {
 	uint64_t name;			/* as struct shca_rkey_cache */
 	uint64_t dc_key;
@@ -52,10 +53,12 @@ static inline uint64_t shca_rkey_cache_name(uint32_t rkey, uint32_t dest)
 	return rkey | (uint64_t)dest << 32;
 }
 
-/* Looks the window up and remembers it. false: this is not plain, or not right: it goes the general way. Inside the engine. */
-bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_rkey_cache *t, uint64_t name, uint64_t dc_key);
+/* Looks the region up and fills *t. false: no fast write is possible or allowed; *t holds no bytes, shca_submit takes the
+ * request. Must be called inside the engine. */
+bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_rkey_cache *t, uint64_t name,
+			  uint64_t dc_key);
 
-/* Whether what is remembered is what is asked for, and still holds. Inside the engine. */
+/* Whether *t is the entry for dest, and still holds. Must be called inside the engine. */
 static inline bool shca_rkey_cache_valid(const struct shca_rkey_cache *t, struct shca_dest dest)
 {
 	return t->name == dest.name && t->dc_key == dest.dc_key &&
@@ -78,7 +81,7 @@ static inline void shca_count_direct(struct shca_user_qp *q, uint32_t bytes)
 	atomic_store_explicit(&sh->n_bytes, atomic_load_explicit(&sh->n_bytes, memory_order_relaxed) + bytes, memory_order_relaxed);
 }
 
-/* A part of what is written; mapped here. */
+/* A part of the data; mapped here. */
 struct shca_piece {
 	const void *at;
 	uint32_t len;
@@ -89,7 +92,7 @@ static inline struct shca_rkey_cache *shca_rkey_cache_at(const struct shca_user_
 	return &q->rkey_cache[((uint32_t)(dest.name >> 8) ^ (uint32_t)(dest.name >> 32)) & q->rkey_cache_mask];
 }
 
-/* Whether a plain write of len bytes would be done. Inside the engine. */
+/* Whether a fast write of len bytes would be done. Must be called inside the engine. */
 static inline bool shca_fast_write_open(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest dest, uint64_t len)
 {
 	struct shca_rkey_cache *t = shca_rkey_cache_at(q, dest);
@@ -100,15 +103,15 @@ static inline bool shca_fast_write_open(struct shca_thread *thr, struct shca_use
 	       shca_within(t->lo, t->bytes, dest.addr, len);
 }
 
-/* Outside of the engine: the writer whom a window's owner sleeps for. */
+/* Wakes the process in `slot`, which sleeps until it is written to. Must be called outside of the engine. */
 void shca_wake_owner(struct shca_thread *thr, uint32_t slot);
 
 /*
- * Writes n pieces, one behind the other, to a window: len bytes in all, more than none; in the order of I5. false: nothing
- * has happened, the request goes the general way.
+ * Writes n pieces, one behind the other, to dest: len bytes, at least one, in the order of I5. Returns false if nothing has
+ * happened: the request goes to shca_submit.
  *
- * inside: the caller is inside the engine, and a window that is not remembered is looked up. Else the thread enters here,
- * which is no nested entry, and what is not remembered is the general way's.
+ * inside: the caller is inside the engine; an entry that is not in the rkey cache is looked up. Otherwise the thread enters
+ * here, which must not be nested, and a missing entry is shca_submit's.
  */
 static inline __attribute__((always_inline)) bool
 shca_fast_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_dest dest, const struct shca_piece *piece, int n,
@@ -135,7 +138,7 @@ shca_fast_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_des
 	shca_store_barrier();
 	shca_store_ordered(to, piece[n - 1].at, piece[n - 1].len);
 	shca_count_direct(q, (uint32_t)len);
-	/* pairs with the heavy fence of whoever goes to sleep until it is written to (shca_sleep_prepare) */
+	/* pairs with the heavy fence of a process that goes to sleep until it is written to (shca_sleep_prepare) */
 	shca_light_fence(thr->m);
 	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = shca_rkey_cache_slot(t);
 	if (!inside)

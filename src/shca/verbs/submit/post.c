@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_post_send, and shca_submit, the one way of every form of posting into a send queue.
+ * ibv_post_send, and shca_submit, through which every form of posting enters a send queue.
  *
- * An ordinary queue is DIRECT: the request runs here, on the poster's stack, and no WQE is written. It turns SHARED
- * when a request cannot finish (no receive, no answer), and when the queue is cross-channel; then a WQE is written that
- * anyone may run. It turns DIRECT again when nothing is left.
+ * An ordinary queue is DIRECT: shca_submit runs the request on the poster's stack and writes no WQE. The queue turns SHARED when
+ * a request cannot finish (no receive, no answer); a cross-channel queue is SHARED from the beginning. Of a SHARED queue the
+ * WQEs may be run by any thread of the fabric. It turns DIRECT again when all posted requests have been run (try_direct).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *li
 	uint8_t bad = 0;
 
 	for (int i = 0; i < n; i++) {
-		/* a segment of no bytes names nothing: libmlx5 leaves it out */
+		/* an empty segment is skipped, whatever its address and key, as libmlx5 does */
 		if (unlikely(!list[i].length))
 			segs[i] = (struct shca_seg){.lane = SHCA_LANE_ARENA};
 		else if (!shca_resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))
@@ -45,9 +45,9 @@ uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *li
 
 /* ---- send queue space ------------------------------------------------------------------------------------------ */
 
-/* Positions below are free again: run, and, if signaled, polled. An executor elsewhere completes a request before it
- * moves head, so what was polled counts even if head is one behind; its slot is not reused before that, for there is one
- * slot more than requests. */
+/* Returns the position below which the slots are free: their requests have run and, if signaled, were polled. A remote executor
+ * completes a request before head moves, so a polled request counts even if head is one behind. The executor's slot is not
+ * reused before head has moved: the ring has one slot more than requests. */
 static uint64_t freed(struct shca_user_qp *q)
 {
 	uint64_t polled = atomic_load_explicit(&q->sh->polled, memory_order_acquire);
@@ -55,7 +55,7 @@ static uint64_t freed(struct shca_user_qp *q)
 			       atomic_load_explicit(&q->sh->head, memory_order_acquire) : q->pi;
 	uint64_t now = q->ignore_overflow || (polled >= q->signaled && run > polled) ? run : polled;
 
-	/* what was free once is free, though a request posted since then may have to be polled first */
+	/* a slot that was free once stays free, though a later request may have to be polled first */
 	return now > q->freed ? now : q->freed;
 }
 
@@ -72,7 +72,7 @@ static inline uint64_t take_position(struct shca_user_qp *q, uint64_t wr_id, boo
 {
 	uint64_t pos = q->pi;
 
-	__atomic_store_n(&q->pi, pos + 1, __ATOMIC_RELAXED);	/* the poller looks at it */
+	__atomic_store_n(&q->pi, pos + 1, __ATOMIC_RELAXED);	/* read by decode_send without a lock */
 	q->wr_id[pos & q->sq_mask] = wr_id;
 	if (completes)
 		q->signaled = q->pi;
@@ -90,7 +90,7 @@ static void to_shared(struct shca_user_qp *q)
 	atomic_store_explicit(&q->sh->shared, 1, memory_order_release);
 }
 
-/* ---- inline data that does not fit a WQE: a segment of the arena, until its slot is used again or all is done ------- */
+/* ---- inline data longer than a WQE: a block of the arena, until the slot is used again or the queue is DIRECT again -------- */
 
 void shca_longs_free(struct shca_user_qp *q)
 {
@@ -136,7 +136,7 @@ int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes)
 	return long_at(q, q->pi + ahead, (uint32_t)bytes) ? 0 : shca_no_memory("post_send");
 }
 
-/* Copies the inline data into the WQE, or beside it. false: no memory. */
+/* Copies the inline data of the request into the WQE, or into a block beside the WQE. false: no memory. */
 static bool write_inline(struct shca_thread *thr, struct shca_user_qp *q, uint64_t pos, struct shca_wqe *w,
 			 const struct shca_req *req)
 {
@@ -183,8 +183,8 @@ static bool write_operands(struct shca_thread *thr, struct shca_user_qp *q, uint
 	return true;
 }
 
-/* Copies the request into the queue. Its journal, if it ran partly, stays valid: the position is the queue's head. 0 or
- * ENOMEM: it is not there. */
+/* Copies the request into the queue's next WQE. The journal of a request that ran partly stays valid: the position is the
+ * queue's head. Returns 0, or ENOMEM: no request was posted. */
 static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, const struct shca_send *send)
 {
 	const struct shca_req *req = &send->req;
@@ -216,19 +216,20 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, const stru
 	return 0;
 }
 
-/* The queue is runnable, for this thread's next drain or, where posts only queue, for its owner's helper thread. */
+/* Makes the queue runnable: for this thread's next shca_drain or, with SHCA_BEHAVE=async, for the helper thread of the queue's
+ * owner. */
 void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q)
 {
 	/* the kick reads the lock after the request is visible: pairs with the holder's release in run.c */
 	shca_full_fence();
-	/* in error there need not be a helper thread: who was never connected has none */
+	/* a queue in error may have no helper thread: a process that never connected a queue has none */
 	if (unlikely(thr->m->behave & SHCA_BEHAVE_ASYNC) && !atomic_load(&q->sh->fail))
 		shca_timer_add(thr->m, q->sh, monotonic_ns());
 	else
 		shca_kick(thr, q->off);
 }
 
-/* SHARED -> DIRECT: nothing is left, nobody runs it. */
+/* SHARED -> DIRECT. false: requests are left, or an executor holds the queue. */
 static bool try_direct(struct shca_user_qp *q)
 {
 	if (q->shared_only)
@@ -236,7 +237,7 @@ static bool try_direct(struct shca_user_qp *q)
 	if (atomic_load_explicit(&q->sh->head, memory_order_acquire) != atomic_load_explicit(&q->sh->posted, memory_order_relaxed) ||
 	    atomic_load_explicit(&q->sh->lock, memory_order_acquire) & 3)
 		return false;
-	/* Behind the head: the last request may have failed since the caller looked, and a queue fails before its head moves. */
+	/* behind the load of head: the last request may have failed since then, and a queue fails before its head moves */
 	if (unlikely(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0))
 		return false;
 	if (unlikely(q->nlongs != 0))
@@ -246,10 +247,12 @@ static bool try_direct(struct shca_user_qp *q)
 }
 
 /*
- * The word is `shared`, and rests on this: only who posts to the queue stores there (and who brings it to SQD, ERR or RESET, under the
- * queue's lock). A request that DIRECT runs has been carried out, or makes the queue SHARED before its post returns: if it waits, if it
- * failed, and if it is flushed since the queue is in error. A SHARED queue becomes DIRECT where all that was posted has been run and the
- * queue has not failed, so was carried out. Whoever else makes it fail sets `fail`, which the next post looks at.
+ * *word is `shared`: 0 means that all posted requests have been carried out.
+ *
+ * Only the queue's poster stores there, and modify (SQD, ERR, RESET) under the queue's lock. A request that DIRECT runs either
+ * has been carried out, or turns the queue SHARED before its post returns: when the request waits, fails, or is flushed by a
+ * queue in error. A SHARED queue turns DIRECT only when every posted request has run and the queue has not failed, so all were
+ * carried out. Any other process that fails the queue sets `fail`, which the next post reads.
  */
 int shca_query_unfinished(struct ibv_qp *qp, const uint32_t **word)
 {
@@ -270,12 +273,12 @@ static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, const 
 	const struct shca_req *req = &send->req;
 
 	if (status < 0) {
-		/* it waits: anyone may finish it */
+		/* the request waits: any thread may finish it */
 		uint32_t step = shca_step_of(q->sh);
 		to_shared(q);
 		shca_step_to(q->sh, step);
 		if (write_wqe(thr, q, send)) {
-			/* refused: what it holds goes back */
+			/* refused: the receive that the request holds goes back */
 			shca_release_receive(thr, q->sh);
 			shca_step_to(q->sh, SHCA_STEP_NONE);
 			return ENOMEM;	/* said: write_wqe */
@@ -284,8 +287,8 @@ static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, const 
 		return 0;
 	}
 	uint64_t pos = take_position(q, send->wr_id, true);
-	/* Who polls the error finds the queue in error. UD queues survive their requests' local errors only up to here: they go into
-	 * SQE, which is error for us too. */
+	/* Before the completion appears: a program that polls the error must find the queue in error. A UD queue goes into SQE
+	 * by a local error, which is the error state here, too. */
 	shca_qp_failed(thr, q->sh, status);
 	if (!shca_complete_send(thr, q->sh, pos, req->op, status, 0))
 		shca_qp_event(thr, q->sh, IBV_EVENT_QP_FATAL);
@@ -315,8 +318,8 @@ static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, co
 
 int shca_full(struct shca_user_qp *q, uint64_t n)
 {
-	return shca_refuse(ENOMEM, "post of %lu requests to queue pair %#x, which has room for %lu of the %u that it was made for; poll its "
-			   "CQ (an unsignaled request is done when a later signaled one is)", (unsigned long)n, q->qp.qp_num,
+	return shca_refuse(ENOMEM, "post of %lu requests to queue pair %#x, which has room for %lu; max_send_wr is %u. Poll the queue's "
+			   "CQ (an unsignaled request frees its place when a later signaled one is polled)", (unsigned long)n, q->qp.qp_num,
 			   (unsigned long)shca_send_room(q), q->max_wr);
 }
 
@@ -326,7 +329,7 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, struct shca_sen
 	struct shca_req *req = &send->req;
 
 	if (unlikely(!q->ready))
-		return shca_refuse(EINVAL, "post to queue pair %#x: it is in state %d, and takes sends from RTS on (one that is SQD, SQE or in error, too)",
+		return shca_refuse(EINVAL, "post to queue pair %#x in state %d: a queue pair takes sends from RTS on (in SQD, SQE and ERR, too)",
 				   q->qp.qp_num, (int)shca_qp_state(q));
 	if (unlikely(full(q)))
 		return shca_full(q, 1);
@@ -335,11 +338,11 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, struct shca_sen
 	if (unlikely(q->no_reads) && req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA)
 		req->bad = IBV_WC_LOC_QP_OP_ERR;
 	if (unlikely(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0)) {
-		/* in error: it is flushed */
+		/* in error: the request is flushed */
 		req->flags |= SHCA_WQE_SIGNALED;
 		if (!atomic_load_explicit(&q->sh->shared, memory_order_relaxed))
 			to_shared(q);
-		/* nobody will read it */
+		/* a flushed request's data is never read */
 		req->flags &= ~(SHCA_WQE_INLINE | SHCA_WQE_OPERANDS_NOW);
 		req->nsge = 0;
 		int err = write_wqe(thr, q, send);
@@ -376,7 +379,8 @@ static inline struct shca_dest dest_of(const struct shca_user_qp *q, const struc
 	return (struct shca_dest){.name = shca_rkey_cache_name(wr->wr.rdma.rkey, srqn), .addr = wr->wr.rdma.remote_addr};
 }
 
-/* The data of an inline write of one or two segments; of one, piece[0] is empty. Returns its length; 0: there are more or fewer. */
+/* The data of an inline write of one or two segments; of one segment, piece[0] is empty. Returns the bytes; 0 for any other
+ * number. */
 static inline __attribute__((always_inline)) uint64_t inline_pieces(const struct ibv_send_wr *wr, struct shca_piece piece[2])
 {
 	const struct ibv_sge *sge = wr->sg_list;
@@ -392,22 +396,24 @@ static inline __attribute__((always_inline)) uint64_t inline_pieces(const struct
 	return (uint64_t)piece[0].len + piece[1].len;
 }
 
-/* Copies the segments, private memory of this process, into a buffer of the thread, as one piece: the kernel copies, since the memory may
- * be unmapped by now. Returns its length; 0: no fast write is possible, or the memory cannot be read, which shca_submit finds again and
- * completes with the error. */
-static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_send_wr *wr,
-							struct shca_piece *piece)
+/* Copies the segments, private memory of this process, into a buffer of the thread, as one piece. The kernel copies, since the
+ * memory may have been unmapped. Returns the bytes; 0: no fast write is possible, or the memory cannot be read, which
+ * shca_submit finds again and completes with the error. */
+static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr, struct shca_user_qp *q,
+							const struct ibv_send_wr *wr, struct shca_piece *piece)
 {
 	struct shca_seg seg[MAX_GATHERED_SGE];
 	uint32_t len;
 
-	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len || !shca_fast_write_open(thr, q, dest_of(q, wr), len))
+	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len ||
+	    !shca_fast_write_open(thr, q, dest_of(q, wr), len))
 		return 0;
 	*piece = (struct shca_piece){shca_fetch(thr, seg, (uint32_t)wr->num_sge, len), len};
 	return piece->at ? len : 0;
 }
 
-/* A fast write from registered memory, of up to four segments, or signaled. false: nothing has happened, the request is shca_submit's. */
+/* A fast write from registered memory, of up to four segments, or signaled. false: nothing has happened, the request goes to
+ * shca_submit. */
 static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, struct shca_user_qp *q,
 						     const struct ibv_send_wr *wr)
 {
@@ -450,8 +456,8 @@ out:
 	return done;
 }
 
-/* Tries a fast write: the one place of ibv_post_send's lists. false: as write_gathered. Must be called inside the engine, with q's lock.
- * Budget: a small message's, docs/style.md. */
+/* Tries a fast write: the one place of ibv_post_send's lists. false: as write_gathered. Must be called inside the engine, with
+ * q's lock. Budget: a small message's, docs/style.md. */
 static inline __attribute__((always_inline)) bool try_fast_write(struct shca_thread *thr, struct shca_user_qp *q,
 							    const struct ibv_send_wr *wr)
 {
@@ -467,7 +473,7 @@ static inline __attribute__((always_inline)) bool try_fast_write(struct shca_thr
 				   shca_fast_write(thr, q, dest_of(q, wr), piece, 2, len, true));
 }
 
-/* ---- what every form of posting is refused for ---------------------------------------------------------------------------- */
+/* ---- refusals that all forms of posting share --------------------------------------------------------------------------- */
 
 bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 {
@@ -490,23 +496,24 @@ __attribute__((noinline, cold)) int shca_send_refused(const struct shca_user_qp 
 	if (a->op < 0 || !shca_op_allowed(q, (uint8_t)a->op))
 		shca_refuse(EINVAL, "%s: opcode %d on queue pair %#x of type %u", call, a->opcode, q->qp.qp_num, q->type);
 	else if (a->segments > q->max_sge)
-		shca_refuse(EINVAL, "%s: %lu segments, queue pair %#x was made for %u", call, (unsigned long)a->segments, q->qp.qp_num,
-			    q->max_sge);
+		shca_refuse(EINVAL, "%s: %lu segments, queue pair %#x was made for %u", call, (unsigned long)a->segments,
+			    q->qp.qp_num, q->max_sge);
 	else if (a->inline_bytes > q->max_inline)
 		shca_refuse(EINVAL, "%s: %lu bytes inline, queue pair %#x was made for %u", call, (unsigned long)a->inline_bytes,
 			    q->qp.qp_num, q->max_inline);
 	else if (q->type == IBV_QPT_UD)
 		shca_refuse(EINVAL, "%s: a UD request without address handle", call);
 	else if (q->type == SHCA_QPT_DCI)
-		shca_refuse(EINVAL, "%s: a request of DC initiator %#x names no target (dc.ah; or mlx5dv_wr_set_dc_addr)", call, q->qp.qp_num);
+		shca_refuse(EINVAL, "%s: a request of DC initiator %#x names no target (dc.ah; or mlx5dv_wr_set_dc_addr)", call,
+			    q->qp.qp_num);
 	else
-		shca_refuse(EINVAL, "%s: an atomic's result has 8 bytes, its segments have %u", call, a->result_bytes);
-	return EINVAL;
+		shca_refuse(EINVAL, "%s: the result of an atomic has 8 bytes, the segments have %u", call, a->result_bytes);
+	return EINVAL;	/* said: above */
 }
 
 /* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
 
-/* By opcode, plus 1; 0: the device does not have it. */
+/* enum shca_wr_op + 1, by opcode; 0: the device lacks the opcode. */
 static const uint8_t op_of[] = {
 	[IBV_WR_RDMA_WRITE] = SHCA_OP_WRITE + 1,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = SHCA_OP_WRITE_IMM + 1,
@@ -519,8 +526,8 @@ static const uint8_t op_of[] = {
 };
 
 /* Makes the request description of a work request. Returns 0, or EINVAL: refused. */
-static inline __attribute__((always_inline)) int send_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_send *send,
-							 struct shca_seg *segs)
+static inline __attribute__((always_inline)) int send_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr,
+							 struct shca_send *send, struct shca_seg *segs)
 {
 	struct shca_req *req = &send->req;
 	struct shca_ask ask = {.opcode = wr->opcode, .segments = (uint32_t)wr->num_sge};
@@ -550,7 +557,8 @@ static inline __attribute__((always_inline)) int send_of(const struct shca_user_
 			req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, shca_op_writes_here(req->op), segs, &req->len);
 		}
 		if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA) {
-			shca_send_atomic(req, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+			shca_send_atomic(req, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, wr->wr.atomic.compare_add,
+					 wr->wr.atomic.swap);
 			ask.result_bytes = req->len;
 			if (unlikely(req->len < 8))
 				sound = false;
@@ -561,14 +569,15 @@ static inline __attribute__((always_inline)) int send_of(const struct shca_user_
 			else if (q->type == SHCA_QPT_DCI || (q->type == IBV_QPT_UD && !wr->wr.ud.ah))
 				sound = false;
 			else if (q->type == IBV_QPT_UD)
-				shca_set_ud_address(req, (const struct shca_user_ah *)wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+				shca_set_ud_address(req, (const struct shca_user_ah *)wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+						    wr->wr.ud.remote_qkey);
 		}
 	}
 	return likely(sound) ? 0 : shca_send_refused(q, "post_send", &ask);
 }
 
-/* Posts any list to any queue: each request is a fast write, or it is translated (send_of) and handed to shca_submit. Returns 0; or an
- * errno value: *bad and the requests behind it are not posted. */
+/* Posts any list to any queue. Each request is a fast write, or becomes a request description (send_of) for shca_submit. Returns
+ * 0; or an errno value: *bad and the requests behind *bad are not posted. */
 __attribute__((noinline)) int shca_post_list(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct shca_thread *thr = shca_tls.thr;
@@ -614,8 +623,8 @@ static __attribute__((noinline)) int write_locked(struct shca_user_qp *q, struct
 }
 
 /*
- * ibv_post_send. The hottest path of the device: one inline RDMA WRITE, of one or two short pieces, to a region in the rkey cache, by a
- * thread outside of the engine. Without a lock it calls nothing.
+ * ibv_post_send. The hottest path of the device: one inline RDMA WRITE, of one or two short pieces, to a region in the rkey
+ * cache, by a thread outside of the engine. On a queue without lock (ibv_td) this path must stay a leaf function.
  */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {

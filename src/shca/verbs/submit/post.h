@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The road of a send request. Every form of posting makes the request's description, struct shca_send, and hands it to shca_submit:
+ * The road of a send request. Every form of posting translates its request into a struct shca_send for shca_submit:
  *
  *   ibv_post_send              shca_post_list (post.c)   send_of           \
  *   ibv_wr_*                   submit_list (wr.c)        the setters        > shca_submit: checks the state of the queue, runs the
  *   ibv_exp_post_send, _task   post_sends (exp_post.c)   shca_exp_fill      | request here, or writes a WQE and kicks the queue
  *   mlx5dv_wr_raw_wqe          submit_raws (wr.c)        decode (raw.c)    /
  *
- * Two short cuts leave it before a description is made: a fast write (fast_write.h), and a short datagram (datagram.c).
+ * Two short cuts leave the road before the translation: a fast write (fast_write.h), and a short datagram (datagram.c).
  */
 #ifndef SHCA_POST_H
 #define SHCA_POST_H
@@ -23,7 +23,7 @@ struct shca_send {
 
 /* Runs or queues one request of q. Returns 0, or an errno value: refused. Must be called inside the engine, with q's lock. */
 int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, struct shca_send *send);
-/* Makes runnable what was submitted with q->defer_kick set; shca_drain then runs it. */
+/* Makes runnable the requests that were submitted with q->defer_kick set; shca_drain then runs them. */
 void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q);
 /* Makes the queue runnable and runs this thread's todo list. Must be called inside the engine, behind the request. */
 static inline void shca_kick_posted(struct shca_thread *thr, struct shca_user_qp *q)
@@ -39,9 +39,10 @@ int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ib
 uint64_t shca_send_room(struct shca_user_qp *q);
 /* ENOMEM of `n` requests for which q has no room, and why, where SHCA_DEBUG is set. */
 int shca_full(struct shca_user_qp *q, uint64_t n);
-/* Room for the inline data of the request that comes `ahead` requests from now, should it have to wait. 0 or ENOMEM. */
+/* Reserves memory for the inline data of the request that comes `ahead` requests from now, in case that request has to wait. 0
+ * or ENOMEM. */
 int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes);
-/* The same for an atomic's operands that are read when it is posted. */
+/* The same for the operands of an atomic that are read at post. */
 int shca_reserve_operands(struct shca_user_qp *q, uint64_t ahead, uint32_t bytes);
 /* The ring of WQEs, made when the first one is written. 0 or ENOMEM. */
 int shca_reserve_ring(struct shca_user_qp *q);
@@ -53,15 +54,15 @@ struct shca_ask {
 	uint64_t segments, inline_bytes;
 	uint32_t result_bytes;		/* of an atomic */
 };
-/* Says under SHCA_DEBUG which part was found wrong: operation, segments, inline bytes, destination, result, in this order. Returns EINVAL. */
+/* Prints under SHCA_DEBUG the first wrong part: operation, segments, inline bytes, destination, result. Returns EINVAL. */
 int shca_send_refused(const struct shca_user_qp *q, const char *call, const struct shca_ask *ask);
 
-/* Whether the operation writes to its requester's segments, so that these need IBV_ACCESS_LOCAL_WRITE. */
+/* Whether the operation writes to the requester's segments, which then need IBV_ACCESS_LOCAL_WRITE. */
 static inline bool shca_op_writes_here(uint8_t op)
 {
 	return op >= SHCA_OP_READ && op <= SHCA_OP_MASKED_FAA;
 }
-/* Inline data needs no key: shca_submit reads it before it returns. */
+/* Inline data needs no key: shca_submit reads the data before it returns. */
 static inline void shca_send_inline(struct shca_req *req, const struct ibv_sge *list, int n, struct shca_seg *segs)
 {
 	req->flags |= SHCA_WQE_INLINE;
@@ -86,8 +87,8 @@ static inline void shca_send_atomic(struct shca_req *req, uint64_t raddr, uint32
 }
 
 /* Looks a segment up in the registered memory of this process. false: no region gives this right; the request will complete with
- * IBV_WC_LOC_PROT_ERR. ground, unless NULL: the region, with its version, which must be read before the key is found valid: mr_close
- * counts the version up behind the key's end. */
+ * IBV_WC_LOC_PROT_ERR. *ground, unless NULL: the region and its version. The version must be read before the key is found valid:
+ * mr_close counts the version up behind the key's end. */
 static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge,
 								     bool write, struct shca_seg *seg, struct shca_ground *ground)
 {
@@ -106,7 +107,7 @@ static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca
 		seg->lane = SHCA_LANE_VOUCHED;
 	return true;
 }
-/* Looks a gather or scatter list up. Returns 0 or an enum ibv_wc_status. *len: its bytes. */
+/* Looks a gather or scatter list up. Returns 0 or an enum ibv_wc_status. *len: bytes of the list. */
 uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
 			  uint32_t *len);
 
@@ -118,17 +119,18 @@ int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struc
 /* The same by steps, for raw.c. Such a queue's posts may concern several queues: they hold the context's cross, taken before the
  * queue's lock. */
 bool shca_takes_cross(const struct shca_user_qp *q);
-/* What is wrong with the request itself, whatever is posted before it. 0 or an errno value. */
+/* Checks the request alone, without regard to requests before it. Returns 0 or an errno value. */
 int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr);
-/* The rest of what may be refused: behind check, under the locks. Takes what memory the request will need; nothing that it
- * counts has changed when it is refused. list: a task list's, whose requests before this one count. */
+/* Checks the room, and takes all memory that the request may need. Must be called behind shca_exp_check, under the locks. A
+ * refusal has changed no index or count. list: the request belongs to a task list, whose earlier requests count. Returns 0 or an
+ * errno value. */
 int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, uint64_t ahead, bool list);
-/* What was checked and reserved, as the engine sees it. index: the absolute one of a WAIT or ENABLE; NULL: it counts from the
- * base. segs: SHCA_EXP_SEGS of them, an atomic's operands included. */
+/* Makes the request description of a checked and reserved request. index: the absolute index of a WAIT or ENABLE; NULL: wr
+ * counts from the base (struct shca_index). segs: SHCA_EXP_SEGS entries; they hold an atomic's operands, too. */
 #define SHCA_EXP_SEGS (SHCA_MAX_SGE + 4)
 void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index,
 		   struct shca_req *req, struct shca_seg *segs);
-/* Runs what was submitted with q->defer_kick set. */
+/* Runs the requests that were submitted with q->defer_kick set. */
 void shca_run_posted(struct shca_thread *thr, struct shca_user_qp *q);
 /* raw.c: a raw WQE of a ConnectX. Refuses one that shca_submit_raw would not take. 0 or an errno value. The WQE's length,
  * which only a sound one has. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Raw work requests of a ConnectX (mlx5dv_wr_raw_wqe), where the device is to be taken for one (SHCA_IDENTITY): the layout of a
- * work queue element (verbs_exp/mlx5_wqe.h has a picture) read byte for byte, into the request of the experimental verbs that
- * it stands for. From there on it is one of those (exp_post.c), but that a WAIT or ENABLE has an absolute index, and that it
- * completes as IBV_WC_DRIVER2.
+ * Raw work requests of a ConnectX (mlx5dv_wr_raw_wqe), where SHCA_IDENTITY makes the device one: a WQE (verbs_exp/mlx5_wqe.h has
+ * a picture) is decoded byte by byte into the experimental verbs' request of the same meaning. From there on the request is
+ * posted by exp_post.c, with two differences: a WAIT or ENABLE has an absolute index, and the completion's opcode is
+ * IBV_WC_DRIVER2.
  *
- * An adapter does not look at fields that are reserved; here they have to be zero, so that a mistake shows before it meets an
- * adapter that looks.
+ * An adapter ignores reserved fields; here they must be zero, so that a program's mistake shows before the program meets an
+ * adapter that reads them.
  */
 #include <endian.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ struct reader {
 	int err;
 };
 
-/* What it stands for. */
+/* The decoded request. */
 struct decoded {
 	struct ibv_exp_send_wr wr;
 	uint64_t index;			/* WAIT, ENABLE */
@@ -43,7 +43,7 @@ static uint32_t get32(struct reader *r)
 	uint32_t v = 0;
 
 	if (r->end - r->at < 4) {
-		raw_refuse(r, r->at, r->end / 16, "the segments that DS counts end before what the opcode needs");
+		raw_refuse(r, r->at, r->end / 16, "DS counts fewer segments than the opcode needs");
 		return 0;
 	}
 	memcpy(&v, r->wqe + r->at, 4);
@@ -86,7 +86,7 @@ static enum ibv_exp_wr_opcode raw_opcode_of(struct reader *r, uint8_t opcode)
 	case EXP_MLX5_OPCODE_SEND_EN: return IBV_EXP_WR_SEND_ENABLE;
 	case EXP_MLX5_OPCODE_RECV_EN: return IBV_EXP_WR_RECV_ENABLE;
 	default:
-		raw_refuse(r, 3, opcode, "no opcode that this device has");
+		raw_refuse(r, 3, opcode, "the device lacks this opcode");
 		return IBV_EXP_WR_NOP;
 	}
 }
@@ -133,7 +133,7 @@ static void get_opmod(struct reader *r, struct ibv_exp_send_wr *wr, uint8_t opmo
 	} else if (opmod && may_calc(wr->exp_opcode)) {
 		get_calc(r, wr, opmod);
 	} else if (opmod) {
-		raw_refuse(r, 0, opmod, "this opcode has no modifier that this device knows");
+		raw_refuse(r, 0, opmod, "the device knows no modifier of this opcode");
 	}
 }
 
@@ -144,7 +144,7 @@ static void get_control(struct reader *r, const struct shca_user_qp *q, struct i
 	uint32_t word, qpn;
 
 	r->end = 16;
-	word = get32(r);		/* the index in its middle is the driver's */
+	word = get32(r);		/* the WQE index, bytes 1 and 2, is the driver's and is ignored */
 	wr->exp_opcode = raw_opcode_of(r, (uint8_t)word);
 	get_opmod(r, wr, (uint8_t)(word >> 24));
 	word = get32(r);
@@ -154,7 +154,7 @@ static void get_control(struct reader *r, const struct shca_user_qp *q, struct i
 	if (b[7] & 0xc0)
 		raw_refuse(r, 7, b[7], "bits 6 and 7 are reserved");
 	if (!(b[7] & 0x3f))
-		raw_refuse(r, 7, b[7], "DS of 0: it counts the control segment, too");
+		raw_refuse(r, 7, b[7], "DS of 0: DS counts the control segment, too");
 	r->end = shca_raw_bytes(b);
 	word = get32(r);
 	if (word >> 24)
@@ -164,7 +164,7 @@ static void get_control(struct reader *r, const struct shca_user_qp *q, struct i
 	if (word & 0x11 || (word & 0x0c & ~MLX5_WQE_CTRL_CQ_UPDATE))
 		raw_refuse(r, 11, word & 0xff, "fm_ce_se: completions are asked for by 0x08, solicited events by 0x02");
 	if ((word & 0xe0) != 0 && (word & 0xe0) != MLX5_WQE_CTRL_FENCE && (word & 0xe0) != MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE)
-		raw_refuse(r, 11, word & 0xff, "fm_ce_se: no fence mode that this device has");
+		raw_refuse(r, 11, word & 0xff, "fm_ce_se: the device lacks this fence mode");
 	wr->exp_send_flags |= (word & MLX5_WQE_CTRL_CQ_UPDATE ? IBV_EXP_SEND_SIGNALED : 0) |
 			      (word & MLX5_WQE_CTRL_SOLICITED ? IBV_EXP_SEND_SOLICITED : 0) |
 			      (word & MLX5_WQE_CTRL_FENCE ? IBV_EXP_SEND_FENCE : 0);
@@ -230,7 +230,8 @@ static void get_address(struct reader *r, uint64_t *addr, uint32_t *rkey)
 	reserved(r, 1);
 }
 
-/* One operand of a masked atomic: its value, or, of more than 8 bytes, where it is kept. */
+/* Reads one operand of a masked atomic. Returns the value of an operand of up to 8 bytes; of a longer one, the address of a
+ * copy. */
 static uint64_t get_operand(struct reader *r, uint64_t **keep, uint32_t size)
 {
 	if (size == 4)
@@ -277,7 +278,7 @@ static void get_atomic(struct reader *r, struct ibv_exp_send_wr *wr)
 	}
 }
 
-/* The rest of the WQE is one segment of inline data, whose count was read. */
+/* Reads inline data: the rest of the WQE is one inline segment, of `bytes` bytes. */
 static void get_inline(struct reader *r, struct decoded *d, uint32_t at, uint32_t bytes)
 {
 	if (d->wr.num_sge || d->wr.exp_opcode == IBV_EXP_WR_RDMA_READ || d->wr.exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
@@ -296,7 +297,7 @@ static void get_inline(struct reader *r, struct decoded *d, uint32_t at, uint32_
 			raw_refuse(r, r->at, r->wqe[r->at], "padding of inline data, must be zero");
 }
 
-/* atomic: the size of its result; 0: it is none. */
+/* atomic: bytes of the atomic's result; 0: no atomic. */
 static void get_data(struct reader *r, struct decoded *d, uint32_t atomic)
 {
 	d->wr.sg_list = d->sge;
@@ -316,7 +317,7 @@ static void get_data(struct reader *r, struct decoded *d, uint32_t atomic)
 		s->addr = get64(r);
 	}
 	if (atomic && d->wr.num_sge != 1)
-		raw_refuse(r, r->at, (uint64_t)d->wr.num_sge, "segments for the result of an atomic: it needs one");
+		raw_refuse(r, r->at, (uint64_t)d->wr.num_sge, "segments for the result of an atomic, which needs one");
 }
 
 static void get_body(struct reader *r, struct shca_user_qp *q, struct decoded *d)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The WAITs for a completion queue, as its owner notes them for those who put completions in (struct shca_waits). Each is noted
- * when it is posted, at constant cost but for the changes of the table: these come after as many WAITs as half a table has room for.
+ * The WAITs for a completion queue, as the CQ's owner notes them for the threads that put completions in (struct shca_waits). A
+ * WAIT is noted when it is posted, at constant cost, except that a full table is replaced: at most once in half a table of
+ * WAITs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,9 +10,10 @@
 #include "shca/verbs/control.h"
 
 /*
- * Whether the WAIT that was posted at this position is still to run. The number may have another queue by now, of another context, whose
- * locks are not held: so what is looked at is the queue's shared part, inside the engine. Whoever destroys it first has it run nothing
- * more (its head is where `posted` is), then takes its number away, and frees it and its requests behind a quiesce, which waits for us.
+ * Whether the WAIT posted at position `pos` of queue `qpn` is still to run. By now the number may belong to another queue of
+ * another context, whose locks are not held here. So only the queue's shared part is read, inside the engine: a destroy first
+ * stops the queue (head = posted), then takes the number away, then quiesces, which waits for this thread, and only then frees
+ * the queue and its WQEs.
  */
 static bool to_run(const struct shca_user_cq *cq, uint32_t qpn, uint64_t pos)
 {
@@ -19,7 +21,7 @@ static bool to_run(const struct shca_user_cq *cq, uint32_t qpn, uint64_t pos)
 	bool is_wait = false;
 
 	if (!thr)
-		return true;	/* nobody can tell */
+		return true;	/* unknown: kept */
 	shca_enter(thr);
 	const struct shca_qp *sh = shca_number_get(cq->m, qpn, SHCA_KIND_QP);
 	if (sh && pos >= atomic_load(&sh->head) && pos < atomic_load(&sh->posted) && __atomic_load_n(&sh->wqes, __ATOMIC_RELAXED)) {
@@ -111,7 +113,7 @@ int shca_wait_reserve(struct shca_user_cq *cq, uint64_t task)
 {
 	struct shca_user_waits *w = &cq->waits;
 
-	/* what a list that was refused had asked for */
+	/* reservations of a list that was refused */
 	if (w->task != task)
 		w->reserved = 0;
 	w->task = task;
@@ -128,16 +130,17 @@ void shca_wait_note(struct shca_thread *thr, struct shca_user_cq *cq, const stru
 {
 	struct shca_user_waits *w = &cq->waits;
 	struct shca_cq *sh = cq->sh;
-	uint64_t now = shca_cq_sound(cq->m, sh) ? shca_cq_count(thr, sh) : 0, awaited = atomic_load_explicit(&sh->awaited, memory_order_relaxed);
+	uint64_t now = shca_cq_sound(cq->m, sh) ? shca_cq_count(thr, sh) : 0;
+	uint64_t awaited = atomic_load_explicit(&sh->awaited, memory_order_relaxed);
 	shca_off at;
 
 	w->reserved--;
 	w->pos[w->n] = q->pi;
 	waits_put(waits_table_at(cq, w->log2, w->changes, &at), w->log2, w->n++, count, q->sh->qpn);
-	/* met already: its executor sees that, too */
+	/* the count has been reached: the executor of the WAIT finds that itself */
 	if (count <= now)
 		return;
-	/* Nobody waited, so nobody was looked for: those counts are not looked up one by one. */
+	/* no WAIT was pending, so no count up to now needs to be looked up */
 	if (atomic_load(&sh->noticed) >= awaited)
 		shca_raise(&sh->noticed, now);
 	/* behind the note; before the request, see wait_met in run.c */

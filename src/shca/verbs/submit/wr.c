@@ -10,11 +10,11 @@
 #include "shca/verbs/submit/fast_write.h"
 #include "shca/verbs/submit/post.h"
 
-/* In place of an operation, of a raw WQE: its bytes stand in the place of inline data. */
+/* In place of enum shca_wr_op, for a raw WQE: the bytes of the WQE stand in the place of inline data. */
 #define OP_RAW 0xff
 
-/* The list is an array of struct shca_send, each with its segments and inline bytes behind it (wr_stride_of). Their addresses are set at
- * submission, since the list may move. */
+/* The list is an array of struct shca_send, each followed by its segments and inline bytes (wr_stride_of). Their addresses are set
+ * at submission, since the list may move. */
 
 static inline struct shca_user_qp *wr_lqp_of(struct ibv_qp_ex *ex)
 {
@@ -80,12 +80,13 @@ static inline uint64_t dc_key_of(const struct shca_user_qp *q, const struct shca
 	return q->type == SHCA_QPT_DCI ? req->arg[3] : 0;
 }
 
-/* One that may be plain. false: it is not, and nothing has happened. */
+/* The fast write of a request that may_be_fast. false: nothing has happened. */
 static inline __attribute__((always_inline)) bool wr_fast_write(struct shca_thread *thr, struct shca_user_qp *q,
 							      struct shca_send *b, const bool inside)
 {
 	const struct shca_req *req = &b->req;
-	const struct shca_dest dest = {.name = shca_rkey_cache_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req), .addr = req->raddr};
+	const struct shca_dest dest = {.name = shca_rkey_cache_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req),
+				       .addr = req->raddr};
 	const struct shca_piece all = {.at = inline_of(q, b), .len = req->len};
 
 	return shca_fast_write(thr, q, dest, &all, 1, req->len, inside);
@@ -101,7 +102,8 @@ static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, 
 	return shca_submit(thr, q, b);
 }
 
-/* Of a list all are posted or none: what the i-th needs if it has to wait is there before the first is posted. */
+/* Reserves all memory that the i-th request needs if it has to wait. All requests of a list are posted or none, so each is
+ * reserved before the first is posted. */
 static int reserve_built(struct shca_user_qp *q, const struct shca_send *b, uint32_t i)
 {
 	if (shca_reserve_ring(q))
@@ -133,8 +135,8 @@ static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 
 /* ---- queues that take raw WQEs: like shca_exp_post_send -------------------------------------------------------------
  *
- * A list is built under a lock of its own: cross is other threads' and other queues', too, and a program may take its time,
- * or build lists for several queues at once. */
+ * A list is built under `building`, a lock of its own. `cross` would be wrong: other threads and queues need it, and a program
+ * may take its time between wr_start and wr_complete, or build lists for several queues at once. */
 
 static struct shca_context *wr_context_of(const struct shca_user_qp *q)
 {
@@ -185,10 +187,11 @@ static int raw_complete(struct ibv_qp_ex *ex)
 		pthread_mutex_lock(&wr_context_of(q)->cross);
 	shca_lock(&q->lock);
 	shca_enter(thr);
-	/* what was posted before may only have to run; nothing runs while cross is held: other threads want it */
+	/* Requests posted before may only have to run. This is done before the list, since nothing runs while `cross` is held:
+	 * other threads wait for `cross`. */
 	if (cross && q->wr_n > shca_send_room(q))
 		shca_run_posted(thr, q);
-	/* a list of its own: what one that was refused had reserved counts no more */
+	/* a new list: reservations of a list that was refused count no more */
 	if (cross)
 		wr_context_of(q)->tasks++;
 	q->defer_kick = cross;
@@ -204,7 +207,7 @@ static int raw_complete(struct ibv_qp_ex *ex)
 	return rc;
 }
 
-/* Short for what rings are made of: one plain write to a window that is remembered; as shca_post_send's (post.c). */
+/* wr_complete's fast path, as shca_post_send's (post.c): one fast write to a region in the rkey cache. */
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct shca_user_qp *q = wr_lqp_of(ex);
@@ -236,7 +239,7 @@ static __attribute__((noinline)) bool grow_list(struct shca_user_qp *q)
 
 _Static_assert(IBV_SEND_SIGNALED == SHCA_WQE_SIGNALED << 1 && IBV_SEND_SOLICITED == SHCA_WQE_SOLICITED, "flags");
 
-/* What a request does not set is zero, but for arg. */
+/* Begins a request. All fields that no setter fills are zero, except arg. */
 static inline struct shca_send *new_request(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint32_t imm)
 {
 	struct shca_user_qp *q = wr_lqp_of(ex);
@@ -419,7 +422,7 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 	int err = q->wr_err;
 
 	if (!err) {
-		/* the queues that it names are not destroyed meanwhile */
+		/* `cross` keeps the queues that the WQE names from being destroyed */
 		if (cross)
 			pthread_mutex_lock(&wr_context_of(q)->cross);
 		err = shca_check_raw(q, wqe);
@@ -435,7 +438,7 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 	if (!b)
 		return;
 	memcpy(inline_of(q, b), wqe, shca_raw_bytes(wqe));
-	/* it is whole: no setter is about it */
+	/* a raw WQE is complete: setters must not change it */
 	q->wr_last = NULL;
 }
 
