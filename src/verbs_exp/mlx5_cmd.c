@@ -68,7 +68,7 @@ int exp_mlx5_create_qp_cmd(struct ibv_context *ctx, void *qp, struct ibv_qp_init
 	/* other types (XRC targets, queue pairs with a table of receive queues) have no send queue */
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq || (receives && !attr->recv_cq) ||
 	    cmd_size < sizeof(*cmd) || resp_size < sizeof(*resp))
-		return EINVAL;			/* reported by the caller, mlx5_create in mlx5.c */
+		return EINVAL;			/* said: the caller, mlx5_create in mlx5.c */
 	cmd->hdr = (struct ib_uverbs_cmd_hdr){
 		.command = IB_USER_VERBS_EX_CMD_CREATE_QP | IB_USER_VERBS_CMD_FLAG_EXTENDED,
 		.in_words = sizeof(cmd->core) / 8, .out_words = sizeof(*resp) / 8,
@@ -87,7 +87,7 @@ int exp_mlx5_create_qp_cmd(struct ibv_context *ctx, void *qp, struct ibv_qp_init
 	};
 	ssize_t done = write(ctx->cmd_fd, cmd, cmd_size);
 	if (done != (ssize_t)cmd_size)
-		return done < 0 ? errno : EIO;	/* reported there, too */
+		return done < 0 ? errno : EIO;	/* said: there, too */
 	fill_qp(ctx, qp, attr, &resp->base);
 	*comp_mask = 0;
 	attr->cap = (struct ibv_qp_cap){
