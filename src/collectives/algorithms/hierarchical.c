@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two levels: collectives of ranks on several hosts, some of which have several. On each host one rank leads: the root on its own, else
- * the lowest. What is between hosts goes from leader to leader, each byte once per host; what is within a host goes between its ranks.
+ * Two-level collectives of ranks on several hosts, some of which have several ranks. On each host one rank is the leader: the
+ * root on its own host, else the lowest rank. The leader phase sends each byte between hosts once per host; the node phases
+ * run among the ranks of one host.
  *
- * Both levels are collectives of fewer ranks, by the algorithms that the tuner has for them, joined to one graph (hdl_gb_part): the
- * dependences follow from the memory, so that a segment which a leader has is passed on within its host while the next one comes.
+ *     ranks      0 1 2 3 | 4 5 6 7        root 5: leaders 0 and 5
+ *     Bcast:     5 ─▶ 0 (leader phase), then 0 ─▶ 1 2 3 and 5 ─▶ 4 6 7 (node phases)
  *
- * Messages of both levels cannot be mistaken for each other, since no pair of ranks has both. Within a host the way down has subs of
- * its own (SUB_DOWN), beyond those of the way up: 0 and 1.
+ * Each phase is a collective of fewer ranks, with the algorithm that the tuner has for it; hdl_gb_part joins the phases to one
+ * graph. The dependences follow from the memory, so a leader passes a segment on within its host while the next segment
+ * arrives.
  *
- * Blocks travel host by host. Where that is not the order of the ranks (struct hdl_hosts's order) they are put in theirs by copies.
+ * Messages of the two phases cannot be confused: no pair of ranks exchanges messages in both. The node phase after the leader
+ * phase uses subs from SUB_DOWN on; the one before uses 0 and 1.
+ *
+ * Blocks travel in the order of the hosts. If the order of the ranks differs (hdl_hosts.order is set), copies convert.
  */
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/select/tuner.h"
@@ -19,10 +24,10 @@
 struct levels {
 	const struct hdl_shape *s;
 	const struct hdl_hosts *h;
-	int host, inner;		/* this rank's; its number among the ranks of its host */
-	int ranks;			/* of its host, as far as this graph has to do with them */
+	int host, inner;		/* of this rank; its number among the ranks of its host */
+	int ranks;			/* of this host; 1 if the graph has the leader phase only */
 	int root_host, root_inner;
-	int lead;			/* the number of its host's leader */
+	int lead;			/* number of the leader among the ranks of this host */
 	bool leads;
 };
 
@@ -64,7 +69,7 @@ static struct hdl_ref input(const struct levels *l)
 	return hdl_ref(hdl_input(l->s), 0);
 }
 
-/* A collective of one level. */
+/* Adds the collective of one phase. */
 static void alg_hier_add(struct hdl_gb *b, const struct levels *l, struct hdl_shape *part, struct hdl_part *where)
 {
 	part->fn = l->s->fn;
@@ -95,7 +100,7 @@ static void alg_hier_between_hosts(struct hdl_gb *b, const struct levels *l, enu
 		alg_hier_add(b, l, &part, &where);
 }
 
-/* Between blocks in the order of the hosts and those in the order of the ranks, in runs of both. */
+/* Copies blocks from host order to rank order (to_rank) or back, merging blocks that are contiguous in both. */
 static void reorder(struct hdl_gb *b, const struct levels *l, struct hdl_ref by_host, struct hdl_ref by_rank, bool to_rank)
 {
 	size_t bytes = l->s->bytes;
@@ -110,7 +115,7 @@ static void reorder(struct hdl_gb *b, const struct levels *l, struct hdl_ref by_
 	}
 }
 
-/* Of the blocks of all ranks, where this host's are, and how long. */
+/* Offset and length of a host's blocks among the blocks of all ranks, in host order. */
 static size_t host_off(const struct levels *l, int host)
 {
 	return (size_t)l->h->first[host] * l->s->bytes;
@@ -121,7 +126,7 @@ static size_t host_bytes(const struct levels *l, int host)
 	return (size_t)hdl_hosts_ranks_of(l->h, host) * l->s->bytes;
 }
 
-/* ---- without data, or one for all ------------------------------------------------------------------------------- */
+/* ---- no data, or the same data for all ------------------------------------------------------------------------------- */
 
 static uint32_t alg_hier_behind(struct hdl_gb *b, uint32_t node, uint32_t before)
 {
@@ -184,7 +189,7 @@ static void alg_hier_allreduce(struct hdl_gb *b, const struct levels *l)
 	alg_hier_within_host(b, l, HDL_BCAST, l->s->bytes, false, result, result, SUB_DOWN);
 }
 
-/* Each leader gets its host's blocks of all others' sums, and adds them up. */
+/* Each leader receives its host's blocks of the other leaders' sums, and adds them up. */
 static void exchange_sums(struct hdl_gb *b, const struct levels *l, struct hdl_ref sums, struct hdl_ref out)
 {
 	size_t mine = host_bytes(l, l->host);
@@ -195,7 +200,7 @@ static void exchange_sums(struct hdl_gb *b, const struct levels *l, struct hdl_r
 		int to = (l->host + k) % n, from = (l->host - k + n) % n;
 
 		hdl_gb_send(b, leader_of(l, to), 0, hdl_ref_at(sums, host_off(l, to)), host_bytes(l, to));
-		/* the first lands where the sum will be; then two places in turn */
+		/* The first vector lands in `out`; later ones in two alternating buffers. */
 		hdl_gb_recv(b, leader_of(l, from), 0, k == 1 ? out : in[k & 1], mine);
 		hdl_gb_reduce(b, out, k == 1 ? hdl_ref_at(sums, host_off(l, l->host)) : in[k & 1], mine);
 	}
@@ -225,7 +230,7 @@ static void alg_hier_reduce_scatter(struct hdl_gb *b, const struct levels *l)
 
 /* ---- blocks ---------------------------------------------------------------------------------------------------------- */
 
-/* Blocks of `count` hosts from `host` on, and behind the last one from the first on: up to two runs. */
+/* Sends or receives the blocks of `count` hosts from `host` on, wrapping around: up to two messages. */
 static void host_runs(struct hdl_gb *b, const struct levels *l, struct hdl_ref all, int peer, int step, int host, int count, bool send)
 {
 	for (int run = 0, n; run < 2 && count; run++, host = 0, count -= n) {
@@ -241,9 +246,10 @@ static void host_runs(struct hdl_gb *b, const struct levels *l, struct hdl_ref a
 	}
 }
 
-#define RING_FROM ((size_t)64 << 10)	/* bytes of all blocks: from here on each host's by itself, from one to the next */
+#define RING_FROM ((size_t)64 << 10)	/* bytes of all blocks: beyond, the leaders use a ring */
 
-/* Among the leaders: each begins with its own host's blocks. The shorter ones by doubling: from those of the hosts ahead. */
+/* Allgather among the leaders, each of which starts with its own host's blocks: a ring, or for short vectors doubling from the
+ * hosts ahead. */
 static void gather_hosts(struct hdl_gb *b, const struct levels *l, struct hdl_ref all)
 {
 	int n = l->h->n, have = 1;
@@ -264,7 +270,7 @@ static void gather_hosts(struct hdl_gb *b, const struct levels *l, struct hdl_re
 	}
 }
 
-/* This rank's own block is with its host's, in the order of the hosts: within_host's, or if the rank is alone by itself. */
+/* Gathers this host's blocks at their place in `all` at the leader; a rank that is alone on its host copies its block. */
 static void gather_host(struct hdl_gb *b, const struct levels *l, struct hdl_ref all, struct hdl_ref own)
 {
 	struct hdl_ref mine = hdl_ref_at(all, host_off(l, l->host));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Graphs for the mailbox executor: puts into lines of the peers and arrivals of theirs. CPU nodes before are done when the
- * operation is posted, those behind when its owner takes the result.
+ * Graphs for the mailbox executor: PUTs into cells of the peers, and ARRIVEs in the rank's own cells. CPU nodes before the
+ * PUTs run when the operation is posted; those behind the ARRIVEs run when the owner takes the result.
  */
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/select/tuner.h"
@@ -18,7 +18,8 @@ static struct hdl_gb *begin_reduction(const struct hdl_shape *s)
 	struct hdl_gb *b = hdl_gb_new(s->messages ? "in-order" : "cells", s->fn, s->esize);
 
 	if (b && s->messages)
-		hdl_gb_tmp(b, (size_t)s->size, place_bytes(s));	/* the first scratch begins at 0 */
+		hdl_gb_tmp(b, (size_t)s->size, place_bytes(s));	/* cell `index` of a by-messages graph is at index * stride
+								 * from offset 0: the first scratch */
 	return b;
 }
 
@@ -45,8 +46,7 @@ static void of_rank(struct hdl_gb *b, const struct hdl_shape *s, int peer, size_
 		hdl_gb_arrive(b, peer, HDL_LINK_MAILBOX, line(s, peer, len), len);
 }
 
-/* To everybody its block of what begins at `from`, each `stride` behind the one before, or all the same; and the others' lines have
- * come. */
+/* Writes a cell at each peer: `len` bytes from `from` + peer * stride. Then expects the cell of each peer. */
 static void lines_of_all(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref from, size_t stride, size_t len)
 {
 	for (int k = 1; k < s->size; k++) {
@@ -58,7 +58,7 @@ static void lines_of_all(struct hdl_gb *b, const struct hdl_shape *s, struct hdl
 		of_rank(b, s, (s->rank + k) % s->size, len);
 }
 
-/* What has come from everybody, one block after the other; the own one is in place or at `own`. */
+/* Copies the blocks of all ranks to recvbuf; the rank's own block comes from `own`, unless in place. */
 static void take_blocks(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
 {
 	for (int r = 0; r < s->size; r++)
@@ -68,7 +68,7 @@ static void take_blocks(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_
 			hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, (size_t)r * s->bytes), own, s->bytes);
 }
 
-/* Everybody's input to the root alone. Whether this rank is it, and has what came. */
+/* Writes this rank's input into its cell at the root. Returns true at the root, where all cells are expected instead. */
 static bool lines_to_root(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
 {
 	if (s->rank != s->root) {
@@ -80,7 +80,7 @@ static bool lines_to_root(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 	return true;
 }
 
-/* One hears of all, and answers: by its CPU, when it comes to look. */
+/* Barrier with a leader: all others write to the leader; the leader's CPU answers when it has seen all cells. */
 static void by_leader(struct hdl_gb *b, const struct hdl_shape *s, int leader)
 {
 	uint32_t on[HDL_MAILBOX_RANKS];
@@ -118,11 +118,11 @@ struct hdl_graph *hdl_build_mailbox_barrier(const struct hdl_shape *s)
 }
 
 /*
- * Everybody's input goes to everybody; its owner reduces when it takes the result. An input is written once per peer, where
- * an atomic would carry 8 bytes of it; and any operation on any type will do.
+ * Reduces all ranks' inputs, which are in the cells, when the owner takes the result. Each input is written once per peer,
+ * where an atomic would carry 8 bytes of it, and any operation on any type will do.
  *
- * All ranks reduce in the order of ranks, so that all get the same bits. An own input that lies where the result comes
- * to lie is kept in the own line, which nobody else writes.
+ * All ranks reduce in the order of ranks, so all get the same bits. The result overwrites an input in place, so that input is
+ * first copied to the rank's own cell, which no peer writes.
  */
 static void reduce_all(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
 {
@@ -154,7 +154,7 @@ struct hdl_graph *hdl_build_mailbox_allreduce(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* To everybody its part of the input. */
+/* Each rank receives its block of every input. */
 struct hdl_graph *hdl_build_mailbox_reduce_scatter(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = begin_reduction(s);
@@ -178,8 +178,10 @@ struct hdl_graph *hdl_build_mailbox_reduce(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Only upwards: a rank waits for those before it, and for nobody else. The sum of theirs is made where the result comes to lie, or,
- * if the own input lies there, in the line of rank 0. */
+/*
+ * Scan, Exscan: a rank expects cells of lower ranks only. The sum of the lower ranks' inputs is made in recvbuf, or, if the
+ * rank's own input is there, in rank 0's cell.
+ */
 struct hdl_graph *hdl_build_mailbox_scan(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = begin_reduction(s);
@@ -198,7 +200,7 @@ struct hdl_graph *hdl_build_mailbox_scan(const struct hdl_shape *s)
 	for (int r = 1; r < s->rank; r++)
 		hdl_gb_reduce(b, sum, line(s, r, s->bytes), s->bytes);
 	if (inclusive && s->rank)
-		hdl_gb_reduce(b, sum, own, s->bytes);	/* on the sides that `along` has them on */
+		hdl_gb_reduce(b, sum, own, s->bytes);	/* the operand sides of in_order_chain */
 	if (inclusive && s->in_place == !!s->rank)
 		hdl_gb_copy(b, result, s->rank ? sum : own, s->bytes);
 	return hdl_gb_finish(b);
@@ -216,7 +218,7 @@ struct hdl_graph *hdl_build_mailbox_allgather(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Each block is written before another one takes its place. */
+/* All blocks are written to the peers before a received block replaces one. */
 struct hdl_graph *hdl_build_mailbox_alltoall(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("cells", NULL, 0);
@@ -240,7 +242,7 @@ struct hdl_graph *hdl_build_mailbox_gather(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* One sender, so one line: the data, or everybody's block of them, one `stride` behind the other. */
+/* One sender, so one cell per receiver: the buffer (stride 0), or the receiver's block at rank * stride. */
 static struct hdl_graph *from_root(const struct hdl_shape *s, enum hdl_space space, size_t stride)
 {
 	struct hdl_gb *b = hdl_gb_new("cells", NULL, 0);
@@ -272,7 +274,7 @@ struct hdl_graph *hdl_build_mailbox_scatter(const struct hdl_shape *s)
 	return from_root(s, HDL_SP_SEND, s->bytes);
 }
 
-/* What the lines carry is each operation's own affair (vector.c). */
+/* The cells carry no data of the graph: mailbox/vector.c writes and reads them. */
 struct hdl_graph *hdl_build_mailbox_vector(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("vector", NULL, 0);
@@ -304,11 +306,12 @@ struct hdl_graph *hdl_build_mailbox_vector(const struct hdl_shape *s)
 
 /* ---- by messages --------------------------------------------------------------------------------------------- */
 
-/* Up to here everybody sends everybody all of its input; beyond, and with more ranks, each rank reduces a part. */
+/* Up to these limits each rank sends its whole input to each other rank; beyond, each rank reduces a part. */
 #define WHOLE_BYTES 1024
 #define WHOLE_RANKS 16
 
-/* Each rank has its part of all inputs and reduces it, in the order of the ranks; the parts go to everybody, or to the root. */
+/* Each rank receives its part of all inputs and reduces it in the order of the ranks; then the parts go to all ranks, or to
+ * the root. */
 static struct hdl_graph *by_parts(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("in-order-parts", s->fn, s->esize);
@@ -357,7 +360,7 @@ static struct hdl_graph *by_parts(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* The sum of all before comes from the rank before, and goes on with the own input. */
+/* Scan, Exscan: the prefix of the lower ranks comes from the rank before, and goes on with this rank's input added. */
 static struct hdl_graph *along(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("in-order-chain", s->fn, s->esize);

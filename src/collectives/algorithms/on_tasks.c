@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Graphs for the tasks executor. They may hold CPU nodes before everything else (done when the operation is posted) and
- * after everything else (done when it is complete); what lies between runs on the device.
+ * Graphs for the tasks executor. CPU nodes stand before all others (run when the operation is posted) and after all others
+ * (run when it is complete); the device runs those between.
  *
- * Links are ordered: a PUT lands after the ACCUMs that were posted on its link before it. An operation uses each link
- * once in each direction at most; queues.h relies on it to size the receive queues.
+ * Links are ordered: a PUT lands after the ACCUMs posted before it on its link. An operation uses each link at most once per
+ * direction; queues/queues.h relies on that to size the receive queues.
  */
 #include "collectives/algorithms/algorithms.h"
 
@@ -12,12 +12,12 @@
 
 /* ---- the tree ------------------------------------------------------------------------------------------------ */
 
-/* This rank's place in the k-nomial tree of a root. Its children hang on the links 0 .. children - 1, nearest first. */
+/* This rank's position in the k-nomial tree of a root. Its children are on the links 0 .. children - 1, nearest first. */
 struct place {
 	int v;			/* rank, counted from the root */
 	int up;			/* link to the parent; -1: the root */
 	int children;
-	int places;		/* links of any rank: of so many children there is room */
+	int places;		/* links of any rank, and so most children */
 };
 
 static struct place on_tasks_place_of(const struct hdl_shape *s, int root)
@@ -52,11 +52,13 @@ static int on_tasks_behind(const struct hdl_shape *s, int link)
 	return hdl_knomial_behind(s->rank, s->size, s->radix, link);
 }
 
-/* Operands in the slot: the own one, one for the child of each link, the result. Where CALC knows vectors each has a stamp at its end,
- * and what is combined has the AND of the stamps. */
+/*
+ * The operands of a reduction in HDL_SP_DATA: index 0 is this rank's, 1 + l the child's on link l, `result` the result. Where
+ * CALC combines vectors, each operand ends with a stamp, and the combined operand ends with the AND of the stamps.
+ */
 struct operands {
 	size_t len, stride;
-	size_t whole;			/* what is passed on: with the stamps, or the data alone */
+	size_t whole;			/* bytes passed on: len, or with the stamps stride */
 	bool stamped;
 	int result;
 };
@@ -81,19 +83,22 @@ static struct hdl_ref operand(const struct operands *o, int i)
 	return o->len ? hdl_ref(HDL_SP_DATA, (size_t)i * o->stride) : NOWHERE;
 }
 
-/* Everybody passes `from` on that has come from its parent; the root has it after `on`. */
+/* Down the tree: each rank passes on the `len` bytes that its parent wrote to `at`. The root sends `from`, after node `on`. */
 static void down(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, struct hdl_ref at, struct hdl_ref from, size_t len,
 		 uint32_t on)
 {
 	if (p->v)
 		on = hdl_gb_arrive(b, on_tasks_behind(s, p->up), HDL_LINK_DOWN, at, len);
-	/* the farthest child has the largest tree below it */
+	/* The farthest child has the largest subtree. */
 	for (int c = p->children; c--;)
 		hdl_gb_after(b, hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, at, p->v ? at : from, len), on);
 }
 
-/* Partial sums up to the root: each rank's request gathers, when it runs, what its children have written beside the own input,
- * and writes the sum beside its parent's. The root writes to itself. Returns the node behind which the result is there. */
+/*
+ * Partial results up to the root: when a rank's request runs, it gathers the rank's own operand and those that its children
+ * have written beside it, and writes the result beside the parent's operand. The root writes to itself. Returns the root's
+ * ARRIVE of the result; elsewhere HDL_NODE_NONE.
+ */
 static uint32_t on_tasks_up(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, const struct operands *o)
 {
 	uint32_t put, arrivals[HDL_TREE_LINKS];
@@ -145,9 +150,9 @@ struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s)
 /* ---- blocks -------------------------------------------------------------------------------------------------- */
 
 /*
- * Data that are moved have a stamp behind them, which goes wherever they go: who takes them knows by it that they are of this operation,
- * and as long as expected. One that got less, or more, passes on what it was to pass on, and that does not bear the stamp at the place
- * where the next one looks.
+ * Blocks that are moved have a stamp behind them, which moves with them. The rank that copies a block out compares the stamp
+ * with its own operation number and length. A rank that received less or more than it expected passes on as much as it
+ * promised: then the stamp is not where the next rank looks, and that rank has an error too.
  */
 static size_t stamp_at(size_t bytes)
 {
@@ -202,7 +207,8 @@ struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Blocks of the ranks at and below number v, counted from the root, that has this link to its parent: they stand side by side. */
+/* Bytes of the blocks in the subtree of v (a rank counted from the root) whose link to its parent is `link`. They are
+ * contiguous. */
 static size_t blocks_below(const struct hdl_shape *s, int v, int link)
 {
 	int most = link < 0 ? s->size : hdl_knomial_weight(s->radix, link), left = s->size - v;
@@ -215,7 +221,7 @@ static int on_tasks_rank_at(const struct hdl_shape *s, int v)
 	return (v + s->root) % s->size;
 }
 
-/* Each rank's block stands at its number, counted from the root, on all ranks by which it comes. */
+/* On every rank on its path a block is at the index of its rank, counted from the root. */
 struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
@@ -254,7 +260,7 @@ struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s)
 		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, 0), user(HDL_SP_SEND, s, s->rank), s->bytes);
 	if (p.v)
 		hdl_gb_arrive(b, on_tasks_behind(s, p.up), HDL_LINK_DOWN, on_tasks_block(s, p.v), blocks_below(s, p.v, p.up));
-	/* the farthest child has the largest tree below it */
+	/* The farthest child has the largest subtree. */
 	for (int c = p.children; c--;) {
 		int child = p.v + hdl_knomial_distance(s->radix, c);
 
@@ -266,8 +272,8 @@ struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s)
 }
 
 /*
- * Bruck, in base k, over the links of the tree: block i in the slot is that of the rank i ahead. What a rank has after a round, k^r
- * blocks, it sends to those at the next round's distances behind it.
+ * Bruck in base k, over the links of the tree: block i in the slot is that of the rank i ahead. After round r a rank has k^r
+ * blocks, which it sends to the ranks behind it at the distances of the next round.
  */
 struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s)
 {
@@ -293,7 +299,7 @@ struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Blocks for the others stand at their ranks, and what comes from them behind all those. */
+/* Outgoing blocks are at the index of their destination, incoming ones at size + the index of their source. */
 struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("pairwise", NULL, 0);
@@ -321,7 +327,7 @@ struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Each rank has all operands of its part written to it, and its device makes the result of them, in the order of the ranks. */
+/* Each rank writes its operand of each part to the part's owner, whose device combines the operands in the order of the ranks. */
 struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("pairwise", s->fn, s->esize);
@@ -397,8 +403,8 @@ struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s)
 /* ---- star ---------------------------------------------------------------------------------------------------- */
 
 /*
- * Every rank adds to rank 0's accumulator by atomics and says so, both on its pair link; the tree carries the answer. An
- * atomic's operand is read when it is posted, so no partial sum could be passed on.
+ * Each rank adds to rank 0's accumulator by atomics, then signals, both on its pair link; the tree carries the result down. An
+ * atomic's operand is fixed when the request is posted, so a rank could not pass a partial sum on.
  */
 struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s)
 {
@@ -410,7 +416,7 @@ struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	hdl_gb_data(b, s->bytes);
-	/* The root's own input goes through the device too: only it is atomic towards the others' additions. */
+	/* The root's own input goes through the device, too: only then is its addition atomic with respect to the others'. */
 	on = hdl_gb_accum(b, 0, s->rank ? HDL_LINK_PAIR : HDL_LINK_SELF, input, s->bytes);
 	if (s->rank)
 		hdl_gb_put(b, 0, HDL_LINK_PAIR, NOWHERE, NOWHERE, 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce, Allreduce, Reduce_scatter_block (MPI-5.0 sections 6.9.1, 6.9.6, 6.10.1). All predefined operations are commutative, but not
- * bit by bit: which NaN a sum gives, and what MIN and MAX give of a NaN and a number, or of zeros of both signs, depends on the
- * side of each operand. So that every rank of an Allreduce has the same bits, a result is computed in one place and copied, or from
- * the same operands on the same sides.
+ * Reduce, Allreduce, Reduce_scatter_block (MPI-5.0 sections 6.9.1, 6.9.6, 6.10.1). All predefined operations are commutative,
+ * but not bit by bit: the NaN that a sum gives, and the result of MIN and MAX for a NaN and a number, or for zeros of both
+ * signs, depend on the operands' sides. All ranks of an Allreduce must have the same bits, so each partial result is either
+ * computed on one rank and copied, or computed on several ranks from the same operands on the same sides.
  */
 #include "collectives/algorithms/algorithms.h"
 
-/* A tree towards the root; a rank adds its children's partial results to its own input. */
+/* A binomial tree towards the root; each rank adds its children's partial results to its own input. */
 struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("binomial", s->fn, s->esize);
@@ -25,7 +25,7 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 			continue;
 		child = (child + s->root) % s->size;
 		if (!own) {
-			/* The first child's result lands where the sum will be; the own input is added to it. */
+			/* The first child's result lands in the memory of the sum; the rank's own input is added to it. */
 			struct hdl_ref sum = hdl_ref(v ? HDL_SP_TMP : HDL_SP_RECV, 0);
 
 			if (v)
@@ -36,7 +36,7 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 			own = true;
 			continue;
 		}
-		/* Two landing places in turn: one child's data arrive while another's are added. */
+		/* Two landing buffers, alternating: one child's data arrive while another child's are added. */
 		if (turn < 2)
 			in[turn] = hdl_gb_scratch(b, 1, s->bytes);
 		hdl_gb_recv(b, child, 0, in[turn & 1], s->bytes);
@@ -50,7 +50,7 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Every rank sends part i of its input to rank i and adds up what it receives for its own part into sum. */
+/* Reduce-scatter by direct exchange: each rank sends part i of its input to rank i, and adds the parts it receives into sum. */
 static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref sum)
 {
 	int n = s->size;
@@ -59,7 +59,7 @@ static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 	struct hdl_ref mine = hdl_ref(input, lo), in[2];
 	bool in_place = sum.space == mine.space && sum.off == mine.off;
 
-	/* Two landing places in turn: one rank's data arrive while another's are added. */
+	/* Two landing buffers, alternating: one rank's data arrive while another rank's are added. */
 	in[0] = hdl_gb_scratch(b, 1, len);
 	in[1] = hdl_gb_scratch(b, 1, len);
 	for (int k = 1; k < n; k++) {
@@ -79,7 +79,7 @@ static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 		hdl_gb_copy(b, sum, mine, len);
 }
 
-/* Reduce-scatter by direct exchange, then the parts go to the root: each rank moves the data once, whatever P. */
+/* Reduce-scatter by direct exchange, then the parts go to the root: each rank moves the data once, for any P. */
 struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("scatter-gather", s->fn, s->esize);
@@ -106,12 +106,15 @@ struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s)
 }
 
 /*
- * Ranks beyond the largest power of two give their input to a neighbour before, and get the result after. The ranks in
- * between count as 0..pof2-1. Among the first 2 * rest ranks the even ones step aside.
+ * Reduction of the ranks to a power of two, pof2. With rest = P - pof2, each even rank below 2 * rest is passive: it sends its
+ * input to the next rank before the exchange and receives the result after it. The other ranks are numbered 0 .. pof2 - 1.
+ *
+ *     P = 6: pof2 4, rest 2       rank    0  1  2  3  4  5
+ *                                 number  -  0  -  1  2  3
  */
 struct fold {
 	int pof2, rest;
-	int me;			/* my number among the pof2, or -1 */
+	int me;			/* this rank's number among the pof2, or -1: passive */
 };
 
 static struct fold fold_of(const struct hdl_shape *s)
@@ -131,7 +134,7 @@ static int fold_rank(const struct fold *f, int number)
 	return number < f->rest ? 2 * number + 1 : number + f->rest;
 }
 
-/* Where a number's ranks begin: its own, and before that the one that has stepped aside. */
+/* First block that a number stands for: that of its passive neighbour, if it has one, else its own. */
 static size_t first_block(const struct fold *f, int number)
 {
 	return (size_t)(number < f->rest ? 2 * number : number + f->rest);
@@ -140,7 +143,7 @@ static size_t first_block(const struct fold *f, int number)
 #define SUB_FOLD 0x7fe
 #define SUB_UNFOLD 0x7ff
 
-/* Returns where the rank's partial result is: RECV once it was written, else the input. */
+/* Before the exchange. Returns where the rank's partial result is: RECV once written, else the input. */
 static struct hdl_ref fold_in(struct hdl_gb *b, const struct hdl_shape *s, const struct fold *f)
 {
 	struct hdl_ref input = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), tmp;
@@ -173,9 +176,9 @@ static void fold_out(struct hdl_gb *b, const struct hdl_shape *s, const struct f
 }
 
 /*
- * Recursive doubling: log2(P) exchanges of the whole vector. Both partners of an exchange combine the same two partial results, the
- * lower one's on the left, so that all ranks get the same bits. What is right of the operation is replaced: at the lower partner
- * that is where the other's data land, at the upper one its own partial result.
+ * Recursive doubling: log2(P) exchanges of the whole vector. Both partners of an exchange combine the same two partial
+ * results, with the lower partner's on the left, so that all ranks get the same bits. An operation overwrites its right
+ * operand: at the lower partner the buffer in which the peer's data landed, at the upper partner its own partial result.
  */
 struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 {
@@ -217,7 +220,7 @@ struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 	struct fold f = fold_of(s);
 	struct hdl_ref acc;
 	size_t tmp;
-	int lo = 0, hi = f.pof2;	/* the parts that I still reduce */
+	int lo = 0, hi = f.pof2;	/* the parts that this rank still reduces */
 	uint32_t k = 0;
 
 	if (!b)
@@ -261,7 +264,7 @@ struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Reduce-scatter by direct exchange, then a ring gathers the parts. For any P, without folding. */
+/* Reduce-scatter by direct exchange, then a ring gathers the parts. Any P, without passive ranks. */
 struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("ring", s->fn, s->esize);
@@ -283,8 +286,8 @@ struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s)
 }
 
 /*
- * Recursive halving: in each of log2(P) exchanges a rank gives away half of the blocks that it still reduces. Those of the ranks that step
- * aside come with their neighbours', so that each has a run of them.
+ * Recursive halving: in each of log2(P) exchanges a rank sends half of the blocks that it still reduces. The blocks of passive
+ * ranks go with their neighbours' blocks, so each number's blocks are contiguous.
  */
 struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 {
@@ -314,7 +317,7 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 		bool upper = f.me & bit;
 		size_t kept = first_block(&f, upper ? mid : lo) * bytes, klen = first_block(&f, upper ? hi : mid) * bytes - kept;
 		size_t given = first_block(&f, upper ? lo : mid) * bytes, glen = first_block(&f, upper ? mid : hi) * bytes - given;
-		/* the first that comes lands where the sum will be, and the own input is added to it */
+		/* The first vector received lands in the memory of the sum, and the rank's own input is added to it. */
 		struct hdl_ref lands = acc.space == HDL_SP_TMP ? in : sum, added = acc.space == HDL_SP_TMP ? in : acc;
 
 		hdl_gb_send(b, peer, k, hdl_ref(acc.space, acc.off + given), glen);

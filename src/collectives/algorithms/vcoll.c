@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The algorithms of the collectives of pieces: each is a sequential program against the builder, for one rank and one call.
+ * The algorithms of v-collectives: each is a sequential program against the builder, for one rank and one call.
  *
- * In an intercommunicator a peer is a rank of the remote group; those of the own group come behind them (hdl_near). There a
- * collective is what the local group does by itself, and an exchange between the ranks 0 of both, or pairs of ranks.
+ * In an intercommunicator a peer below comm->size is a rank of the remote group; the ranks of the local group follow
+ * (hdl_near). An intercommunicator's collective consists of the local group's part, and of an exchange between the ranks 0 of
+ * both groups or between pairs of ranks.
  *
- * Reductions keep the order of the ranks, whatever the operation: what commutes need not be told apart.
+ * Reductions combine in the order of the ranks for every operation, commutative or not.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/host/vcoll.h"
 
-/* Messages of one pair and direction that no dependence orders. */
+/* Subs of messages of one pair and direction that no dependence orders. */
 enum { SUB_DATA, SUB_RESULT, SUB_DOWN };
 
 static struct hdl_ref ref_of(const struct piece *p)
@@ -40,7 +41,7 @@ static int alg_vcoll_least(int a, int b)
 	return a < b ? a : b;
 }
 
-/* A piece for the rank itself. */
+/* Copies the rank's block for itself. The first mismatch of the two lengths is recorded in r->sent and r->room. */
 static void own_piece(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct piece *out, const struct piece *in)
 {
 	if (r->sent == r->room) {
@@ -60,14 +61,17 @@ static const struct piece *out_of(const struct hdl_vcoll_run *r, int i)
 	return &r->out[r->nout > 1 ? i : 0];
 }
 
-/* ---- which algorithm ----------------------------------------------------------------------------------------- */
+/* ---- choice of the algorithm ------------------------------------------------------------------------------------------ */
 
-/* Small pieces of many ranks go up or down a tree, together: fewer messages, each byte moved some times. What is not here is linear, or
- * pairwise: each piece goes by itself. Chosen by what all ranks know. HEDDLE_COLL_VECTOR forces one of both where both can be. */
+/*
+ * Small blocks of many ranks travel together along a tree: fewer messages, and each byte is moved several times. Everything
+ * else is linear or pairwise: each block travels alone. Must depend only on values that all ranks know. HEDDLE_COLL_VECTOR
+ * forces one of the two where both exist.
+ */
 static const struct {
 	enum hdl_vcoll_kind coll;
 	int min_ranks;
-	size_t max_bytes;		/* GATHER, SCATTER, SCAN: of a piece; EXCHANGE, where all get the same: of all of them */
+	size_t max_bytes;		/* GATHER, SCATTER, SCAN: of one block; EXCHANGE with one block for all: of all blocks */
 } trees[] = {
 	{ HDL_V_GATHER, 24, 256 },
 	{ HDL_V_SCATTER, 24, 256 },
@@ -81,7 +85,7 @@ static bool takes_tree(enum hdl_vcoll_kind coll, const struct hdl_comm *comm, si
 	if (comm->local || comm->size < 3 || !bytes || !strcmp(hdl_vars.coll_vector, "linear"))
 		return false;
 	if (*hdl_vars.reduce_order && (coll == HDL_V_SCAN || coll == HDL_V_EXSCAN))
-		return false;	/* fixed: one rank's operand after the other */
+		return false;	/* HEDDLE_REDUCE_ORDER=fixed: one operand after the other */
 	if (!strcmp(hdl_vars.coll_vector, "tree"))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
@@ -90,13 +94,12 @@ static bool takes_tree(enum hdl_vcoll_kind coll, const struct hdl_comm *comm, si
 	return false;
 }
 
-/* ---- each piece goes from where it is to where it has to be -------------------------------------------------- */
+/* ---- each block from its source to its destination -------------------------------------------------------------------- */
 
-/* Sends under way before a rank waits for what came: more of them only fill queues and the peers' memory. */
+/* Steps whose sends precede the first wait for a receive: more would only fill queues and the peers' memory. */
 #define WINDOW	32
 
-/* The same piece for all, and little of it: after each step a rank has twice as many ranks' pieces, its own and those of the ranks behind
- * it, one after the other. */
+/* Allgather of few bytes: after each step a rank has the blocks of twice as many ranks, from its own on, contiguous in `buf`. */
 static void gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
 		       const size_t *off)
 {
@@ -119,12 +122,14 @@ static void gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_v
 		own_piece(b, r, &r->out[me], in);
 }
 
-#define RING_FROM ((size_t)256 << 10)	/* bytes of all pieces together */
+#define RING_FROM ((size_t)256 << 10)	/* bytes of all blocks */
 
-/* Whether long pieces that all get go from each rank to the next one, rather than from where they are to each of the others. Where
- * the ranks of a host follow each other a piece comes to it once then, and not once for each of its ranks: this pays if the port,
- * which they share, takes longer for that than the ring's steps take. A step of the ring costs about 5/2 of what a piece costs at
- * the port. */
+/*
+ * Returns true if long blocks of an Allgather go along a ring of all ranks, rather than from their source to each other rank.
+ * Where the ranks of a host are consecutive, the ring carries each block to a host once, and not once per rank of the host.
+ * That pays if the hosts' shared port takes longer for the extra copies than the ring's steps take. A step of the ring costs
+ * about 5/2 of one block at the port.
+ */
 static bool goes_round(const struct hdl_comm *comm, size_t all)
 {
 	const struct hdl_hosts *h = comm->group ? comm->group->hosts : NULL;
@@ -137,7 +142,7 @@ static bool goes_round(const struct hdl_comm *comm, size_t all)
 	       2ll * h->most * (comm->size - h->most) > 5ll * (comm->size - 1);
 }
 
-/* In step k a rank passes on what it has got in the step before, its own piece in the first one. */
+/* In step k a rank sends the block that it received in step k - 1; in step 0 its own. */
 static void gather_round(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size, me = comm->rank;
@@ -152,7 +157,7 @@ static void gather_round(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 		own_piece(b, r, &r->out[me], &r->in[0]);
 }
 
-/* Whether all get the same pieces, and few bytes, or so many that they go round; if so, it is built. */
+/* Builds an Allgather of few bytes by doubling, or of many bytes by a ring. Returns false if neither applies. */
 static bool build_gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size;
@@ -178,8 +183,11 @@ static bool build_gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct
 	return true;
 }
 
-/* In each step a message to one rank, and one from another; those of a window's steps are sent before it waits for any. A step far
- * ahead waits for an earlier one's message, so that all ranks stay about in step; they wait for lower steps only. */
+/*
+ * In each step one message to a rank and one from another. All sends of a window of steps precede its receives. The send of
+ * step k depends on the receive of step k - WINDOW, which keeps the ranks about in step; a step depends on lower steps only,
+ * so there is no cycle.
+ */
 static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size, me = hdl_own_rank(comm);
@@ -206,7 +214,7 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct h
 		own_piece(b, r, out_of(r, me), in_of(r, me));
 }
 
-/* The neighbors of section 8.6. */
+/* Neighborhood collectives (section 8.6). */
 static void build_neighbors(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int me = comm->rank;
@@ -221,12 +229,12 @@ static void build_neighbors(struct hdl_gb *b, const struct hdl_vcoll *a, struct 
 		own_piece(b, r, &r->out[from], in_of(r, to));
 }
 
-/* ---- one to all, all to one ----------------------------------------------------------------------------------- */
+/* ---- one to all, all to one ------------------------------------------------------------------------------------------ */
 
-/* A rank's place in the tree whose root is rank `root`: it has the pieces of `span` ranks, from itself on; a child at distance bit, which
- * is less than `reach`, has those of at most so many. */
+/* A rank's position in the binomial tree of `root`. The rank has the blocks of `span` ranks from itself on. A child is at a
+ * distance bit < reach and has at most `bit` ranks' blocks. */
 struct node {
-	int n, root, v;			/* v: the rank as seen from the root, which is 0 */
+	int n, root, v;			/* v: the rank, counted from the root */
 	int reach, span;
 };
 
@@ -276,7 +284,7 @@ static void scatter_tree(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
 	for (int v = 1; !t.v && v < t.n; v++)
 		hdl_gb_copy(b, hdl_ref_at(area, (size_t)v * each), ref_of(&r->in[alg_vcoll_rank_at(&t, v)]), each);
-	for (int bit = t.reach / 2; bit; bit /= 2)	/* who has the longest way to go first */
+	for (int bit = t.reach / 2; bit; bit /= 2)	/* the child with the longest path first */
 		if (t.v + bit < t.n)
 			hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
 				    (size_t)alg_vcoll_least(bit, t.n - t.v - bit) * each);
@@ -323,9 +331,10 @@ static void build_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hd
 			own_piece(b, r, &r->out[0], &r->in[i]);
 }
 
-/* ---- within the group, from and to its rank 0 ------------------------------------------------------------------- */
+/* ---- within the local group, to and from its rank 0 ------------------------------------------------------------------ */
 
-/* The combination of all ranks' `acc`, at rank 0 of the group. A child has the ranks right after those that its parent has so far. */
+/* Combines all ranks' `acc` at rank 0 of the local group. A child has the ranks directly behind those that its parent has so
+ * far, which keeps the order. */
 static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref acc, size_t len)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
@@ -345,7 +354,7 @@ static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm,
 	return acc;
 }
 
-/* Rank 0's data come to all others of the group. */
+/* Sends rank 0's data to all other ranks of the local group. */
 static void bcast_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref data, size_t len)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm), bit;
@@ -406,7 +415,7 @@ static void build_allreduce(struct hdl_gb *b, struct hdl_vcoll_run *r, const str
 	bcast_near(b, comm, result, len);
 }
 
-/* Where the parts of the vector begin, and its end; of the own group. NULL: no memory. */
+/* Offsets of the parts of the vector, and its end; of the local group. Ownership: the caller frees. NULL: no memory. */
 static size_t *alg_vcoll_parts_of(const struct hdl_vcoll *a, const struct hdl_vcoll_run *r, int n)
 {
 	size_t *at = calloc((size_t)n + 1, sizeof(*at));
@@ -416,7 +425,7 @@ static size_t *alg_vcoll_parts_of(const struct hdl_vcoll *a, const struct hdl_vc
 	return at;
 }
 
-/* Of an intercommunicator: the ranks 0 exchange what their groups combined; the parts of the other's are dealt out. */
+/* Intercommunicator: the ranks 0 exchange their groups' results; each then scatters the other group's result to its own group. */
 static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct hdl_comm *comm, const size_t *at, int n)
 {
 	size_t len = r->in[0].bytes;
@@ -438,7 +447,7 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, cons
 	hdl_gb_copy(b, ref_of(&r->out[0]), theirs, r->out[0].bytes);
 }
 
-/* Vectors travel in segments: one is combined, in the cache, while others are under way. Each has a sub of its own. */
+/* Vectors travel in segments: one segment is combined, in the cache, while others are in flight. Each segment has its own sub. */
 #define SEGMENT		((size_t)256 << 10)
 #define SEGMENTS_MAX	1024
 
@@ -447,7 +456,7 @@ static size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Whole elements. */
+/* Bytes of a segment: whole elements. */
 static size_t segment_of(const struct hdl_vcoll_run *r, size_t bytes)
 {
 	size_t size = r->reducer.size ? r->reducer.size : 1, seg = bytes / SEGMENTS_MAX + 1;
@@ -455,13 +464,13 @@ static size_t segment_of(const struct hdl_vcoll_run *r, size_t bytes)
 	return ((seg > SEGMENT ? seg : SEGMENT) + size - 1) / size * size;
 }
 
-/* Whether the operands can be told to the operation in any order; those of programs are told in the order of the ranks, always. */
+/* Returns true if the operands may swap sides; a user-defined operation always gets them in the order of the ranks. */
 static bool commutes(const struct hdl_vcoll_run *r)
 {
 	return !r->reducer.op;
 }
 
-/* Landing places in turn: what comes next arrives while the last one is combined. */
+/* Landing buffers, used in turn: the next segment arrives while the last one is combined. */
 #define PLACES	4
 struct places {
 	struct hdl_ref at[PLACES];
@@ -478,7 +487,8 @@ static struct hdl_ref next_place(struct hdl_gb *b, struct places *p)
 	return p->at[i % PLACES];
 }
 
-/* All ranks' parts, this one's from where it is, combined in sum, which is none of them, in the order of the ranks. */
+/* Receives all ranks' parts and combines them with this rank's part `own` in `sum`, in the order of the ranks. `sum` overlaps
+ * none of them. */
 static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len, uint32_t sub,
 		    struct places *places)
 {
@@ -494,7 +504,7 @@ static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_re
 	}
 }
 
-/* The same, where what is right of the operation has to be there, and is replaced. */
+/* The same for an operation that does not commute: the later part must be the right operand, which the operation overwrites. */
 static void combine_ordered(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len,
 			    uint32_t sub, struct places *places)
 {
@@ -531,7 +541,7 @@ static void send_parts(struct hdl_gb *b, const struct hdl_vcoll_run *r, const st
 	}
 }
 
-/* Every rank sends part i of its input to rank i. */
+/* Each rank sends part i of its input to rank i. */
 static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r,
 				 const struct hdl_comm *comm)
 {
@@ -550,7 +560,8 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 	}
 	send_parts(b, r, comm, at);
 	own = hdl_ref_at(ref_of(&r->in[0]), at[comm->rank]);
-	sum = a->in_place && len ? hdl_gb_scratch(b, 1, len) : out;	/* in place the result lies over other parts of the input */
+	sum = a->in_place && len ? hdl_gb_scratch(b, 1, len) : out;	/* in place: the result overlaps other parts of the
+									 * input */
 	for (size_t off = 0; off < len && comm->size > 1; off += seg)
 		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off), smaller(seg, len - off),
 							  (uint32_t)(off / seg), &places);
@@ -563,7 +574,7 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 
 /* ---- prefixes ----------------------------------------------------------------------------------------------------- */
 
-/* The result of the ranks up to this one, from which the next one's is made. */
+/* Builds one segment. Returns the result of the ranks up to this one, which goes to the next rank. */
 static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, int me, size_t off,
 				   size_t len, uint32_t sub, struct places *places)
 {
@@ -593,7 +604,7 @@ static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, 
 	out = hdl_ref_at(ref_of(&r->out[0]), off);
 	if (!last) {
 		all = next_place(b, places);
-		hdl_gb_copy(b, all, in, len);	/* in place what is received replaces it */
+		hdl_gb_copy(b, all, in, len);	/* in place: the received segment overwrites the input */
 	}
 	hdl_gb_recv(b, me - 1, sub, out, len);
 	if (!last)
@@ -601,7 +612,7 @@ static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, 
 	return all;
 }
 
-/* From rank to rank: each byte travels once over each link, behind others. */
+/* A chain of ranks, pipelined: each byte crosses each link once. */
 static void scan_chain(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	size_t bytes = r->in[0].bytes, seg = segment_of(r, bytes);
@@ -620,7 +631,7 @@ static void scan_chain(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_v
 	}
 }
 
-/* Whether the combination of the rank's group of 2 * bit ranks matters to anybody beyond them. */
+/* Returns true if the combination of the rank's group of 2 * bit ranks is needed by a rank outside the group. */
 static bool is_passed_on(int rank, int bit, int n)
 {
 	for (bit *= 2; bit < n; bit *= 2) {
@@ -632,13 +643,13 @@ static bool is_passed_on(int rank, int bit, int n)
 	return false;
 }
 
-/* After step k a rank has the combination of all ranks of its group of 2^(k+1), as far as they exist, for its partners, and
- * that of the ranks before it in the group for itself. */
+/* Recursive doubling. After step k `all` is the combination of the rank's group of 2^(k+1) ranks, as far as they exist, for
+ * its partners; `result` is that of the ranks up to this one in the group (Exscan: before this one). */
 static void scan_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
-	struct hdl_ref result = ref_of(r->nout ? &r->out[0] : &r->in[0]), all;	/* without a result this is not used */
+	struct hdl_ref result = ref_of(r->nout ? &r->out[0] : &r->in[0]), all;	/* unused if the rank has no result */
 	size_t len = r->in[0].bytes;
-	bool some = a->coll == HDL_V_SCAN;	/* result holds something */
+	bool some = a->coll == HDL_V_SCAN;	/* result holds a value */
 	int me = comm->rank, n = comm->size;
 	uint32_t k = 0;
 
@@ -683,7 +694,7 @@ static void build_scan(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_v
 		scan_chain(b, a, r, comm);
 }
 
-/* ---- what only intercommunicators need here; others have graphs that are kept (coll.c) ---------------------------- */
+/* ---- intercommunicators only; intracommunicators have kept graphs (coll.c) ------------------------------------------ */
 
 static void build_bcast(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
@@ -696,7 +707,8 @@ static void build_bcast(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_
 	bcast_near(b, comm, ref_of(&r->out[0]), r->out[0].bytes);
 }
 
-/* A byte goes up each group's tree, to the other group's, and down: nobody leaves before all of both groups are here. */
+/* A byte goes up each group's tree, to the other group's rank 0, and down: no rank completes before all ranks of both groups
+ * have begun. */
 static void build_barrier(struct hdl_gb *b, const struct hdl_comm *comm)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
@@ -751,7 +763,7 @@ void hdl_build_vcoll(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vco
 	}
 }
 
-/* ---- of one size, in kept graphs -------------------------------------------------------------------------------------- */
+/* ---- blocks of one length, in kept graphs ---------------------------------------------------------------------------- */
 
 static struct piece alg_vcoll_block(enum hdl_space space, int index, size_t bytes)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Members that have died. Whoever waits for one directly is told by the transport, or by its queues; the others wait for a rank that
- * lives, and that waits, or has failed and gone on to something else. So who has a collective under way looks now and then at the
- * processes of all members of this host, and asks the transport for the others; and who learns of a death tells the other members.
- * In either case the communicator is revoked here: what is under way on it ends with MPI_ERR_PROC_ABORTED, and so does all that is
- * begun from now on. Messages between the living, and other communicators, go on.
+ * Failure detection and revocation. A rank that waits directly for a dead rank gets an error from the transport or from its
+ * queues; the others wait for ranks that live and in turn wait, or have failed and gone on. Therefore a rank with a collective
+ * in flight regularly looks at the processes of all members on its host, and asks the transport about the others; a rank that
+ * detects a death notifies the other members. Either revokes the communicator on this rank: operations in flight end with
+ * MPI_ERR_PROC_ABORTED, and so does every later one. Messages between living ranks, and other communicators, go on.
  *
- *     a look, a failed message, a failed queue, a member's message ──▶ hdl_ft_member_failed: noted ──▶ hdl_ft_progress: carried out
+ *     timer, failed message, failed queue, member's notice ──▶ hdl_ft_member_failed: recorded ──▶ hdl_ft_progress: revoked
  *
- * Nothing is completed or posted where a death is noted, which may be inside of the transport.
+ * Recording must neither complete nor post anything: the caller may be inside the transport.
  *
- * A request that fails says that a queue is gone, and that may be one of a member that lives: it has seen the death first and has
- * freed the communicator. So nobody is named whose process lives. Where none has ended yet, the queues of mailbox or tasks are under
- * suspicion: nothing more is posted, until a member's end is seen, or SUSPECT_NS have passed.
+ * A failed request means only that a queue is gone. The peer may live: it has detected the death first, and has freed the
+ * communicator. No member is named whose process lives. While no member's process has ended, the queues of mailbox or tasks
+ * are under suspicion: nothing is posted until a member's end is seen, or SUSPECT_NS have passed.
  */
 #include "collectives/queues/queues.h"
 
@@ -21,11 +21,12 @@
 #define SUSPECT_LOOK_NS 20000000ull
 
 uint32_t hdl_coll_pending;
-static uint64_t hasty_ns;	/* until then communicators are looked at often: the rank that was lost is a member of others */
-static bool news;		/* some communicator is lost, and what is under way on it has not been ended yet */
-static int orphaned = -1;	/* a process by whose end constructors without a communicator are lost, likewise */
+static uint64_t hasty_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank may be a
+				 * member of others */
+static bool news;		/* a communicator is lost whose operations in flight have not been ended */
+static int orphaned = -1;	/* process whose end ends constructors without a communicator, or -1 */
 
-/* ---- members: of an intercommunicator those of both groups, as nodes name them ---------------------------------- */
+/* ---- members: of an intercommunicator both groups, numbered like nodes' peers ------------------------------------- */
 
 static int members(const struct hdl_comm *comm)
 {
@@ -39,7 +40,7 @@ static int ft_proc_of(struct hdl_comm *comm, int member)
 	return hdl_comm_proc(of, member);
 }
 
-/* Of another host's process the transport alone knows: by a message, maybe another communicator's, or a probe, that was not answered. */
+/* Of a process on another host only the transport knows: from a message (of any communicator) or a probe without answer. */
 static bool has_ended(struct hdl_cc *cc, int member)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
@@ -48,7 +49,7 @@ static bool has_ended(struct hdl_cc *cc, int member)
 	return hdl_proc_is_gone(ft_proc_of(cc->comm, member));
 }
 
-/* The first member from `first` on whose process has ended, or cannot be reached any more, or -1. */
+/* Returns the first member from `first` on (cyclically) whose process has ended or is unreachable, or -1. */
 static int find_ended(struct hdl_cc *cc, int first)
 {
 	int n = members(cc->comm);
@@ -62,9 +63,9 @@ static int find_ended(struct hdl_cc *cc, int first)
 	return -1;
 }
 
-/* ---- noting -------------------------------------------------------------------------------------------------- */
+/* ---- recording ----------------------------------------------------------------------------------------------------- */
 
-/* Its rank in its group. */
+/* Rank of the lost process in its group. */
 static int member_lost(const struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->of ? cc->of->comm : cc->comm;
@@ -73,7 +74,7 @@ static int member_lost(const struct hdl_cc *cc)
 	return rank == MPI_UNDEFINED && comm->local ? hdl_comm_rank_of(comm->local, proc) : rank;
 }
 
-/* A member that cannot do its part of a collective (hdl_ft_give_up) says so, and lives. */
+/* A member that called hdl_ft_give_up lives, and could not do its part of a collective. */
 static const char *what_became_of_it(const struct hdl_cc *cc)
 {
 	int proc = cc->lost - 1;
@@ -82,7 +83,7 @@ static const char *what_became_of_it(const struct hdl_cc *cc)
 								"has failed or cannot be reached";
 }
 
-/* Once for a rank, not for each communicator that it was a member of. One that gives up itself has the reason as its error. */
+/* Once per lost process, not per communicator. A rank that gives up itself reports the reason as its error instead. */
 static void ft_say(const struct hdl_cc *cc)
 {
 	static int said;
@@ -94,25 +95,25 @@ static void ft_say(const struct hdl_cc *cc)
 		  "MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1), what_became_of_it(cc));
 }
 
-/* And what it is the communicator of one host's ranks of, or has such a one. */
+/* Marks the communicator, and the related one of hierarchical collectives, as lost. */
 static void ft_lose(struct hdl_cc *cc, int proc, bool told)
 {
 	if (cc->lost)
 		return;
 	cc->lost = 1 + proc;
-	/* the whole's ranks tell those of its hosts, too */
+	/* cc is a node communicator: the ranks of the whole communicator notify the members */
 	cc->told = told || cc->of;
 	hdl_proc_note_lost(proc);
 	news = true;
 	hasty_ns = monotonic_ns() + SUSPECT_NS;
 	ft_say(cc);
-	/* what has arrived may be the end of a queue */
+	/* an arrival seen from here on may be a flushed queue */
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
 		if (cc->off[i]) {
 			cc->off[i]->broken = true;
 			cc->off[i]->suspect_ns = 0;
 		}
-	/* who waits for a rank of its host may do so for the sake of what has ended elsewhere */
+	/* a rank that waits within its host may do so because of a death elsewhere */
 	if (cc->of)
 		ft_lose(cc->of, proc, told);
 	if (cc->within && cc->within->coll)
@@ -148,8 +149,11 @@ static void is_sought(struct hdl_comm *comm)
 		sought.comm = comm;
 }
 
-/* Whoever has failed on a communicator may have freed it, and its contexts be another's here, before a slower member's message comes:
- * the way out is a communicator without the rank that is named. */
+/*
+ * Handles a member's notice. A rank may have freed the communicator after an error, and reused its context id for another one,
+ * before a slower member's notice arrives. The new communicator is without the lost rank, so a notice about a rank that is no
+ * member is ignored.
+ */
 bool hdl_ft_heard(uint16_t context, int proc, bool told)
 {
 	struct hdl_cc *cc;
@@ -182,12 +186,12 @@ void hdl_ft_reason(const struct hdl_cc *cc, const char *name)
 		       "(MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1), what_became_of_it(cc));
 }
 
-/* ---- carrying out -------------------------------------------------------------------------------------------- */
+/* ---- revocation ----------------------------------------------------------------------------------------------------- */
 
-/* Of so many members each tells every other one: who comes to know at once sends nothing more to a rank that has gone on. */
+/* Up to this many members each notifies all others: a rank that knows at once sends no more to a rank that has gone on. */
 #define TELL_ALL 64
 
-/* All members, or if they are many, those that cannot look for themselves at the process which has ended. */
+/* Notifies all members, or beyond TELL_ALL only those that cannot look at the ended process themselves. */
 static void ft_tell(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;
@@ -204,7 +208,7 @@ static void ft_tell(struct hdl_cc *cc)
 	}
 }
 
-/* Whether nothing is to be expected of the process any more. One that has given up, for want of memory, lives, on whatever host. */
+/* Returns true if the process will do nothing more. A process that gave up for want of memory lives, on any host. */
 static bool is_dead(int proc)
 {
 	enum hdl_proc_state state = hdl_ep_process(hdl_mpi_tp, proc);
@@ -212,8 +216,8 @@ static bool is_dead(int proc)
 	return state == HDL_PROC_ENDED || (state == HDL_PROC_UNKNOWN && !hdl_proc_gave_up(proc));
 }
 
-/* Whether this rank is the first to know, or knows more than whoever has told it: its host is the one that sees the process, which
- * is there no more, and that was not said. */
+/* Returns true if this rank must notify the members: no notice has come, or the notice was a suspicion, and this rank's host
+ * sees that the process has ended. */
 static bool has_news(const struct hdl_cc *cc)
 {
 	return !cc->told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
@@ -226,7 +230,7 @@ static void revoke(struct hdl_comm *comm)
 	if (!cc || !cc->lost || cc->revoked)
 		return;
 	cc->revoked = true;
-	/* ahead of the refusals, which do not say who has ended */
+	/* before the refusals, which do not name the lost process */
 	if (has_news(cc))
 		ft_tell(cc);
 	if (cc->lost - 1 != hdl_job.rank && is_dead(cc->lost - 1))
@@ -248,17 +252,17 @@ int hdl_ft_progress(void)
 	return 1;
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------- */
+/* ---- detection -------------------------------------------------------------------------------------------------------- */
 
 void hdl_queues_break(struct hdl_queues *h, const char *why)
 {
 	h->broken = true;
-	/* while queues are brought up, the exchange tells; where there is no communicator nobody waits */
+	/* During bring-up the exchange carries the error; queues without a communicator have no waiters. */
 	if (h->cc && h->state == HDL_QUEUES_READY)
 		hdl_ft_give_up(h->cc->comm, why);
 }
 
-/* Who of the communicator has ended, the peer first; if nobody has, the queues are under suspicion. */
+/* Looks for an ended member, the peer first. If there is none, the queues are under suspicion. */
 static void seek_ended(struct hdl_queues *h, int peer)
 {
 	int ended = find_ended(h->cc, peer);
@@ -269,8 +273,8 @@ static void seek_ended(struct hdl_queues *h, int peer)
 		h->suspect_ns = monotonic_ns() + SUSPECT_NS;
 }
 
-/* A copy from or to users' buffers was refused for the sake of one of them. The queue is in error, with what others have written by it:
- * the communicator's collectives end here. */
+/* A single copy was refused because of a user buffer. The queue is in error, and other operations' writes on it are lost: the
+ * communicator's collectives end here. */
 static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 {
 	const char *name = hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer));
@@ -292,7 +296,7 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 	if (h->broken || h->suspect_ns)
 		return;
 	if (!h->cc) {
-		h->broken = true;	/* nobody waits for anything there */
+		h->broken = true;	/* cached queues: no operation is outstanding */
 		return;
 	}
 	if (gone) {
@@ -337,7 +341,7 @@ static bool is_waiting(const struct hdl_cc *cc)
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
 		if (cc->off[i] && hdl_queues_is_active(cc->off[i]))
 			return true;
-	/* who waits for a rank of its host may do so for the sake of one elsewhere */
+	/* a rank that waits within its host may do so because of a rank elsewhere */
 	return cc->pending || makes_one(cc->comm) || (cc->within && cc->within->coll && is_waiting(cc->within->coll));
 }
 
@@ -349,7 +353,8 @@ static bool is_suspect(const struct hdl_cc *cc)
 	return false;
 }
 
-/* A communicator whose collectives follow each other is looked at half as often: a look takes a system call or three for each member. */
+/* A communicator whose collectives succeed each other is checked half as often: a check costs up to three system calls per
+ * member. */
 static void ft_look_at(struct hdl_comm *comm)
 {
 	struct hdl_cc *cc = makes_one(comm) && !comm->part ? hdl_coll_state(comm) : comm->coll;
@@ -372,7 +377,9 @@ static void ft_look_at(struct hdl_comm *comm)
 		end_suspicion(cc->off[i], monotonic_ns());
 }
 
-/* Nothing is completed from here: the next turn of progress does it. */
+/*
+ * hdl_tp_on_timers: nothing is completed from here; the next turn of progress does. Returns the time of the next check, ns.
+ */
 uint64_t hdl_ft_timers(uint64_t now)
 {
 	static uint64_t next;
@@ -390,6 +397,6 @@ uint64_t hdl_ft_timers(uint64_t now)
 	hdl_comm_each(ft_look_at);
 	if (hdl_agreements && (orphaned = hdl_cid_find_ended()) >= 0)
 		news = true;
-	/* before this process sleeps, progress has to end what waits */
+	/* returning `now` keeps this process from sleeping before progress has ended the operations */
 	return news ? now : next;
 }

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 struct hdl_user_op {
-	struct hdl_object obj;		/* a reference for the handle, one for each pending collective */
+	struct hdl_object obj;		/* references: the handle's, and one per pending collective */
 	MPI_User_function *fn;
-	MPI_User_function_c *fn_c;	/* one of both: the callback form remembers how it was made */
+	MPI_User_function_c *fn_c;	/* exactly one of fn and fn_c is set, by the constructor that the program called */
 	bool commute;
 };
 
@@ -79,7 +79,7 @@ bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_typ
 		r->some = 1;
 	if (extent < 0)
 		lowest += (r->some - 1) * extent;
-	/* the first element's address is as aligned as the place */
+	/* gives the first element's address the alignment of the buffer */
 	r->origin = (size_t)((lowest & 63) - lowest);
 	room = (size_t)(lowest & 63) + (size_t)(r->some - 1) * (size_t)each + (size_t)type->true_extent;
 	r->room = (room + 127) & ~(size_t)63;
@@ -105,7 +105,8 @@ static void call_user(const struct hdl_reducer *r, void *in, void *inout, MPI_Co
 	}
 }
 
-/* The program may have freed its handle since it started the operation; the function can ask for the type's extent nonetheless. */
+/* Opens the type's handle for the call: the program may have freed it since the operation started, and the function may still
+ * query the type's extent. */
 static void call(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n)
 {
 	struct hdl_type *type = (struct hdl_type *)r->type;

@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of pieces on mailbox: gatherv, scatterv, allgatherv, alltoallv, alltoallw, those of neighbors, reductions by operations of
- * programs and reduce_scatter. Each rank writes what a peer gets from it into its line there, as cell.c does, and goes on.
+ * V-collectives on mailbox: Gatherv, Scatterv, Allgatherv, Alltoallv, Alltoallw, neighborhood collectives, reductions by
+ * user-defined operations, and Reduce_scatter. Each rank writes the block for a peer into its cell there, as mailbox/cell.c
+ * does, and goes on.
  *
- * No rank knows all lengths: of alltoallv a row and a column, of gatherv and scatterv all but the root one; and a signature may be
- * described differently at its two ends. So nothing that ranks have to do alike may depend on a length:
+ * No rank knows all lengths: of Alltoallv a row and a column; of Gatherv and Scatterv only the root knows all. And the two
+ * ends may describe a signature by different types. So nothing that the ranks must do alike may depend on a length:
  *
- *     the executor follows from the communicator and the form alone (choose_pieces), of allgatherv, whose lengths all know, also from
- *     the longest piece;
- *     the lines that are written and waited for follow from the communicator and the root: one between each two ranks that may have
- *     something for each other, also if it is nothing. Its word says how many bytes there are.
+ *     the executor follows from communicator and form (choose_vcoll); of Allgatherv, whose lengths all ranks know, also from
+ *     the longest block;
+ *     the cells that are written and polled follow from communicator and root: one between each two ranks that may exchange
+ *     a block, even an empty one. The cell's word has the length.
  *
- * What does not fit a line is the two ranks' own affair (vector_copy.c). So is each edge but the first of several between two
- * neighbors, as both know. If the length of what was sent is not that which the receiver's arguments promise, the receiver has an error,
- * whatever way it came, and everybody else's part goes on.
+ * Scenario, if an empty block had no cell: 1. Rank 0 sends no bytes to rank 1, and skips the cell. 2. Rank 1's type map
+ * describes the same signature with a nonzero count of an empty type, or the arguments disagree. 3. Rank 1 polls the cell for
+ * ever; and the exchange no longer synchronizes, which the reuse of slots depends on (queues/queues.h).
+ *
+ * A block that does not fit a cell concerns only its two ranks (vector_copy.c). So does each further edge between two
+ * neighbors, as both know. If the length differs from the receiver's arguments, the receiver has an error, whichever way the
+ * block came, and all other blocks go on.
  *
  * Reductions: vector_reduce.c.
  *
- * What stands in a line is complete without its sender.
+ * A block in a cell arrives without further action of its sender.
  *
- * The operation retires when its messages and copies are through, so that no slot, and no buffer of the user, is given back before. If the
- * communicator fails they are taken back first (hdl_vector_stop), and the queues are stopped (R2 of single_copy.c).
+ * The operation retires when its messages and copies have ended, so that neither slot nor user buffer is given back before. If
+ * the communicator fails, messages are withdrawn first (hdl_vector_stop), and the queues are stopped (R2 of
+ * single_copy/single_copy.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +34,9 @@
 #include "collectives/select/check.h"
 #include "collectives/mailbox/vector.h"
 
-#define AS_MESSAGE (1ULL << 63)		/* in a line's word, beside the length */
-#define IS_SHOWN (1ULL << 62)		/* the same: the line has the address */
-#define LINE_DATA 1024			/* longest in a line where nobody knows all lengths; must fit the second size of lines */
+#define AS_MESSAGE (1ULL << 63)		/* cell word, beside the length: the block follows as a message */
+#define IS_SHOWN (1ULL << 62)		/* cell word, beside the length: the cell's data are the block's address */
+#define LINE_DATA 1024			/* longest block in a cell if no rank knows all lengths; must fit a medium cell */
 
 void hdl_vector_free(struct hdl_vector_run *x)
 {
@@ -42,13 +48,13 @@ void hdl_vector_free(struct hdl_vector_run *x)
 	free(x);
 }
 
-/* ---- what goes where ------------------------------------------------------------------------------------------- */
+/* ---- the list of blocks ----------------------------------------------------------------------------------------------- */
 
 struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge)
 {
 	struct vblock *p = give ? &x->give[x->ngive++] : &x->get[x->nget++];
 
-	/* send is set when it is used */
+	/* p->send is set when it is used */
 	p->piece = *piece;
 	p->skip = 0;
 	p->bytes = hdl_vcoll_block_bytes(piece);
@@ -61,7 +67,7 @@ struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct 
 	return p;
 }
 
-/* Of several edges between two ranks the one with the lowest number goes by line. */
+/* Of several edges between two ranks the cell has the one with the lowest number. */
 static void name_lines(struct vblock *p, uint32_t n)
 {
 	struct vblock *lowest[HDL_MAILBOX_RANKS] = { NULL };
@@ -104,7 +110,7 @@ static void add_all(struct hdl_vector_run *x, const struct hdl_comm *comm, const
 		hdl_vblock_add(x, false, &a->out[0], a->root, 0)->by_line = true;
 }
 
-/* ---- a rank's own ------------------------------------------------------------------------------------------------ */
+/* ---- the block for the rank itself ---------------------------------------------------------------------------------- */
 
 static void vector_copy_own(struct hdl_run *run, const struct hdl_vcoll_block *to, const struct hdl_vcoll_block *from)
 {
@@ -128,7 +134,7 @@ static void vector_copy_own(struct hdl_run *run, const struct hdl_vcoll_block *t
 	}
 }
 
-/* Nobody else takes part, so it may be done at once. */
+/* Copies at once: no other rank takes part. */
 static void vector_take_own(struct hdl_run *run, const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
 	const struct hdl_vcoll_block *in, *out;
@@ -139,7 +145,7 @@ static void vector_take_own(struct hdl_run *run, const struct hdl_comm *comm, co
 		vector_copy_own(run, &a->out[from], &a->in[a->nin > 1 ? to : 0]);
 }
 
-/* ---- preparing -------------------------------------------------------------------------------------------------- */
+/* ---- preparing ------------------------------------------------------------------------------------------------------- */
 
 static void vector_retain_types(struct hdl_vector_run *x, bool retain)
 {
@@ -153,7 +159,7 @@ static void vector_retain_types(struct hdl_vector_run *x, bool retain)
 	}
 }
 
-/* The caller's lists go when the call returns. */
+/* Copies the caller's lists, which it may free when the call returns. */
 static bool keep_lists(struct hdl_vector_run *x, const struct hdl_vcoll *a, int size)
 {
 	size_t pieces = (size_t)(a->nin + a->nout) * sizeof(struct hdl_vcoll_block);
@@ -187,8 +193,11 @@ static bool keep_lists(struct hdl_vector_run *x, const struct hdl_vcoll *a, int 
 	return true;
 }
 
-/* What is sent as a message must stay as it is, and be one run. A line's data may go when it was written, unless lines are wide: their
- * requests gather it when they run, which may be later, from where it lies, however short it is. */
+/*
+ * Packs the blocks that need a contiguous or stable copy: a message's data must stay unchanged and be contiguous. A cell's
+ * data may change once the cell was posted; but the requests of wide cells gather when they run, which may be later, from the
+ * data's own place, however short they are.
+ */
 static bool copy_out(struct hdl_vector_run *x, size_t most)
 {
 	bool replaced = x->a.coll == HDL_V_EXCHANGE && x->a.in_place && x->a.nin > 1;
@@ -306,13 +315,13 @@ void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl
 	for (struct vblock *p = x->give, *end = p + x->ngive; unlikely(x->longs) && p < end; p++)
 		if (!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes && !hdl_vblock_is_shown(h, run, p))
 			hdl_vblock_send(run, p);
-	/* behind the lines: in place a message comes where they are read from */
+	/* after the cells: in place a message may land where a cell's data are read */
 	for (struct vblock *p = x->get, *end = p + x->nget; run->pcoll && p < end; p++)
 		if (p->comes)
 			hdl_vblock_receive(run, p);
 }
 
-/* Of a persistent operation each start has the same messages, so that all but the first one's are received without a copy. */
+/* A persistent operation has the same messages at each start, so from the second start on they are received without a copy. */
 static void find_message(struct hdl_run *run, struct vblock *p)
 {
 	if (!p->comes)
@@ -326,7 +335,7 @@ static void open_line(struct hdl_run *run, struct vblock *p)
 	uint64_t word = hdl_cell_word(run, p->of->prog, p->peer, &end);
 	char *at;
 
-	/* also if it is not the length that was promised: it is there, and its sender may wait for it to be taken */
+	/* also with an unexpected length: the sender may wait until it is received */
 	if (unlikely(word & AS_MESSAGE)) {
 		find_message(run, p);
 		return;
@@ -350,8 +359,11 @@ static void open_line(struct hdl_run *run, struct vblock *p)
 		hdl_unpack((void *)p->piece.buf, end - word, p->piece.count, p->piece.type, 0, word);
 }
 
-/* Opens the lines that have come, so that what is shown is copied while others are to come; those of reductions all at a time. Messages without
- * a line are received behind all lines: one of them may have the tag of its pair's first edge, and comes behind that. */
+/*
+ * Reads the cells that have arrived, so that copies proceed while other cells are awaited; reductions wait for all. Messages
+ * without a cell are received after all cells: such a message may have the tag of its pair's first edge, and must match after
+ * it.
+ */
 static void open_lines(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
@@ -359,7 +371,7 @@ static void open_lines(struct hdl_queues *h, struct hdl_run *run)
 
 	if (x->folds && !all)
 		return;
-	/* in place the result comes over what a line that has to wait is read from */
+	/* in place the result would overwrite the data of a cell that is still queued */
 	if (unlikely(x->folds && run->outstanding))
 		hdl_queues_drain(h);
 	if (unlikely(x->folds && run->outstanding))
@@ -418,7 +430,7 @@ bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run)
 	return needs & hdl_queues_cpu_sharers(h);
 }
 
-/* ---- the door -------------------------------------------------------------------------------------------------------- */
+/* ---- entry ----------------------------------------------------------------------------------------------------------- */
 
 static void vector_ended(struct hdl_run *run)
 {
@@ -442,7 +454,7 @@ static uint32_t ranks_in(const int *list, int n, int me)
 	return mask;
 }
 
-/* Of those that mailbox does. */
+/* The collective by which mailbox runs these arguments. */
 static enum hdl_coll vector_kind_of(const struct hdl_vcoll *a)
 {
 	switch (a->coll) {
@@ -467,7 +479,7 @@ size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied)
 	return longest <= all ? all : all + 1;
 }
 
-/* Of those whose lengths all ranks know. */
+/* The longest block, if all ranks know all lengths; else 0. */
 static size_t longest(const struct hdl_vcoll *a, enum hdl_coll coll, int size)
 {
 	MPI_Count most = a->counts ? 0 : a->count;
@@ -483,7 +495,7 @@ static size_t longest(const struct hdl_vcoll *a, enum hdl_coll coll, int size)
 	return (size_t)most * (size_t)hdl_type_size(a->type);
 }
 
-/* As if lines were as long as they may be. 0 or a negative errno. */
+/* Makes the plan's key. Returns 0 or a negative errno of this rank's alone. */
 static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a, enum hdl_form_kind form, struct hdl_plan_key *key)
 {
 	int promises = hdl_comm_promises(comm);
@@ -504,7 +516,7 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 	return 0;
 }
 
-/* Whether the communicator is one for which a plan is made. */
+/* Returns true if a plan is made for this communicator and collective. */
 static bool may(const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
 	return !comm->local && comm->size > 1 && comm->size <= HDL_MAILBOX_RANKS && a->coll <= HDL_V_EXSCAN && !hdl_vars.check &&
@@ -533,7 +545,7 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 		*rc = vector_no_memory(comm, NULL);
 		return true;
 	}
-	/* as of any blocking collective: all ranks know what was run before a barrier */
+	/* as for every blocking collective: a Barrier behind it depends on it, and all ranks know the sequence */
 	if (!req) {
 		cc->leader = plan->leader;
 		cc->last[plan->key.coll] = plan;
@@ -571,7 +583,7 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 	return true;
 }
 
-/* ---- the short way: hdl_queues_quick_vcoll --------------------------------------------------------------------------------- */
+/* ---- fast path: hdl_queues_quick_vcoll --------------------------------------------------------------------------------- */
 
 static inline bool fit(const struct hdl_vcoll_block *p, int n, size_t line)
 {
@@ -581,8 +593,10 @@ static inline bool fit(const struct hdl_vcoll_block *p, int n, size_t line)
 	return true;
 }
 
-/* Whether the plan is that of these arguments, and all of them go by lines as they lie, without an error. Where lengths decide about the
- * plan, it is one for all that fit lines of the second size, and longer lines have no short way. */
+/*
+ * Returns true if the plan serves these arguments, and all their blocks fit its cells, are contiguous and match. Where the
+ * plan depends on lengths, one plan serves all that fit medium cells; longer ones have no fast path.
+ */
 static inline bool vector_is_plan_of(const struct hdl_plan *plan, const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
 	const struct hdl_vcoll_block *in, *out;
@@ -613,7 +627,7 @@ void hdl_vector_go_on(struct hdl_run *run, const struct hdl_vcoll *a)
 	run->done = vector_ended;
 }
 
-/* ---- persistent: the request keeps the run, the lists and the lines ---------------------------------------------------- */
+/* ---- persistent: the request keeps the run, the lists and the cells ---------------------------------------------------- */
 
 static int vector_begin_again(struct hdl_req *req, void *arg)
 {
@@ -629,7 +643,7 @@ static int vector_begin_again(struct hdl_req *req, void *arg)
 	x->opened = false;
 	for (uint32_t i = 0; i < x->nget; i++)
 		x->get[i].opened = false;
-	/* there is memory for both */
+	/* cannot fail: both have their memory since vector_prepare */
 	copy_out(x, run->plan->key.bytes);
 	if (x->folds)
 		hdl_vector_copy_operand(x, run->comm, &x->a);
@@ -663,14 +677,16 @@ static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t line)
 	return most;
 }
 
-/* Lines take memory as long as the request is there: they are as long as the longest piece of any rank that lines may have. *rc: MPI error
- * class. *none: all that there is are messages, which lines would only announce. */
+/*
+ * The plan of a persistent operation. Its cells exist as long as the request: they hold the longest block of any rank that
+ * fits a cell. *rc: MPI error class. *none: all blocks are messages, which cells would only announce.
+ */
 static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc, bool *none)
 {
 	struct hdl_most most = { 0 };
 	size_t room;
 
-	/* what all ranks know is as long everywhere, and fits */
+	/* known lengths are the same on all ranks, and fit */
 	if (hdl_vector_known((enum hdl_coll)key.coll)) {
 		most.fits = (uint32_t)longest(a, (enum hdl_coll)key.coll, comm->size);
 	} else {
@@ -680,7 +696,7 @@ static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_vco
 	*none = !most.fits && most.any;
 	if (*rc || *none)
 		return NULL;
-	/* they are whole lines of a cache, so that requests of like lengths have one plan */
+	/* rounded up to whole cells, so that requests of similar lengths share a plan */
 	room = hdl_cell_bytes(most.fits) - HDL_CELL_TRAILER;
 	key.bytes = room < key.bytes ? room : key.bytes;
 	return hdl_plan_of(comm->coll, &key);
@@ -708,7 +724,7 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 	if (plan)
 		run = hdl_plan_run(plan, comm);
 	if (run)
-		plan->uses--;		/* not yet */
+		plan->uses--;		/* counted at each start */
 	if (!run || !vector_prepare(run, comm, a, true)) {
 		*rc = vector_no_memory(comm, plan);
 		goto undo;
@@ -723,9 +739,9 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 		(*req)->look = hdl_pcoll_look;
 		return true;
 	}
-	*rc = vector_no_memory(comm, plan);	/* the others may have theirs, and start it */
+	*rc = vector_no_memory(comm, plan);	/* the other ranks may have succeeded, and start their requests */
 undo:
-	/* without an error no rank has lines: all go by messages */
+	/* without an error no rank has cells, and all use messages */
 	if (run && run->parcels)
 		vector_put_persistent(run);
 	else if (run)

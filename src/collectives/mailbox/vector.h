@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of vector.c, vector_copy.c and vector_reduce.c: what a collective of pieces has for each peer, and from it. */
+/*
+ * Inside of mailbox/vector.c, vector_copy.c and vector_reduce.c: a v-collective's blocks for each peer, and from each peer.
+ */
 #ifndef HDL_COLL_PARCELS_H
 #define HDL_COLL_PARCELS_H
 
@@ -8,55 +10,57 @@
 #include "collectives/single_copy/single_copy.h"
 #include "collectives/select/tuner.h"
 
-/* A piece for a peer, or from one. */
+/* A block for a peer, or from a peer. */
 struct vblock {
 	struct hdl_vcoll_block piece;
-	size_t skip, bytes;		/* of the piece as it is packed: where it begins */
+	size_t skip, bytes;		/* offset and length of the block within the packed form of `block` */
 	int peer;
-	int edge;			/* its number, of those between the two ranks */
-	bool by_line;			/* its length, at least */
+	int edge;			/* index among the edges between the two ranks */
+	bool by_line;			/* the cell between the two ranks announces this block; false: a further edge between
+					 * two neighbors */
 	struct hdl_vector_run *of;
-	/* as a message, or what lies in memory elsewhere than in the user's buffer */
-	char *copy;			/* in `memory`; get: what is copied before it is unpacked */
+	/* Blocks that travel as a message, or from other memory than the user's buffer. */
+	char *copy;			/* the packed block, in `memory`; of a received block: up to UNPACKED bytes before they
+					 * are unpacked */
 	struct hdl_scratch memory;
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
-	bool comes;			/* persistent: as a message, as at the start before: it is received from the start on */
-	/* copied by its receiver from where the giver has it */
-	uint64_t at;			/* at the giver */
-	bool opened;			/* the receiver: the line was seen, or it has none */
-	bool copies;			/* that is not over, or the giver has not been told that it is; */
-	size_t off;			/* ... so far it has come, */
-	uint64_t position;		/* ... by this request, which is under way, or 0 */
+	bool comes;			/* persistent: the last start had a message here, so the receive is posted at the start */
+	/* Blocks that the receiver copies by RDMA READ. */
+	uint64_t at;			/* address at the sender */
+	bool opened;			/* receiver: the cell was read, or the block has none */
+	bool copies;			/* receiver: the copy is in progress, or HDL_SC_FIN was not sent yet */
+	size_t off;			/* receiver: bytes copied so far */
+	uint64_t position;		/* receiver: position in the send queue of the READ in flight; 0: none */
 };
 
 struct hdl_vector_run {
 	struct hdl_run *run;
-	const struct hdl_coll_prog *prog;	/* by which it was posted */
-	struct hdl_vcoll a;		/* for the host executor; its lists are in memory */
+	const struct hdl_coll_prog *prog;	/* the program it was posted by */
+	struct hdl_vcoll a;		/* the arguments, for the host executor; the lists are in `memory` */
 	void *memory;
 	struct vblock *give, *get;
-	uint32_t ngive, nget, room;	/* room: of both together */
-	struct vblock *to[HDL_MAILBOX_RANKS];	/* those that go by line */
-	uint32_t pending;		/* messages and copies */
-	uint32_t ncopies;		/* of these, copies that this rank makes */
-	size_t spent;			/* bytes copied in this turn */
-	uint32_t hears;			/* a bit per rank: that has to say that it has read what it was shown */
-	uint32_t freed;			/* a bit per rank: that reads what was left behind for it, and need not be heard */
-	char *left;			/* where the next of this is put; of one that all get: where that is */
-	bool opened;			/* all lines were seen */
-	bool longs;			/* given: some go otherwise than in a line */
-	bool copied;			/* some pieces have copies */
-	bool retains;			/* the types of all pieces */
-	/* reductions (vector_reduce.c) */
+	uint32_t ngive, nget, room;	/* room: entries of give and get together */
+	struct vblock *to[HDL_MAILBOX_RANKS];	/* the block in the cell for each rank */
+	uint32_t pending;		/* messages and copies in progress */
+	uint32_t ncopies;		/* of these, copies made by this rank */
+	size_t spent;			/* bytes whose copy began in this turn */
+	uint32_t hears;			/* a bit per rank that has to signal that it has read the sender's memory */
+	uint32_t freed;			/* a bit per rank that reads from the staging buffer, and need not be waited for */
+	char *left;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
+	bool opened;			/* all cells were read */
+	bool longs;			/* some block for a peer does not travel in its cell */
+	bool copied;			/* some vblock has a copy */
+	bool retains;			/* the types of all blocks are retained */
+	/* reductions (mailbox/vector_reduce.c) */
 	bool folds;
 	struct hdl_reducer reducer;
-	char *own;			/* this rank's operand, and behind it the reducer's places */
+	char *own;			/* this rank's operand, followed by the reducer's unpack buffers */
 	size_t own_room, own_bytes, places;
 };
 
-/* The address of the bytes, if they are one run, or NULL. */
+/* Address of the block's bytes if they are contiguous, else NULL. */
 static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 {
 	void *buf = (void *)p->buf;
@@ -64,22 +68,23 @@ static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
 }
 
-/* There is room: see prepare in vector.c. edge: of several between the two ranks. */
+/* Appends a block. Must: x->room has been made large enough (vector_prepare). edge: index among those between the two ranks. */
 struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge);
 
-/* ---- what does not go by a line (vector_copy.c) ------------------------------------------------------------------------ */
+/* ---- blocks that do not travel in a cell (vector_copy.c) --------------------------------------------------------------- */
 
-/* Whether the receiver reads it from where this rank has it. */
+/* Returns true if the receiver copies the block from this rank's memory by RDMA READ. */
 static inline bool hdl_vblock_is_shown(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
 {
 	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
 	       hdl_cell_area(run->parcels->prog)->done_at;
 }
-/* Memory for copies of what is shown, that readers need not be waited for, if that pays. Before the first is shown. */
+/* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then their reads need not be waited for.
+ * Must be called before hdl_vblock_shown_at. */
 void hdl_vector_leave(struct hdl_queues *h, struct hdl_run *run);
-/* Where its receiver reads it: there, or a copy. */
+/* The address that the receiver reads from: the user's memory, or the block's copy in the staging buffer. */
 char *hdl_vblock_shown_at(struct hdl_queues *h, struct vblock *p);
-/* Memory for p->copy. False: there is none. */
+/* Allocates p->copy. Returns false if there is no memory. */
 static inline bool hdl_vblock_get_copy(struct vblock *p, size_t bytes)
 {
 	if (!p->copy && !hdl_scratch_get(&p->memory, bytes))
@@ -89,24 +94,24 @@ static inline bool hdl_vblock_get_copy(struct vblock *p, size_t bytes)
 }
 void hdl_vblock_send(struct hdl_run *run, struct vblock *p);
 void hdl_vblock_receive(struct hdl_run *run, struct vblock *p);
-/* Another length than promised: of `came` bytes from that rank. */
+/* Fails the run: `came` bytes came from the peer, and another length was expected. */
 void hdl_vblock_refuse(struct hdl_run *run, const struct vblock *p, uint64_t came);
-/* The receiver's part of what is shown: it reads what the line, which ends there, has the address of; or it never will. */
+/* Receiver: starts to copy from the address at the end of the cell's data; or finishes without reading. */
 void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line);
 void hdl_vblock_leave_unread(struct vblock *p);
-/* Goes on with all that this rank copies, and tells their givers when it has. */
+/* Advances all copies of this rank, and signals each finished one to its sender. */
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run);
-/* The giver's: looks who has said so. */
+/* Sender: polls the words by which receivers signal that they have read. */
 void hdl_vector_hear(struct hdl_queues *h, struct hdl_run *run);
 
 /* ---- reductions (vector_reduce.c) ------------------------------------------------------------------------------------ */
 
-/* What goes to whom, and comes from whom. */
+/* Adds a vblock for each operand to be sent and received. */
 void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);
-/* The own operand is a copy: the function writes into it, and in place the result comes over it. False: no memory, which there is once it
- * was there. */
+/* Copies this rank's operand to x->own: the operation writes into it, and in place the result overwrites the input. Returns
+ * false if there is no memory; never after it has returned true. */
 bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);
-/* All operands are there: the result goes to its place. */
+/* Combines all operands and stores the result. Must: all cells have arrived. */
 void hdl_vector_reduce(struct hdl_run *run);
 
 #endif

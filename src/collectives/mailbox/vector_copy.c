@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What of a collective of pieces (vector.c) does not go by a line: messages, and copies that a receiver makes.
+ * Blocks of a v-collective (vector.c) that do not fit a mailbox cell: sent as messages, or copied by the receiver from the
+ * sender's memory.
  *
- * A piece that a line has no room for: the line has the length alone, and says AS_MESSAGE. Then a message with the operation's tag follows,
- * of the host executor's sort, and its receiver takes that when it has seen the line. So does each edge but the first of several between
- * two neighbors; of these one of no bytes is nothing, as on the host: where only one end thinks so there is no error, but a receive that
- * waits, or a message that nobody takes. A message needs both ranks in the library, as on the host.
+ * Message: the cell has the length and AS_MESSAGE; a message with the operation's tag follows, as on the host executor. The
+ * receiver takes it after it has seen the cell. So does each further edge between two neighbors; such an edge of no bytes has
+ * no message, as on the host. If only one end has no bytes, there is no error, but a receive that waits, or a message that is
+ * never received. A message needs both ranks in the library.
  *
- * What is so long that a copy between processes is quicker than a message its receiver reads from where the giver has it, as in single_copy.c,
- * if the device allows it: then the line has the address, and says IS_SHOWN. Who has read it, or refused it, says so by the operation's
- * number in a word of the giver's (hdl_slot_region.done_at), whose operation ends then; or before, if what it shows is a copy that it leaves
- * behind (R1 of single_copy.c). Not of persistent ones: their requests have no place on the communicator's queues. It needs only its receiver there.
+ * Single copy: from hdl_sc_from() bytes on, if the device lets peers read all memory, the cell has the address and IS_SHOWN.
+ * The receiver reads the block by RDMA READ, as in single_copy/, or refuses it, and then writes the operation number to a word
+ * at the sender (hdl_slot_region.done_at). The sender's operation ends then; or earlier, if the address is that of a staging
+ * buffer (R1 of single_copy/single_copy.c). Persistent operations do not use it: their requests have no place on the
+ * communicator's queues. Only the receiver need be in the library.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/mailbox/vector.h"
 
-/* Of what is shown, bytes that are copied before they are unpacked, at most: they stay in the cache. */
+/* Most bytes that are read before they are unpacked: they stay in the cache. */
 #define UNPACKED ((size_t)64 << 10)
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
@@ -39,7 +41,7 @@ static void vector_copy_sent(struct hdl_send *send, int err)
 		hdl_run_error(p->of->run, hdl_run_errno(p->of->run, &n, err));
 }
 
-/* Where it lies as it is given, if it is one run. */
+/* Address of the packed block, or NULL if it has no contiguous form. */
 static char *given_at(const struct vblock *p)
 {
 	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->piece) : NULL;
@@ -110,15 +112,15 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 		req->notify = received;
 }
 
-/* ---- copies: the giver -------------------------------------------------------------------------------------------------- */
+/* ---- single copy: the sender ----------------------------------------------------------------------------------------- */
 
-/* Of what a rank says to the other: the number of the operation, and 1. */
+/* Offset of the word that `rank` writes when it has read: the operation number + 1. */
 static size_t done_at(const struct hdl_queues *h, const struct hdl_run *run, int rank)
 {
 	return hdl_cell_area(run->parcels->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
 }
 
-/* A piece that all get, too. */
+/* The same block goes to all ranks. */
 static bool gives_one(const struct hdl_vector_run *x)
 {
 	return x->a.nin == 1;
@@ -178,7 +180,7 @@ void hdl_vector_hear(struct hdl_queues *h, struct hdl_run *run)
 			x->hears &= ~(1u << r);
 }
 
-/* ---- copies: the receiver ----------------------------------------------------------------------------------------------- */
+/* ---- single copy: the receiver --------------------------------------------------------------------------------------- */
 
 static void begin_copy(struct vblock *p, size_t off)
 {
@@ -206,7 +208,7 @@ void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line)
 	begin_copy(p, 0);
 }
 
-/* As far as it goes now. Whether that is to the end. */
+/* Advances one copy. Returns true at its end. */
 static bool copy_on(struct hdl_queues *h, struct hdl_run *run, struct vblock *p)
 {
 	size_t most = p->copy ? UNPACKED : HDL_SC_TURN;
@@ -231,7 +233,7 @@ static bool copy_on(struct hdl_queues *h, struct hdl_run *run, struct vblock *p)
 	return true;
 }
 
-/* False: the queue has no room now. */
+/* Returns false if the queue has no room: to be called again. */
 static bool tell_giver(struct hdl_queues *h, struct hdl_run *run, const struct vblock *p)
 {
 	const uint64_t number = run->opno + 1;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions by lines of pieces (vector.c). All lengths are known to all, and longer ones are the host's. Who gets a result combines the
- * lines, and its own input, in the order of the ranks, when it opens them: so the operation need not commute. What is right of the
- * operation is replaced: each rank's line in turn has the result so far.
+ * Reductions through the cells of v-collectives (vector.c). All ranks know all lengths; the host executor runs longer ones. A
+ * rank that gets a result combines the cells and its own input in the order of the ranks when it opens the cells, so the
+ * operation need not commute. The operation overwrites its right operand: each rank's cell in turn holds the result so far.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/mailbox/vector.h"
 
-/* Where the ranks' parts of the packed vector begin; at[size] is its end. */
+/* Offsets of the ranks' parts in the packed vector; at[size] is its end. */
 static void vector_reduce_parts_of(const struct hdl_vector_run *x, const struct hdl_vcoll *a, int size, size_t at[HDL_MAILBOX_RANKS + 1])
 {
 	at[0] = 0;

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which executor runs a collective, which algorithm, and why: a function of the collective's arguments (struct hdl_plan_key), of its
- * communicator and device (struct hdl_comm_props) and of the configuration, and of nothing that changes. All of these are the same on all
- * ranks, or ranks would wait for each other: variables are compared at start, and the number of CPUs is the host's. What else a rank
- * knows by itself is compared when queues are brought up (struct hdl_agreed_config), which all ranks must begin for that. coll.c asks it for what
- * it runs, heddle_info --explain for what would be run.
+ * Chooses executor and algorithm, and gives the reason: a function of the collective's arguments (struct hdl_plan_key), of the
+ * communicator and device (struct hdl_comm_props) and of the configuration, and of nothing that changes. All inputs must be
+ * the same on all ranks:
+ *
+ *     1. Rank 0 and rank 1 see different values of an input, say HEDDLE_COLL_MAILBOX_MAX.
+ *     2. Rank 0 chooses mailbox, and polls its cell for rank 1's input.
+ *     3. Rank 1 chooses host, and waits for rank 0's message.
+ *     4. Both wait for ever.
+ *
+ * Variables are compared in MPI_Init, and the number of CPUs is the host's. Other values that a rank finds out by itself are
+ * compared when queues are brought up (struct hdl_agreed_config); all ranks must begin that. coll.c calls this to run a
+ * collective, heddle_info --explain to describe one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +43,7 @@ static const char *forced_algorithm(enum hdl_coll coll)
 	}
 }
 
-/* What HEDDLE_COLL_HIERARCHY asks for, where nothing else is forced. */
+/* HEDDLE_COLL_HIERARCHY=2, unless an algorithm is forced. */
 static const char *forced_levels(const char *forced)
 {
 	return hdl_vars.coll_hierarchy == 2 && !(forced && *forced) ? "two-level" : forced;
@@ -72,9 +79,9 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 	return hdl_tune_offload(choice->executor, &s)->build(&s);
 }
 
-/* ---- what an executor can do ------------------------------------------------------------------------------- */
+/* ---- the executors' abilities ----------------------------------------------------------------------------------------- */
 
-/* Whether collectives of this communicator can run on mailbox or tasks at all; if not, why not. */
+/* Returns false, with the reason, if no collective of this communicator can run on this executor. */
 static bool choose_possible(const struct hdl_comm_props *site, enum hdl_executor executor, char *why, size_t why_size)
 {
 	if (site->size > hdl_vars.coll_offload_ranks)
@@ -91,7 +98,8 @@ static bool choose_possible(const struct hdl_comm_props *site, enum hdl_executor
 		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix, site->size);
 	else if (executor == HDL_EXEC_MAILBOX && site->size > HDL_MAILBOX_RANKS)
 		snprintf(why, why_size, "more than %d ranks, of which each would write to every other", HDL_MAILBOX_RANKS);
-	/* Lines make no completion that could wake a rank that sleeps. Whether their bytes land in order, the queues tell. */
+	/* A cell's RDMA WRITE makes no completion at the receiver that could wake a sleeping rank. The promise AT_ONCE covers
+	 * the order in which bytes land. */
 	else if (executor == HDL_EXEC_MAILBOX && !site->wakes)
 		snprintf(why, why_size, "device %s does not wake its process on a write", site->device);
 	else if (executor == HDL_EXEC_MAILBOX && !site->at_once)
@@ -101,7 +109,7 @@ static bool choose_possible(const struct hdl_comm_props *site, enum hdl_executor
 	return false;
 }
 
-/* Largest that the executor takes of it, and the variable that says so. */
+/* Most bytes that the executor takes, and the variable that sets them. */
 static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor, const char **variable)
 {
 	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
@@ -112,7 +120,7 @@ static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor
 	       from_root ? hdl_vars.coll_bcast_mailbox_max : hdl_vars.coll_mailbox_max;
 }
 
-/* Whether what a rank has of the operation goes into a slot; all ranks' graphs need the same. -ENOMEM: this rank cannot tell. */
+/* Returns 1 if all ranks' operands fit a slot, 0 if not, -ENOMEM if this rank cannot tell. */
 static int choose_has_room(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *means)
 {
 	struct hdl_graph *g = algorithm->build(s);
@@ -122,7 +130,7 @@ static int choose_has_room(const struct hdl_algorithm *algorithm, const struct h
 	return room;
 }
 
-/* Whether the order of the operands does not matter to the bits. */
+/* Returns true if the order of the operands cannot change the bits. */
 static bool is_exact(const struct hdl_type *type)
 {
 	const struct hdl_type *base = hdl_type_base(type);
@@ -148,8 +156,8 @@ static size_t star_max(const struct hdl_plan_key *key, const char **variable)
 	return HDL_STAR_MAX;
 }
 
-/* Whether this executor, mailbox or tasks, could do the collective; if not, out->why says what is in the way. -ENOMEM: this rank cannot
- * tell, of tasks. */
+/* Returns 1 if the executor (mailbox or tasks) can run the collective; 0, with the reason in out->why, if not; -ENOMEM if this
+ * rank cannot tell (tasks only). */
 static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_props *site, enum hdl_executor executor, struct hdl_choice *out)
 {
 	struct hdl_shape s = shape_of(key, out, 0, site->size);
@@ -170,7 +178,7 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 		if (!hdl_enc_for(key->op, key->type, bytes, means, &out->enc, out->why, sizeof(out->why)))
 			return false;
 		s.enc = &out->enc;
-		/* pairs are longer for the device; what elements of CALC are longer is in the slots' size */
+		/* the device's form of pairs is longer; the longer form of CALC elements is limited by the slots */
 		if (out->enc.means == HDL_ENC_BY_VECTOR)
 			bytes = hdl_enc_bytes(&out->enc, bytes);
 		else if (out->enc.means == HDL_ENC_BY_ATOMICS)
@@ -197,9 +205,9 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 
 /* ---- the choice -------------------------------------------------------------------------------------------- */
 
-/* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
+/* Blocking, each rank has a core: most bytes of all inputs together for mailbox. */
 #define DIRECT_BYTES 3072
-#define DIRECT_BLOCK 1024		/* and one rank's */
+#define DIRECT_BLOCK 1024		/* and of one input */
 
 uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
 {
@@ -212,7 +220,7 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_
 	}
 }
 
-/* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
+/* Returns true if a blocking collective, for which each rank has a core, is faster through cells than by messages. */
 static bool better_direct(const struct hdl_plan_key *key, int size)
 {
 	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
@@ -222,8 +230,8 @@ static bool better_direct(const struct hdl_plan_key *key, int size)
 	return size <= HDL_MAILBOX_RANKS && key->bytes <= DIRECT_BLOCK && key->bytes <= DIRECT_BYTES / (size_t)(size - 1);
 }
 
-/* Executors to try, host behind them. Returns how many. A nonblocking collective needs one that goes on without its owner: what
- * mailbox does not have, or not so long, tasks may. */
+/* Executors to try, in order, before host. Returns their number. A nonblocking collective needs an executor that progresses
+ * without its owner: tasks may run one that mailbox has not, or not at that length. */
 static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executor out[HDL_QUEUE_KINDS])
 {
 	bool few = size <= HDL_MAILBOX_RANKS, automatic = hdl_executor_forced == HDL_FORCED_AUTO;
@@ -240,19 +248,22 @@ static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executo
 	return n;
 }
 
-/* Whether the ranks copy from and to each other's buffers: single_copy.c. */
+/* Returns true if the ranks copy from and to each other's buffers (single_copy/). */
 static bool choose_readable(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
-	/* stages are short, and may have nothing to give, which only lines and messages tell (struct hdl_run's hollow) */
+	/* A node phase is short, and a rank in it may have no data to give (struct hdl_run's hollow), which only cells and
+	 * messages can express. */
 	if (key->within || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
 		return false;
 	return site->exposes && hdl_sc_fit(key, site) && choose_possible(site, HDL_EXEC_MAILBOX, why, sizeof(why));
 }
 
-/* Ranks may start persistent operations in any order (section 6.13). Tasks would need queues for each: their WAITs count completions,
- * whichever operation these are of. */
+/*
+ * Mailbox only: ranks may start persistent operations in any order (section 6.13), and a WAIT of tasks counts completions of
+ * any operation, so each request would need queues of its own.
+ */
 static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
 {
 	if (!offloadable(key, site, HDL_EXEC_MAILBOX, out))
@@ -267,9 +278,9 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_c
 }
 
 /*
- * Of pieces each rank knows its own only: what is the same on all is the communicator, and of allgatherv the lengths, of which
- * key->bytes is the longest, as far as it matters (hdl_vector_begin). A piece that is too long for a line is that pair's affair
- * (vector.c).
+ * V-collectives: a rank knows only its own lengths. The choice depends on the communicator, and for Allgatherv, whose lengths
+ * all ranks know, on the longest block: key->bytes, as far as it matters (hdl_vector_begin). A block that does not fit a cell
+ * concerns only its two ranks (mailbox/vector_copy.c).
  */
 static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
 {
@@ -293,7 +304,7 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_comm_
 		 "short, or long: by copies between the ranks' buffers" : "whatever the lengths are, which no rank knows");
 }
 
-/* Whether a collective of ranks on several hosts goes in stages. */
+/* Returns true if the node phases run as collectives of their own (host/hierarchical.c). */
 static bool stages(const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
 {
 	struct hdl_shape s = shape_of(key, choice, 0, site->size);
@@ -311,7 +322,7 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 	const char *why;
 	int n;
 
-	/* of larger ones the site does not say where they are, and hosts need not be alike */
+	/* Larger communicators are never oversubscribed here: their props do not cover the placement, and hosts may differ. */
 	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : site->hosts,
 				    .crowded = site->one_host && site->oversubscribed && site->size <= hdl_vars.coll_offload_ranks };
 	if (site->size == 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heddle_info --explain: what a collective would run on, why, and what it would make the device do, from the functions that decide it
- * for a communicator (choose.c), build its graph, and compile it (compile.c).
+ * heddle_info --explain: executor, algorithm, reason and device requests of a collective, by the functions that choose for a
+ * communicator (choose.c), build its graph (algorithms/), and compile it (tasks/compile.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,9 +31,9 @@ static const char *space_name(int space)
 	return names[space];
 }
 
-/* ---- what is chosen ---------------------------------------------------------------------------------------------- */
+/* ---- the choice --------------------------------------------------------------------------------------------------------- */
 
-/* Of how many bytes the communicator would look for a plan. */
+/* The bytes of the plan's key. */
 static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_comm_props *site, size_t bytes)
 {
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
@@ -42,14 +42,15 @@ static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_comm_pr
 	       hdl_vector_copied(site->size, site->oversubscribed, site->exposes, key->persistent)) : bytes;
 }
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 static int coll_explain_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
 {
 	int err = hdl_choose(key, site, out);
 
 	if (err)
 		return err;
-	/* a communicator does not ask then; parts of different lengths are as by an operation of MPI */
+	/* these do not reach hdl_choose in a communicator; parts of different lengths are reduced by a predefined operation
+	 * here */
 	if (out->executor == HDL_EXEC_HOST ||
 	    hdl_vector_reduces_by(hdl_coll_is_vreduce((enum hdl_coll)key->coll) && key->coll != HDL_VREDUCE_SCATTER))
 		return 0;
@@ -58,7 +59,7 @@ static int coll_explain_choose(const struct hdl_plan_key *key, const struct hdl_
 	return 0;
 }
 
-/* On the host a collective of pieces has no graph but the call's own. */
+/* On the host executor each call of a v-collective has a graph of its own. */
 static bool has_graph(const struct hdl_plan_key *key, const struct hdl_choice *choice)
 {
 	return choice->executor != HDL_EXEC_HOST || !hdl_coll_is_vcoll((enum hdl_coll)key->coll);
@@ -74,7 +75,7 @@ static struct hdl_graph *graph_of(const struct hdl_plan_key *key, const struct h
 	return hdl_graph_of(&own, choice, rank, size);
 }
 
-/* ---- what the device does -------------------------------------------------------------------------------------- */
+/* ---- requests of the device ---------------------------------------------------------------------------------------------- */
 
 struct counts {
 	uint64_t requests, calcs, waits, enables, atomics;
@@ -91,7 +92,7 @@ static void count_tasks(const struct hdl_coll_prog *p, struct counts *c)
 		}
 }
 
-/* What one rank's part adds. Messages of the host executor are the transport's affair. */
+/* Adds one rank's requests. Messages of the host executor are not counted: the transport chooses their requests. */
 static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice, int rank,
 		      struct counts *c)
 {
@@ -139,7 +140,7 @@ static int print_counts(FILE *out, const struct hdl_plan_key *key, const struct 
 	return 0;
 }
 
-/* ---- where it changes ------------------------------------------------------------------------------------------- */
+/* ---- sizes at which the choice changes -------------------------------------------------------------------------------- */
 
 static void coll_explain_size_text(char *text, size_t n, size_t bytes)
 {
@@ -168,7 +169,7 @@ static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, co
 	hdl_graph_free(g);
 }
 
-/* Both forms, over the sizes: a line where either changes. */
+/* Prints a row for each size at which the choice of either form changes. */
 static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const struct hdl_comm_props *site)
 {
 	char before[2][64] = { "", "" };
@@ -247,7 +248,7 @@ static void print_graph(FILE *out, const struct hdl_graph *g, int rank)
 	}
 }
 
-/* Graphviz: messages to and from other ranks are arrows to and from them. */
+/* Graphviz. A message is an arrow from or to a node of the other rank. */
 static void print_dot(FILE *out, const struct hdl_graph *g, int rank)
 {
 	fprintf(out, "digraph rank%d {\n\tnode [shape=box];\n", rank);
@@ -269,7 +270,7 @@ static void print_dot(FILE *out, const struct hdl_graph *g, int rank)
 	fprintf(out, "}\n");
 }
 
-/* ---- the door ------------------------------------------------------------------------------------------------------ */
+/* ---- entry ------------------------------------------------------------------------------------------------------------ */
 
 static const char *means_text(enum hdl_enc_by means)
 {
@@ -281,7 +282,7 @@ static const char *means_text(enum hdl_enc_by means)
 	return means == HDL_ENC_BY_NONE ? "" : texts[means];
 }
 
-/* 0 or 2: what was asked makes no sense. */
+/* Returns 0, or 2 for arguments without meaning, after an error message. */
 static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_comm_props *site, struct hdl_plan_key *key)
 {
 	const char *names[HDL_COLL_KINDS + 1], *near;
@@ -325,7 +326,7 @@ static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_com
 	return 0;
 }
 
-/* The next of "2x4" or "3+1": so many hosts of so many ranks. False: it is neither. */
+/* Parses the next element of "2x4" or "3+1": `hosts` hosts of `ranks` ranks. Returns false for anything else. */
 static bool next_hosts(const char **text, int *hosts, int *ranks)
 {
 	int n = 0;
@@ -347,7 +348,7 @@ static int host_at(const void *hosts, int rank)
 	return ((const int *)hosts)[rank];
 }
 
-/* How many ranks there are on the hosts that were asked for, and who shares one. 0, 1 or 2, said. */
+/* Makes the placement that --hosts describes. Returns 0, or 1 or 2 after an error message. */
 static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_hosts **out)
 {
 	int host[HDL_HIER_RANKS], n = 0;
@@ -371,7 +372,7 @@ static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_host
 	return 1;
 }
 
-/* What is not in the graph of a collective of pieces. */
+/* Prints how a v-collective moves its blocks. */
 static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
 {
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
@@ -461,7 +462,7 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
 
 	if (code)
 		return code;
-	/* as this process sees its device, with other ranks around it */
+	/* the properties of this process's device stand for those of all ranks */
 	promises = hdl_tp_promises(hdl_mpi_tp, hdl_job.rank);
 	err = promises < 0 ? promises : hdl_comm_props_of(&hdl_world, &site);
 	if (err) {
@@ -475,7 +476,7 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
 	site.size = a.ranks;
 	site.one_host = nhosts <= 1;
 	site.hosts = hosts;
-	/* a job compares the ranks of one host */
+	/* a job compares the number of ranks on one host with its cores */
 	site.oversubscribed = (hosts ? hosts->most : nhosts > 1 ? 1 : a.ranks) > hdl_job.ncores;
 	code = coll_explain_explain(out, &a, &site);
 	free(hosts);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --report-collectives: what ran where, and why. Plans count their uses; a plan that goes leaves its count here. */
+/*
+ * --report-collectives: executor, algorithm and reason of each kind of collective, with counts. Plans count their uses; a plan
+ * that is freed adds its counts here.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +61,7 @@ static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor execu
 	l->persistent = plan->key.persistent;
 	l->within = plan->key.within;
 	l->algorithm = algorithm;
-	/* each reduces a part, as on the host */
+	/* single copy: each rank reduces a part, as on the host */
 	l->reducer = hdl_reducer_name(l->coll, g && g->reads ? HDL_EXEC_HOST : executor);
 	l->count = count;
 	l->late = late;

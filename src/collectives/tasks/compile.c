@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compiles a task graph to a list for ibv_exp_post_task (or to lines: cell.c). Each node's place follows from what
- * precedes it:
+ * Compiles a task graph to a list for ibv_exp_post_task (or to mailbox requests: mailbox/cell.c). Each node's position follows
+ * from its predecessors:
  *
- *     CPU nodes before all device nodes   prologue: run at post
+ *     CPU node before all device nodes    prologue: run at post
  *     PUT to another rank                 on the managed queue of its link: the master WAITs for the arrivals before it, if
  *                                         any, then ENABLEs it
- *     ACCUM, PUT on a pair link         there, at once
+ *     ACCUM, PUT on a pair link           on that queue, at once
  *     ACCUM, PUT to the rank itself       on the master, which is connected to itself, behind its WAITs
- *     CPU nodes after device nodes        epilogue: run when the operation is complete
+ *     CPU node after device nodes         epilogue: run when the operation is complete
  *
- * A PUT of several sources is one request whose payload CALC makes of them when it runs, or one for each element of CALC.
+ * A PUT of several sources is one request whose payload CALC computes when the request runs, or one request per CALC element.
  *
- * Within the list: managed queues first (an enable must not find less than it enables), then the master (what it waits
- * for may already be there), then the pair links: when their signals go out, this rank's part of the tree stands.
+ * Order in the list: managed queues first (an ENABLE must not find fewer requests than it enables); then the master (the
+ * arrivals it WAITs for may already be there); then the pair links: when their signals leave, this rank's part of the tree is
+ * posted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ struct task_compile_compile {
 	uint8_t *place;
 	bool *after_arrival;		/* an arrival precedes the node */
 	bool *waited, *visited;
-	/* requests in the order of their making, with the link that they go to */
+	/* entries that p->steps has room for */
 	uint32_t cap;
 	int err;
 };
@@ -56,14 +57,14 @@ static bool classify(struct task_compile_compile *c)
 			c->after_arrival[i] |= c->place[on] == PLACE_ARRIVE || c->after_arrival[on];
 		}
 		if (is_cpu(n)) {
-			/* with lines nothing is made ready for the device: what it takes goes first */
+			/* mailbox: no node prepares data for the device, so all CPU nodes run after the cells were written */
 			c->place[i] = after_device || after_epilogue || c->h->lines ? PLACE_EPILOGUE : PLACE_PROLOGUE;
 			continue;
 		}
-		/* The device cannot wait for a CPU, and nothing else is known to it. */
+		/* The device cannot wait for a CPU node. */
 		if (after_epilogue)
 			return false;
-		/* of lines, what says only that others' have come */
+		/* mailbox: a PUT may follow an arrival only if it has no data (a barrier leader's answer) */
 		if ((n->link == HDL_LINK_MAILBOX) != c->h->lines ||
 		    (n->link == HDL_LINK_MAILBOX && c->after_arrival[i] && (n->kind != HDL_N_PUT || n->len)))
 			return false;
@@ -73,18 +74,18 @@ static bool classify(struct task_compile_compile *c)
 			c->place[i] = PLACE_DEVICE;
 		else
 			return false;
-		/* Operands of an atomic are taken when it is posted. */
+		/* An atomic's operand is read when the request is posted. */
 		if (n->kind == HDL_N_ACCUM && c->after_arrival[i])
 			return false;
 	}
 	return true;
 }
 
-/* Towards the peer, or from it. NULL if there is no such connection. */
+/* The link of a PUT or ACCUM to the peer, or of an ARRIVE from it. NULL if there is no such link. */
 static struct hdl_coll_link *link_of(const struct hdl_queues *h, const struct hdl_node *n)
 {
 	bool arrives = n->kind == HDL_N_ARRIVE;
-	/* what comes down a link comes from behind, what comes up from ahead */
+	/* arrivals on a DOWN link come from the rank behind, arrivals on an UP link from the rank ahead */
 	bool is_ahead = (n->link == HDL_LINK_DOWN) != arrives;
 	int distance = (is_ahead ? n->peer - h->rank : h->rank - n->peer), level;
 
@@ -134,7 +135,7 @@ static bool task_compile_is_calc(const struct hdl_node *n)
 	return n->kind == HDL_N_PUT && n->nsrc > 1;
 }
 
-/* Requests that a PUT takes. */
+/* Number of requests that a PUT takes. */
 static uint32_t requests_of(const struct task_compile_compile *c, const struct hdl_node *n)
 {
 	return task_compile_is_calc(n) && c->enc->means == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : n->stamped ? 2 : 1;
@@ -156,7 +157,7 @@ static void task_compile_add_put(struct task_compile_compile *c, struct hdl_coll
 	}
 }
 
-/* One request per word. */
+/* One request per word of 8 bytes. */
 static void add_accum(struct task_compile_compile *c, struct hdl_coll_link *l, const struct hdl_node *n)
 {
 	for (size_t at = 0; at < n->len; at += 8)
@@ -207,7 +208,7 @@ static struct hdl_coll_link *queue_of(const struct hdl_queues *h, const struct h
 	return s->kind == HDL_STEP_WAIT || s->kind == HDL_STEP_ENABLE ? h->master : s->link;
 }
 
-/* The request of a step, as far as it is the same each time. */
+/* Fills in the fields of a step's request that all operations share. */
 static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *sge)
 {
 	const struct hdl_task_step *s = &c->p->steps[i];
@@ -228,7 +229,7 @@ static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *
 		wr->ext_op.masked_atomics.rkey = a->peers[s->peer].rkey;
 		if (enc->atomic == HDL_ENC_ADD)
 			wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.field_boundary = enc->boundary;
-		/* The old value is of no interest: all of them land in one word behind the slots. */
+		/* The old values are not needed: all land in one word behind the slots. */
 		sge->addr = (uintptr_t)a->mem + a->bytes - HDL_QUEUES_OLD_VALUES;
 		sge->length = 8;
 		wr->num_sge = 1;
@@ -253,7 +254,7 @@ static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *
 		break;
 	case HDL_STEP_ENABLE:
 		wr->exp_opcode = IBV_EXP_WR_SEND_ENABLE;
-		/* What it releases reads an accumulator to which this queue may have added. */
+		/* FENCE: the enabled request reads an accumulator to which this queue may have added. */
 		wr->exp_send_flags = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_WAIT_EN_LAST;
 		wr->task.wqe_enable.qp = s->link->qp;
 		wr->task.wqe_enable.wqe_count = (int32_t)s->count;
@@ -270,7 +271,7 @@ static struct hdl_task_use *use_of(struct hdl_coll_prog *p, struct hdl_coll_link
 	return &p->uses[p->nuses++];
 }
 
-/* Requests to tasks: one task per queue, its requests linked in order. */
+/* Groups the requests into tasks: one task per queue, its requests linked in order. */
 static void link_up(struct task_compile_compile *c)
 {
 	struct hdl_coll_prog *p = c->p;
@@ -306,7 +307,7 @@ static void link_up(struct task_compile_compile *c)
 	p->ntasks = p->nuses;
 }
 
-/* Marks what precedes a node. */
+/* Marks all predecessors of a node. */
 static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marked)
 {
 	for (uint32_t k = 0; k < g->nodes[i].npreds; k++) {
@@ -319,7 +320,7 @@ static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marke
 	}
 }
 
-/* How the CPU notices that all arrivals are there. What precedes another arrival by the graph has come when that has. */
+/* Chooses what the CPU polls to see that all arrivals are there. Predecessors of an arrival have arrived when it has. */
 static void choose_watch(struct task_compile_compile *c)
 {
 	struct hdl_coll_prog *p = c->p;
@@ -342,7 +343,7 @@ static void choose_watch(struct task_compile_compile *c)
 		p->uses_acc |= n->dst_space == HDL_SP_ACC && n->len;
 	}
 	p->uses_acc |= self;
-	/* One completion instead of many, and behind the own additions, where there are any. */
+	/* The master's completion replaces many arrivals, and follows this rank's own ACCUMs, if there are any. */
 	if (waited == p->narrivals && (self || waited > 1)) {
 		p->watch_master = true;
 		return;
@@ -355,7 +356,7 @@ static void choose_watch(struct task_compile_compile *c)
 		a++;
 	}
 	if (self)
-		c->err = EOPNOTSUPP;	/* nobody would know when they are done */
+		c->err = EOPNOTSUPP;	/* no completion would follow the ACCUMs */
 }
 
 static void list_cpu_nodes(struct task_compile_compile *c)
@@ -368,7 +369,7 @@ static void list_cpu_nodes(struct task_compile_compile *c)
 	}
 }
 
-/* The part between prologue and epilogue as a list of tasks. */
+/* Compiles the nodes between prologue and epilogue to a list of tasks. */
 static void compile_tasks(struct task_compile_compile *c)
 {
 	struct ibv_sge *sge;
@@ -390,7 +391,7 @@ static void compile_tasks(struct task_compile_compile *c)
 			c->err = EOPNOTSUPP;
 }
 
-/* The smallest slots that hold what the graph needs. -1: none. */
+/* The class with the smallest slots that hold the graph's data. -1: none. */
 static int task_compile_class_of(const struct hdl_queues *h, const struct hdl_graph *g)
 {
 	for (int i = 0; i < HDL_SLOT_CLASSES; i++)
@@ -406,7 +407,7 @@ int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan)
 	if (h->lines)
 		return plan->off_graph->reads ? HDL_REGION_SC : hdl_cell_size(plan->key.bytes);
 	class = task_compile_class_of(h, plan->off_graph);
-	return class < 0 ? 0 : class;	/* what fits nowhere is refused by hdl_task_compile */
+	return class < 0 ? 0 : class;	/* hdl_task_compile refuses a graph that no class holds */
 }
 
 static void *task_compile_cut(void *array, size_t n, size_t each)
@@ -418,19 +419,19 @@ static void *task_compile_cut(void *array, size_t n, size_t each)
 	return p || !n ? p : array;
 }
 
-/* Lists were as long as they might be, and stay as long as the communicator. */
+/* The lists were allocated at their largest possible size, and live as long as the communicator. */
 static void cut_lists(struct hdl_coll_prog *p)
 {
 	p->arrivals = task_compile_cut(p->arrivals, p->narrivals, sizeof(*p->arrivals));
 	p->watches = task_compile_cut(p->watches, p->nwatches, sizeof(*p->watches));
 	p->prologue = task_compile_cut(p->prologue, p->nprologue, sizeof(*p->prologue));
 	if (p->lines)
-		p->nepilogue = 0;	/* it has it as steps */
+		p->nepilogue = 0;	/* the mailbox program has these nodes as steps */
 	p->epilogue = task_compile_cut(p->epilogue, p->nepilogue, sizeof(*p->epilogue));
 	p->steps = task_compile_cut(p->steps, p->nwrs, sizeof(*p->steps));
 }
 
-/* class: -1: none is large enough. area: of lines; NULL: tasks. */
+/* class -1: the graph fits no class. region: of the mailbox's cells; NULL: compile a task list. */
 static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
 				    bool synchronizes, const struct hdl_slot_region *area)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Task lists under way: what differs from one operation to the next is filled into the compiled list, which is posted; arrivals are
- * counted on the links that it watches; and the nodes that run on the CPU, before the list and behind it. queues.h has links and slots.
+ * Posting task lists: fills the values that differ between operations into the compiled list and posts it; counts arrivals on
+ * the links that the operation watches; runs the CPU nodes before and after the list. queues/queues.h describes links and
+ * slots.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,7 +37,7 @@ int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n)
 	return 0;
 }
 
-/* Counts what has arrived on a link, and gives receives back in batches. */
+/* Counts the arrivals on a link, and reposts receives in batches. */
 static void drain_link(struct hdl_queues *h, struct hdl_coll_link *l)
 {
 	struct ibv_wc wc[BATCH];
@@ -72,7 +73,8 @@ bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run)
 	if (p->watch_master) {
 		if (run->outstanding)
 			hdl_queues_drain(h);
-		/* The master's completion is one of them; the answers' requests, which it enabled, are the others. */
+		/* One of the outstanding completions is the master's; the others are of the requests to children, which the
+		 * master enabled. */
 		return !run->outstanding;
 	}
 	for (uint32_t w = 0; w < p->nwatches; w++) {
@@ -87,9 +89,10 @@ bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run)
 	return true;
 }
 
-/* ---- nodes of the CPU ------------------------------------------------------------------------------------------ */
+/* ---- CPU nodes -------------------------------------------------------------------------------------------------------- */
 
-/* Behind a block: which operation it is of, and how long it is; and the complement. */
+/* The stamp behind a block: operation number and length of the block; then its complement. Zeros if this rank has no data to
+ * give (run->hollow). */
 static inline void set_stamps(const struct hdl_run *run, size_t bytes, uint64_t stamps[2])
 {
 	stamps[0] = (uint64_t)(uint32_t)(run->opno + 1) << 32 | (uint32_t)bytes;
@@ -98,8 +101,10 @@ static inline void set_stamps(const struct hdl_run *run, size_t bytes, uint64_t 
 		stamps[0] = stamps[1] = 0;
 }
 
-/* Of a block that was moved: what stands where the stamp was to stand is one of an operation before, whose bytes nobody has written
- * over, if too few came. Of what the device has combined nobody knows. */
+/*
+ * Reports a stamp that does not match. Of a moved block: if too few bytes came, the place of the stamp still holds an older
+ * operation's bytes. Of a block that the device combined the direction of the mismatch is unknown.
+ */
 static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, const char *at, const struct hdl_node *n)
 {
 	uint64_t stamp;
@@ -148,7 +153,8 @@ void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run)
 	const struct hdl_coll_prog *p = run->plan->prog;
 
 	hdl_task_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
-	/* Arrivals that only the master waited for: now and then, so that their receives return. */
+	/* Polls the links whose arrivals only the master waits for, at most every depth / 2 operations, so that their receives
+	 * are reposted. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth / 2)
 			drain_link(h, p->arrivals[a]);
@@ -168,7 +174,7 @@ bool hdl_tasks_have_room(const struct hdl_queues *h, const struct hdl_coll_prog 
 	return room;
 }
 
-/* The last request of each queue is signaled: its position says what the queue has room for again. */
+/* Signals the last request of each queue: the completion's position tells how many entries of the queue are free again. */
 static void set_signal(struct hdl_queues *h, struct hdl_run *run, const struct hdl_task_use *use)
 {
 	struct hdl_coll_link *l = use->link;
@@ -219,12 +225,12 @@ static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
 				for (int k = 0; k < wr->num_sge; k++)
 					wr->sg_list[k].addr = (uintptr_t)run->base[s->src_space] + s->src_off + (size_t)k * s->stride;
 			} else {
-				/* Nothing is written; the address must be one that may be. */
+				/* No data is written, but the address must be one that the peer lets this rank write to. */
 				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot;
 			}
 			break;
 		case HDL_STEP_WAIT:
-			/* Arrivals of operations before this one that the master had no reason to wait for are behind it. */
+			/* Skips arrivals of earlier operations that the master did not WAIT for. */
 			wr->task.cqe_wait.cq_count = (int32_t)(s->link->expected - s->link->waited);
 			s->link->waited = s->link->expected;
 			break;
