@@ -13,26 +13,26 @@
 /* ---- the tree ------------------------------------------------------------------------------------------------ */
 
 /* This rank's position in the k-nomial tree of a root. Its children are on the links 0 .. children - 1, nearest first. */
-struct place {
+struct tree_pos {
 	int v;			/* rank, counted from the root */
 	int up;			/* link to the parent; -1: the root */
 	int children;
-	int places;		/* links of any rank, and so most children */
+	int links;		/* links of any rank, and so most children */
 };
 
-static struct place on_tasks_place_of(const struct hdl_shape *s, int root)
+static struct tree_pos tree_pos_of(const struct hdl_shape *s, int root)
 {
-	struct place p = { .v = (s->rank - root + s->size) % s->size, .up = -1 };
+	struct tree_pos p = { .v = (s->rank - root + s->size) % s->size, .up = -1 };
 	int weight = 1, rest = p.v;
 
-	p.places = hdl_knomial_links(s->radix, s->size);
+	p.links = hdl_knomial_links(s->radix, s->size);
 	while (rest && rest % s->radix == 0) {
 		rest /= s->radix;
 		weight *= s->radix;
 	}
 	if (p.v)
 		p.up = hdl_knomial_link(s->radix, s->size, rest % s->radix * weight);
-	while (p.children < p.places) {
+	while (p.children < p.links) {
 		int d = hdl_knomial_distance(s->radix, p.children);
 
 		if ((p.v && d >= weight) || p.v + d >= s->size)
@@ -58,18 +58,18 @@ static int on_tasks_behind(const struct hdl_shape *s, int link)
  */
 struct operands {
 	size_t len, stride;
-	size_t whole;			/* bytes passed on: len, or with the stamps stride */
+	size_t pass_bytes;			/* bytes passed on: len, or with the stamps stride */
 	bool stamped;
 	int result;
 };
 
-static struct operands on_tasks_operands_of(const struct hdl_shape *s, const struct place *p)
+static struct operands on_tasks_operands_of(const struct hdl_shape *s, const struct tree_pos *p)
 {
 	struct operands o = { .len = hdl_enc_bytes(s->enc, s->bytes), .stamped = s->enc->means == HDL_ENC_BY_VECTOR,
-			      .result = 1 + p->places };
+			      .result = 1 + p->links };
 
 	o.stride = (o.len + (o.stamped ? HDL_STAMPS : 0) + 63) & ~(size_t)63;
-	o.whole = o.stamped ? o.stride : o.len;
+	o.pass_bytes = o.stamped ? o.stride : o.len;
 	return o;
 }
 
@@ -84,7 +84,7 @@ static struct hdl_ref operand(const struct operands *o, int i)
 }
 
 /* Down the tree: each rank passes on the `len` bytes that its parent wrote to `at`. The root sends `from`, after node `on`. */
-static void down(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, struct hdl_ref at, struct hdl_ref from, size_t len,
+static void pass_down(struct hdl_gb *b, const struct hdl_shape *s, const struct tree_pos *p, struct hdl_ref at, struct hdl_ref from, size_t len,
 		 uint32_t on)
 {
 	if (p->v)
@@ -99,7 +99,7 @@ static void down(struct hdl_gb *b, const struct hdl_shape *s, const struct place
  * have written beside it, and writes the result beside the parent's operand. The root writes to itself. Returns the root's
  * ARRIVE of the result; elsewhere HDL_NODE_NONE.
  */
-static uint32_t on_tasks_up(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, const struct operands *o)
+static uint32_t on_tasks_up(struct hdl_gb *b, const struct hdl_shape *s, const struct tree_pos *p, const struct operands *o)
 {
 	uint32_t put, arrivals[HDL_TREE_LINKS];
 	int to = p->v ? on_tasks_behind(s, p->up) : s->rank, n = 1 + p->children;
@@ -107,16 +107,16 @@ static uint32_t on_tasks_up(struct hdl_gb *b, const struct hdl_shape *s, const s
 	struct hdl_ref at = operand(o, p->v ? 1 + p->up : o->result);
 
 	for (int c = 0; c < p->children; c++)
-		arrivals[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, operand(o, 1 + c), o->whole);
+		arrivals[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, operand(o, 1 + c), o->pass_bytes);
 	if (n > 1)
 		put = hdl_gb_combine(b, to, link, at, operand(o, 0), o->len, o->stride, n, o->stamped);
 	else
-		put = hdl_gb_put(b, to, link, at, operand(o, 0), o->whole);
+		put = hdl_gb_put(b, to, link, at, operand(o, 0), o->pass_bytes);
 	for (int c = 0; c < p->children; c++)
 		hdl_gb_after(b, put, arrivals[c]);
 	if (p->v)
 		return HDL_NODE_NONE;
-	arrivals[0] = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, at, o->whole);
+	arrivals[0] = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, at, o->pass_bytes);
 	hdl_gb_after(b, arrivals[0], put);
 	return arrivals[0];
 }
@@ -124,7 +124,7 @@ static uint32_t on_tasks_up(struct hdl_gb *b, const struct hdl_shape *s, const s
 struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
-	struct place p = on_tasks_place_of(s, 0);
+	struct tree_pos p = tree_pos_of(s, 0);
 	uint32_t on[HDL_TREE_LINKS];
 
 	if (!b)
@@ -175,7 +175,7 @@ static struct hdl_ref user(enum hdl_space space, const struct hdl_shape *s, int 
 	return hdl_ref(space, (size_t)rank * s->bytes);
 }
 
-static void put_in(struct hdl_gb *b, const struct hdl_shape *s, int i, struct hdl_ref from)
+static void pack_block(struct hdl_gb *b, const struct hdl_shape *s, int i, struct hdl_ref from)
 {
 	struct hdl_ref at = on_tasks_block(s, i);
 
@@ -183,7 +183,7 @@ static void put_in(struct hdl_gb *b, const struct hdl_shape *s, int i, struct hd
 	hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes, HDL_STAMP);
 }
 
-static void on_tasks_take_out(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref to, int i)
+static void unpack_block(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref to, int i)
 {
 	struct hdl_ref at = on_tasks_block(s, i);
 
@@ -194,16 +194,16 @@ static void on_tasks_take_out(struct hdl_gb *b, const struct hdl_shape *s, struc
 struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
-	struct place p = on_tasks_place_of(s, s->root);
+	struct tree_pos p = tree_pos_of(s, s->root);
 	struct hdl_ref buf = hdl_ref(HDL_SP_RECV, 0);
 
 	if (!b)
 		return NULL;
 	if (!p.v)
-		put_in(b, s, 0, buf);
-	down(b, s, &p, on_tasks_block(s, 0), on_tasks_block(s, 0), on_tasks_stride_of(s->bytes), HDL_NODE_NONE);
+		pack_block(b, s, 0, buf);
+	pass_down(b, s, &p, on_tasks_block(s, 0), on_tasks_block(s, 0), on_tasks_stride_of(s->bytes), HDL_NODE_NONE);
 	if (p.v)
-		on_tasks_take_out(b, s, buf, 0);
+		unpack_block(b, s, buf, 0);
 	return hdl_gb_finish(b);
 }
 
@@ -211,9 +211,9 @@ struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s)
  * contiguous. */
 static size_t blocks_below(const struct hdl_shape *s, int v, int link)
 {
-	int most = link < 0 ? s->size : hdl_knomial_weight(s->radix, link), left = s->size - v;
+	int weight = link < 0 ? s->size : hdl_knomial_weight(s->radix, link), rest = s->size - v;
 
-	return (size_t)(most < left ? most : left) * on_tasks_stride_of(s->bytes);
+	return (size_t)(weight < rest ? weight : rest) * on_tasks_stride_of(s->bytes);
 }
 
 static int on_tasks_rank_at(const struct hdl_shape *s, int v)
@@ -225,13 +225,13 @@ static int on_tasks_rank_at(const struct hdl_shape *s, int v)
 struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
-	struct place p = on_tasks_place_of(s, s->root);
+	struct tree_pos p = tree_pos_of(s, s->root);
 
 	if (!b)
 		return NULL;
 	hdl_gb_data(b, (size_t)s->size * on_tasks_stride_of(s->bytes));
 	if (p.v)
-		put_in(b, s, p.v, hdl_ref(HDL_SP_SEND, 0));
+		pack_block(b, s, p.v, hdl_ref(HDL_SP_SEND, 0));
 	else if (!s->in_place)
 		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), hdl_ref(HDL_SP_SEND, 0), s->bytes);
 	for (int c = 0; c < p.children; c++) {
@@ -242,20 +242,20 @@ struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s)
 	if (p.v)
 		hdl_gb_put(b, on_tasks_behind(s, p.up), HDL_LINK_UP, on_tasks_block(s, p.v), on_tasks_block(s, p.v), blocks_below(s, p.v, p.up));
 	for (int v = 1; !p.v && v < s->size; v++)
-		on_tasks_take_out(b, s, user(HDL_SP_RECV, s, on_tasks_rank_at(s, v)), v);
+		unpack_block(b, s, user(HDL_SP_RECV, s, on_tasks_rank_at(s, v)), v);
 	return hdl_gb_finish(b);
 }
 
 struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
-	struct place p = on_tasks_place_of(s, s->root);
+	struct tree_pos p = tree_pos_of(s, s->root);
 
 	if (!b)
 		return NULL;
 	hdl_gb_data(b, (size_t)s->size * on_tasks_stride_of(s->bytes));
 	for (int v = 1; !p.v && v < s->size; v++)
-		put_in(b, s, v, user(HDL_SP_SEND, s, on_tasks_rank_at(s, v)));
+		pack_block(b, s, v, user(HDL_SP_SEND, s, on_tasks_rank_at(s, v)));
 	if (!p.v && !s->in_place)
 		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, 0), user(HDL_SP_SEND, s, s->rank), s->bytes);
 	if (p.v)
@@ -267,7 +267,7 @@ struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s)
 		hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, on_tasks_block(s, child), on_tasks_block(s, child), blocks_below(s, child, c));
 	}
 	if (p.v)
-		on_tasks_take_out(b, s, hdl_ref(HDL_SP_RECV, 0), p.v);
+		unpack_block(b, s, hdl_ref(HDL_SP_RECV, 0), p.v);
 	return hdl_gb_finish(b);
 }
 
@@ -284,7 +284,7 @@ struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	hdl_gb_data(b, (size_t)s->size * on_tasks_stride_of(s->bytes));
-	put_in(b, s, 0, own);
+	pack_block(b, s, 0, own);
 	if (!s->in_place)
 		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), own, s->bytes);
 	for (int l = 0; l < links; l++) {
@@ -295,7 +295,7 @@ struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s)
 		hdl_gb_arrive(b, ahead(s, l), HDL_LINK_UP, on_tasks_block(s, d), len);
 	}
 	for (int i = 1; i < s->size; i++)
-		on_tasks_take_out(b, s, user(HDL_SP_RECV, s, (s->rank + i) % s->size), i);
+		unpack_block(b, s, user(HDL_SP_RECV, s, (s->rank + i) % s->size), i);
 	return hdl_gb_finish(b);
 }
 
@@ -311,7 +311,7 @@ struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s)
 	for (int k = 1; k < s->size; k++) {
 		int to = (s->rank + k) % s->size;
 
-		put_in(b, s, to, user(in, s, to));
+		pack_block(b, s, to, user(in, s, to));
 		hdl_gb_put(b, to, HDL_LINK_PAIR, on_tasks_block(s, s->size + s->rank), on_tasks_block(s, to), on_tasks_stride_of(s->bytes));
 	}
 	for (int k = 1; k < s->size; k++) {
@@ -323,7 +323,7 @@ struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s)
 		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), user(HDL_SP_SEND, s, s->rank), s->bytes);
 	for (int from = 0; from < s->size; from++)
 		if (from != s->rank)
-			on_tasks_take_out(b, s, user(HDL_SP_RECV, s, from), s->size + from);
+			unpack_block(b, s, user(HDL_SP_RECV, s, from), s->size + from);
 	return hdl_gb_finish(b);
 }
 
@@ -369,7 +369,7 @@ struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s)
 static struct hdl_graph *on_tasks_reduction(const struct hdl_shape *s, int root, bool all)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", s->fn, s->esize);
-	struct place p = on_tasks_place_of(s, root);
+	struct tree_pos p = tree_pos_of(s, root);
 	struct operands o = on_tasks_operands_of(s, &p);
 	struct hdl_ref result = operand(&o, o.result);
 	uint32_t made;
@@ -382,7 +382,7 @@ static struct hdl_graph *on_tasks_reduction(const struct hdl_shape *s, int root,
 		hdl_gb_stamp(b, stamps(&o, 0), s->bytes, HDL_STAMPS);
 	made = on_tasks_up(b, s, &p, &o);
 	if (all)
-		down(b, s, &p, result, result, o.whole, made);
+		pass_down(b, s, &p, result, result, o.pass_bytes, made);
 	if (o.stamped && (all || !p.v))
 		hdl_gb_check(b, stamps(&o, o.result), s->bytes, HDL_STAMPS);
 	if (all || !p.v)
@@ -409,7 +409,7 @@ struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s)
 struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("star", s->fn, s->esize);
-	struct place p = on_tasks_place_of(s, 0);
+	struct tree_pos p = tree_pos_of(s, 0);
 	struct hdl_ref acc = hdl_ref(HDL_SP_ACC, 0), input = hdl_ref(hdl_input(s), 0), data = hdl_ref(HDL_SP_DATA, 0);
 	uint32_t on;
 
@@ -426,7 +426,7 @@ struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s)
 		hdl_gb_after(b, arrive, on);
 		on = arrive;
 	}
-	down(b, s, &p, data, acc, s->bytes, on);
+	pass_down(b, s, &p, data, acc, s->bytes, on);
 	hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), s->rank ? data : acc, s->bytes, s->bytes);
 	return hdl_gb_finish(b);
 }

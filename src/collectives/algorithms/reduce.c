@@ -11,9 +11,9 @@
 struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("binomial", s->fn, s->esize);
-	int v = (s->rank - s->root + s->size) % s->size, turn = 0;
+	int v = (s->rank - s->root + s->size) % s->size, nlandings = 0;
 	struct hdl_ref acc = hdl_ref(hdl_input(s), 0), in[2];
-	bool own = v == 0 && s->in_place;	/* acc may be written */
+	bool may_write = v == 0 && s->in_place;	/* acc may be written */
 
 	if (!b)
 		return NULL;
@@ -24,7 +24,7 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 		if (child >= s->size)
 			continue;
 		child = (child + s->root) % s->size;
-		if (!own) {
+		if (!may_write) {
 			/* The first child's result lands in the memory of the sum; the rank's own input is added to it. */
 			struct hdl_ref sum = hdl_ref(v ? HDL_SP_TMP : HDL_SP_RECV, 0);
 
@@ -33,19 +33,19 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 			hdl_gb_recv(b, child, 0, sum, s->bytes);
 			hdl_gb_reduce(b, sum, acc, s->bytes);
 			acc = sum;
-			own = true;
+			may_write = true;
 			continue;
 		}
 		/* Two landing buffers, alternating: one child's data arrive while another child's are added. */
-		if (turn < 2)
-			in[turn] = hdl_gb_scratch(b, 1, s->bytes);
-		hdl_gb_recv(b, child, 0, in[turn & 1], s->bytes);
-		hdl_gb_reduce(b, acc, in[turn & 1], s->bytes);
-		turn++;
+		if (nlandings < 2)
+			in[nlandings] = hdl_gb_scratch(b, 1, s->bytes);
+		hdl_gb_recv(b, child, 0, in[nlandings & 1], s->bytes);
+		hdl_gb_reduce(b, acc, in[nlandings & 1], s->bytes);
+		nlandings++;
 	}
 	if (v)
 		hdl_gb_send(b, (v - (v & -v) + s->root) % s->size, 0, acc, s->bytes);
-	else if (!own)
+	else if (!may_write)
 		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, 0), acc, s->bytes);
 	return hdl_gb_finish(b);
 }
@@ -112,14 +112,14 @@ struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s)
  *     P = 6: pof2 4, rest 2       rank    0  1  2  3  4  5
  *                                 number  -  0  -  1  2  3
  */
-struct fold {
+struct pow2_group {
 	int pof2, rest;
 	int me;			/* this rank's number among the pof2, or -1: passive */
 };
 
-static struct fold fold_of(const struct hdl_shape *s)
+static struct pow2_group pow2_group_of(const struct hdl_shape *s)
 {
-	struct fold f = { .pof2 = (int)pow2_down((uint64_t)s->size) };
+	struct pow2_group f = { .pof2 = (int)pow2_down((uint64_t)s->size) };
 
 	f.rest = s->size - f.pof2;
 	if (s->rank >= 2 * f.rest)
@@ -129,50 +129,50 @@ static struct fold fold_of(const struct hdl_shape *s)
 	return f;
 }
 
-static int fold_rank(const struct fold *f, int number)
+static int pow2_rank(const struct pow2_group *f, int number)
 {
 	return number < f->rest ? 2 * number + 1 : number + f->rest;
 }
 
 /* First block that a number stands for: that of its passive neighbour, if it has one, else its own. */
-static size_t first_block(const struct fold *f, int number)
+static size_t pow2_first_block(const struct pow2_group *f, int number)
 {
 	return (size_t)(number < f->rest ? 2 * number : number + f->rest);
 }
 
-#define SUB_FOLD 0x7fe
-#define SUB_UNFOLD 0x7ff
+#define SUB_ENTER 0x7fe
+#define SUB_LEAVE 0x7ff
 
 /* Before the exchange. Returns where the rank's partial result is: RECV once written, else the input. */
-static struct hdl_ref fold_in(struct hdl_gb *b, const struct hdl_shape *s, const struct fold *f)
+static struct hdl_ref pow2_enter(struct hdl_gb *b, const struct hdl_shape *s, const struct pow2_group *f)
 {
 	struct hdl_ref input = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), tmp;
 
 	if (s->rank >= 2 * f->rest)
 		return input;
 	if (f->me < 0) {
-		hdl_gb_send(b, s->rank + 1, SUB_FOLD, input, s->bytes);
+		hdl_gb_send(b, s->rank + 1, SUB_ENTER, input, s->bytes);
 		return input;
 	}
 	if (!s->in_place) {
-		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, result, s->bytes);
+		hdl_gb_recv(b, s->rank - 1, SUB_ENTER, result, s->bytes);
 		hdl_gb_reduce(b, result, input, s->bytes);
 	} else {
 		tmp = hdl_gb_scratch(b, 1, s->bytes);
-		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, tmp, s->bytes);
+		hdl_gb_recv(b, s->rank - 1, SUB_ENTER, tmp, s->bytes);
 		hdl_gb_reduce(b, result, tmp, s->bytes);
 	}
 	return result;
 }
 
-static void fold_out(struct hdl_gb *b, const struct hdl_shape *s, const struct fold *f)
+static void pow2_leave(struct hdl_gb *b, const struct hdl_shape *s, const struct pow2_group *f)
 {
 	if (s->rank >= 2 * f->rest)
 		return;
 	if (f->me < 0)
-		hdl_gb_recv(b, s->rank + 1, SUB_UNFOLD, hdl_ref(HDL_SP_RECV, 0), s->bytes);
+		hdl_gb_recv(b, s->rank + 1, SUB_LEAVE, hdl_ref(HDL_SP_RECV, 0), s->bytes);
 	else
-		hdl_gb_send(b, s->rank - 1, SUB_UNFOLD, hdl_ref(HDL_SP_RECV, 0), s->bytes);
+		hdl_gb_send(b, s->rank - 1, SUB_LEAVE, hdl_ref(HDL_SP_RECV, 0), s->bytes);
 }
 
 /*
@@ -184,14 +184,14 @@ struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("recursive-doubling", s->fn, s->esize);
 	struct hdl_ref acc, result = hdl_ref(HDL_SP_RECV, 0);
-	struct fold f = fold_of(s);
+	struct pow2_group f = pow2_group_of(s);
 	uint32_t k = 0;
 
 	if (!b)
 		return NULL;
-	acc = fold_in(b, s, &f);
+	acc = pow2_enter(b, s, &f);
 	for (int bit = 1; f.me >= 0 && bit < f.pof2; bit *= 2, k++) {
-		int peer = fold_rank(&f, f.me ^ bit);
+		int peer = pow2_rank(&f, f.me ^ bit);
 		bool lower = !(f.me & bit);
 		struct hdl_ref in = result;
 
@@ -209,7 +209,7 @@ struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 	}
 	if (f.me >= 0 && acc.space != HDL_SP_RECV)
 		hdl_gb_copy(b, result, acc, s->bytes);
-	fold_out(b, s, &f);
+	pow2_leave(b, s, &f);
 	return hdl_gb_finish(b);
 }
 
@@ -217,7 +217,7 @@ struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("rabenseifner", s->fn, s->esize);
-	struct fold f = fold_of(s);
+	struct pow2_group f = pow2_group_of(s);
 	struct hdl_ref acc;
 	size_t tmp;
 	int lo = 0, hi = f.pof2;	/* the parts that this rank still reduces */
@@ -225,10 +225,10 @@ struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	acc = fold_in(b, s, &f);
+	acc = pow2_enter(b, s, &f);
 	tmp = hdl_gb_tmp(b, 1, s->bytes);
 	for (int bit = f.pof2 / 2; f.me >= 0 && bit; bit /= 2, k++) {
-		int peer = fold_rank(&f, f.me ^ bit), mid = lo + (hi - lo) / 2;
+		int peer = pow2_rank(&f, f.me ^ bit), mid = lo + (hi - lo) / 2;
 		bool upper = f.me & bit;
 		size_t klo = hdl_part(s->bytes, s->esize, f.pof2, upper ? mid : lo);
 		size_t khi = hdl_part(s->bytes, s->esize, f.pof2, upper ? hi : mid);
@@ -250,7 +250,7 @@ struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 			hi = mid;
 	}
 	for (int bit = 1; f.me >= 0 && bit < f.pof2; bit *= 2, k++) {
-		int peer = fold_rank(&f, f.me ^ bit), mine = f.me & ~(bit - 1), theirs = mine ^ bit;
+		int peer = pow2_rank(&f, f.me ^ bit), mine = f.me & ~(bit - 1), theirs = mine ^ bit;
 		size_t mlo = hdl_part(s->bytes, s->esize, f.pof2, mine), mhi = hdl_part(s->bytes, s->esize, f.pof2, mine + bit);
 		size_t tlo = hdl_part(s->bytes, s->esize, f.pof2, theirs);
 		size_t thi = hdl_part(s->bytes, s->esize, f.pof2, theirs + bit);
@@ -260,7 +260,7 @@ struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 	}
 	if (s->size == 1 && !s->in_place)
 		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, 0), acc, s->bytes);
-	fold_out(b, s, &f);
+	pow2_leave(b, s, &f);
 	return hdl_gb_finish(b);
 }
 
@@ -293,7 +293,7 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("recursive-halving", s->fn, s->esize);
 	struct hdl_ref acc = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), sum, in;
-	struct fold f = fold_of(s);
+	struct pow2_group f = pow2_group_of(s);
 	int lo = 0, hi = f.pof2;
 	size_t bytes = s->bytes;
 	uint32_t k = 0;
@@ -301,28 +301,28 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	if (f.me < 0) {
-		hdl_gb_send(b, s->rank + 1, SUB_FOLD, acc, (size_t)s->size * bytes);
-		hdl_gb_recv(b, s->rank + 1, SUB_UNFOLD, result, bytes);
+		hdl_gb_send(b, s->rank + 1, SUB_ENTER, acc, (size_t)s->size * bytes);
+		hdl_gb_recv(b, s->rank + 1, SUB_LEAVE, result, bytes);
 		return hdl_gb_finish(b);
 	}
 	sum = hdl_gb_scratch(b, (size_t)s->size, bytes);
 	in = hdl_gb_scratch(b, (size_t)s->size, bytes);
 	if (f.me < f.rest) {
-		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, sum, (size_t)s->size * bytes);
+		hdl_gb_recv(b, s->rank - 1, SUB_ENTER, sum, (size_t)s->size * bytes);
 		hdl_gb_reduce(b, sum, acc, (size_t)s->size * bytes);
 		acc = sum;
 	}
 	for (int bit = f.pof2 / 2; bit; bit /= 2, k++) {
-		int peer = fold_rank(&f, f.me ^ bit), mid = lo + bit;
+		int peer = pow2_rank(&f, f.me ^ bit), mid = lo + bit;
 		bool upper = f.me & bit;
-		size_t kept = first_block(&f, upper ? mid : lo) * bytes, klen = first_block(&f, upper ? hi : mid) * bytes - kept;
-		size_t given = first_block(&f, upper ? lo : mid) * bytes, glen = first_block(&f, upper ? mid : hi) * bytes - given;
+		size_t keep_off = pow2_first_block(&f, upper ? mid : lo) * bytes, keep_len = pow2_first_block(&f, upper ? hi : mid) * bytes - keep_off;
+		size_t send_off = pow2_first_block(&f, upper ? lo : mid) * bytes, send_len = pow2_first_block(&f, upper ? mid : hi) * bytes - send_off;
 		/* The first vector received lands in the memory of the sum, and the rank's own input is added to it. */
-		struct hdl_ref lands = acc.space == HDL_SP_TMP ? in : sum, added = acc.space == HDL_SP_TMP ? in : acc;
+		struct hdl_ref landing = acc.space == HDL_SP_TMP ? in : sum, addend = acc.space == HDL_SP_TMP ? in : acc;
 
-		hdl_gb_send(b, peer, k, hdl_ref(acc.space, acc.off + given), glen);
-		hdl_gb_recv(b, peer, k, hdl_ref(HDL_SP_TMP, lands.off + kept), klen);
-		hdl_gb_reduce(b, hdl_ref(HDL_SP_TMP, sum.off + kept), hdl_ref(added.space, added.off + kept), klen);
+		hdl_gb_send(b, peer, k, hdl_ref(acc.space, acc.off + send_off), send_len);
+		hdl_gb_recv(b, peer, k, hdl_ref(HDL_SP_TMP, landing.off + keep_off), keep_len);
+		hdl_gb_reduce(b, hdl_ref(HDL_SP_TMP, sum.off + keep_off), hdl_ref(addend.space, addend.off + keep_off), keep_len);
 		acc = sum;
 		if (upper)
 			lo = mid;
@@ -330,7 +330,7 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 			hi = mid;
 	}
 	if (f.me < f.rest)
-		hdl_gb_send(b, s->rank - 1, SUB_UNFOLD, hdl_ref(acc.space, acc.off + (size_t)(s->rank - 1) * bytes), bytes);
+		hdl_gb_send(b, s->rank - 1, SUB_LEAVE, hdl_ref(acc.space, acc.off + (size_t)(s->rank - 1) * bytes), bytes);
 	acc.off += (size_t)s->rank * bytes;
 	if (s->size > 1 || !s->in_place)
 		hdl_gb_copy(b, result, acc, bytes);

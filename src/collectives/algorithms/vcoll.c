@@ -42,7 +42,7 @@ static int alg_vcoll_least(int a, int b)
 }
 
 /* Copies the rank's block for itself. The first mismatch of the two lengths is recorded in r->sent and r->room. */
-static void own_piece(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct piece *out, const struct piece *in)
+static void copy_own(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct piece *out, const struct piece *in)
 {
 	if (r->sent == r->room) {
 		r->sent = in->bytes;
@@ -100,29 +100,29 @@ static bool takes_tree(enum hdl_vcoll_kind coll, const struct hdl_comm *comm, si
 #define WINDOW	32
 
 /* Allgather of few bytes: after each step a rank has the blocks of twice as many ranks, from its own on, contiguous in `buf`. */
-static void gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
+static void allgather_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
 		       const size_t *off)
 {
 	int n = comm->size, me = comm->rank;
-	struct hdl_ref area = hdl_gb_scratch(b, 1, off[n]);
+	struct hdl_ref buf = hdl_gb_scratch(b, 1, off[n]);
 	const struct piece *in = &r->in[0];
 
-	hdl_gb_copy(b, area, ref_of(in), in->bytes < off[1] ? in->bytes : off[1]);
+	hdl_gb_copy(b, buf, ref_of(in), in->bytes < off[1] ? in->bytes : off[1]);
 	for (int have = 1; have < n; have *= 2) {
 		int more = have < n - have ? have : n - have;
 
 		if (off[more])
-			hdl_gb_send(b, (me - have + n) % n, SUB_DATA, area, off[more]);
+			hdl_gb_send(b, (me - have + n) % n, SUB_DATA, buf, off[more]);
 		if (off[have + more] > off[have])
-			hdl_gb_recv(b, (me + have) % n, SUB_DATA, hdl_ref_at(area, off[have]), off[have + more] - off[have]);
+			hdl_gb_recv(b, (me + have) % n, SUB_DATA, hdl_ref_at(buf, off[have]), off[have + more] - off[have]);
 	}
 	for (int k = 1; k < n; k++)
-		hdl_gb_copy(b, ref_of(&r->out[(me + k) % n]), hdl_ref_at(area, off[k]), off[k + 1] - off[k]);
+		hdl_gb_copy(b, ref_of(&r->out[(me + k) % n]), hdl_ref_at(buf, off[k]), off[k + 1] - off[k]);
 	if (!a->in_place)
-		own_piece(b, r, &r->out[me], in);
+		copy_own(b, r, &r->out[me], in);
 }
 
-#define RING_FROM ((size_t)256 << 10)	/* bytes of all blocks */
+#define RING_MIN ((size_t)256 << 10)	/* bytes of all blocks */
 
 /*
  * Returns true if long blocks of an Allgather go along a ring of all ranks, rather than from their source to each other rank.
@@ -130,7 +130,7 @@ static void gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_v
  * That pays if the hosts' shared port takes longer for the extra copies than the ring's steps take. A step of the ring costs
  * about 5/2 of one block at the port.
  */
-static bool goes_round(const struct hdl_comm *comm, size_t all)
+static bool uses_ring(const struct hdl_comm *comm, size_t all)
 {
 	const struct hdl_hosts *h = comm->group ? comm->group->hosts : NULL;
 
@@ -138,12 +138,12 @@ static bool goes_round(const struct hdl_comm *comm, size_t all)
 		return false;
 	if (!strcmp(hdl_vars.coll_vector, "ring"))
 		return true;
-	return h && !h->order && all >= RING_FROM && hdl_vars.coll_hierarchy != 1 && !*hdl_vars.coll_vector &&
+	return h && !h->order && all >= RING_MIN && hdl_vars.coll_hierarchy != 1 && !*hdl_vars.coll_vector &&
 	       2ll * h->most * (comm->size - h->most) > 5ll * (comm->size - 1);
 }
 
 /* In step k a rank sends the block that it received in step k - 1; in step 0 its own. */
-static void gather_round(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+static void allgather_ring(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size, me = comm->rank;
 
@@ -154,19 +154,19 @@ static void gather_round(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 		recv_piece(b, (me - 1 + n) % n, hdl_sub(k), &r->out[(me - k - 1 + n) % n]);
 	}
 	if (!a->in_place)
-		own_piece(b, r, &r->out[me], &r->in[0]);
+		copy_own(b, r, &r->out[me], &r->in[0]);
 }
 
 /* Builds an Allgather of few bytes by doubling, or of many bytes by a ring. Returns false if neither applies. */
-static bool build_gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+static bool build_allgather(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size;
 	size_t *off, all = 0;
 
 	for (int i = 0; i < n; i++)
 		all += r->out[i].bytes;
-	if (r->nin == 1 && goes_round(comm, all)) {
-		gather_round(b, a, r, comm);
+	if (r->nin == 1 && uses_ring(comm, all)) {
+		allgather_ring(b, a, r, comm);
 		return true;
 	}
 	if (r->nin != 1 || !takes_tree(HDL_V_EXCHANGE, comm, all))
@@ -178,7 +178,7 @@ static bool build_gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct
 	}
 	for (int k = 0; k < n; k++)
 		off[k + 1] = off[k] + r->out[(comm->rank + k) % n].bytes;
-	gather_all(b, a, r, comm, off);
+	allgather_doubling(b, a, r, comm, off);
 	free(off);
 	return true;
 }
@@ -193,7 +193,7 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct h
 	int n = comm->size, me = hdl_own_rank(comm);
 	uint32_t before[WINDOW];
 
-	if (build_gather_all(b, a, r, comm))
+	if (build_allgather(b, a, r, comm))
 		return;
 	for (int i = 0; i < WINDOW; i++)
 		before[i] = HDL_NODE_NONE;
@@ -211,7 +211,7 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct h
 		}
 	}
 	if (!comm->local && !a->in_place)
-		own_piece(b, r, out_of(r, me), in_of(r, me));
+		copy_own(b, r, out_of(r, me), in_of(r, me));
 }
 
 /* Neighborhood collectives (section 8.6). */
@@ -226,7 +226,7 @@ static void build_neighbors(struct hdl_gb *b, const struct hdl_vcoll *a, struct 
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != me)
 			recv_piece(b, a->from[k], hdl_sub(hdl_edge_from(a, k)), &r->out[k]);
 	for (int to = -1, from = -1; hdl_edge_own(a, me, &to, &from);)
-		own_piece(b, r, &r->out[from], in_of(r, to));
+		copy_own(b, r, &r->out[from], in_of(r, to));
 }
 
 /* ---- one to all, all to one ------------------------------------------------------------------------------------------ */
@@ -257,41 +257,41 @@ static void gather_tree(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_
 			size_t each)
 {
 	struct node t = alg_vcoll_node_of(comm, a->root);
-	struct hdl_ref area = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->in[0]);
+	struct hdl_ref buf = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->in[0]);
 
 	if (t.v && t.span > 1)
-		hdl_gb_copy(b, area, ref_of(&r->in[0]), each);
+		hdl_gb_copy(b, buf, ref_of(&r->in[0]), each);
 	for (int bit = 1; bit < t.reach && t.v + bit < t.n; bit *= 2)
-		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
+		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(buf, (size_t)bit * each),
 			    (size_t)alg_vcoll_least(bit, t.n - t.v - bit) * each);
 	if (t.v) {
-		hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
+		hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, buf, (size_t)t.span * each);
 		return;
 	}
 	for (int v = 1; v < t.n; v++)
-		hdl_gb_copy(b, ref_of(&r->out[alg_vcoll_rank_at(&t, v)]), hdl_ref_at(area, (size_t)v * each), each);
+		hdl_gb_copy(b, ref_of(&r->out[alg_vcoll_rank_at(&t, v)]), hdl_ref_at(buf, (size_t)v * each), each);
 	if (r->nin)
-		own_piece(b, r, &r->out[a->root], &r->in[0]);
+		copy_own(b, r, &r->out[a->root], &r->in[0]);
 }
 
 static void scatter_tree(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
 			 size_t each)
 {
 	struct node t = alg_vcoll_node_of(comm, a->root);
-	struct hdl_ref area = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->out[0]);
+	struct hdl_ref buf = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->out[0]);
 
 	if (t.v)
-		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
+		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, buf, (size_t)t.span * each);
 	for (int v = 1; !t.v && v < t.n; v++)
-		hdl_gb_copy(b, hdl_ref_at(area, (size_t)v * each), ref_of(&r->in[alg_vcoll_rank_at(&t, v)]), each);
+		hdl_gb_copy(b, hdl_ref_at(buf, (size_t)v * each), ref_of(&r->in[alg_vcoll_rank_at(&t, v)]), each);
 	for (int bit = t.reach / 2; bit; bit /= 2)	/* the child with the longest path first */
 		if (t.v + bit < t.n)
-			hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
+			hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(buf, (size_t)bit * each),
 				    (size_t)alg_vcoll_least(bit, t.n - t.v - bit) * each);
 	if (!t.v && r->nout)
-		own_piece(b, r, &r->out[0], &r->in[a->root]);
+		copy_own(b, r, &r->out[0], &r->in[a->root]);
 	else if (t.v && t.span > 1)
-		hdl_gb_copy(b, ref_of(&r->out[0]), area, each);
+		hdl_gb_copy(b, ref_of(&r->out[0]), buf, each);
 }
 
 static void build_gather(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
@@ -309,7 +309,7 @@ static void build_gather(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 		if ((int)i != me)
 			recv_piece(b, (int)i, SUB_DATA, &r->out[i]);
 		else if (r->nin)
-			own_piece(b, r, &r->out[i], &r->in[0]);
+			copy_own(b, r, &r->out[i], &r->in[0]);
 }
 
 static void build_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
@@ -328,14 +328,14 @@ static void build_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hd
 			send_piece(b, (int)i, SUB_DATA, &r->in[i]);
 	for (uint32_t i = 0; i < r->nin; i++)
 		if ((int)i == me && r->nout)
-			own_piece(b, r, &r->out[0], &r->in[i]);
+			copy_own(b, r, &r->out[0], &r->in[i]);
 }
 
 /* ---- within the local group, to and from its rank 0 ------------------------------------------------------------------ */
 
 /* Combines all ranks' `acc` at rank 0 of the local group. A child has the ranks directly behind those that its parent has so
  * far, which keeps the order. */
-static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref acc, size_t len)
+static struct hdl_ref reduce_local_group(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref acc, size_t len)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
 
@@ -355,7 +355,7 @@ static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm,
 }
 
 /* Sends rank 0's data to all other ranks of the local group. */
-static void bcast_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref data, size_t len)
+static void bcast_local_group(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref data, size_t len)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm), bit;
 
@@ -381,7 +381,7 @@ static void build_reduce(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 			recv_piece(b, 0, SUB_RESULT, &r->out[0]);
 		if (!r->nin || !r->in[0].bytes)
 			return;
-		acc = reduce_near(b, comm, ref_of(&r->in[0]), r->in[0].bytes);
+		acc = reduce_local_group(b, comm, ref_of(&r->in[0]), r->in[0].bytes);
 		if (!hdl_own_rank(comm))
 			hdl_gb_send(b, a->root, SUB_RESULT, acc, r->in[0].bytes);
 		return;
@@ -389,7 +389,7 @@ static void build_reduce(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 	len = r->in[0].bytes;
 	if (!len)
 		return;
-	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	acc = reduce_local_group(b, comm, ref_of(&r->in[0]), len);
 	if (!me && a->root)
 		hdl_gb_send(b, a->root, SUB_RESULT, acc, len);
 	else if (me == a->root && me)
@@ -405,14 +405,14 @@ static void build_allreduce(struct hdl_gb *b, struct hdl_vcoll_run *r, const str
 
 	if (!len)
 		return;
-	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	acc = reduce_local_group(b, comm, ref_of(&r->in[0]), len);
 	if (!hdl_own_rank(comm) && comm->local) {
 		hdl_gb_send(b, 0, SUB_RESULT, acc, len);
 		hdl_gb_recv(b, 0, SUB_RESULT, result, len);
 	} else if (!hdl_own_rank(comm) && !hdl_ref_same(acc, result)) {
 		hdl_gb_copy(b, result, acc, len);
 	}
-	bcast_near(b, comm, result, len);
+	bcast_local_group(b, comm, result, len);
 }
 
 /* Offsets of the parts of the vector, and its end; of the local group. Ownership: the caller frees. NULL: no memory. */
@@ -433,7 +433,7 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, cons
 
 	if (!len)
 		return;
-	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	acc = reduce_local_group(b, comm, ref_of(&r->in[0]), len);
 	if (hdl_own_rank(comm)) {
 		recv_piece(b, hdl_near(comm, 0), SUB_DOWN, &r->out[0]);
 		return;
@@ -471,31 +471,31 @@ static bool commutes(const struct hdl_vcoll_run *r)
 }
 
 /* Landing buffers, used in turn: the next segment arrives while the last one is combined. */
-#define PLACES	4
-struct places {
-	struct hdl_ref at[PLACES];
+#define LANDINGS	4
+struct landings {
+	struct hdl_ref at[LANDINGS];
 	size_t bytes;
 	int next;
 };
 
-static struct hdl_ref next_place(struct hdl_gb *b, struct places *p)
+static struct hdl_ref next_landing(struct hdl_gb *b, struct landings *p)
 {
 	int i = p->next++;
 
-	if (i < PLACES)
+	if (i < LANDINGS)
 		p->at[i] = hdl_gb_scratch(b, 1, p->bytes);
-	return p->at[i % PLACES];
+	return p->at[i % LANDINGS];
 }
 
 /* Receives all ranks' parts and combines them with this rank's part `own` in `sum`, in the order of the ranks. `sum` overlaps
  * none of them. */
 static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len, uint32_t sub,
-		    struct places *places)
+		    struct landings *landings)
 {
 	int me = comm->rank, first = me ? 0 : 1;
 
 	for (int s = 0; s < comm->size; s++) {
-		struct hdl_ref part = s == me ? own : s == first ? sum : next_place(b, places);
+		struct hdl_ref part = s == me ? own : s == first ? sum : next_landing(b, landings);
 
 		if (s != me)
 			hdl_gb_recv(b, s, sub, part, len);
@@ -506,12 +506,12 @@ static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_re
 
 /* The same for an operation that does not commute: the later part must be the right operand, which the operation overwrites. */
 static void combine_ordered(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len,
-			    uint32_t sub, struct places *places)
+			    uint32_t sub, struct landings *landings)
 {
 	struct hdl_ref acc = own;
 
 	for (int s = 0; s < comm->size; s++) {
-		struct hdl_ref part = s == comm->size - 1 ? sum : next_place(b, places);
+		struct hdl_ref part = s == comm->size - 1 ? sum : next_landing(b, landings);
 
 		if (s == comm->rank)
 			hdl_gb_copy(b, part, own, len);
@@ -547,7 +547,7 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 {
 	struct hdl_ref out = ref_of(&r->out[0]), own, sum;
 	size_t len = r->out[0].bytes, seg = segment_of(r, len), *at = alg_vcoll_parts_of(a, r, hdl_own_size(comm));
-	struct places places = { .bytes = smaller(seg, len) };
+	struct landings landings = { .bytes = smaller(seg, len) };
 
 	if (!at) {
 		alg_vcoll_fail(b);
@@ -564,7 +564,7 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 									 * input */
 	for (size_t off = 0; off < len && comm->size > 1; off += seg)
 		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off), smaller(seg, len - off),
-							  (uint32_t)(off / seg), &places);
+							  (uint32_t)(off / seg), &landings);
 	if (comm->size == 1)
 		sum = own;
 	if (!hdl_ref_same(sum, out))
@@ -576,7 +576,7 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 
 /* Builds one segment. Returns the result of the ranks up to this one, which goes to the next rank. */
 static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, int me, size_t off,
-				   size_t len, uint32_t sub, struct places *places)
+				   size_t len, uint32_t sub, struct landings *landings)
 {
 	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out = hdl_ref_at(ref_of(&r->out[0]), off), before = out;
 	bool copies = !a->in_place;
@@ -584,7 +584,7 @@ static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, 
 	if (me && commutes(r) && !a->in_place)
 		copies = false;
 	else if (me)
-		before = next_place(b, places);
+		before = next_landing(b, landings);
 	if (copies)
 		hdl_gb_copy(b, out, in, len);
 	if (!me)
@@ -595,7 +595,7 @@ static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, 
 }
 
 static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, int me, bool last, size_t off, size_t len,
-				     uint32_t sub, struct places *places)
+				     uint32_t sub, struct landings *landings)
 {
 	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out, all = in;
 
@@ -603,7 +603,7 @@ static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, 
 		return in;
 	out = hdl_ref_at(ref_of(&r->out[0]), off);
 	if (!last) {
-		all = next_place(b, places);
+		all = next_landing(b, landings);
 		hdl_gb_copy(b, all, in, len);	/* in place: the received segment overwrites the input */
 	}
 	hdl_gb_recv(b, me - 1, sub, out, len);
@@ -616,15 +616,15 @@ static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, 
 static void scan_chain(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	size_t bytes = r->in[0].bytes, seg = segment_of(r, bytes);
-	struct places places = { .bytes = smaller(seg, bytes) };
+	struct landings landings = { .bytes = smaller(seg, bytes) };
 	int me = comm->rank;
 	bool last = me == comm->size - 1;
 	uint32_t sub = 0;
 
 	for (size_t off = 0; off < bytes; off += seg, sub++) {
 		size_t len = smaller(seg, bytes - off);
-		struct hdl_ref all = a->coll == HDL_V_SCAN ? scan_segment(b, a, r, me, off, len, sub, &places) :
-							     exscan_segment(b, r, me, last, off, len, sub, &places);
+		struct hdl_ref all = a->coll == HDL_V_SCAN ? scan_segment(b, a, r, me, off, len, sub, &landings) :
+							     exscan_segment(b, r, me, last, off, len, sub, &landings);
 
 		if (!last)
 			hdl_gb_send(b, me + 1, sub, all, len);
@@ -632,12 +632,12 @@ static void scan_chain(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_v
 }
 
 /* Returns true if the combination of the rank's group of 2 * bit ranks is needed by a rank outside the group. */
-static bool is_passed_on(int rank, int bit, int n)
+static bool is_needed_outside(int rank, int bit, int n)
 {
 	for (bit *= 2; bit < n; bit *= 2) {
 		int peer = rank ^ bit;
 
-		if (peer < n && (peer > rank || is_passed_on(peer, bit, n)))
+		if (peer < n && (peer > rank || is_needed_outside(peer, bit, n)))
 			return true;
 	}
 	return false;
@@ -663,9 +663,9 @@ static void scan_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hd
 
 		if (peer >= n)
 			continue;
-		if (peer > me || is_passed_on(peer, bit, n))
+		if (peer > me || is_needed_outside(peer, bit, n))
 			hdl_gb_send(b, peer, k, all, len);
-		if (peer > me && !is_passed_on(me, bit, n))
+		if (peer > me && !is_needed_outside(me, bit, n))
 			continue;
 		theirs = hdl_gb_scratch(b, 1, len);
 		hdl_gb_recv(b, peer, k, theirs, len);
@@ -679,7 +679,7 @@ static void scan_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hd
 		else
 			hdl_gb_copy(b, result, theirs, len);
 		some = true;
-		if (is_passed_on(me, bit, n))
+		if (is_needed_outside(me, bit, n))
 			hdl_gb_reduce(b, all, theirs, len);
 	}
 }
@@ -704,7 +704,7 @@ static void build_bcast(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_
 		return;
 	if (!hdl_own_rank(comm))
 		recv_piece(b, a->root, SUB_RESULT, &r->out[0]);
-	bcast_near(b, comm, ref_of(&r->out[0]), r->out[0].bytes);
+	bcast_local_group(b, comm, ref_of(&r->out[0]), r->out[0].bytes);
 }
 
 /* A byte goes up each group's tree, to the other group's rank 0, and down: no rank completes before all ranks of both groups
@@ -723,7 +723,7 @@ static void build_barrier(struct hdl_gb *b, const struct hdl_comm *comm)
 		hdl_gb_send(b, 0, SUB_RESULT, byte, 1);
 		hdl_gb_recv(b, 0, SUB_RESULT, byte, 1);
 	}
-	bcast_near(b, comm, byte, 1);
+	bcast_local_group(b, comm, byte, 1);
 }
 
 void hdl_build_vcoll(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)

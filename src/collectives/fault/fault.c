@@ -21,14 +21,14 @@
 #define SUSPECT_LOOK_NS 20000000ull
 
 uint32_t hdl_coll_pending;
-static uint64_t hasty_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank may be a
+static uint64_t frequent_until_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank may be a
 				 * member of others */
-static bool news;		/* a communicator is lost whose operations in flight have not been ended */
-static int orphaned = -1;	/* process whose end ends constructors without a communicator, or -1 */
+static bool revoke_pending;		/* a communicator is lost whose operations in flight have not been ended */
+static int orphaning_proc = -1;	/* process whose end ends constructors without a communicator, or -1 */
 
 /* ---- members: of an intercommunicator both groups, numbered like nodes' peers ------------------------------------- */
 
-static int members(const struct hdl_comm *comm)
+static int member_count(const struct hdl_comm *comm)
 {
 	return comm->local ? comm->size + comm->local->size : comm->size;
 }
@@ -52,7 +52,7 @@ static bool has_ended(struct hdl_cc *cc, int member)
 /* Returns the first member from `first` on (cyclically) whose process has ended or is unreachable, or -1. */
 static int find_ended(struct hdl_cc *cc, int first)
 {
-	int n = members(cc->comm);
+	int n = member_count(cc->comm);
 
 	for (int i = 0; i < n; i++) {
 		int member = (first + i) % n;
@@ -75,7 +75,7 @@ static int member_lost(const struct hdl_cc *cc)
 }
 
 /* A member that called hdl_ft_give_up lives, and could not do its part of a collective. */
-static const char *what_became_of_it(const struct hdl_cc *cc)
+static const char *lost_state_text(const struct hdl_cc *cc)
 {
 	int proc = cc->lost - 1;
 
@@ -84,19 +84,19 @@ static const char *what_became_of_it(const struct hdl_cc *cc)
 }
 
 /* Once per lost process, not per communicator. A rank that gives up itself reports the reason as its error instead. */
-static void ft_say(const struct hdl_cc *cc)
+static void ft_report(const struct hdl_cc *cc)
 {
-	static int said;
+	static int reported;
 
-	if (said == cc->lost || cc->lost - 1 == hdl_job.rank)
+	if (reported == cc->lost || cc->lost - 1 == hdl_job.rank)
 		return;
-	said = cc->lost;
+	reported = cc->lost;
 	hdl_error("collectives: rank %d (%s) %s: look at its output for why; those on communicators of which it is a member end with "
-		  "MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1), what_became_of_it(cc));
+		  "MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1), lost_state_text(cc));
 }
 
 /* Marks the communicator, and the related one of hierarchical collectives, as lost. */
-static void ft_lose(struct hdl_cc *cc, int proc, bool told)
+static void ft_mark_lost(struct hdl_cc *cc, int proc, bool told)
 {
 	if (cc->lost)
 		return;
@@ -104,9 +104,9 @@ static void ft_lose(struct hdl_cc *cc, int proc, bool told)
 	/* cc is a node communicator: the ranks of the whole communicator notify the members */
 	cc->told = told || cc->of;
 	hdl_proc_note_lost(proc);
-	news = true;
-	hasty_ns = monotonic_ns() + SUSPECT_NS;
-	ft_say(cc);
+	revoke_pending = true;
+	frequent_until_ns = monotonic_ns() + SUSPECT_NS;
+	ft_report(cc);
 	/* an arrival seen from here on may be a flushed queue */
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
 		if (cc->off[i]) {
@@ -115,9 +115,9 @@ static void ft_lose(struct hdl_cc *cc, int proc, bool told)
 		}
 	/* a rank that waits within its host may do so because of a death elsewhere */
 	if (cc->of)
-		ft_lose(cc->of, proc, told);
+		ft_mark_lost(cc->of, proc, told);
 	if (cc->within && cc->within->coll)
-		ft_lose(cc->within->coll, proc, told);
+		ft_mark_lost(cc->within->coll, proc, told);
 }
 
 void hdl_ft_member_failed(struct hdl_cc *cc, int member)
@@ -127,7 +127,7 @@ void hdl_ft_member_failed(struct hdl_cc *cc, int member)
 	if (cc->lost)
 		return;
 	ended = find_ended(cc, member);
-	ft_lose(cc, ft_proc_of(cc->comm, ended < 0 ? member : ended), false);
+	ft_mark_lost(cc, ft_proc_of(cc->comm, ended < 0 ? member : ended), false);
 }
 
 void hdl_ft_member_gave_up(struct hdl_cc *cc)
@@ -135,7 +135,7 @@ void hdl_ft_member_gave_up(struct hdl_cc *cc)
 	int ended = cc->lost ? -1 : find_ended(cc, 0);
 
 	if (ended >= 0)
-		ft_lose(cc, ft_proc_of(cc->comm, ended), false);
+		ft_mark_lost(cc, ft_proc_of(cc->comm, ended), false);
 }
 
 static struct {
@@ -166,7 +166,7 @@ bool hdl_ft_heard(uint16_t context, int proc, bool told)
 	cc = sought.comm ? hdl_coll_state(sought.comm) : NULL;
 	if (!cc)
 		return false;
-	ft_lose(cc, proc, told);
+	ft_mark_lost(cc, proc, told);
 	if (!told)
 		hdl_ft_progress();
 	return true;
@@ -177,26 +177,26 @@ void hdl_ft_before(struct hdl_cc *cc)
 	int proc = hdl_recv_lost(cc->comm);
 
 	if (proc >= 0)
-		ft_lose(cc, proc, true);
+		ft_mark_lost(cc, proc, true);
 }
 
 void hdl_ft_reason(const struct hdl_cc *cc, const char *name)
 {
 	hdl_reason_set("%s: rank %d (%s) %s: this communicator has no collectives any more; one without that rank has "
-		       "(MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1), what_became_of_it(cc));
+		       "(MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1), lost_state_text(cc));
 }
 
 /* ---- revocation ----------------------------------------------------------------------------------------------------- */
 
 /* Up to this many members each notifies all others: a rank that knows at once sends no more to a rank that has gone on. */
-#define TELL_ALL 64
+#define NOTIFY_ALL 64
 
 /* Notifies all members, or beyond TELL_ALL only those that cannot look at the ended process themselves. */
-static void ft_tell(struct hdl_cc *cc)
+static void ft_notify(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;
-	int proc = cc->lost - 1, n = members(comm);
-	bool ended = hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED, seen = n > TELL_ALL && ended;
+	int proc = cc->lost - 1, n = member_count(comm);
+	bool ended = hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED, seen = n > NOTIFY_ALL && ended;
 
 	for (int member = 0; member < n; member++) {
 		int to = ft_proc_of(comm, member), peer = member;
@@ -218,7 +218,7 @@ static bool is_dead(int proc)
 
 /* Returns true if this rank must notify the members: no notice has come, or the notice was a suspicion, and this rank's host
  * sees that the process has ended. */
-static bool has_news(const struct hdl_cc *cc)
+static bool must_notify(const struct hdl_cc *cc)
 {
 	return !cc->told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
 }
@@ -231,8 +231,8 @@ static void revoke(struct hdl_comm *comm)
 		return;
 	cc->revoked = true;
 	/* before the refusals, which do not name the lost process */
-	if (has_news(cc))
-		ft_tell(cc);
+	if (must_notify(cc))
+		ft_notify(cc);
 	if (cc->lost - 1 != hdl_job.rank && is_dead(cc->lost - 1))
 		hdl_cid_lose(cc->lost - 1);
 	hdl_host_revoke(cc);
@@ -242,13 +242,13 @@ static void revoke(struct hdl_comm *comm)
 
 int hdl_ft_progress(void)
 {
-	if (likely(!news))
+	if (likely(!revoke_pending))
 		return 0;
-	news = false;
+	revoke_pending = false;
 	hdl_comm_each(revoke);
-	if (orphaned >= 0)
-		hdl_cid_lose(orphaned);
-	orphaned = -1;
+	if (orphaning_proc >= 0)
+		hdl_cid_lose(orphaning_proc);
+	orphaning_proc = -1;
 	return 1;
 }
 
@@ -263,7 +263,7 @@ void hdl_queues_break(struct hdl_queues *h, const char *why)
 }
 
 /* Looks for an ended member, the peer first. If there is none, the queues are under suspicion. */
-static void seek_ended(struct hdl_queues *h, int peer)
+static void find_ended_or_suspect(struct hdl_queues *h, int peer)
 {
 	int ended = find_ended(h->cc, peer);
 
@@ -300,7 +300,7 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 		return;
 	}
 	if (gone) {
-		seek_ended(h, peer);
+		find_ended_or_suspect(h, peer);
 		return;
 	}
 	bool mine = status == IBV_WC_LOC_PROT_ERR;
@@ -317,7 +317,7 @@ void hdl_queues_peer_gone(struct hdl_queues *h, int peer)
 {
 	h->queue_gone = true;
 	if (h->cc && !h->broken && !h->suspect_ns)
-		seek_ended(h, peer);
+		find_ended_or_suspect(h, peer);
 }
 
 static void end_suspicion(struct hdl_queues *h, uint64_t now)
@@ -325,13 +325,13 @@ static void end_suspicion(struct hdl_queues *h, uint64_t now)
 	if (!h || !h->suspect_ns || now < h->suspect_ns)
 		return;
 	h->suspect_ns = 0;
-	news = true;
+	revoke_pending = true;
 	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's process has "
 		  "ended: one has freed the communicator, or the device has failed", h->size);
 	hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
 }
 
-static bool makes_one(const struct hdl_comm *comm)
+static bool makes_comm(const struct hdl_comm *comm)
 {
 	return comm->agreeing || (comm->local && comm->local->agreeing);
 }
@@ -342,7 +342,7 @@ static bool is_waiting(const struct hdl_cc *cc)
 		if (cc->off[i] && hdl_queues_is_active(cc->off[i]))
 			return true;
 	/* a rank that waits within its host may do so because of a rank elsewhere */
-	return cc->pending || makes_one(cc->comm) || (cc->within && cc->within->coll && is_waiting(cc->within->coll));
+	return cc->pending || makes_comm(cc->comm) || (cc->within && cc->within->coll && is_waiting(cc->within->coll));
 }
 
 static bool is_suspect(const struct hdl_cc *cc)
@@ -357,7 +357,7 @@ static bool is_suspect(const struct hdl_cc *cc)
  * member. */
 static void ft_look_at(struct hdl_comm *comm)
 {
-	struct hdl_cc *cc = makes_one(comm) && !comm->part ? hdl_coll_state(comm) : comm->coll;
+	struct hdl_cc *cc = makes_comm(comm) && !comm->part ? hdl_coll_state(comm) : comm->coll;
 	bool suspect = cc && is_suspect(cc), moves;
 	int ended;
 
@@ -383,7 +383,7 @@ static void ft_look_at(struct hdl_comm *comm)
 uint64_t hdl_ft_timers(uint64_t now)
 {
 	static uint64_t next;
-	bool suspects = now < hasty_ns;
+	bool suspects = now < frequent_until_ns;
 
 	if (!hdl_coll_pending && !hdl_queues_active && !hdl_agreements)
 		return 0;
@@ -395,8 +395,8 @@ uint64_t hdl_ft_timers(uint64_t now)
 		return next;
 	next = now + (suspects ? SUSPECT_LOOK_NS : LOOK_NS);
 	hdl_comm_each(ft_look_at);
-	if (hdl_agreements && (orphaned = hdl_cid_find_ended()) >= 0)
-		news = true;
+	if (hdl_agreements && (orphaning_proc = hdl_cid_find_ended()) >= 0)
+		revoke_pending = true;
 	/* returning `now` keeps this process from sleeping before progress has ended the operations */
-	return news ? now : next;
+	return revoke_pending ? now : next;
 }

@@ -58,11 +58,11 @@ bool hdl_op_commutes(const struct hdl_user_op *op)
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
-#define PLACE ((size_t)64 << 10)
+#define UNPACK_BYTES ((size_t)64 << 10)
 
 bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_type *type)
 {
-	MPI_Aint extent = hdl_type_extent(type), each = extent < 0 ? -extent : extent;
+	MPI_Aint extent = hdl_type_extent(type), stride = extent < 0 ? -extent : extent;
 	MPI_Aint lowest = type->true_lb;
 	size_t room;
 
@@ -74,14 +74,14 @@ bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_typ
 	r->unpacks = r->op && !hdl_type_is_contiguous(type);
 	if (!r->unpacks)
 		return true;
-	r->some = each ? (MPI_Count)(PLACE / (size_t)each) : 1;
+	r->some = stride ? (MPI_Count)(UNPACK_BYTES / (size_t)stride) : 1;
 	if (r->some < 1)
 		r->some = 1;
 	if (extent < 0)
 		lowest += (r->some - 1) * extent;
 	/* gives the first element's address the alignment of the buffer */
 	r->origin = (size_t)((lowest & 63) - lowest);
-	room = (size_t)(lowest & 63) + (size_t)(r->some - 1) * (size_t)each + (size_t)type->true_extent;
+	room = (size_t)(lowest & 63) + (size_t)(r->some - 1) * (size_t)stride + (size_t)type->true_extent;
 	r->room = (room + 127) & ~(size_t)63;
 	return true;
 }
@@ -96,9 +96,9 @@ static void call_user(const struct hdl_reducer *r, void *in, void *inout, MPI_Co
 		return;
 	}
 	while (n > 0) {
-		int some = n > INT_MAX ? INT_MAX : (int)n, told = some;
+		int some = n > INT_MAX ? INT_MAX : (int)n, count = some;
 
-		r->op->fn(in, inout, &told, &handle);
+		r->op->fn(in, inout, &count, &handle);
 		in = (char *)in + some * extent;
 		inout = (char *)inout + some * extent;
 		n -= some;
@@ -116,7 +116,7 @@ static void call(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n
 	hdl_type_close(type);
 }
 
-void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *places)
+void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *unpack_buf)
 {
 	MPI_Count n = r->size ? (MPI_Count)(bytes / r->size) : 0;
 	char *a, *b;
@@ -129,8 +129,8 @@ void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout,
 		call(r, (void *)in, inout, n);
 		return;
 	}
-	a = places + r->origin;
-	b = places + r->room + r->origin;
+	a = unpack_buf + r->origin;
+	b = unpack_buf + r->room + r->origin;
 	for (MPI_Count at = 0; at < n; at += r->some) {
 		MPI_Count some = n - at < r->some ? n - at : r->some;
 		size_t off = (size_t)at * r->size, len = (size_t)some * r->size;

@@ -26,6 +26,6 @@ struct hdl_reducer {
 /* Returns false if the operation is not defined on the type. */
 bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op op, const struct hdl_type *type);
 /* inout[i] = in[i] op inout[i] on packed bytes. unpack_buf: 2 * room bytes, 64-byte aligned; NULL if r->unpacks is false. */
-void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *places);
+void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *unpack_buf);
 
 #endif

@@ -34,9 +34,9 @@
 #include "collectives/select/check.h"
 #include "collectives/mailbox/vector.h"
 
-#define AS_MESSAGE (1ULL << 63)		/* cell word, beside the length: the block follows as a message */
-#define IS_SHOWN (1ULL << 62)		/* cell word, beside the length: the cell's data are the block's address */
-#define LINE_DATA 1024			/* longest block in a cell if no rank knows all lengths; must fit a medium cell */
+#define CELL_MESSAGE (1ULL << 63)		/* cell word, beside the length: the block follows as a message */
+#define CELL_ADDRESS (1ULL << 62)		/* cell word, beside the length: the cell's data are the block's address */
+#define CELL_DATA 1024			/* longest block in a cell if no rank knows all lengths; must fit a medium cell */
 
 void hdl_vector_free(struct hdl_vector_run *x)
 {
@@ -68,7 +68,7 @@ struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct 
 }
 
 /* Of several edges between two ranks the cell has the one with the lowest number. */
-static void name_lines(struct vblock *p, uint32_t n)
+static void choose_cell_edges(struct vblock *p, uint32_t n)
 {
 	struct vblock *lowest[HDL_MAILBOX_RANKS] = { NULL };
 
@@ -88,8 +88,8 @@ static void add_neighbors(struct hdl_vector_run *x, const struct hdl_comm *comm,
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != comm->rank)
 			hdl_vblock_add(x, false, &a->out[k], a->from[k], hdl_edge_from(a, k));
-	name_lines(x->give, x->ngive);
-	name_lines(x->get, x->nget);
+	choose_cell_edges(x->give, x->ngive);
+	choose_cell_edges(x->get, x->nget);
 }
 
 static void add_all(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a)
@@ -198,7 +198,7 @@ static bool keep_lists(struct hdl_vector_run *x, const struct hdl_vcoll *a, int 
  * data may change once the cell was posted; but the requests of wide cells gather when they run, which may be later, from the
  * data's own place, however short they are.
  */
-static bool copy_out(struct hdl_vector_run *x, size_t most)
+static bool pack_blocks(struct hdl_vector_run *x, size_t most)
 {
 	bool replaced = x->a.coll == HDL_V_EXCHANGE && x->a.in_place && x->a.nin > 1;
 
@@ -207,27 +207,27 @@ static bool copy_out(struct hdl_vector_run *x, size_t most)
 		bool message = !p->by_line || p->bytes > most;
 
 		x->longs |= message;
-		if (!p->bytes || (!message && most <= LINE_DATA) || (hdl_vblock_run(&p->piece) && !replaced))
+		if (!p->bytes || (!message && most <= CELL_DATA) || (hdl_vblock_run(&p->piece) && !replaced))
 			continue;
-		if (!hdl_vblock_get_copy(p, p->bytes))
+		if (!hdl_vblock_alloc_copy(p, p->bytes))
 			return false;
 		hdl_pack(p->copy, p->piece.buf, p->piece.count, p->piece.type, (MPI_Count)p->skip, p->bytes);
 	}
 	return true;
 }
 
-static void put_copy(struct vblock *p)
+static void free_copy(struct vblock *p)
 {
 	hdl_scratch_put(&p->memory);
 	p->copy = NULL;
 }
 
-static void put_away(struct hdl_vector_run *x)
+static void vector_release(struct hdl_vector_run *x)
 {
 	for (uint32_t i = 0; x->copied && i < x->ngive; i++)
-		put_copy(&x->give[i]);
+		free_copy(&x->give[i]);
 	for (uint32_t i = 0; x->copied && i < x->nget; i++)
-		put_copy(&x->get[i]);
+		free_copy(&x->get[i]);
 	x->copied = false;
 	if (x->retains)
 		vector_retain_types(x, false);
@@ -271,24 +271,24 @@ static bool vector_prepare(struct hdl_run *run, struct hdl_comm *comm, const str
 	for (uint32_t i = 0; i < x->ngive; i++)
 		if (x->give[i].by_line)
 			x->to[x->give[i].peer] = &x->give[i];
-	return copy_out(x, run->plan->key.bytes) && (!x->folds || hdl_vector_copy_operand(x, comm, a));
+	return pack_blocks(x, run->plan->key.bytes) && (!x->folds || hdl_vector_copy_operand(x, comm, a));
 }
 
 /* ---- an operation --------------------------------------------------------------------------------------------------- */
 
-static void vector_write_parcel(struct hdl_queues *h, struct hdl_run *run, uint32_t i, struct vblock *p)
+static void vector_write_block(struct hdl_queues *h, struct hdl_run *run, uint32_t i, struct vblock *p)
 {
 	const struct hdl_coll_prog *prog = run->parcels->prog;
-	char some[LINE_DATA];
+	char some[CELL_DATA];
 	const char *data = p->copy;
 
-	if (unlikely(hdl_vblock_is_shown(h, run, p))) {
-		p->at = (uintptr_t)hdl_vblock_shown_at(h, p);
-		hdl_cell_put_vblock(h, run, prog, i, &p->at, sizeof(p->at), p->bytes | IS_SHOWN);
+	if (unlikely(hdl_vblock_is_single_copy(h, run, p))) {
+		p->at = (uintptr_t)hdl_vblock_read_addr(h, p);
+		hdl_cell_put_vblock(h, run, prog, i, &p->at, sizeof(p->at), p->bytes | CELL_ADDRESS);
 		return;
 	}
 	if (p->bytes > run->plan->key.bytes) {
-		hdl_cell_put_vblock(h, run, prog, i, NULL, 0, p->bytes | AS_MESSAGE);
+		hdl_cell_put_vblock(h, run, prog, i, NULL, 0, p->bytes | CELL_MESSAGE);
 		return;
 	}
 	if (!data && p->bytes)
@@ -309,11 +309,11 @@ void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl
 	x->prog = prog;
 	hdl_cell_begin(h, run, prog);
 	if (unlikely(x->longs))
-		hdl_vector_leave(h, run);
+		hdl_vector_stage(h, run);
 	for (uint32_t i = 0, n = hdl_cell_puts(prog); i < n; i++)
-		vector_write_parcel(h, run, i, x->to[hdl_cell_put_to(prog, i)]);
+		vector_write_block(h, run, i, x->to[hdl_cell_put_to(prog, i)]);
 	for (struct vblock *p = x->give, *end = p + x->ngive; unlikely(x->longs) && p < end; p++)
-		if (!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes && !hdl_vblock_is_shown(h, run, p))
+		if (!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes && !hdl_vblock_is_single_copy(h, run, p))
 			hdl_vblock_send(run, p);
 	/* after the cells: in place a message may land where a cell's data are read */
 	for (struct vblock *p = x->get, *end = p + x->nget; run->pcoll && p < end; p++)
@@ -322,31 +322,31 @@ void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl
 }
 
 /* A persistent operation has the same messages at each start, so from the second start on they are received without a copy. */
-static void find_message(struct hdl_run *run, struct vblock *p)
+static void expect_message(struct hdl_run *run, struct vblock *p)
 {
 	if (!p->comes)
 		hdl_vblock_receive(run, p);
 	p->comes = run->pcoll;
 }
 
-static void open_line(struct hdl_run *run, struct vblock *p)
+static void read_cell(struct hdl_run *run, struct vblock *p)
 {
 	const char *end;
 	uint64_t word = hdl_cell_word(run, p->of->prog, p->peer, &end);
 	char *at;
 
 	/* also with an unexpected length: the sender may wait until it is received */
-	if (unlikely(word & AS_MESSAGE)) {
-		find_message(run, p);
+	if (unlikely(word & CELL_MESSAGE)) {
+		expect_message(run, p);
 		return;
 	}
-	if (unlikely((word & ~IS_SHOWN) != p->bytes)) {
-		hdl_vblock_refuse(run, p, word & ~IS_SHOWN);
-		if (word & IS_SHOWN)
-			hdl_vblock_leave_unread(p);
+	if (unlikely((word & ~CELL_ADDRESS) != p->bytes)) {
+		hdl_vblock_refuse(run, p, word & ~CELL_ADDRESS);
+		if (word & CELL_ADDRESS)
+			hdl_vblock_skip_read(p);
 		return;
 	}
-	if (word & IS_SHOWN) {
+	if (word & CELL_ADDRESS) {
 		hdl_vblock_copy(run, p, end);
 		return;
 	}
@@ -364,7 +364,7 @@ static void open_line(struct hdl_run *run, struct vblock *p)
  * without a cell are received after all cells: such a message may have the tag of its pair's first edge, and must match after
  * it.
  */
-static void open_lines(struct hdl_queues *h, struct hdl_run *run)
+static void read_cells(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
 	bool all = hdl_cell_arrived(run, x->prog);
@@ -382,9 +382,9 @@ static void open_lines(struct hdl_queues *h, struct hdl_run *run)
 			continue;
 		p->opened = true;
 		if (p->by_line)
-			open_line(run, p);
+			read_cell(run, p);
 		else if (p->bytes)
-			find_message(run, p);
+			expect_message(run, p);
 	}
 	if (x->folds && !run->error)
 		hdl_vector_reduce(run);
@@ -395,12 +395,12 @@ bool hdl_vector_turn(struct hdl_queues *h, struct hdl_run *run)
 	struct hdl_vector_run *x = run->parcels;
 
 	if (!x->opened)
-		open_lines(h, run);
+		read_cells(h, run);
 	x->spent = 0;
 	if (x->ncopies)
 		hdl_vector_copy(h, run);
 	if (x->hears)
-		hdl_vector_hear(h, run);
+		hdl_vector_poll_fin(h, run);
 	return x->opened && !x->pending && !x->hears;
 }
 
@@ -434,7 +434,7 @@ bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run)
 
 static void vector_ended(struct hdl_run *run)
 {
-	put_away(run->parcels);
+	vector_release(run->parcels);
 	if (run->req)
 		hdl_coll_complete(run);
 }
@@ -472,10 +472,10 @@ static enum hdl_coll vector_kind_of(const struct hdl_vcoll *a)
 
 size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied)
 {
-	size_t all = hdl_vars.coll_mailbox_max, line = all < LINE_DATA ? all : LINE_DATA;
+	size_t all = hdl_vars.coll_mailbox_max, cell = all < CELL_DATA ? all : CELL_DATA;
 
-	if (!hdl_vector_known(coll) || longest <= line || (copied && coll == HDL_ALLGATHERV && longest >= hdl_sc_from(coll)))
-		return line;
+	if (!hdl_vector_known(coll) || longest <= cell || (copied && coll == HDL_ALLGATHERV && longest >= hdl_sc_from(coll)))
+		return cell;
 	return longest <= all ? all : all + 1;
 }
 
@@ -517,7 +517,7 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 }
 
 /* Returns true if a plan is made for this communicator and collective. */
-static bool may(const struct hdl_comm *comm, const struct hdl_vcoll *a)
+static bool vector_possible(const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
 	return !comm->local && comm->size > 1 && comm->size <= HDL_MAILBOX_RANKS && a->coll <= HDL_V_EXSCAN && !hdl_vars.check &&
 	       hdl_vector_reduces_by(a->op != MPI_OP_NULL && hdl_op_get(a->op));
@@ -537,7 +537,7 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 	struct hdl_run *run;
 	struct hdl_cc *cc;
 
-	if (!may(comm, a))
+	if (!vector_possible(comm, a))
 		return false;
 	cc = hdl_coll_state(comm);
 	plan = cc && !vector_key_of(comm, a, req ? HDL_STARTS : HDL_BLOCKS, &key) ? hdl_plan_of(cc, &key) : NULL;
@@ -567,7 +567,7 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 		}
 		*rc = vector_no_memory(comm, plan);
 		if (run && run->parcels)
-			put_away(run->parcels);
+			vector_release(run->parcels);
 		if (run)
 			hdl_plan_run_put(run);
 		return true;
@@ -585,10 +585,10 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 
 /* ---- fast path: hdl_queues_quick_vcoll --------------------------------------------------------------------------------- */
 
-static inline bool fit(const struct hdl_vcoll_block *p, int n, size_t line)
+static inline bool fits_cells(const struct hdl_vcoll_block *p, int n, size_t cell)
 {
 	for (const struct hdl_vcoll_block *end = p + n; p < end; p++)
-		if (!hdl_type_is_contiguous(p->type) || hdl_vcoll_block_bytes(p) > line)
+		if (!hdl_type_is_contiguous(p->type) || hdl_vcoll_block_bytes(p) > cell)
 			return false;
 	return true;
 }
@@ -602,7 +602,7 @@ static inline bool vector_is_plan_of(const struct hdl_plan *plan, const struct h
 	const struct hdl_vcoll_block *in, *out;
 
 	return (a->coll == HDL_V_EXCHANGE || plan->key.root == a->root) &&
-	       fit(a->in, a->nin, plan->key.bytes) && fit(a->out, a->nout, plan->key.bytes) &&
+	       fits_cells(a->in, a->nin, plan->key.bytes) && fits_cells(a->out, a->nout, plan->key.bytes) &&
 	       (!hdl_vcoll_own(a, comm->rank, &in, &out) || hdl_vcoll_block_bytes(in) == hdl_vcoll_block_bytes(out));
 }
 
@@ -644,7 +644,7 @@ static int vector_begin_again(struct hdl_req *req, void *arg)
 	for (uint32_t i = 0; i < x->nget; i++)
 		x->get[i].opened = false;
 	/* cannot fail: both have their memory since vector_prepare */
-	copy_out(x, run->plan->key.bytes);
+	pack_blocks(x, run->plan->key.bytes);
 	if (x->folds)
 		hdl_vector_copy_operand(x, run->comm, &x->a);
 	vector_take_own(run, run->comm, &x->a);
@@ -659,11 +659,11 @@ static void vector_put_persistent(void *arg)
 	if (run->pcoll)
 		hdl_pcoll_free(run->pcoll);
 	run->pcoll = NULL;
-	put_away(run->parcels);
+	vector_release(run->parcels);
 	hdl_plan_run_put(run);
 }
 
-static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t line)
+static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t cell)
 {
 	struct hdl_most most = { 0 };
 
@@ -671,7 +671,7 @@ static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t line)
 		size_t bytes = hdl_vcoll_block_bytes(i < a->nin ? &a->in[i] : &a->out[i - a->nin]);
 
 		most.any |= bytes != 0;
-		if (bytes <= line && bytes > most.fits)
+		if (bytes <= cell && bytes > most.fits)
 			most.fits = (uint32_t)bytes;
 	}
 	return most;
@@ -681,7 +681,7 @@ static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t line)
  * The plan of a persistent operation. Its cells exist as long as the request: they hold the longest block of any rank that
  * fits a cell. *rc: MPI error class. *none: all blocks are messages, which cells would only announce.
  */
-static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc, bool *none)
+static struct hdl_plan *persistent_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc, bool *none)
 {
 	struct hdl_most most = { 0 };
 	size_t room;
@@ -711,13 +711,13 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 	struct hdl_comm_props site;
 	bool none = false;
 
-	if (!may(comm, a))
+	if (!vector_possible(comm, a))
 		return false;
 	*rc = MPI_SUCCESS;
 	if (hdl_coll_state(comm) && !vector_key_of(comm, a, HDL_PERSISTS, &key) && !hdl_plan_choose(&key, comm, &site, &choice)) {
 		if (choice.executor == HDL_EXEC_HOST)
 			return false;
-		plan = fitting_plan(comm, a, key, rc, &none);
+		plan = persistent_plan(comm, a, key, rc, &none);
 	}
 	if (*rc || none)
 		return *rc != MPI_SUCCESS;

@@ -2,8 +2,8 @@
 /*
  * Inside of mailbox/vector.c, vector_copy.c and vector_reduce.c: a v-collective's blocks for each peer, and from each peer.
  */
-#ifndef HDL_COLL_PARCELS_H
-#define HDL_COLL_PARCELS_H
+#ifndef HDL_MAILBOX_VECTOR_H
+#define HDL_MAILBOX_VECTOR_H
 
 #include "collectives/queues/queues.h"
 #include "collectives/host/vcoll.h"
@@ -74,18 +74,18 @@ struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct 
 /* ---- blocks that do not travel in a cell (vector_copy.c) --------------------------------------------------------------- */
 
 /* Returns true if the receiver copies the block from this rank's memory by RDMA READ. */
-static inline bool hdl_vblock_is_shown(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
+static inline bool hdl_vblock_is_single_copy(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
 {
 	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
 	       hdl_cell_area(run->parcels->prog)->done_at;
 }
 /* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then their reads need not be waited for.
  * Must be called before hdl_vblock_shown_at. */
-void hdl_vector_leave(struct hdl_queues *h, struct hdl_run *run);
+void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run);
 /* The address that the receiver reads from: the user's memory, or the block's copy in the staging buffer. */
-char *hdl_vblock_shown_at(struct hdl_queues *h, struct vblock *p);
+char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p);
 /* Allocates p->copy. Returns false if there is no memory. */
-static inline bool hdl_vblock_get_copy(struct vblock *p, size_t bytes)
+static inline bool hdl_vblock_alloc_copy(struct vblock *p, size_t bytes)
 {
 	if (!p->copy && !hdl_scratch_get(&p->memory, bytes))
 		p->copy = p->memory.p;
@@ -98,11 +98,11 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p);
 void hdl_vblock_refuse(struct hdl_run *run, const struct vblock *p, uint64_t came);
 /* Receiver: starts to copy from the address at the end of the cell's data; or finishes without reading. */
 void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line);
-void hdl_vblock_leave_unread(struct vblock *p);
+void hdl_vblock_skip_read(struct vblock *p);
 /* Advances all copies of this rank, and signals each finished one to its sender. */
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run);
 /* Sender: polls the words by which receivers signal that they have read. */
-void hdl_vector_hear(struct hdl_queues *h, struct hdl_run *run);
+void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run);
 
 /* ---- reductions (vector_reduce.c) ------------------------------------------------------------------------------------ */
 

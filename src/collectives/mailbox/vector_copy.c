@@ -20,7 +20,7 @@
 #include "collectives/mailbox/vector.h"
 
 /* Most bytes that are read before they are unpacked: they stay in the cache. */
-#define UNPACKED ((size_t)64 << 10)
+#define UNPACK_CHUNK ((size_t)64 << 10)
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 
@@ -42,14 +42,14 @@ static void vector_copy_sent(struct hdl_send *send, int err)
 }
 
 /* Address of the packed block, or NULL if it has no contiguous form. */
-static char *given_at(const struct vblock *p)
+static char *block_addr(const struct vblock *p)
 {
 	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->piece) : NULL;
 }
 
 void hdl_vblock_send(struct hdl_run *run, struct vblock *p)
 {
-	const struct hdl_node n = vector_copy_node_of(p, given_at(p));
+	const struct hdl_node n = vector_copy_node_of(p, block_addr(p));
 	int rc;
 
 	if (hdl_run_send_now(run, &n))
@@ -121,56 +121,56 @@ static size_t done_at(const struct hdl_queues *h, const struct hdl_run *run, int
 }
 
 /* The same block goes to all ranks. */
-static bool gives_one(const struct hdl_vector_run *x)
+static bool same_for_all(const struct hdl_vector_run *x)
 {
 	return x->a.nin == 1;
 }
 
-static size_t room_of(const struct vblock *p)
+static size_t staged_bytes(const struct vblock *p)
 {
 	return align_up(p->bytes, 64);
 }
 
-void hdl_vector_leave(struct hdl_queues *h, struct hdl_run *run)
+void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
 	const struct vblock *last = NULL;
-	size_t room = 0, most = gives_one(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
+	size_t room = 0, most = same_for_all(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
 	bool several;
 
 	for (const struct vblock *p = x->give, *end = p + x->ngive; p < end; p++)
-		if (hdl_vblock_is_shown(h, run, p) && !p->copy) {
+		if (hdl_vblock_is_single_copy(h, run, p) && !p->copy) {
 			x->freed |= 1u << p->peer;
-			room = gives_one(x) ? room_of(p) : room + room_of(p);
+			room = same_for_all(x) ? staged_bytes(p) : room + staged_bytes(p);
 			last = p;
 		}
 	several = x->freed & (x->freed - 1);
 	if (last && room <= most)
-		x->left = hdl_sc_stage_until(h, run, room, x->freed, gives_one(x) && several ? 0 : room,
+		x->left = hdl_sc_stage_until(h, run, room, x->freed, same_for_all(x) && several ? 0 : room,
 					  hdl_cell_area(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
 	if (!x->left)
 		x->freed = 0;
-	else if (gives_one(x))
-		hdl_sc_stage_copy(h, x->left, given_at(last), last->bytes);
+	else if (same_for_all(x))
+		hdl_sc_stage_copy(h, x->left, block_addr(last), last->bytes);
 }
 
-char *hdl_vblock_shown_at(struct hdl_queues *h, struct vblock *p)
+char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p)
 {
 	struct hdl_vector_run *x = p->of;
-	char *given = given_at(p), *left = x->left;
+	char *given = block_addr(p), *left = x->left;
 
 	if (!(x->freed & 1u << p->peer)) {
 		x->hears |= 1u << p->peer;
 		return given;
 	}
-	if (!gives_one(x)) {
+	if (!same_for_all(x)) {
 		hdl_sc_stage_copy(h, left, given, p->bytes);
-		x->left += room_of(p);
+		x->left += staged_bytes(p);
 	}
 	return left;
 }
 
-void hdl_vector_hear(struct hdl_queues *h, struct hdl_run *run)
+void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
 	const uint64_t *done = (const uint64_t *)(hdl_cell_area(x->prog)->mem + done_at(h, run, 0));
@@ -191,27 +191,27 @@ static void begin_copy(struct vblock *p, size_t off)
 	p->of->ncopies++;
 }
 
-void hdl_vblock_leave_unread(struct vblock *p)
+void hdl_vblock_skip_read(struct vblock *p)
 {
 	begin_copy(p, p->bytes);
 }
 
-void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line)
+void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *cell_end)
 {
-	memcpy(&p->at, line - sizeof(p->at), sizeof(p->at));
-	if (!hdl_vblock_run(&p->piece) && !hdl_vblock_get_copy(p, p->bytes < UNPACKED ? p->bytes : UNPACKED)) {
+	memcpy(&p->at, cell_end - sizeof(p->at), sizeof(p->at));
+	if (!hdl_vblock_run(&p->piece) && !hdl_vblock_alloc_copy(p, p->bytes < UNPACK_CHUNK ? p->bytes : UNPACK_CHUNK)) {
 		hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
 		hdl_run_error(run, MPI_ERR_NO_MEM);
-		hdl_vblock_leave_unread(p);
+		hdl_vblock_skip_read(p);
 		return;
 	}
 	begin_copy(p, 0);
 }
 
 /* Advances one copy. Returns true at its end. */
-static bool copy_on(struct hdl_queues *h, struct hdl_run *run, struct vblock *p)
+static bool advance_copy(struct hdl_queues *h, struct hdl_run *run, struct vblock *p)
 {
-	size_t most = p->copy ? UNPACKED : HDL_SC_TURN;
+	size_t most = p->copy ? UNPACK_CHUNK : HDL_SC_TURN;
 
 	while (p->off < p->bytes) {
 		size_t left = p->bytes - p->off, len = left < most ? left : most;
@@ -234,7 +234,7 @@ static bool copy_on(struct hdl_queues *h, struct hdl_run *run, struct vblock *p)
 }
 
 /* Returns false if the queue has no room: to be called again. */
-static bool tell_giver(struct hdl_queues *h, struct hdl_run *run, const struct vblock *p)
+static bool send_fin(struct hdl_queues *h, struct hdl_run *run, const struct vblock *p)
 {
 	const uint64_t number = run->opno + 1;
 
@@ -247,7 +247,7 @@ void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)
 	struct hdl_vector_run *x = run->parcels;
 
 	for (struct vblock *p = x->get, *end = p + x->nget; x->ncopies && p < end; p++)
-		if (p->copies && copy_on(h, run, p) && tell_giver(h, run, p)) {
+		if (p->copies && advance_copy(h, run, p) && send_fin(h, run, p)) {
 			p->copies = false;
 			x->ncopies--;
 			x->pending--;

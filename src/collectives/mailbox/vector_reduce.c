@@ -48,14 +48,14 @@ void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *co
 
 bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
-	size_t at[HDL_MAILBOX_RANKS + 1] = { 0 }, room;
+	size_t at[HDL_MAILBOX_RANKS + 1] = { 0 }, bytes;
 
 	x->places = (x->own_bytes + 63) & ~(size_t)63;
-	room = x->places + (x->reducer.unpacks ? 2 * x->reducer.room : 0) + 64;
-	if (room > x->own_room) {
+	bytes = x->places + (x->reducer.unpacks ? 2 * x->reducer.room : 0) + 64;
+	if (bytes > x->own_room) {
 		free(x->own);
-		x->own = aligned_alloc(64, (room + 63) & ~(size_t)63);
-		x->own_room = x->own ? room : 0;
+		x->own = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+		x->own_room = x->own ? bytes : 0;
 	}
 	if (!x->own)
 		return false;

@@ -46,7 +46,7 @@ struct hdl_check {
 					 * group's follow them: hdl_near) */
 	int self;			/* this rank's index among `peers` */
 	struct hdl_graph *g;
-	struct hdl_run *talk;
+	struct hdl_run *exchange;
 	size_t out, in, found, verdicts;	/* offsets in the scratch of `talk` */
 };
 
@@ -96,7 +96,7 @@ static struct hdl_check *check_new(struct hdl_comm *comm, int coll, enum hdl_for
 	return c;
 }
 
-static void say_root(struct hdl_check *c, const struct hdl_comm *comm, int root)
+static void record_root(struct hdl_check *c, const struct hdl_comm *comm, int root)
 {
 	int proc = root == MPI_ROOT ? hdl_job.rank : root >= 0 ? hdl_comm_proc(comm, root) : -1;
 
@@ -107,7 +107,7 @@ static void say_root(struct hdl_check *c, const struct hdl_comm *comm, int root)
 }
 
 /* Completes the record. Must: hdl_call is the name of the MPI function. */
-static struct hdl_check *coll_check_say(struct hdl_check *c, bool rooted, int root, MPI_Op op, const struct hdl_type *type, MPI_Count count)
+static struct hdl_check *record_complete(struct hdl_check *c, bool rooted, int root, MPI_Op op, const struct hdl_type *type, MPI_Count count)
 {
 	char *text = c->mine.text;
 	size_t room = sizeof(c->mine.text), n;
@@ -132,7 +132,7 @@ struct hdl_check *hdl_check_args(struct hdl_comm *comm, const struct hdl_coll_ar
 	if (!c)
 		return NULL;
 	if (rooted)
-		say_root(c, comm, a->root);
+		record_root(c, comm, a->root);
 	if (a->coll == HDL_ALLGATHER || a->coll == HDL_ALLTOALL) {
 		bool in_place = a->sendbuf == MPI_IN_PLACE;
 
@@ -143,7 +143,7 @@ struct hdl_check *hdl_check_args(struct hdl_comm *comm, const struct hdl_coll_ar
 	} else if (a->coll != HDL_BARRIER) {
 		c->mine.all = sig_of(a->recvtype, a->recvcount);
 	}
-	return coll_check_say(c, rooted, a->root, a->op, a->recvtype, a->recvcount);
+	return record_complete(c, rooted, a->root, a->op, a->recvtype, a->recvcount);
 }
 
 /*
@@ -180,7 +180,7 @@ static void add_edge(struct sig *to, struct sig s, int number)
 	to->bytes += s.bytes;
 }
 
-static void say_neighbors(struct hdl_check *c, const struct hdl_vcoll *a)
+static void record_neighbors(struct hdl_check *c, const struct hdl_vcoll *a)
 {
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] >= 0)
@@ -191,7 +191,7 @@ static void say_neighbors(struct hdl_check *c, const struct hdl_vcoll *a)
 			add_edge(&c->expects[a->from[k]], sig_of(a->out[k].type, a->out[k].count), hdl_edge_from(a, k));
 }
 
-static void say_moves(struct hdl_check *c, const struct hdl_vcoll *a)
+static void record_blocks(struct hdl_check *c, const struct hdl_vcoll *a)
 {
 	bool to_one = a->coll == HDL_V_GATHER, from_one = a->coll == HDL_V_SCATTER;
 
@@ -214,15 +214,15 @@ struct hdl_check *hdl_check_vcoll(struct hdl_comm *comm, const struct hdl_vcoll 
 	if (!c)
 		return NULL;
 	if (rooted)
-		say_root(c, comm, a->root);
+		record_root(c, comm, a->root);
 	switch (a->coll) {
 	case HDL_V_GATHER:
 	case HDL_V_SCATTER:
 	case HDL_V_EXCHANGE:
-		say_moves(c, a);
+		record_blocks(c, a);
 		break;
 	case HDL_V_NEIGHBORS:
-		say_neighbors(c, a);
+		record_neighbors(c, a);
 		break;
 	case HDL_V_REDUCE_SCATTER:
 		c->mine.all = sig_of(a->in[0].type, a->in[0].count);
@@ -235,14 +235,14 @@ struct hdl_check *hdl_check_vcoll(struct hdl_comm *comm, const struct hdl_vcoll 
 	default:
 		c->mine.all = one ? sig_of(one->type, one->count) : (struct sig){ ANY, -1, 0 };
 	}
-	return coll_check_say(c, rooted, a->root, a->op, one ? one->type : NULL, one ? one->count : 0);
+	return record_complete(c, rooted, a->root, a->op, one ? one->type : NULL, one ? one->count : 0);
 }
 
 void hdl_check_free(struct hdl_check *c)
 {
 	if (!c)
 		return;
-	hdl_run_free(c->talk);
+	hdl_run_free(c->exchange);
 	hdl_graph_free(c->g);
 	free(c->sends);
 	free(c);
@@ -289,9 +289,9 @@ static int coll_check_proc_of(const struct hdl_comm *comm, int peer)
 }
 
 /* The `reduce` callback of the graph: runs when all records are there, and writes this rank's verdict. */
-static void coll_check_look(const struct hdl_run *talk, const void *src, void *dst, size_t len)
+static void coll_check_look(const struct hdl_run *exchange, const void *src, void *dst, size_t len)
 {
-	struct hdl_check *c = talk->arg;
+	struct hdl_check *c = exchange->arg;
 	const struct record *records = src;
 	struct verdict *v = dst;
 	const char *what;
@@ -307,7 +307,7 @@ static void coll_check_look(const struct hdl_run *talk, const void *src, void *d
 		if (!v->class)
 			continue;
 		snprintf(v->text, sizeof(v->text), "%s differs: rank %d is in %s; %s is in %s (ranks in MPI_COMM_WORLD)", what,
-			 hdl_job.rank, c->mine.text, hdl_proc_text(coll_check_proc_of(talk->comm, p)), r->text);
+			 hdl_job.rank, c->mine.text, hdl_proc_text(coll_check_proc_of(exchange->comm, p)), r->text);
 		if (p < c->npeers && r->coll == c->mine.coll && !coll_check_fits(r->sent, c->expects[p])) {
 			size_t n = strlen(v->text);
 
@@ -320,12 +320,12 @@ static void coll_check_look(const struct hdl_run *talk, const void *src, void *d
 /* The finding of the lowest process, or NULL. */
 static const struct verdict *coll_check_judge(const struct hdl_check *c)
 {
-	const struct verdict *all = (const void *)(c->talk->base[HDL_SP_TMP] + c->verdicts), *found = NULL;
+	const struct verdict *all = (const void *)(c->exchange->base[HDL_SP_TMP] + c->verdicts), *found = NULL;
 	int first = 0;
 
 	for (int p = 0; p < c->peers; p++) {
-		const struct verdict *v = p == c->self ? (const void *)(c->talk->base[HDL_SP_TMP] + c->found) : &all[p];
-		int proc = p == c->self ? hdl_job.rank : coll_check_proc_of(c->talk->comm, p);
+		const struct verdict *v = p == c->self ? (const void *)(c->exchange->base[HDL_SP_TMP] + c->found) : &all[p];
+		int proc = p == c->self ? hdl_job.rank : coll_check_proc_of(c->exchange->comm, p);
 
 		if (v->class && (!found || hdl_proc_before(proc, first))) {
 			found = v;
@@ -335,21 +335,21 @@ static const struct verdict *coll_check_judge(const struct hdl_check *c)
 	return found;
 }
 
-static void talk_done(struct hdl_run *talk)
+static void exchange_done(struct hdl_run *exchange)
 {
-	struct hdl_check *c = talk->arg;
-	struct hdl_run *run = c->run ? c->run : talk;
-	const struct verdict *v = talk->error ? NULL : coll_check_judge(c);
+	struct hdl_check *c = exchange->arg;
+	struct hdl_run *run = c->run ? c->run : exchange;
+	const struct verdict *v = exchange->error ? NULL : coll_check_judge(c);
 
-	if (talk->error)
-		hdl_reason_set("%s", talk->why);
+	if (exchange->error)
+		hdl_reason_set("%s", exchange->why);
 	else if (v)
 		hdl_reason_set("HEDDLE_CHECK: %s", v->text);
-	if (talk->error || v)
-		hdl_run_error(run, talk->error ? talk->error : v->class);
+	if (exchange->error || v)
+		hdl_run_error(run, exchange->error ? exchange->error : v->class);
 	if (!c->run)
 		return;
-	if (talk->error || v)
+	if (exchange->error || v)
 		hdl_run_finish(run);
 	else
 		hdl_host_start(run);
@@ -378,13 +378,13 @@ static bool build(struct hdl_check *c, struct hdl_comm *comm)
 			hdl_gb_recv(b, p, 1, hdl_ref(HDL_SP_TMP, c->verdicts + (size_t)p * ver), ver);
 		}
 	c->g = hdl_gb_finish(b);
-	c->talk = c->g ? hdl_run_new(c->g, comm) : NULL;
-	if (!c->talk || hdl_run_prepare_host(c->talk))
+	c->exchange = c->g ? hdl_run_new(c->g, comm) : NULL;
+	if (!c->exchange || hdl_run_prepare_host(c->exchange))
 		return false;
-	c->talk->keeps = true;
-	c->talk->done = talk_done;
-	c->talk->reduce = coll_check_look;
-	c->talk->arg = c;
+	c->exchange->keeps = true;
+	c->exchange->done = exchange_done;
+	c->exchange->reduce = coll_check_look;
+	c->exchange->arg = c;
 	return true;
 }
 
@@ -395,18 +395,18 @@ static int coll_check_no_memory(void)
 }
 
 /* Starts the comparison. Must be called once for each check. Returns an MPI error class. */
-static int talk(struct hdl_check *c, struct hdl_comm *comm)
+static int exchange(struct hdl_check *c, struct hdl_comm *comm)
 {
 	struct record *out;
 
 	if (!build(c, comm))
 		return coll_check_no_memory();
-	out = (void *)(c->talk->base[HDL_SP_TMP] + c->out);
+	out = (void *)(c->exchange->base[HDL_SP_TMP] + c->out);
 	for (int p = 0; p < c->peers; p++) {
 		out[p] = c->mine;
 		out[p].sent = p < c->npeers ? c->sends[p] : (struct sig){ ANY, 0, 0 };
 	}
-	hdl_coll_begin(c->talk);
+	hdl_coll_begin(c->exchange);
 	return MPI_SUCCESS;
 }
 
@@ -415,7 +415,7 @@ void hdl_check_start(struct hdl_run *run)
 	int rc;
 
 	run->check->run = run;
-	rc = talk(run->check, run->comm);
+	rc = exchange(run->check, run->comm);
 	if (rc) {
 		hdl_run_error(run, rc);
 		hdl_run_finish(run);
@@ -433,17 +433,17 @@ int hdl_check_agree(struct hdl_check *c, struct hdl_comm *comm)
 
 	/* takes a collective's number, as the other ranks do */
 	((struct hdl_cc *)comm->coll)->seq++;
-	rc = talk(c, comm);
+	rc = exchange(c, comm);
 	if (rc) {
 		hdl_coll_no_memory(comm);	/* the other ranks wait for this rank's record */
 		rc = coll_check_no_memory();
 	} else {
 		hdl_blocked_comm = comm;
-		hdl_wait_until(coll_check_is_finished, c->talk);
+		hdl_wait_until(coll_check_is_finished, c->exchange);
 		hdl_blocked_comm = NULL;
-		rc = c->talk->error;
+		rc = c->exchange->error;
 		if (rc)
-			hdl_reason_set("%s", c->talk->why);
+			hdl_reason_set("%s", c->exchange->why);
 	}
 	hdl_check_free(c);
 	return rc;

@@ -44,7 +44,7 @@ static const char *forced_algorithm(enum hdl_coll coll)
 }
 
 /* HEDDLE_COLL_HIERARCHY=2, unless an algorithm is forced. */
-static const char *forced_levels(const char *forced)
+static const char *forced_hierarchy(const char *forced)
 {
 	return hdl_vars.coll_hierarchy == 2 && !(forced && *forced) ? "two-level" : forced;
 }
@@ -74,7 +74,7 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 		return hdl_build_hier(&s);
 	if (choice->executor == HDL_EXEC_HOST)
 		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" :
-				     forced_levels(forced_algorithm(s.coll)))->build(&s);
+				     forced_hierarchy(forced_algorithm(s.coll)))->build(&s);
 	s.enc = choice->enc.means ? &choice->enc : NULL;
 	return hdl_tune_offload(choice->executor, &s)->build(&s);
 }
@@ -121,13 +121,13 @@ static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor
 }
 
 /* Returns 1 if all ranks' operands fit a slot, 0 if not, -ENOMEM if this rank cannot tell. */
-static int choose_has_room(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *means)
+static int choose_fits_slot(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *means)
 {
 	struct hdl_graph *g = algorithm->build(s);
-	int room = g ? g->data_bytes <= hdl_queues_data_max(s->size, means, hdl_tune_pairs(s->coll)) : -ENOMEM;
+	int fits = g ? g->data_bytes <= hdl_queues_data_max(s->size, means, hdl_tune_pairs(s->coll)) : -ENOMEM;
 
 	hdl_graph_free(g);
-	return room;
+	return fits;
 }
 
 /* Returns true if the order of the operands cannot change the bits. */
@@ -165,7 +165,7 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 	const struct hdl_algorithm *algorithm;
 	const char *variable;
 	size_t bytes = key->bytes, max = largest(key, executor, &variable);
-	int room;
+	int fits;
 
 	out->enc = (struct hdl_enc){ 0 };
 	if (!choose_possible(site, executor, out->why, sizeof(out->why)))
@@ -197,17 +197,17 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 	out->pairs = executor == HDL_EXEC_TASKS && hdl_tune_pairs(s.coll);
 	if (executor != HDL_EXEC_TASKS)
 		return true;
-	room = choose_has_room(algorithm, &s, means);
-	if (!room)
+	fits = choose_fits_slot(algorithm, &s, means);
+	if (!fits)
 		snprintf(out->why, sizeof(out->why), "the blocks of all ranks are longer than its slots");
-	return room;
+	return fits;
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------- */
 
 /* Blocking, each rank has a core: most bytes of all inputs together for mailbox. */
-#define DIRECT_BYTES 3072
-#define DIRECT_BLOCK 1024		/* and of one input */
+#define MAILBOX_BYTES 3072
+#define MAILBOX_BLOCK 1024		/* and of one input */
 
 uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
 {
@@ -221,13 +221,13 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_
 }
 
 /* Returns true if a blocking collective, for which each rank has a core, is faster through cells than by messages. */
-static bool better_direct(const struct hdl_plan_key *key, int size)
+static bool better_on_mailbox(const struct hdl_plan_key *key, int size)
 {
 	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
 
 	if (size == 2 && from_root)
 		return true;
-	return size <= HDL_MAILBOX_RANKS && key->bytes <= DIRECT_BLOCK && key->bytes <= DIRECT_BYTES / (size_t)(size - 1);
+	return size <= HDL_MAILBOX_RANKS && key->bytes <= MAILBOX_BLOCK && key->bytes <= MAILBOX_BYTES / (size_t)(size - 1);
 }
 
 /* Executors to try, in order, before host. Returns their number. A nonblocking collective needs an executor that progresses
@@ -249,7 +249,7 @@ static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executo
 }
 
 /* Returns true if the ranks copy from and to each other's buffers (single_copy/). */
-static bool choose_readable(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
@@ -282,7 +282,7 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_c
  * all ranks know, on the longest block: key->bytes, as far as it matters (hdl_vector_begin). A block that does not fit a cell
  * concerns only its two ranks (mailbox/vector_copy.c).
  */
-static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
+static void choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
 {
 	if (!key->bytes) {
 		snprintf(out->why, sizeof(out->why), "HEDDLE_COLL_MAILBOX_MAX=0");
@@ -292,7 +292,7 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_comm_
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
 		return;
 	}
-	if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !site->oversubscribed && key->bytes > DIRECT_BLOCK) {
+	if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !site->oversubscribed && key->bytes > MAILBOX_BLOCK) {
 		snprintf(out->why, sizeof(out->why), "blocking, and each rank has a core");
 		return;
 	}
@@ -305,12 +305,12 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_comm_
 }
 
 /* Returns true if the node phases run as collectives of their own (host/hierarchical.c). */
-static bool stages(const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
+static bool runs_in_phases(const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
 {
 	struct hdl_shape s = shape_of(key, choice, 0, site->size);
 
 	return choice->executor == HDL_EXEC_HOST && choice->hosts && hdl_executor_forced != HDL_FORCED_HOST && !key->between &&
-	       hdl_hier_has(key) && hdl_tune_hier(&s, forced_levels(forced_algorithm(s.coll)));
+	       hdl_hier_has(key) && hdl_tune_hier(&s, forced_hierarchy(forced_algorithm(s.coll)));
 }
 
 int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
@@ -330,16 +330,16 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 	else if (hdl_executor_forced == HDL_FORCED_HOST)
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
 	else if (hdl_coll_is_vcoll((enum hdl_coll)key->coll)) {
-		choose_pieces(key, site, out);
+		choose_vcoll(key, site, out);
 		return 0;
 	} else if (key->persistent) {
 		choose_persistent(key, site, out);
 		return 0;
-	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) && choose_readable(key, site)) {
+	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) && choose_single_copy(key, site)) {
 		out->executor = HDL_EXEC_MAILBOX;
 		out->reads = true;
 		why = by_copies;
-	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_direct(key, site->size))
+	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_on_mailbox(key, site->size))
 		why = "blocking, and each rank has a core";
 	else if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && site->size > HDL_MAILBOX_RANKS &&
 		 !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes))
@@ -361,7 +361,7 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
 					 out->why);
 		}
-		if (out->executor == HDL_EXEC_HOST && choose_readable(key, site)) {
+		if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, site)) {
 			out->executor = HDL_EXEC_MAILBOX;
 			out->reads = true;
 		}
@@ -369,7 +369,7 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";
 	}
-	out->staged = stages(key, site, out);
+	out->staged = runs_in_phases(key, site, out);
 	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; each host's ranks by themselves, then their leaders" : "");
 	return 0;
 }
@@ -442,7 +442,7 @@ void hdl_agreed_config_of(const struct hdl_comm_props *site, struct hdl_agreed_c
 	}
 }
 
-void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t room)
+void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t fits)
 {
 #define FIELD(field, name) { name, mine->field, theirs->field }
 	const struct { const char *name; uint64_t mine, theirs; } fields[] = {
@@ -458,10 +458,10 @@ void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const st
 	};
 #undef FIELD
 
-	snprintf(out, room, "agree: what its device reduces by, or its slots, differ");
+	snprintf(out, fits, "agree: what its device reduces by, or its slots, differ");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (fields[i].mine != fields[i].theirs) {
-			snprintf(out, room, "agree: %s is %llu there, and %llu here", fields[i].name, (unsigned long long)fields[i].theirs,
+			snprintf(out, fits, "agree: %s is %llu there, and %llu here", fields[i].name, (unsigned long long)fields[i].theirs,
 				 (unsigned long long)fields[i].mine);
 			return;
 		}

@@ -285,7 +285,7 @@ static const char *means_text(enum hdl_enc_by means)
 /* Returns 0, or 2 for arguments without meaning, after an error message. */
 static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_comm_props *site, struct hdl_plan_key *key)
 {
-	const char *names[HDL_COLL_KINDS + 1], *near;
+	const char *names[HDL_COLL_KINDS + 1], *nearest;
 	int coll = 0;
 
 	for (int c = 0; c < HDL_COLL_KINDS; c++)
@@ -294,12 +294,12 @@ static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_com
 	while (coll < HDL_COLL_KINDS && strcmp(names[coll], a->collective))
 		coll++;
 	if (coll == HDL_COLL_KINDS) {
-		near = hdl_nearest(a->collective, names);
+		nearest = hdl_nearest(a->collective, names);
 		fprintf(stderr, "known collectives:");
 		for (int c = 0; c < HDL_COLL_KINDS; c++)
 			fprintf(stderr, strchr(names[c], ' ') ? " '%s'" : " %s", names[c]);
 		fprintf(stderr, "; those of intercommunicators run on the host executor\n");
-		hdl_error("there is no collective %s%s%s", a->collective, near ? "; did you mean " : "", near ? near : "");
+		hdl_error("there is no collective %s%s%s", a->collective, nearest ? "; did you mean " : "", nearest ? nearest : "");
 		return 2;
 	}
 	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL,
@@ -349,7 +349,7 @@ static int host_at(const void *hosts, int rank)
 }
 
 /* Makes the placement that --hosts describes. Returns 0, or 1 or 2 after an error message. */
-static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_hosts **out)
+static int parse_hosts(const char *text, int *ranks, int *nhosts, struct hdl_hosts **out)
 {
 	int host[HDL_HIER_RANKS], n = 0;
 
@@ -373,7 +373,7 @@ static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_host
 }
 
 /* Prints how a v-collective moves its blocks. */
-static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
+static void print_vcoll(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
 {
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
 
@@ -412,7 +412,7 @@ static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_pl
 			key->coll == HDL_BCAST ? "" : "within hosts a reduce, ", key->coll == HDL_REDUCE ? "" : ", within hosts a bcast");
 	if (choice->executor != HDL_EXEC_HOST && !choice->reads)
 		code = print_counts(out, key, site, choice);
-	print_pieces(out, key, site, choice);
+	print_vcoll(out, key, site, choice);
 	print_crossings(out, key, site);
 	if (g)
 		print_graph(out, g, a->rank);
@@ -458,7 +458,7 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
 	struct hdl_explain a = *asked;
 	struct hdl_hosts *hosts = NULL;
 	struct hdl_comm_props site;
-	int promises, err, nhosts = 0, code = a.hosts ? play_hosts(a.hosts, &a.ranks, &nhosts, &hosts) : 0;
+	int promises, err, nhosts = 0, code = a.hosts ? parse_hosts(a.hosts, &a.ranks, &nhosts, &hosts) : 0;
 
 	if (code)
 		return code;

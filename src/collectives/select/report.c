@@ -9,8 +9,8 @@
 #include "collectives/internal.h"
 #include "collectives/select/tuner.h"
 
-struct line {
-	struct line *next;
+struct report_row {
+	struct report_row *next;
 	enum hdl_coll coll;
 	int size_class;			/* 0: no data; n: 2^(n-1) to 2^n - 1 bytes */
 	enum hdl_executor executor;
@@ -21,7 +21,7 @@ struct line {
 	char why[sizeof(((struct hdl_plan *)0)->why)];
 };
 
-static struct line *lines;
+static struct report_row *report_rows;
 
 static int size_class(size_t bytes)
 {
@@ -31,12 +31,12 @@ static int size_class(size_t bytes)
 static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor executor, const struct hdl_graph *g, const char *why,
 		uint64_t count, uint64_t late)
 {
-	struct line **at = &lines, *l;
-	bool pieces = hdl_coll_is_vcoll((enum hdl_coll)plan->key.coll);
-	int class = pieces ? 0 : size_class(plan->key.bytes);
+	struct report_row **at = &report_rows, *l;
+	bool vcoll = hdl_coll_is_vcoll((enum hdl_coll)plan->key.coll);
+	int class = vcoll ? 0 : size_class(plan->key.bytes);
 	const char *algorithm = g ? g->algorithm : "blocks";
 
-	if (!count || (!g && !pieces))
+	if (!count || (!g && !vcoll))
 		return;
 	for (; *at; at = &(*at)->next) {
 		l = *at;
@@ -98,7 +98,7 @@ void hdl_coll_report(FILE *out)
 		     "and alltoall)\n");
 	fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10s  %s\n", "collective", "bytes", "form", "executor", "algorithm",
 		"reduces", "count", "why");
-	for (const struct line *l = lines; l; l = l->next) {
+	for (const struct report_row *l = report_rows; l; l = l->next) {
 		char size[48];
 
 		coll_report_size_text(size, sizeof(size), l->size_class);
@@ -109,16 +109,16 @@ void hdl_coll_report(FILE *out)
 			fprintf(out, "heddle:     of these %llu waited in the library until others had ended: more were outstanding than "
 				"there are slots (HEDDLE_COLL_DEPTH is %d)\n", (unsigned long long)l->late, hdl_vars.coll_depth);
 	}
-	if (!lines)
+	if (!report_rows)
 		fprintf(out, "heddle:   none\n");
 }
 
 void hdl_coll_report_free(void)
 {
-	while (lines) {
-		struct line *l = lines;
+	while (report_rows) {
+		struct report_row *l = report_rows;
 
-		lines = l->next;
+		report_rows = l->next;
 		free(l);
 	}
 }

@@ -19,7 +19,7 @@ static bool fits_bruck(const struct hdl_shape *s)
 	return s->size > 2;
 }
 
-static bool fits_levels(const struct hdl_shape *s)
+static bool fits_hosts(const struct hdl_shape *s)
 {
 	return s->hosts;
 }
@@ -56,14 +56,14 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_REDUCE_SCATTER, "in-order", hdl_build_in_order, NULL },
 	{ HDL_SCAN, "in-order", hdl_build_in_order, NULL },
 	{ HDL_EXSCAN, "in-order", hdl_build_in_order, NULL },
-	{ HDL_BARRIER, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_BCAST, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_REDUCE, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_ALLREDUCE, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_ALLGATHER, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_GATHER, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_SCATTER, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_REDUCE_SCATTER, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_BARRIER, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_BCAST, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_REDUCE, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_ALLREDUCE, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_ALLGATHER, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_GATHER, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_SCATTER, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_REDUCE_SCATTER, "two-level", hdl_build_hier, fits_hosts },
 	{ HDL_COLLS, NULL, NULL, NULL },
 };
 
@@ -74,7 +74,7 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
  * times a larger one: tests/unit/coll_cost.
  */
 #define ANY_SIZE SIZE_MAX
-enum where { ANYWHERE, APART, APART_POW2, CROWDED };	/* OWN_CORES_POW2: and a power of two of ranks */
+enum where { ANYWHERE, OWN_CORES, OWN_CORES_POW2, OVERSUBSCRIBED };	/* OWN_CORES_POW2: and a power of two of ranks */
 static const struct {
 	enum hdl_coll coll;
 	enum where where;
@@ -84,54 +84,54 @@ static const struct {
 } rows[] = {
 	{ HDL_BARRIER, ANYWHERE, 1, ANY_SIZE, "dissemination" },
 	/* Two ranks: one message is optimal for every size. */
-	{ HDL_BCAST, CROWDED, 8, 16 << 10, "binomial" },
-	{ HDL_BCAST, CROWDED, 17, 256 << 10, "binomial" },
-	{ HDL_BCAST, CROWDED, 17, ANY_SIZE, "chain" },
-	{ HDL_BCAST, CROWDED, 8, 512 << 10, "scatter-allgather" },
-	{ HDL_BCAST, CROWDED, 3, 64 << 10, "binomial" },
-	{ HDL_BCAST, APART, 25, 16 << 10, "binomial" },
-	{ HDL_BCAST, APART, 4, 8 << 10, "binomial" },
-	{ HDL_BCAST, APART, 12, 2 << 20, "scatter-allgather" },
-	{ HDL_BCAST, APART, 4, 512 << 10, "scatter-allgather" },
-	{ HDL_BCAST, APART, 3, 256 << 10, "binomial" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 8, 16 << 10, "binomial" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 17, 256 << 10, "binomial" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 17, ANY_SIZE, "chain" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 8, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 3, 64 << 10, "binomial" },
+	{ HDL_BCAST, OWN_CORES, 25, 16 << 10, "binomial" },
+	{ HDL_BCAST, OWN_CORES, 4, 8 << 10, "binomial" },
+	{ HDL_BCAST, OWN_CORES, 12, 2 << 20, "scatter-allgather" },
+	{ HDL_BCAST, OWN_CORES, 4, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, OWN_CORES, 3, 256 << 10, "binomial" },
 	{ HDL_BCAST, ANYWHERE, 3, ANY_SIZE, "chain" },
 	{ HDL_BCAST, ANYWHERE, 1, ANY_SIZE, "binomial" },
 	/* From three ranks on, splitting lets each CPU reduce a part, at the price of a second message. */
-	{ HDL_REDUCE, CROWDED, 3, 256 << 10, "binomial" },
-	{ HDL_REDUCE, APART, 48, 32 << 10, "binomial" },
-	{ HDL_REDUCE, APART, 24, 16 << 10, "binomial" },
-	{ HDL_REDUCE, APART, 5, 8 << 10, "binomial" },
-	{ HDL_REDUCE, APART, 5, ANY_SIZE, "scatter-gather" },
-	{ HDL_REDUCE, APART, 3, 128 << 10, "binomial" },
+	{ HDL_REDUCE, OVERSUBSCRIBED, 3, 256 << 10, "binomial" },
+	{ HDL_REDUCE, OWN_CORES, 48, 32 << 10, "binomial" },
+	{ HDL_REDUCE, OWN_CORES, 24, 16 << 10, "binomial" },
+	{ HDL_REDUCE, OWN_CORES, 5, 8 << 10, "binomial" },
+	{ HDL_REDUCE, OWN_CORES, 5, ANY_SIZE, "scatter-gather" },
+	{ HDL_REDUCE, OWN_CORES, 3, 128 << 10, "binomial" },
 	{ HDL_REDUCE, ANYWHERE, 3, ANY_SIZE, "scatter-gather" },
 	{ HDL_REDUCE, ANYWHERE, 1, ANY_SIZE, "binomial" },
 	{ HDL_ALLREDUCE, ANYWHERE, 4, 8 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, ANYWHERE, 3, 4 << 10, "recursive-doubling" },
-	{ HDL_ALLREDUCE, CROWDED, 4, 512 << 10, "rabenseifner" },
-	{ HDL_ALLREDUCE, CROWDED, 17, ANY_SIZE, "ring" },
-	{ HDL_ALLREDUCE, CROWDED, 4, ANY_SIZE, "in-order" },	/* two exchanges; each step of a ring has a context switch */
-	{ HDL_ALLREDUCE, APART_POW2, 4, 1 << 20, "rabenseifner" },
-	{ HDL_ALLREDUCE, APART, 32, 64 << 10, "rabenseifner" },
-	{ HDL_ALLREDUCE, APART, 10, 16 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 4, 512 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 17, ANY_SIZE, "ring" },
+	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 4, ANY_SIZE, "in-order" },	/* two exchanges; each step of a ring has a context switch */
+	{ HDL_ALLREDUCE, OWN_CORES_POW2, 4, 1 << 20, "rabenseifner" },
+	{ HDL_ALLREDUCE, OWN_CORES, 32, 64 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, OWN_CORES, 10, 16 << 10, "rabenseifner" },
 	{ HDL_ALLREDUCE, ANYWHERE, 3, ANY_SIZE, "ring" },
 	/* Two ranks: each reduces the whole vector, which costs less than a second exchange while the vector fits the caches. */
 	{ HDL_ALLREDUCE, ANYWHERE, 1, 512 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, ANYWHERE, 1, ANY_SIZE, "ring" },
 	{ HDL_ALLGATHER, ANYWHERE, 1, 8 << 10, "recursive-doubling" },
-	{ HDL_ALLGATHER, APART, 8, 64 << 10, "recursive-doubling" },
-	{ HDL_ALLGATHER, APART, 12, 8 << 10, "bruck" },
+	{ HDL_ALLGATHER, OWN_CORES, 8, 64 << 10, "recursive-doubling" },
+	{ HDL_ALLGATHER, OWN_CORES, 12, 8 << 10, "bruck" },
 	{ HDL_ALLGATHER, ANYWHERE, 4, 1 << 10, "bruck" },
 	{ HDL_ALLGATHER, ANYWHERE, 1, ANY_SIZE, "ring" },
 	/* Bruck sends fewer messages, and moves each byte log2(P) / 2 times. */
-	{ HDL_ALLTOALL, CROWDED, 8, 256, "bruck" },
-	{ HDL_ALLTOALL, APART, 32, 256, "bruck" },
+	{ HDL_ALLTOALL, OVERSUBSCRIBED, 8, 256, "bruck" },
+	{ HDL_ALLTOALL, OWN_CORES, 32, 256, "bruck" },
 	{ HDL_ALLTOALL, ANYWHERE, 1, ANY_SIZE, "pairwise" },
 	/* algorithms/vcoll.c has a table for these. */
 	{ HDL_GATHER, ANYWHERE, 1, ANY_SIZE, "blocks" },
 	{ HDL_SCATTER, ANYWHERE, 1, ANY_SIZE, "blocks" },
-	{ HDL_REDUCE_SCATTER, CROWDED, 17, 8 << 10, "recursive-halving" },
-	{ HDL_REDUCE_SCATTER, APART_POW2, 16, 1 << 10, "recursive-halving" },
-	{ HDL_REDUCE_SCATTER, APART, 24, 256, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, OVERSUBSCRIBED, 17, 8 << 10, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, OWN_CORES_POW2, 16, 1 << 10, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, OWN_CORES, 24, 256, "recursive-halving" },
 	{ HDL_REDUCE_SCATTER, ANYWHERE, 1, ANY_SIZE, "blocks" },
 	{ HDL_SCAN, ANYWHERE, 1, ANY_SIZE, "blocks" },
 	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "blocks" },
@@ -152,7 +152,7 @@ static const struct {
 	int min_ranks, max_ranks;	/* ranks of the host that has most */
 	int min_hosts;
 	size_t min_bytes, max_bytes;
-} by_hosts[] = {
+} two_level_rows[] = {
 	{ HDL_BARRIER, BLOCKS, 2, 8, 2, 0, ANY_SIZE },
 	{ HDL_BCAST, 0, 2, INT_MAX, 2, 0, 8 << 10 },
 	{ HDL_BCAST, TURNS, 8, INT_MAX, 2, 0, ANY_SIZE },
@@ -185,14 +185,14 @@ static unsigned placed(const struct hdl_shape *s)
 	return (s->hosts->order ? TURNS : BLOCKS) | (s->hosts->most * s->hosts->n == s->size ? EVEN : 0) | (fits_pow2(s) ? POW2 : NOT_POW2);
 }
 
-static bool goes_by_hosts(const struct hdl_shape *s)
+static bool is_two_level(const struct hdl_shape *s)
 {
 	const struct hdl_hosts *h = s->hosts;
 
-	for (size_t i = 0; h && i < ARRAY_SIZE(by_hosts); i++)
-		if (by_hosts[i].coll == s->coll && !(by_hosts[i].placed & ~placed(s)) && h->most >= by_hosts[i].min_ranks &&
-		    h->most <= by_hosts[i].max_ranks && h->n >= by_hosts[i].min_hosts && s->bytes >= by_hosts[i].min_bytes &&
-		    s->bytes <= by_hosts[i].max_bytes)
+	for (size_t i = 0; h && i < ARRAY_SIZE(two_level_rows); i++)
+		if (two_level_rows[i].coll == s->coll && !(two_level_rows[i].placed & ~placed(s)) && h->most >= two_level_rows[i].min_ranks &&
+		    h->most <= two_level_rows[i].max_ranks && h->n >= two_level_rows[i].min_hosts && s->bytes >= two_level_rows[i].min_bytes &&
+		    s->bytes <= two_level_rows[i].max_bytes)
 			return true;
 	return false;
 }
@@ -319,20 +319,20 @@ static const struct hdl_algorithm *tuner_find(const struct hdl_shape *s, const c
 	return NULL;
 }
 
-static bool is_there(const struct hdl_shape *s, enum where where)
+static bool where_fits(const struct hdl_shape *s, enum where where)
 {
-	return where == ANYWHERE || (s->crowded ? where == CROWDED : where == APART || (where == APART_POW2 && fits_pow2(s)));
+	return where == ANYWHERE || (s->crowded ? where == OVERSUBSCRIBED : where == OWN_CORES || (where == OWN_CORES_POW2 && fits_pow2(s)));
 }
 
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced)
 {
 	const struct hdl_algorithm *a = forced && *forced ? tuner_find(s, forced) : NULL;
 
-	if (!a && goes_by_hosts(s))
+	if (!a && is_two_level(s))
 		a = tuner_find(s, "two-level");
 	for (size_t i = 0; !a && i < ARRAY_SIZE(rows); i++)
 		if (rows[i].coll == s->coll && s->size >= rows[i].min_ranks && s->bytes <= rows[i].max_bytes &&
-		    is_there(s, rows[i].where))
+		    where_fits(s, rows[i].where))
 			a = tuner_find(s, rows[i].name);
 	return a;
 }
@@ -341,11 +341,11 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
  * A longer collective is one graph, in which a segment is passed on within a host while the next one arrives:
  * bench/results/collectives.md.
  */
-#define STAGES_MAX 8192
+#define NODE_PHASE_MAX 8192
 
 bool hdl_tune_hier(const struct hdl_shape *s, const char *forced)
 {
-	return s->bytes <= STAGES_MAX && hdl_tune_host(s, forced)->build == hdl_build_hier;
+	return s->bytes <= NODE_PHASE_MAX && hdl_tune_host(s, forced)->build == hdl_build_hier;
 }
 
 /* Mailbox: one hop, each input once per peer. Star: each word added once per rank, at least two hops. */

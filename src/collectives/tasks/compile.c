@@ -22,14 +22,14 @@
 
 #include "collectives/queues/queues.h"
 
-enum place { PLACE_NONE, PLACE_PROLOGUE, PLACE_DEVICE, PLACE_ARRIVE, PLACE_EPILOGUE };
+enum position { POS_NONE, POS_PROLOGUE, POS_DEVICE, POS_ARRIVE, POS_EPILOGUE };
 
-struct task_compile_compile {
+struct compile_graph {
 	struct hdl_queues *h;
 	struct hdl_coll_prog *p;
 	const struct hdl_graph *g;
 	const struct hdl_enc *enc;
-	uint8_t *place;
+	uint8_t *position;
 	bool *after_arrival;		/* an arrival precedes the node */
 	bool *waited, *visited;
 	/* entries that p->steps has room for */
@@ -43,7 +43,7 @@ static bool is_cpu(const struct hdl_node *n)
 	       n->kind == HDL_N_STAMP || n->kind == HDL_N_CHECK;
 }
 
-static bool classify(struct task_compile_compile *c)
+static bool classify(struct compile_graph *c)
 {
 	for (uint32_t i = 0; i < c->g->nnodes; i++) {
 		const struct hdl_node *n = &c->g->nodes[i];
@@ -52,13 +52,13 @@ static bool classify(struct task_compile_compile *c)
 		for (uint32_t k = 0; k < n->npreds; k++) {
 			uint32_t on = c->g->preds[n->pred0 + k];
 
-			after_device |= c->place[on] == PLACE_DEVICE || c->place[on] == PLACE_ARRIVE;
-			after_epilogue |= c->place[on] == PLACE_EPILOGUE;
-			c->after_arrival[i] |= c->place[on] == PLACE_ARRIVE || c->after_arrival[on];
+			after_device |= c->position[on] == POS_DEVICE || c->position[on] == POS_ARRIVE;
+			after_epilogue |= c->position[on] == POS_EPILOGUE;
+			c->after_arrival[i] |= c->position[on] == POS_ARRIVE || c->after_arrival[on];
 		}
 		if (is_cpu(n)) {
 			/* mailbox: no node prepares data for the device, so all CPU nodes run after the cells were written */
-			c->place[i] = after_device || after_epilogue || c->h->lines ? PLACE_EPILOGUE : PLACE_PROLOGUE;
+			c->position[i] = after_device || after_epilogue || c->h->lines ? POS_EPILOGUE : POS_PROLOGUE;
 			continue;
 		}
 		/* The device cannot wait for a CPU node. */
@@ -69,9 +69,9 @@ static bool classify(struct task_compile_compile *c)
 		    (n->link == HDL_LINK_MAILBOX && c->after_arrival[i] && (n->kind != HDL_N_PUT || n->len)))
 			return false;
 		if (n->kind == HDL_N_ARRIVE)
-			c->place[i] = PLACE_ARRIVE;
+			c->position[i] = POS_ARRIVE;
 		else if (n->kind == HDL_N_ACCUM || n->kind == HDL_N_PUT)
-			c->place[i] = PLACE_DEVICE;
+			c->position[i] = POS_DEVICE;
 		else
 			return false;
 		/* An atomic's operand is read when the request is posted. */
@@ -87,15 +87,15 @@ static struct hdl_coll_link *link_of(const struct hdl_queues *h, const struct hd
 	bool arrives = n->kind == HDL_N_ARRIVE;
 	/* arrivals on a DOWN link come from the rank behind, arrivals on an UP link from the rank ahead */
 	bool is_ahead = (n->link == HDL_LINK_DOWN) != arrives;
-	int distance = (is_ahead ? n->peer - h->rank : h->rank - n->peer), level;
+	int distance = (is_ahead ? n->peer - h->rank : h->rank - n->peer), link;
 
 	if (n->link == HDL_LINK_SELF || n->link == HDL_LINK_PAIR)
 		return n->link == HDL_LINK_SELF ? h->master : h->pair[n->peer];
-	level = hdl_knomial_link(h->radix, h->size, (distance + h->size) % h->size);
-	return level < 0 ? NULL : is_ahead ? h->out[level] : h->in[level];
+	link = hdl_knomial_link(h->radix, h->size, (distance + h->size) % h->size);
+	return link < 0 ? NULL : is_ahead ? h->out[link] : h->in[link];
 }
 
-static void add_wr(struct task_compile_compile *c, struct hdl_task_step step)
+static void add_wr(struct compile_graph *c, struct hdl_task_step step)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t cap = c->cap ? c->cap * 2 : 64;
@@ -114,7 +114,7 @@ static void add_wr(struct task_compile_compile *c, struct hdl_task_step step)
 		p->steps[p->nwrs++] = step;
 }
 
-static void add_waits(struct task_compile_compile *c, uint32_t i)
+static void add_waits(struct compile_graph *c, uint32_t i)
 {
 	const struct hdl_node *n = &c->g->nodes[i];
 
@@ -123,7 +123,7 @@ static void add_waits(struct task_compile_compile *c, uint32_t i)
 	c->visited[i] = true;
 	for (uint32_t k = 0; k < n->npreds; k++)
 		add_waits(c, c->g->preds[n->pred0 + k]);
-	if (c->place[i] == PLACE_ARRIVE && !c->waited[i]) {
+	if (c->position[i] == POS_ARRIVE && !c->waited[i]) {
 		c->waited[i] = true;
 		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_WAIT, .link = link_of(c->h, n), .peer = n->peer,
 						 .src_space = HDL_SP_NONE, .dst_space = HDL_SP_NONE });
@@ -136,12 +136,12 @@ static bool task_compile_is_calc(const struct hdl_node *n)
 }
 
 /* Number of requests that a PUT takes. */
-static uint32_t requests_of(const struct task_compile_compile *c, const struct hdl_node *n)
+static uint32_t requests_of(const struct compile_graph *c, const struct hdl_node *n)
 {
 	return task_compile_is_calc(n) && c->enc->means == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : n->stamped ? 2 : 1;
 }
 
-static void task_compile_add_put(struct task_compile_compile *c, struct hdl_coll_link *l, const struct hdl_node *n)
+static void task_compile_add_put(struct compile_graph *c, struct hdl_coll_link *l, const struct hdl_node *n)
 {
 	uint32_t requests = requests_of(c, n);
 	size_t len = n->stamped ? n->len : n->len / requests;
@@ -158,7 +158,7 @@ static void task_compile_add_put(struct task_compile_compile *c, struct hdl_coll
 }
 
 /* One request per word of 8 bytes. */
-static void add_accum(struct task_compile_compile *c, struct hdl_coll_link *l, const struct hdl_node *n)
+static void add_accum(struct compile_graph *c, struct hdl_coll_link *l, const struct hdl_node *n)
 {
 	for (size_t at = 0; at < n->len; at += 8)
 		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_ACCUM, .link = l, .peer = n->peer, .src_space = n->src_space,
@@ -166,14 +166,14 @@ static void add_accum(struct task_compile_compile *c, struct hdl_coll_link *l, c
 						 .dst_off = n->dst_off + at, .len = n->len - at < 8 ? n->len - at : 8 });
 }
 
-enum pass { PASS_MANAGED, PASS_MASTER, PASS_DIRECT, PASSES };
+enum pass { PASS_MANAGED, PASS_MASTER, PASS_PAIR, PASSES };
 
-static void emit(struct task_compile_compile *c, enum pass pass, uint32_t i)
+static void emit(struct compile_graph *c, enum pass pass, uint32_t i)
 {
 	const struct hdl_node *n = &c->g->nodes[i];
 	struct hdl_coll_link *l;
 
-	if (c->place[i] != PLACE_DEVICE)
+	if (c->position[i] != POS_DEVICE)
 		return;
 	l = link_of(c->h, n);
 	if (!l || (n->kind == HDL_N_PUT && !l->managed && l != c->h->master && c->after_arrival[i]) ||
@@ -182,7 +182,7 @@ static void emit(struct task_compile_compile *c, enum pass pass, uint32_t i)
 		return;
 	}
 	if (l == c->h->master || !l->managed) {
-		if (pass != (l == c->h->master ? PASS_MASTER : PASS_DIRECT))
+		if (pass != (l == c->h->master ? PASS_MASTER : PASS_PAIR))
 			return;
 		if (l == c->h->master)
 			add_waits(c, i);
@@ -209,10 +209,10 @@ static struct hdl_coll_link *queue_of(const struct hdl_queues *h, const struct h
 }
 
 /* Fills in the fields of a step's request that all operations share. */
-static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *sge)
+static void fill_wr(struct compile_graph *c, uint32_t i, struct ibv_sge *sge)
 {
 	const struct hdl_task_step *s = &c->p->steps[i];
-	static const struct hdl_enc both = { .means = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
+	static const struct hdl_enc stamp_and = { .means = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
 					     .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT, .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
 	const struct hdl_slot_region *a = &c->h->area[c->p->class];
 	const struct hdl_enc *enc = c->enc;
@@ -243,7 +243,7 @@ static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *
 		for (int k = 0; k < wr->num_sge; k++)
 			sge[k] = (struct ibv_sge){ .length = (uint32_t)s->len, .lkey = a->mr->lkey };
 		if (s->nsrc > 1)
-			hdl_enc_calc(s->stamps ? &both : enc, wr);
+			hdl_enc_calc(s->stamps ? &stamp_and : enc, wr);
 		c->p->requests++;
 		c->p->bytes += s->len;
 		break;
@@ -272,7 +272,7 @@ static struct hdl_task_use *use_of(struct hdl_coll_prog *p, struct hdl_coll_link
 }
 
 /* Groups the requests into tasks: one task per queue, its requests linked in order. */
-static void link_up(struct task_compile_compile *c)
+static void link_up(struct compile_graph *c)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t n = p->nwrs ? p->nwrs : 1, nsges = 1, queues = n < c->h->nlinks ? n : c->h->nlinks;
@@ -321,7 +321,7 @@ static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marke
 }
 
 /* Chooses what the CPU polls to see that all arrivals are there. Predecessors of an arrival have arrived when it has. */
-static void choose_watch(struct task_compile_compile *c)
+static void choose_watch(struct compile_graph *c)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t waited = 0;
@@ -332,7 +332,7 @@ static void choose_watch(struct task_compile_compile *c)
 		const struct hdl_node *n = &c->g->nodes[i];
 
 		self |= n->kind == HDL_N_ACCUM && n->link == HDL_LINK_SELF;
-		if (c->place[i] != PLACE_ARRIVE)
+		if (c->position[i] != POS_ARRIVE)
 			continue;
 		p->arrivals[p->narrivals++] = link_of(c->h, n);
 		if (!p->arrivals[p->narrivals - 1])
@@ -349,7 +349,7 @@ static void choose_watch(struct task_compile_compile *c)
 		return;
 	}
 	for (uint32_t i = 0, a = 0; i < c->g->nnodes; i++) {
-		if (c->place[i] != PLACE_ARRIVE)
+		if (c->position[i] != POS_ARRIVE)
 			continue;
 		if (!implied[i])
 			p->watches[p->nwatches++] = p->arrivals[a];
@@ -359,18 +359,18 @@ static void choose_watch(struct task_compile_compile *c)
 		c->err = EOPNOTSUPP;	/* no completion would follow the ACCUMs */
 }
 
-static void list_cpu_nodes(struct task_compile_compile *c)
+static void list_cpu_nodes(struct compile_graph *c)
 {
 	for (uint32_t i = 0; i < c->g->nnodes; i++) {
-		if (c->place[i] == PLACE_PROLOGUE)
+		if (c->position[i] == POS_PROLOGUE)
 			c->p->prologue[c->p->nprologue++] = i;
-		else if (c->place[i] == PLACE_EPILOGUE)
+		else if (c->position[i] == POS_EPILOGUE)
 			c->p->epilogue[c->p->nepilogue++] = i;
 	}
 }
 
 /* Compiles the nodes between prologue and epilogue to a list of tasks. */
-static void compile_tasks(struct task_compile_compile *c)
+static void compile_tasks(struct compile_graph *c)
 {
 	struct ibv_sge *sge;
 
@@ -432,14 +432,14 @@ static void cut_lists(struct hdl_coll_prog *p)
 }
 
 /* class -1: the graph fits no class. region: of the mailbox's cells; NULL: compile a task list. */
-static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
+static struct hdl_coll_prog *compile_graph(struct hdl_queues *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
 				    bool synchronizes, const struct hdl_slot_region *area)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
-	struct task_compile_compile c = { .h = h, .g = g, .enc = enc };
+	struct compile_graph c = { .h = h, .g = g, .enc = enc };
 
 	c.p = calloc(1, sizeof(*c.p));
-	c.place = calloc(n, sizeof(*c.place));
+	c.position = calloc(n, sizeof(*c.position));
 	c.after_arrival = calloc(n, sizeof(*c.after_arrival));
 	c.waited = calloc(n, sizeof(*c.waited));
 	c.visited = calloc(n, sizeof(*c.visited));
@@ -449,7 +449,7 @@ static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const st
 		c.p->prologue = calloc(n, sizeof(*c.p->prologue));
 		c.p->epilogue = calloc(n, sizeof(*c.p->epilogue));
 	}
-	if (!c.p || !c.place || !c.after_arrival || !c.waited || !c.visited || !c.p->arrivals || !c.p->watches ||
+	if (!c.p || !c.position || !c.after_arrival || !c.waited || !c.visited || !c.p->arrivals || !c.p->watches ||
 	    !c.p->prologue || !c.p->epilogue)
 		c.err = ENOMEM;
 	else if (class < 0 || !classify(&c))
@@ -464,7 +464,7 @@ static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const st
 		else
 			compile_tasks(&c);
 	}
-	free(c.place);
+	free(c.position);
 	free(c.after_arrival);
 	free(c.waited);
 	free(c.visited);
@@ -481,20 +481,20 @@ struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_gr
 				     bool synchronizes)
 {
 	if (h->lines)
-		return task_compile_compile(h, g, hdl_cell_class(bytes), enc, synchronizes, &h->area[hdl_cell_size(bytes)]);
-	return task_compile_compile(h, g, task_compile_class_of(h, g), enc, synchronizes, NULL);
+		return compile_graph(h, g, hdl_cell_class(bytes), enc, synchronizes, &h->area[hdl_cell_size(bytes)]);
+	return compile_graph(h, g, task_compile_class_of(h, g), enc, synchronizes, NULL);
 }
 
 struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class)
 {
 	const struct hdl_slot_region *area = h->lines ? &h->area[hdl_cell_size(plan->key.bytes)] : NULL;
 
-	return task_compile_compile(h, plan->off_graph, class, &plan->enc, true, area);
+	return compile_graph(h, plan->off_graph, class, &plan->enc, true, area);
 }
 
 struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g, const struct hdl_slot_region *area)
 {
-	struct hdl_coll_prog *p = task_compile_compile(h, g, HDL_SLOT_SHORT, NULL, true, area);
+	struct hdl_coll_prog *p = compile_graph(h, g, HDL_SLOT_SHORT, NULL, true, area);
 
 	if (p)
 		p->lasts = true;

@@ -109,16 +109,16 @@ static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, co
 {
 	uint64_t stamp;
 	uint32_t behind;
-	bool few;
+	bool too_few;
 
 	memcpy(&stamp, at, sizeof(stamp));
 	behind = (uint32_t)(run->opno + 1) - (uint32_t)(stamp >> 32);
-	few = !stamp || (behind ? behind < 4 * HDL_QUEUES_DEPTH_MAX : (uint32_t)stamp < n->stride);
+	too_few = !stamp || (behind ? behind < 4 * HDL_QUEUES_DEPTH_MAX : (uint32_t)stamp < n->stride);
 	if (n->len == HDL_STAMPS)
 		hdl_reason_set("not all ranks gave %zu bytes to the reduction: " HDL_CALLS_DIFFER, n->stride);
 	else
-		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER, few ? "fewer" : "more", n->stride);
-	hdl_run_error(run, few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
+		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER, too_few ? "fewer" : "more", n->stride);
+	hdl_run_error(run, too_few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
 }
 
 void hdl_task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
@@ -164,14 +164,14 @@ void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run)
 
 bool hdl_tasks_have_room(const struct hdl_queues *h, const struct hdl_coll_prog *p)
 {
-	bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
+	bool fits = h->local_posted + p->nuses - h->local_seen <= h->local_room;
 
-	for (uint32_t u = 0; u < p->nuses && room; u++) {
+	for (uint32_t u = 0; u < p->nuses && fits; u++) {
 		const struct hdl_coll_link *l = p->uses[u].link;
 
-		room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
+		fits = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
 	}
-	return room;
+	return fits;
 }
 
 /* Signals the last request of each queue: the completion's position tells how many entries of the queue are free again. */
@@ -248,7 +248,7 @@ static __attribute__((noinline, cold)) void cannot_open(struct hdl_queues *h, st
 	hdl_queues_break(h, run->why);
 }
 
-static void task_post_post_list(struct hdl_queues *h, struct hdl_run *run)
+static void post_task_list(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_coll_prog *p = run->plan->prog;
 	struct ibv_exp_task *bad;
@@ -293,5 +293,5 @@ void hdl_tasks_post(struct hdl_queues *h, struct hdl_run *run)
 	run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
 	hdl_task_cpu_nodes(run, p->g, p->prologue, p->nprologue);
 	h->since_sync_all = p->synchronizes ? 0 : h->since_sync_all + 1;
-	task_post_post_list(h, run);
+	post_task_list(h, run);
 }
