@@ -57,7 +57,7 @@ static void two_edges(void)
 
 	MPI_Dist_graph_create_adjacent(comm, 2, before, MPI_UNWEIGHTED, 2, next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c);
 	MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
-	expect(MPI_Neighbor_alltoallv(a, out, at, MPI_INT, b, in, in_at, MPI_INT, c), MPI_ERR_TYPE, "what one sends");
+	expect(MPI_Neighbor_alltoallv(a, out, at, MPI_INT, b, in, in_at, MPI_INT, c), MPI_ERR_TYPE, "data sent and received");
 	MPI_Comm_free(&c);
 }
 
@@ -85,12 +85,12 @@ static void mismatches(void)
 	expect(MPI_Bcast(a, 2, is ? MPI_FLOAT : MPI_INT, 0, comm), MPI_ERR_TYPE, "the count or the type signature differs");
 	expect(MPI_Bcast(a, is ? 0 : 2, MPI_INT, 0, comm), MPI_ERR_COUNT, "the count or the type signature differs");
 	expect(waited(MPI_Iscan(a, b, one, MPI_INT, MPI_SUM, comm, &q), &q), MPI_ERR_COUNT, "the count or");
-	expect(MPI_Allgather(a, one, MPI_INT, b, one, MPI_INT, comm), MPI_ERR_COUNT, "what one sends");
+	expect(MPI_Allgather(a, one, MPI_INT, b, one, MPI_INT, comm), MPI_ERR_COUNT, "data sent and received");
 	counts[1] = is && !me ? 3 : 4;	/* the root is the odd one */
-	expect(MPI_Gatherv(a, me ? one : 4, MPI_INT, b, counts, at, MPI_INT, 0, comm), MPI_ERR_COUNT, "what one sends");
+	expect(MPI_Gatherv(a, me ? one : 4, MPI_INT, b, counts, at, MPI_INT, 0, comm), MPI_ERR_COUNT, "data sent and received");
 	counts[1] = 4;
 	counts[(odd + 1) % np] = is ? 0 : 4;	/* nothing is sent at all */
-	expect(waited(MPI_Ialltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm, &q), &q), MPI_ERR_COUNT, "what one sends");
+	expect(waited(MPI_Ialltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm, &q), &q), MPI_ERR_COUNT, "data sent and received");
 	counts[(odd + 1) % np] = 4;
 	counts[0] = 4 + is;
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or");
@@ -134,7 +134,7 @@ static void between_groups(void)
 	MPI_Intercomm_create(own, 0, MPI_COMM_WORLD, mine ? first : 0, 5, &c);
 	MPI_Comm_rank(own, &rank);
 	MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
-	expect(MPI_Allgather(&v, me == odd ? 0 : 1, MPI_INT, w, 1, MPI_INT, c), MPI_ERR_COUNT, "what one sends");
+	expect(MPI_Allgather(&v, me == odd ? 0 : 1, MPI_INT, w, 1, MPI_INT, c), MPI_ERR_COUNT, "data sent and received");
 	CHECK_EQ(MPI_Bcast(&v, 1, MPI_INT, !mine ? 0 : rank ? MPI_PROC_NULL : MPI_ROOT, c), MPI_SUCCESS);
 	CHECK_EQ(v, mine ? me : 0);
 	MPI_Comm_free(&c);

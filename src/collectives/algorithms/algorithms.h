@@ -25,18 +25,18 @@ static inline int hdl_queues_index(enum hdl_executor e, bool pairs)
 struct hdl_shape {
 	enum hdl_coll coll;
 	int rank, size, root;
-	bool crowded;		/* all ranks are on one host and share its cores */
+	bool oversubscribed;		/* all ranks are on one host and share its cores */
 	bool in_place;		/* this rank's; of Reduce, Gather and Scatter it can be true at the root only */
 	size_t bytes;		/* of the buffer; where each rank has a block: of one block */
 	hdl_op_fn fn;		/* of reductions */
 	size_t esize;
-	size_t line_bytes;	/* mailbox: bytes of a cell; see hdl_cell_data */
-	bool messages;		/* host executor: a mailbox graph with messages in place of cells; see hdl_build_in_order */
+	size_t cell_bytes;	/* mailbox: bytes of a cell; see hdl_cell_data */
+	bool by_messages;		/* host executor: a mailbox graph with messages in place of cells; see hdl_build_in_order */
 	uint32_t to, from;	/* NEIGHBORS: destinations and sources, a bit per rank */
 	int leader;		/* Barrier on mailbox: 1 + the rank that collects all arrivals and answers; 0: none */
 	int radix;		/* tasks: radix of the k-nomial trees */
 	const struct hdl_hosts *hosts;	/* the ranks' hosts, if a two-level algorithm may use them; else NULL */
-	bool between;		/* two-level: build the leader phase only; the node phases are collectives of their own
+	bool leaders_only;		/* two-level: build the leader phase only; the node phases are collectives of their own
 				 * (host/hierarchical.c) */
 	const struct hdl_enc *enc;	/* tasks: how the device reduces; NULL: it does not */
 };

@@ -45,7 +45,7 @@ static struct hier hier_of(const struct hdl_shape *s)
 	}
 	l.leader = l.host == l.root_host ? l.root_inner : 0;
 	l.is_leader = l.inner == l.leader;
-	if (s->between)
+	if (s->leaders_only)
 		l.ranks = 1;
 	return l;
 }
@@ -357,7 +357,7 @@ struct hdl_graph *hdl_build_hier(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	if (!s->between || l.is_leader)
+	if (!s->leaders_only || l.is_leader)
 		builds[s->coll](b, &l);
 	return hdl_gb_finish(b);
 }

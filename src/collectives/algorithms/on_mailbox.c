@@ -15,9 +15,9 @@ static size_t landing_bytes(const struct hdl_shape *s)
 
 static struct hdl_gb *begin_reduction(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new(s->messages ? "in-order" : "cells", s->fn, s->esize);
+	struct hdl_gb *b = hdl_gb_new(s->by_messages ? "in-order" : "cells", s->fn, s->esize);
 
-	if (b && s->messages)
+	if (b && s->by_messages)
 		hdl_gb_tmp(b, (size_t)s->size, landing_bytes(s));	/* cell `index` of a by-messages graph is at index * stride
 								 * from offset 0: the first scratch */
 	return b;
@@ -25,14 +25,14 @@ static struct hdl_gb *begin_reduction(const struct hdl_shape *s)
 
 static struct hdl_ref cell(const struct hdl_shape *s, int index, size_t len)
 {
-	if (s->messages)
+	if (s->by_messages)
 		return hdl_ref(HDL_SP_TMP, (size_t)index * landing_bytes(s));
-	return hdl_ref(HDL_SP_CELL, hdl_cell_data(s->line_bytes, index, len));
+	return hdl_ref(HDL_SP_CELL, hdl_cell_data(s->cell_bytes, index, len));
 }
 
 static void put_cell(struct hdl_gb *b, const struct hdl_shape *s, int peer, struct hdl_ref from, size_t len)
 {
-	if (s->messages)
+	if (s->by_messages)
 		hdl_gb_send(b, peer, 0, from, len);
 	else
 		hdl_gb_put(b, peer, HDL_LINK_MAILBOX, cell(s, s->rank, len), from, len);
@@ -40,7 +40,7 @@ static void put_cell(struct hdl_gb *b, const struct hdl_shape *s, int peer, stru
 
 static void expect_cell(struct hdl_gb *b, const struct hdl_shape *s, int peer, size_t len)
 {
-	if (s->messages)
+	if (s->by_messages)
 		hdl_gb_recv(b, peer, 0, cell(s, peer, len), len);
 	else
 		hdl_gb_arrive(b, peer, HDL_LINK_MAILBOX, cell(s, peer, len), len);
@@ -388,7 +388,7 @@ struct hdl_graph *hdl_build_in_order(const struct hdl_shape *s)
 {
 	struct hdl_shape by = *s;
 
-	by.messages = true;
+	by.by_messages = true;
 	switch (s->coll) {
 	case HDL_SCAN:
 	case HDL_EXSCAN:

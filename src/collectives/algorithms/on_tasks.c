@@ -65,7 +65,7 @@ struct operands {
 
 static struct operands on_tasks_operands_of(const struct hdl_shape *s, const struct tree_pos *p)
 {
-	struct operands o = { .len = hdl_enc_bytes(s->enc, s->bytes), .stamped = s->enc->means == HDL_ENC_BY_VECTOR,
+	struct operands o = { .len = hdl_enc_bytes(s->enc, s->bytes), .stamped = s->enc->by == HDL_ENC_BY_VECTOR,
 			      .result = 1 + p->links };
 
 	o.stride = (o.len + (o.stamped ? HDL_STAMPS : 0) + 63) & ~(size_t)63;

@@ -91,7 +91,7 @@ static void ft_report(const struct hdl_cc *cc)
 	if (reported == cc->lost || cc->lost - 1 == hdl_job.rank)
 		return;
 	reported = cc->lost;
-	hdl_error("collectives: rank %d (%s) %s: look at its output for why; those on communicators of which it is a member end with "
+	hdl_error("collectives: rank %d (%s) %s: its output may tell why; collectives on its communicators end with "
 		  "MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1), lost_state_text(cc));
 }
 
@@ -182,7 +182,7 @@ void hdl_ft_before(struct hdl_cc *cc)
 
 void hdl_ft_reason(const struct hdl_cc *cc, const char *name)
 {
-	hdl_reason_set("%s: rank %d (%s) %s: this communicator has no collectives any more; one without that rank has "
+	hdl_reason_set("%s: rank %d (%s) %s: this communicator is revoked; make one without that rank "
 		       "(MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1), lost_state_text(cc));
 }
 
@@ -281,7 +281,7 @@ static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 
 	h->wire_error = MPI_ERR_BUFFER;
 	if (mine)
-		snprintf(h->why_off, sizeof(h->why_off), "a buffer of this rank's cannot be read or written by the device, which copies "
+		snprintf(h->why_off, sizeof(h->why_off), "a buffer of this rank cannot be read or written by the device, in a copy "
 			 "from or to %.150s", name);
 	else
 		snprintf(h->why_off, sizeof(h->why_off), "a buffer of %.150s cannot be read or written by the device", name);
@@ -327,7 +327,7 @@ static void end_suspicion(struct hdl_queues *h, uint64_t now)
 	h->suspect_ns = 0;
 	revoke_pending = true;
 	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's process has "
-		  "ended: one has freed the communicator, or the device has failed", h->size);
+		  "ended: a rank has freed the communicator, or the device has failed", h->size);
 	hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
 }
 

@@ -64,7 +64,7 @@ bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_typ
 {
 	MPI_Aint extent = hdl_type_extent(type), stride = extent < 0 ? -extent : extent;
 	MPI_Aint lowest = type->true_lb;
-	size_t room;
+	size_t span;
 
 	*r = (struct hdl_reducer){ .type = type, .size = (size_t)hdl_type_size(type), .op = hdl_op_get(handle) };
 	if (!r->op)
@@ -74,15 +74,15 @@ bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_typ
 	r->unpacks = r->op && !hdl_type_is_contiguous(type);
 	if (!r->unpacks)
 		return true;
-	r->some = stride ? (MPI_Count)(UNPACK_BYTES / (size_t)stride) : 1;
-	if (r->some < 1)
-		r->some = 1;
+	r->batch = stride ? (MPI_Count)(UNPACK_BYTES / (size_t)stride) : 1;
+	if (r->batch < 1)
+		r->batch = 1;
 	if (extent < 0)
-		lowest += (r->some - 1) * extent;
+		lowest += (r->batch - 1) * extent;
 	/* gives the first element's address the alignment of the buffer */
 	r->origin = (size_t)((lowest & 63) - lowest);
-	room = (size_t)(lowest & 63) + (size_t)(r->some - 1) * (size_t)stride + (size_t)type->true_extent;
-	r->room = (room + 127) & ~(size_t)63;
+	span = (size_t)(lowest & 63) + (size_t)(r->batch - 1) * (size_t)stride + (size_t)type->true_extent;
+	r->unpack_bytes = (span + 127) & ~(size_t)63;
 	return true;
 }
 
@@ -130,9 +130,9 @@ void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout,
 		return;
 	}
 	a = unpack_buf + r->origin;
-	b = unpack_buf + r->room + r->origin;
-	for (MPI_Count at = 0; at < n; at += r->some) {
-		MPI_Count some = n - at < r->some ? n - at : r->some;
+	b = unpack_buf + r->unpack_bytes + r->origin;
+	for (MPI_Count at = 0; at < n; at += r->batch) {
+		MPI_Count some = n - at < r->batch ? n - at : r->batch;
 		size_t off = (size_t)at * r->size, len = (size_t)some * r->size;
 
 		hdl_unpack(a, (const char *)in + off, some, r->type, 0, len);

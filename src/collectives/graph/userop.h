@@ -18,14 +18,14 @@ struct hdl_reducer {
 	/* a user-defined operation on elements with holes, or with a lower bound that is not 0: `some` elements at a time are
 	 * unpacked into two buffers */
 	bool unpacks;
-	MPI_Count some;
-	size_t room;			/* bytes of one unpack buffer, a multiple of 64 */
+	MPI_Count batch;
+	size_t unpack_bytes;			/* bytes of one unpack buffer, a multiple of 64 */
 	size_t origin;			/* offset of the first element in an unpack buffer */
 };
 
 /* Returns false if the operation is not defined on the type. */
 bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op op, const struct hdl_type *type);
-/* inout[i] = in[i] op inout[i] on packed bytes. unpack_buf: 2 * room bytes, 64-byte aligned; NULL if r->unpacks is false. */
+/* inout[i] = in[i] op inout[i] on packed bytes. unpack_buf: 2 * unpack_bytes, 64-byte aligned; NULL if r->unpacks is false. */
 void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *unpack_buf);
 
 #endif

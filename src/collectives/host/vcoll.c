@@ -131,7 +131,7 @@ static void place_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vc
 	for (uint32_t i = 0; i < r->nout; i++)
 		vcoll_place(b, &r->out[i], false);
 	if (r->reducer.type && r->reducer.unpacks)
-		r->places = hdl_gb_tmp(b, 2, r->reducer.room);
+		r->places = hdl_gb_tmp(b, 2, r->reducer.unpack_bytes);
 }
 
 static void reduce_node(const struct hdl_run *run, const void *src, void *dst, size_t len)

@@ -86,9 +86,9 @@ static void mailbox_persistent_lay_out(struct hdl_pcoll *p)
 static int make_meeting(struct hdl_pcoll *p)
 {
 	struct hdl_queues *h = p->h;
-	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_cell_bytes(0) };
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .cell_bytes = hdl_cell_bytes(0) };
 
-	p->meeting.area.line_bytes = s.line_bytes;
+	p->meeting.area.line_bytes = s.cell_bytes;
 	p->meeting.slots = 2;
 	p->meeting.own = hdl_tune_offload(HDL_EXEC_MAILBOX, &s)->build(&s);
 	p->meeting.run = p->meeting.own ? hdl_run_new(p->meeting.own, h->cc->comm) : NULL;

@@ -42,7 +42,7 @@ void hdl_vector_free(struct hdl_vector_run *x)
 {
 	if (!x)
 		return;
-	free(x->give);
+	free(x->sends);
 	free(x->memory);
 	free(x->own);
 	free(x);
@@ -52,18 +52,18 @@ void hdl_vector_free(struct hdl_vector_run *x)
 
 struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge)
 {
-	struct vblock *p = give ? &x->give[x->ngive++] : &x->get[x->nget++];
+	struct vblock *p = give ? &x->sends[x->nsends++] : &x->recvs[x->nrecvs++];
 
 	/* p->send is set when it is used */
-	p->piece = *piece;
+	p->block = *piece;
 	p->skip = 0;
 	p->bytes = hdl_vcoll_block_bytes(piece);
 	p->peer = peer;
 	p->edge = edge;
-	p->of = x;
+	p->vrun = x;
 	p->copy = NULL;
 	p->req = NULL;
-	p->by_line = p->sending = p->withdrawn = p->comes = p->opened = p->copies = false;
+	p->in_cell = p->sending = p->withdrawn = p->expects_message = p->cell_read = p->copying = false;
 	return p;
 }
 
@@ -77,7 +77,7 @@ static void choose_cell_edges(struct vblock *p, uint32_t n)
 			lowest[p->peer] = p;
 	for (int r = 0; r < HDL_MAILBOX_RANKS; r++)
 		if (lowest[r])
-			lowest[r]->by_line = true;
+			lowest[r]->in_cell = true;
 }
 
 static void add_neighbors(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a)
@@ -88,8 +88,8 @@ static void add_neighbors(struct hdl_vector_run *x, const struct hdl_comm *comm,
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != comm->rank)
 			hdl_vblock_add(x, false, &a->out[k], a->from[k], hdl_edge_from(a, k));
-	choose_cell_edges(x->give, x->ngive);
-	choose_cell_edges(x->get, x->nget);
+	choose_cell_edges(x->sends, x->nsends);
+	choose_cell_edges(x->recvs, x->nrecvs);
 }
 
 static void add_all(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a)
@@ -100,25 +100,25 @@ static void add_all(struct hdl_vector_run *x, const struct hdl_comm *comm, const
 		int peer = (comm->rank + k) % comm->size;
 
 		if (exchange || (a->coll == HDL_V_SCATTER && root))
-			hdl_vblock_add(x, true, &a->in[a->nin > 1 ? peer : 0], peer, 0)->by_line = true;
+			hdl_vblock_add(x, true, &a->in[a->nin > 1 ? peer : 0], peer, 0)->in_cell = true;
 		if (exchange || (a->coll == HDL_V_GATHER && root))
-			hdl_vblock_add(x, false, &a->out[peer], peer, 0)->by_line = true;
+			hdl_vblock_add(x, false, &a->out[peer], peer, 0)->in_cell = true;
 	}
 	if (!exchange && !root && a->coll == HDL_V_GATHER)
-		hdl_vblock_add(x, true, &a->in[0], a->root, 0)->by_line = true;
+		hdl_vblock_add(x, true, &a->in[0], a->root, 0)->in_cell = true;
 	else if (!exchange && !root)
-		hdl_vblock_add(x, false, &a->out[0], a->root, 0)->by_line = true;
+		hdl_vblock_add(x, false, &a->out[0], a->root, 0)->in_cell = true;
 }
 
 /* ---- the block for the rank itself ---------------------------------------------------------------------------------- */
 
 static void vector_copy_own(struct hdl_run *run, const struct hdl_vcoll_block *to, const struct hdl_vcoll_block *from)
 {
-	size_t sent = hdl_vcoll_block_bytes(from), room = hdl_vcoll_block_bytes(to), n = sent < room ? sent : room;
+	size_t sent = hdl_vcoll_block_bytes(from), expected = hdl_vcoll_block_bytes(to), n = sent < expected ? sent : expected;
 	char *src = n ? hdl_vblock_run(from) : NULL, *dst = n ? hdl_vblock_run(to) : NULL, some[2048];
 
-	if (unlikely(sent != room))
-		hdl_run_misfit(run, sent, room);
+	if (unlikely(sent != expected))
+		hdl_run_misfit(run, sent, expected);
 	if (!n)
 		return;
 	if (likely(src && dst))
@@ -153,7 +153,7 @@ static void vector_retain_types(struct hdl_vector_run *x, bool retain)
 		(retain ? hdl_type_retain : hdl_type_release)((struct hdl_type *)x->a.in[i].type);
 	for (int i = 0; i < x->a.nout; i++)
 		(retain ? hdl_type_retain : hdl_type_release)((struct hdl_type *)x->a.out[i].type);
-	if (x->folds) {
+	if (x->reduces) {
 		(retain ? hdl_op_retain : hdl_op_release)(x->reducer.op);
 		(retain ? hdl_type_retain : hdl_type_release)((struct hdl_type *)x->reducer.type);
 	}
@@ -162,14 +162,14 @@ static void vector_retain_types(struct hdl_vector_run *x, bool retain)
 /* Copies the caller's lists, which it may free when the call returns. */
 static bool keep_lists(struct hdl_vector_run *x, const struct hdl_vcoll *a, int size)
 {
-	size_t pieces = (size_t)(a->nin + a->nout) * sizeof(struct hdl_vcoll_block);
+	size_t list_bytes = (size_t)(a->nin + a->nout) * sizeof(struct hdl_vcoll_block);
 	size_t nto = a->coll == HDL_V_NEIGHBORS ? (size_t)a->nto : 0, nfrom = a->coll == HDL_V_NEIGHBORS ? (size_t)a->nout : 0;
 	struct hdl_vcoll_block *list;
 	size_t ncounts = a->counts ? (size_t)size : 0;
 	MPI_Count *counts;
 	int *ranks;
 
-	list = x->memory = malloc(pieces + ncounts * sizeof(*counts) + (nto + nfrom) * sizeof(int) + 1);
+	list = x->memory = malloc(list_bytes + ncounts * sizeof(*counts) + (nto + nfrom) * sizeof(int) + 1);
 	if (!list)
 		return false;
 	counts = (MPI_Count *)(list + a->nin + a->nout);
@@ -188,7 +188,7 @@ static bool keep_lists(struct hdl_vector_run *x, const struct hdl_vcoll *a, int 
 	x->a.out = list + a->nin;
 	x->a.to = ranks;
 	x->a.from = ranks + nto;
-	x->retains = true;
+	x->types_retained = true;
 	vector_retain_types(x, true);
 	return true;
 }
@@ -202,16 +202,16 @@ static bool pack_blocks(struct hdl_vector_run *x, size_t most)
 {
 	bool replaced = x->a.coll == HDL_V_EXCHANGE && x->a.in_place && x->a.nin > 1;
 
-	x->longs = false;
-	for (struct vblock *p = x->give, *end = p + x->ngive; p < end; p++) {
-		bool message = !p->by_line || p->bytes > most;
+	x->has_long = false;
+	for (struct vblock *p = x->sends, *end = p + x->nsends; p < end; p++) {
+		bool message = !p->in_cell || p->bytes > most;
 
-		x->longs |= message;
-		if (!p->bytes || (!message && most <= CELL_DATA) || (hdl_vblock_run(&p->piece) && !replaced))
+		x->has_long |= message;
+		if (!p->bytes || (!message && most <= CELL_DATA) || (hdl_vblock_run(&p->block) && !replaced))
 			continue;
 		if (!hdl_vblock_alloc_copy(p, p->bytes))
 			return false;
-		hdl_pack(p->copy, p->piece.buf, p->piece.count, p->piece.type, (MPI_Count)p->skip, p->bytes);
+		hdl_pack(p->copy, p->block.buf, p->block.count, p->block.type, (MPI_Count)p->skip, p->bytes);
 	}
 	return true;
 }
@@ -224,14 +224,14 @@ static void free_copy(struct vblock *p)
 
 static void vector_release(struct hdl_vector_run *x)
 {
-	for (uint32_t i = 0; x->copied && i < x->ngive; i++)
-		free_copy(&x->give[i]);
-	for (uint32_t i = 0; x->copied && i < x->nget; i++)
-		free_copy(&x->get[i]);
-	x->copied = false;
-	if (x->retains)
+	for (uint32_t i = 0; x->has_copies && i < x->nsends; i++)
+		free_copy(&x->sends[i]);
+	for (uint32_t i = 0; x->has_copies && i < x->nrecvs; i++)
+		free_copy(&x->recvs[i]);
+	x->has_copies = false;
+	if (x->types_retained)
 		vector_retain_types(x, false);
-	x->retains = false;
+	x->types_retained = false;
 	free(x->memory);
 	x->memory = NULL;
 }
@@ -245,33 +245,33 @@ static bool vector_prepare(struct hdl_run *run, struct hdl_comm *comm, const str
 	run->parcels = x;
 	if (!x)
 		return false;
-	if (x->room < most + 1) {
-		free(x->give);
-		x->give = calloc(most + 1, sizeof(*x->give));
-		x->room = x->give ? most + 1 : 0;
+	if (x->cap < most + 1) {
+		free(x->sends);
+		x->sends = calloc(most + 1, sizeof(*x->sends));
+		x->cap = x->sends ? most + 1 : 0;
 	}
-	x->ngive = x->nget = x->pending = x->ncopies = 0;
-	x->hears = x->freed = 0;
-	x->left = NULL;
-	if (!x->give)
+	x->nsends = x->nrecvs = x->pending = x->ncopies = 0;
+	x->awaiting_fin = x->staged_ranks = 0;
+	x->staging = NULL;
+	if (!x->sends)
 		return false;
-	x->get = x->give + (neighbors ? a->nto : comm->size);
+	x->recvs = x->sends + (neighbors ? a->nto : comm->size);
 	x->run = run;
 	x->a = *a;
-	x->opened = false;
-	x->folds = a->op != MPI_OP_NULL && hdl_reducer_init(&x->reducer, a->op, a->type);
+	x->cells_read = false;
+	x->reduces = a->op != MPI_OP_NULL && hdl_reducer_init(&x->reducer, a->op, a->type);
 	if (keeps && !keep_lists(x, a, comm->size))
 		return false;
-	if (x->folds)
+	if (x->reduces)
 		hdl_vector_add_operands(x, comm, a);
 	else if (neighbors)
 		add_neighbors(x, comm, a);
 	else
 		add_all(x, comm, a);
-	for (uint32_t i = 0; i < x->ngive; i++)
-		if (x->give[i].by_line)
-			x->to[x->give[i].peer] = &x->give[i];
-	return pack_blocks(x, run->plan->key.bytes) && (!x->folds || hdl_vector_copy_operand(x, comm, a));
+	for (uint32_t i = 0; i < x->nsends; i++)
+		if (x->sends[i].in_cell)
+			x->cell_block[x->sends[i].peer] = &x->sends[i];
+	return pack_blocks(x, run->plan->key.bytes) && (!x->reduces || hdl_vector_copy_operand(x, comm, a));
 }
 
 /* ---- an operation --------------------------------------------------------------------------------------------------- */
@@ -283,8 +283,8 @@ static void vector_write_block(struct hdl_queues *h, struct hdl_run *run, uint32
 	const char *data = p->copy;
 
 	if (unlikely(hdl_vblock_is_single_copy(h, run, p))) {
-		p->at = (uintptr_t)hdl_vblock_read_addr(h, p);
-		hdl_cell_put_vblock(h, run, prog, i, &p->at, sizeof(p->at), p->bytes | CELL_ADDRESS);
+		p->addr = (uintptr_t)hdl_vblock_read_addr(h, p);
+		hdl_cell_put_vblock(h, run, prog, i, &p->addr, sizeof(p->addr), p->bytes | CELL_ADDRESS);
 		return;
 	}
 	if (p->bytes > run->plan->key.bytes) {
@@ -292,11 +292,11 @@ static void vector_write_block(struct hdl_queues *h, struct hdl_run *run, uint32
 		return;
 	}
 	if (!data && p->bytes)
-		data = hdl_vblock_run(&p->piece);
+		data = hdl_vblock_run(&p->block);
 	if (data && !p->copy)
 		data += p->skip;
 	if (!data && p->bytes) {
-		hdl_pack(some, p->piece.buf, p->piece.count, p->piece.type, (MPI_Count)p->skip, p->bytes);
+		hdl_pack(some, p->block.buf, p->block.count, p->block.type, (MPI_Count)p->skip, p->bytes);
 		data = some;
 	}
 	hdl_cell_put_vblock(h, run, prog, i, data, p->bytes, p->bytes);
@@ -308,31 +308,31 @@ void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl
 
 	x->prog = prog;
 	hdl_cell_begin(h, run, prog);
-	if (unlikely(x->longs))
+	if (unlikely(x->has_long))
 		hdl_vector_stage(h, run);
 	for (uint32_t i = 0, n = hdl_cell_puts(prog); i < n; i++)
-		vector_write_block(h, run, i, x->to[hdl_cell_put_to(prog, i)]);
-	for (struct vblock *p = x->give, *end = p + x->ngive; unlikely(x->longs) && p < end; p++)
-		if (!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes && !hdl_vblock_is_single_copy(h, run, p))
+		vector_write_block(h, run, i, x->cell_block[hdl_cell_put_to(prog, i)]);
+	for (struct vblock *p = x->sends, *end = p + x->nsends; unlikely(x->has_long) && p < end; p++)
+		if (!p->in_cell ? p->bytes : p->bytes > run->plan->key.bytes && !hdl_vblock_is_single_copy(h, run, p))
 			hdl_vblock_send(run, p);
 	/* after the cells: in place a message may land where a cell's data are read */
-	for (struct vblock *p = x->get, *end = p + x->nget; run->pcoll && p < end; p++)
-		if (p->comes)
+	for (struct vblock *p = x->recvs, *end = p + x->nrecvs; run->pcoll && p < end; p++)
+		if (p->expects_message)
 			hdl_vblock_receive(run, p);
 }
 
 /* A persistent operation has the same messages at each start, so from the second start on they are received without a copy. */
 static void expect_message(struct hdl_run *run, struct vblock *p)
 {
-	if (!p->comes)
+	if (!p->expects_message)
 		hdl_vblock_receive(run, p);
-	p->comes = run->pcoll;
+	p->expects_message = run->pcoll;
 }
 
 static void read_cell(struct hdl_run *run, struct vblock *p)
 {
 	const char *end;
-	uint64_t word = hdl_cell_word(run, p->of->prog, p->peer, &end);
+	uint64_t word = hdl_cell_word(run, p->vrun->prog, p->peer, &end);
 	char *at;
 
 	/* also with an unexpected length: the sender may wait until it is received */
@@ -350,13 +350,13 @@ static void read_cell(struct hdl_run *run, struct vblock *p)
 		hdl_vblock_copy(run, p, end);
 		return;
 	}
-	if (!word || p->of->folds)
+	if (!word || p->vrun->reduces)
 		return;
-	at = hdl_vblock_run(&p->piece);
+	at = hdl_vblock_run(&p->block);
 	if (likely(at))
 		memcpy(at, end - word, word);
 	else
-		hdl_unpack((void *)p->piece.buf, end - word, p->piece.count, p->piece.type, 0, word);
+		hdl_unpack((void *)p->block.buf, end - word, p->block.count, p->block.type, 0, word);
 }
 
 /*
@@ -369,24 +369,24 @@ static void read_cells(struct hdl_queues *h, struct hdl_run *run)
 	struct hdl_vector_run *x = run->parcels;
 	bool all = hdl_cell_arrived(run, x->prog);
 
-	if (x->folds && !all)
+	if (x->reduces && !all)
 		return;
 	/* in place the result would overwrite the data of a cell that is still queued */
-	if (unlikely(x->folds && run->outstanding))
+	if (unlikely(x->reduces && run->outstanding))
 		hdl_queues_drain(h);
-	if (unlikely(x->folds && run->outstanding))
+	if (unlikely(x->reduces && run->outstanding))
 		return;
-	x->opened = all;
-	for (struct vblock *p = x->get, *end = p + x->nget; p < end; p++) {
-		if (p->opened || (!all && (!p->by_line || !hdl_cell_has_come(run, x->prog, p->peer))))
+	x->cells_read = all;
+	for (struct vblock *p = x->recvs, *end = p + x->nrecvs; p < end; p++) {
+		if (p->cell_read || (!all && (!p->in_cell || !hdl_cell_has_come(run, x->prog, p->peer))))
 			continue;
-		p->opened = true;
-		if (p->by_line)
+		p->cell_read = true;
+		if (p->in_cell)
 			read_cell(run, p);
 		else if (p->bytes)
 			expect_message(run, p);
 	}
-	if (x->folds && !run->error)
+	if (x->reduces && !run->error)
 		hdl_vector_reduce(run);
 }
 
@@ -394,21 +394,21 @@ bool hdl_vector_turn(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
 
-	if (!x->opened)
+	if (!x->cells_read)
 		read_cells(h, run);
-	x->spent = 0;
+	x->turn_bytes = 0;
 	if (x->ncopies)
 		hdl_vector_copy(h, run);
-	if (x->hears)
+	if (x->awaiting_fin)
 		hdl_vector_poll_fin(h, run);
-	return x->opened && !x->pending && !x->hears;
+	return x->cells_read && !x->pending && !x->awaiting_fin;
 }
 
 bool hdl_vector_await_long(const struct hdl_run *run)
 {
 	const struct hdl_vector_run *x = run->parcels;
 
-	for (const struct vblock *p = x->get, *end = p + x->nget; p < end; p++)
+	for (const struct vblock *p = x->recvs, *end = p + x->nrecvs; p < end; p++)
 		if (p->bytes > run->plan->key.bytes)
 			return true;
 	return false;
@@ -422,10 +422,10 @@ bool hdl_vector_by_device(const struct hdl_run *run)
 bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run)
 {
 	const struct hdl_vector_run *x = run->parcels;
-	uint32_t needs = x->hears;
+	uint32_t needs = x->awaiting_fin;
 
-	for (const struct vblock *p = x->get, *end = p + x->nget; p < end; p++)
-		if (p->by_line && !hdl_cell_has_come(run, x->prog, p->peer))
+	for (const struct vblock *p = x->recvs, *end = p + x->nrecvs; p < end; p++)
+		if (p->in_cell && !hdl_cell_has_come(run, x->prog, p->peer))
 			needs |= 1u << p->peer;
 	return needs & hdl_queues_cpu_sharers(h);
 }
@@ -526,7 +526,7 @@ static bool vector_possible(const struct hdl_comm *comm, const struct hdl_vcoll 
 static int vector_no_memory(struct hdl_comm *comm, const struct hdl_plan *plan)
 {
 	hdl_coll_no_memory(comm);
-	hdl_reason_set("%s: no memory for its pieces", plan ? hdl_coll_name((enum hdl_coll)plan->key.coll) : "collective");
+	hdl_reason_set("%s: no memory for its blocks", plan ? hdl_coll_name((enum hdl_coll)plan->key.coll) : "collective");
 	return MPI_ERR_NO_MEM;
 }
 
@@ -640,12 +640,12 @@ static int vector_begin_again(struct hdl_req *req, void *arg)
 		hdl_run_finish(run);
 		return MPI_SUCCESS;
 	}
-	x->opened = false;
-	for (uint32_t i = 0; i < x->nget; i++)
-		x->get[i].opened = false;
+	x->cells_read = false;
+	for (uint32_t i = 0; i < x->nrecvs; i++)
+		x->recvs[i].cell_read = false;
 	/* cannot fail: both have their memory since vector_prepare */
 	pack_blocks(x, run->plan->key.bytes);
-	if (x->folds)
+	if (x->reduces)
 		hdl_vector_copy_operand(x, run->comm, &x->a);
 	vector_take_own(run, run->comm, &x->a);
 	hdl_pcoll_start(run->pcoll);
@@ -684,7 +684,7 @@ static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t cell)
 static struct hdl_plan *persistent_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc, bool *none)
 {
 	struct hdl_most most = { 0 };
-	size_t room;
+	size_t cell_data;
 
 	/* known lengths are the same on all ranks, and fit */
 	if (hdl_vector_known((enum hdl_coll)key.coll)) {
@@ -697,8 +697,8 @@ static struct hdl_plan *persistent_plan(struct hdl_comm *comm, const struct hdl_
 	if (*rc || *none)
 		return NULL;
 	/* rounded up to whole cells, so that requests of similar lengths share a plan */
-	room = hdl_cell_bytes(most.fits) - HDL_CELL_TRAILER;
-	key.bytes = room < key.bytes ? room : key.bytes;
+	cell_data = hdl_cell_bytes(most.fits) - HDL_CELL_TRAILER;
+	key.bytes = cell_data < key.bytes ? cell_data : key.bytes;
 	return hdl_plan_of(comm->coll, &key);
 }
 
@@ -708,13 +708,13 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 	struct hdl_run *run = NULL;
 	struct hdl_choice choice;
 	struct hdl_plan_key key;
-	struct hdl_comm_props site;
+	struct hdl_comm_props props;
 	bool none = false;
 
 	if (!vector_possible(comm, a))
 		return false;
 	*rc = MPI_SUCCESS;
-	if (hdl_coll_state(comm) && !vector_key_of(comm, a, HDL_PERSISTS, &key) && !hdl_plan_choose(&key, comm, &site, &choice)) {
+	if (hdl_coll_state(comm) && !vector_key_of(comm, a, HDL_PERSISTS, &key) && !hdl_plan_choose(&key, comm, &props, &choice)) {
 		if (choice.executor == HDL_EXEC_HOST)
 			return false;
 		plan = persistent_plan(comm, a, key, rc, &none);

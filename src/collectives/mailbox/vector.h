@@ -12,26 +12,26 @@
 
 /* A block for a peer, or from a peer. */
 struct vblock {
-	struct hdl_vcoll_block piece;
+	struct hdl_vcoll_block block;
 	size_t skip, bytes;		/* offset and length of the block within the packed form of `block` */
 	int peer;
 	int edge;			/* index among the edges between the two ranks */
-	bool by_line;			/* the cell between the two ranks announces this block; false: a further edge between
+	bool in_cell;			/* the cell between the two ranks announces this block; false: a further edge between
 					 * two neighbors */
-	struct hdl_vector_run *of;
+	struct hdl_vector_run *vrun;
 	/* Blocks that travel as a message, or from other memory than the user's buffer. */
-	char *copy;			/* the packed block, in `memory`; of a received block: up to UNPACKED bytes before they
+	char *copy;			/* the packed block, in `memory`; of a received block: up to UNPACK_CHUNK bytes before they
 					 * are unpacked */
 	struct hdl_scratch memory;
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
-	bool comes;			/* persistent: the last start had a message here, so the receive is posted at the start */
+	bool expects_message;			/* persistent: the last start had a message here, so the receive is posted at the start */
 	/* Blocks that the receiver copies by RDMA READ. */
-	uint64_t at;			/* address at the sender */
-	bool opened;			/* receiver: the cell was read, or the block has none */
-	bool copies;			/* receiver: the copy is in progress, or HDL_SC_FIN was not sent yet */
-	size_t off;			/* receiver: bytes copied so far */
+	uint64_t addr;			/* address at the sender */
+	bool cell_read;			/* receiver: the cell was read, or the block has none */
+	bool copying;			/* receiver: the copy is in progress, or HDL_SC_FIN was not sent yet */
+	size_t copied;			/* receiver: bytes copied so far */
 	uint64_t position;		/* receiver: position in the send queue of the READ in flight; 0: none */
 };
 
@@ -40,24 +40,24 @@ struct hdl_vector_run {
 	const struct hdl_coll_prog *prog;	/* the program it was posted by */
 	struct hdl_vcoll a;		/* the arguments, for the host executor; the lists are in `memory` */
 	void *memory;
-	struct vblock *give, *get;
-	uint32_t ngive, nget, room;	/* room: entries of give and get together */
-	struct vblock *to[HDL_MAILBOX_RANKS];	/* the block in the cell for each rank */
+	struct vblock *sends, *recvs;
+	uint32_t nsends, nrecvs, cap;	/* cap: entries of sends and recvs together */
+	struct vblock *cell_block[HDL_MAILBOX_RANKS];	/* the block in the cell for each rank */
 	uint32_t pending;		/* messages and copies in progress */
 	uint32_t ncopies;		/* of these, copies made by this rank */
-	size_t spent;			/* bytes whose copy began in this turn */
-	uint32_t hears;			/* a bit per rank that has to signal that it has read the sender's memory */
-	uint32_t freed;			/* a bit per rank that reads from the staging buffer, and need not be waited for */
-	char *left;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
-	bool opened;			/* all cells were read */
-	bool longs;			/* some block for a peer does not travel in its cell */
-	bool copied;			/* some vblock has a copy */
-	bool retains;			/* the types of all blocks are retained */
+	size_t turn_bytes;			/* bytes whose copy began in this turn */
+	uint32_t awaiting_fin;			/* a bit per rank that has to signal that it has read the sender's memory */
+	uint32_t staged_ranks;			/* a bit per rank that reads from the staging buffer, and need not be waited for */
+	char *staging;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
+	bool cells_read;			/* all cells were read */
+	bool has_long;			/* some block for a peer does not travel in its cell */
+	bool has_copies;			/* some vblock has a copy */
+	bool types_retained;			/* the types of all blocks are retained */
 	/* reductions (mailbox/vector_reduce.c) */
-	bool folds;
+	bool reduces;
 	struct hdl_reducer reducer;
 	char *own;			/* this rank's operand, followed by the reducer's unpack buffers */
-	size_t own_room, own_bytes, places;
+	size_t own_cap, own_bytes, unpack_off;
 };
 
 /* Address of the block's bytes if they are contiguous, else NULL. */
@@ -68,7 +68,7 @@ static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
 }
 
-/* Appends a block. Must: x->room has been made large enough (vector_prepare). edge: index among those between the two ranks. */
+/* Appends a block. Must: x->cap has been made large enough (vector_prepare). edge: index among those between the two ranks. */
 struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge);
 
 /* ---- blocks that do not travel in a cell (vector_copy.c) --------------------------------------------------------------- */
@@ -76,7 +76,7 @@ struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct 
 /* Returns true if the receiver copies the block from this rank's memory by RDMA READ. */
 static inline bool hdl_vblock_is_single_copy(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
 {
-	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
+	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
 	       hdl_cell_area(run->parcels->prog)->done_at;
 }
 /* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then their reads need not be waited for.
@@ -89,7 +89,7 @@ static inline bool hdl_vblock_alloc_copy(struct vblock *p, size_t bytes)
 {
 	if (!p->copy && !hdl_scratch_get(&p->memory, bytes))
 		p->copy = p->memory.p;
-	p->of->copied |= p->copy != NULL;
+	p->vrun->has_copies |= p->copy != NULL;
 	return p->copy;
 }
 void hdl_vblock_send(struct hdl_run *run, struct vblock *p);
@@ -97,7 +97,7 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p);
 /* Fails the run: `came` bytes came from the peer, and another length was expected. */
 void hdl_vblock_refuse(struct hdl_run *run, const struct vblock *p, uint64_t came);
 /* Receiver: starts to copy from the address at the end of the cell's data; or finishes without reading. */
-void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line);
+void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *cell_end);
 void hdl_vblock_skip_read(struct vblock *p);
 /* Advances all copies of this rank, and signals each finished one to its sender. */
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run);

@@ -3,12 +3,12 @@
  * Blocks of a v-collective (vector.c) that do not fit a mailbox cell: sent as messages, or copied by the receiver from the
  * sender's memory.
  *
- * Message: the cell has the length and AS_MESSAGE; a message with the operation's tag follows, as on the host executor. The
+ * Message: the cell has the length and CELL_MESSAGE; a message with the operation's tag follows, as on the host executor. The
  * receiver takes it after it has seen the cell. So does each further edge between two neighbors; such an edge of no bytes has
  * no message, as on the host. If only one end has no bytes, there is no error, but a receive that waits, or a message that is
  * never received. A message needs both ranks in the library.
  *
- * Single copy: from hdl_sc_from() bytes on, if the device lets peers read all memory, the cell has the address and IS_SHOWN.
+ * Single copy: from hdl_sc_from() bytes on, if the device lets peers read all memory, the cell has the address and CELL_ADDRESS.
  * The receiver reads the block by RDMA READ, as in single_copy/, or refuses it, and then writes the operation number to a word
  * at the sender (hdl_slot_region.done_at). The sender's operation ends then; or earlier, if the address is that of a staging
  * buffer (R1 of single_copy/single_copy.c). Persistent operations do not use it: their requests have no place on the
@@ -36,15 +36,15 @@ static void vector_copy_sent(struct hdl_send *send, int err)
 	const struct hdl_node n = vector_copy_node_of(p, NULL);
 
 	p->sending = false;
-	p->of->pending--;
+	p->vrun->pending--;
 	if (err)
-		hdl_run_error(p->of->run, hdl_run_errno(p->of->run, &n, err));
+		hdl_run_error(p->vrun->run, hdl_run_errno(p->vrun->run, &n, err));
 }
 
 /* Address of the packed block, or NULL if it has no contiguous form. */
 static char *block_addr(const struct vblock *p)
 {
-	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->piece) : NULL;
+	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->block) : NULL;
 }
 
 void hdl_vblock_send(struct hdl_run *run, struct vblock *p)
@@ -56,12 +56,12 @@ void hdl_vblock_send(struct hdl_run *run, struct vblock *p)
 		return;
 	p->send = (struct hdl_send){ .done = vector_copy_sent };
 	p->sending = true;
-	p->of->pending++;
+	p->vrun->pending++;
 	rc = hdl_run_send(run, &n, &p->send);
 	if (!rc)
 		return;
 	p->sending = false;
-	p->of->pending--;
+	p->vrun->pending--;
 	if (rc < 0)
 		hdl_run_error(run, hdl_run_errno(run, &n, rc));
 }
@@ -76,10 +76,10 @@ __attribute__((noinline, cold)) void hdl_vblock_refuse(struct hdl_run *run, cons
 static void received(struct hdl_req *req)
 {
 	struct vblock *p = req->notify_arg;
-	struct hdl_run *run = p->of->run;
+	struct hdl_run *run = p->vrun->run;
 
 	p->req = NULL;
-	p->of->pending--;
+	p->vrun->pending--;
 	if (unlikely(req->error)) {
 		if (req->error == MPI_ERR_PROC_ABORTED)
 			hdl_ft_member_failed(run->comm->coll, p->peer);
@@ -94,7 +94,7 @@ static void received(struct hdl_req *req)
 void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
+	int rc = hdl_irecv((void *)p->block.buf, p->block.count, p->block.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
 			   (uint16_t)(run->comm->context + 1), &req);
 
 	if (rc) {
@@ -104,7 +104,7 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 		return;
 	}
 	p->req = req;
-	p->of->pending++;
+	p->vrun->pending++;
 	req->notify_arg = p;
 	if (req->done)
 		received(req);
@@ -135,39 +135,39 @@ void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
 	const struct vblock *last = NULL;
-	size_t room = 0, most = same_for_all(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
+	size_t bytes = 0, most = same_for_all(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
 	bool several;
 
-	for (const struct vblock *p = x->give, *end = p + x->ngive; p < end; p++)
+	for (const struct vblock *p = x->sends, *end = p + x->nsends; p < end; p++)
 		if (hdl_vblock_is_single_copy(h, run, p) && !p->copy) {
-			x->freed |= 1u << p->peer;
-			room = same_for_all(x) ? staged_bytes(p) : room + staged_bytes(p);
+			x->staged_ranks |= 1u << p->peer;
+			bytes = same_for_all(x) ? staged_bytes(p) : bytes + staged_bytes(p);
 			last = p;
 		}
-	several = x->freed & (x->freed - 1);
-	if (last && room <= most)
-		x->left = hdl_sc_stage_until(h, run, room, x->freed, same_for_all(x) && several ? 0 : room,
+	several = x->staged_ranks & (x->staged_ranks - 1);
+	if (last && bytes <= most)
+		x->staging = hdl_sc_stage_until(h, run, bytes, x->staged_ranks, same_for_all(x) && several ? 0 : bytes,
 					  hdl_cell_area(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
-	if (!x->left)
-		x->freed = 0;
+	if (!x->staging)
+		x->staged_ranks = 0;
 	else if (same_for_all(x))
-		hdl_sc_stage_copy(h, x->left, block_addr(last), last->bytes);
+		hdl_sc_stage_copy(h, x->staging, block_addr(last), last->bytes);
 }
 
 char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p)
 {
-	struct hdl_vector_run *x = p->of;
-	char *given = block_addr(p), *left = x->left;
+	struct hdl_vector_run *x = p->vrun;
+	char *given = block_addr(p), *staging = x->staging;
 
-	if (!(x->freed & 1u << p->peer)) {
-		x->hears |= 1u << p->peer;
+	if (!(x->staged_ranks & 1u << p->peer)) {
+		x->awaiting_fin |= 1u << p->peer;
 		return given;
 	}
 	if (!same_for_all(x)) {
-		hdl_sc_stage_copy(h, left, given, p->bytes);
-		x->left += staged_bytes(p);
+		hdl_sc_stage_copy(h, staging, given, p->bytes);
+		x->staging += staged_bytes(p);
 	}
-	return left;
+	return staging;
 }
 
 void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run)
@@ -175,20 +175,20 @@ void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run)
 	struct hdl_vector_run *x = run->parcels;
 	const uint64_t *done = (const uint64_t *)(hdl_cell_area(x->prog)->mem + done_at(h, run, 0));
 
-	for (int r = 0; x->hears >> r; r++)
-		if (x->hears & 1u << r && __atomic_load_n(done + r, __ATOMIC_ACQUIRE) == run->opno + 1)
-			x->hears &= ~(1u << r);
+	for (int r = 0; x->awaiting_fin >> r; r++)
+		if (x->awaiting_fin & 1u << r && __atomic_load_n(done + r, __ATOMIC_ACQUIRE) == run->opno + 1)
+			x->awaiting_fin &= ~(1u << r);
 }
 
 /* ---- single copy: the receiver --------------------------------------------------------------------------------------- */
 
 static void begin_copy(struct vblock *p, size_t off)
 {
-	p->copies = true;
-	p->off = off;
+	p->copying = true;
+	p->copied = off;
 	p->position = 0;
-	p->of->pending++;
-	p->of->ncopies++;
+	p->vrun->pending++;
+	p->vrun->ncopies++;
 }
 
 void hdl_vblock_skip_read(struct vblock *p)
@@ -198,9 +198,9 @@ void hdl_vblock_skip_read(struct vblock *p)
 
 void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *cell_end)
 {
-	memcpy(&p->at, cell_end - sizeof(p->at), sizeof(p->at));
-	if (!hdl_vblock_run(&p->piece) && !hdl_vblock_alloc_copy(p, p->bytes < UNPACK_CHUNK ? p->bytes : UNPACK_CHUNK)) {
-		hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
+	memcpy(&p->addr, cell_end - sizeof(p->addr), sizeof(p->addr));
+	if (!hdl_vblock_run(&p->block) && !hdl_vblock_alloc_copy(p, p->bytes < UNPACK_CHUNK ? p->bytes : UNPACK_CHUNK)) {
+		hdl_reason_set("%s: no memory to unpack the block of rank %d", hdl_coll_name(run->args.coll), p->peer);
 		hdl_run_error(run, MPI_ERR_NO_MEM);
 		hdl_vblock_skip_read(p);
 		return;
@@ -213,22 +213,22 @@ static bool advance_copy(struct hdl_queues *h, struct hdl_run *run, struct vbloc
 {
 	size_t most = p->copy ? UNPACK_CHUNK : HDL_SC_TURN;
 
-	while (p->off < p->bytes) {
-		size_t left = p->bytes - p->off, len = left < most ? left : most;
-		char *to = p->copy ? p->copy : hdl_vblock_run(&p->piece) + p->off;
+	while (p->copied < p->bytes) {
+		size_t rest = p->bytes - p->copied, len = rest < most ? rest : most;
+		char *to = p->copy ? p->copy : hdl_vblock_run(&p->block) + p->copied;
 
 		if (!p->position && hdl_vector_more(run))
 			return false;
 		if (!p->position) {
-			p->position = hdl_sc_copy_post(h, run, p->peer, false, to, p->at + p->off, len);
-			p->of->spent += p->position ? len : 0;
+			p->position = hdl_sc_copy_post(h, run, p->peer, false, to, p->addr + p->copied, len);
+			p->vrun->turn_bytes += p->position ? len : 0;
 		}
 		if (!p->position || h->broken || !hdl_sc_copy_done(h, p->peer, p->position))
 			return false;
 		if (p->copy)
-			hdl_unpack((void *)p->piece.buf, p->copy, p->piece.count, p->piece.type, (MPI_Count)p->off, len);
+			hdl_unpack((void *)p->block.buf, p->copy, p->block.count, p->block.type, (MPI_Count)p->copied, len);
 		p->position = 0;
-		p->off += len;
+		p->copied += len;
 	}
 	return true;
 }
@@ -238,7 +238,7 @@ static bool send_fin(struct hdl_queues *h, struct hdl_run *run, const struct vbl
 {
 	const uint64_t number = run->opno + 1;
 
-	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->of->prog), done_at(h, run, h->rank), done_at(h, run, p->peer), &number,
+	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->vrun->prog), done_at(h, run, h->rank), done_at(h, run, p->peer), &number,
 			  sizeof(number));
 }
 
@@ -246,9 +246,9 @@ void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
 
-	for (struct vblock *p = x->get, *end = p + x->nget; x->ncopies && p < end; p++)
-		if (p->copies && advance_copy(h, run, p) && send_fin(h, run, p)) {
-			p->copies = false;
+	for (struct vblock *p = x->recvs, *end = p + x->nrecvs; x->ncopies && p < end; p++)
+		if (p->copying && advance_copy(h, run, p) && send_fin(h, run, p)) {
+			p->copying = false;
 			x->ncopies--;
 			x->pending--;
 		}
@@ -256,7 +256,7 @@ void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)
 
 bool hdl_vector_more(const struct hdl_run *run)
 {
-	return run->parcels->spent >= HDL_SC_TURN;
+	return run->parcels->turn_bytes >= HDL_SC_TURN;
 }
 
 /* ---- after an error ---------------------------------------------------------------------------------------------------- */
@@ -276,12 +276,12 @@ bool hdl_vector_stop(struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
 
-	for (struct vblock *p = x->give, *end = p + x->ngive; p < end; p++)
+	for (struct vblock *p = x->sends, *end = p + x->nsends; p < end; p++)
 		vector_copy_withdraw(run, p);
-	for (struct vblock *p = x->get, *end = p + x->nget; p < end; p++) {
+	for (struct vblock *p = x->recvs, *end = p + x->nrecvs; p < end; p++) {
 		vector_copy_withdraw(run, p);
-		x->pending -= p->copies;
-		p->copies = false;
+		x->pending -= p->copying;
+		p->copying = false;
 	}
 	x->ncopies = 0;
 	return !x->pending;

@@ -34,13 +34,13 @@ void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *co
 
 		if (gives) {
 			p = hdl_vblock_add(x, true, &a->in[0], peer, 0);
-			p->by_line = true;
+			p->in_cell = true;
 			p->skip = parts ? at[peer] : 0;
 			p->bytes = parts ? at[peer + 1] - at[peer] : x->own_bytes;
 		}
 		if (gets) {
 			p = hdl_vblock_add(x, false, &a->in[0], peer, 0);
-			p->by_line = true;
+			p->in_cell = true;
 			p->bytes = x->own_bytes;
 		}
 	}
@@ -50,12 +50,12 @@ bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *co
 {
 	size_t at[HDL_MAILBOX_RANKS + 1] = { 0 }, bytes;
 
-	x->places = (x->own_bytes + 63) & ~(size_t)63;
-	bytes = x->places + (x->reducer.unpacks ? 2 * x->reducer.room : 0) + 64;
-	if (bytes > x->own_room) {
+	x->unpack_off = (x->own_bytes + 63) & ~(size_t)63;
+	bytes = x->unpack_off + (x->reducer.unpacks ? 2 * x->reducer.unpack_bytes : 0) + 64;
+	if (bytes > x->own_cap) {
 		free(x->own);
 		x->own = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-		x->own_room = x->own ? bytes : 0;
+		x->own_cap = x->own ? bytes : 0;
 	}
 	if (!x->own)
 		return false;
@@ -73,7 +73,7 @@ void hdl_vector_reduce(struct hdl_run *run)
 	char *operand[HDL_MAILBOX_RANKS] = { NULL }, *sum = NULL, *to;
 	const char *end;
 
-	for (const struct vblock *p = x->get, *last = p + x->nget; p < last; p++) {
+	for (const struct vblock *p = x->recvs, *last = p + x->nrecvs; p < last; p++) {
 		hdl_cell_word(run, x->prog, p->peer, &end);
 		operand[p->peer] = (char *)end - p->bytes;
 	}
@@ -83,7 +83,7 @@ void hdl_vector_reduce(struct hdl_run *run)
 		if (!operand[r])
 			continue;
 		if (sum)
-			hdl_reducer_apply(&x->reducer, sum, operand[r], x->own_bytes, x->own + x->places);
+			hdl_reducer_apply(&x->reducer, sum, operand[r], x->own_bytes, x->own + x->unpack_off);
 		sum = operand[r];
 	}
 	if (!sum || !x->a.nout)

@@ -571,7 +571,7 @@ static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 {
 	size_t bytes = h->lines ? hdl_cell_least(class) : 0;	/* by which it is of this class, though it has none */
 	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix,
-			       .line_bytes = hdl_cell_bytes_of(bytes) };
+			       .cell_bytes = hdl_cell_bytes_of(bytes) };
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
 
 	if (!plan)

@@ -110,17 +110,17 @@ static void record_root(struct hdl_check *c, const struct hdl_comm *comm, int ro
 static struct hdl_check *record_complete(struct hdl_check *c, bool rooted, int root, MPI_Op op, const struct hdl_type *type, MPI_Count count)
 {
 	char *text = c->mine.text;
-	size_t room = sizeof(c->mine.text), n;
+	size_t text_size = sizeof(c->mine.text), n;
 
 	c->mine.op = op == MPI_OP_NULL ? 0 : hdl_op_get(op) ? 1 : (int32_t)(uintptr_t)op;
-	n = (size_t)snprintf(text, room, "%s", hdl_call);
-	if (rooted && n < room)
-		n += (size_t)snprintf(text + n, room - n, root == MPI_ROOT ? ", root MPI_ROOT" : root < 0 ? ", root MPI_PROC_NULL" :
+	n = (size_t)snprintf(text, text_size, "%s", hdl_call);
+	if (rooted && n < text_size)
+		n += (size_t)snprintf(text + n, text_size - n, root == MPI_ROOT ? ", root MPI_ROOT" : root < 0 ? ", root MPI_PROC_NULL" :
 				      ", root %d", root);
-	if (c->mine.op && n < room)
-		n += (size_t)snprintf(text + n, room - n, ", %s", c->mine.op == 1 ? "an operation of the program" : hdl_op_name(op));
-	if (type && n < room)
-		snprintf(text + n, room - n, ", %lld x %.40s", (long long)count, hdl_type_label(type));
+	if (c->mine.op && n < text_size)
+		n += (size_t)snprintf(text + n, text_size - n, ", %s", c->mine.op == 1 ? "a user-defined operation" : hdl_op_name(op));
+	if (type && n < text_size)
+		snprintf(text + n, text_size - n, ", %lld x %.40s", (long long)count, hdl_type_label(type));
 	return c;
 }
 
@@ -275,7 +275,7 @@ static int compare_calls(const struct hdl_check *c, int peer, const struct recor
 	*what = "the count or the type signature";
 	if (!silent && !coll_check_fits(r->all, m->all))
 		return r->all.elements != m->all.elements ? MPI_ERR_COUNT : MPI_ERR_TYPE;
-	*what = "what one sends and the other one receives";
+	*what = "the signature of the data sent and received";
 	if (peer < c->npeers && !coll_check_fits(r->sent, c->expects[peer]))
 		return r->sent.elements != c->expects[peer].elements ? MPI_ERR_COUNT : MPI_ERR_TYPE;
 	return MPI_SUCCESS;
@@ -306,7 +306,7 @@ static void coll_check_look(const struct hdl_run *exchange, const void *src, voi
 		v->class = compare_calls(c, p, r, &what);
 		if (!v->class)
 			continue;
-		snprintf(v->text, sizeof(v->text), "%s differs: rank %d is in %s; %s is in %s (ranks in MPI_COMM_WORLD)", what,
+		snprintf(v->text, sizeof(v->text), "%s differs: rank %d calls %s; %s calls %s (ranks in MPI_COMM_WORLD)", what,
 			 hdl_job.rank, c->mine.text, hdl_proc_text(coll_check_proc_of(exchange->comm, p)), r->text);
 		if (p < c->npeers && r->coll == c->mine.coll && !coll_check_fits(r->sent, c->expects[p])) {
 			size_t n = strlen(v->text);

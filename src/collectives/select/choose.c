@@ -52,10 +52,10 @@ static const char *forced_hierarchy(const char *forced)
 static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size,
-			       .root = key->root, .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
-			       .line_bytes = key->persistent ? hdl_cell_bytes(key->bytes) : hdl_cell_bytes_of(key->bytes),
+			       .root = key->root, .oversubscribed = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
+			       .cell_bytes = key->persistent ? hdl_cell_bytes(key->bytes) : hdl_cell_bytes_of(key->bytes),
 			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts,
-			       .between = key->between };
+			       .leaders_only = key->between };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -75,35 +75,35 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 	if (choice->executor == HDL_EXEC_HOST)
 		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" :
 				     forced_hierarchy(forced_algorithm(s.coll)))->build(&s);
-	s.enc = choice->enc.means ? &choice->enc : NULL;
+	s.enc = choice->enc.by ? &choice->enc : NULL;
 	return hdl_tune_offload(choice->executor, &s)->build(&s);
 }
 
 /* ---- the executors' abilities ----------------------------------------------------------------------------------------- */
 
 /* Returns false, with the reason, if no collective of this communicator can run on this executor. */
-static bool choose_possible(const struct hdl_comm_props *site, enum hdl_executor executor, char *why, size_t why_size)
+static bool choose_possible(const struct hdl_comm_props *props, enum hdl_executor executor, char *why, size_t why_size)
 {
-	if (site->size > hdl_vars.coll_offload_ranks)
+	if (props->size > hdl_vars.coll_offload_ranks)
 		snprintf(why, why_size, "more than HEDDLE_COLL_OFFLOAD_RANKS=%d ranks", hdl_vars.coll_offload_ranks);
-	else if (!site->one_host)
+	else if (!props->one_host)
 		snprintf(why, why_size, "the communicator spans hosts");
-	else if (!site->rc)
-		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, of which its queues are", hdl_vars.transport);
-	else if (!site->device)
+	else if (!props->rc)
+		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, which the queues need", hdl_vars.transport);
+	else if (!props->device)
 		snprintf(why, why_size, "no device port connects the ranks of this host");
-	else if (executor == HDL_EXEC_TASKS && !site->means)
-		snprintf(why, why_size, "device %s has no cross-channel support", site->device);
-	else if (executor == HDL_EXEC_TASKS && hdl_knomial_links(hdl_vars.coll_radix, site->size) > HDL_TREE_LINKS)
-		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix, site->size);
-	else if (executor == HDL_EXEC_MAILBOX && site->size > HDL_MAILBOX_RANKS)
-		snprintf(why, why_size, "more than %d ranks, of which each would write to every other", HDL_MAILBOX_RANKS);
+	else if (executor == HDL_EXEC_TASKS && !props->means)
+		snprintf(why, why_size, "device %s has no cross-channel support", props->device);
+	else if (executor == HDL_EXEC_TASKS && hdl_knomial_links(hdl_vars.coll_radix, props->size) > HDL_TREE_LINKS)
+		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix, props->size);
+	else if (executor == HDL_EXEC_MAILBOX && props->size > HDL_MAILBOX_RANKS)
+		snprintf(why, why_size, "more than %d ranks, each of which would write to each other", HDL_MAILBOX_RANKS);
 	/* A cell's RDMA WRITE makes no completion at the receiver that could wake a sleeping rank. The promise AT_ONCE covers
 	 * the order in which bytes land. */
-	else if (executor == HDL_EXEC_MAILBOX && !site->wakes)
-		snprintf(why, why_size, "device %s does not wake its process on a write", site->device);
-	else if (executor == HDL_EXEC_MAILBOX && !site->at_once)
-		snprintf(why, why_size, "device %s does not promise that a write has landed when it was posted", site->device);
+	else if (executor == HDL_EXEC_MAILBOX && !props->wakes)
+		snprintf(why, why_size, "device %s does not wake its process on a write", props->device);
+	else if (executor == HDL_EXEC_MAILBOX && !props->at_once)
+		snprintf(why, why_size, "device %s does not promise that a write has landed when it was posted", props->device);
 	else
 		return true;
 	return false;
@@ -152,23 +152,23 @@ static size_t star_max(const struct hdl_plan_key *key, const char **variable)
 
 	if (max < HDL_STAR_MAX)
 		return max;
-	*variable = "the most by atomics";
+	*variable = "the size of its accumulator";
 	return HDL_STAR_MAX;
 }
 
 /* Returns 1 if the executor (mailbox or tasks) can run the collective; 0, with the reason in out->why, if not; -ENOMEM if this
  * rank cannot tell (tasks only). */
-static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_props *site, enum hdl_executor executor, struct hdl_choice *out)
+static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_props *props, enum hdl_executor executor, struct hdl_choice *out)
 {
-	struct hdl_shape s = shape_of(key, out, 0, site->size);
-	const struct hdl_reduce_caps *means = executor == HDL_EXEC_TASKS ? site->means : NULL;
+	struct hdl_shape s = shape_of(key, out, 0, props->size);
+	const struct hdl_reduce_caps *means = executor == HDL_EXEC_TASKS ? props->means : NULL;
 	const struct hdl_algorithm *algorithm;
 	const char *variable;
 	size_t bytes = key->bytes, max = largest(key, executor, &variable);
 	int fits;
 
 	out->enc = (struct hdl_enc){ 0 };
-	if (!choose_possible(site, executor, out->why, sizeof(out->why)))
+	if (!choose_possible(props, executor, out->why, sizeof(out->why)))
 		return false;
 	if (executor == HDL_EXEC_TASKS && is_fixed() && hdl_coll_reduces(key->coll) && !is_exact(key->type)) {
 		snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=fixed, and its trees combine in another order");
@@ -179,15 +179,15 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 			return false;
 		s.enc = &out->enc;
 		/* the device's form of pairs is longer; the longer form of CALC elements is limited by the slots */
-		if (out->enc.means == HDL_ENC_BY_VECTOR)
+		if (out->enc.by == HDL_ENC_BY_VECTOR)
 			bytes = hdl_enc_bytes(&out->enc, bytes);
-		else if (out->enc.means == HDL_ENC_BY_ATOMICS)
+		else if (out->enc.by == HDL_ENC_BY_ATOMICS)
 			max = star_max(key, &variable);
 	}
 	algorithm = hdl_tune_offload(executor, &s);
 	if (!algorithm) {
 		snprintf(out->why, sizeof(out->why), "%s has no %s%s", hdl_executor_name(executor), hdl_coll_name(s.coll),
-			 out->enc.means == HDL_ENC_BY_ATOMICS ? " by atomics" : "");
+			 out->enc.by == HDL_ENC_BY_ATOMICS ? " by atomics" : "");
 		return false;
 	}
 	if (bytes > max) {
@@ -209,9 +209,9 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 #define MAILBOX_BYTES 3072
 #define MAILBOX_BLOCK 1024		/* and of one input */
 
-uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
-	if (!key->blocking || !site->oversubscribed || site->size < 3 || site->size > HDL_MAILBOX_RANKS)
+	if (!key->blocking || !props->oversubscribed || props->size < 3 || props->size > HDL_MAILBOX_RANKS)
 		return 0;
 	switch (key->coll) {
 	case HDL_BCAST: case HDL_SCATTER: case HDL_SCATTERV: return (uint8_t)(1 + key->root);
@@ -249,7 +249,7 @@ static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executo
 }
 
 /* Returns true if the ranks copy from and to each other's buffers (single_copy/). */
-static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
@@ -257,16 +257,16 @@ static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_
 	 * messages can express. */
 	if (key->within || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
 		return false;
-	return site->exposes && hdl_sc_fit(key, site) && choose_possible(site, HDL_EXEC_MAILBOX, why, sizeof(why));
+	return props->exposes && hdl_sc_fit(key, props) && choose_possible(props, HDL_EXEC_MAILBOX, why, sizeof(why));
 }
 
 /*
  * Mailbox only: ranks may start persistent operations in any order (section 6.13), and a WAIT of tasks counts completions of
  * any operation, so each request would need queues of its own.
  */
-static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
+static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
-	if (!offloadable(key, site, HDL_EXEC_MAILBOX, out))
+	if (!offloadable(key, props, HDL_EXEC_MAILBOX, out))
 		return;
 	if (key->bytes > HDL_PCOLL_MAX) {
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
@@ -274,7 +274,7 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_c
 	}
 	out->executor = HDL_EXEC_MAILBOX;
 	snprintf(out->why, sizeof(out->why), "persistent%s",
-		 hdl_executor_forced == HDL_FORCED_TASKS ? ": not tasks, which ranks have to start in one order" : "");
+		 hdl_executor_forced == HDL_FORCED_TASKS ? ": not tasks, which all ranks must start in one order" : "");
 }
 
 /*
@@ -282,7 +282,7 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_c
  * all ranks know, on the longest block: key->bytes, as far as it matters (hdl_vector_begin). A block that does not fit a cell
  * concerns only its two ranks (mailbox/vector_copy.c).
  */
-static void choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
+static void choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
 	if (!key->bytes) {
 		snprintf(out->why, sizeof(out->why), "HEDDLE_COLL_MAILBOX_MAX=0");
@@ -292,62 +292,62 @@ static void choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_p
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
 		return;
 	}
-	if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !site->oversubscribed && key->bytes > MAILBOX_BLOCK) {
+	if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !props->oversubscribed && key->bytes > MAILBOX_BLOCK) {
 		snprintf(out->why, sizeof(out->why), "blocking, and each rank has a core");
 		return;
 	}
-	if (!offloadable(key, site, HDL_EXEC_MAILBOX, out))
+	if (!offloadable(key, props, HDL_EXEC_MAILBOX, out))
 		return;
 	out->executor = HDL_EXEC_MAILBOX;
 	snprintf(out->why, sizeof(out->why), "%s",
 		 hdl_coll_is_vreduce((enum hdl_coll)key->coll) ? "short" : hdl_vector_known((enum hdl_coll)key->coll) ?
-		 "short, or long: by copies between the ranks' buffers" : "whatever the lengths are, which no rank knows");
+		 "short, or long: single copies between the ranks' buffers" : "any lengths: no rank knows them all");
 }
 
 /* Returns true if the node phases run as collectives of their own (host/hierarchical.c). */
-static bool runs_in_phases(const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
+static bool runs_in_phases(const struct hdl_plan_key *key, const struct hdl_comm_props *props, const struct hdl_choice *choice)
 {
-	struct hdl_shape s = shape_of(key, choice, 0, site->size);
+	struct hdl_shape s = shape_of(key, choice, 0, props->size);
 
 	return choice->executor == HDL_EXEC_HOST && choice->hosts && hdl_executor_forced != HDL_FORCED_HOST && !key->between &&
 	       hdl_hier_has(key) && hdl_tune_hier(&s, forced_hierarchy(forced_algorithm(s.coll)));
 }
 
-int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
+int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
-	bool cores = key->blocking && !site->oversubscribed;
+	bool cores = key->blocking && !props->oversubscribed;
 	enum hdl_executor try[HDL_QUEUE_KINDS];
-	static const char by_copies[] = "long: by copies between the ranks' buffers";
+	static const char by_copies[] = "long: single copies between the ranks' buffers";
 	char first[sizeof(out->why)] = "";
 	const char *why;
 	int n;
 
 	/* Larger communicators are never oversubscribed here: their props do not cover the placement, and hosts may differ. */
-	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : site->hosts,
-				    .crowded = site->one_host && site->oversubscribed && site->size <= hdl_vars.coll_offload_ranks };
-	if (site->size == 1)
+	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : props->hosts,
+				    .crowded = props->one_host && props->oversubscribed && props->size <= hdl_vars.coll_offload_ranks };
+	if (props->size == 1)
 		why = "one rank";
 	else if (hdl_executor_forced == HDL_FORCED_HOST)
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
 	else if (hdl_coll_is_vcoll((enum hdl_coll)key->coll)) {
-		choose_vcoll(key, site, out);
+		choose_vcoll(key, props, out);
 		return 0;
 	} else if (key->persistent) {
-		choose_persistent(key, site, out);
+		choose_persistent(key, props, out);
 		return 0;
-	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) && choose_single_copy(key, site)) {
+	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) && choose_single_copy(key, props)) {
 		out->executor = HDL_EXEC_MAILBOX;
 		out->reads = true;
 		why = by_copies;
-	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_on_mailbox(key, site->size))
+	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_on_mailbox(key, props->size))
 		why = "blocking, and each rank has a core";
-	else if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && site->size > HDL_MAILBOX_RANKS &&
+	else if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && props->size > HDL_MAILBOX_RANKS &&
 		 !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes))
-		why = "blocking, and so many ranks are quicker by messages";
+		why = "blocking, and messages are faster among so many ranks";
 	else {
-		n = candidates(key, site->size, try);
+		n = candidates(key, props->size, try);
 		for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
-			int can = offloadable(key, site, try[i], out);
+			int can = offloadable(key, props, try[i], out);
 
 			if (can < 0)
 				return can;
@@ -361,7 +361,7 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
 					 out->why);
 		}
-		if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, site)) {
+		if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, props)) {
 			out->executor = HDL_EXEC_MAILBOX;
 			out->reads = true;
 		}
@@ -369,8 +369,8 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";
 	}
-	out->staged = runs_in_phases(key, site, out);
-	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; each host's ranks by themselves, then their leaders" : "");
+	out->staged = runs_in_phases(key, props, out);
+	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; node phases on each host, then a leader phase" : "");
 	return 0;
 }
 
@@ -413,7 +413,7 @@ int hdl_choose_init(void)
 		return -EINVAL;
 	}
 	if (hdl_vars.coll_tasks_max > HDL_TASKS_MAX) {
-		hdl_error("HEDDLE_COLL_TASKS_MAX=%zu: at most %d, which is what the device reduces in one request",
+		hdl_error("HEDDLE_COLL_TASKS_MAX=%zu: at most %d, the most that the device reduces in one request",
 			  hdl_vars.coll_tasks_max, HDL_TASKS_MAX);
 		return -EINVAL;
 	}
@@ -424,25 +424,25 @@ int hdl_choose_init(void)
 	return 0;
 }
 
-void hdl_agreed_config_of(const struct hdl_comm_props *site, struct hdl_agreed_config *out)
+void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_config *out)
 {
 	*out = (struct hdl_agreed_config){
 		.offload_max = (uint64_t)hdl_vars.coll_mailbox_max, .bcast_offload_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
 		.tasks_max = (uint64_t)hdl_vars.coll_tasks_max, .reads_min = (uint64_t)hdl_vars.coll_single_copy_min,
 		.depth = (uint32_t)hdl_vars.coll_depth, .radix = (uint32_t)hdl_vars.coll_radix,
 		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .want = (uint8_t)hdl_executor_forced, .fixed = is_fixed(),
-		.oversubscribed = site->oversubscribed, .rc = site->rc, .wakes = site->wakes, .at_once = site->at_once,
-		.exposes = site->exposes, .tasks = site->means != NULL,
+		.oversubscribed = props->oversubscribed, .rc = props->rc, .wakes = props->wakes, .at_once = props->at_once,
+		.exposes = props->exposes, .tasks = props->means != NULL,
 		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 : hdl_job.ncores < HDL_MAILBOX_RANKS ? hdl_job.ncores : HDL_MAILBOX_RANKS),
 	};
-	if (site->means) {
-		out->calc = site->means->calc;
-		out->vector = site->means->vector;
-		out->atomics = site->means->atomics;
+	if (props->means) {
+		out->calc = props->means->calc;
+		out->vector = props->means->vector;
+		out->atomics = props->means->atomics;
 	}
 }
 
-void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t fits)
+void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t out_size)
 {
 #define FIELD(field, name) { name, mine->field, theirs->field }
 	const struct { const char *name; uint64_t mine, theirs; } fields[] = {
@@ -450,18 +450,18 @@ void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const st
 		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"), FIELD(reads_min, "HEDDLE_COLL_SINGLE_COPY_MIN"), FIELD(depth, "HEDDLE_COLL_DEPTH"),
 		FIELD(radix, "HEDDLE_COLL_RADIX"), FIELD(offload_ranks, "HEDDLE_COLL_OFFLOAD_RANKS"),
 		FIELD(want, "the number of HEDDLE_COLL_EXECUTOR"), FIELD(fixed, "HEDDLE_REDUCE_ORDER=fixed"),
-		FIELD(oversubscribed, "that ranks outnumber CPUs (binding)"), FIELD(cpus, "CPUs that ranks share (binding)"),
-		FIELD(rc, "RC in HEDDLE_TRANSPORT"), FIELD(wakes, "that its device wakes who sleeps on a write"),
-		FIELD(at_once, "that its device writes at once"), FIELD(exposes, "its device's paging on demand"),
+		FIELD(oversubscribed, "whether ranks outnumber CPUs (binding)"), FIELD(cpus, "the number of shared CPUs (binding)"),
+		FIELD(rc, "RC in HEDDLE_TRANSPORT"), FIELD(wakes, "its device's wake-up on a write"),
+		FIELD(at_once, "its device's promise of immediate writes"), FIELD(exposes, "its device's paging on demand"),
 		FIELD(tasks, "its device's cross-channel support"), FIELD(vector, "its device's extensions (HEDDLE_COLL_EXTENSIONS)"),
 		FIELD(atomics, "its device's atomics"),
 	};
 #undef FIELD
 
-	snprintf(out, fits, "agree: what its device reduces by, or its slots, differ");
+	snprintf(out, out_size, "agree: its device's reductions, or its slots, differ");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (fields[i].mine != fields[i].theirs) {
-			snprintf(out, fits, "agree: %s is %llu there, and %llu here", fields[i].name, (unsigned long long)fields[i].theirs,
+			snprintf(out, out_size, "agree: %s is %llu there, and %llu here", fields[i].name, (unsigned long long)fields[i].theirs,
 				 (unsigned long long)fields[i].mine);
 			return;
 		}

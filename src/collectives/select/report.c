@@ -106,8 +106,8 @@ void hdl_coll_report(FILE *out)
 			l->within ? "within host" : l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor),
 			l->algorithm, l->reducer, (unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
 		if (l->late)
-			fprintf(out, "heddle:     of these %llu waited in the library until others had ended: more were outstanding than "
-				"there are slots (HEDDLE_COLL_DEPTH is %d)\n", (unsigned long long)l->late, hdl_vars.coll_depth);
+			fprintf(out, "heddle:     of these %llu waited in the library for a slot: more operations were outstanding than "
+				"HEDDLE_COLL_DEPTH=%d\n", (unsigned long long)l->late, hdl_vars.coll_depth);
 	}
 	if (!report_rows)
 		fprintf(out, "heddle:   none\n");

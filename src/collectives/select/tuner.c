@@ -321,7 +321,7 @@ static const struct hdl_algorithm *tuner_find(const struct hdl_shape *s, const c
 
 static bool where_fits(const struct hdl_shape *s, enum where where)
 {
-	return where == ANYWHERE || (s->crowded ? where == OVERSUBSCRIBED : where == OWN_CORES || (where == OWN_CORES_POW2 && fits_pow2(s)));
+	return where == ANYWHERE || (s->oversubscribed ? where == OVERSUBSCRIBED : where == OWN_CORES || (where == OWN_CORES_POW2 && fits_pow2(s)));
 }
 
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced)
@@ -353,7 +353,7 @@ const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const s
 {
 	const struct hdl_algorithm *a = executor == HDL_EXEC_MAILBOX ? &mailbox[s->coll] : &tasks[s->coll];
 
-	if (executor == HDL_EXEC_TASKS && s->enc && s->enc->means == HDL_ENC_BY_ATOMICS)
+	if (executor == HDL_EXEC_TASKS && s->enc && s->enc->by == HDL_ENC_BY_ATOMICS)
 		return s->coll == HDL_ALLREDUCE ? &star : NULL;
 	return a->build && (!a->fits || a->fits(s)) ? a : NULL;
 }

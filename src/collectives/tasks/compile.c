@@ -138,7 +138,7 @@ static bool task_compile_is_calc(const struct hdl_node *n)
 /* Number of requests that a PUT takes. */
 static uint32_t requests_of(const struct compile_graph *c, const struct hdl_node *n)
 {
-	return task_compile_is_calc(n) && c->enc->means == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : n->stamped ? 2 : 1;
+	return task_compile_is_calc(n) && c->enc->by == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : n->stamped ? 2 : 1;
 }
 
 static void task_compile_add_put(struct compile_graph *c, struct hdl_coll_link *l, const struct hdl_node *n)
@@ -212,7 +212,7 @@ static struct hdl_coll_link *queue_of(const struct hdl_queues *h, const struct h
 static void fill_wr(struct compile_graph *c, uint32_t i, struct ibv_sge *sge)
 {
 	const struct hdl_task_step *s = &c->p->steps[i];
-	static const struct hdl_enc stamp_and = { .means = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
+	static const struct hdl_enc stamp_and = { .by = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
 					     .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT, .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
 	const struct hdl_slot_region *a = &c->h->area[c->p->class];
 	const struct hdl_enc *enc = c->enc;

@@ -85,7 +85,7 @@ static bool by_vector(int op, const struct number *n, struct hdl_enc *enc)
 {
 	if (!encode_calc_of(op, enc) || (n->complex && op != HDL_OP_SUM))
 		return false;
-	enc->means = HDL_ENC_BY_VECTOR;
+	enc->by = HDL_ENC_BY_VECTOR;
 	enc->calc_type = (enum ibv_exp_calc_data_type)n->type;
 	enc->calc_size = n->pair ? IBV_EXP_CALC_DATA_SIZE_64_BIT : size_of(n->bytes);
 	enc->form = n->pair ? HDL_ENC_PAIRS : HDL_ENC_PLAIN;
@@ -100,7 +100,7 @@ static bool by_elements(int op, const struct number *n, const struct ibv_exp_dev
 
 	if ((!sum && !(is_bitwise(op) && is_integer(n))) || !encode_calc_of(op, enc))
 		return false;
-	enc->means = HDL_ENC_BY_CALC;
+	enc->by = HDL_ENC_BY_CALC;
 	enc->form = sum ? HDL_ENC_WIDE : HDL_ENC_WORDS;
 	enc->calc_type = sum ? (enum ibv_exp_calc_data_type)n->type : IBV_EXP_CALC_DATA_TYPE_UINT;
 	enc->calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT;
@@ -113,7 +113,7 @@ static bool by_atomics(int op, const struct number *n, struct hdl_enc *enc)
 {
 	if (!is_integer(n) || (op != HDL_OP_SUM && !is_bitwise(op)))
 		return false;
-	enc->means = HDL_ENC_BY_ATOMICS;
+	enc->by = HDL_ENC_BY_ATOMICS;
 	enc->atomic = op == HDL_OP_SUM || op == HDL_OP_BXOR || op == HDL_OP_LXOR ? HDL_ENC_ADD : HDL_ENC_SET;
 	enc->boundary = boundaries(op == HDL_OP_SUM ? n->bytes * 8 : 1);
 	if (op == HDL_OP_LOR || op == HDL_OP_LXOR)

@@ -40,7 +40,7 @@ enum hdl_enc_map { HDL_ENC_SAME, HDL_ENC_COMPLEMENT, HDL_ENC_BOOL, HDL_ENC_NOT_B
 enum hdl_enc_form { HDL_ENC_PLAIN, HDL_ENC_WORDS, HDL_ENC_WIDE, HDL_ENC_PAIRS };
 
 struct hdl_enc {
-	enum hdl_enc_by means;
+	enum hdl_enc_by by;
 	enum hdl_enc_form form;
 	enum hdl_enc_map in, out;	/* conversion before and after the reduction */
 	enum hdl_rep rep;
@@ -78,7 +78,7 @@ uint64_t hdl_enc_word(const struct hdl_enc *enc, const void *src, size_t len);
 static inline void hdl_enc_calc(const struct hdl_enc *enc, struct ibv_exp_send_wr *wr)
 {
 	wr->exp_send_flags |= IBV_EXP_SEND_WITH_CALC;
-	if (enc->means == HDL_ENC_BY_VECTOR)
+	if (enc->by == HDL_ENC_BY_VECTOR)
 		wr->exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR | SHCA_EXP_SEND_CALC_HOST_ORDER;
 	wr->op.calc.calc_op = enc->calc_op;
 	wr->op.calc.data_type = enc->calc_type;

@@ -115,7 +115,7 @@ static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, co
 	behind = (uint32_t)(run->opno + 1) - (uint32_t)(stamp >> 32);
 	too_few = !stamp || (behind ? behind < 4 * HDL_QUEUES_DEPTH_MAX : (uint32_t)stamp < n->stride);
 	if (n->len == HDL_STAMPS)
-		hdl_reason_set("not all ranks gave %zu bytes to the reduction: " HDL_CALLS_DIFFER, n->stride);
+		hdl_reason_set("not all ranks contributed %zu bytes to the reduction: " HDL_CALLS_DIFFER, n->stride);
 	else
 		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER, too_few ? "fewer" : "more", n->stride);
 	hdl_run_error(run, too_few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
@@ -242,7 +242,7 @@ static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
 
 static __attribute__((noinline, cold)) void cannot_open(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_link *l, int err)
 {
-	hdl_reason_set("%s: receives for what comes from rank %d cannot be posted (%s)", hdl_coll_name(run->args.coll), l->peer,
+	hdl_reason_set("%s: receives for arrivals from rank %d cannot be posted (%s)", hdl_coll_name(run->args.coll), l->peer,
 		       strerror(-err));
 	hdl_run_error(run, MPI_ERR_NO_MEM);
 	hdl_queues_break(h, run->why);
