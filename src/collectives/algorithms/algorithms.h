@@ -31,7 +31,8 @@ struct hdl_shape {
 	hdl_op_fn fn;		/* of reductions */
 	size_t esize;
 	size_t cell_bytes;	/* mailbox: bytes of a cell; see hdl_cell_data */
-	bool by_messages;		/* host executor: a mailbox graph with messages in place of cells; see hdl_build_in_order */
+	bool by_messages;		/* host executor: a mailbox graph with messages in place of cells; see
+					 * hdl_build_in_order */
 	uint32_t to, from;	/* NEIGHBORS: destinations and sources, a bit per rank */
 	int leader;		/* Barrier on mailbox: 1 + the rank that collects all arrivals and answers; 0: none */
 	int radix;		/* tasks: radix of the k-nomial trees */

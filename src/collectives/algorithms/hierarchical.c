@@ -78,8 +78,8 @@ static void alg_hier_add(struct hdl_gb *b, const struct hier *l, struct hdl_shap
 	hdl_gb_part(b, hdl_tune_host(part, NULL)->build(part), where);
 }
 
-static void alg_hier_node_phase(struct hdl_gb *b, const struct hier *l, enum hdl_coll coll, size_t bytes, bool in_place, struct hdl_ref send,
-			struct hdl_ref recv, uint32_t sub)
+static void alg_hier_node_phase(struct hdl_gb *b, const struct hier *l, enum hdl_coll coll, size_t bytes, bool in_place,
+				struct hdl_ref send, struct hdl_ref recv, uint32_t sub)
 {
 	struct hdl_shape part = { .coll = coll, .rank = l->inner, .size = l->ranks, .root = l->leader, .bytes = bytes,
 				  .in_place = in_place && (l->is_leader || !hdl_coll_has_root(coll)) };
@@ -89,8 +89,8 @@ static void alg_hier_node_phase(struct hdl_gb *b, const struct hier *l, enum hdl
 		alg_hier_add(b, l, &part, &where);
 }
 
-static void alg_hier_leader_phase(struct hdl_gb *b, const struct hier *l, enum hdl_coll coll, size_t bytes, bool in_place, struct hdl_ref send,
-			  struct hdl_ref recv)
+static void alg_hier_leader_phase(struct hdl_gb *b, const struct hier *l, enum hdl_coll coll, size_t bytes, bool in_place,
+				  struct hdl_ref send, struct hdl_ref recv)
 {
 	struct hdl_shape part = { .coll = coll, .rank = l->host, .size = l->h->n, .root = l->root_host, .bytes = bytes,
 				  .in_place = in_place };
@@ -150,7 +150,8 @@ static void alg_hier_barrier(struct hdl_gb *b, const struct hier *l)
 	for (int d = 1, k = 0; l->is_leader && d < l->h->n; d *= 2, k++) {
 		send = hdl_gb_send(b, leader_rank(l, (l->host + d) % l->h->n), (uint32_t)k, none, 0);
 		hdl_gb_after(b, send, before);
-		before = after(b, hdl_gb_recv(b, leader_rank(l, (l->host - d + l->h->n) % l->h->n), (uint32_t)k, none, 0), before);
+		before = after(b, hdl_gb_recv(b, leader_rank(l, (l->host - d + l->h->n) % l->h->n), (uint32_t)k, none, 0),
+			       before);
 	}
 	for (bit /= 2; bit; bit /= 2)
 		if (l->inner + bit < l->ranks)
@@ -231,7 +232,8 @@ static void alg_hier_reduce_scatter(struct hdl_gb *b, const struct hier *l)
 /* ---- blocks ---------------------------------------------------------------------------------------------------------- */
 
 /* Sends or receives the blocks of `count` hosts from `host` on, wrapping around: up to two messages. */
-static void exchange_host_blocks(struct hdl_gb *b, const struct hier *l, struct hdl_ref all, int peer, int step, int host, int count, bool send)
+static void exchange_host_blocks(struct hdl_gb *b, const struct hier *l, struct hdl_ref all, int peer, int step, int host,
+				 int count, bool send)
 {
 	for (int run = 0, n; run < 2 && count; run++, host = 0, count -= n) {
 		struct hdl_ref ref = hdl_ref_at(all, host_off(l, host));
@@ -349,8 +351,10 @@ static void alg_hier_scatter(struct hdl_gb *b, const struct hier *l)
 struct hdl_graph *hdl_build_hier(const struct hdl_shape *s)
 {
 	static void (*const builds[HDL_COLLS])(struct hdl_gb *b, const struct hier *l) = {
-		[HDL_BARRIER] = alg_hier_barrier, [HDL_BCAST] = alg_hier_bcast, [HDL_REDUCE] = alg_hier_reduce, [HDL_ALLREDUCE] = alg_hier_allreduce,
-		[HDL_ALLGATHER] = alg_hier_allgather, [HDL_GATHER] = alg_hier_gather, [HDL_SCATTER] = alg_hier_scatter, [HDL_REDUCE_SCATTER] = alg_hier_reduce_scatter,
+		[HDL_BARRIER] = alg_hier_barrier,     [HDL_BCAST] = alg_hier_bcast,
+		[HDL_REDUCE] = alg_hier_reduce,       [HDL_ALLREDUCE] = alg_hier_allreduce,
+		[HDL_ALLGATHER] = alg_hier_allgather, [HDL_GATHER] = alg_hier_gather,
+		[HDL_SCATTER] = alg_hier_scatter,     [HDL_REDUCE_SCATTER] = alg_hier_reduce_scatter,
 	};
 	struct hdl_gb *b = hdl_gb_new("two-level", s->fn, s->esize);
 	struct hier l = hier_of(s);

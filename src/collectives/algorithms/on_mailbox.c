@@ -17,9 +17,9 @@ static struct hdl_gb *begin_reduction(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new(s->by_messages ? "in-order" : "cells", s->fn, s->esize);
 
+	/* The first scratch is at offset 0: cell() relies on that. */
 	if (b && s->by_messages)
-		hdl_gb_tmp(b, (size_t)s->size, landing_bytes(s));	/* cell `index` of a by-messages graph is at index * stride
-								 * from offset 0: the first scratch */
+		hdl_gb_tmp(b, (size_t)s->size, landing_bytes(s));
 	return b;
 }
 

@@ -58,7 +58,7 @@ static int on_tasks_behind(const struct hdl_shape *s, int link)
  */
 struct operands {
 	size_t len, stride;
-	size_t pass_bytes;			/* bytes passed on: len, or with the stamps stride */
+	size_t pass_bytes;		/* bytes passed on: len, or with the stamps stride */
 	bool stamped;
 	int result;
 };
@@ -84,8 +84,8 @@ static struct hdl_ref operand(const struct operands *o, int i)
 }
 
 /* Down the tree: each rank passes on the `len` bytes that its parent wrote to `at`. The root sends `from`, after node `on`. */
-static void pass_down(struct hdl_gb *b, const struct hdl_shape *s, const struct tree_pos *p, struct hdl_ref at, struct hdl_ref from, size_t len,
-		 uint32_t on)
+static void pass_down(struct hdl_gb *b, const struct hdl_shape *s, const struct tree_pos *p, struct hdl_ref at,
+		      struct hdl_ref from, size_t len, uint32_t on)
 {
 	if (p->v)
 		on = hdl_gb_arrive(b, on_tasks_behind(s, p->up), HDL_LINK_DOWN, at, len);
@@ -240,7 +240,8 @@ struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s)
 		hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, on_tasks_block(s, child), blocks_below(s, child, c));
 	}
 	if (p.v)
-		hdl_gb_put(b, on_tasks_behind(s, p.up), HDL_LINK_UP, on_tasks_block(s, p.v), on_tasks_block(s, p.v), blocks_below(s, p.v, p.up));
+		hdl_gb_put(b, on_tasks_behind(s, p.up), HDL_LINK_UP, on_tasks_block(s, p.v), on_tasks_block(s, p.v),
+			   blocks_below(s, p.v, p.up));
 	for (int v = 1; !p.v && v < s->size; v++)
 		unpack_block(b, s, user(HDL_SP_RECV, s, on_tasks_rank_at(s, v)), v);
 	return hdl_gb_finish(b);
@@ -264,7 +265,8 @@ struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s)
 	for (int c = p.children; c--;) {
 		int child = p.v + hdl_knomial_distance(s->radix, c);
 
-		hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, on_tasks_block(s, child), on_tasks_block(s, child), blocks_below(s, child, c));
+		hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, on_tasks_block(s, child), on_tasks_block(s, child),
+			   blocks_below(s, child, c));
 	}
 	if (p.v)
 		unpack_block(b, s, hdl_ref(HDL_SP_RECV, 0), p.v);
@@ -312,7 +314,8 @@ struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s)
 		int to = (s->rank + k) % s->size;
 
 		pack_block(b, s, to, user(in, s, to));
-		hdl_gb_put(b, to, HDL_LINK_PAIR, on_tasks_block(s, s->size + s->rank), on_tasks_block(s, to), on_tasks_stride_of(s->bytes));
+		hdl_gb_put(b, to, HDL_LINK_PAIR, on_tasks_block(s, s->size + s->rank), on_tasks_block(s, to),
+			   on_tasks_stride_of(s->bytes));
 	}
 	for (int k = 1; k < s->size; k++) {
 		int from = (s->rank - k + s->size) % s->size;
@@ -331,7 +334,8 @@ struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s)
 struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("pairwise", s->fn, s->esize);
-	size_t len = hdl_enc_bytes(s->enc, s->bytes), stride = (on_tasks_stride_of(len) + 63) & ~(size_t)63, stamp = stride - HDL_STAMP;
+	size_t len = hdl_enc_bytes(s->enc, s->bytes), stride = (on_tasks_stride_of(len) + 63) & ~(size_t)63,
+	       stamp = stride - HDL_STAMP;
 	size_t operands = (size_t)s->size * stride, mine = operands + (size_t)s->rank * stride;
 	struct hdl_ref result = hdl_ref(HDL_SP_DATA, 2 * operands);
 	enum hdl_space in = hdl_input(s);

@@ -315,8 +315,10 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 	for (int bit = f.pof2 / 2; bit; bit /= 2, k++) {
 		int peer = pow2_rank(&f, f.me ^ bit), mid = lo + bit;
 		bool upper = f.me & bit;
-		size_t keep_off = pow2_first_block(&f, upper ? mid : lo) * bytes, keep_len = pow2_first_block(&f, upper ? hi : mid) * bytes - keep_off;
-		size_t send_off = pow2_first_block(&f, upper ? lo : mid) * bytes, send_len = pow2_first_block(&f, upper ? mid : hi) * bytes - send_off;
+		size_t keep_off = pow2_first_block(&f, upper ? mid : lo) * bytes,
+		       keep_len = pow2_first_block(&f, upper ? hi : mid) * bytes - keep_off;
+		size_t send_off = pow2_first_block(&f, upper ? lo : mid) * bytes,
+		       send_len = pow2_first_block(&f, upper ? mid : hi) * bytes - send_off;
 		/* The first vector received lands in the memory of the sum, and the rank's own input is added to it. */
 		struct hdl_ref landing = acc.space == HDL_SP_TMP ? in : sum, addend = acc.space == HDL_SP_TMP ? in : acc;
 

@@ -489,8 +489,8 @@ static struct hdl_ref next_landing(struct hdl_gb *b, struct landings *p)
 
 /* Receives all ranks' parts and combines them with this rank's part `own` in `sum`, in the order of the ranks. `sum` overlaps
  * none of them. */
-static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len, uint32_t sub,
-		    struct landings *landings)
+static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len,
+		    uint32_t sub, struct landings *landings)
 {
 	int me = comm->rank, first = me ? 0 : 1;
 
@@ -563,8 +563,8 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 	sum = a->in_place && len ? hdl_gb_scratch(b, 1, len) : out;	/* in place: the result overlaps other parts of the
 									 * input */
 	for (size_t off = 0; off < len && comm->size > 1; off += seg)
-		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off), smaller(seg, len - off),
-							  (uint32_t)(off / seg), &landings);
+		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off),
+							  smaller(seg, len - off), (uint32_t)(off / seg), &landings);
 	if (comm->size == 1)
 		sum = own;
 	if (!hdl_ref_same(sum, out))

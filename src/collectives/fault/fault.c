@@ -21,8 +21,8 @@
 #define SUSPECT_LOOK_NS 20000000ull
 
 uint32_t hdl_coll_pending;
-static uint64_t frequent_until_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank may be a
-				 * member of others */
+static uint64_t frequent_until_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank
+					 * may be a member of others */
 static bool revoke_pending;		/* a communicator is lost whose operations in flight have not been ended */
 static int orphaning_proc = -1;	/* process whose end ends constructors without a communicator, or -1 */
 
@@ -281,8 +281,8 @@ static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 
 	h->wire_error = MPI_ERR_BUFFER;
 	if (mine)
-		snprintf(h->why_off, sizeof(h->why_off), "a buffer of this rank cannot be read or written by the device, in a copy "
-			 "from or to %.150s", name);
+		snprintf(h->why_off, sizeof(h->why_off), "a buffer of this rank cannot be read or written by the "
+			 "device, in a copy from or to %.150s", name);
 	else
 		snprintf(h->why_off, sizeof(h->why_off), "a buffer of %.150s cannot be read or written by the device", name);
 	hdl_queues_break(h, h->why_off);
@@ -326,8 +326,8 @@ static void end_suspicion(struct hdl_queues *h, uint64_t now)
 		return;
 	h->suspect_ns = 0;
 	revoke_pending = true;
-	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's process has "
-		  "ended: a rank has freed the communicator, or the device has failed", h->size);
+	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's "
+		  "process has ended: a rank has freed the communicator, or the device has failed", h->size);
 	hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
 }
 

@@ -327,7 +327,8 @@ void hdl_gb_part(struct hdl_gb *b, struct hdl_graph *part, const struct hdl_part
 	b->failed |= !part;
 	for (uint32_t i = 0; !b->failed && i < part->nnodes; i++) {
 		const struct hdl_node *n = &part->nodes[i];
-		struct hdl_ref src = part_ref(where, tmp, n->src_space, n->src_off), dst = part_ref(where, tmp, n->dst_space, n->dst_off);
+		struct hdl_ref src = part_ref(where, tmp, n->src_space, n->src_off),
+			       dst = part_ref(where, tmp, n->dst_space, n->dst_off);
 
 		if (n->kind == HDL_N_SEND)
 			hdl_gb_send(b, where->rank(where->arg, n->peer), hdl_sub((int)(n->sub + where->sub)), src, n->len);

@@ -214,8 +214,8 @@ void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on);
 struct hdl_part {
 	int (*rank)(const void *arg, int peer);		/* rank in this graph of the part's rank `peer` */
 	const void *arg;
-	struct hdl_ref send, recv;			/* where HDL_SP_SEND and HDL_SP_RECV of the part are */
-	uint32_t sub;					/* added to the sub of each message */
+	struct hdl_ref send, recv;	/* where HDL_SP_SEND and HDL_SP_RECV of the part are */
+	uint32_t sub;			/* added to the sub of each message */
 };
 void hdl_gb_part(struct hdl_gb *b, struct hdl_graph *part, const struct hdl_part *where);
 

@@ -19,7 +19,7 @@ struct hdl_reducer {
 	 * unpacked into two buffers */
 	bool unpacks;
 	MPI_Count batch;
-	size_t unpack_bytes;			/* bytes of one unpack buffer, a multiple of 64 */
+	size_t unpack_bytes;		/* bytes of one unpack buffer, a multiple of 64 */
 	size_t origin;			/* offset of the first element in an unpack buffer */
 };
 

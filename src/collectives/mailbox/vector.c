@@ -12,17 +12,17 @@
  *     the cells that are written and polled follow from communicator and root: one between each two ranks that may exchange
  *     a block, even an empty one. The cell's word has the length.
  *
- * Scenario, if an empty block had no cell: 1. Rank 0 sends no bytes to rank 1, and skips the cell. 2. Rank 1's type map
- * describes the same signature with a nonzero count of an empty type, or the arguments disagree. 3. Rank 1 polls the cell for
- * ever; and the exchange no longer synchronizes, which the reuse of slots depends on (queues/queues.h).
+ * What breaks if an empty block had no cell:
+ *     1. Rank 0 has no bytes for rank 1 in an Alltoallv, and writes no cell.
+ *     2. Rank 1 completes the Alltoallv; rank 0 may not have begun it.
+ *     3. Every rank counts the Alltoallv as synchronizing, and inserts no barrier (queues/queues.h, slots (b)).
+ *     4. Rank 1 posts up to D more operations, and writes over a cell that rank 0 has not read.
  *
  * A block that does not fit a cell concerns only its two ranks (vector_copy.c). So does each further edge between two
  * neighbors, as both know. If the length differs from the receiver's arguments, the receiver has an error, whichever way the
  * block came, and all other blocks go on.
  *
- * Reductions: vector_reduce.c.
- *
- * A block in a cell arrives without further action of its sender.
+ * A block in a cell arrives without further action of its sender. vector_reduce.c has the reductions.
  *
  * The operation retires when its messages and copies have ended, so that neither slot nor user buffer is given back before. If
  * the communicator fails, messages are withdrawn first (hdl_vector_stop), and the queues are stopped (R2 of
@@ -496,7 +496,8 @@ static size_t longest(const struct hdl_vcoll *a, enum hdl_coll coll, int size)
 }
 
 /* Makes the plan's key. Returns 0 or a negative errno of this rank's alone. */
-static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a, enum hdl_form_kind form, struct hdl_plan_key *key)
+static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a, enum hdl_form_kind form,
+			 struct hdl_plan_key *key)
 {
 	int promises = hdl_comm_promises(comm);
 	bool exposes = promises & HDL_PROMISES_EXPOSES;
@@ -504,10 +505,11 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 
 	if (promises < 0)
 		return promises;
-	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
-				    .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
+	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0,
+				    .blocking = form == HDL_BLOCKS, .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
 				    .bytes = hdl_vector_line(coll, longest(a, coll, comm->size),
-							      hdl_vector_copied(comm->size, hdl_job.oversubscribed, exposes, form == HDL_PERSISTS)) };
+							      hdl_vector_copied(comm->size, hdl_job.oversubscribed, exposes,
+										form == HDL_PERSISTS)) };
 
 	if (coll == HDL_NEIGHBORS) {
 		key->to = ranks_in(a->to, a->nto, comm->rank);
@@ -612,7 +614,8 @@ bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc)
 	struct hdl_plan *plan = cc && a->coll <= HDL_V_EXCHANGE ? cc->last[vector_kind_of(a)] : NULL;
 
 	/* a plan of the host executor has no runs */
-	if (!plan || !plan->spare || unlikely(cc->lost) || !vector_is_plan_of(plan, comm, a) || !hdl_queues_quick_vcoll(cc, plan->spare, a))
+	if (!plan || !plan->spare || unlikely(cc->lost) || !vector_is_plan_of(plan, comm, a) ||
+	    !hdl_queues_quick_vcoll(cc, plan->spare, a))
 		return false;
 	*rc = hdl_coll_end_quick(cc, plan);
 	return true;
@@ -681,7 +684,8 @@ static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t cell)
  * The plan of a persistent operation. Its cells exist as long as the request: they hold the longest block of any rank that
  * fits a cell. *rc: MPI error class. *none: all blocks are messages, which cells would only announce.
  */
-static struct hdl_plan *persistent_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc, bool *none)
+static struct hdl_plan *persistent_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc,
+					bool *none)
 {
 	struct hdl_most most = { 0 };
 	size_t cell_data;
@@ -714,7 +718,8 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 	if (!vector_possible(comm, a))
 		return false;
 	*rc = MPI_SUCCESS;
-	if (hdl_coll_state(comm) && !vector_key_of(comm, a, HDL_PERSISTS, &key) && !hdl_plan_choose(&key, comm, &props, &choice)) {
+	if (hdl_coll_state(comm) && !vector_key_of(comm, a, HDL_PERSISTS, &key) &&
+	    !hdl_plan_choose(&key, comm, &props, &choice)) {
 		if (choice.executor == HDL_EXEC_HOST)
 			return false;
 		plan = persistent_plan(comm, a, key, rc, &none);

@@ -20,13 +20,13 @@ struct vblock {
 					 * two neighbors */
 	struct hdl_vector_run *vrun;
 	/* Blocks that travel as a message, or from other memory than the user's buffer. */
-	char *copy;			/* the packed block, in `memory`; of a received block: up to UNPACK_CHUNK bytes before they
-					 * are unpacked */
+	char *copy;			/* the packed block, in `memory`; of a received block: up to UNPACK_CHUNK bytes before
+					 * they are unpacked */
 	struct hdl_scratch memory;
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
-	bool expects_message;			/* persistent: the last start had a message here, so the receive is posted at the start */
+	bool expects_message;		/* persistent: the last start had a message here, so the receive is posted at the start */
 	/* Blocks that the receiver copies by RDMA READ. */
 	uint64_t addr;			/* address at the sender */
 	bool cell_read;			/* receiver: the cell was read, or the block has none */
@@ -45,14 +45,14 @@ struct hdl_vector_run {
 	struct vblock *cell_block[HDL_MAILBOX_RANKS];	/* the block in the cell for each rank */
 	uint32_t pending;		/* messages and copies in progress */
 	uint32_t ncopies;		/* of these, copies made by this rank */
-	size_t turn_bytes;			/* bytes whose copy began in this turn */
-	uint32_t awaiting_fin;			/* a bit per rank that has to signal that it has read the sender's memory */
-	uint32_t staged_ranks;			/* a bit per rank that reads from the staging buffer, and need not be waited for */
+	size_t turn_bytes;		/* bytes whose copy began in this turn */
+	uint32_t awaiting_fin;		/* a bit per rank that has to signal that it has read the sender's memory */
+	uint32_t staged_ranks;		/* a bit per rank that reads from the staging buffer, and need not be waited for */
 	char *staging;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
-	bool cells_read;			/* all cells were read */
+	bool cells_read;		/* all cells were read */
 	bool has_long;			/* some block for a peer does not travel in its cell */
-	bool has_copies;			/* some vblock has a copy */
-	bool types_retained;			/* the types of all blocks are retained */
+	bool has_copies;		/* some vblock has a copy */
+	bool types_retained;		/* the types of all blocks are retained */
 	/* reductions (mailbox/vector_reduce.c) */
 	bool reduces;
 	struct hdl_reducer reducer;
@@ -76,8 +76,8 @@ struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct 
 /* Returns true if the receiver copies the block from this rank's memory by RDMA READ. */
 static inline bool hdl_vblock_is_single_copy(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
 {
-	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
-	       hdl_cell_area(run->parcels->prog)->done_at;
+	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) &&
+	       h->exposed_rkey && hdl_cell_area(run->parcels->prog)->done_at;
 }
 /* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then their reads need not be waited for.
  * Must be called before hdl_vblock_shown_at. */

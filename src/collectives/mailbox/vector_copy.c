@@ -94,8 +94,8 @@ static void received(struct hdl_req *req)
 void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv((void *)p->block.buf, p->block.count, p->block.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
-			   (uint16_t)(run->comm->context + 1), &req);
+	int rc = hdl_irecv((void *)p->block.buf, p->block.count, p->block.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge),
+			   run->comm, (uint16_t)(run->comm->context + 1), &req);
 
 	if (rc) {
 		if (rc == MPI_ERR_PROC_ABORTED)
@@ -238,8 +238,8 @@ static bool send_fin(struct hdl_queues *h, struct hdl_run *run, const struct vbl
 {
 	const uint64_t number = run->opno + 1;
 
-	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->vrun->prog), done_at(h, run, h->rank), done_at(h, run, p->peer), &number,
-			  sizeof(number));
+	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->vrun->prog), done_at(h, run, h->rank),
+				   done_at(h, run, p->peer), &number, sizeof(number));
 }
 
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)

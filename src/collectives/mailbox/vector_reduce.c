@@ -10,7 +10,8 @@
 #include "collectives/mailbox/vector.h"
 
 /* Offsets of the ranks' parts in the packed vector; at[size] is its end. */
-static void vector_reduce_parts_of(const struct hdl_vector_run *x, const struct hdl_vcoll *a, int size, size_t at[HDL_MAILBOX_RANKS + 1])
+static void vector_reduce_parts_of(const struct hdl_vector_run *x, const struct hdl_vcoll *a, int size,
+				   size_t at[HDL_MAILBOX_RANKS + 1])
 {
 	at[0] = 0;
 	for (int r = 0; r < size; r++)

@@ -107,7 +107,8 @@ static void record_root(struct hdl_check *c, const struct hdl_comm *comm, int ro
 }
 
 /* Completes the record. Must: hdl_call is the name of the MPI function. */
-static struct hdl_check *record_complete(struct hdl_check *c, bool rooted, int root, MPI_Op op, const struct hdl_type *type, MPI_Count count)
+static struct hdl_check *record_complete(struct hdl_check *c, bool rooted, int root, MPI_Op op, const struct hdl_type *type,
+					 MPI_Count count)
 {
 	char *text = c->mine.text;
 	size_t text_size = sizeof(c->mine.text), n;
@@ -115,10 +116,11 @@ static struct hdl_check *record_complete(struct hdl_check *c, bool rooted, int r
 	c->mine.op = op == MPI_OP_NULL ? 0 : hdl_op_get(op) ? 1 : (int32_t)(uintptr_t)op;
 	n = (size_t)snprintf(text, text_size, "%s", hdl_call);
 	if (rooted && n < text_size)
-		n += (size_t)snprintf(text + n, text_size - n, root == MPI_ROOT ? ", root MPI_ROOT" : root < 0 ? ", root MPI_PROC_NULL" :
-				      ", root %d", root);
+		n += (size_t)snprintf(text + n, text_size - n, root == MPI_ROOT ? ", root MPI_ROOT" :
+				      root < 0 ? ", root MPI_PROC_NULL" : ", root %d", root);
 	if (c->mine.op && n < text_size)
-		n += (size_t)snprintf(text + n, text_size - n, ", %s", c->mine.op == 1 ? "a user-defined operation" : hdl_op_name(op));
+		n += (size_t)snprintf(text + n, text_size - n, ", %s",
+				      c->mine.op == 1 ? "a user-defined operation" : hdl_op_name(op));
 	if (type && n < text_size)
 		snprintf(text + n, text_size - n, ", %lld x %.40s", (long long)count, hdl_type_label(type));
 	return c;

@@ -52,7 +52,8 @@ static const char *forced_hierarchy(const char *forced)
 static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size,
-			       .root = key->root, .oversubscribed = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
+			       .root = key->root, .oversubscribed = choice->crowded, .in_place = key->in_place,
+			       .bytes = key->bytes,
 			       .cell_bytes = key->persistent ? hdl_cell_bytes(key->bytes) : hdl_cell_bytes_of(key->bytes),
 			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts,
 			       .leaders_only = key->between };
@@ -95,7 +96,8 @@ static bool choose_possible(const struct hdl_comm_props *props, enum hdl_executo
 	else if (executor == HDL_EXEC_TASKS && !props->means)
 		snprintf(why, why_size, "device %s has no cross-channel support", props->device);
 	else if (executor == HDL_EXEC_TASKS && hdl_knomial_links(hdl_vars.coll_radix, props->size) > HDL_TREE_LINKS)
-		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix, props->size);
+		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix,
+			 props->size);
 	else if (executor == HDL_EXEC_MAILBOX && props->size > HDL_MAILBOX_RANKS)
 		snprintf(why, why_size, "more than %d ranks, each of which would write to each other", HDL_MAILBOX_RANKS);
 	/* A cell's RDMA WRITE makes no completion at the receiver that could wake a sleeping rank. The promise AT_ONCE covers
@@ -158,7 +160,8 @@ static size_t star_max(const struct hdl_plan_key *key, const char **variable)
 
 /* Returns 1 if the executor (mailbox or tasks) can run the collective; 0, with the reason in out->why, if not; -ENOMEM if this
  * rank cannot tell (tasks only). */
-static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_props *props, enum hdl_executor executor, struct hdl_choice *out)
+static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_props *props, enum hdl_executor executor,
+		       struct hdl_choice *out)
 {
 	struct hdl_shape s = shape_of(key, out, 0, props->size);
 	const struct hdl_reduce_caps *means = executor == HDL_EXEC_TASKS ? props->means : NULL;
@@ -324,7 +327,8 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *prop
 
 	/* Larger communicators are never oversubscribed here: their props do not cover the placement, and hosts may differ. */
 	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : props->hosts,
-				    .crowded = props->one_host && props->oversubscribed && props->size <= hdl_vars.coll_offload_ranks };
+				    .crowded = props->one_host && props->oversubscribed &&
+					       props->size <= hdl_vars.coll_offload_ranks };
 	if (props->size == 1)
 		why = "one rank";
 	else if (hdl_executor_forced == HDL_FORCED_HOST)
@@ -335,7 +339,8 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *prop
 	} else if (key->persistent) {
 		choose_persistent(key, props, out);
 		return 0;
-	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) && choose_single_copy(key, props)) {
+	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) &&
+		   choose_single_copy(key, props)) {
 		out->executor = HDL_EXEC_MAILBOX;
 		out->reads = true;
 		why = by_copies;
@@ -365,7 +370,8 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *prop
 			out->executor = HDL_EXEC_MAILBOX;
 			out->reads = true;
 		}
-		why = out->reads ? by_copies : *first ? first : hdl_executor_forced == HDL_FORCED_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
+		why = out->reads ? by_copies : *first ? first :
+		      hdl_executor_forced == HDL_FORCED_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
 		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";
 	}
@@ -395,8 +401,9 @@ int hdl_choose_init(void)
 		const char *forced = forced_algorithm((enum hdl_coll)c);
 
 		if (hdl_tune_check((enum hdl_coll)c, forced, &nearest)) {
-			hdl_error("the algorithm of %s cannot be '%s'%s%s: see heddle_info --vars", hdl_coll_name((enum hdl_coll)c),
-				  forced, nearest ? "; did you mean " : "", nearest ? nearest : "");
+			hdl_error("the algorithm of %s cannot be '%s'%s%s: see heddle_info --vars",
+				  hdl_coll_name((enum hdl_coll)c), forced, nearest ? "; did you mean " : "",
+				  nearest ? nearest : "");
 			return -EINVAL;
 		}
 	}
@@ -427,13 +434,15 @@ int hdl_choose_init(void)
 void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_config *out)
 {
 	*out = (struct hdl_agreed_config){
-		.offload_max = (uint64_t)hdl_vars.coll_mailbox_max, .bcast_offload_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
+		.offload_max = (uint64_t)hdl_vars.coll_mailbox_max,
+		.bcast_offload_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
 		.tasks_max = (uint64_t)hdl_vars.coll_tasks_max, .reads_min = (uint64_t)hdl_vars.coll_single_copy_min,
 		.depth = (uint32_t)hdl_vars.coll_depth, .radix = (uint32_t)hdl_vars.coll_radix,
 		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .want = (uint8_t)hdl_executor_forced, .fixed = is_fixed(),
 		.oversubscribed = props->oversubscribed, .rc = props->rc, .wakes = props->wakes, .at_once = props->at_once,
 		.exposes = props->exposes, .tasks = props->means != NULL,
-		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 : hdl_job.ncores < HDL_MAILBOX_RANKS ? hdl_job.ncores : HDL_MAILBOX_RANKS),
+		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 :
+				  hdl_job.ncores < HDL_MAILBOX_RANKS ? hdl_job.ncores : HDL_MAILBOX_RANKS),
 	};
 	if (props->means) {
 		out->calc = props->means->calc;
@@ -442,18 +451,22 @@ void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_
 	}
 }
 
-void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t out_size)
+void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out,
+				  size_t out_size)
 {
 #define FIELD(field, name) { name, mine->field, theirs->field }
 	const struct { const char *name; uint64_t mine, theirs; } fields[] = {
 		FIELD(offload_max, "HEDDLE_COLL_MAILBOX_MAX"), FIELD(bcast_offload_max, "HEDDLE_COLL_BCAST_MAILBOX_MAX"),
-		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"), FIELD(reads_min, "HEDDLE_COLL_SINGLE_COPY_MIN"), FIELD(depth, "HEDDLE_COLL_DEPTH"),
+		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"), FIELD(reads_min, "HEDDLE_COLL_SINGLE_COPY_MIN"),
+		FIELD(depth, "HEDDLE_COLL_DEPTH"),
 		FIELD(radix, "HEDDLE_COLL_RADIX"), FIELD(offload_ranks, "HEDDLE_COLL_OFFLOAD_RANKS"),
 		FIELD(want, "the number of HEDDLE_COLL_EXECUTOR"), FIELD(fixed, "HEDDLE_REDUCE_ORDER=fixed"),
-		FIELD(oversubscribed, "whether ranks outnumber CPUs (binding)"), FIELD(cpus, "the number of shared CPUs (binding)"),
+		FIELD(oversubscribed, "whether ranks outnumber CPUs (binding)"),
+		FIELD(cpus, "the number of shared CPUs (binding)"),
 		FIELD(rc, "RC in HEDDLE_TRANSPORT"), FIELD(wakes, "its device's wake-up on a write"),
 		FIELD(at_once, "its device's promise of immediate writes"), FIELD(exposes, "its device's paging on demand"),
-		FIELD(tasks, "its device's cross-channel support"), FIELD(vector, "its device's extensions (HEDDLE_COLL_EXTENSIONS)"),
+		FIELD(tasks, "its device's cross-channel support"),
+		FIELD(vector, "its device's extensions (HEDDLE_COLL_EXTENSIONS)"),
 		FIELD(atomics, "its device's atomics"),
 	};
 #undef FIELD
@@ -461,8 +474,8 @@ void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const st
 	snprintf(out, out_size, "agree: its device's reductions, or its slots, differ");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (fields[i].mine != fields[i].theirs) {
-			snprintf(out, out_size, "agree: %s is %llu there, and %llu here", fields[i].name, (unsigned long long)fields[i].theirs,
-				 (unsigned long long)fields[i].mine);
+			snprintf(out, out_size, "agree: %s is %llu there, and %llu here", fields[i].name,
+				 (unsigned long long)fields[i].theirs, (unsigned long long)fields[i].mine);
 			return;
 		}
 }

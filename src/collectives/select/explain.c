@@ -93,8 +93,8 @@ static void count_tasks(const struct hdl_coll_prog *p, struct counts *c)
 }
 
 /* Adds one rank's requests. Messages of the host executor are not counted: the transport chooses their requests. */
-static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_props *props, const struct hdl_choice *choice, int rank,
-		      struct counts *c)
+static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_props *props, const struct hdl_choice *choice,
+		      int rank, struct counts *c)
 {
 	struct hdl_graph *g = graph_of(key, choice, rank, props->size);
 	struct hdl_queues *h = g ? hdl_queues_sketch(rank, props->size, choice->executor, choice->pairs, props->means) : NULL;
@@ -122,7 +122,8 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_prop
 	return err;
 }
 
-static int print_counts(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *props, const struct hdl_choice *choice)
+static int print_counts(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *props,
+			const struct hdl_choice *choice)
 {
 	struct counts all = { 0 };
 
@@ -134,7 +135,8 @@ static int print_counts(FILE *out, const struct hdl_plan_key *key, const struct 
 			return 1;
 		}
 	}
-	fprintf(out, "device       all ranks: %llu requests, of these %llu with CALC and %llu masked atomics; %llu WAITs, %llu ENABLEs\n",
+	fprintf(out, "device       all ranks: %llu requests, of these %llu with CALC and %llu masked atomics; %llu WAITs, "
+		"%llu ENABLEs\n",
 		(unsigned long long)all.requests, (unsigned long long)all.calcs, (unsigned long long)all.atomics,
 		(unsigned long long)all.waits, (unsigned long long)all.enables);
 	return 0;
@@ -165,7 +167,8 @@ static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, co
 	}
 	if (has_graph(key, &c))
 		g = graph_of(key, &c, 0, props->size);
-	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor), g ? g->algorithm : has_graph(key, &c) ? "no memory" : "blocks");
+	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor),
+		 g ? g->algorithm : has_graph(key, &c) ? "no memory" : "blocks");
 	hdl_graph_free(g);
 }
 
@@ -231,8 +234,8 @@ static const char *link_name(const struct hdl_node *n)
 
 static void print_graph(FILE *out, const struct hdl_graph *g, int rank)
 {
-	fprintf(out, "\nrank %d\n%5s  %-10s %5s  %-7s %8s  %-18s %-18s %s\n", rank, "node", "kind", "peer", "link", "bytes", "from", "to",
-		"after");
+	fprintf(out, "\nrank %d\n%5s  %-10s %5s  %-7s %8s  %-18s %-18s %s\n", rank, "node", "kind", "peer", "link", "bytes",
+		"from", "to", "after");
 	for (uint32_t i = 0; i < g->nnodes; i++) {
 		const struct hdl_node *n = &g->nodes[i];
 		char from[48], to[48], peer[16] = "-";
@@ -241,7 +244,8 @@ static void print_graph(FILE *out, const struct hdl_graph *g, int rank)
 		place_text(to, sizeof(to), n->dst_space, n->dst_off);
 		if (n->peer >= 0)
 			snprintf(peer, sizeof(peer), "%d", n->peer);
-		fprintf(out, "%5u  %-10s %5s  %-7s %8zu  %-18s %-18s", i, coll_explain_kind_name(n), peer, link_name(n), n->len, from, to);
+		fprintf(out, "%5u  %-10s %5s  %-7s %8zu  %-18s %-18s", i, coll_explain_kind_name(n), peer, link_name(n), n->len,
+			from, to);
 		for (uint32_t p = 0; p < n->npreds; p++)
 			fprintf(out, " %u", g->preds[n->pred0 + p]);
 		fprintf(out, "\n");
@@ -299,7 +303,8 @@ static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_com
 		for (int c = 0; c < HDL_COLL_KINDS; c++)
 			fprintf(stderr, strchr(names[c], ' ') ? " '%s'" : " %s", names[c]);
 		fprintf(stderr, "; collectives of intercommunicators run on the host executor\n");
-		hdl_error("there is no collective %s%s%s", a->collective, nearest ? "; did you mean " : "", nearest ? nearest : "");
+		hdl_error("there is no collective %s%s%s", a->collective, nearest ? "; did you mean " : "",
+			  nearest ? nearest : "");
 		return 2;
 	}
 	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL,
@@ -307,7 +312,8 @@ static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_com
 				      .blocking = !a->nonblocking && !a->persistent, .persistent = a->persistent };
 	key->bytes = key_bytes(key, props, a->bytes);
 	if (a->ranks < 1 || a->rank < 0 || a->rank >= a->ranks || a->root < 0 || a->root >= a->ranks) {
-		hdl_error("--ranks %d, --rank %d, --root %d: ranks are counted from 0 and fewer than --ranks", a->ranks, a->rank, a->root);
+		hdl_error("--ranks %d, --rank %d, --root %d: ranks are counted from 0 and fewer than --ranks", a->ranks,
+			  a->rank, a->root);
 		return 2;
 	}
 	if (!hdl_coll_reduces(key->coll))
@@ -315,12 +321,13 @@ static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_com
 	key->op = hdl_op_named(a->op);
 	key->type = hdl_reptype_named(a->type);
 	if (!key->type || key->op == MPI_OP_NULL || !hdl_op_valid(key->op, key->type) || !hdl_op_lookup(key->op, key->type)) {
-		hdl_error("--op %s --type %s: not an operation of MPI that is defined on a type of MPI (for example SUM on DOUBLE)", a->op,
-			  a->type);
+		hdl_error("--op %s --type %s: not an operation of MPI that is defined on a type of MPI (for example SUM on "
+			  "DOUBLE)", a->op, a->type);
 		return 2;
 	}
 	if (a->bytes % (size_t)hdl_type_size(key->type)) {
-		hdl_error("--size %zu: not a multiple of the %lld bytes of %s", a->bytes, (long long)hdl_type_size(key->type), a->type);
+		hdl_error("--size %zu: not a multiple of the %lld bytes of %s", a->bytes, (long long)hdl_type_size(key->type),
+			  a->type);
 		return 2;
 	}
 	return 0;
@@ -357,8 +364,8 @@ static int parse_hosts(const char *text, int *ranks, int *nhosts, struct hdl_hos
 		int hosts, each;
 
 		if (!next_hosts(&p, &hosts, &each) || hosts > HDL_HIER_RANKS || each > (HDL_HIER_RANKS - n) / hosts) {
-			hdl_error("--hosts %s: for example 2x4 (two hosts of four ranks) or 3+1 (one of three, one of one), of at most %d "
-				  "ranks together", text, HDL_HIER_RANKS);
+			hdl_error("--hosts %s: for example 2x4 (two hosts of four ranks) or 3+1 (one of three, one of one), of "
+				  "most %d ranks together", text, HDL_HIER_RANKS);
 			return 2;
 		}
 		for (int i = 0; i < hosts * each; i++)
@@ -373,7 +380,8 @@ static int parse_hosts(const char *text, int *ranks, int *nhosts, struct hdl_hos
 }
 
 /* Prints how a v-collective moves its blocks. */
-static void print_vcoll(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *props, const struct hdl_choice *choice)
+static void print_vcoll(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *props,
+			const struct hdl_choice *choice)
 {
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
 
@@ -401,15 +409,18 @@ static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_pl
 
 	if (a->hosts)
 		snprintf(where, sizeof(where), "hosts %.48s", a->hosts);
-	fprintf(out, "collective   %s, %zu bytes, %d ranks on %s of %d cores, %s\n", a->collective, key->coll == HDL_BARRIER ? 0 : a->bytes,
-		a->ranks, where, hdl_job.ncores, key->blocking ? "blocking" : key->persistent ? "persistent" : "nonblocking");
-	fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice->executor),
-		g ? g->algorithm : "blocks",
-		hdl_reducer_name((enum hdl_coll)key->coll, choice->reads ? HDL_EXEC_HOST : choice->executor), means_text(choice->enc.by),
-		hdl_executor_name(choice->executor), choice->why);
+	fprintf(out, "collective   %s, %zu bytes, %d ranks on %s of %d cores, %s\n", a->collective,
+		key->coll == HDL_BARRIER ? 0 : a->bytes, a->ranks, where, hdl_job.ncores,
+		key->blocking ? "blocking" : key->persistent ? "persistent" : "nonblocking");
+	fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n",
+		hdl_executor_name(choice->executor), g ? g->algorithm : "blocks",
+		hdl_reducer_name((enum hdl_coll)key->coll, choice->reads ? HDL_EXEC_HOST : choice->executor),
+		means_text(choice->enc.by), hdl_executor_name(choice->executor), choice->why);
 	if (choice->staged)
-		fprintf(out, "phases       %sthe graph below among the leaders%s; a node phase is a collective of one host's ranks\n",
-			key->coll == HDL_BCAST ? "" : "a reduce on each host, ", key->coll == HDL_REDUCE ? "" : ", a bcast on each host");
+		fprintf(out, "phases       %sthe graph below among the leaders%s; a node phase is a collective of one "
+			"host's ranks\n",
+			key->coll == HDL_BCAST ? "" : "a reduce on each host, ",
+			key->coll == HDL_REDUCE ? "" : ", a bcast on each host");
 	if (choice->executor != HDL_EXEC_HOST && !choice->reads)
 		code = print_counts(out, key, props, choice);
 	print_vcoll(out, key, props, choice);

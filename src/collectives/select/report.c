@@ -96,18 +96,19 @@ void hdl_coll_report(FILE *out)
 {
 	fprintf(out, "heddle: collectives of rank 0, all communicators (bytes: of the buffer; of one rank's block for allgather "
 		     "and alltoall)\n");
-	fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10s  %s\n", "collective", "bytes", "form", "executor", "algorithm",
-		"reduces", "count", "why");
+	fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10s  %s\n", "collective", "bytes", "form", "executor",
+		"algorithm", "reduces", "count", "why");
 	for (const struct report_row *l = report_rows; l; l = l->next) {
 		char size[48];
 
 		coll_report_size_text(size, sizeof(size), l->size_class);
 		fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
-			l->within ? "within host" : l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor),
-			l->algorithm, l->reducer, (unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
+			l->within ? "within host" : l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking",
+			hdl_executor_name(l->executor), l->algorithm, l->reducer, (unsigned long long)l->count,
+			hdl_executor_name(l->executor), l->why);
 		if (l->late)
-			fprintf(out, "heddle:     of these %llu waited in the library for a slot: more operations were outstanding than "
-				"HEDDLE_COLL_DEPTH=%d\n", (unsigned long long)l->late, hdl_vars.coll_depth);
+			fprintf(out, "heddle:     of these %llu waited in the library for a slot: more operations were "
+				"outstanding than HEDDLE_COLL_DEPTH=%d\n", (unsigned long long)l->late, hdl_vars.coll_depth);
 	}
 	if (!report_rows)
 		fprintf(out, "heddle:   none\n");

@@ -109,7 +109,8 @@ static const struct {
 	{ HDL_ALLREDUCE, ANYWHERE, 3, 4 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 4, 512 << 10, "rabenseifner" },
 	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 17, ANY_SIZE, "ring" },
-	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 4, ANY_SIZE, "in-order" },	/* two exchanges; each step of a ring has a context switch */
+	/* in-order: two exchanges; each step of a ring has a context switch */
+	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 4, ANY_SIZE, "in-order" },
 	{ HDL_ALLREDUCE, OWN_CORES_POW2, 4, 1 << 20, "rabenseifner" },
 	{ HDL_ALLREDUCE, OWN_CORES, 32, 64 << 10, "rabenseifner" },
 	{ HDL_ALLREDUCE, OWN_CORES, 10, 16 << 10, "rabenseifner" },
@@ -182,7 +183,8 @@ static const struct {
 
 static unsigned placed(const struct hdl_shape *s)
 {
-	return (s->hosts->order ? TURNS : BLOCKS) | (s->hosts->most * s->hosts->n == s->size ? EVEN : 0) | (fits_pow2(s) ? POW2 : NOT_POW2);
+	return (s->hosts->order ? TURNS : BLOCKS) | (s->hosts->most * s->hosts->n == s->size ? EVEN : 0) |
+	       (fits_pow2(s) ? POW2 : NOT_POW2);
 }
 
 static bool is_two_level(const struct hdl_shape *s)
@@ -190,8 +192,9 @@ static bool is_two_level(const struct hdl_shape *s)
 	const struct hdl_hosts *h = s->hosts;
 
 	for (size_t i = 0; h && i < ARRAY_SIZE(two_level_rows); i++)
-		if (two_level_rows[i].coll == s->coll && !(two_level_rows[i].placed & ~placed(s)) && h->most >= two_level_rows[i].min_ranks &&
-		    h->most <= two_level_rows[i].max_ranks && h->n >= two_level_rows[i].min_hosts && s->bytes >= two_level_rows[i].min_bytes &&
+		if (two_level_rows[i].coll == s->coll && !(two_level_rows[i].placed & ~placed(s)) &&
+		    h->most >= two_level_rows[i].min_ranks && h->most <= two_level_rows[i].max_ranks &&
+		    h->n >= two_level_rows[i].min_hosts && s->bytes >= two_level_rows[i].min_bytes &&
 		    s->bytes <= two_level_rows[i].max_bytes)
 			return true;
 	return false;
@@ -321,7 +324,8 @@ static const struct hdl_algorithm *tuner_find(const struct hdl_shape *s, const c
 
 static bool where_fits(const struct hdl_shape *s, enum where where)
 {
-	return where == ANYWHERE || (s->oversubscribed ? where == OVERSUBSCRIBED : where == OWN_CORES || (where == OWN_CORES_POW2 && fits_pow2(s)));
+	return where == ANYWHERE ||
+	       (s->oversubscribed ? where == OVERSUBSCRIBED : where == OWN_CORES || (where == OWN_CORES_POW2 && fits_pow2(s)));
 }
 
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced)

@@ -24,7 +24,7 @@
 
 enum position { POS_NONE, POS_PROLOGUE, POS_DEVICE, POS_ARRIVE, POS_EPILOGUE };
 
-struct compile_graph {
+struct task_compiler {
 	struct hdl_queues *h;
 	struct hdl_coll_prog *p;
 	const struct hdl_graph *g;
@@ -43,7 +43,7 @@ static bool is_cpu(const struct hdl_node *n)
 	       n->kind == HDL_N_STAMP || n->kind == HDL_N_CHECK;
 }
 
-static bool classify(struct compile_graph *c)
+static bool classify(struct task_compiler *c)
 {
 	for (uint32_t i = 0; i < c->g->nnodes; i++) {
 		const struct hdl_node *n = &c->g->nodes[i];
@@ -95,7 +95,7 @@ static struct hdl_coll_link *link_of(const struct hdl_queues *h, const struct hd
 	return link < 0 ? NULL : is_ahead ? h->out[link] : h->in[link];
 }
 
-static void add_wr(struct compile_graph *c, struct hdl_task_step step)
+static void add_wr(struct task_compiler *c, struct hdl_task_step step)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t cap = c->cap ? c->cap * 2 : 64;
@@ -114,7 +114,7 @@ static void add_wr(struct compile_graph *c, struct hdl_task_step step)
 		p->steps[p->nwrs++] = step;
 }
 
-static void add_waits(struct compile_graph *c, uint32_t i)
+static void add_waits(struct task_compiler *c, uint32_t i)
 {
 	const struct hdl_node *n = &c->g->nodes[i];
 
@@ -136,12 +136,13 @@ static bool task_compile_is_calc(const struct hdl_node *n)
 }
 
 /* Number of requests that a PUT takes. */
-static uint32_t requests_of(const struct compile_graph *c, const struct hdl_node *n)
+static uint32_t requests_of(const struct task_compiler *c, const struct hdl_node *n)
 {
-	return task_compile_is_calc(n) && c->enc->by == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : n->stamped ? 2 : 1;
+	return task_compile_is_calc(n) && c->enc->by == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) :
+	       n->stamped ? 2 : 1;
 }
 
-static void task_compile_add_put(struct compile_graph *c, struct hdl_coll_link *l, const struct hdl_node *n)
+static void task_compile_add_put(struct task_compiler *c, struct hdl_coll_link *l, const struct hdl_node *n)
 {
 	uint32_t requests = requests_of(c, n);
 	size_t len = n->stamped ? n->len : n->len / requests;
@@ -151,14 +152,15 @@ static void task_compile_add_put(struct compile_graph *c, struct hdl_coll_link *
 		size_t at = stamps ? n->stride - HDL_STAMPS : k * len;
 
 		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
-						 .src_off = n->src_off + at, .dst_space = n->dst_space, .dst_off = n->dst_off + at,
+						 .src_off = n->src_off + at, .dst_space = n->dst_space,
+						 .dst_off = n->dst_off + at,
 						 .len = stamps ? HDL_STAMPS : len, .stride = n->stride, .nsrc = n->nsrc,
 						 .arrives = k + 1 == requests, .stamps = stamps });
 	}
 }
 
 /* One request per word of 8 bytes. */
-static void add_accum(struct compile_graph *c, struct hdl_coll_link *l, const struct hdl_node *n)
+static void add_accum(struct task_compiler *c, struct hdl_coll_link *l, const struct hdl_node *n)
 {
 	for (size_t at = 0; at < n->len; at += 8)
 		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_ACCUM, .link = l, .peer = n->peer, .src_space = n->src_space,
@@ -168,7 +170,7 @@ static void add_accum(struct compile_graph *c, struct hdl_coll_link *l, const st
 
 enum pass { PASS_MANAGED, PASS_MASTER, PASS_PAIR, PASSES };
 
-static void emit(struct compile_graph *c, enum pass pass, uint32_t i)
+static void emit(struct task_compiler *c, enum pass pass, uint32_t i)
 {
 	const struct hdl_node *n = &c->g->nodes[i];
 	struct hdl_coll_link *l;
@@ -209,11 +211,12 @@ static struct hdl_coll_link *queue_of(const struct hdl_queues *h, const struct h
 }
 
 /* Fills in the fields of a step's request that all operations share. */
-static void fill_wr(struct compile_graph *c, uint32_t i, struct ibv_sge *sge)
+static void fill_wr(struct task_compiler *c, uint32_t i, struct ibv_sge *sge)
 {
 	const struct hdl_task_step *s = &c->p->steps[i];
 	static const struct hdl_enc stamp_and = { .by = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
-					     .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT, .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
+						  .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT,
+						  .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
 	const struct hdl_slot_region *a = &c->h->area[c->p->class];
 	const struct hdl_enc *enc = c->enc;
 	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
@@ -272,7 +275,7 @@ static struct hdl_task_use *use_of(struct hdl_coll_prog *p, struct hdl_coll_link
 }
 
 /* Groups the requests into tasks: one task per queue, its requests linked in order. */
-static void link_up(struct compile_graph *c)
+static void link_up(struct task_compiler *c)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t n = p->nwrs ? p->nwrs : 1, nsges = 1, queues = n < c->h->nlinks ? n : c->h->nlinks;
@@ -321,7 +324,7 @@ static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marke
 }
 
 /* Chooses what the CPU polls to see that all arrivals are there. Predecessors of an arrival have arrived when it has. */
-static void choose_watch(struct compile_graph *c)
+static void choose_watch(struct task_compiler *c)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t waited = 0;
@@ -359,7 +362,7 @@ static void choose_watch(struct compile_graph *c)
 		c->err = EOPNOTSUPP;	/* no completion would follow the ACCUMs */
 }
 
-static void list_cpu_nodes(struct compile_graph *c)
+static void list_cpu_nodes(struct task_compiler *c)
 {
 	for (uint32_t i = 0; i < c->g->nnodes; i++) {
 		if (c->position[i] == POS_PROLOGUE)
@@ -370,7 +373,7 @@ static void list_cpu_nodes(struct compile_graph *c)
 }
 
 /* Compiles the nodes between prologue and epilogue to a list of tasks. */
-static void compile_tasks(struct compile_graph *c)
+static void compile_tasks(struct task_compiler *c)
 {
 	struct ibv_sge *sge;
 
@@ -436,7 +439,7 @@ static struct hdl_coll_prog *compile_graph(struct hdl_queues *h, const struct hd
 				    bool synchronizes, const struct hdl_slot_region *area)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
-	struct compile_graph c = { .h = h, .g = g, .enc = enc };
+	struct task_compiler c = { .h = h, .g = g, .enc = enc };
 
 	c.p = calloc(1, sizeof(*c.p));
 	c.position = calloc(n, sizeof(*c.position));

@@ -117,7 +117,8 @@ static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, co
 	if (n->len == HDL_STAMPS)
 		hdl_reason_set("not all ranks contributed %zu bytes to the reduction: " HDL_CALLS_DIFFER, n->stride);
 	else
-		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER, too_few ? "fewer" : "more", n->stride);
+		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER,
+			       too_few ? "fewer" : "more", n->stride);
 	hdl_run_error(run, too_few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
 }
 
@@ -223,7 +224,8 @@ static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
 				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot + s->dst_off +
 							  (s->dst_space == HDL_SP_DATA ? c->acc_bytes : 0);
 				for (int k = 0; k < wr->num_sge; k++)
-					wr->sg_list[k].addr = (uintptr_t)run->base[s->src_space] + s->src_off + (size_t)k * s->stride;
+					wr->sg_list[k].addr =
+						(uintptr_t)run->base[s->src_space] + s->src_off + (size_t)k * s->stride;
 			} else {
 				/* No data is written, but the address must be one that the peer lets this rank write to. */
 				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot;
@@ -240,7 +242,8 @@ static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
 	}
 }
 
-static __attribute__((noinline, cold)) void cannot_open(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_link *l, int err)
+static __attribute__((noinline, cold)) void cannot_open(struct hdl_queues *h, struct hdl_run *run,
+							const struct hdl_coll_link *l, int err)
 {
 	hdl_reason_set("%s: receives for arrivals from rank %d cannot be posted (%s)", hdl_coll_name(run->args.coll), l->peer,
 		       strerror(-err));
@@ -276,8 +279,8 @@ static void post_task_list(struct hdl_queues *h, struct hdl_run *run)
 	if (unlikely(err)) {
 		uint32_t t = (uint32_t)(bad - p->tasks);
 
-		hdl_error("offloaded %s: posting %u requests for rank %d failed (%s): the queue is in error or shorter than it was "
-			  "created", hdl_coll_name(run->args.coll), t < p->nuses ? p->uses[t].wrs : 0,
+		hdl_error("offloaded %s: posting %u requests for rank %d failed (%s): the queue is in error or shorter "
+			  "than it was created", hdl_coll_name(run->args.coll), t < p->nuses ? p->uses[t].wrs : 0,
 			  t < p->nuses ? p->uses[t].link->peer : -1, strerror(err));
 		hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
 		return;
