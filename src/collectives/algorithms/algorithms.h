@@ -26,7 +26,7 @@ struct hdl_shape {
 	enum hdl_coll coll;
 	int rank, size, root;
 	bool oversubscribed;		/* all ranks are on one host and share its cores */
-	bool in_place;		/* this rank's; of Reduce, Gather and Scatter it can be true at the root only */
+	bool in_place;		/* this rank's; of Reduce, Gather and Scatter only the root's can be true */
 	size_t bytes;		/* of the buffer; where each rank has a block: of one block */
 	hdl_op_fn fn;		/* of reductions */
 	size_t esize;
@@ -39,7 +39,7 @@ struct hdl_shape {
 	const struct hdl_hosts *hosts;	/* the ranks' hosts, if a two-level algorithm may use them; else NULL */
 	bool leaders_only;		/* two-level: build the leader phase only; the node phases are collectives of their own
 				 * (host/hierarchical.c) */
-	const struct hdl_enc *enc;	/* tasks: how the device reduces; NULL: it does not */
+	const struct hdl_enc *enc;	/* tasks: how the device reduces; NULL: no reduction on the device */
 };
 
 /* Returns NULL with errno ENOMEM. */

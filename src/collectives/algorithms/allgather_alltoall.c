@@ -19,7 +19,7 @@ struct hdl_graph *hdl_build_allgather_doubling(const struct hdl_shape *s)
 		int peer = s->rank ^ bit, mine = s->rank & ~(bit - 1), theirs = mine ^ bit;
 		struct hdl_ref from = alg_block(s, HDL_SP_RECV, mine);
 
-		/* The first round sends from sendbuf, so it does not depend on the copy. */
+		/* The first round sends from sendbuf, and so is independent of the copy. */
 		if (bit == 1 && !s->in_place)
 			from = hdl_ref(HDL_SP_SEND, 0);
 		hdl_gb_send(b, peer, k, from, (size_t)bit * s->bytes);

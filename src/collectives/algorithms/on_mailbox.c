@@ -80,7 +80,7 @@ static bool cells_to_root(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 	return true;
 }
 
-/* Barrier with a leader: all others write to the leader; the leader's CPU answers when it has seen all cells. */
+/* Barrier with a leader: each rank writes to the leader, whose CPU answers after all cells have arrived. */
 static void barrier_by_leader(struct hdl_gb *b, const struct hdl_shape *s, int leader)
 {
 	uint32_t on[HDL_MAILBOX_RANKS];

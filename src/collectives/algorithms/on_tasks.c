@@ -150,9 +150,9 @@ struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s)
 /* ---- blocks -------------------------------------------------------------------------------------------------- */
 
 /*
- * Blocks that are moved have a stamp behind them, which moves with them. The rank that copies a block out compares the stamp
- * with its own operation number and length. A rank that received less or more than it expected passes on as much as it
- * promised: then the stamp is not where the next rank looks, and that rank has an error too.
+ * A moved block has a stamp behind the data. The rank that copies the block out compares the stamp with its own operation
+ * number and length. A rank that received less or more than expected passes on as much as promised: then the stamp is not
+ * where the next rank looks, and the next rank has an error too.
  */
 static size_t stamp_at(size_t bytes)
 {
@@ -221,7 +221,7 @@ static int on_tasks_rank_at(const struct hdl_shape *s, int v)
 	return (v + s->root) % s->size;
 }
 
-/* On every rank on its path a block is at the index of its rank, counted from the root. */
+/* On every rank of its path a block is at the index of the block's rank, counted from the root. */
 struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);

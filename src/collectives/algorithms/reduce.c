@@ -25,7 +25,7 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 			continue;
 		child = (child + s->root) % s->size;
 		if (!may_write) {
-			/* The first child's result lands in the memory of the sum; the rank's own input is added to it. */
+			/* The first child's result lands in the memory of the sum, and the input is added to the sum. */
 			struct hdl_ref sum = hdl_ref(v ? HDL_SP_TMP : HDL_SP_RECV, 0);
 
 			if (v)
@@ -106,8 +106,9 @@ struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s)
 }
 
 /*
- * Reduction of the ranks to a power of two, pof2. With rest = P - pof2, each even rank below 2 * rest is passive: it sends its
- * input to the next rank before the exchange and receives the result after it. The other ranks are numbered 0 .. pof2 - 1.
+ * Reduction of the ranks to a power of two, pof2. With rest = P - pof2, each even rank below 2 * rest is passive: a passive
+ * rank sends the input to the next rank before the exchange, and receives the result after the exchange. The other ranks are
+ * numbered 0 .. pof2 - 1.
  *
  *     P = 6: pof2 4, rest 2       rank    0  1  2  3  4  5
  *                                 number  -  0  -  1  2  3
@@ -134,7 +135,7 @@ static int pow2_rank(const struct pow2_group *f, int number)
 	return number < f->rest ? 2 * number + 1 : number + f->rest;
 }
 
-/* First block that a number stands for: that of its passive neighbour, if it has one, else its own. */
+/* First block that a number stands for: the passive neighbour's, if there is one, else the rank's own. */
 static size_t pow2_first_block(const struct pow2_group *f, int number)
 {
 	return (size_t)(number < f->rest ? 2 * number : number + f->rest);
@@ -319,7 +320,7 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 		       keep_len = pow2_first_block(&f, upper ? hi : mid) * bytes - keep_off;
 		size_t send_off = pow2_first_block(&f, upper ? lo : mid) * bytes,
 		       send_len = pow2_first_block(&f, upper ? mid : hi) * bytes - send_off;
-		/* The first vector received lands in the memory of the sum, and the rank's own input is added to it. */
+		/* The first vector received lands in the memory of the sum, and the input is added to the sum. */
 		struct hdl_ref landing = acc.space == HDL_SP_TMP ? in : sum, addend = acc.space == HDL_SP_TMP ? in : acc;
 
 		hdl_gb_send(b, peer, k, hdl_ref(acc.space, acc.off + send_off), send_len);

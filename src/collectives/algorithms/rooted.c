@@ -46,7 +46,7 @@ struct hdl_graph *hdl_build_bcast_binomial(const struct hdl_shape *s)
 		bit *= 2;
 	if (v)
 		hdl_gb_recv(b, from_vrank(s, v - bit), 0, buf, s->bytes);
-	/* The largest subtree first: it has the longest path. */
+	/* The largest subtree has the longest path, and goes first. */
 	for (bit /= 2; bit; bit /= 2)
 		if (v + bit < s->size)
 			hdl_gb_send(b, from_vrank(s, v + bit), 0, buf, s->bytes);

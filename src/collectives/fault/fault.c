@@ -273,8 +273,8 @@ static void find_ended_or_suspect(struct hdl_queues *h, int peer)
 		h->suspect_ns = monotonic_ns() + SUSPECT_NS;
 }
 
-/* A single copy was refused because of a user buffer. The queue is in error, and other operations' writes on it are lost: the
- * communicator's collectives end here. */
+/* A single copy was refused because of a user buffer. The queue is in error, and writes of other operations on that queue are
+ * lost: the communicator's collectives end here. */
 static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 {
 	const char *name = hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer));

@@ -138,9 +138,9 @@ struct hdl_gb;
 /* Creates a builder. fn, esize: of REDUCE nodes; NULL and 0 in a graph without them. Returns NULL with errno ENOMEM. */
 struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize);
 /*
- * Callbacks of a builder that builds no graph: each node is executed when the algorithm adds it. The algorithm's order is
- * topological, so no dependences are needed. The same algorithms serve both, and a call that will not be repeated pays for no
- * graph.
+ * Callbacks of a builder that builds no graph: the builder executes each node as the algorithm adds the node. The algorithm's
+ * order is topological, so no dependences are needed. The same algorithms serve both, and a call that will not be repeated
+ * pays for no graph.
  */
 struct hdl_gb_now {
 	void (*node)(void *arg, const struct hdl_node *n);

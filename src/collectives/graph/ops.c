@@ -354,7 +354,7 @@ const struct hdl_reptype *hdl_reptype(const struct hdl_type *type)
 	if (!type)
 		return &no_reptype;
 	if (hdl_type_is_predefined(type))
-		type = hdl_type_base(type);	/* MPI_Type_create_f90_*: the predefined type that it equals */
+		type = hdl_type_base(type);	/* MPI_Type_create_f90_*: the predefined type that is equal to the new type */
 	for (size_t s = ops_slot_of(type); by_type[s].type; s = (s + 1) % (1 << HASH_BITS))
 		if (by_type[s].type == type)
 			return by_type[s].rep;

@@ -105,8 +105,8 @@ static void call_user(const struct hdl_reducer *r, void *in, void *inout, MPI_Co
 	}
 }
 
-/* Opens the type's handle for the call: the program may have freed it since the operation started, and the function may still
- * query the type's extent. */
+/* Opens the type's handle for the call: the program may have freed the handle since the operation started, and the user
+ * function may still query the extent. */
 static void call(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n)
 {
 	struct hdl_type *type = (struct hdl_type *)r->type;

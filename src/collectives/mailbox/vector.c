@@ -54,7 +54,7 @@ struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct 
 {
 	struct vblock *p = give ? &x->sends[x->nsends++] : &x->recvs[x->nrecvs++];
 
-	/* p->send is set when it is used */
+	/* hdl_vblock_send sets p->send */
 	p->block = *piece;
 	p->skip = 0;
 	p->bytes = hdl_vcoll_block_bytes(piece);
@@ -159,7 +159,7 @@ static void vector_retain_types(struct hdl_vector_run *x, bool retain)
 	}
 }
 
-/* Copies the caller's lists, which it may free when the call returns. */
+/* Copies the caller's lists, which may be freed when the call returns. */
 static bool keep_lists(struct hdl_vector_run *x, const struct hdl_vcoll *a, int size)
 {
 	size_t list_bytes = (size_t)(a->nin + a->nout) * sizeof(struct hdl_vcoll_block);
@@ -335,7 +335,7 @@ static void read_cell(struct hdl_run *run, struct vblock *p)
 	uint64_t word = hdl_cell_word(run, p->vrun->prog, p->peer, &end);
 	char *at;
 
-	/* also with an unexpected length: the sender may wait until it is received */
+	/* also with an unexpected length: the sender may wait for the receive */
 	if (unlikely(word & CELL_MESSAGE)) {
 		expect_message(run, p);
 		return;
@@ -360,9 +360,9 @@ static void read_cell(struct hdl_run *run, struct vblock *p)
 }
 
 /*
- * Reads the cells that have arrived, so that copies proceed while other cells are awaited; reductions wait for all. Messages
- * without a cell are received after all cells: such a message may have the tag of its pair's first edge, and must match after
- * it.
+ * Reads the cells that have arrived, so that copies proceed while other cells are awaited; reductions wait for all cells.
+ * Messages without a cell are received after all cells: such a message may have the tag of the first edge between the two
+ * ranks, and must match after that edge's message.
  */
 static void read_cells(struct hdl_queues *h, struct hdl_run *run)
 {
@@ -547,7 +547,7 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 		*rc = vector_no_memory(comm, NULL);
 		return true;
 	}
-	/* as for every blocking collective: a Barrier behind it depends on it, and all ranks know the sequence */
+	/* as for every blocking collective: a Barrier behind this one depends on the leader, and all ranks know the sequence */
 	if (!req) {
 		cc->leader = plan->leader;
 		cc->last[plan->key.coll] = plan;

@@ -37,7 +37,7 @@ struct vblock {
 
 struct hdl_vector_run {
 	struct hdl_run *run;
-	const struct hdl_coll_prog *prog;	/* the program it was posted by */
+	const struct hdl_coll_prog *prog;	/* the program by which the operation was posted */
 	struct hdl_vcoll a;		/* the arguments, for the host executor; the lists are in `memory` */
 	void *memory;
 	struct vblock *sends, *recvs;
@@ -46,7 +46,8 @@ struct hdl_vector_run {
 	uint32_t pending;		/* messages and copies in progress */
 	uint32_t ncopies;		/* of these, copies made by this rank */
 	size_t turn_bytes;		/* bytes whose copy began in this turn */
-	uint32_t awaiting_fin;		/* a bit per rank that has to signal that it has read the sender's memory */
+	uint32_t awaiting_fin;		/* a bit per rank that has not yet signalled the end of its reads from this rank's
+					 * memory */
 	uint32_t staged_ranks;		/* a bit per rank that reads from the staging buffer, and need not be waited for */
 	char *staging;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
 	bool cells_read;		/* all cells were read */
@@ -108,8 +109,8 @@ void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run);
 
 /* Adds a vblock for each operand to be sent and received. */
 void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);
-/* Copies this rank's operand to x->own: the operation writes into it, and in place the result overwrites the input. Returns
- * false if there is no memory; never after it has returned true. */
+/* Copies this rank's operand to x->own: the operation writes into the copy, and in place the result overwrites the input.
+ * Returns false if there is no memory; never after a call that has returned true. */
 bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);
 /* Combines all operands and stores the result. Must: all cells have arrived. */
 void hdl_vector_reduce(struct hdl_run *run);

@@ -41,7 +41,7 @@ static void vector_copy_sent(struct hdl_send *send, int err)
 		hdl_run_error(p->vrun->run, hdl_run_errno(p->vrun->run, &n, err));
 }
 
-/* Address of the packed block, or NULL if it has no contiguous form. */
+/* Address of the block's bytes, packed or contiguous; NULL if there are none. */
 static char *block_addr(const struct vblock *p)
 {
 	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->block) : NULL;
@@ -114,7 +114,7 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 
 /* ---- single copy: the sender ----------------------------------------------------------------------------------------- */
 
-/* Offset of the word that `rank` writes when it has read: the operation number + 1. */
+/* Offset of the word that `rank` writes, with the operation number + 1, after the last read. */
 static size_t done_at(const struct hdl_queues *h, const struct hdl_run *run, int rank)
 {
 	return hdl_cell_area(run->parcels->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);

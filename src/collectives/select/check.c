@@ -15,7 +15,7 @@
 #include "collectives/host/vcoll.h"
 #include "collectives/select/tuner.h"
 
-/* A type signature, as far as it is compared. type ANY: matches every type; only the bytes are compared. */
+/* A type signature, as far as signatures are compared. type ANY: matches every type; only the bytes are compared. */
 struct sig {
 	uint64_t type;
 	int64_t elements, bytes;
@@ -366,7 +366,7 @@ static bool build(struct hdl_check *c, struct hdl_comm *comm)
 		return false;
 	c->out = hdl_gb_tmp(b, n, rec);
 	c->in = hdl_gb_tmp(b, n, rec);
-	c->found = hdl_gb_tmp(b, 1, all > ver ? all : ver);	/* a REDUCE node writes as many bytes as it reads */
+	c->found = hdl_gb_tmp(b, 1, all > ver ? all : ver);	/* a REDUCE node writes and reads the same number of bytes */
 	c->verdicts = hdl_gb_tmp(b, n, ver);
 	for (int p = 0; p < c->peers; p++)
 		if (p != c->self) {

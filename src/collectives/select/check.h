@@ -13,11 +13,11 @@ enum hdl_form_kind { HDL_BLOCKS, HDL_STARTS, HDL_PERSISTS };
 
 struct hdl_check;
 
-/* The description of this rank's call. Ownership: kept with the run (hdl_run.check) and freed with it. NULL: no memory; the
- * call must fail, since the other ranks would miss this rank's record. */
+/* The description of this rank's call. Ownership: the run (hdl_run.check) keeps and frees the description. NULL: no memory;
+ * the call must fail, since the other ranks would miss this rank's record. */
 struct hdl_check *hdl_check_args(struct hdl_comm *comm, const struct hdl_coll_args *args, enum hdl_form_kind form);
 struct hdl_check *hdl_check_vcoll(struct hdl_comm *comm, const struct hdl_vcoll *args, enum hdl_form_kind form);
-/* Compares the calls, then starts the run on the host executor, or fails it. Must: the run has its tag. */
+/* Compares the calls, then starts or fails the run on the host executor. Must: the run has a tag. */
 void hdl_check_start(struct hdl_run *run);
 /* Compares as the communicator's next collective and blocks until that has ended: for the call that makes a persistent
  * request. Frees `check`. Returns an MPI error class. */

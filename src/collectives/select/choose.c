@@ -256,8 +256,8 @@ static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
-	/* A node phase is short, and a rank in it may have no data to give (struct hdl_run's hollow), which only cells and
-	 * messages can express. */
+	/* A node phase is short, and a rank may have no data to give (struct hdl_run's hollow), which only cells and messages
+	 * can express. */
 	if (key->within || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
 		return false;
 	return props->exposes && hdl_sc_fit(key, props) && choose_possible(props, HDL_EXEC_MAILBOX, why, sizeof(why));

@@ -64,7 +64,7 @@ static bool classify(struct task_compiler *c)
 		/* The device cannot wait for a CPU node. */
 		if (after_epilogue)
 			return false;
-		/* mailbox: a PUT may follow an arrival only if it has no data (a barrier leader's answer) */
+		/* mailbox: only a PUT without data (a barrier leader's answer) may follow an arrival */
 		if ((n->link == HDL_LINK_MAILBOX) != c->h->lines ||
 		    (n->link == HDL_LINK_MAILBOX && c->after_arrival[i] && (n->kind != HDL_N_PUT || n->len)))
 			return false;
@@ -81,7 +81,7 @@ static bool classify(struct task_compiler *c)
 	return true;
 }
 
-/* The link of a PUT or ACCUM to the peer, or of an ARRIVE from it. NULL if there is no such link. */
+/* The link on which a PUT or ACCUM leaves, or an ARRIVE comes in. NULL if there is no such link. */
 static struct hdl_coll_link *link_of(const struct hdl_queues *h, const struct hdl_node *n)
 {
 	bool arrives = n->kind == HDL_N_ARRIVE;
@@ -323,7 +323,7 @@ static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marke
 	}
 }
 
-/* Chooses what the CPU polls to see that all arrivals are there. Predecessors of an arrival have arrived when it has. */
+/* Chooses what the CPU polls to see that all arrivals are there. An arrival implies all arrivals that precede it in the graph. */
 static void choose_watch(struct task_compiler *c)
 {
 	struct hdl_coll_prog *p = c->p;

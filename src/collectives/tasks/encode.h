@@ -62,7 +62,7 @@ struct hdl_enc {
 /* Most requests that one hop of a reduction by CALC elements may take: one per element. */
 #define HDL_CALC_REQUESTS 128
 
-/* Chooses the form for op on `bytes` of type. Returns false if the device cannot reduce it: then `why` says so. */
+/* Chooses the form for op on `bytes` of type. Returns false, with the reason in `why`, if the device cannot reduce them. */
 bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const struct hdl_reduce_caps *means, struct hdl_enc *enc,
 		 char *why, size_t why_size);
 /* Bytes in the device's form of `len` bytes of packed elements. */
