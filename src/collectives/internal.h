@@ -154,6 +154,8 @@ static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_n
 
 /* Start; it finishes in hdl_host_progress, or at once. */
 void hdl_host_start(struct hdl_run *run);
+/* Starts an internal run as the communicator's next collective, unless it has its tag. */
+void hdl_host_begin(struct hdl_run *run);
 /* The blocking path for small messages: the nodes in their order, receives block. */
 int hdl_host_run_inline(struct hdl_run *run);
 bool hdl_host_can_inline(const struct hdl_graph *g);
@@ -211,6 +213,7 @@ struct hdl_plan {
 	struct hdl_graph *graph;	/* of the host executor; for other plans made when it has to step in */
 	struct hdl_graph *off_graph;	/* of mailbox or tasks */
 	struct hdl_coll_prog *prog;	/* off_graph compiled */
+	const struct hdl_executor_ops *exec;	/* the table of its executor (exec.h) */
 	struct hdl_enc enc;
 	uint64_t uses, fallbacks;	/* fallbacks: of mailbox and tasks, run by the host */
 	uint64_t late;			/* posted later than they were called: too many were outstanding */
@@ -282,6 +285,12 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_
 /* A rank's graph. NULL with errno. */
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
+static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
+{
+	return a->bytes == b->bytes && a->op == b->op && a->type == b->type && a->root == b->root && a->coll == b->coll &&
+	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader && a->between == b->between;
+}
+
 /* Pairs of places: a plan's key says which pair, and in it the newest goes before the older one, and a third plan in place of that. So a
  * loop over two collectives never makes them anew. */
 #define HDL_PLANS 128
@@ -344,13 +353,21 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 #define HDL_WIRE_TAG (1 << 30)
 #define HDL_PERSISTENT_TAG (1 << 29)
 
+/* What lower files tell upper ones. */
+struct hdl_coll_hooks {
+	void (*state_made)(struct hdl_cc *cc);	/* of a communicator, which may have lost a member before */
+	void (*revoke_runs)(struct hdl_cc *cc);	/* a member is lost: the host executor's runs on the communicator fail */
+};
+extern struct hdl_coll_hooks hdl_coll_hooks;
 /* A communicator's state, made when first needed. NULL: no memory. */
 struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);
 /* A persistent run's tag, for all its starts: only the calls that make them come in one order on all ranks (section 6.13), the starts
  * need not. Starts of one are kept apart by the order of what is sent, since each sends a peer the same number of messages of each sub. */
 void hdl_coll_number_persistent(struct hdl_run *run);
-/* Starts an internal run on the host executor as the communicator's next collective, unless it has its tag. */
+/* Starts the run on the host executor as the communicator's next collective, unless it has its tag. */
 void hdl_coll_begin(struct hdl_run *run);
+/* The same, on the host executor or on that of its plan. */
+void hdl_coll_dispatch(struct hdl_run *run, bool host);
 /* A persistent run begins once more, for the request's start. */
 static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
 {
@@ -384,11 +401,6 @@ void hdl_coll_submit(struct hdl_run *run);
 /* done() of a run with a request; of one that the request keeps. */
 void hdl_coll_complete(struct hdl_run *run);
 void hdl_coll_complete_persistent(struct hdl_run *run);
-/* Stages of a blocking collective (hierarchical.c): of one host, and of the leaders, the communicator's next one. error: of a length, that this
- * rank has had in the stage before, or 0: who takes this rank's data in this one has an error of that sort, too, and the rank that one.
- * MPI error class. */
-int hdl_coll_run_node_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
-int hdl_coll_run_leader_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
 /* A blocking one that was begun: waits, and gives the run back. MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
 /* The same of one that has gone a short way, with the plan's first spare run. */
@@ -486,9 +498,6 @@ void hdl_vector_free(struct hdl_vector_run *x);
 bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a);
 /* A graph without nodes, which says that it is done by single_copy.c. NULL with errno. */
 struct hdl_graph *hdl_sc_graph(void);
-/* What a run needs for it, kept with the run. 0 or -ENOMEM. */
-int hdl_sc_prepare(struct hdl_run *run);
-void hdl_sc_free(struct hdl_sc_run *reads);
 
 /* ---- hierarchical.c: blocking collectives of ranks on several hosts, in stages ---------------------------------------- */
 
@@ -496,8 +505,15 @@ void hdl_sc_free(struct hdl_sc_run *reads);
 bool hdl_hier_has(const struct hdl_plan_key *key);
 /* The first time, all ranks make the communicators of their hosts. False: there can be none, on any rank; or *rc says why not. */
 bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
+/* A phase of a blocking collective: among the ranks of one host, and among the leaders, as the communicator's next collective. error: the
+ * error of a length that this rank had in the phase before, or 0: the ranks that take this rank's data in this phase have an error of
+ * that sort, too, and so has this rank. Return an MPI error class. */
+struct hdl_hier_phases {
+	int (*node)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
+	int (*leaders)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
+};
 /* MPI error class. */
-int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args);
+int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args, const struct hdl_hier_phases *phases);
 
 /* ---- fault.c: members that have ended ------------------------------------------------------------------------- */
 
@@ -517,6 +533,27 @@ void hdl_ft_reason(const struct hdl_cc *cc, const char *name);
 /* Ends what is under way on communicators that were lost. */
 int hdl_ft_progress(void);
 uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
+
+/* The address of a node's bytes; NULL: the node has none. */
+static inline void *hdl_run_memory(const struct hdl_run *run, uint8_t space, size_t off)
+{
+	return space < HDL_SPACES ? run->base[space] + off : NULL;
+}
+
+/* A message to or from the node's peer has ended with this error class, which is returned. */
+static inline int hdl_run_note_loss(const struct hdl_run *run, const struct hdl_node *n, int error)
+{
+	if (unlikely(error == MPI_ERR_PROC_ABORTED))
+		hdl_ft_member_failed(run->comm->coll, n->peer);
+	return error;
+}
+
+/* A message that is shorter than the ranks' arguments promise would leave a part of the buffer as it was. Returns an MPI error class. */
+int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status);
+static inline int hdl_run_check_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status)
+{
+	return likely((size_t)hdl_status_bytes(status) == n->len) ? MPI_SUCCESS : hdl_run_bad_length(run, n, status);
+}
 
 /* ---- report.c ---------------------------------------------------------------------------------------------- */
 

@@ -52,6 +52,13 @@ struct hdl_algorithm {
 	bool (*fits)(const struct hdl_shape *s);	/* NULL: fits every shape */
 };
 
+/* Chooses the algorithm of a shape; NULL or "": by the table. hdl_tune_host is one. */
+typedef const struct hdl_algorithm *hdl_choose_fn(const struct hdl_shape *s, const char *forced);
+/* The two-level algorithm; each phase within a host, and among the leaders, is the algorithm that `choose` returns for it. */
+struct hdl_graph *hdl_build_hier_by(const struct hdl_shape *s, hdl_choose_fn *choose);
+/* The same with hdl_tune_host (select/tuner.c). */
+struct hdl_graph *hdl_build_hier(const struct hdl_shape *s);
+
 /* Of the host executor; ends with a NULL name. */
 extern const struct hdl_algorithm hdl_host_algorithms[];
 
@@ -74,7 +81,6 @@ struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_of_vcoll(const struct hdl_shape *s);
 
 /* Two-level (algorithms/hierarchical.c): all but Alltoall, Scan and Exscan. Must: s->hosts is set. */
-struct hdl_graph *hdl_build_hier(const struct hdl_shape *s);
 
 /* Mailbox executor (on_mailbox.c): each rank writes a cell at each peer that needs its data. */
 struct hdl_graph *hdl_build_mailbox_barrier(const struct hdl_shape *s);

@@ -17,12 +17,12 @@
  * Blocks travel in the order of the hosts. If the order of the ranks differs (hdl_hosts.order is set), copies convert.
  */
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/select/tuner.h"
 
 #define SUB_DOWN 8
 
 struct hier {
 	const struct hdl_shape *s;
+	hdl_choose_fn *choose;
 	const struct hdl_hosts *h;
 	int host, inner;		/* of this rank; its number among the ranks of its host */
 	int ranks;			/* of this host; 1 if the graph has the leader phase only */
@@ -75,7 +75,7 @@ static void alg_hier_add(struct hdl_gb *b, const struct hier *l, struct hdl_shap
 	part->fn = l->s->fn;
 	part->esize = l->s->esize;
 	where->arg = l;
-	hdl_gb_part(b, hdl_tune_host(part, NULL)->build(part), where);
+	hdl_gb_part(b, l->choose(part, NULL)->build(part), where);
 }
 
 static void alg_hier_node_phase(struct hdl_gb *b, const struct hier *l, enum hdl_coll coll, size_t bytes, bool in_place,
@@ -348,7 +348,7 @@ static void alg_hier_scatter(struct hdl_gb *b, const struct hier *l)
 		hdl_gb_copy(b, result, mine, bytes);
 }
 
-struct hdl_graph *hdl_build_hier(const struct hdl_shape *s)
+struct hdl_graph *hdl_build_hier_by(const struct hdl_shape *s, hdl_choose_fn *choose)
 {
 	static void (*const builds[HDL_COLLS])(struct hdl_gb *b, const struct hier *l) = {
 		[HDL_BARRIER] = alg_hier_barrier,     [HDL_BCAST] = alg_hier_bcast,
@@ -361,6 +361,7 @@ struct hdl_graph *hdl_build_hier(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
+	l.choose = choose;
 	if (!s->leaders_only || l.is_leader)
 		builds[s->coll](b, &l);
 	return hdl_gb_finish(b);

@@ -20,7 +20,6 @@
 #define SUSPECT_NS 1000000000ull
 #define SUSPECT_LOOK_NS 20000000ull
 
-uint32_t hdl_coll_pending;
 static uint64_t frequent_until_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank
 					 * may be a member of others */
 static bool revoke_pending;		/* a communicator is lost whose operations in flight have not been ended */
@@ -138,6 +137,19 @@ void hdl_ft_member_gave_up(struct hdl_cc *cc)
 		ft_mark_lost(cc, ft_proc_of(cc->comm, ended), false);
 }
 
+void hdl_ft_give_up(struct hdl_comm *comm, const char *why)
+{
+	struct hdl_cc *cc = hdl_coll_state(comm);
+
+	if (!cc)
+		hdl_out_of_memory("telling the other ranks that this one cannot do its part of a collective", sizeof(*cc));
+	if (cc->lost)
+		return;
+	/* the others' texts send the reader here */
+	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told so", why);
+	hdl_ft_member_failed(cc, hdl_near(comm, hdl_own_rank(comm)));
+}
+
 static struct {
 	uint16_t context;
 	struct hdl_comm *comm;
@@ -235,7 +247,7 @@ static void revoke(struct hdl_comm *comm)
 		ft_notify(cc);
 	if (cc->lost - 1 != hdl_job.rank && is_dead(cc->lost - 1))
 		hdl_cid_lose(cc->lost - 1);
-	hdl_host_revoke(cc);
+	hdl_coll_hooks.revoke_runs(cc);
 	hdl_recv_revoke(comm, cc->lost - 1);
 	hdl_cid_revoke((uint16_t)(comm->context + 1));
 }
@@ -250,6 +262,12 @@ int hdl_ft_progress(void)
 		hdl_cid_lose(orphaning_proc);
 	orphaning_proc = -1;
 	return 1;
+}
+
+void hdl_coll_no_memory(struct hdl_comm *comm)
+{
+	hdl_ft_give_up(comm, "no memory");
+	hdl_ft_progress();
 }
 
 /* ---- detection -------------------------------------------------------------------------------------------------------- */

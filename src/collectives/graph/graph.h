@@ -127,7 +127,6 @@ struct hdl_graph {
 	size_t acc_bytes, data_bytes;	/* tasks: bytes that the slot must hold, multiples of 8 */
 	hdl_op_fn fn;			/* of REDUCE nodes */
 	size_t esize;			/* bytes of one element of fn */
-	bool reads;			/* mailbox: a single-copy collective (single_copy/); the graph has no nodes */
 	const char *algorithm;
 };
 

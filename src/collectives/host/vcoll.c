@@ -286,7 +286,7 @@ static int run_straight(struct hdl_comm *comm, const struct hdl_vcoll *a)
 	return rc;
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------------------- */
+/* ---- with a graph ---------------------------------------------------------------------------------------------------- */
 
 bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a)
 {
@@ -331,15 +331,6 @@ static int run_graph(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hd
 	return rc;
 }
 
-int hdl_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
-{
-	int rc;
-
-	if ((!req && hdl_vector_quick(comm, a, &rc)) || hdl_vector_begin(comm, a, req, &rc))
-		return rc;
-	return !req && goes_straight(comm, a) ? run_straight(comm, a) : run_graph(comm, a, req);
-}
-
 /* ---- persistent ------------------------------------------------------------------------------------------- */
 
 static int vcoll_begin(struct hdl_req *req, void *arg)
@@ -358,15 +349,17 @@ static void vcoll_put(void *arg)
 	vcoll_give_up(arg);
 }
 
-int hdl_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
+int hdl_host_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
+{
+	return !req && goes_straight(comm, a) ? run_straight(comm, a) : run_graph(comm, a, req);
+}
+
+int hdl_host_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
 {
 	struct hdl_vcoll_run *r;
 	struct hdl_check *check;
 	int rc = MPI_SUCCESS;
 
-	*req = NULL;
-	if (hdl_vector_prepare(comm, a, req, &rc))
-		return rc;
 	r = vcoll_make(comm, a, HDL_PERSISTS);
 	if (!r)
 		return vcoll_no_memory(comm);

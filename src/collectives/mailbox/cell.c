@@ -33,9 +33,6 @@
 #include "collectives/select/tuner.h"
 #include "runtime/threads.h"
 
-/* Largest data of a long line. */
-#define LONG_DATA 1024
-
 /* What is its own of a write to a peer, small: a communicator keeps many. */
 struct line_put {
 	struct hdl_coll_link *link;
@@ -86,7 +83,7 @@ struct hdl_mailbox_prog {
 
 enum hdl_cell_size hdl_cell_size(size_t bytes)
 {
-	return bytes <= 64 - HDL_CELL_TRAILER ? HDL_CELL_SHORT : bytes <= LONG_DATA ? HDL_CELL_MEDIUM : HDL_CELL_WIDE;
+	return bytes <= 64 - HDL_CELL_TRAILER ? HDL_CELL_SHORT : bytes <= HDL_CELL_MEDIUM_DATA ? HDL_CELL_MEDIUM : HDL_CELL_WIDE;
 }
 
 size_t hdl_cell_most(void)
@@ -101,21 +98,30 @@ uint8_t hdl_cell_class(size_t bytes)
 
 size_t hdl_cell_least(uint8_t class)
 {
-	return class == HDL_SLOT_LONG ? LONG_DATA + 1 : 0;
+	return class == HDL_SLOT_LONG ? HDL_CELL_MEDIUM_DATA + 1 : 0;
 }
 
 size_t hdl_cell_bytes_of(size_t bytes)
 {
 	switch (hdl_cell_size(bytes)) {
 	case HDL_CELL_SHORT: return hdl_cell_bytes(0);
-	case HDL_CELL_MEDIUM: return hdl_cell_bytes(LONG_DATA);
+	case HDL_CELL_MEDIUM: return hdl_cell_bytes(HDL_CELL_MEDIUM_DATA);
 	default: return hdl_cell_bytes(hdl_cell_most());
 	}
 }
 
+size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied)
+{
+	size_t all = hdl_vars.coll_mailbox_max, line = all < HDL_CELL_MEDIUM_DATA ? all : HDL_CELL_MEDIUM_DATA;
+
+	if (!hdl_vector_known(coll) || longest <= line || (copied && coll == HDL_ALLGATHERV && longest >= hdl_sc_from(coll)))
+		return line;
+	return longest <= all ? all : all + 1;
+}
+
 void hdl_cell_areas(struct hdl_queues *h)
 {
-	const size_t most[HDL_CELL_SIZES] = { 64 - HDL_CELL_TRAILER, LONG_DATA, hdl_cell_most() };
+	const size_t most[HDL_CELL_SIZES] = { 64 - HDL_CELL_TRAILER, HDL_CELL_MEDIUM_DATA, hdl_cell_most() };
 	/* whose lines show what they have no room for, of lengths that no rank knows all of */
 	const int parcels = (int)hdl_cell_size(hdl_vector_line(HDL_ALLTOALLV, 0, false));
 
@@ -483,8 +489,6 @@ static inline __attribute__((always_inline)) void cell_post(struct hdl_queues *h
 	const struct hdl_mailbox_prog *l = prog->lines;
 
 	find_lines(h, run, l);
-	if (unlikely(prog->nprologue))
-		hdl_task_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
 	hdl_tp_count_rc(hdl_mpi_tp, prog->requests, (l->nputs + l->nanswers) * l->bytes);
 }
@@ -534,6 +538,24 @@ static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, c
 bool hdl_cell_arrived(struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
 	return cell_arrived(run, prog->lines);
+}
+
+bool hdl_cell_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	(void)h;
+	return cell_arrived(run, prog->lines);
+}
+
+bool hdl_cell_has_room(struct hdl_queues *h, const struct hdl_coll_prog *prog)
+{
+	(void)prog;
+	return h->line_room || hdl_cell_find_room(h);
+}
+
+int hdl_cell_region(const struct hdl_queues *h, const struct hdl_plan *plan)
+{
+	(void)h;
+	return (int)hdl_cell_size(plan->key.bytes);
 }
 
 static inline void cell_take(const struct hdl_run *run, const struct hdl_mailbox_prog *l)
@@ -699,8 +721,8 @@ static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct 
 {
 	struct hdl_queues *h = cc->off[hdl_queues_index(HDL_EXEC_MAILBOX, false)];
 
-	if (unlikely(!h || !prog || !prog->lines || h->posted != h->retired || !has_turn(h, prog) || h->queue || h->busy ||
-		     h->state != HDL_QUEUES_READY || (!h->line_room && !hdl_cell_find_room(h)) || h->broken || h->suspect_ns))
+	if (unlikely(!h || !prog || h->posted != h->retired || !has_turn(h, prog) || !hdl_queues_are_open(h) ||
+		     (!h->line_room && !hdl_cell_find_room(h))))
 		return NULL;
 	return h;
 }
@@ -812,7 +834,7 @@ bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct
 	h->posted++;
 	cell_take_own(run, a);
 	if (unlikely(!cell_is_through(h, run, prog->lines) || !take_pieces(run, prog->lines, a))) {
-		hdl_vector_go_on(run, a);
+		run->plan->exec->go_on(run, a);
 		hdl_queues_enlist(h);
 		return true;
 	}

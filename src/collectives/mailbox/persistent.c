@@ -41,6 +41,8 @@ struct part {
 	struct hdl_slot_region area;		/* in the operation's memory; peers are told later */
 	uint64_t n;			/* the next to be written, and */
 	uint32_t slots, slot;		/* ... its slot, of so many */
+	void (*post)(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);	/* the executor's */
+	bool messages;			/* the executor's operations have messages and copies beside their cells */
 };
 
 struct hdl_pcoll {
@@ -95,6 +97,7 @@ static int make_meeting(struct hdl_pcoll *p)
 	if (!p->meeting.run)
 		return ENOMEM;
 	p->meeting.run->args.coll = HDL_BARRIER;
+	p->meeting.post = hdl_cell_post;
 	return 0;
 }
 
@@ -113,6 +116,8 @@ static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
 	int err = 0;
 
 	p->op.run = run;
+	p->op.post = plan->exec->post;
+	p->op.messages = plan->exec->abort;
 	p->op.area.line_bytes = hdl_cell_bytes(plan->key.bytes);
 	p->op.slots = hdl_coll_synchronizes(plan->key.coll) ? 2 : MEET_EVERY + 1;
 	if (!hdl_coll_synchronizes(plan->key.coll))
@@ -263,6 +268,8 @@ int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
 	return rc ? forsaken(cc->comm, rc) : MPI_SUCCESS;
 }
 
+static const struct hdl_pcoll_ops mailbox_persistent_ops;
+
 static int make_lines(struct hdl_run *run)
 {
 	struct hdl_queues *h = mailbox_persistent_wired(run->comm->coll, run->plan->key.coll);
@@ -305,6 +312,7 @@ static int make_lines(struct hdl_run *run)
 	if (p->behind)
 		p->behind->at = &p->behind;
 	h->pcolls = p;
+	h->pcoll_ops = &mailbox_persistent_ops;
 	run->pcoll = p;
 	return MPI_SUCCESS;
 }
@@ -328,7 +336,7 @@ void hdl_pcoll_free(struct hdl_pcoll *p)
 		mailbox_persistent_give_back(p);
 }
 
-void hdl_pcoll_clear(struct hdl_queues *h)
+static void mailbox_persistent_clear(struct hdl_queues *h)
 {
 	while (h->pcolls) {
 		mailbox_persistent_unmake(h->pcolls);
@@ -343,10 +351,7 @@ static inline void post_part(struct hdl_queues *h, struct part *part)
 	part->run->opno = part->n++;
 	part->run->slot = part->slot;
 	part->slot = hdl_ring_after(part->slot, part->slots);
-	if (unlikely(part->run->parcels))
-		hdl_vector_post(h, part->run, part->prog);
-	else
-		hdl_cell_post(h, part->run, part->prog);
+	part->post(h, part->run, part->prog);
 }
 
 /* One line to each peer, or two: that is what each unit of line_room has. */
@@ -377,7 +382,7 @@ static inline void try_post(struct hdl_pcoll *p)
 /* All lines that it waits for are there. Messages may be under way besides. */
 static inline bool mailbox_persistent_is_through(struct hdl_pcoll *p)
 {
-	return likely(!p->op.run->parcels) || hdl_vector_turn(p->h, p->op.run);
+	return likely(!p->op.messages) || p->op.run->plan->exec->poll(p->h, p->op.run, p->op.prog);
 }
 
 static inline bool mailbox_persistent_is_complete(struct hdl_pcoll *p)
@@ -396,7 +401,7 @@ static void mailbox_persistent_end(struct hdl_pcoll *p)
 		p->next->link = p->link;
 	if (unlikely(p->h->broken))
 		hdl_queues_fail_run(p->h, run);
-	else if (likely(!run->parcels))
+	else if (likely(!p->op.messages))
 		hdl_cell_take(p->h, run, p->op.prog);
 	p->h->spoiled |= run->error != MPI_SUCCESS;
 	hdl_run_finish(run);
@@ -430,7 +435,7 @@ void hdl_pcoll_look(struct hdl_req *req, bool waits)
 		mailbox_persistent_end(p);
 }
 
-int hdl_pcoll_turn(struct hdl_queues *h)
+static int mailbox_persistent_turn(struct hdl_queues *h)
 {
 	int n = 0;
 
@@ -440,7 +445,7 @@ int hdl_pcoll_turn(struct hdl_queues *h)
 			try_post(p);
 		if (!h->broken && !mailbox_persistent_is_complete(p))
 			continue;
-		if (unlikely(h->broken) && p->op.run->parcels && !hdl_vector_stop(p->op.run))
+		if (unlikely(h->broken) && p->op.messages && !p->op.run->plan->exec->abort(h, p->op.run))
 			continue;
 		mailbox_persistent_end(p);
 		n++;
@@ -450,3 +455,5 @@ int hdl_pcoll_turn(struct hdl_queues *h)
 		hdl_queues_drain(h);
 	return n;
 }
+
+static const struct hdl_pcoll_ops mailbox_persistent_ops = { .turn = mailbox_persistent_turn, .clear = mailbox_persistent_clear };

@@ -20,13 +20,13 @@ struct vblock {
 					 * two neighbors */
 	struct hdl_vector_run *vrun;
 	/* Blocks that travel as a message, or from other memory than the user's buffer. */
-	char *copy;			/* the packed block, in `memory`; of a received block: up to UNPACK_CHUNK bytes before
-					 * they are unpacked */
+	char *copy;			/* the packed block, in `memory`; of a received block: up to UNPACKED bytes before they
+					 * are unpacked */
 	struct hdl_scratch memory;
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
-	bool expects_message;		/* persistent: the last start had a message here, so the receive is posted at the start */
+	bool expects_message;			/* persistent: the last start had a message here, so the receive is posted at the start */
 	/* Blocks that the receiver copies by RDMA READ. */
 	uint64_t addr;			/* address at the sender */
 	bool cell_read;			/* receiver: the cell was read, or the block has none */
@@ -37,23 +37,22 @@ struct vblock {
 
 struct hdl_vector_run {
 	struct hdl_run *run;
-	const struct hdl_coll_prog *prog;	/* the program by which the operation was posted */
+	const struct hdl_coll_prog *prog;	/* the program it was posted by */
 	struct hdl_vcoll a;		/* the arguments, for the host executor; the lists are in `memory` */
 	void *memory;
 	struct vblock *sends, *recvs;
-	uint32_t nsends, nrecvs, cap;	/* cap: entries of sends and recvs together */
+	uint32_t nsends, nrecvs, cap;	/* room: entries of give and get together */
 	struct vblock *cell_block[HDL_MAILBOX_RANKS];	/* the block in the cell for each rank */
 	uint32_t pending;		/* messages and copies in progress */
 	uint32_t ncopies;		/* of these, copies made by this rank */
-	size_t turn_bytes;		/* bytes whose copy began in this turn */
-	uint32_t awaiting_fin;		/* a bit per rank that has not yet signalled the end of its reads from this rank's
-					 * memory */
-	uint32_t staged_ranks;		/* a bit per rank that reads from the staging buffer, and need not be waited for */
+	size_t turn_bytes;			/* bytes whose copy began in this turn */
+	uint32_t awaiting_fin;			/* a bit per rank that has to signal that it has read the sender's memory */
+	uint32_t staged_ranks;			/* a bit per rank that reads from the staging buffer, and need not be waited for */
 	char *staging;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
-	bool cells_read;		/* all cells were read */
+	bool cells_read;			/* all cells were read */
 	bool has_long;			/* some block for a peer does not travel in its cell */
-	bool has_copies;		/* some vblock has a copy */
-	bool types_retained;		/* the types of all blocks are retained */
+	bool has_copies;			/* some vblock has a copy */
+	bool types_retained;			/* the types of all blocks are retained */
 	/* reductions (mailbox/vector_reduce.c) */
 	bool reduces;
 	struct hdl_reducer reducer;
@@ -69,16 +68,31 @@ static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
 }
 
-/* Appends a block. Must: x->cap has been made large enough (vector_prepare). edge: index among those between the two ranks. */
-struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge);
+/* Appends a block. Must: x->room has been made large enough (vector_prepare). edge: index among those between the two ranks. */
+static inline struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge)
+{
+	struct vblock *p = give ? &x->sends[x->nsends++] : &x->recvs[x->nrecvs++];
+
+	/* p->send is set when it is used */
+	p->block = *piece;
+	p->skip = 0;
+	p->bytes = hdl_vcoll_block_bytes(piece);
+	p->peer = peer;
+	p->edge = edge;
+	p->vrun = x;
+	p->copy = NULL;
+	p->req = NULL;
+	p->in_cell = p->sending = p->withdrawn = p->expects_message = p->cell_read = p->copying = false;
+	return p;
+}
 
 /* ---- blocks that do not travel in a cell (vector_copy.c) --------------------------------------------------------------- */
 
 /* Returns true if the receiver copies the block from this rank's memory by RDMA READ. */
 static inline bool hdl_vblock_is_single_copy(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
 {
-	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) &&
-	       h->exposed_rkey && hdl_cell_area(run->parcels->prog)->done_at;
+	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
+	       hdl_cell_area(run->parcels->prog)->done_at;
 }
 /* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then their reads need not be waited for.
  * Must be called before hdl_vblock_shown_at. */
@@ -98,19 +112,30 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p);
 /* Fails the run: `came` bytes came from the peer, and another length was expected. */
 void hdl_vblock_refuse(struct hdl_run *run, const struct vblock *p, uint64_t came);
 /* Receiver: starts to copy from the address at the end of the cell's data; or finishes without reading. */
-void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *cell_end);
+void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line);
 void hdl_vblock_skip_read(struct vblock *p);
 /* Advances all copies of this rank, and signals each finished one to its sender. */
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run);
 /* Sender: polls the words by which receivers signal that they have read. */
 void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run);
 
+/* ---- a run (vector.c) ------------------------------------------------------------------------------------------------- */
+
+/* The run's blocks are those of these arguments; persistent: they and their types stay for further starts. Returns false if there is no memory;
+ * then hdl_vector_put_away frees what there is. */
+bool hdl_vector_setup(struct hdl_run *run, struct hdl_comm *comm, const struct hdl_vcoll *a, bool keeps);
+void hdl_vector_put_away(struct hdl_vector_run *x);
+/* Packs what is sent as a message, or read after the call. Returns false if there is no memory, which there is once it was there. */
+bool hdl_vector_copy_out(struct hdl_vector_run *x, size_t most);
+/* The block of this rank for itself. */
+void hdl_vector_take_own(struct hdl_run *run, const struct hdl_comm *comm, const struct hdl_vcoll *a);
+
 /* ---- reductions (vector_reduce.c) ------------------------------------------------------------------------------------ */
 
 /* Adds a vblock for each operand to be sent and received. */
 void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);
-/* Copies this rank's operand to x->own: the operation writes into the copy, and in place the result overwrites the input.
- * Returns false if there is no memory; never after a call that has returned true. */
+/* Copies this rank's operand to x->own: the operation writes into it, and in place the result overwrites the input. Returns
+ * false if there is no memory; never after it has returned true. */
 bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);
 /* Combines all operands and stores the result. Must: all cells have arrived. */
 void hdl_vector_reduce(struct hdl_run *run);

@@ -42,9 +42,6 @@ struct record {
 
 /* The status of a rank that has heard of all, and of sets that are not the same one. */
 #define OTHER_SETS ESTALE
-/* ... and of one whose device does not promise the order of a write's bytes: lines cannot go by it, as the report tells, and no error. */
-#define NOT_IN_ORDER EILSEQ
-
 static struct record *record(const struct hdl_queues *h, int rank)
 {
 	return (struct record *)(h->records + (size_t)rank * h->record_bytes);
@@ -71,12 +68,6 @@ static struct hdl_coll_link *add_link(struct hdl_queues *h, int peer, uint64_t s
 	l->sq_depth = (uint32_t)sq_depth;
 	h->links[h->nlinks++] = l;
 	return l;
-}
-
-/* That a link has posted, once something is to arrive on it: see queues.h. */
-static uint64_t bringup_receives(const struct hdl_queues *h)
-{
-	return 4 * h->depth;
 }
 
 /* Requests that a queue for lines has room for: few, as each takes memory of every communicator. Of so many ranks half as many. */
@@ -138,7 +129,7 @@ static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_
 		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = flags ? most_operands(h) : 1, .max_recv_sge = 1,
 			 .max_recv_wr = 1 },
 	};
-	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)bringup_receives(h), .max_sge = 1 } };
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)hdl_link_receives(h), .max_sge = 1 } };
 	struct hdl_coll_link *l = add_link(h, peer, sq_depth);
 
 	if (!l)
@@ -148,7 +139,7 @@ static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_
 		return l;
 	attr.pd = h->port->pd;
 	if (arrives) {
-		l->rcq = bringup_create_cq(h, bringup_receives(h));
+		l->rcq = bringup_create_cq(h, hdl_link_receives(h));
 		l->srq = ibv_create_srq(h->port->pd, &srq);
 		if (!l->rcq || !l->srq)
 			return NULL;
@@ -254,66 +245,6 @@ static int bringup_create(struct hdl_queues *h)
 	return err ? err : hdl_region_make(h, 0);
 }
 
-/* Queues and slots, and the barriers that were compiled for them. */
-static void bringup_unmake(struct hdl_queues *h)
-{
-	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
-		if (h->credit[i])
-			hdl_plan_put(h->credit[i]);
-		h->credit[i] = NULL;
-	}
-	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
-		struct hdl_coll_link *l = h->links[i];
-
-		if (l->qp)
-			ibv_destroy_qp(l->qp);
-		l->qp = NULL;
-	}
-	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
-		if (h->links[i]->srq)
-			ibv_destroy_srq(h->links[i]->srq);
-		if (h->links[i]->rcq)
-			ibv_destroy_cq(h->links[i]->rcq);
-		free(h->links[i]);
-	}
-	h->nlinks = 0;
-	if (h->local_cq)
-		ibv_destroy_cq(h->local_cq);
-	h->local_cq = NULL;
-	hdl_pcoll_clear(h);
-	for (int k = 0; k < HDL_REGIONS; k++) {
-		hdl_region_unmake(h, &h->area[k]);
-		h->area[k].state = HDL_REGION_NONE;
-	}
-	free(h->segments);
-	h->segments = NULL;
-}
-
-static void free_records(struct hdl_queues *h)
-{
-	hdl_graph_free(h->wire_graph);
-	free(h->records);
-	free(h->statuses);
-	h->wire_graph = NULL;
-	h->records = NULL;
-	h->statuses = NULL;
-}
-
-void hdl_queues_destroy(struct hdl_queues *h)
-{
-	bringup_unmake(h);
-	free_records(h);
-	free(h->links);
-	free(h->pair);
-	free(h->out);
-	free(h->in);
-	free(h->ring);
-	free(h->need);
-	free(h->peers);
-	free(h->members);
-	free(h);
-}
-
 /* If the device, or memory, has no room for another one, what scratch is kept goes, then the oldest of the sets that no communicator has. */
 static int bringup_make(struct hdl_queues *h)
 {
@@ -321,7 +252,7 @@ static int bringup_make(struct hdl_queues *h)
 
 	hdl_queue_cache_trim();
 	while ((err = bringup_create(h)) == -ENOMEM && (hdl_scratch_give() || hdl_queue_cache_evict()))
-		bringup_unmake(h);
+		hdl_queues_unmake(h);
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
 			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes,
@@ -334,7 +265,7 @@ static int bringup_make(struct hdl_queues *h)
 static int make_anew(struct hdl_queues *h)
 {
 	hdl_queues_flush(h);
-	bringup_unmake(h);
+	hdl_queues_unmake(h);
 	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
 		struct hdl_slot_class *c = &h->class[i];
 
@@ -404,45 +335,6 @@ static void fill_record(struct hdl_queues *h, int err)
 	}
 }
 
-int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
-		      void (*done)(struct hdl_run *), void *arg)
-{
-	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
-	struct hdl_run *run;
-
-	hdl_graph_free(*graph);
-	*graph = hdl_build_allgather_bruck(&s);
-	run = *graph ? hdl_run_new(*graph, h->cc->comm) : NULL;
-	if (!run || hdl_run_prepare_host(run)) {
-		hdl_run_free(run);
-		hdl_graph_free(*graph);
-		*graph = NULL;
-		return -ENOMEM;
-	}
-	/* what is received goes here first */
-	memset(run->tmp.p, HDL_UNHEARD_BYTE, (*graph)->tmp_bytes);
-	run->persists = true;
-	run->base[HDL_SP_RECV] = buf;
-	run->args.coll = HDL_ALLGATHER;
-	/* Several may be wired up at a time, and go on in another order at each rank. */
-	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_QUEUE_KINDS * number + (uint32_t)h->index);
-	run->done = done;
-	run->arg = arg;
-	hdl_host_start(run);
-	return 0;
-}
-
-int hdl_queues_allgather(struct hdl_queues *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg)
-{
-	return hdl_queues_allgather_as(h, &h->wire_graph, h->wire_seq++ % HDL_COUNTED_NUMBERS, buf, bytes, done, arg);
-}
-
-int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l)
-{
-	l->open = true;
-	return hdl_link_post_recvs(l, bringup_receives(h));
-}
-
 static int connect_link(const struct hdl_queues *h, struct hdl_coll_link *l, int peer, uint32_t qpn)
 {
 	const struct record *r = record(h, peer);
@@ -452,7 +344,7 @@ static int connect_link(const struct hdl_queues *h, struct hdl_coll_link *l, int
 		return 0;
 	err = hdl_tp_rc_connect(hdl_mpi_tp, l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
 	if (!err && h->lines)
-		err = hdl_tp_in_order(l->qp) ? hdl_link_post_recvs(l, 1) : -NOT_IN_ORDER;
+		err = hdl_tp_in_order(l->qp) ? hdl_link_post_recvs(l, 1) : -HDL_NOT_IN_ORDER;
 	return err;
 }
 
@@ -477,20 +369,6 @@ static int connect_all(struct hdl_queues *h)
 	if (!err)
 		err = connect_link(h, h->master, h->rank, qpn_of(h->master));
 	return err;
-}
-
-/* The first reason is kept. */
-void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status)
-{
-	if (h->why_off[0])
-		return;
-	if (status == HDL_UNHEARD)
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not be asked", rank);
-	else if (status == NOT_IN_ORDER)
-		snprintf(h->why_off, sizeof(h->why_off), "device %s of rank %d does not promise that the bytes of a write land in order",
-			 ibv_get_device_name(h->port->ctx->device), rank);
-	else
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
 }
 
 static void bringup_exchange(struct hdl_queues *h, int err);
@@ -539,7 +417,7 @@ static void bringup_wired(struct hdl_run *run)
 	}
 	h->offered = false;
 	hdl_run_free(run);
-	free_records(h);
+	hdl_queues_free_records(h);
 }
 
 static int check_records(struct hdl_queues *h)
@@ -604,22 +482,11 @@ static int take_or_connect(struct hdl_queues *h)
 	if (same)
 		return same < 0 ? same : bringup_take_over(h);
 	err = connect_all(h);
-	if (err && err != -NOT_IN_ORDER)
+	if (err && err != -HDL_NOT_IN_ORDER)
 		hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run "
 			  "on the host", h->size, strerror(-err));
 	h->set = record(h, 0)->number;
 	return err;
-}
-
-/* The others wait for what this rank has to say. */
-void hdl_queues_bringup_failed(struct hdl_queues *h)
-{
-	h->wire_error = MPI_ERR_NO_MEM;
-	snprintf(h->why_off, sizeof(h->why_off), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
-	h->state = HDL_QUEUES_READY;	/* where nothing more is posted, as it is broken */
-	h->offered = false;
-	free_records(h);
-	hdl_queues_break(h, h->why_off);
 }
 
 static void exchanged(struct hdl_run *run)

@@ -73,6 +73,7 @@
 #include <infiniband/verbs_exp.h>
 #include <string.h>
 
+#include "collectives/exec.h"
 #include "collectives/internal.h"
 #include "lines/pace.h"
 
@@ -207,6 +208,12 @@ struct hdl_queues {
 	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
 	uint64_t queued, late;		/* of users' operations, how many are there, and how many of these first have found no slot */
+	/* Of persistent operations (mailbox/persistent.c), NULL until the first is made. turn: completes what can be; returns how many
+	 * operations have ended. clear: the queues are gone; frees the memory that requests might have read, and requests never freed. */
+	const struct hdl_pcoll_ops {
+		int (*turn)(struct hdl_queues *h);
+		void (*clear)(struct hdl_queues *h);
+	} *pcoll_ops;
 	struct hdl_pcoll *started;	/* persistent ones that are under way */
 	struct hdl_pcoll *pcolls;	/* all, also freed ones whose memory may still be read, and at the end those that nobody has
 					 * freed */
@@ -222,6 +229,8 @@ struct hdl_queues {
 	bool busy, doomed;		/* in off_turn; freed when that ends */
 };
 
+/* Largest data of a medium cell, and the longest vblock in a cell where no rank knows all lengths. */
+#define HDL_CELL_MEDIUM_DATA 1024
 /* Payloads of lines up to here stand in the request: then no operation retires late because of them. */
 #define HDL_CELL_INLINE 64
 #define HDL_CELL_INLINE_LONG 2048	/* where the device has it */
@@ -264,6 +273,13 @@ static inline bool hdl_queues_is_active(const struct hdl_queues *h)
 	return h->posted != h->retired || h->queue || h->started || h->nleft;
 }
 
+/* Whether an operation may be posted now, as far as the queues are concerned: they are brought up and not in error, and none waits
+ * to be posted before it. Besides it must have a slot, (a) and (b) above, and its executor's requests room. */
+static inline bool hdl_queues_are_open(const struct hdl_queues *h)
+{
+	return h->state == HDL_QUEUES_READY && !h->queue && !h->busy && !h->broken && !h->suspect_ns;
+}
+
 /* The communicator's, made when first asked for, by this collective. NULL: no memory for it. */
 struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll);
 static inline struct hdl_queues *hdl_queues_of(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
@@ -297,6 +313,8 @@ void hdl_queues_break(struct hdl_queues *h, const char *why);
 #define HDL_QUEUES_IN_ERROR "the device's queues for this communicator are in error"
 /* The queue to that peer takes a request no more. run: NULL: of no operation. */
 void hdl_queues_refused(struct hdl_queues *h, const struct hdl_run *run, int peer, int err);
+/* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
+void hdl_queues_stop(struct hdl_queues *h);
 /* A completion in error was seen. */
 void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ibv_wc_status status);
 
@@ -338,8 +356,6 @@ struct hdl_coll_prog {
 	uint32_t *prologue, *epilogue;	/* CPU nodes before, after */
 	uint32_t nprologue, nepilogue;
 	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
-	bool reads;			/* by what single_copy.c does */
-	bool parcels;			/* what the lines carry is the run's affair (vector.c) */
 	bool uses_acc, synchronizes;
 	bool lasts;			/* a persistent operation's: nothing that its requests read changes before all ranks have it */
 	uint8_t class;
@@ -369,16 +385,6 @@ int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan);
 int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n);
 /* Whether what operations that were posted here expect on the link has arrived, and nothing else. */
 bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l);
-/* Runs CPU nodes of a graph, up to a CHECK that fails: then the run has an error. */
-void hdl_task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
-/* Whether every queue that it uses has room for another operation, as far as completions have been taken. */
-bool hdl_tasks_have_room(const struct hdl_queues *h, const struct hdl_coll_prog *p);
-/* Runs the prologue and posts the list. The operation has its number, and there is room. An error breaks the communicator's offload. */
-void hdl_tasks_post(struct hdl_queues *h, struct hdl_run *run);
-/* Whether all that the operation waits for has arrived. */
-bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run);
-/* It has: runs the epilogue. */
-void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run);
 
 /* ---- lines (cell.c) -------------------------------------------------------------------------------------- */
 
@@ -437,6 +443,11 @@ bool hdl_cell_arrived(struct hdl_run *run, const struct hdl_coll_prog *prog);
 bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog);
 /* Writes the lines that wait for those of others, and runs the epilogue; if a line was of another length, the run has an error. */
 void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
+/* Of the tables of fixed.c and vector_calls.c (exec.h). */
+bool hdl_cell_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
+bool hdl_cell_has_room(struct hdl_queues *h, const struct hdl_coll_prog *prog);
+int hdl_cell_region(const struct hdl_queues *h, const struct hdl_plan *plan);
+struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl_plan *plan);
 
 /* As hdl_cell_post, but for the lines themselves. Then each: put i of the operation has this data, which may change when the operation
  * retires, and says so many bytes, or whatever the word means to its receiver. */
@@ -484,21 +495,9 @@ static inline size_t hdl_sc_from(enum hdl_coll coll)
 }
 /* Lays its lines out. */
 void hdl_sc_area(struct hdl_queues *h);
-struct hdl_coll_prog *hdl_sc_compile(struct hdl_queues *h, const struct hdl_plan *plan);
-/* Shows this rank's buffers. */
-void hdl_sc_post(struct hdl_queues *h, struct hdl_run *run);
-/* Does what can be done now. Whether that was all, and nobody needs this rank's buffers any more. */
-bool hdl_sc_turn(struct hdl_queues *h, struct hdl_run *run);
-/* Where ranks share CPUs: whether it waits for one that may need this one's. If not, to give it to them is to lose a turn. */
-bool hdl_sc_needs_near(struct hdl_queues *h, const struct hdl_run *run);
-/* Whether the turn ended because it had done enough: there is more to do at once. */
-bool hdl_sc_more(const struct hdl_run *run);
 /* Looks whether what this rank has left behind has been read, or never will be, as far as completions have been taken. The communicator may
  * be freed by that. */
 void hdl_sc_staging_reclaim(struct hdl_queues *h);
-/* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
-void hdl_sc_stop(struct hdl_queues *h);
-
 /* ---- sets that no communicator has (cache.c) ------------------------------------------------------------- */
 
 /* One of the communicator's ranks, of this hdl_queues_index; NULL: there is none. */
@@ -513,6 +512,9 @@ void hdl_queue_cache_trim(void);
 void hdl_queues_end(struct hdl_queues *h);
 /* What was posted has left. */
 void hdl_queues_flush(struct hdl_queues *h);
+/* Destroys queues and slots, but not h; frees what the exchange needs. */
+void hdl_queues_unmake(struct hdl_queues *h);
+void hdl_queues_free_records(struct hdl_queues *h);
 
 /* ---- wire-up (bringup.c) ------------------------------------------------------------------------------------ */
 
@@ -543,6 +545,13 @@ int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint
 /* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root.
  * What comes before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
 int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l);
+/* That a link has posted then: see above. */
+static inline uint64_t hdl_link_receives(const struct hdl_queues *h)
+{
+	return 4 * h->depth;
+}
+/* The status of a rank whose device does not promise the order of a write's bytes: cells cannot be used, as the report tells, and no error. */
+#define HDL_NOT_IN_ORDER EILSEQ
 
 /* ---- areas (regions.c) --------------------------------------------------------------------------------------- */
 
@@ -561,12 +570,5 @@ void hdl_region_unmake(struct hdl_queues *h, struct hdl_slot_region *a);
 void hdl_regions_retry(struct hdl_queues *h);
 /* Asks for an area, if nobody has: HDL_REGION_WIRING, and it is decided later, or what all ranks have come to. */
 enum hdl_region_state hdl_region_request(struct hdl_queues *h, int k);
-
-/* ---- persistent operations (persistent.c) ------------------------------------------------------------------------- */
-
-/* Those that were started. Returns how many have ended. */
-int hdl_pcoll_turn(struct hdl_queues *h);
-/* Gives back what was kept for requests that might have read it, and what nobody has freed: the queues are gone. */
-void hdl_pcoll_clear(struct hdl_queues *h);
 
 #endif

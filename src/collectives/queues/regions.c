@@ -114,18 +114,6 @@ static void clear_accumulators(struct hdl_queues *h, int class)
 		memset(h->area[class].mem + k * c->slot_bytes, 0, c->acc_bytes);
 }
 
-void hdl_region_unmake(struct hdl_queues *h, struct hdl_slot_region *a)
-{
-	if (a->mr && h->port)
-		ibv_dereg_mr(a->mr);
-	if (a->mem)
-		hdl_tp_free(hdl_mpi_tp, a->mem);
-	free(a->peers);
-	a->mr = NULL;
-	a->mem = NULL;
-	a->peers = NULL;
-}
-
 int hdl_region_make(struct hdl_queues *h, int k)
 {
 	struct hdl_slot_region *a = &h->area[k];

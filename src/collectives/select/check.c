@@ -408,7 +408,7 @@ static int exchange(struct hdl_check *c, struct hdl_comm *comm)
 		out[p] = c->mine;
 		out[p].sent = p < c->npeers ? c->sends[p] : (struct sig){ ANY, 0, 0 };
 	}
-	hdl_coll_begin(c->exchange);
+	hdl_host_begin(c->exchange);
 	return MPI_SUCCESS;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/exec.h"
 #include "collectives/internal.h"
 #include "collectives/select/tuner.h"
 
@@ -62,7 +63,7 @@ static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor execu
 	l->within = plan->key.within;
 	l->algorithm = algorithm;
 	/* single copy: each rank reduces a part, as on the host */
-	l->reducer = hdl_reducer_name(l->coll, g && g->reads ? HDL_EXEC_HOST : executor);
+	l->reducer = hdl_reducer_name(l->coll, executor == plan->executor ? plan->exec->reducer : executor);
 	l->count = count;
 	l->late = late;
 	snprintf(l->why, sizeof(l->why), "%s", why);

@@ -341,6 +341,11 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
 	return a;
 }
 
+struct hdl_graph *hdl_build_hier(const struct hdl_shape *s)
+{
+	return hdl_build_hier_by(s, hdl_tune_host);
+}
+
 /*
  * A longer collective is one graph, in which a segment is passed on within a host while the next one arrives:
  * bench/results/collectives.md.

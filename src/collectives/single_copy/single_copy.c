@@ -89,11 +89,8 @@ bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *sit
 struct hdl_graph *hdl_sc_graph(void)
 {
 	struct hdl_gb *b = hdl_gb_new("single-copy", NULL, 0);
-	struct hdl_graph *g = b ? hdl_gb_finish(b) : NULL;
 
-	if (g)
-		g->reads = true;
-	return g;
+	return b ? hdl_gb_finish(b) : NULL;
 }
 
 /* One piece between two ranks that have a CPU each: both copy a part of it, from so many bytes on, by measurement. Of SCATTER and
@@ -125,14 +122,13 @@ static bool synchronizes(const struct hdl_plan *plan, int size)
 	return plan->key.coll != HDL_SCAN;
 }
 
-struct hdl_coll_prog *hdl_sc_compile(struct hdl_queues *h, const struct hdl_plan *plan)
+static struct hdl_coll_prog *sc_compile(struct hdl_queues *h, const struct hdl_plan *plan)
 {
 	struct hdl_coll_prog *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
 	p->g = plan->off_graph;
-	p->reads = true;
 	p->synchronizes = synchronizes(plan, h->size);
 	return p;
 }
@@ -355,7 +351,7 @@ void hdl_sc_staging_reclaim(struct hdl_queues *h)
 			if (l->hears & 1u << p && said_since(l, p))
 				l->hears &= ~(1u << p);
 		if (unlikely(h->broken || h->cc->lost)) {
-			hdl_sc_stop(h);	/* R2: it will be somebody else's */
+			hdl_queues_stop(h);	/* R2: it will be somebody else's */
 			l->hears = 0;
 		}
 		if (!l->hears)
@@ -566,11 +562,12 @@ static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
 
 /* ---- an operation ---------------------------------------------------------------------------------------------- */
 
-void hdl_sc_post(struct hdl_queues *h, struct hdl_run *run)
+static void sc_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
 	struct hdl_sc_run *x = run->reads;
 
+	(void)prog;
 	x->acts = x->hears = x->wants = x->copying = 0;
 	x->left = NULL;
 	x->failed = x->writes = false;
@@ -609,11 +606,12 @@ static size_t written_by_others(const struct hdl_queues *h, const struct hdl_pla
 	}
 }
 
-bool hdl_sc_turn(struct hdl_queues *h, struct hdl_run *run)
+static bool sc_turn(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
 	struct hdl_sc_run *x = run->reads;
 	bool reduces = hdl_coll_reduces(run->plan->key.coll);
 
+	(void)prog;
 	x->spent = 0;
 	if (!x->acts && !x->wants)
 		;
@@ -645,7 +643,7 @@ bool hdl_sc_turn(struct hdl_queues *h, struct hdl_run *run)
 	return true;
 }
 
-bool hdl_sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
+static bool sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
 {
 	const struct hdl_sc_run *x = run->reads;
 	uint32_t near = hdl_queues_cpu_sharers(h), needs = (x->hears | x->wants) & near, acts = x->acts & near;
@@ -659,13 +657,15 @@ bool hdl_sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
 	return needs;
 }
 
-bool hdl_sc_more(const struct hdl_run *run)
+static bool sc_more(const struct hdl_run *run)
 {
 	return run->reads->spent >= HDL_SC_TURN;
 }
 
-int hdl_sc_prepare(struct hdl_run *run)
+static int sc_prepare(struct hdl_run *run)
 {
+	if (hdl_run_prepare_tmp(run))
+		return -ENOMEM;
 	if (!run->reads)
 		run->reads = calloc(1, sizeof(*run->reads));
 	if (!run->reads)
@@ -673,21 +673,40 @@ int hdl_sc_prepare(struct hdl_run *run)
 	return hdl_coll_reduces(run->plan->key.coll) ? hdl_sc_reduce_prepare(run) : 0;
 }
 
-void hdl_sc_free(struct hdl_sc_run *x)
+static void sc_free(struct hdl_run *run)
 {
-	if (!x)
+	if (!run->reads)
 		return;
-	free(x->fold.whole);
-	free(x);
+	free(run->reads->fold.whole);
+	free(run->reads);
 }
 
-void hdl_sc_stop(struct hdl_queues *h)
+static int sc_region(const struct hdl_queues *h, const struct hdl_plan *plan)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	if (h->stopped || !h->lines)
-		return;
-	h->stopped = true;
-	for (uint16_t i = 0; i < h->nlinks; i++)
-		ibv_modify_qp(h->links[i]->qp, &attr, IBV_QP_STATE);
+	(void)h;
+	(void)plan;
+	return HDL_REGION_SC;
 }
+
+/* All that an operation waits for is copies and control records. */
+static bool sc_by_device(const struct hdl_run *run)
+{
+	(void)run;
+	return true;
+}
+
+const struct hdl_executor_ops hdl_exec_single_copy = {
+	.name = "single copy",
+	.reducer = HDL_EXEC_HOST,
+	.own_order = true,
+	.prepare = sc_prepare,
+	.free = sc_free,
+	.region = sc_region,
+	.compile = sc_compile,
+	.has_room = hdl_cell_has_room,
+	.post = sc_begin,
+	.poll = sc_turn,
+	.has_more = sc_more,
+	.by_device = sc_by_device,
+	.needs_cpu = sc_needs_near,
+};

@@ -405,11 +405,8 @@ static int task_compile_class_of(const struct hdl_queues *h, const struct hdl_gr
 
 int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan)
 {
-	int class;
+	int class = task_compile_class_of(h, plan->off_graph);
 
-	if (h->lines)
-		return plan->off_graph->reads ? HDL_REGION_SC : hdl_cell_size(plan->key.bytes);
-	class = task_compile_class_of(h, plan->off_graph);
 	return class < 0 ? 0 : class;	/* hdl_task_compile refuses a graph that no class holds */
 }
 

@@ -37,6 +37,12 @@ int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n)
 	return 0;
 }
 
+int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l)
+{
+	l->open = true;
+	return hdl_link_post_recvs(l, hdl_link_receives(h));
+}
+
 /* Counts the arrivals on a link, and reposts receives in batches. */
 static void drain_link(struct hdl_queues *h, struct hdl_coll_link *l)
 {
@@ -66,10 +72,8 @@ bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l)
 	return l->seen == l->expected;
 }
 
-bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run)
+static bool tasks_arrived(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *p)
 {
-	const struct hdl_coll_prog *p = run->plan->prog;
-
 	if (p->watch_master) {
 		if (run->outstanding)
 			hdl_queues_drain(h);
@@ -122,7 +126,7 @@ static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, co
 	hdl_run_error(run, too_few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
 }
 
-void hdl_task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
+static void task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct hdl_node *node = &g->nodes[nodes[i]];
@@ -149,11 +153,9 @@ void hdl_task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const ui
 	}
 }
 
-void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run)
+static void tasks_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *p)
 {
-	const struct hdl_coll_prog *p = run->plan->prog;
-
-	hdl_task_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
+	task_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
 	/* Polls the links whose arrivals only the master waits for, at most every depth / 2 operations, so that their receives
 	 * are reposted. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
@@ -163,7 +165,7 @@ void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run)
 
 /* ---- posting --------------------------------------------------------------------------------------------------- */
 
-bool hdl_tasks_have_room(const struct hdl_queues *h, const struct hdl_coll_prog *p)
+static bool tasks_fit(const struct hdl_queues *h, const struct hdl_coll_prog *p)
 {
 	bool fits = h->local_posted + p->nuses - h->local_seen <= h->local_room;
 
@@ -288,13 +290,38 @@ static void post_task_list(struct hdl_queues *h, struct hdl_run *run)
 	hdl_tp_count_rc(hdl_mpi_tp, p->requests, p->bytes);
 }
 
-void hdl_tasks_post(struct hdl_queues *h, struct hdl_run *run)
+static void tasks_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *p)
 {
-	const struct hdl_coll_prog *p = run->plan->prog;
-
 	run->base[HDL_SP_ACC] = h->area[run->class].mem + run->slot * h->class[run->class].slot_bytes;
 	run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
-	hdl_task_cpu_nodes(run, p->g, p->prologue, p->nprologue);
+	task_cpu_nodes(run, p->g, p->prologue, p->nprologue);
 	h->since_sync_all = p->synchronizes ? 0 : h->since_sync_all + 1;
 	post_task_list(h, run);
 }
+
+static bool tasks_have_room(struct hdl_queues *h, const struct hdl_coll_prog *p)
+{
+	if (tasks_fit(h, p))
+		return true;
+	hdl_queues_drain(h);
+	return tasks_fit(h, p);
+}
+
+static struct hdl_coll_prog *tasks_compile(struct hdl_queues *h, const struct hdl_plan *plan)
+{
+	return hdl_task_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_coll_synchronizes(plan->key.coll));
+}
+
+const struct hdl_executor_ops hdl_exec_tasks = {
+	.name = "tasks",
+	.reducer = HDL_EXEC_TASKS,
+	.own_order = true,
+	.prepare = hdl_run_prepare_tmp,
+	.region = hdl_task_region_of,
+	.compile = tasks_compile,
+	.compile_barrier = hdl_slot_barrier_compile,
+	.has_room = tasks_have_room,
+	.post = tasks_post,
+	.poll = tasks_arrived,
+	.finish = tasks_take,
+};
