@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who only gives something that is not too long need not wait for those who take it: it copies that into memory of the library, shows
+ * this, and its operation ends. The memory is in use until all that it was shown to have said HDL_SC_FIN; the communicator is not
+ * freed before, and MPI_Finalize waits likewise. It lies where peers reach it without the kernel's help, so that a copy more takes no
+ * longer where there are several to read it. A process leaves no more than LEFT_BYTES, of all communicators together: a root that is
+ * ahead on hundreds of them would take memory without bound.
+ */
+#include "collectives/single_copy/single_copy.h"
+#include "lines/lines.h"
+
+#define LEFT_BYTES ((size_t)64 << 20)
+static size_t left_bytes;
+
+/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly. Where ranks share CPUs it is whatever
+ * it costs, for who has left something behind gives its CPU to those that read it; but not of much that each has but one reader, which the
+ * kernel copies once. */
+static bool leaving_pays(struct hdl_queues *h, size_t once)
+{
+	return (hdl_job.oversubscribed && once <= HDL_SC_STAGE_ONCE) || hdl_sc_all() || lines_pace_next(&h->pace, hdl_sc_quick());
+}
+
+char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once, const char *done, size_t apart)
+{
+	struct hdl_sc_staged *l = h->left_behind;
+
+	if (!leaving_pays(h, once))
+		return NULL;
+	while (l < h->left_behind + HDL_SC_STAGED_MAX && l->hears)
+		l++;
+	if (l == h->left_behind + HDL_SC_STAGED_MAX || left_bytes >= LEFT_BYTES || hdl_scratch_get(&l->memory, bytes))
+		return NULL;
+	left_bytes += l->memory.bytes;
+	/* progress looks at it also if the operation ends before progress has seen that */
+	l->hears = hears;
+	l->opno = run->opno;
+	l->done = done;
+	l->apart = apart;
+	h->nleft++;
+	hdl_queues_enlist(h);
+	run->comm->obj.refs++;
+	hdl_detached_collectives++;
+	return l->memory.p;
+}
+
+char *hdl_sc_stage(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once)
+{
+	const char *done = h->area[HDL_REGION_SC].mem + hdl_sc_ctrl_at(h, run, HDL_SC_FIN, 0) + offsetof(struct hdl_sc_ctrl, number);
+
+	return hdl_sc_stage_until(h, run, bytes, hears, once, done, sizeof(struct hdl_sc_ctrl));
+}
+
+void hdl_sc_stage_copy(struct hdl_queues *h, char *left, const char *from, size_t bytes)
+{
+	uint64_t since = monotonic_ns();
+
+	lines_copy_out(left, from, bytes);
+	lines_pace_took(&h->pace, bytes, monotonic_ns() - since, hdl_sc_quick());
+}
+
+/* Later operations' lines may have come to stand there. */
+static bool said_since(const struct hdl_sc_staged *l, int peer)
+{
+	return __atomic_load_n((const uint64_t *)(l->done + (size_t)peer * l->apart), __ATOMIC_ACQUIRE) > l->opno;
+}
+
+/* The communicator may be freed by the last one, and all that it has with it; not h, whose turn this is. */
+static void sc_release(struct hdl_queues *h, struct hdl_sc_staged *l)
+{
+	left_bytes -= l->memory.bytes;
+	hdl_scratch_put(&l->memory);
+	h->nleft--;
+	hdl_detached_collectives--;
+	hdl_comm_release(h->cc->comm);
+}
+
+void hdl_sc_staging_reclaim(struct hdl_queues *h)
+{
+	for (struct hdl_sc_staged *l = h->left_behind; h->nleft && l < h->left_behind + HDL_SC_STAGED_MAX; l++) {
+		if (!l->hears)
+			continue;
+		for (int p = 0; p < h->size; p++)
+			if (l->hears & 1u << p && said_since(l, p))
+				l->hears &= ~(1u << p);
+		if (unlikely(h->broken || h->cc->lost)) {
+			hdl_queues_stop(h);	/* R2: it will be somebody else's */
+			l->hears = 0;
+		}
+		if (!l->hears)
+			sc_release(h, l);
+	}
+}
