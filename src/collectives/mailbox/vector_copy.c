@@ -3,12 +3,12 @@
  * Blocks of a v-collective (vector.c) that do not fit a mailbox cell: sent as messages, or copied by the receiver from the
  * sender's memory.
  *
- * Message: the cell has the length and AS_MESSAGE; a message with the operation's tag follows, as on the host executor. The
+ * Message: the cell has the length and CELL_MESSAGE; a message with the operation's tag follows, as on the host executor. The
  * receiver takes it after it has seen the cell. So does each further edge between two neighbors; such an edge of no bytes has
  * no message, as on the host. If only one end has no bytes, there is no error, but a receive that waits, or a message that is
  * never received. A message needs both ranks in the library.
  *
- * Single copy: from hdl_sc_from() bytes on, if the device lets peers read all memory, the cell has the address and IS_SHOWN.
+ * Single copy: from hdl_sc_from() bytes on, if the device lets peers read all memory, the cell has the address and CELL_ADDRESS.
  * The receiver reads the block by RDMA READ, as in single_copy/, or refuses it, and then writes the operation number to a word
  * at the sender (hdl_slot_region.done_at). The sender's operation ends then; or earlier, if the address is that of a staging
  * buffer (R1 of single_copy/single_copy.c). Persistent operations do not use it: their requests have no place on the
@@ -41,7 +41,7 @@ static void vector_copy_sent(struct hdl_send *send, int err)
 		hdl_run_error(p->vrun->run, hdl_run_errno(p->vrun->run, &n, err));
 }
 
-/* Address of the packed block, or NULL if it has no contiguous form. */
+/* Address of the block's bytes, packed or contiguous; NULL if there are none. */
 static char *block_addr(const struct vblock *p)
 {
 	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->block) : NULL;
@@ -94,8 +94,8 @@ static void received(struct hdl_req *req)
 void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv((void *)p->block.buf, p->block.count, p->block.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
-			   (uint16_t)(run->comm->context + 1), &req);
+	int rc = hdl_irecv((void *)p->block.buf, p->block.count, p->block.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge),
+			   run->comm, (uint16_t)(run->comm->context + 1), &req);
 
 	if (rc) {
 		if (rc == MPI_ERR_PROC_ABORTED)
@@ -114,7 +114,7 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 
 /* ---- single copy: the sender ----------------------------------------------------------------------------------------- */
 
-/* Offset of the word that `rank` writes when it has read: the operation number + 1. */
+/* Offset of the word that `rank` writes, with the operation number + 1, after the last read. */
 static size_t done_at(const struct hdl_queues *h, const struct hdl_run *run, int rank)
 {
 	return hdl_cell_area(run->parcels->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
@@ -135,18 +135,18 @@ void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->parcels;
 	const struct vblock *last = NULL;
-	size_t room = 0, most = same_for_all(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
+	size_t bytes = 0, most = same_for_all(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
 	bool several;
 
 	for (const struct vblock *p = x->sends, *end = p + x->nsends; p < end; p++)
 		if (hdl_vblock_is_single_copy(h, run, p) && !p->copy) {
 			x->staged_ranks |= 1u << p->peer;
-			room = same_for_all(x) ? staged_bytes(p) : room + staged_bytes(p);
+			bytes = same_for_all(x) ? staged_bytes(p) : bytes + staged_bytes(p);
 			last = p;
 		}
 	several = x->staged_ranks & (x->staged_ranks - 1);
-	if (last && room <= most)
-		x->staging = hdl_sc_stage_until(h, run, room, x->staged_ranks, same_for_all(x) && several ? 0 : room,
+	if (last && bytes <= most)
+		x->staging = hdl_sc_stage_until(h, run, bytes, x->staged_ranks, same_for_all(x) && several ? 0 : bytes,
 					  hdl_cell_area(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
 	if (!x->staging)
 		x->staged_ranks = 0;
@@ -157,17 +157,17 @@ void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run)
 char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p)
 {
 	struct hdl_vector_run *x = p->vrun;
-	char *given = block_addr(p), *left = x->staging;
+	char *given = block_addr(p), *staging = x->staging;
 
 	if (!(x->staged_ranks & 1u << p->peer)) {
 		x->awaiting_fin |= 1u << p->peer;
 		return given;
 	}
 	if (!same_for_all(x)) {
-		hdl_sc_stage_copy(h, left, given, p->bytes);
+		hdl_sc_stage_copy(h, staging, given, p->bytes);
 		x->staging += staged_bytes(p);
 	}
-	return left;
+	return staging;
 }
 
 void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run)
@@ -200,7 +200,7 @@ void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *cell_end
 {
 	memcpy(&p->addr, cell_end - sizeof(p->addr), sizeof(p->addr));
 	if (!hdl_vblock_run(&p->block) && !hdl_vblock_alloc_copy(p, p->bytes < UNPACK_CHUNK ? p->bytes : UNPACK_CHUNK)) {
-		hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
+		hdl_reason_set("%s: no memory to unpack the block of rank %d", hdl_coll_name(run->args.coll), p->peer);
 		hdl_run_error(run, MPI_ERR_NO_MEM);
 		hdl_vblock_skip_read(p);
 		return;
@@ -214,7 +214,7 @@ static bool advance_copy(struct hdl_queues *h, struct hdl_run *run, struct vbloc
 	size_t most = p->copy ? UNPACK_CHUNK : HDL_SC_TURN;
 
 	while (p->copied < p->bytes) {
-		size_t left = p->bytes - p->copied, len = left < most ? left : most;
+		size_t rest = p->bytes - p->copied, len = rest < most ? rest : most;
 		char *to = p->copy ? p->copy : hdl_vblock_run(&p->block) + p->copied;
 
 		if (!p->position && hdl_vector_more(run))
@@ -238,8 +238,8 @@ static bool send_fin(struct hdl_queues *h, struct hdl_run *run, const struct vbl
 {
 	const uint64_t number = run->opno + 1;
 
-	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->vrun->prog), done_at(h, run, h->rank), done_at(h, run, p->peer), &number,
-			  sizeof(number));
+	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->vrun->prog), done_at(h, run, h->rank),
+				   done_at(h, run, p->peer), &number, sizeof(number));
 }
 
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)

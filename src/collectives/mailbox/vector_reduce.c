@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions through the cells of v-collectives (vector.c). All ranks know all lengths; the host executor runs longer ones. A
- * rank that gets a result combines the cells and its own input in the order of the ranks when it opens the cells, so the
- * operation need not commute. The operation overwrites its right operand: each rank's cell in turn holds the result so far.
+ * Reductions through the cells of v-collectives (vector.c). All ranks know all lengths; the host executor runs longer ones.
+ * Each rank with a result combines the cells and the input in the order of the ranks when it opens the cells, so the operation
+ * need not commute. The operation overwrites the right operand: each rank's cell in turn holds the result so far.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "collectives/mailbox/vector.h"
 
 /* Offsets of the ranks' parts in the packed vector; at[size] is its end. */
-static void vector_reduce_parts_of(const struct hdl_vector_run *x, const struct hdl_vcoll *a, int size, size_t at[HDL_MAILBOX_RANKS + 1])
+static void vector_reduce_parts_of(const struct hdl_vector_run *x, const struct hdl_vcoll *a, int size,
+				   size_t at[HDL_MAILBOX_RANKS + 1])
 {
 	at[0] = 0;
 	for (int r = 0; r < size; r++)
