@@ -30,7 +30,7 @@ struct vblock {
 	/* Blocks that the receiver copies by RDMA READ. */
 	uint64_t addr;			/* address at the sender */
 	bool cell_read;			/* receiver: the cell was read, or the block has none */
-	bool copying;			/* receiver: the copy is in progress, or HDL_SC_FIN was not sent yet */
+	bool copying;			/* receiver: the copy is in progress, or its end was not signalled yet */
 	size_t copied;			/* receiver: bytes copied so far */
 	uint64_t position;		/* receiver: position in the send queue of the READ in flight; 0: none */
 };
