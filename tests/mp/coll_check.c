@@ -22,7 +22,7 @@ static void expect(int rc, int class, const char *what)
 	MPI_Error_string(rc, text, &n);
 	if (class_of(rc) != class)
 		test_fail(__FILE__, __LINE__, "%s, odd %d: class %d, not %d: %s", what, odd, class_of(rc), class, text);
-	snprintf(name, sizeof(name), "rank %d is in ", odd);
+	snprintf(name, sizeof(name), "rank %d calls ", odd);
 	if (!strstr(text, "HEDDLE_CHECK: ") || !strstr(text, name) || !strstr(text, what))
 		test_fail(__FILE__, __LINE__, "odd %d: the text does not say '%s' and '%s': %s", odd, name, what, text);
 	memcpy(of_0, text, sizeof(text));
@@ -96,7 +96,7 @@ static void mismatches(void)
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or");
 	counts[1] = 4 - is;	/* as many in all */
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_TYPE, "the count or");
-	expect(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "what one");
+	expect(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "data sent and received");
 	expect(is ? MPI_Bcast_init(a, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &q) : MPI_Barrier_init(comm, MPI_INFO_NULL, &q), MPI_ERR_OTHER,
 	       "the collective differs");
 	expect(is ? MPI_Barrier_init(comm, MPI_INFO_NULL, &q) : waited(MPI_Ibarrier(comm, &q), &q), MPI_ERR_OTHER, "the form");
