@@ -24,7 +24,7 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 	struct hdl_plan_key key = { .op = reduction ? a->op : MPI_OP_NULL, .type = reduction ? a->recvtype : NULL,
 				    .bytes = bytes, .root = hdl_coll_has_root(a->coll) ? a->root : 0,
 				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = form == HDL_BLOCKS,
-				    .persistent = form == HDL_PERSISTS, .within = cc && cc->of };
+				    .persistent = form == HDL_PERSISTS, .within = cc && cc->node_of };
 	struct hdl_plan *plan;
 
 	if (unlikely(!cc)) {
@@ -83,7 +83,7 @@ static __attribute__((noinline, cold)) void say_misfit(struct hdl_run *run, cons
 {
 	hdl_run_misfit(run, (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype),
 		       (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype));
-	run->spoiled = true;
+	run->sends_empty = true;
 }
 
 /* MPI error class. */
@@ -189,7 +189,7 @@ static void coll_put_persistent(void *arg)
 	run->pcoll = NULL;
 	coll_retain_types(&run->args, false);
 	hdl_run_unbind(run);
-	run->keeps = false;
+	run->retain = false;
 	hdl_plan_run_put(run);
 }
 
@@ -207,7 +207,7 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 		hdl_plan_run_put(run);
 		return NULL;
 	}
-	run->keeps = true;
+	run->retain = true;
 	run->done = hdl_coll_complete_persistent;
 	coll_retain_types(args, true);
 	return run;
@@ -289,7 +289,7 @@ static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl
 	}
 	if (unlikely(error)) {
 		hdl_run_error(run, error);
-		run->hollow = true;
+		run->no_data = true;
 	}
 	if (host && likely(!error && hdl_host_can_inline(run->g) && !run->check && !((struct hdl_cc *)comm->coll)->lost)) {
 		run->tag = hdl_coll_tag(((struct hdl_cc *)comm->coll)->seq++);
@@ -339,7 +339,7 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
 	run->base[HDL_SP_RECV] = args->recvbuf;
 	run->error = MPI_SUCCESS;
-	run->spoiled = false;
+	run->sends_empty = false;
 	run->tag = hdl_coll_tag(cc->seq++);
 	hdl_host_run_inline(run);
 	hdl_run_finish(run);
@@ -418,7 +418,7 @@ static void comm_release(struct hdl_comm *comm)
 static void comm_freed(struct hdl_comm *comm)
 {
 	struct hdl_cc *cc = comm->coll;
-	struct hdl_comm *within = cc ? cc->within : NULL;
+	struct hdl_comm *within = cc ? cc->node_comm : NULL;
 
 	if (within)
 		hdl_comm_release(within);

@@ -62,17 +62,17 @@ struct hdl_run {
 	int error;			/* MPI error class, the first; see hdl_run_error */
 	bool finished;			/* set last; the run is its owner's again */
 	bool runnable;			/* in the list of runnable runs */
-	bool keeps;			/* persistent, or of pieces: what it has allocated stays when it has finished */
-	bool persists;			/* host executor, by events: after an error, too, all nodes run, for the others' sake */
-	bool spoiled;			/* a message was not as long as it should be: the same, and what is sent from now on is empty,
-					 * so that it is an error for whom it comes to. Mailbox: a line was not */
-
-	bool hollow;			/* this rank has no data to give, for it has had an error: whoever takes them is to have one, too */
+	bool retain;			/* persistent or irregular: scratch and packed buffers stay when the run has finished */
+	bool runs_all;			/* host executor, by events, wire-up only: after an error all nodes run, so that no other rank waits */
+	bool sends_empty;		/* host executor, set on an error of lengths: all nodes run, and sends are empty, so that their receivers
+					 * have an error of lengths, too. Mailbox: a cell was of another length than expected */
+	bool no_data;			/* hierarchical: this rank had an error in the phase before; the cells and stamps that it writes are invalid,
+					 * so that ranks that take its data have an error, too */
 
 	/* Host executor. */
 	struct hdl_run *after, **link;	/* by events: in cc->runs */
 	bool withdrawn;			/* in order: its sends, when a member had ended */
-	uint32_t left, inflight, nready;
+	uint32_t nodes_left, inflight, nready;
 	uint32_t *ready;		/* stack of nodes that may start */
 	struct hdl_run_node *nodes;
 	struct hdl_scratch tmp;
@@ -92,9 +92,9 @@ struct hdl_run {
 	uint32_t arrived;		/* lines that were seen */
 	const char *numbers;		/* where theirs stand */
 	uint8_t class;			/* of slots */
-	struct hdl_sc_run *reads;	/* kept with the run */
+	struct hdl_sc_run *sc;		/* single copy; kept with the run */
 	struct hdl_pcoll *pcoll;	/* persistent, on mailbox */
-	struct hdl_vector_run *parcels;	/* of a collective of pieces; kept with the run */
+	struct hdl_vector_run *vector;	/* mailbox/vector; kept with the run */
 };
 
 /* The end of an error's text, where what comes from a rank has another length than this rank's arguments promise. */
@@ -117,7 +117,7 @@ static inline void hdl_run_begin(struct hdl_run *run)
 {
 	run->error = MPI_SUCCESS;
 	run->why[0] = 0;
-	run->spoiled = run->finished = false;
+	run->sends_empty = run->finished = false;
 }
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 /* Unpacks, and the request (if any) is complete. The run may be reused afterwards: do not touch it. */
@@ -146,7 +146,7 @@ static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_n
 {
 	const void *src = n->src_space < HDL_SPACES ? run->base[n->src_space] + n->src_off : NULL;
 
-	return likely(!run->spoiled) && hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub,
+	return likely(!run->sends_empty) && hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub,
 							run->comm->context + 1, src, n->len);
 }
 
@@ -211,8 +211,8 @@ struct hdl_plan {
 	struct hdl_plan_key key;
 	struct hdl_run *spare;
 	struct hdl_graph *graph;	/* of the host executor; for other plans made when it has to step in */
-	struct hdl_graph *off_graph;	/* of mailbox or tasks */
-	struct hdl_coll_prog *prog;	/* off_graph compiled */
+	struct hdl_graph *offload_graph;	/* of mailbox or tasks */
+	struct hdl_coll_prog *prog;	/* offload_graph compiled; NULL until the first operation is posted */
 	const struct hdl_executor_ops *exec;	/* the table of its executor (exec.h) */
 	struct hdl_enc enc;
 	uint64_t uses, fallbacks;	/* fallbacks: of mailbox and tasks, run by the host */
@@ -220,7 +220,7 @@ struct hdl_plan {
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
 	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */
-	bool crowded;			/* as struct hdl_choice's */
+	bool oversubscribed;		/* as struct hdl_choice's */
 	uint8_t leader;			/* of a Barrier behind it */
 	const struct hdl_hosts *hosts;	/* as struct hdl_choice's: its group's */
 	bool staged;			/* as struct hdl_choice's; but graph is of messages alone */
@@ -258,9 +258,9 @@ struct hdl_agreed_config {
 
 struct hdl_choice {
 	enum hdl_executor executor;
-	bool reads;			/* mailbox: by copies from and to shown buffers (single_copy.c) */
+	bool single_copy;		/* mailbox: copies between the ranks' buffers (single_copy.c) */
 	bool pairs;			/* tasks: among all pairs of ranks */
-	bool crowded;			/* host: the ranks share the cores of one host */
+	bool oversubscribed;		/* host: the ranks share the cores of one host */
 	bool in_order;			/* host: a reduction gives the bits that it gives on mailbox */
 	const struct hdl_hosts *hosts;	/* host: whose levels an algorithm may go by; NULL: none */
 	bool staged;			/* host: in two levels, that of each host by whatever serves its ranks (hierarchical.c) */
@@ -306,15 +306,15 @@ struct hdl_cc {
 	struct hdl_run *runs;		/* of these, those that run by events */
 	/* A member that has ended (fault.c). */
 	int lost;			/* 1 + the number of its process; 0: none. Nothing more is begun on this communicator */
-	bool told;			/* by another member */
+	bool lost_told;			/* by another member */
 	bool revoked;			/* what was under way has been ended */
 	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
 	uint32_t seq_looked;		/* seq at that time */
-	struct hdl_queues *off[HDL_QUEUE_KINDS];	/* NULL until the first collective of that executor */
+	struct hdl_queues *queues[HDL_QUEUE_KINDS];	/* by hdl_queues_index; NULL until the first collective on them */
 	/* Of ranks on several hosts (hierarchical.c). */
-	struct hdl_comm *within;	/* those of this host, of which no handle exists; NULL: not made */
-	struct hdl_cc *of;		/* of such a one: whose it is */
-	bool no_within;			/* it could not be made, on no rank */
+	struct hdl_comm *node_comm;	/* the ranks of this host; no handle exists of it. NULL: not made */
+	struct hdl_cc *node_of;		/* of a node_comm: the communicator that has it */
+	bool no_node_comm;		/* it could not be made, on any rank */
 	unsigned promises;		/* HDL_PROMISES_... that all members' devices make to each other, ... */
 	bool promises_known;		/* ... once that has been asked for */
 };

@@ -15,7 +15,7 @@ struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *co
 {
 	/* what is mailbox's, but for the first calls, gives the same bits there and here */
 	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_MAILBOX,
-				     .crowded = plan->crowded, .hosts = plan->hosts };
+				     .oversubscribed = plan->oversubscribed, .hosts = plan->hosts };
 
 	if (!plan->graph)
 		plan->graph = hdl_graph_of(&plan->key, &choice, comm->rank, comm->size);
@@ -45,7 +45,7 @@ void hdl_plan_put(struct hdl_plan *plan)
 	}
 	hdl_coll_prog_free(plan->prog);
 	hdl_graph_free(plan->graph);
-	hdl_graph_free(plan->off_graph);
+	hdl_graph_free(plan->offload_graph);
 	free(plan);
 }
 
@@ -73,7 +73,7 @@ static enum hdl_exec_kind exec_of(const struct hdl_plan_key *key, const struct h
 	switch (choice->executor) {
 	case HDL_EXEC_HOST: return HDL_RUN_HOST;
 	case HDL_EXEC_TASKS: return HDL_RUN_TASKS;
-	default: return choice->reads ? HDL_RUN_SINGLE_COPY : hdl_coll_is_vcoll((enum hdl_coll)key->coll) ? HDL_RUN_VECTOR : HDL_RUN_MAILBOX;
+	default: return choice->single_copy ? HDL_RUN_SINGLE_COPY : hdl_coll_is_vcoll((enum hdl_coll)key->coll) ? HDL_RUN_VECTOR : HDL_RUN_MAILBOX;
 	}
 }
 
@@ -98,14 +98,14 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	plan->exec = hdl_executors[exec_of(key, &choice)];
 	plan->enc = choice.enc;
 	plan->pairs = choice.pairs;
-	plan->crowded = choice.crowded;
+	plan->oversubscribed = choice.oversubscribed;
 	plan->hosts = choice.hosts;
 	plan->staged = choice.staged;
 	plan->leader = hdl_choose_leader(key, &site);
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)
-		plan->off_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
-	if (plan->executor != HDL_EXEC_HOST ? !plan->off_graph :
+		plan->offload_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
+	if (plan->executor != HDL_EXEC_HOST ? !plan->offload_graph :
 	    !hdl_coll_is_vcoll((enum hdl_coll)key->coll) && !hdl_plan_host_graph(plan, comm)) {
 		hdl_plan_put(plan);
 		return NULL;
@@ -158,7 +158,7 @@ struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm)
 	if (likely(run)) {
 		plan->spare = run->next;
 	} else {
-		run = hdl_run_new(plan->executor != HDL_EXEC_HOST ? plan->off_graph : plan->graph, comm);
+		run = hdl_run_new(plan->executor != HDL_EXEC_HOST ? plan->offload_graph : plan->graph, comm);
 		if (!run)
 			return NULL;
 		run->plan = plan;
@@ -182,7 +182,7 @@ void hdl_plan_run_put(struct hdl_run *run)
 		hdl_check_free(run->check);
 		run->check = NULL;
 	}
-	run->hollow = false;
+	run->no_data = false;
 	run->next = plan->spare;
 	plan->spare = run;
 	hdl_plan_put(plan);

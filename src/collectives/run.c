@@ -198,7 +198,7 @@ static __attribute__((noinline)) void take_packed(struct hdl_run *run)
 	if (run->packed_recv && !run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root))
 		hdl_unpack(a->recvbuf, run->packed_recv, run->recv_elems, a->recvtype, 0,
 			   (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
-	if (!run->keeps)
+	if (!run->retain)
 		hdl_run_unbind(run);
 }
 
@@ -206,7 +206,7 @@ void hdl_run_finish(struct hdl_run *run)
 {
 	if (unlikely(run->packed_send || run->packed_recv))
 		take_packed(run);
-	if (unlikely(run->g->tmp_bytes > KEEP_TMP && !run->keeps))
+	if (unlikely(run->g->tmp_bytes > KEEP_TMP && !run->retain))
 		hdl_scratch_put(&run->tmp);
 	run->finished = true;
 	if (run->done)
@@ -234,7 +234,7 @@ void hdl_run_error(struct hdl_run *run, int error)
 	run->error = error;
 	snprintf(run->why, sizeof(run->why), "%s", why);
 	/* what goes on all the same, others need not wait for */
-	if (error == MPI_ERR_NO_MEM && !run->persists)
+	if (error == MPI_ERR_NO_MEM && !run->runs_all)
 		hdl_ft_give_up(run->comm, run->why);
 }
 
@@ -265,7 +265,7 @@ static int rank_named(struct hdl_comm *comm, int rank)
 {
 	const struct hdl_cc *cc = comm->coll;
 
-	return cc->of ? hdl_comm_rank_of(cc->of->comm, hdl_comm_proc(comm, rank)) : rank;
+	return cc->node_of ? hdl_comm_rank_of(cc->node_of->comm, hdl_comm_proc(comm, rank)) : rank;
 }
 
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
@@ -281,7 +281,7 @@ int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 		return MPI_ERR_PROC_ABORTED;
 	}
 	/* the receiver waits for this message, however the run goes on */
-	if (run->persists && error != MPI_ERR_PROC_ABORTED)
+	if (run->runs_all && error != MPI_ERR_PROC_ABORTED)
 		hdl_ft_give_up(run->comm, strerror(-err));
 	hdl_send_explain(error, -err, peer, run->tag | (int32_t)n->sub, comm, n->len);
 	return hdl_run_note_loss(run, n, error);
@@ -292,7 +292,7 @@ void hdl_run_send_failed(struct hdl_run *run, const struct hdl_node *n, int err)
 	int error = hdl_run_errno(run, n, err);
 
 	hdl_run_error(run, error);
-	run->spoiled |= hdl_is_of_arguments(error);
+	run->sends_empty |= hdl_is_of_arguments(error);
 }
 
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send)
@@ -301,7 +301,7 @@ int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send 
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 
 	return hdl_ep_send(hdl_comm_ep(comm, peer), run->tag | (int32_t)n->sub, run->comm->context + 1, false,
-			   hdl_run_memory(run, n->src_space, n->src_off), unlikely(run->spoiled) ? 0 : n->len, send);
+			   hdl_run_memory(run, n->src_space, n->src_off), unlikely(run->sends_empty) ? 0 : n->len, send);
 }
 
 __attribute__((noinline, cold)) int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status)
@@ -328,6 +328,6 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 		rc = hdl_run_check_length(run, n, &status);
 	if (unlikely(rc)) {
 		hdl_run_error(run, hdl_run_note_loss(run, n, rc));
-		run->spoiled |= hdl_is_of_arguments(rc);
+		run->sends_empty |= hdl_is_of_arguments(rc);
 	}
 }

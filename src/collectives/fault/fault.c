@@ -43,8 +43,8 @@ static int ft_proc_of(struct hdl_comm *comm, int member)
 static bool has_ended(struct hdl_cc *cc, int member)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->off[i] && cc->off[i]->state == HDL_QUEUES_READY && cc->off[i]->peers[member].proc.start)
-			return hdl_proc_state(&cc->off[i]->peers[member].proc) == HDL_PROC_ENDED;
+		if (cc->queues[i] && cc->queues[i]->state == HDL_QUEUES_READY && cc->queues[i]->peers[member].proc.start)
+			return hdl_proc_state(&cc->queues[i]->peers[member].proc) == HDL_PROC_ENDED;
 	return hdl_proc_is_gone(ft_proc_of(cc->comm, member));
 }
 
@@ -67,7 +67,7 @@ static int find_ended(struct hdl_cc *cc, int first)
 /* Rank of the lost process in its group. */
 static int member_lost(const struct hdl_cc *cc)
 {
-	struct hdl_comm *comm = cc->of ? cc->of->comm : cc->comm;
+	struct hdl_comm *comm = cc->node_of ? cc->node_of->comm : cc->comm;
 	int proc = cc->lost - 1, rank = hdl_comm_rank_of(comm, proc);
 
 	return rank == MPI_UNDEFINED && comm->local ? hdl_comm_rank_of(comm->local, proc) : rank;
@@ -101,22 +101,22 @@ static void ft_mark_lost(struct hdl_cc *cc, int proc, bool told)
 		return;
 	cc->lost = 1 + proc;
 	/* cc is a node communicator: the ranks of the whole communicator notify the members */
-	cc->told = told || cc->of;
+	cc->lost_told = told || cc->node_of;
 	hdl_proc_note_lost(proc);
 	revoke_pending = true;
 	frequent_until_ns = monotonic_ns() + SUSPECT_NS;
 	ft_report(cc);
 	/* an arrival seen from here on may be a flushed queue */
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->off[i]) {
-			cc->off[i]->broken = true;
-			cc->off[i]->suspect_ns = 0;
+		if (cc->queues[i]) {
+			cc->queues[i]->broken = true;
+			cc->queues[i]->suspect_ns = 0;
 		}
 	/* a rank that waits within its host may do so because of a death elsewhere */
-	if (cc->of)
-		ft_mark_lost(cc->of, proc, told);
-	if (cc->within && cc->within->coll)
-		ft_mark_lost(cc->within->coll, proc, told);
+	if (cc->node_of)
+		ft_mark_lost(cc->node_of, proc, told);
+	if (cc->node_comm && cc->node_comm->coll)
+		ft_mark_lost(cc->node_comm->coll, proc, told);
 }
 
 void hdl_ft_member_failed(struct hdl_cc *cc, int member)
@@ -232,7 +232,7 @@ static bool is_dead(int proc)
  * sees that the process has ended. */
 static bool must_notify(const struct hdl_cc *cc)
 {
-	return !cc->told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
+	return !cc->lost_told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
 }
 
 static void revoke(struct hdl_comm *comm)
@@ -299,11 +299,11 @@ static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 
 	h->wire_error = MPI_ERR_BUFFER;
 	if (mine)
-		snprintf(h->why_off, sizeof(h->why_off), "a buffer of this rank cannot be read or written by the "
+		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of this rank cannot be read or written by the "
 			 "device, in a copy from or to %.150s", name);
 	else
-		snprintf(h->why_off, sizeof(h->why_off), "a buffer of %.150s cannot be read or written by the device", name);
-	hdl_queues_break(h, h->why_off);
+		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of %.150s cannot be read or written by the device", name);
+	hdl_queues_break(h, h->why_refused);
 }
 
 void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ibv_wc_status status)
@@ -322,7 +322,7 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 		return;
 	}
 	bool mine = status == IBV_WC_LOC_PROT_ERR;
-	if (h->lines && (mine || status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR)) {
+	if (h->mailbox && (mine || status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR)) {
 		buffer_failed(h, peer, mine);
 		return;
 	}
@@ -357,16 +357,16 @@ static bool makes_comm(const struct hdl_comm *comm)
 static bool is_waiting(const struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->off[i] && hdl_queues_is_active(cc->off[i]))
+		if (cc->queues[i] && hdl_queues_is_active(cc->queues[i]))
 			return true;
 	/* a rank that waits within its host may do so because of a rank elsewhere */
-	return cc->pending || makes_comm(cc->comm) || (cc->within && cc->within->coll && is_waiting(cc->within->coll));
+	return cc->pending || makes_comm(cc->comm) || (cc->node_comm && cc->node_comm->coll && is_waiting(cc->node_comm->coll));
 }
 
 static bool is_suspect(const struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->off[i] && cc->off[i]->suspect_ns)
+		if (cc->queues[i] && cc->queues[i]->suspect_ns)
 			return true;
 	return false;
 }
@@ -392,7 +392,7 @@ static void ft_look_at(struct hdl_comm *comm)
 		return;
 	}
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		end_suspicion(cc->off[i], monotonic_ns());
+		end_suspicion(cc->queues[i], monotonic_ns());
 }
 
 /*

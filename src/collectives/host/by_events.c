@@ -70,7 +70,7 @@ static void progress_until(struct hdl_run *run, uint32_t inflight)
 	if (likely(run->inflight <= inflight))
 		return;
 	run->withdrawn = true;
-	run->spoiled = false;	/* what were sent now could not be withdrawn */
+	run->sends_empty = false;	/* what were sent now could not be withdrawn */
 	hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 	withdraw_sends(run);
 	hdl_wait_until(few_in_flight, &in);
@@ -97,7 +97,7 @@ int hdl_host_run_inline(struct hdl_run *run)
 	run->withdrawn = false;
 	cc->pending++;
 	hdl_coll_pending++;
-	for (uint32_t i = 0; n < end && likely(!run->error || run->spoiled); n++, i++) {
+	for (uint32_t i = 0; n < end && likely(!run->error || run->sends_empty); n++, i++) {
 		int rc;
 
 		if (unlikely(run->inflight))
@@ -158,7 +158,7 @@ static void node_done(struct hdl_run *run, uint32_t i)
 	const struct hdl_node *n = &run->g->nodes[i];
 
 	run->nodes[i].done = true;
-	run->left--;
+	run->nodes_left--;
 	for (uint32_t s = 0; s < n->nsuccs; s++) {
 		uint32_t succ = run->g->succs[n->succ0 + s];
 
@@ -178,15 +178,15 @@ static void withdraw_receives(struct hdl_run *run)
 /* The first error ends the graph, unless it persists. */
 static void run_failed(struct hdl_run *run, int error)
 {
-	bool failed = run->error && !run->spoiled;
+	bool failed = run->error && !run->sends_empty;
 
 	hdl_run_error(run, error);
 	if (hdl_is_of_arguments(error)) {
-		run->spoiled = !failed;
+		run->sends_empty = !failed;
 		return;
 	}
-	run->spoiled = false;
-	if (!failed && !run->persists)
+	run->sends_empty = false;
+	if (!failed && !run->runs_all)
 		withdraw_receives(run);
 }
 
@@ -194,7 +194,7 @@ void hdl_host_revoke(struct hdl_cc *cc)
 {
 	for (struct hdl_run *run = cc->runs, *next; run; run = next) {
 		next = run->after;
-		run->persists = run->spoiled = false;
+		run->runs_all = run->sends_empty = false;
 		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 		withdraw_receives(run);
 		withdraw_sends(run);
@@ -294,7 +294,7 @@ static void start_node(struct hdl_run *run, uint32_t i)
 
 static inline bool host_goes_on(const struct hdl_run *run)
 {
-	return !run->error || run->persists || run->spoiled;
+	return !run->error || run->runs_all || run->sends_empty;
 }
 
 static void begin_run(struct hdl_run *run)
@@ -331,7 +331,7 @@ static int run_on(struct hdl_run *run)
 		n++;
 	}
 	/* A run that an event has put on the list meanwhile is finished from there. */
-	if (!run->runnable && (run->left == 0 || (!host_goes_on(run) && !run->inflight))) {
+	if (!run->runnable && (run->nodes_left == 0 || (!host_goes_on(run) && !run->inflight))) {
 		end_run(run);
 		hdl_run_finish(run);
 	}
@@ -349,10 +349,10 @@ void hdl_host_start(struct hdl_run *run)
 		return;
 	}
 	begin_run(run);
-	run->left = g->nnodes;
+	run->nodes_left = g->nnodes;
 	run->inflight = run->nready = 0;
 	run->runnable = false;
-	run->spoiled = hdl_is_of_arguments(run->error);	/* this rank's own arguments do not fit each other */
+	run->sends_empty = hdl_is_of_arguments(run->error);	/* this rank's own arguments do not fit each other */
 	for (uint32_t i = g->nnodes; i-- > 0;) {
 		run->nodes[i].waiting = g->nodes[i].npreds;
 		run->nodes[i].done = false;

@@ -37,27 +37,27 @@ static int make_within(struct hdl_cc *cc, int host)
 		return rc;
 	within->obj.magic = 0;		/* no handle */
 	snprintf(within->name, sizeof(within->name), "communicator #%u's ranks of one host", comm->context / 2u);
-	cc->within = within;
+	cc->node_comm = within;
 	if (!hdl_coll_state(within)) {
 		hdl_coll_no_memory(comm);
 		hdl_reason_set("no memory for the communicator of this host's ranks");
 		return MPI_ERR_NO_MEM;
 	}
-	((struct hdl_cc *)within->coll)->of = cc;
+	((struct hdl_cc *)within->coll)->node_of = cc;
 	return MPI_SUCCESS;
 }
 
 bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc)
 {
-	if (cc->within || cc->no_within)
-		return cc->within;
+	if (cc->node_comm || cc->no_node_comm)
+		return cc->node_comm;
 	*rc = cc->lost ? MPI_SUCCESS : make_within(cc, hdl_hosts_of_place(hosts, hdl_hosts_place(hosts, cc->comm->rank)));
 	/* the one thing that all ranks lack together: context ids */
 	if (*rc == MPI_ERR_OTHER) {
-		cc->no_within = true;
+		cc->no_node_comm = true;
 		*rc = MPI_SUCCESS;
 	}
-	return !*rc && cc->within;
+	return !*rc && cc->node_comm;
 }
 
 /* ---- the stages --------------------------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ static void hier_allreduce(struct levels *l, const struct hdl_coll_args *a)
 
 int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *a, const struct hdl_hier_phases *phases)
 {
-	struct levels l = { .comm = cc->comm, .within = cc->within, .phases = phases, .alone = cc->within->size == 1 };
+	struct levels l = { .comm = cc->comm, .within = cc->node_comm, .phases = phases, .alone = cc->node_comm->size == 1 };
 
 	if (unlikely(cc->lost)) {
 		hdl_ft_reason(cc, hdl_coll_name(a->coll));

@@ -198,7 +198,7 @@ static struct hdl_vcoll_run *vcoll_make(struct hdl_comm *comm, const struct hdl_
 	r->run->done = done;
 	r->run->arg = r;
 	r->run->reduce = reduce_node;
-	r->run->keeps = true;	/* done() unpacks from the scratch, behind hdl_run_finish */
+	r->run->retain = true;	/* done() unpacks from the scratch, behind hdl_run_finish */
 	if (unlikely(hdl_vars.check)) {
 		r->run->check = hdl_check_vcoll(comm, a, form);
 		if (!r->run->check)

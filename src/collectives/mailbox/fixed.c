@@ -4,7 +4,7 @@
 
 struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl_plan *plan)
 {
-	return hdl_task_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_coll_synchronizes(plan->key.coll));
+	return hdl_task_compile(h, plan->offload_graph, plan->key.bytes, &plan->enc, hdl_coll_synchronizes(plan->key.coll));
 }
 
 const struct hdl_executor_ops hdl_exec_mailbox = {

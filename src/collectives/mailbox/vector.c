@@ -219,11 +219,11 @@ void hdl_vector_put_away(struct hdl_vector_run *x)
 
 bool hdl_vector_setup(struct hdl_run *run, struct hdl_comm *comm, const struct hdl_vcoll *a, bool keeps)
 {
-	struct hdl_vector_run *x = run->parcels ? run->parcels : calloc(1, sizeof(*x));
+	struct hdl_vector_run *x = run->vector ? run->vector : calloc(1, sizeof(*x));
 	bool neighbors = a->coll == HDL_V_NEIGHBORS;
 	uint32_t most = neighbors ? (uint32_t)(a->nto + a->nout) : 2 * (uint32_t)comm->size;
 
-	run->parcels = x;
+	run->vector = x;
 	if (!x)
 		return false;
 	if (x->cap < most + 1) {
@@ -259,7 +259,7 @@ bool hdl_vector_setup(struct hdl_run *run, struct hdl_comm *comm, const struct h
 
 static void vector_write_block(struct hdl_queues *h, struct hdl_run *run, uint32_t i, struct vblock *p)
 {
-	const struct hdl_coll_prog *prog = run->parcels->prog;
+	const struct hdl_coll_prog *prog = run->vector->prog;
 	char some[HDL_CELL_MEDIUM_DATA];
 	const char *data = p->copy;
 
@@ -285,7 +285,7 @@ static void vector_write_block(struct hdl_queues *h, struct hdl_run *run, uint32
 
 void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 
 	x->prog = prog;
 	hdl_cell_begin(h, run, prog);
@@ -347,7 +347,7 @@ static void read_cell(struct hdl_run *run, struct vblock *p)
  */
 static void read_cells(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 	bool all = hdl_cell_arrived(run, x->prog);
 
 	if (x->reduces && !all)
@@ -373,7 +373,7 @@ static void read_cells(struct hdl_queues *h, struct hdl_run *run)
 
 bool hdl_vector_turn(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 
 	if (!x->cells_read)
 		read_cells(h, run);
@@ -387,7 +387,7 @@ bool hdl_vector_turn(struct hdl_queues *h, struct hdl_run *run)
 
 bool hdl_vector_await_long(const struct hdl_run *run)
 {
-	const struct hdl_vector_run *x = run->parcels;
+	const struct hdl_vector_run *x = run->vector;
 
 	for (const struct vblock *p = x->recvs, *end = p + x->nrecvs; p < end; p++)
 		if (p->bytes > run->plan->key.bytes)
@@ -397,12 +397,12 @@ bool hdl_vector_await_long(const struct hdl_run *run)
 
 bool hdl_vector_by_device(const struct hdl_run *run)
 {
-	return run->parcels->pending == run->parcels->ncopies;
+	return run->vector->pending == run->vector->ncopies;
 }
 
 bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run)
 {
-	const struct hdl_vector_run *x = run->parcels;
+	const struct hdl_vector_run *x = run->vector;
 	uint32_t needs = x->awaiting_fin;
 
 	for (const struct vblock *p = x->recvs, *end = p + x->nrecvs; p < end; p++)

@@ -92,7 +92,7 @@ static inline struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give,
 static inline bool hdl_vblock_is_single_copy(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
 {
 	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
-	       hdl_cell_area(run->parcels->prog)->done_at;
+	       hdl_cell_area(run->vector->prog)->done_at;
 }
 /* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then their reads need not be waited for.
  * Must be called before hdl_vblock_shown_at. */

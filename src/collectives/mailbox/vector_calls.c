@@ -13,14 +13,14 @@
 
 static void vector_ended(struct hdl_run *run)
 {
-	hdl_vector_put_away(run->parcels);
+	hdl_vector_put_away(run->vector);
 	if (run->req)
 		hdl_coll_complete(run);
 }
 
 bool hdl_vector_to_host(struct hdl_run *run)
 {
-	return hdl_vcoll_instead(run, &run->parcels->a);
+	return hdl_vcoll_instead(run, &run->vector->a);
 }
 
 static uint32_t ranks_in(const int *list, int n, int me)
@@ -136,8 +136,8 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 			*req = NULL;
 		}
 		*rc = vector_no_memory(comm, plan);
-		if (run && run->parcels)
-			hdl_vector_put_away(run->parcels);
+		if (run && run->vector)
+			hdl_vector_put_away(run->vector);
 		if (run)
 			hdl_plan_run_put(run);
 		return true;
@@ -191,7 +191,7 @@ bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc)
 void hdl_vector_go_on(struct hdl_run *run, const struct hdl_vcoll *a)
 {
 	hdl_vector_setup(run, run->comm, a, false);
-	run->parcels->prog = run->plan->prog;
+	run->vector->prog = run->plan->prog;
 	run->tag = hdl_coll_tag(((struct hdl_cc *)run->comm->coll)->seq);
 	run->req = NULL;
 	run->done = vector_ended;
@@ -202,7 +202,7 @@ void hdl_vector_go_on(struct hdl_run *run, const struct hdl_vcoll *a)
 static int vector_begin_again(struct hdl_req *req, void *arg)
 {
 	struct hdl_run *run = arg;
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 
 	hdl_run_again(run, req);
 	if (unlikely(((struct hdl_cc *)run->comm->coll)->lost)) {
@@ -229,7 +229,7 @@ static void vector_put_persistent(void *arg)
 	if (run->pcoll)
 		hdl_pcoll_free(run->pcoll);
 	run->pcoll = NULL;
-	hdl_vector_put_away(run->parcels);
+	hdl_vector_put_away(run->vector);
 	hdl_plan_run_put(run);
 }
 
@@ -312,7 +312,7 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 	*rc = vector_no_memory(comm, plan);	/* the other ranks may have succeeded, and start their requests */
 undo:
 	/* without an error no rank has cells, and all use messages */
-	if (run && run->parcels)
+	if (run && run->vector)
 		vector_put_persistent(run);
 	else if (run)
 		hdl_plan_run_put(run);
@@ -321,7 +321,7 @@ undo:
 
 static void vector_free(struct hdl_run *run)
 {
-	hdl_vector_free(run->parcels);
+	hdl_vector_free(run->vector);
 }
 
 static bool vector_abort(struct hdl_queues *h, struct hdl_run *run)

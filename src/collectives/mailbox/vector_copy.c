@@ -117,7 +117,7 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 /* Offset of the word that `rank` writes, with the operation number + 1, after the last read. */
 static size_t done_at(const struct hdl_queues *h, const struct hdl_run *run, int rank)
 {
-	return hdl_cell_area(run->parcels->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
+	return hdl_cell_area(run->vector->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
 }
 
 /* The same block goes to all ranks. */
@@ -133,7 +133,7 @@ static size_t staged_bytes(const struct vblock *p)
 
 void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 	const struct vblock *last = NULL;
 	size_t bytes = 0, most = same_for_all(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
 	bool several;
@@ -172,7 +172,7 @@ char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p)
 
 void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 	const uint64_t *done = (const uint64_t *)(hdl_cell_area(x->prog)->mem + done_at(h, run, 0));
 
 	for (int r = 0; x->awaiting_fin >> r; r++)
@@ -244,7 +244,7 @@ static bool send_fin(struct hdl_queues *h, struct hdl_run *run, const struct vbl
 
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 
 	for (struct vblock *p = x->recvs, *end = p + x->nrecvs; x->ncopies && p < end; p++)
 		if (p->copying && advance_copy(h, run, p) && send_fin(h, run, p)) {
@@ -256,7 +256,7 @@ void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)
 
 bool hdl_vector_more(const struct hdl_run *run)
 {
-	return run->parcels->turn_bytes >= HDL_SC_TURN;
+	return run->vector->turn_bytes >= HDL_SC_TURN;
 }
 
 /* ---- after an error ---------------------------------------------------------------------------------------------------- */
@@ -274,7 +274,7 @@ static void vector_copy_withdraw(struct hdl_run *run, struct vblock *p)
 
 bool hdl_vector_stop(struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 
 	for (struct vblock *p = x->sends, *end = p + x->nsends; p < end; p++)
 		vector_copy_withdraw(run, p);

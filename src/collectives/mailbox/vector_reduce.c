@@ -69,7 +69,7 @@ bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *co
 
 void hdl_vector_reduce(struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 	const struct hdl_vcoll_block *out = x->a.out;
 	char *operand[HDL_MAILBOX_RANKS] = { NULL }, *sum = NULL, *to;
 	const char *end;

@@ -82,7 +82,7 @@ static uint32_t line_requests(const struct hdl_queues *h)
 /* What lines to a peer are written through. Its one receive is never taken: when the peer is gone, it is flushed. */
 static struct hdl_coll_link *create_line_link(struct hdl_queues *h, int peer)
 {
-	size_t line = h->area[HDL_CELL_MEDIUM].line_bytes;
+	size_t line = h->region[HDL_CELL_MEDIUM].line_bytes;
 	const uint32_t tries[] = { line && line <= HDL_CELL_INLINE_LONG ? (uint32_t)line : HDL_CELL_INLINE, HDL_CELL_INLINE, 0 };
 	static const uint32_t untold = 1;
 	struct hdl_coll_link *l = add_link(h, peer, line_requests(h));
@@ -114,7 +114,7 @@ static struct hdl_coll_link *create_line_link(struct hdl_queues *h, int peer)
 /* That one request of a master or managed queue names. */
 static uint32_t most_operands(const struct hdl_queues *h)
 {
-	return (uint32_t)(h->pairs ? h->size < HDL_TREE_LINKS ? h->size : HDL_TREE_LINKS : 1 + h->levels);
+	return (uint32_t)(h->pairs ? h->size < HDL_TREE_LINKS ? h->size : HDL_TREE_LINKS : 1 + h->tree_links);
 }
 
 /* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
@@ -153,7 +153,7 @@ static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_
 
 static bool has_direct(const struct hdl_queues *h, int a, int b)
 {
-	return a != b && (h->lines || h->pairs || (h->star && (!a || !b)));
+	return a != b && (h->mailbox || h->pairs || (h->star && (!a || !b)));
 }
 
 /* Requests that a queue has room for: so many of each operation under way, and one of the largest after another. */
@@ -169,7 +169,7 @@ static int create_links(struct hdl_queues *h)
 	/* Of one hop; atomics on a pair link or the own; WAITs and ENABLEs: a graph waits for a peer on its link in one direction and
 	 * enables in the other, at most; and what the root writes to itself and waits for, with its stamps. */
 	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_SLOT_LONGER].acc_bytes / 8 : 0;
-	uint64_t control = 2 * (uint64_t)h->levels + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
+	uint64_t control = 2 * (uint64_t)h->tree_links + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
 	uint64_t own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
@@ -180,7 +180,7 @@ static int create_links(struct hdl_queues *h)
 		if (!h->pair[r])
 			return -errno;
 	}
-	for (int k = 0; k < h->levels; k++) {
+	for (int k = 0; k < h->tree_links; k++) {
 		h->out[k] = create_link(h, hdl_knomial_ahead(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed, true);
 		if (!h->out[k])
 			return -errno;
@@ -206,9 +206,9 @@ static int create_line_links(struct hdl_queues *h)
 
 static uint64_t most_links(const struct hdl_queues *h)
 {
-	if (h->lines)
+	if (h->mailbox)
 		return (uint64_t)h->size - 1;
-	return (h->star || h->pairs ? (uint64_t)h->size : 0) + 2 * (uint64_t)h->levels + 1;
+	return (h->star || h->pairs ? (uint64_t)h->size : 0) + 2 * (uint64_t)h->tree_links + 1;
 }
 
 static int allocate(struct hdl_queues *h)
@@ -218,11 +218,11 @@ static int allocate(struct hdl_queues *h)
 
 	h->links = calloc(links, sizeof(*h->links));
 	h->pair = calloc(n, sizeof(*h->pair));
-	h->out = calloc((size_t)h->levels + 1, sizeof(*h->out));
-	h->in = calloc((size_t)h->levels + 1, sizeof(*h->in));
+	h->out = calloc((size_t)h->tree_links + 1, sizeof(*h->out));
+	h->in = calloc((size_t)h->tree_links + 1, sizeof(*h->in));
 	h->ring = calloc(h->depth, sizeof(*h->ring));
-	h->need = h->lines ? NULL : calloc(h->depth * links, sizeof(*h->need));
-	if (!h->links || !h->pair || !h->out || !h->in || !h->ring || (!h->lines && !h->need))
+	h->need = h->mailbox ? NULL : calloc(h->depth * links, sizeof(*h->need));
+	if (!h->links || !h->pair || !h->out || !h->in || !h->ring || (!h->mailbox && !h->need))
 		return -ENOMEM;
 	return 0;
 }
@@ -233,15 +233,15 @@ static int bringup_create(struct hdl_queues *h)
 	int err;
 
 	/* the others count on it, and learn by the wire-up that they may not */
-	if (h->lines && !hdl_tp_exposes(hdl_mpi_tp, &h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose(hdl_mpi_tp))
+	if (h->mailbox && !hdl_tp_exposes(hdl_mpi_tp, &h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose(hdl_mpi_tp))
 		return -EACCES;
 	h->local_room = (h->depth + 2) * links;
 	/* lines: all that the queues can hold, and their receives, when they are flushed */
-	h->local_cq = !h->lines ? bringup_create_cq(h, h->local_room) :
+	h->local_cq = !h->mailbox ? bringup_create_cq(h, h->local_room) :
 		      ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(hdl_mpi_tp), 0);
 	if (!h->local_cq)
 		return -errno;
-	err = h->lines ? create_line_links(h) : create_links(h);
+	err = h->mailbox ? create_line_links(h) : create_links(h);
 	return err ? err : hdl_region_make(h, 0);
 }
 
@@ -255,7 +255,7 @@ static int bringup_make(struct hdl_queues *h)
 		hdl_queues_unmake(h);
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
-			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes,
+			  "failed (%s); its collectives run on the host", h->size, h->region[0].bytes,
 			  err != -EACCES ? strerror(-err) :
 			  "the device refused this rank a region of all its memory: see --report-transports");
 	return err;
@@ -275,7 +275,7 @@ static int make_anew(struct hdl_queues *h)
 	h->posted = h->completed = h->retired = h->since_sync_all = 0;
 	memset(h->since_sync, 0, sizeof(h->since_sync));
 	h->local_posted = h->local_seen = 0;
-	h->next_place = h->oldest = h->line_room = 0;
+	h->next_place = h->oldest = h->cell_room = 0;
 	h->queue_gone = false;
 	h->suspect_ns = 0;
 	h->set = 0;
@@ -295,7 +295,7 @@ static uint64_t area_bytes(const struct hdl_queues *h)
 	uint64_t bytes = 0;
 
 	for (int k = 0; k < HDL_REGIONS; k++)
-		bytes += h->area[k].bytes;
+		bytes += h->region[k].bytes;
 	return bytes;
 }
 
@@ -323,15 +323,15 @@ static void fill_record(struct hdl_queues *h, int err)
 	r->number = ++sets;
 	r->gid = h->port->gid;
 	r->lid = h->port->lid;
-	r->addr = (uintptr_t)h->area[0].mem;
-	r->rkey = h->area[0].mr->rkey;
+	r->addr = (uintptr_t)h->region[0].mem;
+	r->rkey = h->region[0].mr->rkey;
 	r->exposed = h->exposed_rkey;
 	hdl_proc_self(&r->proc);
 	for (int i = 0; i < h->size; i++)
 		r->qpn[i] = qpn_of(h->pair[i]);
-	for (int k = 0; k < h->levels; k++) {
+	for (int k = 0; k < h->tree_links; k++) {
 		r->qpn[h->size + k] = qpn_of(h->out[k]);
-		r->qpn[h->size + h->levels + k] = qpn_of(h->in[k]);
+		r->qpn[h->size + h->tree_links + k] = qpn_of(h->in[k]);
 	}
 }
 
@@ -343,7 +343,7 @@ static int connect_link(const struct hdl_queues *h, struct hdl_coll_link *l, int
 	if (!l)
 		return 0;
 	err = hdl_tp_rc_connect(hdl_mpi_tp, l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
-	if (!err && h->lines)
+	if (!err && h->mailbox)
 		err = hdl_tp_in_order(l->qp) ? hdl_link_post_recvs(l, 1) : -HDL_NOT_IN_ORDER;
 	return err;
 }
@@ -352,17 +352,17 @@ static int connect_all(struct hdl_queues *h)
 {
 	int err = 0;
 
-	h->area[0].state = HDL_REGION_READY;
+	h->region[0].state = HDL_REGION_READY;
 	for (int r = 0; r < h->size && !err; r++) {
-		h->area[0].peers[r] = (struct hdl_region_peer){ .addr = record(h, r)->addr, .rkey = record(h, r)->rkey };
+		h->region[0].peers[r] = (struct hdl_region_peer){ .addr = record(h, r)->addr, .rkey = record(h, r)->rkey };
 		h->peers[r].exposed = record(h, r)->exposed;
 		h->peers[r].proc = record(h, r)->proc;
 		err = connect_link(h, h->pair[r], r, record(h, r)->qpn[h->rank]);
 	}
-	for (int k = 0; k < h->levels && !err; k++) {
+	for (int k = 0; k < h->tree_links && !err; k++) {
 		int to = hdl_knomial_ahead(h->rank, h->size, h->radix, k), from = hdl_knomial_behind(h->rank, h->size, h->radix, k);
 
-		err = connect_link(h, h->out[k], to, record(h, to)->qpn[h->size + h->levels + k]);
+		err = connect_link(h, h->out[k], to, record(h, to)->qpn[h->size + h->tree_links + k]);
 		if (!err)
 			err = connect_link(h, h->in[k], from, record(h, from)->qpn[h->size + k]);
 	}
@@ -411,9 +411,9 @@ static void bringup_wired(struct hdl_run *run)
 	}
 	if (h->state == HDL_QUEUES_READY && (error || !all)) {
 		h->wire_error = error ? error : MPI_ERR_OTHER;
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%.160s)",
+		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: whether all ranks have theirs is not known (%.160s)",
 			 run->why[0] ? run->why : "some were not heard of");
-		hdl_queues_break(h, h->why_off);
+		hdl_queues_break(h, h->why_refused);
 	}
 	h->offered = false;
 	hdl_run_free(run);
@@ -523,13 +523,13 @@ static struct hdl_queues *lay(int rank, int size, enum hdl_executor executor, bo
 	h->queue_tail = &h->queue;
 	h->rank = rank;
 	h->size = size;
-	h->lines = executor == HDL_EXEC_MAILBOX;
+	h->mailbox = executor == HDL_EXEC_MAILBOX;
 	h->index = hdl_queues_index(executor, pairs);
-	if (!h->lines) {
+	if (!h->mailbox) {
 		h->means = means;
 		h->radix = hdl_vars.coll_radix;
 		h->pairs = pairs;
-		h->levels = pairs ? 0 : hdl_knomial_links(h->radix, h->size);
+		h->tree_links = pairs ? 0 : hdl_knomial_links(h->radix, h->size);
 		h->star = !pairs && !means->vector && means->atomics;
 	}
 	hdl_queues_lay_out(h);
@@ -548,12 +548,12 @@ struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor execu
 	if (!h)
 		return NULL;
 	for (int k = 0; k < HDL_REGIONS; k++) {
-		h->area[k].mr = &nothing;
-		h->area[k].peers = calloc((size_t)size, sizeof(*h->area[k].peers));
-		if (!h->area[k].peers)
+		h->region[k].mr = &nothing;
+		h->region[k].peers = calloc((size_t)size, sizeof(*h->region[k].peers));
+		if (!h->region[k].peers)
 			goto fail;
 	}
-	if (!(h->lines ? create_line_links(h) : create_links(h)))
+	if (!(h->mailbox ? create_line_links(h) : create_links(h)))
 		return h;
 fail:
 	hdl_queues_destroy(h);
@@ -562,7 +562,7 @@ fail:
 
 static int allocate_records(struct hdl_queues *h)
 {
-	h->record_bytes = align_up(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels), 8);
+	h->record_bytes = align_up(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->tree_links), 8);
 	h->records = calloc((size_t)h->size, h->record_bytes);
 	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
 	return h->records && h->statuses ? 0 : -ENOMEM;
@@ -600,7 +600,7 @@ struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor,
 	h->state = HDL_QUEUES_WIRING;
 	h->offered = offered;
 	h->wire_seq = 0;
-	h->why_off[0] = 0;
+	h->why_refused[0] = 0;
 	hdl_regions_retry(h);
 	if (allocate_records(h)) {
 		hdl_queues_end(h);		/* lines of the communicator before may wait here yet */

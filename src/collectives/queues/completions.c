@@ -20,7 +20,7 @@ void hdl_queues_drain(struct hdl_queues *h)
 		for (int i = 0; i < n; i++) {
 			struct hdl_coll_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
 
-			if (unlikely(wc[i].status == IBV_WC_WR_FLUSH_ERR && h->lines && wc[i].wr_id & HDL_ID_RECEIVE)) {
+			if (unlikely(wc[i].status == IBV_WC_WR_FLUSH_ERR && h->mailbox && wc[i].wr_id & HDL_ID_RECEIVE)) {
 				hdl_queues_peer_gone(h, l->peer);
 				continue;
 			}
@@ -60,7 +60,7 @@ void hdl_queues_stop(struct hdl_queues *h)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	if (h->stopped || !h->lines)
+	if (h->stopped || !h->mailbox)
 		return;
 	h->stopped = true;
 	for (uint16_t i = 0; i < h->nlinks; i++)

@@ -25,7 +25,7 @@ int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint
 	}
 	/* what is received goes here first */
 	memset(run->tmp.p, HDL_UNHEARD_BYTE, (*graph)->tmp_bytes);
-	run->persists = true;
+	run->runs_all = true;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
 	/* Several may be wired up at a time, and go on in another order at each rank. */
@@ -44,24 +44,24 @@ int hdl_queues_allgather(struct hdl_queues *h, void *buf, size_t bytes, void (*d
 /* The first reason is kept. */
 void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status)
 {
-	if (h->why_off[0])
+	if (h->why_refused[0])
 		return;
 	if (status == HDL_UNHEARD)
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not be asked", rank);
+		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: rank %d could not be asked", rank);
 	else if (status == HDL_NOT_IN_ORDER)
-		snprintf(h->why_off, sizeof(h->why_off), "device %s of rank %d does not promise that the bytes of a write land in order",
+		snprintf(h->why_refused, sizeof(h->why_refused), "device %s of rank %d does not promise that the bytes of a write land in order",
 			 ibv_get_device_name(h->port->ctx->device), rank);
 	else
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
+		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
 }
 
 /* The others wait for what this rank has to say. */
 void hdl_queues_bringup_failed(struct hdl_queues *h)
 {
 	h->wire_error = MPI_ERR_NO_MEM;
-	snprintf(h->why_off, sizeof(h->why_off), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	snprintf(h->why_refused, sizeof(h->why_refused), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
 	h->state = HDL_QUEUES_READY;	/* where nothing more is posted, as it is broken */
 	h->offered = false;
 	hdl_queues_free_records(h);
-	hdl_queues_break(h, h->why_off);
+	hdl_queues_break(h, h->why_refused);
 }

@@ -54,7 +54,7 @@ static bool graph_to_host(struct hdl_run *run)
 
 static void run_on_host(struct hdl_queues *h, struct hdl_run *run)
 {
-	hdl_plan_fell_back(run->plan, h->why_off);
+	hdl_plan_fell_back(run->plan, h->why_refused);
 	if (exec_of(run)->to_host ? exec_of(run)->to_host(run) : graph_to_host(run))
 		return;
 	hdl_reason_set("%s: no memory for its task graph or its scratch", hdl_coll_name(run->args.coll));
@@ -83,7 +83,7 @@ void hdl_queues_fail_run(const struct hdl_queues *h, struct hdl_run *run)
 {
 	const char *name = hdl_coll_name(run->args.coll);
 
-	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_off : HDL_QUEUES_IN_ERROR);
+	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_refused : HDL_QUEUES_IN_ERROR);
 	hdl_run_error(run, h->wire_error == MPI_ERR_NO_MEM || h->wire_error == MPI_ERR_BUFFER ? h->wire_error : h->cc->lost ? MPI_ERR_PROC_ABORTED :
 			   h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
@@ -99,7 +99,7 @@ static __attribute__((noinline)) bool queues_compile(struct hdl_queues *h, struc
 	struct hdl_plan *plan = run->plan;
 	int err;
 
-	if (plan == h->credit[run->class])
+	if (plan == h->slot_barrier[run->class])
 		plan->prog = plan->exec->compile_barrier(h, plan, run->class);
 	else
 		plan->prog = plan->exec->compile(h, plan);
@@ -107,11 +107,11 @@ static __attribute__((noinline)) bool queues_compile(struct hdl_queues *h, struc
 	if (plan->prog) {
 		/* each persistent one is compiled by itself */
 		if (!plan->key.persistent)
-			hdl_graph_forget(plan->off_graph, h->lines);
+			hdl_graph_forget(plan->offload_graph, h->mailbox);
 		return true;
 	}
 	hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
-		  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(err));
+		  hdl_coll_name(run->args.coll), plan->key.bytes, plan->offload_graph->algorithm, strerror(err));
 	h->broken = true;
 	/* the device is the same everywhere, the memory is not: the others may have posted it */
 	if (err == ENOMEM) {
@@ -139,7 +139,7 @@ static bool has_slot(const struct hdl_queues *h, const struct hdl_run *run)
 static bool needs_credit(const struct hdl_queues *h, const struct hdl_run *run)
 {
 	return !prog_of(run)->synchronizes && (h->since_sync[run->class] >= h->class[run->class].depth - 1 ||
-					       (!h->lines && h->since_sync_all >= h->depth - 1));
+					       (!h->mailbox && h->since_sync_all >= h->depth - 1));
 }
 
 /* Posts what may be posted; hands on what will not be. Returns the number of operations. */
@@ -148,7 +148,7 @@ static int pump(struct hdl_queues *h)
 	int n = 0;
 
 	/* whatever else has happened: an exchange is under way that ends here */
-	if (h->state == HDL_QUEUES_WIRING || h->area[h->area_wired].state == HDL_REGION_WIRING)
+	if (h->state == HDL_QUEUES_WIRING || h->region[h->region_wired].state == HDL_REGION_WIRING)
 		return 0;
 	for (; h->queue && !h->suspect_ns; n++) {
 		struct hdl_run *run = h->queue;
@@ -229,7 +229,7 @@ static void retire(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);
 
-	h->spoiled |= run->error != MPI_SUCCESS;
+	h->had_error |= run->error != MPI_SUCCESS;
 	if (p->uses_acc)
 		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
 	hdl_queues_retire(h, run);
@@ -258,7 +258,7 @@ static int queues_advance(struct hdl_queues *h)
 			if (!h->broken && !queues_is_complete(h, run)) {
 				/* A peer that is gone shows in the completions of what was sent to it, or of the receive that no line
 				 * takes: that may be all that wakes this rank. */
-				if (h->lines || is_to_drain(h))
+				if (h->mailbox || is_to_drain(h))
 					hdl_queues_drain(h);
 				if (!h->broken) {
 					n += has_more(run);
@@ -288,7 +288,7 @@ static int off_turn(struct hdl_queues *h)
 	int n = 0, posted;
 
 	h->busy = true;
-	if (unlikely(h->nleft)) {
+	if (unlikely(h->nstaged)) {
 		/* with nothing else under way nothing else finds that what it was shown by has failed */
 		if (h->posted == h->retired)
 			hdl_queues_drain(h);
@@ -316,7 +316,7 @@ static void turn_if_idle(struct hdl_queues *h)
 
 __attribute__((noinline, cold)) struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
 {
-	struct hdl_queues *h = cc->off[hdl_queues_index(executor, pairs)] = hdl_queues_new(cc, executor, pairs);
+	struct hdl_queues *h = cc->queues[hdl_queues_index(executor, pairs)] = hdl_queues_new(cc, executor, pairs);
 
 	if (!h)
 		hdl_reason_set("%s: no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without",
@@ -447,7 +447,7 @@ void hdl_queues_look(struct hdl_req *req, bool waits)
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++) {
 		/* a turn may complete what frees the communicator's state: it is looked up again */
 		struct hdl_cc *cc = req->comm->coll;
-		struct hdl_queues *h = cc ? cc->off[i] : NULL;
+		struct hdl_queues *h = cc ? cc->queues[i] : NULL;
 
 		if (!h || h->posted == h->retired)
 			continue;
@@ -464,7 +464,7 @@ void hdl_queues_arm(void)
 		const struct hdl_coll_prog *p;
 		int err = 0;
 
-		if (h->posted == h->retired && !h->started && !h->nleft)
+		if (h->posted == h->retired && !h->started && !h->nstaged)
 			continue;
 		p = h->posted == h->retired ? NULL : prog_of(h->ring[h->oldest]);
 		for (uint32_t w = 0; p && w < p->nwatches && !err; w++)
@@ -486,7 +486,7 @@ static void credit_done(struct hdl_run *run)
 
 static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 {
-	size_t bytes = h->lines ? hdl_cell_least(class) : 0;	/* by which it is of this class, though it has none */
+	size_t bytes = h->mailbox ? hdl_cell_least(class) : 0;	/* by which it is of this class, though it has none */
 	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix,
 			       .cell_bytes = hdl_cell_bytes_of(bytes) };
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
@@ -494,11 +494,11 @@ static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 	if (!plan)
 		return NULL;
 	plan->key = (struct hdl_plan_key){ .coll = HDL_BARRIER, .bytes = bytes, .internal = true };
-	plan->executor = h->lines ? HDL_EXEC_MAILBOX : HDL_EXEC_TASKS;
-	plan->exec = hdl_executors[h->lines ? HDL_RUN_MAILBOX : HDL_RUN_TASKS];
+	plan->executor = h->mailbox ? HDL_EXEC_MAILBOX : HDL_EXEC_TASKS;
+	plan->exec = hdl_executors[h->mailbox ? HDL_RUN_MAILBOX : HDL_RUN_TASKS];
 	plan->refs = 1;
-	plan->off_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
-	if (!plan->off_graph) {
+	plan->offload_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
+	if (!plan->offload_graph) {
 		free(plan);
 		return NULL;
 	}
@@ -507,13 +507,13 @@ static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 
 static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class)
 {
-	struct hdl_plan *plan = h->credit[class] ? h->credit[class] : credit_plan(h, class);
+	struct hdl_plan *plan = h->slot_barrier[class] ? h->slot_barrier[class] : credit_plan(h, class);
 	struct hdl_run *run;
 
-	h->credit[class] = plan;
+	h->slot_barrier[class] = plan;
 	if (!plan)
 		return NULL;
-	run = hdl_run_new(plan->off_graph, h->cc->comm);
+	run = hdl_run_new(plan->offload_graph, h->cc->comm);
 	if (!run)
 		return NULL;
 	run->plan = plan;
@@ -528,9 +528,9 @@ static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class)
 void hdl_queues_free(struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++) {
-		struct hdl_queues *h = cc->off[i];
+		struct hdl_queues *h = cc->queues[i];
 
-		cc->off[i] = NULL;
+		cc->queues[i] = NULL;
 		if (!h)
 			continue;
 		/* Every user's operation holds a reference to the communicator, and completes after what was inserted before it:

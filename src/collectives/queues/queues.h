@@ -109,7 +109,7 @@ struct hdl_coll_link {
 enum hdl_region_state { HDL_REGION_NONE, HDL_REGION_WIRING, HDL_REGION_READY, HDL_REGION_REFUSED };
 struct hdl_slot_region {
 	enum hdl_region_state state;	/* the same on all ranks, but for the time of an exchange */
-	bool told;			/* that there is no memory for it */
+	bool reported;			/* that there is no memory for it */
 	char *mem;
 	struct ibv_mr *mr;
 	size_t bytes;			/* of all slots; 0: there are no operations for it */
@@ -151,30 +151,30 @@ struct hdl_queues {
 	struct hdl_queues *next, **link;	/* among those that progress looks at (link: what points here, or NULL); or that are kept */
 	enum hdl_queues_state state;
 	int rank, size;
-	int radix, levels;		/* levels: tree links in each direction */
+	int radix, tree_links;		/* tree_links: in each direction */
 	int index;			/* of hdl_queues_index */
-	bool lines;			/* mailbox: no links */
+	bool mailbox;			/* mailbox's: cells, no links. Else tasks' */
 	bool star;			/* pair links between rank 0 and the others, beside the tree */
 	bool pairs;			/* pair links among all, no tree */
 	uint64_t depth;			/* of all classes together */
 	const struct hdl_port *port;	/* NULL: a sketch, whose links are no queues */
 	const struct hdl_reduce_caps *means;	/* tasks: what the device reduces by */
-	char why_off[256];
+	char why_refused[256];
 	uint64_t set;			/* what all ranks of it call it; 0: it is not wired up yet */
 	bool offered;			/* WIRING: it was another communicator's */
-	bool spoiled;			/* an operation had an error */
+	bool had_error;			/* of an operation: the set is not kept */
 	int *members;			/* processes (hdl_comm_proc) */
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
 	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (fault.c); 0: no */
 	int wire_error;			/* MPI error class, of the latter */
 
 	struct hdl_slot_class class[HDL_SLOT_CLASSES];
-	struct hdl_slot_region area[HDL_REGIONS];
-	int area_wired;			/* its exchange is under way, with these: */
-	struct hdl_region_record *area_records;
-	struct hdl_graph *area_graph;
+	struct hdl_slot_region region[HDL_REGIONS];
+	int region_wired;		/* the region whose exchange is under way, with these: */
+	struct hdl_region_record *region_records;
+	struct hdl_graph *region_graph;
 	struct hdl_queues_peer *peers;
-	uint32_t near;			/* lines: a bit per rank that may need this one's CPU; 0: not known yet */
+	uint32_t cpu_sharers;		/* mailbox: a bit per rank that may need this rank's CPU; 0: not known yet */
 	bool queue_gone;		/* lines: some rank's to this one */
 	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two: what the oldest operation reduces; with HDL_REGION_SC */
@@ -184,8 +184,8 @@ struct hdl_queues {
 		const char *done;	/* where rank 0 says so, by a number beyond that; */
 		size_t apart;		/* ... and the next rank, so far from there */
 		struct hdl_scratch memory;
-	} left_behind[HDL_SC_STAGED_MAX];
-	uint32_t nleft;			/* of these that are not free */
+	} staged[HDL_SC_STAGED_MAX];
+	uint32_t nstaged;		/* of these that are not free */
 	struct lines_pace pace;		/* of copies to there */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
@@ -203,7 +203,7 @@ struct hdl_queues {
 	uint32_t since_sync_all;	/* tasks: the same, of all together */
 	uint32_t next_place;		/* of operation `posted` */
 	uint32_t oldest;		/* place of operation `retired` */
-	uint32_t line_room;		/* lines: operations that every queue has room for, at least */
+	uint32_t cell_room;		/* mailbox: operations that every queue has room for, at least */
 	struct hdl_run **ring;		/* [place] */
 	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
@@ -217,7 +217,7 @@ struct hdl_queues {
 	struct hdl_pcoll *started;	/* persistent ones that are under way */
 	struct hdl_pcoll *pcolls;	/* all, also freed ones whose memory may still be read, and at the end those that nobody has
 					 * freed */
-	struct hdl_plan *credit[HDL_SLOT_CLASSES];	/* the barriers of (b); NULL until the first */
+	struct hdl_plan *slot_barrier[HDL_SLOT_CLASSES];	/* the barriers of (b); NULL until the first */
 
 	/* Wire-up. */
 	char *records;
@@ -270,7 +270,7 @@ static inline void hdl_queues_number(struct hdl_queues *h, struct hdl_run *run, 
 /* Whether an operation waits for other ranks. */
 static inline bool hdl_queues_is_active(const struct hdl_queues *h)
 {
-	return h->posted != h->retired || h->queue || h->started || h->nleft;
+	return h->posted != h->retired || h->queue || h->started || h->nstaged;
 }
 
 /* Whether an operation may be posted now, as far as the queues are concerned: they are brought up and not in error, and none waits
@@ -284,7 +284,7 @@ static inline bool hdl_queues_are_open(const struct hdl_queues *h)
 struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll);
 static inline struct hdl_queues *hdl_queues_of(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
 {
-	struct hdl_queues *h = cc->off[hdl_queues_index(executor, pairs)];
+	struct hdl_queues *h = cc->queues[hdl_queues_index(executor, pairs)];
 
 	return likely(h) ? h : hdl_queues_make(cc, executor, pairs, coll);
 }
@@ -343,7 +343,7 @@ struct hdl_task_use {
 
 struct hdl_coll_prog {
 	const struct hdl_graph *g;
-	struct hdl_mailbox_prog *lines;	/* what it sends and waits for; NULL: the task list */
+	struct hdl_mailbox_prog *mailbox;	/* the cells that it writes and waits for; NULL: the task list, or single copy */
 	struct ibv_exp_task *tasks;	/* linked */
 	uint32_t ntasks, nwrs, nuses, narrivals, nwatches;
 	struct ibv_exp_send_wr *wrs;

@@ -26,7 +26,7 @@ static void free_slot_barrier(struct hdl_plan *plan)
 	if (!plan)
 		return;
 	hdl_coll_prog_free(plan->prog);
-	hdl_graph_free(plan->off_graph);
+	hdl_graph_free(plan->offload_graph);
 	free(plan);
 }
 
@@ -34,8 +34,8 @@ static void free_slot_barrier(struct hdl_plan *plan)
 void hdl_queues_unmake(struct hdl_queues *h)
 {
 	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
-		free_slot_barrier(h->credit[i]);
-		h->credit[i] = NULL;
+		free_slot_barrier(h->slot_barrier[i]);
+		h->slot_barrier[i] = NULL;
 	}
 	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
 		struct hdl_coll_link *l = h->links[i];
@@ -58,8 +58,8 @@ void hdl_queues_unmake(struct hdl_queues *h)
 	if (h->pcoll_ops)
 		h->pcoll_ops->clear(h);
 	for (int k = 0; k < HDL_REGIONS; k++) {
-		hdl_region_unmake(h, &h->area[k]);
-		h->area[k].state = HDL_REGION_NONE;
+		hdl_region_unmake(h, &h->region[k]);
+		h->region[k].state = HDL_REGION_NONE;
 	}
 	free(h->segments);
 	h->segments = NULL;
@@ -105,8 +105,8 @@ void hdl_queues_flush(struct hdl_queues *h)
 	for (uint16_t i = 0; i < h->nlinks; i++) {
 		struct hdl_coll_link *l = h->links[i];
 
-		flush_to(h, l, h->lines ? l->sq_signaled : l->sq_posted);
-		if (!h->lines || !hdl_cell_waits(l) || l->sq_signaled == l->sq_posted)
+		flush_to(h, l, h->mailbox ? l->sq_signaled : l->sq_posted);
+		if (!h->mailbox || !hdl_cell_waits(l) || l->sq_signaled == l->sq_posted)
 			continue;
 		hdl_cell_follow(h, l, NULL);
 		flush_to(h, l, l->sq_posted);

@@ -383,7 +383,7 @@ static bool build(struct hdl_check *c, struct hdl_comm *comm)
 	c->exchange = c->g ? hdl_run_new(c->g, comm) : NULL;
 	if (!c->exchange || hdl_run_prepare_host(c->exchange))
 		return false;
-	c->exchange->keeps = true;
+	c->exchange->retain = true;
 	c->exchange->done = exchange_done;
 	c->exchange->reduce = coll_check_look;
 	c->exchange->arg = c;

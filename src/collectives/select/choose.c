@@ -52,7 +52,7 @@ static const char *forced_hierarchy(const char *forced)
 static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size,
-			       .root = key->root, .oversubscribed = choice->crowded, .in_place = key->in_place,
+			       .root = key->root, .oversubscribed = choice->oversubscribed, .in_place = key->in_place,
 			       .bytes = key->bytes,
 			       .cell_bytes = key->persistent ? hdl_cell_bytes(key->bytes) : hdl_cell_bytes_of(key->bytes),
 			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts,
@@ -69,7 +69,7 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 {
 	struct hdl_shape s = shape_of(key, choice, rank, size);
 
-	if (choice->reads)
+	if (choice->single_copy)
 		return hdl_sc_graph();
 	if (key->between)
 		return hdl_build_hier(&s);
@@ -327,7 +327,7 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *prop
 
 	/* Larger communicators are never oversubscribed here: their props do not cover the placement, and hosts may differ. */
 	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : props->hosts,
-				    .crowded = props->one_host && props->oversubscribed &&
+				    .oversubscribed = props->one_host && props->oversubscribed &&
 					       props->size <= hdl_vars.coll_offload_ranks };
 	if (props->size == 1)
 		why = "one rank";
@@ -342,7 +342,7 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *prop
 	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) &&
 		   choose_single_copy(key, props)) {
 		out->executor = HDL_EXEC_MAILBOX;
-		out->reads = true;
+		out->single_copy = true;
 		why = by_copies;
 	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_on_mailbox(key, props->size))
 		why = "blocking, and each rank has a core";
@@ -368,9 +368,9 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *prop
 		}
 		if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, props)) {
 			out->executor = HDL_EXEC_MAILBOX;
-			out->reads = true;
+			out->single_copy = true;
 		}
-		why = out->reads ? by_copies : *first ? first :
+		why = out->single_copy ? by_copies : *first ? first :
 		      hdl_executor_forced == HDL_FORCED_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
 		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";

@@ -102,7 +102,7 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_prop
 	int err;
 
 	if (h && key->persistent) {
-		const struct hdl_slot_region own = { .mr = h->area[0].mr, .line_bytes = hdl_cell_bytes(key->bytes),
+		const struct hdl_slot_region own = { .mr = h->region[0].mr, .line_bytes = hdl_cell_bytes(key->bytes),
 					      .slot_bytes = hdl_cell_bytes(key->bytes) * (size_t)props->size };
 
 		p = hdl_mailbox_compile_at(h, g, &own);
@@ -111,7 +111,7 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_prop
 	}
 	err = p ? 0 : errno;
 
-	if (p && !p->lines)
+	if (p && !p->mailbox)
 		count_tasks(p, c);
 	else if (p)
 		c->requests += p->requests;
@@ -414,14 +414,14 @@ static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_pl
 		key->blocking ? "blocking" : key->persistent ? "persistent" : "nonblocking");
 	fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n",
 		hdl_executor_name(choice->executor), g ? g->algorithm : "blocks",
-		hdl_reducer_name((enum hdl_coll)key->coll, choice->reads ? HDL_EXEC_HOST : choice->executor),
+		hdl_reducer_name((enum hdl_coll)key->coll, choice->single_copy ? HDL_EXEC_HOST : choice->executor),
 		means_text(choice->enc.by), hdl_executor_name(choice->executor), choice->why);
 	if (choice->staged)
 		fprintf(out, "phases       %sthe graph below among the leaders%s; a node phase is a collective of one "
 			"host's ranks\n",
 			key->coll == HDL_BCAST ? "" : "a reduce on each host, ",
 			key->coll == HDL_REDUCE ? "" : ", a bcast on each host");
-	if (choice->executor != HDL_EXEC_HOST && !choice->reads)
+	if (choice->executor != HDL_EXEC_HOST && !choice->single_copy)
 		code = print_counts(out, key, props, choice);
 	print_vcoll(out, key, props, choice);
 	print_crossings(out, key, props);

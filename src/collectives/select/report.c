@@ -79,7 +79,7 @@ void hdl_coll_count(const struct hdl_plan *plan)
 		coll_report_add(plan, HDL_EXEC_HOST, plan->graph, plan->why, plan->uses, 0);
 		return;
 	}
-	coll_report_add(plan, plan->executor, plan->off_graph, plan->why, plan->uses - plan->fallbacks, plan->late);
+	coll_report_add(plan, plan->executor, plan->offload_graph, plan->why, plan->uses - plan->fallbacks, plan->late);
 	coll_report_add(plan, HDL_EXEC_HOST, plan->graph, plan->why_not, plan->fallbacks, 0);
 }
 

@@ -16,7 +16,7 @@ void hdl_sc_area(struct hdl_queues *h)
 	size_t slot_bytes = HDL_SC_CTRLS * (size_t)h->size * sizeof(struct hdl_sc_ctrl);
 
 	/* its operations are of the first class */
-	h->area[HDL_REGION_SC] = (struct hdl_slot_region){ .line_bytes = sizeof(struct hdl_sc_ctrl), .slot_bytes = slot_bytes,
+	h->region[HDL_REGION_SC] = (struct hdl_slot_region){ .line_bytes = sizeof(struct hdl_sc_ctrl), .slot_bytes = slot_bytes,
 						     .bytes = HDL_SLOTS(h->class[HDL_SLOT_SHORT].depth) * slot_bytes };
 }
 
@@ -33,8 +33,8 @@ static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_l
 	int err;
 
 	l->sq_posted++;
-	if (h->line_room)
-		h->line_room--;		/* of this queue, for all that post() of cell.c knows */
+	if (h->cell_room)
+		h->cell_room--;		/* of this queue, for all that post() of cell.c knows */
 	if (wr->send_flags & IBV_SEND_SIGNALED) {
 		l->sq_signaled = l->sq_posted;
 		h->local_posted++;
@@ -75,7 +75,7 @@ bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, co
 bool hdl_sc_ctrl_send(struct hdl_queues *h, struct hdl_run *run, int peer, int kind, struct hdl_sc_ctrl told)
 {
 	told.number = run->opno + 1;
-	return hdl_sc_ctrl_send_at(h, run, peer, &h->area[HDL_REGION_SC], hdl_sc_ctrl_at(h, run, kind, h->rank), hdl_sc_ctrl_at(h, run, kind, peer), &told,
+	return hdl_sc_ctrl_send_at(h, run, peer, &h->region[HDL_REGION_SC], hdl_sc_ctrl_at(h, run, kind, h->rank), hdl_sc_ctrl_at(h, run, kind, peer), &told,
 			  sizeof(told));
 }
 
@@ -101,7 +101,7 @@ uint64_t hdl_sc_copy_post(struct hdl_queues *h, struct hdl_run *run, int peer, b
 /* False: there is no room now. */
 bool hdl_sc_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	uint64_t position = hdl_sc_copy_post(h, run, peer, write, here, there, len);
 
 	if (!position)
@@ -116,7 +116,7 @@ bool hdl_sc_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write
 
 void hdl_sc_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected)
 {
-	run->reads->failed = true;
+	run->sc->failed = true;
 	hdl_reason_set("rank %d has %llu bytes where %llu were expected: " HDL_CALLS_DIFFER, peer,
 		       (unsigned long long)came, (unsigned long long)expected);
 	hdl_run_error(run, came > expected ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
@@ -124,7 +124,7 @@ void hdl_sc_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expect
 
 void hdl_sc_hear_failure(struct hdl_run *run, int peer)
 {
-	run->reads->failed = true;
+	run->sc->failed = true;
 	hdl_reason_set("rank %d could not do its part: " HDL_CALLS_DIFFER, peer);
 	hdl_run_error(run, MPI_ERR_COUNT);
 }

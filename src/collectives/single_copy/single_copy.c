@@ -127,7 +127,7 @@ static struct hdl_coll_prog *sc_compile(struct hdl_queues *h, const struct hdl_p
 
 	if (!p)
 		return NULL;
-	p->g = plan->off_graph;
+	p->g = plan->offload_graph;
 	p->synchronizes = synchronizes(plan, h->size);
 	return p;
 }
@@ -138,16 +138,16 @@ static struct hdl_coll_prog *sc_compile(struct hdl_queues *h, const struct hdl_p
 static void show(struct hdl_queues *h, struct hdl_run *run, int p, const char *at)
 {
 	hdl_sc_ctrl_send(h, run, p, HDL_SC_RTS, (struct hdl_sc_ctrl){ .in = (uintptr_t)at, .bytes = run->plan->key.bytes });
-	run->reads->hears |= 1u << p;
+	run->sc->hears |= 1u << p;
 }
 
 /* Rank p will show this rank what it copies to or from `at`. */
 static void expect(struct hdl_run *run, int p, char *at)
 {
-	run->reads->piece[p].at = at;
-	run->reads->piece[p].off = 0;
-	run->reads->piece[p].end = run->plan->key.bytes;
-	run->reads->acts |= 1u << p;
+	run->sc->piece[p].at = at;
+	run->sc->piece[p].off = 0;
+	run->sc->piece[p].end = run->plan->key.bytes;
+	run->sc->acts |= 1u << p;
 }
 
 /* Rank p's block goes to p's place in `recv`. */
@@ -188,7 +188,7 @@ static void show_to(struct hdl_queues *h, struct hdl_run *run, uint32_t takers, 
 		show(h, run, p, (left ? left : many) + at);
 	}
 	if (left)
-		run->reads->hears = 0;
+		run->sc->hears = 0;
 }
 
 static void show_all(struct hdl_queues *h, struct hdl_run *run, const char *many, size_t apart)
@@ -227,7 +227,7 @@ static void begin_rooted(struct hdl_queues *h, struct hdl_run *run)
 	size_t apart = key->coll == HDL_BCAST ? 0 : key->bytes;
 
 	/* several ranks write at a time, where one would read; and the root copies its own meanwhile */
-	run->reads->writes = key->coll == HDL_GATHER;
+	run->sc->writes = key->coll == HDL_GATHER;
 	if (h->rank != key->root) {
 		expect(run, key->root, one);
 		return;
@@ -248,13 +248,13 @@ static void begin_by_both(struct hdl_queues *h, struct hdl_run *run)
 	size_t cut = (has_own ? key->bytes / 5 * 4 : key->bytes / 2) & ~(size_t)4095;
 	char *at = root ? many + (has_own ? (size_t)(1 - h->rank) * key->bytes : 0) : up ? send : recv;
 
-	run->reads->writes = root != up;
+	run->sc->writes = root != up;
 	show(h, run, 1 - h->rank, at);
 	expect(run, 1 - h->rank, at);
 	if (root)
-		run->reads->piece[1 - h->rank].off = cut;
+		run->sc->piece[1 - h->rank].off = cut;
 	else
-		run->reads->piece[1 - h->rank].end = cut;
+		run->sc->piece[1 - h->rank].end = cut;
 	many += (size_t)h->rank * key->bytes;
 	if (root && has_own && !key->in_place)
 		memcpy(up ? many : recv, up ? send : many, key->bytes);
@@ -277,7 +277,7 @@ static void begin_exchange(struct hdl_queues *h, struct hdl_run *run)
 static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p);
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	uint64_t bytes = run->plan->key.bytes;
 
 	if (!t)
@@ -304,7 +304,7 @@ static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 /* Each begins with another one. */
 static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 
 	for (int k = 1; x->acts && k < h->size; k++) {
 		int p = (h->rank - k + h->size) % h->size;
@@ -321,7 +321,7 @@ static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
 static void sc_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 
 	(void)prog;
 	x->acts = x->hears = x->wants = x->copying = 0;
@@ -364,7 +364,7 @@ static size_t written_by_others(const struct hdl_queues *h, const struct hdl_pla
 
 static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	bool reduces = hdl_coll_reduces(run->plan->key.coll);
 
 	(void)prog;
@@ -401,7 +401,7 @@ static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_
 
 static bool sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
 {
-	const struct hdl_sc_run *x = run->reads;
+	const struct hdl_sc_run *x = run->sc;
 	uint32_t near = hdl_queues_cpu_sharers(h), needs = (x->hears | x->wants) & near, acts = x->acts & near;
 
 	/* along a chain the rank before waits for those before it, unless it has begun */
@@ -415,26 +415,26 @@ static bool sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
 
 static bool sc_more(const struct hdl_run *run)
 {
-	return run->reads->spent >= HDL_SC_TURN;
+	return run->sc->spent >= HDL_SC_TURN;
 }
 
 static int sc_prepare(struct hdl_run *run)
 {
 	if (hdl_run_prepare_tmp(run))
 		return -ENOMEM;
-	if (!run->reads)
-		run->reads = calloc(1, sizeof(*run->reads));
-	if (!run->reads)
+	if (!run->sc)
+		run->sc = calloc(1, sizeof(*run->sc));
+	if (!run->sc)
 		return -ENOMEM;
 	return hdl_coll_reduces(run->plan->key.coll) ? hdl_sc_reduce_prepare(run) : 0;
 }
 
 static void sc_free(struct hdl_run *run)
 {
-	if (!run->reads)
+	if (!run->sc)
 		return;
-	free(run->reads->fold.whole);
-	free(run->reads);
+	free(run->sc->fold.whole);
+	free(run->sc);
 }
 
 static int sc_region(const struct hdl_queues *h, const struct hdl_plan *plan)

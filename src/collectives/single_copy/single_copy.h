@@ -79,12 +79,12 @@ static inline bool hdl_sc_all(void)
 /* Where in region HDL_REGION_SC the record of that kind from, or staged for, `rank` lies for the operation. */
 static inline size_t hdl_sc_ctrl_at(const struct hdl_queues *h, const struct hdl_run *run, int kind, int rank)
 {
-	return run->slot * h->area[HDL_REGION_SC].slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_sc_ctrl);
+	return run->slot * h->region[HDL_REGION_SC].slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_sc_ctrl);
 }
 /* What rank `peer` has said for this operation, or NULL. */
 static inline const struct hdl_sc_ctrl *hdl_sc_ctrl_poll(const struct hdl_queues *h, const struct hdl_run *run, int kind, int peer)
 {
-	const struct hdl_sc_ctrl *t = (const struct hdl_sc_ctrl *)(h->area[HDL_REGION_SC].mem + hdl_sc_ctrl_at(h, run, kind, peer));
+	const struct hdl_sc_ctrl *t = (const struct hdl_sc_ctrl *)(h->region[HDL_REGION_SC].mem + hdl_sc_ctrl_at(h, run, kind, peer));
 
 	/* pairs with the write's order: what stands before the number is there */
 	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;

@@ -22,13 +22,13 @@ static bool leaving_pays(struct hdl_queues *h, size_t once)
 
 char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once, const char *done, size_t apart)
 {
-	struct hdl_sc_staged *l = h->left_behind;
+	struct hdl_sc_staged *l = h->staged;
 
 	if (!leaving_pays(h, once))
 		return NULL;
-	while (l < h->left_behind + HDL_SC_STAGED_MAX && l->hears)
+	while (l < h->staged + HDL_SC_STAGED_MAX && l->hears)
 		l++;
-	if (l == h->left_behind + HDL_SC_STAGED_MAX || left_bytes >= LEFT_BYTES || hdl_scratch_get(&l->memory, bytes))
+	if (l == h->staged + HDL_SC_STAGED_MAX || left_bytes >= LEFT_BYTES || hdl_scratch_get(&l->memory, bytes))
 		return NULL;
 	left_bytes += l->memory.bytes;
 	/* progress looks at it also if the operation ends before progress has seen that */
@@ -36,7 +36,7 @@ char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes
 	l->opno = run->opno;
 	l->done = done;
 	l->apart = apart;
-	h->nleft++;
+	h->nstaged++;
 	hdl_queues_enlist(h);
 	run->comm->obj.refs++;
 	hdl_detached_collectives++;
@@ -45,7 +45,7 @@ char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes
 
 char *hdl_sc_stage(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once)
 {
-	const char *done = h->area[HDL_REGION_SC].mem + hdl_sc_ctrl_at(h, run, HDL_SC_FIN, 0) + offsetof(struct hdl_sc_ctrl, number);
+	const char *done = h->region[HDL_REGION_SC].mem + hdl_sc_ctrl_at(h, run, HDL_SC_FIN, 0) + offsetof(struct hdl_sc_ctrl, number);
 
 	return hdl_sc_stage_until(h, run, bytes, hears, once, done, sizeof(struct hdl_sc_ctrl));
 }
@@ -69,14 +69,14 @@ static void sc_release(struct hdl_queues *h, struct hdl_sc_staged *l)
 {
 	left_bytes -= l->memory.bytes;
 	hdl_scratch_put(&l->memory);
-	h->nleft--;
+	h->nstaged--;
 	hdl_detached_collectives--;
 	hdl_comm_release(h->cc->comm);
 }
 
 void hdl_sc_staging_reclaim(struct hdl_queues *h)
 {
-	for (struct hdl_sc_staged *l = h->left_behind; h->nleft && l < h->left_behind + HDL_SC_STAGED_MAX; l++) {
+	for (struct hdl_sc_staged *l = h->staged; h->nstaged && l < h->staged + HDL_SC_STAGED_MAX; l++) {
 		if (!l->hears)
 			continue;
 		for (int p = 0; p < h->size; p++)

@@ -58,14 +58,14 @@ static bool classify(struct task_compiler *c)
 		}
 		if (is_cpu(n)) {
 			/* mailbox: no node prepares data for the device, so all CPU nodes run after the cells were written */
-			c->position[i] = after_device || after_epilogue || c->h->lines ? POS_EPILOGUE : POS_PROLOGUE;
+			c->position[i] = after_device || after_epilogue || c->h->mailbox ? POS_EPILOGUE : POS_PROLOGUE;
 			continue;
 		}
 		/* The device cannot wait for a CPU node. */
 		if (after_epilogue)
 			return false;
 		/* mailbox: only a PUT without data (a barrier leader's answer) may follow an arrival */
-		if ((n->link == HDL_LINK_MAILBOX) != c->h->lines ||
+		if ((n->link == HDL_LINK_MAILBOX) != c->h->mailbox ||
 		    (n->link == HDL_LINK_MAILBOX && c->after_arrival[i] && (n->kind != HDL_N_PUT || n->len)))
 			return false;
 		if (n->kind == HDL_N_ARRIVE)
@@ -217,7 +217,7 @@ static void fill_wr(struct task_compiler *c, uint32_t i, struct ibv_sge *sge)
 	static const struct hdl_enc stamp_and = { .by = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
 						  .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT,
 						  .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
-	const struct hdl_slot_region *a = &c->h->area[c->p->class];
+	const struct hdl_slot_region *a = &c->h->region[c->p->class];
 	const struct hdl_enc *enc = c->enc;
 	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
 
@@ -405,7 +405,7 @@ static int task_compile_class_of(const struct hdl_queues *h, const struct hdl_gr
 
 int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan)
 {
-	int class = task_compile_class_of(h, plan->off_graph);
+	int class = task_compile_class_of(h, plan->offload_graph);
 
 	return class < 0 ? 0 : class;	/* hdl_task_compile refuses a graph that no class holds */
 }
@@ -425,7 +425,7 @@ static void cut_lists(struct hdl_coll_prog *p)
 	p->arrivals = task_compile_cut(p->arrivals, p->narrivals, sizeof(*p->arrivals));
 	p->watches = task_compile_cut(p->watches, p->nwatches, sizeof(*p->watches));
 	p->prologue = task_compile_cut(p->prologue, p->nprologue, sizeof(*p->prologue));
-	if (p->lines)
+	if (p->mailbox)
 		p->nepilogue = 0;	/* the mailbox program has these nodes as steps */
 	p->epilogue = task_compile_cut(p->epilogue, p->nepilogue, sizeof(*p->epilogue));
 	p->steps = task_compile_cut(p->steps, p->nwrs, sizeof(*p->steps));
@@ -480,14 +480,14 @@ static struct hdl_coll_prog *compile_graph(struct hdl_queues *h, const struct hd
 struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes)
 {
-	if (h->lines)
-		return compile_graph(h, g, hdl_cell_class(bytes), enc, synchronizes, &h->area[hdl_cell_size(bytes)]);
+	if (h->mailbox)
+		return compile_graph(h, g, hdl_cell_class(bytes), enc, synchronizes, &h->region[hdl_cell_size(bytes)]);
 	return compile_graph(h, g, task_compile_class_of(h, g), enc, synchronizes, NULL);
 }
 
 struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class)
 {
-	const struct hdl_slot_region *area = h->lines ? &h->area[hdl_cell_size(plan->key.bytes)] : NULL;
+	const struct hdl_slot_region *area = h->mailbox ? &h->region[hdl_cell_size(plan->key.bytes)] : NULL;
 
 	return compile_graph(h, plan->off_graph, class, &plan->enc, true, area);
 }
@@ -505,7 +505,7 @@ void hdl_coll_prog_free(struct hdl_coll_prog *p)
 {
 	if (!p)
 		return;
-	hdl_cell_free(p->lines);
+	hdl_cell_free(p->mailbox);
 	free(p->tasks);
 	free(p->wrs);
 	free(p->sges);

@@ -96,12 +96,12 @@ static bool tasks_arrived(struct hdl_queues *h, struct hdl_run *run, const struc
 /* ---- CPU nodes -------------------------------------------------------------------------------------------------------- */
 
 /* The stamp behind a block: operation number and length of the block; then its complement. Zeros if this rank has no data to
- * give (run->hollow). */
+ * give (run->no_data). */
 static inline void set_stamps(const struct hdl_run *run, size_t bytes, uint64_t stamps[2])
 {
 	stamps[0] = (uint64_t)(uint32_t)(run->opno + 1) << 32 | (uint32_t)bytes;
 	stamps[1] = ~stamps[0];
-	if (unlikely(run->hollow))
+	if (unlikely(run->no_data))
 		stamps[0] = stamps[1] = 0;
 }
 
@@ -209,7 +209,7 @@ static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_coll_prog *p = run->plan->prog;
 	const struct hdl_slot_class *c = &h->class[run->class];
-	const struct hdl_region_peer *peers = h->area[run->class].peers;
+	const struct hdl_region_peer *peers = h->region[run->class].peers;
 	uint64_t slot = run->slot * c->slot_bytes;
 
 	for (uint32_t i = 0; i < p->nwrs; i++) {
@@ -292,7 +292,7 @@ static void post_task_list(struct hdl_queues *h, struct hdl_run *run)
 
 static void tasks_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *p)
 {
-	run->base[HDL_SP_ACC] = h->area[run->class].mem + run->slot * h->class[run->class].slot_bytes;
+	run->base[HDL_SP_ACC] = h->region[run->class].mem + run->slot * h->class[run->class].slot_bytes;
 	run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
 	task_cpu_nodes(run, p->g, p->prologue, p->nprologue);
 	h->since_sync_all = p->synchronizes ? 0 : h->since_sync_all + 1;
@@ -309,7 +309,7 @@ static bool tasks_have_room(struct hdl_queues *h, const struct hdl_coll_prog *p)
 
 static struct hdl_coll_prog *tasks_compile(struct hdl_queues *h, const struct hdl_plan *plan)
 {
-	return hdl_task_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_coll_synchronizes(plan->key.coll));
+	return hdl_task_compile(h, plan->offload_graph, plan->key.bytes, &plan->enc, hdl_coll_synchronizes(plan->key.coll));
 }
 
 const struct hdl_executor_ops hdl_exec_tasks = {
