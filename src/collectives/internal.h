@@ -4,7 +4,20 @@
  *
  *     comm->coll ─▶ struct hdl_cc ─▶ plans: (collective, shape, form) -> executor, graph, why
  *                                └─▶ struct hdl_queues: queues, slots and outstanding operations of mailbox or tasks
- *     plan ─▶ run: one execution, bound to buffers; kept by the plan for the next one
+ *     plan ─▶ run: one execution, bound to buffers; the plan keeps it for the next call
+ *
+ * Files call downwards (tests/unit/coll_layers.sh):
+ *
+ *     coll.c vcoll.c                       the doors
+ *     mailbox/vector_calls.c host/vcoll.c  calls with blocks of different lengths
+ *     start.c                              a run gets its number, and goes to its executor
+ *     mailbox/persistent.c                 persistent operations on mailbox
+ *     queues/queues.c                      order of operations; reaches the executors through exec.h
+ *     plan.c select/choose.c               plans
+ *     queues/: bringup regions cache exchange teardown
+ *     mailbox/ single_copy/ tasks/ host/   executors
+ *     queues/completions.c run.c           what they share
+ *     fault/fault.c state.c                failures; reach upper files through struct hdl_coll_hooks
  */
 #ifndef HDL_COLL_INTERNAL_H
 #define HDL_COLL_INTERNAL_H
@@ -28,30 +41,30 @@ struct hdl_scratch {
 	size_t bytes;
 	bool arena;			/* hdl_tp_alloc's, else malloc's */
 };
-/* bytes > 0; 64-byte aligned. 0 or -ENOMEM. */
+/* Allocates bytes > 0, 64-byte aligned. Returns 0 or -ENOMEM. */
 int hdl_scratch_get(struct hdl_scratch *s, size_t bytes);
-/* s has nothing any more; nothing is allowed. */
+/* Gives the memory back and clears *s, which may be empty. */
 void hdl_scratch_put(struct hdl_scratch *s);
-/* What is kept for later, all of it; see hdl_tp_on_shortage. */
+/* Frees all memory that is kept for later runs (see hdl_tp_on_shortage). Returns true if there was any. */
 bool hdl_scratch_give(void);
 void hdl_scratch_fini(void);
 
-/* ---- one execution --------------------------------------------------------------------------------------- */
+/* ---- runs: run.c --------------------------------------------------------------------------------------- */
 
 /* A node of a running graph. */
 struct hdl_run_node {
 	struct hdl_send send;		/* SEND in flight */
 	struct hdl_req *req;		/* RECV in flight */
 	struct hdl_run *run;
-	uint32_t waiting;		/* predecessors that are not done */
+	uint32_t waiting;		/* number of predecessors that are not done */
 	bool done;
-	bool sending;			/* send is the transport's */
+	bool sending;			/* the transport has `send` */
 };
 
 struct hdl_run {
 	const struct hdl_graph *g;
 	struct hdl_plan *plan;		/* NULL: an internal run, freed by its done() */
-	struct hdl_run *next;		/* in the plan's spare runs, the runnable runs, or the queue of mailbox or tasks */
+	struct hdl_run *next;		/* in plan->spare, the host executor's runnable runs, or hdl_queues.queue */
 	struct hdl_comm *comm;
 	struct hdl_req *req;		/* the user's; NULL: blocking, or internal */
 	void (*done)(struct hdl_run *run);	/* NULL: complete req */
@@ -60,7 +73,7 @@ struct hdl_run {
 	char *base[HDL_SPACES];
 	int32_t tag;			/* sub is added to it */
 	int error;			/* MPI error class, the first; see hdl_run_error */
-	bool finished;			/* set last; the run is its owner's again */
+	bool finished;			/* set last; then the owner may reuse the run */
 	bool runnable;			/* in the list of runnable runs */
 	bool retain;			/* persistent or irregular: scratch and packed buffers stay when the run has finished */
 	bool runs_all;			/* host executor, by events, wire-up only: after an error all nodes run, so that no other rank waits */
@@ -71,13 +84,13 @@ struct hdl_run {
 
 	/* Host executor. */
 	struct hdl_run *after, **link;	/* by events: in cc->runs */
-	bool withdrawn;			/* in order: its sends, when a member had ended */
+	bool withdrawn;			/* in order: the sends were withdrawn, since a member has ended */
 	uint32_t nodes_left, inflight, nready;
-	uint32_t *ready;		/* stack of nodes that may start */
+	uint32_t *ready;		/* stack of nodes without predecessors that are not done */
 	struct hdl_run_node *nodes;
 	struct hdl_scratch tmp;
 
-	/* Buffers that are not one run of bytes travel packed. */
+	/* Buffers of noncontiguous types are packed. */
 	struct hdl_coll_args args;
 	void *packed_send, *packed_recv;
 	MPI_Count recv_elems;		/* of args.recvtype in recvbuf: the result, and the input in place */
@@ -87,32 +100,32 @@ struct hdl_run {
 
 	/* Mailbox and tasks. */
 	uint64_t opno;
-	uint32_t slot, place;		/* of the operation: its number in its class modulo slots, opno modulo depth */
+	uint32_t slot, place;		/* the operation's number in its class modulo slots; opno modulo depth: index in hdl_queues.ring */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
-	uint32_t arrived;		/* lines that were seen */
-	const char *numbers;		/* where theirs stand */
+	uint32_t arrived;		/* mailbox: cells whose sequence number has come, in the program's order */
+	const char *numbers;		/* mailbox: where their sequence numbers stand */
 	uint8_t class;			/* of slots */
 	struct hdl_sc_run *sc;		/* single copy; kept with the run */
 	struct hdl_pcoll *pcoll;	/* persistent, on mailbox */
 	struct hdl_vector_run *vector;	/* mailbox/vector; kept with the run */
 };
 
-/* The end of an error's text, where what comes from a rank has another length than this rank's arguments promise. */
+/* End of an error's text: a peer's data have another length than this rank's arguments promise. */
 #define HDL_CALLS_DIFFER "the ranks call different collectives, or this one with counts or types that differ (HEDDLE_CHECK=1 names both calls)"
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
 void hdl_run_free(struct hdl_run *run);
-/* Scratch and node states for the host executor; kept with the run. 0 or -ENOMEM. */
+/* Allocates scratch and node states for the host executor, which stay with the run. Returns 0 or -ENOMEM. */
 int hdl_run_prepare_host(struct hdl_run *run);
-/* Scratch only. 0 or -ENOMEM. */
+/* Allocates scratch only. Returns 0 or -ENOMEM. */
 int hdl_run_prepare_tmp(struct hdl_run *run);
-/* The run goes on with another graph of its plan. */
+/* Replaces the run's graph by another one of its plan, and frees scratch and node states. */
 void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g);
-/* Points the spaces at the user's buffers, packs what is not one run. MPI error class. The other: packs again for a run that keeps what
- * it has. */
+/* bind: points the spaces at the user's buffers and packs noncontiguous ones; returns an MPI error class. repack: packs the send data
+ * again, for the next start of a run with `retain`. */
 int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place);
 void hdl_run_repack(struct hdl_run *run);
-/* Nothing is known of how it ends. */
+/* Clears the outcome of the execution before. */
 static inline void hdl_run_begin(struct hdl_run *run)
 {
 	run->error = MPI_SUCCESS;
@@ -120,28 +133,29 @@ static inline void hdl_run_begin(struct hdl_run *run)
 	run->sends_empty = run->finished = false;
 }
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
-/* Unpacks, and the request (if any) is complete. The run may be reused afterwards: do not touch it. */
+/* Unpacks, marks the run finished and calls done(). The owner may reuse or free the run in done(): must not be touched afterwards. */
 void hdl_run_finish(struct hdl_run *run);
-/* The run fails with this class, and with what hdl_reason_set was just told, unless it has failed before; a buffer that cannot be reached
- * takes the place of a length that does not fit. */
+/* The run fails with this error class and the text of the last hdl_reason_set. The first error is kept, except that MPI_ERR_BUFFER replaces
+ * MPI_ERR_COUNT. MPI_ERR_NO_MEM revokes the communicator, since the other ranks wait for this rank's part. */
 void hdl_run_error(struct hdl_run *run, int error);
-/* Errors of lengths, and of buffers that cannot be reached, are the program's, and no reason to leave the other ranks without a message. */
+/* Errors of lengths, and of buffers that cannot be reached, are the program's: the run goes on with empty messages, so that no other rank waits. */
 static inline bool hdl_is_of_arguments(int error)
 {
 	return error == MPI_ERR_TRUNCATE || error == MPI_ERR_COUNT || error == MPI_ERR_BUFFER;
 }
-/* It fails because what this rank sends itself has another length than the place for it. */
+/* The run fails: this rank's block for itself has another length than its place. */
 void hdl_run_misfit(struct hdl_run *run, size_t sent, size_t room);
-/* Runs a COPY or REDUCE. */
+/* Carries out a COPY or REDUCE node. */
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 
-/* A node's message. What hdl_ep_send returns; the class of such an error, explained; a blocking receive, whose error is the run's. */
+/* A node's message. send: returns as hdl_ep_send. errno: returns the error class of its negative errno, and sets the reason. recv: blocks;
+ * an error becomes the run's. */
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send);
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err);
-/* The run has that error; it goes on with empty messages where that is of this rank's arguments, or the peer's. */
+/* The run gets the error of a failed send; if hdl_is_of_arguments, the run goes on with empty messages. */
 void hdl_run_send_failed(struct hdl_run *run, const struct hdl_node *n, int err);
 void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n);
-/* A message within one group, if it can be sent at once: 1: sent; 0: nothing happened. */
+/* Sends a node's message within one group if the transport takes it at once. Returns 1: sent; 0: nothing happened. */
 static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_node *n)
 {
 	const void *src = n->src_space < HDL_SPACES ? run->base[n->src_space] + n->src_off : NULL;
@@ -152,16 +166,16 @@ static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_n
 
 /* ---- by_events.c ---------------------------------------------------------------------------------------------- */
 
-/* Start; it finishes in hdl_host_progress, or at once. */
+/* Starts the run by events; it finishes in hdl_host_progress, or in this call. */
 void hdl_host_start(struct hdl_run *run);
 /* Starts an internal run as the communicator's next collective, unless it has its tag. */
 void hdl_host_begin(struct hdl_run *run);
-/* The blocking path for small messages: the nodes in their order, receives block. */
+/* Runs the nodes in their order; receives block. Must: hdl_host_can_inline. Returns an MPI error class. */
 int hdl_host_run_inline(struct hdl_run *run);
 bool hdl_host_can_inline(const struct hdl_graph *g);
-/* Starts what has become ready. Returns the number of nodes. */
+/* Starts the nodes that have become ready. Returns their number. */
 int hdl_host_progress(void);
-/* A member has ended: what runs by events on this communicator fails, and its receives and sends are taken back. */
+/* A member has ended: the runs by events on this communicator fail, and their receives and sends are withdrawn. */
 void hdl_host_revoke(struct hdl_cc *cc);
 
 /* ---- immediate.c ------------------------------------------------------------------------------------------- */
@@ -189,7 +203,7 @@ int hdl_immediate_end(struct hdl_immediate *s);
 void hdl_immediate_put(struct hdl_immediate *s);
 void hdl_immediate_fini(void);
 
-/* ---- coll.c: plans ---------------------------------------------------------------------------------------- */
+/* ---- plans: plan.c ---------------------------------------------------------------------------------------- */
 
 struct hdl_plan_key {
 	MPI_Op op;			/* MPI_OP_NULL but in reductions */
@@ -201,53 +215,54 @@ struct hdl_plan_key {
 	uint8_t in_place;
 	uint8_t blocking;
 	uint8_t persistent;
-	uint8_t internal;		/* the executor's own barriers */
-	uint8_t leader;			/* of a Barrier: hdl_choose_leader of what was run before it */
-	uint8_t between;		/* what the leaders of hosts have of a collective in stages (hierarchical.c) */
-	uint8_t within;			/* the communicator is that of one host's ranks, for such stages */
+	uint8_t internal;		/* a slot barrier, or the leader phase; not in the report */
+	uint8_t leader;			/* Barrier: hdl_choose_leader of the collective before it */
+	uint8_t between;		/* the leader phase of a hierarchical collective (host/hierarchical.c) */
+	uint8_t within;			/* the communicator is a node_comm: node phase */
 };
 
 struct hdl_plan {
 	struct hdl_plan_key key;
 	struct hdl_run *spare;
-	struct hdl_graph *graph;	/* of the host executor; for other plans made when it has to step in */
+	struct hdl_graph *graph;	/* of the host executor; for other executors' plans NULL until the host runs one */
 	struct hdl_graph *offload_graph;	/* of mailbox or tasks */
 	struct hdl_coll_prog *prog;	/* offload_graph compiled; NULL until the first operation is posted */
 	const struct hdl_executor_ops *exec;	/* the table of its executor (exec.h) */
 	struct hdl_enc enc;
-	uint64_t uses, fallbacks;	/* fallbacks: of mailbox and tasks, run by the host */
-	uint64_t late;			/* posted later than they were called: too many were outstanding */
+	uint64_t uses, fallbacks;	/* fallbacks: uses of a mailbox or tasks plan that the host executor ran */
+	uint64_t late;			/* uses that were posted later than called, for want of a slot */
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
-	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */
+	bool pairs;			/* tasks: pair links among all ranks, which are queues of their own */
 	bool oversubscribed;		/* as struct hdl_choice's */
-	uint8_t leader;			/* of a Barrier behind it */
+	uint8_t leader;			/* hdl_choose_leader: key.leader of a Barrier that comes next */
 	const struct hdl_hosts *hosts;	/* as struct hdl_choice's: its group's */
 	bool staged;			/* as struct hdl_choice's; but graph is of messages alone */
 	char why[112];
-	const char *why_not;		/* of the fallbacks */
-	bool in_order;			/* blocking, on the host executor, whose nodes run in their order; a reduction that packs nothing */
-	bool quick;			/* in_order, or on mailbox and no reduction that packs: hdl_coll_run may take a short way */
+	const char *why_not;		/* why the fallbacks ran on the host */
+	bool in_order;			/* blocking, host executor, hdl_host_can_inline; packs nothing if it is a reduction */
+	bool quick;			/* in_order, or mailbox with blocks of one length and no reduction that packs: hdl_coll_run may take its
+					 * fast path */
 };
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
 
-/* What is the same on all ranks of a communicator, beyond the collective and the configuration. What a device promises is so where all
- * members' do (hdl_comm_promises): their devices need not be alike. */
+/* Properties of a communicator that are the same on all its ranks. A device's promise counts if the devices of all members make it
+ * (hdl_comm_promises): they need not be alike. */
 struct hdl_comm_props {
 	int size;
 	bool one_host;			/* all ranks are on this one */
-	const struct hdl_hosts *hosts;	/* who shares one, where there are several; NULL: that is not known, or of no use */
+	const struct hdl_hosts *hosts;	/* the ranks of each host, if there are several hosts; NULL: one host, or not known */
 	bool oversubscribed;		/* ranks outnumber cores */
 	bool rc;			/* RC queues are allowed */
-	const char *device;		/* whose port connects the ranks of this host, NULL: there is none; it */
-	bool wakes;			/*   wakes its process on a write, */
-	bool at_once;			/*   and promises that a write has landed when it was posted */
-	bool exposes;			/*   lets peers read and write all memory */
-	const struct hdl_reduce_caps *means;	/* what it reduces by; NULL: it runs no task lists */
+	const char *device;		/* its port connects the ranks of this host; NULL: there is none */
+	bool wakes;			/* the device wakes its process when a peer's write lands */
+	bool at_once;			/* the device promises that a write has landed when its post returns */
+	bool exposes;			/* the device lets peers read and write all memory of the process */
+	const struct hdl_reduce_caps *means;	/* the device's reductions; NULL: it runs no task lists */
 };
 
-/* What of all that a rank knows by itself. Ranks compare it before anything of theirs is offloaded: these are bytes, without gaps. */
+/* Settings that every rank must share. The ranks exchange them at bring-up and compare them with memcmp: the struct must have no padding. */
 struct hdl_agreed_config {
 	uint64_t offload_max, bcast_offload_max, tasks_max, reads_min;
 	struct ibv_exp_device_calc_cap calc;
@@ -291,25 +306,25 @@ static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl
 	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader && a->between == b->between;
 }
 
-/* Pairs of places: a plan's key says which pair, and in it the newest goes before the older one, and a third plan in place of that. So a
- * loop over two collectives never makes them anew. */
+/* The plan cache is two-way set-associative: the key's hash is the index of a pair, in which a new plan moves the newer one back and
+ * replaces the older one. So a loop over two collectives never makes their plans anew. */
 #define HDL_PLANS 128
 
 struct hdl_cc {
 	struct hdl_comm *comm;
 	struct hdl_plan *plans[HDL_PLANS];
-	struct hdl_plan *last[HDL_COLL_KINDS];	/* of plans: looked at first; of pieces, those that block */
-	uint32_t seq;			/* collectives begun on this communicator, but persistent ones: the same on all ranks */
-	uint8_t leader;			/* of a Barrier that comes next: of the last collective's plan */
-	uint32_t persistent;		/* numbers of persistent ones that were made: the same on all ranks */
-	uint32_t pending;		/* runs of the host executor that have not finished */
-	struct hdl_run *runs;		/* of these, those that run by events */
+	struct hdl_plan *last[HDL_COLL_KINDS];	/* the last plan of each collective, looked up first; of irregular ones the last blocking one */
+	uint32_t seq;			/* number of collectives begun, without persistent ones: the same on all ranks */
+	uint8_t leader;			/* of the last collective's plan: key.leader of a Barrier that comes next */
+	uint32_t persistent;		/* number of persistent collectives made: the same on all ranks */
+	uint32_t pending;		/* number of host executor runs that have not finished */
+	struct hdl_run *runs;		/* list of those by events */
 	/* A member that has ended (fault.c). */
 	int lost;			/* 1 + the number of its process; 0: none. Nothing more is begun on this communicator */
 	bool lost_told;			/* by another member */
 	bool revoked;			/* what was under way has been ended */
-	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
-	uint32_t seq_looked;		/* seq at that time */
+	bool passed_over;		/* fault.c skipped the last check of the members' processes, since seq had moved */
+	uint32_t seq_looked;		/* seq at the last check */
 	struct hdl_queues *queues[HDL_QUEUE_KINDS];	/* by hdl_queues_index; NULL until the first collective on them */
 	/* Of ranks on several hosts (hierarchical.c). */
 	struct hdl_comm *node_comm;	/* the ranks of this host; no handle exists of it. NULL: not made */
@@ -336,7 +351,7 @@ static inline int hdl_near(const struct hdl_comm *comm, int rank)
 	return comm->local ? comm->size + rank : rank;
 }
 
-/* The communicator in which a node's peer is *peer. */
+/* Translates a node's peer: returns the communicator in which it is rank *peer. */
 static inline struct hdl_comm *hdl_peer_comm(struct hdl_comm *comm, int *peer)
 {
 	if (likely(*peer < comm->size))
@@ -353,7 +368,7 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 #define HDL_WIRE_TAG (1 << 30)
 #define HDL_PERSISTENT_TAG (1 << 29)
 
-/* What lower files tell upper ones. */
+/* Calls from lower files to upper ones. The door (coll.c) fills it in before the first collective. */
 struct hdl_coll_hooks {
 	void (*state_made)(struct hdl_cc *cc);	/* of a communicator, which may have lost a member before */
 	void (*revoke_runs)(struct hdl_cc *cc);	/* a member is lost: the host executor's runs on the communicator fail */
@@ -368,7 +383,7 @@ void hdl_coll_number_persistent(struct hdl_run *run);
 void hdl_coll_begin(struct hdl_run *run);
 /* The same, on the host executor or on that of its plan. */
 void hdl_coll_dispatch(struct hdl_run *run, bool host);
-/* A persistent run begins once more, for the request's start. */
+/* Prepares a persistent run for another start of its request. */
 static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
 {
 	hdl_run_begin(run);
@@ -377,9 +392,9 @@ static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
 }
 /* The host graph of a plan, made when first needed. NULL with errno. */
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
-/* The run goes to the host executor, though its plan says otherwise. 0 or -ENOMEM. */
+/* Prepares a run of another executor's plan for the host executor. Returns 0 or -ENOMEM. */
 int hdl_run_to_host(struct hdl_run *run);
-/* A use of the plan is the host's. */
+/* Counts a use of the plan that the host executor runs. */
 static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 {
 	plan->fallbacks++;
@@ -387,23 +402,24 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 }
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
-/* Chooses executor and algorithm for a key without making a plan. 0 or a negative errno: the caller must not choose by a failure of this rank alone. */
+/* Chooses executor and algorithm for a key without making a plan. Returns 0 or a negative errno: a failure of this rank alone, by which it must
+ * not choose. */
 int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *site, struct hdl_choice *choice);
 /* The plan of this key, made if there is none. NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
-/* A run of it, one that was given back or a new one. NULL: no memory. */
+/* Takes a spare run of the plan, or makes one. Returns NULL if there is no memory. Ownership: hdl_plan_run_put gives it back. */
 struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm);
 void hdl_plan_run_put(struct hdl_run *run);
-/* Whether it is among the first of its communicator, which the host runs. */
+/* Returns true if this blocking use is among the first of its communicator, which the host executor runs. */
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan);
-/* Hands the communicator's next collective to mailbox or tasks. */
+/* Gives the run the communicator's next number and hands it to the queues of mailbox or tasks. */
 void hdl_coll_submit(struct hdl_run *run);
-/* done() of a run with a request; of one that the request keeps. */
+/* done() of a run with a request; of a persistent request's run. */
 void hdl_coll_complete(struct hdl_run *run);
 void hdl_coll_complete_persistent(struct hdl_run *run);
-/* A blocking one that was begun: waits, and gives the run back. MPI error class. */
+/* Waits for a blocking run that was started, and gives it back. Returns an MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
-/* The same of one that has gone a short way, with the plan's first spare run. */
+/* The same after a fast path, which used the plan's first spare run. */
 static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 {
 	struct hdl_run *run = plan->spare;
@@ -422,30 +438,29 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 
 /* ---- mailbox and tasks -------------------------------------------------------------------------------------------- */
 
-/* What hdl_choose has to know of a communicator. */
-/* 0, or a negative errno: this rank alone cannot find out, and must not choose. */
+/* Fills in the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then it must not choose. */
 int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site);
 /* HDL_PROMISES_... that all members' devices make to each other: the same on all of them. None in a communicator of more than
  * HDL_MAILBOX_RANKS, or of several hosts, where no choice depends on them, and no peer is looked up. Or a negative errno of this rank's alone. */
 int hdl_comm_promises(const struct hdl_comm *comm);
-/* Most ranks of a communicator for whose sake a process looks where each of them is, and keeps it. */
+/* Largest communicator for which a process looks up and keeps the host of each rank. */
 #define HDL_HIER_RANKS 4096
 /* Bytes of HDL_SP_DATA that the largest slots have, of pair links (pairs) or the tree's. */
 size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs);
-/* *out: the reductions that the port's device offers; NULL: the device runs no task lists. Returns 0 or -ENOMEM. */
+/* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */
 size_t hdl_cell_bytes_of(size_t bytes);
-/* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in
- * the same order on all ranks. The run finishes in hdl_queues_progress, or at once. */
+/* Accepts an operation: posts it, or queues it until it can be posted. The run finishes in hdl_queues_progress, or in this call. Must: all ranks
+ * submit a communicator's operations in the same order. */
 void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run);
-/* The blocking form's short way: if the plan's operation can be posted at once, it is, and its lines are looked for a
- * while. True: posted; run->finished says whether it is complete, too. run: a spare one of the plan, its buffers bound. */
+/* Fast path of the blocking form: posts the operation if nothing keeps it from being posted at once, and polls its cells for a bounded time.
+ * Returns true if it was posted; then run->finished tells whether it is complete. Must: run is the plan's first spare one, its buffers bound. */
 bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run);
-/* The same of pieces, which are runs of bytes, each no longer than the plan's key says. What the rank has for itself is done, too; the
- * lists last until the call returns. */
+/* The same of irregular collectives; copies the rank's block for itself, too. Must: all blocks are contiguous and no longer than the plan's
+ * key.bytes. The lists in *a are used until the call returns. */
 bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_vcoll *a);
-/* All communicators. Returns the number of operations that moved on. */
+/* Progress of all communicators' queues. Returns the number of operations that moved on. */
 int hdl_queues_progress(void);
 void hdl_queues_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
 void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */

@@ -716,7 +716,7 @@ static inline bool has_turn(const struct hdl_queues *h, const struct hdl_coll_pr
 	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
 }
 
-/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump in queues.c); or NULL. */
+/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump of queues.c); or NULL. */
 static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct hdl_cc *cc, const struct hdl_coll_prog *prog)
 {
 	struct hdl_queues *h = cc->queues[hdl_queues_index(HDL_EXEC_MAILBOX, false)];

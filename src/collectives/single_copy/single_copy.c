@@ -20,11 +20,11 @@
  *
  * R1  A rank's operation ends when every rank that it has shown something of its user's to has said HDL_SC_FIN, or, of what that was to
  *     write there, HDL_SC_PROGRESS, and every SHOWN for it has come. What it shows of its own (struct hdl_sc_staged) stays as it is until they have said so.
- * R2  When the executor fails, the queues are stopped before any operation ends (hdl_sc_stop): what one rank has shown and got back
+ * R2  When the executor fails, the queues are stopped before any operation ends (hdl_queues_stop): what one rank has shown and got back
  *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
  * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, where it steps in for want of queues, does as
  *     well (hdl_build_in_order), but need not take each operand on the same side: so reductions are not among the calls that run there
- *     before a communicator has queues (coll.c, is_early).
+ *     before a communicator has queues (start.c, hdl_plan_is_early).
  */
 #include <errno.h>
 #include <stdlib.h>

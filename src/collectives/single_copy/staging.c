@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who only gives something that is not too long need not wait for those who take it: it copies that into memory of the library, shows
- * this, and its operation ends. The memory is in use until all that it was shown to have said HDL_SC_FIN; the communicator is not
- * freed before, and MPI_Finalize waits likewise. It lies where peers reach it without the kernel's help, so that a copy more takes no
- * longer where there are several to read it. A process leaves no more than LEFT_BYTES, of all communicators together: a root that is
- * ahead on hundreds of them would take memory without bound.
+ * Staging buffers (CICO). A rank that only gives data need not wait for the readers: it copies the data into a staging buffer, announces that buffer
+ * in its HDL_SC_RTS, and its operation ends. The buffer is in use until all readers have sent HDL_SC_FIN; until then the communicator is not
+ * freed, and MPI_Finalize waits. Staging buffers lie in memory that peers read without a system call, so that the second copy costs no time if
+ * there are several readers.
+ *
+ * LEFT_BYTES bounds the staging buffers of a process, of all communicators together: without it a root that runs ahead of its readers on
+ * hundreds of communicators would take memory without bound.
  */
 #include "collectives/single_copy/single_copy.h"
 #include "lines/lines.h"
@@ -12,9 +14,9 @@
 #define LEFT_BYTES ((size_t)64 << 20)
 static size_t left_bytes;
 
-/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly. Where ranks share CPUs it is whatever
- * it costs, for who has left something behind gives its CPU to those that read it; but not of much that each has but one reader, which the
- * kernel copies once. */
+/* Returns true if staging pays: the readers read without the kernel, and this rank's copy is quick. Where ranks share CPUs it pays at any
+ * cost, since a rank that does not wait gives its CPU to the readers; but not for more than HDL_SC_STAGE_ONCE bytes with one reader each, which
+ * the kernel copies once. */
 static bool leaving_pays(struct hdl_queues *h, size_t once)
 {
 	return (hdl_job.oversubscribed && once <= HDL_SC_STAGE_ONCE) || hdl_sc_all() || lines_pace_next(&h->pace, hdl_sc_quick());
@@ -58,13 +60,13 @@ void hdl_sc_stage_copy(struct hdl_queues *h, char *left, const char *from, size_
 	lines_pace_took(&h->pace, bytes, monotonic_ns() - since, hdl_sc_quick());
 }
 
-/* Later operations' lines may have come to stand there. */
+/* Returns true if the peer's HDL_SC_FIN has come; a later operation's record may have replaced it, whose number is larger. */
 static bool said_since(const struct hdl_sc_staged *l, int peer)
 {
 	return __atomic_load_n((const uint64_t *)(l->done + (size_t)peer * l->apart), __ATOMIC_ACQUIRE) > l->opno;
 }
 
-/* The communicator may be freed by the last one, and all that it has with it; not h, whose turn this is. */
+/* Frees the entry. That may free the communicator and all that it has, but not h, in whose turn this runs (hdl_queues.busy). */
 static void sc_release(struct hdl_queues *h, struct hdl_sc_staged *l)
 {
 	left_bytes -= l->memory.bytes;
