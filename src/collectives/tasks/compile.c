@@ -489,7 +489,7 @@ struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struc
 {
 	const struct hdl_slot_region *area = h->mailbox ? &h->region[hdl_cell_size(plan->key.bytes)] : NULL;
 
-	return compile_graph(h, plan->off_graph, class, &plan->enc, true, area);
+	return compile_graph(h, plan->offload_graph, class, &plan->enc, true, area);
 }
 
 struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g, const struct hdl_slot_region *area)
