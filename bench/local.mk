@@ -133,7 +133,7 @@ bench_scale_SOURCES = bench/scale.c
 bench_scale_LDADD = libshca.la $(VERBS_LIBS)
 bench_scale_LDFLAGS = $(NOWRAP)
 
-EXTRA_DIST += bench/README.md bench/rendezvous bench/tune bench/compare bench/comparelib/__init__.py bench/comparelib/impls.py \
+EXTRA_DIST += bench/README.md bench/results/collectives.md bench/rendezvous bench/tune bench/compare bench/comparelib/__init__.py bench/comparelib/impls.py \
 	bench/comparelib/plan.py bench/comparelib/report.py bench/comparelib/targets.py
 # Figures of single machines, with their dates.
 EXTRA_DIST += bench/results/transport.md

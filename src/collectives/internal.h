@@ -4,7 +4,20 @@
  *
  *     comm->coll ─▶ struct hdl_cc ─▶ plans: (collective, shape, form) -> executor, graph, why
  *                                └─▶ struct hdl_queues: queues, slots and outstanding operations of mailbox or tasks
- *     plan ─▶ run: one execution, bound to buffers; kept by the plan for the next one
+ *     plan ─▶ run: one execution, bound to buffers; the plan keeps it for the next call
+ *
+ * Files call downwards (tests/unit/coll_layers.sh):
+ *
+ *     coll.c vcoll.c                       the doors
+ *     mailbox/vector_calls.c host/vcoll.c  calls with blocks of different lengths
+ *     start.c                              a run gets its number, and goes to its executor
+ *     mailbox/persistent.c                 persistent operations on mailbox
+ *     queues/queues.c                      order of operations; reaches the executors through exec.h
+ *     plan.c select/choose.c               plans
+ *     queues/: bringup regions cache exchange teardown
+ *     mailbox/ single_copy/ tasks/ host/   executors
+ *     queues/completions.c run.c           what they share
+ *     fault/fault.c state.c                failures; reach upper files through struct hdl_coll_hooks
  */
 #ifndef HDL_COLL_INTERNAL_H
 #define HDL_COLL_INTERNAL_H
@@ -28,30 +41,30 @@ struct hdl_scratch {
 	size_t bytes;
 	bool arena;			/* hdl_tp_alloc's, else malloc's */
 };
-/* bytes > 0; 64-byte aligned. 0 or -ENOMEM. */
+/* Allocates bytes > 0, 64-byte aligned. Returns 0 or -ENOMEM. */
 int hdl_scratch_get(struct hdl_scratch *s, size_t bytes);
-/* s has nothing any more; nothing is allowed. */
+/* Gives the memory back and clears *s, which may be empty. */
 void hdl_scratch_put(struct hdl_scratch *s);
-/* What is kept for later, all of it; see hdl_tp_on_shortage. */
+/* Frees all memory that is kept for later runs (see hdl_tp_on_shortage). Returns true if there was any. */
 bool hdl_scratch_give(void);
 void hdl_scratch_fini(void);
 
-/* ---- one execution --------------------------------------------------------------------------------------- */
+/* ---- runs: run.c --------------------------------------------------------------------------------------- */
 
 /* A node of a running graph. */
 struct hdl_run_node {
 	struct hdl_send send;		/* SEND in flight */
 	struct hdl_req *req;		/* RECV in flight */
 	struct hdl_run *run;
-	uint32_t waiting;		/* predecessors that are not done */
+	uint32_t waiting;		/* number of predecessors that are not done */
 	bool done;
-	bool sending;			/* send is the transport's */
+	bool sending;			/* the transport has `send` */
 };
 
 struct hdl_run {
 	const struct hdl_graph *g;
 	struct hdl_plan *plan;		/* NULL: an internal run, freed by its done() */
-	struct hdl_run *next;		/* in the plan's spare runs, the runnable runs, or the queue of mailbox or tasks */
+	struct hdl_run *next;		/* in plan->spare, the host executor's runnable runs, or hdl_queues.queue */
 	struct hdl_comm *comm;
 	struct hdl_req *req;		/* the user's; NULL: blocking, or internal */
 	void (*done)(struct hdl_run *run);	/* NULL: complete req */
@@ -60,24 +73,24 @@ struct hdl_run {
 	char *base[HDL_SPACES];
 	int32_t tag;			/* sub is added to it */
 	int error;			/* MPI error class, the first; see hdl_run_error */
-	bool finished;			/* set last; the run is its owner's again */
+	bool finished;			/* set last; then the owner may reuse the run */
 	bool runnable;			/* in the list of runnable runs */
-	bool keeps;			/* persistent, or of pieces: what it has allocated stays when it has finished */
-	bool persists;			/* host executor, by events: after an error, too, all nodes run, for the others' sake */
-	bool spoiled;			/* a message was not as long as it should be: the same, and what is sent from now on is empty,
-					 * so that it is an error for whom it comes to. Mailbox: a line was not */
-
-	bool hollow;			/* this rank has no data to give, for it has had an error: whoever takes them is to have one, too */
+	bool retain;			/* persistent or irregular: scratch and packed buffers stay when the run has finished */
+	bool runs_all;			/* host executor, by events, wire-up only: after an error all nodes run, so that no other rank waits */
+	bool sends_empty;		/* host executor, set on an error of lengths: all nodes run, and sends are empty, so that their receivers
+					 * have an error of lengths, too. Mailbox: a cell was of another length than expected */
+	bool no_data;			/* hierarchical: this rank had an error in the phase before; the cells and stamps that it writes are invalid,
+					 * so that ranks that take its data have an error, too */
 
 	/* Host executor. */
 	struct hdl_run *after, **link;	/* by events: in cc->runs */
-	bool withdrawn;			/* in order: its sends, when a member had ended */
-	uint32_t left, inflight, nready;
-	uint32_t *ready;		/* stack of nodes that may start */
+	bool withdrawn;			/* in order: the sends were withdrawn, since a member has ended */
+	uint32_t nodes_left, inflight, nready;
+	uint32_t *ready;		/* stack of nodes without predecessors that are not done */
 	struct hdl_run_node *nodes;
 	struct hdl_scratch tmp;
 
-	/* Buffers that are not one run of bytes travel packed. */
+	/* Buffers of noncontiguous types are packed. */
 	struct hdl_coll_args args;
 	void *packed_send, *packed_recv;
 	MPI_Count recv_elems;		/* of args.recvtype in recvbuf: the result, and the input in place */
@@ -87,79 +100,82 @@ struct hdl_run {
 
 	/* Mailbox and tasks. */
 	uint64_t opno;
-	uint32_t slot, place;		/* of the operation: its number in its class modulo slots, opno modulo depth */
+	uint32_t slot, place;		/* the operation's number in its class modulo slots; opno modulo depth: index in hdl_queues.ring */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
-	uint32_t arrived;		/* lines that were seen */
-	const char *numbers;		/* where theirs stand */
+	uint32_t arrived;		/* mailbox: cells whose sequence number has come, in the program's order */
+	const char *numbers;		/* mailbox: where their sequence numbers stand */
 	uint8_t class;			/* of slots */
-	struct hdl_sc_run *reads;	/* kept with the run */
+	struct hdl_sc_run *sc;		/* single copy; kept with the run */
 	struct hdl_pcoll *pcoll;	/* persistent, on mailbox */
-	struct hdl_vector_run *parcels;	/* of a collective of pieces; kept with the run */
+	struct hdl_vector_run *vector;	/* mailbox/vector; kept with the run */
 };
 
-/* The end of an error's text, where what comes from a rank has another length than this rank's arguments promise. */
+/* End of an error's text: a peer's data have another length than this rank's arguments promise. */
 #define HDL_CALLS_DIFFER "the ranks call different collectives, or this one with counts or types that differ (HEDDLE_CHECK=1 names both calls)"
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
 void hdl_run_free(struct hdl_run *run);
-/* Scratch and node states for the host executor; kept with the run. 0 or -ENOMEM. */
+/* Allocates scratch and node states for the host executor, which stay with the run. Returns 0 or -ENOMEM. */
 int hdl_run_prepare_host(struct hdl_run *run);
-/* Scratch only. 0 or -ENOMEM. */
+/* Allocates scratch only. Returns 0 or -ENOMEM. */
 int hdl_run_prepare_tmp(struct hdl_run *run);
-/* The run goes on with another graph of its plan. */
+/* Replaces the run's graph by another one of its plan, and frees scratch and node states. */
 void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g);
-/* Points the spaces at the user's buffers, packs what is not one run. MPI error class. The other: packs again for a run that keeps what
- * it has. */
+/* bind: points the spaces at the user's buffers and packs noncontiguous ones; returns an MPI error class. repack: packs the send data
+ * again, for the next start of a run with `retain`. */
 int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place);
 void hdl_run_repack(struct hdl_run *run);
-/* Nothing is known of how it ends. */
+/* Clears the outcome of the execution before. */
 static inline void hdl_run_begin(struct hdl_run *run)
 {
 	run->error = MPI_SUCCESS;
 	run->why[0] = 0;
-	run->spoiled = run->finished = false;
+	run->sends_empty = run->finished = false;
 }
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
-/* Unpacks, and the request (if any) is complete. The run may be reused afterwards: do not touch it. */
+/* Unpacks, marks the run finished and calls done(). The owner may reuse or free the run in done(): must not be touched afterwards. */
 void hdl_run_finish(struct hdl_run *run);
-/* The run fails with this class, and with what hdl_reason_set was just told, unless it has failed before; a buffer that cannot be reached
- * takes the place of a length that does not fit. */
+/* The run fails with this error class and the text of the last hdl_reason_set. The first error is kept, except that MPI_ERR_BUFFER replaces
+ * MPI_ERR_COUNT. MPI_ERR_NO_MEM revokes the communicator, since the other ranks wait for this rank's part. */
 void hdl_run_error(struct hdl_run *run, int error);
-/* Errors of lengths, and of buffers that cannot be reached, are the program's, and no reason to leave the other ranks without a message. */
+/* Errors of lengths, and of buffers that cannot be reached, are the program's: the run goes on with empty messages, so that no other rank waits. */
 static inline bool hdl_is_of_arguments(int error)
 {
 	return error == MPI_ERR_TRUNCATE || error == MPI_ERR_COUNT || error == MPI_ERR_BUFFER;
 }
-/* It fails because what this rank sends itself has another length than the place for it. */
+/* The run fails: this rank's block for itself has another length than its place. */
 void hdl_run_misfit(struct hdl_run *run, size_t sent, size_t room);
-/* Runs a COPY or REDUCE. */
+/* Carries out a COPY or REDUCE node. */
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 
-/* A node's message. What hdl_ep_send returns; the class of such an error, explained; a blocking receive, whose error is the run's. */
+/* A node's message. send: returns as hdl_ep_send. errno: returns the error class of its negative errno, and sets the reason. recv: blocks;
+ * an error becomes the run's. */
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send);
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err);
-/* The run has that error; it goes on with empty messages where that is of this rank's arguments, or the peer's. */
+/* The run gets the error of a failed send; if hdl_is_of_arguments, the run goes on with empty messages. */
 void hdl_run_send_failed(struct hdl_run *run, const struct hdl_node *n, int err);
 void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n);
-/* A message within one group, if it can be sent at once: 1: sent; 0: nothing happened. */
+/* Sends a node's message within one group if the transport takes it at once. Returns 1: sent; 0: nothing happened. */
 static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_node *n)
 {
 	const void *src = n->src_space < HDL_SPACES ? run->base[n->src_space] + n->src_off : NULL;
 
-	return likely(!run->spoiled) && hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub,
+	return likely(!run->sends_empty) && hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub,
 							run->comm->context + 1, src, n->len);
 }
 
 /* ---- by_events.c ---------------------------------------------------------------------------------------------- */
 
-/* Start; it finishes in hdl_host_progress, or at once. */
+/* Starts the run by events; it finishes in hdl_host_progress, or in this call. */
 void hdl_host_start(struct hdl_run *run);
-/* The blocking path for small messages: the nodes in their order, receives block. */
+/* Starts an internal run as the communicator's next collective, unless it has its tag. */
+void hdl_host_begin(struct hdl_run *run);
+/* Runs the nodes in their order; receives block. Must: hdl_host_can_inline. Returns an MPI error class. */
 int hdl_host_run_inline(struct hdl_run *run);
 bool hdl_host_can_inline(const struct hdl_graph *g);
-/* Starts what has become ready. Returns the number of nodes. */
+/* Starts the nodes that have become ready. Returns their number. */
 int hdl_host_progress(void);
-/* A member has ended: what runs by events on this communicator fails, and its receives and sends are taken back. */
+/* A member has ended: the runs by events on this communicator fail, and their receives and sends are withdrawn. */
 void hdl_host_revoke(struct hdl_cc *cc);
 
 /* ---- immediate.c ------------------------------------------------------------------------------------------- */
@@ -187,7 +203,7 @@ int hdl_immediate_end(struct hdl_immediate *s);
 void hdl_immediate_put(struct hdl_immediate *s);
 void hdl_immediate_fini(void);
 
-/* ---- coll.c: plans ---------------------------------------------------------------------------------------- */
+/* ---- plans: plan.c ---------------------------------------------------------------------------------------- */
 
 struct hdl_plan_key {
 	MPI_Op op;			/* MPI_OP_NULL but in reductions */
@@ -199,52 +215,54 @@ struct hdl_plan_key {
 	uint8_t in_place;
 	uint8_t blocking;
 	uint8_t persistent;
-	uint8_t internal;		/* the executor's own barriers */
-	uint8_t leader;			/* of a Barrier: hdl_choose_leader of what was run before it */
-	uint8_t between;		/* what the leaders of hosts have of a collective in stages (hierarchical.c) */
-	uint8_t within;			/* the communicator is that of one host's ranks, for such stages */
+	uint8_t internal;		/* a slot barrier, or the leader phase; not in the report */
+	uint8_t leader;			/* Barrier: hdl_choose_leader of the collective before it */
+	uint8_t between;		/* the leader phase of a hierarchical collective (host/hierarchical.c) */
+	uint8_t within;			/* the communicator is a node_comm: node phase */
 };
 
 struct hdl_plan {
 	struct hdl_plan_key key;
 	struct hdl_run *spare;
-	struct hdl_graph *graph;	/* of the host executor; for other plans made when it has to step in */
-	struct hdl_graph *off_graph;	/* of mailbox or tasks */
-	struct hdl_coll_prog *prog;	/* off_graph compiled */
+	struct hdl_graph *graph;	/* of the host executor; for other executors' plans NULL until the host runs one */
+	struct hdl_graph *offload_graph;	/* of mailbox or tasks */
+	struct hdl_coll_prog *prog;	/* offload_graph compiled; NULL until the first operation is posted */
+	const struct hdl_executor_ops *exec;	/* the table of its executor (exec.h) */
 	struct hdl_enc enc;
-	uint64_t uses, fallbacks;	/* fallbacks: of mailbox and tasks, run by the host */
-	uint64_t late;			/* posted later than they were called: too many were outstanding */
+	uint64_t uses, fallbacks;	/* fallbacks: uses of a mailbox or tasks plan that the host executor ran */
+	uint64_t late;			/* uses that were posted later than called, for want of a slot */
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
-	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */
-	bool crowded;			/* as struct hdl_choice's */
-	uint8_t leader;			/* of a Barrier behind it */
+	bool pairs;			/* tasks: pair links among all ranks, which are queues of their own */
+	bool oversubscribed;		/* as struct hdl_choice's */
+	uint8_t leader;			/* hdl_choose_leader: key.leader of a Barrier that comes next */
 	const struct hdl_hosts *hosts;	/* as struct hdl_choice's: its group's */
 	bool staged;			/* as struct hdl_choice's; but graph is of messages alone */
 	char why[112];
-	const char *why_not;		/* of the fallbacks */
-	bool in_order;			/* blocking, on the host executor, whose nodes run in their order; a reduction that packs nothing */
-	bool quick;			/* in_order, or on mailbox and no reduction that packs: hdl_coll_run may take a short way */
+	const char *why_not;		/* why the fallbacks ran on the host */
+	bool in_order;			/* blocking, host executor, hdl_host_can_inline; packs nothing if it is a reduction */
+	bool quick;			/* in_order, or mailbox with blocks of one length and no reduction that packs: hdl_coll_run may take its
+					 * fast path */
 };
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
 
-/* What is the same on all ranks of a communicator, beyond the collective and the configuration. What a device promises is so where all
- * members' do (hdl_comm_promises): their devices need not be alike. */
+/* Properties of a communicator that are the same on all its ranks. A device's promise counts if the devices of all members make it
+ * (hdl_comm_promises): they need not be alike. */
 struct hdl_comm_props {
 	int size;
 	bool one_host;			/* all ranks are on this one */
-	const struct hdl_hosts *hosts;	/* who shares one, where there are several; NULL: that is not known, or of no use */
+	const struct hdl_hosts *hosts;	/* the ranks of each host, if there are several hosts; NULL: one host, or not known */
 	bool oversubscribed;		/* ranks outnumber cores */
 	bool rc;			/* RC queues are allowed */
-	const char *device;		/* whose port connects the ranks of this host, NULL: there is none; it */
-	bool wakes;			/*   wakes its process on a write, */
-	bool at_once;			/*   and promises that a write has landed when it was posted */
-	bool exposes;			/*   lets peers read and write all memory */
-	const struct hdl_reduce_caps *means;	/* what it reduces by; NULL: it runs no task lists */
+	const char *device;		/* its port connects the ranks of this host; NULL: there is none */
+	bool wakes;			/* the device wakes its process when a peer's write lands */
+	bool at_once;			/* the device promises that a write has landed when its post returns */
+	bool exposes;			/* the device lets peers read and write all memory of the process */
+	const struct hdl_reduce_caps *means;	/* the device's reductions; NULL: it runs no task lists */
 };
 
-/* What of all that a rank knows by itself. Ranks compare it before anything of theirs is offloaded: these are bytes, without gaps. */
+/* Settings that every rank must share. The ranks exchange them at bring-up and compare them with memcmp: the struct must have no padding. */
 struct hdl_agreed_config {
 	uint64_t offload_max, bcast_offload_max, tasks_max, reads_min;
 	struct ibv_exp_device_calc_cap calc;
@@ -255,9 +273,9 @@ struct hdl_agreed_config {
 
 struct hdl_choice {
 	enum hdl_executor executor;
-	bool reads;			/* mailbox: by copies from and to shown buffers (single_copy.c) */
+	bool single_copy;		/* mailbox: copies between the ranks' buffers (single_copy.c) */
 	bool pairs;			/* tasks: among all pairs of ranks */
-	bool crowded;			/* host: the ranks share the cores of one host */
+	bool oversubscribed;		/* host: the ranks share the cores of one host */
 	bool in_order;			/* host: a reduction gives the bits that it gives on mailbox */
 	const struct hdl_hosts *hosts;	/* host: whose levels an algorithm may go by; NULL: none */
 	bool staged;			/* host: in two levels, that of each host by whatever serves its ranks (hierarchical.c) */
@@ -282,30 +300,36 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_
 /* A rank's graph. NULL with errno. */
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
-/* Pairs of places: a plan's key says which pair, and in it the newest goes before the older one, and a third plan in place of that. So a
- * loop over two collectives never makes them anew. */
+static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
+{
+	return a->bytes == b->bytes && a->op == b->op && a->type == b->type && a->root == b->root && a->coll == b->coll &&
+	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader && a->between == b->between;
+}
+
+/* The plan cache is two-way set-associative: the key's hash is the index of a pair, in which a new plan moves the newer one back and
+ * replaces the older one. So a loop over two collectives never makes their plans anew. */
 #define HDL_PLANS 128
 
 struct hdl_cc {
 	struct hdl_comm *comm;
 	struct hdl_plan *plans[HDL_PLANS];
-	struct hdl_plan *last[HDL_COLL_KINDS];	/* of plans: looked at first; of pieces, those that block */
-	uint32_t seq;			/* collectives begun on this communicator, but persistent ones: the same on all ranks */
-	uint8_t leader;			/* of a Barrier that comes next: of the last collective's plan */
-	uint32_t persistent;		/* numbers of persistent ones that were made: the same on all ranks */
-	uint32_t pending;		/* runs of the host executor that have not finished */
-	struct hdl_run *runs;		/* of these, those that run by events */
+	struct hdl_plan *last[HDL_COLL_KINDS];	/* the last plan of each collective, looked up first; of irregular ones the last blocking one */
+	uint32_t seq;			/* number of collectives begun, without persistent ones: the same on all ranks */
+	uint8_t leader;			/* of the last collective's plan: key.leader of a Barrier that comes next */
+	uint32_t persistent;		/* number of persistent collectives made: the same on all ranks */
+	uint32_t pending;		/* number of host executor runs that have not finished */
+	struct hdl_run *runs;		/* list of those by events */
 	/* A member that has ended (fault.c). */
 	int lost;			/* 1 + the number of its process; 0: none. Nothing more is begun on this communicator */
-	bool told;			/* by another member */
+	bool lost_told;			/* by another member */
 	bool revoked;			/* what was under way has been ended */
-	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
-	uint32_t seq_looked;		/* seq at that time */
-	struct hdl_queues *off[HDL_QUEUE_KINDS];	/* NULL until the first collective of that executor */
+	bool passed_over;		/* fault.c skipped the last check of the members' processes, since seq had moved */
+	uint32_t seq_looked;		/* seq at the last check */
+	struct hdl_queues *queues[HDL_QUEUE_KINDS];	/* by hdl_queues_index; NULL until the first collective on them */
 	/* Of ranks on several hosts (hierarchical.c). */
-	struct hdl_comm *within;	/* those of this host, of which no handle exists; NULL: not made */
-	struct hdl_cc *of;		/* of such a one: whose it is */
-	bool no_within;			/* it could not be made, on no rank */
+	struct hdl_comm *node_comm;	/* the ranks of this host; no handle exists of it. NULL: not made */
+	struct hdl_cc *node_of;		/* of a node_comm: the communicator that has it */
+	bool no_node_comm;		/* it could not be made, on any rank */
 	unsigned promises;		/* HDL_PROMISES_... that all members' devices make to each other, ... */
 	bool promises_known;		/* ... once that has been asked for */
 };
@@ -327,7 +351,7 @@ static inline int hdl_near(const struct hdl_comm *comm, int rank)
 	return comm->local ? comm->size + rank : rank;
 }
 
-/* The communicator in which a node's peer is *peer. */
+/* Translates a node's peer: returns the communicator in which it is rank *peer. */
 static inline struct hdl_comm *hdl_peer_comm(struct hdl_comm *comm, int *peer)
 {
 	if (likely(*peer < comm->size))
@@ -344,14 +368,22 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 #define HDL_WIRE_TAG (1 << 30)
 #define HDL_PERSISTENT_TAG (1 << 29)
 
+/* Calls from lower files to upper ones. The door (coll.c) fills it in before the first collective. */
+struct hdl_coll_hooks {
+	void (*state_made)(struct hdl_cc *cc);	/* of a communicator, which may have lost a member before */
+	void (*revoke_runs)(struct hdl_cc *cc);	/* a member is lost: the host executor's runs on the communicator fail */
+};
+extern struct hdl_coll_hooks hdl_coll_hooks;
 /* A communicator's state, made when first needed. NULL: no memory. */
 struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);
 /* A persistent run's tag, for all its starts: only the calls that make them come in one order on all ranks (section 6.13), the starts
  * need not. Starts of one are kept apart by the order of what is sent, since each sends a peer the same number of messages of each sub. */
 void hdl_coll_number_persistent(struct hdl_run *run);
-/* Starts an internal run on the host executor as the communicator's next collective, unless it has its tag. */
+/* Starts the run on the host executor as the communicator's next collective, unless it has its tag. */
 void hdl_coll_begin(struct hdl_run *run);
-/* A persistent run begins once more, for the request's start. */
+/* The same, on the host executor or on that of its plan. */
+void hdl_coll_dispatch(struct hdl_run *run, bool host);
+/* Prepares a persistent run for another start of its request. */
 static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
 {
 	hdl_run_begin(run);
@@ -360,9 +392,9 @@ static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
 }
 /* The host graph of a plan, made when first needed. NULL with errno. */
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
-/* The run goes to the host executor, though its plan says otherwise. 0 or -ENOMEM. */
+/* Prepares a run of another executor's plan for the host executor. Returns 0 or -ENOMEM. */
 int hdl_run_to_host(struct hdl_run *run);
-/* A use of the plan is the host's. */
+/* Counts a use of the plan that the host executor runs. */
 static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 {
 	plan->fallbacks++;
@@ -370,28 +402,24 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 }
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
-/* Chooses executor and algorithm for a key without making a plan. 0 or a negative errno: the caller must not choose by a failure of this rank alone. */
+/* Chooses executor and algorithm for a key without making a plan. Returns 0 or a negative errno: a failure of this rank alone, by which it must
+ * not choose. */
 int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *site, struct hdl_choice *choice);
 /* The plan of this key, made if there is none. NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
-/* A run of it, one that was given back or a new one. NULL: no memory. */
+/* Takes a spare run of the plan, or makes one. Returns NULL if there is no memory. Ownership: hdl_plan_run_put gives it back. */
 struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm);
 void hdl_plan_run_put(struct hdl_run *run);
-/* Whether it is among the first of its communicator, which the host runs. */
+/* Returns true if this blocking use is among the first of its communicator, which the host executor runs. */
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan);
-/* Hands the communicator's next collective to mailbox or tasks. */
+/* Gives the run the communicator's next number and hands it to the queues of mailbox or tasks. */
 void hdl_coll_submit(struct hdl_run *run);
-/* done() of a run with a request; of one that the request keeps. */
+/* done() of a run with a request; of a persistent request's run. */
 void hdl_coll_complete(struct hdl_run *run);
 void hdl_coll_complete_persistent(struct hdl_run *run);
-/* Stages of a blocking collective (hierarchical.c): of one host, and of the leaders, the communicator's next one. error: of a length, that this
- * rank has had in the stage before, or 0: who takes this rank's data in this one has an error of that sort, too, and the rank that one.
- * MPI error class. */
-int hdl_coll_run_node_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
-int hdl_coll_run_leader_phase(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
-/* A blocking one that was begun: waits, and gives the run back. MPI error class. */
+/* Waits for a blocking run that was started, and gives it back. Returns an MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
-/* The same of one that has gone a short way, with the plan's first spare run. */
+/* The same after a fast path, which used the plan's first spare run. */
 static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 {
 	struct hdl_run *run = plan->spare;
@@ -410,30 +438,29 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 
 /* ---- mailbox and tasks -------------------------------------------------------------------------------------------- */
 
-/* What hdl_choose has to know of a communicator. */
-/* 0, or a negative errno: this rank alone cannot find out, and must not choose. */
+/* Fills in the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then it must not choose. */
 int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site);
 /* HDL_PROMISES_... that all members' devices make to each other: the same on all of them. None in a communicator of more than
  * HDL_MAILBOX_RANKS, or of several hosts, where no choice depends on them, and no peer is looked up. Or a negative errno of this rank's alone. */
 int hdl_comm_promises(const struct hdl_comm *comm);
-/* Most ranks of a communicator for whose sake a process looks where each of them is, and keeps it. */
+/* Largest communicator for which a process looks up and keeps the host of each rank. */
 #define HDL_HIER_RANKS 4096
 /* Bytes of HDL_SP_DATA that the largest slots have, of pair links (pairs) or the tree's. */
 size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs);
-/* *out: the reductions that the port's device offers; NULL: the device runs no task lists. Returns 0 or -ENOMEM. */
+/* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */
 size_t hdl_cell_bytes_of(size_t bytes);
-/* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in
- * the same order on all ranks. The run finishes in hdl_queues_progress, or at once. */
+/* Accepts an operation: posts it, or queues it until it can be posted. The run finishes in hdl_queues_progress, or in this call. Must: all ranks
+ * submit a communicator's operations in the same order. */
 void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run);
-/* The blocking form's short way: if the plan's operation can be posted at once, it is, and its lines are looked for a
- * while. True: posted; run->finished says whether it is complete, too. run: a spare one of the plan, its buffers bound. */
+/* Fast path of the blocking form: posts the operation if nothing keeps it from being posted at once, and polls its cells for a bounded time.
+ * Returns true if it was posted; then run->finished tells whether it is complete. Must: run is the plan's first spare one, its buffers bound. */
 bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run);
-/* The same of pieces, which are runs of bytes, each no longer than the plan's key says. What the rank has for itself is done, too; the
- * lists last until the call returns. */
+/* The same of irregular collectives; copies the rank's block for itself, too. Must: all blocks are contiguous and no longer than the plan's
+ * key.bytes. The lists in *a are used until the call returns. */
 bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_vcoll *a);
-/* All communicators. Returns the number of operations that moved on. */
+/* Progress of all communicators' queues. Returns the number of operations that moved on. */
 int hdl_queues_progress(void);
 void hdl_queues_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
 void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
@@ -486,9 +513,6 @@ void hdl_vector_free(struct hdl_vector_run *x);
 bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a);
 /* A graph without nodes, which says that it is done by single_copy.c. NULL with errno. */
 struct hdl_graph *hdl_sc_graph(void);
-/* What a run needs for it, kept with the run. 0 or -ENOMEM. */
-int hdl_sc_prepare(struct hdl_run *run);
-void hdl_sc_free(struct hdl_sc_run *reads);
 
 /* ---- hierarchical.c: blocking collectives of ranks on several hosts, in stages ---------------------------------------- */
 
@@ -496,8 +520,15 @@ void hdl_sc_free(struct hdl_sc_run *reads);
 bool hdl_hier_has(const struct hdl_plan_key *key);
 /* The first time, all ranks make the communicators of their hosts. False: there can be none, on any rank; or *rc says why not. */
 bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
+/* A phase of a blocking collective: among the ranks of one host, and among the leaders, as the communicator's next collective. error: the
+ * error of a length that this rank had in the phase before, or 0: the ranks that take this rank's data in this phase have an error of
+ * that sort, too, and so has this rank. Return an MPI error class. */
+struct hdl_hier_phases {
+	int (*node)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
+	int (*leaders)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
+};
 /* MPI error class. */
-int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args);
+int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args, const struct hdl_hier_phases *phases);
 
 /* ---- fault.c: members that have ended ------------------------------------------------------------------------- */
 
@@ -517,6 +548,27 @@ void hdl_ft_reason(const struct hdl_cc *cc, const char *name);
 /* Ends what is under way on communicators that were lost. */
 int hdl_ft_progress(void);
 uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
+
+/* The address of a node's bytes; NULL: the node has none. */
+static inline void *hdl_run_memory(const struct hdl_run *run, uint8_t space, size_t off)
+{
+	return space < HDL_SPACES ? run->base[space] + off : NULL;
+}
+
+/* A message to or from the node's peer has ended with this error class, which is returned. */
+static inline int hdl_run_note_loss(const struct hdl_run *run, const struct hdl_node *n, int error)
+{
+	if (unlikely(error == MPI_ERR_PROC_ABORTED))
+		hdl_ft_member_failed(run->comm->coll, n->peer);
+	return error;
+}
+
+/* A message that is shorter than the ranks' arguments promise would leave a part of the buffer as it was. Returns an MPI error class. */
+int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status);
+static inline int hdl_run_check_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status)
+{
+	return likely((size_t)hdl_status_bytes(status) == n->len) ? MPI_SUCCESS : hdl_run_bad_length(run, n, status);
+}
 
 /* ---- report.c ---------------------------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@ static void expect(int rc, int class, const char *what)
 	MPI_Error_string(rc, text, &n);
 	if (class_of(rc) != class)
 		test_fail(__FILE__, __LINE__, "%s, odd %d: class %d, not %d: %s", what, odd, class_of(rc), class, text);
-	snprintf(name, sizeof(name), "rank %d is in ", odd);
+	snprintf(name, sizeof(name), "rank %d calls ", odd);
 	if (!strstr(text, "HEDDLE_CHECK: ") || !strstr(text, name) || !strstr(text, what))
 		test_fail(__FILE__, __LINE__, "odd %d: the text does not say '%s' and '%s': %s", odd, name, what, text);
 	memcpy(of_0, text, sizeof(text));
@@ -57,7 +57,7 @@ static void two_edges(void)
 
 	MPI_Dist_graph_create_adjacent(comm, 2, before, MPI_UNWEIGHTED, 2, next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c);
 	MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
-	expect(MPI_Neighbor_alltoallv(a, out, at, MPI_INT, b, in, in_at, MPI_INT, c), MPI_ERR_TYPE, "what one sends");
+	expect(MPI_Neighbor_alltoallv(a, out, at, MPI_INT, b, in, in_at, MPI_INT, c), MPI_ERR_TYPE, "data sent and received");
 	MPI_Comm_free(&c);
 }
 
@@ -85,18 +85,18 @@ static void mismatches(void)
 	expect(MPI_Bcast(a, 2, is ? MPI_FLOAT : MPI_INT, 0, comm), MPI_ERR_TYPE, "the count or the type signature differs");
 	expect(MPI_Bcast(a, is ? 0 : 2, MPI_INT, 0, comm), MPI_ERR_COUNT, "the count or the type signature differs");
 	expect(waited(MPI_Iscan(a, b, one, MPI_INT, MPI_SUM, comm, &q), &q), MPI_ERR_COUNT, "the count or");
-	expect(MPI_Allgather(a, one, MPI_INT, b, one, MPI_INT, comm), MPI_ERR_COUNT, "what one sends");
+	expect(MPI_Allgather(a, one, MPI_INT, b, one, MPI_INT, comm), MPI_ERR_COUNT, "data sent and received");
 	counts[1] = is && !me ? 3 : 4;	/* the root is the odd one */
-	expect(MPI_Gatherv(a, me ? one : 4, MPI_INT, b, counts, at, MPI_INT, 0, comm), MPI_ERR_COUNT, "what one sends");
+	expect(MPI_Gatherv(a, me ? one : 4, MPI_INT, b, counts, at, MPI_INT, 0, comm), MPI_ERR_COUNT, "data sent and received");
 	counts[1] = 4;
 	counts[(odd + 1) % np] = is ? 0 : 4;	/* nothing is sent at all */
-	expect(waited(MPI_Ialltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm, &q), &q), MPI_ERR_COUNT, "what one sends");
+	expect(waited(MPI_Ialltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm, &q), &q), MPI_ERR_COUNT, "data sent and received");
 	counts[(odd + 1) % np] = 4;
 	counts[0] = 4 + is;
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or");
 	counts[1] = 4 - is;	/* as many in all */
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_TYPE, "the count or");
-	expect(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "what one");
+	expect(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "data sent and received");
 	expect(is ? MPI_Bcast_init(a, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &q) : MPI_Barrier_init(comm, MPI_INFO_NULL, &q), MPI_ERR_OTHER,
 	       "the collective differs");
 	expect(is ? MPI_Barrier_init(comm, MPI_INFO_NULL, &q) : waited(MPI_Ibarrier(comm, &q), &q), MPI_ERR_OTHER, "the form");
@@ -134,7 +134,7 @@ static void between_groups(void)
 	MPI_Intercomm_create(own, 0, MPI_COMM_WORLD, mine ? first : 0, 5, &c);
 	MPI_Comm_rank(own, &rank);
 	MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
-	expect(MPI_Allgather(&v, me == odd ? 0 : 1, MPI_INT, w, 1, MPI_INT, c), MPI_ERR_COUNT, "what one sends");
+	expect(MPI_Allgather(&v, me == odd ? 0 : 1, MPI_INT, w, 1, MPI_INT, c), MPI_ERR_COUNT, "data sent and received");
 	CHECK_EQ(MPI_Bcast(&v, 1, MPI_INT, !mine ? 0 : rank ? MPI_PROC_NULL : MPI_ROOT, c), MPI_SUCCESS);
 	CHECK_EQ(v, mine ? me : 0);
 	MPI_Comm_free(&c);

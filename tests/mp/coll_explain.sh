@@ -103,7 +103,7 @@ says "$out" '^why .* copies between'
 expect 0 ./heddle_info --explain allgatherv --ranks 2 --size 8k
 says "$out" '^executor *host$'
 expect 0 ./heddle_info --explain gatherv --ranks 3 --persistent
-says "$out" '^why  *mailbox: whatever the lengths are'
+says "$out" '^why  *mailbox: any lengths'
 HEDDLE_REDUCE_ORDER=fixed expect 0 ./heddle_info --explain 'allreduce (op)' --ranks 3
 says "$out" '^why  *host: HEDDLE_REDUCE_ORDER=fixed'
 expect 0 ./heddle_info --explain neighbors --ranks 4 --rank 3 --dot

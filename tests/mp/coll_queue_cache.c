@@ -716,7 +716,7 @@ static void spares(void)
 		}
 		const struct hdl_cc *cc = ((const struct hdl_comm *)c[i])->coll;
 
-		CHECK(cc->off[0] && cc->off[0]->state == HDL_QUEUES_READY);
+		CHECK(cc->queues[0] && cc->queues[0]->state == HDL_QUEUES_READY);
 	}
 	for (int i = 0; i < (int)ARRAY_SIZE(c); i++)
 		MPI_Comm_free(&c[i]);

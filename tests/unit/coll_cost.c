@@ -259,7 +259,7 @@ static const struct hdl_hosts *hosts_of(const struct model *m, int n)
 
 static struct hdl_shape shape(const struct model *m, enum hdl_coll coll, int n, size_t bytes)
 {
-	struct hdl_shape s = { .coll = coll, .size = n, .bytes = bytes, .esize = 8, .crowded = m->cores && n > m->cores,
+	struct hdl_shape s = { .coll = coll, .size = n, .bytes = bytes, .esize = 8, .oversubscribed = m->cores && n > m->cores,
 			       .hosts = hosts_of(m, n) };
 
 	if (hdl_coll_reduces(coll))

@@ -231,8 +231,8 @@ static void run_job(const struct job *j, enum sim_mode mode)
 	for (size_t r = 0; r < n; r++) {
 		struct hdl_shape s = { .coll = j->coll, .rank = (int)r, .size = j->n, .root = j->root, .bytes = block,
 				       .in_place = j->in_place && (!root_only || (int)r == j->root), .fn = fn,
-				       .esize = es, .line_bytes = hdl_cell_bytes(block), .radix = j->radix ? j->radix : 2,
-				       .enc = enc.means ? &enc : NULL, .hosts = j->hosts };
+				       .esize = es, .cell_bytes = hdl_cell_bytes(block), .radix = j->radix ? j->radix : 2,
+				       .enc = enc.by ? &enc : NULL, .hosts = j->hosts };
 		struct sim_rank *k = &ranks[r];
 
 		k->g = j->algo->build(&s);
@@ -242,7 +242,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		k->space[HDL_SP_TMP] = guarded(k->g->tmp_bytes);
 		k->space[HDL_SP_ACC] = guarded(block + 8);
 		k->space[HDL_SP_DATA] = guarded(data);
-		k->space[HDL_SP_CELL] = guarded(n * s.line_bytes);
+		k->space[HDL_SP_CELL] = guarded(n * s.cell_bytes);
 		memset(k->space[HDL_SP_ACC], 0, block + 8);
 		if (j->coll == HDL_BCAST) {
 			if ((int)r == j->root)
@@ -418,7 +418,7 @@ Test(coll_graph, barriers_with_a_leader)
 	for (int n = 3; n <= HDL_MAILBOX_RANKS; n++)
 		for (int leader = 0; leader < n; leader++)
 			for (int r = 0; r < n; r++) {
-				struct hdl_shape s = { .coll = HDL_BARRIER, .rank = r, .size = n, .line_bytes = 64, .leader = 1 + leader };
+				struct hdl_shape s = { .coll = HDL_BARRIER, .rank = r, .size = n, .cell_bytes = 64, .leader = 1 + leader };
 				struct hdl_graph *g = hdl_build_mailbox_barrier(&s);
 				uint32_t arrivals = 0, puts = 0;
 
@@ -521,7 +521,7 @@ Test(coll_graph, direct_graphs_write_lines_of_their_sender)
 			for (int which = 0; which < 3; which++) {
 				struct hdl_shape s = { .coll = HDL_ALLREDUCE, .rank = r, .size = n, .root = 1, .bytes = which ? 40 : 0,
 						       .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)), .esize = 8,
-						       .line_bytes = 64 };
+						       .cell_bytes = 64 };
 				struct hdl_graph *g = which == 0 ? hdl_build_mailbox_barrier(&s) :
 						      which == 1 ? hdl_build_mailbox_allreduce(&s) : hdl_build_mailbox_bcast(&s);
 				int puts = 0, arrivals = 0;
@@ -560,7 +560,7 @@ Test(coll_graph, forms_for_the_device)
 				    !hdl_enc_for(all_ops[o], hdl_type_get(all_types[t]), bytes, all_means[m], &enc, why, sizeof(why)))
 					continue;
 				cr_assert_eq(enc.esize % es, enc.rep == HDL_REP_C32 || enc.rep == HDL_REP_C64 ? enc.esize : 0, "%s", type->name);
-				if (enc.means == HDL_ENC_BY_ATOMICS)
+				if (enc.by == HDL_ENC_BY_ATOMICS)
 					continue;
 				for (size_t i = 0; i < 13; i++)
 					put_value(type, in + i * es, (int)i - 5);
@@ -620,7 +620,7 @@ Test(coll_graph, offload_reductions)
 						continue;
 					}
 					known[m] += !c;
-					if (enc.means == HDL_ENC_BY_ATOMICS) {
+					if (enc.by == HDL_ENC_BY_ATOMICS) {
 						offload_reduction(HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, all_means[m],
 								  all_types[t], all_ops[o], counts[c]);
 						continue;
@@ -721,7 +721,7 @@ Test(coll_graph, tuner_has_an_answer_for_everything)
 	for (int coll = 0; coll < HDL_COLLS; coll++)
 		for (int n = 1; n < 70; n++)
 			for (size_t bytes = 0; bytes < (size_t)1 << 30; bytes = bytes * 2 + 1) {
-				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .bytes = bytes, .esize = 1, .crowded = n % 2 };
+				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .bytes = bytes, .esize = 1, .oversubscribed = n % 2 };
 				const struct hdl_algorithm *a = hdl_tune_host(&s, NULL);
 
 				cr_assert_not_null(a);
@@ -979,7 +979,7 @@ Test(coll_graph, stages_between_hosts_are_those_of_two_levels)
 						       .hosts = h };
 				struct hdl_graph *whole = hdl_build_hier(&s), *between;
 
-				s.between = true;
+				s.leaders_only = true;
 				between = hdl_build_hier(&s);
 				cr_assert_eq(messages(between, host, rank, false), 0);
 				cr_assert_eq(messages(between, host, rank, true), messages(whole, host, rank, true), "%s, %s: rank %d",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The algorithms: each builds one rank's graph of one collective. They do not communicate. Every rank builds from
- * the same shape (its rank apart), so that the graphs of all ranks fit together.
+ * The algorithms: each builds one rank's graph of one collective. Builders do not communicate. All ranks must build from the
+ * same shape (but for `rank`), so that their graphs match.
  */
 #ifndef HDL_ALGO_H
 #define HDL_ALGO_H
@@ -12,11 +12,11 @@
 #include "collectives/tasks/encode.h"
 #include "p2p/comm/hosts.h"
 
-/* host: messages, by the progress engine. mailbox: RDMA writes into the peers' lines, whose owner reduces when it looks.
- * tasks: lists of requests that the device runs by itself, reductions included. */
+/* HOST: messages, run by the progress engine. MAILBOX: RDMA WRITEs into the peers' cells; the owner reduces when it polls.
+ * TASKS: task lists that the device runs alone, reductions included. */
 enum hdl_executor { HDL_EXEC_HOST, HDL_EXEC_MAILBOX, HDL_EXEC_TASKS, HDL_EXECUTORS };
 #define HDL_QUEUE_KINDS 3
-/* Of what a communicator has one for mailbox, one for tasks along a tree, and one for tasks among all pairs of ranks. */
+/* Index of a communicator's queues: 0 mailbox, 1 tasks along the tree, 2 tasks among all pairs of ranks. */
 static inline int hdl_queues_index(enum hdl_executor e, bool pairs)
 {
 	return e == HDL_EXEC_MAILBOX ? 0 : 1 + pairs;
@@ -25,30 +25,39 @@ static inline int hdl_queues_index(enum hdl_executor e, bool pairs)
 struct hdl_shape {
 	enum hdl_coll coll;
 	int rank, size, root;
-	bool crowded;		/* all ranks are on one host, and have to share its cores */
-	bool in_place;		/* this rank's; for Reduce, Gather and Scatter it can be true at the root only */
-	size_t bytes;		/* of the buffer; where ranks have a block each: of one */
+	bool oversubscribed;		/* all ranks are on one host and share its cores */
+	bool in_place;		/* this rank's; of Reduce, Gather and Scatter only the root's can be true */
+	size_t bytes;		/* of the buffer; where each rank has a block: of one block */
 	hdl_op_fn fn;		/* of reductions */
 	size_t esize;
-	size_t line_bytes;	/* of the mailbox graphs' lines; see hdl_cell_data */
-	bool messages;		/* mailbox graphs by messages instead, for the host executor: see hdl_build_in_order */
-	uint32_t to, from;	/* NEIGHBORS: a bit per rank */
-	int leader;		/* Barrier on mailbox: 1 + the rank that goes on first; 0: who comes last */
-	int radix;		/* of the tasks graphs' trees */
-	const struct hdl_hosts *hosts;	/* who shares a host, where the ranks are on several; NULL: nothing is to be gained by it */
-	bool between;		/* two-level: only what is between hosts; what is within them is done apart (hierarchical.c) */
-	const struct hdl_enc *enc;	/* tasks: how the device reduces, NULL: it does not */
+	size_t cell_bytes;	/* mailbox: bytes of a cell; see hdl_cell_data */
+	bool by_messages;		/* host executor: a mailbox graph with messages in place of cells; see
+					 * hdl_build_in_order */
+	uint32_t to, from;	/* NEIGHBORS: destinations and sources, a bit per rank */
+	int leader;		/* Barrier on mailbox: 1 + the rank that collects all arrivals and answers; 0: none */
+	int radix;		/* tasks: radix of the k-nomial trees */
+	const struct hdl_hosts *hosts;	/* the ranks' hosts, if a two-level algorithm may use them; else NULL */
+	bool leaders_only;		/* two-level: build the leader phase only; the node phases are collectives of their own
+				 * (host/hierarchical.c) */
+	const struct hdl_enc *enc;	/* tasks: how the device reduces; NULL: no reduction on the device */
 };
 
-/* NULL with errno ENOMEM. */
+/* Returns NULL with errno ENOMEM. */
 typedef struct hdl_graph *(*hdl_build_fn)(const struct hdl_shape *s);
 
 struct hdl_algorithm {
 	enum hdl_coll coll;
 	const char *name;
 	hdl_build_fn build;
-	bool (*fits)(const struct hdl_shape *s);	/* NULL: always */
+	bool (*fits)(const struct hdl_shape *s);	/* NULL: fits every shape */
 };
+
+/* Chooses the algorithm of a shape; NULL or "": by the table. hdl_tune_host is one. */
+typedef const struct hdl_algorithm *hdl_choose_fn(const struct hdl_shape *s, const char *forced);
+/* The two-level algorithm; each phase within a host, and among the leaders, is the algorithm that `choose` returns for it. */
+struct hdl_graph *hdl_build_hier_by(const struct hdl_shape *s, hdl_choose_fn *choose);
+/* The same with hdl_tune_host (select/tuner.c). */
+struct hdl_graph *hdl_build_hier(const struct hdl_shape *s);
 
 /* Of the host executor; ends with a NULL name. */
 extern const struct hdl_algorithm hdl_host_algorithms[];
@@ -68,15 +77,14 @@ struct hdl_graph *hdl_build_allgather_bruck(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
-/* Gather, Scatter, Reduce_scatter, Scan, Exscan: by the algorithms of the collectives of pieces. */
+/* Gather, Scatter, Reduce_scatter_block, Scan, Exscan: by the algorithms of v-collectives (algorithms/vcoll.c). */
 struct hdl_graph *hdl_build_of_vcoll(const struct hdl_shape *s);
 
-/* By hosts (hierarchical.c): all but Alltoall, Scan and Exscan; s->hosts is there. */
-struct hdl_graph *hdl_build_hier(const struct hdl_shape *s);
+/* Two-level (algorithms/hierarchical.c): all but Alltoall, Scan and Exscan. Must: s->hosts is set. */
 
-/* Of the mailbox executor (on_mailbox.c): every rank writes a line at every other. */
+/* Mailbox executor (on_mailbox.c): each rank writes a cell at each peer that needs its data. */
 struct hdl_graph *hdl_build_mailbox_barrier(const struct hdl_shape *s);
-/* The lines of a collective of pieces, without data. */
+/* The cells of a v-collective, without data: mailbox/vector.c fills them. */
 struct hdl_graph *hdl_build_mailbox_vector(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_mailbox_bcast(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_mailbox_allreduce(const struct hdl_shape *s);
@@ -86,13 +94,13 @@ struct hdl_graph *hdl_build_mailbox_alltoall(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_mailbox_gather(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_mailbox_scatter(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_mailbox_reduce_scatter(const struct hdl_shape *s);
-/* Exscan, too */
+/* Scan and Exscan. */
 struct hdl_graph *hdl_build_mailbox_scan(const struct hdl_shape *s);
 
-/* Mailbox's graph of a reduction by messages: the same bits on the host executor. */
+/* A reduction by messages with the operand order of the mailbox graph: the same bits on the host executor. */
 struct hdl_graph *hdl_build_in_order(const struct hdl_shape *s);
 
-/* Of tasks (on_tasks.c): up a tree to the root, and down again. Star: contributions by atomics to rank 0. */
+/* Tasks (on_tasks.c): up a tree to the root, and down again. Star: contributions by masked atomics to rank 0. */
 struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_reduce(const struct hdl_shape *s);
@@ -101,13 +109,13 @@ struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s);
-/* Every rank writes to every other. */
+/* Each rank writes to each other rank. */
 struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s);
 
 /* ---- shared arithmetic ----------------------------------------------------------------------------------- */
 
-/* Where part i of n parts of `bytes` begins, on element boundaries; part n is the end. */
+/* Offset of part i of n parts of `bytes`, on element boundaries; part n is the end. */
 static inline size_t hdl_part(size_t bytes, size_t esize, int n, int i)
 {
 	size_t count = bytes / esize, each = count / (size_t)n, more = count % (size_t)n;
@@ -115,9 +123,11 @@ static inline size_t hdl_part(size_t bytes, size_t esize, int n, int i)
 	return (each * (size_t)i + ((size_t)i < more ? (size_t)i : more)) * esize;
 }
 
-/* A k-nomial tree: ranks, counted from the root, are written in base k; the parent's number has the lowest digit that is not 0
- * cleared. So the distance between parent and child is one of (digit, place), whatever the root: the trees of all roots run over
- * the same links. Links are numbered by their distance: 1, 2, .., k-1, k, 2k, .. */
+/*
+ * A k-nomial tree. A rank's number, counted from the root, is written in base k; the parent's number has the lowest nonzero
+ * digit cleared. The distance between parent and child is therefore digit * k^position for every root, and the trees of all
+ * roots use the same links. Links are numbered by distance: 1, 2, .., k-1, k, 2k, ..
+ */
 static inline int hdl_knomial_distance(int radix, int link)
 {
 	int d = link % (radix - 1) + 1;
@@ -126,7 +136,7 @@ static inline int hdl_knomial_distance(int radix, int link)
 		d *= radix;
 	return d;
 }
-/* Links that a tree of so many ranks has in each direction. Beyond HDL_TREE_LINKS nothing is offloaded: a request could not
+/* Links of a tree of `size` ranks in each direction. Beyond HDL_TREE_LINKS no collective is offloaded: a request could not
  * name so many operands. */
 #define HDL_TREE_LINKS 30
 static inline int hdl_knomial_links(int radix, int size)
@@ -137,7 +147,7 @@ static inline int hdl_knomial_links(int radix, int size)
 		n++;
 	return n;
 }
-/* Most ranks of the subtree at the far end of a link. */
+/* Largest number of ranks in the subtree at the far end of a link. */
 static inline int hdl_knomial_weight(int radix, int link)
 {
 	int w = 1;
@@ -146,7 +156,7 @@ static inline int hdl_knomial_weight(int radix, int link)
 		w *= radix;
 	return w;
 }
-/* The link of a distance, or -1. */
+/* The link with this distance, or -1. */
 static inline int hdl_knomial_link(int radix, int size, int distance)
 {
 	int links = hdl_knomial_links(radix, size);
@@ -167,7 +177,7 @@ static inline int hdl_knomial_behind(int rank, int size, int radix, int link)
 	return (rank - hdl_knomial_distance(radix, link) + size) % size;
 }
 
-/* The space that holds this rank's own input of a reduction or a gather. */
+/* The space of this rank's input of a reduction or a gather. */
 static inline enum hdl_space hdl_input(const struct hdl_shape *s)
 {
 	return s->in_place ? HDL_SP_RECV : HDL_SP_SEND;

@@ -19,7 +19,7 @@ struct hdl_graph *hdl_build_allgather_doubling(const struct hdl_shape *s)
 		int peer = s->rank ^ bit, mine = s->rank & ~(bit - 1), theirs = mine ^ bit;
 		struct hdl_ref from = alg_block(s, HDL_SP_RECV, mine);
 
-		/* The first round's block goes out of sendbuf: it need not wait for the copy. */
+		/* The first round sends from sendbuf, and so is independent of the copy. */
 		if (bit == 1 && !s->in_place)
 			from = hdl_ref(HDL_SP_SEND, 0);
 		hdl_gb_send(b, peer, k, from, (size_t)bit * s->bytes);
@@ -32,7 +32,7 @@ struct hdl_graph *hdl_build_allgather_doubling(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Bruck: log2(P) rounds for any P; blocks are gathered in the order rank, rank + 1, ... and turned at the end. */
+/* Bruck: log2(P) rounds for any P; blocks are gathered in the order rank, rank + 1, ... and rotated at the end. */
 struct hdl_graph *hdl_build_allgather_bruck(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("bruck", NULL, 0);
@@ -53,7 +53,7 @@ struct hdl_graph *hdl_build_allgather_bruck(const struct hdl_shape *s)
 			    (size_t)more * s->bytes);
 		have += more;
 	}
-	/* tmp block i belongs to rank + i: two runs. */
+	/* tmp block i belongs to rank + i: two contiguous ranges. */
 	hdl_gb_copy(b, alg_block(s, HDL_SP_RECV, s->rank), hdl_ref(HDL_SP_TMP, tmp), (size_t)(n - s->rank) * s->bytes);
 	hdl_gb_copy(b, alg_block(s, HDL_SP_RECV, 0), hdl_ref(HDL_SP_TMP, tmp + (size_t)(n - s->rank) * s->bytes),
 		    (size_t)s->rank * s->bytes);
@@ -82,10 +82,10 @@ struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Messages of one rank that may be under way at a time: more would only queue at the receivers. */
+/* Messages of one rank in flight at a time: more would only queue at the receivers. */
 #define ALLTOALL_WINDOW 32
 
-/* Step k: a block to the rank k ahead, one from the rank k behind. */
+/* Step k: a block to the rank k ahead, and one from the rank k behind. */
 struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("pairwise", NULL, 0);
@@ -97,14 +97,15 @@ struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	if (s->in_place) {
-		/* The blocks are replaced while others are still to go: they go from a copy. */
+		/* Received blocks overwrite blocks that are still to be sent: send from a copy. */
 		from = HDL_SP_TMP;
 		base = hdl_gb_tmp(b, (size_t)n, s->bytes);
 		hdl_gb_copy(b, hdl_ref(from, base), hdl_ref(HDL_SP_RECV, 0), (size_t)s->rank * s->bytes);
 		hdl_gb_copy(b, hdl_ref(from, base + (size_t)(s->rank + 1) * s->bytes), alg_block(s, HDL_SP_RECV, s->rank + 1),
 			    (size_t)(n - s->rank - 1) * s->bytes);
 	}
-	/* A window's sends come first: who runs them in order waits for nobody before his own are under way. */
+	/* The sends of a window precede its receives: a rank that runs the nodes in order must not block in a receive before
+	 * its own sends are in flight. */
 	for (int first = 1, end; first < n; first = end) {
 		end = first + ALLTOALL_WINDOW < n ? first + ALLTOALL_WINDOW : n;
 		for (int k = first; k < end; k++) {
@@ -128,8 +129,8 @@ struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s)
 /*
  * Bruck: log2(P) messages of about half of all blocks each; a block travels the binary digits of its distance.
  *
- * tmp block i holds what has to go i ranks ahead. Round k packs the blocks whose bit k is set and sends them 2^k
- * ahead; what comes instead is for the same i, from 2^k behind. In the end tmp block i came from rank - i.
+ * tmp block i holds the block for the rank i ahead. Round k packs the blocks whose bit k is set and sends them 2^k ahead; the
+ * blocks received from 2^k behind replace them at the same indices. At the end tmp block i came from rank - i.
  */
 struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s)
 {

@@ -1,103 +1,103 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Graphs for the mailbox executor: puts into lines of the peers and arrivals of theirs. CPU nodes before are done when the
- * operation is posted, those behind when its owner takes the result.
+ * Graphs for the mailbox executor: PUTs into cells of the peers, and ARRIVEs in the rank's own cells. CPU nodes before the
+ * PUTs run when the operation is posted; those behind the ARRIVEs run when the owner takes the result.
  */
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/select/tuner.h"
 
 #define NOWHERE hdl_ref(HDL_SP_NONE, 0)
 
-static size_t place_bytes(const struct hdl_shape *s)
+static size_t landing_bytes(const struct hdl_shape *s)
 {
 	return (s->bytes + 63) & ~(size_t)63;
 }
 
 static struct hdl_gb *begin_reduction(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new(s->messages ? "in-order" : "cells", s->fn, s->esize);
+	struct hdl_gb *b = hdl_gb_new(s->by_messages ? "in-order" : "cells", s->fn, s->esize);
 
-	if (b && s->messages)
-		hdl_gb_tmp(b, (size_t)s->size, place_bytes(s));	/* the first scratch begins at 0 */
+	/* The first scratch is at offset 0: cell() relies on that. */
+	if (b && s->by_messages)
+		hdl_gb_tmp(b, (size_t)s->size, landing_bytes(s));
 	return b;
 }
 
-static struct hdl_ref line(const struct hdl_shape *s, int index, size_t len)
+static struct hdl_ref cell(const struct hdl_shape *s, int index, size_t len)
 {
-	if (s->messages)
-		return hdl_ref(HDL_SP_TMP, (size_t)index * place_bytes(s));
-	return hdl_ref(HDL_SP_CELL, hdl_cell_data(s->line_bytes, index, len));
+	if (s->by_messages)
+		return hdl_ref(HDL_SP_TMP, (size_t)index * landing_bytes(s));
+	return hdl_ref(HDL_SP_CELL, hdl_cell_data(s->cell_bytes, index, len));
 }
 
-static void to_rank(struct hdl_gb *b, const struct hdl_shape *s, int peer, struct hdl_ref from, size_t len)
+static void put_cell(struct hdl_gb *b, const struct hdl_shape *s, int peer, struct hdl_ref from, size_t len)
 {
-	if (s->messages)
+	if (s->by_messages)
 		hdl_gb_send(b, peer, 0, from, len);
 	else
-		hdl_gb_put(b, peer, HDL_LINK_MAILBOX, line(s, s->rank, len), from, len);
+		hdl_gb_put(b, peer, HDL_LINK_MAILBOX, cell(s, s->rank, len), from, len);
 }
 
-static void of_rank(struct hdl_gb *b, const struct hdl_shape *s, int peer, size_t len)
+static void expect_cell(struct hdl_gb *b, const struct hdl_shape *s, int peer, size_t len)
 {
-	if (s->messages)
-		hdl_gb_recv(b, peer, 0, line(s, peer, len), len);
+	if (s->by_messages)
+		hdl_gb_recv(b, peer, 0, cell(s, peer, len), len);
 	else
-		hdl_gb_arrive(b, peer, HDL_LINK_MAILBOX, line(s, peer, len), len);
+		hdl_gb_arrive(b, peer, HDL_LINK_MAILBOX, cell(s, peer, len), len);
 }
 
-/* To everybody its block of what begins at `from`, each `stride` behind the one before, or all the same; and the others' lines have
- * come. */
-static void lines_of_all(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref from, size_t stride, size_t len)
+/* Writes a cell at each peer: `len` bytes from `from` + peer * stride. Then expects the cell of each peer. */
+static void exchange_cells(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref from, size_t stride, size_t len)
 {
 	for (int k = 1; k < s->size; k++) {
 		int peer = (s->rank + k) % s->size;
 
-		to_rank(b, s, peer, hdl_ref(from.space, from.off + (size_t)peer * stride), len);
+		put_cell(b, s, peer, hdl_ref(from.space, from.off + (size_t)peer * stride), len);
 	}
 	for (int k = 1; k < s->size; k++)
-		of_rank(b, s, (s->rank + k) % s->size, len);
+		expect_cell(b, s, (s->rank + k) % s->size, len);
 }
 
-/* What has come from everybody, one block after the other; the own one is in place or at `own`. */
-static void take_blocks(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
+/* Copies the blocks of all ranks to recvbuf; the rank's own block comes from `own`, unless in place. */
+static void copy_blocks(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
 {
 	for (int r = 0; r < s->size; r++)
 		if (r != s->rank)
-			hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, (size_t)r * s->bytes), line(s, r, s->bytes), s->bytes);
+			hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, (size_t)r * s->bytes), cell(s, r, s->bytes), s->bytes);
 		else if (!s->in_place)
 			hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, (size_t)r * s->bytes), own, s->bytes);
 }
 
-/* Everybody's input to the root alone. Whether this rank is it, and has what came. */
-static bool lines_to_root(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
+/* Writes this rank's input into its cell at the root. Returns true at the root, where all cells are expected instead. */
+static bool cells_to_root(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
 {
 	if (s->rank != s->root) {
-		to_rank(b, s, s->root, own, s->bytes);
+		put_cell(b, s, s->root, own, s->bytes);
 		return false;
 	}
 	for (int k = 1; k < s->size; k++)
-		of_rank(b, s, (s->rank + k) % s->size, s->bytes);
+		expect_cell(b, s, (s->rank + k) % s->size, s->bytes);
 	return true;
 }
 
-/* One hears of all, and answers: by its CPU, when it comes to look. */
-static void by_leader(struct hdl_gb *b, const struct hdl_shape *s, int leader)
+/* Barrier with a leader: each rank writes to the leader, whose CPU answers after all cells have arrived. */
+static void barrier_by_leader(struct hdl_gb *b, const struct hdl_shape *s, int leader)
 {
 	uint32_t on[HDL_MAILBOX_RANKS];
 	int n = 0;
 
 	if (s->rank != leader) {
-		to_rank(b, s, leader, NOWHERE, 0);
-		of_rank(b, s, leader, 0);
+		put_cell(b, s, leader, NOWHERE, 0);
+		expect_cell(b, s, leader, 0);
 		return;
 	}
 	for (int k = 1; k < s->size; k++) {
 		int peer = (s->rank + k) % s->size;
 
-		on[n++] = hdl_gb_arrive(b, peer, HDL_LINK_MAILBOX, line(s, peer, 0), 0);
+		on[n++] = hdl_gb_arrive(b, peer, HDL_LINK_MAILBOX, cell(s, peer, 0), 0);
 	}
 	for (int k = 1; k < s->size; k++) {
-		uint32_t put = hdl_gb_put(b, (s->rank + k) % s->size, HDL_LINK_MAILBOX, line(s, s->rank, 0), NOWHERE, 0);
+		uint32_t put = hdl_gb_put(b, (s->rank + k) % s->size, HDL_LINK_MAILBOX, cell(s, s->rank, 0), NOWHERE, 0);
 
 		for (int i = 0; i < n; i++)
 			hdl_gb_after(b, put, on[i]);
@@ -111,29 +111,29 @@ struct hdl_graph *hdl_build_mailbox_barrier(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	if (s->leader)
-		by_leader(b, s, s->leader - 1);
+		barrier_by_leader(b, s, s->leader - 1);
 	else
-		lines_of_all(b, s, NOWHERE, 0, 0);
+		exchange_cells(b, s, NOWHERE, 0, 0);
 	return hdl_gb_finish(b);
 }
 
 /*
- * Everybody's input goes to everybody; its owner reduces when it takes the result. An input is written once per peer, where
- * an atomic would carry 8 bytes of it; and any operation on any type will do.
+ * Reduces all ranks' inputs, which are in the cells, when the owner takes the result. Each input is written once per peer,
+ * where an atomic would carry 8 bytes of it, and any operation on any type will do.
  *
- * All ranks reduce in the order of ranks, so that all get the same bits. An own input that lies where the result comes
- * to lie is kept in the own line, which nobody else writes.
+ * All ranks reduce in the order of ranks, so all get the same bits. The result overwrites an input in place, so that input is
+ * first copied to the rank's own cell, which no peer writes.
  */
 static void reduce_all(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
 {
 	struct hdl_ref result = hdl_ref(HDL_SP_RECV, 0);
 
 	if (s->in_place && s->rank) {
-		hdl_gb_copy(b, line(s, s->rank, s->bytes), own, s->bytes);
-		own = line(s, s->rank, s->bytes);
+		hdl_gb_copy(b, cell(s, s->rank, s->bytes), own, s->bytes);
+		own = cell(s, s->rank, s->bytes);
 	}
 	for (int r = 0; r < s->size; r++) {
-		struct hdl_ref input = r == s->rank ? own : line(s, r, s->bytes);
+		struct hdl_ref input = r == s->rank ? own : cell(s, r, s->bytes);
 
 		if (r)
 			hdl_gb_reduce(b, result, input, s->bytes);
@@ -149,19 +149,19 @@ struct hdl_graph *hdl_build_mailbox_allreduce(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	lines_of_all(b, s, own, 0, s->bytes);
+	exchange_cells(b, s, own, 0, s->bytes);
 	reduce_all(b, s, own);
 	return hdl_gb_finish(b);
 }
 
-/* To everybody its part of the input. */
+/* Each rank receives its block of every input. */
 struct hdl_graph *hdl_build_mailbox_reduce_scatter(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = begin_reduction(s);
 
 	if (!b)
 		return NULL;
-	lines_of_all(b, s, hdl_ref(hdl_input(s), 0), s->bytes, s->bytes);
+	exchange_cells(b, s, hdl_ref(hdl_input(s), 0), s->bytes, s->bytes);
 	reduce_all(b, s, hdl_ref(hdl_input(s), (size_t)s->rank * s->bytes));
 	return hdl_gb_finish(b);
 }
@@ -173,32 +173,34 @@ struct hdl_graph *hdl_build_mailbox_reduce(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	if (lines_to_root(b, s, own))
+	if (cells_to_root(b, s, own))
 		reduce_all(b, s, own);
 	return hdl_gb_finish(b);
 }
 
-/* Only upwards: a rank waits for those before it, and for nobody else. The sum of theirs is made where the result comes to lie, or,
- * if the own input lies there, in the line of rank 0. */
+/*
+ * Scan, Exscan: a rank expects cells of lower ranks only. The sum of the lower ranks' inputs is made in recvbuf, or, if the
+ * rank's own input is there, in rank 0's cell.
+ */
 struct hdl_graph *hdl_build_mailbox_scan(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = begin_reduction(s);
-	struct hdl_ref own = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), first = line(s, 0, s->bytes);
+	struct hdl_ref own = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), first = cell(s, 0, s->bytes);
 	bool inclusive = s->coll == HDL_SCAN;
 	struct hdl_ref sum = inclusive && s->in_place ? first : result;
 
 	if (!b)
 		return NULL;
 	for (int r = s->rank + 1; r < s->size; r++)
-		to_rank(b, s, r, own, s->bytes);
+		put_cell(b, s, r, own, s->bytes);
 	for (int r = 0; r < s->rank; r++)
-		of_rank(b, s, r, s->bytes);
+		expect_cell(b, s, r, s->bytes);
 	if (s->rank && sum.space != first.space)
 		hdl_gb_copy(b, sum, first, s->bytes);
 	for (int r = 1; r < s->rank; r++)
-		hdl_gb_reduce(b, sum, line(s, r, s->bytes), s->bytes);
+		hdl_gb_reduce(b, sum, cell(s, r, s->bytes), s->bytes);
 	if (inclusive && s->rank)
-		hdl_gb_reduce(b, sum, own, s->bytes);	/* on the sides that `along` has them on */
+		hdl_gb_reduce(b, sum, own, s->bytes);	/* the operand sides of in_order_chain */
 	if (inclusive && s->in_place == !!s->rank)
 		hdl_gb_copy(b, result, s->rank ? sum : own, s->bytes);
 	return hdl_gb_finish(b);
@@ -211,20 +213,20 @@ struct hdl_graph *hdl_build_mailbox_allgather(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	lines_of_all(b, s, own, 0, s->bytes);
-	take_blocks(b, s, own);
+	exchange_cells(b, s, own, 0, s->bytes);
+	copy_blocks(b, s, own);
 	return hdl_gb_finish(b);
 }
 
-/* Each block is written before another one takes its place. */
+/* All blocks are written to the peers before a received block replaces one. */
 struct hdl_graph *hdl_build_mailbox_alltoall(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("cells", NULL, 0);
 
 	if (!b)
 		return NULL;
-	lines_of_all(b, s, hdl_ref(hdl_input(s), 0), s->bytes, s->bytes);
-	take_blocks(b, s, hdl_ref(HDL_SP_SEND, (size_t)s->rank * s->bytes));
+	exchange_cells(b, s, hdl_ref(hdl_input(s), 0), s->bytes, s->bytes);
+	copy_blocks(b, s, hdl_ref(HDL_SP_SEND, (size_t)s->rank * s->bytes));
 	return hdl_gb_finish(b);
 }
 
@@ -235,16 +237,16 @@ struct hdl_graph *hdl_build_mailbox_gather(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	if (lines_to_root(b, s, own))
-		take_blocks(b, s, own);
+	if (cells_to_root(b, s, own))
+		copy_blocks(b, s, own);
 	return hdl_gb_finish(b);
 }
 
-/* One sender, so one line: the data, or everybody's block of them, one `stride` behind the other. */
-static struct hdl_graph *from_root(const struct hdl_shape *s, enum hdl_space space, size_t stride)
+/* One sender, so one cell per receiver: the buffer (stride 0), or the receiver's block at rank * stride. */
+static struct hdl_graph *cells_from_root(const struct hdl_shape *s, enum hdl_space space, size_t stride)
 {
 	struct hdl_gb *b = hdl_gb_new("cells", NULL, 0);
-	struct hdl_ref at = line(s, 0, s->bytes), buf = hdl_ref(HDL_SP_RECV, 0);
+	struct hdl_ref at = cell(s, 0, s->bytes), buf = hdl_ref(HDL_SP_RECV, 0);
 
 	if (!b)
 		return NULL;
@@ -264,15 +266,15 @@ static struct hdl_graph *from_root(const struct hdl_shape *s, enum hdl_space spa
 
 struct hdl_graph *hdl_build_mailbox_bcast(const struct hdl_shape *s)
 {
-	return from_root(s, HDL_SP_RECV, 0);
+	return cells_from_root(s, HDL_SP_RECV, 0);
 }
 
 struct hdl_graph *hdl_build_mailbox_scatter(const struct hdl_shape *s)
 {
-	return from_root(s, HDL_SP_SEND, s->bytes);
+	return cells_from_root(s, HDL_SP_SEND, s->bytes);
 }
 
-/* What the lines carry is each operation's own affair (vector.c). */
+/* The cells carry no data of the graph: mailbox/vector.c writes and reads them. */
 struct hdl_graph *hdl_build_mailbox_vector(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("vector", NULL, 0);
@@ -295,21 +297,22 @@ struct hdl_graph *hdl_build_mailbox_vector(const struct hdl_shape *s)
 	}
 	for (int k = 1; k < s->size; k++)
 		if (to & 1u << (s->rank + k) % s->size)
-			to_rank(b, s, (s->rank + k) % s->size, NOWHERE, 0);
+			put_cell(b, s, (s->rank + k) % s->size, NOWHERE, 0);
 	for (int k = 1; k < s->size; k++)
 		if (from & 1u << (s->rank + k) % s->size)
-			of_rank(b, s, (s->rank + k) % s->size, 0);
+			expect_cell(b, s, (s->rank + k) % s->size, 0);
 	return hdl_gb_finish(b);
 }
 
 /* ---- by messages --------------------------------------------------------------------------------------------- */
 
-/* Up to here everybody sends everybody all of its input; beyond, and with more ranks, each rank reduces a part. */
+/* Up to these limits each rank sends its whole input to each other rank; beyond, each rank reduces a part. */
 #define WHOLE_BYTES 1024
 #define WHOLE_RANKS 16
 
-/* Each rank has its part of all inputs and reduces it, in the order of the ranks; the parts go to everybody, or to the root. */
-static struct hdl_graph *by_parts(const struct hdl_shape *s)
+/* Each rank receives its part of all inputs and reduces it in the order of the ranks; then the parts go to all ranks, or to
+ * the root. */
+static struct hdl_graph *in_order_by_parts(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("in-order-parts", s->fn, s->esize);
 	size_t lo = hdl_part(s->bytes, s->esize, s->size, s->rank), len = hdl_part(s->bytes, s->esize, s->size, s->rank + 1) - lo;
@@ -357,8 +360,8 @@ static struct hdl_graph *by_parts(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* The sum of all before comes from the rank before, and goes on with the own input. */
-static struct hdl_graph *along(const struct hdl_shape *s)
+/* Scan, Exscan: the prefix of the lower ranks comes from the rank before, and goes on with this rank's input added. */
+static struct hdl_graph *in_order_chain(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("in-order-chain", s->fn, s->esize);
 	struct hdl_ref own = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), before, sum = own;
@@ -385,17 +388,17 @@ struct hdl_graph *hdl_build_in_order(const struct hdl_shape *s)
 {
 	struct hdl_shape by = *s;
 
-	by.messages = true;
+	by.by_messages = true;
 	switch (s->coll) {
 	case HDL_SCAN:
 	case HDL_EXSCAN:
-		return along(s);
+		return in_order_chain(s);
 	case HDL_REDUCE_SCATTER:
 		return hdl_build_mailbox_reduce_scatter(&by);
 	default:
 		break;
 	}
 	if (s->bytes > WHOLE_BYTES || s->size > WHOLE_RANKS)
-		return by_parts(s);
+		return in_order_by_parts(s);
 	return s->coll == HDL_REDUCE ? hdl_build_mailbox_reduce(&by) : hdl_build_mailbox_allreduce(&by);
 }

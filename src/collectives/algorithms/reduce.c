@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce, Allreduce, Reduce_scatter_block (MPI-5.0 sections 6.9.1, 6.9.6, 6.10.1). All predefined operations are commutative, but not
- * bit by bit: which NaN a sum gives, and what MIN and MAX give of a NaN and a number, or of zeros of both signs, depends on the
- * side of each operand. So that every rank of an Allreduce has the same bits, a result is computed in one place and copied, or from
- * the same operands on the same sides.
+ * Reduce, Allreduce, Reduce_scatter_block (MPI-5.0 sections 6.9.1, 6.9.6, 6.10.1). All predefined operations are commutative,
+ * but not bit by bit: the NaN that a sum gives, and the result of MIN and MAX for a NaN and a number, or for zeros of both
+ * signs, depend on the operands' sides. All ranks of an Allreduce must have the same bits, so each partial result is either
+ * computed on one rank and copied, or computed on several ranks from the same operands on the same sides.
  */
 #include "collectives/algorithms/algorithms.h"
 
-/* A tree towards the root; a rank adds its children's partial results to its own input. */
+/* A binomial tree towards the root; each rank adds its children's partial results to its own input. */
 struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("binomial", s->fn, s->esize);
-	int v = (s->rank - s->root + s->size) % s->size, turn = 0;
+	int v = (s->rank - s->root + s->size) % s->size, nlandings = 0;
 	struct hdl_ref acc = hdl_ref(hdl_input(s), 0), in[2];
-	bool own = v == 0 && s->in_place;	/* acc may be written */
+	bool may_write = v == 0 && s->in_place;	/* acc may be written */
 
 	if (!b)
 		return NULL;
@@ -24,8 +24,8 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 		if (child >= s->size)
 			continue;
 		child = (child + s->root) % s->size;
-		if (!own) {
-			/* The first child's result lands where the sum will be; the own input is added to it. */
+		if (!may_write) {
+			/* The first child's result lands in the memory of the sum, and the input is added to the sum. */
 			struct hdl_ref sum = hdl_ref(v ? HDL_SP_TMP : HDL_SP_RECV, 0);
 
 			if (v)
@@ -33,24 +33,24 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 			hdl_gb_recv(b, child, 0, sum, s->bytes);
 			hdl_gb_reduce(b, sum, acc, s->bytes);
 			acc = sum;
-			own = true;
+			may_write = true;
 			continue;
 		}
-		/* Two landing places in turn: one child's data arrive while another's are added. */
-		if (turn < 2)
-			in[turn] = hdl_gb_scratch(b, 1, s->bytes);
-		hdl_gb_recv(b, child, 0, in[turn & 1], s->bytes);
-		hdl_gb_reduce(b, acc, in[turn & 1], s->bytes);
-		turn++;
+		/* Two landing buffers, alternating: one child's data arrive while another child's are added. */
+		if (nlandings < 2)
+			in[nlandings] = hdl_gb_scratch(b, 1, s->bytes);
+		hdl_gb_recv(b, child, 0, in[nlandings & 1], s->bytes);
+		hdl_gb_reduce(b, acc, in[nlandings & 1], s->bytes);
+		nlandings++;
 	}
 	if (v)
 		hdl_gb_send(b, (v - (v & -v) + s->root) % s->size, 0, acc, s->bytes);
-	else if (!own)
+	else if (!may_write)
 		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, 0), acc, s->bytes);
 	return hdl_gb_finish(b);
 }
 
-/* Every rank sends part i of its input to rank i and adds up what it receives for its own part into sum. */
+/* Reduce-scatter by direct exchange: each rank sends part i of its input to rank i, and adds the parts it receives into sum. */
 static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref sum)
 {
 	int n = s->size;
@@ -59,7 +59,7 @@ static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 	struct hdl_ref mine = hdl_ref(input, lo), in[2];
 	bool in_place = sum.space == mine.space && sum.off == mine.off;
 
-	/* Two landing places in turn: one rank's data arrive while another's are added. */
+	/* Two landing buffers, alternating: one rank's data arrive while another rank's are added. */
 	in[0] = hdl_gb_scratch(b, 1, len);
 	in[1] = hdl_gb_scratch(b, 1, len);
 	for (int k = 1; k < n; k++) {
@@ -79,7 +79,7 @@ static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 		hdl_gb_copy(b, sum, mine, len);
 }
 
-/* Reduce-scatter by direct exchange, then the parts go to the root: each rank moves the data once, whatever P. */
+/* Reduce-scatter by direct exchange, then the parts go to the root: each rank moves the data once, for any P. */
 struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("scatter-gather", s->fn, s->esize);
@@ -106,17 +106,21 @@ struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s)
 }
 
 /*
- * Ranks beyond the largest power of two give their input to a neighbour before, and get the result after. The ranks in
- * between count as 0..pof2-1. Among the first 2 * rest ranks the even ones step aside.
+ * Reduction of the ranks to a power of two, pof2. With rest = P - pof2, each even rank below 2 * rest is passive: a passive
+ * rank sends the input to the next rank before the exchange, and receives the result after the exchange. The other ranks are
+ * numbered 0 .. pof2 - 1.
+ *
+ *     P = 6: pof2 4, rest 2       rank    0  1  2  3  4  5
+ *                                 number  -  0  -  1  2  3
  */
-struct fold {
+struct pow2_group {
 	int pof2, rest;
-	int me;			/* my number among the pof2, or -1 */
+	int me;			/* this rank's number among the pof2, or -1: passive */
 };
 
-static struct fold fold_of(const struct hdl_shape *s)
+static struct pow2_group pow2_group_of(const struct hdl_shape *s)
 {
-	struct fold f = { .pof2 = (int)pow2_down((uint64_t)s->size) };
+	struct pow2_group f = { .pof2 = (int)pow2_down((uint64_t)s->size) };
 
 	f.rest = s->size - f.pof2;
 	if (s->rank >= 2 * f.rest)
@@ -126,69 +130,69 @@ static struct fold fold_of(const struct hdl_shape *s)
 	return f;
 }
 
-static int fold_rank(const struct fold *f, int number)
+static int pow2_rank(const struct pow2_group *f, int number)
 {
 	return number < f->rest ? 2 * number + 1 : number + f->rest;
 }
 
-/* Where a number's ranks begin: its own, and before that the one that has stepped aside. */
-static size_t first_block(const struct fold *f, int number)
+/* First block that a number stands for: the passive neighbour's, if there is one, else the rank's own. */
+static size_t pow2_first_block(const struct pow2_group *f, int number)
 {
 	return (size_t)(number < f->rest ? 2 * number : number + f->rest);
 }
 
-#define SUB_FOLD 0x7fe
-#define SUB_UNFOLD 0x7ff
+#define SUB_ENTER 0x7fe
+#define SUB_LEAVE 0x7ff
 
-/* Returns where the rank's partial result is: RECV once it was written, else the input. */
-static struct hdl_ref fold_in(struct hdl_gb *b, const struct hdl_shape *s, const struct fold *f)
+/* Before the exchange. Returns where the rank's partial result is: RECV once written, else the input. */
+static struct hdl_ref pow2_enter(struct hdl_gb *b, const struct hdl_shape *s, const struct pow2_group *f)
 {
 	struct hdl_ref input = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), tmp;
 
 	if (s->rank >= 2 * f->rest)
 		return input;
 	if (f->me < 0) {
-		hdl_gb_send(b, s->rank + 1, SUB_FOLD, input, s->bytes);
+		hdl_gb_send(b, s->rank + 1, SUB_ENTER, input, s->bytes);
 		return input;
 	}
 	if (!s->in_place) {
-		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, result, s->bytes);
+		hdl_gb_recv(b, s->rank - 1, SUB_ENTER, result, s->bytes);
 		hdl_gb_reduce(b, result, input, s->bytes);
 	} else {
 		tmp = hdl_gb_scratch(b, 1, s->bytes);
-		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, tmp, s->bytes);
+		hdl_gb_recv(b, s->rank - 1, SUB_ENTER, tmp, s->bytes);
 		hdl_gb_reduce(b, result, tmp, s->bytes);
 	}
 	return result;
 }
 
-static void fold_out(struct hdl_gb *b, const struct hdl_shape *s, const struct fold *f)
+static void pow2_leave(struct hdl_gb *b, const struct hdl_shape *s, const struct pow2_group *f)
 {
 	if (s->rank >= 2 * f->rest)
 		return;
 	if (f->me < 0)
-		hdl_gb_recv(b, s->rank + 1, SUB_UNFOLD, hdl_ref(HDL_SP_RECV, 0), s->bytes);
+		hdl_gb_recv(b, s->rank + 1, SUB_LEAVE, hdl_ref(HDL_SP_RECV, 0), s->bytes);
 	else
-		hdl_gb_send(b, s->rank - 1, SUB_UNFOLD, hdl_ref(HDL_SP_RECV, 0), s->bytes);
+		hdl_gb_send(b, s->rank - 1, SUB_LEAVE, hdl_ref(HDL_SP_RECV, 0), s->bytes);
 }
 
 /*
- * Recursive doubling: log2(P) exchanges of the whole vector. Both partners of an exchange combine the same two partial results, the
- * lower one's on the left, so that all ranks get the same bits. What is right of the operation is replaced: at the lower partner
- * that is where the other's data land, at the upper one its own partial result.
+ * Recursive doubling: log2(P) exchanges of the whole vector. Both partners of an exchange combine the same two partial
+ * results, with the lower partner's on the left, so that all ranks get the same bits. An operation overwrites its right
+ * operand: at the lower partner the buffer in which the peer's data landed, at the upper partner its own partial result.
  */
 struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("recursive-doubling", s->fn, s->esize);
 	struct hdl_ref acc, result = hdl_ref(HDL_SP_RECV, 0);
-	struct fold f = fold_of(s);
+	struct pow2_group f = pow2_group_of(s);
 	uint32_t k = 0;
 
 	if (!b)
 		return NULL;
-	acc = fold_in(b, s, &f);
+	acc = pow2_enter(b, s, &f);
 	for (int bit = 1; f.me >= 0 && bit < f.pof2; bit *= 2, k++) {
-		int peer = fold_rank(&f, f.me ^ bit);
+		int peer = pow2_rank(&f, f.me ^ bit);
 		bool lower = !(f.me & bit);
 		struct hdl_ref in = result;
 
@@ -206,7 +210,7 @@ struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 	}
 	if (f.me >= 0 && acc.space != HDL_SP_RECV)
 		hdl_gb_copy(b, result, acc, s->bytes);
-	fold_out(b, s, &f);
+	pow2_leave(b, s, &f);
 	return hdl_gb_finish(b);
 }
 
@@ -214,18 +218,18 @@ struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("rabenseifner", s->fn, s->esize);
-	struct fold f = fold_of(s);
+	struct pow2_group f = pow2_group_of(s);
 	struct hdl_ref acc;
 	size_t tmp;
-	int lo = 0, hi = f.pof2;	/* the parts that I still reduce */
+	int lo = 0, hi = f.pof2;	/* the parts that this rank still reduces */
 	uint32_t k = 0;
 
 	if (!b)
 		return NULL;
-	acc = fold_in(b, s, &f);
+	acc = pow2_enter(b, s, &f);
 	tmp = hdl_gb_tmp(b, 1, s->bytes);
 	for (int bit = f.pof2 / 2; f.me >= 0 && bit; bit /= 2, k++) {
-		int peer = fold_rank(&f, f.me ^ bit), mid = lo + (hi - lo) / 2;
+		int peer = pow2_rank(&f, f.me ^ bit), mid = lo + (hi - lo) / 2;
 		bool upper = f.me & bit;
 		size_t klo = hdl_part(s->bytes, s->esize, f.pof2, upper ? mid : lo);
 		size_t khi = hdl_part(s->bytes, s->esize, f.pof2, upper ? hi : mid);
@@ -247,7 +251,7 @@ struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 			hi = mid;
 	}
 	for (int bit = 1; f.me >= 0 && bit < f.pof2; bit *= 2, k++) {
-		int peer = fold_rank(&f, f.me ^ bit), mine = f.me & ~(bit - 1), theirs = mine ^ bit;
+		int peer = pow2_rank(&f, f.me ^ bit), mine = f.me & ~(bit - 1), theirs = mine ^ bit;
 		size_t mlo = hdl_part(s->bytes, s->esize, f.pof2, mine), mhi = hdl_part(s->bytes, s->esize, f.pof2, mine + bit);
 		size_t tlo = hdl_part(s->bytes, s->esize, f.pof2, theirs);
 		size_t thi = hdl_part(s->bytes, s->esize, f.pof2, theirs + bit);
@@ -257,11 +261,11 @@ struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 	}
 	if (s->size == 1 && !s->in_place)
 		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, 0), acc, s->bytes);
-	fold_out(b, s, &f);
+	pow2_leave(b, s, &f);
 	return hdl_gb_finish(b);
 }
 
-/* Reduce-scatter by direct exchange, then a ring gathers the parts. For any P, without folding. */
+/* Reduce-scatter by direct exchange, then a ring gathers the parts. Any P, without passive ranks. */
 struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("ring", s->fn, s->esize);
@@ -283,14 +287,14 @@ struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s)
 }
 
 /*
- * Recursive halving: in each of log2(P) exchanges a rank gives away half of the blocks that it still reduces. Those of the ranks that step
- * aside come with their neighbours', so that each has a run of them.
+ * Recursive halving: in each of log2(P) exchanges a rank sends half of the blocks that it still reduces. The blocks of passive
+ * ranks go with their neighbours' blocks, so each number's blocks are contiguous.
  */
 struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("recursive-halving", s->fn, s->esize);
 	struct hdl_ref acc = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), sum, in;
-	struct fold f = fold_of(s);
+	struct pow2_group f = pow2_group_of(s);
 	int lo = 0, hi = f.pof2;
 	size_t bytes = s->bytes;
 	uint32_t k = 0;
@@ -298,28 +302,30 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	if (f.me < 0) {
-		hdl_gb_send(b, s->rank + 1, SUB_FOLD, acc, (size_t)s->size * bytes);
-		hdl_gb_recv(b, s->rank + 1, SUB_UNFOLD, result, bytes);
+		hdl_gb_send(b, s->rank + 1, SUB_ENTER, acc, (size_t)s->size * bytes);
+		hdl_gb_recv(b, s->rank + 1, SUB_LEAVE, result, bytes);
 		return hdl_gb_finish(b);
 	}
 	sum = hdl_gb_scratch(b, (size_t)s->size, bytes);
 	in = hdl_gb_scratch(b, (size_t)s->size, bytes);
 	if (f.me < f.rest) {
-		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, sum, (size_t)s->size * bytes);
+		hdl_gb_recv(b, s->rank - 1, SUB_ENTER, sum, (size_t)s->size * bytes);
 		hdl_gb_reduce(b, sum, acc, (size_t)s->size * bytes);
 		acc = sum;
 	}
 	for (int bit = f.pof2 / 2; bit; bit /= 2, k++) {
-		int peer = fold_rank(&f, f.me ^ bit), mid = lo + bit;
+		int peer = pow2_rank(&f, f.me ^ bit), mid = lo + bit;
 		bool upper = f.me & bit;
-		size_t kept = first_block(&f, upper ? mid : lo) * bytes, klen = first_block(&f, upper ? hi : mid) * bytes - kept;
-		size_t given = first_block(&f, upper ? lo : mid) * bytes, glen = first_block(&f, upper ? mid : hi) * bytes - given;
-		/* the first that comes lands where the sum will be, and the own input is added to it */
-		struct hdl_ref lands = acc.space == HDL_SP_TMP ? in : sum, added = acc.space == HDL_SP_TMP ? in : acc;
+		size_t keep_off = pow2_first_block(&f, upper ? mid : lo) * bytes,
+		       keep_len = pow2_first_block(&f, upper ? hi : mid) * bytes - keep_off;
+		size_t send_off = pow2_first_block(&f, upper ? lo : mid) * bytes,
+		       send_len = pow2_first_block(&f, upper ? mid : hi) * bytes - send_off;
+		/* The first vector received lands in the memory of the sum, and the input is added to the sum. */
+		struct hdl_ref landing = acc.space == HDL_SP_TMP ? in : sum, addend = acc.space == HDL_SP_TMP ? in : acc;
 
-		hdl_gb_send(b, peer, k, hdl_ref(acc.space, acc.off + given), glen);
-		hdl_gb_recv(b, peer, k, hdl_ref(HDL_SP_TMP, lands.off + kept), klen);
-		hdl_gb_reduce(b, hdl_ref(HDL_SP_TMP, sum.off + kept), hdl_ref(added.space, added.off + kept), klen);
+		hdl_gb_send(b, peer, k, hdl_ref(acc.space, acc.off + send_off), send_len);
+		hdl_gb_recv(b, peer, k, hdl_ref(HDL_SP_TMP, landing.off + keep_off), keep_len);
+		hdl_gb_reduce(b, hdl_ref(HDL_SP_TMP, sum.off + keep_off), hdl_ref(addend.space, addend.off + keep_off), keep_len);
 		acc = sum;
 		if (upper)
 			lo = mid;
@@ -327,7 +333,7 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 			hi = mid;
 	}
 	if (f.me < f.rest)
-		hdl_gb_send(b, s->rank - 1, SUB_UNFOLD, hdl_ref(acc.space, acc.off + (size_t)(s->rank - 1) * bytes), bytes);
+		hdl_gb_send(b, s->rank - 1, SUB_LEAVE, hdl_ref(acc.space, acc.off + (size_t)(s->rank - 1) * bytes), bytes);
 	acc.off += (size_t)s->rank * bytes;
 	if (s->size > 1 || !s->in_place)
 		hdl_gb_copy(b, result, acc, bytes);

@@ -2,7 +2,7 @@
 /* Barrier, Bcast (MPI-5.0 sections 6.3, 6.4). */
 #include "collectives/algorithms/algorithms.h"
 
-/* Round k: a signal to the rank 2^k ahead, one from the rank 2^k behind; log2(P) rounds for any P. */
+/* Round k: a signal to the rank 2^k ahead, and one from the rank 2^k behind; log2(P) rounds for any P. */
 struct hdl_graph *hdl_build_barrier_dissemination(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("dissemination", NULL, 0);
@@ -15,7 +15,7 @@ struct hdl_graph *hdl_build_barrier_dissemination(const struct hdl_shape *s)
 
 		send = hdl_gb_send(b, (s->rank + d) % s->size, k, hdl_ref(HDL_SP_NONE, 0), 0);
 		recv = hdl_gb_recv(b, (s->rank - d + s->size) % s->size, k, hdl_ref(HDL_SP_NONE, 0), 0);
-		/* The signal of a round says that the signals of all rounds before were received. */
+		/* The signal of a round implies that the signals of all earlier rounds were received. */
 		hdl_gb_after(b, send, before);
 		hdl_gb_after(b, recv, before);
 		before = recv;
@@ -23,7 +23,7 @@ struct hdl_graph *hdl_build_barrier_dissemination(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-/* Ranks counted from the root. */
+/* The rank's number counted from the root. */
 static int vrank(const struct hdl_shape *s)
 {
 	return (s->rank - s->root + s->size) % s->size;
@@ -46,20 +46,20 @@ struct hdl_graph *hdl_build_bcast_binomial(const struct hdl_shape *s)
 		bit *= 2;
 	if (v)
 		hdl_gb_recv(b, from_vrank(s, v - bit), 0, buf, s->bytes);
-	/* The largest subtree first: it has the longest way to go. */
+	/* The largest subtree has the longest path, and goes first. */
 	for (bit /= 2; bit; bit /= 2)
 		if (v + bit < s->size)
 			hdl_gb_send(b, from_vrank(s, v + bit), 0, buf, s->bytes);
 	return hdl_gb_finish(b);
 }
 
-/* Whether the scatter leaves this part with rank v: those of its subtree; all of them with the root. */
+/* Returns true if rank v has this part after the scatter: the parts of its subtree, and at the root all parts. */
 static bool has_part(int v, int part)
 {
 	return !v || (part >= v && part < v + (v & -v));
 }
 
-/* The binomial tree scatters parts (a subtree's parts are one run), a ring then gathers them everywhere. */
+/* A binomial tree scatters the parts (the parts of a subtree are contiguous), then a ring gathers them on all ranks. */
 struct hdl_graph *hdl_build_bcast_scatter_allgather(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("scatter-allgather", NULL, 0);
@@ -101,9 +101,9 @@ struct hdl_graph *hdl_build_bcast_scatter_allgather(const struct hdl_shape *s)
 }
 
 #define CHAIN_SEGMENT ((size_t)128 << 10)
-#define CHAIN_SEGMENTS_MAX 1024		/* each has a sub of its own */
+#define CHAIN_SEGMENTS_MAX 1024		/* each segment has its own sub */
 
-/* A chain of ranks in which segments travel behind each other. */
+/* A chain of ranks, pipelined by segments. */
 struct hdl_graph *hdl_build_bcast_chain(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("chain", NULL, 0);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The algorithms of the collectives of pieces: each is a sequential program against the builder, for one rank and one call.
+ * The algorithms of v-collectives: each is a sequential program against the builder, for one rank and one call.
  *
- * In an intercommunicator a peer is a rank of the remote group; those of the own group come behind them (hdl_near). There a
- * collective is what the local group does by itself, and an exchange between the ranks 0 of both, or pairs of ranks.
+ * In an intercommunicator a peer below comm->size is a rank of the remote group; the ranks of the local group follow
+ * (hdl_near). An intercommunicator's collective consists of the local group's part, and of an exchange between the ranks 0 of
+ * both groups or between pairs of ranks.
  *
- * Reductions keep the order of the ranks, whatever the operation: what commutes need not be told apart.
+ * Reductions combine in the order of the ranks for every operation, commutative or not.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/host/vcoll.h"
 
-/* Messages of one pair and direction that no dependence orders. */
+/* Subs of messages of one pair and direction that no dependence orders. */
 enum { SUB_DATA, SUB_RESULT, SUB_DOWN };
 
 static struct hdl_ref ref_of(const struct piece *p)
@@ -40,8 +41,8 @@ static int alg_vcoll_least(int a, int b)
 	return a < b ? a : b;
 }
 
-/* A piece for the rank itself. */
-static void own_piece(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct piece *out, const struct piece *in)
+/* Copies the rank's block for itself. The first mismatch of the two lengths is recorded in r->sent and r->room. */
+static void copy_own(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct piece *out, const struct piece *in)
 {
 	if (r->sent == r->room) {
 		r->sent = in->bytes;
@@ -60,14 +61,17 @@ static const struct piece *out_of(const struct hdl_vcoll_run *r, int i)
 	return &r->out[r->nout > 1 ? i : 0];
 }
 
-/* ---- which algorithm ----------------------------------------------------------------------------------------- */
+/* ---- choice of the algorithm ------------------------------------------------------------------------------------------ */
 
-/* Small pieces of many ranks go up or down a tree, together: fewer messages, each byte moved some times. What is not here is linear, or
- * pairwise: each piece goes by itself. Chosen by what all ranks know. HEDDLE_COLL_VECTOR forces one of both where both can be. */
+/*
+ * Small blocks of many ranks travel together along a tree: fewer messages, and each byte is moved several times. Everything
+ * else is linear or pairwise: each block travels alone. Must depend only on values that all ranks know. HEDDLE_COLL_VECTOR
+ * forces one of the two where both exist.
+ */
 static const struct {
 	enum hdl_vcoll_kind coll;
 	int min_ranks;
-	size_t max_bytes;		/* GATHER, SCATTER, SCAN: of a piece; EXCHANGE, where all get the same: of all of them */
+	size_t max_bytes;		/* GATHER, SCATTER, SCAN: of one block; EXCHANGE with one block for all: of all blocks */
 } trees[] = {
 	{ HDL_V_GATHER, 24, 256 },
 	{ HDL_V_SCATTER, 24, 256 },
@@ -81,7 +85,7 @@ static bool takes_tree(enum hdl_vcoll_kind coll, const struct hdl_comm *comm, si
 	if (comm->local || comm->size < 3 || !bytes || !strcmp(hdl_vars.coll_vector, "linear"))
 		return false;
 	if (*hdl_vars.reduce_order && (coll == HDL_V_SCAN || coll == HDL_V_EXSCAN))
-		return false;	/* fixed: one rank's operand after the other */
+		return false;	/* HEDDLE_REDUCE_ORDER=fixed: one operand after the other */
 	if (!strcmp(hdl_vars.coll_vector, "tree"))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
@@ -90,42 +94,43 @@ static bool takes_tree(enum hdl_vcoll_kind coll, const struct hdl_comm *comm, si
 	return false;
 }
 
-/* ---- each piece goes from where it is to where it has to be -------------------------------------------------- */
+/* ---- each block from its source to its destination -------------------------------------------------------------------- */
 
-/* Sends under way before a rank waits for what came: more of them only fill queues and the peers' memory. */
+/* Steps whose sends precede the first wait for a receive: more would only fill queues and the peers' memory. */
 #define WINDOW	32
 
-/* The same piece for all, and little of it: after each step a rank has twice as many ranks' pieces, its own and those of the ranks behind
- * it, one after the other. */
-static void gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
+/* Allgather of few bytes: after each step a rank has the blocks of twice as many ranks, from its own on, contiguous in `buf`. */
+static void allgather_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
 		       const size_t *off)
 {
 	int n = comm->size, me = comm->rank;
-	struct hdl_ref area = hdl_gb_scratch(b, 1, off[n]);
+	struct hdl_ref buf = hdl_gb_scratch(b, 1, off[n]);
 	const struct piece *in = &r->in[0];
 
-	hdl_gb_copy(b, area, ref_of(in), in->bytes < off[1] ? in->bytes : off[1]);
+	hdl_gb_copy(b, buf, ref_of(in), in->bytes < off[1] ? in->bytes : off[1]);
 	for (int have = 1; have < n; have *= 2) {
 		int more = have < n - have ? have : n - have;
 
 		if (off[more])
-			hdl_gb_send(b, (me - have + n) % n, SUB_DATA, area, off[more]);
+			hdl_gb_send(b, (me - have + n) % n, SUB_DATA, buf, off[more]);
 		if (off[have + more] > off[have])
-			hdl_gb_recv(b, (me + have) % n, SUB_DATA, hdl_ref_at(area, off[have]), off[have + more] - off[have]);
+			hdl_gb_recv(b, (me + have) % n, SUB_DATA, hdl_ref_at(buf, off[have]), off[have + more] - off[have]);
 	}
 	for (int k = 1; k < n; k++)
-		hdl_gb_copy(b, ref_of(&r->out[(me + k) % n]), hdl_ref_at(area, off[k]), off[k + 1] - off[k]);
+		hdl_gb_copy(b, ref_of(&r->out[(me + k) % n]), hdl_ref_at(buf, off[k]), off[k + 1] - off[k]);
 	if (!a->in_place)
-		own_piece(b, r, &r->out[me], in);
+		copy_own(b, r, &r->out[me], in);
 }
 
-#define RING_FROM ((size_t)256 << 10)	/* bytes of all pieces together */
+#define RING_MIN ((size_t)256 << 10)	/* bytes of all blocks */
 
-/* Whether long pieces that all get go from each rank to the next one, rather than from where they are to each of the others. Where
- * the ranks of a host follow each other a piece comes to it once then, and not once for each of its ranks: this pays if the port,
- * which they share, takes longer for that than the ring's steps take. A step of the ring costs about 5/2 of what a piece costs at
- * the port. */
-static bool goes_round(const struct hdl_comm *comm, size_t all)
+/*
+ * Returns true if long blocks of an Allgather go along a ring of all ranks, rather than from their source to each other rank.
+ * Where the ranks of a host are consecutive, the ring carries each block to a host once, and not once per rank of the host.
+ * That pays if the hosts' shared port takes longer for the extra copies than the ring's steps take. A step of the ring costs
+ * about 5/2 of one block at the port.
+ */
+static bool uses_ring(const struct hdl_comm *comm, size_t all)
 {
 	const struct hdl_hosts *h = comm->group ? comm->group->hosts : NULL;
 
@@ -133,12 +138,12 @@ static bool goes_round(const struct hdl_comm *comm, size_t all)
 		return false;
 	if (!strcmp(hdl_vars.coll_vector, "ring"))
 		return true;
-	return h && !h->order && all >= RING_FROM && hdl_vars.coll_hierarchy != 1 && !*hdl_vars.coll_vector &&
+	return h && !h->order && all >= RING_MIN && hdl_vars.coll_hierarchy != 1 && !*hdl_vars.coll_vector &&
 	       2ll * h->most * (comm->size - h->most) > 5ll * (comm->size - 1);
 }
 
-/* In step k a rank passes on what it has got in the step before, its own piece in the first one. */
-static void gather_round(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+/* In step k a rank sends the block that it received in step k - 1; in step 0 its own. */
+static void allgather_ring(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size, me = comm->rank;
 
@@ -149,19 +154,19 @@ static void gather_round(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 		recv_piece(b, (me - 1 + n) % n, hdl_sub(k), &r->out[(me - k - 1 + n) % n]);
 	}
 	if (!a->in_place)
-		own_piece(b, r, &r->out[me], &r->in[0]);
+		copy_own(b, r, &r->out[me], &r->in[0]);
 }
 
-/* Whether all get the same pieces, and few bytes, or so many that they go round; if so, it is built. */
-static bool build_gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
+/* Builds an Allgather of few bytes by doubling, or of many bytes by a ring. Returns false if neither applies. */
+static bool build_allgather(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size;
 	size_t *off, all = 0;
 
 	for (int i = 0; i < n; i++)
 		all += r->out[i].bytes;
-	if (r->nin == 1 && goes_round(comm, all)) {
-		gather_round(b, a, r, comm);
+	if (r->nin == 1 && uses_ring(comm, all)) {
+		allgather_ring(b, a, r, comm);
 		return true;
 	}
 	if (r->nin != 1 || !takes_tree(HDL_V_EXCHANGE, comm, all))
@@ -173,19 +178,22 @@ static bool build_gather_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct
 	}
 	for (int k = 0; k < n; k++)
 		off[k + 1] = off[k] + r->out[(comm->rank + k) % n].bytes;
-	gather_all(b, a, r, comm, off);
+	allgather_doubling(b, a, r, comm, off);
 	free(off);
 	return true;
 }
 
-/* In each step a message to one rank, and one from another; those of a window's steps are sent before it waits for any. A step far
- * ahead waits for an earlier one's message, so that all ranks stay about in step; they wait for lower steps only. */
+/*
+ * In each step one message to a rank and one from another. All sends of a window of steps precede its receives. The send of
+ * step k depends on the receive of step k - WINDOW, which keeps the ranks about in step; a step depends on lower steps only,
+ * so there is no cycle.
+ */
 static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size, me = hdl_own_rank(comm);
 	uint32_t before[WINDOW];
 
-	if (build_gather_all(b, a, r, comm))
+	if (build_allgather(b, a, r, comm))
 		return;
 	for (int i = 0; i < WINDOW; i++)
 		before[i] = HDL_NODE_NONE;
@@ -203,10 +211,10 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct h
 		}
 	}
 	if (!comm->local && !a->in_place)
-		own_piece(b, r, out_of(r, me), in_of(r, me));
+		copy_own(b, r, out_of(r, me), in_of(r, me));
 }
 
-/* The neighbors of section 8.6. */
+/* Neighborhood collectives (section 8.6). */
 static void build_neighbors(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	int me = comm->rank;
@@ -218,15 +226,15 @@ static void build_neighbors(struct hdl_gb *b, const struct hdl_vcoll *a, struct 
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != me)
 			recv_piece(b, a->from[k], hdl_sub(hdl_edge_from(a, k)), &r->out[k]);
 	for (int to = -1, from = -1; hdl_edge_own(a, me, &to, &from);)
-		own_piece(b, r, &r->out[from], in_of(r, to));
+		copy_own(b, r, &r->out[from], in_of(r, to));
 }
 
-/* ---- one to all, all to one ----------------------------------------------------------------------------------- */
+/* ---- one to all, all to one ------------------------------------------------------------------------------------------ */
 
-/* A rank's place in the tree whose root is rank `root`: it has the pieces of `span` ranks, from itself on; a child at distance bit, which
- * is less than `reach`, has those of at most so many. */
+/* A rank's position in the binomial tree of `root`. The rank has the blocks of `span` ranks from itself on. A child is at a
+ * distance bit < reach and has at most `bit` ranks' blocks. */
 struct node {
-	int n, root, v;			/* v: the rank as seen from the root, which is 0 */
+	int n, root, v;			/* v: the rank, counted from the root */
 	int reach, span;
 };
 
@@ -249,41 +257,41 @@ static void gather_tree(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_
 			size_t each)
 {
 	struct node t = alg_vcoll_node_of(comm, a->root);
-	struct hdl_ref area = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->in[0]);
+	struct hdl_ref buf = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->in[0]);
 
 	if (t.v && t.span > 1)
-		hdl_gb_copy(b, area, ref_of(&r->in[0]), each);
+		hdl_gb_copy(b, buf, ref_of(&r->in[0]), each);
 	for (int bit = 1; bit < t.reach && t.v + bit < t.n; bit *= 2)
-		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
+		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(buf, (size_t)bit * each),
 			    (size_t)alg_vcoll_least(bit, t.n - t.v - bit) * each);
 	if (t.v) {
-		hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
+		hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, buf, (size_t)t.span * each);
 		return;
 	}
 	for (int v = 1; v < t.n; v++)
-		hdl_gb_copy(b, ref_of(&r->out[alg_vcoll_rank_at(&t, v)]), hdl_ref_at(area, (size_t)v * each), each);
+		hdl_gb_copy(b, ref_of(&r->out[alg_vcoll_rank_at(&t, v)]), hdl_ref_at(buf, (size_t)v * each), each);
 	if (r->nin)
-		own_piece(b, r, &r->out[a->root], &r->in[0]);
+		copy_own(b, r, &r->out[a->root], &r->in[0]);
 }
 
 static void scatter_tree(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm,
 			 size_t each)
 {
 	struct node t = alg_vcoll_node_of(comm, a->root);
-	struct hdl_ref area = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->out[0]);
+	struct hdl_ref buf = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->out[0]);
 
 	if (t.v)
-		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
+		hdl_gb_recv(b, alg_vcoll_rank_at(&t, t.v & (t.v - 1)), SUB_DATA, buf, (size_t)t.span * each);
 	for (int v = 1; !t.v && v < t.n; v++)
-		hdl_gb_copy(b, hdl_ref_at(area, (size_t)v * each), ref_of(&r->in[alg_vcoll_rank_at(&t, v)]), each);
-	for (int bit = t.reach / 2; bit; bit /= 2)	/* who has the longest way to go first */
+		hdl_gb_copy(b, hdl_ref_at(buf, (size_t)v * each), ref_of(&r->in[alg_vcoll_rank_at(&t, v)]), each);
+	for (int bit = t.reach / 2; bit; bit /= 2)	/* the child with the longest path first */
 		if (t.v + bit < t.n)
-			hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
+			hdl_gb_send(b, alg_vcoll_rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(buf, (size_t)bit * each),
 				    (size_t)alg_vcoll_least(bit, t.n - t.v - bit) * each);
 	if (!t.v && r->nout)
-		own_piece(b, r, &r->out[0], &r->in[a->root]);
+		copy_own(b, r, &r->out[0], &r->in[a->root]);
 	else if (t.v && t.span > 1)
-		hdl_gb_copy(b, ref_of(&r->out[0]), area, each);
+		hdl_gb_copy(b, ref_of(&r->out[0]), buf, each);
 }
 
 static void build_gather(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
@@ -301,7 +309,7 @@ static void build_gather(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 		if ((int)i != me)
 			recv_piece(b, (int)i, SUB_DATA, &r->out[i]);
 		else if (r->nin)
-			own_piece(b, r, &r->out[i], &r->in[0]);
+			copy_own(b, r, &r->out[i], &r->in[0]);
 }
 
 static void build_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
@@ -320,13 +328,14 @@ static void build_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hd
 			send_piece(b, (int)i, SUB_DATA, &r->in[i]);
 	for (uint32_t i = 0; i < r->nin; i++)
 		if ((int)i == me && r->nout)
-			own_piece(b, r, &r->out[0], &r->in[i]);
+			copy_own(b, r, &r->out[0], &r->in[i]);
 }
 
-/* ---- within the group, from and to its rank 0 ------------------------------------------------------------------- */
+/* ---- within the local group, to and from its rank 0 ------------------------------------------------------------------ */
 
-/* The combination of all ranks' `acc`, at rank 0 of the group. A child has the ranks right after those that its parent has so far. */
-static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref acc, size_t len)
+/* Combines all ranks' `acc` at rank 0 of the local group. A child has the ranks directly behind those that its parent has so
+ * far, which keeps the order. */
+static struct hdl_ref reduce_local_group(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref acc, size_t len)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
 
@@ -345,8 +354,8 @@ static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm,
 	return acc;
 }
 
-/* Rank 0's data come to all others of the group. */
-static void bcast_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref data, size_t len)
+/* Sends rank 0's data to all other ranks of the local group. */
+static void bcast_local_group(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref data, size_t len)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm), bit;
 
@@ -372,7 +381,7 @@ static void build_reduce(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 			recv_piece(b, 0, SUB_RESULT, &r->out[0]);
 		if (!r->nin || !r->in[0].bytes)
 			return;
-		acc = reduce_near(b, comm, ref_of(&r->in[0]), r->in[0].bytes);
+		acc = reduce_local_group(b, comm, ref_of(&r->in[0]), r->in[0].bytes);
 		if (!hdl_own_rank(comm))
 			hdl_gb_send(b, a->root, SUB_RESULT, acc, r->in[0].bytes);
 		return;
@@ -380,7 +389,7 @@ static void build_reduce(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 	len = r->in[0].bytes;
 	if (!len)
 		return;
-	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	acc = reduce_local_group(b, comm, ref_of(&r->in[0]), len);
 	if (!me && a->root)
 		hdl_gb_send(b, a->root, SUB_RESULT, acc, len);
 	else if (me == a->root && me)
@@ -396,17 +405,17 @@ static void build_allreduce(struct hdl_gb *b, struct hdl_vcoll_run *r, const str
 
 	if (!len)
 		return;
-	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	acc = reduce_local_group(b, comm, ref_of(&r->in[0]), len);
 	if (!hdl_own_rank(comm) && comm->local) {
 		hdl_gb_send(b, 0, SUB_RESULT, acc, len);
 		hdl_gb_recv(b, 0, SUB_RESULT, result, len);
 	} else if (!hdl_own_rank(comm) && !hdl_ref_same(acc, result)) {
 		hdl_gb_copy(b, result, acc, len);
 	}
-	bcast_near(b, comm, result, len);
+	bcast_local_group(b, comm, result, len);
 }
 
-/* Where the parts of the vector begin, and its end; of the own group. NULL: no memory. */
+/* Offsets of the parts of the vector, and its end; of the local group. Ownership: the caller frees. NULL: no memory. */
 static size_t *alg_vcoll_parts_of(const struct hdl_vcoll *a, const struct hdl_vcoll_run *r, int n)
 {
 	size_t *at = calloc((size_t)n + 1, sizeof(*at));
@@ -416,7 +425,7 @@ static size_t *alg_vcoll_parts_of(const struct hdl_vcoll *a, const struct hdl_vc
 	return at;
 }
 
-/* Of an intercommunicator: the ranks 0 exchange what their groups combined; the parts of the other's are dealt out. */
+/* Intercommunicator: the ranks 0 exchange their groups' results; each then scatters the other group's result to its own group. */
 static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct hdl_comm *comm, const size_t *at, int n)
 {
 	size_t len = r->in[0].bytes;
@@ -424,7 +433,7 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, cons
 
 	if (!len)
 		return;
-	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	acc = reduce_local_group(b, comm, ref_of(&r->in[0]), len);
 	if (hdl_own_rank(comm)) {
 		recv_piece(b, hdl_near(comm, 0), SUB_DOWN, &r->out[0]);
 		return;
@@ -438,7 +447,7 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, cons
 	hdl_gb_copy(b, ref_of(&r->out[0]), theirs, r->out[0].bytes);
 }
 
-/* Vectors travel in segments: one is combined, in the cache, while others are under way. Each has a sub of its own. */
+/* Vectors travel in segments: one segment is combined, in the cache, while others are in flight. Each segment has its own sub. */
 #define SEGMENT		((size_t)256 << 10)
 #define SEGMENTS_MAX	1024
 
@@ -447,7 +456,7 @@ static size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Whole elements. */
+/* Bytes of a segment: whole elements. */
 static size_t segment_of(const struct hdl_vcoll_run *r, size_t bytes)
 {
 	size_t size = r->reducer.size ? r->reducer.size : 1, seg = bytes / SEGMENTS_MAX + 1;
@@ -455,37 +464,38 @@ static size_t segment_of(const struct hdl_vcoll_run *r, size_t bytes)
 	return ((seg > SEGMENT ? seg : SEGMENT) + size - 1) / size * size;
 }
 
-/* Whether the operands can be told to the operation in any order; those of programs are told in the order of the ranks, always. */
+/* Returns true if the operands may swap sides; a user-defined operation always gets them in the order of the ranks. */
 static bool commutes(const struct hdl_vcoll_run *r)
 {
 	return !r->reducer.op;
 }
 
-/* Landing places in turn: what comes next arrives while the last one is combined. */
-#define PLACES	4
-struct places {
-	struct hdl_ref at[PLACES];
+/* Landing buffers, used in turn: the next segment arrives while the last one is combined. */
+#define LANDINGS	4
+struct landings {
+	struct hdl_ref at[LANDINGS];
 	size_t bytes;
 	int next;
 };
 
-static struct hdl_ref next_place(struct hdl_gb *b, struct places *p)
+static struct hdl_ref next_landing(struct hdl_gb *b, struct landings *p)
 {
 	int i = p->next++;
 
-	if (i < PLACES)
+	if (i < LANDINGS)
 		p->at[i] = hdl_gb_scratch(b, 1, p->bytes);
-	return p->at[i % PLACES];
+	return p->at[i % LANDINGS];
 }
 
-/* All ranks' parts, this one's from where it is, combined in sum, which is none of them, in the order of the ranks. */
-static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len, uint32_t sub,
-		    struct places *places)
+/* Receives all ranks' parts and combines them with this rank's part `own` in `sum`, in the order of the ranks. `sum` overlaps
+ * none of them. */
+static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len,
+		    uint32_t sub, struct landings *landings)
 {
 	int me = comm->rank, first = me ? 0 : 1;
 
 	for (int s = 0; s < comm->size; s++) {
-		struct hdl_ref part = s == me ? own : s == first ? sum : next_place(b, places);
+		struct hdl_ref part = s == me ? own : s == first ? sum : next_landing(b, landings);
 
 		if (s != me)
 			hdl_gb_recv(b, s, sub, part, len);
@@ -494,14 +504,14 @@ static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_re
 	}
 }
 
-/* The same, where what is right of the operation has to be there, and is replaced. */
+/* The same for an operation that does not commute: the later part must be the right operand, which the operation overwrites. */
 static void combine_ordered(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len,
-			    uint32_t sub, struct places *places)
+			    uint32_t sub, struct landings *landings)
 {
 	struct hdl_ref acc = own;
 
 	for (int s = 0; s < comm->size; s++) {
-		struct hdl_ref part = s == comm->size - 1 ? sum : next_place(b, places);
+		struct hdl_ref part = s == comm->size - 1 ? sum : next_landing(b, landings);
 
 		if (s == comm->rank)
 			hdl_gb_copy(b, part, own, len);
@@ -531,13 +541,13 @@ static void send_parts(struct hdl_gb *b, const struct hdl_vcoll_run *r, const st
 	}
 }
 
-/* Every rank sends part i of its input to rank i. */
+/* Each rank sends part i of its input to rank i. */
 static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r,
 				 const struct hdl_comm *comm)
 {
 	struct hdl_ref out = ref_of(&r->out[0]), own, sum;
 	size_t len = r->out[0].bytes, seg = segment_of(r, len), *at = alg_vcoll_parts_of(a, r, hdl_own_size(comm));
-	struct places places = { .bytes = smaller(seg, len) };
+	struct landings landings = { .bytes = smaller(seg, len) };
 
 	if (!at) {
 		alg_vcoll_fail(b);
@@ -550,10 +560,11 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 	}
 	send_parts(b, r, comm, at);
 	own = hdl_ref_at(ref_of(&r->in[0]), at[comm->rank]);
-	sum = a->in_place && len ? hdl_gb_scratch(b, 1, len) : out;	/* in place the result lies over other parts of the input */
+	sum = a->in_place && len ? hdl_gb_scratch(b, 1, len) : out;	/* in place: the result overlaps other parts of the
+									 * input */
 	for (size_t off = 0; off < len && comm->size > 1; off += seg)
-		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off), smaller(seg, len - off),
-							  (uint32_t)(off / seg), &places);
+		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off),
+							  smaller(seg, len - off), (uint32_t)(off / seg), &landings);
 	if (comm->size == 1)
 		sum = own;
 	if (!hdl_ref_same(sum, out))
@@ -563,9 +574,9 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, st
 
 /* ---- prefixes ----------------------------------------------------------------------------------------------------- */
 
-/* The result of the ranks up to this one, from which the next one's is made. */
+/* Builds one segment. Returns the result of the ranks up to this one, which goes to the next rank. */
 static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, int me, size_t off,
-				   size_t len, uint32_t sub, struct places *places)
+				   size_t len, uint32_t sub, struct landings *landings)
 {
 	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out = hdl_ref_at(ref_of(&r->out[0]), off), before = out;
 	bool copies = !a->in_place;
@@ -573,7 +584,7 @@ static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, 
 	if (me && commutes(r) && !a->in_place)
 		copies = false;
 	else if (me)
-		before = next_place(b, places);
+		before = next_landing(b, landings);
 	if (copies)
 		hdl_gb_copy(b, out, in, len);
 	if (!me)
@@ -584,7 +595,7 @@ static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_vcoll *a, 
 }
 
 static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, int me, bool last, size_t off, size_t len,
-				     uint32_t sub, struct places *places)
+				     uint32_t sub, struct landings *landings)
 {
 	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out, all = in;
 
@@ -592,8 +603,8 @@ static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, 
 		return in;
 	out = hdl_ref_at(ref_of(&r->out[0]), off);
 	if (!last) {
-		all = next_place(b, places);
-		hdl_gb_copy(b, all, in, len);	/* in place what is received replaces it */
+		all = next_landing(b, landings);
+		hdl_gb_copy(b, all, in, len);	/* in place: the received segment overwrites the input */
 	}
 	hdl_gb_recv(b, me - 1, sub, out, len);
 	if (!last)
@@ -601,44 +612,44 @@ static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_vcoll_run *r, 
 	return all;
 }
 
-/* From rank to rank: each byte travels once over each link, behind others. */
+/* A chain of ranks, pipelined: each byte crosses each link once. */
 static void scan_chain(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	size_t bytes = r->in[0].bytes, seg = segment_of(r, bytes);
-	struct places places = { .bytes = smaller(seg, bytes) };
+	struct landings landings = { .bytes = smaller(seg, bytes) };
 	int me = comm->rank;
 	bool last = me == comm->size - 1;
 	uint32_t sub = 0;
 
 	for (size_t off = 0; off < bytes; off += seg, sub++) {
 		size_t len = smaller(seg, bytes - off);
-		struct hdl_ref all = a->coll == HDL_V_SCAN ? scan_segment(b, a, r, me, off, len, sub, &places) :
-							     exscan_segment(b, r, me, last, off, len, sub, &places);
+		struct hdl_ref all = a->coll == HDL_V_SCAN ? scan_segment(b, a, r, me, off, len, sub, &landings) :
+							     exscan_segment(b, r, me, last, off, len, sub, &landings);
 
 		if (!last)
 			hdl_gb_send(b, me + 1, sub, all, len);
 	}
 }
 
-/* Whether the combination of the rank's group of 2 * bit ranks matters to anybody beyond them. */
-static bool is_passed_on(int rank, int bit, int n)
+/* Returns true if the combination of the rank's group of 2 * bit ranks is needed by a rank outside the group. */
+static bool is_needed_outside(int rank, int bit, int n)
 {
 	for (bit *= 2; bit < n; bit *= 2) {
 		int peer = rank ^ bit;
 
-		if (peer < n && (peer > rank || is_passed_on(peer, bit, n)))
+		if (peer < n && (peer > rank || is_needed_outside(peer, bit, n)))
 			return true;
 	}
 	return false;
 }
 
-/* After step k a rank has the combination of all ranks of its group of 2^(k+1), as far as they exist, for its partners, and
- * that of the ranks before it in the group for itself. */
+/* Recursive doubling. After step k `all` is the combination of the rank's group of 2^(k+1) ranks, as far as they exist, for
+ * its partners; `result` is that of the ranks up to this one in the group (Exscan: before this one). */
 static void scan_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
-	struct hdl_ref result = ref_of(r->nout ? &r->out[0] : &r->in[0]), all;	/* without a result this is not used */
+	struct hdl_ref result = ref_of(r->nout ? &r->out[0] : &r->in[0]), all;	/* unused if the rank has no result */
 	size_t len = r->in[0].bytes;
-	bool some = a->coll == HDL_V_SCAN;	/* result holds something */
+	bool some = a->coll == HDL_V_SCAN;	/* result holds a value */
 	int me = comm->rank, n = comm->size;
 	uint32_t k = 0;
 
@@ -652,9 +663,9 @@ static void scan_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hd
 
 		if (peer >= n)
 			continue;
-		if (peer > me || is_passed_on(peer, bit, n))
+		if (peer > me || is_needed_outside(peer, bit, n))
 			hdl_gb_send(b, peer, k, all, len);
-		if (peer > me && !is_passed_on(me, bit, n))
+		if (peer > me && !is_needed_outside(me, bit, n))
 			continue;
 		theirs = hdl_gb_scratch(b, 1, len);
 		hdl_gb_recv(b, peer, k, theirs, len);
@@ -668,7 +679,7 @@ static void scan_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, struct hd
 		else
 			hdl_gb_copy(b, result, theirs, len);
 		some = true;
-		if (is_passed_on(me, bit, n))
+		if (is_needed_outside(me, bit, n))
 			hdl_gb_reduce(b, all, theirs, len);
 	}
 }
@@ -683,7 +694,7 @@ static void build_scan(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_v
 		scan_chain(b, a, r, comm);
 }
 
-/* ---- what only intercommunicators need here; others have graphs that are kept (coll.c) ---------------------------- */
+/* ---- intercommunicators only; intracommunicators have kept graphs (coll.c) ------------------------------------------ */
 
 static void build_bcast(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
@@ -693,10 +704,11 @@ static void build_bcast(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_
 		return;
 	if (!hdl_own_rank(comm))
 		recv_piece(b, a->root, SUB_RESULT, &r->out[0]);
-	bcast_near(b, comm, ref_of(&r->out[0]), r->out[0].bytes);
+	bcast_local_group(b, comm, ref_of(&r->out[0]), r->out[0].bytes);
 }
 
-/* A byte goes up each group's tree, to the other group's, and down: nobody leaves before all of both groups are here. */
+/* A byte goes up each group's tree, to the other group's rank 0, and down: no rank completes before all ranks of both groups
+ * have begun. */
 static void build_barrier(struct hdl_gb *b, const struct hdl_comm *comm)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
@@ -711,7 +723,7 @@ static void build_barrier(struct hdl_gb *b, const struct hdl_comm *comm)
 		hdl_gb_send(b, 0, SUB_RESULT, byte, 1);
 		hdl_gb_recv(b, 0, SUB_RESULT, byte, 1);
 	}
-	bcast_near(b, comm, byte, 1);
+	bcast_local_group(b, comm, byte, 1);
 }
 
 void hdl_build_vcoll(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
@@ -751,7 +763,7 @@ void hdl_build_vcoll(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vco
 	}
 }
 
-/* ---- of one size, in kept graphs -------------------------------------------------------------------------------------- */
+/* ---- blocks of one length, in kept graphs ---------------------------------------------------------------------------- */
 
 static struct piece alg_vcoll_block(enum hdl_space space, int index, size_t bytes)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Members that have died. Whoever waits for one directly is told by the transport, or by its queues; the others wait for a rank that
- * lives, and that waits, or has failed and gone on to something else. So who has a collective under way looks now and then at the
- * processes of all members of this host, and asks the transport for the others; and who learns of a death tells the other members.
- * In either case the communicator is revoked here: what is under way on it ends with MPI_ERR_PROC_ABORTED, and so does all that is
- * begun from now on. Messages between the living, and other communicators, go on.
+ * Failure detection and revocation. A rank that waits directly for a dead rank gets an error from the transport or from its
+ * queues; the others wait for ranks that live and in turn wait, or have failed and gone on. Therefore a rank with a collective
+ * in flight regularly looks at the processes of all members on its host, and asks the transport about the others; a rank that
+ * detects a death notifies the other members. Either revokes the communicator on this rank: operations in flight end with
+ * MPI_ERR_PROC_ABORTED, and so does every later one. Messages between living ranks, and other communicators, go on.
  *
- *     a look, a failed message, a failed queue, a member's message ──▶ hdl_ft_member_failed: noted ──▶ hdl_ft_progress: carried out
+ *     timer, failed message, failed queue, member's notice ──▶ hdl_ft_member_failed: recorded ──▶ hdl_ft_progress: revoked
  *
- * Nothing is completed or posted where a death is noted, which may be inside of the transport.
+ * Recording must neither complete nor post anything: the caller may be inside the transport.
  *
- * A request that fails says that a queue is gone, and that may be one of a member that lives: it has seen the death first and has
- * freed the communicator. So nobody is named whose process lives. Where none has ended yet, the queues of mailbox or tasks are under
- * suspicion: nothing more is posted, until a member's end is seen, or SUSPECT_NS have passed.
+ * A failed request means only that a queue is gone. The peer may live: it has detected the death first, and has freed the
+ * communicator. No member is named whose process lives. While no member's process has ended, the queues of mailbox or tasks
+ * are under suspicion: nothing is posted until a member's end is seen, or SUSPECT_NS have passed.
  */
 #include "collectives/queues/queues.h"
 
@@ -20,14 +20,14 @@
 #define SUSPECT_NS 1000000000ull
 #define SUSPECT_LOOK_NS 20000000ull
 
-uint32_t hdl_coll_pending;
-static uint64_t hasty_ns;	/* until then communicators are looked at often: the rank that was lost is a member of others */
-static bool news;		/* some communicator is lost, and what is under way on it has not been ended yet */
-static int orphaned = -1;	/* a process by whose end constructors without a communicator are lost, likewise */
+static uint64_t frequent_until_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank
+					 * may be a member of others */
+static bool revoke_pending;		/* a communicator is lost whose operations in flight have not been ended */
+static int orphaning_proc = -1;	/* process whose end ends constructors without a communicator, or -1 */
 
-/* ---- members: of an intercommunicator those of both groups, as nodes name them ---------------------------------- */
+/* ---- members: of an intercommunicator both groups, numbered like nodes' peers ------------------------------------- */
 
-static int members(const struct hdl_comm *comm)
+static int member_count(const struct hdl_comm *comm)
 {
 	return comm->local ? comm->size + comm->local->size : comm->size;
 }
@@ -39,19 +39,19 @@ static int ft_proc_of(struct hdl_comm *comm, int member)
 	return hdl_comm_proc(of, member);
 }
 
-/* Of another host's process the transport alone knows: by a message, maybe another communicator's, or a probe, that was not answered. */
+/* Of a process on another host only the transport knows: from a message (of any communicator) or a probe without answer. */
 static bool has_ended(struct hdl_cc *cc, int member)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->off[i] && cc->off[i]->state == HDL_QUEUES_READY && cc->off[i]->peers[member].proc.start)
-			return hdl_proc_state(&cc->off[i]->peers[member].proc) == HDL_PROC_ENDED;
+		if (cc->queues[i] && cc->queues[i]->state == HDL_QUEUES_READY && cc->queues[i]->peers[member].proc.start)
+			return hdl_proc_state(&cc->queues[i]->peers[member].proc) == HDL_PROC_ENDED;
 	return hdl_proc_is_gone(ft_proc_of(cc->comm, member));
 }
 
-/* The first member from `first` on whose process has ended, or cannot be reached any more, or -1. */
+/* Returns the first member from `first` on (cyclically) whose process has ended or is unreachable, or -1. */
 static int find_ended(struct hdl_cc *cc, int first)
 {
-	int n = members(cc->comm);
+	int n = member_count(cc->comm);
 
 	for (int i = 0; i < n; i++) {
 		int member = (first + i) % n;
@@ -62,19 +62,19 @@ static int find_ended(struct hdl_cc *cc, int first)
 	return -1;
 }
 
-/* ---- noting -------------------------------------------------------------------------------------------------- */
+/* ---- recording ----------------------------------------------------------------------------------------------------- */
 
-/* Its rank in its group. */
+/* Rank of the lost process in its group. */
 static int member_lost(const struct hdl_cc *cc)
 {
-	struct hdl_comm *comm = cc->of ? cc->of->comm : cc->comm;
+	struct hdl_comm *comm = cc->node_of ? cc->node_of->comm : cc->comm;
 	int proc = cc->lost - 1, rank = hdl_comm_rank_of(comm, proc);
 
 	return rank == MPI_UNDEFINED && comm->local ? hdl_comm_rank_of(comm->local, proc) : rank;
 }
 
-/* A member that cannot do its part of a collective (hdl_ft_give_up) says so, and lives. */
-static const char *what_became_of_it(const struct hdl_cc *cc)
+/* A member that called hdl_ft_give_up lives, and could not do its part of a collective. */
+static const char *lost_state_text(const struct hdl_cc *cc)
 {
 	int proc = cc->lost - 1;
 
@@ -82,41 +82,41 @@ static const char *what_became_of_it(const struct hdl_cc *cc)
 								"has failed or cannot be reached";
 }
 
-/* Once for a rank, not for each communicator that it was a member of. One that gives up itself has the reason as its error. */
-static void ft_say(const struct hdl_cc *cc)
+/* Once per lost process, not per communicator. A rank that gives up itself reports the reason as its error instead. */
+static void ft_report(const struct hdl_cc *cc)
 {
-	static int said;
+	static int reported;
 
-	if (said == cc->lost || cc->lost - 1 == hdl_job.rank)
+	if (reported == cc->lost || cc->lost - 1 == hdl_job.rank)
 		return;
-	said = cc->lost;
-	hdl_error("collectives: rank %d (%s) %s: look at its output for why; those on communicators of which it is a member end with "
-		  "MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1), what_became_of_it(cc));
+	reported = cc->lost;
+	hdl_error("collectives: rank %d (%s) %s: its output may tell why; collectives on its communicators end with "
+		  "MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1), lost_state_text(cc));
 }
 
-/* And what it is the communicator of one host's ranks of, or has such a one. */
-static void ft_lose(struct hdl_cc *cc, int proc, bool told)
+/* Marks the communicator, and the related one of hierarchical collectives, as lost. */
+static void ft_mark_lost(struct hdl_cc *cc, int proc, bool told)
 {
 	if (cc->lost)
 		return;
 	cc->lost = 1 + proc;
-	/* the whole's ranks tell those of its hosts, too */
-	cc->told = told || cc->of;
+	/* cc is a node communicator: the ranks of the whole communicator notify the members */
+	cc->lost_told = told || cc->node_of;
 	hdl_proc_note_lost(proc);
-	news = true;
-	hasty_ns = monotonic_ns() + SUSPECT_NS;
-	ft_say(cc);
-	/* what has arrived may be the end of a queue */
+	revoke_pending = true;
+	frequent_until_ns = monotonic_ns() + SUSPECT_NS;
+	ft_report(cc);
+	/* an arrival seen from here on may be a flushed queue */
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->off[i]) {
-			cc->off[i]->broken = true;
-			cc->off[i]->suspect_ns = 0;
+		if (cc->queues[i]) {
+			cc->queues[i]->broken = true;
+			cc->queues[i]->suspect_ns = 0;
 		}
-	/* who waits for a rank of its host may do so for the sake of what has ended elsewhere */
-	if (cc->of)
-		ft_lose(cc->of, proc, told);
-	if (cc->within && cc->within->coll)
-		ft_lose(cc->within->coll, proc, told);
+	/* a rank that waits within its host may do so because of a death elsewhere */
+	if (cc->node_of)
+		ft_mark_lost(cc->node_of, proc, told);
+	if (cc->node_comm && cc->node_comm->coll)
+		ft_mark_lost(cc->node_comm->coll, proc, told);
 }
 
 void hdl_ft_member_failed(struct hdl_cc *cc, int member)
@@ -126,7 +126,7 @@ void hdl_ft_member_failed(struct hdl_cc *cc, int member)
 	if (cc->lost)
 		return;
 	ended = find_ended(cc, member);
-	ft_lose(cc, ft_proc_of(cc->comm, ended < 0 ? member : ended), false);
+	ft_mark_lost(cc, ft_proc_of(cc->comm, ended < 0 ? member : ended), false);
 }
 
 void hdl_ft_member_gave_up(struct hdl_cc *cc)
@@ -134,7 +134,20 @@ void hdl_ft_member_gave_up(struct hdl_cc *cc)
 	int ended = cc->lost ? -1 : find_ended(cc, 0);
 
 	if (ended >= 0)
-		ft_lose(cc, ft_proc_of(cc->comm, ended), false);
+		ft_mark_lost(cc, ft_proc_of(cc->comm, ended), false);
+}
+
+void hdl_ft_give_up(struct hdl_comm *comm, const char *why)
+{
+	struct hdl_cc *cc = hdl_coll_state(comm);
+
+	if (!cc)
+		hdl_out_of_memory("telling the other ranks that this one cannot do its part of a collective", sizeof(*cc));
+	if (cc->lost)
+		return;
+	/* the others' texts send the reader here */
+	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told so", why);
+	hdl_ft_member_failed(cc, hdl_near(comm, hdl_own_rank(comm)));
 }
 
 static struct {
@@ -148,8 +161,11 @@ static void is_sought(struct hdl_comm *comm)
 		sought.comm = comm;
 }
 
-/* Whoever has failed on a communicator may have freed it, and its contexts be another's here, before a slower member's message comes:
- * the way out is a communicator without the rank that is named. */
+/*
+ * Handles a member's notice. A rank may have freed the communicator after an error, and reused its context id for another one,
+ * before a slower member's notice arrives. The new communicator is without the lost rank, so a notice about a rank that is no
+ * member is ignored.
+ */
 bool hdl_ft_heard(uint16_t context, int proc, bool told)
 {
 	struct hdl_cc *cc;
@@ -162,7 +178,7 @@ bool hdl_ft_heard(uint16_t context, int proc, bool told)
 	cc = sought.comm ? hdl_coll_state(sought.comm) : NULL;
 	if (!cc)
 		return false;
-	ft_lose(cc, proc, told);
+	ft_mark_lost(cc, proc, told);
 	if (!told)
 		hdl_ft_progress();
 	return true;
@@ -173,26 +189,26 @@ void hdl_ft_before(struct hdl_cc *cc)
 	int proc = hdl_recv_lost(cc->comm);
 
 	if (proc >= 0)
-		ft_lose(cc, proc, true);
+		ft_mark_lost(cc, proc, true);
 }
 
 void hdl_ft_reason(const struct hdl_cc *cc, const char *name)
 {
-	hdl_reason_set("%s: rank %d (%s) %s: this communicator has no collectives any more; one without that rank has "
-		       "(MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1), what_became_of_it(cc));
+	hdl_reason_set("%s: rank %d (%s) %s: this communicator is revoked; make one without that rank "
+		       "(MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1), lost_state_text(cc));
 }
 
-/* ---- carrying out -------------------------------------------------------------------------------------------- */
+/* ---- revocation ----------------------------------------------------------------------------------------------------- */
 
-/* Of so many members each tells every other one: who comes to know at once sends nothing more to a rank that has gone on. */
-#define TELL_ALL 64
+/* Up to this many members each notifies all others: a rank that knows at once sends no more to a rank that has gone on. */
+#define NOTIFY_ALL 64
 
-/* All members, or if they are many, those that cannot look for themselves at the process which has ended. */
-static void ft_tell(struct hdl_cc *cc)
+/* Notifies all members, or beyond TELL_ALL only those that cannot look at the ended process themselves. */
+static void ft_notify(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;
-	int proc = cc->lost - 1, n = members(comm);
-	bool ended = hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED, seen = n > TELL_ALL && ended;
+	int proc = cc->lost - 1, n = member_count(comm);
+	bool ended = hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED, seen = n > NOTIFY_ALL && ended;
 
 	for (int member = 0; member < n; member++) {
 		int to = ft_proc_of(comm, member), peer = member;
@@ -204,7 +220,7 @@ static void ft_tell(struct hdl_cc *cc)
 	}
 }
 
-/* Whether nothing is to be expected of the process any more. One that has given up, for want of memory, lives, on whatever host. */
+/* Returns true if the process will do nothing more. A process that gave up for want of memory lives, on any host. */
 static bool is_dead(int proc)
 {
 	enum hdl_proc_state state = hdl_ep_process(hdl_mpi_tp, proc);
@@ -212,11 +228,11 @@ static bool is_dead(int proc)
 	return state == HDL_PROC_ENDED || (state == HDL_PROC_UNKNOWN && !hdl_proc_gave_up(proc));
 }
 
-/* Whether this rank is the first to know, or knows more than whoever has told it: its host is the one that sees the process, which
- * is there no more, and that was not said. */
-static bool has_news(const struct hdl_cc *cc)
+/* Returns true if this rank must notify the members: no notice has come, or the notice was a suspicion, and this rank's host
+ * sees that the process has ended. */
+static bool must_notify(const struct hdl_cc *cc)
 {
-	return !cc->told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
+	return !cc->lost_told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
 }
 
 static void revoke(struct hdl_comm *comm)
@@ -226,40 +242,46 @@ static void revoke(struct hdl_comm *comm)
 	if (!cc || !cc->lost || cc->revoked)
 		return;
 	cc->revoked = true;
-	/* ahead of the refusals, which do not say who has ended */
-	if (has_news(cc))
-		ft_tell(cc);
+	/* before the refusals, which do not name the lost process */
+	if (must_notify(cc))
+		ft_notify(cc);
 	if (cc->lost - 1 != hdl_job.rank && is_dead(cc->lost - 1))
 		hdl_cid_lose(cc->lost - 1);
-	hdl_host_revoke(cc);
+	hdl_coll_hooks.revoke_runs(cc);
 	hdl_recv_revoke(comm, cc->lost - 1);
 	hdl_cid_revoke((uint16_t)(comm->context + 1));
 }
 
 int hdl_ft_progress(void)
 {
-	if (likely(!news))
+	if (likely(!revoke_pending))
 		return 0;
-	news = false;
+	revoke_pending = false;
 	hdl_comm_each(revoke);
-	if (orphaned >= 0)
-		hdl_cid_lose(orphaned);
-	orphaned = -1;
+	if (orphaning_proc >= 0)
+		hdl_cid_lose(orphaning_proc);
+	orphaning_proc = -1;
 	return 1;
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------- */
+void hdl_coll_no_memory(struct hdl_comm *comm)
+{
+	hdl_ft_give_up(comm, "no memory");
+	hdl_ft_progress();
+}
+
+/* ---- detection -------------------------------------------------------------------------------------------------------- */
 
 void hdl_queues_break(struct hdl_queues *h, const char *why)
 {
 	h->broken = true;
-	/* while queues are brought up, the exchange tells; where there is no communicator nobody waits */
+	/* During bring-up the exchange carries the error; queues without a communicator have no waiters. */
 	if (h->cc && h->state == HDL_QUEUES_READY)
 		hdl_ft_give_up(h->cc->comm, why);
 }
 
-/* Who of the communicator has ended, the peer first; if nobody has, the queues are under suspicion. */
-static void seek_ended(struct hdl_queues *h, int peer)
+/* Looks for an ended member, the peer first. If there is none, the queues are under suspicion. */
+static void find_ended_or_suspect(struct hdl_queues *h, int peer)
 {
 	int ended = find_ended(h->cc, peer);
 
@@ -269,19 +291,19 @@ static void seek_ended(struct hdl_queues *h, int peer)
 		h->suspect_ns = monotonic_ns() + SUSPECT_NS;
 }
 
-/* A copy from or to users' buffers was refused for the sake of one of them. The queue is in error, with what others have written by it:
- * the communicator's collectives end here. */
+/* A single copy was refused because of a user buffer. The queue is in error, and writes of other operations on that queue are
+ * lost: the communicator's collectives end here. */
 static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 {
 	const char *name = hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer));
 
 	h->wire_error = MPI_ERR_BUFFER;
 	if (mine)
-		snprintf(h->why_off, sizeof(h->why_off), "a buffer of this rank's cannot be read or written by the device, which copies "
-			 "from or to %.150s", name);
+		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of this rank cannot be read or written by the "
+			 "device, in a copy from or to %.150s", name);
 	else
-		snprintf(h->why_off, sizeof(h->why_off), "a buffer of %.150s cannot be read or written by the device", name);
-	hdl_queues_break(h, h->why_off);
+		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of %.150s cannot be read or written by the device", name);
+	hdl_queues_break(h, h->why_refused);
 }
 
 void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ibv_wc_status status)
@@ -292,15 +314,15 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 	if (h->broken || h->suspect_ns)
 		return;
 	if (!h->cc) {
-		h->broken = true;	/* nobody waits for anything there */
+		h->broken = true;	/* cached queues: no operation is outstanding */
 		return;
 	}
 	if (gone) {
-		seek_ended(h, peer);
+		find_ended_or_suspect(h, peer);
 		return;
 	}
 	bool mine = status == IBV_WC_LOC_PROT_ERR;
-	if (h->lines && (mine || status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR)) {
+	if (h->mailbox && (mine || status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR)) {
 		buffer_failed(h, peer, mine);
 		return;
 	}
@@ -313,7 +335,7 @@ void hdl_queues_peer_gone(struct hdl_queues *h, int peer)
 {
 	h->queue_gone = true;
 	if (h->cc && !h->broken && !h->suspect_ns)
-		seek_ended(h, peer);
+		find_ended_or_suspect(h, peer);
 }
 
 static void end_suspicion(struct hdl_queues *h, uint64_t now)
@@ -321,13 +343,13 @@ static void end_suspicion(struct hdl_queues *h, uint64_t now)
 	if (!h || !h->suspect_ns || now < h->suspect_ns)
 		return;
 	h->suspect_ns = 0;
-	news = true;
-	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's process has "
-		  "ended: one has freed the communicator, or the device has failed", h->size);
+	revoke_pending = true;
+	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's "
+		  "process has ended: a rank has freed the communicator, or the device has failed", h->size);
 	hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
 }
 
-static bool makes_one(const struct hdl_comm *comm)
+static bool makes_comm(const struct hdl_comm *comm)
 {
 	return comm->agreeing || (comm->local && comm->local->agreeing);
 }
@@ -335,24 +357,25 @@ static bool makes_one(const struct hdl_comm *comm)
 static bool is_waiting(const struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->off[i] && hdl_queues_is_active(cc->off[i]))
+		if (cc->queues[i] && hdl_queues_is_active(cc->queues[i]))
 			return true;
-	/* who waits for a rank of its host may do so for the sake of one elsewhere */
-	return cc->pending || makes_one(cc->comm) || (cc->within && cc->within->coll && is_waiting(cc->within->coll));
+	/* a rank that waits within its host may do so because of a rank elsewhere */
+	return cc->pending || makes_comm(cc->comm) || (cc->node_comm && cc->node_comm->coll && is_waiting(cc->node_comm->coll));
 }
 
 static bool is_suspect(const struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->off[i] && cc->off[i]->suspect_ns)
+		if (cc->queues[i] && cc->queues[i]->suspect_ns)
 			return true;
 	return false;
 }
 
-/* A communicator whose collectives follow each other is looked at half as often: a look takes a system call or three for each member. */
+/* A communicator whose collectives succeed each other is checked half as often: a check costs up to three system calls per
+ * member. */
 static void ft_look_at(struct hdl_comm *comm)
 {
-	struct hdl_cc *cc = makes_one(comm) && !comm->part ? hdl_coll_state(comm) : comm->coll;
+	struct hdl_cc *cc = makes_comm(comm) && !comm->part ? hdl_coll_state(comm) : comm->coll;
 	bool suspect = cc && is_suspect(cc), moves;
 	int ended;
 
@@ -369,14 +392,16 @@ static void ft_look_at(struct hdl_comm *comm)
 		return;
 	}
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		end_suspicion(cc->off[i], monotonic_ns());
+		end_suspicion(cc->queues[i], monotonic_ns());
 }
 
-/* Nothing is completed from here: the next turn of progress does it. */
+/*
+ * hdl_tp_on_timers: nothing is completed from here; the next turn of progress does. Returns the time of the next check, ns.
+ */
 uint64_t hdl_ft_timers(uint64_t now)
 {
 	static uint64_t next;
-	bool suspects = now < hasty_ns;
+	bool suspects = now < frequent_until_ns;
 
 	if (!hdl_coll_pending && !hdl_queues_active && !hdl_agreements)
 		return 0;
@@ -388,8 +413,8 @@ uint64_t hdl_ft_timers(uint64_t now)
 		return next;
 	next = now + (suspects ? SUSPECT_LOOK_NS : LOOK_NS);
 	hdl_comm_each(ft_look_at);
-	if (hdl_agreements && (orphaned = hdl_cid_find_ended()) >= 0)
-		news = true;
-	/* before this process sleeps, progress has to end what waits */
-	return news ? now : next;
+	if (hdl_agreements && (orphaning_proc = hdl_cid_find_ended()) >= 0)
+		revoke_pending = true;
+	/* returning `now` keeps this process from sleeping before progress has ended the operations */
+	return revoke_pending ? now : next;
 }

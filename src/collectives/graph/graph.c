@@ -78,7 +78,7 @@ size_t hdl_gb_tmp(struct hdl_gb *b, size_t n, size_t bytes)
 {
 	size_t off = (b->g->tmp_bytes + 63) & ~(size_t)63, all, end;
 
-	/* the executor rounds up, too */
+	/* - 63: an executor rounds tmp_bytes up to 64 */
 	if (__builtin_mul_overflow(n, bytes, &all) || __builtin_add_overflow(off, all, &end) || end > PTRDIFF_MAX - 63) {
 		b->failed = true;
 		return 0;
@@ -115,7 +115,7 @@ void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on)
 	b->edges[b->nedges++] = (struct edge){ on, node };
 }
 
-/* A node's accesses to its own rank's memory: what PUT and ACCUM write lies elsewhere. */
+/* A node's access to its own rank's memory. The destinations of PUT and ACCUM are at the peer. */
 struct access {
 	uint8_t space;
 	bool write;
@@ -139,9 +139,9 @@ static bool overlap(const struct access *a, const struct access *b)
 }
 
 /*
- * Makes node i depend on every earlier node whose memory conflicts with its own (read after write, write after read,
- * write after write). The search goes backwards and ends at a write that covers the access: whatever touched
- * that memory before is ordered before that write already.
+ * Makes node i depend on every earlier node whose memory conflicts with its own (read after write, write after read, write
+ * after write). The search goes backwards and ends at a write that covers the access: every earlier access to that memory is
+ * ordered before that write already.
  */
 static void add_hazards(struct hdl_gb *b, uint32_t i)
 {
@@ -192,7 +192,7 @@ static size_t max_size(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* The slot of an operation must hold what this rank lands or accumulates in it. */
+/* Grows the slot to hold `len` bytes at ref. */
 static void note_slot(struct hdl_graph *g, struct hdl_ref ref, size_t len)
 {
 	size_t end = (ref.off + len + 7) & ~(size_t)7;
@@ -280,7 +280,7 @@ uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes, size_t 
 
 uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref src, size_t len)
 {
-	/* the peer's has as many: all ranks take a slot of one size */
+	/* The peer's accumulator has this length; all ranks must use slots of one size. */
 	note_slot(b->g, hdl_ref(HDL_SP_ACC, 0), len);
 	return graph_add(b, (struct hdl_node){ .kind = HDL_N_ACCUM, .peer = peer, .link = link, .src_space = src.space,
 					 .src_off = src.off, .dst_space = HDL_SP_ACC, .len = len });
@@ -327,7 +327,8 @@ void hdl_gb_part(struct hdl_gb *b, struct hdl_graph *part, const struct hdl_part
 	b->failed |= !part;
 	for (uint32_t i = 0; !b->failed && i < part->nnodes; i++) {
 		const struct hdl_node *n = &part->nodes[i];
-		struct hdl_ref src = part_ref(where, tmp, n->src_space, n->src_off), dst = part_ref(where, tmp, n->dst_space, n->dst_off);
+		struct hdl_ref src = part_ref(where, tmp, n->src_space, n->src_off),
+			       dst = part_ref(where, tmp, n->dst_space, n->dst_off);
 
 		if (n->kind == HDL_N_SEND)
 			hdl_gb_send(b, where->rank(where->arg, n->peer), hdl_sub((int)(n->sub + where->sub)), src, n->len);
@@ -350,7 +351,7 @@ static int by_to_from(const void *va, const void *vb)
 	return a->from < b->from ? -1 : a->from > b->from;
 }
 
-/* Sorted, without duplicates, and spread into the two directions. */
+/* Sorts the edges, drops duplicates, and fills preds and succs. */
 static bool lay_out_edges(struct hdl_gb *b)
 {
 	struct hdl_graph *g = b->g;
@@ -386,7 +387,7 @@ static bool lay_out_edges(struct hdl_gb *b)
 	return true;
 }
 
-/* Graphs stay as long as their communicators. */
+/* Returns unused node memory: a graph lives as long as its communicator. */
 static void graph_cut(struct hdl_graph *g)
 {
 	struct hdl_node *nodes = g->nnodes ? realloc(g->nodes, g->nnodes * sizeof(*nodes)) : NULL;

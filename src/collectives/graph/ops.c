@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #if defined(__clang__)
-/* The simd loops are for the types that can be vectorized; for the others clang says of each that it could not. */
+/* Some types of the simd loops cannot be vectorized; clang would warn about each. */
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
@@ -18,16 +18,16 @@
 
 /* ---- the loops ------------------------------------------------------------------------------------------- */
 
-/* Where vectors of 32 bytes are not what every processor has, those that have them take the loops that use them: chosen when the library is
- * loaded, which is before a sanitizer is there. An element's result is the same. */
+/* Compiles each loop twice, with and without AVX2; the dynamic linker chooses when the library is loaded. Results are
+ * bit-identical. Not under a sanitizer: the choice is made before the sanitizer's runtime is initialized. */
 #if defined(__x86_64__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define WIDE
 #endif
 
-/* in and inout never overlap, and neither is aligned: a program's buffer may lie anywhere, and packed elements follow each other without
- * gaps. The types tell the compiler both; without the second it moves 16-byte numbers by instructions that fault on unaligned addresses. */
+/* `restrict`: in and inout never overlap. aligned(1): a user buffer may have any address, and packed elements follow each
+ * other without gaps. Without aligned(1) the compiler moves 16-byte numbers by instructions that fault on unaligned addresses. */
 #define LOOP(name, T, expr)                                                                                          \
 	static WIDE void name(const void *vin, void *vio, size_t n)                                                       \
 	{                                                                                                            \
@@ -86,7 +86,7 @@ LOOPS_COMPLEX(c32, float complex)
 LOOPS_COMPLEX(c64, double complex)
 LOOPS_COMPLEX(cld, long double complex)
 
-/* Of the standard's optional types, those that the compiler has. */
+/* The standard's optional types that the compiler has. */
 #ifdef __FLT16_MAX__
 __extension__ typedef _Float16 f16;
 __extension__ typedef _Complex _Float16 c16;
@@ -108,8 +108,9 @@ LOOPS_COMPLEX(c128, c128)
 #endif
 
 /*
- * MINLOC, MAXLOC: the smaller index among equal values (section 6.9.4). The members are loaded and stored by themselves: what lies between
- * them, and behind them, in memory is the program's. at: of the index in an element; stride: from one element to the next.
+ * MINLOC, MAXLOC: of equal values the smaller index (section 6.9.4). Value and index are loaded and stored separately: padding
+ * between and behind them is the program's memory and must not be written. at: offset of the index in an element. stride:
+ * bytes from one element to the next.
  */
 #define LOOP_LOC(name, V, I, at, stride, before)                                                                     \
 	static void name(const void *vin, void *vio, size_t n)                                                       \
@@ -132,7 +133,7 @@ LOOPS_COMPLEX(c128, c128)
 		}                                                                                                    \
 	}
 
-/* Of packed elements. */
+/* Packed elements. */
 #define LOOPS_PAIR(r, V, I)                                                                                          \
 	LOOP_LOC(minloc_##r, V, I, sizeof(V), sizeof(V) + sizeof(I), <)                                              \
 	LOOP_LOC(maxloc_##r, V, I, sizeof(V), sizeof(V) + sizeof(I), >)
@@ -146,7 +147,7 @@ LOOPS_PAIR(fld_int, long double, int)
 LOOPS_PAIR(2f32, float, float)
 LOOPS_PAIR(2f64, double, double)
 
-/* Of elements in memory, where these have holes. */
+/* Elements in memory, of types with padding. */
 #define LOOPS_PAIR_IN_MEMORY(r, V, I)                                                                                \
 	struct pair_##r {                                                                                            \
 		V value;                                                                                             \
@@ -192,7 +193,7 @@ static const hdl_op_fn loops[HDL_REPS][HDL_OPS] = {
 #endif
 };
 
-/* Instead, of elements in memory that have holes. */
+/* Replaces `loops` for elements in memory that have padding. */
 static const hdl_op_fn loops_in_memory[HDL_REPS][HDL_OPS] = {
 	ROW_IN_MEMORY(HDL_REP_P_F64_INT, f64_int), ROW_IN_MEMORY(HDL_REP_P_LONG_INT, long_int),
 	ROW_IN_MEMORY(HDL_REP_P_SHORT_INT, short_int), ROW_IN_MEMORY(HDL_REP_P_FLD_INT, fld_int),
@@ -205,7 +206,8 @@ static const hdl_op_fn loops_in_memory[HDL_REPS][HDL_OPS] = {
 static const struct {
 	MPI_Op handle;
 	const char *name;
-	unsigned classes;	/* valid on these (section 6.9.2); CHAR, and logical on MULTI, beyond it, as elsewhere */
+	unsigned classes;	/* classes on which the operation is valid (section 6.9.2). CHAR, and logical operations on
+				 * MULTI, exceed the standard, as in other MPI libraries */
 } ops[HDL_OPS] = {
 	[HDL_OP_SUM] = { MPI_SUM, "SUM", C(INT) | C(FINT) | C(FLOAT) | C(COMPLEX) | C(MULTI) | C(CHAR) },
 	[HDL_OP_MIN] = { MPI_MIN, "MIN", C(INT) | C(FINT) | C(FLOAT) | C(MULTI) | C(CHAR) },
@@ -238,7 +240,7 @@ const char *hdl_op_name(MPI_Op op)
 
 /* ---- types ----------------------------------------------------------------------------------------------- */
 
-/* The standard leaves the widths of C's types to the compiler: they are derived from sizeof, not assumed. */
+/* The standard leaves the widths of C's types to the compiler: representations are derived from sizeof. */
 #define SINT(T) (sizeof(T) == 1 ? HDL_REP_I8 : sizeof(T) == 2 ? HDL_REP_I16 : sizeof(T) == 4 ? HDL_REP_I32 : HDL_REP_I64)
 #define UINT(T) (sizeof(T) == 1 ? HDL_REP_U8 : sizeof(T) == 2 ? HDL_REP_U16 : sizeof(T) == 4 ? HDL_REP_U32 : HDL_REP_U64)
 #define TYPE(h, rep, cls) { rep, HDL_CLASS_##cls, #h, h }
@@ -261,7 +263,7 @@ static const struct hdl_reptype reptypes[] = {
 	TYPE(MPI_FLOAT_INT, HDL_REP_P_F32_INT, PAIR), TYPE(MPI_DOUBLE_INT, HDL_REP_P_F64_INT, PAIR),
 	TYPE(MPI_LONG_INT, HDL_REP_P_LONG_INT, PAIR), TYPE(MPI_2INT, HDL_REP_P_2INT, PAIR),
 	TYPE(MPI_SHORT_INT, HDL_REP_P_SHORT_INT, PAIR), TYPE(MPI_LONG_DOUBLE_INT, HDL_REP_P_FLD_INT, PAIR),
-	/* Types of other languages, where the header declares them. */
+	/* Types of other languages, if the header declares them. */
 #ifdef MPI_CXX_BOOL
 	TYPE(MPI_CXX_BOOL, HDL_REP_U8, LOGICAL), TYPE(MPI_CXX_FLOAT_COMPLEX, HDL_REP_C32, COMPLEX),
 	TYPE(MPI_CXX_DOUBLE_COMPLEX, HDL_REP_C64, COMPLEX), TYPE(MPI_CXX_LONG_DOUBLE_COMPLEX, HDL_REP_CLD, COMPLEX),
@@ -291,8 +293,10 @@ static const struct hdl_reptype reptypes[] = {
 #define NREPTYPES ARRAY_SIZE(reptypes)
 static const struct hdl_reptype no_reptype = { HDL_REP_NONE, HDL_CLASS_NONE, "?", MPI_DATATYPE_NULL };
 
-/* From a type's object to its line in the table: open addressing, twice as large as it need be, read-only after
- * the first use. Validity is checked for every reduction, so that a search of the list would show. */
+/*
+ * Hash from a type's object to its entry in reptypes: open addressing, at most half full, read-only after the first use. Every
+ * reduction checks validity, so a linear search would be measurable.
+ */
 #define HASH_BITS 8
 _Static_assert(NREPTYPES * 2 <= 1 << HASH_BITS, "the hash of reducible types is at most half full");
 static struct {
@@ -350,7 +354,7 @@ const struct hdl_reptype *hdl_reptype(const struct hdl_type *type)
 	if (!type)
 		return &no_reptype;
 	if (hdl_type_is_predefined(type))
-		type = hdl_type_base(type);	/* of MPI_Type_create_f90_*: the type that it equals */
+		type = hdl_type_base(type);	/* MPI_Type_create_f90_*: the predefined type that is equal to the new type */
 	for (size_t s = ops_slot_of(type); by_type[s].type; s = (s + 1) % (1 << HASH_BITS))
 		if (by_type[s].type == type)
 			return by_type[s].rep;

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 struct hdl_user_op {
-	struct hdl_object obj;		/* a reference for the handle, one for each pending collective */
+	struct hdl_object obj;		/* references: the handle's, and one per pending collective */
 	MPI_User_function *fn;
-	MPI_User_function_c *fn_c;	/* one of both: the callback form remembers how it was made */
+	MPI_User_function_c *fn_c;	/* exactly one of fn and fn_c is set, by the constructor that the program called */
 	bool commute;
 };
 
@@ -58,13 +58,13 @@ bool hdl_op_commutes(const struct hdl_user_op *op)
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
-#define PLACE ((size_t)64 << 10)
+#define UNPACK_BYTES ((size_t)64 << 10)
 
 bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_type *type)
 {
-	MPI_Aint extent = hdl_type_extent(type), each = extent < 0 ? -extent : extent;
+	MPI_Aint extent = hdl_type_extent(type), stride = extent < 0 ? -extent : extent;
 	MPI_Aint lowest = type->true_lb;
-	size_t room;
+	size_t span;
 
 	*r = (struct hdl_reducer){ .type = type, .size = (size_t)hdl_type_size(type), .op = hdl_op_get(handle) };
 	if (!r->op)
@@ -74,15 +74,15 @@ bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_typ
 	r->unpacks = r->op && !hdl_type_is_contiguous(type);
 	if (!r->unpacks)
 		return true;
-	r->some = each ? (MPI_Count)(PLACE / (size_t)each) : 1;
-	if (r->some < 1)
-		r->some = 1;
+	r->batch = stride ? (MPI_Count)(UNPACK_BYTES / (size_t)stride) : 1;
+	if (r->batch < 1)
+		r->batch = 1;
 	if (extent < 0)
-		lowest += (r->some - 1) * extent;
-	/* the first element's address is as aligned as the place */
+		lowest += (r->batch - 1) * extent;
+	/* gives the first element's address the alignment of the buffer */
 	r->origin = (size_t)((lowest & 63) - lowest);
-	room = (size_t)(lowest & 63) + (size_t)(r->some - 1) * (size_t)each + (size_t)type->true_extent;
-	r->room = (room + 127) & ~(size_t)63;
+	span = (size_t)(lowest & 63) + (size_t)(r->batch - 1) * (size_t)stride + (size_t)type->true_extent;
+	r->unpack_bytes = (span + 127) & ~(size_t)63;
 	return true;
 }
 
@@ -96,16 +96,17 @@ static void call_user(const struct hdl_reducer *r, void *in, void *inout, MPI_Co
 		return;
 	}
 	while (n > 0) {
-		int some = n > INT_MAX ? INT_MAX : (int)n, told = some;
+		int some = n > INT_MAX ? INT_MAX : (int)n, count = some;
 
-		r->op->fn(in, inout, &told, &handle);
+		r->op->fn(in, inout, &count, &handle);
 		in = (char *)in + some * extent;
 		inout = (char *)inout + some * extent;
 		n -= some;
 	}
 }
 
-/* The program may have freed its handle since it started the operation; the function can ask for the type's extent nonetheless. */
+/* Opens the type's handle for the call: the program may have freed the handle since the operation started, and the user
+ * function may still query the extent. */
 static void call(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n)
 {
 	struct hdl_type *type = (struct hdl_type *)r->type;
@@ -115,7 +116,7 @@ static void call(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n
 	hdl_type_close(type);
 }
 
-void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *places)
+void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *unpack_buf)
 {
 	MPI_Count n = r->size ? (MPI_Count)(bytes / r->size) : 0;
 	char *a, *b;
@@ -128,10 +129,10 @@ void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout,
 		call(r, (void *)in, inout, n);
 		return;
 	}
-	a = places + r->origin;
-	b = places + r->room + r->origin;
-	for (MPI_Count at = 0; at < n; at += r->some) {
-		MPI_Count some = n - at < r->some ? n - at : r->some;
+	a = unpack_buf + r->origin;
+	b = unpack_buf + r->unpack_bytes + r->origin;
+	for (MPI_Count at = 0; at < n; at += r->batch) {
+		MPI_Count some = n - at < r->batch ? n - at : r->batch;
 		size_t off = (size_t)at * r->size, len = (size_t)some * r->size;
 
 		hdl_unpack(a, (const char *)in + off, some, r->type, 0, len);

@@ -16,6 +16,7 @@
 
 struct levels {
 	struct hdl_comm *comm, *within;
+	const struct hdl_hier_phases *phases;
 	int lead;			/* the leader's rank in within: the root, where it is on this host, else 0 */
 	bool leads, alone;
 	int error;			/* MPI error class: this rank's, in the last stage that it was in */
@@ -36,27 +37,27 @@ static int make_within(struct hdl_cc *cc, int host)
 		return rc;
 	within->obj.magic = 0;		/* no handle */
 	snprintf(within->name, sizeof(within->name), "communicator #%u's ranks of one host", comm->context / 2u);
-	cc->within = within;
+	cc->node_comm = within;
 	if (!hdl_coll_state(within)) {
 		hdl_coll_no_memory(comm);
 		hdl_reason_set("no memory for the communicator of this host's ranks");
 		return MPI_ERR_NO_MEM;
 	}
-	((struct hdl_cc *)within->coll)->of = cc;
+	((struct hdl_cc *)within->coll)->node_of = cc;
 	return MPI_SUCCESS;
 }
 
 bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc)
 {
-	if (cc->within || cc->no_within)
-		return cc->within;
+	if (cc->node_comm || cc->no_node_comm)
+		return cc->node_comm;
 	*rc = cc->lost ? MPI_SUCCESS : make_within(cc, hdl_hosts_of_place(hosts, hdl_hosts_place(hosts, cc->comm->rank)));
 	/* the one thing that all ranks lack together: context ids */
 	if (*rc == MPI_ERR_OTHER) {
-		cc->no_within = true;
+		cc->no_node_comm = true;
 		*rc = MPI_SUCCESS;
 	}
-	return !*rc && cc->within;
+	return !*rc && cc->node_comm;
 }
 
 /* ---- the stages --------------------------------------------------------------------------------------------------- */
@@ -85,7 +86,7 @@ static bool hier_within_host(struct levels *l, enum hdl_coll coll, const void *s
 					    .recvcount = a->recvcount, .sendtype = a->recvtype, .recvtype = a->recvtype,
 					    .op = coll == HDL_BCAST ? MPI_OP_NULL : a->op, .root = l->lead };
 
-	return l->alone || hier_goes_on(l, hdl_coll_run_node_phase(l->within, &args, l->error));
+	return l->alone || hier_goes_on(l, l->phases->node(l->within, &args, l->error));
 }
 
 /* The other ranks count it as well. */
@@ -99,7 +100,7 @@ static bool hier_between_hosts(struct levels *l, const void *send, void *recv, c
 	}
 	args.sendbuf = send;
 	args.recvbuf = recv;
-	return hier_goes_on(l, hdl_coll_run_leader_phase(l->comm, &args, l->error));
+	return hier_goes_on(l, l->phases->leaders(l->comm, &args, l->error));
 }
 
 static void hier_barrier(struct levels *l, const struct hdl_coll_args *a)
@@ -143,9 +144,9 @@ static void hier_allreduce(struct levels *l, const struct hdl_coll_args *a)
 		hier_within_host(l, HDL_BCAST, a->recvbuf, a->recvbuf, a);
 }
 
-int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *a)
+int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *a, const struct hdl_hier_phases *phases)
 {
-	struct levels l = { .comm = cc->comm, .within = cc->within, .alone = cc->within->size == 1 };
+	struct levels l = { .comm = cc->comm, .within = cc->node_comm, .phases = phases, .alone = cc->node_comm->size == 1 };
 
 	if (unlikely(cc->lost)) {
 		hdl_ft_reason(cc, hdl_coll_name(a->coll));

@@ -131,7 +131,7 @@ static void place_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vc
 	for (uint32_t i = 0; i < r->nout; i++)
 		vcoll_place(b, &r->out[i], false);
 	if (r->reducer.type && r->reducer.unpacks)
-		r->places = hdl_gb_tmp(b, 2, r->reducer.room);
+		r->places = hdl_gb_tmp(b, 2, r->reducer.unpack_bytes);
 }
 
 static void reduce_node(const struct hdl_run *run, const void *src, void *dst, size_t len)
@@ -198,7 +198,7 @@ static struct hdl_vcoll_run *vcoll_make(struct hdl_comm *comm, const struct hdl_
 	r->run->done = done;
 	r->run->arg = r;
 	r->run->reduce = reduce_node;
-	r->run->keeps = true;	/* done() unpacks from the scratch, behind hdl_run_finish */
+	r->run->retain = true;	/* done() unpacks from the scratch, behind hdl_run_finish */
 	if (unlikely(hdl_vars.check)) {
 		r->run->check = hdl_check_vcoll(comm, a, form);
 		if (!r->run->check)
@@ -286,7 +286,7 @@ static int run_straight(struct hdl_comm *comm, const struct hdl_vcoll *a)
 	return rc;
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------------------- */
+/* ---- with a graph ---------------------------------------------------------------------------------------------------- */
 
 bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a)
 {
@@ -331,15 +331,6 @@ static int run_graph(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hd
 	return rc;
 }
 
-int hdl_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
-{
-	int rc;
-
-	if ((!req && hdl_vector_quick(comm, a, &rc)) || hdl_vector_begin(comm, a, req, &rc))
-		return rc;
-	return !req && goes_straight(comm, a) ? run_straight(comm, a) : run_graph(comm, a, req);
-}
-
 /* ---- persistent ------------------------------------------------------------------------------------------- */
 
 static int vcoll_begin(struct hdl_req *req, void *arg)
@@ -358,15 +349,17 @@ static void vcoll_put(void *arg)
 	vcoll_give_up(arg);
 }
 
-int hdl_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
+int hdl_host_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
+{
+	return !req && goes_straight(comm, a) ? run_straight(comm, a) : run_graph(comm, a, req);
+}
+
+int hdl_host_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
 {
 	struct hdl_vcoll_run *r;
 	struct hdl_check *check;
 	int rc = MPI_SUCCESS;
 
-	*req = NULL;
-	if (hdl_vector_prepare(comm, a, req, &rc))
-		return rc;
 	r = vcoll_make(comm, a, HDL_PERSISTS);
 	if (!r)
 		return vcoll_no_memory(comm);

@@ -93,4 +93,9 @@ static inline bool hdl_edge_own(const struct hdl_vcoll *a, int me, int *to, int 
 /* The nodes of this rank. Those of messages that the rank would send to itself are copies. Memory shortage fails the builder. */
 void hdl_build_vcoll(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm);
 
+/* Collectives with blocks of different lengths by messages, on any communicator. req NULL: blocking. prepare: an inactive persistent
+ * request. Return an MPI error class. */
+int hdl_host_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req);
+int hdl_host_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req);
+
 #endif

@@ -33,9 +33,6 @@
 #include "collectives/select/tuner.h"
 #include "runtime/threads.h"
 
-/* Largest data of a long line. */
-#define LONG_DATA 1024
-
 /* What is its own of a write to a peer, small: a communicator keeps many. */
 struct line_put {
 	struct hdl_coll_link *link;
@@ -60,7 +57,7 @@ struct line_step {
 };
 
 struct hdl_mailbox_prog {
-	const struct hdl_slot_region *area;
+	const struct hdl_slot_region *region;
 	hdl_op_fn fn;
 	/* What the writes share: the requests as they are posted, of each as much as differs is filled in before. */
 	struct ibv_send_wr wr, head;	/* head: wide, behind wr */
@@ -68,12 +65,12 @@ struct hdl_mailbox_prog {
 	size_t head_stride;		/* of slots */
 	bool staged;			/* put together in the own memory first: what it says, or wide: the data */
 	bool head_staged;
-	bool reads;			/* memory, when it runs: not all is inline */
+	bool reads_memory;		/* memory, when it runs: not all is inline */
 	bool by_leader;			/* it hears of all by one of them, who waits for this CPU's other ranks, too */
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
 	uint32_t nanswers;		/* puts behind these: posted when all arrivals are there */
-	uint32_t nnear;			/* arrivals: these first ones are of ranks that may need this one's CPU */
+	uint32_t nsharers;		/* arrivals: these first ones are of ranks that may need this one's CPU */
 	uint32_t per_put;		/* requests */
 	uint64_t bytes;			/* of each put */
 	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
@@ -86,7 +83,7 @@ struct hdl_mailbox_prog {
 
 enum hdl_cell_size hdl_cell_size(size_t bytes)
 {
-	return bytes <= 64 - HDL_CELL_TRAILER ? HDL_CELL_SHORT : bytes <= LONG_DATA ? HDL_CELL_MEDIUM : HDL_CELL_WIDE;
+	return bytes <= 64 - HDL_CELL_TRAILER ? HDL_CELL_SHORT : bytes <= HDL_CELL_MEDIUM_DATA ? HDL_CELL_MEDIUM : HDL_CELL_WIDE;
 }
 
 size_t hdl_cell_most(void)
@@ -101,26 +98,35 @@ uint8_t hdl_cell_class(size_t bytes)
 
 size_t hdl_cell_least(uint8_t class)
 {
-	return class == HDL_SLOT_LONG ? LONG_DATA + 1 : 0;
+	return class == HDL_SLOT_LONG ? HDL_CELL_MEDIUM_DATA + 1 : 0;
 }
 
 size_t hdl_cell_bytes_of(size_t bytes)
 {
 	switch (hdl_cell_size(bytes)) {
 	case HDL_CELL_SHORT: return hdl_cell_bytes(0);
-	case HDL_CELL_MEDIUM: return hdl_cell_bytes(LONG_DATA);
+	case HDL_CELL_MEDIUM: return hdl_cell_bytes(HDL_CELL_MEDIUM_DATA);
 	default: return hdl_cell_bytes(hdl_cell_most());
 	}
 }
 
+size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied)
+{
+	size_t all = hdl_vars.coll_mailbox_max, line = all < HDL_CELL_MEDIUM_DATA ? all : HDL_CELL_MEDIUM_DATA;
+
+	if (!hdl_vector_known(coll) || longest <= line || (copied && coll == HDL_ALLGATHERV && longest >= hdl_sc_from(coll)))
+		return line;
+	return longest <= all ? all : all + 1;
+}
+
 void hdl_cell_areas(struct hdl_queues *h)
 {
-	const size_t most[HDL_CELL_SIZES] = { 64 - HDL_CELL_TRAILER, LONG_DATA, hdl_cell_most() };
+	const size_t most[HDL_CELL_SIZES] = { 64 - HDL_CELL_TRAILER, HDL_CELL_MEDIUM_DATA, hdl_cell_most() };
 	/* whose lines show what they have no room for, of lengths that no rank knows all of */
 	const int parcels = (int)hdl_cell_size(hdl_vector_line(HDL_ALLTOALLV, 0, false));
 
 	for (int i = 0; i < HDL_CELL_SIZES; i++) {
-		struct hdl_slot_region *a = &h->area[i];
+		struct hdl_slot_region *a = &h->region[i];
 		uint64_t slots = HDL_SLOTS(h->class[hdl_cell_class(most[i])].depth);
 
 		/* not where a smaller size carries all that may come */
@@ -149,7 +155,7 @@ uint32_t hdl_cell_inline(const struct hdl_queues *h)
 
 bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size)
 {
-	const size_t line = size == HDL_CELL_WIDE ? HDL_CELL_TRAILER : h->area[size].line_bytes;
+	const size_t line = size == HDL_CELL_WIDE ? HDL_CELL_TRAILER : h->region[size].line_bytes;
 
 	return hdl_cell_inline(h) < line || (size == HDL_CELL_WIDE && !h->exposed_lkey);
 }
@@ -164,13 +170,13 @@ void hdl_cell_clear(struct hdl_slot_region *a)
 /* Whether a line of the slot ends there. */
 static bool is_end(const struct hdl_mailbox_prog *l, size_t end)
 {
-	return end && end <= l->area->slot_bytes && end % l->area->line_bytes == 0;
+	return end && end <= l->region->slot_bytes && end % l->region->line_bytes == 0;
 }
 
 /* The head of the wide line that ends there, in its slot's. */
 static size_t head_end(const struct hdl_mailbox_prog *l, size_t end)
 {
-	return end / l->area->line_bytes * HDL_CELL_HEAD;
+	return end / l->region->line_bytes * HDL_CELL_HEAD;
 }
 
 static int add_arrival(struct hdl_queues *h, struct hdl_mailbox_prog *l, const struct hdl_node *n)
@@ -180,12 +186,12 @@ static int add_arrival(struct hdl_queues *h, struct hdl_mailbox_prog *l, const s
 	if (!is_end(l, end))
 		return EOPNOTSUPP;
 	l->arrivals[l->narrivals] = (struct line_arrival){
-		.number = (uint32_t)((l->area->wide ? head_end(l, end) : end) - sizeof(uint64_t)), .peer = n->peer,
+		.number = (uint32_t)((l->region->wide ? head_end(l, end) : end) - sizeof(uint64_t)), .peer = n->peer,
 	};
 	if (hdl_queues_cpu_sharers(h) & 1u << n->peer) {
-		struct line_arrival far = l->arrivals[l->nnear];
+		struct line_arrival far = l->arrivals[l->nsharers];
 
-		l->arrivals[l->nnear++] = l->arrivals[l->narrivals];
+		l->arrivals[l->nsharers++] = l->arrivals[l->narrivals];
 		l->arrivals[l->narrivals] = far;
 	}
 	l->narrivals++;
@@ -198,19 +204,19 @@ uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h)
 {
 	cpu_set_t mine, its;
 
-	if (h->near)
-		return h->near;
-	h->near = UINT32_MAX;
+	if (h->cpu_sharers)
+		return h->cpu_sharers;
+	h->cpu_sharers = UINT32_MAX;
 	if (!hdl_job.oversubscribed || !h->cc || sched_getaffinity(0, sizeof(mine), &mine))
-		return h->near;
+		return h->cpu_sharers;
 	for (int r = 0; r < h->size; r++)
 		/* a process of another PID namespace has no number here */
 		if (hdl_proc_state(&h->peers[r].proc) == HDL_PROC_LIVES &&
 		    !sched_getaffinity((pid_t)h->peers[r].proc.pid, sizeof(its), &its)) {
 			CPU_AND(&its, &its, &mine);
-			h->near &= ~((uint32_t)!CPU_COUNT(&its) << r);
+			h->cpu_sharers &= ~((uint32_t)!CPU_COUNT(&its) << r);
 		}
-	return h->near;
+	return h->cpu_sharers;
 }
 
 /* Where the data lie, then the number. Of a barrier the number alone. */
@@ -218,11 +224,11 @@ static void shape_wide(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 {
 	l->staged = l->len && !h->exposed_lkey;
 	l->head_staged = hdl_cell_inline(h) < HDL_CELL_TRAILER;
-	l->reads = l->len || l->head_staged;
+	l->reads_memory = l->len || l->head_staged;
 	l->bytes = l->len + HDL_CELL_TRAILER;
 	l->head_stride = (size_t)h->size * HDL_CELL_HEAD;
-	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)l->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->area->mr->lkey };
-	l->sge[1] = (struct ibv_sge){ .length = HDL_CELL_TRAILER, .lkey = l->area->mr->lkey };
+	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)l->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->region->mr->lkey };
+	l->sge[1] = (struct ibv_sge){ .length = HDL_CELL_TRAILER, .lkey = l->region->mr->lkey };
 	l->wr.sg_list = &l->sge[0];
 	l->wr.num_sge = 1;
 	l->head = l->wr;
@@ -234,16 +240,16 @@ static void shape_wide(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 static void shape(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 {
 	l->wr.opcode = IBV_WR_RDMA_WRITE;
-	if (l->area->wide) {
+	if (l->region->wide) {
 		shape_wide(h, l);
 		return;
 	}
 	/* a barrier's line is the number alone */
 	l->bytes = l->len ? l->len + HDL_CELL_TRAILER : sizeof(uint64_t);
-	l->staged = l->reads = l->bytes > hdl_cell_inline(h);
+	l->staged = l->reads_memory = l->bytes > hdl_cell_inline(h);
 	l->wr.sg_list = l->len || l->staged ? &l->sge[0] : &l->sge[1];
 	l->wr.num_sge = l->len && !l->staged ? 2 : 1;
-	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)(l->staged ? l->bytes : l->len), .lkey = l->area->mr->lkey };
+	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)(l->staged ? l->bytes : l->len), .lkey = l->region->mr->lkey };
 	l->sge[1] = (struct ibv_sge){ .length = (uint32_t)(l->len ? HDL_CELL_TRAILER : sizeof(uint64_t)) };
 }
 
@@ -262,7 +268,7 @@ static int cell_add_put(struct hdl_queues *h, struct hdl_mailbox_prog *l, const 
 	/* what carries no data names no space: an address is made of one all the same, that nobody looks at */
 	*p = (struct line_put){
 		.link = link, .src_space = n->len ? n->src_space : HDL_SP_SEND, .src_off = n->src_off,
-		.remote = l->area->at + (l->area->wide ? n->dst_off : end - l->bytes), .head_remote = head_end(l, end) - HDL_CELL_TRAILER,
+		.remote = l->region->at + (l->region->wide ? n->dst_off : end - l->bytes), .head_remote = head_end(l, end) - HDL_CELL_TRAILER,
 	};
 	if (n->npreds)
 		l->nanswers++;		/* of arrivals: nothing else is before a put */
@@ -286,7 +292,7 @@ static int add_step(struct hdl_mailbox_prog *l, const struct hdl_graph *g, const
 
 void hdl_cell_aim(struct hdl_coll_prog *prog, const struct hdl_region_peer *peers)
 {
-	for (struct line_put *p = prog->lines->puts, *end = p + prog->lines->nputs + prog->lines->nanswers; p < end; p++) {
+	for (struct line_put *p = prog->mailbox->puts, *end = p + prog->mailbox->nputs + prog->mailbox->nanswers; p < end; p++) {
 		const struct hdl_region_peer *peer = &peers[p->link->peer];
 
 		p->remote += peer->addr;
@@ -304,14 +310,14 @@ int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *prog, const str
 
 	if (!l)
 		return ENOMEM;
-	*l = (struct hdl_mailbox_prog){ .area = area, .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
-	if (l->area->wide)
+	*l = (struct hdl_mailbox_prog){ .region = area, .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
+	if (l->region->wide)
 		l->per_put = HDL_CELL_REQUESTS;
 	l->arrivals = (struct line_arrival *)(l->steps + n);
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		nputs += g->nodes[i].kind == HDL_N_PUT;
 	l->puts = calloc(nputs ? nputs : 1, sizeof(*l->puts));
-	prog->lines = l;
+	prog->mailbox = l;
 	if (!l->puts)
 		return ENOMEM;
 	for (uint32_t i = 0; i < g->nnodes && !err; i++) {
@@ -354,14 +360,14 @@ __attribute__((noinline)) bool hdl_cell_find_room(struct hdl_queues *h)
 
 		room = here < room ? here : room;
 	}
-	h->line_room = (uint32_t)room;
+	h->cell_room = (uint32_t)room;
 	return room;
 }
 
 /* Of what is written to that peer. */
 static char *stage_of(const struct hdl_mailbox_prog *l, const struct line_put *p, const struct hdl_run *run)
 {
-	return l->area->mem + l->area->staged + run->slot * l->area->slot_bytes + (size_t)p->link->peer * l->area->line_bytes;
+	return l->region->mem + l->region->staged + run->slot * l->region->slot_bytes + (size_t)p->link->peer * l->region->line_bytes;
 }
 
 /* Puts data, and the trailer, together there. */
@@ -404,15 +410,15 @@ __attribute__((noinline, cold)) void hdl_cell_follow(struct hdl_queues *h, struc
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
 	int err;
 
-	wr.wr.rdma.remote_addr = h->area[HDL_CELL_SHORT].peers[l->peer].addr;
-	wr.wr.rdma.rkey = h->area[HDL_CELL_SHORT].peers[l->peer].rkey;
+	wr.wr.rdma.remote_addr = h->region[HDL_CELL_SHORT].peers[l->peer].addr;
+	wr.wr.rdma.rkey = h->region[HDL_CELL_SHORT].peers[l->peer].rkey;
 	l->sq_posted++;
 	signal_last(h, l, &wr);
 	if (run) {
 		run->outstanding++;
 		wr.wr_id |= HDL_ID_RETIRES | (uint64_t)run->place << HDL_ID_PLACE_SHIFT;
 	}
-	h->line_room = 0;
+	h->cell_room = 0;
 	err = ibv_post_send(l->qp, &wr, &bad);
 	if (err)
 		hdl_queues_refused(h, run, l->peer, err);
@@ -423,14 +429,14 @@ static inline __attribute__((always_inline)) bool write_line(struct hdl_queues *
 							    const struct line_put *p, const char *data, uint64_t remote,
 							    const uint64_t trailer[2])
 {
-	struct hdl_mailbox_prog *l = prog->lines;
+	struct hdl_mailbox_prog *l = prog->mailbox;
 	struct ibv_send_wr *bad, *first = &l->wr, *last = &l->wr;
 	int err;
 
 	p->link->sq_posted += l->per_put;
 	l->wr.wr.rdma.remote_addr = remote;
 	l->wr.wr.rdma.rkey = p->rkey;
-	if (unlikely(l->area->wide)) {
+	if (unlikely(l->region->wide)) {
 		fill_wide(l, p, run, data, stage_of(l, p, run), trailer);
 		last = &l->head;
 		first = l->len ? first : last;
@@ -449,7 +455,7 @@ static inline __attribute__((always_inline)) bool write_line(struct hdl_queues *
 		hdl_queues_refused(h, run, p->link->peer, err);
 		return false;
 	}
-	if (l->reads && !prog->lasts && unlikely(hdl_cell_waits(p->link)))
+	if (l->reads_memory && !prog->lasts && unlikely(hdl_cell_waits(p->link)))
 		hdl_cell_follow(h, p->link, run);
 	return true;
 }
@@ -457,9 +463,9 @@ static inline __attribute__((always_inline)) bool write_line(struct hdl_queues *
 static inline __attribute__((always_inline)) void write_lines(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
 							     const struct line_put *p, const struct line_put *end)
 {
-	const struct hdl_mailbox_prog *l = prog->lines;
-	size_t slot = run->slot * l->area->slot_bytes;
-	const uint64_t trailer[2] = { unlikely(run->hollow) ? 0 : l->len, run->opno + 1 };
+	const struct hdl_mailbox_prog *l = prog->mailbox;
+	size_t slot = run->slot * l->region->slot_bytes;
+	const uint64_t trailer[2] = { unlikely(run->no_data) ? 0 : l->len, run->opno + 1 };
 
 	for (; p < end; p++)
 		if (unlikely(!write_line(h, run, prog, p, run->base[p->src_space] + p->src_off, p->remote + slot, trailer)))
@@ -469,22 +475,20 @@ static inline __attribute__((always_inline)) void write_lines(struct hdl_queues 
 /* The operation's lines of others stand in its slot. */
 static inline __attribute__((always_inline)) void find_lines(struct hdl_queues *h, struct hdl_run *run, const struct hdl_mailbox_prog *l)
 {
-	h->line_room--;
+	h->cell_room--;
 	run->arrived = 0;
-	run->base[HDL_SP_CELL] = l->area->mem + l->area->at + run->slot * l->area->slot_bytes;
+	run->base[HDL_SP_CELL] = l->region->mem + l->region->at + run->slot * l->region->slot_bytes;
 	run->numbers = run->base[HDL_SP_CELL];
-	if (unlikely(l->area->wide))
-		run->numbers = l->area->mem + run->slot * (size_t)h->size * HDL_CELL_HEAD;
+	if (unlikely(l->region->wide))
+		run->numbers = l->region->mem + run->slot * (size_t)h->size * HDL_CELL_HEAD;
 }
 
 static inline __attribute__((always_inline)) void cell_post(struct hdl_queues *h, struct hdl_run *run,
 						       const struct hdl_coll_prog *prog)
 {
-	const struct hdl_mailbox_prog *l = prog->lines;
+	const struct hdl_mailbox_prog *l = prog->mailbox;
 
 	find_lines(h, run, l);
-	if (unlikely(prog->nprologue))
-		hdl_task_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
 	hdl_tp_count_rc(hdl_mpi_tp, prog->requests, (l->nputs + l->nanswers) * l->bytes);
 }
@@ -492,7 +496,7 @@ static inline __attribute__((always_inline)) void cell_post(struct hdl_queues *h
 /* Others wait for these: the operation's queues have had room for them since it was posted. */
 static __attribute__((noinline)) void cell_answer(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	const struct hdl_mailbox_prog *l = prog->lines;
+	const struct hdl_mailbox_prog *l = prog->mailbox;
 
 	write_lines(h, run, prog, l->puts + l->nputs, l->puts + l->nputs + l->nanswers);
 }
@@ -514,7 +518,7 @@ static inline bool cell_arrived(struct hdl_run *run, const struct hdl_mailbox_pr
 		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != number)
 			return false;
 		if (unlikely(l->len && at[-1] != l->len))
-			run->spoiled = true;
+			run->sends_empty = true;
 	}
 	return true;
 }
@@ -533,7 +537,25 @@ static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, c
 
 bool hdl_cell_arrived(struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	return cell_arrived(run, prog->lines);
+	return cell_arrived(run, prog->mailbox);
+}
+
+bool hdl_cell_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
+{
+	(void)h;
+	return cell_arrived(run, prog->mailbox);
+}
+
+bool hdl_cell_has_room(struct hdl_queues *h, const struct hdl_coll_prog *prog)
+{
+	(void)prog;
+	return h->cell_room || hdl_cell_find_room(h);
+}
+
+int hdl_cell_region(const struct hdl_queues *h, const struct hdl_plan *plan)
+{
+	(void)h;
+	return (int)hdl_cell_size(plan->key.bytes);
 }
 
 static inline void cell_take(const struct hdl_run *run, const struct hdl_mailbox_prog *l)
@@ -553,11 +575,11 @@ static inline void cell_take(const struct hdl_run *run, const struct hdl_mailbox
 
 void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	const struct hdl_mailbox_prog *l = prog->lines;
+	const struct hdl_mailbox_prog *l = prog->mailbox;
 
 	if (unlikely(l->nanswers))
 		cell_answer(h, run, prog);
-	if (unlikely(run->spoiled))
+	if (unlikely(run->sends_empty))
 		refuse_length(run, l);
 	else
 		cell_take(run, l);
@@ -573,7 +595,7 @@ static inline bool arrived_later(struct hdl_run *run, const struct hdl_mailbox_p
  * turn, unless the others take longer than that. */
 static bool await_others(struct hdl_run *run, const struct hdl_mailbox_prog *l)
 {
-	for (int looks = HDL_SHARED_LOOKS; run->arrived >= l->nnear && looks; looks--)
+	for (int looks = HDL_SHARED_LOOKS; run->arrived >= l->nsharers && looks; looks--)
 		if (arrived_later(run, l))
 			return true;
 	return false;
@@ -605,20 +627,20 @@ static bool await(struct hdl_run *run, const struct hdl_mailbox_prog *l)
 
 bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	return await(run, prog->lines);
+	return await(run, prog->mailbox);
 }
 
 /* ---- lines of which each carries something else ---------------------------------------------------------------- */
 
 void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	find_lines(h, run, prog->lines);
+	find_lines(h, run, prog->mailbox);
 }
 
 static void shape_parcel(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 {
 	shape(h, l);
-	if (!l->len && !l->area->wide) {		/* the word stands there all the same */
+	if (!l->len && !l->region->wide) {		/* the word stands there all the same */
 		l->bytes = HDL_CELL_TRAILER;
 		l->sge[l->staged ? 0 : 1].length = HDL_CELL_TRAILER;
 	}
@@ -627,17 +649,17 @@ static void shape_parcel(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 
 const struct hdl_slot_region *hdl_cell_area(const struct hdl_coll_prog *prog)
 {
-	return prog->lines->area;
+	return prog->mailbox->region;
 }
 
 uint32_t hdl_cell_puts(const struct hdl_coll_prog *prog)
 {
-	return prog->lines->nputs;
+	return prog->mailbox->nputs;
 }
 
 int hdl_cell_put_to(const struct hdl_coll_prog *prog, uint32_t i)
 {
-	return prog->lines->puts[i].link->peer;
+	return prog->mailbox->puts[i].link->peer;
 }
 
 /* remote: where it would be written if it were the number alone. False: the queue has refused it. */
@@ -645,7 +667,7 @@ static inline __attribute__((always_inline)) bool cell_write_parcel(struct hdl_q
 							      const struct line_put *p, const void *data, size_t len, bool wide,
 							      uint64_t remote, const uint64_t trailer[2])
 {
-	struct hdl_mailbox_prog *l = prog->lines;
+	struct hdl_mailbox_prog *l = prog->mailbox;
 
 	remote -= wide ? len : len + HDL_CELL_TRAILER - sizeof(uint64_t);
 	l->len = len;
@@ -657,11 +679,11 @@ static inline __attribute__((always_inline)) bool cell_write_parcel(struct hdl_q
 void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i, const void *data, size_t len,
 		     uint64_t word)
 {
-	struct hdl_mailbox_prog *l = prog->lines;
+	struct hdl_mailbox_prog *l = prog->mailbox;
 	const struct line_put *p = &l->puts[i];
 	const uint64_t trailer[2] = { word, run->opno + 1 };
 
-	cell_write_parcel(h, run, prog, p, data, len, l->area->wide, p->remote + run->slot * l->area->slot_bytes, trailer);
+	cell_write_parcel(h, run, prog, p, data, len, l->region->wide, p->remote + run->slot * l->region->slot_bytes, trailer);
 	hdl_tp_count_rc(hdl_mpi_tp, l->per_put, l->bytes);
 	l->len = 0;		/* what comes is compared by whom it is for */
 }
@@ -675,12 +697,12 @@ static const uint64_t *behind_number(const struct hdl_run *run, const struct hdl
 bool hdl_cell_has_come(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer)
 {
 	/* as in arrived() */
-	return __atomic_load_n(behind_number(run, prog->lines->area, peer) - 1, __ATOMIC_ACQUIRE) == run->opno + 1;
+	return __atomic_load_n(behind_number(run, prog->mailbox->region, peer) - 1, __ATOMIC_ACQUIRE) == run->opno + 1;
 }
 
 uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer, const char **end)
 {
-	const struct hdl_slot_region *a = prog->lines->area;
+	const struct hdl_slot_region *a = prog->mailbox->region;
 
 	*end = run->base[HDL_SP_CELL] + (size_t)(peer + 1) * a->line_bytes - HDL_CELL_TRAILER;
 	return behind_number(run, a, peer)[-2];
@@ -694,13 +716,13 @@ static inline bool has_turn(const struct hdl_queues *h, const struct hdl_coll_pr
 	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
 }
 
-/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump in queues.c); or NULL. */
+/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump of queues.c); or NULL. */
 static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct hdl_cc *cc, const struct hdl_coll_prog *prog)
 {
-	struct hdl_queues *h = cc->off[hdl_queues_index(HDL_EXEC_MAILBOX, false)];
+	struct hdl_queues *h = cc->queues[hdl_queues_index(HDL_EXEC_MAILBOX, false)];
 
-	if (unlikely(!h || !prog || !prog->lines || h->posted != h->retired || !has_turn(h, prog) || h->queue || h->busy ||
-		     h->state != HDL_QUEUES_READY || (!h->line_room && !hdl_cell_find_room(h)) || h->broken || h->suspect_ns))
+	if (unlikely(!h || !prog || h->posted != h->retired || !has_turn(h, prog) || !hdl_queues_are_open(h) ||
+		     (!h->cell_room && !hdl_cell_find_room(h))))
 		return NULL;
 	return h;
 }
@@ -708,7 +730,7 @@ static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct 
 static inline __attribute__((always_inline)) void begin_quick(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
 	run->error = MPI_SUCCESS;
-	run->spoiled = run->finished = false;
+	run->sends_empty = run->finished = false;
 	run->class = prog->class;
 	hdl_queues_number(h, run, prog->synchronizes);
 }
@@ -735,13 +757,13 @@ bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run)
 	begin_quick(h, run, prog);
 	cell_post(h, run, prog);
 	h->posted++;
-	if (unlikely(!cell_is_through(h, run, prog->lines) || run->spoiled)) {
+	if (unlikely(!cell_is_through(h, run, prog->mailbox) || run->sends_empty)) {
 		hdl_queues_enlist(h);
 		return true;
 	}
-	cell_take(run, prog->lines);
+	cell_take(run, prog->mailbox);
 	h->completed++;
-	if (prog->lines->nanswers) {
+	if (prog->mailbox->nanswers) {
 		cell_answer(h, run, prog);
 		if (unlikely(run->outstanding)) {
 			hdl_queues_enlist(h);
@@ -754,11 +776,11 @@ bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run)
 
 static inline void write_pieces(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, const struct hdl_vcoll *a)
 {
-	struct hdl_mailbox_prog *l = prog->lines;
+	struct hdl_mailbox_prog *l = prog->mailbox;
 	const struct hdl_vcoll_block *in = a->in;
 	const bool each = a->nin > 1;
 	uint64_t bytes = 0, trailer[2] = { 0, run->opno + 1 };
-	size_t slot = run->slot * l->area->slot_bytes;
+	size_t slot = run->slot * l->region->slot_bytes;
 
 	find_lines(h, run, l);
 	for (const struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
@@ -805,14 +827,14 @@ bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct
 	struct hdl_queues *h = free_for(cc, prog);
 
 	/* wide lines are gathered when they run, from where they lie */
-	if (unlikely(!h || prog->lines->area->wide))
+	if (unlikely(!h || prog->mailbox->region->wide))
 		return false;
 	begin_quick(h, run, prog);
 	write_pieces(h, run, prog, a);
 	h->posted++;
 	cell_take_own(run, a);
-	if (unlikely(!cell_is_through(h, run, prog->lines) || !take_pieces(run, prog->lines, a))) {
-		hdl_vector_go_on(run, a);
+	if (unlikely(!cell_is_through(h, run, prog->mailbox) || !take_pieces(run, prog->mailbox, a))) {
+		run->plan->exec->go_on(run, a);
 		hdl_queues_enlist(h);
 		return true;
 	}

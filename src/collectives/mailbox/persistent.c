@@ -38,9 +38,11 @@ struct part {
 	struct hdl_graph *own;		/* a meeting's; the operation's is the plan's */
 	struct hdl_run *run;
 	struct hdl_coll_prog *prog;
-	struct hdl_slot_region area;		/* in the operation's memory; peers are told later */
+	struct hdl_slot_region region;		/* in the operation's memory; peers are told later */
 	uint64_t n;			/* the next to be written, and */
 	uint32_t slots, slot;		/* ... its slot, of so many */
+	void (*post)(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);	/* the executor's */
+	bool messages;			/* the executor's operations have messages and copies beside their cells */
 };
 
 struct hdl_pcoll {
@@ -61,7 +63,7 @@ struct hdl_pcoll {
 
 static size_t mailbox_persistent_part_bytes(const struct hdl_queues *h, const struct part *p)
 {
-	return p->slots * p->area.line_bytes * (size_t)h->size;
+	return p->slots * p->region.line_bytes * (size_t)h->size;
 }
 
 static void mailbox_persistent_lay_out(struct hdl_pcoll *p)
@@ -71,13 +73,13 @@ static void mailbox_persistent_lay_out(struct hdl_pcoll *p)
 	for (int i = 0; i < 2; i++) {
 		struct part *part = parts[i];
 
-		part->area.slot_bytes = part->area.line_bytes * (size_t)p->h->size;
-		part->area.at = p->bytes;
+		part->region.slot_bytes = part->region.line_bytes * (size_t)p->h->size;
+		part->region.at = p->bytes;
 		p->bytes += mailbox_persistent_part_bytes(p->h, part);
 	}
 	for (int i = 0; i < 2; i++) {
-		parts[i]->area.staged = p->bytes;
-		if (hdl_cell_inline(p->h) < parts[i]->area.line_bytes)
+		parts[i]->region.staged = p->bytes;
+		if (hdl_cell_inline(p->h) < parts[i]->region.line_bytes)
 			p->bytes += mailbox_persistent_part_bytes(p->h, parts[i]);
 	}
 }
@@ -86,23 +88,24 @@ static void mailbox_persistent_lay_out(struct hdl_pcoll *p)
 static int make_meeting(struct hdl_pcoll *p)
 {
 	struct hdl_queues *h = p->h;
-	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_cell_bytes(0) };
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .cell_bytes = hdl_cell_bytes(0) };
 
-	p->meeting.area.line_bytes = s.line_bytes;
+	p->meeting.region.line_bytes = s.cell_bytes;
 	p->meeting.slots = 2;
 	p->meeting.own = hdl_tune_offload(HDL_EXEC_MAILBOX, &s)->build(&s);
 	p->meeting.run = p->meeting.own ? hdl_run_new(p->meeting.own, h->cc->comm) : NULL;
 	if (!p->meeting.run)
 		return ENOMEM;
 	p->meeting.run->args.coll = HDL_BARRIER;
+	p->meeting.post = hdl_cell_post;
 	return 0;
 }
 
 static int mailbox_persistent_compile(struct hdl_pcoll *p, struct part *part, const struct hdl_graph *g)
 {
-	part->area.mem = p->memory;
-	part->area.mr = p->mr;
-	part->prog = hdl_mailbox_compile_at(p->h, g, &part->area);
+	part->region.mem = p->memory;
+	part->region.mr = p->mr;
+	part->prog = hdl_mailbox_compile_at(p->h, g, &part->region);
 	return part->prog ? 0 : errno;
 }
 
@@ -113,7 +116,9 @@ static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
 	int err = 0;
 
 	p->op.run = run;
-	p->op.area.line_bytes = hdl_cell_bytes(plan->key.bytes);
+	p->op.post = plan->exec->post;
+	p->op.messages = plan->exec->abort;
+	p->op.region.line_bytes = hdl_cell_bytes(plan->key.bytes);
 	p->op.slots = hdl_coll_synchronizes(plan->key.coll) ? 2 : MEET_EVERY + 1;
 	if (!hdl_coll_synchronizes(plan->key.coll))
 		err = make_meeting(p);
@@ -124,11 +129,11 @@ static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
 	if (!p->memory)
 		return ENOMEM;
 	/* no line has a number: whose memory it was before does not matter */
-	memset(p->memory, 0, p->op.area.staged);
+	memset(p->memory, 0, p->op.region.staged);
 	p->mr = ibv_reg_mr(p->h->port->pd, p->memory, p->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!p->mr)
 		return errno;
-	err = mailbox_persistent_compile(p, &p->op, plan->off_graph);
+	err = mailbox_persistent_compile(p, &p->op, plan->offload_graph);
 	return err || !p->meeting.run ? err : mailbox_persistent_compile(p, &p->meeting, p->meeting.own);
 }
 
@@ -263,6 +268,8 @@ int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
 	return rc ? forsaken(cc->comm, rc) : MPI_SUCCESS;
 }
 
+static const struct hdl_pcoll_ops mailbox_persistent_ops;
+
 static int make_lines(struct hdl_run *run)
 {
 	struct hdl_queues *h = mailbox_persistent_wired(run->comm->coll, run->plan->key.coll);
@@ -273,7 +280,7 @@ static int make_lines(struct hdl_run *run)
 	if (!h)
 		return MPI_ERR_NO_MEM;
 	if (h->state == HDL_QUEUES_REFUSED) {
-		run->plan->why_not = h->why_off;
+		run->plan->why_not = h->why_refused;
 		return MPI_SUCCESS;
 	}
 	p = calloc(1, sizeof(*p));
@@ -305,6 +312,7 @@ static int make_lines(struct hdl_run *run)
 	if (p->behind)
 		p->behind->at = &p->behind;
 	h->pcolls = p;
+	h->pcoll_ops = &mailbox_persistent_ops;
 	run->pcoll = p;
 	return MPI_SUCCESS;
 }
@@ -328,7 +336,7 @@ void hdl_pcoll_free(struct hdl_pcoll *p)
 		mailbox_persistent_give_back(p);
 }
 
-void hdl_pcoll_clear(struct hdl_queues *h)
+static void mailbox_persistent_clear(struct hdl_queues *h)
 {
 	while (h->pcolls) {
 		mailbox_persistent_unmake(h->pcolls);
@@ -343,18 +351,15 @@ static inline void post_part(struct hdl_queues *h, struct part *part)
 	part->run->opno = part->n++;
 	part->run->slot = part->slot;
 	part->slot = hdl_ring_after(part->slot, part->slots);
-	if (unlikely(part->run->parcels))
-		hdl_vector_post(h, part->run, part->prog);
-	else
-		hdl_cell_post(h, part->run, part->prog);
+	part->post(h, part->run, part->prog);
 }
 
 /* One line to each peer, or two: that is what each unit of line_room has. */
 static inline bool mailbox_persistent_has_room(struct hdl_queues *h)
 {
-	if (unlikely(h->line_room <= 1))
+	if (unlikely(h->cell_room <= 1))
 		hdl_cell_find_room(h);
-	return h->line_room > 1;
+	return h->cell_room > 1;
 }
 
 static inline void try_post(struct hdl_pcoll *p)
@@ -377,7 +382,7 @@ static inline void try_post(struct hdl_pcoll *p)
 /* All lines that it waits for are there. Messages may be under way besides. */
 static inline bool mailbox_persistent_is_through(struct hdl_pcoll *p)
 {
-	return likely(!p->op.run->parcels) || hdl_vector_turn(p->h, p->op.run);
+	return likely(!p->op.messages) || p->op.run->plan->exec->poll(p->h, p->op.run, p->op.prog);
 }
 
 static inline bool mailbox_persistent_is_complete(struct hdl_pcoll *p)
@@ -396,9 +401,9 @@ static void mailbox_persistent_end(struct hdl_pcoll *p)
 		p->next->link = p->link;
 	if (unlikely(p->h->broken))
 		hdl_queues_fail_run(p->h, run);
-	else if (likely(!run->parcels))
+	else if (likely(!p->op.messages))
 		hdl_cell_take(p->h, run, p->op.prog);
-	p->h->spoiled |= run->error != MPI_SUCCESS;
+	p->h->had_error |= run->error != MPI_SUCCESS;
 	hdl_run_finish(run);
 }
 
@@ -430,7 +435,7 @@ void hdl_pcoll_look(struct hdl_req *req, bool waits)
 		mailbox_persistent_end(p);
 }
 
-int hdl_pcoll_turn(struct hdl_queues *h)
+static int mailbox_persistent_turn(struct hdl_queues *h)
 {
 	int n = 0;
 
@@ -440,7 +445,7 @@ int hdl_pcoll_turn(struct hdl_queues *h)
 			try_post(p);
 		if (!h->broken && !mailbox_persistent_is_complete(p))
 			continue;
-		if (unlikely(h->broken) && p->op.run->parcels && !hdl_vector_stop(p->op.run))
+		if (unlikely(h->broken) && p->op.messages && !p->op.run->plan->exec->abort(h, p->op.run))
 			continue;
 		mailbox_persistent_end(p);
 		n++;
@@ -450,3 +455,5 @@ int hdl_pcoll_turn(struct hdl_queues *h)
 		hdl_queues_drain(h);
 	return n;
 }
+
+static const struct hdl_pcoll_ops mailbox_persistent_ops = { .turn = mailbox_persistent_turn, .clear = mailbox_persistent_clear };

@@ -1,62 +1,66 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of vector.c, vector_copy.c and vector_reduce.c: what a collective of pieces has for each peer, and from it. */
-#ifndef HDL_COLL_PARCELS_H
-#define HDL_COLL_PARCELS_H
+/*
+ * Inside of mailbox/vector.c, vector_copy.c and vector_reduce.c: a v-collective's blocks for each peer, and from each peer.
+ */
+#ifndef HDL_MAILBOX_VECTOR_H
+#define HDL_MAILBOX_VECTOR_H
 
 #include "collectives/queues/queues.h"
 #include "collectives/host/vcoll.h"
 #include "collectives/single_copy/single_copy.h"
 #include "collectives/select/tuner.h"
 
-/* A piece for a peer, or from one. */
+/* A block for a peer, or from a peer. */
 struct vblock {
-	struct hdl_vcoll_block piece;
-	size_t skip, bytes;		/* of the piece as it is packed: where it begins */
+	struct hdl_vcoll_block block;
+	size_t skip, bytes;		/* offset and length of the block within the packed form of `block` */
 	int peer;
-	int edge;			/* its number, of those between the two ranks */
-	bool by_line;			/* its length, at least */
-	struct hdl_vector_run *of;
-	/* as a message, or what lies in memory elsewhere than in the user's buffer */
-	char *copy;			/* in `memory`; get: what is copied before it is unpacked */
+	int edge;			/* index among the edges between the two ranks */
+	bool in_cell;			/* the cell between the two ranks announces this block; false: a further edge between
+					 * two neighbors */
+	struct hdl_vector_run *vrun;
+	/* Blocks that travel as a message, or from other memory than the user's buffer. */
+	char *copy;			/* the packed block, in `memory`; of a received block: up to UNPACKED bytes before they
+					 * are unpacked */
 	struct hdl_scratch memory;
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
-	bool comes;			/* persistent: as a message, as at the start before: it is received from the start on */
-	/* copied by its receiver from where the giver has it */
-	uint64_t at;			/* at the giver */
-	bool opened;			/* the receiver: the line was seen, or it has none */
-	bool copies;			/* that is not over, or the giver has not been told that it is; */
-	size_t off;			/* ... so far it has come, */
-	uint64_t position;		/* ... by this request, which is under way, or 0 */
+	bool expects_message;			/* persistent: the last start had a message here, so the receive is posted at the start */
+	/* Blocks that the receiver copies by RDMA READ. */
+	uint64_t addr;			/* address at the sender */
+	bool cell_read;			/* receiver: the cell was read, or the block has none */
+	bool copying;			/* receiver: the copy is in progress, or its end was not signalled yet */
+	size_t copied;			/* receiver: bytes copied so far */
+	uint64_t position;		/* receiver: position in the send queue of the READ in flight; 0: none */
 };
 
 struct hdl_vector_run {
 	struct hdl_run *run;
-	const struct hdl_coll_prog *prog;	/* by which it was posted */
-	struct hdl_vcoll a;		/* for the host executor; its lists are in memory */
+	const struct hdl_coll_prog *prog;	/* the program it was posted by */
+	struct hdl_vcoll a;		/* the arguments, for the host executor; the lists are in `memory` */
 	void *memory;
-	struct vblock *give, *get;
-	uint32_t ngive, nget, room;	/* room: of both together */
-	struct vblock *to[HDL_MAILBOX_RANKS];	/* those that go by line */
-	uint32_t pending;		/* messages and copies */
-	uint32_t ncopies;		/* of these, copies that this rank makes */
-	size_t spent;			/* bytes copied in this turn */
-	uint32_t hears;			/* a bit per rank: that has to say that it has read what it was shown */
-	uint32_t freed;			/* a bit per rank: that reads what was left behind for it, and need not be heard */
-	char *left;			/* where the next of this is put; of one that all get: where that is */
-	bool opened;			/* all lines were seen */
-	bool longs;			/* given: some go otherwise than in a line */
-	bool copied;			/* some pieces have copies */
-	bool retains;			/* the types of all pieces */
-	/* reductions (vector_reduce.c) */
-	bool folds;
+	struct vblock *sends, *recvs;
+	uint32_t nsends, nrecvs, cap;	/* room: entries of give and get together */
+	struct vblock *cell_block[HDL_MAILBOX_RANKS];	/* the block in the cell for each rank */
+	uint32_t pending;		/* messages and copies in progress */
+	uint32_t ncopies;		/* of these, copies made by this rank */
+	size_t turn_bytes;			/* bytes whose copy began in this turn */
+	uint32_t awaiting_fin;			/* a bit per rank that has to signal that it has read the sender's memory */
+	uint32_t staged_ranks;			/* a bit per rank that reads from the staging buffer, and need not be waited for */
+	char *staging;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
+	bool cells_read;			/* all cells were read */
+	bool has_long;			/* some block for a peer does not travel in its cell */
+	bool has_copies;			/* some vblock has a copy */
+	bool types_retained;			/* the types of all blocks are retained */
+	/* reductions (mailbox/vector_reduce.c) */
+	bool reduces;
 	struct hdl_reducer reducer;
-	char *own;			/* this rank's operand, and behind it the reducer's places */
-	size_t own_room, own_bytes, places;
+	char *own;			/* this rank's operand, followed by the reducer's unpack buffers */
+	size_t own_cap, own_bytes, unpack_off;
 };
 
-/* The address of the bytes, if they are one run, or NULL. */
+/* Address of the block's bytes if they are contiguous, else NULL. */
 static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 {
 	void *buf = (void *)p->buf;
@@ -64,49 +68,76 @@ static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
 }
 
-/* There is room: see prepare in vector.c. edge: of several between the two ranks. */
-struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge);
-
-/* ---- what does not go by a line (vector_copy.c) ------------------------------------------------------------------------ */
-
-/* Whether the receiver reads it from where this rank has it. */
-static inline bool hdl_vblock_is_shown(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
+/* Appends a block. Must: x->room has been made large enough (vector_prepare). edge: index among those between the two ranks. */
+static inline struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge)
 {
-	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
-	       hdl_cell_area(run->parcels->prog)->done_at;
+	struct vblock *p = give ? &x->sends[x->nsends++] : &x->recvs[x->nrecvs++];
+
+	/* p->send is set when it is used */
+	p->block = *piece;
+	p->skip = 0;
+	p->bytes = hdl_vcoll_block_bytes(piece);
+	p->peer = peer;
+	p->edge = edge;
+	p->vrun = x;
+	p->copy = NULL;
+	p->req = NULL;
+	p->in_cell = p->sending = p->withdrawn = p->expects_message = p->cell_read = p->copying = false;
+	return p;
 }
-/* Memory for copies of what is shown, that readers need not be waited for, if that pays. Before the first is shown. */
-void hdl_vector_leave(struct hdl_queues *h, struct hdl_run *run);
-/* Where its receiver reads it: there, or a copy. */
-char *hdl_vblock_shown_at(struct hdl_queues *h, struct vblock *p);
-/* Memory for p->copy. False: there is none. */
-static inline bool hdl_vblock_get_copy(struct vblock *p, size_t bytes)
+
+/* ---- blocks that do not travel in a cell (vector_copy.c) --------------------------------------------------------------- */
+
+/* Returns true if the receiver copies the block from this rank's memory by RDMA READ. */
+static inline bool hdl_vblock_is_single_copy(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
+{
+	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
+	       hdl_cell_area(run->vector->prog)->done_at;
+}
+/* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then their reads need not be waited for.
+ * Must be called before hdl_vblock_shown_at. */
+void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run);
+/* The address that the receiver reads from: the user's memory, or the block's copy in the staging buffer. */
+char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p);
+/* Allocates p->copy. Returns false if there is no memory. */
+static inline bool hdl_vblock_alloc_copy(struct vblock *p, size_t bytes)
 {
 	if (!p->copy && !hdl_scratch_get(&p->memory, bytes))
 		p->copy = p->memory.p;
-	p->of->copied |= p->copy != NULL;
+	p->vrun->has_copies |= p->copy != NULL;
 	return p->copy;
 }
 void hdl_vblock_send(struct hdl_run *run, struct vblock *p);
 void hdl_vblock_receive(struct hdl_run *run, struct vblock *p);
-/* Another length than promised: of `came` bytes from that rank. */
+/* Fails the run: `came` bytes came from the peer, and another length was expected. */
 void hdl_vblock_refuse(struct hdl_run *run, const struct vblock *p, uint64_t came);
-/* The receiver's part of what is shown: it reads what the line, which ends there, has the address of; or it never will. */
+/* Receiver: starts to copy from the address at the end of the cell's data; or finishes without reading. */
 void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line);
-void hdl_vblock_leave_unread(struct vblock *p);
-/* Goes on with all that this rank copies, and tells their givers when it has. */
+void hdl_vblock_skip_read(struct vblock *p);
+/* Advances all copies of this rank, and signals each finished one to its sender. */
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run);
-/* The giver's: looks who has said so. */
-void hdl_vector_hear(struct hdl_queues *h, struct hdl_run *run);
+/* Sender: polls the words by which receivers signal that they have read. */
+void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run);
+
+/* ---- a run (vector.c) ------------------------------------------------------------------------------------------------- */
+
+/* The run's blocks are those of these arguments; persistent: they and their types stay for further starts. Returns false if there is no memory;
+ * then hdl_vector_put_away frees what there is. */
+bool hdl_vector_setup(struct hdl_run *run, struct hdl_comm *comm, const struct hdl_vcoll *a, bool keeps);
+void hdl_vector_put_away(struct hdl_vector_run *x);
+/* Packs what is sent as a message, or read after the call. Returns false if there is no memory, which there is once it was there. */
+bool hdl_vector_copy_out(struct hdl_vector_run *x, size_t most);
+/* The block of this rank for itself. */
+void hdl_vector_take_own(struct hdl_run *run, const struct hdl_comm *comm, const struct hdl_vcoll *a);
 
 /* ---- reductions (vector_reduce.c) ------------------------------------------------------------------------------------ */
 
-/* What goes to whom, and comes from whom. */
+/* Adds a vblock for each operand to be sent and received. */
 void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);
-/* The own operand is a copy: the function writes into it, and in place the result comes over it. False: no memory, which there is once it
- * was there. */
+/* Copies this rank's operand to x->own: the operation writes into it, and in place the result overwrites the input. Returns
+ * false if there is no memory; never after it has returned true. */
 bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a);
-/* All operands are there: the result goes to its place. */
+/* Combines all operands and stores the result. Must: all cells have arrived. */
 void hdl_vector_reduce(struct hdl_run *run);
 
 #endif

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What of a collective of pieces (vector.c) does not go by a line: messages, and copies that a receiver makes.
+ * Blocks of a v-collective (vector.c) that do not fit a mailbox cell: sent as messages, or copied by the receiver from the
+ * sender's memory.
  *
- * A piece that a line has no room for: the line has the length alone, and says AS_MESSAGE. Then a message with the operation's tag follows,
- * of the host executor's sort, and its receiver takes that when it has seen the line. So does each edge but the first of several between
- * two neighbors; of these one of no bytes is nothing, as on the host: where only one end thinks so there is no error, but a receive that
- * waits, or a message that nobody takes. A message needs both ranks in the library, as on the host.
+ * Message: the cell has the length and CELL_MESSAGE; a message with the operation's tag follows, as on the host executor. The
+ * receiver takes it after it has seen the cell. So does each further edge between two neighbors; such an edge of no bytes has
+ * no message, as on the host. If only one end has no bytes, there is no error, but a receive that waits, or a message that is
+ * never received. A message needs both ranks in the library.
  *
- * What is so long that a copy between processes is quicker than a message its receiver reads from where the giver has it, as in single_copy.c,
- * if the device allows it: then the line has the address, and says IS_SHOWN. Who has read it, or refused it, says so by the operation's
- * number in a word of the giver's (hdl_slot_region.done_at), whose operation ends then; or before, if what it shows is a copy that it leaves
- * behind (R1 of single_copy.c). Not of persistent ones: their requests have no place on the communicator's queues. It needs only its receiver there.
+ * Single copy: from hdl_sc_from() bytes on, if the device lets peers read all memory, the cell has the address and CELL_ADDRESS.
+ * The receiver reads the block by RDMA READ, as in single_copy/, or refuses it, and then writes the operation number to a word
+ * at the sender (hdl_slot_region.done_at). The sender's operation ends then; or earlier, if the address is that of a staging
+ * buffer (R1 of single_copy/single_copy.c). Persistent operations do not use it: their requests have no place on the
+ * communicator's queues. Only the receiver need be in the library.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/mailbox/vector.h"
 
-/* Of what is shown, bytes that are copied before they are unpacked, at most: they stay in the cache. */
-#define UNPACKED ((size_t)64 << 10)
+/* Most bytes that are read before they are unpacked: they stay in the cache. */
+#define UNPACK_CHUNK ((size_t)64 << 10)
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 
@@ -34,32 +36,32 @@ static void vector_copy_sent(struct hdl_send *send, int err)
 	const struct hdl_node n = vector_copy_node_of(p, NULL);
 
 	p->sending = false;
-	p->of->pending--;
+	p->vrun->pending--;
 	if (err)
-		hdl_run_error(p->of->run, hdl_run_errno(p->of->run, &n, err));
+		hdl_run_error(p->vrun->run, hdl_run_errno(p->vrun->run, &n, err));
 }
 
-/* Where it lies as it is given, if it is one run. */
-static char *given_at(const struct vblock *p)
+/* Address of the block's bytes, packed or contiguous; NULL if there are none. */
+static char *block_addr(const struct vblock *p)
 {
-	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->piece) : NULL;
+	return p->copy ? p->copy : p->bytes ? hdl_vblock_run(&p->block) : NULL;
 }
 
 void hdl_vblock_send(struct hdl_run *run, struct vblock *p)
 {
-	const struct hdl_node n = vector_copy_node_of(p, given_at(p));
+	const struct hdl_node n = vector_copy_node_of(p, block_addr(p));
 	int rc;
 
 	if (hdl_run_send_now(run, &n))
 		return;
 	p->send = (struct hdl_send){ .done = vector_copy_sent };
 	p->sending = true;
-	p->of->pending++;
+	p->vrun->pending++;
 	rc = hdl_run_send(run, &n, &p->send);
 	if (!rc)
 		return;
 	p->sending = false;
-	p->of->pending--;
+	p->vrun->pending--;
 	if (rc < 0)
 		hdl_run_error(run, hdl_run_errno(run, &n, rc));
 }
@@ -74,10 +76,10 @@ __attribute__((noinline, cold)) void hdl_vblock_refuse(struct hdl_run *run, cons
 static void received(struct hdl_req *req)
 {
 	struct vblock *p = req->notify_arg;
-	struct hdl_run *run = p->of->run;
+	struct hdl_run *run = p->vrun->run;
 
 	p->req = NULL;
-	p->of->pending--;
+	p->vrun->pending--;
 	if (unlikely(req->error)) {
 		if (req->error == MPI_ERR_PROC_ABORTED)
 			hdl_ft_member_failed(run->comm->coll, p->peer);
@@ -92,8 +94,8 @@ static void received(struct hdl_req *req)
 void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
-			   (uint16_t)(run->comm->context + 1), &req);
+	int rc = hdl_irecv((void *)p->block.buf, p->block.count, p->block.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge),
+			   run->comm, (uint16_t)(run->comm->context + 1), &req);
 
 	if (rc) {
 		if (rc == MPI_ERR_PROC_ABORTED)
@@ -102,7 +104,7 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 		return;
 	}
 	p->req = req;
-	p->of->pending++;
+	p->vrun->pending++;
 	req->notify_arg = p;
 	if (req->done)
 		received(req);
@@ -110,143 +112,143 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 		req->notify = received;
 }
 
-/* ---- copies: the giver -------------------------------------------------------------------------------------------------- */
+/* ---- single copy: the sender ----------------------------------------------------------------------------------------- */
 
-/* Of what a rank says to the other: the number of the operation, and 1. */
+/* Offset of the word that `rank` writes, with the operation number + 1, after the last read. */
 static size_t done_at(const struct hdl_queues *h, const struct hdl_run *run, int rank)
 {
-	return hdl_cell_area(run->parcels->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
+	return hdl_cell_area(run->vector->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
 }
 
-/* A piece that all get, too. */
-static bool gives_one(const struct hdl_vector_run *x)
+/* The same block goes to all ranks. */
+static bool same_for_all(const struct hdl_vector_run *x)
 {
 	return x->a.nin == 1;
 }
 
-static size_t room_of(const struct vblock *p)
+static size_t staged_bytes(const struct vblock *p)
 {
 	return align_up(p->bytes, 64);
 }
 
-void hdl_vector_leave(struct hdl_queues *h, struct hdl_run *run)
+void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 	const struct vblock *last = NULL;
-	size_t room = 0, most = gives_one(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
+	size_t bytes = 0, most = same_for_all(x) ? HDL_SC_STAGE_FOR_ALL : HDL_SC_STAGE_IN_BLOCKS;
 	bool several;
 
-	for (const struct vblock *p = x->give, *end = p + x->ngive; p < end; p++)
-		if (hdl_vblock_is_shown(h, run, p) && !p->copy) {
-			x->freed |= 1u << p->peer;
-			room = gives_one(x) ? room_of(p) : room + room_of(p);
+	for (const struct vblock *p = x->sends, *end = p + x->nsends; p < end; p++)
+		if (hdl_vblock_is_single_copy(h, run, p) && !p->copy) {
+			x->staged_ranks |= 1u << p->peer;
+			bytes = same_for_all(x) ? staged_bytes(p) : bytes + staged_bytes(p);
 			last = p;
 		}
-	several = x->freed & (x->freed - 1);
-	if (last && room <= most)
-		x->left = hdl_sc_stage_until(h, run, room, x->freed, gives_one(x) && several ? 0 : room,
+	several = x->staged_ranks & (x->staged_ranks - 1);
+	if (last && bytes <= most)
+		x->staging = hdl_sc_stage_until(h, run, bytes, x->staged_ranks, same_for_all(x) && several ? 0 : bytes,
 					  hdl_cell_area(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
-	if (!x->left)
-		x->freed = 0;
-	else if (gives_one(x))
-		hdl_sc_stage_copy(h, x->left, given_at(last), last->bytes);
+	if (!x->staging)
+		x->staged_ranks = 0;
+	else if (same_for_all(x))
+		hdl_sc_stage_copy(h, x->staging, block_addr(last), last->bytes);
 }
 
-char *hdl_vblock_shown_at(struct hdl_queues *h, struct vblock *p)
+char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p)
 {
-	struct hdl_vector_run *x = p->of;
-	char *given = given_at(p), *left = x->left;
+	struct hdl_vector_run *x = p->vrun;
+	char *given = block_addr(p), *staging = x->staging;
 
-	if (!(x->freed & 1u << p->peer)) {
-		x->hears |= 1u << p->peer;
+	if (!(x->staged_ranks & 1u << p->peer)) {
+		x->awaiting_fin |= 1u << p->peer;
 		return given;
 	}
-	if (!gives_one(x)) {
-		hdl_sc_stage_copy(h, left, given, p->bytes);
-		x->left += room_of(p);
+	if (!same_for_all(x)) {
+		hdl_sc_stage_copy(h, staging, given, p->bytes);
+		x->staging += staged_bytes(p);
 	}
-	return left;
+	return staging;
 }
 
-void hdl_vector_hear(struct hdl_queues *h, struct hdl_run *run)
+void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 	const uint64_t *done = (const uint64_t *)(hdl_cell_area(x->prog)->mem + done_at(h, run, 0));
 
-	for (int r = 0; x->hears >> r; r++)
-		if (x->hears & 1u << r && __atomic_load_n(done + r, __ATOMIC_ACQUIRE) == run->opno + 1)
-			x->hears &= ~(1u << r);
+	for (int r = 0; x->awaiting_fin >> r; r++)
+		if (x->awaiting_fin & 1u << r && __atomic_load_n(done + r, __ATOMIC_ACQUIRE) == run->opno + 1)
+			x->awaiting_fin &= ~(1u << r);
 }
 
-/* ---- copies: the receiver ----------------------------------------------------------------------------------------------- */
+/* ---- single copy: the receiver --------------------------------------------------------------------------------------- */
 
 static void begin_copy(struct vblock *p, size_t off)
 {
-	p->copies = true;
-	p->off = off;
+	p->copying = true;
+	p->copied = off;
 	p->position = 0;
-	p->of->pending++;
-	p->of->ncopies++;
+	p->vrun->pending++;
+	p->vrun->ncopies++;
 }
 
-void hdl_vblock_leave_unread(struct vblock *p)
+void hdl_vblock_skip_read(struct vblock *p)
 {
 	begin_copy(p, p->bytes);
 }
 
-void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *line)
+void hdl_vblock_copy(struct hdl_run *run, struct vblock *p, const char *cell_end)
 {
-	memcpy(&p->at, line - sizeof(p->at), sizeof(p->at));
-	if (!hdl_vblock_run(&p->piece) && !hdl_vblock_get_copy(p, p->bytes < UNPACKED ? p->bytes : UNPACKED)) {
-		hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
+	memcpy(&p->addr, cell_end - sizeof(p->addr), sizeof(p->addr));
+	if (!hdl_vblock_run(&p->block) && !hdl_vblock_alloc_copy(p, p->bytes < UNPACK_CHUNK ? p->bytes : UNPACK_CHUNK)) {
+		hdl_reason_set("%s: no memory to unpack the block of rank %d", hdl_coll_name(run->args.coll), p->peer);
 		hdl_run_error(run, MPI_ERR_NO_MEM);
-		hdl_vblock_leave_unread(p);
+		hdl_vblock_skip_read(p);
 		return;
 	}
 	begin_copy(p, 0);
 }
 
-/* As far as it goes now. Whether that is to the end. */
-static bool copy_on(struct hdl_queues *h, struct hdl_run *run, struct vblock *p)
+/* Advances one copy. Returns true at its end. */
+static bool advance_copy(struct hdl_queues *h, struct hdl_run *run, struct vblock *p)
 {
-	size_t most = p->copy ? UNPACKED : HDL_SC_TURN;
+	size_t most = p->copy ? UNPACK_CHUNK : HDL_SC_TURN;
 
-	while (p->off < p->bytes) {
-		size_t left = p->bytes - p->off, len = left < most ? left : most;
-		char *to = p->copy ? p->copy : hdl_vblock_run(&p->piece) + p->off;
+	while (p->copied < p->bytes) {
+		size_t rest = p->bytes - p->copied, len = rest < most ? rest : most;
+		char *to = p->copy ? p->copy : hdl_vblock_run(&p->block) + p->copied;
 
 		if (!p->position && hdl_vector_more(run))
 			return false;
 		if (!p->position) {
-			p->position = hdl_sc_copy_post(h, run, p->peer, false, to, p->at + p->off, len);
-			p->of->spent += p->position ? len : 0;
+			p->position = hdl_sc_copy_post(h, run, p->peer, false, to, p->addr + p->copied, len);
+			p->vrun->turn_bytes += p->position ? len : 0;
 		}
 		if (!p->position || h->broken || !hdl_sc_copy_done(h, p->peer, p->position))
 			return false;
 		if (p->copy)
-			hdl_unpack((void *)p->piece.buf, p->copy, p->piece.count, p->piece.type, (MPI_Count)p->off, len);
+			hdl_unpack((void *)p->block.buf, p->copy, p->block.count, p->block.type, (MPI_Count)p->copied, len);
 		p->position = 0;
-		p->off += len;
+		p->copied += len;
 	}
 	return true;
 }
 
-/* False: the queue has no room now. */
-static bool tell_giver(struct hdl_queues *h, struct hdl_run *run, const struct vblock *p)
+/* Returns false if the queue has no room: to be called again. */
+static bool send_fin(struct hdl_queues *h, struct hdl_run *run, const struct vblock *p)
 {
 	const uint64_t number = run->opno + 1;
 
-	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->of->prog), done_at(h, run, h->rank), done_at(h, run, p->peer), &number,
-			  sizeof(number));
+	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->vrun->prog), done_at(h, run, h->rank),
+				   done_at(h, run, p->peer), &number, sizeof(number));
 }
 
 void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 
-	for (struct vblock *p = x->get, *end = p + x->nget; x->ncopies && p < end; p++)
-		if (p->copies && copy_on(h, run, p) && tell_giver(h, run, p)) {
-			p->copies = false;
+	for (struct vblock *p = x->recvs, *end = p + x->nrecvs; x->ncopies && p < end; p++)
+		if (p->copying && advance_copy(h, run, p) && send_fin(h, run, p)) {
+			p->copying = false;
 			x->ncopies--;
 			x->pending--;
 		}
@@ -254,7 +256,7 @@ void hdl_vector_copy(struct hdl_queues *h, struct hdl_run *run)
 
 bool hdl_vector_more(const struct hdl_run *run)
 {
-	return run->parcels->spent >= HDL_SC_TURN;
+	return run->vector->turn_bytes >= HDL_SC_TURN;
 }
 
 /* ---- after an error ---------------------------------------------------------------------------------------------------- */
@@ -272,14 +274,14 @@ static void vector_copy_withdraw(struct hdl_run *run, struct vblock *p)
 
 bool hdl_vector_stop(struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 
-	for (struct vblock *p = x->give, *end = p + x->ngive; p < end; p++)
+	for (struct vblock *p = x->sends, *end = p + x->nsends; p < end; p++)
 		vector_copy_withdraw(run, p);
-	for (struct vblock *p = x->get, *end = p + x->nget; p < end; p++) {
+	for (struct vblock *p = x->recvs, *end = p + x->nrecvs; p < end; p++) {
 		vector_copy_withdraw(run, p);
-		x->pending -= p->copies;
-		p->copies = false;
+		x->pending -= p->copying;
+		p->copying = false;
 	}
 	x->ncopies = 0;
 	return !x->pending;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions by lines of pieces (vector.c). All lengths are known to all, and longer ones are the host's. Who gets a result combines the
- * lines, and its own input, in the order of the ranks, when it opens them: so the operation need not commute. What is right of the
- * operation is replaced: each rank's line in turn has the result so far.
+ * Reductions through the cells of v-collectives (vector.c). All ranks know all lengths; the host executor runs longer ones.
+ * Each rank with a result combines the cells and the input in the order of the ranks when it opens the cells, so the operation
+ * need not commute. The operation overwrites the right operand: each rank's cell in turn holds the result so far.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/mailbox/vector.h"
 
-/* Where the ranks' parts of the packed vector begin; at[size] is its end. */
-static void vector_reduce_parts_of(const struct hdl_vector_run *x, const struct hdl_vcoll *a, int size, size_t at[HDL_MAILBOX_RANKS + 1])
+/* Offsets of the ranks' parts in the packed vector; at[size] is its end. */
+static void vector_reduce_parts_of(const struct hdl_vector_run *x, const struct hdl_vcoll *a, int size,
+				   size_t at[HDL_MAILBOX_RANKS + 1])
 {
 	at[0] = 0;
 	for (int r = 0; r < size; r++)
@@ -34,13 +35,13 @@ void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *co
 
 		if (gives) {
 			p = hdl_vblock_add(x, true, &a->in[0], peer, 0);
-			p->by_line = true;
+			p->in_cell = true;
 			p->skip = parts ? at[peer] : 0;
 			p->bytes = parts ? at[peer + 1] - at[peer] : x->own_bytes;
 		}
 		if (gets) {
 			p = hdl_vblock_add(x, false, &a->in[0], peer, 0);
-			p->by_line = true;
+			p->in_cell = true;
 			p->bytes = x->own_bytes;
 		}
 	}
@@ -48,14 +49,14 @@ void hdl_vector_add_operands(struct hdl_vector_run *x, const struct hdl_comm *co
 
 bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
-	size_t at[HDL_MAILBOX_RANKS + 1] = { 0 }, room;
+	size_t at[HDL_MAILBOX_RANKS + 1] = { 0 }, bytes;
 
-	x->places = (x->own_bytes + 63) & ~(size_t)63;
-	room = x->places + (x->reducer.unpacks ? 2 * x->reducer.room : 0) + 64;
-	if (room > x->own_room) {
+	x->unpack_off = (x->own_bytes + 63) & ~(size_t)63;
+	bytes = x->unpack_off + (x->reducer.unpacks ? 2 * x->reducer.unpack_bytes : 0) + 64;
+	if (bytes > x->own_cap) {
 		free(x->own);
-		x->own = aligned_alloc(64, (room + 63) & ~(size_t)63);
-		x->own_room = x->own ? room : 0;
+		x->own = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+		x->own_cap = x->own ? bytes : 0;
 	}
 	if (!x->own)
 		return false;
@@ -68,12 +69,12 @@ bool hdl_vector_copy_operand(struct hdl_vector_run *x, const struct hdl_comm *co
 
 void hdl_vector_reduce(struct hdl_run *run)
 {
-	struct hdl_vector_run *x = run->parcels;
+	struct hdl_vector_run *x = run->vector;
 	const struct hdl_vcoll_block *out = x->a.out;
 	char *operand[HDL_MAILBOX_RANKS] = { NULL }, *sum = NULL, *to;
 	const char *end;
 
-	for (const struct vblock *p = x->get, *last = p + x->nget; p < last; p++) {
+	for (const struct vblock *p = x->recvs, *last = p + x->nrecvs; p < last; p++) {
 		hdl_cell_word(run, x->prog, p->peer, &end);
 		operand[p->peer] = (char *)end - p->bytes;
 	}
@@ -83,7 +84,7 @@ void hdl_vector_reduce(struct hdl_run *run)
 		if (!operand[r])
 			continue;
 		if (sum)
-			hdl_reducer_apply(&x->reducer, sum, operand[r], x->own_bytes, x->own + x->places);
+			hdl_reducer_apply(&x->reducer, sum, operand[r], x->own_bytes, x->own + x->unpack_off);
 		sum = operand[r];
 	}
 	if (!sum || !x->a.nout)

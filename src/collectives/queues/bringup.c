@@ -42,9 +42,6 @@ struct record {
 
 /* The status of a rank that has heard of all, and of sets that are not the same one. */
 #define OTHER_SETS ESTALE
-/* ... and of one whose device does not promise the order of a write's bytes: lines cannot go by it, as the report tells, and no error. */
-#define NOT_IN_ORDER EILSEQ
-
 static struct record *record(const struct hdl_queues *h, int rank)
 {
 	return (struct record *)(h->records + (size_t)rank * h->record_bytes);
@@ -73,12 +70,6 @@ static struct hdl_coll_link *add_link(struct hdl_queues *h, int peer, uint64_t s
 	return l;
 }
 
-/* That a link has posted, once something is to arrive on it: see queues.h. */
-static uint64_t bringup_receives(const struct hdl_queues *h)
-{
-	return 4 * h->depth;
-}
-
 /* Requests that a queue for lines has room for: few, as each takes memory of every communicator. Of so many ranks half as many. */
 #define LINE_REQUESTS 30
 #define MANY_RANKS 8
@@ -91,7 +82,7 @@ static uint32_t line_requests(const struct hdl_queues *h)
 /* What lines to a peer are written through. Its one receive is never taken: when the peer is gone, it is flushed. */
 static struct hdl_coll_link *create_line_link(struct hdl_queues *h, int peer)
 {
-	size_t line = h->area[HDL_CELL_MEDIUM].line_bytes;
+	size_t line = h->region[HDL_CELL_MEDIUM].line_bytes;
 	const uint32_t tries[] = { line && line <= HDL_CELL_INLINE_LONG ? (uint32_t)line : HDL_CELL_INLINE, HDL_CELL_INLINE, 0 };
 	static const uint32_t untold = 1;
 	struct hdl_coll_link *l = add_link(h, peer, line_requests(h));
@@ -123,7 +114,7 @@ static struct hdl_coll_link *create_line_link(struct hdl_queues *h, int peer)
 /* That one request of a master or managed queue names. */
 static uint32_t most_operands(const struct hdl_queues *h)
 {
-	return (uint32_t)(h->pairs ? h->size < HDL_TREE_LINKS ? h->size : HDL_TREE_LINKS : 1 + h->levels);
+	return (uint32_t)(h->pairs ? h->size < HDL_TREE_LINKS ? h->size : HDL_TREE_LINKS : 1 + h->tree_links);
 }
 
 /* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
@@ -138,7 +129,7 @@ static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_
 		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = flags ? most_operands(h) : 1, .max_recv_sge = 1,
 			 .max_recv_wr = 1 },
 	};
-	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)bringup_receives(h), .max_sge = 1 } };
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)hdl_link_receives(h), .max_sge = 1 } };
 	struct hdl_coll_link *l = add_link(h, peer, sq_depth);
 
 	if (!l)
@@ -148,7 +139,7 @@ static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_
 		return l;
 	attr.pd = h->port->pd;
 	if (arrives) {
-		l->rcq = bringup_create_cq(h, bringup_receives(h));
+		l->rcq = bringup_create_cq(h, hdl_link_receives(h));
 		l->srq = ibv_create_srq(h->port->pd, &srq);
 		if (!l->rcq || !l->srq)
 			return NULL;
@@ -162,7 +153,7 @@ static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_
 
 static bool has_direct(const struct hdl_queues *h, int a, int b)
 {
-	return a != b && (h->lines || h->pairs || (h->star && (!a || !b)));
+	return a != b && (h->mailbox || h->pairs || (h->star && (!a || !b)));
 }
 
 /* Requests that a queue has room for: so many of each operation under way, and one of the largest after another. */
@@ -178,7 +169,7 @@ static int create_links(struct hdl_queues *h)
 	/* Of one hop; atomics on a pair link or the own; WAITs and ENABLEs: a graph waits for a peer on its link in one direction and
 	 * enables in the other, at most; and what the root writes to itself and waits for, with its stamps. */
 	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_SLOT_LONGER].acc_bytes / 8 : 0;
-	uint64_t control = 2 * (uint64_t)h->levels + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
+	uint64_t control = 2 * (uint64_t)h->tree_links + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
 	uint64_t own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
@@ -189,7 +180,7 @@ static int create_links(struct hdl_queues *h)
 		if (!h->pair[r])
 			return -errno;
 	}
-	for (int k = 0; k < h->levels; k++) {
+	for (int k = 0; k < h->tree_links; k++) {
 		h->out[k] = create_link(h, hdl_knomial_ahead(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed, true);
 		if (!h->out[k])
 			return -errno;
@@ -215,9 +206,9 @@ static int create_line_links(struct hdl_queues *h)
 
 static uint64_t most_links(const struct hdl_queues *h)
 {
-	if (h->lines)
+	if (h->mailbox)
 		return (uint64_t)h->size - 1;
-	return (h->star || h->pairs ? (uint64_t)h->size : 0) + 2 * (uint64_t)h->levels + 1;
+	return (h->star || h->pairs ? (uint64_t)h->size : 0) + 2 * (uint64_t)h->tree_links + 1;
 }
 
 static int allocate(struct hdl_queues *h)
@@ -227,11 +218,11 @@ static int allocate(struct hdl_queues *h)
 
 	h->links = calloc(links, sizeof(*h->links));
 	h->pair = calloc(n, sizeof(*h->pair));
-	h->out = calloc((size_t)h->levels + 1, sizeof(*h->out));
-	h->in = calloc((size_t)h->levels + 1, sizeof(*h->in));
+	h->out = calloc((size_t)h->tree_links + 1, sizeof(*h->out));
+	h->in = calloc((size_t)h->tree_links + 1, sizeof(*h->in));
 	h->ring = calloc(h->depth, sizeof(*h->ring));
-	h->need = h->lines ? NULL : calloc(h->depth * links, sizeof(*h->need));
-	if (!h->links || !h->pair || !h->out || !h->in || !h->ring || (!h->lines && !h->need))
+	h->need = h->mailbox ? NULL : calloc(h->depth * links, sizeof(*h->need));
+	if (!h->links || !h->pair || !h->out || !h->in || !h->ring || (!h->mailbox && !h->need))
 		return -ENOMEM;
 	return 0;
 }
@@ -242,76 +233,16 @@ static int bringup_create(struct hdl_queues *h)
 	int err;
 
 	/* the others count on it, and learn by the wire-up that they may not */
-	if (h->lines && !hdl_tp_exposes(hdl_mpi_tp, &h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose(hdl_mpi_tp))
+	if (h->mailbox && !hdl_tp_exposes(hdl_mpi_tp, &h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose(hdl_mpi_tp))
 		return -EACCES;
 	h->local_room = (h->depth + 2) * links;
 	/* lines: all that the queues can hold, and their receives, when they are flushed */
-	h->local_cq = !h->lines ? bringup_create_cq(h, h->local_room) :
+	h->local_cq = !h->mailbox ? bringup_create_cq(h, h->local_room) :
 		      ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(hdl_mpi_tp), 0);
 	if (!h->local_cq)
 		return -errno;
-	err = h->lines ? create_line_links(h) : create_links(h);
+	err = h->mailbox ? create_line_links(h) : create_links(h);
 	return err ? err : hdl_region_make(h, 0);
-}
-
-/* Queues and slots, and the barriers that were compiled for them. */
-static void bringup_unmake(struct hdl_queues *h)
-{
-	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
-		if (h->credit[i])
-			hdl_plan_put(h->credit[i]);
-		h->credit[i] = NULL;
-	}
-	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
-		struct hdl_coll_link *l = h->links[i];
-
-		if (l->qp)
-			ibv_destroy_qp(l->qp);
-		l->qp = NULL;
-	}
-	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
-		if (h->links[i]->srq)
-			ibv_destroy_srq(h->links[i]->srq);
-		if (h->links[i]->rcq)
-			ibv_destroy_cq(h->links[i]->rcq);
-		free(h->links[i]);
-	}
-	h->nlinks = 0;
-	if (h->local_cq)
-		ibv_destroy_cq(h->local_cq);
-	h->local_cq = NULL;
-	hdl_pcoll_clear(h);
-	for (int k = 0; k < HDL_REGIONS; k++) {
-		hdl_region_unmake(h, &h->area[k]);
-		h->area[k].state = HDL_REGION_NONE;
-	}
-	free(h->segments);
-	h->segments = NULL;
-}
-
-static void free_records(struct hdl_queues *h)
-{
-	hdl_graph_free(h->wire_graph);
-	free(h->records);
-	free(h->statuses);
-	h->wire_graph = NULL;
-	h->records = NULL;
-	h->statuses = NULL;
-}
-
-void hdl_queues_destroy(struct hdl_queues *h)
-{
-	bringup_unmake(h);
-	free_records(h);
-	free(h->links);
-	free(h->pair);
-	free(h->out);
-	free(h->in);
-	free(h->ring);
-	free(h->need);
-	free(h->peers);
-	free(h->members);
-	free(h);
 }
 
 /* If the device, or memory, has no room for another one, what scratch is kept goes, then the oldest of the sets that no communicator has. */
@@ -321,10 +252,10 @@ static int bringup_make(struct hdl_queues *h)
 
 	hdl_queue_cache_trim();
 	while ((err = bringup_create(h)) == -ENOMEM && (hdl_scratch_give() || hdl_queue_cache_evict()))
-		bringup_unmake(h);
+		hdl_queues_unmake(h);
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
-			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes,
+			  "failed (%s); its collectives run on the host", h->size, h->region[0].bytes,
 			  err != -EACCES ? strerror(-err) :
 			  "the device refused this rank a region of all its memory: see --report-transports");
 	return err;
@@ -334,7 +265,7 @@ static int bringup_make(struct hdl_queues *h)
 static int make_anew(struct hdl_queues *h)
 {
 	hdl_queues_flush(h);
-	bringup_unmake(h);
+	hdl_queues_unmake(h);
 	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
 		struct hdl_slot_class *c = &h->class[i];
 
@@ -344,7 +275,7 @@ static int make_anew(struct hdl_queues *h)
 	h->posted = h->completed = h->retired = h->since_sync_all = 0;
 	memset(h->since_sync, 0, sizeof(h->since_sync));
 	h->local_posted = h->local_seen = 0;
-	h->next_place = h->oldest = h->line_room = 0;
+	h->next_place = h->oldest = h->cell_room = 0;
 	h->queue_gone = false;
 	h->suspect_ns = 0;
 	h->set = 0;
@@ -364,7 +295,7 @@ static uint64_t area_bytes(const struct hdl_queues *h)
 	uint64_t bytes = 0;
 
 	for (int k = 0; k < HDL_REGIONS; k++)
-		bytes += h->area[k].bytes;
+		bytes += h->region[k].bytes;
 	return bytes;
 }
 
@@ -392,55 +323,16 @@ static void fill_record(struct hdl_queues *h, int err)
 	r->number = ++sets;
 	r->gid = h->port->gid;
 	r->lid = h->port->lid;
-	r->addr = (uintptr_t)h->area[0].mem;
-	r->rkey = h->area[0].mr->rkey;
+	r->addr = (uintptr_t)h->region[0].mem;
+	r->rkey = h->region[0].mr->rkey;
 	r->exposed = h->exposed_rkey;
 	hdl_proc_self(&r->proc);
 	for (int i = 0; i < h->size; i++)
 		r->qpn[i] = qpn_of(h->pair[i]);
-	for (int k = 0; k < h->levels; k++) {
+	for (int k = 0; k < h->tree_links; k++) {
 		r->qpn[h->size + k] = qpn_of(h->out[k]);
-		r->qpn[h->size + h->levels + k] = qpn_of(h->in[k]);
+		r->qpn[h->size + h->tree_links + k] = qpn_of(h->in[k]);
 	}
-}
-
-int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
-		      void (*done)(struct hdl_run *), void *arg)
-{
-	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
-	struct hdl_run *run;
-
-	hdl_graph_free(*graph);
-	*graph = hdl_build_allgather_bruck(&s);
-	run = *graph ? hdl_run_new(*graph, h->cc->comm) : NULL;
-	if (!run || hdl_run_prepare_host(run)) {
-		hdl_run_free(run);
-		hdl_graph_free(*graph);
-		*graph = NULL;
-		return -ENOMEM;
-	}
-	/* what is received goes here first */
-	memset(run->tmp.p, HDL_UNHEARD_BYTE, (*graph)->tmp_bytes);
-	run->persists = true;
-	run->base[HDL_SP_RECV] = buf;
-	run->args.coll = HDL_ALLGATHER;
-	/* Several may be wired up at a time, and go on in another order at each rank. */
-	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_QUEUE_KINDS * number + (uint32_t)h->index);
-	run->done = done;
-	run->arg = arg;
-	hdl_host_start(run);
-	return 0;
-}
-
-int hdl_queues_allgather(struct hdl_queues *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg)
-{
-	return hdl_queues_allgather_as(h, &h->wire_graph, h->wire_seq++ % HDL_COUNTED_NUMBERS, buf, bytes, done, arg);
-}
-
-int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l)
-{
-	l->open = true;
-	return hdl_link_post_recvs(l, bringup_receives(h));
 }
 
 static int connect_link(const struct hdl_queues *h, struct hdl_coll_link *l, int peer, uint32_t qpn)
@@ -451,8 +343,8 @@ static int connect_link(const struct hdl_queues *h, struct hdl_coll_link *l, int
 	if (!l)
 		return 0;
 	err = hdl_tp_rc_connect(hdl_mpi_tp, l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
-	if (!err && h->lines)
-		err = hdl_tp_in_order(l->qp) ? hdl_link_post_recvs(l, 1) : -NOT_IN_ORDER;
+	if (!err && h->mailbox)
+		err = hdl_tp_in_order(l->qp) ? hdl_link_post_recvs(l, 1) : -HDL_NOT_IN_ORDER;
 	return err;
 }
 
@@ -460,37 +352,23 @@ static int connect_all(struct hdl_queues *h)
 {
 	int err = 0;
 
-	h->area[0].state = HDL_REGION_READY;
+	h->region[0].state = HDL_REGION_READY;
 	for (int r = 0; r < h->size && !err; r++) {
-		h->area[0].peers[r] = (struct hdl_region_peer){ .addr = record(h, r)->addr, .rkey = record(h, r)->rkey };
+		h->region[0].peers[r] = (struct hdl_region_peer){ .addr = record(h, r)->addr, .rkey = record(h, r)->rkey };
 		h->peers[r].exposed = record(h, r)->exposed;
 		h->peers[r].proc = record(h, r)->proc;
 		err = connect_link(h, h->pair[r], r, record(h, r)->qpn[h->rank]);
 	}
-	for (int k = 0; k < h->levels && !err; k++) {
+	for (int k = 0; k < h->tree_links && !err; k++) {
 		int to = hdl_knomial_ahead(h->rank, h->size, h->radix, k), from = hdl_knomial_behind(h->rank, h->size, h->radix, k);
 
-		err = connect_link(h, h->out[k], to, record(h, to)->qpn[h->size + h->levels + k]);
+		err = connect_link(h, h->out[k], to, record(h, to)->qpn[h->size + h->tree_links + k]);
 		if (!err)
 			err = connect_link(h, h->in[k], from, record(h, from)->qpn[h->size + k]);
 	}
 	if (!err)
 		err = connect_link(h, h->master, h->rank, qpn_of(h->master));
 	return err;
-}
-
-/* The first reason is kept. */
-void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status)
-{
-	if (h->why_off[0])
-		return;
-	if (status == HDL_UNHEARD)
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not be asked", rank);
-	else if (status == NOT_IN_ORDER)
-		snprintf(h->why_off, sizeof(h->why_off), "device %s of rank %d does not promise that the bytes of a write land in order",
-			 ibv_get_device_name(h->port->ctx->device), rank);
-	else
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
 }
 
 static void bringup_exchange(struct hdl_queues *h, int err);
@@ -533,13 +411,13 @@ static void bringup_wired(struct hdl_run *run)
 	}
 	if (h->state == HDL_QUEUES_READY && (error || !all)) {
 		h->wire_error = error ? error : MPI_ERR_OTHER;
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%.160s)",
+		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: whether all ranks have theirs is not known (%.160s)",
 			 run->why[0] ? run->why : "some were not heard of");
-		hdl_queues_break(h, h->why_off);
+		hdl_queues_break(h, h->why_refused);
 	}
 	h->offered = false;
 	hdl_run_free(run);
-	free_records(h);
+	hdl_queues_free_records(h);
 }
 
 static int check_records(struct hdl_queues *h)
@@ -604,22 +482,11 @@ static int take_or_connect(struct hdl_queues *h)
 	if (same)
 		return same < 0 ? same : bringup_take_over(h);
 	err = connect_all(h);
-	if (err && err != -NOT_IN_ORDER)
+	if (err && err != -HDL_NOT_IN_ORDER)
 		hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run "
 			  "on the host", h->size, strerror(-err));
 	h->set = record(h, 0)->number;
 	return err;
-}
-
-/* The others wait for what this rank has to say. */
-void hdl_queues_bringup_failed(struct hdl_queues *h)
-{
-	h->wire_error = MPI_ERR_NO_MEM;
-	snprintf(h->why_off, sizeof(h->why_off), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
-	h->state = HDL_QUEUES_READY;	/* where nothing more is posted, as it is broken */
-	h->offered = false;
-	free_records(h);
-	hdl_queues_break(h, h->why_off);
 }
 
 static void exchanged(struct hdl_run *run)
@@ -656,13 +523,13 @@ static struct hdl_queues *lay(int rank, int size, enum hdl_executor executor, bo
 	h->queue_tail = &h->queue;
 	h->rank = rank;
 	h->size = size;
-	h->lines = executor == HDL_EXEC_MAILBOX;
+	h->mailbox = executor == HDL_EXEC_MAILBOX;
 	h->index = hdl_queues_index(executor, pairs);
-	if (!h->lines) {
+	if (!h->mailbox) {
 		h->means = means;
 		h->radix = hdl_vars.coll_radix;
 		h->pairs = pairs;
-		h->levels = pairs ? 0 : hdl_knomial_links(h->radix, h->size);
+		h->tree_links = pairs ? 0 : hdl_knomial_links(h->radix, h->size);
 		h->star = !pairs && !means->vector && means->atomics;
 	}
 	hdl_queues_lay_out(h);
@@ -681,12 +548,12 @@ struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor execu
 	if (!h)
 		return NULL;
 	for (int k = 0; k < HDL_REGIONS; k++) {
-		h->area[k].mr = &nothing;
-		h->area[k].peers = calloc((size_t)size, sizeof(*h->area[k].peers));
-		if (!h->area[k].peers)
+		h->region[k].mr = &nothing;
+		h->region[k].peers = calloc((size_t)size, sizeof(*h->region[k].peers));
+		if (!h->region[k].peers)
 			goto fail;
 	}
-	if (!(h->lines ? create_line_links(h) : create_links(h)))
+	if (!(h->mailbox ? create_line_links(h) : create_links(h)))
 		return h;
 fail:
 	hdl_queues_destroy(h);
@@ -695,7 +562,7 @@ fail:
 
 static int allocate_records(struct hdl_queues *h)
 {
-	h->record_bytes = align_up(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels), 8);
+	h->record_bytes = align_up(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->tree_links), 8);
 	h->records = calloc((size_t)h->size, h->record_bytes);
 	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
 	return h->records && h->statuses ? 0 : -ENOMEM;
@@ -733,7 +600,7 @@ struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor,
 	h->state = HDL_QUEUES_WIRING;
 	h->offered = offered;
 	h->wire_seq = 0;
-	h->why_off[0] = 0;
+	h->why_refused[0] = 0;
 	hdl_regions_retry(h);
 	if (allocate_records(h)) {
 		hdl_queues_end(h);		/* lines of the communicator before may wait here yet */

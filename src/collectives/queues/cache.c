@@ -54,7 +54,7 @@ struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index)
 /* What went wrong here may have gone otherwise elsewhere. */
 static bool is_sound(const struct hdl_queues *h)
 {
-	return h->state == HDL_QUEUES_READY && !h->broken && !h->spoiled && !h->suspect_ns && !h->queue_gone && !h->stopped &&
+	return h->state == HDL_QUEUES_READY && !h->broken && !h->had_error && !h->suspect_ns && !h->queue_gone && !h->stopped &&
 	       h->posted == h->retired && !h->queue && !h->started;
 }
 
@@ -90,10 +90,10 @@ void hdl_queue_cache_trim(void)
 /* Nobody need wait for what was posted there: not, while a port is down. */
 static bool queue_cache_has_left(struct hdl_queues *h)
 {
-	if (!h->lines)
+	if (!h->mailbox)
 		hdl_queues_drain(h);
 	for (uint16_t i = 0; i < h->nlinks; i++)
-		if (h->lines ? hdl_cell_waits(h->links[i]) : h->links[i]->sq_done != h->links[i]->sq_posted)
+		if (h->mailbox ? hdl_cell_waits(h->links[i]) : h->links[i]->sq_done != h->links[i]->sq_posted)
 			return false;
 	return true;
 }

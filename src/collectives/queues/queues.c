@@ -7,6 +7,7 @@
  * Operations of a communicator are completed in the order in which they were begun, also where a later one would be done
  * earlier: their slots return in that order.
  */
+#include "collectives/exec.h"
 #include "collectives/queues/queues.h"
 #include "runtime/threads.h"
 
@@ -17,66 +18,18 @@
 
 #include "collectives/select/tuner.h"
 
-/* What progress looks at: every communicator with operations outstanding is here, and leaves when it is found without. */
-struct hdl_queues *hdl_queues_active;
-
 _Static_assert(HDL_QUEUES_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
 
-/* ---- completions ------------------------------------------------------------------------------------------ */
-
-#define BATCH 16
-
-void hdl_queues_drain(struct hdl_queues *h)
-{
-	struct ibv_wc wc[BATCH];
-	int n;
-
-	do {
-		n = ibv_poll_cq(h->local_cq, BATCH, wc);
-		for (int i = 0; i < n; i++) {
-			struct hdl_coll_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
-
-			if (unlikely(wc[i].status == IBV_WC_WR_FLUSH_ERR && h->lines && wc[i].wr_id & HDL_ID_RECEIVE)) {
-				hdl_queues_peer_gone(h, l->peer);
-				continue;
-			}
-			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-				hdl_queues_failed(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
-				continue;
-			}
-			h->local_seen++;
-			l->sq_done = l->sq_posted - ((l->sq_posted - wc[i].wr_id) & HDL_ID_POSITION);
-			if (wc[i].wr_id & HDL_ID_RETIRES)
-				h->ring[wc[i].wr_id >> HDL_ID_PLACE_SHIFT & 0xff]->outstanding--;
-		}
-	} while (n == BATCH);
-	if (unlikely(n < 0))
-		hdl_queues_failed(h, "polling the completion queue of", h->rank, IBV_WC_GENERAL_ERR);
-}
-
 /* ---- posting --------------------------------------------------------------------------------------------- */
-
-__attribute__((noinline, cold)) void hdl_queues_refused(struct hdl_queues *h, const struct hdl_run *run, int peer, int err)
-{
-	hdl_error("offloaded %s: posting a request to rank %d failed (%s): the queue is in error or shorter than it was created",
-		  run ? hdl_coll_name(run->args.coll) : "collectives", peer, strerror(err));
-	hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
-}
 
 static struct hdl_coll_prog *prog_of(const struct hdl_run *run)
 {
 	return run->plan->prog;
 }
 
-/* Room for the operation on every queue that it uses, and for its completions. */
-static bool queues_has_room(struct hdl_queues *h, const struct hdl_coll_prog *p)
+static const struct hdl_executor_ops *exec_of(const struct hdl_run *run)
 {
-	if (p->lines || p->reads)
-		return h->line_room || hdl_cell_find_room(h);
-	if (hdl_tasks_have_room(h, p))
-		return true;
-	hdl_queues_drain(h);
-	return hdl_tasks_have_room(h, p);
+	return run->plan->exec;
 }
 
 /* The caller has seen to (a) of queues.h and to room on the queues. */
@@ -85,28 +38,25 @@ static void queues_post(struct hdl_queues *h, struct hdl_run *run)
 	struct hdl_coll_prog *p = prog_of(run);
 
 	hdl_queues_number(h, run, p->synchronizes);
-	if (p->reads)
-		hdl_sc_post(h, run);
-	else if (p->parcels)
-		hdl_vector_post(h, run, p);
-	else if (p->lines)
-		hdl_cell_post(h, run, p);
-	else
-		hdl_tasks_post(h, run);
+	exec_of(run)->post(h, run, p);
 	h->posted++;
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
 
+static bool graph_to_host(struct hdl_run *run)
+{
+	if (hdl_run_to_host(run))
+		return false;
+	hdl_host_start(run);
+	return true;
+}
+
 static void run_on_host(struct hdl_queues *h, struct hdl_run *run)
 {
-	hdl_plan_fell_back(run->plan, h->why_off);
-	if (run->parcels && hdl_vector_to_host(run))
+	hdl_plan_fell_back(run->plan, h->why_refused);
+	if (exec_of(run)->to_host ? exec_of(run)->to_host(run) : graph_to_host(run))
 		return;
-	if (!run->parcels && !hdl_run_to_host(run)) {
-		hdl_host_start(run);
-		return;
-	}
 	hdl_reason_set("%s: no memory for its task graph or its scratch", hdl_coll_name(run->args.coll));
 	hdl_run_error(run, MPI_ERR_NO_MEM);
 	hdl_run_finish(run);
@@ -133,7 +83,7 @@ void hdl_queues_fail_run(const struct hdl_queues *h, struct hdl_run *run)
 {
 	const char *name = hdl_coll_name(run->args.coll);
 
-	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_off : HDL_QUEUES_IN_ERROR);
+	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_refused : HDL_QUEUES_IN_ERROR);
 	hdl_run_error(run, h->wire_error == MPI_ERR_NO_MEM || h->wire_error == MPI_ERR_BUFFER ? h->wire_error : h->cc->lost ? MPI_ERR_PROC_ABORTED :
 			   h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
@@ -149,22 +99,19 @@ static __attribute__((noinline)) bool queues_compile(struct hdl_queues *h, struc
 	struct hdl_plan *plan = run->plan;
 	int err;
 
-	if (plan == h->credit[run->class])
-		plan->prog = hdl_slot_barrier_compile(h, plan, run->class);
-	else if (plan->off_graph->reads)
-		plan->prog = hdl_sc_compile(h, plan);
+	if (plan == h->slot_barrier[run->class])
+		plan->prog = plan->exec->compile_barrier(h, plan, run->class);
 	else
-		plan->prog = hdl_task_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_coll_synchronizes(plan->key.coll));
+		plan->prog = plan->exec->compile(h, plan);
 	err = errno;
 	if (plan->prog) {
-		plan->prog->parcels = hdl_coll_is_vcoll((enum hdl_coll)plan->key.coll);
 		/* each persistent one is compiled by itself */
 		if (!plan->key.persistent)
-			hdl_graph_forget(plan->off_graph, h->lines);
+			hdl_graph_forget(plan->offload_graph, h->mailbox);
 		return true;
 	}
 	hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
-		  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(err));
+		  hdl_coll_name(run->args.coll), plan->key.bytes, plan->offload_graph->algorithm, strerror(err));
 	h->broken = true;
 	/* the device is the same everywhere, the memory is not: the others may have posted it */
 	if (err == ENOMEM) {
@@ -192,7 +139,7 @@ static bool has_slot(const struct hdl_queues *h, const struct hdl_run *run)
 static bool needs_credit(const struct hdl_queues *h, const struct hdl_run *run)
 {
 	return !prog_of(run)->synchronizes && (h->since_sync[run->class] >= h->class[run->class].depth - 1 ||
-					       (!h->lines && h->since_sync_all >= h->depth - 1));
+					       (!h->mailbox && h->since_sync_all >= h->depth - 1));
 }
 
 /* Posts what may be posted; hands on what will not be. Returns the number of operations. */
@@ -201,7 +148,7 @@ static int pump(struct hdl_queues *h)
 	int n = 0;
 
 	/* whatever else has happened: an exchange is under way that ends here */
-	if (h->state == HDL_QUEUES_WIRING || h->area[h->area_wired].state == HDL_REGION_WIRING)
+	if (h->state == HDL_QUEUES_WIRING || h->region[h->region_wired].state == HDL_REGION_WIRING)
 		return 0;
 	for (; h->queue && !h->suspect_ns; n++) {
 		struct hdl_run *run = h->queue;
@@ -215,7 +162,7 @@ static int pump(struct hdl_queues *h)
 			continue;
 		}
 		if (unlikely(!run->plan->prog)) {
-			enum hdl_region_state state = hdl_region_request(h, hdl_task_region_of(h, run->plan));
+			enum hdl_region_state state = hdl_region_request(h, exec_of(run)->region(h, run->plan));
 
 			if (state == HDL_REGION_WIRING)
 				break;
@@ -246,7 +193,7 @@ static int pump(struct hdl_queues *h)
 			if (!ready_prog(h, run))
 				continue;
 		}
-		if (!has_slot(h, run) || !queues_has_room(h, prog_of(run))) {
+		if (!has_slot(h, run) || !exec_of(run)->has_room(h, prog_of(run))) {
 			h->late = h->queued;
 			break;
 		}
@@ -257,36 +204,24 @@ static int pump(struct hdl_queues *h)
 
 static bool queues_is_complete(struct hdl_queues *h, struct hdl_run *run)
 {
-	const struct hdl_coll_prog *p = prog_of(run);
-
-	if (p->reads)
-		return hdl_sc_turn(h, run);
-	if (p->parcels)
-		return hdl_vector_turn(h, run);
-	return p->lines ? hdl_cell_arrived(run, p) : hdl_tasks_arrived(h, run);
+	return exec_of(run)->poll(h, run, prog_of(run));
 }
 
 /* Whether it has only let others have their turn. */
 static bool has_more(const struct hdl_run *run)
 {
-	const struct hdl_coll_prog *p = prog_of(run);
-
-	return p->reads ? hdl_sc_more(run) : p->parcels && hdl_vector_more(run);
+	return exec_of(run)->has_more && exec_of(run)->has_more(run);
 }
 
 /* All arrivals are there: takes the result out. */
 static void complete(struct hdl_queues *h, struct hdl_run *run)
 {
-	const struct hdl_coll_prog *p = prog_of(run);
-
 	h->completed++;
 	if (unlikely(h->broken)) {
-		hdl_sc_stop(h);
+		hdl_queues_stop(h);
 		hdl_queues_fail_run(h, run);
-	} else if (p->lines) {
-		hdl_cell_take(h, run, p);
-	} else if (!p->reads) {
-		hdl_tasks_take(h, run);
+	} else if (exec_of(run)->finish) {
+		exec_of(run)->finish(h, run, prog_of(run));
 	}
 }
 
@@ -294,7 +229,7 @@ static void retire(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);
 
-	h->spoiled |= run->error != MPI_SUCCESS;
+	h->had_error |= run->error != MPI_SUCCESS;
 	if (p->uses_acc)
 		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
 	hdl_queues_retire(h, run);
@@ -323,14 +258,14 @@ static int queues_advance(struct hdl_queues *h)
 			if (!h->broken && !queues_is_complete(h, run)) {
 				/* A peer that is gone shows in the completions of what was sent to it, or of the receive that no line
 				 * takes: that may be all that wakes this rank. */
-				if (h->lines || is_to_drain(h))
+				if (h->mailbox || is_to_drain(h))
 					hdl_queues_drain(h);
 				if (!h->broken) {
 					n += has_more(run);
 					break;
 				}
 			}
-			if (unlikely(h->broken) && run->parcels && !hdl_vector_stop(run))
+			if (unlikely(h->broken) && exec_of(run)->abort && !exec_of(run)->abort(h, run))
 				break;
 			complete(h, run);
 			n++;
@@ -353,7 +288,7 @@ static int off_turn(struct hdl_queues *h)
 	int n = 0, posted;
 
 	h->busy = true;
-	if (unlikely(h->nleft)) {
+	if (unlikely(h->nstaged)) {
 		/* with nothing else under way nothing else finds that what it was shown by has failed */
 		if (h->posted == h->retired)
 			hdl_queues_drain(h);
@@ -365,7 +300,7 @@ static int off_turn(struct hdl_queues *h)
 		n += posted;
 	} while (posted);
 	if (h->started)
-		n += hdl_pcoll_turn(h);
+		n += h->pcoll_ops->turn(h);
 	h->busy = false;
 	if (unlikely(h->doomed))
 		hdl_queues_destroy(h);
@@ -381,23 +316,12 @@ static void turn_if_idle(struct hdl_queues *h)
 
 __attribute__((noinline, cold)) struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
 {
-	struct hdl_queues *h = cc->off[hdl_queues_index(executor, pairs)] = hdl_queues_new(cc, executor, pairs);
+	struct hdl_queues *h = cc->queues[hdl_queues_index(executor, pairs)] = hdl_queues_new(cc, executor, pairs);
 
 	if (!h)
 		hdl_reason_set("%s: no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without",
 			       hdl_coll_name((enum hdl_coll)coll));
 	return h;
-}
-
-void hdl_queues_enlist(struct hdl_queues *h)
-{
-	if (h->link)
-		return;
-	h->next = hdl_queues_active;
-	h->link = &hdl_queues_active;
-	if (hdl_queues_active)
-		hdl_queues_active->link = &h->next;
-	hdl_queues_active = h;
 }
 
 /* What hdl_queues_progress looks at after this turn, which may take any off the list: one that frees a communicator takes all of its. */
@@ -420,23 +344,16 @@ static bool is_next(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);
 
-	if (!p || h->queue || h->busy || h->state != HDL_QUEUES_READY || h->broken || h->suspect_ns)
+	if (!p || !hdl_queues_are_open(h))
 		return false;
 	run->class = p->class;
-	return has_slot(h, run) && !needs_credit(h, run) && queues_has_room(h, p);
-}
-
-static bool needs_near(struct hdl_queues *h, const struct hdl_run *run)
-{
-	return prog_of(run)->reads ? hdl_sc_needs_near(h, run) : hdl_vector_need_near(h, run);
+	return has_slot(h, run) && !needs_credit(h, run) && exec_of(run)->has_room(h, p);
 }
 
 /* Whether this communicator's queues are all that has to be looked at. */
 static bool is_by_device(const struct hdl_run *run)
 {
-	const struct hdl_coll_prog *p = prog_of(run);
-
-	return p->reads || (p->parcels && hdl_vector_by_device(run));
+	return exec_of(run)->by_device && exec_of(run)->by_device(run);
 }
 
 /* A blocking operation of single_copy.c, or of parcels. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
@@ -451,7 +368,7 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 		if (!hdl_job.oversubscribed) {
 			looks--;
 			hdl_look_pause();
-		} else if (others && !needs_near(h, run)) {
+		} else if (others && !exec_of(run)->needs_cpu(h, run)) {
 			others--;
 			hdl_look_pause();
 		} else {
@@ -466,8 +383,8 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
  * their lines come. */
 static bool queues_end_at_once(struct hdl_queues *h, struct hdl_run *run)
 {
-	if (h->posted % HDL_TURN_EVERY == 0 || h->retired + 1 != h->posted || hdl_vector_await_long(run) || !hdl_cell_await(run, prog_of(run)) ||
-	    !hdl_vector_turn(h, run) || run->outstanding || h->broken)
+	if (h->posted % HDL_TURN_EVERY == 0 || h->retired + 1 != h->posted || !exec_of(run)->end_at_once(h, run, prog_of(run)) ||
+	    run->outstanding || h->broken)
 		return false;
 	h->completed++;
 	retire(h, run);
@@ -487,7 +404,7 @@ void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run)
 	}
 	if (likely(is_next(h, run))) {
 		queues_post(h, run);
-		if (prog_of(run)->parcels && !run->req && queues_end_at_once(h, run))
+		if (exec_of(run)->end_at_once && !run->req && queues_end_at_once(h, run))
 			return;
 		hdl_queues_enlist(h);
 		if (!run->req && is_by_device(run))
@@ -521,8 +438,8 @@ static void await_lines(struct hdl_queues *h)
 {
 	struct hdl_run *run = h->ring[h->oldest];
 
-	if (prog_of(run)->lines && h->completed == h->retired && !h->busy && !h->broken)
-		hdl_cell_await(run, prog_of(run));
+	if (exec_of(run)->await && h->completed == h->retired && !h->busy && !h->broken)
+		exec_of(run)->await(run, prog_of(run));
 }
 
 void hdl_queues_look(struct hdl_req *req, bool waits)
@@ -530,7 +447,7 @@ void hdl_queues_look(struct hdl_req *req, bool waits)
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++) {
 		/* a turn may complete what frees the communicator's state: it is looked up again */
 		struct hdl_cc *cc = req->comm->coll;
-		struct hdl_queues *h = cc ? cc->off[i] : NULL;
+		struct hdl_queues *h = cc ? cc->queues[i] : NULL;
 
 		if (!h || h->posted == h->retired)
 			continue;
@@ -547,7 +464,7 @@ void hdl_queues_arm(void)
 		const struct hdl_coll_prog *p;
 		int err = 0;
 
-		if (h->posted == h->retired && !h->started && !h->nleft)
+		if (h->posted == h->retired && !h->started && !h->nstaged)
 			continue;
 		p = h->posted == h->retired ? NULL : prog_of(h->ring[h->oldest]);
 		for (uint32_t w = 0; p && w < p->nwatches && !err; w++)
@@ -569,18 +486,19 @@ static void credit_done(struct hdl_run *run)
 
 static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 {
-	size_t bytes = h->lines ? hdl_cell_least(class) : 0;	/* by which it is of this class, though it has none */
+	size_t bytes = h->mailbox ? hdl_cell_least(class) : 0;	/* by which it is of this class, though it has none */
 	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix,
-			       .line_bytes = hdl_cell_bytes_of(bytes) };
+			       .cell_bytes = hdl_cell_bytes_of(bytes) };
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
 
 	if (!plan)
 		return NULL;
 	plan->key = (struct hdl_plan_key){ .coll = HDL_BARRIER, .bytes = bytes, .internal = true };
-	plan->executor = h->lines ? HDL_EXEC_MAILBOX : HDL_EXEC_TASKS;
+	plan->executor = h->mailbox ? HDL_EXEC_MAILBOX : HDL_EXEC_TASKS;
+	plan->exec = hdl_executors[h->mailbox ? HDL_RUN_MAILBOX : HDL_RUN_TASKS];
 	plan->refs = 1;
-	plan->off_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
-	if (!plan->off_graph) {
+	plan->offload_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
+	if (!plan->offload_graph) {
 		free(plan);
 		return NULL;
 	}
@@ -589,13 +507,13 @@ static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 
 static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class)
 {
-	struct hdl_plan *plan = h->credit[class] ? h->credit[class] : credit_plan(h, class);
+	struct hdl_plan *plan = h->slot_barrier[class] ? h->slot_barrier[class] : credit_plan(h, class);
 	struct hdl_run *run;
 
-	h->credit[class] = plan;
+	h->slot_barrier[class] = plan;
 	if (!plan)
 		return NULL;
-	run = hdl_run_new(plan->off_graph, h->cc->comm);
+	run = hdl_run_new(plan->offload_graph, h->cc->comm);
 	if (!run)
 		return NULL;
 	run->plan = plan;
@@ -607,41 +525,12 @@ static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-static void flush_to(struct hdl_queues *h, const struct hdl_coll_link *l, uint64_t position)
-{
-	while (!h->broken && !h->suspect_ns && l->sq_done < position)
-		hdl_queues_drain(h);
-}
-
-/* What a peer's operation needs of this rank leaves before its queues go. Most lines left when they were posted, and nothing tells
- * of them. */
-void hdl_queues_flush(struct hdl_queues *h)
-{
-	for (uint16_t i = 0; i < h->nlinks; i++) {
-		struct hdl_coll_link *l = h->links[i];
-
-		flush_to(h, l, h->lines ? l->sq_signaled : l->sq_posted);
-		if (!h->lines || !hdl_cell_waits(l) || l->sq_signaled == l->sq_posted)
-			continue;
-		hdl_cell_follow(h, l, NULL);
-		flush_to(h, l, l->sq_posted);
-	}
-}
-
-void hdl_queues_end(struct hdl_queues *h)
-{
-	hdl_queues_flush(h);
-	h->doomed = true;
-	if (!h->busy)
-		hdl_queues_destroy(h);
-}
-
 void hdl_queues_free(struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++) {
-		struct hdl_queues *h = cc->off[i];
+		struct hdl_queues *h = cc->queues[i];
 
-		cc->off[i] = NULL;
+		cc->queues[i] = NULL;
 		if (!h)
 			continue;
 		/* Every user's operation holds a reference to the communicator, and completes after what was inserted before it:

@@ -2,8 +2,8 @@
 /*
  * Inside of the executors mailbox and tasks: one communicator's queues and slots, and compiled graphs.
  *
- * Mailbox, up to HDL_MAILBOX_RANKS ranks: lines. Every rank has an ordinary queue to every other and writes what it has to say
- * into the peer's memory (cell.c). Nothing waits for anything but the CPU that wants the result.
+ * Mailbox, up to HDL_MAILBOX_RANKS ranks: cells. Every rank has an ordinary queue to every other rank and writes its data, with a sequence number,
+ * into the peer's memory (cell.c). An operation needs only the CPU of the rank that takes the result.
  *
  * Tasks: links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that
  * arrivals on it are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the
@@ -19,50 +19,54 @@
  *                    something else for every other. These have queues and slots of their own, a struct hdl_queues beside the
  *                    tree's, which is wired up by the first of them: what is said of links and slots holds in each by itself.
  *
- * Slots. Operation n uses slot n mod S on every rank: its lines, or an accumulator and the operands of one hop. With D the depth
- * (operations a rank may have posted and not retired), S = 3 D. That slot n mod S is free everywhere when anybody posts n:
+ * Slots. Operation n uses slot n mod S on every rank: its cells, or an accumulator and the operands of one hop. D, the depth, is the
+ * number of operations that a rank may have posted and not retired; S = 3 D. Slot n mod S is free on all ranks when any rank posts n:
  *
  *     (a) A rank posts operation n only after it has retired n - D: its result is copied out, its requests that read the
  *         slot are complete, its accumulator is zero again.
  *     (b) Among any D consecutive operations one synchronizes: it completes nowhere before all ranks have posted it.
- *         In Barrier, Allreduce, Allgather(v), Alltoall(v) and Reduce_scatter every rank needs something of every other, if only
- *         the word that there is nothing. Those with a root, of neighbors, Scan and Exscan do not (a rank that only sends, or that
- *         nobody waits for, is complete while others have not begun): after D - 1 of these in a row every rank inserts a barrier.
+ *         In Barrier, Allreduce, Allgather(v), Alltoall(v) and Reduce_scatter every rank waits for a cell of every other rank, even
+ *         if that carries no data. Rooted collectives, neighbor collectives, Scan and Exscan do not synchronize (a rank that only sends, or
+ *         for which no rank waits, is complete before other ranks have begun): after D - 1 of these in a row every rank inserts a slot barrier.
  *     Rank A posts n. By (a) it has completed everything up to n - D. By (b) a synchronizing y with n - 2D < y <= n - D is
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
  *     operation that used the slot before was n - S.
  *
- * What a rank writes later than it posts (a barrier's leader answers when it has heard of all) goes to a slot whose operation the
- * receiver has posted and waits in, for that.
+ * Without the slot barrier, with D = 2, S = 6:
+ *     1. rank 0 posts Bcast 0 as root: it only sends, completes and retires.
+ *     2. rank 0 posts Bcasts 1 to 6; rank 1 has not entered Bcast 0.
+ *     3. Bcast 6 uses slot 0: its cell overwrites the data of Bcast 0, which rank 1 has not read.
  *
- * There are classes of slots, for operations of different lengths. What is said holds for each by itself: n counts the
- * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted. But what
- * synchronizes may be of any class: y need not use a slot of this one. Let at most D - 1 of the class's operations stand between two that
+ * A cell that is written after the post (in a Barrier with a leader, the leader answers when all cells have come) goes to a slot whose
+ * operation the receiver has posted and not completed, since it waits for that cell.
+ *
+ * There are classes of slots, for operations of different lengths. The proof holds for each class by itself: n counts the
+ * operations of the class, D is the class's depth, and a slot barrier counts in the class for which it is inserted. But the synchronizing
+ * operation y may be of any class. Let at most D - 1 of the class's operations stand between two that
  * synchronize, and let y be the last of these up to n - D in the order of all. What A retires it retires in that order, so it has
  * completed y; every rank has posted y, and before that the class's last one before y, which is n - 2D + 1 or later, and has
  * retired what is D before that.
  *
- * Areas. Slots of one size lie in an area of their own, which is allocated, and registered, when the first operation needs it: it is
- * exchanged like the queues, and that operation, with what is behind it, waits for that. It is the same operation on all ranks, and
- * all ranks have the area or none has; if one cannot have it, such operations are all ranks' host executors'.
+ * Regions. Slots of one size lie in a region of their own, which is allocated and registered when the first operation needs it. The ranks
+ * exchange its addresses like the queues' numbers, and that operation, with all behind it, waits for the exchange. It is the same operation
+ * on all ranks, and all ranks have the region or none has; if one rank cannot have it, all ranks run such operations on the host executor.
  *
- * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
+ * So a cell needs neither credit nor acknowledgement, and is never cleared: its sequence number names its operation.
  *
- * Sets. A communicator's links and slots, a struct hdl_queues, are a set, which it has for a time: when it is freed they go to the sets that
- * the process keeps (cache.c), and another communicator of the same ranks may go on with them. That is safe because the proof
- * speaks of a set's operations, and not of whose they are: operations, slots, arrivals and lines are numbered on from one communicator to
- * the next. Two things are needed:
+ * Queue cache. When a communicator is freed, its links and slots, a struct hdl_queues, go to the cache that the process keeps (cache.c), and
+ * another communicator of the same ranks may take them over. That is safe because the proof is about a struct hdl_queues' operations, of whatever
+ * communicator: operations, slots, arrivals and cells are numbered on from one communicator to the next. Two things are needed:
  *
- *     (c) All ranks post a set's operations in one order: those of a communicator follow each other, and nobody posts one of the next
- *         before all ranks have posted and retired all of those before. A rank offers a set in the wire-up of the next communicator,
- *         which it can only when it has it back: it has retired all, and the communicator they were of was freed. Operations
- *         are posted when every rank has offered the same set. So a rank that is late holds the next communicator's first operation up,
- *         and no write that it owes to an operation before comes behind that: it was posted before, on the same queue.
- *     (d) All ranks have posted the same operations. They compare how many (bringup.c), and whether each link has carried as many
- *         arrivals as they say; a set on which an operation had an error is not kept.
+ *     (c) All ranks post the operations in one order: those of a communicator follow each other, and no rank posts an operation of the next
+ *         communicator before all ranks have posted and retired all operations of the one before. A rank offers cached queues in the
+ *         bring-up of the next communicator; by then it has retired all operations, and the communicator before was freed. Operations
+ *         are posted when every rank has offered the same queues. So a rank that is late delays the next communicator's first operation,
+ *         and each write that it owes to an earlier operation lands before that one's: it was posted earlier, on the same queue.
+ *     (d) All ranks have posted the same operations. They compare their number (bringup.c), and whether each link has carried as many
+ *         arrivals; queues on which an operation had an error are not cached.
  *
- * Tasks: no more than D operations of all classes together are between posted and retired, and among any D consecutive ones, of whatever
- * classes, one synchronizes: (a) and (b) hold for all together, too, D being the first class's depth. As above, a rank that posts n
+ * Tasks: no more than D operations of all classes together are between posted and retired, and among any D consecutive operations of all
+ * classes one synchronizes: (a) and (b) hold for all together, too, D being the first class's depth. As above, a rank that posts n
  * knows that all others have retired everything up to n - 3 D: no link ever carries more arrivals that its receiver has not
  * accounted for (an operation uses a link once per direction at most). The receiver sees those that only its master waited for when
  * more than D / 2 of them are there, and gives receives back in batches of D / 2, hence 4 D of them.
@@ -73,6 +77,7 @@
 #include <infiniband/verbs_exp.h>
 #include <string.h>
 
+#include "collectives/exec.h"
 #include "collectives/internal.h"
 #include "lines/pace.h"
 
@@ -80,14 +85,14 @@
 /* Reductions by single_copy.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
  * stay in the second-level cache. */
 #define HDL_SC_SEGMENT ((size_t)64 << 10)
-#define HDL_SC_STAGED_MAX 8			/* left behind at a time, at most, two by a reduction; other operations wait until they are read */
-#define HDL_QUEUES_OLD_VALUES 64		/* bytes behind the slots, where what atomics return goes: nobody looks at it */
+#define HDL_SC_STAGED_MAX 8			/* staging buffers in use at a time; a reduction takes up to two. Without one an operation does not detach */
+#define HDL_QUEUES_OLD_VALUES 64		/* bytes behind the slots, which receive the old values of atomics; never read */
 
 struct hdl_coll_link {
 	struct ibv_qp *qp;
 	struct ibv_cq *rcq;		/* NULL: no completions arrive here */
-	/* Of its own, for one reason: when the peer dies, the receives of a queue pair are flushed, and a WAIT counts completions in
-	 * error as any others: what is behind it would go on with the operands of an operation before. Those of an SRQ stay. */
+	/* Each link has an SRQ of its own: when the peer dies, the receives of a queue pair are flushed, and a WAIT counts completions in error
+	 * like any others, so that the requests behind it would take the operands of an earlier operation. An SRQ's receives are not flushed. */
 	struct ibv_srq *srq;
 	int peer;
 	uint16_t index;			/* in h->links */
@@ -104,11 +109,11 @@ struct hdl_coll_link {
 	const uint32_t *unfinished;	/* lines: 0 behind a post: what was posted has been carried out (shca_unfinished) */
 };
 
-/* Memory of a set that peers write to: slots of one size, and what is sent from there. Of mailbox: lines, one per rank and slot. */
+/* Memory that peers write to: slots of one size, and staging for what is sent from there. Mailbox: one cell per rank and slot. */
 enum hdl_region_state { HDL_REGION_NONE, HDL_REGION_WIRING, HDL_REGION_READY, HDL_REGION_REFUSED };
 struct hdl_slot_region {
-	enum hdl_region_state state;	/* the same on all ranks, but for the time of an exchange */
-	bool told;			/* that there is no memory for it */
+	enum hdl_region_state state;	/* the same on all ranks, except during an exchange */
+	bool reported;			/* that there is no memory for it */
 	char *mem;
 	struct ibv_mr *mr;
 	size_t bytes;			/* of all slots; 0: there are no operations for it */
@@ -117,15 +122,15 @@ struct hdl_slot_region {
 		uint32_t rkey;
 	} *peers;
 	size_t slot_bytes, line_bytes;
-	bool wide;			/* the lines' numbers stand in front, */
-	size_t at;			/* ... and the lines here */
-	size_t staged;			/* where what this rank writes to each other one is put together if the request does not carry it;
-					 * or 0 */
-	size_t done_at;			/* where ranks say that they have read what a vblock shows: a word per slot and rank; 0: they cannot */
+	bool wide;			/* the cells' sequence numbers stand in front of all cells, at offset 0 */
+	size_t at;			/* offset of the cells of slot 0 */
+	size_t staged;			/* offset of the staging for cells that a request does not carry inline; 0: none */
+	size_t done_at;			/* offset of the words in which ranks acknowledge that they have read a vblock that was announced by address:
+					 * one per slot and rank; 0: none */
 };
 #define HDL_CELL_HEAD 64
 #define HDL_CELL_REQUESTS 2		/* of an operation to a peer, at most */
-/* Areas of mailbox; those of tasks are their classes'. The first one comes with the queues. */
+/* Regions of mailbox; tasks have one per class of slots. The first one comes with the queues. */
 enum hdl_cell_size { HDL_CELL_SHORT, HDL_CELL_MEDIUM, HDL_CELL_WIDE, HDL_CELL_SIZES, HDL_REGION_SC = HDL_CELL_SIZES, HDL_REGIONS };
 
 struct hdl_queues_peer {
@@ -133,7 +138,7 @@ struct hdl_queues_peer {
 	uint32_t exposed;		/* rkey of all its memory, or 0 */
 };
 
-/* Slots of one size, and operations in them, by number: at most depth between posted and retired. Tasks: what they must hold. */
+/* A class of slots, and the number of operations posted and retired in it: at most depth apart. The sizes are of tasks. */
 struct hdl_slot_class {
 	uint64_t depth;			/* 0: there are none */
 	uint64_t posted, retired;
@@ -150,41 +155,41 @@ struct hdl_queues {
 	struct hdl_queues *next, **link;	/* among those that progress looks at (link: what points here, or NULL); or that are kept */
 	enum hdl_queues_state state;
 	int rank, size;
-	int radix, levels;		/* levels: tree links in each direction */
+	int radix, tree_links;		/* tree_links: in each direction */
 	int index;			/* of hdl_queues_index */
-	bool lines;			/* mailbox: no links */
+	bool mailbox;			/* mailbox's: cells, no links. Else tasks' */
 	bool star;			/* pair links between rank 0 and the others, beside the tree */
 	bool pairs;			/* pair links among all, no tree */
 	uint64_t depth;			/* of all classes together */
 	const struct hdl_port *port;	/* NULL: a sketch, whose links are no queues */
 	const struct hdl_reduce_caps *means;	/* tasks: what the device reduces by */
-	char why_off[256];
-	uint64_t set;			/* what all ranks of it call it; 0: it is not wired up yet */
-	bool offered;			/* WIRING: it was another communicator's */
-	bool spoiled;			/* an operation had an error */
+	char why_refused[256];
+	uint64_t set;			/* its number on all ranks; 0: not brought up yet */
+	bool offered;			/* WIRING: taken from the cache */
+	bool had_error;			/* of an operation: the set is not kept */
 	int *members;			/* processes (hdl_comm_proc) */
-	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
-	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (fault.c); 0: no */
+	bool broken;			/* a completion in error was polled, or this rank does not know whether the other ranks use the queues */
+	uint64_t suspect_ns;		/* monotonic_ns() until which fault.c looks for a dead member, since a queue has failed; 0: none has */
 	int wire_error;			/* MPI error class, of the latter */
 
 	struct hdl_slot_class class[HDL_SLOT_CLASSES];
-	struct hdl_slot_region area[HDL_REGIONS];
-	int area_wired;			/* its exchange is under way, with these: */
-	struct hdl_region_record *area_records;
-	struct hdl_graph *area_graph;
+	struct hdl_slot_region region[HDL_REGIONS];
+	int region_wired;		/* the region whose exchange is under way, with these: */
+	struct hdl_region_record *region_records;
+	struct hdl_graph *region_graph;
 	struct hdl_queues_peer *peers;
-	uint32_t near;			/* lines: a bit per rank that may need this one's CPU; 0: not known yet */
-	bool queue_gone;		/* lines: some rank's to this one */
+	uint32_t cpu_sharers;		/* mailbox: a bit per rank that may need this rank's CPU; 0: not known yet */
+	bool queue_gone;		/* mailbox: a peer has destroyed its queue to this rank */
 	bool stopped;			/* the queues, after an error */
-	char *segments;			/* two: what the oldest operation reduces; with HDL_REGION_SC */
-	struct hdl_sc_staged {		/* what an operation has left behind for others to read, which has ended here or will (single_copy.c) */
-		uint32_t hears;		/* a bit per rank that has not said that it is done; 0: this one is free */
+	char *segments;			/* two of HDL_SC_SEGMENT bytes, in which the oldest operation reduces; with HDL_REGION_SC */
+	struct hdl_sc_staged {		/* staging buffers of single copy, which peers read also after the operation has ended here (staging.c) */
+		uint32_t hears;		/* a bit per rank whose HDL_SC_FIN is awaited; 0: the entry is free */
 		uint64_t opno;
-		const char *done;	/* where rank 0 says so, by a number beyond that; */
-		size_t apart;		/* ... and the next rank, so far from there */
+		const char *done;	/* where rank 0 writes its HDL_SC_FIN: a number > opno */
+		size_t apart;		/* bytes from there to the next rank's */
 		struct hdl_scratch memory;
-	} left_behind[HDL_SC_STAGED_MAX];
-	uint32_t nleft;			/* of these that are not free */
+	} staged[HDL_SC_STAGED_MAX];
+	uint32_t nstaged;		/* of these that are not free */
 	struct lines_pace pace;		/* of copies to there */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
@@ -202,15 +207,20 @@ struct hdl_queues {
 	uint32_t since_sync_all;	/* tasks: the same, of all together */
 	uint32_t next_place;		/* of operation `posted` */
 	uint32_t oldest;		/* place of operation `retired` */
-	uint32_t line_room;		/* lines: operations that every queue has room for, at least */
+	uint32_t cell_room;		/* mailbox: operations that every queue has room for, at least */
 	struct hdl_run **ring;		/* [place] */
 	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
-	uint64_t queued, late;		/* of users' operations, how many are there, and how many of these first have found no slot */
-	struct hdl_pcoll *started;	/* persistent ones that are under way */
-	struct hdl_pcoll *pcolls;	/* all, also freed ones whose memory may still be read, and at the end those that nobody has
-					 * freed */
-	struct hdl_plan *credit[HDL_SLOT_CLASSES];	/* the barriers of (b); NULL until the first */
+	uint64_t queued, late;		/* number of users' operations in `queue`; of the first of these that have found no slot */
+	/* Of persistent operations (mailbox/persistent.c), NULL until the first is made. turn: completes what can be; returns how many
+	 * operations have ended. clear: the queues are gone; frees the memory that requests might have read, and requests never freed. */
+	const struct hdl_pcoll_ops {
+		int (*turn)(struct hdl_queues *h);
+		void (*clear)(struct hdl_queues *h);
+	} *pcoll_ops;
+	struct hdl_pcoll *started;	/* list of persistent operations that are started and not complete */
+	struct hdl_pcoll *pcolls;	/* list of all, also of freed ones whose memory requests may still read */
+	struct hdl_plan *slot_barrier[HDL_SLOT_CLASSES];	/* the barriers of (b); NULL until the first */
 
 	/* Wire-up. */
 	char *records;
@@ -219,12 +229,14 @@ struct hdl_queues {
 	int32_t *statuses;
 	uint32_t wire_seq;
 	uint64_t drained_at;		/* ticks(): of tasks, the last look at local_cq for what has failed */
-	bool busy, doomed;		/* in off_turn; freed when that ends */
+	bool busy, doomed;		/* busy: in off_turn; doomed: destroyed when off_turn ends */
 };
 
-/* Payloads of lines up to here stand in the request: then no operation retires late because of them. */
+/* Largest data of a medium cell, and the longest vblock in a cell where no rank knows all lengths. */
+#define HDL_CELL_MEDIUM_DATA 1024
+/* Payloads of cells up to here are inline in the request: then no operation retires late because of them. */
 #define HDL_CELL_INLINE 64
-#define HDL_CELL_INLINE_LONG 2048	/* where the device has it */
+#define HDL_CELL_INLINE_LONG 2048	/* if the device takes so much inline */
 
 /* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
  * link:14 | ring place:8 | the queue's position:40. */
@@ -239,7 +251,7 @@ static inline uint32_t hdl_ring_after(uint32_t i, uint64_t n)
 	return i + 1 == n ? 0 : i + 1;
 }
 
-/* The run is operation `posted`, and of its class: its number, slot and place are taken. */
+/* The run becomes operation `posted`, and gets its number, slot and place. Must: run->class is set. */
 static inline void hdl_queues_number(struct hdl_queues *h, struct hdl_run *run, bool synchronizes)
 {
 	struct hdl_slot_class *c = &h->class[run->class];
@@ -258,26 +270,34 @@ static inline void hdl_queues_number(struct hdl_queues *h, struct hdl_run *run, 
 	h->ring[run->place] = run;
 }
 
-/* Whether an operation waits for other ranks. */
+/* Returns true if an operation waits for other ranks. */
 static inline bool hdl_queues_is_active(const struct hdl_queues *h)
 {
-	return h->posted != h->retired || h->queue || h->started || h->nleft;
+	return h->posted != h->retired || h->queue || h->started || h->nstaged;
+}
+
+/* Whether an operation may be posted now, as far as the queues are concerned: they are brought up and not in error, and none waits
+ * to be posted before it. Besides it must have a slot, (a) and (b) above, and its executor's requests room. */
+static inline bool hdl_queues_are_open(const struct hdl_queues *h)
+{
+	return h->state == HDL_QUEUES_READY && !h->queue && !h->busy && !h->broken && !h->suspect_ns;
 }
 
 /* The communicator's, made when first asked for, by this collective. NULL: no memory for it. */
 struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll);
 static inline struct hdl_queues *hdl_queues_of(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
 {
-	struct hdl_queues *h = cc->off[hdl_queues_index(executor, pairs)];
+	struct hdl_queues *h = cc->queues[hdl_queues_index(executor, pairs)];
 
 	return likely(h) ? h : hdl_queues_make(cc, executor, pairs, coll);
 }
-/* The run fails because the queues have. */
+/* The run fails because the queues are in error. */
 void hdl_queues_fail_run(const struct hdl_queues *h, struct hdl_run *run);
-/* Progress looks at it until nothing is outstanding: before, or right after, an operation is queued or posted. */
+/* Puts the queues on the list that progress polls until nothing is outstanding. Must: called before, or right after, an operation is queued or
+ * posted. */
 void hdl_queues_enlist(struct hdl_queues *h);
 
-/* The oldest operation's slot and place are free again. */
+/* Retires the oldest operation: its slot and place are free again. */
 static inline void hdl_queues_retire(struct hdl_queues *h, const struct hdl_run *run)
 {
 	h->retired++;
@@ -285,26 +305,28 @@ static inline void hdl_queues_retire(struct hdl_queues *h, const struct hdl_run 
 	h->oldest = hdl_ring_after(h->oldest, h->depth);
 }
 
-/* Those that progress looks at. */
+/* The list that progress polls. */
 extern struct hdl_queues *hdl_queues_active;
 
-/* Takes completions of this rank's own requests. */
+/* Polls the completions of this rank's own requests. */
 void hdl_queues_drain(struct hdl_queues *h);
-/* Lines: the peer's queue is gone, and so is its process: one that it destroys says nothing. */
+/* Mailbox: the peer's queue has failed, which means that its process has ended: a queue that it destroys is not reported. */
 void hdl_queues_peer_gone(struct hdl_queues *h, int peer);
-/* This rank can use the queues no more, and others may not know: their collectives on the communicator end, too. From anywhere. */
+/* The queues are in error here, which the other ranks may not know: revokes the communicator. May be called anywhere. */
 void hdl_queues_break(struct hdl_queues *h, const char *why);
 #define HDL_QUEUES_IN_ERROR "the device's queues for this communicator are in error"
-/* The queue to that peer takes a request no more. run: NULL: of no operation. */
+/* ibv_post_send to that peer has failed with err. run: NULL: a request of no operation. */
 void hdl_queues_refused(struct hdl_queues *h, const struct hdl_run *run, int peer, int err);
-/* A completion in error was seen. */
+/* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
+void hdl_queues_stop(struct hdl_queues *h);
+/* A completion in error was polled. */
 void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ibv_wc_status status);
 
 /* ---- compiled graphs (compile.c) -------------------------------------------------------------------------- */
 
 enum hdl_step_kind { HDL_STEP_ACCUM, HDL_STEP_PUT, HDL_STEP_WAIT, HDL_STEP_ENABLE };
 
-/* What has to be filled into a request before it is posted. */
+/* The part of a request that is filled in before each post. */
 struct hdl_task_step {
 	uint8_t kind, src_space, dst_space;
 	int peer;
@@ -325,7 +347,7 @@ struct hdl_task_use {
 
 struct hdl_coll_prog {
 	const struct hdl_graph *g;
-	struct hdl_mailbox_prog *lines;	/* what it sends and waits for; NULL: the task list */
+	struct hdl_mailbox_prog *mailbox;	/* the cells that it writes and waits for; NULL: the task list, or single copy */
 	struct ibv_exp_task *tasks;	/* linked */
 	uint32_t ntasks, nwrs, nuses, narrivals, nwatches;
 	struct ibv_exp_send_wr *wrs;
@@ -338,8 +360,6 @@ struct hdl_coll_prog {
 	uint32_t *prologue, *epilogue;	/* CPU nodes before, after */
 	uint32_t nprologue, nepilogue;
 	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
-	bool reads;			/* by what single_copy.c does */
-	bool parcels;			/* what the lines carry is the run's affair (vector.c) */
 	bool uses_acc, synchronizes;
 	bool lasts;			/* a persistent operation's: nothing that its requests read changes before all ranks have it */
 	uint8_t class;
@@ -369,16 +389,6 @@ int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan);
 int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n);
 /* Whether what operations that were posted here expect on the link has arrived, and nothing else. */
 bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l);
-/* Runs CPU nodes of a graph, up to a CHECK that fails: then the run has an error. */
-void hdl_task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
-/* Whether every queue that it uses has room for another operation, as far as completions have been taken. */
-bool hdl_tasks_have_room(const struct hdl_queues *h, const struct hdl_coll_prog *p);
-/* Runs the prologue and posts the list. The operation has its number, and there is room. An error breaks the communicator's offload. */
-void hdl_tasks_post(struct hdl_queues *h, struct hdl_run *run);
-/* Whether all that the operation waits for has arrived. */
-bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run);
-/* It has: runs the epilogue. */
-void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run);
 
 /* ---- lines (cell.c) -------------------------------------------------------------------------------------- */
 
@@ -437,6 +447,11 @@ bool hdl_cell_arrived(struct hdl_run *run, const struct hdl_coll_prog *prog);
 bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog);
 /* Writes the lines that wait for those of others, and runs the epilogue; if a line was of another length, the run has an error. */
 void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
+/* Of the tables of fixed.c and vector_calls.c (exec.h). */
+bool hdl_cell_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
+bool hdl_cell_has_room(struct hdl_queues *h, const struct hdl_coll_prog *prog);
+int hdl_cell_region(const struct hdl_queues *h, const struct hdl_plan *plan);
+struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl_plan *plan);
 
 /* As hdl_cell_post, but for the lines themselves. Then each: put i of the operation has this data, which may change when the operation
  * retires, and says so many bytes, or whatever the word means to its receiver. */
@@ -484,21 +499,9 @@ static inline size_t hdl_sc_from(enum hdl_coll coll)
 }
 /* Lays its lines out. */
 void hdl_sc_area(struct hdl_queues *h);
-struct hdl_coll_prog *hdl_sc_compile(struct hdl_queues *h, const struct hdl_plan *plan);
-/* Shows this rank's buffers. */
-void hdl_sc_post(struct hdl_queues *h, struct hdl_run *run);
-/* Does what can be done now. Whether that was all, and nobody needs this rank's buffers any more. */
-bool hdl_sc_turn(struct hdl_queues *h, struct hdl_run *run);
-/* Where ranks share CPUs: whether it waits for one that may need this one's. If not, to give it to them is to lose a turn. */
-bool hdl_sc_needs_near(struct hdl_queues *h, const struct hdl_run *run);
-/* Whether the turn ended because it had done enough: there is more to do at once. */
-bool hdl_sc_more(const struct hdl_run *run);
 /* Looks whether what this rank has left behind has been read, or never will be, as far as completions have been taken. The communicator may
  * be freed by that. */
 void hdl_sc_staging_reclaim(struct hdl_queues *h);
-/* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
-void hdl_sc_stop(struct hdl_queues *h);
-
 /* ---- sets that no communicator has (cache.c) ------------------------------------------------------------- */
 
 /* One of the communicator's ranks, of this hdl_queues_index; NULL: there is none. */
@@ -513,6 +516,9 @@ void hdl_queue_cache_trim(void);
 void hdl_queues_end(struct hdl_queues *h);
 /* What was posted has left. */
 void hdl_queues_flush(struct hdl_queues *h);
+/* Destroys queues and slots, but not h; frees what the exchange needs. */
+void hdl_queues_unmake(struct hdl_queues *h);
+void hdl_queues_free_records(struct hdl_queues *h);
 
 /* ---- wire-up (bringup.c) ------------------------------------------------------------------------------------ */
 
@@ -543,6 +549,13 @@ int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint
 /* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root.
  * What comes before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
 int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l);
+/* That a link has posted then: see above. */
+static inline uint64_t hdl_link_receives(const struct hdl_queues *h)
+{
+	return 4 * h->depth;
+}
+/* The status of a rank whose device does not promise the order of a write's bytes: cells cannot be used, as the report tells, and no error. */
+#define HDL_NOT_IN_ORDER EILSEQ
 
 /* ---- areas (regions.c) --------------------------------------------------------------------------------------- */
 
@@ -561,12 +574,5 @@ void hdl_region_unmake(struct hdl_queues *h, struct hdl_slot_region *a);
 void hdl_regions_retry(struct hdl_queues *h);
 /* Asks for an area, if nobody has: HDL_REGION_WIRING, and it is decided later, or what all ranks have come to. */
 enum hdl_region_state hdl_region_request(struct hdl_queues *h, int k);
-
-/* ---- persistent operations (persistent.c) ------------------------------------------------------------------------- */
-
-/* Those that were started. Returns how many have ended. */
-int hdl_pcoll_turn(struct hdl_queues *h);
-/* Gives back what was kept for requests that might have read it, and what nobody has freed: the queues are gone. */
-void hdl_pcoll_clear(struct hdl_queues *h);
 
 #endif

@@ -79,7 +79,7 @@ static void size_task_classes(struct hdl_queues *h, uint64_t depth)
 
 static void region_lay_out(struct hdl_queues *h)
 {
-	if (h->lines) {
+	if (h->mailbox) {
 		hdl_cell_areas(h);
 		hdl_sc_area(h);
 		return;
@@ -88,7 +88,7 @@ static void region_lay_out(struct hdl_queues *h)
 		struct hdl_slot_class *c = &h->class[i];
 
 		c->slot_bytes = c->acc_bytes + c->data_bytes;
-		h->area[i].bytes = c->depth ? HDL_SLOTS(c->depth) * c->slot_bytes + HDL_QUEUES_OLD_VALUES : 0;
+		h->region[i].bytes = c->depth ? HDL_SLOTS(c->depth) * c->slot_bytes + HDL_QUEUES_OLD_VALUES : 0;
 	}
 }
 
@@ -96,7 +96,7 @@ void hdl_queues_lay_out(struct hdl_queues *h)
 {
 	uint64_t depth = (uint64_t)min_int(hdl_vars.coll_depth < 2 ? 2 : hdl_vars.coll_depth, HDL_QUEUES_DEPTH_MAX);
 
-	if (h->lines)
+	if (h->mailbox)
 		size_line_classes(h, depth);
 	else
 		size_task_classes(h, depth);
@@ -111,33 +111,21 @@ static void clear_accumulators(struct hdl_queues *h, int class)
 	const struct hdl_slot_class *c = &h->class[class];
 
 	for (uint64_t k = 0; c->acc_bytes && k < HDL_SLOTS(c->depth); k++)
-		memset(h->area[class].mem + k * c->slot_bytes, 0, c->acc_bytes);
-}
-
-void hdl_region_unmake(struct hdl_queues *h, struct hdl_slot_region *a)
-{
-	if (a->mr && h->port)
-		ibv_dereg_mr(a->mr);
-	if (a->mem)
-		hdl_tp_free(hdl_mpi_tp, a->mem);
-	free(a->peers);
-	a->mr = NULL;
-	a->mem = NULL;
-	a->peers = NULL;
+		memset(h->region[class].mem + k * c->slot_bytes, 0, c->acc_bytes);
 }
 
 int hdl_region_make(struct hdl_queues *h, int k)
 {
-	struct hdl_slot_region *a = &h->area[k];
+	struct hdl_slot_region *a = &h->region[k];
 
-	a->staged = h->lines && hdl_cell_stages(h, (enum hdl_cell_size)k) ? a->bytes : 0;
+	a->staged = h->mailbox && hdl_cell_stages(h, (enum hdl_cell_size)k) ? a->bytes : 0;
 	a->peers = calloc((size_t)h->size, sizeof(*a->peers));
 	a->mem = hdl_tp_alloc(hdl_mpi_tp, a->bytes + a->staged);
-	if (h->lines && k == HDL_REGION_SC && !h->segments)
+	if (h->mailbox && k == HDL_REGION_SC && !h->segments)
 		h->segments = aligned_alloc(4096, 2 * HDL_SC_SEGMENT);
-	if (!a->peers || !a->mem || (h->lines && k == HDL_REGION_SC && !h->segments))
+	if (!a->peers || !a->mem || (h->mailbox && k == HDL_REGION_SC && !h->segments))
 		return -ENOMEM;
-	if (h->lines)
+	if (h->mailbox)
 		hdl_cell_clear(a);
 	else
 		clear_accumulators(h, k);
@@ -151,17 +139,17 @@ int hdl_region_make(struct hdl_queues *h, int k)
 static void area_unknown(struct hdl_queues *h, const struct hdl_run *run)
 {
 	h->wire_error = run->error ? run->error : MPI_ERR_OTHER;
-	snprintf(h->why_off, sizeof(h->why_off), "memory for longer operations: whether all ranks have it is not known (%.160s)",
+	snprintf(h->why_refused, sizeof(h->why_refused), "memory for longer operations: whether all ranks have it is not known (%.160s)",
 		 run->why[0] ? run->why : "some were not heard of");
-	hdl_queues_break(h, h->why_off);
+	hdl_queues_break(h, h->why_refused);
 }
 
 /* One Allgather is enough: a rank that hears of all knows what they know, and what it is told of has been there since before. */
 static void area_exchanged(struct hdl_run *run)
 {
 	struct hdl_queues *h = run->arg;
-	const struct hdl_region_record *rec = h->area_records;
-	struct hdl_slot_region *a = &h->area[h->area_wired];
+	const struct hdl_region_record *rec = h->region_records;
+	struct hdl_slot_region *a = &h->region[h->region_wired];
 	bool known = !run->error;
 
 	a->state = HDL_REGION_READY;
@@ -179,43 +167,43 @@ static void area_exchanged(struct hdl_run *run)
 	if (a->state == HDL_REGION_REFUSED)
 		hdl_region_unmake(h, a);
 	hdl_run_free(run);
-	hdl_graph_free(h->area_graph);
-	h->area_graph = NULL;
-	free(h->area_records);
-	h->area_records = NULL;
+	hdl_graph_free(h->region_graph);
+	h->region_graph = NULL;
+	free(h->region_records);
+	h->region_records = NULL;
 }
 
 enum hdl_region_state hdl_region_request(struct hdl_queues *h, int k)
 {
-	struct hdl_slot_region *a = &h->area[k];
+	struct hdl_slot_region *a = &h->region[k];
 	struct hdl_region_record *rec;
 	int err;
 
 	if (a->state != HDL_REGION_NONE)
 		return a->state;
 	a->state = HDL_REGION_WIRING;
-	h->area_wired = k;
+	h->region_wired = k;
 	while ((err = hdl_region_make(h, k)) == -ENOMEM && (hdl_scratch_give() || hdl_queue_cache_evict()))
 		hdl_region_unmake(h, a);
 	/* each communicator that goes on with the set tries again */
-	if (err && !a->told)
+	if (err && !a->reported)
 		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot "
 			  "be had (%s); these run on the host", h->size, a->bytes, strerror(-err));
-	a->told = err;
-	h->area_records = calloc((size_t)h->size, sizeof(*rec));
-	if (!h->area_records)
+	a->reported = err;
+	h->region_records = calloc((size_t)h->size, sizeof(*rec));
+	if (!h->region_records)
 		goto fail;
-	rec = h->area_records + h->rank;
+	rec = h->region_records + h->rank;
 	rec->status = -err;
 	if (!err)
 		*rec = (struct hdl_region_record){ .addr = (uintptr_t)a->mem, .rkey = a->mr->rkey };
-	if (!hdl_queues_allgather_as(h, &h->area_graph, HDL_REGION_NUMBER(k), h->area_records, sizeof(*rec), area_exchanged, h))
+	if (!hdl_queues_allgather_as(h, &h->region_graph, HDL_REGION_NUMBER(k), h->region_records, sizeof(*rec), area_exchanged, h))
 		return a->state;
 fail:
 	a->state = HDL_REGION_REFUSED;
 	hdl_region_unmake(h, a);
-	free(h->area_records);
-	h->area_records = NULL;
+	free(h->region_records);
+	h->region_records = NULL;
 	hdl_queues_bringup_failed(h);
 	return a->state;
 }
@@ -223,6 +211,6 @@ fail:
 void hdl_regions_retry(struct hdl_queues *h)
 {
 	for (int k = 0; k < HDL_REGIONS; k++)
-		if (h->area[k].state == HDL_REGION_REFUSED)
-			h->area[k].state = HDL_REGION_NONE;
+		if (h->region[k].state == HDL_REGION_REFUSED)
+			h->region[k].state = HDL_REGION_NONE;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A graph of two rounds, each from every rank to every other one: what they call, and what they found. The second one makes an error
- * everybody's, and by it all show the same text: that of the lowest rank which found something.
+ * A graph of two rounds, each from every rank to every other: the ranks' records, then their verdicts. The second round makes
+ * one rank's error an error of all ranks, and all report the same text: that of the lowest process with a finding.
  *
- * Signatures are compared as (basic type, number of basic elements); types of one representation are taken for equal, as are different
- * mixtures of types with as many elements. Of what goes from one rank to another the receiver compares what both say.
+ * Signatures are compared as (basic type, number of basic elements). Types of one representation count as equal, and so do
+ * different mixtures of types with the same number of elements. The receiver of a pair compares the sender's signature with
+ * its own.
  */
 #include "collectives/select/check.h"
 
@@ -14,44 +15,45 @@
 #include "collectives/host/vcoll.h"
 #include "collectives/select/tuner.h"
 
-/* A type signature, as far as it is compared. type 0: nothing is said. */
+/* A type signature, as far as signatures are compared. type ANY: matches every type; only the bytes are compared. */
 struct sig {
 	uint64_t type;
 	int64_t elements, bytes;
 };
 
 struct record {
-	struct sig all;			/* the same on all ranks */
-	struct sig sent;		/* to the rank that gets this record; may be none, and then there are no elements */
-	int32_t coll, form;		/* REFUSED: form is the error class, and text that of the error */
-	int32_t root;			/* its rank in its job; -1: none, or this rank does not know it */
-	int32_t op;			/* a predefined one's constant; 1: the program's; 0: none */
-	uint64_t root_job;		/* root is a rank of this one */
+	struct sig all;			/* must be equal on all ranks */
+	struct sig sent;		/* of the data for the rank that gets this record; all zero: none */
+	int32_t coll, form;		/* coll REFUSED: form is the error class of a refused argument, and text its text */
+	int32_t root;			/* the root's rank in its job; -1: no root, or unknown to this rank */
+	int32_t op;			/* a predefined operation's constant; 1: a user-defined one; 0: none */
+	uint64_t root_job;		/* the job of `root` */
 	char text[112];
 };
 
 #define REFUSED (-1)
 
 struct verdict {
-	int32_t class;			/* 0: all is right */
+	int32_t class;			/* MPI error class; 0: no finding */
 	char text[380];
 };
 
 struct hdl_check {
-	struct hdl_run *run;		/* whose call it is, and begins when all is right; NULL: somebody waits */
+	struct hdl_run *run;		/* starts when all records match; NULL: a caller is blocked in hdl_check_agree */
 	struct record mine;
-	struct sig *sends, *expects;	/* to and from each rank of the communicator */
-	int peers, npeers;		/* ranks that take part; of the communicator itself (those behind are near: see hdl_near) */
-	int self;			/* this rank's own number of them */
+	struct sig *sends, *expects;	/* signatures per rank of the communicator */
+	int peers, npeers;		/* peers: ranks that take part; npeers: ranks of the communicator itself (the local
+					 * group's follow them: hdl_near) */
+	int self;			/* this rank's index among `peers` */
 	struct hdl_graph *g;
-	struct hdl_run *talk;
-	size_t out, in, found, verdicts;	/* in the scratch */
+	struct hdl_run *exchange;
+	size_t out, in, found, verdicts;	/* offsets in the scratch of `talk` */
 };
 
-/* ---- what this rank says ------------------------------------------------------------------------------------- */
+/* ---- this rank's record -------------------------------------------------------------------------------------------- */
 
 #define MIXED	1
-#define ANY	0			/* MPI_PACKED fits everything (section 3.3.1) */
+#define ANY	0			/* MPI_PACKED matches every type (section 3.3.1) */
 
 static struct sig sig_of(const struct hdl_type *t, MPI_Count count)
 {
@@ -94,7 +96,7 @@ static struct hdl_check *check_new(struct hdl_comm *comm, int coll, enum hdl_for
 	return c;
 }
 
-static void say_root(struct hdl_check *c, const struct hdl_comm *comm, int root)
+static void record_root(struct hdl_check *c, const struct hdl_comm *comm, int root)
 {
 	int proc = root == MPI_ROOT ? hdl_job.rank : root >= 0 ? hdl_comm_proc(comm, root) : -1;
 
@@ -104,21 +106,23 @@ static void say_root(struct hdl_check *c, const struct hdl_comm *comm, int root)
 	c->mine.root_job = hdl_proc_job(proc);
 }
 
-/* hdl_call names the function. */
-static struct hdl_check *coll_check_say(struct hdl_check *c, bool rooted, int root, MPI_Op op, const struct hdl_type *type, MPI_Count count)
+/* Completes the record. Must: hdl_call is the name of the MPI function. */
+static struct hdl_check *record_complete(struct hdl_check *c, bool rooted, int root, MPI_Op op, const struct hdl_type *type,
+					 MPI_Count count)
 {
 	char *text = c->mine.text;
-	size_t room = sizeof(c->mine.text), n;
+	size_t text_size = sizeof(c->mine.text), n;
 
 	c->mine.op = op == MPI_OP_NULL ? 0 : hdl_op_get(op) ? 1 : (int32_t)(uintptr_t)op;
-	n = (size_t)snprintf(text, room, "%s", hdl_call);
-	if (rooted && n < room)
-		n += (size_t)snprintf(text + n, room - n, root == MPI_ROOT ? ", root MPI_ROOT" : root < 0 ? ", root MPI_PROC_NULL" :
-				      ", root %d", root);
-	if (c->mine.op && n < room)
-		n += (size_t)snprintf(text + n, room - n, ", %s", c->mine.op == 1 ? "an operation of the program" : hdl_op_name(op));
-	if (type && n < room)
-		snprintf(text + n, room - n, ", %lld x %.40s", (long long)count, hdl_type_label(type));
+	n = (size_t)snprintf(text, text_size, "%s", hdl_call);
+	if (rooted && n < text_size)
+		n += (size_t)snprintf(text + n, text_size - n, root == MPI_ROOT ? ", root MPI_ROOT" :
+				      root < 0 ? ", root MPI_PROC_NULL" : ", root %d", root);
+	if (c->mine.op && n < text_size)
+		n += (size_t)snprintf(text + n, text_size - n, ", %s",
+				      c->mine.op == 1 ? "a user-defined operation" : hdl_op_name(op));
+	if (type && n < text_size)
+		snprintf(text + n, text_size - n, ", %lld x %.40s", (long long)count, hdl_type_label(type));
 	return c;
 }
 
@@ -130,7 +134,7 @@ struct hdl_check *hdl_check_args(struct hdl_comm *comm, const struct hdl_coll_ar
 	if (!c)
 		return NULL;
 	if (rooted)
-		say_root(c, comm, a->root);
+		record_root(c, comm, a->root);
 	if (a->coll == HDL_ALLGATHER || a->coll == HDL_ALLTOALL) {
 		bool in_place = a->sendbuf == MPI_IN_PLACE;
 
@@ -141,17 +145,21 @@ struct hdl_check *hdl_check_args(struct hdl_comm *comm, const struct hdl_coll_ar
 	} else if (a->coll != HDL_BARRIER) {
 		c->mine.all = sig_of(a->recvtype, a->recvcount);
 	}
-	return coll_check_say(c, rooted, a->root, a->op, a->recvtype, a->recvcount);
+	return record_complete(c, rooted, a->root, a->op, a->recvtype, a->recvcount);
 }
 
-/* Whether all ranks know the length of every piece, by which an algorithm may be chosen: of MPI_Gather, not of MPI_Gatherv. Of
- * exchanges: whether one piece goes to all, as in MPI_Allgatherv; between groups one of all may be meant, where there is one rank. */
+/*
+ * Returns true if all ranks know the length of every block, by which an algorithm may be chosen: for MPI_Gather, not for
+ * MPI_Gatherv. For exchanges: if one block goes to all, as in MPI_Allgatherv; not between groups, where one block may belong
+ * to the only remote rank.
+ */
 static bool is_plain(const struct hdl_vcoll *a, const struct hdl_comm *comm)
 {
 	return a->coll == HDL_V_EXCHANGE ? !comm->local && a->nin == 1 : a->alike;
 }
 
-/* Which of an enumeration of all collectives it is: reduce and allreduce by a program's operation are those of hdl_check_args. */
+/* Index of the collective among all collectives. Reduce and Allreduce by a user-defined operation have the index that
+ * hdl_check_args gives them. */
 static int coll_check_number_of(const struct hdl_vcoll *a, const struct hdl_comm *comm)
 {
 	switch (a->coll) {
@@ -164,7 +172,7 @@ static int coll_check_number_of(const struct hdl_vcoll *a, const struct hdl_comm
 	}
 }
 
-/* In any order: edges between two ranks are told apart by their number. */
+/* Adds an edge, in any order: several edges between two ranks are distinguished by their number. */
 static void add_edge(struct sig *to, struct sig s, int number)
 {
 	uint64_t h = (s.type ^ (uint64_t)s.elements << 8 ^ (uint64_t)number << 40) * 0x9e3779b97f4a7c15ULL;
@@ -174,7 +182,7 @@ static void add_edge(struct sig *to, struct sig s, int number)
 	to->bytes += s.bytes;
 }
 
-static void say_neighbors(struct hdl_check *c, const struct hdl_vcoll *a)
+static void record_neighbors(struct hdl_check *c, const struct hdl_vcoll *a)
 {
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] >= 0)
@@ -185,7 +193,7 @@ static void say_neighbors(struct hdl_check *c, const struct hdl_vcoll *a)
 			add_edge(&c->expects[a->from[k]], sig_of(a->out[k].type, a->out[k].count), hdl_edge_from(a, k));
 }
 
-static void say_moves(struct hdl_check *c, const struct hdl_vcoll *a)
+static void record_blocks(struct hdl_check *c, const struct hdl_vcoll *a)
 {
 	bool to_one = a->coll == HDL_V_GATHER, from_one = a->coll == HDL_V_SCATTER;
 
@@ -208,19 +216,19 @@ struct hdl_check *hdl_check_vcoll(struct hdl_comm *comm, const struct hdl_vcoll 
 	if (!c)
 		return NULL;
 	if (rooted)
-		say_root(c, comm, a->root);
+		record_root(c, comm, a->root);
 	switch (a->coll) {
 	case HDL_V_GATHER:
 	case HDL_V_SCATTER:
 	case HDL_V_EXCHANGE:
-		say_moves(c, a);
+		record_blocks(c, a);
 		break;
 	case HDL_V_NEIGHBORS:
-		say_neighbors(c, a);
+		record_neighbors(c, a);
 		break;
 	case HDL_V_REDUCE_SCATTER:
 		c->mine.all = sig_of(a->in[0].type, a->in[0].count);
-		/* the parts are the same within a group */
+		/* the counts are equal within a group */
 		for (int i = 0; a->counts && !comm->local && i < comm->size; i++)
 			c->mine.all.type += (uint64_t)a->counts[i] * (0x9e3779b97f4a7c15ULL * (2 * (uint64_t)i + 1));
 		break;
@@ -229,14 +237,14 @@ struct hdl_check *hdl_check_vcoll(struct hdl_comm *comm, const struct hdl_vcoll 
 	default:
 		c->mine.all = one ? sig_of(one->type, one->count) : (struct sig){ ANY, -1, 0 };
 	}
-	return coll_check_say(c, rooted, a->root, a->op, one ? one->type : NULL, one ? one->count : 0);
+	return record_complete(c, rooted, a->root, a->op, one ? one->type : NULL, one ? one->count : 0);
 }
 
 void hdl_check_free(struct hdl_check *c)
 {
 	if (!c)
 		return;
-	hdl_run_free(c->talk);
+	hdl_run_free(c->exchange);
 	hdl_graph_free(c->g);
 	free(c->sends);
 	free(c);
@@ -244,11 +252,12 @@ void hdl_check_free(struct hdl_check *c)
 
 /* ---- comparing ------------------------------------------------------------------------------------------------- */
 
-/* Peer's record against this rank's. An error class, or 0. */
+/* Compares the peer's record with this rank's. Returns an MPI error class, and in *what the first difference; or MPI_SUCCESS. */
 static int compare_calls(const struct hdl_check *c, int peer, const struct record *r, const char **what)
 {
 	const struct record *m = &c->mine;
-	bool silent = r->all.elements < 0 || m->all.elements < 0;	/* beside the root of an intercommunicator */
+	bool silent = r->all.elements < 0 || m->all.elements < 0;	/* a rank beside the root in an intercommunicator has
+									 * no signature */
 
 	*what = "the outcome of the argument checks";
 	if (r->coll == REFUSED || m->coll == REFUSED)
@@ -268,7 +277,7 @@ static int compare_calls(const struct hdl_check *c, int peer, const struct recor
 	*what = "the count or the type signature";
 	if (!silent && !coll_check_fits(r->all, m->all))
 		return r->all.elements != m->all.elements ? MPI_ERR_COUNT : MPI_ERR_TYPE;
-	*what = "what one sends and the other one receives";
+	*what = "the signature of the data sent and received";
 	if (peer < c->npeers && !coll_check_fits(r->sent, c->expects[peer]))
 		return r->sent.elements != c->expects[peer].elements ? MPI_ERR_COUNT : MPI_ERR_TYPE;
 	return MPI_SUCCESS;
@@ -281,10 +290,10 @@ static int coll_check_proc_of(const struct hdl_comm *comm, int peer)
 	return hdl_comm_proc(of, peer);
 }
 
-/* The nodes that are no messages: all records are here; all verdicts are. Told apart by what they read. */
-static void coll_check_look(const struct hdl_run *talk, const void *src, void *dst, size_t len)
+/* The `reduce` callback of the graph: runs when all records are there, and writes this rank's verdict. */
+static void coll_check_look(const struct hdl_run *exchange, const void *src, void *dst, size_t len)
 {
-	struct hdl_check *c = talk->arg;
+	struct hdl_check *c = exchange->arg;
 	const struct record *records = src;
 	struct verdict *v = dst;
 	const char *what;
@@ -299,8 +308,8 @@ static void coll_check_look(const struct hdl_run *talk, const void *src, void *d
 		v->class = compare_calls(c, p, r, &what);
 		if (!v->class)
 			continue;
-		snprintf(v->text, sizeof(v->text), "%s differs: rank %d is in %s; %s is in %s (ranks in MPI_COMM_WORLD)", what,
-			 hdl_job.rank, c->mine.text, hdl_proc_text(coll_check_proc_of(talk->comm, p)), r->text);
+		snprintf(v->text, sizeof(v->text), "%s differs: rank %d calls %s; %s calls %s (ranks in MPI_COMM_WORLD)", what,
+			 hdl_job.rank, c->mine.text, hdl_proc_text(coll_check_proc_of(exchange->comm, p)), r->text);
 		if (p < c->npeers && r->coll == c->mine.coll && !coll_check_fits(r->sent, c->expects[p])) {
 			size_t n = strlen(v->text);
 
@@ -310,15 +319,15 @@ static void coll_check_look(const struct hdl_run *talk, const void *src, void *d
 	}
 }
 
-/* The first process that found something speaks for all. */
+/* The finding of the lowest process, or NULL. */
 static const struct verdict *coll_check_judge(const struct hdl_check *c)
 {
-	const struct verdict *all = (const void *)(c->talk->base[HDL_SP_TMP] + c->verdicts), *found = NULL;
+	const struct verdict *all = (const void *)(c->exchange->base[HDL_SP_TMP] + c->verdicts), *found = NULL;
 	int first = 0;
 
 	for (int p = 0; p < c->peers; p++) {
-		const struct verdict *v = p == c->self ? (const void *)(c->talk->base[HDL_SP_TMP] + c->found) : &all[p];
-		int proc = p == c->self ? hdl_job.rank : coll_check_proc_of(c->talk->comm, p);
+		const struct verdict *v = p == c->self ? (const void *)(c->exchange->base[HDL_SP_TMP] + c->found) : &all[p];
+		int proc = p == c->self ? hdl_job.rank : coll_check_proc_of(c->exchange->comm, p);
 
 		if (v->class && (!found || hdl_proc_before(proc, first))) {
 			found = v;
@@ -328,21 +337,21 @@ static const struct verdict *coll_check_judge(const struct hdl_check *c)
 	return found;
 }
 
-static void talk_done(struct hdl_run *talk)
+static void exchange_done(struct hdl_run *exchange)
 {
-	struct hdl_check *c = talk->arg;
-	struct hdl_run *run = c->run ? c->run : talk;
-	const struct verdict *v = talk->error ? NULL : coll_check_judge(c);
+	struct hdl_check *c = exchange->arg;
+	struct hdl_run *run = c->run ? c->run : exchange;
+	const struct verdict *v = exchange->error ? NULL : coll_check_judge(c);
 
-	if (talk->error)
-		hdl_reason_set("%s", talk->why);
+	if (exchange->error)
+		hdl_reason_set("%s", exchange->why);
 	else if (v)
 		hdl_reason_set("HEDDLE_CHECK: %s", v->text);
-	if (talk->error || v)
-		hdl_run_error(run, talk->error ? talk->error : v->class);
+	if (exchange->error || v)
+		hdl_run_error(run, exchange->error ? exchange->error : v->class);
 	if (!c->run)
 		return;
-	if (talk->error || v)
+	if (exchange->error || v)
 		hdl_run_finish(run);
 	else
 		hdl_host_start(run);
@@ -357,7 +366,7 @@ static bool build(struct hdl_check *c, struct hdl_comm *comm)
 		return false;
 	c->out = hdl_gb_tmp(b, n, rec);
 	c->in = hdl_gb_tmp(b, n, rec);
-	c->found = hdl_gb_tmp(b, 1, all > ver ? all : ver);	/* a node writes as much as it reads */
+	c->found = hdl_gb_tmp(b, 1, all > ver ? all : ver);	/* a REDUCE node writes and reads the same number of bytes */
 	c->verdicts = hdl_gb_tmp(b, n, ver);
 	for (int p = 0; p < c->peers; p++)
 		if (p != c->self) {
@@ -371,13 +380,13 @@ static bool build(struct hdl_check *c, struct hdl_comm *comm)
 			hdl_gb_recv(b, p, 1, hdl_ref(HDL_SP_TMP, c->verdicts + (size_t)p * ver), ver);
 		}
 	c->g = hdl_gb_finish(b);
-	c->talk = c->g ? hdl_run_new(c->g, comm) : NULL;
-	if (!c->talk || hdl_run_prepare_host(c->talk))
+	c->exchange = c->g ? hdl_run_new(c->g, comm) : NULL;
+	if (!c->exchange || hdl_run_prepare_host(c->exchange))
 		return false;
-	c->talk->keeps = true;
-	c->talk->done = talk_done;
-	c->talk->reduce = coll_check_look;
-	c->talk->arg = c;
+	c->exchange->retain = true;
+	c->exchange->done = exchange_done;
+	c->exchange->reduce = coll_check_look;
+	c->exchange->arg = c;
 	return true;
 }
 
@@ -387,19 +396,19 @@ static int coll_check_no_memory(void)
 	return MPI_ERR_NO_MEM;
 }
 
-/* Once for each check. MPI error class. */
-static int talk(struct hdl_check *c, struct hdl_comm *comm)
+/* Starts the comparison. Must be called once for each check. Returns an MPI error class. */
+static int exchange(struct hdl_check *c, struct hdl_comm *comm)
 {
 	struct record *out;
 
 	if (!build(c, comm))
 		return coll_check_no_memory();
-	out = (void *)(c->talk->base[HDL_SP_TMP] + c->out);
+	out = (void *)(c->exchange->base[HDL_SP_TMP] + c->out);
 	for (int p = 0; p < c->peers; p++) {
 		out[p] = c->mine;
 		out[p].sent = p < c->npeers ? c->sends[p] : (struct sig){ ANY, 0, 0 };
 	}
-	hdl_coll_begin(c->talk);
+	hdl_host_begin(c->exchange);
 	return MPI_SUCCESS;
 }
 
@@ -408,7 +417,7 @@ void hdl_check_start(struct hdl_run *run)
 	int rc;
 
 	run->check->run = run;
-	rc = talk(run->check, run->comm);
+	rc = exchange(run->check, run->comm);
 	if (rc) {
 		hdl_run_error(run, rc);
 		hdl_run_finish(run);
@@ -424,19 +433,19 @@ int hdl_check_agree(struct hdl_check *c, struct hdl_comm *comm)
 {
 	int rc;
 
-	/* the number of a collective that begins, which the others' may be */
+	/* takes a collective's number, as the other ranks do */
 	((struct hdl_cc *)comm->coll)->seq++;
-	rc = talk(c, comm);
+	rc = exchange(c, comm);
 	if (rc) {
-		hdl_coll_no_memory(comm);	/* the others wait for what it says */
+		hdl_coll_no_memory(comm);	/* the other ranks wait for this rank's record */
 		rc = coll_check_no_memory();
 	} else {
 		hdl_blocked_comm = comm;
-		hdl_wait_until(coll_check_is_finished, c->talk);
+		hdl_wait_until(coll_check_is_finished, c->exchange);
 		hdl_blocked_comm = NULL;
-		rc = c->talk->error;
+		rc = c->exchange->error;
 		if (rc)
-			hdl_reason_set("%s", c->talk->why);
+			hdl_reason_set("%s", c->exchange->why);
 	}
 	hdl_check_free(c);
 	return rc;
@@ -451,5 +460,5 @@ void hdl_coll_refused(struct hdl_comm *comm, int class, const char *text)
 	c->mine.form = class;
 	snprintf(c->mine.text, sizeof(c->mine.text), "%s", text);
 	hdl_check_agree(c, comm);
-	hdl_reason_take();	/* this rank's error is its own */
+	hdl_reason_take();	/* the caller reports this rank's error */
 }

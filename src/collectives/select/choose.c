@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which executor runs a collective, which algorithm, and why: a function of the collective's arguments (struct hdl_plan_key), of its
- * communicator and device (struct hdl_comm_props) and of the configuration, and of nothing that changes. All of these are the same on all
- * ranks, or ranks would wait for each other: variables are compared at start, and the number of CPUs is the host's. What else a rank
- * knows by itself is compared when queues are brought up (struct hdl_agreed_config), which all ranks must begin for that. coll.c asks it for what
- * it runs, heddle_info --explain for what would be run.
+ * Chooses executor and algorithm, and gives the reason: a function of the collective's arguments (struct hdl_plan_key), of the
+ * communicator and device (struct hdl_comm_props) and of the configuration, and of nothing that changes. All inputs must be
+ * the same on all ranks:
+ *
+ *     1. Rank 0 and rank 1 see different values of an input, say HEDDLE_COLL_MAILBOX_MAX.
+ *     2. Rank 0 chooses mailbox, and polls its cell for rank 1's input.
+ *     3. Rank 1 chooses host, and waits for rank 0's message.
+ *     4. Both wait for ever.
+ *
+ * Variables are compared in MPI_Init, and the number of CPUs is the host's. Other values that a rank finds out by itself are
+ * compared when queues are brought up (struct hdl_agreed_config); all ranks must begin that. coll.c calls this to run a
+ * collective, heddle_info --explain to describe one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,8 +43,8 @@ static const char *forced_algorithm(enum hdl_coll coll)
 	}
 }
 
-/* What HEDDLE_COLL_HIERARCHY asks for, where nothing else is forced. */
-static const char *forced_levels(const char *forced)
+/* HEDDLE_COLL_HIERARCHY=2, unless an algorithm is forced. */
+static const char *forced_hierarchy(const char *forced)
 {
 	return hdl_vars.coll_hierarchy == 2 && !(forced && *forced) ? "two-level" : forced;
 }
@@ -45,10 +52,11 @@ static const char *forced_levels(const char *forced)
 static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size,
-			       .root = key->root, .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
-			       .line_bytes = key->persistent ? hdl_cell_bytes(key->bytes) : hdl_cell_bytes_of(key->bytes),
+			       .root = key->root, .oversubscribed = choice->oversubscribed, .in_place = key->in_place,
+			       .bytes = key->bytes,
+			       .cell_bytes = key->persistent ? hdl_cell_bytes(key->bytes) : hdl_cell_bytes_of(key->bytes),
 			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts,
-			       .between = key->between };
+			       .leaders_only = key->between };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -61,47 +69,49 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 {
 	struct hdl_shape s = shape_of(key, choice, rank, size);
 
-	if (choice->reads)
+	if (choice->single_copy)
 		return hdl_sc_graph();
 	if (key->between)
 		return hdl_build_hier(&s);
 	if (choice->executor == HDL_EXEC_HOST)
 		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" :
-				     forced_levels(forced_algorithm(s.coll)))->build(&s);
-	s.enc = choice->enc.means ? &choice->enc : NULL;
+				     forced_hierarchy(forced_algorithm(s.coll)))->build(&s);
+	s.enc = choice->enc.by ? &choice->enc : NULL;
 	return hdl_tune_offload(choice->executor, &s)->build(&s);
 }
 
-/* ---- what an executor can do ------------------------------------------------------------------------------- */
+/* ---- the executors' abilities ----------------------------------------------------------------------------------------- */
 
-/* Whether collectives of this communicator can run on mailbox or tasks at all; if not, why not. */
-static bool choose_possible(const struct hdl_comm_props *site, enum hdl_executor executor, char *why, size_t why_size)
+/* Returns false, with the reason, if no collective of this communicator can run on this executor. */
+static bool choose_possible(const struct hdl_comm_props *props, enum hdl_executor executor, char *why, size_t why_size)
 {
-	if (site->size > hdl_vars.coll_offload_ranks)
+	if (props->size > hdl_vars.coll_offload_ranks)
 		snprintf(why, why_size, "more than HEDDLE_COLL_OFFLOAD_RANKS=%d ranks", hdl_vars.coll_offload_ranks);
-	else if (!site->one_host)
+	else if (!props->one_host)
 		snprintf(why, why_size, "the communicator spans hosts");
-	else if (!site->rc)
-		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, of which its queues are", hdl_vars.transport);
-	else if (!site->device)
+	else if (!props->rc)
+		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, which the queues need", hdl_vars.transport);
+	else if (!props->device)
 		snprintf(why, why_size, "no device port connects the ranks of this host");
-	else if (executor == HDL_EXEC_TASKS && !site->means)
-		snprintf(why, why_size, "device %s has no cross-channel support", site->device);
-	else if (executor == HDL_EXEC_TASKS && hdl_knomial_links(hdl_vars.coll_radix, site->size) > HDL_TREE_LINKS)
-		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix, site->size);
-	else if (executor == HDL_EXEC_MAILBOX && site->size > HDL_MAILBOX_RANKS)
-		snprintf(why, why_size, "more than %d ranks, of which each would write to every other", HDL_MAILBOX_RANKS);
-	/* Lines make no completion that could wake a rank that sleeps. Whether their bytes land in order, the queues tell. */
-	else if (executor == HDL_EXEC_MAILBOX && !site->wakes)
-		snprintf(why, why_size, "device %s does not wake its process on a write", site->device);
-	else if (executor == HDL_EXEC_MAILBOX && !site->at_once)
-		snprintf(why, why_size, "device %s does not promise that a write has landed when it was posted", site->device);
+	else if (executor == HDL_EXEC_TASKS && !props->means)
+		snprintf(why, why_size, "device %s has no cross-channel support", props->device);
+	else if (executor == HDL_EXEC_TASKS && hdl_knomial_links(hdl_vars.coll_radix, props->size) > HDL_TREE_LINKS)
+		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix,
+			 props->size);
+	else if (executor == HDL_EXEC_MAILBOX && props->size > HDL_MAILBOX_RANKS)
+		snprintf(why, why_size, "more than %d ranks, each of which would write to each other", HDL_MAILBOX_RANKS);
+	/* A cell's RDMA WRITE makes no completion at the receiver that could wake a sleeping rank. The promise AT_ONCE covers
+	 * the order in which bytes land. */
+	else if (executor == HDL_EXEC_MAILBOX && !props->wakes)
+		snprintf(why, why_size, "device %s does not wake its process on a write", props->device);
+	else if (executor == HDL_EXEC_MAILBOX && !props->at_once)
+		snprintf(why, why_size, "device %s does not promise that a write has landed when it was posted", props->device);
 	else
 		return true;
 	return false;
 }
 
-/* Largest that the executor takes of it, and the variable that says so. */
+/* Most bytes that the executor takes, and the variable that sets them. */
 static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor, const char **variable)
 {
 	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
@@ -112,17 +122,17 @@ static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor
 	       from_root ? hdl_vars.coll_bcast_mailbox_max : hdl_vars.coll_mailbox_max;
 }
 
-/* Whether what a rank has of the operation goes into a slot; all ranks' graphs need the same. -ENOMEM: this rank cannot tell. */
-static int choose_has_room(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *means)
+/* Returns 1 if all ranks' operands fit a slot, 0 if not, -ENOMEM if this rank cannot tell. */
+static int choose_fits_slot(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *means)
 {
 	struct hdl_graph *g = algorithm->build(s);
-	int room = g ? g->data_bytes <= hdl_queues_data_max(s->size, means, hdl_tune_pairs(s->coll)) : -ENOMEM;
+	int fits = g ? g->data_bytes <= hdl_queues_data_max(s->size, means, hdl_tune_pairs(s->coll)) : -ENOMEM;
 
 	hdl_graph_free(g);
-	return room;
+	return fits;
 }
 
-/* Whether the order of the operands does not matter to the bits. */
+/* Returns true if the order of the operands cannot change the bits. */
 static bool is_exact(const struct hdl_type *type)
 {
 	const struct hdl_type *base = hdl_type_base(type);
@@ -144,23 +154,24 @@ static size_t star_max(const struct hdl_plan_key *key, const char **variable)
 
 	if (max < HDL_STAR_MAX)
 		return max;
-	*variable = "the most by atomics";
+	*variable = "the size of its accumulator";
 	return HDL_STAR_MAX;
 }
 
-/* Whether this executor, mailbox or tasks, could do the collective; if not, out->why says what is in the way. -ENOMEM: this rank cannot
- * tell, of tasks. */
-static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_props *site, enum hdl_executor executor, struct hdl_choice *out)
+/* Returns 1 if the executor (mailbox or tasks) can run the collective; 0, with the reason in out->why, if not; -ENOMEM if this
+ * rank cannot tell (tasks only). */
+static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_props *props, enum hdl_executor executor,
+		       struct hdl_choice *out)
 {
-	struct hdl_shape s = shape_of(key, out, 0, site->size);
-	const struct hdl_reduce_caps *means = executor == HDL_EXEC_TASKS ? site->means : NULL;
+	struct hdl_shape s = shape_of(key, out, 0, props->size);
+	const struct hdl_reduce_caps *means = executor == HDL_EXEC_TASKS ? props->means : NULL;
 	const struct hdl_algorithm *algorithm;
 	const char *variable;
 	size_t bytes = key->bytes, max = largest(key, executor, &variable);
-	int room;
+	int fits;
 
 	out->enc = (struct hdl_enc){ 0 };
-	if (!choose_possible(site, executor, out->why, sizeof(out->why)))
+	if (!choose_possible(props, executor, out->why, sizeof(out->why)))
 		return false;
 	if (executor == HDL_EXEC_TASKS && is_fixed() && hdl_coll_reduces(key->coll) && !is_exact(key->type)) {
 		snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=fixed, and its trees combine in another order");
@@ -170,16 +181,16 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 		if (!hdl_enc_for(key->op, key->type, bytes, means, &out->enc, out->why, sizeof(out->why)))
 			return false;
 		s.enc = &out->enc;
-		/* pairs are longer for the device; what elements of CALC are longer is in the slots' size */
-		if (out->enc.means == HDL_ENC_BY_VECTOR)
+		/* the device's form of pairs is longer; the longer form of CALC elements is limited by the slots */
+		if (out->enc.by == HDL_ENC_BY_VECTOR)
 			bytes = hdl_enc_bytes(&out->enc, bytes);
-		else if (out->enc.means == HDL_ENC_BY_ATOMICS)
+		else if (out->enc.by == HDL_ENC_BY_ATOMICS)
 			max = star_max(key, &variable);
 	}
 	algorithm = hdl_tune_offload(executor, &s);
 	if (!algorithm) {
 		snprintf(out->why, sizeof(out->why), "%s has no %s%s", hdl_executor_name(executor), hdl_coll_name(s.coll),
-			 out->enc.means == HDL_ENC_BY_ATOMICS ? " by atomics" : "");
+			 out->enc.by == HDL_ENC_BY_ATOMICS ? " by atomics" : "");
 		return false;
 	}
 	if (bytes > max) {
@@ -189,21 +200,21 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 	out->pairs = executor == HDL_EXEC_TASKS && hdl_tune_pairs(s.coll);
 	if (executor != HDL_EXEC_TASKS)
 		return true;
-	room = choose_has_room(algorithm, &s, means);
-	if (!room)
+	fits = choose_fits_slot(algorithm, &s, means);
+	if (!fits)
 		snprintf(out->why, sizeof(out->why), "the blocks of all ranks are longer than its slots");
-	return room;
+	return fits;
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------- */
 
-/* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
-#define DIRECT_BYTES 3072
-#define DIRECT_BLOCK 1024		/* and one rank's */
+/* Blocking, each rank has a core: most bytes of all inputs together for mailbox. */
+#define MAILBOX_BYTES 3072
+#define MAILBOX_BLOCK 1024		/* and of one input */
 
-uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
-	if (!key->blocking || !site->oversubscribed || site->size < 3 || site->size > HDL_MAILBOX_RANKS)
+	if (!key->blocking || !props->oversubscribed || props->size < 3 || props->size > HDL_MAILBOX_RANKS)
 		return 0;
 	switch (key->coll) {
 	case HDL_BCAST: case HDL_SCATTER: case HDL_SCATTERV: return (uint8_t)(1 + key->root);
@@ -212,18 +223,18 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_
 	}
 }
 
-/* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
-static bool better_direct(const struct hdl_plan_key *key, int size)
+/* Returns true if a blocking collective, for which each rank has a core, is faster through cells than by messages. */
+static bool better_on_mailbox(const struct hdl_plan_key *key, int size)
 {
 	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
 
 	if (size == 2 && from_root)
 		return true;
-	return size <= HDL_MAILBOX_RANKS && key->bytes <= DIRECT_BLOCK && key->bytes <= DIRECT_BYTES / (size_t)(size - 1);
+	return size <= HDL_MAILBOX_RANKS && key->bytes <= MAILBOX_BLOCK && key->bytes <= MAILBOX_BYTES / (size_t)(size - 1);
 }
 
-/* Executors to try, host behind them. Returns how many. A nonblocking collective needs one that goes on without its owner: what
- * mailbox does not have, or not so long, tasks may. */
+/* Executors to try, in order, before host. Returns their number. A nonblocking collective needs an executor that progresses
+ * without its owner: tasks may run one that mailbox has not, or not at that length. */
 static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executor out[HDL_QUEUE_KINDS])
 {
 	bool few = size <= HDL_MAILBOX_RANKS, automatic = hdl_executor_forced == HDL_FORCED_AUTO;
@@ -240,22 +251,25 @@ static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executo
 	return n;
 }
 
-/* Whether the ranks copy from and to each other's buffers: single_copy.c. */
-static bool choose_readable(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+/* Returns true if the ranks copy from and to each other's buffers (single_copy/). */
+static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
-	/* stages are short, and may have nothing to give, which only lines and messages tell (struct hdl_run's hollow) */
+	/* A node phase is short, and a rank may have no data to give (struct hdl_run's hollow), which only cells and messages
+	 * can express. */
 	if (key->within || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
 		return false;
-	return site->exposes && hdl_sc_fit(key, site) && choose_possible(site, HDL_EXEC_MAILBOX, why, sizeof(why));
+	return props->exposes && hdl_sc_fit(key, props) && choose_possible(props, HDL_EXEC_MAILBOX, why, sizeof(why));
 }
 
-/* Ranks may start persistent operations in any order (section 6.13). Tasks would need queues for each: their WAITs count completions,
- * whichever operation these are of. */
-static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
+/*
+ * Mailbox only: ranks may start persistent operations in any order (section 6.13), and a WAIT of tasks counts completions of
+ * any operation, so each request would need queues of its own.
+ */
+static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
-	if (!offloadable(key, site, HDL_EXEC_MAILBOX, out))
+	if (!offloadable(key, props, HDL_EXEC_MAILBOX, out))
 		return;
 	if (key->bytes > HDL_PCOLL_MAX) {
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
@@ -263,15 +277,15 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_c
 	}
 	out->executor = HDL_EXEC_MAILBOX;
 	snprintf(out->why, sizeof(out->why), "persistent%s",
-		 hdl_executor_forced == HDL_FORCED_TASKS ? ": not tasks, which ranks have to start in one order" : "");
+		 hdl_executor_forced == HDL_FORCED_TASKS ? ": not tasks, which all ranks must start in one order" : "");
 }
 
 /*
- * Of pieces each rank knows its own only: what is the same on all is the communicator, and of allgatherv the lengths, of which
- * key->bytes is the longest, as far as it matters (hdl_vector_begin). A piece that is too long for a line is that pair's affair
- * (vector.c).
+ * V-collectives: a rank knows only its own lengths. The choice depends on the communicator, and for Allgatherv, whose lengths
+ * all ranks know, on the longest block: key->bytes, as far as it matters (hdl_vector_begin). A block that does not fit a cell
+ * concerns only its two ranks (mailbox/vector_copy.c).
  */
-static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
+static void choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
 	if (!key->bytes) {
 		snprintf(out->why, sizeof(out->why), "HEDDLE_COLL_MAILBOX_MAX=0");
@@ -281,62 +295,64 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_comm_
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
 		return;
 	}
-	if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !site->oversubscribed && key->bytes > DIRECT_BLOCK) {
+	if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !props->oversubscribed && key->bytes > MAILBOX_BLOCK) {
 		snprintf(out->why, sizeof(out->why), "blocking, and each rank has a core");
 		return;
 	}
-	if (!offloadable(key, site, HDL_EXEC_MAILBOX, out))
+	if (!offloadable(key, props, HDL_EXEC_MAILBOX, out))
 		return;
 	out->executor = HDL_EXEC_MAILBOX;
 	snprintf(out->why, sizeof(out->why), "%s",
 		 hdl_coll_is_vreduce((enum hdl_coll)key->coll) ? "short" : hdl_vector_known((enum hdl_coll)key->coll) ?
-		 "short, or long: by copies between the ranks' buffers" : "whatever the lengths are, which no rank knows");
+		 "short, or long: single copies between the ranks' buffers" : "any lengths: no rank knows them all");
 }
 
-/* Whether a collective of ranks on several hosts goes in stages. */
-static bool stages(const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
+/* Returns true if the node phases run as collectives of their own (host/hierarchical.c). */
+static bool runs_in_phases(const struct hdl_plan_key *key, const struct hdl_comm_props *props, const struct hdl_choice *choice)
 {
-	struct hdl_shape s = shape_of(key, choice, 0, site->size);
+	struct hdl_shape s = shape_of(key, choice, 0, props->size);
 
 	return choice->executor == HDL_EXEC_HOST && choice->hosts && hdl_executor_forced != HDL_FORCED_HOST && !key->between &&
-	       hdl_hier_has(key) && hdl_tune_hier(&s, forced_levels(forced_algorithm(s.coll)));
+	       hdl_hier_has(key) && hdl_tune_hier(&s, forced_hierarchy(forced_algorithm(s.coll)));
 }
 
-int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
+int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
-	bool cores = key->blocking && !site->oversubscribed;
+	bool cores = key->blocking && !props->oversubscribed;
 	enum hdl_executor try[HDL_QUEUE_KINDS];
-	static const char by_copies[] = "long: by copies between the ranks' buffers";
+	static const char by_copies[] = "long: single copies between the ranks' buffers";
 	char first[sizeof(out->why)] = "";
 	const char *why;
 	int n;
 
-	/* of larger ones the site does not say where they are, and hosts need not be alike */
-	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : site->hosts,
-				    .crowded = site->one_host && site->oversubscribed && site->size <= hdl_vars.coll_offload_ranks };
-	if (site->size == 1)
+	/* Larger communicators are never oversubscribed here: their props do not cover the placement, and hosts may differ. */
+	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : props->hosts,
+				    .oversubscribed = props->one_host && props->oversubscribed &&
+					       props->size <= hdl_vars.coll_offload_ranks };
+	if (props->size == 1)
 		why = "one rank";
 	else if (hdl_executor_forced == HDL_FORCED_HOST)
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
 	else if (hdl_coll_is_vcoll((enum hdl_coll)key->coll)) {
-		choose_pieces(key, site, out);
+		choose_vcoll(key, props, out);
 		return 0;
 	} else if (key->persistent) {
-		choose_persistent(key, site, out);
+		choose_persistent(key, props, out);
 		return 0;
-	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) && choose_readable(key, site)) {
+	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) &&
+		   choose_single_copy(key, props)) {
 		out->executor = HDL_EXEC_MAILBOX;
-		out->reads = true;
+		out->single_copy = true;
 		why = by_copies;
-	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_direct(key, site->size))
+	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_on_mailbox(key, props->size))
 		why = "blocking, and each rank has a core";
-	else if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && site->size > HDL_MAILBOX_RANKS &&
+	else if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && props->size > HDL_MAILBOX_RANKS &&
 		 !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes))
-		why = "blocking, and so many ranks are quicker by messages";
+		why = "blocking, and messages are faster among so many ranks";
 	else {
-		n = candidates(key, site->size, try);
+		n = candidates(key, props->size, try);
 		for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
-			int can = offloadable(key, site, try[i], out);
+			int can = offloadable(key, props, try[i], out);
 
 			if (can < 0)
 				return can;
@@ -350,16 +366,17 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site
 				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
 					 out->why);
 		}
-		if (out->executor == HDL_EXEC_HOST && choose_readable(key, site)) {
+		if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, props)) {
 			out->executor = HDL_EXEC_MAILBOX;
-			out->reads = true;
+			out->single_copy = true;
 		}
-		why = out->reads ? by_copies : *first ? first : hdl_executor_forced == HDL_FORCED_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
+		why = out->single_copy ? by_copies : *first ? first :
+		      hdl_executor_forced == HDL_FORCED_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
 		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";
 	}
-	out->staged = stages(key, site, out);
-	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; each host's ranks by themselves, then their leaders" : "");
+	out->staged = runs_in_phases(key, props, out);
+	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; node phases on each host, then a leader phase" : "");
 	return 0;
 }
 
@@ -384,8 +401,9 @@ int hdl_choose_init(void)
 		const char *forced = forced_algorithm((enum hdl_coll)c);
 
 		if (hdl_tune_check((enum hdl_coll)c, forced, &nearest)) {
-			hdl_error("the algorithm of %s cannot be '%s'%s%s: see heddle_info --vars", hdl_coll_name((enum hdl_coll)c),
-				  forced, nearest ? "; did you mean " : "", nearest ? nearest : "");
+			hdl_error("the algorithm of %s cannot be '%s'%s%s: see heddle_info --vars",
+				  hdl_coll_name((enum hdl_coll)c), forced, nearest ? "; did you mean " : "",
+				  nearest ? nearest : "");
 			return -EINVAL;
 		}
 	}
@@ -402,7 +420,7 @@ int hdl_choose_init(void)
 		return -EINVAL;
 	}
 	if (hdl_vars.coll_tasks_max > HDL_TASKS_MAX) {
-		hdl_error("HEDDLE_COLL_TASKS_MAX=%zu: at most %d, which is what the device reduces in one request",
+		hdl_error("HEDDLE_COLL_TASKS_MAX=%zu: at most %d, the most that the device reduces in one request",
 			  hdl_vars.coll_tasks_max, HDL_TASKS_MAX);
 		return -EINVAL;
 	}
@@ -413,45 +431,51 @@ int hdl_choose_init(void)
 	return 0;
 }
 
-void hdl_agreed_config_of(const struct hdl_comm_props *site, struct hdl_agreed_config *out)
+void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_config *out)
 {
 	*out = (struct hdl_agreed_config){
-		.offload_max = (uint64_t)hdl_vars.coll_mailbox_max, .bcast_offload_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
+		.offload_max = (uint64_t)hdl_vars.coll_mailbox_max,
+		.bcast_offload_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
 		.tasks_max = (uint64_t)hdl_vars.coll_tasks_max, .reads_min = (uint64_t)hdl_vars.coll_single_copy_min,
 		.depth = (uint32_t)hdl_vars.coll_depth, .radix = (uint32_t)hdl_vars.coll_radix,
 		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .want = (uint8_t)hdl_executor_forced, .fixed = is_fixed(),
-		.oversubscribed = site->oversubscribed, .rc = site->rc, .wakes = site->wakes, .at_once = site->at_once,
-		.exposes = site->exposes, .tasks = site->means != NULL,
-		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 : hdl_job.ncores < HDL_MAILBOX_RANKS ? hdl_job.ncores : HDL_MAILBOX_RANKS),
+		.oversubscribed = props->oversubscribed, .rc = props->rc, .wakes = props->wakes, .at_once = props->at_once,
+		.exposes = props->exposes, .tasks = props->means != NULL,
+		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 :
+				  hdl_job.ncores < HDL_MAILBOX_RANKS ? hdl_job.ncores : HDL_MAILBOX_RANKS),
 	};
-	if (site->means) {
-		out->calc = site->means->calc;
-		out->vector = site->means->vector;
-		out->atomics = site->means->atomics;
+	if (props->means) {
+		out->calc = props->means->calc;
+		out->vector = props->means->vector;
+		out->atomics = props->means->atomics;
 	}
 }
 
-void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t room)
+void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out,
+				  size_t out_size)
 {
 #define FIELD(field, name) { name, mine->field, theirs->field }
 	const struct { const char *name; uint64_t mine, theirs; } fields[] = {
 		FIELD(offload_max, "HEDDLE_COLL_MAILBOX_MAX"), FIELD(bcast_offload_max, "HEDDLE_COLL_BCAST_MAILBOX_MAX"),
-		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"), FIELD(reads_min, "HEDDLE_COLL_SINGLE_COPY_MIN"), FIELD(depth, "HEDDLE_COLL_DEPTH"),
+		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"), FIELD(reads_min, "HEDDLE_COLL_SINGLE_COPY_MIN"),
+		FIELD(depth, "HEDDLE_COLL_DEPTH"),
 		FIELD(radix, "HEDDLE_COLL_RADIX"), FIELD(offload_ranks, "HEDDLE_COLL_OFFLOAD_RANKS"),
 		FIELD(want, "the number of HEDDLE_COLL_EXECUTOR"), FIELD(fixed, "HEDDLE_REDUCE_ORDER=fixed"),
-		FIELD(oversubscribed, "that ranks outnumber CPUs (binding)"), FIELD(cpus, "CPUs that ranks share (binding)"),
-		FIELD(rc, "RC in HEDDLE_TRANSPORT"), FIELD(wakes, "that its device wakes who sleeps on a write"),
-		FIELD(at_once, "that its device writes at once"), FIELD(exposes, "its device's paging on demand"),
-		FIELD(tasks, "its device's cross-channel support"), FIELD(vector, "its device's extensions (HEDDLE_COLL_EXTENSIONS)"),
+		FIELD(oversubscribed, "whether ranks outnumber CPUs (binding)"),
+		FIELD(cpus, "the number of shared CPUs (binding)"),
+		FIELD(rc, "RC in HEDDLE_TRANSPORT"), FIELD(wakes, "its device's wake-up on a write"),
+		FIELD(at_once, "its device's promise of immediate writes"), FIELD(exposes, "its device's paging on demand"),
+		FIELD(tasks, "its device's cross-channel support"),
+		FIELD(vector, "its device's extensions (HEDDLE_COLL_EXTENSIONS)"),
 		FIELD(atomics, "its device's atomics"),
 	};
 #undef FIELD
 
-	snprintf(out, room, "agree: what its device reduces by, or its slots, differ");
+	snprintf(out, out_size, "agree: its device's reductions, or its slots, differ");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (fields[i].mine != fields[i].theirs) {
-			snprintf(out, room, "agree: %s is %llu there, and %llu here", fields[i].name, (unsigned long long)fields[i].theirs,
-				 (unsigned long long)fields[i].mine);
+			snprintf(out, out_size, "agree: %s is %llu there, and %llu here", fields[i].name,
+				 (unsigned long long)fields[i].theirs, (unsigned long long)fields[i].mine);
 			return;
 		}
 }

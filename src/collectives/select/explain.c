@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heddle_info --explain: what a collective would run on, why, and what it would make the device do, from the functions that decide it
- * for a communicator (choose.c), build its graph, and compile it (compile.c).
+ * heddle_info --explain: executor, algorithm, reason and device requests of a collective, by the functions that choose for a
+ * communicator (choose.c), build its graph (algorithms/), and compile it (tasks/compile.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,40 +25,41 @@ static const char *space_name(int space)
 {
 	static const char *const names[HDL_SPACES + 1] = {
 		[HDL_SP_SEND] = "send", [HDL_SP_RECV] = "recv", [HDL_SP_TMP] = "scratch", [HDL_SP_ACC] = "accumulator",
-		[HDL_SP_DATA] = "slot", [HDL_SP_CELL] = "line", [HDL_SP_NONE] = "",
+		[HDL_SP_DATA] = "slot", [HDL_SP_CELL] = "cell", [HDL_SP_NONE] = "",
 	};
 
 	return names[space];
 }
 
-/* ---- what is chosen ---------------------------------------------------------------------------------------------- */
+/* ---- the choice --------------------------------------------------------------------------------------------------------- */
 
-/* Of how many bytes the communicator would look for a plan. */
-static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_comm_props *site, size_t bytes)
+/* The bytes of the plan's key. */
+static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_comm_props *props, size_t bytes)
 {
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
 
 	return coll == HDL_BARRIER ? 0 : hdl_coll_is_vcoll(coll) ? hdl_vector_line(coll, bytes,
-	       hdl_vector_copied(site->size, site->oversubscribed, site->exposes, key->persistent)) : bytes;
+	       hdl_vector_copied(props->size, props->oversubscribed, props->exposes, key->persistent)) : bytes;
 }
 
-/* 0 or -ENOMEM. */
-static int coll_explain_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out)
+/* Returns 0 or -ENOMEM. */
+static int coll_explain_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
-	int err = hdl_choose(key, site, out);
+	int err = hdl_choose(key, props, out);
 
 	if (err)
 		return err;
-	/* a communicator does not ask then; parts of different lengths are as by an operation of MPI */
+	/* these do not reach hdl_choose in a communicator; parts of different lengths are reduced by a predefined operation
+	 * here */
 	if (out->executor == HDL_EXEC_HOST ||
 	    hdl_vector_reduces_by(hdl_coll_is_vreduce((enum hdl_coll)key->coll) && key->coll != HDL_VREDUCE_SCATTER))
 		return 0;
 	out->executor = HDL_EXEC_HOST;
-	snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=%s, and an operation of the program", hdl_vars.reduce_order);
+	snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=%s, and a user-defined operation", hdl_vars.reduce_order);
 	return 0;
 }
 
-/* On the host a collective of pieces has no graph but the call's own. */
+/* On the host executor each call of a v-collective has a graph of its own. */
 static bool has_graph(const struct hdl_plan_key *key, const struct hdl_choice *choice)
 {
 	return choice->executor != HDL_EXEC_HOST || !hdl_coll_is_vcoll((enum hdl_coll)key->coll);
@@ -74,7 +75,7 @@ static struct hdl_graph *graph_of(const struct hdl_plan_key *key, const struct h
 	return hdl_graph_of(&own, choice, rank, size);
 }
 
-/* ---- what the device does -------------------------------------------------------------------------------------- */
+/* ---- requests of the device ---------------------------------------------------------------------------------------------- */
 
 struct counts {
 	uint64_t requests, calcs, waits, enables, atomics;
@@ -91,18 +92,18 @@ static void count_tasks(const struct hdl_coll_prog *p, struct counts *c)
 		}
 }
 
-/* What one rank's part adds. Messages of the host executor are the transport's affair. */
-static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice, int rank,
-		      struct counts *c)
+/* Adds one rank's requests. Messages of the host executor are not counted: the transport chooses their requests. */
+static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_props *props, const struct hdl_choice *choice,
+		      int rank, struct counts *c)
 {
-	struct hdl_graph *g = graph_of(key, choice, rank, site->size);
-	struct hdl_queues *h = g ? hdl_queues_sketch(rank, site->size, choice->executor, choice->pairs, site->means) : NULL;
+	struct hdl_graph *g = graph_of(key, choice, rank, props->size);
+	struct hdl_queues *h = g ? hdl_queues_sketch(rank, props->size, choice->executor, choice->pairs, props->means) : NULL;
 	struct hdl_coll_prog *p = NULL;
 	int err;
 
 	if (h && key->persistent) {
-		const struct hdl_slot_region own = { .mr = h->area[0].mr, .line_bytes = hdl_cell_bytes(key->bytes),
-					      .slot_bytes = hdl_cell_bytes(key->bytes) * (size_t)site->size };
+		const struct hdl_slot_region own = { .mr = h->region[0].mr, .line_bytes = hdl_cell_bytes(key->bytes),
+					      .slot_bytes = hdl_cell_bytes(key->bytes) * (size_t)props->size };
 
 		p = hdl_mailbox_compile_at(h, g, &own);
 	} else if (h) {
@@ -110,7 +111,7 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_prop
 	}
 	err = p ? 0 : errno;
 
-	if (p && !p->lines)
+	if (p && !p->mailbox)
 		count_tasks(p, c);
 	else if (p)
 		c->requests += p->requests;
@@ -121,25 +122,27 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_prop
 	return err;
 }
 
-static int print_counts(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
+static int print_counts(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *props,
+			const struct hdl_choice *choice)
 {
 	struct counts all = { 0 };
 
-	for (int r = 0; r < site->size; r++) {
-		int err = count_rank(key, site, choice, r, &all);
+	for (int r = 0; r < props->size; r++) {
+		int err = count_rank(key, props, choice, r, &all);
 
 		if (err) {
 			hdl_error("the task list of rank %d cannot be made (%s)", r, strerror(err));
 			return 1;
 		}
 	}
-	fprintf(out, "device       all ranks: %llu requests, of these %llu with CALC and %llu masked atomics; %llu WAITs, %llu ENABLEs\n",
+	fprintf(out, "device       all ranks: %llu requests, of these %llu with CALC and %llu masked atomics; %llu WAITs, "
+		"%llu ENABLEs\n",
 		(unsigned long long)all.requests, (unsigned long long)all.calcs, (unsigned long long)all.atomics,
 		(unsigned long long)all.waits, (unsigned long long)all.enables);
 	return 0;
 }
 
-/* ---- where it changes ------------------------------------------------------------------------------------------- */
+/* ---- sizes at which the choice changes -------------------------------------------------------------------------------- */
 
 static void coll_explain_size_text(char *text, size_t n, size_t bytes)
 {
@@ -153,23 +156,24 @@ static void coll_explain_size_text(char *text, size_t n, size_t bytes)
 
 #define MOST_BYTES ((size_t)4 << 20)
 
-static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
 	struct hdl_graph *g = NULL;
 	struct hdl_choice c;
 
-	if (coll_explain_choose(key, site, &c)) {
+	if (coll_explain_choose(key, props, &c)) {
 		snprintf(text, n, "no memory");
 		return;
 	}
 	if (has_graph(key, &c))
-		g = graph_of(key, &c, 0, site->size);
-	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor), g ? g->algorithm : has_graph(key, &c) ? "no memory" : "blocks");
+		g = graph_of(key, &c, 0, props->size);
+	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor),
+		 g ? g->algorithm : has_graph(key, &c) ? "no memory" : "blocks");
 	hdl_graph_free(g);
 }
 
-/* Both forms, over the sizes: a line where either changes. */
-static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const struct hdl_comm_props *site)
+/* Prints a row for each size at which the choice of either form changes. */
+static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const struct hdl_comm_props *props)
 {
 	char before[2][64] = { "", "" };
 	size_t unit = asked->type ? (size_t)hdl_type_size(asked->type) : 1;
@@ -185,8 +189,8 @@ static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const s
 
 			key.blocking = !b;
 			key.persistent = false;
-			key.bytes = key_bytes(&key, site, (bytes + unit - 1) / unit * unit);
-			choice_text(now[b], sizeof(now[b]), &key, site);
+			key.bytes = key_bytes(&key, props, (bytes + unit - 1) / unit * unit);
+			choice_text(now[b], sizeof(now[b]), &key, props);
 		}
 		if (!strcmp(now[0], before[0]) && !strcmp(now[1], before[1]))
 			continue;
@@ -222,7 +226,7 @@ static const char *link_name(const struct hdl_node *n)
 {
 	static const char *const names[] = {
 		[HDL_LINK_PAIR] = "pair", [HDL_LINK_DOWN] = "down", [HDL_LINK_UP] = "up", [HDL_LINK_SELF] = "self",
-		[HDL_LINK_MAILBOX] = "line",
+		[HDL_LINK_MAILBOX] = "mailbox",
 	};
 
 	return n->kind == HDL_N_PUT || n->kind == HDL_N_ACCUM || n->kind == HDL_N_ARRIVE ? names[n->link] : "-";
@@ -230,8 +234,8 @@ static const char *link_name(const struct hdl_node *n)
 
 static void print_graph(FILE *out, const struct hdl_graph *g, int rank)
 {
-	fprintf(out, "\nrank %d\n%5s  %-10s %5s  %-6s %8s  %-18s %-18s %s\n", rank, "node", "what", "peer", "link", "bytes", "from", "to",
-		"behind");
+	fprintf(out, "\nrank %d\n%5s  %-10s %5s  %-7s %8s  %-18s %-18s %s\n", rank, "node", "kind", "peer", "link", "bytes",
+		"from", "to", "after");
 	for (uint32_t i = 0; i < g->nnodes; i++) {
 		const struct hdl_node *n = &g->nodes[i];
 		char from[48], to[48], peer[16] = "-";
@@ -240,14 +244,15 @@ static void print_graph(FILE *out, const struct hdl_graph *g, int rank)
 		place_text(to, sizeof(to), n->dst_space, n->dst_off);
 		if (n->peer >= 0)
 			snprintf(peer, sizeof(peer), "%d", n->peer);
-		fprintf(out, "%5u  %-10s %5s  %-6s %8zu  %-18s %-18s", i, coll_explain_kind_name(n), peer, link_name(n), n->len, from, to);
+		fprintf(out, "%5u  %-10s %5s  %-7s %8zu  %-18s %-18s", i, coll_explain_kind_name(n), peer, link_name(n), n->len,
+			from, to);
 		for (uint32_t p = 0; p < n->npreds; p++)
 			fprintf(out, " %u", g->preds[n->pred0 + p]);
 		fprintf(out, "\n");
 	}
 }
 
-/* Graphviz: messages to and from other ranks are arrows to and from them. */
+/* Graphviz. A message is an arrow from or to a node of the other rank. */
 static void print_dot(FILE *out, const struct hdl_graph *g, int rank)
 {
 	fprintf(out, "digraph rank%d {\n\tnode [shape=box];\n", rank);
@@ -269,7 +274,7 @@ static void print_dot(FILE *out, const struct hdl_graph *g, int rank)
 	fprintf(out, "}\n");
 }
 
-/* ---- the door ------------------------------------------------------------------------------------------------------ */
+/* ---- entry ------------------------------------------------------------------------------------------------------------ */
 
 static const char *means_text(enum hdl_enc_by means)
 {
@@ -281,10 +286,10 @@ static const char *means_text(enum hdl_enc_by means)
 	return means == HDL_ENC_BY_NONE ? "" : texts[means];
 }
 
-/* 0 or 2: what was asked makes no sense. */
-static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_comm_props *site, struct hdl_plan_key *key)
+/* Returns 0, or 2 for arguments without meaning, after an error message. */
+static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_comm_props *props, struct hdl_plan_key *key)
 {
-	const char *names[HDL_COLL_KINDS + 1], *near;
+	const char *names[HDL_COLL_KINDS + 1], *nearest;
 	int coll = 0;
 
 	for (int c = 0; c < HDL_COLL_KINDS; c++)
@@ -293,20 +298,22 @@ static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_com
 	while (coll < HDL_COLL_KINDS && strcmp(names[coll], a->collective))
 		coll++;
 	if (coll == HDL_COLL_KINDS) {
-		near = hdl_nearest(a->collective, names);
+		nearest = hdl_nearest(a->collective, names);
 		fprintf(stderr, "known collectives:");
 		for (int c = 0; c < HDL_COLL_KINDS; c++)
 			fprintf(stderr, strchr(names[c], ' ') ? " '%s'" : " %s", names[c]);
-		fprintf(stderr, "; those of intercommunicators run on the host executor\n");
-		hdl_error("there is no collective %s%s%s", a->collective, near ? "; did you mean " : "", near ? near : "");
+		fprintf(stderr, "; collectives of intercommunicators run on the host executor\n");
+		hdl_error("there is no collective %s%s%s", a->collective, nearest ? "; did you mean " : "",
+			  nearest ? nearest : "");
 		return 2;
 	}
 	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL,
 				      .root = hdl_coll_has_root((enum hdl_coll)coll) ? a->root : 0,
 				      .blocking = !a->nonblocking && !a->persistent, .persistent = a->persistent };
-	key->bytes = key_bytes(key, site, a->bytes);
+	key->bytes = key_bytes(key, props, a->bytes);
 	if (a->ranks < 1 || a->rank < 0 || a->rank >= a->ranks || a->root < 0 || a->root >= a->ranks) {
-		hdl_error("--ranks %d, --rank %d, --root %d: ranks are counted from 0 and fewer than --ranks", a->ranks, a->rank, a->root);
+		hdl_error("--ranks %d, --rank %d, --root %d: ranks are counted from 0 and fewer than --ranks", a->ranks,
+			  a->rank, a->root);
 		return 2;
 	}
 	if (!hdl_coll_reduces(key->coll))
@@ -314,18 +321,19 @@ static int coll_explain_key_of(const struct hdl_explain *a, const struct hdl_com
 	key->op = hdl_op_named(a->op);
 	key->type = hdl_reptype_named(a->type);
 	if (!key->type || key->op == MPI_OP_NULL || !hdl_op_valid(key->op, key->type) || !hdl_op_lookup(key->op, key->type)) {
-		hdl_error("--op %s --type %s: not an operation of MPI that is defined on a type of MPI (for example SUM on DOUBLE)", a->op,
-			  a->type);
+		hdl_error("--op %s --type %s: not an operation of MPI that is defined on a type of MPI (for example SUM on "
+			  "DOUBLE)", a->op, a->type);
 		return 2;
 	}
 	if (a->bytes % (size_t)hdl_type_size(key->type)) {
-		hdl_error("--size %zu: not a multiple of the %lld bytes of %s", a->bytes, (long long)hdl_type_size(key->type), a->type);
+		hdl_error("--size %zu: not a multiple of the %lld bytes of %s", a->bytes, (long long)hdl_type_size(key->type),
+			  a->type);
 		return 2;
 	}
 	return 0;
 }
 
-/* The next of "2x4" or "3+1": so many hosts of so many ranks. False: it is neither. */
+/* Parses the next element of "2x4" or "3+1": `hosts` hosts of `ranks` ranks. Returns false for anything else. */
 static bool next_hosts(const char **text, int *hosts, int *ranks)
 {
 	int n = 0;
@@ -347,8 +355,8 @@ static int host_at(const void *hosts, int rank)
 	return ((const int *)hosts)[rank];
 }
 
-/* How many ranks there are on the hosts that were asked for, and who shares one. 0, 1 or 2, said. */
-static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_hosts **out)
+/* Makes the placement that --hosts describes. Returns 0, or 1 or 2 after an error message. */
+static int parse_hosts(const char *text, int *ranks, int *nhosts, struct hdl_hosts **out)
 {
 	int host[HDL_HIER_RANKS], n = 0;
 
@@ -356,8 +364,8 @@ static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_host
 		int hosts, each;
 
 		if (!next_hosts(&p, &hosts, &each) || hosts > HDL_HIER_RANKS || each > (HDL_HIER_RANKS - n) / hosts) {
-			hdl_error("--hosts %s: for example 2x4 (two hosts of four ranks) or 3+1 (one of three, one of one), of at most %d "
-				  "ranks together", text, HDL_HIER_RANKS);
+			hdl_error("--hosts %s: for example 2x4 (two hosts of four ranks) or 3+1 (one of three, one of one), of "
+				  "most %d ranks together", text, HDL_HIER_RANKS);
 			return 2;
 		}
 		for (int i = 0; i < hosts * each; i++)
@@ -371,13 +379,14 @@ static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_host
 	return 1;
 }
 
-/* What is not in the graph of a collective of pieces. */
-static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *site, const struct hdl_choice *choice)
+/* Prints how a v-collective moves its blocks. */
+static void print_vcoll(FILE *out, const struct hdl_plan_key *key, const struct hdl_comm_props *props,
+			const struct hdl_choice *choice)
 {
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
 
 	if (!has_graph(key, choice)) {
-		fprintf(out, "graph        each call's own\n");
+		fprintf(out, "graph        one per call\n");
 		return;
 	}
 	if (coll == HDL_NEIGHBORS)
@@ -386,13 +395,13 @@ static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct
 		return;
 	fprintf(out, "cells        have blocks of up to %zu bytes", key->bytes);
 	if (!hdl_coll_is_vreduce(coll))
-		fprintf(out, "; a longer one follows its line as a message");
-	if (!hdl_coll_is_vreduce(coll) && site->exposes && !key->persistent)
-		fprintf(out, ", and from %zu on its receiver copies it from where it lies", hdl_sc_from(coll));
+		fprintf(out, "; a longer one follows its cell as a message");
+	if (!hdl_coll_is_vreduce(coll) && props->exposes && !key->persistent)
+		fprintf(out, ", and from %zu on its receiver copies it by RDMA READ", hdl_sc_from(coll));
 	fprintf(out, "\n");
 }
 
-static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_plan_key *key, const struct hdl_comm_props *site,
+static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_plan_key *key, const struct hdl_comm_props *props,
 		     const struct hdl_choice *choice, const struct hdl_graph *g)
 {
 	char where[64] = "one host";
@@ -400,34 +409,37 @@ static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_pl
 
 	if (a->hosts)
 		snprintf(where, sizeof(where), "hosts %.48s", a->hosts);
-	fprintf(out, "collective   %s, %zu bytes, %d ranks on %s of %d cores, %s\n", a->collective, key->coll == HDL_BARRIER ? 0 : a->bytes,
-		a->ranks, where, hdl_job.ncores, key->blocking ? "blocking" : key->persistent ? "persistent" : "nonblocking");
-	fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice->executor),
-		g ? g->algorithm : "blocks",
-		hdl_reducer_name((enum hdl_coll)key->coll, choice->reads ? HDL_EXEC_HOST : choice->executor), means_text(choice->enc.means),
-		hdl_executor_name(choice->executor), choice->why);
+	fprintf(out, "collective   %s, %zu bytes, %d ranks on %s of %d cores, %s\n", a->collective,
+		key->coll == HDL_BARRIER ? 0 : a->bytes, a->ranks, where, hdl_job.ncores,
+		key->blocking ? "blocking" : key->persistent ? "persistent" : "nonblocking");
+	fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n",
+		hdl_executor_name(choice->executor), g ? g->algorithm : "blocks",
+		hdl_reducer_name((enum hdl_coll)key->coll, choice->single_copy ? HDL_EXEC_HOST : choice->executor),
+		means_text(choice->enc.by), hdl_executor_name(choice->executor), choice->why);
 	if (choice->staged)
-		fprintf(out, "stages       %sbetween hosts the graph below%s; within a host as its ranks have these collectives\n",
-			key->coll == HDL_BCAST ? "" : "within hosts a reduce, ", key->coll == HDL_REDUCE ? "" : ", within hosts a bcast");
-	if (choice->executor != HDL_EXEC_HOST && !choice->reads)
-		code = print_counts(out, key, site, choice);
-	print_pieces(out, key, site, choice);
-	print_crossings(out, key, site);
+		fprintf(out, "phases       %sthe graph below among the leaders%s; a node phase is a collective of one "
+			"host's ranks\n",
+			key->coll == HDL_BCAST ? "" : "a reduce on each host, ",
+			key->coll == HDL_REDUCE ? "" : ", a bcast on each host");
+	if (choice->executor != HDL_EXEC_HOST && !choice->single_copy)
+		code = print_counts(out, key, props, choice);
+	print_vcoll(out, key, props, choice);
+	print_crossings(out, key, props);
 	if (g)
 		print_graph(out, g, a->rank);
 	return code;
 }
 
-static int coll_explain_explain(FILE *out, const struct hdl_explain *a, struct hdl_comm_props *site)
+static int coll_explain_explain(FILE *out, const struct hdl_explain *a, struct hdl_comm_props *props)
 {
 	struct hdl_graph *g = NULL;
 	struct hdl_plan_key key;
 	struct hdl_choice choice;
-	int code = coll_explain_key_of(a, site, &key);
+	int code = coll_explain_key_of(a, props, &key);
 
 	if (code)
 		return code;
-	if (coll_explain_choose(&key, site, &choice)) {
+	if (coll_explain_choose(&key, props, &choice)) {
 		hdl_error("no memory to choose for %s of %zu bytes", a->collective, key.bytes);
 		return 1;
 	}
@@ -437,7 +449,7 @@ static int coll_explain_explain(FILE *out, const struct hdl_explain *a, struct h
 		of_graph.between = choice.staged;
 		g = graph_of(&of_graph, &choice, a->rank, a->ranks);
 	} else if (a->dot) {
-		hdl_error("%s: on the host each call has a graph of its own (%s)", a->collective, choice.why);
+		hdl_error("%s: on the host executor each call has a graph of its own (%s)", a->collective, choice.why);
 		return 2;
 	}
 	if (!g && has_graph(&key, &choice)) {
@@ -447,7 +459,7 @@ static int coll_explain_explain(FILE *out, const struct hdl_explain *a, struct h
 	if (a->dot)
 		print_dot(out, g, a->rank);
 	else
-		code = print_all(out, a, &key, site, &choice, g);
+		code = print_all(out, a, &key, props, &choice, g);
 	hdl_graph_free(g);
 	return code;
 }
@@ -456,28 +468,28 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
 {
 	struct hdl_explain a = *asked;
 	struct hdl_hosts *hosts = NULL;
-	struct hdl_comm_props site;
-	int promises, err, nhosts = 0, code = a.hosts ? play_hosts(a.hosts, &a.ranks, &nhosts, &hosts) : 0;
+	struct hdl_comm_props props;
+	int promises, err, nhosts = 0, code = a.hosts ? parse_hosts(a.hosts, &a.ranks, &nhosts, &hosts) : 0;
 
 	if (code)
 		return code;
-	/* as this process sees its device, with other ranks around it */
+	/* the properties of this process's device stand for those of all ranks */
 	promises = hdl_tp_promises(hdl_mpi_tp, hdl_job.rank);
-	err = promises < 0 ? promises : hdl_comm_props_of(&hdl_world, &site);
+	err = promises < 0 ? promises : hdl_comm_props_of(&hdl_world, &props);
 	if (err) {
-		hdl_error("what the device promises cannot be found out (%s)", strerror(-err));
+		hdl_error("the promises of the device cannot be queried (%s)", strerror(-err));
 		free(hosts);
 		return 1;
 	}
-	site.wakes = promises & HDL_PROMISES_WAKES;
-	site.at_once = promises & HDL_PROMISES_AT_ONCE;
-	site.exposes = promises & HDL_PROMISES_EXPOSES;
-	site.size = a.ranks;
-	site.one_host = nhosts <= 1;
-	site.hosts = hosts;
-	/* a job compares the ranks of one host */
-	site.oversubscribed = (hosts ? hosts->most : nhosts > 1 ? 1 : a.ranks) > hdl_job.ncores;
-	code = coll_explain_explain(out, &a, &site);
+	props.wakes = promises & HDL_PROMISES_WAKES;
+	props.at_once = promises & HDL_PROMISES_AT_ONCE;
+	props.exposes = promises & HDL_PROMISES_EXPOSES;
+	props.size = a.ranks;
+	props.one_host = nhosts <= 1;
+	props.hosts = hosts;
+	/* a job compares the number of ranks on one host with its cores */
+	props.oversubscribed = (hosts ? hosts->most : nhosts > 1 ? 1 : a.ranks) > hdl_job.ncores;
+	code = coll_explain_explain(out, &a, &props);
 	free(hosts);
 	return code;
 }

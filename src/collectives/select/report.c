@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --report-collectives: what ran where, and why. Plans count their uses; a plan that goes leaves its count here. */
+/*
+ * --report-collectives: executor, algorithm and reason of each kind of collective, with counts. Plans count their uses; a plan
+ * that is freed adds its counts here.
+ */
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/exec.h"
 #include "collectives/internal.h"
 #include "collectives/select/tuner.h"
 
-struct line {
-	struct line *next;
+struct report_row {
+	struct report_row *next;
 	enum hdl_coll coll;
 	int size_class;			/* 0: no data; n: 2^(n-1) to 2^n - 1 bytes */
 	enum hdl_executor executor;
@@ -18,7 +22,7 @@ struct line {
 	char why[sizeof(((struct hdl_plan *)0)->why)];
 };
 
-static struct line *lines;
+static struct report_row *report_rows;
 
 static int size_class(size_t bytes)
 {
@@ -28,12 +32,12 @@ static int size_class(size_t bytes)
 static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor executor, const struct hdl_graph *g, const char *why,
 		uint64_t count, uint64_t late)
 {
-	struct line **at = &lines, *l;
-	bool pieces = hdl_coll_is_vcoll((enum hdl_coll)plan->key.coll);
-	int class = pieces ? 0 : size_class(plan->key.bytes);
+	struct report_row **at = &report_rows, *l;
+	bool vcoll = hdl_coll_is_vcoll((enum hdl_coll)plan->key.coll);
+	int class = vcoll ? 0 : size_class(plan->key.bytes);
 	const char *algorithm = g ? g->algorithm : "blocks";
 
-	if (!count || (!g && !pieces))
+	if (!count || (!g && !vcoll))
 		return;
 	for (; *at; at = &(*at)->next) {
 		l = *at;
@@ -58,8 +62,8 @@ static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor execu
 	l->persistent = plan->key.persistent;
 	l->within = plan->key.within;
 	l->algorithm = algorithm;
-	/* each reduces a part, as on the host */
-	l->reducer = hdl_reducer_name(l->coll, g && g->reads ? HDL_EXEC_HOST : executor);
+	/* single copy: each rank reduces a part, as on the host */
+	l->reducer = hdl_reducer_name(l->coll, executor == plan->executor ? plan->exec->reducer : executor);
 	l->count = count;
 	l->late = late;
 	snprintf(l->why, sizeof(l->why), "%s", why);
@@ -75,7 +79,7 @@ void hdl_coll_count(const struct hdl_plan *plan)
 		coll_report_add(plan, HDL_EXEC_HOST, plan->graph, plan->why, plan->uses, 0);
 		return;
 	}
-	coll_report_add(plan, plan->executor, plan->off_graph, plan->why, plan->uses - plan->fallbacks, plan->late);
+	coll_report_add(plan, plan->executor, plan->offload_graph, plan->why, plan->uses - plan->fallbacks, plan->late);
 	coll_report_add(plan, HDL_EXEC_HOST, plan->graph, plan->why_not, plan->fallbacks, 0);
 }
 
@@ -93,29 +97,30 @@ void hdl_coll_report(FILE *out)
 {
 	fprintf(out, "heddle: collectives of rank 0, all communicators (bytes: of the buffer; of one rank's block for allgather "
 		     "and alltoall)\n");
-	fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10s  %s\n", "collective", "bytes", "form", "executor", "algorithm",
-		"reduces", "count", "why");
-	for (const struct line *l = lines; l; l = l->next) {
+	fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10s  %s\n", "collective", "bytes", "form", "executor",
+		"algorithm", "reduces", "count", "why");
+	for (const struct report_row *l = report_rows; l; l = l->next) {
 		char size[48];
 
 		coll_report_size_text(size, sizeof(size), l->size_class);
 		fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
-			l->within ? "within host" : l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor),
-			l->algorithm, l->reducer, (unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
+			l->within ? "within host" : l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking",
+			hdl_executor_name(l->executor), l->algorithm, l->reducer, (unsigned long long)l->count,
+			hdl_executor_name(l->executor), l->why);
 		if (l->late)
-			fprintf(out, "heddle:     of these %llu waited in the library until others had ended: more were outstanding than "
-				"there are slots (HEDDLE_COLL_DEPTH is %d)\n", (unsigned long long)l->late, hdl_vars.coll_depth);
+			fprintf(out, "heddle:     of these %llu waited in the library for a slot: more operations were "
+				"outstanding than HEDDLE_COLL_DEPTH=%d\n", (unsigned long long)l->late, hdl_vars.coll_depth);
 	}
-	if (!lines)
+	if (!report_rows)
 		fprintf(out, "heddle:   none\n");
 }
 
 void hdl_coll_report_free(void)
 {
-	while (lines) {
-		struct line *l = lines;
+	while (report_rows) {
+		struct report_row *l = report_rows;
 
-		lines = l->next;
+		report_rows = l->next;
 		free(l);
 	}
 }

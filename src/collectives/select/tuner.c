@@ -13,13 +13,13 @@ static bool fits_pow2(const struct hdl_shape *s)
 	return is_pow2((uint64_t)s->size);
 }
 
-/* Bruck's phases read whole blocks from one buffer; there is nothing to gain below three ranks. */
+/* Bruck's phases read whole blocks from one buffer; with two ranks there is one exchange anyway. */
 static bool fits_bruck(const struct hdl_shape *s)
 {
 	return s->size > 2;
 }
 
-static bool fits_levels(const struct hdl_shape *s)
+static bool fits_hosts(const struct hdl_shape *s)
 {
 	return s->hosts;
 }
@@ -56,24 +56,25 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_REDUCE_SCATTER, "in-order", hdl_build_in_order, NULL },
 	{ HDL_SCAN, "in-order", hdl_build_in_order, NULL },
 	{ HDL_EXSCAN, "in-order", hdl_build_in_order, NULL },
-	{ HDL_BARRIER, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_BCAST, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_REDUCE, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_ALLREDUCE, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_ALLGATHER, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_GATHER, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_SCATTER, "two-level", hdl_build_hier, fits_levels },
-	{ HDL_REDUCE_SCATTER, "two-level", hdl_build_hier, fits_levels },
+	{ HDL_BARRIER, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_BCAST, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_REDUCE, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_ALLREDUCE, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_ALLGATHER, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_GATHER, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_SCATTER, "two-level", hdl_build_hier, fits_hosts },
+	{ HDL_REDUCE_SCATTER, "two-level", hdl_build_hier, fits_hosts },
 	{ HDL_COLLS, NULL, NULL, NULL },
 };
 
 /*
- * First row that fits wins. bytes as in struct hdl_shape: one rank's block for Allgather and Alltoall. Where the ranks share a host's
- * cores (CROWDED) all that is done on the way counts, and each message is a change of who has the CPU; where each has its own (APART), on
- * one host or several, what the slowest one does. No size may cost more than 1.3 times what a larger one does: tests/unit/coll_cost.
+ * The host executor's algorithms; the first row that fits wins. bytes as in struct hdl_shape: one rank's block for Allgather
+ * and Alltoall. If the ranks share one host's cores (OVERSUBSCRIBED), the work of all ranks counts, and each message is a
+ * context switch; else (OWN_CORES, on one host or several) the slowest rank's work counts. No size may cost more than 1.3
+ * times a larger one: tests/unit/coll_cost.
  */
 #define ANY_SIZE SIZE_MAX
-enum where { ANYWHERE, APART, APART_POW2, CROWDED };	/* APART_POW2: and as many as a power of two */
+enum where { ANYWHERE, OWN_CORES, OWN_CORES_POW2, OVERSUBSCRIBED };	/* OWN_CORES_POW2: and a power of two of ranks */
 static const struct {
 	enum hdl_coll coll;
 	enum where where;
@@ -82,75 +83,77 @@ static const struct {
 	const char *name;
 } rows[] = {
 	{ HDL_BARRIER, ANYWHERE, 1, ANY_SIZE, "dissemination" },
-	/* Two ranks: one message is the optimum, whatever its size. */
-	{ HDL_BCAST, CROWDED, 8, 16 << 10, "binomial" },
-	{ HDL_BCAST, CROWDED, 17, 256 << 10, "binomial" },
-	{ HDL_BCAST, CROWDED, 17, ANY_SIZE, "chain" },
-	{ HDL_BCAST, CROWDED, 8, 512 << 10, "scatter-allgather" },
-	{ HDL_BCAST, CROWDED, 3, 64 << 10, "binomial" },
-	{ HDL_BCAST, APART, 25, 16 << 10, "binomial" },
-	{ HDL_BCAST, APART, 4, 8 << 10, "binomial" },
-	{ HDL_BCAST, APART, 12, 2 << 20, "scatter-allgather" },
-	{ HDL_BCAST, APART, 4, 512 << 10, "scatter-allgather" },
-	{ HDL_BCAST, APART, 3, 256 << 10, "binomial" },
+	/* Two ranks: one message is optimal for every size. */
+	{ HDL_BCAST, OVERSUBSCRIBED, 8, 16 << 10, "binomial" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 17, 256 << 10, "binomial" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 17, ANY_SIZE, "chain" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 8, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, OVERSUBSCRIBED, 3, 64 << 10, "binomial" },
+	{ HDL_BCAST, OWN_CORES, 25, 16 << 10, "binomial" },
+	{ HDL_BCAST, OWN_CORES, 4, 8 << 10, "binomial" },
+	{ HDL_BCAST, OWN_CORES, 12, 2 << 20, "scatter-allgather" },
+	{ HDL_BCAST, OWN_CORES, 4, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, OWN_CORES, 3, 256 << 10, "binomial" },
 	{ HDL_BCAST, ANYWHERE, 3, ANY_SIZE, "chain" },
 	{ HDL_BCAST, ANYWHERE, 1, ANY_SIZE, "binomial" },
-	/* From three ranks on, splitting lets every CPU add a part, at the price of a second message. */
-	{ HDL_REDUCE, CROWDED, 3, 256 << 10, "binomial" },
-	{ HDL_REDUCE, APART, 48, 32 << 10, "binomial" },
-	{ HDL_REDUCE, APART, 24, 16 << 10, "binomial" },
-	{ HDL_REDUCE, APART, 5, 8 << 10, "binomial" },
-	{ HDL_REDUCE, APART, 5, ANY_SIZE, "scatter-gather" },
-	{ HDL_REDUCE, APART, 3, 128 << 10, "binomial" },
+	/* From three ranks on, splitting lets each CPU reduce a part, at the price of a second message. */
+	{ HDL_REDUCE, OVERSUBSCRIBED, 3, 256 << 10, "binomial" },
+	{ HDL_REDUCE, OWN_CORES, 48, 32 << 10, "binomial" },
+	{ HDL_REDUCE, OWN_CORES, 24, 16 << 10, "binomial" },
+	{ HDL_REDUCE, OWN_CORES, 5, 8 << 10, "binomial" },
+	{ HDL_REDUCE, OWN_CORES, 5, ANY_SIZE, "scatter-gather" },
+	{ HDL_REDUCE, OWN_CORES, 3, 128 << 10, "binomial" },
 	{ HDL_REDUCE, ANYWHERE, 3, ANY_SIZE, "scatter-gather" },
 	{ HDL_REDUCE, ANYWHERE, 1, ANY_SIZE, "binomial" },
 	{ HDL_ALLREDUCE, ANYWHERE, 4, 8 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, ANYWHERE, 3, 4 << 10, "recursive-doubling" },
-	{ HDL_ALLREDUCE, CROWDED, 4, 512 << 10, "rabenseifner" },
-	{ HDL_ALLREDUCE, CROWDED, 17, ANY_SIZE, "ring" },
-	{ HDL_ALLREDUCE, CROWDED, 4, ANY_SIZE, "in-order" },	/* two exchanges; a ring has a change of context in each of its steps */
-	{ HDL_ALLREDUCE, APART_POW2, 4, 1 << 20, "rabenseifner" },
-	{ HDL_ALLREDUCE, APART, 32, 64 << 10, "rabenseifner" },
-	{ HDL_ALLREDUCE, APART, 10, 16 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 4, 512 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 17, ANY_SIZE, "ring" },
+	/* in-order: two exchanges; each step of a ring has a context switch */
+	{ HDL_ALLREDUCE, OVERSUBSCRIBED, 4, ANY_SIZE, "in-order" },
+	{ HDL_ALLREDUCE, OWN_CORES_POW2, 4, 1 << 20, "rabenseifner" },
+	{ HDL_ALLREDUCE, OWN_CORES, 32, 64 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, OWN_CORES, 10, 16 << 10, "rabenseifner" },
 	{ HDL_ALLREDUCE, ANYWHERE, 3, ANY_SIZE, "ring" },
-	/* Two ranks: each adds all of it, which costs less than a second exchange while it fits their caches. */
+	/* Two ranks: each reduces the whole vector, which costs less than a second exchange while the vector fits the caches. */
 	{ HDL_ALLREDUCE, ANYWHERE, 1, 512 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, ANYWHERE, 1, ANY_SIZE, "ring" },
 	{ HDL_ALLGATHER, ANYWHERE, 1, 8 << 10, "recursive-doubling" },
-	{ HDL_ALLGATHER, APART, 8, 64 << 10, "recursive-doubling" },
-	{ HDL_ALLGATHER, APART, 12, 8 << 10, "bruck" },
+	{ HDL_ALLGATHER, OWN_CORES, 8, 64 << 10, "recursive-doubling" },
+	{ HDL_ALLGATHER, OWN_CORES, 12, 8 << 10, "bruck" },
 	{ HDL_ALLGATHER, ANYWHERE, 4, 1 << 10, "bruck" },
 	{ HDL_ALLGATHER, ANYWHERE, 1, ANY_SIZE, "ring" },
-	/* Bruck sends fewer messages and moves each byte log2(P) / 2 times. */
-	{ HDL_ALLTOALL, CROWDED, 8, 256, "bruck" },
-	{ HDL_ALLTOALL, APART, 32, 256, "bruck" },
+	/* Bruck sends fewer messages, and moves each byte log2(P) / 2 times. */
+	{ HDL_ALLTOALL, OVERSUBSCRIBED, 8, 256, "bruck" },
+	{ HDL_ALLTOALL, OWN_CORES, 32, 256, "bruck" },
 	{ HDL_ALLTOALL, ANYWHERE, 1, ANY_SIZE, "pairwise" },
-	/* These have a table of their own (vcoll.c). */
+	/* algorithms/vcoll.c has a table for these. */
 	{ HDL_GATHER, ANYWHERE, 1, ANY_SIZE, "blocks" },
 	{ HDL_SCATTER, ANYWHERE, 1, ANY_SIZE, "blocks" },
-	{ HDL_REDUCE_SCATTER, CROWDED, 17, 8 << 10, "recursive-halving" },
-	{ HDL_REDUCE_SCATTER, APART_POW2, 16, 1 << 10, "recursive-halving" },
-	{ HDL_REDUCE_SCATTER, APART, 24, 256, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, OVERSUBSCRIBED, 17, 8 << 10, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, OWN_CORES_POW2, 16, 1 << 10, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, OWN_CORES, 24, 256, "recursive-halving" },
 	{ HDL_REDUCE_SCATTER, ANYWHERE, 1, ANY_SIZE, "blocks" },
 	{ HDL_SCAN, ANYWHERE, 1, ANY_SIZE, "blocks" },
 	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "blocks" },
 };
 
 /*
- * Ranks on several hosts: what goes in two levels; any row that fits is enough, and what is in none has one level, by the rows above. In
- * two levels bytes go between hosts once for each host, but wait for the leaders, and within a host they go once more. Two
- * levels may not cost more than one: tests/unit/coll_cost, in which a host's ranks share its port. Where ranks and hosts are powers
- * of two, and ranks follow each other, doubling goes by hosts anyway.
+ * Ranks on several hosts: a collective with a matching row is two-level; the others use the rows above. Two-level collectives
+ * send each byte between hosts once per host, but wait for the leaders and move the byte once more within the host. They must
+ * not cost more than one level: tests/unit/coll_cost, in which a host's ranks share a port. Where ranks and hosts are powers
+ * of two and the ranks of a host are consecutive, doubling is hierarchical anyway.
  */
 enum { BLOCKS = 1, EVEN = 2, TURNS = 4, POW2 = 8, NOT_POW2 = 16 };
-/* BLOCKS: the ranks of a host follow each other; TURNS: they do not; EVEN: as many on each host; POW2: all ranks together */
+/* BLOCKS: the ranks of each host are consecutive; TURNS: they are not; EVEN: all hosts have the same number; POW2: of all
+ * ranks */
 static const struct {
 	enum hdl_coll coll;
 	unsigned placed;
-	int min_ranks, max_ranks;	/* of the host that has most */
+	int min_ranks, max_ranks;	/* ranks of the host that has most */
 	int min_hosts;
 	size_t min_bytes, max_bytes;
-} by_hosts[] = {
+} two_level_rows[] = {
 	{ HDL_BARRIER, BLOCKS, 2, 8, 2, 0, ANY_SIZE },
 	{ HDL_BCAST, 0, 2, INT_MAX, 2, 0, 8 << 10 },
 	{ HDL_BCAST, TURNS, 8, INT_MAX, 2, 0, ANY_SIZE },
@@ -169,7 +172,7 @@ static const struct {
 	{ HDL_SCATTER, 0, 2, INT_MAX, 3, 0, 128 },
 	{ HDL_SCATTER, 0, 2, INT_MAX, 6, 0, 1 << 10 },
 	{ HDL_REDUCE_SCATTER, 0, 2, INT_MAX, 8, 16 << 10, ANY_SIZE },
-	{ HDL_REDUCE_SCATTER, 0, 2, INT_MAX, 13, (8 << 10) + 1, ANY_SIZE },	/* is announced */
+	{ HDL_REDUCE_SCATTER, 0, 2, INT_MAX, 13, (8 << 10) + 1, ANY_SIZE },	/* a block that is announced (rendezvous) */
 	{ HDL_REDUCE_SCATTER, BLOCKS, 4, INT_MAX, 6, 8 << 10, ANY_SIZE },
 	{ HDL_REDUCE_SCATTER, 0, 4, INT_MAX, 4, 16 << 10, ANY_SIZE },
 	{ HDL_REDUCE_SCATTER, BLOCKS, 8, INT_MAX, 4, 2 << 10, ANY_SIZE },
@@ -180,17 +183,19 @@ static const struct {
 
 static unsigned placed(const struct hdl_shape *s)
 {
-	return (s->hosts->order ? TURNS : BLOCKS) | (s->hosts->most * s->hosts->n == s->size ? EVEN : 0) | (fits_pow2(s) ? POW2 : NOT_POW2);
+	return (s->hosts->order ? TURNS : BLOCKS) | (s->hosts->most * s->hosts->n == s->size ? EVEN : 0) |
+	       (fits_pow2(s) ? POW2 : NOT_POW2);
 }
 
-static bool goes_by_hosts(const struct hdl_shape *s)
+static bool is_two_level(const struct hdl_shape *s)
 {
 	const struct hdl_hosts *h = s->hosts;
 
-	for (size_t i = 0; h && i < ARRAY_SIZE(by_hosts); i++)
-		if (by_hosts[i].coll == s->coll && !(by_hosts[i].placed & ~placed(s)) && h->most >= by_hosts[i].min_ranks &&
-		    h->most <= by_hosts[i].max_ranks && h->n >= by_hosts[i].min_hosts && s->bytes >= by_hosts[i].min_bytes &&
-		    s->bytes <= by_hosts[i].max_bytes)
+	for (size_t i = 0; h && i < ARRAY_SIZE(two_level_rows); i++)
+		if (two_level_rows[i].coll == s->coll && !(two_level_rows[i].placed & ~placed(s)) &&
+		    h->most >= two_level_rows[i].min_ranks && h->most <= two_level_rows[i].max_ranks &&
+		    h->n >= two_level_rows[i].min_hosts && s->bytes >= two_level_rows[i].min_bytes &&
+		    s->bytes <= two_level_rows[i].max_bytes)
 			return true;
 	return false;
 }
@@ -229,14 +234,15 @@ static const struct hdl_algorithm tasks[HDL_COLL_KINDS] = {
 	[HDL_ALLTOALL] = { HDL_ALLTOALL, "pairwise", hdl_build_tasks_alltoall, NULL },
 	[HDL_REDUCE_SCATTER] = { HDL_REDUCE_SCATTER, "pairwise", hdl_build_tasks_reduce_scatter, fits_operands },
 };
-/* Where the device reduces by atomics. */
+/* If the device reduces by atomics. */
 static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, NULL };
 
 /*
- * Nonblocking ones that both can do. Of a reduction mailbox moves N * N inputs and reduces N of them in every Wait, tasks moves N up and
- * down and reduces none: from here on tasks takes no more CPU in all than mailbox (1.3 times is allowed), and its Wait is no longer.
- * Of what is only moved both move as much, but on tasks the completions cost less than the looks at many lines. What is not here (a
- * Reduce_scatter's operands come to their owner either way, and the device waits for each) is mailbox's.
+ * Nonblocking collectives that both executors can run. For a reduction mailbox moves N * N inputs, and each Wait reduces N;
+ * tasks moves N up and down, and no CPU reduces: from these rows on tasks takes no more CPU time in all than mailbox (1.3
+ * times is allowed), and its Wait is no longer. Collectives without reduction move as many bytes on both, but on tasks
+ * completions cost less than polling many cells. Collectives without a row go to mailbox (the operands of a Reduce_scatter go
+ * to their owner either way, and the device waits for each).
  */
 const struct hdl_crossing hdl_tasks_from[] = {
 	{ HDL_REDUCE, 8, 1 << 10 },
@@ -257,7 +263,8 @@ bool hdl_tune_prefers_tasks(enum hdl_coll coll, int size, size_t bytes)
 	return false;
 }
 
-/* Blocking, among more ranks than mailbox takes, which share cores: to so many bytes tasks are quicker than messages. Not here: never. */
+/* Blocking collectives of more ranks than mailbox takes, which share cores: up to max_bytes tasks is faster than messages.
+ * Without a row: never. */
 static const struct {
 	enum hdl_coll coll;
 	size_t max_bytes;
@@ -287,7 +294,8 @@ const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor)
 {
 	if (!hdl_coll_reduces(coll) && !hdl_coll_is_vreduce(coll))
 		return "-";
-	/* host: each rank a part, on the way; mailbox: everybody all that it wants to have, when it takes the result */
+	/* host: each rank reduces a part on the way; mailbox: each receiver of a result reduces all of it, when it takes the
+	 * result */
 	return executor == HDL_EXEC_HOST ? "ranks" : executor == HDL_EXEC_MAILBOX ? "owner" : "device";
 }
 
@@ -314,39 +322,47 @@ static const struct hdl_algorithm *tuner_find(const struct hdl_shape *s, const c
 	return NULL;
 }
 
-static bool is_there(const struct hdl_shape *s, enum where where)
+static bool where_fits(const struct hdl_shape *s, enum where where)
 {
-	return where == ANYWHERE || (s->crowded ? where == CROWDED : where == APART || (where == APART_POW2 && fits_pow2(s)));
+	return where == ANYWHERE ||
+	       (s->oversubscribed ? where == OVERSUBSCRIBED : where == OWN_CORES || (where == OWN_CORES_POW2 && fits_pow2(s)));
 }
 
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced)
 {
 	const struct hdl_algorithm *a = forced && *forced ? tuner_find(s, forced) : NULL;
 
-	if (!a && goes_by_hosts(s))
+	if (!a && is_two_level(s))
 		a = tuner_find(s, "two-level");
 	for (size_t i = 0; !a && i < ARRAY_SIZE(rows); i++)
 		if (rows[i].coll == s->coll && s->size >= rows[i].min_ranks && s->bytes <= rows[i].max_bytes &&
-		    is_there(s, rows[i].where))
+		    where_fits(s, rows[i].where))
 			a = tuner_find(s, rows[i].name);
 	return a;
 }
 
-/* Of longer ones a part is passed on within a host while the next one comes. With two hosts of four ranks, played on two cores, stages of up
- * to 8 KiB take 0.6 to 0.95 of what messages within the hosts take (Barrier 0.7, Reduce 0.5 to 1.1), and from 64 KiB on as long or longer. */
-#define STAGES_MAX 8192
+struct hdl_graph *hdl_build_hier(const struct hdl_shape *s)
+{
+	return hdl_build_hier_by(s, hdl_tune_host);
+}
+
+/*
+ * A longer collective is one graph, in which a segment is passed on within a host while the next one arrives:
+ * bench/results/collectives.md.
+ */
+#define NODE_PHASE_MAX 8192
 
 bool hdl_tune_hier(const struct hdl_shape *s, const char *forced)
 {
-	return s->bytes <= STAGES_MAX && hdl_tune_host(s, forced)->build == hdl_build_hier;
+	return s->bytes <= NODE_PHASE_MAX && hdl_tune_host(s, forced)->build == hdl_build_hier;
 }
 
-/* Mailbox: one hop, and each input once per peer. Star: each word added once per rank, two hops and more. */
+/* Mailbox: one hop, each input once per peer. Star: each word added once per rank, at least two hops. */
 const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s)
 {
 	const struct hdl_algorithm *a = executor == HDL_EXEC_MAILBOX ? &mailbox[s->coll] : &tasks[s->coll];
 
-	if (executor == HDL_EXEC_TASKS && s->enc && s->enc->means == HDL_ENC_BY_ATOMICS)
+	if (executor == HDL_EXEC_TASKS && s->enc && s->enc->by == HDL_ENC_BY_ATOMICS)
 		return s->coll == HDL_ALLREDUCE ? &star : NULL;
 	return a->build && (!a->fits || a->fits(s)) ? a : NULL;
 }

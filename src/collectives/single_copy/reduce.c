@@ -83,7 +83,7 @@ bool hdl_sc_reduce_has_part(const struct hdl_plan *plan, int size, int p)
 int hdl_sc_reduce_prepare(struct hdl_run *run)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	if (key->coll != HDL_REDUCE_SCATTER || !key->in_place || f->whole)
 		return 0;
@@ -129,14 +129,14 @@ static size_t leaves_up_to(enum hdl_coll coll)
 static void sc_reduce_leave(struct hdl_queues *h, struct hdl_run *run, uint32_t parts)
 {
 	const struct hdl_plan *plan = run->plan;
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 	char *left;
 
 	if (plan->key.bytes > leaves_up_to((enum hdl_coll)plan->key.coll))
 		return;
 	if (f->untold)
 		f->result = hdl_sc_stage(h, run, f->end - f->at, f->untold, 0);
-	left = run->reads->left = parts ? hdl_sc_stage(h, run, plan->key.bytes, parts, 0) : NULL;
+	left = run->sc->left = parts ? hdl_sc_stage(h, run, plan->key.bytes, parts, 0) : NULL;
 	for (int p = 0; left && p < h->size; p++)
 		if (parts & 1u << p) {
 			struct range r = sc_reduce_part(plan, h->size, p);
@@ -149,7 +149,7 @@ void hdl_sc_reduce_begin(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_plan *plan = run->plan;
 	const struct hdl_plan_key *key = &plan->key;
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	bool later = key->coll == HDL_REDUCE_SCATTER && key->in_place, mine = hdl_sc_reduce_has_part(plan, h->size, h->rank);
 	uint32_t parts = 0;
 	char *recv = run->base[HDL_SP_RECV], *shown;
@@ -189,7 +189,7 @@ void hdl_sc_reduce_begin(struct hdl_queues *h, struct hdl_run *run)
 
 void hdl_sc_reduce_end(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	if (run->plan->key.coll == HDL_REDUCE_SCATTER && run->plan->key.in_place && !run->error)
 		memcpy(run->base[HDL_SP_RECV], f->whole, run->plan->key.bytes);
@@ -199,14 +199,14 @@ void hdl_sc_reduce_end(struct hdl_queues *h, struct hdl_run *run)
  * the other side of the operation, of this rank's part alone: not if the bits would tell. What it is in EXSCAN is to stay as it is. */
 static bool own_in_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
 {
-	return k && k == h->rank && !run->reads->fold.sided && run->plan->key.coll != HDL_EXSCAN;
+	return k && k == h->rank && !run->sc->fold.sided && run->plan->key.coll != HDL_EXSCAN;
 }
 
 /* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that, and its own input is not
  * there and is taken later. EXSCAN's place holds an input that is taken later. */
 static char *sc_reduce_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
 {
-	const struct hdl_sc_reduce *f = &run->reads->fold;
+	const struct hdl_sc_reduce *f = &run->sc->fold;
 	char *out = f->out ? f->out + f->at : NULL;
 	int last = k + 1 < h->size && own_in_place(h, run, k + 1) && out != f->in + f->at ? k + 1 : k;
 
@@ -219,7 +219,7 @@ static char *sc_reduce_place(const struct hdl_queues *h, const struct hdl_run *r
 static bool sc_reduce_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, peer);
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	if (!hdl_sc_copy(h, run, peer, write, here, (write ? t->out : t->in) + f->at, f->len))
 		return false;
@@ -230,7 +230,7 @@ static bool sc_reduce_copy(struct hdl_queues *h, struct hdl_run *run, int peer, 
 
 static bool sc_reduce_take(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	if (!f->k) {
 		size_t most = HDL_SC_SEGMENT / f->esize * f->esize;
@@ -252,7 +252,7 @@ static bool sc_reduce_take(struct hdl_queues *h, struct hdl_run *run)
 
 static bool sc_reduce_give(struct hdl_queues *h, struct hdl_run *run, int to)
 {
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	if (to != h->rank)
 		return f->result || sc_reduce_copy(h, run, to, true, f->acc);
@@ -263,7 +263,7 @@ static bool sc_reduce_give(struct hdl_queues *h, struct hdl_run *run, int to)
 
 static void sc_reduce_join(const struct hdl_queues *h, const struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	if (own_in_place(h, run, f->k)) {
 		f->fn(f->in + f->at, f->acc, f->len / f->esize);
@@ -288,7 +288,7 @@ static void next_input(const struct hdl_queues *h, struct hdl_sc_reduce *f)
  * the inputs before the k-th. */
 static bool give_all(struct hdl_queues *h, struct hdl_run *run, int k)
 {
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	for (; f->to < h->size; f->to++) {
 		if (k < 0 || !belongs(h, run, k, f->to))
@@ -306,7 +306,7 @@ static bool give_all(struct hdl_queues *h, struct hdl_run *run, int k)
 /* All that this rank reads of the other one's input has been read: it need not wait for what becomes of it. */
 static void sc_reduce_let_go(struct hdl_queues *h, struct hdl_run *run, int p)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 
 	if (x->acts & 1u << p && p != run->plan->key.root && !(x->wants & 1u << p) &&
 	    hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = run->plan->key.bytes }))
@@ -316,11 +316,11 @@ static void sc_reduce_let_go(struct hdl_queues *h, struct hdl_run *run, int p)
 /* One step. False: it has to wait. */
 static bool step(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 	bool exclusive = run->plan->key.coll == HDL_EXSCAN;
 
 	if (f->waits) {
-		if (!hdl_sc_copied(h, run->reads, f->with))
+		if (!hdl_sc_copied(h, run->sc, f->with))
 			return false;
 		f->waits = false;
 		if (f->step == HDL_SC_REDUCE_JOIN && f->at + f->len == f->end && run->plan->key.coll == HDL_REDUCE)
@@ -373,7 +373,7 @@ static bool begins(struct hdl_queues *h, struct hdl_run *run)
 /* This rank's part. False: it is not done. */
 static bool sc_reduce_reduce(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	struct hdl_sc_reduce *f = &x->fold;
 
 	if (!f->begun && !(f->begun = begins(h, run)))
@@ -393,7 +393,7 @@ static bool sc_reduce_reduce(struct hdl_queues *h, struct hdl_run *run)
 /* Rank p's part of the result. False: it has not come. */
 static bool take_result(struct hdl_queues *h, struct hdl_run *run, int p)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	struct range r = sc_reduce_part(run->plan, h->size, p);
 	/* in this order: when DONE is there, a REACHED that was said before is, too */
 	const struct hdl_sc_ctrl *done = hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p), *reached = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, p);
@@ -416,7 +416,7 @@ static bool take_result(struct hdl_queues *h, struct hdl_run *run, int p)
 
 void hdl_sc_reduce_turn(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 
 	if (hdl_sc_reduce_has_part(run->plan, h->size, h->rank) && !sc_reduce_reduce(h, run))
 		return;
@@ -442,7 +442,7 @@ void hdl_sc_reduce_turn(struct hdl_queues *h, struct hdl_run *run)
 
 static size_t chain_segment(const struct hdl_run *run)
 {
-	size_t len = run->plan->key.bytes / CHAIN_SEGMENTS, esize = run->reads->fold.esize;
+	size_t len = run->plan->key.bytes / CHAIN_SEGMENTS, esize = run->sc->fold.esize;
 
 	len = len < CHAIN_LEAST ? CHAIN_LEAST : len > HDL_SC_SEGMENT ? HDL_SC_SEGMENT : len;
 	return len / esize * esize;
@@ -451,8 +451,8 @@ static size_t chain_segment(const struct hdl_run *run)
 /* Where the next rank finds this one's result. False: there is no room now. */
 static bool chain_show(struct hdl_queues *h, struct hdl_run *run)
 {
-	const struct hdl_sc_reduce *f = &run->reads->fold;
-	const char *at = run->reads->left ? run->reads->left : h->rank ? f->out : f->in;
+	const struct hdl_sc_reduce *f = &run->sc->fold;
+	const char *at = run->sc->left ? run->sc->left : h->rank ? f->out : f->in;
 
 	return hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_RTS, (struct hdl_sc_ctrl){ .out = (uintptr_t)at, .bytes = run->plan->key.bytes });
 }
@@ -460,7 +460,7 @@ static bool chain_show(struct hdl_queues *h, struct hdl_run *run)
 void hdl_sc_scan_begin(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	struct hdl_sc_reduce *f = &x->fold;
 
 	f->esize = (size_t)hdl_type_size(key->type);
@@ -494,7 +494,7 @@ static uint64_t chain_ready(struct hdl_queues *h, struct hdl_run *run, const str
 		return shown->bytes;
 	if (!t)
 		return 0;
-	if (unlikely(t->failed && !run->reads->failed))
+	if (unlikely(t->failed && !run->sc->failed))
 		hdl_sc_hear_failure(run, h->rank - 1);
 	return __atomic_load_n(&t->in, __ATOMIC_ACQUIRE);
 }
@@ -502,11 +502,11 @@ static uint64_t chain_ready(struct hdl_queues *h, struct hdl_run *run, const str
 /* The segment that was read. */
 static void chain_combine(struct hdl_queues *h, struct hdl_run *run, size_t len)
 {
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	f->fn(f->out == f->in ? f->next : f->in + f->at, f->out + f->at, len / f->esize);
-	if (run->reads->left)
-		hdl_sc_stage_copy(h, run->reads->left + f->at, f->out + f->at, len);
+	if (run->sc->left)
+		hdl_sc_stage_copy(h, run->sc->left + f->at, f->out + f->at, len);
 	f->at += len;
 	f->waits = false;
 	f->begun = true;	/* the next rank is to hear of it */
@@ -515,10 +515,10 @@ static void chain_combine(struct hdl_queues *h, struct hdl_run *run, size_t len)
 /* Tells the next rank how far this one's result is. False: there is no room now. */
 static bool chain_tell(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->reads->fold;
+	struct hdl_sc_reduce *f = &run->sc->fold;
 
 	if (f->begun && h->rank < h->size - 1 &&
-	    !hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_PROGRESS, (struct hdl_sc_ctrl){ .in = f->at, .failed = run->reads->failed }))
+	    !hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_PROGRESS, (struct hdl_sc_ctrl){ .in = f->at, .failed = run->sc->failed }))
 		return false;
 	f->begun = false;
 	return true;
@@ -527,7 +527,7 @@ static bool chain_tell(struct hdl_queues *h, struct hdl_run *run)
 void hdl_sc_scan_turn(struct hdl_queues *h, struct hdl_run *run)
 {
 	uint64_t bytes = run->plan->key.bytes;
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	struct hdl_sc_reduce *f = &x->fold;
 	const struct hdl_sc_ctrl *t;
 

@@ -20,11 +20,11 @@
  *
  * R1  A rank's operation ends when every rank that it has shown something of its user's to has said HDL_SC_FIN, or, of what that was to
  *     write there, HDL_SC_PROGRESS, and every SHOWN for it has come. What it shows of its own (struct hdl_sc_staged) stays as it is until they have said so.
- * R2  When the executor fails, the queues are stopped before any operation ends (hdl_sc_stop): what one rank has shown and got back
+ * R2  When the executor fails, the queues are stopped before any operation ends (hdl_queues_stop): what one rank has shown and got back
  *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
  * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, where it steps in for want of queues, does as
  *     well (hdl_build_in_order), but need not take each operand on the same side: so reductions are not among the calls that run there
- *     before a communicator has queues (coll.c, is_early).
+ *     before a communicator has queues (start.c, hdl_plan_is_early).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +32,6 @@
 
 #include "base/memcheck.h"
 #include "collectives/single_copy/single_copy.h"
-#include "lines/lines.h"
 
 /* ---- which --------------------------------------------------------------------------------------------------- */
 
@@ -89,11 +88,8 @@ bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *sit
 struct hdl_graph *hdl_sc_graph(void)
 {
 	struct hdl_gb *b = hdl_gb_new("single-copy", NULL, 0);
-	struct hdl_graph *g = b ? hdl_gb_finish(b) : NULL;
 
-	if (g)
-		g->reads = true;
-	return g;
+	return b ? hdl_gb_finish(b) : NULL;
 }
 
 /* One piece between two ranks that have a CPU each: both copy a part of it, from so many bytes on, by measurement. Of SCATTER and
@@ -125,259 +121,15 @@ static bool synchronizes(const struct hdl_plan *plan, int size)
 	return plan->key.coll != HDL_SCAN;
 }
 
-struct hdl_coll_prog *hdl_sc_compile(struct hdl_queues *h, const struct hdl_plan *plan)
+static struct hdl_coll_prog *sc_compile(struct hdl_queues *h, const struct hdl_plan *plan)
 {
 	struct hdl_coll_prog *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
-	p->g = plan->off_graph;
-	p->reads = true;
+	p->g = plan->offload_graph;
 	p->synchronizes = synchronizes(plan, h->size);
 	return p;
-}
-
-/* ---- lines ---------------------------------------------------------------------------------------------------- */
-
-/* In each slot what others have said, or staged, for devices that do not take it into the request, what this rank says. */
-void hdl_sc_area(struct hdl_queues *h)
-{
-	size_t slot_bytes = HDL_SC_CTRLS * (size_t)h->size * sizeof(struct hdl_sc_ctrl);
-
-	/* its operations are of the first class */
-	h->area[HDL_REGION_SC] = (struct hdl_slot_region){ .line_bytes = sizeof(struct hdl_sc_ctrl), .slot_bytes = slot_bytes,
-						     .bytes = HDL_SLOTS(h->class[HDL_SLOT_SHORT].depth) * slot_bytes };
-}
-
-static size_t line_of(const struct hdl_queues *h, const struct hdl_run *run, int kind, int rank)
-{
-	return run->slot * h->area[HDL_REGION_SC].slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_sc_ctrl);
-}
-
-const struct hdl_sc_ctrl *hdl_sc_ctrl_poll(const struct hdl_queues *h, const struct hdl_run *run, int kind, int peer)
-{
-	const struct hdl_sc_ctrl *t = (const struct hdl_sc_ctrl *)(h->area[HDL_REGION_SC].mem + line_of(h, run, kind, peer));
-
-	/* pairs with the write's order: what stands before the number is there */
-	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;
-}
-
-static bool sc_has_room(struct hdl_queues *h, const struct hdl_coll_link *l)
-{
-	if (unlikely(l->sq_posted - l->sq_done >= l->sq_depth))
-		hdl_queues_drain(h);
-	return l->sq_posted - l->sq_done < l->sq_depth;
-}
-
-static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_link *l, struct ibv_send_wr *wr, bool retires)
-{
-	struct ibv_send_wr *bad;
-	int err;
-
-	l->sq_posted++;
-	if (h->line_room)
-		h->line_room--;		/* of this queue, for all that post() of cell.c knows */
-	if (wr->send_flags & IBV_SEND_SIGNALED) {
-		l->sq_signaled = l->sq_posted;
-		h->local_posted++;
-		run->outstanding += retires;
-		wr->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
-			    (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
-	}
-	err = ibv_post_send(l->qp, wr, &bad);
-	if (unlikely(err))
-		hdl_queues_refused(h, run, l->peer, err);
-	hdl_tp_count_rc(hdl_mpi_tp, 1, wr->sg_list->length);
-}
-
-/* False: there is no room now. */
-bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, const struct hdl_slot_region *a, size_t its, size_t mine, const void *words,
-		size_t bytes)
-{
-	struct hdl_coll_link *l = h->pair[peer];
-	bool staged = l->max_inline < bytes;
-	struct ibv_sge sge = { .addr = (uintptr_t)words, .length = (uint32_t)bytes, .lkey = a->mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-				  .send_flags = staged ? IBV_SEND_SIGNALED : IBV_SEND_INLINE };
-
-	if (!sc_has_room(h, l))
-		return false;
-	if (staged) {
-		sge.addr = (uintptr_t)a->mem + a->staged + mine;
-		memcpy((void *)(uintptr_t)sge.addr, words, bytes);
-	} else if (hdl_cell_signal_due(l)) {
-		wr.send_flags |= IBV_SEND_SIGNALED;	/* so that the queue has room again */
-	}
-	wr.wr.rdma.remote_addr = a->peers[peer].addr + its;
-	wr.wr.rdma.rkey = a->peers[peer].rkey;
-	sc_post(h, run, l, &wr, staged);
-	return true;
-}
-
-bool hdl_sc_ctrl_send(struct hdl_queues *h, struct hdl_run *run, int peer, int kind, struct hdl_sc_ctrl told)
-{
-	told.number = run->opno + 1;
-	return hdl_sc_ctrl_send_at(h, run, peer, &h->area[HDL_REGION_SC], line_of(h, run, kind, h->rank), line_of(h, run, kind, peer), &told,
-			  sizeof(told));
-}
-
-/* ---- copies --------------------------------------------------------------------------------------------------- */
-
-uint64_t hdl_sc_copy_post(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
-{
-	struct hdl_coll_link *l = h->pair[peer];
-	struct ibv_sge sge = { .addr = (uintptr_t)here, .length = (uint32_t)len, .lkey = h->exposed_lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
-				  .send_flags = IBV_SEND_SIGNALED };
-
-	if (!sc_has_room(h, l))
-		return 0;
-	wr.wr.rdma.remote_addr = there;
-	wr.wr.rdma.rkey = h->peers[peer].exposed;
-	if (!write)
-		memcheck_received(here, len);
-	sc_post(h, run, l, &wr, false);
-	return l->sq_posted;
-}
-
-bool hdl_sc_copy_done(struct hdl_queues *h, int peer, uint64_t position)
-{
-	const struct hdl_coll_link *l = h->pair[peer];
-
-	if (l->sq_done < position)
-		hdl_queues_drain(h);
-	return l->sq_done >= position;
-}
-
-/* False: there is no room now. */
-bool hdl_sc_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
-{
-	struct hdl_sc_run *x = run->reads;
-	uint64_t position = hdl_sc_copy_post(h, run, peer, write, here, there, len);
-
-	if (!position)
-		return false;
-	x->copying |= 1u << peer;
-	x->position[peer] = position;
-	x->spent += len;
-	return true;
-}
-
-/* Whether the rank's request is complete. */
-bool hdl_sc_copied(struct hdl_queues *h, struct hdl_sc_run *x, int peer)
-{
-	if (!hdl_sc_copy_done(h, peer, x->position[peer]))
-		return false;
-	x->copying &= ~(1u << peer);
-	return true;
-}
-
-/* ---- what is left behind ---------------------------------------------------------------------------------------- */
-
-/*
- * Who only gives something that is not too long need not wait for those who take it: it copies that into memory of the library, shows
- * this, and its operation ends. The memory is in use until all that it was shown to have said HDL_SC_FIN; the communicator is not
- * freed before, and MPI_Finalize waits likewise. It lies where peers reach it without the kernel's help, so that a copy more takes no
- * longer where there are several to read it. A process leaves no more than LEFT_BYTES, of all communicators together: a root that is
- * ahead on hundreds of them would take memory without bound.
- */
-#define LEFT_BYTES ((size_t)64 << 20)
-static size_t left_bytes;
-
-/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly. Where ranks share CPUs it is whatever
- * it costs, for who has left something behind gives its CPU to those that read it; but not of much that each has but one reader, which the
- * kernel copies once. */
-static bool leaving_pays(struct hdl_queues *h, size_t once)
-{
-	return (hdl_job.oversubscribed && once <= HDL_SC_STAGE_ONCE) || hdl_sc_all() || lines_pace_next(&h->pace, hdl_sc_quick());
-}
-
-char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once, const char *done, size_t apart)
-{
-	struct hdl_sc_staged *l = h->left_behind;
-
-	if (!leaving_pays(h, once))
-		return NULL;
-	while (l < h->left_behind + HDL_SC_STAGED_MAX && l->hears)
-		l++;
-	if (l == h->left_behind + HDL_SC_STAGED_MAX || left_bytes >= LEFT_BYTES || hdl_scratch_get(&l->memory, bytes))
-		return NULL;
-	left_bytes += l->memory.bytes;
-	/* progress looks at it also if the operation ends before progress has seen that */
-	l->hears = hears;
-	l->opno = run->opno;
-	l->done = done;
-	l->apart = apart;
-	h->nleft++;
-	hdl_queues_enlist(h);
-	run->comm->obj.refs++;
-	hdl_detached_collectives++;
-	return l->memory.p;
-}
-
-char *hdl_sc_stage(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once)
-{
-	const char *done = h->area[HDL_REGION_SC].mem + line_of(h, run, HDL_SC_FIN, 0) + offsetof(struct hdl_sc_ctrl, number);
-
-	return hdl_sc_stage_until(h, run, bytes, hears, once, done, sizeof(struct hdl_sc_ctrl));
-}
-
-void hdl_sc_stage_copy(struct hdl_queues *h, char *left, const char *from, size_t bytes)
-{
-	uint64_t since = monotonic_ns();
-
-	lines_copy_out(left, from, bytes);
-	lines_pace_took(&h->pace, bytes, monotonic_ns() - since, hdl_sc_quick());
-}
-
-/* Later operations' lines may have come to stand there. */
-static bool said_since(const struct hdl_sc_staged *l, int peer)
-{
-	return __atomic_load_n((const uint64_t *)(l->done + (size_t)peer * l->apart), __ATOMIC_ACQUIRE) > l->opno;
-}
-
-/* The communicator may be freed by the last one, and all that it has with it; not h, whose turn this is. */
-static void sc_release(struct hdl_queues *h, struct hdl_sc_staged *l)
-{
-	left_bytes -= l->memory.bytes;
-	hdl_scratch_put(&l->memory);
-	h->nleft--;
-	hdl_detached_collectives--;
-	hdl_comm_release(h->cc->comm);
-}
-
-void hdl_sc_staging_reclaim(struct hdl_queues *h)
-{
-	for (struct hdl_sc_staged *l = h->left_behind; h->nleft && l < h->left_behind + HDL_SC_STAGED_MAX; l++) {
-		if (!l->hears)
-			continue;
-		for (int p = 0; p < h->size; p++)
-			if (l->hears & 1u << p && said_since(l, p))
-				l->hears &= ~(1u << p);
-		if (unlikely(h->broken || h->cc->lost)) {
-			hdl_sc_stop(h);	/* R2: it will be somebody else's */
-			l->hears = 0;
-		}
-		if (!l->hears)
-			sc_release(h, l);
-	}
-}
-
-/* ---- lengths -------------------------------------------------------------------------------------------------- */
-
-void hdl_sc_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected)
-{
-	run->reads->failed = true;
-	hdl_reason_set("rank %d has %llu bytes where %llu were expected: " HDL_CALLS_DIFFER, peer,
-		       (unsigned long long)came, (unsigned long long)expected);
-	hdl_run_error(run, came > expected ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
-}
-
-void hdl_sc_hear_failure(struct hdl_run *run, int peer)
-{
-	run->reads->failed = true;
-	hdl_reason_set("rank %d could not do its part: " HDL_CALLS_DIFFER, peer);
-	hdl_run_error(run, MPI_ERR_COUNT);
 }
 
 /* ---- movement ------------------------------------------------------------------------------------------------- */
@@ -386,16 +138,16 @@ void hdl_sc_hear_failure(struct hdl_run *run, int peer)
 static void show(struct hdl_queues *h, struct hdl_run *run, int p, const char *at)
 {
 	hdl_sc_ctrl_send(h, run, p, HDL_SC_RTS, (struct hdl_sc_ctrl){ .in = (uintptr_t)at, .bytes = run->plan->key.bytes });
-	run->reads->hears |= 1u << p;
+	run->sc->hears |= 1u << p;
 }
 
 /* Rank p will show this rank what it copies to or from `at`. */
 static void expect(struct hdl_run *run, int p, char *at)
 {
-	run->reads->piece[p].at = at;
-	run->reads->piece[p].off = 0;
-	run->reads->piece[p].end = run->plan->key.bytes;
-	run->reads->acts |= 1u << p;
+	run->sc->piece[p].at = at;
+	run->sc->piece[p].off = 0;
+	run->sc->piece[p].end = run->plan->key.bytes;
+	run->sc->acts |= 1u << p;
 }
 
 /* Rank p's block goes to p's place in `recv`. */
@@ -436,7 +188,7 @@ static void show_to(struct hdl_queues *h, struct hdl_run *run, uint32_t takers, 
 		show(h, run, p, (left ? left : many) + at);
 	}
 	if (left)
-		run->reads->hears = 0;
+		run->sc->hears = 0;
 }
 
 static void show_all(struct hdl_queues *h, struct hdl_run *run, const char *many, size_t apart)
@@ -475,7 +227,7 @@ static void begin_rooted(struct hdl_queues *h, struct hdl_run *run)
 	size_t apart = key->coll == HDL_BCAST ? 0 : key->bytes;
 
 	/* several ranks write at a time, where one would read; and the root copies its own meanwhile */
-	run->reads->writes = key->coll == HDL_GATHER;
+	run->sc->writes = key->coll == HDL_GATHER;
 	if (h->rank != key->root) {
 		expect(run, key->root, one);
 		return;
@@ -496,13 +248,13 @@ static void begin_by_both(struct hdl_queues *h, struct hdl_run *run)
 	size_t cut = (has_own ? key->bytes / 5 * 4 : key->bytes / 2) & ~(size_t)4095;
 	char *at = root ? many + (has_own ? (size_t)(1 - h->rank) * key->bytes : 0) : up ? send : recv;
 
-	run->reads->writes = root != up;
+	run->sc->writes = root != up;
 	show(h, run, 1 - h->rank, at);
 	expect(run, 1 - h->rank, at);
 	if (root)
-		run->reads->piece[1 - h->rank].off = cut;
+		run->sc->piece[1 - h->rank].off = cut;
 	else
-		run->reads->piece[1 - h->rank].end = cut;
+		run->sc->piece[1 - h->rank].end = cut;
 	many += (size_t)h->rank * key->bytes;
 	if (root && has_own && !key->in_place)
 		memcpy(up ? many : recv, up ? send : many, key->bytes);
@@ -525,7 +277,7 @@ static void begin_exchange(struct hdl_queues *h, struct hdl_run *run)
 static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p);
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	uint64_t bytes = run->plan->key.bytes;
 
 	if (!t)
@@ -552,7 +304,7 @@ static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 /* Each begins with another one. */
 static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 
 	for (int k = 1; x->acts && k < h->size; k++) {
 		int p = (h->rank - k + h->size) % h->size;
@@ -566,11 +318,12 @@ static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
 
 /* ---- an operation ---------------------------------------------------------------------------------------------- */
 
-void hdl_sc_post(struct hdl_queues *h, struct hdl_run *run)
+static void sc_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 
+	(void)prog;
 	x->acts = x->hears = x->wants = x->copying = 0;
 	x->left = NULL;
 	x->failed = x->writes = false;
@@ -609,11 +362,12 @@ static size_t written_by_others(const struct hdl_queues *h, const struct hdl_pla
 	}
 }
 
-bool hdl_sc_turn(struct hdl_queues *h, struct hdl_run *run)
+static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	struct hdl_sc_run *x = run->reads;
+	struct hdl_sc_run *x = run->sc;
 	bool reduces = hdl_coll_reduces(run->plan->key.coll);
 
+	(void)prog;
 	x->spent = 0;
 	if (!x->acts && !x->wants)
 		;
@@ -645,9 +399,9 @@ bool hdl_sc_turn(struct hdl_queues *h, struct hdl_run *run)
 	return true;
 }
 
-bool hdl_sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
+static bool sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
 {
-	const struct hdl_sc_run *x = run->reads;
+	const struct hdl_sc_run *x = run->sc;
 	uint32_t near = hdl_queues_cpu_sharers(h), needs = (x->hears | x->wants) & near, acts = x->acts & near;
 
 	/* along a chain the rank before waits for those before it, unless it has begun */
@@ -659,35 +413,56 @@ bool hdl_sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
 	return needs;
 }
 
-bool hdl_sc_more(const struct hdl_run *run)
+static bool sc_more(const struct hdl_run *run)
 {
-	return run->reads->spent >= HDL_SC_TURN;
+	return run->sc->spent >= HDL_SC_TURN;
 }
 
-int hdl_sc_prepare(struct hdl_run *run)
+static int sc_prepare(struct hdl_run *run)
 {
-	if (!run->reads)
-		run->reads = calloc(1, sizeof(*run->reads));
-	if (!run->reads)
+	if (hdl_run_prepare_tmp(run))
+		return -ENOMEM;
+	if (!run->sc)
+		run->sc = calloc(1, sizeof(*run->sc));
+	if (!run->sc)
 		return -ENOMEM;
 	return hdl_coll_reduces(run->plan->key.coll) ? hdl_sc_reduce_prepare(run) : 0;
 }
 
-void hdl_sc_free(struct hdl_sc_run *x)
+static void sc_free(struct hdl_run *run)
 {
-	if (!x)
+	if (!run->sc)
 		return;
-	free(x->fold.whole);
-	free(x);
+	free(run->sc->fold.whole);
+	free(run->sc);
 }
 
-void hdl_sc_stop(struct hdl_queues *h)
+static int sc_region(const struct hdl_queues *h, const struct hdl_plan *plan)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	if (h->stopped || !h->lines)
-		return;
-	h->stopped = true;
-	for (uint16_t i = 0; i < h->nlinks; i++)
-		ibv_modify_qp(h->links[i]->qp, &attr, IBV_QP_STATE);
+	(void)h;
+	(void)plan;
+	return HDL_REGION_SC;
 }
+
+/* All that an operation waits for is copies and control records. */
+static bool sc_by_device(const struct hdl_run *run)
+{
+	(void)run;
+	return true;
+}
+
+const struct hdl_executor_ops hdl_exec_single_copy = {
+	.name = "single copy",
+	.reducer = HDL_EXEC_HOST,
+	.own_order = true,
+	.prepare = sc_prepare,
+	.free = sc_free,
+	.region = sc_region,
+	.compile = sc_compile,
+	.has_room = hdl_cell_has_room,
+	.post = sc_begin,
+	.poll = sc_poll,
+	.has_more = sc_more,
+	.by_device = sc_by_device,
+	.needs_cpu = sc_needs_near,
+};

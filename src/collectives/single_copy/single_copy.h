@@ -76,8 +76,19 @@ static inline bool hdl_sc_all(void)
 #define HDL_SC_STAGE_ONCE ((size_t)256 << 10)	/* where ranks share CPUs, of one reader each, whatever the copy takes */
 #define HDL_SC_STAGE_ALLREDUCE ((size_t)4 << 20)
 
+/* Where in region HDL_REGION_SC the record of that kind from, or staged for, `rank` lies for the operation. */
+static inline size_t hdl_sc_ctrl_at(const struct hdl_queues *h, const struct hdl_run *run, int kind, int rank)
+{
+	return run->slot * h->region[HDL_REGION_SC].slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_sc_ctrl);
+}
 /* What rank `peer` has said for this operation, or NULL. */
-const struct hdl_sc_ctrl *hdl_sc_ctrl_poll(const struct hdl_queues *h, const struct hdl_run *run, int kind, int peer);
+static inline const struct hdl_sc_ctrl *hdl_sc_ctrl_poll(const struct hdl_queues *h, const struct hdl_run *run, int kind, int peer)
+{
+	const struct hdl_sc_ctrl *t = (const struct hdl_sc_ctrl *)(h->region[HDL_REGION_SC].mem + hdl_sc_ctrl_at(h, run, kind, peer));
+
+	/* pairs with the write's order: what stands before the number is there */
+	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;
+}
 /* Memory for so many bytes that the ranks of that mask are to be shown, in place of what is its user's: the operation need not wait until
  * they are done. once: so many bytes have one reader each; 0: they have several. NULL: there is none, or it is not worth it. */
 char *hdl_sc_stage(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once);
@@ -94,11 +105,24 @@ bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, co
 /* Copies by one request to or from the peer's memory: its number on the queue, for the other, which says whether it is complete. 0: the queue
  * has no room now. */
 uint64_t hdl_sc_copy_post(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len);
-bool hdl_sc_copy_done(struct hdl_queues *h, int peer, uint64_t position);
+static inline bool hdl_sc_copy_done(struct hdl_queues *h, int peer, uint64_t position)
+{
+	const struct hdl_coll_link *l = h->pair[peer];
+
+	if (l->sq_done < position)
+		hdl_queues_drain(h);
+	return l->sq_done >= position;
+}
 /* The same; one at a time for each peer. False: the queue has no room now. */
 bool hdl_sc_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len);
 /* Whether the peer's request is complete. */
-bool hdl_sc_copied(struct hdl_queues *h, struct hdl_sc_run *x, int peer);
+static inline bool hdl_sc_copied(struct hdl_queues *h, struct hdl_sc_run *x, int peer)
+{
+	if (!hdl_sc_copy_done(h, peer, x->position[peer]))
+		return false;
+	x->copying &= ~(1u << peer);
+	return true;
+}
 /* A peer's buffer is not as long as this rank's arguments promise: the run has an error. */
 void hdl_sc_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected);
 /* A peer says that it could not do its part. */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compiles a task graph to a list for ibv_exp_post_task (or to lines: cell.c). Each node's place follows from what
- * precedes it:
+ * Compiles a task graph to a list for ibv_exp_post_task (or to mailbox requests: mailbox/cell.c). Each node's position follows
+ * from its predecessors:
  *
- *     CPU nodes before all device nodes   prologue: run at post
+ *     CPU node before all device nodes    prologue: run at post
  *     PUT to another rank                 on the managed queue of its link: the master WAITs for the arrivals before it, if
  *                                         any, then ENABLEs it
- *     ACCUM, PUT on a pair link         there, at once
+ *     ACCUM, PUT on a pair link           on that queue, at once
  *     ACCUM, PUT to the rank itself       on the master, which is connected to itself, behind its WAITs
- *     CPU nodes after device nodes        epilogue: run when the operation is complete
+ *     CPU node after device nodes         epilogue: run when the operation is complete
  *
- * A PUT of several sources is one request whose payload CALC makes of them when it runs, or one for each element of CALC.
+ * A PUT of several sources is one request whose payload CALC computes when the request runs, or one request per CALC element.
  *
- * Within the list: managed queues first (an enable must not find less than it enables), then the master (what it waits
- * for may already be there), then the pair links: when their signals go out, this rank's part of the tree stands.
+ * Order in the list: managed queues first (an ENABLE must not find fewer requests than it enables); then the master (the
+ * arrivals it WAITs for may already be there); then the pair links: when their signals leave, this rank's part of the tree is
+ * posted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,17 +22,17 @@
 
 #include "collectives/queues/queues.h"
 
-enum place { PLACE_NONE, PLACE_PROLOGUE, PLACE_DEVICE, PLACE_ARRIVE, PLACE_EPILOGUE };
+enum position { POS_NONE, POS_PROLOGUE, POS_DEVICE, POS_ARRIVE, POS_EPILOGUE };
 
-struct task_compile_compile {
+struct task_compiler {
 	struct hdl_queues *h;
 	struct hdl_coll_prog *p;
 	const struct hdl_graph *g;
 	const struct hdl_enc *enc;
-	uint8_t *place;
+	uint8_t *position;
 	bool *after_arrival;		/* an arrival precedes the node */
 	bool *waited, *visited;
-	/* requests in the order of their making, with the link that they go to */
+	/* entries that p->steps has room for */
 	uint32_t cap;
 	int err;
 };
@@ -42,7 +43,7 @@ static bool is_cpu(const struct hdl_node *n)
 	       n->kind == HDL_N_STAMP || n->kind == HDL_N_CHECK;
 }
 
-static bool classify(struct task_compile_compile *c)
+static bool classify(struct task_compiler *c)
 {
 	for (uint32_t i = 0; i < c->g->nnodes; i++) {
 		const struct hdl_node *n = &c->g->nodes[i];
@@ -51,50 +52,50 @@ static bool classify(struct task_compile_compile *c)
 		for (uint32_t k = 0; k < n->npreds; k++) {
 			uint32_t on = c->g->preds[n->pred0 + k];
 
-			after_device |= c->place[on] == PLACE_DEVICE || c->place[on] == PLACE_ARRIVE;
-			after_epilogue |= c->place[on] == PLACE_EPILOGUE;
-			c->after_arrival[i] |= c->place[on] == PLACE_ARRIVE || c->after_arrival[on];
+			after_device |= c->position[on] == POS_DEVICE || c->position[on] == POS_ARRIVE;
+			after_epilogue |= c->position[on] == POS_EPILOGUE;
+			c->after_arrival[i] |= c->position[on] == POS_ARRIVE || c->after_arrival[on];
 		}
 		if (is_cpu(n)) {
-			/* with lines nothing is made ready for the device: what it takes goes first */
-			c->place[i] = after_device || after_epilogue || c->h->lines ? PLACE_EPILOGUE : PLACE_PROLOGUE;
+			/* mailbox: no node prepares data for the device, so all CPU nodes run after the cells were written */
+			c->position[i] = after_device || after_epilogue || c->h->mailbox ? POS_EPILOGUE : POS_PROLOGUE;
 			continue;
 		}
-		/* The device cannot wait for a CPU, and nothing else is known to it. */
+		/* The device cannot wait for a CPU node. */
 		if (after_epilogue)
 			return false;
-		/* of lines, what says only that others' have come */
-		if ((n->link == HDL_LINK_MAILBOX) != c->h->lines ||
+		/* mailbox: only a PUT without data (a barrier leader's answer) may follow an arrival */
+		if ((n->link == HDL_LINK_MAILBOX) != c->h->mailbox ||
 		    (n->link == HDL_LINK_MAILBOX && c->after_arrival[i] && (n->kind != HDL_N_PUT || n->len)))
 			return false;
 		if (n->kind == HDL_N_ARRIVE)
-			c->place[i] = PLACE_ARRIVE;
+			c->position[i] = POS_ARRIVE;
 		else if (n->kind == HDL_N_ACCUM || n->kind == HDL_N_PUT)
-			c->place[i] = PLACE_DEVICE;
+			c->position[i] = POS_DEVICE;
 		else
 			return false;
-		/* Operands of an atomic are taken when it is posted. */
+		/* An atomic's operand is read when the request is posted. */
 		if (n->kind == HDL_N_ACCUM && c->after_arrival[i])
 			return false;
 	}
 	return true;
 }
 
-/* Towards the peer, or from it. NULL if there is no such connection. */
+/* The link on which a PUT or ACCUM leaves, or an ARRIVE comes in. NULL if there is no such link. */
 static struct hdl_coll_link *link_of(const struct hdl_queues *h, const struct hdl_node *n)
 {
 	bool arrives = n->kind == HDL_N_ARRIVE;
-	/* what comes down a link comes from behind, what comes up from ahead */
+	/* arrivals on a DOWN link come from the rank behind, arrivals on an UP link from the rank ahead */
 	bool is_ahead = (n->link == HDL_LINK_DOWN) != arrives;
-	int distance = (is_ahead ? n->peer - h->rank : h->rank - n->peer), level;
+	int distance = (is_ahead ? n->peer - h->rank : h->rank - n->peer), link;
 
 	if (n->link == HDL_LINK_SELF || n->link == HDL_LINK_PAIR)
 		return n->link == HDL_LINK_SELF ? h->master : h->pair[n->peer];
-	level = hdl_knomial_link(h->radix, h->size, (distance + h->size) % h->size);
-	return level < 0 ? NULL : is_ahead ? h->out[level] : h->in[level];
+	link = hdl_knomial_link(h->radix, h->size, (distance + h->size) % h->size);
+	return link < 0 ? NULL : is_ahead ? h->out[link] : h->in[link];
 }
 
-static void add_wr(struct task_compile_compile *c, struct hdl_task_step step)
+static void add_wr(struct task_compiler *c, struct hdl_task_step step)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t cap = c->cap ? c->cap * 2 : 64;
@@ -113,7 +114,7 @@ static void add_wr(struct task_compile_compile *c, struct hdl_task_step step)
 		p->steps[p->nwrs++] = step;
 }
 
-static void add_waits(struct task_compile_compile *c, uint32_t i)
+static void add_waits(struct task_compiler *c, uint32_t i)
 {
 	const struct hdl_node *n = &c->g->nodes[i];
 
@@ -122,7 +123,7 @@ static void add_waits(struct task_compile_compile *c, uint32_t i)
 	c->visited[i] = true;
 	for (uint32_t k = 0; k < n->npreds; k++)
 		add_waits(c, c->g->preds[n->pred0 + k]);
-	if (c->place[i] == PLACE_ARRIVE && !c->waited[i]) {
+	if (c->position[i] == POS_ARRIVE && !c->waited[i]) {
 		c->waited[i] = true;
 		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_WAIT, .link = link_of(c->h, n), .peer = n->peer,
 						 .src_space = HDL_SP_NONE, .dst_space = HDL_SP_NONE });
@@ -134,13 +135,14 @@ static bool task_compile_is_calc(const struct hdl_node *n)
 	return n->kind == HDL_N_PUT && n->nsrc > 1;
 }
 
-/* Requests that a PUT takes. */
-static uint32_t requests_of(const struct task_compile_compile *c, const struct hdl_node *n)
+/* Number of requests that a PUT takes. */
+static uint32_t requests_of(const struct task_compiler *c, const struct hdl_node *n)
 {
-	return task_compile_is_calc(n) && c->enc->means == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : n->stamped ? 2 : 1;
+	return task_compile_is_calc(n) && c->enc->by == HDL_ENC_BY_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) :
+	       n->stamped ? 2 : 1;
 }
 
-static void task_compile_add_put(struct task_compile_compile *c, struct hdl_coll_link *l, const struct hdl_node *n)
+static void task_compile_add_put(struct task_compiler *c, struct hdl_coll_link *l, const struct hdl_node *n)
 {
 	uint32_t requests = requests_of(c, n);
 	size_t len = n->stamped ? n->len : n->len / requests;
@@ -150,14 +152,15 @@ static void task_compile_add_put(struct task_compile_compile *c, struct hdl_coll
 		size_t at = stamps ? n->stride - HDL_STAMPS : k * len;
 
 		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
-						 .src_off = n->src_off + at, .dst_space = n->dst_space, .dst_off = n->dst_off + at,
+						 .src_off = n->src_off + at, .dst_space = n->dst_space,
+						 .dst_off = n->dst_off + at,
 						 .len = stamps ? HDL_STAMPS : len, .stride = n->stride, .nsrc = n->nsrc,
 						 .arrives = k + 1 == requests, .stamps = stamps });
 	}
 }
 
-/* One request per word. */
-static void add_accum(struct task_compile_compile *c, struct hdl_coll_link *l, const struct hdl_node *n)
+/* One request per word of 8 bytes. */
+static void add_accum(struct task_compiler *c, struct hdl_coll_link *l, const struct hdl_node *n)
 {
 	for (size_t at = 0; at < n->len; at += 8)
 		add_wr(c, (struct hdl_task_step){ .kind = HDL_STEP_ACCUM, .link = l, .peer = n->peer, .src_space = n->src_space,
@@ -165,14 +168,14 @@ static void add_accum(struct task_compile_compile *c, struct hdl_coll_link *l, c
 						 .dst_off = n->dst_off + at, .len = n->len - at < 8 ? n->len - at : 8 });
 }
 
-enum pass { PASS_MANAGED, PASS_MASTER, PASS_DIRECT, PASSES };
+enum pass { PASS_MANAGED, PASS_MASTER, PASS_PAIR, PASSES };
 
-static void emit(struct task_compile_compile *c, enum pass pass, uint32_t i)
+static void emit(struct task_compiler *c, enum pass pass, uint32_t i)
 {
 	const struct hdl_node *n = &c->g->nodes[i];
 	struct hdl_coll_link *l;
 
-	if (c->place[i] != PLACE_DEVICE)
+	if (c->position[i] != POS_DEVICE)
 		return;
 	l = link_of(c->h, n);
 	if (!l || (n->kind == HDL_N_PUT && !l->managed && l != c->h->master && c->after_arrival[i]) ||
@@ -181,7 +184,7 @@ static void emit(struct task_compile_compile *c, enum pass pass, uint32_t i)
 		return;
 	}
 	if (l == c->h->master || !l->managed) {
-		if (pass != (l == c->h->master ? PASS_MASTER : PASS_DIRECT))
+		if (pass != (l == c->h->master ? PASS_MASTER : PASS_PAIR))
 			return;
 		if (l == c->h->master)
 			add_waits(c, i);
@@ -207,13 +210,14 @@ static struct hdl_coll_link *queue_of(const struct hdl_queues *h, const struct h
 	return s->kind == HDL_STEP_WAIT || s->kind == HDL_STEP_ENABLE ? h->master : s->link;
 }
 
-/* The request of a step, as far as it is the same each time. */
-static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *sge)
+/* Fills in the fields of a step's request that all operations share. */
+static void fill_wr(struct task_compiler *c, uint32_t i, struct ibv_sge *sge)
 {
 	const struct hdl_task_step *s = &c->p->steps[i];
-	static const struct hdl_enc both = { .means = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
-					     .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT, .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
-	const struct hdl_slot_region *a = &c->h->area[c->p->class];
+	static const struct hdl_enc stamp_and = { .by = HDL_ENC_BY_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
+						  .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT,
+						  .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
+	const struct hdl_slot_region *a = &c->h->region[c->p->class];
 	const struct hdl_enc *enc = c->enc;
 	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
 
@@ -228,7 +232,7 @@ static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *
 		wr->ext_op.masked_atomics.rkey = a->peers[s->peer].rkey;
 		if (enc->atomic == HDL_ENC_ADD)
 			wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.field_boundary = enc->boundary;
-		/* The old value is of no interest: all of them land in one word behind the slots. */
+		/* The old values are not needed: all land in one word behind the slots. */
 		sge->addr = (uintptr_t)a->mem + a->bytes - HDL_QUEUES_OLD_VALUES;
 		sge->length = 8;
 		wr->num_sge = 1;
@@ -242,7 +246,7 @@ static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *
 		for (int k = 0; k < wr->num_sge; k++)
 			sge[k] = (struct ibv_sge){ .length = (uint32_t)s->len, .lkey = a->mr->lkey };
 		if (s->nsrc > 1)
-			hdl_enc_calc(s->stamps ? &both : enc, wr);
+			hdl_enc_calc(s->stamps ? &stamp_and : enc, wr);
 		c->p->requests++;
 		c->p->bytes += s->len;
 		break;
@@ -253,7 +257,7 @@ static void fill_wr(struct task_compile_compile *c, uint32_t i, struct ibv_sge *
 		break;
 	case HDL_STEP_ENABLE:
 		wr->exp_opcode = IBV_EXP_WR_SEND_ENABLE;
-		/* What it releases reads an accumulator to which this queue may have added. */
+		/* FENCE: the enabled request reads an accumulator to which this queue may have added. */
 		wr->exp_send_flags = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_WAIT_EN_LAST;
 		wr->task.wqe_enable.qp = s->link->qp;
 		wr->task.wqe_enable.wqe_count = (int32_t)s->count;
@@ -270,8 +274,8 @@ static struct hdl_task_use *use_of(struct hdl_coll_prog *p, struct hdl_coll_link
 	return &p->uses[p->nuses++];
 }
 
-/* Requests to tasks: one task per queue, its requests linked in order. */
-static void link_up(struct task_compile_compile *c)
+/* Groups the requests into tasks: one task per queue, its requests linked in order. */
+static void link_up(struct task_compiler *c)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t n = p->nwrs ? p->nwrs : 1, nsges = 1, queues = n < c->h->nlinks ? n : c->h->nlinks;
@@ -306,7 +310,7 @@ static void link_up(struct task_compile_compile *c)
 	p->ntasks = p->nuses;
 }
 
-/* Marks what precedes a node. */
+/* Marks all predecessors of a node. */
 static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marked)
 {
 	for (uint32_t k = 0; k < g->nodes[i].npreds; k++) {
@@ -319,8 +323,8 @@ static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marke
 	}
 }
 
-/* How the CPU notices that all arrivals are there. What precedes another arrival by the graph has come when that has. */
-static void choose_watch(struct task_compile_compile *c)
+/* Chooses what the CPU polls to see that all arrivals are there. An arrival implies all arrivals that precede it in the graph. */
+static void choose_watch(struct task_compiler *c)
 {
 	struct hdl_coll_prog *p = c->p;
 	uint32_t waited = 0;
@@ -331,7 +335,7 @@ static void choose_watch(struct task_compile_compile *c)
 		const struct hdl_node *n = &c->g->nodes[i];
 
 		self |= n->kind == HDL_N_ACCUM && n->link == HDL_LINK_SELF;
-		if (c->place[i] != PLACE_ARRIVE)
+		if (c->position[i] != POS_ARRIVE)
 			continue;
 		p->arrivals[p->narrivals++] = link_of(c->h, n);
 		if (!p->arrivals[p->narrivals - 1])
@@ -342,34 +346,34 @@ static void choose_watch(struct task_compile_compile *c)
 		p->uses_acc |= n->dst_space == HDL_SP_ACC && n->len;
 	}
 	p->uses_acc |= self;
-	/* One completion instead of many, and behind the own additions, where there are any. */
+	/* The master's completion replaces many arrivals, and follows this rank's own ACCUMs, if there are any. */
 	if (waited == p->narrivals && (self || waited > 1)) {
 		p->watch_master = true;
 		return;
 	}
 	for (uint32_t i = 0, a = 0; i < c->g->nnodes; i++) {
-		if (c->place[i] != PLACE_ARRIVE)
+		if (c->position[i] != POS_ARRIVE)
 			continue;
 		if (!implied[i])
 			p->watches[p->nwatches++] = p->arrivals[a];
 		a++;
 	}
 	if (self)
-		c->err = EOPNOTSUPP;	/* nobody would know when they are done */
+		c->err = EOPNOTSUPP;	/* no completion would follow the ACCUMs */
 }
 
-static void list_cpu_nodes(struct task_compile_compile *c)
+static void list_cpu_nodes(struct task_compiler *c)
 {
 	for (uint32_t i = 0; i < c->g->nnodes; i++) {
-		if (c->place[i] == PLACE_PROLOGUE)
+		if (c->position[i] == POS_PROLOGUE)
 			c->p->prologue[c->p->nprologue++] = i;
-		else if (c->place[i] == PLACE_EPILOGUE)
+		else if (c->position[i] == POS_EPILOGUE)
 			c->p->epilogue[c->p->nepilogue++] = i;
 	}
 }
 
-/* The part between prologue and epilogue as a list of tasks. */
-static void compile_tasks(struct task_compile_compile *c)
+/* Compiles the nodes between prologue and epilogue to a list of tasks. */
+static void compile_tasks(struct task_compiler *c)
 {
 	struct ibv_sge *sge;
 
@@ -390,7 +394,7 @@ static void compile_tasks(struct task_compile_compile *c)
 			c->err = EOPNOTSUPP;
 }
 
-/* The smallest slots that hold what the graph needs. -1: none. */
+/* The class with the smallest slots that hold the graph's data. -1: none. */
 static int task_compile_class_of(const struct hdl_queues *h, const struct hdl_graph *g)
 {
 	for (int i = 0; i < HDL_SLOT_CLASSES; i++)
@@ -401,12 +405,9 @@ static int task_compile_class_of(const struct hdl_queues *h, const struct hdl_gr
 
 int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan)
 {
-	int class;
+	int class = task_compile_class_of(h, plan->offload_graph);
 
-	if (h->lines)
-		return plan->off_graph->reads ? HDL_REGION_SC : hdl_cell_size(plan->key.bytes);
-	class = task_compile_class_of(h, plan->off_graph);
-	return class < 0 ? 0 : class;	/* what fits nowhere is refused by hdl_task_compile */
+	return class < 0 ? 0 : class;	/* hdl_task_compile refuses a graph that no class holds */
 }
 
 static void *task_compile_cut(void *array, size_t n, size_t each)
@@ -418,27 +419,27 @@ static void *task_compile_cut(void *array, size_t n, size_t each)
 	return p || !n ? p : array;
 }
 
-/* Lists were as long as they might be, and stay as long as the communicator. */
+/* The lists were allocated at their largest possible size, and live as long as the communicator. */
 static void cut_lists(struct hdl_coll_prog *p)
 {
 	p->arrivals = task_compile_cut(p->arrivals, p->narrivals, sizeof(*p->arrivals));
 	p->watches = task_compile_cut(p->watches, p->nwatches, sizeof(*p->watches));
 	p->prologue = task_compile_cut(p->prologue, p->nprologue, sizeof(*p->prologue));
-	if (p->lines)
-		p->nepilogue = 0;	/* it has it as steps */
+	if (p->mailbox)
+		p->nepilogue = 0;	/* the mailbox program has these nodes as steps */
 	p->epilogue = task_compile_cut(p->epilogue, p->nepilogue, sizeof(*p->epilogue));
 	p->steps = task_compile_cut(p->steps, p->nwrs, sizeof(*p->steps));
 }
 
-/* class: -1: none is large enough. area: of lines; NULL: tasks. */
-static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
+/* class -1: the graph fits no class. region: of the mailbox's cells; NULL: compile a task list. */
+static struct hdl_coll_prog *compile_graph(struct hdl_queues *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
 				    bool synchronizes, const struct hdl_slot_region *area)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
-	struct task_compile_compile c = { .h = h, .g = g, .enc = enc };
+	struct task_compiler c = { .h = h, .g = g, .enc = enc };
 
 	c.p = calloc(1, sizeof(*c.p));
-	c.place = calloc(n, sizeof(*c.place));
+	c.position = calloc(n, sizeof(*c.position));
 	c.after_arrival = calloc(n, sizeof(*c.after_arrival));
 	c.waited = calloc(n, sizeof(*c.waited));
 	c.visited = calloc(n, sizeof(*c.visited));
@@ -448,7 +449,7 @@ static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const st
 		c.p->prologue = calloc(n, sizeof(*c.p->prologue));
 		c.p->epilogue = calloc(n, sizeof(*c.p->epilogue));
 	}
-	if (!c.p || !c.place || !c.after_arrival || !c.waited || !c.visited || !c.p->arrivals || !c.p->watches ||
+	if (!c.p || !c.position || !c.after_arrival || !c.waited || !c.visited || !c.p->arrivals || !c.p->watches ||
 	    !c.p->prologue || !c.p->epilogue)
 		c.err = ENOMEM;
 	else if (class < 0 || !classify(&c))
@@ -463,7 +464,7 @@ static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const st
 		else
 			compile_tasks(&c);
 	}
-	free(c.place);
+	free(c.position);
 	free(c.after_arrival);
 	free(c.waited);
 	free(c.visited);
@@ -479,21 +480,21 @@ static struct hdl_coll_prog *task_compile_compile(struct hdl_queues *h, const st
 struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes)
 {
-	if (h->lines)
-		return task_compile_compile(h, g, hdl_cell_class(bytes), enc, synchronizes, &h->area[hdl_cell_size(bytes)]);
-	return task_compile_compile(h, g, task_compile_class_of(h, g), enc, synchronizes, NULL);
+	if (h->mailbox)
+		return compile_graph(h, g, hdl_cell_class(bytes), enc, synchronizes, &h->region[hdl_cell_size(bytes)]);
+	return compile_graph(h, g, task_compile_class_of(h, g), enc, synchronizes, NULL);
 }
 
 struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class)
 {
-	const struct hdl_slot_region *area = h->lines ? &h->area[hdl_cell_size(plan->key.bytes)] : NULL;
+	const struct hdl_slot_region *area = h->mailbox ? &h->region[hdl_cell_size(plan->key.bytes)] : NULL;
 
-	return task_compile_compile(h, plan->off_graph, class, &plan->enc, true, area);
+	return compile_graph(h, plan->offload_graph, class, &plan->enc, true, area);
 }
 
 struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g, const struct hdl_slot_region *area)
 {
-	struct hdl_coll_prog *p = task_compile_compile(h, g, HDL_SLOT_SHORT, NULL, true, area);
+	struct hdl_coll_prog *p = compile_graph(h, g, HDL_SLOT_SHORT, NULL, true, area);
 
 	if (p)
 		p->lasts = true;
@@ -504,7 +505,7 @@ void hdl_coll_prog_free(struct hdl_coll_prog *p)
 {
 	if (!p)
 		return;
-	hdl_cell_free(p->lines);
+	hdl_cell_free(p->mailbox);
 	free(p->tasks);
 	free(p->wrs);
 	free(p->sges);

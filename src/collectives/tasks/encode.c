@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bit n set: a field of so many bits ends there. */
+/* Bit n set: a field of `bits` bits ends there. */
 static uint64_t boundaries(size_t bits)
 {
 	uint64_t mask = 0;
@@ -15,9 +15,10 @@ static uint64_t boundaries(size_t bits)
 	return mask;
 }
 
-/* How a representation goes to CALC: its kind of number, bytes of one, and how many of them an element is made of. */
+/* How CALC sees a representation: type and bytes of a number, and whether an element is one number, two (complex), or a number
+ * with an index (pair). */
 struct number {
-	int8_t type;			/* enum ibv_exp_calc_data_type; -1: CALC does not know it */
+	int8_t type;			/* enum ibv_exp_calc_data_type */
 	uint8_t bytes;
 	bool complex, pair;
 };
@@ -45,7 +46,7 @@ static bool is_integer(const struct number *n)
 	return n->type != IBV_EXP_CALC_DATA_TYPE_FLOAT && !n->pair;
 }
 
-/* The operation that CALC's is, and whether elements are made 0 or 1 before. false: none. */
+/* Sets CALC's opcode and the conversion to 0 or 1. Returns false for op < 0. */
 static bool encode_calc_of(int op, struct hdl_enc *enc)
 {
 	static const struct {
@@ -84,7 +85,7 @@ static bool by_vector(int op, const struct number *n, struct hdl_enc *enc)
 {
 	if (!encode_calc_of(op, enc) || (n->complex && op != HDL_OP_SUM))
 		return false;
-	enc->means = HDL_ENC_BY_VECTOR;
+	enc->by = HDL_ENC_BY_VECTOR;
 	enc->calc_type = (enum ibv_exp_calc_data_type)n->type;
 	enc->calc_size = n->pair ? IBV_EXP_CALC_DATA_SIZE_64_BIT : size_of(n->bytes);
 	enc->form = n->pair ? HDL_ENC_PAIRS : HDL_ENC_PLAIN;
@@ -99,7 +100,7 @@ static bool by_elements(int op, const struct number *n, const struct ibv_exp_dev
 
 	if ((!sum && !(is_bitwise(op) && is_integer(n))) || !encode_calc_of(op, enc))
 		return false;
-	enc->means = HDL_ENC_BY_CALC;
+	enc->by = HDL_ENC_BY_CALC;
 	enc->form = sum ? HDL_ENC_WIDE : HDL_ENC_WORDS;
 	enc->calc_type = sum ? (enum ibv_exp_calc_data_type)n->type : IBV_EXP_CALC_DATA_TYPE_UINT;
 	enc->calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT;
@@ -112,7 +113,7 @@ static bool by_atomics(int op, const struct number *n, struct hdl_enc *enc)
 {
 	if (!is_integer(n) || (op != HDL_OP_SUM && !is_bitwise(op)))
 		return false;
-	enc->means = HDL_ENC_BY_ATOMICS;
+	enc->by = HDL_ENC_BY_ATOMICS;
 	enc->atomic = op == HDL_OP_SUM || op == HDL_OP_BXOR || op == HDL_OP_LXOR ? HDL_ENC_ADD : HDL_ENC_SET;
 	enc->boundary = boundaries(op == HDL_OP_SUM ? n->bytes * 8 : 1);
 	if (op == HDL_OP_LOR || op == HDL_OP_LXOR)
@@ -158,11 +159,11 @@ static uint64_t encode_load(const void *p, size_t bytes)
 	return v;
 }
 
-/* Element by element: dst[i] = (src[i] != 0) ^ invert. */
+/* dst[i] = (src[i] != 0) ^ invert for each element. */
 static void to_bool(void *dst, const void *src, size_t len, size_t esize, bool invert)
 {
 	for (size_t at = 0; at + esize <= len; at += esize) {
-		/* Through a full element, so that the value 1 has its bytes where the machine keeps them. */
+		/* Stores a full element, so that the value 1 has the machine's byte order. */
 		bool v = (encode_load((const char *)src + at, esize) != 0) ^ invert;
 
 		switch (esize) {
@@ -211,7 +212,7 @@ uint64_t hdl_enc_word(const struct hdl_enc *enc, const void *src, size_t len)
 	return word;
 }
 
-/* A value of so many bytes as one of 8, as its type says. */
+/* A number of n->bytes bytes as one of 8, sign-extended or converted to double by its type. */
 static uint64_t encode_widen(const struct number *n, const void *p)
 {
 	uint64_t v = encode_load(p, n->bytes);
@@ -251,13 +252,13 @@ static void narrow(const struct number *n, void *p, uint64_t v)
 	}
 }
 
-/* Turns the order of values round, and back: the smallest becomes the largest. */
+/* An involution that reverses the order of values: the smallest becomes the largest. */
 static uint64_t mirror(const struct number *n, uint64_t v)
 {
 	return n->type == IBV_EXP_CALC_DATA_TYPE_FLOAT ? v ^ 1ULL << 63 : ~v;
 }
 
-/* The device takes the lower index as an unsigned number. */
+/* The device compares indices as unsigned numbers. */
 #define INDEX_BIAS (1ULL << 31)
 
 static void encode_pairs(const struct hdl_enc *enc, uint64_t *dst, const char *src, size_t count)

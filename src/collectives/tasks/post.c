@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Task lists under way: what differs from one operation to the next is filled into the compiled list, which is posted; arrivals are
- * counted on the links that it watches; and the nodes that run on the CPU, before the list and behind it. queues.h has links and slots.
+ * Posting task lists: fills the values that differ between operations into the compiled list and posts it; counts arrivals on
+ * the links that the operation watches; runs the CPU nodes before and after the list. queues/queues.h describes links and
+ * slots.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,7 +37,13 @@ int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n)
 	return 0;
 }
 
-/* Counts what has arrived on a link, and gives receives back in batches. */
+int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l)
+{
+	l->open = true;
+	return hdl_link_post_recvs(l, hdl_link_receives(h));
+}
+
+/* Counts the arrivals on a link, and reposts receives in batches. */
 static void drain_link(struct hdl_queues *h, struct hdl_coll_link *l)
 {
 	struct ibv_wc wc[BATCH];
@@ -65,14 +72,13 @@ bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l)
 	return l->seen == l->expected;
 }
 
-bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run)
+static bool tasks_arrived(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *p)
 {
-	const struct hdl_coll_prog *p = run->plan->prog;
-
 	if (p->watch_master) {
 		if (run->outstanding)
 			hdl_queues_drain(h);
-		/* The master's completion is one of them; the answers' requests, which it enabled, are the others. */
+		/* One of the outstanding completions is the master's; the others are of the requests to children, which the
+		 * master enabled. */
 		return !run->outstanding;
 	}
 	for (uint32_t w = 0; w < p->nwatches; w++) {
@@ -87,36 +93,40 @@ bool hdl_tasks_arrived(struct hdl_queues *h, const struct hdl_run *run)
 	return true;
 }
 
-/* ---- nodes of the CPU ------------------------------------------------------------------------------------------ */
+/* ---- CPU nodes -------------------------------------------------------------------------------------------------------- */
 
-/* Behind a block: which operation it is of, and how long it is; and the complement. */
+/* The stamp behind a block: operation number and length of the block; then its complement. Zeros if this rank has no data to
+ * give (run->no_data). */
 static inline void set_stamps(const struct hdl_run *run, size_t bytes, uint64_t stamps[2])
 {
 	stamps[0] = (uint64_t)(uint32_t)(run->opno + 1) << 32 | (uint32_t)bytes;
 	stamps[1] = ~stamps[0];
-	if (unlikely(run->hollow))
+	if (unlikely(run->no_data))
 		stamps[0] = stamps[1] = 0;
 }
 
-/* Of a block that was moved: what stands where the stamp was to stand is one of an operation before, whose bytes nobody has written
- * over, if too few came. Of what the device has combined nobody knows. */
+/*
+ * Reports a stamp that does not match. Of a moved block: if too few bytes came, the place of the stamp still holds an older
+ * operation's bytes. Of a block that the device combined the direction of the mismatch is unknown.
+ */
 static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, const char *at, const struct hdl_node *n)
 {
 	uint64_t stamp;
 	uint32_t behind;
-	bool few;
+	bool too_few;
 
 	memcpy(&stamp, at, sizeof(stamp));
 	behind = (uint32_t)(run->opno + 1) - (uint32_t)(stamp >> 32);
-	few = !stamp || (behind ? behind < 4 * HDL_QUEUES_DEPTH_MAX : (uint32_t)stamp < n->stride);
+	too_few = !stamp || (behind ? behind < 4 * HDL_QUEUES_DEPTH_MAX : (uint32_t)stamp < n->stride);
 	if (n->len == HDL_STAMPS)
-		hdl_reason_set("not all ranks gave %zu bytes to the reduction: " HDL_CALLS_DIFFER, n->stride);
+		hdl_reason_set("not all ranks contributed %zu bytes to the reduction: " HDL_CALLS_DIFFER, n->stride);
 	else
-		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER, few ? "fewer" : "more", n->stride);
-	hdl_run_error(run, few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
+		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER,
+			       too_few ? "fewer" : "more", n->stride);
+	hdl_run_error(run, too_few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
 }
 
-void hdl_task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
+static void task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct hdl_node *node = &g->nodes[nodes[i]];
@@ -143,12 +153,11 @@ void hdl_task_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const ui
 	}
 }
 
-void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run)
+static void tasks_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *p)
 {
-	const struct hdl_coll_prog *p = run->plan->prog;
-
-	hdl_task_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
-	/* Arrivals that only the master waited for: now and then, so that their receives return. */
+	task_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
+	/* Polls the links whose arrivals only the master waits for, at most every depth / 2 operations, so that their receives
+	 * are reposted. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth / 2)
 			drain_link(h, p->arrivals[a]);
@@ -156,19 +165,19 @@ void hdl_tasks_take(struct hdl_queues *h, struct hdl_run *run)
 
 /* ---- posting --------------------------------------------------------------------------------------------------- */
 
-bool hdl_tasks_have_room(const struct hdl_queues *h, const struct hdl_coll_prog *p)
+static bool tasks_fit(const struct hdl_queues *h, const struct hdl_coll_prog *p)
 {
-	bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
+	bool fits = h->local_posted + p->nuses - h->local_seen <= h->local_room;
 
-	for (uint32_t u = 0; u < p->nuses && room; u++) {
+	for (uint32_t u = 0; u < p->nuses && fits; u++) {
 		const struct hdl_coll_link *l = p->uses[u].link;
 
-		room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
+		fits = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
 	}
-	return room;
+	return fits;
 }
 
-/* The last request of each queue is signaled: its position says what the queue has room for again. */
+/* Signals the last request of each queue: the completion's position tells how many entries of the queue are free again. */
 static void set_signal(struct hdl_queues *h, struct hdl_run *run, const struct hdl_task_use *use)
 {
 	struct hdl_coll_link *l = use->link;
@@ -200,7 +209,7 @@ static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_coll_prog *p = run->plan->prog;
 	const struct hdl_slot_class *c = &h->class[run->class];
-	const struct hdl_region_peer *peers = h->area[run->class].peers;
+	const struct hdl_region_peer *peers = h->region[run->class].peers;
 	uint64_t slot = run->slot * c->slot_bytes;
 
 	for (uint32_t i = 0; i < p->nwrs; i++) {
@@ -217,14 +226,15 @@ static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
 				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot + s->dst_off +
 							  (s->dst_space == HDL_SP_DATA ? c->acc_bytes : 0);
 				for (int k = 0; k < wr->num_sge; k++)
-					wr->sg_list[k].addr = (uintptr_t)run->base[s->src_space] + s->src_off + (size_t)k * s->stride;
+					wr->sg_list[k].addr =
+						(uintptr_t)run->base[s->src_space] + s->src_off + (size_t)k * s->stride;
 			} else {
-				/* Nothing is written; the address must be one that may be. */
+				/* No data is written, but the address must be one that the peer lets this rank write to. */
 				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot;
 			}
 			break;
 		case HDL_STEP_WAIT:
-			/* Arrivals of operations before this one that the master had no reason to wait for are behind it. */
+			/* Skips arrivals of earlier operations that the master did not WAIT for. */
 			wr->task.cqe_wait.cq_count = (int32_t)(s->link->expected - s->link->waited);
 			s->link->waited = s->link->expected;
 			break;
@@ -234,15 +244,16 @@ static void fill_steps(struct hdl_queues *h, struct hdl_run *run)
 	}
 }
 
-static __attribute__((noinline, cold)) void cannot_open(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_link *l, int err)
+static __attribute__((noinline, cold)) void cannot_open(struct hdl_queues *h, struct hdl_run *run,
+							const struct hdl_coll_link *l, int err)
 {
-	hdl_reason_set("%s: receives for what comes from rank %d cannot be posted (%s)", hdl_coll_name(run->args.coll), l->peer,
+	hdl_reason_set("%s: receives for arrivals from rank %d cannot be posted (%s)", hdl_coll_name(run->args.coll), l->peer,
 		       strerror(-err));
 	hdl_run_error(run, MPI_ERR_NO_MEM);
 	hdl_queues_break(h, run->why);
 }
 
-static void task_post_post_list(struct hdl_queues *h, struct hdl_run *run)
+static void post_task_list(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_coll_prog *p = run->plan->prog;
 	struct ibv_exp_task *bad;
@@ -270,8 +281,8 @@ static void task_post_post_list(struct hdl_queues *h, struct hdl_run *run)
 	if (unlikely(err)) {
 		uint32_t t = (uint32_t)(bad - p->tasks);
 
-		hdl_error("offloaded %s: posting %u requests for rank %d failed (%s): the queue is in error or shorter than it was "
-			  "created", hdl_coll_name(run->args.coll), t < p->nuses ? p->uses[t].wrs : 0,
+		hdl_error("offloaded %s: posting %u requests for rank %d failed (%s): the queue is in error or shorter "
+			  "than it was created", hdl_coll_name(run->args.coll), t < p->nuses ? p->uses[t].wrs : 0,
 			  t < p->nuses ? p->uses[t].link->peer : -1, strerror(err));
 		hdl_queues_break(h, HDL_QUEUES_IN_ERROR);
 		return;
@@ -279,13 +290,38 @@ static void task_post_post_list(struct hdl_queues *h, struct hdl_run *run)
 	hdl_tp_count_rc(hdl_mpi_tp, p->requests, p->bytes);
 }
 
-void hdl_tasks_post(struct hdl_queues *h, struct hdl_run *run)
+static void tasks_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *p)
 {
-	const struct hdl_coll_prog *p = run->plan->prog;
-
-	run->base[HDL_SP_ACC] = h->area[run->class].mem + run->slot * h->class[run->class].slot_bytes;
+	run->base[HDL_SP_ACC] = h->region[run->class].mem + run->slot * h->class[run->class].slot_bytes;
 	run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
-	hdl_task_cpu_nodes(run, p->g, p->prologue, p->nprologue);
+	task_cpu_nodes(run, p->g, p->prologue, p->nprologue);
 	h->since_sync_all = p->synchronizes ? 0 : h->since_sync_all + 1;
-	task_post_post_list(h, run);
+	post_task_list(h, run);
 }
+
+static bool tasks_have_room(struct hdl_queues *h, const struct hdl_coll_prog *p)
+{
+	if (tasks_fit(h, p))
+		return true;
+	hdl_queues_drain(h);
+	return tasks_fit(h, p);
+}
+
+static struct hdl_coll_prog *tasks_compile(struct hdl_queues *h, const struct hdl_plan *plan)
+{
+	return hdl_task_compile(h, plan->offload_graph, plan->key.bytes, &plan->enc, hdl_coll_synchronizes(plan->key.coll));
+}
+
+const struct hdl_executor_ops hdl_exec_tasks = {
+	.name = "tasks",
+	.reducer = HDL_EXEC_TASKS,
+	.own_order = true,
+	.prepare = hdl_run_prepare_tmp,
+	.region = hdl_task_region_of,
+	.compile = tasks_compile,
+	.compile_barrier = hdl_slot_barrier_compile,
+	.has_room = tasks_have_room,
+	.post = tasks_post,
+	.poll = tasks_arrived,
+	.finish = tasks_take,
+};

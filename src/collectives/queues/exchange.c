@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the ranks of a communicator tell each other of their queues and slots: Allgathers on the host executor, for which no rank waits; and what is
+ * wrong where the queues cannot be had.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "collectives/queues/queues.h"
+
+int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
+		      void (*done)(struct hdl_run *), void *arg)
+{
+	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
+	struct hdl_run *run;
+
+	hdl_graph_free(*graph);
+	*graph = hdl_build_allgather_bruck(&s);
+	run = *graph ? hdl_run_new(*graph, h->cc->comm) : NULL;
+	if (!run || hdl_run_prepare_host(run)) {
+		hdl_run_free(run);
+		hdl_graph_free(*graph);
+		*graph = NULL;
+		return -ENOMEM;
+	}
+	/* what is received goes here first */
+	memset(run->tmp.p, HDL_UNHEARD_BYTE, (*graph)->tmp_bytes);
+	run->runs_all = true;
+	run->base[HDL_SP_RECV] = buf;
+	run->args.coll = HDL_ALLGATHER;
+	/* Several may be wired up at a time, and go on in another order at each rank. */
+	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_QUEUE_KINDS * number + (uint32_t)h->index);
+	run->done = done;
+	run->arg = arg;
+	hdl_host_start(run);
+	return 0;
+}
+
+int hdl_queues_allgather(struct hdl_queues *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg)
+{
+	return hdl_queues_allgather_as(h, &h->wire_graph, h->wire_seq++ % HDL_COUNTED_NUMBERS, buf, bytes, done, arg);
+}
+
+/* The first reason is kept. */
+void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status)
+{
+	if (h->why_refused[0])
+		return;
+	if (status == HDL_UNHEARD)
+		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: rank %d could not be asked", rank);
+	else if (status == HDL_NOT_IN_ORDER)
+		snprintf(h->why_refused, sizeof(h->why_refused), "device %s of rank %d does not promise that the bytes of a write land in order",
+			 ibv_get_device_name(h->port->ctx->device), rank);
+	else
+		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
+}
+
+/* The others wait for what this rank has to say. */
+void hdl_queues_bringup_failed(struct hdl_queues *h)
+{
+	h->wire_error = MPI_ERR_NO_MEM;
+	snprintf(h->why_refused, sizeof(h->why_refused), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	h->state = HDL_QUEUES_READY;	/* where nothing more is posted, as it is broken */
+	h->offered = false;
+	hdl_queues_free_records(h);
+	hdl_queues_break(h, h->why_refused);
+}
