@@ -54,10 +54,11 @@ run() {
 	fi
 }
 
-# The tests of tree $1 without the guests, perftest, and those scripts that go through all kinds of queues or executors.
+# The tests of tree $1 without the guests, perftest, and the scripts that take long because they go through all queue kinds or executors.
+quick_long="correct|random|queue_cache|vector|hosts|port_down|single_copy|sc_staging|pipelined|ranks_stopped|persistent_starts|memory"
 quick_tests() {
 	printf 'show:\n\t@echo $(TESTS)\n' | make -s -C "$1" -f Makefile -f - show | tr ' ' '\n' |
-		grep -vE '^tests/(vm/run|verbs/perftest.sh|verbs/access|mp/transport.sh|mp/coll.sh|mp/mpi_run.sh|mp/mpi_flood.sh|mp/coll_hosts.sh)' | tr '\n' ' '
+		grep -vE "^tests/(vm/run|verbs/(perftest.sh|access)|mp/(transport|mpi_run|mpi_flood|coll_($quick_long)).sh)$" | tr '\n' ' '
 }
 
 # Makes the tarball of tree $1; every file of the repository must be in it (EXTRA_DIST), where there is a repository.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Strangers' programs where the kernel forbids process_vm_readv to both sides, or to one. Run in the build directory.
+# Unmodified verbs programs where the kernel forbids process_vm_readv to both sides, or to one. Run in the build directory.
 set -eu
 [ -x ./shcarun ] && command -v ibv_rc_pingpong >/dev/null || { echo "needs shcarun and ibv_rc_pingpong"; exit 77; }
 dir=$(mktemp -d)

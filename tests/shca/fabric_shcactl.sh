@@ -49,7 +49,7 @@ ctl set ud_drop=0.25 ud_dup=0.5,seed=7 >/dev/null
 [ "$(ctl set)" = "ud_drop=0.25 ud_dup=0.5 ud_reorder=0 seed=7" ] || fail "set did not set"
 ctl set ud_drop=0 ud_dup=0 >/dev/null
 
-# counters of a stranger's traffic: 1000 exchanges of 4096 bytes, both ways, read after the queues are gone
+# counters of an unmodified program's traffic: 1000 exchanges of 4096 bytes, both ways, read after the queues are gone
 if [ -x ./shcarun ] && command -v ibv_rc_pingpong >/dev/null; then
 	SHCA_FABRIC=$name
 	export SHCA_FABRIC

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# To be sourced: a server and a client of a stranger's program on the software HCA. Needs $dir; the outputs are left in
+# To be sourced: a server and a client of an unmodified verbs program on the software HCA. Needs $dir; the outputs are left in
 # $dir/server and $dir/client. Some other program may hold a port, so several are tried.
 pair_port=$((10000 + $$ % 15000))
 pair_server=

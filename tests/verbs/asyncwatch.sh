@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A stranger that waits for asynchronous events, ibv_asyncwatch, sees what shcactl injects, one that is stopped meanwhile, too.
+# An unmodified program that waits for asynchronous events, ibv_asyncwatch, sees what shcactl injects, one that is stopped meanwhile, too.
 . "${srcdir:-.}/tests/verbs/common.sh"
 need ibv_asyncwatch
 

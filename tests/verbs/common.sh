@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the scripts of this folder: runs strangers' programs on the software HCA of the build tree.
+# Sourced by the scripts of this folder: runs unmodified verbs programs on the software HCA of the build tree.
 : "${builddir:=.}" "${srcdir:=.}"
 shcarun=$builddir/shcarun
 library=$builddir/.libs/libshca.so.0
@@ -34,7 +34,7 @@ need() {
 }
 [ -x "$shcarun" ] || fail "$shcarun was not built"
 # A sanitizer's runtime must be the first library of a program; a preloaded libshca would come before it.
-if grep -q '__[at]san_init\|__ubsan_handle' "$library"; then skip "libshca was built with a sanitizer, which cannot be preloaded into strangers"; fi
+if grep -q '__[at]san_init\|__ubsan_handle' "$library"; then skip "libshca was built with a sanitizer, which cannot be preloaded into programs without one"; fi
 
 # Whether something listens on TCP port $1.
 listening() {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The header of the experimental verbs in strangers' hands: C and C++, before and behind <infiniband/verbs.h>, and with -include, without
+# The header of the experimental verbs as a program includes it: C and C++, before and behind <infiniband/verbs.h>, and with -include, without
 # a warning.
 . "${srcdir:-.}/tests/verbs/common.sh"
 include="${srcdir:-.}/include"

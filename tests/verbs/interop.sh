@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Strangers' programs on the software device: a table of program, case and what came of it.
+# Unmodified verbs programs on the software HCA: a table of program, case and result.
 #   passed    the program ended with 0 on both sides
 #   refused   it ended as it would on hardware that lacks the same thing, and said so
 #   FAILED    anything else
@@ -9,7 +9,8 @@
 . "${srcdir:-.}/tests/verbs/common.sh"
 what=${1:-selection}
 case $what in selection|all|write) ;; *) echo "usage: interop.sh [all|write]" >&2; exit 2 ;; esac
-page=${srcdir:-.}/docs/strangers.md
+page=${srcdir:-.}/docs/interop.md
+[ -r "$page" ] || { echo "interop.sh: no $page" >&2; exit 2; }
 rows=$tmp/rows
 : >"$rows"
 export UCX_NET_DEVICES=shca0:1 UCX_WARN_UNUSED_ENV_VARS=n

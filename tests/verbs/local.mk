@@ -1,4 +1,4 @@
-# Verbs on the software device: programs of our own, and strangers'.
+# Verbs on the software HCA: programs of our own, and unmodified ones.
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/fast_write \
 	tests/verbs/fast_inline tests/verbs/fork tests/verbs/object_churn tests/verbs/unreliable tests/verbs/access \
 	tests/verbs/edges tests/verbs/exp tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device \
@@ -121,7 +121,7 @@ tests_verbs_device_visible_behind_SOURCES = tests/verbs/device_visible.c
 tests_verbs_device_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
 tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
-# The device's files, and strangers' programs case by case (docs/interop.md).
+# The device's files, and unmodified programs case by case (docs/interop.md).
 check_PROGRAMS += tests/verbs/files
 TESTS += tests/verbs/files.sh tests/verbs/interop.sh
 EXTRA_DIST += tests/verbs/files.sh tests/verbs/interop.sh
