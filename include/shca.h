@@ -46,6 +46,13 @@ void shca_prepare(void);
 void *shca_alloc(struct ibv_context *context, size_t bytes);
 int shca_free(struct ibv_context *context, void *p);
 
+/* For accounts of memory: whose the piece of SHCA_MEMORY_PIECE bytes of the fabric is that lies `offset` bytes from its beginning, a multiple
+ * of the piece, and where this process maps it. A piece may change hands at any time. SHCA_MEMORY_END: nothing lies there or beyond, or the
+ * context is of another device. */
+#define SHCA_MEMORY_PIECE 65536u
+enum shca_memory { SHCA_MEMORY_END, SHCA_MEMORY_TABLES, SHCA_MEMORY_OWN, SHCA_MEMORY_PEERS, SHCA_MEMORY_FREE };
+enum shca_memory shca_memory_at(struct ibv_context *context, uint64_t offset, void **at);
+
 /* Bits of shca_promises: guarantees of the device for which verbs have no query. For a context of another device the result is 0:
  * unknown. */
 #define SHCA_PROMISE_SEQUENCE 1u	/* the bytes of an RDMA WRITE are visible no later than those of the queue pair's next WRITE */

@@ -295,6 +295,10 @@ static inline bool shca_in_arena(const struct shca_member *m, const void *p, uin
  * real pages before the call returns (no SIGBUS later). 0 with errno ENOMEM. */
 shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes);
 /* bytes as given to shca_mem_alloc. */
+/* Returns whether anything was ever allocated at this offset or beyond. *owner: of the chunk there: process slot + 1; 0: it is free; or
+ * SHCA_OWNER_TABLES: it is the header's and the tables'. */
+#define SHCA_OWNER_TABLES UINT32_MAX
+bool shca_mem_owner(const struct shca_member *m, uint64_t offset, uint32_t *owner);
 void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes);
 /* What a dead process holds: its number and region segments are taken out of the tables; and after a quiesce for that
  * process its thread slots and chunks are given back (holes are punched). The caller is its only reaper. Restartable. */

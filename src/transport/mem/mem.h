@@ -23,7 +23,8 @@ struct hdl_mem {
 
 /* Reports that malloc failed for `what`. Returns -ENOMEM. */
 int hdl_no_memory(const char *what, size_t bytes);
-int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem);
+/* what: for the ledger (hdl_ledger_add). */
+int hdl_mem_alloc(struct hdl_dev *dev, const char *what, size_t bytes, int access, struct hdl_mem *mem);
 void hdl_mem_free(struct hdl_mem *mem);
 /* Reports that memory could not be registered, with the limit and how to raise it. Returns -err. */
 int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err);
