@@ -509,8 +509,9 @@ static inline bool shca_cma_refused(int err)
 {
 	return err == EPERM || err == EACCES || err == ENOSYS;
 }
-/* Notes that the kernel refused a copy from or to this process, with this errno: later copies use its proxy. Reports once per fabric. */
-void shca_cma_deny(struct shca_member *m, uint32_t proc, int err);
+/* Notes that the kernel refused process_vm_writev (write) or process_vm_readv of this process, with this errno: later copies in either direction
+ * use its proxy. Reports once per fabric. */
+void shca_cma_deny(struct shca_member *m, uint32_t proc, bool write, int err);
 /* Asks the kernel, and the process for its proxy if it is refused. For each process that this one is connected to. */
 void shca_cma_probe(struct shca_member *m, uint32_t proc);
 /* A copy goes by the process's proxy; now and then the next one asks the kernel again. */
