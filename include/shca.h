@@ -42,7 +42,7 @@ void shca_prepare(void);
 
 /* Allocates memory in the fabric's arena, which peers reach by plain loads and stores. Page-aligned; ibv_reg_mr takes it like
  * any other memory. Must: the context is a software device's. Returns NULL with errno on failure; the caller frees with
- * shca_free.. The mapping is the device's: the program must not change it (mprotect, munmap, mremap, mmap over it). Requests that
+ * shca_free. The mapping is the device's: the program must not change it (mprotect, munmap, mremap, mmap over it). Requests that
  * this process executes load and store the memory in place, in any thread of the library, so that a protected page is SIGSEGV
  * there; a peer's requests go by the peer's own mapping and succeed. */
 void *shca_alloc(struct ibv_context *context, size_t bytes);

@@ -42,6 +42,7 @@
 #include <unistd.h>
 
 #include "shca/fabric/fabric.h"
+#include "shca/fabric/memcheck.h"
 
 #define SLOTS 4u
 #define PIECE 65536u
@@ -359,6 +360,8 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	struct shca_mailbox *box = open_mailbox(thr, proc, &err);
 	if (!box)
 		return err;
+	/* another process's chunk, in which this thread loads, stores and sleeps */
+	shca_memcheck_own((char *)box, sizeof(*box));
 	struct mail_slot *s = claim_slot(thr, proc, box, &err);
 	if (!s)
 		return err;
