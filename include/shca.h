@@ -42,9 +42,18 @@ void shca_prepare(void);
 
 /* Allocates memory in the fabric's arena, which peers reach by plain loads and stores. Page-aligned; ibv_reg_mr takes it like
  * any other memory. Must: the context is a software device's. Returns NULL with errno on failure; the caller frees with
- * shca_free. */
+ * shca_free. The mapping is the device's: the program must not change it (mprotect, munmap, mremap, mmap over it). Requests that
+ * this process executes load and store the memory in place, in any thread of the library, so that a protected page is SIGSEGV
+ * there; a peer's requests go by the peer's own mapping and succeed. */
 void *shca_alloc(struct ibv_context *context, size_t bytes);
 int shca_free(struct ibv_context *context, void *p);
+
+/* For accounts of memory: whose the piece of SHCA_MEMORY_PIECE bytes of the fabric is that lies `offset` bytes from its beginning, a multiple
+ * of the piece, and where this process maps it. A piece may change hands at any time. SHCA_MEMORY_END: nothing lies there or beyond, or the
+ * context is of another device. */
+#define SHCA_MEMORY_PIECE 65536u
+enum shca_memory { SHCA_MEMORY_END, SHCA_MEMORY_TABLES, SHCA_MEMORY_OWN, SHCA_MEMORY_PEERS, SHCA_MEMORY_FREE };
+enum shca_memory shca_memory_at(struct ibv_context *context, uint64_t offset, void **at);
 
 /* Bits of shca_promises: guarantees of the device for which verbs have no query. For a context of another device the result is 0:
  * unknown. */

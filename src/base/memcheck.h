@@ -13,11 +13,12 @@
 #include <valgrind/memcheck.h>
 #endif
 
-/* A peer, or the kernel for a peer, has written these bytes of this process's memory, or is about to: memcheck has not seen it. */
+/* A peer, or the kernel for a peer, has written these bytes of this process's memory, or is about to: memcheck has not seen it. Bytes that the
+ * program may not access (it has freed them) stay so. */
 static inline void memcheck_received(void *p, size_t n)
 {
 #ifdef HAVE_VALGRIND_MEMCHECK_H
-	VALGRIND_MAKE_MEM_DEFINED(p, n);
+	VALGRIND_MAKE_MEM_DEFINED_IF_ADDRESSABLE(p, n);
 #endif
 }
 

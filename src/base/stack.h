@@ -7,7 +7,11 @@
 #define BASE_STACK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* Least stack of a thread of libpmix, in bytes. Pages that the thread does not touch cost nothing. */
 #define STACK_MIN ((size_t)2 << 20)
@@ -37,6 +41,25 @@ static inline void stack_restore(size_t before)
 	if (!pthread_attr_setstacksize(&attr, before))
 		pthread_setattr_default_np(&attr);
 	pthread_attr_destroy(&attr);
+}
+
+/* Least stack of a main thread that starts a job or calls MPI_Init, in KiB. MPI_Init has been seen to take between 16 and 20. */
+#define STACK_MAIN_KIB 32
+#define STACK_TEXT_(kib) ": the limit on the stack (ulimit -s) is below " #kib " KiB, which is too little: raise it (ulimit -s 8192)\n"
+#define STACK_TEXT(kib) STACK_TEXT_(kib)
+
+/* Whether this is the main thread and its stack is limited to less than STACK_MAIN_KIB, which is then reported in this program's name. Takes
+ * next to no stack: stdio, and so hdl_error, has buffers there. */
+static inline bool stack_is_small(const char *who)
+{
+	static const char text[] = STACK_TEXT(STACK_MAIN_KIB);
+	struct rlimit limit;
+
+	if (gettid() != getpid() || getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= (rlim_t)STACK_MAIN_KIB << 10)
+		return false;
+	if (write(2, who, strlen(who)) < 0 || write(2, text, sizeof(text) - 1) < 0)
+		return true;	/* there is nobody to be told */
+	return true;
 }
 
 #endif

@@ -54,7 +54,9 @@ int hdl_scratch_get(struct hdl_scratch *s, size_t bytes)
 	*s = (struct hdl_scratch){ .bytes = room, .arena = room >= ARENA_LEAST };
 	if (s->arena)
 		s->p = hdl_tp_alloc(hdl_mpi_tp, room);
-	if (!s->p) {
+	if (s->p) {
+		hdl_ledger_add("collectives' scratch", s->p, room);
+	} else {
 		s->arena = false;
 		s->p = aligned_alloc(64, room);
 	}

@@ -155,6 +155,8 @@ static int prepare_apps(struct job *job)
 			return EXIT_USAGE;
 		if (job->opt.report_transports)
 			env_set(&app->env, "HEDDLE_REPORT_TRANSPORTS", "1");
+		if (job->opt.report_memory)
+			env_set(&app->env, "HEDDLE_REPORT_MEMORY", "1");
 		if (job->opt.report_collectives)
 			env_set(&app->env, "HEDDLE_REPORT_COLLECTIVES", "1");
 		if (job->opt.backtrace)
@@ -271,7 +273,7 @@ static _Noreturn void run_job(struct job *job, const struct binding *binding)
 	_exit(EXIT_FAILURE);
 }
 
-int main(int argc, char **argv)
+static __attribute__((noinline)) int main_start(int argc, char **argv)
 {
 	static struct job job;		/* static: what hangs on them lives as long as heddlerun */
 	static struct binding *binding;
@@ -305,4 +307,10 @@ int main(int argc, char **argv)
 		complain("Heddle %s: %d ranks on %s, %d CPUs, job %s", PACKAGE_VERSION, job.nranks, job.host, job.ncpus,
 			 job.nspace);
 	run_job(&job, binding);
+}
+
+/* Its frame is small, so that a process with very little stack reaches the line that says so. */
+int main(int argc, char **argv)
+{
+	return stack_is_small("heddlerun") ? EXIT_FAILURE : main_start(argc, argv);
 }

@@ -405,6 +405,11 @@ int server_start(struct job *job)
 	bool home;
 	int err;
 
+	if (!hdl_memory_left(HDL_PMIX_MEMORY)) {
+		complain("the PMIx server cannot be started: there are no %zu KiB for it%s: raise the limit, for example by "
+			 "'ulimit -d unlimited; ulimit -v unlimited'", HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));
+		return -1;
+	}
 	if (pipe2(note_pipe, O_CLOEXEC)) {
 		complain("no descriptor is left for the PMIx server: %s (look at ulimit -n)", strerror(errno));
 		return -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end of a program's use of MPI (MPI-5.0 sections 11.2, 11.6). */
+#include "base/stack.h"
 #include "mpi/attr.h"
 #include "mpi/leaks.h"
 
@@ -19,7 +20,7 @@ static _Noreturn void init_failed(const char *call)
 	hdl_rt_abort(EXIT_FAILURE, text);
 }
 
-static int init_init(const char *call, int required)
+static __attribute__((noinline)) int init_init(const char *call, int required)
 {
 	if (hdl_mpi_state != HDL_BEFORE_INIT) {
 		if (hdl_mpi_state == HDL_ACTIVE)
@@ -29,8 +30,15 @@ static int init_init(const char *call, int required)
 	}
 	hdl_call = call;
 	hdl_tp_prepare();
-	if (hdl_vars_load() || hdl_rt_init() || hdl_p2p_init() || hdl_coll_init())
+	if (hdl_vars_load())
 		init_failed(call);
+	hdl_ledger_phase(HDL_LEDGER_START);
+	if (hdl_rt_init())
+		init_failed(call);
+	hdl_ledger_phase(HDL_LEDGER_JOINED);
+	if (hdl_p2p_init() || hdl_coll_init())
+		init_failed(call);
+	hdl_ledger_phase(HDL_LEDGER_OPENED);
 	thread_level = required;
 	hdl_threads = required == MPI_THREAD_MULTIPLE;
 	main_thread = pthread_self();
@@ -44,6 +52,8 @@ int PMPI_Init(int *argc, char ***argv)
 	HDL_LOCKED;
 	(void)argc;
 	(void)argv;
+	if (stack_is_small("heddle: MPI_Init"))
+		_Exit(EXIT_FAILURE);
 	return init_init("MPI_Init", MPI_THREAD_SINGLE);
 }
 HDL_PROFILED(Init);
@@ -63,6 +73,8 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 			  "with another library's mpi.h?); the program ends", call, required);
 		_Exit(MPI_ERR_ARG);
 	}
+	if (stack_is_small("heddle: MPI_Init_thread"))
+		_Exit(EXIT_FAILURE);
 	rc = init_init(call, required);
 	if (!rc && provided)
 		*provided = thread_level;
@@ -90,6 +102,8 @@ static int delete_attributes(const char *call)
 		rc = hdl_raise_code(&hdl_self, rc, call);
 	if (hdl_vars.report_leaks)
 		hdl_leaks_note();
+	if (hdl_vars.report_memory)
+		hdl_p2p_memory();
 	hdl_comm_each(drop_attrs);
 	hdl_type_each(drop_type_attrs);
 	hdl_keyval_fini();

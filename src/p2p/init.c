@@ -60,6 +60,13 @@ static bool init_nothing_pending(const void *arg)
 	return !hdl_pending;
 }
 
+void hdl_p2p_memory(void)
+{
+	hdl_ledger_heap("heap: unexpected messages", 0, hdl_mpi_matching->unexpected_bytes);
+	hdl_tp_memory(hdl_mpi_tp);
+	hdl_ledger_print(stderr);
+}
+
 int hdl_p2p_fini(void)
 {
 	struct hdl_matching *m = hdl_mpi_matching;

@@ -310,6 +310,8 @@ int hdl_grequest_free(struct hdl_req *req);
 int hdl_p2p_init(void);		/* after hdl_rt_init; brings the transport up */
 /* Completes what is pending, leaves together with the other ranks, closes the transport. */
 int hdl_p2p_fini(void);
+/* HEDDLE_REPORT_MEMORY: enters the memory of matching and of the transport in the ledger, and prints that. */
+void hdl_p2p_memory(void);
 /* HEDDLE_REPORT_LEAKS: notes requests and buffers. Messages that nobody received are noted by hdl_p2p_fini, when all have come. */
 void hdl_p2p_leaks(void);
 

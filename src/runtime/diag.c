@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -179,6 +180,13 @@ void hdl_debug(const char *fmt, ...)
 	va_start(ap, fmt);
 	diag_say("debug: ", "", fmt, ap);
 	va_end(ap);
+}
+
+bool hdl_memory_left(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p != MAP_FAILED && !munmap(p, bytes);
 }
 
 const char *hdl_memory_limits(char *text, size_t size)

@@ -434,6 +434,7 @@ static int job_join(const struct hdl_launched_by *by)
 {
 	const char *server_version = getenv("PMIX_VERSION");
 	int err = refuse_second(by);
+	char limits[160];
 	pmix_status_t rc;
 	unsigned reserved;
 	size_t stack;
@@ -444,6 +445,11 @@ static int job_join(const struct hdl_launched_by *by)
 	/* The PMIx library would look for interfaces, and tell what it has not found. */
 	if (foreign_space("net") && explain_space(by))
 		return -ENOTCONN;
+	if (!hdl_memory_left(HDL_PMIX_MEMORY)) {
+		hdl_error("cannot join the job: there are no %zu KiB for PMIx_Init%s: raise the limit, for example by "
+			  "'ulimit -d unlimited; ulimit -v unlimited'", HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));
+		return -ENOMEM;
+	}
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
 	reserved = fd_reserve();
 	stack = stack_raise();
@@ -801,6 +807,7 @@ int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, si
 	uint64_t deadline = init_deadline();
 	pmix_status_t rc = PMIX_ERR_TIMEOUT;
 	unsigned pause_ms = 1;
+	size_t heap = hdl_ledger_heap_now();
 
 	*data = NULL;
 	*len = 0;
@@ -816,8 +823,10 @@ int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, si
 		if (deadline && !left)
 			break;
 		rc = job_ask(nspace, rank, key, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600, deadline, data, len);
-		if (rc == PMIX_SUCCESS)
+		if (rc == PMIX_SUCCESS) {
+			hdl_ledger_heap_since("heap: libpmix, other ranks' addresses", heap + *len);
 			return 0;
+		}
 		if (rc != PMIX_ERR_NOT_FOUND && rc != PMIX_ERR_TIMEOUT && rc != PMIX_ERR_NOT_AVAILABLE)
 			break;
 		sleep_ms(pause_ms);

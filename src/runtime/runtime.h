@@ -188,12 +188,41 @@ void hdl_diag_program(const char *name);
 /* At the end of the process, standard output that could not be written is an error, and exit code 0 becomes 1. For ranks,
  * and for our programs (hdl_diag_program). */
 void hdl_output_watch(void);
+/* Whether this process may map so many bytes more; nothing of them is touched. */
+bool hdl_memory_left(size_t bytes);
+/* Memory that libpmix takes before the stacks of its threads, at least: without it libpmix follows a NULL of malloc in PMIx_Init and
+ * PMIx_server_init, which is SIGSEGV. It has some 1 MiB then. */
+#define HDL_PMIX_MEMORY ((size_t)4 << 20)
 /* For messages about a lack of memory: the limits of this process on it (ulimit -d, -v), if there are any. Returns text, "" or with "; " in front. */
 const char *hdl_memory_limits(char *text, size_t size);
 /* Who reports, once the job is known. */
 void hdl_diag_rank(int rank, const char *host);
 /* The known name nearest to `word`, or NULL when nothing is near. names ends with NULL. */
 const char *hdl_nearest(const char *word, const char *const *names);
+
+/* ---- HEDDLE_REPORT_MEMORY (ledger.c) ------------------------------------------------------------------------- */
+
+/* Notes what the process has at the beginning of MPI_Init, when it has joined the job, and when its devices are open. */
+enum hdl_ledger_phase { HDL_LEDGER_START, HDL_LEDGER_JOINED, HDL_LEDGER_OPENED, HDL_LEDGER_PHASES };
+void hdl_ledger_phase(enum hdl_ledger_phase phase);
+/* Notes memory of the fabric, or mapped, when it is allocated, by its first byte: a range that was noted there before is replaced. what:
+ * the subsystem, a constant text. Nothing without HEDDLE_REPORT_MEMORY. */
+void hdl_ledger_add(const char *what, const void *p, size_t bytes);
+void hdl_ledger_drop(const void *p);
+/* Adds to the bytes that a subsystem has by the settings and the number of peers, if nothing grows with the traffic. */
+void hdl_ledger_predict(const char *what, uint64_t bytes);
+
+/* Enters memory of the heap that a subsystem has; or what all of the heap has grown by since hdl_ledger_heap_now. */
+void hdl_ledger_heap(const char *what, uint64_t predicted, uint64_t bytes);
+size_t hdl_ledger_heap_now(void);
+void hdl_ledger_heap_since(const char *what, size_t before);
+
+/* For the report only: the pages of [p, p + bytes) in the fabric that this process maps, which
+ * are those of the ranges noted there, else of `otherwise`, which then has them allocated (ours), or only touches them. */
+#define HDL_LEDGER_TABLES "fabric: tables of all processes"
+void hdl_ledger_pages(const char *otherwise, bool ours, const void *p, size_t bytes);
+/* Prints all, and forgets it. Collective: no rank goes on, and unmaps anything, before all have measured. */
+void hdl_ledger_print(FILE *out);
 
 /* With HEDDLE_BACKTRACE: a fatal signal prints where the rank was, before it ends it. For hdl_rt_init. */
 void hdl_backtrace_init(void);

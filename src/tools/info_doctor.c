@@ -162,15 +162,17 @@ static void check_memory(void)
 /* ---- copies between processes ------------------------------------------------------------------------------------ */
 
 /* Two sibling processes, as two ranks are: Yama lets a parent read its child, but not a sibling. */
-static int read_sibling(pid_t other, const char *addr)
+static int copy_sibling(pid_t other, const char *addr)
 {
 	char buf[16];
 	struct iovec local = { buf, sizeof buf }, remote = { (void *)addr, sizeof buf };
 
-	return process_vm_readv(other, &local, 1, &remote, 1, 0) == sizeof buf ? 0 : errno;
+	if (process_vm_readv(other, &local, 1, &remote, 1, 0) != sizeof buf)
+		return errno;
+	return process_vm_writev(other, &local, 1, &remote, 1, 0) == sizeof buf ? 0 : errno;
 }
 
-/* 0, or the errno of process_vm_readv between siblings; -1: could not be tried. */
+/* 0, or the errno of process_vm_readv or process_vm_writev between siblings; -1: could not be tried. */
 static int try_cma(bool permit)
 {
 	static char secret[16] = "fifteen letters";
@@ -196,7 +198,7 @@ static int try_cma(bool permit)
 		if (poll(&ready, 1, 5000) == 1) {
 			reader = fork();
 			if (reader == 0)
-				_exit(read_sibling(target, secret));
+				_exit(copy_sibling(target, secret));
 			if (reader > 0 && waitpid(reader, &status, 0) == reader && WIFEXITED(status))
 				err = WEXITSTATUS(status);
 		}
@@ -222,7 +224,7 @@ static void check_cma(void)
 		snprintf(value, sizeof value, "forbidden: %s (ptrace_scope: %s)", err > 0 ? strerror(err) : "cannot be tried", scope);
 	info_doctor_say(err && permitted ? NOTE : FINE, "copies between ranks", value,
 	    "large messages from private memory take a slower lane: 'sysctl kernel.yama.ptrace_scope=1' or less; in containers "
-	    "allow process_vm_readv (docker run --cap-add SYS_PTRACE)");
+	    "allow process_vm_readv and process_vm_writev (docker run --cap-add SYS_PTRACE)");
 }
 
 static void check_devices(void)

@@ -4,7 +4,7 @@ transport_sources = src/transport/connect/address.c src/transport/connect/conn.c
 	src/transport/connect/wireup.c src/transport/core/active.c src/transport/core/active.h \
 	src/transport/core/counters.c src/transport/core/dev.h src/transport/core/device.c \
 	src/transport/core/fd_waker.c src/transport/core/fd_waker.h src/transport/core/idle.c src/transport/core/ids.c \
-	src/transport/core/ids.h src/transport/core/progress.c src/transport/core/report.c src/transport/core/tp.h \
+	src/transport/core/ids.h src/transport/core/progress.c src/transport/core/memory.c src/transport/core/report.c src/transport/core/tp.h \
 	src/transport/kinds/dc.c src/transport/kinds/kind.h src/transport/kinds/kinds.c src/transport/kinds/rc.c \
 	src/transport/kinds/ud.c src/transport/kinds/xrc.c src/transport/kinds/xrc.h src/transport/lanes/rel.c \
 	src/transport/lanes/rel.h src/transport/lanes/ring.c src/transport/lanes/ring.h \

@@ -246,6 +246,9 @@ struct hdl_am_send {
 int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head, size_t head_len, const void *data, size_t len,
 		struct hdl_am_send *am);
 
+/* HEDDLE_REPORT_MEMORY: enters this transport's memory in the ledger (hdl_ledger_heap). */
+void hdl_tp_memory(struct hdl_tp *tp);
+
 /* ---- remote memory -------------------------------------------------------------------------------------------- */
 
 /*

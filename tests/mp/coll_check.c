@@ -287,6 +287,34 @@ static void refused_somewhere(void)
 	MPI_Type_free(&loose);
 }
 
+/* Without HEDDLE_CHECK: a call that one rank's own arguments make an error has no effect on the communicator. That rank may correct it and call
+ * again, and the others, which are in the same collective meanwhile, complete with it. */
+static void corrected(void)
+{
+	int a[64] = { 0 }, b[64];
+	bool wrong = me == odd;
+
+	for (int i = 0; i < np; i++)
+		a[i] = me;
+	if (wrong) {
+		CHECK_EQ(class_of(MPI_Bcast(a, -1, MPI_INT, odd, comm)), MPI_ERR_COUNT);
+		CHECK_EQ(class_of(MPI_Bcast(a, 1, MPI_DATATYPE_NULL, odd, comm)), MPI_ERR_TYPE);
+	}
+	CHECK_EQ(MPI_Bcast(a, 1, MPI_INT, odd, comm), MPI_SUCCESS);
+	CHECK_EQ(a[0], odd);
+	if (wrong) {
+		CHECK_EQ(class_of(MPI_Allreduce(&me, b, 1, MPI_INT, MPI_OP_NULL, comm)), MPI_ERR_OP);
+		CHECK_EQ(class_of(MPI_Allreduce(b, b, 1, MPI_INT, MPI_SUM, comm)), MPI_ERR_BUFFER);
+	}
+	CHECK_EQ(MPI_Allreduce(&me, b, 1, MPI_INT, MPI_SUM, comm), MPI_SUCCESS);
+	CHECK_EQ(b[0], np * (np - 1) / 2);
+	if (wrong)
+		CHECK_EQ(class_of(MPI_Gather(a, 1, MPI_INT, b, 1, MPI_INT, np, comm)), MPI_ERR_ROOT);
+	CHECK_EQ(MPI_Gather(&me, 1, MPI_INT, b, 1, MPI_INT, odd, comm), MPI_SUCCESS);
+	for (int r = 0; wrong && r < np; r++)
+		CHECK_EQ(b[r], r);
+}
+
 int main(int argc, char **argv)
 {
 	bool plain = argc < 2;
@@ -299,6 +327,8 @@ int main(int argc, char **argv)
 	for (odd = 0; argc > 1 && !strcmp(argv[1], "moved") && odd < np; odd++)
 		for (int n = 2; n <= 4; n += 2)
 			moved(n);
+	for (odd = 0; argc > 1 && !strcmp(argv[1], "corrected") && odd < np; odd++)
+		corrected();
 	for (odd = 0; plain && odd < np; odd++)
 		mismatches();
 	for (odd = 0; plain && np > 1 && odd < np; odd++)

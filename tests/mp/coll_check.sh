@@ -4,6 +4,7 @@
 . "$(dirname "$0")/coll_lib.sh"
 
 for n in 2 3 5; do
+	try "calls that one rank corrects" "$n" tests/mp/coll_check corrected
 	try "calls that differ" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_check
 done
 for n in 2 4; do

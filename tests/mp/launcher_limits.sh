@@ -18,10 +18,26 @@ for kib in 64 128 256; do
 	lines "$err" 0
 done
 
-# Little memory: the limit is named.
-for kib in 1000 10000 20000; do
-	sh -c 'ulimit -d "$0"; exec "$@"' $kib $limit "$run" -n 2 tests/mp/mpi_fds_closed 0 >"$out" 2>"$err" </dev/null && continue
+# So small that neither heddlerun nor a rank can have it: a line that names the limit. (A rank of heddlerun sets it by itself. The C library's
+# start takes up to 12 KiB, so nobody can say anything below.)
+expect 1 sh -c 'ulimit -s 16; exec "$@"' - "$run" -n 2 "$job"
+says "$err" "^heddlerun: the limit on the stack (ulimit -s) is below 32 KiB"
+expect 1 "$run" -n 1 sh -c 'ulimit -s 16; exec "$0" 0' tests/mp/mpi_fds_closed
+says "$err" "^heddle: MPI_Init[_a-z]*: the limit on the stack (ulimit -s) is below 32 KiB"
+
+# Little memory: the limit is named, and nothing ends by a signal. In heddlerun, and in a rank that sets it by itself.
+for kib in 500 700 1000 10000 20000; do
+	sh -c 'ulimit -d "$0"; exec "$@"' $kib $limit "$run" -n 2 tests/mp/mpi_fds_closed 0 >"$out" 2>"$err" </dev/null
+	code=$?
+	[ $code = 0 ] && continue
+	[ $code -lt 128 ] || fail "exit code $code with ulimit -d $kib"
 	says "$err" "limited to $kib KiB of data and private memory (ulimit -d)"
+	if [ $kib -gt 500 ]; then	# of which the loader needs the rank's share of its libraries
+		$limit "$run" -n 1 sh -c 'ulimit -d "$1"; exec "$0"' "$job" $kib >"$out" 2>"$err" </dev/null
+		code=$?
+		[ $code -lt 128 ] || fail "exit code $code of a rank with ulimit -d $kib"
+		[ $code = 0 ] || says "$err" "limited to $kib KiB of data and private memory (ulimit -d)"
+	fi
 done
 
 # A user without passwd entry and without HOME.

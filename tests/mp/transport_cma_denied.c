@@ -6,10 +6,11 @@
  *                2     in a user namespace of its own, from its start (where the kernel allows one)
  *                3     a seccomp filter forbids it process_vm_*, from the middle of the run
  *                4     PR_SET_DUMPABLE 0, from the middle of the run to the last round
+ *                1     with the argument 5: a seccomp filter forbids it process_vm_writev only, from the middle of the run
  *
  * All of them give up CAP_SYS_PTRACE, which would let them in everywhere. In each round every pair exchanges checked messages of
  * private memory and of MPI_Alloc_mem's, at the same time in both directions, and all do collectives of long blocks. Arguments
- * (2, 3, 4) leave all other ranks plain.
+ * (2, 3, 4, 5) leave all other ranks plain.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,15 +28,16 @@
 #include "mpi_test.h"
 
 #define LONG 400000
+#define WRITES 5
 
 /* Whether the rank is of this sort. */
 static bool is(int rank, int sort, int argc, char **argv)
 {
-	bool wanted = argc < 2;
+	bool wanted = argc < 2 && sort != WRITES;
 
 	for (int i = 1; i < argc; i++)
 		wanted |= atoi(argv[i]) == sort;
-	return wanted && rank % 5 == sort;
+	return wanted && rank % 5 == (sort == WRITES ? 1 : sort);
 }
 
 static void give_up_ptrace(void)
@@ -80,11 +82,12 @@ static void own_namespace(char **argv)
 	perror("execv");
 }
 
-static void forbid(void)
+/* first: the first of the two calls that the filter looks at. */
+static void forbid(uint32_t first)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 1, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
@@ -165,7 +168,9 @@ int main(int argc, char **argv)
 	}
 	for (int round = 0; round < 3; round++) {
 		if (round == 1 && is(me, 3, argc, argv))
-			forbid();
+			forbid(SYS_process_vm_readv);
+		if (round == 1 && is(me, WRITES, argc, argv))
+			forbid(SYS_process_vm_writev);
 		if (is(me, 4, argc, argv))
 			CHECK(!prctl(PR_SET_DUMPABLE, round == 1 ? 0 : 1, 0, 0, 0));
 		MPI_Barrier(MPI_COMM_WORLD);

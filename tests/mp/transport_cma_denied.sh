@@ -20,6 +20,9 @@ for sort in 3 4; do
 	expect 0 "$run" -n 5 $denied $sort
 	[ "$(grep -c "$line" "$err")" = 1 ] || fail "sort $sort: not one line says that process_vm_readv is forbidden"
 done
+# of the two calls the one that was refused is named
+expect 0 "$run" -n 5 -x HEDDLE_RENDEZVOUS=write $denied 5
+[ "$(grep -c "$(echo "$line" | sed s/readv/writev/)" "$err")" = 1 ] || fail "not one line says that process_vm_writev is forbidden"
 expect 0 "$run" -n 5 -x SHCA_CMA=no $denied
 says_not "$err" "$line"
 echo ok

@@ -349,7 +349,7 @@ static void in_short_supply(bool kept)
 
 	CHECK(!kept || hdl_regcache_stats(hdl_mpi_tp).entries);
 	lacks = true;
-	CHECK(!hdl_mem_alloc(hdl_mpi_tp->dev[0], BYTES, IBV_ACCESS_LOCAL_WRITE, &m));
+	CHECK(!hdl_mem_alloc(hdl_mpi_tp->dev[0], "test", BYTES, IBV_ACCESS_LOCAL_WRITE, &m));
 	lacks = false;
 	hdl_mem_free(&m);
 }

@@ -134,26 +134,9 @@ static void *object_of(struct stage *s, enum object o)
 
 /* ---- the stage ---------------------------------------------------------------------------------------------------- */
 
-static struct ibv_qp *queue(struct rig *r, enum ibv_qp_type type, struct ibv_cq *scq, struct ibv_cq *rcq, uint32_t flags)
-{
-	struct rig_qp_attr a = {.type = type, .exp_flags = flags, .scq = scq, .rcq = rcq, .send_wr = 8, .recv_wr = 8, .sge = 2,
-				.inl = 64};
-
-	return rig_qp(r, &a);
-}
-
 static void connect_pair(struct ibv_qp *p, struct ibv_qp *q)
 {
-	struct rig_path to_q = {.dest_qpn = q->qp_num, .timeout = 8, .retry_cnt = 1, .rnr_retry = 1, .min_rnr_timer = 1};
-	struct rig_path to_p = to_q;
-
-	to_p.dest_qpn = p->qp_num;
-	rig_init(p);
-	rig_init(q);
-	rig_rtr(p, &to_q);
-	rig_rtr(q, &to_p);
-	rig_rts(p, &to_q);
-	rig_rts(q, &to_p);
+	rig_connect(p, q, &(struct rig_path){.timeout = 8, .retry_cnt = 1, .rnr_retry = 1, .min_rnr_timer = 1});
 }
 
 static void receive(struct ibv_qp *qp, char *at, uint32_t len, uint32_t lkey)
@@ -174,12 +157,12 @@ static void build(struct stage *s)
 	s->acq = rig_cq(&s->a, 64, NULL);
 	s->bcq = rig_cq(&s->b, 64, NULL);
 	struct ibv_cq *ucq = rig_cq(&s->b, 64, NULL);
-	s->aq = queue(&s->a, IBV_QPT_RC, s->acq, s->acq, 0);
-	s->bq = queue(&s->b, IBV_QPT_RC, s->bcq, s->bcq, 0);
-	s->ay = queue(&s->a, IBV_QPT_RC, s->acq, s->acq, 0);
-	s->bx = queue(&s->b, IBV_QPT_RC, ucq, ucq, IBV_EXP_QP_CREATE_CROSS_CHANNEL);
-	s->au = queue(&s->a, IBV_QPT_UD, s->acq, s->acq, 0);
-	s->bu = queue(&s->b, IBV_QPT_UD, ucq, ucq, 0);
+	s->aq = rig_small_qp(&s->a, IBV_QPT_RC, s->acq, s->acq, NULL, 0);
+	s->bq = rig_small_qp(&s->b, IBV_QPT_RC, s->bcq, s->bcq, NULL, 0);
+	s->ay = rig_small_qp(&s->a, IBV_QPT_RC, s->acq, s->acq, NULL, 0);
+	s->bx = rig_small_qp(&s->b, IBV_QPT_RC, ucq, ucq, NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL);
+	s->au = rig_small_qp(&s->a, IBV_QPT_UD, s->acq, s->acq, NULL, 0);
+	s->bu = rig_small_qp(&s->b, IBV_QPT_UD, ucq, ucq, NULL, 0);
 	connect_pair(s->aq, s->bq);
 	connect_pair(s->bx, s->ay);
 	connect_pair(s->au, s->bu);

@@ -111,7 +111,7 @@ static void completes(int to, enum ibv_wc_status status)
 
 static void denied(struct rig *r, int by)
 {
-	shca_cma_deny(r->m, st->slot[by], EPERM);
+	shca_cma_deny(r->m, st->slot[by], false, EPERM);
 }
 
 /* All but those that are gone. */

@@ -53,26 +53,9 @@ static uint64_t rng;
 
 /* ---- the stage ---------------------------------------------------------------------------------------------------- */
 
-static struct ibv_qp *queue(struct rig *r, enum ibv_qp_type type, struct ibv_cq *cq, struct ibv_srq *srq, uint32_t flags)
-{
-	struct rig_qp_attr q = {.type = type, .exp_flags = flags, .scq = cq, .rcq = cq, .srq = srq, .send_wr = 8, .recv_wr = srq ? 0 : 8,
-				.sge = 2, .inl = 64};
-
-	return rig_qp(r, &q);
-}
-
 static void connect_pair(struct ibv_qp *p, struct ibv_qp *q)
 {
-	struct rig_path to_q = {.dest_qpn = q->qp_num, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-	struct rig_path to_p = to_q;
-
-	to_p.dest_qpn = p->qp_num;
-	rig_init(p);
-	rig_init(q);
-	rig_rtr(p, &to_q);
-	rig_rtr(q, &to_p);
-	rig_rts(p, &to_q);
-	rig_rts(q, &to_p);
+	rig_connect(p, q, &(struct rig_path){.timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1});
 }
 
 static struct ibv_mr *region(struct rig *r, void *at, size_t n)
@@ -114,8 +97,8 @@ static void survivors_join(void)
 	rig_virtual(&b, &a);
 	acq = rig_cq(&a, 64, NULL);
 	bcq = rig_cq(&b, 64, NULL);
-	ab = queue(&a, IBV_QPT_RC, acq, NULL, 0);
-	ba = queue(&b, IBV_QPT_RC, bcq, NULL, 0);
+	ab = rig_small_qp(&a, IBV_QPT_RC, acq, acq, NULL, 0);
+	ba = rig_small_qp(&b, IBV_QPT_RC, bcq, bcq, NULL, 0);
 	connect_pair(ab, ba);
 	a_arena = shca_buf_alloc(a.ctx, 2 * BYTES);
 	b_arena = shca_buf_alloc(b.ctx, 2 * BYTES);
@@ -193,12 +176,13 @@ static void victim_joins(void)
 	for (int i = 0; i < 7; i++) {
 		enum ibv_qp_type type = i == UD ? IBV_QPT_UD : IBV_QPT_RC;
 		bool at_b = i == IDLE_B || i == SHARED_RQ;
-		v.d[i] = queue(&v.r, type, i == CROSS ? v.xcq : v.cq, i == SHARED_RQ ? v.srq : NULL,
+		v.d[i] = rig_small_qp(&v.r, type, i == CROSS ? v.xcq : v.cq, i == CROSS ? v.xcq : v.cq, i == SHARED_RQ ? v.srq : NULL,
 			       i == CROSS ? IBV_EXP_QP_CREATE_CROSS_CHANNEL : 0);
-		v.p[i] = at_b ? queue(&b, type, v.qcq, NULL, 0) : queue(&a, type, v.pcq, NULL, 0);
+		v.p[i] = at_b ? rig_small_qp(&b, type, v.qcq, v.qcq, NULL, 0) : rig_small_qp(&a, type, v.pcq, v.pcq, NULL, 0);
 		connect_pair(v.d[i], v.p[i]);
 	}
-	v.managed = queue(&v.r, IBV_QPT_RC, v.xcq, NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND);
+	v.managed = rig_small_qp(&v.r, IBV_QPT_RC, v.xcq, v.xcq, NULL,
+				 IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND);
 	rig_init(v.managed);
 	struct ibv_ah_attr ah = {.dlid = SHCA_LID, .port_num = 1};
 	v.ah = shca_create_ah(a.pd, &ah);
@@ -545,7 +529,7 @@ static void still_works(void)
 	if (rig_check(a_arena + BYTES + 1024, 512, seed) >= 0)
 		FAIL("wrong data between the survivors");
 	struct ibv_cq *cq = rig_cq(&b, 8, NULL);
-	struct ibv_qp *qp = queue(&b, IBV_QPT_RC, cq, NULL, 0);
+	struct ibv_qp *qp = rig_small_qp(&b, IBV_QPT_RC, cq, cq, NULL, 0);
 	struct ibv_mr *mr = region(&b, b_arena, 64);
 	rig_init(qp);
 	CHECK(!shca_destroy_qp(qp) && !shca_destroy_cq(cq) && !shca_dereg_mr(mr));

@@ -183,6 +183,29 @@ int rig_try_connect(struct ibv_qp *qp, const struct rig_path *p)
 	return err ? err : to_rts(qp, p);
 }
 
+void rig_connect(struct ibv_qp *p, struct ibv_qp *q, const struct rig_path *path)
+{
+	struct rig_path to_q = *path, to_p = *path;
+
+	to_q.dest_qpn = q->qp_num;
+	to_p.dest_qpn = p->qp_num;
+	rig_init(p);
+	rig_init(q);
+	rig_rtr(p, &to_q);
+	rig_rtr(q, &to_p);
+	rig_rts(p, &to_q);
+	rig_rts(q, &to_p);
+}
+
+struct ibv_qp *rig_small_qp(struct rig *r, enum ibv_qp_type type, struct ibv_cq *scq, struct ibv_cq *rcq, struct ibv_srq *srq,
+			    uint32_t exp_flags)
+{
+	struct rig_qp_attr q = {.type = type, .exp_flags = exp_flags, .scq = scq, .rcq = rcq, .srq = srq, .send_wr = 8,
+				.recv_wr = srq ? 0 : 8, .sge = 2, .inl = 64};
+
+	return rig_qp(r, &q);
+}
+
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
 static inline uint8_t byte_at(uint64_t seed, size_t i)

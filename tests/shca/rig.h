@@ -57,6 +57,11 @@ void rig_rtr(struct ibv_qp *qp, const struct rig_path *path);
 void rig_rts(struct ibv_qp *qp, const struct rig_path *path);
 /* RTR, then RTS; an errno value where that fails: the peer may have died just now. */
 int rig_try_connect(struct ibv_qp *qp, const struct rig_path *path);
+/* Takes both from RESET to RTS, connected to each other; of the path all but dest_qpn is used, for both. */
+void rig_connect(struct ibv_qp *p, struct ibv_qp *q, const struct rig_path *path);
+/* A queue pair of the sizes that tests of scribbled objects have: 8 sends, 8 receives (none with an SRQ), 2 segments, 64 bytes inline. */
+struct ibv_qp *rig_small_qp(struct rig *r, enum ibv_qp_type type, struct ibv_cq *scq, struct ibv_cq *rcq, struct ibv_srq *srq,
+			    uint32_t exp_flags);
 #define RIG_QKEY 0x11223344u
 
 static inline struct shca_qp *rig_sh(struct ibv_qp *qp)

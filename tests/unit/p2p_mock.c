@@ -439,6 +439,26 @@ void hdl_debug(const char *fmt, ...)
 	(void)fmt;
 }
 
+void hdl_ledger_phase(enum hdl_ledger_phase phase)
+{
+	(void)phase;
+}
+
+void hdl_ledger_heap(const char *what, uint64_t predicted, uint64_t bytes)
+{
+	(void)what, (void)predicted, (void)bytes;
+}
+
+void hdl_ledger_print(FILE *out)
+{
+	(void)out;
+}
+
+void hdl_tp_memory(struct hdl_tp *tp)
+{
+	(void)tp;
+}
+
 void hdl_rt_on_ask(hdl_ask_fn fn)
 {
 	(void)fn;

@@ -131,6 +131,26 @@ static void older_programs(void)
 
 /* ---- what there is not ---------------------------------------------------------------------------------------- */
 
+/* shca_memory_at: the fabric begins with its tables, memory of shca_alloc is this process's, and the pieces have an end. */
+static void memory_owners(struct ibv_context *stranger)
+{
+	char *mine = shca_alloc(t.ctx, SHCA_MEMORY_PIECE);
+	bool seen = false, tables = true;
+	enum shca_memory owner;
+	void *at;
+
+	CHECK(mine && shca_memory_at(stranger, 0, &at) == SHCA_MEMORY_END, "nobody knows a stranger's memory");
+	for (uint64_t off = 0; (owner = shca_memory_at(t.ctx, off, &at)) != SHCA_MEMORY_END; off += SHCA_MEMORY_PIECE) {
+		CHECK(tables || owner != SHCA_MEMORY_TABLES, "tables come first");
+		tables = owner == SHCA_MEMORY_TABLES;
+		CHECK(tables || off, "the first piece is the tables'");
+		if (at == (void *)mine)
+			seen = owner == SHCA_MEMORY_OWN;
+	}
+	CHECK(seen && !tables, "memory of shca_alloc is this process's");
+	CHECK(!shca_free(t.ctx, mine), "freed");
+}
+
 static void strangers(void)
 {
 	struct ibv_context stranger = { .abi_compat = NULL };
@@ -145,6 +165,7 @@ static void strangers(void)
 	CHECK(!shca_await_prepare(t.ctx, &seen), "our context can sleep");
 	shca_await_cancel(t.ctx);
 	CHECK(!shca_promises(&stranger), "nobody speaks for a stranger's device");
+	memory_owners(&stranger);
 	refused("sleeping on a stranger's context", shca_await_prepare(&stranger, &seen), EOPNOTSUPP);
 	refused("a second context on our kernel objects", made(ibv_import_device(t.ctx->cmd_fd)), EOPNOTSUPP);
 	refused("memory of another device", made(ibv_reg_dmabuf_mr(t.pd, 0, 64, (uintptr_t)mem, 0, IBV_ACCESS_LOCAL_WRITE)), EOPNOTSUPP);

@@ -604,6 +604,71 @@ static void vouched_wrongly(void)
 	vt_rdma(a, IBV_WR_RDMA_READ, 1, vt_sge(mr, 0, 64), (uintptr_t)far.p, far.mr->rkey);
 }
 
+/* Memory of shca_alloc is a mapping of the fabric, which the program must not protect. If it does, registration does not notice; ... */
+static void arena_registrations(void)
+{
+	open_all();
+	for (unsigned fault = NO_ACCESS; fault <= READ_ONLY; fault++) {
+		struct memory m = memory_of(4 * PAGE, true);
+		registers("memory of shca_alloc", m.p, m.bytes, true, true);
+		spoil(&m, fault);
+		registers(fault_names[fault], m.p, m.bytes, true, true);
+		CHECK(!mprotect(m.p, m.bytes, PROT_READ | PROT_WRITE), "mprotect");
+		release(&m);
+	}
+	close_all();
+}
+
+/* ... a peer reaches it by its own mapping of the fabric, and is not concerned; ... */
+static void arena_between_two(void)
+{
+	struct vt_peer peer = vt_fork();
+	struct { uint64_t addr; uint32_t rkey, qpn; } mine, other;
+
+	open_all();
+	struct ibv_qp *qp = make();
+	struct memory m = memory_of(4 * PAGE, true);
+	mine.addr = (uintptr_t)m.p;
+	mine.rkey = m.mr->rkey;
+	mine.qpn = qp->qp_num;
+	vt_tell(&peer, &mine, sizeof(mine));
+	vt_hear(&peer, &other, sizeof(other));
+	vt_connect(qp, other.qpn);
+	if (!peer.child)
+		spoil(&m, NO_ACCESS);
+	vt_meet(&peer);
+	if (peer.child) {
+		memset(m.p, 7, m.bytes);
+		CHECK(!vt_rdma(qp, IBV_WR_RDMA_WRITE, 1, vt_sge(m.mr, 0, (uint32_t)m.bytes), other.addr, other.rkey), "write");
+		vt_expect(scq, 1, IBV_WC_SUCCESS);
+	}
+	vt_meet(&peer);
+	if (!peer.child) {
+		CHECK(!mprotect(m.p, m.bytes, PROT_READ | PROT_WRITE), "mprotect");
+		CHECK(m.p[m.bytes - PAGE] == 7, "the peer has written");
+	}
+	CHECK(!ibv_destroy_qp(qp), "destroy");
+	release(&m);
+	close_all();
+	if (!peer.child)
+		exit(0);
+	vt_join(&peer);
+}
+
+/* ... but what the owner executes itself is a load or a store there, and ends it. */
+static void arena_by_itself(void)
+{
+	struct rlimit none = {0, 0};
+
+	CHECK(!setrlimit(RLIMIT_CORE, &none), "setrlimit");
+	open_all();
+	struct memory m = memory_of(PAGE, true), far = memory_of(PAGE, true);
+	struct ibv_qp *a = make(), *b = make();
+	vt_connect_pair(a, b);
+	spoil(&m, NO_ACCESS);
+	vt_rdma(a, IBV_WR_RDMA_WRITE, 1, vt_sge(m.mr, 0, 64), (uintptr_t)far.p, far.mr->rkey);
+}
+
 static void just_registrations(void)
 {
 	open_all();
@@ -638,6 +703,9 @@ int main(void)
 		in_process("requests between two processes", between_two, 0);
 		in_process("memory that is vouched for", vouched, 0);
 		in_process("memory that is vouched for and protected", vouched_wrongly, SIGSEGV);
+		in_process("registrations of protected memory of shca_alloc", arena_registrations, 0);
+		in_process("protected memory of shca_alloc, between two processes", arena_between_two, 0);
+		in_process("protected memory of shca_alloc, by its owner", arena_by_itself, SIGSEGV);
 	}
 	return 0;
 }

@@ -128,6 +128,7 @@ static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
 	p->memory = hdl_tp_alloc(hdl_mpi_tp, p->bytes);
 	if (!p->memory)
 		return ENOMEM;
+	hdl_ledger_add("collectives' slots", p->memory, p->bytes);
 	/* no line has a number: whose memory it was before does not matter */
 	memset(p->memory, 0, p->op.region.staged);
 	p->mr = ibv_reg_mr(p->h->port->pd, p->memory, p->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);

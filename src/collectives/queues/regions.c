@@ -125,6 +125,7 @@ int hdl_region_make(struct hdl_queues *h, int k)
 		h->segments = aligned_alloc(4096, 2 * HDL_SC_SEGMENT);
 	if (!a->peers || !a->mem || (h->mailbox && k == HDL_REGION_SC && !h->segments))
 		return -ENOMEM;
+	hdl_ledger_add("collectives' slots", a->mem, a->bytes + a->staged);
 	if (h->mailbox)
 		hdl_cell_clear(a);
 	else

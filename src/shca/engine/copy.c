@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
+#include "base/memcheck.h"
 #include "shca/engine/engine.h"
 #include "shca/fabric/memcheck.h"
 
@@ -100,13 +101,13 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 		ssize_t got = write ? process_vm_writev(pid, &liov, 1, riov, nr, 0) :
 				      process_vm_readv(pid, &liov, 1, riov, nr, 0);
 		if (got < 0 && shca_cma_refused(errno)) {
-			shca_cma_deny(thr->m, proc, errno);
+			shca_cma_deny(thr->m, proc, write, errno);
 			return by_proxy(thr, write, proc, remote, local, n, last);
 		}
 		if (got <= 0)
 			return got < 0 && errno != EINTR ? -errno : -EFAULT;
 		if (write && proc == thr->m->slot)
-			shca_memcheck_written(remote, (uint64_t)got);
+			memcheck_received((void *)(uintptr_t)remote, (size_t)got);
 		n -= (uint64_t)got;
 		remote += (uint64_t)got;
 		local += got;
@@ -138,7 +139,7 @@ static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t pro
 		if (got < 0)
 			return -errno;
 		if (!write || proc == thr->m->slot)
-			shca_memcheck_written(write ? remote : mine, (uint64_t)got);
+			memcheck_received((void *)(uintptr_t)(write ? remote : mine), (size_t)got);
 		n -= (uint64_t)got;
 		remote += (uint64_t)got;
 		mine += (uint64_t)got;
@@ -206,7 +207,7 @@ static int copy_move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_
 		rc = copy_exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last, src_err);
 		if (!shca_cma_refused(-rc))
 			return rc;
-		shca_cma_deny(thr->m, mine ? dproc : sproc, -rc);
+		shca_cma_deny(thr->m, mine ? dproc : sproc, mine, -rc);
 		*src_err = false;
 	}
 	if (!bounce_of(thr))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a dead process leaves behind.
+ * Recovery from the death of a process.
  *
- * Two parts. Every process that was connected to it looks after its own queues (survivors). One of them, elected by a
- * CAS on the process slot, looks after the rest: queues that the dead one was executing for others, receives that it had
- * taken, wake-ups that it owed, its memory. Each step may be repeated: a reaper may die too, and its successor begins
- * again.
+ * Two parts. Each process that was connected to the dead process fails its own queues (survivors). One process, the reaper, elected by a
+ * CAS on the dead process's slot, does the rest: queues of survivors that the dead process was executing, receives that the dead process
+ * had taken, wake-ups that it owed, its memory. The reaper may die too: its successor begins with the first stage again, so every stage must
+ * be repeatable.
  *
- * The reaper waits for nobody: a stage that has to wait (for an executor to leave, for a quiesce) is tried again later, so
- * that a process which is stopped holds up the memory of the dead one, and nothing else.
+ * The reaper never waits. A stage that needs an executor to leave, or a quiesce, returns false and is tried again later, so that a stopped
+ * process delays only the release of the dead process's memory.
  */
 #include <errno.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 #include "shca/engine/atomic.h"
 #include "shca/engine/common.h"
 
-#define PATIENCE 10000u		/* looks of a joiner at what it has to wait for */
+#define PATIENCE 10000u		/* tries of a joiner before it gives the reaping up */
 #define L_STATE(w) ((uint32_t)(w)&3)
 #define L_THREAD(w) ((uint32_t)((w) >> 3) & 0x1fffff)
 
@@ -33,7 +33,7 @@ static bool live(struct shca_thread *thr, uint32_t slot)
 	return (atomic_load(&thr->m->procs[slot].state) & 0xff) == SHCA_PROC_LIVE;
 }
 
-/* The dead one's own queues answer nobody and run no more. */
+/* Marks the dead process's own queues: no requester gets an answer, and no executor runs them. */
 static void close_gates(struct shca_thread *thr, uint32_t slot)
 {
 	for_each_qp(thr, qp, slot) {
@@ -71,20 +71,20 @@ static bool finish_own_queues(struct shca_thread *thr, uint32_t slot, bool quiet
 /* A queue of a survivor that the dead one was executing. */
 static void reap_take_over(struct shca_thread *thr, struct shca_qp *qp)
 {
-	/* A DIRECT queue's journal is its owner's, who is at work: he has posted nothing here. Posted first: see run.c. */
+	/* Where the queue is DIRECT, its owner is executing and owns the journal, and head == posted here. posted is loaded first: see run.c. */
 	uint64_t posted = atomic_load(&qp->posted), head = atomic_load(&qp->head);
 
 	if (head < posted && shca_step_of(qp) == SHCA_STEP_FINAL) {
-		/* the last line of a write, or an atomic, may have happened or not: nobody may guess */
+		/* the store of a write's last line, or an atomic, may have happened or not: the reaper must not repeat either */
 		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
 		shca_fail_head(thr, qp, IBV_WC_FATAL_ERR);
 	}
-	/* it may have stored a timer's time and died before anybody knew of it */
+	/* the dead executor may have stored a timer's time, and died before it set the timer's bit */
 	atomic_store(&qp->due, 0);
 	shca_qp_unlock(thr, qp);
 }
 
-/* Every other process may have been connected to a dead one, and its helper asleep. */
+/* Wakes the sleeping helper threads of all processes: each of these may have been connected to the dead process. */
 static void tell_helpers(struct shca_member *m)
 {
 	uint32_t high = atomic_load(&m->hdr->proc_high);
@@ -113,23 +113,23 @@ static void finish_foreign_queues(struct shca_thread *thr, uint32_t slot)
 	}
 }
 
-/* Completions that the dead one put in, whose waiters it may not have looked at: every waiter looks again. Receives that
- * it was to flush. */
+/* Kicks the queues of process p that are SHARED with requests outstanding, or have failed: the dead process may have put in the completion that
+ * one waits for, or failed the queue, and died before the kick or the flush of its receives. */
 static void kick_waiters(struct shca_thread *thr, uint32_t p)
 {
 	for_each_qp(thr, qp, p) {
 		if (!atomic_load(&qp->fail) && !atomic_load(&qp->peer_dead) &&
 		    (!atomic_load(&qp->shared) || atomic_load(&qp->head) >= atomic_load(&qp->posted)))
 			continue;
-		/* The dead one may have stored a timer's time without the lock (leave_over) and told nobody: whoever stalls now would
-		 * rely on it. A queue that is being run sees MORE, and sets its own again. */
+		/* The dead process may have stored a timer's time without the lock (leave_over), without the timer's bit: an executor that
+		 * stalls would rely on that time. An executor that runs the queue now sees MORE, and sets its own time again. */
 		atomic_store(&qp->due, 0);
 		shca_kick(thr, shca_off_of(thr->m, qp));
 	}
 	shca_drain(thr);
 }
 
-/* The ring that the dead one, or a thread that is gone, owes for this CQ's event. */
+/* Rings for this CQ's event if the dead process, or a thread that has left, owes the ring. */
 static void adopt_ring(struct shca_thread *thr, struct shca_cq *cq, uint32_t slot)
 {
 	uint64_t w = atomic_load(&cq->notify);
@@ -140,7 +140,7 @@ static void adopt_ring(struct shca_thread *thr, struct shca_cq *cq, uint32_t slo
 		shca_wake_note(thr, SHCA_WAKE_CHANNEL, shca_off_of(thr->m, cq));
 }
 
-/* Events that the dead one (slot) may have raised for process p, or made due, without telling. */
+/* Repeats the wake-ups that the dead process (slot) may have owed process p: CQ events, returned receives, asynchronous events, sleepers. */
 static void wake_again(struct shca_thread *thr, uint32_t slot, uint32_t p)
 {
 	struct shca_member *m = thr->m;
@@ -165,17 +165,17 @@ static void wake_again(struct shca_thread *thr, uint32_t slot, uint32_t p)
 			shca_rq_notice_returned(thr, rq);
 		events |= shca_qp_unread(qp) != 0;
 	}
-	/* none where there is nothing to read: poll(2) would lie */
+	/* only with an event to read: poll(2) must not report a readable descriptor without one */
 	if (events)
 		shca_async_wake(thr, p);
-	/* it may have taken the flag down and woken nobody */
+	/* the dead process may have cleared `sleepers`, and died before its FUTEX_WAKE */
 	atomic_store(&proc->sleepers, 1);
 	shca_wake_note(thr, SHCA_WAKE_FUTEX, p);
 	shca_drain(thr);
 }
 
-/* The user of a slot with these low bits of its generation. The slot may have another by now, while this is being asked: the
- * generation is counted up before that one lives, so it is read first, and a state that belongs to it says LIVE. */
+/* Returns whether the user of the slot with these low bits of its generation is dead. The slot may get its next user meanwhile: the generation
+ * is counted up before that user's state becomes LIVE, so the generation must be loaded first. */
 static bool tenant_is_dead(struct shca_thread *thr, uint32_t slot, uint32_t gen)
 {
 	struct shca_proc_slot *p = &thr->m->procs[slot];
@@ -185,8 +185,8 @@ static bool tenant_is_dead(struct shca_thread *thr, uint32_t slot, uint32_t gen)
 	return (atomic_load(&p->state) & 0xff) != SHCA_PROC_LIVE || !shca_proc_alive(thr->m, slot);
 }
 
-/* My queues that were connected to it: the first request outstanding, or the next one posted, gets RETRY_EXC; whoever
- * only receives gets an event and its receives back. */
+/* Fails this process's queues that were connected to the dead process: the first outstanding request, or the next one that is posted, completes
+ * with IBV_WC_RETRY_EXC_ERR; posted receives are flushed, and IBV_EVENT_QP_FATAL is raised. */
 static void survivors(struct shca_thread *thr, uint32_t slot)
 {
 	for_each_qp(thr, qp, thr->m->slot) {
@@ -208,8 +208,8 @@ static void survivors(struct shca_thread *thr, uint32_t slot)
 	}
 }
 
-/* Locks of atomics, and bells of divided copies. Its successors in the thread slots would seem to hold
- * them for ever. */
+/* Releases the locks of atomics and the shares of divided copies that name threads of the dead process. Must: before its thread slots have
+ * other users, which would seem to hold them. */
 static void release_words(struct shca_thread *thr, uint32_t slot)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
@@ -227,18 +227,23 @@ static void release_words(struct shca_thread *thr, uint32_t slot)
 }
 
 /*
- * Queues that stand on a list which a thread took to kick them (rq.c), and which died with it: nobody would ever kick
- * them, and they cannot be linked again. A queue goes through three pairs of hands at most: of who links it, of who turns the
- * stack round and puts it back, and of who takes it off what was turned. So such a link is told from one in use thus: it is seen;
- * three times, after a quiesce, whoever had it in hands has put it where its list says, or died, and the list is emptied: if it
- * stood there, only the next pair of hands can have it now. The third time there is none, and a link that is still the same is
- * nobody's.
+ * Lost links. A thread takes a whole list of queues that wait for a receive, to kick them (rq.c). If it dies then, its queues are on no list,
+ * and their link words keep them from being linked again.
+ *
+ * A link passes through three threads at most: T1 links the queue, T2 takes the stack, reverses it and puts it back, T3 takes the queue off
+ * the reversed list. The reaper tells a lost link from one that a thread is still handling:
+ *
+ *     links_seen    notes all links
+ *     quiesce       T1 has stored the link in its list, or died;     links_left empties the list: only T2 can hold the link now
+ *     quiesce       T2 has put it back, or died;                     links_left empties the list: only T3 can
+ *     quiesce       T3 has kicked the queue, or died:                a link that is still the same is lost (free_links)
  */
 struct link {
 	uint32_t qpn, link;
 };
 
-/* The dead one's own are among them: they must stand nowhere when their memory goes. false: no memory. */
+/* Collects the links of all living processes' queues, and of the dead process's own, which must be on no list when their memory is freed.
+ * Returns false without memory. Ownership: *seen is the caller's. */
 static bool links_seen(struct shca_thread *thr, uint32_t slot, struct link **seen, uint32_t *n)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high), cap = 0;
@@ -270,7 +275,7 @@ static bool links_seen(struct shca_thread *thr, uint32_t slot, struct link **see
 	return true;
 }
 
-/* A queue that may be linked. */
+/* Returns the queue pair of this number, destroyed ones that are still linked included; or NULL. */
 static struct shca_qp *numbered(struct shca_thread *thr, uint32_t qpn)
 {
 	struct shca_qp *qp = shca_number_get(thr->m, qpn, SHCA_KIND_QP);
@@ -278,7 +283,7 @@ static struct shca_qp *numbered(struct shca_thread *thr, uint32_t qpn)
 	return qp ? qp : shca_number_get(thr->m, qpn, SHCA_KIND_ZOMBIE);
 }
 
-/* Of these links, those that are still the same, their lists emptied once more. */
+/* Keeps the links that have not changed, and empties their lists once more. Returns how many are kept. */
 static uint32_t links_left(struct shca_thread *thr, struct link *links, uint32_t n)
 {
 	uint32_t left = 0;
@@ -302,7 +307,7 @@ static void free_links(struct shca_thread *thr, const struct link *links, uint32
 	shca_drain(thr);
 }
 
-/* Everything that the dead one was at for others, and the wake-ups that it owed. */
+/* Takes over the survivors' queues that the dead process was executing, and repeats the wake-ups that it owed. */
 static void finish_for_others(struct shca_thread *thr, uint32_t slot)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
@@ -321,7 +326,8 @@ static void finish_for_others(struct shca_thread *thr, uint32_t slot)
 	shca_commons_wake(thr);
 }
 
-/* Its slot is free. Whom it was reaping itself has no reaper now: when the slot has a next user, that one would seem to be. */
+/* Frees the dead process's memory and its slot. Processes that the dead process was reaping get this one as their reaper first: the slot's next
+ * user would seem to be it. */
 static void reap_finish(struct shca_thread *thr, uint32_t slot)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
@@ -351,7 +357,7 @@ struct shca_reaping {
 	uint32_t n;
 };
 
-/* Whether a quiesce that was begun is over, or else begins one. */
+/* Begins a quiesce unless one is under way. Returns whether it is over. */
 static bool reap_quiet(struct shca_thread *thr, struct shca_reaping *r, uint32_t whose)
 {
 	if (!r->quiescing && !shca_quiesce_begin(thr, &r->quiesce, whose))
@@ -360,7 +366,7 @@ static bool reap_quiet(struct shca_thread *thr, struct shca_reaping *r, uint32_t
 	return !r->quiescing;
 }
 
-/* One stage, inside the engine. false: it has to wait. */
+/* Does one stage. Returns false if the stage must be tried again. Must: inside the engine. */
 static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 {
 	switch (r->stage) {
@@ -398,7 +404,7 @@ static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 	case STAGE_COMMONS_LEFT:
 		return (!r->quiescing && !shca_commons_ended(thr, r->slot)) || reap_quiet(thr, r, SHCA_NOBODY);
 	case STAGE_MEMORY:
-		/* whoever found an object through a segment is still looking at it */
+		/* threads that found an object of the dead process through a segment of numbers may still access it */
 		if (!reap_quiet(thr, r, r->slot))
 			return false;
 		reap_finish(thr, r->slot);
@@ -407,7 +413,7 @@ static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 	return true;
 }
 
-/* As far as it goes. true: done. */
+/* Does stages until one has to wait. Returns whether all are done. */
 static bool go_on(struct shca_thread *thr, struct shca_reaping *r)
 {
 	shca_enter(thr);
@@ -429,7 +435,7 @@ bool shca_reap_on(struct shca_thread *thr)
 	if (thr->in_reap)
 		return false;
 	thr->in_reap = true;
-	/* one that ends may bring others to the front of the list */
+	/* a reaping that ends may put others at the front of the list (reap_finish) */
 	for (struct shca_reaping **p = &thr->reaping, *r; (r = *p);) {
 		if (!go_on(thr, r)) {
 			p = &r->next;
@@ -463,7 +469,7 @@ void shca_reap(struct shca_thread *thr, uint32_t slot)
 	if (slot == thr->m->slot)
 		return;
 	shca_enter(thr);
-	/* without memory it is left to whoever comes next */
+	/* without memory the next process that notices the death is elected */
 	r = calloc(1, sizeof(*r));
 	bool elected = r && shca_proc_reap_begin(thr->m, slot);
 	if (elected) {
@@ -478,8 +484,8 @@ void shca_reap(struct shca_thread *thr, uint32_t slot)
 	}
 	survivors(thr, slot);
 	shca_leave(thr);
-	/* A helper thread comes back. A joiner waits a little: somebody who is stopped may hold it up, and then the others' helpers
-	 * find the dead one again. */
+	/* A helper thread calls shca_reap_on again later. A joiner tries PATIENCE times: a stopped process may delay a stage, and then the
+	 * helpers of other processes find the dead process again. */
 	for (uint32_t i = 0; shca_reap_on(thr) && !thr->helper; i++) {
 		if (i == PATIENCE && !thr->m->virtual_process) {
 			shca_reap_give_up(thr);

@@ -578,6 +578,17 @@ void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes)
 	pthread_mutex_unlock(&m->heap->lock);
 }
 
+bool shca_mem_owner(const struct shca_member *m, uint64_t offset, uint32_t *owner)
+{
+	uint64_t chunk = offset / SHCA_CHUNK;
+
+	if (m->forked || !m->hdr || chunk >= atomic_load(&m->hdr->chunk_high) || chunk >= m->bytes / SHCA_CHUNK)
+		return false;
+	*owner = chunk < m->hdr->first_chunk ? SHCA_OWNER_TABLES :
+					       atomic_load_explicit(owner_word(m, (uint32_t)chunk), memory_order_relaxed);
+	return true;
+}
+
 /* ---- numbers and keys ------------------------------------------------------------------------------------------ */
 
 static int fifo_reserve(struct fifo *f, uint32_t more)

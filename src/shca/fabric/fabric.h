@@ -295,6 +295,10 @@ static inline bool shca_in_arena(const struct shca_member *m, const void *p, uin
  * real pages before the call returns (no SIGBUS later). 0 with errno ENOMEM. */
 shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes);
 /* bytes as given to shca_mem_alloc. */
+/* Returns whether anything was ever allocated at this offset or beyond. *owner: of the chunk there: process slot + 1; 0: it is free; or
+ * SHCA_OWNER_TABLES: it is the header's and the tables'. */
+#define SHCA_OWNER_TABLES UINT32_MAX
+bool shca_mem_owner(const struct shca_member *m, uint64_t offset, uint32_t *owner);
 void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes);
 /* What a dead process holds: its number and region segments are taken out of the tables; and after a quiesce for that
  * process its thread slots and chunks are given back (holes are punched). The caller is its only reaper. Restartable. */
@@ -505,8 +509,9 @@ static inline bool shca_cma_refused(int err)
 {
 	return err == EPERM || err == EACCES || err == ENOSYS;
 }
-/* Notes that the kernel refused a copy from or to this process, with this errno: later copies use its proxy. Reports once per fabric. */
-void shca_cma_deny(struct shca_member *m, uint32_t proc, int err);
+/* Notes that the kernel refused process_vm_writev (write) or process_vm_readv of this process, with this errno: later copies in either direction
+ * use its proxy. Reports once per fabric. */
+void shca_cma_deny(struct shca_member *m, uint32_t proc, bool write, int err);
 /* Asks the kernel, and the process for its proxy if it is refused. For each process that this one is connected to. */
 void shca_cma_probe(struct shca_member *m, uint32_t proc);
 /* A copy goes by the process's proxy; now and then the next one asks the kernel again. */

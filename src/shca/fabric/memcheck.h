@@ -55,11 +55,6 @@ static inline void shca_memcheck_pass(const char *base, uint64_t bytes, const ch
 	if (RUNNING_ON_VALGRIND && p >= base && p < base + bytes)
 		VALGRIND_MAKE_MEM_DEFINED(p, n);
 }
-/* Memory of the program that the kernel has written to. */
-static inline void shca_memcheck_written(uint64_t at, uint64_t n)
-{
-	VALGRIND_MAKE_MEM_DEFINED_IF_ADDRESSABLE(at, n);
-}
 #else
 #define SHCA_MEMCHECK false
 static inline void shca_memcheck_mapped(char *base, uint64_t bytes, uint64_t front) {}
@@ -68,7 +63,6 @@ static inline void shca_memcheck_own(char *p, uint64_t n) {}
 static inline void shca_memcheck_disown(char *p, uint64_t n) {}
 static inline void shca_memcheck_quiet(bool quiet) {}
 static inline void shca_memcheck_pass(const char *base, uint64_t bytes, const char *p, uint64_t n) {}
-static inline void shca_memcheck_written(uint64_t at, uint64_t n) {}
 #endif
 
 #endif

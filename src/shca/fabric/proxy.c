@@ -42,6 +42,7 @@
 #include <unistd.h>
 
 #include "shca/fabric/fabric.h"
+#include "shca/fabric/memcheck.h"
 
 #define SLOTS 4u
 #define PIECE 65536u
@@ -222,7 +223,7 @@ int shca_proxy_start(struct shca_member *m)
 	}
 	if (err) {
 		shca_error("cannot start the proxy thread: %s. Peers would not reach this process's private memory, since "
-			   "process_vm_readv is forbidden",
+			   "the kernel forbids process_vm_readv or process_vm_writev",
 			   strerror(-err));
 		shca_mem_free(m, off, sizeof(struct shca_mailbox));
 		free(s);
@@ -359,6 +360,8 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	struct shca_mailbox *box = open_mailbox(thr, proc, &err);
 	if (!box)
 		return err;
+	/* another process's chunk, in which this thread loads, stores and sleeps */
+	shca_memcheck_own((char *)box, sizeof(*box));
 	struct mail_slot *s = claim_slot(thr, proc, box, &err);
 	if (!s)
 		return err;
@@ -399,8 +402,8 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 		if (err == -EPERM) {
 			static _Atomic uint32_t told;
 			if (!atomic_exchange(&told, 1))
-				shca_error("the private memory of process %d (%.16s) is out of reach: process_vm_readv is "
-					   "forbidden, and it cannot start a proxy thread (its output says why: no memory, or ulimit -u)",
+				shca_error("the private memory of process %d (%.16s) is out of reach: the kernel forbids "
+					   "process_vm_readv or process_vm_writev, and it cannot start a proxy thread (its output says why: no memory, or ulimit -u)",
 					   thr->m->procs[proc].pid, thr->m->procs[proc].comm);
 		}
 		if (err)

@@ -116,6 +116,23 @@ EXPORT int shca_free(struct ibv_context *context, void *p)
 	return f ? f(context, p) : shca_refuse(EINVAL, "shca_free: the context is of no software device");
 }
 
+EXPORT enum shca_memory shca_memory_at(struct ibv_context *context, uint64_t offset, void **at)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_memory_at", "SHCA_1");
+	if (shca_is_ours(context)) {
+		const struct shca_member *m = shca_context_of(context)->m;
+		uint32_t owner;
+
+		if (!shca_mem_owner(m, offset, &owner))
+			return SHCA_MEMORY_END;
+		*at = m->base + offset;
+		return owner == SHCA_OWNER_TABLES ? SHCA_MEMORY_TABLES : !owner ? SHCA_MEMORY_FREE :
+		       owner == m->slot + 1 ? SHCA_MEMORY_OWN : SHCA_MEMORY_PEERS;
+	}
+	__typeof__(&shca_memory_at) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context, offset, at) : SHCA_MEMORY_END;
+}
+
 EXPORT uint32_t shca_promises(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_promises", "SHCA_1");

@@ -443,7 +443,7 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 	    (err = check_allowed(dev, allowed)))
 		return err;
 	dev->possible = hdl_select_possible(dev->caps, allowed, hdl_job.size, hdl_job.ppn, hdl_vars.rc_peers);
-	if ((err = hdl_mem_alloc(dev, HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)))
+	if ((err = hdl_mem_alloc(dev, "zeros for terminators", HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)))
 		return err;
 	/* whatever is copied into one request: a pooled receive's worth, or a frame with its terminator */
 	size_t most = hdl_srq_bytes() > tp->ring_max ? hdl_srq_bytes() : tp->ring_max;

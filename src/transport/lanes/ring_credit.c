@@ -30,7 +30,7 @@ int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rk
 		s = calloc(1, sizeof(*s));
 		if (!s)
 			return hdl_no_memory("a slab of ring credits", sizeof(*s));
-		int err = hdl_mem_alloc(dev, SLAB * sizeof(struct hdl_credit),
+		int err = hdl_mem_alloc(dev, "rings' credits", SLAB * sizeof(struct hdl_credit),
 					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &s->mem);
 		if (err) {
 			free(s);
@@ -171,7 +171,7 @@ void hdl_ring_consider(struct hdl_ep *ep)
 		take_one_back(tp);
 		return;
 	}
-	if (hdl_mem_alloc(ep->dev, (size_t)lines * HDL_LINE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+	if (hdl_mem_alloc(ep->dev, "eager rings", (size_t)lines * HDL_LINE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 			  &ep->rx_mem)) {
 		ep->slow_msgs = 0;
 		return;

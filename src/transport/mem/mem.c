@@ -81,7 +81,7 @@ bool hdl_memory_again(struct hdl_dev *dev)
 	return (dev->tp->give && dev->tp->give()) || any;
 }
 
-int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem)
+int hdl_mem_alloc(struct hdl_dev *dev, const char *what, size_t bytes, int access, struct hdl_mem *mem)
 {
 	*mem = (struct hdl_mem){ .dev = dev, .bytes = round_page(bytes) };
 	mem->p = arena_alloc(dev, mem->bytes, &mem->arena);
@@ -101,6 +101,7 @@ int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem 
 		hdl_mem_free(mem);
 		return err;
 	}
+	hdl_ledger_add(what, mem->p, mem->bytes);
 	return 0;
 }
 
@@ -111,6 +112,7 @@ void hdl_mem_free(struct hdl_mem *mem)
 	if (err)
 		hdl_warn("%s: ibv_dereg_mr of %p failed (%s)", mem->dev->name, (void *)mem->p, strerror(err));
 	if (mem->p) {
+		hdl_ledger_drop(mem->p);
 		if (mem->arena)
 			shca_free(mem->dev->port.ctx, mem->p);
 		else
@@ -146,7 +148,7 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 		return -EAGAIN;
 	size_t bytes = sizeof(struct hdl_bufchunk) + n * sizeof(struct hdl_txbuf);
 	struct hdl_bufchunk *c = calloc(1, bytes);
-	int err = c ? hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : hdl_no_memory("send buffers", bytes);
+	int err = c ? hdl_mem_alloc(p->dev, "send buffers", (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : hdl_no_memory("send buffers", bytes);
 	if (err) {
 		free(c);
 		hdl_pause_begin(&p->pause);
@@ -222,6 +224,7 @@ void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 		free(u);
 		return NULL;
 	}
+	hdl_ledger_add("MPI_Alloc_mem", u->p, n);
 	u->next = tp->user_mems;	/* read late: hdl_memory_again may have taken entries off the list */
 	tp->user_mems = u;
 	return u->p;
@@ -229,6 +232,7 @@ void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 
 static void free_user_mem(struct hdl_user_mem *u)
 {
+	hdl_ledger_drop(u->p);
 	if (u->arena)
 		shca_free(u->dev->port.ctx, u->p);
 	else

@@ -23,7 +23,8 @@ struct hdl_mem {
 
 /* Reports that malloc failed for `what`. Returns -ENOMEM. */
 int hdl_no_memory(const char *what, size_t bytes);
-int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem);
+/* what: for the ledger (hdl_ledger_add). */
+int hdl_mem_alloc(struct hdl_dev *dev, const char *what, size_t bytes, int access, struct hdl_mem *mem);
 void hdl_mem_free(struct hdl_mem *mem);
 /* Reports that memory could not be registered, with the limit and how to raise it. Returns -err. */
 int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err);
@@ -40,7 +41,14 @@ static inline bool hdl_pause_is_over(const struct hdl_pause *p)
 	return !p->ns || monotonic_ns() >= p->until_ns;
 }
 #define HDL_PAUSE_FIRST_NS 100000000ull
-#define HDL_STARVED_NS (64 * HDL_PAUSE_FIRST_NS)	/* the seventh pause in a row; the six before lasted as long in all */
+/*
+ * A pool without any buffer ends the job when it has been refused memory so many times: the pauses between them are 0.1, 0.2, ... 3.2 s, 6.3 s
+ * in all. Bounds, both of the defaults: a shortage that passes (a neighbor's exit, a cgroup that reclaims) does so within some seconds; and
+ * what the other ranks would print of this one comes after 10 s at the earliest (HEDDLE_KEEPALIVE, HEDDLE_FINALIZE_WARN), so the line with the
+ * cause is the job's first.
+ */
+#define HDL_STARVED_TRIES 7
+#define HDL_STARVED_NS (HDL_PAUSE_FIRST_NS << (HDL_STARVED_TRIES - 1))	/* the pause that would follow the last of them */
 static inline void hdl_pause_begin(struct hdl_pause *p)
 {
 	p->ns = p->ns ? 2 * p->ns : HDL_PAUSE_FIRST_NS;
@@ -71,7 +79,7 @@ void hdl_bufpool_init(struct hdl_bufpool *p, struct hdl_dev *dev, uint32_t size,
 void hdl_bufpool_fini(struct hdl_bufpool *p);
 int hdl_bufpool_grow(struct hdl_bufpool *p);
 /* As hdl_bufpool_grow, for a caller that has no other way than to try again. A pool without any buffer gets none back: if
- * memory for its first buffers was refused for HDL_STARVED_NS, this function aborts the job. */
+ * memory for its first buffers was refused HDL_STARVED_TRIES times, this function aborts the job. */
 int hdl_bufpool_need(struct hdl_bufpool *p);
 static inline struct hdl_txbuf *hdl_txbuf_get(struct hdl_bufpool *p)
 {

@@ -135,7 +135,7 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind
 	if (!sq->slot)
 		return hdl_no_memory("the slots of a send queue (HEDDLE_SQ_DEPTH)", n * sizeof(*sq->slot));
 	if ((err = sq_number(sq)) || (err = scq_take(dev, n, &sq->scq)) ||
-	    (err = hdl_mem_alloc(dev, (size_t)n * HDL_HEAD_BUF, IBV_ACCESS_LOCAL_WRITE, &sq->head_mem))) {
+	    (err = hdl_mem_alloc(dev, "send queues' headers", (size_t)n * HDL_HEAD_BUF, IBV_ACCESS_LOCAL_WRITE, &sq->head_mem))) {
 		hdl_sq_fini(sq);
 		return err;
 	}

@@ -68,7 +68,7 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	struct hdl_rxchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
 	if (!c && !p->total)
 		return hdl_no_memory("the first receives of a pool", sizeof(*c) + n * sizeof(c->buf[0]));
-	if ((err = c ? hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : -ENOMEM)) {
+	if ((err = c ? hdl_mem_alloc(p->dev, "receive pools", (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : -ENOMEM)) {
 		free(c);
 		if (p->total)
 			hdl_pause_begin(&p->pause);	/* it goes on with what it has */
