@@ -27,11 +27,6 @@ int hdl_grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_
 	return MPI_SUCCESS;
 }
 
-bool hdl_req_is_generalized(const struct hdl_req *req)
-{
-	return ((const struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED;
-}
-
 int hdl_grequest_query(struct hdl_req *req, MPI_Status *status)
 {
 	struct hdl_generalized g = *of(req);
@@ -76,3 +71,10 @@ int hdl_grequest_free(struct hdl_req *req)
 	hdl_lock_close(depth);
 	return code;
 }
+
+static void grequest_free(struct hdl_op *op)
+{
+	hdl_grequest_free(&op->req);
+}
+
+const struct hdl_req_ops hdl_generalized_ops = { .free = grequest_free };

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bringing point-to-point communication up and down, and the transport with it. */
+#include "p2p/comm/ids.h"
 #include "p2p/comm/leader_link.h"
-#include "p2p/match.h"
 #include "p2p/dpm/handshake.h"
+#include "p2p/fault/fault.h"
+#include "p2p/unexpected.h"
 
 #include <errno.h>
-
-struct hdl_tp *hdl_mpi_tp;
-struct hdl_matching *hdl_mpi_matching;
 
 static void init_wake(void)
 {
 	hdl_tp_wake(hdl_mpi_tp);
+}
+
+static void init_req_ops(void)
+{
+	static const struct hdl_req_ops none;
+
+	for (int kind = 0; kind < HDL_REQ_KINDS; kind++)
+		hdl_req_ops[kind] = &none;
+	hdl_req_ops[HDL_REQ_SEND] = &hdl_send_ops;
+	hdl_req_ops[HDL_REQ_RECV] = &hdl_recv_ops;
+	hdl_req_ops[HDL_REQ_PERSISTENT] = &hdl_persistent_ops;
+	hdl_req_ops[HDL_REQ_GENERALIZED] = &hdl_generalized_ops;
 }
 
 int hdl_p2p_init(void)
@@ -24,6 +35,10 @@ int hdl_p2p_init(void)
 		hdl_error("out of memory for the matching table");
 		return -ENOMEM;
 	}
+	init_req_ops();
+	hdl_ft_records_reset();
+	hdl_ft_notify_reset();
+	hdl_cid_reset();
 	rc = hdl_comm_init();
 	if (rc) {
 		hdl_error("out of memory for MPI_COMM_WORLD of %d ranks", hdl_job.size);

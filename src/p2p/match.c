@@ -425,3 +425,19 @@ void hdl_match_each_unexpected(const struct hdl_matching *m, void (*fn)(const st
 		for (struct hdl_unexpected *u = m->buckets[i].unexpected; u; u = u->next)
 			fn(u, arg);
 }
+
+void hdl_unexpected_count_from(struct hdl_matching *m, const struct hdl_unexpected *u, bool more)
+{
+	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(m->tp, u->src);
+
+	if (!ep)
+		return;
+	/* one that was taken by a matched probe was not there to be counted when counting began */
+	size_t *bytes = &hdl_ep_note(ep)->bytes;
+	*bytes = more ? *bytes + u->held : *bytes > u->held ? *bytes - u->held : 0;
+}
+
+int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context)
+{
+	return comm->matching->revoked[context];
+}

@@ -29,20 +29,6 @@
 
 #include "p2p/request.h"
 
-/* Posted receives of which fn is true end with MPI_ERR_PROC_ABORTED (ECONNRESET). */
-void hdl_recv_fail(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
-
-/* Of messages in a collective context, or in that of agreements without a communicator, that name a rank which has failed: above the tags of
- * collectives. With its rank, and how that is known, if it is. */
-#define HDL_LOST_TAG (3 << 29)
-#define HDL_LOST_ENDED (1 << 28)	/* its process is there no more, as one of its host has seen, or the launcher has said */
-#define HDL_LOST_LIVES (1 << 27)	/* it has given a collective up, and lives */
-#define HDL_LOST_RANK (HDL_LOST_LIVES - 1)
-static inline bool hdl_tells_loss(uint16_t context, int32_t tag)
-{
-	return tag >= HDL_LOST_TAG && context & 1;
-}
-
 struct hdl_bucket {
 	struct hdl_op *posted, **posted_end;
 	struct hdl_unexpected *unexpected, **unexpected_end;
@@ -90,9 +76,9 @@ struct hdl_matching {
 	/* recv.c's */
 	size_t unexpected_bytes;	/* memory of the messages that are held here in full */
 	bool unexpected_counting;	/* the limit was reached: they are counted per peer (struct hdl_ep_note), too */
-	int nheld;			/* peers that were asked to hold back */
+	int neager_off;			/* peers that were asked to hold back */
 	size_t unexpected_warn;		/* so many bytes are reported */
-	bool (*on_lost)(uint16_t context, int proc, bool told);		/* hdl_ft_on_message's */
+	bool (*on_failed)(uint16_t context, int proc, bool told);		/* hdl_ft_on_message's */
 
 	/* By context: zero pages until one is used, so that this has to come from the kernel. */
 	_Alignas(64) struct hdl_match_context contexts[UINT16_MAX + 1];

@@ -4,7 +4,7 @@
  * no buffer yet; the receive gives it one. As long as the user keeps it, a handle that was used up is told apart by the
  * pool's magic word.
  */
-#include "p2p/match.h"
+#include "p2p/deliver.h"
 
 struct hdl_message {
 	struct hdl_op op;

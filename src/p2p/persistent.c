@@ -90,21 +90,6 @@ int hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *req,
 	return rc;
 }
 
-bool hdl_req_is_persistent(const struct hdl_req *req)
-{
-	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_PERSISTENT;
-}
-
-bool hdl_req_is_persistent_collective(const struct hdl_req *req)
-{
-	return hdl_req_is_persistent(req) && ((const struct hdl_op *)req)->persistent.begin;
-}
-
-void *hdl_req_collective_arg(const struct hdl_req *req)
-{
-	return ((const struct hdl_op *)req)->persistent.arg;
-}
-
 static void inner_done(struct hdl_req *inner)
 {
 	struct hdl_op *op = inner->notify_arg;
@@ -165,7 +150,7 @@ void hdl_req_end_persistent(struct hdl_req *req)
 	req->error = MPI_SUCCESS;
 }
 
-void hdl_persistent_put(struct hdl_op *op)
+static void persistent_put(struct hdl_op *op)
 {
 	if (op->persistent.begin) {
 		op->persistent.put(op->persistent.arg);
@@ -176,6 +161,14 @@ void hdl_persistent_put(struct hdl_op *op)
 		hdl_req_free(op->persistent.inner);
 	hdl_type_release(op->type);
 }
+
+static void persistent_cancel(struct hdl_op *op)
+{
+	if (op->persistent.inner)
+		hdl_req_cancel(op->persistent.inner);
+}
+
+const struct hdl_req_ops hdl_persistent_ops = { .cancel = persistent_cancel, .put = persistent_put };
 
 struct idle {
 	const struct hdl_comm *comm;

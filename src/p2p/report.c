@@ -35,28 +35,6 @@ static struct sigaction before;
 static char busy[512];
 static int busy_len;
 
-/* ---- explanations -------------------------------------------------------------------------------------- */
-
-static char reason[320], reason_taken[320];
-
-void hdl_reason_set(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(reason, sizeof(reason), fmt, ap);
-	va_end(ap);
-}
-
-const char *hdl_reason_take(void)
-{
-	if (!reason[0])
-		return "";
-	memcpy(reason_taken, reason, sizeof(reason));
-	reason[0] = 0;
-	return reason_taken;
-}
-
 /* ---- operations, one by one and together ------------------------------------------------------------------ */
 
 static const char *p2p_report_number(char buf[static 16], int value, int any)

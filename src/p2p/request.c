@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests: a pool that only grows, completion, waiting (MPI-5.0 section 3.7). */
-#include "p2p/match.h"
+#include "p2p/request.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +17,7 @@ struct hdl_req hdl_req_sent = {
 	.obj = { HDL_MAGIC_REQ, 1 }, .done = 1, .comm = &hdl_world, .status = { .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG },
 };
 
+const struct hdl_req_ops *hdl_req_ops[HDL_REQ_KINDS];
 struct hdl_op *hdl_free_ops;
 size_t hdl_pending;
 size_t hdl_detached_collectives;
@@ -49,7 +49,7 @@ void hdl_op_put(struct hdl_op *op)
 	struct hdl_comm *comm = op->req.comm;
 
 	if (unlikely(op->kind == HDL_REQ_PERSISTENT))
-		hdl_persistent_put(op);
+		hdl_req_ops[HDL_REQ_PERSISTENT]->put(op);
 	op->req.obj.magic = 0;
 	if (unlikely(op->req.notify || op->req.look || op->errnum || op->req.detached)) {
 		op->req.notify = NULL;
@@ -83,7 +83,7 @@ static inline void request_release(struct hdl_req *req)
 {
 	/* section 13.2: of one that was freed early, its completion frees */
 	if (unlikely(((struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED))
-		hdl_grequest_free(req);
+		hdl_req_ops[HDL_REQ_GENERALIZED]->free((struct hdl_op *)req);
 	else
 		hdl_op_put((struct hdl_op *)req);
 }
@@ -106,111 +106,23 @@ void hdl_req_complete(struct hdl_req *req, int error)
 	}
 }
 
+/* The program gives up a request that is not done. Its completion frees it. Only MPI_Grequest_complete may use the handle again. */
+static __attribute__((noinline)) void request_detach(struct hdl_req *req)
+{
+	req->detached = true;
+	hdl_detached_collectives += hdl_req_is_persistent_collective(req);
+	if (!req->special || !hdl_req_is_generalized(req))
+		req->obj.magic = HDL_MAGIC_DETACHED;
+}
+
 void hdl_req_free(struct hdl_req *req)
 {
 	if (req == &hdl_req_sent)
 		return;
-	if (unlikely(!req->done)) {
-		req->detached = true;
-		hdl_detached_collectives += hdl_req_is_persistent_collective(req);
-		/* no handle any more, but for MPI_Grequest_complete */
-		if (!req->special || !hdl_req_is_generalized(req))
-			req->obj.magic = HDL_MAGIC_DETACHED;
-		return;
-	}
-	request_release(req);
-}
-
-/* One of several threads that wait: polls, or sleeps until its condition holds or the transport needs a poller. */
-static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep,
-			       const struct hdl_op *op)
-{
-	const struct hdl_requests requests = hdl_blocked_requests;
-	struct hdl_waiter w = { .ready = ready, .arg = arg, .call = hdl_call, .op = op, .comm = hdl_blocked_comm,
-				.requests = &requests };
-	unsigned idle = 0;
-
-	/* they are this thread's, and gone when it is */
-	hdl_blocked_comm = NULL;
-	hdl_blocked_requests.of = NULL;
-	hdl_waiter_add(&w);
-	while (!ready(arg)) {
-		if (!hdl_waiter_polls(&w)) {
-			hdl_waiter_sleep(&w);
-		} else if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress(hdl_mpi_tp)) {
-			idle = 0;
-			hdl_lock_pass();
-		} else {
-			if (!w.since && idle >= hdl_dated_after)
-				w.since = monotonic_ns();
-			hdl_p2p_idle(&idle);
-		}
-	}
-	hdl_waiter_remove(&w);
-	hdl_call = w.call;
-	hdl_blocked_comm = w.comm;
-	hdl_blocked_requests = requests;
-}
-
-static void request_wait_for(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep, const struct hdl_op *op)
-{
-	unsigned idle = 0;
-
-	if (unlikely(hdl_threads)) {
-		wait_among_threads(ready, arg, ep, op);
-		return;
-	}
-	hdl_blocked = op;
-	hdl_blocked_since = 0;
-	while (!ready(arg)) {
-		if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress(hdl_mpi_tp))
-			idle = 0;
-		else
-			hdl_p2p_idle(&idle);
-	}
-	hdl_blocked = NULL;
-}
-
-static bool is_set(const void *arg)
-{
-	return *(volatile const int *)arg;
-}
-
-void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
-{
-	request_wait_for(is_set, (const void *)done, ep, op);
-}
-
-void hdl_wait_until(bool (*ready)(const void *arg), const void *arg)
-{
-	request_wait_for(ready, arg, NULL, NULL);
-}
-
-void hdl_req_wait(struct hdl_req *req)
-{
-	static unsigned looks;
-
-	if (req->look && ++looks % HDL_TURN_EVERY)
-		hdl_req_look(req, true);
-	hdl_wait_done(&req->done, req->ep, NULL);
-}
-
-/* Turns in vain before the CPU is given away: less than a change of context costs, and few enough for one who computes
- * between its calls of MPI_Test. */
-#define VAIN_TURNS	16
-
-void hdl_progress_shared(int found)
-{
-	static int vain;
-	unsigned depth;
-
-	vain = found ? 0 : vain + 1;
-	if (vain < VAIN_TURNS)
-		return;
-	vain = 0;
-	depth = hdl_lock_open();
-	sched_yield();
-	hdl_lock_close(depth);
+	if (unlikely(!req->done))
+		request_detach(req);
+	else
+		request_release(req);
 }
 
 void hdl_req_cancel(struct hdl_req *req)
@@ -218,20 +130,8 @@ void hdl_req_cancel(struct hdl_req *req)
 	struct hdl_op *op = (struct hdl_op *)req;
 
 	/* What has matched is received: section 3.8.4 allows it. */
-	if (req->done)
-		return;
-	if (op->kind == HDL_REQ_SEND)
-		hdl_send_cancel(op);
-	else if (op->kind == HDL_REQ_PERSISTENT && op->persistent.inner)
-		hdl_req_cancel(op->persistent.inner);
-	if (op->kind != HDL_REQ_RECV || !op->posted)
-		return;
-	hdl_match_withdraw(req->comm->matching, op);
-	if (op->type)
-		hdl_type_release(op->type);
-	hdl_status_empty(&req->status, MPI_ANY_SOURCE);
-	hdl_status_set_bytes(&req->status, 0, true);
-	hdl_req_complete(req, MPI_SUCCESS);
+	if (!req->done && hdl_req_ops[op->kind]->cancel)
+		hdl_req_ops[op->kind]->cancel(op);
 }
 
 bool hdl_req_is_collective(const struct hdl_req *req)
@@ -243,6 +143,26 @@ bool hdl_req_is_collective(const struct hdl_req *req)
 bool hdl_req_is_sendrecv(const struct hdl_req *req)
 {
 	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_PAIR;
+}
+
+bool hdl_req_is_persistent(const struct hdl_req *req)
+{
+	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_PERSISTENT;
+}
+
+bool hdl_req_is_persistent_collective(const struct hdl_req *req)
+{
+	return hdl_req_is_persistent(req) && ((const struct hdl_op *)req)->persistent.begin;
+}
+
+void *hdl_req_collective_arg(const struct hdl_req *req)
+{
+	return ((const struct hdl_op *)req)->persistent.arg;
+}
+
+bool hdl_req_is_generalized(const struct hdl_req *req)
+{
+	return ((const struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED;
 }
 
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg)

@@ -18,9 +18,18 @@
 
 /* OTHER: a collective. From NONE on, what waits is no operation, or made of others: reports leave it out. */
 enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV, HDL_REQ_NONE, HDL_REQ_PAIR, HDL_REQ_PERSISTENT,
-		    HDL_REQ_GENERALIZED };
+		    HDL_REQ_GENERALIZED, HDL_REQ_KINDS };
 
 struct hdl_op;
+
+/* Where kinds of requests differ. NULL: nothing to do. request.c calls the files above it by this table only. */
+struct hdl_req_ops {
+	void (*cancel)(struct hdl_op *op);	/* hdl_req_cancel of a request that is not done */
+	void (*put)(struct hdl_op *op);		/* HDL_REQ_PERSISTENT: the request goes back to the pool; frees what it holds */
+	void (*free)(struct hdl_op *op);	/* HDL_REQ_GENERALIZED: in place of hdl_op_put */
+};
+extern const struct hdl_req_ops *hdl_req_ops[HDL_REQ_KINDS];	/* set by hdl_p2p_init; no entry is NULL then */
+extern const struct hdl_req_ops hdl_send_ops, hdl_recv_ops, hdl_persistent_ops, hdl_generalized_ops;
 
 /* Freed by its user, and not done. */
 #define HDL_MAGIC_DETACHED 0x48444554u
@@ -109,6 +118,11 @@ struct hdl_unexpected {
 size_t hdl_buf_size(const void *buf);	/* what it takes of the heap */
 void hdl_buf_fini(void);
 
+/* ---- error.c ------------------------------------------------------------------------------------------- */
+
+/* Keeps the transport's errno (either sign) for the explanation. Returns the error class that goes with it. */
+int hdl_op_fail(struct hdl_op *op, int err);
+
 /* ---- request.c ----------------------------------------------------------------------------------------- */
 
 extern struct hdl_op *hdl_free_ops;
@@ -141,8 +155,6 @@ bool hdl_persistent_sends(const struct hdl_op *op);
 bool hdl_bsend_is_attached(const struct hdl_bsend_space *space, size_t *bytes);
 /* For HEDDLE_REPORT_LEAKS (leaks.c). */
 void hdl_leaked_message(const struct hdl_unexpected *u, void *arg);
-/* A special request is given back: what it holds. */
-void hdl_persistent_put(struct hdl_op *op);
 void hdl_op_put(struct hdl_op *op);
 void hdl_bsend_fini(void);
 /* The rest of hdl_wait_done, when the first turn of progress was not enough. */
@@ -164,29 +176,21 @@ extern size_t hdl_pending;
 
 /* Of one that is not done: see hdl_req_cancel. */
 void hdl_send_cancel(struct hdl_op *op);
+/* Sends a message whose request no caller keeps: if its receiver has ended, that is no error. Its data, if any, stays. The receiver may wait
+ * for it for ever: without memory for it the job ends. */
+void hdl_send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes);
 
 /* ---- recv.c -------------------------------------------------------------------------------------------- */
 
-extern const struct hdl_upcalls hdl_p2p_upcalls;	/* context: the struct hdl_matching */
-/* Delivers a message of this rank to a receive of its own that matches; completes both. */
-void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send);
-/* Keeps the transport's errno for the explanation; returns the error class that goes with it. */
-int hdl_op_fail(struct hdl_op *op, int err);
-/* Queues a message to the rank itself; buffered: copied, and the send is complete. */
-void hdl_unexpected_self(struct hdl_op *send, bool buffered);
-/* hdl_match_purge, and what follows from it. */
-unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context);
-/* The transport is closed: nobody is told anything from here on. */
-void hdl_unexpected_close(struct hdl_matching *m);
-/* Gives a message that is out of the queue to the receive. */
-void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u);
 /* MPI_ERR_COUNT. */
 int hdl_recv_fill_buffer(struct hdl_op *op, void *buf, MPI_Count count, const struct hdl_type *t);
 /* The earliest message that matches, or NULL and in *rc whether a failed rank makes it impossible. */
 struct hdl_unexpected *hdl_probe_find(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status, int *rc);
 void hdl_probe_wait(int src, int tag, struct hdl_comm *comm, uint16_t context);
-/* MPI_SUCCESS, or the class for an operation with a rank that has failed. */
-int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum);
+
+/* ---- arrive.c ------------------------------------------------------------------------------------------ */
+
+extern const struct hdl_upcalls hdl_p2p_upcalls;	/* context: the struct hdl_matching */
 
 /* ---- comm.c -------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending: one run of bytes goes to the transport as it lies in memory; of anything else it packs what it sends next. */
-#include "p2p/match.h"
+#include "p2p/deliver.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -151,7 +151,7 @@ static void send_forget(struct hdl_req *req)
 
 /* Sends a message whose request no caller keeps: if its receiver has ended, that is no error. Its data, if any, stays. The receiver may wait for
  * it for ever: without memory for it the job ends. */
-static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes)
+void hdl_send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes)
 {
 	struct hdl_req *req;
 	int rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req);
@@ -168,7 +168,7 @@ void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm)
 
 	/* 0: it was announced, and has to be found among the receiver's unexpected messages: the answer is its completion. */
 	if (hdl_ep_withdraw(hdl_comm_ep(comm, peer), send, &number) == 0)
-		send_note(peer, (int)number, comm, HDL_CONTEXT_CANCEL, NULL, 0);
+		hdl_send_note(peer, (int)number, comm, HDL_CONTEXT_CANCEL, NULL, 0);
 }
 
 void hdl_send_cancel(struct hdl_op *op)
@@ -179,15 +179,7 @@ void hdl_send_cancel(struct hdl_op *op)
 		hdl_send_withdraw(&op->send, op->peer, op->req.comm);
 }
 
-/* The tag has the rank; of which job it is one, where that is not ours, the message itself. */
-void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended)
-{
-	const struct hdl_other_job *job = hdl_job_of(proc);
-	int tag = HDL_LOST_TAG | (hdl_proc_rank(proc) & HDL_LOST_RANK);
-
-	tag |= ended ? HDL_LOST_ENDED : proc == hdl_job.rank || hdl_proc_gave_up(proc) ? HDL_LOST_LIVES : 0;
-	send_note(peer, tag, comm, context, job ? &job->id : NULL, job ? sizeof(job->id) : 0);
-}
+const struct hdl_req_ops hdl_send_ops = { .cancel = hdl_send_cancel };
 
 /* The rest of a blocking send that did not leave at once. */
 static __attribute__((noinline)) int send_wait(struct hdl_op *op, struct hdl_ep *ep, int rc)

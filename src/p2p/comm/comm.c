@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators (MPI-5.0 chapter 7): the objects. Constructors are in construct.c. */
 #include "p2p/comm/comm.h"
+#include "p2p/comm/ids.h"
+#include "p2p/unexpected.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -209,7 +211,7 @@ int hdl_comm_init(void)
 	if (rc)
 		return rc;
 	hdl_self.context = 2;
-	hdl_id_reset();
+	hdl_ids_reset();
 	hdl_id_take(0);
 	hdl_id_take(1);
 	hdl_id_take(HDL_ID_GROUPS);

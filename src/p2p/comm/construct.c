@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): who is in the new one, after the agreement (comm_cid.h). */
 #include "p2p/comm/comm.h"
+#include "p2p/comm/ids.h"
+#include "p2p/fault/fault.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,13 +16,13 @@ static struct hdl_cid_agreement agreement(struct hdl_comm *comm, size_t each, vo
 	struct hdl_comm *local = hdl_comm_local(comm);
 	int tag = hdl_cid_tag(comm->agreements++);
 	uint16_t context = (uint16_t)(comm->context + 1);
-	struct hdl_cid_agreement a = { .comm = local, .n = local->size, .me = local->rank, .context = context, .tag = tag, .each = each,
-			       .table = table, .joint = comm->local != NULL };
+	struct hdl_cid_agreement a = { .comm = local, .n = local->size, .me = local->rank, .context = context, .tag = tag, .entry_bytes = each,
+			       .table = table, .inter = comm->local != NULL };
 
-	if (a.joint && a.me == a.root) {
-		a.bridge = comm;	/* its rank 0 is the other root */
-		a.bridge_context = context;
-		a.bridge_tag = tag;
+	if (a.inter && a.me == a.root) {
+		a.link_comm = comm;	/* its rank 0 is the other root */
+		a.link_context = context;
+		a.link_tag = tag;
 	}
 	return a;
 }
@@ -177,9 +179,9 @@ int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **
 	rc = hdl_cid_agreement(&a);
 	if (!rc && color != MPI_UNDEFINED) {
 		mine = construct_part_of(table, local->size, color, local->group);
-		if (a.joint)
+		if (a.inter)
 			remote = construct_part_of(a.remote, a.remote_n, color, comm->group);
-		if (!a.joint) {
+		if (!a.inter) {
 			*out = hdl_comm_new(mine);
 		} else if (remote->size) {
 			*out = inter_new(mine, remote);
@@ -322,7 +324,7 @@ static int tag_of(const char *string, const struct hdl_group *group, const struc
 			sum += construct_hash(construct_hash(2166136261u, &job, sizeof(job)), &rank, sizeof(rank));
 		}
 	h ^= sum;
-	return (int)((h ^ h >> 31) % HDL_LOST_TAG);
+	return (int)((h ^ h >> 31) % HDL_FT_TAG);
 }
 
 /* A communicator of the group that has no contexts yet: members agree over it by those that no communicator has. */
@@ -370,9 +372,9 @@ struct address {
 static struct hdl_cid_agreement further(const struct hdl_cid_agreement *first)
 {
 	return (struct hdl_cid_agreement){ .comm = first->comm, .group = first->group, .n = first->n, .me = first->me, .root = first->root,
-				   .context = first->context, .tag = first->tag, .joint = true, .no_id = true, .bridge = first->bridge,
-				   .bridge_rank = first->bridge_rank, .bridge_tag = first->bridge_tag,
-				   .bridge_context = first->bridge_context };
+				   .context = first->context, .tag = first->tag, .inter = true, .no_id = true, .link_comm = first->link_comm,
+				   .link_rank = first->link_rank, .link_tag = first->link_tag,
+				   .link_context = first->link_context };
 }
 
 static int add_peers(const struct hdl_group *remote, const struct address *theirs)
@@ -398,7 +400,7 @@ static int exchange_addresses(const struct hdl_cid_agreement *first, const struc
 	int rc, added;
 
 	a.unable = !remote;
-	a.each = sizeof(*table);
+	a.entry_bytes = sizeof(*table);
 	a.table = table;
 	mine = hdl_cid_entry(&a, a.me);
 	mine->bytes = hdl_tp_address(hdl_mpi_tp, mine->record);
@@ -418,12 +420,12 @@ static int exchange_addresses(const struct hdl_cid_agreement *first, const struc
  * one of the same name, that it cannot name these: then that group is of another job, and the others wait for this member's address. */
 static int make_inter(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
 {
-	struct hdl_group *remote = hdl_group_described(a->heard, a->heard_bytes);
+	struct hdl_group *remote = hdl_group_described(a->remote_data, a->remote_data_bytes);
 	int rc, err = errno;
 
 	if (!remote) {
 		if (err == ENOMEM)
-			construct_must(NULL, a->heard_bytes);
+			construct_must(NULL, a->remote_data_bytes);
 		hdl_reason_set("the other group, as its leader describes it, cannot be made: %s", err == ENOSPC ?
 			       "this process has met so many other jobs that no numbers are left for more processes" :
 			       "are its ranks of another version of the library, or are there two jobs of one name?");
@@ -454,14 +456,14 @@ static int agree_with_other(struct hdl_cid_agreement *a, struct hdl_group *local
 	int rc;
 
 	*out = NULL;
-	a->joint = true;
+	a->inter = true;
 	if (a->me == a->root)
-		a->tells = self = construct_must(hdl_group_describe(local, &a->tells_bytes), (size_t)local->size * sizeof(int));
+		a->root_data = self = construct_must(hdl_group_describe(local, &a->root_data_bytes), (size_t)local->size * sizeof(int));
 	rc = hdl_cid_agreement(a);
 	if (!rc)
 		rc = make_inter(a, local, errhandler, out);
 	free(self);
-	free(a->heard);
+	free(a->remote_data);
 	return rc;
 }
 
@@ -471,12 +473,12 @@ int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct
 	struct hdl_cid_agreement a = agreement(local, 0, NULL);
 
 	a.root = leader;
-	a.refused = refused;
+	a.leader_error = refused;
 	if (a.me == leader && !refused) {	/* the tag is the program's (section 7.6.2), but of none of its messages */
-		a.bridge = peer;
-		a.bridge_rank = remote_leader;
-		a.bridge_context = (uint16_t)(peer->context + 1);
-		a.bridge_tag = hdl_cid_tag_of_leader_link(tag);
+		a.link_comm = peer;
+		a.link_rank = remote_leader;
+		a.link_context = (uint16_t)(peer->context + 1);
+		a.link_tag = hdl_cid_tag_of_leader_link(tag);
 	}
 	return agree_with_other(&a, local->group, local->errhandler, out);
 }
@@ -489,16 +491,16 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 	struct hdl_cid_agreement a = agreement_of_group(comm, local, leader, (uint16_t)(comm->context + 1), tag_of(stringtag, local, NULL));
 	int rc;
 
-	a.refused = refused;
+	a.leader_error = refused;
 	if (a.me == leader && !refused) {
-		a.bridge = parentless(remote);
-		a.bridge_rank = remote_leader;
-		a.bridge_context = a.context;
-		a.bridge_tag = tag_of(stringtag, local, remote);
+		a.link_comm = parentless(remote);
+		a.link_rank = remote_leader;
+		a.link_context = a.context;
+		a.link_tag = tag_of(stringtag, local, remote);
 	}
 	rc = agree_with_other(&a, local, errhandler, out);
-	if (a.bridge)
-		parentless_free(a.bridge);
+	if (a.link_comm)
+		parentless_free(a.link_comm);
 	parentless_free(comm);
 	return rc;
 }
@@ -509,15 +511,15 @@ int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl
 	int rc;
 
 	a.root = root;
-	a.refused = refused;
+	a.leader_error = refused;
 	if (a.me == root && !refused) {
-		a.bridge = parentless(met);
-		a.bridge_context = (uint16_t)(a.bridge->context + 1);
-		a.bridge_tag = hdl_cid_tag_of_user(tag);
+		a.link_comm = parentless(met);
+		a.link_context = (uint16_t)(a.link_comm->context + 1);
+		a.link_tag = hdl_cid_tag_of_user(tag);
 	}
 	rc = agree_with_other(&a, local->group, local->errhandler, out);
-	if (a.bridge)
-		parentless_free(a.bridge);
+	if (a.link_comm)
+		parentless_free(a.link_comm);
 	return rc;
 }
 

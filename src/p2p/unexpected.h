@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Unexpected messages: allocation, and back-pressure on the peers that send them. The queues are in match.h. */
+#ifndef HDL_P2P_UNEXPECTED_H
+#define HDL_P2P_UNEXPECTED_H
+
+#include "p2p/match.h"
+
+void hdl_unexpected_hold_back(struct hdl_matching *m, int src);
+void hdl_unexpected_let_all_go(struct hdl_matching *m);
+void hdl_unexpected_fewer_of(struct hdl_matching *m, int src);
+void hdl_unexpected_warn(struct hdl_matching *m);
+
+static inline void hdl_unexpected_fewer(struct hdl_matching *m, int src)
+{
+	if (unlikely(m->neager_off))
+		hdl_unexpected_fewer_of(m, src);
+}
+
+static inline struct hdl_unexpected *hdl_unexpected_new(uint16_t context, int src, int tag, uint8_t kind, size_t len, size_t data)
+{
+	struct hdl_unexpected *u = hdl_buf_get(sizeof(*u) + data);
+
+	if (!u)
+		hdl_out_of_memory("a message that came before its receive", data);
+	u->src = src;
+	u->tag = tag;
+	u->context = context;
+	u->kind = kind;
+	u->len = len;
+	u->held = hdl_buf_size(u);
+	return u;
+}
+
+/* hdl_match_purge, and what follows from it. */
+unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context);
+/* The transport is closed: nobody is told anything from here on. */
+void hdl_unexpected_close(struct hdl_matching *m);
+
+#endif
