@@ -32,7 +32,7 @@ struct attr {
 	void *value;
 };
 struct hdl_attrs {
-	int n, room;
+	int n, capacity;
 	struct attr *attr;		/* in the order in which they were set */
 };
 
@@ -259,13 +259,13 @@ static bool attr_make_room(struct hdl_attrs **attrs)
 
 	if (!a && !(a = *attrs = calloc(1, sizeof(*a))))
 		return false;
-	if (a->n < a->room)
+	if (a->n < a->capacity)
 		return true;
-	p = realloc(a->attr, (size_t)(a->room + 4) * 2 * sizeof(*p));
+	p = realloc(a->attr, (size_t)(a->capacity + 4) * 2 * sizeof(*p));
 	if (!p)
 		return false;
 	a->attr = p;
-	a->room = (a->room + 4) * 2;
+	a->capacity = (a->capacity + 4) * 2;
 	return true;
 }
 

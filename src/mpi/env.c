@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environment (MPI-5.0 chapter 9): versions, processor, memory, clock. */
 #include "mpi/info.h"
-#include "mpi/place.h"
+#include "mpi/locality.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,20 +56,20 @@ int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
 	HDL_LOCKED;
 	HDL_GIVES(hw_info);
 	static const char call[] = "MPI_Get_hw_resource_info";
-	struct hdl_place place;
+	struct hdl_locality locality;
 	struct hdl_info *info;
 	bool ok;
 
 	hdl_check_active(call);
 	if (!hw_info)
 		return hdl_null_arg(NULL, call, "hw_info");
-	hdl_place_get(&place);
+	hdl_locality_get(&locality);
 	info = hdl_info_new();
 	ok = info != NULL;
 	for (int l = 0; l < HDL_LEVELS && ok; l++) {
-		const char *type = hdl_place_type(l);
+		const char *type = hdl_locality_type(l);
 
-		ok = !type || hdl_info_set(info, type, place.at[l] >= 0 ? "true" : "false");
+		ok = !type || hdl_info_set(info, type, locality.at[l] >= 0 ? "true" : "false");
 	}
 	if (!ok) {
 		hdl_info_free(info);

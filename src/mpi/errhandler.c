@@ -76,15 +76,15 @@ int hdl_errhandler_call(struct hdl_comm *comm, int code)
 }
 
 /* What the call returns: a handler may replace the code, but not make the call one that was right. */
-static int returned(int raised, int left)
+static int errhandler_code(int raised, int code_after)
 {
-	return left == MPI_SUCCESS ? raised : left;
+	return code_after == MPI_SUCCESS ? raised : code_after;
 }
 
 int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code)
 {
 	char on[MPI_MAX_OBJECT_NAME + 8] = "";
-	int left = code;
+	int code_after = code;
 	MPI_Comm handle;
 	bool lent;
 	unsigned depth;
@@ -110,20 +110,20 @@ int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int co
 	}
 	/* It may do what it likes, and need not return: free the communicator, so that nothing looks at one that was not lent. */
 	depth = hdl_lock_open();
-	((MPI_Comm_errhandler_function *)fn)(&handle, &left);
+	((MPI_Comm_errhandler_function *)fn)(&handle, &code_after);
 	hdl_lock_close(depth);
 	if (lent) {
 		if (!--comm->lent)
 			comm->obj.magic = 0;
 		hdl_comm_release(comm);
 	}
-	return returned(code, left);
+	return errhandler_code(code, code_after);
 }
 
 int hdl_errhandler_call_file(int code)
 {
 	MPI_File handle = MPI_FILE_NULL;
-	int left = code;
+	int code_after = code;
 	unsigned depth;
 	any_function fn;
 
@@ -136,15 +136,15 @@ int hdl_errhandler_call_file(int code)
 	}
 	fn = ((struct hdl_errhandler *)of_files)->fn;
 	depth = hdl_lock_open();
-	((MPI_File_errhandler_function *)fn)(&handle, &left);
+	((MPI_File_errhandler_function *)fn)(&handle, &code_after);
 	hdl_lock_close(depth);
-	return returned(code, left);
+	return errhandler_code(code, code_after);
 }
 
 int hdl_errhandler_call_session(MPI_Errhandler handler, int code)
 {
 	MPI_Session handle = MPI_SESSION_NULL;
-	int left = code;
+	int code_after = code;
 	unsigned depth;
 	any_function fn;
 
@@ -157,9 +157,9 @@ int hdl_errhandler_call_session(MPI_Errhandler handler, int code)
 	}
 	fn = ((struct hdl_errhandler *)handler)->fn;
 	depth = hdl_lock_open();
-	((MPI_Session_errhandler_function *)fn)(&handle, &left);
+	((MPI_Session_errhandler_function *)fn)(&handle, &code_after);
 	hdl_lock_close(depth);
-	return returned(code, left);
+	return errhandler_code(code, code_after);
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------- */

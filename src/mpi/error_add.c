@@ -18,7 +18,7 @@ static struct user_error {
 	int codes;			/* of a class: those that have it, itself excepted */
 	char *string;
 } *added;
-static int nadded, room;
+static int nadded, capacity;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -75,12 +75,12 @@ static int add_locked(int class)
 
 	if (class > MPI_ERR_LASTCODE && (!(e = error_add_get(class)) || e->class != class))
 		return -1;
-	if (nadded == room) {
+	if (nadded == capacity) {
 		if (nadded >= INT_MAX / 2 - MPI_ERR_LASTCODE ||
-		    !(e = realloc(added, (size_t)(room ? 2 * room : 16) * sizeof(*e))))
+		    !(e = realloc(added, (size_t)(capacity ? 2 * capacity : 16) * sizeof(*e))))
 			return 0;
 		added = e;
-		room = room ? 2 * room : 16;
+		capacity = capacity ? 2 * capacity : 16;
 	}
 	added[nadded++] = (struct user_error){ .class = class ? class : code };
 	if ((e = error_add_get(class)))

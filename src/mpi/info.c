@@ -16,7 +16,7 @@ struct pair {
 
 struct hdl_info {
 	struct hdl_object obj;
-	int n, room;
+	int n, capacity;
 	struct pair *pairs;
 };
 
@@ -61,13 +61,13 @@ static struct pair *info_find(const struct hdl_info *info, const char *key)
 
 static bool info_grow(struct hdl_info *info)
 {
-	int room = info->room ? 2 * info->room : 8;
-	struct pair *pairs = realloc(info->pairs, (size_t)room * sizeof(*pairs));
+	int capacity = info->capacity ? 2 * info->capacity : 8;
+	struct pair *pairs = realloc(info->pairs, (size_t)capacity * sizeof(*pairs));
 
 	if (!pairs)
 		return false;
 	info->pairs = pairs;
-	info->room = room;
+	info->capacity = capacity;
 	return true;
 }
 
@@ -83,7 +83,7 @@ bool hdl_info_set(struct hdl_info *info, const char *key, const char *value)
 		return true;
 	}
 	new.key = strdup(key);
-	if (!new.key || (info->n == info->room && !info_grow(info))) {
+	if (!new.key || (info->n == info->capacity && !info_grow(info))) {
 		free(new.key);
 		free(new.value);
 		return false;

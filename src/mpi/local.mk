@@ -18,7 +18,7 @@ mpi_sources += src/mpi/dynamic.c
 
 # Chapter 8, and where ranks are bound.
 mpi_sources += src/mpi/topo.h src/mpi/topo.c src/mpi/topo_cart.c src/mpi/topo_graph.c src/mpi/reorder.h src/mpi/reorder.c \
-	src/mpi/place.h src/mpi/place.c
+	src/mpi/locality.h src/mpi/locality.c
 
 # What is made of the list of the ABI's functions. A state that changes leaves mpi.h as it is, and all that includes it.
 nodist_mpi_sources = src/mpi/missing.c

@@ -4,7 +4,7 @@
 #define HDL_MPI_REORDER_H
 
 #include "mpi/mpi_internal.h"
-#include "mpi/place.h"
+#include "mpi/locality.h"
 
 /* Collective over comm. *order (malloc'd): see hdl_comm_permute; NULL: comm's own order is as good. Of a grid of n ranks in row-major
  * order; of a graph as MPI_Graph_create has it. Return an MPI error class. */
@@ -12,7 +12,7 @@ int hdl_reorder_grid(struct hdl_comm *comm, int ndims, const int *dims, const in
 int hdl_reorder_graph(struct hdl_comm *comm, int nnodes, const int *index, const int *edges, int **order);
 
 /* The pure parts: place[r] is where rank r is. */
-int *hdl_grid_order(const struct hdl_place *place, int ndims, const int *dims, const int *periods, int n);
-int *hdl_graph_order(const struct hdl_place *place, int nnodes, const int *index, const int *edges);
+int *hdl_grid_order(const struct hdl_locality *locality, int ndims, const int *dims, const int *periods, int n);
+int *hdl_graph_order(const struct hdl_locality *locality, int nnodes, const int *index, const int *edges);
 
 #endif

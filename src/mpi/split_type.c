@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Comm_split_type (MPI-5.0 section 7.4.2): by host, and by what of the hardware processes are bound to (place.h). */
 #include "mpi/comm_info.h"
-#include "mpi/place.h"
+#include "mpi/locality.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,13 @@
 /* What a rank says. */
 struct wish {
 	int32_t takes_part;
-	struct hdl_place place;
+	struct hdl_locality locality;
 };
 
 static bool same_instance(const struct wish *a, const struct wish *b, int level)
 {
-	return a->takes_part && b->takes_part && a->place.at[HDL_AT_HOST] == b->place.at[HDL_AT_HOST] &&
-	       a->place.at[level] >= 0 && a->place.at[level] == b->place.at[level];
+	return a->takes_part && b->takes_part && a->locality.at[HDL_AT_HOST] == b->locality.at[HDL_AT_HOST] &&
+	       a->locality.at[level] >= 0 && a->locality.at[level] == b->locality.at[level];
 }
 
 /* Of the ranks that are in one instance of this level with the caller: their number, and a color that no others have. */
@@ -40,7 +40,7 @@ static int unguided(const struct wish *wish, int me, int size, const char **type
 		int n = instance_of(wish, me, size, l, &color);
 
 		if (n && n < size) {
-			*type = hdl_place_type(l);
+			*type = hdl_locality_type(l);
 			return color;
 		}
 	}
@@ -54,7 +54,7 @@ static int wanted_level(const struct hdl_info *info)
 
 	if (!value)
 		return -1;
-	return strcmp(value, "mpi_shared_memory") ? hdl_place_level(value) : HDL_AT_HOST;
+	return strcmp(value, "mpi_shared_memory") ? hdl_locality_level(value) : HDL_AT_HOST;
 }
 
 /* A rank's arguments, and what it gets. */
@@ -76,7 +76,7 @@ static int by_hardware(struct hdl_comm *c, struct part *part)
 	if (!wish)
 		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for MPI_Comm_split_type");
 	wish[c->rank].takes_part = part->split_type != MPI_UNDEFINED && level >= 0;
-	hdl_place_get(&wish[c->rank].place);
+	hdl_locality_get(&wish[c->rank].locality);
 	rc = hdl_comm_exchange(c, wish, sizeof(*wish));
 	if (!rc && wish[c->rank].takes_part) {
 		if (!guided)

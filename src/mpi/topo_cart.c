@@ -359,9 +359,9 @@ struct search {
  * spread less than that of the best. Of equal spreads the first one stays, whose larger factors are the smallest. */
 static void choose_factors(struct search *s, int rest, int at, int last)
 {
-	int left = s->k - at;
+	int ndims_left = s->k - at;
 
-	if (left == 1) {
+	if (ndims_left == 1) {
 		if (rest > s->divs[last] || s->trial[0] - rest >= s->spread)
 			return;
 		s->spread = s->trial[0] - rest;
@@ -372,10 +372,10 @@ static void choose_factors(struct search *s, int rest, int at, int last)
 	for (int i = 0; i <= last && s->divs[i] <= rest; i++) {
 		int d = s->divs[i];
 
-		if (rest % d || power_below(d, left, rest))	/* the others are not larger: too little */
+		if (rest % d || power_below(d, ndims_left, rest))	/* the others are not larger: too little */
 			continue;
 		/* the smallest one is at most a mean of those that follow, which are less the larger d is */
-		if (s->spread <= s->trial[0] && !power_below(s->trial[0] - s->spread, left - 1, rest / d))
+		if (s->spread <= s->trial[0] && !power_below(s->trial[0] - s->spread, ndims_left - 1, rest / d))
 			return;
 		s->trial[at] = d;
 		choose_factors(s, rest / d, at + 1, i);

@@ -109,11 +109,11 @@ int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges)
 }
 HDL_PROFILED(Graphdims_get);
 
-static int topo_graph_check_room(const char *call, MPI_Comm comm, const char *arg, int room, int n, const void *array,
+static int topo_graph_check_max(const char *call, MPI_Comm comm, const char *arg, int max, int n, const void *array,
 		      const char *array_arg)
 {
-	if (room < n)
-		return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid %s %d: there are %d", arg, room, n);
+	if (max < n)
+		return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid %s %d: there are %d", arg, max, n);
 	return n && !array ? hdl_null_arg(hdl_comm_get_local(comm), call, array_arg) : MPI_SUCCESS;
 }
 
@@ -126,9 +126,9 @@ int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int ed
 
 	if (!t)
 		return rc;
-	rc = topo_graph_check_room(call, comm, "maxindex", maxindex, t->graph.nnodes, indx, "index");
+	rc = topo_graph_check_max(call, comm, "maxindex", maxindex, t->graph.nnodes, indx, "index");
 	if (!rc)
-		rc = topo_graph_check_room(call, comm, "maxedges", maxedges, t->graph.nedges, edges, "edges");
+		rc = topo_graph_check_max(call, comm, "maxedges", maxedges, t->graph.nedges, edges, "edges");
 	if (rc)
 		return rc;
 	for (int i = 0; i < t->graph.nnodes; i++)
@@ -180,7 +180,7 @@ int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbor
 
 	if (!of)
 		return rc;
-	rc = topo_graph_check_room(call, comm, "maxneighbors", maxneighbors, n, neighbors_, "neighbors");
+	rc = topo_graph_check_max(call, comm, "maxneighbors", maxneighbors, n, neighbors_, "neighbors");
 	for (int i = 0; !rc && i < n; i++)
 		neighbors_[i] = of[i];
 	return rc;

@@ -392,16 +392,16 @@ int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI
 HDL_PROFILED(Type_get_envelope_c);
 
 /* One array of the caller's: long enough, and there. */
-static int type_check_room(const char *call, const char *name, MPI_Count room, MPI_Count need, const char *array,
+static int type_check_max(const char *call, const char *name, MPI_Count max, MPI_Count need, const char *array,
 		      const void *there)
 {
-	if (room < need)
+	if (max < need)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid %s %lld: the datatype has %lld (MPI_Type_get_envelope)", name,
-				 (long long)room, (long long)need);
+				 (long long)max, (long long)need);
 	return need && !there ? hdl_null_arg(NULL, call, array) : MPI_SUCCESS;
 }
 
-static int get_contents(const char *call, MPI_Datatype datatype, const struct hdl_contents *room, bool large,
+static int get_contents(const char *call, MPI_Datatype datatype, const struct hdl_contents *max, bool large,
 			int *integers, MPI_Aint *addresses, MPI_Count *large_counts, MPI_Datatype *datatypes)
 {
 	struct hdl_contents c;
@@ -417,14 +417,14 @@ static int get_contents(const char *call, MPI_Datatype datatype, const struct hd
 	c = hdl_type_contents(t);
 	if (c.large_counts && !large)
 		return made_large(call);
-	rc = type_check_room(call, "max_integers", room->integers, c.integers, "array_of_integers", integers);
+	rc = type_check_max(call, "max_integers", max->integers, c.integers, "array_of_integers", integers);
 	if (!rc)
-		rc = type_check_room(call, "max_addresses", room->addresses, c.addresses, "array_of_addresses", addresses);
+		rc = type_check_max(call, "max_addresses", max->addresses, c.addresses, "array_of_addresses", addresses);
 	if (!rc && large)
-		rc = type_check_room(call, "max_large_counts", room->large_counts, c.large_counts, "array_of_large_counts",
+		rc = type_check_max(call, "max_large_counts", max->large_counts, c.large_counts, "array_of_large_counts",
 				large_counts);
 	if (!rc)
-		rc = type_check_room(call, "max_datatypes", room->types, c.types, "array_of_datatypes", datatypes);
+		rc = type_check_max(call, "max_datatypes", max->types, c.types, "array_of_datatypes", datatypes);
 	if (rc)
 		return rc;
 	hdl_type_decode(t, integers, addresses, large_counts, datatypes);
@@ -435,9 +435,9 @@ int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addr
 			   int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[])
 {
 	HDL_LOCKED;
-	const struct hdl_contents room = { max_integers, max_addresses, 0, max_datatypes };
+	const struct hdl_contents max = { max_integers, max_addresses, 0, max_datatypes };
 
-	return get_contents("MPI_Type_get_contents", datatype, &room, false, array_of_integers, array_of_addresses, NULL,
+	return get_contents("MPI_Type_get_contents", datatype, &max, false, array_of_integers, array_of_addresses, NULL,
 			    array_of_datatypes);
 }
 HDL_PROFILED(Type_get_contents);
@@ -448,9 +448,9 @@ int PMPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers, MPI_
 			     MPI_Datatype array_of_datatypes[])
 {
 	HDL_LOCKED;
-	const struct hdl_contents room = { max_integers, max_addresses, max_large_counts, max_datatypes };
+	const struct hdl_contents max = { max_integers, max_addresses, max_large_counts, max_datatypes };
 
-	return get_contents("MPI_Type_get_contents_c", datatype, &room, true, array_of_integers, array_of_addresses,
+	return get_contents("MPI_Type_get_contents_c", datatype, &max, true, array_of_integers, array_of_addresses,
 			    array_of_large_counts, array_of_datatypes);
 }
 HDL_PROFILED(Type_get_contents_c);

@@ -25,7 +25,7 @@ _Static_assert(sizeof(struct segment) + 2 * ALIGN <= MPI_BSEND_OVERHEAD, "the us
 struct flush {
 	struct flush *next;
 	uint64_t upto;
-	size_t left;			/* of these messages */
+	size_t npending;			/* of these messages */
 	struct hdl_req *req;
 };
 
@@ -152,7 +152,7 @@ static void buffered_give(struct segment *seg)
 	if (s->automatic)
 		hdl_buf_put(seg);
 	for (struct flush **f = &s->flushes, *done; (done = *f);) {
-		if (number > done->upto || --done->left) {
+		if (number > done->upto || --done->npending) {
 			f = &done->next;
 			continue;
 		}
@@ -162,17 +162,17 @@ static void buffered_give(struct segment *seg)
 	}
 }
 
-static void buffered_has_left(struct hdl_req *req)
+static void buffered_sent(struct hdl_req *req)
 {
 	struct segment *seg = req->notify_arg;
 
 	if (req->error)
-		hdl_req_lost(req);
+		hdl_req_orphan_failed(req);
 	buffered_give(seg);
 	hdl_req_free(req);	/* may be what keeps the communicator, and its buffer */
 }
 
-static int no_room(const struct hdl_bsend_space *s, size_t bytes, size_t largest)
+static int buffered_no_space(const struct hdl_bsend_space *s, size_t bytes, size_t largest)
 {
 	if (!s || !s->attached)
 		hdl_reason_set("no buffer is attached, and %zu bytes are to be buffered: attach one with MPI_Buffer_attach "
@@ -227,14 +227,14 @@ int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	}
 	seg = segment_for(s, bytes, &largest);
 	if (!seg)
-		return no_room(s, bytes, largest);
+		return buffered_no_space(s, bytes, largest);
 	hdl_pack(seg->data, buf, count, t, 0, bytes);
 	rc = hdl_isend(seg->data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, tag, comm, comm->context, false, &req);
 	if (rc) {
 		buffered_give(seg);
 		return rc;
 	}
-	hdl_req_follow(req, buffered_has_left, seg);
+	hdl_req_follow(req, buffered_sent, seg);
 	return MPI_SUCCESS;
 }
 
@@ -263,7 +263,7 @@ int hdl_bsend_iflush(struct hdl_bsend_space *space, struct hdl_comm *comm, struc
 	f->upto = space->number;
 	f->req = &op->req;
 	for (struct segment *seg = space->first; seg; seg = seg->next)
-		f->left++;
+		f->npending++;
 	f->next = space->flushes;
 	space->flushes = f;
 	return MPI_SUCCESS;

@@ -102,7 +102,7 @@ void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u)
 	}
 	int src = u->src;
 	hdl_buf_put(u);
-	hdl_unexpected_fewer(m, src);
+	hdl_unexpected_removed(m, src);
 }
 
 void hdl_unexpected_self(struct hdl_op *send, bool buffered)

@@ -11,7 +11,7 @@ static const char *leaks_number(char buf[static 16], int value, int any, const c
 }
 
 /* "receive from rank 1, tag 7, 8 bytes, MPI_COMM_WORLD" */
-static void leaks_describe(const struct hdl_op *op, char *text, size_t room)
+static void leaks_describe(const struct hdl_op *op, char *text, size_t size)
 {
 	static const char *const send[] = { "send", "synchronous send", "buffered send", "ready send" };
 	const struct hdl_persistent *p = op->kind == HDL_REQ_PERSISTENT ? &op->persistent : NULL;
@@ -20,20 +20,20 @@ static void leaks_describe(const struct hdl_op *op, char *text, size_t room)
 
 	hdl_comm_label(op->req.comm, label);
 	if (p && p->begin)
-		snprintf(text, room, "a collective of %.64s", label);
+		snprintf(text, size, "a collective of %.64s", label);
 	else if (op->kind == HDL_REQ_OTHER)
-		snprintf(text, room, "a nonblocking collective of %.64s", label);
+		snprintf(text, size, "a nonblocking collective of %.64s", label);
 	else if (op->kind == HDL_REQ_GENERALIZED)
-		snprintf(text, room, "MPI_Grequest_start");
+		snprintf(text, size, "MPI_Grequest_start");
 	else if (op->kind == HDL_REQ_PAIR)
-		snprintf(text, room, "MPI_Isendrecv");
+		snprintf(text, size, "MPI_Isendrecv");
 	else if (op->kind == HDL_REQ_NONE)
-		snprintf(text, room, "an operation with MPI_PROC_NULL");
+		snprintf(text, size, "an operation with MPI_PROC_NULL");
 	else
-		snprintf(text, room, "%s rank %s, tag %s, %.64s", sends ? "" : "receive from",
+		snprintf(text, size, "%s rank %s, tag %s, %.64s", sends ? "" : "receive from",
 			 leaks_number(rank, op->peer, MPI_ANY_SOURCE, "any"), leaks_number(tag, op->tag, MPI_ANY_TAG, "any"), label);
 	if (sends)
-		snprintf(text, room, "%s to rank %s, tag %d, %.64s", send[p ? (int)p->mode : op->sync ? HDL_SYNCHRONOUS : HDL_STANDARD],
+		snprintf(text, size, "%s to rank %s, tag %d, %.64s", send[p ? (int)p->mode : op->sync ? HDL_SYNCHRONOUS : HDL_STANDARD],
 			 leaks_number(rank, op->peer, MPI_ANY_SOURCE, "any"), op->tag, label);
 }
 

@@ -434,7 +434,7 @@ void hdl_unexpected_count_from(struct hdl_matching *m, const struct hdl_unexpect
 		return;
 	/* one that was taken by a matched probe was not there to be counted when counting began */
 	size_t *bytes = &hdl_ep_note(ep)->bytes;
-	*bytes = more ? *bytes + u->held : *bytes > u->held ? *bytes - u->held : 0;
+	*bytes = more ? *bytes + u->heap_bytes : *bytes > u->heap_bytes ? *bytes - u->heap_bytes : 0;
 }
 
 int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context)

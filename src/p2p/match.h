@@ -75,10 +75,10 @@ struct hdl_matching {
 
 	/* recv.c's */
 	size_t unexpected_bytes;	/* memory of the messages that are held here in full */
-	bool unexpected_counting;	/* the limit was reached: they are counted per peer (struct hdl_ep_note), too */
+	bool counts_peers;	/* the limit was reached: they are counted per peer (struct hdl_ep_note), too */
 	int neager_off;			/* peers that were asked to hold back */
 	size_t unexpected_warn;		/* so many bytes are reported */
-	bool (*on_failed)(uint16_t context, int proc, bool told);		/* hdl_ft_on_message's */
+	bool (*on_failed)(uint16_t context, int proc, bool by_message);		/* hdl_ft_on_message's */
 
 	/* By context: zero pages until one is used, so that this has to come from the kernel. */
 	_Alignas(64) struct hdl_match_context contexts[UINT16_MAX + 1];
@@ -210,8 +210,8 @@ static inline void hdl_unexpected_count(struct hdl_matching *m, const struct hdl
 {
 	if (u->kind != HDL_EAGER)
 		return;
-	m->unexpected_bytes = more ? m->unexpected_bytes + u->held : m->unexpected_bytes - u->held;
-	if (unlikely(m->unexpected_counting))
+	m->unexpected_bytes = more ? m->unexpected_bytes + u->heap_bytes : m->unexpected_bytes - u->heap_bytes;
+	if (unlikely(m->counts_peers))
 		hdl_unexpected_count_from(m, u, more);
 }
 void hdl_match_each_unexpected(const struct hdl_matching *m, void (*fn)(const struct hdl_unexpected *u, void *arg), void *arg);

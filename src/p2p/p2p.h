@@ -94,7 +94,7 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 				     struct hdl_comm **out);
 /* With a group of another job, which only the root knows: a process of it that was met, and the tag that was made then (handshake.h). refused:
  * on the root, as above. */
-int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl_group *met, int tag, struct hdl_comm **out);
+int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl_group *other, int tag, struct hdl_comm **out);
 int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out);
 /* Every rank's entry of `each` bytes, at table + rank * each; one's own is there already. comm is an intracommunicator. */
 int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each);
@@ -434,7 +434,7 @@ void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
 void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended);
 /* Says what is called when a member says so (told), or when a constructor has failed here: then the others are told before it
  * returns. False: there is no such communicator here yet; a message waits, for hdl_recv_lost. NULL: nothing is called. */
-void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool told));
+void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool by_message));
 extern unsigned hdl_agreements;	/* constructors of communicators that are under way */
 /* One more, or less (-1), in this communicator, of whose members one waits outside for another process: they are looked at meanwhile. */
 void hdl_cid_outside(struct hdl_comm *comm, int more);

@@ -69,7 +69,7 @@ void hdl_op_put(struct hdl_op *op)
 }
 
 /* An error of a request that nobody holds can only end the job (section 3.7.3, MPI_REQUEST_FREE). */
-void hdl_req_lost(struct hdl_req *req)
+void hdl_req_orphan_failed(struct hdl_req *req)
 {
 	char text[512];
 
@@ -100,7 +100,7 @@ void hdl_req_complete(struct hdl_req *req, int error)
 		req->notify(req);
 	} else if (unlikely(req->detached)) {
 		if (error)
-			hdl_req_lost(req);
+			hdl_req_orphan_failed(req);
 		hdl_detached_collectives -= hdl_req_is_persistent_collective(req);
 		request_release(req);
 	}

@@ -56,7 +56,7 @@ struct hdl_generalized {
 struct hdl_pair {
 	struct hdl_req *send, *recv;
 	void *temp;			/* the data sent, if not the user's own */
-	int left;
+	int npending;
 };
 
 /* A send or a receive. Sends and receives that block live on the stack, others in the pool. */
@@ -106,7 +106,7 @@ struct hdl_unexpected {
 	uint8_t kind;			/* enum hdl_kind, or HDL_SELF */
 	size_t len;			/* bytes of the message */
 	union {
-		size_t held;		/* HDL_EAGER: memory that it takes here */
+		size_t heap_bytes;		/* HDL_EAGER: memory that it takes here */
 		struct hdl_op *self;	/* HDL_SELF: the send that waits, with its data */
 	};
 	char data[];			/* HDL_EAGER: the message; HDL_RTS: the transport's record */
@@ -147,7 +147,7 @@ static inline struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind
 void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *arg);
 void hdl_req_fini(void);
 /* Ends the job for an error of a request that nobody holds. */
-_Noreturn void hdl_req_lost(struct hdl_req *req);
+_Noreturn void hdl_req_orphan_failed(struct hdl_req *req);
 /* Follows a request that may be done already: fn is called now or when it is. */
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg);
 bool hdl_persistent_sends(const struct hdl_op *op);

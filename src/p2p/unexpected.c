@@ -9,13 +9,13 @@ struct heaviest {
 	size_t self;			/* to itself a rank has no endpoint */
 };
 
-static void add_bytes(const struct hdl_unexpected *u, void *arg)
+static void unexpected_add(const struct hdl_unexpected *u, void *arg)
 {
 	struct heaviest *h = arg;
 	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(h->tp, u->src);
 	size_t *sum = ep ? &hdl_ep_note(ep)->bytes : &h->self;
 
-	*sum += u->kind == HDL_EAGER ? u->held : 0;
+	*sum += u->kind == HDL_EAGER ? u->heap_bytes : 0;
 	if (*sum > h->bytes) {
 		h->bytes = *sum;
 		h->src = u->src;
@@ -30,32 +30,32 @@ static void add_bytes(const struct hdl_unexpected *u, void *arg)
  * MPI_Send waits then, and what it waits for may be the very receive that this rank posts after a later message. So only those are
  * told whose own messages take more than their part of the limit, and what is no longer than an announcement comes as it is
  * (HDL_HOLD_LEAST): to keep it back would save nothing. */
-static size_t recv_part(void)
+static size_t unexpected_share(void)
 {
 	return hdl_vars.unexpected_max / (size_t)hdl_job.size;
 }
 
-static struct heaviest sum_up(struct hdl_matching *m)
+static struct heaviest unexpected_sum(struct hdl_matching *m)
 {
 	struct heaviest h = { .tp = m->tp };
 
 	for (struct hdl_ep *ep = hdl_ep_next(m->tp, NULL); ep; ep = hdl_ep_next(m->tp, ep))
 		hdl_ep_note(ep)->bytes = 0;
-	hdl_match_each_unexpected(m, add_bytes, &h);
+	hdl_match_each_unexpected(m, unexpected_add, &h);
 	return h;
 }
 
-void hdl_unexpected_hold_back(struct hdl_matching *m, int src)
+void hdl_unexpected_eager_off(struct hdl_matching *m, int src)
 {
 	struct hdl_ep *ep = hdl_ep(m->tp, src);
 
-	if (!m->unexpected_counting) {
-		sum_up(m);
-		m->unexpected_counting = true;
+	if (!m->counts_peers) {
+		unexpected_sum(m);
+		m->counts_peers = true;
 	}
-	if (hdl_ep_note(ep)->held || hdl_ep_note(ep)->bytes <= recv_part())
+	if (hdl_ep_note(ep)->eager_off || hdl_ep_note(ep)->bytes <= unexpected_share())
 		return;
-	hdl_ep_note(ep)->held = true;
+	hdl_ep_note(ep)->eager_off = true;
 	m->neager_off++;
 	hdl_debug("unexpected messages take %zu KiB: %s is asked to hold its messages back",
 		  m->unexpected_bytes >> 10, hdl_proc_text(src));
@@ -63,38 +63,38 @@ void hdl_unexpected_hold_back(struct hdl_matching *m, int src)
 }
 
 /* The distance to the limits keeps peers from being told back and forth. */
-static void recv_let_go(struct hdl_matching *m, struct hdl_ep *ep)
+static void unexpected_release(struct hdl_matching *m, struct hdl_ep *ep)
 {
 	struct hdl_ep_note *note = hdl_ep_note(ep);
 
-	if (!note->held || (m->unexpected_bytes > hdl_vars.unexpected_max / 2 && note->bytes > recv_part() / 2))
+	if (!note->eager_off || (m->unexpected_bytes > hdl_vars.unexpected_max / 2 && note->bytes > unexpected_share() / 2))
 		return;
-	note->held = false;
+	note->eager_off = false;
 	m->neager_off--;
 	hdl_ep_eager_off(ep, false);
 }
 
-void hdl_unexpected_let_all_go(struct hdl_matching *m)
+void hdl_unexpected_release_all(struct hdl_matching *m)
 {
 	for (struct hdl_ep *ep = hdl_ep_next(m->tp, NULL); ep; ep = hdl_ep_next(m->tp, ep))
-		recv_let_go(m, ep);
+		unexpected_release(m, ep);
 }
 
 /* After a message of a rank was taken out. */
-void hdl_unexpected_fewer_of(struct hdl_matching *m, int src)
+void hdl_unexpected_removed_of(struct hdl_matching *m, int src)
 {
 	struct hdl_ep *ep = src == hdl_job.rank ? NULL : hdl_ep_find(m->tp, src);
 
 	if (m->unexpected_bytes <= hdl_vars.unexpected_max / 2)
-		hdl_unexpected_let_all_go(m);
+		hdl_unexpected_release_all(m);
 	else if (ep)
-		recv_let_go(m, ep);
+		unexpected_release(m, ep);
 }
 
 /* Say who sends ahead of the receives: it costs time and memory. */
 void hdl_unexpected_warn(struct hdl_matching *m)
 {
-	struct heaviest h = sum_up(m);
+	struct heaviest h = unexpected_sum(m);
 
 	m->unexpected_warn = m->unexpected_warn > SIZE_MAX / 2 ? SIZE_MAX : m->unexpected_warn * 2;
 	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from %s: this rank receives too "
@@ -113,7 +113,7 @@ unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context)
 			hdl_ep_refuse(hdl_ep(m->tp, u->src), u->data);
 	n = hdl_match_purge(m, context);
 	if (m->neager_off)
-		hdl_unexpected_let_all_go(m);
+		hdl_unexpected_release_all(m);
 	return n;
 }
 
@@ -121,5 +121,5 @@ void hdl_unexpected_close(struct hdl_matching *m)
 {
 	m->tp = NULL;
 	m->neager_off = 0;
-	m->unexpected_counting = false;
+	m->counts_peers = false;
 }

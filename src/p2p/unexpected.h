@@ -5,15 +5,15 @@
 
 #include "p2p/match.h"
 
-void hdl_unexpected_hold_back(struct hdl_matching *m, int src);
-void hdl_unexpected_let_all_go(struct hdl_matching *m);
-void hdl_unexpected_fewer_of(struct hdl_matching *m, int src);
+void hdl_unexpected_eager_off(struct hdl_matching *m, int src);
+void hdl_unexpected_release_all(struct hdl_matching *m);
+void hdl_unexpected_removed_of(struct hdl_matching *m, int src);
 void hdl_unexpected_warn(struct hdl_matching *m);
 
-static inline void hdl_unexpected_fewer(struct hdl_matching *m, int src)
+static inline void hdl_unexpected_removed(struct hdl_matching *m, int src)
 {
 	if (unlikely(m->neager_off))
-		hdl_unexpected_fewer_of(m, src);
+		hdl_unexpected_removed_of(m, src);
 }
 
 static inline struct hdl_unexpected *hdl_unexpected_new(uint16_t context, int src, int tag, uint8_t kind, size_t len, size_t data)
@@ -27,7 +27,7 @@ static inline struct hdl_unexpected *hdl_unexpected_new(uint16_t context, int sr
 	u->context = context;
 	u->kind = kind;
 	u->len = len;
-	u->held = hdl_buf_size(u);
+	u->heap_bytes = hdl_buf_size(u);
 	return u;
 }
 

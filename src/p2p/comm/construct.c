@@ -467,14 +467,14 @@ static int agree_with_other(struct hdl_cid_agreement *a, struct hdl_group *local
 	return rc;
 }
 
-int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct hdl_comm *peer, int remote_leader, int tag,
+int hdl_intercomm_create(struct hdl_comm *local, int leader, int leader_error, struct hdl_comm *peer, int remote_leader, int tag,
 			 struct hdl_comm **out)
 {
 	struct hdl_cid_agreement a = agreement(local, 0, NULL);
 
 	a.root = leader;
-	a.leader_error = refused;
-	if (a.me == leader && !refused) {	/* the tag is the program's (section 7.6.2), but of none of its messages */
+	a.leader_error = leader_error;
+	if (a.me == leader && !leader_error) {	/* the tag is the program's (section 7.6.2), but of none of its messages */
 		a.link_comm = peer;
 		a.link_rank = remote_leader;
 		a.link_context = (uint16_t)(peer->context + 1);
@@ -483,7 +483,7 @@ int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct
 	return agree_with_other(&a, local->group, local->errhandler, out);
 }
 
-int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int refused, struct hdl_group *remote,
+int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int leader_error, struct hdl_group *remote,
 				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
 				     struct hdl_comm **out)
 {
@@ -491,8 +491,8 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 	struct hdl_cid_agreement a = agreement_of_group(comm, local, leader, (uint16_t)(comm->context + 1), tag_of(stringtag, local, NULL));
 	int rc;
 
-	a.leader_error = refused;
-	if (a.me == leader && !refused) {
+	a.leader_error = leader_error;
+	if (a.me == leader && !leader_error) {
 		a.link_comm = parentless(remote);
 		a.link_rank = remote_leader;
 		a.link_context = a.context;
@@ -505,15 +505,15 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 	return rc;
 }
 
-int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl_group *met, int tag, struct hdl_comm **out)
+int hdl_intercomm_with(struct hdl_comm *local, int root, int leader_error, struct hdl_group *other, int tag, struct hdl_comm **out)
 {
 	struct hdl_cid_agreement a = agreement(local, 0, NULL);
 	int rc;
 
 	a.root = root;
-	a.leader_error = refused;
-	if (a.me == root && !refused) {
-		a.link_comm = parentless(met);
+	a.leader_error = leader_error;
+	if (a.me == root && !leader_error) {
+		a.link_comm = parentless(other);
 		a.link_context = (uint16_t)(a.link_comm->context + 1);
 		a.link_tag = hdl_cid_tag_of_user(tag);
 	}

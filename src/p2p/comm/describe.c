@@ -109,30 +109,30 @@ end:
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-static bool describe_take(const char **at, size_t *left, void *to, size_t n)
+static bool describe_take(const char **at, size_t *rest, void *to, size_t n)
 {
-	if (*left < n)
+	if (*rest < n)
 		return false;
 	memcpy(to, *at, n);
 	*at += n;
-	*left -= n;
+	*rest -= n;
 	return true;
 }
 
 /* first[i]: the number of rank 0 of each job, size[i]: its ranks. 0 or a negative errno. */
-static int read_jobs(const char **at, size_t *left, uint32_t n, int *first, int *size)
+static int read_jobs(const char **at, size_t *rest, uint32_t n, int *first, int *size)
 {
 	struct job job;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (!describe_take(at, left, &job, sizeof(job)) || !job.name || job.name > *left || (*at)[job.name - 1])
+		if (!describe_take(at, rest, &job, sizeof(job)) || !job.name || job.name > *rest || (*at)[job.name - 1])
 			return -EPROTO;
 		first[i] = hdl_job_name(*at, job.size);
 		if (first[i] < 0)
 			return first[i];
 		size[i] = job.size;
 		*at += job.name;
-		*left -= job.name;
+		*rest -= job.name;
 	}
 	return 0;
 }
@@ -146,14 +146,14 @@ static bool is_run(const struct run *run, uint32_t jobs, const int *size)
 }
 
 /* Of *total processes; NULL with errno. */
-static int *read_runs(const char *at, size_t left, const struct head *h, const int *first, const int *size, int *total)
+static int *read_runs(const char *at, size_t rest, const struct head *h, const int *first, const int *size, int *total)
 {
 	int *procs = NULL, *more;
 	struct run run;
 	int64_t n = 0;
 
 	for (uint32_t i = 0; i < h->runs; i++) {
-		if (!describe_take(&at, &left, &run, sizeof(run)) || !is_run(&run, h->jobs, size) || n + run.n > INT32_MAX) {
+		if (!describe_take(&at, &rest, &run, sizeof(run)) || !is_run(&run, h->jobs, size) || n + run.n > INT32_MAX) {
 			errno = EPROTO;
 			goto bad;
 		}

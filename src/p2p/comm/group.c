@@ -166,9 +166,9 @@ int hdl_group_hosts(struct hdl_group *g, const struct hdl_hosts **out)
 {
 	int err = 0;
 
-	if (!g->placed && hdl_job.local && hdl_proc_is_ours(hdl_group_proc(g, 0)) && !hdl_group_spans_jobs(g, g))
+	if (!g->hosts_known && hdl_job.local && hdl_proc_is_ours(hdl_group_proc(g, 0)) && !hdl_group_spans_jobs(g, g))
 		err = hdl_hosts_make(g->size, group_node_of, g, &g->hosts);
-	g->placed = !err;
+	g->hosts_known = !err;
 	*out = g->hosts;
 	return err;
 }
@@ -207,7 +207,7 @@ static void group_clear(struct hdl_group *g)
 	free(g->hash);
 	free(g->hosts);
 	g->hosts = NULL;
-	g->placed = false;
+	g->hosts_known = false;
 	g->procs = g->hash = NULL;
 	g->leaf = NULL;
 }

@@ -34,7 +34,7 @@ struct hdl_group {
 	hdl_leaf **leaf;		/* of a communicator's: endpoints, by rank; NULL for the rank itself. Else NULL */
 	int *hash;			/* the inverse: ranks, or -1; NULL until needed */
 	int shift;			/* 32 - log2 of its length */
-	bool placed;			/* it was looked who shares a host, */
+	bool hosts_known;			/* it was looked who shares a host, */
 	struct hdl_hosts *hosts;	/*   which says it, or NULL */
 };
 

@@ -22,9 +22,9 @@ struct hdl_hosts {
 int hdl_hosts_make(int size, int (*node)(const void *arg, int rank), const void *arg, struct hdl_hosts **out);
 
 /* The rank at a place. */
-static inline int hdl_hosts_rank(const struct hdl_hosts *h, int place)
+static inline int hdl_hosts_rank(const struct hdl_hosts *h, int index)
 {
-	return h->order ? h->order[place] : place;
+	return h->order ? h->order[index] : index;
 }
 
 static inline int hdl_hosts_ranks_of(const struct hdl_hosts *h, int host)
@@ -34,6 +34,6 @@ static inline int hdl_hosts_ranks_of(const struct hdl_hosts *h, int host)
 
 /* Where a rank is; linear in the ranks if they do not follow each other. */
 int hdl_hosts_place(const struct hdl_hosts *h, int rank);
-int hdl_hosts_of_place(const struct hdl_hosts *h, int place);
+int hdl_hosts_of_place(const struct hdl_hosts *h, int index);
 
 #endif

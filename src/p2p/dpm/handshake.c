@@ -27,11 +27,11 @@
 #include <unistd.h>
 
 #define MAGIC 0x31746d6c64646568u	/* "heddlmt1" */
-#define MOST (1u << 16)			/* bytes of a description of one process */
+#define DESCRIPTION_MAX (1u << 16)			/* bytes of a description of one process */
 
 struct hello {
 	uint64_t magic, secret, nonce;
-	uint32_t described, address;	/* bytes that follow; none: the secret is wrong */
+	uint32_t description_bytes, address_bytes;	/* bytes that follow; none: the secret is wrong */
 };
 _Static_assert(sizeof(struct hello) == HDL_HELLO_BYTES, "a port waits for this much");
 
@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct hello) == HDL_HELLO_BYTES, "a port waits for this m
 struct handshake_watch {
 	struct pollfd *fds;		/* the caller's, and one more: to be ended by */
 	unsigned nfds;
-	const struct hdl_wait_limit *patience;
+	const struct hdl_wait_limit *limit;
 	int err;
 	atomic_bool ready;
 };
@@ -67,7 +67,7 @@ static int handshake_look(struct pollfd *fds, unsigned nfds, int ms)
 static void *handshake_watch(void *arg)
 {
 	struct handshake_watch *w = arg;
-	int n = handshake_look(w->fds, w->nfds + 1, left_ms(w->patience->deadline));
+	int n = handshake_look(w->fds, w->nfds + 1, left_ms(w->limit->deadline));
 
 	w->err = n < 0 ? n : n ? 0 : -ETIMEDOUT;
 	atomic_store(&w->ready, true);
@@ -85,7 +85,7 @@ static bool is_ready(const void *arg)
 {
 	const struct handshake_watch *w = arg;
 
-	return atomic_load(&w->ready) || handshake_is_lost(w->patience);
+	return atomic_load(&w->ready) || handshake_is_lost(w->limit);
 }
 
 static int wait_watching(struct handshake_watch *w)
@@ -102,10 +102,10 @@ static int wait_watching(struct handshake_watch *w)
 	return w->err;
 }
 
-int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *patience)
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *limit)
 {
-	struct handshake_watch w = { .nfds = nfds, .patience = patience };
-	int n = handshake_is_lost(patience) ? -EOWNERDEAD : handshake_look(fds, nfds, 0), end;
+	struct handshake_watch w = { .nfds = nfds, .limit = limit };
+	int n = handshake_is_lost(limit) ? -EOWNERDEAD : handshake_look(fds, nfds, 0), end;
 
 	if (n)
 		return n < 0 ? n : 0;
@@ -122,13 +122,13 @@ int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit 
 	free(w.fds);
 	if (end >= 0)
 		close(end);
-	return handshake_is_lost(patience) ? -EOWNERDEAD : n;
+	return handshake_is_lost(limit) ? -EOWNERDEAD : n;
 }
 
-int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *patience)
+int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *limit)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	int err = hdl_fds_wait(&p, 1, patience);
+	int err = hdl_fds_wait(&p, 1, limit);
 
 	return !err && p.revents & POLLNVAL ? -EBADF : err;
 }
@@ -161,7 +161,7 @@ static int handshake_move_all(int fd, short event, void *data, size_t n, const s
 
 /* ---- the meeting --------------------------------------------------------------------------------------- */
 
-static int say_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wait_limit *p, uint64_t *nonce)
+static int send_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wait_limit *p, uint64_t *nonce)
 {
 	struct hello mine = { .magic = MAGIC, .secret = m->listens ? 0 : m->secret };
 	char address[HDL_ADDRESS_MAX];
@@ -172,20 +172,20 @@ static int say_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wait
 	if (getrandom(&mine.nonce, sizeof(mine.nonce), 0) != sizeof(mine.nonce))
 		mine.nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
 	*nonce ^= mine.nonce;
-	mine.described = (uint32_t)described;
-	mine.address = (uint32_t)hdl_tp_address(hdl_mpi_tp, address);
+	mine.description_bytes = (uint32_t)described;
+	mine.address_bytes = (uint32_t)hdl_tp_address(hdl_mpi_tp, address);
 	if (!err)
 		err = handshake_move_all(fd, POLLOUT, &mine, sizeof(mine), p);
 	if (!err)
 		err = handshake_move_all(fd, POLLOUT, self, described, p);
 	if (!err)
-		err = handshake_move_all(fd, POLLOUT, address, mine.address, p);
+		err = handshake_move_all(fd, POLLOUT, address, mine.address_bytes, p);
 	free(self);
 	return err;
 }
 
 /* The process that describes itself so; NULL: there can be no communication with it (reported), or *err. */
-static struct hdl_group *understand(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err)
+static struct hdl_group *parse_peer(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err)
 {
 	struct hdl_group *other = hdl_group_described(described, bytes);
 
@@ -202,26 +202,26 @@ static struct hdl_group *understand(const char *described, size_t bytes, const c
 
 /* What the other one has said of himself. 0 or a negative errno: not all of it was read. m->other is NULL where there can be no
  * communication, and *unfit the reason where that is an error. */
-static int hear(int fd, const struct hello *h, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, int *unfit)
+static int recv_peer(int fd, const struct hello *h, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, int *peer_err)
 {
 	char address[HDL_ADDRESS_MAX], *described;
 	int err;
 
-	if (h->described > MOST || h->address > sizeof(address))
+	if (h->description_bytes > DESCRIPTION_MAX || h->address_bytes > sizeof(address))
 		return -EPROTO;
-	described = malloc(h->described + 1);
+	described = malloc(h->description_bytes + 1);
 	if (!described)
 		return -ENOMEM;
-	err = handshake_move_all(fd, POLLIN, described, h->described, p);
+	err = handshake_move_all(fd, POLLIN, described, h->description_bytes, p);
 	if (!err)
-		err = handshake_move_all(fd, POLLIN, address, h->address, p);
+		err = handshake_move_all(fd, POLLIN, address, h->address_bytes, p);
 	if (!err)
-		m->other = understand(described, h->described, address, h->address, unfit);
+		m->other = parse_peer(described, h->description_bytes, address, h->address_bytes, peer_err);
 	free(described);
 	return err;
 }
 
-static int hear_hello(int fd, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, uint64_t *nonce, int *unfit)
+static int recv_hello(int fd, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, uint64_t *nonce, int *peer_err)
 {
 	struct hdl_wait_limit soon = { monotonic_ns() + HDL_HELLO_NS, p->comm };
 	struct hello refusal = { .magic = MAGIC };
@@ -234,10 +234,10 @@ static int hear_hello(int fd, const struct hdl_wait_limit *p, struct hdl_dpm_pee
 		return -EPROTO;
 	if (m->listens && theirs.secret != m->secret)
 		handshake_move_all(fd, POLLOUT, &refusal, sizeof(refusal), &soon);
-	if ((m->listens && theirs.secret != m->secret) || !theirs.described)
+	if ((m->listens && theirs.secret != m->secret) || !theirs.description_bytes)
 		return -EPERM;
 	*nonce ^= theirs.nonce;
-	return hear(fd, &theirs, p, m, unfit);
+	return recv_peer(fd, &theirs, p, m, peer_err);
 }
 
 static int handshake_verdicts(int fd, const struct hdl_wait_limit *p, const struct hdl_dpm_peer *m, uint8_t *they_can)
@@ -252,18 +252,18 @@ static int handshake_verdicts(int fd, const struct hdl_wait_limit *p, const stru
 
 int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
 {
-	struct hdl_wait_limit patience = { m->deadline, m->comm }, *p = &patience;
+	struct hdl_wait_limit limit = { m->deadline, m->comm }, *p = &limit;
 	uint64_t nonce = 0;
 	uint8_t they_can = 0;
-	int unfit = 0, err = 0;
+	int peer_err = 0, err = 0;
 
 	m->other = NULL;
 	if (!m->listens)
-		err = say_hello(fd, m, p, &nonce);
+		err = send_hello(fd, m, p, &nonce);
 	if (!err)
-		err = hear_hello(fd, p, m, &nonce, &unfit);
+		err = recv_hello(fd, p, m, &nonce, &peer_err);
 	if (!err && m->listens)
-		err = say_hello(fd, m, p, &nonce);
+		err = send_hello(fd, m, p, &nonce);
 	/* it has accepted: to give up between its last word and the moment that is heard would leave it with a meeting of its own */
 	if (!err && !m->listens && p->deadline && p->deadline < monotonic_ns() + HDL_HELLO_NS)
 		p->deadline = monotonic_ns() + HDL_HELLO_NS;
@@ -276,5 +276,5 @@ int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
 	if (err)
 		shutdown(fd, SHUT_RDWR);	/* the other one would wait for the rest */
 	m->tag = (int)((nonce ^ nonce >> 32) & INT32_MAX);
-	return err ? err : unfit;
+	return err ? err : peer_err;
 }

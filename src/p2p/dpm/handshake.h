@@ -32,9 +32,9 @@ struct hdl_wait_limit {
  * error. */
 int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m);
 /* Waits for these events of a descriptor (poll(2)), without taking the CPU, and progress goes on. 0 or a negative errno. */
-int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *patience);
+int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *limit);
 /* ... for what is asked of any of several, which are the caller's; other threads may come in meanwhile. */
-int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *patience);
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *limit);
 
 /* Ports (port.c). name: a string in MPI_MAX_PORT_NAME bytes. 0 or a negative errno; ENOENT: it is no open port of this process. */
 int hdl_port_open(char name[MPI_MAX_PORT_NAME]);

@@ -25,18 +25,18 @@
 #include "p2p/dpm/handshake.h"
 #include "runtime/threads.h"
 
-struct visitor {
+struct connection {
 	int fd;
-	uint64_t until;			/* it is sent away, if it has not said its first words by then */
+	uint64_t deadline;			/* it is sent away, if it has not said its first words by then */
 };
 
 /* So many come in; others wait at the door, until of these, none of which has said its first words, the first is sent away. */
-#define VISITORS 256
+#define CONNECTIONS_MAX 256
 
 struct port {
 	struct port *next;
-	struct visitor visitors[VISITORS];	/* in the order in which they came */
-	unsigned nvisitors;
+	struct connection connections[CONNECTIONS_MAX];	/* in the order in which they came */
+	unsigned nconnections;
 	int fd, users;			/* users: threads in hdl_port_accept */
 	bool closed;
 	uint64_t secret;
@@ -94,12 +94,12 @@ static struct port *port_find(const char *name)
 }
 
 /* The last one out. */
-static void port_let_go(struct port *p)
+static void port_put(struct port *p)
 {
 	if (p->users || !p->closed)
 		return;
-	while (p->nvisitors)
-		close(p->visitors[--p->nvisitors].fd);
+	while (p->nconnections)
+		close(p->connections[--p->nconnections].fd);
 	close(p->fd);
 	free(p);
 }
@@ -115,7 +115,7 @@ int hdl_port_close(const char *name)
 	*link = p->next;
 	p->closed = true;
 	shutdown(p->fd, SHUT_RDWR);	/* a thread that waits there is woken */
-	port_let_go(p);
+	port_put(p);
 	return 0;
 }
 
@@ -125,21 +125,21 @@ void hdl_ports_fini(void)
 		hdl_port_close(ports->name);
 }
 
-static int port_take(struct port *p, unsigned i)
+static int port_take_connection(struct port *p, unsigned i)
 {
-	int fd = p->visitors[i].fd;
+	int fd = p->connections[i].fd;
 
-	p->nvisitors--;
-	memmove(&p->visitors[i], &p->visitors[i + 1], (p->nvisitors - i) * sizeof(p->visitors[0]));
+	p->nconnections--;
+	memmove(&p->connections[i], &p->connections[i + 1], (p->nconnections - i) * sizeof(p->connections[0]));
 	return fd;
 }
 
 /* All who are at the door come in. 0 or a negative errno. */
-static int let_in(struct port *p)
+static int accept_pending(struct port *p)
 {
 	int fd, least = HDL_HELLO_BYTES;
 
-	while (p->nvisitors < VISITORS) {
+	while (p->nconnections < CONNECTIONS_MAX) {
 		fd = fd_raise(accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
@@ -151,7 +151,7 @@ static int let_in(struct port *p)
 			close(fd);
 			continue;
 		}
-		p->visitors[p->nvisitors++] = (struct visitor){ fd, monotonic_ns() + HDL_HELLO_NS };
+		p->connections[p->nconnections++] = (struct connection){ fd, monotonic_ns() + HDL_HELLO_NS };
 	}
 	return 0;
 }
@@ -159,10 +159,10 @@ static int let_in(struct port *p)
 /* The first one that has said its first words, or has left; -1: nobody has. fds: one for each. */
 static int find_ready(const struct port *p, struct pollfd *fds)
 {
-	for (unsigned i = 0; i < p->nvisitors; i++)
-		fds[i] = (struct pollfd){ .fd = p->visitors[i].fd, .events = POLLIN };
-	if (p->nvisitors && poll(fds, p->nvisitors, 0) > 0)
-		for (unsigned i = 0; i < p->nvisitors; i++)
+	for (unsigned i = 0; i < p->nconnections; i++)
+		fds[i] = (struct pollfd){ .fd = p->connections[i].fd, .events = POLLIN };
+	if (p->nconnections && poll(fds, p->nconnections, 0) > 0)
+		for (unsigned i = 0; i < p->nconnections; i++)
 			if (fds[i].revents)
 				return (int)i;
 	return -1;
@@ -176,36 +176,36 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /* Waits for one who has said its first words, or left; *fd is the caller's. Whoever has said them waits as long as it takes.
  * patience: the caller's, for somebody to come. */
-static int next_visitor(struct port *p, const struct hdl_wait_limit *patience, int *fd)
+static int next_hello(struct port *p, const struct hdl_wait_limit *limit, int *fd)
 {
-	struct pollfd fds[VISITORS + 1];
+	struct pollfd fds[CONNECTIONS_MAX + 1];
 	int ready, err, least = 1;
 	bool full;
 
 	for (;;) {
 		if (p->closed)
 			return -ENOENT;
-		if ((err = let_in(p)))
+		if ((err = accept_pending(p)))
 			return err;
 		ready = find_ready(p, fds);
 		if (ready >= 0)
 			break;
-		if (patience->deadline && patience->deadline <= monotonic_ns())
+		if (limit->deadline && limit->deadline <= monotonic_ns())
 			return -ETIMEDOUT;
-		full = p->nvisitors == VISITORS;
-		if (full || (p->nvisitors && p->visitors[0].until <= monotonic_ns())) {
+		full = p->nconnections == CONNECTIONS_MAX;
+		if (full || (p->nconnections && p->connections[0].deadline <= monotonic_ns())) {
 			hdl_debug("port %s: who came and said nothing was sent away%s", p->name, full ? ": others want to come in" : "");
-			close(port_take(p, 0));
+			close(port_take_connection(p, 0));
 			continue;
 		}
-		fds[p->nvisitors] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
+		fds[p->nconnections] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
 		/* other threads are in here, too, meanwhile: what this one has found is looked for again */
-		err = hdl_fds_wait(fds, p->nvisitors + 1, &(struct hdl_wait_limit){
-				   earlier(patience->deadline, p->nvisitors ? p->visitors[0].until : 0), patience->comm });
+		err = hdl_fds_wait(fds, p->nconnections + 1, &(struct hdl_wait_limit){
+				   earlier(limit->deadline, p->nconnections ? p->connections[0].deadline : 0), limit->comm });
 		if (err && err != -ETIMEDOUT)
 			return err;
 	}
-	*fd = port_take(p, (unsigned)ready);
+	*fd = port_take_connection(p, (unsigned)ready);
 	setsockopt(*fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
 	return 0;
 }
@@ -213,10 +213,10 @@ static int next_visitor(struct port *p, const struct hdl_wait_limit *patience, i
 /* Strangers, and processes with which there can be no communication, are sent away; it goes on with the next one. */
 static int accept_one(struct port *p, struct hdl_dpm_peer *m)
 {
-	const struct hdl_wait_limit patience = { m->deadline, m->comm };
+	const struct hdl_wait_limit limit = { m->deadline, m->comm };
 	int err, fd;
 
-	while (!(err = next_visitor(p, &patience, &fd))) {
+	while (!(err = next_hello(p, &limit, &fd))) {
 		m->listens = true;
 		m->secret = p->secret;
 		m->deadline = hdl_vars.init_timeout ? monotonic_ns() + hdl_vars.init_timeout * 1000 : 0;
@@ -239,13 +239,13 @@ int hdl_port_accept(const char *name, struct hdl_dpm_peer *m)
 	p->users++;
 	err = accept_one(p, m);
 	p->users--;
-	port_let_go(p);
+	port_put(p);
 	return err;
 }
 
 /* ---- the other side ------------------------------------------------------------------------------------ */
 
-static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *patience, int *fd)
+static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *limit, int *fd)
 {
 	socklen_t n = sizeof(int);
 	int err = 0;
@@ -254,7 +254,7 @@ static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *pa
 	if (*fd < 0)
 		return -errno;
 	if (connect(*fd, a->ai_addr, a->ai_addrlen))
-		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, patience) : -errno;
+		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, limit) : -errno;
 	if (!err && !getsockopt(*fd, SOL_SOCKET, SO_ERROR, &err, &n))
 		err = -err;
 	if (err)
@@ -262,7 +262,7 @@ static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *pa
 	return err;
 }
 
-static int dial(const char *host, const char *number, const struct hdl_wait_limit *patience, int *fd)
+static int dial(const char *host, const char *number, const struct hdl_wait_limit *limit, int *fd)
 {
 	struct addrinfo want = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list, *a;
 	int err = -EHOSTUNREACH, failed;
@@ -274,14 +274,14 @@ static int dial(const char *host, const char *number, const struct hdl_wait_limi
 	if (failed)
 		return -EHOSTUNREACH;
 	for (a = list; a && err; a = a->ai_next)
-		err = try_address(a, patience, fd);
+		err = try_address(a, limit, fd);
 	freeaddrinfo(list);
 	return err;
 }
 
 int hdl_port_connect(const char *name, struct hdl_dpm_peer *m)
 {
-	const struct hdl_wait_limit patience = { m->deadline, m->comm };
+	const struct hdl_wait_limit limit = { m->deadline, m->comm };
 	char host[256], number[8];
 	uint64_t kernel;
 	bool same;
@@ -291,9 +291,9 @@ int hdl_port_connect(const char *name, struct hdl_dpm_peer *m)
 	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 || name[end])
 		return -EINVAL;
 	same = kernel && kernel == hdl_host_id();
-	err = dial(same ? "127.0.0.1" : host, number, &patience, &fd);
+	err = dial(same ? "127.0.0.1" : host, number, &limit, &fd);
 	/* containers have one kernel, but networks of their own */
-	if (err && same && !dial(host, number, &patience, &fd))
+	if (err && same && !dial(host, number, &limit, &fd))
 		err = 0;
 	if (err)
 		return err;

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool told))
+void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool by_message))
 {
 	hdl_mpi_matching->on_failed = fn;
 }
 
 /* Who has ended, as such a message says; -1: nobody that is known here. */
-static int lost_in(int src, int tag, size_t len, const void *data)
+static int ft_named_proc(int src, int tag, size_t len, const void *data)
 {
 	uint64_t job = hdl_proc_job(src);
 
@@ -26,7 +26,7 @@ static int lost_in(int src, int tag, size_t len, const void *data)
  * message is not needed any longer. */
 bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload)
 {
-	int proc = lost_in(src, hdr->tag, len, payload);
+	int proc = ft_named_proc(src, hdr->tag, len, payload);
 
 	if (proc >= 0 && hdr->tag & HDL_FT_ENDED)
 		hdl_rt_note_ended(proc);
@@ -41,7 +41,7 @@ bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, 
 	return hdr->context == HDL_CONTEXT_GROUPS || (m->on_failed && m->on_failed(hdr->context, proc, true));
 }
 
-struct announced_loss {
+struct ft_fetch {
 	struct hdl_fetch fetch;
 	void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
 	struct hdl_matching *m;
@@ -50,9 +50,9 @@ struct announced_loss {
 	uint64_t job;
 };
 
-static void loss_fetched(struct hdl_fetch *fetch, int err)
+static void ft_fetched(struct hdl_fetch *fetch, int err)
 {
-	struct announced_loss *l = container_of(fetch, struct announced_loss, fetch);
+	struct ft_fetch *l = container_of(fetch, struct ft_fetch, fetch);
 
 	if (!err)
 		l->arrived(l->m, l->src, &l->hdr, &l->job);
@@ -63,11 +63,11 @@ static void loss_fetched(struct hdl_fetch *fetch, int err)
 void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts,
 		  void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload))
 {
-	struct announced_loss *l = calloc(1, sizeof(*l));
+	struct ft_fetch *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		hdl_out_of_memory("a message about a rank that has failed", sizeof(*l));
-	l->fetch.done = loss_fetched;
+	l->fetch.done = ft_fetched;
 	l->arrived = arrived;
 	l->m = m;
 	l->src = src;
@@ -83,7 +83,7 @@ int hdl_recv_lost(struct hdl_comm *comm)
 	uint16_t context = (uint16_t)(comm->context + 1);
 
 	for (const struct hdl_unexpected *u = comm->matching->contexts[context].first; u; u = u->after) {
-		int proc = hdl_ft_is_message(context, u->tag) ? lost_in(u->src, u->tag, u->len, u->data) : -1;
+		int proc = hdl_ft_is_message(context, u->tag) ? ft_named_proc(u->src, u->tag, u->len, u->data) : -1;
 
 		if (proc >= 0 && hdl_comm_has(comm, proc))
 			return proc;

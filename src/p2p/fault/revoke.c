@@ -59,7 +59,7 @@ void hdl_recv_revoke(struct hdl_comm *comm, int proc)
 		hdl_buf_put(u);
 	}
 	if (m->neager_off)
-		hdl_unexpected_let_all_go(m);
+		hdl_unexpected_release_all(m);
 }
 
 /* Whether a posted receive waits for this peer, or for any source among processes of which it is one. */
