@@ -22,7 +22,7 @@ static void is_announced(const struct hdl_unexpected *u, void *arg)
 		w->found = (struct hdl_unexpected *)u;
 }
 
-/* The message that asks is itself one to be fetched, if its sender was told to hold. */
+/* A HDL_CONTEXT_CANCEL message of a peer that has HDL_CTL_HOLD is itself announced: fetches its 0 bytes. */
 static void fetch_nothing(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *payload)
 {
 	struct hdl_op *op = hdl_op_new(&hdl_world, HDL_REQ_RECV);
@@ -37,8 +37,8 @@ static void fetch_nothing(struct hdl_matching *m, int src, const struct hdl_hdr 
 	hdl_deliver_rts(m, op, src, hdr->tag, payload, 0);
 }
 
-/* A sender wants an announced message back. It came before: it is here if it has not matched. If it has, its sender learns
- * so by its completion, and no answer is needed. */
+/* A sender withdraws an announced message, which arrived before. If no receive has matched it, it is refused. If one has, no
+ * answer is needed: the sender learns it by the completion of its send. */
 static bool handle_cancel(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload)
 {
 	struct wanted w = { .src = src, .number = (uint32_t)hdr->tag };
@@ -75,10 +75,11 @@ static bool handle_revoked(struct hdl_matching *m, int src, const struct hdl_hdr
 enum control { CONTROL_NONE, CONTROL_CANCEL, CONTROL_FT, CONTROL_REVOKED };
 
 /* Return true if the message is used up; false: it waits for a receive. */
-static bool (*const control_handlers[])(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload) = {
-	[CONTROL_CANCEL] = handle_cancel,	/* its sender withdraws an announced message */
-	[CONTROL_FT] = handle_ft,		/* names a failed process */
-	[CONTROL_REVOKED] = handle_revoked,	/* of a collective on a revoked communicator */
+static bool (*const control_handlers[])(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len,
+					const void *payload) = {
+	[CONTROL_CANCEL] = handle_cancel, /* its sender withdraws an announced message */
+	[CONTROL_FT] = handle_ft, /* names a failed process */
+	[CONTROL_REVOKED] = handle_revoked, /* of a collective on a revoked communicator */
 };
 
 static inline enum control control_of(const struct hdl_matching *m, const struct hdl_hdr *hdr)

@@ -43,7 +43,7 @@ void hdl_deliver_rts(struct hdl_matching *m, struct hdl_op *op, int src, int tag
 		fetch_done(&op->fetch, rc);
 }
 
-/* Between two layouts, in pieces that stay in the cache. */
+/* Copies between two layouts, through a buffer that stays in the cache. */
 static __attribute__((noinline)) void copy_runs(struct hdl_op *recv, const struct hdl_op *send, size_t n)
 {
 	char packed[16384];
@@ -55,7 +55,7 @@ static __attribute__((noinline)) void copy_runs(struct hdl_op *recv, const struc
 	}
 }
 
-/* Between two buffers of this rank: n bytes of the message. */
+/* Copies n bytes of a message of this rank to itself. */
 static void copy_self(struct hdl_op *recv, const struct hdl_op *send, size_t n)
 {
 	if (!recv->type && !send->type) {
@@ -88,7 +88,7 @@ void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send)
 
 void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u)
 {
-	struct hdl_matching *m = op->req.comm->matching;	/* op may be gone when it is done */
+	struct hdl_matching *m = op->req.comm->matching;	/* before the receive completes, which may free op */
 
 	switch (u->kind) {
 	case HDL_EAGER:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Delivery of a message to the receive that it matches. What every message goes through is inline. */
+/* Delivery of a message to the receive that it matches. The path of every message is inline. */
 #ifndef HDL_P2P_DELIVER_H
 #define HDL_P2P_DELIVER_H
 
@@ -28,7 +28,7 @@ static inline void hdl_deliver_eager(struct hdl_op *op, int src, int tag, const 
 		error = MPI_ERR_TRUNCATE;
 	}
 	if (likely(!op->type)) {
-		/* a copy of known size is a move, no call */
+		/* a copy of constant size compiles to a move, not a call */
 		if (n == 8)
 			memcpy(op->buf, data, 8);
 		else if (n == 4)
@@ -44,11 +44,11 @@ static inline void hdl_deliver_eager(struct hdl_op *op, int src, int tag, const 
 }
 
 void hdl_deliver_rts(struct hdl_matching *m, struct hdl_op *op, int src, int tag, const void *rts, size_t len);
-/* Gives a message that is out of the queue to the receive. */
+/* Delivers a message that is out of the queues to the receive, and frees it. The receive may be freed on return. */
 void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u);
-/* Delivers a message of this rank to a receive of its own that matches; completes both. */
+/* Delivers a message of this rank to a receive of its own that matches. Completes both. */
 void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send);
-/* Queues a message to the rank itself; buffered: copied, and the send is complete. */
+/* Queues a message of this rank to itself. buffered: copies the data and completes the send. */
 void hdl_unexpected_self(struct hdl_op *send, bool buffered);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Errors: the explanation that goes with an error class, and the class of an errno of the transport. Depends on no other file of src/p2p. */
+/* Errors: the explanation that goes with an error class, and the class of an errno of the transport. Depends on no other file of
+ * src/p2p. */
 #include "p2p/request.h"
 
 #include <errno.h>

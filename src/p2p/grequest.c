@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Generalized requests (MPI-5.0 section 13.2): the operation is the user's, the request Heddle's. The callbacks run with
- * the lock open: they may do what they like, as other threads may.
+ * Generalized requests (MPI-5.0 section 13.2): the program runs the operation, Heddle provides the request. The program's
+ * functions run with the lock open, so they may call MPI, and other threads may, too.
  */
 #include "p2p/request.h"
 
@@ -62,7 +62,7 @@ int hdl_grequest_free(struct hdl_req *req)
 	int code = MPI_SUCCESS;
 	unsigned depth;
 
-	/* first: the callback may start another request */
+	/* before the call: free_fn may start another request */
 	hdl_op_put((struct hdl_op *)req);
 	if (!g.free_fn)
 		return MPI_SUCCESS;

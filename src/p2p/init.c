@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bringing point-to-point communication up and down, and the transport with it. */
+/* Brings point-to-point communication and the transport up and down. */
 #include "p2p/comm/ids.h"
 #include "p2p/comm/leader_link.h"
 #include "p2p/dpm/handshake.h"
@@ -53,7 +53,7 @@ int hdl_p2p_init(void)
 	rc = hdl_tp_init(&up, &hdl_mpi_tp);
 	if (rc)
 		goto fail_report;
-	hdl_mpi_matching->tp = hdl_mpi_tp;	/* nothing comes before there is a turn of progress */
+	hdl_mpi_matching->tp = hdl_mpi_tp;	/* before the first turn of progress, in which messages arrive */
 	hdl_device_wake = init_wake;
 	rc = hdl_report_start();
 	if (rc)
@@ -81,7 +81,7 @@ int hdl_p2p_fini(void)
 	int rc;
 
 	hdl_leader_links_fini();
-	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
+	/* Sends whose request was freed, or was not waited for, must leave (section 11.2.2). */
 	hdl_report_finalizing(true);
 	hdl_wait_until(init_nothing_pending, NULL);
 	hdl_report_finalizing(false);

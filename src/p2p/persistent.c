@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Persistent requests (MPI-5.0 section 3.9): a request that keeps the arguments of an operation. Each start makes the
- * operation's own request, which the persistent one follows until the completing call: status and error are copied, the
- * explanation of an error stays with the inner one until then. A collective's (section 6.13) has no inner one: what the collectives
- * keep behind it completes it.
+ * Persistent requests (MPI-5.0 section 3.9): a request that keeps the arguments of an operation. Each start makes a request of
+ * the operation (inner), which the persistent one follows until the completing call: status and error are copied, the explanation
+ * of an error stays with the inner request until then. A persistent collective (section 6.13) has no inner request; the
+ * collectives complete it.
  *
- *     inactive (done, inactive) ── start ──▶ active ── the inner one is done ──▶ done ── completing call ──▶ inactive
+ *     inactive (done, inactive) ── start ──▶ active ── inner is done ──▶ done ── completing call ──▶ inactive
  */
 #include "p2p/request.h"
 
@@ -38,8 +38,9 @@ bool hdl_persistent_sends(const struct hdl_op *op)
 	return op->persistent.start == start_send;
 }
 
-static int p2p_persistent_init(int (*start)(struct hdl_op *, struct hdl_req **), const void *buf, MPI_Count count, const struct hdl_type *t,
-		int peer, int tag, struct hdl_comm *comm, enum hdl_send_mode mode, struct hdl_req **req)
+static int p2p_persistent_init(int (*start)(struct hdl_op *, struct hdl_req **), const void *buf, MPI_Count count,
+			       const struct hdl_type *t, int peer, int tag, struct hdl_comm *comm, enum hdl_send_mode mode,
+			       struct hdl_req **req)
 {
 	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_PERSISTENT);
 
@@ -98,7 +99,7 @@ static void inner_done(struct hdl_req *inner)
 	hdl_req_complete(&op->req, inner->error);
 }
 
-/* It may be complete when begin returns. */
+/* The request may be complete when begin returns. */
 static int start_collective(struct hdl_req *req, const struct hdl_persistent *p)
 {
 	int rc;
@@ -154,7 +155,7 @@ static void persistent_put(struct hdl_op *op)
 {
 	if (op->persistent.begin) {
 		op->persistent.put(op->persistent.arg);
-		hdl_buf_put(op->why);	/* the explanation of an error that nobody asked for */
+		hdl_buf_put(op->why);	/* the explanation of an error, if it was never taken */
 		return;
 	}
 	if (op->persistent.inner)

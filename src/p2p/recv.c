@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receiving: what arrives goes straight into the buffer of the receive that it matches, or waits for one. */
+/* Receives and probes: an unexpected message that matches is delivered at once, otherwise the receive is posted. */
 #include "p2p/deliver.h"
 #include "p2p/fault/fault.h"
 
 #include <string.h>
 
-/* Takes an unexpected message out and gives it to the receive. */
+/* Takes an unexpected message out of the queues and delivers it. */
 static void deliver_unexpected(struct hdl_matching *m, struct hdl_op *op, struct hdl_unexpected *u)
 {
 	hdl_match_remove(m, u);

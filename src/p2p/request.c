@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: a pool that only grows, completion, waiting (MPI-5.0 section 3.7). */
+/* Requests (MPI-5.0 section 3.7): a pool that only grows, completion, explanations of errors. */
 #include "p2p/request.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SOME	64		/* operations that are made at a time */
+#define SOME	64		/* operations that are added to the free list at a time */
 
-/* 144 KiB at first: malloc has so much from the kernel, by pages that only operations in use touch. A smaller slab may be old memory, which
- * calloc clears as a whole. */
+/* The first slab has 144 KiB, which malloc gets from the kernel: only pages of operations in use are touched. A smaller slab
+ * might be memory that was used, which calloc clears as a whole. */
 struct hdl_pool hdl_reqs = HDL_POOL(struct hdl_op, 512);
 
-/* comm is looked at for errors only, of which there are none. */
+/* comm serves to raise errors only, and this request has none */
 struct hdl_req hdl_req_sent = {
-	.obj = { HDL_MAGIC_REQ, 1 }, .done = 1, .comm = &hdl_world, .status = { .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG },
+	.obj = { HDL_MAGIC_REQ, 1 },
+	.done = 1,
+	.comm = &hdl_world,
+	.status = { .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG },
 };
 
 const struct hdl_req_ops *hdl_req_ops[HDL_REQ_KINDS];
@@ -43,7 +46,8 @@ struct hdl_req *hdl_req_new(struct hdl_comm *comm)
 	return &op->req;
 }
 
-/* In the pool there is no callback, error number, type or packed buffer, and nothing detached, pending, special or posted. */
+/* Invariant of the free list: no callback, error number, type or pooled memory; not detached, pending, special or posted.
+ * hdl_op_new relies on it. */
 void hdl_op_put(struct hdl_op *op)
 {
 	struct hdl_comm *comm = op->req.comm;
@@ -63,12 +67,12 @@ void hdl_op_put(struct hdl_op *op)
 	op->next = hdl_free_ops;
 	hdl_free_ops = op;
 	if (unlikely(comm->obj.refs == 1))
-		hdl_comm_release(comm);		/* it was freed meanwhile: this was its last user */
+		hdl_comm_release(comm);		/* the last reference to a communicator that was freed */
 	else
 		comm->obj.refs--;
 }
 
-/* An error of a request that nobody holds can only end the job (section 3.7.3, MPI_REQUEST_FREE). */
+/* The program cannot get this error (section 3.7.3, MPI_REQUEST_FREE), so the job ends. */
 void hdl_req_orphan_failed(struct hdl_req *req)
 {
 	char text[512];
@@ -81,7 +85,7 @@ void hdl_req_orphan_failed(struct hdl_req *req)
 
 static inline void request_release(struct hdl_req *req)
 {
-	/* section 13.2: of one that was freed early, its completion frees */
+	/* section 13.2: the completion of a request that was freed early frees it */
 	if (unlikely(((struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED))
 		hdl_req_ops[HDL_REQ_GENERALIZED]->free((struct hdl_op *)req);
 	else
@@ -106,7 +110,7 @@ void hdl_req_complete(struct hdl_req *req, int error)
 	}
 }
 
-/* The program gives up a request that is not done. Its completion frees it. Only MPI_Grequest_complete may use the handle again. */
+/* The program frees a request that is not done. Only MPI_Grequest_complete may use the handle afterwards. */
 static __attribute__((noinline)) void request_detach(struct hdl_req *req)
 {
 	req->detached = true;
@@ -129,14 +133,14 @@ void hdl_req_cancel(struct hdl_req *req)
 {
 	struct hdl_op *op = (struct hdl_op *)req;
 
-	/* What has matched is received: section 3.8.4 allows it. */
+	/* A receive that has matched is received, as section 3.8.4 allows. */
 	if (!req->done && hdl_req_ops[op->kind]->cancel)
 		hdl_req_ops[op->kind]->cancel(op);
 }
 
 bool hdl_req_is_collective(const struct hdl_req *req)
 {
-	/* that one is no operation */
+	/* hdl_req_sent is no struct hdl_op */
 	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_OTHER;
 }
 
@@ -168,7 +172,7 @@ bool hdl_req_is_generalized(const struct hdl_req *req)
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg)
 {
 	req->notify_arg = arg;
-	req->notify = fn;	/* also of what is done: it is somebody's part */
+	req->notify = fn;	/* set even if the request is done: it marks part of another request (leaks.c) */
 	if (req->done)
 		fn(req);
 }
@@ -178,7 +182,7 @@ void hdl_req_reason(struct hdl_req *req, const char *why)
 	struct hdl_op *op = (struct hdl_op *)req;
 	size_t n = strlen(why) + 1;
 
-	/* Without memory for it the error has no more text than its class. */
+	/* Without memory the error has no explanation besides its class. */
 	if (n > 1 && !op->why && (op->why = hdl_buf_get(n)))
 		memcpy(op->why, why, n);
 }
@@ -188,7 +192,7 @@ static const char *peer_lost(int error)
 	return error == MPI_ERR_PROC_ABORTED ? "that rank has failed or cannot be reached: " : "";
 }
 
-/* Why a message failed. The text lasts until the next call. */
+/* Returns why a message failed. Valid until the next call. */
 static const char *request_cause(int errnum, const struct hdl_op *op)
 {
 	static char text[128];
@@ -221,7 +225,7 @@ void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl
 void hdl_req_explain(struct hdl_req *req)
 {
 	struct hdl_op *op = (struct hdl_op *)req;
-	/* a truncated one has no errno: of one that blocks, none was set */
+	/* a truncated receive has no errno, and a blocking one has not even set the member */
 	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : request_cause(op->errnum, op);
 	char label[MPI_MAX_OBJECT_NAME];
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of unexpected messages: back-pressure on the peers that send them, the warning, and what becomes of a context's when it goes. */
+/* Unexpected messages: back-pressure on the peers that send them, a warning, and the end of a context. */
 #include "p2p/unexpected.h"
 
 struct heaviest {
 	struct hdl_tp *tp;
 	int src;
 	size_t bytes;
-	size_t self;			/* to itself a rank has no endpoint */
+	size_t self;			/* bytes of messages of this rank to itself, which has no endpoint */
 };
 
 static void unexpected_add(const struct hdl_unexpected *u, void *arg)
@@ -22,14 +22,17 @@ static void unexpected_add(const struct hdl_unexpected *u, void *arg)
 	}
 }
 
-/* Above HEDDLE_UNEXPECTED_MAX a peer whose messages come too early keeps them: it announces them, and only their announcements
- * wait here, as many as the peer has sends under way. So what lies here is bounded, without a credit for each message, and a
- * receive finds its message wherever that is: nothing that was sent is left unread. What is under way when the peer is told comes
- * on top: a ring, or some receives.
+/* Back-pressure. When the unexpected messages here exceed HEDDLE_UNEXPECTED_MAX, a peer with more than its share gets
+ * HDL_CTL_HOLD (hdl_ep_eager_off). From then on it announces its messages (HDL_RTS); only the announcements wait here, as many as
+ * the peer has sends under way. So the memory is bounded without a credit for each message, no message is lost, and a receive
+ * finds its message in either place. Messages in flight when the peer gets HDL_CTL_HOLD come on top: a ring's lap, or some
+ * receives.
  *
- * MPI_Send waits then, and what it waits for may be the very receive that this rank posts after a later message. So only those are
- * told whose own messages take more than their part of the limit, and what is no longer than an announcement comes as it is
- * (HDL_HOLD_LEAST): to keep it back would save nothing. */
+ * Why only peers above their share, and only messages longer than an announcement (HDL_HOLD_LEAST): an MPI_Send that announces
+ * waits for its receive, and this rank may first wait for something else:
+ *     1. Rank 1 floods rank 0. Rank 0 passes the limit and tells all its peers to announce.
+ *     2. Rank 2 sends one message to rank 0 by MPI_Send, then one that rank 0 waits for before it receives the first.
+ *     3. Rank 2 waits in the first MPI_Send, rank 0 for the second message: neither goes on. */
 static size_t unexpected_share(void)
 {
 	return hdl_vars.unexpected_max / (size_t)hdl_job.size;
@@ -57,12 +60,12 @@ void hdl_unexpected_eager_off(struct hdl_matching *m, int src)
 		return;
 	hdl_ep_note(ep)->eager_off = true;
 	m->neager_off++;
-	hdl_debug("unexpected messages take %zu KiB: %s is asked to hold its messages back",
+	hdl_debug("unexpected messages take %zu KiB: %s has to announce its messages",
 		  m->unexpected_bytes >> 10, hdl_proc_text(src));
 	hdl_ep_eager_off(ep, true);
 }
 
-/* The distance to the limits keeps peers from being told back and forth. */
+/* Releases a peer below half of the limit or of its share. The distance between the limits avoids frequent messages. */
 static void unexpected_release(struct hdl_matching *m, struct hdl_ep *ep)
 {
 	struct hdl_ep_note *note = hdl_ep_note(ep);
@@ -80,7 +83,7 @@ void hdl_unexpected_release_all(struct hdl_matching *m)
 		unexpected_release(m, ep);
 }
 
-/* After a message of a rank was taken out. */
+/* An unexpected message of a process was taken out: releases peers. */
 void hdl_unexpected_removed_of(struct hdl_matching *m, int src)
 {
 	struct hdl_ep *ep = src == hdl_job.rank ? NULL : hdl_ep_find(m->tp, src);
@@ -91,7 +94,7 @@ void hdl_unexpected_removed_of(struct hdl_matching *m, int src)
 		unexpected_release(m, ep);
 }
 
-/* Say who sends ahead of the receives: it costs time and memory. */
+/* Warns about the process that sends most of them. Unexpected messages cost time and memory. */
 void hdl_unexpected_warn(struct hdl_matching *m)
 {
 	struct heaviest h = unexpected_sum(m);
@@ -107,7 +110,8 @@ unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context)
 {
 	unsigned n;
 
-	/* who has announced something to a constructor waits for an answer, though this rank has not come there */
+	/* a sender that has announced a message of a constructor waits for an answer, even if this rank never called the
+	 * constructor */
 	for (struct hdl_unexpected *u = context & 1 && m->tp ? m->contexts[context].first : NULL; u; u = u->after)
 		if (u->kind == HDL_RTS)
 			hdl_ep_refuse(hdl_ep(m->tp, u->src), u->data);

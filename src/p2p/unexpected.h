@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unexpected messages: allocation, and back-pressure on the peers that send them. The queues are in match.h. */
+/* Unexpected messages: allocation, and back-pressure on the peers that send them. match.h has the queues. */
 #ifndef HDL_P2P_UNEXPECTED_H
 #define HDL_P2P_UNEXPECTED_H
 
@@ -31,9 +31,10 @@ static inline struct hdl_unexpected *hdl_unexpected_new(uint16_t context, int sr
 	return u;
 }
 
-/* hdl_match_purge, and what follows from it. */
+/* Frees the unexpected messages of a context that is given back. Refuses those of constructors that were announced, and releases
+ * peers. Returns how many there were. */
 unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context);
-/* The transport is closed: nobody is told anything from here on. */
+/* The transport is closed: no peer gets a message about unexpected ones from here on. */
 void hdl_unexpected_close(struct hdl_matching *m);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for a request, or for a condition: turns of progress, then hdl_p2p_idle; with MPI_THREAD_MULTIPLE one thread polls (runtime/threads.h). */
+/* Waiting for a request or a condition: turns of progress, then hdl_p2p_idle. With MPI_THREAD_MULTIPLE one waiting thread polls
+ * (runtime/threads.h). */
 #include "p2p/request.h"
 
 #include <sched.h>
 
-/* One of several threads that wait: polls, or sleeps until its condition holds or the transport needs a poller. */
+/* One of several waiting threads: polls, or sleeps until its condition holds or a poller is needed. */
 static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep,
 			       const struct hdl_op *op)
 {
@@ -13,7 +14,7 @@ static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, 
 				.requests = &requests };
 	unsigned idle = 0;
 
-	/* they are this thread's, and gone when it is */
+	/* they describe this thread's wait, and are restored when it ends */
 	hdl_blocked_comm = NULL;
 	hdl_blocked_requests.of = NULL;
 	hdl_waiter_add(&w);
@@ -78,7 +79,7 @@ void hdl_req_wait(struct hdl_req *req)
 	hdl_wait_done(&req->done, req->ep, NULL);
 }
 
-/* Turns in vain before the CPU is given away: less than a change of context costs, and few enough for one who computes
+/* Turns in vain before the CPU is yielded: cheaper together than a context switch, and few enough for a rank that computes
  * between its calls of MPI_Test. */
 #define VAIN_TURNS	16
 

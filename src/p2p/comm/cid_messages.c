@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Agreement: the messages between its members, and failures of members. comm_cid.h explains; the state machine is in comm_cid.c. */
+/* Agreement: the messages between its members, and failures of members. comm_cid.h explains; the state machine is in
+ * comm_cid.c. */
 #include "p2p/comm/cid_messages.h"
 #include "p2p/fault/fault.h"
 
@@ -52,9 +53,11 @@ static int cid_failed_by(struct hdl_comm *comm, int peer, uint16_t context)
 
 struct hdl_cid_named hdl_cid_name(int failed)
 {
-	return failed ? (struct hdl_cid_named){ .job = hdl_proc_job(failed - 1), .rank_plus_1 = 1 + (uint32_t)hdl_proc_rank(failed - 1),
-						.gave_up = failed - 1 == hdl_job.rank || hdl_proc_gave_up(failed - 1) } :
-		      (struct hdl_cid_named){ 0 };
+	struct hdl_cid_named none = { 0 };
+	int proc = failed - 1;
+
+	return !failed ? none : (struct hdl_cid_named){ .job = hdl_proc_job(proc), .rank_plus_1 = 1 + (uint32_t)hdl_proc_rank(proc),
+							.gave_up = proc == hdl_job.rank || hdl_proc_gave_up(proc) };
 }
 
 int hdl_cid_named_proc(const struct hdl_cid_named *named)
@@ -101,8 +104,8 @@ int hdl_cid_rank_at(const struct hdl_cid_agreement *a, int position)
 	return a->group ? hdl_comm_rank_of(a->comm, hdl_group_proc(a->group, member)) : member;
 }
 
-/* Whether members may have given up this agreement: its communicator is revoked, and either all members of the communicator call the
- * constructor (group is NULL), or the failed process is one of the group. */
+/* Whether members may have given up this agreement: its communicator is revoked, and either all members of the communicator call
+ * the constructor (group is NULL), or the failed process is one of the group. */
 static bool cid_is_revoked(const struct hdl_cid_agreement *a, uint16_t context)
 {
 	int failed = hdl_recv_revoked(a->comm, context | 1);
@@ -112,9 +115,9 @@ static bool cid_is_revoked(const struct hdl_cid_agreement *a, uint16_t context)
 	return !a->group || hdl_group_rank_of((struct hdl_group *)a->group, failed - 1) != MPI_UNDEFINED;
 }
 
-/* Whether messages of this agreement from comm (its own group's, or the link's) are not waited for after proc has failed. Only agreements without
- * a communicator (HDL_CONTEXT_GROUPS) are concerned. A failure in the other group concerns messages of the link only, since members of the own
- * group send what they have. */
+/* Whether messages of this agreement from comm (its own group's, or the link's) are not waited for after proc has failed. Only
+ * agreements without a communicator (HDL_CONTEXT_GROUPS) are concerned. A failure in the other group concerns messages of the
+ * link only, since members of the own group send what they have. */
 static bool cid_concerns(const struct hdl_cid_agreement *a, struct hdl_comm *comm, int proc)
 {
 	if (comm != a->link_comm)
@@ -132,9 +135,9 @@ static int cid_failed_member(const struct hdl_cid_agreement *a, struct hdl_comm 
 	return 0;
 }
 
-/* A receiver that has given up does not fetch what is announced to it. It knows the failed process, or gets a message that names it
- * (cid_send_failed, collectives/fault/fault.c), and needs nothing else. Messages of collective constructors are sent all the same: a receiver
- * that has given up refuses them, and that tells the sender. */
+/* A receiver that has given up does not fetch what is announced to it. It knows the failed process, or gets a message that names
+ * it (cid_send_failed, collectives/fault/fault.c), and needs nothing else. Messages of collective constructors are sent all the
+ * same: a receiver that has given up refuses them, and that tells the sender. */
 bool hdl_cid_is_in_vain(const struct hdl_cid_agreement *a, struct hdl_comm *comm, uint16_t context, int tag)
 {
 	if (a->context == HDL_CONTEXT_GROUPS)
@@ -177,8 +180,8 @@ static struct hdl_req *cid_watch(struct hdl_cid_agreement *a, int rc, struct hdl
 	return req;
 }
 
-struct hdl_req *hdl_cid_send(struct hdl_cid_agreement *a, const void *data, size_t bytes, int dest, int tag, struct hdl_comm *comm,
-		    uint16_t context)
+struct hdl_req *hdl_cid_send(struct hdl_cid_agreement *a, const void *data, size_t bytes, int dest, int tag,
+			     struct hdl_comm *comm, uint16_t context)
 {
 	struct hdl_req *req;
 	int rc;
@@ -199,7 +202,9 @@ struct hdl_req *hdl_cid_recv(struct hdl_cid_agreement *a, void *data, size_t byt
 		      uint16_t context)
 {
 	struct hdl_req *req;
-	int rc, failed = context == HDL_CONTEXT_GROUPS ? cid_failed_member(a, comm) : cid_is_revoked(a, context) ? hdl_recv_revoked(comm, context | 1) : 0;
+	int rc, failed = context == HDL_CONTEXT_GROUPS ? cid_failed_member(a, comm) :
+			 cid_is_revoked(a, context)    ? hdl_recv_revoked(comm, context | 1) :
+							 0;
 
 	if (failed) {
 		hdl_cid_fail(a, failed);
@@ -217,10 +222,11 @@ static bool cid_are_neighbors(int position, int other)
 	return (position & (position - 1)) == other || (other & (other - 1)) == position;
 }
 
-#define FT_DIRECT_MAX 64	/* in agreements of more members only the neighbors in the tree get the message; they send it on to theirs */
+/* in agreements of more members only the neighbors in the tree get the message; they send it on to theirs */
+#define FT_DIRECT_MAX 64
 
-/* Names the failed process to the other members of an agreement without a communicator. The agreement's own messages cannot: members may have
- * given up already, or have not called the constructor yet. */
+/* Names the failed process to the other members of an agreement without a communicator. The agreement's own messages cannot:
+ * members may have given up already, or have not called the constructor yet. */
 static void cid_send_failed(struct hdl_cid_agreement *a, int proc)
 {
 	bool ended = hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED;
@@ -228,10 +234,12 @@ static void cid_send_failed(struct hdl_cid_agreement *a, int proc)
 	for (int position = 0; position < a->n && cid_concerns(a, a->comm, proc); position++) {
 		int rank = hdl_cid_rank_at(a, position), to = hdl_comm_proc(a->comm, rank);
 
-		if (to != hdl_job.rank && to != proc && (a->n <= FT_DIRECT_MAX || cid_are_neighbors(position, hdl_cid_position(a))))
+		if (to != hdl_job.rank && to != proc &&
+		    (a->n <= FT_DIRECT_MAX || cid_are_neighbors(position, hdl_cid_position(a))))
 			hdl_send_lost(rank, a->comm, HDL_CONTEXT_GROUPS, proc, ended);
 	}
-	if (a->link_comm && hdl_comm_proc(a->link_comm, a->link_rank) != hdl_job.rank && hdl_comm_proc(a->link_comm, a->link_rank) != proc)
+	if (a->link_comm && hdl_comm_proc(a->link_comm, a->link_rank) != hdl_job.rank &&
+	    hdl_comm_proc(a->link_comm, a->link_rank) != proc)
 		hdl_send_lost(a->link_rank, a->link_comm, HDL_CONTEXT_GROUPS, proc, ended);
 }
 
@@ -334,8 +342,8 @@ bool hdl_cid_has_link(uint16_t context, int proc, int tag)
 void hdl_cid_peer_knows(uint16_t context, int proc, int failed)
 {
 	for (struct hdl_cid_agreement *a = hdl_cid_under_way; a; a = a->next)
-		if (a->state == HDL_CID_EXCHANGE && !a->failed && cid_link_leads_to(a, context, proc) && hdl_cid_is_leader_link(context, a->link_tag) &&
-		    hdl_ft_record_at(failed) >= a->reported)
+		if (a->state == HDL_CID_EXCHANGE && !a->failed && cid_link_leads_to(a, context, proc) &&
+		    hdl_cid_is_leader_link(context, a->link_tag) && hdl_ft_record_at(failed) >= a->reported)
 			hdl_cid_fail(a, 1 + failed);
 }
 

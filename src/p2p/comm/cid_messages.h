@@ -13,14 +13,15 @@ extern struct hdl_cid_news {
 	bool leaders;			/* an agreement in HDL_CID_EXCHANGE has failed: its leader must leave the link */
 } hdl_cid_news;
 
-/* One request of the state, or the posting of them, is over. The last one puts the agreement into the ready list. May be called inside of the
- * transport. */
+/* One request of the state, or the posting of them, is over. The last one puts the agreement into the ready list. May be called
+ * inside of the transport. */
 void hdl_cid_one_less(struct hdl_cid_agreement *a);
 /* Returns the ready list, linked by next_ready, and empties it. */
 struct hdl_cid_agreement *hdl_cid_take_ready(void);
 /* Records a failure, with the reason that is set. failed: 1 + the process that has failed, or 0. */
 void hdl_cid_fail(struct hdl_cid_agreement *a, int failed);
-/* A member has failed without which there can be no agreement: hdl_cid_fail; without a communicator the other members are told, too. */
+/* A member has failed without which there can be no agreement: hdl_cid_fail; without a communicator the other members are told,
+ * too. */
 void hdl_cid_fail_by_member(struct hdl_cid_agreement *a, int proc);
 /* Whether this process's failure makes the agreement fail. */
 bool hdl_cid_needs(const struct hdl_cid_agreement *a, int proc);
@@ -43,9 +44,10 @@ int hdl_cid_rank_at(const struct hdl_cid_agreement *a, int position);
 
 /* Whether nobody will receive a message of this agreement to comm. */
 bool hdl_cid_is_in_vain(const struct hdl_cid_agreement *a, struct hdl_comm *comm, uint16_t context, int tag);
-/* Post a message that counts as pending. Return its request while it is under way, else NULL: done, skipped as in vain, or failed. */
-struct hdl_req *hdl_cid_send(struct hdl_cid_agreement *a, const void *data, size_t bytes, int dest, int tag, struct hdl_comm *comm,
-			     uint16_t context);
+/* Post a message that counts as pending. Return its request while it is under way, else NULL: done, skipped as in vain, or
+ * failed. */
+struct hdl_req *hdl_cid_send(struct hdl_cid_agreement *a, const void *data, size_t bytes, int dest, int tag,
+			     struct hdl_comm *comm, uint16_t context);
 struct hdl_req *hdl_cid_recv(struct hdl_cid_agreement *a, void *data, size_t bytes, int src, int tag, struct hdl_comm *comm,
 			     uint16_t context);
 

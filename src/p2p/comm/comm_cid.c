@@ -79,8 +79,8 @@ static void cid_bitmap_or(struct hdl_cid_bitmap *to, const struct hdl_cid_bitmap
 
 /* ---- the tree ------------------------------------------------------------------------------------------ */
 
-/* Returns the lowest bit of this member's position that is set: the position without that bit is the parent's. For the root: a power of two that is
- * at least n. */
+/* Returns the lowest bit of this member's position that is set: the position without that bit is the parent's. For the root: a
+ * power of two that is at least n. */
 static int cid_parent_bit(const struct hdl_cid_agreement *a)
 {
 	int position = hdl_cid_position(a), bit = 1;
@@ -159,7 +159,8 @@ static void cid_enter_result(struct hdl_cid_agreement *a)
 	cid_tree_recv(a, &a->result, sizeof(a->result), position - bit);
 	cid_tree_send(a, a->bitmaps, cid_bitmap_bytes(a->bitmaps), position - bit);
 	if (cid_has_table(a))
-		cid_tree_send(a, cid_table_at(a, position), (size_t)cid_subtree(a, position, bit) * a->entry_bytes, position - bit);
+		cid_tree_send(a, cid_table_at(a, position), (size_t)cid_subtree(a, position, bit) * a->entry_bytes,
+			      position - bit);
 }
 
 static void cid_result_failed(struct hdl_cid_agreement *a)
@@ -212,7 +213,8 @@ static void cid_decide_inter(struct hdl_cid_agreement *a)
 	cid_decide(a, b->ours.number < b->theirs.number || a->failed ? b->ours.number : b->theirs.number);
 }
 
-/* Unique, and in the order of age as far as one rank can tell. Ranks of several jobs differ by the hash of the job's name, all but surely. */
+/* Unique, and in the order of age as far as one rank can tell. Ranks of several jobs differ by the hash of the job's name, all
+ * but surely. */
 static uint64_t cid_new_number(void)
 {
 	static uint32_t count;
@@ -220,7 +222,8 @@ static uint64_t cid_new_number(void)
 	return (uint64_t)++count << 32 | ((uint32_t)hdl_job.rank ^ (uint32_t)hdl_job_id(hdl_job.nspace));
 }
 
-/* The leader waits for nothing on the link any more: its group has failed, as is known here or as the other leader's bitmap says. */
+/* The leader waits for nothing on the link any more: its group has failed, as is known here or as the other leader's bitmap
+ * says. */
 static void cid_leave_link(struct hdl_cid_agreement *a)
 {
 	struct hdl_req *in = a->bitmap_recv, *out = a->bitmap_send;
@@ -262,7 +265,8 @@ static void cid_enter_leader_data(struct hdl_cid_agreement *a)
 	a->result.remote_n = theirs->n;
 	if (a->entry_bytes) {
 		cid_new_remote(a);
-		/* a->remote is in the order of members, the other leader's table in that of positions: members ahead of its root come last there */
+		/* a->remote is in the order of members, the other leader's table in that of positions: members ahead of its root
+		 * come last there */
 		cid_link_recv(a, a->remote, (size_t)theirs->root * a->entry_bytes);
 		cid_link_recv(a, (char *)a->remote + (size_t)theirs->root * a->entry_bytes,
 			      (size_t)(theirs->n - theirs->root) * a->entry_bytes);
@@ -342,8 +346,8 @@ static void cid_exchanged(struct hdl_cid_agreement *a)
 	cid_link_send(a, &b->our_commit, sizeof(b->our_commit));
 }
 
-/* Both commits have crossed. A leader that has sent one without HDL_CID_FAILED sends its data also if its group has failed meanwhile: the other
- * leader waits for it. */
+/* Both commits have crossed. A leader that has sent one without HDL_CID_FAILED sends its data also if its group has failed
+ * meanwhile: the other leader waits for it. */
 static void cid_committed(struct hdl_cid_agreement *a)
 {
 	struct hdl_leader_link *b = a->link;
@@ -374,7 +378,8 @@ static void cid_count(struct hdl_cid_agreement *a, int more)
 		a->link_comm->agreeing += more;
 }
 
-/* This rank knows a failed process, and ranks elsewhere may wait for members that have given up: tells the collectives, which revoke. */
+/* This rank knows a failed process, and ranks elsewhere may wait for members that have given up: tells the collectives, which
+ * revoke. */
 static void cid_report_failed(const struct hdl_cid_agreement *a)
 {
 	bool (*on_failed)(uint16_t context, int proc, bool told) = a->comm->matching->on_failed;
@@ -442,7 +447,8 @@ static void cid_finish(struct hdl_cid_agreement *a)
 	hdl_comm_release(comm);
 }
 
-/* The children have the result. A child to which it could not be sent starts the next round, too, and that round fails for all members. */
+/* The children have the result. A child to which it could not be sent starts the next round, too, and that round fails for all
+ * members. */
 static void cid_end_round(struct hdl_cid_agreement *a)
 {
 	if (a->has_bitmap)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Agreement on a context id: what every constructor of communicators does (MPI-5.0 sections 7.4, 7.6). The members of a group, or of the two
- * groups of an intercommunicator, find an id that is free on each of them. With it they learn a table to which each member contributes one
- * entry, and the data of the other group's root. Nonblocking.
+ * Agreement on a context id: what every constructor of communicators does (MPI-5.0 sections 7.4, 7.6). The members of a group, or
+ * of the two groups of an intercommunicator, find an id that is free on each of them. With it they learn a table to which each
+ * member contributes one entry, and the data of the other group's root. Nonblocking.
  *
- * A communicator with an id has two 16-bit contexts (ids.h). Each rank keeps a bitmap of the ids that it uses. The bitmaps are or-ed up a
- * binomial tree, whose root takes the lowest id that is free everywhere and sends the result down. The roots of two groups are leaders:
- * they exchange bitmaps (leader_link.h) and compute the same result. Disjoint communicators may share an id, since messages are matched by
- * their source, too. A rank frees an id when its last use is over; the next agreement sees the id free when every member has freed it.
+ * A communicator with an id has two 16-bit contexts (ids.h). Each rank keeps a bitmap of the ids that it uses. The bitmaps are
+ * or-ed up a binomial tree, whose root takes the lowest id that is free everywhere and sends the result down. The roots of two
+ * groups are leaders: they exchange bitmaps (leader_link.h) and compute the same result. Disjoint communicators may share an id,
+ * since messages are matched by their source, too. A rank frees an id when its last use is over; the next agreement sees the id
+ * free when every member has freed it.
  *
  *              not the root                 the result has no table, or is an error
  *     GATHER ────────────────▶ RESULT ────────────────────────────────────────────┐
@@ -17,33 +18,35 @@
  *      │                  └────────────┴── failed, or no data ─────────────────────────┘ │
  *      └─────────────────────── next round: a member did not get its bitmap ────────────┘
  *
- * A state is left when all requests that were posted in it have completed (hdl_cid_agreement.pending is 0). comm_cid.c has the table of what
- * follows. A failure is recorded in any state; it changes the result, not the order of the states, so that each member still sends its
- * children a result.
+ * A state is left when all requests that were posted in it have completed (hdl_cid_agreement.pending is 0). comm_cid.c has the
+ * table of what follows. A failure is recorded in any state; it changes the result, not the order of the states, so that each
+ * member still sends its children a result.
  *
- * Several agreements may be under way on a rank (threads, MPI_Comm_idup), and only one at a time may use the bitmap. A rank on which another
- * one uses it contributes HDL_CID_NOT_TAKEN instead, and all members start another round. The rule against deadlock: no rank keeps its bitmap
- * while a member may not have called the constructor yet. So the first round only finds out that all members are there. (Exception: a
- * blocking constructor on a rank where no other is under way takes the bitmap at once; nobody can be kept waiting by it.) In the first round
- * all members learn the agreement's number, which its root made. From the second round on a rank gives the bitmap to the agreement with the
- * lowest number only, so the lowest of all that are under way gets it on each of its ranks:
+ * Several agreements may be under way on a rank (threads, MPI_Comm_idup), and only one at a time may use the bitmap. A rank on
+ * which another one uses it contributes HDL_CID_NOT_TAKEN instead, and all members start another round. The rule against
+ * deadlock: no rank keeps its bitmap while a member may not have called the constructor yet. So the first round only finds out
+ * that all members are there. (Exception: a blocking constructor on a rank where no other is under way takes the bitmap at once;
+ * nobody can be kept waiting by it.) In the first round all members learn the agreement's number, which its root made. From the
+ * second round on a rank gives the bitmap to the agreement with the lowest number only, so the lowest of all that are under way
+ * gets it on each of its ranks:
  *
  *     1. Ranks 0 and 1 run agreements A and B in different threads. Rank 0 gives its bitmap to A, rank 1 to B.
  *     2. A gets NOT_TAKEN from rank 1, B from rank 0: both start another round, and both ranks have learned both numbers.
  *     3. If A's number is lower, rank 1 refuses B from now on. A's round succeeds; then B's does.
  *
- * Failures. A member that cannot be reached makes the agreement fail on all other members, which learn its name. When a communicator is
- * revoked (collectives/fault/fault.c), its collective constructors fail at any moment, and so do those that reach another group through it:
- * their receives end with an error on each rank. Each member goes through the remaining states, so that its children learn of the failure.
- * MPI_Comm_create_group on a revoked communicator goes on, since survivors use it to make a communicator of their own. If its group contains
- * the failed process it fails, too, and withdraws the messages that it has sent, because no member will fetch them.
+ * Failures. A member that cannot be reached makes the agreement fail on all other members, which learn its name. When a
+ * communicator is revoked (collectives/fault/fault.c), its collective constructors fail at any moment, and so do those that reach
+ * another group through it: their receives end with an error on each rank. Each member goes through the remaining states, so that
+ * its children learn of the failure. MPI_Comm_create_group on a revoked communicator goes on, since survivors use it to make a
+ * communicator of their own. If its group contains the failed process it fails, too, and withdraws the messages that it has sent,
+ * because no member will fetch them.
  *
- * Leaders whose link is a communicator without the failed process learn of the other group's failure over the link, or by a message of
- * fault/notify.c.
+ * Leaders whose link is a communicator without the failed process learn of the other group's failure over the link, or by a
+ * message of fault/notify.c.
  *
- * MPI_Comm_create_from_group has no communicator that could be revoked. Such an agreement fails on each member that learns of the failure: by
- * looking at the processes of its host (hdl_cid_find_ended), or by a message on any communicator. That member tells the other members, which
- * remember it for all later agreements; it withdraws what it has sent them and sends nothing more.
+ * MPI_Comm_create_from_group has no communicator that could be revoked. Such an agreement fails on each member that learns of the
+ * failure: by looking at the processes of its host (hdl_cid_find_ended), or by a message on any communicator. That member tells
+ * the other members, which remember it for all later agreements; it withdraws what it has sent them and sends nothing more.
  */
 #ifndef HDL_P2P_AGREE_H
 #define HDL_P2P_AGREE_H
@@ -62,7 +65,8 @@ struct hdl_cid_named {
 enum hdl_cid_state {
 	HDL_CID_GATHER,			/* receives the bitmaps, and parts of the table, of the children */
 	HDL_CID_RESULT,			/* not the root: has sent its bitmap, waits for the parent's result */
-	HDL_CID_RESULT_DATA,		/* not the root: receives the tables, and the other root's data, behind a result of the first round */
+	/* not the root: receives the tables, and the other root's data, behind a result of the first round */
+	HDL_CID_RESULT_DATA,
 	HDL_CID_EXCHANGE,		/* leader: bitmaps cross */
 	HDL_CID_COMMIT,			/* leader: commits cross */
 	HDL_CID_LEADER_DATA,		/* leader: tables and root data cross, in the first round */
@@ -76,19 +80,23 @@ struct hdl_cid_agreement {
 	const struct hdl_group *group;	/* the members, if they are not all of comm; must stay until the end. Else NULL */
 	int n, me, root;		/* number of members; this member; the root of the tree */
 	uint16_t context;		/* of its messages */
-	int tag;			/* of its messages: the same on all members, and of no other agreement with this context and these ranks */
+	/* of its messages: the same on all members, and of no other agreement with this context and these ranks */
+	int tag;
 	bool blocking;			/* the calling thread waits for this agreement and does nothing else */
 	bool no_id;			/* no id is wanted: only the table, or to know that all members are there */
-	bool unable;			/* this member cannot go on, for the reason in hdl_reason_set: the agreement fails on all members */
+	/* this member cannot go on, for the reason in hdl_reason_set: the agreement fails on all members */
+	bool unable;
 	bool inter;			/* with another group, whose leader is (set on the root only): */
 	struct hdl_comm *link_comm;	/*   rank link_rank of this communicator, by messages with this tag and context */
 	int link_rank, link_tag;
 	uint16_t link_context;
 	const void *root_data;		/* on the root of an inter one: for all members of the other group; or NULL */
 	size_t root_data_bytes;
-	int leader_error;		/* on the root of an inter one: an error class that all members get; nothing is exchanged. Else 0 */
+	/* on the root of an inter one: an error class that all members get; nothing is exchanged. Else 0 */
+	int leader_error;
 	size_t entry_bytes;		/* bytes of an entry of the table; the same on all members of both groups */
-	void *table;			/* n entries (hdl_cid_entry). The caller's memory; this member's entry is set, the others are results */
+	/* n entries (hdl_cid_entry). The caller's memory; this member's entry is set, the others are results */
+	void *table;
 	void (*finished)(struct hdl_cid_agreement *a);	/* called once, within progress or within hdl_cid_start. It may free *a */
 	void *arg;			/* the caller's */
 
@@ -122,9 +130,10 @@ struct hdl_cid_agreement {
 	unsigned reported;		/* hdl_ft_reported when it began (fault.h) */
 };
 
-/* Tags of agreements lie in collective contexts, below 0 (tags of collectives do not). In ascending order: those of collective constructors, by
- * their sequence number on the communicator; those of leader links; those of MPI_Comm_create_group, by the program's tag. Program tags that
- * differ by HDL_CID_REVOCABLE - 3 (or, of links, by HDL_CID_REVOCABLE - HDL_CID_SEQUENCE) map to one. */
+/* Tags of agreements lie in collective contexts, below 0 (tags of collectives do not). In ascending order: those of collective
+ * constructors, by their sequence number on the communicator; those of leader links; those of MPI_Comm_create_group, by the
+ * program's tag. Program tags that differ by HDL_CID_REVOCABLE - 3 (or, of links, by HDL_CID_REVOCABLE - HDL_CID_SEQUENCE) map to
+ * one. */
 #define HDL_CID_SEQUENCE	(1 << 20)
 #define HDL_CID_REVOCABLE	(1 << 30)
 static inline int hdl_cid_tag(uint32_t number)
@@ -154,11 +163,12 @@ static inline bool hdl_cid_is_leader_link(uint16_t context, int tag)
 
 /* Whether an agreement is under way here that receives messages with this tag from this process over its link. */
 bool hdl_cid_has_link(uint16_t context, int proc, int tag);
-/* Process `proc` knows that process `failed` has failed, and may skip the constructor. Ends agreements that wait for proc in HDL_CID_EXCHANGE,
- * unless the program started them after it had got an error for `failed`. May be called inside of the transport. */
-void hdl_cid_peer_knows(uint16_t context, int proc, int failed);
-/* Records that agreements without a communicator fail if proc is a member; the next turn of progress applies it. May be called inside of the
+/* Process `proc` knows that process `failed` has failed, and may skip the constructor. Ends agreements that wait for proc in
+ * HDL_CID_EXCHANGE, unless the program started them after it had got an error for `failed`. May be called inside of the
  * transport. */
+void hdl_cid_peer_knows(uint16_t context, int proc, int failed);
+/* Records that agreements without a communicator fail if proc is a member; the next turn of progress applies it. May be called
+ * inside of the transport. */
 void hdl_cid_note_failed(int proc);
 
 /* The entry of a member in a->table, which lies in the order of the tree: the root's is the first. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct host_rank {
-	int host, rank;		/* host: its node, then its lowest rank */
+	int host, rank;		/* at first its node (hdl_hosts_make), then its lowest rank */
 };
 
 static int by_host_and_rank(const void *va, const void *vb)
@@ -18,7 +18,7 @@ static int by_host_and_rank(const void *va, const void *vb)
 	return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-/* Host by host, these in the order of their lowest ranks. How many there are. *most: ranks of one. */
+/* Sorts the ranks by host, and hosts by their lowest ranks. Returns the number of hosts; *most: ranks of the largest. */
 static int hosts_put_in_order(struct host_rank *p, int size, int *most)
 {
 	int hosts = 0, ranks = 0;
@@ -40,7 +40,7 @@ static int hosts_put_in_order(struct host_rank *p, int size, int *most)
 	return hosts;
 }
 
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 static struct hdl_hosts *map_of(const struct host_rank *p, int size, int hosts, int most)
 {
 	struct hdl_hosts *h;

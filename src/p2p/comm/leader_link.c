@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A leader link that its leader has left: requests that go on for the sake of a leader that comes late. leader_link.h explains. */
+/* A leader link that its leader has left: requests that go on for the sake of a leader that comes late. leader_link.h
+ * explains. */
 #include "p2p/comm/leader_link.h"
 #include "p2p/match.h"
 
@@ -49,7 +50,8 @@ static void link_watch(struct detached_link *l, enum link_request i, struct hdl_
 	hdl_req_follow(req, link_request_done, l);
 }
 
-void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *bitmap_recv, struct hdl_req *bitmap_send, bool with_commit)
+void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *bitmap_recv, struct hdl_req *bitmap_send,
+			   bool with_commit)
 {
 	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
 	struct hdl_leader_link *b = a->link;
@@ -63,13 +65,13 @@ void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *bitmap_r
 	a->link = NULL;
 	link_watch(l, BITMAP_RECV, bitmap_recv);
 	link_watch(l, BITMAP_SEND, bitmap_send);
-	/* Posted now, before a later constructor posts a receive for the same messages. Not if the receive of the bitmap ended with an error: then
-	 * the other leader has failed and sends none. */
-	if ((bitmap_recv || b->theirs.n) &&
-	    !hdl_irecv(&b->their_commit, sizeof(b->their_commit), byte, a->link_rank, a->link_tag, a->link_comm, a->link_context, &req))
+	/* Posted now, before a later constructor posts a receive for the same messages. Not if the receive of the bitmap ended
+	 * with an error: then the other leader has failed and sends none. */
+	if ((bitmap_recv || b->theirs.n) && !hdl_irecv(&b->their_commit, sizeof(b->their_commit), byte, a->link_rank,
+						       a->link_tag, a->link_comm, a->link_context, &req))
 		link_watch(l, COMMIT_RECV, req);
-	if (with_commit &&
-	    !hdl_isend(&b->our_commit, sizeof(b->our_commit), byte, a->link_rank, a->link_tag, a->link_comm, a->link_context, false, &req))
+	if (with_commit && !hdl_isend(&b->our_commit, sizeof(b->our_commit), byte, a->link_rank, a->link_tag, a->link_comm,
+				      a->link_context, false, &req))
 		link_watch(l, COMMIT_SEND, req);
 	link_put(l);
 }

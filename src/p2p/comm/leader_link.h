@@ -6,16 +6,17 @@
  *     commit		whether the bitmap still holds. If both commits say so:
  *     data		tables and root data, in the first round
  *
- * A leader may come late or never, because its program got an error elsewhere and skipped the constructor. So a leader whose group fails, or
- * that learns that the other leader has given up (fault/fault.h), waits for nothing: it sends a commit that says HDL_CID_FAILED and detaches
- * the receives of the other leader's bitmap and commit. If the other leader comes after all, it gets that commit and fails, too; its messages
- * match the detached receives, and not those of the next constructor:
+ * A leader may come late or never, because its program got an error elsewhere and skipped the constructor. So a leader whose
+ * group fails, or that learns that the other leader has given up (fault/fault.h), waits for nothing: it sends a commit that says
+ * HDL_CID_FAILED and detaches the receives of the other leader's bitmap and commit. If the other leader comes after all, it gets
+ * that commit and fails, too; its messages match the detached receives, and not those of the next constructor:
  *
  *     1. Leader A, whose group has failed, returns from the constructor without these receives.
  *     2. A's program starts another constructor with the same tag and peer.
  *     3. Leader B comes to the first constructor. Its bitmap would match A's receive of the second one.
  *
- * A leader that has the other one's bitmap waits for its commit and data: the other leader is in the constructor, or has sent its commit.
+ * A leader that has the other one's bitmap waits for its commit and data: the other leader is in the constructor, or has sent its
+ * commit.
  */
 #ifndef HDL_P2P_BRIDGE_H
 #define HDL_P2P_BRIDGE_H
@@ -43,9 +44,10 @@ struct hdl_leader_link {
 	struct hdl_cid_commit our_commit, their_commit;
 };
 
-/* Leaves the link without waiting. Takes over a->link, and the requests of the bitmaps that are under way (or NULL). with_commit: our_commit,
- * which is set, is sent. Must not be called inside of the transport. Without memory the job ends. */
-void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *bitmap_recv, struct hdl_req *bitmap_send, bool with_commit);
+/* Leaves the link without waiting. Takes over a->link, and the requests of the bitmaps that are under way (or NULL). with_commit:
+ * our_commit, which is set, is sent. Must not be called inside of the transport. Without memory the job ends. */
+void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *bitmap_recv, struct hdl_req *bitmap_send,
+			   bool with_commit);
 /* Cancels what was detached. Must be called before the transport is closed. */
 void hdl_leader_links_fini(void);
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A meeting (handshake.h). Both sides say the same, first who they are, then whether they can use what the other one said:
+ * The handshake (handshake.h). Both sides send a hello, and then a verdict: whether they can communicate with the peer that the
+ * other's hello describes.
  *
  *     hello, the job's and the rank's description, the address        ◀──▶
  *     verdict                                                         ◀──▶
  *
- * Who listens for strangers says each of the two only after it has read the other one's: so nobody who does not know the secret is told
- * anything, and a visitor who has given up, or was sent away because it was too slow, cannot take the meeting for one that has come about:
- * the last word is the listener's.
+ * The listener of a port sends each of the two only after it has read the connector's. So a process that does not know the secret
+ * gets no data; and a connector that gave up, or was closed because it was too slow, cannot take the handshake for complete,
+ * since the listener's verdict comes last.
  *
- * The program may have set the socket to block or not to, and a peer that is slow must not keep this process from answering others.
+ * The program may have made the socket blocking or nonblocking, and a slow peer must not keep this process from making progress:
+ * each transfer is nonblocking, with a wait in between.
  */
 #include "base/fd.h"
 #include "p2p/dpm/handshake.h"
@@ -27,25 +29,25 @@
 #include <unistd.h>
 
 #define MAGIC 0x31746d6c64646568u	/* "heddlmt1" */
-#define DESCRIPTION_MAX (1u << 16)			/* bytes of a description of one process */
+#define DESCRIPTION_MAX (1u << 16)			/* of the description of one process */
 
 struct hello {
 	uint64_t magic, secret, nonce;
-	uint32_t description_bytes, address_bytes;	/* bytes that follow; none: the secret is wrong */
+	uint32_t description_bytes, address_bytes;	/* lengths of the parts that follow; 0: the secret is wrong */
 };
 _Static_assert(sizeof(struct hello) == HDL_HELLO_BYTES, "a port waits for this much");
 
 /* ---- waiting for descriptors --------------------------------------------------------------------------- */
 
 struct handshake_watch {
-	struct pollfd *fds;		/* the caller's, and one more: to be ended by */
+	struct pollfd *fds;		/* the caller's, and one more, which ends the wait */
 	unsigned nfds;
 	const struct hdl_wait_limit *limit;
 	int err;
 	atomic_bool ready;
 };
 
-/* Milliseconds that are left; -1: there is no deadline. */
+/* Returns the milliseconds until the deadline; -1: none. */
 static int left_ms(uint64_t deadline)
 {
 	uint64_t now = monotonic_ns(), ms = deadline > now ? (deadline - now) / 1000000 + 1 : 0;
@@ -63,7 +65,7 @@ static int handshake_look(struct pollfd *fds, unsigned nfds, int ms)
 	return n < 0 ? -errno : n;
 }
 
-/* A thread of its own: this process may sleep until its device tells something, and a socket does not. */
+/* Runs in a thread of its own: a sleep in the transport does not end when a socket is readable. */
 static void *handshake_watch(void *arg)
 {
 	struct handshake_watch *w = arg;
@@ -75,7 +77,7 @@ static void *handshake_watch(void *arg)
 	return NULL;
 }
 
-/* Others wait for this process, and one of them has ended. */
+/* Whether a member of the communicator that waits for this process has failed. */
 static bool handshake_is_lost(const struct hdl_wait_limit *p)
 {
 	return p->comm && hdl_recv_revoked(p->comm, (uint16_t)(p->comm->context + 1));
@@ -135,7 +137,7 @@ int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *limit)
 
 /* ---- the socket ---------------------------------------------------------------------------------------- */
 
-/* All of it, POLLOUT: to the other side, POLLIN: from it. 0 or a negative errno. */
+/* Sends (POLLOUT) or receives (POLLIN) all of the data. Returns 0 or a negative errno. */
 static int handshake_move_all(int fd, short event, void *data, size_t n, const struct hdl_wait_limit *p)
 {
 	char *at = data;
@@ -159,7 +161,7 @@ static int handshake_move_all(int fd, short event, void *data, size_t n, const s
 	return 0;
 }
 
-/* ---- the meeting --------------------------------------------------------------------------------------- */
+/* ---- hello, verdict -------------------------------------------------------------------------------------- */
 
 static int send_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wait_limit *p, uint64_t *nonce)
 {
@@ -184,7 +186,7 @@ static int send_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wai
 	return err;
 }
 
-/* The process that describes itself so; NULL: there can be no communication with it (reported), or *err. */
+/* Returns the group of the process that is described. NULL: *err is set, or there can be no communication with it (reported). */
 static struct hdl_group *parse_peer(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err)
 {
 	struct hdl_group *other = hdl_group_described(described, bytes);
@@ -200,8 +202,8 @@ static struct hdl_group *parse_peer(const char *described, size_t bytes, const c
 	return NULL;
 }
 
-/* What the other one has said of himself. 0 or a negative errno: not all of it was read. m->other is NULL where there can be no
- * communication, and *unfit the reason where that is an error. */
+/* Receives the parts behind a hello. Returns 0 or a negative errno: not all was read. m->other is NULL if there can be no
+ * communication; *peer_err is the errno if that is an error, too. */
 static int recv_peer(int fd, const struct hello *h, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, int *peer_err)
 {
 	char address[HDL_ADDRESS_MAX], *described;
@@ -264,7 +266,8 @@ int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
 		err = recv_hello(fd, p, m, &nonce, &peer_err);
 	if (!err && m->listens)
 		err = send_hello(fd, m, p, &nonce);
-	/* it has accepted: to give up between its last word and the moment that is heard would leave it with a meeting of its own */
+	/* The listener has accepted. If the connector gave up between the listener's verdict and its own reading of it, the
+	 * listener would have an intercommunicator without a peer. */
 	if (!err && !m->listens && p->deadline && p->deadline < monotonic_ns() + HDL_HELLO_NS)
 		p->deadline = monotonic_ns() + HDL_HELLO_NS;
 	if (!err)
@@ -274,7 +277,7 @@ int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
 		m->other = NULL;
 	}
 	if (err)
-		shutdown(fd, SHUT_RDWR);	/* the other one would wait for the rest */
+		shutdown(fd, SHUT_RDWR);	/* the peer would wait for the rest */
 	m->tag = (int)((nonce ^ nonce >> 32) & INT32_MAX);
 	return err ? err : peer_err;
 }

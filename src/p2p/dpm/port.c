@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports (MPI-5.0 section 11.9): a socket that listens, by which processes of other jobs come to meet this one (handshake.h). The name says
- * where it is, and a secret, so that who was not told the name cannot get in:
+ * Ports (MPI-5.0 section 11.9): a listening socket to which processes of other jobs connect for a handshake (handshake.h). The
+ * name has the socket's address, and a secret, without which a process gets no data:
  *
  *     heddle:HOST:PORT:KERNEL:SECRET
  *
- * Processes under the same kernel use the loopback device, whatever the host's name leads to, but where nobody listens there.
+ * Processes under the same kernel use the loopback device, unless the port does not listen there (containers).
  *
- * Whoever comes waits with the others until all of its first words are there (visitors): one that says nothing holds up nobody.
+ * A connection waits, among others, until its hello is complete: one that sends nothing delays no other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,15 +27,17 @@
 
 struct connection {
 	int fd;
-	uint64_t deadline;			/* it is sent away, if it has not said its first words by then */
+	/* monotonic_ns(); the connection is closed if its hello is not complete by then */
+	uint64_t deadline;
 };
 
-/* So many come in; others wait at the door, until of these, none of which has said its first words, the first is sent away. */
+/* Connections whose hello is not complete. While there are so many, new ones wait in the kernel until the oldest of these is
+ * closed. */
 #define CONNECTIONS_MAX 256
 
 struct port {
 	struct port *next;
-	struct connection connections[CONNECTIONS_MAX];	/* in the order in which they came */
+	struct connection connections[CONNECTIONS_MAX];	/* in the order of accept(2) */
 	unsigned nconnections;
 	int fd, users;			/* users: threads in hdl_port_accept */
 	bool closed;
@@ -77,7 +79,8 @@ int hdl_port_open(char name[MPI_MAX_PORT_NAME])
 		free(p);
 		return err;
 	}
-	snprintf(p->name, sizeof(p->name), "heddle:%s:%u:%" PRIx64 ":%" PRIx64, hdl_job.hostname, number, hdl_host_id(), p->secret);
+	snprintf(p->name, sizeof(p->name), "heddle:%s:%u:%" PRIx64 ":%" PRIx64, hdl_job.hostname, number, hdl_host_id(),
+		 p->secret);
 	memcpy(name, p->name, strlen(p->name) + 1);
 	p->next = ports;
 	ports = p;
@@ -93,7 +96,7 @@ static struct port *port_find(const char *name)
 	return p;
 }
 
-/* The last one out. */
+/* Frees a closed port when its last user returns. */
 static void port_put(struct port *p)
 {
 	if (p->users || !p->closed)
@@ -114,7 +117,7 @@ int hdl_port_close(const char *name)
 		link = &(*link)->next;
 	*link = p->next;
 	p->closed = true;
-	shutdown(p->fd, SHUT_RDWR);	/* a thread that waits there is woken */
+	shutdown(p->fd, SHUT_RDWR);	/* wakes threads that wait for it */
 	port_put(p);
 	return 0;
 }
@@ -134,7 +137,7 @@ static int port_take_connection(struct port *p, unsigned i)
 	return fd;
 }
 
-/* All who are at the door come in. 0 or a negative errno. */
+/* Accepts all connections that wait in the kernel. Returns 0 or a negative errno. */
 static int accept_pending(struct port *p)
 {
 	int fd, least = HDL_HELLO_BYTES;
@@ -145,9 +148,9 @@ static int accept_pending(struct port *p)
 			continue;
 		if (fd < 0)
 			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : p->closed ? -ENOENT : -errno;
-		/* poll(2) tells of all of its first words only */
+		/* so that poll(2) reports complete hellos only */
 		if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least))) {
-			hdl_debug("port %s: SO_RCVLOWAT: %s; who came is sent away", p->name, strerror(errno));
+			hdl_debug("port %s: SO_RCVLOWAT: %s; a connection was closed", p->name, strerror(errno));
 			close(fd);
 			continue;
 		}
@@ -156,7 +159,7 @@ static int accept_pending(struct port *p)
 	return 0;
 }
 
-/* The first one that has said its first words, or has left; -1: nobody has. fds: one for each. */
+/* Returns the index of the first connection with a complete hello, or that is closed; -1: none. fds: memory for one each. */
 static int find_ready(const struct port *p, struct pollfd *fds)
 {
 	for (unsigned i = 0; i < p->nconnections; i++)
@@ -168,14 +171,14 @@ static int find_ready(const struct port *p, struct pollfd *fds)
 	return -1;
 }
 
-/* The earlier one; 0 is never. */
+/* Returns the earlier of two deadlines; 0 is none. */
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return !a || (b && b < a) ? b : a;
 }
 
-/* Waits for one who has said its first words, or left; *fd is the caller's. Whoever has said them waits as long as it takes.
- * patience: the caller's, for somebody to come. */
+/* Waits for a connection with a complete hello, or that is closed. *fd is the caller's. limit: the caller's, of this wait; a
+ * connection with a complete hello waits without limit. */
 static int next_hello(struct port *p, const struct hdl_wait_limit *limit, int *fd)
 {
 	struct pollfd fds[CONNECTIONS_MAX + 1];
@@ -194,12 +197,13 @@ static int next_hello(struct port *p, const struct hdl_wait_limit *limit, int *f
 			return -ETIMEDOUT;
 		full = p->nconnections == CONNECTIONS_MAX;
 		if (full || (p->nconnections && p->connections[0].deadline <= monotonic_ns())) {
-			hdl_debug("port %s: who came and said nothing was sent away%s", p->name, full ? ": others want to come in" : "");
+			hdl_debug("port %s: a connection without a hello was closed%s", p->name,
+				  full ? ": more processes want to connect" : "");
 			close(port_take_connection(p, 0));
 			continue;
 		}
 		fds[p->nconnections] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
-		/* other threads are in here, too, meanwhile: what this one has found is looked for again */
+		/* other threads may run meanwhile, and use p: all is looked up again */
 		err = hdl_fds_wait(fds, p->nconnections + 1, &(struct hdl_wait_limit){
 				   earlier(limit->deadline, p->nconnections ? p->connections[0].deadline : 0), limit->comm });
 		if (err && err != -ETIMEDOUT)
@@ -210,7 +214,8 @@ static int next_hello(struct port *p, const struct hdl_wait_limit *limit, int *f
 	return 0;
 }
 
-/* Strangers, and processes with which there can be no communication, are sent away; it goes on with the next one. */
+/* Closes connections without the secret, and those of processes with which there can be no communication, and goes on to the
+ * next. */
 static int accept_one(struct port *p, struct hdl_dpm_peer *m)
 {
 	const struct hdl_wait_limit limit = { m->deadline, m->comm };
@@ -224,7 +229,8 @@ static int accept_one(struct port *p, struct hdl_dpm_peer *m)
 		close(fd);
 		if ((!err && m->other) || err == -EOWNERDEAD)
 			return err;
-		hdl_debug("port %s: who came was sent away: %s", p->name, err ? strerror(-err) : "there can be no communication with it");
+		hdl_debug("port %s: a connection was closed: %s", p->name,
+			  err ? strerror(-err) : "there can be no communication with that process");
 	}
 	return err;
 }
@@ -243,7 +249,7 @@ int hdl_port_accept(const char *name, struct hdl_dpm_peer *m)
 	return err;
 }
 
-/* ---- the other side ------------------------------------------------------------------------------------ */
+/* ---- the connector's side ----------------------------------------------------------------------------------- */
 
 static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *limit, int *fd)
 {
@@ -268,7 +274,7 @@ static int dial(const char *host, const char *number, const struct hdl_wait_limi
 	int err = -EHOSTUNREACH, failed;
 	unsigned depth;
 
-	depth = hdl_lock_open();	/* name servers may take their time */
+	depth = hdl_lock_open();	/* name servers may be slow */
 	failed = getaddrinfo(host, number, &want, &list);
 	hdl_lock_close(depth);
 	if (failed)
@@ -288,16 +294,17 @@ int hdl_port_connect(const char *name, struct hdl_dpm_peer *m)
 	int end = 0, fd = -1, err;
 
 	if (strnlen(name, MPI_MAX_PORT_NAME) == MPI_MAX_PORT_NAME ||
-	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 || name[end])
+	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 ||
+	    name[end])
 		return -EINVAL;
 	same = kernel && kernel == hdl_host_id();
 	err = dial(same ? "127.0.0.1" : host, number, &limit, &fd);
-	/* containers have one kernel, but networks of their own */
+	/* containers share a kernel, but not the network */
 	if (err && same && !dial(host, number, &limit, &fd))
 		err = 0;
 	if (err)
 		return err;
-	err = hdl_dpm_handshake(fd, m);	/* the kernel has let it in; it waits until the other side accepts, closes the port, or ends */
+	err = hdl_dpm_handshake(fd, m);	/* the kernel has connected the socket; the listener accepts, closes the port, or ends */
 	close(fd);
 	return err == -ETIMEDOUT ? -ETIME : err;
 }

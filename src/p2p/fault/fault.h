@@ -8,14 +8,16 @@
  *     revoke.c      posted receives end with MPI_ERR_PROC_ABORTED; messages of a revoked communicator are dropped
  *     record.c      the list of failed processes
  *
- * The list holds each process that has ended, cannot be reached, or has given a collective up, in the order in which this process learned of it.
- * Records are never removed. hdl_ft_reported is the length of the list when the program last got an error of class MPI_ERR_PROC_ABORTED.
+ * The list holds each process that has ended, cannot be reached, or has given a collective up, in the order in which this
+ * process learned of it. Records are never removed. hdl_ft_reported is the length of the list when the program last got an
+ * error of class MPI_ERR_PROC_ABORTED.
  *
- * Why the reported ones are counted: a rank whose program got such an error may skip an operation for which ranks of other communicators
- * wait, and these communicators have no failed member. The library knows one such operation, the exchange between the two leaders of an
- * intercommunicator (comm/leader_link.h):
+ * Why the reported ones are counted: a rank whose program got such an error may skip an operation for which ranks of other
+ * communicators wait, and these communicators have no failed member. The library knows one such operation, the exchange
+ * between the two leaders of an intercommunicator (comm/leader_link.h):
  *
- *     1. Rank 2 dies. Rank 1, in a communicator with rank 2, gets MPI_ERR_PROC_ABORTED and skips MPI_Intercomm_create with leader 0.
+ *     1. Rank 2 dies. Rank 1, in a communicator with rank 2, gets MPI_ERR_PROC_ABORTED and skips MPI_Intercomm_create
+ *        with leader 0.
  *     2. Leader 0 has no communicator with rank 2. It has sent its bitmap to rank 1, where no receive matches, and waits.
  *     3. notify.c on rank 1 finds the unmatched bitmap and names rank 2 to leader 0 (hdl_send_lost).
  *     4. Leader 0 ends the constructor if rank 2 was not in the reported part of its own list when it began (hdl_cid_forsaken).
@@ -37,7 +39,8 @@ struct hdl_ft_record {
 extern struct hdl_ft_record *hdl_ft_list;
 extern unsigned hdl_ft_count, hdl_ft_reported;	/* records in the list, and of these the program's errors have covered */
 
-/* Returns the record of a process, and adds one if there is none. Valid until the next record is added. Ends the job without memory. */
+/* Returns the record of a process, and adds one if there is none. Valid until the next record is added. Ends the job without
+ * memory. */
 struct hdl_ft_record *hdl_ft_record(int proc);
 /* The same, by its index in the list. */
 unsigned hdl_ft_record_at(int proc);
@@ -69,8 +72,8 @@ static inline int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum)
 
 /* ---- ft_send.c, ft_recv.c: messages that name a failed process -------------------------------------------- */
 
-/* Their tags, in collective contexts and in HDL_CONTEXT_GROUPS, lie above those of collectives: HDL_FT_TAG, flags, and the rank of the failed
- * process in its job. Data: the job's id, where that is not the sender's job; else none. */
+/* Their tags, in collective contexts and in HDL_CONTEXT_GROUPS, lie above those of collectives: HDL_FT_TAG, flags, and the rank
+ * of the failed process in its job. Data: the job's id, where that is not the sender's job; else none. */
 #define HDL_FT_TAG (3 << 29)
 #define HDL_FT_ENDED (1 << 28)		/* flag: the process has ended, as a process of its host, or the launcher, has seen */
 #define HDL_FT_ALIVE (1 << 27)		/* flag: the process gave a collective up, and is alive */
@@ -80,7 +83,8 @@ static inline bool hdl_ft_is_message(uint16_t context, int32_t tag)
 	return tag >= HDL_FT_TAG && context & 1;
 }
 
-/* Handles such a message (HDL_EAGER). Returns true if it is used up; false: it waits as an unexpected message, for hdl_recv_lost. */
+/* Handles such a message (HDL_EAGER). Returns true if it is used up; false: it waits as an unexpected message, for
+ * hdl_recv_lost. */
 bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload);
 /* Fetches the data of an announced one (HDL_RTS), and passes it to `arrived` as HDL_EAGER. */
 void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts,
@@ -88,7 +92,8 @@ void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, co
 
 /* ---- notify.c -------------------------------------------------------------------------------------------- */
 
-/* A leader's bitmap has arrived and no receive matches. The next turn of progress answers. May be called inside of the transport. */
+/* A leader's bitmap has arrived and no receive matches. The next turn of progress answers. May be called inside of the
+ * transport. */
 void hdl_ft_leader_waits(void);
 void hdl_ft_notify_reset(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that name a failed process: what a rank does that gets one. */
+/* Messages that name a failed process: receiving one. */
 #include "p2p/comm/comm_cid.h"
 #include "p2p/fault/fault.h"
 #include "p2p/match.h"
@@ -12,7 +12,7 @@ void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool by_message))
 	hdl_mpi_matching->on_failed = fn;
 }
 
-/* Who has ended, as such a message says; -1: nobody that is known here. */
+/* Returns the process that the message names; -1: it is not known here. */
 static int ft_named_proc(int src, int tag, size_t len, const void *data)
 {
 	uint64_t job = hdl_proc_job(src);
@@ -22,8 +22,7 @@ static int ft_named_proc(int src, int tag, size_t len, const void *data)
 	return hdl_proc_of(job, (uint32_t)(tag & HDL_FT_RANK));
 }
 
-/* What is said of the process itself holds whatever becomes of the communicator, and when it is not there yet, or no more. True: the
- * message is not needed any longer. */
+/* Records of the process itself are made even if the communicator of the context does not exist here yet, or was freed. */
 bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload)
 {
 	int proc = ft_named_proc(src, hdr->tag, len, payload);
@@ -59,7 +58,7 @@ static void ft_fetched(struct hdl_fetch *fetch, int err)
 	free(l);
 }
 
-/* The job's id, where it is longer than HEDDLE_EAGER_MAX: its sender waits for it to be fetched. */
+/* The data is announced if HEDDLE_EAGER_MAX is less than its 8 bytes; the sender waits until it is fetched. */
 void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts,
 		  void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload))
 {

@@ -3,7 +3,7 @@
 #include "p2p/fault/fault.h"
 #include "p2p/match.h"
 
-/* The tag has the rank; of which job it is one, where that is not ours, the message itself. */
+/* The tag has the rank, the data the id of its job, unless that is this one. */
 void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended)
 {
 	const struct hdl_other_job *job = hdl_job_of(proc);

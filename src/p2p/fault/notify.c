@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-static bool pending;		/* unexpected bitmaps of leaders may lie here that have not been answered since hdl_ft_reported changed */
+/* unexpected bitmaps of leaders may lie here that have not been answered since hdl_ft_reported changed */
+static bool pending;
 
 struct waiting_leader {
 	struct waiting_leader *next;

@@ -25,7 +25,7 @@ unsigned hdl_ft_record_at(int proc)
 	return i;
 }
 
-/* The list may move: its place is read after that. */
+/* Two steps, since adding a record may move the list. */
 struct hdl_ft_record *hdl_ft_record(int proc)
 {
 	unsigned at = hdl_ft_record_at(proc);
