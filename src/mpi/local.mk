@@ -8,7 +8,7 @@ mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/leaks.h src/mpi/leak
 
 # Chapter 3 beyond p2p.c and request.c.
 mpi_sources += src/mpi/sendrecv.c src/mpi/message.c src/mpi/persistent.c src/mpi/grequest.c src/mpi/buffered.c
-mpi_sources += src/mpi/pieces.c src/mpi/op.c
+mpi_sources += src/mpi/vcoll.c src/mpi/op.c
 
 # Hints of communicators, and splitting them by hardware.
 mpi_sources += src/mpi/comm_info.h src/mpi/comm_info.c src/mpi/split_type.c

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where this process may run. */
+/* Locality of this process: see locality.h. */
 #include "mpi/locality.h"
 
 #include <hwloc.h>
@@ -51,7 +51,7 @@ static int instance(hwloc_topology_t machine, hwloc_obj_type_t type, hwloc_const
 	return -1;
 }
 
-/* Not kept: a program may bind its processes when it likes. */
+/* Read at each call, since a program may change its binding. */
 void hdl_locality_get(struct hdl_locality *locality)
 {
 	hwloc_topology_t machine = read_machine();
@@ -87,7 +87,7 @@ int hdl_locality_distance(const struct hdl_locality *a, const struct hdl_localit
 {
 	int l = 0;
 
-	/* a level that the machine has not, or that both stretch over, tells nothing */
+	/* a level that the machine lacks, or within which both have several instances, does not tell them apart */
 	while (l < HDL_LEVELS && a->at[l] == b->at[l])
 		l++;
 	return HDL_LEVELS - l;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reordering. Ranks are sorted by their places, so that those of a host, then of a package, and so on lie side by side. A grid is then
- * cut in two again and again, and the sorted list with it: where the list has its greatest distance first, then where the
- * cut is smallest. A graph is filled from a node on, breadth first, so that the ranks of an
- * instance hang together. The result is taken if the sum of the distances between neighbors is smaller than without.
+ * Reordering. Ranks are sorted by locality: by host, then package, and so on. A grid is bisected recursively, and the sorted
+ * list with it: where two adjacent ranks of the list have the greatest distance, then where the cut is smallest. A graph is
+ * filled breadth first from a node, so that the ranks of one instance are connected. The result is used if the sum of the
+ * distances between neighbors is less than without.
  */
 #include "mpi/reorder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* All ranks must come to one result: one without memory cannot. */
+/* Ends the job without memory, since all ranks must compute the same result. */
 static void *reorder_must(void *p)
 {
 	if (!p)
@@ -18,7 +18,7 @@ static void *reorder_must(void *p)
 	return p;
 }
 
-/* A line to another host costs more than all that is nearer. */
+/* An edge between hosts costs more than all edges inside a host. */
 static long reorder_cost_of(const struct hdl_locality *a, const struct hdl_locality *b)
 {
 	return 1L << 2 * hdl_locality_distance(a, b);
@@ -71,7 +71,7 @@ static bool better(const struct cut *a, const struct cut *b)
 	return a->balance < b->balance;
 }
 
-/* lo and extent of the box; list: the ranks that go into it, as many as it has cells. */
+/* lo, extent: the box of cells; list: the ranks for it, one for each cell. */
 static void fill_box(const struct grid *g, int *lo, int *extent, const struct ranked_locality *list, int n)
 {
 	struct cut best = { .dim = -1 };
@@ -80,8 +80,8 @@ static void fill_box(const struct grid *g, int *lo, int *extent, const struct ra
 	for (int d = 0; d < g->ndims; d++)
 		for (int at = 1; at < extent[d]; at++) {
 			int split = n / extent[d] * at;
-			struct cut c = { d, at, hdl_locality_distance(&list[split - 1].locality, &list[split].locality), n / extent[d],
-					 labs(2L * at - extent[d]) };
+			struct cut c = { d, at, hdl_locality_distance(&list[split - 1].locality, &list[split].locality),
+					 n / extent[d], labs(2L * at - extent[d]) };
 
 			if (best.dim < 0 || better(&c, &best))
 				best = c;
@@ -103,8 +103,9 @@ static void fill_box(const struct grid *g, int *lo, int *extent, const struct ra
 	extent[best.dim] = whole;
 }
 
-/* order NULL: as they are. */
-static long grid_cost(const struct hdl_locality *locality, int ndims, const int *dims, const int *periods, int n, const int *order)
+/* order NULL: the order of comm. */
+static long grid_cost(const struct hdl_locality *locality, int ndims, const int *dims, const int *periods, int n,
+		      const int *order)
 {
 	long cost = 0;
 
@@ -150,7 +151,7 @@ static long graph_cost(const struct hdl_locality *locality, int n, const int *in
 	return cost;
 }
 
-/* Breadth first: the nodes of one instance hang together. */
+/* Breadth first, so that the nodes of one instance are connected. */
 static void fill_graph(const struct ranked_locality *list, int n, const int *index, const int *edges, int *order, int *queue)
 {
 	int head = 0, tail = 0, seed = 0;
@@ -158,7 +159,7 @@ static void fill_graph(const struct ranked_locality *list, int n, const int *ind
 	for (int v = 0; v < n; v++)
 		order[v] = -1;
 	while (head < n) {
-		if (head == tail) {		/* the next part of the graph */
+		if (head == tail) {		/* another connected component of the graph */
 			while (order[seed] >= 0)
 				seed++;
 			order[seed] = list[tail].rank;
