@@ -110,7 +110,7 @@ static inline __attribute__((always_inline)) int get_typed_block(struct hdl_comm
 	far |= __builtin_mul_overflow(count, hdl_type_extent(t), &span);
 	if (unlikely(far || __builtin_mul_overflow(count, hdl_type_size(t), &bytes)))
 		return hdl_raise(c, MPI_ERR_COUNT, call,
-				 "invalid %s: piece %d of %lld elements, of size %lld and extent %lld, does not fit "
+				 "invalid %s: block %d of %lld elements, of size %lld and extent %lld, does not fit "
 				 "the address space",
 				 s->count_arg, i, (long long)count, (long long)hdl_type_size(t), (long long)hdl_type_extent(t));
 	if (hdl_bad_buffer_at(s->buf, at, count, t))
@@ -178,7 +178,7 @@ static int get_blocks(struct hdl_comm *c, const char *call, const struct side *s
 	*list = n <= FEW ? few->piece : calloc((size_t)n, sizeof(**list));
 	if (!*list) {
 		hdl_coll_no_memory(c);
-		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for the list of %d pieces", n);
+		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for the list of %d blocks", n);
 	}
 	if (get_plain_blocks(s, n, all, *list))
 		return MPI_SUCCESS;
