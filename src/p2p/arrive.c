@@ -22,7 +22,7 @@ static void is_announced(const struct hdl_unexpected *u, void *arg)
 		w->found = (struct hdl_unexpected *)u;
 }
 
-/* A HDL_CONTEXT_CANCEL message of a peer that has HDL_CTL_HOLD is itself announced: fetches its 0 bytes. */
+/* A HDL_CONTEXT_CANCEL message of a peer that has HDL_CTL_HOLD is itself announced: fetches the 0 bytes. */
 static void fetch_nothing(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *payload)
 {
 	struct hdl_op *op = hdl_op_new(&hdl_world, HDL_REQ_RECV);
@@ -37,8 +37,8 @@ static void fetch_nothing(struct hdl_matching *m, int src, const struct hdl_hdr 
 	hdl_deliver_rts(m, op, src, hdr->tag, payload, 0);
 }
 
-/* A sender withdraws an announced message, which arrived before. If no receive has matched it, it is refused. If one has, no
- * answer is needed: the sender learns it by the completion of its send. */
+/* A sender withdraws an announced message, which arrived before. If no receive has matched that message, the receiver refuses
+ * it. If a receive has, no answer is needed: the completion of the send tells the sender. */
 static bool handle_cancel(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload)
 {
 	struct wanted w = { .src = src, .number = (uint32_t)hdr->tag };
@@ -74,10 +74,10 @@ static bool handle_revoked(struct hdl_matching *m, int src, const struct hdl_hdr
 /* Messages that p2p handles itself when no receive matches. */
 enum control { CONTROL_NONE, CONTROL_CANCEL, CONTROL_FT, CONTROL_REVOKED };
 
-/* Return true if the message is used up; false: it waits for a receive. */
+/* Return true if the message is used up; false: the message waits for a receive. */
 static bool (*const control_handlers[])(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len,
 					const void *payload) = {
-	[CONTROL_CANCEL] = handle_cancel, /* its sender withdraws an announced message */
+	[CONTROL_CANCEL] = handle_cancel, /* the sender withdraws an announced message */
 	[CONTROL_FT] = handle_ft, /* names a failed process */
 	[CONTROL_REVOKED] = handle_revoked, /* of a collective on a revoked communicator */
 };

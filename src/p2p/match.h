@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Matching (MPI-5.0 section 3.5). An instance has one hash table by (context, source, tag), whose buckets hold the posted
- * receives without wildcards and the unexpected messages. Each context has a list of the receives with wildcards, in the order of
- * posting, and a list of the unexpected messages, in the order of arrival.
+ * receives without wildcards and the unexpected messages. Each context has a list of the receives with wildcards, in the order
+ * of posting, and a list of the unexpected messages, in the order of arrival.
  *
- * A message looks at the head of one bucket and at its context's wildcards. A receive without wildcard looks at the head of one
- * bucket, whatever else is queued. If both an exact receive and one with a wildcard match a message, the stamp tells which was
- * posted first.
+ * A message looks at the head of one bucket and at the context's wildcards. A receive without wildcard looks at the head of
+ * one bucket, whatever else is queued. If both an exact receive and one with a wildcard match a message, the stamp tells which
+ * was posted first.
  *
  * Wildcard lists are walked while they are short, up to HDL_MATCH_WALK entries. Longer ones are hashed:
- * - Receives: all of the context's wildcard receives move into the buckets, under (context, MPI_ANY_SOURCE, tag) and the like,
- * until none is left. A message then looks up the at most three wildcard keys that it matches.
- * - Messages: a receive or probe that has walked HDL_MATCH_WALK unexpected messages makes an index for its context. Each message
- * has two entries in it, (context, MPI_ANY_SOURCE, tag) and (context, source, MPI_ANY_TAG), in the order of arrival. The index
- * stays until the context has no message. It takes 64 bytes for a message; without memory the list is walked.
- * So a search takes a bounded number of steps, whatever is queued. A bucket holds several keys: if very many receives of one key
- * are queued, a search for another key in that bucket is longer. The table grows with the number of entries, so few keys share a
- * bucket.
+ *     - Receives: all wildcard receives of the context move into the buckets, under (context, MPI_ANY_SOURCE, tag) and the
+ *       like, until none is left. A message then looks up the at most three wildcard keys that match.
+ *     - Messages: a receive or probe that has walked HDL_MATCH_WALK unexpected messages makes an index for the context, with
+ *       two entries for each message, (context, MPI_ANY_SOURCE, tag) and (context, source, MPI_ANY_TAG), in the order of
+ *       arrival. The index stays until the context has no message, and takes 64 bytes for each. Without memory for an index
+ *       the list is walked.
+ * So a search takes a bounded number of steps, whatever is queued. A bucket holds several keys: if very many receives of one
+ * key are queued, a search for another key in that bucket is longer. The table grows with the number of entries, so few keys
+ * share a bucket.
  *
- * A context need not be known here: messages for a communicator that this rank has not finished constructing wait as unexpected
- * ones.
+ * A context need not be known here: messages for a communicator that this rank has not finished constructing wait as
+ * unexpected ones.
  *
- * All state is in struct hdl_matching, one for each instance of the transport: the upcalls get it as their context, and a
- * communicator points to the one in which its messages are matched.
+ * All state is in struct hdl_matching, one for each instance of the transport. The instance's upcalls get it as their context,
+ * and a communicator points to the one in which its messages are matched.
  *
  * The path of every message is inline; the rest is in match.c.
  */
@@ -90,7 +91,7 @@ struct hdl_matching {
 	_Alignas(64) struct hdl_match_context contexts[UINT16_MAX + 1];
 	/* mpi_assert_allow_overtaking: a message that an exact receive matches does not look at wildcards. */
 	bool overtaking[UINT16_MAX + 1];
-	int revoked[UINT16_MAX + 1];	/* by collective context: 1 + the failed process; 0: in use. hdl_recv_revoke sets it */
+	int revoked[UINT16_MAX + 1];	/* by collective context: 1 + the failed process (hdl_recv_revoke); 0: in use */
 };
 
 void hdl_match_grow(struct hdl_matching *m);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matched probe and receive (MPI-5.0 section 3.8.2). A matched message is a receive of the pool that has a message, but no buffer
- * until the program's receive gives one. Its handle has a magic word of its own, so that a handle that was used up is recognized.
+ * Matched probe and receive (MPI-5.0 section 3.8.2). A matched message is a receive of the pool that has a message, but no
+ * buffer until the program's receive gives one. The handle's magic word differs from a request's, so a handle that was used up
+ * is recognized.
  */
 #include "p2p/deliver.h"
 

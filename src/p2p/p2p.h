@@ -153,7 +153,7 @@ static inline int hdl_comm_rank_of_member(struct hdl_comm *comm, int proc)
 	return comm->whole ? proc : hdl_group_rank_of(comm->group, proc);
 }
 
-/* The same for any process. Returns MPI_UNDEFINED if it is no member. */
+/* The same for any process. Returns MPI_UNDEFINED if the process is no member. */
 static inline int hdl_comm_rank_of(struct hdl_comm *comm, int proc)
 {
 	return hdl_group_rank_of(comm->group, proc);
@@ -220,7 +220,7 @@ struct hdl_req {
 	int error;			/* MPI error class */
 	struct hdl_comm *comm;
 	MPI_Status status;
-	void (*notify)(struct hdl_req *req);	/* called when the request is done; may free it. NULL: none */
+	void (*notify)(struct hdl_req *req);	/* called when the request is done; may free the request. NULL: none */
 	void *notify_arg;		/* notify's argument */
 	/* Checks whether this request is done, by a cheaper way than a turn of progress. waits: may spin for a short while. NULL:
 	 * no such way. */
@@ -236,8 +236,8 @@ struct hdl_req {
 extern struct hdl_pool hdl_reqs;	/* of struct hdl_op, whose first member is the request */
 #define HDL_OP_BYTES	296		/* sizeof(struct hdl_op) */
 
-/* The request of every nonblocking send that was done at once: done, with an empty status. It is shared; freeing it does nothing.
- * Must not get a notify: it is for the program's handles only. */
+/* The request of every nonblocking send that was done at once: done, with an empty status. All such sends share it, and
+ * hdl_req_free does nothing. Must not get a notify: the request is for the program's handles only. */
 extern struct hdl_req hdl_req_sent;
 
 /* Returns the request behind a handle; NULL if there is none (MPI_REQUEST_NULL, a freed or foreign handle). */
@@ -268,17 +268,17 @@ void hdl_req_complete(struct hdl_req *req, int error);
 void hdl_req_free(struct hdl_req *req);
 /* Makes progress until the request is done. */
 void hdl_req_wait(struct hdl_req *req);
-/* Cancels an operation (section 3.8.4). A receive that has not matched is done on return, with a cancelled status. A send whose
- * data has not left is withdrawn; if it was announced, the receiver decides: it is done later, with a cancelled status or as if
- * nothing had been asked. Any other request is not affected. */
+/* Cancels an operation (section 3.8.4). A receive that has not matched is done on return, with a cancelled status. A send
+ * whose data has not left is withdrawn. If the send was announced, the receiver decides: the send is done later, with a
+ * cancelled status or as if nothing had been asked. Any other request is not affected. */
 void hdl_req_cancel(struct hdl_req *req);
-/* Whether hdl_req_new (or, the second one, hdl_collective_init) made it. */
+/* Whether hdl_req_new (or, the second one, hdl_collective_init) made the request. */
 bool hdl_req_is_collective(const struct hdl_req *req);
 bool hdl_req_is_persistent_collective(const struct hdl_req *req);
 void *hdl_req_collective_arg(const struct hdl_req *req);	/* hdl_collective_init's arg */
 /* Persistent collectives that were freed while they were under way. */
 extern size_t hdl_detached_collectives;
-/* Whether hdl_isendrecv made it. */
+/* Whether hdl_isendrecv made the request. */
 bool hdl_req_is_sendrecv(const struct hdl_req *req);
 /* Sets the reason (hdl_reason_set) of a request's error. The explanation is used up. */
 void hdl_req_explain(struct hdl_req *req);
@@ -301,7 +301,7 @@ int hdl_recv_init(void *buf, MPI_Count count, const struct hdl_type *t, int src,
 int hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *req, void *arg), void (*put)(void *arg), void *arg,
 			struct hdl_req **req);
 bool hdl_req_is_persistent(const struct hdl_req *req);
-/* Starts an inactive request. After an error class it is still inactive. */
+/* Starts an inactive request. After an error class the request is still inactive. */
 int hdl_req_start(struct hdl_req *req);
 /* Makes a request that is done inactive again. Must: the explanation of an error, if any, was taken. */
 void hdl_req_end_persistent(struct hdl_req *req);
@@ -431,22 +431,21 @@ int hdl_cid_find_ended(void);
 /* Fails all agreements without a communicator, present and future, of which this process is a member. Must not be called inside
  * of the transport. */
 void hdl_cid_lose(int proc);
-void hdl_cid_heard(int proc);
 /* Adds the process to the list of failed ones (fault/fault.h). That alone ends nothing; leaders that wait for this rank are
  * notified once the program has got an error. */
 void hdl_proc_note_lost(int proc);
 /* The program is about to get an error of class MPI_ERR_PROC_ABORTED, and may skip operations for which other ranks wait. */
 void hdl_ft_records_tell_program(void);
-/* This process has given a collective up for want of memory, as it or another rank says. It is alive, though its communicator is
- * revoked. */
+/* This process has given a collective up for want of memory, as it or another rank says. The process is alive, though the
+ * communicator is revoked. */
 void hdl_proc_note_gave_up(int proc);
 bool hdl_proc_gave_up(int proc);
-/* Returns 1 + the process for which a collective context of comm's instance was revoked; 0: it is in use. */
+/* Returns 1 + the process for which a collective context of comm's instance was revoked; 0: the context is in use. */
 int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context);
 /* Withdraws a send of a collective. Its done() follows, at once or later. */
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
-/* Names a failed process to a member of comm, by a message in a collective context (fault/fault.h has its tag). ended: the
- * process is known to have ended; the receiver then fails its connections with it at once. */
+/* Names a failed process to a member of comm, by a message in a collective context (fault/fault.h has the tag). ended: the
+ * process is known to have ended; the receiver then fails its connections with that process at once. */
 void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended);
 /* Sets the function that is called for such a message (by_message), and when an agreement has failed here because of proc; the
  * function must tell the other members before it returns. fn returns false if no communicator has the context yet: the message
@@ -471,15 +470,15 @@ _Noreturn void hdl_out_of_memory(const char *what, size_t bytes);
 
 /* ---- explanations -------------------------------------------------------------------------------------- */
 
-/* The explanation, with values, of the error class that the last function returned; "" if there is none. Taking it clears it.
- * Must be set and taken without a wait in between, in which other threads would set theirs. */
+/* The explanation, with values, of the error class that the last function returned; "" if there is none. hdl_reason_take
+ * clears the explanation. Must be set and taken without a wait in between, in which other threads would set theirs. */
 void hdl_reason_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *hdl_reason_take(void);
 /* Sets the reason of a send to a rank of comm that failed with this error class and errno. */
 void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl_comm *comm, size_t bytes);
 
-/* The MPI function that is running, for reports: one plain store on entry of each function that may block. With several threads
- * it is that of the thread that holds the lock; threads that wait have theirs in struct hdl_waiter. */
+/* The MPI function that is running, for reports: one plain store on entry of each function that may block. With several
+ * threads, the function of the thread that holds the lock; threads that wait have theirs in struct hdl_waiter. */
 extern const char *hdl_call;
 /* The communicator of the collective that the thread waits for; NULL: not known. Set around the wait. */
 extern const struct hdl_comm *hdl_blocked_comm;

@@ -172,7 +172,7 @@ bool hdl_req_is_generalized(const struct hdl_req *req)
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg)
 {
 	req->notify_arg = arg;
-	req->notify = fn;	/* set even if the request is done: it marks part of another request (leaks.c) */
+	req->notify = fn;	/* set even if the request is done: notify marks parts of other requests (leaks.c) */
 	if (req->done)
 		fn(req);
 }

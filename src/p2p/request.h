@@ -37,14 +37,14 @@ extern const struct hdl_req_ops hdl_send_ops, hdl_recv_ops, hdl_persistent_ops, 
 /* obj.magic of a request that the program has freed and that is not done. */
 #define HDL_MAGIC_DETACHED 0x48444554u
 
-/* A persistent request: it follows a new request of an operation at each start, or is completed by a collective. */
+/* A persistent request: follows a new request of an operation at each start, or is completed by a collective. */
 struct hdl_persistent {
 	int (*start)(struct hdl_op *op, struct hdl_req **inner);	/* sets *inner to NULL if the operation is done */
 	/* hdl_collective_init's arguments; begin is NULL for operations */
 	int (*begin)(struct hdl_req *req, void *arg);
 	void (*put)(void *arg);
 	void *arg;
-	/* the operation's request, from the start until the completing call; NULL: it was done at once */
+	/* the operation's request, from the start until the completing call; NULL: the operation was done at once */
 	struct hdl_req *inner;
 	enum hdl_send_mode mode;
 };
@@ -103,7 +103,7 @@ _Static_assert(sizeof(struct hdl_op) == HDL_OP_BYTES, "handles are looked up by 
 /* A message that arrived before a receive that matches it. */
 struct hdl_unexpected {
 	struct hdl_unexpected *next;		/* in its bucket */
-	struct hdl_unexpected **at;		/* the pointer to it in its bucket; NULL: it is in no queue */
+	struct hdl_unexpected **at;		/* the pointer to the message in its bucket; NULL: the message is in no queue */
 	struct hdl_unexpected *after, *before;	/* in its context, in the order of arrival */
 	struct hdl_match_entry *entries;	/* its two entries in the index of wildcards; NULL: its context is not indexed */
 	int32_t src, tag;
@@ -120,12 +120,12 @@ struct hdl_unexpected {
 
 /* ---- buffer.c -------------------------------------------------------------------------------------------- */
 
-size_t hdl_buf_size(const void *buf);	/* bytes of the heap that it takes */
+size_t hdl_buf_size(const void *buf);	/* bytes of the heap that a buffer takes */
 void hdl_buf_fini(void);
 
 /* ---- error.c ------------------------------------------------------------------------------------------- */
 
-/* Keeps an errno of the transport (either sign) for the explanation. Returns its error class. */
+/* Keeps an errno of the transport (either sign) for the explanation. Returns the error class of that errno. */
 int hdl_op_fail(struct hdl_op *op, int err);
 
 /* ---- request.c ----------------------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *ar
 void hdl_req_fini(void);
 /* Ends the job: a request that the program has freed has failed. */
 _Noreturn void hdl_req_orphan_failed(struct hdl_req *req);
-/* Calls fn when the request is done, or now if it is. fn must free the request. */
+/* Calls fn when the request is done, or now if the request is done already. fn must free the request. */
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg);
 bool hdl_persistent_sends(const struct hdl_op *op);
 /* Whether a buffer is attached, and its size; 0: MPI_BUFFER_AUTOMATIC. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends. One run of bytes is passed to the transport as it lies in memory; any other layout is packed piece by piece when the
- * transport asks for it. */
+/* Sends. One run of bytes is passed to the transport as it lies in memory; the transport has any other layout packed piece by
+ * piece. */
 #include "p2p/deliver.h"
 
 #include <errno.h>
@@ -165,7 +165,8 @@ void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm)
 {
 	uint32_t number;
 
-	/* 0: it is announced. The receiver looks among its unexpected messages, and the answer is the completion of the send. */
+	/* 0: the message is announced. The receiver looks among the unexpected messages; the completion of the send is the
+	 * answer. */
 	if (hdl_ep_withdraw(hdl_comm_ep(comm, peer), send, &number) == 0)
 		hdl_send_note(peer, (int)number, comm, HDL_CONTEXT_CANCEL, NULL, 0);
 }

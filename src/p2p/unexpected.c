@@ -23,16 +23,16 @@ static void unexpected_add(const struct hdl_unexpected *u, void *arg)
 }
 
 /* Back-pressure. When the unexpected messages here exceed HEDDLE_UNEXPECTED_MAX, a peer with more than its share gets
- * HDL_CTL_HOLD (hdl_ep_eager_off). From then on it announces its messages (HDL_RTS); only the announcements wait here, as many as
- * the peer has sends under way. So the memory is bounded without a credit for each message, no message is lost, and a receive
- * finds its message in either place. Messages in flight when the peer gets HDL_CTL_HOLD come on top: a ring's lap, or some
- * receives.
+ * HDL_CTL_HOLD (hdl_ep_eager_off). From then on the peer announces messages (HDL_RTS); only the announcements wait here, as
+ * many as the peer has sends under way. So the memory is bounded without a credit for each message, no message is lost, and a
+ * receive finds the message in either place. Messages in flight when the peer gets HDL_CTL_HOLD come on top: a ring's lap, or
+ * some receives.
  *
- * Why only peers above their share, and only messages longer than an announcement (HDL_HOLD_LEAST): an MPI_Send that announces
- * waits for its receive, and this rank may first wait for something else:
- *     1. Rank 1 floods rank 0. Rank 0 passes the limit and tells all its peers to announce.
- *     2. Rank 2 sends one message to rank 0 by MPI_Send, then one that rank 0 waits for before it receives the first.
- *     3. Rank 2 waits in the first MPI_Send, rank 0 for the second message: neither goes on. */
+ * Why only peers above their share, and only messages longer than an announcement (HDL_HOLD_LEAST). Without these two
+ * conditions:
+ *     1. Rank 1 floods rank 0. Rank 0 passes the limit and sends HDL_CTL_HOLD to all peers.
+ *     2. Rank 2 calls MPI_Send to rank 0 twice. Rank 0 receives the second message first.
+ *     3. The first MPI_Send announces and waits for its receive; rank 0 waits for the second message. Neither goes on. */
 static size_t unexpected_share(void)
 {
 	return hdl_vars.unexpected_max / (size_t)hdl_job.size;

@@ -56,7 +56,8 @@ struct hdl_cid_named hdl_cid_name(int failed)
 	struct hdl_cid_named none = { 0 };
 	int proc = failed - 1;
 
-	return !failed ? none : (struct hdl_cid_named){ .job = hdl_proc_job(proc), .rank_plus_1 = 1 + (uint32_t)hdl_proc_rank(proc),
+	return !failed ? none : (struct hdl_cid_named){ .job = hdl_proc_job(proc),
+							.rank_plus_1 = 1 + (uint32_t)hdl_proc_rank(proc),
 							.gave_up = proc == hdl_job.rank || hdl_proc_gave_up(proc) };
 }
 
@@ -135,9 +136,9 @@ static int cid_failed_member(const struct hdl_cid_agreement *a, struct hdl_comm 
 	return 0;
 }
 
-/* A receiver that has given up does not fetch what is announced to it. It knows the failed process, or gets a message that names
- * it (cid_send_failed, collectives/fault/fault.c), and needs nothing else. Messages of collective constructors are sent all the
- * same: a receiver that has given up refuses them, and that tells the sender. */
+/* A receiver that has given up does not fetch announced messages. That receiver knows the failed process, or gets a message
+ * that names the process (cid_send_failed, collectives/fault/fault.c), and needs nothing else. Messages of collective
+ * constructors are sent all the same: a receiver that has given up refuses them, which tells the sender. */
 bool hdl_cid_is_in_vain(const struct hdl_cid_agreement *a, struct hdl_comm *comm, uint16_t context, int tag)
 {
 	if (a->context == HDL_CONTEXT_GROUPS)
@@ -222,7 +223,7 @@ static bool cid_are_neighbors(int position, int other)
 	return (position & (position - 1)) == other || (other & (other - 1)) == position;
 }
 
-/* in agreements of more members only the neighbors in the tree get the message; they send it on to theirs */
+/* in larger agreements only the neighbors in the tree get the message, and send it on to their neighbors */
 #define FT_DIRECT_MAX 64
 
 /* Names the failed process to the other members of an agreement without a communicator. The agreement's own messages cannot:

@@ -77,7 +77,7 @@ void hdl_comm_set_hints(struct hdl_comm *comm, unsigned hints)
 {
 	comm->hints = hints;
 	if (comm->obj.magic == HDL_MAGIC_COMM_BEGUN)
-		return;		/* it has no context yet */
+		return;		/* a communicator of MPI_Comm_idup has no context until the duplication is complete */
 	comm->matching->overtaking[comm->context] = hints & HDL_HINT_OVERTAKING;
 }
 

@@ -222,8 +222,8 @@ static uint64_t cid_new_number(void)
 	return (uint64_t)++count << 32 | ((uint32_t)hdl_job.rank ^ (uint32_t)hdl_job_id(hdl_job.nspace));
 }
 
-/* The leader waits for nothing on the link any more: its group has failed, as is known here or as the other leader's bitmap
- * says. */
+/* The leader waits for nothing on the link any more: the own group, or as the other leader's bitmap says the other one, has
+ * failed. */
 static void cid_leave_link(struct hdl_cid_agreement *a)
 {
 	struct hdl_req *in = a->bitmap_recv, *out = a->bitmap_send;
@@ -341,13 +341,13 @@ static void cid_exchanged(struct hdl_cid_agreement *a)
 	}
 	a->state = HDL_CID_COMMIT;
 	b->our_commit = (struct hdl_cid_commit){ 0 };
-	b->their_commit = (struct hdl_cid_commit){ .flags = HDL_CID_FAILED };	/* unless it arrives */
+	b->their_commit = (struct hdl_cid_commit){ .flags = HDL_CID_FAILED };	/* unless the commit arrives */
 	cid_link_recv(a, &b->their_commit, sizeof(b->their_commit));
 	cid_link_send(a, &b->our_commit, sizeof(b->our_commit));
 }
 
-/* Both commits have crossed. A leader that has sent one without HDL_CID_FAILED sends its data also if its group has failed
- * meanwhile: the other leader waits for it. */
+/* Both commits have crossed. A leader that has sent one without HDL_CID_FAILED must send the data also if its group has failed
+ * meanwhile: the other leader waits for the data. */
 static void cid_committed(struct hdl_cid_agreement *a)
 {
 	struct hdl_leader_link *b = a->link;
@@ -447,8 +447,8 @@ static void cid_finish(struct hdl_cid_agreement *a)
 	hdl_comm_release(comm);
 }
 
-/* The children have the result. A child to which it could not be sent starts the next round, too, and that round fails for all
- * members. */
+/* The children have the result. A child to which the result could not be sent starts the next round, too, and that round fails
+ * for all members. */
 static void cid_end_round(struct hdl_cid_agreement *a)
 {
 	if (a->has_bitmap)

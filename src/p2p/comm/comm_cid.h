@@ -10,13 +10,17 @@
  * since messages are matched by their source, too. A rank frees an id when its last use is over; the next agreement sees the id
  * free when every member has freed it.
  *
- *              not the root                 the result has no table, or is an error
- *     GATHER ────────────────▶ RESULT ────────────────────────────────────────────┐
- *      ▲ │                       └──────────────▶ RESULT_DATA ───────────────────▶ BCAST ──▶ DONE
- *      │ ├── root, one group ────────────────────────────────────────────────────▶│ ▲ │
- *      │ └── leader ──▶ EXCHANGE ──▶ COMMIT ──▶ LEADER_DATA ────────────────────────┘ │ │
- *      │                  └────────────┴── failed, or no data ─────────────────────────┘ │
- *      └─────────────────────── next round: a member did not get its bitmap ────────────┘
+ *                     not the root
+ *     start ──▶ GATHER ─────────────▶ RESULT ──▶ RESULT_DATA ───┐
+ *                ▲ │ │                  └───────────────────────┤
+ *                │ │ └─ root of one group ──────────────────────┤
+ *                │ │ leader                                     ▼
+ *                │ └──▶ EXCHANGE ──▶ COMMIT ──▶ LEADER_DATA ──▶ BCAST ──▶ DONE
+ *                │          └───────────┴───────────────────────▲ │
+ *                └─ another round: a member had no bitmap ────────┘
+ *
+ * RESULT_DATA and LEADER_DATA are skipped after the first round, after an error, and where there is no table or root data; COMMIT is
+ * skipped after an error.
  *
  * A state is left when all requests that were posted in it have completed (hdl_cid_agreement.pending is 0). comm_cid.c has the
  * table of what follows. A failure is recorded in any state; it changes the result, not the order of the states, so that each

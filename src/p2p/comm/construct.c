@@ -247,7 +247,7 @@ int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each)
 static int wait_all(struct hdl_req **req, int n, int rc)
 {
 	for (int i = 0; i < n; i++) {
-		if (rc)		/* it may wait for a message that never comes */
+		if (rc)		/* its message may never come */
 			hdl_req_cancel(req[i]);
 		hdl_req_wait(req[i]);
 		if (!rc && req[i]->error) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failures of processes, as far as p2p handles them. Four files, none of which calls one above it:
+ * Failures of processes, as far as p2p handles them. Five files, none of which calls one above itself:
  *
  *     ft_recv.c     a message that names a failed process arrives
  *     notify.c      a leader that waits for this rank in vain gets such a message
@@ -18,10 +18,11 @@
  *
  *     1. Rank 2 dies. Rank 1, in a communicator with rank 2, gets MPI_ERR_PROC_ABORTED and skips MPI_Intercomm_create
  *        with leader 0.
- *     2. Leader 0 has no communicator with rank 2. It has sent its bitmap to rank 1, where no receive matches, and waits.
+ *     2. Leader 0 has no communicator with rank 2. Its bitmap waits on rank 1, where no receive matches.
  *     3. notify.c on rank 1 finds the unmatched bitmap and names rank 2 to leader 0 (hdl_send_lost).
- *     4. Leader 0 ends the constructor if rank 2 was not in the reported part of its own list when it began (hdl_cid_forsaken).
- *        Otherwise its program has started the constructor in spite of rank 2's failure, and leader 0 waits on.
+ *     4. Leader 0 ends the constructor if rank 2 was not in the reported part of its own list when the constructor began
+ *        (hdl_cid_peer_knows). Otherwise leader 0's program has started the constructor in spite of the failure, and
+ *        leader 0 waits on.
  */
 #ifndef HDL_P2P_FAULT_H
 #define HDL_P2P_FAULT_H
@@ -42,7 +43,7 @@ extern unsigned hdl_ft_count, hdl_ft_reported;	/* records in the list, and of th
 /* Returns the record of a process, and adds one if there is none. Valid until the next record is added. Ends the job without
  * memory. */
 struct hdl_ft_record *hdl_ft_record(int proc);
-/* The same, by its index in the list. */
+/* The same, by the index in the list. */
 unsigned hdl_ft_record_at(int proc);
 void hdl_ft_records_reset(void);
 
@@ -52,7 +53,7 @@ void hdl_ft_records_reset(void);
 void hdl_recv_fail(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
 /* Upcall of the transport: ends the receives that can only, or may, wait for this peer. */
 void hdl_peer_failed(void *context, int peer, int err);
-/* Drops a message: its sender is told (hdl_ep_refuse), if it was announced and waits to be fetched. */
+/* Drops a message. If the message was announced, hdl_ep_refuse tells the sender, who waits for the fetch. */
 void hdl_recv_drop(struct hdl_matching *m, int src, uint8_t kind, const void *payload);
 /* Whether a revoked communicator drops messages with this tag of its collective context. */
 bool hdl_tag_is_revocable(int tag);
@@ -83,7 +84,7 @@ static inline bool hdl_ft_is_message(uint16_t context, int32_t tag)
 	return tag >= HDL_FT_TAG && context & 1;
 }
 
-/* Handles such a message (HDL_EAGER). Returns true if it is used up; false: it waits as an unexpected message, for
+/* Handles such a message (HDL_EAGER). Returns true if the message is used up; false: it waits as an unexpected message, for
  * hdl_recv_lost. */
 bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload);
 /* Fetches the data of an announced one (HDL_RTS), and passes it to `arrived` as HDL_EAGER. */

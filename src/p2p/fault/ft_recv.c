@@ -12,7 +12,7 @@ void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool by_message))
 	hdl_mpi_matching->on_failed = fn;
 }
 
-/* Returns the process that the message names; -1: it is not known here. */
+/* Returns the process that the message names; -1: that process is not known here. */
 static int ft_named_proc(int src, int tag, size_t len, const void *data)
 {
 	uint64_t job = hdl_proc_job(src);
@@ -58,7 +58,7 @@ static void ft_fetched(struct hdl_fetch *fetch, int err)
 	free(l);
 }
 
-/* The data is announced if HEDDLE_EAGER_MAX is less than its 8 bytes; the sender waits until it is fetched. */
+/* The data is announced if HEDDLE_EAGER_MAX is less than 8 bytes; the sender waits for the fetch. */
 void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts,
 		  void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload))
 {
