@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The application binary interface (MPI-5.0 chapter 20): its version, what it leaves open, and handles as integers. */
+/* The application binary interface (MPI-5.0 chapter 20): its version, its implementation-defined values, handles as integers. */
 #include "mpi/info.h"
 
 #include <limits.h>
@@ -47,7 +47,7 @@ HDL_PROFILED(Abi_get_info);
 
 /* ---- Fortran ------------------------------------------------------------------------------------------- */
 
-/* There are no Fortran bindings here: what a Fortran layer above sets is kept for those who ask, and can be set once. */
+/* Heddle has no Fortran bindings. A Fortran layer above sets these values, once; they are returned to callers. */
 static struct hdl_info *fortran_info;
 static struct {
 	int size;			/* 0: not set */
@@ -72,7 +72,7 @@ int PMPI_Abi_set_fortran_info(MPI_Info info)
 }
 HDL_PROFILED(Abi_set_fortran_info);
 
-/* MPI_INFO_NULL: nobody has set them. */
+/* MPI_INFO_NULL: they were not set. */
 int PMPI_Abi_get_fortran_info(MPI_Info *info)
 {
 	HDL_LOCKED;
@@ -142,61 +142,61 @@ HDL_PROFILED(Abi_get_fortran_booleans);
 /* ---- handles as integers ------------------------------------------------------------------------------- */
 
 /*
- * The integer of a predefined handle is its value. That of an address is HDL_HANDLE_PREDEFINED + its place among all
- * addresses that were asked for. An address keeps its integer when the object goes and another one comes to it, so that
- * nothing need be told of either, and a stale integer is as good or bad as the stale handle.
+ * The integer of a predefined handle is its value. That of an address is HDL_HANDLE_PREDEFINED + its index among all addresses
+ * of which an integer was asked for. An address keeps its integer when its object is freed and another object gets the
+ * address. So no object need know about integers, and a stale integer is as invalid as the stale handle.
  */
 static void **addresses;
-static int naddresses, room;		/* room: a power of two, or 0 */
-static int *places;			/* by hash, 2 * room of them: place + 1; 0: empty */
+static int naddresses, capacity;		/* capacity: a power of two, or 0 */
+static int *slots;			/* hash table of 2 * capacity entries: index + 1; 0: empty */
 
-static int *abi_place_of(const void *address)
+static int *abi_slot_of(const void *address)
 {
-	unsigned mask = 2u * (unsigned)room - 1, h = (unsigned)(((uintptr_t)address >> 4) * 0x9e3779b97f4a7c15u >> 32);
+	unsigned mask = 2u * (unsigned)capacity - 1, h = (unsigned)(((uintptr_t)address >> 4) * 0x9e3779b97f4a7c15u >> 32);
 
-	while (places[h & mask] && addresses[places[h & mask] - 1] != address)
+	while (slots[h & mask] && addresses[slots[h & mask] - 1] != address)
 		h++;
-	return &places[h & mask];
+	return &slots[h & mask];
 }
 
 static bool abi_grow(void)
 {
-	int n = room ? 2 * room : 64, *new_places;
+	int n = capacity ? 2 * capacity : 64, *new_slots;
 	void **new_addresses;
 
 	if (n > INT_MAX / 8 || !(new_addresses = realloc(addresses, (size_t)n * sizeof(*addresses))))
 		return false;
 	addresses = new_addresses;
-	new_places = calloc(2 * (size_t)n, sizeof(*places));
-	if (!new_places)
+	new_slots = calloc(2 * (size_t)n, sizeof(*slots));
+	if (!new_slots)
 		return false;
-	free(places);
-	places = new_places;
-	room = n;
+	free(slots);
+	slots = new_slots;
+	capacity = n;
 	for (int i = 0; i < naddresses; i++)
-		*abi_place_of(addresses[i]) = i + 1;
+		*abi_slot_of(addresses[i]) = i + 1;
 	return true;
 }
 
 static int to_int(const char *call, void *handle)
 {
-	int *place;
+	int *slot;
 
 	if ((uintptr_t)handle < HDL_HANDLE_PREDEFINED)
 		return (int)(uintptr_t)handle;
-	if (naddresses == room && !abi_grow()) {
+	if (naddresses == capacity && !abi_grow()) {
 		hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory for %d handles as integers", naddresses);
 		return 0;
 	}
-	place = abi_place_of(handle);
-	if (!*place) {
+	slot = abi_slot_of(handle);
+	if (!*slot) {
 		addresses[naddresses++] = handle;
-		*place = naddresses;
+		*slot = naddresses;
 	}
-	return HDL_HANDLE_PREDEFINED + *place - 1;
+	return HDL_HANDLE_PREDEFINED + *slot - 1;
 }
 
-/* What was never an integer of a handle gives null, the handle of the kind that stands for none. */
+/* An integer that belongs to no handle gives the null handle of the kind. */
 static void *from_int(int n, void *null)
 {
 	if (n >= 0 && n < HDL_HANDLE_PREDEFINED)

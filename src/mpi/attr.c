@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys and stores of attributes (MPI-5.0 section 7.7). */
+/* Attributes (MPI-5.0 section 7.7): keys, and the stores of objects. */
 #include "mpi/attr.h"
 #include "mpi/leaks.h"
 
@@ -9,14 +9,14 @@
 struct keyval {
 	enum hdl_attr_kind kind;
 	int refs;			/* one for the handle, one for each attribute */
-	int key;			/* as the program knows it */
-	bool freed;			/* by the program: valid as long as an attribute has it */
+	int key;			/* the program's value for it */
+	bool freed;			/* by the program; the key stays valid while an attribute has it */
 	union hdl_attr_copy copy;
 	union hdl_attr_del del;
 	void *extra_state;
 };
 
-/* A handle is KEY_FIRST + (generation << SLOT_BITS | slot): a freed one stays invalid while its slot serves others. */
+/* A key is KEY_FIRST + (generation << SLOT_BITS | slot), so a freed key stays invalid when its slot is reused. */
 #define KEY_FIRST	0x1000
 #define SLOT_BITS	20
 #define GENERATIONS	1024
@@ -32,8 +32,8 @@ struct attr {
 	void *value;
 };
 struct hdl_attrs {
-	int n, room;
-	struct attr *attr;		/* in the order in which they were set */
+	int n, capacity;
+	struct attr *attr;		/* in the order of setting */
 };
 
 static const char *const kind_name[] = { "communicators", "datatypes", "windows" };
@@ -84,7 +84,7 @@ static int attr_no_memory(const char *what)
 	return MPI_ERR_NO_MEM;
 }
 
-/* The key of this kind, or NULL with the explanation. */
+/* Returns the key if it exists and is of this kind; NULL with hdl_reason_set. */
 static struct keyval *kv_get(enum hdl_attr_kind kind, int key)
 {
 	struct keyval *kv = lookup(key);
@@ -202,8 +202,8 @@ static int call_delete(const struct keyval *kv, void *handle, void *value)
 	}
 }
 
-/* They may do what they like: the lock is open, and the store may be another one afterwards. The caller holds a reference to
- * the key. */
+/* Call functions of the program, with the lock open: they may call MPI, and the store may have changed on return. Must: the
+ * caller holds a reference to the key. */
 static int run_copy(const struct keyval *kv, void *handle, void *value, void **out, int *flag)
 {
 	const char *call = hdl_call;
@@ -259,23 +259,23 @@ static bool attr_make_room(struct hdl_attrs **attrs)
 
 	if (!a && !(a = *attrs = calloc(1, sizeof(*a))))
 		return false;
-	if (a->n < a->room)
+	if (a->n < a->capacity)
 		return true;
-	p = realloc(a->attr, (size_t)(a->room + 4) * 2 * sizeof(*p));
+	p = realloc(a->attr, (size_t)(a->capacity + 4) * 2 * sizeof(*p));
 	if (!p)
 		return false;
 	a->attr = p;
-	a->room = (a->room + 4) * 2;
+	a->capacity = (a->capacity + 4) * 2;
 	return true;
 }
 
-/* Takes the key's reference over. The room was made. */
+/* Takes over the reference to the key. Must: there is space. */
 static void attr_append(struct hdl_attrs *attrs, struct keyval *kv, void *value)
 {
 	attrs->attr[attrs->n++] = (struct attr){ kv, value };
 }
 
-/* The attribute, with its reference, is the caller's. */
+/* Removes an attribute. The caller gets it, with its reference. */
 static struct attr attr_take_out(struct hdl_attrs *attrs, struct attr *a)
 {
 	struct attr taken = *a;
@@ -284,7 +284,8 @@ static struct attr attr_take_out(struct hdl_attrs *attrs, struct attr *a)
 	return taken;
 }
 
-/* It is taken out first, so that its function is called once, whoever looks meanwhile; and put back if that fails. */
+/* Removes the attribute before its delete function runs, so that the function is called once even if other threads look
+ * meanwhile; puts it back if the function fails. */
 static int remove_one(void *handle, struct hdl_attrs **attrs, struct attr *a)
 {
 	struct attr taken = attr_take_out(*attrs, a);
@@ -369,7 +370,7 @@ void hdl_attrs_drop(struct hdl_attrs **attrs)
 	*attrs = NULL;
 }
 
-/* What is there at the beginning is copied: the functions may change the original. */
+/* Copies the attributes that exist at the beginning: a copy function may change the original. */
 int hdl_attrs_copy(enum hdl_attr_kind kind, void *handle, const struct hdl_attrs *attrs, void *new_handle,
 		   struct hdl_attrs **copy)
 {
@@ -402,7 +403,7 @@ int hdl_attrs_copy(enum hdl_attr_kind kind, void *handle, const struct hdl_attrs
 	snprintf(why, sizeof(why), "%s", hdl_reason_take());
 	while (*copy && (*copy)->n)
 		if (hdl_attrs_delete(kind, new_handle, copy)) {
-			/* the first error is told, and what cannot be deleted is forgotten */
+			/* the first error is returned; attributes whose delete function fails are dropped */
 			kv_put(attr_take_out(*copy, &(*copy)->attr[(*copy)->n - 1]).kv);
 		}
 	hdl_attrs_drop(copy);

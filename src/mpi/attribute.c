@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attributes of communicators (MPI-5.0 section 7.7.2), the predefined ones (9.1.2, 11.10), and the names of MPI-1 (16.1). */
+/* Attributes of communicators (MPI-5.0 section 7.7.2), predefined ones (9.1.2, 11.10), and the names of MPI-1 (16.1). */
 #include "mpi/attr.h"
 
 #include <limits.h>
@@ -61,7 +61,8 @@ HDL_PROFILED(Keyval_free);
 
 /* ---- attributes ---------------------------------------------------------------------------------------- */
 
-/* A program gets the address of the value, which lives on. NULL: this job has none, or it is no predefined key. */
+/* Returns the address of a predefined attribute's value, which stays valid. NULL: this job has none, or the key is not
+ * predefined. */
 static int *attribute_predefined(int keyval)
 {
 	static int value[MPI_UNIVERSE_SIZE - MPI_TAG_UB + 1];
@@ -77,7 +78,7 @@ static int *attribute_predefined(int keyval)
 	case MPI_HOST:
 		*v = MPI_PROC_NULL;
 		return v;
-	case MPI_WTIME_IS_GLOBAL:	/* a host's ranks read one clock */
+	case MPI_WTIME_IS_GLOBAL:	/* the ranks of a host read one clock */
 		*v = !hdl_job.local;
 		return v;
 	case MPI_LASTUSEDCODE:

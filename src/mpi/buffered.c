@@ -16,7 +16,7 @@ static int bsend(const char *call, const void *buf, MPI_Count count, MPI_Datatyp
 	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
 }
 
-/* The message is the buffer's when it returns: the request is done. */
+/* The buffer has the message on return, so the request is done. */
 static int ibsend(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 		  MPI_Request *request)
 {
@@ -69,13 +69,14 @@ static int attach(const char *call, struct hdl_comm *c, void *buffer, MPI_Count 
 		if (size < 0)
 			return hdl_raise(c, MPI_ERR_ARG, call, "invalid size %lld: it must not be negative", (long long)size);
 		if (!buffer && size)
-			return hdl_raise(c, MPI_ERR_BUFFER, call, "invalid buffer: a null pointer with size %lld", (long long)size);
+			return hdl_raise(c, MPI_ERR_BUFFER, call, "invalid buffer: a null pointer with size %lld",
+					 (long long)size);
 	}
 	rc = hdl_bsend_attach(space_of(c), buffer, (size_t)size);
 	return rc ? hdl_raise_class(c, rc, call) : MPI_SUCCESS;
 }
 
-/* buffer_addr: of a pointer, whatever it points to; *size is not touched on errors. */
+/* buffer_addr: the address of a pointer of any type. *size is not changed after an error. */
 static int detach(const char *call, struct hdl_comm *c, void *buffer_addr, void *size_arg, MPI_Count *size)
 {
 	void *buffer;

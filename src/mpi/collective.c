@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collective communication (MPI-5.0 chapter 6). Each function fills in hdl_coll_args and has them checked; blocking,
- * nonblocking and persistent forms, int and MPI_Count forms share one path. Intercommunicators have theirs in pieces.c.
+ * Collective communication (MPI-5.0 chapter 6). Each function fills in hdl_coll_args, which are checked. Blocking, nonblocking
+ * and persistent forms, int and MPI_Count forms share one path. vcoll.c has intercommunicators.
  */
 #include "mpi/info.h"
 #include "mpi/mpi_internal.h"
@@ -40,7 +40,7 @@ static inline int check_root(struct hdl_comm *c, const char *call, int root)
 	return MPI_SUCCESS;
 }
 
-/* Section 2.6.3: buffers must not overlap; the common case of it is one buffer given twice. */
+/* Section 2.6.3: buffers must not overlap. Finds the common mistake, one buffer passed twice. */
 static inline int check_alias(struct hdl_comm *c, const char *call, const void *sendbuf, const struct hdl_type *st,
 			      const void *recvbuf, const struct hdl_type *rt, MPI_Count bytes)
 {
@@ -50,7 +50,7 @@ static inline int check_alias(struct hdl_comm *c, const char *call, const void *
 	return MPI_SUCCESS;
 }
 
-/* What n such elements take, one each `each` bytes: more than there are addresses cannot be. */
+/* Checks that n elements of `each` bytes fit the address space. */
 static inline int check_fits(struct hdl_comm *c, const char *call, const char *count_arg, MPI_Count count, MPI_Count n,
 			     MPI_Count each, const char *what)
 {
@@ -62,8 +62,9 @@ static inline int check_fits(struct hdl_comm *c, const char *call, const char *c
 	return MPI_SUCCESS;
 }
 
-/* One for each rank, an extent behind the other, which may be less than a size, and negative. */
-static inline int check_blocks(struct hdl_comm *c, const char *call, const char *count_arg, MPI_Count count, const struct hdl_type *t)
+/* Checks one block for each rank, an extent apart; an extent may be less than the size, and negative. */
+static inline int check_blocks(struct hdl_comm *c, const char *call, const char *count_arg, MPI_Count count,
+			       const struct hdl_type *t)
 {
 	int rc = check_fits(c, call, count_arg, count, c->size, t->size, "once for each rank");
 
@@ -101,7 +102,7 @@ int hdl_refused(struct hdl_comm *c, int rc)
 	char text[MPI_MAX_ERROR_STRING];
 	int class = hdl_error_class(rc);
 
-	/* the error handler may have freed it */
+	/* the error handler may have freed the communicator */
 	if (hdl_vars.check && c && c->obj.magic == HDL_MAGIC_COMM && hdl_error_text(rc, text))
 		hdl_coll_refused(c, class > 0 ? class : MPI_ERR_OTHER, text);
 	return rc;
@@ -121,7 +122,7 @@ static int barrier(const char *call, MPI_Comm comm, const struct hdl_form *form)
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_barrier_pieces(call, comm, form);
+		return hdl_vcoll_barrier(call, comm, form);
 	rc = check_form(c, call, form);
 	return unlikely(rc) ? hdl_refused(c, rc) : run(c, call, &args, form);
 }
@@ -135,7 +136,7 @@ static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype d
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_bcast_pieces(call, buffer, count, datatype, root, comm, form);
+		return hdl_vcoll_bcast(call, buffer, count, datatype, root, comm, form);
 	rc = check_data(c, call, "buffer", buffer, "count", count, "datatype", datatype, t);
 	if (!rc)
 		rc = check_root(c, call, root);
@@ -149,7 +150,7 @@ static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype d
 	return run(c, call, &args, form);
 }
 
-/* MPI_Reduce and MPI_Allreduce. all: every rank is a root. */
+/* MPI_Reduce and MPI_Allreduce. all: every rank gets the result. */
 static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
 		  MPI_Op op,
 		  bool all, int root, MPI_Comm comm, const struct hdl_form *form)
@@ -161,12 +162,12 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 	int rc;
 
 	if (unlikely(!c || hdl_op_get(op)))
-		return hdl_reduce_pieces(call, sendbuf, recvbuf, count, datatype, op, all, root, comm, form);
+		return hdl_vcoll_reduce(call, sendbuf, recvbuf, count, datatype, op, all, root, comm, form);
 	rc = all ? MPI_SUCCESS : check_root(c, call, root);
 	if (unlikely(rc))
 		return hdl_refused(c, rc);
 	gets = all || c->rank == root;
-	/* Only who gets the result may have its contribution in place. */
+	/* Only a rank that gets the result may pass MPI_IN_PLACE. */
 	rc = check_data(c, call, "sendbuf", gets && sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, "count", count,
 			"datatype",
 			datatype, t);
@@ -176,7 +177,8 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 		rc = hdl_bad_buffer_error(c, call, "recvbuf", recvbuf);
 	if (!rc)
 		rc = check_fits(c, call, "count", count, 1, hdl_type_extent(t), "the type's extent");
-	/* a root's one buffer for both is in place, for others cannot know what it was given: they would not refuse the call with it */
+	/* one buffer for both at the root is taken as MPI_IN_PLACE. The other ranks do not know the root's arguments, and
+	 * would go on if the root refused the call */
 	if (!all && gets && sendbuf == recvbuf)
 		sendbuf = MPI_IN_PLACE;
 	if (!rc && gets)
@@ -191,8 +193,8 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 	return run(c, call, &args, form);
 }
 
-/* MPI_Allgather and MPI_Alltoall: sendcount elements for a peer, recvcount from a peer. With MPI_IN_PLACE the send
- * arguments do not matter; they are set to the receive arguments. */
+/* MPI_Allgather and MPI_Alltoall: sendcount elements for each peer, recvcount from each. With MPI_IN_PLACE the send arguments
+ * are not significant; they are set to the receive arguments. */
 static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, MPI_Count sendcount,
 		    MPI_Datatype sendtype,
 		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form)
@@ -203,7 +205,7 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_exchange_pieces(call, coll == HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+		return hdl_vcoll_exchange(call, coll == HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
 					   comm, form);
 	rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
 	if (!rc)
@@ -225,7 +227,7 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 			rc = check_alias(c, call, sendbuf, st, recvbuf, rt, recvcount * rt->size);
 		if (!rc && coll == HDL_ALLTOALL)
 			rc = check_blocks(c, call, "sendcount", sendcount, st);
-		/* an allgather's own piece is where the result has it */
+		/* the rank's own block of an allgather is in the result */
 		if (!rc && coll == HDL_ALLGATHER)
 			rc = check_alias(c, call, sendbuf, st, (char *)recvbuf + c->rank * recvcount * hdl_type_extent(rt), rt,
 					 recvcount * rt->size);
@@ -239,14 +241,14 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 	return run(c, call, &args, form);
 }
 
-/* What only pieces.c knows: intercommunicators, comparison among ranks. */
-static inline bool by_pieces(const struct hdl_comm *c)
+/* Whether only vcoll.c can do it: intercommunicators, and HEDDLE_CHECK's comparison among ranks. */
+static inline bool by_vcoll(const struct hdl_comm *c)
 {
 	return unlikely(!c || hdl_vars.check);
 }
 
-/* MPI_Gather and MPI_Scatter. Each rank has one block, the root has all of them, too; what does not matter at a rank is set to what
- * does. */
+/* MPI_Gather and MPI_Scatter. Each rank has one block, and the root all of them. Arguments that are not significant at this
+ * rank are set to the significant ones. */
 static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
 		  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, const struct hdl_form *form)
 {
@@ -256,8 +258,9 @@ static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count 
 	bool is_root, in_place, sends, gets;
 	int rc;
 
-	if (by_pieces(c))
-		return hdl_rooted_pieces(call, gather, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form);
+	if (by_vcoll(c))
+		return hdl_vcoll_rooted(call, gather, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
+					form);
 	rc = check_root(c, call, root);
 	if (!rc)
 		rc = check_form(c, call, form);
@@ -272,14 +275,15 @@ static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count 
 	if (!rc && gets)
 		rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
 	if (!rc && is_root)
-		rc = gather ? check_blocks(c, call, "recvcount", recvcount, rt) : check_blocks(c, call, "sendcount", sendcount, st);
+		rc = gather ? check_blocks(c, call, "recvcount", recvcount, rt) :
+			      check_blocks(c, call, "sendcount", sendcount, st);
 	if (unlikely(rc))
 		return rc;
 	args = (struct hdl_coll_args){ .coll = gather ? HDL_GATHER : HDL_SCATTER, .sendbuf = sendbuf, .recvbuf = recvbuf,
 				       .sendcount = sends ? sendcount : recvcount, .recvcount = gets ? recvcount : sendcount,
 				       .sendtype = sends ? st : rt, .recvtype = gets ? rt : st, .op = MPI_OP_NULL, .root = root };
 	if (is_root && !in_place) {
-		/* the root's single block may be one of the many */
+		/* the root's own block may lie among all blocks */
 		MPI_Count step = gather ? recvcount * hdl_type_extent(rt) : sendcount * hdl_type_extent(st);
 		MPI_Count away = (const char *)sendbuf + st->true_lb - ((const char *)recvbuf + rt->true_lb);
 
@@ -293,8 +297,8 @@ static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count 
 }
 
 /* MPI_Scan, MPI_Exscan, MPI_Reduce_scatter_block: count elements out, n times as many in. */
-static int reduce_part(const char *call, enum hdl_coll coll, const char *count_arg, const void *sendbuf, void *recvbuf, MPI_Count count,
-		       MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
+static int reduce_part(const char *call, enum hdl_coll coll, const char *count_arg, const void *sendbuf, void *recvbuf,
+		       MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *t = hdl_type_get(datatype);
@@ -303,14 +307,14 @@ static int reduce_part(const char *call, enum hdl_coll coll, const char *count_a
 	MPI_Count n;
 	int rc;
 
-	if (by_pieces(c) || unlikely(hdl_op_get(op)))
-		return hdl_reduce_part_pieces(call, coll, sendbuf, recvbuf, count, datatype, op, comm, form);
-	/* Rank 0's recvbuf is not significant (section 6.11.2), so rank 0 cannot refuse one buffer for both as the others could: it is in place,
-	 * on all ranks. */
+	if (by_vcoll(c) || unlikely(hdl_op_get(op)))
+		return hdl_vcoll_reduce_part(call, coll, sendbuf, recvbuf, count, datatype, op, comm, form);
+	/* Rank 0's recvbuf is not significant (section 6.11.2), so rank 0 cannot refuse one buffer for both as the other ranks
+	 * could. It is taken as MPI_IN_PLACE on all ranks. */
 	if (coll == HDL_EXSCAN && c->rank && sendbuf == recvbuf)
 		sendbuf = MPI_IN_PLACE;
 	in_place = sendbuf == MPI_IN_PLACE;
-	/* MPI_Exscan leaves rank 0's recvbuf alone, unless that is where rank 0's contribution is */
+	/* MPI_Exscan does not write rank 0's recvbuf, unless rank 0's contribution lies there */
 	gets = coll != HDL_EXSCAN || c->rank || in_place;
 	n = coll == HDL_REDUCE_SCATTER ? c->size : 1;
 	rc = check_data(c, call, "sendbuf", in_place ? recvbuf : sendbuf, count_arg, count, "datatype", datatype, t);

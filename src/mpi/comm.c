@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators (MPI-5.0 chapter 7): accessors, the end, names. */
+/* Communicators (MPI-5.0 chapter 7): accessors, freeing, names. */
 #include "mpi/attr.h"
 
 #include <string.h>
@@ -132,9 +132,10 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 }
 HDL_PROFILED(Comm_remote_group);
 
-/* ---- the end ------------------------------------------------------------------------------------------- */
+/* ---- freeing ------------------------------------------------------------------------------------------- */
 
-/* What stays are the handle's reference and those of persistent requests that are not started, which other threads may free. */
+/* References other than the handle's and those of inactive persistent requests, which other threads may free, are pending
+ * operations. */
 static bool comm_nothing_pending(const void *comm)
 {
 	const struct hdl_comm *c = comm;
@@ -170,7 +171,7 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 	return MPI_SUCCESS;
 }
 
-/* Pending operations go on; the object goes with the last of them (section 7.4.3). */
+/* Pending operations go on; the last one frees the object (section 7.4.3). */
 int PMPI_Comm_free(MPI_Comm *comm)
 {
 	HDL_LOCKED;
@@ -178,8 +179,8 @@ int PMPI_Comm_free(MPI_Comm *comm)
 }
 HDL_PROFILED(Comm_free);
 
-/* Waits for what is pending, such as buffered messages: the program has completed its requests, of which persistent ones may be
- * left, inactive (section 11.10.4). */
+/* Waits for pending operations, such as buffered messages. The program has completed its requests, but inactive persistent
+ * ones may exist (section 11.10.4). */
 int PMPI_Comm_disconnect(MPI_Comm *comm)
 {
 	HDL_LOCKED;
@@ -211,7 +212,7 @@ int PMPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen)
 	struct hdl_comm *c = hdl_comm_get_local(comm);
 	const char *name;
 
-	/* section 7.8: the null handle has a name, too */
+	/* section 7.8: the null handle has a name */
 	if (!c && comm != MPI_COMM_NULL)
 		return hdl_bad_comm(call, comm);
 	if (!comm_name || !resultlen)

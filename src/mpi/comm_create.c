@@ -40,7 +40,7 @@ static int check_leader(struct hdl_comm *c, const char *call, const char *arg, i
 	       hdl_raise(c, MPI_ERR_RANK, call, "invalid %s %d: its group has ranks 0..%d", arg, leader, size - 1) : MPI_SUCCESS;
 }
 
-/* What constructors without a parent have instead. */
+/* Checks the arguments that constructors without a communicator have in its place. */
 static int check_parentless(const char *call, const char *stringtag, MPI_Info info, const struct hdl_info **given,
 			    MPI_Errhandler errhandler, const MPI_Comm *out, const char *out_arg)
 {
@@ -56,9 +56,9 @@ static int check_parentless(const char *call, const char *stringtag, MPI_Info in
 	return out ? MPI_SUCCESS : hdl_null_arg(NULL, call, out_arg);
 }
 
-/* ---- the same again ------------------------------------------------------------------------------------ */
+/* ---- duplicates ---------------------------------------------------------------------------------------- */
 
-/* The program's hints are those of info only: a duplicate has none of its original's (section 7.4.2). */
+/* Hints are those of info only: a duplicate does not inherit the original's (section 7.4.2). */
 static int dup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
@@ -102,7 +102,7 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 }
 HDL_PROFILED(Comm_dup_with_info);
 
-/* Attributes are copied as they are now (section 7.4.2). */
+/* Attributes are copied as they are at the call (section 7.4.2). */
 static int idup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request)
 {
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
@@ -121,13 +121,13 @@ static int idup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcom
 	rc = hdl_comm_idup(c, &made, &req);
 	if (rc)
 		return hdl_raise_class(c, rc, call);
-	if (req->done && req->error) {	/* there is none any more, which completing the request tells */
+	if (req->done && req->error) {	/* the communicator was freed, as completing the request will report */
 		*request = (MPI_Request)req;
 		return MPI_SUCCESS;
 	}
 	hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
 	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
-	if (rc) {		/* the others go on, and so does this rank's part in it */
+	if (rc) {		/* the other ranks go on, and this rank's agreement does, too */
 		if (!req->done)
 			made->unwanted = true;
 		else
@@ -158,7 +158,7 @@ int PMPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MP
 }
 HDL_PROFILED(Comm_idup_with_info);
 
-/* ---- parts --------------------------------------------------------------------------------------------- */
+/* ---- split, create ------------------------------------------------------------------------------------- */
 
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 {
@@ -203,7 +203,7 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 }
 HDL_PROFILED(Comm_create);
 
-/* Who is not in the group gets MPI_COMM_NULL and waits for nobody. */
+/* A rank outside of the group gets MPI_COMM_NULL and waits for no other rank. */
 int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
@@ -230,7 +230,7 @@ HDL_PROFILED(Comm_create_group);
 
 /* ---- intercommunicators -------------------------------------------------------------------------------- */
 
-/* What only the local leader's arguments say: MPI_SUCCESS, or what they are refused with. */
+/* Checks arguments that are significant at the local leader only. Returns MPI_SUCCESS, or the code of their error. */
 static int check_peer(struct hdl_comm *c, const char *call, MPI_Comm peer_comm, int remote_leader)
 {
 	struct hdl_comm *peer = hdl_comm_get(peer_comm);
@@ -291,14 +291,14 @@ int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm)
 }
 HDL_PROFILED(Intercomm_merge);
 
-/* ---- without a parent ---------------------------------------------------------------------------------- */
+/* ---- without a communicator ------------------------------------------------------------------------------ */
 
 static int parentless_return(MPI_Errhandler errhandler, int rc, const char *call, struct hdl_comm *made, MPI_Comm *newcomm)
 {
 	return rc ? hdl_raise_class_by(errhandler, rc, call) : comm_return(NULL, rc, call, made, newcomm);
 }
 
-/* An empty group is nobody's: a local call (section 7.4.2). */
+/* With an empty group it is a local call (section 7.4.2). */
 int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler,
 				MPI_Comm *newcomm)
 {
@@ -337,7 +337,8 @@ static int check_remote_group(const char *call, struct hdl_group *local, MPI_Gro
 	rc = check_leader(NULL, call, "remote_leader", remote_leader, remote->size);
 	for (int r = 0; !rc && r < remote->size; r++)
 		if (hdl_group_rank_of(local, hdl_group_proc(remote, r)) != MPI_UNDEFINED)
-			return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid remote_group: its rank %d is in local_group, too", r);
+			return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid remote_group: its rank %d is in local_group, too",
+					 r);
 	return rc;
 }
 

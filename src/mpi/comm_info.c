@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hints of communicators (MPI-5.0 section 7.4.4), and the constructors that take some. */
+/* Hints of communicators (MPI-5.0 section 7.4.4), and the constructors that take them. */
 #include "mpi/attr.h"
 #include "mpi/comm_info.h"
 
 #include <string.h>
 
-/* What is honoured. mpi_assert_no_any_tag and _no_any_source promise what is seen anyhow: that a communicator has no waiting
- * wildcard is one word to look at. mpi_assert_exact_length would spare a comparison. They are ignored, and so not returned. */
+/* Hints that have an effect. mpi_assert_no_any_tag and mpi_assert_no_any_source are ignored: whether a context has a waiting
+ * wildcard is one word to test anyway. So is mpi_assert_exact_length, which would save a comparison. Ignored hints are not
+ * returned. */
 static const struct {
 	const char *key;
 	unsigned hint;
@@ -15,7 +16,7 @@ static const struct {
 };
 #define KNOWN ARRAY_SIZE(known)
 
-/* Keys that are not known, and values that are none, are no hints: they are ignored (section 10). */
+/* Unknown keys and invalid values are ignored (section 10). */
 unsigned hdl_comm_hints_of(const struct hdl_info *info, unsigned hints)
 {
 	for (size_t i = 0; i < KNOWN; i++) {
@@ -47,7 +48,7 @@ int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
 }
 HDL_PROFILED(Comm_set_info);
 
-/* All hints that are honoured, with their values. */
+/* Returns all hints that have an effect, with their values. */
 int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
 {
 	HDL_LOCKED;

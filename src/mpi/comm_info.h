@@ -5,7 +5,7 @@
 
 #include "mpi/info.h"
 
-/* `hints` (enum hdl_hint), as changed by what the object says; it may be NULL. */
+/* Returns `hints` (bits of enum hdl_hint) as changed by info, which may be NULL. */
 unsigned hdl_comm_hints_of(const struct hdl_info *info, unsigned hints);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes (MPI-5.0 chapter 5): constructors. What is asked of types is in type.c, packing in pack.c. */
+/* Datatypes (MPI-5.0 chapter 5): constructors. type.c has queries, pack.c packing. */
 #include "mpi/mpi_internal.h"
 
 #include <limits.h>
@@ -21,7 +21,7 @@ static inline MPI_Count datatype_number(const struct numbers *a, MPI_Count i)
 	return a->wide ? ((const MPI_Count *)a->of)[i] : ((const int *)a->of)[i];
 }
 
-/* Copies n entries to the arguments of a type; returns what is behind them. */
+/* Copies n entries to the arguments of a type. Returns the end of the copy. */
 static MPI_Count *datatype_put(MPI_Count *to, const struct numbers *a, MPI_Count n)
 {
 	if (a->wide && n)
@@ -37,7 +37,7 @@ static cold int bad_entry(const char *call, const char *name, MPI_Count i, MPI_C
 	return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid %s[%lld] %lld: %s", name, (long long)i, (long long)value, why);
 }
 
-/* Arrays are there, and lengths are not negative. */
+/* Checks that arrays are not NULL, and lengths not negative. */
 static int datatype_check_array(const char *call, const struct numbers *a, MPI_Count n)
 {
 	return n && !a->of ? hdl_null_arg(NULL, call, a->name) : MPI_SUCCESS;
@@ -60,7 +60,7 @@ static int check_blocklength(const char *call, MPI_Count blocklength)
 			 (long long)blocklength);
 }
 
-/* What all constructors begin with: old types are types, need not be committed. */
+/* Checks of all constructors: old types must be valid, but need not be committed. */
 static int check_old(const char *call, const MPI_Datatype *old, MPI_Count n, const char *name, const MPI_Datatype *newtype)
 {
 	char entry[48];
@@ -74,7 +74,7 @@ static int check_old(const char *call, const MPI_Datatype *old, MPI_Count n, con
 	return newtype ? MPI_SUCCESS : hdl_null_arg(NULL, call, "newtype");
 }
 
-/* A type with room for its arguments, and its old types. */
+/* Makes a type with space for its arguments and its old types. */
 static struct hdl_type *datatype_begin(const char *call, int combiner, bool large, MPI_Count nargs, const MPI_Datatype *old,
 			      MPI_Count nold, int *rc)
 {
@@ -206,7 +206,7 @@ FORM(_c, MPI_Count, true)
 
 /* ---- of blocks ----------------------------------------------------------------------------------------------------- */
 
-/* Blocks at displacements: of lengths of their own, or, where lengths is NULL, of the same one. */
+/* Blocks at displacements, with lengths of their own; or, if lengths is NULL, with a common length. */
 struct blocks {
 	int combiner;
 	bool large;
@@ -329,7 +329,7 @@ int PMPI_Type_create_struct##_c(Count count, const Count array_of_blocklengths[]
 	int rc = structure("MPI_Type_create_struct" #_c, large, count, NUMBERS(array_of_blocklengths),		\
 			   WIDE(array_of_displacements), array_of_types, newtype);				\
 														\
-	if (rc)		/* behind the call: it may be one of array_of_types */					\
+	if (rc)		/* after the call, since newtype may point into array_of_types */					\
 		HDL_GIVES(newtype);										\
 	return rc;												\
 }														\
@@ -376,8 +376,10 @@ static int check_subarray(const char *call, int ndims, const struct numbers *siz
 		rc = datatype_check_array(call, starts, ndims);
 	for (int i = 0; !rc && i < ndims; i++)
 		if (datatype_number(subsizes, i) > datatype_number(sizes, i))
-			rc = bad_entry(call, subsizes->name, i, datatype_number(subsizes, i), "it is larger than the array's size there");
-		else if (datatype_number(starts, i) < 0 || datatype_number(starts, i) > datatype_number(sizes, i) - datatype_number(subsizes, i))
+			rc = bad_entry(call, subsizes->name, i, datatype_number(subsizes, i),
+				       "it is larger than the array's size there");
+		else if (datatype_number(starts, i) < 0 ||
+			 datatype_number(starts, i) > datatype_number(sizes, i) - datatype_number(subsizes, i))
 			rc = bad_entry(call, starts->name, i, datatype_number(starts, i),
 				       "the subarray would not lie within the array");
 	return rc ? rc : check_order(call, order);
@@ -422,7 +424,7 @@ FORM(, int, false, INTS)
 FORM(_c, MPI_Count, true, WIDE)
 #undef FORM
 
-/* One dimension of a distributed array. */
+/* Sets up one dimension of a distributed array. */
 static int check_distribution(const char *call, int i, MPI_Count gsize, int distrib, int darg, int psize)
 {
 	MPI_Count reach;
@@ -456,8 +458,8 @@ static int check_darray(const char *call, int size, int rank, int ndims, const s
 	if (!rc)
 		rc = check_sizes(call, psizes, ndims);
 	for (int i = 0; !rc && i < ndims; i++) {
-		rc = check_distribution(call, i, datatype_number(gsizes, i), (int)datatype_number(distribs, i), (int)datatype_number(dargs, i),
-					(int)datatype_number(psizes, i));
+		rc = check_distribution(call, i, datatype_number(gsizes, i), (int)datatype_number(distribs, i),
+					(int)datatype_number(dargs, i), (int)datatype_number(psizes, i));
 		processes = processes > INT_MAX ? processes : processes * datatype_number(psizes, i);
 	}
 	if (rc)

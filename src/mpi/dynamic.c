@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes that were started apart (MPI-5.0 chapter 11). */
+/* Processes that were started separately (MPI-5.0 chapter 11). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 #include "mpi/mpi_internal.h"
 #include "p2p/dpm/handshake.h"
 
-/* A peer with which there can be no communication is no error here, but no communicator either (section 11.10.5). */
+/* A peer with which there can be no communication is no error, but gives no communicator (section 11.10.5). */
 int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 {
 	HDL_LOCKED;
 	HDL_GIVES(intercomm);
 	static const char call[] = "MPI_Comm_join";
-	struct hdl_dpm_peer met = { 0 };
+	struct hdl_dpm_peer peer = { 0 };
 	struct hdl_comm *made = NULL;
 	int err, rc;
 
@@ -22,16 +22,16 @@ int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 	if (!intercomm)
 		return hdl_null_arg(&hdl_self, call, "intercomm");
 	hdl_call = call;
-	err = hdl_dpm_handshake(fd, &met);
+	err = hdl_dpm_handshake(fd, &peer);
 	if (err)
 		return hdl_raise(&hdl_self, err == -EBADF || err == -ENOTSOCK ? MPI_ERR_ARG : MPI_ERR_OTHER, call,
 				 "fd %d: %s", fd, err == -EPROTO ? "the process at the other end has said something else than "
 				 "MPI_Comm_join of this library does: was the socket quiet?" : strerror(-err));
 	*intercomm = MPI_COMM_NULL;
-	if (!met.other)
+	if (!peer.other)
 		return MPI_SUCCESS;
-	rc = hdl_intercomm_with(&hdl_self, 0, 0, met.other, met.tag, &made);
-	hdl_group_release(met.other);
+	rc = hdl_intercomm_with(&hdl_self, 0, 0, peer.other, peer.tag, &made);
+	hdl_group_release(peer.other);
 	if (rc)
 		return hdl_raise_class(&hdl_self, rc, call);
 	*intercomm = (MPI_Comm)made;
@@ -39,7 +39,7 @@ int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 }
 HDL_PROFILED(Comm_join);
 
-/* No process is started by another one. */
+/* No process is started by another one, so there is no parent. */
 int PMPI_Comm_get_parent(MPI_Comm *parent)
 {
 	HDL_NO_LOCK;
@@ -83,14 +83,15 @@ int PMPI_Close_port(const char *port_name)
 	if (!port_name)
 		return hdl_null_arg(&hdl_self, call, "port_name");
 	if (hdl_port_close(port_name))
-		return hdl_raise(&hdl_self, MPI_ERR_PORT, call, "invalid port_name \"%.*s\": this process has no such port open", 80, port_name);
+		return hdl_raise(&hdl_self, MPI_ERR_PORT, call,
+				 "invalid port_name \"%.*s\": this process has no such port open", 80, port_name);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Close_port);
 
-typedef int (*meet_fn)(const char *name, struct hdl_dpm_peer *m);
+typedef int (*dpm_fn)(const char *name, struct hdl_dpm_peer *m);
 
-/* Info's key timeout, in seconds; else us microseconds. *ns is 0 for ever. */
+/* Sets *ns to info's key timeout, in seconds; without the key to us microseconds. 0: no limit. */
 static int get_timeout(struct hdl_comm *c, const char *call, const struct hdl_info *info, uint64_t us, uint64_t *ns)
 {
 	const char *text = hdl_info_value(info, "timeout");
@@ -102,13 +103,14 @@ static int get_timeout(struct hdl_comm *c, const char *call, const struct hdl_in
 		return MPI_SUCCESS;
 	s = strtod(text, &end);
 	if (end == text || *end || !(s >= 0 && s < 1e9))
-		return hdl_raise(c, MPI_ERR_INFO_VALUE, call, "invalid timeout \"%.40s\" in info: seconds are wanted, 0 to wait for ever", text);
-	/* less than a nanosecond is not for ever */
+		return hdl_raise(c, MPI_ERR_INFO_VALUE, call,
+				 "invalid timeout \"%.40s\" in info: seconds are wanted, 0 to wait for ever", text);
+	/* 0 would mean no limit */
 	*ns = s > 0 && s < 1e-9 ? 1 : (uint64_t)(s * 1e9);
 	return MPI_SUCCESS;
 }
 
-/* How long is waited, for the text of an error. */
+/* Writes how long a call has waited, for the text of an error. */
 static const char *waited(char text[96], uint64_t ns, const struct hdl_info *info)
 {
 	snprintf(text, 96, "within %g s (%s)", (double)ns / 1e9, hdl_info_value(info, "timeout") ? "info's key timeout" :
@@ -116,8 +118,10 @@ static const char *waited(char text[96], uint64_t ns, const struct hdl_info *inf
 	return text;
 }
 
-/* On the root, to whom alone port and info matter: 0, or what all others of the group are told, too. */
-static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, MPI_Info info, meet_fn fn, struct hdl_dpm_peer *met)
+/* On the root, where alone port_name and info are significant: the handshake. Returns MPI_SUCCESS, or the code that all other
+ * ranks of the group get, too. */
+static int dpm_meet(struct hdl_comm *c, const char *call, const char *port_name, MPI_Info info, dpm_fn fn,
+		    struct hdl_dpm_peer *peer)
 {
 	const struct hdl_info *given;
 	int err, rc = hdl_info_arg(c, call, info, &given);
@@ -131,42 +135,50 @@ static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, 
 		return rc;
 	if (!port_name)
 		return hdl_null_arg(c, call, "port_name");
-	met->comm = c;
-	met->deadline = ns ? monotonic_ns() + ns : 0;
+	peer->comm = c;
+	peer->deadline = ns ? monotonic_ns() + ns : 0;
 	hdl_cid_outside(c, 1);
-	err = fn(port_name, met);
+	err = fn(port_name, peer);
 	hdl_cid_outside(c, -1);
 	if (err == -EOWNERDEAD)
-		return hdl_raise(c, MPI_ERR_PROC_ABORTED, call, "port \"%.*s\": while this rank waited there, %s, a member of comm, has failed or "
-				 "cannot be reached: look at its output for why", 80, port_name,
-				 hdl_proc_text_full(hdl_recv_revoked(c, (uint16_t)(c->context + 1)) - 1));
+		return hdl_raise(c, MPI_ERR_PROC_ABORTED, call,
+				 "port \"%.*s\": while this rank waited there, %s, a member of comm, has failed or "
+				 "cannot be reached: look at its output for why",
+				 80, port_name, hdl_proc_text_full(hdl_recv_revoked(c, (uint16_t)(c->context + 1)) - 1));
 	waited(how_long, ns, given);
 	if (err == -ETIME)
-		snprintf(why, sizeof(why), "its process has not called MPI_Comm_accept %s: does it run, and does another one keep it busy?", how_long);
+		snprintf(why, sizeof(why),
+			 "its process has not called MPI_Comm_accept %s: does it run, and does another one keep it busy?",
+			 how_long);
 	else if (err == -ETIMEDOUT && fn == hdl_port_accept)
 		snprintf(why, sizeof(why), "no process has come %s", how_long);
 	else if (err == -ETIMEDOUT)
-		snprintf(why, sizeof(why), "its host has not answered %s: is it stopped, or does a firewall keep this process from it?", how_long);
+		snprintf(why, sizeof(why),
+			 "its host has not answered %s: is it stopped, or does a firewall keep this process from it?",
+			 how_long);
 	if (err)
-		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": %s", 80, port_name,
-				 err == -ETIME || err == -ETIMEDOUT ? why :
-				 err == -ENOENT ? "this process has not opened it, or has closed it meanwhile" :
-				 err == -EINVAL ? "this is no name of a port" :
-				 err == -ECONNREFUSED ? "nobody listens there: was it closed, or has its process ended?" :
-				 err == -ECONNRESET ? "it was closed while this process waited, or its process has ended" :
-				 err == -EPERM ? "the name is another port's, or not all of it: was it cut, or is it of an earlier run?" :
-				 err == -EPROTO ? "what listens there is not a port of this version of Heddle" : strerror(-err));
-	if (!met->other)
-		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": there can be no communication with its process (both print why)",
-				 80, port_name);
+		return hdl_raise(
+			c, MPI_ERR_PORT, call, "port \"%.*s\": %s", 80, port_name,
+			err == -ETIME || err == -ETIMEDOUT ? why :
+			err == -ENOENT                     ? "this process has not opened it, or has closed it meanwhile" :
+			err == -EINVAL                     ? "this is no name of a port" :
+			err == -ECONNREFUSED               ? "nobody listens there: was it closed, or has its process ended?" :
+			err == -ECONNRESET ? "it was closed while this process waited, or its process has ended" :
+			err == -EPERM ? "the name is another port's, or not all of it: was it cut, or is it of an earlier run?" :
+			err == -EPROTO ? "what listens there is not a port of this version of Heddle" :
+					 strerror(-err));
+	if (!peer->other)
+		return hdl_raise(c, MPI_ERR_PORT, call,
+				 "port \"%.*s\": there can be no communication with its process (both print why)", 80,
+				 port_name);
 	return MPI_SUCCESS;
 }
 
-static int pair_up(const char *call, const char *port_name, MPI_Info info, int root, MPI_Comm comm, meet_fn fn, MPI_Comm *newcomm)
+static int pair_up(const char *call, const char *port_name, MPI_Info info, int root, MPI_Comm comm, dpm_fn fn, MPI_Comm *newcomm)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
-	struct hdl_dpm_peer met = { 0 };
-	int rc, refused = MPI_SUCCESS;
+	struct hdl_dpm_peer peer = { 0 };
+	int rc, leader_error = MPI_SUCCESS;
 
 	if (!c)
 		return hdl_bad_intracomm(call, comm);
@@ -176,12 +188,12 @@ static int pair_up(const char *call, const char *port_name, MPI_Info info, int r
 		return hdl_null_arg(c, call, "newcomm");
 	hdl_call = call;
 	if (c->rank == root)
-		refused = meet_at(c, call, port_name, info, fn, &met);
-	rc = hdl_intercomm_with(c, root, refused ? hdl_error_class(refused) : 0, met.other, met.tag, &made);
-	if (met.other)
-		hdl_group_release(met.other);
-	if (refused)
-		return refused;
+		leader_error = dpm_meet(c, call, port_name, info, fn, &peer);
+	rc = hdl_intercomm_with(c, root, leader_error ? hdl_error_class(leader_error) : 0, peer.other, peer.tag, &made);
+	if (peer.other)
+		hdl_group_release(peer.other);
+	if (leader_error)
+		return leader_error;
 	if (rc)
 		return hdl_raise_class(c, rc, call);
 	*newcomm = (MPI_Comm)made;

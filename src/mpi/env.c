@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environment (MPI-5.0 chapter 9): versions, processor, memory, clock. */
 #include "mpi/info.h"
-#include "mpi/place.h"
+#include "mpi/locality.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,27 +49,27 @@ int PMPI_Get_processor_name(char *name, int *resultlen)
 }
 HDL_PROFILED(Get_processor_name);
 
-/* Keys are the resource types that MPI_Comm_split_type takes, of which the machine has any; "true": the process may only run
- * within one of them. */
+/* Keys are the resource types that MPI_Comm_split_type accepts and of which the machine has any. "true": the process is bound
+ * within one instance. */
 int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
 {
 	HDL_LOCKED;
 	HDL_GIVES(hw_info);
 	static const char call[] = "MPI_Get_hw_resource_info";
-	struct hdl_place place;
+	struct hdl_locality locality;
 	struct hdl_info *info;
 	bool ok;
 
 	hdl_check_active(call);
 	if (!hw_info)
 		return hdl_null_arg(NULL, call, "hw_info");
-	hdl_place_get(&place);
+	hdl_locality_get(&locality);
 	info = hdl_info_new();
 	ok = info != NULL;
 	for (int l = 0; l < HDL_LEVELS && ok; l++) {
-		const char *type = hdl_place_type(l);
+		const char *type = hdl_locality_type(l);
 
-		ok = !type || hdl_info_set(info, type, place.at[l] >= 0 ? "true" : "false");
+		ok = !type || hdl_info_set(info, type, locality.at[l] >= 0 ? "true" : "false");
 	}
 	if (!ok) {
 		hdl_info_free(info);
@@ -100,7 +100,7 @@ double PMPI_Wtick(void)
 }
 HDL_PROFILED(Wtick);
 
-/* The hint mpi_minimum_memory_alignment, in bytes; 1 without it. */
+/* Returns the hint mpi_minimum_memory_alignment, in bytes; 1 without it. */
 static int alignment(const char *call, const struct hdl_info *info, long *align)
 {
 	static const char key[] = "mpi_minimum_memory_alignment";
@@ -118,7 +118,7 @@ static int alignment(const char *call, const struct hdl_info *info, long *align)
 	return MPI_SUCCESS;
 }
 
-/* Memory that peers of this host reach without a system call. baseptr is the address of a pointer. */
+/* The memory can be read by peers of this host without a system call. baseptr is the address of a pointer. */
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
 	HDL_LOCKED;
@@ -144,8 +144,10 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "%lld bytes cannot be had", (long long)size);
 	if ((uintptr_t)p & (uintptr_t)(align - 1)) {
 		hdl_tp_free(hdl_mpi_tp, p);
-		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "memory aligned to %ld bytes (mpi_minimum_memory_alignment) cannot be had: "
-				 "a page of %ld is what is certain", align, sysconf(_SC_PAGESIZE));
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call,
+				 "memory aligned to %ld bytes (mpi_minimum_memory_alignment) cannot be had: "
+				 "a page of %ld is what is certain",
+				 align, sysconf(_SC_PAGESIZE));
 	}
 	*(void **)baseptr = p;
 	return MPI_SUCCESS;
@@ -165,7 +167,7 @@ int PMPI_Free_mem(void *base)
 }
 HDL_PROFILED(Free_mem);
 
-/* For tools, which define their own (section 15.2.4): there is nothing to control here. */
+/* Tools define their own (section 15.2.4); the library has nothing to control. */
 int PMPI_Pcontrol(const int level, ...)
 {
 	HDL_NO_LOCK;

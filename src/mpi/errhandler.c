@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error handlers (MPI-5.0 section 9.3) of communicators, and of files as long as there are none: those of MPI_FILE_NULL.
- * Handlers for windows and sessions can be made and freed, and wait for these.
+ * Error handlers (MPI-5.0 section 9.3) of communicators, and of MPI_FILE_NULL, the only file so far. Handlers for windows and
+ * sessions can be made and freed.
  */
 #include "mpi/leaks.h"
 #include "mpi/mpi_internal.h"
@@ -14,12 +14,12 @@ static const char *const kind_name[] = { "communicators", "files", "sessions", "
 
 typedef void (*any_function)(void);
 
-/* MPI_FILE_NULL's, which is that of operations on files before there is one, and what new files have (section 14.7). */
+/* The handler of MPI_FILE_NULL: for operations on files before one is open; new files inherit it (section 14.7). */
 static MPI_Errhandler of_files = MPI_ERRORS_RETURN;
 
 /* ---- calls ------------------------------------------------------------------------------------------- */
 
-/* The class, as far as it is one of the standard's: the rest would not fit, or be 0. */
+/* Returns a code's class if it is one of the standard's. Other values would not fit an exit code, or be 0. */
 static int exit_code(int code)
 {
 	int class = hdl_error_class(code);
@@ -32,7 +32,7 @@ static _Noreturn void die(MPI_Errhandler handler, const char *on, int code)
 	const char *name = hdl_error_class_name(code), *why = "no other error handler was set";
 	char text[MPI_MAX_ERROR_STRING], line[2 * MPI_MAX_ERROR_STRING];
 
-	if (handler == MPI_ERRORS_ABORT)	/* nobody has it who did not ask for it */
+	if (handler == MPI_ERRORS_ABORT)	/* no object has this handler unless the program or the user set it */
 		why = "its error handler is MPI_ERRORS_ABORT";
 	if (!hdl_error_text(code, text))
 		snprintf(line, sizeof(line), "error code %d%s, which is fatal: %s", code, on, why);
@@ -44,7 +44,7 @@ static _Noreturn void die(MPI_Errhandler handler, const char *on, int code)
 	hdl_rt_abort(exit_code(code), line);
 }
 
-/* Where there is no job that could be ended. */
+/* Ends the program when there is no job to end. */
 static _Noreturn void die_alone(int code)
 {
 	char text[MPI_MAX_ERROR_STRING];
@@ -55,7 +55,7 @@ static _Noreturn void die_alone(int code)
 	_Exit(exit_code(code));
 }
 
-/* The initial error handler (section 9.3) before MPI_Init and after MPI_Finalize; the variables may not have been read yet. */
+/* The initial error handler (section 9.3) before MPI_Init and after MPI_Finalize. The variables may not have been read yet. */
 static int initial_alone(int code)
 {
 	const char *name = getenv("HEDDLE_INITIAL_ERRHANDLER");
@@ -75,16 +75,16 @@ int hdl_errhandler_call(struct hdl_comm *comm, int code)
 	return hdl_errhandler_call_by(comm->errhandler, comm, code);
 }
 
-/* What the call returns: a handler may replace the code, but not make the call one that was right. */
-static int returned(int raised, int left)
+/* Returns the call's code: a handler may replace it, but not by MPI_SUCCESS. */
+static int errhandler_code(int raised, int code_after)
 {
-	return left == MPI_SUCCESS ? raised : left;
+	return code_after == MPI_SUCCESS ? raised : code_after;
 }
 
 int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code)
 {
 	char on[MPI_MAX_OBJECT_NAME + 8] = "";
-	int left = code;
+	int code_after = code;
 	MPI_Comm handle;
 	bool lent;
 	unsigned depth;
@@ -101,65 +101,62 @@ int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int co
 	}
 	handle = hdl_comm_handle(comm);
 	fn = ((struct hdl_errhandler *)handler)->fn;
-	/* The handle of a communicator that was freed, and whose pending operations go on, is valid in its handler, too. */
+	/* A communicator that was freed and whose operations go on has a valid handle while the handler runs. */
 	lent = comm->lent || !comm->obj.magic;
 	if (lent) {
 		comm->lent++;
 		comm->obj.magic = HDL_MAGIC_COMM;
 		comm->obj.refs++;
 	}
-	/* It may do what it likes, and need not return: free the communicator, so that nothing looks at one that was not lent. */
+	/* The handler may free the communicator, or not return. So comm must not be used afterwards unless it was lent, which
+	 * holds a reference. */
 	depth = hdl_lock_open();
-	((MPI_Comm_errhandler_function *)fn)(&handle, &left);
+	((MPI_Comm_errhandler_function *)fn)(&handle, &code_after);
 	hdl_lock_close(depth);
 	if (lent) {
 		if (!--comm->lent)
 			comm->obj.magic = 0;
 		hdl_comm_release(comm);
 	}
-	return returned(code, left);
+	return errhandler_code(code, code_after);
 }
 
-int hdl_errhandler_call_file(int code)
+/* Has the handler of a null handle deal with a code. FOR_FILE or FOR_SESSION. */
+static int errhandler_call_on_null(enum kind kind, MPI_Errhandler handler, int code)
 {
-	MPI_File handle = MPI_FILE_NULL;
-	int left = code;
-	unsigned depth;
-	any_function fn;
-
-	if (of_files == MPI_ERRORS_RETURN)
-		return code;
-	if (!hdl_handle_is_address(of_files)) {
-		if (hdl_mpi_state != HDL_ACTIVE)
-			return initial_alone(code);
-		die(of_files, " on MPI_FILE_NULL", code);
-	}
-	fn = ((struct hdl_errhandler *)of_files)->fn;
-	depth = hdl_lock_open();
-	((MPI_File_errhandler_function *)fn)(&handle, &left);
-	hdl_lock_close(depth);
-	return returned(code, left);
-}
-
-int hdl_errhandler_call_session(MPI_Errhandler handler, int code)
-{
-	MPI_Session handle = MPI_SESSION_NULL;
-	int left = code;
+	MPI_File file = MPI_FILE_NULL;
+	MPI_Session session = MPI_SESSION_NULL;
+	int code_after = code;
 	unsigned depth;
 	any_function fn;
 
 	if (handler == MPI_ERRORS_RETURN)
 		return code;
 	if (!hdl_handle_is_address(handler)) {
+		if (hdl_mpi_state != HDL_ACTIVE && kind == FOR_FILE)
+			return initial_alone(code);
 		if (hdl_mpi_state != HDL_ACTIVE)
 			die_alone(code);
-		die(handler, " on MPI_SESSION_NULL", code);
+		die(handler, kind == FOR_FILE ? " on MPI_FILE_NULL" : " on MPI_SESSION_NULL", code);
 	}
 	fn = ((struct hdl_errhandler *)handler)->fn;
 	depth = hdl_lock_open();
-	((MPI_Session_errhandler_function *)fn)(&handle, &left);
+	if (kind == FOR_FILE)
+		((MPI_File_errhandler_function *)fn)(&file, &code_after);
+	else
+		((MPI_Session_errhandler_function *)fn)(&session, &code_after);
 	hdl_lock_close(depth);
-	return returned(code, left);
+	return errhandler_code(code, code_after);
+}
+
+int hdl_errhandler_call_file(int code)
+{
+	return errhandler_call_on_null(FOR_FILE, of_files, code);
+}
+
+int hdl_errhandler_call_session(MPI_Errhandler handler, int code)
+{
+	return errhandler_call_on_null(FOR_SESSION, handler, code);
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
@@ -184,7 +181,7 @@ bool hdl_is_session_errhandler(MPI_Errhandler h)
 	return is_errhandler(h) && (!own(h) || own(h)->kind == FOR_SESSION);
 }
 
-/* A handle for what an object has: each is to be freed. */
+/* Makes a handle for the handler of an object, as a query returns it. The program must free each. */
 static MPI_Errhandler open_handle(MPI_Errhandler h)
 {
 	struct hdl_errhandler *e = (struct hdl_errhandler *)h;
@@ -243,7 +240,7 @@ static cold int bad_errhandler(struct hdl_comm *comm, const char *call, MPI_Errh
 	return hdl_raise(comm, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed", (void *)h);
 }
 
-/* Whether the handler is for this kind of object. */
+/* Checks that the handler is for this kind of object. */
 static int check_kind(struct hdl_comm *comm, const char *call, enum kind kind, MPI_Errhandler h)
 {
 	if (!is_errhandler(h))
@@ -303,7 +300,7 @@ int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, M
 }
 HDL_PROFILED(Win_create_errhandler);
 
-/* At any time: a session is made with its handler. */
+/* MPI_Session_create_errhandler may be called at any time, since MPI_Session_init takes a handler. */
 int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn, MPI_Errhandler *errhandler)
 {
 	HDL_LOCKED;
@@ -363,7 +360,7 @@ int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
 }
 HDL_PROFILED(Comm_call_errhandler);
 
-/* MPI_FILE_NULL is the only handle of a file that there is so far. Errors of these three are raised on it. */
+/* MPI_FILE_NULL is the only valid handle of a file so far. The three functions raise their errors on it. */
 static int check_file(const char *call, MPI_File file)
 {
 	char text[64];
@@ -426,7 +423,7 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Errhandler_free";
 
-	/* section 11.4.1: available at any time; without MPI there is no handler for its own errors */
+	/* section 11.4.1: may be called at any time; without MPI no handler exists for its own errors */
 	if (hdl_mpi_state_now() != HDL_ACTIVE && (!errhandler || !is_errhandler(*errhandler)))
 		return errhandler ? MPI_ERR_ERRHANDLER : MPI_ERR_ARG;
 	if (!errhandler)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors (MPI-5.0 sections 9.4 and 9.5): classes, codes, texts. What happens with them is for errhandler.c.
+ * Errors (MPI-5.0 sections 9.4 and 9.5): classes, codes, texts. errhandler.c has the handlers.
  *
- * A code carries its class in the low six bits, and above them the slot in a ring that keeps its text: what call,
- * what argument, which value. The ABI's classes end at 62 and codes at 16383, so the ring has 255 slots, without the one
- * whose codes are the classes of MPI_T. A code that outlives 254 later errors falls back on the text of its class if the
- * slot has another class by then. Classes and codes above 16383 are programs' own: error_add.c.
+ * A code has its class in the low six bits, and above them a slot in a ring that keeps its text: which call, which argument,
+ * which value. The ABI's classes end at 62 and its codes at 16383, so the ring has 255 slots, less the one whose codes are the
+ * classes of MPI_T. After 254 later errors a slot is reused: an old code then has the text of its class, if the slot's new
+ * class differs. Classes and codes above 16383 belong to programs: error_add.c.
  */
 #include "mpi/mpi_internal.h"
 
@@ -110,7 +110,7 @@ struct slot {
 	int class;
 	char text[MPI_MAX_ERROR_STRING];
 };
-static struct slot ring[SLOTS + 1];	/* slot 0 is not used: a code without slot is a class */
+static struct slot ring[SLOTS + 1];	/* slot 0 is not used: a code with slot 0 is a class */
 static unsigned errors;
 
 static const char *class_name(int class)
@@ -120,7 +120,7 @@ static const char *class_name(int class)
 
 int hdl_error_code(int class, const char *call, const char *text)
 {
-	/* atomic: not all who raise errors hold the lock, some functions are thread-safe also without MPI_THREAD_MULTIPLE */
+	/* atomic: thread-safe functions raise errors without the lock, also without MPI_THREAD_MULTIPLE */
 	unsigned n = 1 + __atomic_fetch_add(&errors, 1, __ATOMIC_RELAXED) % (SLOTS - 1);
 
 	n += n >= T_SLOT;
@@ -215,8 +215,8 @@ int hdl_missing_session(const char *call, MPI_Errhandler errhandler)
 	HDL_LOCKED;
 
 	if (!hdl_is_session_errhandler(errhandler))
-		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none for sessions, or was freed",
-				 (void *)errhandler);
+		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call,
+				 "invalid errhandler: handle %p is none for sessions, or was freed", (void *)errhandler);
 	return hdl_errhandler_call_session(errhandler, hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING));
 }
 
@@ -226,7 +226,7 @@ int hdl_raise_code(struct hdl_comm *comm, int code, const char *call)
 
 	if (code > 0 && code <= CLASS_MASK && class_text[code])
 		return hdl_raise_class(comm, code, call);
-	/* the code's text is the program's, or that of an error long ago */
+	/* the code has a text of the program, or of an old error */
 	comm = comm ? comm : &hdl_self;
 	why = hdl_reason_take();
 	if (why[0] && hdl_errhandler_is_fatal(comm))
@@ -252,7 +252,8 @@ int hdl_bad_comm(const char *call, MPI_Comm handle)
 	if (handle == MPI_COMM_NULL)
 		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: MPI_COMM_NULL");
 	if (hdl_comm_get_local(handle))
-		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: it is not complete: MPI_Comm_idup's request has to be "
+		return hdl_raise(NULL, MPI_ERR_COMM, call,
+				 "invalid communicator: it is not complete: MPI_Comm_idup's request has to be "
 				 "completed first");
 	return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: handle %p is none, or was freed",
 			 (void *)handle);
@@ -350,10 +351,11 @@ int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg)
 
 int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *arg, const void *buf)
 {
-	return hdl_raise(comm, MPI_ERR_BUFFER, call, "invalid %s: %s", arg,
-			 buf ? "MPI_IN_PLACE is not allowed here" :
-			 "a null pointer, and there is data to move (MPI_BOTTOM is one: it goes with a datatype of absolute addresses, "
-			 "and this one is relative to the buffer)");
+	return hdl_raise(
+		comm, MPI_ERR_BUFFER, call, "invalid %s: %s", arg,
+		buf ? "MPI_IN_PLACE is not allowed here" :
+		      "a null pointer, and there is data to move (MPI_BOTTOM is one: it goes with a datatype of absolute addresses, "
+		      "and this one is relative to the buffer)");
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */

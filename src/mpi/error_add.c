@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error classes, codes and strings of programs (MPI-5.0 section 9.5), also before MPI is initialized and after it is
- * finalized. They are numbered from MPI_ERR_LASTCODE + 1; the last one that is in use is MPI_LASTUSEDCODE.
+ * Error classes, codes and strings of programs (MPI-5.0 section 9.5); also before MPI_Init and after MPI_Finalize. Numbers
+ * start at MPI_ERR_LASTCODE + 1; the highest in use is MPI_LASTUSEDCODE.
  *
- * Any thread may use them at any time, whatever level of thread support MPI was or will be initialized with. So the table has a
- * lock of its own, under which no error is raised: error handlers are the program's.
+ * Any thread may call these functions at any time, whatever the level of thread support. So the table has a lock of its own.
+ * No error may be raised under it, since error handlers are the program's.
  */
 #include "mpi/mpi_internal.h"
 
@@ -14,15 +14,15 @@
 #include <string.h>
 
 static struct user_error {
-	int class;			/* its own number: it is a class; 0: removed */
-	int codes;			/* of a class: those that have it, itself excepted */
+	int class;			/* its own number if it is a class; 0: removed */
+	int codes;			/* of a class: codes that belong to it, without itself */
 	char *string;
 } *added;
-static int nadded, room;
+static int nadded, capacity;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Under the lock, as what it returns: the table moves. */
+/* Must hold the lock, also while the result is used: the table moves. */
 static struct user_error *error_add_get(int code)
 {
 	struct user_error *e;
@@ -67,7 +67,7 @@ int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING])
 	return len;
 }
 
-/* class 0: a new one. Returns the new number; 0: there is no memory; -1: there is no such class any more. */
+/* class 0: adds a class. Returns the new number; 0: no memory; -1: the class does not exist any more. */
 static int add_locked(int class)
 {
 	int code = MPI_ERR_LASTCODE + 1 + nadded;
@@ -75,12 +75,12 @@ static int add_locked(int class)
 
 	if (class > MPI_ERR_LASTCODE && (!(e = error_add_get(class)) || e->class != class))
 		return -1;
-	if (nadded == room) {
+	if (nadded == capacity) {
 		if (nadded >= INT_MAX / 2 - MPI_ERR_LASTCODE ||
-		    !(e = realloc(added, (size_t)(room ? 2 * room : 16) * sizeof(*e))))
+		    !(e = realloc(added, (size_t)(capacity ? 2 * capacity : 16) * sizeof(*e))))
 			return 0;
 		added = e;
-		room = room ? 2 * room : 16;
+		capacity = capacity ? 2 * capacity : 16;
 	}
 	added[nadded++] = (struct user_error){ .class = class ? class : code };
 	if ((e = error_add_get(class)))
@@ -150,7 +150,7 @@ int PMPI_Add_error_code(int errorclass, int *errorcode)
 }
 HDL_PROFILED(Add_error_code);
 
-/* Puts another string, or none, in a code's place and gives the former one. False: the code is none. */
+/* Sets or clears a code's string, and returns the former one. False: there is no such code. */
 static bool swap_string(int code, char **string)
 {
 	struct user_error *e;
@@ -177,8 +177,8 @@ int PMPI_Add_error_string(int errorcode, const char *string)
 	if (!string)
 		return hdl_null_arg(NULL, call, "string");
 	if (strlen(string) >= MPI_MAX_ERROR_STRING)
-		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid string of %zu characters: at most %d are allowed", strlen(string),
-				 MPI_MAX_ERROR_STRING - 1);
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid string of %zu characters: at most %d are allowed",
+				 strlen(string), MPI_MAX_ERROR_STRING - 1);
 	copy = strdup(string);
 	if (!copy)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generalized requests (MPI-5.0 section 13.2). How they end is in request.c. */
+/* Generalized requests (MPI-5.0 section 13.2). request.c has their completion. */
 #include "mpi/mpi_internal.h"
 
 int PMPI_Grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_function *free_fn,

@@ -35,7 +35,7 @@ static int bad_rank(const char *call, const char *arg, int index, int rank, cons
 			 g->size == 1 ? "" : "s", g->size ? " from 0 on" : "");
 }
 
-/* The handle and where the result goes. */
+/* Checks the handle and the pointer for the result. */
 static int check_one(const char *call, MPI_Group group, const void *out, const char *out_arg)
 {
 	hdl_check_active(call);
@@ -179,7 +179,7 @@ struct selection {
 	const char *call, *arg;
 	const struct hdl_group *g;
 	int n;
-	const int *ranks;		/* or NULL, and ranges */
+	const int *ranks;		/* or NULL: then ranges */
 	const int (*ranges)[3];
 };
 
@@ -190,7 +190,7 @@ static void range_at(const struct selection *s, int i, int *first, int *last, in
 	*stride = s->ranges ? s->ranges[i][2] : 1;
 }
 
-/* Both ends of each range are ranks (the last one by what the stride reaches); *total: of all ranges together. */
+/* Checks that both ends of each range are ranks (the last one as the stride reaches it). *total: ranks of all ranges together. */
 static int check_ranges(const struct selection *s, long long *total)
 {
 	int first, last, stride;
@@ -199,11 +199,14 @@ static int check_ranges(const struct selection *s, long long *total)
 	for (int i = 0; i < s->n; i++) {
 		range_at(s, i, &first, &last, &stride);
 		if (!stride)
-			return hdl_raise(NULL, MPI_ERR_ARG, s->call, "invalid ranges[%d] (%d, %d, 0): the stride is 0", i, first, last);
-		/* a range that leads away from its end is empty */
+			return hdl_raise(NULL, MPI_ERR_ARG, s->call, "invalid ranges[%d] (%d, %d, 0): the stride is 0", i,
+					 first, last);
+		/* a range whose stride leads away from its end is empty */
 		if (stride > 0 ? first > last : first < last)
-			return hdl_raise(NULL, MPI_ERR_ARG, s->call, "invalid ranges[%d] (%d, %d, %d): the stride leads away from "
-					 "the last rank", i, first, last, stride);
+			return hdl_raise(NULL, MPI_ERR_ARG, s->call,
+					 "invalid ranges[%d] (%d, %d, %d): the stride leads away from "
+					 "the last rank",
+					 i, first, last, stride);
 		last = (int)(first + ((long long)last - first) / stride * stride);
 		if (first < 0 || first >= s->g->size)
 			return bad_rank(s->call, s->arg, i, first, s->g);
@@ -214,7 +217,7 @@ static int check_ranges(const struct selection *s, long long *total)
 	return MPI_SUCCESS;
 }
 
-/* Marks what is selected; order (if any) gets the ranks in their order. A rank that is named twice is refused. */
+/* Marks the selected ranks in `chosen`. order, if not NULL, gets them in their order. Refuses a rank that is named twice. */
 static int group_mark(const struct selection *s, bool *chosen, int *order)
 {
 	int first, last, stride, k = 0;
@@ -251,7 +254,7 @@ static int select_ranks(const struct selection *s, bool exclude, MPI_Group *newg
 
 	if (rc)
 		return rc;
-	if (total > s->g->size)		/* some rank is named twice: look for it, in the room that there is */
+	if (total > s->g->size)		/* some rank is named twice: find it before `order` overflows */
 		n = s->g->size;
 	chosen = calloc((size_t)s->g->size + 1, sizeof(*chosen));
 	procs = malloc(((size_t)s->g->size + 1) * sizeof(*procs));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Info objects (MPI-5.0 chapter 10). All of them work before MPI is initialized and after it is finalized, too. */
+/* Info objects (MPI-5.0 chapter 10). Every function works also before MPI_Init and after MPI_Finalize. */
 #include "mpi/info.h"
 #include "mpi/leaks.h"
 
@@ -16,15 +16,15 @@ struct pair {
 
 struct hdl_info {
 	struct hdl_object obj;
-	int n, room;
+	int n, capacity;
 	struct pair *pairs;
 };
 
-/* Never given back to the heap: handles are valid also when MPI is not initialized. */
+/* The memory stays in the pool, since handles are valid also when MPI is not initialized. */
 struct hdl_pool hdl_infos = HDL_POOL(struct hdl_info, 16);
 
-/* Behind MPI_INFO_ENV, made when it is first asked for, by any thread, and anew when there is a job to tell of: what it was
- * before stays, since another thread may be reading it. */
+/* The object of MPI_INFO_ENV. Any thread may ask for it first; it is made anew once there is a job to describe. The former
+ * object stays, since another thread may be reading it. */
 static struct hdl_info *env, *env_before;
 static pthread_mutex_t env_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -61,13 +61,13 @@ static struct pair *info_find(const struct hdl_info *info, const char *key)
 
 static bool info_grow(struct hdl_info *info)
 {
-	int room = info->room ? 2 * info->room : 8;
-	struct pair *pairs = realloc(info->pairs, (size_t)room * sizeof(*pairs));
+	int capacity = info->capacity ? 2 * info->capacity : 8;
+	struct pair *pairs = realloc(info->pairs, (size_t)capacity * sizeof(*pairs));
 
 	if (!pairs)
 		return false;
 	info->pairs = pairs;
-	info->room = room;
+	info->capacity = capacity;
 	return true;
 }
 
@@ -83,7 +83,7 @@ bool hdl_info_set(struct hdl_info *info, const char *key, const char *value)
 		return true;
 	}
 	new.key = strdup(key);
-	if (!new.key || (info->n == info->room && !info_grow(info))) {
+	if (!new.key || (info->n == info->capacity && !info_grow(info))) {
 		free(new.key);
 		free(new.value);
 		return false;
@@ -122,7 +122,7 @@ bool hdl_info_pair(const struct hdl_info *info, int n, const char **key, const c
 
 /* ---- the environment (section 11.2.1) ------------------------------------------------------------------- */
 
-/* What is longer than a value may be is cut. */
+/* Sets a pair, with the value cut at the standard's limit. */
 static bool set_cut(struct hdl_info *info, const char *key, const char *value, size_t len)
 {
 	char text[MPI_MAX_INFO_VAL];
@@ -134,7 +134,7 @@ static bool set_cut(struct hdl_info *info, const char *key, const char *value, s
 	return hdl_info_set(info, key, text);
 }
 
-/* The program's name and, separated by blanks, its arguments: as the system keeps them, if they are not given. */
+/* Sets the program's name and its arguments, separated by blanks; without arguments those that the system keeps. */
 static bool set_command(struct hdl_info *info, int argc, char *const argv[])
 {
 	char line[MPI_MAX_INFO_KEY + 2 * MPI_MAX_INFO_VAL];
@@ -163,7 +163,8 @@ static bool set_command(struct hdl_info *info, int argc, char *const argv[])
 	       (first + 1 >= n || set_cut(info, "argv", line + first + 1, strlen(line + first + 1)));
 }
 
-/* Of the process's own program, where the job has several. Before MPI_Init it is what the launcher has put into the environment. */
+/* Sets maxprocs, of the process's own program if the job has several. Before MPI_Init it is the launcher's environment
+ * variable. */
 static bool set_maxprocs(struct hdl_info *info)
 {
 	int size = hdl_rt_program_size();
@@ -173,7 +174,7 @@ static bool set_maxprocs(struct hdl_info *info)
 	return size < 1 || hdl_info_set(info, "maxprocs", text);
 }
 
-/* As it was asked for. */
+/* Sets the initial error handler as the user asked for it. */
 static bool info_set_errhandler(struct hdl_info *info)
 {
 	const char *name = getenv("HEDDLE_INITIAL_ERRHANDLER");
@@ -200,7 +201,7 @@ static struct hdl_info *make_env(int argc, char *const argv[])
 	return info;
 }
 
-/* ---- what is left at the end ------------------------------------------------------------------------------- */
+/* ---- leaks --------------------------------------------------------------------------------------------- */
 
 static void info_leaked(void *object, void *arg)
 {
@@ -237,7 +238,7 @@ static struct hdl_info *get_env(void)
 	return made;
 }
 
-/* The object behind a handle, or NULL. */
+/* Returns the object behind a handle, or NULL. */
 static struct hdl_info *info_get(MPI_Info handle)
 {
 	if (handle == MPI_INFO_ENV)
@@ -254,7 +255,7 @@ static cold int bad_info(struct hdl_comm *comm, const char *call, MPI_Info handl
 	return hdl_raise(comm, MPI_ERR_INFO, call, "invalid info: handle %p is none, or was freed", (void *)handle);
 }
 
-/* For what changes the object. */
+/* The same for functions that change the object; NULL for MPI_INFO_ENV. */
 static struct hdl_info *get_own(MPI_Info handle)
 {
 	return handle == MPI_INFO_ENV ? NULL : info_get(handle);
@@ -374,8 +375,9 @@ int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
 	if (!value)
 		return hdl_null_arg(NULL, call, "value");
 	if (strlen(value) >= MPI_MAX_INFO_VAL)
-		return hdl_raise(NULL, MPI_ERR_INFO_VALUE, call, "invalid value of %zu characters for key %s: at most %d are allowed",
-				 strlen(value), key, MPI_MAX_INFO_VAL - 1);
+		return hdl_raise(NULL, MPI_ERR_INFO_VALUE, call,
+				 "invalid value of %zu characters for key %s: at most %d are allowed", strlen(value), key,
+				 MPI_MAX_INFO_VAL - 1);
 	return hdl_info_set(i, key, value) ? MPI_SUCCESS : info_no_memory(call);
 }
 HDL_PROFILED(Info_set);
@@ -404,7 +406,7 @@ int PMPI_Info_delete(MPI_Info info, const char *key)
 }
 HDL_PROFILED(Info_delete);
 
-/* What the four ways to ask for a value begin with: *value is NULL if there is none. */
+/* Checks the arguments of the four functions that read a value. *value is NULL if there is none. */
 static int look_up(const char *call, MPI_Info info, const char *key, const int *flag, const char **value)
 {
 	struct hdl_info *i = info_get(info);
@@ -446,7 +448,7 @@ int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *valu
 }
 HDL_PROFILED(Info_get_string);
 
-/* Deprecated: valuelen does not count the terminating zero, which is written all the same. */
+/* Deprecated: valuelen does not count the terminating NUL, which is written all the same. */
 int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag)
 {
 	HDL_LOCKED;

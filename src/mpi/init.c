@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start and end of a program's use of MPI (MPI-5.0 sections 11.2, 11.6). */
+/* Initialization and finalization (MPI-5.0 sections 11.2, 11.6). */
 #include "base/stack.h"
 #include "mpi/attr.h"
 #include "mpi/leaks.h"
@@ -11,7 +11,7 @@ enum hdl_mpi_state hdl_mpi_state;
 static int thread_level;
 static pthread_t main_thread;
 
-/* What fails below has said why, with values; the program cannot go on without its peers. */
+/* The layer that failed has reported why, with values. The program cannot run without its peers. */
 static _Noreturn void init_failed(const char *call)
 {
 	char text[128];
@@ -42,7 +42,7 @@ static __attribute__((noinline)) int init_init(const char *call, int required)
 	thread_level = required;
 	hdl_threads = required == MPI_THREAD_MULTIPLE;
 	main_thread = pthread_self();
-	hdl_call = "";	/* before other threads may call: it is theirs from then on */
+	hdl_call = "";	/* before other threads may call: afterwards the holder of the lock writes it */
 	hdl_mpi_state_set(HDL_ACTIVE);
 	return MPI_SUCCESS;
 }
@@ -68,7 +68,7 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 	(void)argv;
 	if (required != MPI_THREAD_SINGLE && required != MPI_THREAD_FUNNELED && required != MPI_THREAD_SERIALIZED &&
 	    required != MPI_THREAD_MULTIPLE) {
-		/* No error handler exists yet. */
+		/* There is no error handler yet. */
 		hdl_error("%s: invalid required %d: it is no thread level of the MPI ABI (was the program compiled "
 			  "with another library's mpi.h?); the program ends", call, required);
 		_Exit(MPI_ERR_ARG);
@@ -92,8 +92,8 @@ static void drop_type_attrs(struct hdl_type *type)
 	hdl_attrs_drop(&type->attrs);
 }
 
-/* Section 11.2.3: MPI_COMM_SELF's attributes go first, the last one set first, while everything works. One whose function
- * fails is told, and the program ends all the same. */
+/* Section 11.2.3: deletes MPI_COMM_SELF's attributes first, in the reverse order of setting, while all functions still work.
+ * An error of a delete function is raised; MPI_Finalize goes on. */
 static int delete_attributes(const char *call)
 {
 	int rc = hdl_attrs_delete(HDL_ATTR_COMM, MPI_COMM_SELF, &hdl_self.attrs);
@@ -122,7 +122,7 @@ int PMPI_Finalize(void)
 	if (hdl_coll_fini() || hdl_p2p_fini())
 		hdl_rt_abort(EXIT_FAILURE, "MPI_Finalize failed; the program ends");
 	hdl_leaks_print();
-	hdl_rt_fini(false);		/* the transport has left together with its peers */
+	hdl_rt_fini(false);		/* without a fence: the transport has been closed together with the peers */
 	hdl_mpi_state_set(HDL_AFTER_FINALIZE);
 	return rc;
 }
@@ -174,7 +174,7 @@ int PMPI_Is_thread_main(int *flag)
 }
 HDL_PROFILED(Is_thread_main);
 
-/* Ends the whole job, whatever the communicator: section 9.6 allows it. */
+/* Ends the whole job for any communicator, as section 9.6 allows. */
 int PMPI_Abort(MPI_Comm comm, int errorcode)
 {
 	HDL_NO_LOCK;

@@ -33,7 +33,7 @@ static void group(void *object, void *arg)
 		hdl_leak("handles of groups not freed", "of %d rank%s", g->size, leaks_plural(g->size));
 }
 
-/* The constructor tells where to look. */
+/* The constructor's name, as a hint where to look. */
 static const char *constructor(int combiner)
 {
 	static const char *const name[] = {
@@ -60,7 +60,7 @@ static void type(void *object, void *arg)
 	const struct hdl_type *t = object;
 
 	(void)arg;
-	if (t->predefined)	/* MPI_Type_create_f90_*: not the program's to free */
+	if (t->predefined)	/* MPI_Type_create_f90_*: the program does not free them */
 		return;
 	if (t->name)
 		hdl_leak("datatypes not freed", "%.96s (%s, size %lld)", t->name, constructor(t->combiner), (long long)t->size);

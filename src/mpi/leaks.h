@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HEDDLE_REPORT_LEAKS: who has objects notes by hdl_leak those that the program has handles of. */
+/* HEDDLE_REPORT_LEAKS: each owner of objects reports by hdl_leak those to which the program has handles. */
 #ifndef HDL_MPI_LEAKS_H
 #define HDL_MPI_LEAKS_H
 
-/* All kinds, called by MPI_Finalize, after MPI_COMM_SELF's attributes had their turn to free what they stand for. */
+/* Reports all kinds. MPI_Finalize calls it after the delete functions of MPI_COMM_SELF's attributes, which may free objects. */
 void hdl_leaks_note(void);
 
 void hdl_info_leaks(void);		/* info.c */

@@ -8,7 +8,7 @@ mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/leaks.h src/mpi/leak
 
 # Chapter 3 beyond p2p.c and request.c.
 mpi_sources += src/mpi/sendrecv.c src/mpi/message.c src/mpi/persistent.c src/mpi/grequest.c src/mpi/buffered.c
-mpi_sources += src/mpi/pieces.c src/mpi/op.c
+mpi_sources += src/mpi/vcoll.c src/mpi/op.c
 
 # Hints of communicators, and splitting them by hardware.
 mpi_sources += src/mpi/comm_info.h src/mpi/comm_info.c src/mpi/split_type.c
@@ -18,7 +18,7 @@ mpi_sources += src/mpi/dynamic.c
 
 # Chapter 8, and where ranks are bound.
 mpi_sources += src/mpi/topo.h src/mpi/topo.c src/mpi/topo_cart.c src/mpi/topo_graph.c src/mpi/reorder.h src/mpi/reorder.c \
-	src/mpi/place.h src/mpi/place.c
+	src/mpi/locality.h src/mpi/locality.c
 
 # What is made of the list of the ABI's functions. A state that changes leaves mpi.h as it is, and all that includes it.
 nodist_mpi_sources = src/mpi/missing.c

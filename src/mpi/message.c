@@ -60,7 +60,7 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
 }
 HDL_PROFILED(Improbe);
 
-/* *m: NULL for MPI_MESSAGE_NO_PROC; *c: whose handler errors go to. */
+/* *m: NULL for MPI_MESSAGE_NO_PROC. *c: the communicator on which errors are raised. */
 static int check_receive(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype, const MPI_Message *message,
 			 struct hdl_message **m, struct hdl_comm **c)
 {
@@ -93,7 +93,7 @@ static int mrecv(const char *call, void *buf, MPI_Count count, MPI_Datatype data
 	if (rc)
 		return rc;
 	if (c)
-		c->obj.refs++;	/* the message's reference goes with it, and its error may be to be told */
+		c->obj.refs++;	/* the message's reference goes with it, and an error may have to be raised on the communicator */
 	hdl_call = call;
 	rc = hdl_mrecv(buf, count, hdl_type_get(datatype), m, status);
 	if (!m || hdl_message_get((MPI_Message)m) != m)

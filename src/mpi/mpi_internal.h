@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of src/mpi: one file per chapter of the standard, each function checks its arguments and calls what is below.
+ * Shared by the files of src/mpi. One file for each chapter of the standard; each function checks its arguments and calls the
+ * layers below.
  *
- * Every function is defined as PMPI_Xxx and exported; MPI_Xxx is a weak alias of it, so that a tool that is linked or
- * preloaded may define its own (MPI-5.0 section 15.2). functions.def lists them all, those that are missing too.
+ * Every function is defined as PMPI_Xxx and exported. MPI_Xxx is a weak alias of it, so that a tool that is linked or
+ * preloaded may define its own (MPI-5.0 section 15.2). functions.def lists all functions, missing ones included.
  */
 #ifndef HDL_MPI_INTERNAL_H
 #define HDL_MPI_INTERNAL_H
 
-/* The library is built with hidden visibility: what mpi.h declares is what it exports. */
+/* The library is built with hidden visibility; the declarations in mpi.h are what it exports. */
 #pragma GCC visibility push(default)
 #include <mpi.h>
 #pragma GCC visibility pop
@@ -23,11 +24,11 @@
 
 #define cold		__attribute__((cold, noinline))
 
-/* The other two names of PMPI_name: MPI_name, and the one that libmpi_abi.so.1's functions jump to. */
+/* The other two names of PMPI_name: MPI_name, and the one to which libmpi_abi.so.1's function jumps. */
 #define HDL_ALIAS(name)										\
 	extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)));		\
 	extern __typeof__(PMPI_##name) hdl_abi_##name __attribute__((alias("PMPI_" #name), visibility("default")))
-/* After the definition of PMPI_name: MPI_name, and that the list of functions knows. */
+/* Must follow the definition of PMPI_name: defines MPI_name, and checks that functions.def lists the function. */
 #define HDL_PROFILED(name)									\
 	_Static_assert(HDL_IS_PRESENT_##name, "MPI_" #name " is defined here: mark it as present in src/mpi/functions.def");	\
 	HDL_ALIAS(name)
@@ -48,21 +49,21 @@ static inline void hdl_lock_leave(const bool *taken)
 		hdl_lock_give();
 }
 
-/* The first line of every function that is exported: with MPI_THREAD_MULTIPLE one thread at a time is behind it, until
- * the function returns. Or that it needs no lock, because it touches only what is the caller's, or never changes. */
+/* Must be the first line of every exported function. With MPI_THREAD_MULTIPLE it takes the lock until the function returns.
+ * HDL_UNLOCKED marks a function that needs no lock, since it uses only its arguments, or data that never changes. */
 #define HDL_LOCKED	__attribute__((cleanup(hdl_lock_leave), unused)) const bool hdl_locked = hdl_lock_enter()
 #define HDL_NO_LOCK	_Static_assert(1, "")
 
-/* The null handle of the type that a pointer points to. */
+/* The null handle of the type to which p points. */
 #define HDL_NULL_HANDLE(p)											\
 	_Generic(*(p), MPI_Comm: MPI_COMM_NULL, MPI_Request: MPI_REQUEST_NULL, MPI_Group: MPI_GROUP_NULL,	\
 		 MPI_Datatype: MPI_DATATYPE_NULL, MPI_Op: MPI_OP_NULL, MPI_Info: MPI_INFO_NULL,			\
 		 MPI_Errhandler: MPI_ERRHANDLER_NULL, MPI_Message: MPI_MESSAGE_NULL, MPI_Win: MPI_WIN_NULL,	\
 		 MPI_File: MPI_FILE_NULL, MPI_Session: MPI_SESSION_NULL)
 
-/* A handle that the function returns is null until there is one: so is it where the call fails, also for an error handler that does not
- * come back. Behind HDL_LOCKED, of every such argument (tests/mp/mpi_outputs.c). Not where it may be an element of an array that the
- * function reads, nor ahead of the way that a message takes: there the ways that fail have it. */
+/* Sets a handle that the function returns to the null handle. So the handle is null if the call fails, even if the error
+ * handler does not return (tests/mp/mpi_outputs.c). Must follow HDL_LOCKED, for every such argument, with two exceptions: an
+ * element of an array that the function also reads, and the path of a message, where the failing paths set it. */
 #define HDL_GIVES(p)												\
 	do {													\
 		if (p)												\
@@ -72,7 +73,8 @@ static inline void hdl_lock_leave(const bool *taken)
 enum hdl_mpi_state { HDL_BEFORE_INIT, HDL_ACTIVE, HDL_AFTER_FINALIZE };
 extern enum hdl_mpi_state hdl_mpi_state;
 
-/* For what any thread may ask at any time: who is told that MPI is initialized finds it so. Pairs with hdl_mpi_state_set. */
+/* For functions that any thread may call at any time. Acquire: a thread that sees HDL_ACTIVE sees all that MPI_Init wrote.
+ * Pairs with the release in hdl_mpi_state_set. */
 static inline enum hdl_mpi_state hdl_mpi_state_now(void)
 {
 	return __atomic_load_n(&hdl_mpi_state, __ATOMIC_ACQUIRE);
@@ -85,8 +87,8 @@ static inline void hdl_mpi_state_set(enum hdl_mpi_state state)
 
 /* ---- handles ------------------------------------------------------------------------------------------- */
 
-/* The object behind a communicator's handle, or NULL. World and self are NULL too before MPI_Init and after
- * MPI_Finalize, so that a function that has a communicator needs no other test of the state. */
+/* Returns the object behind a communicator's handle, or NULL. MPI_COMM_WORLD and MPI_COMM_SELF give NULL, too, before MPI_Init
+ * and after MPI_Finalize, so a function with a communicator needs no other test of the state. */
 static inline struct hdl_comm *hdl_comm_get(MPI_Comm handle)
 {
 	struct hdl_comm *comm;
@@ -100,8 +102,8 @@ static inline struct hdl_comm *hdl_comm_get(MPI_Comm handle)
 	return likely(comm->obj.magic == HDL_MAGIC_COMM) ? comm : NULL;
 }
 
-/* hdl_comm_get for local calls, which may name MPI_Comm_idup's communicator before the duplication is complete: its group, attributes and
- * error handler exist, its context ids do not. Calls that communicate must use hdl_comm_get. */
+/* hdl_comm_get for local calls, which may get a communicator of MPI_Comm_idup before it is complete: its group, attributes and
+ * error handler exist, its context ids do not. Functions that communicate must use hdl_comm_get. */
 static inline struct hdl_comm *hdl_comm_get_local(MPI_Comm handle)
 {
 	struct hdl_comm *comm = hdl_comm_get(handle);
@@ -114,7 +116,7 @@ static inline MPI_Comm hdl_comm_handle(struct hdl_comm *comm)
 	return comm == &hdl_world ? MPI_COMM_WORLD : comm == &hdl_self ? MPI_COMM_SELF : (MPI_Comm)comm;
 }
 
-/* The same, of an intracommunicator. */
+/* hdl_comm_get; NULL also for an intercommunicator. */
 static inline struct hdl_comm *hdl_intracomm_get(MPI_Comm handle)
 {
 	struct hdl_comm *comm = hdl_comm_get(handle);
@@ -122,49 +124,49 @@ static inline struct hdl_comm *hdl_intracomm_get(MPI_Comm handle)
 	return likely(comm && !hdl_comm_is_inter(comm)) ? comm : NULL;
 }
 
-/* A group becomes a result: its reference the handle's. NULL: there was no memory. Returns what the MPI function returns. */
+/* Makes a group a result; its reference becomes the handle's. g may be NULL: no memory. Returns the code for the program. */
 int hdl_group_return(const char *call, struct hdl_group *g, MPI_Group *newgroup);
 cold int hdl_bad_group(struct hdl_comm *comm, const char *call, const char *arg, MPI_Group handle);
 
-/* ---- errors (error.c): all return the code that the MPI function returns -------------------------------- */
+/* ---- errors (error.c): all return the code for the program ------------------------------------------------ */
 
-/* Raises an error of this class on comm (NULL: MPI_COMM_SELF's handler, section 9.3). The text is "call: ...". */
+/* Raises an error of this class on comm; NULL: by MPI_COMM_SELF's handler (section 9.3). The text is "call: ...". */
 cold int hdl_raise(struct hdl_comm *comm, int class, const char *call, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* An error that a layer below reports by its class and hdl_reason_take(). */
+/* Raises an error that a layer below returned as a class, with hdl_reason_take(). */
 cold int hdl_raise_class(struct hdl_comm *comm, int class, const char *call);
-/* ... of what makes a communicator out of none: by the handler that the communicator would have (MPI-5.0 section 7.4.2). A function of the
- * program is given MPI_COMM_SELF. */
+/* ... of a constructor without a communicator: by the handler that the new communicator would have (MPI-5.0 section 7.4.2). A
+ * handler of the program gets MPI_COMM_SELF. */
 cold int hdl_raise_class_by(MPI_Errhandler handler, int class, const char *call);
-/* The same for what may also be the code that a program's function returned: that is passed on as it is. */
+/* hdl_raise_class; a code that a function of the program returned is passed on unchanged. */
 cold int hdl_raise_code(struct hdl_comm *comm, int code, const char *call);
-/* The value of MPI_LASTUSEDCODE. */
+/* Returns the value of MPI_LASTUSEDCODE. */
 int hdl_last_used_code(void);
-/* The class of a code; -1: it is no code. Its text, and that one's length. The class's name and text, or "" if programs or MPI_T
- * have it. */
+/* hdl_error_class: returns the class of a code; -1: not a code. hdl_error_text: writes its text and returns the length.
+ * hdl_error_class_name: the class's name and text; "" for classes of programs and of MPI_T. */
 int hdl_error_class(int code);
 int hdl_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 const char *hdl_error_class_name(int code);
-/* Above MPI_ERR_LASTCODE (error_add.c). 0: there is none. The text and its length. */
+/* Codes above MPI_ERR_LASTCODE (error_add.c): the class, or 0 if there is none; the text and its length. */
 int hdl_user_error_class(int code);
 int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 /* Whether an error on this communicator ends the job. */
 bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
-/* Has the communicator's error handler, or that of files, deal with the code. Returned is what it left in the code: never MPI_SUCCESS
- * (errhandler.c). */
+/* Calls the error handler of the communicator, or of files, for a code. Returns the code that the handler leaves, but never
+ * MPI_SUCCESS. */
 cold int hdl_errhandler_call(struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_file(int code);
-/* Raises an error by a session's handler where no session exists. Must: handler is one for sessions (hdl_is_session_errhandler). */
+/* The same by a session's handler, where no session exists. Must: hdl_is_session_errhandler(handler). */
 cold int hdl_errhandler_call_session(MPI_Errhandler handler, int code);
-/* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
+/* Returns a code with this text without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);
 cold int hdl_bad_comm(const char *call, MPI_Comm handle);
-/* What hdl_intracomm_get refuses. */
+/* Raises an error for a handle that hdl_intracomm_get refuses. */
 cold int hdl_bad_intracomm(const char *call, MPI_Comm handle);
-/* A constant, or an object that exists and is for communicators. */
+/* Whether h is a predefined handler, or an existing one for communicators. */
 bool hdl_is_errhandler(MPI_Errhandler h);
-/* ... for sessions. */
+/* ... or an existing one for sessions. */
 bool hdl_is_session_errhandler(MPI_Errhandler h);
 cold int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle);
 cold int hdl_bad_request(const char *call, int index, MPI_Request handle);
@@ -172,13 +174,13 @@ cold int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const st
 cold int hdl_bad_rank(struct hdl_comm *comm, int class, const char *call, const char *arg, int rank);
 cold int hdl_bad_count(struct hdl_comm *comm, const char *call, const char *arg, long long count);
 cold int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg);
-/* A function that this version lacks: raises MPI_ERR_UNSUPPORTED_OPERATION on comm. The other is for files, whose errors
- * return unless told otherwise (section 14.7). */
+/* Functions that this version lacks: raise MPI_ERR_UNSUPPORTED_OPERATION on comm, or for a file by MPI_FILE_NULL's handler,
+ * which returns by default (section 14.7). */
 cold int hdl_missing(const char *call, MPI_Comm comm);
 cold int hdl_missing_file(const char *call);
-/* MPI_Session_init, which may be called at any time: by its own error handler. */
+/* MPI_Session_init, which may be called at any time: raises by the session's own handler. */
 cold int hdl_missing_session(const char *call, MPI_Errhandler errhandler);
-/* For functions without communicator: ends the program unless MPI is initialized and not finalized. */
+/* For functions without a communicator: ends the program unless MPI is initialized and not finalized. */
 cold void hdl_not_active(const char *call);
 static inline void hdl_check_active(const char *call)
 {
@@ -186,9 +188,9 @@ static inline void hdl_check_active(const char *call)
 		hdl_not_active(call);
 }
 
-/* Whether a buffer argument cannot be right: NULL or MPI_IN_PLACE where data is expected. NULL is MPI_BOTTOM, too, and
- * right with datatypes of absolute addresses (MPI-5.0 section 5.1.5): not with those whose data begins in the first page,
- * where nothing is. displ: bytes from the buffer argument to the first element. */
+/* Whether a buffer argument is certainly wrong: NULL or MPI_IN_PLACE where data is expected. NULL is also MPI_BOTTOM, which is
+ * right with datatypes of absolute addresses (MPI-5.0 section 5.1.5), unless their data begins in the first page, where
+ * nothing can be mapped. displ: bytes from the buffer argument to the first element. */
 static inline bool hdl_bad_buffer_at(const void *buf, MPI_Count displ, MPI_Count count, const struct hdl_type *t)
 {
 	return unlikely((uintptr_t)buf <= 1) && count && t->size && (buf || displ + t->true_lb < 4096);
@@ -202,7 +204,8 @@ cold int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const cha
 
 /* ---- arguments of chapter 3 (p2p.c) --------------------------------------------------------------------- */
 
-/* The test that passes is inline; what it refuses (MPI_PROC_NULL among it) is told apart out of line. c: of comm, or NULL. */
+/* The common case, inline: all arguments are valid, and dest is a rank. Everything else, MPI_PROC_NULL included, is told apart
+ * out of line. c: the object of comm, or NULL. */
 static inline bool hdl_send_is_plain(const struct hdl_comm *c, const struct hdl_type *t, const void *buf, MPI_Count count,
 				     int dest, int tag)
 {
@@ -226,21 +229,21 @@ cold int hdl_check_source_tag(const char *call, struct hdl_comm *c, int source, 
 
 /* ---- collectives ----------------------------------------------------------------------------------------- */
 
-/* How a collective operation is called. NULL: it blocks. */
+/* The form of a call of a collective. NULL: blocking. */
 struct hdl_form {
 	bool persistent;
 	MPI_Info info;
 	MPI_Request *request;
 };
 
-/* A collective on c (or NULL) ends with this code, for its arguments are refused: where these are significant at this rank only, the other
- * ranks do not know, and HEDDLE_CHECK tells them. Returns the code. */
+/* Must be called with the error code of a collective on c (or NULL) whose arguments are refused. If they are significant at
+ * this rank only, the other ranks cannot know; with HEDDLE_CHECK they get a message. Returns the code. */
 cold int hdl_refused(struct hdl_comm *c, int rc);
 cold int hdl_check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form);
 
 /*
- * The three functions of a collective operation, and with _c their large forms: PARAMS are those of the blocking one, in
- * parentheses, and what follows is an expression of them, of `call`, the function's name, and of `form`.
+ * Defines the three functions of a collective, and with _c their large forms. PARAMS: the parameters of the blocking one, in
+ * parentheses. The last argument is an expression of the parameters, of `call`, the function's name, and of `form`.
  */
 #define HDL_LIST(...) __VA_ARGS__
 #define HDL_COLLECTIVE(Name, name, _c, PARAMS, ...)								\
@@ -276,21 +279,23 @@ int PMPI_##Name##_init##_c(HDL_LIST PARAMS, MPI_Info info, MPI_Request *request)
 }														\
 HDL_PROFILED(Name##_init##_c);
 
-/* What the library has only as collectives of pieces (pieces.c), where the arguments are checked, too: MPI_Reduce and MPI_Allreduce
- * by an operation of the program, and what intercommunicators and persistent requests need of the others. */
-cold int hdl_reduce_pieces(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+/* Collectives that only vcoll.c has, with the checks of their arguments: MPI_Reduce and MPI_Allreduce by an operation of the
+ * program, and the forms of others on intercommunicators and for persistent requests. */
+cold int hdl_vcoll_reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
 			   bool all, int root, MPI_Comm comm, const struct hdl_form *form);
-cold int hdl_exchange_pieces(const char *call, bool one, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-			     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form);
-cold int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+cold int hdl_vcoll_exchange(const char *call, bool one, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+			    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+			    const struct hdl_form *form);
+cold int hdl_vcoll_bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
 			  const struct hdl_form *form);
-cold int hdl_rooted_pieces(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-			   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, const struct hdl_form *form);
-cold int hdl_reduce_part_pieces(const char *call, enum hdl_coll coll, const void *sendbuf, void *recvbuf, MPI_Count count,
+cold int hdl_vcoll_rooted(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+			  void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+			  const struct hdl_form *form);
+cold int hdl_vcoll_reduce_part(const char *call, enum hdl_coll coll, const void *sendbuf, void *recvbuf, MPI_Count count,
 				MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form);
-cold int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *form);
+cold int hdl_vcoll_barrier(const char *call, MPI_Comm comm, const struct hdl_form *form);
 
-/* Copies what a completion returns of a status; MPI_ERROR stays (section 3.7.5). */
+/* Copies a status as completing calls return it: without MPI_ERROR (section 3.7.5). */
 static inline void hdl_status_copy(MPI_Status *to, const MPI_Status *from)
 {
 	to->MPI_SOURCE = from->MPI_SOURCE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations that programs define, and reductions in memory (MPI-5.0 sections 6.9.5, 6.9.7). */
+/* Operations of programs, and reductions in memory (MPI-5.0 sections 6.9.5, 6.9.7). */
 #include "mpi/mpi_internal.h"
 
 static int op_create(const char *call, MPI_User_function *fn, MPI_User_function_c *fn_c, int commute, MPI_Op *op)
@@ -70,7 +70,7 @@ int PMPI_Op_commutative(MPI_Op op, int *commute)
 				 "MPI_OP_NULL" : "none, or was freed");
 	if (!commute)
 		return hdl_null_arg(NULL, call, "commute");
-	/* section 6.9.1: all predefined operations are assumed to be commutative */
+	/* section 6.9.1: predefined operations are assumed to be commutative */
 	*commute = o ? hdl_op_commutes(o) : 1;
 	return MPI_SUCCESS;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Point-to-point communication (MPI-5.0 chapter 3). Completion is in request.c. */
+/* Point-to-point communication (MPI-5.0 chapter 3). request.c has completion. */
 #include "mpi/mpi_internal.h"
 
 #include <limits.h>
 
-/* ---- argument checks: the test that passes is inline, what fails is told apart out of line ---------------- */
+/* ---- argument checks: the common case is inline, errors are told apart out of line ---------------------------- */
 
 int hdl_check_send(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
 		   MPI_Datatype datatype, int dest, int tag)
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) int send_any(const char *call, cons
 	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
 }
 
-/* A ready send may do what a standard send does (section 3.4). */
+/* A ready send may be a standard send (section 3.4). */
 #define FORM(_c, Count)												\
 int PMPI_Send##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)	\
 {														\

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pack and unpack (MPI-5.0 sections 5.2, 5.3). Packed data is the bytes of the basic elements, one after the other. */
+/* Pack and unpack (MPI-5.0 sections 5.2, 5.3). Packed data is the bytes of the basic elements, one after another. */
 #include "mpi/mpi_internal.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* What the arguments of a direction are called: messages name them. */
+/* The arguments' names, for error texts. */
 struct names {
 	const char *data, *packed, *count, *size;
 };
@@ -14,8 +14,8 @@ static const struct names unpacking = {"outbuf", "inbuf", "outcount", "insize"};
 
 #define always	static inline __attribute__((always_inline))
 
-/* The type of so many elements, whose bytes fit 63 bits. sized: only their size is asked for, which a type that is not committed has, too.
- * NULL: *rc. */
+/* Returns the type of so many elements whose bytes fit 63 bits. sized: only the size is needed, so the type need not be
+ * committed. NULL: *rc. */
 always struct hdl_type *packed_type(struct hdl_comm *c, const char *call, const char *count_name, MPI_Count count,
 				    MPI_Datatype datatype, bool sized, MPI_Count *bytes, int *rc)
 {
@@ -33,7 +33,7 @@ always struct hdl_type *packed_type(struct hdl_comm *c, const char *call, const 
 	return NULL;
 }
 
-/* Whether there is data, and room for its packed bytes. The error code. */
+/* Checks that there is data, and space for its packed bytes. Returns the error code. */
 always int check_room(struct hdl_comm *c, const char *call, const struct names *name, const struct hdl_type *t,
 		      const void *data, MPI_Count count, const void *packed, MPI_Count size, const MPI_Count *position,
 		      MPI_Count bytes)
@@ -99,7 +99,7 @@ always int unpack(const char *call, const void *inbuf, MPI_Count insize, MPI_Cou
 	return MPI_SUCCESS;
 }
 
-/* Both forms. A position is not above the size, so it fits what it is an argument of. */
+/* Both forms. A position is at most the size, so it fits the argument's type. */
 #define FORM(_c, Count)												\
 int PMPI_Pack##_c(const void *inbuf, Count incount, MPI_Datatype datatype, void *outbuf, Count outsize, Count *position,	\
 		  MPI_Comm comm)										\
@@ -131,7 +131,7 @@ FORM(, int)
 FORM(_c, MPI_Count)
 #undef FORM
 
-/* What does not fit the caller's size is MPI_UNDEFINED, as with MPI_Type_size (section 5.1.5). */
+/* A size that does not fit is MPI_UNDEFINED, as in MPI_Type_size (section 5.1.5). */
 static int pack_size(const char *call, MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, void *size, MPI_Count most,
 		     MPI_Count *bytes)
 {
@@ -168,7 +168,7 @@ FORM(_c, MPI_Count, INT64_MAX)
 
 /* ---- external32 ---------------------------------------------------------------------------------------------------- */
 
-/* The type, and the bytes that so many elements take in this representation. NULL: *rc. */
+/* Returns the type, and the bytes of so many elements in this representation. NULL: *rc. */
 static struct hdl_type *external_type(const char *call, const char *datarep, const char *count_name, MPI_Count count,
 				      MPI_Datatype datatype, bool sized, MPI_Count *bytes, int *rc)
 {

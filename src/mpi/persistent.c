@@ -2,8 +2,8 @@
 /* Persistent communication requests (MPI-5.0 section 3.9). */
 #include "mpi/mpi_internal.h"
 
-static int mpi_persistent_send_init(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		     enum hdl_send_mode mode, MPI_Request *request)
+static int mpi_persistent_send_init(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
+				    int tag, MPI_Comm comm, enum hdl_send_mode mode, MPI_Request *request)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_req *req;
@@ -20,8 +20,8 @@ static int mpi_persistent_send_init(const char *call, const void *buf, MPI_Count
 	return MPI_SUCCESS;
 }
 
-static int mpi_persistent_recv_init(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-		     MPI_Request *request)
+static int mpi_persistent_recv_init(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+				    MPI_Comm comm, MPI_Request *request)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_req *req;
@@ -88,7 +88,7 @@ FORM(, int)
 FORM(_c, MPI_Count)
 #undef FORM
 
-/* Whether it can be started; index: of an array, or -1. */
+/* Whether a request can be started. index: in an array, or -1. */
 static int check_startable(const char *call, int index, MPI_Request handle, struct hdl_req **req)
 {
 	char which[48] = "";
@@ -147,7 +147,8 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
 		rc = check_startable(call, i, array_of_requests[i], &req);
 	hdl_call = call;
 	for (int i = 0; !rc && i < count; i++) {
-		rc = check_startable(call, i, array_of_requests[i], &req);	/* again: it may stand there twice */
+		/* a second look: the array may contain a request twice */
+		rc = check_startable(call, i, array_of_requests[i], &req);
 		if (!rc)
 			rc = mpi_persistent_start(call, req);
 	}

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reordering. Ranks are sorted by their places, so that those of a host, then of a package, and so on lie side by side. A grid is then
- * cut in two again and again, and the sorted list with it: where the list has its greatest distance first, then where the
- * cut is smallest. A graph is filled from a node on, breadth first, so that the ranks of an
- * instance hang together. The result is taken if the sum of the distances between neighbors is smaller than without.
+ * Reordering. Ranks are sorted by locality: by host, then package, and so on. A grid is bisected recursively, and the sorted
+ * list with it: where two adjacent ranks of the list have the greatest distance, then where the cut is smallest. A graph is
+ * filled breadth first from a node, so that the ranks of one instance are connected. The result is used if the sum of the
+ * distances between neighbors is less than without.
  */
 #include "mpi/reorder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* All ranks must come to one result: one without memory cannot. */
+/* Ends the job without memory, since all ranks must compute the same result. */
 static void *reorder_must(void *p)
 {
 	if (!p)
@@ -18,33 +18,33 @@ static void *reorder_must(void *p)
 	return p;
 }
 
-/* A line to another host costs more than all that is nearer. */
-static long reorder_cost_of(const struct hdl_place *a, const struct hdl_place *b)
+/* An edge between hosts costs more than all edges inside a host. */
+static long reorder_cost_of(const struct hdl_locality *a, const struct hdl_locality *b)
 {
-	return 1L << 2 * hdl_place_distance(a, b);
+	return 1L << 2 * hdl_locality_distance(a, b);
 }
 
-struct placed {
-	struct hdl_place place;
+struct ranked_locality {
+	struct hdl_locality locality;
 	int rank;
 };
 
 static int by_place(const void *a, const void *b)
 {
-	const struct placed *x = a, *y = b;
+	const struct ranked_locality *x = a, *y = b;
 
 	for (int l = 0; l < HDL_LEVELS; l++)
-		if (x->place.at[l] != y->place.at[l])
-			return x->place.at[l] < y->place.at[l] ? -1 : 1;
+		if (x->locality.at[l] != y->locality.at[l])
+			return x->locality.at[l] < y->locality.at[l] ? -1 : 1;
 	return x->rank < y->rank ? -1 : 1;
 }
 
-static struct placed *sorted(const struct hdl_place *place, int n)
+static struct ranked_locality *sorted(const struct hdl_locality *locality, int n)
 {
-	struct placed *list = reorder_must(malloc(((size_t)n + 1) * sizeof(*list)));
+	struct ranked_locality *list = reorder_must(malloc(((size_t)n + 1) * sizeof(*list)));
 
 	for (int r = 0; r < n; r++)
-		list[r] = (struct placed){ place[r], r };
+		list[r] = (struct ranked_locality){ locality[r], r };
 	qsort(list, (size_t)n, sizeof(*list), by_place);
 	return list;
 }
@@ -71,17 +71,17 @@ static bool better(const struct cut *a, const struct cut *b)
 	return a->balance < b->balance;
 }
 
-/* lo and extent of the box; list: the ranks that go into it, as many as it has cells. */
-static void fill_box(const struct grid *g, int *lo, int *extent, const struct placed *list, int n)
+/* lo, extent: the box of cells; list: the ranks for it, one for each cell. */
+static void fill_box(const struct grid *g, int *lo, int *extent, const struct ranked_locality *list, int n)
 {
 	struct cut best = { .dim = -1 };
 	int cell = 0, whole, kept;
 
 	for (int d = 0; d < g->ndims; d++)
 		for (int at = 1; at < extent[d]; at++) {
-			int left = n / extent[d] * at;
-			struct cut c = { d, at, hdl_place_distance(&list[left - 1].place, &list[left].place), n / extent[d],
-					 labs(2L * at - extent[d]) };
+			int split = n / extent[d] * at;
+			struct cut c = { d, at, hdl_locality_distance(&list[split - 1].locality, &list[split].locality),
+					 n / extent[d], labs(2L * at - extent[d]) };
 
 			if (best.dim < 0 || better(&c, &best))
 				best = c;
@@ -103,8 +103,9 @@ static void fill_box(const struct grid *g, int *lo, int *extent, const struct pl
 	extent[best.dim] = whole;
 }
 
-/* order NULL: as they are. */
-static long grid_cost(const struct hdl_place *place, int ndims, const int *dims, const int *periods, int n, const int *order)
+/* order NULL: the order of comm. */
+static long grid_cost(const struct hdl_locality *locality, int ndims, const int *dims, const int *periods, int n,
+		      const int *order)
 {
 	long cost = 0;
 
@@ -117,14 +118,14 @@ static long grid_cost(const struct hdl_place *place, int ndims, const int *dims,
 					continue;
 				next = cell - at * stride;
 			}
-			cost += reorder_cost_of(&place[order ? order[cell] : cell], &place[order ? order[next] : next]);
+			cost += reorder_cost_of(&locality[order ? order[cell] : cell], &locality[order ? order[next] : next]);
 		}
 	return cost;
 }
 
-int *hdl_grid_order(const struct hdl_place *place, int ndims, const int *dims, const int *periods, int n)
+int *hdl_grid_order(const struct hdl_locality *locality, int ndims, const int *dims, const int *periods, int n)
 {
-	struct placed *list = sorted(place, n);
+	struct ranked_locality *list = sorted(locality, n);
 	int *box = reorder_must(calloc(2 * (size_t)ndims + 1, sizeof(*box)));
 	struct grid g = { ndims, dims, reorder_must(malloc(((size_t)n + 1) * sizeof(*g.order))) };
 
@@ -132,7 +133,7 @@ int *hdl_grid_order(const struct hdl_place *place, int ndims, const int *dims, c
 	fill_box(&g, box, box + ndims, list, n);
 	free(list);
 	free(box);
-	if (grid_cost(place, ndims, dims, periods, n, g.order) < grid_cost(place, ndims, dims, periods, n, NULL))
+	if (grid_cost(locality, ndims, dims, periods, n, g.order) < grid_cost(locality, ndims, dims, periods, n, NULL))
 		return g.order;
 	free(g.order);
 	return NULL;
@@ -140,25 +141,25 @@ int *hdl_grid_order(const struct hdl_place *place, int ndims, const int *dims, c
 
 /* ---- graphs -------------------------------------------------------------------------------------------- */
 
-static long graph_cost(const struct hdl_place *place, int n, const int *index, const int *edges, const int *order)
+static long graph_cost(const struct hdl_locality *locality, int n, const int *index, const int *edges, const int *order)
 {
 	long cost = 0;
 
 	for (int v = 0; v < n; v++)
 		for (int e = v ? index[v - 1] : 0; e < index[v]; e++)
-			cost += reorder_cost_of(&place[order ? order[v] : v], &place[order ? order[edges[e]] : edges[e]]);
+			cost += reorder_cost_of(&locality[order ? order[v] : v], &locality[order ? order[edges[e]] : edges[e]]);
 	return cost;
 }
 
-/* Breadth first: the nodes of one instance hang together. */
-static void fill_graph(const struct placed *list, int n, const int *index, const int *edges, int *order, int *queue)
+/* Breadth first, so that the nodes of one instance are connected. */
+static void fill_graph(const struct ranked_locality *list, int n, const int *index, const int *edges, int *order, int *queue)
 {
 	int head = 0, tail = 0, seed = 0;
 
 	for (int v = 0; v < n; v++)
 		order[v] = -1;
 	while (head < n) {
-		if (head == tail) {		/* the next part of the graph */
+		if (head == tail) {		/* another connected component of the graph */
 			while (order[seed] >= 0)
 				seed++;
 			order[seed] = list[tail].rank;
@@ -172,16 +173,16 @@ static void fill_graph(const struct placed *list, int n, const int *index, const
 	}
 }
 
-int *hdl_graph_order(const struct hdl_place *place, int nnodes, const int *index, const int *edges)
+int *hdl_graph_order(const struct hdl_locality *locality, int nnodes, const int *index, const int *edges)
 {
-	struct placed *list = sorted(place, nnodes);
+	struct ranked_locality *list = sorted(locality, nnodes);
 	int *order = reorder_must(malloc(((size_t)nnodes + 1) * sizeof(*order)));
 	int *queue = reorder_must(malloc(((size_t)nnodes + 1) * sizeof(*queue)));
 
 	fill_graph(list, nnodes, index, edges, order, queue);
 	free(list);
 	free(queue);
-	if (graph_cost(place, nnodes, index, edges, order) < graph_cost(place, nnodes, index, edges, NULL))
+	if (graph_cost(locality, nnodes, index, edges, order) < graph_cost(locality, nnodes, index, edges, NULL))
 		return order;
 	free(order);
 	return NULL;
@@ -189,29 +190,29 @@ int *hdl_graph_order(const struct hdl_place *place, int nnodes, const int *index
 
 /* ---- with the communicator ----------------------------------------------------------------------------- */
 
-static int places_of(struct hdl_comm *comm, struct hdl_place **place)
+static int gather_localities(struct hdl_comm *comm, struct hdl_locality **locality)
 {
-	*place = reorder_must(malloc((size_t)comm->size * sizeof(**place)));
-	hdl_place_get(&(*place)[comm->rank]);
-	return hdl_comm_exchange(comm, *place, sizeof(**place));
+	*locality = reorder_must(malloc((size_t)comm->size * sizeof(**locality)));
+	hdl_locality_get(&(*locality)[comm->rank]);
+	return hdl_comm_exchange(comm, *locality, sizeof(**locality));
 }
 
 int hdl_reorder_grid(struct hdl_comm *comm, int ndims, const int *dims, const int *periods, int n, int **order)
 {
-	struct hdl_place *place;
-	int rc = places_of(comm, &place);
+	struct hdl_locality *locality;
+	int rc = gather_localities(comm, &locality);
 
-	*order = rc ? NULL : hdl_grid_order(place, ndims, dims, periods, n);
-	free(place);
+	*order = rc ? NULL : hdl_grid_order(locality, ndims, dims, periods, n);
+	free(locality);
 	return rc;
 }
 
 int hdl_reorder_graph(struct hdl_comm *comm, int nnodes, const int *index, const int *edges, int **order)
 {
-	struct hdl_place *place;
-	int rc = places_of(comm, &place);
+	struct hdl_locality *locality;
+	int rc = gather_localities(comm, &locality);
 
-	*order = rc ? NULL : hdl_graph_order(place, nnodes, index, edges);
-	free(place);
+	*order = rc ? NULL : hdl_graph_order(locality, nnodes, index, edges);
+	free(locality);
 	return rc;
 }

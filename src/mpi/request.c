@@ -4,7 +4,8 @@
 
 /* ---- one request that is done -------------------------------------------------------------------------- */
 
-/* The empty status (section 3.7.3), of which MPI_ERROR is a part: of other statuses a call that completes one request leaves it alone. */
+/* The empty status (section 3.7.3), MPI_ERROR included. In other statuses a call that completes one request leaves MPI_ERROR
+ * unchanged. */
 static void request_empty(MPI_Status *status)
 {
 	if (!status)
@@ -13,7 +14,7 @@ static void request_empty(MPI_Status *status)
 	status->MPI_ERROR = MPI_SUCCESS;
 }
 
-/* What a user's callback returned is a code like ours, or is made one. */
+/* Makes a code of a value that a callback of the program returned. */
 static int code_of_callback(const char *call, const char *callback, int code)
 {
 	char text[96];
@@ -24,7 +25,7 @@ static int code_of_callback(const char *call, const char *callback, int code)
 	return hdl_error_code(MPI_ERR_OTHER, call, text);
 }
 
-/* Section 13.2: query_fn sets the status, free_fn comes after it, and its code is what counts. */
+/* Section 13.2: query_fn sets the status, then free_fn runs. The code of free_fn counts. */
 static int end_generalized(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
 {
 	MPI_Status own;
@@ -37,7 +38,8 @@ static int end_generalized(const char *call, MPI_Request *handle, struct hdl_req
 	return code ? code_of_callback(call, "free_fn", code) : code_of_callback(call, "query_fn", query);
 }
 
-/* The same for a request that is persistent or generalized. The code, no handler yet; the communicator stays. */
+/* Completes a persistent or generalized request. Returns its code; no handler is called. A reference to the communicator stays
+ * for the caller. */
 static cold int end_special(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
 {
 	int rc = req->error;
@@ -71,7 +73,7 @@ static cold int finish_special(const char *call, MPI_Request *handle, struct hdl
 	return rc;
 }
 
-/* Returns its status, frees it, sets the handle to null. The error code, with the handler called. */
+/* Completes a request: status, free, null handle. Returns the code, and calls the handler. */
 static inline int request_finish(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
 {
 	struct hdl_comm *comm = req->comm;
@@ -86,14 +88,14 @@ static inline int request_finish(const char *call, MPI_Request *handle, struct h
 		hdl_req_free(req);
 		return MPI_SUCCESS;
 	}
-	/* The handler may free the communicator: the request's reference keeps it for the call. */
+	/* The handler may free the communicator: the reference of the request is kept until the handler has returned. */
 	hdl_req_explain(req);
 	rc = hdl_raise_class(comm, rc, call);
 	hdl_req_free(req);
 	return rc;
 }
 
-/* The same among several: no handler yet; the error goes to the status, if there is one. */
+/* The same for one of several requests: no handler is called, and the error goes to the status, if there is one. */
 static inline __attribute__((always_inline)) int finish_one(const char *call, MPI_Request *handle, struct hdl_req *req,
 							    MPI_Status *status)
 {
@@ -114,7 +116,7 @@ static inline __attribute__((always_inline)) int finish_one(const char *call, MP
 
 /* ---- arrays of requests -------------------------------------------------------------------------------- */
 
-/* Checks the handles; *active: those that are neither null nor inactive. */
+/* Checks the handles. *active: how many are neither null nor inactive. */
 static int request_check_array(const char *call, int count, const MPI_Request requests[], int *active)
 {
 	hdl_check_active(call);
@@ -136,7 +138,7 @@ static int request_check_array(const char *call, int count, const MPI_Request re
 	return MPI_SUCCESS;
 }
 
-/* The first request that is done, and not inactive, or -1. */
+/* Returns the index of the first request that is done and not inactive; -1: none. */
 static int find_done(int count, const MPI_Request requests[])
 {
 	for (int i = 0; i < count; i++) {
@@ -163,15 +165,15 @@ static bool all_done(int count, const MPI_Request requests[])
 	return true;
 }
 
-/* What failed of several. */
+/* The errors of several requests. */
 struct failures {
 	int count;
-	int index, code;		/* of the first */
-	struct hdl_comm *comm;		/* its communicator, which is kept */
+	int index, code;		/* of the first request that failed */
+	struct hdl_comm *comm;		/* communicator of that request, with a reference */
 };
 
-/* A request that has failed, or whose end may. Section 3.7.5: MPI_ERROR of each of the n statuses is set when, and only
- * when, the call returns MPI_ERR_IN_STATUS. */
+/* Completes a request that has failed or may fail at completion. Section 3.7.5: MPI_ERROR of each of the n statuses is set if,
+ * and only if, the call returns MPI_ERR_IN_STATUS. */
 static cold void finish_doubtful(const char *call, MPI_Request *handle, int index, MPI_Status statuses[], int n, int at,
 				 struct failures *f)
 {
@@ -206,7 +208,7 @@ static cold int report_failures(const char *call, int of, const char *what, cons
 	return rc;
 }
 
-/* All of them are done: no status is MPI_ERR_PENDING. */
+/* Completes all requests. They are all done, so no status gets MPI_ERR_PENDING. */
 static int finish_all(const char *call, int count, MPI_Request requests[], MPI_Status *statuses)
 {
 	struct failures f = { 0 };
@@ -347,7 +349,8 @@ int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 	hdl_wait_until(one_is_done, &r);
 	hdl_blocked_requests.of = NULL;
 	if (!all_done(incount, array_of_requests))
-		hdl_progress();		/* one that is done each time keeps none of the others back: section 3.7.5, fairness */
+		/* fairness (section 3.7.5): a request that is done at each call must not keep the others from progress */
+		hdl_progress();
 	return finish_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 HDL_PROFILED(Waitsome);
@@ -401,7 +404,7 @@ int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Stat
 }
 HDL_PROFILED(Testall);
 
-/* Looks for one that is done: *i, which is -1 if there is none and the caller has nothing more to do. */
+/* Finds a request that is done: *i; -1: none, and the caller returns. */
 static int test_any(const char *call, int count, const MPI_Request requests[], int *indx, int *flag, MPI_Status *status, int *i)
 {
 	int active, rc = request_check_array(call, count, requests, &active);
@@ -456,14 +459,14 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 		return MPI_SUCCESS;
 	}
 	if (!all_done(incount, array_of_requests))
-		hdl_progress_test();	/* though one is done: section 3.7.5, fairness */
+		hdl_progress_test();	/* even if one is done, for fairness (section 3.7.5) */
 	return finish_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 HDL_PROFILED(Testsome);
 
-/* ---- looking without ending (section 3.7.6) --------------------------------------------------------------- */
+/* ---- status without completion (section 3.7.6) -------------------------------------------------------------- */
 
-/* The status of a request that is done, which stays. A generalized one is asked; its code. */
+/* Returns the code and the status of a request that is done, and does not free it. A generalized one's query_fn is called. */
 static int status_of(struct hdl_req *req, MPI_Status *status)
 {
 	MPI_Status own;
@@ -524,7 +527,7 @@ int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[]
 }
 HDL_PROFILED(Request_get_status_any);
 
-/* The statuses of several: MPI_ERR_IN_STATUS if a generalized request's query_fn fails. */
+/* Statuses of several requests. MPI_ERR_IN_STATUS if a query_fn of a generalized request fails. */
 struct looking {
 	int at, failed, code;
 };
@@ -601,7 +604,7 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
 		*outcount = MPI_UNDEFINED;
 		return MPI_SUCCESS;
 	}
-	/* those that are done stay: who calls until there are more needs a turn each time */
+	/* requests that are done are not freed, so a caller in a loop needs a turn of progress at each call */
 	if (!all_done(incount, array_of_requests))
 		hdl_progress_test();
 	for (int i = 0; i < incount; i++) {
@@ -619,8 +622,8 @@ HDL_PROFILED(Request_get_status_some);
 
 /* ---- the rest ------------------------------------------------------------------------------------------ */
 
-/* Section 6.12: requests of nonblocking collectives are neither freed nor cancelled; 6.13: of persistent ones they are freed. One that is
- * done is freed all the same, as if it was waited for: nothing is lost by it, and other MPIs do so. */
+/* Section 6.12: requests of nonblocking collectives must not be freed or cancelled; section 6.13: those of persistent ones may
+ * be freed. One that is done is freed all the same, as a wait would: that does no harm, and other MPIs do it. */
 static int is_collective(const char *call, struct hdl_req *req)
 {
 	return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it belongs to a %s collective, which %s",
@@ -673,7 +676,8 @@ int PMPI_Cancel(MPI_Request *request)
 		return hdl_bad_request(call, -1, *request);
 	if (hdl_req_is_collective(req) || hdl_req_is_persistent_collective(req))
 		return is_collective(call, req);
-	if (hdl_req_is_sendrecv(req))	/* section 3.8.4: a send or a receive. Of both, one may be withdrawn when the other is over */
+	/* section 3.8.4 allows a send or a receive only. Of the two parts, one might be withdrawn when the other is complete */
+	if (hdl_req_is_sendrecv(req))
 		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: a send and a receive in one cannot be "
 				 "cancelled; MPI_Isend and MPI_Irecv have a request each");
 	if (req->inactive)

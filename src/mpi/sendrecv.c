@@ -4,10 +4,10 @@
 
 #include <limits.h>
 
-/* Arguments are checked. */
-static int sendrecv_run(const char *call, const void *sendbuf, MPI_Count sendcount, const struct hdl_type *st, int dest, int sendtag,
-	       void *recvbuf, MPI_Count recvcount, const struct hdl_type *rt, int source, int recvtag, struct hdl_comm *c,
-	       MPI_Status *status)
+/* Must: the arguments are checked. */
+static int sendrecv_run(const char *call, const void *sendbuf, MPI_Count sendcount, const struct hdl_type *st, int dest,
+			int sendtag, void *recvbuf, MPI_Count recvcount, const struct hdl_type *rt, int source, int recvtag,
+			struct hdl_comm *c, MPI_Status *status)
 {
 	struct hdl_req *recv;
 	int rc, recv_rc, result;
@@ -18,7 +18,7 @@ static int sendrecv_run(const char *call, const void *sendbuf, MPI_Count sendcou
 		return hdl_raise_class(c, rc, call);
 	rc = hdl_send(sendbuf, sendcount, st, dest, sendtag, c, c->context, false);
 	if (unlikely(rc)) {
-		/* The receive may stay for ever, as its partner's send may. */
+		/* The receive is not waited for: the partner's send may never come. */
 		result = hdl_raise_class(c, rc, call);
 		hdl_req_cancel(recv);
 		hdl_req_wait(recv);
@@ -56,9 +56,9 @@ static int sendrecv(const char *call, const void *sendbuf, MPI_Count sendcount, 
 	return sendrecv_run(call, sendbuf, sendcount, st, dest, sendtag, recvbuf, recvcount, rt, source, recvtag, c, status);
 }
 
-/* Data that is sent while its buffer receives: packed, of pooled memory. */
-static int sendrecv_pack(const char *call, const void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_comm *c, void **temp,
-		size_t *bytes)
+/* Packs the data into pooled memory, since its buffer receives at the same time. */
+static int sendrecv_pack(const char *call, const void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_comm *c,
+			 void **temp, size_t *bytes)
 {
 	*temp = NULL;
 	if (__builtin_mul_overflow((size_t)count, (size_t)t->size, bytes))
@@ -80,8 +80,8 @@ static int check_replace(const char *call, void *buf, MPI_Count count, MPI_Datat
 	return rc ? rc : hdl_check_recv(call, comm, c, buf, count, datatype, source, recvtag);
 }
 
-static int sendrecv_replace(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
-		   int recvtag, MPI_Comm comm, MPI_Status *status)
+static int sendrecv_replace(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+			    int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_type *t = hdl_type_get(datatype);
@@ -93,14 +93,15 @@ static int sendrecv_replace(const char *call, void *buf, MPI_Count count, MPI_Da
 		rc = sendrecv_pack(call, buf, count, t, c, &temp, &bytes);
 	if (rc)
 		return rc;
-	rc = sendrecv_run(call, temp, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, sendtag, buf, count, t, source, recvtag, c, status);
+	rc = sendrecv_run(call, temp, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, sendtag, buf, count, t, source, recvtag,
+			  c, status);
 	hdl_buf_put(temp);
 	return rc;
 }
 
-static int sendrecv_start(const char *call, const void *sendbuf, MPI_Count sendcount, const struct hdl_type *st, int dest, int sendtag,
-		 void *recvbuf, MPI_Count recvcount, const struct hdl_type *rt, int source, int recvtag, struct hdl_comm *c,
-		 void *temp, MPI_Request *request)
+static int sendrecv_start(const char *call, const void *sendbuf, MPI_Count sendcount, const struct hdl_type *st, int dest,
+			  int sendtag, void *recvbuf, MPI_Count recvcount, const struct hdl_type *rt, int source, int recvtag,
+			  struct hdl_comm *c, void *temp, MPI_Request *request)
 {
 	struct hdl_req *req;
 	int rc;
@@ -141,8 +142,9 @@ static int ireplace(const char *call, void *buf, MPI_Count count, MPI_Datatype d
 		rc = hdl_null_arg(c, call, "request");
 	if (!rc)
 		rc = sendrecv_pack(call, buf, count, t, c, &temp, &bytes);
-	return rc ? rc : sendrecv_start(call, temp, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, sendtag, buf, count, t, source,
-			       recvtag, c, temp, request);
+	return rc ? rc :
+		    sendrecv_start(call, temp, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, sendtag, buf, count, t, source,
+				   recvtag, c, temp, request);
 }
 
 #define FORM(_c, Count)												\

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Comm_split_type (MPI-5.0 section 7.4.2): by host, and by what of the hardware processes are bound to (place.h). */
+/* MPI_Comm_split_type (MPI-5.0 section 7.4.2): by host, and by hardware instances to which processes are bound (locality.h). */
 #include "mpi/comm_info.h"
-#include "mpi/place.h"
+#include "mpi/locality.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank says. */
+/* The entry of a rank in the exchange. */
 struct wish {
 	int32_t takes_part;
-	struct hdl_place place;
+	struct hdl_locality locality;
 };
 
 static bool same_instance(const struct wish *a, const struct wish *b, int level)
 {
-	return a->takes_part && b->takes_part && a->place.at[HDL_AT_HOST] == b->place.at[HDL_AT_HOST] &&
-	       a->place.at[level] >= 0 && a->place.at[level] == b->place.at[level];
+	return a->takes_part && b->takes_part && a->locality.at[HDL_AT_HOST] == b->locality.at[HDL_AT_HOST] &&
+	       a->locality.at[level] >= 0 && a->locality.at[level] == b->locality.at[level];
 }
 
-/* Of the ranks that are in one instance of this level with the caller: their number, and a color that no others have. */
+/* Of the ranks that share the caller's instance at this level: returns their number, and a color that other instances do not
+ * have. */
 static int instance_of(const struct wish *wish, int me, int size, int level, int *color)
 {
 	int n = 0;
@@ -31,7 +32,7 @@ static int instance_of(const struct wish *wish, int me, int size, int level, int
 	return n;
 }
 
-/* The outermost level at which the caller's instance has not all ranks; *type names it. */
+/* Returns the first level at which the caller's instance does not contain all ranks. *type names it. */
 static int unguided(const struct wish *wish, int me, int size, const char **type)
 {
 	int color = MPI_UNDEFINED;
@@ -40,24 +41,24 @@ static int unguided(const struct wish *wish, int me, int size, const char **type
 		int n = instance_of(wish, me, size, l, &color);
 
 		if (n && n < size) {
-			*type = hdl_place_type(l);
+			*type = hdl_locality_type(l);
 			return color;
 		}
 	}
 	return MPI_UNDEFINED;
 }
 
-/* -1: no hint that is known. */
+/* Returns the level of the hint; -1: none that is known. */
 static int wanted_level(const struct hdl_info *info)
 {
 	const char *value = hdl_info_value(info, "mpi_hw_resource_type");
 
 	if (!value)
 		return -1;
-	return strcmp(value, "mpi_shared_memory") ? hdl_place_level(value) : HDL_AT_HOST;
+	return strcmp(value, "mpi_shared_memory") ? hdl_locality_level(value) : HDL_AT_HOST;
 }
 
-/* A rank's arguments, and what it gets. */
+/* Arguments of a rank, and its results. */
 struct part {
 	int split_type;
 	const struct hdl_info *info;
@@ -65,7 +66,7 @@ struct part {
 	const char *hw_type;		/* without a hint: the level that was chosen */
 };
 
-/* Collective, whatever a rank's hint is. */
+/* Collective; ranks may pass different hints. */
 static int by_hardware(struct hdl_comm *c, struct part *part)
 {
 	bool guided = part->split_type != MPI_COMM_TYPE_HW_UNGUIDED;
@@ -76,7 +77,7 @@ static int by_hardware(struct hdl_comm *c, struct part *part)
 	if (!wish)
 		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for MPI_Comm_split_type");
 	wish[c->rank].takes_part = part->split_type != MPI_UNDEFINED && level >= 0;
-	hdl_place_get(&wish[c->rank].place);
+	hdl_locality_get(&wish[c->rank].locality);
 	rc = hdl_comm_exchange(c, wish, sizeof(*wish));
 	if (!rc && wish[c->rank].takes_part) {
 		if (!guided)
@@ -88,7 +89,7 @@ static int by_hardware(struct hdl_comm *c, struct part *part)
 	return rc;
 }
 
-/* A process set's name; all ranks give the same, so none waits for the exchange. */
+/* A process set's name. All ranks pass the same (MPI requires it), so all take this path. */
 static bool by_process_set(const struct hdl_comm *c, const struct hdl_info *info, int *color)
 {
 	const char *name = hdl_info_value(info, "mpi_pset_name");
@@ -99,8 +100,8 @@ static bool by_process_set(const struct hdl_comm *c, const struct hdl_info *info
 	return true;
 }
 
-/* The kinds other than by host need the places of all ranks. A rank that gives MPI_UNDEFINED does not know which kind the others
- * want: so it says with the first exchange whether it has one. */
+/* Kinds other than by host need the localities of all ranks. A rank that passes MPI_UNDEFINED does not know which kind the
+ * other ranks pass, so the first exchange also says whether a rank has one. */
 static int split_type_choose(struct hdl_comm *c, struct part *part)
 {
 	int *kind = calloc((size_t)c->size, sizeof(*kind)), any = MPI_UNDEFINED, rc;
@@ -109,7 +110,7 @@ static int split_type_choose(struct hdl_comm *c, struct part *part)
 		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for MPI_Comm_split_type");
 	kind[c->rank] = part->split_type;
 	if (part->split_type == MPI_COMM_TYPE_RESOURCE_GUIDED && by_process_set(c, part->info, &part->color))
-		kind[c->rank] = MPI_COMM_TYPE_SHARED;	/* no hardware to look at */
+		kind[c->rank] = MPI_COMM_TYPE_SHARED;	/* there is no hardware to look at */
 	rc = hdl_comm_exchange(c, kind, sizeof(*kind));
 	for (int r = 0; !rc && r < c->size; r++)
 		if (kind[r] != MPI_UNDEFINED)
@@ -122,7 +123,7 @@ static int split_type_choose(struct hdl_comm *c, struct part *part)
 	return rc;
 }
 
-/* Of an intercommunicator: the parts of both groups together, so that a part of one has the color of that of the other. */
+/* On an intercommunicator: splits both groups together, so that parts of the two that belong together have the same color. */
 static int choose_of_both(struct hdl_comm *c, struct part *part)
 {
 	struct hdl_comm *both;
@@ -163,7 +164,8 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 		return hdl_raise_class(c, rc, call);
 	if (made)
 		hdl_comm_set_hints(made, hdl_comm_hints_of(part.info, 0));
-	/* by what a split without a hint went is told in info; an object that can only be read, or memory that lacks, is no reason to fail */
+	/* a split without a hint returns its level in info. An info object that cannot be changed, or a lack of memory, does
+	 * not make the call fail */
 	if (made && part.hw_type && info != MPI_INFO_ENV && info != MPI_INFO_NULL)
 		hdl_info_set((struct hdl_info *)info, "mpi_hw_resource_type", part.hw_type);
 	*newcomm = made ? (MPI_Comm)made : MPI_COMM_NULL;

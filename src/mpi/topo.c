@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Virtual topologies (MPI-5.0 chapter 8): what all kinds share. */
+/* Virtual topologies (MPI-5.0 chapter 8): common to all kinds. */
 #include "mpi/topo.h"
 
 #include <stdlib.h>

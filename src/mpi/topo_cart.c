@@ -32,7 +32,7 @@ static int topo_cart_rank_of(const struct hdl_topo *t, const int *coords)
 	return rank;
 }
 
-/* So many ranks has the grid; *n. */
+/* Checks a grid. *n: its number of ranks. */
 static int check_grid(struct hdl_comm *c, const char *call, int ndims, const int *dims, const int *periods, int *n)
 {
 	long long product = 1;
@@ -152,7 +152,7 @@ int PMPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm)
 }
 HDL_PROFILED(Cart_sub);
 
-/* The rank that MPI_Cart_create gives without reordering: where the others are bound, one rank does not know alone. */
+/* The rank that MPI_Cart_create gives without reordering: one rank alone does not know where the others are bound. */
 int PMPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[], int *newrank)
 {
 	HDL_LOCKED;
@@ -193,8 +193,9 @@ HDL_PROFILED(Cartdim_get);
 static int check_maxdims(const char *call, MPI_Comm comm, const struct hdl_topo *t, int maxdims)
 {
 	return maxdims < t->cart.ndims ?
-	       hdl_raise(hdl_comm_get_local(comm), MPI_ERR_DIMS, call, "invalid maxdims %d: the topology has %d dimensions", maxdims,
-			 t->cart.ndims) : MPI_SUCCESS;
+		       hdl_raise(hdl_comm_get_local(comm), MPI_ERR_DIMS, call,
+				 "invalid maxdims %d: the topology has %d dimensions", maxdims, t->cart.ndims) :
+		       MPI_SUCCESS;
 }
 
 int PMPI_Cart_get(MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])
@@ -233,8 +234,10 @@ int PMPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank)
 		return hdl_null_arg(hdl_comm_get_local(comm), call, rank ? "coords" : "rank");
 	for (int d = 0; d < t->cart.ndims; d++)
 		if (!t->cart.periods[d] && (coords[d] < 0 || coords[d] >= t->cart.dims[d]))
-			return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid coords[%d] %d: the dimension is not "
-					 "periodic, and has 0..%d", d, coords[d], t->cart.dims[d] - 1);
+			return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call,
+					 "invalid coords[%d] %d: the dimension is not "
+					 "periodic, and has 0..%d",
+					 d, coords[d], t->cart.dims[d] - 1);
 	*rank = topo_cart_rank_of(t, coords);
 	return MPI_SUCCESS;
 }
@@ -262,7 +265,7 @@ int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[])
 }
 HDL_PROFILED(Cart_coords);
 
-/* The rank so many steps away, or MPI_PROC_NULL beyond an edge. */
+/* Returns the rank so many steps away, or MPI_PROC_NULL beyond an edge. */
 int hdl_cart_away(const struct hdl_topo *t, int direction, long long steps)
 {
 	int dim = t->cart.dims[direction], stride = 1, at = t->cart.coords[direction], rank = 0;
@@ -288,8 +291,8 @@ int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, in
 	if (!t)
 		return rc;
 	if (direction < 0 || direction >= t->cart.ndims)
-		return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid direction %d: the topology has %d dimensions",
-				 direction, t->cart.ndims);
+		return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call,
+				 "invalid direction %d: the topology has %d dimensions", direction, t->cart.ndims);
 	if (!rank_source || !rank_dest)
 		return hdl_null_arg(hdl_comm_get_local(comm), call, rank_source ? "rank_dest" : "rank_source");
 	*rank_source = hdl_cart_away(t, direction, -(long long)disp);
@@ -300,7 +303,7 @@ HDL_PROFILED(Cart_shift);
 
 /* ---- MPI_Dims_create ----------------------------------------------------------------------------------- */
 
-/* The divisors of n in ascending order; at most 1536 of an int. Returns how many. */
+/* Writes the divisors of n in ascending order; an int has at most 1536. Returns how many. */
 static int divisors(int n, int *out)
 {
 	int k = 0, large[1024], l = 0;
@@ -316,7 +319,7 @@ static int divisors(int n, int *out)
 	return k;
 }
 
-/* The prime factors of n in descending order; an int has at most 30. Returns how many. */
+/* Writes the prime factors of n in descending order; an int has at most 30. Returns how many. */
 static int primes(int n, int *out)
 {
 	int k = 0;
@@ -335,7 +338,7 @@ static int primes(int n, int *out)
 	return k;
 }
 
-/* Whether x to the k-th power is less than n. */
+/* Whether x to the power of k is less than n. */
 static bool power_below(int x, int k, int n)
 {
 	long long power = 1;
@@ -347,21 +350,22 @@ static bool power_below(int x, int k, int n)
 
 #define MOST_FACTORS 30
 
-/* The search for k factors whose largest and smallest are as close to each other as can be. */
+/* A search for k factors of n with the smallest difference between the largest and the smallest. */
 struct search {
 	const int *divs;
 	int k;
-	int spread;			/* of the best; INT_MAX: none was found yet */
+	int spread;			/* of the best solution; INT_MAX: none yet */
 	int trial[MOST_FACTORS], best[MOST_FACTORS];
 };
 
-/* trial[0 .. at - 1] is chosen. The rest of n follows in descending order: each factor at most divs[last], and at least what makes the
- * spread less than that of the best. Of equal spreads the first one stays, whose larger factors are the smallest. */
+/* trial[0 .. at - 1] is chosen. Chooses the other factors of n in descending order: each at most divs[last], and large enough
+ * that the spread stays below that of the best solution. Of equal spreads the first solution stays, which has the smallest
+ * large factors. */
 static void choose_factors(struct search *s, int rest, int at, int last)
 {
-	int left = s->k - at;
+	int ndims_left = s->k - at;
 
-	if (left == 1) {
+	if (ndims_left == 1) {
 		if (rest > s->divs[last] || s->trial[0] - rest >= s->spread)
 			return;
 		s->spread = s->trial[0] - rest;
@@ -372,18 +376,19 @@ static void choose_factors(struct search *s, int rest, int at, int last)
 	for (int i = 0; i <= last && s->divs[i] <= rest; i++) {
 		int d = s->divs[i];
 
-		if (rest % d || power_below(d, left, rest))	/* the others are not larger: too little */
+		/* the other factors are not larger, so their product is too small */
+		if (rest % d || power_below(d, ndims_left, rest))
 			continue;
-		/* the smallest one is at most a mean of those that follow, which are less the larger d is */
-		if (s->spread <= s->trial[0] && !power_below(s->trial[0] - s->spread, left - 1, rest / d))
+		/* the smallest factor is at most the mean of the remaining ones, which decreases as d increases */
+		if (s->spread <= s->trial[0] && !power_below(s->trial[0] - s->spread, ndims_left - 1, rest / d))
 			return;
 		s->trial[at] = d;
 		choose_factors(s, rest / d, at + 1, i);
 	}
 }
 
-/* n as k factors in descending order: the largest less the smallest is as little as can be; then the first one, then the second, ...
- * Written are no more than MOST_FACTORS: what follows is 1. */
+/* Writes n as k factors in descending order, with the smallest spread; of these with the smallest first factor, then the
+ * smallest second one, and so on. Writes at most MOST_FACTORS; the others are 1. */
 static void factors(int n, int k, int *out)
 {
 	int divs[2048], ndivs, nprimes = primes(n, out), largest = nprimes ? out[0] : 1;
@@ -391,7 +396,7 @@ static void factors(int n, int k, int *out)
 
 	for (int i = nprimes; i < MOST_FACTORS; i++)
 		out[i] = 1;
-	if (k >= nprimes || !k)		/* none can be smaller than these */
+	if (k >= nprimes || !k)		/* no solution has smaller factors */
 		return;
 	ndivs = divisors(n, divs);
 	for (int i = 0; i < ndivs; i++) {
@@ -426,16 +431,19 @@ int PMPI_Dims_create(int nnodes, int ndims, int dims[])
 		if (dims[d] < 0)
 			return hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid dims[%d] %d: it must not be negative", d, dims[d]);
 		if (dims[d] && rest % dims[d])
-			return hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid dims[%d] %d: nnodes %d is no multiple of the dimensions "
-					 "that are given", d, dims[d], nnodes);
+			return hdl_raise(NULL, MPI_ERR_DIMS, call,
+					 "invalid dims[%d] %d: nnodes %d is no multiple of the dimensions "
+					 "that are given",
+					 d, dims[d], nnodes);
 		if (dims[d])
 			rest /= dims[d];
 		else
 			nfree++;
 	}
 	if (!nfree && rest != 1)
-		return hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid dims: all %d are given, and their product is %d, not nnodes %d", ndims,
-				 nnodes / rest, nnodes);
+		return hdl_raise(NULL, MPI_ERR_DIMS, call,
+				 "invalid dims: all %d are given, and their product is %d, not nnodes %d", ndims, nnodes / rest,
+				 nnodes);
 	factors(rest, nfree, found);
 	for (int d = 0; d < ndims; d++)
 		if (!dims[d])

@@ -25,13 +25,14 @@ static int check_graph(struct hdl_comm *c, const char *call, int nnodes, const i
 		return hdl_null_arg(c, call, "index");
 	for (int v = 0; v < nnodes; v++)
 		if (index[v] < (v ? index[v - 1] : 0))
-			return hdl_raise(c, MPI_ERR_TOPOLOGY, call, "invalid index[%d] %d: it is less than the one before", v, index[v]);
+			return hdl_raise(c, MPI_ERR_TOPOLOGY, call, "invalid index[%d] %d: it is less than the one before", v,
+					 index[v]);
 	if (nnodes && index[nnodes - 1] && !edges)
 		return hdl_null_arg(c, call, "edges");
 	for (int e = 0; nnodes && e < index[nnodes - 1]; e++)
 		if (edges[e] < 0 || edges[e] >= nnodes)
-			return hdl_raise(c, MPI_ERR_TOPOLOGY, call, "invalid edges[%d] %d: the graph has nodes 0..%d", e, edges[e],
-					 nnodes - 1);
+			return hdl_raise(c, MPI_ERR_TOPOLOGY, call, "invalid edges[%d] %d: the graph has nodes 0..%d", e,
+					 edges[e], nnodes - 1);
 	return MPI_SUCCESS;
 }
 
@@ -109,11 +110,11 @@ int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges)
 }
 HDL_PROFILED(Graphdims_get);
 
-static int topo_graph_check_room(const char *call, MPI_Comm comm, const char *arg, int room, int n, const void *array,
+static int topo_graph_check_max(const char *call, MPI_Comm comm, const char *arg, int max, int n, const void *array,
 		      const char *array_arg)
 {
-	if (room < n)
-		return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid %s %d: there are %d", arg, room, n);
+	if (max < n)
+		return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid %s %d: there are %d", arg, max, n);
 	return n && !array ? hdl_null_arg(hdl_comm_get_local(comm), call, array_arg) : MPI_SUCCESS;
 }
 
@@ -126,9 +127,9 @@ int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int ed
 
 	if (!t)
 		return rc;
-	rc = topo_graph_check_room(call, comm, "maxindex", maxindex, t->graph.nnodes, indx, "index");
+	rc = topo_graph_check_max(call, comm, "maxindex", maxindex, t->graph.nnodes, indx, "index");
 	if (!rc)
-		rc = topo_graph_check_room(call, comm, "maxedges", maxedges, t->graph.nedges, edges, "edges");
+		rc = topo_graph_check_max(call, comm, "maxedges", maxedges, t->graph.nedges, edges, "edges");
 	if (rc)
 		return rc;
 	for (int i = 0; i < t->graph.nnodes; i++)
@@ -139,7 +140,7 @@ int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int ed
 }
 HDL_PROFILED(Graph_get);
 
-/* A node's neighbors; NULL: raised. */
+/* Returns a node's neighbors; NULL: an error was raised. */
 static const int *topo_graph_neighbors(const char *call, MPI_Comm comm, int rank, int *n, int *rc)
 {
 	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_GRAPH, rc);
@@ -180,7 +181,7 @@ int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbor
 
 	if (!of)
 		return rc;
-	rc = topo_graph_check_room(call, comm, "maxneighbors", maxneighbors, n, neighbors_, "neighbors");
+	rc = topo_graph_check_max(call, comm, "maxneighbors", maxneighbors, n, neighbors_, "neighbors");
 	for (int i = 0; !rc && i < n; i++)
 		neighbors_[i] = of[i];
 	return rc;
@@ -206,7 +207,8 @@ static int check_ends(struct hdl_comm *c, const char *call, const char *arg, int
 		if (ranks[i] < 0 || ranks[i] >= c->size)
 			rc = hdl_bad_rank(c, MPI_ERR_RANK, call, arg, ranks[i]);
 		else if (has_weights(weights) && weights[i] < 0)
-			rc = hdl_raise(c, MPI_ERR_ARG, call, "invalid %s[%d] %d: it must not be negative", weights_arg, i, weights[i]);
+			rc = hdl_raise(c, MPI_ERR_ARG, call, "invalid %s[%d] %d: it must not be negative", weights_arg, i,
+				       weights[i]);
 	}
 	return rc;
 }
@@ -233,7 +235,7 @@ static void copy_ends(int *ranks, int *weights, int n, const int *from, const in
 	}
 }
 
-/* Ranks keep their order: only this process knows its neighbors, and reorder is no more than a permission. */
+/* Ranks keep their order: each process knows its own neighbors only, and reorder is only a permission. */
 int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[], const int *sourceweights,
 				    int outdegree, const int destinations[], const int *destweights, MPI_Info info,
 				    int reorder, MPI_Comm *comm_dist_graph)
@@ -253,7 +255,8 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int s
 	if (!rc)
 		rc = check_ends(c, call, "destinations", outdegree, destinations, "destweights", destweights);
 	if (!rc && (sourceweights == MPI_UNWEIGHTED) != (destweights == MPI_UNWEIGHTED))
-		rc = hdl_raise(c, MPI_ERR_ARG, call, "invalid weights: sourceweights and destweights must both be MPI_UNWEIGHTED, or none");
+		rc = hdl_raise(c, MPI_ERR_ARG, call,
+			       "invalid weights: sourceweights and destweights must both be MPI_UNWEIGHTED, or none");
 	if (!rc)
 		rc = hdl_info_arg(c, call, info, &hints);
 	if (rc)
@@ -267,7 +270,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int s
 }
 HDL_PROFILED(Dist_graph_create_adjacent);
 
-/* ---- the general constructor: each process knows some edges, of any processes ----------------------------------- */
+/* ---- the general constructor: a process passes edges of any processes -------------------------------------------- */
 
 struct edge {
 	int source, destination, weight;
@@ -280,7 +283,7 @@ static void *topo_graph_must(void *p)
 	return p;
 }
 
-/* The edges sorted by whom they concern: both ends, a loop's once. count[r]: how many are for rank r. */
+/* Returns the edges sorted by the ranks that need them: both ends, but a loop once. count[r]: how many are for rank r. */
 static struct edge *by_owner(int size, const struct edge *edges, int n, int *count)
 {
 	struct edge *out = topo_graph_must(malloc((2 * (size_t)n + 1) * sizeof(*out)));
@@ -301,7 +304,7 @@ static struct edge *by_owner(int size, const struct edge *edges, int n, int *cou
 	return out;
 }
 
-/* Tells each process the edges that concern it. */
+/* Exchanges the edges, so that each process has those of which it is an end. */
 static int topo_graph_collect(struct hdl_comm *c, const struct edge *own, int n, struct edge **all, int *total)
 {
 	int *count = topo_graph_must(calloc(2 * (size_t)c->size, sizeof(*count))), *in = count + c->size, rc;
@@ -426,7 +429,10 @@ int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree
 	if (!t)
 		return rc;
 	if (!indegree || !outdegree || !weighted)
-		return hdl_null_arg(hdl_comm_get_local(comm), call, !indegree ? "indegree" : !outdegree ? "outdegree" : "weighted");
+		return hdl_null_arg(hdl_comm_get_local(comm), call,
+				    !indegree  ? "indegree" :
+				    !outdegree ? "outdegree" :
+						 "weighted");
 	*indegree = t->dist.indegree;
 	*outdegree = t->dist.outdegree;
 	*weighted = t->dist.weighted;
@@ -434,7 +440,7 @@ int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree
 }
 HDL_PROFILED(Dist_graph_neighbors_count);
 
-/* As many as there is room for: the first ones (section 8.5.5). */
+/* Returns the first ones if the caller's arrays are shorter (section 8.5.5). */
 static int give_ends(struct hdl_comm *c, const char *call, const char *max_arg, int max, const char *arg, int *ranks,
 		     int *weights, int n, const int *from, const int *from_weights)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes: their life, what they are asked, names and attributes (MPI-5.0 sections 5.1.5 to 5.1.13, 7.7.4, 7.8). */
+/* Datatypes: commit, duplicate and free, queries, names and attributes (MPI-5.0 sections 5.1.5 to 5.1.13, 7.7.4, 7.8). */
 #include "mpi/attr.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The type behind an argument; it need not be committed. NULL: *rc is what the function returns. */
+/* Returns the type of an argument, which need not be committed. NULL: *rc is the code for the program. */
 static struct hdl_type *type_arg(const char *call, const char *arg, MPI_Datatype handle, int *rc)
 {
 	struct hdl_type *t;
@@ -18,9 +18,9 @@ static struct hdl_type *type_arg(const char *call, const char *arg, MPI_Datatype
 	return t;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- commit, duplicate, free ----------------------------------------------------------------------------------------- */
 
-/* The same of a pointer to a handle. */
+/* The same for a pointer to a handle. */
 static struct hdl_type *type_at(const char *call, MPI_Datatype *handle, int *rc)
 {
 	if (handle)
@@ -108,7 +108,7 @@ int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 }
 HDL_PROFILED(Type_dup);
 
-/* ---- predefined ones ----------------------------------------------------------------------------------------------- */
+/* ---- predefined types ------------------------------------------------------------------------------------------------ */
 
 static int f90(const char *call, int combiner, int p, int r, MPI_Datatype *newtype)
 {
@@ -207,7 +207,7 @@ static int get_size(const char *call, MPI_Datatype datatype, MPI_Count *size)
 	return MPI_SUCCESS;
 }
 
-/* What does not fit the form's count is MPI_UNDEFINED. */
+/* A value that does not fit the form's count is MPI_UNDEFINED. */
 #define FORM(_c, Count, most)									\
 int PMPI_Type_size##_c(MPI_Datatype datatype, Count *size)					\
 {												\
@@ -326,7 +326,7 @@ FORM(_c, MPI_Count, INT64_MAX)
 FORM(_x, MPI_Count, INT64_MAX)
 #undef FORM
 
-/* ---- what a type was made of (section 5.1.13) ---------------------------------------------------------------------- */
+/* ---- the constructor of a type (section 5.1.13) ---------------------------------------------------------------------- */
 
 static int made_large(const char *call)
 {
@@ -334,8 +334,7 @@ static int made_large(const char *call)
 			 "%s_c tells them", call);
 }
 
-/* The numbers are for the caller to store where the rest leads to, by the names of the arguments; most: what fits there.
- * large_counts is where the int form has nothing. */
+/* Returns the numbers for the caller to store. most: the largest value that fits there. large_counts: NULL in the int form. */
 static int get_envelope(const char *call, MPI_Datatype datatype, bool large, MPI_Count most, const void *integers,
 			const void *addresses, const void *large_counts, const void *datatypes, int *combiner,
 			struct hdl_contents *c)
@@ -391,17 +390,17 @@ int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI
 }
 HDL_PROFILED(Type_get_envelope_c);
 
-/* One array of the caller's: long enough, and there. */
-static int type_check_room(const char *call, const char *name, MPI_Count room, MPI_Count need, const char *array,
+/* Checks one array of the caller's: not NULL, and long enough. */
+static int type_check_max(const char *call, const char *name, MPI_Count max, MPI_Count need, const char *array,
 		      const void *there)
 {
-	if (room < need)
+	if (max < need)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid %s %lld: the datatype has %lld (MPI_Type_get_envelope)", name,
-				 (long long)room, (long long)need);
+				 (long long)max, (long long)need);
 	return need && !there ? hdl_null_arg(NULL, call, array) : MPI_SUCCESS;
 }
 
-static int get_contents(const char *call, MPI_Datatype datatype, const struct hdl_contents *room, bool large,
+static int get_contents(const char *call, MPI_Datatype datatype, const struct hdl_contents *max, bool large,
 			int *integers, MPI_Aint *addresses, MPI_Count *large_counts, MPI_Datatype *datatypes)
 {
 	struct hdl_contents c;
@@ -417,14 +416,14 @@ static int get_contents(const char *call, MPI_Datatype datatype, const struct hd
 	c = hdl_type_contents(t);
 	if (c.large_counts && !large)
 		return made_large(call);
-	rc = type_check_room(call, "max_integers", room->integers, c.integers, "array_of_integers", integers);
+	rc = type_check_max(call, "max_integers", max->integers, c.integers, "array_of_integers", integers);
 	if (!rc)
-		rc = type_check_room(call, "max_addresses", room->addresses, c.addresses, "array_of_addresses", addresses);
+		rc = type_check_max(call, "max_addresses", max->addresses, c.addresses, "array_of_addresses", addresses);
 	if (!rc && large)
-		rc = type_check_room(call, "max_large_counts", room->large_counts, c.large_counts, "array_of_large_counts",
+		rc = type_check_max(call, "max_large_counts", max->large_counts, c.large_counts, "array_of_large_counts",
 				large_counts);
 	if (!rc)
-		rc = type_check_room(call, "max_datatypes", room->types, c.types, "array_of_datatypes", datatypes);
+		rc = type_check_max(call, "max_datatypes", max->types, c.types, "array_of_datatypes", datatypes);
 	if (rc)
 		return rc;
 	hdl_type_decode(t, integers, addresses, large_counts, datatypes);
@@ -435,9 +434,9 @@ int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addr
 			   int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[])
 {
 	HDL_LOCKED;
-	const struct hdl_contents room = { max_integers, max_addresses, 0, max_datatypes };
+	const struct hdl_contents max = { max_integers, max_addresses, 0, max_datatypes };
 
-	return get_contents("MPI_Type_get_contents", datatype, &room, false, array_of_integers, array_of_addresses, NULL,
+	return get_contents("MPI_Type_get_contents", datatype, &max, false, array_of_integers, array_of_addresses, NULL,
 			    array_of_datatypes);
 }
 HDL_PROFILED(Type_get_contents);
@@ -448,9 +447,9 @@ int PMPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers, MPI_
 			     MPI_Datatype array_of_datatypes[])
 {
 	HDL_LOCKED;
-	const struct hdl_contents room = { max_integers, max_addresses, max_large_counts, max_datatypes };
+	const struct hdl_contents max = { max_integers, max_addresses, max_large_counts, max_datatypes };
 
-	return get_contents("MPI_Type_get_contents_c", datatype, &room, true, array_of_integers, array_of_addresses,
+	return get_contents("MPI_Type_get_contents_c", datatype, &max, true, array_of_integers, array_of_addresses,
 			    array_of_large_counts, array_of_datatypes);
 }
 HDL_PROFILED(Type_get_contents_c);
@@ -470,7 +469,7 @@ int PMPI_Get_address(const void *location, MPI_Aint *address)
 }
 HDL_PROFILED(Get_address);
 
-/* They cannot fail: addresses wrap around like pointers. */
+/* Cannot fail: addresses wrap around as pointers do. */
 MPI_Aint PMPI_Aint_add(MPI_Aint base, MPI_Aint disp)
 {
 	HDL_NO_LOCK;
@@ -509,7 +508,7 @@ int PMPI_Type_set_name(MPI_Datatype datatype, const char *type_name)
 }
 HDL_PROFILED(Type_set_name);
 
-/* The null handle has a name, too. */
+/* The null handle has a name. */
 int PMPI_Type_get_name(MPI_Datatype datatype, char *type_name, int *resultlen)
 {
 	HDL_LOCKED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pooled memory for unexpected messages: free lists of powers of two up to 64 KiB; what is larger comes
- * from malloc each time, where the cost of the copy dwarfs it. A list keeps at most KEEP bytes.
+ * Pooled memory: free lists by powers of two up to 64 KiB. Larger memory comes from malloc each time, since copying the data
+ * costs far more. A list keeps at most KEEP bytes.
  */
 #include "p2p/request.h"
 
@@ -16,7 +16,7 @@ struct buf {
 		struct buf *next;	/* while free */
 		size_t order;		/* while in use; 0: malloc */
 	};
-	size_t bytes;			/* of what came from malloc alone */
+	size_t bytes;			/* size of memory from malloc; else unset */
 	char data[];
 };
 _Static_assert(sizeof(struct buf) == 16, "data is 16-byte aligned");

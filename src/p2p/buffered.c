@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffered sends (MPI-5.0 section 3.6). A buffer that the user attached holds, in the order of their addresses, the messages
- * that have not left, each behind its head. As in the standard's model, a new one lies behind the one before it, or else at
- * the buffer's start: any other order may split the space that the model leaves in one piece, and programs count with
- * the model. Where the model has no room, a message takes the first gap that it fits in. A head and what alignment
- * takes are less than MPI_BSEND_OVERHEAD. With MPI_BUFFER_AUTOMATIC, messages lie in memory of the pool.
+ * Buffered sends (MPI-5.0 section 3.6). An attached buffer holds the messages that are not sent yet, in the order of their
+ * addresses, each behind a struct segment. The order of allocation is that of the standard's model: a new message goes behind the
+ * newest one, or else to the buffer's start. Programs compute their buffer sizes from the model, and any other order may split
+ * space that the model leaves in one piece. Where the model has no space, a message takes the first gap that fits. struct segment
+ * and the alignment together take less than MPI_BSEND_OVERHEAD. With MPI_BUFFER_AUTOMATIC, messages lie in pooled memory.
  */
 #include "p2p/request.h"
 
@@ -15,26 +15,26 @@
 struct segment {
 	struct segment *next;
 	struct hdl_bsend_space *space;
-	size_t bytes;			/* head and data, rounded up */
-	uint64_t number;		/* in the order of the sends */
+	size_t bytes;			/* of struct segment and data, rounded up to ALIGN */
+	uint64_t number;		/* sequence number of the send in this buffer */
 	char data[] __attribute__((aligned(ALIGN)));
 };
 _Static_assert(sizeof(struct segment) + 2 * ALIGN <= MPI_BSEND_OVERHEAD, "the user has counted with it");
 
-/* Somebody waits until all messages up to a number have left. */
+/* A request of MPI_Buffer_iflush and the like: done when all messages up to a number are sent. */
 struct flush {
 	struct flush *next;
 	uint64_t upto;
-	size_t left;			/* of these messages */
+	size_t npending;			/* messages up to that number that are not sent yet */
 	struct hdl_req *req;
 };
 
 struct hdl_bsend_space {
 	bool attached, automatic;
-	char *buffer;			/* as the user gave it */
+	char *buffer;			/* as the program attached it */
 	size_t size;
 	struct segment *first;
-	uintptr_t tail;			/* where the newest message ends: the next one goes there */
+	uintptr_t tail;			/* the end of the newest message, where the next one goes */
 	struct flush *flushes;
 	uint64_t number;
 };
@@ -87,7 +87,7 @@ void hdl_bsend_detach(struct hdl_bsend_space **space, void **buffer, size_t *siz
 	*size = 0;
 	if (!s || !s->attached)
 		return;
-	s->attached = false;		/* another thread's sends do not come in between */
+	s->attached = false;		/* so that sends of other threads fail from here on */
 	hdl_bsend_flush(s);
 	*buffer = s->buffer;
 	*size = s->size;
@@ -95,7 +95,7 @@ void hdl_bsend_detach(struct hdl_bsend_space **space, void **buffer, size_t *siz
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
-/* The bytes from `at` to the segment that follows, or to the buffer's end. */
+/* Returns the bytes from `at` to the next segment, or to the buffer's end. */
 static size_t gap_at(const struct hdl_bsend_space *s, uintptr_t at, const struct segment *next)
 {
 	uintptr_t end = next ? (uintptr_t)next : (uintptr_t)s->buffer + s->size;
@@ -103,7 +103,7 @@ static size_t gap_at(const struct hdl_bsend_space *s, uintptr_t at, const struct
 	return end > at ? end - at : 0;
 }
 
-/* *largest: what the error says. */
+/* *largest: the largest gap, for the explanation of an error. */
 static struct segment *buffered_take(struct hdl_bsend_space *s, size_t bytes, size_t *largest)
 {
 	uintptr_t start = ((uintptr_t)s->buffer + ALIGN - 1) & -(uintptr_t)ALIGN, at = s->first ? s->tail : start;
@@ -152,7 +152,7 @@ static void buffered_give(struct segment *seg)
 	if (s->automatic)
 		hdl_buf_put(seg);
 	for (struct flush **f = &s->flushes, *done; (done = *f);) {
-		if (number > done->upto || --done->left) {
+		if (number > done->upto || --done->npending) {
 			f = &done->next;
 			continue;
 		}
@@ -162,17 +162,17 @@ static void buffered_give(struct segment *seg)
 	}
 }
 
-static void buffered_has_left(struct hdl_req *req)
+static void buffered_sent(struct hdl_req *req)
 {
 	struct segment *seg = req->notify_arg;
 
 	if (req->error)
-		hdl_req_lost(req);
+		hdl_req_orphan_failed(req);
 	buffered_give(seg);
-	hdl_req_free(req);	/* may be what keeps the communicator, and its buffer */
+	hdl_req_free(req);	/* may drop the last reference to the communicator, which has the buffer */
 }
 
-static int no_room(const struct hdl_bsend_space *s, size_t bytes, size_t largest)
+static int buffered_no_space(const struct hdl_bsend_space *s, size_t bytes, size_t largest)
 {
 	if (!s || !s->attached)
 		hdl_reason_set("no buffer is attached, and %zu bytes are to be buffered: attach one with MPI_Buffer_attach "
@@ -198,7 +198,7 @@ static struct segment *segment_for(struct hdl_bsend_space *s, size_t bytes, size
 		seg = take_pooled(s, need);
 	} else {
 		if (s->first)
-			hdl_progress();	/* the model, too, takes out first what has left */
+			hdl_progress();	/* the model also removes messages that have been sent before it looks for space */
 		do
 			seg = buffered_take(s, need, largest);
 		while (!seg && need <= s->size && hdl_progress());
@@ -227,14 +227,14 @@ int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	}
 	seg = segment_for(s, bytes, &largest);
 	if (!seg)
-		return no_room(s, bytes, largest);
+		return buffered_no_space(s, bytes, largest);
 	hdl_pack(seg->data, buf, count, t, 0, bytes);
 	rc = hdl_isend(seg->data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, tag, comm, comm->context, false, &req);
 	if (rc) {
 		buffered_give(seg);
 		return rc;
 	}
-	hdl_req_follow(req, buffered_has_left, seg);
+	hdl_req_follow(req, buffered_sent, seg);
 	return MPI_SUCCESS;
 }
 
@@ -263,7 +263,7 @@ int hdl_bsend_iflush(struct hdl_bsend_space *space, struct hdl_comm *comm, struc
 	f->upto = space->number;
 	f->req = &op->req;
 	for (struct segment *seg = space->first; seg; seg = seg->next)
-		f->left++;
+		f->npending++;
 	f->next = space->flushes;
 	space->flushes = f;
 	return MPI_SUCCESS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Generalized requests (MPI-5.0 section 13.2): the operation is the user's, the request Heddle's. The callbacks run with
- * the lock open: they may do what they like, as other threads may.
+ * Generalized requests (MPI-5.0 section 13.2): the program runs the operation, Heddle provides the request. The program's
+ * functions run with the lock open, so they may call MPI, and other threads may, too.
  */
 #include "p2p/request.h"
 
@@ -25,11 +25,6 @@ int hdl_grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_
 	hdl_status_empty(&op->req.status, MPI_ANY_SOURCE);
 	*req = &op->req;
 	return MPI_SUCCESS;
-}
-
-bool hdl_req_is_generalized(const struct hdl_req *req)
-{
-	return ((const struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED;
 }
 
 int hdl_grequest_query(struct hdl_req *req, MPI_Status *status)
@@ -67,7 +62,7 @@ int hdl_grequest_free(struct hdl_req *req)
 	int code = MPI_SUCCESS;
 	unsigned depth;
 
-	/* first: the callback may start another request */
+	/* before the call: free_fn may start another request */
 	hdl_op_put((struct hdl_op *)req);
 	if (!g.free_fn)
 		return MPI_SUCCESS;
@@ -76,3 +71,10 @@ int hdl_grequest_free(struct hdl_req *req)
 	hdl_lock_close(depth);
 	return code;
 }
+
+static void grequest_free(struct hdl_op *op)
+{
+	hdl_grequest_free(&op->req);
+}
+
+const struct hdl_req_ops hdl_generalized_ops = { .free = grequest_free };

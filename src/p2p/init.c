@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bringing point-to-point communication up and down, and the transport with it. */
+/* Brings point-to-point communication and the transport up and down. */
+#include "p2p/comm/ids.h"
 #include "p2p/comm/leader_link.h"
-#include "p2p/match.h"
 #include "p2p/dpm/handshake.h"
+#include "p2p/fault/fault.h"
+#include "p2p/unexpected.h"
 
 #include <errno.h>
-
-struct hdl_tp *hdl_mpi_tp;
-struct hdl_matching *hdl_mpi_matching;
 
 static void init_wake(void)
 {
 	hdl_tp_wake(hdl_mpi_tp);
+}
+
+static void init_req_ops(void)
+{
+	static const struct hdl_req_ops none;
+
+	for (int kind = 0; kind < HDL_REQ_KINDS; kind++)
+		hdl_req_ops[kind] = &none;
+	hdl_req_ops[HDL_REQ_SEND] = &hdl_send_ops;
+	hdl_req_ops[HDL_REQ_RECV] = &hdl_recv_ops;
+	hdl_req_ops[HDL_REQ_PERSISTENT] = &hdl_persistent_ops;
+	hdl_req_ops[HDL_REQ_GENERALIZED] = &hdl_generalized_ops;
 }
 
 int hdl_p2p_init(void)
@@ -24,6 +35,10 @@ int hdl_p2p_init(void)
 		hdl_error("out of memory for the matching table");
 		return -ENOMEM;
 	}
+	init_req_ops();
+	hdl_ft_records_reset();
+	hdl_ft_notify_reset();
+	hdl_cid_reset();
 	rc = hdl_comm_init();
 	if (rc) {
 		hdl_error("out of memory for MPI_COMM_WORLD of %d ranks", hdl_job.size);
@@ -38,7 +53,7 @@ int hdl_p2p_init(void)
 	rc = hdl_tp_init(&up, &hdl_mpi_tp);
 	if (rc)
 		goto fail_report;
-	hdl_mpi_matching->tp = hdl_mpi_tp;	/* nothing comes before there is a turn of progress */
+	hdl_mpi_matching->tp = hdl_mpi_tp;	/* before the first turn of progress, in which messages arrive */
 	hdl_device_wake = init_wake;
 	rc = hdl_report_start();
 	if (rc)
@@ -73,7 +88,7 @@ int hdl_p2p_fini(void)
 	int rc;
 
 	hdl_leader_links_fini();
-	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
+	/* Sends whose request was freed, or was not waited for, must leave (section 11.2.2). */
 	hdl_report_finalizing(true);
 	hdl_wait_until(init_nothing_pending, NULL);
 	hdl_report_finalizing(false);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HEDDLE_REPORT_LEAKS: requests, matched messages and buffers that a program leaves, and messages that nobody received. */
+/* HEDDLE_REPORT_LEAKS: requests, matched messages and buffers that the program did not free, and messages that were never
+ * received. */
 #include "p2p/match.h"
 
 static const char *leaks_number(char buf[static 16], int value, int any, const char *name)
@@ -10,8 +11,8 @@ static const char *leaks_number(char buf[static 16], int value, int any, const c
 	return buf;
 }
 
-/* "receive from rank 1, tag 7, 8 bytes, MPI_COMM_WORLD" */
-static void leaks_describe(const struct hdl_op *op, char *text, size_t room)
+/* Writes "receive from rank 1, tag 7, 8 bytes, MPI_COMM_WORLD" and the like. */
+static void leaks_describe(const struct hdl_op *op, char *text, size_t size)
 {
 	static const char *const send[] = { "send", "synchronous send", "buffered send", "ready send" };
 	const struct hdl_persistent *p = op->kind == HDL_REQ_PERSISTENT ? &op->persistent : NULL;
@@ -20,20 +21,24 @@ static void leaks_describe(const struct hdl_op *op, char *text, size_t room)
 
 	hdl_comm_label(op->req.comm, label);
 	if (p && p->begin)
-		snprintf(text, room, "a collective of %.64s", label);
+		snprintf(text, size, "a collective of %.64s", label);
 	else if (op->kind == HDL_REQ_OTHER)
-		snprintf(text, room, "a nonblocking collective of %.64s", label);
+		snprintf(text, size, "a nonblocking collective of %.64s", label);
 	else if (op->kind == HDL_REQ_GENERALIZED)
-		snprintf(text, room, "MPI_Grequest_start");
+		snprintf(text, size, "MPI_Grequest_start");
 	else if (op->kind == HDL_REQ_PAIR)
-		snprintf(text, room, "MPI_Isendrecv");
+		snprintf(text, size, "MPI_Isendrecv");
 	else if (op->kind == HDL_REQ_NONE)
-		snprintf(text, room, "an operation with MPI_PROC_NULL");
+		snprintf(text, size, "an operation with MPI_PROC_NULL");
 	else
-		snprintf(text, room, "%s rank %s, tag %s, %.64s", sends ? "" : "receive from",
-			 leaks_number(rank, op->peer, MPI_ANY_SOURCE, "any"), leaks_number(tag, op->tag, MPI_ANY_TAG, "any"), label);
+		snprintf(text, size, "%s rank %s, tag %s, %.64s", sends ? "" : "receive from",
+			 leaks_number(rank, op->peer, MPI_ANY_SOURCE, "any"), leaks_number(tag, op->tag, MPI_ANY_TAG, "any"),
+			 label);
 	if (sends)
-		snprintf(text, room, "%s to rank %s, tag %d, %.64s", send[p ? (int)p->mode : op->sync ? HDL_SYNCHRONOUS : HDL_STANDARD],
+		snprintf(text, size, "%s to rank %s, tag %d, %.64s",
+			 send[p        ? (int)p->mode :
+			      op->sync ? HDL_SYNCHRONOUS :
+					 HDL_STANDARD],
 			 leaks_number(rank, op->peer, MPI_ANY_SOURCE, "any"), op->tag, label);
 }
 
@@ -45,8 +50,8 @@ static void leaked_op(void *object, void *arg)
 	(void)arg;
 	if (op->req.obj.magic == HDL_MAGIC_MESSAGE) {
 		hdl_comm_label(op->req.comm, text);
-		hdl_leak("messages matched by MPI_Mprobe or MPI_Improbe and not received", "from rank %d, tag %d, %zu bytes, %.64s",
-			 op->peer, op->tag, op->message->len, text);
+		hdl_leak("messages matched by MPI_Mprobe or MPI_Improbe and not received",
+			 "from rank %d, tag %d, %zu bytes, %.64s", op->peer, op->tag, op->message->len, text);
 		return;
 	}
 	/* parts of other requests, and of collectives; only sends and receives have a context */
@@ -56,13 +61,15 @@ static void leaked_op(void *object, void *arg)
 		return;
 	leaks_describe(op, text, sizeof(text));
 	if (op->kind == HDL_REQ_PERSISTENT)
-		hdl_leak(op->req.inactive ? "persistent requests, inactive, not freed" : "persistent requests, started, not completed",
+		hdl_leak(op->req.inactive ? "persistent requests, inactive, not freed" :
+					    "persistent requests, started, not completed",
 			 "%s", text);
 	else if (op->posted)
 		hdl_leak("receives that no message matched", "%s%s", text,
 			 op->req.obj.magic == HDL_MAGIC_REQ ? "" : ", freed by MPI_Request_free");
 	else
-		hdl_leak(op->req.done ? "requests not completed by a wait or test, though they are done" : "requests not completed",
+		hdl_leak(op->req.done ? "requests not completed by a wait or test, though they are done" :
+					"requests not completed",
 			 "%s", text);
 }
 

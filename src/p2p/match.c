@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Matching: what is off the path of every message. match.h has the invariants. */
+/* Matching: all but the path of every message. match.h has the invariants. */
 #include "p2p/match.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static inline void bucket_add(struct hdl_bucket *b, struct hdl_unexpected *u)
 	b->unexpected_end = &u->next;
 }
 
-/* Entries of one key keep their order: a bucket is moved from its head. Without memory the old table serves on. */
+/* Entries of one key keep their order, since each bucket is moved from its head. Without memory the old table stays in use. */
 void hdl_match_grow(struct hdl_matching *m)
 {
 	struct hdl_bucket *old = m->buckets;
@@ -59,14 +59,15 @@ void hdl_match_grow(struct hdl_matching *m)
 	free(old);
 }
 
-/* The heap might hand out, and clear, memory that was used before; and a huge page would be touched as a whole. */
+/* By mmap, since calloc may return memory that was used and clear all of it; without huge pages, of which one would be touched as
+ * a whole. */
 struct hdl_matching *hdl_matching_new(void)
 {
 	struct hdl_matching *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (m == MAP_FAILED)
 		return NULL;
-	madvise(m, sizeof(*m), MADV_NOHUGEPAGE);	/* EINVAL: the kernel has none */
+	madvise(m, sizeof(*m), MADV_NOHUGEPAGE);	/* fails with EINVAL if the kernel has no huge pages */
 	m->unexpected_warn = hdl_vars.unexpected_warn ? hdl_vars.unexpected_warn : SIZE_MAX;
 	if (!table_make(m, BUCKETS_MIN))
 		return m;
@@ -94,7 +95,7 @@ static void post_hashed(struct hdl_matching *m, struct hdl_match_context *c, str
 	hdl_match_count(m);
 }
 
-/* The list has become long: it goes into the buckets. */
+/* Moves a list that has become long into the buckets. */
 static __attribute__((noinline)) void hash_wild(struct hdl_matching *m, struct hdl_match_context *c)
 {
 	struct hdl_op *op = c->wild, *next;
@@ -130,8 +131,8 @@ static void unlink_hashed(struct hdl_matching *m, struct hdl_bucket *b, struct h
 	m->nentries--;
 }
 
-static __attribute__((noinline)) struct hdl_op *take_hashed(struct hdl_matching *m, struct hdl_op *exact, uint16_t context, int32_t src,
-							     int32_t tag)
+static __attribute__((noinline)) struct hdl_op *take_hashed(struct hdl_matching *m, struct hdl_op *exact, uint16_t context,
+							    int32_t src, int32_t tag)
 {
 	struct hdl_match_context *c = &m->contexts[context];
 	struct hdl_op *op = exact, *w;
@@ -217,7 +218,8 @@ static void entry_remove(struct hdl_matching *m, struct hdl_match_entry *e)
 		index_bucket(m, e->u->context, e->src, e->tag)->end = e->at;
 }
 
-/* Entries of one key keep their order: a bucket is moved from its head. false: no memory; an old table serves on. */
+/* Entries of one key keep their order, since each bucket is moved from its head. Returns false without memory; an old table stays
+ * in use. */
 static bool index_resize(struct hdl_matching *m, size_t n)
 {
 	struct hdl_match_bucket *old = m->index, *index = malloc(n * sizeof(*index));
@@ -238,12 +240,13 @@ static bool index_resize(struct hdl_matching *m, size_t n)
 	return true;
 }
 
-/* false: no memory. */
+/* Returns false without memory. */
 static bool index_add(struct hdl_matching *m, struct hdl_unexpected *u)
 {
 	struct hdl_match_entry *e;
 
-	if ((!m->index || m->nindexed > m->index_size) && !index_resize(m, m->index ? m->index_size * 4 : BUCKETS_MIN) && !m->index)
+	if ((!m->index || m->nindexed > m->index_size) && !index_resize(m, m->index ? m->index_size * 4 : BUCKETS_MIN) &&
+	    !m->index)
 		return false;
 	e = malloc(2 * sizeof(*e));
 	if (!e)
@@ -276,7 +279,7 @@ static void index_drop(struct hdl_matching *m, const struct hdl_match_context *c
 			index_remove(m, u);
 }
 
-/* false: no memory, and no message of the context has entries. */
+/* Returns false without memory; no message of the context has entries then. */
 static bool index_make(struct hdl_matching *m, const struct hdl_match_context *c)
 {
 	for (struct hdl_unexpected *u = c->first; u; u = u->after)
@@ -287,7 +290,8 @@ static bool index_make(struct hdl_matching *m, const struct hdl_match_context *c
 	return true;
 }
 
-static __attribute__((noinline)) struct hdl_unexpected *find_indexed(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
+static __attribute__((noinline)) struct hdl_unexpected *find_indexed(struct hdl_matching *m, uint16_t context, int32_t src,
+								     int32_t tag)
 {
 	struct hdl_match_entry *e;
 
@@ -299,9 +303,9 @@ static __attribute__((noinline)) struct hdl_unexpected *find_indexed(struct hdl_
 	return e ? e->u : NULL;
 }
 
-/* The list is long: all up to u do not match. */
-static __attribute__((noinline)) struct hdl_unexpected *find_behind(struct hdl_matching *m, struct hdl_unexpected *u, uint16_t context,
-								    int32_t src, int32_t tag)
+/* The rest of a long list. No message before u matches, nor u. */
+static __attribute__((noinline)) struct hdl_unexpected *find_behind(struct hdl_matching *m, struct hdl_unexpected *u,
+								    uint16_t context, int32_t src, int32_t tag)
 {
 	m->steps += HDL_MATCH_WALK;
 	if (index_make(m, &m->contexts[context]))
@@ -323,7 +327,7 @@ struct hdl_unexpected *hdl_match_find_wild(struct hdl_matching *m, uint16_t cont
 	return u;
 }
 
-/* One more of a context that is indexed; without memory it is no longer. */
+/* Adds a message to an indexed context. Without memory the context is no longer indexed. */
 static __attribute__((noinline)) void index_more(struct hdl_matching *m, struct hdl_unexpected *u)
 {
 	if (!index_add(m, u))
@@ -369,7 +373,7 @@ void hdl_match_remove(struct hdl_matching *m, struct hdl_unexpected *u)
 	m->nentries--;
 }
 
-/* Moves those of a list for which fn is true to *out. */
+/* Moves the entries of a list for which fn returns true to *out. */
 static void sweep_list(struct hdl_matching *m, struct hdl_op *op, bool (*fn)(const struct hdl_op *, void *), void *arg,
 		       struct hdl_op ***out)
 {
@@ -424,4 +428,20 @@ void hdl_match_each_unexpected(const struct hdl_matching *m, void (*fn)(const st
 	for (size_t i = 0; i < m->nbuckets; i++)
 		for (struct hdl_unexpected *u = m->buckets[i].unexpected; u; u = u->next)
 			fn(u, arg);
+}
+
+void hdl_unexpected_count_from(struct hdl_matching *m, const struct hdl_unexpected *u, bool more)
+{
+	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(m->tp, u->src);
+
+	if (!ep)
+		return;
+	/* a message that a matched probe took before counting began was never added */
+	size_t *bytes = &hdl_ep_note(ep)->bytes;
+	*bytes = more ? *bytes + u->heap_bytes : *bytes > u->heap_bytes ? *bytes - u->heap_bytes : 0;
+}
+
+int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context)
+{
+	return comm->matching->revoked[context];
 }

@@ -1,47 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matching (MPI-5.0 section 3.5): one hash table for an instance, by (context, source, tag), whose buckets hold the
- * posted receives without wildcards and the unexpected messages; and per context a list of the receives with
- * wildcards and a list of the unexpected messages by arrival.
+ * Matching (MPI-5.0 section 3.5). An instance has one hash table by (context, source, tag), whose buckets hold the posted
+ * receives without wildcards and the unexpected messages. Each context has a list of the receives with wildcards, in the order
+ * of posting, and a list of the unexpected messages, in the order of arrival.
  *
- * A message looks at the head of one bucket and at its context's wildcards, a receive without wildcard at the head of
- * one bucket, whatever else is queued. Where both an exact receive and one with a wildcard match, the stamp tells which
+ * A message looks at the head of one bucket and at the context's wildcards. A receive without wildcard looks at the head of
+ * one bucket, whatever else is queued. If both an exact receive and one with a wildcard match a message, the stamp tells which
  * was posted first.
  *
- * What is looked for by wildcards is walked while it is short, HDL_MATCH_WALK entries at most; beyond that it is found by hashing, too:
- *   - A context that has more receives with wildcards has them all in the buckets, under (context, MPI_ANY_SOURCE, tag) and the like, until
- *     none is left. A message looks up the at most three keys with wildcards that it matches.
- *   - A receive or probe that has walked so many unexpected messages makes an *index* for its context, in which each message has two
- *     entries, (context, MPI_ANY_SOURCE, tag) and (context, source, MPI_ANY_TAG), by arrival, until the context has no message
- *     any more. It takes 64 bytes for a message; without memory the list is walked.
- * So a search takes a bounded number of steps, whatever is queued. Buckets hold several keys: a key of which very many are queued makes
- * searches for another one in the same bucket longer, but the table grows with what is queued, so that bucket is unlikely to be hit.
+ * Wildcard lists are walked while they are short, up to HDL_MATCH_WALK entries. Longer ones are hashed:
+ *     - Receives: all wildcard receives of the context move into the buckets, under (context, MPI_ANY_SOURCE, tag) and the
+ *       like, until none is left. A message then looks up the at most three wildcard keys that match.
+ *     - Messages: a receive or probe that has walked HDL_MATCH_WALK unexpected messages makes an index for the context, with
+ *       two entries for each message, (context, MPI_ANY_SOURCE, tag) and (context, source, MPI_ANY_TAG), in the order of
+ *       arrival. The index stays until the context has no message, and takes 64 bytes for each. Without memory for an index
+ *       the list is walked.
+ * So a search takes a bounded number of steps, whatever is queued. A bucket holds several keys: if very many receives of one
+ * key are queued, a search for another key in that bucket is longer. The table grows with the number of entries, so few keys
+ * share a bucket.
  *
- * Contexts need not be known here: messages for a communicator that this rank has not finished to make just wait.
+ * A context need not be known here: messages for a communicator that this rank has not finished constructing wait as
+ * unexpected ones.
  *
- * All of its state is in struct hdl_matching, which goes with one instance of the transport: it is what the upcalls' context is, and
- * a communicator leads to the one in which its messages match.
+ * All state is in struct hdl_matching, one for each instance of the transport. The instance's upcalls get it as their context,
+ * and a communicator points to the one in which its messages are matched.
  *
- * What every message goes through is inline; the rest is in match.c.
+ * The path of every message is inline; the rest is in match.c.
  */
 #ifndef HDL_P2P_MATCH_H
 #define HDL_P2P_MATCH_H
 
 #include "p2p/request.h"
-
-/* Posted receives of which fn is true end with MPI_ERR_PROC_ABORTED (ECONNRESET). */
-void hdl_recv_fail(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
-
-/* Of messages in a collective context, or in that of agreements without a communicator, that name a rank which has failed: above the tags of
- * collectives. With its rank, and how that is known, if it is. */
-#define HDL_LOST_TAG (3 << 29)
-#define HDL_LOST_ENDED (1 << 28)	/* its process is there no more, as one of its host has seen, or the launcher has said */
-#define HDL_LOST_LIVES (1 << 27)	/* it has given a collective up, and lives */
-#define HDL_LOST_RANK (HDL_LOST_LIVES - 1)
-static inline bool hdl_tells_loss(uint16_t context, int32_t tag)
-{
-	return tag >= HDL_LOST_TAG && context & 1;
-}
 
 struct hdl_bucket {
 	struct hdl_op *posted, **posted_end;
@@ -49,18 +38,18 @@ struct hdl_bucket {
 };
 _Static_assert(sizeof(struct hdl_bucket) == 32, "two buckets to a cache line");
 
-/* An entry of the index: an unexpected message under one of its wildcard keys. */
+/* An entry of the index: an unexpected message under one of its two wildcard keys. */
 struct hdl_match_entry {
-	struct hdl_match_entry *next, **at;		/* in its bucket of the index; the pointer to it there */
+	struct hdl_match_entry *next, **at;		/* in its bucket of the index; the pointer to this entry there */
 	struct hdl_unexpected *u;
-	int32_t src, tag;				/* one of them is MPI_ANY_SOURCE or MPI_ANY_TAG */
+	int32_t src, tag;				/* one of the two is MPI_ANY_SOURCE or MPI_ANY_TAG */
 };
 
 struct hdl_match_bucket {
 	struct hdl_match_entry *first, **end;
 };
 
-/* The keys of posted receives. */
+/* The kinds of keys of posted receives, as two bits. */
 enum hdl_match_kind { HDL_MATCH_EXACT, HDL_MATCH_ANY_SOURCE, HDL_MATCH_ANY_TAG, HDL_MATCH_ANY, HDL_MATCH_KINDS };
 static inline enum hdl_match_kind hdl_match_kind(int32_t src, int32_t tag)
 {
@@ -68,12 +57,15 @@ static inline enum hdl_match_kind hdl_match_kind(int32_t src, int32_t tag)
 }
 
 struct hdl_match_context {
-	struct hdl_op *wild, **wild_end;		/* wild_end: NULL until the first. No wild, but nwild: they are in the buckets */
-	uint32_t nwild[HDL_MATCH_KINDS];		/* those in the buckets, by kind; [HDL_MATCH_EXACT]: all, wherever they are */
-	struct hdl_unexpected *first, *last;		/* all have entries in the index, or none */
+	/* wild_end: NULL until the first is posted. wild is NULL if there are none, or (nwild) if all are in the buckets */
+	struct hdl_op *wild, **wild_end;
+	/* receives in the buckets, by kind; [HDL_MATCH_EXACT]: all receives with wildcards, in the list or the buckets */
+	uint32_t nwild[HDL_MATCH_KINDS];
+	/* unexpected messages; either all have entries in the index, or none has */
+	struct hdl_unexpected *first, *last;
 };
 
-/* Receives with wildcards, or unexpected messages, of a context that are walked. */
+/* Entries of a context's list, of receives with wildcards or of unexpected messages, that are walked. */
 #define HDL_MATCH_WALK 64u
 
 struct hdl_matching {
@@ -84,27 +76,27 @@ struct hdl_matching {
 	size_t nbuckets, nentries, nunexpected;
 	struct hdl_match_bucket *index;	/* NULL: no context has one; index_size is a power of two */
 	size_t index_size, nindexed;
-	size_t steps;			/* entries that searches with wildcards have looked at; for tests */
-	struct hdl_tp *tp;		/* what its messages come by, since hdl_p2p_init has it, until it is closed; else NULL */
+	size_t steps;			/* entries that searches with wildcards have visited; for tests */
+	/* the transport of its messages, from hdl_p2p_init until the transport is closed; else NULL */
+	struct hdl_tp *tp;
 
-	/* recv.c's */
-	size_t unexpected_bytes;	/* memory of the messages that are held here in full */
-	bool unexpected_counting;	/* the limit was reached: they are counted per peer (struct hdl_ep_note), too */
-	int nheld;			/* peers that were asked to hold back */
-	size_t unexpected_warn;		/* so many bytes are reported */
-	bool (*on_lost)(uint16_t context, int proc, bool told);		/* hdl_ft_on_message's */
+	/* unexpected.c's */
+	size_t unexpected_bytes;	/* heap bytes of the HDL_EAGER messages that wait here */
+	bool counts_peers;	/* the limit was reached once: bytes are counted for each peer (struct hdl_ep_note), too */
+	int neager_off;			/* peers that have HDL_CTL_HOLD: they announce their messages */
+	size_t unexpected_warn;		/* the next warning comes above so many bytes */
+	bool (*on_failed)(uint16_t context, int proc, bool by_message);		/* hdl_ft_on_message's */
 
-	/* By context: zero pages until one is used, so that this has to come from the kernel. */
+	/* By context. Pages of zeros until they are used, so this memory must come from the kernel (hdl_matching_new). */
 	_Alignas(64) struct hdl_match_context contexts[UINT16_MAX + 1];
-	/* Messages need not match in their order (mpi_assert_allow_overtaking), so that one which an exact receive waits for does
-	 * not look at the wildcards. */
+	/* mpi_assert_allow_overtaking: a message that an exact receive matches does not look at wildcards. */
 	bool overtaking[UINT16_MAX + 1];
-	int revoked[UINT16_MAX + 1];	/* of collective ones: 1 + the process that has ended; see hdl_recv_revoke */
+	int revoked[UINT16_MAX + 1];	/* by collective context: 1 + the failed process (hdl_recv_revoke); 0: in use */
 };
 
 void hdl_match_grow(struct hdl_matching *m);
 
-/* The high bits depend on all bits of the key: the multiplier is that of Fibonacci hashing. */
+/* Fibonacci hashing: all bits of the key influence the high bits. */
 static inline uint64_t hdl_match_hash(uint16_t context, int32_t src, int32_t tag)
 {
 	uint64_t key = (uint64_t)(uint32_t)src << 32 | (uint32_t)tag;
@@ -125,7 +117,7 @@ static inline void hdl_bucket_post(struct hdl_bucket *b, struct hdl_op *op)
 	b->posted_end = &op->next;
 }
 
-/* Takes a receive out of its bucket, or of a list, that ends at *end. */
+/* Takes a receive out of a bucket or list that ends at *end. */
 static inline void hdl_match_unlink(struct hdl_op *op, struct hdl_op ***end)
 {
 	*op->posted = op->next;
@@ -154,7 +146,7 @@ static inline bool hdl_wild_matches(int32_t want_src, int32_t want_tag, int32_t 
 
 void hdl_match_post_wild(struct hdl_matching *m, struct hdl_op *op);
 
-/* Appends a receive to the queue; its message is not there yet. */
+/* Appends a receive to its queue. Must: no unexpected message matches it (hdl_match_find). */
 static inline void hdl_match_post(struct hdl_matching *m, struct hdl_op *op)
 {
 	op->stamp = ++m->stamp;
@@ -166,12 +158,12 @@ static inline void hdl_match_post(struct hdl_matching *m, struct hdl_op *op)
 	}
 }
 
-/* hdl_match_arrived for a context with wildcard receives: takes out the earlier one of `exact` (NULL: no exact receive) and of the first
- * wildcard receive that matches. */
+/* hdl_match_arrived in a context with wildcard receives. Takes out and returns the earlier one of `exact` (NULL: none matches)
+ * and of the first wildcard receive that matches. */
 struct hdl_op *hdl_match_wild(struct hdl_matching *m, struct hdl_bucket *b, struct hdl_op *exact, uint16_t context, int32_t src,
 			      int32_t tag);
 
-/* Takes out the receive that a message matches, or NULL. */
+/* Takes out and returns the receive that a message matches; NULL: none. */
 static inline struct hdl_op *hdl_match_arrived(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
 {
 	struct hdl_bucket *b = hdl_match_bucket(m, context, src, tag);
@@ -188,10 +180,10 @@ static inline struct hdl_op *hdl_match_arrived(struct hdl_matching *m, uint16_t 
 	return op;
 }
 
-/* The earliest unexpected message of any that a wildcard receive or probe matches, or NULL. */
+/* hdl_match_find for a receive or probe with a wildcard. */
 struct hdl_unexpected *hdl_match_find_wild(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag);
 
-/* The earliest unexpected message that a receive or a probe matches, or NULL. It stays in the queue. */
+/* Returns the earliest unexpected message that a receive or probe matches; NULL: none. The message stays in the queue. */
 static inline struct hdl_unexpected *hdl_match_find(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
 {
 	struct hdl_unexpected *u;
@@ -206,26 +198,27 @@ static inline struct hdl_unexpected *hdl_match_find(struct hdl_matching *m, uint
 	return u;
 }
 
-/* NULL without memory. */
+/* Returns NULL without memory. */
 struct hdl_matching *hdl_matching_new(void);
-/* Forgets the unexpected messages, too. Receives are not posted any more; m may be NULL. */
+/* Frees the unexpected messages, too. Must: no receive is posted. m may be NULL. */
 void hdl_matching_free(struct hdl_matching *m);
 void hdl_match_add(struct hdl_matching *m, struct hdl_unexpected *u);
 void hdl_match_remove(struct hdl_matching *m, struct hdl_unexpected *u);
-/* Takes a posted receive out. */
+/* Takes a posted receive out of its queue. */
 void hdl_match_withdraw(struct hdl_matching *m, struct hdl_op *op);
-/* Takes out the posted receives for which fn is true; returns them, linked by next, in order of posting per queue. */
+/* Takes out the posted receives for which fn returns true. Returns them, linked by next, in the order of posting within each
+ * queue. */
 struct hdl_op *hdl_match_sweep(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
 void hdl_match_each_posted(const struct hdl_matching *m, void (*fn)(const struct hdl_op *op, void *arg), void *arg);
-/* Forgets the unexpected messages of a context that is given back, and returns how many there were. */
+/* Frees the unexpected messages of a context. Returns how many there were. */
 unsigned hdl_match_purge(struct hdl_matching *m, uint16_t context);
 void hdl_unexpected_count_from(struct hdl_matching *m, const struct hdl_unexpected *u, bool more);
 static inline void hdl_unexpected_count(struct hdl_matching *m, const struct hdl_unexpected *u, bool more)
 {
 	if (u->kind != HDL_EAGER)
 		return;
-	m->unexpected_bytes = more ? m->unexpected_bytes + u->held : m->unexpected_bytes - u->held;
-	if (unlikely(m->unexpected_counting))
+	m->unexpected_bytes = more ? m->unexpected_bytes + u->heap_bytes : m->unexpected_bytes - u->heap_bytes;
+	if (unlikely(m->counts_peers))
 		hdl_unexpected_count_from(m, u, more);
 }
 void hdl_match_each_unexpected(const struct hdl_matching *m, void (*fn)(const struct hdl_unexpected *u, void *arg), void *arg);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matched probe and receive (MPI-5.0 section 3.8.2). A matched message is a receive of the pool that has its message, and
- * no buffer yet; the receive gives it one. As long as the user keeps it, a handle that was used up is told apart by the
- * pool's magic word.
+ * Matched probe and receive (MPI-5.0 section 3.8.2). A matched message is a receive of the pool that has a message, but no
+ * buffer until the program's receive gives one. The handle's magic word differs from a request's, so a handle that was used up
+ * is recognized.
  */
-#include "p2p/match.h"
+#include "p2p/deliver.h"
 
 struct hdl_message {
 	struct hdl_op op;
@@ -15,7 +15,7 @@ struct hdl_comm *hdl_message_comm(const struct hdl_message *m)
 	return m->op.req.comm;
 }
 
-/* Takes the message out of the queue. The receive that waits for nothing: MPI_ERR_NO_MEM. */
+/* Takes the message out of the queues. Returns MPI_ERR_NO_MEM without memory for the receive. */
 static int message_take(struct hdl_unexpected *u, struct hdl_comm *comm, struct hdl_message **m)
 {
 	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_RECV);
@@ -69,7 +69,7 @@ int hdl_mprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, struct
 
 	if (of_nobody(src, m, status))
 		return MPI_SUCCESS;
-	/* What ends the wait was seen by this thread, with the lock, and is taken before anybody else gets it. */
+	/* The message that ends the wait is taken before the lock is given up, so no other thread gets it. */
 	hdl_probe_wait(src, tag, comm, context);
 	u = hdl_probe_find(src, tag, comm, context, status, &rc);
 	return u ? message_take(u, comm, m) : rc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Persistent requests (MPI-5.0 section 3.9): a request that keeps the arguments of an operation. Each start makes the
- * operation's own request, which the persistent one follows until the completing call: status and error are copied, the
- * explanation of an error stays with the inner one until then. A collective's (section 6.13) has no inner one: what the collectives
- * keep behind it completes it.
+ * Persistent requests (MPI-5.0 section 3.9): a request that keeps the arguments of an operation. Each start makes a request of
+ * the operation (inner), which the persistent one follows until the completing call: status and error are copied, the explanation
+ * of an error stays with the inner request until then. A persistent collective (section 6.13) has no inner request; the
+ * collectives complete it.
  *
- *     inactive (done, inactive) ── start ──▶ active ── the inner one is done ──▶ done ── completing call ──▶ inactive
+ *     inactive (done, inactive) ── start ──▶ active ── inner is done ──▶ done ── completing call ──▶ inactive
  */
 #include "p2p/request.h"
 
@@ -38,8 +38,9 @@ bool hdl_persistent_sends(const struct hdl_op *op)
 	return op->persistent.start == start_send;
 }
 
-static int p2p_persistent_init(int (*start)(struct hdl_op *, struct hdl_req **), const void *buf, MPI_Count count, const struct hdl_type *t,
-		int peer, int tag, struct hdl_comm *comm, enum hdl_send_mode mode, struct hdl_req **req)
+static int p2p_persistent_init(int (*start)(struct hdl_op *, struct hdl_req **), const void *buf, MPI_Count count,
+			       const struct hdl_type *t, int peer, int tag, struct hdl_comm *comm, enum hdl_send_mode mode,
+			       struct hdl_req **req)
 {
 	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_PERSISTENT);
 
@@ -90,21 +91,6 @@ int hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *req,
 	return rc;
 }
 
-bool hdl_req_is_persistent(const struct hdl_req *req)
-{
-	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_PERSISTENT;
-}
-
-bool hdl_req_is_persistent_collective(const struct hdl_req *req)
-{
-	return hdl_req_is_persistent(req) && ((const struct hdl_op *)req)->persistent.begin;
-}
-
-void *hdl_req_collective_arg(const struct hdl_req *req)
-{
-	return ((const struct hdl_op *)req)->persistent.arg;
-}
-
 static void inner_done(struct hdl_req *inner)
 {
 	struct hdl_op *op = inner->notify_arg;
@@ -113,7 +99,7 @@ static void inner_done(struct hdl_req *inner)
 	hdl_req_complete(&op->req, inner->error);
 }
 
-/* It may be complete when begin returns. */
+/* The request may be complete when begin returns. */
 static int start_collective(struct hdl_req *req, const struct hdl_persistent *p)
 {
 	int rc;
@@ -165,17 +151,25 @@ void hdl_req_end_persistent(struct hdl_req *req)
 	req->error = MPI_SUCCESS;
 }
 
-void hdl_persistent_put(struct hdl_op *op)
+static void persistent_put(struct hdl_op *op)
 {
 	if (op->persistent.begin) {
 		op->persistent.put(op->persistent.arg);
-		hdl_buf_put(op->why);	/* the explanation of an error that nobody asked for */
+		hdl_buf_put(op->why);	/* the explanation of an error, if it was never taken */
 		return;
 	}
 	if (op->persistent.inner)
 		hdl_req_free(op->persistent.inner);
 	hdl_type_release(op->type);
 }
+
+static void persistent_cancel(struct hdl_op *op)
+{
+	if (op->persistent.inner)
+		hdl_req_cancel(op->persistent.inner);
+}
+
+const struct hdl_req_ops hdl_persistent_ops = { .cancel = persistent_cancel, .put = persistent_put };
 
 struct idle {
 	const struct hdl_comm *comm;

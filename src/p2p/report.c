@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a rank waits for, when somebody asks: heddlerun, by PMIx (runtime/ask.h), or a person by SIGUSR1, of which the
- * handler is installed only when HEDDLE_REPORT_HANG asks for it: the signal belongs to the program.
+ * Reports of what a rank waits for. heddlerun asks by PMIx (runtime/ask.h), a person by SIGUSR1. The handler is installed only
+ * if HEDDLE_REPORT_HANG is set, since the signal belongs to the program.
  *
- * Both may ask at any time and in any thread, so neither looks at a queue: they leave a flag, and wake who waits. That
- * one reports between two turns of progress, when no queue is half changed. Of a rank that does not wait the handler
- * says so; heddlerun asks again, and a last time so that PMIx's thread answers.
+ * Both may ask at any time and in any thread, so neither looks at a queue: they set a flag and wake the waiting thread, which
+ * reports between two turns of progress, when queues are consistent. If the rank does not wait, the signal handler says so;
+ * heddlerun asks again, and PMIx's thread answers the last time.
  *
- * A flag of the handler's set after the last look at it and before the sleep is not lost: the sleep is prepared first,
- * and then ended by the handler's wake; and the turn of progress between preparing and sleeping looks at the flag, too
- * (look_for_wanted). heddlerun's is not looked for there, which would cost each turn of every job; it asks twice.
+ * The signal's flag is not lost between the last check of it and a sleep:
+ *     1. The thread checks the flag, and prepares its sleep.
+ *     2. The handler sets the flag and calls hdl_tp_wake, which ends the prepared sleep.
+ *     3. If the handler ran before the sleep was prepared, the turn of progress between preparing and sleeping sees the
+ *        flag (look_for_wanted).
+ * heddlerun's flag is not checked in 3., which would cost each turn of every job; heddlerun asks twice instead.
  */
 #include "p2p/match.h"
 
@@ -29,33 +32,11 @@ unsigned hdl_dated_after = 64;
 
 enum { WANTED = 1, NOTICED };
 static volatile sig_atomic_t idling, wanted, installed;
-static volatile sig_atomic_t asked;	/* by heddlerun */
-static uint64_t leaving_since;	/* in MPI_Finalize */
+static volatile sig_atomic_t asked;	/* set by heddlerun's request */
+static uint64_t leaving_since;	/* monotonic_ns() when the rank began to leave MPI_Finalize; 0: it has not */
 static struct sigaction before;
 static char busy[512];
 static int busy_len;
-
-/* ---- explanations -------------------------------------------------------------------------------------- */
-
-static char reason[320], reason_taken[320];
-
-void hdl_reason_set(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(reason, sizeof(reason), fmt, ap);
-	va_end(ap);
-}
-
-const char *hdl_reason_take(void)
-{
-	if (!reason[0])
-		return "";
-	memcpy(reason_taken, reason, sizeof(reason));
-	reason[0] = 0;
-	return reason_taken;
-}
 
 /* ---- operations, one by one and together ------------------------------------------------------------------ */
 
@@ -77,8 +58,8 @@ static void print_op(FILE *out, const struct hdl_op *op)
 		if (op->peer >= 0 && op->peer != op->src)
 			snprintf(proc, sizeof(proc), " (%s)", hdl_proc_text_full(op->src));
 		fprintf(out, "waits to receive from rank %s%s, tag %s, %s%s, up to %zu bytes",
-			p2p_report_number(src, op->peer, MPI_ANY_SOURCE), proc, p2p_report_number(tag, op->tag, MPI_ANY_TAG), label, kind,
-			op->bytes);
+			p2p_report_number(src, op->peer, MPI_ANY_SOURCE), proc, p2p_report_number(tag, op->tag, MPI_ANY_TAG),
+			label, kind, op->bytes);
 	} else if (op->kind == HDL_REQ_OTHER) {
 		fprintf(out, "waits for a collective of %s", label);
 	} else {
@@ -88,17 +69,17 @@ static void print_op(FILE *out, const struct hdl_op *op)
 	}
 }
 
-/* Requests that differ in tag and size only: a program may have a million of them. */
+/* Requests that differ in tag and size only. A program may have a million of them. */
 struct heap {
 	const struct hdl_op *first;
 	size_t n, bytes;
-	int low, high;			/* tags */
+	int low, high;			/* lowest and highest tag */
 };
 enum { HEAPS = 12, NAMED = 3 };
 struct heaps {
 	struct heap heap[HEAPS];
 	int n;
-	size_t rest;			/* requests of further heaps */
+	size_t rest;			/* requests that found no free heap */
 };
 
 static bool same_heap(const struct hdl_op *a, const struct hdl_op *b)
@@ -197,7 +178,7 @@ void hdl_p2p_dump(FILE *out)
 
 /* ---- the answer for heddlerun ------------------------------------------------------------------------------- */
 
-/* What one thread waits for, without anything that differs between ranks which wait for the same. */
+/* Prints one thread's wait. Ranks that wait for the same must print the same text: heddlerun groups them by it. */
 static void print_wait(FILE *out, const char *call, const struct hdl_op *op, const struct hdl_comm *comm,
 		       const struct heaps *all)
 {
@@ -233,7 +214,7 @@ static void print_wait(FILE *out, const char *call, const struct hdl_op *op, con
 	fputc('\n', out);
 }
 
-/* Which of the requests that were given to the call it waits for: the first ones, each by its place. */
+/* Prints the first NAMED requests, of those passed to the call, that are not complete, each with its index. */
 static void print_requests(FILE *out, const char *call, const struct hdl_requests *r)
 {
 	int open = 0;
@@ -257,7 +238,7 @@ static void print_requests(FILE *out, const char *call, const struct hdl_request
 		fprintf(out, "and %d more of %s's %d requests\n", open - NAMED, call, r->count);
 }
 
-/* The messages inside of a collective are the library's, not the user's. */
+/* Removes messages inside of collectives, which are the library's and not the program's. */
 static void drop_collectives(struct heaps *all)
 {
 	int n = 0;
@@ -284,7 +265,7 @@ static void p2p_report_answer(void)
 	FILE *out = open_memstream(&text, &len);
 
 	if (!out)
-		return;		/* heddlerun says that this rank does not answer */
+		return;		/* heddlerun reports that this rank does not answer */
 	p2p_report_collect(&all);
 	fprintf(out, "%llu\n", (unsigned long long)us_ago(w ? w->since : hdl_blocked_since));
 	if (w)
@@ -314,7 +295,7 @@ static void p2p_report_answer(void)
 	free(text);
 }
 
-/* On PMIx's thread. */
+/* Called on PMIx's thread. */
 static void p2p_report_on_ask(bool now)
 {
 	const char *call = hdl_call;
@@ -332,13 +313,14 @@ static void p2p_report_on_ask(bool now)
 	}
 }
 
-/* The same once the transport may go. */
+/* The same when the transport may be closed already. */
 static void on_ask_leaving(bool now)
 {
 	char text[64];
 
 	(void)now;
-	snprintf(text, sizeof(text), "%llu\nwaits in MPI_Finalize for the other ranks\n", (unsigned long long)us_ago(leaving_since));
+	snprintf(text, sizeof(text), "%llu\nwaits in MPI_Finalize for the other ranks\n",
+		 (unsigned long long)us_ago(leaving_since));
 	hdl_rt_answer(text);
 }
 
@@ -357,7 +339,7 @@ static void on_signal(int sig)
 	errno = saved;
 }
 
-/* Part of a turn of progress: one more turn instead of a sleep. */
+/* Part of a turn of progress: makes it count as one that found something, so that no sleep follows. */
 static int look_for_wanted(void *arg)
 {
 	(void)arg;
@@ -386,7 +368,7 @@ void hdl_p2p_idle(unsigned *idle)
 
 int hdl_report_start(void)
 {
-	/* Where a rank neither spins nor yields, the first look in vain may be its last for a long time. */
+	/* A rank that neither spins nor yields may sleep after its first turn in vain. */
 	if ((unsigned)hdl_vars.yield < hdl_dated_after)
 		hdl_dated_after = (unsigned)hdl_vars.yield;
 	hdl_rt_on_ask(p2p_report_on_ask);
@@ -395,7 +377,7 @@ int hdl_report_start(void)
 
 /* ---- MPI_Finalize that waits for sends ---------------------------------------------------------------------- */
 
-static uint64_t late_at;	/* when it is told for which; 0: it was, or is not to be */
+static uint64_t late_at;	/* monotonic_ns() when the report is due; 0: it was printed, or is not wanted */
 
 static void add_send(const struct hdl_op *op, void *arg)
 {
@@ -403,7 +385,7 @@ static void add_send(const struct hdl_op *op, void *arg)
 		add_op(op, arg);
 }
 
-/* Of hdl_tp_on_timers. */
+/* hdl_tp_on_timers's function. Returns the time of its next call; 0: never. */
 static uint64_t report_late(uint64_t now)
 {
 	struct heaps all = { .n = 0 };
@@ -416,8 +398,10 @@ static uint64_t report_late(uint64_t now)
 	snprintf(head, sizeof(head), "heddle: rank %d (%.256s): MPI_Finalize ", hdl_job.rank, hdl_job.hostname);
 	print_heaps(stderr, &all, head);
 	line_begin(stderr);
-	fprintf(stderr, "it has waited for %g s, and waits on until each of these sends has been received: is a receive missing there, or "
-		"its rank late? (HEDDLE_FINALIZE_WARN)\n", (double)hdl_vars.finalize_warn / 1e6);
+	fprintf(stderr,
+		"MPI_Finalize has waited for %g s, and waits until each of these sends is received: is a receive missing there, or "
+		"is that rank late? (HEDDLE_FINALIZE_WARN)\n",
+		(double)hdl_vars.finalize_warn / 1e6);
 	return 0;
 }
 
@@ -435,7 +419,7 @@ void hdl_report_leaving(void)
 
 int hdl_report_init(void)
 {
-	/* No SA_RESTART: a sleeping rank comes back, and looks at its queues. */
+	/* No SA_RESTART: a sleep ends, and the rank looks at its queues. */
 	struct sigaction sa = { .sa_handler = on_signal };
 
 	if (!hdl_vars.report_hang)

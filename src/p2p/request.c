@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: a pool that only grows, completion, waiting (MPI-5.0 section 3.7). */
-#include "p2p/match.h"
+/* Requests (MPI-5.0 section 3.7): a pool that only grows, completion, explanations of errors. */
+#include "p2p/request.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SOME	64		/* operations that are made at a time */
+#define SOME	64		/* operations that are added to the free list at a time */
 
-/* 144 KiB at first: malloc has so much from the kernel, by pages that only operations in use touch. A smaller slab may be old memory, which
- * calloc clears as a whole. */
+/* The first slab has 144 KiB, which malloc gets from the kernel: only pages of operations in use are touched. A smaller slab
+ * might be memory that was used, which calloc clears as a whole. */
 struct hdl_pool hdl_reqs = HDL_POOL(struct hdl_op, 512);
 
-/* comm is looked at for errors only, of which there are none. */
+/* comm serves to raise errors only, and this request has none */
 struct hdl_req hdl_req_sent = {
-	.obj = { HDL_MAGIC_REQ, 1 }, .done = 1, .comm = &hdl_world, .status = { .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG },
+	.obj = { HDL_MAGIC_REQ, 1 },
+	.done = 1,
+	.comm = &hdl_world,
+	.status = { .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG },
 };
 
+const struct hdl_req_ops *hdl_req_ops[HDL_REQ_KINDS];
 struct hdl_op *hdl_free_ops;
 size_t hdl_pending;
 size_t hdl_detached_collectives;
@@ -43,13 +46,14 @@ struct hdl_req *hdl_req_new(struct hdl_comm *comm)
 	return &op->req;
 }
 
-/* In the pool there is no callback, error number, type or packed buffer, and nothing detached, pending, special or posted. */
+/* Invariant of the free list: no callback, error number, type or pooled memory; not detached, pending, special or posted.
+ * hdl_op_new relies on it. */
 void hdl_op_put(struct hdl_op *op)
 {
 	struct hdl_comm *comm = op->req.comm;
 
 	if (unlikely(op->kind == HDL_REQ_PERSISTENT))
-		hdl_persistent_put(op);
+		hdl_req_ops[HDL_REQ_PERSISTENT]->put(op);
 	op->req.obj.magic = 0;
 	if (unlikely(op->req.notify || op->req.look || op->errnum || op->req.detached)) {
 		op->req.notify = NULL;
@@ -63,13 +67,13 @@ void hdl_op_put(struct hdl_op *op)
 	op->next = hdl_free_ops;
 	hdl_free_ops = op;
 	if (unlikely(comm->obj.refs == 1))
-		hdl_comm_release(comm);		/* it was freed meanwhile: this was its last user */
+		hdl_comm_release(comm);		/* the last reference to a communicator that was freed */
 	else
 		comm->obj.refs--;
 }
 
-/* An error of a request that nobody holds can only end the job (section 3.7.3, MPI_REQUEST_FREE). */
-void hdl_req_lost(struct hdl_req *req)
+/* The program cannot get this error (section 3.7.3, MPI_REQUEST_FREE), so the job ends. */
+void hdl_req_orphan_failed(struct hdl_req *req)
 {
 	char text[512];
 
@@ -81,9 +85,9 @@ void hdl_req_lost(struct hdl_req *req)
 
 static inline void request_release(struct hdl_req *req)
 {
-	/* section 13.2: of one that was freed early, its completion frees */
+	/* section 13.2: the completion of a request that was freed early frees it */
 	if (unlikely(((struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED))
-		hdl_grequest_free(req);
+		hdl_req_ops[HDL_REQ_GENERALIZED]->free((struct hdl_op *)req);
 	else
 		hdl_op_put((struct hdl_op *)req);
 }
@@ -100,143 +104,43 @@ void hdl_req_complete(struct hdl_req *req, int error)
 		req->notify(req);
 	} else if (unlikely(req->detached)) {
 		if (error)
-			hdl_req_lost(req);
+			hdl_req_orphan_failed(req);
 		hdl_detached_collectives -= hdl_req_is_persistent_collective(req);
 		request_release(req);
 	}
+}
+
+/* The program frees a request that is not done. Only MPI_Grequest_complete may use the handle afterwards. */
+static __attribute__((noinline)) void request_detach(struct hdl_req *req)
+{
+	req->detached = true;
+	hdl_detached_collectives += hdl_req_is_persistent_collective(req);
+	if (!req->special || !hdl_req_is_generalized(req))
+		req->obj.magic = HDL_MAGIC_DETACHED;
 }
 
 void hdl_req_free(struct hdl_req *req)
 {
 	if (req == &hdl_req_sent)
 		return;
-	if (unlikely(!req->done)) {
-		req->detached = true;
-		hdl_detached_collectives += hdl_req_is_persistent_collective(req);
-		/* no handle any more, but for MPI_Grequest_complete */
-		if (!req->special || !hdl_req_is_generalized(req))
-			req->obj.magic = HDL_MAGIC_DETACHED;
-		return;
-	}
-	request_release(req);
-}
-
-/* One of several threads that wait: polls, or sleeps until its condition holds or the transport needs a poller. */
-static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep,
-			       const struct hdl_op *op)
-{
-	const struct hdl_requests requests = hdl_blocked_requests;
-	struct hdl_waiter w = { .ready = ready, .arg = arg, .call = hdl_call, .op = op, .comm = hdl_blocked_comm,
-				.requests = &requests };
-	unsigned idle = 0;
-
-	/* they are this thread's, and gone when it is */
-	hdl_blocked_comm = NULL;
-	hdl_blocked_requests.of = NULL;
-	hdl_waiter_add(&w);
-	while (!ready(arg)) {
-		if (!hdl_waiter_polls(&w)) {
-			hdl_waiter_sleep(&w);
-		} else if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress(hdl_mpi_tp)) {
-			idle = 0;
-			hdl_lock_pass();
-		} else {
-			if (!w.since && idle >= hdl_dated_after)
-				w.since = monotonic_ns();
-			hdl_p2p_idle(&idle);
-		}
-	}
-	hdl_waiter_remove(&w);
-	hdl_call = w.call;
-	hdl_blocked_comm = w.comm;
-	hdl_blocked_requests = requests;
-}
-
-static void request_wait_for(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep, const struct hdl_op *op)
-{
-	unsigned idle = 0;
-
-	if (unlikely(hdl_threads)) {
-		wait_among_threads(ready, arg, ep, op);
-		return;
-	}
-	hdl_blocked = op;
-	hdl_blocked_since = 0;
-	while (!ready(arg)) {
-		if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress(hdl_mpi_tp))
-			idle = 0;
-		else
-			hdl_p2p_idle(&idle);
-	}
-	hdl_blocked = NULL;
-}
-
-static bool is_set(const void *arg)
-{
-	return *(volatile const int *)arg;
-}
-
-void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
-{
-	request_wait_for(is_set, (const void *)done, ep, op);
-}
-
-void hdl_wait_until(bool (*ready)(const void *arg), const void *arg)
-{
-	request_wait_for(ready, arg, NULL, NULL);
-}
-
-void hdl_req_wait(struct hdl_req *req)
-{
-	static unsigned looks;
-
-	if (req->look && ++looks % HDL_TURN_EVERY)
-		hdl_req_look(req, true);
-	hdl_wait_done(&req->done, req->ep, NULL);
-}
-
-/* Turns in vain before the CPU is given away: less than a change of context costs, and few enough for one who computes
- * between its calls of MPI_Test. */
-#define VAIN_TURNS	16
-
-void hdl_progress_shared(int found)
-{
-	static int vain;
-	unsigned depth;
-
-	vain = found ? 0 : vain + 1;
-	if (vain < VAIN_TURNS)
-		return;
-	vain = 0;
-	depth = hdl_lock_open();
-	sched_yield();
-	hdl_lock_close(depth);
+	if (unlikely(!req->done))
+		request_detach(req);
+	else
+		request_release(req);
 }
 
 void hdl_req_cancel(struct hdl_req *req)
 {
 	struct hdl_op *op = (struct hdl_op *)req;
 
-	/* What has matched is received: section 3.8.4 allows it. */
-	if (req->done)
-		return;
-	if (op->kind == HDL_REQ_SEND)
-		hdl_send_cancel(op);
-	else if (op->kind == HDL_REQ_PERSISTENT && op->persistent.inner)
-		hdl_req_cancel(op->persistent.inner);
-	if (op->kind != HDL_REQ_RECV || !op->posted)
-		return;
-	hdl_match_withdraw(req->comm->matching, op);
-	if (op->type)
-		hdl_type_release(op->type);
-	hdl_status_empty(&req->status, MPI_ANY_SOURCE);
-	hdl_status_set_bytes(&req->status, 0, true);
-	hdl_req_complete(req, MPI_SUCCESS);
+	/* A receive that has matched is received, as section 3.8.4 allows. */
+	if (!req->done && hdl_req_ops[op->kind]->cancel)
+		hdl_req_ops[op->kind]->cancel(op);
 }
 
 bool hdl_req_is_collective(const struct hdl_req *req)
 {
-	/* that one is no operation */
+	/* hdl_req_sent is no struct hdl_op */
 	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_OTHER;
 }
 
@@ -245,10 +149,30 @@ bool hdl_req_is_sendrecv(const struct hdl_req *req)
 	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_PAIR;
 }
 
+bool hdl_req_is_persistent(const struct hdl_req *req)
+{
+	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_PERSISTENT;
+}
+
+bool hdl_req_is_persistent_collective(const struct hdl_req *req)
+{
+	return hdl_req_is_persistent(req) && ((const struct hdl_op *)req)->persistent.begin;
+}
+
+void *hdl_req_collective_arg(const struct hdl_req *req)
+{
+	return ((const struct hdl_op *)req)->persistent.arg;
+}
+
+bool hdl_req_is_generalized(const struct hdl_req *req)
+{
+	return ((const struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED;
+}
+
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg)
 {
 	req->notify_arg = arg;
-	req->notify = fn;	/* also of what is done: it is somebody's part */
+	req->notify = fn;	/* set even if the request is done: notify marks parts of other requests (leaks.c) */
 	if (req->done)
 		fn(req);
 }
@@ -258,7 +182,7 @@ void hdl_req_reason(struct hdl_req *req, const char *why)
 	struct hdl_op *op = (struct hdl_op *)req;
 	size_t n = strlen(why) + 1;
 
-	/* Without memory for it the error has no more text than its class. */
+	/* Without memory the error has no explanation besides its class. */
 	if (n > 1 && !op->why && (op->why = hdl_buf_get(n)))
 		memcpy(op->why, why, n);
 }
@@ -268,7 +192,7 @@ static const char *peer_lost(int error)
 	return error == MPI_ERR_PROC_ABORTED ? "that rank has failed or cannot be reached: " : "";
 }
 
-/* Why a message failed. The text lasts until the next call. */
+/* Returns why a message failed. Valid until the next call. */
 static const char *request_cause(int errnum, const struct hdl_op *op)
 {
 	static char text[128];
@@ -301,7 +225,7 @@ void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl
 void hdl_req_explain(struct hdl_req *req)
 {
 	struct hdl_op *op = (struct hdl_op *)req;
-	/* a truncated one has no errno: of one that blocks, none was set */
+	/* a truncated receive has no errno, and a blocking one has not even set the member */
 	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : request_cause(op->errnum, op);
 	char label[MPI_MAX_OBJECT_NAME];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of src/p2p: the whole request, and what its files share. The queues are in match.h. */
+/* Shared by the files of src/p2p: the whole request (struct hdl_op), unexpected messages, and the functions of the files. match.h
+ * has the queues. */
 #ifndef HDL_P2P_REQUEST_H
 #define HDL_P2P_REQUEST_H
 
@@ -11,28 +12,40 @@
 #include "runtime/threads.h"
 
 
-/* No communicator's (of the id HDL_ID_GROUPS): messages between the p2p of two ranks. The tag is the sender's number of an
- * announced message that it wants to withdraw; it comes after that one, as all messages of a rank come in order. */
+/* Contexts of no communicator (those of the id HDL_ID_GROUPS). HDL_CONTEXT_CANCEL: the library of one rank to that of another;
+ * the tag is the sender's number of an announced message that it wants to withdraw. That message arrived before, since messages
+ * of a rank arrive in order. */
 #define HDL_CONTEXT_CANCEL 4
-#define HDL_CONTEXT_GROUPS 5	/* its odd one: agreements without a communicator (comm_cid.h) */
+#define HDL_CONTEXT_GROUPS 5	/* agreements without a communicator (comm/comm_cid.h) */
 
-/* OTHER: a collective. From NONE on, what waits is no operation, or made of others: reports leave it out. */
+/* OTHER: of a collective. SEND, RECV: an operation. NONE and above: no operation (MPI_PROC_NULL), or made of other requests;
+ * reports leave these out. */
 enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV, HDL_REQ_NONE, HDL_REQ_PAIR, HDL_REQ_PERSISTENT,
-		    HDL_REQ_GENERALIZED };
+		    HDL_REQ_GENERALIZED, HDL_REQ_KINDS };
 
 struct hdl_op;
 
-/* Freed by its user, and not done. */
+/* Where kinds of requests differ; NULL: no difference. request.c calls the files above it only through this table. */
+struct hdl_req_ops {
+	void (*cancel)(struct hdl_op *op);	/* hdl_req_cancel of a request that is not done */
+	void (*put)(struct hdl_op *op);		/* HDL_REQ_PERSISTENT: the request goes back to the pool; frees what it holds */
+	void (*free)(struct hdl_op *op);	/* HDL_REQ_GENERALIZED: in place of hdl_op_put */
+};
+extern const struct hdl_req_ops *hdl_req_ops[HDL_REQ_KINDS];	/* set by hdl_p2p_init; no entry is NULL then */
+extern const struct hdl_req_ops hdl_send_ops, hdl_recv_ops, hdl_persistent_ops, hdl_generalized_ops;
+
+/* obj.magic of a request that the program has freed and that is not done. */
 #define HDL_MAGIC_DETACHED 0x48444554u
 
-/* A request that follows another one each time it is started; or a collective's, which ends by itself. */
+/* A persistent request: follows a new request of an operation at each start, or is completed by a collective. */
 struct hdl_persistent {
-	int (*start)(struct hdl_op *op, struct hdl_req **inner);	/* *inner: NULL if it is done */
-	/* Of a collective; begin is NULL otherwise. */
+	int (*start)(struct hdl_op *op, struct hdl_req **inner);	/* sets *inner to NULL if the operation is done */
+	/* hdl_collective_init's arguments; begin is NULL for operations */
 	int (*begin)(struct hdl_req *req, void *arg);
 	void (*put)(void *arg);
 	void *arg;
-	struct hdl_req *inner;		/* from its start until the completing call; NULL: it was done at once */
+	/* the operation's request, from the start until the completing call; NULL: the operation was done at once */
+	struct hdl_req *inner;
 	enum hdl_send_mode mode;
 };
 
@@ -46,38 +59,39 @@ struct hdl_generalized {
 /* MPI_Isendrecv */
 struct hdl_pair {
 	struct hdl_req *send, *recv;
-	void *temp;			/* the data sent, if not the user's own */
-	int left;
+	void *temp;			/* a copy of the data sent, in pooled memory; NULL: the program's own buffer is sent */
+	int npending;
 };
 
-/* A send or a receive. Sends and receives that block live on the stack, others in the pool. */
+/* A send or a receive. Blocking ones have it on the stack, nonblocking ones in the pool. */
 struct hdl_op {
 	struct hdl_req req;
 
-	/* matching; src: the number of a process (runtime/jobs.h) */
-	struct hdl_op *next;		/* in its bucket */
-	struct hdl_op **posted;		/* a receive in a queue: the pointer to it there; else NULL */
-	uint64_t stamp;			/* order of posting, to decide between an exact and a wildcard receive */
-	int32_t src;			/* or MPI_ANY_SOURCE */
+	/* matching */
+	struct hdl_op *next;		/* in the queue, the free list, or a list of its owner */
+	struct hdl_op **posted;		/* a posted receive: the pointer to it in its queue; else NULL */
+	uint64_t stamp;			/* order of posting: decides between an exact receive and one with a wildcard */
+	int32_t src;			/* number of a process (runtime/jobs.h), or MPI_ANY_SOURCE */
 	int32_t tag;			/* or MPI_ANY_TAG */
 	uint16_t context;
 	uint8_t kind;			/* enum hdl_req_kind */
 	bool sync;
-	int peer;			/* rank in the communicator, as the user said it */
-	int errnum;			/* errno of the transport, for the explanation */
+	int peer;			/* rank in the communicator, as the program passed it; may be MPI_ANY_SOURCE */
+	int errnum;			/* errno of the transport (positive), for the explanation; 0: none */
 
 	/* data */
 	void *buf;
 	MPI_Count count;
-	struct hdl_type *type;		/* retained while in use if not one run; else NULL */
-	size_t bytes;			/* room (receive) or message (send) */
-	size_t arrived;			/* receive: bytes of the message that matched */
-	char *why;			/* of an error that is not explained by the above; pooled */
+	struct hdl_type *type;		/* the type if the data is not one run of bytes, with a reference; else NULL */
+	size_t bytes;			/* of the buffer (receive) or of the message (send) */
+	size_t arrived;			/* receive: length of the message that matched, set if the two lengths may differ */
+	char *why;			/* explanation of an error that the members above do not give; pooled, or NULL */
 
 	union {
 		struct hdl_send send;
 		struct hdl_fetch fetch;
-		struct hdl_unexpected *message;		/* between a matched probe and its receive; a send to itself: HDL_SELF */
+		/* a matched probe's message until its receive; of a HDL_SELF send: the message */
+		struct hdl_unexpected *message;
 		struct hdl_persistent persistent;
 		struct hdl_generalized generalized;
 		struct hdl_pair pair;
@@ -86,41 +100,46 @@ struct hdl_op {
 
 _Static_assert(sizeof(struct hdl_op) == HDL_OP_BYTES, "handles are looked up by this size");
 
-/* A message that came before its receive. */
+/* A message that arrived before a receive that matches it. */
 struct hdl_unexpected {
 	struct hdl_unexpected *next;		/* in its bucket */
-	struct hdl_unexpected **at;		/* the pointer to it there; NULL: it is in no queue */
-	struct hdl_unexpected *after, *before;	/* in its context, by arrival */
-	struct hdl_match_entry *entries;	/* its two in the index of wildcards; NULL: its context has none */
+	struct hdl_unexpected **at;		/* the pointer to the message in its bucket; NULL: the message is in no queue */
+	struct hdl_unexpected *after, *before;	/* in its context, in the order of arrival */
+	struct hdl_match_entry *entries;	/* its two entries in the index of wildcards; NULL: its context is not indexed */
 	int32_t src, tag;
 	uint16_t context;
 	uint8_t kind;			/* enum hdl_kind, or HDL_SELF */
-	size_t len;			/* bytes of the message */
+	size_t len;			/* length of the message */
 	union {
-		size_t held;		/* HDL_EAGER: memory that it takes here */
-		struct hdl_op *self;	/* HDL_SELF: the send that waits, with its data */
+		size_t heap_bytes;		/* HDL_EAGER: bytes of the heap that the struct takes */
+		struct hdl_op *self;	/* HDL_SELF: the send of this rank, which keeps the data */
 	};
-	char data[];			/* HDL_EAGER: the message; HDL_RTS: the transport's record */
+	char data[];			/* HDL_EAGER: the message; HDL_RTS: the transport's record of HDL_RTS_SIZE bytes */
 };
 #define HDL_SELF	0xff
 
-/* ---- buffer.c: pooled memory of any size ------------------------------------------------------------------ */
+/* ---- buffer.c -------------------------------------------------------------------------------------------- */
 
-size_t hdl_buf_size(const void *buf);	/* what it takes of the heap */
+size_t hdl_buf_size(const void *buf);	/* bytes of the heap that a buffer takes */
 void hdl_buf_fini(void);
+
+/* ---- error.c ------------------------------------------------------------------------------------------- */
+
+/* Keeps an errno of the transport (either sign) for the explanation. Returns the error class of that errno. */
+int hdl_op_fail(struct hdl_op *op, int err);
 
 /* ---- request.c ----------------------------------------------------------------------------------------- */
 
 extern struct hdl_op *hdl_free_ops;
 bool hdl_op_pool_grow(void);
-/* NULL without memory. */
+/* Takes an operation from the pool, with a reference to comm. Returns NULL without memory. */
 static inline struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind kind)
 {
 	if (unlikely(!hdl_free_ops) && !hdl_op_pool_grow())
 		return NULL;
 	struct hdl_op *op = hdl_free_ops;
 	hdl_free_ops = op->next;
-	/* the rest is as it was made, or as op_put left it */
+	/* the other members are as hdl_op_put left them */
 	op->req.obj = (struct hdl_object){ HDL_MAGIC_REQ, 1 };
 	op->req.done = 0;
 	op->req.error = MPI_SUCCESS;
@@ -132,22 +151,21 @@ static inline struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind
 }
 void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *arg);
 void hdl_req_fini(void);
-/* Ends the job for an error of a request that nobody holds. */
-_Noreturn void hdl_req_lost(struct hdl_req *req);
-/* Follows a request that may be done already: fn is called now or when it is. */
+/* Ends the job: a request that the program has freed has failed. */
+_Noreturn void hdl_req_orphan_failed(struct hdl_req *req);
+/* Calls fn when the request is done, or now if the request is done already. fn must free the request. */
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg);
 bool hdl_persistent_sends(const struct hdl_op *op);
-/* Whether there is one, and its size; 0: MPI_BUFFER_AUTOMATIC. */
+/* Whether a buffer is attached, and its size; 0: MPI_BUFFER_AUTOMATIC. */
 bool hdl_bsend_is_attached(const struct hdl_bsend_space *space, size_t *bytes);
-/* For HEDDLE_REPORT_LEAKS (leaks.c). */
+/* HEDDLE_REPORT_LEAKS: of hdl_match_each_unexpected. Records a message that was never received. */
 void hdl_leaked_message(const struct hdl_unexpected *u, void *arg);
-/* A special request is given back: what it holds. */
-void hdl_persistent_put(struct hdl_op *op);
 void hdl_op_put(struct hdl_op *op);
 void hdl_bsend_fini(void);
-/* The rest of hdl_wait_done, when the first turn of progress was not enough. */
+/* The rest of hdl_wait_done, when the first turn of progress found nothing. */
 void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op);
-/* Progress until *done. op: the blocking operation, for reports; NULL if it is in the pool. */
+/* Makes progress until *done. ep: the peer to poll first, or NULL. op: the blocking operation, for reports; NULL if the operation
+ * is in the pool. */
 static inline void hdl_wait_done(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
 {
 	while (likely(!*done)) {
@@ -157,61 +175,56 @@ static inline void hdl_wait_done(volatile int *done, struct hdl_ep *ep, const st
 		}
 	}
 }
-/* Requests of the pool that are not done: what MPI_Finalize waits for. */
+/* Requests of the pool for which MPI_Finalize waits. */
 extern size_t hdl_pending;
 
 /* ---- send.c --------------------------------------------------------------------------------------------- */
 
-/* Of one that is not done: see hdl_req_cancel. */
+/* hdl_req_cancel of a send that is not done. */
 void hdl_send_cancel(struct hdl_op *op);
+/* Sends a message whose request no caller keeps. The data, if any, must stay valid for good. A receiver that has ended is no
+ * error. Ends the job without memory, since the receiver may wait for the message. */
+void hdl_send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes);
 
 /* ---- recv.c -------------------------------------------------------------------------------------------- */
 
-extern const struct hdl_upcalls hdl_p2p_upcalls;	/* context: the struct hdl_matching */
-/* Delivers a message of this rank to a receive of its own that matches; completes both. */
-void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send);
-/* Keeps the transport's errno for the explanation; returns the error class that goes with it. */
-int hdl_op_fail(struct hdl_op *op, int err);
-/* Queues a message to the rank itself; buffered: copied, and the send is complete. */
-void hdl_unexpected_self(struct hdl_op *send, bool buffered);
-/* hdl_match_purge, and what follows from it. */
-unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context);
-/* The transport is closed: nobody is told anything from here on. */
-void hdl_unexpected_close(struct hdl_matching *m);
-/* Gives a message that is out of the queue to the receive. */
-void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u);
-/* MPI_ERR_COUNT. */
+/* Sets the buffer of a receive. Returns MPI_ERR_COUNT if its bytes overflow. */
 int hdl_recv_fill_buffer(struct hdl_op *op, void *buf, MPI_Count count, const struct hdl_type *t);
-/* The earliest message that matches, or NULL and in *rc whether a failed rank makes it impossible. */
+/* Returns the earliest message that matches and sets *status, or NULL. *rc: MPI_SUCCESS, or MPI_ERR_PROC_ABORTED if a failed rank
+ * makes a match impossible. */
 struct hdl_unexpected *hdl_probe_find(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status, int *rc);
 void hdl_probe_wait(int src, int tag, struct hdl_comm *comm, uint16_t context);
-/* MPI_SUCCESS, or the class for an operation with a rank that has failed. */
-int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum);
+
+/* ---- arrive.c ------------------------------------------------------------------------------------------ */
+
+extern const struct hdl_upcalls hdl_p2p_upcalls;	/* context: the struct hdl_matching */
 
 /* ---- comm.c -------------------------------------------------------------------------------------------- */
 
 int hdl_comm_init(void);
 void hdl_comm_fini(void);
-/* The communicator's name for people: its own, or "communicator #context". Static or in buf. */
+/* Returns a communicator's name for messages: its own, or "communicator #id". In buf. */
 const char *hdl_comm_label(const struct hdl_comm *comm, char buf[static MPI_MAX_OBJECT_NAME]);
 
 /* ---- report.c ------------------------------------------------------------------------------------------ */
 
-/* The blocking operation that this rank is in, if it waits; with several threads see hdl_waiters. */
+/* The blocking operation that this rank waits in; NULL: none. With several threads hdl_waiters has theirs. */
 extern const struct hdl_op *hdl_blocked;
-/* After a progress that found nothing. *idle starts at 0; set it back to 0 when something was found. Also looks whether
- * a report was asked for. */
+/* To be called after a turn of progress that found nothing; spins, yields or sleeps. *idle must be 0 at first and after each turn
+ * that found something. Prints a report that was asked for. */
 void hdl_p2p_idle(unsigned *idle);
 int hdl_report_init(void);
-int hdl_report_start(void);	/* the transport is there */
-/* waits: MPI_Finalize begins to wait for sends; from HEDDLE_FINALIZE_WARN on it prints for which. false: it has ended. Takes the
- * transport's timers (hdl_tp_on_timers). */
+int hdl_report_start(void);	/* must be called when the transport is there */
+/* waits: MPI_Finalize begins to wait for sends; after HEDDLE_FINALIZE_WARN a report names them. false: the wait has ended. Uses
+ * the transport's timers (hdl_tp_on_timers). */
 void hdl_report_finalizing(bool waits);
-/* From here on the rank waits in MPI_Finalize for the others, without coming to hdl_p2p_idle, and who asks does not wake the transport. */
+/* From here on the rank waits in MPI_Finalize for the other ranks without calling hdl_p2p_idle; a request for a report must not
+ * wake the transport. */
 void hdl_report_leaving(void);
-/* Since when this rank waits, where it is not hdl_threads (then see hdl_waiters); monotonic_ns(), 0: for a moment only. */
+/* When this rank's wait began, in monotonic_ns(); 0: too short to be dated. Without hdl_threads; with it, hdl_waiters has the
+ * times. */
 extern uint64_t hdl_blocked_since;
-/* Waits are dated after so many looks in vain, so that short ones read no clock. */
+/* Turns in vain after which a wait is dated, so that short waits do not read the clock. */
 extern unsigned hdl_dated_after;
 void hdl_report_fini(void);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sending: one run of bytes goes to the transport as it lies in memory; of anything else it packs what it sends next. */
-#include "p2p/match.h"
+/* Sends. One run of bytes is passed to the transport as it lies in memory; the transport has any other layout packed piece by
+ * piece. */
+#include "p2p/deliver.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static int too_large(MPI_Count count, const struct hdl_type *t)
 	return MPI_ERR_COUNT;
 }
 
-/* What is not set on the fast path. */
+/* Sets the members that the fast path of hdl_send leaves unset. */
 static int send_fill(struct hdl_op *op, const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag,
 		     struct hdl_comm *comm, uint16_t context, bool sync)
 {
@@ -59,7 +60,7 @@ static int send_fill(struct hdl_op *op, const void *buf, MPI_Count count, const 
 	return MPI_SUCCESS;
 }
 
-/* As hdl_ep_send. */
+/* Returns what hdl_ep_send returns. */
 static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
 {
 	op->send.done = send_done;
@@ -69,8 +70,8 @@ static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
 	return hdl_ep_send_runs(ep, op->tag, op->context, op->sync, op->bytes, &op->send);
 }
 
-/* A message to the rank itself never reaches the transport. blocking: op is done on return, unless another thread may
- * receive it. */
+/* A message of the rank to itself, which the transport never sees. blocking: op is done on return, unless there are several
+ * threads, of which another may receive it. */
 static int send_self(struct hdl_op *op, bool blocking)
 {
 	struct hdl_matching *m = op->req.comm->matching;
@@ -128,13 +129,13 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	return MPI_SUCCESS;
 }
 
-/* Takes a message of this rank to itself back; true: nobody has received it. */
+/* Withdraws a message of this rank to itself. Returns false if a matched probe has it. */
 static bool cancel_self(struct hdl_op *op)
 {
 	struct hdl_unexpected *u = op->message;
 
 	if (!u->at)
-		return false;		/* a matched probe has it */
+		return false;
 	hdl_match_remove(op->req.comm->matching, u);
 	hdl_buf_put(u);
 	if (op->type)
@@ -149,9 +150,7 @@ static void send_forget(struct hdl_req *req)
 	hdl_req_free(req);
 }
 
-/* Sends a message whose request no caller keeps: if its receiver has ended, that is no error. Its data, if any, stays. The receiver may wait for
- * it for ever: without memory for it the job ends. */
-static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes)
+void hdl_send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes)
 {
 	struct hdl_req *req;
 	int rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req);
@@ -166,9 +165,10 @@ void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm)
 {
 	uint32_t number;
 
-	/* 0: it was announced, and has to be found among the receiver's unexpected messages: the answer is its completion. */
+	/* 0: the message is announced. The receiver looks among the unexpected messages; the completion of the send is the
+	 * answer. */
 	if (hdl_ep_withdraw(hdl_comm_ep(comm, peer), send, &number) == 0)
-		send_note(peer, (int)number, comm, HDL_CONTEXT_CANCEL, NULL, 0);
+		hdl_send_note(peer, (int)number, comm, HDL_CONTEXT_CANCEL, NULL, 0);
 }
 
 void hdl_send_cancel(struct hdl_op *op)
@@ -179,17 +179,9 @@ void hdl_send_cancel(struct hdl_op *op)
 		hdl_send_withdraw(&op->send, op->peer, op->req.comm);
 }
 
-/* The tag has the rank; of which job it is one, where that is not ours, the message itself. */
-void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended)
-{
-	const struct hdl_other_job *job = hdl_job_of(proc);
-	int tag = HDL_LOST_TAG | (hdl_proc_rank(proc) & HDL_LOST_RANK);
+const struct hdl_req_ops hdl_send_ops = { .cancel = hdl_send_cancel };
 
-	tag |= ended ? HDL_LOST_ENDED : proc == hdl_job.rank || hdl_proc_gave_up(proc) ? HDL_LOST_LIVES : 0;
-	send_note(peer, tag, comm, context, job ? &job->id : NULL, job ? sizeof(job->id) : 0);
-}
-
-/* The rest of a blocking send that did not leave at once. */
+/* The rest of a blocking send that was not done at once. */
 static __attribute__((noinline)) int send_wait(struct hdl_op *op, struct hdl_ep *ep, int rc)
 {
 	if (rc < 0)
@@ -215,7 +207,7 @@ static __attribute__((noinline)) int send_slow(const void *buf, MPI_Count count,
 	if (dest == comm->rank) {
 		rc = send_self(&op, true);
 		if (!rc)
-			hdl_wait_done(&op.req.done, NULL, &op);	/* another thread may receive */
+			hdl_wait_done(&op.req.done, NULL, &op);	/* until another thread has received */
 		return rc;
 	}
 	ep = hdl_comm_ep(comm, dest);
@@ -236,7 +228,7 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 	size_t bytes;
 	int rc;
 
-	/* No endpoint yet, the rank itself, MPI_PROC_NULL, or not one run */
+	/* no endpoint yet, the rank itself, MPI_PROC_NULL, or not one run */
 	if (unlikely(dest < 0) || unlikely(!(ep = hdl_comm_ep_met(comm, dest))) || unlikely(!hdl_type_is_run(t, count)))
 		return send_slow(buf, count, t, dest, tag, comm, context, sync);
 	if (unlikely(__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes)))

@@ -15,7 +15,7 @@ static void part_done(struct hdl_req *part)
 	if (part == pair->recv)
 		op->req.status = part->status;
 	hdl_req_free(part);
-	if (--pair->left)
+	if (--pair->npending)
 		return;
 	hdl_buf_put(pair->temp);
 	hdl_req_complete(&op->req, op->req.error);
@@ -26,7 +26,7 @@ int hdl_isendrecv(const void *sendbuf, MPI_Count sendcount, const struct hdl_typ
 		  struct hdl_comm *comm, void *temp, struct hdl_req **req)
 {
 	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_PAIR);
-	struct hdl_pair pair = { .temp = temp, .left = 2 };
+	struct hdl_pair pair = { .temp = temp, .npending = 2 };
 	int rc = MPI_ERR_NO_MEM;
 
 	*req = NULL;

@@ -146,7 +146,7 @@ enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc);
 struct hdl_ep_note {
 	int rank;		/* as it was given to hdl_ep */
 	int failed;		/* errno, since peer_failed; 0: it has not */
-	bool held;		/* it was asked to announce its messages */
+	bool eager_off;		/* it was asked to announce its messages */
 	size_t bytes;		/* of its messages that wait for a receive: summed up now and then, or counted */
 };
 struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep);

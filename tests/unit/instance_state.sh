@@ -10,13 +10,14 @@ src=${srcdir:-..}/src
 # regcache for_children		... and pthread_atfork's handlers stay for good
 allowed='regcache watcher
 regcache for_children'
-for path in transport/kinds p2p/match.c p2p/recv.c; do
+matching="match.c unexpected.c deliver.c recv.c arrive.c fault/revoke.c"
+for path in transport/kinds $(printf 'p2p/%s ' $matching); do
 	[ -e "$src/$path" ] || { echo "no $src/$path"; exit 99; }
 done
 out=${TMPDIR:-/tmp}/instance_state.$$
 trap 'rm -f "$out"' EXIT
 # of the sources that are there: a file that has moved leaves its object behind in a build directory
-for source in $(find "$src/transport" "$src/p2p/match.c" "$src/p2p/recv.c" -name '*.c'); do
+for source in $(find "$src/transport" -name '*.c') $(printf "$src/p2p/%s " $matching); do
 	name=$(basename "$source" .c)
 	object=$(dirname "src${source#"$src"}")/.libs/libheddle_internal_la-$name.o
 	[ -f "$object" ] || object=$(dirname "$(dirname "$object")")/libheddle_internal_la-$name.o

@@ -747,7 +747,7 @@ Test(mpi, polling_lets_others_run)
 /* ---- reordering by the machine's distances -------------------------------------------------------------------- */
 
 /* Neighbors of a row-major grid that are on different hosts. */
-static int crossings(const struct hdl_place *place, const int *order, int rows, int cols)
+static int crossings(const struct hdl_locality *place, const int *order, int rows, int cols)
 {
 	int n = 0;
 
@@ -766,7 +766,7 @@ static int crossings(const struct hdl_place *place, const int *order, int rows, 
 Test(mpi_reorder, grid_of_two_hosts)
 {
 	int dims[2] = { 2, 4 }, periods[2] = { 0, 0 }, seen = 0, *order;
-	struct hdl_place place[8];
+	struct hdl_locality place[8];
 
 	/* ranks go from host to host by turns: every step along a row leaves it */
 	memset(place, 0xff, sizeof(place));
@@ -789,7 +789,7 @@ Test(mpi_reorder, grid_of_two_hosts)
 Test(mpi_reorder, graph_of_two_hosts)
 {
 	int index[6], edges[12], *order, leaves = 0;
-	struct hdl_place place[6];
+	struct hdl_locality place[6];
 
 	/* a ring of six whose nodes alternate between hosts: at best two edges cross, each told by both ends */
 	memset(place, 0xff, sizeof(place));

@@ -17,7 +17,7 @@ static struct hdl_unexpected *message(uint16_t context, int src, int tag, int id
 	u->tag = tag;
 	u->kind = HDL_EAGER;
 	u->len = sizeof(int);
-	u->held = hdl_buf_size(u);
+	u->heap_bytes = hdl_buf_size(u);
 	memcpy(u->data, &id, sizeof(id));
 	return u;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "p2p/comm/comm_cid.h"
+#include "p2p/fault/fault.h"
 #include "p2p/match.h"
 #include "p2p/comm/comm.h"
 #include "p2p_mock.h"
@@ -1007,7 +1008,7 @@ Test(p2p, what_a_revoked_communicator_gets)
 
 	mock_rts(1, 30, 1, big, sizeof(big));
 	mock_eager(1, 31, 1, &value, sizeof(value));
-	mock_eager(1, HDL_LOST_TAG + 2, 1, NULL, 0);
+	mock_eager(1, HDL_FT_TAG + 2, 1, NULL, 0);
 	mock_eager(1, 32, 0, &value, sizeof(value));
 	cr_assert_eq(hdl_irecv(&got, 1, ints, 3, 33, &hdl_world, 1, &r), 0);
 	hdl_recv_revoke(&hdl_world, 2);
@@ -1081,7 +1082,7 @@ Test(p2p, two_instances_do_not_meet)
 
 	/* who has ended */
 	hdl_ft_on_message(note_told);
-	arrive_at(second, 1, HDL_LOST_TAG + 2, 1, 0);
+	arrive_at(second, 1, HDL_FT_TAG + 2, 1, 0);
 	cr_assert_eq(told, 0, "what the collectives ask to be told of is MPI's instance");
 	hdl_ft_on_message(NULL);
 	hdl_recv_revoke(&there, 2);

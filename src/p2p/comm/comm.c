@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators (MPI-5.0 chapter 7): the objects. Constructors are in construct.c. */
+/* Communicators (MPI-5.0 chapter 7): the objects. construct.c has the constructors. */
 #include "p2p/comm/comm.h"
+#include "p2p/comm/ids.h"
+#include "p2p/unexpected.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +11,7 @@
 struct hdl_comm hdl_world, hdl_self;
 void (*hdl_comm_on_free)(struct hdl_comm *comm);
 
-static struct hdl_comm *alive;		/* but MPI_COMM_WORLD and _SELF */
+static struct hdl_comm *alive;		/* all but MPI_COMM_WORLD and MPI_COMM_SELF */
 
 /* ---- their error handlers ------------------------------------------------------------------------------ */
 
@@ -47,7 +49,8 @@ struct hdl_comm *hdl_comm_new(struct hdl_group *group)
 	struct hdl_comm *comm = group ? hdl_pool_take(&hdl_comms) : NULL;
 
 	if (!comm || comm_fill(comm, group))
-		hdl_out_of_memory("a communicator", sizeof(*comm) + (group ? (size_t)group->size : 1) / HDL_LEAF * sizeof(void *));
+		hdl_out_of_memory("a communicator",
+				  sizeof(*comm) + (group ? (size_t)group->size : 1) / HDL_LEAF * sizeof(void *));
 	comm->obj.refs = 1;
 	return comm;
 }
@@ -66,7 +69,7 @@ void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler)
 	hdl_comm_set_hints(comm, comm->hints);
 	if (comm->local) {
 		comm->local->context = comm->context;
-		comm->local->errhandler = MPI_ERRORS_RETURN;	/* nothing is raised on it */
+		comm->local->errhandler = MPI_ERRORS_RETURN;	/* no error is raised on it */
 	}
 }
 
@@ -74,7 +77,7 @@ void hdl_comm_set_hints(struct hdl_comm *comm, unsigned hints)
 {
 	comm->hints = hints;
 	if (comm->obj.magic == HDL_MAGIC_COMM_BEGUN)
-		return;		/* it has no context yet */
+		return;		/* a communicator of MPI_Comm_idup has no context until the duplication is complete */
 	comm->matching->overtaking[comm->context] = hints & HDL_HINT_OVERTAKING;
 }
 
@@ -87,11 +90,12 @@ void hdl_comm_forget(struct hdl_comm *comm)
 	hdl_pool_put(&hdl_comms, comm);
 }
 
-/* ---- unmaking ------------------------------------------------------------------------------------------ */
+/* ---- freeing ------------------------------------------------------------------------------------------- */
 
-/* Of what the program may hold on to: the contexts, the error handler. The id of a communicator that was revoked is not given back: ranks
- * have left it in the middle of something, of which messages come when it is gone, and a communicator with the same contexts and a few of
- * the same ranks would take them for its own. The members of any such one have not all been outside of it. */
+/* Frees the contexts and drops the error handler. A revoked communicator's id is not given back. Scenario without this rule:
+ *     1. A communicator is revoked; rank 1 leaves one of its collectives in the middle.
+ *     2. All free the communicator. A new one gets the same id, with some of the same ranks.
+ *     3. A late message of the old collective matches a receive of the new communicator. */
 static void clear_contexts(struct hdl_comm *comm)
 {
 	unsigned lost = hdl_unexpected_purge(comm->matching, comm->context) +
@@ -185,7 +189,7 @@ const char *hdl_comm_label(const struct hdl_comm *comm, char buf[static MPI_MAX_
 	return buf;
 }
 
-/* Section 9.3 of MPI-5.0, by the names that section 11.5 has for mpiexec; there are no others (vars.def). */
+/* Section 9.3 of MPI-5.0, by the names that section 11.5 has for mpiexec; vars.def accepts no other. */
 static MPI_Errhandler initial_errhandler(void)
 {
 	if (!strcmp(hdl_vars.initial_errhandler, "mpi_errors_return"))
@@ -209,7 +213,7 @@ int hdl_comm_init(void)
 	if (rc)
 		return rc;
 	hdl_self.context = 2;
-	hdl_id_reset();
+	hdl_ids_reset();
 	hdl_id_take(0);
 	hdl_id_take(1);
 	hdl_id_take(HDL_ID_GROUPS);
@@ -220,7 +224,7 @@ void hdl_comm_fini(void)
 {
 	struct hdl_comm *c;
 
-	/* communicators need not be freed before MPI_Finalize */
+	/* the program need not free communicators before MPI_Finalize */
 	while ((c = alive)) {
 		comm_clear(c);
 		comm_free(c);

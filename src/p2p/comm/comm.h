@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making communicators: between comm.c (the objects) and construct.c (who is in them). */
+/* Making communicators: what comm.c, the objects, provides to construct.c, their members. */
 #ifndef HDL_P2P_COMM_H
 #define HDL_P2P_COMM_H
 
 #include "p2p/comm/comm_cid.h"
 #include "p2p/match.h"
 
-/* The id of which no communicator has the contexts: constructors that have no parent use its collective one. */
+/* The id whose contexts no communicator has. Agreements without a communicator use its collective context. */
 #define HDL_ID_GROUPS	2		/* its contexts: HDL_CONTEXT_CANCEL, HDL_CONTEXT_GROUPS */
 
-/* Not yet one that the program can name. group: a reference, taken over. Never NULL: without memory the job ends. */
+/* Makes a communicator without an id, which the program cannot name yet. Takes over a reference to group. Without memory the job
+ * ends. */
 struct hdl_comm *hdl_comm_new(struct hdl_group *group);
-/* It exists from here on, with the id that was agreed on. */
+/* Gives a communicator of hdl_comm_new the id that was agreed on, an error handler and a valid handle. */
 void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler);
-/* Instead: there was an error. */
+/* Frees a communicator that never got an id, after an error. */
 void hdl_comm_forget(struct hdl_comm *comm);
 
 #endif

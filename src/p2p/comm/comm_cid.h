@@ -1,34 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Agreement: what all constructors of communicators do (MPI-5.0 sections 7.4, 7.6). The members of a group, or of two groups,
- * find a context id that is free on every one of them, and learn a table to which each contributed an entry, and of two groups what
- * the other one's root has to tell. Nonblocking.
+ * Agreement on a context id: what every constructor of communicators does (MPI-5.0 sections 7.4, 7.6). The members of a group, or
+ * of the two groups of an intercommunicator, find an id that is free on each of them. With it they learn a table to which each
+ * member contributes one entry, and the data of the other group's root. Nonblocking.
  *
- * A context id is two 16-bit contexts: 2 * id for point-to-point, 2 * id + 1 for collectives. Each rank keeps a bitmap of the
- * ids that it uses. The bitmaps of all members are ored up a binomial tree; its root takes the lowest id that is free
- * everywhere. Of two groups the roots exchange what they have, and come to the same result. Disjoint communicators may share
- * an id: messages are told apart by their source. A rank gives an id back when its last use is over; the next agreement sees
- * it free only when every member has done so.
+ * A communicator with an id has two 16-bit contexts (ids.h). Each rank keeps a bitmap of the ids that it uses. The bitmaps are
+ * or-ed up a binomial tree, whose root takes the lowest id that is free everywhere and sends the result down. The roots of two
+ * groups are leaders: they exchange bitmaps (leader_link.h) and compute the same result. Disjoint communicators may share an id,
+ * since messages are matched by their source, too. A rank frees an id when its last use is over; the next agreement sees the id
+ * free when every member has freed it.
  *
- * Several agreements may be under way on a rank: threads, and MPI_Comm_idup. The bitmap is one's at a time; who does not get
- * it says so instead, and all members go another round. Nobody holds it while it waits for a member to come: the first round
- * only makes sure that all are there, unless its caller waits for this agreement and no other is under way on its rank: then
- * nobody here can be waited for meanwhile. With the first round all members learn the agreement's number, which its root made;
- * from then on, where several meet, only the one with the lowest number may take the bitmap: so the lowest of all that are
- * under way gets it on each of its ranks, sooner or later.
+ *                     not the root
+ *     start ──▶ GATHER ─────────────▶ RESULT ──▶ RESULT_DATA ───┐
+ *                ▲ │ │                  └───────────────────────┤
+ *                │ │ └─ root of one group ──────────────────────┤
+ *                │ │ leader                                     ▼
+ *                │ └──▶ EXCHANGE ──▶ COMMIT ──▶ LEADER_DATA ──▶ BCAST ──▶ DONE
+ *                │          └───────────┴───────────────────────▲ │
+ *                └─ another round: a member had no bitmap ────────┘
  *
- * A member that cannot be reached makes the agreement fail on all that are left, which learn its name; nobody waits for it. And when a
- * communicator is revoked (collectives/fault/fault.c), so do the agreements of its collective constructors, and those that reach another group
- * through it, at any moment: their receives end with an error, here and on all others. Each goes on with the steps that are left, so that
- * members are told which do not know yet. MPI_Comm_create_group goes on: it is how the living make a communicator of their own; but of a group
- * that has the dead one it ends, too, and takes back what it has sent, as none of its members fetches it any more.
+ * RESULT_DATA and LEADER_DATA are skipped after the first round, after an error, and where there is no table or root data; COMMIT is
+ * skipped after an error.
  *
- * Of two groups whose leaders meet by a communicator without the dead one, each hears of the other's end over the bridge, or as one who waits
- * there: see leader_link.h and fault.h.
+ * A state is left when all requests that were posted in it have completed (hdl_cid_agreement.pending is 0). comm_cid.c has the
+ * table of what follows. A failure is recorded in any state; it changes the result, not the order of the states, so that each
+ * member still sends its children a result.
  *
- * Where there is no communicator (MPI_Comm_create_from_group), nothing can be revoked: such an agreement fails on each member that comes to
- * know of a dead one, by looking at the processes of its host (hdl_cid_find_ended) or by what it was told on any communicator. It tells the
- * others, which remember it for all agreements to come, withdraws what it has sent them, and sends nothing more: nobody fetches it.
+ * Several agreements may be under way on a rank (threads, MPI_Comm_idup), and only one at a time may use the bitmap. A rank on
+ * which another one uses it contributes HDL_CID_NOT_TAKEN instead, and all members start another round. The rule against
+ * deadlock: no rank keeps its bitmap while a member may not have called the constructor yet. So the first round only finds out
+ * that all members are there. (Exception: a blocking constructor on a rank where no other is under way takes the bitmap at once;
+ * nobody can be kept waiting by it.) In the first round all members learn the agreement's number, which its root made. From the
+ * second round on a rank gives the bitmap to the agreement with the lowest number only, so the lowest of all that are under way
+ * gets it on each of its ranks:
+ *
+ *     1. Ranks 0 and 1 run agreements A and B in different threads. Rank 0 gives its bitmap to A, rank 1 to B.
+ *     2. A gets NOT_TAKEN from rank 1, B from rank 0: both start another round, and both ranks have learned both numbers.
+ *     3. If A's number is lower, rank 1 refuses B from now on. A's round succeeds; then B's does.
+ *
+ * Failures. A member that cannot be reached makes the agreement fail on all other members, which learn its name. When a
+ * communicator is revoked (collectives/fault/fault.c), its collective constructors fail at any moment, and so do those that reach
+ * another group through it: their receives end with an error on each rank. Each member goes through the remaining states, so that
+ * its children learn of the failure. MPI_Comm_create_group on a revoked communicator goes on, since survivors use it to make a
+ * communicator of their own. If its group contains the failed process it fails, too, and withdraws the messages that it has sent,
+ * because no member will fetch them.
+ *
+ * Leaders whose link is a communicator without the failed process learn of the other group's failure over the link, or by a
+ * message of fault/notify.c.
+ *
+ * MPI_Comm_create_from_group has no communicator that could be revoked. Such an agreement fails on each member that learns of the
+ * failure: by looking at the processes of its host (hdl_cid_find_ended), or by a message on any communicator. That member tells
+ * the other members, which remember it for all later agreements; it withdraws what it has sent them and sends nothing more.
  */
 #ifndef HDL_P2P_AGREE_H
 #define HDL_P2P_AGREE_H
@@ -37,66 +59,85 @@
 
 #include "p2p/request.h"
 
-/* A process, in a message: its job and 1 + its rank there. */
+/* A process, as messages name it. */
 struct hdl_cid_named {
-	uint64_t job;
-	uint32_t place;
-	uint32_t lives;			/* it is known to have given up only */
+	uint64_t job;			/* id of its job (runtime/jobs.h) */
+	uint32_t rank_plus_1;		/* 1 + its rank in that job; 0: no process is named */
+	uint32_t gave_up;		/* not 0: it gave a collective up and is alive, as far as the sender knows */
+};
+
+enum hdl_cid_state {
+	HDL_CID_GATHER,			/* receives the bitmaps, and parts of the table, of the children */
+	HDL_CID_RESULT,			/* not the root: has sent its bitmap, waits for the parent's result */
+	/* not the root: receives the tables, and the other root's data, behind a result of the first round */
+	HDL_CID_RESULT_DATA,
+	HDL_CID_EXCHANGE,		/* leader: bitmaps cross */
+	HDL_CID_COMMIT,			/* leader: commits cross */
+	HDL_CID_LEADER_DATA,		/* leader: tables and root data cross, in the first round */
+	HDL_CID_BCAST,			/* sends the result to the children */
+	HDL_CID_DONE,
 };
 
 struct hdl_cid_agreement {
-	/* ---- the caller's: set before hdl_cid_start, the rest 0 ---- */
+	/* ---- arguments: the caller sets them before hdl_cid_start, the rest is 0 ---- */
 	struct hdl_comm *comm;		/* through which members are reached */
-	const struct hdl_group *group;	/* the members, if they are not all of comm. Stays until the end */
-	int n, me, root;		/* members; this one; where the tree ends */
+	const struct hdl_group *group;	/* the members, if they are not all of comm; must stay until the end. Else NULL */
+	int n, me, root;		/* number of members; this member; the root of the tree */
 	uint16_t context;		/* of its messages */
-	int tag;			/* the same on all members, and of no other agreement of this context and these ranks */
-	bool blocking;			/* its caller waits for it and does nothing else */
-	bool no_id;			/* only the table is wanted, or that all are there */
-	bool unable;			/* this member cannot go on, for the reason that is set (hdl_reason_set): it fails on all */
-	bool joint;			/* with another group, whose root is: (on the root) */
-	struct hdl_comm *bridge;
-	int bridge_rank, bridge_tag;
-	uint16_t bridge_context;
-	const void *tells;		/* on the root of a joint one: what all members of the other group are to hear; or NULL */
-	size_t tells_bytes;
-	int refused;			/* on the root of a joint one: the error class that all members get, instead of a bridge */
-	size_t each;			/* bytes of an entry; the same on all members, of both groups */
-	void *table;			/* n entries, those of others to be filled in: see hdl_cid_entry. The caller's */
-	void (*finished)(struct hdl_cid_agreement *a);	/* called once, within progress or within hdl_cid_start */
-	void *arg;
+	/* of its messages: the same on all members, and of no other agreement with this context and these ranks */
+	int tag;
+	bool blocking;			/* the calling thread waits for this agreement and does nothing else */
+	bool no_id;			/* no id is wanted: only the table, or to know that all members are there */
+	/* this member cannot go on, for the reason in hdl_reason_set: the agreement fails on all members */
+	bool unable;
+	bool inter;			/* with another group, whose leader is (set on the root only): */
+	struct hdl_comm *link_comm;	/*   rank link_rank of this communicator, by messages with this tag and context */
+	int link_rank, link_tag;
+	uint16_t link_context;
+	const void *root_data;		/* on the root of an inter one: for all members of the other group; or NULL */
+	size_t root_data_bytes;
+	/* on the root of an inter one: an error class that all members get; nothing is exchanged. Else 0 */
+	int leader_error;
+	size_t entry_bytes;		/* bytes of an entry of the table; the same on all members of both groups */
+	/* n entries (hdl_cid_entry). The caller's memory; this member's entry is set, the others are results */
+	void *table;
+	void (*finished)(struct hdl_cid_agreement *a);	/* called once, within progress or within hdl_cid_start. It may free *a */
+	void *arg;			/* the caller's */
 
-	/* ---- results ---- */
-	int id;				/* in use from now on, and the caller's to give back; -1: an error, or no_id */
+	/* ---- results: valid in HDL_CID_DONE ---- */
+	int id;				/* taken on this rank, the caller must give it back; -1: an error, or no_id */
 	int error;			/* MPI error class */
-	char why[200];
+	char why[200];			/* its explanation */
 	void *remote;			/* the other group's table, in the order of its members; malloc'd, the caller's */
-	int remote_n;
-	void *heard;			/* what the other group's root tells; malloc'd, the caller's */
-	size_t heard_bytes;
-	bool done;
+	int remote_n;			/* members of the other group */
+	void *remote_data;		/* the other root's root_data; malloc'd, the caller's */
+	size_t remote_data_bytes;
 
-	/* ---- comm_cid.c's ---- */
-	struct hdl_cid_agreement *next, *next_ready;
+	/* ---- comm_cid.c's and cid_messages.c's ---- */
+	enum hdl_cid_state state;
+	struct hdl_cid_agreement *next, *next_ready;	/* in the list of those under way; in the list of those to be advanced */
 	uint64_t number;		/* 0 in the first round */
-	bool holds, ready, failed;
-	int lost;			/* 1 + the number of the process that has failed, once it is known */
-	int step, pending, children;
+	bool has_bitmap;		/* this rank's bitmap is this agreement's until the end of the round */
+	bool ready;			/* in the ready list */
+	bool failed;			/* a message or a member failed; why and failed_proc say how */
+	int failed_proc;		/* 1 + the number of the process that has failed; 0: not known */
+	int pending, children;		/* requests of this state under way, + 1 while they are posted; children in the tree */
 	struct hdl_op *sends;		/* under way, and not withdrawn */
-	struct hdl_cid_bitmap *up;	/* this member's, then one for each child */
-	struct hdl_cid_down {
-		uint64_t number, heard;
-		struct hdl_cid_named lost;
-		int32_t id, remote_n;
-	} down;
-	struct hdl_leader_link *bridges;	/* of the root of a joint one, until it leaves the bridge (leader_link.h) */
-	struct hdl_req *words_in, *words_out;	/* there, and under way */
-	unsigned known;			/* losses that the program knew of at its beginning (fault.h) */
+	struct hdl_cid_bitmap *bitmaps;	/* this member's, then one for each child */
+	struct hdl_cid_down {		/* as it travels down the tree */
+		uint64_t number, root_data_bytes;	/* root_data_bytes: of the other group's root; 0: none */
+		struct hdl_cid_named failed;
+		int32_t id, remote_n;	/* id: or an enum cid_result of comm_cid.c */
+	} result;
+	struct hdl_leader_link *link;	/* of the root of an inter one, until it leaves the link (leader_link.h) */
+	struct hdl_req *bitmap_recv, *bitmap_send;	/* over the link, while they are under way; else NULL */
+	unsigned reported;		/* hdl_ft_reported when it began (fault.h) */
 };
 
-/* Tags of agreements, in collective contexts, below 0 (the collectives' are not). By number, for collective constructors; those of
- * bridges and of constructors of some members, which the program numbers by itself. (Of these, tags that differ by 2^30 - 3, or of
- * bridges by 2^30 - 2^20, are one.) */
+/* Tags of agreements lie in collective contexts, below 0 (tags of collectives do not). In ascending order: those of collective
+ * constructors, by their sequence number on the communicator; those of leader links; those of MPI_Comm_create_group, by the
+ * program's tag. Program tags that differ by HDL_CID_REVOCABLE - 3 (or, of links, by HDL_CID_REVOCABLE - HDL_CID_SEQUENCE) map to
+ * one. */
 #define HDL_CID_SEQUENCE	(1 << 20)
 #define HDL_CID_REVOCABLE	(1 << 30)
 static inline int hdl_cid_tag(uint32_t number)
@@ -112,34 +153,39 @@ static inline int hdl_cid_tag_of_user(int tag)
 	return -3 - tag % (HDL_CID_REVOCABLE - 3);
 }
 
-/* Whether it ends when the context's communicator is revoked: all members call the constructor, or it is the way to another group. */
+/* Whether messages with this tag end when the context's communicator is revoked: collective constructors, and leader links. */
 static inline bool hdl_cid_is_collective(int tag)
 {
 	return tag < INT_MIN + HDL_CID_REVOCABLE;
 }
 
-/* Whether a message is one leader's to another, whose group it cannot know. */
-bool hdl_cid_is_leader_link(uint16_t context, int tag);
-/* Whether a constructor is under way here that takes what comes from this process over the bridge. */
-bool hdl_cid_crosses(uint16_t context, int proc, int tag);
-/* Inside of the transport: this process knows of the loss, and may not come to the bridge. */
-void hdl_cid_forsaken(uint16_t context, int proc, int lost);
+/* Whether a message is one leader's to another. */
+static inline bool hdl_cid_is_leader_link(uint16_t context, int tag)
+{
+	return context & 1 && context != HDL_CONTEXT_GROUPS && tag >= INT_MIN + HDL_CID_SEQUENCE && hdl_cid_is_collective(tag);
+}
+
+/* Whether an agreement is under way here that receives messages with this tag from this process over its link. */
+bool hdl_cid_has_link(uint16_t context, int proc, int tag);
+/* Process `proc` knows that process `failed` has failed, and may skip the constructor. Ends agreements that wait for proc in
+ * HDL_CID_EXCHANGE, unless the program started them after it had got an error for `failed`. May be called inside of the
+ * transport. */
+void hdl_cid_peer_knows(uint16_t context, int proc, int failed);
+/* Records that agreements without a communicator fail if proc is a member; the next turn of progress applies it. May be called
+ * inside of the transport. */
+void hdl_cid_note_failed(int proc);
 
 /* The entry of a member in a->table, which lies in the order of the tree: the root's is the first. */
 static inline void *hdl_cid_entry(const struct hdl_cid_agreement *a, int member)
 {
-	int place = member - a->root;
+	int index = member - a->root;
 
-	return (char *)a->table + (size_t)(place < 0 ? place + a->n : place) * a->each;
+	return (char *)a->table + (size_t)(index < 0 ? index + a->n : index) * a->entry_bytes;
 }
 
 void hdl_cid_start(struct hdl_cid_agreement *a);
-/* The same, and waits. Returns a->error, with hdl_reason_set. */
+/* hdl_cid_start, and waits for HDL_CID_DONE. Returns a->error, with hdl_reason_set. */
 int hdl_cid_agreement(struct hdl_cid_agreement *a);
-
-/* Ids that need no agreement; and giving one back. */
-void hdl_id_take(unsigned id);
-void hdl_id_give(unsigned id);
-void hdl_id_reset(void);
+void hdl_cid_reset(void);
 
 #endif

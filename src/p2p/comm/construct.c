@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): who is in the new one, after the agreement (comm_cid.h). */
+/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): the members of the new one, after the agreement (comm_cid.h). */
 #include "p2p/comm/comm.h"
+#include "p2p/comm/ids.h"
+#include "p2p/fault/fault.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,27 +10,29 @@
 
 /* ---- what they share ----------------------------------------------------------------------------------- */
 
-/* All ranks of comm, of both groups of an intercommunicator. table: of `each` bytes for each rank of the (local) group. */
+/* Returns the arguments of an agreement of all ranks of comm, or of both groups of an intercommunicator. table: entries of `each`
+ * bytes for the ranks of the (local) group. */
 static struct hdl_cid_agreement agreement(struct hdl_comm *comm, size_t each, void *table)
 {
 	struct hdl_comm *local = hdl_comm_local(comm);
 	int tag = hdl_cid_tag(comm->agreements++);
 	uint16_t context = (uint16_t)(comm->context + 1);
-	struct hdl_cid_agreement a = { .comm = local, .n = local->size, .me = local->rank, .context = context, .tag = tag, .each = each,
-			       .table = table, .joint = comm->local != NULL };
+	struct hdl_cid_agreement a = { .comm = local, .n = local->size, .me = local->rank, .context = context, .tag = tag,
+				   .entry_bytes = each, .table = table, .inter = comm->local != NULL };
 
-	if (a.joint && a.me == a.root) {
-		a.bridge = comm;	/* its rank 0 is the other root */
-		a.bridge_context = context;
-		a.bridge_tag = tag;
+	if (a.inter && a.me == a.root) {
+		a.link_comm = comm;	/* the leader of the remote group is rank 0 of comm */
+		a.link_context = context;
+		a.link_tag = tag;
 	}
 	return a;
 }
 
-static struct hdl_cid_agreement agreement_of_group(struct hdl_comm *comm, const struct hdl_group *group, int root, uint16_t context, int tag)
+static struct hdl_cid_agreement agreement_of_group(struct hdl_comm *comm, const struct hdl_group *group, int root,
+						   uint16_t context, int tag)
 {
-	return (struct hdl_cid_agreement){ .comm = comm, .group = comm->group == group ? NULL : group, .n = group->size, .me = group->rank,
-				   .root = root, .context = context, .tag = tag };
+	return (struct hdl_cid_agreement){ .comm = comm, .group = comm->group == group ? NULL : group, .n = group->size,
+				   .me = group->rank, .root = root, .context = context, .tag = tag };
 }
 
 static void *construct_must(void *p, size_t bytes)
@@ -48,7 +52,7 @@ static struct hdl_group *group_of(int *procs, int n)
 	return construct_must(hdl_group_table(procs, n), (size_t)n * sizeof(*procs));
 }
 
-/* An intercommunicator of these groups; references are taken over. */
+/* Makes an intercommunicator. Takes over the references to both groups. */
 static struct hdl_comm *inter_new(struct hdl_group *local, struct hdl_group *remote)
 {
 	struct hdl_comm *c = hdl_comm_new(remote);
@@ -58,7 +62,7 @@ static struct hdl_comm *inter_new(struct hdl_group *local, struct hdl_group *rem
 	return c;
 }
 
-/* With the topology (section 8.2: a duplicate has it, too). */
+/* Makes a communicator of the same groups and topology (section 8.2: a duplicate has the topology). */
 static struct hdl_comm *like(struct hdl_comm *comm)
 {
 	struct hdl_comm *c;
@@ -70,7 +74,7 @@ static struct hdl_comm *like(struct hdl_comm *comm)
 	return c;
 }
 
-/* ---- the same again ------------------------------------------------------------------------------------ */
+/* ---- duplicates ---------------------------------------------------------------------------------------- */
 
 int hdl_comm_dup(struct hdl_comm *comm, struct hdl_comm **out)
 {
@@ -124,7 +128,7 @@ int hdl_comm_idup(struct hdl_comm *comm, struct hdl_comm **out, struct hdl_req *
 	d->a.finished = idup_finished;
 	d->a.arg = d;
 	d->made = like(comm);
-	/* local calls take it from here on; the error handler is the original's as it is now, until the program sets another one */
+	/* the handle may be passed to local calls; the error handler is the original's until the program sets another one */
 	d->made->obj.magic = HDL_MAGIC_COMM_BEGUN;
 	d->made->errhandler = comm->errhandler;
 	hdl_errhandler_retain(comm->errhandler);
@@ -134,7 +138,7 @@ int hdl_comm_idup(struct hdl_comm *comm, struct hdl_comm **out, struct hdl_req *
 	return MPI_SUCCESS;
 }
 
-/* ---- parts --------------------------------------------------------------------------------------------- */
+/* ---- split, create ------------------------------------------------------------------------------------- */
 
 struct split {
 	int color, key, rank;
@@ -149,7 +153,8 @@ static int split_order(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : 1;
 }
 
-/* Those of the color, by key; group: whose ranks the table has. Sorts the table. */
+/* Returns the group of the entries of this color, in the order of keys. group: that of the ranks in the table. Sorts the
+ * table. */
 static struct hdl_group *construct_part_of(struct split *table, int n, int color, const struct hdl_group *group)
 {
 	int *procs, k = 0;
@@ -177,13 +182,13 @@ int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **
 	rc = hdl_cid_agreement(&a);
 	if (!rc && color != MPI_UNDEFINED) {
 		mine = construct_part_of(table, local->size, color, local->group);
-		if (a.joint)
+		if (a.inter)
 			remote = construct_part_of(a.remote, a.remote_n, color, comm->group);
-		if (!a.joint) {
+		if (!a.inter) {
 			*out = hdl_comm_new(mine);
 		} else if (remote->size) {
 			*out = inter_new(mine, remote);
-		} else {		/* nobody to talk to */
+		} else {		/* no member of the remote group has this color */
 			hdl_group_release(mine);
 			hdl_group_release(remote);
 		}
@@ -242,7 +247,7 @@ int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each)
 static int wait_all(struct hdl_req **req, int n, int rc)
 {
 	for (int i = 0; i < n; i++) {
-		if (rc)		/* what it waits for may never come */
+		if (rc)		/* its message may never come */
 			hdl_req_cancel(req[i]);
 		hdl_req_wait(req[i]);
 		if (!rc && req[i]->error) {
@@ -284,7 +289,7 @@ int hdl_comm_deliver(struct hdl_comm *comm, size_t each, const void *out, const 
 	return rc;
 }
 
-/* ---- of some processes --------------------------------------------------------------------------------- */
+/* ---- from a group ------------------------------------------------------------------------------------------ */
 
 int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int tag, struct hdl_comm **out)
 {
@@ -308,8 +313,9 @@ static uint32_t construct_hash(uint32_t h, const void *p, size_t n)		/* FNV-1a *
 	return h;
 }
 
-/* Without a parent the string tells constructors apart that are under way at a time, by 31 bits of it; and who takes part: what is left of
- * one that a member's end has stopped is nothing to one of the members that are left. */
+/* The tag of a constructor without a communicator: 31 bits of a hash of the string and of the members. Constructors that are
+ * under way at a time differ by their strings. The members are part of it because survivors may call the constructor again with
+ * the same string without the failed member: messages of the first attempt must not match. */
 static int tag_of(const char *string, const struct hdl_group *group, const struct hdl_group *other)
 {
 	uint32_t h = construct_hash(2166136261u, string, strlen(string)), sum = 0;
@@ -322,20 +328,20 @@ static int tag_of(const char *string, const struct hdl_group *group, const struc
 			sum += construct_hash(construct_hash(2166136261u, &job, sizeof(job)), &rank, sizeof(rank));
 		}
 	h ^= sum;
-	return (int)((h ^ h >> 31) % HDL_LOST_TAG);
+	return (int)((h ^ h >> 31) % HDL_FT_TAG);
 }
 
-/* A communicator of the group that has no contexts yet: members agree over it by those that no communicator has. */
+/* Makes a communicator of the group for an agreement. Its contexts are those of HDL_ID_GROUPS until it gets an id. */
 static struct hdl_comm *parentless(struct hdl_group *group)
 {
 	struct hdl_comm *comm = hdl_comm_new(hdl_group_retain(group));
 
 	comm->context = 2 * HDL_ID_GROUPS;
-	comm->errhandler = MPI_ERRORS_RETURN;	/* nothing is raised on it */
+	comm->errhandler = MPI_ERRORS_RETURN;	/* no error is raised on it */
 	return comm;
 }
 
-/* Messages that nobody waits for may still be under way. The contexts are not its own. */
+/* Frees such a communicator by dropping a reference, since messages may still be under way. `part`: its contexts stay. */
 static void parentless_free(struct hdl_comm *comm)
 {
 	comm->part = true;
@@ -346,7 +352,8 @@ int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, M
 			       struct hdl_comm **out)
 {
 	struct hdl_comm *comm = parentless(group);
-	struct hdl_cid_agreement a = agreement_of_group(comm, group, 0, (uint16_t)(comm->context + 1), tag_of(stringtag, group, NULL));
+	struct hdl_cid_agreement a =
+		agreement_of_group(comm, group, 0, (uint16_t)(comm->context + 1), tag_of(stringtag, group, NULL));
 	int rc = hdl_cid_agreement(&a);
 
 	*out = NULL;
@@ -366,13 +373,13 @@ struct address {
 	char record[HDL_ADDRESS_MAX];
 };
 
-/* A further agreement of the same members on no id. */
+/* Returns the arguments of another agreement of the same members, for no id. */
 static struct hdl_cid_agreement further(const struct hdl_cid_agreement *first)
 {
-	return (struct hdl_cid_agreement){ .comm = first->comm, .group = first->group, .n = first->n, .me = first->me, .root = first->root,
-				   .context = first->context, .tag = first->tag, .joint = true, .no_id = true, .bridge = first->bridge,
-				   .bridge_rank = first->bridge_rank, .bridge_tag = first->bridge_tag,
-				   .bridge_context = first->bridge_context };
+	return (struct hdl_cid_agreement){ .comm = first->comm, .group = first->group, .n = first->n, .me = first->me,
+				   .root = first->root, .context = first->context, .tag = first->tag, .inter = true,
+				   .no_id = true, .link_comm = first->link_comm, .link_rank = first->link_rank,
+				   .link_tag = first->link_tag, .link_context = first->link_context };
 }
 
 static int add_peers(const struct hdl_group *remote, const struct address *theirs)
@@ -387,9 +394,9 @@ static int add_peers(const struct hdl_group *remote, const struct address *their
 	return MPI_SUCCESS;
 }
 
-/* Processes of different jobs know each other's address by nothing else. Nobody goes on before all of the other group have them: a message
- * from a process that is not known is dropped, and kinds that send without asking (DC, XRC) do not repeat it. remote: NULL where
- * this member cannot go on, for the reason that is set: then none does. */
+/* Exchanges the addresses of two groups of different jobs. Returns only when each member of the other group has this one's
+ * address: a message from an unknown process is dropped, and kinds that send without a connection (DC, XRC) do not repeat it.
+ * remote: NULL if this member cannot go on, for the reason that is set; then the exchange fails on all members. */
 static int exchange_addresses(const struct hdl_cid_agreement *first, const struct hdl_group *remote)
 {
 	struct address *table = table_new(first->n, sizeof(*table));
@@ -398,7 +405,7 @@ static int exchange_addresses(const struct hdl_cid_agreement *first, const struc
 	int rc, added;
 
 	a.unable = !remote;
-	a.each = sizeof(*table);
+	a.entry_bytes = sizeof(*table);
 	a.table = table;
 	mine = hdl_cid_entry(&a, a.me);
 	mine->bytes = hdl_tp_address(hdl_mpi_tp, mine->record);
@@ -414,16 +421,17 @@ static int exchange_addresses(const struct hdl_cid_agreement *first, const struc
 	return rc;
 }
 
-/* What the other group's root tells is who is in that group. All members hear the same, but one of them may have met so many other jobs, or
- * one of the same name, that it cannot name these: then that group is of another job, and the others wait for this member's address. */
+/* Makes the intercommunicator. The other root's data describes the remote group (hdl_group_describe). A member may be unable to
+ * number those processes, if it knows too many other jobs, or another one of the same name. The remote group is of another job
+ * then, so all other members are in exchange_addresses: this member joins it in order to fail it. */
 static int make_inter(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
 {
-	struct hdl_group *remote = hdl_group_described(a->heard, a->heard_bytes);
+	struct hdl_group *remote = hdl_group_described(a->remote_data, a->remote_data_bytes);
 	int rc, err = errno;
 
 	if (!remote) {
 		if (err == ENOMEM)
-			construct_must(NULL, a->heard_bytes);
+			construct_must(NULL, a->remote_data_bytes);
 		hdl_reason_set("the other group, as its leader describes it, cannot be made: %s", err == ENOSPC ?
 			       "this process has met so many other jobs that no numbers are left for more processes" :
 			       "are its ranks of another version of the library, or are there two jobs of one name?");
@@ -448,76 +456,80 @@ static int make_inter(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_
 	return MPI_SUCCESS;
 }
 
-static int agree_with_other(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
+static int agree_with_other(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_Errhandler errhandler,
+			    struct hdl_comm **out)
 {
 	void *self = NULL;
 	int rc;
 
 	*out = NULL;
-	a->joint = true;
+	a->inter = true;
 	if (a->me == a->root)
-		a->tells = self = construct_must(hdl_group_describe(local, &a->tells_bytes), (size_t)local->size * sizeof(int));
+		a->root_data = self =
+			construct_must(hdl_group_describe(local, &a->root_data_bytes), (size_t)local->size * sizeof(int));
 	rc = hdl_cid_agreement(a);
 	if (!rc)
 		rc = make_inter(a, local, errhandler, out);
 	free(self);
-	free(a->heard);
+	free(a->remote_data);
 	return rc;
 }
 
-int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct hdl_comm *peer, int remote_leader, int tag,
+int hdl_intercomm_create(struct hdl_comm *local, int leader, int leader_error, struct hdl_comm *peer, int remote_leader, int tag,
 			 struct hdl_comm **out)
 {
 	struct hdl_cid_agreement a = agreement(local, 0, NULL);
 
 	a.root = leader;
-	a.refused = refused;
-	if (a.me == leader && !refused) {	/* the tag is the program's (section 7.6.2), but of none of its messages */
-		a.bridge = peer;
-		a.bridge_rank = remote_leader;
-		a.bridge_context = (uint16_t)(peer->context + 1);
-		a.bridge_tag = hdl_cid_tag_of_leader_link(tag);
+	a.leader_error = leader_error;
+	if (a.me == leader && !leader_error) {	/* the program's tag (section 7.6.2), apart from the tags of its messages */
+		a.link_comm = peer;
+		a.link_rank = remote_leader;
+		a.link_context = (uint16_t)(peer->context + 1);
+		a.link_tag = hdl_cid_tag_of_leader_link(tag);
 	}
 	return agree_with_other(&a, local->group, local->errhandler, out);
 }
 
-int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int refused, struct hdl_group *remote,
+int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int leader_error, struct hdl_group *remote,
 				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
 				     struct hdl_comm **out)
 {
 	struct hdl_comm *comm = parentless(local);
-	struct hdl_cid_agreement a = agreement_of_group(comm, local, leader, (uint16_t)(comm->context + 1), tag_of(stringtag, local, NULL));
+	struct hdl_cid_agreement a =
+		agreement_of_group(comm, local, leader, (uint16_t)(comm->context + 1), tag_of(stringtag, local, NULL));
 	int rc;
 
-	a.refused = refused;
-	if (a.me == leader && !refused) {
-		a.bridge = parentless(remote);
-		a.bridge_rank = remote_leader;
-		a.bridge_context = a.context;
-		a.bridge_tag = tag_of(stringtag, local, remote);
+	a.leader_error = leader_error;
+	if (a.me == leader && !leader_error) {
+		a.link_comm = parentless(remote);
+		a.link_rank = remote_leader;
+		a.link_context = a.context;
+		a.link_tag = tag_of(stringtag, local, remote);
 	}
 	rc = agree_with_other(&a, local, errhandler, out);
-	if (a.bridge)
-		parentless_free(a.bridge);
+	if (a.link_comm)
+		parentless_free(a.link_comm);
 	parentless_free(comm);
 	return rc;
 }
 
-int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl_group *met, int tag, struct hdl_comm **out)
+int hdl_intercomm_with(struct hdl_comm *local, int root, int leader_error, struct hdl_group *other, int tag,
+		       struct hdl_comm **out)
 {
 	struct hdl_cid_agreement a = agreement(local, 0, NULL);
 	int rc;
 
 	a.root = root;
-	a.refused = refused;
-	if (a.me == root && !refused) {
-		a.bridge = parentless(met);
-		a.bridge_context = (uint16_t)(a.bridge->context + 1);
-		a.bridge_tag = hdl_cid_tag_of_user(tag);
+	a.leader_error = leader_error;
+	if (a.me == root && !leader_error) {
+		a.link_comm = parentless(other);
+		a.link_context = (uint16_t)(a.link_comm->context + 1);
+		a.link_tag = hdl_cid_tag_of_user(tag);
 	}
 	rc = agree_with_other(&a, local->group, local->errhandler, out);
-	if (a.bridge)
-		parentless_free(a.bridge);
+	if (a.link_comm)
+		parentless_free(a.link_comm);
 	return rc;
 }
 
@@ -533,7 +545,8 @@ int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
 	table[local->rank] = high;
 	rc = hdl_cid_agreement(&a);
 	if (!rc) {
-		/* What rank 0 says holds. If both say the same, the order is for us to choose: by the first rank. */
+		/* The value of rank 0 counts for its group. If both groups pass the same, the group whose first process comes
+		 * first goes first. */
 		high = table[0];
 		theirs = *(bool *)a.remote;
 		if (high != theirs ? high : hdl_proc_before(hdl_group_proc(last, 0), hdl_group_proc(first, 0))) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups as they travel: the jobs that are named, and runs of ranks of one of them at a stride. So a part of one job takes one name and
- * a run, however many ranks it has, and no process need know the jobs before.
+ * Groups as messages carry them: names of jobs, and runs of ranks of one job at a stride. A group of ranks of one job at a stride
+ * takes one name and one run, whatever its size. The receiver need not know the jobs.
  */
 #include "p2p/comm/group.h"
 
@@ -12,14 +12,14 @@
 #include "runtime/jobs.h"
 
 struct head {
-	uint32_t jobs, runs;		/* struct job and its name, so many times; then struct run */
+	uint32_t jobs, runs;		/* numbers of what follows: struct job, each with its name; then struct run */
 };
 struct job {
 	int32_t size;
-	uint32_t name;			/* bytes, the NUL included */
+	uint32_t name;			/* bytes of the name, its NUL included */
 };
 struct run {
-	uint32_t job;			/* among those above */
+	uint32_t job;			/* index of the job among those above */
 	int32_t first, stride, n;
 };
 
@@ -27,7 +27,7 @@ struct writer {
 	char *jobs, *runs;
 	size_t njobs_bytes, nruns_bytes;
 	struct head head;
-	uint64_t *ids;			/* of the jobs, in their order */
+	uint64_t *ids;			/* hdl_proc_job of each job, in the order of jobs */
 };
 
 static bool describe_append(char **to, size_t *bytes, const void *data, size_t n)
@@ -42,7 +42,7 @@ static bool describe_append(char **to, size_t *bytes, const void *data, size_t n
 	return true;
 }
 
-/* The place of a process's job among those that are named already, or with it now. -1: no memory. */
+/* Returns the index of a process's job, which is added if it is new; -1: no memory. */
 static int64_t job_index(struct writer *w, int proc)
 {
 	const struct hdl_other_job *other = hdl_job_of(proc);
@@ -51,17 +51,18 @@ static int64_t job_index(struct writer *w, int proc)
 	uint64_t id = hdl_proc_job(proc);
 	size_t ids = w->head.jobs * sizeof(id);
 
-	/* the last one named is the likeliest */
+	/* newest first: consecutive ranks are mostly of one job */
 	for (uint32_t i = w->head.jobs; i-- > 0;)
 		if (w->ids[i] == id)
 			return i;
-	if (!describe_append(&w->jobs, &w->njobs_bytes, &job, sizeof(job)) || !describe_append(&w->jobs, &w->njobs_bytes, nspace, job.name) ||
+	if (!describe_append(&w->jobs, &w->njobs_bytes, &job, sizeof(job)) ||
+	    !describe_append(&w->jobs, &w->njobs_bytes, nspace, job.name) ||
 	    !describe_append((char **)&w->ids, &ids, &id, sizeof(id)))
 		return -1;
 	return w->head.jobs++;
 }
 
-/* Ranks from r on that are a run: of one job, at one stride. */
+/* Returns the number of ranks from r on that form a run: one job, one stride. */
 static int run_at(const struct hdl_group *g, int r, int *stride)
 {
 	int first = hdl_group_proc(g, r), n = 1;
@@ -109,30 +110,30 @@ end:
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-static bool describe_take(const char **at, size_t *left, void *to, size_t n)
+static bool describe_take(const char **at, size_t *rest, void *to, size_t n)
 {
-	if (*left < n)
+	if (*rest < n)
 		return false;
 	memcpy(to, *at, n);
 	*at += n;
-	*left -= n;
+	*rest -= n;
 	return true;
 }
 
-/* first[i]: the number of rank 0 of each job, size[i]: its ranks. 0 or a negative errno. */
-static int read_jobs(const char **at, size_t *left, uint32_t n, int *first, int *size)
+/* Sets first[i] to the number of the process of rank 0 in job i, and size[i] to its ranks. Returns 0 or a negative errno. */
+static int read_jobs(const char **at, size_t *rest, uint32_t n, int *first, int *size)
 {
 	struct job job;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (!describe_take(at, left, &job, sizeof(job)) || !job.name || job.name > *left || (*at)[job.name - 1])
+		if (!describe_take(at, rest, &job, sizeof(job)) || !job.name || job.name > *rest || (*at)[job.name - 1])
 			return -EPROTO;
 		first[i] = hdl_job_name(*at, job.size);
 		if (first[i] < 0)
 			return first[i];
 		size[i] = job.size;
 		*at += job.name;
-		*left -= job.name;
+		*rest -= job.name;
 	}
 	return 0;
 }
@@ -145,15 +146,15 @@ static bool is_run(const struct run *run, uint32_t jobs, const int *size)
 	       last < size[run->job];
 }
 
-/* Of *total processes; NULL with errno. */
-static int *read_runs(const char *at, size_t left, const struct head *h, const int *first, const int *size, int *total)
+/* Returns the numbers of *total processes, malloc'd; NULL with errno. */
+static int *read_runs(const char *at, size_t rest, const struct head *h, const int *first, const int *size, int *total)
 {
 	int *procs = NULL, *more;
 	struct run run;
 	int64_t n = 0;
 
 	for (uint32_t i = 0; i < h->runs; i++) {
-		if (!describe_take(&at, &left, &run, sizeof(run)) || !is_run(&run, h->jobs, size) || n + run.n > INT32_MAX) {
+		if (!describe_take(&at, &rest, &run, sizeof(run)) || !is_run(&run, h->jobs, size) || n + run.n > INT32_MAX) {
 			errno = EPROTO;
 			goto bad;
 		}

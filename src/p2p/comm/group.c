@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups of processes. */
+/* Groups of processes: see group.h. */
 #include "p2p/comm/group.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ struct hdl_group *hdl_group_table(int *procs, int n)
 	struct hdl_group *g;
 	int r = 1;
 
-	/* of up to 2^31 processes: no difference overflows, and none is 0 */
+	/* numbers are below 2^31 and differ: no difference overflows, and none is 0 */
 	while (r < n && procs[r] - procs[r - 1] == procs[1] - procs[0])
 		r++;
 	if (r >= n) {
@@ -92,7 +92,7 @@ int hdl_group_meet(struct hdl_group *g, int rank, struct hdl_ep *ep)
 	return 0;
 }
 
-/* The multiplier of Fibonacci hashing. */
+/* Fibonacci hashing. */
 static unsigned group_slot_of(const struct hdl_group *g, int proc)
 {
 	return (unsigned)proc * 0x9e3779b9u >> g->shift;
@@ -117,7 +117,7 @@ static bool make_hash(struct hdl_group *g)
 	return true;
 }
 
-#define FEW 8		/* so many are looked through faster than they are hashed */
+#define FEW 8		/* groups up to this size are searched linearly, which is faster than hashing */
 
 int hdl_group_rank_of(struct hdl_group *g, int proc)
 {
@@ -141,7 +141,7 @@ int hdl_group_rank_of(struct hdl_group *g, int proc)
 	return MPI_UNDEFINED;
 }
 
-/* A range of numbers may lead from one job's into the next one's. */
+/* Looks at each rank of a table, and at both ends of a range: a range may begin in one job's numbers and end in another's. */
 static bool is_of_job(const struct hdl_group *g, const struct hdl_other_job *job)
 {
 	for (int r = 0; r < g->size; r += g->stride && r < g->size - 1 ? g->size - 1 : 1)
@@ -166,9 +166,9 @@ int hdl_group_hosts(struct hdl_group *g, const struct hdl_hosts **out)
 {
 	int err = 0;
 
-	if (!g->placed && hdl_job.local && hdl_proc_is_ours(hdl_group_proc(g, 0)) && !hdl_group_spans_jobs(g, g))
+	if (!g->hosts_known && hdl_job.local && hdl_proc_is_ours(hdl_group_proc(g, 0)) && !hdl_group_spans_jobs(g, g))
 		err = hdl_hosts_make(g->size, group_node_of, g, &g->hosts);
-	g->placed = !err;
+	g->hosts_known = !err;
 	*out = g->hosts;
 	return err;
 }
@@ -207,7 +207,7 @@ static void group_clear(struct hdl_group *g)
 	free(g->hash);
 	free(g->hosts);
 	g->hosts = NULL;
-	g->placed = false;
+	g->hosts_known = false;
 	g->procs = g->hash = NULL;
 	g->leaf = NULL;
 }
@@ -239,7 +239,7 @@ static void group_lost(void *object, void *arg)
 	group_clear(object);
 }
 
-/* After the communicators: what is left the program did not free. */
+/* Must be called after the last communicator is freed. Frees the groups that the program did not free. */
 void hdl_group_fini(void)
 {
 	hdl_pool_each(&hdl_groups, group_lost, NULL);

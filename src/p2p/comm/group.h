@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups (MPI-5.0 section 7.3): processes of this job or of several, in an order, named by their numbers (runtime/jobs.h). A group
- * never changes, so that communicators and handles share it.
+ * Groups (MPI-5.0 section 7.3): an ordered set of processes, of this job or of several, by their numbers (runtime/jobs.h). A
+ * group never changes, so communicators and handles share it.
  *
- * Processes whose numbers lie a stride apart need no table: MPI_COMM_WORLD, and parts of it that a split by blocks or by turns makes; and
- * likewise another job's. Of the others the table's inverse is made when it is first asked for: a hash table of the group's size,
- * whatever the job's.
+ * A group whose numbers have a stride needs no table: MPI_COMM_WORLD, parts of it by blocks or in turns, and those of another
+ * job. Any other group has a table of numbers, and, once a rank is looked up, its inverse: a hash table of the group's size.
  *
- * The endpoints by which a communicator reaches its ranks belong to its group, so that communicators of one group share them. They
- * lie in leaves of HDL_LEAF ranks, and a leaf is made when one of its ranks is first met: until then it is hdl_leaf_none, which
- * has nobody, so that looking takes one load more than in a table of all ranks, and no branch.
+ * A group also has the endpoints by which communicators reach its ranks, so that communicators of one group share them. They lie
+ * in leaves of HDL_LEAF ranks. A leaf is made when the endpoint of one of its ranks is set; until then it is a common leaf of
+ * NULLs. So a look-up takes one load more than in a flat table, and no branch.
  */
 #ifndef HDL_P2P_GROUP_H
 #define HDL_P2P_GROUP_H
@@ -22,41 +21,41 @@
 
 struct hdl_ep;
 #define HDL_LEAF	256u
-typedef struct hdl_ep *hdl_leaf[HDL_LEAF];	/* the last one of a group ends with its last rank */
+typedef struct hdl_ep *hdl_leaf[HDL_LEAF];	/* the last leaf of a group ends with its last rank */
 
 struct hdl_group {
-	struct hdl_object obj;		/* references: communicators', handles' */
-	int handles;			/* of these the program's: while there is one, the magic word is there */
+	struct hdl_object obj;		/* one reference for each communicator and each handle */
+	int handles;			/* references that are the program's handles; obj.magic is set while there is one */
 	int size;
 	int rank;			/* of this process, or MPI_UNDEFINED */
-	int first, stride;		/* rank r is the process first + r * stride, if stride */
-	int *procs;			/* procs[r]; NULL where stride does */
-	hdl_leaf **leaf;		/* of a communicator's: endpoints, by rank; NULL for the rank itself. Else NULL */
-	int *hash;			/* the inverse: ranks, or -1; NULL until needed */
-	int shift;			/* 32 - log2 of its length */
-	bool placed;			/* it was looked who shares a host, */
-	struct hdl_hosts *hosts;	/*   which says it, or NULL */
+	int first, stride;		/* rank r is process first + r * stride; stride 0: procs has them */
+	int *procs;			/* procs[r]; NULL if there is a stride */
+	hdl_leaf **leaf;		/* endpoints by rank, NULL for the rank itself; NULL if no communicator has the group */
+	int *hash;			/* inverse of procs: ranks, or -1; NULL until it is needed */
+	int shift;			/* 32 - log2 of the hash's length */
+	bool hosts_known;			/* hosts is valid */
+	struct hdl_hosts *hosts;	/* ranks by host, or NULL (hdl_group_hosts) */
 };
 
 extern struct hdl_group hdl_group_empty;	/* never freed */
-extern struct hdl_pool hdl_groups;		/* the others */
+extern struct hdl_pool hdl_groups;		/* all others */
 
-/* The object behind a group's handle, or NULL. */
+/* Returns the object behind a handle, or NULL. */
 static inline struct hdl_group *hdl_group_get(MPI_Group handle)
 {
 	return handle == MPI_GROUP_EMPTY ? &hdl_group_empty :
 	       hdl_pool_find(&hdl_groups, handle, HDL_MAGIC_GROUP, sizeof(struct hdl_group));
 }
-/* The caller's reference becomes the program's handle, and the other way round. */
+/* Turn the caller's reference into a handle of the program, and back (dropping it). */
 void hdl_group_open(struct hdl_group *g);
 void hdl_group_close(struct hdl_group *g);
 void hdl_group_fini(void);
 
-/* n processes from first on, a stride apart (not 0). NULL without memory, as the next one. */
+/* Makes a group of n processes, at a stride that is not 0. Returns NULL without memory, as the next function does. */
 struct hdl_group *hdl_group_range(int first, int stride, int n);
-/* procs[0..n-1], which differ; malloc'd, and the group's from here on, also after an error. */
+/* Makes a group of n different processes. Takes over procs (malloc'd), also after an error. */
 struct hdl_group *hdl_group_table(int *procs, int n);
-/* The rank in g of a process, or MPI_UNDEFINED. */
+/* Returns the rank of a process, or MPI_UNDEFINED. */
 int hdl_group_rank_of(struct hdl_group *g, int proc);
 
 static inline int hdl_group_proc(const struct hdl_group *g, int rank)
@@ -64,29 +63,29 @@ static inline int hdl_group_proc(const struct hdl_group *g, int rank)
 	return g->stride ? g->first + rank * g->stride : g->procs[rank];
 }
 
-/* The leaves, for a communicator; NULL: no memory. */
+/* Returns the leaves, for a communicator; NULL without memory. */
 hdl_leaf *const *hdl_group_leaves(struct hdl_group *g);
-/* This is the endpoint of that rank. 0 or -ENOMEM. */
+/* Sets the endpoint of a rank. Returns 0 or -ENOMEM. */
 int hdl_group_meet(struct hdl_group *g, int rank, struct hdl_ep *ep);
 static inline struct hdl_ep *hdl_leaf_ep(hdl_leaf *const *leaf, int rank)
 {
 	return (*leaf[(unsigned)rank / HDL_LEAF])[(unsigned)rank % HDL_LEAF];
 }
 
-/* The group as it travels, of *bytes, malloc'd; NULL: no memory. And such a one: the jobs that it names are known from here on. NULL with
- * errno: ENOMEM; EPROTO: it is none; ENOSPC: runtime/jobs.h. */
+/* hdl_group_describe: returns the group as bytes for a message, malloc'd; NULL without memory. hdl_group_described: makes a group
+ * of such bytes; its jobs are known on return. Returns NULL with errno: ENOMEM; EPROTO: invalid; ENOSPC: runtime/jobs.h. */
 void *hdl_group_describe(const struct hdl_group *g, size_t *bytes);
 struct hdl_group *hdl_group_described(const void *data, size_t bytes);
-/* Whether the processes of both together are of more than one job. */
+/* Whether the processes of both groups together belong to more than one job. */
 bool hdl_group_spans_jobs(const struct hdl_group *a, const struct hdl_group *b);
 
-/* Who shares a host, for collectives: communicators of one group have it in common. *out: NULL if nothing is known or to be gained
- * (hosts.h), or there are processes of other jobs. Of processes that are all here, nothing is asked or kept. 0 or -ENOMEM. */
+/* Sets *out to the ranks of the group by host; the group owns the result, and keeps it. NULL: not known, of no use (hosts.h), or
+ * there are processes of other jobs. Returns 0 or -ENOMEM. */
 int hdl_group_hosts(struct hdl_group *g, const struct hdl_hosts **out);
 
-/* All ranks of the job, in their order. */
+/* Whether its ranks are all ranks of the job, in their order. */
 bool hdl_group_is_world(const struct hdl_group *g);
-/* MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
+/* Returns MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
 int hdl_group_compare(struct hdl_group *a, struct hdl_group *b);
 
 static inline struct hdl_group *hdl_group_retain(struct hdl_group *g)

@@ -5,21 +5,21 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-struct placed {
-	int host, rank;		/* host: its node, then its lowest rank */
+struct host_rank {
+	int host, rank;		/* at first its node (hdl_hosts_make), then its lowest rank */
 };
 
 static int by_host_and_rank(const void *va, const void *vb)
 {
-	const struct placed *a = va, *b = vb;
+	const struct host_rank *a = va, *b = vb;
 
 	if (a->host != b->host)
 		return a->host < b->host ? -1 : 1;
 	return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-/* Host by host, these in the order of their lowest ranks. How many there are. *most: ranks of one. */
-static int hosts_put_in_order(struct placed *p, int size, int *most)
+/* Sorts the ranks by host, and hosts by their lowest ranks. Returns the number of hosts; *most: ranks of the largest. */
+static int hosts_put_in_order(struct host_rank *p, int size, int *most)
 {
 	int hosts = 0, ranks = 0;
 
@@ -40,8 +40,8 @@ static int hosts_put_in_order(struct placed *p, int size, int *most)
 	return hosts;
 }
 
-/* NULL: no memory. */
-static struct hdl_hosts *map_of(const struct placed *p, int size, int hosts, int most)
+/* Returns NULL without memory. */
+static struct hdl_hosts *map_of(const struct host_rank *p, int size, int hosts, int most)
 {
 	struct hdl_hosts *h;
 	bool blocks = true;
@@ -67,14 +67,14 @@ static struct hdl_hosts *map_of(const struct placed *p, int size, int hosts, int
 
 int hdl_hosts_make(int size, int (*node)(const void *arg, int rank), const void *arg, struct hdl_hosts **out)
 {
-	struct placed *p = malloc((size_t)size * sizeof(*p));
+	struct host_rank *p = malloc((size_t)size * sizeof(*p));
 	int hosts, most, err = 0;
 
 	*out = NULL;
 	if (!p)
 		return -ENOMEM;
 	for (int r = 0; r < size; r++) {
-		p[r] = (struct placed){ node(arg, r), r };
+		p[r] = (struct host_rank){ node(arg, r), r };
 		if (p[r].host < 0) {
 			err = p[r].host == -ENOMEM ? -ENOMEM : 0;
 			goto out;
@@ -92,23 +92,23 @@ out:
 
 int hdl_hosts_place(const struct hdl_hosts *h, int rank)
 {
-	int place = 0;
+	int index = 0;
 
 	if (!h->order)
 		return rank;
-	while (h->order[place] != rank)
-		place++;
-	return place;
+	while (h->order[index] != rank)
+		index++;
+	return index;
 }
 
-int hdl_hosts_of_place(const struct hdl_hosts *h, int place)
+int hdl_hosts_of_place(const struct hdl_hosts *h, int index)
 {
 	int low = 0, high = h->n - 1;
 
 	while (low < high) {
 		int mid = low + (high - low + 1) / 2;
 
-		if (h->first[mid] <= place)
+		if (h->first[mid] <= index)
 			low = mid;
 		else
 			high = mid - 1;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which ranks of a group share a host: for collectives that go by hosts. Made once for a group, when it is first asked for, of what the
- * launcher's PMIx server has told of each rank at start, so that nothing is sent, and all ranks have the same.
+ * Ranks of a group by host, for hierarchical collectives. Made from data that the launcher's PMIx server gave each rank at start,
+ * so without a message, and equal on all ranks.
  *
- * Hosts are counted in the order of their lowest ranks. Where the ranks of each host follow each other, which is how launchers place them,
- * there is one number for each host; else one for each rank, too.
+ * Hosts are numbered in the order of their lowest ranks. If the ranks of each host are consecutive, as launchers place them,
+ * there is one number for each host; else also one for each rank.
  */
 #ifndef HDL_P2P_HOSTS_H
 #define HDL_P2P_HOSTS_H
 
 struct hdl_hosts {
-	int n;				/* hosts, at least two */
-	int most;			/* ranks of the one that has most, at least two */
-	int *order;			/* the ranks, host by host, ascending in each; NULL: in the order of the ranks */
-	int first[];			/* places in that order: host h's ranks are at first[h] to first[h + 1] - 1 */
+	int n;				/* number of hosts, at least 2 */
+	int most;			/* ranks of the largest host, at least 2 */
+	int *order;			/* ranks by host, ascending within each; NULL: the order of ranks */
+	int first[];			/* host h has the ranks order[first[h]] to order[first[h + 1] - 1] */
 };
 
-/* node(rank): a number that the ranks of one host have in common, and others not; below 0: not known, or -ENOMEM. *out: the map, to
- * be freed by free(); NULL where it says nothing that is of use: one host, each rank on a host of its own, or not known. 0 or
+/* node(rank) returns a number that is the same for ranks of one host only; negative: not known, or -ENOMEM. Sets *out to the
+ * result, which the caller must free(); NULL if it is of no use: one host, one rank on each host, or not known. Returns 0 or
  * -ENOMEM. */
 int hdl_hosts_make(int size, int (*node)(const void *arg, int rank), const void *arg, struct hdl_hosts **out);
 
-/* The rank at a place. */
-static inline int hdl_hosts_rank(const struct hdl_hosts *h, int place)
+/* Returns the rank at an index of the order. */
+static inline int hdl_hosts_rank(const struct hdl_hosts *h, int index)
 {
-	return h->order ? h->order[place] : place;
+	return h->order ? h->order[index] : index;
 }
 
 static inline int hdl_hosts_ranks_of(const struct hdl_hosts *h, int host)
@@ -32,8 +32,8 @@ static inline int hdl_hosts_ranks_of(const struct hdl_hosts *h, int host)
 	return h->first[host + 1] - h->first[host];
 }
 
-/* Where a rank is; linear in the ranks if they do not follow each other. */
+/* Returns the index of a rank in the order. Linear if ranks of hosts are not consecutive. */
 int hdl_hosts_place(const struct hdl_hosts *h, int rank);
-int hdl_hosts_of_place(const struct hdl_hosts *h, int place);
+int hdl_hosts_of_place(const struct hdl_hosts *h, int index);
 
 #endif

@@ -1,94 +1,98 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a leader that has given up leaves behind for one that comes late: see leader_link.h. */
+/* A leader link that its leader has left: requests that go on for the sake of a leader that comes late. leader_link.h
+ * explains. */
 #include "p2p/comm/leader_link.h"
 #include "p2p/match.h"
 
 #include <stdlib.h>
 
-enum { WORDS_IN, WORDS_OUT, SIGN_IN, SIGN_OUT, REQUESTS };
+enum link_request { BITMAP_RECV, BITMAP_SEND, COMMIT_RECV, COMMIT_SEND, LINK_REQUESTS };
 
-struct left {
-	struct left *next;
-	struct hdl_leader_link *bridge;
-	struct hdl_req *of[REQUESTS];	/* under way, or NULL */
-	int users;
+struct detached_link {
+	struct detached_link *next;
+	struct hdl_leader_link *link;	/* the memory of the requests' data */
+	struct hdl_req *req[LINK_REQUESTS];	/* under way, or NULL */
+	int users;			/* requests under way, and functions that use the struct */
 };
-static struct left *lefts;
+static struct detached_link *detached;
 
-static void leader_link_put(struct left *l)
+static void link_put(struct detached_link *l)
 {
-	struct left **link = &lefts;
+	struct detached_link **link = &detached;
 
 	if (--l->users)
 		return;
 	while (*link != l)
 		link = &(*link)->next;
 	*link = l->next;
-	free(l->bridge);
+	free(l->link);
 	free(l);
 }
 
-/* Maybe within the transport. An error is nothing to anybody any more. */
-static void leader_link_request_done(struct hdl_req *req)
+/* May be called inside of the transport. An error of the request is ignored: the constructor has returned its own. */
+static void link_request_done(struct hdl_req *req)
 {
-	struct left *l = req->notify_arg;
+	struct detached_link *l = req->notify_arg;
 
-	for (int i = 0; i < REQUESTS; i++)
-		if (l->of[i] == req)
-			l->of[i] = NULL;
+	for (int i = 0; i < LINK_REQUESTS; i++)
+		if (l->req[i] == req)
+			l->req[i] = NULL;
 	hdl_req_free(req);
-	leader_link_put(l);
+	link_put(l);
 }
 
-static void leader_link_watch(struct left *l, int i, struct hdl_req *req)
+static void link_watch(struct detached_link *l, enum link_request i, struct hdl_req *req)
 {
 	if (!req)
 		return;
-	l->of[i] = req;
+	l->req[i] = req;
 	l->users++;
-	hdl_req_follow(req, leader_link_request_done, l);
+	hdl_req_follow(req, link_request_done, l);
 }
 
-void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *words_in, struct hdl_req *words_out, bool says)
+void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *bitmap_recv, struct hdl_req *bitmap_send,
+			   bool with_commit)
 {
 	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
-	struct hdl_leader_link *b = a->bridges;
-	struct left *l = calloc(1, sizeof(*l));
+	struct hdl_leader_link *b = a->link;
+	struct detached_link *l = calloc(1, sizeof(*l));
 	struct hdl_req *req;
 
 	if (!l)
 		hdl_out_of_memory("giving up an intercommunicator", sizeof(*l));
-	*l = (struct left){ .next = lefts, .bridge = b, .users = 1 };
-	lefts = l;
-	a->bridges = NULL;
-	leader_link_watch(l, WORDS_IN, words_in);
-	leader_link_watch(l, WORDS_OUT, words_out);
-	/* before anybody else can wait for what comes this way; words that have not come, and are not waited for, ended with an error */
-	if ((words_in || b->theirs.n) &&
-	    !hdl_irecv(&b->their_sign, sizeof(b->their_sign), byte, a->bridge_rank, a->bridge_tag, a->bridge, a->bridge_context, &req))
-		leader_link_watch(l, SIGN_IN, req);
-	if (says && !hdl_isend(&b->our_sign, sizeof(b->our_sign), byte, a->bridge_rank, a->bridge_tag, a->bridge, a->bridge_context, false, &req))
-		leader_link_watch(l, SIGN_OUT, req);
-	leader_link_put(l);
+	*l = (struct detached_link){ .next = detached, .link = b, .users = 1 };
+	detached = l;
+	a->link = NULL;
+	link_watch(l, BITMAP_RECV, bitmap_recv);
+	link_watch(l, BITMAP_SEND, bitmap_send);
+	/* Posted now, before a later constructor posts a receive for the same messages. Not if the receive of the bitmap ended
+	 * with an error: then the other leader has failed and sends none. */
+	if ((bitmap_recv || b->theirs.n) && !hdl_irecv(&b->their_commit, sizeof(b->their_commit), byte, a->link_rank,
+						       a->link_tag, a->link_comm, a->link_context, &req))
+		link_watch(l, COMMIT_RECV, req);
+	if (with_commit && !hdl_isend(&b->our_commit, sizeof(b->our_commit), byte, a->link_rank, a->link_tag, a->link_comm,
+				      a->link_context, false, &req))
+		link_watch(l, COMMIT_SEND, req);
+	link_put(l);
 }
 
-static bool none_is_left(const void *arg)
+static bool link_none_detached(const void *arg)
 {
 	(void)arg;
-	return !lefts;
+	return !detached;
 }
 
 void hdl_leader_links_fini(void)
 {
-	struct left *next;
+	struct detached_link *next;
 
-	for (struct left *l = lefts; l; l = next) {
+	for (struct detached_link *l = detached; l; l = next) {
 		l->users++;
-		for (int i = 0; i < REQUESTS; i++)
-			if (l->of[i])
-				hdl_req_cancel(l->of[i]);
+		for (int i = 0; i < LINK_REQUESTS; i++)
+			if (l->req[i])
+				hdl_req_cancel(l->req[i]);
 		next = l->next;
-		leader_link_put(l);
+		link_put(l);
 	}
-	hdl_wait_until(none_is_left, NULL);
+	hdl_wait_until(link_none_detached, NULL);
 }

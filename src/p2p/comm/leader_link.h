@@ -1,47 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bridge: messages between the leaders of the two groups of an agreement (comm_cid.h), in their order:
+ * The leader link: messages between the leaders of the two groups of an agreement (comm_cid.h), in this order:
  *
- *     words		what the leader's group has come to, or that it has failed
- *     a sign		whether that holds. Then, if both signs say that it does:
- *     tables		in the first round
+ *     bitmap		the or of the group's bitmaps, or HDL_CID_FAILED
+ *     commit		whether the bitmap still holds. If both commits say so:
+ *     data		tables and root data, in the first round
  *
- * A leader may come late, or never: it has had an error elsewhere, and gone on. So one whose own group fails, or that hears that the other
- * one has given up (fault.h), waits for nothing: it sends the sign behind its words, that they do not hold, and leaves the receives of the
- * other one's words and sign behind. If that one comes after all, it ends, too; and what it sends meets nobody else's receive.
- * Who has the other one's words waits for the sign and the tables: that one is in the constructor, or has sent its sign.
+ * A leader may come late or never, because its program got an error elsewhere and skipped the constructor. So a leader whose
+ * group fails, or that learns that the other leader has given up (fault/fault.h), waits for nothing: it sends a commit that says
+ * HDL_CID_FAILED and detaches the receives of the other leader's bitmap and commit. If the other leader comes after all, it gets
+ * that commit and fails, too; its messages match the detached receives, and not those of the next constructor:
+ *
+ *     1. Leader A, whose group has failed, returns from the constructor without these receives.
+ *     2. A's program starts another constructor with the same tag and peer.
+ *     3. Leader B comes to the first constructor. Its bitmap would match A's receive of the second one.
+ *
+ * A leader that has the other one's bitmap waits for its commit and data: the other leader is in the constructor, or has sent its
+ * commit.
  */
 #ifndef HDL_P2P_BRIDGE_H
 #define HDL_P2P_BRIDGE_H
 
 #include "p2p/comm/comm_cid.h"
+#include "p2p/comm/ids.h"
 
-#define HDL_CID_BITMAP_WORDS	((1u << 15) / 64)
-
-/* What travels up: what is wrong, and whose fault that is; then the bitmap, without the zeroes at its end. */
+/* As it travels up the tree: flags, the process that has failed, and the bitmap without the words at its end that are 0. */
 enum { HDL_CID_NOT_TAKEN = 1, HDL_CID_FAILED = 2 };
 struct hdl_cid_bitmap {
-	uint64_t state;
-	struct hdl_cid_named lost;
-	uint64_t used[HDL_CID_BITMAP_WORDS];
+	uint64_t flags;
+	struct hdl_cid_named failed;
+	uint64_t used[HDL_ID_WORDS];
 };
 struct hdl_cid_commit {
-	uint64_t state;
-	struct hdl_cid_named lost;
+	uint64_t flags;			/* 0, or HDL_CID_FAILED */
+	struct hdl_cid_named failed;
 };
 struct hdl_leader_link {
 	struct hdl_leader_exchange {
-		uint64_t number, tells;
-		int32_t n, each, root, reserved;
-		struct hdl_cid_bitmap words;
-	} ours, theirs;			/* theirs.n is 0 until it has come */
-	struct hdl_cid_commit our_sign, their_sign;
+		uint64_t number, root_data_bytes;
+		int32_t n, entry_bytes, root, reserved;	/* as in struct hdl_cid_agreement */
+		struct hdl_cid_bitmap bitmap;
+	} ours, theirs;			/* theirs.n is 0 until it has arrived */
+	struct hdl_cid_commit our_commit, their_commit;
 };
 
-/* A leader that does not wait: what is left to do on the bridge, which is taken over, as are the requests of the words that are under way
- * (or NULL). says: its sign is sent, which is set. Not inside of the transport. */
-void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *words_in, struct hdl_req *words_out, bool says);
-/* Before the transport is closed: nobody comes any more. */
+/* Leaves the link without waiting. Takes over a->link, and the requests of the bitmaps that are under way (or NULL). with_commit:
+ * our_commit, which is set, is sent. Must not be called inside of the transport. Without memory the job ends. */
+void hdl_leader_link_leave(struct hdl_cid_agreement *a, struct hdl_req *bitmap_recv, struct hdl_req *bitmap_send,
+			   bool with_commit);
+/* Cancels what was detached. Must be called before the transport is closed. */
 void hdl_leader_links_fini(void);
 
 #endif

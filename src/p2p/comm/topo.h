@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a communicator knows of its virtual topology (MPI-5.0 chapter 8). It never changes; a communicator and its duplicates
- * share it. One block of memory: the arrays lie behind the struct.
+ * The virtual topology of a communicator (MPI-5.0 chapter 8). It never changes; a communicator and its duplicates share it. One
+ * block of memory: the arrays lie behind the struct.
  */
 #ifndef HDL_P2P_TOPO_H
 #define HDL_P2P_TOPO_H
@@ -20,7 +20,7 @@ struct hdl_topo {
 		} cart;
 		struct {
 			int nnodes, nedges;
-			int *index, *edges;			/* as the program gave them (section 8.5.3) */
+			int *index, *edges;			/* as the program passed them (section 8.5.3) */
 		} graph;
 		struct {
 			int indegree, outdegree;		/* this process's */

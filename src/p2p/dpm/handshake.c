@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A meeting (handshake.h). Both sides say the same, first who they are, then whether they can use what the other one said:
+ * The handshake (handshake.h). Both sides send a hello, and then a verdict: whether they can communicate with the peer that the
+ * other's hello describes.
  *
  *     hello, the job's and the rank's description, the address        ◀──▶
  *     verdict                                                         ◀──▶
  *
- * Who listens for strangers says each of the two only after it has read the other one's: so nobody who does not know the secret is told
- * anything, and a visitor who has given up, or was sent away because it was too slow, cannot take the meeting for one that has come about:
- * the last word is the listener's.
+ * The listener of a port sends each of the two only after it has read the connector's. So a process that does not know the secret
+ * gets no data; and a connector that gave up, or was closed because it was too slow, cannot take the handshake for complete,
+ * since the listener's verdict comes last.
  *
- * The program may have set the socket to block or not to, and a peer that is slow must not keep this process from answering others.
+ * The program may have made the socket blocking or nonblocking, and a slow peer must not keep this process from making progress:
+ * each transfer is nonblocking, with a wait in between.
  */
 #include "base/fd.h"
 #include "p2p/dpm/handshake.h"
@@ -27,25 +29,25 @@
 #include <unistd.h>
 
 #define MAGIC 0x31746d6c64646568u	/* "heddlmt1" */
-#define MOST (1u << 16)			/* bytes of a description of one process */
+#define DESCRIPTION_MAX (1u << 16)			/* of the description of one process */
 
 struct hello {
 	uint64_t magic, secret, nonce;
-	uint32_t described, address;	/* bytes that follow; none: the secret is wrong */
+	uint32_t description_bytes, address_bytes;	/* lengths of the parts that follow; 0: the secret is wrong */
 };
 _Static_assert(sizeof(struct hello) == HDL_HELLO_BYTES, "a port waits for this much");
 
 /* ---- waiting for descriptors --------------------------------------------------------------------------- */
 
 struct handshake_watch {
-	struct pollfd *fds;		/* the caller's, and one more: to be ended by */
+	struct pollfd *fds;		/* the caller's, and one more, which ends the wait */
 	unsigned nfds;
-	const struct hdl_wait_limit *patience;
+	const struct hdl_wait_limit *limit;
 	int err;
 	atomic_bool ready;
 };
 
-/* Milliseconds that are left; -1: there is no deadline. */
+/* Returns the milliseconds until the deadline; -1: none. */
 static int left_ms(uint64_t deadline)
 {
 	uint64_t now = monotonic_ns(), ms = deadline > now ? (deadline - now) / 1000000 + 1 : 0;
@@ -63,11 +65,11 @@ static int handshake_look(struct pollfd *fds, unsigned nfds, int ms)
 	return n < 0 ? -errno : n;
 }
 
-/* A thread of its own: this process may sleep until its device tells something, and a socket does not. */
+/* Runs in a thread of its own: a sleep in the transport does not end when a socket is readable. */
 static void *handshake_watch(void *arg)
 {
 	struct handshake_watch *w = arg;
-	int n = handshake_look(w->fds, w->nfds + 1, left_ms(w->patience->deadline));
+	int n = handshake_look(w->fds, w->nfds + 1, left_ms(w->limit->deadline));
 
 	w->err = n < 0 ? n : n ? 0 : -ETIMEDOUT;
 	atomic_store(&w->ready, true);
@@ -75,7 +77,7 @@ static void *handshake_watch(void *arg)
 	return NULL;
 }
 
-/* Others wait for this process, and one of them has ended. */
+/* Whether a member of the communicator that waits for this process has failed. */
 static bool handshake_is_lost(const struct hdl_wait_limit *p)
 {
 	return p->comm && hdl_recv_revoked(p->comm, (uint16_t)(p->comm->context + 1));
@@ -85,7 +87,7 @@ static bool is_ready(const void *arg)
 {
 	const struct handshake_watch *w = arg;
 
-	return atomic_load(&w->ready) || handshake_is_lost(w->patience);
+	return atomic_load(&w->ready) || handshake_is_lost(w->limit);
 }
 
 static int wait_watching(struct handshake_watch *w)
@@ -102,10 +104,10 @@ static int wait_watching(struct handshake_watch *w)
 	return w->err;
 }
 
-int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *patience)
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *limit)
 {
-	struct handshake_watch w = { .nfds = nfds, .patience = patience };
-	int n = handshake_is_lost(patience) ? -EOWNERDEAD : handshake_look(fds, nfds, 0), end;
+	struct handshake_watch w = { .nfds = nfds, .limit = limit };
+	int n = handshake_is_lost(limit) ? -EOWNERDEAD : handshake_look(fds, nfds, 0), end;
 
 	if (n)
 		return n < 0 ? n : 0;
@@ -122,20 +124,20 @@ int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit 
 	free(w.fds);
 	if (end >= 0)
 		close(end);
-	return handshake_is_lost(patience) ? -EOWNERDEAD : n;
+	return handshake_is_lost(limit) ? -EOWNERDEAD : n;
 }
 
-int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *patience)
+int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *limit)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	int err = hdl_fds_wait(&p, 1, patience);
+	int err = hdl_fds_wait(&p, 1, limit);
 
 	return !err && p.revents & POLLNVAL ? -EBADF : err;
 }
 
 /* ---- the socket ---------------------------------------------------------------------------------------- */
 
-/* All of it, POLLOUT: to the other side, POLLIN: from it. 0 or a negative errno. */
+/* Sends (POLLOUT) or receives (POLLIN) all of the data. Returns 0 or a negative errno. */
 static int handshake_move_all(int fd, short event, void *data, size_t n, const struct hdl_wait_limit *p)
 {
 	char *at = data;
@@ -159,9 +161,9 @@ static int handshake_move_all(int fd, short event, void *data, size_t n, const s
 	return 0;
 }
 
-/* ---- the meeting --------------------------------------------------------------------------------------- */
+/* ---- hello, verdict -------------------------------------------------------------------------------------- */
 
-static int say_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wait_limit *p, uint64_t *nonce)
+static int send_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wait_limit *p, uint64_t *nonce)
 {
 	struct hello mine = { .magic = MAGIC, .secret = m->listens ? 0 : m->secret };
 	char address[HDL_ADDRESS_MAX];
@@ -172,20 +174,20 @@ static int say_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wait
 	if (getrandom(&mine.nonce, sizeof(mine.nonce), 0) != sizeof(mine.nonce))
 		mine.nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
 	*nonce ^= mine.nonce;
-	mine.described = (uint32_t)described;
-	mine.address = (uint32_t)hdl_tp_address(hdl_mpi_tp, address);
+	mine.description_bytes = (uint32_t)described;
+	mine.address_bytes = (uint32_t)hdl_tp_address(hdl_mpi_tp, address);
 	if (!err)
 		err = handshake_move_all(fd, POLLOUT, &mine, sizeof(mine), p);
 	if (!err)
 		err = handshake_move_all(fd, POLLOUT, self, described, p);
 	if (!err)
-		err = handshake_move_all(fd, POLLOUT, address, mine.address, p);
+		err = handshake_move_all(fd, POLLOUT, address, mine.address_bytes, p);
 	free(self);
 	return err;
 }
 
-/* The process that describes itself so; NULL: there can be no communication with it (reported), or *err. */
-static struct hdl_group *understand(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err)
+/* Returns the group of the process that is described. NULL: *err is set, or there can be no communication with it (reported). */
+static struct hdl_group *parse_peer(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err)
 {
 	struct hdl_group *other = hdl_group_described(described, bytes);
 
@@ -200,28 +202,28 @@ static struct hdl_group *understand(const char *described, size_t bytes, const c
 	return NULL;
 }
 
-/* What the other one has said of himself. 0 or a negative errno: not all of it was read. m->other is NULL where there can be no
- * communication, and *unfit the reason where that is an error. */
-static int hear(int fd, const struct hello *h, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, int *unfit)
+/* Receives the parts behind a hello. Returns 0 or a negative errno: not all was read. m->other is NULL if there can be no
+ * communication; *peer_err is the errno if that is an error, too. */
+static int recv_peer(int fd, const struct hello *h, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, int *peer_err)
 {
 	char address[HDL_ADDRESS_MAX], *described;
 	int err;
 
-	if (h->described > MOST || h->address > sizeof(address))
+	if (h->description_bytes > DESCRIPTION_MAX || h->address_bytes > sizeof(address))
 		return -EPROTO;
-	described = malloc(h->described + 1);
+	described = malloc(h->description_bytes + 1);
 	if (!described)
 		return -ENOMEM;
-	err = handshake_move_all(fd, POLLIN, described, h->described, p);
+	err = handshake_move_all(fd, POLLIN, described, h->description_bytes, p);
 	if (!err)
-		err = handshake_move_all(fd, POLLIN, address, h->address, p);
+		err = handshake_move_all(fd, POLLIN, address, h->address_bytes, p);
 	if (!err)
-		m->other = understand(described, h->described, address, h->address, unfit);
+		m->other = parse_peer(described, h->description_bytes, address, h->address_bytes, peer_err);
 	free(described);
 	return err;
 }
 
-static int hear_hello(int fd, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, uint64_t *nonce, int *unfit)
+static int recv_hello(int fd, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, uint64_t *nonce, int *peer_err)
 {
 	struct hdl_wait_limit soon = { monotonic_ns() + HDL_HELLO_NS, p->comm };
 	struct hello refusal = { .magic = MAGIC };
@@ -234,10 +236,10 @@ static int hear_hello(int fd, const struct hdl_wait_limit *p, struct hdl_dpm_pee
 		return -EPROTO;
 	if (m->listens && theirs.secret != m->secret)
 		handshake_move_all(fd, POLLOUT, &refusal, sizeof(refusal), &soon);
-	if ((m->listens && theirs.secret != m->secret) || !theirs.described)
+	if ((m->listens && theirs.secret != m->secret) || !theirs.description_bytes)
 		return -EPERM;
 	*nonce ^= theirs.nonce;
-	return hear(fd, &theirs, p, m, unfit);
+	return recv_peer(fd, &theirs, p, m, peer_err);
 }
 
 static int handshake_verdicts(int fd, const struct hdl_wait_limit *p, const struct hdl_dpm_peer *m, uint8_t *they_can)
@@ -252,19 +254,20 @@ static int handshake_verdicts(int fd, const struct hdl_wait_limit *p, const stru
 
 int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
 {
-	struct hdl_wait_limit patience = { m->deadline, m->comm }, *p = &patience;
+	struct hdl_wait_limit limit = { m->deadline, m->comm }, *p = &limit;
 	uint64_t nonce = 0;
 	uint8_t they_can = 0;
-	int unfit = 0, err = 0;
+	int peer_err = 0, err = 0;
 
 	m->other = NULL;
 	if (!m->listens)
-		err = say_hello(fd, m, p, &nonce);
+		err = send_hello(fd, m, p, &nonce);
 	if (!err)
-		err = hear_hello(fd, p, m, &nonce, &unfit);
+		err = recv_hello(fd, p, m, &nonce, &peer_err);
 	if (!err && m->listens)
-		err = say_hello(fd, m, p, &nonce);
-	/* it has accepted: to give up between its last word and the moment that is heard would leave it with a meeting of its own */
+		err = send_hello(fd, m, p, &nonce);
+	/* The listener has accepted. If the connector gave up between the listener's verdict and its own reading of it, the
+	 * listener would have an intercommunicator without a peer. */
 	if (!err && !m->listens && p->deadline && p->deadline < monotonic_ns() + HDL_HELLO_NS)
 		p->deadline = monotonic_ns() + HDL_HELLO_NS;
 	if (!err)
@@ -274,7 +277,7 @@ int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
 		m->other = NULL;
 	}
 	if (err)
-		shutdown(fd, SHUT_RDWR);	/* the other one would wait for the rest */
+		shutdown(fd, SHUT_RDWR);	/* the peer would wait for the rest */
 	m->tag = (int)((nonce ^ nonce >> 32) & INT32_MAX);
-	return err ? err : unfit;
+	return err ? err : peer_err;
 }

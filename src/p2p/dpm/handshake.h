@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes of different jobs meet by a socket (MPI-5.0 chapter 11): each learns the other's job, rank and address. */
+/* Processes of different jobs connect by a socket (MPI-5.0 chapter 11): the handshake gives each the other's job, rank and
+ * address. */
 #ifndef HDL_P2P_MEET_H
 #define HDL_P2P_MEET_H
 
@@ -7,42 +8,45 @@
 
 struct pollfd;
 
-#define HDL_HELLO_BYTES 32	/* who comes says so much before it hears anything */
-#define HDL_HELLO_NS 5000000000u	/* ... within this time: it is sent when the connection stands */
+#define HDL_HELLO_BYTES 32	/* the connector sends these before it receives anything */
+#define HDL_HELLO_NS 5000000000u	/* ... within this time after connect(2) */
 
 struct hdl_dpm_peer {
-	bool listens;			/* for strangers: who comes has said the secret, and what else is in HDL_HELLO_BYTES */
-	uint64_t secret;		/* that of a port; 0 */
-	uint64_t deadline;		/* as monotonic_ns(); 0: none. hdl_dpm_handshake: for all of the meeting, but see there */
-	struct hdl_comm *comm;		/* whose other members wait for what becomes of it; or NULL */
-	struct hdl_group *other;	/* the process that was met, a group of one; NULL: there can be no communication with it */
-	int tag;			/* of what the two agree on next: another one at each meeting */
+	bool listens;			/* as a port does: the connector must send the secret */
+	uint64_t secret;		/* the port's; 0 without a port */
+	/* in monotonic_ns(); 0: none. Of hdl_dpm_handshake as a whole; it may extend a connector's */
+	uint64_t deadline;
+	struct hdl_comm *comm;		/* its members wait for the result: the wait ends when one of them fails; or NULL */
+	struct hdl_group *other;	/* result: the peer, a group of one; NULL: no communication is possible */
+	/* result: for messages of the two on the agreement that follows; differs at each handshake */
+	int tag;
 };
 
-/* How long is waited: until the deadline (as monotonic_ns(); 0: for ever), while no member of comm (or NULL) is lost: EOWNERDEAD. */
+/* How long a wait may last: until the deadline (monotonic_ns(); 0: none), and until a member of comm (NULL: none) has failed
+ * (-EOWNERDEAD). */
 struct hdl_wait_limit {
 	uint64_t deadline;
 	const struct hdl_comm *comm;
 };
 
-/* Waits without taking the CPU, and progress goes on. 0, or a negative errno: the socket's; ECONNRESET: it was closed; EPROTO: whoever
- * is at the other end speaks something else; EPERM: the secret is wrong; ETIMEDOUT; EOWNERDEAD; ENOMEM. A connector that has read the acceptor's
- * hello gives the acceptor HDL_HELLO_NS for the rest, however late it came: it has accepted. All that was written was read, or
- * the socket is shut down, so that the other one does not wait for ever. Where the two find that they cannot communicate (reported), that is no
- * error. */
+/* Performs the handshake on a connected socket; progress goes on meanwhile, and the wait takes no CPU. Returns 0 or a negative
+ * errno: the socket's; ECONNRESET: closed by the peer; EPROTO: the peer is no Heddle process; EPERM: wrong secret; ETIMEDOUT;
+ * EOWNERDEAD; ENOMEM. A connector that has read the listener's hello allows the listener HDL_HELLO_NS for the verdict, even past
+ * the deadline, because the listener has accepted. After an error the socket is shut down, so that the peer does not wait. If the
+ * two cannot communicate (reported), the function returns 0 with m->other NULL. */
 int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m);
-/* Waits for these events of a descriptor (poll(2)), without taking the CPU, and progress goes on. 0 or a negative errno. */
-int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *patience);
-/* ... for what is asked of any of several, which are the caller's; other threads may come in meanwhile. */
-int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *patience);
+/* Waits for events of a descriptor (poll(2)) without taking the CPU; progress goes on. Returns 0 or a negative errno. */
+int hdl_fd_wait(int fd, short events, const struct hdl_wait_limit *limit);
+/* The same for several descriptors. fds stays the caller's; other threads may run meanwhile. */
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_wait_limit *limit);
 
-/* Ports (port.c). name: a string in MPI_MAX_PORT_NAME bytes. 0 or a negative errno; ENOENT: it is no open port of this process. */
+/* Ports (port.c). Return 0 or a negative errno; ENOENT: the name is of no open port of this process. */
 int hdl_port_open(char name[MPI_MAX_PORT_NAME]);
 int hdl_port_close(const char *name);
-/* Meets the next process that comes, by m->deadline (else ETIMEDOUT); m->other is not NULL then. */
+/* Performs the handshake with the next process that connects, until m->deadline (-ETIMEDOUT). m->other is not NULL after 0. */
 int hdl_port_accept(const char *name, struct hdl_dpm_peer *m);
-/* Meets the process whose port it is, as soon as that accepts. EINVAL: it is no port's name; ETIME: it has not accepted by m->deadline;
- * ETIMEDOUT: not even its host has answered; else as hdl_dpm_handshake. */
+/* Performs the handshake with the process that has opened the port, once that accepts. EINVAL: not the name of a port; ETIME: not
+ * accepted by m->deadline; ETIMEDOUT: the host did not answer; else as hdl_dpm_handshake. */
 int hdl_port_connect(const char *name, struct hdl_dpm_peer *m);
 void hdl_ports_fini(void);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports (MPI-5.0 section 11.9): a socket that listens, by which processes of other jobs come to meet this one (handshake.h). The name says
- * where it is, and a secret, so that who was not told the name cannot get in:
+ * Ports (MPI-5.0 section 11.9): a listening socket to which processes of other jobs connect for a handshake (handshake.h). The
+ * name has the socket's address, and a secret, without which a process gets no data:
  *
  *     heddle:HOST:PORT:KERNEL:SECRET
  *
- * Processes under the same kernel use the loopback device, whatever the host's name leads to, but where nobody listens there.
+ * Processes under the same kernel use the loopback device, unless the port does not listen there (containers).
  *
- * Whoever comes waits with the others until all of its first words are there (visitors): one that says nothing holds up nobody.
+ * A connection waits, among others, until its hello is complete: one that sends nothing delays no other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,18 +25,20 @@
 #include "p2p/dpm/handshake.h"
 #include "runtime/threads.h"
 
-struct visitor {
+struct connection {
 	int fd;
-	uint64_t until;			/* it is sent away, if it has not said its first words by then */
+	/* monotonic_ns(); the connection is closed if its hello is not complete by then */
+	uint64_t deadline;
 };
 
-/* So many come in; others wait at the door, until of these, none of which has said its first words, the first is sent away. */
-#define VISITORS 256
+/* Connections whose hello is not complete. While there are so many, new ones wait in the kernel until the oldest of these is
+ * closed. */
+#define CONNECTIONS_MAX 256
 
 struct port {
 	struct port *next;
-	struct visitor visitors[VISITORS];	/* in the order in which they came */
-	unsigned nvisitors;
+	struct connection connections[CONNECTIONS_MAX];	/* in the order of accept(2) */
+	unsigned nconnections;
 	int fd, users;			/* users: threads in hdl_port_accept */
 	bool closed;
 	uint64_t secret;
@@ -77,7 +79,8 @@ int hdl_port_open(char name[MPI_MAX_PORT_NAME])
 		free(p);
 		return err;
 	}
-	snprintf(p->name, sizeof(p->name), "heddle:%s:%u:%" PRIx64 ":%" PRIx64, hdl_job.hostname, number, hdl_host_id(), p->secret);
+	snprintf(p->name, sizeof(p->name), "heddle:%s:%u:%" PRIx64 ":%" PRIx64, hdl_job.hostname, number, hdl_host_id(),
+		 p->secret);
 	memcpy(name, p->name, strlen(p->name) + 1);
 	p->next = ports;
 	ports = p;
@@ -93,13 +96,13 @@ static struct port *port_find(const char *name)
 	return p;
 }
 
-/* The last one out. */
-static void port_let_go(struct port *p)
+/* Frees a closed port when its last user returns. */
+static void port_put(struct port *p)
 {
 	if (p->users || !p->closed)
 		return;
-	while (p->nvisitors)
-		close(p->visitors[--p->nvisitors].fd);
+	while (p->nconnections)
+		close(p->connections[--p->nconnections].fd);
 	close(p->fd);
 	free(p);
 }
@@ -114,8 +117,8 @@ int hdl_port_close(const char *name)
 		link = &(*link)->next;
 	*link = p->next;
 	p->closed = true;
-	shutdown(p->fd, SHUT_RDWR);	/* a thread that waits there is woken */
-	port_let_go(p);
+	shutdown(p->fd, SHUT_RDWR);	/* wakes threads that wait for it */
+	port_put(p);
 	return 0;
 }
 
@@ -125,98 +128,100 @@ void hdl_ports_fini(void)
 		hdl_port_close(ports->name);
 }
 
-static int port_take(struct port *p, unsigned i)
+static int port_take_connection(struct port *p, unsigned i)
 {
-	int fd = p->visitors[i].fd;
+	int fd = p->connections[i].fd;
 
-	p->nvisitors--;
-	memmove(&p->visitors[i], &p->visitors[i + 1], (p->nvisitors - i) * sizeof(p->visitors[0]));
+	p->nconnections--;
+	memmove(&p->connections[i], &p->connections[i + 1], (p->nconnections - i) * sizeof(p->connections[0]));
 	return fd;
 }
 
-/* All who are at the door come in. 0 or a negative errno. */
-static int let_in(struct port *p)
+/* Accepts all connections that wait in the kernel. Returns 0 or a negative errno. */
+static int accept_pending(struct port *p)
 {
 	int fd, least = HDL_HELLO_BYTES;
 
-	while (p->nvisitors < VISITORS) {
+	while (p->nconnections < CONNECTIONS_MAX) {
 		fd = fd_raise(accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
 		if (fd < 0)
 			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : p->closed ? -ENOENT : -errno;
-		/* poll(2) tells of all of its first words only */
+		/* so that poll(2) reports complete hellos only */
 		if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least))) {
-			hdl_debug("port %s: SO_RCVLOWAT: %s; who came is sent away", p->name, strerror(errno));
+			hdl_debug("port %s: SO_RCVLOWAT: %s; a connection was closed", p->name, strerror(errno));
 			close(fd);
 			continue;
 		}
-		p->visitors[p->nvisitors++] = (struct visitor){ fd, monotonic_ns() + HDL_HELLO_NS };
+		p->connections[p->nconnections++] = (struct connection){ fd, monotonic_ns() + HDL_HELLO_NS };
 	}
 	return 0;
 }
 
-/* The first one that has said its first words, or has left; -1: nobody has. fds: one for each. */
+/* Returns the index of the first connection with a complete hello, or that is closed; -1: none. fds: memory for one each. */
 static int find_ready(const struct port *p, struct pollfd *fds)
 {
-	for (unsigned i = 0; i < p->nvisitors; i++)
-		fds[i] = (struct pollfd){ .fd = p->visitors[i].fd, .events = POLLIN };
-	if (p->nvisitors && poll(fds, p->nvisitors, 0) > 0)
-		for (unsigned i = 0; i < p->nvisitors; i++)
+	for (unsigned i = 0; i < p->nconnections; i++)
+		fds[i] = (struct pollfd){ .fd = p->connections[i].fd, .events = POLLIN };
+	if (p->nconnections && poll(fds, p->nconnections, 0) > 0)
+		for (unsigned i = 0; i < p->nconnections; i++)
 			if (fds[i].revents)
 				return (int)i;
 	return -1;
 }
 
-/* The earlier one; 0 is never. */
+/* Returns the earlier of two deadlines; 0 is none. */
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return !a || (b && b < a) ? b : a;
 }
 
-/* Waits for one who has said its first words, or left; *fd is the caller's. Whoever has said them waits as long as it takes.
- * patience: the caller's, for somebody to come. */
-static int next_visitor(struct port *p, const struct hdl_wait_limit *patience, int *fd)
+/* Waits for a connection with a complete hello, or that is closed. *fd is the caller's. limit: the caller's, of this wait; a
+ * connection with a complete hello waits without limit. */
+static int next_hello(struct port *p, const struct hdl_wait_limit *limit, int *fd)
 {
-	struct pollfd fds[VISITORS + 1];
+	struct pollfd fds[CONNECTIONS_MAX + 1];
 	int ready, err, least = 1;
 	bool full;
 
 	for (;;) {
 		if (p->closed)
 			return -ENOENT;
-		if ((err = let_in(p)))
+		if ((err = accept_pending(p)))
 			return err;
 		ready = find_ready(p, fds);
 		if (ready >= 0)
 			break;
-		if (patience->deadline && patience->deadline <= monotonic_ns())
+		if (limit->deadline && limit->deadline <= monotonic_ns())
 			return -ETIMEDOUT;
-		full = p->nvisitors == VISITORS;
-		if (full || (p->nvisitors && p->visitors[0].until <= monotonic_ns())) {
-			hdl_debug("port %s: who came and said nothing was sent away%s", p->name, full ? ": others want to come in" : "");
-			close(port_take(p, 0));
+		full = p->nconnections == CONNECTIONS_MAX;
+		if (full || (p->nconnections && p->connections[0].deadline <= monotonic_ns())) {
+			hdl_debug("port %s: a connection without a hello was closed%s", p->name,
+				  full ? ": more processes want to connect" : "");
+			close(port_take_connection(p, 0));
 			continue;
 		}
-		fds[p->nvisitors] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
-		/* other threads are in here, too, meanwhile: what this one has found is looked for again */
-		err = hdl_fds_wait(fds, p->nvisitors + 1, &(struct hdl_wait_limit){
-				   earlier(patience->deadline, p->nvisitors ? p->visitors[0].until : 0), patience->comm });
+		fds[p->nconnections] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
+		/* other threads may run meanwhile, and use p: all is looked up again */
+		err = hdl_fds_wait(fds, p->nconnections + 1, &(struct hdl_wait_limit){
+				   earlier(limit->deadline, p->nconnections ? p->connections[0].deadline : 0), limit->comm });
 		if (err && err != -ETIMEDOUT)
 			return err;
 	}
-	*fd = port_take(p, (unsigned)ready);
+	*fd = port_take_connection(p, (unsigned)ready);
 	setsockopt(*fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
 	return 0;
 }
 
-/* Strangers, and processes with which there can be no communication, are sent away; it goes on with the next one. */
+/* Closes connections without the secret, and those of processes with which there can be no communication, and goes on to the
+ * next. */
 static int accept_one(struct port *p, struct hdl_dpm_peer *m)
 {
-	const struct hdl_wait_limit patience = { m->deadline, m->comm };
+	const struct hdl_wait_limit limit = { m->deadline, m->comm };
 	int err, fd;
 
-	while (!(err = next_visitor(p, &patience, &fd))) {
+	while (!(err = next_hello(p, &limit, &fd))) {
 		m->listens = true;
 		m->secret = p->secret;
 		m->deadline = hdl_vars.init_timeout ? monotonic_ns() + hdl_vars.init_timeout * 1000 : 0;
@@ -224,7 +229,8 @@ static int accept_one(struct port *p, struct hdl_dpm_peer *m)
 		close(fd);
 		if ((!err && m->other) || err == -EOWNERDEAD)
 			return err;
-		hdl_debug("port %s: who came was sent away: %s", p->name, err ? strerror(-err) : "there can be no communication with it");
+		hdl_debug("port %s: a connection was closed: %s", p->name,
+			  err ? strerror(-err) : "there can be no communication with that process");
 	}
 	return err;
 }
@@ -239,13 +245,13 @@ int hdl_port_accept(const char *name, struct hdl_dpm_peer *m)
 	p->users++;
 	err = accept_one(p, m);
 	p->users--;
-	port_let_go(p);
+	port_put(p);
 	return err;
 }
 
-/* ---- the other side ------------------------------------------------------------------------------------ */
+/* ---- the connector's side ----------------------------------------------------------------------------------- */
 
-static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *patience, int *fd)
+static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *limit, int *fd)
 {
 	socklen_t n = sizeof(int);
 	int err = 0;
@@ -254,7 +260,7 @@ static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *pa
 	if (*fd < 0)
 		return -errno;
 	if (connect(*fd, a->ai_addr, a->ai_addrlen))
-		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, patience) : -errno;
+		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, limit) : -errno;
 	if (!err && !getsockopt(*fd, SOL_SOCKET, SO_ERROR, &err, &n))
 		err = -err;
 	if (err)
@@ -262,42 +268,43 @@ static int try_address(const struct addrinfo *a, const struct hdl_wait_limit *pa
 	return err;
 }
 
-static int dial(const char *host, const char *number, const struct hdl_wait_limit *patience, int *fd)
+static int dial(const char *host, const char *number, const struct hdl_wait_limit *limit, int *fd)
 {
 	struct addrinfo want = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list, *a;
 	int err = -EHOSTUNREACH, failed;
 	unsigned depth;
 
-	depth = hdl_lock_open();	/* name servers may take their time */
+	depth = hdl_lock_open();	/* name servers may be slow */
 	failed = getaddrinfo(host, number, &want, &list);
 	hdl_lock_close(depth);
 	if (failed)
 		return -EHOSTUNREACH;
 	for (a = list; a && err; a = a->ai_next)
-		err = try_address(a, patience, fd);
+		err = try_address(a, limit, fd);
 	freeaddrinfo(list);
 	return err;
 }
 
 int hdl_port_connect(const char *name, struct hdl_dpm_peer *m)
 {
-	const struct hdl_wait_limit patience = { m->deadline, m->comm };
+	const struct hdl_wait_limit limit = { m->deadline, m->comm };
 	char host[256], number[8];
 	uint64_t kernel;
 	bool same;
 	int end = 0, fd = -1, err;
 
 	if (strnlen(name, MPI_MAX_PORT_NAME) == MPI_MAX_PORT_NAME ||
-	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 || name[end])
+	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 ||
+	    name[end])
 		return -EINVAL;
 	same = kernel && kernel == hdl_host_id();
-	err = dial(same ? "127.0.0.1" : host, number, &patience, &fd);
-	/* containers have one kernel, but networks of their own */
-	if (err && same && !dial(host, number, &patience, &fd))
+	err = dial(same ? "127.0.0.1" : host, number, &limit, &fd);
+	/* containers share a kernel, but not the network */
+	if (err && same && !dial(host, number, &limit, &fd))
 		err = 0;
 	if (err)
 		return err;
-	err = hdl_dpm_handshake(fd, m);	/* the kernel has let it in; it waits until the other side accepts, closes the port, or ends */
+	err = hdl_dpm_handshake(fd, m);	/* the kernel has connected the socket; the listener accepts, closes the port, or ends */
 	close(fd);
 	return err == -ETIMEDOUT ? -ETIME : err;
 }

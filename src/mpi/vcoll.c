@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives whose pieces have counts, places and types of their own, and reductions by parts and prefixes (MPI-5.0
- * sections 6.5 to 6.8, 6.10, 6.11), and those of neighbors (section 8.6). The arguments become lists of pieces, which
- * collectives/host/vcoll.c moves; blocking, nonblocking and persistent, int and MPI_Count forms share one path.
+ * Irregular (v) collectives, whose blocks have counts, displacements and types of their own; reductions by parts and prefixes
+ * (MPI-5.0 sections 6.5 to 6.8, 6.10, 6.11); and neighborhood collectives (section 8.6). The arguments become lists of blocks,
+ * which collectives/host/vcoll.c moves. Blocking, nonblocking and persistent, int and MPI_Count forms share one path.
  *
- * On an intercommunicator `c` has the ranks of the remote group; what is this process's is that of hdl_comm_local(c).
+ * On an intercommunicator, ranks of `c` are those of the remote group; hdl_comm_local(c) has this process's group.
  */
 #include "mpi/mpi_internal.h"
 #include "mpi/topo.h"
 
 #include <stdlib.h>
 
-/* A send or receive argument list, as one of the forms gives it. */
+/* The send or receive arguments of a call. */
 struct side {
 	const char *buf_arg, *count_arg, *type_arg;
 	const void *buf;
-	MPI_Count count;		/* unless there are counts */
-	const void *counts, *displs;	/* NULL: one after the other */
-	const MPI_Datatype *types;	/* w form: displacements are in bytes */
+	MPI_Count count;		/* if counts is NULL */
+	const void *counts, *displs;	/* displs NULL: consecutive blocks */
+	const MPI_Datatype *types;	/* w form; displacements are in bytes then */
 	MPI_Datatype type;
-	bool large;			/* counts of MPI_Count, and so displacements, which ... */
-	bool far;			/* ... some functions have as MPI_Aint beside counts of int, too */
+	bool large;			/* counts are MPI_Count, and so are displacements */
+	bool far;			/* displacements are MPI_Aint; some functions have them with int counts, too */
 };
 
 static MPI_Count element(const void *array, bool large, int i)
@@ -44,16 +44,16 @@ static int bad_type(struct hdl_comm *c, const char *call, const struct side *s, 
 	return hdl_bad_type(c, call, which, handle);
 }
 
-/* Its first byte. */
+/* Returns the address of its first byte. */
 static inline const char *begin_of(const struct hdl_vcoll_block *p)
 {
 	return (const char *)p->buf + p->type->true_lb;
 }
 
-/* Section 2.6.3: what is received must not overlap what is sent. Seen where both begin at the same byte; parts of one array that
- * lie apart are right. */
-static cold int check_overlap(struct hdl_comm *c, const char *call, const char *arg, const struct hdl_vcoll_block *a, const char *other_arg,
-			      const struct hdl_vcoll_block *b)
+/* Section 2.6.3: send and receive buffers must not overlap. Finds two that begin at the same byte; distinct parts of one array
+ * are valid. */
+static cold int check_overlap(struct hdl_comm *c, const char *call, const char *arg, const struct hdl_vcoll_block *a,
+			      const char *other_arg, const struct hdl_vcoll_block *b)
 {
 	if (!a->count || !b->count || !a->type->size || !b->type->size)
 		return MPI_SUCCESS;
@@ -61,14 +61,15 @@ static cold int check_overlap(struct hdl_comm *c, const char *call, const char *
 			 (const void *)begin_of(a));
 }
 
-/* Each of one list beside its counterpart in the other one, of n pieces; or, one, its first beside each. */
+/* Compares block i of one list with block i of the other, of n blocks; or, if `one`, the first block with each. */
 static inline __attribute__((always_inline)) int check_overlaps(struct hdl_comm *c, const char *call, const char *arg,
 								const struct hdl_vcoll_block *a, bool one, const char *other_arg,
 								const struct hdl_vcoll_block *b, int n)
 {
 	for (int i = 0; i < n; i++) {
 		const struct hdl_vcoll_block *mine = one ? a : &a[i];
-		int rc = likely(begin_of(mine) != begin_of(&b[i])) ? MPI_SUCCESS : check_overlap(c, call, arg, mine, other_arg, &b[i]);
+		int rc = likely(begin_of(mine) != begin_of(&b[i])) ? MPI_SUCCESS :
+								     check_overlap(c, call, arg, mine, other_arg, &b[i]);
 
 		if (unlikely(rc))
 			return rc;
@@ -76,7 +77,7 @@ static inline __attribute__((always_inline)) int check_overlaps(struct hdl_comm 
 	return MPI_SUCCESS;
 }
 
-/* NULL: it cannot be communicated with. */
+/* Returns NULL for a type with which no data can be sent. */
 static inline const struct hdl_type *type_of(MPI_Datatype handle)
 {
 	const struct hdl_type *t = hdl_type_get(handle);
@@ -84,9 +85,11 @@ static inline const struct hdl_type *type_of(MPI_Datatype handle)
 	return likely(t && hdl_type_is_committed(t)) ? t : NULL;
 }
 
-/* Piece i, of elements of t: type_of the side's, or in the w form of this piece's. only: it is the side's one piece. */
-static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm *c, const char *call, const struct side *s, int i,
-								bool only, const struct hdl_type *t, struct hdl_vcoll_block *p)
+/* Fills in block i, of elements of t (type_of the side's type, or in the w form of the block's). only: it is the side's one
+ * block. */
+static inline __attribute__((always_inline)) int get_typed_block(struct hdl_comm *c, const char *call, const struct side *s,
+								 int i, bool only, const struct hdl_type *t,
+								 struct hdl_vcoll_block *p)
 {
 	const void *counts = only ? NULL : s->counts;
 	MPI_Count count = counts ? element(counts, s->large, i) : s->count, at = i, bytes, span;
@@ -97,7 +100,7 @@ static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm
 	if (unlikely(count < 0))
 		return counts ? bad_element(c, call, s->count_arg, i, count) : hdl_bad_count(c, call, s->count_arg, count);
 	if (only || !count)
-		at = 0;		/* there is no place, whatever a displacement says */
+		at = 0;		/* an empty block has no address, whatever its displacement */
 	else if (s->displs)
 		at = element(s->displs, s->large || s->far, i);
 	else
@@ -106,9 +109,10 @@ static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm
 		far |= __builtin_mul_overflow(at, hdl_type_extent(t), &at);
 	far |= __builtin_mul_overflow(count, hdl_type_extent(t), &span);
 	if (unlikely(far || __builtin_mul_overflow(count, hdl_type_size(t), &bytes)))
-		return hdl_raise(c, MPI_ERR_COUNT, call, "invalid %s: piece %d of %lld elements, of size %lld and extent %lld, does not fit "
-				 "the address space", s->count_arg, i, (long long)count, (long long)hdl_type_size(t),
-				 (long long)hdl_type_extent(t));
+		return hdl_raise(c, MPI_ERR_COUNT, call,
+				 "invalid %s: block %d of %lld elements, of size %lld and extent %lld, does not fit "
+				 "the address space",
+				 s->count_arg, i, (long long)count, (long long)hdl_type_size(t), (long long)hdl_type_extent(t));
 	if (hdl_bad_buffer_at(s->buf, at, count, t))
 		return hdl_bad_buffer_error(c, call, s->buf_arg, s->buf);
 	*p = (struct hdl_vcoll_block){ (const char *)s->buf + at, count, t };
@@ -116,37 +120,40 @@ static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm
 	return MPI_SUCCESS;
 }
 
-/* The only one. */
-static inline int get_piece(struct hdl_comm *c, const char *call, const struct side *s, struct hdl_vcoll_block *p)
+/* Fills in the side's one block. */
+static inline int get_block(struct hdl_comm *c, const char *call, const struct side *s, struct hdl_vcoll_block *p)
 {
-	return get_typed_piece(c, call, s, 0, true, type_of(s->type), p);
+	return get_typed_block(c, call, s, 0, true, type_of(s->type), p);
 }
 
-static inline int check_arrays(struct hdl_comm *c, const char *call, const struct side *s, const char *displs_arg, bool vector,
-			bool each_type)
+/* Which arguments are arrays: none; counts and displacements; types, too. */
+enum vform { V_NONE, V_COUNTS, V_TYPES };
+
+static inline int check_arrays(struct hdl_comm *c, const char *call, const struct side *s, const char *displs_arg,
+			       enum vform vform)
 {
-	if (vector && !s->counts)
+	if (vform != V_NONE && !s->counts)
 		return hdl_null_arg(c, call, s->count_arg);
-	if (vector && !s->displs)
+	if (vform != V_NONE && !s->displs)
 		return hdl_null_arg(c, call, displs_arg);
-	return each_type && !s->types ? hdl_null_arg(c, call, s->type_arg) : MPI_SUCCESS;
+	return vform == V_TYPES && !s->types ? hdl_null_arg(c, call, s->type_arg) : MPI_SUCCESS;
 }
 
-/* Lists that short need no memory of their own. */
+/* Lists of up to so many blocks need no allocation. */
 #define FEW 16
 struct few {
 	struct hdl_vcoll_block piece[FEW];
 };
 
-static void free_pieces(struct hdl_vcoll_block *list, const struct few *few)
+static void free_blocks(struct hdl_vcoll_block *list, const struct few *few)
 {
 	if (list != few->piece)
 		free(list);
 }
 
-/* Pieces of a predefined type at places that are told as int: nothing can overflow, whatever they say. False: something is wrong with one,
- * or they are not of that sort. */
-static inline bool get_plain_pieces(const struct side *s, int n, const struct hdl_type *t, struct hdl_vcoll_block *p)
+/* Fills in blocks of a predefined type with int displacements, which cannot overflow. False: an argument is invalid, or the
+ * blocks are of another sort. */
+static inline bool get_plain_blocks(const struct side *s, int n, const struct hdl_type *t, struct hdl_vcoll_block *p)
 {
 	const int *counts = s->counts, *displs = s->displs;
 	int all = 0;
@@ -155,13 +162,15 @@ static inline bool get_plain_pieces(const struct side *s, int n, const struct hd
 		return false;
 	for (int i = 0; i < n; i++) {
 		all |= counts[i];
-		p[i] = (struct hdl_vcoll_block){ (const char *)((uintptr_t)s->buf + (uintptr_t)(displs[i] * t->extent)), counts[i], t };
+		p[i] = (struct hdl_vcoll_block){ (const char *)((uintptr_t)s->buf + (uintptr_t)(displs[i] * t->extent)),
+						 counts[i], t };
 	}
 	return likely(all >= 0);
 }
 
-/* n pieces; *list is the caller's to free (free_pieces), whatever is returned. */
-static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s, int n, struct few *few, struct hdl_vcoll_block **list)
+/* Fills in n blocks. The caller must free_blocks(*list), also after an error. */
+static int get_blocks(struct hdl_comm *c, const char *call, const struct side *s, int n, struct few *few,
+		      struct hdl_vcoll_block **list)
 {
 	const struct hdl_type *all = s->types ? NULL : type_of(s->type);
 	int rc = MPI_SUCCESS;
@@ -169,12 +178,12 @@ static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s
 	*list = n <= FEW ? few->piece : calloc((size_t)n, sizeof(**list));
 	if (!*list) {
 		hdl_coll_no_memory(c);
-		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for the list of %d pieces", n);
+		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for the list of %d blocks", n);
 	}
-	if (get_plain_pieces(s, n, all, *list))
+	if (get_plain_blocks(s, n, all, *list))
 		return MPI_SUCCESS;
 	for (int i = 0; i < n && !rc; i++)
-		rc = get_typed_piece(c, call, s, i, false, s->types ? type_of(s->types[i]) : all, &(*list)[i]);
+		rc = get_typed_block(c, call, s, i, false, s->types ? type_of(s->types[i]) : all, &(*list)[i]);
 	return rc;
 }
 
@@ -195,7 +204,7 @@ static inline int run(struct hdl_comm *c, const char *call, const struct hdl_vco
 	return MPI_SUCCESS;
 }
 
-/* Section 6.2.3: in the group of an intercommunicator's root, MPI_ROOT is the root and the others say MPI_PROC_NULL. */
+/* Section 6.2.3: in the root's group of an intercommunicator the root passes MPI_ROOT, and other ranks MPI_PROC_NULL. */
 static inline int check_root(struct hdl_comm *c, const char *call, int root)
 {
 	if ((unsigned)root < (unsigned)c->size || (c->local && (root == MPI_ROOT || root == MPI_PROC_NULL)))
@@ -203,7 +212,7 @@ static inline int check_root(struct hdl_comm *c, const char *call, int root)
 	return hdl_bad_rank(c, MPI_ERR_ROOT, call, "root", root);
 }
 
-/* Whether this process is the root; of its group, it or another one. */
+/* Whether this process is the root; of its group, whether it or another process is. */
 static bool is_root(const struct hdl_comm *c, int root)
 {
 	return c->local ? root == MPI_ROOT : c->rank == root;
@@ -214,8 +223,9 @@ static bool is_beside_root(const struct hdl_comm *c, int root)
 	return c->local && root == MPI_PROC_NULL;
 }
 
-/* comm; root, if there is one; request and info. */
-static inline int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c, bool rooted, int root, const struct hdl_form *form)
+/* Checks comm, root (if there is one), request and info. */
+static inline int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c, bool rooted, int root,
+			     const struct hdl_form *form)
 {
 	int rc;
 
@@ -226,13 +236,13 @@ static inline int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c
 }
 
 /* Gather and gatherv: many is the root's receive side. Scatter and scatterv: many is the root's send side. */
-static int rooted(const char *call, enum hdl_vcoll_kind coll, const struct side *one, const struct side *many, bool vector,
+static int rooted(const char *call, enum hdl_vcoll_kind coll, const struct side *one, const struct side *many, enum vform vform,
 		  int root, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_vcoll_block mine, *list = NULL;
 	struct few few;
-	struct hdl_vcoll a = { .coll = coll, .root = root, .op = MPI_OP_NULL, .alike = !vector };
+	struct hdl_vcoll a = { .coll = coll, .root = root, .op = MPI_OP_NULL, .alike = vform == V_NONE };
 	int rc = check_call(call, comm, c, true, root, form), nmine = 1, nlist = 0;
 
 	if (rc)
@@ -241,12 +251,12 @@ static int rooted(const char *call, enum hdl_vcoll_kind coll, const struct side 
 	if (a.in_place || (c->local && (unsigned)root >= (unsigned)c->size))
 		nmine = 0;
 	else
-		rc = get_piece(c, call, one, &mine);
+		rc = get_block(c, call, one, &mine);
 	if (!rc && is_root(c, root)) {
 		nlist = c->size;
-		rc = check_arrays(c, call, many, "displs", vector, false);
+		rc = check_arrays(c, call, many, "displs", vform);
 		if (!rc)
-			rc = get_pieces(c, call, many, nlist, &few, &list);
+			rc = get_blocks(c, call, many, nlist, &few, &list);
 		if (!rc && nmine)
 			rc = check_overlaps(c, call, one->buf_arg, &mine, true, many->buf_arg, list, nlist);
 	}
@@ -262,17 +272,20 @@ static int rooted(const char *call, enum hdl_vcoll_kind coll, const struct side 
 		a.nout = nmine;
 	}
 	rc = rc ? hdl_refused(c, rc) : run(c, call, &a, form);
-	free_pieces(list, &few);
+	free_blocks(list, &few);
 	return rc;
 }
 
-/* Allgatherv, alltoallv, alltoallw; of intercommunicators allgather and alltoall, too, which have no vectors. one: the send side is a
- * single piece. */
-static int exchange(const char *call, const struct side *send, bool one, const struct side *recv, bool vector, bool each_type,
+/* The send side: one block for all receivers, or one for each. */
+enum sends { SENDS_ONE, SENDS_EACH };
+
+/* Allgatherv, alltoallv, alltoallw. On intercommunicators allgather and alltoall, too (V_NONE). */
+static int exchange(const char *call, const struct side *send, enum sends sends, const struct side *recv, enum vform vform,
 		    MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_vcoll_block mine, *in = NULL, *out = NULL;
+	const bool one = sends == SENDS_ONE;
 	struct few few_in, few_out;
 	struct hdl_vcoll a = { .coll = HDL_V_EXCHANGE, .op = MPI_OP_NULL };
 	int rc = check_call(call, comm, c, false, 0, form);
@@ -280,15 +293,15 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 	if (rc)
 		return hdl_refused(c, rc);
 	a.in_place = !c->local && send->buf == MPI_IN_PLACE;
-	rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vector, each_type);
+	rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vform);
 	if (!rc)
-		rc = get_pieces(c, call, recv, c->size, &few_out, &out);
+		rc = get_blocks(c, call, recv, c->size, &few_out, &out);
 	if (!rc && !a.in_place && one) {
-		rc = get_piece(c, call, send, &mine);
+		rc = get_block(c, call, send, &mine);
 	} else if (!rc && !a.in_place) {
-		rc = check_arrays(c, call, send, "sdispls", vector, each_type);
+		rc = check_arrays(c, call, send, "sdispls", vform);
 		if (!rc)
-			rc = get_pieces(c, call, send, c->size, &few_in, &in);
+			rc = get_blocks(c, call, send, c->size, &few_in, &in);
 	}
 	if (!rc && !a.in_place)
 		rc = check_overlaps(c, call, send->buf_arg, one ? &mine : in, one, recv->buf_arg, out, c->size);
@@ -303,23 +316,23 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 	} else {
 		rc = hdl_refused(c, rc);
 	}
-	free_pieces(in, &few_in);
-	free_pieces(out, &few_out);
+	free_blocks(in, &few_in);
+	free_blocks(out, &few_out);
 	return rc;
 }
 
-int hdl_exchange_pieces(const char *call, bool one, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+int hdl_vcoll_exchange(const char *call, bool one, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
 			void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form)
 {
 	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
 	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
 
-	return exchange(call, &send, one, &recv, false, false, comm, form);
+	return exchange(call, &send, one ? SENDS_ONE : SENDS_EACH, &recv, V_NONE, comm, form);
 }
 
-/* ---- of intercommunicators only: others are collective.c's ------------------------------------------------ */
+/* ---- on intercommunicators; collective.c has the others --------------------------------------------------- */
 
-int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+int hdl_vcoll_bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
 		     const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
@@ -329,14 +342,14 @@ int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Dataty
 	int rc = check_call(call, comm, c, true, root, form);
 
 	if (!rc && !is_beside_root(c, root)) {
-		rc = get_piece(c, call, &side, &piece);
+		rc = get_block(c, call, &side, &piece);
 		a.nin = is_root(c, root);
 		a.nout = !a.nin;
 	}
 	return rc ? hdl_refused(c, rc) : run(c, call, &a, form);
 }
 
-int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *form)
+int hdl_vcoll_barrier(const char *call, MPI_Comm comm, const struct hdl_form *form)
 {
 	const struct hdl_vcoll a = { .coll = HDL_V_BARRIER, .op = MPI_OP_NULL };
 	struct hdl_comm *c = hdl_comm_get(comm);
@@ -347,12 +360,13 @@ int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *f
 
 /* ---- neighbors (section 8.6) -------------------------------------------------------------------------------- */
 
-/* one: the same piece for all destinations. each: of struct side's arrays; types, too. */
-static int neighbors(const char *call, const struct side *send, bool one, const struct side *recv, bool vector, bool each_type,
+/* SENDS_ONE: the same block for all destinations. */
+static int neighbors(const char *call, const struct side *send, enum sends sends, const struct side *recv, enum vform vform,
 		     MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_vcoll_block mine, *in = NULL, *out = NULL;
+	const bool one = sends == SENDS_ONE;
 	struct few few_in, few_out;
 	struct hdl_vcoll a = { .coll = HDL_V_NEIGHBORS, .op = MPI_OP_NULL };
 	struct hdl_neighbors near = { 0 };
@@ -364,16 +378,16 @@ static int neighbors(const char *call, const struct side *send, bool one, const 
 	if (!rc)
 		rc = hdl_topo_neighbors(call, c, &near);
 	if (!rc && near.nfrom)
-		rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vector, each_type);
+		rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vform);
 	if (!rc)
-		rc = get_pieces(c, call, recv, near.nfrom, &few_out, &out);
+		rc = get_blocks(c, call, recv, near.nfrom, &few_out, &out);
 	if (!rc && one) {
-		rc = get_piece(c, call, send, &mine);
+		rc = get_block(c, call, send, &mine);
 	} else if (!rc) {
 		if (near.nto)
-			rc = check_arrays(c, call, send, "sdispls", vector, each_type);
+			rc = check_arrays(c, call, send, "sdispls", vform);
 		if (!rc)
-			rc = get_pieces(c, call, send, near.nto, &few_in, &in);
+			rc = get_blocks(c, call, send, near.nto, &few_in, &in);
 	}
 	if (!rc) {
 		a.in = one ? &mine : in;
@@ -389,8 +403,8 @@ static int neighbors(const char *call, const struct side *send, bool one, const 
 		rc = hdl_refused(c, rc);
 	}
 	free(near.made);
-	free_pieces(in, &few_in);
-	free_pieces(out, &few_out);
+	free_blocks(in, &few_in);
+	free_blocks(out, &few_out);
 	return rc;
 }
 
@@ -405,22 +419,26 @@ static int check_reduction(struct hdl_comm *c, const char *call, MPI_Datatype da
 	return !hdl_op_get(op) && !hdl_op_valid(op, t) ? hdl_bad_op(c, call, op, t) : MPI_SUCCESS;
 }
 
-/* One vector in, if this rank gives one, result out where it gets one. n elements in, m out. */
+/* The part of a rank in a reduction. */
+enum reduction_role { CONTRIBUTES = 1, GETS_RESULT = 2, DOES_BOTH = CONTRIBUTES | GETS_RESULT };
+
+/* n elements are contributed, m result. A rank passes one vector for each part that it has. */
 static int reduction(const char *call, struct hdl_comm *c, struct hdl_vcoll *a, const char *count_arg, const void *sendbuf,
-		     void *recvbuf, MPI_Count n, MPI_Count m, MPI_Datatype datatype, bool gives, bool gets,
+		     void *recvbuf, MPI_Count n, MPI_Count m, MPI_Datatype datatype, enum reduction_role role,
 		     const struct hdl_form *form)
 {
-	/* one buffer for both where another rank's is not significant: see collective.c */
+	const bool gives = role & CONTRIBUTES, gets = role & GETS_RESULT;
+	/* one buffer for both, where its other use is not significant on some ranks: see collective.c */
 	bool twice = sendbuf == recvbuf && (a->coll == HDL_V_REDUCE || a->coll == HDL_V_EXSCAN);
 	bool in_place = gives && gets && !c->local && (sendbuf == MPI_IN_PLACE || twice);
 	const struct side send = { "sendbuf", count_arg, "datatype", in_place ? recvbuf : sendbuf, n, .type = datatype };
 	const struct side recv = { "recvbuf", count_arg, "datatype", recvbuf, m, .type = datatype };
 	struct hdl_vcoll_block in, out;
-	int rc = gives ? get_piece(c, call, &send, &in) : MPI_SUCCESS;
+	int rc = gives ? get_block(c, call, &send, &in) : MPI_SUCCESS;
 
 	a->in_place = in_place;
 	if (!rc && gets)
-		rc = get_piece(c, call, &recv, &out);
+		rc = get_block(c, call, &recv, &out);
 	if (!rc && gives && gets && !a->in_place)
 		rc = check_overlaps(c, call, "sendbuf", &in, true, "recvbuf", &out, 1);
 	if (rc)
@@ -433,12 +451,13 @@ static int reduction(const char *call, struct hdl_comm *c, struct hdl_vcoll *a, 
 	return run(c, call, a, form);
 }
 
-/* The root of an intercommunicator gives nothing, and only it gets the result. */
-int hdl_reduce_pieces(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+/* On an intercommunicator the root contributes nothing, and it alone gets the result. */
+int hdl_vcoll_reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
 		      bool all, int root, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_vcoll a = { .coll = all ? HDL_V_ALLREDUCE : HDL_V_REDUCE, .root = root, .op = op };
+	enum reduction_role role;
 	int rc = check_call(call, comm, c, !all, root, form);
 
 	if (rc)
@@ -448,8 +467,13 @@ int hdl_reduce_pieces(const char *call, const void *sendbuf, void *recvbuf, MPI_
 		return run(c, call, &a, form);
 	}
 	rc = check_reduction(c, call, datatype, op);
-	return rc ? hdl_refused(c, rc) : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, all || !c->local || !is_root(c, root),
-				   all || is_root(c, root), form);
+	if (rc)
+		return hdl_refused(c, rc);
+	if (all || (is_root(c, root) && !c->local))
+		role = DOES_BOTH;
+	else
+		role = is_root(c, root) ? GETS_RESULT : CONTRIBUTES;
+	return reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, role, form);
 }
 
 static int scan(const char *call, bool inclusive, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
@@ -464,9 +488,9 @@ static int scan(const char *call, bool inclusive, const void *sendbuf, void *rec
 	rc = check_call(call, comm, c, false, 0, form);
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
-	/* MPI_Exscan leaves rank 0's recvbuf alone (section 6.11.2), unless that is where rank 0's contribution is */
-	return rc ? hdl_refused(c, rc) : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, true,
-				   inclusive || c->rank || sendbuf == MPI_IN_PLACE, form);
+	/* MPI_Exscan does not write rank 0's recvbuf (section 6.11.2), unless rank 0's contribution lies there */
+	return rc ? hdl_refused(c, rc) : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype,
+				   inclusive || c->rank || sendbuf == MPI_IN_PLACE ? DOES_BOTH : CONTRIBUTES, form);
 }
 
 static int reduce_scatter_block(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
@@ -485,12 +509,14 @@ static int reduce_scatter_block(const char *call, const void *sendbuf, void *rec
 	if (!rc && count < 0)
 		rc = hdl_bad_count(c, call, "recvcount", count);
 	if (!rc && __builtin_mul_overflow(count, (MPI_Count)n, &all))
-		rc = hdl_raise(c, MPI_ERR_COUNT, call, "invalid recvcount %lld: %d times so many elements do not fit the address space",
+		rc = hdl_raise(c, MPI_ERR_COUNT, call,
+			       "invalid recvcount %lld: %d times so many elements do not fit the address space",
 			       (long long)count, n);
-	return rc ? hdl_refused(c, rc) : reduction(call, c, &a, "recvcount", sendbuf, recvbuf, all, count, datatype, true, true, form);
+	return rc ? hdl_refused(c, rc) :
+		    reduction(call, c, &a, "recvcount", sendbuf, recvbuf, all, count, datatype, DOES_BOTH, form);
 }
 
-int hdl_reduce_part_pieces(const char *call, enum hdl_coll coll, const void *sendbuf, void *recvbuf, MPI_Count count,
+int hdl_vcoll_reduce_part(const char *call, enum hdl_coll coll, const void *sendbuf, void *recvbuf, MPI_Count count,
 			   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
 	return coll == HDL_REDUCE_SCATTER ? reduce_scatter_block(call, sendbuf, recvbuf, count, datatype, op, comm, form) :
@@ -527,24 +553,25 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 	}
 	a.counts = copy;
 	rc = rc ? hdl_refused(c, rc) :
-		  reduction(call, c, &a, "recvcounts", sendbuf, recvbuf, all, copy[local->rank], datatype, true, true, form);
+		  reduction(call, c, &a, "recvcounts", sendbuf, recvbuf, all, copy[local->rank], datatype, DOES_BOTH, form);
 	free(copy);
 	return rc;
 }
 
-int hdl_rooted_pieces(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		      MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, const struct hdl_form *form)
+int hdl_vcoll_rooted(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+		     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+		     const struct hdl_form *form)
 {
 	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
 	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
 
-	return gather ? rooted(call, HDL_V_GATHER, &send, &recv, false, root, comm, form) :
-			rooted(call, HDL_V_SCATTER, &recv, &send, false, root, comm, form);
+	return gather ? rooted(call, HDL_V_GATHER, &send, &recv, V_NONE, root, comm, form) :
+			rooted(call, HDL_V_SCATTER, &recv, &send, V_NONE, root, comm, form);
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
 
-/* The lists of arguments, as structs side. */
+/* The arguments of the functions below, as structs side. */
 #define ONE_SENT	(&(const struct side){ "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype })
 #define ONE_RECEIVED	(&(const struct side){ "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype })
 #define EACH_SENT(displs)	\
@@ -562,46 +589,46 @@ int hdl_rooted_pieces(const char *call, bool gather, const void *sendbuf, MPI_Co
 HDL_COLLECTIVE(Gatherv, gatherv, _c,										\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
 	 const Displ displs[], MPI_Datatype recvtype, int root, MPI_Comm comm),					\
-	rooted(call, HDL_V_GATHER, ONE_SENT, EACH_RECEIVED(displs), true, root, comm, form))			\
+	rooted(call, HDL_V_GATHER, ONE_SENT, EACH_RECEIVED(displs), V_COUNTS, root, comm, form))			\
 HDL_COLLECTIVE(Scatterv, scatterv, _c,										\
 	(const void *sendbuf, const Count sendcounts[], const Displ displs[], MPI_Datatype sendtype, void *recvbuf,	\
 	 Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),					\
-	rooted(call, HDL_V_SCATTER, ONE_RECEIVED, EACH_SENT(displs), true, root, comm, form))			\
+	rooted(call, HDL_V_SCATTER, ONE_RECEIVED, EACH_SENT(displs), V_COUNTS, root, comm, form))			\
 HDL_COLLECTIVE(Allgatherv, allgatherv, _c,									\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
 	 const Displ displs[], MPI_Datatype recvtype, MPI_Comm comm),						\
-	exchange(call, ONE_SENT, true, EACH_RECEIVED(displs), true, false, comm, form))				\
+	exchange(call, ONE_SENT, SENDS_ONE, EACH_RECEIVED(displs), V_COUNTS, comm, form))				\
 HDL_COLLECTIVE(Alltoallv, alltoallv, _c,									\
 	(const void *sendbuf, const Count sendcounts[], const Displ sdispls[], MPI_Datatype sendtype,		\
 	 void *recvbuf, const Count recvcounts[], const Displ rdispls[], MPI_Datatype recvtype, MPI_Comm comm),	\
-	exchange(call, EACH_SENT(sdispls), false, EACH_RECEIVED(rdispls), true, false, comm, form))		\
+	exchange(call, EACH_SENT(sdispls), SENDS_EACH, EACH_RECEIVED(rdispls), V_COUNTS, comm, form))		\
 HDL_COLLECTIVE(Alltoallw, alltoallw, _c,									\
 	(const void *sendbuf, const Count sendcounts[], const Displ sdispls[], const MPI_Datatype sendtypes[],	\
 	 void *recvbuf, const Count recvcounts[], const Displ rdispls[], const MPI_Datatype recvtypes[],	\
 	 MPI_Comm comm),											\
-	exchange(call, TYPES_SENT(false), false, TYPES_RECEIVED(false), true, true, comm, form))		\
+	exchange(call, TYPES_SENT(false), SENDS_EACH, TYPES_RECEIVED(false), V_TYPES, comm, form))		\
 														\
 HDL_COLLECTIVE(Neighbor_allgather, neighbor_allgather, _c,							\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
 	 MPI_Datatype recvtype, MPI_Comm comm),									\
-	neighbors(call, ONE_SENT, true, ONE_RECEIVED, false, false, comm, form))				\
+	neighbors(call, ONE_SENT, SENDS_ONE, ONE_RECEIVED, V_NONE, comm, form))				\
 HDL_COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv, _c,							\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
 	 const Displ displs[], MPI_Datatype recvtype, MPI_Comm comm),						\
-	neighbors(call, ONE_SENT, true, EACH_RECEIVED(displs), true, false, comm, form))			\
+	neighbors(call, ONE_SENT, SENDS_ONE, EACH_RECEIVED(displs), V_COUNTS, comm, form))			\
 HDL_COLLECTIVE(Neighbor_alltoall, neighbor_alltoall, _c,							\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
 	 MPI_Datatype recvtype, MPI_Comm comm),									\
-	neighbors(call, ONE_SENT, false, ONE_RECEIVED, false, false, comm, form))				\
+	neighbors(call, ONE_SENT, SENDS_EACH, ONE_RECEIVED, V_NONE, comm, form))				\
 HDL_COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv, _c,							\
 	(const void *sendbuf, const Count sendcounts[], const Displ sdispls[], MPI_Datatype sendtype,		\
 	 void *recvbuf, const Count recvcounts[], const Displ rdispls[], MPI_Datatype recvtype, MPI_Comm comm),	\
-	neighbors(call, EACH_SENT(sdispls), false, EACH_RECEIVED(rdispls), true, false, comm, form))		\
+	neighbors(call, EACH_SENT(sdispls), SENDS_EACH, EACH_RECEIVED(rdispls), V_COUNTS, comm, form))		\
 HDL_COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, _c,							\
 	(const void *sendbuf, const Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],	\
 	 void *recvbuf, const Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],	\
 	 MPI_Comm comm),											\
-	neighbors(call, TYPES_SENT(true), false, TYPES_RECEIVED(true), true, true, comm, form))			\
+	neighbors(call, TYPES_SENT(true), SENDS_EACH, TYPES_RECEIVED(true), V_TYPES, comm, form))			\
 														\
 HDL_COLLECTIVE(Reduce_scatter, reduce_scatter, _c,								\
 	(const void *sendbuf, void *recvbuf, const Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\

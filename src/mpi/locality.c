@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where this process may run. */
-#include "mpi/place.h"
+/* Locality of this process: see locality.h. */
+#include "mpi/locality.h"
 
 #include <hwloc.h>
 #include <string.h>
@@ -51,22 +51,22 @@ static int instance(hwloc_topology_t machine, hwloc_obj_type_t type, hwloc_const
 	return -1;
 }
 
-/* Not kept: a program may bind its processes when it likes. */
-void hdl_place_get(struct hdl_place *place)
+/* Read at each call, since a program may change its binding. */
+void hdl_locality_get(struct hdl_locality *locality)
 {
 	hwloc_topology_t machine = read_machine();
 	hwloc_cpuset_t cpus = hwloc_bitmap_alloc();
 
 	for (int l = 0; l < HDL_LEVELS; l++)
-		place->at[l] = -1;
+		locality->at[l] = -1;
 	if (machine && cpus && !hwloc_get_cpubind(machine, cpus, HWLOC_CPUBIND_PROCESS) && !hwloc_bitmap_iszero(cpus))
 		for (int l = HDL_AT_HOST + 1; l < HDL_LEVELS; l++)
-			place->at[l] = instance(machine, levels[l].obj, cpus);
-	place->at[HDL_AT_HOST] = hdl_job.my_host;
+			locality->at[l] = instance(machine, levels[l].obj, cpus);
+	locality->at[HDL_AT_HOST] = hdl_job.my_host;
 	hwloc_bitmap_free(cpus);
 }
 
-int hdl_place_level(const char *type)
+int hdl_locality_level(const char *type)
 {
 	for (int l = 0; l < HDL_LEVELS; l++)
 		if (!strcmp(type, levels[l].type))
@@ -74,7 +74,7 @@ int hdl_place_level(const char *type)
 	return -1;
 }
 
-const char *hdl_place_type(enum hdl_level level)
+const char *hdl_locality_type(enum hdl_level level)
 {
 	hwloc_topology_t machine = read_machine();
 
@@ -83,11 +83,11 @@ const char *hdl_place_type(enum hdl_level level)
 	return NULL;
 }
 
-int hdl_place_distance(const struct hdl_place *a, const struct hdl_place *b)
+int hdl_locality_distance(const struct hdl_locality *a, const struct hdl_locality *b)
 {
 	int l = 0;
 
-	/* a level that the machine has not, or that both stretch over, tells nothing */
+	/* a level that the machine lacks, or within which both have several instances, does not tell them apart */
 	while (l < HDL_LEVELS && a->at[l] == b->at[l])
 		l++;
 	return HDL_LEVELS - l;
