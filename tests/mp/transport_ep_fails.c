@@ -216,7 +216,7 @@ static void writes(int peer)
 		while (!ep->rdma_wait)
 			turn(&idle);
 		/* on and on, whatever it is told */
-		while (ep->rdma_wait && !ep->sq->dead) {
+		while (ep->rdma_wait && !hdl_sq_is_dead(ep->sq)) {
 			hdl_tp_reap(tp);
 			hdl_rndv_push(ep);
 			usleep(100);
@@ -418,7 +418,7 @@ static _Noreturn void breaks_alone(bool dies)
 		hdl_sq_probe(ep->sq, ep);
 	for (int i = 0; i < TURNS && ep->conn.state != HDL_CONN_ASKED; i++)
 		hdl_tp_progress(tp);
-	if (ep->conn.state != HDL_CONN_ASKED || !ep->conn.again || ep->failed)
+	if (ep->conn.state != HDL_CONN_ASKED || !ep->conn.replacing || ep->failed)
 		fail("the queue is not being replaced");
 	kill((pid_t)ep->proc.pid, dies ? SIGKILL : SIGCONT);
 	while (dead < 0 && got[1] == GREETINGS)
@@ -454,13 +454,13 @@ static _Noreturn void pauses(void)
 		send_to(1, &begun, 8);
 		if (sq->kind->repeats)
 			hdl_sq_broken(sq);
-		while (!sq->broken)
+		while (!hdl_sq_is_broken(sq))
 			hdl_sq_reap(tp, sq->scq);
 		paused = true;
 		hdl_sq_reset(sq);
 	}
 	paused = false;
-	if (ep->failed || sq->dead)
+	if (ep->failed || hdl_sq_is_dead(sq))
 		fail("a queue that was flushed is given up");
 	if (sq->kind->renew)
 		send_to(1, &begun, 8);
@@ -478,8 +478,8 @@ static void settle(uint32_t messages, bool ring, uint64_t lines, const char *wan
 						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE };
 	struct hdl_replay again[16] = { 0 };
 	struct hdl_slot slot[16] = { 0 };
-	struct hdl_sq sq = { .dev = tp->dev[0], .again = again, .slot = slot, .depth = 16, .mask = 15, .broken = true,
-			     .broken_tail = 6, .broken_head = 14, .kept_from = 6, .kept_to = 14, .messages = 5 };
+	struct hdl_sq sq = { .dev = tp->dev[0], .replay = again, .slot = slot, .depth = 16, .mask = 15, .state = HDL_SQ_BROKEN,
+			     .replay_tail = 6, .replay_head = 14, .recorded_from = 6, .recorded_to = 14, .messages = 5 };
 	char got_text[9] = "";
 
 	for (int i = 0; i < 8; i++)
@@ -526,18 +526,18 @@ static void kept_round(void)
 	struct hdl_replay again[16] = { 0 };
 	struct hdl_slot slot[16] = { 0 };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
-	struct hdl_sq sq = { .dev = tp->dev[0], .again = again, .slot = slot, .depth = 16, .mask = 15, .head = UINT32_MAX - 7,
-			     .kept_to = UINT32_MAX - 7 };
+	struct hdl_sq sq = { .dev = tp->dev[0], .replay = again, .slot = slot, .depth = 16, .mask = 15, .head = UINT32_MAX - 7,
+			     .recorded_to = UINT32_MAX - 7 };
 
 	for (int i = 0; i < 12; i++) {
 		sq.head++;
 		hdl_replay_record_now(&sq, &wr, 0);
 	}
-	sq.broken = true;
-	sq.broken_head = sq.head;
-	sq.broken_tail = sq.head - 15;
+	sq.state = HDL_SQ_BROKEN;
+	sq.replay_head = sq.head;
+	sq.replay_tail = sq.head - 15;
 	hdl_replay_settle(&sq, 0, false, 0);
-	if (!sq.settled)
+	if (sq.state != HDL_SQ_SETTLED)
 		fail("requests that were kept are not known to be when their numbers have gone round");
 }
 
@@ -590,7 +590,7 @@ static void datagram_is_refused(struct hdl_ep *ep)
 	struct ibv_sge sge = { .addr = (uintptr_t)rts, .length = 8, .lkey = 0xdead00 };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
-	while (ep->dev->ud.broken)
+	while (hdl_sq_is_broken(&ep->dev->ud))
 		hdl_tp_progress(tp);
 	if (hdl_sq_post(&ep->dev->ud, ep, &wr, HDL_SLOT_NONE, NULL, true, 8))
 		fail("nothing is posted");
@@ -600,7 +600,7 @@ static void are_refused(struct hdl_ep *ep, int n)
 {
 	for (int i = 0; i < n && dead < 0; i++) {
 		datagram_is_refused(ep);
-		for (int turns = 0; turns < TURNS && !ep->dev->ud.broken && dead < 0; turns++)
+		for (int turns = 0; turns < TURNS && !hdl_sq_is_broken(&ep->dev->ud) && dead < 0; turns++)
 			hdl_tp_progress(tp);
 	}
 }

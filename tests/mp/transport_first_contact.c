@@ -49,7 +49,7 @@ static void send_to(int peer)
 
 static bool told(int peer)
 {
-	return hdl_ep(tp, peer)->theirs != HDL_NAMED && !(hdl_ep(tp, peer)->src & HDL_TELLS);
+	return hdl_ep(tp, peer)->id_there != HDL_NAMED && !(hdl_ep(tp, peer)->src & HDL_TELLS);
 }
 
 #define UNTIL(cond) \
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	}
 	if (me == 1) {
 		send_to(0);
-		UNTIL(hdl_ep(tp, 0)->theirs != HDL_NAMED);
+		UNTIL(hdl_ep(tp, 0)->id_there != HDL_NAMED);
 		for (int i = 1; i < MANY; i++)
 			send_to(0);
 		turns(0, true, 0);

@@ -42,7 +42,7 @@ int __wrap_hdl_tp_fini(struct hdl_tp **instance)
 
 		if (ep->dev != (here ? first : second))
 			hdl_rt_abort(5, "a peer is reached by the other device");
-		if (here && first->promises.wakes && (ep->sleep_told || ep->wake_mode))
+		if (here && first->promises.wakes && (ep->sleep_sent || ep->wake_mode))
 			hdl_rt_abort(5, "a peer was told of a sleep, though its device wakes on a write");
 	}
 	if (first && first->promises.wakes && !hdl_job.local && tp->sleep_turn)

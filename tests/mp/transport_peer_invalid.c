@@ -344,7 +344,7 @@ static void await_lane(const struct hdl_ep *ep)
 {
 	unsigned idle = 0;
 
-	while (!ep->sq || ep->sq->broken || attr_of(ep->sq->qp).qp_state != IBV_QPS_RTS)
+	while (!ep->sq || hdl_sq_is_broken(ep->sq) || attr_of(ep->sq->qp).qp_state != IBV_QPS_RTS)
 		turn(&idle);
 }
 
@@ -472,6 +472,23 @@ static void is_bound(struct hdl_ep *ep, const struct hdl_sq *want, const char *w
 		fail("%s: the initiator has %u users", when, ep->sq->users);
 }
 
+/* Control messages that are shorter than their record, or late. */
+static void control(struct hdl_ep *self)
+{
+	char record[64] = { 1 };
+	uint32_t id = self->id_there;
+
+	hdl_control_arrived(self, &(struct hdl_hdr){ .kind = HDL_CTL_ID, .len = sizeof(struct hdl_id_rec) - 1 }, record);
+	if (self->id_there != id)
+		fail("a control message is taken that is shorter than its record");
+	hdl_control_arrived(self, &(struct hdl_hdr){ .kind = HDL_CTL_SKIP, .len = sizeof(record) }, record);
+	hdl_control_arrived(self, &(struct hdl_hdr){ .kind = 255, .len = sizeof(record) }, record);
+	struct hdl_srq_credit *credit = self->srq_credit;
+	self->srq_credit = NULL;
+	hdl_control_arrived(self, &(struct hdl_hdr){ .kind = HDL_CTL_TAKEN, .len = sizeof(record) }, record);
+	self->srq_credit = credit;
+}
+
 static void states(void)
 {
 	struct hdl_sq dci[2] = { { .tail = 0 } };
@@ -482,19 +499,20 @@ static void states(void)
 
 	if (!ep)
 		fail("no memory");
-	self->sleep_told = 6;
+	control(self);
+	self->sleep_sent = 6;
 	hdl_idle_on_sleep_ack(self, &(struct hdl_sleep_rec){ .turn = 5 });
 	if (self->sleep_acked)
 		fail("the word for an earlier sleep is taken for that for this one");
 	hdl_idle_on_sleep_ack(self, &(struct hdl_sleep_rec){ .turn = 6 });
 	if (self->sleep_acked != 6)
 		fail("a sleep is not confirmed");
-	self->sleep_told = self->sleep_acked = 0;
+	self->sleep_sent = self->sleep_acked = 0;
 
-	self->hold = true;
+	self->eager_off = true;
 	if (hdl_ep_send_now(self, GO, CONTEXT, "", 0))
 		fail("what is to be announced is sent");
-	self->hold = false;
+	self->eager_off = false;
 	self->pend = self->pend_tail = &waits;
 	if (hdl_ep_send_now(self, GO, CONTEXT, "", 0))
 		fail("a message overtakes one that waits");
@@ -530,7 +548,7 @@ static void states(void)
 	is_bound(ep, &dci[1], "its requests are under way, and their numbers have gone round");
 	dci[1].tail = 3;
 	dci[1].head = 8;
-	dci[0].dead = true;
+	dci[0].state = HDL_SQ_DEAD;
 	is_bound(ep, &dci[1], "the other one is dead");
 	dci[1].users = 0;
 	is_bound(other, &dci[1], "a new one, and the idle one is dead");

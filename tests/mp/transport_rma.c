@@ -990,8 +990,8 @@ static void early(void)
 			if (!is_broken_first(ep->queues->sq.qp))
 				continue;
 			/* as where a request of ours had failed and gone again before, and had been flushed then */
-			ep->queues->sq.failed_again = true;
-			ep->queues->sq.first_again = ep->queues->sq.broken_tail;
+			ep->queues->sq.replay_failed = true;
+			ep->queues->sq.replay_first = ep->queues->sq.replay_tail;
 		}
 		memory[0] = 1;
 		say(!hdl_job.rank);

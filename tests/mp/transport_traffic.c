@@ -284,7 +284,7 @@ static void break_queues(void)
 		if (!sq || !sq->qp || !(sq->kind->reset || (sq->kind->renew && sq->ep->sq == sq)))
 			continue;
 		/* one that has no target yet is in RESET */
-		if (sq->broken && sq->broken_tail == sq->broken_head)
+		if (hdl_sq_is_broken(sq) && sq->replay_tail == sq->replay_head)
 			continue;
 		if (ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
 			fail("queue %u cannot be broken", sq->qp->qp_num);

@@ -1,8 +1,8 @@
 # Parts of this folder.
 
 # Kinds of queues are tables of operations: nobody else asks which one it is.
-TESTS += tests/unit/transport_kinds.sh tests/unit/instance_state.sh tests/unit/coll_layers.sh
-EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/instance_state.sh tests/unit/coll_layers.sh
+TESTS += tests/unit/transport_kinds.sh tests/unit/transport_layers.sh tests/unit/instance_state.sh tests/unit/coll_layers.sh
+EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/transport_layers.sh tests/unit/instance_state.sh tests/unit/coll_layers.sh
 
 # docs/wire-format.md has all messages.
 TESTS += tests/unit/transport_wire_format.sh
@@ -13,7 +13,7 @@ if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order \
 	tests/unit/transport_ring tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active \
 	tests/unit/transport_peers tests/unit/transport_ids tests/unit/transport_srq_credit \
-	tests/unit/transport_fd_waker
+	tests/unit/transport_fd_waker tests/unit/transport_sq_state
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/connect/select.c
@@ -43,6 +43,9 @@ tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_fd_waker_SOURCES = tests/unit/transport_fd_waker.c src/transport/core/fd_waker.c src/transport/core/fd_waker.h
 tests_unit_transport_fd_waker_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_fd_waker_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_sq_state_SOURCES = tests/unit/transport_sq_state.c src/transport/queue/sq_state.h
+tests_unit_transport_sq_state_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_sq_state_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_srq_credit_SOURCES = tests/unit/transport_srq_credit.c src/transport/queue/srq_credit.h
 tests_unit_transport_srq_credit_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_srq_credit_LDADD = $(CRITERION_LIBS)

@@ -23,7 +23,7 @@ enum { FLIGHT = 4, MISHAPS = 2, ENDS = 1, STEPS = 64 };
 
 struct msg {
 	uint8_t what, to, kind, named, number;
-	uint8_t again, about;		/* about: by the queues of which number came what the sender tells of */
+	uint8_t replacing, about;	/* about: by the queues of which number came what the sender tells of */
 };
 enum { NO_QUEUE = 0, INIT, RTR, RTS };
 struct side {
@@ -80,11 +80,11 @@ static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl
 	if (s->plant == PLANT_REJ_AGAIN && e.what == HDL_CONN_REJ && c->state == HDL_CONN_READY)
 		e.kind = HDL_QUEUE_NONE;
 	/* who has not noticed that the queues broke does not answer who has */
-	if (s->plant == PLANT_AGAIN_READY && e.what == HDL_CONN_REQ && e.again && c->state == HDL_CONN_READY) {
+	if (s->plant == PLANT_AGAIN_READY && e.what == HDL_CONN_REQ && e.replacing && c->state == HDL_CONN_READY) {
 		todo->n = 0;
 		return;
 	}
-	if (s->plant == PLANT_AGAIN_TIE && e.what == HDL_CONN_REQ && e.again)
+	if (s->plant == PLANT_AGAIN_TIE && e.what == HDL_CONN_REQ && e.replacing)
 		self.lower = false;
 	/* queues that are replaced have the number of those before */
 	if (s->plant == PLANT_AGAIN_NUMBER && e.what == HDL_CONN_BROKE && c->state == HDL_CONN_READY && c->up) {
@@ -96,7 +96,7 @@ static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl
 		e.what = HDL_CONN_RTU;
 	hdl_conn_step(c, &self, &e, todo);
 	if (s->plant == PLANT_AGAIN_FORGETS && e.what == HDL_CONN_BROKE)
-		c->again = false;
+		c->replacing = false;
 }
 
 /* ---- the world ------------------------------------------------------------------------------------------------------- */
@@ -136,8 +136,8 @@ static bool reachable(const struct side *peer, const struct side *me)
 static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl_conn_todo *todo)
 {
 	struct side *s = &w->side[me], *peer = &w->side[!me];
-	struct msg m = { .to = (uint8_t)!me, .kind = s->c.kind, .number = (uint8_t)s->c.number, .again = s->c.again,
-			 .about = s->c.again ? s->taken : 0 };
+	struct msg m = { .to = (uint8_t)!me, .kind = s->c.kind, .number = (uint8_t)s->c.number, .replacing = s->c.replacing,
+			 .about = s->c.replacing ? s->taken : 0 };
 
 	switch (what) {
 	case HDL_CONN_DOWN:
@@ -166,7 +166,7 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		s->queue = RTR;
 		s->queue_number = (uint8_t)s->c.number;
 		/* now it is known what of it came; the rest goes again, once */
-		MUST(!s->posted || !s->c.again || s->posted == told, "a side is told what came by other queues than it had posted to");
+		MUST(!s->posted || !s->c.replacing || s->posted == told, "a side is told what came by other queues than it had posted to");
 		s->posted = 0;
 		return;
 	case HDL_CONN_TO_RTS:
@@ -194,14 +194,14 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		return;
 	case HDL_CONN_UP:
 		s->c.up = true;
-		s->c.again = false;
+		s->c.replacing = false;
 		MUST(!s->up, "a lane is taken up twice");
 		MUST(!s->posted, "nobody knows what of the former queue came");
 		s->posted = by_address(s->c.kind) ? 0 : s->queue_number;
 		MUST(by_address(s->c.kind) || s->queue == RTS, "a lane is used that cannot send");
 		/* a peer that has failed or died since may not receive any more; one that has stopped this queue to replace it will tell */
 		MUST(by_address(s->c.kind) || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s) ||
-		     (peer->c.again && peer->taken == s->queue_number),
+		     (peer->c.replacing && peer->taken == s->queue_number),
 		     "a lane is used from which the peer cannot receive");
 		s->up = 1;
 		return;
@@ -248,7 +248,7 @@ static void feed(const struct setting *set, struct world *w, int me, struct hdl_
 
 static void deliver(const struct setting *set, struct world *w, struct msg m)
 {
-	struct hdl_conn_event e = { .what = m.what, .kind = m.kind, .number = m.number, .named = m.named, .again = m.again };
+	struct hdl_conn_event e = { .what = m.what, .kind = m.kind, .number = m.number, .named = m.named, .replacing = m.replacing };
 
 	told = m.about;
 	feed(set, w, m.to, e);
@@ -604,10 +604,10 @@ Test(transport_conn, single_steps)
 	cr_expect(c.state == HDL_CONN_FAILED && does(&todo, HDL_CONN_SEND_REJ), "the peer is told of the end");
 
 	c = (struct hdl_conn){ .state = HDL_CONN_NONE };
-	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 3, .again = true }, &todo);
+	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 3, .replacing = true }, &todo);
 	cr_expect(c.state == HDL_CONN_NONE && does(&todo, HDL_CONN_SEND_REJ), "what never was is not replaced");
 
-	c = (struct hdl_conn){ .state = HDL_CONN_ASKED, .kind = HDL_QUEUE_RC, .number = 5, .mine = true, .again = true };
+	c = (struct hdl_conn){ .state = HDL_CONN_ASKED, .kind = HDL_QUEUE_RC, .number = 5, .mine = true, .replacing = true };
 	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 6 }, &todo);
 	cr_expect(c.state == HDL_CONN_FAILED && does(&todo, HDL_CONN_SEND_REJ), "who begins anew knows nothing of what went by the queues");
 }

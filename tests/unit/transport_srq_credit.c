@@ -55,7 +55,7 @@ static void exchange(uint32_t most)
 	struct wire w = { .n = 0 };
 	uint32_t sent = 0;
 
-	tx.sent = tx.taken = rx.in = rx.told = 0x7ff0;		/* 15 bits go round */
+	tx.sent = tx.taken = rx.in = rx.in_reported = 0x7ff0;		/* 15 bits go round */
 	while (sent < MESSAGES) {
 		uint32_t what = any(8);
 
@@ -63,7 +63,7 @@ static void exchange(uint32_t most)
 			uint16_t mark = hdl_srq_credit_mark(&tx, true);
 			cr_assert_lt(w.n, most > 2 ? most : 2);
 			w.marks[w.n++] = mark;
-			hdl_srq_credit_left(&tx, true, mark);
+			hdl_srq_credit_sent(&tx, true, mark);
 			sent++;
 		} else if (what < 6 && w.n && w.answers_n < ANSWERS) {
 			take(&w, &rx, most);
@@ -75,7 +75,7 @@ static void exchange(uint32_t most)
 				cr_assert_not(hdl_srq_credit_came(&tx, false, w.back));
 			} else {
 				w.back = hdl_srq_credit_mark(&rx, false);
-				hdl_srq_credit_left(&rx, false, w.back);
+				hdl_srq_credit_sent(&rx, false, w.back);
 			}
 			w.is_back = !w.is_back;
 		}
@@ -101,10 +101,10 @@ Test(pooled, asks_seldom)
 
 	for (int i = 0; i < 100; i++) {
 		uint16_t mark = hdl_srq_credit_mark(&a, true);
-		hdl_srq_credit_left(&a, true, mark);
+		hdl_srq_credit_sent(&a, true, mark);
 		cr_assert_not(hdl_srq_credit_came(&b, true, mark));
 		mark = hdl_srq_credit_mark(&b, true);
-		hdl_srq_credit_left(&b, true, mark);
+		hdl_srq_credit_sent(&b, true, mark);
 		cr_assert_not(hdl_srq_credit_came(&a, true, mark));
 	}
 	cr_assert_eq(a.sent, a.taken);
@@ -116,7 +116,7 @@ Test(pooled, twice)
 	struct hdl_srq_credit tx = { .base = 2, .window = 2, .granted = 2 }, rx = tx;
 	uint16_t mark = hdl_srq_credit_mark(&tx, true);
 
-	hdl_srq_credit_left(&tx, true, mark);
+	hdl_srq_credit_sent(&tx, true, mark);
 	hdl_srq_credit_came(&rx, true, mark);
 	hdl_srq_credit_came(&rx, true, mark);
 	struct hdl_taken_rec m = hdl_srq_credit_answer(&rx, 2, 2);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Addresses. A process publishes its own through the runtime. Those of this job's ranks are had there when they are first needed, and so
- * are those of another job's that the same server knows; others are given by who has met that job (hdl_peer_add), and wait here for the
- * first message to the process or from it. An unpublished instance is given all of them.
- */
+/* Addresses. A process publishes its own through the runtime. The runtime gives those of this job's ranks, and of processes of
+ * other jobs that the same server knows, when they are first needed. hdl_peer_add gives others, which wait here for the first
+ * message to the process or from it. An unpublished instance is given all of them. */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +24,7 @@ static int address_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Of this job's the runtime knows without waiting for anybody. */
+/* Whether the runtime has the address without waiting for a process that may never publish it: those of this job. */
 static bool runtime_knows(const struct hdl_tp *tp, int proc)
 {
 	return hdl_proc_is_ours(proc) && !tp->up.unpublished;
@@ -34,7 +32,7 @@ static bool runtime_knows(const struct hdl_tp *tp, int proc)
 
 static struct given *address_find(struct hdl_tp *tp, int proc)
 {
-	struct given key = { .proc = proc }, **found = tfind(&key, &tp->given, address_compare);
+	struct given key = { .proc = proc }, **found = tfind(&key, &tp->addresses, address_compare);
 
 	return found ? *found : NULL;
 }
@@ -42,14 +40,14 @@ static struct given *address_find(struct hdl_tp *tp, int proc)
 static void address_forget(struct hdl_tp *tp, struct given *g)
 {
 	if (g)
-		tdelete(g, &tp->given, address_compare);
+		tdelete(g, &tp->addresses, address_compare);
 	free(g);
 }
 
 void hdl_addresses_fini(struct hdl_tp *tp)
 {
-	tdestroy(tp->given, free);
-	tp->given = NULL;
+	tdestroy(tp->addresses, free);
+	tp->addresses = NULL;
 }
 
 /* ---- one's own ----------------------------------------------------------------------------------------- */
@@ -60,7 +58,7 @@ int hdl_wire_find_alike(struct hdl_tp *tp)
 
 	if (!text)
 		return hdl_no_memory("the variables that must be the same on all ranks", 1);
-	tp->alike = hdl_job_id(text);
+	tp->config_hash = hdl_job_id(text);
 	free(text);
 	return 0;
 }
@@ -68,7 +66,7 @@ int hdl_wire_find_alike(struct hdl_tp *tp)
 size_t hdl_tp_address(struct hdl_tp *tp, char blob[HDL_ADDRESS_MAX])
 {
 	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)tp->ndev, .name = tp->self,
-				   .alike = tp->alike, .machine = hdl_host_id() };
+				   .alike = tp->config_hash, .machine = hdl_host_id() };
 	size_t n = sizeof(h);
 
 	hdl_proc_self(&h.proc);
@@ -90,7 +88,7 @@ int hdl_wire_publish(struct hdl_tp *tp)
 
 /* ---- others' ------------------------------------------------------------------------------------------- */
 
-/* Whether a record is one of this version. */
+/* Checks the version of a record and reads its head. 0 or a negative errno, reported. */
 static int read_head(int proc, const void *data, size_t len, struct hdl_addr_head *h)
 {
 	if (len < sizeof(*h)) {
@@ -107,7 +105,7 @@ static int read_head(int proc, const void *data, size_t len, struct hdl_addr_hea
 	return 0;
 }
 
-/* Which process of this host an address names, or whether it is of one. */
+/* Whether an address is of a process of this host. */
 static bool address_is_here(int proc, const struct hdl_addr_head *h)
 {
 	if (hdl_proc_is_ours(proc))
@@ -140,7 +138,7 @@ static bool address_for(enum hdl_role want, const void *data, uint32_t count, st
 	return found;
 }
 
-/* Which device reaches which of its addresses. */
+/* Chooses the device that reaches one of the process's addresses. 0 or a negative errno, reported. */
 static int address_join(struct hdl_ep *ep, const void *data, size_t len)
 {
 	struct hdl_addr_head h;
@@ -156,7 +154,8 @@ static int address_join(struct hdl_ep *ep, const void *data, size_t len)
 			  want == HDL_ROLE_LOCAL ? "this host" : "another host");
 		return -EHOSTUNREACH;
 	}
-	/* its fabric is memory of this host, and ports are alike in all of them: what was sent would be another process's, or nobody's */
+	/* the device's fabric is memory of this host, and its ports are alike in all fabrics: a message would reach another
+	 * process, or none */
 	if (want == HDL_ROLE_REMOTE && ep->dev->addr.fabric && h.machine && hdl_host_id() && h.machine != hdl_host_id()) {
 		hdl_error("%s is on another host, and %s is the software HCA, which reaches processes of this one only: name a device for "
 			  "others, too (HEDDLE_DEVICE=%s,NAME), or none", hdl_proc_text(ep->rank), ep->dev->name, ep->dev->name);
@@ -219,7 +218,7 @@ bool hdl_wire_is_known(struct hdl_tp *tp, int proc)
 	return runtime_knows(tp, proc) || hdl_peers_find(&tp->peers, proc) || address_find(tp, proc);
 }
 
-/* So that what cannot be is told when the processes meet, and not at their first message. */
+/* Refuses an address with which no lane is possible, when it is given and not at the first message. */
 static int is_reachable(struct hdl_tp *tp, int proc, const void *address, size_t len)
 {
 	struct hdl_ep *ep = calloc(1, sizeof(*ep));
@@ -252,7 +251,7 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 		hdl_error("an address that was given for %s is another process's", hdl_proc_text(proc));
 		return -EPROTO;
 	}
-	if (h.alike != tp->alike) {
+	if (h.alike != tp->config_hash) {
 		hdl_error("%s has other values of the variables that must be the same on all ranks (heddle_info --vars names them)",
 			  hdl_proc_text(proc));
 		return -EINVAL;
@@ -272,8 +271,20 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 		return hdl_no_memory("a peer's address", sizeof(*g) + len);
 	*g = (struct given){ .proc = proc, .len = (uint32_t)len };
 	memcpy(g->data, address, len);
-	if (tsearch(g, &tp->given, address_compare))
+	if (tsearch(g, &tp->addresses, address_compare))
 		return 0;
 	free(g);
 	return hdl_no_memory("a peer's address", sizeof(void *));
+}
+
+unsigned hdl_ep_kinds(const struct hdl_ep *ep)
+{
+	unsigned can = ep->tp->allowed & ep->addr.caps & ep->dev->addr.caps;
+	char here[HDL_KINDS_TEXT], there[HDL_KINDS_TEXT];
+
+	if (!can)
+		hdl_error("no queue kind of HEDDLE_TRANSPORT=%s is possible between this rank (%s:%s) and %s (its device:%s)",
+			  hdl_vars.transport, ep->dev->name, hdl_kinds_text(ep->dev->addr.caps, here), hdl_proc_text(ep->rank),
+			  hdl_kinds_text(ep->addr.caps, there));
+	return can;
 }

@@ -20,12 +20,12 @@ static void reject(struct hdl_conn_todo *todo, uint32_t number, enum hdl_queue k
 	conn_add(todo, HDL_CONN_SEND_REJ);
 }
 
-/* What stands or is being made goes. */
+/* Gives up the lane that stands or is being made. */
 static void conn_clear(struct hdl_conn *c, struct hdl_conn_todo *todo)
 {
-	if (c->up || c->again)
+	if (c->up || c->replacing)
 		conn_add(todo, HDL_CONN_DOWN);
-	c->up = c->again = false;
+	c->up = c->replacing = false;
 	if (c->state == HDL_CONN_ASKED || c->state == HDL_CONN_ANSWERED || c->state == HDL_CONN_READY)
 		conn_add(todo, HDL_CONN_DESTROY);
 	c->state = HDL_CONN_NONE;
@@ -47,7 +47,7 @@ static void propose(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_que
 	conn_add(todo, HDL_CONN_SEND_REQ);
 }
 
-/* A lane that the peer need not agree to. */
+/* Takes a kind that needs no agreement of the peer. */
 static void conn_take(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_queue kind)
 {
 	conn_clear(c, todo);
@@ -59,7 +59,7 @@ static void conn_take(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_q
 
 static void accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct hdl_conn_event *e)
 {
-	/* queues in INIT do for the peer's proposal as well as for our own */
+	/* queues in INIT serve the peer's proposal as well as this side's own */
 	bool made = c->state == HDL_CONN_ASKED && c->kind == e->kind;
 
 	if (!made) {
@@ -71,24 +71,24 @@ static void accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct 
 	conn_add(todo, HDL_CONN_SEND_REP);
 }
 
-/* The queues stop being those of the latest number, if they were. */
+/* Replaces the queues: those of an earlier number are renewed, those in INIT stay. */
 static void conn_renew(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_conn_state state, uint32_t number)
 {
 	bool made = c->state == HDL_CONN_ASKED;		/* in INIT */
 
-	*c = (struct hdl_conn){ .state = (uint8_t)state, .kind = c->kind, .mine = state == HDL_CONN_ASKED, .again = true,
+	*c = (struct hdl_conn){ .state = (uint8_t)state, .kind = c->kind, .mine = state == HDL_CONN_ASKED, .replacing = true,
 				.number = number };
 	if (!made)
 		conn_add(todo, HDL_CONN_RENEW);
 }
 
-/* The peer proposes to replace the queues. */
+/* A REQ with `replacing`. */
 static void on_again(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
 		     struct hdl_conn_todo *todo)
 {
 	bool later = e->number > c->number, equal = e->number == c->number;
 
-	/* one that never had the connection cannot replace it, and what went by it is lost */
+	/* a side that never had the connection cannot replace it, and its requests are lost */
 	if (c->state == HDL_CONN_FAILED || c->state == HDL_CONN_NONE) {
 		reject(todo, e->number, HDL_QUEUE_NONE);
 		return;
@@ -101,14 +101,14 @@ static void on_again(struct hdl_conn *c, const struct hdl_conn_self *self, const
 	if (equal && c->state == HDL_CONN_ANSWERED)
 		conn_add(todo, HDL_CONN_SEND_REP);
 	/* of two proposals with the same number the lower rank's counts */
-	if (!later && !(equal && c->state == HDL_CONN_ASKED && c->again && !self->lower))
+	if (!later && !(equal && c->state == HDL_CONN_ASKED && c->replacing && !self->lower))
 		return;
 	conn_renew(c, todo, HDL_CONN_ANSWERED, e->number);
 	conn_add(todo, HDL_CONN_TO_RTR);
 	conn_add(todo, HDL_CONN_SEND_REP);
 }
 
-/* A proposal that counts. */
+/* A REQ whose number counts. */
 static void consider(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
 		     struct hdl_conn_todo *todo)
 {
@@ -122,7 +122,7 @@ static void consider(struct hdl_conn *c, const struct hdl_conn_self *self, const
 	if (self->prefer == HDL_QUEUE_NONE)
 		conn_give_up(c, todo);
 	else if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, self->prefer))
-		conn_take(c, todo, self->prefer);	/* now: a repetition must not be answered in another way */
+		conn_take(c, todo, self->prefer);	/* now: a repetition of the proposal must get the same answer */
 	reject(todo, e->number, self->prefer);
 }
 
@@ -131,12 +131,12 @@ static void on_req(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 {
 	bool later = e->number > c->number;
 
-	if (e->again) {
+	if (e->replacing) {
 		on_again(c, self, e, todo);
 		return;
 	}
-	if (c->again) {
-		/* late, or of a peer that does not know what went by the queues that are replaced */
+	if (c->replacing) {
+		/* late, or of a peer without the state of the queues that are replaced */
 		if (later) {
 			conn_give_up(c, todo);
 			reject(todo, e->number, HDL_QUEUE_NONE);
@@ -165,7 +165,7 @@ static void on_req(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 		if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, c->kind)) {
 			reject(todo, e->number, c->kind);
 		} else if (later) {
-			/* the peer does not have the connection any more, and what was under way is lost */
+			/* the peer does not have the connection any more, and the requests under way are lost */
 			conn_give_up(c, todo);
 			reject(todo, e->number, HDL_QUEUE_NONE);
 		}
@@ -199,7 +199,7 @@ static void on_rej(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 	}
 	if (c->state != HDL_CONN_ASKED || e->number != c->number)
 		return;		/* a repetition */
-	if (c->again || !conn_possible(self, e->kind)) {
+	if (c->replacing || !conn_possible(self, e->kind)) {
 		conn_give_up(c, todo);
 		reject(todo, e->number, HDL_QUEUE_NONE);
 	} else if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, e->kind)) {
@@ -242,7 +242,7 @@ void hdl_conn_step(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 	case HDL_CONN_RTU_SEEN:
 		if (c->state == HDL_CONN_FAILED)
 			reject(todo, c->number, HDL_QUEUE_NONE);
-		else if (conn_possible(self, e->kind) && !c->again && (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
+		else if (conn_possible(self, e->kind) && !c->replacing && (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
 			conn_take(c, todo, e->kind);
 		return;
 	case HDL_CONN_TIMER:

@@ -55,8 +55,9 @@ unsigned hdl_select_possible(unsigned caps, unsigned allowed, int job_size, int 
 				.rc_most = rc_most };
 	unsigned set = 0;
 
-	/* Every input that changes during the job, at its extremes. The limit is this process's own: a peer with another one may select
-	 * what this side never would, so what there is without a limit is there, too, and any two have it in common. */
+	/* Every input that changes during the job, at its extremes. HEDDLE_RC_PEERS is this process's own: a peer with another
+	 * one may select a kind that this side never would; so kinds without the limit are included, and any two processes have
+	 * one in common. */
 	for (int i = 0; i < 16; i++) {
 		s.messages = i & 1;
 		s.rc_peers = i & 2 ? rc_most : 0;

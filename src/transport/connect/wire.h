@@ -1,75 +1,83 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of src/transport: the wire format, which all ranks of a job must have in common. */
+/* The wire format, which all ranks of a job must have in common: HDL_ADDR_VERSION. */
 #ifndef HDL_TP_WIRE_H
 #define HDL_TP_WIRE_H
 
 #include "runtime/runtime.h"
 #include "transport/transport.h"
 
-/* Control messages: kinds of their own, outside the order of matching messages. */
+/* Control messages: types of struct hdl_hdr.kind that have no sequence number. Table of handlers: peer/control.c. */
 enum hdl_ctl_kind {
-	HDL_CTL_SKIP = 16,	/* ring: go on at the top */
-	HDL_CTL_CTS,		/* struct hdl_cts */
+	HDL_CTL_SKIP = 16,	/* ring: the next frame is at the top line */
+	HDL_CTL_CTS,		/* struct hdl_cts: the receiver asks for the message */
 	HDL_CTL_FIN,		/* struct hdl_fin: the receiver has read the message */
 	HDL_CTL_DATA,		/* bytes, then struct hdl_data_rec: a rendezvous over UD or staged through a ring */
 	HDL_CTL_RTU,		/* first message on a connection; the tag is the connection's number */
 	HDL_CTL_RING_OFFER,	/* struct hdl_ring_offer */
 	HDL_CTL_RING_ACCEPT,	/* struct hdl_ring_accept */
-	HDL_CTL_RING_REVOKE,	/* stop using the ring */
+	HDL_CTL_RING_REVOKE,	/* the sender must stop using the ring */
 	HDL_CTL_RING_RELEASED,	/* struct hdl_ring_released */
-	HDL_CTL_CREDIT,		/* struct hdl_credit_rec, instead of an RDMA write that would not wake the peer */
-	HDL_CTL_SLEEP,		/* I am about to sleep: struct hdl_sleep_rec */
-	HDL_CTL_SLEEP_ACK,	/* understood: what follows will make a completion; the turn of the SLEEP */
+	HDL_CTL_CREDIT,		/* struct hdl_credit_rec, where an RDMA write would not wake the peer, or could be overtaken by an
+				 * older one */
+	HDL_CTL_SLEEP,		/* struct hdl_sleep_rec: the sender of SLEEP is about to sleep */
+	HDL_CTL_SLEEP_ACK,	/* struct hdl_sleep_rec of the SLEEP: from here on each message to the sleeper makes a
+				 * completion */
 	HDL_CTL_AWAKE,		/* the ring may be used again */
-	HDL_CTL_HOLD,		/* struct hdl_hold_rec: announce messages instead of sending them eagerly, or no longer */
+	HDL_CTL_HOLD,		/* struct hdl_hold_rec: back-pressure on or off: messages are announced instead of sent eagerly */
 	HDL_CTL_REFUSED,	/* struct hdl_fin: the message was withdrawn before it matched */
-	HDL_CTL_WRITTEN,	/* struct hdl_fin: the sender has written its part, by the queue that this comes by */
-	HDL_CTL_PROBE,		/* nothing: that it is acknowledged shows that the peer lives */
-	HDL_CTL_ID,		/* struct hdl_id_rec: how messages to the sender of this call the receiver of this */
-	HDL_CTL_TAKEN,		/* struct hdl_taken_rec: how many messages may be in this receiver's pool */
-	HDL_CTL_LEAVE,		/* to a process of another job: the sender is in MPI_Finalize, and its end is none to be told */
+	HDL_CTL_WRITTEN,	/* struct hdl_fin: the sender has written its part, by the queue on which WRITTEN comes */
+	HDL_CTL_PROBE,		/* no record: its acknowledgement shows that the peer lives */
+	HDL_CTL_ID,		/* struct hdl_id_rec: the receiver's id at the sender, which the receiver puts into `src` from now
+				 * on */
+	HDL_CTL_TAKEN,		/* struct hdl_taken_rec: credits for this receiver's pool */
+	HDL_CTL_LEAVE,		/* to a process of another job: the sender is in MPI_Finalize, and its end is no error */
 	HDL_CTL_KEEP,		/* struct hdl_keep_rec */
-	HDL_CTL_RMA_DONE,	/* struct hdl_rma_done: an operation on our memory has ended */
+	HDL_CTL_RMA_DONE,	/* struct hdl_rma_done: an operation of the receiver on the sender's memory has ended */
 	HDL_CTL_PART,		/* by UD: bytes of a message in several packets, not its last ones; the tag is its length */
-	HDL_CTL_LAST,		/* by UD: the rest of that message, whose tag, context and seq these are */
+	HDL_CTL_LAST,		/* by UD: the rest of that message, with its tag, context and seq */
 };
 
 /*
- * Names a process, for ever: its job, its rank there, and which life of that rank it is.
+ * Names a process: its job, its rank there, and its incarnation, which tells a restarted rank from the earlier one.
  *
- * A message says whom it is from by the *id* that its sender has at the receiver (peers.h): that is found without a search,
- * whatever the job's size. A sender that has not heard its id yet says HDL_NAMED, and sends its name with the message; the
- * receiver's messages have HDL_TELLS set and its name with them, with the other's id in it (`yours`), until one comes by that id.
- * What goes first by UD are REQ and REP, so that both know their ids before there is a connected lane; where the first message came
- * by a lane that needs no agreement, and the answer may never come, HDL_CTL_ID tells the id.
+ * A message carries its sender as `src`: the sender's *id* at the receiver, an index into the receiver's endpoints (peers.h),
+ * which is found without a search. Ids are exchanged with the first messages:
  *
- * What says that a message is not of an earlier life of its sender is `nonce`: an id could be another process's by now.
+ *     A ──▶ B    src = HDL_NAMED, A's name (yours = B's id at A)     A does not know its id at B
+ *     B ──▶ A    src = B's id | HDL_TELLS, B's name (yours = A's id at B)
+ *     A ──▶ B    src = A's id
+ *     B ──▶ A    src = B's id                                        a message by id has come from A
+ *
+ * By UD the first messages are REQ and REP, so that both sides know their ids before there is a connected lane. Where the first
+ * message came by a lane that needs no agreement, and no message may go back, HDL_CTL_ID carries the id.
+ *
+ * An id may be another process's by now; `nonce` shows that a message is not of an earlier incarnation of its sender.
  */
 struct hdl_name {
 	uint64_t job;		/* hash of the PMIx namespace */
 	uint64_t incarnation;
 	uint32_t rank;
-	uint32_t yours;		/* with a message: the receiver's id at the sender; else nothing */
+	uint32_t yours;		/* in a message: the receiver's id at the sender; else unused */
 };
 _Static_assert(sizeof(struct hdl_name) == 24, "packed");
-#define HDL_TELLS 0x80000000u	/* a name goes with the message */
+#define HDL_TELLS 0x80000000u	/* flag of src: struct hdl_name of the sender is in the message */
 #define HDL_NAMED UINT32_MAX
 
-/* An order that all processes see alike. */
+/* A total order of the processes of all jobs. */
 static inline bool hdl_name_before(const struct hdl_name *a, const struct hdl_name *b)
 {
 	return a->job != b->job ? a->job < b->job : a->rank < b->rank;
 }
 
-/* Messages into pooled receives that are counted: without a bound of their own (srq_credit.h). */
+/* Whether a message into a pooled receive is counted against credits (srq_credit.h): it has no other bound. */
 static inline bool hdl_is_counted(uint8_t kind)
 {
 	return kind < HDL_CTL_SKIP || kind == HDL_CTL_DATA;
 }
 
-/* Every message that arrives in a pooled receive of RC, XRC, DC. HDL_TELLS: struct hdl_name comes next. */
+/* Head of every message in a pooled receive of RC, XRC, DC. With HDL_TELLS struct hdl_name follows it. */
 struct hdl_wire {
-	uint32_t src;		/* the sender's id at the receiver, perhaps with HDL_TELLS; or HDL_NAMED */
+	uint32_t src;		/* the sender's id at the receiver, with HDL_TELLS or without; or HDL_NAMED */
 	uint32_t nonce;		/* low half of the sender's incarnation */
 	struct hdl_hdr hdr;
 };
@@ -77,14 +85,15 @@ _Static_assert(sizeof(struct hdl_wire) == 24, "packed");
 #define HDL_WIRE_MOST ((uint32_t)(sizeof(struct hdl_wire) + sizeof(struct hdl_name)))
 
 enum hdl_ud_type { HDL_UD_DATA = 1, HDL_UD_ACK, HDL_UD_CONN, HDL_UD_PROBE };
-/* HDL_TELLS: struct hdl_name stands at the end of the packet. DATA may have more messages: each begins with its hdr, aligned as that is. */
+/* Head of every UD packet. With HDL_TELLS struct hdl_name is at the packet's end. A DATA packet may have more messages, each with
+ * its hdr in front, aligned to 16 bytes. */
 struct hdl_udwire {
 	uint32_t src, nonce;	/* as in struct hdl_wire */
-	uint32_t psn;		/* PROBE: its number; ACK: that of the probe to which it is the answer, or 0 */
+	uint32_t psn;		/* DATA: sequence number; PROBE: its number; ACK: number of the probe that it answers, or 0 */
 	uint32_t ack;
 	uint64_t sack;
 	uint32_t type;		/* enum hdl_ud_type; DATA: hdr follows, then payload; CONN: struct hdl_conn_msg */
-	uint16_t share, base;	/* ACK: see hdl_rel_shares */
+	uint16_t share, base;	/* ACK: credits, see hdl_rel_shares */
 	struct hdl_hdr hdr;
 };
 _Static_assert(sizeof(struct hdl_udwire) == 48, "packed");
@@ -94,8 +103,8 @@ _Static_assert(sizeof(struct hdl_udwire) == 48, "packed");
 /* The opaque record of an HDL_RTS. */
 struct hdl_rts_rec {
 	uint64_t len;
-	uint32_t op;		/* the sender's operation */
-	uint32_t rkey;		/* where it may be read by RDMA; 0: it may not */
+	uint32_t op;		/* number of the sender's operation */
+	uint32_t rkey;		/* key by which RDMA READ reaches it; 0: none does */
 	uint64_t addr;
 	uint64_t reserved;
 };
@@ -105,23 +114,23 @@ struct hdl_cts {
 	uint64_t len;		/* bytes wanted; 0: matched, nothing to send */
 	uint64_t addr;
 	uint32_t rkey;
-	uint32_t op;		/* the sender's */
-	uint32_t rop;		/* the receiver's */
-	uint32_t rdma;		/* 0: no RDMA write is possible, stream it */
-	uint64_t from;		/* what lies before this the receiver reads by itself */
+	uint32_t op;		/* number of the sender's operation */
+	uint32_t rop;		/* number of the receiver's operation */
+	uint32_t rdma;		/* 0: no RDMA write is possible, the sender streams the data */
+	uint64_t from;		/* split: the receiver reads the bytes before this by RDMA READ */
 };
 
-/* FIN, WRITTEN: why the bytes have not been moved; as the sender of the control message sees it. */
+/* FIN, WRITTEN: why the bytes have not been moved, as the sender of the control message sees it. */
 enum hdl_fault {
 	HDL_FAULT_NONE = 0,
-	HDL_FAULT_MINE,		/* its user's buffer cannot be read, or written */
-	HDL_FAULT_YOURS,	/* the receiver's buffer */
-	HDL_FAULT_OTHER,	/* it has no memory, or none that it can register, for the message */
+	HDL_FAULT_MINE,		/* the buffer of its own user cannot be read, or written */
+	HDL_FAULT_YOURS,	/* the receiver's buffer cannot */
+	HDL_FAULT_OTHER,	/* there is no memory, or none that can be registered, for the message */
 };
 struct hdl_fin {
-	uint32_t op;		/* of whom this goes to */
-	uint16_t part;		/* FIN: 1: what the receiver reads of a split message */
-	uint16_t fault;		/* enum hdl_fault: the operation ends with an error, on both sides, and nothing else does */
+	uint32_t op;		/* number of the operation at the process to which this goes */
+	uint16_t part;		/* FIN: 1: of the receiver's part of a split message */
+	uint16_t fault;		/* enum hdl_fault: the operation ends with an error on both sides; the connection goes on */
 	uint64_t len;		/* bytes of the message */
 };
 
@@ -134,16 +143,16 @@ struct hdl_data_rec {
 struct hdl_ring_offer {
 	uint64_t addr;
 	uint32_t rkey, lines;
-	uint32_t cleared;	/* the receiver clears what it has read: the sender writes no terminators */
-	uint32_t number;	/* the how-manieth ring that the receiver gives: see struct hdl_conn_msg */
+	uint32_t cleared;	/* the receiver clears what it has read: the sender writes no terminators (ring.h) */
+	uint32_t number;	/* how many rings the receiver has given, this one included: struct hdl_conn_msg.ring */
 };
 struct hdl_ring_accept {
-	uint64_t addr;		/* struct hdl_credit of the sender, for this peer */
+	uint64_t addr;		/* struct hdl_credit of the sender, for this peer; 0: it does not take the ring */
 	uint32_t rkey;
 	uint32_t reserved;
 };
 struct hdl_ring_released {
-	uint64_t sent;		/* lines ever used */
+	uint64_t sent;		/* lines used since the ring was made */
 };
 struct hdl_credit_rec {
 	uint64_t consumed;
@@ -155,22 +164,23 @@ struct hdl_id_rec {
 	uint32_t id;
 };
 struct hdl_keep_rec {
-	uint32_t qpn;		/* the sender's messages come by this target, which its maker may not outlive: open it, too; 0: do not */
+	uint32_t qpn;		/* the target by which the sender's messages come, and which must outlive its maker: open it, too;
+				 * 0: do not */
 	uint32_t number;	/* the target that the receiver has made for a question up to this number is not used */
 };
 struct hdl_rma_done {
 	uint32_t op;
 	int32_t err;
-	uint64_t old;		/* of an atomic one: what was there before */
+	uint64_t old;		/* atomic operation: the value before it */
 };
 struct hdl_hold_rec {
-	uint32_t turn;		/* the latest counts: they may overtake each other */
+	uint32_t turn;		/* the latest turn counts: messages may overtake each other */
 	uint32_t on;
 };
 
-/* Written by the peer with RDMA, in memory of the ring's sender. */
+/* The receiver of a ring writes it by RDMA, in memory of the ring's sender. */
 struct hdl_credit {
-	uint64_t consumed;	/* lines */
+	uint64_t consumed;	/* lines read */
 	uint64_t reserved[7];
 };
 _Static_assert(sizeof(struct hdl_credit) == 64, "a line of its own");
@@ -187,38 +197,38 @@ struct hdl_addr {
 	uint32_t xrc_srqn;
 	uint32_t dctn;
 	uint16_t lid;
-	uint16_t xrc_domain_high;	/* the same of processes that share one: kinds/xrc.c */
+	uint16_t xrc_domain_high;	/* high bits of xrc_domain */
 	uint64_t dc_key;
 	uint8_t gid[16];
-	uint32_t xrc_domain;	/* the low bits */
-	uint32_t fabric;	/* of the software HCA: a hash of the fabric's name, since all fabrics have the same port; else 0 */
+	uint32_t xrc_domain;	/* low bits of the XRC domain's number: equal at processes that share a domain (kinds/xrc.c) */
+	uint32_t fabric;	/* software HCA: hash of the fabric's name, since the ports of all fabrics are alike; else 0 */
 };
 struct hdl_addr_head {
 	uint32_t version, count;
 	struct hdl_name name;
 	struct hdl_proc proc;
 	uint64_t machine;	/* hdl_host_id */
-	uint64_t alike;		/* hash of the variables that must be equal */
-	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
+	uint64_t alike;		/* hdl_wire_find_alike: hash of the variables that must be equal */
+	char host[HDL_HOST_TEXT];	/* for error texts; ends with a NUL */
 };
 #define HDL_ADDR_VERSION 14u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {
 	uint8_t what;		/* HDL_CONN_REQ, HDL_CONN_REP or HDL_CONN_REJ; HDL_CONN_ASK, HDL_CONN_TARGET */
-	uint8_t kind;		/* enum hdl_queue, see struct hdl_conn_event */
+	uint8_t kind;		/* enum hdl_queue: see struct hdl_conn_event */
 	uint8_t named;
-	uint8_t again;
+	uint8_t replacing;	/* REQ, REP: queues that broke are replaced */
 	uint32_t number;
 	uint64_t nonce;		/* the sender's incarnation */
-	uint64_t to;		/* the incarnation it talks to */
+	uint64_t to;		/* the incarnation of the process to which it goes */
 	uint32_t qpn;		/* the queue pair: ASK: the sending one, TARGET: the receiving one */
 	uint32_t psn;
 	int32_t reason;		/* REJ that names no kind, TARGET: errno; ECONNABORTED: the endpoint has failed */
-	/* again: what the sender has taken in by the queues that are replaced */
+	/* REQ and REP with `replacing`: what the sender has taken in by the queues that are replaced */
 	uint32_t messages;	/* in pooled receives */
-	uint32_t ring;		/* the how-manieth ring that it has given, ... */
-	uint64_t lines;		/* ... and the lines of it */
+	uint32_t ring;		/* number of the ring that it has given (struct hdl_ring_offer) */
+	uint64_t lines;		/* lines read of that ring */
 };
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections: made over UD, as the state machine says (conn.h). Addresses: address.c.
+ * Connections: messages by UD, as the state machine decides (conn.h). Addresses: address.c.
  *
  *     proposer                                    responder
  *     QP to INIT, REQ(number, qpn, psn)   ──▶     QP to RTR
  *     QP to RTR, RTS                      ◀──     REP(number, qpn, psn)
  *     RTU, on the connection itself       ──▶     QP to RTS
  *
- * The responder can receive before it answers; the proposer can be received from before it sends; so no message can
- * meet a queue that is not ready. REQ and REP are repeated with jitter until they are answered: a peer that computes
- * answers when it next enters the library. A message for another incarnation of this rank is refused.
+ * No message meets a queue that is not ready: the responder can receive before it answers, and the proposer is in RTR before it
+ * sends. REQ and REP are repeated with jitter until they are answered: a rank that computes answers when it next enters the
+ * library. A message for another incarnation of this rank is refused.
  *
- * Queues that break while the peer lives are replaced by the same messages, which then say what had come by them:
+ * Queues that break while the peer lives are replaced by the same messages, which then report what had arrived by them (taken):
  *
- *     stops, takes what has come; REQ(number + 1, again, taken)  ──▶  stops, takes what has come; QP to RTR
- *     QP to RTR, RTS; what had not come goes again               ◀──  REP(number + 1, again, taken)
- *     RTU, behind it                                             ──▶  QP to RTS; what had not come goes again
+ *     halts, drains; REQ(number + 1, replacing, taken)   ──▶     halts, drains; QP to RTR
+ *     QP to RTR, RTS; replays what had not arrived       ◀──     REP(number + 1, replacing, taken)
+ *     RTU, behind that                                   ──▶     QP to RTS; replays what had not arrived
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@
 
 #define RETRY_NS 5000000ull
 #define RETRY_MAX_NS 200000000ull
-#define TELLS 14u	/* with twice the time between one and the next: some 80 s */
+#define ANNOUNCES_MAX 14u	/* REJ of a failed endpoint: sent so often at most, with twice the time between one and the
+				 * next: some 80 s */
 
 static uint64_t wireup_random_bits(struct hdl_tp *tp)
 {
@@ -63,11 +64,12 @@ void hdl_wire_stop(struct hdl_ep *ep)
 			hdl_sq_abandon(ep->sq, ep);
 		return;
 	}
-	/* what the peer sends and writes, too, must not land when this returns */
+	/* after this nothing that the peer sends or writes may land either */
 	if ((err = hdl_sq_stop(&q->sq)))
 		hdl_debug("%s: the sending queue cannot be stopped (%s)", hdl_proc_text(ep->rank), strerror(-err));
-	/* One that is destroyed is stopped, whatever ails the device. And there is no end to the jobs that may come and go while this one
-	 * runs: their queues would take memory, and places among HEDDLE_RC_PEERS, for good. */
+	/* A queue that is destroyed is stopped, whatever ails the device. Queues of peers of other jobs are destroyed in any
+	 * case: jobs may come and go without end while this one runs, and their queues would keep memory, and places among
+	 * HEDDLE_RC_PEERS. */
 	if (err || !hdl_proc_is_ours(ep->rank))
 		end_queue(ep);
 }
@@ -79,7 +81,8 @@ void hdl_wire_close(struct hdl_ep *ep)
 	ep->conn = (struct hdl_conn){ .state = HDL_CONN_NONE };
 }
 
-/* What a lane of this kind needs on this side. */
+/* Makes this side's part of a lane of this kind: queues in INIT, or the endpoint's share of a queue that is had by address. 0 or
+ * a negative errno, reported. */
 static int wireup_make(struct hdl_ep *ep, enum hdl_queue kind)
 {
 	struct hdl_tp *tp = ep->tp;
@@ -94,7 +97,7 @@ static int wireup_make(struct hdl_ep *ep, enum hdl_queue kind)
 	q->kind = hdl_kinds[kind];
 	q->psn = (uint32_t)wireup_random_bits(tp) & 0xffffff;
 	err = q->kind->make(ep, q);
-	/* this rank itself is no peer */
+	/* the connection of this rank to itself does not count */
 	q->counted = !err && HDL_QUEUE_IN(HDL_QUEUE_LIMITED, kind) && ep->rank != hdl_job.rank;
 	tp->rc_peers += q->counted;
 	return err;
@@ -106,11 +109,11 @@ static int to_rts(struct hdl_ep *ep)
 	bool broke = false;
 	int err = hdl_qp_rts(q->sq.qp, q->psn, q->kind->renew ? &broke : NULL);
 
-	/* Who can be received from can break our queue, by a request that it refuses, before we have come here. Then it is one that broke
-	 * while it was used. */
+	/* In RTR the queue can receive, and a request that it refuses breaks it before it is in RTS. The break is handled as one
+	 * of a queue in use. */
 	if (broke) {
 		q->event = IBV_EVENT_QP_ACCESS_ERR;
-		q->sq.resets++;		/* nothing is posted that would be counted */
+		q->sq.resets++;		/* no request is posted that would be counted */
 		hdl_wire_broke(ep, NULL);
 	}
 	return err;
@@ -120,14 +123,14 @@ static void wireup_up(struct hdl_ep *ep)
 {
 	if (ep->queues) {
 		ep->sq = &ep->queues->sq;
-		ep->queues->away = false;
+		ep->queues->replaced = false;
 		ep->queues->why = (struct ibv_wc){ 0 };
 	}
-	ep->direct = !ep->sq->kind->post;
+	ep->plain_post = !ep->sq->kind->post;
 	if (ep->sq->kind->address)
 		ep->sq->kind->address(ep, &ep->wr);
-	/* what is in flight over UD may be delayed: bound how far we run ahead of it. A packet that is being filled has messages, but no
-	 * number by which it would be known to be in flight. */
+	/* UD packets in flight may be delayed: from here on the lane's lead over them is limited. A packet that is being filled
+	 * has messages but no number yet, by which it would be known to be in flight; so it is sent first. */
 	if (ep->dev->gather == ep)
 		hdl_ud_gathered(ep);
 	if (ep->rel && !hdl_rel_idle(ep->rel)) {
@@ -140,20 +143,13 @@ static void wireup_up(struct hdl_ep *ep)
 	hdl_ring_consider(ep);
 }
 
-void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m)
-{
-	m->nonce = ep->tp->self.incarnation;
-	m->to = ep->name.incarnation;
-	hdl_ud_raw(ep, HDL_UD_CONN, m, sizeof(*m));	/* when there is no room, the repetition comes */
-}
-
-/* A proposal, or the answer to one: with the numbers of the queues, and again until it is answered. */
+/* Sends REQ or REP with the numbers of the queues, and sets the time of its repetition. */
 static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 {
 	struct hdl_tp *tp = ep->tp;
 	struct hdl_conn_queues *q = ep->queues;
 	struct hdl_conn_msg m = { .what = (uint8_t)what, .kind = ep->conn.kind, .named = ep->conn.named,
-				  .again = ep->conn.again, .number = ep->conn.number, .qpn = q->sq.qp->qp_num,
+				  .replacing = ep->conn.replacing, .number = ep->conn.number, .qpn = q->sq.qp->qp_num,
 				  .psn = q->psn, .messages = q->taken_messages, .ring = q->taken_ring, .lines = q->taken_lines };
 	uint64_t wait = RETRY_NS << (q->tries < 6 ? q->tries : 6);
 
@@ -167,33 +163,25 @@ static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 	hdl_wire_send(ep, &m);
 }
 
-static void send_rej(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, int reason)
-{
-	struct hdl_conn_msg m = { .what = HDL_CONN_REJ, .kind = (uint8_t)kind, .number = number, .reason = reason };
-
-	ep->tp->refused++;
-	hdl_wire_send(ep, &m);
-}
-
-/* Whether a request of its own broke the queue. One whose requests were flushed only, or of which an event alone tells, may have been broken
- * by the peer's: none of its own was found wanting. */
+/* Whether a request of this side broke the queue. If requests were flushed only, or an asynchronous event is all there is, a
+ * request of the peer's may have broken it. */
 static bool has_failed(const struct hdl_conn_queues *q)
 {
 	return q->why.status != IBV_WC_SUCCESS && q->why.status != IBV_WC_WR_FLUSH_ERR;
 }
 
-/* What was kept of the queues that were replaced goes again. */
+/* Replays what is kept of the queues that were replaced. 0 or a negative errno. */
 static int resume(struct hdl_ep *ep)
 {
 	struct hdl_sq *sq = &ep->queues->sq;
 	int err;
 
-	/* broken again before it was in use: it stays kept for the queue that follows */
-	if (!sq->broken || ep->queues->event)
+	/* the queue has broken again before it was used: its requests stay kept for the one that follows */
+	if (!hdl_sq_is_broken(sq) || ep->queues->event)
 		return 0;
 	if ((err = hdl_replay_run(sq, has_failed(ep->queues))))
 		return err;
-	/* messages in pooled receives may wait for one, and have other numbers now */
+	/* messages in pooled receives may wait for a receive, and requests have other numbers now */
 	if (sq->head != sq->tail) {
 		if (!ep->reorder_guard_sq && !ep->reorder_guard_ud)
 			ep->reorder_guard_seq = ep->tx_seq;
@@ -210,7 +198,7 @@ static int send_rtu(struct hdl_ep *ep)
 
 	if ((err = resume(ep)))
 		return err;
-	/* the proposal that follows says as much */
+	/* a proposal follows, and takes the place of RTU */
 	if (ep->queues->event)
 		return 0;
 	ep->sq = &ep->queues->sq;
@@ -221,20 +209,21 @@ static int send_rtu(struct hdl_ep *ep)
 	return err;
 }
 
-/* Stops the queues of a lane, and takes what has come by them. */
+/* Halts the queues of a lane, and takes what has arrived by them. 0 or a negative errno. */
 static int wireup_stop(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
 	int err;
 
-	q->away = q->stopped = true;
+	q->replaced = q->stopped = true;
 	q->since_ns = monotonic_ns();
 	ep->sq = NULL;
 	hdl_ep_refresh(ep);
 	if ((err = hdl_sq_halt(&q->sq)))
 		return err;
-	/* what has been received is in the completion queue, in front of what comes from others now */
-	for (int seen = 0, n; seen <= ep->dev->rcq->cqe && (n = hdl_tp_poll_rcq(ep->dev)); seen += n)
+	/* what has arrived stands in the receive CQ before later completions of other peers: one round of the CQ's entries takes
+	 * it all */
+	for (int seen = 0, n; seen <= ep->dev->rcq->cqe && (n = ep->tp->hooks->poll_rcq(ep->dev)); seen += n)
 		;
 	while (ep->rx_state >= HDL_RX_ACTIVE && hdl_ring_poll(ep, 64))
 		;
@@ -256,11 +245,12 @@ static int wireup_renew(struct hdl_ep *ep)
 	return err;
 }
 
-/* There will be no connected lane. Messages go on over UD where that is allowed, but what went by a lane is lost. */
+/* There will be no connected lane. Messages go on by UD where that is allowed; without UD, or if a lane was in use, the endpoint
+ * fails. */
 static void wireup_give_up(struct hdl_ep *ep, int err)
 {
 	if (ep->failed)
-		return;		/* it had one */
+		return;		/* a lane was in use */
 	ep->sq = NULL;
 	hdl_ep_refresh(ep);
 	if (!err)
@@ -302,7 +292,7 @@ static int wireup_carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const stru
 	case HDL_CONN_SEND_REJ:
 		/* an endpoint may fail while completions are taken, where nothing must be posted: hdl_wire_announce follows */
 		if (!ep->failed || m)
-			send_rej(ep, todo->refused.number, todo->refused.kind, -err);
+			hdl_wire_refuse(ep, todo->refused.number, todo->refused.kind, -err);
 		return 0;
 	case HDL_CONN_SEND_RTU:
 		return send_rtu(ep);
@@ -310,7 +300,7 @@ static int wireup_carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const stru
 		if (ep->queues && (err = resume(ep)))
 			return err;
 		ep->conn.up = true;
-		ep->conn.again = false;
+		ep->conn.replacing = false;
 		wireup_up(ep);
 		return 0;
 	case HDL_CONN_GIVE_UP:
@@ -323,13 +313,14 @@ static int wireup_carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const stru
 /* The connected kind that this side would take now. */
 static enum hdl_queue preferred(const struct hdl_ep *ep)
 {
-	/* a queue that is being made for this peer does not count against it */
+	/* a queue that is being made for this peer does not count against the limit */
 	bool counted = ep->queues && ep->queues->counted;
 
 	return hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, ep->tp->rc_peers - counted);
 }
 
-/* m: the message that the event is, or NULL. err: of LOST and of a refusal. */
+/* Gives the state machine an event and carries its actions out; an action that fails is the event LOST. m: the message that is
+ * the event, or NULL. err: negative errno of LOST, and of a refusal. */
 static void feed(struct hdl_ep *ep, const struct hdl_conn_event *e, const struct hdl_conn_msg *m, int err)
 {
 	struct hdl_tp *tp = ep->tp;
@@ -358,7 +349,7 @@ static int join_to_self(struct hdl_ep *ep)
 	return err ? err : to_rts(ep);
 }
 
-/* This rank's own messages take no kernel and no network, but the same queues. */
+/* Connects this rank to itself, by the same queues but without messages. */
 static int connect_to_self(struct hdl_ep *ep, enum hdl_queue kind)
 {
 	int err;
@@ -380,17 +371,24 @@ static int connect_to_self(struct hdl_ep *ep, enum hdl_queue kind)
 
 /* ---- queues that break ------------------------------------------------------------------------------------- */
 
+static void replace_queues(struct hdl_tp *tp, void *ep, int err)
+{
+	(void)tp;
+	(void)err;
+	hdl_wire_replace(ep);
+}
+
 void hdl_wire_broke(struct hdl_ep *ep, const struct ibv_wc *wc)
 {
 	if (wc && !ep->queues->stopped)
 		ep->queues->why = *wc;
-	hdl_done_broke(ep);
+	hdl_done_push(ep->tp, replace_queues, ep, 0);
 }
 
 void hdl_wire_report(const struct hdl_ep *ep, const char *why)
 {
 	const struct hdl_conn_queues *q = ep->queues;
-	if (ep->left)
+	if (ep->departed)
 		return;
 	char text[HDL_PEER_TEXT], what[160] = "the peer has asked for another queue";
 
@@ -403,18 +401,18 @@ void hdl_wire_report(const struct hdl_ep *ep, const char *why)
 		  ep->dev->name, ep->dev->port.port_num, hdl_kind_name(q->kind), q->sq.qp ? q->sq.qp->qp_num : 0, what, why);
 }
 
-/* Why queues that broke are not replaced; NULL: they are. */
+/* Returns why broken queues are not replaced; NULL: they are. */
 static const char *is_hopeless(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
 	struct hdl_sq *sq = &q->sq;
 
-	/* one message that came is that of the new connection */
-	if (sq->broken && sq->failed_again && sq->broken_tail == sq->first_again && has_failed(q) && q->messages <= 1)
+	/* q->messages <= 1: the only message that came is the RTU of the new connection */
+	if (hdl_sq_is_broken(sq) && sq->replay_failed && sq->replay_tail == sq->replay_first && has_failed(q) && q->messages <= 1)
 		return "the request that went again by the new queue has failed again";
 	if (q->messages)
 		sq->resets = 0;
-	if (sq->broken && sq->resets > HDL_SQ_RESETS_MAX)
+	if (hdl_sq_is_broken(sq) && sq->resets > HDL_SQ_RESETS_MAX)
 		return "it breaks time and again, and nothing is carried out in between: the device ails";
 	if (ep->rank == hdl_job.rank)
 		return NULL;
@@ -449,12 +447,12 @@ void hdl_wire_replace(struct hdl_ep *ep)
 
 	if (ep->failed || !q)
 		return;
-	bool asked = q->is_asked && q->asked.number > ep->conn.number, own = ep->conn.up && !q->away;
-	bool broke = own && (q->sq.broken || q->event);
+	bool asked = q->has_proposal && q->proposal.number > ep->conn.number, own = ep->conn.up && !q->replaced;
+	bool broke = own && (hdl_sq_is_broken(&q->sq) || q->event);
 
-	q->is_asked = false;
+	q->has_proposal = false;
 	if (!asked && !broke)
-		return;		/* it has been seen to */
+		return;		/* the break has been handled */
 	if (broke && (why = is_hopeless(ep))) {
 		hdl_wire_report(ep, why);
 		hdl_ep_fail(ep, -ECONNRESET);
@@ -462,12 +460,12 @@ void hdl_wire_replace(struct hdl_ep *ep)
 	}
 	hdl_debug("%s: %s queue %u is replaced, %s", hdl_proc_text(ep->rank), hdl_kind_name(q->kind), q->sq.qp->qp_num,
 		  asked ? "as the peer asks" : q->event ? "after an event" : ibv_wc_status_str(q->why.status));
-	q->event = 0;	/* it is of the queue that goes: what is kept waits behind one of the new queue */
+	q->event = 0;	/* the event belongs to the queue that goes: with an event set, resume would not replay on the new one */
 	if (!(err = wireup_stop(ep)) && ep->rank == hdl_job.rank)
 		err = replace_own(ep);
 	else if (!err && asked)
-		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = q->asked.kind, .number = q->asked.number,
-						   .named = q->asked.named, .again = true }, &q->asked, 0);
+		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = q->proposal.kind, .number = q->proposal.number,
+						   .named = q->proposal.named, .replacing = true }, &q->proposal, 0);
 	else if (!err)
 		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_BROKE }, NULL, 0);
 	if (err) {
@@ -496,33 +494,28 @@ void hdl_wire_on_message(struct hdl_ep *ep, enum hdl_pool pool)
 		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_RTU_SEEN, .kind = addressed }, NULL, -ECONNREFUSED);
 }
 
-void hdl_wire_announce(struct hdl_ep *ep)
+static void stop_announcing(struct hdl_ep *ep)
 {
-	send_rej(ep, ep->conn.number, HDL_QUEUE_NONE, ECONNABORTED);
+	ep->tp->announcing -= ep->announces != 0;
+	ep->announces = 0;
 }
 
-static void stop_telling(struct hdl_ep *ep)
-{
-	ep->tp->telling -= ep->tells != 0;
-	ep->tells = 0;
-}
-
-/* Returns when to come again; 0: not at all. */
-static uint64_t tell_again(struct hdl_ep *ep, uint64_t now)
+/* Sends REJ again if its time has come. Returns when to call again, in ns; 0: not again. */
+static uint64_t announce_again(struct hdl_ep *ep, uint64_t now)
 {
 	struct hdl_tp *tp = ep->tp;
 	uint64_t wait;
 
-	if (now < ep->tell_ns)
-		return ep->tell_ns;
+	if (now < ep->announce_ns)
+		return ep->announce_ns;
 	hdl_wire_announce(ep);
-	if (ep->tells == 1 || ep->left || hdl_peer_state(ep) == HDL_PROC_ENDED) {
-		stop_telling(ep);
+	if (ep->announces == 1 || ep->departed || hdl_peer_state(ep) == HDL_PROC_ENDED) {
+		stop_announcing(ep);
 		return 0;
 	}
-	wait = RETRY_NS << (TELLS - ep->tells--);
-	ep->tell_ns = now + wait + wireup_random_bits(tp) % wait;
-	return ep->tell_ns;
+	wait = RETRY_NS << (ANNOUNCES_MAX - ep->announces--);
+	ep->announce_ns = now + wait + wireup_random_bits(tp) % wait;
+	return ep->announce_ns;
 }
 
 void hdl_wire_begin_announcing(struct hdl_ep *ep)
@@ -530,38 +523,33 @@ void hdl_wire_begin_announcing(struct hdl_ep *ep)
 	struct hdl_tp *tp = ep->tp;
 	uint64_t at;
 
-	if (ep->told_failed) {
-		hdl_wire_announce(ep);	/* so that it stops saying so */
+	if (ep->peer_failed) {
+		hdl_wire_announce(ep);	/* the peer stops repeating its own REJ when this one comes */
 		return;
 	}
-	ep->tells = TELLS;
-	ep->tell_ns = 0;
-	tp->telling++;
-	at = tell_again(ep, monotonic_ns());
+	ep->announces = ANNOUNCES_MAX;
+	ep->announce_ns = 0;
+	tp->announcing++;
+	at = announce_again(ep, monotonic_ns());
 	hdl_stirred = true;
 	if (at && (!tp->next_timer_ns || at < tp->next_timer_ns))
 		tp->next_timer_ns = at;
 }
 
-void hdl_wire_failed(struct hdl_ep *ep)
-{
-	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_LOST }, NULL, -ECONNABORTED);
-}
-
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number)
 {
-	/* queues that are stopped will not be used, whatever had come by them */
+	/* queues that are halted will not be used, whatever had arrived by them */
 	if (ep->queues && ep->queues->stopped)
 		return;
 	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_RTU, .number = number }, NULL, 0);
 }
 
-/* The peer will have no connected lane to this rank. Returns what that is for operations. */
+/* The peer will have no connected lane to this rank: reports that. Returns the errno with which operations end. */
 static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	bool aborted = m->reason == ECONNABORTED;
 
-	if (ep->conn.state == HDL_CONN_FAILED || ep->tp->leaving || ep->left)
+	if (ep->conn.state == HDL_CONN_FAILED || ep->tp->leaving || ep->departed)
 		hdl_debug("%s refuses connections (%s)", hdl_proc_text(ep->rank), strerror(m->reason));
 	else if (aborted)
 		hdl_error("connection to %s failed: that rank has met an error on its side and has given the connection "
@@ -573,17 +561,18 @@ static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	return aborted ? -ECONNABORTED : -ECONNREFUSED;
 }
 
-/* The peer's endpoint of this process has failed. */
+/* The peer has announced that its endpoint of this process has failed. */
 static void has_failed_there(struct hdl_ep *ep)
 {
-	bool again = ep->told_failed && ep->failed;
+	bool again = ep->peer_failed && ep->failed;
 
-	ep->told_failed = true;
-	stop_telling(ep);
-	/* the answer was lost. (It is none to this, which it would be from both sides for ever, but to what is said again.) */
+	ep->peer_failed = true;
+	stop_announcing(ep);
+	/* The peer's repetition shows that the answer was lost. The first announcement is not answered with REJ here: both sides
+	 * would answer each other for ever. */
 	if (again && ep->fail_err == -ECONNABORTED)
 		hdl_wire_announce(ep);
-	/* without a connection UD may have served until now, and what goes by that is not acknowledged any more */
+	/* without a connection UD may have served until now, and the peer acknowledges no UD packet any more */
 	if (ep->conn.state == HDL_CONN_FAILED)
 		hdl_ep_fail(ep, -ECONNABORTED);
 }
@@ -592,12 +581,12 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	struct hdl_tp *tp = ep->tp;
 	struct hdl_conn_event e = { .what = m->what, .kind = m->kind, .number = m->number, .named = m->named,
-				    .again = m->again };
+				    .replacing = m->replacing };
 	int err = 0;
 
 	if (m->to != tp->self.incarnation) {
 		if (m->what == HDL_CONN_REQ)
-			send_rej(ep, m->number, HDL_QUEUE_NONE, ESTALE);
+			hdl_wire_refuse(ep, m->number, HDL_QUEUE_NONE, ESTALE);
 		return;
 	}
 	if (m->nonce == ep->name.incarnation && (m->what == HDL_CONN_ASK || m->what == HDL_CONN_TARGET)) {
@@ -609,12 +598,12 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		tp->stale++;
 		return;
 	}
-	if (e.what == HDL_CONN_REQ && e.again && m->number > ep->conn.number && ep->queues && !ep->failed &&
+	if (e.what == HDL_CONN_REQ && e.replacing && m->number > ep->conn.number && ep->queues && !ep->failed &&
 	    ep->conn.state != HDL_CONN_ASKED) {
-		/* queues that may be in use are stopped first */
-		ep->queues->asked = *m;
-		ep->queues->is_asked = true;
-		hdl_done_broke(ep);
+		/* queues that may be in use are halted first: hdl_wire_replace */
+		ep->queues->proposal = *m;
+		ep->queues->has_proposal = true;
+		hdl_done_push(tp, replace_queues, ep, 0);
 		return;
 	}
 	if (m->what == HDL_CONN_REJ && m->kind == HDL_QUEUE_NONE) {
@@ -626,12 +615,13 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	feed(ep, &e, m, err);
 }
 
-/* The peer does not answer a proposal to replace queues, and nobody can know whether its process lives. */
+/* Fails an endpoint whose proposal to replace queues the peer does not answer, where it cannot be known whether the peer's
+ * process lives. Returns whether it has. */
 static bool is_given_up(struct hdl_ep *ep, uint64_t now)
 {
 	char why[160];
 
-	if (!hdl_ep_away(ep) || !hdl_vars.ud_timeout || (now - ep->queues->since_ns) / 1000 < hdl_vars.ud_timeout ||
+	if (!hdl_ep_replaced(ep) || !hdl_vars.ud_timeout || (now - ep->queues->since_ns) / 1000 < hdl_vars.ud_timeout ||
 	    hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 		return false;
 	snprintf(why, sizeof(why), "the peer has not answered for %.1f s: its process or its host has ended, or it computes for longer "
@@ -645,11 +635,11 @@ uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now)
 {
 	uint64_t first = 0;
 
-	if (!tp->connecting && !tp->telling)
+	if (!tp->connecting && !tp->announcing)
 		return 0;
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
-		uint64_t at = ep->tells ? tell_again(ep, now) : 0;
+		uint64_t at = ep->announces ? announce_again(ep, now) : 0;
 		if (at && (!first || at < first))
 			first = at;
 		if (!hdl_conn_waits(&ep->conn))
@@ -662,4 +652,13 @@ uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now)
 			first = ep->queues->retry_ns;
 	}
 	return first;
+}
+
+int hdl_ep_connect(struct hdl_ep *ep)
+{
+	enum hdl_queue queue = hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, ep->tp->rc_peers);
+
+	if (queue == HDL_QUEUE_NONE || ep->conn.state == HDL_CONN_FAILED)
+		return -EOPNOTSUPP;
+	return ep->conn.state == HDL_CONN_NONE ? hdl_wire_connect(ep, queue) : 0;
 }

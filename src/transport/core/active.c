@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which devices to use: those that are named; of several, when nobody has named one, the first that has an active port. */
+/* Choice of devices: those that HEDDLE_DEVICE names; without a name, the first that has an active port. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const char *active_state_name(enum ibv_port_state state)
 	}
 }
 
-/* Whether a port is active; if not, text says what is with them. */
+/* Whether a port is active; if not, text lists the ports' states. */
 static bool has_active_port(struct ibv_context *ctx, char *text, size_t size)
 {
 	struct ibv_device_attr dev;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the transport counts, by name: for reports, and for performance variables. The counts themselves are where they are made. */
+/* Counters of the transport by name, for reports and performance variables. Each is counted where its event happens. */
 #include <stddef.h>
 
 #include "transport/core/tp.h"
 
-/* Where a count lies: in an endpoint, its reliable stream (32 bits), a send queue, the statistics of registrations, or struct hdl_tp. */
+/* The struct of a counter: endpoint, its reliable stream (32 bits), send queue, registrations, struct hdl_tp. */
 enum where { PEER, REL, QUEUE, REGISTRATIONS, WHOLE, WHOLE32 };
 
 static const struct counted {

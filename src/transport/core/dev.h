@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of src/transport: a device, and what it can do. */
+/* A device, and what it can do. */
 #ifndef HDL_TP_DEV_H
 #define HDL_TP_DEV_H
 
@@ -7,23 +7,22 @@
 #include "transport/queue/sq.h"
 #include "transport/connect/wire.h"
 
-/*
- * What a device promises beyond what the verbs' own attributes say. Each is asked for when the device is opened (device.c), and
- * used for itself alone: a device may have any of them without the others, and SHCA_BEHAVE takes them from the software HCA
- * one by one. That a request's bytes land in ascending order is asked of each queue: hdl_dev_in_order.
- */
+/* Promises of a device beyond the verbs' attributes. device.c asks for each when the device is opened, and each is used for
+ * itself alone: a device may have any of them without the others, and SHCA_BEHAVE takes them from the software HCA one by one.
+ * Ascending order of a request's bytes is asked of each queue: hdl_dev_in_order. */
 struct hdl_promises {
-	bool sequence;			/* what a write writes is never visible later than what the next one of its queue does */
+	bool sequence;			/* the bytes of a write are visible no later than those of the next write of its queue */
 	bool wakes;			/* a sleeping process is woken by any write into its memory (shca_await) */
 	bool at_once;			/* a write to a connected peer has landed when its post has returned */
-	bool tells_end;			/* connected queues fail when the peer's process ends, also where nothing is in flight */
+	bool tells_end;			/* connected queues fail when the peer's process ends, also with nothing in flight */
 	bool arena;			/* memory that the processes of this host reach by loads and stores (shca_alloc) */
-	bool pages;			/* implicit paging on demand: sends gather from memory that was not registered, */
-	bool pages_written;		/* ... peers write to such memory, */
-	bool pages_read;		/* ... and read it */
-	bool can_expose;		/* the device is able to, and HEDDLE_ODP allows it; one process may have been refused it for all
-					 * that */
-	int refused;			/* errno: its attributes say that it pages, and it did not register the region of all memory */
+	bool pages;			/* implicit paging on demand: sends gather from memory that was not registered */
+	bool pages_written;		/* peers write to such memory */
+	bool pages_read;		/* peers read such memory */
+	bool can_expose;		/* the device is able to, and HEDDLE_ODP allows it; this process may have been refused it
+					 * (refused) */
+	int refused;			/* errno of registering all memory, though the attributes say that the device pages; 0:
+					 * none */
 };
 
 #define HDL_REFUSED_PAGES "pages on demand, but did not register all memory (%s): messages' memory is registered, or copied, and " \
@@ -43,10 +42,10 @@ struct hdl_dev {
 	bool srq;			/* has shared receive queues */
 	struct hdl_promises promises;
 	struct ibv_mr *all;		/* promises.pages: the whole address space; else NULL */
-	struct ibv_mr *vouched;		/* the same with SHCA_ACCESS_VOUCHED; NULL: could not be had */
-	uint32_t vouched_lkey;		/* its lkey, or that of `all`: for buffers of which this process loads or stores parts by itself, so
-					 * that a bad one is a signal in any case */
-	uint32_t max_inline, max_ud;	/* UD: payload of one packet behind hdl_hdr */
+	struct ibv_mr *vouched;		/* the same with SHCA_ACCESS_VOUCHED; NULL: the device refused it */
+	uint32_t vouched_lkey;		/* lkey of `vouched`, else of `all`: for buffers of which this process loads or stores
+					 * parts itself, so that a bad buffer is a signal in any case */
+	uint32_t max_inline, max_ud;	/* bytes of inline data; UD: payload of one packet behind hdl_hdr */
 	uint32_t max_msg;
 	struct ibv_comp_channel *chan;
 	struct ibv_cq *rcq;
@@ -61,16 +60,18 @@ struct hdl_dev {
 	struct hdl_sq ud;
 	struct ibv_send_wr ud_wr;	/* template of a small packet */
 	struct ibv_sge ud_sge;
-	struct hdl_ep *gather;		/* to whom messages go several in a packet, or NULL; and that packet, or NULL */
+	struct hdl_ep *gather;		/* endpoint whose messages are gathered, several in a packet, or NULL; the packet being
+					 * filled, or NULL */
 	struct hdl_txbuf *gather_pkt;
-	struct hdl_txbuf *filled[HDL_SQ_PACKETS];	/* its packets that are full, and have their numbers: they are posted together */
+	struct hdl_txbuf *filled[HDL_SQ_PACKETS];	/* full packets of `gather`, which have sequence numbers: they are posted
+							 * together */
 	uint32_t nfilled;
 	uint32_t qkey;
 	/* XRC */
 	struct ibv_xrcd *xrcd;
 	uint32_t xrc_srqn;
-	uint32_t xrc_asking;		/* of xrc_hosts, how many wait for a target */
-	uint64_t xrc_domain;		/* what xrcd is called among processes; see kinds/xrc.c */
+	uint32_t xrc_asking;		/* number of xrc_hosts that wait for a target */
+	uint64_t xrc_domain;		/* number of the domain among processes: see kinds/xrc.c */
 	struct hdl_xrc_host *xrc_hosts;
 	struct hdl_xrc_target *xrc_targets;
 	/* DC */
@@ -79,16 +80,16 @@ struct hdl_dev {
 	struct hdl_sq *dci;
 	int ndci;
 	struct hdl_addr addr;
-	struct hdl_sq gone[HDL_QUEUES];	/* what was counted of queues that are no more, by kind */
+	struct hdl_sq gone[HDL_QUEUES];	/* counters of queues that were destroyed, by kind */
 };
 #define HDL_ZEROS 128u
 
 int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsigned allowed);
-/* The send queues that peers share end, while the peers' address handles are still there; hdl_dev_close does the rest. */
+/* Stops the send queues that peers share, while the peers' address handles still exist; hdl_dev_close does the rest. */
 void hdl_dev_stop(struct hdl_dev *dev);
 void hdl_dev_close(struct hdl_dev *dev);
-/* Whether the bytes of an RDMA write that is posted to this queue, or arrives by it, land in ascending order. The queue is in
- * RTS: drivers answer no before, and the answer for one queue is not another's, of whatever kind. May ask the adapter. */
+/* Whether the bytes of an RDMA write that is posted to this queue, or arrives by it, land in ascending order. Must: the queue is
+ * in RTS, since drivers answer no before. The answer for one queue is not another's. May ask the adapter. */
 bool hdl_dev_in_order(struct ibv_qp *qp);
 /* Fills ah for a peer's address on this device. */
 void hdl_dev_ah(const struct hdl_dev *dev, const union ibv_gid *gid, uint16_t lid, struct ibv_ah_attr *ah);

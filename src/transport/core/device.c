@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Opening a device and finding out what it can do. Nothing here or above asks which device it is: what it reports, and
- * what it makes when asked, decides.
- */
+/* Opens a device and finds out what it can do. No code here or above asks which device is open: the attributes, and the
+ * objects that it creates when asked, decide. */
 #include <fcntl.h>
 #include <shca.h>
 #include <stdlib.h>
@@ -14,7 +12,7 @@
 struct device_list {
 	struct ibv_device **list;
 	int n;
-	bool soft;		/* the software HCA's own list */
+	bool soft;		/* the list of the software HCA */
 };
 
 static void list_free(struct device_list *l)
@@ -82,8 +80,8 @@ void hdl_tp_prepare(void)
 	shca_prepare();
 }
 
-/* Ranks that no launcher told a fabric use that of the job's name; which may be any text, and is not for everybody to
- * read: a hash of it (FNV-1a, 128 bits). */
+/* Sets the fabric of ranks that no launcher gave one: a hash of the job's name (FNV-1a, 128 bits), since that may be any text,
+ * and is not for everybody to read. */
 static void device_set_fabric(void)
 {
 	unsigned __int128 h = (unsigned __int128)0x6c62272e07bb0142u << 64 | 0x62b821756295c58du;
@@ -95,7 +93,7 @@ static void device_set_fabric(void)
 	shca_set_fabric(name); /* EBUSY: the process is in its fabric already */
 }
 
-/* Its name, hashed: of all fabrics the ports are alike. */
+/* Hash of the fabric's name: the ports of all fabrics are alike. */
 static uint32_t fabric_id(void)
 {
 	const char *name = getenv("SHCA_FABRIC");
@@ -105,7 +103,7 @@ static uint32_t fabric_id(void)
 	return half ? half : 1;
 }
 
-/* The first device with an active port, for peers on other hosts. */
+/* Opens the first device with an active port, for peers on other hosts. 0 or a negative errno, reported. */
 static int open_any(struct hdl_dev *dev)
 {
 	struct device_list l;
@@ -123,7 +121,8 @@ static int open_any(struct hdl_dev *dev)
 	return err;
 }
 
-/* The device of this name; without one, the software HCA for a host's own traffic, else any that has an active port. */
+/* Opens the device of this name; without a name the software HCA for the peers of this host, else any with an active port. 0 or a
+ * negative errno, reported. */
 static int open_context(struct hdl_dev *dev, const char *name, int *port)
 {
 	int err = -ENODEV;
@@ -160,7 +159,7 @@ static int open_context(struct hdl_dev *dev, const char *name, int *port)
 	return err;
 }
 
-/* RoCE: an address that can be routed and is of version 2 is best; else the first one that is set. */
+/* Chooses the GID. RoCE: best is a routable address of version 2; else the first that is set. */
 static int choose_gid(struct hdl_dev *dev)
 {
 	struct ibv_context *ctx = dev->port.ctx;
@@ -233,7 +232,7 @@ static int make_pd(struct hdl_dev *dev)
 		return -err;
 	}
 	dev->port.pd = dev->root_pd;
-	/* one thread at a time is inside: devices with thread domains need no locks then */
+	/* one thread at a time is inside an instance: devices with thread domains need no locks */
 	dev->td = ibv_alloc_td(dev->port.ctx, &t);
 	if (dev->td) {
 		struct ibv_parent_domain_init_attr p = { .pd = dev->root_pd, .td = dev->td };
@@ -244,17 +243,12 @@ static int make_pd(struct hdl_dev *dev)
 	return 0;
 }
 
-bool hdl_dev_in_order(struct ibv_qp *qp)
-{
-	return ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1;
-}
-
 bool hdl_tp_in_order(struct ibv_qp *qp)
 {
 	return hdl_dev_in_order(qp);
 }
 
-/* Implicit paging on demand: the region of the whole address space with the most rights that are to be had. */
+/* Implicit paging on demand: registers the whole address space with the most rights that the device grants. */
 static void ask_for_pages(struct hdl_dev *dev)
 {
 	const struct ibv_odp_caps *odp = &dev->attr.odp_caps;
@@ -306,7 +300,7 @@ static void ask_for_promises(struct hdl_dev *dev)
 	ask_for_pages(dev);
 }
 
-/* What the device says and does. */
+/* Asks the device for its kinds and promises. 0 or a negative errno. */
 static int device_probe(struct hdl_dev *dev)
 {
 	dev->srq = dev->attr.orig_attr.max_srq > 0;
@@ -322,10 +316,10 @@ static int device_probe(struct hdl_dev *dev)
 	return 0;
 }
 
-/* Which of the allowed kinds are missing, and what the device would have to have. */
+/* Reports an allowed kind that the device cannot do, and the capability that it lacks. 0 or a negative errno. */
 static int check_allowed(struct hdl_dev *dev, unsigned allowed)
 {
-	/* no restriction: whatever there is */
+	/* without HEDDLE_TRANSPORT every kind is allowed, and none is required */
 	for (int q = 1; q < HDL_QUEUES && *hdl_vars.transport; q++)
 		if (allowed & HDL_QUEUE_BIT(q) && !(dev->caps & HDL_QUEUE_BIT(q))) {
 			hdl_error("HEDDLE_TRANSPORT=%s: %s cannot do %s: it lacks %s; leave %s out, or choose another "
@@ -337,13 +331,13 @@ static int check_allowed(struct hdl_dev *dev, unsigned allowed)
 	return 0;
 }
 
-/* Whether a kind's resources are made: connections are made over packets, whatever kinds are selected. */
+/* Whether the resources of a kind are made. Packets always: connections are made over them. */
 static bool device_is_wanted(const struct hdl_dev *dev, enum hdl_queue queue)
 {
 	return HDL_QUEUE_IN(dev->possible | HDL_QUEUE_PACKETS, queue);
 }
 
-/* Receives that all pools may have posted. */
+/* Receives that all pools together may have posted. */
 static uint32_t all_receives(const struct hdl_dev *dev)
 {
 	uint32_t n = 0;
@@ -375,7 +369,7 @@ static int make_rcq(struct hdl_dev *dev)
 		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
 	};
 	struct ibv_cq_ex *ex = ibv_create_cq_ex(dev->port.ctx, &a);
-	/* every receive completes at most once: there is room for all that are posted */
+	/* each receive completes at most once: there are entries for all that are posted */
 	dev->rcq = ex ? ibv_cq_ex_to_cq(ex) : ibv_create_cq(dev->port.ctx, (int)depth, NULL, dev->chan, 0);
 	if (!dev->rcq) {
 		err = errno;
@@ -395,7 +389,7 @@ static int make_rcq(struct hdl_dev *dev)
 	return 0;
 }
 
-/* What several processes must know of each other's devices to choose alike. */
+/* Promises by which several processes have to choose alike. */
 static uint8_t published(const struct hdl_promises *p)
 {
 	return (p->wakes ? HDL_PROMISES_WAKES : 0) | (p->at_once && p->sequence ? HDL_PROMISES_AT_ONCE : 0) |
@@ -445,7 +439,7 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 	dev->possible = hdl_select_possible(dev->caps, allowed, hdl_job.size, hdl_job.ppn, hdl_vars.rc_peers);
 	if ((err = hdl_mem_alloc(dev, "zeros for terminators", HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)))
 		return err;
-	/* whatever is copied into one request: a pooled receive's worth, or a frame with its terminator */
+	/* the longest request that is copied: a pooled receive's bytes, or a frame with its terminator */
 	size_t most = hdl_srq_bytes() > tp->ring_max ? hdl_srq_bytes() : tp->ring_max;
 	hdl_bufpool_init(&dev->bounce, dev, (uint32_t)most + HDL_BOUNCE_AROUND, 8, 1u << 16);
 	for (int q = 1; q < HDL_QUEUES; q++)
@@ -475,7 +469,7 @@ void hdl_dev_close(struct hdl_dev *dev)
 
 	if (!dev->port.ctx)
 		return;
-	/* the last first: a DC target uses RC's receive queue */
+	/* last to first: a DC target uses RC's receive queue */
 	for (int q = HDL_QUEUES - 1; q; q--)
 		hdl_kinds[q]->close(dev);
 	hdl_bufpool_fini(&dev->bounce);
@@ -502,4 +496,53 @@ void hdl_dev_close(struct hdl_dev *dev)
 		close_one(dev, ibv_dealloc_pd(dev->root_pd), "ibv_dealloc_pd");
 	close_one(dev, ibv_close_device(dev->port.ctx) ? errno : 0, "ibv_close_device");
 	dev->port.ctx = NULL;
+}
+
+static const struct hdl_dev *local_dev(struct hdl_tp *tp)
+{
+	for (int i = 0; i < tp->ndev; i++)
+		if (tp->dev[i]->role != HDL_ROLE_REMOTE)
+			return tp->dev[i];
+	return NULL;
+}
+
+const struct hdl_port *hdl_tp_local_port(struct hdl_tp *tp)
+{
+	const struct hdl_dev *dev = local_dev(tp);
+
+	return dev ? &dev->port : NULL;
+}
+
+bool hdl_tp_can_expose(struct hdl_tp *tp)
+{
+	const struct hdl_dev *dev = local_dev(tp);
+
+	return dev && dev->promises.can_expose;
+}
+
+int hdl_tp_promises(struct hdl_tp *tp, int proc)
+{
+	const struct hdl_ep *ep = hdl_ep(tp, proc);
+
+	return ep ? (int)(ep->dev->addr.promises & ep->addr.promises) : -errno;
+}
+
+bool hdl_tp_exposes(struct hdl_tp *tp, uint32_t *lkey, uint32_t *rkey)
+{
+	const struct hdl_dev *dev = local_dev(tp);
+
+	if (!dev || !dev->promises.pages_read || !dev->promises.pages_written)
+		return false;
+	if (lkey)
+		*lkey = dev->vouched_lkey;
+	if (rkey)
+		*rkey = dev->all->rkey;
+	return true;
+}
+
+struct ibv_comp_channel *hdl_tp_local_channel(struct hdl_tp *tp)
+{
+	const struct hdl_dev *dev = local_dev(tp);
+
+	return dev ? dev->chan : NULL;
 }

@@ -25,7 +25,7 @@ static void *rouser_main(void *arg)
 		if (n > 0)
 			r->rouse(r->arg);
 		else if (errno != EINTR)
-			return NULL;	/* EBADF: the program has closed descriptors that are not its own */
+			return NULL;	/* EBADF: the program has closed descriptors of this library */
 	}
 }
 

@@ -2,15 +2,21 @@
 /*
  * Waiting: spin, yield, sleep.
  *
- * A device that wakes its process on any write (shca_await_prepare) is asked to. On others completions wake a sleeper
- * through the completion channel: arm, look again, poll(2). A write into a ring makes no completion, and neither does a
- * credit. So the sleeper tells the peers with which it shares a ring (SLEEP); they confirm behind their last write on
- * the same queue (SLEEP_ACK, which makes a completion), and use pooled receives until they are told AWAKE, which happens
- * when they turn out to be hot again. A peer that computes cannot confirm, and may still write into the ring: until all
- * have confirmed, the sleep is short.
+ * A device that wakes its process on any write (promises.wakes) is asked to: the process sleeps on the word of shca_await.
+ * Other devices wake a sleeper by the completion channel: arm, poll once more, poll(2). A write into a ring makes no
+ * completion, and neither does a credit, so the ring is taken out of use:
  *
- * With two devices of which the first one wakes on a write, this process sleeps on that one's word, and a thread changes the word when
- * the other one's descriptors tell of something (fd_waker.h). The other one's queues are armed, and its peers told, as above.
+ *     sleeper                                   peer that writes into its ring
+ *     SLEEP(turn)                      ──▶      wake_mode: uses pooled receives
+ *                                       ◀──      SLEEP_ACK(turn), behind its last write on the same queue; makes a completion
+ *     sleeps without limit
+ *     AWAKE, when the peer is hot      ──▶      uses the ring again
+ *
+ * A peer that computes cannot acknowledge, and may still write into the ring: until all have, the sleep is short.
+ *
+ * With two devices of which the first one wakes on a write, the process sleeps on that one's word, and a thread changes the
+ * word when a descriptor of the other one becomes readable (fd_waker.h). The other one's CQs are armed, and its peers sent
+ * SLEEP, as above.
  */
 #include <poll.h>
 #include <sched.h>
@@ -27,32 +33,33 @@ void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m)
 {
 	ep->wake_mode = true;
 	hdl_ep_refresh(ep);
-	/* behind whatever was written into the ring */
+	/* ordered: behind the writes into the ring */
 	hdl_ep_ctl(ep, HDL_CTL_SLEEP_ACK, m, sizeof(*m), true);
 }
 
 void hdl_idle_on_sleep_ack(struct hdl_ep *ep, const struct hdl_sleep_rec *m)
 {
-	if (m->turn == ep->sleep_told)
+	if (m->turn == ep->sleep_sent)
 		ep->sleep_acked = m->turn;
 }
 
 void hdl_idle_awake(struct hdl_ep *ep)
 {
 	hdl_stirred = true;
-	ep->sleep_told = ep->sleep_acked = 0;
+	ep->sleep_sent = ep->sleep_acked = 0;
 	ep->slow_msgs = 0;
 	hdl_ep_ctl(ep, HDL_CTL_AWAKE, NULL, 0, true);
 }
 
-/* The device that wakes this process on any write, on whose word it sleeps; or NULL. */
+/* The device on whose word this process sleeps, since it wakes its process on any write; or NULL. */
 static struct hdl_dev *waker(struct hdl_tp *tp)
 {
 	return tp->ndev && tp->dev[0]->promises.wakes ? tp->dev[0] : NULL;
 }
 
-/* Tells every peer that shares a ring with us by a device that does not wake on a write. True: all have confirmed. */
-static bool told_all(struct hdl_tp *tp, const struct hdl_dev *word)
+/* Sends SLEEP to every peer that shares a ring with this process by a device that does not wake on a write. Returns whether all
+ * have acknowledged. */
+static bool all_sleep_acked(struct hdl_tp *tp, const struct hdl_dev *word)
 {
 	bool all = true;
 
@@ -60,14 +67,14 @@ static bool told_all(struct hdl_tp *tp, const struct hdl_dev *word)
 		struct hdl_ep *ep = tp->peers.of[i];
 		if (ep->dev == word || ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
 			continue;
-		if (!ep->sleep_told) {
+		if (!ep->sleep_sent) {
 			struct hdl_sleep_rec m = { .turn = ++tp->sleep_turn ? tp->sleep_turn
 									       : ++tp->sleep_turn };
-			ep->sleep_told = m.turn;
+			ep->sleep_sent = m.turn;
 			ep->slow_msgs = 0;
 			hdl_ep_ctl(ep, HDL_CTL_SLEEP, &m, sizeof(m), true);
 		}
-		all &= ep->sleep_acked == ep->sleep_told;
+		all &= ep->sleep_acked == ep->sleep_sent;
 	}
 	return all;
 }
@@ -100,29 +107,29 @@ static int until_timer(struct hdl_tp *tp)
 
 	hdl_tp_timers(tp, now);
 	if (tp->ndone)
-		return 0;	/* a peer has failed: its operations are to be ended */
+		return 0;	/* a peer has failed: its operations must end first */
 	if (!tp->next_timer_ns)
 		return -1;
 	return tp->next_timer_ns <= now ? 0 : (int)((tp->next_timer_ns - now + 999999) / 1000000);
 }
 
-/* Everything between the first look at the word, if one is slept on, and the sleep. *all: peers have confirmed that they write no more.
- * False: there is something to do. */
+/* All that must be done between the first read of the word, if there is one, and the sleep. *all: every peer has acknowledged
+ * SLEEP. Returns false if there is something to do. */
 static bool idle_prepare(struct hdl_tp *tp, const struct hdl_dev *word, bool *all)
 {
 	hdl_ud_acks(tp);
-	*all = told_all(tp, word);
+	*all = all_sleep_acked(tp, word);
 	for (int i = 0; i < tp->ndev; i++) {
 		struct hdl_dev *dev = tp->dev[i];
 		if (word)
-			hdl_tp_async(dev);	/* poll(2) would see them */
+			hdl_tp_async(dev);	/* poll(2) would report them */
 		if (dev != word && idle_arm(dev))
 			return false;
 	}
-	/* its queues are the first device's */
-	if (tp->arm && !word)
-		tp->arm();
-	/* the look after that: what came before it is found here, what comes later wakes us */
+	/* without a word: the executor's CQs are the first device's */
+	if (tp->on_sleep && !word)
+		tp->on_sleep();
+	/* the last poll: earlier events are found here, later ones wake this process */
 	int n = hdl_tp_reap(tp);
 	return !(hdl_tp_progress(tp) + n);
 }
@@ -139,8 +146,16 @@ void hdl_tp_wake(struct hdl_tp *tp)
 			;
 }
 
-/* Of a wake-up that came behind the caller's looks and before the word was read, the word does not tell. So it is stored before the word
- * changes, and looked at after the word was read: either it is seen here, or the sleep does not begin, or ends. */
+/*
+ * Takes the mark that hdl_tp_wake was called. Without it a wake-up would be lost:
+ *
+ *     1. the caller checks its condition: false
+ *     2. another thread makes it true, and hdl_tp_wake changes the word
+ *     3. the word is read: the change is not seen, and the sleep would begin
+ *
+ * hdl_tp_wake stores the mark before it changes the word, and this runs behind the read of the word: either the mark is seen
+ * here, or the word changes after step 3 and the sleep does not begin, or ends.
+ */
 static bool was_woken(struct hdl_tp *tp)
 {
 	return __atomic_exchange_n(&tp->woken, false, __ATOMIC_SEQ_CST);
@@ -157,7 +172,7 @@ int hdl_idle_open(struct hdl_tp *tp)
 
 	if (!waker(tp) || !other)
 		return 0;
-	return hdl_fd_waker_open(&tp->rouser, (int[]){ other->chan->fd, other->port.ctx->async_fd }, 2, rouse, waker(tp));
+	return hdl_fd_waker_open(&tp->fd_waker, (int[]){ other->chan->fd, other->port.ctx->async_fd }, 2, rouse, waker(tp));
 }
 
 static void take_wake(struct hdl_tp *tp)
@@ -225,7 +240,7 @@ static void sleep_here(struct hdl_tp *tp, unsigned n)
 	struct hdl_device_sleep sleep = hdl_device_sleep_begin(!word);
 	err = word ? sleep_on_word(word, seen, ms) : sleep_on_descriptors(tp, ms);
 	hdl_device_sleep_end(sleep);
-	was_woken(tp);		/* the caller looks now */
+	was_woken(tp);		/* the caller checks its condition when this returns */
 	if (err && err != EINTR)
 		hdl_error("%s failed (%s)", word ? "sleeping until the next write" : "poll(2) on the completion channels", strerror(err));
 	if (!word)
@@ -237,29 +252,27 @@ static void sleep_here(struct hdl_tp *tp, unsigned n)
 	}
 }
 
-/*
- * Where each rank has a core a yield that takes longer than this has let somebody else run, who has it to the end of its turn of the
- * scheduler: milliseconds, in which the peer waits for this rank, gives up its CPU, and so on. Who sleeps is given the CPU when it is
- * woken. So for a while nobody yields.
- */
+/* Where each rank has a core, a yield longer than LONG_YIELD_NS has let another process run to the end of its time slice:
+ * milliseconds, in which the peer waits for this rank, yields itself, and so on. The scheduler gives the CPU to a process that is
+ * woken. So for NO_YIELD_NS this process sleeps instead of yielding. */
 #define LONG_YIELD_NS 50000
-#define CROWDED_NS 100000000
+#define NO_YIELD_NS 100000000
 
-/* False: it was not done, since that would take long. */
+/* Yields. Returns false if that would take long: it was not done. */
 static bool yield(struct hdl_tp *tp)
 {
 	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write(tp);
 	uint64_t begun = own ? monotonic_ns() : 0, end;
 	unsigned depth;
 
-	if (own && begun < tp->crowded_until)
+	if (own && begun < tp->no_yield_until)
 		return false;
 	depth = hdl_lock_open();
 	sched_yield();
 	hdl_lock_close(depth);
 	end = own ? monotonic_ns() : 0;
 	if (end - begun > LONG_YIELD_NS)
-		tp->crowded_until = end + CROWDED_NS;
+		tp->no_yield_until = end + NO_YIELD_NS;
 	return true;
 }
 
@@ -268,9 +281,9 @@ void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle)
 	unsigned n = (*idle)++;
 	unsigned spin = hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
 
-	if (n < spin || tp->inside) {
+	if (n < spin || tp->in_progress) {
 		cpu_relax();
-		if (unlikely(hdl_threads) && !tp->inside)
+		if (unlikely(hdl_threads) && !tp->in_progress)
 			hdl_lock_pass();
 		return;
 	}

@@ -1,66 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the transport did (--report-transports), what it waits for (--report-hang), and why a request failed. */
+/* Reports of the traffic (--report-transports) and of operations that wait (--report-hang). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport/core/tp.h"
-
-/* Likely cause and remedy of a work completion status (IBTA 11.6.2). */
-static const char *tp_report_cause(enum ibv_wc_status status, const struct hdl_tp_kind *kind)
-{
-	switch (status) {
-	case IBV_WC_RETRY_EXC_ERR:
-		return "nobody answers there: the peer's process has ended, its host is down, or the path is broken; "
-		       "look at the "
-		       "peer's output and at the port's state (`heddle_info --devices`)";
-	case IBV_WC_RNR_RETRY_EXC_ERR:
-		return "the peer posts no receives: it is stopped, or out of memory";
-	case IBV_WC_REM_ACCESS_ERR:
-		return "the peer's memory is not registered for this access: it freed a buffer while a message was "
-		       "under way, or the "
-		       "libraries differ";
-	case IBV_WC_REM_INV_REQ_ERR:
-		return "the peer's queue does not accept this: a message longer than its receives (HEDDLE_EAGER_MAX "
-		       "must be the "
-		       "same on all ranks)";
-	case IBV_WC_REM_OP_ERR:
-		return "the peer's device could not carry it out; look at the peer's log";
-	case IBV_WC_LOC_PROT_ERR:
-		return "the message's memory is not readable: was the buffer freed before the send was complete?";
-	case IBV_WC_LOC_LEN_ERR:
-		return "longer than the device allows";
-	case IBV_WC_WR_FLUSH_ERR:
-		return kind->shares_sq ? "the queue is shared and stopped because of another peer's error" :
-					 "the queue was stopped by an earlier error";
-	case IBV_WC_FATAL_ERR:
-	case IBV_WC_GENERAL_ERR:
-		return "the device failed; see the kernel's log";
-	default:
-		return "see the status";
-	}
-}
-
-const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT])
-{
-	snprintf(text, HDL_PEER_TEXT, ep->host ? "%s on %s" : "%s", hdl_proc_text(ep->rank), ep->host);
-	return text;
-}
-
-void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc)
-{
-	char text[HDL_PEER_TEXT];
-	const char *peer = ep ? hdl_peer_text(ep, text) : "a peer";
-
-	if (ep && ep->left) {
-		hdl_debug("%s has left", peer);
-		return;
-	}
-
-	hdl_error("connection to %s failed: %s port %u, %s queue %u: %s (status %d, vendor %#x): %s", peer,
-		  sq->dev->name, sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp ? sq->qp->qp_num : 0,
-		  ibv_wc_status_str(wc->status), wc->status, wc->vendor_err, tp_report_cause(wc->status, sq->kind));
-}
 
 static bool used(const struct hdl_ep *ep)
 {
@@ -68,7 +12,7 @@ static bool used(const struct hdl_ep *ep)
 	       ep->in_rndv.msgs;
 }
 
-/* Kinds that carried matching messages. */
+/* Kinds that carried matching messages, as text. */
 static const char *tp_report_kinds(const struct hdl_ep *ep, char *text, size_t n)
 {
 	bool ud = ep->out_ud.msgs || ep->in_ud.msgs;
@@ -78,7 +22,7 @@ static const char *tp_report_kinds(const struct hdl_ep *ep, char *text, size_t n
 	return *text ? text : "-";
 }
 
-/* What was measured of the ways that a rendezvous can go (tune.h). */
+/* The measurements by which rendezvous ways are chosen (tune.h). */
 static void report_ways(struct hdl_tp *tp, FILE *out)
 {
 	for (int i = 0; i < HDL_TUNE_CLASSES; i++) {
@@ -107,7 +51,7 @@ void hdl_tp_count_rc(struct hdl_tp *tp, uint64_t requests, uint64_t bytes)
 	tp->offload_bytes += bytes;
 }
 
-/* Per kind, what went into the device's queues. A device that counts requests (shcactl totals) has the same numbers. */
+/* Requests and bytes of the device's queues, per kind. A device that counts requests (shcactl totals) has the same numbers. */
 static void report_queues(struct hdl_tp *tp, FILE *out)
 {
 	const struct hdl_port *local = hdl_tp_local_port(tp);
@@ -166,7 +110,7 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 	size_t text_len = 0;
 	FILE *whole = out;
 
-	/* written at once, so that the ranks' lines do not mix */
+	/* one write(2), so that lines of several ranks do not mix */
 	out = open_memstream(&text, &text_len);
 	if (!out)
 		return;
@@ -229,13 +173,13 @@ void hdl_tp_dump(struct hdl_tp *tp, FILE *out)
 		if (ep->ring)
 			fprintf(out, ", ring: %" PRIu64 " of %u lines in use%s", ep->tx.sent - ep->tx.acked,
 				ep->tx.lines, ep->wake_mode ? " (peer sleeps)" : "");
-		if (ep->pooled && ep->pooled->sent != ep->pooled->taken)
-			fprintf(out, ", receives: %u of %u messages not taken yet", ep->pooled->sent - ep->pooled->taken,
-				ep->pooled->window);
+		if (ep->srq_credit && ep->srq_credit->sent != ep->srq_credit->taken)
+			fprintf(out, ", receives: %u of %u messages not taken yet", ep->srq_credit->sent - ep->srq_credit->taken,
+				ep->srq_credit->window);
 		if (ep->rel)
 			fprintf(out, ", UD: %u packets not acknowledged", ep->rel->next - ep->rel->una);
 		fprintf(out, "; waiting: %u sends, %u rendezvous, %u control messages", pend, wait, ctl);
-		if (ep->hold)
+		if (ep->eager_off)
 			fprintf(out, "; messages wait for their receives, of which the peer has too few posted "
 				"(HEDDLE_UNEXPECTED_MAX)");
 		if (ep->order.parked)

@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport's inside. Headers by subject: wire.h (what travels), mem.h (memory, send buffers, numbers of operations), rx.h
- * (receive pools), sq.h (send queues), dev.h (devices), ep.h (endpoints), kinds/kind.h, rndv/rndv.h; here the rest.
+ * The inside of src/transport: the instance, and the functions that its files use of each other. Calls go downwards only, and
+ * no two folders call each other in a circle (tests/unit/transport_layers.sh):
  *
- *   device.c  opening a device, what it can do        mem.c    registered memory, arena, buffer pools
- *   active.c  which device, if none is named          srq.c    receive pools
- *   select.c  which kind of queue (pure)              sq.c     send queues: slots, posting, completions
- *   conn.c    agreement on the connected lane (pure)  qp.c     states of queue pairs
- *   order.c   per-peer order (pure)                   kinds/   what differs between RC, UD, XRC and DC
- *   ids.c     numbers of operations (pure)
- *   ring.c    the eager ring's layout (pure)          rndv/    rendezvous: the protocol, and a file for each way
- *   rel.c     reliability over UD (pure)              wireup.c connections
- *   ep.c      endpoints: the send path                arrive.c what arrives
- *   post.c    requests on the connected lane          report.c --report-transports, --report-hang
- *   ring_credit.c   giving rings and taking them back       alive.c  peers that have died
- *   idle.c    waiting                                 progress.c  turns, timers, init, fini
- *   srq_credit.h  credits for pooled receives (pure)
- *   peers.c   who was met, by id and by name (pure)
- *   regcache.c registrations that are kept             am.c     active messages
- *   address.c addresses: one's own, others'
- *   counters.c what is counted, by name               fd_waker.c  waking for a second device
- *   rma/      remote memory: regions and keys, put, get, atomics, flush
+ *     core/      init.c        hdl_tp_init, hdl_tp_fini, the hooks
+ *     core/      idle.c        spin, yield, sleep
+ *     core/      progress.c    turns, timers; async.c: asynchronous events
+ *     peer/      drain.c       messages that wait at an endpoint; control.c: control messages that arrive
+ *     peer/      send.c        messages: lane, frame, packet or announcement
+ *     rma/ rndv/               remote memory, rendezvous
+ *     connect/   wireup.c      connections
+ *     connect/   conn_send.c   messages about connections that leave
+ *     lanes/     ring_poll.c   frames that arrive; ring_offer.c: rings given and revoked; ring_credit.c: credits
+ *     peer/      ctl.c         control messages that leave
+ *     queue/     post.c        messages as requests of the connected lane
+ *     kinds/                   properties and operations of RC, UD, XRC and DC
+ *     peer/      arrive.c      order of arriving messages; am.c: handlers of active messages
+ *     queue/     sq_restart.c  queues that break: reset, halt, stop; sq.c: slots, posts, completions; replay.c: the replay log
+ *     peer/      ep.c          endpoints
+ *     core/      done.c        operations that have ended
+ *     mem/, connect/address.c, queue/srq.c, queue/qp.c
+ *     pure: connect/conn.c, connect/select.c, core/ids.c, lanes/rel.c, lanes/ring.c, peer/order.c, peer/peers.c,
+ *           queue/sq_state.h, queue/srq_credit.h, rndv/tune.c
  *
- * One thread at a time is inside an instance (runtime/threads.h). All state hangs on it: an endpoint, a device and a region know theirs
- * (a send queue, a pool and a buffer by their device), and whatever has none of these is given it.
+ * A lower file that has to call a higher one does so by a hook (struct hdl_hooks).
+ *
+ * One thread at a time is inside an instance (runtime/threads.h). Endpoints, devices and regions point to their instance; send
+ * queues, pools and buffers to their device; every other function takes the instance as an argument.
  */
 #ifndef HDL_TP_H
 #define HDL_TP_H
@@ -43,95 +46,148 @@
 #include "transport/core/fd_waker.h"
 #include "transport/transport.h"
 
-#define HDL_DEVICES 2u		/* of an instance, at most */
+#define HDL_DEVICES 2u		/* devices of an instance, at most */
+
+/* How requests of one slot type end (enum hdl_slot_type). */
+struct hdl_request_type {
+	/* The request has ended. p: the slot's pointer. */
+	void (*done)(struct hdl_tp *tp, void *p, int err);
+	/* A completion status that fails the operation only, since its memory or the peer's is at fault: its errno; 0: the
+	 * queue or the peer fails. NULL: no status fails the operation only. */
+	int (*refusal)(enum ibv_wc_status status);
+	/* Whether an earlier request of the slot's operation was refused: this one must not be replayed. */
+	bool (*refused)(struct hdl_tp *tp, const struct hdl_slot *slot);
+};
+
+/* Calls from lower files to higher ones. One table, in core/init.c, to which tp->hooks points; none of these is on the path of
+ * a message by the ring. */
+struct hdl_hooks {
+	const struct hdl_request_type *request;				/* by enum hdl_slot_type */
+	void (*control)(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload);	/* hdl_control_arrived */
+	void (*slow_lane)(struct hdl_ep *ep);		/* HEDDLE_HOT_MESSAGES messages have come by lanes that are no ring */
+	void (*refuse)(struct hdl_ep *ep, const void *rts);		/* hdl_ep_refuse */
+	int (*connect)(struct hdl_ep *ep);				/* hdl_ep_connect */
+	void (*conn_arrived)(struct hdl_ep *ep, const struct hdl_conn_msg *m);	/* hdl_wire_arrived */
+	void (*conn_announce)(struct hdl_ep *ep);			/* hdl_wire_announce */
+	void (*queue_broke)(struct hdl_ep *ep, const struct ibv_wc *wc);	/* hdl_wire_broke */
+	hdl_done_fn queue_reset;					/* hdl_sq_reset, by hdl_done_run */
+	hdl_done_fn ep_end;						/* hdl_ep_end, by hdl_done_run */
+	bool (*ep_is_silent)(struct hdl_ep *ep, uint64_t silence_ns);	/* hdl_peer_is_silent */
+	int (*poll_rcq)(struct hdl_dev *dev);				/* hdl_tp_poll_rcq */
+};
+
+/* An operation that has ended, or other work that needs posts and stopped queues. */
+struct hdl_done {
+	hdl_done_fn fn;			/* NULL: it was taken back */
+	void *p;
+	int err;
+};
 
 struct hdl_tp {
 	struct hdl_peers peers;
-	struct hdl_ep **rings;		/* endpoints whose ring we read */
+	struct hdl_ep **rings;		/* endpoints whose ring this process polls */
 	int nrings, rings_cap;
-	int rings_given;		/* offered, active or being revoked */
+	int rings_given;		/* rings that are offered, active or being revoked */
 	struct hdl_dev *dev[HDL_DEVICES];
 	int ndev;
-	bool inside;			/* in progress: no nesting */
-	unsigned busy_turns;		/* that found something */
-	uint64_t at;			/* ticks(), when they were last read; ... */
-	uint64_t timers_at;		/* ... when timers were last looked at */
-	uint64_t idle_since;		/* ... since when nothing has come */
-	uint64_t async_ns;		/* the last look at the devices' events */
-	struct hdl_ep *busy;
+	const struct hdl_hooks *hooks;
+	bool in_progress;		/* progress does not nest */
+	unsigned busy_turns;		/* turns of progress that found something */
+	uint64_t at;			/* ticks() when the processor's counter was last read */
+	uint64_t timers_at;		/* ticks() when the timers last ran */
+	uint64_t idle_since;		/* ticks() of the last turn that found nothing before something came */
+	uint64_t async_ns;		/* when the devices' asynchronous events were last read */
+	struct hdl_ep *busy;		/* endpoints with something to send, linked by busy_next */
 	struct hdl_ep *timers;		/* UD streams that may have packets in flight */
 	struct hdl_ep *acks;		/* UD streams that owe an acknowledgement */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
-	uint32_t telling;		/* ... that have failed, and whose peers are told again */
-	uint64_t next_timer_ns;
-	struct {
-		void *p;
-		int err;
-		enum hdl_done_what { HDL_DONE_NONE, HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET,
-				     HDL_DONE_BROKE, HDL_DONE_PEER, HDL_DONE_RMA } what;
-	} *done;
+	uint32_t announcing;		/* failed endpoints whose peers are sent REJ again (hdl_wire_begin_announcing) */
+	uint64_t next_timer_ns;		/* when the next timer is due; 0: none */
+	struct hdl_done *done;		/* hdl_done_run takes them */
 	uint32_t ndone, done_cap;
-	void *zc_probe;			/* a send whose completion is looked for at once */
-	bool zc_done;
+	void *zc_probe;			/* struct hdl_send that post_message looks for among completions, or NULL */
+	bool zc_done;			/* zc_probe has completed */
 	struct hdl_idtab sends, fetches;
 	struct hdl_am_handler { hdl_am_fn fn; void *context; } *handlers;	/* HDL_AM_IDS, by number; or NULL */
 	struct hdl_idtab mrs, rmas;	/* regions; operations that an answer ends */
 	struct hdl_rma_peer **rma;	/* by the peers' ids; NULL: none was begun */
-	uint32_t nrma, rma_open;	/* ... its length; operations under way */
-	uint64_t rma_direct, rma_asked, rma_refused;	/* operations begun by queue and by message; refused by their targets */
-	uint64_t fetched[HDL_WAY_WRITE + 1];	/* rendezvous, by the way that they went */
+	uint32_t nrma, rma_open;	/* length of rma; operations under way */
+	uint64_t rma_direct, rma_asked, rma_refused;	/* operations begun by queue, begun by message, refused by their
+							 * targets */
+	uint64_t fetched[HDL_WAY_WRITE + 1];	/* fetches by enum hdl_way */
 	struct hdl_tune tune;
 	unsigned ways;			/* bits of enum hdl_way: HEDDLE_RENDEZVOUS */
 	struct hdl_sq **sqs;		/* by sq->id */
 	uint32_t nsqs, sqs_cap;
-	struct { hdl_progress_fn fn; void *arg; } *extra;
+	struct { hdl_progress_fn fn; void *arg; } *extra;	/* hdl_tp_progress_add */
 	int nextra;
 	struct hdl_upcalls up;
-	unsigned allowed;
+	unsigned allowed;		/* bits of enum hdl_queue: HEDDLE_TRANSPORT */
 	struct hdl_name self;
-	uint64_t alike;			/* a hash: hdl_wire_find_alike */
-	int rc_peers;
+	uint64_t config_hash;		/* hdl_wire_find_alike */
+	int rc_peers;			/* RC connections, which HEDDLE_RC_PEERS limits */
 	uint32_t ring_max, ring_most;	/* largest payload of a frame, whatever the ring: see struct hdl_ep */
-	void *given;			/* addresses of processes that nothing was sent to yet: tsearch(3), by process */
+	void *addresses;		/* hdl_peer_add: addresses of processes without an endpoint; tsearch(3), by process */
 	struct hdl_regcache *regcache;
 	struct hdl_user_mem *user_mems;	/* of hdl_tp_alloc */
-	bool leaving;			/* all that is to come is that the peers end */
-	bool closing;
-	uint32_t sleep_turn;
-	uint64_t crowded_until;		/* others use this core, as far as is known */
-	int wake_fd;			/* hdl_tp_wake makes it readable, on devices that cannot be told to wake us */
-	bool woken;			/* hdl_tp_wake was called, and nobody has come back from a sleep since; atomic */
-	struct hdl_fd_waker rouser;	/* wakes us for the second device, where the first one wakes on a write */
-	void (*arm)(void);		/* an executor's: before each sleep */
-	uint64_t (*exec_timers)(uint64_t now);	/* an executor's */
-	bool (*give)(void);		/* ... and what it keeps for later */
+	bool leaving;			/* hdl_tp_fini waits for the fence: a peer's end is no error */
+	bool closing;			/* hdl_tp_fini frees the queues: no error of theirs is reported */
+	uint32_t sleep_turn;		/* number of the last HDL_CTL_SLEEP, never 0 */
+	uint64_t no_yield_until;	/* ns: until then this process sleeps instead of yielding */
+	int wake_fd;			/* eventfd that hdl_tp_wake makes readable where no device wakes this process */
+	bool woken;			/* hdl_tp_wake was called since the last sleep ended; atomic */
+	struct hdl_fd_waker fd_waker;	/* watches the second device where the first one wakes on a write */
+	void (*on_sleep)(void);		/* hdl_tp_on_sleep */
+	uint64_t (*exec_timers)(uint64_t now);	/* hdl_tp_on_timers */
+	bool (*on_shortage)(void);	/* hdl_tp_on_shortage */
 	uint64_t rng;
-	uint64_t sleeps, refused, stale;
+	uint64_t sleeps, refused, stale;	/* sleeps; REJs sent; messages dropped as of another life or job */
 	uint64_t names;			/* messages that came with their sender's name */
-	uint64_t looked_ns;		/* last look at the rings' traffic */
+	uint64_t rings_ns;		/* when hdl_rings_look last ran */
 	uint64_t offload_requests, offload_bytes;	/* hdl_tp_count_rc */
-	uint64_t alive_ns;		/* next look at peers' processes */
-	uint32_t alive_next;		/* ... and the id with which it begins */
-	unsigned ended_seen;		/* hdl_rt_ended() when peers were last looked at for it */
+	uint64_t alive_ns;		/* when peers' processes are looked at next */
+	uint32_t alive_next;		/* id of the endpoint with which that begins */
+	unsigned ended_seen;		/* hdl_rt_ended() when peers were last compared with it */
 };
 
-/* Whom a message is from that says so by an id alone: that peer knows its id here. */
+/* The endpoint of a message without HDL_TELLS. The peer knows its id here, so later messages to it go without a name. */
 static inline struct hdl_ep *hdl_ep_by_id(struct hdl_tp *tp, uint32_t id)
 {
 	struct hdl_ep *ep = hdl_peers_of(&tp->peers, id);
 
-	if (likely(ep != NULL) && unlikely(ep->src != ep->theirs))
-		ep->src = ep->theirs;
+	if (likely(ep != NULL) && unlikely(ep->src != ep->id_there))
+		ep->src = ep->id_there;
 	return ep;
 }
 
-#define HDL_UNLOOKED_MAX 32	/* sends by slow lanes, waiting ones too, between two looks at what arrives: a peer may ask us to hold */
+/* Sends by lanes other than the ring, queued ones included, between two polls of what arrives: HDL_CTL_HOLD may be there. */
+#define HDL_UNLOOKED_MAX 32
 
-/* ---- ring_credit.c ----- */
+/* ---- core/done.c ----- */
+/* fn(tp, p, err) runs in hdl_done_run. Ends the job if there is no memory: an operation whose done() is never called is a
+ * hang. */
+void hdl_done_push(struct hdl_tp *tp, hdl_done_fn fn, void *p, int err);
+/* Takes back all (fn, p). Must be called before p is freed. */
+void hdl_done_cancel(struct hdl_tp *tp, hdl_done_fn fn, const void *p);
+void hdl_done_send(struct hdl_send *send, int err);
+void hdl_done_fetch(struct hdl_fetch *fetch, int err);
+void hdl_done_rma(struct hdl_rma *op, int err);
+/* Runs everything that was pushed, also by these functions. Must be called where requests may be posted. */
+void hdl_done_run(struct hdl_tp *tp);
+
+/* ---- lanes/ring_credit.c ----- */
+/* Reports the lines that were read of the peer's ring: by RDMA WRITE, or by HDL_CTL_CREDIT. Without room in the send queue
+ * credit_owed is set. */
 void hdl_ring_give_credit(struct hdl_ep *ep);
+int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rkey);
+void hdl_credits_fini(struct hdl_dev *dev);
+
+/* ---- lanes/ring_offer.c ----- */
+/* Begins a new period of the rings' traffic, by which silent rings are found. */
 void hdl_rings_look(struct hdl_tp *tp);
+/* Offers the peer a ring if enough of its messages came by other lanes, and there is memory. */
 void hdl_ring_consider(struct hdl_ep *ep);
-/* Lines of a ring that is given to a peer; below HDL_RING_LINES_MIN none is. */
+/* Lines of a ring that is given to a peer; fewer than HDL_RING_LINES_MIN: no ring is. */
 uint32_t hdl_ring_share(void);
 #define HDL_RING_LINES_MIN 8
 void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m);
@@ -142,91 +198,118 @@ void hdl_ring_check_final(struct hdl_ep *ep);
 void hdl_ring_drop(struct hdl_ep *ep);
 /* The endpoint has failed and uses its ring no more: another peer may have one. */
 void hdl_ring_lose(struct hdl_ep *ep);
-int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rkey);
-void hdl_credits_fini(struct hdl_dev *dev);
 
-/* ---- address.c ----- */
-/* What the variables come to that must be equal among processes which communicate. */
+/* ---- lanes/ring_poll.c ----- */
+/* Delivers at most max frames of the peer's ring; returns how many. */
+int hdl_ring_poll(struct hdl_ep *ep, int max);
+
+/* ---- core/poll.c ----- */
+/* Delivers the frames in the rings. Returns the number of frames. */
+int hdl_tp_poll_rings(struct hdl_tp *tp);
+/* Takes completions of dev->rcq and delivers their messages. Returns how many completions there were. */
+int hdl_tp_poll_rcq(struct hdl_dev *dev);
+/* Delivers messages that have arrived, and ends no operation of this process: for a sender that never waits, in the middle of
+ * a send. */
+void hdl_tp_take_in(struct hdl_tp *tp);
+/* Takes the completions of all send CQs, whether or not any is expected; returns how many there were. A caller about to sleep
+ * must check its condition again if there were any. */
+int hdl_tp_reap(struct hdl_tp *tp);
+
+/* ---- core/progress.c ----- */
+void hdl_tp_timers(struct hdl_tp *tp, uint64_t now);
+
+/* ---- core/async.c ----- */
+/* Reads the device's asynchronous events. */
+void hdl_tp_async(struct hdl_dev *dev);
+
+/* ---- connect/address.c ----- */
+/* Sets tp->config_hash: of the variables that must be equal among processes which communicate. */
 int hdl_wire_find_alike(struct hdl_tp *tp);
 int hdl_wire_publish(struct hdl_tp *tp);
+/* Fills the endpoint's address in. 0 or a negative errno, reported. */
 int hdl_wire_lookup(struct hdl_ep *ep);
-/* The endpoint stands, and has all that is to be known from the address that was given for that process. */
+/* Drops the address that hdl_peer_add gave for this process: its endpoint has it. */
 void hdl_wire_forget(struct hdl_tp *tp, int proc);
-/* Whether an address can be had without waiting for a process that was never heard of. */
+/* Whether the address can be had without waiting for a process that may never publish it. */
 bool hdl_wire_is_known(struct hdl_tp *tp, int proc);
 void hdl_addresses_fini(struct hdl_tp *tp);
+/* Kinds that both devices and the configuration have; none is an error, which is reported. */
+unsigned hdl_ep_kinds(const struct hdl_ep *ep);
 
-/* ---- wireup.c ----- */
-/* Asks for a connected lane, if there is none and none is being made. 0: it is being made or stands; negative: cannot.
- */
+/* ---- connect/conn_send.c ----- */
+/* Sends m by UD, which may lose it; fills in both incarnations. */
+void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m);
+/* Sends REJ of proposal `number`: this side would take `kind`; HDL_QUEUE_NONE: none, because of `reason` (errno). */
+void hdl_wire_refuse(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, int reason);
+/* Sends REJ that names no kind: this endpoint has failed. */
+void hdl_wire_announce(struct hdl_ep *ep);
+
+/* ---- connect/wireup.c ----- */
+/* Makes a connected lane whatever the traffic. 0: it stands or is being made; negative: there can be none. */
+int hdl_ep_connect(struct hdl_ep *ep);
+/* Makes a lane of this kind unless there is one or one is being made. 0: it stands or is being made; negative errno: there can
+ * be none. */
 int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue queue);
 void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m);
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number);
-/* A message has come by a connected lane from a peer to which there is none: into this pool. */
+/* A message has come into this pool by a connected lane that the endpoint does not have. */
 void hdl_wire_on_message(struct hdl_ep *ep, enum hdl_pool pool);
-/* By UD; may be lost. Fills in from and to whom. */
-void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m);
-/* Its queues, which are its own, do not work any more: by this completion, or by an asynchronous event (wc NULL). They are replaced if
- * the peer lives; where queues may be stopped, not here. */
+/* The endpoint's own queues have broken: wc is the completion that says so, or NULL after an asynchronous event. They are
+ * replaced later, where queues may be stopped, if the peer lives. */
 void hdl_wire_broke(struct hdl_ep *ep, const struct ibv_wc *wc);
+/* Replaces queues that have broken, or answers the peer's proposal to. Must be called where queues may be stopped; runs in
+ * hdl_done_run. */
 void hdl_wire_replace(struct hdl_ep *ep);
-/* Reports that a peer whose queues were to be replaced is given up. */
+/* Reports that the queues of a peer are not replaced, and why. */
 void hdl_wire_report(const struct hdl_ep *ep, const char *why);
-/* The endpoint has failed, and so its connection. */
-void hdl_wire_failed(struct hdl_ep *ep);
-/* ... tells the peer. */
-void hdl_wire_announce(struct hdl_ep *ep);
-/* ... tells the peer, and again until that has heard: it may live, wait for this process, and send nothing that would be answered. */
+/* hdl_wire_announce, repeated until the peer answers with its own REJ: a peer that only waits for this process sends nothing
+ * that would be answered. */
 void hdl_wire_begin_announcing(struct hdl_ep *ep);
+/* Returns when to call again, in ns; 0: no connection needs it. */
 uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now);
-/* ... ends the queues that it has for itself: nothing reads or writes the users' memory any more. Those that it shares go on
+/* Stops the queues of a failed endpoint: nothing reads or writes the users' memory by them any more. Shared queues go on
  * without its requests. */
 void hdl_wire_stop(struct hdl_ep *ep);
 void hdl_wire_close(struct hdl_ep *ep);
 
-/* ---- progress.c ----- */
-void hdl_tp_async(struct hdl_dev *dev);
-/* Looks at every send CQ, whether or not anything is expected there; returns how many completions there were. Who goes to sleep has
- * to look again at what it waits for, if there were any. */
-int hdl_tp_reap(struct hdl_tp *tp);
-void hdl_tp_timers(struct hdl_tp *tp, uint64_t now);
-int hdl_tp_poll_rcq(struct hdl_dev *dev);
-/* Takes in what has arrived, and ends no operation of its own: for senders that never wait, in the middle of a send. */
-void hdl_tp_take_in(struct hdl_tp *tp);
-
-/* ---- am.c ----- */
+/* ---- peer/arrive.c, peer/am.c ----- */
 static inline bool hdl_is_am(const struct hdl_hdr *hdr)
 {
 	return hdr->kind >= HDL_AM && hdr->kind <= HDL_AM_FREE_RTS;
 }
-/* An active message whose turn has come. */
+/* Reports a message of an unknown kind, or one that is too short: it is dropped. */
+void hdl_bad_message(struct hdl_ep *ep, const struct hdl_hdr *hdr);
+/* Runs the handler of an active message that is in order, or has none. */
 void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload);
-/* struct hdl_send.pack of an eager one: head and payload, as one run. */
-void hdl_am_pack(const struct hdl_send *s, uint64_t at, void *to, size_t n);
 
-/* ---- alive.c ----- */
-/* Whether its process has ended: as is seen on this host, or was told (hdl_rt_has_ended). */
-enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep);
-/* The peer has not acknowledged packets and given no sign of life for this long: it fails if it is dead, or if nobody can
- * know and HEDDLE_UD_TIMEOUT is over. True: it has failed. */
+/* ---- peer/control.c ----- */
+void hdl_control_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload);
+
+/* ---- peer/pooled.c ----- */
+/* A message of RC, XRC or DC has arrived in b. */
+void hdl_pooled_arrived(struct hdl_rxbuf *b, uint32_t len);
+
+/* ---- peer/alive.c ----- */
+/* The peer has not acknowledged packets and sent nothing for this long: its endpoint fails if its process has ended, or if
+ * that cannot be known and HEDDLE_UD_TIMEOUT is over. Returns whether it has failed. */
 bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns);
-/* Looks, now and then, at the processes of peers whose death no queue would report. Returns when to call again at the latest
- * (0: there are none). */
+/* Checks, a few at a time, the processes of peers whose death no queue would report. Returns when to call again at the latest,
+ * in ns; 0: there are none. */
 uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now);
 
-/* ---- idle.c ----- */
-/* Sleeping is prepared for the devices that have been opened. 0 or a negative errno. */
+/* ---- core/idle.c ----- */
+/* Prepares to sleep on the open devices. 0 or a negative errno. */
 int hdl_idle_open(struct hdl_tp *tp);
 void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m);
 void hdl_idle_on_sleep_ack(struct hdl_ep *ep, const struct hdl_sleep_rec *m);
-/* The peer's messages come by slow lanes because it was told that we sleep; enough of them: tell it that we do not. */
+/* Sends HDL_CTL_AWAKE: enough of the peer's messages have come by other lanes since it was sent HDL_CTL_SLEEP. */
 void hdl_idle_awake(struct hdl_ep *ep);
 
-/* ---- report.c ----- */
+/* ---- core/report.c ----- */
 void hdl_report_transports(struct hdl_tp *tp, FILE *out);
-/* "rank 3", or "rank 3 on host" for one of another host, or "rank 3 of job N"; returns text. */
-#define HDL_PEER_TEXT (HDL_HOST_TEXT + HDL_PROC_TEXT)
-const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT]);
+
+/* ---- queue/sq_error.c ----- */
+/* Reports a completion that fails the connection; ep may be NULL. */
 void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc);
 
 #endif

@@ -183,12 +183,12 @@ static int bind_dci(struct hdl_ep *ep)
 	} else {
 		for (int i = 0; i < dev->ndci; i++) {
 			struct hdl_sq *sq = &dev->dci[i];
-			if (!sq->dead && (!best || sq->head - sq->tail < best->head - best->tail ||
+			if (!hdl_sq_is_dead(sq) && (!best || sq->head - sq->tail < best->head - best->tail ||
 					  (sq->head - sq->tail == best->head - best->tail && sq->users < best->users)))
 				best = sq;
 		}
 	}
-	if (!best || best->dead)
+	if (!best || hdl_sq_is_dead(best))
 		return -ECONNRESET;
 	if (ep->sq && ep->sq != best) {
 		/* order of requests: rebind only when none to this peer is in flight on the old initiator */

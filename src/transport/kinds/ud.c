@@ -81,7 +81,7 @@ static int ud_reset(struct hdl_sq *sq)
 	pool->stopped = true;
 	f = hdl_flush_begin();
 	while (pool->posted && hdl_flush_waits(&f))
-		hdl_tp_poll_rcq(sq->dev);
+		sq->dev->tp->hooks->poll_rcq(sq->dev);
 	a.qp_state = IBV_QPS_RESET;
 	if (pool->posted)
 		return -ETIMEDOUT;
@@ -117,7 +117,7 @@ static bool ud_lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *w
 
 bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool)
 {
-	if (!pool->packets || dev->tp->closing || dev->ud.dead)
+	if (!pool->packets || dev->tp->closing || hdl_sq_is_dead(&dev->ud))
 		return false;
 	pool->stopped = true;
 	hdl_sq_broken(&dev->ud);
@@ -245,7 +245,7 @@ static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, 
 	struct ibv_send_wr *wr = &dev->ud_wr, *bad;
 	uint32_t i = sq->head;
 
-	if (unlikely(pkt->len > sq->max_inline || i + 1 - sq->signaled >= sq->interval || sq->dead))
+	if (unlikely(pkt->len > sq->max_inline || i + 1 - sq->signaled >= sq->interval || hdl_sq_is_dead(sq)))
 		return false;
 	dev->ud_sge.addr = (uintptr_t)pkt->data;
 	dev->ud_sge.length = pkt->len;
@@ -601,8 +601,8 @@ int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 {
 	_Alignas(16) struct hdl_hdr hdr;
 
-	if (ep->can != HDL_QUEUE_BIT(HDL_QUEUE_UD) || ep->pend || ep->failed || ep->hold || len > ep->dev->max_ud ||
-	    len > (size_t)hdl_vars.eager_max || ++ep->unlooked >= HDL_UNLOOKED_MAX)
+	if (ep->can != HDL_QUEUE_BIT(HDL_QUEUE_UD) || ep->pend || ep->failed || ep->eager_off || len > ep->dev->max_ud ||
+	    len > (size_t)hdl_vars.eager_max || ++ep->sends_unpolled >= HDL_UNLOOKED_MAX)
 		return 0;
 	hdl_hdr_set(&hdr, tag, context, ep->tx_seq, (uint32_t)len, HDL_EAGER, 0);
 	if (send_data(ep, &hdr, false, 0, buf, (uint32_t)len, NULL, 0))
@@ -721,12 +721,12 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 	}
 	if (w->type == HDL_UD_CONN) {
 		if (len >= HDL_UD_HEAD + sizeof(struct hdl_conn_msg))
-			hdl_wire_arrived(ep, (const struct hdl_conn_msg *)((const char *)packet + HDL_UD_HEAD));
+			tp->hooks->conn_arrived(ep, (const struct hdl_conn_msg *)((const char *)packet + HDL_UD_HEAD));
 		return;
 	}
 	if (unlikely(ep->failed)) {
 		/* the datagram that told the peer of the failure may have been lost */
-		hdl_wire_announce(ep);
+		tp->hooks->conn_announce(ep);
 		return;
 	}
 	if (unlikely(!ep->rel) && open_peer(ep))
@@ -766,7 +766,7 @@ uint64_t hdl_ud_timers(struct hdl_tp *tp, uint64_t now)
 		struct hdl_rel_ops ops = ops_of(ep);
 		uint32_t before = ep->rel ? ep->rel->timeouts : 0;
 		uint64_t t = ep->rel && !ep->failed ? hdl_rel_timer(ep->rel, now, &ops) : 0;
-		if (t && ep->rel->timeouts != before && hdl_peer_is_silent(ep, hdl_rel_silence(ep->rel, now)))
+		if (t && ep->rel->timeouts != before && tp->hooks->ep_is_silent(ep, hdl_rel_silence(ep->rel, now)))
 			t = 0;
 		if (!t) {
 			ep->rel_timer = false;

@@ -475,13 +475,13 @@ static int xrc_make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 		h = h->next;
 	if (!h && !(h = make_host(ep->dev, domain)))
 		return -errno;
-	if (h->sq.dead) {
+	if (hdl_sq_is_dead(&h->sq)) {
 		hdl_error("%s port %u: no XRC lane to %s: the queue to its host does not work any more", ep->dev->name,
 			  ep->dev->port.port_num, hdl_proc_text(ep->rank));
 		return -ECONNRESET;
 	}
 	ep->sq = &h->sq;
-	if (!h->own_target && !h->maker && !h->sq.broken)
+	if (!h->own_target && !h->maker && !hdl_sq_is_broken(&h->sq))
 		hdl_sq_hold(&h->sq);
 	else
 		xrc_keep(h, ep);
@@ -637,7 +637,7 @@ static void drop_targets(struct hdl_ep *ep)
 
 	for (int kept = 0; kept < 2; kept++) {
 		struct hdl_xrc_target *t = target_of(ep, kept);
-		if (t && (ep->left || hdl_peer_state(ep) == HDL_PROC_ENDED))
+		if (t && (ep->departed || hdl_peer_state(ep) == HDL_PROC_ENDED))
 			has = t->unused = true;
 	}
 	if (has)

@@ -20,7 +20,7 @@ uint32_t hdl_rel_shares(uint32_t pool, uint32_t peers, uint32_t active, uint32_t
 		active = 1;
 	if (active > peers)
 		active = peers;
-	/* Those that do not send now may begin at any time, all of them. Where there is enough for all of them for good, nobody
+	/* Senders that are idle may begin at any time, all at once. Where the pool suffices for all of them for good, no sender
 	 * has to ask. */
 	if (usable / peers >= HDL_REL_WINDOW / 2) {
 		*base = rel_least(usable / peers, HDL_REL_WINDOW);
@@ -38,14 +38,14 @@ static uint32_t whole_window(const struct hdl_rel *r)
 	return rel_least(r->cwnd, r->share ? r->share : r->base);
 }
 
-/* Half of a small window at first: then the peer is asked, and may answer while the other half is on its way. Three packets
- * and less are not worth it. */
+/* At first half of a small window: then the peer is asked, and may answer while the other half is on its way. Three packets and
+ * less are not worth that. */
 static void set_window(struct hdl_rel *r)
 {
 	uint32_t full;
 
 	if (r->next == r->una)
-		r->share = 0;		/* said while there was something in flight: by now others may send */
+		r->share = 0;		/* it was reported while packets were in flight: other senders may have begun since */
 	full = whole_window(r);
 	r->window = full > 3 && full < HDL_REL_SMALL && !(r->slow & HDL_REL_ASKED) ? full / 2 : full;
 	r->slow &= (uint8_t)~HDL_REL_WIDE;
@@ -74,7 +74,7 @@ void hdl_rel_share(struct hdl_rel *r, uint32_t share, uint32_t base)
 	set_window(r);
 }
 
-/* late: nothing has come for a while. */
+/* Sends a probe. late: since nothing has come for the timeout. */
 static void rel_ask(struct hdl_rel *r, bool late, uint64_t now_ns, const struct hdl_rel_ops *ops)
 {
 	if (!++r->probe)
@@ -88,7 +88,7 @@ static void rel_ask(struct hdl_rel *r, bool late, uint64_t now_ns, const struct 
 	ops->probe(ops->arg, r->probe);
 }
 
-/* One probe at a time: if each took the place of the one before, none might ever be answered in time. */
+/* One probe at a time: if each replaced the one before, none might be answered in time. */
 static void ask_behind(struct hdl_rel *r, const struct hdl_rel_ops *ops)
 {
 	if (r->slow & HDL_REL_ASKED)
@@ -141,7 +141,7 @@ static void rel_grow(struct hdl_rel *r, uint32_t acked)
 	}
 }
 
-/* Something was lost. What else was lost of the same window is no news. */
+/* A packet was lost: halves the window, once for the losses of one window. */
 static void shrink(struct hdl_rel *r)
 {
 	if ((int32_t)(r->una - r->recover) < 0)
@@ -166,7 +166,7 @@ static void round_trip(struct hdl_rel *r, uint64_t ns)
 {
 	uint32_t t = (uint32_t)ns + 1;
 
-	/* a timeout was over and nobody looked: it is we who computed */
+	/* a timeout was over and the timer had not run: this process computed */
 	if (ns > r->rto_ns)
 		return;
 	if (!r->srtt_ns) {
@@ -180,8 +180,8 @@ static void round_trip(struct hdl_rel *r, uint64_t ns)
 	r->backed_off = false;
 }
 
-/* The timeout when nothing has been lost. The first one is for a peer of which nothing is known; what was measured may be much
- * less, or be by chance. */
+/* The timeout while nothing has been lost. The first one is for a peer that was never measured; a measurement may be much less,
+ * or by chance. */
 static uint32_t timeout(const struct hdl_rel *r)
 {
 	uint64_t t = r->srtt_ns + 4ull * r->rttvar_ns;
@@ -192,7 +192,7 @@ static uint32_t timeout(const struct hdl_rel *r)
 	return t < HDL_REL_RTO_MAX_NS ? (uint32_t)t : HDL_REL_RTO_MAX_NS;
 }
 
-/* The packet that is timed is no measure any more: the next one is. */
+/* The timed packet is no measurement any more: the next one is. */
 static void stop_timing(struct hdl_rel *r)
 {
 	r->slow &= (uint8_t)~HDL_REL_TIMING;
@@ -239,7 +239,7 @@ static uint64_t first_bits(uint32_t n)
 	return n < 64 ? (1ull << n) - 1 : UINT64_MAX;
 }
 
-/* Of the packets that were sent again and have not come those behind which one was sent that has, by its number. */
+/* Of the packets that were sent again and have not come: those behind which a packet was sent that has come, by its number. */
 static uint64_t lost_again(const struct hdl_rel *r)
 {
 	uint64_t open = r->resent & ~r->sacked, lost = 0;
@@ -254,8 +254,8 @@ static uint64_t lost_again(const struct hdl_rel *r)
 	return lost;
 }
 
-/* Sends again what is missing of the first n packets that was sent once, and of those that were sent again what is lost by now, some of
- * which the caller knows; and asks whether it has come. */
+/* Sends again the missing ones of the first n packets that were sent once, and of those that were sent again the ones lost by
+ * now, some of which the caller knows (lost). Then sends a probe behind them. */
 static void rel_fill(struct hdl_rel *r, uint32_t n, uint64_t lost, const struct hdl_rel_ops *ops)
 {
 	uint64_t holes = ((~r->resent & first_bits(n)) | lost | (r->resent ? lost_again(r) : 0)) & ~r->sacked;
@@ -269,7 +269,7 @@ static void rel_fill(struct hdl_rel *r, uint32_t n, uint64_t lost, const struct 
 	ask_behind(r, ops);
 }
 
-/* The rest of an acknowledgement by which n packets were finished. */
+/* The rest of an acknowledgement that has finished n packets. */
 static void rel_settle(struct hdl_rel *r, unsigned n, const struct hdl_rel_ops *ops)
 {
 	uint32_t i = r->timed - r->una;
@@ -284,7 +284,7 @@ static void rel_settle(struct hdl_rel *r, unsigned n, const struct hdl_rel_ops *
 	if (r->slow || n)
 		set_window(r);
 	uint32_t top = r->sacked ? 63 - (uint32_t)__builtin_clzll(r->sacked) : 0;
-	/* what left behind the probe has come, and an answer would have come before */
+	/* a packet that left behind the probe has come; an answer would have come before it */
 	if (r->slow & HDL_REL_ASKED && (int32_t)(r->una + top - r->probe_next) > 0 && !hdl_rel_idle(r))
 		rel_ask(r, true, ops->now(), ops);
 	rel_fill(r, top, 0, ops);
@@ -298,7 +298,7 @@ unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struc
 	r->heard = true;
 
 	if (moved > flight) {
-		/* of something never sent, or older than what is known: its selection may still tell something */
+		/* of packets never sent, or older than the last one: its selection may still be new */
 		late = r->una - ack;
 		if (late > 63)
 			return 0;
@@ -311,7 +311,7 @@ unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struc
 			r->recover = r->una;
 	}
 
-	/* bit i of sack is ack + 1 + i, of sacked una + i; only what was sent counts */
+	/* bit i of sack is ack + 1 + i, of sacked una + i; only packets that were sent count */
 	uint64_t got = late ? sack >> (late - 1) : sack << 1;
 	if (flight < 64)
 		got &= (1ull << flight) - 1;
@@ -319,7 +319,7 @@ unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struc
 	for (uint64_t fresh = got & ~r->sacked; fresh; fresh &= fresh - 1)
 		rel_finish(r, r->una + (uint32_t)__builtin_ctzll(fresh), ops, &n);
 	r->sacked = got;
-	/* the peer may have said "all before una" while it already held una: it may never say so again */
+	/* the peer may have acknowledged all before una while it held una, and may never do so again */
 	if (got & 1)
 		rel_advance(r, got == UINT64_MAX ? 64 : (uint32_t)__builtin_ctzll(~got));
 	rel_settle(r, n, ops);
@@ -335,7 +335,7 @@ void hdl_rel_answered(struct hdl_rel *r, uint32_t number, const struct hdl_rel_o
 	if (!number || number != r->probe || !(r->slow & HDL_REL_ASKED))
 		return;
 	now = ops->now();
-	/* One to a timeout is no measure: the peer may have computed. But it is there by now. */
+	/* The answer to a late probe is no measurement: the peer may have computed. But the peer is there now. */
 	if (!(r->slow & HDL_REL_LATE))
 		round_trip(r, now - r->probe_ns);
 	else if (now - r->probe_ns <= timeout(r))
@@ -343,7 +343,7 @@ void hdl_rel_answered(struct hdl_rel *r, uint32_t number, const struct hdl_rel_o
 	if (!r->backed_off)
 		r->rto_ns = timeout(r);
 	r->slow &= (uint8_t)~(HDL_REL_ASKED | HDL_REL_AGAIN | HDL_REL_LATE);
-	/* What left before the probe is there by now, or never will be. What was sent again behind it may be on its way. */
+	/* Packets that left before the probe have come by now, or are lost. Those sent again behind it may be on their way. */
 	rel_fill(r, (int32_t)n > 0 ? n : 0, r->asked, ops);
 	if (again && !hdl_rel_idle(r))
 		ask_behind(r, ops);
@@ -387,7 +387,7 @@ enum hdl_rel_verdict hdl_rel_receive_other(struct hdl_rel *r, uint32_t psn)
 	if (dist < HDL_REL_WINDOW && !(r->ahead >> dist & 1))
 		return HDL_REL_HOLD;
 	r->duplicates++;
-	r->owed += HDL_REL_ACK_EVERY;	/* the sender does not know: tell it soon */
+	r->owed += HDL_REL_ACK_EVERY;	/* the sender does not know that it has come: an acknowledgement is due soon */
 	return HDL_REL_DUPLICATE;
 }
 
@@ -396,7 +396,7 @@ void hdl_rel_hold(struct hdl_rel *r, uint32_t psn, void *copy)
 	r->held[psn % HDL_REL_WINDOW] = copy;
 	uint32_t dist = psn - r->expected;
 
-	/* a hole that is new: let the sender fill it */
+	/* a new hole: the sender can fill it */
 	if (!(r->ahead >> (dist - 1) & 1))
 		r->owed += HDL_REL_ACK_EVERY;
 	r->ahead |= 1ull << dist;

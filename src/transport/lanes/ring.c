@@ -19,7 +19,7 @@ void hdl_ring_mark(struct hdl_ring_tx *tx, uint32_t from, uint32_t n)
 {
 	uint64_t *dirty = tx->dirty;
 
-	/* a lap from now, and what is skipped or taken by this frame */
+	/* a lap from now, and the lines that this frame skips or takes */
 	tx->dirty_until = tx->sent + 2ull * tx->lines;
 	while (n) {
 		uint32_t bit = from & 63, m = 64 - bit < n ? 64 - bit : n;
@@ -53,7 +53,7 @@ bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *p
 	uint32_t k = hdl_ring_lines(len);
 	uint32_t skipped = tx->line + 1 < k ? tx->line + 1 : 0;
 
-	/* R2; one line more for the terminator */
+	/* R2, with one line more for the terminator */
 	if (tx->sent + skipped + k + 1 - tx->acked > tx->lines)
 		return false;
 	place->skip = skipped != 0;

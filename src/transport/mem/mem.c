@@ -78,7 +78,7 @@ bool hdl_memory_again(struct hdl_dev *dev)
 	if (errno != ENOMEM)
 		return false;
 	any = hdl_regcache_evict(dev->tp);
-	return (dev->tp->give && dev->tp->give()) || any;
+	return (dev->tp->on_shortage && dev->tp->on_shortage()) || any;
 }
 
 int hdl_mem_alloc(struct hdl_dev *dev, const char *what, size_t bytes, int access, struct hdl_mem *mem)

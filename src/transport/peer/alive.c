@@ -1,45 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that have died. A queue of one's own reports it (RC: by errors of what was sent, and an event). UD reports
- * nothing: packets are just not acknowledged, neither by a dead peer nor by one that computes, or is stopped, and will
- * go on. And one that only receives, by UD, DC or XRC, has nothing that could fail.
+ * Detection of peers that have died.
  *
- * So a peer of this host is asked for by its process: as soon as packets to it are not answered, and now and then
- * anyhow where no queue would report its end. A peer on another host that has been silent for HEDDLE_KEEPALIVE is sent a probe, for
- * who only waits for it has nothing in flight that could fail: by its connected lane, which is made for that if need be. The other
- * end's device answers without its process, so the queue's own timeout decides. Where there can be nothing but UD, a packet asks, which
- * the peer's process must acknowledge, and HEDDLE_UD_TIMEOUT decides as for other packets. All this is needed only where nobody says
- * who has ended (hdl_rt_has_ended): the endpoint of one that the launcher, or a process of its host, names fails at once.
+ *     peer                                   how its death is detected
+ *     of any host, named by the launcher     hdl_rt_has_ended: its endpoint fails at once
+ *     with an RC queue of its own            the queue: requests in flight fail, or an asynchronous event (promises.tells_end)
+ *     of this host, otherwise                its process is looked at: when packets to it are not acknowledged, and every
+ *                                            LOOK_NS
+ *     of another host, silent                a probe every HEDDLE_KEEPALIVE, by its connected lane, made for that if need be:
+ *                                            its device answers without its process, and the queue's timeout decides
+ *     of another host, UD only               HDL_CTL_PROBE, which its process must acknowledge within HEDDLE_UD_TIMEOUT
+ *
+ * Neither UD nor a rank that only receives has a request that could fail: a dead peer does not acknowledge packets, and neither
+ * does one that computes or is stopped, and will go on.
  */
 #include "transport/core/tp.h"
 
-#define SILENT_NS 50000000ull	/* not answered for less than this is nothing unusual */
+#define SILENT_NS 50000000ull	/* a silence of less than this is usual */
 #define LOOK_NS 500000000ull
-#define LOOKS 8			/* processes that are asked for at a time, so that a rank with many peers does little else */
-
-enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep)
-{
-	enum hdl_proc_state state = hdl_proc_state(&ep->proc);
-
-	/* what is seen here counts for more */
-	return state == HDL_PROC_UNKNOWN && hdl_rt_has_ended(ep->rank) ? HDL_PROC_ENDED : state;
-}
+#define LOOKS 8			/* processes that are looked at in one call, so that a rank with many peers does little else */
 
 static void peer_ended(struct hdl_ep *ep)
 {
-	bool seen = hdl_proc_state(&ep->proc) == HDL_PROC_ENDED;	/* else told; its pid is one of another host or PID namespace */
+	bool seen = hdl_proc_state(&ep->proc) == HDL_PROC_ENDED;	/* else reported: the pid is one of another host or PID
+									 * namespace */
 	char text[HDL_PEER_TEXT];
 
-	if (hdl_ep_away(ep)) {
+	if (hdl_ep_replaced(ep)) {
 		hdl_wire_report(ep, "the peer's process has ended; look at its output");
 		hdl_ep_fail(ep, -ECONNRESET);
 		return;
 	}
-	/* one of another job that has never heard of this process may have left in order */
-	if (!ep->left && seen && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
+	/* a process of another job that never had a message of this one may have ended in order */
+	if (!ep->departed && seen && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
 		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
 			  hdl_proc_text(ep->rank), ep->proc.pid);
-	else if (!ep->left && !seen)
+	else if (!ep->departed && !seen)
 		hdl_error("connection to %s failed: its process has ended, says the launcher or a rank of its host: look at its output for why",
 			  hdl_peer_text(ep, text));
 	hdl_ep_fail(ep, -ECONNRESET);
@@ -87,23 +83,23 @@ static bool is_watched(const struct hdl_ep *ep)
 
 static bool is_to_be_looked_at(const struct hdl_ep *ep)
 {
-	/* of who has left in order no queue reports anything */
-	return !ep->failed && ep->rank != hdl_job.rank && (ep->left || !is_watched(ep));
+	/* no queue reports the end of a peer that has departed in order */
+	return !ep->failed && ep->rank != hdl_job.rank && (ep->departed || !is_watched(ep));
 }
 
-/* Asks a peer whose process cannot be looked at whether it lives, if nothing has come from it for long. True: it is asked now. By a
- * connected lane wherever there can be one: there its device answers, also while its process computes for hours. */
-static bool peer_alive_probe(struct hdl_ep *ep, uint64_t now)
+/* Probes a peer whose process cannot be looked at, if nothing has come from it for HEDDLE_KEEPALIVE. Returns whether it was
+ * probed. A connected lane is preferred: the peer's device answers there, also while its process computes for hours. */
+static bool probe_peer(struct hdl_ep *ep, uint64_t now)
 {
 	uint64_t heard = ep->in_ring.msgs + ep->in_srq.msgs + ep->in_ud.msgs + ep->in_rndv.msgs;
 
-	if (heard != ep->heard || !ep->heard_ns) {
-		ep->heard = heard;
-		ep->heard_ns = now;
+	if (heard != ep->msgs_seen || !ep->msgs_seen_ns) {
+		ep->msgs_seen = heard;
+		ep->msgs_seen_ns = now;
 	}
-	if (!hdl_vars.keepalive || (now - ep->heard_ns) / 1000 < hdl_vars.keepalive)
+	if (!hdl_vars.keepalive || (now - ep->msgs_seen_ns) / 1000 < hdl_vars.keepalive)
 		return false;
-	ep->heard_ns = now;	/* the next one after as long a silence again; until then the queue's timeout decides */
+	ep->msgs_seen_ns = now;	/* the next probe follows after as long a silence; until then the queue's timeout decides */
 	if (ep->conn.state == HDL_CONN_READY && ep->sq)
 		hdl_sq_probe(ep->sq, ep);
 	else if (hdl_ep_can_rdma(ep))
@@ -113,8 +109,8 @@ static bool peer_alive_probe(struct hdl_ep *ep, uint64_t now)
 	return true;
 }
 
-/* Some have been named: whether or not a queue reports it. */
-static void look_at_ended(struct hdl_tp *tp, unsigned ended)
+/* Fails the endpoints of peers that hdl_rt_has_ended names, whether or not a queue reports them. */
+static void end_reported_peers(struct hdl_tp *tp, unsigned ended)
 {
 	tp->ended_seen = ended;
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
@@ -135,7 +131,7 @@ uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now)
 	if (tp->leaving)
 		return 0;
 	if (unlikely(ended != tp->ended_seen))
-		look_at_ended(tp, ended);
+		end_reported_peers(tp, ended);
 	if (now < tp->alive_ns)
 		return tp->alive_ns;
 	tp->alive_ns = now + LOOK_NS;
@@ -149,8 +145,8 @@ uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now)
 		enum hdl_proc_state state = hdl_peer_state(ep);
 		if (state == HDL_PROC_ENDED)
 			peer_ended(ep);
-		/* a look at a process takes system calls, one at a silent peer almost nothing */
-		looks += state == HDL_PROC_UNKNOWN ? peer_alive_probe(ep, now) : 1;
+		/* looking at a process takes system calls; counting a silent peer's messages takes none */
+		looks += state == HDL_PROC_UNKNOWN ? probe_peer(ep, now) : 1;
 	}
 	return some ? tp->alive_ns : 0;
 }

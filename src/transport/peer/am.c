@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Active messages: handlers by number, and what arrives for them. Sending is ep.c's, for they take the lanes of all messages: the ring,
- * pooled receives or packets as long as they are eager, and the rendezvous beyond, whose announcement has the head behind its record.
- * What is ordered takes a number of the peer's sequence, beside matching messages.
- */
+/* Active messages that arrive: handlers by number. They are sent by send.c, by the lanes of all messages: the ring, pooled
+ * receives or packets while they are eager, a rendezvous beyond that, whose announcement has the head behind its record. Ordered
+ * ones have sequence numbers of the peer, like matching messages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,35 +23,6 @@ int hdl_am_register(struct hdl_tp *tp, unsigned id, hdl_am_fn fn, void *context)
 	return 0;
 }
 
-void hdl_am_pack(const struct hdl_send *s, uint64_t at, void *to, size_t n)
-{
-	const struct hdl_am_send *am = container_of(s, const struct hdl_am_send, send);
-
-	/* an eager message is packed as a whole; what is announced is no more than its payload, which is one run */
-	if (am->head_len)
-		memcpy(to, am->head, am->head_len);
-	if (am->len)
-		memcpy((char *)to + am->head_len, am->data, am->len);
-}
-
-int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head, size_t head_len, const void *data, size_t len,
-		struct hdl_am_send *am)
-{
-	if (id >= HDL_AM_IDS || head_len > HDL_AM_HEAD_MAX) {
-		hdl_error("an active message to %s: handler %u (the largest is %u), a head of %zu bytes (at most %u)",
-			  hdl_proc_text(ep->rank), id, HDL_AM_IDS - 1, head_len, HDL_AM_HEAD_MAX);
-		return -EINVAL;
-	}
-	am->send.tag = (int32_t)id;
-	am->flags = flags;
-	am->data = data;
-	am->len = len;
-	am->head_len = (unsigned)head_len;
-	if (head_len)
-		memcpy(am->head, head, head_len);
-	return hdl_ep_send_am(ep, am);
-}
-
 void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
 {
 	struct hdl_tp *tp = ep->tp;
@@ -70,7 +39,7 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	am.head = (const char *)payload + (before - head);
 	if (announced) {
 		uint64_t n;
-		memcpy(&n, payload, sizeof(n));	/* the record begins with it */
+		memcpy(&n, payload, sizeof(n));	/* the record begins with the payload's length */
 		am.rts = payload;
 		am.len = n;
 	} else {
@@ -84,5 +53,5 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	hdl_error("%s sent an active message of %zu bytes for handler %u, which this process does not have: dropped; is it another "
 		  "version of the library, or has one side not come as far as to register it?", hdl_proc_text(ep->rank), am.len, id);
 	if (announced)
-		hdl_ep_refuse(ep, am.rts);
+		tp->hooks->refuse(ep, am.rts);
 }

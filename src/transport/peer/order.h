@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Per-peer order: messages carry a sequence number and may arrive by several lanes; they are delivered once, in
- * sequence. What is ahead is parked (copied), what is behind is a duplicate.
+ * Per-peer order: messages carry a sequence number and may arrive by several lanes; they are delivered once, in sequence. A
+ * message that is early is parked (copied), one that is late is a duplicate.
  *
- * Invariant: a sender is never more than HDL_ORDER_SPAN messages ahead of the receiver's `expected`, so that the 16-bit
- * numbers are unambiguous: lanes that can delay a message for long (UD's retransmission, RNR at an SRQ) limit how far
- * other lanes run ahead (see hdl_ep's guard).
+ * Invariant: a sender is never more than HDL_ORDER_SPAN messages ahead of the receiver's `expected`. Without it a number of 16
+ * bits is ambiguous:
+ *
+ *     1. message 5 waits for a receive at the SRQ
+ *     2. 65,536 messages go by the ring
+ *     3. the next one has number 5, too: it is delivered in place of the first
+ *
+ * So a lane that can delay a message for long (UD's retransmission, RNR at an SRQ) limits how far other lanes run ahead:
+ * reorder_guard_* of struct hdl_ep.
  */
 #ifndef HDL_ORDER_H
 #define HDL_ORDER_H
@@ -20,8 +26,8 @@
 struct hdl_parked;
 struct hdl_order {
 	uint16_t expected;
-	uint32_t parked;		/* messages waiting */
-	struct hdl_parked *head;	/* ascending */
+	uint32_t parked;		/* messages that are parked */
+	struct hdl_parked *head;	/* ascending numbers */
 	uint64_t duplicates, reordered;	/* counters */
 };
 
@@ -34,8 +40,8 @@ struct hdl_parked {
 
 enum hdl_order_verdict { HDL_ORDER_DELIVER, HDL_ORDER_PARK, HDL_ORDER_DROP };
 
-/* What to do with a message of this number. DELIVER: the caller delivers it (expected has moved on), then takes what
- * has become deliverable with hdl_order_next. */
+/* The verdict on a message of this number. HDL_ORDER_DELIVER: the caller must deliver the message (`expected` has moved on),
+ * then those of hdl_order_next. */
 static inline enum hdl_order_verdict hdl_order_check(struct hdl_order *o, uint16_t seq)
 {
 	if (likely(seq == o->expected)) {
@@ -48,9 +54,9 @@ static inline enum hdl_order_verdict hdl_order_check(struct hdl_order *o, uint16
 	return HDL_ORDER_DROP;
 }
 
-/* Parks a copy of two pieces (header, payload). 0; 1: it is parked already, a duplicate; -ENOMEM. */
+/* Parks a copy of two pieces (header, payload). 0; 1: a duplicate of a parked one; -ENOMEM. */
 int hdl_order_park(struct hdl_order *o, uint16_t seq, const void *a, size_t an, const void *b, size_t bn);
-/* The parked message that is now expected (expected moves on), or NULL. The caller frees it. */
+/* The parked message that is expected, or NULL; `expected` moves on. Ownership: the caller frees it. */
 struct hdl_parked *hdl_order_next(struct hdl_order *o);
 void hdl_order_clear(struct hdl_order *o);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The peers that this process has met (peers.h). */
+/* The table of peers (peers.h). */
 #include "transport/peer/peers.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST 16u		/* a process of a small job, or with few neighbours, has no more */
+#define FIRST 16u		/* endpoints of a process in a small job, or with few neighbours */
 
 static void insert(struct hdl_peers *p, int rank, uint32_t id)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of src/transport: the peers that this process has met. Nothing here has the size of the job: an endpoint is made when
- * the first message goes to its process or comes from it, and stays until the end.
+ * The peers of this process. Nothing here has the size of the job: an endpoint is made when the first message goes to its
+ * process or comes from it, and stays until the end.
  *
- * An endpoint's *id* is its place among them; it is never another peer's. Whoever walks over peers walks over ids, and looks
- * at `n` anew each time: an endpoint may be made, and the array move, meanwhile.
+ * An endpoint's *id* is its index in `of`; it is never another peer's. A loop over peers must read `n` anew in each round, and
+ * keep no pointer into `of`: a call may make an endpoint, and the array may move.
  */
 #ifndef HDL_TP_PEERS_H
 #define HDL_TP_PEERS_H
@@ -16,11 +16,11 @@
 struct hdl_ep;
 
 struct hdl_peers {
-	struct hdl_ep **of;		/* of[id] */
+	struct hdl_ep **of;		/* by id */
 	uint32_t n, cap;
-	/* By rank, open addressing, at most half full: ids + 1, or 0. */
+	/* Hash table by rank, open addressing, at most half full: id + 1, or 0. */
 	struct hdl_peer_slot { int rank; uint32_t id1; } *slots;
-	uint32_t shift;			/* 32 - log2 of their number */
+	uint32_t shift;			/* 32 - log2 of the number of slots */
 };
 
 /* The multiplier of Fibonacci hashing: its high bits depend on all bits of the rank. */
@@ -29,10 +29,10 @@ static inline uint32_t hdl_peers_slot(const struct hdl_peers *p, int rank)
 	return ((uint32_t)rank * 0x9e3779b9u) >> p->shift;
 }
 
-/* What a peer takes here, at least. */
+/* Bytes of a peer in these tables, at least. */
 #define HDL_PEER_BYTES (sizeof(struct hdl_ep *) + 2 * sizeof(struct hdl_peer_slot))
 
-/* NULL: there is none yet. */
+/* The endpoint of a rank, or NULL. */
 static inline struct hdl_ep *hdl_peers_find(const struct hdl_peers *p, int rank)
 {
 	if (unlikely(!p->slots))
@@ -47,15 +47,15 @@ static inline struct hdl_ep *hdl_peers_find(const struct hdl_peers *p, int rank)
 	}
 }
 
-/* By id, which may be anything. */
+/* The endpoint of an id, or NULL; any id is allowed. */
 static inline struct hdl_ep *hdl_peers_of(const struct hdl_peers *p, uint32_t id)
 {
 	return likely(id < p->n) ? p->of[id] : NULL;
 }
 
-/* Of a rank that is not among them. Returns its id, or a negative errno: out of memory, nothing has changed. */
+/* Adds a rank that is not in the table. Returns its id, or a negative errno: out of memory, nothing has changed. */
 int64_t hdl_peers_add(struct hdl_peers *p, int rank, struct hdl_ep *ep);
-/* The endpoints are the caller's. */
+/* Frees the tables, not the endpoints. */
 void hdl_peers_clear(struct hdl_peers *p);
 
 #endif

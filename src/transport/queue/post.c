@@ -3,23 +3,24 @@
 #include <string.h>
 
 #include "transport/core/tp.h"
+#include "transport/queue/plain.h"
 
-/* Messages from here on are gathered from the user's memory where the device can (implicit on-demand paging), instead
- * of being copied into a registered buffer first: below, the copy is cheaper than the completion that must be awaited.
- */
+/* From this length on messages are gathered from the user's memory, if the device can (implicit on-demand paging). A shorter one
+ * is copied into a registered buffer: the copy is cheaper than the completion that would have to be awaited. */
 #define ZERO_COPY_MIN 1024u
 
-/* What is packed, and copied while it is posted, is packed on the stack if it is no longer; about a piece of a staged message. */
+/* A payload that send->pack copies, and the device copies while it is posted, is packed on the stack up to this length: about a
+ * piece of a staged message. */
 #define PACK_MAX 16384u
-/* So much is packed at a time where no buffer can be had. */
+/* Bytes that are packed at a time where no buffer can be had. */
 #define PACK_MIN 128u
 
-/* The parts of a message around its payload: at most HDL_HEAD_BUF bytes together, but zeros do not count. */
+/* Header and trailer of a payload: at most HDL_HEAD_BUF bytes together, not counting zeros. */
 struct around {
 	const void *before, *after;
 	uint32_t before_len, after_len;
-	bool zeros;		/* `before` are zeros */
-	uint64_t at;		/* of a payload that is packed: its first byte */
+	bool zeros;		/* `before` is before_len zeros */
+	uint64_t at;		/* offset in the message of a payload that send->pack copies */
 };
 
 static struct ibv_sge sge_of(const void *p, size_t len, uint32_t lkey)
@@ -27,7 +28,8 @@ static struct ibv_sge sge_of(const void *p, size_t len, uint32_t lkey)
 	return (struct ibv_sge){ .addr = (uintptr_t)p, .length = (uint32_t)len, .lkey = lkey };
 }
 
-/* Gathers the message: what is before, payload, what is behind. */
+/* Builds the gather list: before, payload, after. Returns the number of entries. in: inline, so that nothing need be
+ * registered. */
 static int post_gather(struct hdl_sq *sq, const struct around *a, const void *buf, size_t len, uint32_t lkey, bool in,
 		  struct ibv_sge *sge)
 {
@@ -48,14 +50,14 @@ static int post_gather(struct hdl_sq *sq, const struct around *a, const void *bu
 	return n;
 }
 
-/* Whether a message needs no buffer: `more` is what stands around it, at most. */
+/* Whether a message needs no buffer. more: bytes around it, at most. */
 static bool post_is_inline(const struct hdl_sq *sq, size_t len, size_t more, bool runs)
 {
 	return len + more <= sq->max_inline && !(runs && len > PACK_MAX);
 }
 
-/* A buffer that cannot be read is a signal in the user's call, as where this processor copies it: the request would take the queue with
- * it, and the message's number. */
+/* Reads the buffer's pages. A buffer that cannot be read is then a signal in the user's call, as if this processor copied it,
+ * instead of a failed request that breaks the queue and loses the message's sequence number. */
 static inline void touch(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i += 4096)
@@ -63,12 +65,12 @@ static inline void touch(const char *p, size_t n)
 	(void)*(const volatile char *)(p + n - 1);
 }
 
-/* Posts one request. Returns 1: the payload was copied; 0: it is in flight; negative errno. The caller has made sure of
- * room for one request. buf: NULL, of a payload that send->pack copies. */
+/* Posts one request. Must: room for it. buf NULL: send->pack copies the payload. 1: the payload was copied; 0: in flight;
+ * -EAGAIN: there is no buffer; other negative errno: the endpoint has failed. */
 static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, const void *buf, size_t len,
 			struct hdl_send *send, enum hdl_in_place in_place);
 
-/* What is packed is copied by the device at once. */
+/* Packs a payload that the device copies while it is posted. */
 static __attribute__((noinline)) int post_packed(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, size_t len,
 						 const struct hdl_send *send)
 {
@@ -109,7 +111,7 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 		}
 		if ((err = hdl_sq_post(sq, ep, wr, HDL_SLOT_SEND, send, true, total)))
 			return err;
-		/* a device that has read the buffer by now lets us return it at once */
+		/* a device that has read the buffer by now lets this return 1 */
 		tp->zc_probe = send;
 		tp->zc_done = false;
 		hdl_sq_reap(tp, sq->scq);
@@ -149,7 +151,7 @@ static inline struct hdl_srq_credit *pooled_of(struct hdl_ep *ep)
 	return hdl_ep_srq_credit(ep, &ep->sq->dev->rx[ep->sq->kind->pool]);
 }
 
-/* The caller has made sure of room. */
+/* Must: room in the send queue, and credit (but for RTU). 1: copied; 0: in flight; negative errno. */
 static int post_put_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len,
 		   const struct hdl_data_rec *tail, struct hdl_send *send, enum hdl_in_place in_place)
 {
@@ -173,11 +175,11 @@ static int post_put_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void
 		a.before_len = sizeof(head);
 	}
 	if ((r = post_message(ep, &wr, &a, body, len, send, in_place)) >= 0)
-		hdl_srq_credit_left(p, counted, head.w.hdr.reserved);
+		hdl_srq_credit_sent(p, counted, head.w.hdr.reserved);
 	return r;
 }
 
-/* Whether one more message of this kind may be in the peer's pool. */
+/* Whether the peer's credits allow one more message of this kind. */
 static bool may_have_more(struct hdl_ep *ep, const struct hdl_hdr *hdr)
 {
 	struct hdl_srq_credit *p = hdl_is_counted(hdr->kind) ? pooled_of(ep) : NULL;
@@ -195,7 +197,7 @@ static int post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *bo
 
 int hdl_ep_post_rtu(struct hdl_ep *ep, const struct hdl_hdr *hdr)
 {
-	/* a queue that is full of what goes again has a place left: it is made one deeper than what may be in flight */
+	/* a queue that is full of replayed requests has one entry left: mask is depth - 1 */
 	int r = post_put_srq(ep, hdr, NULL, 0, NULL, NULL, HDL_IN_PLACE_NO);
 
 	if (r >= 0)
@@ -222,11 +224,11 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 		return -EAGAIN;
 	if (!tail && len <= HDL_RING_SMALL && !runs && ep->fast && hdl_ring_plain_ready(&ep->tx, 1))
 		return hdl_ep_put_line(ep, hdr, buf, len);
-	/* a bounce buffer must be had before the place is taken: a place that is not written would be a hole */
+	/* a bounce buffer must be had before the place in the ring: a place that is not written would be a hole */
 	if (!post_is_inline(ep->sq, len, HDL_BOUNCE_AROUND, runs) && !ep->dev->bounce.free && hdl_bufpool_need(&ep->dev->bounce))
 		return -EAGAIN;
 	if (!hdl_ring_place(&ep->tx, len + tail_len, &at)) {
-		hdl_ring_ack(&ep->tx, __atomic_load_n(&ep->credit->consumed, __ATOMIC_ACQUIRE));
+		hdl_ring_ack(&ep->tx, __atomic_load_n(&ep->ring_credit->consumed, __ATOMIC_ACQUIRE));
 		if (!hdl_ring_place(&ep->tx, len + tail_len, &at))
 			return -EAGAIN;
 	}
@@ -254,7 +256,7 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 	return err;
 }
 
-/* Pieces of a staged message are a sixteenth of the ring; in one of less than 16 KiB they are not worth their headers. */
+/* Pieces of a staged message are a sixteenth of the ring; in a ring of less than 16 KiB they are not worth their headers. */
 #define STAGE_PIECES 16u
 #define STAGE_LINES_MIN 256u
 
@@ -264,8 +266,8 @@ bool hdl_ep_can_stage(const struct hdl_ep *ep)
 	       ep->tx.lines >= STAGE_LINES_MIN;
 }
 
-/* What is packed needs a buffer where the device does not copy it at once; where there is none, nor one that comes back, it goes on with
- * what it does copy. around: what stands around a piece, at most. */
+/* Bytes of the next packed piece, of n at most. A device that does not copy it at once needs a buffer; without one, and none that
+ * comes back, the piece is as short as the device does copy. around: bytes around a piece, at most. */
 static uint32_t packable(const struct hdl_ep *ep, uint32_t n, uint32_t around)
 {
 	struct hdl_bufpool *p = &ep->dev->bounce;
@@ -295,12 +297,11 @@ uint32_t hdl_ep_piece(const struct hdl_ep *ep, bool runs)
 }
 
 int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t n, struct hdl_send *send,
-		 bool last, bool unread)
+		 enum hdl_in_place in_place)
 {
 	struct hdl_hdr hdr = { .kind = HDL_CTL_DATA };
-	enum hdl_in_place in_place = !last ? HDL_IN_PLACE_MORE : unread ? HDL_IN_PLACE_FENCE : HDL_IN_PLACE_LAST;
 
-	if (hdl_ep_away(ep))
+	if (hdl_ep_replaced(ep))
 		return -EAGAIN;
 	if (hdl_ep_can_stage(ep))
 		return hdl_post_ring(ep, &hdr, data, n, rec, send, in_place);
@@ -312,4 +313,9 @@ int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *
 	int err = data ? hdl_ud_send(ep, &hdr, data, n, rec, sizeof(*rec))
 		       : hdl_ud_send_runs(ep, &hdr, send, rec->offset, n, rec, sizeof(*rec));
 	return err ? err : 1;
+}
+
+int hdl_ep_put_line(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len)
+{
+	return hdl_put_plain(ep, hdr->tag, hdr->context, hdr->seq, hdr->kind, buf, len, 1);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The states of queue pairs, which RC, XRC and the collectives' queues go through alike. */
+/* State transitions of queue pairs, for RC, XRC and the collectives' queues. */
 #include <string.h>
 
 #include "transport/core/tp.h"
 
-/* Local acknowledgement timeout 4.096 us * 2^18 = 1.07 s and 6 retries: a peer that does not answer for some seconds is
- * gone. (7 retries mean "forever" on some devices, and shorter timeouts expire spuriously on loaded ones.) */
+/* Local acknowledgement timeout 4.096 us * 2^18 = 1.07 s and 6 retries: a peer that does not answer for some seconds is gone. (7
+ * retries mean "forever" on some devices, and shorter timeouts expire spuriously on loaded ones.) */
 #define ACK_TIMEOUT 18
 #define ACK_RETRIES 6
 #define RNR_FOREVER 7
@@ -93,7 +93,7 @@ int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn, bool *broke)
 				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 					IBV_QP_MAX_QP_RD_ATOMIC);
 
-	/* asked behind the attempt: before it the queue may still be about to break */
+	/* the query must follow the attempt: before it the queue may still be about to break */
 	if (err && broke && !ibv_query_qp(qp, &a, IBV_QP_STATE, &init) && a.qp_state == IBV_QPS_ERR) {
 		*broke = true;
 		return 0;
@@ -112,4 +112,9 @@ int hdl_qp_connect(struct ibv_qp *qp, const struct hdl_dev *dev, const union ibv
 	hdl_dev_ah(dev, gid, lid, &ah);
 	err = qp_to_rtr(qp, dev->port.mtu, &ah, qpn, psn);
 	return err ? err : hdl_qp_rts(qp, psn, NULL);
+}
+
+bool hdl_dev_in_order(struct ibv_qp *qp)
+{
+	return ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1;
 }

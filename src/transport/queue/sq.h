@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of src/transport: send queues. */
+/* Send queues: slots, posting, completions, the replay log, restart. States: sq_state.h. */
 #ifndef HDL_TP_SQ_H
 #define HDL_TP_SQ_H
 
@@ -7,88 +7,106 @@
 #include <string.h>
 
 #include "transport/mem/mem.h"
+#include "transport/queue/sq_state.h"
 
 struct hdl_ep;
 struct hdl_tp;
 struct hdl_tp_kind;
 
-/* What to do when a request is finished. */
+/* The owner of a request, which learns of its end (hdl_sq_release). */
 enum hdl_slot_type {
 	HDL_SLOT_NONE = 0,
 	HDL_SLOT_BUF,		/* struct hdl_txbuf: one reference less */
-	HDL_SLOT_SEND,		/* struct hdl_send: its buffer was read in place; done */
+	HDL_SLOT_SEND,		/* struct hdl_send whose buffer was read in place: done */
 	HDL_SLOT_RNDV,		/* struct hdl_send: a chunk was written */
 	HDL_SLOT_READ,		/* number of a fetch: a chunk was read */
 	HDL_SLOT_RMA,		/* struct hdl_rma: a part was put or got, or an update made */
-	HDL_SLOT_RTU,		/* nothing; it is of the queue's own, and never goes again */
+	HDL_SLOT_RTU,		/* the RTU of a connection, which is never replayed */
 };
+#define HDL_SLOT_TYPES (HDL_SLOT_RTU + 1)
 struct hdl_slot {
 	void *ptr;
 	struct hdl_ep *ep;
-	uint32_t type;
+	uint32_t type;		/* enum hdl_slot_type */
 	uint32_t signaled;	/* 0 or 1 */
 };
 
-/* A send completion queue, with room for every request of its send queues (they all complete when flushed). */
+/* A send completion queue of several send queues. It has an entry for every request of theirs: a queue that is flushed
+ * completes all. */
 struct hdl_scq {
 	struct hdl_scq *next;
 	struct ibv_cq *cq;
-	uint32_t size, used;
-	uint32_t pending;	/* signaled requests not seen complete */
+	uint32_t size, used;	/* entries; those that send queues have reserved */
+	uint32_t pending;	/* signaled requests whose completion has not come */
 };
 
 struct hdl_sq {
-	uint32_t head, tail;	/* posted; known to be finished */
-	uint32_t mask, depth;	/* depth is a power of two, mask = depth - 1 is how many may be in flight */
-	uint32_t signaled;	/* behind the last signaled request */
-	uint32_t interval;	/* a request in so many is signaled */
-	uint32_t id, max_inline;
-	bool dead;
-	bool broken;		/* in ERR, and to be reset: there is no room until then */
+	uint32_t head, tail;	/* requests posted; of these, known to be finished. Without room by state: tail = head - depth */
+	uint32_t mask, depth;	/* depth is a power of two, mask = depth - 1 is how many requests may be in flight */
+	uint32_t signaled;	/* number behind the last signaled request */
+	uint32_t interval;	/* one request in so many is signaled */
+	uint32_t id, max_inline;	/* index in tp->sqs, UINT32_MAX: none; bytes of inline data */
+	uint8_t state;		/* enum hdl_sq_state; hdl_sq_step writes it */
+	/* BROKEN: by a request that was refused, or one of a kind that serves target after target: no request behind it was
+	 * begun. Else an atomic request behind it may have been carried out, and is not replayed. */
+	bool rest_unstarted;
+	bool replay_failed;	/* `renew`: the request replay_first had failed by itself before it was posted again */
 	const struct hdl_tp_kind *kind;
 	struct ibv_qp *qp;
 	struct hdl_slot *slot;
 	struct hdl_scq *scq;
 	char *head_buf;		/* HDL_HEAD_BUF registered bytes per slot, for headers that are gathered */
 	uint32_t head_lkey;
-	struct hdl_dev *dev;
+	struct hdl_dev *dev;	/* NULL: after hdl_sq_fini */
 	struct ibv_qp_ex *qpx;	/* DC */
 	struct mlx5dv_qp_ex *mqpx;
-	struct hdl_ep *ep;	/* of a queue that is one peer's */
+	struct hdl_ep *ep;	/* the peer whose own queue this is; NULL: peers share it */
 	struct hdl_mem head_mem;
-	uint64_t requests, bytes;
-	uint64_t stalls;	/* no room when wanted */
+	uint64_t requests, bytes;	/* counters: posted */
+	uint64_t stalls;	/* counter: no room when wanted */
 	uint32_t users;		/* DC: endpoints bound to it */
-	/* of kinds with `reset`, see hdl_sq_reset, and `renew`, see hdl_sq_halt */
-	const uint32_t *unfinished;	/* not 0 behind a post: the request is kept */
-	uint32_t kept_from, kept_to;	/* the last that were, without a gap */
-	struct hdl_replay *again;	/* by slot: what its request is made of */
-	void *again_mem;		/* the allocation that again and again_data are in */
-	char *again_data;		/* ... and its inline data, if it is longer than a line: */
-	uint32_t again_max;		/* so many bytes per slot */
-	uint32_t broken_head;		/* broken: requests up to this one go again, ... */
-	uint32_t broken_tail;		/* ... from this one on */
-	uint32_t flushed;		/* of these, known to be flushed */
-	uint32_t resets;		/* since a request was carried out, or refused by its peer */
-	uint32_t messages;		/* renew: requests that take a receive of the peer's, since the queue was renewed */
-	uint32_t first_again;		/* renew: the request that went again first, ... */
-	bool failed_again;		/* ... and had failed by itself before that */
-	bool settled;			/* renew: broken, and what the peer had got of it has ended */
-	bool exact;			/* broken: by a request that was refused: none behind it was carried out */
+	/* replay log, of kinds with `reset` (but not `repeats`) or `renew` */
+	const uint32_t *unfinished;	/* the device's word (K): not 0 behind a post: the request is recorded */
+	uint32_t recorded_from, recorded_to;	/* the newest run of recorded requests without a gap: [recorded_from,
+						 * recorded_to) */
+	struct hdl_replay *replay;	/* by slot */
+	void *replay_mem;	/* the allocation that replay and replay_data are in */
+	char *replay_data;	/* inline data that is longer than a line, replay_max bytes per slot */
+	uint32_t replay_max;
+	/* BROKEN, SETTLED, STOPPING */
+	uint32_t replay_tail, replay_head;	/* requests that are to be posted again: [replay_tail, replay_head) */
+	uint32_t flushed;	/* of these, whose completion has come */
+	uint32_t resets;	/* breaks since a request was carried out, or refused by its peer; see HDL_SQ_RESETS_MAX */
+	uint32_t messages;	/* `renew`: requests that take a receive of the peer's, since the queue was renewed */
+	uint32_t replay_first;	/* `renew`: the request that the last hdl_replay_run posted first */
 };
 #define HDL_HEAD_BUF 64u
-#define HDL_SQ_RESETS_MAX 256u		/* of a queue, without a request that was carried out: its device ails */
+#define HDL_SQ_RESETS_MAX 256u	/* more breaks in a row, and no request carried out between: the device ails */
+
+static inline bool hdl_sq_is_broken(const struct hdl_sq *sq)
+{
+	return hdl_sq_state_is_broken((enum hdl_sq_state)sq->state);
+}
+
+static inline bool hdl_sq_is_dead(const struct hdl_sq *sq)
+{
+	return hdl_sq_state_is_dead((enum hdl_sq_state)sq->state);
+}
+
+static inline void hdl_sq_step(struct hdl_sq *sq, enum hdl_sq_event event)
+{
+	sq->state = (uint8_t)hdl_sq_next((enum hdl_sq_state)sq->state, event);
+}
 
 /*
- * The time in which a device has flushed a queue, or never will. It is the device's: this process may be stopped at any moment, or
- * have been kept waiting by the call that broke the queue. So it begins behind that call, and when it is over there is one more
- * look:
+ * A time limit for work of a device, such as flushing a queue. This process may be stopped at any moment, or delayed by the
+ * call that broke the queue; so the time begins behind that call, and when it is over there is one more look:
  *
  *     for (f = hdl_flush_begin(); !flushed && hdl_flush_waits(&f); )
  *             look
  */
 struct hdl_flush {
-	uint64_t until;
+	uint64_t until;		/* ns */
 	bool over;
 };
 #define HDL_FLUSH_NS 1000000000u
@@ -106,111 +124,153 @@ static inline bool hdl_flush_waits(struct hdl_flush *f)
 	return !was;
 }
 
-/* The depth of a queue for which this one is wanted. */
+/* ---- sq.c ----- */
+/* The depth of a queue for which `wanted` is asked: a power of two, at least 16. */
 uint32_t hdl_sq_depth(uint32_t wanted);
-/* Makes slots and takes room in a send CQ; then create the QP on sq->scq->cq and set sq->qp. */
+/* Makes slots and reserves entries of a send CQ. 0 or a negative errno, reported. Then the caller must create the QP on
+ * sq->scq->cq and set sq->qp. */
 int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind *kind, uint32_t depth);
-void hdl_sq_fini(struct hdl_sq *sq);	/* destroys the QP, too */
-/*
- * What a queue that breaks needs to go on with, where it can (kinds with `reset` or `renew`): what the requests are made of that the
- * device had not carried out. What is gathered stays where it lies until the request is finished; inline data is copied. Which requests
- * these are the device can tell, if it carries requests out while they are posted (shca_unfinished): it has a word, and
- *
- *     K: a request behind whose post the word is 0 has been carried out, with all before it, and none of them is ever reported as
- *        failed or flushed.
- *
- * So the word is looked at behind each post, while the inline data is the caller's still, and only where it is not 0 is the request
- * kept. From the first request that may not have been carried out to the last one posted the word was never 0: those are the newest
- * run of requests that were kept without a gap, [kept_from, kept_to), and kept_to is the head if there are any. Where the device says
- * nothing, the word is one that is never 0, and all are kept. Nobody but this thread posts, so nobody else's post is looked at; what
- * other threads and processes do to the queue meanwhile, K is about.
- *
- * A send queue that peers share, whose request to one of them has failed, or which was stopped by something else, starts
- * again, so that the others' requests, which the device has flushed and not carried out, go again, once and in their order.
- * Between the first error and the reset, which is where requests may be posted, the queue has no room, and flushes are
- * counted: when all that was posted has been reported nothing more is heard of it.
- */
-#define HDL_REPLAY_INLINE 1024u		/* inline data up to here has room in each slot: of a queue that is shared (DC has no longer), */
-#define HDL_REPLAY_COPIED 4096u		/* and of another one; what is longer goes to the heap */
-struct hdl_replay {
-	union {
-		_Alignas(64) char line[HDL_LINE];	/* inline data that fits */
-		struct { struct ibv_sge sge[3]; uint64_t operand[2]; };	/* not inline; operands of an atomic request */
-	};
-	char *data;			/* inline data in one piece; NULL: it could not be kept */
-	char *heap;			/* ... where it is long; freed when the slot keeps another one */
-	uint64_t addr;
-	uint32_t rkey;
-	__be32 imm;
-	uint32_t len;			/* inline */
-	uint64_t end;			/* a frame: lines of the ring used with it; 0: it is none */
-	uint8_t opcode, num_sge, flags;
-	bool over;			/* it ended before the queue broke, or was known to have been carried out */
-};
-_Static_assert(sizeof(struct hdl_replay) == 128, "two lines");
-/* The queue pair was created: asks for its word. Of kinds that keep requests. */
+/* Destroys the QP and ends the requests that are left. Does nothing to a queue without hdl_sq_init. */
+void hdl_sq_fini(struct hdl_sq *sq);
+/* Asks the device for the queue pair's word (K). Must follow the creation of the QP; of kinds with a replay log. */
 void hdl_sq_ask(struct hdl_sq *sq);
-void hdl_sq_reset(struct hdl_sq *sq);
-/* A new queue that peers share has no room until its kind's reset has brought it to RTS. */
+/* Keeps a new queue that peers share without room until its kind's reset has brought it to RTS. */
 void hdl_sq_hold(struct hdl_sq *sq);
-/* The queue was found in error otherwise than by a request. Of kinds that repeat what was lost. */
+/* The queue was found in error otherwise than by a completion. Of kinds that repeat lost packets. */
 void hdl_sq_broken(struct hdl_sq *sq);
-/*
- * A send queue of one peer's, in error or about to be replaced: brings it to ERR and waits until all that was posted is accounted
- * for: what was carried out for sure has ended then, the rest is kept ("broken"), and there is no room. 0 or a negative errno.
- */
-int hdl_sq_halt(struct hdl_sq *sq);
-/* Atomic requests must not be carried out twice, and what one has brought may be lost: those in a queue that broke fail, but if it broke
- * by an earlier request that was refused, since none behind that has been carried out. */
-/* The peer has taken so many messages by the queues that were in use when this one broke, and so many lines of the ring that we
- * write (ring: whether it is that one). A peer carries requests out in their order: all up to the last that is known has been,
- * and ends; but what an RDMA READ has brought may be lost all the same. Once for each time that it breaks. */
-void hdl_replay_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines);
-/* The queue is in RTS again: what is kept goes again. failed: the first of it had failed, rather than that it was flushed. 0 or a negative
- * errno, reported. */
-int hdl_replay_run(struct hdl_sq *sq, bool failed);
-/* A peer has failed: if the queue has requests to it, which may never end, it is stopped and starts again without them. */
-void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep);
-/* Brings the queue to ERR and takes all its completions: when this returns 0, no request of it reads or writes memory, and what
- * waited for one knows that it has failed. */
-int hdl_sq_stop(struct hdl_sq *sq);
-/* Takes completions, and returns how many there were. */
+/* Tells the slot's owner that its request has ended. */
+void hdl_sq_release(struct hdl_tp *tp, struct hdl_slot *slot, int err);
+/* Takes completions; returns how many there were. */
 int hdl_sq_reap(struct hdl_tp *tp, struct hdl_scq *scq);
 bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n);
+/* Whether n more requests may be posted now. */
 static inline bool hdl_sq_room(struct hdl_sq *sq, uint32_t n)
 {
 	return likely(sq->head - sq->tail + n <= sq->mask) || hdl_sq_room_slow(sq, n);
 }
-/* Posts one request. The caller has made sure of room; wr_id, signaling and addressing are filled in. bytes: of the
- * payload. 0 or a negative errno (reported; the queue is then dead). */
+/* Posts one request; fills in wr_id, signaling and addressing. Must: hdl_sq_room. bytes: of the payload, for the counter. 0 or
+ * a negative errno, reported: then the queue is DEAD. */
 int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, enum hdl_slot_type type, void *ptr,
 		bool signal, size_t bytes);
-/* Posts SENDs of n packets to one peer by one call, for a queue whose requests are not kept; as hdl_sq_post otherwise. A request holds a
- * reference to what it does not copy at once. A device that is told of requests by a system call is told once. */
+/* Posts SENDs of n packets to one peer by one call, so that a device whose doorbell is a system call needs one. Must: room for
+ * n, at most HDL_SQ_PACKETS; no replay log. A request holds a reference to a packet that the device does not copy at once.
+ * Returns as hdl_sq_post. */
 int hdl_sq_post_packets(struct hdl_sq *sq, struct hdl_ep *ep, struct hdl_txbuf *const *pkt, uint32_t n);
-#define HDL_SQ_PACKETS 16u		/* so many at most */
+#define HDL_SQ_PACKETS 16u
 static inline char *hdl_sq_head(struct hdl_sq *sq)
 {
 	return sq->head_buf + (size_t)(sq->head & sq->mask) * HDL_HEAD_BUF;
 }
+/* Posts a zero-byte request whose completion says that all before it are finished, unless such a completion is due or nothing
+ * is in flight. */
+void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep);
+/* The same whatever is in flight: a queue whose peer is gone then ends in error. Without room it posts nothing: the requests
+ * in flight tell as much. */
+void hdl_sq_probe(struct hdl_sq *sq, struct hdl_ep *ep);
+/* hdl_sq_reset runs in hdl_done_run; that is taken back. */
+void hdl_done_reset(struct hdl_sq *sq);
+void hdl_done_forget(struct hdl_tp *tp, const struct hdl_sq *sq);
+
+/* ---- replay.c ----- */
+/*
+ * The replay log: the contents of requests that the device may not have carried out, so that a queue which breaks goes on
+ * (kinds with `reset` or `renew`). Gathered memory stays where it is until the request is finished; inline data is copied. A
+ * device that carries requests out while they are posted reports which these are, by a word of the queue pair
+ * (shca_unfinished):
+ *
+ *     K: a request behind whose post the word is 0 has been carried out, with all before it, and none of them is ever reported as
+ *        failed or flushed.
+ *
+ * So the word is read behind each post, while inline data is still the caller's, and the request is recorded only if it is not
+ * 0:
+ *
+ *     post 7, word 0    7 and all before it are done: the log is empty
+ *     post 8, word 1    8 is recorded:         [8, 9)
+ *     post 9, word 2    9 is recorded:         [8, 10)
+ *     9 fails           8 and 9 are replayed: from the first request that may not have been carried out to the head the word
+ *                       was never 0, so they are the newest run without a gap, [recorded_from, recorded_to), and recorded_to
+ *                       is the head
+ *
+ * Of a device without the word every request is recorded (a word that is never 0). Only this thread posts; K covers effects of
+ * other threads and processes on the queue.
+ */
+#define HDL_REPLAY_INLINE 1024u		/* inline data up to here has memory in each slot: of a queue that is shared (DC has no
+					 * longer), */
+#define HDL_REPLAY_COPIED 4096u		/* and of another one; longer data is on the heap */
+struct hdl_replay {
+	union {
+		_Alignas(64) char inline_data[HDL_LINE];	/* inline data that fits */
+		struct { struct ibv_sge sge[3]; uint64_t operand[2]; };	/* not inline; operands of an atomic request */
+	};
+	char *data;			/* inline data in one piece; NULL: there was no memory for it */
+	char *heap;			/* data if it is on the heap; freed when the slot records the next request */
+	uint64_t addr;
+	uint32_t rkey;
+	__be32 imm;
+	uint32_t len;			/* bytes of inline data */
+	uint64_t end;			/* of a frame: the ring's lines used with it; 0: it is no frame */
+	uint8_t opcode, num_sge, flags;
+	bool over;			/* it is not replayed: it ended before the queue broke, or is known to have been
+					 * carried out */
+};
+_Static_assert(sizeof(struct hdl_replay) == 128, "two lines");
+/* Makes the log of a queue. 0 or -ENOMEM. */
+int hdl_replay_open(struct hdl_sq *sq);
+void hdl_replay_close(struct hdl_sq *sq);
 void hdl_replay_record_now(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines);
-/* Of the request just posted, whose memory is the caller's still: keeps what it is made of if need be. lines: so many of the ring are
- * used with it; 0: it is no frame. */
+/* Records the request just posted, if need be. Must: its memory is still the caller's. lines: the ring's lines used with it;
+ * 0: it is no frame. */
 static inline __attribute__((always_inline)) void hdl_replay_record(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines)
 {
 	if (unlikely(__atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE)))
 		hdl_replay_record_now(sq, wr, lines);
 }
-/* Of the request just posted by hdl_sq_post: it is a frame. */
+/* The request just posted by hdl_sq_post is a frame. */
 static inline void hdl_replay_record_frame(struct hdl_sq *sq, uint64_t lines)
 {
-	if (sq->again && sq->kept_to == sq->head)
-		sq->again[(sq->head - 1) & sq->mask].end = lines;
+	if (sq->replay && sq->recorded_to == sq->head)
+		sq->replay[(sq->head - 1) & sq->mask].end = lines;
 }
-/* A zero-byte request whose completion says that all before it are finished. */
-void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep);
-/* The same whatever is in flight: a queue whose peer is gone then ends in error, by itself. Not where there is no room: requests in
- * flight tell as much. */
-void hdl_sq_probe(struct hdl_sq *sq, struct hdl_ep *ep);
+/* Whether all requests of a broken queue were recorded, as K promises. */
+bool hdl_replay_is_complete(const struct hdl_sq *sq);
+/* The work request that was recorded as `a`; sge has 3 entries, and inline data of at most HDL_REPLAY_COPIED bytes is copied
+ * to `data`. */
+void hdl_replay_request(const struct hdl_sq *sq, const struct hdl_replay *a, struct ibv_send_wr *wr, struct ibv_sge *sge, char *data);
+static inline bool hdl_replay_is_atomic(const struct hdl_replay *a)
+{
+	return a->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || a->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+/* Whether a request takes a receive of the peer's: SENDs, and the WRITE that has an immediate. */
+static inline bool hdl_takes_receive(unsigned opcode)
+{
+	return opcode - IBV_WR_RDMA_WRITE_WITH_IMM <= IBV_WR_SEND_WITH_IMM - IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* ---- sq_restart.c ----- */
+/* Restarts a broken queue that peers share. When a request to one peer has failed, or the queue was stopped from outside, the
+ * device flushes the others' requests; they are posted again, once and in their order. Between the break and the reset the
+ * queue has no room, and flushed requests are counted: when all are, no completion of the old requests is left. Must be called
+ * where requests may be posted (hdl_done_reset). */
+void hdl_sq_reset(struct hdl_sq *sq);
+/* Brings a peer's own queue to ERR, so that it can be replaced, and waits until all that was posted is accounted for: requests
+ * that were carried out for sure have ended, the rest is kept (BROKEN). 0 or a negative errno. */
+int hdl_sq_halt(struct hdl_sq *sq);
+/*
+ * Ends the requests of a BROKEN queue that the peer has carried out, by its proposal or answer: so many messages by the
+ * replaced queues, and so many lines of the ring that this process writes (ring: whether the peer means that ring). A peer
+ * carries requests out in their order, so all up to the last known one have been. Two kinds are different:
+ *     RDMA READ   is replayed: its data may be lost here
+ *     atomic      ends with -ECONNRESET: it must not be carried out twice, and its result may be lost; unless rest_unstarted
+ * Runs once for each break.
+ */
+void hdl_replay_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines);
+/* Posts the kept requests to the queue, which is in RTS again. failed: the first of them had failed, rather than been flushed.
+ * 0 or a negative errno, reported. */
+int hdl_replay_run(struct hdl_sq *sq, bool failed);
+/* A peer has failed: if the queue has requests to it, which may never end, it is stopped and restarts without them. */
+void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep);
+/* Brings the queue to ERR and takes all its completions. 0: no request of it reads or writes memory, and every owner knows
+ * that its request has failed. Else a negative errno. */
+int hdl_sq_stop(struct hdl_sq *sq);
 
 #endif

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Receive pools. A pool is empty until somebody can send to it, and starts small, so that memory does not grow with
- * what is never used; it grows towards its limit when the device says that few receives are left (SRQ limit event) or
- * when a turn of progress took most of them.
- */
+/* Receive pools. A pool is empty until a peer can send to it, and starts small, so that memory does not grow for peers that
+ * never send. The pool grows towards its limit when the device reports that few receives are left (SRQ limit event), or when a
+ * turn of progress took most of them. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "transport/core/tp.h"
 
-#define PERIOD_NS 10000000ull		/* who has not sent much for so long, or twice that, counts no more */
+#define PERIOD_NS 10000000ull		/* a peer that has sent little for so long, or twice that, is not active */
 
 struct hdl_rxchunk {
 	struct hdl_rxchunk *next;
@@ -26,7 +24,7 @@ static int srq_arm(struct hdl_rxpool *p)
 	struct ibv_srq_attr a = { .srq_limit = p->limit };
 	int err = ibv_modify_srq(p->srq, &a, IBV_SRQ_LIMIT);
 	if (err) {
-		/* the pool still grows by what progress sees */
+		/* the pool still grows by hdl_tp_poll_rcq */
 		hdl_debug("%s: ibv_modify_srq(limit %u) failed (%s)", p->dev->name, p->limit, strerror(err));
 		p->limit = 0;
 	}
@@ -71,7 +69,7 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	if ((err = c ? hdl_mem_alloc(p->dev, "receive pools", (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : -ENOMEM)) {
 		free(c);
 		if (p->total)
-			hdl_pause_begin(&p->pause);	/* it goes on with what it has */
+			hdl_pause_begin(&p->pause);	/* the pool goes on with its receives */
 		return err;
 	}
 	p->pause.ns = 0;
@@ -79,7 +77,7 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	p->chunks = c;
 	p->total += n;
 	p->batch = p->total / 8 < HDL_RX_BATCH ? p->total / 8 : HDL_RX_BATCH;
-	/* behind the GRH a line begins: a small packet is one */
+	/* a line begins behind the GRH, so that a small packet is one line */
 	uint32_t skip = p->packets ? (HDL_LINE - HDL_GRH % HDL_LINE) % HDL_LINE : 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct hdl_rxbuf *b = &c->buf[i];
@@ -104,7 +102,7 @@ void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue q
 	};
 }
 
-/* Whether so many peers may have what a peer may have in any pool. */
+/* Whether each of so many peers may have its base in the pool (hdl_rel_shares). */
 static bool is_enough(const struct hdl_rxpool *p, uint32_t peers)
 {
 	uint32_t base;
@@ -117,14 +115,14 @@ int hdl_rxpool_start(struct hdl_rxpool *p, uint32_t peers)
 {
 	int err = p->total ? 0 : hdl_rxpool_grow(p, p->first);
 
-	/* with fewer than that senders wait at times */
+	/* with less than that senders wait at times */
 	while (!err && p->total < p->max && !is_enough(p, peers))
 		if (hdl_rxpool_grow(p, p->total))
 			break;
 	return err;
 }
 
-/* Who may send: all of this job, or more where some are of other jobs. */
+/* Processes that may send: all of this job, or more with peers of other jobs. */
 static uint32_t senders(struct hdl_tp *tp)
 {
 	uint32_t others = (uint32_t)hdl_job.size - 1;
@@ -182,7 +180,7 @@ void hdl_rxpool_fini(struct hdl_rxpool *p)
 
 uint32_t hdl_srq_bytes(void)
 {
-	/* the transport's own messages need some room, too */
+	/* control messages need some bytes, too */
 	uint32_t n = (uint32_t)hdl_vars.eager_max + HDL_WIRE_MOST;
 
 	return n < 1024 ? 1024 : n;

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Credits for pooled receives (RC, XRC, DC): how many messages one peer may have in another's pool. Pure: it knows counts, neither verbs
- * nor lanes.
+ * Credits for pooled receives (RC, XRC, DC): how many messages one peer may have in another's pool. Pure: it knows counts,
+ * neither verbs nor lanes.
  *
- * All senders of a process share its pool, and one that is faster than the receiver takes every receive: then the others' queues, and its
- * own, stop until receives are posted (RNR), and with a queue that is shared whoever stands behind. So messages that have no bound of
- * their own are *counted* (hdl_is_counted), by both sides, and a sender has `window` of them in flight at most. Control messages are few;
- * for them a quarter of the pool is left (hdl_rel_shares).
+ * All senders of a process share its pool. Without credits a sender that is faster than the receiver takes every receive; then
+ * all senders' queues stop until receives are posted (RNR), and with a shared queue the peers behind it, too. So messages
+ * without another bound are *counted* (hdl_is_counted), by both sides, and a sender has at most `window` of them in flight.
+ * Control messages are few; a quarter of the pool is left for them (hdl_rel_shares).
  *
- * The sender asks with a counted message when half of its window is in flight, and it has not asked already; the answer is a control
- * message with what was taken and how much is granted from now on. Every message that comes by a pooled receive says what was taken, too
- * (15 bits of `reserved`), so that who answers messages by messages is not asked. A grant counts while something is in flight: who
- * begins has `base`, which all may use at a time.
+ *     sender                                                   receiver
+ *     counted message with ASKS: half of its window     ──▶    hdl_rxpool_share
+ *     is in flight, and it has not asked yet
+ *     window = granted                                  ◀──    HDL_CTL_TAKEN(taken, granted)
  *
- * C: a sender that has no room hears something. If it has asked, by the answer. If not, its window is the one of the receiver's last
- *    answer: it is reset to base only when nothing is in flight, and of what follows half is in flight before all is. Then the receiver
- *    has taken `granted` messages since it last said so, and answers unasked. Answers may overtake each other: `turn` tells which
- *    is the last.
+ * Every message into a pooled receive also reports what was taken (15 bits of `reserved`), so that a peer that answers messages
+ * by messages is not asked. A grant counts while something is in flight: a sender that begins has `base`, which all may use at
+ * a time.
+ *
+ * C: a sender without room gets an answer. If it has asked: to that. If not, its window is the one of the receiver's last
+ * answer: it is reset to base only when nothing is in flight, and of what follows half is in flight before all is. Then the
+ * receiver has taken `granted` messages since its last report, and answers unasked. Answers may overtake each other: `turn`
+ * tells the last.
  */
 #ifndef HDL_SRQ_CREDIT_H
 #define HDL_SRQ_CREDIT_H
@@ -24,21 +28,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HDL_SRQ_CREDIT_ASKS 0x8000u		/* in `reserved`; the rest: messages taken from whom this goes to */
+#define HDL_SRQ_CREDIT_ASKS 0x8000u		/* in `reserved`: the sender asks; the other bits: messages taken from the process
+						 * to which this goes */
 
 struct hdl_srq_credit {
 	/* sender */
-	uint32_t sent, taken;		/* counted messages; of these, known to be taken out of their receives */
+	uint32_t sent, taken;		/* counted messages sent; of these, known to be taken out of their receives */
 	uint16_t window, base;
-	uint16_t turn_in;		/* of the last answer */
+	uint16_t turn_in;		/* turn of the last answer */
 	bool asked;
 	/* receiver */
-	uint16_t active;		/* period in which the peer was last counted among those that send much: struct hdl_rxpool */
-	uint32_t in, told;		/* counted messages taken; as the peer knows, or will */
+	uint16_t active;		/* period of struct hdl_rxpool in which the peer was last counted as active */
+	uint32_t in, in_reported;	/* counted messages taken; of these, reported to the sender */
 	uint16_t granted, turn_out;
 };
 
-/* The answer, by HDL_CTL_TAKEN. */
+/* The answer, HDL_CTL_TAKEN. */
 struct hdl_taken_rec {
 	uint32_t taken;
 	uint16_t window, base, turn, reserved;
@@ -51,7 +56,7 @@ static inline bool hdl_srq_credit_room(struct hdl_srq_credit *p)
 	return p->sent - p->taken < p->window;
 }
 
-/* What the next message says in `reserved`; hdl_srq_credit_left follows when it has left. */
+/* `reserved` of the next message; hdl_srq_credit_sent must follow when it has been posted. */
 static inline uint16_t hdl_srq_credit_mark(const struct hdl_srq_credit *p, bool counted)
 {
 	bool asks = counted && !p->asked && p->sent + 1 - p->taken >= (p->window + 1u) / 2;
@@ -59,33 +64,33 @@ static inline uint16_t hdl_srq_credit_mark(const struct hdl_srq_credit *p, bool 
 	return (uint16_t)((p->in & (HDL_SRQ_CREDIT_ASKS - 1)) | (asks ? HDL_SRQ_CREDIT_ASKS : 0));
 }
 
-static inline void hdl_srq_credit_left(struct hdl_srq_credit *p, bool counted, uint16_t mark)
+static inline void hdl_srq_credit_sent(struct hdl_srq_credit *p, bool counted, uint16_t mark)
 {
 	p->sent += counted;
 	p->asked |= (mark & HDL_SRQ_CREDIT_ASKS) != 0;
-	p->told = p->in;
+	p->in_reported = p->in;
 }
 
-/* More was taken. Where a message was sent twice (a DC initiator that was stopped in the middle of it) the peer has taken one more than
- * were sent. */
+/* More was taken. A message that was sent twice (by a DC initiator that was stopped in the middle of it) is taken once more than
+ * sent. */
 static inline void hdl_srq_credit_taken(struct hdl_srq_credit *p, uint32_t more)
 {
 	if ((int32_t)more > 0)
 		p->taken += more <= p->sent - p->taken ? more : p->sent - p->taken;
 }
 
-/* A message has come that says this. True: it is to be answered (hdl_srq_credit_answer). */
+/* A message with this `reserved` has come. Returns whether it must be answered (hdl_srq_credit_answer). */
 static inline bool hdl_srq_credit_came(struct hdl_srq_credit *p, bool counted, uint16_t mark)
 {
-	/* 15 bits, with their sign */
+	/* the difference of 15 bits, with its sign */
 	hdl_srq_credit_taken(p, (uint32_t)((int32_t)((uint32_t)(mark - p->taken) << 17) >> 17));
 	p->in += counted;
-	return counted && (mark & HDL_SRQ_CREDIT_ASKS || p->in - p->told >= p->granted);
+	return counted && (mark & HDL_SRQ_CREDIT_ASKS || p->in - p->in_reported >= p->granted);
 }
 
 static inline struct hdl_taken_rec hdl_srq_credit_answer(struct hdl_srq_credit *p, uint32_t window, uint32_t base)
 {
-	p->told = p->in;
+	p->in_reported = p->in;
 	p->granted = (uint16_t)window;
 	return (struct hdl_taken_rec){ .taken = p->in, .window = (uint16_t)window, .base = (uint16_t)base, .turn = ++p->turn_out };
 }

@@ -432,7 +432,7 @@ bool hdl_rma_push(struct hdl_ep *ep)
 
 	if (!p || !p->wait || ep->failed)
 		return false;
-	if (hdl_ep_away(ep))
+	if (hdl_ep_replaced(ep))
 		return true;
 	if (!ep->sq && hdl_ep_connect(ep)) {
 		for (struct hdl_rma *op; (op = p->wait);) {

@@ -86,12 +86,14 @@ void hdl_rndv_read_done(struct hdl_tp *tp, uint32_t id, int err)
 	if (!op->writing)
 		hdl_rndv_measured(f, hdl_fault_errno(op->fault));
 	/* deferred to hdl_done_run: the caller may be within a post to the same queue */
-	hdl_done_read(tp, id);
+	hdl_done_push(tp, hdl_rndv_read_all, (void *)(uintptr_t)id, 0);
 }
 
-void hdl_rndv_read_all(struct hdl_tp *tp, uint32_t id)
+void hdl_rndv_read_all(struct hdl_tp *tp, void *id, int err)
 {
-	struct hdl_fetch *f = hdl_id_get(&tp->fetches, id);
+	struct hdl_fetch *f = hdl_id_get(&tp->fetches, (uint32_t)(uintptr_t)id);
+
+	(void)err;
 
 	if (!f)
 		return;		/* the endpoint has failed meanwhile */

@@ -137,7 +137,7 @@ void hdl_rndv_begin_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struc
 bool hdl_rndv_read(struct hdl_ep *ep, int *events);
 /* A READ of the fetch with this number has ended; all READs have (called by hdl_done_run). */
 void hdl_rndv_read_done(struct hdl_tp *tp, uint32_t id, int err);
-void hdl_rndv_read_all(struct hdl_tp *tp, uint32_t id);
+void hdl_rndv_read_all(struct hdl_tp *tp, void *id, int err);
 
 /* ---- split.c ----- */
 void hdl_rndv_fetch_split(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f);

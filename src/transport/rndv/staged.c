@@ -13,7 +13,8 @@ static int stream_one(struct hdl_ep *ep, struct hdl_send *s)
 	bool last = n == left;
 
 	op->inflight += last;
-	int r = hdl_ep_stage(ep, &rec, s->pack ? NULL : (const char *)s->buf + op->posted, n, s, last, op->unread);
+	int r = hdl_ep_stage(ep, &rec, s->pack ? NULL : (const char *)s->buf + op->posted, n, s,
+			     !last ? HDL_IN_PLACE_MORE : op->unread ? HDL_IN_PLACE_FENCE : HDL_IN_PLACE_LAST);
 	if (r)
 		op->inflight -= last;
 	if (r >= 0)
