@@ -14,7 +14,7 @@ transport_sources = src/transport/connect/address.c src/transport/connect/conn.c
 	src/transport/mem/regcache.h src/transport/peer/alive.c src/transport/peer/am.c src/transport/peer/arrive.c \
 	src/transport/peer/arrive.h src/transport/peer/control.c src/transport/peer/ctl.c src/transport/peer/drain.c \
 	src/transport/peer/ep.c src/transport/peer/ep.h src/transport/peer/order.c src/transport/peer/order.h \
-	src/transport/peer/peers.c src/transport/peer/peers.h src/transport/peer/pooled.c src/transport/peer/send.c \
+	src/transport/peer/peers.c src/transport/peer/peers.h src/transport/peer/srq_arrive.c src/transport/peer/send.c \
 	src/transport/queue/plain.h src/transport/queue/post.c src/transport/queue/qp.c src/transport/queue/replay.c \
 	src/transport/queue/rx.h src/transport/queue/sq.c src/transport/queue/sq.h src/transport/queue/sq_error.c \
 	src/transport/queue/sq_restart.c src/transport/queue/sq_state.h src/transport/queue/srq.c \

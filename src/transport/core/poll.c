@@ -38,7 +38,7 @@ static inline void received(struct hdl_dev *dev, const struct ibv_wc *wc)
 	} else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
 		hdl_rndv_on_imm(dev->tp, wc->imm_data, wc->byte_len);
 	} else {
-		hdl_pooled_arrived(b, wc->byte_len);
+		hdl_srq_arrived(b, wc->byte_len);
 	}
 	hdl_rxbuf_back(b);
 }

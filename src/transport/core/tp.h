@@ -285,9 +285,9 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 /* ---- peer/control.c ----- */
 void hdl_control_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload);
 
-/* ---- peer/pooled.c ----- */
+/* ---- peer/srq_arrive.c ----- */
 /* A message of RC, XRC or DC has arrived in b. */
-void hdl_pooled_arrived(struct hdl_rxbuf *b, uint32_t len);
+void hdl_srq_arrived(struct hdl_rxbuf *b, uint32_t len);
 
 /* ---- peer/alive.c ----- */
 /* The peer has not acknowledged packets and sent nothing for this long: its endpoint fails if its process has ended, or if

@@ -21,7 +21,7 @@ static __attribute__((noinline)) void grant(struct hdl_ep *ep, struct hdl_rxpool
 	hdl_ep_ctl(ep, HDL_CTL_TAKEN, &m, sizeof(m), false);
 }
 
-void hdl_pooled_arrived(struct hdl_rxbuf *b, uint32_t len)
+void hdl_srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 {
 	struct hdl_tp *tp = b->pool->dev->tp;
 	const struct hdl_wire *w = (const struct hdl_wire *)(uintptr_t)b->sge.addr;
