@@ -7,8 +7,8 @@
  * header as left over (I6). One CAS hands a TODO queue to a thief. The locks hold the thread's number, by which a reaper finds a
  * dead thread's queues.
  *
- * Everything here happens inside the engine (shca_enter): objects found by an offset or a number stay until shca_leave. Any
- * process may run a queue, so no function here asks for the process of a queue.
+ * Everything here happens inside the engine (shca_enter): objects found by an offset or a number stay until shca_leave. A queue
+ * may run in any process, whichever owns the queue.
  */
 #include <errno.h>
 #include <sched.h>
