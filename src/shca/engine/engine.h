@@ -738,7 +738,8 @@ void shca_fail_all(struct shca_thread *thr);
 
 /* reap.c */
 /* Cleans up after a dead process: idempotent, restartable, one reaper at a time. On the helper thread stages that would have to
- * wait are left to shca_reap_on; elsewhere this function waits. */
+ * wait are left to shca_reap_on. A joining thread tries these stages here for a while, then gives the reaping up; a virtual
+ * process tries until the end. */
 void shca_reap(struct shca_thread *thr, uint32_t slot);
 /* Continues unfinished reaping. Returns false if none is left. */
 bool shca_reap_on(struct shca_thread *thr);
@@ -754,8 +755,8 @@ static inline uint32_t shca_qp_unread(const struct shca_qp *qp)
 }
 void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 void shca_async_wake(struct shca_thread *thr, uint32_t proc);
-/* To be called when an event cannot be given out yet: the helper wakes this process in some milliseconds to look again, as a new
- * event would. Returns a negative errno if there is no helper thread, so that no wake-up comes. */
+/* Defers an event that cannot be given out yet: the helper wakes this process in some milliseconds to look again, as a new event
+ * would. Returns a negative errno if there is no helper thread, so that no wake-up comes. */
 int shca_events_again(struct shca_member *m);
 
 /* guid.c: the GUID is the same for all processes of a host and does not change; host byte order. The port's GID, as in

@@ -644,15 +644,15 @@ static bool ud_fault(struct shca_thread *thr, _Atomic uint32_t *odds)
 	return (uint32_t)((thr->rng * 0x2545f4914f6cdd1dull) >> 32) < p;
 }
 
-/* An injected delay: a copy of a datagram that goes after the next datagram of its queue. One per thread. */
+/* A delayed datagram (injected): a copy that is sent after the next datagram of the queue. One per thread. */
 struct shca_late {
 	uint32_t qpn;			/* 0: none */
 	struct shca_req req;
 	char data[4096];
 };
 
-/* Keeps the datagram back. Returns false if another one is kept back already, the datagram is too long or cannot be read, or
- * there is no memory; the datagram goes now. */
+/* Delays the datagram. Returns false if another one is delayed already, the datagram is too long or cannot be read, or there is
+ * no memory; the datagram goes now. */
 static bool delay_datagram(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req)
 {
 	struct shca_late *h = thr->late;
@@ -678,7 +678,7 @@ static bool delay_datagram(struct shca_thread *thr, const struct shca_qp *qp, co
 	return true;
 }
 
-/* Sends the datagram that was kept back for this queue, if any. */
+/* Sends the delayed datagram of this queue, if any. */
 static void exec_let_go(struct shca_thread *thr, struct shca_qp *qp)
 {
 	struct shca_late *h = thr->late;

@@ -38,7 +38,7 @@
 
 #define NEVER UINT64_MAX
 #define WAIT_WORDS 128u		/* FUTEX_WAITV_MAX */
-#define EVENTS_NS 8000000u	/* until a held-back event is looked for again */
+#define EVENTS_NS 8000000u	/* until a deferred event is looked for again */
 #define AGAIN_NS 1000000u	/* a process is dying but not gone: looks again after 1, 2, 4, ... 64 ms */
 
 struct watch {
@@ -157,7 +157,7 @@ int shca_events_again(struct shca_member *m)
 	return err;
 }
 
-/* Wakes the process when held-back events are due. Returns when to call this again; NEVER: not at all. */
+/* Wakes the process when deferred events are due. Returns when to call this again; NEVER: not at all. */
 static uint64_t events_again(struct shca_helper *h, uint64_t now)
 {
 	struct shca_member *m = h->m;
