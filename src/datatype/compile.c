@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From constructors to layouts. Types are a graph without cycles, which may be deep (each made of the one before) and
- * may be shared (a struct of the same type many times over, nested): nothing here calls itself, and each type is looked at
- * once. First, all types below the one that is compiled are put in order, old before new. Then each that is not `alone`
- * becomes a layout, by what its old types have become. A type is alone if it is needed at one place, once and
- * unchanged: its items are written straight into the list of the type around it, so that a struct of a struct of a struct
- * costs what its members are.
+ * may be shared (a struct of the same type many times over, nested): so no function here is recursive, and each type is
+ * visited once. First, all types below the one that is compiled are put in order, old before new. Then each that is not
+ * `alone` becomes a layout, from the layouts of the old types. A type is alone if it is needed at one place, once and
+ * unchanged: the items are written straight into the list of the type around it, so that a struct of a struct of a
+ * struct costs no more than the members of all.
  */
 #include "datatype/layout.h"
 
@@ -19,7 +19,7 @@ struct order {
 	size_t count, room;
 };
 
-/* A type whose old types are being looked at, or whose blocks are being added. */
+/* A type whose old types are being visited, or whose blocks are being added. */
 struct at {
 	struct hdl_type *type;
 	MPI_Count i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a type was made of, as MPI_Type_get_contents tells it (MPI-5.0 section 5.1.13). */
+/* A type's constructor and arguments, as MPI_Type_get_contents returns them (MPI-5.0 section 5.1.13). */
 #include "datatype/layout.h"
 
 /*

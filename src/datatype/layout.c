@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Layouts: what loops, and lists that grow, become. */
+/* Layouts: made from loops and from growing lists, in the form that the invariants demand. */
 #include "datatype/layout.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static struct hdl_layout *layout_new(enum hdl_layout_kind kind, MPI_Count count,
 	return l;
 }
 
-/* A loop of this child (whose reference it takes over) or, if that is NULL, of runs. */
+/* A loop of this child (takes over the caller's reference) or, if child is NULL, of runs. */
 static struct hdl_layout *loop_new(struct hdl_layout *child, uint8_t tag, MPI_Count unit, MPI_Aint origin,
 				   MPI_Count count, MPI_Aint stride)
 {
@@ -214,8 +214,8 @@ static void unroll(struct hdl_list *list)
 }
 
 /*
- * Runs that are mostly of one length, and here and there of a multiple of it, because some of them touched: as runs of that
- * one length they are copied faster than as runs of any.
+ * Runs that are mostly of one length, and here and there of a multiple of that length, because some of them touched: as
+ * runs of that one length they are copied faster than as runs of any.
  */
 static void layout_split(struct hdl_list *list)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The software HCA's fabric of the job: the ranks, and nobody else, share it. heddlerun makes it and the ranks inherit
- * its descriptor, so that none of them has to look for it. A process that lost the descriptor on the way (a wrapper that
- * closes what it did not open) finds the fabric by its name as long as heddlerun runs.
+ * The software HCA's fabric of the job: shared by the ranks, and by no other process. heddlerun makes the fabric and
+ * the ranks inherit the descriptor, so that no rank has to look for the fabric. A process that lost the descriptor on
+ * the way (a wrapper that closes what it did not open) finds the fabric by name as long as heddlerun runs.
  *
- * The name is a random number and has nothing of the PMIx namespace in it: everybody on the host can read the names of
- * sockets, and whoever knows the namespace may join the job.
+ * The name is a random number and has nothing of the PMIx namespace in it: every user of the host can read the names of
+ * sockets, and a process that knows the namespace may join the job.
  */
 #include <errno.h>
 #include <shca.h>
@@ -25,7 +25,7 @@ static const char *fabric_named(const struct app *app)
 	return name && *name ? name : NULL;
 }
 
-/* Whoever makes the fabric reads these: what -x sets for the ranks must hold here. */
+/* heddlerun, which makes the fabric, reads these variables: values that -x sets for the ranks must hold here. */
 static void take_settings(const struct job *job)
 {
 	static const char *const names[] = { "SHCA_RESERVE", "SHCA_FENCES", "SHCA_FAULT" };

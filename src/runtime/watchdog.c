@@ -81,7 +81,7 @@ void hdl_watch(const char *what, uint64_t timeout_us, int exit_code)
 void hdl_watch_pause(void)
 {
 	pthread_mutex_lock(&dog.lock);
-	dog.watching = false;	/* the thread sees it when it wakes */
+	dog.watching = false;	/* the thread sees the flag when it wakes */
 	pthread_mutex_unlock(&dog.lock);
 }
 
