@@ -180,8 +180,7 @@ void hdl_type_each(void (*fn)(struct hdl_type *t));
  * MPI_ERR_NO_MEM. */
 int hdl_type_commit(struct hdl_type *t);
 
-/* ---- constructor and arguments of a type (section 5.1.13)
- * ------------------------------------------------------------------ */
+/* ---- constructor and arguments of a type (section 5.1.13) ------------------------------------------------------ */
 
 struct hdl_contents {
 	MPI_Count integers, addresses, large_counts, types;

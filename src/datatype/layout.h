@@ -7,7 +7,7 @@
  *
  *     LOOP    count turns, each `stride` bytes behind the one before: turn i is child, or a run, at origin + i * stride
  *     GATHER  count turns of the same child, or of runs of the same length, at offset[i] (narrow[i] where 32 bits do)
- *     LIST count items: item i is item[i], or a run, at offset[i], with packed bytes at[i] .. at[i + 1] - 1
+ *     LIST    count items: item i is item[i], or a run, at offset[i], with packed bytes at[i] .. at[i + 1] - 1
  *
  * One run is a LOOP of one turn. A LOOP of one turn around a child moves the child by `origin`.
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admission of connections to the PMIx server. libpmix 4.2 listens on a TCP port of the loopback device, which every user of the host can connect to, and
- * its only thread then reads the first bytes of a new connection without a limit: one silent connection would hold up PMIx_Init,
- * PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for that, and no Unix socket. So its calls of accept() come here (a
- * symbol of the executable is found before libc's): a connection whose other end is not a socket of this user on this host is closed before
- * libpmix sees it.
+ * Admission of connections to the PMIx server. libpmix 4.2 listens on a TCP port of the loopback device, which every
+ * user of the host can connect to, and its only thread then reads the first bytes of a new connection without a limit:
+ * one silent connection would hold up PMIx_Init, PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for
+ * that, and no Unix socket. So its calls of accept() come here (a symbol of the executable is found before libc's): a
+ * connection whose other end is not a socket of this user on this host is closed before libpmix sees it.
  *
  * The kernel names the user of that socket (sock_diag(7), a request of one netlink message; else /proc/net/tcp).
  */
@@ -39,8 +39,8 @@ static void set_end(const union address *a, __be32 ip[4], __be16 *port)
 	}
 }
 
-/* Sends the request and reads the answer. 0 and the user of the socket; -ENOENT: this host has no such socket; else a negative errno: the
- * kernel cannot be asked. */
+/* Sends the request and reads the answer. 0 and the user of the socket; -ENOENT: this host has no such socket; else a
+ * negative errno: the kernel cannot be asked. */
 static int ask_kernel(int netlink, const struct inet_diag_req_v2 *what, uid_t *uid)
 {
 	struct {

@@ -28,7 +28,7 @@ enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 124, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND
 /* "heddlerun: <text>" on standard error. */
 #define complain(...) hdl_error(__VA_ARGS__)
 
-/* ---- command line --------------------------------------------------------------------------------------- */
+/* ---- command line -------------------------------------------------------------------------------------------------------- */
 
 /* One program of the job; an MPMD job has several. */
 struct app {
@@ -162,7 +162,7 @@ void server_tell_end(const struct job *job, int rank);
 /* Whether the rank has published its addresses. Before that no rank completes MPI_Init, or reaches that rank. */
 bool server_has_address(const struct job *job, int rank);
 
-/* ---- the hang report (hang.c) ------------------------------------------------------------------ */
+/* ---- the hang report (hang.c) -------------------------------------------------------------------------------------------- */
 
 /* Asks all ranks. by_signal: ranks that handle SIGUSR1 get the signal, too. */
 void hang_ask(const struct job *job, bool by_signal);
@@ -182,7 +182,7 @@ int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd);
  * exit code, so that running ranks are only to be ended. */
 int supervise(struct job *job, int note_fd, int tty_fd, int failed);
 
-/* ---- output with a tag (output.c) ------------------------------------------------------------------------------------------- */
+/* ---- output with a tag (output.c) ---------------------------------------------------------------------------------------- */
 
 struct stream *stream_new(int fd, int to_fd, const char *tag);
 int stream_fd(const struct stream *s);
@@ -193,7 +193,7 @@ void stream_free(struct stream *s);
  * reported. */
 int output_error(void);
 
-/* ---- the guard (guard.c) ------------------------------------------------------------------------------------------------------- */
+/* ---- the guard (guard.c) ------------------------------------------------------------------------------------------------- */
 
 /* Starts the guard process: if heddlerun is killed, the guard ends the ranks, and all processes with
  * HEDDLERUN_NAMESPACE=nspace in the environment, and removes tmpdir. NULL: the message was printed. */

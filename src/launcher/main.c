@@ -258,8 +258,8 @@ static void *run_thread(void *arg)
 	_exit(main_run(w->job, w->binding));		/* not exit: the PMIx server's thread still runs */
 }
 
-/* libpmix has 200 KiB of buffers on the stack in PMIx_server_setup_fork. Where `ulimit -s` leaves less, all goes on in a thread that has
- * enough. That thread stays the ranks' parent (PR_SET_PDEATHSIG) until the end. */
+/* libpmix has 200 KiB of buffers on the stack in PMIx_server_setup_fork. Where `ulimit -s` leaves less, all goes on in
+ * a thread that has enough. That thread stays the ranks' parent (PR_SET_PDEATHSIG) until the end. */
 static _Noreturn void run_job(struct job *job, const struct binding *binding)
 {
 	struct whole w = { job, binding };

@@ -388,8 +388,9 @@ static void *server_end_at_once(void *arg)
 	return arg;
 }
 
-/* Whether one more thread can be created: 0, or an errno. PMIx_server_init succeeds where the thread that accepts connections cannot be
- * created, and the ranks would wait in PMIx_Init. After it a thread of the same size is refused for the same reason. */
+/* Whether one more thread can be created: 0, or an errno. PMIx_server_init succeeds where the thread that accepts
+ * connections cannot be created, and the ranks would wait in PMIx_Init. After it a thread of the same size is refused
+ * for the same reason. */
 static int try_thread(void)
 {
 	pthread_t thread;

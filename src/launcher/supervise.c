@@ -353,8 +353,7 @@ static void reap(struct loop *l)
 	look_for_lingerers(l);
 }
 
-/* ---- processes that have left the ranks' process groups
- * ------------------------------------------------------------------------ */
+/* ---- processes that have left the ranks' process groups ----------------------------------------------------------------- */
 
 /* setsid(1), or a shell with job control (set -m), puts a process where signals to its rank's group do not reach it.
  * When the parents of such a process have ended, heddlerun is its parent (PR_SET_CHILD_SUBREAPER). Calls fn for each

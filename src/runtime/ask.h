@@ -4,8 +4,8 @@
  * rank answers even while the program computes. No signal and no handler is involved: these belong to the program.
  *
  *     heddlerun ── event HDL_ASK, twice ──▶ rank: a thread that waits in MPI sees the event, and answers
- *               ── event HDL_ASK_NOW ─────▶ rank: PMIx's thread answers if no thread has ◀── job control, HDL_ANSWER: a
- *               string ──
+ *               ── event HDL_ASK_NOW ─────▶ rank: PMIx's thread answers if no thread has
+ *               ◀── job control, HDL_ANSWER: a string ──
  *
  * An answer is lines: since when the rank waits (microseconds ago; 0: unknown), the call it is in, and any number of
  * details.

@@ -136,8 +136,7 @@ static uint64_t init_deadline(void)
 	return hdl_vars.init_timeout ? monotonic_ns() + hdl_vars.init_timeout * 1000 : 0;
 }
 
-/* ---- reading the job data that the server sent at start
- * ------------------------------------------------------------------ */
+/* ---- reading the job data that the server sent at start ---------------------------------------------------- */
 
 static pmix_proc_t job_proc_of(pmix_rank_t rank)
 {

@@ -2,11 +2,12 @@
 /*
  * HEDDLE_REPORT_MEMORY: a ledger of this rank's memory, by subsystem.
  *
- * Touched bytes are proportional shares, as PSS counts them (proc_pid_smaps(5)): a page that n processes map counts 4096 / n. Rows are
+ * Touched bytes are proportional shares, as PSS counts them (proc_pid_smaps(5)): a page that n processes map counts
+ * 4096 / n. Rows are
  *
  *   ranges     of the fabric, or mapped: hdl_ledger_add notes each when it is allocated. A page counts if this process maps it
  *              (proc_pid_pagemap(5), bit 63)
- *   phases of MPI_Init: growth of the heap and of the anonymous mappings in each
+ *   phases     of MPI_Init: growth of the heap and of the anonymous mappings in each
  *   files      the mappings of libraries and of the program, by file
  *   the rest   of the heap, of which the rows of hdl_ledger_heap are taken
  *
@@ -46,7 +47,8 @@ static struct range *ranges;
 
 static struct row {
 	const char *what;
-	uint64_t predicted;		/* by the settings and the number of peers, if nothing has grown with the traffic; 0: not known */
+	uint64_t predicted;		/* by the settings and the number of peers, if nothing has grown with the
+					 * traffic; 0: not known */
 	uint64_t allocated, touched;
 	uint64_t alone, shared;		/* pages of the fabric mapped by this process alone; by other processes, too */
 } rows[ROWS];

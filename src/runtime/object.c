@@ -39,7 +39,8 @@ static bool object_grow(struct hdl_pool *p)
 	if (!p->slabs) {
 		/* A thread that reads slab0_bytes as 0 calls hdl_pool_has_more. */
 		p->slab0 = (uintptr_t)slab;
-		__atomic_store_n(&p->slab0_bytes, slab_objects(p, 0) * p->size, __ATOMIC_RELEASE);	/* pairs with hdl_pool_find */
+		/* pairs with hdl_pool_find */
+		__atomic_store_n(&p->slab0_bytes, slab_objects(p, 0) * p->size, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(&p->slabs, p->slabs + 1, __ATOMIC_RELEASE);	/* pairs with hdl_pool_has_more */
 	return true;

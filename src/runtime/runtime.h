@@ -23,9 +23,10 @@ struct hdl_job {
 	int local_rank, local_size;	/* among the ranks of this host */
 	int *local;			/* the ranks of this host, ascending, local_size of them; NULL if the job has one host */
 	int my_host;			/* a number that no other host of the job has: the host's lowest rank */
-	int ppn;			/* ranks of a host, on average where the server tells the number of hosts: there the same on all */
-	int ncores;			/* CPUs in the affinity mask of this host's ranks together, as the first of them counts: the same
-					 * for all */
+	int ppn;			/* ranks of a host, on average where the server tells the number of hosts: there
+					 * the same on all */
+	int ncores;			/* CPUs in the affinity mask of this host's ranks together, as the first of them
+					 * counts: the same for all */
 	int universe;			/* processes that the launcher has room for (MPI_UNIVERSE_SIZE); 0: not given */
 	int appnum;			/* number of the program in the launcher's command (MPI_APPNUM); -1: no launcher */
 	int app_size;			/* ranks of that program; of all, if the server does not tell */
@@ -110,8 +111,7 @@ void hdl_rt_answer(const char *text);
  * report's questions. */
 void hdl_rt_listen(bool questions);
 
-/* ---- processes that have ended
- * ------------------------------------------------------------------------------------ */
+/* ---- processes that have ended ------------------------------------------------------------------------- */
 
 /* Whether a process (its number: runtime/jobs.h), on whatever host, is known to have ended: by an event of the launcher
  * (optional: most launchers end the job then), or by hdl_rt_note_ended. For good. Any thread. */

@@ -24,8 +24,9 @@
  *     (2) a thread that comes back takes the lock, ceases to be the sleeper, and reads the data that woke it before
  *         anything else, in one hold of the lock;
  *     (3) a thread that goes to sleep there finds that there is no sleeper, and checks everything that a wake-up may be
- *     for, in one hold of the lock. A wake-up for the sleeper is read by the sleeper (1). A wake-up for any waiter is
- *     read by the thread that comes back (2), or seen by the next one that goes to sleep there (3).
+ *         for, in one hold of the lock.
+ *     A wake-up for the sleeper is read by the sleeper (1). A wake-up for any waiter is read by the thread that comes
+ *     back (2), or seen by the next one that goes to sleep there (3).
  */
 #ifndef HDL_THREADS_H
 #define HDL_THREADS_H
@@ -57,7 +58,7 @@ static inline void hdl_lock_close(unsigned depth)
 		hdl_lock_close_slow(depth);
 }
 
-/* ---- waiting: all under the lock, with hdl_threads ---------------------------------------------------------- */
+/* ---- waiting: all under the lock, with hdl_threads ---------------------------------------------------------------- */
 
 enum hdl_asleep { HDL_AWAKE, HDL_ASLEEP_ON_DEVICE, HDL_ASLEEP_ON_WORD };
 
