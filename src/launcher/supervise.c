@@ -136,7 +136,7 @@ static void kill_job(struct loop *l)
 	signal_all(l, SIGKILL);
 }
 
-/* Whether the end of a rank follows from a signal of the user a moment ago. */
+/* Whether the end of a rank follows from a signal of the user: one that was passed on less than --kill-after ago. */
 static bool asked_to_end(const struct loop *l)
 {
 	double limit = l->job->opt.kill_after;
@@ -321,8 +321,7 @@ static void reap(struct loop *l)
 				rank = &l->job->ranks[r];
 		r--;
 		if (!rank) {
-			if (guard_is(l->job->guard, how.si_pid))	/* killed from outside: go on without the
-									 * guard */
+			if (guard_is(l->job->guard, how.si_pid))	/* killed from outside: go on */
 				complain("the guard process was ended: if heddlerun is killed now, processes may be left over");
 			waitpid(how.si_pid, NULL, 0);
 			continue;
@@ -536,8 +535,8 @@ static void stop_self(struct loop *l, int sig)
 	raise(SIGSTOP);		/* sig itself is blocked */
 }
 
-/* A signal that ends programs. The first goes to the ranks, which end by themselves; a second one, unless within
- * REPEAT_NS of the first, ends the job. */
+/* A signal that ends programs. The first goes to the ranks, which end by themselves; a later SIGINT or SIGTERM, unless
+ * within REPEAT_NS, kills all ranks. */
 static void take_ending_signal(struct loop *l, int sig)
 {
 	uint64_t now = monotonic_ns();
