@@ -13,7 +13,7 @@
 
 static uint32_t visits;
 
-/* Of types that are being compiled, old ones first. */
+/* Types that are being compiled, old ones first. */
 struct order {
 	struct hdl_type **type;
 	size_t count, room;
@@ -66,7 +66,7 @@ static struct hdl_layout *compile_known(const struct hdl_type *t, bool typed)
 	return typed ? t->typed : t->layout;
 }
 
-/* Whether hdl_type_block says all about the type's layout. */
+/* Whether the type's layout follows from hdl_type_block alone. */
 static bool is_of_blocks(const struct hdl_type *t)
 {
 	switch (t->combiner) {
@@ -129,7 +129,7 @@ static bool compile_put_in_order(struct order *o, struct hdl_type *top, bool typ
 
 /* ---- layouts ------------------------------------------------------------------------------------------------------- */
 
-/* Of a type that was compiled before, or is not alone. */
+/* The layout of a type that was compiled before, or is not alone. */
 static struct hdl_layout *layout_of(const struct hdl_type *t, bool typed)
 {
 	struct hdl_layout *l = compile_known(t, typed);

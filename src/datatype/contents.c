@@ -41,7 +41,7 @@ static const char *contents_kinds(int combiner)
 	}
 }
 
-/* Of the kind at *k, goes to the next one. */
+/* The number of entries of the kind at *k; moves *k to the next kind. */
 static MPI_Count entries(const struct hdl_type *t, const char **k)
 {
 	char length = *++*k;

@@ -106,7 +106,8 @@ static inline bool hdl_type_is_run(const struct hdl_type *t, MPI_Count count)
 	return t->contiguous || (count <= 1 && t->one_run);
 }
 
-/* For those that are not: whether they are one run that begins elsewhere. *buf goes there. */
+/* For elements for which hdl_type_is_run is false: whether they are one run that begins elsewhere. Then *buf is moved
+ * there. */
 static inline bool hdl_type_find_run(const struct hdl_type *t, MPI_Count count, void **buf)
 {
 	if (!t->shifted || (count > 1 && t->size != t->extent))
@@ -131,8 +132,8 @@ static inline const struct hdl_type *hdl_type_base(const struct hdl_type *t)
 	return t->base == MPI_DATATYPE_NULL ? NULL : &hdl_types[(uintptr_t)t->base - HDL_TYPE_FIRST];
 }
 
-/* Whether a type is a constant of mpi.h; all other handles are addresses. Those of MPI_Type_create_f90_* are
- * predefined, too. */
+/* Whether a type is a constant of mpi.h; all other handles are addresses. Types of MPI_Type_create_f90_* are
+ * predefined, too, but not named. */
 static inline bool hdl_type_is_named(const struct hdl_type *t)
 {
 	return t->combiner == MPI_COMBINER_NAMED;
@@ -161,7 +162,8 @@ static inline MPI_Datatype hdl_type_handle(const struct hdl_type *t)
  * Counts and blocklengths are not negative; subarray and darray are as the standard wants them: the caller checks.
  */
 
-/* A type with room for so many arguments, to be filled in; hdl_type_finish comes next. NULL: no memory. */
+/* Makes a type with room for nargs arguments and ntypes old types, which the caller must fill in before
+ * hdl_type_finish. NULL: no memory. */
 struct hdl_type *hdl_type_new(int combiner, bool large, MPI_Count nargs, MPI_Count ntypes);
 /* Takes references to the old types; computes size and bounds. The type has one handle and is not committed. Returns an
  * MPI error class: MPI_ERR_VALUE_TOO_LARGE if a size or an address does not fit 63 bits. t is gone then. */
@@ -174,7 +176,7 @@ void hdl_type_release(struct hdl_type *t);
  * invalid, even if pending operations or other types still use the type. */
 void hdl_type_open(struct hdl_type *t);
 void hdl_type_close(struct hdl_type *t);
-/* All types that a user has a handle of, those of MPI_Type_create_f90_* among them, but not the named ones. */
+/* Calls fn for all types that a user has a handle of, types of MPI_Type_create_f90_* among them, but no named types. */
 void hdl_type_each(void (*fn)(struct hdl_type *t));
 /* Compiles, in time linear in the arguments of all constructors that the type consists of. Returns MPI_SUCCESS or
  * MPI_ERR_NO_MEM. */
@@ -187,7 +189,8 @@ struct hdl_contents {
 };
 /* The numbers of arguments of each kind as the standard counts them. */
 struct hdl_contents hdl_type_contents(const struct hdl_type *t);
-/* Fills arrays of those sizes; addresses and counts may be NULL if there are none. Types: handles of the user's, opened. */
+/* Fills arrays of the sizes in hdl_type_contents; addresses and counts may be NULL if there are none. types: handles
+ * for the user, each opened (hdl_type_open). */
 void hdl_type_decode(struct hdl_type *t, int *integers, MPI_Aint *addresses, MPI_Count *large_counts,
 		     MPI_Datatype *types);
 
@@ -195,7 +198,7 @@ void hdl_type_decode(struct hdl_type *t, int *integers, MPI_Aint *addresses, MPI
 
 /* "MPI_INT"; NULL if t is no constant. */
 const char *hdl_type_constant_name(const struct hdl_type *t);
-/* The same for messages; for types that are no constant, a text that says so. */
+/* The same for messages; for all other types, the kind of type. */
 const char *hdl_type_label(const struct hdl_type *t);
 /* The smallest type of that precision and range (section 19.1.5), with an envelope of its own; the same type for the
  * same arguments. MPI_UNDEFINED: not given. NULL: there is none, or no memory. */
@@ -207,9 +210,9 @@ MPI_Datatype hdl_type_pair(MPI_Datatype value, MPI_Datatype index);
 
 /* ---- data ------------------------------------------------------------------------------------------------------ */
 
-/* Basic elements in so many received bytes (MPI_Get_elements), or MPI_UNDEFINED if the last one is torn. */
+/* Basic elements in `bytes` received bytes (MPI_Get_elements), or MPI_UNDEFINED if the last one is torn. */
 MPI_Count hdl_type_elements(const struct hdl_type *t, MPI_Count bytes);
-/* Bytes of so many basic elements (MPI_Status_set_elements), -1 if that does not fit 63 bits. */
+/* Bytes of `elements` basic elements (MPI_Status_set_elements), -1 if the number does not fit 63 bits. */
 MPI_Count hdl_type_element_bytes(const struct hdl_type *t, MPI_Count elements);
 
 /* Copies `bytes` of the packed stream, starting at byte `position` of the stream, from or to (buf, count, t). t is
@@ -219,8 +222,8 @@ void hdl_pack(void *packed, const void *buf, MPI_Count count, const struct hdl_t
 void hdl_unpack(void *buf, const void *packed, MPI_Count count, const struct hdl_type *t, MPI_Count position,
 		size_t bytes);
 
-/* "external32" (section 14.5.2): big-endian, IEEE, sizes of its own. Bytes of one element; The first of these calls for
- * a type may return MPI_ERR_NO_MEM. Packed is as long as count elements are. */
+/* "external32" (section 14.5.2): big-endian, IEEE, sizes of its own. hdl_external_size sets *bytes to the size of one
+ * element; packed must have count times that. The first of these calls for a type may return MPI_ERR_NO_MEM. */
 int hdl_external_size(struct hdl_type *t, MPI_Count *bytes);
 int hdl_pack_external(void *packed, const void *buf, MPI_Count count, struct hdl_type *t);
 int hdl_unpack_external(void *buf, const void *packed, MPI_Count count, struct hdl_type *t);

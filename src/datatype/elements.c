@@ -7,7 +7,7 @@
 /* ---- elements and bytes --------------------------------------------------------------------------------------------- */
 
 /*
- * A prefix of a type's map: so many bytes of data that hold so many elements. Down from the type to its old types, in a
+ * A prefix of a type's map: bytes of data, and the basic elements in them. Down from the type to its old types, in a
  * loop: the rest, when whole old elements are counted, is within a single one.
  */
 struct prefix {

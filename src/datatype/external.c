@@ -87,7 +87,8 @@ static void extended_in(unsigned char *to, const unsigned char *from)
 	rest = fraction & (((wide)1 << 49) - 1);
 	if ((top & 0x7fff) == 0x7fff) {
 		if (fraction && !significand)
-			significand = 1ull << 62;	/* a NaN whose payload would be cut off, and leave infinity */
+			significand = 1ull << 62;	/* a NaN whose payload would be cut off, which would leave
+							 * infinity */
 	} else if (rest > (wide)1 << 48 || (rest == (wide)1 << 48 && (significand & 1))) {
 		significand++;				/* to nearest, ties to even; may carry */
 		if (significand >> 63) {

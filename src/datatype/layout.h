@@ -76,7 +76,7 @@ struct hdl_list {
 		struct hdl_layout *layout;	/* with a reference; NULL: a run */
 		uint8_t tag;
 	} *items;
-	bool no_memory;			/* something could not be added */
+	bool no_memory;			/* an item could not be added */
 };
 void hdl_list_run(struct hdl_list *list, MPI_Aint offset, MPI_Count bytes, uint8_t tag);
 /* Adds a layout; takes a new reference. */
@@ -130,22 +130,23 @@ struct hdl_stream {
 	MPI_Count position, total;	/* packed bytes */
 	MPI_Count done;
 	char *buf;
-	const struct hdl_layout *top;	/* of all elements: the type's own, or */
-	struct hdl_layout all;		/* count times that; else not set */
+	const struct hdl_layout *top;	/* layout of all elements: the type's own, or `all` */
+	struct hdl_layout all;		/* count times the type's own layout; else not set */
 	int depth;
-	struct hdl_frame frame[];	/* those from depth on are not set */
+	struct hdl_frame frame[];	/* entries from depth on are not set */
 };
 
-/* Room for any: the count around the type is one frame more than its layout's depth. Large, and not to be cleared. */
+/* Room for a stream over any type: the loop over count is one frame more than the layout's depth. Large: must not be
+ * cleared. */
 union hdl_any_stream {
 	struct hdl_stream s;
 	char room[sizeof(struct hdl_stream) + (HDL_LAYOUT_DEPTH + 1) * sizeof(struct hdl_frame)];
 };
 
-/* Opens a stream over `layout` instead of the type's own layout. */
+/* Opens a stream over l instead of the type's own layout. */
 void hdl_stream_open_layout(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t,
 			    const struct hdl_layout *l, MPI_Count position);
-/* As hdl_stream_next, of typed layouts: whole runs, and their basic type. */
+/* hdl_stream_next for typed layouts: returns whole runs, and in *tag the basic type. */
 size_t hdl_stream_next_typed(struct hdl_stream *s, void **run, uint8_t *tag);
 
 #endif

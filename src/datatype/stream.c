@@ -430,8 +430,8 @@ size_t hdl_stream_unpack(struct hdl_stream *s, const void *packed, size_t bytes)
 /* ---- all at once --------------------------------------------------------------------------------------------------- */
 
 /*
- * All of a buffer whose layout is as simple as most are, without a stream, whose set-up would cost more than the copy
- * of a short buffer. False: the layout is not so simple.
+ * Copies a whole buffer whose layout is as simple as most are, without a stream, whose set-up would cost more than the
+ * copy of a short buffer. False: the layout is not so simple.
  */
 always bool copy_whole(char *packed, char *buf, MPI_Count count, const struct hdl_type *t, bool unpack)
 {

@@ -179,7 +179,7 @@ static int hang_by_text(const void *x, const void *y)
 	return a->rank - b->rank;
 }
 
-/* Ranks that say the same, in the sorted answers. */
+/* Ranks with equal answers, in the sorted array. */
 struct group {
 	struct answer *first;
 	int n;

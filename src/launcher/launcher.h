@@ -32,7 +32,7 @@ enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 124, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND
 
 /* One program of the job; an MPMD job has several. */
 struct app {
-	char **argv;		/* of the command line, NULL-terminated by us */
+	char **argv;		/* part of the command line, NULL-terminated by us */
 	int nranks;		/* 0 while the command line is read: not given */
 	int per_host;		/* -ppn; 0: not given */
 	const char *wdir;	/* NULL: this one */
@@ -167,7 +167,7 @@ bool server_has_address(const struct job *job, int rank);
 /* Asks all ranks. by_signal: ranks that handle SIGUSR1 get the signal, too. */
 void hang_ask(const struct job *job, bool by_signal);
 void hang_answer(const struct job *job, int rank, const char *text);
-/* monotonic_ns() at which hang_check has something to do; 0: nothing is asked. */
+/* monotonic_ns() at which hang_check must be called; 0: no question is under way. */
 uint64_t hang_next(void);
 void hang_check(const struct job *job);
 

@@ -62,7 +62,7 @@ static bool find_interface(void)
 	struct ifaddrs *all, *i;
 
 	if (getifaddrs(&all))
-		return true;		/* the server will tell */
+		return true;		/* the server will report that */
 	for (i = all; i && (!(i->ifa_flags & IFF_UP) || !i->ifa_addr ||
 			    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6)); i = i->ifa_next)
 		;

@@ -230,7 +230,7 @@ static bool seconds_or_0(const char *text, double *out)
 	return seconds(text, out) || (*out == 0 && isdigit((unsigned char)*text) && !text[strspn(text, "0.s")]);
 }
 
-/* The second names are those of other launchers. */
+/* slot, node, l3cache and package are names of other launchers. */
 static bool domain(const char *text, enum domain *out)
 {
 	static const struct {
@@ -486,7 +486,7 @@ static int parse_app(struct options *opt, struct carried *c, int argc, char **ar
 			env_set(&app.set_env, name, *e + strlen(name) + 1);
 		free(name);
 	}
-	/* So many on each host, and there is one. */
+	/* Ranks on each host, and there is one host. */
 	if (!app.nranks)
 		app.nranks = app.per_host ? app.per_host : 1;
 	if (app.per_host && app.nranks > app.per_host) {

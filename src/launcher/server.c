@@ -270,8 +270,8 @@ void server_tune_library(char ***env)
 	static const char *const settings[][2] = {
 		{ "PMIX_MCA_gds", "hash" },		/* no files, so none to leave behind */
 		{ "PMIX_MCA_psec", "native" },		/* no munge daemon is looked for */
-		{ "PMIX_MCA_pcompress", "^zlib" },	/* nothing here is worth compressing ... */
-		{ "PMIX_MCA_pcompress_base_silence_warning", "1" },	/* ... or a warning */
+		{ "PMIX_MCA_pcompress", "^zlib" },	/* the data are too short to compress */
+		{ "PMIX_MCA_pcompress_base_silence_warning", "1" },	/* no warning that zlib is missing */
 	};
 
 	for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)

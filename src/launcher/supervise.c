@@ -28,9 +28,9 @@
 #include "runtime/runtime.h"
 
 enum {
-	GRACE_MS = 2000,	/* between SIGTERM and SIGKILL of ranks whose job has failed */
+	GRACE_MS = 2000,	/* milliseconds between SIGTERM and SIGKILL of ranks whose job has failed */
 	PATIENCE_MS = 5000,	/* milliseconds; then a message says that ranks have not ended yet */
-	END_MS = 2000,		/* for a process that is ending to be gone */
+	END_MS = 2000,		/* milliseconds for a process that is ending to be gone */
 };
 
 /* One request to end a job often comes as two signals: timeout(1) signals the child and then the whole process group, a
@@ -41,13 +41,13 @@ struct loop {
 	struct job *job;
 	int epoll, signal_fd, note_fd, tty_fd;
 	int running;			/* ranks that have not ended */
-	int lingering;			/* ranks that have ended while something of their process group has not */
+	int lingering;			/* ranks that have ended before their process group */
 	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the remaining ranks end by
 	 * themselves. ENDING: the ranks got SIGTERM. */
 	enum { RUNNING, LEAVING, ENDING, KILLED } state;
 	int exit_code;			/* of the first failure, see fail_with; of --timeout, whatever failed before */
 	int forwarded;			/* the last signal that ends programs which was passed on; 0: none */
-	uint64_t forwarded_at;		/* ... and when */
+	uint64_t forwarded_at;		/* monotonic_ns() of that */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
 	double kill_after;		/* seconds that kill_at was set for */
 	uint64_t kill_at, tell_at, timeout_at, hang_at;	/* monotonic_ns(); 0: never */
@@ -67,7 +67,7 @@ static void signal_all(struct loop *l, int sig)
 		signal_rank(&l->job->ranks[r], sig);
 }
 
-/* Not later than was said before. 0 s: never. */
+/* Sets the time of SIGKILL; never to a later one than before. 0 s: never. */
 static void kill_after(struct loop *l, double seconds)
 {
 	uint64_t at = monotonic_ns() + (uint64_t)(seconds * 1e9);
@@ -86,7 +86,7 @@ static void be_patient(struct loop *l)
 		l->tell_at = monotonic_ns() + PATIENCE_MS * 1000000ull;
 }
 
-/* Of ranks that outlive each other several fail. */
+/* Notes the job's exit code; the first one counts, since with --on-death=continue several ranks may fail. */
 static void fail_with(struct loop *l, int exit_code)
 {
 	if (l->state == RUNNING && !l->exit_code)
@@ -270,7 +270,8 @@ static void await_end(pid_t pid, uint64_t until_ns)
  * judged first. They are reaped later. */
 static void judge_killed(struct loop *l)
 {
-	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all: nothing else is done meanwhile */
+	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all ranks together: the event loop stands
+									 * still meanwhile */
 
 	for (int r = 0; r < l->job->nranks && l->state == RUNNING; r++) {
 		const struct rank *rank = &l->job->ranks[r];
@@ -512,7 +513,7 @@ static void copy_tty(struct loop *l)
 	if (!l->tty_buf)
 		l->tty_buf = must(malloc(SIZE));
 	write_tty(l);
-	/* In the background the terminal is another program's. */
+	/* In the background the terminal belongs to another program. */
 	if (l->tty_fd < 0 || l->tty_len || tcgetpgrp(STDIN_FILENO) != getpgrp())
 		return;
 	n = read(STDIN_FILENO, l->tty_buf, SIZE);
@@ -611,7 +612,7 @@ static void list_running(struct loop *l, char *text, size_t size)
 	}
 }
 
-/* Ranks were told to end, and did not. */
+/* The ranks have had their time to end: kills them. */
 static void escalate(struct loop *l)
 {
 	char who[256];

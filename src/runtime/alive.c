@@ -82,6 +82,6 @@ enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc)
 		return err == -ESRCH ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
 	if (start != proc->start)
 		return HDL_PROC_ENDED;
-	/* a process is there until the parent has reaped it; a process whose first thread has ended goes on */
+	/* a process exists until the parent has reaped it; a process whose first thread has ended goes on */
 	return (state == 'Z' || state == 'X') && threads <= 1 ? HDL_PROC_ENDED : HDL_PROC_LIVES;
 }

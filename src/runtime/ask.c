@@ -57,7 +57,7 @@ static bool is_ours(const pmix_proc_t *proc)
 	return !strcmp(proc->nspace, hdl_job.nspace) && proc->rank < (pmix_rank_t)(hdl_job.size ? hdl_job.size : INT_MAX);
 }
 
-/* The launcher says so of a process that is there no more, to the ranks of all hosts. */
+/* Event from the launcher to the ranks of all hosts: a process has ended. */
 static void rank_ended(const pmix_info_t info[], size_t ninfo)
 {
 	for (size_t i = 0; i < ninfo; i++) {
@@ -134,7 +134,7 @@ void hdl_rt_answer(const char *text)
 	pmix_info_t *info = calloc(1, sizeof *info);
 
 	if (!info)
-		return;		/* heddlerun says that this rank does not answer */
+		return;		/* heddlerun reports this rank as one that does not answer */
 	PMIX_INFO_LOAD(info, HDL_ANSWER, text, PMIX_STRING);
 	hdl_pmix_fds_check("PMIx_Job_control_nb");
 	if (PMIx_Job_control_nb(NULL, 0, info, 1, answered, info) != PMIX_SUCCESS)

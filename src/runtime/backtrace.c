@@ -54,7 +54,7 @@ static struct backtrace_state *state;
 
 static void backtrace_failed(void *arg, const char *text, int err)
 {
-	if (err >= 0)		/* -1: no debug information, which shows */
+	if (err >= 0)		/* -1: no debug information, as the output shows */
 		backtrace_say("  (no more can be told: %s)", text);
 }
 
@@ -112,7 +112,7 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	static atomic_flag printing = ATOMIC_FLAG_INIT;
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
-	while (atomic_flag_test_and_set(&printing))	/* by another thread: which ends the process */
+	while (atomic_flag_test_and_set(&printing))	/* another thread prints, and ends the process */
 		pause();
 	if (info->si_code > 0 && sig != SIGABRT)
 		backtrace_say("signal %d (%s) at address %p:", sig, sigdescr_np(sig), info->si_addr);

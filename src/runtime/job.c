@@ -2,7 +2,7 @@
 /*
  * The job, by PMIx. Two things shape this file. Start-up costs: only keys that are needed are read, and only from the
  * data that the server has sent already (PMIX_OPTIONAL); another rank's values are fetched when they are used (direct
- * modex). And a rank that never comes must not hang the others: each wait for another rank is bounded, and the error
+ * modex). And a rank that never comes must not hang the rest: each wait for another rank is bounded, and the error
  * names that rank.
  */
 #include <errno.h>
@@ -183,7 +183,7 @@ static bool told_number(pmix_rank_t rank, const char *key, int *out)
 	return as_number(job_told(rank, key), out);
 }
 
-/* Of one of the programs in the launcher's command. */
+/* Reads a key of one of the programs in the launcher's command. Returns whether the server has sent it. */
 static bool told_of_program(int appnum, const char *key, int *out)
 {
 	pmix_proc_t proc = job_proc_of(PMIX_RANK_WILDCARD);
@@ -203,8 +203,9 @@ static bool told_of_program(int appnum, const char *key, int *out)
 }
 
 /*
- * The ranks of this one's program. The server's number is taken where it is plausible: some servers give the size of
- * the last program for all of several programs, or for the first. Then the program of each rank is read.
+ * Returns the number of ranks of this rank's program. The server's number is taken where it is plausible: some servers
+ * give the size of the last program for all of several programs, or for the first. Then the program of each rank is
+ * read.
  */
 static int count_program(void)
 {
@@ -301,8 +302,8 @@ out:
 	return err;
 }
 
-/* Of each rank that was asked for, its node + NODE_0: groups share ranks, and PMIx is slow to ask. Pages of ranks that
- * were not asked for are never touched. */
+/* By rank: node + NODE_0 of each rank that was asked for: groups share ranks, and PMIx is slow to ask. Pages of ranks
+ * that were not asked for are never touched. */
 static int *nodes;
 enum { NODE_UNASKED, NODE_UNTOLD, NODE_0 };
 
@@ -613,7 +614,7 @@ static void job_leave(bool properly)
 	memset(&hdl_job, 0, sizeof hdl_job);
 }
 
-/* The PMIx library, the devices and the fabric need descriptors, and tell their absence in many words. */
+/* The PMIx library, the devices and the fabric need descriptors, and report a lack of them in many words. */
 static bool enough_files(void)
 {
 	enum { NEEDED = 20 };

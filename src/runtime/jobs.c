@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hdl_other_job **jobs;	/* by number: the order in which they were named */
+static struct hdl_other_job **jobs;	/* in the order of their numbers, which is that of their hdl_job_name */
 static int njobs, cap;
 static void *by_id;			/* the same: tsearch(3) */
 

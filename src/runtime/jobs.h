@@ -22,7 +22,7 @@ struct hdl_other_job {
 /* A hash of the namespace, which messages carry in its place. */
 uint64_t hdl_job_id(const char *nspace);
 /* Names a job, also this one and one that was named before. Returns the number of the job's rank 0, or -ENOMEM;
- * -ENOSPC: no numbers are left; -EPROTO: one of this id and of another name or size is known. */
+ * -ENOSPC: no numbers are left; -EPROTO: a job of the same id and of another name or size is known. */
 int hdl_job_name(const char *nspace, int size);
 /* NULL: of this one. */
 const struct hdl_other_job *hdl_job_of(int proc);
@@ -42,7 +42,7 @@ static inline int hdl_proc_rank(int proc)
 }
 
 uint64_t hdl_proc_job(int proc);
-/* An order that all processes see alike. */
+/* Whether a precedes b in an order that is the same in all processes. */
 bool hdl_proc_before(int a, int b);
 
 /* "rank 3", or "rank 3 of job heddlerun.47.1"; good until some calls later, for the arguments of a message. */

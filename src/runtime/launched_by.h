@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 struct hdl_launched_by {
-	const char *launcher;	/* for people: "mpirun (Open MPI)"; NULL: none is known */
+	const char *launcher;	/* for people: "mpirun (Open MPI)"; NULL: not known */
 	const char *size_var;	/* the variable that promises the size; NULL: none does */
 	const char *size_text;	/* value of that variable */
 	const char *remedy;	/* how this launcher starts PMIx programs: the end of "start it with heddlerun" */
@@ -15,7 +15,7 @@ struct hdl_launched_by {
 	int program_size;	/* ranks of this process's program; < 1: not known before the launcher's server is
 				 * asked */
 	bool pmix;		/* the launcher offers a PMIx server: PMIX_NAMESPACE is set */
-	bool heddlerun;		/* ... and the server is heddlerun's */
+	bool heddlerun;		/* the launcher is heddlerun */
 };
 
 struct hdl_launched_by hdl_launched_by_env(void);

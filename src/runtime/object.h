@@ -43,7 +43,8 @@ static inline bool hdl_handle_is_address(const void *handle)
 struct hdl_pool {
 	size_t size;			/* of an object */
 	size_t first;			/* objects of the first slab */
-	uintptr_t slab0, slab0_bytes;	/* the first slab: where most handles lead to; 0: there is none */
+	uintptr_t slab0, slab0_bytes;	/* the first slab, in which most handles lie: address and bytes; 0: there is
+					 * none */
 	char *slab[HDL_POOL_SLABS];
 	int slabs;			/* published last: readers take no lock */
 	size_t used;			/* objects of the last slab that were taken at least once: the rest is untouched memory */
@@ -57,11 +58,11 @@ struct hdl_pool {
 void *hdl_pool_take(struct hdl_pool *p);
 /* Takes the magic word away, too. */
 void hdl_pool_put(struct hdl_pool *p, void *object);
-/* One that was never used, for those that keep their vacant objects themselves. */
+/* Takes an object that was never used, for callers that keep their free objects themselves. */
 void *hdl_pool_take_new(struct hdl_pool *p);
 /* All objects with a magic word that a handle may have. fn may put the object back. */
 void hdl_pool_each(struct hdl_pool *p, void (*fn)(void *object, void *arg), void *arg);
-/* Gives all memory back: whatever handles there were, none is valid. */
+/* Frees all memory: no handle of the pool is valid afterwards. */
 void hdl_pool_fini(struct hdl_pool *p);
 
 /* Whether this is the address of an object of the pool, in use or not, beyond the first slab. */
@@ -82,10 +83,11 @@ static inline __attribute__((always_inline)) void *hdl_pool_find(const struct hd
 
 /* ---- objects left at the end (HEDDLE_REPORT_LEAKS) -------------------------------------------------------- */
 
-/* Notes one object of that kind (a constant text, "datatypes not freed"), which is described by the rest. Equal ones are
- * counted; of each kind some different ones are kept, and the rest is counted, too, however many there are. */
+/* Notes one object of a kind (a constant text, "datatypes not freed"); fmt describes the object. Objects with equal
+ * descriptions are counted; of each kind some different descriptions are kept, and all further objects are only
+ * counted. */
 void hdl_leak(const char *kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Prints a line for each kind, and forgets all. */
+/* Prints a line for each kind, and clears the notes. */
 void hdl_leaks_print(void);
 
 #endif

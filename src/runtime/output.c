@@ -22,7 +22,7 @@ static int flush_output(void)
 		return errno ? errno : EIO;
 	if (failed)
 		return EARLIER;
-	/* A network file system tells of a quota when a descriptor is closed. */
+	/* A network file system reports a quota when a descriptor is closed. */
 	fd = dup(STDOUT_FILENO);
 	if (fd >= 0 && close(fd) && errno != EINTR)
 		return errno;

@@ -23,13 +23,13 @@ struct hdl_job {
 	int local_rank, local_size;	/* among the ranks of this host */
 	int *local;			/* the ranks of this host, ascending, local_size of them; NULL if the job has one host */
 	int my_host;			/* a number that no other host of the job has: the host's lowest rank */
-	int ppn;			/* ranks of a host, on average where the server tells the number of hosts: there
-					 * the same on all */
+	int ppn;			/* ranks of a host; the average, the same on all ranks, if the server sends the
+					 * number of hosts */
 	int ncores;			/* CPUs in the affinity mask of this host's ranks together, as the first of them
 					 * counts: the same for all */
 	int universe;			/* processes that the launcher has room for (MPI_UNIVERSE_SIZE); 0: not given */
 	int appnum;			/* number of the program in the launcher's command (MPI_APPNUM); -1: no launcher */
-	int app_size;			/* ranks of that program; of all, if the server does not tell */
+	int app_size;			/* ranks of that program; of the whole job, if the server does not send it */
 	bool singleton;			/* started without a launcher */
 	bool oversubscribed;		/* local_size > ncores */
 	char nspace[256];		/* PMIx namespace: names the job */
@@ -89,7 +89,7 @@ int hdl_rt_commit(void);
 int hdl_rt_get(int rank, const char *key, void **data, size_t *len);
 /* The same of a rank of another job (NULL: of this one), which the job's server must know. */
 int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, size_t *len);
-/* All ranks are here. No data is collected. Bounded by HEDDLE_INIT_TIMEOUT; the missing ranks are named. */
+/* Waits until all ranks are here. No data is collected. Bounded by HEDDLE_INIT_TIMEOUT; the missing ranks are named. */
 int hdl_rt_fence(void);
 /* The same for the end of a program, which ranks reach at any time: without bound, and in two halves, for a caller that
  * goes on serving peers meanwhile. wait: at most timeout_us; 1: all ranks are here, 0: not yet, else a negative errno.
@@ -105,7 +105,7 @@ int hdl_rt_fence_wait(uint64_t timeout_us);
  * from the state that another thread can see. */
 typedef void (*hdl_ask_fn)(bool now);
 void hdl_rt_on_ask(hdl_ask_fn fn);
-/* In the form that runtime/ask.h describes; copied. Any thread, no signal handler. */
+/* Sends the answer, in the form that runtime/ask.h describes; text is copied. Any thread, not from a signal handler. */
 void hdl_rt_answer(const char *text);
 /* For hdl_rt_init: from here on events of the launcher arrive: ranks that have ended and, if questions is set, the hang
  * report's questions. */
@@ -116,7 +116,7 @@ void hdl_rt_listen(bool questions);
 /* Whether a process (its number: runtime/jobs.h), on whatever host, is known to have ended: by an event of the launcher
  * (optional: most launchers end the job then), or by hdl_rt_note_ended. For good. Any thread. */
 bool hdl_rt_has_ended(int proc);
-/* How many have been named so far. */
+/* The number of processes known to have ended. */
 unsigned hdl_rt_ended(void);
 /* Notes the end of a process. Must be called only if a process of the same host has seen the end: never for a
  * suspicion. Any thread. */
@@ -143,8 +143,8 @@ int hdl_proc_stat(uint32_t pid, char *text, size_t size, char **fields);
 /* ---- configuration variables --------------------------------------------------------------------------- */
 
 /* runtime/vars.def lists every variable once: HDL_VAR(member, "NAME", TYPE, default, "unit", "text").
- * TYPE is one of BOOL, INT, SIZE (accepts k, m, g), TIME_US (accepts us, ms, s), STRING, LIST. The struct,
- * the parser, `heddle_info --vars` and the documentation are made from it. */
+ * TYPE is one of BOOL, INT, SIZE (accepts k, m, g), TIME_US (accepts us, ms, s), STRING, LIST. The struct, the parser,
+ * `heddle_info --vars` and the documentation are made from that list. */
 struct hdl_vars {
 #define HDL_CTYPE_BOOL bool
 #define HDL_CTYPE_INT int
@@ -163,10 +163,10 @@ extern struct hdl_vars hdl_vars;
 int hdl_vars_load(void);
 /* The variables that must be the same on all ranks, a line NAME=VALUE each; malloc'd, NULL without memory. */
 char *hdl_vars_alike(void);
-/* Reports which of them differ from those of rank `with`, of the same library; returns how many. */
+/* Reports the variables that differ from those of rank `with`, of the same library version; returns how many. */
 int hdl_vars_compare(const char *mine, const char *theirs, int with);
-/* For launchers: are the values of HEDDLE_* in this environment good? Reports like hdl_vars_load, stores nothing,
- * leaves unknown names to the ranks. */
+/* For launchers: checks the values of HEDDLE_* in an environment. Reports like hdl_vars_load, stores nothing, leaves
+ * unknown names to the ranks. */
 int hdl_vars_check(char *const *env);
 /* For programs that are not linked with the library: only the warnings about unknown names. */
 void hdl_vars_warn(char *const *env);
@@ -195,7 +195,7 @@ void hdl_diag_program(const char *name);
 /* At the end of the process, standard output that could not be written is an error, and exit code 0 becomes 1. For ranks,
  * and for our programs (hdl_diag_program). */
 void hdl_output_watch(void);
-/* Whether this process may map so many bytes more; nothing of them is touched. */
+/* Whether this process may map `bytes` more; no page is touched. */
 bool hdl_memory_left(size_t bytes);
 /* Least memory that libpmix needs before the stacks of its threads: with less libpmix dereferences a NULL of malloc in
  * PMIx_Init and PMIx_server_init, which is SIGSEGV. At that point libpmix has taken some 1 MiB. */
@@ -226,8 +226,9 @@ void hdl_ledger_heap(const char *what, uint64_t predicted, uint64_t bytes);
 size_t hdl_ledger_heap_now(void);
 void hdl_ledger_heap_since(const char *what, size_t before);
 
-/* For the report only: the pages of [p, p + bytes) in the fabric that this process maps, which
- * are those of the ranges noted there, else of `otherwise`, which then has them allocated (ours), or only touches them. */
+/* For the report only: counts the pages of [p, p + bytes) in the fabric that this process maps. A page counts for the
+ * range noted there, else for the subsystem `otherwise`. ours: all pages of `otherwise` in the range count as
+ * allocated, too. */
 #define HDL_LEDGER_TABLES "fabric: tables of all processes"
 void hdl_ledger_pages(const char *otherwise, bool ours, const void *p, size_t bytes);
 /* Prints and clears the ledger. Collective: no rank goes on, and unmaps anything, before all have measured. */

@@ -19,7 +19,7 @@ static int nwaiters;
 /* A ticket lock whose waiters sleep. `serving` is a futex; each waiter sleeps on a bit of its own of 32, so that a
  * hand-over wakes the next holder only. */
 static struct {
-	_Alignas(64) uint32_t next;	/* ticket of the next one that comes */
+	_Alignas(64) uint32_t next;	/* ticket of the next thread that comes */
 	_Alignas(64) uint32_t serving;	/* ticket of the holder; equal to next: free */
 	const char *owner;
 	unsigned depth;
@@ -159,8 +159,8 @@ void hdl_waiter_remove(struct hdl_waiter *w)
 	nwaiters--;
 	if (poller == w)
 		poller = NULL;
-	/* As long as there are waiters, one of them polls or is awake, and will. The one that was woken to poll may be this
-	 * one, and have no need to. */
+	/* As long as there are waiters, one of them polls, or is awake and will poll. The waiter that was woken to poll
+	 * may be this one, which leaves without polling. */
 	if (!poller && hdl_waiters)
 		threads_wake(hdl_waiters);
 }

@@ -62,7 +62,7 @@ static inline void hdl_lock_close(unsigned depth)
 
 enum hdl_asleep { HDL_AWAKE, HDL_ASLEEP_ON_DEVICE, HDL_ASLEEP_ON_WORD };
 
-/* A thread that waits; on its stack. */
+/* A thread that waits; lies on that thread's stack. */
 struct hdl_waiter {
 	bool (*ready)(const void *arg);	/* whether the wait is over; run by any thread that holds the lock; must be
 					 * short and change nothing */

@@ -269,7 +269,7 @@ static bool is_elsewhere(const char *entry, size_t name_len)
 	return false;
 }
 
-/* Names are compared without their prefixes, which would make everything look alike; those of the same prefix come
+/* Names are compared without their prefixes, which would make all names similar; names with the same prefix come
  * first. */
 static const char *nearest(const char *entry, size_t name_len)
 {

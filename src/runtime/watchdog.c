@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread, alive only while something is watched or soon will be: a signal or a timer would be the application's. */
+/* One thread, alive only while a call is watched or soon will be: a signal or a timer would be the application's. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

@@ -17,7 +17,7 @@ static bool info_explain_number(const char *text, int *out)
 	return end != text && !*end && v >= 0 && v <= 1 << 20;
 }
 
-/* Those from NONBLOCKING on have no value. */
+/* Options from NONBLOCKING on have no value. */
 enum { RANKS, SIZE, TYPE, OP, ROOT, RANK, HOSTS, NONBLOCKING, PERSISTENT, DOT, OPTIONS };
 static const char *names[OPTIONS + 1] = {
 	[RANKS] = "--ranks", [SIZE] = "--size", [TYPE] = "--type", [OP] = "--op", [ROOT] = "--root", [RANK] = "--rank",

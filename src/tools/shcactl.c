@@ -101,7 +101,7 @@ static const char *type_name(unsigned type)
 	return "?";
 }
 
-/* Of an index of shca_header.retired. */
+/* The name of shca_header.retired[i]. */
 static const char *total_name(unsigned i)
 {
 	return i == 12 ? "DCI" : i == 13 ? "DCT" : type_name(i);
