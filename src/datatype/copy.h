@@ -23,7 +23,7 @@ always char *apart(const char *base, MPI_Aint offset)
 	return (char *)((uintptr_t)base + (uintptr_t)offset);
 }
 
-/* Moves of n bytes, which is not more than 64: the second half of them may overlap the first. */
+/* Moves of n bytes, which is not more than 64: the second half of the moves may overlap the first. */
 always void copy_short(char *to, const char *from, size_t n)
 {
 	if (n >= 16) {

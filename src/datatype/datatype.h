@@ -24,7 +24,7 @@
 struct hdl_layout;
 struct hdl_attrs;
 
-/* Read-only outside of this folder, but for name and attributes. */
+/* A datatype. Other folders must not write to it, but for name and attrs. */
 struct hdl_type {
 	struct hdl_object obj;		/* magic while the user has a handle; a reference for each handle, each type
 					 * made of this one, and each pending operation */
@@ -41,9 +41,10 @@ struct hdl_type {
 	MPI_Datatype base;		/* handle of the predefined type of all basic elements; MPI_DATATYPE_NULL if
 					 * mixed */
 	uint16_t align;			/* bytes: the strictest alignment of the basic elements */
-	int handles;			/* that the user has, each a reference */
-	struct hdl_layout *layout;	/* since commit; NULL if size is 0 */
-	struct hdl_layout *typed;	/* the same with runs of one basic type each, made when first asked for */
+	int handles;			/* open handles of the user, each a reference */
+	struct hdl_layout *layout;	/* made by commit; NULL before, and if size is 0 */
+	struct hdl_layout *typed;	/* the layout with runs of one basic type each (hdl_compile), made when first
+					 * needed; else NULL */
 	char *name;			/* NULL: MPI_Type_set_name was not called */
 	struct hdl_attrs *attrs;	/* the keyvals'; NULL: none */
 
@@ -100,7 +101,7 @@ static inline bool hdl_type_is_contiguous(const struct hdl_type *t)
 	return t->contiguous;
 }
 
-/* Whether this many elements are one run of bytes that begins at the buffer's address. */
+/* Whether count elements are one run of bytes that begins at the buffer's address. */
 static inline bool hdl_type_is_run(const struct hdl_type *t, MPI_Count count)
 {
 	return t->contiguous || (count <= 1 && t->one_run);
@@ -165,11 +166,12 @@ static inline MPI_Datatype hdl_type_handle(const struct hdl_type *t)
 /* Makes a type with room for nargs arguments and ntypes old types, which the caller must fill in before
  * hdl_type_finish. NULL: no memory. */
 struct hdl_type *hdl_type_new(int combiner, bool large, MPI_Count nargs, MPI_Count ntypes);
-/* Takes references to the old types; computes size and bounds. The type has one handle and is not committed. Returns an
- * MPI error class: MPI_ERR_VALUE_TOO_LARGE if a size or an address does not fit 63 bits. t is gone then. */
+/* Completes a type of hdl_type_new: takes references to the old types; computes size and bounds. The type then has one
+ * handle and is not committed. Returns MPI_SUCCESS, or an MPI error class, and then t is freed:
+ * MPI_ERR_VALUE_TOO_LARGE: a size or an address does not fit 63 bits. */
 int hdl_type_finish(struct hdl_type *t);
 
-/* References: a pending receive holds one, so that MPI_Type_free in between does no harm. Named: no effect. */
+/* References: a pending receive holds one, so that MPI_Type_free in between does no harm. No effect for named types. */
 void hdl_type_retain(struct hdl_type *t);
 void hdl_type_release(struct hdl_type *t);
 /* The user's handles: MPI_Type_get_contents opens one, MPI_Type_free closes one. Closing the last one makes the handle
@@ -187,7 +189,7 @@ int hdl_type_commit(struct hdl_type *t);
 struct hdl_contents {
 	MPI_Count integers, addresses, large_counts, types;
 };
-/* The numbers of arguments of each kind as the standard counts them. */
+/* Returns the numbers of arguments of each kind as the standard counts them. */
 struct hdl_contents hdl_type_contents(const struct hdl_type *t);
 /* Fills arrays of the sizes in hdl_type_contents; addresses and counts may be NULL if there are none. types: handles
  * for the user, each opened (hdl_type_open). */
@@ -203,9 +205,9 @@ const char *hdl_type_label(const struct hdl_type *t);
 /* The smallest type of that precision and range (section 19.1.5), with an envelope of its own; the same type for the
  * same arguments. MPI_UNDEFINED: not given. NULL: there is none, or no memory. */
 struct hdl_type *hdl_type_f90(int combiner, int p, int r);
-/* The predefined type of that class (MPI_TYPECLASS_*) and size, or MPI_DATATYPE_NULL. */
+/* The predefined type of a class (MPI_TYPECLASS_*) and a size in bytes, or MPI_DATATYPE_NULL. */
 MPI_Datatype hdl_type_match_size(int typeclass, int size);
-/* The pair of section 6.9.4, or MPI_DATATYPE_NULL. */
+/* The predefined pair type (section 6.9.4) of value and index, or MPI_DATATYPE_NULL. */
 MPI_Datatype hdl_type_pair(MPI_Datatype value, MPI_Datatype index);
 
 /* ---- data ------------------------------------------------------------------------------------------------------ */
@@ -234,14 +236,16 @@ int hdl_unpack_external(void *buf, const void *packed, MPI_Count count, struct h
  * stream is used.
  */
 struct hdl_stream;
-/* Memory that a stream over this type needs; of pointers' alignment. */
+/* Bytes of memory that a stream over this type needs; must have the alignment of pointers. */
 size_t hdl_stream_bytes(const struct hdl_type *t);
-/* The place is `position`, at most the bytes of count elements. In time logarithmic in the type's lists. */
+/* Opens a stream over (buf, count, t) at `position`, which must be at most the bytes of count elements. seek moves the
+ * stream to another position. Both in time logarithmic in the type's lists. */
 void hdl_stream_open(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position);
 void hdl_stream_seek(struct hdl_stream *s, MPI_Count position);
 MPI_Count hdl_stream_position(const struct hdl_stream *s);
 MPI_Count hdl_stream_left(const struct hdl_stream *s);
-/* Copies at most `bytes` from or to the place on, and goes there. Returns how many: fewer at the end only. */
+/* Copy at most `bytes` from or to the stream's position on, and move the position behind these bytes. Return the number
+ * of bytes copied: fewer than `bytes` at the end only. */
 size_t hdl_stream_pack(struct hdl_stream *s, void *packed, size_t bytes);
 size_t hdl_stream_unpack(struct hdl_stream *s, const void *packed, size_t bytes);
 /* *run: the run that begins at the position. Returns the run's length, at most `most`, and moves the position behind

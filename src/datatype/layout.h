@@ -57,9 +57,10 @@ struct hdl_layout {
 struct hdl_layout *hdl_layout_retain(struct hdl_layout *l);
 void hdl_layout_release(struct hdl_layout *l);	/* NULL is allowed */
 
-/* One run. NULL from this and the next ones: no memory. */
+/* Makes a layout of one run. This function and the next return NULL without memory. */
 struct hdl_layout *hdl_layout_run(MPI_Aint offset, MPI_Count bytes, uint8_t tag);
-/* count copies, stride bytes apart, of l at `origin`. Takes over the caller's reference to l, even without memory. */
+/* Makes a layout of count copies, stride bytes apart, of l at `origin`. Takes over the caller's reference to l, even
+ * without memory. */
 struct hdl_layout *hdl_layout_loop(struct hdl_layout *l, MPI_Aint origin, MPI_Count count, MPI_Aint stride);
 
 static inline bool hdl_layout_is_run(const struct hdl_layout *l)

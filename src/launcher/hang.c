@@ -16,12 +16,12 @@
 
 #define MS 1000000ull
 enum {
-	AGAIN_MS = 300,		/* a rank that was about to sleep is asked again */
+	AGAIN_MS = 300,		/* milliseconds; HDL_ASK is sent again, for ranks that were about to sleep */
 	NOW_MS = 600,		/* milliseconds; ranks without an answer do not wait in MPI: HDL_ASK_NOW, which PMIx's
 				 * thread answers */
 	PRINT_MS = 3000,	/* milliseconds; ranks that have not even answered HDL_ASK_NOW are reported as such */
 	GROUPS = 32,		/* lines about ranks; more would not be read */
-	DETAILS = 6,		/* lines for the first rank of each */
+	DETAILS = 6,		/* lines of details for the first rank of each group */
 };
 
 struct answer {

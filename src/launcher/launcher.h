@@ -100,7 +100,8 @@ struct job {
 
 /* ---- environment (environ.c) ------------------------------------------------------------------------------------- */
 
-/* Environments are malloc'd NULL-terminated arrays of malloc'd strings. All die of a lack of memory. */
+/* Environments are malloc'd NULL-terminated arrays of malloc'd strings. Without memory all end heddlerun with a
+ * message. */
 char **env_copy(char *const *env);
 void env_set(char ***env, const char *name, const char *value);
 const char *env_get(char *const *env, const char *name);
@@ -151,7 +152,7 @@ void server_tune_library(char ***env);
  * server runs until heddlerun ends, by _exit: PMIx_server_finalize waits for ever if a client died in the middle of
  * connecting, and would only remove files, which are in our own directory. */
 int server_start(struct job *job);
-/* The environment of one rank: app's and PMIx's part. NULL: the message was printed. */
+/* Returns the environment of one rank: app's and PMIx's part, malloc'd. NULL: the message was printed. */
 char **server_rank_env(struct job *job, int rank);
 
 /* Sends the hang report's question to the ranks (runtime/ask.h); answers come as NOTE_ANSWER. now: HDL_ASK_NOW, for the

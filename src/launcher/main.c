@@ -74,7 +74,8 @@ static bool find_interface(void)
 	return false;
 }
 
-/* Which network and users this is: a rank that cannot reach us compares. "" without /proc. */
+/* The network and user namespaces of heddlerun, with which a rank that cannot reach us compares its own. "" without
+ * /proc. */
 static void name_spaces(char *text, size_t size)
 {
 	static const char *const which[] = { "/proc/self/ns/net", "/proc/self/ns/user" };

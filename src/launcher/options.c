@@ -170,7 +170,7 @@ static bool options_is_here(const char *name, size_t len)
 	return strlen(host) == len && !strncmp(host, name, len);
 }
 
-/* "localhost:4,name" and the like: the number of slots is of no interest where all are here. */
+/* "localhost:4,name" and the like: the number of slots does not matter where all hosts are this one. */
 static int check_hosts(const char *list)
 {
 	for (const char *p = list; *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {

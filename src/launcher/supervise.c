@@ -45,7 +45,8 @@ struct loop {
 	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the remaining ranks end by
 	 * themselves. ENDING: the ranks got SIGTERM. */
 	enum { RUNNING, LEAVING, ENDING, KILLED } state;
-	int exit_code;			/* of the first failure, see fail_with; of --timeout, whatever failed before */
+	int exit_code;			/* the job's: of the first failure, see fail_with; with --timeout 124, whatever
+					 * failed before */
 	int forwarded;			/* the last signal that ends programs which was passed on; 0: none */
 	uint64_t forwarded_at;		/* monotonic_ns() of that */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */

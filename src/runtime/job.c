@@ -332,7 +332,7 @@ int hdl_rt_node(int rank)
 
 static int refuse_without_pmix(const struct hdl_launched_by *by)
 {
-	if (by->rank > 0)	/* the whole story once is enough */
+	if (by->rank > 0)	/* one rank's report is enough */
 		hdl_error("no PMIx server for %s=%s: see the message of rank 0", by->size_var, by->size_text);
 	else
 		hdl_error("%s started %s processes (%s=%s), but it offers them no PMIx server, by which Heddle %s joins a job: "

@@ -45,10 +45,10 @@ uint64_t hdl_proc_job(int proc);
 /* Whether a precedes b in an order that is the same in all processes. */
 bool hdl_proc_before(int a, int b);
 
-/* "rank 3", or "rank 3 of job heddlerun.47.1"; good until some calls later, for the arguments of a message. */
+/* "rank 3", or "rank 3 of job heddlerun.47.1"; valid for some further calls, for the arguments of one message. */
 #define HDL_PROC_TEXT 96
 const char *hdl_proc_text(int proc);
-/* The same, beside a rank in another communicator: "rank 3 of MPI_COMM_WORLD". */
+/* The same, for texts that also name a rank of another communicator: "rank 3 of MPI_COMM_WORLD". */
 const char *hdl_proc_text_full(int proc);
 
 #endif

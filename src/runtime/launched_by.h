@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside src/runtime: which launcher this process's environment speaks of. */
+/* Inside src/runtime: the launcher that this process's environment names. */
 #ifndef HDL_LAUNCHED_BY_H
 #define HDL_LAUNCHED_BY_H
 
@@ -7,7 +7,7 @@
 
 struct hdl_launched_by {
 	const char *launcher;	/* for people: "mpirun (Open MPI)"; NULL: not known */
-	const char *size_var;	/* the variable that promises the size; NULL: none does */
+	const char *size_var;	/* the variable that promises the size; NULL: no variable does */
 	const char *size_text;	/* value of that variable */
 	const char *remedy;	/* how this launcher starts PMIx programs: the end of "start it with heddlerun" */
 	int size;		/* ranks that the launcher promises; 0: not given */

@@ -54,13 +54,13 @@ struct hdl_pool {
 };
 #define HDL_POOL(type, first_)	{ .size = sizeof(type), .first = (first_), .lock = PTHREAD_MUTEX_INITIALIZER }
 
-/* The object is zeroed. NULL: no memory. */
+/* Takes an object out of the pool, zeroed. NULL: no memory. */
 void *hdl_pool_take(struct hdl_pool *p);
-/* Takes the magic word away, too. */
+/* Frees an object, and clears the magic word. */
 void hdl_pool_put(struct hdl_pool *p, void *object);
 /* Takes an object that was never used, for callers that keep their free objects themselves. */
 void *hdl_pool_take_new(struct hdl_pool *p);
-/* All objects with a magic word that a handle may have. fn may put the object back. */
+/* Calls fn for each object with a magic word, of those that a handle may have. fn may put the object back. */
 void hdl_pool_each(struct hdl_pool *p, void (*fn)(void *object, void *arg), void *arg);
 /* Frees all memory: no handle of the pool is valid afterwards. */
 void hdl_pool_fini(struct hdl_pool *p);

@@ -12,8 +12,8 @@
 void hdl_pmix_fds_note(const char *uri);
 /* Ahead of PMIx_Finalize. */
 void hdl_pmix_fds_forget(void);
-/* Must come ahead of every call into libpmix between the two. call: for the message. Ends the process if the connection
- * was closed. Any thread. */
+/* Must be called before every call into libpmix between hdl_pmix_fds_note and hdl_pmix_fds_forget. call: for the
+ * message. Ends the process if the connection was closed. Any thread. */
 void hdl_pmix_fds_check(const char *call);
 
 #endif

@@ -87,7 +87,7 @@ int hdl_rt_commit(void);
 /* Another rank's value. Waits until that rank has committed it (bounded by HEDDLE_INIT_TIMEOUT; the missing rank is
  * named). *data is malloc'd and the caller's. */
 int hdl_rt_get(int rank, const char *key, void **data, size_t *len);
-/* The same of a rank of another job (NULL: of this one), which the job's server must know. */
+/* hdl_rt_get for a rank of another job (nspace NULL: of this job), which the job's server must know. */
 int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, size_t *len);
 /* Waits until all ranks are here. No data is collected. Bounded by HEDDLE_INIT_TIMEOUT; the missing ranks are named. */
 int hdl_rt_fence(void);
@@ -133,7 +133,8 @@ struct hdl_proc {
 void hdl_proc_self(struct hdl_proc *proc);
 /* A number that processes share if, and only if, they run under one kernel; 0: not known. */
 uint64_t hdl_host_id(void);
-/* A few system calls. UNKNOWN: not of this host's PID namespace, or no /proc. */
+/* State of a process, by a few system calls. UNKNOWN: the process is not of this PID namespace, or there is no
+ * /proc. */
 enum hdl_proc_state { HDL_PROC_UNKNOWN, HDL_PROC_LIVES, HDL_PROC_ENDED };
 enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc);
 /* Reads proc_pid_stat(5) of a process into text. *fields: the text behind the name in parentheses, which may itself
@@ -177,7 +178,7 @@ bool hdl_vars_given(const char *name);
 void hdl_vars_adjusted(const char *name, uint64_t used, const char *why);
 /* For heddle_info: name, type, default, current value, unit, text of every variable, libshca's SHCA_* included. */
 void hdl_vars_print(FILE *out);
-/* Bytes, with k, m or g behind them. */
+/* Reads a number of bytes, with k, m or g behind it. */
 bool hdl_parse_size(const char *text, size_t *out);
 
 /* ---- diagnostics --------------------------------------------------------------------------------------- */

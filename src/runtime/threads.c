@@ -28,11 +28,12 @@ static struct {
 /* The address of `self` is this thread's identity. */
 static __thread char self __attribute__((tls_model("initial-exec")));
 
-#define SPINS 100	/* looks at the lock before the next in line sleeps: the holder is inside for less than that */
+#define SPINS 100	/* times that the next in line reads the lock before sleeping: the holder is usually inside for
+			 * less than that */
 
 static void futex_wait(uint32_t *word, uint32_t seen, uint32_t bits)
 {
-	/* EAGAIN and EINTR: the caller looks again */
+	/* EAGAIN and EINTR: the caller reads the word again */
 	syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen, NULL, NULL, bits);
 }
 

@@ -358,7 +358,7 @@ int hdl_vars_load(void)
 	static int result;
 
 	if (!loaded) {
-		/* The environment is nearly always the same for all ranks: rank 0 speaks for the job. */
+		/* The environment is nearly always the same for all ranks: rank 0 reports for the job. */
 		loaded = true;
 		result = read_env(environ, &hdl_vars, true, hdl_launched_by_env().rank <= 0);
 	}
@@ -462,7 +462,7 @@ void hdl_vars_adjusted(const char *name, uint64_t used, const char *why)
 	else
 		*(int *)((char *)&scratch + row->offset) = (int)used;
 	format(&scratch, row, value, sizeof value);
-	/* not hdl_warn: each is another warning, and comes once */
+	/* not hdl_warn: each call is a different warning, printed once */
 	hdl_error("warning: %s=%s: %s is used: %s", name, getenv(name), value, why);
 }
 

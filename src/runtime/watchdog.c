@@ -57,7 +57,7 @@ static void watchdog_start(void)
 	pthread_attr_setstacksize(&attr, 64 * 1024 > PTHREAD_STACK_MIN ? 64 * 1024 : PTHREAD_STACK_MIN);
 	dog.running = !hdl_thread_create(&dog.thread, &attr, watchdog_watch, NULL, NULL);
 	pthread_attr_destroy(&attr);
-	if (!dog.running)	/* no thread is left: then unbounded, but not refused */
+	if (!dog.running)	/* no thread can be created: the call is unbounded, but not refused */
 		hdl_debug("no thread to bound: %s", dog.what);
 }
 
