@@ -47,7 +47,8 @@ struct hdl_pool {
 					 * none */
 	char *slab[HDL_POOL_SLABS];
 	int slabs;			/* published last: readers take no lock */
-	size_t used;			/* objects of the last slab that were taken at least once: the rest is untouched memory */
+	size_t used;			/* objects of the last slab that were taken at least once: the rest of the slab
+					 * is untouched memory */
 	struct hdl_vacant *oldest, *newest;
 	pthread_mutex_t lock;		/* guards the list of free objects: some kinds are made before MPI is
 					 * initialized, by any thread */

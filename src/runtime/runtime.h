@@ -21,7 +21,8 @@
 struct hdl_job {
 	int rank, size;			/* in MPI_COMM_WORLD */
 	int local_rank, local_size;	/* among the ranks of this host */
-	int *local;			/* the ranks of this host, ascending, local_size of them; NULL if the job has one host */
+	int *local;			/* the ranks of this host, ascending; local_size entries; NULL if the job has
+					 * one host */
 	int my_host;			/* a number that no other host of the job has: the host's lowest rank */
 	int ppn;			/* ranks of a host; the average, the same on all ranks, if the server sends the
 					 * number of hosts */
