@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From constructors to layouts. Types are a graph without cycles, which may be deep (each made of the one before) and
- * may be shared (a struct of the same type many times over, nested): nothing here calls itself, and each type is looked at
- * once. First, all types below the one that is compiled are put in order, old before new. Then each that is not `alone`
- * becomes a layout, by what its old types have become. A type is alone if it is needed at one place, once and
- * unchanged: its items are written straight into the list of the type around it, so that a struct of a struct of a struct
- * costs what its members are.
+ * may be shared (a struct of the same type many times over, nested): so no function here is recursive, and each type is
+ * visited once. First, all types below the one that is compiled are put in order, old before new. Then each that is not
+ * `alone` becomes a layout, from the layouts of the old types. A type is alone if it is needed at one place, once and
+ * unchanged: the items are written straight into the list of the type around it, so that a struct of a struct of a
+ * struct costs no more than the members of all.
  */
 #include "datatype/layout.h"
 
@@ -13,13 +13,13 @@
 
 static uint32_t visits;
 
-/* Of types that are being compiled, old ones first. */
+/* Types that are being compiled, old ones first. */
 struct order {
 	struct hdl_type **type;
 	size_t count, room;
 };
 
-/* A type whose old types are being looked at, or whose blocks are being added. */
+/* A type whose old types are being visited, or whose blocks are being added. */
 struct at {
 	struct hdl_type *type;
 	MPI_Count i;
@@ -66,7 +66,7 @@ static struct hdl_layout *compile_known(const struct hdl_type *t, bool typed)
 	return typed ? t->typed : t->layout;
 }
 
-/* Whether hdl_type_block says all about the type's layout. */
+/* Whether the type's layout follows from hdl_type_block alone. */
 static bool is_of_blocks(const struct hdl_type *t)
 {
 	switch (t->combiner) {
@@ -129,7 +129,7 @@ static bool compile_put_in_order(struct order *o, struct hdl_type *top, bool typ
 
 /* ---- layouts ------------------------------------------------------------------------------------------------------- */
 
-/* Of a type that was compiled before, or is not alone. */
+/* The layout of a type that was compiled before, or is not alone. */
 static struct hdl_layout *layout_of(const struct hdl_type *t, bool typed)
 {
 	struct hdl_layout *l = compile_known(t, typed);

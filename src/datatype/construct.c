@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Constructors: what a type is made of, its size and its bounds (MPI-5.0 sections 5.1.2 to 5.1.7). */
+/* Constructors: a type's arguments, old types, size and bounds (MPI-5.0 sections 5.1.2 to 5.1.7). */
 #include "datatype/layout.h"
 
 #include <stdlib.h>
@@ -21,7 +21,8 @@ MPI_Count hdl_type_blocks(const struct hdl_type *t)
 	}
 }
 
-/* Of an empty block it may be wrong; others were seen to fit by hdl_type_finish. */
+/* n extents of old. May wrap around for an empty block; for all other blocks hdl_type_finish has checked that the
+ * product fits. */
 static MPI_Aint extents(MPI_Count n, const struct hdl_type *old)
 {
 	return (MPI_Aint)((uint64_t)n * (uint64_t)old->extent);
@@ -53,8 +54,8 @@ struct hdl_block hdl_type_block(const struct hdl_type *t, MPI_Count i)
 /* ---- bounds --------------------------------------------------------------------------------------------------------- */
 
 /*
- * A type map in so far as it matters here. The true bounds are of the data, the others of the markers; each holds only if
- * there is data, or are markers.
+ * The properties of a type map that constructors need. The true bounds are those of the data (valid if there is data),
+ * lb and ub those of the markers (valid if there are markers).
  */
 struct map {
 	MPI_Count size, elements;
@@ -153,7 +154,7 @@ static bool array_bounds(struct map *m, const struct hdl_type *old, const MPI_Co
 	return true;
 }
 
-/* What an array's elements take of its true bounds is found dimension by dimension, slowest first. */
+/* The true bounds of an array are found dimension by dimension, slowest first. */
 struct box {
 	MPI_Count elements;
 	MPI_Aint first, last;		/* elements of the old type, by their index in the whole array */
@@ -172,7 +173,7 @@ static void box_add(struct map *m, const struct box *b, const struct hdl_type *o
 
 	if (!b->elements)
 		return;
-	/* as two copies, the first and the last: for the bounds it is the same */
+	/* as two copies, the first and the last: the bounds are the same */
 	if (__builtin_mul_overflow(b->first, old->extent, &first) ||
 	    __builtin_mul_overflow(b->last - b->first, old->extent, &span)) {
 		m->overflow = true;

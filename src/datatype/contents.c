@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a type was made of, as MPI_Type_get_contents tells it (MPI-5.0 section 5.1.13). */
+/* A type's constructor and arguments, as MPI_Type_get_contents returns them (MPI-5.0 section 5.1.13). */
 #include "datatype/layout.h"
 
 /*
@@ -41,7 +41,7 @@ static const char *contents_kinds(int combiner)
 	}
 }
 
-/* Of the kind at *k, goes to the next one. */
+/* The number of entries of the kind at *k; moves *k to the next kind. */
 static MPI_Count entries(const struct hdl_type *t, const char **k)
 {
 	char length = *++*k;

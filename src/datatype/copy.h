@@ -16,13 +16,14 @@
 
 #define always	static inline __attribute__((always_inline))
 
-/* So far from an address that is none by itself: MPI_BOTTOM is NULL, and offsets are what makes addresses of it. */
+/* The address `offset` bytes from base. As integers, because base need not point to an object: MPI_BOTTOM is NULL, and
+ * the offsets are the addresses. */
 always char *apart(const char *base, MPI_Aint offset)
 {
 	return (char *)((uintptr_t)base + (uintptr_t)offset);
 }
 
-/* Moves of n bytes, which is not more than 64: the second half of them may overlap the first. */
+/* Moves of n bytes, which is not more than 64: the second half of the moves may overlap the first. */
 always void copy_short(char *to, const char *from, size_t n)
 {
 	if (n >= 16) {
@@ -63,8 +64,8 @@ struct grid {
 };
 
 /*
- * How a loop copies its runs, by a constant: EXACT: the length is one, and the compiler knows best; a number: by two moves
- * of so many bytes, which overlap; LONG: by a call; ANY: by what the length asks for, each time.
+ * How a loop copies its runs, by a constant: EXACT: the length is one, and the compiler knows best; a number: by two
+ * moves of so many bytes, which overlap; LONG: by a call; ANY: chosen for each run by the length.
  */
 enum { EXACT = 0, ANY = -1, LONG = -2 };
 
@@ -98,7 +99,7 @@ always void copy_row(char *to, const char *from, MPI_Aint to_stride, MPI_Aint fr
 	}
 }
 
-/* Where the packed side's runs lie one behind the other, its stride is a constant, too. */
+/* Where the packed side's runs lie one behind the other, the stride of that side is a constant, too. */
 always void grid_rows(const struct grid *g, size_t len, int way)
 {
 	const MPI_Aint dense = (MPI_Aint)len;
@@ -171,7 +172,7 @@ always void store4(char *to, words4 v)
 	memcpy(to, &v, sizeof(v));
 }
 
-/* Two by two words of 8 bytes: what is a row in `from` becomes a column in `to`. */
+/* Two by two words of 8 bytes: a row of `from` becomes a column of `to`. */
 always void square8(char *to, const char *from, MPI_Aint to_row, MPI_Aint from_row)
 {
 	words8 a = load8(from), b = load8(from + from_row);
@@ -208,8 +209,8 @@ always bool is_matrix(struct grid *g, MPI_Aint len)
 	return g->to2 == len && g->from1 == len;
 }
 
-/* The rows and columns of a matrix in whole tiles; len is 4 or 8. No pointer to a grid: the compiler would have to believe
- * that each store changes it. */
+/* The rows and columns of a matrix in whole tiles; len is 4 or 8. No pointer to a grid: the compiler would have to
+ * assume that each store changes the grid. */
 always void matrix_tiles(char *to, const char *from, const MPI_Aint to_row, const MPI_Aint from_row, MPI_Count rows,
 			 MPI_Count columns, MPI_Aint len)
 {
@@ -234,7 +235,7 @@ always void matrix_tiles(char *to, const char *from, const MPI_Aint to_row, cons
 	}
 }
 
-/* What is left of it are columns beside the tiles, and rows below them. */
+/* Copies a matrix: the whole tiles, then the columns beside the tiles, and the rows below them. */
 always void grid_matrix(const struct grid *g, MPI_Aint len)
 {
 	MPI_Count rows = g->n1 / GRID_TILE * GRID_TILE, columns = g->n2 & -(16 / len);
@@ -288,7 +289,7 @@ always void grid_transposed(struct grid *g, size_t len)
 		grid_tiles(g, len);
 }
 
-/* The grid is a copy of the function's own, so that no store can change it. */
+/* The grid is a copy of the function's own, so that no store can change the grid. */
 static inline void copy_grid(struct grid grid, size_t len, bool transposed)
 {
 	struct grid *const g = &grid;
@@ -358,8 +359,8 @@ always void move_pairs(struct pairs p, size_t len1, size_t len2)
 	}
 }
 
-/* Of the lengths that two or three members of usual types have, which is what most structs are made of. False: of others. Both
- * runs in one loop fetch each line of the cache once. */
+/* Copies pairs of the lengths that two or three members of usual types have: most structs consist of such pairs. False:
+ * other lengths, nothing was copied. Both runs in one loop fetch each line of the cache once. */
 static inline bool copy_pairs(struct pairs p, MPI_Count len1, MPI_Count len2)
 {
 #define PAIR(len1, len2) \

@@ -7,15 +7,15 @@
 /* ---- elements and bytes --------------------------------------------------------------------------------------------- */
 
 /*
- * A prefix of a type's map: so many bytes of data that hold so many elements. Down from the type to its old types, in a
- * loop: what is left over when whole ones are counted is within a single one.
+ * A prefix of a type's map: bytes of data, and the basic elements in them. Down from the type to its old types, in a
+ * loop: the rest, when whole old elements are counted, is within a single one.
  */
 struct prefix {
 	MPI_Count bytes, elements;
 };
 
-/* Takes whole ones of t, at most `most` of them, away from what is left; adds them to what was counted. Returns whether
- * more than these were wanted. */
+/* Moves whole elements of t, at most `most` of them, from `left` to `counted`. Returns whether more than these were
+ * wanted. */
 static bool elements_take(struct prefix *left, struct prefix *counted, const struct hdl_type *t, MPI_Count most, bool by_bytes)
 {
 	MPI_Count n;

@@ -53,8 +53,8 @@ static inline void swap(unsigned char *to, const unsigned char *from, unsigned n
 
 /* ---- long double ---------------------------------------------------------------------------------------------------- */
 
-/* Big-endian binary128: sign, 15 bits of exponent, 112 of fraction. The x87's 80 bits have the same exponent, and write
- * the leading one of the significand out before its 63 bits of fraction. */
+/* Big-endian binary128: sign, 15 bits of exponent, 112 of fraction. The x87's 80 bits have the same exponent, and store
+ * the leading one of the significand explicitly before 63 bits of fraction. */
 #if LDBL_MANT_DIG == 64
 typedef unsigned __int128 wide;
 
@@ -67,7 +67,7 @@ static void extended_out(unsigned char *to, const unsigned char *from)
 	memcpy(&significand, from, 8);
 	memcpy(&top, from + 8, 2);
 	if (!(top & 0x7fff) && significand >> 63)
-		top |= 1;		/* the smallest normal number, written as if it were none */
+		top |= 1;		/* a pseudo-denormal: a normal number whose exponent field is 0 */
 	w = (wide)top << 112 | (wide)(significand << 1) << 48;
 	for (int i = 0; i < 16; i++)
 		to[i] = (unsigned char)(w >> 8 * (15 - i));
@@ -87,7 +87,8 @@ static void extended_in(unsigned char *to, const unsigned char *from)
 	rest = fraction & (((wide)1 << 49) - 1);
 	if ((top & 0x7fff) == 0x7fff) {
 		if (fraction && !significand)
-			significand = 1ull << 62;	/* not a number, whose mark would be cut off */
+			significand = 1ull << 62;	/* a NaN whose payload would be cut off, which would leave
+							 * infinity */
 	} else if (rest > (wide)1 << 48 || (rest == (wide)1 << 48 && (significand & 1))) {
 		significand++;				/* to nearest, ties to even; may carry */
 		if (significand >> 63) {

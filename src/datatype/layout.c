@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Layouts: what loops, and lists that grow, become. */
+/* Layouts: made from loops and from growing lists, in the form that the invariants demand. */
 #include "datatype/layout.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct hdl_layout *hdl_layout_retain(struct hdl_layout *l)
 	return l;
 }
 
-/* As deep as a layout: at most HDL_LAYOUT_DEPTH calls. */
+/* Recursion is as deep as the layout: at most HDL_LAYOUT_DEPTH calls. */
 void hdl_layout_release(struct hdl_layout *l)
 {
 	if (!l || !l->refs || --l->refs)
@@ -47,7 +47,7 @@ static struct hdl_layout *layout_new(enum hdl_layout_kind kind, MPI_Count count,
 	return l;
 }
 
-/* A loop of this child (whose reference it takes over) or, if that is NULL, of runs. */
+/* A loop of this child (takes over the caller's reference) or, if child is NULL, of runs. */
 static struct hdl_layout *loop_new(struct hdl_layout *child, uint8_t tag, MPI_Count unit, MPI_Aint origin,
 				   MPI_Count count, MPI_Aint stride)
 {
@@ -81,7 +81,7 @@ struct hdl_layout *hdl_layout_loop(struct hdl_layout *l, MPI_Aint origin, MPI_Co
 	if (!l || (count == 1 && !origin))
 		return l;
 	if (l->kind == HDL_LOOP && l->count == 1) {
-		/* a run, or moved: its place goes into ours */
+		/* l is a run, or a moved layout: its origin is added to ours */
 		origin += l->origin;
 		if (!l->child && stride == l->unit)
 			made = loop_new(NULL, l->tag, l->unit * count, origin, 1, l->unit * count);
@@ -159,7 +159,7 @@ void hdl_list_layout(struct hdl_list *list, MPI_Aint offset, struct hdl_layout *
 		*item = (struct hdl_list_item){ .offset = offset, .bytes = l->bytes, .layout = hdl_layout_retain(l) };
 }
 
-/* How many runs a layout is, or something above `most`, found by looking at no more than that many parts. */
+/* The number of runs in a layout, or a number above `most`; visits no more than that many parts. */
 static MPI_Count runs_of(const struct hdl_layout *l, MPI_Count most)
 {
 	MPI_Count runs = 0;
@@ -214,8 +214,8 @@ static void unroll(struct hdl_list *list)
 }
 
 /*
- * Runs that are mostly of one length, and here and there of a multiple of it, because some of them touched: as runs of that
- * one length they are copied faster than as runs of any.
+ * Runs that are mostly of one length, and here and there of a multiple of that length, because some of them touched: as
+ * runs of that one length they are copied faster than as runs of any.
  */
 static void layout_split(struct hdl_list *list)
 {

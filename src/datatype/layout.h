@@ -2,14 +2,14 @@
 /*
  * Inside of src/datatype: programs and places in them.
  *
- * A layout is a sequence of runs of bytes in the order of the type map, relative to an address. It is immutable and
- * counted by references, so that layouts share their parts. Three kinds:
+ * A layout is a sequence of runs of bytes in the order of the type map, relative to an address. A layout is immutable
+ * and counted by references, so that layouts share their parts. Three kinds:
  *
  *     LOOP    count turns, each `stride` bytes behind the one before: turn i is child, or a run, at origin + i * stride
  *     GATHER  count turns of the same child, or of runs of the same length, at offset[i] (narrow[i] where 32 bits do)
- *     LIST    count items: item i is child[i], or a run, at offset[i]; its packed bytes are at[i] .. at[i + 1] - 1
+ *     LIST    count items: item i is item[i], or a run, at offset[i], with packed bytes at[i] .. at[i + 1] - 1
  *
- * One run is a LOOP of one turn. A LOOP of one turn around a child moves it by `origin`.
+ * One run is a LOOP of one turn. A LOOP of one turn around a child moves the child by `origin`.
  *
  * Invariants:
  *  - bytes > 0 in every layout and every item. Nothing empty is ever stored; an empty type has no layout.
@@ -17,13 +17,13 @@
  *    A loop of runs that touch is one run, a loop that continues its child's is one loop, a list of equal items is a
  *    GATHER, and a LOOP if they lie at equal distances. A list of short runs whose lengths are small multiples of one length
  *    is a GATHER of that length, in which runs may touch.
- *  - A LOOP of one turn with a child is never a child: its origin goes into the offsets of what is around it.
+ *  - A LOOP of one turn with a child is never a child: the origin goes into the offsets of the layout around.
  *  - at[0] is 0, at[] ascends strictly, at[count] is bytes. bytes is count * unit in LOOP and GATHER.
  *  - depth is 1 + the deepest child's, and at most HDL_LAYOUT_DEPTH. For the proof: a step down to a child of a LOOP or
- *    GATHER at least halves the bytes, so that a way has at most 63 of these. The others are steps from a list to an item
- *    that is a list: such an item of depth HDL_LIST_DEPTH or more is not referred to, its items are copied into the list
- *    around it. So the first of these steps on a way leads to a list of less depth, and before it every second step
- *    halves: 2 * 63 steps, HDL_LIST_DEPTH more, and a LOOP of one turn around it all.
+ *    GATHER at least halves the bytes, so that a way has at most 63 of these. All other steps go from a list to an item
+ *    that is a list: a list of depth HDL_LIST_DEPTH or more is never an item, but has its items copied into the list
+ *    around. So the first of these steps on a way leads to a list of less depth, and before it every second step
+ *    halves: 2 * 63 steps, HDL_LIST_DEPTH more, and a LOOP of one turn around the whole.
  */
 #ifndef HDL_LAYOUT_H
 #define HDL_LAYOUT_H
@@ -34,7 +34,7 @@ enum hdl_layout_kind { HDL_LOOP, HDL_GATHER, HDL_LIST };
 
 #define HDL_LIST_DEPTH		64
 #define HDL_LAYOUT_DEPTH	(2 * 63 + HDL_LIST_DEPTH + 1)
-/* A list of so few runs is copied where it is used, instead of referred to: it costs no step down. */
+/* A list of so few runs is copied where it is used, instead of referred to, which saves a step down. */
 #define HDL_LIST_SHORT		16
 
 struct hdl_layout {
@@ -51,15 +51,16 @@ struct hdl_layout {
 	int32_t *narrow;		/* GATHER */
 	MPI_Count *at;			/* LIST: count + 1 */
 	struct hdl_layout **item;	/* LIST; NULL: all are runs. An entry that is NULL: a run */
-	uint8_t *tags;			/* LIST, typed: the basic types of its runs */
+	uint8_t *tags;			/* LIST, typed: the basic types of the runs */
 };
 
 struct hdl_layout *hdl_layout_retain(struct hdl_layout *l);
 void hdl_layout_release(struct hdl_layout *l);	/* NULL is allowed */
 
-/* One run. NULL from this and the next ones: no memory. */
+/* Makes a layout of one run. This function and the next return NULL without memory. */
 struct hdl_layout *hdl_layout_run(MPI_Aint offset, MPI_Count bytes, uint8_t tag);
-/* count copies, stride bytes apart, of l at `origin`. Takes over the caller's reference to l, even without memory. */
+/* Makes a layout of count copies, stride bytes apart, of l at `origin`. Takes over the caller's reference to l, even
+ * without memory. */
 struct hdl_layout *hdl_layout_loop(struct hdl_layout *l, MPI_Aint origin, MPI_Count count, MPI_Aint stride);
 
 static inline bool hdl_layout_is_run(const struct hdl_layout *l)
@@ -67,7 +68,7 @@ static inline bool hdl_layout_is_run(const struct hdl_layout *l)
 	return l->kind == HDL_LOOP && l->count == 1 && !l->child;
 }
 
-/* A list that grows. Adding merges with what was added last. */
+/* A list that grows. Adding merges with the item added last. */
 struct hdl_list {
 	MPI_Count count, room;
 	struct hdl_list_item {
@@ -76,15 +77,16 @@ struct hdl_list {
 		struct hdl_layout *layout;	/* with a reference; NULL: a run */
 		uint8_t tag;
 	} *items;
-	bool no_memory;			/* something could not be added */
+	bool no_memory;			/* an item could not be added */
 };
 void hdl_list_run(struct hdl_list *list, MPI_Aint offset, MPI_Count bytes, uint8_t tag);
-/* Adds a layout; takes a reference of its own. */
+/* Adds a layout; takes a new reference. */
 void hdl_list_layout(struct hdl_list *list, MPI_Aint offset, struct hdl_layout *l);
-/* What was added, in the form that the invariants ask for, and frees the list. NULL: empty, or no memory (*no_memory). */
+/* Frees the list, and returns the layout of the added items in the form that the invariants demand. NULL: empty, or no
+ * memory (*no_memory). */
 struct hdl_layout *hdl_list_close(struct hdl_list *list, bool *no_memory);
 
-/* Items and turns that were looked at since the program began: what a test counts. */
+/* Items and turns that were visited since the program began; read by a test. */
 extern uint64_t hdl_layout_steps;
 
 /* ---- compile.c -------------------------------------------------------------------------------------------------- */
@@ -94,7 +96,7 @@ struct hdl_layout *hdl_compile(struct hdl_type *t, bool typed);
 
 /* ---- construct.c ------------------------------------------------------------------------------------------------ */
 
-/* A block of a type made of blocks: `copies` of the old type, its extent apart, at `offset`. */
+/* A block of a type made of blocks: `copies` of the old type, one extent apart, at `offset`. */
 struct hdl_block {
 	MPI_Aint offset;
 	MPI_Count copies;
@@ -114,10 +116,10 @@ struct hdl_share hdl_darray_share(const struct hdl_type *t, MPI_Count dimension)
 /* ---- stream.c --------------------------------------------------------------------------------------------------- */
 
 /*
- * frame[0 .. depth-1] is the way from the whole down to where the place is. A frame is a layout and an index: turn or
- * item i of it is the next one, or, if it is not the last frame, the one that the next frame is in. `done` bytes of the
- * run at the end of the way have been passed; it is not 0 only where the last frame's item is a run. At the end depth is 0
- * or the last frame's i is its count, and so all the way up.
+ * A position: frame[0 .. depth-1] is the way from the whole down to the position. A frame is a layout and an index: in
+ * the last frame, turn or item i comes next; in every other frame, the next frame is within turn or item i. `done`
+ * bytes of the run at the end of the way have been passed; done is not 0 only where the last frame's item is a run. At
+ * the end of the data depth is 0, or i equals count in the last frame, and so all the way up.
  */
 struct hdl_frame {
 	const struct hdl_layout *layout;
@@ -129,22 +131,23 @@ struct hdl_stream {
 	MPI_Count position, total;	/* packed bytes */
 	MPI_Count done;
 	char *buf;
-	const struct hdl_layout *top;	/* of all elements: the type's own, or */
-	struct hdl_layout all;		/* count times that; else not set */
+	const struct hdl_layout *top;	/* layout of all elements: the type's own, or `all` */
+	struct hdl_layout all;		/* count times the type's own layout; else not set */
 	int depth;
-	struct hdl_frame frame[];	/* those from depth on are not set */
+	struct hdl_frame frame[];	/* entries from depth on are not set */
 };
 
-/* Room for any: the count around the type is one frame more than its layout's depth. Large, and not to be cleared. */
+/* Room for a stream over any type: the loop over count is one frame more than the layout's depth. Large: must not be
+ * cleared. */
 union hdl_any_stream {
 	struct hdl_stream s;
 	char room[sizeof(struct hdl_stream) + (HDL_LAYOUT_DEPTH + 1) * sizeof(struct hdl_frame)];
 };
 
-/* A stream over a layout that is not its type's. */
+/* Opens a stream over l instead of the type's own layout. */
 void hdl_stream_open_layout(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t,
 			    const struct hdl_layout *l, MPI_Count position);
-/* As hdl_stream_next, of typed layouts: whole runs, and their basic type. */
+/* hdl_stream_next for typed layouts: returns whole runs, and in *tag the basic type. */
 size_t hdl_stream_next_typed(struct hdl_stream *s, void **run, uint8_t *tag);
 
 #endif

@@ -199,7 +199,7 @@ MPI_Datatype hdl_type_match_size(int typeclass, int size)
 
 /* ---- by precision and range ---------------------------------------------------------------------------------------- */
 
-/* What Fortran's precision() and range() say of IEEE formats and of two's complement. */
+/* Fortran's precision() and range() of IEEE formats and of two's complement. */
 static const struct f90 {
 	int combiner, precision, range;
 	MPI_Datatype type;

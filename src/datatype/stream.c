@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Places in a layout: where a stream is, and what it copies from there on (MPI-5.0 section 5.2). */
+/* Streams: positions in a layout, and copying from there on (MPI-5.0 section 5.2). */
 #include "datatype/copy.h"
 #include "datatype/layout.h"
 
@@ -11,7 +11,7 @@ size_t hdl_stream_bytes(const struct hdl_type *t)
 	return sizeof(struct hdl_stream) + (size_t)(t->layout ? t->layout->depth + 1 : 1) * sizeof(struct hdl_frame);
 }
 
-/* hdl_layout_loop without memory of its own, of more than one. */
+/* hdl_layout_loop into the caller's memory, for more than one element. */
 static void loop_around(struct hdl_layout *all, const struct hdl_layout *l, MPI_Count count, MPI_Aint extent)
 {
 	MPI_Aint span;
@@ -34,7 +34,7 @@ static void loop_around(struct hdl_layout *all, const struct hdl_layout *l, MPI_
 	}
 }
 
-/* Of one element it is the type's layout itself. Nothing is set of an empty stream. */
+/* For one element the stream's layout is the type's. For an empty stream no layout is set. */
 static inline void open_layout(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t,
 			       const struct hdl_layout *l)
 {
@@ -64,7 +64,7 @@ static inline MPI_Aint gather_offset(const struct hdl_layout *l, MPI_Count i)
 	return l->narrow ? l->narrow[i] : l->offset[i];
 }
 
-/* The layout of turn or item i, NULL if it is a run, and where it is. */
+/* The layout of turn or item i, NULL for a run; sets *mem to the part's address. */
 static inline struct hdl_layout *stream_part(const struct hdl_frame *f, char **mem)
 {
 	const struct hdl_layout *l = f->layout;
@@ -211,7 +211,7 @@ size_t hdl_stream_next_typed(struct hdl_stream *s, void **run, uint8_t *tag)
 
 /* ---- copies -------------------------------------------------------------------------------------------------------- */
 
-/* What is left of a copy, and where it goes on. `unpack` is a constant in the callers of all that follows. */
+/* The rest of a copy, and where the copy goes on. `unpack` is a constant in the callers of all functions below. */
 struct copy {
 	char *packed;
 	MPI_Count left;
@@ -227,7 +227,7 @@ always void copy_piece(struct copy *c, char *mem, MPI_Count n, bool unpack)
 	c->left -= n;
 }
 
-/* What is wanted of a run in which the place is, or that is longer than what is left. */
+/* Copies part of a run: from a position inside the run, or of a run longer than the rest of the copy. */
 always void copy_part(struct hdl_stream *s, struct hdl_frame *f, struct copy *c, char *mem, MPI_Count bytes, bool unpack)
 {
 	MPI_Count n = bytes - s->done < c->left ? bytes - s->done : c->left;
@@ -296,7 +296,8 @@ always void members(char *packed, char *mem, const struct hdl_layout *l, MPI_Cou
 			     in->at[k + 1] - in->at[k], unpack);
 }
 
-/* Turns of a loop of runs, or of loops of runs, or of short lists of runs. False: it is a loop of something else. */
+/* Turns of a loop of runs, or of loops of runs, or of short lists of runs. False: a loop of something else, nothing was
+ * copied. */
 always bool copy_nest(const struct hdl_layout *l, MPI_Count turns, char *packed, char *mem, bool unpack)
 {
 	const struct hdl_layout *in = l->child;
@@ -320,7 +321,8 @@ always bool copy_nest(const struct hdl_layout *l, MPI_Count turns, char *packed,
 	return true;
 }
 
-/* Whole turns of a loop that are left and wanted. Returns how many: 0 also if it is not one that can be copied so. */
+/* Copies the whole turns of a loop that are left and wanted. Returns how many: 0 also if the loop cannot be copied
+ * so. */
 always MPI_Count copy_turns(struct hdl_frame *f, struct copy *c, char *mem, bool unpack)
 {
 	MPI_Count turns = whole_turns(f, c->left);
@@ -428,8 +430,8 @@ size_t hdl_stream_unpack(struct hdl_stream *s, const void *packed, size_t bytes)
 /* ---- all at once --------------------------------------------------------------------------------------------------- */
 
 /*
- * All of a buffer whose layout is as simple as most are, without a stream, whose places would cost a short one more than its
- * bytes. False: it is not so simple.
+ * Copies a whole buffer whose layout is as simple as most are, without a stream, whose set-up would cost more than the
+ * copy of a short buffer. False: the layout is not so simple.
  */
 always bool copy_whole(char *packed, char *buf, MPI_Count count, const struct hdl_type *t, bool unpack)
 {
@@ -462,7 +464,7 @@ always void copy_once(char *packed, const void *buf, MPI_Count count, const stru
 			memcpy(packed, (const char *)buf + position, bytes);
 		return;
 	}
-	/* from the beginning on it is whole, or less: position and bytes are within what count elements have */
+	/* from the beginning on the copy is whole, or less: position + bytes is at most count * size */
 	if (likely(bytes == (size_t)(count * t->size)) && copy_whole(packed, (char *)buf, count, t, unpack))
 		return;
 	hdl_stream_open(&any.s, buf, count, t, position);

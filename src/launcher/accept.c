@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admission of connections to the PMIx server. libpmix 4.2 listens on a TCP port of the loopback device, which every user of the host can connect to, and
- * its only thread then reads the first bytes of a new connection without a limit: one silent connection would hold up PMIx_Init,
- * PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for that, and no Unix socket. So its calls of accept() come here (a
- * symbol of the executable is found before libc's): a connection whose other end is not a socket of this user on this host is closed before
- * libpmix sees it.
+ * Admission of connections to the PMIx server. libpmix 4.2 listens on a TCP port of the loopback device, which every
+ * user of the host can connect to, and its only thread then reads the first bytes of a new connection without a limit:
+ * one silent connection would hold up PMIx_Init, PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for
+ * that, and no Unix socket. So its calls of accept() come here (a symbol of the executable is found before libc's): a
+ * connection whose other end is not a socket of this user on this host is closed before libpmix sees it.
  *
- * The kernel tells whose socket that is (sock_diag(7), a request of one netlink message; else /proc/net/tcp).
+ * The kernel names the user of that socket (sock_diag(7), a request of one netlink message; else /proc/net/tcp).
  */
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -39,8 +39,8 @@ static void set_end(const union address *a, __be32 ip[4], __be16 *port)
 	}
 }
 
-/* Sends the request and reads the answer. 0 and the user of the socket; -ENOENT: this host has no such socket; else a negative errno: the
- * kernel cannot be asked. */
+/* Sends the request and reads the answer. 0 and the user of the socket; -ENOENT: this host has no such socket; else a
+ * negative errno: the kernel cannot be asked. */
 static int ask_kernel(int netlink, const struct inet_diag_req_v2 *what, uid_t *uid)
 {
 	struct {
@@ -71,7 +71,7 @@ static int ask_kernel(int netlink, const struct inet_diag_req_v2 *what, uid_t *u
 	return 0;
 }
 
-/* An end as /proc/net/tcp has it: the words of its address as this machine reads them, and its port. */
+/* An end as /proc/net/tcp has it: the words of the address as this machine reads them, and the port. */
 static void accept_text_of(char text[48], int family, const __be32 ip[4], __be16 port)
 {
 	int n = 0;
@@ -104,8 +104,8 @@ static int ask_text(const struct inet_diag_req_v2 *what, uid_t *uid)
 	return err;
 }
 
-/* Finds the user of the socket at the other end of this TCP connection; returns as ask_kernel. A kernel without its module for TCP says of every socket that
- * there is none. */
+/* Finds the user of the socket at the other end of this TCP connection; returns as ask_kernel. A kernel without the
+ * sock_diag module for TCP answers for every socket that there is none. */
 static int other_end(int fd, uid_t *uid)
 {
 	struct inet_diag_req_v2 what = { .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~0u };
@@ -114,7 +114,7 @@ static int other_end(int fd, uid_t *uid)
 	int netlink, err;
 
 	if (getpeername(fd, &theirs.any, &n) || getsockname(fd, &ours.any, &m))
-		return -ENOENT;		/* it has left */
+		return -ENOENT;		/* the other end has closed */
 	what.sdiag_family = (__u8)theirs.any.sa_family;
 	what.id.idiag_cookie[0] = what.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 	set_end(&theirs, what.id.idiag_src, &what.id.idiag_sport);
@@ -127,8 +127,8 @@ static int other_end(int fd, uid_t *uid)
 	return err ? ask_text(&what, uid) : 0;
 }
 
-/* For libpmix. A connection that is refused is to its caller one that was aborted before it was accepted. Where the kernel
- * cannot be asked every connection is admitted: the credentials that libpmix checks have to do. */
+/* For libpmix. For a refused connection the caller sees ECONNABORTED: aborted before it was accepted. Where the kernel
+ * cannot be asked every connection is admitted: libpmix's own check of credentials must do. */
 __attribute__((visibility("default"))) int accept(int fd, struct sockaddr *address, socklen_t *restrict length)
 {
 	int from = accept4(fd, address, length, SOCK_CLOEXEC), domain, err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binding. The cores that heddlerun may use: its affinity mask, and which of these CPUs are one core's hardware threads.
- * Read from /sys directly: a topology library reads hundreds of files, at every launch, to tell the same.
+ * Binding. The cores that heddlerun may use: the affinity mask, and which of these CPUs are one core's hardware
+ * threads. Read from /sys directly: for the same data a topology library reads hundreds of files at every launch.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 struct core {
 	struct place_core where;
-	int first;		/* its first CPU, of those that are not allowed, too: it names the core */
+	int first;		/* the core's lowest CPU, allowed or not: identifies the core */
 	cpu_set_t *mask;
 };
 
@@ -45,7 +45,7 @@ static int bind_read_number(int cpu, const char *what)
 	return v;
 }
 
-/* The NUMA node of a CPU, by the link nodeN in its directory; 0: the kernel knows of none. */
+/* The NUMA node of a CPU, by the link nodeN in the CPU's directory; 0: the kernel has none. */
 static int read_node(int cpu)
 {
 	char path[64];
@@ -63,7 +63,7 @@ static int read_node(int cpu)
 	return node;
 }
 
-/* The first CPU that shares the L3 cache names it; -1: there is none. */
+/* The L3 cache of a CPU, named by the first CPU that shares the cache; -1: there is none. */
 static int read_l3(int cpu)
 {
 	char what[40];
@@ -148,7 +148,7 @@ static void read_cores(struct binding *set, bool whole)
 		set->where[i] = set->cores[i].where;
 }
 
-/* What the options say, where they say it; else a core for each rank, if there are enough. */
+/* Binding by the options; without an option, a core for each rank, if there are enough. */
 static void bind_choose(struct binding *b, const struct options *opt)
 {
 	const char *how = opt->cpus_per_rank ? "--cpus-per-rank" : "--bind-to";

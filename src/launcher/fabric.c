@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The software HCA's fabric of the job: the ranks, and nobody else, share it. heddlerun makes it and the ranks inherit
- * its descriptor, so that none of them has to look for it. A process that lost the descriptor on the way (a wrapper that
- * closes what it did not open) finds the fabric by its name as long as heddlerun runs.
+ * The software HCA's fabric of the job: shared by the ranks, and by no other process. heddlerun makes the fabric and
+ * the ranks inherit the descriptor, so that no rank has to look for the fabric. A process that lost the descriptor on
+ * the way (a wrapper that closes descriptors that the wrapper did not open) finds the fabric by name as long as
+ * heddlerun runs.
  *
- * The name is a random number and has nothing of the PMIx namespace in it: everybody on the host can read the names of
- * sockets, and whoever knows the namespace may join the job.
+ * The name is a random number and has nothing of the PMIx namespace in it: every user of the host can read the names of
+ * sockets, and a process that knows the namespace may join the job.
  */
 #include <errno.h>
 #include <shca.h>
@@ -17,7 +18,7 @@
 #include "launcher/launcher.h"
 #include "runtime/runtime.h"
 
-/* The fabric that a program's environment names: by -x, for that of the surroundings was removed. */
+/* The fabric that a program's environment names: set by -x, because env_scrub has removed heddlerun's own. */
 static const char *fabric_named(const struct app *app)
 {
 	const char *name = env_get(app->env, "SHCA_FABRIC");
@@ -25,7 +26,7 @@ static const char *fabric_named(const struct app *app)
 	return name && *name ? name : NULL;
 }
 
-/* Whoever makes the fabric reads these: what -x sets for the ranks must hold here. */
+/* heddlerun, which makes the fabric, reads these variables: values that -x sets for the ranks must hold here. */
 static void take_settings(const struct job *job)
 {
 	static const char *const names[] = { "SHCA_RESERVE", "SHCA_FENCES", "SHCA_FAULT" };
@@ -70,7 +71,7 @@ int fabric_make(struct job *job)
 	snprintf(name, sizeof name, "job-%016llx%016llx", (unsigned long long)id[0], (unsigned long long)id[1]);
 	take_settings(job);
 	job->fabric_fd = shca_create_fabric(name, &name_fd);
-	if (job->fabric_fd < 0)	/* those that use no fabric shall run all the same */
+	if (job->fabric_fd < 0)	/* programs that use no fabric must run all the same */
 		complain("warning: the job's fabric cannot be made (see above); ranks that use it have to make it");
 	snprintf(fd_text, sizeof fd_text, "%d", job->fabric_fd);
 	for (int a = 0; a < job->opt.napps; a++) {

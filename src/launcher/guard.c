@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PR_SET_PDEATHSIG ends a rank when heddlerun dies, but not what the rank has started itself (a rank is often a
- * shell script). So a small process waits for heddlerun's end, ends the ranks' process groups, then every process that was started with the
- * job's name in its environment (it may have a process group of its own), and removes the temporary directory. It costs one fork while
- * heddlerun is still small.
+ * PR_SET_PDEATHSIG ends a rank when heddlerun dies, but not the processes that the rank has started (a rank is often a
+ * shell script). So a small process waits for heddlerun's end, ends the ranks' process groups, then every process that
+ * was started with the job's name in its environment (a process may have a group of its own), and removes the temporary
+ * directory. The guard costs one fork while heddlerun is still small.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 struct guard {
 	pid_t pid;
-	int pipe_fd;		/* its end is heddlerun's end */
+	int pipe_fd;		/* end of file means that heddlerun has ended */
 	int n;
 	_Atomic pid_t *pgid;	/* shared with the guard */
 };
@@ -41,7 +41,7 @@ static void guard_remove_at(int parent, const char *name)
 	if (!dir) {
 		if (fd >= 0)
 			close(fd);
-		if (ours)	/* else another user has taken the name after its directory went */
+		if (ours)	/* else another user has taken the name after the directory was removed */
 			unlinkat(parent, name, 0);
 		return;
 	}
@@ -83,10 +83,10 @@ bool guard_named(pid_t pid)
 	return n == sizeof guard_name && !memcmp(name, guard_name, n - 1);
 }
 
-/* Ends all that has this in its environment. Returns how many. Without /proc none. */
+/* Sends SIGKILL to each process with `mark` in its environment. Returns how many; without /proc 0. */
 static int end_marked(const char *mark)
 {
-	enum { SIZE = 1 << 20 };	/* of an environment; what is longer is looked at so far */
+	enum { SIZE = 1 << 20 };	/* of an environment; longer ones are searched up to this size */
 	char *env = malloc(SIZE);
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
@@ -109,14 +109,15 @@ static _Noreturn void set_reorder_guard(int fd, const _Atomic pid_t *pgid, int n
 {
 	char c, mark[300];
 
-	/* Not in heddlerun's process group or session: who kills these means heddlerun, and then there is work here. */
+	/* Not in heddlerun's process group or session: a user who kills these means heddlerun, and then the guard has
+	 * work to do. */
 	setsid();
 	prctl(PR_SET_NAME, guard_name);
 	for (int s = 1; s < NSIG; s++)
 		signal(s, SIG_IGN);
 	if (fd != 3)
 		dup3(fd, 3, 0);
-	/* A pipe of the user's that stayed open here would never come to its end. */
+	/* A pipe of the user's that stayed open here would never reach end of file. */
 	if (close_range(4, ~0u, 0))
 		for (int i = 4; i < (int)sysconf(_SC_OPEN_MAX); i++)
 			close(i);
@@ -133,7 +134,7 @@ static _Noreturn void set_reorder_guard(int fd, const _Atomic pid_t *pgid, int n
 	for (int i = 0; i < n; i++)
 		if (pgid[i] > 0)
 			kill(-pgid[i], SIGKILL);
-	/* again, for one that was being started meanwhile; what cannot be killed is not waited for */
+	/* again, for one that was being started meanwhile; processes that cannot be killed are not waited for */
 	snprintf(mark, sizeof mark, "HEDDLERUN_NAMESPACE=%s", nspace);
 	for (int i = 0; i < 50 && end_marked(mark); i++)
 		poll(NULL, 0, 2);

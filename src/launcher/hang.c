@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What do the ranks wait for? Asked by SIGUSR1 to heddlerun, or once by --report-hang. The question and the answers go by
- * PMIx (runtime/ask.h); ranks that say the same are told in one line, the few that differ from the many first.
+ * The hang report: what the ranks wait for. Asked for by SIGUSR1 to heddlerun, or once by --report-hang. The question
+ * and the answers go by PMIx (runtime/ask.h); ranks with equal answers share a line, and small groups come before large
+ * ones.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -15,23 +16,24 @@
 
 #define MS 1000000ull
 enum {
-	AGAIN_MS = 300,		/* a rank that was about to sleep is asked again */
-	NOW_MS = 600,		/* who has not answered does not wait in MPI: PMIx's thread answers */
-	PRINT_MS = 3000,	/* who has not even answered that is told as such */
-	GROUPS = 32,		/* lines about ranks; more would be read by nobody */
-	DETAILS = 6,		/* lines for the first rank of each */
+	AGAIN_MS = 300,		/* milliseconds; HDL_ASK is sent again, for ranks that were about to sleep */
+	NOW_MS = 600,		/* milliseconds; ranks without an answer do not wait in MPI: HDL_ASK_NOW, which PMIx's
+				 * thread answers */
+	PRINT_MS = 3000,	/* milliseconds; ranks that have not even answered HDL_ASK_NOW are reported as such */
+	GROUPS = 32,		/* lines about ranks; more would not be read */
+	DETAILS = 6,		/* lines of details for the first rank of each group */
 };
 
 struct answer {
 	int rank;
 	bool there;
 	uint64_t since_us;	/* 0: unknown */
-	char *text;		/* what it does, then lines of details */
+	char *text;		/* the rank's call, then lines of details */
 	size_t head;		/* length of the first line */
 };
 
 static struct {
-	struct answer *answers;	/* by rank; NULL: nobody is asked at present */
+	struct answer *answers;	/* by rank; NULL: no question is under way */
 	uint64_t again_at, now_at, print_at;
 } hang;
 
@@ -111,7 +113,8 @@ void hang_ask(const struct job *job, bool by_signal)
 {
 	uint64_t now = monotonic_ns();
 
-	/* Programs that handle SIGUSR1 have a use of their own for it. To others it would be the end. */
+	/* Programs that handle SIGUSR1 have a use of their own for the signal. All other programs would be ended by
+	 * SIGUSR1. */
 	if (by_signal)
 		each_process(job, pass_on);
 	if (hang.answers)
@@ -176,7 +179,7 @@ static int hang_by_text(const void *x, const void *y)
 	return a->rank - b->rank;
 }
 
-/* Ranks that say the same, in the sorted answers. */
+/* Ranks with equal answers, in the sorted array. */
 struct group {
 	struct answer *first;
 	int n;
@@ -213,7 +216,7 @@ static char *name_ranks(const struct group *g)
 	return must(text);
 }
 
-/* Of many ranks, what one "waits" for they "wait" for. *verb: the length of the word that is replaced. */
+/* The verb for several ranks: "waits" becomes "wait". *verb: the length of the word that is replaced. */
 static const char *hang_plural(const char *text, int *verb)
 {
 	static const char *const one[] = { "waits", "is", "has", "does", NULL }, *const many[] = { "wait", "are", "have", "do" };

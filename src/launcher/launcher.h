@@ -5,9 +5,9 @@
  *     main ── options ── bind ── server (PMIx, own thread) ── spawn ── supervise (the event loop) ── hang
  *                                    │                                            ▲
  *                                    └── notes about ranks, through a pipe ───────┘
- *     guard: a process that outlives a killed heddlerun for as long as it takes to end the ranks
+ *     guard: a process that outlives a killed heddlerun until the ranks are ended
  *
- * The door of src/launcher; nothing outside includes it.
+ * The door of src/launcher; not included from outside.
  */
 #ifndef HDL_LAUNCHER_H
 #define HDL_LAUNCHER_H
@@ -22,24 +22,24 @@
 
 #include "launcher/place.h"
 
-/* Exit codes of heddlerun itself; all others are the ranks'. */
+/* Exit codes of heddlerun itself; all other codes are the ranks'. */
 enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 124, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_BY_SIGNAL = 128 };
 
 /* "heddlerun: <text>" on standard error. */
 #define complain(...) hdl_error(__VA_ARGS__)
 
-/* ---- what was asked for --------------------------------------------------------------------------------------- */
+/* ---- command line -------------------------------------------------------------------------------------------------------- */
 
 /* One program of the job; an MPMD job has several. */
 struct app {
-	char **argv;		/* of the command line, NULL-terminated by us */
+	char **argv;		/* part of the command line, NULL-terminated by us */
 	int nranks;		/* 0 while the command line is read: not given */
 	int per_host;		/* -ppn; 0: not given */
 	const char *wdir;	/* NULL: this one */
 	char **set_env;		/* VAR=value, NULL-terminated */
-	char **env;		/* what its ranks get, but for PMIx's part */
+	char **env;		/* environment of the ranks, but for PMIx's part */
 	char *path;		/* the file to execute, as seen from wdir */
-	bool text;		/* ... looks like text: without "#!" the shell runs it */
+	bool text;		/* the file looks like text: without "#!" the shell runs the file */
 };
 
 struct options {
@@ -53,7 +53,7 @@ struct options {
 	bool report_bindings;
 	const char *output;	/* NAME of --output-filename, or NULL */
 	double timeout;		/* seconds; 0: none */
-	const char *timeout_by;	/* the option or the variable that set it */
+	const char *timeout_by;	/* the option or the variable that set timeout */
 	double kill_after;	/* seconds; 0: never */
 	bool outlive;		/* --on-death=continue */
 	double report_hang;	/* seconds; 0: not asked for */
@@ -71,12 +71,12 @@ int app_find_program(struct app *app);
 struct stream;
 
 struct rank {
-	pid_t pid;		/* 0: not started, or ended and reaped; also its process group */
+	pid_t pid;		/* 0: not started, or ended and reaped; also the rank's process group */
 	struct app *app;
 	bool joined, left;	/* PMIx_Init, PMIx_Finalize */
-	bool outlived;		/* it has ended, and the others can do without it (--on-death=continue) */
+	bool outlived;		/* the rank has ended, and the remaining ranks can go on (--on-death=continue) */
 	bool ended;
-	bool lingers;		/* ended, but not all of its process group */
+	bool lingers;		/* the rank has ended, but not all of the process group */
 	struct stream *out, *err;	/* with --tag-output */
 };
 
@@ -84,27 +84,29 @@ struct job {
 	struct options opt;
 	struct rank *ranks;
 	int nranks;
-	char nspace[256];	/* PMIx namespace: unguessable, for whoever knows it may join */
+	char nspace[256];	/* PMIx namespace: unguessable, for a process that knows the namespace may join */
 	char host[256];
 	int ncpus;		/* CPUs that the ranks have together */
-	int fabric_fd;		/* what the ranks inherit, or -1 (fabric.c) */
-	int file_fd;		/* ... and this file of the job, or -1: see hdl_rt_job_file */
+	int fabric_fd;		/* the fabric's descriptor, inherited by the ranks, or -1 (fabric.c) */
+	int file_fd;		/* the host file, inherited by the ranks, or -1: see hdl_rt_job_file */
 	char *tmpdir;		/* private, removed at the end */
 	struct guard *guard;
-	const sigset_t *old_mask;	/* what ranks start with: as heddlerun was started */
+	const sigset_t *old_mask;	/* signal mask that ranks start with: the one with which heddlerun was
+					 * started */
 	sigset_t taken;		/* signals that heddlerun takes: blocked, and read in supervise.c */
-	bool ignore_pipe;	/* SIGPIPE was ignored when heddlerun was started, so it is in the ranks */
+	bool ignore_pipe;	/* SIGPIPE was ignored when heddlerun was started, and is ignored in the ranks */
 	struct rlimit files;
 };
 
 /* ---- environment (environ.c) ------------------------------------------------------------------------------------- */
 
-/* Environments are malloc'd NULL-terminated arrays of malloc'd strings. All die of a lack of memory. */
+/* Environments are malloc'd NULL-terminated arrays of malloc'd strings. Without memory all end heddlerun with a
+ * message. */
 char **env_copy(char *const *env);
 void env_set(char ***env, const char *name, const char *value);
 const char *env_get(char *const *env, const char *name);
 void env_unset(char **env, const char *name);
-/* Removes what an outer launcher told about *its* ranks: it would be wrong for ours. */
+/* Removes the variables in which an outer launcher describes *that* launcher's ranks: they would be wrong for ours. */
 void env_scrub(char **env);
 void env_free(char **env);
 /* malloc and friends that end heddlerun with a message instead of returning NULL. */
@@ -112,7 +114,7 @@ void *must(void *p);
 
 /* ---- the software HCA's fabric (fabric.c) --------------------------------------------------------------------------- */
 
-/* Makes the fabric of this job and tells the programs' environments of it, or leaves them the one that was named by
+/* Makes the fabric of this job and names the fabric in the programs' environments, or leaves the one that was named by
  * -x SHCA_FABRIC=NAME. 0 or the exit code: the message was printed. */
 int fabric_make(struct job *job);
 
@@ -123,18 +125,19 @@ struct binding;		/* the cores that heddlerun may use, and which of them each ran
 struct binding *binding_make(const struct options *opt);
 /* CPUs (hardware threads) that the ranks have together. */
 int binding_cpus(const struct binding *b);
-/* NULL: the rank is not bound. Its size in bytes. */
+/* The affinity mask of a rank, and in *size the mask's size in bytes. NULL: the rank is not bound. */
 const cpu_set_t *binding_mask(const struct binding *b, int rank, size_t *size);
 /* "on CPUs 0-3,8-11" or "not bound" */
 void binding_name(const struct binding *b, int rank, char *text, size_t size);
 /* --report-bindings */
 void binding_report(const struct binding *b);
-/* Warns if a program is told to use more threads than its ranks have CPUs. The programs' environments are there. */
+/* Warns if a program is told to use more threads than each of the program's ranks has CPUs. Must be called after the
+ * programs' environments are made. */
 void binding_check_threads(const struct binding *b, const struct options *opt);
 
 /* ---- the PMIx server (server.c) ------------------------------------------------------------------------------------------ */
 
-/* What the server's thread tells the event loop; sent as pointers through a pipe, freed by the receiver. */
+/* An event from the server's thread to the event loop; sent as pointers through a pipe, freed by the receiver. */
 struct note {
 	enum { NOTE_JOINED, NOTE_LEFT, NOTE_ABORT, NOTE_ANSWER } kind;
 	int rank;
@@ -145,26 +148,27 @@ struct note {
 /* Turns off, in the environment that heddlerun and the ranks get, those plug-ins of the PMIx library that a job on one
  * host has no use for: they cost time in each process. The user's own PMIX_MCA_* come first. */
 void server_tune_library(char ***env);
-/* Starts the server. Returns the descriptor to read notes (struct note *) from, or -1: the message was printed. It runs
- * until heddlerun ends, by _exit: PMIx_server_finalize waits for ever if a client died in the middle of connecting, and
- * all that it would do is to remove files, which are in our own directory. */
+/* Starts the server. Returns the descriptor to read notes (struct note *) from, or -1: the message was printed. The
+ * server runs until heddlerun ends, by _exit: PMIx_server_finalize waits for ever if a client died in the middle of
+ * connecting, and would only remove files, which are in our own directory. */
 int server_start(struct job *job);
-/* The environment of one rank: app's and PMIx's part. NULL: the message was printed. */
+/* Returns the environment of one rank: app's and PMIx's part, malloc'd. NULL: the message was printed. */
 char **server_rank_env(struct job *job, int rank);
 
-/* Asks the ranks what they wait for (runtime/ask.h); answers come as NOTE_ANSWER. now: those that have not answered yet. */
+/* Sends the hang report's question to the ranks (runtime/ask.h); answers come as NOTE_ANSWER. now: HDL_ASK_NOW, for the
+ * ranks that have not answered yet. */
 void server_ask(bool now);
-/* Tells the others that this rank's process has ended, and that they go on. */
+/* Sends HDL_RANK_ENDED to the remaining ranks: this rank's process has ended, and they go on. */
 void server_tell_end(const struct job *job, int rank);
-/* Whether the rank has published where it can be reached. Nobody gets through MPI_Init, or to that rank, before that. */
+/* Whether the rank has published its addresses. Before that no rank completes MPI_Init, or reaches that rank. */
 bool server_has_address(const struct job *job, int rank);
 
-/* ---- what do the ranks wait for? (hang.c) ------------------------------------------------------------------ */
+/* ---- the hang report (hang.c) -------------------------------------------------------------------------------------------- */
 
-/* Asks all ranks. by_signal: ranks that handle SIGUSR1 get it, too. */
+/* Asks all ranks. by_signal: ranks that handle SIGUSR1 get the signal, too. */
 void hang_ask(const struct job *job, bool by_signal);
 void hang_answer(const struct job *job, int rank, const char *text);
-/* monotonic_ns() at which hang_check has something to do; 0: nothing is asked. */
+/* monotonic_ns() at which hang_check must be called; 0: no question is under way. */
 uint64_t hang_next(void);
 void hang_check(const struct job *job);
 
@@ -176,27 +180,28 @@ int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd);
 
 /* Runs until all ranks have ended (supervise.c). Returns the exit code of the job. note_fd: server_start's;
  * tty_fd: the end of the pipe to which standard input is copied, or -1. failed: nonzero if starting failed with this
- * exit code, so that what runs is only to be ended. */
+ * exit code, so that running ranks are only to be ended. */
 int supervise(struct job *job, int note_fd, int tty_fd, int failed);
 
-/* ---- output with a tag (output.c) ------------------------------------------------------------------------------------------- */
+/* ---- output with a tag (output.c) ---------------------------------------------------------------------------------------- */
 
 struct stream *stream_new(int fd, int to_fd, const char *tag);
 int stream_fd(const struct stream *s);
-/* Copies what is there. false: the stream has ended. */
+/* Copies the data that can be read without waiting. false: the stream has ended. */
 bool stream_copy(struct stream *s);
 void stream_free(struct stream *s);
-/* The errno of output that could not be written, EPIPE if its reader has gone; 0: all was. It was told. */
+/* The errno of output that could not be written, EPIPE if the reader has gone; 0: all was written. The error was
+ * reported. */
 int output_error(void);
 
-/* ---- the guard (guard.c) ------------------------------------------------------------------------------------------------------- */
+/* ---- the guard (guard.c) ------------------------------------------------------------------------------------------------- */
 
-/* Starts the process that ends the ranks, and all that has HEDDLERUN_NAMESPACE=nspace in its environment, and removes tmpdir if heddlerun is
- * killed. NULL: the message was printed. */
+/* Starts the guard process: if heddlerun is killed, the guard ends the ranks, and all processes with
+ * HEDDLERUN_NAMESPACE=nspace in the environment, and removes tmpdir. NULL: the message was printed. */
 struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace);
-/* Whether a process is a guard, be it another heddlerun's. */
+/* Whether a process is a guard, of this or of another heddlerun. */
 bool guard_named(pid_t pid);
-/* From now on rank is process group pgid; 0: it has ended. */
+/* From now on rank is process group pgid; 0: the rank has ended. */
 void guard_set(struct guard *g, int rank, pid_t pgid);
 bool guard_is(const struct guard *g, pid_t pid);
 void guard_stop(struct guard *g);

@@ -1,4 +1,4 @@
-# heddlerun needs the runtime's diagnostics and variables and makes the job's fabric; it needs no other part of the library.
+# heddlerun makes the job's fabric, and needs the runtime's diagnostics and variables, but no other part of the library.
 bin_PROGRAMS += heddlerun
 heddlerun_SOURCES = src/launcher/launcher.h src/launcher/main.c src/launcher/options.c src/launcher/environ.c \
 	src/launcher/fabric.c src/launcher/bind.c src/launcher/place.h src/launcher/place.c src/launcher/server.c \

@@ -20,7 +20,8 @@
 
 extern char **environ;
 
-/* Whoever starts heddlerun with a standard descriptor closed must not have a pipe of ours taken for it. */
+/* Opens /dev/null for each standard descriptor that is closed: else a pipe of ours would get the number, and be taken
+ * for it. */
 static void open_standard_descriptors(void)
 {
 	int fd;
@@ -32,11 +33,13 @@ static void open_standard_descriptors(void)
 		close(fd);
 }
 
-/* Three descriptors per rank may be needed here, beside the PMIx server's; the ranks get back what we had. false: there are
- * too few, which the PMIx library would tell in ways that nobody understands. */
+/* Raises the limit of open files: up to three descriptors per rank are needed here, beside the PMIx server's; the ranks
+ * start with the original limit. false: the limit is too low, which the PMIx library would report in words that no user
+ * understands. */
 static bool raise_file_limit(struct job *job)
 {
-	/* The event loops, pipes and sockets of heddlerun and of the PMIx server, and some to spare for its start. */
+	/* The event loops, pipes and sockets of heddlerun and of the PMIx server, and some to spare for the server's
+	 * start. */
 	rlim_t need = 23 + (rlim_t)job->nranks * (job->opt.tag_output ? 3 : 1);
 	struct rlimit more;
 
@@ -53,13 +56,13 @@ static bool raise_file_limit(struct job *job)
 	return false;
 }
 
-/* Ranks reach the PMIx server by a network interface, be it the loopback one. */
+/* Ranks reach the PMIx server by a network interface, the loopback interface at least. */
 static bool find_interface(void)
 {
 	struct ifaddrs *all, *i;
 
 	if (getifaddrs(&all))
-		return true;		/* the server will tell */
+		return true;		/* the server will report that */
 	for (i = all; i && (!(i->ifa_flags & IFF_UP) || !i->ifa_addr ||
 			    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6)); i = i->ifa_next)
 		;
@@ -71,7 +74,8 @@ static bool find_interface(void)
 	return false;
 }
 
-/* Which network and users this is: a rank that cannot reach us compares. "" without /proc. */
+/* The network and user namespaces of heddlerun, with which a rank that cannot reach us compares its own. "" without
+ * /proc. */
 static void name_spaces(char *text, size_t size)
 {
 	static const char *const which[] = { "/proc/self/ns/net", "/proc/self/ns/user" };
@@ -87,8 +91,9 @@ static void name_spaces(char *text, size_t size)
 	}
 }
 
-/* What was ignored when heddlerun was started stays so (nohup; the commands that a script runs in the background ignore
- * SIGINT): it is not for this job. A signal that is blocked comes even if it is ignored. */
+/* Signals that were ignored when heddlerun was started stay ignored (nohup; the commands that a script runs in the
+ * background ignore SIGINT): they are not for this job. A blocked signal is delivered to the signalfd even if it is
+ * ignored. */
 static void block_signals(struct job *job, sigset_t *old)
 {
 	static const int all[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
@@ -101,7 +106,7 @@ static void block_signals(struct job *job, sigset_t *old)
 	sigprocmask(SIG_BLOCK, &job->taken, old);
 	job->ignore_pipe = !sigaction(SIGPIPE, NULL, &was) && was.sa_handler == SIG_IGN;
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_DFL);	/* ignored by whoever started us, children would vanish unseen */
+	signal(SIGCHLD, SIG_DFL);	/* if the parent left SIGCHLD ignored, children would vanish unseen */
 }
 
 static bool name_job(struct job *job)
@@ -118,8 +123,9 @@ static bool name_job(struct job *job)
 	return true;
 }
 
-/* What names the job on this host to a kernel: a file that the ranks have open, and nobody else. Nothing of it can be left behind.
- * Without it each rank has for itself what could be shared. */
+/* Makes the host file, which identifies the job to the kernel: open in the ranks, and in no other process. The file has
+ * no name, so nothing can be left behind. Without the file each rank has for itself the objects that could be
+ * shared. */
 static void make_file(struct job *job)
 {
 	char text[64];
@@ -133,7 +139,7 @@ static void make_file(struct job *job)
 		env_set(&job->opt.apps[a].env, "HEDDLERUN_FILE", text);
 }
 
-/* The environment of each program, and the file of it. Returns 0 or the exit code. */
+/* Sets each program's environment, and finds its file. Returns 0 or the exit code. */
 static int prepare_apps(struct job *job)
 {
 	char cpus[16], nranks[16], spaces[160];
@@ -198,8 +204,8 @@ static bool make_tmpdir(struct job *job)
 	return false;
 }
 
-/* A terminal is copied, because ranks are in its background; anything else rank 0 reads itself. Returns rank 0's
- * standard input, or -1 for ours; *tty_fd is the end to copy to, or -1. */
+/* A terminal's input is copied to a pipe, because ranks are in the terminal's background; all other input rank 0 reads
+ * itself. Returns rank 0's standard input, or -1 for ours; *tty_fd is the end to copy to, or -1. */
 static int prepare_stdin(int *tty_fd)
 {
 	int fds[2];
@@ -224,7 +230,7 @@ static int main_run(struct job *job, const struct binding *binding)
 	note_fd = server_start(job);
 	if (note_fd < 0)
 		goto out;
-	/* The PMIx library has put its files there, if any: as it is set up here, none. Then not even the directory can be
+	/* The PMIx library has by now put any files there: with our settings, none. Then not even the directory can be
 	 * left behind. */
 	rmdir(job->tmpdir);
 	stdin_fd = prepare_stdin(&tty_fd);
@@ -253,8 +259,8 @@ static void *run_thread(void *arg)
 	_exit(main_run(w->job, w->binding));		/* not exit: the PMIx server's thread still runs */
 }
 
-/* libpmix has 200 KiB of buffers on the stack in PMIx_server_setup_fork. Where `ulimit -s` leaves less, all goes on in a thread that has
- * enough. That thread stays the ranks' parent (PR_SET_PDEATHSIG) until the end. */
+/* libpmix has 200 KiB of buffers on the stack in PMIx_server_setup_fork. Where `ulimit -s` leaves less, all goes on in
+ * a thread that has enough. That thread stays the ranks' parent (PR_SET_PDEATHSIG) until the end. */
 static _Noreturn void run_job(struct job *job, const struct binding *binding)
 {
 	struct whole w = { job, binding };
@@ -275,7 +281,7 @@ static _Noreturn void run_job(struct job *job, const struct binding *binding)
 
 static __attribute__((noinline)) int main_start(int argc, char **argv)
 {
-	static struct job job;		/* static: what hangs on them lives as long as heddlerun */
+	static struct job job;		/* static: objects that they refer to live as long as heddlerun */
 	static struct binding *binding;
 	sigset_t old_mask;
 	int code;
@@ -309,7 +315,7 @@ static __attribute__((noinline)) int main_start(int argc, char **argv)
 	run_job(&job, binding);
 }
 
-/* Its frame is small, so that a process with very little stack reaches the line that says so. */
+/* The frame of main is small, so that a process with very little stack still reaches the error message about that. */
 int main(int argc, char **argv)
 {
 	return stack_is_small("heddlerun") ? EXIT_FAILURE : main_start(argc, argv);

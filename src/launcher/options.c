@@ -66,8 +66,9 @@ enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_DEAT
 	  OPT_TRANSPORTS, OPT_MEMORY, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE, OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV,
 	  OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_NOTHING, OPT_REFUSED };
 
-/* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). Behind ours come names
- * of other launchers: the same thing, nothing (what they ask for is so anyway), or refused, with what does it here. */
+/* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). Behind ours come
+ * names of other launchers: a synonym, ignored (heddlerun behaves so anyway), or refused, with the option that has that
+ * effect here. */
 static const struct {
 	const char *name;
 	enum id id;
@@ -87,7 +88,7 @@ static const struct {
 	{ "version", OPT_VERSION, NO_VALUE, NULL }, { "h", OPT_HELP, NO_VALUE, NULL }, { "help", OPT_HELP, NO_VALUE, NULL },
 	{ "host", OPT_HOSTS, VALUE, NULL }, { "hostfile", OPT_HOSTFILE, VALUE, NULL },
 	{ "oversubscribe", OPT_NOTHING, NO_VALUE, NULL },
-	/* names of others */
+	/* names of other launchers */
 	{ "wd", OPT_WDIR, VALUE, NULL }, { "l", OPT_TAG, NO_VALUE, NULL }, { "label", OPT_TAG, NO_VALUE, NULL },
 	{ "prepend-rank", OPT_TAG, NO_VALUE, NULL }, { "N", OPT_PER_HOST, VALUE, NULL }, { "ppn", OPT_PER_HOST, VALUE, NULL },
 	{ "perhost", OPT_PER_HOST, VALUE, NULL }, { "npernode", OPT_PER_HOST, VALUE, NULL }, { "hosts", OPT_HOSTS, VALUE, NULL },
@@ -151,7 +152,7 @@ static int refuse_hosts(const char *arg)
 	return EXIT_USAGE;
 }
 
-/* A name of this host, with or without its domain. */
+/* A name of this host, with or without the domain. */
 static bool options_is_here(const char *name, size_t len)
 {
 	static const char *const local[] = { "localhost", "127.0.0.1", "[::1]", "::1" };
@@ -169,7 +170,7 @@ static bool options_is_here(const char *name, size_t len)
 	return strlen(host) == len && !strncmp(host, name, len);
 }
 
-/* "localhost:4,name" and the like: the number of slots is of no interest where all are here. */
+/* "localhost:4,name" and the like: the number of slots does not matter where all hosts are this one. */
 static int check_hosts(const char *list)
 {
 	for (const char *p = list; *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
@@ -182,7 +183,7 @@ static int check_hosts(const char *list)
 	return -1;
 }
 
-/* A host in each line, and what is behind it in words of several launchers ("slots=4", ":4"). */
+/* Each line has a host, and behind the name slots in the syntax of several launchers ("slots=4", ":4"). */
 static int check_hostfile(const char *path)
 {
 	FILE *f = fopen(path, "re");
@@ -229,7 +230,7 @@ static bool seconds_or_0(const char *text, double *out)
 	return seconds(text, out) || (*out == 0 && isdigit((unsigned char)*text) && !text[strspn(text, "0.s")]);
 }
 
-/* The second names are those of other launchers. */
+/* slot, node, l3cache and package are names of other launchers. */
 static bool domain(const char *text, enum domain *out)
 {
 	static const struct {
@@ -249,7 +250,7 @@ static bool domain(const char *text, enum domain *out)
 	return false;
 }
 
-/* "socket", and as Open MPI has it, "slot:PE=4". */
+/* "socket", and Open MPI's form "slot:PE=4". */
 static bool map_by(struct options *opt, const char *text)
 {
 	char *word = must(strdup(text)), *rest = strchr(word, ':');
@@ -270,7 +271,7 @@ static bool map_by(struct options *opt, const char *text)
 	return good;
 }
 
-/* What holds from one program to the next. */
+/* Options that hold from one program to the next. */
 struct carried {
 	const char *wdir;
 	char **set_env;
@@ -295,7 +296,7 @@ static int set_variable(char ***env, const char *arg)
 	return -1;
 }
 
-/* Section 11.5 of MPI-5.0. The library knows it by a variable, which any launcher can set. */
+/* Section 11.5 of MPI-5.0. The library reads a variable, which any launcher can set. */
 static int options_set_errhandler(char ***env, const char *name)
 {
 	if (strcmp(name, "mpi_errors_are_fatal") && strcmp(name, "mpi_errors_abort") && strcmp(name, "mpi_errors_return")) {
@@ -410,7 +411,7 @@ static int options_apply(struct options *opt, struct app *app, struct carried *c
 	return EXIT_USAGE;
 }
 
-/* One option at argv[*i]; leaves *i behind it. Returns -1 to go on, else the exit code. */
+/* One option at argv[*i]; leaves *i behind the option. Returns -1 to go on, else the exit code. */
 static int parse_option(struct options *opt, struct app *app, struct carried *c, int argc, char **argv, int *i)
 {
 	const char *arg = argv[*i], *name = arg + strspn(arg, "-"), *equals = strchr(name, '=');
@@ -450,7 +451,7 @@ static int parse_option(struct options *opt, struct app *app, struct carried *c,
 	return options_unknown_option(arg);
 }
 
-/* One program with its options, up to ":" or the end. */
+/* One program with the program's options, up to ":" or the end. */
 static int parse_app(struct options *opt, struct carried *c, int argc, char **argv, int *i)
 {
 	struct app app = { .set_env = must(calloc(1, sizeof(char *))) };
@@ -485,7 +486,7 @@ static int parse_app(struct options *opt, struct carried *c, int argc, char **ar
 			env_set(&app.set_env, name, *e + strlen(name) + 1);
 		free(name);
 	}
-	/* So many on each host, and there is one. */
+	/* Ranks on each host, and there is one host. */
 	if (!app.nranks)
 		app.nranks = app.per_host ? app.per_host : 1;
 	if (app.per_host && app.nranks > app.per_host) {
@@ -500,7 +501,7 @@ static int parse_app(struct options *opt, struct carried *c, int argc, char **ar
 	return -1;
 }
 
-/* What the environment sets, and the command line may change. */
+/* Defaults, and settings from the environment, which the command line may change. */
 static int defaults(struct options *opt)
 {
 	const char *timeout = getenv("MPIEXEC_TIMEOUT"), *kill_after = getenv("HEDDLERUN_KILL_AFTER");
@@ -541,7 +542,7 @@ int options_parse(struct options *opt, int argc, char **argv)
 
 /* ---- finding the program --------------------------------------------------------------------------------------- */
 
-/* The path as seen from here, when it is relative to the program's working directory. */
+/* The path as seen from heddlerun's directory; `path` may be relative to the program's working directory. */
 static char *seen_from_here(const struct app *app, const char *path)
 {
 	char *full;
@@ -570,7 +571,8 @@ static int executable(const struct app *app, const char *path)
 	return err;
 }
 
-/* What a shell does when the kernel does not know a file's format: it runs text as a script, and nothing else. */
+/* Whether a shell would run a file whose format the kernel does not know: a shell runs text as a script, and nothing
+ * else. */
 static bool is_text(const struct app *app, const char *path)
 {
 	char *full = seen_from_here(app, path), head[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --tag-output: the lines of the ranks, each with its rank in front, never one inside the other. */
+/* --tag-output: the lines of the ranks, each with the rank in front, never one inside the other. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { LONGEST_LINE = 1 << 20 };	/* a longer one is broken */
 struct stream {
 	int fd, to_fd;
 	char *tag;
-	char *buf;		/* the beginning of a line whose end has not come */
+	char *buf;		/* the beginning of an unfinished line */
 	size_t len, size;
 };
 
@@ -60,7 +60,8 @@ static void output_write_all(int fd, const char *p, size_t len)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN) {	/* somebody has made the descriptor nonblocking, and the reader is slow */
+		if (n < 0 && errno == EAGAIN) {	/* another process has made the descriptor nonblocking, and the reader
+						 * is slow */
 			poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
 			continue;
 		}
@@ -73,7 +74,7 @@ static void output_write_all(int fd, const char *p, size_t len)
 	}
 }
 
-/* Writes the whole lines in the buffer, tagged, in one write where possible; with `all` also what is unfinished. */
+/* Writes the whole lines in the buffer, tagged, in one write where possible; with `all` also an unfinished line. */
 static void flush_lines(struct stream *s, bool all)
 {
 	size_t tag_len = strlen(s->tag), lines = 1, out_len = 0, from = 0;
@@ -102,7 +103,7 @@ static void flush_lines(struct stream *s, bool all)
 
 bool stream_copy(struct stream *s)
 {
-	for (int turns = 0; turns < 16; turns++) {	/* then it is another stream's turn */
+	for (int turns = 0; turns < 16; turns++) {	/* then another stream gets a turn */
 		ssize_t n;
 
 		if (s->len == s->size) {

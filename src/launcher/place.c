@@ -23,7 +23,7 @@ bool place_together(const struct place_core *a, const struct place_core *b, enum
 
 /* Seats: the first core of each place for a rank, none of which reaches over the end of a domain of kind `within`. */
 struct seats {
-	int n, *first, *domain;		/* domain: the number of the domain of `by` that it is in */
+	int n, *first, *domain;		/* domain: number of the domain (of kind `by`) of each */
 	int domains;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which cores a rank gets: arithmetic on a description of the host, apart from where it is read. */
+/* Which cores a rank gets: arithmetic on a description of the host, which bind.c reads. */
 #ifndef HDL_PLACE_H
 #define HDL_PLACE_H
 

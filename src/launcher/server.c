@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The PMIx server of the job. The library does the work between local clients: it keeps what they put, completes
- * fences once all local participants have come, and answers gets (direct modex) when the asked rank has committed. As
- * all ranks are local, what it hands to its host (these callbacks) is complete already.
+ * The PMIx server of the job. The library does the work between local clients: it keeps the values that they put,
+ * completes fences once all local participants have come, and answers gets (direct modex) when the asked rank has
+ * committed. As all ranks are local, the data in calls to the server's host (these callbacks) are complete already.
  *
  * Callbacks run on the library's thread: they only send a note to the event loop.
  */
@@ -53,7 +53,7 @@ static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmi
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* The job ends whichever ranks are meant: one rank alone cannot be ended without the others. */
+/* The whole job ends, whichever ranks PMIx_Abort names: no rank can be ended without the rest. */
 static pmix_status_t client_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
 				  pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t done, void *arg)
 {
@@ -73,7 +73,7 @@ static pmix_status_t client_answers(const pmix_proc_t *proc, const pmix_proc_t t
 	return PMIX_ERR_NOT_SUPPORTED;
 }
 
-/* data is what the local ranks contribute, which is everything. */
+/* data: the contributions of the local ranks, which are all ranks. */
 static pmix_status_t fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo, char *data,
 			   size_t ndata, pmix_modex_cbfunc_t done, void *arg)
 {
@@ -165,7 +165,7 @@ static void add_app(struct info_list *l, const struct job *job, int a, int first
 	server_clear(&items);
 }
 
-/* The number of its program; with it must come what the library would else derive from the maps. */
+/* The rank's program number; then the keys that the library would otherwise derive from the maps must be given, too. */
 static void add_rank(struct info_list *l, const struct job *job, int r, int a)
 {
 	struct info_list items = { 0 };
@@ -186,7 +186,8 @@ static pmix_status_t describe_job(struct job *job, struct info_list *l)
 	char *list = rank_list(job->nranks), *nodes = NULL, *ppn = NULL;
 	pmix_status_t rc = PMIx_generate_ppn(list, &ppn);
 
-	/* not by PMIx_generate_regex: libpmix 4.2 writes beyond its buffer if the name begins with 50 letters or more */
+	/* not by PMIx_generate_regex: libpmix 4.2 writes beyond the buffer if the name begins with 50 letters or
+	 * more */
 	if (asprintf(&nodes, "pmix[%s]", job->host) < 0)
 		must(NULL);
 	if (rc != PMIX_SUCCESS)
@@ -269,8 +270,8 @@ void server_tune_library(char ***env)
 	static const char *const settings[][2] = {
 		{ "PMIX_MCA_gds", "hash" },		/* no files, so none to leave behind */
 		{ "PMIX_MCA_psec", "native" },		/* no munge daemon is looked for */
-		{ "PMIX_MCA_pcompress", "^zlib" },	/* nothing here is worth compressing ... */
-		{ "PMIX_MCA_pcompress_base_silence_warning", "1" },	/* ... or a warning */
+		{ "PMIX_MCA_pcompress", "^zlib" },	/* the data are too short to compress */
+		{ "PMIX_MCA_pcompress_base_silence_warning", "1" },	/* no warning that zlib is missing */
 	};
 
 	for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
@@ -279,10 +280,10 @@ void server_tune_library(char ***env)
 }
 
 /*
- * The PMIx library reads the host's topology when its host gives it none, with all plug-ins of hwloc (one of them looks
- * for X servers): a tenth of a second on a large host, for a topology that nobody asks this server for. (Clients that
- * ask for theirs read it themselves.) So it is given one that says how many CPUs there are, and no more. NULL: then the
- * library does it its own way.
+ * Without a topology from us, the PMIx library reads the host's, with all plug-ins of hwloc (one of them looks for X
+ * servers): a tenth of a second on a large host, for a topology that no client asks this server for. (Clients read
+ * their topology themselves.) So the library is given one with the number of CPUs, and no more. NULL: then the library
+ * reads the host's.
  */
 static hwloc_topology_t small_topology(int ncpus)
 {
@@ -308,8 +309,8 @@ static void drop_message(int severity, const char *text)
 {
 }
 
-/* The event library inside PMIx prints a warning when a rank dies while an answer to it is on its way: which is what
- * ranks of a failing job do. What matters of it reaches us as a note or as the end of a process. */
+/* The event library inside PMIx prints a warning when a rank dies while an answer to that rank is on the way, as is
+ * common in a failing job. The failure itself reaches us as a note or as the end of a process. */
 static void quiet_event_library(void)
 {
 	void (*set_log)(void (*)(int, const char *));
@@ -321,7 +322,7 @@ static void quiet_event_library(void)
 
 void server_ask(bool now)
 {
-	static pmix_info_t info[2];	/* in use until the library is done with it: for ever */
+	static pmix_info_t info[2];	/* in use by the library: for ever */
 	static bool made;
 	pmix_status_t rc;
 
@@ -349,7 +350,7 @@ static void free_told(pmix_status_t status, void *arg)
 	free(t);
 }
 
-/* The library keeps it for ranks that are not there to hear it yet. */
+/* The library keeps the event for ranks that have not registered for it yet. */
 void server_tell_end(const struct job *job, int rank)
 {
 	struct told *t = must(calloc(1, sizeof *t));
@@ -374,7 +375,8 @@ bool server_has_address(const struct job *job, int rank)
 	pmix_proc_t proc;
 
 	PMIX_LOAD_PROCID(&proc, job->nspace, (pmix_rank_t)rank);
-	PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, NULL, PMIX_BOOL);	/* what the library has got, and nobody is asked */
+	PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, NULL, PMIX_BOOL);	/* only from the library's store, without a request to a
+								 * rank */
 	rc = PMIx_Get(&proc, HDL_ADDRESS, &here, 1, &value);
 	if (rc == PMIX_SUCCESS)
 		PMIX_VALUE_RELEASE(value);
@@ -386,8 +388,9 @@ static void *server_end_at_once(void *arg)
 	return arg;
 }
 
-/* Whether one more thread can be created: 0, or an errno. PMIx_server_init succeeds where the thread that accepts connections cannot be
- * created, and the ranks would wait in PMIx_Init. After it a thread of the same size is refused for the same reason. */
+/* Whether one more thread can be created: 0, or an errno. PMIx_server_init succeeds where the thread that accepts
+ * connections cannot be created, and the ranks would wait in PMIx_Init. After it a thread of the same size is refused
+ * for the same reason. */
 static int try_thread(void)
 {
 	pthread_t thread;

@@ -2,7 +2,7 @@
 /*
  * Starting ranks. vfork, because heddlerun is no small process once the PMIx library is up, and copying its page
  * tables for each rank would be most of the cost of a launch. Between vfork and exec the child runs on our memory
- * and stack: it makes system calls only, and tells a failure through `failure`.
+ * and stack: the child makes system calls only, and reports an error through `failure`.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static void become(const struct start *s)
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 	struct sigaction ign = { .sa_handler = SIG_IGN };
 
-	/* A process group per rank: it is ended together with all that the rank starts. */
+	/* A process group per rank: a signal to the group ends the rank together with all that the rank starts. */
 	if (setpgid(0, 0))
 		spawn_give_up("setpgid");
 	/* If heddlerun has been killed before this call, no signal will come. */
@@ -201,7 +201,8 @@ int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd)
 		complain("/dev/null: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
-	/* Ranks are in the background of the terminal: where "stty tostop" is set, writing to it would stop them. */
+	/* Ranks are in the background of the terminal: where "stty tostop" is set, writing to the terminal would stop
+	 * them. */
 	s.ignore_ttou = !tcgetattr(STDERR_FILENO, &tty) && (tty.c_lflag & TOSTOP);
 	for (int r = 0; r < job->nranks && !code; r++) {
 		char where[256];

@@ -6,8 +6,8 @@
  *
  * With --on-death=continue a rank that has published its address may fail without that.
  *
- * A rank is reaped only after its process group was killed: as long as the leader is a zombie, its number cannot be
- * given to a stranger.
+ * A rank is reaped only after its process group was killed: as long as the leader is a zombie, the pid cannot be given
+ * to another process.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,26 +28,27 @@
 #include "runtime/runtime.h"
 
 enum {
-	GRACE_MS = 2000,	/* between SIGTERM and SIGKILL of ranks whose job has failed */
-	PATIENCE_MS = 5000,	/* then the user is told that ranks have not ended yet */
-	END_MS = 2000,		/* for a process that is ending to be gone */
+	GRACE_MS = 2000,	/* milliseconds between SIGTERM and SIGKILL of ranks whose job has failed */
+	PATIENCE_MS = 5000,	/* milliseconds; then a message says that ranks have not ended yet */
+	END_MS = 2000,		/* milliseconds for a process that is ending to be gone */
 };
 
-/* Who ends a job often says it twice: timeout(1) signals its child and then its whole process group, a batch system each
- * process that it knows of. What comes within this time after the first signal is the same wish. */
+/* One request to end a job often comes as two signals: timeout(1) signals the child and then the whole process group, a
+ * batch system each process of the job. A signal within this time after the first is the same request. */
 #define REPEAT_NS 1000000000ull
 
 struct loop {
 	struct job *job;
 	int epoll, signal_fd, note_fd, tty_fd;
 	int running;			/* ranks that have not ended */
-	int lingering;			/* ranks that have ended while something of their process group has not */
-	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the others end by themselves.
-	 * ENDING: they were told to. */
+	int lingering;			/* ranks that have ended before their process group */
+	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the remaining ranks end by
+	 * themselves. ENDING: the ranks got SIGTERM. */
 	enum { RUNNING, LEAVING, ENDING, KILLED } state;
-	int exit_code;			/* of the first failure, see fail_with; of --timeout, whatever failed before */
+	int exit_code;			/* the job's: of the first failure, see fail_with; with --timeout 124, whatever
+					 * failed before */
 	int forwarded;			/* the last signal that ends programs which was passed on; 0: none */
-	uint64_t forwarded_at;		/* ... and when */
+	uint64_t forwarded_at;		/* monotonic_ns() of that */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
 	double kill_after;		/* seconds that kill_at was set for */
 	uint64_t kill_at, tell_at, timeout_at, hang_at;	/* monotonic_ns(); 0: never */
@@ -67,7 +68,7 @@ static void signal_all(struct loop *l, int sig)
 		signal_rank(&l->job->ranks[r], sig);
 }
 
-/* Not later than was said before. 0 s: never. */
+/* Sets the time of SIGKILL; never to a later one than before. 0 s: never. */
 static void kill_after(struct loop *l, double seconds)
 {
 	uint64_t at = monotonic_ns() + (uint64_t)(seconds * 1e9);
@@ -78,7 +79,7 @@ static void kill_after(struct loop *l, double seconds)
 	}
 }
 
-/* Ranks have the time that the user gives them; if they use it, the user hears of it. */
+/* Ranks have the time of --kill-after to end; a message reports ranks that have not ended after PATIENCE_MS. */
 static void be_patient(struct loop *l)
 {
 	kill_after(l, l->job->opt.kill_after);
@@ -86,7 +87,7 @@ static void be_patient(struct loop *l)
 		l->tell_at = monotonic_ns() + PATIENCE_MS * 1000000ull;
 }
 
-/* Of ranks that outlive each other several fail. */
+/* Notes the job's exit code; the first one counts, since with --on-death=continue several ranks may fail. */
 static void fail_with(struct loop *l, int exit_code)
 {
 	if (l->state == RUNNING && !l->exit_code)
@@ -100,7 +101,7 @@ static void tell_to_end(struct loop *l, double seconds)
 	l->state = ENDING;
 	kill_after(l, seconds);
 	signal_all(l, SIGTERM);
-	signal_all(l, SIGCONT);		/* a stopped one must see it */
+	signal_all(l, SIGCONT);		/* a stopped process must see the signal */
 }
 
 static void end_job(struct loop *l, int exit_code)
@@ -118,8 +119,8 @@ static void lose_rank(struct loop *l, const struct rank *rank, int exit_code)
 		fail_with(l, exit_code);
 }
 
-/* A rank has ended because of a signal that was passed on to all. The others have got it, too, and may have something to
- * write before they end: they have their time for it. */
+/* A rank has ended because of a signal that was passed on to all. The remaining ranks have got the signal, too, and may
+ * have data to write before they end: they have the time of --kill-after. */
 static void supervise_leave_job(struct loop *l, int exit_code)
 {
 	if (l->state != RUNNING)
@@ -136,7 +137,7 @@ static void kill_job(struct loop *l)
 	signal_all(l, SIGKILL);
 }
 
-/* Whether the end of a rank is what the user asked for a moment ago. */
+/* Whether the end of a rank follows from a signal of the user: one that was passed on less than --kill-after ago. */
 static bool asked_to_end(const struct loop *l)
 {
 	double limit = l->job->opt.kill_after;
@@ -144,7 +145,7 @@ static bool asked_to_end(const struct loop *l)
 	return l->forwarded && (limit <= 0 || (double)(monotonic_ns() - l->forwarded_at) < limit * 1e9);
 }
 
-/* "; ending the other 3 ranks". rank: the one that has failed; NULL: the job ends whatever it was told. */
+/* "; ending the other 3 ranks". rank: the one that has failed; NULL: the job ends whatever --on-death says. */
 static const char *supervise_others(struct loop *l, const struct rank *rank, char *text, size_t size)
 {
 	*text = 0;
@@ -162,7 +163,7 @@ static void take_notes(struct loop *l);
 
 static void drain(struct stream **stream)
 {
-	/* The rank is gone: what it wrote is in the pipe. Somebody else who holds the pipe is not waited for. */
+	/* The rank is gone: its output is in the pipe. Other processes that hold the pipe are not waited for. */
 	if (!*stream)
 		return;
 	stream_copy(*stream);
@@ -187,12 +188,12 @@ static void supervise_judge(struct loop *l, int r, const siginfo_t *how)
 
 	if (l->state != RUNNING)
 		return;
-	/* without its address the others would wait until HEDDLE_INIT_TIMEOUT */
+	/* without this rank's address the remaining ranks would wait until HEDDLE_INIT_TIMEOUT */
 	rank->outlived = l->job->opt.outlive && rank->joined && server_has_address(l->job, r);
 	if (code && asked_to_end(l) && (how->si_code == CLD_EXITED || how->si_status == l->forwarded)) {
 		supervise_leave_job(l, code);
 	} else if (code == EXIT_BY_SIGNAL + SIGPIPE && (reader_gone(1) || reader_gone(2))) {
-		lose_rank(l, rank, code);	/* the user who ended the reader of the output knows */
+		lose_rank(l, rank, code);	/* no message: the user has ended the reader of the output */
 	} else if (how->si_code != CLD_EXITED) {
 		complain("rank %d (%s, pid %d) was ended by signal %d (%s)%s%s", r, program, (int)rank->pid, how->si_status,
 			 strsignal(how->si_status), how->si_code == CLD_DUMPED ? ", core dumped" : "",
@@ -203,7 +204,8 @@ static void supervise_judge(struct loop *l, int r, const siginfo_t *how)
 			 supervise_others(l, rank, rest, sizeof rest));
 		lose_rank(l, rank, code);
 	} else if (rank->joined && !rank->left) {
-		/* the others would wait for it; of the last one, too, it says that the program did not come to its end */
+		/* the remaining ranks would wait for this one; even the last rank's end shows that the program did not
+		 * complete */
 		if (asked_to_end(l)) {
 			supervise_leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
 			return;
@@ -214,8 +216,8 @@ static void supervise_judge(struct loop *l, int r, const siginfo_t *how)
 	}
 }
 
-/* A rank that has joined waits for all others, in MPI_Finalize at the latest: for one that ended without having joined, for
- * ever. Called when either has become true. */
+/* A rank that has joined waits for all ranks, in MPI_Finalize at the latest: for a rank that ended without having
+ * joined, for ever. Must be called when a rank has joined, and when one has ended. */
 static void judge_absent(struct loop *l)
 {
 	const struct rank *ranks = l->job->ranks;
@@ -239,8 +241,8 @@ static void judge_absent(struct loop *l)
 	end_job(l, EXIT_FAILURE);
 }
 
-/* Whether a process is ending: its connections and locks are gone already, its memory perhaps not yet (PF_EXITING among
- * the flags of proc(5)). */
+/* Whether a process is ending: connections and locks are gone already, memory perhaps not yet (PF_EXITING among the
+ * flags of proc(5)). */
 static bool supervise_is_ending(pid_t pid)
 {
 	enum { EXITING = 4 };
@@ -251,25 +253,26 @@ static bool supervise_is_ending(pid_t pid)
 	       sscanf(fields, "%*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & EXITING;
 }
 
-/* Waits until a process that is ending can be reaped: who uses much memory takes a while. */
+/* Waits until a process that is ending can be reaped: a process with much memory takes a while. */
 static void await_end(pid_t pid, uint64_t until_ns)
 {
 	struct pollfd end = { .fd = pidfd_open(pid, 0), .events = POLLIN };
 	uint64_t now;
 
 	if (end.fd < 0)
-		return;		/* no kernel before 5.3 has it: then whoever was seen first is blamed */
+		return;		/* no kernel before 5.3 has pidfd_open: then the first failure seen is blamed */
 	while ((now = monotonic_ns()) < until_ns && poll(&end, 1, (int)((until_ns - now) / 1000000) + 1) < 0 && errno == EINTR)
 		;
 	close(end.fd);
 }
 
 /* The first failure seen need not be the cause: ranks end because another was killed, and both ends may be here, or the
- * other rank may still be ending. So ahead of the blame of any other rank one that a signal ended is looked for. It is
- * reaped later. */
+ * other rank may still be ending. So before any other rank is blamed, ranks that a signal ended are looked for, and
+ * judged first. They are reaped later. */
 static void judge_killed(struct loop *l)
 {
-	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all: nothing else is done meanwhile */
+	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all ranks together: the event loop stands
+									 * still meanwhile */
 
 	for (int r = 0; r < l->job->nranks && l->state == RUNNING; r++) {
 		const struct rank *rank = &l->job->ranks[r];
@@ -281,7 +284,7 @@ static void judge_killed(struct loop *l)
 			await_end(rank->pid, until);
 		if (waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid || how.si_code == CLD_EXITED)
 			continue;
-		l->running--;		/* of the others */
+		l->running--;		/* messages count the other ranks only */
 		supervise_judge(l, r, &how);
 		l->running++;
 	}
@@ -289,7 +292,8 @@ static void judge_killed(struct loop *l)
 
 /* A rank is often a script, which a signal ends at once while the program that it started still writes its checkpoint.
  * So when ranks are ending, the rest of a process group has the time that the rank itself has. heddlerun is the group's
- * reaper (PR_SET_CHILD_SUBREAPER): the end of the last one is seen, and nothing of it stays a zombie. */
+ * reaper (PR_SET_CHILD_SUBREAPER): the end of the group's last process is seen, and no process of the group stays a
+ * zombie. */
 static void look_for_lingerers(struct loop *l)
 {
 	for (int r = 0; l->lingering && r < l->job->nranks; r++) {
@@ -319,13 +323,13 @@ static void reap(struct loop *l)
 				rank = &l->job->ranks[r];
 		r--;
 		if (!rank) {
-			if (guard_is(l->job->guard, how.si_pid))	/* somebody killed it: go on without */
+			if (guard_is(l->job->guard, how.si_pid))	/* killed from outside: go on */
 				complain("the guard process was ended: if heddlerun is killed now, processes may be left over");
 			waitpid(how.si_pid, NULL, 0);
 			continue;
 		}
-		take_notes(l);		/* what it told the server came before its end */
-		/* of those that outlive each other each is judged for itself */
+		take_notes(l);		/* the rank's requests to the server came before its end */
+		/* with --on-death=continue each rank is judged for itself */
 		if (!l->job->opt.outlive && how.si_code == CLD_EXITED && (how.si_status || (rank->joined && !rank->left)))
 			judge_killed(l);
 		rank->ended = true;
@@ -333,7 +337,7 @@ static void reap(struct loop *l)
 		supervise_judge(l, r, &how);
 		judge_absent(l);
 		if (l->state == LEAVING || l->state == ENDING || (l->state == RUNNING && asked_to_end(l)))
-			rank->lingers = true;	/* until it turns out that nothing is left */
+			rank->lingers = true;	/* until look_for_lingerers finds the group empty */
 		else
 			kill(-how.si_pid, SIGKILL);
 		waitpid(how.si_pid, NULL, 0);
@@ -350,11 +354,12 @@ static void reap(struct loop *l)
 	look_for_lingerers(l);
 }
 
-/* ---- what has left the ranks' process groups ------------------------------------------------------------------------ */
+/* ---- processes that have left the ranks' process groups ----------------------------------------------------------------- */
 
-/* setsid(1), or a shell with job control (set -m), puts a process where signals to its rank's group do not reach it. When its parents have
- * ended it is heddlerun's child (PR_SET_CHILD_SUBREAPER). Calls fn for each child; the kernel lists them by the thread that they have as
- * parent. Without /proc there are none. Returns how many there are. */
+/* setsid(1), or a shell with job control (set -m), puts a process where signals to its rank's group do not reach it.
+ * When the parents of such a process have ended, heddlerun is its parent (PR_SET_CHILD_SUBREAPER). Calls fn for each
+ * child; the kernel lists them by the thread that they have as parent. Without /proc there are none. Returns how many
+ * there are. */
 static int each_child(const struct loop *l, void (*fn)(pid_t pid, int sig), int sig)
 {
 	DIR *threads = opendir("/proc/self/task");
@@ -371,7 +376,8 @@ static int each_child(const struct loop *l, void (*fn)(pid_t pid, int sig), int 
 			if (guard_is(l->job->guard, pid))
 				continue;
 			n++;
-			if (!guard_named(pid))		/* that of a heddlerun that a rank has started: it ends by itself */
+			if (!guard_named(pid))		/* of a heddlerun that a rank has started: that guard ends by
+							 * itself */
 				fn(pid, sig);
 		}
 		if (f)
@@ -391,8 +397,9 @@ static void send_signal(pid_t pid, int sig)
 		kill(pid, SIGCONT);
 }
 
-/* All ranks have ended. Ends what they have left: at once where they have ended of themselves or were killed; where they were told to end,
- * what has not heard of it has the time that is left of theirs. A process that ends leaves children of its own, so the launcher repeats this until there are none. */
+/* All ranks have ended. Ends the processes that they have left: at once with SIGKILL if the ranks have ended of
+ * themselves or were killed; if the ranks were told to end, with SIGTERM, and with SIGKILL when the rest of the ranks'
+ * time is over. A process that ends leaves children of its own, so the launcher repeats this until there are none. */
 static void end_detached(struct loop *l)
 {
 	bool gently = l->state == LEAVING || l->state == ENDING;
@@ -450,7 +457,7 @@ static void take_note(struct loop *l, const struct note *note)
 		judge_killed(l);
 		if (l->state != RUNNING)
 			break;
-		l->running--;		/* of the others */
+		l->running--;		/* messages count the other ranks only */
 		complain("rank %d (%s, pid %d) aborted the job with code %d%s", note->rank, rank->app->argv[0], (int)rank->pid,
 			 note->code, supervise_others(l, NULL, rest, sizeof rest));
 		l->running++;
@@ -476,7 +483,7 @@ static void close_tty(struct loop *l)
 	if (l->tty_fd < 0)
 		return;
 	epoll_ctl(l->epoll, EPOLL_CTL_DEL, STDIN_FILENO, NULL);
-	close(l->tty_fd);	/* the rank sees the end of its input */
+	close(l->tty_fd);	/* the rank reads end of file */
 	l->tty_fd = -1;
 }
 
@@ -507,7 +514,7 @@ static void copy_tty(struct loop *l)
 	if (!l->tty_buf)
 		l->tty_buf = must(malloc(SIZE));
 	write_tty(l);
-	/* In the background the terminal is another program's. */
+	/* In the background the terminal belongs to another program. */
 	if (l->tty_fd < 0 || l->tty_len || tcgetpgrp(STDIN_FILENO) != getpgrp())
 		return;
 	n = read(STDIN_FILENO, l->tty_buf, SIZE);
@@ -523,15 +530,15 @@ static void copy_tty(struct loop *l)
 
 /* ---- signals ------------------------------------------------------------------------------------------------------------ */
 
-/* SIGCONT, when it comes, is passed on like any other. */
+/* A later SIGCONT is passed on like any other signal. */
 static void stop_self(struct loop *l, int sig)
 {
 	signal_all(l, sig);
 	raise(SIGSTOP);		/* sig itself is blocked */
 }
 
-/* A signal that ends programs. The first goes to the ranks, which end by themselves; a second one, unless it is the
- * first one's echo, ends them. */
+/* A signal that ends programs. The first goes to the ranks, which end by themselves; a later SIGINT or SIGTERM, unless
+ * within REPEAT_NS, kills all ranks. */
 static void take_ending_signal(struct loop *l, int sig)
 {
 	uint64_t now = monotonic_ns();
@@ -552,7 +559,7 @@ static void take_ending_signal(struct loop *l, int sig)
 	l->forwarded = sig;
 	signal_all(l, sig);
 	if (sig == SIGTERM) {
-		signal_all(l, SIGCONT);		/* a stopped one must see it */
+		signal_all(l, SIGCONT);		/* a stopped process must see the signal */
 		be_patient(l);
 	}
 }
@@ -606,7 +613,7 @@ static void list_running(struct loop *l, char *text, size_t size)
 	}
 }
 
-/* Ranks were told to end, and did not. */
+/* The ranks have had their time to end: kills them. */
 static void escalate(struct loop *l)
 {
 	char who[256];
@@ -662,8 +669,8 @@ static int wait_ms(const struct loop *l)
 		next = l->kill_at;
 	if (l->tell_at && l->tell_at < next)
 		next = l->tell_at;
-	/* Terminal input while the rank or the foreground is somebody else's has no event to wait for, nor has the end of a
-	 * process whose parent is no rank. */
+	/* Terminal input while the rank is slow or another process group is in the foreground has no event to wait for,
+	 * nor has the end of a process whose parent is no rank. */
 	if ((l->tty_fd >= 0 || l->lingering) && next > now + 200000000)
 		next = now + 200000000;
 	if (next == UINT64_MAX)
@@ -749,7 +756,7 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 	if (failed)
 		end_job(&l, failed);
 	reap(&l);
-	/* What was killed is not waited for, but for the ranks themselves: it may be in the kernel for long. */
+	/* After SIGKILL only the ranks themselves are waited for: any other process may be in the kernel for long. */
 	while (l.running || (l.lingering && l.state != KILLED))
 		supervise_turn(&l);
 	for (int r = 0; r < job->nranks; r++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether a process of this host lives, for those who hear nothing of it: it may compute, or be stopped. A pid alone
- * would not do, since pids are given again; with the time of its start it names a process.
+ * Whether a silent process of this host lives: a process that computes, or is stopped, sends nothing either. A pid
+ * alone would not do, since the kernel uses pids again; pid and start time name a process.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 /* proc_pid_stat(5): fields by number */
 enum { STATE = 3, NUM_THREADS = 20, STARTTIME = 22, FIELDS };
 
-/* 0, -ESRCH: there is no such process; -EIO: who knows. */
+/* 0, -ESRCH: there is no such process; -EIO: not known. */
 static int read_stat(uint32_t pid, char *state, uint64_t *threads, uint64_t *start)
 {
 	char text[1024], *p;
@@ -82,6 +82,6 @@ enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc)
 		return err == -ESRCH ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
 	if (start != proc->start)
 		return HDL_PROC_ENDED;
-	/* a process is there until its parent has asked how it ended; one whose first thread has ended goes on */
+	/* a process exists until the parent has reaped it; a process whose first thread has ended goes on */
 	return (state == 'Z' || state == 'X') && threads <= 1 ? HDL_PROC_ENDED : HDL_PROC_LIVES;
 }

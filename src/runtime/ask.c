@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this rank is asked, and told, by PMIx's events: the rank's side of runtime/ask.h. */
+/* PMIx's events that reach this rank, the hang report's questions and ended ranks: the rank's side of runtime/ask.h. */
 #include <limits.h>
 #include <pmix.h>
 #include <pthread.h>
@@ -14,7 +14,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* held while `answerer` runs */
 static hdl_ask_fn answerer;
 
-/* Processes that have ended. Nothing is ever taken away, so all read without a lock; whoever is told of one puts it in front. */
+/* Processes that have ended. Entries are never removed, so readers need no lock; a thread that notes a process puts the
+ * new entry in front. */
 struct ended {
 	struct ended *next;
 	int proc;
@@ -36,7 +37,8 @@ bool hdl_rt_has_ended(int proc)
 	return e;
 }
 
-/* Without memory it is as if nothing had been told, which nobody need do anyway. One that two threads note at once is there twice. */
+/* Without memory the end is not noted; callers cannot rely on notes anyway. A process that two threads note at once has
+ * two entries. */
 void hdl_rt_note_ended(int proc)
 {
 	struct ended *e = hdl_rt_has_ended(proc) ? NULL : malloc(sizeof *e);
@@ -49,13 +51,13 @@ void hdl_rt_note_ended(int proc)
 	atomic_fetch_add_explicit(&nended, 1, memory_order_release);
 }
 
-/* A rank, not one of PMIx's special ones. Who is told while it joins the job does not know the job's size yet. */
+/* A rank, not one of PMIx's special ones. While this rank joins the job, the job's size is not known here yet. */
 static bool is_ours(const pmix_proc_t *proc)
 {
 	return !strcmp(proc->nspace, hdl_job.nspace) && proc->rank < (pmix_rank_t)(hdl_job.size ? hdl_job.size : INT_MAX);
 }
 
-/* The launcher says so of a process that is there no more, to the ranks of all hosts. */
+/* Event from the launcher to the ranks of all hosts: a process has ended. */
 static void rank_ended(const pmix_info_t info[], size_t ninfo)
 {
 	for (size_t i = 0; i < ninfo; i++) {
@@ -97,7 +99,7 @@ static void ask_registered(pmix_status_t status, size_t id, void *arg)
 
 void hdl_rt_listen(bool questions)
 {
-	/* the first is heddlerun's, the others those of other launchers */
+	/* the first is heddlerun's, the rest those of other launchers */
 	static pmix_status_t ends[] = { HDL_RANK_ENDED, PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_KILLED_BY_CMD,
 					PMIX_ERR_EXIT_NONZERO_TERM };
 	pmix_status_t codes[ARRAY_SIZE(ends) + 2] = { HDL_ASK, HDL_ASK_NOW };
@@ -132,7 +134,7 @@ void hdl_rt_answer(const char *text)
 	pmix_info_t *info = calloc(1, sizeof *info);
 
 	if (!info)
-		return;		/* heddlerun says that this rank does not answer */
+		return;		/* heddlerun reports this rank as one that does not answer */
 	PMIX_INFO_LOAD(info, HDL_ANSWER, text, PMIX_STRING);
 	hdl_pmix_fds_check("PMIx_Job_control_nb");
 	if (PMIx_Job_control_nb(NULL, 0, info, 1, answered, info) != PMIX_SUCCESS)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What heddlerun asks its ranks out of band, and how they answer: by PMIx alone, whose thread in each rank answers even
- * while the program computes. No signal and no handler is involved: these belong to the program.
+ * The hang report's questions from heddlerun to its ranks, and the ranks' answers: by PMIx alone, whose thread in each
+ * rank answers even while the program computes. No signal and no handler is involved: these belong to the program.
  *
- *     heddlerun ── event HDL_ASK, twice ──▶ rank: whoever waits in MPI answers when it sees it
- *               ── event HDL_ASK_NOW ─────▶ rank: PMIx's thread answers for who did not
+ *     heddlerun ── event HDL_ASK, twice ──▶ rank: a thread that waits in MPI sees the event, and answers
+ *               ── event HDL_ASK_NOW ─────▶ rank: PMIx's thread answers if no thread has
  *               ◀── job control, HDL_ANSWER: a string ──
  *
- * An answer is lines: since when the rank waits (microseconds ago; 0: unknown), what it does, and any number of details.
+ * An answer is lines: since when the rank waits (microseconds ago; 0: unknown), the call it is in, and any number of
+ * details.
  */
 #ifndef HDL_ASK_H
 #define HDL_ASK_H
@@ -18,8 +19,8 @@
 #define HDL_ASK_NOW (PMIX_EXTERNAL_ERR_BASE - 7102)
 #define HDL_ANSWER "hdl.waits"
 
-/* What the launcher tells, with PMIX_EVENT_AFFECTED_PROC: a rank's process has ended without MPI_Finalize, and the others go on
- * (--on-death=continue). A code of the PMIx standard, as other launchers have it. */
+/* Event from the launcher, with PMIX_EVENT_AFFECTED_PROC: a rank's process has ended without MPI_Finalize, and the
+ * remaining ranks go on (--on-death=continue). A code of the PMIx standard, as other launchers have it. */
 #define HDL_RANK_ENDED PMIX_ERR_PROC_TERM_WO_SYNC
 
 #endif

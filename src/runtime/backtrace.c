@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * HEDDLE_BACKTRACE, heddlerun --backtrace: where a rank was when a signal ended it. By libbacktrace, which GCC brings, with
- * functions and lines; without it by the C library, with what dynamic symbols tell.
+ * functions and lines; else by the C library, with the names of dynamic symbols.
  *
- * The handler runs in a process whose heap may be broken: it allocates nothing, and writes by write(2). Then the signal
- * does what it would have done, so that exit code and core dump are the same.
+ * The handler runs in a process whose heap may be broken: the handler allocates nothing, and writes by write(2). Then
+ * the signal takes its usual effect, so that exit code and core dump are the same.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ enum { FRAMES = 64, STACK = 256 * 1024 };
 static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS };
 enum { NFATAL = sizeof fatal / sizeof fatal[0] };
 static bool installed;
-static char head[320];		/* who speaks */
+static char head[320];		/* "heddle: rank 3 (host): " of this process */
 
 /* snprintf of the C library allocates nothing for these conversions. */
 static __attribute__((format(printf, 1, 2))) void backtrace_say(const char *fmt, ...)
@@ -46,7 +46,7 @@ static __attribute__((format(printf, 1, 2))) void backtrace_say(const char *fmt,
 	len += n < 0 ? 0 : (size_t)n < sizeof line - len - 1 ? (size_t)n : sizeof line - len - 2;
 	line[len++] = '\n';
 	if (write(STDERR_FILENO, line, len) < 0)
-		errno = 0;	/* nowhere left to say it */
+		errno = 0;	/* standard error itself has failed */
 }
 
 #if defined(HAVE_BACKTRACE_H) && defined(HAVE_LIBBACKTRACE)
@@ -54,7 +54,7 @@ static struct backtrace_state *state;
 
 static void backtrace_failed(void *arg, const char *text, int err)
 {
-	if (err >= 0)		/* -1: no debug information, which shows */
+	if (err >= 0)		/* -1: no debug information, as the output shows */
 		backtrace_say("  (no more can be told: %s)", text);
 }
 
@@ -96,7 +96,7 @@ static bool backtrace_prepare(void)
 {
 	void *first;
 
-	return backtrace(&first, 1) > 0;	/* loads what it needs, which it must not do in the handler */
+	return backtrace(&first, 1) > 0;	/* loads libgcc, which the handler must not do */
 }
 
 static void print_frames(void)
@@ -112,7 +112,7 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	static atomic_flag printing = ATOMIC_FLAG_INIT;
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
-	while (atomic_flag_test_and_set(&printing))	/* by another thread: which ends the process */
+	while (atomic_flag_test_and_set(&printing))	/* another thread prints, and ends the process */
 		pause();
 	if (info->si_code > 0 && sig != SIGABRT)
 		backtrace_say("signal %d (%s) at address %p:", sig, sigdescr_np(sig), info->si_addr);
@@ -120,14 +120,15 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 		backtrace_say("signal %d (%s):", sig, sigdescr_np(sig));
 	print_frames();
 	sigaction(sig, &dfl, NULL);
-	/* What faulted faults again on return; what was sent is sent again. */
+	/* A faulting instruction faults again on return; a signal that was sent is raised again. */
 	if (info->si_code <= 0)
 		raise(sig);
 	else
 		atomic_flag_clear(&printing);
 }
 
-/* A stack that has overflowed is none to run a handler on. Main thread only; the others' have their own limits. */
+/* A handler cannot run on a stack that has overflowed. Main thread only; other threads' stacks have their own
+ * limits. */
 static void own_stack(void)
 {
 	stack_t old, own = { .ss_size = STACK };

@@ -15,7 +15,7 @@
 #include "runtime/runtime.h"
 
 static struct {
-	const char *program;		/* "heddle", or the program that reports in its own name */
+	const char *program;		/* "heddle", or the name given to hdl_diag_program */
 	int rank;			/* -1: not known, or alone */
 	bool known;
 	char host[256];
@@ -36,7 +36,7 @@ void hdl_diag_rank(int rank, const char *host)
 	self.known = true;
 }
 
-/* Errors before the job is joined: what the launcher's environment says is the best that there is. */
+/* Errors before the job is joined: the launcher's environment is the only source of rank and host. */
 static void guess_self(void)
 {
 	if (self.known)
@@ -57,7 +57,7 @@ static void diag_write_all(const char *p, size_t len)
 		if (n < 0 && errno == EAGAIN && poll(&(struct pollfd){ .fd = STDERR_FILENO, .events = POLLOUT }, 1, 1000) > 0)
 			continue;
 		if (n <= 0)
-			return;		/* nowhere left to say it */
+			return;		/* standard error itself has failed */
 		p += n;
 		len -= (size_t)n;
 	}
@@ -121,8 +121,8 @@ void hdl_error(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* How often each warning was given: the format string is its identity, so that a warning about many peers is
- * still one warning. */
+/* How often each warning was given: the format string identifies a warning, so that a warning about many peers is still
+ * one warning. */
 struct warning {
 	const char *fmt;
 	unsigned long count;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What names the job on a host to those who share things by a file (XRC domains): heddlerun's file, which has no name and is inherited,
- * or else the directory that the launcher has made for the job there. Both are the launcher's: it removes the directory, and neither is
- * another job's or another user's. Nothing is written into them, so that a job that is killed leaves nothing.
+ * The file that identifies the job on a host, where ranks share objects by a file (XRC domains): heddlerun's host file,
+ * which has no name and is inherited, or else the directory that the launcher has made for the job there. Both belong
+ * to the launcher, which removes the directory; neither belongs to another job or another user. Ranks write nothing
+ * into them, so that a job that is killed leaves nothing.
  */
 #include <fcntl.h>
 #include <pmix.h>
@@ -16,7 +17,7 @@
 #include "runtime/pmix_fds.h"
 #include "runtime/runtime.h"
 
-/* A wrapper may have closed it, and its number may be another file's by now. */
+/* A wrapper may have closed the descriptor, and the number may be another file's by now. */
 static int file_inherited(void)
 {
 	const char *text = getenv("HEDDLERUN_FILE");
@@ -26,12 +27,12 @@ static int file_inherited(void)
 
 	if (!text || sscanf(text, "%d:%llu:%llu", &fd, &dev, &ino) != 3 || fstat(fd, &st) || st.st_dev != dev || st.st_ino != ino)
 		return -1;
-	/* once for all, so that what this process starts does not inherit it; opened again if need be */
+	/* for good, so that children of this process do not inherit the descriptor; opened again if need be */
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return fcntl(fd, F_DUPFD_CLOEXEC, FD_LIBRARY_MIN);
 }
 
-/* -1: it is not this user's alone, or cannot be reached. */
+/* -1: other users may write to the path, or this process cannot reach it. */
 static int open_own(const char *path)
 {
 	int fd = path ? fd_raise(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) : -1;
@@ -60,7 +61,7 @@ static int directory(void)
 		fd = open_own(value->data.string);
 	if (rc == PMIX_SUCCESS)
 		PMIX_VALUE_RELEASE(value);
-	/* the launcher's server has one, too: Open MPI's mpirun makes it for each of its runs */
+	/* the launcher's server has a directory, too: Open MPI's mpirun makes a new one for each run */
 	return fd < 0 ? open_own(getenv("PMIX_SERVER_TMPDIR")) : fd;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The job, by PMIx. Two things shape this file. Start-up costs: only what is needed is asked for, and only from what
- * the server has sent already (PMIX_OPTIONAL); another rank's values are fetched when they are used (direct modex).
- * And a rank that never comes must not hang the others: whatever waits for another rank is bounded, and names it.
+ * The job, by PMIx. Two things shape this file. Start-up costs: only keys that are needed are read, and only from the
+ * data that the server has sent already (PMIX_OPTIONAL); another rank's values are fetched when they are used (direct
+ * modex). And a rank that never comes must not hang the rest: each wait for another rank is bounded, and the error
+ * names that rank.
  */
 #include <errno.h>
 #include <pmix.h>
@@ -37,7 +38,8 @@ static unsigned fences;
 
 /* ---- waiting for PMIx, bounded ----------------------------------------------------------------------------- */
 
-/* Shared with PMIx's thread. Whoever gives up leaves it to the callback, which may come at any later time. */
+/* Shared with PMIx's thread. A thread that gives up leaves the struct to the callback, which may come at any later
+ * time. */
 struct waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t done_cond;
@@ -134,7 +136,7 @@ static uint64_t init_deadline(void)
 	return hdl_vars.init_timeout ? monotonic_ns() + hdl_vars.init_timeout * 1000 : 0;
 }
 
-/* ---- reading what the server told at start ------------------------------------------------------------------ */
+/* ---- reading the job data that the server sent at start ---------------------------------------------------- */
 
 static pmix_proc_t job_proc_of(pmix_rank_t rank)
 {
@@ -144,7 +146,7 @@ static pmix_proc_t job_proc_of(pmix_rank_t rank)
 	return proc;
 }
 
-/* NULL if the server did not tell, with errno: ENODATA, or ENOMEM: it may have. */
+/* NULL with errno: ENODATA: the server has not sent the key; ENOMEM: not known. */
 static pmix_value_t *job_told(pmix_rank_t rank, const char *key)
 {
 	pmix_proc_t proc = job_proc_of(rank);
@@ -181,7 +183,7 @@ static bool told_number(pmix_rank_t rank, const char *key, int *out)
 	return as_number(job_told(rank, key), out);
 }
 
-/* Of one of the programs in the launcher's command. */
+/* Reads a key of one of the programs in the launcher's command. Returns whether the server has sent it. */
 static bool told_of_program(int appnum, const char *key, int *out)
 {
 	pmix_proc_t proc = job_proc_of(PMIX_RANK_WILDCARD);
@@ -201,8 +203,9 @@ static bool told_of_program(int appnum, const char *key, int *out)
 }
 
 /*
- * The ranks of this one's program. What the server tells is taken where it fits: some tell of several programs the last one's size as that
- * of all, or of the first. Then each rank is asked for.
+ * Returns the number of ranks of this rank's program. The server's number is taken where it is plausible: some servers
+ * give the size of the last program for all of several programs, or for the first. Then the program of each rank is
+ * read.
  */
 static int count_program(void)
 {
@@ -247,7 +250,8 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The peers of this host are a list "0,1,2": how many, and which place in it is this rank's. ranks, if any, gets them. */
+/* The peers of this host are a list "0,1,2": returns their number, and in *mine this rank's place. ranks, if not NULL,
+ * gets the list. */
 static int parse_local_peers(const char *peers, int *ranks, int *mine)
 {
 	char *next;
@@ -268,8 +272,8 @@ static int parse_local_peers(const char *peers, int *ranks, int *mine)
 	return n;
 }
 
-/* Sets the local rank and size, and which ranks are of this host; 0 or a negative errno. *leader: the first of them. Of other
- * hosts nothing is asked: what a rank knows of the job at start does not grow with it. */
+/* Sets the local rank and size, and which ranks are of this host; 0 or a negative errno. *leader: the first of them.
+ * Nothing is read about other hosts: the data that a rank reads at start do not grow with the job. */
 static int read_local_peers(int *leader)
 {
 	char *peers = told_string(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
@@ -298,7 +302,8 @@ out:
 	return err;
 }
 
-/* Of each rank that was asked for, its node + NODE_0: groups share ranks, and PMIx is slow to ask. Pages of others are never touched. */
+/* By rank: node + NODE_0 of each rank that was asked for: groups share ranks, and PMIx is slow to ask. Pages of ranks
+ * that were not asked for are never touched. */
 static int *nodes;
 enum { NODE_UNASKED, NODE_UNTOLD, NODE_0 };
 
@@ -327,7 +332,7 @@ int hdl_rt_node(int rank)
 
 static int refuse_without_pmix(const struct hdl_launched_by *by)
 {
-	if (by->rank > 0)	/* the whole story once is enough */
+	if (by->rank > 0)	/* one rank's report is enough */
 		hdl_error("no PMIx server for %s=%s: see the message of rank 0", by->size_var, by->size_text);
 	else
 		hdl_error("%s started %s processes (%s=%s), but it offers them no PMIx server, by which Heddle %s joins a job: "
@@ -375,7 +380,7 @@ static bool foreign_space(const char *kind)
 	return theirs && strncmp(theirs, mine, (size_t)n);
 }
 
-/* Containers around ranks: what of them keeps a rank from its launcher on the same host. */
+/* Containers around ranks: which namespace keeps a rank from its launcher on the same host. */
 static bool explain_space(const struct hdl_launched_by *by)
 {
 	if (!by->heddlerun)
@@ -394,8 +399,9 @@ static bool explain_space(const struct hdl_launched_by *by)
 }
 
 /*
- * What a rank starts by system() or exec inherits the environment by which that rank has joined, and would join as the same rank
- * once more: both would get the same messages. So whoever joins leaves a mark for what it starts: its process, namespace and rank.
+ * A program that a rank starts by system() or exec inherits the environment by which that rank has joined, and would
+ * join as the same rank once more: both would get the same messages. So a rank that joins sets a variable for its
+ * children: its process, namespace and rank.
  */
 static const char mark_var[] = "HEDDLE_RANK_PROCESS";
 
@@ -442,7 +448,7 @@ static int job_join(const struct hdl_launched_by *by)
 
 	if (err)
 		return err;
-	/* The PMIx library would look for interfaces, and tell what it has not found. */
+	/* The PMIx library would look for interfaces, and print messages about those missing. */
 	if (foreign_space("net") && explain_space(by))
 		return -ENOTCONN;
 	if (!hdl_memory_left(HDL_PMIX_MEMORY)) {
@@ -480,7 +486,7 @@ static int job_join(const struct hdl_launched_by *by)
 	return leave_mark();
 }
 
-/* Several launchers, one within the other, each with its own idea of the job. */
+/* Several launchers, one within the other, that disagree about the job's size. */
 static int check_size(const struct hdl_launched_by *by)
 {
 	if (by->size <= 1 || by->size == hdl_job.size || strncmp(by->launcher, "mpi", 3))
@@ -492,8 +498,8 @@ static int check_size(const struct hdl_launched_by *by)
 	return -EPROTO;
 }
 
-/* What all ranks of a job must have in common: the library's version, and a hash (FNV-1a) of the variables that are to be the
- * same. And what those of one host take from the first of them. */
+/* Properties that all ranks of a job must share: the library's version, and a hash (FNV-1a) of the variables that must
+ * be the same. Beside them the values that the ranks of one host take from the first of them. */
 struct common {
 	char version[32];
 	uint64_t vars;
@@ -547,9 +553,10 @@ static int compare_common(int with, const struct common *mine, const char *vars)
 	return err;
 }
 
-/* Ranks that are bound unevenly, or do not see each other's processes, count other numbers of CPUs, and what all must choose alike goes by
- * that number: so the first of a host counts for all. Each rank compares with the first of its host, these with rank 0: one small
- * fetch per rank, and no exchange of all with all. The variables themselves are fetched only where they differ. */
+/* Ranks that are bound unevenly, or do not see each other's processes, count other numbers of CPUs, and choices that
+ * must be the same on all ranks depend on that number: so the first of a host counts for all. Each rank compares with
+ * the first of its host, the first of each host with rank 0: one small fetch per rank, and no exchange of all with all.
+ * The variables themselves are fetched only where they differ. */
 static int check_common(int leader)
 {
 	int with = hdl_job.local_rank == 0 ? 0 : leader, err = 0;
@@ -586,8 +593,8 @@ static void count_cpus(const struct hdl_launched_by *by)
 		hdl_job.ncores = hdl_cpus_of_host(hdl_job.local_size);
 }
 
-/* properly: the launcher is told that this rank has nothing more to do with the job. A rank that fails in between must
- * not tell that: its end is then seen as the failure that it is. */
+/* properly: this rank finalizes PMIx, by which the launcher learns that the rank has left the job. A rank that fails in
+ * between must not do that, so that the launcher treats its end as a failure. */
 static void job_leave(bool properly)
 {
 	hdl_watch_end();
@@ -607,7 +614,7 @@ static void job_leave(bool properly)
 	memset(&hdl_job, 0, sizeof hdl_job);
 }
 
-/* The PMIx library, the devices and the fabric need descriptors, and tell their absence in many words. */
+/* The PMIx library, the devices and the fabric need descriptors, and report a lack of them in many words. */
 static bool enough_files(void)
 {
 	enum { NEEDED = 20 };
@@ -707,7 +714,7 @@ void hdl_rt_abort(int code, const char *text)
 	static atomic_flag ending = ATOMIC_FLAG_INIT;
 	int status = code & 255 ? code & 255 : 1;
 
-	while (atomic_flag_test_and_set(&ending))	/* by another thread: it ends this process */
+	while (atomic_flag_test_and_set(&ending))	/* another thread does this already, and ends the process */
 		pause();
 	if (text)
 		hdl_error("%s", text);
@@ -729,7 +736,7 @@ int hdl_rt_put(const char *key, const void *data, size_t len)
 	pmix_status_t rc;
 
 	if (!joined)
-		return 0;	/* alone: nobody asks */
+		return 0;	/* alone: no process reads the value */
 	value.data.bo.bytes = (char *)data;
 	value.data.bo.size = len;
 	hdl_pmix_fds_check("PMIx_Put");
@@ -763,8 +770,8 @@ static void sleep_ms(unsigned ms)
 	nanosleep(&t, NULL);
 }
 
-/* One question. seconds: how long the server may hold it back; 0: it answers at once. On success *data is the
- * caller's. */
+/* One question. seconds: how long the server may hold the request back; 0: the server answers at once. On success *data
+ * is the caller's. */
 static pmix_status_t job_ask(const char *nspace, int rank, const char *key, uint32_t seconds, uint64_t deadline, void **data, size_t *len)
 {
 	pmix_proc_t proc = job_proc_of((pmix_rank_t)rank);
@@ -815,8 +822,8 @@ int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, si
 		hdl_error("%s of rank %d was asked for, but this process is alone", key, rank);
 		return -ENOTCONN;
 	}
-	/* The server answers when the rank commits, whether or not the key is among what it committed, and after a time
-	 * of its own: so "not found" means "not yet" until the deadline. */
+	/* The server answers when the rank commits, whether or not the key was committed, or when the server's own time
+	 * is up: so "not found" means "not yet" until the deadline. */
 	for (;;) {
 		uint64_t now = monotonic_ns(), left = deadline > now ? deadline - now : 0;
 
@@ -940,7 +947,7 @@ int hdl_rt_fence(void)
 
 	if (!joined || hdl_job.size == 1)
 		return 0;
-	/* A fence cannot tell who is missing, a mark can. */
+	/* A fence does not name the missing rank, a key of each rank does. */
 	snprintf(mark, sizeof mark, "hdl.fence.%u", fences++);
 	err = hdl_rt_put(mark, "", 1);
 	if (!err)

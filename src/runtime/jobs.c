@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hdl_other_job **jobs;	/* by number: the order in which they were named */
+static struct hdl_other_job **jobs;	/* in the order of their numbers, which is that of their hdl_job_name */
 static int njobs, cap;
 static void *by_id;			/* the same: tsearch(3) */
 
@@ -119,8 +119,8 @@ bool hdl_proc_before(int a, int b)
 	return x != y ? x < y : hdl_proc_rank(a) < hdl_proc_rank(b);
 }
 
-/* By turns: a struct by value would lie in the frame of whoever reports, and that may be a function of the fast path. Each thread has its
- * own: two that carry an instance of the transport each have no lock in common. */
+/* By turns: a struct by value would lie in the frame of the reporting function, which may be on the fast path. Each
+ * thread has buffers of its own: two threads that carry an instance of the transport each have no lock in common. */
 static const char *jobs_text_of(int proc, const char *ours)
 {
 	static _Thread_local char texts[4][HDL_PROC_TEXT];

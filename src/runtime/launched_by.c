@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the environment says about who started this process. It is needed for one thing above all: a program that
- * was started by a launcher which offers no PMIx must not run as N times "rank 0 of 1".
+ * The launcher that started this process, as the environment describes it. The main use: a program that was started by
+ * a launcher without PMIx must not run as N times "rank 0 of 1".
  */
 #include <ctype.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "runtime/launched_by.h"
 #include "runtime/runtime.h"
 
-/* Innermost first: heddlerun removes the variables of the others from its ranks, so that one of these beside
+/* Innermost first: heddlerun removes the variables of other launchers from its ranks, so that such a variable beside
  * heddlerun's own was set by a launcher that runs below heddlerun. */
 static const struct {
 	const char *launcher, *size_var, *rank_var, *remedy;
@@ -49,8 +49,8 @@ static bool in_slurm_step(void)
 	return id && isdigit((unsigned char)*id) && strtoull(id, NULL, 10) < 4294967290u;
 }
 
-/* srun --mpi=pmi2 sets what Hydra sets, too; but Hydra's variables for its control are not there, and the step that srun
- * has started is the job itself, not one of Hydra's proxies. */
+/* srun --mpi=pmi2 sets Hydra's variables, too; but Hydra's variables for its control are not there, and the step that
+ * srun has started is the job itself, not one of Hydra's proxies. */
 static bool is_srun_pmi(const char *size)
 {
 	const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
@@ -93,7 +93,7 @@ struct hdl_launched_by hdl_launched_by_env(void)
 	return by;
 }
 
-/* The parent and the command name of a process; false when it is gone or foreign. */
+/* The parent and the command name of a process; false when the process is gone or foreign. */
 static bool parent_of(pid_t pid, pid_t *parent, char name[32])
 {
 	char line[512], *fields, *open_paren;
@@ -114,7 +114,7 @@ static int cpus_of(pid_t pid)
 	size_t size = sizeof(cpu_set_t);
 	int count = 0;
 
-	/* The kernel refuses a mask shorter than its own: grow until it fits. */
+	/* The kernel refuses a mask shorter than its own: grow the mask until the call succeeds. */
 	for (int cpus = CPU_SETSIZE; cpus <= CPU_SETSIZE * 64; cpus *= 2) {
 		cpu_set_t *set = CPU_ALLOC(cpus);
 
@@ -141,7 +141,7 @@ int hdl_cpus_of_host(int local_size)
 	if (own < 1)
 		own = 1;
 	/* Enough for all: binding, if there is any, does not matter. Else each rank may be bound to its share, and the
-	 * launcher, which is not bound, knows what there is in all. */
+	 * affinity mask of the launcher, which is not bound, has all CPUs. */
 	if (own >= local_size)
 		return own;
 	if (!parent_of(pid, &pid, name))

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside src/runtime: which launcher this process's environment speaks of. */
+/* Inside src/runtime: the launcher that this process's environment names. */
 #ifndef HDL_LAUNCHED_BY_H
 #define HDL_LAUNCHED_BY_H
 
 #include <stdbool.h>
 
 struct hdl_launched_by {
-	const char *launcher;	/* for people: "mpirun (Open MPI)"; NULL: none is known */
-	const char *size_var;	/* the variable that promises the size; NULL: none does */
-	const char *size_text;	/* its value */
+	const char *launcher;	/* for people: "mpirun (Open MPI)"; NULL: not known */
+	const char *size_var;	/* the variable that promises the size; NULL: no variable does */
+	const char *size_text;	/* value of that variable */
 	const char *remedy;	/* how this launcher starts PMIx programs: the end of "start it with heddlerun" */
-	int size;		/* what it promises; 0: nothing */
-	int rank;		/* what it promises; -1: nothing */
-	int program_size;	/* ranks of this process's program; < 1: not known before its server is asked */
-	bool pmix;		/* it offers a PMIx server: PMIX_NAMESPACE is set */
-	bool heddlerun;		/* ... and the server is heddlerun's */
+	int size;		/* ranks that the launcher promises; 0: not given */
+	int rank;		/* rank that the launcher promises; -1: not given */
+	int program_size;	/* ranks of this process's program; < 1: not known before the launcher's server is
+				 * asked */
+	bool pmix;		/* the launcher offers a PMIx server: PMIX_NAMESPACE is set */
+	bool heddlerun;		/* the launcher is heddlerun */
 };
 
 struct hdl_launched_by hdl_launched_by_env(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HEDDLE_REPORT_LEAKS: what is left at the end, a line for each kind. */
+/* HEDDLE_REPORT_LEAKS: objects left at the end, a line for each kind. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,11 +2,12 @@
 /*
  * HEDDLE_REPORT_MEMORY: a ledger of this rank's memory, by subsystem.
  *
- * Touched bytes are proportional shares, as PSS counts them (proc_pid_smaps(5)): a page that n processes map counts 4096 / n. Rows are
+ * Touched bytes are proportional shares, as PSS counts them (proc_pid_smaps(5)): a page that n processes map counts
+ * 4096 / n. Rows are
  *
  *   ranges     of the fabric, or mapped: hdl_ledger_add notes each when it is allocated. A page counts if this process maps it
  *              (proc_pid_pagemap(5), bit 63)
- *   phases     of MPI_Init: what the heap and the anonymous mappings have grown by in each
+ *   phases     of MPI_Init: growth of the heap and of the anonymous mappings in each
  *   files      the mappings of libraries and of the program, by file
  *   the rest   of the heap, of which the rows of hdl_ledger_heap are taken
  *
@@ -23,7 +24,7 @@
 
 enum { PAGE = 4096, ROWS = 40 };
 
-/* Classes of mappings. The heap's is all anonymous memory: [heap], and what malloc and threads' stacks have mapped. */
+/* Classes of mappings. HEAP is all anonymous memory: [heap], and the mappings of malloc and of threads' stacks. */
 enum class { HEAP, FABRIC, PMIX, VERBS, HEDDLE, FILES, CLASSES };
 static const char *const class_names[CLASSES] = {
 	[PMIX] = "libpmix: its libraries", [VERBS] = "libibverbs: its libraries", [HEDDLE] = "libheddle: its libraries",
@@ -46,9 +47,10 @@ static struct range *ranges;
 
 static struct row {
 	const char *what;
-	uint64_t predicted;		/* by the settings and the number of peers, if nothing has grown with the traffic; 0: not known */
+	uint64_t predicted;		/* by the settings and the number of peers, if nothing has grown with the
+					 * traffic; 0: not known */
 	uint64_t allocated, touched;
-	uint64_t alone, shared;		/* pages of the fabric that this process maps: no other one does; others do, too */
+	uint64_t alone, shared;		/* pages of the fabric mapped by this process alone; by other processes, too */
 } rows[ROWS];
 static unsigned nrows;
 static uint64_t of_heap;			/* bytes of the heap that have rows (hdl_ledger_heap) */
@@ -174,8 +176,8 @@ void hdl_ledger_pages(const char *otherwise, bool ours, const void *p, size_t by
 		close(fd);
 }
 
-/* Pages of the fabric that several processes map: the tables are every local process's, of the others nobody but the kernel knows how
- * many map each, so they have equal parts of what is left of the mapping's PSS. */
+/* Pages of the fabric that several processes map: the tables are every local process's; for the remaining pages only
+ * the kernel knows how many processes map each, so they get equal parts of the rest of the mapping's PSS. */
 static void share_out(uint64_t pss)
 {
 	struct row *tables = row_of(HDL_LEDGER_TABLES);
@@ -270,7 +272,8 @@ void hdl_ledger_print(FILE *whole)
 	FILE *out;
 
 	measure(&now);
-	if (hdl_rt_fence())	/* it has reported: what follows may be wrong, since other ranks have unmapped memory */
+	if (hdl_rt_fence())	/* hdl_rt_fence has reported; the figures may be wrong, since other ranks have unmapped
+				 * memory */
 		hdl_debug("the ledger of memory was made without the other ranks");
 	for (const struct range *r = ranges; r; r = r->next)
 		row_of(r->what)->allocated += r->bytes;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an object is while nobody has it. */
+/* An object while it is free. */
 struct hdl_vacant {
 	struct hdl_object obj;		/* without magic */
 	struct hdl_vacant *next;
@@ -37,9 +37,10 @@ static bool object_grow(struct hdl_pool *p)
 	p->slab[p->slabs] = slab;
 	p->used = 0;
 	if (!p->slabs) {
-		/* Whoever sees no bytes asks hdl_pool_has_more. */
+		/* A thread that reads slab0_bytes as 0 calls hdl_pool_has_more. */
 		p->slab0 = (uintptr_t)slab;
-		__atomic_store_n(&p->slab0_bytes, slab_objects(p, 0) * p->size, __ATOMIC_RELEASE);	/* pairs with hdl_pool_find */
+		/* pairs with hdl_pool_find */
+		__atomic_store_n(&p->slab0_bytes, slab_objects(p, 0) * p->size, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(&p->slabs, p->slabs + 1, __ATOMIC_RELEASE);	/* pairs with hdl_pool_has_more */
 	return true;
@@ -55,7 +56,7 @@ static void *take_new(struct hdl_pool *p)
 	return has_new(p) || object_grow(p) ? p->slab[p->slabs - 1] + p->used++ * p->size : NULL;
 }
 
-/* What was freed rests while the last slab has others. */
+/* Freed objects stay unused while the last slab has objects that were never used. */
 static void *object_take(struct hdl_pool *p)
 {
 	struct hdl_vacant *v = p->oldest;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Objects behind handles, and the memory that tells whether a handle is one.
+ * Objects behind handles, in slabs that tell a valid handle from any other address.
  *
  * Objects of a kind lie in slabs, each twice as large as the one before, that stay as long as handles of the kind may be used.
- * So whatever a program hands in is known to be an object of ours before it is looked at, and one that was freed is still there
- * to say so. Freed ones are used again in the order in which they became free: a stale handle names nobody else's object for as
- * long as can be. (Requests are the exception: what was used last is in the cache, and is used next.)
+ * So any address that a program hands in is known to be an object of the pool before it is read, and a freed object is
+ * still there, without magic. Freed objects are used again in the order in which they became free: a stale handle names
+ * no new object for as long as can be. (Requests are the exception: the object freed last is in the cache, and is used
+ * next.)
  *
- * The magic word is there while the program has a handle; references keep the object beyond that.
+ * The magic word is valid while the program has a handle; references keep the object beyond that.
  */
 #ifndef HDL_OBJECT_H
 #define HDL_OBJECT_H
@@ -23,13 +24,13 @@
 enum hdl_magic { HDL_MAGIC_COMM = 0x48434f4d, HDL_MAGIC_REQ = 0x48524551, HDL_MAGIC_TYPE = 0x48545950,
 		 HDL_MAGIC_OP = 0x484f5020, HDL_MAGIC_GROUP = 0x48475250, HDL_MAGIC_ERRH = 0x48455252,
 		 HDL_MAGIC_INFO = 0x48494e46, HDL_MAGIC_MESSAGE = 0x484d5347,
-		 HDL_MAGIC_COMM_BEGUN = 0x48434f42 /* MPI_Comm_idup's, until it is complete */ };
+		 HDL_MAGIC_COMM_BEGUN = 0x48434f42 /* communicator of MPI_Comm_idup, until that is complete */ };
 struct hdl_object {
 	uint32_t magic;
 	int refs;
 };
 
-/* Handles below this are the standard ABI's constants, the others are addresses of objects. */
+/* Handles below this are the standard ABI's constants, all larger ones are addresses of objects. */
 #define HDL_HANDLE_PREDEFINED	0x1000
 
 static inline bool hdl_handle_is_address(const void *handle)
@@ -42,30 +43,34 @@ static inline bool hdl_handle_is_address(const void *handle)
 struct hdl_pool {
 	size_t size;			/* of an object */
 	size_t first;			/* objects of the first slab */
-	uintptr_t slab0, slab0_bytes;	/* the first slab: where most handles lead to; 0: there is none */
+	uintptr_t slab0, slab0_bytes;	/* the first slab, in which most handles lie: address and bytes; 0: there is
+					 * none */
 	char *slab[HDL_POOL_SLABS];
 	int slabs;			/* published last: readers take no lock */
-	size_t used;			/* objects of the last slab that were taken at least once: the rest is untouched memory */
+	size_t used;			/* objects of the last slab that were taken at least once: the rest of the slab
+					 * is untouched memory */
 	struct hdl_vacant *oldest, *newest;
-	pthread_mutex_t lock;		/* of what is vacant: some kinds are made before MPI is initialized, by any thread */
+	pthread_mutex_t lock;		/* guards the list of free objects: some kinds are made before MPI is
+					 * initialized, by any thread */
 };
 #define HDL_POOL(type, first_)	{ .size = sizeof(type), .first = (first_), .lock = PTHREAD_MUTEX_INITIALIZER }
 
-/* The object is zeroed. NULL: no memory. */
+/* Takes an object out of the pool, zeroed. NULL: no memory. */
 void *hdl_pool_take(struct hdl_pool *p);
-/* Takes the magic word away, too. */
+/* Frees an object, and clears the magic word. */
 void hdl_pool_put(struct hdl_pool *p, void *object);
-/* One that was never used, for those that keep their vacant objects themselves. */
+/* Takes an object that was never used, for callers that keep their free objects themselves. */
 void *hdl_pool_take_new(struct hdl_pool *p);
-/* All objects with a magic word that a handle may have. fn may put the object back. */
+/* Calls fn for each object with a magic word, of those that a handle may have. fn may put the object back. */
 void hdl_pool_each(struct hdl_pool *p, void (*fn)(void *object, void *arg), void *arg);
-/* Gives all memory back: whatever handles there were, none is valid. */
+/* Frees all memory: no handle of the pool is valid afterwards. */
 void hdl_pool_fini(struct hdl_pool *p);
 
 /* Whether this is the address of an object of the pool, in use or not, beyond the first slab. */
 bool hdl_pool_has_more(const struct hdl_pool *p, uintptr_t address);
 
-/* The object behind a handle, or NULL: it is null, foreign, of another kind, or was freed. size: the pool's, as a constant. */
+/* The object behind a handle, or NULL: the handle is null, foreign, of another kind, or was freed. size: the pool's, as
+ * a constant. */
 static inline __attribute__((always_inline)) void *hdl_pool_find(const struct hdl_pool *p, const void *handle, uint32_t magic,
 								 size_t size)
 {
@@ -77,12 +82,13 @@ static inline __attribute__((always_inline)) void *hdl_pool_find(const struct hd
 	return likely(((const struct hdl_object *)handle)->magic == magic) ? (void *)handle : NULL;
 }
 
-/* ---- what is left at the end (HEDDLE_REPORT_LEAKS) -------------------------------------------------------- */
+/* ---- objects left at the end (HEDDLE_REPORT_LEAKS) -------------------------------------------------------- */
 
-/* Notes one object of that kind (a constant text, "datatypes not freed"), which is described by the rest. Equal ones are
- * counted; of each kind some different ones are kept, and the rest is counted, too, however many there are. */
+/* Notes one object of a kind (a constant text, "datatypes not freed"); fmt describes the object. Objects with equal
+ * descriptions are counted; of each kind some different descriptions are kept, and all further objects are only
+ * counted. */
 void hdl_leak(const char *kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Prints a line for each kind, and forgets all. */
+/* Prints a line for each kind, and clears the notes. */
 void hdl_leaks_print(void);
 
 #endif

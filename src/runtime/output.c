@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program prints may be written only when it ends, and exit() says nothing of it: on a full disk, or beyond a
- * quota, all that a job has printed would be gone with exit code 0.
+ * A program's output may be written only when the program ends, and exit() does not report a failure: on a full disk,
+ * or beyond a quota, all output of a job would be gone with exit code 0.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { EARLIER = -1 };	/* the errno is not known any more */
 
-/* 0, or why what was printed is not where it should be. */
+/* 0, or a positive or negative errno of the output that could not be written. */
 static int flush_output(void)
 {
 	int failed = ferror(stdout), fd;
@@ -22,7 +22,7 @@ static int flush_output(void)
 		return errno ? errno : EIO;
 	if (failed)
 		return EARLIER;
-	/* A network file system tells of a quota when a descriptor is closed. */
+	/* A network file system reports a quota when a descriptor is closed. */
 	fd = dup(STDOUT_FILENO);
 	if (fd >= 0 && close(fd) && errno != EINTR)
 		return errno;

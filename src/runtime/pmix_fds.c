@@ -12,7 +12,7 @@
 #include "runtime/runtime.h"
 
 static int connection = -1;
-static ino_t inode;		/* of the socket: its number may be another file's by now */
+static ino_t inode;		/* of the socket: the descriptor may be another file's by now */
 
 /* The port of the process that fd is connected with; 0: fd is no such socket. */
 static unsigned port_of(int fd)
@@ -29,7 +29,8 @@ static unsigned port_of(int fd)
 	return a.any.sa_family == AF_INET ? ntohs(a.v4.sin_port) : a.any.sa_family == AF_INET6 ? ntohs(a.v6.sin6_port) : 0;
 }
 
-/* libevent's messages. Its loop in libpmix's thread reports EBADF without end when its descriptors are closed. */
+/* libevent's messages. The event loop of libpmix's thread reports EBADF without end when the loop's descriptors are
+ * closed. */
 static void on_event_log(int severity, const char *text)
 {
 	static const char *const name[] = { "debug", "msg", "warn", "err" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel says of a process. */
+/* Reads the state and the identity of a process from /proc. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

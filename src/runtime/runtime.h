@@ -3,7 +3,7 @@
  * The door of src/runtime: the job as PMIx describes it, key/value exchange, configuration variables,
  * diagnostics. Depends on nothing else in Heddle, but for the list of libshca's variables.
  *
- * Internal functions return 0 or a negative errno value; whoever sees an error first reports it once, through
+ * Internal functions return 0 or a negative errno value; the function that finds an error reports it once, through
  * hdl_error(), with the exact cause, the values and the remedy.
  */
 #ifndef HDL_RUNTIME_H
@@ -21,14 +21,16 @@
 struct hdl_job {
 	int rank, size;			/* in MPI_COMM_WORLD */
 	int local_rank, local_size;	/* among the ranks of this host */
-	int *local;			/* the ranks of this host, ascending, local_size of them; NULL if the job has one host */
-	int my_host;			/* a number that no other host of the job has: the lowest of its ranks */
-	int ppn;			/* ranks of a host, on average where the server tells the number of hosts: there the same on all */
-	int ncores;			/* CPUs in the affinity mask of this host's ranks together, as the first of them counts: the same
-					 * for all */
-	int universe;			/* processes that the launcher has room for (MPI_UNIVERSE_SIZE); 0: it does not say */
+	int *local;			/* the ranks of this host, ascending; local_size entries; NULL if the job has
+					 * one host */
+	int my_host;			/* a number that no other host of the job has: the host's lowest rank */
+	int ppn;			/* ranks of a host; the average, the same on all ranks, if the server sends the
+					 * number of hosts */
+	int ncores;			/* CPUs in the affinity mask of this host's ranks together, as the first of them
+					 * counts: the same for all */
+	int universe;			/* processes that the launcher has room for (MPI_UNIVERSE_SIZE); 0: not given */
 	int appnum;			/* number of the program in the launcher's command (MPI_APPNUM); -1: no launcher */
-	int app_size;			/* ranks of that program; of all, if the server does not tell */
+	int app_size;			/* ranks of that program; of the whole job, if the server does not send it */
 	bool singleton;			/* started without a launcher */
 	bool oversubscribed;		/* local_size > ncores */
 	char nspace[256];		/* PMIx namespace: names the job */
@@ -38,7 +40,8 @@ struct hdl_job {
 
 extern struct hdl_job hdl_job;		/* valid between hdl_rt_init and hdl_rt_fini */
 
-/* Whether a rank is on this host. Logarithmic in the ranks of this host: nobody keeps a table of all ranks' hosts. */
+/* Whether a rank is on this host. Logarithmic in the ranks of this host: no process keeps a table of all ranks'
+ * hosts. */
 static inline bool hdl_is_local(int rank)
 {
 	int low = 0, high = hdl_job.local_size;
@@ -58,11 +61,12 @@ static inline bool hdl_is_local(int rank)
 	return false;
 }
 
-/* The number of the host that a rank of this job is on, as the launcher counts its hosts. Nothing is asked of others: it was told at start.
- * Below 0: -ENODATA: it does not say; or -ENOMEM. One thread at a time. */
+/* The number of the host that a rank of this job is on, as the launcher counts hosts. No other process is asked: the
+ * server sent the number at start. Returns -ENODATA if it did not; or -ENOMEM. Must be called by one thread at a
+ * time. */
 int hdl_rt_node(int rank);
 
-/* hdl_job.app_size, at any time: before hdl_rt_init as the environment tells it. Below 1: not known. */
+/* hdl_job.app_size, at any time: before hdl_rt_init from the environment. Below 1: not known. */
 int hdl_rt_program_size(void);
 
 /* Joins the job: PMIx_Init, or a singleton. Fails if a launcher's environment promises more than one rank and
@@ -70,75 +74,79 @@ int hdl_rt_program_size(void);
 int hdl_rt_init(void);
 /* Leaves the job. fence: all ranks leave together; waits for them without bound. */
 int hdl_rt_fini(bool fence);
-/* Ends the whole job with this exit code (its low 8 bits, 1 if these are 0). text, if any, is reported first. Does
+/* Ends the whole job with exit code `code` (the low 8 bits, 1 if these are 0). text, if any, is reported first. Does
  * not return. */
 _Noreturn void hdl_rt_abort(int code, const char *text);
 
-/* Opens what names the job on this host: a file or a directory that the ranks of the job here have in common, and nobody else has. The
- * caller closes it. -1: there is none, or this process cannot reach it. */
+/* Opens the host file: a file or a directory that the ranks of the job on this host share with no other process. The
+ * caller closes the descriptor. -1: there is none, or this process cannot reach it. */
 int hdl_rt_job_file(void);
-/* Publishes a value of this rank under key; visible to others after hdl_rt_commit. */
-#define HDL_ADDRESS "hdl.addr"	/* the key of what others need to reach a rank; heddlerun looks for it, too */
+/* Publishes a value of this rank under key; visible to other ranks after hdl_rt_commit. */
+#define HDL_ADDRESS "hdl.addr"	/* the key of a rank's addresses; heddlerun reads it, too */
 int hdl_rt_put(const char *key, const void *data, size_t len);
 int hdl_rt_commit(void);
-/* Another rank's value. Waits until it was committed (bounded by HEDDLE_INIT_TIMEOUT; the missing rank is
+/* Another rank's value. Waits until that rank has committed it (bounded by HEDDLE_INIT_TIMEOUT; the missing rank is
  * named). *data is malloc'd and the caller's. */
 int hdl_rt_get(int rank, const char *key, void **data, size_t *len);
-/* The same of a rank of another job (NULL: of this one), which the job's server must know. */
+/* hdl_rt_get for a rank of another job (nspace NULL: of this job), which the job's server must know. */
 int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, size_t *len);
-/* All ranks are here. No data is collected. Bounded by HEDDLE_INIT_TIMEOUT; the missing ranks are named. */
+/* Waits until all ranks are here. No data is collected. Bounded by HEDDLE_INIT_TIMEOUT; the missing ranks are named. */
 int hdl_rt_fence(void);
-/* The same for the end of a program, to which ranks come when they come: without bound, and in two halves, for a
- * caller that goes on serving its peers meanwhile. wait: at most timeout_us; 1: all ranks are here, 0: not yet, else a
- * negative errno. After begin, wait must be called until it returns something else than 0. */
+/* The same for the end of a program, which ranks reach at any time: without bound, and in two halves, for a caller that
+ * goes on serving peers meanwhile. wait: at most timeout_us; 1: all ranks are here, 0: not yet, else a negative errno.
+ * After begin, wait must be called until the result is not 0. */
 int hdl_rt_fence_begin(void);
 int hdl_rt_fence_wait(uint64_t timeout_us);
 
 /* ---- asked from outside (runtime/ask.h) ------------------------------------------------------------------ */
 
-/* heddlerun asks what this rank waits for. fn runs on PMIx's thread, at any time, and must not wait; NULL: from here on
- * the rank only says that it is in MPI_Init. The one before has returned when this does, and is not run again. now: it is the last question,
- * and is answered here and now, by what can be seen from another thread. */
+/* Sets the function that answers heddlerun's question for the hang report. fn runs on PMIx's thread, at any time, and
+ * must not wait; NULL: from here on the answer is only that the rank is in MPI_Init. When this returns, the function
+ * set before has returned and is not run again. now: this is the last question (HDL_ASK_NOW); fn must answer at once,
+ * from the state that another thread can see. */
 typedef void (*hdl_ask_fn)(bool now);
 void hdl_rt_on_ask(hdl_ask_fn fn);
-/* In the form that runtime/ask.h describes; copied. Any thread, no signal handler. */
+/* Sends the answer, in the form that runtime/ask.h describes; text is copied. Any thread, not from a signal handler. */
 void hdl_rt_answer(const char *text);
-/* For hdl_rt_init: from here on the launcher can tell of ranks that have ended, and ask, if it has such questions. */
+/* For hdl_rt_init: from here on events of the launcher arrive: ranks that have ended and, if questions is set, the hang
+ * report's questions. */
 void hdl_rt_listen(bool questions);
 
-/* ---- told who has ended ------------------------------------------------------------------------------------ */
+/* ---- processes that have ended ------------------------------------------------------------------------- */
 
-/* Whether this process has been told that a process (its number: runtime/jobs.h), on whatever host, is there no more: by the launcher, which
- * need not, for most end the job then, or by one who has seen it (hdl_rt_note_ended). For good. Any thread. */
+/* Whether a process (its number: runtime/jobs.h), on whatever host, is known to have ended: by an event of the launcher
+ * (optional: most launchers end the job then), or by hdl_rt_note_ended. For good. Any thread. */
 bool hdl_rt_has_ended(int proc);
-/* How many have been named so far. */
+/* The number of processes known to have ended. */
 unsigned hdl_rt_ended(void);
-/* A process of its host has seen that it is there no more: never one that is only suspected. Any thread. */
+/* Notes the end of a process. Must be called only if a process of the same host has seen the end: never for a
+ * suspicion. Any thread. */
 void hdl_rt_note_ended(int proc);
 
 /* ---- processes ----------------------------------------------------------------------------------------- */
 
-/* Names a process of this host, also when its pid is another one's by now. */
+/* Names a process of this host, also when another process has the pid by now. */
 struct hdl_proc {
-	uint64_t start;			/* in clock ticks since boot; 0: it could not be had */
+	uint64_t start;			/* in clock ticks since boot; 0: not known */
 	uint64_t space;			/* of the pid: the inode of the PID namespace */
 	uint32_t pid, reserved;
 };
 void hdl_proc_self(struct hdl_proc *proc);
-/* A number that processes have in common which run under one kernel, and others not; 0: it could not be had. */
+/* A number that processes share if, and only if, they run under one kernel; 0: not known. */
 uint64_t hdl_host_id(void);
-/* A few system calls. UNKNOWN: not of this host's PID namespace, or no /proc. */
+/* State of a process, by a few system calls. UNKNOWN: the process is not of this PID namespace, or there is no
+ * /proc. */
 enum hdl_proc_state { HDL_PROC_UNKNOWN, HDL_PROC_LIVES, HDL_PROC_ENDED };
 enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc);
-/* Reads proc_pid_stat(5) of a process into text. *fields: what stands behind the name in parentheses, which may itself hold
- * parentheses: the state and all that follows. 0; -ESRCH: there is no such process; -EIO: who knows. */
+/* Reads proc_pid_stat(5) of a process into text. *fields: the text behind the name in parentheses, which may itself
+ * hold parentheses: the state and all that follows. Returns 0; -ESRCH: there is no such process; -EIO: not known. */
 int hdl_proc_stat(uint32_t pid, char *text, size_t size, char **fields);
 
 /* ---- configuration variables --------------------------------------------------------------------------- */
 
 /* runtime/vars.def lists every variable once: HDL_VAR(member, "NAME", TYPE, default, "unit", "text").
- * TYPE is one of BOOL, INT, SIZE (accepts k, m, g), TIME_US (accepts us, ms, s), STRING, LIST. The struct,
- * the parser, `heddle_info --vars` and the documentation are made from it. */
+ * TYPE is one of BOOL, INT, SIZE (accepts k, m, g), TIME_US (accepts us, ms, s), STRING, LIST. The struct, the parser,
+ * `heddle_info --vars` and the documentation are made from that list. */
 struct hdl_vars {
 #define HDL_CTYPE_BOOL bool
 #define HDL_CTYPE_INT int
@@ -157,20 +165,21 @@ extern struct hdl_vars hdl_vars;
 int hdl_vars_load(void);
 /* The variables that must be the same on all ranks, a line NAME=VALUE each; malloc'd, NULL without memory. */
 char *hdl_vars_alike(void);
-/* Reports which of them differ from those of rank `with`, of the same library; returns how many. */
+/* Reports the variables that differ from those of rank `with`, of the same library version; returns how many. */
 int hdl_vars_compare(const char *mine, const char *theirs, int with);
-/* For launchers: are the values of HEDDLE_* in this environment good? Reports like hdl_vars_load, stores nothing,
- * leaves unknown names to the ranks. */
+/* For launchers: checks the values of HEDDLE_* in an environment. Reports like hdl_vars_load, stores nothing, leaves
+ * unknown names to the ranks. */
 int hdl_vars_check(char *const *env);
 /* For programs that are not linked with the library: only the warnings about unknown names. */
 void hdl_vars_warn(char *const *env);
-/* Whether the environment sets it. */
+/* Whether the environment sets the variable. */
 bool hdl_vars_given(const char *name);
-/* An INT or SIZE whose value cannot be what the environment says, but another one: told once per job, by rank 0. */
+/* Reports, once per job, by rank 0, an INT or SIZE whose value from the environment cannot be used, and `used` in its
+ * place. */
 void hdl_vars_adjusted(const char *name, uint64_t used, const char *why);
 /* For heddle_info: name, type, default, current value, unit, text of every variable, libshca's SHCA_* included. */
 void hdl_vars_print(FILE *out);
-/* Bytes, with k, m or g behind them. */
+/* Reads a number of bytes, with k, m or g behind it. */
 bool hdl_parse_size(const char *text, size_t *out);
 
 /* ---- diagnostics --------------------------------------------------------------------------------------- */
@@ -179,7 +188,7 @@ bool hdl_parse_size(const char *text, size_t *out);
  * string the first three are printed, then the 10th, the 100th, ... */
 void hdl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hdl_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* What was asked for: each line is printed. */
+/* For reports that the user asked for: each line is printed. */
 void hdl_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Only with HEDDLE_DEBUG=1. */
 void hdl_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -188,43 +197,46 @@ void hdl_diag_program(const char *name);
 /* At the end of the process, standard output that could not be written is an error, and exit code 0 becomes 1. For ranks,
  * and for our programs (hdl_diag_program). */
 void hdl_output_watch(void);
-/* Whether this process may map so many bytes more; nothing of them is touched. */
+/* Whether this process may map `bytes` more; no page is touched. */
 bool hdl_memory_left(size_t bytes);
-/* Memory that libpmix takes before the stacks of its threads, at least: without it libpmix follows a NULL of malloc in PMIx_Init and
- * PMIx_server_init, which is SIGSEGV. It has some 1 MiB then. */
+/* Least memory that libpmix needs before the stacks of its threads: with less libpmix dereferences a NULL of malloc in
+ * PMIx_Init and PMIx_server_init, which is SIGSEGV. At that point libpmix has taken some 1 MiB. */
 #define HDL_PMIX_MEMORY ((size_t)4 << 20)
-/* For messages about a lack of memory: the limits of this process on it (ulimit -d, -v), if there are any. Returns text, "" or with "; " in front. */
+/* For messages about a lack of memory: this process's limits (ulimit -d, -v), if there are any. Returns text, "" or
+ * with "; " in front. */
 const char *hdl_memory_limits(char *text, size_t size);
-/* Who reports, once the job is known. */
+/* Sets the rank and host in all later reports, once the job is known. */
 void hdl_diag_rank(int rank, const char *host);
 /* The known name nearest to `word`, or NULL when nothing is near. names ends with NULL. */
 const char *hdl_nearest(const char *word, const char *const *names);
 
 /* ---- HEDDLE_REPORT_MEMORY (ledger.c) ------------------------------------------------------------------------- */
 
-/* Notes what the process has at the beginning of MPI_Init, when it has joined the job, and when its devices are open. */
+/* Notes the memory of the process at the beginning of MPI_Init, after joining the job, and when the devices are
+ * open. */
 enum hdl_ledger_phase { HDL_LEDGER_START, HDL_LEDGER_JOINED, HDL_LEDGER_OPENED, HDL_LEDGER_PHASES };
 void hdl_ledger_phase(enum hdl_ledger_phase phase);
-/* Notes memory of the fabric, or mapped, when it is allocated, by its first byte: a range that was noted there before is replaced. what:
- * the subsystem, a constant text. Nothing without HEDDLE_REPORT_MEMORY. */
+/* Notes memory of the fabric, or mapped, at its allocation, by the first byte: a range that was noted there before is
+ * replaced. what: the subsystem, a constant text. Nothing without HEDDLE_REPORT_MEMORY. */
 void hdl_ledger_add(const char *what, const void *p, size_t bytes);
 void hdl_ledger_drop(const void *p);
 /* Adds to the bytes that a subsystem has by the settings and the number of peers, if nothing grows with the traffic. */
 void hdl_ledger_predict(const char *what, uint64_t bytes);
 
-/* Enters memory of the heap that a subsystem has; or what all of the heap has grown by since hdl_ledger_heap_now. */
+/* Enters memory of the heap that a subsystem has; or the growth of the whole heap since hdl_ledger_heap_now. */
 void hdl_ledger_heap(const char *what, uint64_t predicted, uint64_t bytes);
 size_t hdl_ledger_heap_now(void);
 void hdl_ledger_heap_since(const char *what, size_t before);
 
-/* For the report only: the pages of [p, p + bytes) in the fabric that this process maps, which
- * are those of the ranges noted there, else of `otherwise`, which then has them allocated (ours), or only touches them. */
+/* For the report only: counts the pages of [p, p + bytes) in the fabric that this process maps. A page counts for the
+ * range noted there, else for the subsystem `otherwise`. ours: all pages of `otherwise` in the range count as
+ * allocated, too. */
 #define HDL_LEDGER_TABLES "fabric: tables of all processes"
 void hdl_ledger_pages(const char *otherwise, bool ours, const void *p, size_t bytes);
-/* Prints all, and forgets it. Collective: no rank goes on, and unmaps anything, before all have measured. */
+/* Prints and clears the ledger. Collective: no rank goes on, and unmaps anything, before all have measured. */
 void hdl_ledger_print(FILE *out);
 
-/* With HEDDLE_BACKTRACE: a fatal signal prints where the rank was, before it ends it. For hdl_rt_init. */
+/* With HEDDLE_BACKTRACE: a fatal signal prints where the rank was, before it ends the rank. For hdl_rt_init. */
 void hdl_backtrace_init(void);
 
 #endif

@@ -7,8 +7,9 @@
 #include <signal.h>
 #include <stddef.h>
 
-/* Signals are for the program's threads: its handlers may take long, or allocate. attr: NULL: as the process has them; name: what tools show,
- * NULL: the program's. 0 or a negative errno. */
+/* Creates a thread with all signals blocked. Signals are for the program's threads: the program's handlers may take
+ * long, or allocate. attr: NULL: the process's defaults; name: as tools show the thread, NULL: the program's. Returns 0
+ * or a negative errno. */
 static inline int hdl_thread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg, const char *name)
 {
 	sigset_t all, before;

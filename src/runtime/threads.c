@@ -17,22 +17,23 @@ static struct hdl_waiter *alone;	/* sleeps on the device's descriptors, or has n
 static int nwaiters;
 
 /* A ticket lock whose waiters sleep. `serving` is a futex; each waiter sleeps on a bit of its own of 32, so that a
- * hand-over wakes the one whose turn it is. */
+ * hand-over wakes the next holder only. */
 static struct {
-	_Alignas(64) uint32_t next;	/* ticket of the next one that comes */
+	_Alignas(64) uint32_t next;	/* ticket of the next thread that comes */
 	_Alignas(64) uint32_t serving;	/* ticket of the holder; equal to next: free */
 	const char *owner;
 	unsigned depth;
 } lock;
 
-/* Its address is this thread's identity. */
+/* The address of `self` is this thread's identity. */
 static __thread char self __attribute__((tls_model("initial-exec")));
 
-#define SPINS 100	/* looks at the lock before the next in line sleeps: the holder is inside for less than that */
+#define SPINS 100	/* times that the next in line reads the lock before sleeping: the holder is usually inside for
+			 * less than that */
 
 static void futex_wait(uint32_t *word, uint32_t seen, uint32_t bits)
 {
-	/* EAGAIN and EINTR: the caller looks again */
+	/* EAGAIN and EINTR: the caller reads the word again */
 	syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen, NULL, NULL, bits);
 }
 
@@ -66,8 +67,8 @@ static void threads_release(void)
 	uint32_t now = lock.serving + 1;
 
 	__atomic_store_n(&lock.owner, NULL, __ATOMIC_RELAXED);
-	/* Either the one who comes sees the new `serving`, or its ticket is seen here: both are sequentially consistent,
-	 * as are its draw and its look. */
+	/* Either a thread that comes sees the new `serving`, or its ticket is seen here: this store and load are
+	 * sequentially consistent, as are that thread's draw of a ticket and its load of `serving`. */
 	__atomic_store_n(&lock.serving, now, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&lock.next, __ATOMIC_SEQ_CST) != now)
 		futex_wake(&lock.serving, 1u << now % 32);
@@ -159,8 +160,8 @@ void hdl_waiter_remove(struct hdl_waiter *w)
 	nwaiters--;
 	if (poller == w)
 		poller = NULL;
-	/* As long as there are waiters, one of them polls or is awake, and will. The one that was woken to poll may be this
-	 * one, and have no need to. */
+	/* As long as there are waiters, one of them polls, or is awake and will poll. The waiter that was woken to poll
+	 * may be this one, which leaves without polling. */
 	if (!poller && hdl_waiters)
 		threads_wake(hdl_waiters);
 }
@@ -225,14 +226,14 @@ struct hdl_device_sleep hdl_device_sleep_begin(bool on_descriptors)
 void hdl_device_sleep_end(struct hdl_device_sleep sleep)
 {
 	hdl_lock_close(sleep.depth);
-	/* another one may poll by now: then this one finds that it does not */
+	/* another waiter may poll by now: then hdl_waiter_polls is false for this one */
 	if (!sleep.w)
 		return;
 	sleep.w->asleep = HDL_AWAKE;
 	if (alone != sleep.w)
 		return;
 	alone = NULL;
-	/* it may wait for just this */
+	/* the poller may wait for just this (D.1) */
 	if (poller && poller->asleep == HDL_ASLEEP_ON_WORD)
 		threads_wake(poller);
 }

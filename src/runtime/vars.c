@@ -61,7 +61,7 @@ static const char *const elsewhere[] = { "HEDDLE_CC", "HEDDLE_CXX", "HEDDLE_LOCA
 					 "HEDDLE_RANK_PROCESS" };
 enum { NELSEWHERE = sizeof elsewhere / sizeof elsewhere[0] };
 
-/* The length of the prefix that makes a name one of ours; 0: it is another's. */
+/* The length of the prefix HEDDLE_ or SHCA_ of a name; 0: neither. */
 static size_t prefix_of(const char *name)
 {
 	for (int i = 0; i < NPREFIXES; i++)
@@ -72,7 +72,7 @@ static size_t prefix_of(const char *name)
 
 /* ---- reading a value ------------------------------------------------------------------------------------ */
 
-/* digits, then nothing or letters: *rest is what follows the digits. */
+/* Reads digits that end the text or are followed by letters. *rest: the text behind the digits. */
 static bool vars_number(const char *text, uint64_t *v, const char **rest)
 {
 	char *end;
@@ -131,7 +131,7 @@ bool hdl_parse_size(const char *text, size_t *out)
 	return v <= SIZE_MAX;
 }
 
-/* A bare number other than 0 is refused: whoever writes 30 means seconds as often as microseconds. */
+/* A bare number other than 0 is refused: a user who writes 30 means seconds as often as microseconds. */
 static bool parse_time_us(const char *text, uint64_t *out)
 {
 	const char *rest;
@@ -206,7 +206,8 @@ static void allowed_form(const struct row *row, char *out, size_t size)
 	}
 }
 
-/* Reads text into row's member of *vars. keep: the text of a STRING or LIST is kept, so it is copied. */
+/* Reads text into row's member of *vars. keep: the text of a STRING or LIST is copied, because the member refers to the
+ * copy for good. */
 static int vars_set(struct hdl_vars *vars, const struct row *row, const char *text, bool keep)
 {
 	void *member = (char *)vars + row->offset;
@@ -268,7 +269,7 @@ static bool is_elsewhere(const char *entry, size_t name_len)
 	return false;
 }
 
-/* Names are compared without their prefixes, which would make everything look alike; those of the same prefix come
+/* Names are compared without their prefixes, which would make all names similar; names with the same prefix come
  * first. */
 static const char *nearest(const char *entry, size_t name_len)
 {
@@ -304,7 +305,7 @@ static void warn_unknown(const char *entry, size_t name_len)
 		 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* Refuses the entry if its name, or the value of its variable, is an old one. Returns 0 or -EINVAL. */
+/* Refuses the entry if the name, or the variable's value, is an old one. Returns 0 or -EINVAL. */
 static int refuse_renamed(const char *entry, const char *equals)
 {
 	size_t len = (size_t)(equals - entry);
@@ -357,7 +358,7 @@ int hdl_vars_load(void)
 	static int result;
 
 	if (!loaded) {
-		/* The environment is nearly always the same for all ranks: rank 0 speaks for the job. */
+		/* The environment is nearly always the same for all ranks: rank 0 reports for the job. */
 		loaded = true;
 		result = read_env(environ, &hdl_vars, true, hdl_launched_by_env().rank <= 0);
 	}
@@ -461,7 +462,7 @@ void hdl_vars_adjusted(const char *name, uint64_t used, const char *why)
 	else
 		*(int *)((char *)&scratch + row->offset) = (int)used;
 	format(&scratch, row, value, sizeof value);
-	/* not hdl_warn: each is another warning, and comes once */
+	/* not hdl_warn: each call is a different warning, printed once */
 	hdl_error("warning: %s=%s: %s is used: %s", name, getenv(name), value, why);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread, alive only while something is watched or soon will be: a signal or a timer would be the application's. */
+/* One thread, alive only while a call is watched or soon will be: a signal or a timer would be the application's. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -57,7 +57,7 @@ static void watchdog_start(void)
 	pthread_attr_setstacksize(&attr, 64 * 1024 > PTHREAD_STACK_MIN ? 64 * 1024 : PTHREAD_STACK_MIN);
 	dog.running = !hdl_thread_create(&dog.thread, &attr, watchdog_watch, NULL, NULL);
 	pthread_attr_destroy(&attr);
-	if (!dog.running)	/* no thread is left: then unbounded, but not refused */
+	if (!dog.running)	/* no thread can be created: the call is unbounded, but not refused */
 		hdl_debug("no thread to bound: %s", dog.what);
 }
 
@@ -81,7 +81,7 @@ void hdl_watch(const char *what, uint64_t timeout_us, int exit_code)
 void hdl_watch_pause(void)
 {
 	pthread_mutex_lock(&dog.lock);
-	dog.watching = false;	/* the thread sees it when it wakes */
+	dog.watching = false;	/* the thread sees the flag when it wakes */
 	pthread_mutex_unlock(&dog.lock);
 }
 

@@ -5,12 +5,13 @@
 
 #include <stdint.h>
 
-/* From here on `what` may take timeout_us; 0: for ever. Else the process reports it and exits with this code, for the
- * caller is stuck in a library and cannot. what is a literal. One at a time per process. */
+/* From here on the call described by `what` (a literal) may take timeout_us; 0: for ever. After that the watchdog's
+ * thread reports the call and exits with this code, for the caller is stuck in a library and cannot. One call at a time
+ * per process. */
 void hdl_watch(const char *what, uint64_t timeout_us, int exit_code);
-/* It has ended in time, and something else is to be watched soon: the thread that watches stays for that. */
+/* The call has ended in time, and another one is to be watched soon: the watchdog's thread stays for that. */
 void hdl_watch_pause(void);
-/* It has ended in time, or nothing is watched. */
+/* The call has ended in time, or no call is watched. */
 void hdl_watch_end(void);
 
 #endif

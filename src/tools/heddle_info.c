@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle_info: what this Heddle is, what it can be told, what devices it sees, and whether the host is fit. */
+/* heddle_info: version and build, configuration variables, visible devices, and whether the host is fit for Heddle. */
 #include <pmix.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 			return heddle_info_unknown(argv[a]);
 		if (a > 1)
 			printf("\n");
-		/* what follows is its own */
+		/* all further arguments belong to --explain */
 		last = i == NPARTS;
 		i = last ? info_explain(argc - a - 1, argv + a + 1) : parts[i].run();
 		if (i > code)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside src/tools: the parts of heddle_info. Each prints to standard output and returns its exit code. */
+/* Inside src/tools: the parts of heddle_info. Each prints to standard output and returns an exit code. */
 #ifndef HDL_INFO_H
 #define HDL_INFO_H
 

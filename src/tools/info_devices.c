@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle_info --devices: what the transport would see, from the same queries. */
+/* heddle_info --devices: the devices as the transport would see them, from the same queries. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -53,7 +53,7 @@ static void print_kinds(const struct ibv_device *dev, const struct ibv_device_at
 	       attr->device_cap_flags & IBV_DEVICE_XRC ? " XRC" : "", exp_flags & IBV_EXP_DEVICE_DC_TRANSPORT ? " DC" : "");
 }
 
-/* Calculation on send: what operations there are of any type, the software HCA's own in brackets. */
+/* Calculation on send: the operations that exist for any type, those of the software HCA alone in brackets. */
 static void print_calc(const struct ibv_exp_device_attr *exp)
 {
 	static const char *const names[] = {
@@ -141,7 +141,7 @@ static int print_device(struct ibv_device *dev, const char *what)
 	return code;
 }
 
-/* A preloaded libshca may show its devices in the system's list as well. */
+/* A preloaded libshca may show the software HCA's devices in the system's list as well. */
 static bool listed(struct ibv_device **list, int n, const char *name)
 {
 	for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle_info --doctor: what of this host limits Heddle, with the exact value, and where to change it. */
+/* heddle_info --doctor: settings of this host that limit Heddle, with the exact value, and where to change each. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 enum verdict { FINE, NOTE, BAD };
 static int worst;
 
-/* One line: verdict, what, value; then, unless fine, the remedy. */
+/* One line: verdict, subject, value; then, unless fine, the remedy. */
 static void info_doctor_say(enum verdict v, const char *what, const char *value, const char *remedy)
 {
 	static const char *const words[] = { "ok  ", "note", "BAD " };
@@ -161,7 +161,7 @@ static void check_memory(void)
 
 /* ---- copies between processes ------------------------------------------------------------------------------------ */
 
-/* Two sibling processes, as two ranks are: Yama lets a parent read its child, but not a sibling. */
+/* Two sibling processes, as two ranks are: Yama lets a parent read a child, but not a sibling. */
 static int copy_sibling(pid_t other, const char *addr)
 {
 	char buf[16];
@@ -252,7 +252,7 @@ static void check_devices(void)
 		info_doctor_say(FINE, "kernel verbs devices", "can be opened", NULL);
 }
 
-/* Files for tools that would report what other libraries lose. */
+/* Prints the suppression files for tools that would report other libraries' leaks. */
 static void name_suppressions(void)
 {
 	bool there = !access(HDL_PKGDATADIR "/valgrind.supp", R_OK) && !access(HDL_PKGDATADIR "/lsan.supp", R_OK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle_info --explain COLLECTIVE: the arguments; what is printed is the library's to say. */
+/* heddle_info --explain COLLECTIVE: reads the arguments; the library prints the explanation. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +17,14 @@ static bool info_explain_number(const char *text, int *out)
 	return end != text && !*end && v >= 0 && v <= 1 << 20;
 }
 
-/* Those from NONBLOCKING on have no value. */
+/* Options from NONBLOCKING on have no value. */
 enum { RANKS, SIZE, TYPE, OP, ROOT, RANK, HOSTS, NONBLOCKING, PERSISTENT, DOT, OPTIONS };
 static const char *names[OPTIONS + 1] = {
 	[RANKS] = "--ranks", [SIZE] = "--size", [TYPE] = "--type", [OP] = "--op", [ROOT] = "--root", [RANK] = "--rank",
 	[HOSTS] = "--hosts", [NONBLOCKING] = "--nonblocking", [PERSISTENT] = "--persistent", [DOT] = "--dot",
 };
 
-/* 0: not an option of this part; -1: its value is wrong; else arguments taken. */
+/* Returns the number of arguments taken; 0: not an option of this part; -1: the option's value is wrong. */
 static int info_explain_take(struct hdl_explain *a, const char *option, const char *value)
 {
 	int i = 0;

@@ -1,4 +1,4 @@
-# heddle_info sees the devices as the library does: it is linked with the library's inside.
+# heddle_info sees the devices as the library does: linked with the inside of libheddle.
 bin_PROGRAMS += heddle_info
 heddle_info_SOURCES = src/tools/info.h src/tools/heddle_info.c src/tools/info_devices.c src/tools/info_doctor.c \
 	src/tools/info_explain.c src/tools/info_functions.c
@@ -6,9 +6,9 @@ heddle_info_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIB
 heddle_info_CPPFLAGS = $(AM_CPPFLAGS) -DHDL_PKGDATADIR='"$(pkgdatadir)"'
 heddle_info_LDFLAGS = $(NOWRAP) $(OPENMP_CFLAGS)
 
-# Compiler wrappers: those of the build tree use its headers and library, those below src/tools are installed and use the
-# installed ones. heddlecc and heddlec++ link libheddle; mpicc_abi and mpicxx_abi link libmpi_abi, so that what they make
-# runs with any implementation of the MPI standard ABI.
+# Compiler wrappers: those of the build tree use the headers and library of that tree, those below src/tools are installed
+# and use the installed ones. heddlecc and heddlec++ link libheddle; mpicc_abi and mpicxx_abi link libmpi_abi, so that
+# their programs run with any implementation of the MPI standard ABI.
 wrappers = heddlecc heddlec++ mpicc_abi mpicxx_abi
 installed_wrappers = src/tools/heddlecc src/tools/heddlec++ src/tools/mpicc_abi src/tools/mpicxx_abi
 bin_SCRIPTS += $(installed_wrappers)

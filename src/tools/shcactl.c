@@ -2,8 +2,8 @@
 /*
  * shcactl: looks into the fabrics of this user, and injects faults and events.
  *
- * It is no member of a fabric: it maps the file read-only, as long as it is at that moment, and believes no offset in it.
- * What it shows is a snapshot of memory that others change meanwhile.
+ * shcactl is no member of a fabric: shcactl maps the file read-only, with the length of that moment, and checks every
+ * offset in the file. The output is a snapshot of memory that the members change meanwhile.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -101,7 +101,7 @@ static const char *type_name(unsigned type)
 	return "?";
 }
 
-/* Of an index of shca_header.retired. */
+/* The name of shca_header.retired[i]. */
 static const char *total_name(unsigned i)
 {
 	return i == 12 ? "DCI" : i == 13 ? "DCT" : type_name(i);
@@ -145,7 +145,7 @@ struct options {
 	const char *fabric;
 	bool csv;
 	int argc;
-	char **argv;		/* what follows the sub-command */
+	char **argv;		/* arguments behind the sub-command */
 };
 
 static uint64_t chunks_of(const struct shca_member *m, uint32_t slot)

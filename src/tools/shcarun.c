@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shcarun [option...] program [argument...]: runs any verbs program on the software HCA, unmodified. It puts libshca.so, and
- * libshca-files.so, which answers for the device's files, before the program's libraries and makes the device visible to it.
+ * shcarun [option...] program [argument...]: runs any verbs program on the software HCA, unmodified. shcarun preloads
+ * libshca.so, and libshca-files.so, which answers for the device's files, and makes the device visible to the program.
  */
 #include <stdint.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who answers a request, and which memory it may touch: the one place where that is judged. The general way asks for each
- * request (exec.c). Fast writes and short datagrams ask once and remember the answer (verbs/submit/fast_write.h, datagram.c)
- * until the process that gave it revokes something (shca_revoke); then they ask again.
+ * Which queue answers a request, and which memory the request may access: the only place that decides both. The general path
+ * asks for each request (exec.c). Fast writes and short datagrams ask once and remember the answer (verbs/submit/fast_write.h,
+ * datagram.c) until the process that gave the answer revokes something (shca_revoke); then they ask again.
  *
- * Everything is inline, so that each caller gets the variant that its constant arguments leave over.
+ * All functions are inline, so that each caller gets the variant for its constant arguments.
  */
 #ifndef SHCA_ACCESS_H
 #define SHCA_ACCESS_H
@@ -13,19 +13,19 @@
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-/* Whether [addr, addr + len) lies in the `bytes` bytes from lo on. An address below lo is a large distance. */
+/* Returns whether [addr, addr + len) lies in the `bytes` bytes from lo on. An address below lo counts as a large distance. */
 static inline bool shca_within(uint64_t lo, uint64_t bytes, uint64_t addr, uint64_t len)
 {
 	return len <= bytes && addr - lo <= bytes - len;
 }
 
-/* Whether this key is a region's, and opens it to a user in protection domain pd who needs all of these rights (IBV_ACCESS_*). */
+/* Returns whether this key is the region's, and grants all of these rights (IBV_ACCESS_*) to a user in protection domain pd. */
 static inline bool shca_opens(const struct shca_mr *mr, uint32_t key, uint32_t pd, uint32_t rights)
 {
 	return likely(atomic_load_explicit(&mr->key, memory_order_acquire) == key && mr->pd == pd && (mr->access & rights) == rights);
 }
 
-/* The region that a key opens to such a user. NULL: refused. */
+/* Returns the region that a key opens to such a user; NULL: refused. */
 static inline struct shca_mr *shca_region(const struct shca_member *m, uint32_t key, uint32_t pd, uint32_t rights)
 {
 	struct shca_mr *mr = shca_mr_entry(m, key >> 8);
@@ -33,7 +33,7 @@ static inline struct shca_mr *shca_region(const struct shca_member *m, uint32_t 
 	return likely(mr && shca_opens(mr, key, pd, rights)) ? mr : NULL;
 }
 
-/* Where [addr, addr + len) of a region is. false: beyond its bounds. */
+/* Resolves [addr, addr + len) of a region. Returns false if that is beyond the region's bounds. */
 static inline bool shca_region_at(const struct shca_member *m, const struct shca_mr *mr, uint64_t addr, uint64_t len,
 				  struct shca_seg *seg)
 {
@@ -49,8 +49,8 @@ static inline bool shca_region_at(const struct shca_member *m, const struct shca
 	return true;
 }
 
-/* I7: whether a region of another process can be where it says. (What an implicit one resolves to by address is checked when it is
- * copied; atomics ask for it.) */
+/* I7: returns whether a region of another process can be where the entry says. (For an implicit region shca_copy checks the
+ * resolved address, and so does exec_atomic.) */
 static inline bool shca_region_sound(const struct shca_member *m, const struct shca_mr *mr)
 {
 	if (mr->lane == SHCA_LANE_ARENA && !mr->implicit)
@@ -60,20 +60,21 @@ static inline bool shca_region_sound(const struct shca_member *m, const struct s
 
 /* ---- the responder ----------------------------------------------------------------------------------------------- */
 
-/* Where a request goes that has no connection, or whose connection leads to several: as its fields are named there. */
+/* Destination of a request of a queue that has no connection, or whose connection leads to several receive queues. The fields
+ * are named as the request's. */
 struct shca_address {
 	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
 	uint32_t qkey;			/* UD */
 	uint64_t dc_key;		/* DC */
 };
 
-/* The other end of a request. */
+/* The responder of a request. */
 struct shca_responder {
 	struct shca_qp *qp;
-	struct shca_rq *rq;		/* where its receives are; NULL: none */
+	struct shca_rq *rq;		/* of its receives; NULL: none */
 	struct shca_cq *rcq;
-	uint32_t number;		/* that completions carry */
-	uint32_t pd;			/* whose memory the request may touch */
+	uint32_t number;		/* the number in completions */
+	uint32_t pd;			/* domain of the memory that the request may access */
 };
 
 static inline bool shca_connected(uint8_t type)
@@ -81,7 +82,7 @@ static inline bool shca_connected(uint8_t type)
 	return likely(type == IBV_QPT_RC) || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
 }
 
-/* Whether queue `to` takes requests of qp. */
+/* Returns whether queue `to` takes requests of qp. */
 static inline bool shca_answers(const struct shca_qp *qp, const struct shca_qp *to, const struct shca_address *a)
 {
 	if (likely(qp->type == IBV_QPT_RC))
@@ -101,26 +102,27 @@ static inline bool shca_answers(const struct shca_qp *qp, const struct shca_qp *
 	}
 }
 
-/* The responder's process just died, or its queue is not ready: its death, once noticed, makes the status. */
+/* The status of a request without a responder: the responder's process has just died, or the queue is not ready. Returns
+ * SHCA_NOPEER until peer_dead is set, then IBV_WC_RETRY_EXC_ERR. */
 static inline int shca_nobody(const struct shca_qp *qp)
 {
 	return atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) ? IBV_WC_RETRY_EXC_ERR : SHCA_NOPEER;
 }
 
-/* A responder has not what a request asks for, or no longer: when its process has died that is cleared away, which whoever
- * is on the way sees. Its gates were closed before (reap.c), and the dead refuse nothing. */
+/* The status of a refusal: the responder lacks an object that the request needs. If the responder's process has died the reaper
+ * may have removed the object. The reaper closes the gates first (reap.c), so the gate tells a death, which is no refusal. */
 static inline int shca_refusal(const struct shca_qp *to, int status)
 {
 	return atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : status;
 }
 
-/* Finds who answers qp. 0, SHCA_NOPEER, or the status with which the request fails. */
+/* Finds the responder of qp's request. Returns 0, SHCA_NOPEER, or the status with which the request fails. */
 static inline __attribute__((always_inline)) int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp, const struct shca_address *a,
 				      struct shca_responder *r)
 {
 	uint32_t number = shca_connected(qp->type) ? qp->dest_qpn : a->dqpn;
 
-	/* a number may be anybody's, unless it is the connected peer's as ever */
+	/* a number may be any process's, unless it is still the connected peer's */
 	if (!shca_connected(qp->type))
 		shca_epoch_widen(thr);
 	struct shca_qp *to = shca_number_get(thr->m, number, SHCA_KIND_QP);
@@ -139,7 +141,7 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 		return shca_nobody(qp);
 	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);	/* I7 */
 	if (shca_proc_unwell(thr->m, slot)) {
-		/* what is cut off may come back: nobody answers meanwhile */
+		/* a process that is cut off may come back: no answer meanwhile */
 		if (!shca_proc_dying(thr->m, slot))
 			return shca_nobody(qp);
 		shca_look(thr->m);
@@ -153,8 +155,8 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 	r->number = to->qpn;
 	r->pd = to->pd;
 	if (qp->type == IBV_QPT_XRC_SEND) {
-		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it, which
-		 * may be a third process's, with its memory */
+		/* an XRC responder has no domain of its own. The domain is that of the SRQ that each request names; the SRQ and
+		 * the memory may be a third process's. */
 		shca_epoch_widen(thr);
 		const struct shca_rq *srq = shca_number_get(thr->m, a->dqpn, SHCA_KIND_SRQ);
 		if (!srq || srq->xrcd != to->xrcd)
@@ -164,7 +166,7 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 	return 0;
 }
 
-/* Its receive queue, for requests that consume a receive: 0, or the status of a refusal. */
+/* Finds the receive queue and CQ for a request that consumes a receive. Returns 0, or the status of a refusal. */
 static inline int shca_responder_receives(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_address *a,
 					  struct shca_responder *r)
 {
@@ -183,11 +185,11 @@ static inline int shca_responder_receives(struct shca_thread *thr, const struct 
 
 	r->rq = rq;
 	r->rcq = rcq;
-	/* I7: both are the queue's owner's, and not another process's */
+	/* I7: both must belong to the owner of the responder's queue */
 	return likely(rq && rcq && rq->proc == to->proc && rcq->proc == to->proc) ? 0 : IBV_WC_REM_INV_REQ_ERR;
 }
 
-/* The responder's region of this key, if its queue grants these rights, too. NULL: refused. */
+/* Returns the responder's region of this key, if the responder's queue grants these rights as well; NULL: refused. */
 static inline struct shca_mr *shca_responder_region(const struct shca_member *m, const struct shca_responder *r, uint32_t rkey,
 						    uint32_t rights)
 {

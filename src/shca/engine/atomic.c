@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomics: what they compute, and how they are atomic towards each other.
+ * Atomic operations: the computation, and how they are atomic towards each other.
  *
  *   up to 8 bytes in the arena   CPU atomics on the 8-byte word that holds them
- *   private memory               read, modify, write under the lock of their 256-byte block
- *   wide, of 16 to 256 bytes     the same, whole: they are aligned to their size, and so lie in one block
+ *   private memory               read, modify, write under the lock of the 256-byte block
+ *   wide, of 16 to 256 bytes     the same, as a whole: aligned to their size, and so within one block
  *
- * Once any queue of the fabric was made for wide ones, those in the arena that are not wide take the lock of their block as
- * well, or a wide one would not be atomic towards them (shca_atomics_widen). Words are stored one by one, so a wide one is not
+ * Once a queue of the fabric was made for wide atomics, narrow atomics in the arena take the lock of their block as well, or a
+ * wide atomic would not be atomic towards narrow ones (shca_atomics_widen). Words are stored one by one, so a wide atomic is not
  * atomic towards loads of a CPU or an RDMA READ; each of its words is.
  *
- * A wide one whose executor dies is never half done: the holder of a lock writes down what it is about to store, and who takes
- * the lock over from a dead holder stores it again, if the region is still there. Nobody else has touched the block meanwhile:
- * all need the lock.
+ * A wide atomic whose executor dies is never half done: the holder of a lock journals the words that it will store, and the
+ * thread that takes the lock over from a dead holder stores the words again, if the region is still there. No other thread has
+ * changed the block meanwhile: all need the lock.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,11 +20,11 @@
 #include "shca/engine/access.h"
 #include "shca/engine/atomic.h"
 
-/* B: one fetch-and-add on many fields: no carry crosses a boundary bit. */
+/* Manual, appendix B: one fetch-and-add on many fields; no carry crosses a boundary bit. */
 static uint64_t masked_add(uint64_t a, uint64_t b, uint64_t boundary)
 {
 	uint64_t top = boundary | 1ull << 63;
-	/* add without the top bit of each field, then put these in without carry */
+	/* add without the top bit of each field, then add the top bits without carry */
 	return ((a & ~top) + (b & ~top)) ^ ((a ^ b) & top);
 }
 
@@ -33,7 +33,7 @@ static inline uint32_t words_of(const struct shca_atomic *a)
 	return a->size > 8 ? a->size / 8 : 1;
 }
 
-/* The memory after it. Operands of 4 bytes are the low half of a word. */
+/* Computes the memory after the atomic. Operands of 4 bytes are the low half of a word. */
 static inline void result_of(const struct shca_atomic *a, const uint64_t *old, uint64_t *new)
 {
 	uint32_t n = words_of(a);
@@ -53,7 +53,7 @@ static inline void result_of(const struct shca_atomic *a, const uint64_t *old, u
 	}
 }
 
-/* At most 8 bytes of the arena. The other half of the word, if it is 4, is stored as it is found. */
+/* Does an atomic of at most 8 bytes in the arena. Of a 4-byte atomic the other half of the word is stored as it was found. */
 static uint64_t in_arena(struct shca_thread *thr, uint64_t where, const struct shca_atomic *a)
 {
 	_Atomic uint64_t *word = shca_at(thr->base, where & ~7ull);
@@ -82,7 +82,7 @@ static uint64_t in_arena(struct shca_thread *thr, uint64_t where, const struct s
 
 /* ---- under a lock --------------------------------------------------------------------------------------------------- */
 
-/* NULL: it is private memory. */
+/* Returns the address in the arena; NULL: private memory. */
 static char *in_fabric(const struct shca_thread *thr, const struct shca_seg *seg)
 {
 	return seg->lane == SHCA_LANE_ARENA ? thr->base + seg->where : NULL;
@@ -138,8 +138,8 @@ static struct shca_atomic_journal *journal_of(struct shca_thread *thr, uint32_t 
 	return (struct shca_atomic_journal *)shca_at(thr->base, thr->m->hdr->atomic_journals) + lock;
 }
 
-/* Whether the region of what a dead holder was storing is what it was then: its owner waited for nobody but the dead before
- * the memory became something else. */
+/* Returns whether the region of a dead holder's store is still the region of that time. If not, the owner may use the memory for
+ * something else: a quiesce does not wait for dead threads. */
 static bool still_there(const struct shca_member *m, const struct shca_atomic_journal *j, const struct shca_seg *seg)
 {
 	const struct shca_mr *mr = shca_mr_entry(m, j->region);
@@ -150,14 +150,14 @@ static bool still_there(const struct shca_member *m, const struct shca_atomic_jo
 	return mr->implicit || (mr->lane == seg->lane && shca_within(mr->where, mr->length, seg->where, seg->len));
 }
 
-/* What a dead holder was storing. The lock is the caller's. */
+/* Stores again the words that a dead holder was storing. Must: the caller has the lock. */
 static void atomic_finish(struct shca_thread *thr, uint32_t lock)
 {
 	struct shca_atomic_journal *j = journal_of(thr, lock);
 	uint32_t bytes = atomic_load_explicit(&j->bytes, memory_order_acquire);
 	struct shca_seg seg = {.where = j->where, .len = bytes, .lane = j->lane};
 
-	/* it may be a third process's: whoever takes the region away from now on waits for this thread (I8) */
+	/* the memory may be a third process's: a process that takes the region away from now on waits for this thread (I8) */
 	shca_epoch_widen(thr);
 	/* I7 */
 	if (bytes >= 8 && bytes <= SHCA_ATOMIC_MAX && !((bytes | seg.where) & 7) && still_there(thr->m, j, &seg))
@@ -175,8 +175,9 @@ void shca_atomic_take_over(struct shca_thread *thr, uint32_t lock, uint32_t hold
 	atomic_store_explicit(word, 0, memory_order_release);
 }
 
-/* The holder seems to be dead. From here on its reaper waits for this thread before the holder's number is used again: it has
- * not come to this lock, or the lock is no more the holder's. What the holder was storing through a proxy must not come later. */
+/* Takes the lock over if the holder is dead. Behind shca_epoch_widen the dead process's reaper waits for this thread before the
+ * holder's number gets another user: so either the reaper has not come to this lock, or the lock is no more the holder's. A
+ * store that the holder had asked of a proxy must not come later, so that is cancelled first. */
 static void succeed(struct shca_thread *thr, uint32_t lock, uint32_t holder, uint32_t owner)
 {
 	shca_epoch_widen(thr);
@@ -194,7 +195,7 @@ static void atomic_lock(struct shca_thread *thr, uint32_t lock)
 		uint32_t holder = 0;
 		if (atomic_compare_exchange_weak(word, &holder, thr->slot + 1))
 			return;
-		/* I7: a holder that is no thread's is nobody's */
+		/* I7: a holder number that is no thread's has no process */
 		uint32_t owner = holder && !(spins & 0xffff) ? shca_thread_owner(thr->m, holder - 1) : 0;
 		if (owner && shca_proc_gone(thr->m, owner - 1))
 			succeed(thr, lock, holder, owner);
@@ -261,7 +262,7 @@ void shca_atomics_widen(struct shca_thread *thr)
 
 	if (atomic_load(wide) == 2)
 		return;
-	/* whoever is inside may not have seen it; each of several that come at once waits by itself */
+	/* a thread inside the engine may not have seen 1; of several callers at a time each waits by itself */
 	if (!atomic_load(wide))
 		atomic_store(wide, 1);
 	shca_quiesce(thr, SHCA_EVERYBODY);

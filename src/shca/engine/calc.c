@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CALC (manual, appendix D): the operands that a request's gather list names become one, which is its payload. They are read when
- * the request runs, so that what arrived before it goes in. An RDMA READ reduces what it reads.
+ * CALC (manual, appendix D): the operands of a request's gather list are reduced to one, which is the request's payload. The
+ * operands are read when the request runs, so that data which arrived before is included. An RDMA READ reduces the data that it
+ * reads.
  *
- * An element of the manual's form has 16 bytes: a value of 8, and 8 that belong to it (MAXLOC) or are not looked at. The vector
+ * An element of the manual's form has 16 bytes: a value of 8, and 8 that belong to the value (MAXLOC) or are ignored. The vector
  * form is an extension: each segment of the list is one operand, a vector of packed values.
  */
 #include <endian.h>
@@ -32,7 +33,7 @@
 		default: LOOP((T)(a[i] | b[i]));                                                                     \
 		}                                                                                                    \
 	}
-/* U: in which sums and products are defined for all values. */
+/* U: a type in which sums and products are defined for all values. */
 #define VALUES(T, U)                                                                                                 \
 	static void values_##T(uint32_t op, T *restrict a, const T *restrict b, uint32_t n)                          \
 	{                                                                                                            \
@@ -53,7 +54,7 @@ static bool is_bitwise(const struct shca_calc *c)
 	return c->op == SHCA_CALC_BAND || c->op == SHCA_CALC_BXOR || c->op == SHCA_CALC_BOR;
 }
 
-/* No part of its caller, where the compiler forgets that a and b are apart: a fifth of the time. */
+/* Not inlined: in a caller the compiler loses `restrict`, which costs a fifth of the time. */
 static __attribute__((noinline)) void calc_reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n)
 {
 	if (is_bitwise(c)) {
@@ -92,7 +93,7 @@ static bool greater(const struct shca_calc *c, uint64_t x, uint64_t y)
 	}
 }
 
-/* The largest value and its 8 bytes; of equal values the lower ones. */
+/* Keeps the larger value with its 8 bytes in a; of equal values the one with the lower bytes. */
 static void larger(const struct shca_calc *c, uint64_t *a, const uint64_t *b)
 {
 	if (greater(c, b[0], a[0]) || (!greater(c, a[0], b[0]) && b[1] < a[1])) {
@@ -101,7 +102,7 @@ static void larger(const struct shca_calc *c, uint64_t *a, const uint64_t *b)
 	}
 }
 
-/* Network order and the host's: either way; from == to, or apart. */
+/* Converts between network order and host order, either way; from == to, or apart. */
 static inline __attribute__((always_inline)) void turn_words(uint32_t size, void *to, const void *from, uint32_t bytes)
 {
 	const uint16_t *h = from;
@@ -171,7 +172,7 @@ static int elements(struct shca_thread *thr, const struct shca_calc *c, const st
 	return 0;
 }
 
-/* An operand that can be read where it is: in the arena, and aligned. */
+/* Returns an operand that can be read in place: in the arena, and aligned; else NULL. */
 static const void *in_place(const struct shca_thread *thr, const struct shca_calc *c, const struct shca_seg *seg, uint32_t at)
 {
 	/* I7 */
@@ -181,7 +182,7 @@ static const void *in_place(const struct shca_thread *thr, const struct shca_cal
 	return !((uintptr_t)p & (c->size - 1u)) ? p : NULL;
 }
 
-/* net: operands and result are in another order than the CPU's. The result is made in the CPU's. */
+/* net: operands and result have another byte order than the CPU. The result is computed in the CPU's. */
 static int vectors(struct shca_thread *thr, const struct shca_calc *c, const struct shca_iov *src, uint32_t len, char *a,
 		   uint64_t *stage, bool *src_err)
 {
@@ -191,7 +192,7 @@ static int vectors(struct shca_thread *thr, const struct shca_calc *c, const str
 		uint32_t n = len - at < STAGE ? len - at : STAGE;
 		for (uint32_t k = 0; k < src->n; k++) {
 			struct shca_iov one = {.proc = src->proc, .seg = &src->seg[k], .n = 1};
-			/* the first one's copy is that to where the result is made */
+			/* the result is made from the first operand's copy: calc_fetch makes that copy, or calc_turn if net */
 			const void *operand = (k || net) && at + n <= src->seg[k].len ? in_place(thr, c, &src->seg[k], at) : NULL;
 			if (!operand) {
 				void *to = k ? (void *)stage : a + at;
@@ -238,7 +239,7 @@ int shca_exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shc
 	uint64_t len = req->len;
 	bool src_err;
 
-	/* what an RDMA READ reduces is not here (exec_read) */
+	/* exec_read does the CALC of an RDMA READ */
 	if (req->bad || req->op == SHCA_OP_READ)
 		return shca_exec(thr, qp, req);
 	if (!c.vector)
@@ -248,7 +249,7 @@ int shca_exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shc
 	if (rc)
 		return rc == -EINVAL ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
 	SHCA_FAILPOINT(thr, "calc", qp, req->op);
-	/* I7: what was made, not what the request says */
+	/* I7: the length of the result, not the request's length */
 	if (!c.vector)
 		made.len = 16;
 	made.nsge = 0;

@@ -29,7 +29,7 @@ static inline struct shca_calc shca_calc_of(uint64_t w)
 	return (struct shca_calc){.op = (uint8_t)w, .type = (uint8_t)(w >> 8), .size = (uint8_t)(w >> 16),
 				  .vector = w >> 24 & 1, .host_order = w >> 25 & 1};
 }
-/* Whether there is such a thing. MAXLOC needs elements of 16 bytes; less than 8 bytes go into vectors only. */
+/* Returns whether the combination exists. MAXLOC needs elements of 16 bytes; sizes below 8 bytes are for vectors only. */
 static inline bool shca_calc_sound(const struct shca_calc *c)
 {
 	if (c->op > SHCA_CALC_MAXLOC || c->type > SHCA_CALC_FLOAT)
@@ -38,16 +38,16 @@ static inline bool shca_calc_sound(const struct shca_calc *c)
 		return false;
 	return c->size == 8 || c->size == 4 || (c->type != SHCA_CALC_FLOAT && (c->size == 2 || c->size == 1));
 }
-/* Bytes of an operand that is not divided. */
+/* Bytes of an element, which is never divided. */
 static inline uint32_t shca_calc_unit(const struct shca_calc *c)
 {
 	return !c->vector || c->op == SHCA_CALC_MAXLOC ? 16 : c->size;
 }
 
-/* Reduces the operands in src: elements in `len` bytes, or vectors of `len` bytes, one a segment. *result, of 16 or len bytes,
- * is the thread's until its next CALC. 0 or a negative errno value, *src_err then as shca_copy's. */
+/* Reduces the operands in src: elements in `len` bytes, or vectors of `len` bytes, one a segment. Returns 0 or a negative errno
+ * value, src_err then as shca_copy's. *result: 16 or len bytes, in a buffer of the thread, valid until the thread's next CALC. */
 int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src, uint64_t len, const void **result, bool *src_err);
-/* A request with SHCA_WQE_CALC, as shca_exec. */
+/* Runs a request with SHCA_WQE_CALC. Returns as shca_exec. */
 int shca_exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Common queue pairs: who holds them, and what a death does to them (common.h has the invariant). */
+/* Common queue pairs: their holders, and recovery from a holder's death (common.h has the invariant). */
 #include <sched.h>
 #include <time.h>
 
@@ -40,7 +40,7 @@ static bool is_held(const struct shca_common_qp *c)
 	return is_held_beside(c, NULL);
 }
 
-/* Round by round: who has the lock may be stopped, or dead. */
+/* Waits a round for the lock. The holder may be stopped, or dead. */
 static void common_wait_for(struct shca_thread *thr, const struct shca_common_qp *c, uint32_t round)
 {
 	uint32_t w = atomic_load(&c->lock);
@@ -48,7 +48,7 @@ static void common_wait_for(struct shca_thread *thr, const struct shca_common_qp
 	if (w && !(round & 0x3ff)) {
 		uint32_t owner = shca_thread_owner(thr->m, THREAD(w));
 		if (owner && shca_proc_gone(thr->m, owner - 1)) {
-			/* a virtual process's threads are all that it has */
+			/* a virtual process has no threads but these */
 			if (thr->m->virtual_process)
 				shca_reap(thr, owner - 1);
 			else
@@ -77,12 +77,12 @@ void shca_common_job(struct shca_common_qp *c, enum shca_common_job job)
 struct shca_common_qp *shca_common_find(struct shca_thread *thr, uint32_t number)
 {
 	for (uint32_t round = 1;; round++) {
-		/* inside: it may be any queue pair, of a process that destroys it just now */
+		/* inside: the number may be any queue pair's, of a process that destroys it just now */
 		shca_enter(thr);
 		struct shca_qp *qp = shca_number_get(thr->m, number, SHCA_KIND_QP);
 		bool common = qp && shca_is_common(thr->m, qp);
 		bool locked = common && try_lock(thr, shca_common_of(qp), SHCA_JOB_NONE);
-		/* it may have ended, and its place be another's, between the look and the lock */
+		/* between the look and the lock the queue pair may have ended, and another queue pair may have the place */
 		bool same = locked && shca_number_get(thr->m, number, SHCA_KIND_QP) == qp;
 		shca_leave(thr);
 		if (!common)
@@ -115,14 +115,14 @@ void shca_common_revoke(const struct shca_member *m, const struct shca_common_qp
 		shca_revoke(m, c->qp.proc);
 		return;
 	}
-	/* an rkey cache entry found through it may be of any process that has shared receive queues in the domain */
+	/* an rkey cache entry that was found through c may be of any process with shared receive queues in the domain */
 	for (uint32_t p = 0; p < high; p++)
 		shca_revoke(m, p);
 }
 
 void shca_common_quiesce(struct shca_thread *thr, const struct shca_common_qp *c)
 {
-	/* a fast write names only the process whose region it writes to as its epoch */
+	/* everybody: the epoch of a fast write is only the process whose region it writes to */
 	shca_quiesce(thr, c->qp.proc == SHCA_COMMON ? SHCA_EVERYBODY : c->qp.proc);
 }
 
@@ -158,8 +158,8 @@ void shca_common_event(struct shca_thread *thr, struct shca_common_qp *c, enum i
 	}
 }
 
-/* The caller has the lock, and nobody holds it. From here on it is not found; who has found it is waited for before its place is
- * free. gate: SHCA_GATE_DEAD: its holders died; 0: it was destroyed, and is no more than silent. */
+/* Ends the queue pair: no look-up finds it from here on. The place is free after a quiesce for threads that have found it. gate:
+ * SHCA_GATE_DEAD: the holders died; 0: destroyed, and so just silent. Must: the caller has the lock; there is no holder. */
 static void common_end(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate)
 {
 	shca_common_job(c, SHCA_JOB_END);
@@ -170,12 +170,12 @@ static void common_end(struct shca_thread *thr, struct shca_common_qp *c, uint32
 	SHCA_FAILPOINT(thr, "common-ended", NULL, 0);
 }
 
-/* Whoever sends to it learns of it as of the death of any peer: its holders have all died. */
+/* Fails the requester, as for the death of any peer: all holders have died. */
 static void tell_requester(struct shca_thread *thr, struct shca_common_qp *c)
 {
 	struct shca_qp *from = shca_number_get(thr->m, c->qp.dest_qpn, SHCA_KIND_QP);
 
-	/* (where one process alone could hold it, the requester has watched that one) */
+	/* (where only one process could hold the queue pair, the requester has watched that process) */
 	if (c->qp.proc != SHCA_COMMON || !from || from->type != IBV_QPT_XRC_SEND || from->dest_qpn != c->qp.qpn ||
 	    atomic_load(&from->peer_dead))
 		return;
@@ -188,17 +188,17 @@ static void tell_requester(struct shca_thread *thr, struct shca_common_qp *c)
 
 static void common_put(struct shca_thread *thr, struct shca_common_qp *c)
 {
-	/* one whose maker died in the middle is none yet */
+	/* type 0: the maker died first, so the place holds no queue pair yet */
 	if (c->qp.type)
 		shca_account(thr->m, &c->qp);
 	shca_common_put(c);
 }
 
-/* Gives the lock up. true: nobody holds it any more, so it has been taken again, for the end. */
+/* Gives the lock up. Returns true if there is no holder any more: then this thread has the lock, for the end. */
 static bool unlock_unless_last(struct shca_thread *thr, struct shca_common_qp *c)
 {
 	do {
-		/* a place whose queue pair has ended meanwhile is nobody's, too */
+		/* qpn 0: the queue pair has ended meanwhile; the place has no holder, too */
 		if (c->qp.qpn && !is_held(c))
 			return true;
 		atomic_store(&c->lock, 0);
@@ -207,7 +207,7 @@ static bool unlock_unless_last(struct shca_thread *thr, struct shca_common_qp *c
 	return false;
 }
 
-/* gate: see end. */
+/* Gives the lock up, and ends the queue pair if there is no holder. gate: see common_end. */
 static void common_give_up(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate)
 {
 	if (!unlock_unless_last(thr, c))
@@ -224,13 +224,14 @@ static void common_give_up(struct shca_thread *thr, struct shca_common_qp *c, ui
 
 void shca_common_unlock(struct shca_thread *thr, struct shca_common_qp *c)
 {
-	/* the caller has taken nobody out: where there is no holder a reaper has, which found the lock taken and did not come back */
+	/* The caller has taken no holder out. So if there is none, a reaper took the last one out, found the lock taken and did
+	 * not come back. */
 	common_give_up(thr, c, SHCA_GATE_DEAD);
 }
 
 bool shca_common_part(struct shca_thread *thr, struct shca_common_qp *c, _Atomic uint64_t *holder)
 {
-	/* nobody comes while the lock is held: who goes meanwhile, dies */
+	/* no handle is added while the lock is held: a holder that goes meanwhile has died */
 	bool last = !is_held_beside(c, holder);
 
 	SHCA_FAILPOINT(thr, "common-leaving", NULL, 0);
@@ -251,7 +252,7 @@ void shca_commons_break(struct shca_thread *thr)
 
 /* ---- after a death ---------------------------------------------------------------------------------------------- */
 
-/* What the dead one was at: a state is reached, or was never left. */
+/* Finishes the dead thread's job: a state is reached, or was never left. */
 static void finish_job(struct shca_thread *thr, struct shca_common_qp *c, enum shca_common_job job)
 {
 	uint32_t state = atomic_load(&c->qp.qp_state);
@@ -274,7 +275,7 @@ static void finish_job(struct shca_thread *thr, struct shca_common_qp *c, enum s
 	}
 }
 
-/* The caller has the lock. */
+/* Gives the lock up, and ends the queue pair if there is no holder, for the reaper of `slot`. Must: the caller has the lock. */
 static void common_let_go(struct shca_thread *thr, struct shca_common_qp *c, uint32_t slot)
 {
 	if (!unlock_unless_last(thr, c))
@@ -284,7 +285,7 @@ static void common_let_go(struct shca_thread *thr, struct shca_common_qp *c, uin
 	tell_requester(thr, c);
 }
 
-/* Whether this thread has the lock now: nobody had, or a thread of the dead one. */
+/* Returns whether this thread has the lock now: from no thread, if there is no holder, or from a thread of the dead process. */
 static bool common_inherit(struct shca_thread *thr, struct shca_common_qp *c, uint32_t slot)
 {
 	uint32_t w = atomic_load(&c->lock);
@@ -316,7 +317,7 @@ bool shca_commons_fail(struct shca_thread *thr, uint32_t slot)
 	bool all = true;
 
 	for_each_common(thr->m, c) {
-		/* those without a holder have ended: who ended them keeps their locks for a while */
+		/* queue pairs without a holder have ended: the reaper that ended them keeps the locks for a while */
 		if ((c->qp.peer_proc & 0xffff) != slot + 1 || atomic_load(&c->qp.peer_dead) || !is_held(c))
 			continue;
 		if (!try_lock(thr, c, SHCA_JOB_NONE)) {
@@ -324,7 +325,7 @@ bool shca_commons_fail(struct shca_thread *thr, uint32_t slot)
 			continue;
 		}
 		if ((c->qp.peer_proc & 0xffff) == slot + 1 && !(atomic_load(&c->qp.gate) & SHCA_GATE_ERR)) {
-			/* told first: who dies here is followed by one who tells again */
+			/* event first: if this thread dies in between, its successor raises the event again */
 			shca_common_event(thr, c, IBV_EVENT_QP_FATAL);
 			atomic_store(&c->qp.gate, SHCA_GATE_ERR);
 			shca_common_revoke(thr->m, c);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lanes: how bytes get from one process's memory to another's.
- *   the arena, and the engine's own buffers    plain loads and stores
- *   these, and own memory that is vouched for  the same
- *   private memory, of this process or another process_vm_readv, process_vm_writev
- *   between two others' private memory         the same, through a bounce buffer
+ *   the arena, and the engine's own buffers        plain loads and stores
+ *   these, and this process's vouched memory       the same
+ *   private memory, of this process or another     process_vm_readv, process_vm_writev
+ *   between two other processes' private memory    the same, through a bounce buffer
  *
- * Private memory is the program's, and may have been unmapped, protected or cut off by a truncated file since it was registered.
- * A load or store there would be a signal that ends the process; the kernel's copy is an error, of a request. So this process's
- * own private memory is copied by the kernel, too.
+ * Private memory is the program's, and may have been unmapped, protected or cut off by a truncated file since registration. A
+ * load or store there would be a signal that ends the process; a copy by the kernel ends in an error, which fails the request.
+ * So the kernel also copies this process's own private memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,8 +18,9 @@
 #include "shca/engine/engine.h"
 #include "shca/fabric/memcheck.h"
 
-/* Where byte `skip` of a segment may be loaded and stored; NULL: it is private memory. false: there can be no such segment (I7:
- * they are read from memory that other processes write). */
+/* Sets *at to the address of byte `skip` of a segment for loads and stores; NULL: private memory. seen: checks against the
+ * file's length as this process last read it. Returns false if there can be no such segment (I7: other processes write the
+ * memory of segments). */
 static inline __attribute__((always_inline)) bool place_in(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg,
 							    uint64_t skip, char **at, bool seen)
 {
@@ -36,26 +37,26 @@ static inline bool copy_place(const struct shca_thread *thr, uint32_t proc, cons
 {
 	return place_in(thr, proc, seg, skip, at, false);
 }
-/* place, by the file's length as this process last read it. */
+/* copy_place, checked against the file's length as this process last read it. */
 static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
 	return place_in(thr, proc, seg, skip, at, true);
 }
 
-/* Where byte `skip` of a vouched segment of this process is. NULL: it is another process's, or not vouched for. A queue whose requests name
- * this process lies in this process's chunks (shca_owned, run.c). */
+/* Returns the address of byte `skip` of a vouched segment of this process; NULL: another process's segment, or not vouched. A
+ * request cannot name this process falsely: the queue lies in the chunks of the process that it names (shca_owned in run.c). */
 static inline char *vouched(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip)
 {
 	return seg->lane == SHCA_LANE_VOUCHED && proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
 }
 
-/* Whether the kernel copies between this process and proc's private memory. */
+/* Returns whether the kernel copies between this process and proc's private memory. */
 static inline bool kernel_copies(const struct shca_thread *thr, uint32_t proc)
 {
 	return shca_cma_permitted(thr->m, proc);
 }
 
-/* [at, at + n) as the pieces in which the kernel is to write there. How many. */
+/* Divides [at, at + n) into the pieces in which the kernel must write. Returns how many. */
 static unsigned pieces_of(struct iovec piece[3], uint64_t at, uint64_t n, bool last)
 {
 	uint64_t body = last && n > 64 ? n - 64 : 0, rest = last && n > 8 ? n - 8 : 0;
@@ -76,15 +77,15 @@ static int by_proxy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 }
 
 /*
- * Between private memory of proc and local memory that may be loaded and stored. So what fails is proc's.
+ * Copies between private memory of proc and local memory that may be loaded and stored. So a failure is one of proc's memory.
  *
  * The last 64 bytes are a piece of their own, and the last 8 of these, so that the kernel copies them after the rest: within one
- * piece it may use string instructions, whose stores have no order among themselves.
+ * piece the kernel may use string instructions, whose stores have no order among themselves.
  *
- * Danger: the kernel finds the process by its pid, which is another's some time after the process has died and its parent
- * has waited for it. The life word is looked at right before the call, so that the pid was its own then; what remains is a
- * process that dies, is waited for, and has its pid given to a new one of the same user, all between that load and the system
- * call's lookup.
+ * Danger: the kernel finds the process by the pid, which another process may get when the process has died and its parent has
+ * waited for it. The life word is looked at right before the call, when the pid is still valid. What remains is a process that
+ * dies, is waited for, and whose pid goes to a new process of the same user, all between that load and the look-up in the system
+ * call.
  */
 static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
 {
@@ -115,7 +116,7 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 	return 0;
 }
 
-/* Private memory of this process, and private memory: in one system call. */
+/* Copies between private memory of this process and private memory of proc, in one system call. */
 static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, uint64_t mine, uint64_t n, bool last,
 		    bool *src_err)
 {
@@ -129,7 +130,8 @@ static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t pro
 		unsigned k = pieces_of(to, write ? remote : mine, n, last);
 		ssize_t got = write ? process_vm_writev(pid, &from, 1, to, k, 0) : process_vm_readv(pid, to, k, &from, 1, 0);
 		if (got <= 0 && (got == 0 || errno == EFAULT || errno == EINTR)) {
-			/* it stopped at a byte that one of the two has not */
+			/* the copy stopped at a byte that one side lacks; a read of one byte of the source finds out which
+			 * side */
 			char byte;
 			to[0] = (struct iovec){&byte, 1};
 			from.iov_len = 1;
@@ -147,7 +149,7 @@ static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t pro
 	return 0;
 }
 
-/* Reads so that the last line appears after the rest: it takes a detour, in the same system call. */
+/* Reads so that the last line appears after the rest: the line goes through a buffer, in the same system call. */
 static int read_ordered(const struct shca_thread *thr, uint32_t proc, uint64_t remote, char *local, uint64_t n)
 {
 	char line[64];
@@ -162,7 +164,7 @@ static int read_ordered(const struct shca_thread *thr, uint32_t proc, uint64_t r
 			return 0;
 		}
 	}
-	/* forbidden, or less than all: by pieces, which tell the reason */
+	/* forbidden, or less than all was read: by pieces, which give the reason */
 	rc = cma(thr, false, proc, remote, local, body, false);
 	if (!rc)
 		rc = cma(thr, false, proc, remote + body, line, end, false);
@@ -178,7 +180,7 @@ static char *bounce_of(struct shca_thread *thr)
 	return thr->bounce;
 }
 
-/* Both sides may be loaded and stored. */
+/* Copies where both sides may be loaded and stored. */
 static inline int copy_store(char *dst, const char *src, uint64_t n, bool last)
 {
 	if (last)
@@ -232,7 +234,7 @@ static int copy_move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_
 struct walk {
 	const struct shca_iov *iov;
 	uint32_t i;
-	uint64_t at;			/* within segment i */
+	uint64_t at;			/* offset within segment i */
 };
 
 static void walk_start(struct walk *w, const struct shca_iov *iov)
@@ -258,7 +260,7 @@ static void walk_on(struct walk *w, uint64_t n)
 	}
 }
 
-/* From one piece to one piece, of which one lies beyond what the file was seen to have. */
+/* Copies one piece to one piece, of which one lies beyond the file's length as last seen. */
 static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src,
 							uint64_t len, enum shca_order order, bool *src_err)
 {
@@ -280,7 +282,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 		return 0;
 	if (dst->n == 1 && src->n == 1 && len < SHCA_SHARE_MIN && dst->skip + len <= dst->seg->len &&
 	    src->skip + len <= src->seg->len) {
-		/* from one piece to one piece: what most requests are */
+		/* one piece to one piece: most requests */
 		char *to, *from;
 		if (unlikely(!place_seen(thr, src->proc, src->seg, src->skip, &from) ||
 			     !place_seen(thr, dst->proc, dst->seg, dst->skip, &to)))

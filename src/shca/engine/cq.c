@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions appear (I3). */
+/* Producing completions (I3). */
 #include "shca/engine/engine.h"
 
 /*
- * Where a slot stands relative to position pos, whose lap is given: 0: pos is free to be filled; > 0: pos and everything up
- * to pos + d - 1 is filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot
- * tells by how much, since it is not below the floor.
+ * Returns how far a slot is ahead of position pos, whose lap is given. 0: pos is free; d > 0: positions pos to pos + d - 1 are
+ * filled. A hint may be older than a whole lap (its writer was stopped); the lap in the slot tells by how much, if pos is not
+ * below the floor.
  */
 static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint32_t log2)
 {
@@ -18,15 +18,16 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint3
 	return (((uint64_t)(seen + 0x7fff - lap) % 0x7fff) << log2) + 1;
 }
 
-#define STEPS 64u		/* to look for a position, beside two lengths of the ring */
-#define ROUNDS 16u		/* times that so many were not enough: it is no ring that others fill */
-#define TRIES 65536u		/* to fill one */
+#define STEPS 64u		/* steps to find a position, in addition to two lengths of the ring */
+#define ROUNDS 16u		/* times that those steps were not enough: then producers do not fill this ring (I7) */
+#define TRIES 65536u		/* to fill a slot */
 
 /*
- * How many completions there ever were: the first position from pos on that is not filled. There is no hole below it (I3), so a slot of
- * a later lap says that all positions up to its own are filled: one jump, and then, but for what others fill meanwhile, a ring's length of
- * single steps. Below the floor the walk must not begin: laps are told apart modulo 0x7fff, and a hint that was held for longer than so
- * many laps would stop in the middle. A CQ in error has no room from any position on: its floor is no position, and nothing is put in.
+ * Returns how many completions there ever were: the first position from pos on that is not filled. There is no hole below it
+ * (I3). So a slot of a later lap means that all positions up to that slot's are filled: one jump, then single steps for at most
+ * a ring's length, apart from slots that producers fill meanwhile. The walk must not begin below the floor: laps are compared
+ * modulo 0x7fff, and a walk from a hint older than so many laps would stop in the middle. A CQ in error has no room at any
+ * position: its floor is no position, and no completion is put in.
  */
 static uint64_t count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint32_t *rounds)
 {
@@ -35,8 +36,8 @@ static uint64_t count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t
 
 	if (pos < floor && floor != SHCA_CQ_NO_ROOM)
 		pos = floor;
-	/* I7: laps that were scribbled over would lead round for ever. (Where producers fill laps meanwhile, the caller finds the slot
-	 * filled and calls again.) */
+	/* I7: laps that were scribbled over would lead round for ever. (Where producers fill laps meanwhile, the caller finds
+	 * the slot filled and calls again.) */
 	for (uint64_t n = 0; n <= 2 * mask + STEPS; n++) {
 		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
 		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, cq->log2), cq->log2);
@@ -63,7 +64,7 @@ static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 	do {
 		if (!(w & (solicited ? SHCA_CQ_ARMED : SHCA_CQ_ARM_ANY)))
 			return;
-		/* an event that was not read yet stands for this one, too */
+		/* an unread event stands for this completion, too */
 		to = w & SHCA_CQ_EVENT ? w & ~(uint64_t)SHCA_CQ_ARMED :
 					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, thr->slot);
 	} while (!atomic_compare_exchange_weak(&cq->notify, &w, to));
@@ -72,7 +73,7 @@ static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 		shca_wake_note(thr, SHCA_WAKE_CHANNEL, shca_off_of(thr->m, cq));
 }
 
-/* I7: the table that the word names; NULL: there can be none. */
+/* I7: returns the table of WAITs that the word names; NULL: there can be none. */
 static struct shca_waits *waits_at(struct shca_thread *thr, uint64_t word, uint32_t *log2)
 {
 	shca_off at = SHCA_WAITS_AT(word);
@@ -86,12 +87,12 @@ static void kick_number(struct shca_thread *thr, const struct shca_cq *cq, uint3
 {
 	const struct shca_qp *qp = shca_number_get(thr->m, qpn, SHCA_KIND_QP);
 
-	/* gone since, perhaps; who waits is of the same process (whatever the queue itself says: run.c finds that) */
+	/* The queue may be gone since. A queue that waits is of the CQ's process (run.c checks qp->proc). */
 	if (qp && shca_owned(thr->m, qp, cq->proc))
 		shca_kick(thr, shca_off_of(thr->m, qp));
 }
 
-/* Kicks whoever waits for one of the `n` counts behind `after`. */
+/* Kicks the queues that wait for one of the `n` counts behind `after`. */
 static void kick_waiting(struct shca_thread *thr, const struct shca_cq *cq, uint64_t word, uint64_t after, uint64_t n)
 {
 	uint32_t log2;
@@ -99,7 +100,7 @@ static void kick_waiting(struct shca_thread *thr, const struct shca_cq *cq, uint
 
 	if (!w)
 		return;
-	/* I7: chains that go round end. Of fewer counts than there are chains, no more than two are in one. */
+	/* I7: `left` ends the walk of a cyclic chain. Of fewer counts than there are chains at most two are in one chain. */
 	uint32_t chains = 1u << log2, left = 2 * chains;
 	/* the chains of these counts, or all */
 	for (uint64_t i = 0; i < n && i < chains; i++) {
@@ -132,7 +133,7 @@ static void notice_waits(struct shca_thread *thr, struct shca_cq *cq)
 	shca_raise(&cq->noticed, now);
 }
 
-/* A CQ in error: nothing comes that anybody could wait for. */
+/* A CQ in error: kicks all queues that wait, because no completion comes any more. */
 static void kick_all_waiting(struct shca_thread *thr, struct shca_cq *cq)
 {
 	uint64_t word;
@@ -154,7 +155,7 @@ void shca_cq_expect(struct shca_thread *thr, struct shca_cq *cq)
 		return;
 	struct shca_wait *x = shca_waits_entry(w, log2, e - 1);
 	const struct shca_qp *qp = shca_number_get(thr->m, atomic_load_explicit(&x->qpn, memory_order_relaxed), SHCA_KIND_QP);
-	/* hints: they fault nowhere */
+	/* hints: a prefetch of a wrong line does no harm */
 	if (qp && atomic_load_explicit(&x->count, memory_order_relaxed) == next)
 		lines_fetch_own(&qp->lock);
 }
@@ -191,7 +192,7 @@ void shca_cq_fail_users(struct shca_thread *thr, struct shca_cq *cq)
 	shca_async_wake(thr, cq->proc);
 }
 
-/* Whether there is room at position pos, where no completion was a moment ago; if not, the CQ is in error. */
+/* Returns whether there is room at position pos, which was free a moment ago; if not, the CQ is in error. */
 static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 {
 	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
@@ -199,7 +200,7 @@ static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 
 	if (pos - atomic_load(&cq->floor) < size)
 		return true;
-	/* another may have filled it, and the consumer gone further */
+	/* another producer may have filled pos, and the consumer polled further */
 	if (!atomic_load(&cq->error) && (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos < ci || pos - ci < size)) {
 		shca_raise(&cq->floor, cq->flags & SHCA_CQ_IGNORE_OVERRUN ? pos : ci);
 		return true;
@@ -221,7 +222,7 @@ bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint
 	uint32_t rounds = 0, tries = 0;
 	while (!shca_cq_look(thr, cq, pos, &spot) || !shca_cq_fill(&spot, w0, w1)) {
 		pos = count_from(thr, cq, pos, &rounds);
-		/* I7: no producer is overtaken so many times; positions that were scribbled over are */
+		/* I7: producers do not overtake this one so many times: positions were scribbled over */
 		if (rounds == ROUNDS || tries++ == TRIES || !room(thr, cq, pos))
 			return false;
 	}

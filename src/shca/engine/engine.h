@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine: runs send requests on whichever CPU makes them runnable. No globals: everything takes a struct
- * shca_thread (a thread of a member of the fabric). Verbs objects know the engine; the engine does not know them.
+ * The engine: runs send requests on whichever CPU makes them runnable. It has no globals: every function takes a struct
+ * shca_thread (a thread of a member of the fabric). The verbs layer calls the engine; the engine calls nothing of the verbs
+ * layer.
  *
  *   exec.c   one request: finds the responder, checks, moves data, completes
  *   run.c    queues: lock, kick, drain, WAIT and ENABLE, stalls and timers
- *   cq.c     completions appear; who waits or sleeps is noticed
+ *   cq.c     completions appear; pollers that sleep, channels and WAITs are notified
  *   rq.c     receives are posted, taken, returned
  *   atomic.c atomic operations on memory
  *   copy.c   lanes
- *   reap.c   what a dead process leaves behind
+ *   reap.c   recovery from the death of a process
  *   common.c queue pairs that several processes hold
  */
 #ifndef SHCA_ENGINE_H
 #define SHCA_ENGINE_H
 
-/* SHCA_NO_SIMD: what other processors get, for a test of it on one that has SSE2. */
+/* SHCA_NO_SIMD: compiles the code for processors without SSE2, so that a test can run it on one that has SSE2. */
 #if defined(__SSE2__) && !defined(SHCA_NO_SIMD)
 #define SHCA_SSE2 1
 #include <emmintrin.h>
@@ -25,36 +26,38 @@
 #include "lines/lines.h"
 #include "shca/fabric/fabric.h"
 
-/* What a request asks for. DIRECT: on the stack; SHARED: a view of the WQE. */
+/* A send request in execution. Of a DIRECT queue: on the poster's stack; of a SHARED one: a view of the WQE. */
 struct shca_req {
 	uint8_t op, flags, nsge, bad;
 	uint32_t imm, rkey, dqpn, qkey, len;
 	uint64_t raddr;
 	uint64_t arg[4];
-	const struct shca_seg *sge;	/* of the queue's owner */
+	const struct shca_seg *sge;	/* addresses of the queue's owner */
 	const void *inl;		/* inline bytes, mapped here; NULL: use sge */
 };
 
 /* Outcome of running a request: an enum ibv_wc_status, or one of these. */
 #define SHCA_RNR (-1)			/* no receive: the queue stalls */
-#define SHCA_NOPEER (-2)		/* nobody answers (yet): the queue stalls until its retries are used up */
+#define SHCA_NOPEER (-2)		/* no responder answers (yet): the queue stalls until its retries are used up */
 #define SHCA_UNMET (-3)			/* a WAIT whose completions are not there */
 
-/* exec.c. The caller is the executor of qp (I1). Does everything up to and including the responder's completion;
- * the requester's own completion is shca_complete_send's. Continues from the journal (qp->step) where an earlier
- * executor died. */
+/* exec.c. Runs a request up to and including the responder's completion; the requester's own completion is shca_complete_send's.
+ * Returns an enum ibv_wc_status, SHCA_RNR or SHCA_NOPEER. Must: the caller is the executor of qp (I1). Continues from the
+ * journal (qp->step) where an earlier executor died. */
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
-/* Whether an RDMA write would be answered now, and its responder grants it. Inside the engine, anywhere. */
+/* Returns whether the responder would answer an RDMA WRITE now and grants the access. Must: inside the engine; leaves the epoch
+ * wide. */
 bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
-/* The requester's completion for the request at position pos of its queue. false: it was lost; its queue has failed. */
+/* Puts the requester's completion of the request at position pos into the send CQ. Returns false if the completion was lost: the
+ * queue has failed then. */
 bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
-/* What a completion says that a request was. */
+/* The operation that a completion reports: NOP for a raw request. */
 static inline uint8_t shca_completes_as(uint8_t flags, uint8_t op)
 {
 	return unlikely(flags & SHCA_WQE_RAW) ? SHCA_OP_NOP : op;
 }
-/* A receive that the running request has taken and will not fill goes back: to its owner, or to be flushed when its
- * queue serves this one only (that queue is in error, or will be). Nothing, if there is none. */
+/* Returns a receive that the running request has taken and will not fill: to the receive's owner, or, where the receive queue
+ * serves one queue pair only (which is in error, or will be), to the flusher. No effect if the request holds no receive. */
 void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp);
 
 /* The journal. A step counts only for the request at head: advancing head clears it in the same store. */
@@ -66,7 +69,7 @@ static inline void shca_step_to(struct shca_qp *qp, uint32_t step)
 static inline uint32_t shca_step_of(const struct shca_qp *qp)
 {
 	uint32_t w = atomic_load_explicit(&qp->step, memory_order_relaxed);
-	/* what most requests begin with */
+	/* most requests begin with no step */
 	if (likely((w & 0xff) == SHCA_STEP_NONE))
 		return SHCA_STEP_NONE;
 	uint32_t head = (uint32_t)atomic_load_explicit(&qp->head, memory_order_relaxed);
@@ -74,40 +77,41 @@ static inline uint32_t shca_step_of(const struct shca_qp *qp)
 }
 
 /* run.c */
-/* Notes whom qp is connected to, so that his death is noticed. The owner's; peer was found in the directory. */
+/* Notes the process of qp's peer in peer_proc and watches that process, so that its death is noticed. No effect unless this
+ * process owns qp, or has connected it (a common queue pair). Must: peer was found in the table of numbers. */
 void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *peer);
-/* qp goes into error: what it has posted is flushed, requests to it are not answered, the event is raised. May be
- * called by any thread inside the engine. */
+/* Puts qp in error: posted requests are flushed, requests to qp are not answered, the event is raised. Must: inside the engine;
+ * any thread. */
 void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
-/* Marks the queue as failed, once: its state is that of error, requests to it are not answered. Everything else follows in
- * shca_flush, when it is kicked. */
+/* Marks the queue as failed, once: its state is ERR, requests to the queue are not answered. shca_flush does the rest when the
+ * queue is kicked. */
 void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status);
-/* A message has come to a queue of whose gate SHCA_GATE_FIRST is set: it is told, once. */
+/* Raises IBV_EVENT_COMM_EST, once. Must: a message has come to a queue whose gate has SHCA_GATE_FIRST. */
 void shca_first_message(struct shca_thread *thr, struct shca_qp *qp);
-/* shca_qp_fatal, unless it has failed already: then it was told. */
+/* shca_qp_fatal, unless the queue has failed already: then the event has been raised. */
 void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
-/* Makes a SHARED queue run as far as it can; drains everything that becomes runnable by it. Top level: between
+/* Makes a SHARED queue run as far as possible; shca_drain runs everything that this makes runnable. Must: top level, between
  * shca_enter and shca_leave. */
 void shca_kick(struct shca_thread *thr, shca_off qp);
 void shca_drain(struct shca_thread *thr);
-/* Queues that somebody left over (run.c), of any process: to this thread's list. How many. */
+/* Puts queues that were left over (run.c), of any process, on this thread's todo list. Returns how many. */
 int shca_take_left(struct shca_thread *thr);
-/* Takes a queue of this process that another thread holds TODO over to this thread's list, for shca_drain: what a poller
- * does when it finds nothing. */
+/* Steals: puts a queue of this process that another thread holds TODO on this thread's todo list, for shca_drain. A poller that
+ * finds no completion does so. Returns 1 if the queue was stolen. */
 int shca_steal(struct shca_thread *thr, shca_off qp);
-/* Locks out executors of qp for a modify or destroy (waits for the running one). */
+/* Lock qp against executors, for a modify or destroy (waits for the running one). */
 void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp);
 void shca_qp_unlock(struct shca_thread *thr, struct shca_qp *qp);
-/* Takes the lock of a dead executor, whose lock word was seen. false: it was something else meanwhile. */
+/* Takes the lock of a dead executor, whose lock word was `seen`. Returns false if another thread has taken the lock since. */
 bool shca_qp_take_over(struct shca_thread *thr, struct shca_qp *qp, uint64_t seen);
-/* The request at head fails with this status, and its queue with it. The caller holds the lock. */
+/* Fails the request at head with this status, and the queue. Must: the caller holds the lock. */
 void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status);
-/* A queue in error: completes what is posted to it with IBV_WC_WR_FLUSH_ERR (send requests; receives, unless they
- * are an SRQ's). qp is locked by the caller. */
+/* Flushes a queue in error: completes posted send requests, and receives unless they are an SRQ's, with IBV_WC_WR_FLUSH_ERR.
+ * Must: the caller holds the lock. */
 void shca_flush(struct shca_thread *thr, struct shca_qp *qp);
-/* Whether no message will come to qp any more: its receives are flushed, also those that are posted, or come back, from now on.
- * Whoever posts one asks behind a light fence, and kicks the queue; it pairs with the heavy fence behind the store that made this true,
- * behind which the queue is kicked as well. */
+/* Returns whether no message will come to qp any more: its receives are flushed, and receives that are posted or returned from
+ * then on too. A thread that posts or returns a receive asks behind a light fence, and kicks the queue. That fence pairs with
+ * the heavy fence behind the store that made the answer true; the queue is kicked behind that heavy fence as well. */
 static inline bool shca_flushes(const struct shca_qp *qp)
 {
 	return unlikely(atomic_load_explicit(&qp->qp_state, memory_order_relaxed) == IBV_QPS_ERR ||
@@ -115,7 +119,7 @@ static inline bool shca_flushes(const struct shca_qp *qp)
 }
 /* Reads a WQE as a request; req->inl and req->sge point into the WQE. */
 void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struct shca_req *req);
-/* I7: whether what a send queue says of its memory and its requests can be true. */
+/* I7: returns whether the fields of a send queue about its memory and its requests can be true. */
 #define SHCA_SQ_SLOTS_MAX 65536u
 #define SHCA_SQ_STRIDE_MAX 0xffc0u
 static inline bool shca_sq_sound(const struct shca_member *m, const struct shca_qp *qp, uint64_t head, uint64_t posted)
@@ -123,19 +127,19 @@ static inline bool shca_sq_sound(const struct shca_member *m, const struct shca_
 	uint32_t slots = qp->sq_slots, stride = qp->sq_stride;
 
 	if (posted <= head)
-		return true;	/* nothing of it is read */
-	/* the owner stored it before it moved `posted` */
+		return true;	/* no request is read */
+	/* the owner stored wqes before `posted` moved */
 	shca_off wqes = qp->wqes;
 	return likely(slots && slots <= SHCA_SQ_SLOTS_MAX && qp->sq_magic == UINT64_MAX / slots + 1 &&
 		      stride >= sizeof(struct shca_wqe) && stride <= SHCA_SQ_STRIDE_MAX && !((wqes | stride) & 15) &&
 		      shca_fits(m, wqes, (uint64_t)stride * slots) && posted - head <= slots);
 }
-/* Whether a request has no more data than it has room for. */
+/* Returns whether the segments and inline data of a request fit the WQE. */
 static inline bool shca_wqe_sound(const struct shca_qp *qp, const struct shca_wqe *wqe)
 {
 	uint64_t room = qp->sq_stride - sizeof(*wqe);
 
-	/* one with inline data has no segments; CALC and READ look at these all the same */
+	/* an inline request has no segments, but CALC and READ use nsge all the same */
 	return wqe->bad < 32 && wqe->nsge * sizeof(struct shca_seg) <= room && (!(wqe->flags & SHCA_WQE_INLINE) || wqe->len <= room);
 }
 static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_qp *qp, uint64_t pos)
@@ -143,19 +147,20 @@ static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_q
 	/* pos % sq_slots: exact while pos < 2^64 / sq_slots */
 	uint64_t laps = (uint64_t)((unsigned __int128)pos * qp->sq_magic >> 64);
 
-	/* An atomic load: shca_kick asks ahead of time, of a queue that may be getting its ring (shca_reserve_ring). */
+	/* An atomic load: shca_kick prefetches from a queue that may be getting its ring just now (shca_reserve_ring). */
 	return (struct shca_wqe *)(base + __atomic_load_n(&qp->wqes, __ATOMIC_RELAXED) + (pos - laps * qp->sq_slots) * qp->sq_stride);
 }
-/* The helper of qp's owner looks at qp again at `due` (CLOCK_MONOTONIC ns). The caller is its executor, or has just been
- * (leave_over), or has posted to it (shca_kick_later): of two that set it at once either's stays, and qp is looked at then. */
+/* Makes the helper of qp's owner look at qp again at `due` (CLOCK_MONOTONIC ns). Must: the caller is the executor of qp, or has
+ * just been (leave_over), or has posted to qp (shca_kick_later). Of two threads that set a time at once either time stays, and
+ * qp is looked at then. */
 void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due);
-/* A receive is there: queues that RNR has stopped run in shca_drain, one after the other, while there are receives for them. */
+/* A receive was posted: queues that RNR has stopped run in shca_drain, one after the other, while there are receives for them. */
 void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq);
-/* All of them are to look again, whether there is one or not. */
+/* Kicks all queues on the list of rq, whether there is a receive or not. */
 void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq);
 
-/* Visits the queues of a process. Its list is changed by its owner only, which unlinks, quiesces, then frees: whoever is
- * inside the engine may follow it. */
+/* Visits the queues of a process. Must: inside the engine. Only the owner changes the list, and it unlinks, quiesces, then
+ * frees. */
 #define shca_for_each_qp(m, qp, slot) shca_for_each_listed(m, shca_qp, qp, slot, qp_list)
 
 static inline void shca_raise(_Atomic uint64_t *word, uint64_t value)
@@ -173,12 +178,13 @@ struct shca_cqe_in {
 	uint8_t op, status;
 	bool solicited;
 };
-/* Makes a completion appear. false: there is no room, and from then on the CQ is in error: nothing appears in it any more,
- * its queues fail, IBV_EVENT_CQ_ERR is raised (IBTA 11.6.3.1). The caller fails the queue whose completion was lost. */
+/* Puts a completion into the CQ. Returns false if there is no room: from then on the CQ is in error, takes no completion, its
+ * queues fail, and IBV_EVENT_CQ_ERR is raised (IBTA 11.6.3.1). Must on false: the caller fails the queue whose completion was
+ * lost. */
 bool shca_cq_push(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cqe_in *in);
-/* The same, ready made but for its lap, from position pos on, which shca_cq_count has just told. */
+/* shca_cq_push of words that are complete but for the lap, from position pos on (a result of shca_cq_count). */
 bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited);
-/* Fails what completes to a CQ that is in error and has not failed yet; raises the events. May be repeated. */
+/* Fails the queues that complete to a CQ in error and have not failed yet; raises the events. May be repeated. */
 void shca_cq_fail_users(struct shca_thread *thr, struct shca_cq *cq);
 static inline bool shca_cq_in_error(const struct shca_cq *cq)
 {
@@ -189,19 +195,19 @@ static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, u
 	return (uint64_t)(op & 31) << 44 | (uint64_t)(status & 31) << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
 }
 uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos);
-/* A queue that waits for the next completion will run then: its lock is fetched meanwhile. */
+/* Prefetches the lock of a queue that waits for the next completion, and so will run then. */
 void shca_cq_expect(struct shca_thread *thr, struct shca_cq *cq);
-/* After a death: tells whoever is to be told again, as the dead producer may not have. */
+/* After a death: repeats the notifications of a completion, which the dead producer may have omitted. */
 void shca_cq_notice_again(struct shca_thread *thr, struct shca_cq *cq);
-/* Whether a completion of (qpn, index) is in cq at or behind position `from` (low 32 bits), which was free when it was
- * journaled. 1: it is; 0: it is not; -1: the ring went round since, it may have been and be overwritten. */
+/* Looks for a completion of (qpn, index) in cq at or behind position `from` (low 32 bits), which was free when `from` was
+ * journaled. Returns 1: found; 0: not there; -1: the ring went round since, so the completion may have been overwritten. */
 int shca_cq_find(struct shca_thread *thr, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv);
 #define SHCA_CQE_LAP(w0) ((uint32_t)((w0) >> 49))
 #define SHCA_CQE_OP(w0) ((uint32_t)((w0) >> 44) & 31)
 #define SHCA_CQE_STATUS(w0) ((uint32_t)((w0) >> 39) & 31)
 #define SHCA_CQE_INDEX(w0) ((uint32_t)((w0) >> 24) & 0x7fff)
 #define SHCA_CQE_QPN(w0) ((uint32_t)(w0)&0xffffff)
-/* A position's lap: never 0, so that a zeroed ring is empty. */
+/* The lap of a position: never 0, so that a zeroed ring is empty. */
 static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
 {
 	uint64_t lap = pos >> log2;
@@ -210,13 +216,14 @@ static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
 		lap %= 0x7fff;
 	return (uint32_t)lap + 1;
 }
-/* I7: a seal is a polynomial of words, so that it differs when one of them does, or two change places. */
+/* I7: adds a word to a seal. A seal is a polynomial of words: the value changes when a word changes, or two words change
+ * places. */
 static inline uint64_t shca_seal_of(uint64_t seal, uint64_t word)
 {
 	return 9 * seal + word;
 }
-/* I7: whether what a CQ says of its ring and its owner is true: its owner has sealed it, as a receive queue. Asked once for each
- * completion. */
+/* I7: seal of a CQ, over its ring, size, number, owner and end. The owner stores the seal, as for a receive queue; each
+ * completion compares it. */
 _Static_assert(offsetof(struct shca_cq, cqn) == offsetof(struct shca_cq, log2) + 4, "shca_cq_seal");
 static inline uint64_t shca_cq_seal(const struct shca_member *m, const struct shca_cq *cq)
 {
@@ -230,7 +237,7 @@ static inline bool shca_cq_sound(const struct shca_member *m, const struct shca_
 	/* a member under a small RLIMIT_AS has less of the fabric than its owner */
 	return likely(cq->seal == shca_cq_seal(m, cq) && cq->end <= m->bytes);
 }
-/* The completion queue at an offset; NULL: there is none. */
+/* Returns the completion queue at an offset; NULL: none. */
 static inline struct shca_cq *shca_cq_at(const struct shca_member *m, shca_off off)
 {
 	struct shca_cq *cq = shca_at_checked(m, off, sizeof(*cq));
@@ -241,14 +248,14 @@ static inline struct shca_cqe *shca_cq_ring(const struct shca_thread *thr, const
 {
 	return shca_at(thr->base, cq->ring);
 }
-/* Whether the slot of position pos is as the previous lap left it. */
+/* Returns whether the slot of position pos still holds the previous lap. */
 static inline bool shca_cqe_free(uint64_t w0, uint64_t pos, uint32_t log2)
 {
 	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
 
 	return seen == (likely(lap > 1) ? lap - 1 : pos >> log2 ? 0x7fff : 0);
 }
-/* Number of completions that ever appeared in cq. */
+/* Returns how many completions ever appeared in cq. */
 static inline uint64_t shca_cq_count(struct shca_thread *thr, struct shca_cq *cq)
 {
 	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
@@ -259,20 +266,20 @@ static inline uint64_t shca_cq_count(struct shca_thread *thr, struct shca_cq *cq
 		return pos;
 	return shca_cq_count_from(thr, cq, pos);
 }
-/* Where the next completion will come, probably: a hint. */
+/* The slot of the next completion, probably: a hint. */
 static inline struct shca_cqe *shca_cq_next_slot(struct shca_thread *thr, struct shca_cq *cq)
 {
 	return &shca_cq_ring(thr, cq)[atomic_load_explicit(&cq->tail, memory_order_relaxed) & ((1ull << (cq->log2 & 63)) - 1)];
 }
-/* A slot of a CQ, as it was when it was looked at. */
+/* A snapshot of a slot of a CQ. */
 struct shca_cq_spot {
 	uint64_t pos;
 	struct shca_cqe *e;
 	uint64_t w0, w1;
 	uint32_t lap;
 };
-/* Looks at the slot of position pos. false: it is filled, or perhaps beyond what the consumer has released; or the position comes
- * from an old hint. */
+/* Reads the slot of position pos. Returns false if the slot is filled, or perhaps beyond the consumer's released slots (floor),
+ * or if pos comes from an old hint. */
 static inline bool shca_cq_look(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, struct shca_cq_spot *s)
 {
 	uint64_t size = 1ull << cq->log2;
@@ -286,7 +293,7 @@ static inline bool shca_cq_look(struct shca_thread *thr, struct shca_cq *cq, uin
 		return false;
 	return likely(pos - atomic_load_explicit(&cq->floor, memory_order_relaxed) < size);
 }
-/* A completion comes there. false: somebody was faster. */
+/* Stores a completion into the slot. Returns false if another producer was faster. */
 static inline bool shca_cq_fill(const struct shca_cq_spot *s, uint64_t w0, uint64_t w1)
 {
 	unsigned __int128 old = (unsigned __int128)s->w1 << 64 | s->w0;
@@ -294,19 +301,21 @@ static inline bool shca_cq_fill(const struct shca_cq_spot *s, uint64_t w0, uint6
 
 	return __sync_bool_compare_and_swap((unsigned __int128 *)s->e, old, new);
 }
-/* Whether a count is awaited that nobody has looked up. Behind the completion: see shca_cq_placed. */
+/* Returns whether a WAIT awaits a count that no producer has looked up (`noticed`). Must: behind the completion, see
+ * shca_cq_placed. */
 static inline bool shca_cq_awaited(const struct shca_cq *cq)
 {
 	return unlikely(atomic_load_explicit(&cq->noticed, memory_order_relaxed) <
 			atomic_load_explicit(&cq->awaited, memory_order_acquire));
 }
-/* Who is to be told of a completion: the channel, queues that wait. */
+/* Notifies of a completion: the completion channel, and queues with a WAIT. */
 void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited);
-/* It is there. The CAS that made it visible is a full fence; it pairs with the one between arming and the second look in
- * shca_req_notify_cq, and with that between the note of a WAIT (verbs/submit/waits.c) and its second look (run.c). */
+/* To be called when a completion is visible. The CAS that made the completion visible is a full fence; it pairs with the fence
+ * between arming and the second look in shca_req_notify_cq, and with the fence between the note of a WAIT (verbs/submit/waits.c)
+ * and the executor's second look (run.c). */
 static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
 {
-	/* release: whoever begins at the hint relies on the slots below */
+	/* release: a thread that begins at the hint relies on the slots below */
 	atomic_store_explicit(&cq->tail, pos + 1, memory_order_release);
 	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
 		__builtin_prefetch(&shca_cq_ring(thr, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
@@ -316,8 +325,9 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 	shca_note_write_to(thr, cq->proc);	/* sealed */
 }
 
-/* The completion of the running request of qp, at its responder (step RCQE) or at itself (SENT): journaled before, so that a
- * successor looks whether it is there (shca_cq_find), and puts it in only if it is not. false: it was lost. */
+/* Completes the running request of qp, at the responder (step SHCA_STEP_RCQE) or at the requester (SHCA_STEP_SENT). The step is
+ * journaled first, so that a successor looks for the completion (shca_cq_find) before a second try. Returns false if the
+ * completion was lost. */
 static inline __attribute__((always_inline)) bool shca_cq_complete(struct shca_thread *thr, struct shca_qp *qp, struct shca_cq *cq, uint32_t step, int status,
 				    uint64_t w0, uint64_t w1, bool solicited)
 {
@@ -325,7 +335,7 @@ static inline __attribute__((always_inline)) bool shca_cq_complete(struct shca_t
 		return false;
 	struct shca_cq_spot spot;
 	bool seen = shca_cq_look(thr, cq, atomic_load_explicit(&cq->tail, memory_order_acquire), &spot);
-	/* not the hint: behind it may stand an older completion of the same receive */
+	/* not the hint: an older completion of the same receive may be behind the hint */
 	uint64_t pos = likely(seen) ? spot.pos : shca_cq_count_from(thr, cq, spot.pos);
 
 	qp->step_status = (uint8_t)status;
@@ -342,7 +352,8 @@ static inline __attribute__((always_inline)) bool shca_cq_complete(struct shca_t
 	return there;
 }
 
-/* An address of a process that is not known to be in the arena: it may be all the same, where the process has it mapped. */
+/* Resolves an address of a process whose lane is unknown: the arena where the process has the fabric mapped there, else private
+ * memory. */
 static inline void shca_resolve_private(const struct shca_member *m, uint32_t proc, uint64_t addr, uint64_t len,
 					struct shca_seg *seg)
 {
@@ -364,10 +375,11 @@ static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
 	return state | (uint64_t)(qpn & 0xffffff) << 2 | (pos & SHCA_POS_MASK) << 26;
 }
 /*
- * I7: whether what a receive queue says of its memory can be true. Asked for every message that takes a receive, so it is not computed
- * anew from all that is said: the owner has sealed it. What was scribbled over does not agree with the seal, nor do zeroes, nor another
- * queue's words, since the queue's own place is part of it. A receive is a line or more. The words are written once, and the ring
- * is published behind them (release). Who reads them earlier has seen no ring, with which no seal agrees.
+ * I7: seal of a receive queue: the fields that describe its memory, number and owner. Every message that takes a receive
+ * compares the seal, which the owner has stored: cheaper than to check each field. Overwritten fields do not match, nor do
+ * zeroes, nor the fields of another queue, since the queue's own offset is part of the seal. A receive is a line or more. The
+ * fields are written once, and the ring is published behind them (release). A thread that reads the fields earlier has seen no
+ * ring, and no seal matches that.
  */
 _Static_assert(sizeof(struct shca_rwqe) <= SHCA_LINE && offsetof(struct shca_rq, stride) == offsetof(struct shca_rq, log2) + 4 &&
 	       offsetof(struct shca_rq, proc) == offsetof(struct shca_rq, number) + 4, "shca_rq_seal");
@@ -385,7 +397,7 @@ static inline uint64_t shca_rq_seal(const struct shca_member *m, const struct sh
 	s = shca_seal_of(s, __atomic_load_n(&rq->marks, __ATOMIC_RELAXED));
 	return shca_seal_of(s, __atomic_load_n(&rq->end, __ATOMIC_RELAXED));
 }
-/* The same of one to which nothing was posted so far. */
+/* The same check for a queue to which no receive was posted so far. */
 bool shca_rq_empty_sound(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring);
 static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_rq *rq)
 {
@@ -396,19 +408,19 @@ static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_
 		return likely(__atomic_load_n(&rq->end, __ATOMIC_RELAXED) <= m->bytes);
 	return shca_rq_empty_sound(m, rq, ring);
 }
-/* Whether there is a ring, with what the seal speaks of. */
+/* Returns whether the queue has a ring, and so the fields that the seal covers. */
 static inline bool shca_rq_made(const struct shca_member *m, const struct shca_rq *rq)
 {
 	return atomic_load_explicit(&rq->ring, memory_order_acquire) != shca_off_of(m, &rq->none);
 }
-/* The receive queue at an offset; NULL: there can be none. */
+/* Returns the receive queue at an offset; NULL: there can be none. */
 static inline struct shca_rq *shca_rq_at(const struct shca_member *m, shca_off off)
 {
 	struct shca_rq *rq = shca_at_checked(m, off, sizeof(*rq));
 
 	return rq && shca_rq_sound(m, rq) ? rq : NULL;
 }
-/* Whether a receive has no more segments than it has room for. */
+/* Returns whether the segments of a receive fit its stride. */
 static inline bool shca_rwqe_sound(const struct shca_rwqe *w, uint32_t stride)
 {
 	return sizeof(*w) + w->nsge * (sizeof(struct shca_seg) + sizeof(struct shca_ground)) <= stride;
@@ -417,9 +429,9 @@ static inline struct shca_ground *shca_rwqe_ground(const struct shca_rwqe *w, ui
 {
 	return (struct shca_ground *)((char *)w + stride) - 1 - segment;
 }
-/* Whether the regions of a receive are those of its post. Must be called inside the engine, before data is written to the receive:
- * the process that takes a region away counts up `revoke_epoch` (shca_revoke) before its quiesce (I8). So this thread either reads the
- * new epoch, or the quiesce waits for this thread. */
+/* Returns whether the regions of a receive are those of its post. Must: inside the engine, before data is written to the
+ * receive. The process that takes a region away counts up `revoke_epoch` (shca_revoke) before its quiesce (I8). So this thread
+ * either reads the new epoch, or the quiesce waits for this thread. */
 bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, uint32_t stride);
 static inline bool shca_rwqe_stands(const struct shca_member *m, uint32_t proc, const struct shca_rwqe *w, uint32_t stride)
 {
@@ -438,18 +450,18 @@ static inline _Atomic uint64_t *shca_rq_ring(const struct shca_thread *thr, cons
 	*mask = (1ull << (ring & 63)) - 1;
 	return shca_at(thr->base, ring & ~(uint64_t)63);
 }
-/* The owner has polled the completion of the receive at index. */
+/* Notes that the owner has polled the completion of a receive. Must: called by the owner. */
 static inline void shca_rq_polled(_Atomic uint64_t *mark)
 {
 	atomic_store_explicit(mark, atomic_load_explicit(mark, memory_order_relaxed) | 1, memory_order_release);
 }
-/* Whether the receive that was posted at this position can still be taken. */
+/* Returns whether the receive that was posted at this position can still be taken. */
 static inline bool shca_rwqe_posted(const struct shca_rwqe *w, uint64_t pos)
 {
 	return atomic_load_explicit(&w->word, memory_order_acquire) == shca_rword(SHCA_R_POSTED, 0, pos);
 }
-/* Takes it for queue qpn; false: somebody was faster. journal: as shca_rq_take's; step_rq and step_to are set. The aim is
- * journaled before the take: a successor asks shca_rq_taken_at. */
+/* Takes this receive for queue qpn. Returns false if another taker was faster. journal: as shca_rq_take's, with step_rq and
+ * step_to set. Index and position are journaled before the take: a successor asks shca_rq_taken_at. */
 static inline bool shca_rwqe_take(struct shca_thread *thr, struct shca_rq *rq, struct shca_rwqe *w, uint32_t index, uint64_t pos,
 				  uint32_t qpn, struct shca_qp *journal)
 {
@@ -470,71 +482,75 @@ static inline bool shca_rwqe_take(struct shca_thread *thr, struct shca_rq *rq, s
 	atomic_store_explicit(&rq->head, pos + 1, memory_order_relaxed);
 	return true;
 }
-/* Takes the next receive for queue qpn. journal: the queue whose running request wants it (the caller is its
- * executor), NULL when flushing. Returns the receive's index, or -1: none; SHCA_RQ_BROKEN: the ring cannot be right (I7). */
+/* Takes the next receive for queue qpn. journal: the queue whose running request needs the receive (the caller is the executor),
+ * NULL when flushing. Returns the receive's index; -1: none; SHCA_RQ_BROKEN: the ring cannot be right (I7). */
 #define SHCA_RQ_BROKEN (-2)
 int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
-/* Whether the receive that was posted at this position is taken by this queue, its completion not polled yet. */
+/* Returns whether this queue has taken the receive that was posted at this position, and its completion is not polled yet. */
 bool shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
-/* Hands a receive that is taken by this queue to the flusher (shca_flush); false: it is neither's. */
+/* Hands a receive that this queue has taken to the flusher (shca_flush). Returns false if neither this queue nor the flusher has
+ * the receive. */
 bool shca_rq_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
 bool shca_rq_in_flush(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
-/* The owner posts the receive at index (its segments are filled in). */
+/* Posts the receive at index. Must: called by the owner; the segments are filled in. */
 void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
-/* A receive taken by this queue whose message will not come: the owner will post it again. */
+/* Returns a receive, taken by this queue, whose message will not come: the owner will post it again. */
 void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
 void shca_rq_notice_returned(struct shca_thread *thr, struct shca_rq *rq);
-/* Receives were posted or returned: if their queue flushes (shca_flushes), it is kicked. */
+/* To be called when receives were posted or returned: kicks their queue if it flushes (shca_flushes). */
 void shca_rq_notice_posted(struct shca_thread *thr, struct shca_rq *rq);
-/* A returned one goes to the flusher, who completes it; the owner might never look. false: it is not returned. */
+/* Hands a returned receive to the flusher, which completes it: the owner might never look. Returns false if the receive was not
+ * returned. */
 bool shca_rq_returned_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
-/* The owner: whether the receive at index was returned; it is IDLE then. */
+/* Returns whether the receive at index was returned; makes it IDLE then. Must: called by the owner. */
 bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
-/* Whether there is a receive that shca_rq_take could take. */
+/* Returns whether shca_rq_take would find a receive, or a broken ring. */
 bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq);
-/* Puts qp on the list of queues that are run when a receive is posted; it may stand on one list only. */
+/* Puts qp on the list of queues that run when a receive is posted. A queue is on one list at most. */
 void shca_rnr_link(struct shca_thread *thr, struct shca_rq *rq, struct shca_qp *qp);
 static inline bool shca_rnr_any(const struct shca_rq *rq)
 {
 	return (atomic_load_explicit(&rq->rnr, memory_order_relaxed) |
 		atomic_load_explicit(&rq->rnr_turn.first, memory_order_relaxed)) != 0;
 }
-/* Takes the queue off that has stood there longest. 0: there is none. */
+/* Takes the longest-waiting queue off the list. Returns 0 if there is none. */
 shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq);
-/* Gets qp off its list: all of that list is kicked. 0: it is on none; else the link (rnr_linked) that another thread is
- * making or has in hands, or that was lost with one: only quiesces tell. Linear: for a reaper, for zombies that have become many
+/* Gets qp off its list, by a kick of that whole list. Returns 0 if qp is on none; else the link (rnr_linked) that another thread
+ * is making or holds, or that was lost with a dead thread: only quiesces can tell. Linear: for a reaper, for many zombies
  * (verbs/objects/zombie.c), and for a queue that stalls elsewhere. */
 uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp);
-/* The link is nobody's (reap.c): since it was seen, three times, every thread has left the engine and then its list was emptied. */
+/* Ends a link that no thread holds (reap.c). Must: since the link was seen, three times, every thread has left the engine and
+ * then the list was emptied. */
 void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link);
 
 /* copy.c */
-/* Moves bytes between segment lists of two processes; stops after len. Returns 0, or -EFAULT: src_err tells which side's
- * memory was not there. */
+/* Moves bytes between segment lists of two processes; stops after len. Returns 0, or -EFAULT (bad memory), -ESRCH (the process
+ * has died), -ENOMEM or another negative errno; src_err: whether the source failed. */
 enum shca_order {
-	SHCA_ANY_ORDER,			/* nobody looks at the data before the completion */
+	SHCA_ANY_ORDER,			/* no reader looks at the data before the completion */
 	SHCA_LAST_LINE_LAST,		/* data before its last 64 bytes, those before their last 8 (I5) */
 };
-#define SHCA_HERE UINT32_MAX		/* as shca_iov.proc: memory that may be loaded and stored: the engine's own, or inline data */
+/* as shca_iov.proc: memory that may be loaded and stored: the engine's own, or inline data */
+#define SHCA_HERE UINT32_MAX
 struct shca_iov {
-	uint32_t proc;			/* whose addresses; or SHCA_HERE */
+	uint32_t proc;			/* process of the addresses; or SHCA_HERE */
 	const struct shca_seg *seg;
 	uint32_t n;
-	uint64_t skip;			/* bytes of the list to pass over first */
+	uint64_t skip;			/* bytes of the list to skip first */
 };
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 	      enum shca_order order, bool *src_err);
-/* The same from memory that may be loaded. */
+/* shca_copy from memory that may be loaded; the last line comes last. */
 int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len);
-/* Reads len bytes of segments of this process into a buffer of the thread, valid until its next copy. NULL: more than SHCA_BOUNCE,
- * or they cannot be read, or no memory. */
+/* Reads len bytes of segments of this process into a buffer of the thread. Returns the buffer, valid until the thread's next
+ * copy; NULL: more than SHCA_BOUNCE, unreadable segments, or no memory. */
 #define SHCA_BOUNCE 65536u
 const char *shca_fetch(struct shca_thread *thr, const struct shca_seg *seg, uint32_t n, uint32_t len);
-/* Addresses are the user's: of any alignment. */
+/* Loads and stores at the user's addresses, of any alignment. */
 typedef volatile uint64_t shca_any64 __attribute__((aligned(1), may_alias));
 typedef volatile uint32_t shca_any32 __attribute__((aligned(1), may_alias));
-/* Between the stores of shca_store_ordered: the compiler may not merge or reorder them; x86 keeps the order of stores,
- * elsewhere a release fence does. Its partner is the acquire by which a reader looks at the last of them. */
+/* Keeps the stores of shca_store_ordered in order: the compiler may not merge or reorder them; x86 keeps the order of stores,
+ * elsewhere a release fence does. Its partner is the acquire by which a reader looks at the last store. */
 static inline void shca_store_barrier(void)
 {
 #if defined(__x86_64__)
@@ -544,7 +560,7 @@ static inline void shca_store_barrier(void)
 #endif
 }
 
-/* 16 bytes of any alignment. Stored in one piece, or in two, the lower first: to be seen in ascending order, either way. */
+/* 16 bytes of any alignment. Stored in one piece, or in two pieces, the lower first: visible in ascending order either way. */
 #ifdef SHCA_SSE2
 typedef __m128i shca_16;
 static inline shca_16 shca_load_16(const char *p)
@@ -557,7 +573,7 @@ static inline void shca_store_16(char *p, shca_16 v)
 }
 #else
 typedef struct {
-	uint64_t low, high;		/* by address */
+	uint64_t low, high;		/* words by address */
 } shca_16;
 static inline shca_16 shca_load_16(const char *p)
 {
@@ -573,7 +589,7 @@ static inline void shca_store_16(char *p, shca_16 v)
 }
 #endif
 
-/* A copy in any order, for lengths that are mostly a line or less: no call then. */
+/* A copy in any order, inlined for lengths that are mostly a line or less. */
 static inline void shca_copy_small(char *d, const char *s, size_t len)
 {
 	if (len >= 8 && len <= 16) {
@@ -618,7 +634,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 	const char *s = src;
 
 	if (len == 64) {
-		/* a line: what rings are made of */
+		/* the most common length: ring entries are lines */
 		shca_16 a = shca_load_16(s), b = shca_load_16(s + 16);
 		shca_16 c = shca_load_16(s + 32);
 		shca_store_16(d, a);
@@ -658,7 +674,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 		uint64_t v;
 		memcpy(&v, s, 8);
 #if defined(__SANITIZE_THREAD__)
-		/* it has to be told that this is a store that others look at */
+		/* tells TSan that readers poll this store */
 		if (!((uintptr_t)d & 7)) {
 			__atomic_store_n((uint64_t *)d, v, __ATOMIC_RELEASE);
 			return;
@@ -680,67 +696,71 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 }
 
 
-/* share.c: copies all but the last 64 bytes of a large copy together with the other process. Returns how many bytes that
- * were; 0: not such a copy. Below the limit, what two CPUs gain in copying they lose by lines that change cores. */
+/* share.c: copies a large copy together with the other process: all of it, or all but the last 64 bytes if `order` is
+ * SHCA_LAST_LINE_LAST. Returns the bytes copied; 0: the copy is not divisible. rc: 0, or a negative errno. Below SHCA_SHARE_MIN,
+ * lines that change cores cost more than the second CPU gains. */
 #define SHCA_SHARE_MIN (512u << 10)
 uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 			 enum shca_order order, int *rc, bool *src_err);
-/* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
+/* Called by a poller: copies chunks of a copy from or to its process. Returns how many chunks it copied. */
 int shca_share_help(struct shca_thread *thr);
-/* Counts up the revocation epoch of process `proc`, which has closed a gate or taken a region's key away: every poster that remembers a
- * look-up of either looks again (fast_write.h). Must: behind the store that took it away, before the quiesce (I8). */
+/* Counts up the revocation epoch of process `proc`, which has closed a gate or ended a region's key: every poster with a
+ * remembered look-up of either looks again (fast_write.h). Must: behind the store that closed or ended, before the quiesce
+ * (I8). */
 static inline void shca_revoke(const struct shca_member *m, uint32_t proc)
 {
 	atomic_fetch_add(&m->procs[proc & (SHCA_MAX_PROCS - 1)].revoke_epoch, SHCA_REVOKE_STEP);
 }
 
-/* Where a thread is that posts to the peer of a connected queue: SHCA_ANYWHERE while there is none. */
+/* The epoch of a thread that posts to the peer of a connected queue; SHCA_ANYWHERE while there is no peer. */
 static inline uint64_t shca_epoch_has_peer(const struct shca_qp *qp)
 {
 	return (uint64_t)(qp->peer_proc & 0xffff) << 32;
 }
 
 /* helper.c */
-/* Joins the fabric (shca_fabric_join), and cleans up after the dead that nobody has noticed. */
+/* Joins the fabric (shca_fabric_join), and reaps dead processes that no member has noticed. */
 int shca_engine_join(struct shca_member *m, const char *name);
-/* Leaves it (shca_fabric_leave), the helper thread before. For tests: kills a virtual process (shca_fabric_kill). */
+/* Ends the helper thread and leaves the fabric (shca_fabric_leave). For tests: kills a virtual process (shca_fabric_kill). */
 void shca_engine_leave(struct shca_member *m);
 void shca_engine_kill(struct shca_member *m);
-/* The helper thread of a process that others can reach: holds its life word, runs its timers, reaps the dead. 0; -errno with
- * text. */
+/* Starts the helper thread of a process that others can reach, if it is not running: the thread holds the life word, runs
+ * timers, reaps the dead. Returns 0, or -errno with text. */
 int shca_helper_start(struct shca_member *m);
-/* Watches a process that this one is connected to: when it dies, the helper thread learns of it from the kernel, and
- * shca_reap (reap.c) fails the queues; of other deaths it learns within SHCA_DEATH_MS. Cheap when it is watched already. */
+/* Watches a process that this one is connected to: on its death the kernel wakes the helper thread, and shca_reap (reap.c) fails
+ * the queues. The helper notices other deaths within SHCA_DEATH_MS. Cheap when the process is watched already. */
 int shca_watch(struct shca_member *m, uint32_t slot);
-/* Somebody seems to have died: the helper thread looks now. */
+/* Makes the helper thread look for dead processes now. */
 void shca_look(struct shca_member *m);
-/* The device has failed: so do all queues of this process that are not in RESET; what is posted to them is flushed. Their events
- * are the device's. May be repeated. Outside of the engine, or inside of it at top level. */
+/* The device has failed: fails all queues of this process that are not in RESET, without events (the device has the event);
+ * their posted requests are flushed. May be repeated. Must: outside of the engine, or inside at top level. */
 void shca_fail_all(struct shca_thread *thr);
 
 /* reap.c */
-/* Cleans up after a dead process: idempotent, restartable, one reaper at a time. On the helper thread what has to wait for
- * others is left to shca_reap_on, else it is waited for. */
+/* Cleans up after a dead process: idempotent, restartable, one reaper at a time. On the helper thread stages that would have to
+ * wait are left to shca_reap_on. A joining thread tries these stages here for a while, then gives the reaping up; a virtual
+ * process tries until the end. */
 void shca_reap(struct shca_thread *thr, uint32_t slot);
-/* Goes on with what could not be finished. false: nothing is left. */
+/* Continues unfinished reaping. Returns false if none is left. */
 bool shca_reap_on(struct shca_thread *thr);
-/* Reaps every dead process of the fabric that nobody has noticed. */
+/* Reaps every dead process of the fabric that no member has noticed. */
 void shca_proc_sweep(struct shca_thread *thr);
-/* This thread will not: gives the dead back to whoever comes next. */
+/* Gives this thread's unfinished reaping back, for the next reaper. */
 void shca_reap_give_up(struct shca_thread *thr);
 
-/* Asynchronous events. Whether some of a queue are unread. */
+/* Asynchronous events. Returns the unread events of a queue. */
 static inline uint32_t shca_qp_unread(const struct shca_qp *qp)
 {
 	return atomic_load(&qp->events) & ~SHCA_DC_ARMED;
 }
 void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 void shca_async_wake(struct shca_thread *thr, uint32_t proc);
-/* An event cannot be given out yet: this process is woken in some milliseconds to look again, as if by a new one. A negative errno: by
- * nobody, for there is no helper thread. */
+/* Defers an event that cannot be given out yet: the helper wakes this process in some milliseconds to look again, as a new event
+ * would. Returns a negative errno if there is no helper thread, so that no wake-up comes. */
 int shca_events_again(struct shca_member *m);
 
-/* guid.c: stable for a host and the same in all its processes; host byte order. The port's GID, as in headers. */
+/* guid.c: the GUID is the same for all processes of a host and does not change; host byte order. The port's GID, as in
+ * headers. */
 uint64_t shca_device_guid(void);
 void shca_port_gid(uint64_t prefix, uint8_t gid[16]);
 static inline void shca_gid_of(const struct shca_member *m, uint8_t gid[16])

@@ -2,8 +2,8 @@
 /*
  * One send request, from finding the responder to its completion.
  *
- * Every function here runs as the executor of `qp` (I1) and journals each step before it takes it, so that whoever
- * finds the executor dead knows what may have happened (reap.c).
+ * Every function here runs as the executor of `qp` (I1) and journals each step before taking the step, so that a successor of a
+ * dead executor knows what may have happened (reap.c).
  */
 #include <endian.h>
 #include <errno.h>
@@ -14,15 +14,16 @@
 #include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
 
-/* What a request says of its destination. */
+/* The destination fields of a request. */
 static inline struct shca_address address_of(const struct shca_req *req)
 {
 	return (struct shca_address){.dqpn = req->dqpn, .qkey = req->qkey, .dc_key = req->arg[3]};
 }
 
-/* Until shca_exec returns, and unless objects of others are held still: queues to be run, wake-ups to be delivered, lists
- * that a reaper walks. An XRC requester's memory and receives may be a third process's. I7: whose the responder is does not rest on what it
- * says, for its memory is freed when no thread is inside its process's objects. */
+/* Narrows the thread's epoch to the processes of requester and responder, until shca_exec returns. Not while the thread needs
+ * objects of other processes: queues to be run, wake-ups to be delivered, lists that a reaper walks. Not for XRC: memory and
+ * receives may be a third process's. I7: the responder's owner is the owner of its chunk, not a field of the responder alone:
+ * the memory is freed when no thread is inside the owner's objects. */
 static inline void narrow_to_both(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_responder *r)
 {
 	uint32_t proc = r->qp->proc;
@@ -49,21 +50,22 @@ static inline int find_receives(struct shca_thread *thr, struct shca_qp *qp, con
 	return shca_responder_receives(thr, qp, &a, r);
 }
 
-/* The responder fails the request: its queue goes into error, as class-C errors do (IBTA 9.9.3). */
+/* Fails the request in the name of the responder, and puts the responder's queue in error, as class-C errors do (IBTA 9.9.3).
+ * Returns the requester's status. */
 static int nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event,
 	       int requester_status)
 {
 	int status = shca_refusal(r->qp, requester_status);
 
-	/* a DCT, an XRC or UD responder serves many: only a connected queue breaks */
+	/* a DCT, an XRC or UD responder serves many requesters: only a connected queue breaks */
 	if (r->qp->type != IBV_QPT_RC)
 		return status;
 	if (unlikely(status != requester_status)) {
 		shca_release_receive(thr, qp);
 		return status;
 	}
-	/* Journaled before: the responder will not answer a successor, who could not find the status again. A receive that
-	 * is still held goes to the flusher, which begins when the queue fails. */
+	/* Journaled before: the responder will not answer a successor, which could not find the status again. A receive that the
+	 * request still holds goes to the flusher, which begins when the queue fails. */
 	shca_release_receive(thr, qp);
 	qp->step_status = (uint8_t)requester_status;
 	qp->step_to = r->qp->qpn;
@@ -73,19 +75,20 @@ static int nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responde
 	return requester_status;
 }
 
-/* The responder's completion found no room: its CQ is in error, the message is not there, and nobody is told otherwise. */
+/* The responder's completion found no room: its CQ is in error, the message is lost, and the responder's queue fails (not an XRC
+ * responder's). */
 static int completion_lost(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r)
 {
 	if (r->qp->type == IBV_QPT_RC)
 		return nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR);
 	shca_release_receive(thr, qp);
-	/* an XRC responder serves other receive queues as well: this one has its own event */
+	/* an XRC responder serves other receive queues as well: the full CQ's SRQ has its own event (shca_cq_fail_users) */
 	if (r->qp->type != IBV_QPT_XRC_RECV)
 		shca_qp_fail_once(thr, r->qp, IBV_EVENT_QP_FATAL);
 	return IBV_WC_REM_OP_ERR;
 }
 
-/* An executor died while it failed the responder. */
+/* Repeats the failure of the responder for an executor that died in nak. */
 static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 {
 	shca_epoch_widen(thr);
@@ -96,7 +99,7 @@ static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 	return qp->step_status;
 }
 
-/* Resolves [raddr, raddr + len) with these rights. */
+/* Resolves [raddr, raddr + len) with these rights. Returns 0 or IBV_WC_REM_ACCESS_ERR. */
 static int resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
 			  uint32_t rights, struct shca_seg *seg, uint32_t *proc)
 {
@@ -109,15 +112,15 @@ static int resolve_remote(struct shca_thread *thr, const struct shca_responder *
 	return 0;
 }
 
-/* A request's data, from byte `from` on, unless it is inline in one piece. Inline data of several pieces is read while it is posted,
- * where the poster says: a WQE has it in one. */
+/* A request's data from byte `from` on, unless inline in one piece (req->inl). Inline data of several pieces is read during the
+ * post, at the poster's addresses; a WQE has inline data in one piece. */
 static inline struct shca_iov data_of(const struct shca_qp *qp, const struct shca_req *req, uint64_t from)
 {
 	return (struct shca_iov){.proc = req->flags & SHCA_WQE_INLINE ? SHCA_HERE : qp->proc, .seg = req->sge, .n = req->nsge,
 				 .skip = from};
 }
 
-/* Bytes [from, from + len) of the request's data, to the same place in dst. */
+/* Copies bytes [from, from + len) of the request's data to the same offset of dst. */
 static int move_data(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov dst,
 		     uint64_t from, uint64_t len, bool *src_err)
 {
@@ -130,8 +133,8 @@ static int move_data(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	return shca_copy(thr, &dst, &src, len, SHCA_LAST_LINE_LAST, src_err);
 }
 
-/* An RDMA write as a device does it that promises no order (SHCA_BEHAVE=noorder): the end of it first, and time to look at that.
- * Nobody may poll it, so a successor may write all of it again. */
+/* An RDMA WRITE of a device that promises no order (SHCA_BEHAVE=noorder): the end first, and time for a reader to look at the
+ * end. The responder must not poll for such a write, so a successor may write all of it again. */
 static int move_unordered(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
 			  bool *src_err)
 {
@@ -145,7 +148,7 @@ static int move_unordered(struct shca_thread *thr, struct shca_qp *qp, const str
 	return rc;
 }
 
-/* Bytes [from, from + len) of the request's data, to memory of this thread. */
+/* Copies bytes [from, from + len) of the request's data to memory of this thread. */
 static int read_data(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, uint64_t from, uint64_t len, char *to)
 {
 	struct shca_seg here = {.where = (uintptr_t)to, .len = (uint32_t)len, .lane = SHCA_LANE_CMA};
@@ -160,8 +163,9 @@ static int read_data(struct shca_thread *thr, struct shca_qp *qp, const struct s
 }
 
 /*
- * The same for two other processes, with whose death neither of them dies, where the kernel or a proxy copies: the body has a call of its
- * own, which is repeated, and the end is read before, so that the call that may not be repeated is short. CALC has no body, as below.
+ * move_write for two other processes, whose death does not end this executor, where the kernel or a proxy copies. The body has a
+ * call of its own, which a successor repeats. The end is read before FINAL, so that the call that must not be repeated is short.
+ * CALC has no body, as in move_write.
  */
 static __attribute__((noinline)) int move_for_others(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
 						     const struct shca_iov *dst, bool *src_err)
@@ -192,14 +196,14 @@ static __attribute__((noinline)) int move_for_others(struct shca_thread *thr, st
 }
 
 /*
- * An RDMA write: its body may be written again by a successor, with the same bytes; its end, the last line, may not: the responder may
- * have polled it, consumed it, and used the memory again. Where the kernel or a proxy copies, the queue's owner and the responder write all
- * by one call: no successor goes on for them.
+ * An RDMA WRITE. A successor may write the body again, with the same bytes, but not the end, the last line: the responder may
+ * have polled the line, consumed it, and used the memory again. Where the kernel or a proxy copies, the queue's owner and the
+ * responder write everything by one call: no successor continues for these two.
  */
 static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
 		      bool *src_err)
 {
-	/* nor may what CALC makes: its operands may lie where it goes */
+	/* the result of CALC has no body either: its operands may lie at the destination */
 	bool arena = dst->seg->lane == SHCA_LANE_ARENA;
 	uint64_t body = req->len > SHCA_LINE && arena && !(req->flags & SHCA_WQE_CALC) ? req->len - SHCA_LINE : 0;
 	int rc = 0;
@@ -223,15 +227,16 @@ static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	return rc;
 }
 
-/* The taken receive of a request at step RCQE: whether its completion appeared. */
+/* Returns whether the completion of the taken receive appeared. Must: the request is at step SHCA_STEP_RCQE. */
 static bool receive_completed(struct shca_thread *thr, struct shca_qp *qp, struct shca_rq *rq, struct shca_cq *cq)
 {
 	int found = shca_cq_find(thr, cq, qp->step_cq, qp->step_to, qp->step_index, true);
 
 	if (found >= 0)
 		return found;
-	/* The ring went round since. A completion leaves it after it was polled, and that frees the receive; where nobody
-	 * polls (overrun is ignored) one lost is better than one used twice. */
+	/* The ring went round since. A completion is overwritten only after it was polled, and polling frees the receive.
+	 * With SHCA_CQ_IGNORE_OVERRUN completions need not be polled; a lost completion is better than a receive that is
+	 * used twice. */
 	return cq->flags & SHCA_CQ_IGNORE_OVERRUN || !shca_rq_taken_at(thr, rq, qp->step_index, qp->step_pos, qp->qpn);
 }
 
@@ -267,7 +272,8 @@ void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 		shca_rq_return(thr, rq, qp->step_index, qp->step_pos, qp->qpn);
 		return;
 	}
-	/* told before, lest nobody knows if we die, and behind, lest a flusher that runs now has been told too early */
+	/* Counted before the handover: if this thread dies behind the handover, a later flusher still looks. Counted again
+	 * behind the handover: a flusher that runs now may have looked in between. */
 	atomic_fetch_add(&to->flushing, SHCA_FLUSH_GIVEN);
 	if (!shca_rq_to_flusher(thr, rq, qp->step_index, qp->step_pos, qp->qpn))
 		return;
@@ -276,7 +282,8 @@ void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 	shca_kick(thr, shca_off_of(thr->m, to));
 }
 
-/* The responder's completion; a successor (again: the journal says RCQE) puts it in only if it is not there. false: it was lost. */
+/* Puts in the responder's completion. again: this is a successor, and the journal says RCQE: only if the completion is not
+ * there. Returns false if the completion was lost. */
 static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r, const struct shca_req *req,
 			  uint8_t op, int status, uint32_t bytes, bool again)
 {
@@ -294,13 +301,14 @@ static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const str
 		shca_cq_notice_again(thr, r->rcq);
 		return true;
 	}
-	/* I7: a journal of which no receive knows */
+	/* I7: the journal names a receive that this queue has not taken */
 	if (!shca_rq_taken_at(thr, r->rq, qp->step_index, qp->step_pos, qp->qpn))
 		return true;
 	return shca_cq_put(thr, r->rcq, shca_cq_count(thr, r->rcq), w0, w1, solicited);
 }
 
-/* Takes the receive that this request consumes, or finds the one that a dead executor took for it. step: the journal's. */
+/* Takes the receive that this request consumes, or finds the one that a dead executor took for it. step: the journal's. Returns
+ * as shca_rq_take. */
 static inline __attribute__((always_inline)) int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r,
 							      uint32_t step)
 {
@@ -316,8 +324,9 @@ static inline __attribute__((always_inline)) int take_receive(struct shca_thread
 	return shca_rq_take(thr, r->rq, qp->qpn, qp);
 }
 
-/* The responder has failed since it was found. Whoever flushes its receives may have taken some before the one that is ours now, and
- * the message was for one of those. Behind the take: it has read what the flusher did behind the gate. */
+/* Returns whether the responder has failed since it was found; releases the receive then. The flusher may have taken receives
+ * older than this one, and the message was for one of those. Must: called behind the take, which has read the flusher's takes,
+ * and these are behind the store that closed the gate. */
 static inline __attribute__((always_inline)) bool passed_over(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r)
 {
 	if (likely(atomic_load_explicit(&r->qp->gate, memory_order_acquire) & SHCA_GATE_RESPOND) || r->rq->is_srq ||
@@ -327,7 +336,8 @@ static inline __attribute__((always_inline)) bool passed_over(struct shca_thread
 	return true;
 }
 
-/* The GRH of a datagram: what its address handle says. The length is that of what follows: headers, data padded to 4 bytes, ICRC. */
+/* Writes the GRH of a datagram, from its address handle. paylen counts the bytes behind the GRH: headers, data padded to 4
+ * bytes, ICRC. */
 static void write_grh(struct shca_thread *thr, const struct shca_req *req, const struct shca_iov *dst)
 {
 	uint32_t bth_deth = 12 + 8 + (req->op == SHCA_OP_SEND_IMM ? 4 : 0);
@@ -371,7 +381,7 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	struct shca_rwqe *w = shca_rwqe_at(thr, r->rq, (uint32_t)index);
 	uint32_t skip = ud ? 40 : 0;
 	if (unlikely(step == SHCA_STEP_RCQE)) {
-		/* the receive is its owner's again, perhaps: it may not be touched */
+		/* the owner may have the receive again: it must not be touched */
 		status = qp->step_status;
 	} else if (unlikely(w->bad || !shca_rwqe_sound(w, r->rq->stride) ||
 			    !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride))) {
@@ -386,7 +396,7 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		if (unlikely(rc == -ESRCH && !src_err && !ud))
 			return shca_nobody(qp);	/* the responder's process has just died */
 		if (unlikely(rc && src_err)) {
-			/* nothing reaches the responder */
+			/* the responder sees nothing of this request */
 			shca_rq_return(thr, r->rq, (uint32_t)index, qp->step_pos, qp->qpn);
 			return IBV_WC_LOC_PROT_ERR;
 		}
@@ -400,7 +410,8 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 				write_grh(thr, req, &dst);
 		}
 	}
-	/* who polls it finds the queue in error; requests to it are answered until it fails, or a successor would not find it */
+	/* The consumer that polls the error completion must find the queue in ERR. The gate stays open until the queue fails: a
+	 * successor must find the responder. */
 	if (unlikely(status != IBV_WC_SUCCESS && r->qp->type == IBV_QPT_RC))
 		atomic_store(&r->qp->qp_state, IBV_QPS_ERR);
 	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0, step == SHCA_STEP_RCQE);
@@ -428,7 +439,7 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 		struct shca_iov dst = {.proc = proc, .seg = &seg, .n = 1};
 		rc = move_write(thr, qp, req, &dst, &src_err);
 		if (unlikely(rc == -ESRCH && !src_err)) {
-			/* the responder's process has just died: nobody saw anything of this */
+			/* the responder's process has just died: no reader saw anything of this write */
 			shca_step_to(qp, SHCA_STEP_NONE);
 			return shca_nobody(qp);
 		}
@@ -483,7 +494,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 
 	if (unlikely(r->qp->flags & SHCA_QP_NO_READS))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	/* as of a WRITE: no bytes, no key */
+	/* as for a WRITE: without bytes no key is checked */
 	if (unlikely(!req->len && !(req->flags & SHCA_WQE_CALC)))
 		return IBV_WC_SUCCESS;
 	int rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, &proc);
@@ -495,7 +506,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (unlikely(req->flags & SHCA_WQE_CALC)) {
 		const void *result;
 		rc = shca_calc(thr, req->arg[0], &src, req->len, &result, &src_err);
-		/* ours, not the responder's */
+		/* an error of the requester, not of the responder */
 		if (rc == -EINVAL || rc == -ENOMEM)
 			return IBV_WC_LOC_QP_OP_ERR;
 		src_err = rc;
@@ -514,7 +525,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	return IBV_WC_SUCCESS;
 }
 
-/* What an atomic asks for. 0, or the status with which it fails. */
+/* Fills in the operands of an atomic. Returns 0, or the status with which the request fails. */
 static int exec_operands_of(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_atomic *a)
 {
 	bool masked = req->op == SHCA_OP_MASKED_CAS || req->op == SHCA_OP_MASKED_FAA, src_err;
@@ -556,13 +567,15 @@ static int exec_operands_of(struct shca_thread *thr, const struct shca_qp *qp, c
 	return 0;
 }
 
-/* Of a raw request for a masked atomic, whose result has the order of a ConnectX's: the host's of 8 bytes only. */
+/* Returns whether this is a raw request for a masked atomic whose result a ConnectX returns in network order: any size but 8
+ * bytes. */
 static bool is_connectx_reply(const struct shca_req *req, uint32_t size)
 {
 	return req->flags & SHCA_WQE_RAW && size != 8;
 }
 
-/* B.2.2: the value before, a unit of 8 bytes (or the 4 that there are) each in the host's order, or in network order. */
+/* B.2.2: returns the value before the atomic to the requester: units of 8 bytes (or one of 4), each in host order, or in network
+ * order. */
 static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, uint32_t size, uint64_t *old)
 {
 	uint32_t n = req->flags & SHCA_WQE_OPERANDS ? req->nsge - req->qkey : req->nsge, half = (uint32_t)old[0];
@@ -594,14 +607,14 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	const struct shca_mr *mr = shca_mr_entry(thr->m, req->rkey >> 8);
 	at.ground.index = req->rkey >> 8;
-	/* before the key is found valid: it is counted up behind the key's end */
+	/* before the look at the key: the version is counted up behind the key's end */
 	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
 	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
-	/* a region's addresses may be others than the memory's (ibv_reg_mr_iova) */
+	/* a region's addresses may differ from those of the memory (ibv_reg_mr_iova) */
 	if (unlikely(at.seg.where & (a.size - 1)))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	shca_step_to(qp, SHCA_STEP_FINAL);
@@ -631,14 +644,15 @@ static bool ud_fault(struct shca_thread *thr, _Atomic uint32_t *odds)
 	return (uint32_t)((thr->rng * 0x2545f4914f6cdd1dull) >> 32) < p;
 }
 
-/* An injected delay: a copy of a datagram that goes behind the next one of its queue. One per thread. */
+/* A delayed datagram (injected): a copy that is sent after the next datagram of the queue. One per thread. */
 struct shca_late {
 	uint32_t qpn;			/* 0: none */
 	struct shca_req req;
 	char data[4096];
 };
 
-/* False: there is another already, or no memory; the datagram goes now. */
+/* Delays the datagram. Returns false if another one is delayed already, the datagram is too long or cannot be read, or there is
+ * no memory; the datagram goes now. */
 static bool delay_datagram(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req)
 {
 	struct shca_late *h = thr->late;
@@ -664,7 +678,7 @@ static bool delay_datagram(struct shca_thread *thr, const struct shca_qp *qp, co
 	return true;
 }
 
-/* One that has been held back for this queue goes now. */
+/* Sends the delayed datagram of this queue, if any. */
 static void exec_let_go(struct shca_thread *thr, struct shca_qp *qp)
 {
 	struct shca_late *h = thr->late;
@@ -678,7 +692,7 @@ static void exec_let_go(struct shca_thread *thr, struct shca_qp *qp)
 		exec_send(thr, qp, &h->req, &r);
 }
 
-/* Datagrams are lost without a word: no receive, no such queue, wrong Q_Key, injected. */
+/* Runs a datagram. A datagram may be lost silently: no receive, no such queue, wrong Q_Key, injected loss. */
 static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	struct shca_responder r = {0};
@@ -710,8 +724,8 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 	return rc == IBV_WC_LOC_PROT_ERR ? rc : IBV_WC_SUCCESS;
 }
 
-/* What the requester learns. An unreliable connection has no acknowledgements: what its responder cannot take is lost
- * (IBTA 9.8.2). */
+/* The status that the requester gets. An unreliable connection has no acknowledgements: a message that its responder cannot take
+ * is lost (IBTA 9.8.2). */
 static int outcome(struct shca_thread *thr, struct shca_qp *qp, int rc)
 {
 	if (likely(qp->type != IBV_QPT_UC) || rc == IBV_WC_SUCCESS || rc == IBV_WC_LOC_PROT_ERR ||
@@ -727,7 +741,7 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 	int rc = find_responder(thr, qp, req, &r);
 
 	if (unlikely(rc)) {
-		/* what an executor that died took for this request will not be filled */
+		/* a receive that a dead executor took for this request will not be filled */
 		if (rc > 0)
 			shca_release_receive(thr, qp);
 		return rc;
@@ -770,7 +784,7 @@ int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req
 		return req->bad;
 	qp->step_op = req->op;
 	SHCA_FAILPOINT(thr, "exec", qp, req->op);
-	/* who came from anywhere goes on there: it may be walking somebody's list */
+	/* a caller with a wide epoch gets a wide epoch back: it may be walking a process's list */
 	bool anywhere = thr->where == SHCA_ANYWHERE;
 	int rc = run_request(thr, qp, req);
 	if (anywhere)
@@ -788,7 +802,7 @@ bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t po
 		there = shca_cq_complete(thr, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS);
 	} else if (cq && shca_cq_sound(thr->m, cq)) {
 		int found = shca_cq_find(thr, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
-		/* the ring went round: what left it was polled, unless nobody polls */
+		/* the ring went round: an overwritten completion was polled, unless the CQ ignores overrun */
 		if (found < 0)
 			found = cq->flags & SHCA_CQ_IGNORE_OVERRUN || atomic_load(&qp->polled) > pos;
 		if (found)

@@ -20,7 +20,7 @@ uint64_t shca_device_guid(void)
 		close(fd);
 	if (n <= 0 && gethostname(text, sizeof text - 1))
 		text[0] = 0;
-	/* a hash, because the machine's identity is not to be shown around; FNV-1a */
+	/* a hash, because the machine's identity must not be disclosed; FNV-1a */
 	uint64_t h = 0xcbf29ce484222325ull;
 	for (const char *p = text; *p && *p != '\n'; p++)
 		h = (h ^ (unsigned char)*p) * 0x100000001b3ull;

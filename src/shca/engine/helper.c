@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper thread: what has to happen although nobody calls the library. Each process that others can reach has one.
+ * The helper thread: work that must be done although no thread of the application calls the library. Each process that peers can
+ * reach has one.
  *
- *  - It holds the process's life word (fabric/life.c): while it lives, so does the process.
- *  - It learns of deaths. When a process dies the kernel wakes one thread that waits for its life word; that one wakes the
- *    others and looks. Words of processes that this one is connected to are waited for; all members are looked at every
- *    SHCA_DEATH_MS besides, since the one that was woken may be stopped, and when somebody asks (shca_look). Whoever is
- *    dead is reaped here: no verbs call of the application does that.
- *  - It fails them when the device has failed (shcactl inject).
- *  - It starts the proxy thread when a peer asks for it (fabric/proxy.c).
- *  - It runs the timers of this process's queues, whoever has set them: a process that runs a queue of another one leaves
- *    word in the owner's slot, so that it may stop or leave without taking the timer along.
+ *  - The helper holds the process's life word (fabric/life.c): while the thread lives, so does the process.
+ *  - The helper notices deaths. When a process dies the kernel wakes one thread that waits for the dead process's life word;
+ *    that thread wakes the other waiters and looks. The helper waits for the words of processes that this one is connected to.
+ *    The helper also looks at all members every SHCA_DEATH_MS, since the thread that the kernel woke may be stopped, and on
+ *    request (shca_look). A dead process is reaped here: no verbs call of the application does that.
+ *  - The helper fails this process's queues when the device has failed (shcactl inject).
+ *  - The helper starts the proxy thread when a peer asks for the proxy (fabric/proxy.c).
+ *  - The helper runs the timers of this process's queues, whichever process set them: a process that runs another one's queue
+ *    sets the timer in the owner's slot, and so may stop or leave without a loss of the timer.
  *
- * It sleeps on futexes and has no descriptors but those of the fabric's file and of the bell ringer, in a table of its own:
- * what the application does to its descriptors does not reach it.
+ * The thread sleeps on futexes. Its only descriptors are the fabric's file and the bell ringer, in a descriptor table of its
+ * own, so that the application cannot close them.
  *
- * Falling asleep: it stores when it will wake (asleep_until), a full fence, and looks at `timers` and `call` again. Whoever
- * sets a timer stores it, a full fence, and reads asleep_until. So either it is seen before the sleep, or it is called.
+ * Falling asleep: the helper stores its wake-up time (asleep_until), a full fence, and looks at `timers` and `call` again. A
+ * thread that sets a timer stores the timer, a full fence, and reads asleep_until. So the helper sees the timer before the
+ * sleep, or is called.
  *
- * Who destroys anything waits until this thread has left the engine: so what it does inside is bounded, however many queues and
- * timers there are.
+ * A thread that destroys an object waits until the helper has left the engine: so the helper's work inside is bounded, however
+ * many queues and timers there are.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,15 +38,15 @@
 
 #define NEVER UINT64_MAX
 #define WAIT_WORDS 128u		/* FUTEX_WAITV_MAX */
-#define EVENTS_NS 8000000u	/* until an event that somebody holds back is looked for again */
-#define AGAIN_NS 1000000u	/* somebody is about to be gone: looks again after 1, 2, 4, ... 64 ms */
+#define EVENTS_NS 8000000u	/* until a deferred event is looked for again */
+#define AGAIN_NS 1000000u	/* a process is dying but not gone: looks again after 1, 2, 4, ... 64 ms */
 
 struct watch {
-	_Atomic uint32_t gen;	/* of the slot's user that is watched; 0: none */
-	uint32_t deaths;	/* in the slot before it */
+	_Atomic uint32_t gen;	/* generation of the slot's user that is watched; 0: none */
+	uint32_t deaths;	/* the slot's count of deaths when the watch began */
 };
 
-/* A queue to look at again, by number: it may be destroyed before. A heap by `due`. */
+/* A queue to look at again, by number, because the queue may be destroyed before. In a heap by `due`. */
 struct timer {
 	uint64_t due;
 	uint32_t qpn;
@@ -52,19 +54,19 @@ struct timer {
 
 struct shca_helper {
 	struct shca_member *m;
-	pthread_mutex_t lock;	/* running, stop, watches; never held while the engine runs */
+	pthread_mutex_t lock;	/* for running, stop, watches; never held while the engine runs */
 	pthread_t thread;
 	pthread_cond_t settled;
 	bool running, ready, stop;
 	uint64_t death_ns;
-	uint32_t *watched;	/* slots */
+	uint32_t *watched;	/* slots that are watched */
 	uint32_t watched_n, watched_cap;
-	/* the thread's own */
+	/* heap to again: accessed by the helper thread only */
 	struct timer *heap;
 	uint32_t timers, heap_cap;
-	uint64_t events_at;	/* when the process is told to look at its events again */
-	uint32_t again;		/* times in a row that somebody was not gone yet */
-	struct watch watch[SHCA_MAX_PROCS];	/* sparse */
+	uint64_t events_at;	/* ns; when the process is woken to look at its events again; 0: not set */
+	uint32_t again;		/* times in a row that a dying process was not gone yet */
+	struct watch watch[SHCA_MAX_PROCS];	/* by slot; gen is stored under `lock`; sparse */
 };
 
 /* ---- watching -------------------------------------------------------------------------------------------------- */
@@ -81,7 +83,8 @@ int shca_watch(struct shca_member *m, uint32_t slot)
 	uint32_t deaths = atomic_load(&m->procs[slot].deaths);
 	uint32_t gen = atomic_load(&m->procs[slot].gen);
 	struct shca_helper *h = atomic_load(&m->helper);
-	/* between the queue's peer_proc and the look whether that is watched; pairs with the one of unwatch */
+	/* between the store of the queue's peer_proc and the look whether the peer is watched; pairs with the fence of
+	 * helper_unwatch */
 	shca_full_fence();
 	if (h && atomic_load(&h->watch[slot].gen) == gen)
 		return 0;
@@ -107,7 +110,7 @@ int shca_watch(struct shca_member *m, uint32_t slot)
 	}
 	w->deaths = deaths;
 	atomic_store(&w->gen, gen);
-	atomic_store(&m->proc->look, 1);	/* it may be dead already */
+	atomic_store(&m->proc->look, 1);	/* the process may be dead already */
 	pthread_mutex_unlock(&h->lock);
 	shca_helper_call(m, m->slot);
 	return 0;
@@ -124,7 +127,7 @@ static void helper_unwatch(struct shca_helper *h, uint32_t slot, uint32_t gen)
 		h->watched[i] = h->watched[--h->watched_n];
 	}
 	pthread_mutex_unlock(&h->lock);
-	/* between that and the look at queues' peer_proc; pairs with the one of shca_watch */
+	/* between the end of the watch and the look at queues' peer_proc; pairs with the fence of shca_watch */
 	shca_full_fence();
 }
 
@@ -135,7 +138,7 @@ void shca_look(struct shca_member *m)
 	shca_helper_look(m);
 }
 
-/* Our queues were told; whoever sleeps learns of it. */
+/* This process's queues have events: wakes its threads that sleep. */
 static void tell_own_process(struct shca_member *m)
 {
 	if (atomic_load(&m->proc->async_pending))
@@ -154,7 +157,7 @@ int shca_events_again(struct shca_member *m)
 	return err;
 }
 
-/* When to be here again for that. */
+/* Wakes the process when deferred events are due. Returns when to call this again; NEVER: not at all. */
 static uint64_t events_again(struct shca_helper *h, uint64_t now)
 {
 	struct shca_member *m = h->m;
@@ -166,7 +169,7 @@ static uint64_t events_again(struct shca_helper *h, uint64_t now)
 	if (now < h->events_at)
 		return h->events_at;
 	h->events_at = 0;
-	/* who looks from here on, in vain, asks again */
+	/* a thread that looks in vain from here on asks again */
 	atomic_store(&m->events_again, false);
 	atomic_store(&m->proc->async_pending, 1);
 	tell_own_process(m);
@@ -174,11 +177,13 @@ static uint64_t events_again(struct shca_helper *h, uint64_t now)
 }
 
 /*
- * Looks at one slot. true: its process is about to be gone; come again soon.
+ * Looks at one slot. Returns true if the slot's process is dying but not gone: come again soon.
  *
- * Who dies is reaped where he is found, and this process's own queues are told in any case (shca_reap does both, or the second
- * only): also when another is reaping him, or has been through with it and the slot has another user. Were only the elected
- * reaper's queues told, all others would wait for a dead peer for ever.
+ * The helper that finds a dead process reaps it. In any case this process's own queues are failed (shca_reap does both, or the
+ * second only): also when another process is reaping, or has finished and the slot has another user. Without that:
+ * 1. A, B are connected to C; C dies; A is elected and reaps C.
+ * 2. B's helper finds the slot FREE, or with a new user, and does nothing.
+ * 3. B's queues wait for C for ever.
  */
 static bool helper_look_at(struct shca_helper *h, struct shca_thread *thr, uint32_t slot, bool thorough)
 {
@@ -188,13 +193,13 @@ static bool helper_look_at(struct shca_helper *h, struct shca_thread *thr, uint3
 	bool live = (state & 255) == SHCA_PROC_LIVE, reaping = (state & 255) == SHCA_PROC_REAPING;
 	bool dying = live && (shca_proc_dying(m, slot) || (thorough && !atomic_load(&p->life)));
 	bool dead = dying && !shca_proc_alive(m, slot);
-	/* who was watched is not there any more; one that left has destroyed its objects: as with any device, its peers learn
-	 * of it when they send */
+	/* The user that was watched is not there any more. A user that left has destroyed its objects: as with any device, its
+	 * peers notice when they send. */
 	bool left = gen && (atomic_load(&p->gen) != gen || (!live && !reaping));
 	bool died = left && atomic_load(&p->deaths) != h->watch[slot].deaths;
 
-	/* First: the dead one's queues are found until they are hidden, and the application may be connecting to one just now. Either it
-	 * watches the dead one anew, or its queue is seen by shca_reap. */
+	/* First: the dead process's queues are found until they are hidden, and the application may be connecting to one just
+	 * now. Either the application watches the dead process anew, or shca_reap sees the queue. */
 	if (gen && (dead || left || reaping))
 		helper_unwatch(h, slot, gen);
 	if (dead || died || reaping) {
@@ -206,7 +211,7 @@ static bool helper_look_at(struct shca_helper *h, struct shca_thread *thr, uint3
 	return dying && !dead && shca_proc_dying(m, slot);
 }
 
-/* thorough: those without a life word, too. */
+/* Looks at all slots. thorough: also at members without a life word. */
 static void look_around(struct shca_helper *h, struct shca_thread *thr, bool thorough)
 {
 	uint32_t n = atomic_load(&h->m->hdr->proc_high);
@@ -220,7 +225,7 @@ static void look_around(struct shca_helper *h, struct shca_thread *thr, bool tho
 
 /* ---- timers ---------------------------------------------------------------------------------------------------- */
 
-/* The number's bit, then that of its group. If we die in between, the reaper kicks all queues with requests. */
+/* Sets the number's bit, then the bit of its group. If this thread dies in between, the reaper kicks all queues with requests. */
 static void note_number(struct shca_member *m, uint32_t owner, uint32_t qpn)
 {
 	uint32_t segment = qpn / SHCA_QP_SEG % SHCA_QP_SEGS, bit = qpn % SHCA_QP_SEG, group = segment / SHCA_TIMER_GROUP;
@@ -239,13 +244,13 @@ void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 	struct shca_proc_slot *p = &m->procs[owner];
 	uint64_t before = atomic_load(&qp->due);
 
-	/* one that is sooner will do: the queue stalls again and sets the next. One that should have come is not waited for:
-	 * whoever had set it may have died on the way. */
+	/* A sooner timer will do: the queue stalls again and sets the next. A timer whose time is past does not count: the
+	 * thread that set it may have died before the bit was set. */
 	if (before && before <= due && before > monotonic_ns())
 		return;
 	atomic_store(&qp->due, due);
 	SHCA_FAILPOINT(NULL, "timer-set", qp, 0);
-	/* not before `due` is there: the helper may take the bit just now */
+	/* behind the store of `due`: the helper may take the bit just now */
 	note_number(m, owner, qp->qpn);
 	shca_full_fence();
 	if (due < atomic_load(&p->asleep_until))
@@ -289,7 +294,7 @@ static void note_timer(struct shca_helper *h, uint32_t qpn)
 		uint32_t cap = h->heap_cap ? 2 * h->heap_cap : 64;
 		struct timer *more = realloc(h->heap, cap * sizeof(*more));
 		if (!more) {
-			note_number(h->m, h->m->slot, qpn);	/* tried again */
+			note_number(h->m, h->m->slot, qpn);	/* the bit is set again, for another try */
 			return;
 		}
 		h->heap = more;
@@ -298,7 +303,7 @@ static void note_timer(struct shca_helper *h, uint32_t qpn)
 	heap_put(h, (struct timer){ .due = due, .qpn = qpn });
 }
 
-/* The timers of a group of segments. The segments are this process's, and stay: it is the queues that may go meanwhile. */
+/* Collects the timers of a group of segments. The segments are this process's, and stay; the queues may go meanwhile. */
 static void collect_group(struct shca_helper *h, struct shca_thread *thr, uint32_t group)
 {
 	for (uint32_t segment = group * SHCA_TIMER_GROUP; segment < (group + 1) * SHCA_TIMER_GROUP; segment++) {
@@ -307,7 +312,7 @@ static void collect_group(struct shca_helper *h, struct shca_thread *thr, uint32
 			uint64_t bits = atomic_load(&n->timers[i]) ? atomic_exchange(&n->timers[i], 0) : 0;
 			if (!bits)
 				continue;
-			/* not for all of them at once: 64 at most */
+			/* enter and leave for each word: 64 timers at most */
 			shca_enter(thr);
 			for (; bits; bits &= bits - 1)
 				note_timer(h, segment * SHCA_QP_SEG + i * 64 + (uint32_t)__builtin_ctzll(bits));
@@ -316,7 +321,7 @@ static void collect_group(struct shca_helper *h, struct shca_thread *thr, uint32
 	}
 }
 
-/* Outside of the engine. false: there was nothing. */
+/* Moves set timers into the heap. Returns false if there was none. Must: outside of the engine. */
 static bool collect_timers(struct shca_helper *h, struct shca_thread *thr)
 {
 	_Atomic uint64_t *timers = h->m->proc->timers;
@@ -331,7 +336,7 @@ static bool collect_timers(struct shca_helper *h, struct shca_thread *thr)
 	return any;
 }
 
-/* Runs the queues whose time has come. */
+/* Runs the queues whose timers are due. */
 static void run_timers(struct shca_helper *h, struct shca_thread *thr)
 {
 	uint64_t now = monotonic_ns();
@@ -340,12 +345,12 @@ static void run_timers(struct shca_helper *h, struct shca_thread *thr)
 	SHCA_FAILPOINT(thr, "helper-tick", NULL, 0);
 	shca_leave(thr);
 	collect_timers(h, thr);
-	/* many may be due: who waits until this thread has left the engine waits for one of them */
+	/* many may be due: a thread that waits until this one has left the engine waits for one queue's run at most */
 	while (h->timers && h->heap[0].due <= now) {
 		struct timer t = heap_get(h);
 		shca_enter(thr);
 		struct shca_qp *qp = shca_number_get(h->m, t.qpn, SHCA_KIND_QP);
-		/* a later one stands in the heap, too */
+		/* a queue whose `due` has changed since has a later entry in the heap */
 		if (qp && atomic_compare_exchange_strong(&qp->due, &t.due, 0)) {
 			shca_kick(thr, shca_off_of(thr->m, qp));
 			shca_drain(thr);
@@ -372,7 +377,7 @@ void shca_fail_all(struct shca_thread *thr)
 
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
 
-/* linux/futex.h has it since 5.16 */
+/* linux/futex.h has struct futex_waitv since 5.16 */
 struct wait_word {
 	uint64_t val, uaddr;
 	uint32_t flags, reserved;
@@ -382,7 +387,7 @@ struct wait_word {
 #define SYS_futex_waitv 449
 #endif
 
-/* Fills in the life words of watched processes. false: one is dying already. */
+/* Fills in the life words of watched processes. Returns false if one of these is dying already. */
 static bool words_to_wait_for(struct shca_helper *h, struct wait_word *w, unsigned *n)
 {
 	bool all_well = true;
@@ -391,12 +396,12 @@ static bool words_to_wait_for(struct shca_helper *h, struct wait_word *w, unsign
 	for (uint32_t i = 0; i < h->watched_n && *n < WAIT_WORDS && all_well; i++) {
 		_Atomic uint32_t *life = &h->m->procs[h->watched[i]].life;
 		uint32_t v = atomic_load(life);
-		/* the kernel wakes a waiter only if it is told that there is one */
+		/* the kernel wakes a waiter only if FUTEX_WAITERS is set */
 		while (v && !(v & (FUTEX_WAITERS | FUTEX_OWNER_DIED)) &&
 		       !atomic_compare_exchange_weak(life, &v, v | FUTEX_WAITERS))
 			;
 		if (v & FUTEX_OWNER_DIED)
-			all_well = h->again != 0;	/* it is being looked at by the clock */
+			all_well = h->again != 0;	/* look_around polls the dying process by the clock */
 		else if (v)
 			w[(*n)++] = (struct wait_word){ v | FUTEX_WAITERS, (uintptr_t)life, WAIT_WORD_32, 0 };
 	}
@@ -404,7 +409,7 @@ static bool words_to_wait_for(struct shca_helper *h, struct wait_word *w, unsign
 	return all_well;
 }
 
-/* Sleeps until called, or a watched process dies (true), or a time. */
+/* Sleeps until a call, a watched process's death (returns true), or the time `until`. */
 static bool sleep_until(struct shca_helper *h, uint32_t seen, uint64_t until)
 {
 	static _Atomic bool no_waitv;
@@ -417,7 +422,7 @@ static bool sleep_until(struct shca_helper *h, uint32_t seen, uint64_t until)
 	if (!atomic_load(&no_waitv)) {
 		long r = syscall(SYS_futex_waitv, w, n, 0, until == NEVER ? NULL : &t, CLOCK_MONOTONIC);
 		if (r > 0) {
-			/* the kernel woke one, and we are that one */
+			/* the kernel wakes one waiter, this thread, which wakes the other waiters */
 			shca_futex_wake((_Atomic uint32_t *)(uintptr_t)w[r].uaddr);
 			return true;
 		}
@@ -432,12 +437,13 @@ static bool sleep_until(struct shca_helper *h, uint32_t seen, uint64_t until)
 	return false;
 }
 
-/* Where the kernel lets us; else what the application does to its descriptors may reach us. */
+/* Separates the helper's descriptor table, where the kernel allows that; else the application may close the helper's
+ * descriptors. */
 static void separate_descriptors(struct shca_member *m)
 {
 	int ringer = shca_ringer(m)->n, fd = m->fd.n, keep[2] = { fd < ringer ? fd : ringer, fd < ringer ? ringer : fd };
 
-	/* what the application has closed already, and used again, is not kept open for it */
+	/* a descriptor number that the application has closed, and used again, is not kept open */
 	if (!m->virtual_process && shca_fd_ours(&m->fd) && shca_fd_ours(shca_ringer(m)))
 		shca_own_descriptors(keep, 2);
 }
@@ -505,12 +511,12 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-/* Under the lock. */
+/* Starts the thread. Must: the caller holds h->lock. */
 static int helper_start(struct shca_helper *h)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
-	/* the engine's depth is bounded; what a libc and sanitizers want on top is not ours to know */
+	/* the engine's depth is bounded; the rest is for libc and sanitizers, whose need is unknown */
 	size_t stack = (size_t)sysconf(_SC_THREAD_STACK_MIN) + 96 * 1024;
 #if defined(SHCA_SANITIZED)
 	stack += 1 << 20;
@@ -531,7 +537,7 @@ static int helper_start(struct shca_helper *h)
 			   "processes: ulimit -u)",
 			   strerror(err));
 	h->running = !err;
-	/* from now on the application may do to its descriptors what it likes */
+	/* returns when the table is separate: from then on the application may close descriptors */
 	while (h->running && !h->ready)
 		pthread_cond_wait(&h->settled, &h->lock);
 	return -err;
@@ -579,7 +585,8 @@ int shca_helper_start(struct shca_member *m)
 
 static void helper_stop(struct shca_member *m)
 {
-	/* it is found until it has ended: it may still be asked to look, by itself even, and nobody shall start a second one */
+	/* m->helper stays until the thread has ended: threads, also the helper itself, may still call shca_look, and must not
+	 * start a second one */
 	struct shca_helper *h = atomic_load(&m->helper);
 	if (!h)
 		return;
@@ -594,7 +601,7 @@ static void helper_stop(struct shca_member *m)
 	helper_destroy(h);
 }
 
-/* In the child of a fork: the thread is the parent's. */
+/* In the child of a fork: the thread is the parent's, so only the memory is freed. */
 static void helper_forget(struct shca_member *m)
 {
 	struct shca_helper *h = atomic_exchange(&m->helper, NULL);
@@ -606,13 +613,13 @@ static void helper_forget(struct shca_member *m)
 
 int shca_engine_join(struct shca_member *m, const char *name)
 {
-	/* even for a moment, no other thread may print into the fabric's file */
+	/* reserves descriptors 0 to 2: no other thread may print into the fabric's file, even for a moment */
 	unsigned reserved = fd_reserve();
 	int err = shca_fabric_join(m, name);
 	fd_release(reserved);
 	if (err)
 		return err;
-	/* joining has made it */
+	/* shca_fabric_join has made the thread slot */
 	struct shca_thread *thr = shca_thread_get(m);
 	SHCA_FAILPOINT(thr, "join-sweep", NULL, 0);
 	shca_proc_sweep(thr);

@@ -2,13 +2,13 @@
 /*
  * Recovery from the death of a process.
  *
- * Two parts. Each process that was connected to the dead process fails its own queues (survivors). One process, the reaper, elected by a
- * CAS on the dead process's slot, does the rest: queues of survivors that the dead process was executing, receives that the dead process
- * had taken, wake-ups that it owed, its memory. The reaper may die too: its successor begins with the first stage again, so every stage must
- * be repeatable.
+ * Two parts. Each process that was connected to the dead process fails its own queues (survivors). One process, the reaper,
+ * elected by a CAS on the dead process's slot, does the rest: queues of survivors that the dead process was executing, receives
+ * that the dead process had taken, wake-ups that the dead process owed, and the dead process's memory. The reaper may die too:
+ * the successor begins with the first stage again, so every stage must be repeatable.
  *
- * The reaper never waits. A stage that needs an executor to leave, or a quiesce, returns false and is tried again later, so that a stopped
- * process delays only the release of the dead process's memory.
+ * The reaper never waits. A stage that needs an executor to leave, or a quiesce, returns false and is tried again later, so that
+ * a stopped process delays only the release of the dead process's memory.
  */
 #include <errno.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 #include "shca/engine/atomic.h"
 #include "shca/engine/common.h"
 
-#define PATIENCE 10000u		/* tries of a joiner before it gives the reaping up */
+#define PATIENCE 10000u		/* tries of a joiner before the joiner gives the reaping up */
 #define L_STATE(w) ((uint32_t)(w)&3)
 #define L_THREAD(w) ((uint32_t)((w) >> 3) & 0x1fffff)
 
@@ -44,9 +44,10 @@ static void close_gates(struct shca_thread *thr, uint32_t slot)
 	shca_revoke(thr->m, slot);
 }
 
-/* Finishes the dead process's queues. A living executor of one of them leaves it soon, because the queue has failed. So the reaper lets a
- * lock that names a living thread alone at first. false: there were such locks. With `quiet` every thread has left the engine since then,
- * and a lock that still names one was scribbled over, or taken since by a thread that finds nothing to run (I7). */
+/* Finishes the dead process's queues. A living executor leaves such a queue soon, because the queue has failed. So the reaper
+ * leaves a lock that names a living thread alone at first. Returns false if there were such locks. With `quiet` every thread has
+ * left the engine since then: a lock that still names a living thread was scribbled over, or taken since by a thread that finds
+ * nothing to run (I7). */
 static bool finish_own_queues(struct shca_thread *thr, uint32_t slot, bool quiet)
 {
 	bool all = true;
@@ -68,10 +69,11 @@ static bool finish_own_queues(struct shca_thread *thr, uint32_t slot, bool quiet
 	return all;
 }
 
-/* A queue of a survivor that the dead one was executing. */
+/* Takes over a queue of a survivor that the dead process was executing. */
 static void reap_take_over(struct shca_thread *thr, struct shca_qp *qp)
 {
-	/* Where the queue is DIRECT, its owner is executing and owns the journal, and head == posted here. posted is loaded first: see run.c. */
+	/* Where the queue is DIRECT, the owner is executing and owns the journal, and head == posted here. posted is loaded
+	 * first: see run.c. */
 	uint64_t posted = atomic_load(&qp->posted), head = atomic_load(&qp->head);
 
 	if (head < posted && shca_step_of(qp) == SHCA_STEP_FINAL) {
@@ -113,16 +115,17 @@ static void finish_foreign_queues(struct shca_thread *thr, uint32_t slot)
 	}
 }
 
-/* Kicks the queues of process p that are SHARED with requests outstanding, or have failed: the dead process may have put in the completion that
- * one waits for, or failed the queue, and died before the kick or the flush of its receives. */
+/* Kicks the queues of process p that are SHARED with requests outstanding, or have failed: the dead process may have put in the
+ * completion that one waits for, or failed the queue, and died before the kick or the flush of its receives. */
 static void kick_waiters(struct shca_thread *thr, uint32_t p)
 {
 	for_each_qp(thr, qp, p) {
 		if (!atomic_load(&qp->fail) && !atomic_load(&qp->peer_dead) &&
 		    (!atomic_load(&qp->shared) || atomic_load(&qp->head) >= atomic_load(&qp->posted)))
 			continue;
-		/* The dead process may have stored a timer's time without the lock (leave_over), without the timer's bit: an executor that
-		 * stalls would rely on that time. An executor that runs the queue now sees MORE, and sets its own time again. */
+		/* The dead process may have stored a timer's time without the lock (leave_over), without the timer's bit: an
+		 * executor that stalls would rely on that time. An executor that runs the queue now sees MORE, and sets the time
+		 * again. */
 		atomic_store(&qp->due, 0);
 		shca_kick(thr, shca_off_of(thr->m, qp));
 	}
@@ -140,7 +143,8 @@ static void adopt_ring(struct shca_thread *thr, struct shca_cq *cq, uint32_t slo
 		shca_wake_note(thr, SHCA_WAKE_CHANNEL, shca_off_of(thr->m, cq));
 }
 
-/* Repeats the wake-ups that the dead process (slot) may have owed process p: CQ events, returned receives, asynchronous events, sleepers. */
+/* Repeats the wake-ups that the dead process (slot) may have owed process p: CQ events, returned receives, asynchronous events,
+ * sleepers. */
 static void wake_again(struct shca_thread *thr, uint32_t slot, uint32_t p)
 {
 	struct shca_member *m = thr->m;
@@ -174,8 +178,8 @@ static void wake_again(struct shca_thread *thr, uint32_t slot, uint32_t p)
 	shca_drain(thr);
 }
 
-/* Returns whether the user of the slot with these low bits of its generation is dead. The slot may get its next user meanwhile: the generation
- * is counted up before that user's state becomes LIVE, so the generation must be loaded first. */
+/* Returns whether the user of the slot with these low bits of its generation is dead. The slot may get a new user meanwhile: the
+ * generation is counted up before the new user's state becomes LIVE, so the generation must be loaded first. */
 static bool tenant_is_dead(struct shca_thread *thr, uint32_t slot, uint32_t gen)
 {
 	struct shca_proc_slot *p = &thr->m->procs[slot];
@@ -185,15 +189,16 @@ static bool tenant_is_dead(struct shca_thread *thr, uint32_t slot, uint32_t gen)
 	return (atomic_load(&p->state) & 0xff) != SHCA_PROC_LIVE || !shca_proc_alive(thr->m, slot);
 }
 
-/* Fails this process's queues that were connected to the dead process: the first outstanding request, or the next one that is posted, completes
- * with IBV_WC_RETRY_EXC_ERR; posted receives are flushed, and IBV_EVENT_QP_FATAL is raised. */
+/* Fails this process's queues that were connected to the dead process: the first outstanding request, or the next one that is
+ * posted, completes with IBV_WC_RETRY_EXC_ERR; posted receives are flushed, and IBV_EVENT_QP_FATAL is raised. */
 static void survivors(struct shca_thread *thr, uint32_t slot)
 {
 	for_each_qp(thr, qp, thr->m->slot) {
 		uint32_t peer = qp->peer_proc;
 		if ((peer & 0xffff) != slot + 1 || atomic_load(&qp->peer_dead) || !tenant_is_dead(thr, slot, peer >> 16))
 			continue;
-		/* An unreliable connection does not learn of it, as on a wire. Not the gate: the dead one may have been failing it. */
+		/* An unreliable connection does not notice the death, as on a wire. Asks `fail`, not the gate: the dead process
+		 * may have been failing the queue, with the gate closed and `fail` not set. */
 		if (atomic_load(&qp->fail) || qp->type == IBV_QPT_UC)
 			continue;
 		SHCA_FAILPOINT(thr, "survivor", qp, 0);
@@ -208,8 +213,8 @@ static void survivors(struct shca_thread *thr, uint32_t slot)
 	}
 }
 
-/* Releases the locks of atomics and the shares of divided copies that name threads of the dead process. Must: before its thread slots have
- * other users, which would seem to hold them. */
+/* Releases the locks of atomics and the shares of divided copies that name threads of the dead process. Must: before the thread
+ * slots have new users, which would seem to hold them. */
 static void release_words(struct shca_thread *thr, uint32_t slot)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
@@ -227,23 +232,23 @@ static void release_words(struct shca_thread *thr, uint32_t slot)
 }
 
 /*
- * Lost links. A thread takes a whole list of queues that wait for a receive, to kick them (rq.c). If it dies then, its queues are on no list,
- * and their link words keep them from being linked again.
+ * Lost links. A thread takes a whole list of queues that wait for a receive, to kick them (rq.c). If the thread dies then, the
+ * queues are on no list, and their link words keep them from being linked again.
  *
- * A link passes through three threads at most: T1 links the queue, T2 takes the stack, reverses it and puts it back, T3 takes the queue off
- * the reversed list. The reaper tells a lost link from one that a thread is still handling:
+ * A link passes through three threads at most: T1 links the queue, T2 takes the stack, reverses the stack and puts the rest
+ * back, T3 takes the queue off the reversed list. The reaper tells a lost link from one that a thread is still handling:
  *
  *     links_seen    notes all links
  *     quiesce       T1 has stored the link in its list, or died;     links_left empties the list: only T2 can hold the link now
- *     quiesce       T2 has put it back, or died;                     links_left empties the list: only T3 can
+ *     quiesce       T2 has put the rest back, or died;               links_left empties the list: only T3 can
  *     quiesce       T3 has kicked the queue, or died:                a link that is still the same is lost (free_links)
  */
 struct link {
 	uint32_t qpn, link;
 };
 
-/* Collects the links of all living processes' queues, and of the dead process's own, which must be on no list when their memory is freed.
- * Returns false without memory. Ownership: *seen is the caller's. */
+/* Collects the links of all living processes' queues, and of the dead process's own, which must be on no list when their memory
+ * is freed. Returns false without memory. Ownership: *seen is the caller's. */
 static bool links_seen(struct shca_thread *thr, uint32_t slot, struct link **seen, uint32_t *n)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high), cap = 0;
@@ -326,8 +331,8 @@ static void finish_for_others(struct shca_thread *thr, uint32_t slot)
 	shca_commons_wake(thr);
 }
 
-/* Frees the dead process's memory and its slot. Processes that the dead process was reaping get this one as their reaper first: the slot's next
- * user would seem to be it. */
+/* Frees the dead process's memory and slot. Processes that the dead process was reaping get this one as their reaper first: the
+ * slot's next user would seem to be the reaper. */
 static void reap_finish(struct shca_thread *thr, uint32_t slot)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
@@ -435,7 +440,7 @@ bool shca_reap_on(struct shca_thread *thr)
 	if (thr->in_reap)
 		return false;
 	thr->in_reap = true;
-	/* a reaping that ends may put others at the front of the list (reap_finish) */
+	/* a reaping that ends may put other reapings at the front of the list (reap_finish) */
 	for (struct shca_reaping **p = &thr->reaping, *r; (r = *p);) {
 		if (!go_on(thr, r)) {
 			p = &r->next;
@@ -484,8 +489,8 @@ void shca_reap(struct shca_thread *thr, uint32_t slot)
 	}
 	survivors(thr, slot);
 	shca_leave(thr);
-	/* A helper thread calls shca_reap_on again later. A joiner tries PATIENCE times: a stopped process may delay a stage, and then the
-	 * helpers of other processes find the dead process again. */
+	/* A helper thread calls shca_reap_on again later. A joiner tries PATIENCE times: a stopped process may delay a stage,
+	 * and then the other processes' helpers find the dead process again. */
 	for (uint32_t i = 0; shca_reap_on(thr) && !thr->helper; i++) {
 		if (i == PATIENCE && !thr->m->virtual_process) {
 			shca_reap_give_up(thr);

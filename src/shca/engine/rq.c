@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receives: posted by their owner, taken by whoever has data for them (I4). */
+/* Receives: posted by their owner, taken by the executors of requests that consume one (I4). */
 #include "shca/engine/engine.h"
 
 /*
- * A receive queue has one poster at a time (its owner, under the user's lock) and any number of takers. The ring says in which order
- * receives were posted, the word of each whose it is; `head` and `tail` are hints for takers. A receive goes round: IDLE, POSTED by its
- * owner, TAKEN by whoever has data for it, and, its completion polled, POSTED again; or RETURNED by a taker who has no use for it, and
- * IDLE when its owner has seen that.
+ * A receive queue has one poster at a time (the owner, under the user's lock) and any number of takers. The ring has the order
+ * in which receives were posted; the word of each receive has its state and taker; `head` and `tail` are hints for takers.
+ * States of a receive:
+ *
+ *  IDLE      the owner may post the receive
+ *  POSTED    by the owner
+ *  TAKEN     by an executor that has data, or by the flusher; when the completion is polled the owner may post again
+ *  RETURNED  by a taker without use for the receive; IDLE when the owner has seen that
  */
 
-/* What the owner has noted about the receive at index: its position << 1 | whether its completion was polled. */
+/* The owner's note about the receive at index: its position << 1 | whether the completion was polled. */
 static inline _Atomic uint64_t *mark_of(const struct shca_thread *thr, const struct shca_rq *rq, uint32_t index)
 {
 	return (_Atomic uint64_t *)shca_at(thr->base, rq->marks) + index;
@@ -17,7 +21,7 @@ static inline _Atomic uint64_t *mark_of(const struct shca_thread *thr, const str
 
 bool shca_rq_empty_sound(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring)
 {
-	/* what else it says is not looked at before there is a ring */
+	/* other fields are not used before there is a ring */
 	return ring == shca_off_of(m, &rq->none) && rq->log2 <= SHCA_RQ_LOG2_MAX && shca_owned(m, rq, rq->proc);
 }
 
@@ -34,34 +38,34 @@ bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, u
 
 static void limit_reached(struct shca_thread *thr, struct shca_rq *rq, uint32_t limit)
 {
-	/* one store disarms and raises: whoever dies here has done both or nothing */
+	/* one CAS disarms and raises: a taker that dies here has done both or nothing */
 	if (!atomic_compare_exchange_strong(&rq->limit, &limit, SHCA_LIMIT_EVENT))
 		return;
 	SHCA_FAILPOINT(thr, "limit", NULL, 0);
 	shca_async_wake(thr, rq->proc);
 }
 
-/* The next receive from position *at on: its index, and *at is its position; or what shca_rq_take returns for none. One
- * that is not enabled yet is none but for who flushes: nobody would enable it any more. */
+/* Finds the next receive from position *at on. Returns the index, with the position in *at; or shca_rq_take's value for none. A
+ * receive that is not enabled yet counts for the flusher only: no ENABLE would come for a queue in error. */
 static inline __attribute__((always_inline)) int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at, bool flush)
 {
 	uint64_t mask, pos = *at;
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
 
-	/* I7: where no ring is, the hint may still lead somewhere */
+	/* I7: without a ring the hint may still lead somewhere */
 	if (unlikely(!mask && !shca_rq_made(thr->m, rq)))
 		return -1;
 	for (;;) {
 		uint64_t e = atomic_load_explicit(&ring[pos & mask], memory_order_acquire);
 
 		if (e >> 24 != (pos & SHCA_POS_MASK)) {
-			/* 38-bit serial arithmetic: a slot of a later lap says that the hint is old. One of an earlier lap is as
-			 * empty as one that was never written: nothing is posted from here on. From a later one on the ring holds
-			 * its own lap and what is left of the one before: the oldest of that is a ring's length less one below. */
+			/* 38-bit serial arithmetic. A slot of an earlier lap is as empty as a slot that was never written:
+			 * nothing is posted from here on. A slot of a later lap, at position p, means that the hint is old: the
+			 * ring holds p's lap and the rest of the lap before, the oldest position of which is p - mask. */
 			uint64_t ahead = ((e >> 24) - pos) & SHCA_POS_MASK;
 			if (ahead >= 1ull << 37)
 				return -1;
-			/* I7: what was scribbled over would lead nowhere, or round for ever */
+			/* I7: a ring that was scribbled over would lead nowhere, or round for ever */
 			if (unlikely((ahead & mask) != 0 || !ahead || pos - *at >= 1ull << 37))
 				return SHCA_RQ_BROKEN;
 			pos += ahead - mask;
@@ -90,7 +94,7 @@ int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, stru
 		if (!shca_rwqe_take(thr, rq, shca_rwqe_at(thr, rq, (uint32_t)index), (uint32_t)index, pos, qpn, journal))
 			continue;
 		uint32_t word = atomic_load_explicit(&rq->limit, memory_order_relaxed), limit = word & ~SHCA_LIMIT_EVENT;
-		/* head is a hint, and other takers move it too: as a signed difference, for pos may be behind tail by now */
+		/* signed difference: head is a hint that other takers move too, so pos may be behind tail by now */
 		if (limit &&
 		    (int64_t)(atomic_load_explicit(&rq->tail, memory_order_relaxed) - (pos + 1)) < (int64_t)limit)
 			limit_reached(thr, rq, word);
@@ -102,13 +106,13 @@ bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq)
 {
 	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
-	/* a ring that cannot be right: who wants a receive of it is to learn that */
+	/* a broken ring counts as ready: the request that wants a receive must get the error */
 	return next_posted(thr, rq, &pos, false) != -1;
 }
 
 bool shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
 {
-	/* not by the ring: the slot may have been used again for another receive while this one was held */
+	/* not by the ring: while this receive was held, the ring's slot may have been used again for another one */
 	return shca_rq_made(thr->m, rq) && index < 1u << rq->log2 &&
 	       atomic_load(&shca_rwqe_at(thr, rq, index)->word) == shca_rword(SHCA_R_TAKEN, qpn, pos) &&
 	       atomic_load(mark_of(thr, rq, index)) == (pos & SHCA_POS_MASK) << 1;
@@ -135,7 +139,7 @@ void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
 	struct shca_rwqe *w = shca_rwqe_at(thr, rq, index);
 
-	/* the ring last: by it takers find the receive */
+	/* the ring last: takers find the receive by the ring */
 	atomic_store_explicit(mark_of(thr, rq, index), (pos & SHCA_POS_MASK) << 1, memory_order_relaxed);
 	atomic_store_explicit(&w->word, shca_rword(SHCA_R_POSTED, 0, pos), memory_order_release);
 	atomic_store_explicit(&ring[pos & mask], (pos & SHCA_POS_MASK) << 24 | index, memory_order_release);
@@ -163,7 +167,7 @@ void shca_rq_notice_returned(struct shca_thread *thr, struct shca_rq *rq)
 {
 	atomic_store(&rq->returned, 1);
 	atomic_store(&thr->m->procs[rq->proc & (SHCA_MAX_PROCS - 1)].returned, 1);
-	/* a poller may be asleep */
+	/* a poller of the owner may be asleep */
 	shca_note_write(thr, rq->proc);
 	shca_full_fence();
 	shca_rq_notice_posted(thr, rq);
@@ -195,16 +199,17 @@ bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index
 }
 
 /*
- * Queues that wait for a receive, first come, first served. Who comes puts itself on the stack `rnr`. That is taken whole: no
- * element can come back while it is being taken (no ABA); and turned round to become `rnr_turn`, from which queues are taken one
- * by one; there a count that goes with the pointer tells of elements that came back.
+ * Queues that wait for a receive, first come, first served. A queue that stalls is pushed on the stack `rnr`. The stack is taken
+ * whole, so that no element can come back during the take (no ABA). The taker reverses the stack into `rnr_turn`, from which
+ * queues are taken one by one; a count beside the pointer detects elements that came back.
  *
- * Who takes a queue off makes its link (rnr_linked) even and kicks it. A queue that is kicked and finds no receive puts itself
- * there again, at the end. Links that went with a thread that died are found by the reaper (reap.c).
+ * The thread that takes a queue off makes rnr_linked even and kicks the queue. A queue that is kicked and finds no receive is
+ * pushed again, at the end. The reaper finds links that were lost with a dead thread (reap.c).
  */
 /*
- * I7: the queue to which a list of rq leads: it says itself that it stands there, and lies in one process's memory as a whole. NULL: there is
- * none. (Not by its number: a zombie has none while it is being freed, and may be in somebody's hands still.)
+ * I7: returns the queue at an offset from a list of rq, if the queue's own fields say that it is on that list, and all its
+ * memory is one process's; else NULL. (Not by number: a zombie has none while it is being freed, and another thread may hold the
+ * link.)
  */
 static struct shca_qp *linked_at(const struct shca_thread *thr, const struct shca_rq *rq, shca_off off)
 {
@@ -229,7 +234,8 @@ static bool turn_to(struct shca_rq *rq, uint64_t first, uint64_t count, uint64_t
 	return __sync_bool_compare_and_swap((unsigned __int128 *)&rq->rnr_turn, old, new);
 }
 
-/* Turns the stack round: the first one that came. NULL: nobody came. The others are put before whoever has got into rnr_turn. */
+/* Reverses the stack. Returns the first queue that came; NULL: none came. The other queues are put before queues that have got
+ * into rnr_turn meanwhile. */
 static struct shca_qp *turn_round(struct shca_thread *thr, struct shca_rq *rq)
 {
 	struct shca_qp *first = NULL, *last = NULL, *qp;
@@ -237,7 +243,7 @@ static struct shca_qp *turn_round(struct shca_thread *thr, struct shca_rq *rq)
 
 	if (off)
 		SHCA_FAILPOINT(thr, "rnr-list", NULL, 0);
-	/* I7: a list that leads nowhere ends. One that goes round is turned round as well: it comes back to where it began. */
+	/* I7: a list that leads nowhere ends. A cyclic list is reversed as well: the walk comes back to the first queue. */
 	for (uint32_t n = 0; off && n < SHCA_QP_SEG * SHCA_QP_SEGS && (qp = linked_at(thr, rq, off)); n++) {
 		SHCA_FAILPOINT(thr, "rnr-turn", qp, 0);
 		off = atomic_load_explicit(&qp->rnr_next, memory_order_relaxed);
@@ -254,8 +260,8 @@ static struct shca_qp *turn_round(struct shca_thread *thr, struct shca_rq *rq)
 		atomic_store_explicit(&last->rnr_next, before, memory_order_relaxed);
 	} while (!turn_to(rq, before, count, rest));
 	SHCA_FAILPOINT(thr, "rnr-turned", first, 0);
-	/* Who posted a receive meanwhile has seen neither list: our caller's next look sees that receive. Pairs with the light
-	 * fence of shca_rq_post. */
+	/* A thread that posted a receive meanwhile has seen both lists empty: the caller's next look sees that receive. Pairs
+	 * with the light fence of shca_rq_post. */
 	shca_heavy_fence(thr->m);
 	return first;
 }
@@ -263,7 +269,8 @@ static struct shca_qp *turn_round(struct shca_thread *thr, struct shca_rq *rq)
 shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq)
 {
 	for (;;) {
-		/* the count first: then it is as old as the pointer, or older, and the exchange fails */
+		/* the count first: so the count is never newer than the pointer, and the exchange fails if the pointer has
+		 * changed */
 		uint64_t count = atomic_load_explicit(&rq->rnr_turn.count, memory_order_acquire);
 		shca_off off = atomic_load_explicit(&rq->rnr_turn.first, memory_order_acquire);
 		if (!off) {
@@ -271,21 +278,21 @@ shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq)
 			return first ? unlinked(thr, first) : 0;
 		}
 		struct shca_qp *qp = linked_at(thr, rq, off);
-		/* I7: a list that leads nowhere ends. The link is read before the queue is ours: if another has it meanwhile, the
-		 * count has changed. It stays where it is: we are inside the engine. */
+		/* I7: a list that leads nowhere ends. The link is read before the queue is taken: if another thread takes the
+		 * queue meanwhile, the count has changed. The queue's memory stays, because this thread is inside the engine. */
 		if (turn_to(rq, off, count, qp ? atomic_load_explicit(&qp->rnr_next, memory_order_relaxed) : 0))
 			return qp ? unlinked(thr, qp) : 0;
 	}
 }
 
-/* Kicks all of a chain that was taken off its list. The link is read before the queue is told that it stands nowhere: from then on
- * whoever runs it may put it on a list again, and the link would lead there. */
+/* Kicks all queues of a chain that was taken off its list. The link is read before rnr_linked becomes even: from then on an
+ * executor of the queue may put it on a list again, and rnr_next would lead there. */
 static void kick_chain(struct shca_thread *thr, const struct shca_rq *rq, shca_off off)
 {
 	if (off)
 		SHCA_FAILPOINT(thr, "rnr-list", NULL, 0);
 	struct shca_qp *qp;
-	/* I7: a list that leads nowhere ends; and one that goes round, where it comes to a queue that was taken off */
+	/* I7: a list that leads nowhere ends; a cyclic list ends at a queue that was taken off already */
 	while ((qp = linked_at(thr, rq, off))) {
 		shca_off next = atomic_load_explicit(&qp->rnr_next, memory_order_relaxed);
 		shca_kick(thr, unlinked(thr, qp));
@@ -297,7 +304,7 @@ void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq)
 {
 	uint64_t first, count;
 
-	/* the queues are anybody's */
+	/* the queues may be of any process */
 	shca_epoch_widen(thr);
 	do {
 		count = atomic_load_explicit(&rq->rnr_turn.count, memory_order_acquire);
@@ -307,7 +314,7 @@ void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq)
 	kick_chain(thr, rq, atomic_exchange(&rq->rnr, 0));
 }
 
-/* The list that a queue stands on, if that still exists. */
+/* Returns the receive queue on whose list qp is; NULL if that receive queue does not exist any more. */
 static struct shca_rq *rnr_list_of(struct shca_thread *thr, struct shca_qp *qp)
 {
 	shca_off off = atomic_load(&qp->rnr_rq);
@@ -339,8 +346,9 @@ void shca_rnr_link(struct shca_thread *thr, struct shca_rq *rq, struct shca_qp *
 {
 	shca_off me = shca_off_of(thr->m, qp), head;
 
-	/* Only its executor links a queue, so nobody else makes the number odd. It may still stand where it has stalled before (a
-	 * timer served it there); if another thread has it in hands, timers look after it until it is kicked. */
+	/* Only the queue's executor links a queue, so no other thread makes the number odd. The queue may still be on the
+	 * list of an earlier stall (a timer served it there). If another thread holds the link, the queue has timers until
+	 * the kick. */
 	if (atomic_load(&qp->rnr_linked) & 1 && (atomic_load(&qp->rnr_rq) == shca_off_of(thr->m, rq) || shca_rnr_unlink(thr, qp)))
 		return;
 	atomic_store(&qp->rnr_rq, shca_off_of(thr->m, rq));

@@ -2,12 +2,13 @@
 /*
  * Queues that run: lock, kick, drain, WAIT and ENABLE, stalls and their timers.
  *
- * kick locks a runnable queue for this thread at once (TODO) and notes it; drain runs what was noted, one after the
- * other, without recursion. So a runnable queue is locked by some thread, or stands in the header as left over (I6); one CAS
- * hands a noted one to a thief, and a dead thread's queues are found by its number in their locks.
+ * shca_kick locks a runnable queue for this thread at once (TODO) and puts the queue on the thread's todo list; shca_drain runs
+ * the queues of that list one after the other, without recursion. So a runnable queue is locked by some thread, or stands in the
+ * header as left over (I6). One CAS hands a TODO queue to a thief. The locks hold the thread's number, by which a reaper finds a
+ * dead thread's queues.
  *
- * Everything here happens inside the engine (shca_enter): what an offset or a number led to stays there until shca_leave. Of
- * whose process a queue is nobody asks: it may be run by any.
+ * Everything here happens inside the engine (shca_enter): objects found by an offset or a number stay until shca_leave. A queue
+ * may run in any process, whichever owns the queue.
  */
 #include <errno.h>
 #include <sched.h>
@@ -46,8 +47,9 @@ static bool todo_add(struct shca_thread *thr, shca_off qp)
 	return true;
 }
 
-/* FREE: locks it TODO for me. Otherwise tells the holder that there is more to look at: it runs again after this. Each success is a
- * full fence: the holder, who clears MORE or frees the lock by one as well, sees all that made the queue runnable. */
+/* FREE: locks the queue TODO for this thread, and returns true. Otherwise sets MORE: the holder runs the queue again after this.
+ * Each successful CAS is a full fence. The holder clears MORE or frees the lock by a CAS as well, and so sees all that made the
+ * queue runnable. */
 static bool run_claim(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
@@ -62,7 +64,8 @@ static bool run_claim(struct shca_thread *thr, struct shca_qp *qp)
 	}
 }
 
-/* TODO|from_thread -> RUN|mine; false: a thief has it. MORE goes: the run that begins looks at everything. */
+/* TODO|from_thread -> RUN|this thread. Returns false if a thief has the queue. MORE goes: the run that begins looks at
+ * everything. */
 static bool run_begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from_thread)
 {
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
@@ -75,53 +78,54 @@ static bool run_begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from
 
 static void run_queue(struct shca_thread *thr, struct shca_qp *qp);
 
-/* It is locked TODO for me. */
+/* Puts the queue on the todo list. Must: the queue is locked TODO for this thread. */
 static void todo(struct shca_thread *thr, shca_off off)
 {
 	struct shca_qp *qp = qp_at(thr, off);
 
 	if (todo_add(thr, off))
 		return;
-	/* No memory for the list: run it here and now, within what is being run; each level holds the lock of another queue, so
-	 * there is an end. A thief may have it already. */
+	/* No memory for the list: run the queue here, inside the run of another one. The recursion ends, because each level
+	 * holds the lock of another queue. A thief may have the queue already. */
 	if (run_begin(thr, qp, thr->slot))
 		run_queue(thr, qp);
 }
 
-/* What made the queue runnable was published by a read-modify-write, or the caller put a full fence behind it. */
+/* Must: the queue was made runnable by a read-modify-write, or the caller put a full fence behind the store. */
 void shca_kick(struct shca_thread *thr, shca_off off)
 {
 	struct shca_qp *qp = shca_at_checked(thr->m, off, sizeof(*qp));
 
-	/* I7: lists of waiting queues name it */
+	/* I7: the offset may come from lists of waiting queues */
 	if (unlikely(!qp))
 		return;
 	SHCA_FAILPOINT(thr, "kick", qp, 0);
 	if (!run_claim(thr, qp))
 		return;
 	SHCA_FAILPOINT(thr, "claimed", qp, 0);
-	/* its owner wrote them, on another CPU perhaps */
+	/* the owner wrote these lines, on another CPU perhaps */
 	__builtin_prefetch(&qp->posted);
 	__builtin_prefetch(shca_wqe_at(thr->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed)));
 	todo(thr, off);
 }
 
 /*
- * The work of a call is finite: of each queue it runs what was posted when it began with it, and BUDGET requests in all,
- * for two queues may go on making each other runnable. The rest is left over: its number is put where every poller of the
- * fabric finds it, and its owner's helper has a timer for it, should nobody poll.
+ * The work of a call is finite: of each queue a call runs the requests that were posted when its run began, and BUDGET requests
+ * in all, because two queues may make each other runnable for ever. The rest is left over: the queue's number is put where every
+ * poller of the fabric finds it, and the helper of the queue's owner has a timer, in case no thread polls.
  */
 #define BUDGET 16384u
 #define LEFT_NS 1000000u
 
-/* It is locked by me, and runnable. Where all places are taken its timer is left. */
+/* Leaves a queue over. Must: this thread has locked the queue, and the queue is runnable. If all places of the header are taken
+ * the timer remains. */
 static void leave_over(struct shca_thread *thr, struct shca_qp *qp)
 {
 	struct shca_header *h = thr->m->hdr;
 	uint32_t none = 0;
 
-	/* Kicks that came since are of the same rest. Unlocked first: whoever finds the number has to find the queue so; if we
-	 * die in between, the reaper kicks all queues with requests. */
+	/* Kicks since then concern the same rest, so MORE goes. Unlocked first: a thread that finds the number must find the
+	 * queue unlocked. If this thread dies in between, the reaper kicks all queues with requests. */
 	uint64_t w = atomic_load(&qp->lock);
 	while (!atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_FREE, 0, w)))
 		;
@@ -141,8 +145,8 @@ int shca_take_left(struct shca_thread *thr)
 	int taken = 0;
 
 	shca_epoch_widen(thr);
-	/* before the look: leave_over puts the number there, then the flag. Whoever dies with a number that he took out is followed by
-	 * the reaper, who kicks all queues with requests. */
+	/* Before the look: leave_over stores the number, then the flag. If this thread dies with a number that it took out, the
+	 * reaper kicks all queues with requests. */
 	atomic_store(&h->some_left, 0);
 	for (uint32_t i = 0; i < SHCA_LEFT; i++) {
 		uint32_t qpn = atomic_load_explicit(&h->left[i], memory_order_relaxed) ? atomic_exchange(&h->left[i], 0) : 0;
@@ -156,12 +160,13 @@ int shca_take_left(struct shca_thread *thr)
 }
 
 /*
- * What a receive wakes. Of the queues that wait for one, the first is taken off and run, and then, if there is a receive still,
- * the next: whoever was woken may have no use for it (it was run by its timer meanwhile, or has failed), and k receives that are
- * posted together are for k queues. The list's item of todo_items stands below the queue that it has woken. If this thread dies
- * the reaper empties the lists of all; if it is stopped, or has done enough, the queues have their timers.
+ * Wake-ups by a receive. The first queue that waits for a receive is taken off the list and run; then the next, if there is
+ * still a receive, and so on. The queue that was woken may have no use for the receive (its timer ran it meanwhile, or it has
+ * failed), and k receives that are posted together are for k queues. The item of the receive queue in todo_items stands below
+ * the queue that it woke. If this thread dies the reaper empties the lists of all receive queues; if it is stopped, or out of
+ * budget, the queues have their timers.
  */
-#define TODO_RECEIVES 1u		/* an item's offset is a receive queue's */
+#define TODO_RECEIVES 1u		/* in an item's offset: the offset is a receive queue's */
 
 void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq)
 {
@@ -169,7 +174,7 @@ void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq)
 
 	if (thr->todo_n && thr->todo_items[thr->todo_n - 1].qp == item)
 		return;
-	/* whose queues wait is not known */
+	/* the waiting queues may be of any process */
 	shca_epoch_widen(thr);
 	if (!todo_add(thr, item))
 		shca_recv_kick(thr, rq);
@@ -185,7 +190,7 @@ static void wake_next(struct shca_thread *thr, shca_off off)
 		return;
 	SHCA_FAILPOINT(thr, "rnr-woken", qp_at(thr, qp), 0);
 	thr->budget--;
-	/* there is room: where it stood a moment ago */
+	/* cannot fail: the item that shca_drain took off left room */
 	todo_add(thr, off | TODO_RECEIVES);
 	shca_kick(thr, qp);
 }
@@ -216,7 +221,7 @@ int shca_steal(struct shca_thread *thr, shca_off off)
 
 	if (L_STATE(w) == SHCA_L_FREE || L_THREAD(w) == thr->slot)
 		return 0;
-	/* whoever runs it may have died */
+	/* the holder of the lock may have died */
 	uint32_t owner = shca_thread_owner(thr->m, L_THREAD(w));
 	if (owner && shca_proc_dying(thr->m, owner - 1))
 		shca_look(thr->m);
@@ -248,17 +253,17 @@ void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struc
 	req->inl = wqe->flags & SHCA_WQE_INLINE ? (const void *)wqe->sge : NULL;
 }
 
-/* A WAIT is met when enough completions have ever appeared. Who posted it has noted it in the CQ before: so whoever puts in a
- * completion that is not seen here sees the note, and kicks the queue. */
+/* Returns whether a WAIT is met: enough completions have ever appeared. The poster noted the WAIT in the CQ before it was
+ * posted. So the producer of a completion that this thread does not see here sees the note, and kicks the queue. */
 static bool wait_met(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_wqe *wqe)
 {
 	struct shca_cq *cq = shca_at(thr->base, wqe->raddr);
 
-	/* tail is at most the count */
+	/* cq->tail never exceeds the count */
 	if (atomic_load_explicit(&cq->tail, memory_order_acquire) >= wqe->arg[0] || shca_cq_count(thr, cq) >= wqe->arg[0])
 		return true;
 	SHCA_FAILPOINT(thr, "wait-unmet", qp, wqe->op);
-	/* between the note, whose request we have read, and the look; pairs with the CAS of shca_cq_fill */
+	/* between the note, whose request this thread has read, and the second look; pairs with the CAS of shca_cq_fill */
 	shca_full_fence();
 	return shca_cq_count(thr, cq) >= wqe->arg[0];
 }
@@ -284,7 +289,7 @@ static void enable(struct shca_thread *thr, const struct shca_qp *qp, const stru
 	}
 }
 
-/* I7: what a WAIT or ENABLE names must still be there; its number was noted when it was posted. */
+/* I7: returns whether the object of a WAIT or ENABLE is still there; dqpn is its number at the time of the post. */
 static bool names_object(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_wqe *wqe)
 {
 	enum shca_kind kind = wqe->op == SHCA_OP_WAIT ? SHCA_KIND_CQ : SHCA_KIND_QP;
@@ -303,7 +308,7 @@ static const uint32_t rnr_timer_10us[32] = {
 	8192, 12288, 16384, 24576, 32768, 49152,
 };
 
-/* How long this stall may last: 0: for ever. */
+/* Returns how long this stall may last, in ns; 0: for ever. */
 static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, int why)
 {
 	if (why == SHCA_RNR) {
@@ -315,8 +320,9 @@ static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, 
 	return qp->timeout ? (4096ull << (qp->timeout & 31)) * (qp->retry_cnt + 1u) : 0;
 }
 
-/* Nobody answers a DC initiator: a target that has another key counts that, and tells its owner if that has armed it. The event first:
- * who dies in between is followed by one who does both again (stall), and a violation may be counted twice, but none goes untold. */
+/* The request of a DC initiator has no answer: a target with another key counts a violation, and raises an event if its owner
+ * has armed one. Event before count: if this thread dies in between, the successor repeats both (stall). So a violation may be
+ * counted twice, but none is without its event. */
 static void count_key_violation(struct shca_thread *thr, const struct shca_qp *qp)
 {
 	const struct shca_wqe *w = shca_wqe_at(thr->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed));
@@ -333,14 +339,15 @@ static void count_key_violation(struct shca_thread *thr, const struct shca_qp *q
 	atomic_fetch_add(&to->dc_violations, 1);
 }
 
-/* The request at head cannot go on, for want of a receive or of somebody who answers. Whether the queue waits (true: it has a timer), or
- * its retries are used up. */
+/* The request at head cannot go on: no receive, or no responder that answers. Returns whether the queue waits (it has a timer
+ * then); false: its retries are used up. */
 static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 {
 	uint64_t now = monotonic_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(thr, qp, why);
 
 	if (!since) {
-		/* once for a request, however often it is tried: before it is known to have stalled, for the sake of a successor */
+		/* Once for a request, however many tries. Before rnr_since is set: a successor that finds rnr_since set would
+		 * not count. */
 		if (why == SHCA_NOPEER && qp->type == SHCA_QPT_DCI)
 			count_key_violation(thr, qp);
 		since = now;
@@ -350,7 +357,7 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 	if (budget && now - since >= budget)
 		return false;
 	qp->stalls++;
-	/* looks again after 2, 4, ... 32 ms, or when the budget ends */
+	/* next try after 2, 4, ... 32 ms, or when the budget ends */
 	uint64_t next = now + (1000000ull << (qp->stalls < 5 ? qp->stalls : 5));
 	if (budget && next > since + budget)
 		next = since + budget;
@@ -363,13 +370,13 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 static void run_advance(struct shca_qp *qp)
 {
 	atomic_store_explicit(&qp->head, atomic_load_explicit(&qp->head, memory_order_relaxed) + 1, memory_order_release);
-	/* it counts no more; cleared all the same, or it would count again when the tag has gone round */
+	/* stale by the new head; cleared nevertheless, or the step would be valid again when the tag has gone round */
 	atomic_store_explicit(&qp->step, SHCA_STEP_NONE, memory_order_relaxed);
 	if (atomic_load_explicit(&qp->rnr_since, memory_order_relaxed))
 		atomic_store(&qp->rnr_since, 0);
 }
 
-/* The executor's alone: a queue's counters have one writer at a time. */
+/* Only the executor counts: a counter of a queue has one writer at a time. */
 static void run_count(_Atomic uint64_t *counter, uint64_t more)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
@@ -401,14 +408,14 @@ void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 {
 	uint16_t none = 0;
 
-	/* a reaper may be setting DEAD */
+	/* atomic or: a reaper may be setting SHCA_GATE_DEAD */
 	atomic_fetch_or(&qp->gate, SHCA_GATE_ERR);
 	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);
 	shca_revoke(thr->m, qp->proc);
 	atomic_store(&qp->qp_state, IBV_QPS_ERR);
 	SHCA_FAILPOINT(thr, "half-failed", qp, 0);
-	/* Last: a queue that has this mark is not failed again. Who dies before is stood in for: by a successor (the request's journal),
-	 * or the queue's peer has died (survivors in reap.c). */
+	/* Last: a queue with `fail` set is not failed again. If this thread dies before, a successor fails the queue by the
+	 * request's journal, or the queue's peer has died and shca_reap fails it (survivors in reap.c). */
 	atomic_compare_exchange_strong(&qp->fail, &none, (uint16_t)(status + 1));
 	/* pairs with the light fence of shca_rq_post, behind which the poster asks shca_flushes */
 	shca_heavy_fence(thr->m);
@@ -416,7 +423,7 @@ void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 
 void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *peer)
 {
-	/* only its owner can watch, and be told; of a common one, whoever connects it */
+	/* Only the owner can watch, and get the event; for a common queue pair, the process that connects it. */
 	if (qp->proc != thr->m->slot && !shca_is_common(thr->m, qp))
 		return;
 	if (peer->proc == SHCA_COMMON && shca_is_common(thr->m, peer)) {
@@ -424,7 +431,7 @@ void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		shca_common_watch(thr, peer);
 		return;
 	}
-	/* I7: whose death would not be noticed, were it as the peer says */
+	/* I7: by the chunk's owner. With a wrong peer->proc the peer's death would go unnoticed. */
 	uint32_t slot = shca_owner(thr->m, peer) - 1;
 	if (slot >= SHCA_COMMON)
 		return;
@@ -435,7 +442,7 @@ void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct s
 
 void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
 {
-	/* the event first: a queue that has failed without one would never be told */
+	/* event first: a queue that has failed without the event would never get the event */
 	shca_qp_event(thr, qp, event);
 	SHCA_FAILPOINT(thr, "fatal", qp, 0);
 	shca_qp_failed(thr, qp, IBV_WC_WR_FLUSH_ERR);
@@ -450,7 +457,8 @@ void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_eve
 
 void shca_first_message(struct shca_thread *thr, struct shca_qp *qp)
 {
-	/* the event first: who dies between is followed by one who tells again. Its one requester's executor alone comes here. */
+	/* Event first: if this thread dies in between, a successor raises the event again. Only the executor of the one
+	 * requester comes here. */
 	shca_qp_event(thr, qp, IBV_EVENT_COMM_EST);
 	SHCA_FAILPOINT(thr, "first-message", qp, 0);
 	atomic_fetch_and(&qp->gate, ~SHCA_GATE_FIRST);
@@ -464,8 +472,8 @@ static int exec_wqe(struct shca_thread *thr, struct shca_qp *qp, const struct sh
 	return unlikely(req.flags & SHCA_WQE_CALC) ? shca_exec_calc(thr, qp, &req) : shca_exec(thr, qp, &req);
 }
 
-/* Whether the request at pos and the next one are writes, of which nothing has happened and the next one would be granted: one that the
- * responder refuses would fail the queue in the name of that before it. */
+/* Returns whether the requests at pos and pos + 1 are both writes, nothing of the first has happened, and the responder would
+ * grant the second. A refusal of the second would fail the queue in the name of the first. */
 static bool may_overtake(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe, uint64_t pos)
 {
 	const struct shca_wqe *next = shca_wqe_at(thr->base, qp, pos + 1);
@@ -480,9 +488,10 @@ static bool may_overtake(struct shca_thread *thr, struct shca_qp *qp, const stru
 	return shca_write_granted(thr, qp, &req);
 }
 
-/* SHCA_BEHAVE=nosequence: of two writes that wait in a queue the second one lands first, and the first one may overwrite it. That it has
- * landed is noted in the queue: its turn may come in another thread, and to write twice would be to write into what was polled and
- * used again. Until it is noted the journal, in the first one's name, says that it may have happened (take_over in reap.c). */
+/* SHCA_BEHAVE=nosequence: of two writes that wait in a queue the second one lands first, and the first one may overwrite it.
+ * `ahead` notes that the second has landed: another thread may run the second later, and a second write would hit memory that
+ * the responder has polled and used again. Until `ahead` is set the journal, in the first one's name, says that the second may
+ * have happened (reap_take_over). */
 static int exec_overtaken(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe, uint64_t pos)
 {
 	if (qp->ahead == pos + 1)
@@ -491,24 +500,25 @@ static int exec_overtaken(struct shca_thread *thr, struct shca_qp *qp, const str
 		int status = exec_wqe(thr, qp, shca_wqe_at(thr->base, qp, pos + 1));
 		if (status == IBV_WC_SUCCESS)
 			qp->ahead = pos + 2;
-		/* refused after all, the region having just gone: it is the first one that reports it */
+		/* The second was refused after all, because its region has just gone: SHCA_STEP_NAK stays, and the first request
+		 * reports the refusal. */
 		if (shca_step_of(qp) != SHCA_STEP_NAK)
 			shca_step_to(qp, SHCA_STEP_NONE);
 	}
 	return atomic_load(&qp->fail) ? IBV_WC_WR_FLUSH_ERR : exec_wqe(thr, qp, wqe);
 }
 
-/* One request. true: go on with the next. */
+/* Runs one request. Returns true if the next may run. */
 static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 {
 	struct shca_wqe *wqe = shca_wqe_at(thr->base, qp, pos);
 	int status = IBV_WC_SUCCESS;
 	uint32_t len = wqe->len;
 
-	/* what it names may be anybody's */
+	/* the objects of the request may be of any process */
 	shca_epoch_widen(thr);
 
-	/* its executor died when all was done, or decided, but for its completion: to run it again would be to do it twice */
+	/* a dead executor had finished or decided everything but the completion: a second run would repeat the request */
 	uint32_t step = shca_step_of(qp);
 	if (step == SHCA_STEP_SENT || step == SHCA_STEP_FAILED) {
 		status = qp->step_status;
@@ -521,7 +531,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 			break;
 		}
 		if (!wait_met(thr, qp, wqe)) {
-			/* behind the look: whoever puts the CQ in error kicks all who wait */
+			/* behind the look: a producer that puts the CQ in error kicks all queues that wait */
 			if (!shca_cq_in_error(shca_at(thr->base, wqe->raddr)))
 				return false;
 			status = IBV_WC_LOC_QP_OP_ERR;
@@ -553,8 +563,8 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 			struct shca_rq *rq = shca_rq_at(thr->m, qp->step_rq);
 			if (rq) {
 				shca_rnr_link(thr, rq, qp);
-				/* Looks once more: whoever posted before he could see the link wakes nobody. Pairs with the
-				 * light fence of shca_rq_post. */
+				/* Second try: a thread that posted a receive before the link was visible wakes no queue. Pairs
+				 * with the light fence of shca_rq_post. */
 				shca_heavy_fence(thr->m);
 				status = exec_wqe(thr, qp, wqe);
 			}
@@ -583,8 +593,8 @@ void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status)
 {
 	uint64_t pos = atomic_load(&qp->head);
 
-	/* The queue is in error before the completion says so, and before the head moves: what follows is flushed by whoever comes
-	 * next. He could not find the status again: so that is journaled first. */
+	/* The queue is in error before the completion says so, and before head moves: later requests are flushed by the next
+	 * executor. That executor could not find the status again, so the status is journaled first. */
 	qp->step_status = (uint8_t)status;
 	shca_step_to(qp, SHCA_STEP_FAILED);
 	shca_qp_failed(thr, qp, status);
@@ -604,8 +614,8 @@ static void flush_receive(struct shca_thread *thr, struct shca_qp *qp, uint32_t 
 		shca_cq_push(thr, cq, &in);
 }
 
-/* Receives that a flusher which died had taken, or that shca_release_receive handed over: their completion may be there, and must not
- * come twice. All receives are looked at: nobody has written down which they are. */
+/* Flushes receives that a dead flusher had taken, or that shca_release_receive handed over. Their completion may have appeared,
+ * and must not appear twice. Visits all receives of the queue: there is no record of those in flush. */
 static void flush_rest(struct shca_thread *thr, struct shca_qp *qp, struct shca_rq *rq)
 {
 	struct shca_cq *cq = shca_cq_at(thr->m, qp->rcq);
@@ -615,7 +625,7 @@ static void flush_rest(struct shca_thread *thr, struct shca_qp *qp, struct shca_
 	for (uint32_t i = 0; shca_rq_made(thr->m, rq) && i < 1u << rq->log2; i++) {
 		if (!shca_rq_in_flush(thr, rq, i))
 			continue;
-		/* what was polled is in flush no more (and what is overwritten was polled) */
+		/* a polled receive is no more in flush (and an overwritten completion was polled) */
 		uint64_t end = shca_cq_count(thr, cq), from = atomic_load(&cq->ci);
 		if (end - from > 1ull << cq->log2)
 			from = end - (1ull << cq->log2);
@@ -626,14 +636,14 @@ static void flush_rest(struct shca_thread *thr, struct shca_qp *qp, struct shca_
 	shca_cq_notice_again(thr, cq);
 }
 
-/* Receives of its own; an SRQ's stay for the other queues. No journal: the taker's name says what they are for. `flushing` tells a
- * successor that somebody died here (1), and whoever is here that a receive was handed over meanwhile, behind his look: then the last
- * exchange fails, and he looks again. */
+/* Flushes the queue's own receives; an SRQ's stay for other queues. No journal: the word of a taken receive names the flusher.
+ * Bit 0 of `flushing` tells a successor that a flusher died here. Its other bits count receives that were handed over: if one
+ * comes behind this flusher's look the last exchange fails, and the flusher looks again. */
 static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 {
 	struct shca_rq *rq = shca_rq_at(thr->m, qp->rq);
 
-	/* (I7: whose they are is sealed) */
+	/* (I7: the seal covers rq->proc) */
 	if (!rq || rq->is_srq || !qp->rcq || rq->proc != qp->proc)
 		return;
 	uint32_t seen = atomic_fetch_or(&qp->flushing, 1);
@@ -653,9 +663,9 @@ static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 }
 
 /*
- * A queue that has failed takes no receive of its SRQ any more: IBV_EVENT_QP_LAST_WQE_REACHED (IBTA 11.6.3.5), once. Messages that found
- * it before are perhaps under way still: its owner has the event when they are not (last_has_come), for nobody here may wait. A DC target
- * drains by itself. The caller holds the lock.
+ * Raises IBV_EVENT_QP_LAST_WQE_REACHED (IBTA 11.6.3.5), once: a failed queue takes no more receives of its SRQ. Messages that
+ * found the queue before may still be under way. No thread may wait for them here, so the owner gives the event out when they
+ * have ended (last_has_come in verbs/device.c). A DC target drains without this event. Must: the caller holds the lock.
  */
 static void tell_last(struct shca_thread *thr, struct shca_qp *qp)
 {
@@ -663,13 +673,13 @@ static void tell_last(struct shca_thread *thr, struct shca_qp *qp)
 
 	if (!rq || !rq->is_srq || qp->type == SHCA_QPT_DCT || atomic_load(&qp->flushing))
 		return;
-	/* the event first: who dies between is followed by one who tells again */
+	/* event first: if this thread dies in between, a successor raises the event again */
 	shca_qp_event(thr, qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 	SHCA_FAILPOINT(thr, "last-told", qp, 0);
 	atomic_store(&qp->flushing, 1);
 }
 
-/* The queue has failed, and I have its lock: nothing of it is run any more, so this is all that becomes of its requests. */
+/* The queue has failed, and this thread has the lock: no request of the queue runs any more, so all end here. */
 void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t posted = atomic_load(&qp->posted);
@@ -677,7 +687,7 @@ void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 	for (uint64_t pos; (pos = atomic_load(&qp->head)) < posted;) {
 		struct shca_wqe *wqe = shca_wqe_at(thr->base, qp, pos);
 		uint32_t step = shca_step_of(qp);
-		/* it was decided when the queue failed, and only its completion is missing */
+		/* decided when the queue failed: only the completion is missing */
 		bool decided = step == SHCA_STEP_SENT || step == SHCA_STEP_NAK || step == SHCA_STEP_FAILED;
 		int status = decided ? qp->step_status : IBV_WC_WR_FLUSH_ERR;
 		shca_release_receive(thr, qp);
@@ -689,7 +699,7 @@ void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 	tell_last(thr, qp);
 }
 
-/* I7: whether a completion queue is the queue's owner's: what completes there would be another process's else. */
+/* I7: returns whether a CQ belongs to the queue's owner. Otherwise the queue would complete to another process's CQ. */
 static bool completes_at_home(const struct shca_member *m, const struct shca_qp *qp, shca_off off)
 {
 	const struct shca_cq *cq = shca_cq_at(m, off);
@@ -697,10 +707,11 @@ static bool completes_at_home(const struct shca_member *m, const struct shca_qp 
 	return !off || (cq && cq->proc == qp->proc);
 }
 
-/* I7: the queue's memory is not where it says, or holds less than is posted: no request of it can be read, let alone completed. */
+/* I7: returns true, and fails the queue, if its memory cannot be where wqes says, has no room for the posted requests, or is not
+ * its owner's, or if a CQ is not its owner's: then no request can be read or completed. */
 static bool broken(struct shca_thread *thr, struct shca_qp *qp)
 {
-	/* posted before head, see run_some: the other way round a queue that turns SHARED just now would seem to hold too much */
+	/* posted before head, see run_some: in the other order a queue that turns SHARED just now would seem to hold too much */
 	uint64_t posted = atomic_load_explicit(&qp->posted, memory_order_acquire);
 	uint64_t head = atomic_load_explicit(&qp->head, memory_order_acquire);
 
@@ -715,7 +726,7 @@ static bool broken(struct shca_thread *thr, struct shca_qp *qp)
 	return true;
 }
 
-/* Up to position `limit`. true: there is more, which may run. */
+/* Runs requests up to position `limit`. Returns true if there are more, which may run. */
 static bool run_some(struct shca_thread *thr, struct shca_qp *qp, uint64_t limit)
 {
 	if (unlikely(broken(thr, qp)))
@@ -727,8 +738,8 @@ static bool run_some(struct shca_thread *thr, struct shca_qp *qp, uint64_t limit
 		}
 		if (unlikely(atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) != 0))
 			flush_receives(thr, qp);
-		/* posted before head: in to_shared (post.c) the owner moves both, head first. The other way round a queue
-		 * that turns SHARED just now would seem to have requests. */
+		/* posted before head: in to_shared (post.c) the owner moves both, head first. In the other order a queue that
+		 * turns SHARED just now would seem to have requests. */
 		uint64_t posted = atomic_load_explicit(&qp->posted, memory_order_acquire);
 		uint64_t pos = atomic_load_explicit(&qp->head, memory_order_relaxed);
 		if (pos >= posted || pos >= atomic_load_explicit(&qp->enabled, memory_order_acquire))
@@ -741,8 +752,9 @@ static bool run_some(struct shca_thread *thr, struct shca_qp *qp, uint64_t limit
 	}
 }
 
-/* Locked RUN by me. Returns with the lock given up, everything done that could be, or left over. Who was told MORE looks again, but runs
- * nothing that was posted since it began: what its owner goes on posting would keep it here for ever. */
+/* Runs a queue as far as possible, then gives the lock up or leaves the queue over. Must: the queue is locked RUN by this
+ * thread. After MORE the thread looks again, but runs nothing that was posted after the run began: an owner that keeps posting
+ * would keep it here for ever. */
 static void run_queue(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t limit = atomic_load_explicit(&qp->posted, memory_order_acquire);
@@ -779,14 +791,14 @@ void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp)
 		if (!(spins & 0x3ff)) {
 			uint32_t owner = shca_thread_owner(thr->m, L_THREAD(w));
 			if (L_STATE(w) != SHCA_L_FREE && owner && shca_proc_gone(thr->m, owner - 1)) {
-				/* a virtual process's threads are all that it has */
+				/* a virtual process has no threads but these */
 				if (thr->m->virtual_process)
 					shca_reap(thr, owner - 1);
 				else
 					shca_look(thr->m);
 			}
-			/* Let those go on who wait until I have left the engine. So what the caller has looked up may be gone
-			 * behind this, but for the queue, which its own process takes away only. */
+			/* Let threads go on that wait for this one to leave the engine. So objects that the caller has looked up
+			 * may be gone behind this function, except the queue, which only its own process destroys. */
 			shca_leave(thr);
 			sched_yield();
 			shca_enter(thr);
@@ -794,8 +806,8 @@ void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp)
 	}
 }
 
-/* By the word that was seen: a queue that another reaper, or a thief, has taken since is not the dead one's any more. MORE goes, as in
- * begin. */
+/* Compares the whole word: a queue that another reaper or a thief has taken since is not the dead thread's any more. MORE goes,
+ * as in run_begin. */
 bool shca_qp_take_over(struct shca_thread *thr, struct shca_qp *qp, uint64_t seen)
 {
 	uint32_t dead = L_THREAD(seen);
@@ -820,7 +832,7 @@ void shca_async_wake(struct shca_thread *thr, uint32_t proc)
 	proc &= SHCA_MAX_PROCS - 1;	/* I7 */
 	atomic_store(&thr->m->procs[proc].async_pending, 1);
 	shca_wake_note(thr, SHCA_WAKE_ASYNC, proc);
-	/* whoever sleeps until it is written to looks for events as well */
+	/* a poller that sleeps until a write to its memory looks for events as well */
 	shca_note_write(thr, proc);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large copies between private memories are divided between two CPUs: the executor's, and that of the other process if
- * it polls meanwhile and has not copied by itself for a while. A process can only push by process_vm_writev what the
- * other pulls by process_vm_readv, so the two do not even contend for one mmap lock. Chunks are long, so that most of a
- * buffer that is used again is copied by the same CPU again, which has it in its cache.
+ * Large copies between private memories are divided between two CPUs: the executor's, and a CPU of the other process if that
+ * process polls meanwhile and has not done a copy of its own for a while. One process pushes by process_vm_writev the bytes that
+ * the other would pull by process_vm_readv, so the two do not contend for one mmap lock. Chunks are long, so that most of a
+ * buffer that is used again is copied by the same CPU, whose cache has those bytes.
  *
- * The executor describes the copy in a job of its own (one per thread), rings it in the other process's slot, and claims
- * chunks from the front; a poller of the other claims from the back. A claim is one CAS on the chunk's word
- * (generation, claimer, state), so a claimer that died is known, and its chunk is copied again: nobody looks at the data
- * before the executor's last store. A job is reused with a new generation: a poller that is late fails its CAS.
+ * The executor describes the copy in a job (one per thread), stores the thread's number in the other process's slot (`share`),
+ * and claims chunks from the front; a poller of the other process claims chunks from the back. A claim is one CAS on the chunk's
+ * word (generation, claimer, state). So a dead claimer is known, and the executor copies the chunk again: no reader looks at the
+ * data before the executor's last store. A job is reused with a new generation: the CAS of a late poller fails.
  */
 #include <sched.h>
 
@@ -29,7 +29,7 @@ static inline bool by_kernel(uint8_t lane)
 	return lane == SHCA_LANE_CMA || lane == SHCA_LANE_VOUCHED;
 }
 
-/* Private memory here, private memory there: what process_vm_* is for. */
+/* Returns whether a copy is between private memory of this process and private memory of another: a case for process_vm_*. */
 static bool divisible(const struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
 {
 	return len >= SHCA_SHARE_MIN && !thr->m->copies_alone && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
@@ -38,7 +38,7 @@ static bool divisible(const struct shca_thread *thr, const struct shca_iov *dst,
 	       dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
 }
 
-/* What a job is about, as its executor or a helper has it. */
+/* A copy of the job's fields, for the executor or a helping poller. */
 struct job {
 	uint64_t dst, src, len, chunk, gen;
 	uint32_t n, dst_proc, src_proc;
@@ -66,9 +66,9 @@ static struct shca_share *job_of_mine(struct shca_thread *thr)
 	shca_off off = atomic_load_explicit(&thr->t->share, memory_order_relaxed);
 
 	if (!off) {
-		/* One of a thread that has ended, if there is one: they are not freed, for a late helper may be looking at it.
-		 * One thread at a time takes, so nothing can come back while it does. A lock of its own, which nothing else
-		 * is done under: the caller may hold the device's. */
+		/* A job of a thread that has ended, if there is one: jobs are never freed, since a late poller may be reading
+		 * them. The lock lets one thread at a time take a job, so none comes back during the CAS (ABA). No other lock is
+		 * taken under this one: the caller may hold the device's. */
 		static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 		pthread_mutex_lock(&taking);
 		off = atomic_load(&thr->m->shares);
@@ -91,7 +91,7 @@ static struct job share_describe(struct shca_share *share, const struct shca_iov
 	struct job job = {
 		.dst = dst->seg->where + dst->skip, .src = src->seg->where + src->skip, .dst_proc = dst->proc,
 		.src_proc = src->proc, .len = len, .chunk = (len / SHCA_SHARE_CHUNKS + 4096) & ~4095ull,
-		/* generations are compared by 32 bits in the chunks, whole in the job */
+		/* 32 bits: chunk words hold 32 bits of the generation; share->gen has the whole generation */
 		.gen = gen & 0xffffffff,
 	};
 
@@ -112,12 +112,12 @@ static struct job share_describe(struct shca_share *share, const struct shca_iov
 	return job;
 }
 
-/* A helper's view of a job; false: it is being written, or changed meanwhile. */
+/* A helping poller's copy of a job. Returns false if the job is being written, or has changed meanwhile. */
 static bool share_look_at(const struct shca_share *share, struct job *job)
 {
 	uint64_t gen = atomic_load_explicit(&share->gen, memory_order_acquire);
 
-	/* acquire each: the second look at gen may not come before them (pairs with the exchange in describe) */
+	/* acquire each: the second load of gen must not come before these (pairs with the exchange in share_describe) */
 	job->dst = atomic_load_explicit(&share->dst, memory_order_acquire);
 	job->src = atomic_load_explicit(&share->src, memory_order_acquire);
 	job->dst_proc = atomic_load_explicit(&share->dst_proc, memory_order_acquire);
@@ -128,17 +128,17 @@ static bool share_look_at(const struct shca_share *share, struct job *job)
 	job->gen = gen & 0xffffffff;
 	if ((gen & 1) || atomic_load_explicit(&share->gen, memory_order_relaxed) != gen)
 		return false;
-	/* I7: a job of another process's. The chunks make up the copy, and it is between the two. */
+	/* I7: the job is another process's. The chunks must make up the copy, and the processes must be slots. */
 	return job->n && job->n <= SHCA_SHARE_CHUNKS && job->chunk <= UINT32_MAX && (job->n - 1) * job->chunk < job->len &&
 	       job->len <= job->n * job->chunk && job->dst_proc < SHCA_MAX_PROCS && job->src_proc < SHCA_MAX_PROCS;
 }
 
-/* Chunks that the other claimed: done, or redone here when their claimer failed or died. After an error nothing is redone,
- * but those that are at it are waited for: the memory is about to be given back. */
+/* Waits for the chunks that pollers claimed, and copies a chunk again if the claimer failed or died. After an error no chunk is
+ * copied again, but running claimers are waited for: the caller is about to give the memory back. */
 static int share_finish(struct shca_thread *thr, struct shca_share *share, const struct job *job, int error, bool *src_err)
 {
 	for (uint32_t i = 0; i < job->n; i++) {
-		/* after an error some are still free: no helper shall begin them now */
+		/* after an error some chunks are still free: no poller may begin those any more */
 		if (error)
 			share_claim(&share->word[i], job->gen, thr->slot);
 		for (uint64_t spins = 1;; spins++) {
@@ -148,7 +148,7 @@ static int share_finish(struct shca_thread *thr, struct shca_share *share, const
 				break;
 			bool redo = (w & 0xff) == CHUNK_FAILED;
 			if (!redo && !(spins & 0xfff)) {
-				/* its CPU may be this one */
+				/* the claimer may need this CPU */
 				sched_yield();
 				shca_proxy_serve(thr->m);
 				uint32_t owner = shca_thread_owner(thr->m, thread);
@@ -175,7 +175,8 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 	*rc = 0;
 	if (!divisible(thr, dst, src, len) || thr->sharing || !(share = job_of_mine(thr)))
 		return 0;
-	uint64_t part = order == SHCA_ANY_ORDER ? len : len - 64;	/* the last line is the caller's, after everything else */
+	/* the caller copies the last line, after everything else */
+	uint64_t part = order == SHCA_ANY_ORDER ? len : len - 64;
 	_Atomic uint32_t *bell = &thr->m->procs[dst->proc == thr->m->slot ? src->proc : dst->proc].share;
 	struct job job = share_describe(share, dst, src, part);
 	uint32_t none = 0, me = thr->slot + 1;
@@ -206,10 +207,10 @@ int shca_share_help(struct shca_thread *thr)
 
 	if (!thread || thread > SHCA_MAX_THREADS)
 		return 0;
-	/* who is about to copy again by himself would only change the places where the data is cached */
+	/* a process that will do a copy of its own soon would only move data to the other cache */
 	if (atomic_fetch_add_explicit(&thr->m->looks, 1, memory_order_relaxed) < PATIENCE)
 		return 0;
-	/* another process's job */
+	/* the job is another process's */
 	shca_epoch_widen(thr);
 	struct shca_share *share = shca_at_checked(thr->m, atomic_load(&thr->m->threads[thread - 1].share), sizeof(*share));
 	struct job job;
@@ -219,7 +220,7 @@ int shca_share_help(struct shca_thread *thr)
 	thr->sharing = true;
 	for (uint32_t i = job.n; i-- > 0;) {
 		if (!share_claim(&share->word[i], job.gen, thr->slot)) {
-			/* the executor has come as far as this */
+			/* the executor has come as far as this chunk */
 			if ((atomic_load(&share->word[i]) & 0xff) != CHUNK_FREE)
 				continue;
 			break;
