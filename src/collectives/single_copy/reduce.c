@@ -22,13 +22,11 @@
 
 /* Least length of a part in REDUCE and ALLREDUCE: below PART_LEAST (PART_FORCED under hdl_sc_all) the gain does not cover the
  * requests and the turns of the CPU that one more rank needs. REDUCE of two or three ranks has one part up to ROOT_ALONE: a
- * second rank takes half of the vector, but then has to write its result. */
+ * second rank would take half of the vector, but would then have to write its result. */
 #define PART_LEAST ((size_t)8 << 10)
 #define PART_FORCED ((size_t)64)
 #define ROOT_ALONE ((size_t)64 << 10)
-/* Least length of a part in REDUCE and ALLREDUCE: below PART_LEAST (PART_FORCED under hdl_sc_all) the gain does not cover the
- * requests and the turns of the CPU that one more rank needs. REDUCE of two or three ranks has one part up to ROOT_ALONE: a
- * second rank would take half of the vector, but would then have to write its result. */
+/* REDUCE of two ranks: from this length on the parts do not stay in the cache, and the root's advantage on its own part is smaller. */
 #define BEYOND_CACHE ((size_t)512 << 10)
 
 /* Returns the number of ranks that reduce a part, where not all have to: at most the number of CPUs; neighbouring ranks are bound
