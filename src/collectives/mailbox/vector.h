@@ -26,7 +26,7 @@ struct vblock {
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
-	bool expects_message;			/* persistent: the last start had a message here, so the receive is posted at the start */
+	bool expects_message;			/* persistent: the last start had a message here: receive posted at start */
 	/* Blocks that the receiver copies by RDMA READ. */
 	uint64_t addr;			/* address at the sender */
 	bool cell_read;			/* receiver: the cell was read, or the block has none */
@@ -47,7 +47,7 @@ struct hdl_vector_run {
 	uint32_t ncopies;		/* of these, copies made by this rank */
 	size_t turn_bytes;			/* bytes whose copy began in this turn */
 	uint32_t awaiting_fin;			/* a bit per rank that has to signal that it has read the sender's memory */
-	uint32_t staged_ranks;			/* a bit per rank that reads from the staging buffer, and need not be waited for */
+	uint32_t staged_ranks;			/* a bit per rank that reads from the staging buffer: not waited for */
 	char *staging;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
 	bool cells_read;			/* all cells were read */
 	bool has_long;			/* some block for a peer does not travel in its cell */

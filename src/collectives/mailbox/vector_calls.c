@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of collectives with blocks of different lengths, and of reductions by operations of programs, on mailbox: the plan, the short way of
- * blocking ones, persistent requests; and the executor's table. vector.c has the operation.
+ * Calls of v-collectives, and of reductions by user-defined operations, on mailbox: the plan, the fast path of blocking calls,
+ * persistent requests, and the executor's table. vector.c has the operation.
  */
 #include <stdlib.h>
 #include <string.h>

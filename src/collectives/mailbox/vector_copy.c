@@ -4,8 +4,8 @@
  * sender's memory.
  *
  * Message: the cell has the length and CELL_MESSAGE; a message with the operation's tag follows, as on the host executor. The
- * receiver posts the receive after the cell has come. So does each further edge between two neighbors; such an edge of no bytes has
- * no message, as on the host. If only one end has no bytes, there is no error, but a receive that waits, or a message that is
+ * receiver posts the receive after the cell has come. So does each further edge between two neighbors; such an edge of no bytes
+ * has no message, as on the host. If only one end has no bytes, there is no error, but a receive that waits, or a message that is
  * never received. A message needs both ranks in the library.
  *
  * Single copy: from hdl_sc_from() bytes on, if the device lets peers read all memory, the cell has the address and CELL_ADDRESS.
