@@ -18,7 +18,7 @@
  * Any failure on one side (LOST), and REJ ◀ that names no kind, leads to FAILED, for good, on both sides.
  *
  * Queues that break while the peer lives (BROKE) are replaced. READY becomes ASKED by a proposal of the next number with
- * `replacing` set; the peer, which may not have noticed the break, or has proposed the same, answers like to any proposal. The
+ * `replacing` set; the peer, which may not have noticed the break, or has proposed the same, answers as to any proposal. The
  * side that sends a proposal has halted its queues and taken what had come by them; the side that accepts one does so before
  * its answer. Both messages report how much that was, and each side replays the rest on the new queues.
  *

@@ -222,8 +222,8 @@ static int wireup_stop(struct hdl_ep *ep)
 	hdl_ep_refresh(ep);
 	if ((err = hdl_sq_halt(&q->sq)))
 		return err;
-	/* the receive CQ has arrived messages before later completions of other peers: one round of the CQ's entries takes all of
-	 * them */
+	/* messages that have arrived stand in the receive CQ before later completions of other peers: one round of the CQ's
+	 * entries takes all of them */
 	for (int seen = 0, n; seen <= ep->dev->rcq->cqe && (n = ep->tp->hooks->poll_rcq(ep->dev)); seen += n)
 		;
 	while (ep->rx_state >= HDL_RX_ACTIVE && hdl_ring_poll(ep, 64))
@@ -616,8 +616,8 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	feed(ep, &e, m, err);
 }
 
-/* Fails an endpoint, if the peer does not answer the proposal to replace queues, and cannot be found to live or not. Returns true
- * if the endpoint has failed. */
+/* Fails an endpoint if the peer does not answer the proposal to replace queues, and the peer's process is not known to live or to
+ * have ended. Returns true if the endpoint has failed. */
 static bool is_given_up(struct hdl_ep *ep, uint64_t now)
 {
 	char why[160];
