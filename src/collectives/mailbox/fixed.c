@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The executor mailbox for blocks of one length: its table. cell.c has the operations; tasks/compile.c turns a graph into
+/* The table of the executor mailbox for blocks of one length. cell.c has the operations; tasks/compile.c turns a graph into
  * requests. */
 #include "collectives/queues/queues.h"
 

@@ -8,24 +8,24 @@
  * In each slot (queues.h) a rank has three control records from every peer:
  *
  *     HDL_SC_RTS       where the sender's buffers are. The receiver may copy from and to them until it sends HDL_SC_FIN.
- *     HDL_SC_PROGRESS  how many bytes of the announced buffer hold the result, if the sender computes it meanwhile (Scan); of a
- *                      reduction in parts: where the result of the sender's part is staged, or 0: the sender has written it.
+ *     HDL_SC_PROGRESS  how many bytes of the announced buffer hold the result, if the sender is still computing (Scan); of a
+ *                      reduction in parts: where the result of the sender's part is staged, or 0: written by the sender.
  *     HDL_SC_FIN       the receiver accesses those buffers no more.
  *
  *     movement         Each piece is announced to the one rank that copies it. Bcast, Scatter, Allgather, Alltoall, and Gather of
  *                      short blocks: the rank that gets the piece reads. Gather of long blocks: the root announces places, and
  *                      the other ranks write, all at a time. Of two ranks with a CPU each both announce, and each copies a part.
  *     reductions       A rank reduces one part of the vector: the rank reads that part of all inputs, and writes the result to
- *                      wherever it belongs. All ranks announce their buffers to all ranks that have a part.
+ *                      its places. All ranks announce their buffers to all ranks that have a part.
  *
  * R1  A rank's operation ends when two kinds of records have come: HDL_SC_FIN from every rank to which this rank has announced
- * its user's buffer (or HDL_SC_PROGRESS, from a rank that was to write there), and every HDL_SC_RTS that is addressed to this
- * rank. A staging buffer (struct hdl_sc_staged) stays unchanged until its readers have sent theirs.
+ *     its user's buffer (or HDL_SC_PROGRESS, from a rank that was to write there), and every HDL_SC_RTS that is addressed to this
+ *     rank. A staging buffer (struct hdl_sc_staged) stays unchanged until the readers have sent HDL_SC_FIN.
  * R2  When the executor fails, the queues are stopped before any operation ends (hdl_queues_stop): no peer reads or writes an
- * announced buffer that an error has given back to the user; this holds also for a peer at which the operation succeeds.
- * R3  Reductions combine in the order of the ranks, all segments alike. So does the host executor where it replaces this one for
- * want of queues (hdl_build_in_order), but operands may take other sides there: therefore reductions are not among the calls that
- * run on the host executor before a communicator has queues (start.c, hdl_plan_is_early).
+ *     announced buffer that an error has given back to the user; this holds also for a peer at which the operation succeeds.
+ * R3  Reductions combine in the order of the ranks, all segments alike. So does the host executor where that one steps in for
+ *     want of queues (hdl_build_in_order), but operands may take other sides there: therefore reductions are not among the calls
+ *     that run on the host executor before a communicator has queues (start.c, hdl_plan_is_early).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static bool by_both(const struct hdl_plan_key *key, int size)
 	       (key->bytes >= from || hdl_sc_all());
 }
 
-/* Returns true if the operation completes nowhere before all ranks have posted it: queues.h, (b). */
+/* Returns true if the operation completes nowhere before all ranks have posted: queues/SLOTS.md, (b). */
 static bool synchronizes(const struct hdl_plan *plan, int size)
 {
 	if (by_both(&plan->key, size))
@@ -135,8 +135,8 @@ static struct hdl_coll_prog *sc_compile(struct hdl_queues *h, const struct hdl_p
 
 /* ---- movement ------------------------------------------------------------------------------------------------- */
 
-/* Announces to rank p its piece, or the place to write it. Must: the queue has room, which holds since an operation is posted
- * when every queue has some. */
+/* Announces to rank p a piece, or a place to write. Must: the queue has room, which holds since an operation is posted when every
+ * queue has some. */
 static void show(struct hdl_queues *h, struct hdl_run *run, int p, const char *at)
 {
 	hdl_sc_ctrl_send(h, run, p, HDL_SC_RTS, (struct hdl_sc_ctrl){ .in = (uintptr_t)at, .bytes = run->plan->key.bytes });
@@ -170,8 +170,8 @@ static bool leaves(const struct hdl_queues *h, const struct hdl_plan_key *key, s
 	return apart ? apart * (size_t)(h->size - 1) <= HDL_SC_STAGE_IN_BLOCKS : key->bytes <= HDL_SC_STAGE_FOR_ALL;
 }
 
-/* Announces to each rank in `takers` its piece, in the user's buffer or in a staging buffer. apart: distance in bytes of the
- * pieces of consecutive ranks; 0: all get the same piece. */
+/* Announces to each rank in `takers` a piece of the user's buffer or of a staging buffer. apart: distance in bytes of the pieces
+ * of consecutive ranks; 0: all get the same piece. */
 static void show_to(struct hdl_queues *h, struct hdl_run *run, uint32_t takers, const char *many, size_t apart)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
@@ -241,8 +241,8 @@ static void begin_rooted(struct hdl_queues *h, struct hdl_run *run)
 	memcpy(key->coll == HDL_GATHER ? many : recv, key->coll == HDL_GATHER ? send : many, apart);
 }
 
-/* Both ranks announce the piece, or its place. In Scatter and Gather the root copies the smaller part, as the root has its own
- * block to copy. */
+/* Both ranks announce the piece, or the place. In Scatter and Gather the root copies the smaller part, since the root has a block
+ * of its own to copy as well. */
 static void begin_by_both(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
@@ -407,7 +407,7 @@ static bool sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
 	const struct hdl_sc_run *x = run->sc;
 	uint32_t near = hdl_queues_cpu_sharers(h), needs = (x->hears | x->wants) & near, acts = x->acts & near;
 
-	/* the previous rank of the chain waits for the ranks before it, unless its HDL_SC_PROGRESS has come */
+	/* the previous rank of the chain waits for the earlier ranks, unless the previous rank's HDL_SC_PROGRESS has come */
 	if (run->plan->key.coll == HDL_SCAN)
 		return !x->acts || (h->rank > 1 && !hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, h->rank - 1));
 	for (int p = 0; acts >> p; p++)

@@ -150,7 +150,7 @@ void hdl_sc_hear_failure(struct hdl_run *run, int peer);
 
 /* Returns true if rank p reduces a part of the vector. */
 bool hdl_sc_reduce_has_part(const struct hdl_plan *plan, int size, int p);
-/* Allocates what the operation needs. Returns 0 or -ENOMEM. */
+/* Allocates the memory that the operation needs. Returns 0 or -ENOMEM. */
 int hdl_sc_reduce_prepare(struct hdl_run *run);
 /* Sends HDL_SC_RTS with this rank's buffers to all ranks that have a part. */
 void hdl_sc_reduce_begin(struct hdl_queues *h, struct hdl_run *run);

@@ -67,7 +67,7 @@ static bool said_since(const struct hdl_sc_staged *l, int peer)
 	return __atomic_load_n((const uint64_t *)(l->done + (size_t)peer * l->apart), __ATOMIC_ACQUIRE) > l->opno;
 }
 
-/* Frees the entry. The communicator may be freed with all that belongs to it, but not h, in whose turn this runs
+/* Frees the entry. The communicator and all its parts may be freed by that, but not h, in whose turn this runs
  * (hdl_queues.busy). */
 static void sc_release(struct hdl_queues *h, struct hdl_sc_staged *l)
 {

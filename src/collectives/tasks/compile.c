@@ -323,7 +323,8 @@ static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marke
 	}
 }
 
-/* Chooses what the CPU polls to see that all arrivals are there. An arrival implies all arrivals that precede it in the graph. */
+/* Chooses the links, or the master's completion, that the CPU polls to see that all arrivals are there. An arrival implies all
+ * arrivals that precede it in the graph. */
 static void choose_watch(struct task_compiler *c)
 {
 	struct hdl_coll_prog *p = c->p;

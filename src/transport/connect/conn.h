@@ -19,7 +19,7 @@
  *
  * Queues that break while the peer lives (BROKE) are replaced. READY becomes ASKED by a proposal of the next number with
  * `replacing` set; the peer, which may not have noticed the break, or has proposed the same, answers as to any proposal. The
- * side that sends a proposal has halted its queues and taken what had come by them; the side that accepts one does so before
+ * side that sends a proposal has halted its queues and taken all messages from them; the side that accepts one does so before
  * its answer. Both messages report how much that was, and each side replays the rest on the new queues.
  *
  * A proposal's number is one more than the last that its proposer made or accepted. The higher number counts, and of two with

@@ -11,12 +11,12 @@
  * sends. REQ and REP are repeated with jitter until they are answered: a rank that computes answers when it next enters the
  * library. A message for another incarnation of this rank is refused.
  *
- * Queues that break while the peer lives are replaced by the same messages, which then report what had arrived by the
- * old queues (taken):
+ * Queues that break while the peer lives are replaced by the same messages, which then report the messages and lines that
+ * had arrived by the old queues (taken):
  *
  *     halts, drains; REQ(number + 1, replacing, taken)   ──▶     halts, drains; QP to RTR
- *     QP to RTR, RTS; replays what had not arrived       ◀──     REP(number + 1, replacing, taken)
- *     RTU, behind that                                   ──▶     QP to RTS; replays what had not arrived
+ *     QP to RTR, RTS; replays the rest                   ◀──     REP(number + 1, replacing, taken)
+ *     RTU, behind that                                   ──▶     QP to RTS; replays the rest
  */
 #include <stdlib.h>
 #include <string.h>

@@ -30,7 +30,7 @@ static void on_srq_limit(struct hdl_dev *dev, const struct ibv_async_event *e)
 
 /* Where a queue's error leads. */
 enum queue_error {
-	QUEUE_REPEATED,		/* UD: the queue is reset, and streams send again what was lost */
+	QUEUE_REPEATED,		/* UD: the queue is reset, and streams send lost packets again */
 	QUEUE_SHARED,		/* the queue restarts when a request has failed in it; a receiving queue ends with the process
 				 * that sends to it */
 	QUEUE_REPLACED,		/* the queue is being replaced, or will be when the connection is up */
@@ -116,7 +116,7 @@ static void on_device_fatal(struct hdl_dev *dev, const struct ibv_async_event *e
 }
 
 typedef void (*event_fn)(struct hdl_dev *dev, const struct ibv_async_event *e);
-/* By enum ibv_event_type; NULL, and what is beyond: on_loss. */
+/* By enum ibv_event_type; NULL, and types beyond the table: on_loss. */
 static const event_fn handlers[] = {
 	[IBV_EVENT_SRQ_LIMIT_REACHED] = on_srq_limit,
 	[IBV_EVENT_COMM_EST] = on_news,

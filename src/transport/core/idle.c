@@ -147,13 +147,13 @@ void hdl_tp_wake(struct hdl_tp *tp)
 }
 
 /*
- * Takes the mark that hdl_tp_wake was called. Without it a wake-up would be lost:
+ * Takes the mark that hdl_tp_wake was called. Without the mark a wake-up would be lost:
  *
  *     1. the caller checks its condition: false
- *     2. another thread makes it true, and hdl_tp_wake changes the word
+ *     2. another thread makes the condition true, and hdl_tp_wake changes the word
  *     3. the word is read: the change is not seen, and the sleep would begin
  *
- * hdl_tp_wake stores the mark before it changes the word, and this runs behind the read of the word: either the mark is seen
+ * hdl_tp_wake stores the mark before changing the word, and this runs behind the read of the word: either the mark is seen
  * here, or the word changes after step 3 and the sleep does not begin, or ends.
  */
 static bool was_woken(struct hdl_tp *tp)

@@ -8,7 +8,7 @@ static uint32_t rel_least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* ---- what may be in flight --------------------------------------------------------------------------------- */
+/* ---- packets in flight ------------------------------------------------------------------------------------- */
 
 uint32_t hdl_rel_shares(uint32_t pool, uint32_t peers, uint32_t active, uint32_t *base)
 {
@@ -199,7 +199,7 @@ static void stop_timing(struct hdl_rel *r)
 	r->timed = r->next;
 }
 
-/* ---- what was acknowledged --------------------------------------------------------------------------------- */
+/* ---- acknowledgements -------------------------------------------------------------------------------------- */
 
 static void rel_finish(struct hdl_rel *r, uint32_t psn, const struct hdl_rel_ops *ops, unsigned *n)
 {

@@ -207,8 +207,8 @@ enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep);
 const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT]);
 
 /* ---- ctl.c ----- */
-/* Sends a control message, now or when there is room; one that cannot be sent fails the endpoint. ordered: behind what was
- * posted to the connected lane. */
+/* Sends a control message, now or when there is room; one that cannot be sent fails the endpoint. ordered: behind all
+ * earlier posts to the connected lane. */
 void hdl_ep_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len, bool ordered);
 /* Sends the messages of one of the two lists. Returns whether one is left. */
 bool hdl_ep_drain_ctl(struct hdl_ep *ep, bool ordered, int *events);

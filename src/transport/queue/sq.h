@@ -134,7 +134,7 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind
 void hdl_sq_fini(struct hdl_sq *sq);
 /* Asks the device for the queue pair's word (K). Must follow the creation of the QP; of kinds with a replay log. */
 void hdl_sq_ask(struct hdl_sq *sq);
-/* Keeps a new queue that peers share without room until its kind's reset has brought it to RTS. */
+/* Keeps a new queue that peers share without room until the kind's reset has brought the queue to RTS. */
 void hdl_sq_hold(struct hdl_sq *sq);
 /* The queue was found in error otherwise than by a completion. Of kinds that repeat lost packets. */
 void hdl_sq_broken(struct hdl_sq *sq);
@@ -201,8 +201,8 @@ struct hdl_replay {
 		_Alignas(64) char inline_data[HDL_LINE];	/* inline data that fits */
 		struct { struct ibv_sge sge[3]; uint64_t operand[2]; };	/* not inline; operands of an atomic request */
 	};
-	char *data;			/* inline data in one piece; NULL: there was no memory for it */
-	char *heap;			/* data if it is on the heap; freed when the slot records the next request */
+	char *data;			/* inline data in one piece; NULL: there was no memory */
+	char *heap;			/* data, if on the heap; freed when the slot records the next request */
 	uint64_t addr;
 	uint32_t rkey;
 	__be32 imm;
