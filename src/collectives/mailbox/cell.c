@@ -38,7 +38,8 @@
 /* The part of an RDMA WRITE that differs by peer; small, since a communicator keeps many. */
 struct line_put {
 	struct hdl_coll_link *link;
-	uint64_t remote, head_remote;	/* addresses at the peer of the cell and of its head, for slot 0 */
+	uint64_t remote, head_remote;	/* of the cell and of its head in slot 0: offsets in the region; addresses at the peer
+					 * after hdl_cell_aim */
 	size_t src_off;
 	uint32_t rkey;
 	uint8_t src_space;

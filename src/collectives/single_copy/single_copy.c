@@ -34,7 +34,7 @@
 #include "base/memcheck.h"
 #include "collectives/single_copy/single_copy.h"
 
-/* ---- which --------------------------------------------------------------------------------------------------- */
+/* ---- selection ----------------------------------------------------------------------------------------------- */
 
 /* Bytes (struct hdl_shape) from which single copy is used, by measurement: below, cells or messages cost less than the device's
  * copy between processes. 0: never. */
