@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines: collectives among few ranks by one RDMA write per pair of ranks and direction, and a look.
+ * Cells: collectives among few ranks by one RDMA WRITE per pair of ranks and direction, and polling of memory.
  *
- * A write carries the data and, last, the operation's number (see hdl_cell_data). Its bytes land in order, so the number's
- * presence says that the data are there. No completion, no receive, no credit: one cache line travels for up to 48 bytes,
- * and queues.h has the proof that its place is free. The number stands at a line's end only, where no data ever lie, so none
- * is mistaken for one.
+ * An RDMA WRITE carries the data and, last, the operation's number + 1 (see hdl_cell_data). The bytes of a WRITE land in order,
+ * so the data are there when the number is. No completion, no receive, no credit: one cache line travels for up to 48 bytes, and
+ * queues/SLOTS.md proves that the cell is free. The number stands at a cell's end only, where no data ever lie, so no data are
+ * mistaken for a number.
  *
  *     slot of operation n, at every rank:
- *       short  | line of rank 0 | line of rank 1 | ...    up to 48 bytes
- *       long   | line of rank 0 | line of rank 1 | ...    up to 1 KiB
- *       wide   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_MAILBOX_MAX and HEDDLE_COLL_BCAST_MAILBOX_MAX
- *       heads  | number, length of rank 0's | ...         of the wide ones
- *       done   | number from rank 0 | ...                 of those that parcels have: it has read what one of this rank's shows (vector_copy.c)
+ *       short  | cell of rank 0 | cell of rank 1 | ...    up to 48 bytes
+ *       medium | cell of rank 0 | cell of rank 1 | ...    up to 1 KiB
+ *       wide   | cell of rank 0 | cell of rank 1 | ...    up to HEDDLE_COLL_MAILBOX_MAX and HEDDLE_COLL_BCAST_MAILBOX_MAX
+ *       heads  | length, number of rank 0's | ...         of the wide cells
+ *       done   | number from rank 0 | ...                 of v-collectives: that rank has read the block that this rank's
+ *                                                         cell announced by address (vector_copy.c)
  *
- * The place of a rank's line is the same at all its peers. Behind all slots is as much again, where data for each peer are put together
- * that the request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says
- * that they are there follows in a second write: so all numbers that must be cleared lie close together, and of wide lines only
- * those take memory that are used. Short and long ones are slots of one class, wide ones of the other, of which there are fewer.
+ * A rank's cell has the same place at all its peers. Behind all slots the region has as much again for staging: there a peer's
+ * cell is put together if the request cannot carry the cell inline. Wide cells are gathered from the user's memory, if the device
+ * pages on demand, and the head follows in a second WRITE: so all numbers that have to be cleared lie close together, and of wide
+ * cells only those that are used take memory. Short and medium cells are slots of one class (HDL_SLOT_SHORT), wide cells of
+ * another (HDL_SLOT_LONG), which has fewer slots.
  *
- * A write has landed when its post returns, and what it was read from may change then, unless it has to wait: while the port is down, or
- * behind another that waits. The device tells (hdl_cell_waits). Then the operation retires by the completion of a request that follows,
- * if it reads what may change.
+ * A WRITE has landed when its post returns, and its source may change then, unless the WRITE is delayed: while the port is down,
+ * or behind another delayed request. The device tells (hdl_cell_waits). Then an operation whose source may change retires by the
+ * completion of a request that is posted behind the WRITE (hdl_cell_follow).
  */
 #include <errno.h>
 #include <sched.h>
@@ -33,53 +35,56 @@
 #include "collectives/select/tuner.h"
 #include "runtime/threads.h"
 
-/* What is its own of a write to a peer, small: a communicator keeps many. */
+/* The part of an RDMA WRITE that differs by peer; small, since a communicator keeps many. */
 struct line_put {
 	struct hdl_coll_link *link;
-	uint64_t remote, head_remote;	/* of slot 0 */
+	uint64_t remote, head_remote;	/* of the cell and of its head in slot 0: offsets in the region; addresses at the peer
+					 * after hdl_cell_aim */
 	size_t src_off;
 	uint32_t rkey;
 	uint8_t src_space;
 };
 
-/* Whose line, and where in the slot, or among its heads, its number stands. */
+/* An expected cell: the sender, and the offset of the cell's number in the slot, or among the slot's heads. */
 struct line_arrival {
 	uint32_t number;
 	int peer;
 };
 
-/* A CPU node that takes the result, short: Wait comes when the caches hold other things. */
+/* A CPU node of the epilogue, in compact form: Wait comes when the caches hold other things. */
 struct line_step {
-	uint8_t reduce;			/* else a copy */
+	uint8_t reduce;			/* false: a copy */
 	uint8_t src_space, dst_space;
-	uint32_t n;			/* elements, or bytes */
+	uint32_t n;			/* elements (reduce), or bytes (copy) */
 	uint32_t src_off, dst_off;
 };
 
 struct hdl_mailbox_prog {
 	const struct hdl_slot_region *region;
 	hdl_op_fn fn;
-	/* What the writes share: the requests as they are posted, of each as much as differs is filled in before. */
-	struct ibv_send_wr wr, head;	/* head: wide, behind wr */
-	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone. Wide: of wr, of head */
-	size_t head_stride;		/* of slots */
-	bool staged;			/* put together in the own memory first: what it says, or wide: the data */
+	/* The requests as they are posted; per peer only the fields that differ are filled in. */
+	struct ibv_send_wr wr, head;	/* head: of a wide cell, follows wr */
+	struct ibv_sge sge[2];		/* data and trailer; staged: [0] has both; no data: [1] alone. Wide: [0] of wr, [1] of
+					 * head */
+	size_t head_stride;		/* distance of two slots' heads */
+	bool staged;			/* the cell is put together in the staging half of the region; wide: the data */
 	bool head_staged;
-	bool reads_memory;		/* memory, when it runs: not all is inline */
-	bool by_leader;			/* it hears of all by one of them, who waits for this CPU's other ranks, too */
+	bool reads_memory;		/* some request is not inline: the device reads memory when the request runs */
+	bool by_leader;			/* a leader collects the cells of all ranks and answers this rank; the leader may wait for
+					 * ranks that need this CPU */
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
-	uint32_t nanswers;		/* puts behind these: posted when all arrivals are there */
-	uint32_t nsharers;		/* arrivals: these first ones are of ranks that may need this one's CPU */
-	uint32_t per_put;		/* requests */
-	uint64_t bytes;			/* of each put */
-	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
-	uint64_t shaped;		/* for a piece of so many bytes, and 1; 0: not for one */
+	uint32_t nanswers;		/* puts behind the first nputs: posted when all cells have arrived */
+	uint32_t nsharers;		/* the first arrivals: of ranks that may need this rank's CPU */
+	uint32_t per_put;		/* requests of each put */
+	uint64_t bytes;			/* bytes of each put */
+	uint64_t len;			/* bytes of data in each cell; 0: a barrier's, whose cell is the number alone */
+	uint64_t shaped;		/* requests are shaped for a vblock of shaped - 1 bytes; 0: not for a vblock */
 	struct line_arrival *arrivals;
 	struct line_step *steps;	/* the epilogue */
 };
 
-/* ---- areas ----------------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------------------- */
 
 enum hdl_cell_size hdl_cell_size(size_t bytes)
 {
@@ -122,14 +127,14 @@ size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied)
 void hdl_cell_areas(struct hdl_queues *h)
 {
 	const size_t most[HDL_CELL_SIZES] = { 64 - HDL_CELL_TRAILER, HDL_CELL_MEDIUM_DATA, hdl_cell_most() };
-	/* whose lines show what they have no room for, of lengths that no rank knows all of */
+	/* the cells of v-collectives, which announce by address a block that does not fit; no rank knows all lengths */
 	const int parcels = (int)hdl_cell_size(hdl_vector_line(HDL_ALLTOALLV, 0, false));
 
 	for (int i = 0; i < HDL_CELL_SIZES; i++) {
 		struct hdl_slot_region *a = &h->region[i];
 		uint64_t slots = HDL_SLOTS(h->class[hdl_cell_class(most[i])].depth);
 
-		/* not where a smaller size carries all that may come */
+		/* no region if a smaller size of cell carries all lengths */
 		if (i && most[i - 1] >= hdl_cell_most())
 			continue;
 		a->line_bytes = hdl_cell_bytes_of(most[i]);
@@ -167,13 +172,13 @@ void hdl_cell_clear(struct hdl_slot_region *a)
 
 /* ---- compiling ------------------------------------------------------------------------------------------- */
 
-/* Whether a line of the slot ends there. */
+/* Returns true if a cell of the slot ends at offset `end`. */
 static bool is_end(const struct hdl_mailbox_prog *l, size_t end)
 {
 	return end && end <= l->region->slot_bytes && end % l->region->line_bytes == 0;
 }
 
-/* The head of the wide line that ends there, in its slot's. */
+/* Returns the offset among the slot's heads at which the head of the wide cell ends that itself ends at `end`. */
 static size_t head_end(const struct hdl_mailbox_prog *l, size_t end)
 {
 	return end / l->region->line_bytes * HDL_CELL_HEAD;
@@ -199,7 +204,8 @@ static int add_arrival(struct hdl_queues *h, struct hdl_mailbox_prog *l, const s
 	return 0;
 }
 
-/* The ranks that may need this one's CPU: all but those that are bound to others, where ranks share them. */
+/* Returns the mask of ranks that may need this rank's CPU: where ranks share CPUs, all but the ranks that are bound to other
+ * CPUs. */
 uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h)
 {
 	cpu_set_t mine, its;
@@ -210,7 +216,7 @@ uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h)
 	if (!hdl_job.oversubscribed || !h->cc || sched_getaffinity(0, sizeof(mine), &mine))
 		return h->cpu_sharers;
 	for (int r = 0; r < h->size; r++)
-		/* a process of another PID namespace has no number here */
+		/* a process of another PID namespace has no pid here */
 		if (hdl_proc_state(&h->peers[r].proc) == HDL_PROC_LIVES &&
 		    !sched_getaffinity((pid_t)h->peers[r].proc.pid, sizeof(its), &its)) {
 			CPU_AND(&its, &its, &mine);
@@ -219,7 +225,7 @@ uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h)
 	return h->cpu_sharers;
 }
 
-/* Where the data lie, then the number. Of a barrier the number alone. */
+/* Requests of a wide cell: the data from where they lie, then the head. A barrier's is the head alone. */
 static void shape_wide(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 {
 	l->staged = l->len && !h->exposed_lkey;
@@ -233,7 +239,7 @@ static void shape_wide(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 	l->wr.num_sge = 1;
 	l->head = l->wr;
 	l->head.sg_list = &l->sge[1];
-	l->head.next = NULL;		/* also when it is shaped again */
+	l->head.next = NULL;		/* needed when the requests are shaped again: l->wr.next was set */
 	l->wr.next = &l->head;
 }
 
@@ -244,7 +250,7 @@ static void shape(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 		shape_wide(h, l);
 		return;
 	}
-	/* a barrier's line is the number alone */
+	/* a barrier's cell is the number alone */
 	l->bytes = l->len ? l->len + HDL_CELL_TRAILER : sizeof(uint64_t);
 	l->staged = l->reads_memory = l->bytes > hdl_cell_inline(h);
 	l->wr.sg_list = l->len || l->staged ? &l->sge[0] : &l->sge[1];
@@ -265,13 +271,13 @@ static int cell_add_put(struct hdl_queues *h, struct hdl_mailbox_prog *l, const 
 		l->len = n->len;
 		shape(h, l);
 	}
-	/* what carries no data names no space: an address is made of one all the same, that nobody looks at */
+	/* a put without data has no source, but an address is computed from src_space all the same, and not used */
 	*p = (struct line_put){
 		.link = link, .src_space = n->len ? n->src_space : HDL_SP_SEND, .src_off = n->src_off,
 		.remote = l->region->at + (l->region->wide ? n->dst_off : end - l->bytes), .head_remote = head_end(l, end) - HDL_CELL_TRAILER,
 	};
 	if (n->npreds)
-		l->nanswers++;		/* of arrivals: nothing else is before a put */
+		l->nanswers++;		/* its predecessors are arrivals: no other node precedes a put */
 	else
 		l->nputs++;
 	return 0;
@@ -347,8 +353,8 @@ void hdl_cell_free(struct hdl_mailbox_prog *lines)
 
 /* ---- running --------------------------------------------------------------------------------------------- */
 
-/* An operation takes at most HDL_CELL_REQUESTS of a queue, and there is one left for hdl_cell_follow, behind which it is counted again,
- * and two for the answer of an operation that waits, and for what follows it. */
+/* An operation takes at most HDL_CELL_REQUESTS entries of a queue. Three more are kept free: one for hdl_cell_follow, after which
+ * the room is counted again, and two for the answer of an operation in progress and the request that follows the answer. */
 __attribute__((noinline)) bool hdl_cell_find_room(struct hdl_queues *h)
 {
 	uint64_t room = UINT32_MAX;
@@ -364,13 +370,13 @@ __attribute__((noinline)) bool hdl_cell_find_room(struct hdl_queues *h)
 	return room;
 }
 
-/* Of what is written to that peer. */
+/* Returns the address of the staging memory for the cell of the put's peer. */
 static char *stage_of(const struct hdl_mailbox_prog *l, const struct line_put *p, const struct hdl_run *run)
 {
 	return l->region->mem + l->region->staged + run->slot * l->region->slot_bytes + (size_t)p->link->peer * l->region->line_bytes;
 }
 
-/* Puts data, and the trailer, together there. */
+/* Puts the data and the trailer together at `at`. */
 static void stage(struct hdl_mailbox_prog *l, const char *data, char *at, const uint64_t trailer[2])
 {
 	char *end = at + l->len + HDL_CELL_TRAILER;
@@ -404,7 +410,7 @@ static __attribute__((noinline)) void fill_wide(struct hdl_mailbox_prog *l, cons
 	l->sge[1].addr = (uintptr_t)trailer;
 }
 
-/* Writes nothing. */
+/* Posts an empty RDMA WRITE, whose completion follows all earlier requests of the queue. */
 __attribute__((noinline, cold)) void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
@@ -424,7 +430,7 @@ __attribute__((noinline, cold)) void hdl_cell_follow(struct hdl_queues *h, struc
 		hdl_queues_refused(h, run, l->peer, err);
 }
 
-/* To that address of the peer's. False: the queue has refused it. */
+/* Writes a cell to `remote` at the peer. Returns false if the queue has refused the request. */
 static inline __attribute__((always_inline)) bool write_line(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
 							    const struct line_put *p, const char *data, uint64_t remote,
 							    const uint64_t trailer[2])
@@ -472,7 +478,7 @@ static inline __attribute__((always_inline)) void write_lines(struct hdl_queues 
 			return;
 }
 
-/* The operation's lines of others stand in its slot. */
+/* Sets the addresses of the operation's slot, in which the peers' cells arrive. */
 static inline __attribute__((always_inline)) void find_lines(struct hdl_queues *h, struct hdl_run *run, const struct hdl_mailbox_prog *l)
 {
 	h->cell_room--;
@@ -493,7 +499,7 @@ static inline __attribute__((always_inline)) void cell_post(struct hdl_queues *h
 	hdl_tp_count_rc(hdl_mpi_tp, prog->requests, (l->nputs + l->nanswers) * l->bytes);
 }
 
-/* Others wait for these: the operation's queues have had room for them since it was posted. */
+/* Writes the answers, for which peers wait. The queues have had room for them since the operation was posted. */
 static __attribute__((noinline)) void cell_answer(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
 	const struct hdl_mailbox_prog *l = prog->mailbox;
@@ -514,7 +520,7 @@ static inline bool cell_arrived(struct hdl_run *run, const struct hdl_mailbox_pr
 	for (; run->arrived < l->narrivals; run->arrived++) {
 		const uint64_t *at = (const uint64_t *)(slot + l->arrivals[run->arrived].number);
 
-		/* pairs with the write's order: what stands before the number is there */
+		/* pairs with the order in which an RDMA WRITE's bytes land: the words before the number are there */
 		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != number)
 			return false;
 		if (unlikely(l->len && at[-1] != l->len))
@@ -523,7 +529,7 @@ static inline bool cell_arrived(struct hdl_run *run, const struct hdl_mailbox_pr
 	return true;
 }
 
-/* A line of another length than this rank's arguments promise: its data are not those that the steps would take. */
+/* A cell's length is not the one that this rank's arguments promise: the steps must not use its data. */
 static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, const struct hdl_mailbox_prog *l)
 {
 	uint64_t came = l->len;
@@ -591,8 +597,8 @@ static inline bool arrived_later(struct hdl_run *run, const struct hdl_mailbox_p
 	return cell_arrived(run, l);
 }
 
-/* Where ranks share CPUs: those of this one have written theirs, or nobody of them is waited for. Then to give it to them is to lose a
- * turn, unless the others take longer than that. */
+/* Polls for a while, where ranks share CPUs and no cell is missing of a rank that may need this CPU: those ranks have written, or
+ * none is waited for. Then sched_yield would lose a turn, unless the other ranks take longer than this. */
 static bool await_others(struct hdl_run *run, const struct hdl_mailbox_prog *l)
 {
 	for (int looks = HDL_SHARED_LOOKS; run->arrived >= l->nsharers && looks; looks--)
@@ -613,10 +619,11 @@ static bool await(struct hdl_run *run, const struct hdl_mailbox_prog *l)
 		return looks >= 0;
 	}
 	for (int turns = HDL_GIVEN_UP; turns; turns--) {
-		/* whether these have begun nobody says: they have the CPU first */
+		/* the cell of a leader does not tell whether the sharers of this CPU have begun: these get the CPU first */
 		if (!(l->by_leader && turns == HDL_GIVEN_UP) && await_others(run, l))
 			return true;
-		if (hdl_threads)	/* the lock is held: who waits for it would stand still, too. Progress opens it. */
+		if (hdl_threads)	/* the lock is held: a thread that waits for the lock would stand still, too. Progress
+					 * opens the lock. */
 			return false;
 		sched_yield();
 		if (cell_arrived(run, l))
@@ -630,7 +637,7 @@ bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog)
 	return await(run, prog->mailbox);
 }
 
-/* ---- lines of which each carries something else ---------------------------------------------------------------- */
+/* ---- cells of v-collectives ------------------------------------------------------------------------------------ */
 
 void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
@@ -640,7 +647,7 @@ void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_
 static void shape_parcel(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 {
 	shape(h, l);
-	if (!l->len && !l->region->wide) {		/* the word stands there all the same */
+	if (!l->len && !l->region->wide) {		/* an empty vblock's cell has the length word as well */
 		l->bytes = HDL_CELL_TRAILER;
 		l->sge[l->staged ? 0 : 1].length = HDL_CELL_TRAILER;
 	}
@@ -662,7 +669,7 @@ int hdl_cell_put_to(const struct hdl_coll_prog *prog, uint32_t i)
 	return prog->mailbox->puts[i].link->peer;
 }
 
-/* remote: where it would be written if it were the number alone. False: the queue has refused it. */
+/* remote: the address of the cell if the cell were the number alone. Returns false if the queue has refused the request. */
 static inline __attribute__((always_inline)) bool cell_write_parcel(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
 							      const struct line_put *p, const void *data, size_t len, bool wide,
 							      uint64_t remote, const uint64_t trailer[2])
@@ -685,10 +692,10 @@ void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct
 
 	cell_write_parcel(h, run, prog, p, data, len, l->region->wide, p->remote + run->slot * l->region->slot_bytes, trailer);
 	hdl_tp_count_rc(hdl_mpi_tp, l->per_put, l->bytes);
-	l->len = 0;		/* what comes is compared by whom it is for */
+	l->len = 0;		/* cell_arrived must not compare lengths: the vblocks' receivers do */
 }
 
-/* Behind the number of that rank's line. */
+/* Returns the address behind the number of the peer's cell. */
 static const uint64_t *behind_number(const struct hdl_run *run, const struct hdl_slot_region *a, int peer)
 {
 	return (const uint64_t *)(run->numbers + (size_t)(peer + 1) * (a->wide ? HDL_CELL_HEAD : a->line_bytes));
@@ -696,7 +703,7 @@ static const uint64_t *behind_number(const struct hdl_run *run, const struct hdl
 
 bool hdl_cell_has_come(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer)
 {
-	/* as in arrived() */
+	/* pairs with the order of the WRITE's bytes, as in cell_arrived */
 	return __atomic_load_n(behind_number(run, prog->mailbox->region, peer) - 1, __ATOMIC_ACQUIRE) == run->opno + 1;
 }
 
@@ -710,13 +717,14 @@ uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *pr
 
 /* ---- short ways of blocking operations ------------------------------------------------------------------------- */
 
-/* (b) of queues.h: no barrier is due before it. */
+/* Rule (b) of queues/SLOTS.md: returns true if no barrier is due before the operation. */
 static inline bool has_turn(const struct hdl_queues *h, const struct hdl_coll_prog *prog)
 {
 	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
 }
 
-/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump of queues.c); or NULL. */
+/* Returns the communicator's queues if nothing is outstanding and nothing keeps the operation from being posted (see pump of
+ * queues.c); else NULL. */
 static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct hdl_cc *cc, const struct hdl_coll_prog *prog)
 {
 	struct hdl_queues *h = cc->queues[hdl_queues_index(HDL_EXEC_MAILBOX, false)];
@@ -735,7 +743,8 @@ static inline __attribute__((always_inline)) void begin_quick(struct hdl_queues 
 	hdl_queues_number(h, run, prog->synchronizes);
 }
 
-/* Whether all that it waits for has come within a while, and nothing of its own has still to be read. If not, progress goes on with it. */
+/* Returns true if all cells come within a while, and no request of the operation is outstanding. If false, progress continues the
+ * operation. */
 static inline __attribute__((always_inline)) bool cell_is_through(const struct hdl_queues *h, struct hdl_run *run, const struct hdl_mailbox_prog *l)
 {
 	return likely(await(run, l)) && likely(!run->outstanding && !h->broken);
@@ -795,7 +804,8 @@ static inline void write_pieces(struct hdl_queues *h, struct hdl_run *run, const
 	l->len = 0;		/* as in hdl_cell_put_vblock */
 }
 
-/* False: one is of another length than this rank's arguments promise. What was taken before it may be taken once more. */
+/* Returns false if a block's length is not the one that this rank's arguments promise. The blocks taken before may be taken
+ * again. */
 static inline bool take_pieces(const struct hdl_run *run, const struct hdl_mailbox_prog *l, const struct hdl_vcoll *a)
 {
 	for (const struct line_arrival *from = l->arrivals, *end = from + l->narrivals; from < end; from++) {
@@ -826,7 +836,7 @@ bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct
 	const struct hdl_coll_prog *prog = run->plan->prog;
 	struct hdl_queues *h = free_for(cc, prog);
 
-	/* wide lines are gathered when they run, from where they lie */
+	/* wide cells are gathered from the user's memory when their requests run */
 	if (unlikely(!h || prog->mailbox->region->wide))
 		return false;
 	begin_quick(h, run, prog);

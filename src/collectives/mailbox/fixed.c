@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The executor mailbox, for blocks of one length: its table. cell.c has the operations; tasks/compile.c makes their requests of a graph. */
+/* The table of the executor mailbox for blocks of one length. cell.c has the operations; tasks/compile.c turns a graph into
+ * requests. */
 #include "collectives/queues/queues.h"
 
 struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl_plan *plan)

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Persistent collectives on mailbox. Ranks start a communicator's persistent operations in any order, and between any others (section
- * 6.13), so that these are no operations by number: each has lines of its own, at all ranks, which those tell each other when it is made
- * (the calls that make them come in one order, and need not be local). The queues are the communicator's, and no order is asked of them:
- * a line's place says whose it is, its number which start.
+ * Persistent collectives on mailbox. Ranks start a communicator's persistent operations in any order, and between any other
+ * operations (MPI-5, section 6.13), so that a start has no place in the sequence of numbered operations. Each persistent
+ * operation has cells of its own at all ranks, whose addresses the ranks exchange when the operation is made (the calls that make
+ * persistent operations come in one order on all ranks, and need not be local). The queues are the communicator's, and no order
+ * is asked of them: a cell's place names the operation, its number the start.
  *
  *     memory of one operation, at every rank
- *       | lines of slot 0 | lines of slot 1 | ...    one per rank and slot, as long as the data need
- *       | meeting 0       | meeting 1       |        those of a barrier; where the operation does not synchronize
- *       | what the requests do not carry inline      as much as the lines
+ *       | cells of slot 0 | cells of slot 1 | ...    one per rank and slot, as long as the data need
+ *       | meeting 0       | meeting 1       |        cells of an inserted barrier, if the operation does not synchronize
+ *       | staging                                    as much as the cells, for cells that requests do not carry inline
  *
- * Start n uses slot n mod S. That the slot is free everywhere when anybody writes to it, and with it what this rank's own requests of
- * start n - S were read from:
+ * Start n uses slot n mod S. When any rank writes to that slot, the slot is free at every rank, and so is the source of this
+ * rank's own requests of start n - S:
  *
- *     A rank starts n when it has completed n - 1. Among any K consecutive starts one synchronizes: K is 1 where each does, otherwise
- *     every K-th start is a barrier, too. So when rank A starts n, it has completed a synchronizing y with n - K <= y < n, which all
- *     ranks have started: each has completed n - K - 1, and has taken every line of that start and of those before. S = K + 1.
- *     The meetings are such a sequence, each of which synchronizes: two of them.
+ *     A rank starts n when it has completed n - 1. Among any K consecutive starts one synchronizes: K is 1 if each does,
+ *     otherwise every K-th start is followed by a barrier (the meeting). So when rank A starts n, A has completed a
+ *     synchronizing start y with n - K <= y < n, which all ranks have started: each has completed n - K - 1, and has taken every
+ *     cell of that start and of those before. S = K + 1. The meetings are themselves such a sequence, each of which
+ *     synchronizes: they have two slots.
  *
- * Of pieces (vector.c) lines carry what fits them. A message that follows a line has the request's tag: each start of a rank sends its
- * peer the same ones, in the same order, and they are taken in the order of the starts.
+ * Of v-collectives (vector.c) the cells carry the blocks that fit. A message that follows a cell has the request's tag: each
+ * start of a rank sends its peer the same messages, in the same order, and they are received in the order of the starts.
  *
- * What a rank completes has no line under way to it, but from it, perhaps, while a port is down. So its memory may be given to another
- * operation; and where its own requests may still read it, it stays with the communicator.
+ * When a start completes here, no peer is still writing to its cells. This rank's own WRITEs may still be queued (the port is
+ * down). So the operation's memory may be given to another operation, except where this rank's own requests may still read the
+ * memory: then the memory stays with the communicator (hdl_pcoll_free).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,30 +36,30 @@
 
 #define MEET_EVERY 8
 
-/* Lines that are written and taken together. */
+/* Cells that are written and taken together: the operation's, or the meeting's. */
 struct part {
-	struct hdl_graph *own;		/* a meeting's; the operation's is the plan's */
+	struct hdl_graph *own;		/* the meeting's graph; NULL: the operation's, which belongs to the plan */
 	struct hdl_run *run;
 	struct hdl_coll_prog *prog;
-	struct hdl_slot_region region;		/* in the operation's memory; peers are told later */
-	uint64_t n;			/* the next to be written, and */
-	uint32_t slots, slot;		/* ... its slot, of so many */
+	struct hdl_slot_region region;		/* in the operation's memory; the peers' addresses come later (hdl_cell_aim) */
+	uint64_t n;			/* number of the next start */
+	uint32_t slots, slot;		/* slot of the next start, below `slots` */
 	void (*post)(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);	/* the executor's */
-	bool messages;			/* the executor's operations have messages and copies beside their cells */
+	bool messages;			/* the executor sends messages and copies beside the cells */
 };
 
 struct hdl_pcoll {
 	struct hdl_queues *h;
-	struct hdl_pcoll *next, **link;	/* in h->started, from its start to its end */
-	struct hdl_pcoll *behind, **at;	/* in h->pcolls, as long as there is memory */
-	struct part op, meeting;	/* meeting.run: NULL: the operation synchronizes */
+	struct hdl_pcoll *next, **link;	/* list h->started, from the start to the end of the start */
+	struct hdl_pcoll *behind, **at;	/* list h->pcolls, as long as there is memory */
+	struct part op, meeting;	/* meeting.run NULL: the operation synchronizes */
 	uint32_t since_meeting;
-	bool posted, meets;		/* the start under way */
+	bool posted, meets;		/* the start in progress: its cells were posted; its meeting as well */
 	char *memory;
 	size_t bytes;
 	struct ibv_mr *mr;
 	struct hdl_region_peer *peers;
-	struct hdl_region_record *records;	/* while it is made */
+	struct hdl_region_record *records;	/* only while the operation is made */
 };
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -84,7 +87,7 @@ static void mailbox_persistent_lay_out(struct hdl_pcoll *p)
 	}
 }
 
-/* 0 or an errno. */
+/* Makes the barrier that is inserted after every MEET_EVERY-th start. Returns 0 or an errno. */
 static int make_meeting(struct hdl_pcoll *p)
 {
 	struct hdl_queues *h = p->h;
@@ -109,7 +112,7 @@ static int mailbox_persistent_compile(struct hdl_pcoll *p, struct part *part, co
 	return part->prog ? 0 : errno;
 }
 
-/* This rank's part of it. 0 or an errno. */
+/* Makes this rank's part of the operation. Returns 0 or an errno. */
 static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
 {
 	const struct hdl_plan *plan = run->plan;
@@ -129,7 +132,7 @@ static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
 	if (!p->memory)
 		return ENOMEM;
 	hdl_ledger_add("collectives' slots", p->memory, p->bytes);
-	/* no line has a number: whose memory it was before does not matter */
+	/* no cell has a valid number, whatever the memory was used for before */
 	memset(p->memory, 0, p->op.region.staged);
 	p->mr = ibv_reg_mr(p->h->port->pd, p->memory, p->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!p->mr)
@@ -179,7 +182,7 @@ static void mailbox_persistent_told(struct hdl_run *run)
 	*(struct hdl_run **)run->arg = run;
 }
 
-/* An Allgather in place, which this call waits for. MPI error class. */
+/* Runs an Allgather in place, and waits for the end. Returns an MPI error class. */
 static int mailbox_persistent_gather(struct hdl_queues *h, void *buf, size_t bytes)
 {
 	struct hdl_run *ended = NULL;
@@ -199,7 +202,8 @@ static int mailbox_persistent_gather(struct hdl_queues *h, void *buf, size_t byt
 	return error;
 }
 
-/* Tells the others where this rank's part is, or that there is none. MPI error class; *all: everybody has one. */
+/* Exchanges the addresses of the ranks' parts, or that a rank has none. *all: every rank has a part. Returns an MPI error
+ * class. */
 static int mailbox_persistent_tell(struct hdl_pcoll *p, int status, bool *all)
 {
 	struct hdl_queues *h = p->h;
@@ -216,7 +220,8 @@ static int mailbox_persistent_tell(struct hdl_pcoll *p, int status, bool *all)
 	return error;
 }
 
-/* The communicator's queues, when all ranks have them or none has. NULL: no memory. */
+/* Returns the communicator's queues, once all ranks have theirs or none has (state HDL_QUEUES_REFUSED). Returns NULL if there is
+ * no memory. */
 static struct hdl_queues *mailbox_persistent_wired(struct hdl_cc *cc, uint8_t coll)
 {
 	struct hdl_queues *h = hdl_queues_of(cc, HDL_EXEC_MAILBOX, false, coll);
@@ -226,7 +231,8 @@ static struct hdl_queues *mailbox_persistent_wired(struct hdl_cc *cc, uint8_t co
 	return h;
 }
 
-/* The others wait for this rank's part, or may have theirs and start it: they are told of the error. */
+/* The peers wait for this rank's part, or may have theirs and start the operation: the communicator is given up, which reports
+ * the error to them. */
 static int forsaken(struct hdl_comm *comm, int error)
 {
 	char why[sizeof(((struct hdl_run *)0)->why)];
@@ -355,7 +361,8 @@ static inline void post_part(struct hdl_queues *h, struct part *part)
 	part->post(h, part->run, part->prog);
 }
 
-/* One line to each peer, or two: that is what each unit of line_room has. */
+/* Returns true if an operation's cell and a meeting's cell fit to each peer: a unit of cell_room has space for one cell to each
+ * peer. */
 static inline bool mailbox_persistent_has_room(struct hdl_queues *h)
 {
 	if (unlikely(h->cell_room <= 1))
@@ -380,7 +387,8 @@ static inline void try_post(struct hdl_pcoll *p)
 	}
 }
 
-/* All lines that it waits for are there. Messages may be under way besides. */
+/* Returns true if the operation is done beside its cells, which have all arrived: messages and copies may still be in
+ * progress. */
 static inline bool mailbox_persistent_is_through(struct hdl_pcoll *p)
 {
 	return likely(!p->op.messages) || p->op.run->plan->exec->poll(p->h, p->op.run, p->op.prog);
@@ -392,7 +400,7 @@ static inline bool mailbox_persistent_is_complete(struct hdl_pcoll *p)
 	       (!p->meets || hdl_cell_arrived(p->meeting.run, p->meeting.prog));
 }
 
-/* The run may be gone afterwards, and p with it. */
+/* Ends the start. The run may be freed, and p with it. */
 static void mailbox_persistent_end(struct hdl_pcoll *p)
 {
 	struct hdl_run *run = p->op.run;
@@ -451,7 +459,7 @@ static int mailbox_persistent_turn(struct hdl_queues *h)
 		mailbox_persistent_end(p);
 		n++;
 	}
-	/* a peer that is gone shows there */
+	/* a peer's failure shows in the completion queue */
 	if (h->started)
 		hdl_queues_drain(h);
 	return n;

@@ -26,7 +26,7 @@ struct vblock {
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
-	bool expects_message;			/* persistent: the last start had a message here, so the receive is posted at the start */
+	bool expects_message;			/* persistent: the last start had a message here: receive posted at start */
 	/* Blocks that the receiver copies by RDMA READ. */
 	uint64_t addr;			/* address at the sender */
 	bool cell_read;			/* receiver: the cell was read, or the block has none */
@@ -41,13 +41,13 @@ struct hdl_vector_run {
 	struct hdl_vcoll a;		/* the arguments, for the host executor; the lists are in `memory` */
 	void *memory;
 	struct vblock *sends, *recvs;
-	uint32_t nsends, nrecvs, cap;	/* room: entries of give and get together */
+	uint32_t nsends, nrecvs, cap;	/* cap: entries of `sends` and `recvs` together */
 	struct vblock *cell_block[HDL_MAILBOX_RANKS];	/* the block in the cell for each rank */
 	uint32_t pending;		/* messages and copies in progress */
 	uint32_t ncopies;		/* of these, copies made by this rank */
 	size_t turn_bytes;			/* bytes whose copy began in this turn */
 	uint32_t awaiting_fin;			/* a bit per rank that has to signal that it has read the sender's memory */
-	uint32_t staged_ranks;			/* a bit per rank that reads from the staging buffer, and need not be waited for */
+	uint32_t staged_ranks;			/* a bit per rank that reads from the staging buffer: not waited for */
 	char *staging;			/* staging buffer: where the next block goes; if all ranks get one block, that block */
 	bool cells_read;			/* all cells were read */
 	bool has_long;			/* some block for a peer does not travel in its cell */
@@ -68,7 +68,7 @@ static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
 }
 
-/* Appends a block. Must: x->room has been made large enough (vector_prepare). edge: index among those between the two ranks. */
+/* Appends a block. Must: x->cap covers all blocks (hdl_vector_setup). edge: index among the edges between the two ranks. */
 static inline struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge)
 {
 	struct vblock *p = give ? &x->sends[x->nsends++] : &x->recvs[x->nrecvs++];
@@ -94,8 +94,8 @@ static inline bool hdl_vblock_is_single_copy(const struct hdl_queues *h, const s
 	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
 	       hdl_cell_area(run->vector->prog)->done_at;
 }
-/* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then their reads need not be waited for.
- * Must be called before hdl_vblock_shown_at. */
+/* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then the sender need not wait for their reads.
+ * Must be called before hdl_vblock_read_addr. */
 void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run);
 /* The address that the receiver reads from: the user's memory, or the block's copy in the staging buffer. */
 char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p);
@@ -121,13 +121,14 @@ void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run);
 
 /* ---- a run (vector.c) ------------------------------------------------------------------------------------------------- */
 
-/* The run's blocks are those of these arguments; persistent: they and their types stay for further starts. Returns false if there is no memory;
- * then hdl_vector_put_away frees what there is. */
+/* Sets the run's blocks by these arguments; keeps: persistent, the blocks and their types stay for further starts. Returns false
+ * if there is no memory; then hdl_vector_put_away frees the blocks that there are. */
 bool hdl_vector_setup(struct hdl_run *run, struct hdl_comm *comm, const struct hdl_vcoll *a, bool keeps);
 void hdl_vector_put_away(struct hdl_vector_run *x);
-/* Packs what is sent as a message, or read after the call. Returns false if there is no memory, which there is once it was there. */
+/* Packs the blocks that are sent as messages, or read after the call. Returns false if there is no memory; never after a call
+ * that has returned true. */
 bool hdl_vector_copy_out(struct hdl_vector_run *x, size_t most);
-/* The block of this rank for itself. */
+/* Copies the block of this rank for itself. */
 void hdl_vector_take_own(struct hdl_run *run, const struct hdl_comm *comm, const struct hdl_vcoll *a);
 
 /* ---- reductions (vector_reduce.c) ------------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of collectives with blocks of different lengths, and of reductions by operations of programs, on mailbox: the plan, the short way of
- * blocking ones, persistent requests; and the executor's table. vector.c has the operation.
+ * Calls of v-collectives, and of reductions by user-defined operations, on mailbox: the plan, the fast path of blocking calls,
+ * persistent requests, and the executor's table. vector.c has the operation.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,8 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 		*rc = vector_no_memory(comm, NULL);
 		return true;
 	}
-	/* as for every blocking collective: a Barrier behind it depends on it, and all ranks know the sequence */
+	/* as for every blocking collective: a later Barrier depends on the last plans, and all ranks know the sequence of
+	 * calls */
 	if (!req) {
 		cc->leader = plan->leader;
 		cc->last[plan->key.coll] = plan;
@@ -213,7 +214,7 @@ static int vector_begin_again(struct hdl_req *req, void *arg)
 	x->cells_read = false;
 	for (uint32_t i = 0; i < x->nrecvs; i++)
 		x->recvs[i].cell_read = false;
-	/* cannot fail: both have their memory since vector_prepare */
+	/* cannot fail: both have their memory since hdl_vector_setup */
 	hdl_vector_copy_out(x, run->plan->key.bytes);
 	if (x->reduces)
 		hdl_vector_copy_operand(x, run->comm, &x->a);
@@ -248,8 +249,8 @@ static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t cell)
 }
 
 /*
- * The plan of a persistent operation. Its cells exist as long as the request: they hold the longest block of any rank that
- * fits a cell. *rc: MPI error class. *none: all blocks are messages, which cells would only announce.
+ * The plan of a persistent operation. The cells exist as long as the request: they hold the longest block of any rank that fits a
+ * cell. *rc: MPI error class. *none: all blocks are messages, which cells would only announce.
  */
 static struct hdl_plan *persistent_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc, bool *none)
 {

@@ -4,14 +4,14 @@
  * sender's memory.
  *
  * Message: the cell has the length and CELL_MESSAGE; a message with the operation's tag follows, as on the host executor. The
- * receiver takes it after it has seen the cell. So does each further edge between two neighbors; such an edge of no bytes has
- * no message, as on the host. If only one end has no bytes, there is no error, but a receive that waits, or a message that is
+ * receiver posts the receive after the cell has come. So does each further edge between two neighbors; such an edge of no bytes
+ * has no message, as on the host. If only one end has no bytes, there is no error, but a receive that waits, or a message that is
  * never received. A message needs both ranks in the library.
  *
  * Single copy: from hdl_sc_from() bytes on, if the device lets peers read all memory, the cell has the address and CELL_ADDRESS.
  * The receiver reads the block by RDMA READ, as in single_copy/, or refuses it, and then writes the operation number to a word
  * at the sender (hdl_slot_region.done_at). The sender's operation ends then; or earlier, if the address is that of a staging
- * buffer (R1 of single_copy/single_copy.c). Persistent operations do not use it: their requests have no place on the
+ * buffer (R1 of single_copy/single_copy.c). Persistent operations use messages only: their requests have no place on the
  * communicator's queues. Only the receiver need be in the library.
  */
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reductions through the cells of v-collectives (vector.c). All ranks know all lengths; the host executor runs longer ones.
- * Each rank with a result combines the cells and the input in the order of the ranks when it opens the cells, so the operation
- * need not commute. The operation overwrites the right operand: each rank's cell in turn holds the result so far.
+ * Each rank with a result combines the cells and the input in the order of the ranks when all cells have come, so the operation
+ * need not commute. The operation overwrites the right operand: each rank's cell in turn holds the combination so far.
  */
 #include <stdlib.h>
 #include <string.h>

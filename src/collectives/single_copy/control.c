@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control records and copies of single-copy collectives: what ranks tell each other (hdl_sc_ctrl_send, hdl_sc_ctrl_poll), the RDMA READs and WRITEs
- * between their buffers, and errors of lengths. single_copy.c has the protocol.
+ * Control records (hdl_sc_ctrl_send, hdl_sc_ctrl_poll) and copies (RDMA READ, RDMA WRITE) between the ranks' buffers, and errors
+ * of lengths. single_copy.c has the protocol.
  */
 #include <string.h>
 
 #include "base/memcheck.h"
 #include "collectives/single_copy/single_copy.h"
 
-/* ---- lines ---------------------------------------------------------------------------------------------------- */
+/* ---- control records --------------------------------------------------------------------------------------------- */
 
-/* In each slot what others have said, or staged, for devices that do not take it into the request, what this rank says. */
+/* Lays out HDL_REGION_SC: a slot has the records from each rank. The staging half, for devices that do not take a record inline,
+ * has the records for each rank. */
 void hdl_sc_area(struct hdl_queues *h)
 {
 	size_t slot_bytes = HDL_SC_CTRLS * (size_t)h->size * sizeof(struct hdl_sc_ctrl);
 
-	/* its operations are of the first class */
+	/* single-copy operations use slots of class HDL_SLOT_SHORT */
 	h->region[HDL_REGION_SC] = (struct hdl_slot_region){ .line_bytes = sizeof(struct hdl_sc_ctrl), .slot_bytes = slot_bytes,
 						     .bytes = HDL_SLOTS(h->class[HDL_SLOT_SHORT].depth) * slot_bytes };
 }
@@ -34,7 +35,7 @@ static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_l
 
 	l->sq_posted++;
 	if (h->cell_room)
-		h->cell_room--;		/* of this queue, for all that post() of cell.c knows */
+		h->cell_room--;		/* cell_room is the room of the fullest queue, which may be this one */
 	if (wr->send_flags & IBV_SEND_SIGNALED) {
 		l->sq_signaled = l->sq_posted;
 		h->local_posted++;
@@ -48,7 +49,7 @@ static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_l
 	hdl_tp_count_rc(hdl_mpi_tp, 1, wr->sg_list->length);
 }
 
-/* False: there is no room now. */
+/* Returns false if the send queue is full. */
 bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, const struct hdl_slot_region *a, size_t its, size_t mine, const void *words,
 		size_t bytes)
 {
@@ -64,7 +65,7 @@ bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, co
 		sge.addr = (uintptr_t)a->mem + a->staged + mine;
 		memcpy((void *)(uintptr_t)sge.addr, words, bytes);
 	} else if (hdl_cell_signal_due(l)) {
-		wr.send_flags |= IBV_SEND_SIGNALED;	/* so that the queue has room again */
+		wr.send_flags |= IBV_SEND_SIGNALED;	/* the completion makes room on the queue */
 	}
 	wr.wr.rdma.remote_addr = a->peers[peer].addr + its;
 	wr.wr.rdma.rkey = a->peers[peer].rkey;
@@ -98,7 +99,7 @@ uint64_t hdl_sc_copy_post(struct hdl_queues *h, struct hdl_run *run, int peer, b
 	return l->sq_posted;
 }
 
-/* False: there is no room now. */
+/* Returns false if the send queue is full. */
 bool hdl_sc_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
 {
 	struct hdl_sc_run *x = run->sc;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether a copy that is left behind pays on this machine. By the kernel bytes are copied once; left behind they are copied twice, in and out, without
- * it. Each copy between two processors takes m, what it takes within a cache, and x, the way of its lines from the one processor to the other; the
- * kernel's takes k, its call and its looking pages up among that, and x. So the two are quicker if 2 m + 2 x <= k + x, that is, if the copy in,
- * which is timed whenever it is made (lines/pace.h) and takes m + x, takes no more than k - m. Both of these are measured here, once, within this process.
+ * Measures whether staging pays on this machine. Single copy moves the bytes once, by the kernel; staging moves them twice, into
+ * and out of the staging buffer, without the kernel.
+ *
+ * Let m be the time of a copy within one cache, x the time in which the cache lines go from one processor to the other, and k the
+ * time of the kernel's copy without x: the system call and the look-up of pages included. Single copy takes k + x, staging 2 m +
+ * 2 x. So staging is quicker if m + x <= k - m. The copy into the staging buffer takes m + x, and is timed whenever one is made
+ * (lines/pace.h); k and m are measured here, once, within this process.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +20,8 @@
 #define LEAST 10u
 #define MOST 150u
 
-/* The shortest of some: in the first ones pages and caches are not as they will be. 0: the kernel does not copy for us. */
+/* Returns the time of the shortest of TIMES copies, ns: in the first ones pages and caches are not warm. Returns 0 if the kernel
+ * does not copy for this process. */
 static uint64_t shortest(char *to, char *from, bool kernel)
 {
 	uint64_t best = UINT64_MAX;

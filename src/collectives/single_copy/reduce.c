@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions of single_copy.c. The vector is divided among the ranks, or among as many as there are CPUs. Each takes its part of all inputs, a
- * segment at a time, in the order of the ranks, and combines it with what it has; what that comes to goes where it belongs, be it to each
- * rank what those before it come to (Exscan), or the whole to one, or to all. Scan is another thing: see below.
+ * Reductions of single_copy.c. The vector is divided among the ranks, or among as many ranks as there are CPUs. Each of them
+ * reads its part of all inputs, a segment at a time, in the order of the ranks, and combines each input with the previous ones.
+ * The result goes to each rank (Exscan: the combination of the inputs before the rank), to the root, or to all. Scan differs: see
+ * below.
  *
- * A part of all buffers is one rank's alone to read and to write: so a result may come to lie where an input was (MPI_IN_PLACE), as long
- * as that rank has taken the input before. Only REDUCE_SCATTER's results lie in others' parts.
+ * A part of all buffers is read and written by one rank only: so a result may be stored where an input was (MPI_IN_PLACE), as
+ * long as that rank has read the input before. Only the results of REDUCE_SCATTER lie in parts that belong to other ranks.
  *
- * Inputs and results of REDUCE and ALLREDUCE that are not too long are left behind, where that pays. A rank with a part then tells those
- * that are to have it where its result is (REACHED), and they read it, and say DONE when they have, and have read what they want of that
- * rank's input. Or it has written it to them, and says that (REACHED with no address). So nobody waits for who only reads what it has left,
- * and each rank chooses for itself what it leaves.
+ * Inputs and results of REDUCE and ALLREDUCE that are not too long are staged, where that pays. A rank with a part then sends
+ * each receiver the address of the staged result (HDL_SC_PROGRESS). The receiver reads the result, and sends HDL_SC_FIN when the
+ * result and the receiver's part of that rank's input have been read. Or the rank with the part has written the result to the
+ * receivers, and says so (HDL_SC_PROGRESS with address 0). So no rank waits for the readers of a staging buffer, and each rank
+ * chooses by itself which of its data to stage.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,17 +20,18 @@
 
 #include "collectives/single_copy/single_copy.h"
 
-/* Parts of REDUCE and ALLREDUCE are not worth their requests, nor the turns of the CPU that their ranks need, below PART_LEAST (FORCED: of
- * hdl_sc_all); of two or three ranks' REDUCE, where one more rank takes half of what there is and then has to
- * write, up to ROOT_ALONE. */
+/* Least length of a part in REDUCE and ALLREDUCE: below PART_LEAST (PART_FORCED under hdl_sc_all) the gain does not cover the
+ * requests and the turns of the CPU that one more rank needs. REDUCE of two or three ranks has one part up to ROOT_ALONE: a
+ * second rank would take half of the vector, but would then have to write its result. */
 #define PART_LEAST ((size_t)8 << 10)
 #define PART_FORCED ((size_t)64)
 #define ROOT_ALONE ((size_t)64 << 10)
-/* Two ranks' REDUCE: from here on its parts do not stay in the cache, and the root's own does not gain so much. */
+/* REDUCE of two ranks: from this length on the parts do not stay in the cache, and the root's advantage on its own part is smaller. */
 #define BEYOND_CACHE ((size_t)512 << 10)
 
-/* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. It follows from the
- * own length: a rank of another one, that has others with a part in view, does not show its buffer to all who wait for that. */
+/* Returns the number of ranks that reduce a part, where not all have to: at most the number of CPUs; neighbouring ranks are bound
+ * to different ones. The number follows from this rank's own length: a rank with a different length may count different ranks,
+ * and does not send HDL_SC_RTS to all ranks that wait for one. */
 static int reducers(const struct hdl_plan_key *key, int size)
 {
 	int cpus = hdl_job.oversubscribed && hdl_job.ncores < size ? hdl_job.ncores : size;
@@ -49,11 +52,11 @@ static struct range range_of(const struct hdl_plan *plan, int n, int i)
 	return (struct range){ hdl_part(plan->key.bytes, esize, n, i < n ? i : n), hdl_part(plan->key.bytes, esize, n, i < n ? i + 1 : n) };
 }
 
-/* What rank p reduces. */
+/* Returns the part that rank p reduces. */
 static struct range sc_reduce_part(const struct hdl_plan *plan, int size, int p)
 {
 	const struct hdl_plan_key *key = &plan->key;
-	int behind = (p - key->root + size) % size;	/* the root */
+	int behind = (p - key->root + size) % size;	/* distance from the root */
 	uint64_t cut;
 
 	switch (key->coll) {
@@ -62,13 +65,13 @@ static struct range sc_reduce_part(const struct hdl_plan *plan, int size, int p)
 	case HDL_ALLREDUCE:
 		return range_of(plan, reducers(key, size), p);
 	case HDL_REDUCE:
-		/* of two ranks the root need not write its part anywhere, and so does more of it; two operands have one order */
+		/* of two ranks the root has nothing to write, and so takes the larger part; two operands have one order */
 		cut = hdl_part(key->bytes, (size_t)hdl_type_size(key->type), 8, key->bytes < BEYOND_CACHE ? 6 : 5);
 		if (size == 2 && reducers(key, size) == 2)
 			return behind ? (struct range){ cut, key->bytes } : (struct range){ 0, cut };
 		return range_of(plan, reducers(key, size), behind);
 	default:
-		/* of two ranks' EXSCAN the second one does all: only it has a result */
+		/* EXSCAN of two ranks: the second rank reduces all, since only that rank has a result */
 		return size > 2 ? range_of(plan, size, p) : range_of(plan, 1, 1 - p);
 	}
 }
@@ -91,7 +94,7 @@ int hdl_sc_reduce_prepare(struct hdl_run *run)
 	return f->whole ? 0 : -ENOMEM;
 }
 
-/* Whether what has been combined, the inputs up to the k-th, is something that rank `to` is to have. */
+/* Returns true if rank `to` gets the combination of the inputs 0 to k. */
 static bool belongs(const struct hdl_queues *h, const struct hdl_run *run, int k, int to)
 {
 	switch (run->plan->key.coll) {
@@ -106,7 +109,7 @@ static bool belongs(const struct hdl_queues *h, const struct hdl_run *run, int k
 	}
 }
 
-/* Ranks that are to have what this one's part of all inputs comes to, besides this one. */
+/* Returns the mask of the other ranks that get the result of this rank's part. */
 static uint32_t receivers(const struct hdl_queues *h, const struct hdl_run *run)
 {
 	uint32_t to = 0;
@@ -125,7 +128,8 @@ static size_t leaves_up_to(enum hdl_coll coll)
 	}
 }
 
-/* What the ranks with a part, of that mask, read of this one's input, and what this one's part comes to. */
+/* Stages this rank's input for the ranks in `parts`, which have a part, and allocates the staging buffer of this rank's
+ * result. */
 static void sc_reduce_leave(struct hdl_queues *h, struct hdl_run *run, uint32_t parts)
 {
 	const struct hdl_plan *plan = run->plan;
@@ -195,15 +199,17 @@ void hdl_sc_reduce_end(struct hdl_queues *h, struct hdl_run *run)
 		memcpy(run->base[HDL_SP_RECV], f->whole, run->plan->key.bytes);
 }
 
-/* Whether input k is this rank's and is combined where it lies with what there is of those before it, which takes no copy. That puts it on
- * the other side of the operation, of this rank's part alone: not if the bits would tell. What it is in EXSCAN is to stay as it is. */
+/* Returns true if input k is this rank's own and is combined where it lies with the combination of the earlier inputs, which
+ * saves a copy. The operands then change sides, in this rank's part only: not allowed if the bits of the result would show the
+ * side. EXSCAN leaves its input unchanged. */
 static bool own_in_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
 {
 	return k && k == h->rank && !run->sc->fold.sided && run->plan->key.coll != HDL_EXSCAN;
 }
 
-/* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that, and its own input is not
- * there and is taken later. EXSCAN's place holds an input that is taken later. */
+/* Returns the address to which input k is read, to be combined there with the other inputs: the result's place, if this rank gets
+ * the result, and its own input does not lie there to be read later; else a segment buffer. In EXSCAN an input that is read later
+ * lies at the result's place. */
 static char *sc_reduce_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
 {
 	const struct hdl_sc_reduce *f = &run->sc->fold;
@@ -215,7 +221,7 @@ static char *sc_reduce_place(const struct hdl_queues *h, const struct hdl_run *r
 	return f->acc == f->seg[0] ? f->seg[1] : f->seg[0];
 }
 
-/* A copy to or from a rank; not `waits`: it was this one's own, or is complete. False: the queue has no room. */
+/* Starts a copy to or from `peer` of the segment. Returns false if the send queue is full. */
 static bool sc_reduce_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, peer);
@@ -238,11 +244,11 @@ static bool sc_reduce_take(struct hdl_queues *h, struct hdl_run *run)
 		f->len = f->end - f->at < most ? f->end - f->at : most;
 		f->acc = NULL;
 	} else if (run->plan->key.coll == HDL_EXSCAN && f->k == h->size - 1) {
-		return true;		/* nobody is to have more than what there is */
+		return true;		/* no rank gets more than the present combination */
 	}
 	if (own_in_place(h, run, f->k))
 		return true;
-	f->next = !f->k && !h->rank ? f->in + f->at : sc_reduce_place(h, run, f->k);	/* the first is not written to */
+	f->next = !f->k && !h->rank ? f->in + f->at : sc_reduce_place(h, run, f->k);	/* the first input is not written to */
 	if (f->k != h->rank)
 		return sc_reduce_copy(h, run, f->k, false, f->next);
 	if (f->next != f->in + f->at)
@@ -284,8 +290,9 @@ static void next_input(const struct hdl_queues *h, struct hdl_sc_reduce *f)
 	f->at += f->len;
 }
 
-/* What of `acc` somebody is to have goes there. EXSCAN: when the receiver's input, which may lie there, has been taken; then acc is of
- * the inputs before the k-th. */
+/* Gives the combination of the inputs 0 to k to the ranks that get it. Returns false if the copy is in flight or the send queue
+ * is full. In EXSCAN this follows the read of the receiver's input, which may lie at the result's place; `acc` then has the
+ * inputs before input f->k. */
 static bool give_all(struct hdl_queues *h, struct hdl_run *run, int k)
 {
 	struct hdl_sc_reduce *f = &run->sc->fold;
@@ -303,7 +310,7 @@ static bool give_all(struct hdl_queues *h, struct hdl_run *run, int k)
 	return true;
 }
 
-/* All that this rank reads of the other one's input has been read: it need not wait for what becomes of it. */
+/* This rank has read all that it needs of rank p's input: rank p is sent HDL_SC_FIN, and need not wait for the result. */
 static void sc_reduce_let_go(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	struct hdl_sc_run *x = run->sc;
@@ -313,7 +320,7 @@ static void sc_reduce_let_go(struct hdl_queues *h, struct hdl_run *run, int p)
 		x->acts &= ~(1u << p);
 }
 
-/* One step. False: it has to wait. */
+/* Runs one step. Returns false if the operation has to wait. */
 static bool step(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_sc_reduce *f = &run->sc->fold;
@@ -354,7 +361,7 @@ static bool step(struct hdl_queues *h, struct hdl_run *run)
 	return false;
 }
 
-/* Whether all have shown their buffers; they have to be of one length. */
+/* Returns true if every rank's HDL_SC_RTS has come. The run fails unless the buffers are of one length. */
 static bool begins(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_sc_ctrl *t;
@@ -370,7 +377,7 @@ static bool begins(struct hdl_queues *h, struct hdl_run *run)
 	return true;
 }
 
-/* This rank's part. False: it is not done. */
+/* Continues this rank's part. Returns false if the part is not done. */
 static bool sc_reduce_reduce(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_sc_run *x = run->sc;
@@ -390,19 +397,20 @@ static bool sc_reduce_reduce(struct hdl_queues *h, struct hdl_run *run)
 	return x->failed || !f->untold;
 }
 
-/* Rank p's part of the result. False: it has not come. */
+/* Fetches rank p's part of the result. Returns false if the part has not come. */
 static bool take_result(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	struct hdl_sc_run *x = run->sc;
 	struct range r = sc_reduce_part(run->plan, h->size, p);
-	/* in this order: when DONE is there, a REACHED that was said before is, too */
+	/* in this order: when HDL_SC_FIN is there, an HDL_SC_PROGRESS sent before it is there, too */
 	const struct hdl_sc_ctrl *done = hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p), *reached = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, p);
 	bool is_left = reached && reached->in;
 
 	if (!(x->copying & 1u << p)) {
 		if (x->failed || (done && done->failed)) {
-			x->hears |= 1u << p;	/* until then it may be written; and it says why */
-			x->acts |= 1u << p;	/* it may have left something all the same */
+			x->hears |= 1u << p;	/* rank p may write to the buffer until its HDL_SC_FIN, which also has the
+						 * reason */
+			x->acts |= 1u << p;	/* rank p may have staged its result all the same */
 			return true;
 		}
 		if (!reached || (is_left && !hdl_sc_copy(h, run, p, false, x->fold.out + r.at, reached->in, r.end - r.at)))
@@ -432,10 +440,10 @@ void hdl_sc_reduce_turn(struct hdl_queues *h, struct hdl_run *run)
 /* ---- Scan ------------------------------------------------------------------------------------------------------ */
 
 /*
- * A rank's result is that of the rank before it and its own input. So each reads the result of the one before it, a segment at a time as
- * it comes to be there, and that is all: fewer bytes are moved than where each rank has a part of the vector, and what a rank waits for
- * is the one before it only. The first rank's result is its input. Up to RESULT_LEFT a result is left behind: no rank waits for the one
- * after it.
+ * A rank's result is the previous rank's result combined with its own input. So each rank reads the previous rank's result, a
+ * segment at a time as segments get ready, and nothing else: fewer bytes are moved than if each rank had a part of the vector,
+ * and a rank waits for the previous rank only. The first rank's result is its input. Up to HDL_SC_STAGE_FOR_ALL bytes the result
+ * is staged: then no rank waits for the next one.
  */
 #define CHAIN_SEGMENTS 4
 #define CHAIN_LEAST ((size_t)16 << 10)
@@ -448,7 +456,7 @@ static size_t chain_segment(const struct hdl_run *run)
 	return len / esize * esize;
 }
 
-/* Where the next rank finds this one's result. False: there is no room now. */
+/* Sends the next rank the address of this rank's result. Returns false if the send queue is full. */
 static bool chain_show(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_sc_reduce *f = &run->sc->fold;
@@ -482,10 +490,10 @@ void hdl_sc_scan_begin(struct hdl_queues *h, struct hdl_run *run)
 	if (h->rank < h->size - 1)
 		chain_show(h, run);
 	if (!h->rank && f->out != f->in)
-		memcpy(f->out, f->in, key->bytes);	/* while the next one reads */
+		memcpy(f->out, f->in, key->bytes);	/* while the next rank reads */
 }
 
-/* How much of the result before this rank's is there. */
+/* Returns how many bytes of the previous rank's result are ready. */
 static uint64_t chain_ready(struct hdl_queues *h, struct hdl_run *run, const struct hdl_sc_ctrl *shown)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, h->rank - 1);
@@ -499,7 +507,7 @@ static uint64_t chain_ready(struct hdl_queues *h, struct hdl_run *run, const str
 	return __atomic_load_n(&t->in, __ATOMIC_ACQUIRE);
 }
 
-/* The segment that was read. */
+/* Combines the segment that was read with this rank's input. */
 static void chain_combine(struct hdl_queues *h, struct hdl_run *run, size_t len)
 {
 	struct hdl_sc_reduce *f = &run->sc->fold;
@@ -509,10 +517,10 @@ static void chain_combine(struct hdl_queues *h, struct hdl_run *run, size_t len)
 		hdl_sc_stage_copy(h, run->sc->left + f->at, f->out + f->at, len);
 	f->at += len;
 	f->waits = false;
-	f->begun = true;	/* the next rank is to hear of it */
+	f->begun = true;	/* chain_tell sends HDL_SC_PROGRESS */
 }
 
-/* Tells the next rank how far this one's result is. False: there is no room now. */
+/* Sends the next rank HDL_SC_PROGRESS, if there is progress. Returns false if the send queue is full. */
 static bool chain_tell(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_sc_reduce *f = &run->sc->fold;
@@ -541,7 +549,8 @@ void hdl_sc_scan_turn(struct hdl_queues *h, struct hdl_run *run)
 
 		if (!f->waits && (!chain_tell(h, run) || chain_ready(h, run, t) < f->at + len || x->failed))
 			break;
-		/* at its place, if the own input is elsewhere: then that is what is combined with it, and lies on the other side */
+		/* read to the result's place, unless this rank's input lies there: then the input is the operand that is combined
+		 * into it, on the other side */
 		if (!f->waits && !hdl_sc_copy(h, run, h->rank - 1, false, f->out == f->in ? f->next : f->out + f->at, t->out + f->at, len))
 			return;
 		f->waits = true;

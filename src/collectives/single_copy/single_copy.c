@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large collectives of the ranks of one host: whoever has what others need shows it to them, address and length, and they copy it by
- * RDMA READ from its user's buffer into their own, or write into the one that was shown to them. A byte is copied once, its owner's CPU
- * has nothing to do with it, and reductions read segments that stay in the cache. Or twice: who only gives may show a copy in memory of
- * the library instead, and is done (hdl_sc_stage).
+ * Large collectives of the ranks of one host by single copy. A rank announces its user's buffer, address and length, in
+ * HDL_SC_RTS; the peer copies by RDMA READ from that buffer into its own, or by RDMA WRITE into that buffer. Each byte is copied
+ * once, without the CPU of the buffer's owner, and reductions read segments that stay in the cache. Or twice: a rank that only
+ * gives data may announce a staging buffer (hdl_sc_stage) instead, and completes at once.
  *
- * Each rank has three lines of every other in an operation's slot (queues.h):
+ * In each slot (queues.h) a rank has three control records from every peer:
  *
- *     SHOWN   where the sender's buffers are. From then on the receiver may copy from them, and to them, until it says
- *     REACHED how far what was shown is what it shall be, where the sender computes it meanwhile; of a reduction in parts, where what
- *             the sender's part comes to has been left behind, or that it has been written (0)
- *     DONE    that it has: nothing of its reaches those buffers any more.
+ *     HDL_SC_RTS       where the sender's buffers are. The receiver may copy from and to them until it sends HDL_SC_FIN.
+ *     HDL_SC_PROGRESS  how many bytes of the announced buffer hold the result, if the sender is still computing (Scan); of a
+ *                      reduction in parts: where the result of the sender's part is staged, or 0: written by the sender.
+ *     HDL_SC_FIN       the receiver accesses those buffers no more.
  *
- *     movement     each piece is shown to the one rank that copies it: Bcast, Scatter, Allgather, Alltoall and Gather of short blocks to
- *                  the rank that gets it, which reads; of Gather's long blocks the root's places are shown, and the others write, at a
- *                  time. Of two ranks with a CPU each both show, and each copies a part
- *     reductions   a rank reduces one part of the vector: it reads that part of all inputs, and writes what it comes to wherever it
- *                  belongs. Everybody's buffers are shown to all that have a part.
+ *     movement         Each piece is announced to the one rank that copies it. Bcast, Scatter, Allgather, Alltoall, and Gather of
+ *                      short blocks: the rank that gets the piece reads. Gather of long blocks: the root announces places, and
+ *                      the other ranks write, all at a time. Of two ranks with a CPU each both announce, and each copies a part.
+ *     reductions       A rank reduces one part of the vector: the rank reads that part of all inputs, and writes the result to
+ *                      its places. All ranks announce their buffers to all ranks that have a part.
  *
- * R1  A rank's operation ends when every rank that it has shown something of its user's to has said HDL_SC_FIN, or, of what that was to
- *     write there, HDL_SC_PROGRESS, and every SHOWN for it has come. What it shows of its own (struct hdl_sc_staged) stays as it is until they have said so.
- * R2  When the executor fails, the queues are stopped before any operation ends (hdl_queues_stop): what one rank has shown and got back
- *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
- * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, where it steps in for want of queues, does as
- *     well (hdl_build_in_order), but need not take each operand on the same side: so reductions are not among the calls that run there
- *     before a communicator has queues (start.c, hdl_plan_is_early).
+ * R1  A rank's operation ends when two kinds of records have come: HDL_SC_FIN from every rank to which this rank has announced
+ *     its user's buffer (or HDL_SC_PROGRESS, from a rank that was to write there), and every HDL_SC_RTS that is addressed to this
+ *     rank. A staging buffer (struct hdl_sc_staged) stays unchanged until the readers have sent HDL_SC_FIN.
+ * R2  When the executor fails, the queues are stopped before any operation ends (hdl_queues_stop): no peer reads or writes an
+ *     announced buffer that an error has given back to the user; this holds also for a peer at which the operation succeeds.
+ * R3  Reductions combine in the order of the ranks, all segments alike. So does the host executor where that one steps in for
+ *     want of queues (hdl_build_in_order), but operands may take other sides there: therefore reductions are not among the calls
+ *     that run on the host executor before a communicator has queues (start.c, hdl_plan_is_early).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,10 +34,10 @@
 #include "base/memcheck.h"
 #include "collectives/single_copy/single_copy.h"
 
-/* ---- which --------------------------------------------------------------------------------------------------- */
+/* ---- selection ----------------------------------------------------------------------------------------------- */
 
-/* From how many bytes on (struct hdl_shape), by measurement: below, lines or messages cost less than the device's copy between
- * processes. 0: never. */
+/* Bytes (struct hdl_shape) from which single copy is used, by measurement: below, cells or messages cost less than the device's
+ * copy between processes. 0: never. */
 static const size_t least[HDL_COLLS] = {
 	[HDL_BCAST] = HDL_SC_LEAST, [HDL_ALLGATHER] = HDL_SC_LEAST, [HDL_ALLTOALL] = HDL_SC_LEAST,
 	[HDL_GATHER] = HDL_SC_LEAST, [HDL_SCATTER] = HDL_SC_LEAST, [HDL_REDUCE] = HDL_SC_LEAST, [HDL_ALLREDUCE] = 128 << 10,
@@ -46,8 +47,8 @@ static const size_t least[HDL_COLLS] = {
 #define ALWAYS SIZE_MAX
 #define NEVER ((size_t)0)
 
-/* Allreduce's messages move no more bytes; but ranks that share CPUs have a change of context in each of their rounds, and of two ranks
- * what is left behind is quicker. */
+/* Returns the least length for this communicator. Allreduce by messages moves no more bytes; but ranks that share CPUs switch
+ * context in each round of messages, and between two ranks staged results are quicker. */
 static size_t least_of(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
 {
 	if (key->coll == HDL_ALLREDUCE && (site->oversubscribed || (site->size == 2 && key->blocking)))
@@ -55,15 +56,15 @@ static size_t least_of(const struct hdl_plan_key *key, const struct hdl_comm_pro
 	return least[key->coll];
 }
 
-/* Below how many bytes a blocking reduction goes this way, by measurement. Beyond, messages are quicker: of a pair's large messages the
- * device has both ranks copy a part, and who has nothing more to give goes on. */
+/* Returns the length below which a blocking reduction goes by single copy, by measurement. Beyond, messages are quicker: the
+ * device lets both ranks of a pair copy a part of a large message, and a rank that has given all its data goes on. */
 static size_t sc_most_of(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
 {
 	bool two = site->size == 2;
 
 	if (!key->blocking)
 		return key->coll == HDL_ALLREDUCE && two && key->bytes < 512 << 10 ? NEVER : ALWAYS;
-	/* where messages combine in parts, -0, 0 and NaN would tell on which side an element was */
+	/* -0, 0 and NaN would show the side of each operand, which differs by part where messages combine in parts */
 	if (hdl_coll_reduces(key->coll) && hdl_op_is_sided(key->op, key->type))
 		return ALWAYS;
 	switch (key->coll) {
@@ -77,7 +78,7 @@ static size_t sc_most_of(const struct hdl_plan_key *key, const struct hdl_comm_p
 
 bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
 {
-	/* an exchange in place takes each block from where another one comes to lie */
+	/* an exchange in place sends each block from the place into which another block is received */
 	if (!least[key->coll] || (key->coll == HDL_ALLTOALL && key->in_place))
 		return false;
 	if (hdl_vars.coll_single_copy_min)
@@ -92,8 +93,8 @@ struct hdl_graph *hdl_sc_graph(void)
 	return b ? hdl_gb_finish(b) : NULL;
 }
 
-/* One piece between two ranks that have a CPU each: both copy a part of it, from so many bytes on, by measurement. Of SCATTER and
- * GATHER the root has its own block to copy, too. From the other on the device divides copies by itself. */
+/* Lengths from which both of two ranks that have a CPU each copy a part of one piece, by measurement. In Scatter and Gather the
+ * root has its own block to copy as well. From BY_BOTH_BELOW on the device itself divides copies. */
 static const size_t by_both_from[HDL_COLLS] = { [HDL_BCAST] = 64 << 10, [HDL_GATHER] = 32 << 10, [HDL_SCATTER] = 256 << 10 };
 #define BY_BOTH_BELOW ((size_t)512 << 10)
 
@@ -105,14 +106,14 @@ static bool by_both(const struct hdl_plan_key *key, int size)
 	       (key->bytes >= from || hdl_sc_all());
 }
 
-/* Whether it completes nowhere before all ranks have posted it: queues.h, (b). */
+/* Returns true if the operation completes nowhere before all ranks have posted: queues/SLOTS.md, (b). */
 static bool synchronizes(const struct hdl_plan *plan, int size)
 {
 	if (by_both(&plan->key, size))
 		return true;
 	if (!hdl_coll_reduces(plan->key.coll))
 		return plan->key.coll == HDL_ALLGATHER || plan->key.coll == HDL_ALLTOALL;
-	/* also who has no part waits for those that have one, and these for all to show their inputs */
+	/* a rank without a part waits for the ranks that have one, and these wait for every rank's HDL_SC_RTS */
 	if (plan->key.coll == HDL_ALLREDUCE)
 		return true;
 	for (int p = 0; p < size && plan->key.coll != HDL_SCAN; p++)
@@ -134,14 +135,15 @@ static struct hdl_coll_prog *sc_compile(struct hdl_queues *h, const struct hdl_p
 
 /* ---- movement ------------------------------------------------------------------------------------------------- */
 
-/* Shows rank p its piece, or where to write one. There is room: an operation is posted when every queue has some. */
+/* Announces to rank p a piece, or a place to write. Must: the queue has room, which holds since an operation is posted when every
+ * queue has some. */
 static void show(struct hdl_queues *h, struct hdl_run *run, int p, const char *at)
 {
 	hdl_sc_ctrl_send(h, run, p, HDL_SC_RTS, (struct hdl_sc_ctrl){ .in = (uintptr_t)at, .bytes = run->plan->key.bytes });
 	run->sc->hears |= 1u << p;
 }
 
-/* Rank p will show this rank what it copies to or from `at`. */
+/* Notes that rank p's HDL_SC_RTS will name a buffer that this rank copies to or from `at`. */
 static void expect(struct hdl_run *run, int p, char *at)
 {
 	run->sc->piece[p].at = at;
@@ -150,7 +152,7 @@ static void expect(struct hdl_run *run, int p, char *at)
 	run->sc->acts |= 1u << p;
 }
 
-/* Rank p's block goes to p's place in `recv`. */
+/* Expects a block from every rank p, for p's place in `recv`. */
 static void expect_all(struct hdl_queues *h, struct hdl_run *run, char *recv)
 {
 	for (int k = 1; k < h->size; k++) {
@@ -160,7 +162,7 @@ static void expect_all(struct hdl_queues *h, struct hdl_run *run, char *recv)
 	}
 }
 
-/* Of GATHER the root shows places that are written to. */
+/* Returns true if the length allows staging. The root of Gather announces places that peers write to, which cannot be staged. */
 static bool leaves(const struct hdl_queues *h, const struct hdl_plan_key *key, size_t apart)
 {
 	if (key->coll == HDL_GATHER && h->rank == key->root)
@@ -168,8 +170,8 @@ static bool leaves(const struct hdl_queues *h, const struct hdl_plan_key *key, s
 	return apart ? apart * (size_t)(h->size - 1) <= HDL_SC_STAGE_IN_BLOCKS : key->bytes <= HDL_SC_STAGE_FOR_ALL;
 }
 
-/* Shows each of these ranks its piece, `apart` bytes from the one of the rank before (0: all the same one): the user's, or a copy that is
- * left behind. */
+/* Announces to each rank in `takers` a piece of the user's buffer or of a staging buffer. apart: distance in bytes of the pieces
+ * of consecutive ranks; 0: all get the same piece. */
 static void show_to(struct hdl_queues *h, struct hdl_run *run, uint32_t takers, const char *many, size_t apart)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
@@ -196,8 +198,8 @@ static void show_all(struct hdl_queues *h, struct hdl_run *run, const char *many
 	show_to(h, run, ((1u << h->size) - 1) & ~(1u << h->rank), many, apart);
 }
 
-/* Up to so long blocks the root of GATHER reads what the others have left behind. Beyond, and where they have CPUs of their own, they write,
- * several at a time. */
+/* Longest blocks of Gather that the root reads from staging buffers. Beyond, and where ranks have CPUs of their own, the other
+ * ranks write, several at a time. */
 #define GATHER_READS ((size_t)512 << 10)
 
 static bool root_reads(const struct hdl_plan_key *key, int size)
@@ -226,7 +228,7 @@ static void begin_rooted(struct hdl_queues *h, struct hdl_run *run)
 	char *many = key->coll == HDL_SCATTER ? send : recv, *one = key->coll == HDL_GATHER ? send : recv;
 	size_t apart = key->coll == HDL_BCAST ? 0 : key->bytes;
 
-	/* several ranks write at a time, where one would read; and the root copies its own meanwhile */
+	/* several ranks write at a time, where the root would be the only reader; meanwhile the root copies its own block */
 	run->sc->writes = key->coll == HDL_GATHER;
 	if (h->rank != key->root) {
 		expect(run, key->root, one);
@@ -239,7 +241,8 @@ static void begin_rooted(struct hdl_queues *h, struct hdl_run *run)
 	memcpy(key->coll == HDL_GATHER ? many : recv, key->coll == HDL_GATHER ? send : many, apart);
 }
 
-/* Both show the piece, or its place. Of SCATTER and GATHER the root does less of it, for it has its own block to copy. */
+/* Both ranks announce the piece, or the place. In Scatter and Gather the root copies the smaller part, since the root has a block
+ * of its own to copy as well. */
 static void begin_by_both(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
@@ -273,7 +276,7 @@ static void begin_exchange(struct hdl_queues *h, struct hdl_run *run)
 		memcpy(place, send + (size_t)h->rank * apart, key->bytes);
 }
 
-/* Copies the piece as far as that goes now. Whether rank p has been told that it may have its own back. */
+/* Continues the copy of rank p's piece. Returns true if HDL_SC_FIN was sent to rank p. */
 static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p);
@@ -283,7 +286,7 @@ static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 	if (!t)
 		return false;
 	if (unlikely(t->bytes != bytes)) {
-		if (!x->writes && !run->error)	/* else the receiver has the error */
+		if (!x->writes && !run->error)	/* if this rank writes, the receiver reports the error */
 			hdl_sc_refuse(run, p, t->bytes, bytes);
 		return hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes });
 	}
@@ -301,7 +304,7 @@ static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 	return hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes });
 }
 
-/* Each begins with another one. */
+/* Continues all pieces. Each rank begins with a different peer. */
 static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_sc_run *x = run->sc;
@@ -383,7 +386,7 @@ static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_
 		if (!t)
 			continue;
 		x->hears &= ~(1u << p);
-		/* of Gather: another length was written, and so nothing */
+		/* Gather: the writer has found the length to differ, and has written nothing */
 		if (unlikely(t->bytes != run->plan->key.bytes && h->rank == run->plan->key.root && run->plan->key.coll == HDL_GATHER))
 			hdl_sc_refuse(run, p, t->bytes, run->plan->key.bytes);
 		if (unlikely(t->failed && t->bytes != run->plan->key.bytes))
@@ -404,7 +407,7 @@ static bool sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
 	const struct hdl_sc_run *x = run->sc;
 	uint32_t near = hdl_queues_cpu_sharers(h), needs = (x->hears | x->wants) & near, acts = x->acts & near;
 
-	/* along a chain the rank before waits for those before it, unless it has begun */
+	/* the previous rank of the chain waits for the earlier ranks, unless the previous rank's HDL_SC_PROGRESS has come */
 	if (run->plan->key.coll == HDL_SCAN)
 		return !x->acts || (h->rank > 1 && !hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, h->rank - 1));
 	for (int p = 0; acts >> p; p++)
@@ -444,7 +447,7 @@ static int sc_region(const struct hdl_queues *h, const struct hdl_plan *plan)
 	return HDL_REGION_SC;
 }
 
-/* All that an operation waits for is copies and control records. */
+/* The operation waits for nothing but copies and control records. */
 static bool sc_by_device(const struct hdl_run *run)
 {
 	(void)run;

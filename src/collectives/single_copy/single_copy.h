@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of single_copy.c, reduce.c and vector.c: large collectives by copies from and to the buffers that ranks show each other. */
+/* Internal to single_copy/ and mailbox/vector*.c: large collectives by RDMA READ and WRITE between the ranks' buffers. */
 #ifndef HDL_COLL_READS_H
 #define HDL_COLL_READS_H
 
@@ -8,102 +8,119 @@
 
 enum { HDL_SC_RTS, HDL_SC_PROGRESS, HDL_SC_FIN, HDL_SC_CTRLS };
 
-/* A line: one write of 64 bytes. */
+/* A control record; the receiver gets the whole record by one RDMA WRITE of 64 bytes. */
 struct hdl_sc_ctrl {
-	uint64_t in, out;		/* SHOWN: addresses; movement: the first is that of the piece. REACHED: bytes, or a result's address */
-	uint64_t bytes;			/* of the piece or vector, as the sender's arguments have it */
-	uint64_t failed;		/* REACHED, DONE: the sender has not done all of its part */
+	uint64_t in, out;		/* HDL_SC_RTS: addresses of input and result; movement: `in` alone, the piece; Scan: `out`
+					 * alone. HDL_SC_PROGRESS: `in` is a number of bytes (Scan), or the staged result's
+					 * address (0: the result was written) */
+	uint64_t bytes;			/* HDL_SC_RTS, HDL_SC_FIN: length of the piece or vector by the sender's arguments */
+	uint64_t failed;		/* HDL_SC_PROGRESS, HDL_SC_FIN: nonzero: the sender has not completed its part */
 	uint64_t reserved[3];
-	uint64_t number;		/* of the operation, and 1: last, so that the rest is there when this is */
+	uint64_t number;		/* number of the operation, plus 1; the last word, so that the other words have landed
+					 * when the number has */
 };
 _Static_assert(sizeof(struct hdl_sc_ctrl) == 64, "a line");
 
 struct hdl_sc_reduce {
-	uint64_t begin, at, end;	/* of this rank's part, bytes of the vector; from `at` on it is left to do */
-	size_t len;			/* of the segment that begins there */
-	char *in, *out;			/* this rank's; byte `at` of the result belongs at out + at. out NULL: none of it */
-	char *acc, *next;		/* what was combined, and the input that comes next to it */
+	uint64_t begin, at, end;	/* this rank's part, as byte offsets into the vector; [at, end) is still to be reduced */
+	size_t len;			/* bytes of the segment at `at` */
+	char *in, *out;			/* this rank's input and result: byte `at` of the result belongs at out + at; out NULL:
+					 * this rank gets no result */
+	char *acc, *next;		/* the combination so far (NULL: none), and the next input */
 	char *seg[2];
-	char *result;			/* what this rank's part comes to, left behind for those that are to have it; or NULL: it writes it to them */
-	uint32_t untold;		/* a bit per rank that is to have the part's result, and does not know that it is there */
-	char *whole;			/* the part's result, where it may not go to its place before all have done theirs */
+	char *result;			/* staging buffer of this part's result, which the receivers read; NULL: this rank writes
+					 * the result to them */
+	uint32_t untold;		/* a bit per rank that gets this part's result, and was not sent HDL_SC_PROGRESS yet */
+	char *whole;			/* this part's result, if the receive buffer may be overwritten only at the end
+					 * (hdl_sc_reduce_end); else NULL */
 	size_t esize;
 	hdl_op_fn fn;
-	int k, to;			/* the input, and the rank that a result goes to, that are next */
-	bool begun;			/* all have shown their buffers, as long as this rank's */
-	bool sided;			/* each operand has its side: see hdl_op_is_sided */
-	bool waits;			/* for the request to or from `with` */
+	int k, to;			/* rank of the next input, and the next rank to be given the result */
+	bool begun;			/* every rank's HDL_SC_RTS has come. Scan: the next rank was not sent the latest progress
+					 * yet */
+	bool sided;			/* the operation tells its left operand from its right one: see hdl_op_is_sided */
+	bool waits;			/* the copy from or to rank `with` is in flight */
 	int with;
 	enum { HDL_SC_REDUCE_TAKE, HDL_SC_REDUCE_JOIN, HDL_SC_REDUCE_GIVE } step;
 };
 
 struct hdl_sc_run {
-	uint32_t acts;			/* a bit per rank: whose buffers this one has to copy from or to, before it says DONE there */
-	uint32_t hears;			/* a bit per rank: that has to say DONE */
-	uint32_t wants;			/* a bit per rank: whose part of the result has not come here */
-	char *left;			/* what this rank leaves behind, or NULL */
-	uint32_t copying;		/* a bit per rank: a request is under way, */
-	uint64_t position[HDL_MAILBOX_RANKS];	/* ... this one of its queue */
-	size_t spent;			/* bytes copied in this turn */
-	bool failed;			/* somebody's length is another one: nothing is copied that depends on it */
+	uint32_t acts;			/* a bit per rank that this rank owes HDL_SC_FIN, due when the copies from or to that
+					 * rank's buffers are done */
+	uint32_t hears;			/* a bit per rank whose HDL_SC_FIN this rank awaits */
+	uint32_t wants;			/* a bit per rank whose part of the result has not arrived here */
+	char *left;			/* staging buffer of this rank's input (Scan: of its result), or NULL */
+	uint32_t copying;		/* a bit per rank: a copy from or to that rank is in flight */
+	uint64_t position[HDL_MAILBOX_RANKS];	/* position of that copy's request on the send queue */
+	size_t spent;			/* bytes whose copy began in this turn */
+	bool failed;			/* lengths differ, or a peer could not do its part: no copy is made that depends on the
+					 * lengths */
 	/* movement */
-	bool writes;			/* to what is shown */
+	bool writes;			/* this rank writes into the peers' buffers; false: this rank reads from them */
 	struct {
 		char *at;
 		uint64_t off, end;
-	} piece[HDL_MAILBOX_RANKS];	/* what this rank copies from, or to, each; how far it has come, and where its part ends */
+	} piece[HDL_MAILBOX_RANKS];	/* per peer: the local address, the offset reached, and the offset where this rank's share
+					 * ends */
 	/* reductions */
 	struct hdl_sc_reduce fold;
 };
 
-/* HEDDLE_COLL_SINGLE_COPY_MIN says that everything is to go this way, as tests do: then what is divided above some length is divided
- * below, too. */
+/* Returns true if HEDDLE_COLL_SINGLE_COPY_MIN sends everything by single copy, as tests do: then pieces are also divided below
+ * the length from which they are divided otherwise. */
 static inline bool hdl_sc_all(void)
 {
 	return hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024;
 }
 
-/* Copied in a turn at least, before others that need progress have it; and by one request at most. */
+/* Bytes after which a turn ends, so that other progress runs; also the longest copy by one request. */
 #define HDL_SC_TURN ((size_t)4 << 20)
 
 /*
- * What a rank leaves behind at most. The first is a bound of memory, for the copies' way is the quicker one as far as was measured. The
- * others are by measurement: of blocks for each of them, and of Allreduce, where results are left behind as well, all ranks write
- * copies and read others', and beyond this they put each other's out of the cache.
+ * Upper bounds on the bytes that an operation stages at one rank. STAGE_FOR_ALL, where all readers read the same bytes, bounds
+ * memory: staging was the faster way for all lengths measured. The other bounds are measured: with a block for each reader, and
+ * in Allreduce, whose results are staged as well, all ranks write staging buffers and read their peers', and above the bound
+ * these evict each other from the cache.
  */
 #define HDL_SC_STAGE_FOR_ALL ((size_t)16 << 20)
 #define HDL_SC_STAGE_IN_BLOCKS ((size_t)4 << 20)
-#define HDL_SC_STAGE_ONCE ((size_t)256 << 10)	/* where ranks share CPUs, of one reader each, whatever the copy takes */
+#define HDL_SC_STAGE_ONCE ((size_t)256 << 10)	/* ranks share CPUs and each byte has one reader: staged whatever the copy
+						 * takes */
 #define HDL_SC_STAGE_ALLREDUCE ((size_t)4 << 20)
 
-/* Where in region HDL_REGION_SC the record of that kind from, or staged for, `rank` lies for the operation. */
+/* Offset in region HDL_REGION_SC of the operation's record of this kind from `rank`; in the staging half of the region, of the
+ * record for `rank`. */
 static inline size_t hdl_sc_ctrl_at(const struct hdl_queues *h, const struct hdl_run *run, int kind, int rank)
 {
 	return run->slot * h->region[HDL_REGION_SC].slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_sc_ctrl);
 }
-/* What rank `peer` has said for this operation, or NULL. */
+/* Returns the operation's control record of this kind from `peer`, or NULL if none has come. */
 static inline const struct hdl_sc_ctrl *hdl_sc_ctrl_poll(const struct hdl_queues *h, const struct hdl_run *run, int kind, int peer)
 {
 	const struct hdl_sc_ctrl *t = (const struct hdl_sc_ctrl *)(h->region[HDL_REGION_SC].mem + hdl_sc_ctrl_at(h, run, kind, peer));
 
-	/* pairs with the write's order: what stands before the number is there */
+	/* pairs with the order in which an RDMA WRITE's bytes land: the words before the number are there */
 	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;
 }
-/* Memory for so many bytes that the ranks of that mask are to be shown, in place of what is its user's: the operation need not wait until
- * they are done. once: so many bytes have one reader each; 0: they have several. NULL: there is none, or it is not worth it. */
+/* Allocates a staging buffer of `bytes` that the readers in `hears` read in place of the user's buffer, so that the operation may
+ * complete before they have read. once: bytes that have one reader each; 0: all have several. Returns NULL if there is no memory,
+ * no free entry, or staging does not pay. */
 char *hdl_sc_stage(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once);
-/* The same of an operation whose ranks say elsewhere that they are done: `apart` bytes from each other, rank 0 there. */
+/* As hdl_sc_stage, where the readers signal the end elsewhere: reader r by a word at done + r * apart that exceeds the
+ * operation's number. */
 char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once, const char *done, size_t apart);
-/* Up to how many ns per KiB a copy into memory that is left behind is quick (lines/pace.h), on this machine. Measured once. */
+/* Returns the ns per KiB up to which a copy into a staging buffer counts as quick on this machine (lines/pace.h). Measured once
+ * per process. */
 uint16_t hdl_sc_quick(void);
 void hdl_sc_stage_copy(struct hdl_queues *h, char *left, const char *from, size_t bytes);
-/* False: the queue has no room now. */
+/* Sends the control record. Returns false if the send queue is full. */
 bool hdl_sc_ctrl_send(struct hdl_queues *h, struct hdl_run *run, int peer, int kind, struct hdl_sc_ctrl told);
-/* Words of the operation's, whole, to that place of the peer's area: likewise. mine: where that is of what this rank writes to it. */
+/* Writes `words` by one request to offset `its` of the peer's region. mine: offset of the staging copy in this rank's region, for
+ * devices that do not take so much inline. Returns false if the send queue is full. */
 bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, const struct hdl_slot_region *a, size_t its, size_t mine, const void *words,
 		size_t bytes);
-/* Copies by one request to or from the peer's memory: its number on the queue, for the other, which says whether it is complete. 0: the queue
- * has no room now. */
+/* Posts one RDMA READ or WRITE between `here` and the peer's memory. Returns the position on the send queue, for
+ * hdl_sc_copy_done; 0 if the send queue is full. */
 uint64_t hdl_sc_copy_post(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len);
 static inline bool hdl_sc_copy_done(struct hdl_queues *h, int peer, uint64_t position)
 {
@@ -113,9 +130,10 @@ static inline bool hdl_sc_copy_done(struct hdl_queues *h, int peer, uint64_t pos
 		hdl_queues_drain(h);
 	return l->sq_done >= position;
 }
-/* The same; one at a time for each peer. False: the queue has no room now. */
+/* As hdl_sc_copy_post, with the position kept in run->sc. Must: no other copy with this peer is in flight. Returns false if the
+ * send queue is full. */
 bool hdl_sc_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len);
-/* Whether the peer's request is complete. */
+/* Returns true if the copy with `peer` is complete. */
 static inline bool hdl_sc_copied(struct hdl_queues *h, struct hdl_sc_run *x, int peer)
 {
 	if (!hdl_sc_copy_done(h, peer, x->position[peer]))
@@ -123,25 +141,25 @@ static inline bool hdl_sc_copied(struct hdl_queues *h, struct hdl_sc_run *x, int
 	x->copying &= ~(1u << peer);
 	return true;
 }
-/* A peer's buffer is not as long as this rank's arguments promise: the run has an error. */
+/* Fails the run: the peer's length is not the one that this rank's arguments promise. */
 void hdl_sc_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected);
-/* A peer says that it could not do its part. */
+/* Fails the run: the peer has sent `failed`. */
 void hdl_sc_hear_failure(struct hdl_run *run, int peer);
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------------------ */
 
-/* Whether rank p reduces a part of the vector. */
+/* Returns true if rank p reduces a part of the vector. */
 bool hdl_sc_reduce_has_part(const struct hdl_plan *plan, int size, int p);
-/* Before it begins: 0 or -ENOMEM. */
+/* Allocates the memory that the operation needs. Returns 0 or -ENOMEM. */
 int hdl_sc_reduce_prepare(struct hdl_run *run);
-/* Shows the buffers. */
+/* Sends HDL_SC_RTS with this rank's buffers to all ranks that have a part. */
 void hdl_sc_reduce_begin(struct hdl_queues *h, struct hdl_run *run);
-/* Goes on with this rank's part. */
+/* Advances this rank's part. */
 void hdl_sc_reduce_turn(struct hdl_queues *h, struct hdl_run *run);
-/* Scan: rank after rank, segment by segment. */
+/* Scan: a chain of ranks, segment by segment. */
 void hdl_sc_scan_begin(struct hdl_queues *h, struct hdl_run *run);
 void hdl_sc_scan_turn(struct hdl_queues *h, struct hdl_run *run);
-/* Nobody reads this rank's input any more. */
+/* Must: no peer reads this rank's input any more. Moves the result to its place. */
 void hdl_sc_reduce_end(struct hdl_queues *h, struct hdl_run *run);
 
 #endif

@@ -4,16 +4,16 @@
  * from its predecessors:
  *
  *     CPU node before all device nodes    prologue: run at post
- *     PUT to another rank                 on the managed queue of its link: the master WAITs for the arrivals before it, if
- *                                         any, then ENABLEs it
+ *     PUT to another rank                 on the managed queue of its link: the master WAITs for the arrivals that precede the
+ *                                         PUT, if any, then ENABLEs the PUT
  *     ACCUM, PUT on a pair link           on that queue, at once
  *     ACCUM, PUT to the rank itself       on the master, which is connected to itself, behind its WAITs
  *     CPU node after device nodes         epilogue: run when the operation is complete
  *
  * A PUT of several sources is one request whose payload CALC computes when the request runs, or one request per CALC element.
  *
- * Order in the list: managed queues first (an ENABLE must not find fewer requests than it enables); then the master (the
- * arrivals it WAITs for may already be there); then the pair links: when their signals leave, this rank's part of the tree is
+ * Order in the list: managed queues first (an ENABLE must not find fewer requests than its count); then the master (the
+ * arrivals of its WAITs may already be there); then the pair links: when their signals leave, this rank's part of the tree is
  * posted.
  */
 #include <errno.h>
@@ -323,7 +323,8 @@ static void task_compile_mark(const struct hdl_graph *g, uint32_t i, bool *marke
 	}
 }
 
-/* Chooses what the CPU polls to see that all arrivals are there. An arrival implies all arrivals that precede it in the graph. */
+/* Chooses the links, or the master's completion, that the CPU polls to see that all arrivals are there. An arrival implies all
+ * arrivals that precede it in the graph. */
 static void choose_watch(struct task_compiler *c)
 {
 	struct hdl_coll_prog *p = c->p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting task lists: fills the values that differ between operations into the compiled list and posts it; counts arrivals on
- * the links that the operation watches; runs the CPU nodes before and after the list. queues/queues.h describes links and
+ * Posting task lists: fills the values that differ between operations into the compiled list and posts the list; counts arrivals
+ * on the links that the operation watches; runs the CPU nodes before and after the list. queues/queues.h describes links and
  * slots.
  */
 #include <arpa/inet.h>
@@ -77,7 +77,7 @@ static bool tasks_arrived(struct hdl_queues *h, struct hdl_run *run, const struc
 	if (p->watch_master) {
 		if (run->outstanding)
 			hdl_queues_drain(h);
-		/* One of the outstanding completions is the master's; the others are of the requests to children, which the
+		/* One of the outstanding completions is the master's; the rest belong to the requests to children, which the
 		 * master enabled. */
 		return !run->outstanding;
 	}

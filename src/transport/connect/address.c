@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses. A process publishes its own through the runtime. The runtime gives those of this job's ranks, and of processes of
- * other jobs that the same server knows, when they are first needed. hdl_peer_add gives others, which wait here for the first
- * message to the process or from it. An unpublished instance is given all of them. */
+/* Addresses. A process publishes its own through the runtime. The runtime gives the addresses of this job's ranks, and of
+ * processes of other jobs that the same server knows, when they are first needed. hdl_peer_add gives all further addresses, which
+ * wait here for the first message to or from the process. An unpublished instance gets all addresses by hdl_peer_add. */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ static int address_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Whether the runtime has the address without waiting for a process that may never publish it: those of this job. */
+/* Returns true if the runtime has the address without waiting for a process that may never publish one: the addresses of this
+ * job. */
 static bool runtime_knows(const struct hdl_tp *tp, int proc)
 {
 	return hdl_proc_is_ours(proc) && !tp->up.unpublished;
@@ -88,7 +89,7 @@ int hdl_wire_publish(struct hdl_tp *tp)
 
 /* ---- others' ------------------------------------------------------------------------------------------- */
 
-/* Checks the version of a record and reads its head. 0 or a negative errno, reported. */
+/* Checks the version of a record and reads the head. Returns 0 or a negative errno, reported. */
 static int read_head(int proc, const void *data, size_t len, struct hdl_addr_head *h)
 {
 	if (len < sizeof(*h)) {
@@ -218,7 +219,7 @@ bool hdl_wire_is_known(struct hdl_tp *tp, int proc)
 	return runtime_knows(tp, proc) || hdl_peers_find(&tp->peers, proc) || address_find(tp, proc);
 }
 
-/* Refuses an address with which no lane is possible, when it is given and not at the first message. */
+/* Refuses an address with which no lane is possible, already when the address is given rather than at the first message. */
 static int is_reachable(struct hdl_tp *tp, int proc, const void *address, size_t len)
 {
 	struct hdl_ep *ep = calloc(1, sizeof(*ep));

@@ -88,7 +88,7 @@ static void on_again(struct hdl_conn *c, const struct hdl_conn_self *self, const
 {
 	bool later = e->number > c->number, equal = e->number == c->number;
 
-	/* a side that never had the connection cannot replace it, and its requests are lost */
+	/* a side that never had the connection cannot replace the queues, and the other side's requests are lost */
 	if (c->state == HDL_CONN_FAILED || c->state == HDL_CONN_NONE) {
 		reject(todo, e->number, HDL_QUEUE_NONE);
 		return;
@@ -108,7 +108,7 @@ static void on_again(struct hdl_conn *c, const struct hdl_conn_self *self, const
 	conn_add(todo, HDL_CONN_SEND_REP);
 }
 
-/* A REQ whose number counts. */
+/* Handles a REQ whose number counts. */
 static void consider(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
 		     struct hdl_conn_todo *todo)
 {

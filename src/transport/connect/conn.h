@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connected lane between two processes as one object on which both agree: a state machine, pure, so that a test can explore
- * it from both sides (tests/unit/transport_conn.c). wireup.c feeds it and carries its actions out.
+ * The connected lane between two processes as one object on which both agree: a pure state machine, which a test explores from
+ * both sides (tests/unit/transport_conn.c). wireup.c feeds the events and carries out the actions.
  *
  *                     WANT: REQ ▶            REP ◀: RTU ▶
  *              NONE ──────────────▶ ASKED ──────────────────▶ READY
@@ -18,20 +18,20 @@
  * Any failure on one side (LOST), and REJ ◀ that names no kind, leads to FAILED, for good, on both sides.
  *
  * Queues that break while the peer lives (BROKE) are replaced. READY becomes ASKED by a proposal of the next number with
- * `replacing` set; the peer, which may not have noticed the break, or has proposed the same, answers it like any other. The
- * side that sends a proposal has halted its queues and taken what had come by them; the side that accepts one does so before
+ * `replacing` set; the peer, which may not have noticed the break, or has proposed the same, answers as to any proposal. The
+ * side that sends a proposal has halted its queues and taken all messages from them; the side that accepts one does so before
  * its answer. Both messages report how much that was, and each side replays the rest on the new queues.
  *
  * A proposal's number is one more than the last that its proposer made or accepted. The higher number counts, and of two with
- * the same number the lower rank's: the other side answers it and forgets its own. REQ and REP are repeated until they are
- * answered, and REJ answers every repetition; RTU travels on the connection, which does not lose it. So each message but RTU
+ * the same number the lower rank's: the other side answers that one and forgets its own. REQ and REP are repeated until they are
+ * answered, and REJ answers every repetition; RTU travels on the connection, which loses no message. So each message but RTU
  * may be lost, doubled or late:
  *
- *     1. A: REQ(1) ▶ is lost. B: REQ(1) ▶ A.        A has the lower rank: it drops B's, and repeats its own
+ *     1. A: REQ(1) ▶ is lost. B: REQ(1) ▶ A.        A has the lower rank: A drops B's, and repeats REQ(1)
  *     2. A: REQ(1) ▶ B: REP(1) ▶ A: RTU ▶            READY
- *     3. B's REQ(1) of step 1 comes again            its number is not later: A drops it
+ *     3. B's REQ(1) of step 1 comes again            the number is not later: A drops it
  *
- * A responder that prefers another kind, since its RC queues are used up, names it in REJ. A proposal of the kind that was
+ * A responder that prefers another kind, since its RC queues are used up, names that kind in REJ. A proposal of the kind that was
  * named is not refused for such a reason again, so that two sides that differ agree in the second round.
  */
 #ifndef HDL_CONN_H
@@ -43,7 +43,7 @@ enum hdl_conn_state {
 	HDL_CONN_NONE = 0,
 	HDL_CONN_ASKED,		/* has proposed: queues in INIT */
 	HDL_CONN_ANSWERED,	/* has accepted: queues in RTR, waits for RTU */
-	HDL_CONN_READY,		/* has a lane, or is about to: see `up` */
+	HDL_CONN_READY,		/* has a lane, or will have one at once: see `up` */
 	HDL_CONN_FAILED,	/* no connected lane to this peer, for good */
 };
 
@@ -73,7 +73,7 @@ enum hdl_conn_what {
 	HDL_CONN_WANT = 1,	/* a lane of kind `kind` is wanted */
 	HDL_CONN_REQ,		/* the peer proposes `kind` by number `number`; named: this side named the kind */
 	HDL_CONN_REP,		/* the peer accepts number `number` */
-	HDL_CONN_REJ,		/* the peer refuses it and would take `kind`; NONE: it has FAILED */
+	HDL_CONN_REJ,		/* the peer refuses that number and would take `kind`; NONE: the peer's endpoint has FAILED */
 	HDL_CONN_RTU,		/* the first message came by the connection of number `number` */
 	HDL_CONN_RTU_SEEN,		/* a message came by a lane of `kind` that this side does not have, and that needs no
 					 * agreement */
@@ -115,7 +115,7 @@ struct hdl_conn_todo {
 void hdl_conn_step(struct hdl_conn *conn, const struct hdl_conn_self *self, const struct hdl_conn_event *event,
 		   struct hdl_conn_todo *todo);
 
-/* Whether TIMER must come while there is no answer. */
+/* Returns true if TIMER must come while there is no answer. */
 static inline bool hdl_conn_waits(const struct hdl_conn *conn)
 {
 	return conn->state == HDL_CONN_ASKED || conn->state == HDL_CONN_ANSWERED;

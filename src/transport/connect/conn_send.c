@@ -6,7 +6,8 @@ void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m)
 {
 	m->nonce = ep->tp->self.incarnation;
 	m->to = ep->name.incarnation;
-	hdl_ud_raw(ep, HDL_UD_CONN, m, sizeof(*m));	/* without room the message is not sent: its sender repeats it */
+	hdl_ud_raw(ep, HDL_UD_CONN, m, sizeof(*m));	/* without room the message is not sent: the sender of the message repeats
+							 * it */
 }
 
 void hdl_wire_refuse(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, int reason)

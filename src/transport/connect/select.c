@@ -56,7 +56,7 @@ unsigned hdl_select_possible(unsigned caps, unsigned allowed, int job_size, int 
 	unsigned set = 0;
 
 	/* Every input that changes during the job, at its extremes. HEDDLE_RC_PEERS is this process's own: a peer with another
-	 * one may select a kind that this side never would; so kinds without the limit are included, and any two processes have
+	 * value may select a kind that this side never would; so kinds without the limit are included, and any two processes have
 	 * one in common. */
 	for (int i = 0; i < 16; i++) {
 		s.messages = i & 1;

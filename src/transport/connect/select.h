@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kind of queue for a message to a peer: a pure function, so that its table can be tested. */
+/* The kind of queue for a message to a peer: a pure function, whose table tests check. */
 #ifndef HDL_SELECT_H
 #define HDL_SELECT_H
 
@@ -11,10 +11,10 @@ enum hdl_queue { HDL_QUEUE_NONE = 0, HDL_QUEUE_UD, HDL_QUEUE_RC, HDL_QUEUE_XRC, 
 #define HDL_QUEUE_BIT(queue) (1u << (queue))
 #define HDL_QUEUE_ALL (HDL_QUEUE_BIT(HDL_QUEUE_UD) | HDL_QUEUE_CONNECTED)
 /* Sets of kinds, for code that must not ask for a kind itself. Connected: a lane to one peer, which carries RDMA writes and keeps
- * the order of what is posted. */
+ * the order of posted requests. */
 #define HDL_QUEUE_CONNECTED \
 	(HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_XRC) | HDL_QUEUE_BIT(HDL_QUEUE_DC))
-/* Connected, by the peer's address alone, without its agreement. */
+/* Connected, by the peer's address alone, without agreement of the peer. */
 #define HDL_QUEUE_ADDRESSED (HDL_QUEUE_BIT(HDL_QUEUE_XRC) | HDL_QUEUE_BIT(HDL_QUEUE_DC))
 /* Connected, and limited in number per process (HEDDLE_RC_PEERS). */
 #define HDL_QUEUE_LIMITED HDL_QUEUE_BIT(HDL_QUEUE_RC)

@@ -38,7 +38,7 @@ enum hdl_ctl_kind {
 };
 
 /*
- * Names a process: its job, its rank there, and its incarnation, which tells a restarted rank from the earlier one.
+ * Names a process: job, rank there, and incarnation, which tells a restarted rank from the earlier one.
  *
  * A message carries its sender as `src`: the sender's *id* at the receiver, an index into the receiver's endpoints (peers.h),
  * which is found without a search. Ids are exchanged with the first messages:
@@ -69,13 +69,14 @@ static inline bool hdl_name_before(const struct hdl_name *a, const struct hdl_na
 	return a->job != b->job ? a->job < b->job : a->rank < b->rank;
 }
 
-/* Whether a message into a pooled receive is counted against credits (srq_credit.h): it has no other bound. */
+/* Returns true if a message into a pooled receive is counted against credits (srq_credit.h): such a message has no other
+ * bound. */
 static inline bool hdl_is_counted(uint8_t kind)
 {
 	return kind < HDL_CTL_SKIP || kind == HDL_CTL_DATA;
 }
 
-/* Head of every message in a pooled receive of RC, XRC, DC. With HDL_TELLS struct hdl_name follows it. */
+/* Head of every message in a pooled receive of RC, XRC, DC. With HDL_TELLS struct hdl_name follows. */
 struct hdl_wire {
 	uint32_t src;		/* the sender's id at the receiver, with HDL_TELLS or without; or HDL_NAMED */
 	uint32_t nonce;		/* low half of the sender's incarnation */
@@ -89,7 +90,7 @@ enum hdl_ud_type { HDL_UD_DATA = 1, HDL_UD_ACK, HDL_UD_CONN, HDL_UD_PROBE };
  * its hdr in front, aligned to 16 bytes. */
 struct hdl_udwire {
 	uint32_t src, nonce;	/* as in struct hdl_wire */
-	uint32_t psn;		/* DATA: sequence number; PROBE: its number; ACK: number of the probe that it answers, or 0 */
+	uint32_t psn;		/* DATA: sequence number; PROBE: its number; ACK: number of the probe that is answered, or 0 */
 	uint32_t ack;
 	uint64_t sack;
 	uint32_t type;		/* enum hdl_ud_type; DATA: hdr follows, then payload; CONN: struct hdl_conn_msg */
@@ -104,7 +105,7 @@ _Static_assert(sizeof(struct hdl_udwire) == 48, "packed");
 struct hdl_rts_rec {
 	uint64_t len;
 	uint32_t op;		/* number of the sender's operation */
-	uint32_t rkey;		/* key by which RDMA READ reaches it; 0: none does */
+	uint32_t rkey;		/* rkey by which RDMA READ reaches the message; 0: not by RDMA READ */
 	uint64_t addr;
 	uint64_t reserved;
 };
@@ -120,12 +121,12 @@ struct hdl_cts {
 	uint64_t from;		/* split: the receiver reads the bytes before this by RDMA READ */
 };
 
-/* FIN, WRITTEN: why the bytes have not been moved, as the sender of the control message sees it. */
+/* FIN, WRITTEN: why the bytes have not been moved, from the point of view of the sender of the control message. */
 enum hdl_fault {
 	HDL_FAULT_NONE = 0,
-	HDL_FAULT_MINE,		/* the buffer of its own user cannot be read, or written */
+	HDL_FAULT_MINE,		/* the sender's user's buffer cannot be read, or written */
 	HDL_FAULT_YOURS,	/* the receiver's buffer cannot */
-	HDL_FAULT_OTHER,	/* there is no memory, or none that can be registered, for the message */
+	HDL_FAULT_OTHER,	/* no memory, or none that can be registered, for the message */
 };
 struct hdl_fin {
 	uint32_t op;		/* number of the operation at the process to which this goes */
@@ -143,11 +144,11 @@ struct hdl_data_rec {
 struct hdl_ring_offer {
 	uint64_t addr;
 	uint32_t rkey, lines;
-	uint32_t cleared;	/* the receiver clears what it has read: the sender writes no terminators (ring.h) */
+	uint32_t cleared;	/* the receiver clears the lines read: the sender writes no terminators (ring.h) */
 	uint32_t number;	/* how many rings the receiver has given, this one included: struct hdl_conn_msg.ring */
 };
 struct hdl_ring_accept {
-	uint64_t addr;		/* struct hdl_credit of the sender, for this peer; 0: it does not take the ring */
+	uint64_t addr;		/* struct hdl_credit of the sender, for this peer; 0: the sender refuses the ring */
 	uint32_t rkey;
 	uint32_t reserved;
 };
@@ -164,21 +165,21 @@ struct hdl_id_rec {
 	uint32_t id;
 };
 struct hdl_keep_rec {
-	uint32_t qpn;		/* the target by which the sender's messages come, and which must outlive its maker: open it, too;
-				 * 0: do not */
+	uint32_t qpn;		/* the target by which the sender's messages come; the receiver must open that target, too, since
+				 * it must outlive its maker; 0: none */
 	uint32_t number;	/* the target that the receiver has made for a question up to this number is not used */
 };
 struct hdl_rma_done {
 	uint32_t op;
 	int32_t err;
-	uint64_t old;		/* atomic operation: the value before it */
+	uint64_t old;		/* atomic operation: the previous value */
 };
 struct hdl_hold_rec {
 	uint32_t turn;		/* the latest turn counts: messages may overtake each other */
 	uint32_t on;
 };
 
-/* The receiver of a ring writes it by RDMA, in memory of the ring's sender. */
+/* The credit word of a ring: the ring's receiver writes the word by RDMA into memory of the ring's sender. */
 struct hdl_credit {
 	uint64_t consumed;	/* lines read */
 	uint64_t reserved[7];
@@ -221,13 +222,13 @@ struct hdl_conn_msg {
 	uint8_t replacing;	/* REQ, REP: queues that broke are replaced */
 	uint32_t number;
 	uint64_t nonce;		/* the sender's incarnation */
-	uint64_t to;		/* the incarnation of the process to which it goes */
+	uint64_t to;		/* the receiver's incarnation */
 	uint32_t qpn;		/* the queue pair: ASK: the sending one, TARGET: the receiving one */
 	uint32_t psn;
 	int32_t reason;		/* REJ that names no kind, TARGET: errno; ECONNABORTED: the endpoint has failed */
-	/* REQ and REP with `replacing`: what the sender has taken in by the queues that are replaced */
+	/* REQ and REP with `replacing`: messages and lines that the sender has received by the replaced queues */
 	uint32_t messages;	/* in pooled receives */
-	uint32_t ring;		/* number of the ring that it has given (struct hdl_ring_offer) */
+	uint32_t ring;		/* number of the ring that the sender has given (struct hdl_ring_offer) */
 	uint64_t lines;		/* lines read of that ring */
 };
 

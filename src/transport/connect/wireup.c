@@ -11,11 +11,12 @@
  * sends. REQ and REP are repeated with jitter until they are answered: a rank that computes answers when it next enters the
  * library. A message for another incarnation of this rank is refused.
  *
- * Queues that break while the peer lives are replaced by the same messages, which then report what had arrived by them (taken):
+ * Queues that break while the peer lives are replaced by the same messages, which then report the messages and lines that
+ * had arrived by the old queues (taken):
  *
  *     halts, drains; REQ(number + 1, replacing, taken)   ──▶     halts, drains; QP to RTR
- *     QP to RTR, RTS; replays what had not arrived       ◀──     REP(number + 1, replacing, taken)
- *     RTU, behind that                                   ──▶     QP to RTS; replays what had not arrived
+ *     QP to RTR, RTS; replays the rest                   ◀──     REP(number + 1, replacing, taken)
+ *     RTU, behind that                                   ──▶     QP to RTS; replays the rest
  */
 #include <stdlib.h>
 #include <string.h>
@@ -109,8 +110,8 @@ static int to_rts(struct hdl_ep *ep)
 	bool broke = false;
 	int err = hdl_qp_rts(q->sq.qp, q->psn, q->kind->renew ? &broke : NULL);
 
-	/* In RTR the queue can receive, and a request that it refuses breaks it before it is in RTS. The break is handled as one
-	 * of a queue in use. */
+	/* In RTR the queue can receive, and a refused request of the peer's breaks the queue before RTS. The break is handled as
+	 * that of a queue in use. */
 	if (broke) {
 		q->event = IBV_EVENT_QP_ACCESS_ERR;
 		q->sq.resets++;		/* no request is posted that would be counted */
@@ -130,7 +131,7 @@ static void wireup_up(struct hdl_ep *ep)
 	if (ep->sq->kind->address)
 		ep->sq->kind->address(ep, &ep->wr);
 	/* UD packets in flight may be delayed: from here on the lane's lead over them is limited. A packet that is being filled
-	 * has messages but no number yet, by which it would be known to be in flight; so it is sent first. */
+	 * has messages but no number yet, by which it would count as in flight; so that packet is sent first. */
 	if (ep->dev->gather == ep)
 		hdl_ud_gathered(ep);
 	if (ep->rel && !hdl_rel_idle(ep->rel)) {
@@ -163,20 +164,20 @@ static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 	hdl_wire_send(ep, &m);
 }
 
-/* Whether a request of this side broke the queue. If requests were flushed only, or an asynchronous event is all there is, a
- * request of the peer's may have broken it. */
+/* Returns true if a request of this side broke the queue. If requests were flushed only, or there is an asynchronous event alone,
+ * a request of the peer's may have broken the queue. */
 static bool has_failed(const struct hdl_conn_queues *q)
 {
 	return q->why.status != IBV_WC_SUCCESS && q->why.status != IBV_WC_WR_FLUSH_ERR;
 }
 
-/* Replays what is kept of the queues that were replaced. 0 or a negative errno. */
+/* Replays the requests kept of the replaced queues. Returns 0 or a negative errno. */
 static int resume(struct hdl_ep *ep)
 {
 	struct hdl_sq *sq = &ep->queues->sq;
 	int err;
 
-	/* the queue has broken again before it was used: its requests stay kept for the one that follows */
+	/* the queue has broken again before its use: the requests stay kept for the next queue */
 	if (!hdl_sq_is_broken(sq) || ep->queues->event)
 		return 0;
 	if ((err = hdl_replay_run(sq, has_failed(ep->queues))))
@@ -209,7 +210,7 @@ static int send_rtu(struct hdl_ep *ep)
 	return err;
 }
 
-/* Halts the queues of a lane, and takes what has arrived by them. 0 or a negative errno. */
+/* Halts the queues of a lane, and takes the messages that have arrived by them. Returns 0 or a negative errno. */
 static int wireup_stop(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
@@ -221,8 +222,8 @@ static int wireup_stop(struct hdl_ep *ep)
 	hdl_ep_refresh(ep);
 	if ((err = hdl_sq_halt(&q->sq)))
 		return err;
-	/* what has arrived stands in the receive CQ before later completions of other peers: one round of the CQ's entries takes
-	 * it all */
+	/* messages that have arrived stand in the receive CQ before later completions of other peers: one round of the CQ's
+	 * entries takes all of them */
 	for (int seen = 0, n; seen <= ep->dev->rcq->cqe && (n = ep->tp->hooks->poll_rcq(ep->dev)); seen += n)
 		;
 	while (ep->rx_state >= HDL_RX_ACTIVE && hdl_ring_poll(ep, 64))
@@ -319,7 +320,7 @@ static enum hdl_queue preferred(const struct hdl_ep *ep)
 	return hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, ep->tp->rc_peers - counted);
 }
 
-/* Gives the state machine an event and carries its actions out; an action that fails is the event LOST. m: the message that is
+/* Gives the state machine an event and carries out the actions; an action that fails is the event LOST. m: the message that is
  * the event, or NULL. err: negative errno of LOST, and of a refusal. */
 static void feed(struct hdl_ep *ep, const struct hdl_conn_event *e, const struct hdl_conn_msg *m, int err)
 {
@@ -500,7 +501,7 @@ static void stop_announcing(struct hdl_ep *ep)
 	ep->announces = 0;
 }
 
-/* Sends REJ again if its time has come. Returns when to call again, in ns; 0: not again. */
+/* Sends REJ again when due. Returns when to call again, in ns; 0: not again. */
 static uint64_t announce_again(struct hdl_ep *ep, uint64_t now)
 {
 	struct hdl_tp *tp = ep->tp;
@@ -615,8 +616,8 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	feed(ep, &e, m, err);
 }
 
-/* Fails an endpoint whose proposal to replace queues the peer does not answer, where it cannot be known whether the peer's
- * process lives. Returns whether it has. */
+/* Fails an endpoint if the peer does not answer the proposal to replace queues, and the peer's process is not known to live or to
+ * have ended. Returns true if the endpoint has failed. */
 static bool is_given_up(struct hdl_ep *ep, uint64_t now)
 {
 	char why[160];

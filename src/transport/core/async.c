@@ -30,11 +30,11 @@ static void on_srq_limit(struct hdl_dev *dev, const struct ibv_async_event *e)
 
 /* Where a queue's error leads. */
 enum queue_error {
-	QUEUE_REPEATED,		/* UD: the queue is reset, and streams send again what was lost */
-	QUEUE_SHARED,		/* the queue restarts when a request has failed in it; a receiving one ends with the process
+	QUEUE_REPEATED,		/* UD: the queue is reset, and streams send lost packets again */
+	QUEUE_SHARED,		/* the queue restarts when a request has failed in it; a receiving queue ends with the process
 				 * that sends to it */
-	QUEUE_REPLACED,		/* it is being replaced, or will be when the connection is up */
-	QUEUE_BROKE,		/* it is to be replaced */
+	QUEUE_REPLACED,		/* the queue is being replaced, or will be when the connection is up */
+	QUEUE_BROKE,		/* the queue is to be replaced */
 	QUEUE_FAILED,		/* the endpoint fails */
 };
 
@@ -47,15 +47,15 @@ static enum queue_error queue_error_of(struct hdl_dev *dev, const struct ibv_asy
 		return QUEUE_REPEATED;
 	if ((sq && sq->kind->reset) || hdl_xrc_event(dev, e->element.qp))
 		return QUEUE_SHARED;
-	/* The event may be read while the queue is being replaced because of it. (When that is done the
-	 * queue is replaced once more: the event may also mean that the peer has ended, with nothing wrong with the queue.) */
+	/* The event may be read while the queue is being replaced for that event's cause. (After that the queue is replaced once
+	 * more: the event may also mean that the peer has ended, with nothing wrong with the queue.) */
 	if (ep && hdl_ep_replaced(ep))
 		return QUEUE_REPLACED;
 	if (!ep || ep->failed || !ep->queues || !ep->queues->kind->renew)
 		return QUEUE_FAILED;
 	if (ep->conn.up)
 		return closing ? QUEUE_FAILED : QUEUE_BROKE;
-	/* this side has refused a request before it was in RTS: to_rts finds the queue in ERR, and replaces it */
+	/* this side has refused a request before RTS: to_rts finds the queue in ERR, and replaces the queue */
 	return e->event_type == IBV_EVENT_QP_ACCESS_ERR ? QUEUE_REPLACED : QUEUE_FAILED;
 }
 
@@ -116,7 +116,7 @@ static void on_device_fatal(struct hdl_dev *dev, const struct ibv_async_event *e
 }
 
 typedef void (*event_fn)(struct hdl_dev *dev, const struct ibv_async_event *e);
-/* By enum ibv_event_type; NULL, and what is beyond: on_loss. */
+/* By enum ibv_event_type; NULL, and types beyond the table: on_loss. */
 static const event_fn handlers[] = {
 	[IBV_EVENT_SRQ_LIMIT_REACHED] = on_srq_limit,
 	[IBV_EVENT_COMM_EST] = on_news,

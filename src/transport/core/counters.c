@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of the transport by name, for reports and performance variables. Each is counted where its event happens. */
+/* Counters of the transport by name, for reports and performance variables. Each counter is incremented at the event. */
 #include <stddef.h>
 
 #include "transport/core/tp.h"
 
-/* The struct of a counter: endpoint, its reliable stream (32 bits), send queue, registrations, struct hdl_tp. */
+/* The struct of a counter: endpoint, reliable stream of an endpoint (32 bits), send queue, registrations, struct hdl_tp. */
 enum where { PEER, REL, QUEUE, REGISTRATIONS, WHOLE, WHOLE32 };
 
 static const struct counted {

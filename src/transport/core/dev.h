@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device, and what it can do. */
+/* A device and its capabilities. */
 #ifndef HDL_TP_DEV_H
 #define HDL_TP_DEV_H
 
@@ -19,8 +19,8 @@ struct hdl_promises {
 	bool pages;			/* implicit paging on demand: sends gather from memory that was not registered */
 	bool pages_written;		/* peers write to such memory */
 	bool pages_read;		/* peers read such memory */
-	bool can_expose;		/* the device is able to, and HEDDLE_ODP allows it; this process may have been refused it
-					 * (refused) */
+	bool can_expose;		/* the device can expose all memory, and HEDDLE_ODP allows that; the device may still have
+					 * refused this process (refused) */
 	int refused;			/* errno of registering all memory, though the attributes say that the device pages; 0:
 					 * none */
 };
@@ -35,7 +35,7 @@ struct hdl_dev {
 	char name[64];
 	struct ibv_device_attr_ex attr;
 	struct ibv_port_attr port_attr;
-	struct ibv_pd *root_pd;		/* port.pd is a parent domain of it when the device has thread domains */
+	struct ibv_pd *root_pd;		/* when the device has thread domains, port.pd is a parent domain of root_pd */
 	struct ibv_td *td;
 	unsigned caps;			/* bit per kind that the device can do */
 	unsigned possible;		/* bit per kind that may be selected in this job */
@@ -88,8 +88,8 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 /* Stops the send queues that peers share, while the peers' address handles still exist; hdl_dev_close does the rest. */
 void hdl_dev_stop(struct hdl_dev *dev);
 void hdl_dev_close(struct hdl_dev *dev);
-/* Whether the bytes of an RDMA write that is posted to this queue, or arrives by it, land in ascending order. Must: the queue is
- * in RTS, since drivers answer no before. The answer for one queue is not another's. May ask the adapter. */
+/* Returns true if the bytes of an RDMA write that is posted to this queue, or arrives by it, land in ascending order. Must: the
+ * queue is in RTS, since drivers answer no before. The answer for one queue is not another's. May ask the adapter. */
 bool hdl_dev_in_order(struct ibv_qp *qp);
 /* Fills ah for a peer's address on this device. */
 void hdl_dev_ah(const struct hdl_dev *dev, const union ibv_gid *gid, uint16_t lid, struct ibv_ah_attr *ah);

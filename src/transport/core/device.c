@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens a device and finds out what it can do. No code here or above asks which device is open: the attributes, and the
- * objects that it creates when asked, decide. */
+/* Opens a device and probes the device's capabilities. No code here or above asks which device is open: the attributes decide,
+ * and which objects the device creates when asked. */
 #include <fcntl.h>
 #include <shca.h>
 #include <stdlib.h>
@@ -300,7 +300,7 @@ static void ask_for_promises(struct hdl_dev *dev)
 	ask_for_pages(dev);
 }
 
-/* Asks the device for its kinds and promises. 0 or a negative errno. */
+/* Asks the device for kinds and promises. Returns 0 or a negative errno. */
 static int device_probe(struct hdl_dev *dev)
 {
 	dev->srq = dev->attr.orig_attr.max_srq > 0;
@@ -316,7 +316,7 @@ static int device_probe(struct hdl_dev *dev)
 	return 0;
 }
 
-/* Reports an allowed kind that the device cannot do, and the capability that it lacks. 0 or a negative errno. */
+/* Reports an allowed kind that the device cannot do, and the missing capability. Returns 0 or a negative errno. */
 static int check_allowed(struct hdl_dev *dev, unsigned allowed)
 {
 	/* without HEDDLE_TRANSPORT every kind is allowed, and none is required */

@@ -21,7 +21,7 @@ struct hdl_fd_waker {
 	pthread_t thread;
 	bool runs;
 	int epoll, stop;
-	void (*rouse)(void *arg);	/* changes the word, and wakes its sleepers; called by the thread */
+	void (*rouse)(void *arg);	/* changes the word, and wakes the sleepers; called by the thread */
 	void *arg;
 };
 

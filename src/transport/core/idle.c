@@ -2,13 +2,13 @@
 /*
  * Waiting: spin, yield, sleep.
  *
- * A device that wakes its process on any write (promises.wakes) is asked to: the process sleeps on the word of shca_await.
+ * A device that wakes its process on any write (promises.wakes) is asked to do so: the process sleeps on the word of shca_await.
  * Other devices wake a sleeper by the completion channel: arm, poll once more, poll(2). A write into a ring makes no
  * completion, and neither does a credit, so the ring is taken out of use:
  *
- *     sleeper                                   peer that writes into its ring
+ *     sleeper                                   peer that writes into the sleeper's ring
  *     SLEEP(turn)                      ──▶      wake_mode: uses pooled receives
- *                                       ◀──      SLEEP_ACK(turn), behind its last write on the same queue; makes a completion
+ *                                       ◀──      SLEEP_ACK(turn), behind the last write on the same queue; makes a completion
  *     sleeps without limit
  *     AWAKE, when the peer is hot      ──▶      uses the ring again
  *
@@ -51,7 +51,7 @@ void hdl_idle_awake(struct hdl_ep *ep)
 	hdl_ep_ctl(ep, HDL_CTL_AWAKE, NULL, 0, true);
 }
 
-/* The device on whose word this process sleeps, since it wakes its process on any write; or NULL. */
+/* Returns the device on whose word this process sleeps, one that wakes a process on any write; or NULL. */
 static struct hdl_dev *waker(struct hdl_tp *tp)
 {
 	return tp->ndev && tp->dev[0]->promises.wakes ? tp->dev[0] : NULL;
@@ -107,7 +107,7 @@ static int until_timer(struct hdl_tp *tp)
 
 	hdl_tp_timers(tp, now);
 	if (tp->ndone)
-		return 0;	/* a peer has failed: its operations must end first */
+		return 0;	/* a peer has failed: the operations of its endpoint must end first */
 	if (!tp->next_timer_ns)
 		return -1;
 	return tp->next_timer_ns <= now ? 0 : (int)((tp->next_timer_ns - now + 999999) / 1000000);
@@ -147,13 +147,13 @@ void hdl_tp_wake(struct hdl_tp *tp)
 }
 
 /*
- * Takes the mark that hdl_tp_wake was called. Without it a wake-up would be lost:
+ * Takes the mark that hdl_tp_wake was called. Without the mark a wake-up would be lost:
  *
  *     1. the caller checks its condition: false
- *     2. another thread makes it true, and hdl_tp_wake changes the word
+ *     2. another thread makes the condition true, and hdl_tp_wake changes the word
  *     3. the word is read: the change is not seen, and the sleep would begin
  *
- * hdl_tp_wake stores the mark before it changes the word, and this runs behind the read of the word: either the mark is seen
+ * hdl_tp_wake stores the mark before changing the word, and this runs behind the read of the word: either the mark is seen
  * here, or the word changes after step 3 and the sleep does not begin, or ends.
  */
 static bool was_woken(struct hdl_tp *tp)
@@ -258,7 +258,7 @@ static void sleep_here(struct hdl_tp *tp, unsigned n)
 #define LONG_YIELD_NS 50000
 #define NO_YIELD_NS 100000000
 
-/* Yields. Returns false if that would take long: it was not done. */
+/* Yields. Returns false, and does not yield, if that would take long. */
 static bool yield(struct hdl_tp *tp)
 {
 	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write(tp);

@@ -35,8 +35,8 @@ static bool rma_refused(struct hdl_tp *tp, const struct hdl_slot *slot)
 	return ((const struct hdl_rma *)slot->ptr)->err;
 }
 
-/* A peer that sends much by other lanes gets a ring; if this process has one of its rings out of use for its sleep, the peer is
- * sent AWAKE. */
+/* A peer that sends much by other lanes gets a ring; if the peer's ring here is out of use because this process has sent SLEEP,
+ * the peer is sent AWAKE. */
 static void slow_lane(struct hdl_ep *ep)
 {
 	if (ep->rx_state == HDL_RX_NONE)
@@ -196,7 +196,7 @@ static void report_adjusted(struct hdl_tp *tp)
 				  "at most 24 times HEDDLE_EAGER_MAX, and three eighths of a ring (HEDDLE_RING_SIZE)");
 }
 
-/* A frame's length has 32 bits in its header. */
+/* The header of a frame has 32 bits for the length. */
 static uint32_t frame_max(size_t by_eager)
 {
 	size_t most = hdl_vars.ring_max < by_eager ? hdl_vars.ring_max : by_eager;
@@ -279,7 +279,7 @@ int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance)
 	return err;
 }
 
-/* Whether nothing is owed to the peer: it has failed, or departed. */
+/* Returns true if nothing is owed to the peer, which has failed or departed. */
 static bool is_gone(const struct hdl_ep *ep)
 {
 	return ep->failed || ep->departed;
@@ -342,7 +342,8 @@ static bool send_leave(struct hdl_tp *tp)
 		 * never send its LEAVE */
 		if (hdl_proc_is_ours(ep->rank) || ep->failed || hdl_ep_is_unused(ep))
 			continue;
-		hdl_ep_ctl(ep, HDL_CTL_LEAVE, NULL, 0, false);	/* unordered: everything before it has been acknowledged */
+		hdl_ep_ctl(ep, HDL_CTL_LEAVE, NULL, 0, false);	/* unordered: everything sent before LEAVE has been
+								 * acknowledged */
 		some = true;
 	}
 	return some;
@@ -374,7 +375,7 @@ int hdl_tp_fini(struct hdl_tp **instance)
 	}
 	if (hdl_vars.report_transports)
 		hdl_report_transports(tp, stderr);
-	*instance = NULL;	/* a signal handler may read it at any time */
+	*instance = NULL;	/* a signal handler may read *instance at any time */
 	destroy_all(tp);
 	return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "transport/core/tp.h"
 
-/* ---- what it predicts -------------------------------------------------------------------------------------- */
+/* ---- prediction -------------------------------------------------------------------------------------------- */
 
 static void memory_pools(struct hdl_dev *dev)
 {
@@ -18,7 +18,7 @@ static void memory_pools(struct hdl_dev *dev)
 			hdl_ledger_predict("send buffers", (uint64_t)(sends[i]->chunk + 3) / 4 * sends[i]->size);
 }
 
-/* ---- what lies in the heap --------------------------------------------------------------------------------- */
+/* ---- memory in the heap ------------------------------------------------------------------------------------ */
 
 static void memory_peers(struct hdl_tp *tp)
 {

@@ -14,7 +14,7 @@ static void receive_failed(struct hdl_dev *dev, const struct ibv_wc *wc)
 							   : "");
 }
 
-/* A receive that was flushed is posted again only if its queue is going to be reset. Returns whether it is. */
+/* A receive that was flushed is posted again only if its queue is going to be reset. Returns true in that case. */
 static __attribute__((noinline)) bool is_posted_again(struct hdl_dev *dev, struct hdl_rxpool *p, const struct ibv_wc *wc)
 {
 	receive_failed(dev, wc);

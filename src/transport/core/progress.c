@@ -9,7 +9,7 @@
 #define STREAM_BURST 8
 #define PEEKS 24		/* polls of the expected peer's ring before a whole turn */
 #define TIMER_US 128		/* microseconds between two runs of the timers; unsignaled requests are checked then, too */
-#define ACK_US 8		/* microseconds of silence after which a packet of its own acknowledges what has come */
+#define ACK_US 8		/* microseconds of silence after which a packet of its own acknowledges the packets received */
 #define ASYNC_NS 10000000ull	/* between two reads of a device's asynchronous events */
 #define BUSY_TURNS 16		/* of the turns that find something one in so many reads the processor's counter */
 #define LOOK_NS 20000000ull	/* period over which a ring counts as silent */

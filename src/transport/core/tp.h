@@ -55,7 +55,7 @@ struct hdl_request_type {
 	/* A completion status that fails the operation only, since its memory or the peer's is at fault: its errno; 0: the
 	 * queue or the peer fails. NULL: no status fails the operation only. */
 	int (*refusal)(enum ibv_wc_status status);
-	/* Whether an earlier request of the slot's operation was refused: this one must not be replayed. */
+	/* Returns true if an earlier request of the slot's operation was refused: this one must not be replayed. */
 	bool (*refused)(struct hdl_tp *tp, const struct hdl_slot *slot);
 };
 
@@ -78,7 +78,7 @@ struct hdl_hooks {
 
 /* An operation that has ended, or other work that needs posts and stopped queues. */
 struct hdl_done {
-	hdl_done_fn fn;			/* NULL: it was taken back */
+	hdl_done_fn fn;			/* NULL: cancelled (hdl_done_cancel) */
 	void *p;
 	int err;
 };
@@ -147,10 +147,11 @@ struct hdl_tp {
 	uint64_t offload_requests, offload_bytes;	/* hdl_tp_count_rc */
 	uint64_t alive_ns;		/* when peers' processes are looked at next */
 	uint32_t alive_next;		/* id of the endpoint with which that begins */
-	unsigned ended_seen;		/* hdl_rt_ended() when peers were last compared with it */
+	unsigned ended_seen;		/* hdl_rt_ended() when peers were last compared with that count */
 };
 
-/* The endpoint of a message without HDL_TELLS. The peer knows its id here, so later messages to it go without a name. */
+/* Returns the endpoint of a message without HDL_TELLS. The peer knows its id here, so later messages to the peer go without a
+ * name. */
 static inline struct hdl_ep *hdl_ep_by_id(struct hdl_tp *tp, uint32_t id)
 {
 	struct hdl_ep *ep = hdl_peers_of(&tp->peers, id);
@@ -160,7 +161,7 @@ static inline struct hdl_ep *hdl_ep_by_id(struct hdl_tp *tp, uint32_t id)
 	return ep;
 }
 
-/* Sends by lanes other than the ring, queued ones included, between two polls of what arrives: HDL_CTL_HOLD may be there. */
+/* Sends by lanes other than the ring, queued ones included, between two polls for arrivals: HDL_CTL_HOLD may be there. */
 #define HDL_UNLOOKED_MAX 32
 
 /* ---- core/done.c ----- */
@@ -228,16 +229,16 @@ int hdl_wire_find_alike(struct hdl_tp *tp);
 int hdl_wire_publish(struct hdl_tp *tp);
 /* Fills the endpoint's address in. 0 or a negative errno, reported. */
 int hdl_wire_lookup(struct hdl_ep *ep);
-/* Drops the address that hdl_peer_add gave for this process: its endpoint has it. */
+/* Drops the address that hdl_peer_add gave for this process, which the endpoint has by now. */
 void hdl_wire_forget(struct hdl_tp *tp, int proc);
-/* Whether the address can be had without waiting for a process that may never publish it. */
+/* Returns true if the address can be had without waiting for a process that may never publish one. */
 bool hdl_wire_is_known(struct hdl_tp *tp, int proc);
 void hdl_addresses_fini(struct hdl_tp *tp);
 /* Kinds that both devices and the configuration have; none is an error, which is reported. */
 unsigned hdl_ep_kinds(const struct hdl_ep *ep);
 
 /* ---- connect/conn_send.c ----- */
-/* Sends m by UD, which may lose it; fills in both incarnations. */
+/* Sends m by UD, which may lose messages; fills in both incarnations. */
 void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m);
 /* Sends REJ of proposal `number`: this side would take `kind`; HDL_QUEUE_NONE: none, because of `reason` (errno). */
 void hdl_wire_refuse(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, int reason);
@@ -245,10 +246,10 @@ void hdl_wire_refuse(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, in
 void hdl_wire_announce(struct hdl_ep *ep);
 
 /* ---- connect/wireup.c ----- */
-/* Makes a connected lane whatever the traffic. 0: it stands or is being made; negative: there can be none. */
+/* Makes a connected lane whatever the traffic. Returns 0: the lane stands or is being made; negative: there can be none. */
 int hdl_ep_connect(struct hdl_ep *ep);
-/* Makes a lane of this kind unless there is one or one is being made. 0: it stands or is being made; negative errno: there can
- * be none. */
+/* Makes a lane of this kind unless there is one or one is being made. Returns 0: the lane stands or is being made; negative
+ * errno: there can be none. */
 int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue queue);
 void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m);
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number);
@@ -265,7 +266,7 @@ void hdl_wire_report(const struct hdl_ep *ep, const char *why);
 /* hdl_wire_announce, repeated until the peer answers with its own REJ: a peer that only waits for this process sends nothing
  * that would be answered. */
 void hdl_wire_begin_announcing(struct hdl_ep *ep);
-/* Returns when to call again, in ns; 0: no connection needs it. */
+/* Returns when to call again, in ns; 0: no connection needs another call. */
 uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now);
 /* Stops the queues of a failed endpoint: nothing reads or writes the users' memory by them any more. Shared queues go on
  * without its requests. */
@@ -277,7 +278,7 @@ static inline bool hdl_is_am(const struct hdl_hdr *hdr)
 {
 	return hdr->kind >= HDL_AM && hdr->kind <= HDL_AM_FREE_RTS;
 }
-/* Reports a message of an unknown kind, or one that is too short: it is dropped. */
+/* Reports a message of an unknown kind, or one that is too short, which is dropped. */
 void hdl_bad_message(struct hdl_ep *ep, const struct hdl_hdr *hdr);
 /* Runs the handler of an active message that is in order, or has none. */
 void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload);
@@ -290,8 +291,8 @@ void hdl_control_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const voi
 void hdl_srq_arrived(struct hdl_rxbuf *b, uint32_t len);
 
 /* ---- peer/alive.c ----- */
-/* The peer has not acknowledged packets and sent nothing for this long: its endpoint fails if its process has ended, or if
- * that cannot be known and HEDDLE_UD_TIMEOUT is over. Returns whether it has failed. */
+/* The peer has not acknowledged packets and sent nothing for this long: the endpoint fails if the peer's process has ended, or if
+ * that cannot be known and HEDDLE_UD_TIMEOUT is over. Returns true if the endpoint has failed. */
 bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns);
 /* Checks, a few at a time, the processes of peers whose death no queue would report. Returns when to call again at the latest,
  * in ns; 0: there are none. */
@@ -302,7 +303,7 @@ uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now);
 int hdl_idle_open(struct hdl_tp *tp);
 void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m);
 void hdl_idle_on_sleep_ack(struct hdl_ep *ep, const struct hdl_sleep_rec *m);
-/* Sends HDL_CTL_AWAKE: enough of the peer's messages have come by other lanes since it was sent HDL_CTL_SLEEP. */
+/* Sends HDL_CTL_AWAKE: enough of the peer's messages have come by other lanes since HDL_CTL_SLEEP was sent to the peer. */
 void hdl_idle_awake(struct hdl_ep *ep);
 
 /* ---- core/report.c ----- */

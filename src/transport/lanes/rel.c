@@ -8,7 +8,7 @@ static uint32_t rel_least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* ---- what may be in flight --------------------------------------------------------------------------------- */
+/* ---- packets in flight ------------------------------------------------------------------------------------- */
 
 uint32_t hdl_rel_shares(uint32_t pool, uint32_t peers, uint32_t active, uint32_t *base)
 {
@@ -38,14 +38,14 @@ static uint32_t whole_window(const struct hdl_rel *r)
 	return rel_least(r->cwnd, r->share ? r->share : r->base);
 }
 
-/* At first half of a small window: then the peer is asked, and may answer while the other half is on its way. Three packets and
- * less are not worth that. */
+/* At first half of a small window: then the peer is asked, and may answer while the other half is on the way. For a window of
+ * three packets or fewer asking does not pay. */
 static void set_window(struct hdl_rel *r)
 {
 	uint32_t full;
 
 	if (r->next == r->una)
-		r->share = 0;		/* it was reported while packets were in flight: other senders may have begun since */
+		r->share = 0;		/* reported while packets were in flight: other senders may have begun since */
 	full = whole_window(r);
 	r->window = full > 3 && full < HDL_REL_SMALL && !(r->slow & HDL_REL_ASKED) ? full / 2 : full;
 	r->slow &= (uint8_t)~HDL_REL_WIDE;
@@ -199,7 +199,7 @@ static void stop_timing(struct hdl_rel *r)
 	r->timed = r->next;
 }
 
-/* ---- what was acknowledged --------------------------------------------------------------------------------- */
+/* ---- acknowledgements -------------------------------------------------------------------------------------- */
 
 static void rel_finish(struct hdl_rel *r, uint32_t psn, const struct hdl_rel_ops *ops, unsigned *n)
 {
@@ -239,7 +239,7 @@ static uint64_t first_bits(uint32_t n)
 	return n < 64 ? (1ull << n) - 1 : UINT64_MAX;
 }
 
-/* Of the packets that were sent again and have not come: those behind which a packet was sent that has come, by its number. */
+/* Returns the packets that were sent again and have not come, although a packet that was sent later has, by its number. */
 static uint64_t lost_again(const struct hdl_rel *r)
 {
 	uint64_t open = r->resent & ~r->sacked, lost = 0;
@@ -284,7 +284,7 @@ static void rel_settle(struct hdl_rel *r, unsigned n, const struct hdl_rel_ops *
 	if (r->slow || n)
 		set_window(r);
 	uint32_t top = r->sacked ? 63 - (uint32_t)__builtin_clzll(r->sacked) : 0;
-	/* a packet that left behind the probe has come; an answer would have come before it */
+	/* a packet that left after the probe has come; an answer to the probe would have come before that packet */
 	if (r->slow & HDL_REL_ASKED && (int32_t)(r->una + top - r->probe_next) > 0 && !hdl_rel_idle(r))
 		rel_ask(r, true, ops->now(), ops);
 	rel_fill(r, top, 0, ops);
@@ -298,7 +298,7 @@ unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struc
 	r->heard = true;
 
 	if (moved > flight) {
-		/* of packets never sent, or older than the last one: its selection may still be new */
+		/* an acknowledgement of packets never sent, or older than the last one, whose selection may still be new */
 		late = r->una - ack;
 		if (late > 63)
 			return 0;
@@ -319,7 +319,7 @@ unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struc
 	for (uint64_t fresh = got & ~r->sacked; fresh; fresh &= fresh - 1)
 		rel_finish(r, r->una + (uint32_t)__builtin_ctzll(fresh), ops, &n);
 	r->sacked = got;
-	/* the peer may have acknowledged all before una while it held una, and may never do so again */
+	/* the peer may have acknowledged all packets before una while una was held, and may never do so again */
 	if (got & 1)
 		rel_advance(r, got == UINT64_MAX ? 64 : (uint32_t)__builtin_ctzll(~got));
 	rel_settle(r, n, ops);
@@ -343,7 +343,8 @@ void hdl_rel_answered(struct hdl_rel *r, uint32_t number, const struct hdl_rel_o
 	if (!r->backed_off)
 		r->rto_ns = timeout(r);
 	r->slow &= (uint8_t)~(HDL_REL_ASKED | HDL_REL_AGAIN | HDL_REL_LATE);
-	/* Packets that left before the probe have come by now, or are lost. Those sent again behind it may be on their way. */
+	/* Packets that left before the probe have come by now, or are lost. Packets sent again after the probe may be on their
+	 * way. */
 	rel_fill(r, (int32_t)n > 0 ? n : 0, r->asked, ops);
 	if (again && !hdl_rel_idle(r))
 		ask_behind(r, ops);
@@ -387,7 +388,7 @@ enum hdl_rel_verdict hdl_rel_receive_other(struct hdl_rel *r, uint32_t psn)
 	if (dist < HDL_REL_WINDOW && !(r->ahead >> dist & 1))
 		return HDL_REL_HOLD;
 	r->duplicates++;
-	r->owed += HDL_REL_ACK_EVERY;	/* the sender does not know that it has come: an acknowledgement is due soon */
+	r->owed += HDL_REL_ACK_EVERY;	/* the sender does not know that the packet has come: an acknowledgement is due soon */
 	return HDL_REL_DUPLICATE;
 }
 

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reliability over UD: an ordered, exactly-once stream of packets to and from one peer. A pure state machine: it knows packet
- * numbers and opaque packets, neither verbs nor a clock of its own.
+ * Reliability over UD: an ordered, exactly-once stream of packets to and from one peer. A pure state machine over
+ * packet numbers and opaque packets, without verbs and without a clock of its own.
  *
  * Every packet carries (psn), and the reverse stream's (ack, sack): ack is the first number not yet received, bit i of sack
  * says that ack + 1 + i was.
  *
  * Sender. In flight is at most the least of three: the congestion window `cwnd`, the peer's `share`, and HDL_REL_WINDOW.
- *     cwnd     doubles (slow start), then grows by one packet for a window's worth of acknowledged ones, while it is the limit;
- *              it is halved once for the losses of one window
- *     share    part of the receives that all senders of the peer share, which its acknowledgements report; a sender that had
- *              nothing in flight begins with `base`, which it may use unasked, and learns its share when it reaches that
+ *     cwnd     doubles (slow start), then grows by one packet for a window's worth of acknowledged ones, while cwnd is the
+ *              limit; halved once for the losses of one window
+ *     share    part of the receives that all senders of the peer share, reported by the peer's acknowledgements; a sender
+ *              that had nothing in flight begins with `base`, which needs no report, and learns the share on reaching `base`
  *
- * A packet is sent again only on evidence that it was lost: a packet that left behind it has come, and it has not.
+ * A packet is sent again only on evidence of its loss: a packet that left later has come, and this one has not.
  *
  *     sent once     a packet of a higher number has come
- *     sent again    a packet has come whose number is higher than any had by the time of the repetition (of a lower one that
- *                   was sent again, too, it is unknown which of the two has come)
- *     either        the answer to a probe that left behind it has come; a probe carries no packet
+ *     sent again    a packet has come whose number is higher than any had by the time of the repetition (if a lower packet
+ *                   was sent again, too, either of its two transmissions may be the one that came)
+ *     either        a probe that left later was answered; a probe carries no packet
  *
  * So a peer that computes, and cannot answer, costs a probe now and then, and no packet. A probe is sent
  *     - when nothing has moved for the timeout, which grows by half from one probe to the next (where 30 % are lost a probe is
  *       answered as often as not, and waits that double until an answer have no mean)
  *     - behind packets that are sent again
- *     - when half of a small window is in flight: the peer acknowledges after HDL_REL_ACK_EVERY packets, or when it is idle, and
- *       either may take long
+ *     - when half of a small window is in flight: the peer acknowledges after HDL_REL_ACK_EVERY packets, or when idle, and either
+ *       may take long
  *
  * The timeout is SRTT + 4 RTTVAR (RFC 6298). Measured are one packet in HDL_REL_TIMED that was sent once and for which no
- * timeout was over (Karn), and probes that did not wait for a timeout. After a timeout it stays as long as it has grown until
- * there is such a measurement, or a probe is answered within what it was before. So a network slower than the first timeout is
- * learnt, a peer that computed for a second is not taken for one, and chance losses are forgotten.
+ * timeout was over (Karn), and probes that did not wait for a timeout. After a timeout the grown value stays until there is
+ * such a measurement, or a probe is answered within the former value. So a network slower than the first timeout is learnt, a
+ * peer that computed for a second is not taken for a slow network, and chance losses are forgotten.
  *
  * Receiver: delivers in order. A packet that is early is held (the caller's copy), so that a receive buffer is never kept back
  * and a hole can always be filled.
@@ -61,7 +61,8 @@ struct hdl_rel {
 	uint64_t resent;		/* bit i: una + i was sent again */
 	uint64_t asked;			/* of these, bit i: the last probe left behind the repetition */
 	uint8_t slow;			/* flags: each acknowledgement takes the slow path while one is set */
-	uint8_t share, base;		/* what the peer grants while something is in flight (0: not reported yet), and always */
+	uint8_t share, base;		/* packets that the peer grants while something is in flight (0: not reported yet), and
+					 * always */
 	uint8_t cwnd, ssthresh;
 	uint8_t grown;			/* packets acknowledged since cwnd grew by one */
 	bool heard;
@@ -71,8 +72,7 @@ struct hdl_rel {
 	uint32_t seen_una;
 	uint32_t first_rto_ns, rto_ns, srtt_ns, rttvar_ns;	/* srtt_ns 0: nothing was timed yet */
 	uint64_t timed_ns, probe_ns, since_ns;
-	uint64_t heard_ns;		/* while something is in flight: when the peer's last packet had come, as the timer saw
-					 * it */
+	uint64_t heard_ns;		/* while something is in flight: the time at which the timer saw the peer's last packet */
 	/* receiver */
 	uint32_t expected;
 	uint32_t owed;			/* packets received since the last acknowledgement */
@@ -87,7 +87,7 @@ struct hdl_rel {
 #define HDL_REL_WIDE 2		/* the window is not the one of an idle stream, or a new share is due */
 #define HDL_REL_TIMING 4	/* timed_ns counts */
 #define HDL_REL_ASKED 8		/* a probe is on its way */
-#define HDL_REL_AGAIN 16	/* another probe must follow it */
+#define HDL_REL_AGAIN 16	/* another probe must follow that one */
 #define HDL_REL_LATE 32		/* the probe was sent since nothing had come for the timeout */
 
 struct hdl_rel_ops {
@@ -116,13 +116,13 @@ static inline bool hdl_rel_room(const struct hdl_rel *r)
 /* The caller has a packet to send and no room: the window may grow, or the peer is asked for its share. Returns whether there is
  * room now. */
 bool hdl_rel_limited(struct hdl_rel *r, const struct hdl_rel_ops *ops);
-/* Whether n packets have room together. If the window is too small for them even when empty, the peer is not asked. */
+/* Returns true if n packets have room together. If the window is too small for them even when empty, the peer is not asked. */
 bool hdl_rel_has_room_for(struct hdl_rel *r, uint32_t n, const struct hdl_rel_ops *ops);
 static inline bool hdl_rel_idle(const struct hdl_rel *r)
 {
 	return r->next == r->una;
 }
-/* Whether the next packet is to be timed: then hdl_rel_time must be called when it leaves. */
+/* Returns true if the next packet is to be timed: then hdl_rel_time must be called when that packet leaves. */
 static inline bool hdl_rel_is_timed(const struct hdl_rel *r)
 {
 	return r->next == r->timed;
@@ -180,8 +180,8 @@ static inline uint64_t hdl_rel_silence(const struct hdl_rel *r, uint64_t now_ns)
 }
 
 enum hdl_rel_verdict { HDL_REL_DELIVER, HDL_REL_HOLD, HDL_REL_DUPLICATE };
-/* Takes the number of a packet that arrived. DELIVER: the caller must handle the packet, then those of hdl_rel_next. HOLD:
- * copy it and call hdl_rel_hold. DUPLICATE (or beyond the window): drop it; an acknowledgement is owed. */
+/* Takes the number of a packet that arrived. DELIVER: the caller must handle the packet, then those of hdl_rel_next. HOLD: copy
+ * the packet and call hdl_rel_hold. DUPLICATE (or beyond the window): drop the packet; an acknowledgement is owed. */
 enum hdl_rel_verdict hdl_rel_receive_other(struct hdl_rel *r, uint32_t psn);
 static inline enum hdl_rel_verdict hdl_rel_receive(struct hdl_rel *r, uint32_t psn)
 {

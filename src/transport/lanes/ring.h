@@ -3,8 +3,8 @@
  * The eager ring: memory in the receiver that one sender fills by RDMA WRITE. Pure functions over memory and counters; no verbs
  * here. A *line* is 64 aligned bytes, which caches move as one.
  *
- * The ring is walked DOWNWARDS. A frame is k whole lines: its header is the top 16 bytes of its top line, its payload ends
- * right below the header:
+ * The ring is walked DOWNWARDS. A frame is k whole lines: the header is the top 16 bytes of the top line, and the payload
+ * ends right below the header:
  *
  *     line t-2 (next header)   line t-1                   line t
  *     |...............[00 .. 00]|....pppppppppppppppppppppp|pppppppppppp..pppp[ header ]|
@@ -15,23 +15,22 @@
  * and, last, the header, whose last byte is the phase: the lap's number, 1..255. A frame has arrived when the phase at its
  * header's place is the lap's; the receiver never clears a line.
  *
- * Invariant R1: when the receiver begins to poll a line, the phase byte there is 0 or the previous lap's. What breaks without
- * it:
+ * Invariant R1: when the receiver begins to poll a line, the phase byte there is 0 or the previous lap's. Without R1:
  *
- *     1. lap 3: a frame's payload covers line 9, and its byte at the phase's place is 4
+ *     1. lap 3: a frame's payload covers line 9, and the byte at the phase's place is 4
  *     2. lap 4: the receiver polls line 9: the phase is 4, though nothing has arrived
  *
- * A line of the previous lap that held a header satisfies R1. One that held payload, or was skipped and so holds anything
- * older, is marked in `dirty`; the frame before it writes 16 zero bytes, the terminator, at its header's place. So a small
- * message touches one line, and only a frame that follows payload costs another.
+ * A line of the previous lap that held a header satisfies R1. A line that held payload, or was skipped and so holds anything
+ * older, is marked in `dirty`; the frame before that line writes 16 zero bytes, the terminator, at the header's place. So a
+ * small message touches one line, and only a frame that follows payload costs another.
  *
  * Invariant R2: sent - acked + the lines written next, terminator included, never exceeds the ring: the sender writes only
  * lines that the receiver has given back.
  *
  * A terminator stands at the next frame's header: R1 by terminators needs a device whose writes of one queue land in their
- * order (promises.sequence). Without it (`dirty` is NULL) the receiver clears: it zeroes the headers' places of the lines that
- * held payload or were skipped, before it gives them back. A frame that lands before its predecessor is still read behind it,
- * since only the next header is polled.
+ * order (promises.sequence). On other devices (`dirty` is NULL) the receiver clears: the headers' places of the lines that held
+ * payload or were skipped are zeroed before the lines are given back. A frame that lands before its predecessor is still read
+ * after the predecessor, since only the next header is polled.
  *
  * A frame never wraps: a skip frame sends the receiver back to the top line, which is a header line on every lap.
  */
@@ -66,9 +65,9 @@ struct hdl_ring_tx {
 	uint64_t acked;		/* lines that the receiver has given back */
 	uint64_t sent;		/* lines used since the ring was made */
 	uint64_t base;		/* the receiver's address of line 0 */
-	uint64_t *dirty;	/* bit per line: its header's place holds no usable phase, and needs a terminator; NULL: the
+	uint64_t *dirty;	/* bit per line: the header's place holds no usable phase, and needs a terminator; NULL: the
 				 * receiver clears */
-	uint64_t dirty_until;	/* from this value of `sent` on no line is dirty: a lap has passed since one became so */
+	uint64_t dirty_until;	/* from this value of `sent` on no line is dirty: a lap has passed since a line became dirty */
 	uint32_t line;		/* line of the next header */
 	uint32_t lines;
 	uint32_t rkey;
@@ -128,8 +127,8 @@ void hdl_ring_tx_init(struct hdl_ring_tx *tx, uint64_t base, uint32_t rkey, uint
 /* base: zeroed, lines * 64 bytes, aligned to 64. */
 void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines, bool clears);
 
-/* The fast path: whether a frame of k lines has room and needs no skip and no terminator. Then its top line is tx->line and its
- * phase tx->phase; the caller must write it and call hdl_ring_plain_sent. */
+/* The fast path: returns true if a frame of k lines has room and needs no skip and no terminator. Then the frame's top line is
+ * tx->line and the phase tx->phase; the caller must write the frame and call hdl_ring_plain_sent. */
 static inline bool hdl_ring_plain_ready(const struct hdl_ring_tx *tx, uint32_t k)
 {
 	return tx->sent + k + 1 - tx->acked <= tx->lines && tx->line + 1 >= k &&
@@ -153,24 +152,25 @@ static inline void hdl_ring_plain_sent(struct hdl_ring_tx *tx, uint32_t k)
 	tx->line = line - k;
 }
 
-/* Places a frame and moves on. False: no room now. Must: len <= hdl_ring_max. */
+/* Places a frame and moves on. Returns false if there is no room now. Must: len <= hdl_ring_max. */
 bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *place);
 
-/* The receiver's report of lines read: its whole counter, from the credit word or HDL_CTL_CREDIT. Low bits of it in frames of the
- * other direction would not do: these may lie unread while the credit word goes on by more than the bits count. */
+/* The receiver's report of lines read: the whole counter, from the credit word or HDL_CTL_CREDIT. Low bits of the counter in
+ * frames of the other direction would not do: these frames may lie unread while the credit word goes on by more than the bits
+ * count. */
 static inline void hdl_ring_ack(struct hdl_ring_tx *tx, uint64_t consumed)
 {
 	if (consumed > tx->acked && consumed <= tx->sent)
 		tx->acked = consumed;
 }
 
-/* Whether the receiver must report the lines read; hdl_ring_max relies on that. */
+/* Returns true if the receiver must report the lines read; hdl_ring_max relies on that. */
 static inline bool hdl_ring_owes(const struct hdl_ring_rx *rx)
 {
 	return rx->consumed - rx->reported > rx->lines / 4;
 }
 
-/* The frame that has arrived, or NULL. Its payload ends where the header begins. */
+/* Returns the frame that has arrived, or NULL. The payload ends where the header begins. */
 static inline const struct hdl_hdr *hdl_ring_peek(const struct hdl_ring_rx *rx)
 {
 	const uint8_t *top = rx->base + (size_t)rx->line * HDL_LINE + HDL_RING_SMALL;
@@ -183,10 +183,10 @@ static inline const struct hdl_hdr *hdl_ring_peek(const struct hdl_ring_rx *rx)
 	return phase == rx->phase ? (const struct hdl_hdr *)top : NULL;
 }
 
-/* Clears the lines of a frame whose top is `line`, below its header's line. Must: it is read, and not yet given back. */
+/* Clears the lines of a frame whose top is `line`, below the header's line. Must: the frame is read, and not yet given back. */
 void hdl_ring_clear(struct hdl_ring_rx *rx, uint32_t line, uint32_t k);
 
-/* Moves behind a frame of `len` payload bytes (a skip frame: to the top). Returns its lines, which the caller must add to
+/* Moves behind a frame of `len` payload bytes (a skip frame: to the top). Returns the frame's lines, which the caller must add to
  * `consumed` once the payload is no longer needed. 0: the frame does not fit into the ring, so that no header was read. */
 static inline uint32_t hdl_ring_advance(struct hdl_ring_rx *rx, uint32_t len, bool skip)
 {

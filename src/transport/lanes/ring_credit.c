@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Credits of eager rings: the receiver reports how many lines of a ring it has read, by RDMA WRITE into a struct hdl_credit of
- * the sender. */
+/* Credits of eager rings: the receiver reports how many lines of a ring were read, by RDMA WRITE into a struct hdl_credit of the
+ * sender. */
 #include <stdlib.h>
 #include <string.h>
 

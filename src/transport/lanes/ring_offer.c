@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Giving eager rings and revoking them (states: enum hdl_rx_ring). The receiver decides: it has the memory, and counts each
- * peer's messages.
+ * Giving eager rings and revoking them (states: enum hdl_rx_ring). The receiver, which has the memory, decides, and
+ * counts each peer's messages.
  *
  *     receiver                                     sender
  *     OFFER(address, key, lines)           ──▶     initializes tx
- *     polls the ring                       ◀──     ACCEPT(address of its struct hdl_credit)
+ *     polls the ring                       ◀──     ACCEPT(address of the sender's struct hdl_credit)
  *     REVOKE                               ──▶     stops using the ring
- *     reads it up to `sent`, frees it      ◀──     RELEASED(sent), behind its last write on the same queue
+ *     reads up to `sent`, frees the ring   ◀──     RELEASED(sent), behind the last write on the same queue
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,13 +59,13 @@ void hdl_ring_lose(struct hdl_ep *ep)
 {
 	if (ep->rx_state == HDL_RX_NONE)
 		return;
-	/* no process can write into it: the queues have been stopped, or the peer's process has ended */
+	/* no process can write into the ring: the queues have been stopped, or the peer's process has ended */
 	if (ep->queues || hdl_peer_state(ep) == HDL_PROC_ENDED) {
 		hdl_ring_drop(ep);
 		return;
 	}
-	/* A peer that has not received REJ yet may still write into the ring: it stays, and is polled, so that hdl_tp_poll_rings
-	 * sends REJ again. */
+	/* A peer that has not received REJ yet may still write into the ring: the ring stays, and is polled, so that
+	 * hdl_tp_poll_rings sends REJ again. */
 	ep->rx_state = HDL_RX_LOST;
 	ep->tp->rings_given--;
 }
@@ -156,7 +156,7 @@ void hdl_ring_on_accept(struct hdl_ep *ep, const struct hdl_ring_accept *m)
 	ep->peer_credit = m->addr;
 	ep->peer_credit_rkey = m->rkey;
 	if (ring_list_add(ep)) {
-		/* without a place in the list the ring would not be polled: it is revoked */
+		/* without a place in the list the ring would not be polled: revoked */
 		ep->rx_state = HDL_RX_REVOKING;
 		ep->rx_final = UINT64_MAX;
 		hdl_ep_ctl(ep, HDL_CTL_RING_REVOKE, NULL, 0, true);

@@ -22,7 +22,8 @@ int hdl_ring_poll(struct hdl_ep *ep, int max)
 			return n;
 		}
 		n++;
-		/* the next frames of a sender that is ahead: without this each message waits for its own line */
+		/* the next frames of a sender that is ahead: without the prefetch the receiver waits for each message's own
+		 * line */
 		for (int i = 1; i <= RING_AHEAD; i++)
 			__builtin_prefetch((const char *)at - i * (int)HDL_LINE);
 		const char *payload = (const char *)at - hdr.len;

@@ -2,17 +2,16 @@
 /*
  * Detection of peers that have died.
  *
- *     peer                                   how its death is detected
- *     of any host, named by the launcher     hdl_rt_has_ended: its endpoint fails at once
+ *     peer                                   how the peer's death is detected
+ *     of any host, named by the launcher     hdl_rt_has_ended: the endpoint fails at once
  *     with an RC queue of its own            the queue: requests in flight fail, or an asynchronous event (promises.tells_end)
- *     of this host, otherwise                its process is looked at: when packets to it are not acknowledged, and every
- *                                            LOOK_NS
- *     of another host, silent                a probe every HEDDLE_KEEPALIVE, by its connected lane, made for that if need be:
- *                                            its device answers without its process, and the queue's timeout decides
- *     of another host, UD only               HDL_CTL_PROBE, which its process must acknowledge within HEDDLE_UD_TIMEOUT
+ *     of this host, otherwise                the process is looked at: when packets are not acknowledged, and every LOOK_NS
+ *     of another host, silent                a probe every HEDDLE_KEEPALIVE, by the connected lane, made for that if need be:
+ *                                            the device answers without the process, and the queue's timeout decides
+ *     of another host, UD only               HDL_CTL_PROBE, which the process must acknowledge within HEDDLE_UD_TIMEOUT
  *
  * Neither UD nor a rank that only receives has a request that could fail: a dead peer does not acknowledge packets, and neither
- * does one that computes or is stopped, and will go on.
+ * does a live peer that computes or is stopped, and will go on.
  */
 #include "transport/core/tp.h"
 
@@ -87,8 +86,8 @@ static bool is_to_be_looked_at(const struct hdl_ep *ep)
 	return !ep->failed && ep->rank != hdl_job.rank && (ep->departed || !is_watched(ep));
 }
 
-/* Probes a peer whose process cannot be looked at, if nothing has come from it for HEDDLE_KEEPALIVE. Returns whether it was
- * probed. A connected lane is preferred: the peer's device answers there, also while its process computes for hours. */
+/* Probes a peer whose process cannot be looked at, if the peer has sent nothing for HEDDLE_KEEPALIVE. Returns true if a probe was
+ * sent. A connected lane is preferred: the peer's device answers there, also while the process computes for hours. */
 static bool probe_peer(struct hdl_ep *ep, uint64_t now)
 {
 	uint64_t heard = ep->in_ring.msgs + ep->in_srq.msgs + ep->in_ud.msgs + ep->in_rndv.msgs;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Active messages that arrive: handlers by number. They are sent by send.c, by the lanes of all messages: the ring, pooled
- * receives or packets while they are eager, a rendezvous beyond that, whose announcement has the head behind its record. Ordered
- * ones have sequence numbers of the peer, like matching messages. */
+/* Active messages that arrive: handlers by number. send.c sends them by the lanes of all messages: eager ones by the ring, pooled
+ * receives or packets, longer ones by a rendezvous, whose announcement has the head behind its record. Ordered active messages
+ * have sequence numbers of the peer, like matching messages. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,11 +7,11 @@
 
 /* Delivers the parked messages that are in order. */
 void hdl_arrive_parked(struct hdl_ep *ep);
-/* An active or control message. in: the counter of its lane; slow: the lane is no ring. */
+/* Handles an active or control message. in: the counter of the message's lane; slow: the lane is no ring. */
 void hdl_arrive_unmatched(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, struct hdl_count *in, bool slow);
 
-/* Delivers a message that has a sequence number, then the parked ones that follow it, or parks it. active: for a handler; else
- * it is matched. */
+/* Delivers a message that has a sequence number, then the parked messages that follow, or parks the message. active: for a
+ * handler; else for matching. */
 static inline __attribute__((always_inline)) void hdl_arrive_ordered(struct hdl_ep *ep, const struct hdl_hdr *hdr,
 									 const void *payload, bool active)
 {

@@ -4,7 +4,7 @@
 
 #include "transport/core/tp.h"
 
-/* A control message. Its record is a copy, since payloads in a ring or a packet may be unaligned; payload is valid during the
+/* A control message. The record is a copy, since payloads in a ring or a packet may be unaligned; payload is valid during the
  * call. */
 struct ctl_msg {
 	const struct hdl_hdr *hdr;
@@ -153,7 +153,8 @@ static void on_part(struct hdl_ep *ep, const struct ctl_msg *m)
 		hdl_bad_message(ep, m->hdr);
 }
 
-/* The state in which a message counts; in any other it is late, and dropped. Handlers check the states of their own machines. */
+/* The state in which a message counts; in any other state the message is late, and dropped. Handlers check the states of their
+ * own machines. */
 enum ctl_when {
 	WHEN_ANY = 0,
 	WHEN_RING,		/* this process writes into a ring of the peer's */
@@ -162,7 +163,7 @@ enum ctl_when {
 
 static const struct ctl_type {
 	const char *name;
-	uint8_t need;		/* bytes of its record: a shorter message is refused */
+	uint8_t need;		/* bytes of the record: a shorter message is refused */
 	uint8_t when;		/* enum ctl_when */
 	bool at_end;		/* the record is the last bytes of the payload, not the first */
 	void (*handler)(struct hdl_ep *ep, const struct ctl_msg *m);	/* NULL: no message of this type comes as a control

@@ -64,8 +64,9 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		struct hdl_send *next = s->next;
 		int r;
 
-		/* Without this limit a receiver as fast as the list would keep this process from reading its HDL_CTL_HOLD: each
-		 * turn polls what arrives. A turn that ends here has had events, so that no caller sleeps while messages wait. */
+		/* Without this limit a receiver as fast as the list would keep this process from reading the receiver's
+		 * HDL_CTL_HOLD: each turn polls for arrivals. A turn that ends here has had events, so that no caller sleeps
+		 * while messages wait. */
 		if (sent == HDL_UNLOOKED_MAX) {
 			waits = true;
 			break;

@@ -47,8 +47,8 @@ none:
 	return NULL;
 }
 
-/* The endpoint of a process that does not know its id here. NULL if its address is not known yet: the process repeats its
- * message. */
+/* The endpoint of a process that does not know its id here. Returns NULL if the process's address is not known yet: the process
+ * repeats the message. */
 static struct hdl_ep *ep_named(struct hdl_tp *tp, const struct hdl_name *name)
 {
 	int proc = hdl_proc_of(name->job, name->rank);

@@ -49,7 +49,7 @@ struct hdl_ctl {			/* a control message that waits for room */
  *                                                    │                          │
  *                                                    └───── endpoint failed ────┴──▶ LOST: the peer may still write
  *
- * From ACTIVE on it is polled.
+ * The ring is polled from ACTIVE on.
  */
 enum hdl_rx_ring { HDL_RX_NONE = 0, HDL_RX_OFFERED, HDL_RX_ACTIVE, HDL_RX_REVOKING, HDL_RX_LOST };
 
@@ -66,20 +66,19 @@ struct hdl_ep {
 	bool plain_post;		/* sq takes ibv_post_send: its kind has no `post` */
 	bool wake_mode;			/* the peer sleeps: use requests that make a completion, not the ring */
 	bool eager_off;			/* back-pressure by HDL_CTL_HOLD: messages longer than HDL_HOLD_LEAST are announced */
-	struct hdl_credit *ring_credit;	/* where the peer reports the lines of tx that it has read */
+	struct hdl_credit *ring_credit;	/* where the peer reports how many lines of tx were read */
 	uint32_t ring_max;		/* largest payload that takes the ring */
 	uint32_t ring_most;		/* the same while copies to the peer are quick: the payload is one run then */
-	uint32_t now_max;		/* largest payload of hdl_ep_send_now: the device copies it while it is posted */
+	uint32_t now_max;		/* largest payload of hdl_ep_send_now: the device copies the payload during the post */
 	struct lines_pace pace;		/* of copies into the ring beyond HEDDLE_EAGER_MAX */
 	struct ibv_send_wr wr;		/* template of a single-line frame: its payload and its header, inline */
 	struct ibv_sge sge[2];
 	_Alignas(16) struct hdl_hdr head;
 	/* cold, in the rest of the line */
 	struct hdl_ep_note note;
-	uint32_t id;			/* index in tp->peers: messages to this process name the peer by it */
+	uint32_t id;			/* index in tp->peers: the peer's `src` in messages to this process */
 	uint32_t id_there;		/* this process's id at the peer; HDL_NAMED: not known yet */
-	uint32_t src;			/* `src` of messages to the peer: id_there, with HDL_TELLS until the peer knows its own
-					 * id */
+	uint32_t src;			/* `src` of messages to the peer: id_there, with HDL_TELLS until the peer knows `id` */
 	bool id_sent;			/* HDL_CTL_ID was sent */
 	bool departed;			/* HDL_CTL_LEAVE has come: the peer's end is no error */
 	uint16_t answered;		/* low bits of in_ring.msgs when the last message beyond HEDDLE_EAGER_MAX that fits the
@@ -92,7 +91,7 @@ struct hdl_ep {
 	struct hdl_tp *tp;
 	struct hdl_order order;
 	uint8_t rx_state;		/* enum hdl_rx_ring */
-	bool credit_owed;		/* the peer is to be told what was read of rx, when the send queue has room */
+	bool credit_owed;		/* lines read of rx are to be reported, when the send queue has room */
 	bool busy;			/* on tp->busy */
 	bool failed;
 	int fail_err;			/* negative errno */
@@ -105,16 +104,16 @@ struct hdl_ep {
 	struct hdl_send *rdma_wait, *rdma_wait_tail;	/* CTS has come, and there is no connected lane yet */
 	struct hdl_send *stream, *stream_tail;		/* rendezvous over UD or through the ring */
 	struct hdl_fetch *reads, *reads_tail;		/* rendezvous by RDMA READ of which chunks are to be posted */
-	/* Limit of the reorder window (HDL_ORDER_SPAN): a lane that may delay messages, UD or pooled receives, is not empty,
-	 * so that another lane may run ahead of it by so many only. seq: tx_seq when that began; idx: the last request of sq
-	 * that may be delayed. */
+	/* Reorder guard (HDL_ORDER_SPAN): set while a lane that may delay messages, UD or pooled receives, is not empty: the
+	 * other lanes may run ahead of that lane by so many messages only. seq: tx_seq when the guard was set; idx: the last
+	 * request of sq that may be delayed. */
 	bool reorder_guard_ud, reorder_guard_sq;
 	uint16_t reorder_guard_seq;
 	uint32_t reorder_guard_idx;
 	/* UD */
 	struct hdl_rel *rel;		/* made on first use */
 	struct ibv_ah *ah;
-	struct hdl_ud_parts *parts;	/* what has come of a message in several packets; or NULL */
+	struct hdl_ud_parts *parts;	/* packets received of a message in several packets; or NULL */
 	uint32_t refused, refused_una;	/* requests that the device has refused in a row, and rel->una during them */
 	uint32_t refused_ms;		/* when the last of them was */
 	bool rel_timer;			/* on tp->timers */
@@ -126,8 +125,8 @@ struct hdl_ep {
 	struct hdl_conn_queues *queues;	/* NULL: none, or a lane that is had by address */
 	struct hdl_addr addr;
 	struct hdl_name name;
-	struct hdl_proc proc;		/* peers of this host; start 0: others */
-	char *host;			/* peers of other hosts: its name; or NULL */
+	struct hdl_proc proc;		/* peers of this host; start 0: a peer of another host */
+	char *host;			/* name of the peer's host, if another one; or NULL */
 	uint64_t msgs_seen;		/* messages that had come when alive.c last looked */
 	union {
 		uint64_t msgs_seen_ns;	/* when that number last grew, or the peer was probed */
@@ -140,7 +139,7 @@ struct hdl_ep {
 	uint32_t dci_last;		/* number of the last request at its initiator */
 	/* ring, receiver's side */
 	uint32_t slow_msgs;		/* messages that came by other lanes */
-	uint16_t sends_unpolled;	/* sends by other lanes than the ring since this process polled what arrives */
+	uint16_t sends_unpolled;	/* sends by other lanes than the ring since this process last polled for arrivals */
 	uint8_t announces;		/* failed: how many more REJ are sent at most, until the peer sends its own */
 	bool peer_failed;		/* the peer has sent REJ: its endpoint of this process has failed */
 	uint64_t rx_mark, rx_rate;	/* rx.consumed at the last hdl_rings_look, lines of the period before: silent rings are
@@ -152,23 +151,26 @@ struct hdl_ep {
 	uint32_t credit_rkey;		/* of ring_credit */
 	uint64_t *dirty;		/* tx.dirty's memory */
 	uint32_t rings_out, rings_in;	/* rings given, rings got, ever */
-	uint32_t eager_off_sent, eager_off_turn;	/* turn of the last HDL_CTL_HOLD to the peer; of the latest from it */
+	uint32_t eager_off_sent, eager_off_turn;	/* turn of the last HDL_CTL_HOLD sent to the peer; of the latest
+							 * received */
 	uint64_t polled_sent;		/* tx.sent when this process last polled in the middle of sends by the ring */
 	/* turn of the HDL_CTL_SLEEP that the peer was sent, and of the last one that it acknowledged: equal: in force; 0: none */
 	uint32_t sleep_sent, sleep_acked;
 };
 
-/* Per peer: this and, for peers that use UD, struct hdl_rel. A job of 100,000 ranks that talks to all multiplies it. */
+/* Per peer: struct hdl_ep and, for peers that use UD, struct hdl_rel. A job of 100,000 ranks that talks to all multiplies
+ * both. */
 _Static_assert(sizeof(struct hdl_ep) <= 1024, "an endpoint stays within 1 KiB");
 _Static_assert(sizeof(struct hdl_rel) <= 1240, "a reliable stream stays within 1240 bytes");
 
-/* Whether its queues are being replaced: requests for them wait. */
+/* Returns true while the peer's queues are being replaced: requests for them wait. */
 static inline bool hdl_ep_replaced(const struct hdl_ep *ep)
 {
 	return ep->queues && ep->queues->replaced;
 }
 
-/* Whether nothing has gone to the peer or come from it, ever: a process of another job does not know of this one then. */
+/* Returns true if no message was ever sent to the peer or received from the peer: then a process of another job does not know of
+ * this one. */
 static inline bool hdl_ep_is_unused(const struct hdl_ep *ep)
 {
 	return ep->conn.state == HDL_CONN_NONE && !ep->rel;
@@ -177,7 +179,8 @@ static inline bool hdl_ep_is_unused(const struct hdl_ep *ep)
 /* ---- ep.c ----- */
 /* Makes the endpoint of a process. NULL with errno, reported. */
 struct hdl_ep *hdl_ep_make(struct hdl_tp *tp, int proc);
-/* How many processes may share a receiver's pool with this one, as both ends compute it before they have exchanged anything. */
+/* Returns how many processes may share a receiver's pool with this one, as both ends compute the number before they have
+ * exchanged anything. */
 uint32_t hdl_ep_others(const struct hdl_ep *ep);
 /* The endpoint of a message with HDL_TELLS, whose struct hdl_name is at `name` (any alignment). NULL: a process that is not
  * known here, or another life of a rank. Without HDL_TELLS: hdl_ep_by_id. */
@@ -193,19 +196,19 @@ void hdl_ep_refresh(struct hdl_ep *ep);
 void hdl_ep_fail(struct hdl_ep *ep, int err);
 /* The kind for the peer, of those allowed. rc_peers: RC connections that this process has with other peers. */
 enum hdl_queue hdl_ep_select(const struct hdl_ep *ep, unsigned allowed, bool rdma, int rc_peers);
-/* Whether any connected kind is possible with this peer. */
+/* Returns true if any connected kind is possible with this peer. */
 bool hdl_ep_can_rdma(const struct hdl_ep *ep);
 /* The peer's credits for pooled receives, made if need be. NULL: out of memory, and the endpoint fails. */
 struct hdl_srq_credit *hdl_ep_srq_credit(struct hdl_ep *ep, const struct hdl_rxpool *pool);
-/* Whether the peer's process has ended, as seen on this host or reported by hdl_rt_has_ended. */
+/* Returns whether the peer's process has ended, as seen on this host or reported by hdl_rt_has_ended. */
 enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep);
 /* "rank 3", or "rank 3 on host" for a peer of another host, or "rank 3 of job N"; returns text. */
 #define HDL_PEER_TEXT (HDL_HOST_TEXT + HDL_PROC_TEXT)
 const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT]);
 
 /* ---- ctl.c ----- */
-/* Sends a control message, now or when there is room; one that cannot be sent fails the endpoint. ordered: behind what was
- * posted to the connected lane. */
+/* Sends a control message, now or when there is room; one that cannot be sent fails the endpoint. ordered: behind all
+ * earlier posts to the connected lane. */
 void hdl_ep_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len, bool ordered);
 /* Sends the messages of one of the two lists. Returns whether one is left. */
 bool hdl_ep_drain_ctl(struct hdl_ep *ep, bool ordered, int *events);
@@ -227,12 +230,12 @@ void hdl_ep_end(struct hdl_ep *ep);
 void hdl_ep_dispatch(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, struct hdl_count *in);
 
 /* ---- post.c ----- */
-/* Which request's completion tells the sender that a payload was read, if the device reads it in place. */
+/* The request whose completion tells the sender that the device has read a payload in place. */
 enum hdl_in_place {
 	HDL_IN_PLACE_NO,		/* none: the payload is copied */
 	HDL_IN_PLACE_DONE,		/* this one: send->done */
 	HDL_IN_PLACE_MORE,		/* a later request of the same message */
-	HDL_IN_PLACE_LAST,		/* this one, the message's last, unless it is copied: hdl_rndv_chunk_done */
+	HDL_IN_PLACE_LAST,		/* this one, the message's last, unless the payload is copied: hdl_rndv_chunk_done */
 	HDL_IN_PLACE_FENCE,		/* this one, the message's last, copied or not, since earlier ones are read in place */
 };
 
@@ -247,8 +250,8 @@ int hdl_ep_post_rtu(struct hdl_ep *ep, const struct hdl_hdr *hdr);
  * room. */
 int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_data_rec *tail,
 		  struct hdl_send *send, enum hdl_in_place in_place);
-/* Whether a rendezvous may go through the ring piece by piece, both processors copying at once: the ring is memory that both
- * reach by loads and stores, and the users' is not. */
+/* Returns true if a rendezvous may go through the ring piece by piece, both processors copying at once: the ring is memory that
+ * both reach by loads and stores, and the users' buffers are not. */
 bool hdl_ep_can_stage(const struct hdl_ep *ep);
 /* Bytes of the next piece of a staged message, by the lane that is best now. runs: send->pack copies them. */
 uint32_t hdl_ep_piece(const struct hdl_ep *ep, bool runs);

@@ -3,12 +3,12 @@
  * Per-peer order: messages carry a sequence number and may arrive by several lanes; they are delivered once, in sequence. A
  * message that is early is parked (copied), one that is late is a duplicate.
  *
- * Invariant: a sender is never more than HDL_ORDER_SPAN messages ahead of the receiver's `expected`. Without it a number of 16
+ * Invariant: a sender is never more than HDL_ORDER_SPAN messages ahead of the receiver's `expected`. Otherwise a number of 16
  * bits is ambiguous:
  *
  *     1. message 5 waits for a receive at the SRQ
  *     2. 65,536 messages go by the ring
- *     3. the next one has number 5, too: it is delivered in place of the first
+ *     3. the next one has number 5, too: delivered in place of the first
  *
  * So a lane that can delay a message for long (UD's retransmission, RNR at an SRQ) limits how far other lanes run ahead:
  * reorder_guard_* of struct hdl_ep.
@@ -56,7 +56,7 @@ static inline enum hdl_order_verdict hdl_order_check(struct hdl_order *o, uint16
 
 /* Parks a copy of two pieces (header, payload). 0; 1: a duplicate of a parked one; -ENOMEM. */
 int hdl_order_park(struct hdl_order *o, uint16_t seq, const void *a, size_t an, const void *b, size_t bn);
-/* The parked message that is expected, or NULL; `expected` moves on. Ownership: the caller frees it. */
+/* Returns the parked message that is expected, or NULL; `expected` moves on. Ownership: the caller must free the message. */
 struct hdl_parked *hdl_order_next(struct hdl_order *o);
 void hdl_order_clear(struct hdl_order *o);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peers of this process. Nothing here has the size of the job: an endpoint is made when the first message goes to its
- * process or comes from it, and stays until the end.
+ * The peers of this process. Nothing here has the size of the job: an endpoint is made when the first message goes to a
+ * process or comes from the process, and stays until the end.
  *
- * An endpoint's *id* is its index in `of`; it is never another peer's. A loop over peers must read `n` anew in each round, and
- * keep no pointer into `of`: a call may make an endpoint, and the array may move.
+ * An endpoint's *id* is the index in `of`, and never becomes another peer's. A loop over peers must read `n` anew in each round,
+ * and keep no pointer into `of`: a call may make an endpoint, and the array may move.
  */
 #ifndef HDL_TP_PEERS_H
 #define HDL_TP_PEERS_H

@@ -5,7 +5,7 @@
 
 #include "transport/core/tp.h"
 #include "transport/queue/plain.h"
-#define PACK_NOW 4096u		/* payloads up to here are packed before it is known whether they can be sent at once */
+#define PACK_NOW 4096u		/* payloads up to here are packed before the sender knows whether they can be sent at once */
 
 /* Whether the reorder window's limit holds the next message back: a lane that may delay messages, UD or pooled receives, is not
  * empty, and HDL_ORDER_SPAN / 2 messages have followed. Ends the limit when that lane is empty. */
@@ -111,7 +111,7 @@ static enum way way_of(struct hdl_ep *ep, bool rdma)
 	return packets ? WAY_PACKET : WAY_NONE;
 }
 
-/* An active message without HDL_AM_ORDERED: it takes no sequence number. */
+/* An active message without HDL_AM_ORDERED, which takes no sequence number. */
 static int ep_send_free(struct hdl_ep *ep, enum way way, struct hdl_hdr *hdr, const void *buf, size_t len, struct hdl_send *send)
 {
 	struct hdl_count *out = &ep->out_srq;
@@ -138,7 +138,7 @@ static int ep_send_free(struct hdl_ep *ep, enum way way, struct hdl_hdr *hdr, co
 	return r;
 }
 
-/* Sends head and payload of an active message (buf NULL), or its announcement: rendezvous record and head, which are at buf. */
+/* Sends head and payload of an active message (buf NULL), or the announcement: rendezvous record and head, which are at buf. */
 static int send_active(struct hdl_ep *ep, enum way way, struct hdl_am_send *am, bool rts, const void *buf, size_t len)
 {
 	struct hdl_hdr hdr = { .tag = am->send.tag, .context = (uint16_t)am->head_len };
@@ -200,11 +200,11 @@ static int try_active(struct hdl_ep *ep, enum way way, struct hdl_am_send *am)
 }
 
 /*
- * Whether the peer is likely to wait for this message, which is longer than HEDDLE_EAGER_MAX: the peer has sent something since
- * the last such message, as in an exchange or a ping-pong.
+ * Returns true if the peer is likely to wait for this message, which is longer than HEDDLE_EAGER_MAX: the peer has sent something
+ * since the last such message, as in an exchange or a ping-pong.
  *
- *     awaited      announced: the peer's RDMA READ takes less time than a copy into the ring and a copy out of it, where copies
- *                  are slow
+ *     awaited      announced: the peer's RDMA READ takes less time than a copy into the ring and a copy out of the ring, where
+ *                  copies are slow
  *     else         messages stream: by the ring the sender need not wait for the receiver
  *
  * Where processes share a CPU the sender must not wait, so nothing counts as awaited.
@@ -218,7 +218,7 @@ static bool is_awaited(struct hdl_ep *ep, const struct hdl_send *send)
 	return answered && !send->pack && ep->dev->promises.pages_read && ep->tp->ways & 1u << HDL_WAY_READ && hdl_waiters_may_spin();
 }
 
-/* The longest message beyond HEDDLE_EAGER_MAX that takes the ring now. *timed is set if its copy is to be timed. */
+/* Returns the longest message beyond HEDDLE_EAGER_MAX that takes the ring now. *timed is set if the copy is to be timed. */
 static size_t ring_limit(struct hdl_ep *ep, size_t len, const struct hdl_send *send, bool *timed)
 {
 	if (ep->ring_max < ep->ring_most && len <= ep->ring_most && !send->pack && lines_pace_next(&ep->pace, LINES_PACE_QUICK)) {
@@ -233,14 +233,14 @@ struct message {
 	int32_t tag;
 	uint16_t context;
 	bool sync;
-	const void *buf;	/* NULL: send->pack copies it */
+	const void *buf;	/* NULL: send->pack copies the payload */
 	size_t len;
 	struct hdl_send *send;
 };
 
 /* How a matching message is sent. */
 enum protocol {
-	PROTOCOL_EAGER,		/* with its header */
+	PROTOCOL_EAGER,		/* header and payload */
 	PROTOCOL_EAGER_TIMED,	/* the same by the ring, and the copy is timed for ep->pace */
 	PROTOCOL_PARTS,		/* eagerly in several packets; announced if they have no room */
 	PROTOCOL_ANNOUNCED,	/* RTS: rendezvous */
@@ -332,7 +332,8 @@ int hdl_ep_send_pending(struct hdl_ep *ep, struct hdl_send *send)
 					       .len = send->len, .send = send });
 }
 
-/* Takes in what has arrived. A sender whose messages all leave at once never waits, and would not read HDL_CTL_HOLD otherwise. */
+/* Takes in messages that have arrived. A sender whose messages all leave at once never waits, and would not read HDL_CTL_HOLD
+ * otherwise. */
 static void poll_arrivals(struct hdl_ep *ep)
 {
 	ep->sends_unpolled = 0;
@@ -423,8 +424,8 @@ int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, con
 	return ep_send_slow(ep, &(struct message){ .tag = tag, .context = context, .sync = sync, .buf = buf, .len = len, .send = send });
 }
 
-/* A short message is packed and sent at once. If that fails it is packed a second time when its turn comes, which is as cheap as
- * to keep the packed bytes. */
+/* A short message is packed and sent at once. If that fails the message is packed a second time when its turn comes, which is as
+ * cheap as to keep the packed bytes. */
 int hdl_ep_send_runs(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, size_t len, struct hdl_send *send)
 {
 	char packed[PACK_NOW];

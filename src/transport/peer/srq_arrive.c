@@ -2,8 +2,8 @@
 /* Messages that arrive in pooled receives of RC, XRC and DC. */
 #include "transport/core/tp.h"
 
-/* Counts a message that has taken a receive of the pool, which all senders share. Returns whether its sender must be sent
- * HDL_CTL_TAKEN. */
+/* Counts a message that has taken a receive of the pool, which all senders share. Returns true if HDL_CTL_TAKEN must be sent to
+ * the sender. */
 static inline bool takes_receive(struct hdl_ep *ep, const struct hdl_rxpool *pool, const struct hdl_hdr *hdr)
 {
 	struct hdl_srq_credit *p = hdl_ep_srq_credit(ep, pool);
@@ -11,7 +11,7 @@ static inline bool takes_receive(struct hdl_ep *ep, const struct hdl_rxpool *poo
 	return p && hdl_srq_credit_came(p, hdl_is_counted(hdr->kind), hdr->reserved);
 }
 
-/* Sends HDL_CTL_TAKEN: what was taken, and how much the sender may have in the pool from now on. */
+/* Sends HDL_CTL_TAKEN: how many messages were taken, and how many the sender may have in the pool from now on. */
 static __attribute__((noinline)) void grant(struct hdl_ep *ep, struct hdl_rxpool *pool)
 {
 	uint32_t since = ep->srq_credit->in - ep->srq_credit->in_reported;

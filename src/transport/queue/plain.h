@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fast path of the eager ring: one frame as one inline request. Included by the send path and by post.c, so that it is
- * inlined in both. */
+/* The fast path of the eager ring: one frame as one inline request. Included by the send path and by post.c, to be inlined in
+ * both. */
 #ifndef HDL_TP_PLAIN_H
 #define HDL_TP_PLAIN_H
 

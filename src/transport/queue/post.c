@@ -9,7 +9,7 @@
  * is copied into a registered buffer: the copy is cheaper than the completion that would have to be awaited. */
 #define ZERO_COPY_MIN 1024u
 
-/* A payload that send->pack copies, and the device copies while it is posted, is packed on the stack up to this length: about a
+/* A payload that send->pack copies, and the device copies during the post, is packed on the stack up to this length: about a
  * piece of a staged message. */
 #define PACK_MAX 16384u
 /* Bytes that are packed at a time where no buffer can be had. */
@@ -50,14 +50,14 @@ static int post_gather(struct hdl_sq *sq, const struct around *a, const void *bu
 	return n;
 }
 
-/* Whether a message needs no buffer. more: bytes around it, at most. */
+/* Returns true if a message needs no buffer. more: bytes around the message, at most. */
 static bool post_is_inline(const struct hdl_sq *sq, size_t len, size_t more, bool runs)
 {
 	return len + more <= sq->max_inline && !(runs && len > PACK_MAX);
 }
 
-/* Reads the buffer's pages. A buffer that cannot be read is then a signal in the user's call, as if this processor copied it,
- * instead of a failed request that breaks the queue and loses the message's sequence number. */
+/* Reads the buffer's pages. A buffer that cannot be read is then a signal in the user's call, as if this processor copied the
+ * bytes, instead of a failed request that breaks the queue and loses the message's sequence number. */
 static inline void touch(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i += 4096)
@@ -65,12 +65,12 @@ static inline void touch(const char *p, size_t n)
 	(void)*(const volatile char *)(p + n - 1);
 }
 
-/* Posts one request. Must: room for it. buf NULL: send->pack copies the payload. 1: the payload was copied; 0: in flight;
- * -EAGAIN: there is no buffer; other negative errno: the endpoint has failed. */
+/* Posts one request. Must: the queue has room. buf NULL: send->pack copies the payload. Returns 1: the payload was copied; 0: in
+ * flight; -EAGAIN: there is no buffer; other negative errno: the endpoint has failed. */
 static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, const void *buf, size_t len,
 			struct hdl_send *send, enum hdl_in_place in_place);
 
-/* Packs a payload that the device copies while it is posted. */
+/* Packs a payload that the device copies during the post. */
 static __attribute__((noinline)) int post_packed(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, size_t len,
 						 const struct hdl_send *send)
 {
@@ -266,8 +266,8 @@ bool hdl_ep_can_stage(const struct hdl_ep *ep)
 	       ep->tx.lines >= STAGE_LINES_MIN;
 }
 
-/* Bytes of the next packed piece, of n at most. A device that does not copy it at once needs a buffer; without one, and none that
- * comes back, the piece is as short as the device does copy. around: bytes around a piece, at most. */
+/* Returns the bytes of the next packed piece, of n at most. A device that does not copy the piece at once needs a buffer; without
+ * one, and none that comes back, the piece is as short as the device does copy. around: bytes around a piece, at most. */
 static uint32_t packable(const struct hdl_ep *ep, uint32_t n, uint32_t around)
 {
 	struct hdl_bufpool *p = &ep->dev->bounce;

@@ -93,7 +93,7 @@ int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn, bool *broke)
 				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 					IBV_QP_MAX_QP_RD_ATOMIC);
 
-	/* the query must follow the attempt: before it the queue may still be about to break */
+	/* the query must follow the attempt: before the attempt the queue may still be about to break */
 	if (err && broke && !ibv_query_qp(qp, &a, IBV_QP_STATE, &init) && a.qp_state == IBV_QPS_ERR) {
 		*broke = true;
 		return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The replay log of a send queue: the contents of its requests, so that they can be posted again (sq.h). */
+/* The replay log of a send queue: the contents of requests, so that they can be posted again (sq.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static size_t replay_bytes(const struct hdl_sq *sq)
 	return sq->replay_max + HDL_LINE;
 }
 
-/* One zeroed allocation for records and inline data: the kernel gives its pages when slots are first used. */
+/* One zeroed allocation for records and inline data: the kernel provides the pages when slots are first used. */
 int hdl_replay_open(struct hdl_sq *sq)
 {
 	sq->replay_max = sq->kind->reset ? HDL_REPLAY_INLINE : HDL_REPLAY_COPIED;

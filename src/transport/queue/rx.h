@@ -18,7 +18,7 @@ struct hdl_rxbuf {
 };
 struct hdl_rxpool {
 	struct hdl_dev *dev;
-	enum hdl_queue queue;		/* one of the kinds that use it, for error texts */
+	enum hdl_queue queue;		/* one of the kinds that use the pool, for error texts */
 	bool packets;			/* of UD: a packet behind a GRH arrives; else struct hdl_wire */
 	struct ibv_srq *srq;		/* NULL: qp has a receive queue of its own */
 	struct ibv_qp *qp;
@@ -31,21 +31,21 @@ struct hdl_rxpool {
 	uint32_t active, active_last;	/* peers that sent much in this period, and in the one before */
 	uint64_t period_ns;		/* when the next period begins */
 	struct hdl_pause pause;
-	bool stopped;			/* its queue is in error, and is going to be reset: nothing is posted */
+	bool stopped;			/* the pool's queue is in error, and is going to be reset: nothing is posted */
 	bool short_of;			/* the SRQ limit was reached: the pool must grow */
 	struct hdl_rxbuf *back;		/* receives to be posted again, linked by wr.next */
 	struct hdl_rxbuf *back_tail;
 	uint32_t nback;
-	struct hdl_rxbuf *last;		/* the last posted one: its wr.next becomes the first one of the next post */
+	struct hdl_rxbuf *last;		/* the last posted receive: its wr.next becomes the first one of the next post */
 	const void *ahead;		/* where the next message will probably arrive, since receives are used in their order:
 					 * prefetched */
 	struct hdl_rxchunk *chunks;
 };
-/* Attaches the pool to an SRQ or a UD QP. It has no receives before hdl_rxpool_start. */
+/* Attaches the pool to an SRQ or a UD QP. There are no receives before hdl_rxpool_start. */
 void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue queue, struct ibv_srq *srq,
 		    struct ibv_qp *qp, uint32_t size, uint32_t first, uint32_t max);
-/* Posts its first receives, if that was not done, and enough for so many peers that begin to send. Must be called before any of
- * them can. 0 or a negative errno. */
+/* Posts the pool's first receives, if that was not done, and enough for so many peers that begin to send. Must be called before
+ * any of these can. Returns 0 or a negative errno. */
 int hdl_rxpool_start(struct hdl_rxpool *p, uint32_t peers);
 /* Adds receives to the shared pools for a peer of another job. They began with enough for this job's peers. */
 void hdl_rxpools_more(struct hdl_dev *dev);
@@ -53,15 +53,15 @@ void hdl_rxpools_more(struct hdl_dev *dev);
  * Returns the share of a sender: how many receives of the pool its messages may take at a time from now on. *base: how many a
  * sender without a share may take (hdl_rel_shares).
  *
- * much: the sender asks for more, and counts, by *mark, among those that share the pool. since: messages of this sender that
- * have come since it was last answered.
+ * much: the sender asks for more, and counts, by *mark, among those that share the pool. since: messages of this sender that have
+ * come since its last answer.
  *
  * The pool grows if `since` is at least base, which is a stream, or if so many senders ask that a share is less than base. A
- * sender whose base is two asks with each message that it sends alone; if that were enough, a few messages in a large job would
- * make the pool as large as it may be.
+ * sender whose base is two asks with each message that is sent alone; if that were enough, a few messages in a large job would
+ * make the pool as large as allowed.
  */
 uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t since, uint32_t *base);
-/* Begins the next period if it is time. */
+/* Begins the next period if the present one is over. */
 void hdl_rxpool_period(struct hdl_rxpool *p, uint64_t now);
 void hdl_rxpool_fini(struct hdl_rxpool *p);	/* after the queue is destroyed */
 int hdl_rxpool_flush(struct hdl_rxpool *p);
@@ -95,16 +95,16 @@ static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 /* Opens the SRQ of RC and of the DCT, and its pool. Does nothing the second time. */
 int hdl_srq_open(struct hdl_dev *dev);
 void hdl_srq_close(struct hdl_dev *dev);
-/* With fewer receives a pool cannot take what is under way. */
+/* With fewer receives a pool cannot take the messages in flight. */
 #define HDL_SRQ_LEAST 16
 /* The receives with which a pool of this depth begins: a sender that finds none waits, and the pool grows. */
 #define HDL_SRQ_FIRST(depth) ((depth) / 16 > HDL_SRQ_LEAST ? (depth) / 16 : HDL_SRQ_LEAST)
-/* HEDDLE_SRQ_DEPTH, at least `least`, at most `most`, which is the device's (0: not known). */
+/* HEDDLE_SRQ_DEPTH, at least `least`, at most `most`, which is the device's maximum (0: not known). */
 uint32_t hdl_rx_depth(int least, int most);
 /* The same for a shared receive queue. */
 uint32_t hdl_srq_depth(const struct hdl_dev *dev);
 uint32_t hdl_srq_bytes(void);		/* bytes of a pooled receive of RC, XRC, DC */
-size_t hdl_srq_memory(void);		/* bytes that this process's pool of them may take: its part of a quarter of the host's
+size_t hdl_srq_memory(void);		/* bytes that this process's pool of these may take: its part of a quarter of the host's
 					 * memory */
 uint64_t hdl_srq_room(void);		/* receives that fit into hdl_srq_memory */
 

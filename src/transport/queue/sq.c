@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Send queues. A request takes a slot. Slots are released in order: a signaled completion says that all requests before it are
+/* Send queues. A request takes a slot. Slots are released in order: a signaled completion says that all earlier requests are
  * finished. One request in `interval` is signaled, so that completions cost little, and the queue never fills up with requests of
  * which none is signaled. */
 #include <shca.h>
@@ -179,7 +179,7 @@ void hdl_sq_fini(struct hdl_sq *sq)
 	if (sq->slot) {
 		for (; sq->tail != sq->head; sq->tail++) {
 			struct hdl_slot *slot = &sq->slot[sq->tail & sq->mask];
-			sq->scq->pending -= slot->signaled;	/* destroying the QP has removed its completions */
+			sq->scq->pending -= slot->signaled;	/* destroying the QP has removed the slot's completion */
 			hdl_sq_release(tp, slot, hdl_sq_is_dead(sq) ? -ECONNRESET : -ECANCELED);
 		}
 		free(sq->slot);
@@ -198,8 +198,8 @@ void hdl_sq_fini(struct hdl_sq *sq)
 	sq->dev = NULL;
 }
 
-/* The queue breaks: it has no room until hdl_sq_reset, or until it is renewed. at: the first request that is not known to be
- * carried out. */
+/* The queue breaks: there is no room until hdl_sq_reset, or until the queue is renewed. at: the first request that is not known
+ * to be carried out. */
 static void await_reset(struct hdl_sq *sq, uint32_t at)
 {
 	hdl_sq_step(sq, HDL_SQ_BREAK);
@@ -227,7 +227,7 @@ void hdl_sq_broken(struct hdl_sq *sq)
 		await_reset(sq, sq->tail);
 }
 
-/* If a failed request fails its operation only (struct hdl_request_type): the negative errno of the operation; else 0. */
+/* Returns the negative errno of the operation if a failed request fails its operation only (struct hdl_request_type); else 0. */
 static int refusal(struct hdl_tp *tp, const struct hdl_slot *slot, enum ibv_wc_status status)
 {
 	const struct hdl_request_type *type = &tp->hooks->request[slot->type];
@@ -235,8 +235,8 @@ static int refusal(struct hdl_tp *tp, const struct hdl_slot *slot, enum ibv_wc_s
 	return type->refusal ? type->refusal(status) : 0;
 }
 
-/* The first request that was not carried out, by its completion. Queues that peers share: the peer of this request fails, unless
- * the request was flushed, refused or lost. Queues with `renew`: the request is kept, too. */
+/* Handles the completion of the first request that was not carried out. Queues that peers share: the peer of this request fails,
+ * unless the request was flushed, refused or lost. Queues with `renew`: the request is kept, too. */
 static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc, uint32_t idx)
 {
 	struct hdl_tp *tp = ep->tp;

@@ -13,7 +13,7 @@ struct hdl_ep;
 struct hdl_tp;
 struct hdl_tp_kind;
 
-/* The owner of a request, which learns of its end (hdl_sq_release). */
+/* The owner of a request, to which hdl_sq_release reports the end of the request. */
 enum hdl_slot_type {
 	HDL_SLOT_NONE = 0,
 	HDL_SLOT_BUF,		/* struct hdl_txbuf: one reference less */
@@ -31,8 +31,8 @@ struct hdl_slot {
 	uint32_t signaled;	/* 0 or 1 */
 };
 
-/* A send completion queue of several send queues. It has an entry for every request of theirs: a queue that is flushed
- * completes all. */
+/* A send completion queue of several send queues, with an entry for every request of theirs: a queue that is flushed completes
+ * all. */
 struct hdl_scq {
 	struct hdl_scq *next;
 	struct ibv_cq *cq;
@@ -46,25 +46,25 @@ struct hdl_sq {
 	uint32_t signaled;	/* number behind the last signaled request */
 	uint32_t interval;	/* one request in so many is signaled */
 	uint32_t id, max_inline;	/* index in tp->sqs, UINT32_MAX: none; bytes of inline data */
-	uint8_t state;		/* enum hdl_sq_state; hdl_sq_step writes it */
-	/* BROKEN: by a request that was refused, or one of a kind that serves target after target: no request behind it was
-	 * begun. Else an atomic request behind it may have been carried out, and is not replayed. */
+	uint8_t state;		/* enum hdl_sq_state; written by hdl_sq_step */
+	/* BROKEN by a request that was refused, or on a kind that serves target after target: no later request was begun. If
+	 * false, a later atomic request may have been carried out, and is not replayed. */
 	bool rest_unstarted;
-	bool replay_failed;	/* `renew`: the request replay_first had failed by itself before it was posted again */
+	bool replay_failed;	/* `renew`: request replay_first had failed, rather than been flushed, before its replay */
 	const struct hdl_tp_kind *kind;
 	struct ibv_qp *qp;
 	struct hdl_slot *slot;
 	struct hdl_scq *scq;
 	char *head_buf;		/* HDL_HEAD_BUF registered bytes per slot, for headers that are gathered */
 	uint32_t head_lkey;
-	struct hdl_dev *dev;	/* NULL: after hdl_sq_fini */
+	struct hdl_dev *dev;	/* NULL after hdl_sq_fini */
 	struct ibv_qp_ex *qpx;	/* DC */
 	struct mlx5dv_qp_ex *mqpx;
 	struct hdl_ep *ep;	/* the peer whose own queue this is; NULL: peers share it */
 	struct hdl_mem head_mem;
 	uint64_t requests, bytes;	/* counters: posted */
 	uint64_t stalls;	/* counter: no room when wanted */
-	uint32_t users;		/* DC: endpoints bound to it */
+	uint32_t users;		/* DC: endpoints bound to this queue */
 	/* replay log, of kinds with `reset` (but not `repeats`) or `renew` */
 	const uint32_t *unfinished;	/* the device's word (K): not 0 behind a post: the request is recorded */
 	uint32_t recorded_from, recorded_to;	/* the newest run of recorded requests without a gap: [recorded_from,
@@ -99,8 +99,8 @@ static inline void hdl_sq_step(struct hdl_sq *sq, enum hdl_sq_event event)
 }
 
 /*
- * A time limit for work of a device, such as flushing a queue. This process may be stopped at any moment, or delayed by the
- * call that broke the queue; so the time begins behind that call, and when it is over there is one more look:
+ * A time limit for work of a device, such as flushing a queue. This process may be stopped at any moment, or delayed by the call
+ * that broke the queue; so the time begins behind that call, and one more look follows its end:
  *
  *     for (f = hdl_flush_begin(); !flushed && hdl_flush_waits(&f); )
  *             look
@@ -134,7 +134,7 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind
 void hdl_sq_fini(struct hdl_sq *sq);
 /* Asks the device for the queue pair's word (K). Must follow the creation of the QP; of kinds with a replay log. */
 void hdl_sq_ask(struct hdl_sq *sq);
-/* Keeps a new queue that peers share without room until its kind's reset has brought it to RTS. */
+/* Keeps a new queue that peers share without room until the kind's reset has brought the queue to RTS. */
 void hdl_sq_hold(struct hdl_sq *sq);
 /* The queue was found in error otherwise than by a completion. Of kinds that repeat lost packets. */
 void hdl_sq_broken(struct hdl_sq *sq);
@@ -143,7 +143,7 @@ void hdl_sq_release(struct hdl_tp *tp, struct hdl_slot *slot, int err);
 /* Takes completions; returns how many there were. */
 int hdl_sq_reap(struct hdl_tp *tp, struct hdl_scq *scq);
 bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n);
-/* Whether n more requests may be posted now. */
+/* Returns true if n more requests may be posted now. */
 static inline bool hdl_sq_room(struct hdl_sq *sq, uint32_t n)
 {
 	return likely(sq->head - sq->tail + n <= sq->mask) || hdl_sq_room_slow(sq, n);
@@ -161,30 +161,29 @@ static inline char *hdl_sq_head(struct hdl_sq *sq)
 {
 	return sq->head_buf + (size_t)(sq->head & sq->mask) * HDL_HEAD_BUF;
 }
-/* Posts a zero-byte request whose completion says that all before it are finished, unless such a completion is due or nothing
- * is in flight. */
+/* Posts a zero-byte request whose completion says that all earlier requests are finished, unless such a completion is due or
+ * nothing is in flight. */
 void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep);
-/* The same whatever is in flight: a queue whose peer is gone then ends in error. Without room it posts nothing: the requests
- * in flight tell as much. */
+/* As hdl_sq_flush, whatever is in flight: a queue whose peer is gone then ends in error. Without room nothing is posted: the
+ * requests in flight have the same effect. */
 void hdl_sq_probe(struct hdl_sq *sq, struct hdl_ep *ep);
-/* hdl_sq_reset runs in hdl_done_run; that is taken back. */
+/* hdl_done_reset: hdl_sq_reset runs in hdl_done_run. hdl_done_forget cancels that. */
 void hdl_done_reset(struct hdl_sq *sq);
 void hdl_done_forget(struct hdl_tp *tp, const struct hdl_sq *sq);
 
 /* ---- replay.c ----- */
 /*
- * The replay log: the contents of requests that the device may not have carried out, so that a queue which breaks goes on
- * (kinds with `reset` or `renew`). Gathered memory stays where it is until the request is finished; inline data is copied. A
- * device that carries requests out while they are posted reports which these are, by a word of the queue pair
- * (shca_unfinished):
+ * The replay log: the contents of requests that the device may not have carried out, so that a queue which breaks goes on (kinds
+ * with `reset` or `renew`). Gathered memory stays unchanged until the request is finished; inline data is copied. A device that
+ * carries requests out while they are posted reports which these are, by a word of the queue pair (shca_unfinished):
  *
- *     K: a request behind whose post the word is 0 has been carried out, with all before it, and none of them is ever reported as
- *        failed or flushed.
+ *     K: if the word is 0 behind the post of a request, that request and all earlier ones have been carried out, and none of
+ *        them is ever reported as failed or flushed.
  *
- * So the word is read behind each post, while inline data is still the caller's, and the request is recorded only if it is not
- * 0:
+ * So the word is read behind each post, while inline data is still the caller's, and the request is recorded only if the word is
+ * not 0:
  *
- *     post 7, word 0    7 and all before it are done: the log is empty
+ *     post 7, word 0    7 and all earlier requests are done: the log is empty
  *     post 8, word 1    8 is recorded:         [8, 9)
  *     post 9, word 2    9 is recorded:         [8, 10)
  *     9 fails           8 and 9 are replayed: from the first request that may not have been carried out to the head the word
@@ -202,15 +201,15 @@ struct hdl_replay {
 		_Alignas(64) char inline_data[HDL_LINE];	/* inline data that fits */
 		struct { struct ibv_sge sge[3]; uint64_t operand[2]; };	/* not inline; operands of an atomic request */
 	};
-	char *data;			/* inline data in one piece; NULL: there was no memory for it */
-	char *heap;			/* data if it is on the heap; freed when the slot records the next request */
+	char *data;			/* inline data in one piece; NULL: there was no memory */
+	char *heap;			/* data, if on the heap; freed when the slot records the next request */
 	uint64_t addr;
 	uint32_t rkey;
 	__be32 imm;
 	uint32_t len;			/* bytes of inline data */
-	uint64_t end;			/* of a frame: the ring's lines used with it; 0: it is no frame */
+	uint64_t end;			/* of a frame: the ring's lines used, this frame's included; 0: no frame */
 	uint8_t opcode, num_sge, flags;
-	bool over;			/* it is not replayed: it ended before the queue broke, or is known to have been
+	bool over;			/* not replayed: the request ended before the queue broke, or is known to have been
 					 * carried out */
 };
 _Static_assert(sizeof(struct hdl_replay) == 128, "two lines");
@@ -218,8 +217,8 @@ _Static_assert(sizeof(struct hdl_replay) == 128, "two lines");
 int hdl_replay_open(struct hdl_sq *sq);
 void hdl_replay_close(struct hdl_sq *sq);
 void hdl_replay_record_now(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines);
-/* Records the request just posted, if need be. Must: its memory is still the caller's. lines: the ring's lines used with it;
- * 0: it is no frame. */
+/* Records the request just posted, if the device may not have carried it out. Must: the request's memory is still the caller's.
+ * lines: the ring's lines used, this frame's included; 0: no frame. */
 static inline __attribute__((always_inline)) void hdl_replay_record(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines)
 {
 	if (unlikely(__atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE)))
@@ -231,7 +230,7 @@ static inline void hdl_replay_record_frame(struct hdl_sq *sq, uint64_t lines)
 	if (sq->replay && sq->recorded_to == sq->head)
 		sq->replay[(sq->head - 1) & sq->mask].end = lines;
 }
-/* Whether all requests of a broken queue were recorded, as K promises. */
+/* Returns true if all requests of a broken queue were recorded, as K promises. */
 bool hdl_replay_is_complete(const struct hdl_sq *sq);
 /* The work request that was recorded as `a`; sge has 3 entries, and inline data of at most HDL_REPLAY_COPIED bytes is copied
  * to `data`. */
@@ -240,7 +239,7 @@ static inline bool hdl_replay_is_atomic(const struct hdl_replay *a)
 {
 	return a->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || a->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 }
-/* Whether a request takes a receive of the peer's: SENDs, and the WRITE that has an immediate. */
+/* Returns true if a request takes a receive of the peer's: SENDs, and the WRITE that has an immediate. */
 static inline bool hdl_takes_receive(unsigned opcode)
 {
 	return opcode - IBV_WR_RDMA_WRITE_WITH_IMM <= IBV_WR_SEND_WITH_IMM - IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -248,29 +247,31 @@ static inline bool hdl_takes_receive(unsigned opcode)
 
 /* ---- sq_restart.c ----- */
 /* Restarts a broken queue that peers share. When a request to one peer has failed, or the queue was stopped from outside, the
- * device flushes the others' requests; they are posted again, once and in their order. Between the break and the reset the
- * queue has no room, and flushed requests are counted: when all are, no completion of the old requests is left. Must be called
- * where requests may be posted (hdl_done_reset). */
+ * device flushes the requests to the other peers; these are posted again, once and in their order. Between the break and the
+ * reset the queue has no room, and flushed requests are counted: when all are, no completion of the old requests is left. Must be
+ * called where requests may be posted (hdl_done_reset). */
 void hdl_sq_reset(struct hdl_sq *sq);
-/* Brings a peer's own queue to ERR, so that it can be replaced, and waits until all that was posted is accounted for: requests
- * that were carried out for sure have ended, the rest is kept (BROKEN). 0 or a negative errno. */
+/* Brings a peer's own queue to ERR, to be replaced, and waits until all requests posted are accounted for: requests that were
+ * carried out for sure have ended, the rest is kept (BROKEN). Returns 0 or a negative errno. */
 int hdl_sq_halt(struct hdl_sq *sq);
 /*
- * Ends the requests of a BROKEN queue that the peer has carried out, by its proposal or answer: so many messages by the
+ * Ends the requests of a BROKEN queue that the peer has carried out, by the peer's proposal or answer: so many messages by the
  * replaced queues, and so many lines of the ring that this process writes (ring: whether the peer means that ring). A peer
  * carries requests out in their order, so all up to the last known one have been. Two kinds are different:
  *     RDMA READ   is replayed: its data may be lost here
- *     atomic      ends with -ECONNRESET: it must not be carried out twice, and its result may be lost; unless rest_unstarted
+ *     atomic      ends with -ECONNRESET: an atomic must not be carried out twice, and its result may be lost; unless
+ *                 rest_unstarted
  * Runs once for each break.
  */
 void hdl_replay_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines);
 /* Posts the kept requests to the queue, which is in RTS again. failed: the first of them had failed, rather than been flushed.
  * 0 or a negative errno, reported. */
 int hdl_replay_run(struct hdl_sq *sq, bool failed);
-/* A peer has failed: if the queue has requests to it, which may never end, it is stopped and restarts without them. */
+/* A peer has failed: if the queue has requests to that peer, which may never end, the queue is stopped and restarts without
+ * them. */
 void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep);
-/* Brings the queue to ERR and takes all its completions. 0: no request of it reads or writes memory, and every owner knows
- * that its request has failed. Else a negative errno. */
+/* Brings the queue to ERR and takes all its completions. Returns 0: no request of the queue reads or writes memory any more, and
+ * every owner knows that its request has failed; else a negative errno. */
 int hdl_sq_stop(struct hdl_sq *sq);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a request failed, and what to look at. */
+/* Reports why a request failed, and the remedy. */
 #include <string.h>
 
 #include "transport/core/tp.h"

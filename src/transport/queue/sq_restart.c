@@ -18,7 +18,8 @@ static int begin_replay(struct hdl_sq *sq)
 	return recorded ? 0 : -EPROTO;
 }
 
-/* Posts the request of slot `from` again, at the head, which is not beyond it. 0 or a negative errno, reported. */
+/* Posts the request of slot `from` again, at the head. Must: the head is not beyond `from`. Returns 0 or a negative errno,
+ * reported. */
 static int replay_request(struct hdl_sq *sq, uint32_t from)
 {
 	struct hdl_slot slot = sq->slot[from & sq->mask];
@@ -53,7 +54,7 @@ static int replay_request(struct hdl_sq *sq, uint32_t from)
 	return err;
 }
 
-/* The queue cannot be used again: the requests [at, end) end, and the peers that share it fail. */
+/* The queue cannot be used again: the requests [at, end) end, and the peers that share the queue fail. */
 static void sq_give_up(struct hdl_sq *sq, uint32_t at, uint32_t end, int err)
 {
 	struct hdl_tp *tp = sq->dev->tp;
@@ -101,8 +102,8 @@ static void drop_failed(struct hdl_sq *sq)
 			hdl_sq_release(sq->dev->tp, &sq->slot[i & sq->mask], -ECONNRESET);
 }
 
-/* Whether a request must not be replayed: its operation was refused in part, or it is atomic and may have been carried out
- * (doubtful). */
+/* Returns true if a request must not be replayed: its operation was refused in part, or the request is atomic and may have been
+ * carried out (doubtful). */
 static bool sq_is_lost(const struct hdl_sq *sq, uint32_t i, bool doubtful)
 {
 	const struct hdl_slot *slot = &sq->slot[i & sq->mask];
@@ -144,8 +145,8 @@ void hdl_sq_reset(struct hdl_sq *sq)
 		sq_give_up(sq, at, end, err);
 		return;
 	}
-	/* A queue that was stopped from outside may have been in the middle of its requests to one peer. A kind that serves one
-	 * peer after another (one_by_one) has begun none behind those. */
+	/* A queue that was stopped from outside may have been in the middle of the requests to one peer. A kind that serves one
+	 * peer after another (serial_targets) has begun none of the later requests. */
 	const struct hdl_ep *first = at != end ? sq->slot[at & sq->mask].ep : NULL;
 	bool doubtful = !sq->rest_unstarted;
 	for (; at != end; at++) {
@@ -172,7 +173,8 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
 	if (!sq->kind->reset || hdl_sq_is_dead(sq))
 		return;
 	if (hdl_sq_is_broken(sq)) {
-		hdl_done_reset(sq);	/* the reset may be waiting for another peer's answer: it runs again, and drop_failed */
+		hdl_done_reset(sq);	/* the reset may be waiting for another peer's answer: hdl_sq_reset runs again, and
+					 * drop_failed */
 		return;
 	}
 	for (uint32_t i = sq->tail; i != sq->head && !uses; i++)
@@ -185,8 +187,8 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
 	hdl_sq_reap(tp, sq->scq);	/* requests that are flushed later are found when a turn takes all queues' completions */
 }
 
-/* Posts a mark to a queue in ERR, which flushes all requests in order: when the mark has completed, all before it have,
- * signaled or not. Restarts the time limit. Returns whether it was posted. */
+/* Posts a mark to a queue in ERR, which flushes all requests in order: when the mark has completed, all earlier requests have,
+ * signaled or not. Restarts the time limit. Returns true if the mark was posted. */
 static bool post_mark(struct hdl_sq *sq, struct hdl_flush *f)
 {
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,

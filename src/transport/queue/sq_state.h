@@ -17,7 +17,7 @@
  *                to be posted again: by hdl_sq_reset, or by hdl_replay_run behind the new queue's connection
  *     SETTLED    BROKEN, and the requests that the peer is known to have carried out have ended (hdl_replay_settle)
  *     STOPPING   nothing will be posted again; hdl_sq_stop awaits the flushed requests of a BROKEN queue
- *     DEAD       nothing is posted, ever: what completes ends with an error
+ *     DEAD       nothing is posted, ever: requests that complete end with an error
  *
  * A kind without `reset` and `renew` (kinds/kind.h) has ACTIVE and DEAD only. SETTLED is of kinds with `renew`.
  */
@@ -32,9 +32,9 @@ enum hdl_sq_event {
 	HDL_SQ_BREAK,		/* a request failed, or the queue was found in error; its requests are kept */
 	HDL_SQ_SETTLE,		/* the peer has reported the messages and lines that it received by the queue */
 	HDL_SQ_RESUME,		/* the queue is in RTS again */
-	HDL_SQ_FAIL,		/* it cannot be used again, or a post failed */
-	HDL_SQ_STOP,		/* its endpoint, or the device, ends */
-	HDL_SQ_DRAINED,		/* all that it kept has ended */
+	HDL_SQ_FAIL,		/* the queue cannot be used again, or a post failed */
+	HDL_SQ_STOP,		/* the queue's endpoint, or the device, ends */
+	HDL_SQ_DRAINED,		/* all kept requests have ended */
 	HDL_SQ_EVENTS
 };
 
@@ -54,13 +54,13 @@ static inline enum hdl_sq_state hdl_sq_next(enum hdl_sq_state state, enum hdl_sq
 	return to[state][event] ? (enum hdl_sq_state)(to[state][event] - 1) : state;
 }
 
-/* Whether requests are kept that were not carried out: there is no room, and completions are of flushed requests. */
+/* Returns true if requests are kept that were not carried out: there is no room, and completions are of flushed requests. */
 static inline bool hdl_sq_state_is_broken(enum hdl_sq_state state)
 {
 	return state != HDL_SQ_ACTIVE && state != HDL_SQ_DEAD;
 }
 
-/* Whether nothing is posted any more. */
+/* Returns true if nothing is posted any more. */
 static inline bool hdl_sq_state_is_dead(enum hdl_sq_state state)
 {
 	return state >= HDL_SQ_STOPPING;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receive pools. A pool is empty until a peer can send to it, and starts small, so that memory does not grow for peers that
- * never send. The pool grows towards its limit when the device reports that few receives are left (SRQ limit event), or when a
- * turn of progress took most of them. */
+/* Receive pools. A pool is empty until a peer can send to that pool, and starts small, so that memory does not grow for peers
+ * that never send. The pool grows towards its limit when the device reports that few receives are left (SRQ limit event), or when
+ * a turn of progress took most of them. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	if ((err = c ? hdl_mem_alloc(p->dev, "receive pools", (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : -ENOMEM)) {
 		free(c);
 		if (p->total)
-			hdl_pause_begin(&p->pause);	/* the pool goes on with its receives */
+			hdl_pause_begin(&p->pause);	/* the pool goes on with the present receives */
 		return err;
 	}
 	p->pause.ns = 0;
@@ -102,7 +102,7 @@ void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue q
 	};
 }
 
-/* Whether each of so many peers may have its base in the pool (hdl_rel_shares). */
+/* Returns true if each of so many peers may have its base in the pool (hdl_rel_shares). */
 static bool is_enough(const struct hdl_rxpool *p, uint32_t peers)
 {
 	uint32_t base;

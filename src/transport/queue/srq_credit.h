@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Credits for pooled receives (RC, XRC, DC): how many messages one peer may have in another's pool. Pure: it knows counts,
- * neither verbs nor lanes.
+ * Credits for pooled receives (RC, XRC, DC): how many messages one peer may have in another's pool. Pure: the functions know
+ * counts, neither verbs nor lanes.
  *
  * All senders of a process share its pool. Without credits a sender that is faster than the receiver takes every receive; then
- * all senders' queues stop until receives are posted (RNR), and with a shared queue the peers behind it, too. So messages
- * without another bound are *counted* (hdl_is_counted), by both sides, and a sender has at most `window` of them in flight.
- * Control messages are few; a quarter of the pool is left for them (hdl_rel_shares).
+ * all senders' queues stop until receives are posted (RNR), and with a shared queue the peers behind it, too. So messages without
+ * another bound are *counted* (hdl_is_counted), by both sides, and a sender has at most `window` of them in flight. Control
+ * messages are few; a quarter of the pool is left for them (hdl_rel_shares).
  *
  *     sender                                                   receiver
- *     counted message with ASKS: half of its window     ──▶    hdl_rxpool_share
- *     is in flight, and it has not asked yet
+ *     counted message with ASKS: half of the window     ──▶    hdl_rxpool_share
+ *     is in flight, and the sender has not asked yet
  *     window = granted                                  ◀──    HDL_CTL_TAKEN(taken, granted)
  *
- * Every message into a pooled receive also reports what was taken (15 bits of `reserved`), so that a peer that answers messages
- * by messages is not asked. A grant counts while something is in flight: a sender that begins has `base`, which all may use at
- * a time.
+ * Every message into a pooled receive also reports how many messages were taken (15 bits of `reserved`), so that a peer that
+ * answers messages by messages is not asked. A grant counts while something is in flight: a sender that begins has `base`, which
+ * all may use at a time.
  *
- * C: a sender without room gets an answer. If it has asked: to that. If not, its window is the one of the receiver's last
- * answer: it is reset to base only when nothing is in flight, and of what follows half is in flight before all is. Then the
- * receiver has taken `granted` messages since its last report, and answers unasked. Answers may overtake each other: `turn`
- * tells the last.
+ * C: a sender without room gets an answer.
+ *
+ *     1. The sender has asked: the answer to that.
+ *     2. Otherwise the sender's window is that of the receiver's last answer: the window is reset to base only when nothing is in
+ *        flight, and of the messages that follow, half is in flight before all is. Then the receiver has taken `granted` messages
+ *        since its last report, and answers unasked.
+ *
+ * Answers may overtake each other: `turn` tells the last.
  */
 #ifndef HDL_SRQ_CREDIT_H
 #define HDL_SRQ_CREDIT_H
@@ -29,7 +33,7 @@
 #include <stdint.h>
 
 #define HDL_SRQ_CREDIT_ASKS 0x8000u		/* in `reserved`: the sender asks; the other bits: messages taken from the process
-						 * to which this goes */
+						 * to which the message goes */
 
 struct hdl_srq_credit {
 	/* sender */
@@ -71,15 +75,15 @@ static inline void hdl_srq_credit_sent(struct hdl_srq_credit *p, bool counted, u
 	p->in_reported = p->in;
 }
 
-/* More was taken. A message that was sent twice (by a DC initiator that was stopped in the middle of it) is taken once more than
- * sent. */
+/* The peer has taken `more` messages. A message that was sent twice (by a DC initiator that was stopped in the middle of the
+ * post) is taken once more than sent. */
 static inline void hdl_srq_credit_taken(struct hdl_srq_credit *p, uint32_t more)
 {
 	if ((int32_t)more > 0)
 		p->taken += more <= p->sent - p->taken ? more : p->sent - p->taken;
 }
 
-/* A message with this `reserved` has come. Returns whether it must be answered (hdl_srq_credit_answer). */
+/* A message with this `reserved` has come. Returns true if hdl_srq_credit_answer must follow. */
 static inline bool hdl_srq_credit_came(struct hdl_srq_credit *p, bool counted, uint16_t mark)
 {
 	/* the difference of 15 bits, with its sign */
