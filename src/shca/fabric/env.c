@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The environment variables of libshca, which vars.def lists. What cannot be understood is said, and its default used. */
+/* The environment variables of libshca, which vars.def lists. A value that is not understood is reported, and the default
+ * used. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
