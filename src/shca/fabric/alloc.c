@@ -2,13 +2,13 @@
 /*
  * Memory in the fabric, queue numbers and region keys.
  *
- * Two levels. Shared: chunks of 64 KiB, each claimed for a process by one compare-and-swap on its owner word; no lock, and the
+ * Two levels. Shared: chunks of 64 KiB, each claimed for a process by one compare-and-swap on the owner word; no lock, and the
  * reaper finds a dead process's chunks by reading the owner words. Private to the process: a buddy system from 64 bytes to 64
  * KiB in its own chunks, whose bookkeeping lies outside the fabric, so that no other process can damage the bookkeeping and the
  * reaper does not need it to free the chunks.
  *
  * A chunk is backed by fallocate before use, so that running out of memory is an error here and never a SIGBUS later. A chunk
- * is punched out before its owner word is cleared, since after that another process may write to it.
+ * is punched out before the owner word is cleared, since after that another process may write to it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,12 +31,12 @@
 
 /*
  * A chunk of the heap. The blocks of order o (2^o bytes) are bits [2^(16-o), 2^(17-o)) of `free`, like the nodes of a
- * heap-ordered tree: block b of order o is bit 2^(16-o) + b, its halves are twice that and one more.
+ * heap-ordered tree: block b of order o is bit 2^(16-o) + b, the halves of b are twice that and one more.
  */
 struct chunk {
-	struct chunk *next, *prev;	/* in the bucket of its largest free block */
+	struct chunk *next, *prev;	/* in the bucket of the largest free block */
 	uint32_t index;
-	/* bytes at its beginning that were in use at any time; those behind are zero, and no page of them is touched */
+	/* bytes at the front that were in use at any time; those behind are zero, in untouched pages */
 	uint32_t used_to;
 	uint32_t orders;		/* bit o: there is a free block of order o */
 	int8_t bucket;			/* the largest of them; -1: none */
@@ -811,7 +811,7 @@ static void account_segment(struct shca_member *m, shca_off seg, uint32_t slot)
 	}
 }
 
-/* Takes a dead process's segments out of the tables, and adds its queues' counters to the totals. */
+/* Takes a dead process's segments out of the tables, and adds the queues' counters to the totals. */
 static void clear_segments(struct shca_member *m, uint32_t slot)
 {
 	uint32_t n = shca_segments_used(m, false);

@@ -4,7 +4,7 @@
  *
  * The answer is a property of the pair (executing process, process that has the memory), has a direction, and changes while
  * both run: user namespaces of their own, a seccomp filter, setuid, PR_SET_DUMPABLE. The executing process keeps the verdict,
- * for all its threads: `denied`, by process slot, holds the generation of the slot's user that the kernel refused, so that the
+ * for all threads: `denied`, by process slot, holds the generation of the slot's user that the kernel refused, so that the
  * slot's next user is tried anew. Verdicts come from shca_cma_probe, when a queue pair is connected, and from any copy that is
  * refused (engine/copy.c); every PROBE_AGAIN copies by proxies one verdict is forgotten, since a process may be dumpable again.
  */

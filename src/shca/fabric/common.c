@@ -2,7 +2,7 @@
 /*
  * Places of common queue pairs: memory that belongs to no process, so that it outlives all of them.
  *
- * A place is claimed by its lock, which names the thread; so the reaper finds the place of a dead maker by the lock, like
+ * A place is claimed by the lock word, which names the thread; so the reaper finds the place of a dead maker by the lock, like
  * everything else that a dead thread held. The chunk of a place is never given back: a thread that looks at a queue pair that
  * is gone finds another one, or a free place.
  */

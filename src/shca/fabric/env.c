@@ -124,7 +124,7 @@ uint32_t shca_env_behave(void)
 	static const char *const words[] = { "async", "noarena", "noodp", "noorder", "nosequence", "nowake" };
 	uint32_t bits = shca_env_words("SHCA_BEHAVE", words, ARRAY_SIZE(words));
 
-	/* a request that runs when it is posted overtakes nothing */
+	/* a request that runs when posted overtakes nothing */
 	return bits & SHCA_BEHAVE_NOSEQUENCE ? bits | SHCA_BEHAVE_ASYNC : bits;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabric's file: how it is made, checked, mapped, joined and left.
+ * The fabric's file: making, checking, mapping, joining and leaving.
  *
  * The file begins with the header and the tables, sparse; chunks follow. The file grows as chunks are claimed (alloc.c) and
  * never shrinks; every process maps the whole span of offsets once, far beyond the present end. A small file under a large
@@ -246,7 +246,7 @@ bool shca_under_valgrind(void)
 	return preload && strstr(preload, "vgpreload");
 }
 
-/* Returns how much of the span to try first. Under a limit on the address space the program needs most of it itself; thread
+/* Returns how much of the span to try first. Under a limit on the address space the program itself needs most of the space; thread
  * sanitizer's and valgrind's bookkeeping grows with the mapping. */
 static uint64_t reserve_wanted(uint64_t span)
 {

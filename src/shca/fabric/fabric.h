@@ -59,7 +59,7 @@ enum shca_behave {
 	SHCA_BEHAVE_NOARENA = 1 << 1,	/* no memory is given out that peers reach */
 	SHCA_BEHAVE_NOODP = 1 << 2,	/* only registered memory is reached */
 	SHCA_BEHAVE_NOORDER = 1 << 3,	/* the end of a write lands before the rest */
-	SHCA_BEHAVE_NOSEQUENCE = 1 << 4,	/* of two writes that wait in a queue the second one lands first; includes ASYNC */
+	SHCA_BEHAVE_NOSEQUENCE = 1 << 4,	/* of two writes that wait in a queue the second lands first; includes ASYNC */
 	SHCA_BEHAVE_NOWAKE = 1 << 5,	/* a write wakes no process */
 };
 
@@ -78,12 +78,12 @@ struct shca_member {
 	uint32_t behave;		/* bits of enum shca_behave */
 	bool lenient;			/* SHCA_LENIENT: receives are taken in RESET */
 	bool copies_alone;		/* SHCA_SHARE=no: long copies are not divided (engine/share.c) */
-	bool virtual_process;		/* tests: several members in one address space, no record lock of its own */
+	bool virtual_process;		/* tests: several members in one address space, no record locks */
 	bool fences;			/* copy of hdr->fences */
 	bool forked;			/* this is the child of a fork: the fabric is not mapped here, no field may be used */
 	uint64_t id;			/* unique in this process; 0 once the member may not be used (left, or after fork) */
 	void *life_page;		/* life.c: holds the life lock */
-	struct shca_heap *heap;		/* alloc.c; has a lock of its own */
+	struct shca_heap *heap;		/* alloc.c; with a lock inside */
 	struct shca_helper *_Atomic helper;	/* engine/helper.c: the helper thread, started when first needed */
 	struct shca_sockets *sockets;	/* wake.c */
 	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
@@ -98,14 +98,14 @@ struct shca_member {
 	pthread_mutex_t mutex;		/* of the device's lists (verbs); the fabric and the engine never take it */
 	void *local;			/* numbers to verbs objects of this process */
 	_Atomic bool awaits;		/* wake.c: the process has prepared to sleep until a peer writes to it */
-	_Atomic bool events_again;	/* engine/helper.c: the process must look at its events again */
+	_Atomic bool events_again;	/* engine/helper.c: the process must look at the events again */
 	_Atomic uint64_t shares;	/* share.c: list of jobs whose threads have ended */
 	_Atomic uint32_t looks;		/* share.c: looks at other processes' copies since this process's last own copy */
 	shca_off *cross;		/* this process's cross-channel queues, which pollers may steal */
 	uint32_t cross_n, cross_cap;
 };
 
-/* A thread of a member, as the engine sees it. */
+/* A thread of a member, as seen by the engine. */
 struct shca_thread {
 	struct shca_member *m;
 	char *base;			/* copy of m->base */
@@ -122,7 +122,7 @@ struct shca_thread {
 	uint64_t rng;			/* state of the random numbers of fault injection */
 	struct shca_late *late;		/* fault injection: a delayed datagram; NULL until the first */
 	bool sharing;			/* in a divided copy: no second one is begun inside */
-	char *bounce;			/* 64 KiB, for copies from private memory to private memory, and to the arena (shca_fetch) */
+	char *bounce;			/* 64 KiB, for copies from private to private memory, and to the arena (shca_fetch) */
 	char *calc;			/* operands and results of CALC; NULL until the first */
 	struct shca_reaping *reaping;	/* reap.c: dead processes that this thread cleans up after */
 	bool in_reap, helper;		/* in_reap: inside shca_reap_on; helper: the helper thread */
@@ -153,7 +153,7 @@ void shca_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Joins the named fabric; creates the fabric if there is none. name NULL: SHCA_FABRIC_FD, SHCA_FABRIC, else "default". A name
  * belongs to a user: 1 to 63 of [A-Za-z0-9._+:-]. Returns 0; -EACCES: a fabric of another user; -EPROTO: another layout
- * version; -EXDEV: its members are in another PID or network namespace; -EBUSY: this process is a member already; -ETIMEDOUT:
+ * version; -EXDEV: the members are in another PID or network namespace; -EBUSY: this process is a member already; -ETIMEDOUT:
  * another process is stuck in the middle of joining. Each with text on stderr. *m is overwritten. */
 int shca_fabric_join(struct shca_member *m, const char *name);
 /* Makes a fabric without being a member of it; the name must be unique. Returns the fabric's descriptor (close-on-exec) or
@@ -162,13 +162,13 @@ int shca_fabric_create(const char *name);
 /* For tests: a fabric in this address space, without a name; members that share it. */
 int shca_fabric_anonymous(struct shca_member *m);
 int shca_fabric_attach(struct shca_member *m, const struct shca_member *first);
-/* For tests: a virtual process counts as dead from now on; its objects are left to the reaper. */
+/* For tests: a virtual process counts as dead from now on; the objects are left to the reaper. */
 void shca_fabric_kill(struct shca_member *m);
-/* Leaves in good order. Must: everything of this member is destroyed, its helper thread has ended. For a killed virtual
+/* Leaves in good order. Must: everything of this member is destroyed, the helper thread has ended. For a killed virtual
  * process, and in the child of a fork: frees only private memory. */
 void shca_fabric_leave(struct shca_member *m);
 /* For shcactl, which is no member: lists the fabrics of this user (free(*list)), or maps one by the descriptor of one
- * of its members. shca_fabric_unmap undoes it. */
+ * of its members. shca_fabric_unmap undoes the mapping. */
 struct shca_fabric_info { char name[64]; int pid; int fd; };
 int shca_fabric_list(struct shca_fabric_info **list, size_t *n);
 int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet);
@@ -178,7 +178,7 @@ int shca_fault_set(struct shca_header *h, const char *spec);
 
 /* ---- port.c ---------------------------------------------------------------------------------------------- */
 
-/* The port as a new fabric has it. */
+/* The port of a new fabric. */
 void shca_port_init(struct shca_port *p);
 /* Marks a slot of a process that joins: whether packets get to it. */
 void shca_port_mark(struct shca_member *m, uint32_t slot);
@@ -305,7 +305,7 @@ bool shca_mem_owner(const struct shca_member *m, uint64_t offset, uint32_t *owne
 /* bytes: as given to shca_mem_alloc. off 0: does nothing. */
 void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes);
 /* shca_mem_hide takes the number and region segments of a dead process out of the tables. After a quiesce for that process
- * shca_mem_reap gives back its thread slots and chunks (holes are punched). Must: the caller is the process's only reaper.
+ * shca_mem_reap gives back the thread slots and chunks (holes are punched). Must: the caller is the process's only reaper.
  * Restartable. */
 void shca_mem_hide(struct shca_member *m, uint32_t slot);
 void shca_mem_reap(struct shca_member *m, uint32_t slot);
@@ -317,7 +317,7 @@ void shca_account(struct shca_member *m, const struct shca_qp *qp);
 uint32_t shca_number_alloc(struct shca_member *m);
 void shca_number_free(struct shca_member *m, uint32_t number);
 void shca_number_set(struct shca_member *m, uint32_t number, enum shca_kind kind, shca_off obj);
-/* Returns a free region entry. Its key (index << 8 | generation) is in *key but not yet in the entry: set fields, then key. */
+/* Returns a free region entry. The key (index << 8 | generation) is in *key but not yet in the entry: set fields, then key. */
 struct shca_mr *shca_mr_alloc(struct shca_member *m, uint32_t *key);
 void shca_mr_free(struct shca_member *m, struct shca_mr *mr);
 
@@ -352,7 +352,7 @@ static inline struct shca_numbers *shca_numbers_of(const struct shca_member *m, 
 	/* a segment of common queue pairs has entries only */
 	return n && proc != SHCA_COMMON && shca_owned(m, n, proc) ? n : NULL;
 }
-/* Returns the entry of a region, by its key's index; NULL: there is none, or it is not mapped here. */
+/* Returns the entry of a region, by its key's index; NULL: there is none, or none mapped here. */
 static inline struct shca_mr *shca_mr_entry(const struct shca_member *m, uint32_t index)
 {
 	shca_off seg = atomic_load_explicit(&m->mr_segs[(index / SHCA_MR_SEG) & (SHCA_MR_SEGS - 1)], memory_order_acquire);
@@ -371,7 +371,7 @@ static inline struct shca_mr *shca_mr_get(const struct shca_member *m, uint32_t 
 /* ---- common.c --------------------------------------------------------------------------------------------- */
 
 /* Places of common queue pairs. shca_common_take returns a free place, locked by this thread (SHCA_JOB_MAKE), zeroed, with a
- * number under which nothing is entered; NULL: no memory, reported. shca_common_put frees the place and gives up its lock. */
+ * number under which nothing is entered; NULL: no memory, reported. shca_common_put frees the place and gives up the lock. */
 struct shca_common_qp *shca_common_take(struct shca_thread *thr);
 void shca_common_put(struct shca_common_qp *c);
 /* Returns the next place, free ones included; NULL: that was the last. *w begins as {0}. */
@@ -385,7 +385,7 @@ struct shca_common_qp *shca_common_next(const struct shca_member *m, struct shca
 /* The member, and its thread, that the calling thread used last. Initial-exec: no call to find the variable, even in a dlopened
  * library. */
 struct shca_tls {
-	uint64_t id;			/* of its member */
+	uint64_t id;			/* of the member */
 	struct shca_thread *thr;
 };
 extern __thread struct shca_tls shca_tls __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -405,7 +405,7 @@ void shca_thread_free(struct shca_thread *thr);
 /* Returns whether the process in a slot can still store. One system call. Where this thread cannot look (the application has
  * closed the descriptor), every process counts as alive: the helper thread can look. */
 bool shca_proc_alive(struct shca_member *m, uint32_t slot);
-/* Returns whether the process is dying (shca_proc_dying) or no packet gets to it. One load. */
+/* Returns whether the process is dying (shca_proc_dying) or cut off (SHCA_CUT_OFF). One load. */
 static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 {
 	const union {
@@ -489,10 +489,10 @@ void shca_helper_look(struct shca_member *m);
 
 /* Copies between memory mapped here and private memory of a process by that process's proxy thread, for pairs of which the
  * kernel forbids process_vm_*. last: the last line must appear after the rest. Must be called inside the engine. Returns 0;
- * -EFAULT; -ESRCH: the process died; -EPERM: that process cannot start its proxy thread. */
+ * -EFAULT; -ESRCH: the process died; -EPERM: that process cannot start a proxy thread. */
 int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
 		    bool last);
-/* Asks a process to start its proxy thread, without waiting for it. */
+/* Asks a process to start a proxy thread, without waiting. */
 void shca_proxy_ask(struct shca_member *m, uint32_t proc);
 /* Starts this process's proxy thread if a requester has asked for it; otherwise one load. Must be called in every loop in which
  * a thread inside the engine waits for another process. */
@@ -532,7 +532,7 @@ void shca_cma_proxied(struct shca_member *m, uint32_t proc);
 /* Opens a datagram socket under an abstract name: the descriptor of a completion channel or of asynchronous events. Returns the
  * descriptor or -errno. */
 int shca_bell_open(struct shca_member *m, char addr[32]);
-/* Rings the bell at addr: makes its descriptor readable. Never blocks; a socket whose queue is full is readable anyway. */
+/* Rings the bell at addr: makes the descriptor readable. Never blocks; a socket whose queue is full is readable anyway. */
 void shca_bell_ring(struct shca_member *m, const char addr[32]);
 /* Contents of a completion channel's ring: the event of CQ `cqn` with this sequence number, rung by thread `by`. */
 struct shca_ring {
@@ -541,7 +541,7 @@ struct shca_ring {
 /* Reads one ring. Returns 1: read; 0: would block (O_NONBLOCK); negative errno. cqn 0: not a completion channel's ring. wait
  * false: does not block, whatever the descriptor's flags. */
 int shca_ring_read(int fd, bool wait, struct shca_ring *ring);
-/* Sends the ring of a CQ's event, if this thread owes it. Must be called inside the engine. */
+/* Sends the ring of a CQ's event, if this thread owes the ring. Must be called inside the engine. */
 void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq);
 /* Makes this thread owe the ring of the event in `seen`. Returns false if the event has been read, or has another ringer. */
 bool shca_ring_adopt(struct shca_thread *thr, struct shca_cq *cq, uint64_t seen);
@@ -582,7 +582,7 @@ static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
 /* ---- the way in and out of the engine ---------------------------------------------------------------------- */
 
 /*
- * A thread publishes inside whose objects it is, so that a process that takes something away waits only for threads that may be
+ * A thread publishes whose objects it is inside of, so that a process that takes something away waits only for threads that may be
  * using that. SHCA_ANYWHERE is always true. A narrower value is a promise: of other processes' objects only those of the named
  * processes are touched, or read in the belief that they are still there. The process's own objects need not be named. Widen
  * before looking further, narrow once the processes are known (during a look-up the thread is in SHCA_ANYWHERE).
@@ -669,10 +669,10 @@ int shca_common_grow(struct shca_member *m);		/* another chunk of common places.
 const struct shca_fd *shca_ringer(const struct shca_member *m);	/* the socket that rings bells */
 int shca_sockets_init(struct shca_member *m);
 void shca_sockets_free(struct shca_member *m);
-int shca_proc_claim(struct shca_member *m);		/* a slot, its lock, LIVE */
+int shca_proc_claim(struct shca_member *m);		/* a slot, the life lock, LIVE */
 void shca_proc_release(struct shca_member *m);
 bool shca_member_has(uint64_t dev, uint64_t ino);	/* whether this process is a member of that file's fabric */
-/* life.c. Opens a description of the fabric's file for the life lock, and maps a page of it. Must be closed by shca_life_close
+/* life.c. Opens a description of the fabric's file for the life lock, and maps a page. Must be closed by shca_life_close
  * before any thread can fork. */
 int shca_life_open(struct shca_member *m);
 void shca_life_close(struct shca_member *m, int fd);
@@ -685,7 +685,7 @@ struct shca_fd shca_fd_note(int n);			/* of a descriptor that was just opened; -
 /* whether the number still stands for the noted file in this thread's table */
 bool shca_fd_ours(const struct shca_fd *fd);
 void shca_fd_close(struct shca_fd *fd);			/* only if shca_fd_ours */
-/* Returns a descriptor of the fabric's file, to be given back by shca_file_put; -1: the application has closed it, and no other
+/* Returns a descriptor of the fabric's file, to be given back by shca_file_put; -1: the application has closed the file, and no other
  * thread has it. */
 int shca_file_get(struct shca_member *m);
 void shca_file_put(struct shca_member *m, int fd);

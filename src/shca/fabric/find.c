@@ -19,9 +19,11 @@
  * ticket, and closes the first one. Then the joiner waits until all processes that it saw choosing have chosen, and then until
  * no process with a lower ticket is there.
  *
- *  Scenario: A and B join at once, B's ticket is the higher one. B looks for choosers after its ticket was bound. If A was choosing, B waits
- *  and finds A's ticket afterwards. If A was not choosing yet, A has read the clock later than B, against the assumption. So B finds A's
- *  ticket, or A has left.
+ * Scenario:
+ *  1. A and B join at once, B's ticket is the higher one. B looks for choosers after the binding of its ticket.
+ *  2. If A was choosing, B waits and finds A's ticket afterwards.
+ *  3. If A was not choosing yet, A has read the clock later than B, against the assumption.
+ *  So B finds A's ticket, or A has left.
  */
 #define _GNU_SOURCE
 #include <ctype.h>

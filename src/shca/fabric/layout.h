@@ -15,13 +15,13 @@
  *  I2  A thread runs one queue at a time; the queues that the thread made runnable stand locked (TODO) on its private list.
  *  I3  A CQE appears by one 16-byte compare-and-swap from the previous lap: no hole, nothing to recover. On success
  *      the compare-and-swap is a full fence before the reads of the CQ's `notify` and `awaited`.
- *  I4  A receive is taken by one CAS on its word, which names the taker.
+ *  I4  A receive is taken by one CAS on the word, which names the taker.
  *  I5  Data before the last 64 bytes, those before their last 8, all before the CQE.
  *  I6  Every runnable queue is locked (TODO or RUN) by a thread, or stands in the header's `left`, and has a timer.
  *  I7  Offsets, counts and numbers are checked when they are resolved: a word that another process has overwritten leads to an
  *      error status.
  *  I8  A process that takes something away (dereg, destroy, modify) closes the gate, then quiesces, then frees.
- *  I9  A common queue pair exists while it has a holder: only the holder words say so.
+ *  I9  A common queue pair exists while there is a holder: only the holder words say so.
  */
 #ifndef SHCA_LAYOUT_H
 #define SHCA_LAYOUT_H
@@ -85,17 +85,17 @@ struct shca_proc_slot {
 		_Atomic uint64_t valid_word;
 	};
 	_Atomic uint32_t rings_lost;	/* some CQ's event is SHCA_CQ_EVENT_LOST */
-	_Atomic uint32_t proxy_wanted;	/* futex: enum shca_proxy_state; a requester asks for its proxy thread (proxy.c) */
+	_Atomic uint32_t proxy_wanted;	/* futex: enum shca_proxy_state; a requester asks for the proxy thread (proxy.c) */
 	/* calls for the process's helper thread (helper.c) */
 	shca_aligned _Atomic uint32_t call;	/* futex */
 	_Atomic uint32_t look;		/* a process seems to have died: look at every process */
 	_Atomic uint64_t asleep_until;	/* CLOCK_MONOTONIC ns; 0: the helper is awake, or there is none */
 	char comm[16];			/* program name, for shcactl */
-	_Atomic uint64_t mailbox;	/* of its proxy thread; 0: none */
+	_Atomic uint64_t mailbox;	/* of the proxy thread; 0: none */
 	shca_off xrcd_list;		/* struct shca_xrcd */
 	/* Queues with a time at which they are looked at again: a bit for each group of segments, and in each segment (struct
 	 * shca_numbers) a bit for each number. A setter sets the number's bit before the group's bit; a taker clears the
-	 * group's bit before it reads the numbers' bits. So a setter that finds the group's bit set need not set it: the
+	 * group's bit before it reads the numbers' bits. So a setter that finds the group's bit set need not: the
 	 * number's bit is set before the taker reads it. */
 	shca_aligned _Atomic uint64_t timers[SHCA_QP_SEGS / SHCA_TIMER_GROUP / 64];
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
@@ -126,7 +126,7 @@ struct shca_thread_slot {
 struct shca_port {
 	/* The port's asynchronous events: their number, and the last SHCA_PORT_EVENTS of them, at position % SHCA_PORT_EVENTS:
 	 * position + 1 << 8 | enum ibv_event_type. Each context reads them from the position at which the context was opened.
-	 * The entry is stored before `events` counts it. */
+	 * The entry is stored before `events` is raised. */
 	_Atomic uint64_t events;
 	_Atomic uint64_t event[SHCA_PORT_EVENTS];
 	_Atomic uint64_t gid_prefix;
@@ -142,7 +142,7 @@ struct shca_header {
 	uint64_t magic;
 	uint32_t version, uid;
 	uint32_t fences;		/* 1: no membarrier on this machine: both sides of each pair use full fences */
-	uint32_t virtual_procs;		/* 1: its members are virtual processes of one address space (tests) */
+	uint32_t virtual_procs;		/* 1: the members are virtual processes of one address space (tests) */
 	uint64_t bytes;			/* virtual size that offsets may span */
 	uint64_t pidns, netns;		/* inodes of the namespaces in which pids and bells have their meaning; 0: not known */
 	char name[64];
@@ -152,7 +152,7 @@ struct shca_header {
 	_Atomic uint32_t proc_high, thread_high;	/* slots ever used: where scans end */
 	_Atomic uint32_t chunk_hint;	/* about the lowest free chunk */
 	_Atomic uint32_t chunk_high;	/* no chunk from here on was ever claimed */
-	_Atomic uint64_t file_end;	/* the file's length: it grows. Accesses beyond are SIGBUS, however much is mapped */
+	_Atomic uint64_t file_end;	/* length of the file, which grows. Accesses beyond are SIGBUS, however much is mapped */
 	_Atomic uint64_t qp_seg_hint, mr_seg_hint;	/* rotate, so that a dead process's numbers come back late */
 	shca_off procs, threads, qp_segs, mr_segs, chunks;	/* the tables below */
 	shca_off atomic_journals;	/* struct shca_atomic_journal[SHCA_ATOMIC_LOCKS] */
@@ -216,7 +216,7 @@ struct shca_mr {
 	uint64_t where;			/* ARENA: offset; else: address in the owner */
 	_Atomic uint32_t gen;
 	uint32_t index;			/* of the entry: key >> 8 */
-	_Atomic uint32_t version;	/* counted up after `key` is cleared: receives posted into the region note it */
+	_Atomic uint32_t version;	/* counted up after `key` is cleared: noted by receives posted into the region */
 	uint32_t reserved[3];
 };
 _Static_assert(sizeof(struct shca_mr) == 64, "a region is one line");
@@ -230,7 +230,7 @@ struct shca_cqe {
 } __attribute__((aligned(16)));
 
 #define SHCA_CQE_UD_GRH 0x1000000u	/* the datagram has a GRH */
-#define SHCA_CQE_UD_SL(sl) (((sl) & 15u) << 25)	/* the service level of its address handle */
+#define SHCA_CQE_UD_SL(sl) (((sl) & 15u) << 25)	/* service level of the address handle */
 #define SHCA_CQE_UD_SL_OF(from) ((from) >> 25 & 15)
 #define SHCA_CQE_UD_BITS (SHCA_CQE_UD_GRH | SHCA_CQE_UD_SL(15))
 
@@ -238,7 +238,7 @@ struct shca_cqe {
  * Which queue waits for which count of completions: a hash table by count, whose chains grow at their front. The CQ's owner
  * enters a WAIT when the WAIT is posted. A producer that has put a completion in looks up the counts above `noticed`, kicks the
  * queues found there, and only then raises `noticed`. So a producer that dies or is stopped in the middle keeps no other
- * producer from looking; a queue that is kicked twice looks twice. A queue may be kicked before it reaches its WAIT: the WAIT
+ * producer from looking; a queue that is kicked twice looks twice. A queue may be kicked before it reaches the WAIT: the WAIT
  * itself compares the count.
  *
  * A full table is replaced by another one, which gets the WAITs that are still to run, by one store of the CQ's word `waits`.
@@ -250,7 +250,7 @@ struct shca_cqe {
 struct shca_wait {
 	_Atomic uint64_t count;
 	_Atomic uint32_t qpn;
-	_Atomic uint32_t next;		/* in its chain: entry + 1 */
+	_Atomic uint32_t next;		/* in the same chain: entry + 1 */
 };
 struct shca_waits {
 	uint32_t log2;			/* log2 of the number of entries, and of chains */
@@ -312,7 +312,7 @@ struct shca_cq {
 #define SHCA_CQ_IGNORE_OVERRUN 1u
 /*
  * The word `notify`: armed:2 | event:2 | - :4 | sequence:24 | thread:32. One compare-and-swap disarms the CQ, raises the event,
- * and names the thread that owes the event's ring. A ring names its event (struct shca_ring), and a reader takes an event by
+ * and names the thread that owes the event's ring. A ring names the event (struct shca_ring), and a reader takes an event by
  * that event's ring only: so there is exactly one ring for each event, and poll(2) reports the descriptor rightly. A thread
  * that finds the ringer dead first makes itself the ringer (wake.c).
  */
@@ -350,7 +350,7 @@ enum shca_rwqe_state { SHCA_R_IDLE = 0, SHCA_R_POSTED, SHCA_R_TAKEN, SHCA_R_RETU
 struct shca_rwqe {
 	_Atomic uint64_t word;
 	uint32_t src_qp;		/* UD with an immediate: the sender's QP; XRC: the receiving QP. Written before the CQE */
-	/* the owner's `revoke_epoch` at the time of posting: while it is unchanged, so are the owner's regions */
+	/* the owner's `revoke_epoch` at the time of posting: while unchanged, so are the owner's regions */
 	uint32_t revoke_epoch;
 	uint8_t nsge;
 	uint8_t bad;			/* a key was wrong at the time of posting: a message that lands here fails */
@@ -375,10 +375,10 @@ struct shca_rq {
 	uint32_t proc, pd, xrcd;
 	uint32_t managed;		/* takes need `enabled` */
 	uint32_t is_srq;
-	shca_off cq;			/* XRC SRQ: the CQ of its receives */
+	shca_off cq;			/* XRC SRQ: the CQ of the receives */
 	shca_off next;			/* srq_list */
-	_Atomic uint32_t dead;		/* destroyed or its process died */
-	_Atomic uint32_t error;		/* XRC SRQ: its CQ is in error. SHCA_ERROR, SHCA_ERROR_EVENT */
+	_Atomic uint32_t dead;		/* destroyed, or the process died */
+	_Atomic uint32_t error;		/* XRC SRQ: the CQ is in error. SHCA_ERROR, SHCA_ERROR_EVENT */
 	/* Offset of an _Atomic uint64_t per receive, stored by the owner only: position << 1 | 1 once the completion of the
 	 * receive posted at that position has been polled, before that completion may be overwritten. So a mark tells whether
 	 * the completion ever appeared, however late the question comes. */
@@ -412,13 +412,13 @@ enum shca_wr_op {
 	/* completions of receives */
 	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
 	SHCA_OPS,
-	SHCA_OP_PURGED = 31,		/* a completion that was removed from its CQ */
+	SHCA_OP_PURGED = 31,		/* a completion that was removed from the CQ */
 };
 #define SHCA_WQE_SIGNALED 1u
 #define SHCA_WQE_RAW 2u			/* completes as IBV_WC_DRIVER2 whatever the opcode: was posted as a raw WQE */
 #define SHCA_WQE_SOLICITED 4u
 #define SHCA_WQE_INLINE 8u
-#define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are its operands, read when the request runs */
+#define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are the operands, read when the request runs */
 #define SHCA_WQE_OPERANDS_NOW 64u	/* as SHCA_WQE_OPERANDS, but addresses of the poster, read when posted */
 #define SHCA_WQE_CALC 128u		/* arg[0]: struct shca_calc; SEND and WRITE: len is the result's */
 #define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
@@ -519,7 +519,7 @@ struct shca_qp {
 	uint32_t stalls;		/* times that the running request stalled */
 	/* written by the poster */
 	shca_aligned _Atomic uint64_t posted;	/* requests ever posted in SHARED mode */
-	_Atomic uint64_t polled;	/* number behind the last request whose completion the owner took out of its CQ */
+	_Atomic uint64_t polled;	/* number behind the last request whose completion the owner took out of the CQ */
 	_Atomic uint32_t shared;	/* 1: SHARED mode */
 	/* SHCA_FLUSHER may hold receives whose completion is missing: 1: a thread flushes; plus SHCA_FLUSH_GIVEN for each
 	 * receive that was handed over. Queue with an SRQ: 1: IBV_EVENT_QP_LAST_WQE_REACHED was raised */
@@ -568,8 +568,8 @@ struct shca_qp {
 #define SHCA_COMMON_PLACES (SHCA_CHUNK / SHCA_COMMON_BYTES - 1)
 struct shca_common_qp {
 	struct shca_qp qp;		/* qpn 0: the place is free */
-	/* thread slot + 1 of the thread that makes, modifies or ends it | enum shca_common_job << 24: the job that a successor
-	 * has to finish */
+	/* thread slot + 1 of the thread that makes, modifies or ends the QP | enum shca_common_job << 24: the job that a
+	 * successor has to finish */
 	_Atomic uint32_t lock;
 	uint32_t uses;			/* uses of the place: each use gets another number, as long as there are numbers */
 	uint32_t ended_by;		/* job END, by a reaper: slot + 1 of the dead one */

@@ -4,7 +4,7 @@
  * early:
  *
  *  - The life lock, a lock on byte (1 + slot) of the fabric file that belongs to an open file description (F_OFD_SETLK).
- *    The process opens a description of its own, maps a page of it and closes the descriptor: from then on only
+ *    The process opens a description of its own, maps a page and closes the descriptor: from then on only
  *    that mapping refers to the description. So neither close_range nor a second descriptor of the file loses the lock,
  *    no forked child inherits it (MADV_DONTFORK), and the kernel drops it at the end of the address space, after exec, too,
  *    when no thread of the process can store any more.
@@ -31,7 +31,7 @@
 #include "base/fd.h"
 #include "shca/fabric/fabric.h"
 
-static __thread bool own_table;	/* this thread has descriptors of its own */
+static __thread bool own_table;	/* this thread has a descriptor table alone */
 
 /* ---- the life lock --------------------------------------------------------------------------------------------- */
 

@@ -382,7 +382,7 @@ static int try_slot(struct shca_member *m, int life, uint32_t slot)
 		return err;
 	state = atomic_load(&p->state);
 	if (!claimable(state)) {
-		/* another process joined and died in between: its reaper's business */
+		/* another process joined and died in between: the reaper's business */
 		shca_life_lock(m, life, slot, false);
 		return -EAGAIN;
 	}

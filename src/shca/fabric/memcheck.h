@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests to valgrind's memcheck: a few instructions without effect outside of valgrind; nothing where its header was missing.
+ * Requests to valgrind's memcheck: a few instructions without effect outside of valgrind; nothing where the header was missing.
  *
  * Danger: the leak check reads every word of every mapping that it takes for accessible, and takes a fault for each that lies
  * beyond the end of the fabric's file: minutes, however a process ends. So all memory that this process does not own is "not

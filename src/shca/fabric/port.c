@@ -4,7 +4,7 @@
  *
  * An event's effect on traffic is one bit in each process's slot (SHCA_CUT_OFF), in the validity word, which peers compare
  * before they use a remembered look-up: so the check costs a sender nothing while the port is up. The event itself stands in
- * the header, and each context reads it at its own time: a stopped process delays no other process.
+ * the header, and each context reads the event at a time of its own: a stopped process delays no other process.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  *     takes the result (and data)    DONE -> FREE                 <------  RUNNING -> DONE
  *
  * Slots and data lie in the owner's chunks: the death of a requester leaves a complete request, which the proxy would carry out
- * when it next looks. So a thread that is about to take a dead requester for one that stores no more must cancel the request
+ * at the next look. So a thread that is about to take a dead requester for one that stores no more must cancel the request
  * first (shca_proxy_cancel): the reaper, before it decides the outcome of the requester's work; the thread that takes over the
  * lock of the requester's atomic; and the owner of the memory, when it waits until no thread stores there (shca_quiesce).
  * Several may cancel at once: state, requester and number of a request are one word, changed by compare-and-swap, so that a
@@ -18,7 +18,7 @@
  *
  * The proxy only copies and never enters the engine, so two processes may each wait for the other's proxy.
  *
- * A process starts its proxy when it joins without CMA, or when a requester asks:
+ * A process starts the proxy when joining without CMA, or when a requester asks:
  *
  *     requester (open_mailbox)                  owner (shca_proxy_serve)
  *     proxy_wanted = WANTED, helper called ->   its helper thread, or any of its threads that waits inside the engine,
@@ -289,8 +289,8 @@ void shca_proxy_ask(struct shca_member *m, uint32_t proc)
 }
 
 /*
- * Returns the mailbox of a process; if no proxy runs there, asks for it and waits. NULL, with *err: -ESRCH: the process died;
- * -EPERM: it cannot start the proxy. A stopped process delays the caller, as it would with a running proxy.
+ * Returns the mailbox of a process; if no proxy runs there, asks for one and waits. NULL, with *err: -ESRCH: the process died;
+ * -EPERM: the process cannot start the proxy. A stopped process delays the caller, as it would with a running proxy.
  */
 static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t proc, int *err)
 {
@@ -316,7 +316,7 @@ static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t
 	}
 }
 
-/* Returns whether the requester in `w` has died. The caller read the word before: if it is unchanged afterwards, the request is
+/* Returns whether the requester in `w` has died. The caller read the word before: if the word is unchanged afterwards, the request is
  * the dead one's. */
 static bool died(struct shca_member *m, uint64_t w)
 {
@@ -385,7 +385,7 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	shca_futex_wake(&box->calls);
 	while (STATE(w = atomic_load(&s->word)) != MAIL_DONE) {
 		if (shca_futex_wait(futex_of(s), (uint32_t)w, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(thr->m, proc))
-			return -ESRCH;	/* all memory of the process is gone with it, the slot included */
+			return -ESRCH;	/* all memory of the process is gone, the slot included */
 		shca_proxy_serve(thr->m);
 	}
 	/* I7: `err` must be 0 or a negative errno */

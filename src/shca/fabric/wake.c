@@ -3,7 +3,7 @@
  * Sleeping and waking: futexes, and bells, which make a completion channel or the asynchronous events readable for poll(2).
  *
  * The events are in shared memory; a ring only makes a descriptor readable. Any process of the host can ring a bell, which
- * costs the bell's owner a look. A completion channel's ring names its event (layout.h, `notify`).
+ * costs the bell's owner a look. A completion channel's ring names an event (layout.h, `notify`).
  */
 #define _GNU_SOURCE
 #include <errno.h>
