@@ -246,8 +246,8 @@ bool shca_under_valgrind(void)
 	return preload && strstr(preload, "vgpreload");
 }
 
-/* Returns how much of the span to try first. Under a limit on the address space the program itself needs most of the space; thread
- * sanitizer's and valgrind's bookkeeping grows with the mapping. */
+/* Returns how much of the span to try first. Under a limit on the address space the program itself needs most of the space;
+ * thread sanitizer's and valgrind's bookkeeping grows with the mapping. */
 static uint64_t reserve_wanted(uint64_t span)
 {
 	uint64_t want = span;

@@ -582,10 +582,10 @@ static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
 /* ---- the way in and out of the engine ---------------------------------------------------------------------- */
 
 /*
- * A thread publishes whose objects it is inside of, so that a process that takes something away waits only for threads that may be
- * using that. SHCA_ANYWHERE is always true. A narrower value is a promise: of other processes' objects only those of the named
- * processes are touched, or read in the belief that they are still there. The process's own objects need not be named. Widen
- * before looking further, narrow once the processes are known (during a look-up the thread is in SHCA_ANYWHERE).
+ * A thread publishes whose objects it is inside of, so that a process that takes something away waits only for threads that may
+ * be using that. SHCA_ANYWHERE is always true. A narrower value is a promise: of other processes' objects only those of the
+ * named processes are touched, or read in the belief that they are still there. The process's own objects need not be named.
+ * Widen before looking further, narrow once the processes are known (during a look-up the thread is in SHCA_ANYWHERE).
  */
 #define SHCA_ANYWHERE 0ull
 static inline uint64_t shca_epoch_of(uint32_t slot)
@@ -685,8 +685,8 @@ struct shca_fd shca_fd_note(int n);			/* of a descriptor that was just opened; -
 /* whether the number still stands for the noted file in this thread's table */
 bool shca_fd_ours(const struct shca_fd *fd);
 void shca_fd_close(struct shca_fd *fd);			/* only if shca_fd_ours */
-/* Returns a descriptor of the fabric's file, to be given back by shca_file_put; -1: the application has closed the file, and no other
- * thread has it. */
+/* Returns a descriptor of the fabric's file, to be given back by shca_file_put; -1: the application has closed the file, and no
+ * other thread has it. */
 int shca_file_get(struct shca_member *m);
 void shca_file_put(struct shca_member *m, int fd);
 /* Gives the calling thread a descriptor table of its own: with `keep` (ascending), and what the thread opens later. Returns 0

@@ -95,8 +95,8 @@ struct shca_proc_slot {
 	shca_off xrcd_list;		/* struct shca_xrcd */
 	/* Queues with a time at which they are looked at again: a bit for each group of segments, and in each segment (struct
 	 * shca_numbers) a bit for each number. A setter sets the number's bit before the group's bit; a taker clears the
-	 * group's bit before it reads the numbers' bits. So a setter that finds the group's bit set need not: the
-	 * number's bit is set before the taker reads it. */
+	 * group's bit before it reads the numbers' bits. So no number's bit is missed, even if the group's bit was set
+	 * already. */
 	shca_aligned _Atomic uint64_t timers[SHCA_QP_SEGS / SHCA_TIMER_GROUP / 64];
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
 	shca_off cq_list, srq_list;
@@ -509,7 +509,7 @@ struct shca_qp {
 	/* the journal of the running request */
 	_Atomic uint32_t step;		/* enum shca_step | low 24 bits of the request's number << 8 */
 	uint32_t step_index;		/* index of the receive that is being taken, or was */
-	uint64_t step_rq;		/* number of that receive's queue */
+	uint64_t step_rq;		/* offset of that receive's queue */
 	uint64_t step_pos;		/* position of that receive */
 	uint32_t step_to;		/* number in the responder's completion: leads to that queue again */
 	uint32_t step_cq;		/* completions (low 32 bits) in the CQ before the one that is being put in */

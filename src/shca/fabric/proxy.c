@@ -316,8 +316,8 @@ static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t
 	}
 }
 
-/* Returns whether the requester in `w` has died. The caller read the word before: if the word is unchanged afterwards, the request is
- * the dead one's. */
+/* Returns whether the requester in `w` has died. The caller read the word before: if the word is unchanged afterwards, the
+ * request is the dead one's. */
 static bool died(struct shca_member *m, uint64_t w)
 {
 	uint32_t requester = REQUESTER(w);
