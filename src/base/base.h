@@ -12,7 +12,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The structure of type `type` whose member `pointer` points to. */
+/* The structure of type `type` with `member` at `pointer`. */
 #define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 
 /* Of an array, not of a pointer. */

@@ -49,7 +49,7 @@ static inline void stack_restore(size_t before)
 #define STACK_TEXT(kib) STACK_TEXT_(kib)
 
 /* Returns whether this is the main thread and its stack is limited to less than STACK_MAIN_KIB, which is then reported in the
- * name of `who`. Takes next to no stack: stdio, and so hdl_error, has buffers there. */
+ * program's name. Takes next to no stack: stdio, and so hdl_error, has buffers there. */
 static inline bool stack_is_small(const char *who)
 {
 	static const char text[] = STACK_TEXT(STACK_MAIN_KIB);
