@@ -58,7 +58,7 @@ EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_get_device_index", "IBVERBS_1.9");
 	if (shca_is_our_device(device))
-		return -1;	/* no kernel device stands behind the context */
+		return -1;	/* no kernel device stands behind it */
 	__typeof__(&ibv_get_device_index) f = shca_next_find(&next);
 	return f ? f(device) : -1;
 }
