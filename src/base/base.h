@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Idioms that every folder may use; below all of them, needs nothing. Nothing in here has an address: no prefix. */
+/* Idioms that every folder may use; depends on no other folder. Nothing in here has an address: no prefix. */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
@@ -12,7 +12,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The structure whose member this is. */
+/* The structure of type `type` with `member` at `pointer`. */
 #define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 
 /* Of an array, not of a pointer. */
@@ -43,7 +43,8 @@ static inline uint64_t rotate_left(uint64_t v, unsigned int n)
 	return v << n | v >> (64 - n);
 }
 
-/* In a loop that waits for another processor's store: a look in haste takes the line away from who is about to write it. */
+/* For a loop that waits for another processor's store: a read in haste takes the line away from the processor that is about to
+ * write it. */
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -62,8 +63,9 @@ static inline uint64_t monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The processor's counter, in units of its own, for loops that look at the clock when enough time may have passed: a few nanoseconds, no
- * system call. Only differences count, as unsigned numbers: where counters of two CPUs differ, one may be too large. */
+/* The processor's counter, in units of its own, for loops that read the clock when enough time may have passed: a few
+ * nanoseconds, no system call. Only differences count, as unsigned numbers: where counters of two CPUs differ, a difference may
+ * be too large. */
 static inline uint64_t ticks(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -81,7 +83,7 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-/* About so many microseconds, at most 10^6. x86: within a factor of 2 of it at 1 to 4 GHz. */
+/* Returns about `us` microseconds in ticks; us at most 10^6. x86: right within a factor of 2 at 1 to 4 GHz. */
 static inline uint64_t ticks_of_us(uint64_t us)
 {
 #if defined(__x86_64__) || defined(__i386__)

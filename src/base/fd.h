@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers of descriptors. A process may run with any of descriptors 0 to 2 closed (a daemon). The kernel gives out the lowest free
- * number, and what the program prints would then go into the file that the library has opened there.
+ * Numbers of descriptors. A process may run with any of descriptors 0 to 2 closed (a daemon). The kernel gives out the lowest
+ * free number, and the program's output would then go into a file that the library has opened under that number.
  *
  *  1. Every descriptor that a library keeps, or may write to, goes through fd_raise() as soon as it is made.
  *  2. Code of other libraries that opens descriptors (libpmix, libibverbs) runs between fd_reserve() and fd_release().
@@ -16,8 +16,8 @@
 /* The lowest number of a descriptor that belongs to a library. */
 #define FD_LIBRARY_MIN 3
 
-/* Moves a descriptor to a number from FD_LIBRARY_MIN on, with FD_CLOEXEC. Returns its number, or -1 with errno: then fd is closed. fd below
- * 0: nothing is done, errno stays, so that the call that makes the descriptor can be the argument. */
+/* Moves a descriptor to a number from FD_LIBRARY_MIN on, with FD_CLOEXEC. Returns that number, or -1 with errno: then fd is
+ * closed. fd below 0: nothing is done, errno stays, so that the call that makes the descriptor can be the argument. */
 static inline int fd_raise(int fd)
 {
 	int high, err;
@@ -31,8 +31,8 @@ static inline int fd_raise(int fd)
 	return high;
 }
 
-/* Takes the free numbers of 0 to 2, so that the kernel gives them to no other open. A write there fails as on a closed descriptor (O_PATH).
- * Returns a mask of them for fd_release. errno stays. */
+/* Takes the free numbers of 0 to 2, so that the kernel gives them to no other open. A write there fails as on a closed
+ * descriptor (O_PATH). Returns a mask of them for fd_release. errno stays. */
 static inline unsigned fd_reserve(void)
 {
 	unsigned mask = 0;
@@ -51,7 +51,7 @@ static inline unsigned fd_reserve(void)
 	return mask;
 }
 
-/* A number that the program has put another file on meanwhile stays. errno stays. */
+/* Frees the reserved numbers, except those under which the program has opened another file meanwhile. errno stays. */
 static inline void fd_release(unsigned mask)
 {
 	int err = errno;

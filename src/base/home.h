@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HOME for libpmix. Without HOME, PMIx_Init and PMIx_server_init read the directory from the user's passwd entry, and end the process by
- * SIGSEGV where the user has none (a container that runs as any user number).
+ * HOME for libpmix. Without HOME, PMIx_Init and PMIx_server_init read the directory from the user's passwd entry, and end the
+ * process by SIGSEGV where the user has none (a container that runs as any user number).
  */
 #ifndef BASE_HOME_H
 #define BASE_HOME_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What valgrind's memcheck is told: some instructions without effect elsewhere; nothing where its header was missing. */
+/* Requests to valgrind's memcheck: a few instructions without effect outside of valgrind; nothing where its header was
+ * missing. */
 #ifndef BASE_MEMCHECK_H
 #define BASE_MEMCHECK_H
 
@@ -13,8 +14,8 @@
 #include <valgrind/memcheck.h>
 #endif
 
-/* A peer, or the kernel for a peer, has written these bytes of this process's memory, or is about to: memcheck has not seen it. Bytes that the
- * program may not access (it has freed them) stay so. */
+/* Marks bytes of this process's memory as defined, because a peer, or the kernel for a peer, has written them or is about to,
+ * unseen by memcheck. Bytes that the program may not access (it has freed them) stay so. */
 static inline void memcheck_received(void *p, size_t n)
 {
 #ifdef HAVE_VALGRIND_MEMCHECK_H

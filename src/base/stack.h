@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stacks of threads that other libraries start. They are as large as `ulimit -s` says, and libpmix's threads need more than 128 KiB: a small
- * limit, meant for the main thread, would end the process by SIGSEGV.
+ * Stacks of threads that other libraries start. They are as large as `ulimit -s`, and libpmix's threads need more than 128 KiB:
+ * a small limit, meant for the main thread, would end the process by SIGSEGV.
  */
 #ifndef BASE_STACK_H
 #define BASE_STACK_H
@@ -16,8 +16,8 @@
 /* Least stack of a thread of libpmix, in bytes. Pages that the thread does not touch cost nothing. */
 #define STACK_MIN ((size_t)2 << 20)
 
-/* From here on threads get a stack of at least STACK_MIN unless their creator says otherwise. Returns the size until now, for stack_restore;
- * 0: nothing was changed. */
+/* Gives new threads a stack of at least STACK_MIN unless their creator says otherwise. Returns the former size, for
+ * stack_restore; 0: nothing was changed. */
 static inline size_t stack_raise(void)
 {
 	pthread_attr_t attr;
@@ -43,13 +43,13 @@ static inline void stack_restore(size_t before)
 	pthread_attr_destroy(&attr);
 }
 
-/* Least stack of a main thread that starts a job or calls MPI_Init, in KiB. MPI_Init has been seen to take between 16 and 20. */
+/* Least stack of a main thread that starts a job or calls MPI_Init, in KiB. MPI_Init was measured to take between 16 and 20. */
 #define STACK_MAIN_KIB 32
 #define STACK_TEXT_(kib) ": the limit on the stack (ulimit -s) is below " #kib " KiB, which is too little: raise it (ulimit -s 8192)\n"
 #define STACK_TEXT(kib) STACK_TEXT_(kib)
 
-/* Whether this is the main thread and its stack is limited to less than STACK_MAIN_KIB, which is then reported in this program's name. Takes
- * next to no stack: stdio, and so hdl_error, has buffers there. */
+/* Returns whether this is the main thread and its stack is limited to less than STACK_MAIN_KIB, which is then reported in the
+ * program's name. Takes next to no stack: stdio, and so hdl_error, has buffers there. */
 static inline bool stack_is_small(const char *who)
 {
 	static const char text[] = STACK_TEXT(STACK_MAIN_KIB);
@@ -58,7 +58,7 @@ static inline bool stack_is_small(const char *who)
 	if (gettid() != getpid() || getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= (rlim_t)STACK_MAIN_KIB << 10)
 		return false;
 	if (write(2, who, strlen(who)) < 0 || write(2, text, sizeof(text) - 1) < 0)
-		return true;	/* there is nobody to be told */
+		return true;	/* there is no other place to report an error */
 	return true;
 }
 

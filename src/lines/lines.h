@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies between processors: one of the two sides lies in the cache of another one. What costs then is not the copy but
- * fetching the lines, each for a hundred nanoseconds and more; so they are asked for well before they are needed. The C
- * library's copy does not: at these lengths it leaves everything to one string instruction, which fetches too few ahead.
- * For both libraries: needs nothing of either.
+ * Copies between processors: one of the two sides lies in another processor's cache. The cost is then not the copy but the
+ * fetching of the lines, a hundred nanoseconds and more for each; so lines are fetched well before they are needed. The C
+ * library's copy does not do so: at these lengths it leaves the work to one string instruction, which fetches too few lines
+ * ahead. For both libraries: depends on neither.
  */
 #ifndef LINES_LINES_H
 #define LINES_LINES_H
@@ -13,14 +13,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Below, the processor fetches ahead enough by itself; above, the caches are too small for the difference to matter. */
+/* Below LINES_MIN_*, the processor fetches far enough ahead; above LINES_MAX, the caches are too small for the difference to
+ * matter. */
 #define LINES_MIN_IN 12288u
 #define LINES_MIN_OUT 1536u
 #define LINES_MAX (256u << 10)
-/* How far ahead: sixteen lines, about as many as a core can have under way. */
+/* How far ahead lines are fetched: sixteen lines, about as many as a core can have under way. */
 #define LINES_AHEAD 1024u
 
-/* Fetches a line that another core may have, to write to it soon. */
+/* Fetches a line that another core may have, for a write to follow soon. */
 static inline void lines_fetch_own(const void *p)
 {
 #if defined(__x86_64__)
@@ -66,13 +67,13 @@ static inline __attribute__((always_inline)) void lines_copy(char *d, const char
 	memcpy(d + i, s + i, n - i);
 }
 
-/* Copies n bytes that lie in another core's cache to memory of this one's. No overlap; in any order. */
+/* Copies n bytes that lie in another core's cache to memory of this core. No overlap; in any order. */
 static inline void lines_copy_in(void *dst, const void *src, size_t n)
 {
 	lines_copy(dst, src, n, LINES_MIN_IN, false);
 }
 
-/* Copies n bytes of this core's to memory that another one has in its cache. No overlap; in any order. */
+/* Copies n bytes of this core to memory that lies in another core's cache. No overlap; in any order. */
 static inline void lines_copy_out(void *dst, const void *src, size_t n)
 {
 	lines_copy(dst, src, n, LINES_MIN_OUT, true);

@@ -2,13 +2,13 @@
 /*
  * Memory in the fabric, queue numbers and region keys.
  *
- * Two levels. Shared: chunks of 64 KiB, each claimed for a process by one compare-and-swap on its owner word; no lock,
- * and what a dead process held is found by looking. Private to the process: a buddy system from 64 bytes to 64 KiB in
- * its own chunks, whose bookkeeping lies outside the fabric, so that no other process can damage it and none is needed
- * to free it.
+ * Two levels. Shared: chunks of 64 KiB, each claimed for a process by one compare-and-swap on the owner word; no lock, and the
+ * reaper finds a dead process's chunks by reading the owner words. Private to the process: a buddy system from 64 bytes to 64
+ * KiB in its own chunks, whose bookkeeping lies outside the fabric, so that no other process can damage the bookkeeping and the
+ * reaper does not need it to free the chunks.
  *
- * A chunk is backed by fallocate before it is used, so that running out of memory is an error here and never a SIGBUS
- * later; and is punched out before its owner word is cleared, since after that somebody else may write to it.
+ * A chunk is backed by fallocate before use, so that running out of memory is an error here and never a SIGBUS later. A chunk
+ * is punched out before the owner word is cleared, since after that another process may write to it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,16 +27,17 @@
 #define CHUNK_ORDER 16
 #define SPARES 2
 #define PIECE ((uint64_t)8 << 20)	/* of a large allocation: a signal costs one piece, not all */
-#define GRANT ((uint64_t)16 << 20)	/* growth between two looks at how much memory there is, at most */
+#define GRANT ((uint64_t)16 << 20)	/* most growth between two checks of the available memory */
 
 /*
  * A chunk of the heap. The blocks of order o (2^o bytes) are bits [2^(16-o), 2^(17-o)) of `free`, like the nodes of a
- * heap-ordered tree: block b of order o is bit 2^(16-o) + b, its halves are twice that and one more.
+ * heap-ordered tree: block b of order o is bit 2^(16-o) + b, the halves of b are twice that and one more.
  */
 struct chunk {
-	struct chunk *next, *prev;	/* in the bucket of its largest free block */
+	struct chunk *next, *prev;	/* in the bucket of the largest free block */
 	uint32_t index;
-	uint32_t used_to;		/* bytes at its beginning that were in use at any time; those behind are zero, and no page of them is touched */
+	/* bytes at the front that were in use at any time; those behind are zero, in untouched pages */
+	uint32_t used_to;
 	uint32_t orders;		/* bit o: there is a free block of order o */
 	int8_t bucket;			/* the largest of them; -1: none */
 	uint16_t count[CHUNK_ORDER + 1];
@@ -54,9 +55,9 @@ struct shca_heap {
 	struct chunk *bucket[CHUNK_ORDER + 1];
 	struct chunk **by_index;	/* of every chunk; sparse */
 	uint32_t spare[SPARES], nspare;
-	uint64_t granted;		/* bytes to grow by before the next look at how much memory there is */
+	uint64_t granted;		/* bytes to grow by before the next check of the available memory */
 	struct fifo numbers, regions;
-	uint32_t *qp_seg, *mr_seg;	/* segments that are mine */
+	uint32_t *qp_seg, *mr_seg;	/* segments that this process owns */
 	uint32_t qp_segs, mr_segs, qp_cap, mr_cap;
 };
 
@@ -81,7 +82,7 @@ static void disown(struct shca_member *m, uint32_t first, uint32_t n)
 	hint_down(m, first);
 }
 
-/* n chunks in a row from `from` on; 0: none. */
+/* Claims n chunks in a row from `from` on. Returns the first; 0: none. */
 static uint32_t claim_from(struct shca_member *m, uint32_t from, uint32_t n)
 {
 	uint32_t end = (uint32_t)(m->bytes / SHCA_CHUNK);
@@ -112,7 +113,8 @@ static uint32_t alloc_claim(struct shca_member *m, uint32_t n)
 		first = claim_from(m, m->hdr->first_chunk, n);
 	if (!first)
 		return 0;
-	/* two may cross: one frees a chunk that the other's move of the hint passes over. Then the second search finds it */
+	/* Two processes may cross: one frees a chunk, and the other's move of the hint passes over that chunk. Then the second
+	 * search finds it. */
 	if (first == hint)
 		atomic_compare_exchange_strong(&m->hdr->chunk_hint, &hint, first + n);
 	uint32_t high = atomic_load(&m->hdr->chunk_high);
@@ -124,7 +126,7 @@ static uint32_t alloc_claim(struct shca_member *m, uint32_t n)
 static void punch(struct shca_member *m, uint32_t first, uint32_t n)
 {
 	int fd = shca_file_get(m);
-	/* only a matter of memory: without a descriptor it is not given back to the system */
+	/* Without a descriptor the memory is not given back to the system; nothing else depends on the punch. */
 	while (fd >= 0 &&
 	       fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first * SHCA_CHUNK, (off_t)n * SHCA_CHUNK) &&
 	       errno == EINTR)
@@ -139,7 +141,7 @@ static void alloc_give_back(struct shca_member *m, uint32_t first, uint32_t n)
 	disown(m, first, n);
 }
 
-/* ---- how much memory there is ---------------------------------------------------------------------------------- */
+/* ---- available memory ------------------------------------------------------------------------------------------- */
 
 static bool alloc_read_number(const char *path, uint64_t *v)
 {
@@ -153,7 +155,7 @@ static bool alloc_read_number(const char *path, uint64_t *v)
 	return ok;
 }
 
-/* A named field of a file of "name value" lines. */
+/* Returns a named field of a file of "name value" lines; 0: no such field. */
 static uint64_t read_field(const char *path, const char *name)
 {
 	FILE *f = fopen(path, "re");
@@ -171,7 +173,7 @@ static uint64_t read_field(const char *path, const char *name)
 
 const char *shca_cgroup_self = "/proc/self/cgroup", *shca_cgroup_v1 = "/sys/fs/cgroup/memory", *shca_cgroup_v2 = "/sys/fs/cgroup";
 
-/* Where the memory cgroup of this process is, and the mount that it is under; false: not to be found. */
+/* Finds the directory of this process's memory cgroup, and the mount above. Returns false if there is none. */
 static bool cgroup_dir(char dir[600], const char **mount, bool *v2)
 {
 	char line[512];
@@ -199,7 +201,7 @@ static bool cgroup_dir(char dir[600], const char **mount, bool *v2)
 	return dir[0];
 }
 
-/* What one group leaves; false: no limit, or not to be read. */
+/* Reads the remaining memory of one group. Returns false: no limit, or not readable. */
 static bool group_left(const char *dir, bool v2, uint64_t *left, uint64_t *limit)
 {
 	char path[700];
@@ -219,7 +221,7 @@ static bool group_left(const char *dir, bool v2, uint64_t *left, uint64_t *limit
 	return true;
 }
 
-/* What the memory cgroup and all that it is in leave; false: no limit, or not to be found. */
+/* Reads the least remaining memory of the memory cgroup and the groups above. Returns false: no limit, or none found. */
 static bool cgroup_left(uint64_t *left, uint64_t *limit)
 {
 	char dir[600];
@@ -228,7 +230,8 @@ static bool cgroup_left(uint64_t *left, uint64_t *limit)
 
 	if (!cgroup_dir(dir, &mount, &v2))
 		return false;
-	/* inside a container the path is the host's, while the mount begins at our own group: what is not there is passed over */
+	/* Inside a container the path is the host's, while the mount begins at our own group: directories that do not exist are
+	 * passed over. */
 	for (;;) {
 		uint64_t l, of;
 		if (group_left(dir, v2, &l, &of) && (!any || l < *left)) {
@@ -256,9 +259,11 @@ static void report_shortage(struct shca_member *m, uint64_t bytes, int err)
 }
 
 /*
- * At a cgroup's limit the kernel ends processes instead of refusing, so every growth is compared with what there is before.
- * To ask costs as much as to grow by a chunk: a part of what was found left is grown by without asking again. Others of the
- * group may take the rest meanwhile (docs/shca.md). The caller holds the heap's lock.
+ * Returns whether the fabric may grow by `bytes`. Must: the caller holds the heap's lock.
+ *
+ * At a cgroup's limit the kernel ends processes instead of refusing, so every growth is compared with the available memory
+ * first. The check costs as much as growth by a chunk: so part of the memory found available is granted, and consumed without a
+ * further check. Other processes of the group may take the rest meanwhile (docs/shca.md).
  */
 static bool enough(struct shca_member *m, uint64_t bytes)
 {
@@ -279,7 +284,7 @@ static bool enough(struct shca_member *m, uint64_t bytes)
 	return true;
 }
 
-/* Makes claimed chunks real. */
+/* Backs claimed chunks with pages. Returns 0, or a negative errno with text. */
 static int back(struct shca_member *m, uint32_t first, uint32_t n)
 {
 	uint64_t at = (uint64_t)first * SHCA_CHUNK, bytes = (uint64_t)n * SHCA_CHUNK;
@@ -314,14 +319,14 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 		report_shortage(m, bytes, err);
 		return -err;
 	}
-	/* others may be told of offsets there from now on */
+	/* from now on other processes may be given offsets up to there */
 	uint64_t end = atomic_load(&m->hdr->file_end);
 	while (end < at + bytes && !atomic_compare_exchange_weak(&m->hdr->file_end, &end, at + bytes))
 		;
 	return 0;
 }
 
-/* n chunks, claimed and real; 0: none, told. */
+/* Returns n chunks in a row, claimed and backed; 0: none, reported. */
 static uint32_t get_chunks(struct shca_member *m, uint32_t n)
 {
 	uint32_t first = alloc_claim(m, n);
@@ -382,7 +387,7 @@ static void mark_used(struct chunk *c, int order, uint32_t node)
 		c->orders &= ~(1u << order);
 }
 
-/* A free block of exactly this order, which there is. */
+/* Returns a free block of exactly this order. Must: there is one. */
 static uint32_t first_free(const struct chunk *c, int order)
 {
 	uint32_t lo = 1u << (CHUNK_ORDER - order), hi = lo * 2;
@@ -473,7 +478,7 @@ static int order_of(uint64_t bytes)
 	return bytes <= 1u << MIN_ORDER ? MIN_ORDER : 64 - __builtin_clzll(bytes - 1);
 }
 
-/* Frees what is in use of [off, off + bytes), within one chunk and on 64-byte borders, in as few blocks as there can be. */
+/* Frees [off, off + bytes), which is in use, within one chunk and on 64-byte borders, in as few blocks as possible. */
 static void range_put(struct shca_member *m, shca_off off, uint64_t bytes)
 {
 	while (bytes) {
@@ -486,7 +491,7 @@ static void range_put(struct shca_member *m, shca_off off, uint64_t bytes)
 	}
 }
 
-/* The end of an allocation of whole chunks: the rest of its last chunk serves others. */
+/* Ends an allocation of whole chunks: the rest of the last chunk becomes free blocks. */
 static bool split_last(struct shca_member *m, uint32_t index, uint64_t used)
 {
 	struct chunk *c = calloc(1, sizeof(*c));
@@ -500,7 +505,7 @@ static bool split_last(struct shca_member *m, uint32_t index, uint64_t used)
 	return true;
 }
 
-/* Zeroes a block, of which a fresh part is left untouched. */
+/* Zeroes a block; a part that was never in use is zero and is left untouched. */
 static void alloc_clear(struct shca_member *m, shca_off off, uint64_t size)
 {
 	struct chunk *c = m->heap->by_index[off / SHCA_CHUNK];
@@ -517,7 +522,7 @@ static uint64_t alloc_round_up(uint64_t bytes)
 	return align_up(bytes, 1u << MIN_ORDER);
 }
 
-/* Up to a chunk: a block, of which what is too much is freed again at once. Larger ones begin on a chunk. */
+/* Up to a chunk: a block, whose excess is freed again at once. Larger allocations begin on a chunk. */
 static shca_off alloc_locked(struct shca_member *m, uint64_t bytes)
 {
 	struct shca_heap *h = m->heap;
@@ -610,7 +615,7 @@ static int fifo_reserve(struct fifo *f, uint32_t more)
 	return 0;
 }
 
-/* Room was reserved when the number's segment was taken. */
+/* Must: capacity was reserved when the number's segment was taken. */
 static void fifo_put(struct fifo *f, uint32_t v)
 {
 	f->item[(f->head + f->n++) & (f->cap - 1)] = v;
@@ -624,7 +629,7 @@ static uint32_t fifo_get(struct fifo *f)
 	return v;
 }
 
-/* Takes a free segment of a table for memory of ours. UINT32_MAX: none. */
+/* Takes a free segment of a table for memory of this process. Returns UINT32_MAX: none. */
 static uint32_t take_segment(_Atomic uint64_t *table, uint32_t size, _Atomic uint64_t *hint, shca_off off)
 {
 	for (uint32_t i = 0; i < size; i++) {
@@ -649,7 +654,7 @@ static int note_segment(uint32_t **list, uint32_t n, uint32_t *cap)
 	return 0;
 }
 
-/* Another segment of numbers (entries of `each` bytes, `per` a segment) into fifo. */
+/* Puts another segment of numbers, or of region entries, into the fifo. */
 static int alloc_grow(struct shca_member *m, bool regions)
 {
 	struct shca_heap *h = m->heap;
@@ -680,7 +685,7 @@ static int alloc_grow(struct shca_member *m, bool regions)
 		h->qp_seg[h->qp_segs++] = seg;
 	for (uint32_t i = 0; i < per; i++) {
 		uint32_t number = seg * per + i;
-		/* 0 and 1 and the last one are no ordinary queue numbers; key 0 is no key */
+		/* 0, 1 and the last number are no ordinary queue numbers; key 0 is no key */
 		if (regions ? number == 0 : number < 2 || number == 0xffffff)
 			continue;
 		fifo_put(f, number);
@@ -704,14 +709,15 @@ int shca_common_grow(struct shca_member *m)
 	if (seg == UINT32_MAX)
 		return -ENOMEM;
 	SHCA_FAILPOINT(NULL, "common-chunk", NULL, 0);
-	/* As long as it is ours it goes with us, segment and all. So there is none that nobody owns and nobody finds. */
+	/* While this process owns the chunk, the reaper frees chunk and segment with the process. So no chunk is ever without
+	 * an owner that the walk over common places can find. */
 	atomic_fetch_add(&m->hdr->commons, 1);
 	shca_memcheck_disown(m->base + (uint64_t)chunk * SHCA_CHUNK, SHCA_CHUNK);
 	atomic_store(owner_word(m, chunk), SHCA_COMMON + 1);
 	return 0;
 }
 
-/* 0 is never a number in a fifo. */
+/* Returns a number or region index; 0: none, with errno. 0 is never in a fifo. */
 static uint32_t take_number(struct shca_member *m, bool regions)
 {
 	struct fifo *f = regions ? &m->heap->regions : &m->heap->numbers;
@@ -783,7 +789,8 @@ static bool owned_by(const struct shca_member *m, shca_off off, uint32_t slot)
 	return off && off / SHCA_CHUNK < m->hdr->nchunks && atomic_load(owner_word(m, (uint32_t)(off / SHCA_CHUNK))) == slot + 1;
 }
 
-/* Segments below are or were in use. To read beyond would make the tables' untouched pages real. */
+/* Returns the number of segments at the front of the table that are or were in use. Reading further would make the table's
+ * untouched pages real. */
 uint32_t shca_segments_used(const struct shca_member *m, bool regions)
 {
 	uint64_t hint = atomic_load(regions ? &m->hdr->mr_seg_hint : &m->hdr->qp_seg_hint);
@@ -798,13 +805,13 @@ static void account_segment(struct shca_member *m, shca_off seg, uint32_t slot)
 	for (uint32_t k = 0; k < SHCA_QP_SEG; k++) {
 		uint64_t e = atomic_load((shca_dirent *)(m->base + seg) + k);
 		const struct shca_qp *qp = (e & 7) == SHCA_KIND_QP ? shca_at_checked(m, e & ~7ull, sizeof(*qp)) : NULL;
-		/* I7: others' queues go on counting */
+		/* I7: other processes' queues go on counting */
 		if (qp && shca_owned(m, qp, slot))
 			shca_account(m, qp);
 	}
 }
 
-/* Takes a dead process's segments out of the tables. */
+/* Takes a dead process's segments out of the tables, and adds the queues' counters to the totals. */
 static void clear_segments(struct shca_member *m, uint32_t slot)
 {
 	uint32_t n = shca_segments_used(m, false);
@@ -836,7 +843,7 @@ static void free_chunks(struct shca_member *m, uint32_t slot)
 void shca_mem_hide(struct shca_member *m, uint32_t slot)
 {
 	clear_segments(m, slot);
-	/* a next reaper, should this one die, must not follow the list into chunks that have a new owner by then */
+	/* The next reaper, should this one die, must not follow the lists into chunks that have a new owner by then. */
 	atomic_store(&m->procs[slot].qp_list, 0);
 	atomic_store(&m->procs[slot].mailbox, 0);
 	__atomic_store_n(&m->procs[slot].xrcd_list, 0, __ATOMIC_SEQ_CST);
@@ -881,7 +888,7 @@ void shca_heap_free(struct shca_member *m)
 	struct shca_heap *h = m->heap;
 	if (!h)
 		return;
-	/* every chunk of the heap hangs in a bucket or is full: the table knows both */
+	/* every chunk of the heap hangs in a bucket or is full: by_index has both */
 	uint32_t n = m->forked || !m->hdr ? 0 : atomic_load(&m->hdr->chunk_high);
 	for (uint32_t i = 0; i < n; i++)
 		free(h->by_index[i]);

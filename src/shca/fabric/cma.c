@@ -2,11 +2,11 @@
 /*
  * Whether the kernel lets this process reach another's private memory by process_vm_readv and process_vm_writev (CMA).
  *
- * That is a property of the pair (executing process, process that has the memory), has a direction, and changes while both run:
- * user namespaces of their own, a seccomp filter, setuid, PR_SET_DUMPABLE. The executing process keeps the verdict, for any
- * thread of it: `denied`, by process slot, holds the generation of the slot's user that the kernel refused. So a slot's next user
- * is asked anew. Verdicts come from shca_cma_probe, when a queue pair is connected, and from any copy that is refused
- * (engine/copy.c); every PROBE_AGAIN copies by proxies one is forgotten, since a process may be dumpable again.
+ * The answer is a property of the pair (executing process, process that has the memory), has a direction, and changes while
+ * both run: user namespaces of their own, a seccomp filter, setuid, PR_SET_DUMPABLE. The executing process keeps the verdict,
+ * for all threads: `denied`, by process slot, holds the generation of the slot's user that the kernel refused, so that the
+ * slot's next user is tried anew. Verdicts come from shca_cma_probe, when a queue pair is connected, and from any copy that is
+ * refused (engine/copy.c); every PROBE_AGAIN copies by proxies one verdict is forgotten, since a process may be dumpable again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -40,7 +40,7 @@ void shca_cma_deny(struct shca_member *m, uint32_t proc, bool write, int err)
 	const struct shca_proc_slot *p = &m->procs[proc];
 	_Atomic uint32_t *v = cma_verdicts(m);
 
-	/* without: each copy is refused, and goes by the proxy all the same */
+	/* without memory for verdicts each copy is refused again, and goes by the proxy all the same */
 	if (v)
 		atomic_store_explicit(&v[proc], atomic_load(&p->gen), memory_order_relaxed);
 	if (atomic_fetch_or(&m->hdr->cma_trouble, SHCA_CMA_SAID) & SHCA_CMA_SAID)
@@ -62,7 +62,7 @@ void shca_cma_probe(struct shca_member *m, uint32_t proc)
 	if (process_vm_readv(m->procs[proc].pid, &here, 1, &there, 1, 0) >= 0 || !shca_cma_refused(errno))
 		return;
 	shca_cma_deny(m, proc, false, errno);
-	/* it starts while the queue pair is being connected */
+	/* the proxy starts while the queue pair is being connected */
 	shca_proxy_ask(m, proc);
 }
 
@@ -110,7 +110,7 @@ bool shca_cma_possible(const char **why)
 	return true;
 }
 
-/* Once per fabric somebody says it: no silent slow path. */
+/* Reports once per fabric: no silent slow path. */
 int shca_cma_judge(struct shca_member *m)
 {
 	const char *why;

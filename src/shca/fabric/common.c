@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Places of common queue pairs: memory that belongs to no process, so that it stays when any of them ends.
+ * Places of common queue pairs: memory that belongs to no process, so that it outlives all of them.
  *
- * A place is claimed by its lock, which names the thread; so one whose maker died is found by that, as everything else is that a
- * dead thread held. Its chunk is never given back: who looks at a queue pair that is gone meets another one, or a free place.
+ * A place is claimed by the lock word, which names the thread; so the reaper finds the place of a dead maker by the lock, like
+ * everything else that a dead thread held. The chunk of a place is never given back: a thread that looks at a queue pair that
+ * is gone finds another one, or a free place.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +25,8 @@ struct shca_common_qp *shca_common_next(const struct shca_member *m, struct shca
 	return NULL;
 }
 
-/* The next of the numbers that a place has in its segment: 8 of them, in turns, so that an old one is found empty. */
+/* Returns the next of the 8 numbers that a place has in its segment, used in turns, so that an old number leads to an empty
+ * entry. */
 static uint32_t common_number_of(const struct shca_common_walk *w, uint32_t uses)
 {
 	return w->segment * SHCA_QP_SEG + (w->place - 1) + (uses & 7) * (SHCA_COMMON_PLACES + 1);

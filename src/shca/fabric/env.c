@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The environment variables of libshca, which vars.def lists. What cannot be understood is said, and its default used. */
+/* The environment variables of libshca, which vars.def lists. A value that is not understood is reported, and the default
+ * used. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -123,7 +124,7 @@ uint32_t shca_env_behave(void)
 	static const char *const words[] = { "async", "noarena", "noodp", "noorder", "nosequence", "nowake" };
 	uint32_t bits = shca_env_words("SHCA_BEHAVE", words, ARRAY_SIZE(words));
 
-	/* a request that runs when it is posted overtakes nothing */
+	/* a request that runs when posted overtakes nothing */
 	return bits & SHCA_BEHAVE_NOSEQUENCE ? bits | SHCA_BEHAVE_ASYNC : bits;
 }
 

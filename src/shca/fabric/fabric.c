@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabric's file: how it is made, checked, mapped, joined and left.
+ * The fabric's file: making, checking, mapping, joining and leaving.
  *
- * The file begins with the header and the tables, sparse; chunks follow. Its size grows as chunks are claimed
- * (alloc.c) and never shrinks; every process maps the whole span of offsets once, far beyond the present end. A small
- * file under a large mapping, and not a large sparse file, because mlockall(MCL_FUTURE) and the like would otherwise
- * fill the whole span with pages.
+ * The file begins with the header and the tables, sparse; chunks follow. The file grows as chunks are claimed (alloc.c) and
+ * never shrinks; every process maps the whole span of offsets once, far beyond the present end. A small file under a large
+ * mapping, and not a large sparse file, because mlockall(MCL_FUTURE) and the like would otherwise fill the whole span with
+ * pages.
  */
 #define _GNU_SOURCE
 #include "shca.h"
@@ -47,7 +47,7 @@ void shca_error(const char *fmt, ...)
 	/* one write, so that lines of several processes do not mix */
 	int fd = shca_stderr();
 	ssize_t written = fd >= 0 ? write(fd, line, (size_t)n) : -1;
-	(void)written;	/* there is nobody left to tell */
+	(void)written;	/* there is no other place to report an error */
 	if (fd > STDERR_FILENO)
 		close(fd);
 }
@@ -121,7 +121,7 @@ int shca_fault_set(struct shca_header *h, const char *spec)
 	return 0;
 }
 
-/* The inode of a namespace of this process; 0: no /proc. */
+/* Returns the inode of a namespace of this process; 0: no /proc. */
 static uint64_t namespace_of(const char *which)
 {
 	char path[64];
@@ -184,7 +184,7 @@ static int create_file(const char *name, uint64_t span, bool virtual_procs)
 	if (!err && ftruncate(fd, (off_t)front))
 		err = -errno;
 	if (!err) {
-		/* magic and `ready` last: whoever reads them finds the rest */
+		/* magic and `ready` last: a process that reads them finds the rest */
 		ssize_t n = pwrite(fd, &h, sizeof(h), 0);
 		h.magic = SHCA_MAGIC;
 		atomic_init(&h.ready, 1);
@@ -246,8 +246,8 @@ bool shca_under_valgrind(void)
 	return preload && strstr(preload, "vgpreload");
 }
 
-/* How much of the span to try first. Under a limit on the address space the program needs most of it itself; thread
- * sanitizer's and valgrind's bookkeeping grows with the mapping. */
+/* Returns how much of the span to try first. Under a limit on the address space the program itself needs most of the space;
+ * thread sanitizer's and valgrind's bookkeeping grows with the mapping. */
 static uint64_t reserve_wanted(uint64_t span)
 {
 	uint64_t want = span;
@@ -264,7 +264,7 @@ static uint64_t reserve_wanted(uint64_t span)
 	return want & ~(uint64_t)(SHCA_CHUNK - 1);
 }
 
-/* exactly: 0, or how much to map. */
+/* exactly: bytes to map; 0: as much as reserve_wanted says, at least the front. */
 static int map_file(struct shca_member *m, int fd, int prot, uint64_t exactly)
 {
 	struct shca_header h;
@@ -295,15 +295,15 @@ static int map_file(struct shca_member *m, int fd, int prot, uint64_t exactly)
 			   h.name, (unsigned long long)least, strerror(err), (unsigned long long)lim.rlim_cur);
 		return -err;
 	}
-	/* A child of fork would otherwise hold on to the memory; and the writer of a core file would touch, that is
-	 * allocate, every hole of the file. */
+	/* A child of fork would otherwise keep the memory in use; and the writer of a core file would touch, and so allocate,
+	 * every hole of the file. */
 	if (madvise(base, want, MADV_DONTFORK) || madvise(base, want, MADV_DONTDUMP)) {
 		int err = errno;
 		shca_error("madvise on the fabric: %s", strerror(err));
 		munmap(base, want);
 		return -err;
 	}
-	/* with its length given, all of it is there */
+	/* a mapping of `exactly` bytes ends within the file: all of it may be accessed */
 	shca_memcheck_mapped(base, want, exactly ? want : front);
 	m->base = base;
 	m->bytes = want;
@@ -333,14 +333,15 @@ void shca_off_refused(const struct shca_member *m, shca_off off)
 		   (unsigned long long)(off >> 20), m->hdr->name, (unsigned long long)(m->bytes >> 20));
 }
 
-/* The file has grown, perhaps. shcactl, which is no member, has mapped what there was when it came. */
+/* Returns the end of the usable part of the mapping: the file may have grown. shcactl, which is no member, maps the file's
+ * length at the time of mapping. */
 static uint64_t end_by_now(const struct shca_member *m)
 {
 	uint64_t end = atomic_load_explicit(&m->hdr->file_end, memory_order_acquire);
 
 	if (m->slot >= SHCA_MAX_PROCS || end > m->bytes)
 		end = m->bytes;
-	/* a cache, which any thread fills */
+	/* a cache; any thread may store it */
 	atomic_store_explicit(&((struct shca_member *)(uintptr_t)m)->end, end, memory_order_relaxed);
 	return end;
 }
@@ -351,7 +352,7 @@ bool shca_fits_by_now(const struct shca_member *m, shca_off off, uint64_t size)
 
 	if (size <= end && off - 1 < end - size)
 		return true;
-	/* some member may have made it; or else it was scribbled over */
+	/* either another member made the object after our mapping's end, or the offset was overwritten */
 	if (off >= m->bytes && off < atomic_load(&m->hdr->file_end))
 		shca_off_refused(m, off);
 	return false;
@@ -366,7 +367,7 @@ static void blank(struct shca_member *m)
 	pthread_mutex_init(&m->mutex, NULL);
 }
 
-/* Everything that comes after the mapping. On failure nothing is left of it. */
+/* Everything after the mapping. A failure leaves nothing behind. */
 static int become_member(struct shca_member *m)
 {
 	int err = shca_heap_init(m);
@@ -391,7 +392,7 @@ no_sockets:
 	return err;
 }
 
-/* The fabric's file for a name, found or made; the caller holds the name's lock. */
+/* Returns the fabric's file for a name, found or made. Must: the caller holds the name's lock. */
 static int find_or_create(const char *name, bool explicit_name)
 {
 	int fd = shca_find(name, explicit_name);
@@ -427,8 +428,8 @@ SHCA_PUBLIC int shca_create_fabric(const char *name, int *name_fd)
 	return *name_fd;
 }
 
-/* The descriptor that the environment promises. -ENOENT: none, or not (any more) a fabric's: the variable may have
- * outlived the descriptor, in a child of a member. */
+/* Returns the descriptor that SHCA_FABRIC_FD names. -ENOENT: none, or not (any more) a fabric's: the variable may have outlived
+ * the descriptor, in a child of a member. */
 static int fabric_inherited(void)
 {
 	const char *s = getenv("SHCA_FABRIC_FD");
@@ -597,7 +598,7 @@ void shca_fabric_kill(struct shca_member *m)
 
 static void forget_after_fork(struct shca_member *m)
 {
-	/* base is not mapped here and the descriptors were closed (member.c) */
+	/* base is not mapped here, and the descriptors were closed (member.c) */
 	shca_proxy_stop(m);
 	shca_sockets_free(m);
 	shca_heap_free(m);
@@ -614,8 +615,8 @@ void shca_fabric_leave(struct shca_member *m)
 	bool killed = m->virtual_process && !__atomic_load_n(&m->proc->pid, __ATOMIC_RELAXED);
 	if (!killed)
 		shca_proxy_stop(m);
-	/* before the name goes nobody may find a fabric that is not there; a joiner that found this name in time has
-	 * its own descriptor by now and publishes it before the next joiner looks */
+	/* The name goes first: no process may find a fabric that does not exist. A joiner that found this name in time has its
+	 * own descriptor by now, and publishes it before the next joiner looks. */
 	shca_fd_close(&m->name_fd);
 	if (!killed)
 		shca_heap_return(m);
@@ -653,7 +654,7 @@ int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, 
 		return -errno;
 	int err = shca_fabric_verify(fd, info->name, quiet);
 	if (!err)
-		/* what is beyond the file's present end would be a SIGBUS to look at */
+		/* an access beyond the file's present end would be a SIGBUS */
 		err = map_file(m, fd, writable ? PROT_READ | PROT_WRITE : PROT_READ, (uint64_t)st.st_size);
 	if (err) {
 		close(fd);

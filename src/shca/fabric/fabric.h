@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabric: one sealed memory file that the processes of one user share, its members, its allocator, who is
- * alive, and how to wait. fabric.c creates and joins; alloc.c hands out memory, common.c such as is nobody's; member.c knows who lives;
- * wake.c puts to sleep and wakes.
+ * The fabric: one sealed memory file that the processes of one user share, its members, its allocator, the detection of dead
+ * processes, sleeping and waking. fabric.c creates and joins; alloc.c hands out memory, common.c memory that belongs to no
+ * process; member.c has processes, threads and quiescence, life.c the witnesses of a process's life; wake.c puts to sleep and
+ * wakes.
  *
- * Nothing here is global: a process (or, in tests, a virtual process) is a struct shca_member, and each of its
- * threads a struct shca_thread. Internal functions return 0 or a negative errno.
+ * Nothing here is global: a process (or, in tests, a virtual process) is a struct shca_member, and each of its threads a struct
+ * shca_thread. Internal functions return 0 or a negative errno.
  */
 #ifndef SHCA_FABRIC_H
 #define SHCA_FABRIC_H
@@ -20,8 +21,8 @@
 #include "base/base.h"
 #include "shca/fabric/layout.h"
 
-/* Under sanitizers threads need larger stacks, and the mapping's bookkeeping must stay small. gcc and clang say so
- * differently. */
+/* Under sanitizers threads need larger stacks, and the mapping's bookkeeping must stay small. gcc and clang announce a
+ * sanitizer differently. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define SHCA_TSAN 1
@@ -36,7 +37,7 @@
 #define SHCA_SANITIZED 1
 #endif
 
-/* Functions of shca.h that no other copy of the library in the process need do. */
+/* Functions of shca.h of which one copy in the process is enough: exported where SHCA_EXPORT is defined (libshca). */
 #ifdef SHCA_EXPORT
 #define SHCA_PUBLIC __attribute__((visibility("default")))
 #else
@@ -51,21 +52,23 @@ struct shca_fd {
 	uint64_t dev, ino;
 };
 
-/* What this process's device does without (SHCA_BEHAVE), each really: so that programs can be tried that must not count on it. */
+/* Abilities that this process's device lacks (SHCA_BEHAVE). Each lack is real: programs that must not count on the ability can
+ * be tried. */
 enum shca_behave {
 	SHCA_BEHAVE_ASYNC = 1 << 0,	/* a post only writes the request: the helper thread runs it */
 	SHCA_BEHAVE_NOARENA = 1 << 1,	/* no memory is given out that peers reach */
-	SHCA_BEHAVE_NOODP = 1 << 2,	/* only what was registered is reached */
+	SHCA_BEHAVE_NOODP = 1 << 2,	/* only registered memory is reached */
 	SHCA_BEHAVE_NOORDER = 1 << 3,	/* the end of a write lands before the rest */
-	SHCA_BEHAVE_NOSEQUENCE = 1 << 4,	/* of two writes that wait in a queue the second one lands first; includes ASYNC */
-	SHCA_BEHAVE_NOWAKE = 1 << 5,	/* a write wakes nobody */
+	SHCA_BEHAVE_NOSEQUENCE = 1 << 4,	/* of two writes that wait in a queue the second lands first; includes ASYNC */
+	SHCA_BEHAVE_NOWAKE = 1 << 5,	/* a write wakes no process */
 };
 
 struct shca_member {
 	char *base;			/* where the fabric is mapped here */
 	struct shca_header *hdr;
 	uint64_t bytes;			/* length of the mapping */
-	_Atomic uint64_t end;		/* of what is mapped: what the file was seen to have; it may have more by now */
+	/* end of the usable part of the mapping: the file's length when last read; the file may have grown since */
+	_Atomic uint64_t end;
 	struct shca_fd fd;		/* of the fabric file */
 	uint32_t slot;			/* of this process */
 	struct shca_proc_slot *proc;
@@ -75,54 +78,54 @@ struct shca_member {
 	uint32_t behave;		/* bits of enum shca_behave */
 	bool lenient;			/* SHCA_LENIENT: receives are taken in RESET */
 	bool copies_alone;		/* SHCA_SHARE=no: long copies are not divided (engine/share.c) */
-	bool virtual_process;		/* tests: several members in one address space, no record lock of its own */
-	bool fences;			/* = hdr->fences */
-	bool forked;			/* this is the child of a fork: the mapping is not here, nothing may be used */
-	uint64_t id;			/* unique in this process; 0 once it may not be used (left, or after fork) */
+	bool virtual_process;		/* tests: several members in one address space, no record locks */
+	bool fences;			/* copy of hdr->fences */
+	bool forked;			/* this is the child of a fork: the fabric is not mapped here, no field may be used */
+	uint64_t id;			/* unique in this process; 0 once the member may not be used (left, or after fork) */
 	void *life_page;		/* life.c: holds the life lock */
-	struct shca_heap *heap;		/* alloc.c; has a lock of its own */
+	struct shca_heap *heap;		/* alloc.c; with a lock inside */
 	struct shca_helper *_Atomic helper;	/* engine/helper.c: the helper thread, started when first needed */
 	struct shca_sockets *sockets;	/* wake.c */
 	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
-	/* cma.c: by process slot, the generation of the user whose private memory the kernel keeps from this process; NULL: it has
-	 * refused nothing so far. Written by any thread. */
+	/* cma.c: by process slot, the generation of the slot's user to whose private memory the kernel refused this process
+	 * access; NULL: no refusal so far. Written by any thread. */
 	_Atomic uint32_t *_Atomic denied;
-	_Atomic uint32_t proxied;	/* cma.c: copies by peers' proxies since one was refused */
+	_Atomic uint32_t proxied;	/* cma.c: copies by peers' proxies since the first refusal */
 	struct shca_fd name_fd;		/* the socket whose name tells where this member's descriptor is */
 	struct shca_mapping *mapping;	/* fabric.c: shared by the virtual processes of one address space */
 	struct shca_thread *thrs;	/* threads of this member; member.c's lock */
 	struct shca_member *next;	/* members of this process; member.c's lock */
-	pthread_mutex_t mutex;		/* for the device's lists; nothing in here takes it */
+	pthread_mutex_t mutex;		/* of the device's lists (verbs); the fabric and the engine never take it */
 	void *local;			/* numbers to verbs objects of this process */
-	_Atomic bool awaits;		/* wake.c: the process has prepared to sleep until it is written to */
-	_Atomic bool events_again;	/* engine/helper.c: the process is to look at its events again */
-	_Atomic uint64_t shares;	/* share.c: jobs without a thread */
-	_Atomic uint32_t looks;		/* share.c: at a copy of another, since the last of its own */
-	shca_off *cross;		/* its cross-channel queues, which pollers may steal */
+	_Atomic bool awaits;		/* wake.c: the process has prepared to sleep until a peer writes to it */
+	_Atomic bool events_again;	/* engine/helper.c: the process must look at the events again */
+	_Atomic uint64_t shares;	/* share.c: list of jobs whose threads have ended */
+	_Atomic uint32_t looks;		/* share.c: looks at other processes' copies since this process's last own copy */
+	shca_off *cross;		/* this process's cross-channel queues, which pollers may steal */
 	uint32_t cross_n, cross_cap;
 };
 
-/* A thread of a member, as the engine sees it. */
+/* A thread of a member, as seen by the engine. */
 struct shca_thread {
 	struct shca_member *m;
-	char *base;			/* = m->base */
+	char *base;			/* copy of m->base */
 	uint32_t slot;			/* thread slot */
 	uint32_t depth;			/* nesting of enter: only the outermost is visible */
-	uint64_t where;			/* inside whose objects: as in the slot's `active` */
+	uint64_t where;			/* inside whose objects the thread is: as in the slot's `active` */
 	struct shca_thread_slot *t;
-	shca_off todo;			/* queues that I locked TODO, linked by my private array below */
+	shca_off todo;			/* queues that this thread locked TODO, linked by the private array below */
 	struct shca_todo *todo_items;
 	uint32_t todo_n, todo_cap;
 	uint32_t budget;		/* requests that shca_drain may still run */
-	struct shca_wakeup *wakeups;	/* to be delivered on leave */
+	struct shca_wakeup *wakeups;	/* wake-ups to be delivered on leave */
 	uint32_t wake_n, wake_cap;
-	uint64_t rng;			/* fault injection */
-	struct shca_late *late;		/* ... a datagram that is late; NULL until the first */
-	bool sharing;			/* in a divided copy: no second one inside */
-	char *bounce;			/* 64 KiB, for copies from private memory to private memory, and to the arena (shca_fetch) */
+	uint64_t rng;			/* state of the random numbers of fault injection */
+	struct shca_late *late;		/* fault injection: a delayed datagram; NULL until the first */
+	bool sharing;			/* in a divided copy: no second one is begun inside */
+	char *bounce;			/* 64 KiB, for copies from private to private memory, and to the arena (shca_fetch) */
 	char *calc;			/* operands and results of CALC; NULL until the first */
 	struct shca_reaping *reaping;	/* reap.c: dead processes that this thread cleans up after */
-	bool in_reap, helper;		/* it is in shca_reap_on; it is the helper thread */
+	bool in_reap, helper;		/* in_reap: inside shca_reap_on; helper: the helper thread */
 	struct shca_thread *next;		/* of the member */
 };
 
@@ -148,25 +151,24 @@ void shca_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- fabric.c --------------------------------------------------------------------------------------------- */
 
-/* Joins the named fabric, creating it if there is none. name NULL: SHCA_FABRIC_FD, SHCA_FABRIC, else "default". A
- * name belongs to a user: 1 to 63 of [A-Za-z0-9._+:-].
- * -EACCES: a fabric of another user; -EPROTO: another layout version; -EXDEV: its members are in another PID or network namespace;
- * -EBUSY: this process is a member already; -ETIMEDOUT: another process is stuck in the middle of joining. Each with
- * text on stderr. *m is overwritten. */
+/* Joins the named fabric; creates the fabric if there is none. name NULL: SHCA_FABRIC_FD, SHCA_FABRIC, else "default". A name
+ * belongs to a user: 1 to 63 of [A-Za-z0-9._+:-]. Returns 0; -EACCES: a fabric of another user; -EPROTO: another layout
+ * version; -EXDEV: the members are in another PID or network namespace; -EBUSY: this process is a member already; -ETIMEDOUT:
+ * another process is stuck in the middle of joining. Each with text on stderr. *m is overwritten. */
 int shca_fabric_join(struct shca_member *m, const char *name);
-/* Makes a fabric without being a member of it; the name must be unique. Its descriptor (close-on-exec) or -errno. What
- * launchers use is shca_create_fabric (shca.h). */
+/* Makes a fabric without being a member of it; the name must be unique. Returns the fabric's descriptor (close-on-exec) or
+ * -errno. Launchers call shca_create_fabric (shca.h). */
 int shca_fabric_create(const char *name);
 /* For tests: a fabric in this address space, without a name; members that share it. */
 int shca_fabric_anonymous(struct shca_member *m);
 int shca_fabric_attach(struct shca_member *m, const struct shca_member *first);
-/* For tests: a virtual process counts as dead from now on; what it holds is left to the reaper. */
+/* For tests: a virtual process counts as dead from now on; the objects are left to the reaper. */
 void shca_fabric_kill(struct shca_member *m);
-/* Leaves in good order: everything of this member must be destroyed, its helper thread has ended. For a killed virtual
- * process, and in the child of a fork: frees what is private. */
+/* Leaves in good order. Must: everything of this member is destroyed, the helper thread has ended. For a killed virtual
+ * process, and in the child of a fork: frees only private memory. */
 void shca_fabric_leave(struct shca_member *m);
 /* For shcactl, which is no member: lists the fabrics of this user (free(*list)), or maps one by the descriptor of one
- * of its members. shca_fabric_unmap undoes it. */
+ * of its members. shca_fabric_unmap undoes the mapping. */
 struct shca_fabric_info { char name[64]; int pid; int fd; };
 int shca_fabric_list(struct shca_fabric_info **list, size_t *n);
 int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet);
@@ -176,14 +178,14 @@ int shca_fault_set(struct shca_header *h, const char *spec);
 
 /* ---- port.c ---------------------------------------------------------------------------------------------- */
 
-/* The port as a new fabric has it. */
+/* The port of a new fabric. */
 void shca_port_init(struct shca_port *p);
 /* Marks a slot of a process that joins: whether packets get to it. */
 void shca_port_mark(struct shca_member *m, uint32_t slot);
-/* For shcactl, which is no member: something happens to the port, and every process of the fabric is told. value: NULL, or what is
- * the new one in text. 0; -EINVAL with text. */
+/* For shcactl, which is no member: injects an event of the port, and notifies every process of the fabric. value: NULL, or the
+ * new value in text. Returns 0; -EINVAL with text. */
 int shca_port_inject(struct shca_member *m, const char *event, const char *value);
-/* A line for each event that shca_port_inject knows. */
+/* Prints a line for each event that shca_port_inject knows. */
 void shca_port_help(FILE *out);
 static inline bool shca_device_broken(const struct shca_member *m)
 {
@@ -194,55 +196,56 @@ static inline uint16_t shca_lid(const struct shca_member *m)
 	return (uint16_t)atomic_load_explicit(&m->hdr->port.lid, memory_order_relaxed);
 }
 
-/* A member under a small RLIMIT_AS maps only the fabric's front. Says so, once, when an offset beyond is met. */
+/* Reports, once, an offset that lies beyond this member's mapping: under a small RLIMIT_AS a member maps only the fabric's
+ * front. */
 void shca_off_refused(const struct shca_member *m, shca_off off) __attribute__((cold));
 
 static inline void *shca_at(const char *base, shca_off off)
 {
 	return (void *)(base + off);
 }
-/* shca_fits, beyond what the file was seen to have: it is looked at again. */
+/* shca_fits for an offset beyond m->end: reads the file's length again. */
 bool shca_fits_by_now(const struct shca_member *m, shca_off off, uint64_t size) __attribute__((cold));
-/* I7: an offset read from shared memory need not be right. Whether [off, off + size) can be accessed: it is mapped here, and the file
- * reaches as far. */
+/* I7: an offset read from shared memory need not be right. Returns whether [off, off + size) can be accessed: it is mapped
+ * here, and the file reaches that far. */
 static inline bool shca_fits_seen(const struct shca_member *m, shca_off off, uint64_t size)
 {
 	uint64_t end = atomic_load_explicit(&m->end, memory_order_relaxed);
 
-	/* 0 is no offset: as a distance from 1 it is beyond everything. A chunk is mapped everywhere. */
+	/* Offset 0 is none: off - 1 is then beyond everything. Every member maps at least a chunk. */
 	return likely(((__builtin_constant_p(size) && size <= SHCA_CHUNK) || size <= end) && off - 1 < end - size);
 }
 static inline bool shca_fits(const struct shca_member *m, shca_off off, uint64_t size)
 {
 	return shca_fits_seen(m, off, size) || shca_fits_by_now(m, off, size);
 }
-/* The object at such an offset. NULL if there can be none: outside, or not on a line. */
+/* Returns the object at an offset from shared memory; NULL if there can be none: outside, or not on a line. */
 static inline void *shca_at_checked(const struct shca_member *m, shca_off off, uint64_t size)
 {
 	return shca_fits(m, off, size) && !(off & (SHCA_LINE - 1)) ? m->base + off : NULL;
 }
-/* The owner of the chunk that an object lies in, whatever the object says: process slot + 1; 0: none. */
+/* Returns the owner of the chunk in which an object lies, whatever the object says: process slot + 1; 0: none. */
 static inline uint32_t shca_owner(const struct shca_member *m, const void *obj)
 {
 	const _Atomic uint32_t *owner = (const _Atomic uint32_t *)(m->base + m->hdr->chunks);
 
 	return atomic_load_explicit(&owner[(uint64_t)((const char *)obj - m->base) / SHCA_CHUNK], memory_order_relaxed);
 }
-/* Whether the memory of an object is this process's, as the object says. A number that was scribbled over would have the
- * object's private addresses looked up in another process, perhaps in this one. */
+/* Returns whether an object lies in a chunk of process `proc`, which the object names. Without this check an overwritten
+ * process number would have the object's private addresses looked up in another process, perhaps in this one. */
 static inline bool shca_owned(const struct shca_member *m, const void *obj, uint32_t proc)
 {
 	return shca_owner(m, obj) == proc + 1;
 }
-/* I7: the process of a thread number that was read from shared memory: process slot + 1; 0: none, or no such number. */
+/* I7: returns the process of a thread number that was read from shared memory: process slot + 1; 0: none, or no such number. */
 static inline uint32_t shca_thread_owner(const struct shca_member *m, uint64_t thread)
 {
 	return thread < SHCA_MAX_THREADS ? atomic_load(&m->threads[thread].owner) : 0;
 }
 /*
- * I7: a list of objects of one process, in its slot and by links in the objects, as others follow it. An object of it lies in that
- * process's chunks as a whole, so that no link leads into what belongs to others; and a list that goes round ends, by Brent's method:
- * the object at a power of two is remembered, and met again.
+ * I7: a walk along a list of one process's objects, from the head in its slot and by links in the objects, in another process.
+ * Every object must lie wholly in that process's chunks, so that no link leads into a third process's objects. A circular list
+ * ends by Brent's method: the walk remembers the object at a power of two, and stops when it meets that object again.
  */
 struct shca_list_walk {
 	char *at;			/* NULL: before the first */
@@ -251,7 +254,7 @@ struct shca_list_walk {
 	uint64_t seen, lap;
 	uint32_t slot;
 };
-/* Whether there is a next one; its size, and where its link is. */
+/* Steps to the next object, of `size` bytes and with its link at offset `link`. Returns false at the end. */
 static inline bool shca_list_next(const struct shca_member *m, struct shca_list_walk *w, uint64_t size, size_t link)
 {
 	shca_off off = w->at ? __atomic_load_n((const shca_off *)(w->at + link), __ATOMIC_ACQUIRE) : w->first;
@@ -265,13 +268,14 @@ static inline bool shca_list_next(const struct shca_member *m, struct shca_list_
 	}
 	return true;
 }
-/* Visits them. head: the slot's word; type: the object's. The body must not break. */
+/* Visits the objects. head: the slot's word; type: the object's. The body must not break. */
 #define shca_for_each_listed(m, type, var, of, head)                                                                         \
 	for (struct shca_list_walk walk_##var = {.first = __atomic_load_n((const shca_off *)&(m)->procs[(of)].head, __ATOMIC_SEQ_CST), \
 						 .slot = (of)};                                                               \
 	     shca_list_next(m, &walk_##var, sizeof(struct type), offsetof(struct type, next));)                              \
 		for (struct type *var = (struct type *)(void *)walk_##var.at; var; var = NULL)
-/* Whether an offset made by another member lies in what is mapped here: one of the fabric's tables, which say nothing wrong. */
+/* Returns whether an offset in one of the fabric's tables, which are trusted, lies in this member's mapping. The offset was
+ * made by another member. */
 static inline bool shca_off_here(const struct shca_member *m, shca_off off)
 {
 	if (likely(off < m->bytes))
@@ -291,33 +295,34 @@ static inline bool shca_in_arena(const struct shca_member *m, const void *p, uin
 
 /* ---- alloc.c ---------------------------------------------------------------------------------------------- */
 
-/* Zeroed memory of this member in the fabric, 64-byte aligned (page-aligned from 4096 bytes on); it is backed by
- * real pages before the call returns (no SIGBUS later). 0 with errno ENOMEM. */
+/* Allocates zeroed memory of this member in the fabric, 64-byte aligned (page-aligned from 4096 bytes on), backed by real pages
+ * before the call returns (no SIGBUS later). Returns 0 with errno ENOMEM. */
 shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes);
-/* bytes as given to shca_mem_alloc. */
-/* Returns whether anything was ever allocated at this offset or beyond. *owner: of the chunk there: process slot + 1; 0: it is free; or
- * SHCA_OWNER_TABLES: it is the header's and the tables'. */
+/* Returns whether anything was ever allocated at this offset or beyond. *owner: of the chunk there: process slot + 1; 0: the
+ * chunk is free; or SHCA_OWNER_TABLES: the header and the tables are there. */
 #define SHCA_OWNER_TABLES UINT32_MAX
 bool shca_mem_owner(const struct shca_member *m, uint64_t offset, uint32_t *owner);
+/* bytes: as given to shca_mem_alloc. off 0: does nothing. */
 void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes);
-/* What a dead process holds: its number and region segments are taken out of the tables; and after a quiesce for that
- * process its thread slots and chunks are given back (holes are punched). The caller is its only reaper. Restartable. */
+/* shca_mem_hide takes the number and region segments of a dead process out of the tables. After a quiesce for that process
+ * shca_mem_reap gives back the thread slots and chunks (holes are punched). Must: the caller is the process's only reaper.
+ * Restartable. */
 void shca_mem_hide(struct shca_member *m, uint32_t slot);
 void shca_mem_reap(struct shca_member *m, uint32_t slot);
-/* Adds a queue's counters to the fabric's totals: when it is destroyed (shca_mem_reap: of a dead process's queues). */
+/* Adds a queue's counters to the fabric's totals, when the queue is destroyed (a dead process's queues: shca_mem_hide). */
 void shca_account(struct shca_member *m, const struct shca_qp *qp);
 
-/* Queue numbers (24 bits; QP, SRQ, CQ share them) and region keys. Numbers of a process are reused first-in
- * first-out. 0 with errno ENOMEM. */
+/* Allocate and free queue numbers (24 bits; QP, SRQ, CQ share them) and region keys. Numbers of a process are reused first-in
+ * first-out. Return 0 with errno ENOMEM. */
 uint32_t shca_number_alloc(struct shca_member *m);
 void shca_number_free(struct shca_member *m, uint32_t number);
 void shca_number_set(struct shca_member *m, uint32_t number, enum shca_kind kind, shca_off obj);
-/* A free region entry; its key (index << 8 | generation) is in *key but not yet in the entry: set fields, then key. */
+/* Returns a free region entry. The key (index << 8 | generation) is in *key but not yet in the entry: set fields, then key. */
 struct shca_mr *shca_mr_alloc(struct shca_member *m, uint32_t *key);
 void shca_mr_free(struct shca_member *m, struct shca_mr *mr);
 
-/* The object that is entered under this number. I7: it says the same number itself. So an entry that was scribbled over leads to none,
- * and to nothing of another kind. NULL: there is none. */
+/* Returns the object that is entered under this number; NULL: there is none. I7: the object must name the same number, so that
+ * an overwritten entry leads to no object, and never to one of another kind. */
 static inline void *shca_number_get(const struct shca_member *m, uint32_t number, enum shca_kind kind)
 {
 	const size_t said = kind == SHCA_KIND_CQ ? offsetof(struct shca_cq, cqn) :
@@ -338,16 +343,16 @@ static inline void *shca_number_get(const struct shca_member *m, uint32_t number
 		return NULL;
 	return (e & (SHCA_LINE - 1)) == kind && *(const uint32_t *)(const void *)(p + said) == number ? p : NULL;
 }
-/* The segment of numbers at this index of the table if it is this process's, else NULL. */
+/* Returns the segment of numbers at this index of the table if process `proc` owns it, else NULL. */
 static inline struct shca_numbers *shca_numbers_of(const struct shca_member *m, uint32_t index, uint32_t proc)
 {
 	shca_off seg = atomic_load_explicit(&m->qp_segs[index & (SHCA_QP_SEGS - 1)], memory_order_acquire);
 	struct shca_numbers *n = seg ? shca_at_checked(m, seg, sizeof(*n)) : NULL;
 
-	/* what nobody owns has entries only */
+	/* a segment of common queue pairs has entries only */
 	return n && proc != SHCA_COMMON && shca_owned(m, n, proc) ? n : NULL;
 }
-/* The entry of a region, by its key's index; NULL: there is none, or not here. */
+/* Returns the entry of a region, by its key's index; NULL: there is none, or none mapped here. */
 static inline struct shca_mr *shca_mr_entry(const struct shca_member *m, uint32_t index)
 {
 	shca_off seg = atomic_load_explicit(&m->mr_segs[(index / SHCA_MR_SEG) & (SHCA_MR_SEGS - 1)], memory_order_acquire);
@@ -355,7 +360,7 @@ static inline struct shca_mr *shca_mr_entry(const struct shca_member *m, uint32_
 		return NULL;
 	return (struct shca_mr *)(m->base + seg) + (index & (SHCA_MR_SEG - 1));
 }
-/* The region of a key, or NULL. The caller checks domain, access and bounds. */
+/* Returns the region of a key, or NULL. The caller checks domain, access and bounds. */
 static inline struct shca_mr *shca_mr_get(const struct shca_member *m, uint32_t key)
 {
 	struct shca_mr *mr = shca_mr_entry(m, key >> 8);
@@ -365,11 +370,11 @@ static inline struct shca_mr *shca_mr_get(const struct shca_member *m, uint32_t 
 
 /* ---- common.c --------------------------------------------------------------------------------------------- */
 
-/* Places of common queue pairs. shca_common_take: a free one, locked by this thread (SHCA_JOB_MAKE), zeroed, with a number that
- * nothing is entered under; NULL: no memory, told. shca_common_put: it is free again, and the lock given up. */
+/* Places of common queue pairs. shca_common_take returns a free place, locked by this thread (SHCA_JOB_MAKE), zeroed, with a
+ * number under which nothing is entered; NULL: no memory, reported. shca_common_put frees the place and gives up the lock. */
 struct shca_common_qp *shca_common_take(struct shca_thread *thr);
 void shca_common_put(struct shca_common_qp *c);
-/* Visits all places, free ones as well. Begins with {0}; NULL: that was the last. */
+/* Returns the next place, free ones included; NULL: that was the last. *w begins as {0}. */
 struct shca_common_walk {
 	uint32_t segment, place;
 };
@@ -377,29 +382,30 @@ struct shca_common_qp *shca_common_next(const struct shca_member *m, struct shca
 
 /* ---- member.c --------------------------------------------------------------------------------------------- */
 
-/* What this thread was last. Initial-exec: no call to find it, even in a dlopened library. */
+/* The member, and its thread, that the calling thread used last. Initial-exec: no call to find the variable, even in a dlopened
+ * library. */
 struct shca_tls {
-	uint64_t id;			/* of its member */
+	uint64_t id;			/* of the member */
 	struct shca_thread *thr;
 };
 extern __thread struct shca_tls shca_tls __attribute__((tls_model("initial-exec"), visibility("hidden")));
 struct shca_thread *shca_thread_get_slow(struct shca_member *m);
-/* This thread of this member, made on first use and released when the thread ends. NULL with errno (ESTALE: the
- * member belongs to the parent of a fork, or was left). */
+/* Returns the struct shca_thread of the calling thread in this member, made on first use and released when the thread ends.
+ * NULL with errno (ESTALE: the member belongs to the parent of a fork, or was left). */
 static inline struct shca_thread *shca_thread_get(struct shca_member *m)
 {
 	if (likely(shca_tls.id == m->id && m->id))
 		return shca_tls.thr;
 	return shca_thread_get_slow(m);
 }
-/* For virtual processes and tests: explicit. */
+/* For virtual processes and tests: thread structures made and freed explicitly. */
 struct shca_thread *shca_thread_new(struct shca_member *m);
 void shca_thread_free(struct shca_thread *thr);
 
-/* Whether the process in a slot can still store. One system call. Where this thread cannot look (the application has
- * closed the descriptor), everybody lives: the helper thread can. */
+/* Returns whether the process in a slot can still store. One system call. Where this thread cannot look (the application has
+ * closed the descriptor), every process counts as alive: the helper thread can look. */
 bool shca_proc_alive(struct shca_member *m, uint32_t slot);
-/* It is dying (shca_proc_dying), or no packet gets to it, by one load. */
+/* Returns whether the process is dying (shca_proc_dying) or cut off (SHCA_CUT_OFF). One load. */
 static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 {
 	const union {
@@ -411,32 +417,34 @@ static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 
 	return unlikely((atomic_load_explicit(&m->procs[slot].valid_word, memory_order_relaxed) & bad.valid_word) != 0);
 }
-/* A load: it has begun to die, and will do nothing more that anybody could wait for. Threads of it may still store. */
+/* Returns whether the process has begun to die, so that waiting for an action of it is vain. Its threads may still store. One
+ * load. */
 static inline bool shca_proc_dying(const struct shca_member *m, uint32_t slot)
 {
 	return unlikely((atomic_load_explicit(&m->procs[slot].life, memory_order_relaxed) & FUTEX_OWNER_DIED) != 0);
 }
-/* For whoever waits for a thread of it: it stores no more, or is not the process that it was. */
+/* For a thread that waits for a thread of that process: returns whether the process can store no more, or its slot has another
+ * user. */
 static inline bool shca_proc_gone(struct shca_member *m, uint32_t slot)
 {
 	return (atomic_load(&m->procs[slot].state) & 255) != SHCA_PROC_LIVE || !shca_proc_alive(m, slot);
 }
-/* Reaping: one reaper for a dead process. true: this process is the reaper now (again, after a reaper that died
- * itself); false: the slot is not dead, or somebody alive is reaping it. */
+/* Makes this process the reaper of a dead process. Returns true: this process is now the reaper (also in place of a reaper that
+ * died); false: the process in the slot is not dead, or a living process is reaping it. */
 bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot);
-/* The reaper is done, and its caller (shca_proc_reap_begin) only: the slot is free for a next process. */
+/* Ends the reaping: the slot is free for a next process. Must: the caller is the reaper (shca_proc_reap_begin). */
 void shca_proc_reap_end(struct shca_member *m, uint32_t slot);
-/* The reaper stops before the end: somebody else begins again. */
+/* Stops the reaping before the end: another reaper begins again. */
 void shca_proc_reap_give_up(struct shca_member *m, uint32_t slot);
-/* Waits until every thread that was inside the engine, in objects of process `whose`, when the gate was closed, has left
- * them or died (I8). While it waits, the caller itself counts as outside, so that two of them cannot wait for each
- * other: it must not hold pointers into other processes' objects across the call. */
+/* Waits until every thread that was inside the engine, in objects of process `whose`, when the gate was closed, has left them
+ * or died (I8). During the wait the caller itself counts as outside, so that two quiescing threads cannot wait for each other.
+ * Must: the caller holds no pointers into other processes' objects across the call. */
 void shca_quiesce(struct shca_thread *thr, uint32_t whose);
-/* The same for somebody who has other things to do meanwhile: it is over when shca_quiesced says so, once; false from
- * shca_quiesce_begin: no memory, begin again later. shca_quiesce_end gives it up. SHCA_NOBODY: only threads that may be
- * inside of anything. */
+/* shca_quiesce in steps, for a caller that does other work meanwhile. shca_quiesce_begin: false: no memory, begin again later.
+ * shca_quiesced: true, once: the wait is over. shca_quiesce_end gives the wait up. SHCA_NOBODY: only threads that may be inside
+ * objects of any process. */
 #define SHCA_NOBODY UINT32_MAX
-#define SHCA_EVERYBODY (UINT32_MAX - 1)	/* as `whose`: all that are inside the engine */
+#define SHCA_EVERYBODY (UINT32_MAX - 1)	/* as `whose`: all threads that are inside the engine */
 struct shca_quiesce {
 	struct shca_epoch_of {
 		uint32_t thread;
@@ -450,7 +458,8 @@ void shca_quiesce_end(struct shca_quiesce *q);
 static inline void shca_full_fence(void)
 {
 #if defined(SHCA_TSAN)
-	/* the sanitizer's compilers refuse thread fences; it follows the acquire and release operations around it */
+	/* The thread sanitizer's compilers refuse thread fences; its model follows the acquire and release operations around
+	 * this fence. */
 #if defined(__x86_64__)
 	__asm__ volatile("mfence" ::: "memory");
 #else
@@ -460,8 +469,8 @@ static inline void shca_full_fence(void)
 	atomic_thread_fence(memory_order_seq_cst);
 #endif
 }
-/* The heavy side of an asymmetric fence: after it, every other thread of the fabric has either seen my earlier
- * stores or ordered its own before mine. Partner: shca_light_fence. */
+/* The heavy side of an asymmetric fence: after the call, every other thread of the fabric has either seen this thread's earlier
+ * stores or ordered its own before this thread's. Partner: shca_light_fence. */
 void shca_heavy_fence(struct shca_member *m);
 static inline void shca_light_fence(const struct shca_member *m)
 {
@@ -473,29 +482,29 @@ static inline void shca_light_fence(const struct shca_member *m)
 
 /* Calls the helper thread (engine/helper.c) of any process. */
 void shca_helper_call(struct shca_member *m, uint32_t slot);
-/* Somebody seems to have died: this process's helper thread, if it has one, looks now. */
+/* Makes this process's helper thread, if there is one, look for dead processes now. */
 void shca_helper_look(struct shca_member *m);
 
 /* ---- proxy.c --------------------------------------------------------------------------------------------- */
 
-/* Copies between memory mapped here and private memory of a process by that process's proxy thread, for pairs of
- * which the kernel forbids process_vm_*. Inside the engine. last: the last line is to appear after the rest. 0; -EFAULT;
- * -ESRCH: the process died; -EPERM: it cannot start its proxy thread. */
+/* Copies between memory mapped here and private memory of a process by that process's proxy thread, for pairs of which the
+ * kernel forbids process_vm_*. last: the last line must appear after the rest. Must be called inside the engine. Returns 0;
+ * -EFAULT; -ESRCH: the process died; -EPERM: that process cannot start a proxy thread. */
 int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
 		    bool last);
-/* Asks a process to start its proxy thread, without waiting for it. */
+/* Asks a process to start a proxy thread, without waiting. */
 void shca_proxy_ask(struct shca_member *m, uint32_t proc);
-/* Starts this process's proxy thread if a requester has asked for it; a load if none has. Must be called in every loop in which a
- * thread inside the engine waits for another process. */
+/* Starts this process's proxy thread if a requester has asked for it; otherwise one load. Must be called in every loop in which
+ * a thread inside the engine waits for another process. */
 void shca_proxy_serve(struct shca_member *m);
-/* What a process that is gone has asked of all proxies, or of that of process `proc`, and is not done yet, will not be done.
- * false: somebody is at it still, come again. Any number of threads may call it. */
+/* Cancels the requests of the dead process `dead` in all proxies' mailboxes (shca_proxy_cancel_at: in that of process `proc`).
+ * Returns false if a proxy still runs one of them: call again. Any number of threads may call it. */
 bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead);
 bool shca_proxy_cancel_at(struct shca_member *m, uint32_t proc, uint32_t dead);
 
 /* ---- cma.c ----------------------------------------------------------------------------------------------- */
 
-/* Whether process_vm_* may be tried on the private memory of a process. Loads only. */
+/* Returns whether process_vm_* may be tried on the private memory of a process. Loads only. */
 static inline bool shca_cma_permitted(const struct shca_member *m, uint32_t proc)
 {
 	const _Atomic uint32_t *denied = atomic_load_explicit(&m->denied, memory_order_acquire);
@@ -504,55 +513,57 @@ static inline bool shca_cma_permitted(const struct shca_member *m, uint32_t proc
 	return m->proc->cma && m->procs[proc].cma &&
 	       (likely(!denied) || atomic_load_explicit(&denied[proc], memory_order_relaxed) != atomic_load(&m->procs[proc].gen));
 }
-/* Whether process_vm_* failed with this errno because the kernel forbids it. */
+/* Returns whether process_vm_* failed with this errno because the kernel forbids it. */
 static inline bool shca_cma_refused(int err)
 {
 	return err == EPERM || err == EACCES || err == ENOSYS;
 }
-/* Notes that the kernel refused process_vm_writev (write) or process_vm_readv of this process, with this errno: later copies in either direction
- * use its proxy. Reports once per fabric. */
+/* Notes that the kernel refused process_vm_writev (write) or process_vm_readv of this process, with this errno: later copies in
+ * either direction use its proxy. Reports once per fabric. */
 void shca_cma_deny(struct shca_member *m, uint32_t proc, bool write, int err);
-/* Asks the kernel, and the process for its proxy if it is refused. For each process that this one is connected to. */
+/* Asks the kernel whether process_vm_* is permitted; if not, asks that process to start its proxy. Called for each process to
+ * which this process connects. */
 void shca_cma_probe(struct shca_member *m, uint32_t proc);
-/* A copy goes by the process's proxy; now and then the next one asks the kernel again. */
+/* Counts a copy by the process's proxy; every so often forgets the refusal, so that the next copy asks the kernel again. */
 void shca_cma_proxied(struct shca_member *m, uint32_t proc);
 
 /* ---- wake.c ----------------------------------------------------------------------------------------------- */
 
-/* A datagram socket under an abstract name: the descriptor of a completion channel or of asynchronous events. */
+/* Opens a datagram socket under an abstract name: the descriptor of a completion channel or of asynchronous events. Returns the
+ * descriptor or -errno. */
 int shca_bell_open(struct shca_member *m, char addr[32]);
-/* Rings: makes the descriptor behind addr readable. Never blocks; a full queue is readable anyway. */
+/* Rings the bell at addr: makes the descriptor readable. Never blocks; a socket whose queue is full is readable anyway. */
 void shca_bell_ring(struct shca_member *m, const char addr[32]);
-/* What a completion channel's bell says: the event of CQ `cqn` with this sequence number, rung by thread `by`. */
+/* Contents of a completion channel's ring: the event of CQ `cqn` with this sequence number, rung by thread `by`. */
 struct shca_ring {
 	uint32_t cqn, seq, by;
 };
-/* Reads one ring. 1: read; 0: would block (O_NONBLOCK), negative errno. cqn 0: it is no completion channel's. wait false: does not
- * block, whatever the descriptor's flags. */
+/* Reads one ring. Returns 1: read; 0: would block (O_NONBLOCK); negative errno. cqn 0: not a completion channel's ring. wait
+ * false: does not block, whatever the descriptor's flags. */
 int shca_ring_read(int fd, bool wait, struct shca_ring *ring);
-/* Sends the ring of a CQ's event, if this thread owes it. Inside the engine. */
+/* Sends the ring of a CQ's event, if this thread owes the ring. Must be called inside the engine. */
 void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq);
-/* Makes this thread the one who owes the ring of this event, whose word was seen. false: it is another by now, or read. */
+/* Makes this thread owe the ring of the event in `seen`. Returns false if the event has been read, or has another ringer. */
 bool shca_ring_adopt(struct shca_thread *thr, struct shca_cq *cq, uint64_t seen);
-/* Notes a wake-up, to be delivered before the outermost shca_leave is passed; the same one twice is one. */
+/* Notes a wake-up, to be delivered before the outermost shca_leave is passed; the same wake-up twice counts once. */
 void shca_wake_note(struct shca_thread *thr, uint32_t kind, shca_off obj);
-/* Delivers the wake-ups that were noted; called on leave. */
+/* Delivers the noted wake-ups; called on leave. */
 void shca_wake_deliver(struct shca_thread *thr);
 void shca_futex_wake(_Atomic uint32_t *word);
-/* 0: woken, or the word is not `seen` any more; -ETIMEDOUT; -EINTR. timeout_ns UINT64_MAX: for ever. */
+/* Returns 0: woken, or the word is not `seen` any more; -ETIMEDOUT; -EINTR. timeout_ns UINT64_MAX: for ever. */
 int shca_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 
 /*
- * Sleeping until somebody writes to this process. The sleeper:
+ * Sleeping until a peer writes to this process. The sleeper:
  *     seen = shca_sleep_prepare(m);
  *     look again; if there is something: shca_sleep_cancel(m), else shca_sleep_commit(m, seen, timeout)
- * Whoever stores into another process's memory, inside the engine:
+ * The writer, a thread that stores into another process's memory, inside the engine:
  *     store; shca_note_write(thr, slot);
- * Fences: prepare's heavy fence pairs with the light one in shca_note_write: either the sleeper's second look sees the
- * store, or the writer sees `sleepers`.
+ * Fences: prepare's heavy fence pairs with the light one in shca_note_write: either the sleeper's second look sees the store,
+ * or the writer sees `sleepers`.
  */
 uint32_t shca_sleep_prepare(struct shca_member *m);
-/* 0: woken; -ETIMEDOUT; -EINTR. */
+/* Returns 0: woken; -ETIMEDOUT; -EINTR. */
 int shca_sleep_commit(struct shca_member *m, uint32_t seen, uint64_t timeout_ns);
 void shca_sleep_cancel(struct shca_member *m);
 void shca_sleep_interrupt(struct shca_member *m);	/* ends the sleeps of this process; async-signal-safe */
@@ -562,7 +573,7 @@ static inline void shca_note_write_to(struct shca_thread *thr, uint32_t slot)
 	if (unlikely(atomic_load_explicit(&thr->m->procs[slot].sleepers, memory_order_relaxed) != 0))
 		shca_wake_note(thr, SHCA_WAKE_FUTEX, slot);
 }
-/* I7: of a slot that another process's object names. */
+/* I7: for a slot that another process's object names. */
 static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
 {
 	shca_note_write_to(thr, slot & (SHCA_MAX_PROCS - 1));
@@ -571,10 +582,10 @@ static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
 /* ---- the way in and out of the engine ---------------------------------------------------------------------- */
 
 /*
- * A thread says inside whose objects it is, so that who takes something away waits only for those that may be using it.
- * SHCA_ANYWHERE is always true; less is a promise: nothing of another process but these is touched, or read in the belief
- * that it is still there. The process's own objects need not be named. Widen before you look further, narrow when you know
- * (the window of a lookup is SHCA_ANYWHERE's).
+ * A thread publishes whose objects it is inside of, so that a process that takes something away waits only for threads that may
+ * be using that. SHCA_ANYWHERE is always true. A narrower value is a promise: of other processes' objects only those of the
+ * named processes are touched, or read in the belief that they are still there. The process's own objects need not be named.
+ * Widen before looking further, narrow once the processes are known (during a look-up the thread is in SHCA_ANYWHERE).
  */
 #define SHCA_ANYWHERE 0ull
 static inline uint64_t shca_epoch_of(uint32_t slot)
@@ -604,7 +615,7 @@ static inline void shca_enter(struct shca_thread *thr)
 {
 	shca_enter_in(thr, SHCA_ANYWHERE);
 }
-/* The caller's innermost enter is the outermost, or it widens. */
+/* Widens the thread's section to SHCA_ANYWHERE; at a deeper nesting the outer sections with it. */
 static inline void shca_epoch_widen(struct shca_thread *thr)
 {
 	if (thr->where == SHCA_ANYWHERE)
@@ -623,7 +634,7 @@ static inline void shca_epoch_narrow(struct shca_thread *thr, uint64_t where)
 static inline void shca_leave(struct shca_thread *thr)
 {
 	if (--thr->depth == 0) {
-		/* inside still: what is woken must not be freed before, and no ring may come after its CQ is gone */
+		/* Still inside: objects that are woken must not be freed before, and no ring may come after its CQ is gone. */
 		if (unlikely(thr->wake_n != 0))
 			shca_wake_deliver(thr);
 		uint32_t a = (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed);
@@ -631,7 +642,8 @@ static inline void shca_leave(struct shca_thread *thr)
 	}
 }
 
-/* The same for a thread that is known to be outside and notes no wake-ups: shca_leave_first gets what shca_enter_first gave. */
+/* Enter and leave for a thread that is known to be outside and notes no wake-ups. shca_leave_first takes the return value of
+ * shca_enter_first. */
 static inline uint32_t shca_enter_first(struct shca_thread *thr, uint64_t where)
 {
 	uint32_t a = (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed);
@@ -645,10 +657,10 @@ static inline void shca_leave_first(struct shca_thread *thr, uint32_t a)
 	atomic_store_explicit(&thr->t->active, a + 2, memory_order_release);
 }
 
-/* ---- between the files of the fabric: not for others --------------------------------------------------------- */
+/* ---- between the files of the fabric only ---------------------------------------------------------------------- */
 
 struct stat;
-/* Where memory cgroups are; tests show other trees. */
+/* Paths of the memory cgroup files; tests set other trees. */
 extern const char *shca_cgroup_self, *shca_cgroup_v1, *shca_cgroup_v2;
 int shca_heap_init(struct shca_member *m);
 void shca_heap_free(struct shca_member *m);		/* private memory only */
@@ -657,10 +669,11 @@ int shca_common_grow(struct shca_member *m);		/* another chunk of common places.
 const struct shca_fd *shca_ringer(const struct shca_member *m);	/* the socket that rings bells */
 int shca_sockets_init(struct shca_member *m);
 void shca_sockets_free(struct shca_member *m);
-int shca_proc_claim(struct shca_member *m);		/* a slot, its lock, LIVE */
+int shca_proc_claim(struct shca_member *m);		/* a slot, the life lock, LIVE */
 void shca_proc_release(struct shca_member *m);
 bool shca_member_has(uint64_t dev, uint64_t ino);	/* whether this process is a member of that file's fabric */
-/* life.c. A description of its own with a page of it mapped, to be closed by shca_life_close before anybody can fork. */
+/* life.c. Opens a description of the fabric's file for the life lock, and maps a page. Must be closed by shca_life_close
+ * before any thread can fork. */
 int shca_life_open(struct shca_member *m);
 void shca_life_close(struct shca_member *m, int fd);
 int shca_life_lock(struct shca_member *m, int fd, uint32_t slot, bool take);	/* 0, -EAGAIN: another process holds it, -errno */
@@ -669,12 +682,15 @@ bool shca_life_held(struct shca_member *m, uint32_t slot);
 int shca_life_word_take(struct shca_member *m);		/* for the calling thread */
 void shca_life_word_drop(struct shca_member *m);
 struct shca_fd shca_fd_note(int n);			/* of a descriptor that was just opened; -1 stays -1 */
-bool shca_fd_ours(const struct shca_fd *fd);		/* in this thread's table it still is what it was */
-void shca_fd_close(struct shca_fd *fd);			/* unless it is not */
-/* The fabric's file, to be given back by shca_file_put; -1: the application has closed it and nobody else has it. */
+/* whether the number still stands for the noted file in this thread's table */
+bool shca_fd_ours(const struct shca_fd *fd);
+void shca_fd_close(struct shca_fd *fd);			/* only if shca_fd_ours */
+/* Returns a descriptor of the fabric's file, to be given back by shca_file_put; -1: the application has closed the file, and no
+ * other thread has it. */
 int shca_file_get(struct shca_member *m);
 void shca_file_put(struct shca_member *m, int fd);
-/* From now on the calling thread has descriptors of its own: these (ascending), and what it opens itself. */
+/* Gives the calling thread a descriptor table of its own: with `keep` (ascending), and what the thread opens later. Returns 0
+ * or -errno. */
 int shca_own_descriptors(const int *keep, int n);
 int shca_stderr(void);					/* to be closed unless it is STDERR_FILENO; -1: there is none */
 int shca_member_register(struct shca_member *m);
@@ -685,17 +701,17 @@ bool shca_membarrier_missing(void);
 bool shca_under_valgrind(void);
 uint32_t shca_segments_used(const struct shca_member *m, bool regions);
 int shca_cma_judge(struct shca_member *m);
-void shca_cma_free(struct shca_member *m);		/* the verdicts: leaving */
+void shca_cma_free(struct shca_member *m);		/* frees `denied`; called when leaving */
 int shca_proxy_check(struct shca_member *m);
 int shca_proxy_start(struct shca_member *m);
 void shca_proxy_stop(struct shca_member *m);
 bool shca_cma_possible(const char **why);
-/* env.c: variables of vars.def, by type; their defaults also where they are not understood, with text on stderr. dflt: instead
- * of the listed one, unless NULL. */
+/* env.c: variables of vars.def, by type. A value that is not understood is reported on stderr, and the default used. dflt:
+ * replaces the listed default, unless NULL. */
 bool shca_env_bool(const char *name);
 uint64_t shca_env_bytes(const char *name, const char *dflt);
 uint32_t shca_env_ms(const char *name);
-/* A bit for each of the n words that a comma list names. */
+/* Returns a bit for each of the n words that a comma list names. */
 uint32_t shca_env_words(const char *name, const char *const words[], unsigned n);
 /* SHCA_BEHAVE: bits of enum shca_behave. */
 uint32_t shca_env_behave(void);
@@ -703,9 +719,10 @@ uint32_t shca_env_behave(void);
 int shca_name_check(const char *name);
 int shca_lock_take(const char *name, int *lock_fd);
 int shca_name_publish(const char *name, int fd);
-/* Descriptor of the fabric's file, -ENOENT: there is none; others: refused, with text. */
+/* Returns a descriptor of the fabric's file; -ENOENT: there is none; other errors: refused, with text. */
 int shca_find(const char *name, bool explicit_name);
-/* Whether a descriptor is a fabric's file of this user: 0, -ENOTTY: no fabric at all; -EACCES, -EPROTO with text. */
+/* Checks whether a descriptor is a fabric's file of this user. Returns 0; -ENOTTY: no fabric at all; -EACCES, -EPROTO with
+ * text. */
 int shca_fabric_verify(int fd, const char *name, bool quiet);
 
 #endif

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How processes that never met find the same fabric, without a file: by abstract socket names.
+ * How unrelated processes find the same fabric, without a file: by abstract socket names.
  *
  *     shca/<uid>/<fabric>/<pid>/<fd>[/<random>]                       a member: the fabric's file is /proc/<pid>/fd/<fd>
  *     shca-lock/<uid>/<hash of fabric>/<pid>/<fd>/<ticket>/<random>   a process that joins or creates; its socket is <fd>
  *
- * One name never means two fabrics: looking, creating and publishing one's own name happen under the lock, so a
- * joiner sees the names of all who joined before it. A member's name goes before its descriptor, so that a name
- * without a file only means that the process is about to end.
+ * One name never means two fabrics: looking, creating and publishing a process's own name happen under the lock, so a joiner
+ * sees the names of all that joined before. A member's name disappears before its descriptor, so that a name without a file
+ * only means that the process is about to end.
  *
- * Anybody in the network namespace may bind any abstract name. So no name is one that has to be had (where one is taken, another random
- * number makes another one), and a name is only a hint. What counts for a member is the file behind it: a sealed memory file of our own user
- * with our magic. Behind the name of one who joins there must be a socket of our own user: SO_PEERCRED of a listening one tells, or
- * /proc/<pid>/fd/<fd>, which is the inode that /proc/net/unix has for the name. All other names are passed over.
+ * Any process of the network namespace may bind any abstract name. So no particular name is needed (if a name is taken, another
+ * random number makes another one), and a name is only a hint. A member is recognized by the file behind its name: a sealed
+ * memory file of our own user with our magic. Behind a joiner's name there must be a socket of our own user, which SO_PEERCRED
+ * of a listening socket shows, or /proc/<pid>/fd/<fd>, which is the inode that /proc/net/unix has for the name. All other names
+ * are passed over.
  *
- * The lock is Lamport's bakery. A joiner binds a name with ticket 0 ("it chooses"), reads the clock, binds a name with that ticket, and
- * closes the first one. Then it waits until all whom it saw choosing have chosen, and then until no process with a lower ticket is there.
+ * The lock is Lamport's bakery. A joiner binds a name with ticket 0 ("choosing"), reads the clock, binds a name with that
+ * ticket, and closes the first one. Then the joiner waits until all processes that it saw choosing have chosen, and then until
+ * no process with a lower ticket is there.
  *
- *  Scenario: A and B join at once, B's ticket is the higher one. B looks for choosers after its ticket was bound. If A was choosing, B waits
- *  and finds A's ticket afterwards. If A was not choosing yet, A has read the clock later than B, against the assumption. So B finds A's
- *  ticket, or A has left.
+ * Scenario:
+ *  1. A and B join at once, B's ticket is the higher one. B looks for choosers after the binding of its ticket.
+ *  2. If A was choosing, B waits and finds A's ticket afterwards.
+ *  3. If A was not choosing yet, A has read the clock later than B, against the assumption.
+ *  So B finds A's ticket, or A has left.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -38,7 +42,7 @@
 #include "base/fd.h"
 #include "shca/fabric/fabric.h"
 
-/* Names that another user has taken are passed over so many times: each has a random number of 32 bits. */
+/* Number of attempts to bind a name that another user has taken: each attempt has a random number of 32 bits. */
 enum { TRIES = 100 };
 
 int shca_name_check(const char *name)
@@ -65,7 +69,7 @@ static int open_socket(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* 0, or a negative errno. */
+/* Returns 0 or a negative errno. */
 static int listen_at(int fd, const char *name)
 {
 	struct sockaddr_un a;
@@ -73,15 +77,15 @@ static int listen_at(int fd, const char *name)
 	return bind(fd, (struct sockaddr *)&a, len) || listen(fd, SOMAXCONN) ? -errno : 0;
 }
 
-/* Another user cannot take in advance what has this in it. */
+/* A name with this part cannot be taken by another user in advance. */
 static unsigned random_part(void)
 {
 	unsigned r;
 	return getrandom(&r, sizeof(r), GRND_NONBLOCK) == sizeof(r) ? r : (unsigned)monotonic_ns();
 }
 
-/* Connects to a listening name: descriptor with the owner's credentials (when it called listen), or -errno. Never
- * blocks: -EAGAIN when its backlog is full. */
+/* Connects to a listening name. Returns a descriptor, with the credentials of the owner (at its listen) in *cred, or -errno.
+ * Never blocks: -EAGAIN when the backlog is full. */
 static int connect_at(const char *name, struct ucred *cred)
 {
 	struct sockaddr_un a;
@@ -102,7 +106,7 @@ static int64_t now_ms(void)
 	return (int64_t)(monotonic_ns() / 1000000);
 }
 
-/* Waits until the owner of a listening socket that fd is connected to closes it. false: it has not. */
+/* Waits until the owner of the listening socket to which fd is connected closes it. Returns false: still open. */
 static bool wait_closed(int fd, int64_t timeout_ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
@@ -144,7 +148,7 @@ struct candidate {
 
 enum kind { MEMBERS, JOINERS };
 
-/* path is long enough for none to be cut off. */
+/* Returns false: no name of this kind. c->path is long enough for every valid name. */
 static bool parse_candidate(enum kind kind, const char *path, struct candidate *c)
 {
 	int end = 0, n;
@@ -157,7 +161,7 @@ static bool parse_candidate(enum kind kind, const char *path, struct candidate *
 	return n && c->pid > 0 && c->fd >= 0;
 }
 
-/* All names of members, or of joiners, of every user, that exist now. */
+/* Returns all names of members, or of joiners, of every user, that exist at present. */
 static int find_scan(enum kind kind, struct candidate **list, size_t *n)
 {
 	*list = NULL;
@@ -202,7 +206,7 @@ static int find_scan(enum kind kind, struct candidate **list, size_t *n)
 
 /* ---- the lock ---------------------------------------------------------------------------------------------------- */
 
-/* FNV-1a: a path has not the room for the longest name. Two names of one hash wait for each other, which is no harm. */
+/* FNV-1a: a path is too short for the longest name. Two fabrics of one hash share a lock, which does no harm. */
 static void hash_name(const char *name, char hash[17])
 {
 	uint64_t h = 0xcbf29ce484222325u;
@@ -228,7 +232,8 @@ static int bind_ticket(const char *hash, uint64_t ticket)
 	return err;
 }
 
-/* Whether that process is ours, and the socket of that name is its descriptor. No: also where /proc does not tell. */
+/* Returns whether the candidate's process is ours, and the socket of that name is its descriptor. false also if /proc is not
+ * readable. */
 static bool holds(const struct candidate *c)
 {
 	char path[64], target[64], socket[64];
@@ -242,7 +247,7 @@ static bool holds(const struct candidate *c)
 	return n > 0 && (target[n] = 0, !strcmp(target, socket));
 }
 
-/* Waits until a joiner is gone: 1. 0: it was gone, or is not ours. -ETIMEDOUT. */
+/* Waits until a joiner is gone. Returns 1: waited for; 0: was gone, or is not ours; -ETIMEDOUT. */
 static int wait_gone(const struct candidate *c, int64_t until)
 {
 	for (;;) {
@@ -254,7 +259,7 @@ static int wait_gone(const struct candidate *c, int64_t until)
 			close(s);
 			return !ours ? 0 : closed ? 1 : -ETIMEDOUT;
 		}
-		/* ours: bound and not listening yet; or others have filled its backlog */
+		/* ours: bound and not listening yet; or other joiners have filled the backlog */
 		if (!holds(c))
 			return 0;
 		if (left <= 0)
@@ -269,7 +274,7 @@ static bool find_is_before(const struct candidate *c, uint64_t ticket, int fd)
 	return c->ticket != ticket ? c->ticket < ticket : c->pid != pid ? c->pid < pid : c->fd < fd;
 }
 
-/* The candidate to wait for: the last one before this process; of candidates that choose, any. NULL: none. */
+/* Returns the candidate to wait for: the last one before this process; of choosing candidates, any. NULL: none. */
 static struct candidate *next_to_wait_for(struct candidate *list, size_t n, const char *hash, uint64_t ticket, int fd)
 {
 	struct candidate *found = NULL;
@@ -283,7 +288,8 @@ static struct candidate *next_to_wait_for(struct candidate *list, size_t n, cons
 	return found;
 }
 
-/* ticket 0: waits for all processes that choose now; else for all with a lower ticket. *last: the candidate that was waited for. */
+/* ticket 0: waits for all processes that are choosing; else for all with a lower ticket. *last: the candidate waited for
+ * last. */
 static int wait_for_others(const char *hash, uint64_t ticket, int fd, int64_t until, int *last)
 {
 	struct candidate *list, *c;
@@ -297,7 +303,7 @@ static int wait_for_others(const char *hash, uint64_t ticket, int fd, int64_t un
 			continue;
 		r = 0;
 		if (ticket) {
-			/* those before it have left, too, as a rule: look again */
+			/* as a rule the candidates before that one have left, too: look again */
 			free(list);
 			r = find_scan(JOINERS, &list, &n);
 		}
@@ -306,7 +312,7 @@ static int wait_for_others(const char *hash, uint64_t ticket, int fd, int64_t un
 	return r;
 }
 
-/* The lock is the socket with the ticket: those who wait are connected to it and wake when it is closed, be it by death. */
+/* The lock is the socket with the ticket: waiting joiners are connected to it, and wake when it is closed, be it by death. */
 int shca_lock_take(const char *name, int *lock_fd)
 {
 	int timeout = (int)shca_env_ms("SHCA_JOIN_MS"), last = 0, err;
@@ -338,13 +344,14 @@ int shca_lock_take(const char *name, int *lock_fd)
 
 /* ---- finding ------------------------------------------------------------------------------------------------------ */
 
-/* Opens the file behind a name. -ENOENT: nothing there any more; -ENOTTY: something else; -EACCES: not permitted. */
+/* Opens the file behind a name. Returns a descriptor; -ENOENT: no file any more; -ENOTTY: something else; -EACCES: not
+ * permitted. */
 static int open_candidate(const struct candidate *c, const char *name)
 {
 	char path[64];
 	struct stat st;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", c->pid, c->fd);
-	/* look before opening: to open a device or a pipe could have effects */
+	/* stat before open: opening a device or a pipe could have effects */
 	if (stat(path, &st))
 		return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
@@ -359,8 +366,8 @@ static int open_candidate(const struct candidate *c, const char *name)
 	return err;
 }
 
-/* A process that ends gives up its memory first, which may take long, and closes its descriptors then. In between the
- * kernel lets nobody but root look at its descriptors. */
+/* Returns whether a process is ending. An ending process gives up its memory first, which may take long, and then closes its
+ * descriptors. In between the kernel lets only root look at the descriptors. */
 static bool find_is_ending(int pid)
 {
 	char path[64];
@@ -373,14 +380,15 @@ static bool find_is_ending(int pid)
 	return ending;
 }
 
-/* Who is behind a name of ours whose file cannot be opened: 0: nobody any more, look again; else refused, with text. */
+/* Explains why the file behind a name of ours cannot be opened. Returns 0: the process has ended, look again; -ENOTTY: pass the
+ * name over; else refused, with text. */
 static int find_explain(const struct candidate *c, int err)
 {
 	struct ucred cred;
 	int s = connect_at(c->path, &cred);
 	if (s < 0)		/* gone, or taken by a process that does not answer */
 		return -ENOTTY;
-	if (cred.uid != geteuid()) {	/* a stranger's name in our name space: pay no heed */
+	if (cred.uid != geteuid()) {	/* another user's socket under a name of ours: ignore */
 		close(s);
 		return -ENOTTY;
 	}

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabric's shared memory: what several processes see, byte for byte.
+ * The layout of the fabric's shared memory: every process of the fabric reads and writes these bytes.
  *
  *     0            header, process slots, thread slots, number tables (sparse: untouched pages cost nothing)
  *     FIRST_CHUNK  chunks of 64 KiB, each owned by one process (chunk owner word)
  *
- * Everything in here is an offset from the fabric's base (0: none), because every process maps it elsewhere.
- * Every object lives in chunks of the process that made it and is freed with it; but XRC's receiving queue pairs, which are of
- * those that hold them (struct shca_common_qp).
+ * References in here are offsets from the fabric's base (0: none), because each process maps the fabric at another address.
+ * Every object lies in chunks of the process that made the object, and is freed with that process. The exception is XRC's
+ * receiving queue pairs, which belong to their holders (struct shca_common_qp).
  *
  * Invariants (docs/shca-engine.md has the reasons):
- *  I1  One executor per send queue. DIRECT: its owner, inside post, under the owner's private lock. SHARED: whoever
- *      holds qp.lock. Only the owner posts; only the owner goes DIRECT again, and only when head == posted.
- *  I2  A thread runs one queue at a time; the queues that it made runnable stand locked (TODO) on its private list.
+ *  I1  One executor per send queue. DIRECT: the queue's owner, inside post, under the owner's private lock. SHARED: the
+ *      holder of qp.lock. Only the owner posts; only the owner goes DIRECT again, and only when head == posted.
+ *  I2  A thread runs one queue at a time; the queues that the thread made runnable stand locked (TODO) on its private list.
  *  I3  A CQE appears by one 16-byte compare-and-swap from the previous lap: no hole, nothing to recover. On success
- *      it is a full fence before the reads of what is armed and awaited.
- *  I4  A receive is taken by one CAS on its word, which names the taker.
+ *      the compare-and-swap is a full fence before the reads of the CQ's `notify` and `awaited`.
+ *  I4  A receive is taken by one CAS on the word, which names the taker.
  *  I5  Data before the last 64 bytes, those before their last 8, all before the CQE.
  *  I6  Every runnable queue is locked (TODO or RUN) by a thread, or stands in the header's `left`, and has a timer.
- *  I7  Offsets, counts and numbers are checked when they are resolved: what another process scribbled over is an error status.
- *  I8  Whoever takes something away (dereg, destroy, modify) closes the gate, then quiesces, then frees.
- *  I9  A common queue pair is there while it has a holder: the words that name the holders are all that says so.
+ *  I7  Offsets, counts and numbers are checked when they are resolved: a word that another process has overwritten leads to an
+ *      error status.
+ *  I8  A process that takes something away (dereg, destroy, modify) closes the gate, then quiesces, then frees.
+ *  I9  A common queue pair exists while there is a holder: only the holder words say so.
  */
 #ifndef SHCA_LAYOUT_H
 #define SHCA_LAYOUT_H
@@ -36,7 +37,8 @@ typedef uint64_t shca_off;
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
-#define SHCA_COMMON (SHCA_MAX_PROCS - 1)	/* as the owner of a chunk or an object: nobody; no process has this slot */
+/* owner of a chunk or an object that belongs to no process; no process has this slot */
+#define SHCA_COMMON (SHCA_MAX_PROCS - 1)
 #define SHCA_MAX_THREADS 65536u
 #define SHCA_QP_SEG 256u		/* queue numbers per segment; a segment belongs to one process */
 #define SHCA_QP_SEGS 65536u		/* 24-bit numbers */
@@ -47,10 +49,10 @@ typedef uint64_t shca_off;
 
 /* ---- processes and threads -------------------------------------------------------------------------------- */
 
-/* A process lives, for the others, as long as somebody holds the lock on byte (1 + slot) of the fabric file. It belongs to
- * an open file description that nothing but a mapping of the process refers to: no close can lose it, no child inherits
- * it, and the kernel drops it when the last thread has left the address space, when no further store can come (member.c).
- * `life` tells of the death earlier, and by a mere load: the robust futex of the helper thread. */
+/* A peer takes a process for alive as long as byte (1 + slot) of the fabric file is locked. The lock belongs to an open file
+ * description that only a mapping of the process refers to: no close can lose the lock, no child inherits it, and the kernel
+ * drops it when the last thread has left the address space, when no further store can come (life.c). `life`, the robust futex
+ * of the helper thread, tells of the death earlier, and by a mere load. */
 #define SHCA_TIMER_GROUP 128u		/* segments of numbers that share a bit of `timers` */
 enum shca_proxy_state { SHCA_PROXY_NONE = 0, SHCA_PROXY_WANTED, SHCA_PROXY_FAILED };
 enum shca_proc_state { SHCA_PROC_FREE = 0, SHCA_PROC_JOINING, SHCA_PROC_LIVE, SHCA_PROC_REAPING };
@@ -58,21 +60,24 @@ struct shca_proc_slot {
 	_Atomic uint32_t state;		/* low 8 bits: enum; above: LIVE: gen; REAPING: the reaper's slot + 1 */
 	_Atomic uint32_t gen;		/* counts the slot's users */
 	int32_t pid;
-	_Atomic uint32_t deaths;	/* of the slot's users, how many were reaped (the others left) */
-	uint64_t base;			/* where it maps the fabric: tells arena addresses in implicit regions */
-	uint32_t cma;			/* 0: peers may not reach its private memory by process_vm_*: use its proxy */
+	_Atomic uint32_t deaths;	/* how many of the slot's users were reaped (the rest left in good order) */
+	uint64_t base;			/* where the process maps the fabric: tells arena addresses in implicit regions */
+	/* 0: peers may not reach this process's private memory by process_vm_*: they use its proxy */
+	uint32_t cma;
 	_Atomic uint32_t async_pending;	/* some object of this process has an unread asynchronous event */
-	_Atomic uint32_t sleepers;	/* flag: some thread of this process sleeps until it is written to */
+	_Atomic uint32_t sleepers;	/* flag: some thread of this process sleeps until a peer writes to the process */
 	_Atomic uint32_t wake;		/* futex word: counts wake-ups */
 	_Atomic uint32_t returned;	/* some receive of this process came back: a poller posts it again */
-	_Atomic uint32_t share;		/* thread slot + 1 of an executor that copies from or to it and could use help */
-	/* The validity word: a look-up of this process's objects that a peer remembers (fast_write.h, datagram.c) holds while the word
-	 * has the value that was read before the look-up. In the line of `sleepers`, which every writer reads anyway. */
+	/* thread slot + 1 of an executor that copies from or to this process and could use help */
+	_Atomic uint32_t share;
+	/* The validity word: a look-up of this process's objects that a peer remembers (fast_write.h, datagram.c) holds
+	 * while the word has the value that was read before the look-up. In the line of `sleepers`, which every writer reads
+	 * anyway. */
 	union {
 		struct {
-			/* Revocation epoch: shca_revoke adds SHCA_REVOKE_STEP whenever a region of the process or the readiness of
-			 * one of its queues is taken away. Bit 0, SHCA_CUT_OFF (port.c): no packet gets to the process; that bit
-			 * ends remembered look-ups, too. */
+			/* Revocation epoch: shca_revoke adds SHCA_REVOKE_STEP whenever a region of the process or the readiness
+			 * of one of its queues is taken away. Bit 0, SHCA_CUT_OFF (port.c): no packet gets to the process; that
+			 * bit ends remembered look-ups, too. */
 			_Atomic uint32_t revoke_epoch;
 			/* the helper thread's robust futex: its tid; the kernel sets FUTEX_OWNER_DIED; 0: no helper yet */
 			_Atomic uint32_t life;
@@ -80,45 +85,48 @@ struct shca_proc_slot {
 		_Atomic uint64_t valid_word;
 	};
 	_Atomic uint32_t rings_lost;	/* some CQ's event is SHCA_CQ_EVENT_LOST */
-	_Atomic uint32_t proxy_wanted;	/* futex: enum shca_proxy_state; a requester asks for its proxy thread (proxy.c) */
-	/* what its helper thread is called for (helper.c) */
+	_Atomic uint32_t proxy_wanted;	/* futex: enum shca_proxy_state; a requester asks for the proxy thread (proxy.c) */
+	/* calls for the process's helper thread (helper.c) */
 	shca_aligned _Atomic uint32_t call;	/* futex */
-	_Atomic uint32_t look;		/* somebody died: look at everybody */
-	_Atomic uint64_t asleep_until;	/* 0: it is awake, or there is none */
+	_Atomic uint32_t look;		/* a process seems to have died: look at every process */
+	_Atomic uint64_t asleep_until;	/* CLOCK_MONOTONIC ns; 0: the helper is awake, or there is none */
 	char comm[16];			/* program name, for shcactl */
-	_Atomic uint64_t mailbox;	/* of its proxy thread; 0: none */
+	_Atomic uint64_t mailbox;	/* of the proxy thread; 0: none */
 	shca_off xrcd_list;		/* struct shca_xrcd */
-	/* Queues that have been given a time to look at them again: a bit for each group of segments, and in each segment
-	 * (struct shca_numbers) a bit for each number. Set from the number up, taken from the top down: so whoever finds a bit set
-	 * above has set his own before it is taken. */
+	/* Queues with a time at which they are looked at again: a bit for each group of segments, and in each segment (struct
+	 * shca_numbers) a bit for each number. A setter sets the number's bit before the group's bit; a taker clears the
+	 * group's bit before it reads the numbers' bits. So no number's bit is missed, even if the group's bit was set
+	 * already. */
 	shca_aligned _Atomic uint64_t timers[SHCA_QP_SEGS / SHCA_TIMER_GROUP / 64];
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
 	shca_off cq_list, srq_list;
-	_Atomic uint64_t foreign_wqes;	/* work requests that it ran for other processes */
+	_Atomic uint64_t foreign_wqes;	/* work requests that this process ran for other processes */
 	char async_addr[32];		/* abstract socket of the asynchronous event descriptor */
 } shca_aligned;
 
 struct shca_thread_slot {
 	_Atomic uint32_t owner;		/* process slot + 1; 0: free */
 	int32_t tid;
-	/* Whether the thread is inside the engine, and inside whose objects: count:32, odd while inside | process slot + 1:16
-	 * | another one:16. Both 0: anybody's. Its own process's it may always be inside of. */
+	/* Whether the thread is inside the engine, and inside whose objects: count:32, odd while inside | process slot +
+	 * 1:16 | another process slot + 1:16. Both 0: objects of any process. Objects of the thread's own process are always
+	 * included. */
 	shca_aligned _Atomic uint64_t active;
-	_Atomic uint64_t share;		/* its job of a divided copy: a struct shca_share */
+	_Atomic uint64_t share;		/* job of a divided copy: offset of a struct shca_share */
 } shca_aligned;
 
 #define SHCA_CUT_OFF 1u
 #define SHCA_REVOKE_STEP 2u
 
-/* The device's port, one for all processes of the fabric, and what a subnet manager would say of it; shcactl inject changes it
- * (fabric/port.c). Whatever it means for traffic stands in the process slots, too: SHCA_CUT_OFF. */
-#define SHCA_LID 1u			/* at first */
+/* The device's port, one for all processes of the fabric, and the attributes that a subnet manager assigns; shcactl inject
+ * changes them (fabric/port.c). The effect on traffic stands in the process slots, too: SHCA_CUT_OFF. */
+#define SHCA_LID 1u			/* of a new fabric */
 #define SHCA_PKEY 0xffffu
 #define SHCA_GID_PREFIX 0xfe80000000000000ull
 #define SHCA_PORT_EVENTS 32u
 struct shca_port {
-	/* Its asynchronous events: how many there were, and the last of them, at position % SHCA_PORT_EVENTS: position + 1 << 8 |
-	 * enum ibv_event_type. Each context reads them from where it was opened. The entry is there before it is counted. */
+	/* The port's asynchronous events: their number, and the last SHCA_PORT_EVENTS of them, at position % SHCA_PORT_EVENTS:
+	 * position + 1 << 8 | enum ibv_event_type. Each context reads them from the position at which the context was opened.
+	 * The entry is stored before `events` is raised. */
 	_Atomic uint64_t events;
 	_Atomic uint64_t event[SHCA_PORT_EVENTS];
 	_Atomic uint64_t gid_prefix;
@@ -127,16 +135,16 @@ struct shca_port {
 	_Atomic uint32_t broken;	/* the device has failed: for good */
 };
 
-#define SHCA_CMA_OFF 1u		/* some member may not use or be reached by process_vm_*: all run proxies */
-#define SHCA_CMA_SAID 2u	/* a line has said that the kernel forbids process_vm_*: no second one */
+#define SHCA_CMA_OFF 1u		/* some member may neither use nor be reached by process_vm_*: all members run proxies */
+#define SHCA_CMA_SAID 2u	/* some member has reported that the kernel forbids process_vm_*: no second report */
 #define SHCA_LEFT 63u
 struct shca_header {
 	uint64_t magic;
 	uint32_t version, uid;
 	uint32_t fences;		/* 1: no membarrier on this machine: both sides of each pair use full fences */
-	uint32_t virtual_procs;		/* 1: its members are virtual processes of one address space (tests) */
+	uint32_t virtual_procs;		/* 1: the members are virtual processes of one address space (tests) */
 	uint64_t bytes;			/* virtual size that offsets may span */
-	uint64_t pidns, netns;		/* inodes of the namespaces in which pids and bells mean something; 0: not known */
+	uint64_t pidns, netns;		/* inodes of the namespaces in which pids and bells have their meaning; 0: not known */
 	char name[64];
 	_Atomic uint32_t ready;		/* set last by the creator */
 	_Atomic uint32_t cma_trouble;	/* SHCA_CMA_*: bits, never cleared */
@@ -144,31 +152,32 @@ struct shca_header {
 	_Atomic uint32_t proc_high, thread_high;	/* slots ever used: where scans end */
 	_Atomic uint32_t chunk_hint;	/* about the lowest free chunk */
 	_Atomic uint32_t chunk_high;	/* no chunk from here on was ever claimed */
-	_Atomic uint64_t file_end;	/* the file's length: it grows. Accesses beyond it are SIGBUS, however much is mapped */
+	_Atomic uint64_t file_end;	/* length of the file, which grows. Accesses beyond are SIGBUS, however much is mapped */
 	_Atomic uint64_t qp_seg_hint, mr_seg_hint;	/* rotate, so that a dead process's numbers come back late */
 	shca_off procs, threads, qp_segs, mr_segs, chunks;	/* the tables below */
 	shca_off atomic_journals;	/* struct shca_atomic_journal[SHCA_ATOMIC_LOCKS] */
 	uint32_t nchunks;
 	uint32_t first_chunk;
 	_Atomic uint32_t wide_atomics;	/* not 0: atomics of more than 8 bytes may be posted, so all take locks (atomic.c) */
-	_Atomic uint32_t commons;	/* chunks of SHCA_COMMON, or more: 0: there are none to look for */
+	_Atomic uint32_t commons;	/* at least the number of SHCA_COMMON's chunks; 0: there are none to look for */
 	/* fault injection, set by shcactl or SHCA_FAULT: probabilities in units of 2^-32 */
 	shca_aligned _Atomic uint32_t ud_drop, ud_dup, ud_reorder;
 	_Atomic uint64_t fault_seed;
-	/* numbers of queues that can run and are run by nobody: their executors had done enough (run.c) */
+	/* numbers of queues that are runnable and that no thread runs: their executors had done enough (run.c) */
 	shca_aligned _Atomic uint32_t some_left;
 	_Atomic uint32_t left[SHCA_LEFT];
 	/* counters of queues that are gone, by enum ibv_qp_type & 15 (DCI 12, DCT 13): shca_account */
 	shca_aligned struct shca_total {
 		_Atomic uint64_t msgs, bytes, foreign, queues, calcs, waits, enables, atomics;
 	} retired[16];
-	/* atomics on private memory, and all once `wide_atomics` is set: thread slot + 1 of the holder, by hash of (process,
-	 * 256-byte block) */
+	/* Locks of atomics on private memory, and of all atomics once `wide_atomics` is set: thread slot + 1 of the holder, by
+	 * hash of (process, 256-byte block). */
 #define SHCA_ATOMIC_LOCKS 256u
 	shca_aligned _Atomic uint32_t atomic_locks[SHCA_ATOMIC_LOCKS];
 	shca_aligned struct shca_port port;
 };
-/* What the holder of a lock stores, if it is wide: whoever takes the lock over from a dead one stores it again. */
+/* The value that the holder of a lock is about to store, if it is wide: the thread that takes the lock over from a dead holder
+ * stores the value again. */
 #define SHCA_ATOMIC_MAX 256u
 struct shca_atomic_journal {
 	shca_aligned _Atomic uint32_t bytes;	/* 0: nothing */
@@ -181,11 +190,11 @@ struct shca_atomic_journal {
  * _Atomic uint64_t qp_segs[SHCA_QP_SEGS] and mr_segs[SHCA_MR_SEGS] (offset of the segment | process slot is in the
  * chunk's owner word), _Atomic uint32_t chunks[nchunks] (process slot + 1; 0: free). */
 
-/* One entry of a queue number segment. kind in the low 3 bits (objects are 64-byte aligned). A zombie is a queue that was destroyed and
- * stands on the list of a receive queue (verbs/objects/zombie.c). */
+/* One entry of a queue number segment. kind in the low 3 bits (objects are 64-byte aligned). A zombie is a queue that was
+ * destroyed and stands on the list of a receive queue (verbs/objects/zombie.c). */
 enum shca_kind { SHCA_KIND_NONE = 0, SHCA_KIND_QP, SHCA_KIND_SRQ, SHCA_KIND_CQ, SHCA_KIND_ZOMBIE };
 typedef _Atomic uint64_t shca_dirent;
-/* A segment that belongs to a process. (That of common queue pairs, which are never run, has entries only.) */
+/* A segment of one process's numbers. (A segment of common queue pairs, which are never run, has `entry` only.) */
 struct shca_numbers {
 	shca_dirent entry[SHCA_QP_SEG];
 	_Atomic uint64_t timers[SHCA_QP_SEG / 64];
@@ -193,7 +202,8 @@ struct shca_numbers {
 
 /* ---- memory regions --------------------------------------------------------------------------------------- */
 
-/* VOUCHED: of a request's local segments only, never of a region: private memory whose owner may load and store it (SHCA_ACCESS_VOUCHED). */
+/* VOUCHED: only of a request's local segments, never of a region: private memory whose owner may load and store it
+ * (SHCA_ACCESS_VOUCHED). */
 enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY, SHCA_LANE_VOUCHED };
 struct shca_mr {
 	_Atomic uint32_t key;		/* the whole key while valid, else 0 */
@@ -206,49 +216,50 @@ struct shca_mr {
 	uint64_t where;			/* ARENA: offset; else: address in the owner */
 	_Atomic uint32_t gen;
 	uint32_t index;			/* of the entry: key >> 8 */
-	_Atomic uint32_t version;	/* counted up when what it opened ends, behind `key`: receives posted into it note it */
+	_Atomic uint32_t version;	/* counted up after `key` is cleared: noted by receives posted into the region */
 	uint32_t reserved[3];
 };
 _Static_assert(sizeof(struct shca_mr) == 64, "a region is one line");
 
 /* ---- completion queues ------------------------------------------------------------------------------------ */
 
-/* 16 bytes, appears by one compare-and-swap. w0: lap:15 | op:5 | status:5 | index:15 | qpn:24 (from the top),
- * w1: imm:32 | byte_len:32. A datagram without an immediate has its sender's number (24 bits) and SHCA_CQE_UD_* in place of imm. */
+/* A completion: 16 bytes, stored by one compare-and-swap. w0: lap:15 | op:5 | status:5 | index:15 | qpn:24 (from the top), w1:
+ * imm:32 | byte_len:32. A datagram without an immediate has its sender's number (24 bits) and SHCA_CQE_UD_* in place of imm. */
 struct shca_cqe {
 	_Atomic uint64_t w0, w1;
 } __attribute__((aligned(16)));
 
 #define SHCA_CQE_UD_GRH 0x1000000u	/* the datagram has a GRH */
-#define SHCA_CQE_UD_SL(sl) (((sl) & 15u) << 25)	/* the service level of its address handle */
+#define SHCA_CQE_UD_SL(sl) (((sl) & 15u) << 25)	/* service level of the address handle */
 #define SHCA_CQE_UD_SL_OF(from) ((from) >> 25 & 15)
 #define SHCA_CQE_UD_BITS (SHCA_CQE_UD_GRH | SHCA_CQE_UD_SL(15))
 
 /*
- * Which queue waits for which count of completions. The CQ's owner notes it when a WAIT is posted: a hash table of the counts,
- * whose chains grow at their front. Whoever puts a completion in looks up the counts that nobody has looked up so far
- * (`noticed`), kicks the queues that he finds, and only then says that he has. So who dies or is stopped in the middle keeps
- * nobody from looking, and what was kicked twice looks twice. A queue may have been kicked before it comes to its WAIT: it
- * looks at the count itself.
+ * Which queue waits for which count of completions: a hash table by count, whose chains grow at their front. The CQ's owner
+ * enters a WAIT when the WAIT is posted. A producer that has put a completion in looks up the counts above `noticed`, kicks the
+ * queues found there, and only then raises `noticed`. So a producer that dies or is stopped in the middle keeps no other
+ * producer from looking; a queue that is kicked twice looks twice. A queue may be kicked before it reaches the WAIT: the WAIT
+ * itself compares the count.
  *
- * A full table gives way to another, with the WAITs that are still to run, by one store of the CQ's word `waits`. Of a size there
- * are two, in turns, and none goes before the CQ does. So who still reads the one that is written again reads something wrong,
- * but no other memory; the word is another then, and he looks again. (Every store there is a release and every load an
- * acquire: what was written behind the change of the word is not seen without it.)
+ * A full table is replaced by another one, which gets the WAITs that are still to run, by one store of the CQ's word `waits`.
+ * There are two tables of each size, used in turns, and neither is freed before the CQ is. So a producer that still reads a
+ * table which is being written again reads wrong entries, but no other memory; it finds `waits` changed, and looks again.
+ * (Every store into a table is a release and every load an acquire: a producer that sees an entry written after the change of
+ * `waits` sees the change.)
  */
 struct shca_wait {
 	_Atomic uint64_t count;
 	_Atomic uint32_t qpn;
-	_Atomic uint32_t next;		/* in its chain: entry + 1 */
+	_Atomic uint32_t next;		/* in the same chain: entry + 1 */
 };
 struct shca_waits {
-	uint32_t log2;			/* of its entries and of its chains */
+	uint32_t log2;			/* log2 of the number of entries, and of chains */
 	uint32_t reserved[3];
-	_Atomic uint32_t first[];	/* of each chain: entry + 1; behind them, the entries */
+	_Atomic uint32_t first[];	/* first of each chain: entry + 1; the entries follow */
 };
 #define SHCA_WAITS_LOG2_MIN 3u
 #define SHCA_WAITS_LOG2_MAX 24u
-/* Of the two tables of a size, each. */
+/* The size of each of the two tables of a size. */
 static inline uint64_t shca_waits_bytes(uint32_t log2)
 {
 	return (sizeof(struct shca_waits) + ((sizeof(uint32_t) + sizeof(struct shca_wait)) << log2) + SHCA_LINE - 1) &
@@ -258,12 +269,13 @@ static inline struct shca_wait *shca_waits_entry(struct shca_waits *w, uint32_t 
 {
 	return (struct shca_wait *)(w->first + (1u << log2)) + i;
 }
-/* Counts that follow each other are in chains of their own, and so are those at equal distances, as far as may be. */
+/* Returns the chain of a count. Consecutive counts fall into different chains, and so do counts at equal distances, as far as
+ * possible. */
 static inline uint32_t shca_waits_chain(uint64_t count, uint32_t log2)
 {
 	return (uint32_t)(count ^ count >> log2 ^ count >> 2 * log2) & ((1u << log2) - 1);
 }
-/* The word `waits`: the table's offset in lines, and above it a count of changes. 0: nobody ever waited. */
+/* The word `waits`: the table's offset in lines, and above it a count of changes. 0: no WAIT was ever posted. */
 #define SHCA_WAITS_AT(word) (((word) & ((1ull << 41) - 1)) * SHCA_LINE)
 static inline uint64_t shca_waits_word(shca_off at, uint64_t changes)
 {
@@ -278,81 +290,82 @@ struct shca_cq {
 	uint32_t flags;			/* SHCA_CQ_IGNORE_OVERRUN */
 	shca_off next;			/* cq_list */
 	char channel[32];		/* abstract socket of the completion channel, or "" */
-	/* producers */
-	/* A hint: no slot below is empty. Not monotonic: who was stopped before its store makes it old. */
+	/* written by producers */
+	/* A hint: no slot below is empty. Not monotonic: a producer that was stopped before its store makes it old. */
 	shca_aligned _Atomic uint64_t tail;
-	/* Never goes back. Everything below is filled, and may be overwritten; a producer moves it, to the consumer's index
-	 * (or, where overruns are ignored, to its own position), before it goes further beyond than the ring is long. So a hint
-	 * below is old, and one that is not is a lap old at most, which the slots' laps resolve. SHCA_CQ_NO_ROOM: the CQ is in
-	 * error. */
+	/* Never goes back. All slots below are filled, and may be overwritten. Before a producer goes more than a ring's length
+	 * beyond `floor`, it moves `floor` to the consumer's index (or, where overruns are ignored, to its own position). So a
+	 * `tail` below `floor` is old, and any other is a lap old at most, which the slots' laps resolve. SHCA_CQ_NO_ROOM: the
+	 * CQ is in error. */
 	_Atomic uint64_t floor;
-	_Atomic uint64_t notify;	/* what the channel is to be told, and was: SHCA_CQ_ARM_* and the event */
+	_Atomic uint64_t notify;	/* arming and event of the completion channel: SHCA_CQ_ARM_*, SHCA_CQ_EVENT_* */
 	_Atomic uint64_t waits;		/* struct shca_waits */
-	_Atomic uint64_t noticed;	/* whoever waits for a count up to this has been kicked, or was never unmet */
-	_Atomic uint64_t awaited;	/* the largest count that anybody was to wait for; the owner's */
-	/* I7: where the ring ends, and what this and ring, log2, cqn and proc say in one word, which the owner stores */
+	_Atomic uint64_t noticed;	/* queues that wait for a count up to this have been kicked, or need no kick */
+	_Atomic uint64_t awaited;	/* the largest count that a posted WAIT names; written by the owner */
+	/* I7: `end` is the end of the ring; `seal` covers end, ring, log2, cqn and proc in one word. The owner stores both. */
 	shca_off end;
 	uint64_t seal;
-	/* the consumer; what it looks at each time it polls */
+	/* written by the consumer, read at each poll */
 	shca_aligned _Atomic uint64_t ci;
-	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, nothing comes any more; SHCA_ERROR_EVENT */
+	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, no more completions appear; SHCA_ERROR_EVENT */
 };
 #define SHCA_CQ_IGNORE_OVERRUN 1u
 /*
- * The word `notify`: armed:2 | event:2 | - :4 | sequence:24 | thread:32. One compare-and-swap disarms and raises the event,
- * and says which thread owes its ring. A ring names the event (struct shca_ring), and the reader takes an event by its own
- * ring only: so there is an event for each ring, and poll(2) speaks the truth. Who finds the ringer dead makes itself the
- * ringer first (wake.c).
+ * The word `notify`: armed:2 | event:2 | - :4 | sequence:24 | thread:32. One compare-and-swap disarms the CQ, raises the event,
+ * and names the thread that owes the event's ring. A ring names the event (struct shca_ring), and a reader takes an event by
+ * that event's ring only: so there is exactly one ring for each event, and poll(2) reports the descriptor rightly. A thread
+ * that finds the ringer dead first makes itself the ringer (wake.c).
  */
 #define SHCA_CQ_ARM_ANY 1u
 #define SHCA_CQ_ARM_SOLICITED 2u
 #define SHCA_CQ_ARMED 3u
 #define SHCA_CQ_EVENT 12u
 #define SHCA_CQ_EVENT_OWED 4u		/* an unread event whose ring is still to be sent */
-#define SHCA_CQ_EVENT_RUNG 8u		/* ... was sent */
-#define SHCA_CQ_EVENT_LOST 12u		/* ... found the socket full: whoever reads a ring sends it */
+#define SHCA_CQ_EVENT_RUNG 8u		/* an unread event whose ring was sent */
+#define SHCA_CQ_EVENT_LOST 12u		/* an unread event whose ring found the socket full: the next reader of a ring sends it */
 #define SHCA_CQ_EVENT_SEQ(w) ((uint32_t)(w) >> 8)
 #define SHCA_CQ_EVENT_BY(w) ((uint32_t)((w) >> 32))
 static inline uint64_t shca_cq_event(uint32_t state, uint32_t seq, uint32_t by)
 {
 	return state | (uint64_t)(seq & 0xffffff) << 8 | (uint64_t)by << 32;
 }
-#define SHCA_CQ_NO_ROOM (1ull << 63)	/* as floor: further from every position than any ring is long */
-/* Of a CQ or SRQ. Both are set by one compare-and-swap: whoever dies there has done both or nothing. */
+#define SHCA_CQ_NO_ROOM (1ull << 63)	/* value of `floor`: further from every position than any ring is long */
+/* Bits of `error` of a CQ or SRQ. One compare-and-swap sets both: a thread that dies there has set both or neither. */
 #define SHCA_ERROR 1u
 #define SHCA_ERROR_EVENT 2u		/* IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR: unread */
 
 /* ---- receives --------------------------------------------------------------------------------------------- */
 
-/* A piece of memory of one process, resolved: no key is looked up when it is used. */
+/* A piece of memory of one process, resolved: an access looks up no key. */
 struct shca_seg {
 	uint64_t where;			/* lane ARENA: offset; else: address in the owner */
 	uint32_t len;
 	uint32_t lane;			/* enum shca_lane */
 };
 
-/* Word of a receive: state:2 | taker qpn:24 (bits 2..25) | position:38 (bits 26..63; of the posting). TAKEN until it is
- * posted again: the line stays with the taker. Whether its completion was polled stands in the owner's mark. */
+/* Word of a receive: state:2 | taker qpn:24 (bits 2..25) | position:38 (bits 26..63; of the posting). TAKEN until the receive
+ * is posted again, so that the line stays with the taker. Whether its completion was polled stands in the owner's mark. */
 enum shca_rwqe_state { SHCA_R_IDLE = 0, SHCA_R_POSTED, SHCA_R_TAKEN, SHCA_R_RETURNED };
-#define SHCA_FLUSHER 0xffffffu		/* as the taker: whoever flushes the receive queue; no queue has this number */
+#define SHCA_FLUSHER 0xffffffu		/* taker of a receive that is being flushed; no queue has this number */
 struct shca_rwqe {
 	_Atomic uint64_t word;
-	uint32_t src_qp;		/* UD with an immediate: who sent it; XRC: the receiving QP. Written before the CQE */
-	uint32_t revoke_epoch;		/* of its owner when it was posted: while that stands still, so do its regions */
+	uint32_t src_qp;		/* UD with an immediate: the sender's QP; XRC: the receiving QP. Written before the CQE */
+	/* the owner's `revoke_epoch` at the time of posting: while unchanged, so are the owner's regions */
+	uint32_t revoke_epoch;
 	uint8_t nsge;
-	uint8_t bad;			/* a key was wrong when it was posted: the message that lands here fails */
+	uint8_t bad;			/* a key was wrong at the time of posting: a message that lands here fails */
 	uint8_t ud_bits;		/* UD with an immediate: SHCA_CQE_UD_* >> 24. Written before the CQE */
 	uint8_t reserved[5];
 	struct shca_seg sge[];		/* max_sge of the queue; and from the end backwards, as many struct shca_ground */
 };
-/* The region that a segment of a receive lies in, as it was then. */
+/* The region in which a segment of a receive lay at the time of posting. */
 struct shca_ground {
 	uint32_t index, version;
 };
 
-/* A receive queue: of one QP, or shared. ring[position & mask] holds the index of the receive posted there. Positions
- * begin at the ring's size, so that a zeroed ring is empty. The ring and the receives are made when the first one is posted;
- * until then the ring is `none`. */
+/* A receive queue: of one QP, or shared. ring[position & mask] holds the index of the receive posted there. Positions begin at
+ * the ring's size, so that a zeroed ring is empty. The ring and the receives are made when the first receive is posted; until
+ * then the ring is `none`. */
 struct shca_rq {
 	shca_aligned _Atomic uint64_t none;	/* a ring of one entry that is empty for ever */
 	uint32_t log2, stride;		/* entries; bytes of a struct shca_rwqe with its segments */
@@ -362,27 +375,28 @@ struct shca_rq {
 	uint32_t proc, pd, xrcd;
 	uint32_t managed;		/* takes need `enabled` */
 	uint32_t is_srq;
-	shca_off cq;			/* XRC SRQ: where its completions go */
+	shca_off cq;			/* XRC SRQ: the CQ of the receives */
 	shca_off next;			/* srq_list */
-	_Atomic uint32_t dead;		/* destroyed or its process died */
-	_Atomic uint32_t error;		/* XRC SRQ: its CQ is in error. SHCA_ERROR, SHCA_ERROR_EVENT */
-	/* _Atomic uint64_t per receive, stored by the owner only: position << 1 | 1 once the completion of what was posted
-	 * there has been polled, before that completion may be overwritten. So a mark tells whether that completion ever
-	 * appeared, however late one asks. */
+	_Atomic uint32_t dead;		/* destroyed, or the process died */
+	_Atomic uint32_t error;		/* XRC SRQ: the CQ is in error. SHCA_ERROR, SHCA_ERROR_EVENT */
+	/* Offset of an _Atomic uint64_t per receive, stored by the owner only: position << 1 | 1 once the completion of the
+	 * receive posted at that position has been polled, before that completion may be overwritten. So a mark tells whether
+	 * the completion ever appeared, however late the question comes. */
 	shca_off marks;
-	/* I7: how far these three reach, and what they and this say in one word, which the owner stores before `ring` */
+	/* I7: `end` is the end of ring, wqes and marks; `seal` covers these and `end` in one word. The owner stores both before
+	 * `ring`. */
 	shca_off end;
 	uint64_t seal;
-	/* takers */
+	/* written by takers */
 	shca_aligned _Atomic uint64_t head;	/* hint: no position below can be taken */
 	_Atomic uint32_t limit;		/* SRQ limit; 0: disarmed; with SHCA_LIMIT_EVENT: an event is unread */
-	/* the poster */
+	/* written by the poster */
 	shca_aligned _Atomic uint64_t tail;
 	_Atomic uint64_t enabled;	/* managed: positions below may be taken */
 	_Atomic uint32_t returned;	/* some receive is in state RETURNED: the owner posts it again */
 #define SHCA_LIMIT_EVENT 0x80000000u
-	/* Queues stopped by RNR, linked by qp.rnr_next: in `rnr` those that came lately, the last one first, taken whole; in
-	 * `rnr_turn` those before them, the first one first, taken one by one (rq.c). `count` tells one state from the next. */
+	/* Queues stopped by RNR, linked by qp.rnr_next. `rnr`: the recent ones, last first; the whole list is taken at once.
+	 * `rnr_turn`: the older ones, first first; taken singly (rq.c). `count` tells one state of the list from the next. */
 	shca_aligned _Atomic uint64_t rnr;
 	struct shca_turn {
 		_Atomic uint64_t first, count;
@@ -398,18 +412,19 @@ enum shca_wr_op {
 	/* completions of receives */
 	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
 	SHCA_OPS,
-	SHCA_OP_PURGED = 31,		/* a completion that was removed from its CQ */
+	SHCA_OP_PURGED = 31,		/* a completion that was removed from the CQ */
 };
 #define SHCA_WQE_SIGNALED 1u
-#define SHCA_WQE_RAW 2u			/* completes as IBV_WC_DRIVER2, whatever it is: was posted as a raw WQE */
+#define SHCA_WQE_RAW 2u			/* completes as IBV_WC_DRIVER2 whatever the opcode: was posted as a raw WQE */
 #define SHCA_WQE_SOLICITED 4u
 #define SHCA_WQE_INLINE 8u
-#define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are its operands, read when it runs */
-#define SHCA_WQE_OPERANDS_NOW 64u	/* ... or, these being the poster's addresses, when it is posted */
+#define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are the operands, read when the request runs */
+#define SHCA_WQE_OPERANDS_NOW 64u	/* as SHCA_WQE_OPERANDS, but addresses of the poster, read when posted */
 #define SHCA_WQE_CALC 128u		/* arg[0]: struct shca_calc; SEND and WRITE: len is the result's */
 #define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
 
-/* What a datagram takes from its address handle: flow label:20 | traffic class:8 | 0:4 | hop limit:8 | 0:16 | SHCA_CQE_UD_* >> 24. */
+/* The fields that a datagram takes from its address handle: flow label:20 | traffic class:8 | 0:4 | hop limit:8 | 0:16 |
+ * SHCA_CQE_UD_* >> 24. */
 #define SHCA_UD_PATH(flow, tclass, hops, bits) \
 	((uint64_t)(bits) << 32 | (uint64_t)(hops) << 32 | (uint32_t)(tclass) << 20 | ((flow) & 0xfffffu))
 #define SHCA_UD_PATH_BITS(path) ((uint32_t)((path) >> 32) & SHCA_CQE_UD_BITS)
@@ -418,99 +433,104 @@ enum shca_wr_op {
 struct shca_wqe {
 	uint8_t op, flags;
 	uint8_t nsge;
-	uint8_t bad;			/* enum ibv_wc_status found at post (a bad lkey): completes with it */
+	uint8_t bad;			/* enum ibv_wc_status found at post (a bad lkey): the request completes with it */
 	uint32_t imm;			/* masked atomics: bytes */
 	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset */
 	uint32_t rkey;
 	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
 	uint32_t qkey;
 	uint32_t len;			/* total bytes */
-	uint64_t arg[4];		/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count; UD: arg[1] SHCA_UD_PATH */
+	/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count; UD: arg[1] SHCA_UD_PATH */
+	uint64_t arg[4];
 	struct shca_seg sge[];		/* or inline bytes */
 };
 _Static_assert(sizeof(struct shca_wqe) == 64, "request header is one line");
 #define SHCA_WQE_INLINE_MAX 192u		/* most inline bytes in a WQE */
 
-/* Where the running request stands: what the reaper reads when its executor died. */
+/* Progress of the running request: read by the reaper when the executor died. */
 enum shca_step {
 	SHCA_STEP_NONE = 0,	/* nothing of the request at head has happened */
 	SHCA_STEP_TAKE,		/* a receive is being taken: step_index at step_pos of step_rq */
-	SHCA_STEP_RECV,		/* it was taken; data may be partly there */
+	SHCA_STEP_RECV,		/* the receive was taken; data may be partly there */
 	SHCA_STEP_DATA,		/* RDMA write: data may be partly there, the last line is not */
-	SHCA_STEP_FINAL,	/* the last line of a write, or an atomic: may have happened or not */
+	SHCA_STEP_FINAL,	/* the last line of a write, or an atomic: may or may not have been executed */
 	SHCA_STEP_WROTE,	/* WRITE_WITH_IMM: data is there, no receive taken yet */
 	SHCA_STEP_RCQE,		/* the responder's completion is being put in (step_cq, step_status) */
 	SHCA_STEP_NAK,		/* the responder's queue (step_to) is being failed, the request fails with step_status */
-	SHCA_STEP_SENT,		/* responder's side is done; the requester's completion is being put in (likewise) */
+	/* the responder's side is done; the requester's completion is being put in (step_cq, step_status) */
+	SHCA_STEP_SENT,
 	SHCA_STEP_FAILED,	/* the request fails with step_status: the queue goes into error, then it completes */
 };
 
 /* Lock word: state:2 | more:1 | thread slot:21 (bits 3..23) | epoch:40. */
 enum shca_lock_state { SHCA_L_FREE = 0, SHCA_L_TODO, SHCA_L_RUN };
 
-/* Gate bits: what a requester may do with this queue as a responder. */
+/* Gate bits: the requests that this queue answers as a responder. */
 #define SHCA_GATE_RESPOND 1u		/* RTR, RTS, SQD: accepts requests */
-#define SHCA_GATE_DEAD 2u		/* its process died or it was destroyed: requests time out */
+#define SHCA_GATE_DEAD 2u		/* the queue's process died or the queue was destroyed: requests time out */
 #define SHCA_GATE_ERR 4u		/* in ERROR */
-#define SHCA_GATE_FIRST 8u		/* RTR, and nothing has come so far: the first message raises IBV_EVENT_COMM_EST */
+#define SHCA_GATE_FIRST 8u		/* RTR, and no message has arrived so far: the first one raises IBV_EVENT_COMM_EST */
 
 struct shca_qp {
 	/* the gate: read by requesters, written by verbs calls of the owner */
 	_Atomic uint32_t gate;
 	uint32_t qpn;
 	uint32_t pd, access, qkey;
-	_Atomic uint32_t dest_qpn;	/* RC, XRC_RECV: the requester it is connected to */
+	_Atomic uint32_t dest_qpn;	/* RC, XRC_RECV: the connected requester */
 	uint16_t proc;
 	uint8_t type, port;		/* enum ibv_qp_type; DC_INI and DC_TGT are SHCA_QPT_* */
 	uint32_t xrcd;
 	uint64_t dc_key;
-	shca_off rq;			/* its own receive queue or SRQ; 0: none (XRC_RECV finds the SRQ by number) */
+	/* offset of the QP's own receive queue or SRQ; 0: none (XRC_RECV finds the SRQ by number) */
+	shca_off rq;
 	shca_off rcq;
 	uint16_t pkey_index;
 	uint8_t min_rnr_timer, flags;	/* SHCA_QP_* */
-	_Atomic uint32_t peer_proc;	/* of the queue it is connected to, once known: slot + 1 | low 16 bits of gen << 16; or: */
-#define SHCA_PEER_COMMON (1u << 16)	/* no process's in particular: who sends there is SHCA_ANYWHERE */
+	/* process of the connected queue, once known: slot + 1 | low 16 bits of gen << 16; or SHCA_PEER_COMMON */
+	_Atomic uint32_t peer_proc;
+#define SHCA_PEER_COMMON (1u << 16)	/* no particular process: a sender to that queue is inside SHCA_ANYWHERE */
 	/* requester side: fixed at RTS; read by executors */
 	shca_aligned shca_off scq;
-	shca_off wqes;			/* 0: none was written so far */
+	shca_off wqes;			/* 0: no request was written so far */
 	uint32_t sq_slots, sq_stride;
 	uint64_t sq_magic;		/* 2^64 / sq_slots, and a little more: shca_wqe_at */
 	uint32_t mtu;
 	uint8_t rnr_retry, retry_cnt, timeout, sq_sig_all;
 	_Atomic uint32_t qp_state;	/* enum ibv_qp_state */
-	_Atomic uint32_t peer_dead;	/* its process died: the next request gets RETRY_EXC */
+	_Atomic uint32_t peer_dead;	/* the peer's process died: the next request gets RETRY_EXC */
 	shca_off next;			/* qp_list */
-	uint64_t ahead;			/* SHCA_BEHAVE=nosequence, else untouched: behind the last request that ran before the preceding
-					 * one. The executor's */
-	/* the engine: whoever executes; one line, because it travels with the execution */
+	/* SHCA_BEHAVE=nosequence, else untouched: number behind the last request that ran before the preceding request.
+	 * Written by the executor */
+	uint64_t ahead;
+	/* The engine's, written by the executor; one line, because it travels with the execution. */
 	shca_aligned _Atomic uint64_t lock;
 	_Atomic uint64_t head;		/* next request to run */
 	_Atomic uint64_t enabled;	/* requests below may run; UINT64_MAX: not managed */
 	/* the journal of the running request */
-	_Atomic uint32_t step;		/* enum shca_step | low 24 bits of the head that it is about << 8 */
-	uint32_t step_index;		/* receive that is being taken, or was */
-	uint64_t step_rq;		/* its receive queue */
-	uint64_t step_pos;		/* its position there */
-	uint32_t step_to;		/* number that the responder's completion carries: finds that queue again */
+	_Atomic uint32_t step;		/* enum shca_step | low 24 bits of the request's number << 8 */
+	uint32_t step_index;		/* index of the receive that is being taken, or was */
+	uint64_t step_rq;		/* offset of that receive's queue */
+	uint64_t step_pos;		/* position of that receive */
+	uint32_t step_to;		/* number in the responder's completion: leads to that queue again */
 	uint32_t step_cq;		/* completions (low 32 bits) in the CQ before the one that is being put in */
-	_Atomic uint16_t fail;		/* 1 + enum ibv_wc_status of the failed request: what follows is flushed */
+	_Atomic uint16_t fail;		/* 1 + enum ibv_wc_status of the failed request: later requests are flushed */
 	uint8_t step_op;
 	uint8_t step_status;		/* of the completion that is being put in (RCQE, SENT) */
 	uint32_t stalls;		/* times that the running request stalled */
-	/* the poster */
+	/* written by the poster */
 	shca_aligned _Atomic uint64_t posted;	/* requests ever posted in SHARED mode */
-	_Atomic uint64_t polled;	/* behind the last request whose completion the owner took out of its CQ */
+	_Atomic uint64_t polled;	/* number behind the last request whose completion the owner took out of the CQ */
 	_Atomic uint32_t shared;	/* 1: SHARED mode */
-	_Atomic uint32_t flushing;	/* SHCA_FLUSHER may hold receives whose completion is not there: 1: one is at it;
-					 * and SHCA_FLUSH_GIVEN for each that was handed over. Of a queue with an SRQ:
-					 * 1: it was told that it takes no receives any more */
+	/* SHCA_FLUSHER may hold receives whose completion is missing: 1: a thread flushes; plus SHCA_FLUSH_GIVEN for each
+	 * receive that was handed over. Queue with an SRQ: 1: IBV_EVENT_QP_LAST_WQE_REACHED was raised */
+	_Atomic uint32_t flushing;
 	/* stopped by RNR */
-	_Atomic uint32_t rnr_linked;	/* odd: on a receive queue's list; counts, so that one link is told from the next */
+	_Atomic uint32_t rnr_linked;	/* odd: on a receive queue's list; counts, so that one link differs from the next */
 	uint32_t rnr_number;		/* of that receive queue */
 	_Atomic uint64_t rnr_next;
 	_Atomic uint64_t rnr_since;	/* ns; 0: not stopped */
 	_Atomic uint64_t rnr_rq;
-	_Atomic uint64_t due;		/* CLOCK_MONOTONIC ns: when its owner's helper looks at it again; 0: not */
+	_Atomic uint64_t due;		/* CLOCK_MONOTONIC ns: when the owner's helper looks at the queue again; 0: never */
 	/* events and counters */
 	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_* or SHCA_EVENT_*, unread; SHCA_DC_ARMED */
 	_Atomic uint32_t dc_violations;	/* DC target: requests with a wrong key */
@@ -518,38 +538,40 @@ struct shca_qp {
 	_Atomic uint64_t n_foreign;		/* of n_msgs: run by another process */
 	_Atomic uint64_t n_calcs, n_atomics;	/* of n_msgs: with CALC; atomics of every sort */
 	_Atomic uint64_t n_waits, n_enables;	/* executed, and none of n_msgs */
-	/* counted by those who send to it: not beside what its owner writes with each request */
+	/* Counted by senders to this queue: not in the line that the owner writes with each request. */
 	shca_aligned _Atomic uint64_t n_recv_msgs;
 };
 #define SHCA_FLUSH_GIVEN 2u
-/* DC target: the next request with a wrong key raises SHCA_EVENT_DC_KEY. Beside the events, and no event itself: one store disarms and
- * raises, so that whoever dies there has done both or nothing. */
+/* DC target: the next request with a wrong key raises SHCA_EVENT_DC_KEY. The bit stands beside the events and is none itself:
+ * one store disarms and raises, so that a thread that dies there has done both or nothing. */
 #define SHCA_DC_ARMED (1u << 30)
-#define SHCA_EVENT_DC_KEY 31		/* IBV_EXP_EVENT_DCT_KEY_VIOLATION, whose number the word has no bit for */
+#define SHCA_EVENT_DC_KEY 31		/* IBV_EXP_EVENT_DCT_KEY_VIOLATION, for whose number the word has no bit */
 #define SHCA_QP_CROSS 1u		/* CROSS_CHANNEL */
 #define SHCA_QP_MANAGED_SEND 2u
 #define SHCA_QP_MANAGED_RECV 4u
 #define SHCA_QP_BE_REPLY 8u		/* ATOMIC_BE_REPLY */
-/* What its owner's device does without (SHCA_BEHAVE): whoever executes goes by that, whatever its own does. */
+/* Abilities that the owner's device lacks (SHCA_BEHAVE): every executor obeys these, whatever its own process's device has. */
 #define SHCA_QP_NOORDER 16u
 #define SHCA_QP_NOSEQUENCE 32u
-#define SHCA_QP_NO_READS 64u		/* max_dest_rd_atomic 0: it answers neither READs nor atomics */
+#define SHCA_QP_NO_READS 64u		/* max_dest_rd_atomic 0: the queue answers neither READs nor atomics */
 
 /* ---- common queue pairs (engine/common.c) ------------------------------------------------------------------- */
 
 /*
- * XRC's receiving queue pair: it belongs to its domain, that is to whoever holds a handle to it, in whatever processes. It lies
- * in a chunk of SHCA_COMMON, which nobody's death takes away: number entries in the chunk's first place, a queue pair in each
- * of the others. `qp.proc` is SHCA_COMMON if other processes can open the domain, else the only process that can hold it.
- * Nothing is posted to it and nothing completes in it, so it is never run; it answers, or does not.
+ * XRC's receiving queue pair belongs to its domain: to all processes that hold a handle to it. It lies in a chunk of
+ * SHCA_COMMON, which outlives the death of any process: the number entries are in the chunk's first place, a queue pair in each
+ * of the other places. `qp.proc` is SHCA_COMMON if other processes can open the domain, else the only process that can hold a
+ * handle. No request is posted to a common queue pair and no completion is its own, so no executor ever runs it; it only
+ * answers, or does not.
  */
 #define SHCA_COMMON_BYTES 2048u
 #define SHCA_COMMON_PLACES (SHCA_CHUNK / SHCA_COMMON_BYTES - 1)
 struct shca_common_qp {
 	struct shca_qp qp;		/* qpn 0: the place is free */
-	/* thread slot + 1 of who makes, modifies or ends it | enum shca_common_job << 24: what its successor has to finish */
+	/* thread slot + 1 of the thread that makes, modifies or ends the QP | enum shca_common_job << 24: the job that a
+	 * successor has to finish */
 	_Atomic uint32_t lock;
-	uint32_t uses;			/* of the place: each has another number, as far as they go */
+	uint32_t uses;			/* uses of the place: each use gets another number, as long as there are numbers */
 	uint32_t ended_by;		/* job END, by a reaper: slot + 1 of the dead one */
 	uint32_t reserved;
 	uint64_t attr[20];		/* struct ibv_qp_attr, as set, for queries */
@@ -562,9 +584,10 @@ _Static_assert(sizeof(shca_dirent) * SHCA_QP_SEG <= SHCA_COMMON_BYTES, "the firs
 enum shca_common_job { SHCA_JOB_NONE = 0, SHCA_JOB_RESET, SHCA_JOB_ERROR, SHCA_JOB_MAKE, SHCA_JOB_END };
 
 /*
- * An XRC domain of a file that a process has open: the domain exists as long as one process has. Who opens it exclusively is OPENING
- * until it has looked whether anybody else has it; of several at a time the one that lies lowest gets it, and waits until those
- * above it have decided: whoever came first and did not see it is OPEN then.
+ * An XRC domain of a file that a process has open: the domain exists as long as some process has the domain open. A process
+ * that opens it exclusively is OPENING until it has checked that no other process has the domain. Of several that are OPENING
+ * at a time the one whose struct lies lowest wins, and waits until those above have decided: a process that came earlier and
+ * did not see this one is OPEN by then.
  */
 enum shca_xrcd_state { SHCA_XRCD_OPENING = 1, SHCA_XRCD_OPEN, SHCA_XRCD_CLOSED };
 struct shca_xrcd {
@@ -578,17 +601,18 @@ struct shca_xrcd {
 /* A thread's job: a copy between private memories, in chunks that two processes claim. */
 #define SHCA_SHARE_CHUNKS 64u
 struct shca_share {
-	_Atomic uint64_t gen;		/* odd while it is being written */
-	/* read by helpers while they may be written: valid if gen is even, and the same behind */
-	_Atomic uint64_t dst, src;	/* addresses in their processes */
+	_Atomic uint64_t gen;		/* odd while the job is being written */
+	/* Helpers may read these while the executor writes them: the values hold if gen is even, and the same after the
+	 * reads. */
+	_Atomic uint64_t dst, src;	/* addresses in dst_proc and src_proc */
 	_Atomic uint64_t len, chunk;
 	_Atomic uint32_t n, dst_proc, src_proc;
 	uint32_t reserved;
-	_Atomic uint64_t next;		/* of the jobs whose threads have ended */
+	_Atomic uint64_t next;		/* of the list of jobs whose threads have ended */
 	shca_aligned _Atomic uint64_t word[SHCA_SHARE_CHUNKS];	/* gen << 32 | thread slot << 8 | state */
 };
 
-/* What processes compare before they share a fabric. The sizes are in it, so that a change of the layout without a new
+/* Compared by processes before they share a fabric. The sizes are included, so that a change of the layout without a new
  * version is noticed in most cases. */
 #define SHCA_LAYOUT                                                                                                   \
 	((SHCA_LAYOUT_VERSION << 24) |                                                                                \
@@ -599,7 +623,7 @@ struct shca_share {
 
 #define SHCA_QPT_DCI 100
 #define SHCA_QPT_DCT 101
-/* I7: the type may have been scribbled over; the index is below 16. */
+/* I7: `type` may have been overwritten; the index is below 16. */
 #define SHCA_TOTAL_OF(type) ((type) >= SHCA_QPT_DCI ? 12 + ((type) & 1) : ((type) & 15))
 _Static_assert(SHCA_TOTAL_OF(SHCA_QPT_DCI) == 12 && SHCA_TOTAL_OF(SHCA_QPT_DCT) == 13, "retired");
 

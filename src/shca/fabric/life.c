@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who lives. Two witnesses, because one is exact and costs a system call, the other is a load and comes too early:
+ * The two witnesses of a process's life. One is exact and costs a system call, the other is a load and reports the death too
+ * early:
  *
  *  - The life lock, a lock on byte (1 + slot) of the fabric file that belongs to an open file description (F_OFD_SETLK).
- *    The process opens a description of its own, maps a page of it and closes the descriptor: from then on nothing but
+ *    The process opens a description of its own, maps a page and closes the descriptor: from then on only
  *    that mapping refers to the description. So neither close_range nor a second descriptor of the file loses the lock,
  *    no forked child inherits it (MADV_DONTFORK), and the kernel drops it at the end of the address space, after exec, too,
  *    when no thread of the process can store any more.
- *    Without /proc there is no second description of a memory file. Then it is a record lock of the process on the descriptor
- *    that it was given, which any close of a descriptor of that file drops.
+ *    Without /proc there is no second description of a memory file. Then the life lock is a record lock of the process on the
+ *    descriptor that the process was given; any close of a descriptor of that file drops the lock.
  *  - The life word of the process slot, a robust futex that the helper thread holds. When the process begins to end, the
- *    kernel sets FUTEX_OWNER_DIED there. Other threads of it may still be storing then: whoever sees the bit stops sending
- *    and asks its own helper thread to look, who waits for the life lock.
+ *    kernel sets FUTEX_OWNER_DIED there. Other threads of the process may still be storing then: a thread that sees the bit stops
+ *    sending and asks its own helper thread to look, and the helper waits for the life lock.
  *
- * Danger: descriptors are the application's to close, and a number that it has closed is soon another file's. The helper
- * and proxy threads have a descriptor table of their own; all others make sure what a number stands for.
+ * Danger: the application may close any descriptor, and the number is soon another file's. The helper and proxy threads have a
+ * descriptor table of their own; all other threads check which file a number stands for.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,7 +31,7 @@
 #include "base/fd.h"
 #include "shca/fabric/fabric.h"
 
-static __thread bool own_table;	/* this thread has descriptors of its own */
+static __thread bool own_table;	/* this thread has a descriptor table alone */
 
 /* ---- the life lock --------------------------------------------------------------------------------------------- */
 
@@ -90,13 +91,14 @@ bool shca_life_held(struct shca_member *m, uint32_t slot)
 {
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1 };
 
-	/* nobody is taken for dead because we could not look; valid before and behind, lest another file answered */
+	/* An error of the look-up counts as alive: no process is taken for dead because this one could not look. Checked before
+	 * and after, lest another file answered. */
 	return !shca_fd_ours(&m->fd) || fcntl(m->fd.n, F_OFD_GETLK, &l) || l.l_type != F_UNLCK || !shca_fd_ours(&m->fd);
 }
 
 /* ---- the life word --------------------------------------------------------------------------------------------- */
 
-/* What the kernel walks when the thread ends (linux/futex.h): one entry, which lies outside of the shared memory. */
+/* The list that the kernel walks when the thread ends (linux/futex.h): one entry, which lies outside of the shared memory. */
 static __thread struct {
 	struct robust_list_head head;
 	struct robust_list entry;
@@ -113,7 +115,8 @@ int shca_life_word_take(struct shca_member *m)
 	robust.head.list.next = &robust.entry;
 	robust.head.futex_offset = (long)((char *)&m->proc->life - (char *)&robust.entry);
 	robust.head.list_op_pending = NULL;
-	/* the list first: the kernel leaves a word alone that is not this thread's, and a word without the list tells nothing */
+	/* The list first: the kernel leaves alone a word that has not this thread's id, and a word without the list reports no
+	 * death. */
 	if (syscall(SYS_set_robust_list, &robust.head, sizeof(robust.head)))
 		return -errno;
 	atomic_store(&m->proc->life, (uint32_t)syscall(SYS_gettid));
@@ -132,7 +135,7 @@ struct shca_fd shca_fd_note(int n)
 {
 	struct stat st = { .st_ino = 0 };
 
-	/* what cannot be looked at is never ours */
+	/* a descriptor without fstat is never ours */
 	if (n < 0 || fstat(n, &st))
 		return (struct shca_fd){ .n = n };
 	return (struct shca_fd){ .n = n, .dev = st.st_dev, .ino = st.st_ino };
@@ -158,7 +161,7 @@ int shca_file_get(struct shca_member *m)
 
 	if (shca_fd_ours(&m->fd))
 		return m->fd.n;
-	/* the helper thread has it */
+	/* the helper thread's table still has the file */
 	uint32_t helper = atomic_load(&m->proc->life) & FUTEX_TID_MASK;
 	snprintf(path, sizeof(path), "/proc/self/task/%u/fd/%d", helper, m->fd.n);
 	struct shca_fd fd = shca_fd_note(helper ? fd_raise(open(path, O_RDWR | O_CLOEXEC)) : -1);
@@ -180,7 +183,7 @@ int shca_own_descriptors(const int *keep, int n)
 	/* valgrind's own descriptors are in the table, too */
 	if (shca_under_valgrind())
 		return -ENOSYS;
-	/* the last range first: it is the one that must not be copied */
+	/* the last range first: its descriptors must not be copied into the new table */
 	if (syscall(SYS_close_range, (unsigned)keep[n - 1] + 1, ~0u, CLOSE_RANGE_UNSHARE))
 		return -errno;
 	own_table = true;

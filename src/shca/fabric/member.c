@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes and threads of a fabric: who is there, who is alive, and when nobody is inside the engine any more.
+ * Processes and threads of a fabric: their slots, the members of this process, reaping, and quiescence.
  *
- * A process slot belongs to whoever holds the life lock of its byte (life.c); the state word follows. A slot whose state is
- * LIVE and whose byte is not locked is a dead process's, and is touched by its reaper only.
+ * A process slot belongs to the holder of the life lock of its byte (life.c); the state word follows. A slot whose state is
+ * LIVE and whose byte is not locked belongs to a dead process, and only its reaper touches it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 /* ---- members of this process --------------------------------------------------------------------------------- */
 
-/* Guards the lists of members and of their threads. Never held while the engine runs or anything waits. */
+/* Guards the lists of members and of their threads. Never held while the engine runs or a thread waits. */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct shca_member *members;
 static uint64_t last_id;
@@ -34,7 +34,7 @@ static int key_error;
 
 __thread struct shca_tls shca_tls;
 
-/* What one thread is in the members of this process, usually one. Hangs on thread_key. */
+/* A thread's struct shca_thread in each member of this process, usually one. Hangs on thread_key. */
 struct thread_entry {
 	uint64_t id;
 	struct shca_thread *thr;
@@ -43,7 +43,7 @@ struct thread_entry {
 
 static void thread_destroy(struct shca_thread *thr);
 
-/* A virtual process that was killed: what it holds in the fabric is the reaper's. */
+/* Returns whether m is a virtual process that was killed: its objects in the fabric are the reaper's. */
 static bool killed(const struct shca_member *m)
 {
 	return m->virtual_process && !__atomic_load_n(&m->proc->pid, __ATOMIC_SEQ_CST);
@@ -74,7 +74,7 @@ static void thread_ends(void *head)
 	pthread_mutex_lock(&registry);
 	for (; e; e = next) {
 		next = e->next;
-		if (by_id(e->id)) {	/* else the member was left, and took its threads along */
+		if (by_id(e->id)) {	/* else the member was left, and freed its threads */
 			unlink_thread(e->thr);
 			thread_destroy(e->thr);
 		}
@@ -91,13 +91,13 @@ static void member_fork_parent(void)
 {
 	pthread_mutex_unlock(&registry);
 }
-/* The mapping is not in the child (MADV_DONTFORK). Closing the descriptors takes no lock from the parent, since record
- * locks belong to a process, and lets the memory go with the parent. */
+/* The mapping is not in the child (MADV_DONTFORK). Closing the descriptors takes no lock from the parent, since record locks
+ * belong to a process; after it, the memory goes with the parent. */
 static void member_fork_child(void)
 {
 	for (struct shca_member *m = members; m; m = m->next) {
-		/* valgrind does not know that the mapping is gone, and its leak check would look for pointers in it, one
-		 * fault each. Only there: by now something else may lie in that place */
+		/* valgrind does not know that the mapping is gone, and its leak check would look for pointers there, one fault
+		 * each. munmap only under valgrind: elsewhere another mapping may lie in that place by now. */
 		if (shca_under_valgrind()) {
 			shca_memcheck_unmapped(m->base, m->bytes);
 			munmap(m->base, m->bytes);
@@ -112,9 +112,9 @@ static void member_fork_child(void)
 	pthread_mutex_unlock(&registry);
 }
 
-/* Built without valgrind's header: its leak check takes a fault for each word of the mapping that lies beyond the file's end
- * (memcheck.h). So a program that exits without having left gives the mapping up. Its other threads, should they still be at
- * it, get a signal; only under valgrind. */
+/* For a build without valgrind's header: valgrind's leak check takes a fault for each word of the mapping that lies beyond the
+ * file's end (memcheck.h). So a program that exits without having left unmaps the fabric. Threads that still use the fabric get
+ * a signal; only under valgrind. */
 static void valgrind_exit(void)
 {
 	pthread_mutex_lock(&registry);
@@ -197,7 +197,7 @@ static struct shca_thread_slot *claim_thread(struct shca_member *m, uint32_t *sl
 	return NULL;
 }
 
-/* `active` goes on counting over the slot's users, so that a quiescer sees it change; it is even here. */
+/* `active` goes on counting over the slot's users, so that a quiescing thread sees a change; the count is even here. */
 static void release_thread(struct shca_thread_slot *t)
 {
 	atomic_store(&t->share, 0);
@@ -214,7 +214,8 @@ void shca_threads_release(struct shca_member *m, uint32_t slot)
 			release_thread(&m->threads[i]);
 }
 
-/* Its job of a divided copy is not freed, since a late helper may be looking at it: the next thread takes it (engine/share.c). */
+/* Keeps the thread's job of a divided copy, since a late helper may still read it: the next thread takes the job over
+ * (engine/share.c). */
 static void member_leave_job(struct shca_thread *thr)
 {
 	shca_off off = atomic_exchange(&thr->t->share, 0), first = atomic_load(&thr->m->shares);
@@ -352,19 +353,19 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 	uint32_t high = atomic_load(&m->hdr->proc_high);
 	while (high <= slot && !atomic_compare_exchange_weak(&m->hdr->proc_high, &high, slot + 1))
 		;
-	/* behind the end of scans: whoever changes the port from now on finds this slot */
+	/* After proc_high was raised: any process that changes the port from now on finds this slot. */
 	shca_port_mark(m, slot);
 	/* with the generation, so that a reaper's compare-and-swap cannot hit the next user of the slot */
 	atomic_store(&p->state, SHCA_PROC_LIVE | gen << 8);
 }
 
-/* FREE, or left behind by somebody who died while joining. */
+/* Returns whether a slot is FREE, or left behind by a process that died while joining. */
 static bool claimable(uint32_t state)
 {
 	return (state & 255) == SHCA_PROC_FREE || (state & 255) == SHCA_PROC_JOINING;
 }
 
-/* Tries one slot. The lock decides; the state is looked at again under it. */
+/* Tries one slot. The lock decides; the state is read again under it. */
 static int try_slot(struct shca_member *m, int life, uint32_t slot)
 {
 	struct shca_proc_slot *p = &m->procs[slot];
@@ -381,7 +382,7 @@ static int try_slot(struct shca_member *m, int life, uint32_t slot)
 		return err;
 	state = atomic_load(&p->state);
 	if (!claimable(state)) {
-		/* somebody joined and died in between: his reaper's business */
+		/* another process joined and died in between: the reaper's business */
 		shca_life_lock(m, life, slot, false);
 		return -EAGAIN;
 	}
@@ -395,7 +396,8 @@ bool shca_membarrier_missing(void)
 	return have < 0 || !(have & MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
-/* The second time does nothing. With several threads the first one waits for a grace period of the kernel's RCU. */
+/* A second registration does nothing. In a process of several threads the first one waits for a grace period of the kernel's
+ * RCU. */
 static int membarrier_register(void)
 {
 	return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
@@ -403,7 +405,7 @@ static int membarrier_register(void)
 
 SHCA_PUBLIC void shca_prepare(void)
 {
-	membarrier_register();	/* where it fails, joining a fabric says so */
+	membarrier_register();	/* on failure, joining a fabric reports the error */
 }
 
 int shca_proc_claim(struct shca_member *m)
@@ -419,8 +421,8 @@ int shca_proc_claim(struct shca_member *m)
 	m->behave = shca_env_behave();
 	m->lenient = shca_env_bool("SHCA_LENIENT");
 	m->copies_alone = !shca_env_bool("SHCA_SHARE");
-	/* Where Yama restricts ptrace, let processes of this user reach our memory, whichever they are; fails where it does not.
-	 * Without CMA there is no need. */
+	/* Where Yama restricts ptrace, let any process of this user reach our memory; without Yama the call fails. Not needed
+	 * without CMA. */
 	if (shca_env_bool("SHCA_CMA"))
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	int life = -1, err = -EAGAIN;
@@ -475,7 +477,7 @@ bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot)
 			if (shca_proc_alive(m, slot))
 				return false;
 		} else if ((s & 255) == SHCA_PROC_REAPING) {
-			/* mine: another thread of ours is at it */
+			/* this process: another of its threads is reaping */
 			if (reaper == m->slot || shca_proc_alive(m, reaper))
 				return false;
 		} else {
@@ -488,7 +490,7 @@ bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot)
 
 void shca_proc_reap_give_up(struct shca_member *m, uint32_t slot)
 {
-	/* LIVE without a life lock: whoever looks finds it dead again */
+	/* LIVE without a life lock: the next thread that looks finds the process dead again */
 	atomic_store(&m->procs[slot].state, SHCA_PROC_LIVE | atomic_load(&m->procs[slot].gen) << 8);
 }
 
@@ -516,7 +518,7 @@ void shca_heavy_fence(struct shca_member *m)
 	shca_full_fence();
 }
 
-/* Spins, yields, then sleeps in small steps: the other one may be stopped inside the engine. */
+/* Spins, yields, then sleeps in small steps: the thread that is waited for may be stopped inside the engine. */
 static void wait_a_little(uint32_t round)
 {
 	if (round < 200) {
@@ -529,7 +531,7 @@ static void wait_a_little(uint32_t round)
 	}
 }
 
-/* Whether a thread of process `owner` that shows this is inside objects of process `whose`. */
+/* Returns whether a thread of process `owner`, whose `active` word has this value, is inside objects of process `whose`. */
 static bool member_concerns(uint64_t active, uint32_t owner, uint32_t whose)
 {
 	uint32_t a = (uint32_t)(active >> 32) & 0xffff, b = (uint32_t)(active >> 48);
@@ -539,8 +541,8 @@ static bool member_concerns(uint64_t active, uint32_t owner, uint32_t whose)
 	return !a || whose == SHCA_EVERYBODY || (whose != SHCA_NOBODY && (a == whose + 1 || b == whose + 1 || owner == whose + 1));
 }
 
-/* Whether what was seen of a thread is over: it has left, says that it is elsewhere now, or its process is gone, and what that
- * has asked of this one's proxy as well. */
+/* Returns whether the section of a thread that was seen as `seen` is over: the thread has left, or is elsewhere; or (with
+ * `look`) its process is gone, and the requests of that process to this process's proxy are cancelled. */
 static bool member_is_over(struct shca_member *m, uint32_t thread, uint64_t seen, uint32_t whose, bool look)
 {
 	uint64_t active = atomic_load_explicit(&m->threads[thread].active, memory_order_acquire);
@@ -576,7 +578,7 @@ void shca_quiesce_all(struct shca_member *m, struct shca_thread *self, uint32_t 
 		if (!member_concerns(seen, owner, whose) || (self && i == self->slot))
 			continue;
 		for (uint32_t round = 1; !member_is_over(m, i, seen, whose, round % 1024 == 0); round++) {
-			/* where this thread may not look at the life lock, the helper thread does, and says so in the slot */
+			/* where this thread cannot look at the life lock, the helper thread can, and marks the slot */
 			if (round % 1024 == 0 && shca_proc_dying(m, owner - 1))
 				shca_helper_look(m);
 			wait_a_little(round);

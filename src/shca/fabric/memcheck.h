@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What valgrind's memcheck is told, some instructions without effect elsewhere; nothing where its header was missing.
+ * Requests to valgrind's memcheck: a few instructions without effect outside of valgrind; nothing where the header was missing.
  *
  * Danger: the leak check reads every word of every mapping that it takes for accessible, and takes a fault for each that lies
- * beyond the end of the fabric's file: minutes, however a process ends. So what is not this process's own is "not accessible",
- * which it passes over, and the accesses that there are to others' chunks are not reported.
+ * beyond the end of the fabric's file: minutes, however a process ends. So all memory that this process does not own is "not
+ * accessible", which the leak check passes over, and accesses to other processes' chunks are not reported.
  */
 #ifndef SHCA_MEMCHECK_H
 #define SHCA_MEMCHECK_H
@@ -21,18 +21,18 @@
 
 #define SHCA_MEMCHECK true
 
-/* A mapping of the fabric, of which the first `front` bytes are everybody's and there. */
+/* A mapping of the fabric begins, whose first `front` bytes belong to all processes and exist. */
 static inline void shca_memcheck_mapped(char *base, uint64_t bytes, uint64_t front)
 {
 	VALGRIND_DISABLE_ADDR_ERROR_REPORTING_IN_RANGE(base, bytes);
 	VALGRIND_MAKE_MEM_NOACCESS(base + front, bytes - front);
 }
-/* It goes. */
+/* The mapping ends. */
 static inline void shca_memcheck_unmapped(char *base, uint64_t bytes)
 {
 	VALGRIND_ENABLE_ADDR_ERROR_REPORTING_IN_RANGE(base, bytes);
 }
-/* Chunks that are this process's from now on, or no more. */
+/* Chunks become this process's, or cease to be. */
 static inline void shca_memcheck_own(char *p, uint64_t n)
 {
 	VALGRIND_MAKE_MEM_DEFINED(p, n);
@@ -41,7 +41,7 @@ static inline void shca_memcheck_disown(char *p, uint64_t n)
 {
 	VALGRIND_MAKE_MEM_NOACCESS(p, n);
 }
-/* Whether a system call of this thread is to be reported for what it is given. */
+/* Suppresses (or allows again) reports about the arguments of this thread's system calls. */
 static inline void shca_memcheck_quiet(bool quiet)
 {
 	if (quiet)
@@ -49,7 +49,8 @@ static inline void shca_memcheck_quiet(bool quiet)
 	else
 		VALGRIND_ENABLE_ERROR_REPORTING;
 }
-/* Memory that a system call is to read or write: if it is another's, in a mapping of the fabric, there is nothing to report. */
+/* Before a system call that reads or writes this memory: if it lies in a mapping of the fabric, and so perhaps in another
+ * process's chunk, there is nothing to report. */
 static inline void shca_memcheck_pass(const char *base, uint64_t bytes, const char *p, uint64_t n)
 {
 	if (RUNNING_ON_VALGRIND && p >= base && p < base + bytes)

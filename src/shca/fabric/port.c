@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device's port, and what happens to ports on a fabric: shcactl inject. There is one for all processes, as the host has one.
+ * The device's port, one for all processes of the fabric, as the host has one; and the events that shcactl inject raises.
  *
- * What an event means for traffic is one bit in each process's slot (SHCA_CUT_OFF), in the word that says whether what peers have
- * remembered of the process still holds: so a port that is down costs those who send nothing while it is up. The event itself
- * stands in the header, and each context reads it when it gets to it: a process that is stopped holds nobody up.
+ * An event's effect on traffic is one bit in each process's slot (SHCA_CUT_OFF), in the validity word, which peers compare
+ * before they use a remembered look-up: so the check costs a sender nothing while the port is up. The event itself stands in
+ * the header, and each context reads the event at a time of its own: a stopped process delays no other process.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ void shca_port_init(struct shca_port *p)
 	*p = (struct shca_port){.lid = SHCA_LID, .sm_lid = SHCA_LID, .pkey = SHCA_PKEY, .gid_prefix = SHCA_GID_PREFIX};
 }
 
-/* IBTA 10.9.3: two ports of one partition hear each other if one of them at least is a full member; all have the same table here. */
+/* IBTA 10.9.3: two ports of one partition can communicate if at least one of them is a full member; all processes have the same
+ * table here. */
 static bool cut_off(const struct shca_port *p)
 {
 	uint32_t pkey = atomic_load(&p->pkey);
@@ -29,7 +30,8 @@ static bool cut_off(const struct shca_port *p)
 	return atomic_load(&p->down) || atomic_load(&p->broken) || !(pkey & PKEY_FULL) || !(pkey & ~PKEY_FULL);
 }
 
-/* Any number of processes may be at it, each for a change of its own: who marks last has looked behind the last change. */
+/* Stores SHCA_CUT_OFF of a slot. Any number of processes may do so at once, each for a change of its own: the last to store has
+ * read the port after the last change. */
 void shca_port_mark(struct shca_member *m, uint32_t slot)
 {
 	_Atomic uint32_t *word = &m->procs[slot].revoke_epoch;
@@ -50,7 +52,7 @@ static void note_event(struct shca_port *p, enum ibv_event_type type)
 		uint64_t pos = atomic_load(&p->events);
 		_Atomic uint64_t *at = &p->event[pos % SHCA_PORT_EVENTS];
 		uint64_t was = atomic_load(at), mine = (pos + 1) << 8 | (uint32_t)type;
-		/* another's, which it has not counted yet: if it is not to come to that, we do */
+		/* another process's event, not counted yet: this process counts it, in case the other one does not come to it */
 		bool done = was >> 8 <= pos && atomic_compare_exchange_strong(at, &was, mine);
 		atomic_compare_exchange_strong(&p->events, &pos, pos + 1);
 		if (done)
@@ -58,7 +60,7 @@ static void note_event(struct shca_port *p, enum ibv_event_type type)
 	}
 }
 
-/* Everybody looks: who waits for events, who sleeps until it is written to, and the helper threads, if they have something to do. */
+/* Wakes every process: waiters for events, sleepers in shca_sleep_commit, and, if the device is broken, the helper threads. */
 static void tell_all(struct shca_member *m)
 {
 	uint32_t n = atomic_load(&m->hdr->proc_high);
@@ -78,7 +80,7 @@ static void tell_all(struct shca_member *m)
 	}
 }
 
-/* ---- what can happen ------------------------------------------------------------------------------------------------- */
+/* ---- the events that can be injected ---------------------------------------------------------------------------- */
 
 static uint64_t next_lid(const struct shca_port *p, const _Atomic uint32_t *lid)
 {
@@ -109,7 +111,7 @@ static const struct what {
 	const char *name;
 	enum ibv_event_type event;
 	size_t word;			/* of struct shca_port; 0: none */
-	uint64_t set;			/* what it becomes; or, by the program or the function: */
+	uint64_t set;			/* new value, unless the program gives one or `another` makes one: */
 	uint64_t (*another)(const struct shca_port *p);
 	uint64_t least, most;
 	const char *text;
@@ -142,7 +144,7 @@ static void port_store(struct shca_port *p, const struct what *w, uint64_t v)
 		atomic_store((_Atomic uint32_t *)((char *)p + w->word), (uint32_t)v);
 }
 
-/* What the program gave, or the next best. false, with text. */
+/* Returns in *v the value in `text`, or without text the event's own. false, with text on stderr. */
 static bool value_of(const struct what *w, const struct shca_port *p, const char *text, uint64_t *v)
 {
 	char *end;
@@ -180,12 +182,12 @@ int shca_port_inject(struct shca_member *m, const char *event, const char *value
 	int err = shca_sockets_init(m);
 	if (err)
 		return err;
-	/* what it means before it is told */
+	/* the effect on traffic before the notification */
 	port_store(p, w, v);
 	uint32_t n = atomic_load(&m->hdr->proc_high);
 	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++)
 		shca_port_mark(m, i);
-	/* queue pairs that are no process's */
+	/* common queue pairs */
 	shca_port_mark(m, SHCA_COMMON);
 	note_event(p, w->event);
 	tell_all(m);

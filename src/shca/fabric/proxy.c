@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The proxy: how private memory is reached where the kernel forbids process_vm_readv and process_vm_writev (cma.c).
- * A thread of the memory's owner does the copy.
+ * The proxy: a thread of a process that copies to and from that process's private memory, where the kernel forbids
+ * process_vm_readv and process_vm_writev (cma.c).
  *
  *     requester                      slot in the owner's mailbox           owner's proxy thread
  *     claims a slot                  FREE -> CLAIMED
@@ -9,29 +9,30 @@
  *     sleeps on the slot                                                   copies
  *     takes the result (and data)    DONE -> FREE                 <------  RUNNING -> DONE
  *
- * Slots and data lie in the owner's chunks: a requester's death leaves a request that is whole, and would be carried out when the
- * thread next looks. So whoever takes a dead requester for one that stores no more withdraws it first (shca_proxy_cancel): the
- * reaper, before it decides what became of the requester's work; who takes over the lock of its atomic; and the owner of the
- * memory, who waits until nobody stores there (shca_quiesce). Several may do so at once: state, requester and number of a request
- * are one word, changed by compare-and-swap, so that who is late finds another number and withdraws nothing newer.
+ * Slots and data lie in the owner's chunks: the death of a requester leaves a complete request, which the proxy would carry out
+ * at the next look. So a thread that is about to take a dead requester for one that stores no more must cancel the request
+ * first (shca_proxy_cancel): the reaper, before it decides the outcome of the requester's work; the thread that takes over the
+ * lock of the requester's atomic; and the owner of the memory, when it waits until no thread stores there (shca_quiesce).
+ * Several may cancel at once: state, requester and number of a request are one word, changed by compare-and-swap, so that a
+ * late canceller finds another number and cancels no newer request.
  *
- * The thread only copies and never enters the engine, so two processes may wait for each other's.
+ * The proxy only copies and never enters the engine, so two processes may each wait for the other's proxy.
  *
- * A process starts its thread when it joins without CMA, or when a requester asks:
+ * A process starts the proxy when joining without CMA, or when a requester asks:
  *
  *     requester (open_mailbox)                  owner (shca_proxy_serve)
  *     proxy_wanted = WANTED, helper called ->   its helper thread, or any of its threads that waits inside the engine,
- *     sleeps on proxy_wanted               <-   starts the thread, stores `mailbox`, then proxy_wanted = NONE or FAILED
+ *     sleeps on proxy_wanted               <-   starts the proxy, stores `mailbox`, then proxy_wanted = NONE or FAILED
  *
  * Any waiting thread, since the helper alone would not do: 1. A thread of P holds the lock of an atomic and asks Q for its
  * proxy. 2. Q's helper thread waits for that lock. So every loop in which a thread waits inside the engine for another process
  * must call shca_proxy_serve.
  *
- * It copies by pread and pwrite on the fabric's file: then an address that is not mapped is an error, not a signal. For that
- * reason a thread copies to and from its own process's private memory in the same way, through its mailbox's `own`.
+ * The proxy copies by pread and pwrite on the fabric's file: then an address that is not mapped is an error, not a signal. For
+ * that reason a thread copies to and from its own process's private memory in the same way, through its mailbox's `own`.
  *
- * A stopped owner delays its requesters, and whoever waits for these to leave the engine: this lane's price. There is no
- * time limit, since to stop a process in a debugger must not fail its peers' requests.
+ * A stopped owner delays its requesters, and every thread that waits for these to leave the engine: this lane's price. There is
+ * no time limit, since to stop a process in a debugger must not fail its peers' requests.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,14 +47,16 @@
 
 #define SLOTS 4u
 #define PIECE 65536u
-#define LOOK_NS 100000000u	/* how often a waiting requester looks whether the owner lives, and whether its own proxy is wanted */
-#define SERVE_NS 10000000u	/* the same while it waits for a proxy to be started: two processes may be waiting for each other */
+/* interval at which a waiting requester checks whether the owner lives, and whether its own proxy is wanted */
+#define LOOK_NS 100000000u
+/* the same while a requester waits for a proxy to be started: two processes may wait for each other */
+#define SERVE_NS 10000000u
 
 enum mail_state { MAIL_FREE = 0, MAIL_CLAIMED, MAIL_PENDING, MAIL_RUNNING, MAIL_DONE };
 
 struct mail_slot {
 	_Atomic uint64_t word;		/* requester's thread slot + 1: 32 bits; number of the request: 29; state: 3 */
-	uint32_t write, last;		/* last: its last line is to appear after the rest */
+	uint32_t write, last;		/* last: the last line must appear after the rest */
 	uint64_t addr, len;
 	int32_t err;
 } shca_aligned;
@@ -73,31 +76,31 @@ static inline uint64_t nobodys(uint64_t w)
 {
 	return in_state((uint32_t)w, MAIL_FREE);
 }
-/* What its requester sleeps on. */
+/* The futex on which a slot's requester sleeps. */
 static inline _Atomic uint32_t *futex_of(struct mail_slot *s)
 {
 	return (_Atomic uint32_t *)&s->word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 }
 
 struct shca_mailbox {
-	_Atomic uint32_t calls;		/* futex: the thread sleeps on it */
+	_Atomic uint32_t calls;		/* futex: the proxy sleeps on it */
 	_Atomic uint32_t stop;
 	struct mail_slot slot[SLOTS];
 	shca_aligned char data[SLOTS][PIECE];
-	shca_aligned char own[PIECE];	/* between the owner's private memory and memory that is neither that nor in the fabric */
+	shca_aligned char own[PIECE];	/* between the owner's private memory and other memory outside of the fabric */
 };
 
 struct shca_proxy {
 	pthread_t thread;
 	shca_off off;
-	pthread_mutex_t own;		/* of the mailbox's; nothing is waited for under it */
+	pthread_mutex_t own;		/* of the mailbox's `own`; no thread waits for an event under it */
 };
 
 /* ---- the owner ------------------------------------------------------------------------------------------------- */
 
 static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t off, uint64_t len)
 {
-	/* where the thread shares the application's descriptors, the number may be another file's */
+	/* where the proxy shares the application's descriptors, the number may be another file's */
 	if (!shca_fd_ours(&m->fd))
 		return -EBADF;
 	while (len) {
@@ -114,7 +117,7 @@ static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t 
 	return 0;
 }
 
-/* 0, -EFAULT, or -EBADF: this thread has not the fabric's file. */
+/* Copies a piece. Returns 0, -EFAULT, or -EBADF: this thread has no descriptor of the fabric's file. */
 static int copy_piece(struct shca_member *m, bool write, uint64_t addr, const char *data, uint64_t len, bool last)
 {
 	shca_off off = shca_off_of(m, data);
@@ -124,7 +127,7 @@ static int copy_piece(struct shca_member *m, bool write, uint64_t addr, const ch
 	return err || !tail ? err : copy_file(m, true, addr + len - tail, off + len - tail, tail);
 }
 
-/* copy_piece for any thread of the owner, to or from local memory that may be loaded and stored. */
+/* copy_piece for any thread of the owner, to or from `local`, which may be loaded and stored. */
 static int proxy_copy_own(struct shca_member *m, bool write, uint64_t addr, char *local, uint64_t n, bool last)
 {
 	struct shca_mailbox *box = shca_at(m->base, m->proxy->off);
@@ -147,11 +150,11 @@ static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 	if (STATE(w) != MAIL_PENDING)
 		return;
 	SHCA_FAILPOINT(NULL, "mail-found", NULL, 0);
-	/* meanwhile a dead requester's may have been withdrawn, and another's lie there */
+	/* meanwhile a dead requester's request may have been cancelled, and another requester's stand there */
 	if (!atomic_compare_exchange_strong(&s->word, &w, in_state(w, MAIL_RUNNING)))
 		return;
 	SHCA_FAILPOINT(NULL, "mail-running", NULL, 0);
-	/* I7: by one's own copy of the length, which is the requester's word */
+	/* I7: a copy of the length, since the requester can change the shared word between check and use */
 	uint64_t len = *(volatile uint64_t *)&s->len;
 	s->err = len > PIECE ? -EINVAL : copy_piece(m, s->write, s->addr, data, len, s->last);
 	atomic_store(&s->word, in_state(w, MAIL_DONE));
@@ -168,7 +171,7 @@ static void *proxy_main(void *arg)
 	struct start s = *(struct start *)arg;
 	free(arg);
 	pthread_setname_np(pthread_self(), "shca-proxy");
-	/* where the kernel lets it; else what the application does to its descriptors may reach this one */
+	/* If the kernel refuses, what the application does to its descriptors affects this thread's, too. */
 	if (!s.m->virtual_process && shca_fd_ours(&s.m->fd))
 		shca_own_descriptors(&s.m->fd.n, 1);
 	for (;;) {
@@ -244,13 +247,13 @@ void shca_proxy_serve(struct shca_member *m)
 
 	if (likely(atomic_load_explicit(wanted, memory_order_acquire) != SHCA_PROXY_WANTED))
 		return;
-	/* stored behind the mailbox: a requester that reads NONE or FAILED and finds no mailbox gives up */
+	/* Stored after the mailbox: a requester that reads NONE or FAILED and finds no mailbox gives up. */
 	int err = shca_proxy_start(m);
 	if (atomic_compare_exchange_strong(wanted, &w, err ? SHCA_PROXY_FAILED : SHCA_PROXY_NONE))
 		shca_futex_wake(wanted);
 }
 
-/* Everybody who could still be asking has destroyed its queues, or sees the process as gone. */
+/* Must: every process that could still ask has destroyed its queues, or sees this process as gone. */
 void shca_proxy_stop(struct shca_member *m)
 {
 	struct shca_proxy *r = m->proxy;
@@ -286,8 +289,8 @@ void shca_proxy_ask(struct shca_member *m, uint32_t proc)
 }
 
 /*
- * The mailbox of a process, whose proxy thread is started first if it runs none. NULL, with *err: -ESRCH: the process died;
- * -EPERM: it cannot start the thread. A stopped process delays the caller, as it does once its proxy runs.
+ * Returns the mailbox of a process; if no proxy runs there, asks for one and waits. NULL, with *err: -ESRCH: the process died;
+ * -EPERM: the process cannot start the proxy. A stopped process delays the caller, as it would with a running proxy.
  */
 static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t proc, int *err)
 {
@@ -313,7 +316,8 @@ static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t
 	}
 }
 
-/* Whether a word's requester has died. The word was read before: if it is still the same, it is the dead one's. */
+/* Returns whether the requester in `w` has died. The caller read the word before: if the word is unchanged afterwards, the
+ * request is the dead one's. */
 static bool died(struct shca_member *m, uint64_t w)
 {
 	uint32_t requester = REQUESTER(w);
@@ -322,7 +326,7 @@ static bool died(struct shca_member *m, uint64_t w)
 	return proc && shca_proc_gone(m, proc - 1);
 }
 
-/* A free slot, or NULL with *err. */
+/* Claims a free slot. Returns NULL with *err. */
 static struct mail_slot *claim_slot(const struct shca_thread *thr, uint32_t proc, struct shca_mailbox *box, int *err)
 {
 	for (uint32_t round = 1;; round++) {
@@ -336,8 +340,8 @@ static struct mail_slot *claim_slot(const struct shca_thread *thr, uint32_t proc
 		for (uint32_t k = 0; k < SLOTS; k++) {
 			struct mail_slot *s = &box->slot[(thr->slot + k) % SLOTS];
 			uint64_t w = atomic_load(&s->word);
-			/* A dead requester's, too: its reaper may be this very thread, later, so it is not waited for. What the proxy
-			 * is at is left to it. */
+			/* A dead requester's slot is claimed, too, and not waited for: its reaper may be this very thread,
+			 * later. A request that the proxy is running is left to the proxy. */
 			if ((STATE(w) == MAIL_FREE || (look && STATE(w) != MAIL_RUNNING && died(thr->m, w))) &&
 			    atomic_compare_exchange_strong(&s->word, &w, next_request(w, thr->slot + 1)))
 				return s;
@@ -350,7 +354,7 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 {
 	int err = 0;
 	if (proc == thr->m->slot) {
-		/* the kernel has forbidden it since the process joined */
+		/* the kernel has come to forbid process_vm_* since the process joined */
 		if (!thr->m->proxy && (err = shca_proxy_start(thr->m)))
 			return err;
 		err = proxy_copy_own(thr->m, write, addr, local, n, last);
@@ -373,7 +377,7 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	if (write)
 		memcpy(data, local, n);
 	SHCA_FAILPOINT(NULL, "mail-claimed", NULL, 0);
-	/* nobody else changes what a living requester has claimed, but the proxy what is pending */
+	/* While the requester lives, only the requester changes a CLAIMED slot, and only the proxy a PENDING one. */
 	uint64_t w = atomic_load(&s->word);
 	atomic_store(&s->word, in_state(w, MAIL_PENDING));
 	SHCA_FAILPOINT(NULL, "mail-pending", NULL, 0);
@@ -381,10 +385,10 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	shca_futex_wake(&box->calls);
 	while (STATE(w = atomic_load(&s->word)) != MAIL_DONE) {
 		if (shca_futex_wait(futex_of(s), (uint32_t)w, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(thr->m, proc))
-			return -ESRCH;	/* with all its memory, the slot included */
+			return -ESRCH;	/* all memory of the process is gone, the slot included */
 		shca_proxy_serve(thr->m);
 	}
-	/* I7: what stands there is an error, or none */
+	/* I7: `err` must be 0 or a negative errno */
 	err = s->err > 0 ? -EIO : s->err;
 	if (!write && !err)
 		memcpy(local, data, n);
@@ -415,7 +419,7 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 	return 0;
 }
 
-/* ---- who takes a requester for dead ------------------------------------------------------------------------------ */
+/* ---- cancelling a dead requester's requests ---------------------------------------------------------------------- */
 
 bool shca_proxy_cancel_at(struct shca_member *m, uint32_t proc, uint32_t dead)
 {
@@ -429,7 +433,7 @@ bool shca_proxy_cancel_at(struct shca_member *m, uint32_t proc, uint32_t dead)
 		if (!requester || shca_thread_owner(m, requester - 1) != dead + 1)
 			continue;
 		SHCA_FAILPOINT(NULL, "mail-cancel", NULL, 0);
-		/* the slots may have another user by now */
+		/* the process slot and the thread slot may have another user by now */
 		if (!died(m, w) || (STATE(w) == MAIL_RUNNING && !shca_proc_gone(m, proc)) ||
 		    !atomic_compare_exchange_strong(&s->word, &w, nobodys(w)))
 			all = false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeping and waking: bells (what completion channels and asynchronous events are to poll(2)) and futexes.
+ * Sleeping and waking: futexes, and bells, which make a completion channel or the asynchronous events readable for poll(2).
  *
- * The events are in shared memory, a ring only makes a descriptor readable. Anybody on the host could ring a bell, which
- * costs its owner a look. A completion channel's ring names the event that it belongs to (layout.h, `notify`).
+ * The events are in shared memory; a ring only makes a descriptor readable. Any process of the host can ring a bell, which
+ * costs the bell's owner a look. A completion channel's ring names an event (layout.h, `notify`).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +25,7 @@ struct shca_sockets {
 	struct shca_fd ringer;	/* unbound, rings every bell */
 };
 
-/* Numbers the bells of this process, whichever member they belong to. */
+/* Numbers the bells of this process, over all its members. */
 static _Atomic uint32_t bells;
 
 int shca_sockets_init(struct shca_member *m)
@@ -91,7 +91,7 @@ int shca_bell_open(struct shca_member *m, char addr[32])
 	return -err;
 }
 
-/* 0, or a negative errno. Never blocks. */
+/* Returns 0 or a negative errno. Never blocks. */
 static int ring(struct shca_member *m, const char addr[32], const void *data, size_t n)
 {
 	struct sockaddr_un a;
@@ -99,7 +99,7 @@ static int ring(struct shca_member *m, const char addr[32], const void *data, si
 	if (!addr[0])
 		return -ENOTCONN;
 	socklen_t len = bell_address(&a, addr);
-	/* the application may have closed the ringer and use its number for something else */
+	/* the application may have closed the ringer and reused its number */
 	bool ours = shca_fd_ours(&m->sockets->ringer);
 	int fd = ours ? m->sockets->ringer.n : fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), err = 0;
 	if (fd < 0)
@@ -116,7 +116,7 @@ static int ring(struct shca_member *m, const char addr[32], const void *data, si
 
 void shca_bell_ring(struct shca_member *m, const char addr[32])
 {
-	/* EAGAIN: its queue is full, so it is readable; ECONNREFUSED: its owner is gone */
+	/* EAGAIN: the bell's queue is full, so the bell is readable; ECONNREFUSED: the bell's owner is gone */
 	ring(m, addr, "", 1);
 }
 
@@ -161,9 +161,9 @@ void shca_helper_look(struct shca_member *m)
 
 uint32_t shca_sleep_prepare(struct shca_member *m)
 {
-	/* A flag, not a count: the first writer takes it down and wakes everybody, so that the writers that follow before
-	 * a sleeper runs pay nothing. The word is read before the flag goes up: the other way round, a writer that was
-	 * late could take the flag down and count before the word is read, and the sleep would begin without a flag. */
+	/* A flag, not a count: the first writer clears the flag and wakes every sleeper, so that the writers that follow before
+	 * a sleeper runs pay nothing. `wake` is read before the flag is set. The other way round: 1. the sleeper sets the flag;
+	 * 2. a late writer clears it and counts `wake` up; 3. the sleeper reads `wake`, and sleeps without a flag. */
 	uint32_t seen = atomic_load(&m->proc->wake);
 	atomic_store_explicit(&m->awaits, true, memory_order_relaxed);
 	atomic_store(&m->proc->sleepers, 1);
@@ -171,7 +171,7 @@ uint32_t shca_sleep_prepare(struct shca_member *m)
 	return seen;
 }
 
-/* The flag stays up: another thread may sleep under it. At worst one writer wakes nobody. */
+/* The flag stays up: another thread may sleep under it. At worst one writer wakes no thread. */
 void shca_sleep_cancel(struct shca_member *m)
 {
 	(void)m;
@@ -198,7 +198,7 @@ void shca_wake_note(struct shca_thread *thr, uint32_t kind, shca_off obj)
 	if (thr->wake_n == thr->wake_cap) {
 		struct shca_wakeup *w = realloc(thr->wakeups, sizeof(*w) * thr->wake_cap * 2);
 		if (!w) {
-			/* a wake-up must not be lost: deliver what there is now, inside the engine */
+			/* a wake-up must not be lost: deliver the noted ones now, inside the engine */
 			shca_wake_deliver(thr);
 		} else {
 			thr->wakeups = w;
@@ -217,7 +217,7 @@ static int send_ring(struct shca_member *m, const struct shca_cq *cq, uint64_t e
 	return ring(m, cq->channel, &r, sizeof(r));
 }
 
-/* The state of this very event changes, unless it was read or has a new ringer. What is armed meanwhile stays. */
+/* Changes the state of exactly this event, unless the event was read or has a new ringer. Arming in the meantime is kept. */
 static bool wake_settle(struct shca_cq *cq, uint64_t *event, uint32_t state, uint32_t by)
 {
 	uint64_t w = atomic_load(&cq->notify), to = shca_cq_event(state, SHCA_CQ_EVENT_SEQ(*event), by);
@@ -249,7 +249,7 @@ void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq)
 		wake_settle(cq, &event, SHCA_CQ_EVENT_RUNG, thr->slot);
 		return;
 	}
-	/* The socket is full. If it still is when that is written down, its reader will see it behind one of the rings. */
+	/* The socket is full. If it is still full once LOST is stored, its reader sees LOST behind one of the rings. */
 	if (!wake_settle(cq, &event, SHCA_CQ_EVENT_LOST, thr->slot))
 		return;
 	atomic_store(&thr->m->procs[cq->proc & (SHCA_MAX_PROCS - 1)].rings_lost, 1);

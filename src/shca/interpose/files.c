@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libshca-files.so, which shcarun preloads besides libshca.so: the calls by which programs look at a device's files, answered for
- * those of the software device (verbs/files.c) and handed on for all others. A library of its own, and not a part of libshca.so,
- * because a program that only links libshca must not get its open() from it; and without symbol versions, so that the callers of
- * every version of libc are served.
+ * libshca-files.so, which shcarun preloads besides libshca.so: the calls by which programs look at a device's files, answered
+ * for those of the software device (verbs/files.c) and handed on for all other files. A library of its own, and not a part of
+ * libshca.so, because a program that only links libshca must not get its open() from there; and without symbol versions, so
+ * that callers built for any version of libc are served.
  *
- * Directories can be looked at and not opened: what is in them is found by name only.
+ * Directories can be looked at and not opened: their entries are found by name only.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 #define MODE_OF_TEXT (S_IFREG | 0444)
 
-/* libc's function, or that of the next library that stands before it. */
+/* The next library's function: libc's, or that of a library that stands before libc. */
 #define FORWARD(function)                                                                        \
 	({                                                                                    \
 		static void *_Atomic next_;                                                   \
@@ -36,12 +36,14 @@
 		(__typeof__(&function))f_;                                                    \
 	})
 
-/* Whether the path is the device's to answer: then *file says what it is, or errno that it is not there, and *found is false. */
+/* Returns whether this library answers for the path. Then *found is true and *file has the file, or *found is false and errno
+ * is set. */
 static bool ours(const char *path, struct shca_file *file, bool *found)
 {
-	/* libc's headers promise that there is a path, and programs ask the kernel without one all the same (EFAULT) */
+	/* libc's headers declare path as nonnull, and programs pass NULL to the kernel all the same (EFAULT): the compiler must
+	 * keep the test */
 	__asm__("" : "+r"(path));
-	/* quickly past all others: every file that the program opens comes by here */
+	/* first a cheap test that rules out all other files: every file that the program opens comes by here */
 	if (!path || *path != '/' || !strstr(path, "/infiniband"))
 		return false;
 	int err = shca_device_file(path, file);
@@ -55,7 +57,7 @@ static bool ours(const char *path, struct shca_file *file, bool *found)
 
 /* ---- stat --------------------------------------------------------------------------------------------------- */
 
-/* inode: any number that tells one of the files from another */
+/* inode: any number that differs between the files */
 #define FILL(st, file)                                                                        \
 	do {                                                                                  \
 		memset((st), 0, sizeof *(st));                                                \
@@ -69,7 +71,7 @@ static bool ours(const char *path, struct shca_file *file, bool *found)
 			(st)->st_mode = S_IFDIR | 0555;                                       \
 		} else {                                                                      \
 			(st)->st_mode = MODE_OF_TEXT;                                         \
-			(st)->st_size = 4096;	/* as sysfs says of every file */             \
+			(st)->st_size = 4096;	/* as sysfs reports for every file */             \
 		}                                                                             \
 	} while (0)
 
@@ -106,10 +108,10 @@ STAT_AT(fstatat, stat)
 STAT_AT(fstatat64, stat64)
 
 /*
- * What programs call that were built with a C library before 2.33; `version` names the layout of the struct, of which there is one.
- * Others' files: such a library has these functions, and no stat() that could be found; a later one has them for old programs only,
- * and dlsym finds them there no more, but stat(). (__fxstat and its like are about descriptors, and those are no longer ours: what
- * open_text gives is a file.)
+ * The functions of programs built with a C library before 2.33; `version` names the layout of the struct, of which there is
+ * one. Other files go to the next library: a libc before 2.33 has these functions, and no stat() that dlsym finds; a later libc
+ * has them for old programs only, hidden from dlsym, and has stat(). (__fxstat and its like need no substitute: they take
+ * descriptors, and the descriptors that open_text returns are those of real files.)
  */
 #define OLD_STAT(old, function, type)                                                         \
 	EXPORT int old(int version, const char *path, struct type *st);                       \
@@ -231,7 +233,7 @@ static int open_ours(const struct shca_file *file, int flags)
 	}
 	switch (file->kind) {
 	case SHCA_FILE_CHARACTER:
-		/* stands for nothing, as ibv_context.cmd_fd: the verbs go other ways. A character device, at least */
+		/* stands for no file, as ibv_context.cmd_fd: the verbs go other ways. At least a character device */
 		return FORWARD(open)("/dev/null", flags & ~(O_CREAT | O_TRUNC));
 	case SHCA_FILE_DIRECTORY:
 		errno = (flags & O_ACCMODE) == O_RDONLY ? EOPNOTSUPP : EISDIR;
@@ -286,7 +288,7 @@ OPEN(open64)
 OPEN_AT(openat)
 OPEN_AT(openat64)
 
-/* What _FORTIFY_SOURCE makes of an open() without a mode. */
+/* The calls into which _FORTIFY_SOURCE turns an open() without a mode. */
 #define OPEN_2(fortified, function)                                                           \
 	EXPORT int fortified(const char *path, int flags);                                    \
 	EXPORT int fortified(const char *path, int flags)                                     \
@@ -362,7 +364,7 @@ EXPORT char *__realpath_chk(const char *path, char *resolved, size_t size)
 	struct shca_file file;
 	bool found;
 
-	/* a shorter buffer is the caller's error, which libc's function ends the program for */
+	/* a shorter buffer is the caller's error, for which libc's function ends the program */
 	if (size < PATH_MAX || !ours(path, &file, &found))
 		return FORWARD(__realpath_chk)(path, resolved, size);
 	return found ? name_ours(&file, resolved) : NULL;
@@ -376,6 +378,6 @@ EXPORT ssize_t readlink(const char *restrict path, char *restrict buf, size_t si
 	if (!ours(path, &file, &found))
 		return FORWARD(readlink)(path, buf, size);
 	if (found)
-		errno = EINVAL;	/* none is a link */
+		errno = EINVAL;	/* no file of the device is a link */
 	return -1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The next library, and how devices are found: the lists of devices, and what <shca.h> offers. interpose.h says how
- * the interposition works; the verbs are in verbs.c, those of mlx5dv in mlx5.c.
+ * The next library, the lists of devices, and the functions of <shca.h>. interpose.h says how the interposition works; the
+ * verbs are in verbs.c, those of mlx5dv in mlx5.c.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 static void *open_library(const char *soname)
 {
-	/* not RTLD_NEXT: an extension module may have loaded it RTLD_LOCAL, out of that search's sight */
+	/* not RTLD_NEXT: an extension module may have loaded the library RTLD_LOCAL, out of that search's sight */
 	void *h = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
 	return h ? h : dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
 }
@@ -228,9 +228,9 @@ EXPORT int shca_device_file(const char *path, struct shca_file *file)
 }
 
 /*
- * Lists that were put together here, so that they can be told from the real library's own. A list is an allocation of its
- * own, not a part of its entry: programs give lists back by free(3), as the first libraries' were. Their entries stay until a
- * list comes to lie at the same address.
+ * Device lists that this library put together, so that they can be told from the real library's own. A list is an allocation
+ * separate from its entry here: programs free lists by free(3), as they could the first libraries' lists. An entry stays until
+ * a later list comes to lie at the same address.
  */
 struct joined {
 	struct joined *next;
@@ -239,7 +239,7 @@ struct joined {
 static pthread_mutex_t joined_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct joined *joined;
 
-/* joined_mutex is held; NULL: the list is none of these. */
+/* Removes and returns the entry of a list; NULL: the real library's list. Must: joined_mutex is held. */
 static struct joined *joined_take(struct ibv_device **list)
 {
 	struct joined **p = &joined;
@@ -260,8 +260,8 @@ static void free_real(struct ibv_device **real)
 		f(real);
 }
 
-/* Strangers see the software device only where they were asked to (shcarun sets SHCA_VISIBLE): a program must not
- * find another first device because a library that it loads happens to use this one. */
+/* The software device is listed only if SHCA_VISIBLE is set (by shcarun): a program must not find another first device because
+ * a library that it loads happens to use this one. */
 EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
 	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_get_device_list", "IBVERBS_1.1");
@@ -302,7 +302,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	free(stale);
 	if (num)
 		*num = n + own_n;
-	errno = before;		/* that the real library has none is no failure of this call */
+	errno = before;		/* an error of the real library, which has no device, is no failure of this call */
 	return list;
 }
 
@@ -317,7 +317,7 @@ EXPORT void ibv_free_device_list(struct ibv_device **list)
 	free(j);
 }
 #else
-/* libheddle asks for the software device by shca_get_device_list; this is everybody else's. */
+/* libheddle asks for the software device by shca_get_device_list; this function serves all other callers. */
 struct ibv_device **ibv_get_device_list(int *num)
 {
 	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_get_device_list", "IBVERBS_1.1");
@@ -334,7 +334,7 @@ void ibv_free_device_list(struct ibv_device **list)
 }
 #endif
 
-/* A second context on the first one's kernel objects: there are none. */
+/* A second context on the first one's kernel objects, of which the software device has none. */
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_import_device", "IBVERBS_1.10");

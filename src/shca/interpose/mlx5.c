@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exported functions of libmlx5: DC is there, the rest is refused for the software device. See interpose.h. */
+/* The exported functions of libmlx5: DC is supported, the rest is refused for the software device. See interpose.h. */
 #include <errno.h>
 
 #include "shca/interpose/interpose.h"
 #include "verbs_exp/mlx5_cmd.h"
 
 #ifdef SHCA_EXPORT
-/* UCX and others write an mlx5's queues by themselves once this is true, which only a ConnectX survives. */
+/* If this returns true, UCX and other libraries write an mlx5's queues by themselves, which works only on a ConnectX. */
 EXPORT bool mlx5dv_is_supported(struct ibv_device *device)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_is_supported", "MLX5_1.8");
@@ -26,7 +26,7 @@ bool mlx5dv_is_supported(struct ibv_device *device)
 }
 #endif
 
-/* One call may initialise several objects; a mixture is refused as ours. */
+/* Returns whether any of the objects that one call initialises is ours: a mixture is refused as ours. */
 static bool obj_is_ours(const struct mlx5dv_obj *obj, uint64_t type)
 {
 	return ((type & MLX5DV_OBJ_QP) && shca_is_ours(obj->qp.in->context)) ||
@@ -79,7 +79,7 @@ EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *context, struct ib
 EXPORT struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *qp)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_qp_ex_from_ibv_qp_ex", "MLX5_1.10");
-	/* what ibv_qp_to_qp_ex says of a DC target; programs pass it on without looking */
+	/* ibv_qp_to_qp_ex returns NULL for a DC target; programs pass that on without a check */
 	if (!qp)
 		return NULL;
 	if (shca_is_ours(qp->qp_base.context))
@@ -227,9 +227,10 @@ EXPORT int mlx5dv_modify_qp_sched_elem(struct ibv_qp *qp, const struct mlx5dv_sc
 
 #ifdef SHCA_EXPORT
 /*
- * What libmlx5 has libibverbs do for it: the kernel's command by which a queue pair is made. Cross-channel and managed queues are
- * asked for by creation flags that libibverbs refuses and the kernel takes. The version is private to a release of rdma-core and
- * means this signature in 34 to 57: a libmlx5 of another one is not bound to this, and such queues cannot be had of it.
+ * The kernel's command that makes a queue pair, which libibverbs executes for libmlx5. Cross-channel and managed queues are
+ * asked for by creation flags that libibverbs refuses and the kernel takes. The symbol's version is private to a release of
+ * rdma-core and means this signature in 34 to 57: a libmlx5 of another release is not bound to this function, and cannot make
+ * such queues.
  */
 int ibv_cmd_create_qp_ex2(struct ibv_context *context, void *qp, struct ibv_qp_init_attr_ex *attr, struct exp_mlx5_create_cmd *cmd,
 			  size_t cmd_size, struct ib_uverbs_ex_create_qp_resp *resp, size_t resp_size);
@@ -245,7 +246,7 @@ EXPORT int ibv_cmd_create_qp_ex2(struct ibv_context *context, void *qp, struct i
 }
 #endif
 
-/* Ways to an mlx5's firmware: there is none behind this device. */
+/* Ways to an mlx5's firmware: the software device has none. */
 
 EXPORT int mlx5dv_crypto_login(struct ibv_context *context, struct mlx5dv_crypto_login_attr *attr)
 {

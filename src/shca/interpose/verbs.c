@@ -9,7 +9,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* of rdma-core's private driver.h; tools import it all the same */
+/* of rdma-core's private driver.h; tools import the function all the same */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
 
 static bool event_is_ours(const struct ibv_async_event *event)
@@ -76,7 +76,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_close_device", "IBVERBS_1.1");
 	const struct exp_watch *watch = atomic_load(&exp_watch);
-	/* what is refused is not told. Nor is it told behind the close: another context may have the address then */
+	/* A refused close is not reported to the watcher. The report comes before the close: after it, another context may have
+	 * the address. */
 	if (shca_is_ours(context) && !shca_can_close(context))
 		return -1;
 	if (watch)
