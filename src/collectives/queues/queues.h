@@ -34,14 +34,17 @@
  *         communicator before all ranks have posted and retired all operations of the previous one.
  *     (d) All ranks have posted the same operations when cached queues are taken over.
  *
- * Enforced by: (a) has_slot() and (b) needs_credit(), before queues.c posts; (c) cache.c and bringup.c, where a rank offers
- * cached queues only when the previous communicator was freed, and no rank posts before all have offered the same queues; (d)
- * bringup.c, which compares the number of operations and of each link's arrivals, and cache.c, which keeps no queues on which an
- * operation had an error.
+ * Enforced by:
+ *     (a), (b) has_slot() and needs_credit() before queues.c posts; free_for() before the fast path of cell.c posts.
+ *     (c) cache.c and bringup.c: a rank offers cached queues only when the previous communicator was freed, and no rank posts
+ *         before all have offered the same queues. A write that a late rank owes to an earlier operation was posted earlier on
+ *         the same queue, so the write lands before those of the next communicator.
+ *     (d) bringup.c compares the number of operations and of each link's arrivals; cache.c keeps no queues on which an operation
+ *         had an error.
  *
  * Consequences: a cell needs neither credit nor acknowledgement, and is never cleared; its sequence number names its operation.
  * The leader of a Barrier answers later than it posts, into a slot whose operation the receiver still waits in (SLOTS.md, "What a
- * rank writes later").
+ * rank writes later than it posts").
  *
  * Regions. Slots of one size lie in a region of their own, allocated and registered for the first operation that needs the
  * region. That operation, with all behind it, waits while the ranks exchange the region's addresses. It is the same operation on
@@ -352,7 +355,7 @@ struct hdl_coll_prog {
 	struct hdl_task_use *uses;	/* queues to which requests are posted */
 	struct hdl_coll_link **arrivals;	/* links on which one arrival is due */
 	struct hdl_coll_link **watches;	/* the operation is complete when the arrivals on these links are there */
-	bool watch_master;		/* the operation is complete when the master's last request is complete; then no
+	bool watch_master;		/* the operation is complete when the master's last request is; then there are no
 					 * watches */
 	uint32_t *prologue, *epilogue;	/* nodes that the CPU carries out before and after the requests */
 	uint32_t nprologue, nepilogue;
