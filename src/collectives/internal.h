@@ -507,7 +507,7 @@ void hdl_pcoll_look(struct hdl_req *req, bool waits);
  * operation is being completed. */
 void hdl_queues_free(struct hdl_cc *cc);
 void hdl_queue_cache_fini(void);		/* destroys all cached queues */
-bool hdl_queue_cache_give(void);		/* the same for those of which all writes have left; true: any. See
+bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
 						 * hdl_tp_on_shortage */
 void hdl_coll_prog_free(struct hdl_coll_prog *prog);
 /* Returns true if single copy does this collective, and the collective is long enough. */
