@@ -473,7 +473,7 @@ static bool none_is_detached(const void *arg)
 
 int hdl_coll_fini(void)
 {
-	/* peers still read this rank's staging buffers */
+	/* peers still read this rank's staging buffers, or wait for a persistent request that was freed while active */
 	hdl_wait_until(none_is_detached, NULL);
 	hdl_comm_on_free = NULL;
 	hdl_comm_each(comm_release);

@@ -58,7 +58,7 @@ struct hdl_coll_args {
 	int root;
 };
 
-/* heddle_info --explain: executor, algorithm, reason, what the device would do, and a rank's graph, as text or (dot) for
+/* heddle_info --explain: executor, algorithm, reason, the device's part, and a rank's graph, as text or (dot) for
  * Graphviz. Collectives are called as in the report. */
 struct hdl_explain {
 	const char *collective, *type, *op;
@@ -126,8 +126,8 @@ struct hdl_vcoll {
 	enum hdl_vcoll_kind coll;
 	int root;
 	bool in_place;
-	bool alike;			/* GATHER, SCATTER: all blocks have the same number of bytes, which every rank therefore
-					 * knows */
+	bool alike;			/* GATHER, SCATTER: all blocks have as many bytes; therefore every rank knows the
+					 * number */
 	int nin, nout;
 	const struct hdl_vcoll_block *in, *out;
 	MPI_Op op;			/* MPI_OP_NULL but in reductions */
@@ -136,8 +136,7 @@ struct hdl_vcoll {
 	const MPI_Count *counts;
 	const int *to, *from;		/* NEIGHBORS: ranks, or MPI_PROC_NULL; to[nto], from[nout] */
 	int nto;
-	bool grid;			/* two neighbors in each dimension: a message to one arrives as from the opposite
-					 * direction */
+	bool grid;			/* two neighbors in each dimension: a message to one comes from the opposite direction */
 };
 /* Starts a v-collective; req NULL: blocking. Returns an MPI error class. */
 int hdl_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *args, struct hdl_req **req);

@@ -38,7 +38,7 @@ struct hdl_vcoll;
 
 struct hdl_executor_ops {
 	const char *name;
-	enum hdl_executor reducer;	/* reductions are done as on this executor: by ranks, by the owner of the result, by the
+	enum hdl_executor reducer;	/* reductions are done as on this executor: by ranks, by the result's owner, by the
 					 * device */
 	/* Reductions combine in another order than on the host executor: the communicator's first calls must not run on the host
 	 * executor, so that each call gives the same bits. */

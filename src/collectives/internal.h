@@ -16,7 +16,7 @@
  *     plan.c select/choose.c               plans
  *     queues/: bringup regions cache exchange teardown
  *     mailbox/ single_copy/ tasks/ host/   executors
- *     queues/completions.c run.c           what they share
+ *     queues/completions.c run.c           shared by the executors
  *     fault/fault.c state.c                failures; reach upper files through struct hdl_coll_hooks
  */
 #ifndef HDL_COLL_INTERNAL_H
@@ -76,8 +76,7 @@ struct hdl_run {
 	bool finished;			/* set last; then the owner may reuse the run */
 	bool runnable;			/* in the list of runnable runs */
 	bool retain;			/* persistent or irregular: scratch and packed buffers stay when the run has finished */
-	bool runs_all;			/* host executor, by events, wire-up only: after an error all nodes run, so that no rank
-					 * waits */
+	bool runs_all;			/* host executor, by events, wire-up only: all nodes run after an error: no rank waits */
 	bool sends_empty;		/* host executor, set on an error of lengths: all nodes run, and sends are empty, so that
 					 * their receivers have an error of lengths, too. Mailbox: a cell was of another length
 					 * than expected */
@@ -218,8 +217,7 @@ struct hdl_plan_key {
 	const struct hdl_type *type;	/* NULL but in reductions */
 	size_t bytes;
 	int32_t root;
-	uint32_t to, from;		/* NEIGHBORS: destinations and sources, a bit per rank; one value per communicator, so not
-					 * compared */
+	uint32_t to, from;		/* NEIGHBORS: a bit per destination or source; one value per communicator, not compared */
 	uint8_t coll;
 	uint8_t in_place;
 	uint8_t blocking;
@@ -233,8 +231,7 @@ struct hdl_plan_key {
 struct hdl_plan {
 	struct hdl_plan_key key;
 	struct hdl_run *spare;
-	struct hdl_graph *graph;	/* of the host executor; for other executors' plans NULL until the host executor runs the
-					 * plan */
+	struct hdl_graph *graph;	/* of the host executor; other executors' plans: NULL until that runs the plan */
 	struct hdl_graph *offload_graph;	/* of mailbox or tasks */
 	struct hdl_coll_prog *prog;	/* offload_graph compiled; NULL until the first operation is posted */
 	const struct hdl_executor_ops *exec;	/* the executor's table (exec.h) */
@@ -296,8 +293,8 @@ struct hdl_choice {
 	char why[112];
 };
 
-enum hdl_executor_choice { HDL_FORCED_AUTO, HDL_FORCED_HOST, HDL_FORCED_MAILBOX, HDL_FORCED_TASKS };	/* as the names of
-													 * HEDDLE_COLL_EXECUTOR */
+/* In the order of the names of HEDDLE_COLL_EXECUTOR. */
+enum hdl_executor_choice { HDL_FORCED_AUTO, HDL_FORCED_HOST, HDL_FORCED_MAILBOX, HDL_FORCED_TASKS };
 extern enum hdl_executor_choice hdl_executor_forced;
 
 /* Checks the configuration and prints an error if it is invalid. Returns 0 or -EINVAL. */
@@ -328,8 +325,8 @@ static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl
 struct hdl_cc {
 	struct hdl_comm *comm;
 	struct hdl_plan *plans[HDL_PLANS];
-	struct hdl_plan *last[HDL_COLL_KINDS];	/* the last plan of each collective, looked up first; of irregular ones the last
-						 * blocking one */
+	struct hdl_plan *last[HDL_COLL_KINDS];	/* last plan of each collective, looked up first; v-collectives: last blocking
+						 * one */
 	uint32_t seq;			/* number of collectives begun, without persistent ones: the same on all ranks */
 	uint8_t leader;			/* of the last collective's plan: key.leader of a Barrier that comes next */
 	uint32_t persistent;		/* number of persistent collectives made: the same on all ranks */
@@ -338,8 +335,7 @@ struct hdl_cc {
 	/* A member that has ended (fault.c). */
 	int lost;			/* 1 + the process number of the lost member; 0: none. If set, no collective is begun on
 					 * this communicator */
-	bool lost_told;			/* a member's notice has told this rank, or the whole communicator's ranks notify (a
-					 * node_comm) */
+	bool lost_told;			/* by a member's notice; of a node_comm always: the whole communicator's ranks notify */
 	bool revoked;			/* the operations that were in flight have been ended */
 	bool passed_over;		/* fault.c skipped the last check of the members' processes, since seq had moved */
 	uint32_t seq_looked;		/* seq at the last check */
@@ -348,8 +344,7 @@ struct hdl_cc {
 	struct hdl_comm *node_comm;	/* the ranks of this host, without a handle; NULL: not made */
 	struct hdl_cc *node_of;		/* of a node_comm: the communicator to which the node_comm belongs */
 	bool no_node_comm;		/* the node_comm could not be made, on any rank */
-	unsigned promises;		/* HDL_PROMISES_... that all members' devices make to each other; valid if
-					 * promises_known */
+	unsigned promises;		/* HDL_PROMISES_... of all members' devices to each other; valid if promises_known */
 	bool promises_known;		/* set by hdl_comm_promises */
 };
 

@@ -320,7 +320,7 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 	MPI_Status status;
 
-	/* lost: hdl_recv_revoke has withdrawn the posted receives; one posted after that would wait forever */
+	/* hdl_recv_revoke withdraws the receives posted at that time; one posted after that would wait forever */
 	if (unlikely(((const struct hdl_cc *)run->comm->coll)->lost)) {
 		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 		return;

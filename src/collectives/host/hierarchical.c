@@ -6,8 +6,8 @@
  * messages: the two-level graph (algorithms/hierarchical.c) without its node phases. Nonblocking and persistent collectives run
  * the whole two-level graph: between hosts a collective needs its ranks' progress anyway.
  *
- * All ranks make their node_comm together, in the first such collective. The loss of a member of either communicator revokes both
- * (fault.c): a rank that waits in one of them may wait because of a rank of the other.
+ * All ranks make their node_comm together, in the first such collective. A member that is lost or gives up, in either
+ * communicator, revokes both (fault.c): a rank that waits in one of them may wait because of a rank of the other.
  */
 #include <stdio.h>
 

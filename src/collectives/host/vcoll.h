@@ -20,8 +20,7 @@ struct hdl_vcoll_run {
 	struct hdl_run *run;
 	struct hdl_graph *g;
 	struct hdl_req *req;		/* NULL: blocking */
-	struct hdl_run *instead;	/* the run on mailbox that this run replaces, and that finishes when this run does; or
-					 * NULL */
+	struct hdl_run *instead;	/* the run on mailbox that this run replaces, and that finishes with this run; or NULL */
 	struct hdl_reducer reducer;
 	size_t places;			/* offset of the reducer's two buffers in the scratch */
 	uint32_t nin, nout;

@@ -170,11 +170,11 @@ struct hdl_queues {
 	struct hdl_graph *region_graph;
 	struct hdl_queues_peer *peers;
 	uint32_t cpu_sharers;		/* mailbox: a bit per rank that may need this rank's CPU; 0: not known yet */
-	bool queue_gone;		/* mailbox: a peer has destroyed its queue to this rank */
+	bool queue_gone;		/* mailbox: a peer's end of a queue has failed (hdl_queues_peer_gone) */
 	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two of HDL_SC_SEGMENT bytes, in which the oldest operation reduces; with
 					 * HDL_REGION_SC */
-	struct hdl_sc_staged {		/* staging buffers of single copy: peers read them also after the operation has ended here
+	struct hdl_sc_staged {		/* staging buffers of single copy, which peers may read after the operation's end
 					 * (staging.c) */
 		uint32_t hears;		/* a bit per rank whose HDL_SC_FIN is awaited; 0: the entry is free */
 		uint64_t opno;
@@ -196,8 +196,7 @@ struct hdl_queues {
 
 	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
 	uint64_t posted, completed, retired;
-	uint32_t since_sync[HDL_SLOT_CLASSES];	/* operations of the class posted after the last that synchronizes, of any
-						 * class */
+	uint32_t since_sync[HDL_SLOT_CLASSES];	/* operations of the class posted after the last synchronizing one of any class */
 	uint32_t since_sync_all;	/* tasks: the same, of all classes together */
 	uint32_t next_place;		/* of operation `posted` */
 	uint32_t oldest;		/* place of operation `retired` */
@@ -205,8 +204,7 @@ struct hdl_queues {
 	struct hdl_run **ring;		/* [place] */
 	uint64_t *need;			/* [place][nlinks]: the value that `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
-	uint64_t queued, late;		/* queued: users' operations in `queue`; late: how many of the first of them found no
-					 * slot */
+	uint64_t queued, late;		/* queued: users' operations in `queue`; late: the first of these that found no slot */
 	/* Persistent operations (mailbox/persistent.c); NULL until the first is made. turn: completes all that can be completed;
 	 * returns how many operations have ended. clear: called when the queues are destroyed; frees the memory that requests
 	 * might have read, and requests never freed. */
@@ -215,8 +213,7 @@ struct hdl_queues {
 		void (*clear)(struct hdl_queues *h);
 	} *pcoll_ops;
 	struct hdl_pcoll *started;	/* list of persistent operations that are started and not complete */
-	struct hdl_pcoll *pcolls;	/* list of all persistent operations, also of freed ones whose memory requests may still
-					 * read */
+	struct hdl_pcoll *pcolls;	/* list of all persistent operations, also of freed ones that requests may still read */
 	struct hdl_plan *slot_barrier[HDL_SLOT_CLASSES];	/* the barriers of (b); NULL until the first */
 
 	/* Wire-up. */
@@ -354,9 +351,8 @@ struct hdl_coll_prog {
 	struct hdl_task_step *steps;	/* one per request */
 	struct hdl_task_use *uses;	/* queues to which requests are posted */
 	struct hdl_coll_link **arrivals;	/* links on which one arrival is due */
-	struct hdl_coll_link **watches;	/* the operation is complete when the arrivals on these links are there */
-	bool watch_master;		/* the operation is complete when the master's last request is; then there are no
-					 * watches */
+	struct hdl_coll_link **watches;	/* complete when the arrivals on these links are there */
+	bool watch_master;		/* complete when the master's last request is; then there are no watches */
 	uint32_t *prologue, *epilogue;	/* nodes that the CPU carries out before and after the requests */
 	uint32_t nprologue, nepilogue;
 	uint64_t requests, bytes;	/* of one operation: requests that carry data or signals, and their bytes */
