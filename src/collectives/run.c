@@ -135,8 +135,7 @@ static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks,
 		rc = pack_whole(&run->packed_recv, a->recvbuf, run->recv_elems, a->recvtype, fill);
 		run->base[HDL_SP_RECV] = run->packed_recv;
 		if (!rc)
-			hdl_type_retain((struct hdl_type *)a->recvtype);	/* the user may free the type before the run
-										 * ends */
+			hdl_type_retain((struct hdl_type *)a->recvtype);	/* take_packed uses the type */
 	}
 	if (rc) {
 		free(run->packed_send);

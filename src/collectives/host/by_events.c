@@ -387,7 +387,7 @@ int hdl_host_progress(void)
 	return n;
 }
 
-/* Gives the run the communicator's next number; a persistent run keeps its tag. */
+/* Starts the run by events, with the communicator's next number; a persistent run keeps its tag. */
 void hdl_host_begin(struct hdl_run *run)
 {
 	struct hdl_cc *cc = run->comm->coll;

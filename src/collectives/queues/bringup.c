@@ -471,8 +471,8 @@ static int compare_sets(const struct hdl_queues *h)
 }
 
 /* Returns 0 if the offered queues may be used on: each link has exactly the arrivals that the posted operations imply, so all
- * ranks have posted all of them ((d) of queues.h), and no queue has failed. The completions that report a failure were not polled
- * while the queues were cached. */
+ * ranks have posted all of them ((d) of queues.h), and no queue has failed. Polls first: completions that report a failure may have
+ * come while the queues were cached. */
 static int bringup_take_over(struct hdl_queues *h)
 {
 	hdl_queues_drain(h);
