@@ -507,8 +507,8 @@ bool hdl_queue_cache_give(void);		/* destroys those of which all writes have lef
 void hdl_coll_prog_free(struct hdl_coll_prog *prog);
 /* Returns true if single copy does this collective, and the collective is long enough. */
 bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
-/* Runs a v-collective of an intracommunicator on mailbox (vector.c). Returns false if mailbox cannot do the call: then nothing
- * has happened. Otherwise *rc is an MPI error class, as hdl_vcoll_start returns. */
+/* Runs a v-collective of an intracommunicator on mailbox (vector.c). Returns false if the caller must run the call on the host
+ * executor. Otherwise *rc is an MPI error class, as hdl_vcoll_start returns. */
 bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
 /* Fast path of the blocking form, for a call that a plan has run before: returns as hdl_vector_begin. */
 bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc);

@@ -431,8 +431,8 @@ void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_r
 /* Runs the prologue and writes the cells. An error breaks the communicator's queues. */
 void hdl_cell_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
 /* A blocking call polls its cells HDL_LOOKS times, some microseconds, before a whole turn of progress. Where ranks share CPUs,
- * the call yields its CPU HDL_GIVEN_UP times and polls in between: the awaited rank may be queued on its CPU behind a rank that
- * in turn waits for a rank queued behind this one. */
+ * the call yields its CPU HDL_GIVEN_UP times and polls HDL_SHARED_LOOKS times in between: the awaited rank may be queued on its
+ * CPU behind a rank that in turn waits for a rank queued behind this one. */
 #define HDL_LOOKS 100
 #define HDL_SHARED_LOOKS 10
 #define HDL_COPY_LOOKS 400		/* for operations that copy first */
@@ -532,7 +532,7 @@ void hdl_queues_free_records(struct hdl_queues *h);
 /* Creates queues and slots, or takes cached ones, and starts the exchange. state becomes HDL_QUEUES_READY or HDL_QUEUES_REFUSED,
  * the same on all ranks; a rank that cannot know which sets `broken`. Returns NULL if there is no memory. */
 struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs);
-/* The same layout as by hdl_queues_new, without a device: for hdl_task_compile only, nothing can be posted. Returns NULL if there
+/* The same layout as by hdl_queues_new, without a device: for compiling only, nothing can be posted. Returns NULL if there
  * is no memory. */
 struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *means);
 void hdl_queues_destroy(struct hdl_queues *h);
