@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The door: finds or makes the plan of a collective (which executor, which graph, and why), binds it to the caller's
- * buffers and hands it to the executor.
+ * The door: finds or makes the plan of a collective (executor, graph and reason), binds a run of the plan to the caller's buffers
+ * and hands the run to the executor.
  *
- * Executor and algorithm follow from what is the same on all ranks: the collective, its size, the communicator, the
- * configuration, whether ranks outnumber cores. Never from what only one rank knows.
+ * Must: executor and algorithm depend only on properties that are the same on all ranks: the collective, its size, the
+ * communicator, the configuration, whether ranks outnumber cores. Otherwise ranks run one collective on different executors, and
+ * wait forever.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "collectives/select/check.h"
 #include "collectives/select/tuner.h"
 
-/* The plan for these arguments, or NULL without memory. */
+/* Returns the plan for these arguments, or NULL if there is no memory. */
 static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_coll_args *a, enum hdl_form_kind form, size_t bytes,
 					bool in_place)
 {
@@ -43,7 +44,8 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 
 /* ---- arguments ------------------------------------------------------------------------------------------- */
 
-/* What a root sends itself is as long as the place for it. The others' blocks do not depend on it. */
+/* Returns true if the root's block for itself has the length of its place in the receive buffer. Blocks of other ranks do not
+ * depend on this. */
 static inline bool fits_itself(const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	return (a->coll != HDL_GATHER && a->coll != HDL_SCATTER) || comm->rank != a->root ||
@@ -59,7 +61,7 @@ static inline bool is_in_place(const struct hdl_comm *comm, const struct hdl_col
 	       (a->coll != HDL_REDUCE || comm->rank == a->root);
 }
 
-/* Bytes of struct hdl_shape. Signatures agree between ranks, so that bytes do, while counts and types need not. */
+/* Returns the bytes of struct hdl_shape. Type signatures agree between ranks, therefore bytes do; counts and types need not. */
 static inline size_t coll_bytes_of(const struct hdl_coll_args *a)
 {
 	if (a->coll == HDL_BARRIER)
@@ -69,7 +71,7 @@ static inline size_t coll_bytes_of(const struct hdl_coll_args *a)
 	return (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
 }
 
-/* MPI error class. */
+/* Revokes the communicator, and sets the reason. Returns MPI_ERR_NO_MEM. */
 static int coll_no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	hdl_coll_no_memory(comm);
@@ -78,7 +80,7 @@ static int coll_no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
 	return MPI_ERR_NO_MEM;
 }
 
-/* The run has failed before it begins; the other ranks have their part of it. */
+/* The run fails before it begins. It is carried out all the same, with empty messages, so that the other ranks do not wait. */
 static __attribute__((noinline, cold)) void say_misfit(struct hdl_run *run, const struct hdl_coll_args *a)
 {
 	hdl_run_misfit(run, (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype),
@@ -86,7 +88,7 @@ static __attribute__((noinline, cold)) void say_misfit(struct hdl_run *run, cons
 	run->sends_empty = true;
 }
 
-/* MPI error class. */
+/* Binds the run to the caller's buffers. Returns an MPI error class. */
 static int bind(struct hdl_run *run, const struct hdl_coll_args *args, bool in_place, enum hdl_form_kind form)
 {
 	int rc;
@@ -102,7 +104,8 @@ static int bind(struct hdl_run *run, const struct hdl_coll_args *args, bool in_p
 	return rc;
 }
 
-/* Whether there is nothing to do, which other ranks need not be told. */
+/* Returns true if there is nothing to do, on any rank: no message is needed. With HEDDLE_CHECK=1 the ranks compare the call all
+ * the same. */
 static inline bool is_nothing(const struct hdl_coll_args *args, size_t bytes)
 {
 	return unlikely(!bytes) && args->coll != HDL_BARRIER && !hdl_vars.check;
@@ -146,7 +149,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 
 /* ---- persistent: the request keeps a run, bound to its buffers, and with that the plan ------------------------ */
 
-/* run: NULL where there is nothing to move. */
+/* Starts the request. run: NULL if there is nothing to move. Returns an MPI error class. */
 static int begin_persistent(struct hdl_req *req, void *arg)
 {
 	struct hdl_run *run = arg;
@@ -168,7 +171,7 @@ static int begin_persistent(struct hdl_req *req, void *arg)
 	return MPI_SUCCESS;
 }
 
-/* What a start looks at: their user may free them meanwhile. */
+/* Retains or releases the types, which each start uses: the user may free them after the request was made. */
 static void coll_retain_types(const struct hdl_coll_args *a, bool retain)
 {
 	struct hdl_type *types[] = { (struct hdl_type *)a->sendtype, (struct hdl_type *)a->recvtype };
@@ -193,7 +196,7 @@ static void coll_put_persistent(void *arg)
 	hdl_plan_run_put(run);
 }
 
-/* A run that is bound to these arguments, NULL: no memory. */
+/* Makes a run bound to these arguments for the life of a persistent request. Returns NULL if there is no memory. */
 static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll_args *args, size_t bytes)
 {
 	bool in_place = is_in_place(comm, args);
@@ -202,7 +205,7 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 
 	if (!run)
 		return NULL;
-	plan->uses--;		/* not yet */
+	plan->uses--;		/* counted at each start */
 	if (bind(run, args, in_place, HDL_PERSISTS)) {
 		hdl_plan_run_put(run);
 		return NULL;
@@ -213,13 +216,13 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 	return run;
 }
 
-/* What the plan's executor has to have for it, among all ranks. MPI error class. */
+/* Makes the executor's part of a persistent request, together with all ranks. Returns an MPI error class. */
 static int make_persistent(struct hdl_run *run)
 {
 	struct hdl_check *check = run->check;
 	int rc;
 
-	/* its arguments are the same at each start */
+	/* compared once: the arguments are the same at each start */
 	run->check = NULL;
 	rc = unlikely(check) ? hdl_check_agree(check, run->comm) : MPI_SUCCESS;
 	if (rc)
@@ -247,7 +250,7 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 	}
 	rc = run ? make_persistent(run) : MPI_SUCCESS;
 	if (!rc && hdl_collective_init(comm, begin_persistent, coll_put_persistent, run, req))
-		rc = run ? coll_no_memory(comm, args) : MPI_ERR_NO_MEM;	/* the others may have theirs, and start it */
+		rc = run ? coll_no_memory(comm, args) : MPI_ERR_NO_MEM;	/* peers may have their request, and start it */
 	if (rc)
 		coll_put_persistent(run);
 	else if (run && run->pcoll)
@@ -255,7 +258,7 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 	return rc;
 }
 
-/* Whether the plan is that of these arguments, whose data need no packing. */
+/* Returns true if the plan of this key serves a blocking call with these arguments, whose data need no packing. */
 static inline bool coll_is_plan_of(const struct hdl_plan_key *key, const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	if (!key->blocking)
@@ -270,7 +273,8 @@ static inline bool coll_is_plan_of(const struct hdl_plan_key *key, const struct 
 	return hdl_type_is_contiguous(a->recvtype) && hdl_type_is_contiguous(a->sendtype) && fits_itself(comm, a);
 }
 
-/* plan NULL: no memory. error: this rank's, as of struct hdl_hier_phases. */
+/* Runs a blocking collective by a new or spare run of the plan. plan NULL: no memory. error: as in struct hdl_hier_phases.
+ * Returns an MPI error class. */
 static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl_coll_args *args, bool in_place, int error)
 {
 	struct hdl_run *run = likely(plan) ? hdl_plan_run(plan, comm) : NULL;
@@ -324,7 +328,8 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	return run_by(plan, comm, args, in_place, MPI_SUCCESS);
 }
 
-/* What was run before, and needs no packing, in order on the host executor: its run has all but large scratch. */
+/* Fast path of the host executor, in order: reuses the plan's spare run, which has kept all memory but large scratch. Returns an
+ * MPI error class. Must: the plan is in_order and has a spare run, and coll_is_plan_of. */
 static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const struct hdl_coll_args *args)
 {
 	struct hdl_run *run = plan->spare;
@@ -343,7 +348,7 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	run->tag = hdl_coll_tag(cc->seq++);
 	hdl_host_run_inline(run);
 	hdl_run_finish(run);
-	/* as hdl_coll_end; such a run has no arguments to check, and has its data */
+	/* as hdl_coll_end: run->check and run->no_data are not set on this path */
 	if (likely(!run->error && plan->refs > 1)) {
 		run->next = plan->spare;
 		plan->spare = run;
@@ -378,7 +383,8 @@ static int coll_run_leader_phase(struct hdl_comm *comm, const struct hdl_coll_ar
 
 static const struct hdl_hier_phases phases = { coll_run_node_phase, coll_run_leader_phase };
 
-/* What was run before is run again, with nothing in its way: see hdl_queues_quick. */
+/* A call with the arguments of the collective's last plan takes the fast path of the host executor or of mailbox
+ * (hdl_queues_quick). */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 {
 	struct hdl_cc *cc = comm->coll;
@@ -432,7 +438,7 @@ static void comm_freed(struct hdl_comm *comm)
 	comm_release(comm);
 }
 
-/* Queues of communicators that are gone only where scratch is not enough: they are dearer. */
+/* Frees memory on a shortage: spare scratch first, then cached queues, which cost more to make again. */
 static bool coll_give(void)
 {
 	return hdl_scratch_give() || hdl_queue_cache_give();
@@ -467,7 +473,7 @@ static bool none_is_detached(const void *arg)
 
 int hdl_coll_fini(void)
 {
-	/* others wait for this rank's part of them */
+	/* peers still read this rank's staging buffers, or wait for a persistent request that was freed while active */
 	hdl_wait_until(none_is_detached, NULL);
 	hdl_comm_on_free = NULL;
 	hdl_comm_each(comm_release);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The door of src/collectives (MPI-5.0 chapter 6): a collective is a task graph, built once per (communicator,
- * collective, root, shape) and kept; one of three executors runs it: host, mailbox or tasks.
+ * collective, root, shape) and kept; one of three executors runs the graph: host, mailbox or tasks.
  */
 #ifndef HDL_COLLECTIVES_H
 #define HDL_COLLECTIVES_H
@@ -11,9 +11,9 @@
 
 #include "p2p/p2p.h"
 
-/* Those whose graphs are kept, REDUCE_SCATTER with parts of one size; and those of pieces that mailbox does (vector.c), of which a rank
- * knows no more than its own lengths: ALLTOALLV is alltoallw, too, and NEIGHBORS all of these. FOLD: reductions by operations of
- * programs, and by parts of different lengths. */
+/* Up to HDL_COLLS: collectives whose graphs are kept; REDUCE_SCATTER has parts of one size. From HDL_COLLS on: v-collectives on
+ * mailbox (vector.c), of which a rank knows its own lengths only. ALLTOALLV is alltoallw, too; NEIGHBORS is each neighborhood
+ * collective. VREDUCE to VEXSCAN: reductions by operations of programs, or of parts of different lengths. */
 enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_GATHER, HDL_SCATTER,
 		HDL_REDUCE_SCATTER, HDL_SCAN, HDL_EXSCAN, HDL_COLLS,
 		HDL_GATHERV = HDL_COLLS, HDL_SCATTERV, HDL_ALLGATHERV, HDL_ALLTOALLV, HDL_NEIGHBORS,
@@ -30,7 +30,7 @@ static inline bool hdl_coll_has_root(enum hdl_coll coll)
 	       coll == HDL_SCATTERV || coll == HDL_VREDUCE;
 }
 
-/* Of pieces: no rank knows all lengths, and there is no graph of the host executor that could be kept. */
+/* Returns true for v-collectives: no rank knows all lengths, and no graph of the host executor could be kept. */
 static inline bool hdl_coll_is_vcoll(enum hdl_coll coll)
 {
 	return coll >= HDL_COLLS;
@@ -41,7 +41,7 @@ static inline bool hdl_coll_is_vreduce(enum hdl_coll coll)
 	return coll >= HDL_VREDUCE;
 }
 
-/* Of these, those whose lengths all ranks know. */
+/* Returns true for the v-collectives of which every rank knows all lengths. */
 static inline bool hdl_vector_known(enum hdl_coll coll)
 {
 	return coll == HDL_ALLGATHERV || hdl_coll_is_vreduce(coll);
@@ -50,51 +50,54 @@ static inline bool hdl_vector_known(enum hdl_coll coll)
 struct hdl_coll_args {
 	enum hdl_coll coll;
 	const void *sendbuf;		/* MPI_IN_PLACE where the standard allows it */
-	void *recvbuf;			/* and SCATTER's root here */
-	/* GATHER, SCATTER: what does not matter at a rank is as what does */
+	void *recvbuf;			/* MPI_IN_PLACE at SCATTER's root */
+	/* GATHER, SCATTER: arguments that are not significant at this rank hold copies of the significant ones */
 	MPI_Count sendcount, recvcount;
 	const struct hdl_type *sendtype, *recvtype;
 	MPI_Op op;
 	int root;
 };
 
-/* heddle_info --explain: executor, algorithm, reason, what the device would do, and a rank's graph, as text or (dot) for Graphviz.
- * Collectives are called as in the report. */
+/* heddle_info --explain: executor, algorithm, reason, the device's part, and a rank's graph, as text or (dot) for
+ * Graphviz. Collectives are called as in the report. */
 struct hdl_explain {
 	const char *collective, *type, *op;
 	int ranks, root, rank;
-	const char *hosts;		/* "2x4": ranks on 2 hosts, 4 on each; "3+1": hosts of so many; NULL: all are on this one */
+	const char *hosts;		/* "2x4": ranks on 2 hosts, 4 on each; "3+1": hosts of 3 ranks and of 1; NULL: all on this
+					 * host */
 	size_t bytes;			/* as HEDDLE_REPORT_COLLECTIVES counts them */
 	bool nonblocking, persistent, dot;
 };
-/* An exit code: 0, 2 for arguments that make no sense, which it has said, 1 for other failures. */
+/* Returns an exit code: 0; 2 for invalid arguments, after an error text; 1 for other failures. */
 int hdl_coll_explain(FILE *out, const struct hdl_explain *args);
 
 int hdl_coll_init(void);
-/* Every communicator's collectives end; prints the report when asked. Before hdl_p2p_fini: their queues use its port. */
+/* Frees every communicator's collectives, and prints the report if configured. Must: before hdl_p2p_fini, whose port the queues
+ * use. */
 int hdl_coll_fini(void);
-/* Whether op is defined on type (MPI-5.0 section 6.9.2). */
+/* Returns true if op is defined on type (MPI-5.0 section 6.9.2). */
 bool hdl_op_valid(MPI_Op op, const struct hdl_type *type);
-/* inout[i] = in[i] op inout[i], count elements of a predefined type, as they lie in memory: an extent apart, and with holes that are left
- * as they are. */
+/* Computes inout[i] = in[i] op inout[i] for count elements of a predefined type in memory layout: an extent apart, with holes
+ * that are not written. */
 void hdl_op_apply(MPI_Op op, const struct hdl_type *type, const void *in, void *inout, MPI_Count count);
 
 /* ---- operations of programs (userop.c) ------------------------------------------------------------------- */
 
 struct hdl_user_op;
-/* The object behind a handle, or NULL: predefined, null, foreign, freed. */
+/* Returns the object behind a handle, or NULL if the handle is predefined, null, foreign or freed. */
 extern struct hdl_pool hdl_user_ops;
 struct hdl_user_op *hdl_op_get(MPI_Op handle);
-/* One of the two functions. NULL: no memory. */
+/* Makes an operation of one of the two functions. Returns NULL if there is no memory. */
 struct hdl_user_op *hdl_op_create(MPI_User_function *fn, MPI_User_function_c *fn_c, bool commute);
-void hdl_op_free(struct hdl_user_op *op);	/* the handle is gone; the object when no collective needs it */
+void hdl_op_free(struct hdl_user_op *op);	/* frees the handle at once, the object when no collective needs it */
 bool hdl_op_commutes(const struct hdl_user_op *op);
 void hdl_op_retain(struct hdl_user_op *op);	/* NULL is allowed, for both */
 void hdl_op_release(struct hdl_user_op *op);
-/* inout[i] = in[i] op inout[i] in memory, by an operation of either sort. MPI_ERR_OP if it is not defined on the type. */
+/* Computes inout[i] = in[i] op inout[i] in memory, by a predefined or user-defined operation (MPI-5.0 section 6.9.7). Returns an
+ * MPI error class; MPI_ERR_OP: not defined on the type. */
 int hdl_op_reduce_local(MPI_Op op, const struct hdl_type *type, const void *in, void *inout, MPI_Count count);
 
-/* ---- collectives of pieces (pieces.c) ---------------------------------------------------------------------- */
+/* ---- v-collectives (vcoll.c) ------------------------------------------------------------------------------- */
 
 struct hdl_vcoll_block {
 	const void *buf;
@@ -102,49 +105,55 @@ struct hdl_vcoll_block {
 	const struct hdl_type *type;
 };
 
-/* EXCHANGE is the last of those in which each rank has a piece for itself, unless it is in place. */
+/* Up to EXCHANGE each rank has a block for itself, unless the call is in place. */
 enum hdl_vcoll_kind { HDL_V_GATHER, HDL_V_SCATTER, HDL_V_EXCHANGE, HDL_V_NEIGHBORS, HDL_V_REDUCE, HDL_V_ALLREDUCE,
 		       HDL_V_REDUCE_SCATTER, HDL_V_SCAN, HDL_V_EXSCAN,
-		       HDL_V_BARRIER, HDL_V_BCAST };	/* these two of intercommunicators only */
+		       HDL_V_BARRIER, HDL_V_BCAST };	/* BARRIER, BCAST: intercommunicators only */
 
-/* What this rank gives and gets; the arrays may go when the call returns. One piece for all ranks, or one for each: GATHER:
- * in 1, or 0 at the root in place; out: at the root each rank's. SCATTER: in: at the root each rank's; out 1, or 0 at the
- * root in place. EXCHANGE: in 1 or each rank's, out each rank's; in place, each rank's pieces in `in`, too, unless one is
- * sent to all. NEIGHBORS: in 1 or one for each of `to`, out one for each of `from`. Reductions: in 1; out 1 where there is a
- * result; in place both name the same buffer.
- * In an intercommunicator "each rank" is each of the remote group, and the counts of REDUCE_SCATTER those of the own one. There a
- * rooted collective has root MPI_ROOT at its root, which has the root's pieces, and MPI_PROC_NULL, and no pieces, at its neighbors. */
+/* Blocks that this rank sends (in) and receives (out). Must: the arrays stay until the call returns. Number of blocks:
+ *
+ *     GATHER         in 1, or 0 at the root in place; out, at the root: one per rank
+ *     SCATTER        in, at the root: one per rank; out 1, or 0 at the root in place
+ *     EXCHANGE       in 1 (sent to all ranks) or one per rank; out one per rank. In place the ranks' blocks stand in `in` as
+ *                    well, unless one is sent to all
+ *     NEIGHBORS      in 1 or one for each of `to`; out one for each of `from`
+ *     reductions     in 1; out 1 where there is a result; in place both name the same buffer
+ *
+ * In an intercommunicator "rank" means a rank of the remote group, and the counts of REDUCE_SCATTER are those of the own group.
+ * There, in the root's group, a rooted collective has root MPI_ROOT at the root, with the root's blocks, and MPI_PROC_NULL,
+ * without blocks, at the remaining ranks. */
 struct hdl_vcoll {
 	enum hdl_vcoll_kind coll;
 	int root;
 	bool in_place;
-	bool alike;			/* GATHER, SCATTER: all pieces have as many bytes, and so every rank knows them */
+	bool alike;			/* GATHER, SCATTER: all blocks have as many bytes; therefore every rank knows the
+					 * number */
 	int nin, nout;
 	const struct hdl_vcoll_block *in, *out;
 	MPI_Op op;			/* MPI_OP_NULL but in reductions */
 	const struct hdl_type *type;	/* of reductions */
-	MPI_Count count;		/* REDUCE_SCATTER: elements of each part, unless counts says */
+	MPI_Count count;		/* REDUCE_SCATTER: elements of each part, if counts is NULL */
 	const MPI_Count *counts;
-	const int *to, *from;		/* NEIGHBORS: ranks, or MPI_PROC_NULL; nto and nout of them */
+	const int *to, *from;		/* NEIGHBORS: ranks, or MPI_PROC_NULL; to[nto], from[nout] */
 	int nto;
-	bool grid;			/* two neighbors in each dimension: what goes to one comes from the other one's side */
+	bool grid;			/* two neighbors in each dimension: a message to one comes from the opposite direction */
 };
-/* req NULL: blocking. MPI error class. */
+/* Starts a v-collective; req NULL: blocking. Returns an MPI error class. */
 int hdl_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *args, struct hdl_req **req);
-/* An inactive persistent request. MPI error class. */
+/* Makes an inactive persistent request (MPI-5.0 section 6.13). Returns an MPI error class. */
 int hdl_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *args, struct hdl_req **req);
 
-/* This rank's arguments were refused, with that class and text, and the call of a collective has failed here. With HEDDLE_CHECK=1 this is
- * its part of the comparison, by which the call fails on all ranks; it waits for them. Without, it does nothing. */
+/* This rank's arguments of a collective were refused, with this class and text. With HEDDLE_CHECK=1, does this rank's part of the
+ * comparison, by which the call fails on all ranks, and waits for the other ranks. Without, does nothing. */
 void hdl_coll_refused(struct hdl_comm *comm, int class, const char *text);
 
-/* Start a collective. Strictly nonblocking; arguments were checked by mpi/. Return an MPI error class. */
+/* Starts a collective. Strictly nonblocking. Returns an MPI error class. Must: mpi/ has checked the arguments. */
 int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
-/* The same as an inactive persistent request. */
+/* Makes an inactive persistent request of the collective (MPI-5.0 section 6.13). Returns an MPI error class. */
 int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
-/* The blocking form: same graph, and the caller's CPU until it is complete. */
+/* The blocking form. Returns an MPI error class. Uses the caller's CPU until the collective is complete. */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args);
-/* This rank has no memory for its part of a collective, for which the others would wait: they are told that it has failed. */
+/* This rank has no memory for its part of a collective, for which the other ranks would wait: revokes the communicator. */
 void hdl_coll_no_memory(struct hdl_comm *comm);
 
 #endif

@@ -16,7 +16,7 @@
  *     plan.c select/choose.c               plans
  *     queues/: bringup regions cache exchange teardown
  *     mailbox/ single_copy/ tasks/ host/   executors
- *     queues/completions.c run.c           what they share
+ *     queues/completions.c run.c           shared by the executors
  *     fault/fault.c state.c                failures; reach upper files through struct hdl_coll_hooks
  */
 #ifndef HDL_COLL_INTERNAL_H
@@ -58,7 +58,7 @@ struct hdl_run_node {
 	struct hdl_run *run;
 	uint32_t waiting;		/* number of predecessors that are not done */
 	bool done;
-	bool sending;			/* the transport has `send` */
+	bool sending;			/* `send` belongs to the transport */
 };
 
 struct hdl_run {
@@ -68,19 +68,21 @@ struct hdl_run {
 	struct hdl_comm *comm;
 	struct hdl_req *req;		/* the user's; NULL: blocking, or internal */
 	void (*done)(struct hdl_run *run);	/* NULL: complete req */
-	void *arg;			/* done's */
+	void *arg;			/* for done() */
 	void (*reduce)(const struct hdl_run *run, const void *src, void *dst, size_t len);	/* of a graph without fn */
 	char *base[HDL_SPACES];
 	int32_t tag;			/* sub is added to it */
-	int error;			/* MPI error class, the first; see hdl_run_error */
+	int error;			/* MPI error class of the first error; see hdl_run_error */
 	bool finished;			/* set last; then the owner may reuse the run */
 	bool runnable;			/* in the list of runnable runs */
 	bool retain;			/* persistent or irregular: scratch and packed buffers stay when the run has finished */
-	bool runs_all;			/* host executor, by events, wire-up only: after an error all nodes run, so that no other rank waits */
-	bool sends_empty;		/* host executor, set on an error of lengths: all nodes run, and sends are empty, so that their receivers
-					 * have an error of lengths, too. Mailbox: a cell was of another length than expected */
-	bool no_data;			/* hierarchical: this rank had an error in the phase before; the cells and stamps that it writes are invalid,
-					 * so that ranks that take its data have an error, too */
+	bool runs_all;			/* host executor, by events, wire-up only: all nodes run after an error: no rank waits */
+	bool sends_empty;		/* host executor, set on an error of lengths: all nodes run, and sends are empty, so that
+					 * their receivers have an error of lengths, too. Mailbox: a cell was of another length
+					 * than expected */
+	bool no_data;			/* hierarchical: this rank had an error in the phase before; the cells and stamps that
+					 * this rank writes are invalid, so that the ranks that take this rank's data have an
+					 * error, too */
 
 	/* Host executor. */
 	struct hdl_run *after, **link;	/* by events: in cc->runs */
@@ -96,18 +98,19 @@ struct hdl_run {
 	MPI_Count recv_elems;		/* of args.recvtype in recvbuf: the result, and the input in place */
 
 	char why[320];			/* the explanation of error */
-	struct hdl_check *check;	/* with HEDDLE_CHECK=1 what this rank says of the call (check.h) */
+	struct hdl_check *check;	/* HEDDLE_CHECK=1: this rank's record of the call, to be compared (check.h) */
 
 	/* Mailbox and tasks. */
 	uint64_t opno;
-	uint32_t slot, place;		/* the operation's number in its class modulo slots; opno modulo depth: index in hdl_queues.ring */
+	uint32_t slot, place;		/* the operation's number in its class modulo slots; opno modulo depth: index in
+					 * hdl_queues.ring */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
 	uint32_t arrived;		/* mailbox: cells whose sequence number has come, in the program's order */
-	const char *numbers;		/* mailbox: where their sequence numbers stand */
+	const char *numbers;		/* mailbox: the memory of the slot in which the cells' sequence numbers stand */
 	uint8_t class;			/* of slots */
 	struct hdl_sc_run *sc;		/* single copy; kept with the run */
 	struct hdl_pcoll *pcoll;	/* persistent, on mailbox */
-	struct hdl_vector_run *vector;	/* mailbox/vector; kept with the run */
+	struct hdl_vector_run *vector;	/* v-collectives on mailbox (mailbox/vector.h); kept with the run */
 };
 
 /* End of an error's text: a peer's data have another length than this rank's arguments promise. */
@@ -121,8 +124,8 @@ int hdl_run_prepare_host(struct hdl_run *run);
 int hdl_run_prepare_tmp(struct hdl_run *run);
 /* Replaces the run's graph by another one of its plan, and frees scratch and node states. */
 void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g);
-/* bind: points the spaces at the user's buffers and packs noncontiguous ones; returns an MPI error class. repack: packs the send data
- * again, for the next start of a run with `retain`. */
+/* bind: points the spaces at the user's buffers and packs noncontiguous ones; returns an MPI error class. repack: packs the send
+ * data again, for the next start of a run with `retain`. */
 int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place);
 void hdl_run_repack(struct hdl_run *run);
 /* Clears the outcome of the execution before. */
@@ -133,12 +136,15 @@ static inline void hdl_run_begin(struct hdl_run *run)
 	run->sends_empty = run->finished = false;
 }
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
-/* Unpacks, marks the run finished and calls done(). The owner may reuse or free the run in done(): must not be touched afterwards. */
+/* Unpacks, marks the run finished and calls done(). Must: the caller does not touch the run afterwards; the owner may reuse or
+ * free the run in done(). */
 void hdl_run_finish(struct hdl_run *run);
-/* The run fails with this error class and the text of the last hdl_reason_set. The first error is kept, except that MPI_ERR_BUFFER replaces
- * MPI_ERR_COUNT. MPI_ERR_NO_MEM revokes the communicator, since the other ranks wait for this rank's part. */
+/* The run fails with this error class and the text of the last hdl_reason_set. The first error is kept, except that
+ * MPI_ERR_BUFFER replaces MPI_ERR_COUNT. MPI_ERR_NO_MEM revokes the communicator, since the other ranks wait for this rank's
+ * part. */
 void hdl_run_error(struct hdl_run *run, int error);
-/* Errors of lengths, and of buffers that cannot be reached, are the program's: the run goes on with empty messages, so that no other rank waits. */
+/* Errors of lengths, and of buffers that cannot be reached, are the program's: the run continues with empty messages, so that no
+ * rank waits for this one. */
 static inline bool hdl_is_of_arguments(int error)
 {
 	return error == MPI_ERR_TRUNCATE || error == MPI_ERR_COUNT || error == MPI_ERR_BUFFER;
@@ -148,8 +154,8 @@ void hdl_run_misfit(struct hdl_run *run, size_t sent, size_t room);
 /* Carries out a COPY or REDUCE node. */
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 
-/* A node's message. send: returns as hdl_ep_send. errno: returns the error class of its negative errno, and sets the reason. recv: blocks;
- * an error becomes the run's. */
+/* A node's message. send: returns as hdl_ep_send. errno: returns the error class of its negative errno, and sets the reason.
+ * recv: blocks; an error becomes the run's. */
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send);
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err);
 /* The run gets the error of a failed send; if hdl_is_of_arguments, the run goes on with empty messages. */
@@ -181,24 +187,25 @@ void hdl_host_revoke(struct hdl_cc *cc);
 /* ---- immediate.c ------------------------------------------------------------------------------------------- */
 
 /*
- * A blocking collective whose algorithm is carried out while it is read, without a graph: nothing is allocated, but where a send
- * has to be kept. Peers cannot tell. Of one communicator, no intercommunicator: in that order ranks of two groups could wait for
- * each other.
+ * A blocking collective whose nodes are carried out while the algorithm emits them, without a graph. Memory is allocated only
+ * where a send has to be kept, or scratch does not fit. The messages are those of the graph. Must: an intracommunicator; in the
+ * order of the nodes ranks of two groups could wait for each other.
  */
 struct hdl_immediate {
 	struct hdl_run run;		/* spaces begin at address 0; without nodes */
 	struct hdl_gb *gb;
-	struct hdl_immediate *next;	/* of those that are not in use */
-	struct hdl_kept *kept;		/* sends that the transport has, but has not done */
+	struct hdl_immediate *next;	/* in the list of spare ones */
+	struct hdl_kept *kept;		/* sends handed to the transport and not done */
 	struct hdl_more *more;		/* scratch that did not fit */
 	char *scratch;
 	size_t used, size;
 };
-/* Takes the communicator's next number. NULL: no memory. */
+/* Begins a collective with the communicator's next number. Returns NULL if there is no memory. Ownership: hdl_immediate_put gives
+ * the struct back. */
 struct hdl_immediate *hdl_immediate_begin(struct hdl_comm *comm);
-/* Until hdl_immediate_put, 64-byte aligned. NULL: no memory. */
+/* Allocates 64-byte aligned scratch, valid until hdl_immediate_put. Returns NULL if there is no memory. */
 void *hdl_immediate_tmp(struct hdl_immediate *s, size_t bytes);
-/* Waits for its sends. MPI error class; run.why explains it. */
+/* Waits until the sends are done. Returns an MPI error class, which run.why explains. */
 int hdl_immediate_end(struct hdl_immediate *s);
 void hdl_immediate_put(struct hdl_immediate *s);
 void hdl_immediate_fini(void);
@@ -210,7 +217,7 @@ struct hdl_plan_key {
 	const struct hdl_type *type;	/* NULL but in reductions */
 	size_t bytes;
 	int32_t root;
-	uint32_t to, from;		/* NEIGHBORS: a bit per rank; the same in all of the communicator's */
+	uint32_t to, from;		/* NEIGHBORS: a bit per destination or source; one value per communicator, not compared */
 	uint8_t coll;
 	uint8_t in_place;
 	uint8_t blocking;
@@ -224,51 +231,53 @@ struct hdl_plan_key {
 struct hdl_plan {
 	struct hdl_plan_key key;
 	struct hdl_run *spare;
-	struct hdl_graph *graph;	/* of the host executor; for other executors' plans NULL until the host runs one */
+	struct hdl_graph *graph;	/* of the host executor; other executors' plans: NULL until that runs the plan */
 	struct hdl_graph *offload_graph;	/* of mailbox or tasks */
 	struct hdl_coll_prog *prog;	/* offload_graph compiled; NULL until the first operation is posted */
-	const struct hdl_executor_ops *exec;	/* the table of its executor (exec.h) */
+	const struct hdl_executor_ops *exec;	/* the executor's table (exec.h) */
 	struct hdl_enc enc;
 	uint64_t uses, fallbacks;	/* fallbacks: uses of a mailbox or tasks plan that the host executor ran */
 	uint64_t late;			/* uses that were posted later than called, for want of a slot */
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
-	bool pairs;			/* tasks: pair links among all ranks, which are queues of their own */
-	bool oversubscribed;		/* as struct hdl_choice's */
+	bool pairs;			/* tasks: on the queues with pair links among all ranks */
+	bool oversubscribed;		/* as in struct hdl_choice */
 	uint8_t leader;			/* hdl_choose_leader: key.leader of a Barrier that comes next */
-	const struct hdl_hosts *hosts;	/* as struct hdl_choice's: its group's */
-	bool staged;			/* as struct hdl_choice's; but graph is of messages alone */
+	const struct hdl_hosts *hosts;	/* as in struct hdl_choice; owned by the group */
+	bool staged;			/* as in struct hdl_choice; `graph` does the whole collective by messages all the same */
 	char why[112];
 	const char *why_not;		/* why the fallbacks ran on the host */
 	bool in_order;			/* blocking, host executor, hdl_host_can_inline; packs nothing if it is a reduction */
-	bool quick;			/* in_order, or mailbox with blocks of one length and no reduction that packs: hdl_coll_run may take its
-					 * fast path */
+	bool quick;			/* hdl_coll_run may take its fast path: in_order, or mailbox with blocks of one length and
+					 * no reduction that packs */
 };
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
 
-/* Properties of a communicator that are the same on all its ranks. A device's promise counts if the devices of all members make it
- * (hdl_comm_promises): they need not be alike. */
+/* Properties of a communicator that are the same on all its ranks. A promise is true if the devices of all members make it
+ * (hdl_comm_promises): the devices need not be alike. */
 struct hdl_comm_props {
 	int size;
 	bool one_host;			/* all ranks are on this one */
 	const struct hdl_hosts *hosts;	/* the ranks of each host, if there are several hosts; NULL: one host, or not known */
 	bool oversubscribed;		/* ranks outnumber cores */
 	bool rc;			/* RC queues are allowed */
-	const char *device;		/* its port connects the ranks of this host; NULL: there is none */
+	const char *device;		/* name of the device whose port connects the ranks of this host; NULL: there is none */
 	bool wakes;			/* the device wakes its process when a peer's write lands */
 	bool at_once;			/* the device promises that a write has landed when its post returns */
 	bool exposes;			/* the device lets peers read and write all memory of the process */
-	const struct hdl_reduce_caps *means;	/* the device's reductions; NULL: it runs no task lists */
+	const struct hdl_reduce_caps *means;	/* the device's reductions; NULL: the device runs no task lists */
 };
 
-/* Settings that every rank must share. The ranks exchange them at bring-up and compare them with memcmp: the struct must have no padding. */
+/* Settings that every rank must share. The ranks exchange them at bring-up and compare them with memcmp: the struct must have no
+ * padding. */
 struct hdl_agreed_config {
 	uint64_t offload_max, bcast_offload_max, tasks_max, reads_min;
 	struct ibv_exp_device_calc_cap calc;
 	uint32_t depth, radix, offload_ranks;
 	uint8_t want, fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics;
-	uint8_t cpus, reserved;		/* cpus: that ranks share, as far as it matters to who reduces (reduce.c); 0: they do not */
+	uint8_t cpus, reserved;		/* cpus: number of CPUs that ranks share, at most HDL_MAILBOX_RANKS: chooses the ranks
+					 * that reduce (reduce.c); 0: each rank has a CPU */
 };
 
 struct hdl_choice {
@@ -276,28 +285,31 @@ struct hdl_choice {
 	bool single_copy;		/* mailbox: copies between the ranks' buffers (single_copy.c) */
 	bool pairs;			/* tasks: among all pairs of ranks */
 	bool oversubscribed;		/* host: the ranks share the cores of one host */
-	bool in_order;			/* host: a reduction gives the bits that it gives on mailbox */
-	const struct hdl_hosts *hosts;	/* host: whose levels an algorithm may go by; NULL: none */
-	bool staged;			/* host: in two levels, that of each host by whatever serves its ranks (hierarchical.c) */
-	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
+	bool in_order;			/* host: a reduction gives the same bits as on mailbox */
+	const struct hdl_hosts *hosts;	/* host: the hosts that a two-level algorithm may use; NULL: none */
+	bool staged;			/* host: node phases and leader phase are collectives of their own, the node phase on any
+					 * executor (hierarchical.c) */
+	struct hdl_enc enc;		/* tasks: encoding of a reduction for the device */
 	char why[112];
 };
 
-enum hdl_executor_choice { HDL_FORCED_AUTO, HDL_FORCED_HOST, HDL_FORCED_MAILBOX, HDL_FORCED_TASKS };	/* as the names of HEDDLE_COLL_EXECUTOR */
+/* In the order of the names of HEDDLE_COLL_EXECUTOR. */
+enum hdl_executor_choice { HDL_FORCED_AUTO, HDL_FORCED_HOST, HDL_FORCED_MAILBOX, HDL_FORCED_TASKS };
 extern enum hdl_executor_choice hdl_executor_forced;
 
-/* Checks what is configured, and says what is wrong. 0 or -EINVAL. */
+/* Checks the configuration and prints an error if it is invalid. Returns 0 or -EINVAL. */
 int hdl_choose_init(void);
-/* 0 or -ENOMEM: this rank alone cannot tell what all choose. */
+/* Chooses executor and algorithm. Returns 0, or -ENOMEM if this rank alone cannot find out the choice of all ranks. */
 int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out);
 void hdl_agreed_config_of(const struct hdl_comm_props *site, struct hdl_agreed_config *out);
-/* The first thing in which another rank's differs, as hdl_queues_note_reason takes it. */
+/* Writes the first setting in which the two differ to `out`, as `what` of hdl_queues_note_reason. */
 void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t room);
-/* 1 + the rank that others have waited for in this collective, where ranks share cores; 0: none. Who comes last to a Barrier goes on at
- * once, while those of its core that have come before it have to be given the CPU. If it then waits for one of these, in the next such
- * collective, two changes of context have passed in vain: so in a Barrier behind this one that rank is to go on first. */
+/* Returns 1 + the rank for which the other ranks wait in this collective, where ranks share cores; 0: none. That rank leads a
+ * Barrier that follows, and so leaves the Barrier first. Without a leader:
+ *     1. The last rank that enters the Barrier continues at once; earlier ranks of its core need the CPU first.
+ *     2. In the next such collective the last rank waits for one of these, and two context switches have been wasted. */
 uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
-/* A rank's graph. NULL with errno. */
+/* Builds a rank's graph. Returns NULL with errno. */
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
 static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
@@ -306,36 +318,38 @@ static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl
 	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader && a->between == b->between;
 }
 
-/* The plan cache is two-way set-associative: the key's hash is the index of a pair, in which a new plan moves the newer one back and
- * replaces the older one. So a loop over two collectives never makes their plans anew. */
+/* The plan cache is two-way set-associative: the key's hash is the index of a pair, in which a new plan moves the newer one back
+ * and replaces the older one. So a loop over two collectives never makes their plans anew. */
 #define HDL_PLANS 128
 
 struct hdl_cc {
 	struct hdl_comm *comm;
 	struct hdl_plan *plans[HDL_PLANS];
-	struct hdl_plan *last[HDL_COLL_KINDS];	/* the last plan of each collective, looked up first; of irregular ones the last blocking one */
+	struct hdl_plan *last[HDL_COLL_KINDS];	/* last plan of each collective, looked up first; v-collectives: last blocking
+						 * one */
 	uint32_t seq;			/* number of collectives begun, without persistent ones: the same on all ranks */
 	uint8_t leader;			/* of the last collective's plan: key.leader of a Barrier that comes next */
 	uint32_t persistent;		/* number of persistent collectives made: the same on all ranks */
 	uint32_t pending;		/* number of host executor runs that have not finished */
 	struct hdl_run *runs;		/* list of those by events */
 	/* A member that has ended (fault.c). */
-	int lost;			/* 1 + the number of its process; 0: none. Nothing more is begun on this communicator */
-	bool lost_told;			/* by another member */
-	bool revoked;			/* what was under way has been ended */
+	int lost;			/* 1 + the process number of the lost member; 0: none. If set, no collective is begun on
+					 * this communicator */
+	bool lost_told;			/* by a member's notice; of a node_comm always: the whole communicator's ranks notify */
+	bool revoked;			/* the operations that were in flight have been ended */
 	bool passed_over;		/* fault.c skipped the last check of the members' processes, since seq had moved */
 	uint32_t seq_looked;		/* seq at the last check */
 	struct hdl_queues *queues[HDL_QUEUE_KINDS];	/* by hdl_queues_index; NULL until the first collective on them */
-	/* Of ranks on several hosts (hierarchical.c). */
-	struct hdl_comm *node_comm;	/* the ranks of this host; no handle exists of it. NULL: not made */
-	struct hdl_cc *node_of;		/* of a node_comm: the communicator that has it */
-	bool no_node_comm;		/* it could not be made, on any rank */
-	unsigned promises;		/* HDL_PROMISES_... that all members' devices make to each other, ... */
-	bool promises_known;		/* ... once that has been asked for */
+	/* Ranks on several hosts (hierarchical.c). */
+	struct hdl_comm *node_comm;	/* the ranks of this host, without a handle; NULL: not made */
+	struct hdl_cc *node_of;		/* of a node_comm: the communicator to which the node_comm belongs */
+	bool no_node_comm;		/* the node_comm could not be made, on any rank */
+	unsigned promises;		/* HDL_PROMISES_... of all members' devices to each other; valid if promises_known */
+	bool promises_known;		/* set by hdl_comm_promises */
 };
 
-/* The own group of an intercommunicator. Peers of nodes below comm->size are ranks of the remote group; those of the own one
- * come behind them. */
+/* The own group of an intercommunicator. A node's peers below comm->size are ranks of the remote group; the ranks of the own
+ * group are numbered behind them. */
 static inline int hdl_own_rank(const struct hdl_comm *comm)
 {
 	return comm->local ? comm->local->rank : comm->rank;
@@ -368,20 +382,21 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 #define HDL_WIRE_TAG (1 << 30)
 #define HDL_PERSISTENT_TAG (1 << 29)
 
-/* Calls from lower files to upper ones. The door (coll.c) fills it in before the first collective. */
+/* Calls from lower files to upper ones. The door (coll.c) sets the functions before the first collective. */
 struct hdl_coll_hooks {
 	void (*state_made)(struct hdl_cc *cc);	/* of a communicator, which may have lost a member before */
 	void (*revoke_runs)(struct hdl_cc *cc);	/* a member is lost: the host executor's runs on the communicator fail */
 };
 extern struct hdl_coll_hooks hdl_coll_hooks;
-/* A communicator's state, made when first needed. NULL: no memory. */
+/* Returns the communicator's state, made when first needed; NULL: no memory. */
 struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);
-/* A persistent run's tag, for all its starts: only the calls that make them come in one order on all ranks (section 6.13), the starts
- * need not. Starts of one are kept apart by the order of what is sent, since each sends a peer the same number of messages of each sub. */
+/* Gives a persistent run its tag, one for all its starts: only the calls that make persistent collectives come in one order on
+ * all ranks (MPI-5.0 section 6.13), the starts need not. Successive starts of one run are told apart by the order of messages:
+ * each start sends a peer the same number of messages of each sub. */
 void hdl_coll_number_persistent(struct hdl_run *run);
-/* Starts the run on the host executor as the communicator's next collective, unless it has its tag. */
+/* Starts the run on the host executor as the communicator's next collective; a persistent run keeps its tag. */
 void hdl_coll_begin(struct hdl_run *run);
-/* The same, on the host executor or on that of its plan. */
+/* The same, on the host executor (host), else on the queues of the plan's executor. */
 void hdl_coll_dispatch(struct hdl_run *run, bool host);
 /* Prepares a persistent run for another start of its request. */
 static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
@@ -390,7 +405,7 @@ static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
 	run->req = req;
 	run->plan->uses++;
 }
-/* The host graph of a plan, made when first needed. NULL with errno. */
+/* Returns the plan's graph for the host executor, made when first needed; NULL with errno. */
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
 /* Prepares a run of another executor's plan for the host executor. Returns 0 or -ENOMEM. */
 int hdl_run_to_host(struct hdl_run *run);
@@ -402,10 +417,10 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 }
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
-/* Chooses executor and algorithm for a key without making a plan. Returns 0 or a negative errno: a failure of this rank alone, by which it must
- * not choose. */
+/* Chooses executor and algorithm for a key without making a plan. Returns 0 or a negative errno: a failure of this rank alone,
+ * which must not decide the choice. */
 int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *site, struct hdl_choice *choice);
-/* The plan of this key, made if there is none. NULL: no memory. */
+/* Returns the plan of this key, made if there is none; NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
 /* Takes a spare run of the plan, or makes one. Returns NULL if there is no memory. Ownership: hdl_plan_run_put gives it back. */
 struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm);
@@ -414,10 +429,10 @@ void hdl_plan_run_put(struct hdl_run *run);
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan);
 /* Gives the run the communicator's next number and hands it to the queues of mailbox or tasks. */
 void hdl_coll_submit(struct hdl_run *run);
-/* done() of a run with a request; of a persistent request's run. */
+/* done() of a run with a request, and of a persistent request's run. */
 void hdl_coll_complete(struct hdl_run *run);
 void hdl_coll_complete_persistent(struct hdl_run *run);
-/* Waits for a blocking run that was started, and gives it back. Returns an MPI error class. */
+/* Waits until a blocking run is finished, and gives the run back to the plan. Returns an MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
 /* The same after a fast path, which used the plan's first spare run. */
 static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
@@ -428,7 +443,7 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 	plan->uses++;
 	if (unlikely(++cc->seq % HDL_TURN_EVERY == 0))
 		hdl_progress();
-	/* the turn may have finished it with an error */
+	/* hdl_progress may have finished the run with an error */
 	if (likely(run->finished && !run->error))
 		return MPI_SUCCESS;
 	plan->spare = run->next;
@@ -438,114 +453,128 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 
 /* ---- mailbox and tasks -------------------------------------------------------------------------------------------- */
 
-/* Fills in the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then it must not choose. */
+/* Sets the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then this
+ * rank must not choose. */
 int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site);
-/* HDL_PROMISES_... that all members' devices make to each other: the same on all of them. None in a communicator of more than
- * HDL_MAILBOX_RANKS, or of several hosts, where no choice depends on them, and no peer is looked up. Or a negative errno of this rank's alone. */
+/* Returns the HDL_PROMISES_... that all members' devices make to each other, the same on all ranks, or a negative errno of this
+ * rank alone. Returns 0 for a communicator of more than HDL_MAILBOX_RANKS, or of several hosts, without looking up a peer: no
+ * choice depends on promises there. */
 int hdl_comm_promises(const struct hdl_comm *comm);
 /* Largest communicator for which a process looks up and keeps the host of each rank. */
 #define HDL_HIER_RANKS 4096
-/* Bytes of HDL_SP_DATA that the largest slots have, of pair links (pairs) or the tree's. */
+/* Returns the bytes of HDL_SP_DATA in the largest slots, of pair links (pairs) or of the tree. */
 size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs);
 /* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
-/* struct hdl_shape's line_bytes for a collective of so many bytes. */
+/* Returns cell_bytes of struct hdl_shape for a collective of `bytes` bytes. */
 size_t hdl_cell_bytes_of(size_t bytes);
-/* Accepts an operation: posts it, or queues it until it can be posted. The run finishes in hdl_queues_progress, or in this call. Must: all ranks
- * submit a communicator's operations in the same order. */
+/* Accepts an operation, which is posted at once or queued until it can be posted. The run finishes in hdl_queues_progress, or in
+ * this call. Must: all ranks submit a communicator's operations in the same order. */
 void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run);
-/* Fast path of the blocking form: posts the operation if nothing keeps it from being posted at once, and polls its cells for a bounded time.
- * Returns true if it was posted; then run->finished tells whether it is complete. Must: run is the plan's first spare one, its buffers bound. */
+/* Fast path of the blocking form: posts the operation if nothing is outstanding and nothing forbids a post, and polls its cells
+ * for a bounded time. Returns true if the operation was posted; then run->finished tells whether the operation is complete. Must:
+ * run is the plan's first spare one, with its buffers bound. */
 bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run);
-/* The same of irregular collectives; copies the rank's block for itself, too. Must: all blocks are contiguous and no longer than the plan's
- * key.bytes. The lists in *a are used until the call returns. */
+/* The same for v-collectives; copies the rank's block for itself, too. Must: all blocks are contiguous and no longer than the
+ * plan's key.bytes; the lists in *a stay until the call returns. */
 bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_vcoll *a);
 /* Progress of all communicators' queues. Returns the number of operations that moved on. */
 int hdl_queues_progress(void);
 void hdl_queues_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
 void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
-/* Persistent operations (persistent.c), of so many bytes at most. new: among all ranks; MPI error class, which the others are
- * told of; run->pcoll stays NULL where it is the host's. free: it is not under way. */
+/* Persistent operations on mailbox (persistent.c), of at most HDL_PCOLL_MAX bytes. new: exchanges with all ranks, blocking; sets
+ * run->pcoll, which stays NULL where the host executor must run the operation; returns an MPI error class, and on an error
+ * revokes the communicator. free, must: the operation is not under way. */
 #define HDL_PCOLL_MAX 1024
 int hdl_pcoll_new(struct hdl_run *run);
-/* Of pieces. */
+/* Lengths of a v-collective's blocks. */
 struct hdl_most {
-	uint32_t fits;			/* bytes of the longest that lines have room for */
-	uint32_t any;			/* whether one has bytes */
+	uint32_t fits;			/* bytes of the longest block that fits a cell */
+	uint32_t any;			/* 1: some block has bytes; 0: none has */
 };
-/* The most of all ranks, before one of this collective is made; where they have no queues each keeps its own. MPI error class. */
+/* Sets *most to the maximum over all ranks, before a persistent operation of this collective is made; *most stays as it is where
+ * the queues were refused. Returns an MPI error class. */
 int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most);
 void hdl_pcoll_free(struct hdl_pcoll *p);
 void hdl_pcoll_start(struct hdl_pcoll *p);
 void hdl_pcoll_look(struct hdl_req *req, bool waits);
-/* The queues are another communicator's to use. Nothing is outstanding. May be called while an operation is being completed. */
+/* The communicator is freed: its queues go to the cache, or are destroyed. Must: nothing is outstanding. May be called while an
+ * operation is being completed. */
 void hdl_queues_free(struct hdl_cc *cc);
-void hdl_queue_cache_fini(void);		/* destroys what no communicator has */
-bool hdl_queue_cache_give(void);		/* ... as far as nothing of it has still to leave; see hdl_tp_on_shortage */
+void hdl_queue_cache_fini(void);		/* destroys all cached queues */
+bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
+						 * hdl_tp_on_shortage */
 void hdl_coll_prog_free(struct hdl_coll_prog *prog);
-/* Whether a collective is long enough for single_copy.c, and of those that it does. */
+/* Returns true if single copy does this collective, and the collective is long enough. */
 bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
-/* A collective of pieces of an intracommunicator by vector.c, if mailbox can do it: then true, and *rc is an MPI error class, as of
- * hdl_vcoll_start. */
+/* Runs a v-collective of an intracommunicator on mailbox (vector.c). Returns false if the caller must run the call on the host
+ * executor. Otherwise *rc is an MPI error class, as hdl_vcoll_start returns. */
 bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
-/* A blocking one's short way, if it was run before and nothing is in its way: the same. */
+/* Fast path of the blocking form, for a call that a plan has run before: returns as hdl_vector_begin. */
 bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc);
-/* The same for a persistent request. */
+/* Makes a persistent request: returns as hdl_vector_begin. */
 bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
-/* The longest piece that a line takes, which is the bytes of the plan's key: the same on all ranks. longest: the longest piece of all,
- * which counts where all know it. copied: the other says so. */
+/* Returns the bytes of the longest block that fits a cell, which are the bytes of the plan's key: the same on all ranks. longest:
+ * bytes of the longest block of all ranks; used only if hdl_vector_known(coll). copied: the result of hdl_vector_copied. */
 size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied);
-/* Whether an Allgatherv of long pieces, which receivers copy from where they lie, is quicker so than on the host: of more ranks that have a CPU
- * each the messages of a ring are as quick. exposes: peers may read all memory. */
+/* Returns true if an Allgatherv of long blocks is quicker when receivers copy from the senders' buffers than on the host
+ * executor: of more ranks, each with a CPU, the messages of a ring are as quick. exposes: peers may read all memory. */
 static inline bool hdl_vector_copied(int size, bool oversubscribed, bool exposes, bool persistent)
 {
 	return exposes && !persistent && (size == 2 || oversubscribed || (hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024));
 }
-/* Whether it does reductions by operations of this sort: with HEDDLE_REDUCE_ORDER those by operations of programs stay on the host. */
+/* Returns true if mailbox does reductions by such an operation: with HEDDLE_REDUCE_ORDER, operations of programs stay on the host
+ * executor. */
 static inline bool hdl_vector_reduces_by(bool of_program)
 {
 	return !of_program || !*hdl_vars.reduce_order;
 }
-/* All ranks' host executors have to do it instead. False: no memory. */
+/* The queues were refused on all ranks: the host executor runs the operation instead. Returns false if there is no memory. */
 bool hdl_vector_to_host(struct hdl_run *run);
 void hdl_vector_free(struct hdl_vector_run *x);
-/* Runs it by messages, with the same number (pieces.c); then the other run ends. False: no memory. */
+/* Runs the call by messages, with the tag of `run` (host/vcoll.c); `run` finishes when that ends. Returns false if there is no
+ * memory. */
 bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a);
-/* A graph without nodes, which says that it is done by single_copy.c. NULL with errno. */
+/* Returns a graph without nodes that names single copy as the algorithm; NULL with errno. */
 struct hdl_graph *hdl_sc_graph(void);
 
-/* ---- hierarchical.c: blocking collectives of ranks on several hosts, in stages ---------------------------------------- */
+/* ---- hierarchical.c: blocking collectives of ranks on several hosts, by phases ---------------------------------------- */
 
-/* Whether the collective has such stages, if it goes by hosts. */
+/* Returns true if the collective, done by hosts, has phases that are collectives of their own. */
 bool hdl_hier_has(const struct hdl_plan_key *key);
-/* The first time, all ranks make the communicators of their hosts. False: there can be none, on any rank; or *rc says why not. */
+/* Makes the node communicators at the first call, in which all ranks take part. Returns true if there is one. False with *rc
+ * MPI_SUCCESS: no rank has one; otherwise *rc is an MPI error class. */
 bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
-/* A phase of a blocking collective: among the ranks of one host, and among the leaders, as the communicator's next collective. error: the
- * error of a length that this rank had in the phase before, or 0: the ranks that take this rank's data in this phase have an error of
- * that sort, too, and so has this rank. Return an MPI error class. */
+/* The phases of a blocking collective. node: among the ranks of one host. leaders: among the leaders, as the communicator's next
+ * collective. error: the error of a length that this rank had in the phase before, or 0. If set, this rank and the ranks that
+ * take this rank's data in this phase have such an error, too. Return an MPI error class. */
 struct hdl_hier_phases {
 	int (*node)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
 	int (*leaders)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
 };
-/* MPI error class. */
+/* Runs the phases. Returns an MPI error class. */
 int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args, const struct hdl_hier_phases *phases);
 
 /* ---- fault.c: members that have ended ------------------------------------------------------------------------- */
 
 extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not finished, of all communicators */
-/* A message from or to this member, as nodes name it, has failed as those of the dead do: the communicator is lost, to whom has
- * ended of its members, or to this one if that is not to be seen. May be called from anywhere. */
+/* A message from or to this member (numbered like nodes' peers) has failed as messages of an ended process do: records the
+ * communicator as lost because of a member whose process has ended, or of this member if no end can be seen. May be called from
+ * anywhere. */
 void hdl_ft_member_failed(struct hdl_cc *cc, int member);
-/* This rank cannot do its part of a collective: as hdl_coll_no_memory, from anywhere. */
+/* This rank cannot do its part of a collective: records the communicator as lost, as hdl_coll_no_memory does. May be called from
+ * anywhere. */
 void hdl_ft_give_up(struct hdl_comm *comm, const char *why);
-/* A living member has given a collective up: the same, if a member's end is to be seen; otherwise it will be told. */
+/* A living member has given up a collective: records the communicator as lost if a member's end can be seen. Otherwise a notice
+ * will come. */
 void hdl_ft_member_gave_up(struct hdl_cc *cc);
-/* A member says so (hdl_ft_on_message). The other: it said so before the communicator's state was made. */
+/* heard: handles a member's notice (hdl_ft_on_message). before: handles a notice that came before the communicator's state was
+ * made. */
 bool hdl_ft_heard(uint16_t context, int proc, bool told);
 void hdl_ft_before(struct hdl_cc *cc);
-/* Sets the reason of an error of a collective of that name. */
+/* Sets the reason of an error (hdl_reason_set) of the collective `name` on a lost communicator. */
 void hdl_ft_reason(const struct hdl_cc *cc, const char *name);
-/* Ends what is under way on communicators that were lost. */
+/* Revokes lost communicators: notifies members, and ends the operations in flight. Returns 1 if any was lost, else 0. */
 int hdl_ft_progress(void);
 uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
 
@@ -555,7 +584,7 @@ static inline void *hdl_run_memory(const struct hdl_run *run, uint8_t space, siz
 	return space < HDL_SPACES ? run->base[space] + off : NULL;
 }
 
-/* A message to or from the node's peer has ended with this error class, which is returned. */
+/* Records the loss of the node's peer if a message to or from that peer has ended with MPI_ERR_PROC_ABORTED. Returns error. */
 static inline int hdl_run_note_loss(const struct hdl_run *run, const struct hdl_node *n, int error)
 {
 	if (unlikely(error == MPI_ERR_PROC_ABORTED))
@@ -563,7 +592,8 @@ static inline int hdl_run_note_loss(const struct hdl_run *run, const struct hdl_
 	return error;
 }
 
-/* A message that is shorter than the ranks' arguments promise would leave a part of the buffer as it was. Returns an MPI error class. */
+/* Checks that a message has the length that this rank's arguments promise: a shorter one would leave a part of the buffer
+ * unwritten. Returns an MPI error class. */
 int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status);
 static inline int hdl_run_check_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status)
 {

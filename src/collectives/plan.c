@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plans: what a communicator does for a (collective, shape, form), chosen once and kept: the executor, the graph, and why. A plan keeps
- * the runs that were given back for its next calls.
+ * Plans: a communicator's executor, graph and reason for a (collective, shape, form), chosen once and kept. A plan keeps the runs
+ * that were given back for its next calls.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
 {
-	/* what is mailbox's, but for the first calls, gives the same bits there and here */
+	/* in_order: a mailbox plan whose first calls run here must give the same bits on both executors */
 	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_MAILBOX,
 				     .oversubscribed = plan->oversubscribed, .hosts = plan->hosts };
 
@@ -60,7 +60,8 @@ int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm,
 	return hdl_choose(key, site, choice);
 }
 
-/* Whether a call of this plan, a reduction, has to pack its elements. For other collectives is_plan_of checks the types of each call. */
+/* Returns true if a reduction's calls of this plan must pack their elements. For other collectives coll_is_plan_of checks the
+ * types of each call. */
 static bool needs_packing(const struct hdl_plan_key *key, int ranks)
 {
 	MPI_Count blocks = key->coll == HDL_REDUCE_SCATTER ? ranks : 1;
@@ -116,7 +117,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	return plan;
 }
 
-/* The first of two. */
+/* Returns the first of the two cache entries of the key. */
 static inline struct hdl_plan **plan_slot(struct hdl_cc *cc, const struct hdl_plan_key *key)
 {
 	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs: one execution of a graph, bound to the caller's buffers, and the messages of its nodes. The executors decide when a node
- * is carried out. Sends go to the transport directly (their matching header is all that p2p would add); p2p matches the receives.
+ * is carried out. Sends go to the transport directly (p2p would add only their matching header); p2p matches the receives.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 /* ---- runs ------------------------------------------------------------------------------------------------ */
 
-#define KEEP_TMP ((size_t)64 << 10)	/* larger scratch is given back after each run, for others */
+#define KEEP_TMP ((size_t)64 << 10)	/* larger scratch is given back after each run, for runs of any plan */
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm)
 {
@@ -73,7 +73,8 @@ int hdl_run_prepare_host(struct hdl_run *run)
 	return hdl_run_prepare_tmp(run);
 }
 
-/* In a graph elements are packed: also those of reductions, so that no executor has to know where a type has holes. */
+/* Allocates a buffer for packed elements, and packs them if fill. Elements in a graph are packed, also those of reductions: no
+ * executor has to know the holes of a type. Returns an MPI error class. */
 static int pack_whole(void **packed, const void *buf, MPI_Count count, const struct hdl_type *t, bool fill)
 {
 	size_t bytes;
@@ -115,7 +116,7 @@ static MPI_Count elements_received(const struct hdl_coll_args *a, int ranks, int
 	}
 }
 
-/* Types with holes. */
+/* Binds buffers of types with holes. Returns an MPI error class. */
 static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks, bool in_place)
 {
 	const struct hdl_coll_args *a = &run->args;
@@ -134,13 +135,13 @@ static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks,
 		rc = pack_whole(&run->packed_recv, a->recvbuf, run->recv_elems, a->recvtype, fill);
 		run->base[HDL_SP_RECV] = run->packed_recv;
 		if (!rc)
-			hdl_type_retain((struct hdl_type *)a->recvtype);	/* its user may free it meanwhile */
+			hdl_type_retain((struct hdl_type *)a->recvtype);	/* take_packed uses the type */
 	}
 	if (rc) {
 		free(run->packed_send);
 		run->packed_send = NULL;
 	} else if (run->packed_send) {
-		hdl_type_retain((struct hdl_type *)a->sendtype);	/* what keeps packs again */
+		hdl_type_retain((struct hdl_type *)a->sendtype);	/* hdl_run_repack uses the type */
 	}
 	return rc;
 }
@@ -213,8 +214,8 @@ void hdl_run_finish(struct hdl_run *run)
 		run->done(run);
 }
 
-/* A rank with a buffer that cannot be reached makes its peers send empty messages, and one of these may have been found too short before
- * the transport reports the buffer: the buffer is the cause. */
+/* A rank with a buffer that cannot be reached makes its peers send empty messages, and one of these may have been found too short
+ * before the transport reports the buffer: the buffer is the cause. */
 static bool is_cause(const struct hdl_run *run, int error)
 {
 	return !run->error || (run->error == MPI_ERR_COUNT && error == MPI_ERR_BUFFER);
@@ -225,7 +226,7 @@ void hdl_run_error(struct hdl_run *run, int error)
 	const struct hdl_cc *cc = run->comm->coll;
 	const char *why;
 
-	/* whoever was waited for, the cause is that one */
+	/* the cause is the lost member, whichever rank this run waited for */
 	if (error == MPI_ERR_PROC_ABORTED && cc && cc->lost)
 		hdl_ft_reason(cc, run->plan ? hdl_coll_name(run->args.coll) : "collective");
 	why = hdl_reason_take();
@@ -233,7 +234,7 @@ void hdl_run_error(struct hdl_run *run, int error)
 		return;
 	run->error = error;
 	snprintf(run->why, sizeof(run->why), "%s", why);
-	/* what goes on all the same, others need not wait for */
+	/* a run with runs_all continues and leaves no rank waiting; otherwise the communicator is revoked */
 	if (error == MPI_ERR_NO_MEM && !run->runs_all)
 		hdl_ft_give_up(run->comm, run->why);
 }
@@ -260,7 +261,7 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
 
 /* ---- messages -------------------------------------------------------------------------------------------- */
 
-/* As the program numbers it, which has no handle for the communicator of one host's ranks (hierarchical.c). */
+/* Returns the rank for an error text, numbered as in the program's communicator: a node_comm (hierarchical.c) has no handle. */
 static int rank_named(struct hdl_comm *comm, int rank)
 {
 	const struct hdl_cc *cc = comm->coll;
@@ -274,13 +275,14 @@ int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 
 	if (err == -ECANCELED) {
-		/* withdrawn here, or refused there: a member has ended, and that one knows */
+		/* the send was withdrawn here, or the receiver has refused the message: a member has ended, as the receiver
+		 * knows */
 		hdl_ft_member_gave_up(run->comm->coll);
 		hdl_reason_set("rank %d has given this collective up: a member of the communicator cannot do its part any more",
 			       rank_named(run->comm, peer));
 		return MPI_ERR_PROC_ABORTED;
 	}
-	/* the receiver waits for this message, however the run goes on */
+	/* runs_all does not help this receiver, which waits for this message */
 	if (run->runs_all && error != MPI_ERR_PROC_ABORTED)
 		hdl_ft_give_up(run->comm, strerror(-err));
 	hdl_send_explain(error, -err, peer, run->tag | (int32_t)n->sub, comm, n->len);
@@ -317,7 +319,7 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 	MPI_Status status;
 
-	/* the receives that were posted were taken back: one that is posted now would wait for ever */
+	/* hdl_recv_revoke withdraws the receives posted at that time; one posted after that would wait forever */
 	if (unlikely(((const struct hdl_cc *)run->comm->coll)->lost)) {
 		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 		return;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scratch of runs. What is given back stays with the process, up to a limit, for the next run of any collective: memory that is
- * mapped anew costs a page fault, and is cleared, for each page, which takes many times as long as to fill it.
+ * Scratch of runs. The process keeps memory that was given back, up to a limit, for the next run of any collective: memory that
+ * is mapped anew costs a page fault and a clear for each page, many times as long as filling the page.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/internal.h"
 
-#define ARENA_LEAST 4096		/* from here on it lies where peers write it without the kernel's help */
+#define ARENA_LEAST 4096		/* from this size on scratch lies in the arena, which peers write without the kernel's
+					 * help */
 #define SPARES	16
 #define SPARE_BYTES ((size_t)64 << 20)
 
-static struct hdl_scratch spares[SPARES];	/* the one that was given back first is the first */
+static struct hdl_scratch spares[SPARES];	/* in the order in which they were given back, oldest first */
 static int nspares;
 static size_t spare_bytes;
 
-/* Few sizes, so that what one left serves another: a power of two has at most three more below the next. */
+/* Rounds up to one of few sizes, so that a spare fits other runs: each power of two, and three sizes between that and the
+ * next. */
 static size_t scratch_round_up(size_t bytes)
 {
 	size_t step = pow2_down(bytes) / 4;
@@ -45,7 +47,7 @@ int hdl_scratch_get(struct hdl_scratch *s, size_t bytes)
 {
 	size_t room = scratch_round_up(bytes);
 
-	/* the last one that was given back may still be in the cache */
+	/* newest first: that memory may still be in the processor's cache */
 	for (int i = nspares; i-- > 0;)
 		if (spares[i].bytes >= room && spares[i].bytes / 2 <= room) {
 			*s = take_spare(i);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting and ending the runs of plans: the run gets the communicator's next number, and goes to the host executor or to the queues of mailbox
- * and tasks.
+ * Starting and ending the runs of plans: the run gets the communicator's next number, and goes to the host executor or to the
+ * queues of mailbox and tasks.
  */
 #include "collectives/exec.h"
 #include "collectives/internal.h"
 #include "collectives/select/check.h"
 
-/* A communicator's queues are made when it turns out to be used: blocking collectives before that are the host's. Every rank counts the
- * same collectives. Not reductions that come in an order of their own, of reads and of the device: each call gives the same bits. */
+/* The host executor runs a communicator's first blocking collectives, so that queues are made only for communicators in use.
+ * Every rank counts the same collectives. Excepted are reductions with exec->own_order (single copy, tasks): each call must give
+ * the same bits. */
 #define FIRST_FEW 8
 
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
@@ -51,7 +52,7 @@ void hdl_coll_submit(struct hdl_run *run)
 	hdl_coll_dispatch(run, false);
 }
 
-/* The last thing that touches the communicator: completing the request may free it. */
+/* Must: nothing touches the communicator after hdl_req_complete, which may free the communicator. */
 void hdl_coll_complete(struct hdl_run *run)
 {
 	struct hdl_req *req = run->req;
@@ -86,7 +87,7 @@ int hdl_coll_end(struct hdl_run *run)
 	}
 	rc = run->error;
 	if (unlikely(rc)) {
-		hdl_ft_progress();	/* the others are told before this rank goes on */
+		hdl_ft_progress();	/* members are notified before this rank returns to the program */
 		hdl_reason_set("%s", run->why);
 	}
 	hdl_plan_run_put(run);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A communicator's state of collectives, and what the process knows of all communicators. The lowest file of this folder: what
- * it and fault.c have to tell upper files goes through hdl_coll_hooks, which the door (coll.c) fills in.
+ * A communicator's state of collectives, and the process's variables for all communicators. The lowest file of this folder:
+ * state.c and fault.c call upper files through hdl_coll_hooks, which the door (coll.c) sets.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The door for collectives with blocks of different lengths, for reductions by operations of programs, and for all collectives of
- * intercommunicators: to mailbox (mailbox/vector_calls.c) where that can do the call, else to the host executor (host/vcoll.c).
+ * The door for v-collectives, for reductions by operations of programs, and for all collectives of intercommunicators: to mailbox
+ * (mailbox/vector_calls.c) if mailbox can do the call, else to the host executor (host/vcoll.c).
  */
 #include "collectives/host/vcoll.h"
 

@@ -2,10 +2,11 @@
 /*
  * The host executor: runs a graph by messages (run.c).
  *
- * Two ways. Blocking and small: the nodes in the algorithm's order, which is topological, receives block; no state but
- * the sends that the transport keeps. Otherwise by events: a node starts when its predecessors are done. Completions are
- * reported from inside the transport's progress, where nothing may be posted: they only mark what became ready, and
- * hdl_host_progress starts it.
+ * Blocking and small runs: in order. The nodes are carried out in the algorithm's order, which is topological, and receives
+ * block; the only state is that of sends that the transport keeps.
+ *
+ * All other runs: by events. A node starts when its predecessors are done. The transport reports completions from inside its
+ * progress, where nothing may be posted: a completion only marks nodes as ready, and hdl_host_progress starts them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +17,8 @@
 
 static struct hdl_run *runnable_head, **runnable_tail = &runnable_head;
 
-/* So that nobody waits for a receiver that does not come. What has been announced, and is not refused before its receiver has come
- * into the library, is waited for all the same: it may be read at any time. */
+/* Withdraws the run's sends, so that no sender waits for a receiver that never enters the collective. A send that was announced
+ * stays in flight until its receiver refuses the message: before that the receiver may read the data at any time. */
 static void withdraw_sends(struct hdl_run *run)
 {
 	for (uint32_t i = 0; i < run->g->nnodes; i++) {
@@ -30,7 +31,7 @@ static void withdraw_sends(struct hdl_run *run)
 
 /* ---- blocking, in order ----------------------------------------------------------------------------------- */
 
-/* Beyond this the events pay: receives are posted before their messages come. */
+/* With more nodes runs by events are faster: receives are posted before their messages come. */
 #define INLINE_NODES 256
 
 bool hdl_host_can_inline(const struct hdl_graph *g)
@@ -70,13 +71,14 @@ static void progress_until(struct hdl_run *run, uint32_t inflight)
 	if (likely(run->inflight <= inflight))
 		return;
 	run->withdrawn = true;
-	run->sends_empty = false;	/* what were sent now could not be withdrawn */
+	run->sends_empty = false;	/* the run must end here: sends that start later would not be withdrawn */
 	hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 	withdraw_sends(run);
 	hdl_wait_until(few_in_flight, &in);
 }
 
-/* Only sends can be behind: a node that writes what they read must wait for them. */
+/* Waits for the predecessors that are not done, which are sends: a node that writes memory that a send reads must wait for the
+ * send. */
 static void wait_for_sends_before(struct hdl_run *run, const struct hdl_node *n)
 {
 	for (uint32_t p = 0; p < n->npreds; p++) {
@@ -167,7 +169,7 @@ static void node_done(struct hdl_run *run, uint32_t i)
 	}
 }
 
-/* Receives that wait for messages which may never come. */
+/* Withdraws the run's receives, whose messages may never come. */
 static void withdraw_receives(struct hdl_run *run)
 {
 	for (uint32_t i = 0; i < run->g->nnodes; i++)
@@ -175,7 +177,8 @@ static void withdraw_receives(struct hdl_run *run)
 			hdl_req_cancel(run->nodes[i].req);
 }
 
-/* The first error ends the graph, unless it persists. */
+/* Notes an error. The first error ends the run, unless the run continues with empty sends (hdl_is_of_arguments) or has
+ * runs_all. */
 static void run_failed(struct hdl_run *run, int error)
 {
 	bool failed = run->error && !run->sends_empty;
@@ -321,7 +324,8 @@ static void end_run(struct hdl_run *run)
 		run->after->link = run->link;
 }
 
-/* Starts all that is ready. Returns the number of nodes. The run may be finished, and its owner's, afterwards. */
+/* Starts all ready nodes. Returns their number. Must: the caller does not touch the run afterwards, which may be finished and
+ * reused. */
 static int run_on(struct hdl_run *run)
 {
 	int n = 0;
@@ -330,7 +334,7 @@ static int run_on(struct hdl_run *run)
 		start_node(run, run->ready[--run->nready]);
 		n++;
 	}
-	/* A run that an event has put on the list meanwhile is finished from there. */
+	/* A run that an event has made runnable meanwhile is finished by hdl_host_progress. */
 	if (!run->runnable && (run->nodes_left == 0 || (!host_goes_on(run) && !run->inflight))) {
 		end_run(run);
 		hdl_run_finish(run);
@@ -352,7 +356,7 @@ void hdl_host_start(struct hdl_run *run)
 	run->nodes_left = g->nnodes;
 	run->inflight = run->nready = 0;
 	run->runnable = false;
-	run->sends_empty = hdl_is_of_arguments(run->error);	/* this rank's own arguments do not fit each other */
+	run->sends_empty = hdl_is_of_arguments(run->error);	/* set by hdl_run_misfit before the start */
 	for (uint32_t i = g->nnodes; i-- > 0;) {
 		run->nodes[i].waiting = g->nodes[i].npreds;
 		run->nodes[i].done = false;
@@ -370,7 +374,7 @@ int hdl_host_progress(void)
 
 	if (likely(!run))
 		return 0;
-	/* Runs that become runnable meanwhile wait for the next turn. */
+	/* Runs that become runnable during this loop wait for the next turn. */
 	runnable_head = NULL;
 	runnable_tail = &runnable_head;
 	while (run) {
@@ -383,7 +387,7 @@ int hdl_host_progress(void)
 	return n;
 }
 
-/* The communicator's next collective, unless the run has its tag. */
+/* Starts the run by events, with the communicator's next number; a persistent run keeps its tag. */
 void hdl_host_begin(struct hdl_run *run)
 {
 	struct hdl_cc *cc = run->comm->coll;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocking collectives of ranks on several hosts, in stages: what goes up within each host, what the leaders of the hosts do among
- * themselves, what goes down within each host. The ranks of a host have a communicator of their own for it (hdl_cc's within), on which
- * its stages are collectives like any others, on mailbox or tasks as the host's device and ranks allow; the leaders' is a graph of messages,
- * the two-level one (hierarchical.c) without what is within hosts. Nonblocking and persistent ones are that graph as a whole: between hosts it
- * takes its ranks' progress anyway.
+ * Blocking collectives of ranks on several hosts, by phases: a node phase up to the leader of each host, a leader phase among the
+ * leaders, a node phase down. The ranks of a host have a communicator of their own, hdl_cc.node_comm. A node phase is an ordinary
+ * collective on the node_comm, on mailbox or tasks as the host's device and ranks permit. The leader phase is a graph of
+ * messages: the two-level graph (algorithms/hierarchical.c) without its node phases. Nonblocking and persistent collectives run
+ * the whole two-level graph: between hosts a collective needs its ranks' progress anyway.
  *
- * All ranks make these communicators together, in the first such collective. Whatever fails for one rank of a host, or anywhere else
- * in the whole communicator, ends both (fault.c): a rank that waits in one of them may wait for the sake of the other.
+ * All ranks make their node_comm together, in the first such collective. A member that is lost or gives up, in either
+ * communicator, revokes both (fault.c): a rank that waits in one of them may wait because of a rank of the other.
  */
 #include <stdio.h>
 
@@ -17,9 +17,9 @@
 struct levels {
 	struct hdl_comm *comm, *within;
 	const struct hdl_hier_phases *phases;
-	int lead;			/* the leader's rank in within: the root, where it is on this host, else 0 */
+	int lead;			/* the leader's rank in `within`: the root's, if the root is on this host, else 0 */
 	bool leads, alone;
-	int error;			/* MPI error class: this rank's, in the last stage that it was in */
+	int error;			/* MPI error class of this rank's last error, or MPI_SUCCESS */
 };
 
 bool hdl_hier_has(const struct hdl_plan_key *key)
@@ -27,7 +27,7 @@ bool hdl_hier_has(const struct hdl_plan_key *key)
 	return key->blocking && (key->coll == HDL_BARRIER || key->coll == HDL_BCAST || key->coll == HDL_REDUCE || key->coll == HDL_ALLREDUCE);
 }
 
-/* MPI error class. */
+/* Makes the node communicator of this rank's host. Returns an MPI error class. */
 static int make_within(struct hdl_cc *cc, int host)
 {
 	struct hdl_comm *comm = cc->comm, *within;
@@ -35,7 +35,7 @@ static int make_within(struct hdl_cc *cc, int host)
 
 	if (rc)
 		return rc;
-	within->obj.magic = 0;		/* no handle */
+	within->obj.magic = 0;		/* no handle refers to the communicator */
 	snprintf(within->name, sizeof(within->name), "communicator #%u's ranks of one host", comm->context / 2u);
 	cc->node_comm = within;
 	if (!hdl_coll_state(within)) {
@@ -52,7 +52,7 @@ bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc)
 	if (cc->node_comm || cc->no_node_comm)
 		return cc->node_comm;
 	*rc = cc->lost ? MPI_SUCCESS : make_within(cc, hdl_hosts_of_place(hosts, hdl_hosts_place(hosts, cc->comm->rank)));
-	/* the one thing that all ranks lack together: context ids */
+	/* no context id is free: the only failure that all ranks have together */
 	if (*rc == MPI_ERR_OTHER) {
 		cc->no_node_comm = true;
 		*rc = MPI_SUCCESS;
@@ -60,10 +60,11 @@ bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc)
 	return !*rc && cc->node_comm;
 }
 
-/* ---- the stages --------------------------------------------------------------------------------------------------- */
+/* ---- the phases --------------------------------------------------------------------------------------------------- */
 
-/* A message of another length than this rank's arguments promise, or a buffer that cannot be reached, is its error, and of those that would have its data from it: it goes on,
- * lest others wait. Anything else ends the communicator. False: there are no more stages. */
+/* Handles the error of a phase. Returns false if this rank runs no more phases. After an error of a length or of a buffer
+ * (hdl_is_of_arguments) this rank, and the ranks that take its data, have that error; this rank runs the remaining phases, so
+ * that no rank waits. Any other error on a leader revokes the communicator. */
 static bool hier_goes_on(struct levels *l, int rc)
 {
 	struct hdl_cc *cc = l->comm->coll;
@@ -89,7 +90,8 @@ static bool hier_within_host(struct levels *l, enum hdl_coll coll, const void *s
 	return l->alone || hier_goes_on(l, l->phases->node(l->within, &args, l->error));
 }
 
-/* The other ranks count it as well. */
+/* Runs the leader phase. A rank that is no leader only counts the collective, since seq must be the same on all ranks. Returns as
+ * hier_goes_on. */
 static bool hier_between_hosts(struct levels *l, const void *send, void *recv, const struct hdl_coll_args *a)
 {
 	struct hdl_coll_args args = *a;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host executor without a graph: a builder carries each node out at once (hdl_gb_new_now). For blocking collectives of small
- * pieces, whose graph would be used once and cost more than their messages.
+ * The host executor without a graph: a builder carries each node out at once (hdl_gb_new_now). For blocking v-collectives of
+ * small blocks, whose graph would be used once and cost more than their messages.
  *
- * What it uses is kept by the process, not by a thread: with MPI_THREAD_MULTIPLE others run while one waits, so that each call takes
- * its own.
+ * The process keeps a list of spare structs, and each call takes one: with MPI_THREAD_MULTIPLE other threads run collectives
+ * while a call waits.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collectives/internal.h"
 
-#define SCRATCH	((size_t)32 << 10)	/* at first; */
-#define SCRATCH_KEPT ((size_t)1 << 20)	/* grows to what was used, up to this */
+#define SCRATCH	((size_t)32 << 10)	/* bytes of scratch at first */
+#define SCRATCH_KEPT ((size_t)1 << 20)	/* scratch grows to the bytes that a call has used, up to this */
 
 static struct hdl_immediate *spare;
 
 struct hdl_kept {
 	struct hdl_send send;
-	struct hdl_node node;		/* the builder's is gone when the send ends */
+	struct hdl_node node;		/* a copy: the builder's node is gone when the send ends */
 	struct hdl_run *run;
 	struct hdl_kept *next;
 	bool done, withdrawn;
@@ -121,7 +121,8 @@ static void immediate_wait_for(struct hdl_kept *k)
 	hdl_wait_until(is_sent, k);
 }
 
-/* The bytes' own sends only: those of others may wait for what this rank sends later. */
+/* Waits for the sends that read these bytes, which are about to be written. Waiting for all sends could deadlock: the receiver of
+ * another send may wait for a message that this rank sends later. */
 static __attribute__((noinline)) void wait_for_sends_of(const struct hdl_immediate *s, size_t off, size_t len)
 {
 	for (struct hdl_kept *k = s->kept; k; k = k->next)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of pieces, each with a buffer, a count and a type of its own, and reductions by any operation: gather(v),
- * scatter(v), allgatherv, alltoallv, alltoallw, reduce_scatter(_block), scan, exscan, those of neighbors; reduce and allreduce by
- * operations of programs; and all that there are of intercommunicators. The graph is made for the call (vcoll.c), runs on the
- * host executor, and goes with it; a blocking call with small pieces has none (immediate.c). A persistent request keeps it, with all
- * that a run needs: starting it packs, and begins.
+ * V-collectives by messages, with blocks that have a buffer, a count and a type each, and reductions by any operation: gather(v),
+ * scatter(v), allgatherv, alltoallv, alltoallw, reduce_scatter(_block), scan, exscan, neighborhood collectives; reduce and
+ * allreduce by operations of programs; and all collectives of intercommunicators. The graph is made for the call
+ * (algorithms/vcoll.c), runs on the host executor, and is freed with the call; a blocking call with small blocks has no graph
+ * (immediate.c). A persistent request keeps graph and run: each start packs, and starts the run.
  *
- * A piece that is one run of bytes is sent and received where it lies: the graph's spaces SEND and RECV begin at address 0,
- * so that their offsets are addresses. Any other one has a packed copy in the run's scratch.
+ * A block that is one run of bytes is sent from and received into the user's buffer: the graph's spaces SEND and RECV begin at
+ * address 0, so that offsets are addresses. Any other block has a packed copy in the run's scratch.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 #include "collectives/select/check.h"
 #include "collectives/host/vcoll.h"
 
-/* Where each piece is while the graph runs. copy: not in place, since it changes meanwhile. */
+/* Decides where the block lies while the graph runs: in the user's buffer, or packed in scratch. copy: the block must be packed,
+ * since the graph overwrites the user's buffer. */
 static void vcoll_place(struct hdl_gb *b, struct piece *p, bool copy)
 {
 	p->bytes = (size_t)p->count * (size_t)hdl_type_size(p->type);
@@ -63,14 +64,14 @@ static void vcoll_unpack(const struct hdl_vcoll_run *r)
 			hdl_unpack(p->buf, r->run->base[HDL_SP_TMP] + p->off, p->count, p->type, 0, p->bytes);
 }
 
-/* Before the graph runs. What it leaves as it is comes back as it was: the own piece in place, the first rank's of an exscan, what
- * nobody sends a neighbor. */
+/* Packs the blocks before the graph runs. refill: packs the receive blocks, too, so that parts that the graph does not write are
+ * unpacked unchanged: this rank's block in place, the first rank's result of an exscan, blocks of neighbors that send none. */
 static void vcoll_load(struct hdl_vcoll_run *r)
 {
 	vcoll_pack(r, r->in, r->nin);
 	if (r->refill)
 		vcoll_pack(r, r->out, r->nout);
-	/* it has failed before it begins: so what it sends is empty */
+	/* the run fails before it begins: hdl_host_start makes its sends empty */
 	if (unlikely(r->sent != r->room))
 		hdl_run_misfit(r->run, r->sent, r->room);
 }
@@ -123,7 +124,7 @@ static bool copy_pieces(struct piece **to, uint32_t *n, const struct hdl_vcoll_b
 
 static void place_all(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r)
 {
-	/* An exchange in place takes each piece from where another one will come. */
+	/* An exchange in place sends each block from memory into which another block is received. */
 	bool copies = a->coll == HDL_V_EXCHANGE && a->in_place && r->nin > 1;
 
 	for (uint32_t i = 0; i < r->nin; i++)
@@ -141,7 +142,8 @@ static void reduce_node(const struct hdl_run *run, const void *src, void *dst, s
 	hdl_reducer_apply(&r->reducer, src, dst, len, run->base[HDL_SP_TMP] + r->places);
 }
 
-/* Their user may free them meanwhile. What is sent now is packed, or a run of bytes. */
+/* Retains types and operation that are used after the call: the user may free them. Send types are used later by persistent
+ * requests only, since the send blocks of other calls are packed in the call, or are a run of bytes. */
 static void vcoll_retain_types(struct hdl_vcoll_run *r, const struct hdl_vcoll *a)
 {
 	for (uint32_t i = 0; i < r->nout; i++)
@@ -160,7 +162,8 @@ static bool refills(const struct hdl_vcoll *a)
 	return a->in_place || a->coll == HDL_V_EXSCAN || a->coll == HDL_V_NEIGHBORS;
 }
 
-/* What long pieces for all ranks go by: looked up by all ranks, or by none. False: no memory. */
+/* Looks up the ranks' hosts, by which the algorithm for long blocks to all ranks is chosen: on all ranks, or on none. Returns
+ * false if there is no memory. */
 static bool knows_hosts(struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
 	const struct hdl_hosts *hosts;
@@ -217,9 +220,10 @@ static bool vcoll_is_finished(const void *arg)
 
 /* ---- blocking, and small: without a graph --------------------------------------------------------------------- */
 
-#define STRAIGHT_PIECES 256		/* with more, receives had better be there before their messages come */
+#define STRAIGHT_PIECES 256		/* with more blocks a graph is faster: receives are posted before their messages come */
 
-/* What the rank has for itself fits: if not, the others must be told before anything else is sent, which takes a graph. */
+/* Returns true if the rank's block for itself fits its place. If not, a graph is needed, whose messages are empty from the first
+ * on, so that the peers learn of the error. */
 static bool own_fits(const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
 	const struct hdl_vcoll_block *in, *out;
@@ -227,7 +231,7 @@ static bool own_fits(const struct hdl_comm *comm, const struct hdl_vcoll *a)
 	return !hdl_vcoll_own(a, comm->rank, &in, &out) || hdl_vcoll_block_bytes(in) == hdl_vcoll_block_bytes(out);
 }
 
-/* This rank's own affair: its messages are the same. */
+/* Returns true if the call runs without a graph. Each rank decides by itself: the messages are the same. */
 static bool goes_straight(const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
 	return !comm->local && !hdl_vars.check && a->coll != HDL_V_NEIGHBORS && a->nin + a->nout <= STRAIGHT_PIECES &&
@@ -235,7 +239,7 @@ static bool goes_straight(const struct hdl_comm *comm, const struct hdl_vcoll *a
 	       hdl_vcoll_most(a->out, a->nout) <= hdl_vars.eager_max && own_fits(comm, a);
 }
 
-/* MPI error class. */
+/* Revokes the communicator, and sets the reason. Returns MPI_ERR_NO_MEM. */
 static int vcoll_no_memory(struct hdl_comm *comm)
 {
 	hdl_coll_no_memory(comm);
@@ -370,7 +374,7 @@ int hdl_host_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, str
 	if (!rc) {
 		hdl_coll_number_persistent(r->run);
 		if (hdl_collective_init(comm, vcoll_begin, vcoll_put, r, req))
-			rc = vcoll_no_memory(comm);	/* the others may have theirs, and start it */
+			rc = vcoll_no_memory(comm);	/* peers may have their request, and start it */
 	}
 	if (rc)
 		vcoll_give_up(r);

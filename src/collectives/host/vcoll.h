@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the collectives of pieces (pieces.c) and their algorithms (vcoll.c) share. */
+/* Blocks and runs of v-collectives by messages (host/vcoll.c) and their algorithms (algorithms/vcoll.c). */
 #ifndef HDL_COLL_PIECES_H
 #define HDL_COLL_PIECES_H
 
@@ -11,32 +11,33 @@ struct piece {
 	MPI_Count count;
 	const struct hdl_type *type;
 	size_t bytes;
-	size_t off;			/* in the scratch, if it is packed */
+	size_t off;			/* packed: offset of the copy in the run's scratch */
 	bool packed;
-	uint8_t space;			/* else: buf is an offset in this space, in RECV an address */
+	uint8_t space;			/* not packed: buf is an offset in this space; in HDL_SP_RECV the offset is an address */
 };
 
 struct hdl_vcoll_run {
 	struct hdl_run *run;
 	struct hdl_graph *g;
 	struct hdl_req *req;		/* NULL: blocking */
-	struct hdl_run *instead;	/* of this one, which was mailbox's and ends when this does; or NULL */
+	struct hdl_run *instead;	/* the run on mailbox that this run replaces, and that finishes with this run; or NULL */
 	struct hdl_reducer reducer;
-	size_t places;			/* the reducer's, in the scratch */
+	size_t places;			/* offset of the reducer's two buffers in the scratch */
 	uint32_t nin, nout;
-	struct piece *in, *out;		/* what this rank gives, and gets */
-	bool refill;			/* what the graph leaves of `out` must come back as it was */
+	struct piece *in, *out;		/* blocks that this rank sends, and receives */
+	bool refill;			/* parts of `out` that the graph does not write must stay unchanged */
 	bool persistent;
 	bool finished;
 	int error;
-	size_t sent, room;		/* of the first piece for the rank itself whose place has another length, or equal */
+	size_t sent, room;		/* bytes of the rank's first block for itself whose place has another length, and of the
+					 * place; equal: none */
 };
 
 static inline size_t hdl_vcoll_block_bytes(const struct hdl_vcoll_block *p)
 {
 	return (size_t)p->count * (size_t)hdl_type_size(p->type);
 }
-/* Of the longest. */
+/* Returns the bytes of the longest of n blocks. */
 static inline size_t hdl_vcoll_most(const struct hdl_vcoll_block *p, int n)
 {
 	size_t most = 0;
@@ -46,7 +47,8 @@ static inline size_t hdl_vcoll_most(const struct hdl_vcoll_block *p, int n)
 	return most;
 }
 
-/* Whether the rank has a piece for itself, but for those that are edges of a graph, and which. */
+/* Returns true if the rank has a block for itself, and sets *in and *out to the block and its place. Blocks of neighborhood
+ * collectives do not count: see hdl_edge_own. */
 static inline bool hdl_vcoll_own(const struct hdl_vcoll *a, int me, const struct hdl_vcoll_block **in, const struct hdl_vcoll_block **out)
 {
 	if (a->in_place || a->coll > HDL_V_EXCHANGE || !a->nin || !a->nout)
@@ -64,8 +66,9 @@ static inline int hdl_edge_among(const int *ranks, int k)
 		n += ranks[i] == ranks[k];
 	return n;
 }
-/* NEIGHBORS: the number of the edge to the k-th destination, or from the k-th source, among several between two ranks: on a grid what
- * goes in one direction comes from the other one; of graphs the first edge's is the first one's. */
+/* NEIGHBORS: returns the number of the edge to the k-th destination, or from the k-th source, by which several edges between two
+ * ranks are told apart. Grid: a block sent in one direction arrives as from the opposite one. Graph: the i-th edge to a rank is
+ * its i-th edge from this rank. */
 static inline int hdl_edge_to(const struct hdl_vcoll *a, int k)
 {
 	return a->grid ? k : hdl_edge_among(a->to, k);
@@ -74,7 +77,8 @@ static inline int hdl_edge_from(const struct hdl_vcoll *a, int k)
 {
 	return a->grid ? k ^ 1 : hdl_edge_among(a->from, k);
 }
-/* NEIGHBORS: the next edge from this rank to itself, by its places in a->to and a->from, which begin at -1. False: there is none. */
+/* NEIGHBORS: finds the next edge from this rank to itself. *to and *from: the edge's indices in a->to and a->from, -1 before the
+ * first call. Returns false if there is no more edge. */
 static inline bool hdl_edge_own(const struct hdl_vcoll *a, int me, int *to, int *from)
 {
 	do {
@@ -90,11 +94,11 @@ static inline bool hdl_edge_own(const struct hdl_vcoll *a, int me, int *to, int 
 	return *from < a->nout;
 }
 
-/* The nodes of this rank. Those of messages that the rank would send to itself are copies. Memory shortage fails the builder. */
+/* Adds this rank's nodes. Messages of the rank to itself become copies. If there is no memory, the builder fails. */
 void hdl_build_vcoll(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm);
 
-/* Collectives with blocks of different lengths by messages, on any communicator. req NULL: blocking. prepare: an inactive persistent
- * request. Return an MPI error class. */
+/* Collectives with blocks of different lengths by messages, on any communicator. req NULL: blocking. prepare: an inactive
+ * persistent request. Return an MPI error class. */
 int hdl_host_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req);
 int hdl_host_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req);
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Brings up mailbox or tasks for a communicator without anybody waiting for it: the first offloaded collective starts an
- * Allgather of queue numbers and keys on the host executor; then everybody connects, and a second Allgather says how that
- * went. A rank knows the second one's result only when all ranks have connected, so the first request that is posted finds
- * a queue that answers; and the result is the same on all ranks, so that either all offload or none does.
+ * Bring-up of mailbox or tasks for a communicator; no rank blocks for it. The first offloaded collective starts an Allgather of
+ * queue numbers and keys on the host executor. Then every rank connects its queues, and a second Allgather exchanges a status per
+ * rank. Its result is complete only when all ranks have connected, so the first request that is posted finds a queue that
+ * answers. The result is the same on all ranks, so either all ranks use the queues or none does.
  *
- * Before a rank creates queues it looks among the sets of links and slots that its process keeps (cache.c) for one of the
- * same ranks, and offers that in place of new queues. If all have offered the same set, it is taken over, and the second Allgather
- * confirms it. If not (one has none, or another, since its communicator was freed later there), the second one says so: all drop
- * what they have offered, create queues, and begin again. So each offer that fails costs a set on each rank that made one, and sets
- * that only some have go.
+ * Before a rank creates queues, the rank looks in the queue cache (cache.c) for queues of the same ranks, and offers these in its
+ * record. If all ranks have offered the same queues, the queues are taken over, and the second Allgather confirms so. Otherwise
+ * (a rank has none, or other ones, because a communicator was freed later there) a status is OTHER_SETS: all ranks destroy the
+ * offered queues, create new ones, and begin again. So an offer that fails costs cached queues on each rank that made the offer,
+ * and queues that only some ranks have cached disappear.
  *
- * A rank for which something fails, be it the first Allgather itself, goes on to the end: it sends what others wait for,
- * with HDL_UNHEARD in place of what did not reach it, and says in the second Allgather that it failed. Only if that one fails,
- * too, a rank cannot know what the others know: then its collectives fail, rather than run where the others' do not.
+ * A rank on which a step fails, even the first Allgather itself, continues to the end: the rank sends all that its peers wait
+ * for, with HDL_UNHEARD in place of blocks that did not arrive, and reports the failure in the second Allgather. Only if the
+ * second Allgather fails, too, the rank cannot know the outcome on its peers: then its collectives fail, because its peers may
+ * not run them on the same executor.
  */
 #include <errno.h>
 #include <shca.h>
@@ -25,22 +26,22 @@
 
 struct record {
 	union ibv_gid gid;
-	uint64_t addr;			/* of the first area */
+	uint64_t addr;			/* of the first region */
 	uint32_t rkey;
 	uint32_t lid;
-	int32_t status;			/* 0 or an errno: this rank's queues */
-	uint32_t exposed;		/* rkey of all its memory, or 0 */
+	int32_t status;			/* of creating this rank's queues: 0 or an errno */
+	uint32_t exposed;		/* rkey of all this rank's memory, or 0 */
 	struct hdl_proc proc;
-	uint64_t set;			/* offered; 0: new queues */
-	uint64_t posted, class_posted[HDL_SLOT_CLASSES];	/* there */
-	uint64_t number;		/* a new set's, if this is rank 0 */
-	struct hdl_agreed_config basis;		/* what must be the same everywhere */
+	uint64_t set;			/* number of the cached queues that this rank offers; 0: new queues */
+	uint64_t posted, class_posted[HDL_SLOT_CLASSES];	/* operations posted on the offered queues */
+	uint64_t number;		/* number for new queues; rank 0's is used */
+	struct hdl_agreed_config basis;		/* must be the same on all ranks */
 	uint32_t depth, index;
 	uint64_t area_bytes;
 	uint32_t qpn[];			/* mailbox[size], out[levels], in[levels] */
 };
 
-/* The status of a rank that has heard of all, and of sets that are not the same one. */
+/* Status of a rank that has all records, in which the ranks offer different queues. */
 #define OTHER_SETS ESTALE
 static struct record *record(const struct hdl_queues *h, int rank)
 {
@@ -70,7 +71,8 @@ static struct hdl_coll_link *add_link(struct hdl_queues *h, int peer, uint64_t s
 	return l;
 }
 
-/* Requests that a queue for lines has room for: few, as each takes memory of every communicator. Of so many ranks half as many. */
+/* Depth of a mailbox queue: small, since each request takes memory in every communicator. Half as many for more than MANY_RANKS
+ * ranks. */
 #define LINE_REQUESTS 30
 #define MANY_RANKS 8
 
@@ -79,7 +81,8 @@ static uint32_t line_requests(const struct hdl_queues *h)
 	return h->size > MANY_RANKS ? LINE_REQUESTS / 2 : LINE_REQUESTS;
 }
 
-/* What lines to a peer are written through. Its one receive is never taken: when the peer is gone, it is flushed. */
+/* Creates the queue through which cells are written to a peer. Its one receive never takes a message: the receive is flushed when
+ * the peer is gone, which reports the peer's end. */
 static struct hdl_coll_link *create_line_link(struct hdl_queues *h, int peer)
 {
 	size_t line = h->region[HDL_CELL_MEDIUM].line_bytes;
@@ -111,13 +114,14 @@ static struct hdl_coll_link *create_line_link(struct hdl_queues *h, int peer)
 	return NULL;
 }
 
-/* That one request of a master or managed queue names. */
+/* Returns the most operands that one request of a master or managed queue names. */
 static uint32_t most_operands(const struct hdl_queues *h)
 {
 	return (uint32_t)(h->pairs ? h->size < HDL_TREE_LINKS ? h->size : HDL_TREE_LINKS : 1 + h->tree_links);
 }
 
-/* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
+/* arrives: the link receives messages. Returns NULL with errno; the link then stays in h->links, which frees the parts that were
+ * made. */
 static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_t sq_depth, uint32_t flags, bool arrives)
 {
 	struct ibv_exp_qp_init_attr attr = {
@@ -156,7 +160,8 @@ static bool has_direct(const struct hdl_queues *h, int a, int b)
 	return a != b && (h->mailbox || h->pairs || (h->star && (!a || !b)));
 }
 
-/* Requests that a queue has room for: so many of each operation under way, and one of the largest after another. */
+/* Returns the depth of a send queue: room for `small` requests of each operation under way, or for two of the largest
+ * operations. */
 static uint64_t sq_depth(const struct hdl_queues *h, uint64_t small, uint64_t large)
 {
 	uint64_t a = h->depth * small, b = 2 * large;
@@ -166,8 +171,9 @@ static uint64_t sq_depth(const struct hdl_queues *h, uint64_t small, uint64_t la
 
 static int create_links(struct hdl_queues *h)
 {
-	/* Of one hop; atomics on a pair link or the own; WAITs and ENABLEs: a graph waits for a peer on its link in one direction and
-	 * enables in the other, at most; and what the root writes to itself and waits for, with its stamps. */
+	/* elements: requests of one hop; words: atomics on a pair link or on the rank's own; control: WAITs and ENABLEs, since a
+	 * graph at most waits for a peer on the link in one direction and enables the other, and the root's writes to itself, for
+	 * which the root waits, with their stamps. */
 	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_SLOT_LONGER].acc_bytes / 8 : 0;
 	uint64_t control = 2 * (uint64_t)h->tree_links + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
 	uint64_t own = elements > words ? elements : words;
@@ -232,11 +238,11 @@ static int bringup_create(struct hdl_queues *h)
 	uint64_t links = most_links(h);
 	int err;
 
-	/* the others count on it, and learn by the wire-up that they may not */
+	/* peers rely on an exposed rank; the status in this rank's record refuses the queues on all ranks */
 	if (h->mailbox && !hdl_tp_exposes(hdl_mpi_tp, &h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose(hdl_mpi_tp))
 		return -EACCES;
 	h->local_room = (h->depth + 2) * links;
-	/* lines: all that the queues can hold, and their receives, when they are flushed */
+	/* mailbox: room for all requests of the queues, and for their receives when flushed */
 	h->local_cq = !h->mailbox ? bringup_create_cq(h, h->local_room) :
 		      ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(hdl_mpi_tp), 0);
 	if (!h->local_cq)
@@ -245,7 +251,8 @@ static int bringup_create(struct hdl_queues *h)
 	return err ? err : hdl_region_make(h, 0);
 }
 
-/* If the device, or memory, has no room for another one, what scratch is kept goes, then the oldest of the sets that no communicator has. */
+/* Creates the queues. If the device or the process has no memory for them, frees spare scratch, then evicts the oldest cached
+ * queues, and tries again. Returns 0 or a negative errno. */
 static int bringup_make(struct hdl_queues *h)
 {
 	int err;
@@ -261,7 +268,7 @@ static int bringup_make(struct hdl_queues *h)
 	return err;
 }
 
-/* What it had is gone, with all that was counted there. */
+/* Destroys the queues, resets all counters, and creates new queues. Returns 0 or a negative errno. */
 static int make_anew(struct hdl_queues *h)
 {
 	hdl_queues_flush(h);
@@ -373,7 +380,7 @@ static int connect_all(struct hdl_queues *h)
 
 static void bringup_exchange(struct hdl_queues *h, int err);
 
-/* What every rank of which something was heard has to say; only if all have no other reason is it that they have offered other sets. */
+/* Returns true if the only failure that any status reports is OTHER_SETS. A status of HDL_UNHEARD is a failure, too. */
 static bool is_to_begin_again(const struct hdl_queues *h)
 {
 	bool others = false;
@@ -404,8 +411,8 @@ static void bringup_wired(struct hdl_run *run)
 		all = false;
 		if (h->statuses[r] != OTHER_SETS)
 			hdl_queues_note_reason(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
-		/* It says so itself: all others hear it, too, or hear nothing. But who has heard of other sets, and of nothing
-		 * else, begins again, and waits for this rank. */
+		/* The rank reports its own failure: every peer gets this status, too, or none. But a rank whose statuses report
+		 * OTHER_SETS and no other failure begins again, and waits for this rank. */
 		if (h->statuses[r] != HDL_UNHEARD && h->statuses[r] != OTHER_SETS)
 			h->state = HDL_QUEUES_REFUSED;
 	}
@@ -447,7 +454,8 @@ static int check_records(struct hdl_queues *h)
 	return 0;
 }
 
-/* New queues everywhere: 0. The same set: 1. Otherwise -OTHER_SETS. */
+/* Returns 0: all ranks have new queues; 1: all offer the same cached queues with the same operations posted; -OTHER_SETS:
+ * neither. */
 static int compare_sets(const struct hdl_queues *h)
 {
 	const struct record *mine = record(h, h->rank);
@@ -462,8 +470,9 @@ static int compare_sets(const struct hdl_queues *h)
 	return mine->set != 0;
 }
 
-/* All ranks have posted all that was posted on the set: so many arrivals are there, and no more. Nor is a queue gone, which only
- * completions tell that nobody has asked for since. */
+/* Returns 0 if the offered queues may be used on: each link has exactly the arrivals that the posted operations imply, so all
+ * ranks have posted all of them ((d) of queues.h), and no queue has failed. Polls first: completions that report a failure may have
+ * come while the queues were cached. */
 static int bringup_take_over(struct hdl_queues *h)
 {
 	hdl_queues_drain(h);
@@ -506,7 +515,8 @@ static void exchanged(struct hdl_run *run)
 		hdl_queues_bringup_failed(h);
 }
 
-/* err: of the own queues. The others learn of it by the record; they are waiting for one. */
+/* Starts the first Allgather. err: of creating this rank's queues; the record reports the error to the peers, which wait for the
+ * record. */
 static void bringup_exchange(struct hdl_queues *h, int err)
 {
 	fill_record(h, err);
@@ -603,7 +613,7 @@ struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor,
 	h->why_refused[0] = 0;
 	hdl_regions_retry(h);
 	if (allocate_records(h)) {
-		hdl_queues_end(h);		/* lines of the communicator before may wait here yet */
+		hdl_queues_end(h);		/* flushes: cells of the previous communicator may not have left yet */
 		return NULL;
 	}
 	bringup_exchange(h, offered ? 0 : bringup_make(h));

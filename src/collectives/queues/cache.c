@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sets of links and slots that no communicator has at present. One that is freed leaves them connected, as they are; the next of the
- * same processes, in the same order, takes them over. Nothing is created, destroyed or connected for it, and nothing when the
- * communicator is freed. queues.h says why what follows is safe; bringup.c how the ranks agree on a set.
+ * The queue cache: connected queues and slots of freed communicators. The next communicator of the same processes, in the same
+ * order, takes them over. No queue is created, destroyed or connected for that communicator, or when a communicator is freed. See
+ * queues.h (c), (d) and SLOTS.md for the reason why this is safe; bringup.c for the ranks' agreement on the queues.
  */
 #include <stdlib.h>
 
 #include "collectives/queues/queues.h"
 
-/* In the order of their coming here: programs free communicators alike on all ranks. */
+/* List in the order of insertion, oldest first: programs free communicators in the same order on all ranks, so that ranks offer
+ * the same queues. */
 static struct hdl_queues *kept, **kept_end = &kept;
 static uint32_t nkept;
 
-/* Beyond so many the one that has waited longest goes, when another one is made: what the processes of a program had at a time comes
- * back as a rule, and what it had of communicators that never return goes in the end. A few at a time: a set takes milliseconds. */
+/* With more than KEPT_MOST cached, the oldest are destroyed when other queues are made, at most GO_AT_ONCE at a time, since each
+ * takes milliseconds. Queues of communicators that a program makes again are reused as a rule; those of communicators that never
+ * return go in the end. */
 #define KEPT_MOST 64
 #define GO_AT_ONCE 2
 
@@ -51,7 +53,8 @@ struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index)
 	return NULL;
 }
 
-/* What went wrong here may have gone otherwise elsewhere. */
+/* Returns true if the queues may be cached. An error on this rank may not have been one on its peers, so that the ranks' counters
+ * may differ. */
 static bool is_sound(const struct hdl_queues *h)
 {
 	return h->state == HDL_QUEUES_READY && !h->broken && !h->had_error && !h->suspect_ns && !h->queue_gone && !h->stopped &&
@@ -87,7 +90,8 @@ void hdl_queue_cache_trim(void)
 		hdl_queue_cache_evict();
 }
 
-/* Nobody need wait for what was posted there: not, while a port is down. */
+/* Returns true if all posted requests have left, so that destroying the queues does not wait. False, for example, while a port is
+ * down. */
 static bool queue_cache_has_left(struct hdl_queues *h)
 {
 	if (!h->mailbox)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What choose.c goes by: where a communicator's ranks are, and what the device that connects them can do. */
+/* The properties by which choose.c decides: the hosts of a communicator's ranks, and the capabilities of the device that connects
+ * them. */
 #include "collectives/queues/queues.h"
 #include "collectives/select/tuner.h"
 
 #include <errno.h>
 
-/* Kept once the device has answered: a query that fails says nothing of the device. */
+/* The answer is kept per port, also that the device has no capabilities. A query without memory is not an answer: the next call
+ * asks again. */
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out)
 {
 	static const struct hdl_port *asked;
@@ -38,7 +40,7 @@ int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps
 	return 0;
 }
 
-/* All members are of this job, and on this host. */
+/* Returns true if all members are of this job and on this host. */
 static bool are_here(const struct hdl_comm *comm)
 {
 	if (hdl_group_spans_jobs(comm->group, comm->group))
@@ -86,12 +88,12 @@ int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site)
 		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = promises & HDL_PROMISES_WAKES,
 		.at_once = promises & HDL_PROMISES_AT_ONCE, .exposes = promises & HDL_PROMISES_EXPOSES, .means = means,
 	};
-	/* jobs may differ in what the choice goes by, and all members must choose alike */
+	/* jobs may differ in these properties, and all members must choose alike */
 	if (hdl_group_spans_jobs(comm->group, comm->group)) {
 		site->one_host = false;
 		site->oversubscribed = true;
 	}
-	/* of more ranks nothing is offloaded, wherever they are */
+	/* more than HEDDLE_COLL_OFFLOAD_RANKS ranks: nothing is offloaded, so the hosts do not matter */
 	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
 		site->one_host = hdl_is_local(hdl_comm_proc(comm, r));
 	return 0;

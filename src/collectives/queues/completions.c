@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queues of a communicator as all executors use them: completions of this rank's own requests, requests that a queue refuses, the list
- * of what progress looks at, and the stop after an error. queues.h has links and slots.
+ * The queues of a communicator as all executors use them: completions of this rank's own requests, requests that a queue refuses,
+ * the list of the queues that progress polls, and the stop after an error. See queues.h for links and slots.
  */
 #include <string.h>
 

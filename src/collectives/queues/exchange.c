@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks of a communicator tell each other of their queues and slots: Allgathers on the host executor, for which no rank waits; and what is
- * wrong where the queues cannot be had.
+ * The exchanges of queues and regions among the ranks of a communicator: Allgathers on the host executor, for which no rank
+ * blocks; and the reasons why queues were refused.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,12 +23,12 @@ int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint
 		*graph = NULL;
 		return -ENOMEM;
 	}
-	/* what is received goes here first */
+	/* blocks are received into tmp first: the ones that do not come stay HDL_UNHEARD_BYTE */
 	memset(run->tmp.p, HDL_UNHEARD_BYTE, (*graph)->tmp_bytes);
 	run->runs_all = true;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
-	/* Several may be wired up at a time, and go on in another order at each rank. */
+	/* Several kinds of queues may be brought up at a time, and their exchanges proceed in a different order on each rank. */
 	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_QUEUE_KINDS * number + (uint32_t)h->index);
 	run->done = done;
 	run->arg = arg;
@@ -55,12 +55,12 @@ void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, in
 		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
 }
 
-/* The others wait for what this rank has to say. */
+/* The other ranks wait for this rank's part of the exchange: hdl_queues_break notifies them. */
 void hdl_queues_bringup_failed(struct hdl_queues *h)
 {
 	h->wire_error = MPI_ERR_NO_MEM;
 	snprintf(h->why_refused, sizeof(h->why_refused), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
-	h->state = HDL_QUEUES_READY;	/* where nothing more is posted, as it is broken */
+	h->state = HDL_QUEUES_READY;	/* with `broken`, so that no operation is posted */
 	h->offered = false;
 	hdl_queues_free_records(h);
 	hdl_queues_break(h, h->why_refused);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What mailbox and tasks share: the order in which operations are posted and completed. How one is posted, and whether it is complete,
- * say cell.c, vector.c, single_copy.c and post.c. See queues.h for links, slots and the proof that a slot is free when it is
- * used again.
+ * The order in which operations of mailbox and tasks are posted, completed and retired. The executors' tables (exec.h) do the
+ * work. See queues.h for links and slots, SLOTS.md for the proof that a slot is free when an operation uses it again.
  *
- * Operations of a communicator are completed in the order in which they were begun, also where a later one would be done
- * earlier: their slots return in that order.
+ * Operations of a communicator are completed in the order in which they were posted, also where a later one would be done
+ * earlier: slots become free in that order.
  */
 #include "collectives/exec.h"
 #include "collectives/queues/queues.h"
@@ -32,7 +31,7 @@ static const struct hdl_executor_ops *exec_of(const struct hdl_run *run)
 	return run->plan->exec;
 }
 
-/* The caller has seen to (a) of queues.h and to room on the queues. */
+/* Posts an operation. Must: the operation has a slot, (a) of queues.h, and the queues have room for its requests. */
 static void queues_post(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_coll_prog *p = prog_of(run);
@@ -105,7 +104,7 @@ static __attribute__((noinline)) bool queues_compile(struct hdl_queues *h, struc
 		plan->prog = plan->exec->compile(h, plan);
 	err = errno;
 	if (plan->prog) {
-		/* each persistent one is compiled by itself */
+		/* of a persistent plan each request compiles the graph again */
 		if (!plan->key.persistent)
 			hdl_graph_forget(plan->offload_graph, h->mailbox);
 		return true;
@@ -113,7 +112,8 @@ static __attribute__((noinline)) bool queues_compile(struct hdl_queues *h, struc
 	hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
 		  hdl_coll_name(run->args.coll), plan->key.bytes, plan->offload_graph->algorithm, strerror(err));
 	h->broken = true;
-	/* the device is the same everywhere, the memory is not: the others may have posted it */
+	/* a graph that the device cannot run fails on all ranks; for want of memory this rank alone fails, and peers may have
+	 * posted */
 	if (err == ENOMEM) {
 		hdl_reason_set("%s of %zu bytes: no memory for its requests", hdl_coll_name(run->args.coll), plan->key.bytes);
 		hdl_run_error(run, MPI_ERR_NO_MEM);
@@ -121,7 +121,7 @@ static __attribute__((noinline)) bool queues_compile(struct hdl_queues *h, struc
 	return false;
 }
 
-/* Compiled against this communicator's queues when first posted. */
+/* Compiles the plan for this communicator's queues when first posted. Returns false on an error, which breaks the queues. */
 static bool ready_prog(struct hdl_queues *h, struct hdl_run *run)
 {
 	return likely(run->plan->prog) || queues_compile(h, run);
@@ -129,25 +129,26 @@ static bool ready_prog(struct hdl_queues *h, struct hdl_run *run)
 
 static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class);
 
-/* (a) of queues.h */
+/* Returns true if the operation has a slot: (a) of queues.h. */
 static bool has_slot(const struct hdl_queues *h, const struct hdl_run *run)
 {
 	return h->posted - h->retired < h->depth && h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
 }
 
-/* (b) of queues.h */
+/* Returns true if a slot barrier must come before the operation: (b) of queues.h. */
 static bool needs_credit(const struct hdl_queues *h, const struct hdl_run *run)
 {
 	return !prog_of(run)->synchronizes && (h->since_sync[run->class] >= h->class[run->class].depth - 1 ||
 					       (!h->mailbox && h->since_sync_all >= h->depth - 1));
 }
 
-/* Posts what may be posted; hands on what will not be. Returns the number of operations. */
+/* Posts queued operations as far as slots and queues permit; fails them if the queues are broken, and hands them to the host
+ * executor if queues or region were refused. Returns 0 if no operation moved on. */
 static int pump(struct hdl_queues *h)
 {
 	int n = 0;
 
-	/* whatever else has happened: an exchange is under way that ends here */
+	/* also if the queues are broken: the exchange's done function uses h */
 	if (h->state == HDL_QUEUES_WIRING || h->region[h->region_wired].state == HDL_REGION_WIRING)
 		return 0;
 	for (; h->queue && !h->suspect_ns; n++) {
@@ -177,7 +178,7 @@ static int pump(struct hdl_queues *h)
 			continue;
 		if (!run->plan->key.internal)
 			run->class = prog_of(run)->class;
-		/* Every rank counts the same operations, so that all insert it at the same place. */
+		/* Every rank counts the same operations, so that all ranks insert the slot barrier at the same place. */
 		if (unlikely(needs_credit(h, run))) {
 			struct hdl_run *barrier = credit_run(h, run->class);
 
@@ -207,13 +208,13 @@ static bool queues_is_complete(struct hdl_queues *h, struct hdl_run *run)
 	return exec_of(run)->poll(h, run, prog_of(run));
 }
 
-/* Whether it has only let others have their turn. */
+/* Returns true if the operation has work left that was only postponed to the next turn. */
 static bool has_more(const struct hdl_run *run)
 {
 	return exec_of(run)->has_more && exec_of(run)->has_more(run);
 }
 
-/* All arrivals are there: takes the result out. */
+/* Completes an operation that waits for no rank: copies the result out, or fails the run if the queues are broken. */
 static void complete(struct hdl_queues *h, struct hdl_run *run)
 {
 	h->completed++;
@@ -235,7 +236,7 @@ static void retire(struct hdl_queues *h, struct hdl_run *run)
 	hdl_queues_retire(h, run);
 }
 
-#define LOCAL_US 8		/* between two looks at the completions of tasks */
+#define LOCAL_US 8		/* microseconds between two polls of local_cq on tasks */
 
 static bool is_to_drain(struct hdl_queues *h)
 {
@@ -256,8 +257,8 @@ static int queues_advance(struct hdl_queues *h)
 
 		if (h->completed == h->retired) {
 			if (!h->broken && !queues_is_complete(h, run)) {
-				/* A peer that is gone shows in the completions of what was sent to it, or of the receive that no line
-				 * takes: that may be all that wakes this rank. */
+				/* The end of a peer shows in completions of requests to the peer, or of the receive that takes no
+				 * message: these may be the only event that wakes this rank. */
 				if (h->mailbox || is_to_drain(h))
 					hdl_queues_drain(h);
 				if (!h->broken) {
@@ -277,19 +278,20 @@ static int queues_advance(struct hdl_queues *h)
 		}
 		retire(h, run);
 		hdl_run_finish(run);
-		n++;	/* maybe all of this turn: whoever waits for it is not to sleep now */
+		n++;	/* maybe the only progress of this turn: a thread that waits for this operation must not sleep now */
 	}
 	return n;
 }
 
-/* Completing an operation may free its communicator, and with it h: that waits until nobody is in here. */
+/* One pass over the queues: advances, posts, and completes persistent operations. Returns the number of operations that moved on.
+ * Completing an operation may free its communicator, and with that h: h is destroyed at the end of this function (doomed). */
 static int off_turn(struct hdl_queues *h)
 {
 	int n = 0, posted;
 
 	h->busy = true;
 	if (unlikely(h->nstaged)) {
-		/* with nothing else under way nothing else finds that what it was shown by has failed */
+		/* with no operation under way, nothing else polls for a failure of the requests that announced the buffers */
 		if (h->posted == h->retired)
 			hdl_queues_drain(h);
 		hdl_sc_staging_reclaim(h);
@@ -309,7 +311,7 @@ static int off_turn(struct hdl_queues *h)
 
 static void turn_if_idle(struct hdl_queues *h)
 {
-	/* From inside of a completion: the turn that runs will see to it. */
+	/* busy: called from a completion inside off_turn, which will do this turn's work */
 	if (!h->busy)
 		off_turn(h);
 }
@@ -324,7 +326,8 @@ __attribute__((noinline, cold)) struct hdl_queues *hdl_queues_make(struct hdl_cc
 	return h;
 }
 
-/* What hdl_queues_progress looks at after this turn, which may take any off the list: one that frees a communicator takes all of its. */
+/* The queues that hdl_queues_progress visits after the current turn. The turn may unlist any queues: freeing a communicator
+ * unlists all of its. */
 static struct hdl_queues *progress_next;
 
 static void queues_unlist(struct hdl_queues *h)
@@ -339,7 +342,7 @@ static void queues_unlist(struct hdl_queues *h)
 	h->link = NULL;
 }
 
-/* Whether pump would post it at once, being next. */
+/* Returns true if pump would post the operation at once, if first in h->queue. Sets run->class. */
 static bool is_next(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);
@@ -350,13 +353,14 @@ static bool is_next(struct hdl_queues *h, struct hdl_run *run)
 	return has_slot(h, run) && !needs_credit(h, run) && exec_of(run)->has_room(h, p);
 }
 
-/* Whether this communicator's queues are all that has to be looked at. */
+/* Returns true if the operation waits for this communicator's queues only. */
 static bool is_by_device(const struct hdl_run *run)
 {
 	return exec_of(run)->by_device && exec_of(run)->by_device(run);
 }
 
-/* A blocking operation of single_copy.c, or of parcels. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
+/* Polls for a blocking operation of single copy, or of vector.c, for a bounded time: the peers' records and cells are there soon,
+ * or already. Every HDL_TURN_EVERY operations the caller's progress runs instead. */
 static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 {
 	int looks = !hdl_job.oversubscribed ? HDL_COPY_LOOKS : hdl_threads ? 0 : HDL_GIVEN_UP;	/* 0: the lock is held */
@@ -379,8 +383,9 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 	}
 }
 
-/* A blocking operation of vector.c, with nothing before it. Whether it has ended, with what others have written. Long pieces are copied as
- * their lines come. */
+/* Ends a blocking operation of vector.c that was just posted, with no operation before it, if all cells come within a bounded
+ * time. Returns true if the operation has retired. False if blocks do not fit cells: later turns copy these as their cells
+ * come. */
 static bool queues_end_at_once(struct hdl_queues *h, struct hdl_run *run)
 {
 	if (h->posted % HDL_TURN_EVERY == 0 || h->retired + 1 != h->posted || !exec_of(run)->end_at_once(h, run, prog_of(run)) ||
@@ -433,7 +438,7 @@ int hdl_queues_progress(void)
 	return n;
 }
 
-/* The lines of the oldest operation, which the turn behind this one takes. */
+/* Polls for a bounded time for the cells of the oldest operation; the turn that follows takes them. */
 static void await_lines(struct hdl_queues *h)
 {
 	struct hdl_run *run = h->ring[h->oldest];
@@ -445,7 +450,7 @@ static void await_lines(struct hdl_queues *h)
 void hdl_queues_look(struct hdl_req *req, bool waits)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++) {
-		/* a turn may complete what frees the communicator's state: it is looked up again */
+		/* looked up again: a turn may complete an operation that frees the communicator's state */
 		struct hdl_cc *cc = req->comm->coll;
 		struct hdl_queues *h = cc ? cc->queues[i] : NULL;
 
@@ -457,7 +462,8 @@ void hdl_queues_look(struct hdl_req *req, bool waits)
 	}
 }
 
-/* Before this process sleeps: what the oldest operation of each communicator waits for shall wake it. */
+/* Before this process sleeps: arms the CQs for which the oldest operation of each communicator waits, so that a completion wakes
+ * the process. */
 void hdl_queues_arm(void)
 {
 	for (struct hdl_queues *h = hdl_queues_active; h; h = h->next) {
@@ -486,7 +492,7 @@ static void credit_done(struct hdl_run *run)
 
 static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 {
-	size_t bytes = h->mailbox ? hdl_cell_least(class) : 0;	/* by which it is of this class, though it has none */
+	size_t bytes = h->mailbox ? hdl_cell_least(class) : 0;	/* selects the class; the barrier carries no data */
 	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix,
 			       .cell_bytes = hdl_cell_bytes_of(bytes) };
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
@@ -533,8 +539,8 @@ void hdl_queues_free(struct hdl_cc *cc)
 		cc->queues[i] = NULL;
 		if (!h)
 			continue;
-		/* Every user's operation holds a reference to the communicator, and completes after what was inserted before it:
-		 * nothing is outstanding when the last reference goes. */
+		/* Every user's operation holds a reference to the communicator, and completes after the slot barriers inserted
+		 * before the operation: nothing is outstanding when the last reference goes. */
 		queues_unlist(h);
 		if (!hdl_queue_cache_keep(h))
 			hdl_queues_end(h);

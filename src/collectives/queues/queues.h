@@ -2,74 +2,59 @@
 /*
  * Inside of the executors mailbox and tasks: one communicator's queues and slots, and compiled graphs.
  *
- * Mailbox, up to HDL_MAILBOX_RANKS ranks: cells. Every rank has an ordinary queue to every other rank and writes its data, with a sequence number,
- * into the peer's memory (cell.c). An operation needs only the CPU of the rank that takes the result.
+ * Mailbox, up to HDL_MAILBOX_RANKS ranks: cells. Every rank has an ordinary queue to every other rank and writes its data, with a
+ * sequence number, into the peer's memory (cell.c). An operation needs only the CPU of the rank that takes the result.
  *
- * Tasks: links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that
- * arrivals on it are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the
- * communicator's operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No
- * rank that is ahead can be mistaken for one that is late.
+ * Tasks: links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that the arrivals on
+ * each link are counted apart. A WAIT names the CQ of one link. Every rank posts the communicator's operations in the same order,
+ * so the n-th arrival on a link belongs to the n-th operation that uses the link, and a rank that is ahead is never mistaken for
+ * a late one.
  *
  *     tree links     managed send queues at both ends, between ranks at the distances of a k-nomial tree (algorithms.h): their
- *                    requests run when the master queue says so
- *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and what
- *                    the rank writes or adds to itself. All WAITs of a rank stand in this one queue.
- *     pair links   ordinary queues: between rank 0 and the others, for the star, only where the device lacks the extensions
- *                    with which it reduces everything up the tree; or among all ranks, for collectives in which each has
- *                    something else for every other. These have queues and slots of their own, a struct hdl_queues beside the
- *                    tree's, which is wired up by the first of them: what is said of links and slots holds in each by itself.
+ *                    requests run when the master queue enables them
+ *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and the
+ *                    rank's writes and atomics to itself. All WAITs of a rank stand in this one queue.
+ *     pair links     ordinary queues: between rank 0 and each other rank, for the star, only where the device lacks the
+ *                    extensions with which it reduces everything up the tree; or among all ranks, for collectives in which each
+ *                    rank sends different data to every other. The latter have queues and slots of their own, a struct hdl_queues
+ *                    beside the tree's, brought up by the first of these collectives. The rules below hold in each struct by
+ *                    itself.
  *
- * Slots. Operation n uses slot n mod S on every rank: its cells, or an accumulator and the operands of one hop. D, the depth, is the
- * number of operations that a rank may have posted and not retired; S = 3 D. Slot n mod S is free on all ranks when any rank posts n:
+ * Slots. Operation n uses slot n mod S on every rank: its cells, or an accumulator and the operands of one hop. D, the depth, is
+ * the number of operations that a rank may have posted and not retired; S = 3 D. SLOTS.md proves that slot n mod S is free on all
+ * ranks when any rank posts n, and shows by scenarios what fails without each rule:
  *
- *     (a) A rank posts operation n only after it has retired n - D: its result is copied out, its requests that read the
- *         slot are complete, its accumulator is zero again.
- *     (b) Among any D consecutive operations one synchronizes: it completes nowhere before all ranks have posted it.
- *         In Barrier, Allreduce, Allgather(v), Alltoall(v) and Reduce_scatter every rank waits for a cell of every other rank, even
- *         if that carries no data. Rooted collectives, neighbor collectives, Scan and Exscan do not synchronize (a rank that only sends, or
- *         for which no rank waits, is complete before other ranks have begun): after D - 1 of these in a row every rank inserts a slot barrier.
- *     Rank A posts n. By (a) it has completed everything up to n - D. By (b) a synchronizing y with n - 2D < y <= n - D is
- *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
- *     operation that used the slot before was n - S.
+ *     (a) A rank posts operation n only after it has retired n - D: the result is copied out, the rank's requests that read the
+ *         slot are complete, the accumulator is zero again.
+ *     (b) Among any D consecutive operations one synchronizes: completes nowhere before all ranks have posted it
+ *         (hdl_coll_synchronizes). After D - 1 operations that do not synchronize every rank inserts a slot barrier. Per class of
+ *         slots: at most D - 1 operations of the class stand between two synchronizing operations of any class; D is the class's
+ *         depth. A slot barrier counts in the class for which it is inserted.
+ *     (c) All ranks post the operations of a struct hdl_queues in one order, and no rank posts an operation of the next
+ *         communicator before all ranks have posted and retired all operations of the previous one.
+ *     (d) All ranks have posted the same operations when cached queues are taken over.
  *
- * Without the slot barrier, with D = 2, S = 6:
- *     1. rank 0 posts Bcast 0 as root: it only sends, completes and retires.
- *     2. rank 0 posts Bcasts 1 to 6; rank 1 has not entered Bcast 0.
- *     3. Bcast 6 uses slot 0: its cell overwrites the data of Bcast 0, which rank 1 has not read.
+ * Enforced by:
+ *     (a), (b) has_slot() and needs_credit() before queues.c posts; free_for() before the fast path of cell.c posts.
+ *     (c) cache.c and bringup.c: a rank offers cached queues only when the previous communicator was freed, and no rank posts
+ *         before all have offered the same queues. A write that a late rank owes to an earlier operation was posted earlier on
+ *         the same queue, so the write lands before those of the next communicator.
+ *     (d) bringup.c compares the number of operations and of each link's arrivals; cache.c keeps no queues on which an operation
+ *         had an error.
  *
- * A cell that is written after the post (in a Barrier with a leader, the leader answers when all cells have come) goes to a slot whose
- * operation the receiver has posted and not completed, since it waits for that cell.
+ * Consequences: a cell needs neither credit nor acknowledgement, and is never cleared; its sequence number names its operation.
+ * The leader of a Barrier answers later than it posts, into a slot whose operation the receiver still waits in (SLOTS.md, "What a
+ * rank writes later than it posts").
  *
- * There are classes of slots, for operations of different lengths. The proof holds for each class by itself: n counts the
- * operations of the class, D is the class's depth, and a slot barrier counts in the class for which it is inserted. But the synchronizing
- * operation y may be of any class. Let at most D - 1 of the class's operations stand between two that
- * synchronize, and let y be the last of these up to n - D in the order of all. What A retires it retires in that order, so it has
- * completed y; every rank has posted y, and before that the class's last one before y, which is n - 2D + 1 or later, and has
- * retired what is D before that.
+ * Regions. Slots of one size lie in a region of their own, allocated and registered for the first operation that needs the
+ * region. That operation, with all behind it, waits while the ranks exchange the region's addresses. It is the same operation on
+ * all ranks. All ranks have the region or none has: if one rank cannot allocate it, all ranks run such operations on the host
+ * executor.
  *
- * Regions. Slots of one size lie in a region of their own, which is allocated and registered when the first operation needs it. The ranks
- * exchange its addresses like the queues' numbers, and that operation, with all behind it, waits for the exchange. It is the same operation
- * on all ranks, and all ranks have the region or none has; if one rank cannot have it, all ranks run such operations on the host executor.
- *
- * So a cell needs neither credit nor acknowledgement, and is never cleared: its sequence number names its operation.
- *
- * Queue cache. When a communicator is freed, its links and slots, a struct hdl_queues, go to the cache that the process keeps (cache.c), and
- * another communicator of the same ranks may take them over. That is safe because the proof is about a struct hdl_queues' operations, of whatever
- * communicator: operations, slots, arrivals and cells are numbered on from one communicator to the next. Two things are needed:
- *
- *     (c) All ranks post the operations in one order: those of a communicator follow each other, and no rank posts an operation of the next
- *         communicator before all ranks have posted and retired all operations of the one before. A rank offers cached queues in the
- *         bring-up of the next communicator; by then it has retired all operations, and the communicator before was freed. Operations
- *         are posted when every rank has offered the same queues. So a rank that is late delays the next communicator's first operation,
- *         and each write that it owes to an earlier operation lands before that one's: it was posted earlier, on the same queue.
- *     (d) All ranks have posted the same operations. They compare their number (bringup.c), and whether each link has carried as many
- *         arrivals; queues on which an operation had an error are not cached.
- *
- * Tasks: no more than D operations of all classes together are between posted and retired, and among any D consecutive operations of all
- * classes one synchronizes: (a) and (b) hold for all together, too, D being the first class's depth. As above, a rank that posts n
- * knows that all others have retired everything up to n - 3 D: no link ever carries more arrivals that its receiver has not
- * accounted for (an operation uses a link once per direction at most). The receiver sees those that only its master waited for when
- * more than D / 2 of them are there, and gives receives back in batches of D / 2, hence 4 D of them.
+ * Tasks: (a) and (b) hold for the operations of all classes together as well, with D the first class's depth. An operation uses a
+ * link at most once per direction, so a link carries at most 3 D arrivals for which its receiver has not accounted. The receiver
+ * polls arrivals that only its master waited for when more than D / 2 are there, and reposts receives in batches of D / 2. Hence
+ * each link has 4 D receives.
  */
 #ifndef HDL_QUEUES_H
 #define HDL_QUEUES_H
@@ -82,41 +67,44 @@
 #include "lines/pace.h"
 
 #define HDL_SLOTS(depth) (3 * (depth))
-/* Reductions by single_copy.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
- * stay in the second-level cache. */
+/* Reductions on single copy read and combine the inputs in segments of this many bytes: two segments, and as much of an input and
+ * of a result, stay in the second-level cache. */
 #define HDL_SC_SEGMENT ((size_t)64 << 10)
-#define HDL_SC_STAGED_MAX 8			/* staging buffers in use at a time; a reduction takes up to two. Without one an operation does not detach */
+#define HDL_SC_STAGED_MAX 8			/* staging buffers in use at a time; a reduction takes up to two. An operation
+						 * that finds none free does not detach */
 #define HDL_QUEUES_OLD_VALUES 64		/* bytes behind the slots, which receive the old values of atomics; never read */
 
 struct hdl_coll_link {
 	struct ibv_qp *qp;
 	struct ibv_cq *rcq;		/* NULL: no completions arrive here */
-	/* Each link has an SRQ of its own: when the peer dies, the receives of a queue pair are flushed, and a WAIT counts completions in error
-	 * like any others, so that the requests behind it would take the operands of an earlier operation. An SRQ's receives are not flushed. */
+	/* Each link has an SRQ of its own, whose receives are not flushed. When a peer dies, the receives of a queue pair are
+	 * flushed, and a WAIT counts completions in error as arrivals: the requests behind the WAIT would take the operands of an
+	 * earlier operation. */
 	struct ibv_srq *srq;
 	int peer;
 	uint16_t index;			/* in h->links */
-	bool managed, open;		/* open: it has receives */
-	/* arriving, counted since the beginning */
-	uint64_t expected;		/* by operations that were posted here */
-	uint64_t waited;		/* the master's WAITs reach to */
-	uint64_t seen;			/* polled by the CPU */
-	uint64_t given;			/* receives posted again for */
-	/* leaving: requests posted, and known complete */
+	bool managed, open;		/* open: receives are posted */
+	/* Arrivals, counted since the queues were created. */
+	uint64_t expected;		/* arrivals that the operations posted here expect */
+	uint64_t waited;		/* arrivals up to which the master queue has posted WAITs */
+	uint64_t seen;			/* arrivals that the CPU has polled */
+	uint64_t given;			/* arrivals for which receives were posted again */
+	/* Send queue: requests posted, and requests known to be complete. */
 	uint64_t sq_posted, sq_done;
-	uint64_t sq_signaled;		/* lines: up to here a completion will tell */
+	uint64_t sq_signaled;		/* mailbox: position of the last signaled request */
 	uint32_t sq_depth, max_inline;
-	const uint32_t *unfinished;	/* lines: 0 behind a post: what was posted has been carried out (shca_unfinished) */
+	const uint32_t *unfinished;	/* mailbox: 0 after a post: all posted requests have been carried out (shca_unfinished) */
 };
 
-/* Memory that peers write to: slots of one size, and staging for what is sent from there. Mailbox: one cell per rank and slot. */
+/* Memory that peers write to: slots of one size, and staging for payloads sent from there. Mailbox: one cell per rank and
+ * slot. */
 enum hdl_region_state { HDL_REGION_NONE, HDL_REGION_WIRING, HDL_REGION_READY, HDL_REGION_REFUSED };
 struct hdl_slot_region {
 	enum hdl_region_state state;	/* the same on all ranks, except during an exchange */
-	bool reported;			/* that there is no memory for it */
+	bool reported;			/* the error "no memory for this region" was printed */
 	char *mem;
 	struct ibv_mr *mr;
-	size_t bytes;			/* of all slots; 0: there are no operations for it */
+	size_t bytes;			/* of all slots; 0: no operation uses this region */
 	struct hdl_region_peer {
 		uint64_t addr;
 		uint32_t rkey;
@@ -125,8 +113,8 @@ struct hdl_slot_region {
 	bool wide;			/* the cells' sequence numbers stand in front of all cells, at offset 0 */
 	size_t at;			/* offset of the cells of slot 0 */
 	size_t staged;			/* offset of the staging for cells that a request does not carry inline; 0: none */
-	size_t done_at;			/* offset of the words in which ranks acknowledge that they have read a vblock that was announced by address:
-					 * one per slot and rank; 0: none */
+	size_t done_at;			/* offset of the words in which ranks acknowledge that they have read a vblock that was
+					 * announced by address: one per slot and rank; 0: none */
 };
 #define HDL_CELL_HEAD 64
 #define HDL_CELL_REQUESTS 2		/* of an operation to a peer, at most */
@@ -135,12 +123,12 @@ enum hdl_cell_size { HDL_CELL_SHORT, HDL_CELL_MEDIUM, HDL_CELL_WIDE, HDL_CELL_SI
 
 struct hdl_queues_peer {
 	struct hdl_proc proc;
-	uint32_t exposed;		/* rkey of all its memory, or 0 */
+	uint32_t exposed;		/* rkey of all the peer's memory, or 0 */
 };
 
-/* A class of slots, and the number of operations posted and retired in it: at most depth apart. The sizes are of tasks. */
+/* A class of slots, and the numbers of its operations posted and retired: at most depth apart. The sizes are of tasks. */
 struct hdl_slot_class {
-	uint64_t depth;			/* 0: there are none */
+	uint64_t depth;			/* 0: the class has no slots */
 	uint64_t posted, retired;
 	uint32_t next_slot;		/* of operation `posted` */
 	size_t slot_bytes, acc_bytes, data_bytes;
@@ -151,75 +139,81 @@ _Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks h
 enum hdl_queues_state { HDL_QUEUES_WIRING, HDL_QUEUES_READY, HDL_QUEUES_REFUSED };
 
 struct hdl_queues {
-	struct hdl_cc *cc;		/* NULL: no communicator has it (cache.c) */
-	struct hdl_queues *next, **link;	/* among those that progress looks at (link: what points here, or NULL); or that are kept */
+	struct hdl_cc *cc;		/* NULL: in the queue cache (cache.c) */
+	struct hdl_queues *next, **link;	/* in hdl_queues_active (link: the pointer to this struct; NULL: not listed), or
+						 * in the cache */
 	enum hdl_queues_state state;
 	int rank, size;
 	int radix, tree_links;		/* tree_links: in each direction */
 	int index;			/* of hdl_queues_index */
-	bool mailbox;			/* mailbox's: cells, no links. Else tasks' */
-	bool star;			/* pair links between rank 0 and the others, beside the tree */
+	bool mailbox;			/* mailbox: cells, no links. False: tasks */
+	bool star;			/* pair links between rank 0 and each other rank, beside the tree */
 	bool pairs;			/* pair links among all, no tree */
 	uint64_t depth;			/* of all classes together */
-	const struct hdl_port *port;	/* NULL: a sketch, whose links are no queues */
-	const struct hdl_reduce_caps *means;	/* tasks: what the device reduces by */
+	const struct hdl_port *port;	/* NULL: a sketch, whose links have no queue pairs */
+	const struct hdl_reduce_caps *means;	/* tasks: the device's reductions */
 	char why_refused[256];
-	uint64_t set;			/* its number on all ranks; 0: not brought up yet */
-	bool offered;			/* WIRING: taken from the cache */
-	bool had_error;			/* of an operation: the set is not kept */
+	uint64_t set;			/* number of these queues, the same on all ranks; 0: not brought up yet */
+	bool offered;			/* HDL_QUEUES_WIRING: taken from the cache */
+	bool had_error;			/* an operation ended with an error: the queues must not be cached */
 	int *members;			/* processes (hdl_comm_proc) */
-	bool broken;			/* a completion in error was polled, or this rank does not know whether the other ranks use the queues */
-	uint64_t suspect_ns;		/* monotonic_ns() until which fault.c looks for a dead member, since a queue has failed; 0: none has */
-	int wire_error;			/* MPI error class, of the latter */
+	bool broken;			/* a completion in error was polled, or this rank does not know whether the other ranks
+					 * use the queues */
+	uint64_t suspect_ns;		/* monotonic_ns() until which fault.c looks for a dead member, since a queue has failed;
+					 * 0: none has */
+	int wire_error;			/* MPI error class, if broken because bring-up or an exchange failed */
 
 	struct hdl_slot_class class[HDL_SLOT_CLASSES];
 	struct hdl_slot_region region[HDL_REGIONS];
-	int region_wired;		/* the region whose exchange is under way, with these: */
+	int region_wired;		/* the region whose exchange is under way, with the two fields below */
 	struct hdl_region_record *region_records;
 	struct hdl_graph *region_graph;
 	struct hdl_queues_peer *peers;
 	uint32_t cpu_sharers;		/* mailbox: a bit per rank that may need this rank's CPU; 0: not known yet */
-	bool queue_gone;		/* mailbox: a peer has destroyed its queue to this rank */
+	bool queue_gone;		/* mailbox: a peer's end of a queue has failed (hdl_queues_peer_gone) */
 	bool stopped;			/* the queues, after an error */
-	char *segments;			/* two of HDL_SC_SEGMENT bytes, in which the oldest operation reduces; with HDL_REGION_SC */
-	struct hdl_sc_staged {		/* staging buffers of single copy, which peers read also after the operation has ended here (staging.c) */
+	char *segments;			/* two of HDL_SC_SEGMENT bytes, in which the oldest operation reduces; with
+					 * HDL_REGION_SC */
+	struct hdl_sc_staged {		/* staging buffers of single copy, which peers may read after the operation's end
+					 * (staging.c) */
 		uint32_t hears;		/* a bit per rank whose HDL_SC_FIN is awaited; 0: the entry is free */
 		uint64_t opno;
 		const char *done;	/* where rank 0 writes its HDL_SC_FIN: a number > opno */
-		size_t apart;		/* bytes from there to the next rank's */
+		size_t apart;		/* bytes from one rank's HDL_SC_FIN to the next rank's */
 		struct hdl_scratch memory;
 	} staged[HDL_SC_STAGED_MAX];
-	uint32_t nstaged;		/* of these that are not free */
-	struct lines_pace pace;		/* of copies to there */
+	uint32_t nstaged;		/* number of entries of `staged` that are not free */
+	struct lines_pace pace;		/* of copies to staging buffers */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
 	uint64_t local_posted, local_seen, local_room;
-	struct hdl_coll_link **pair;	/* [size]; NULL: no such link. With lines: what they are written through */
-	struct hdl_coll_link **out, **in;	/* [levels]: to those ahead, behind */
+	struct hdl_coll_link **pair;	/* [size]; NULL: no such link. Mailbox: the queues through which cells are written */
+	struct hdl_coll_link **out, **in;	/* [tree_links]: to the ranks ahead in the tree, from the ranks behind */
 	struct hdl_coll_link *master;
 	struct hdl_coll_link **links;	/* all of them */
 	uint16_t nlinks;
 
 	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
 	uint64_t posted, completed, retired;
-	uint32_t since_sync[HDL_SLOT_CLASSES];	/* operations of the class posted after the last that synchronizes, of any class */
-	uint32_t since_sync_all;	/* tasks: the same, of all together */
+	uint32_t since_sync[HDL_SLOT_CLASSES];	/* operations of the class posted after the last synchronizing one of any class */
+	uint32_t since_sync_all;	/* tasks: the same, of all classes together */
 	uint32_t next_place;		/* of operation `posted` */
 	uint32_t oldest;		/* place of operation `retired` */
-	uint32_t cell_room;		/* mailbox: operations that every queue has room for, at least */
+	uint32_t cell_room;		/* mailbox: number of operations for which every queue has room, at least */
 	struct hdl_run **ring;		/* [place] */
-	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
+	uint64_t *need;			/* [place][nlinks]: the value that `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
-	uint64_t queued, late;		/* number of users' operations in `queue`; of the first of these that have found no slot */
-	/* Of persistent operations (mailbox/persistent.c), NULL until the first is made. turn: completes what can be; returns how many
-	 * operations have ended. clear: the queues are gone; frees the memory that requests might have read, and requests never freed. */
+	uint64_t queued, late;		/* queued: users' operations in `queue`; late: the first of these that found no slot */
+	/* Persistent operations (mailbox/persistent.c); NULL until the first is made. turn: completes all that can be completed;
+	 * returns how many operations have ended. clear: called when the queues are destroyed; frees the memory that requests
+	 * might have read, and requests never freed. */
 	const struct hdl_pcoll_ops {
 		int (*turn)(struct hdl_queues *h);
 		void (*clear)(struct hdl_queues *h);
 	} *pcoll_ops;
 	struct hdl_pcoll *started;	/* list of persistent operations that are started and not complete */
-	struct hdl_pcoll *pcolls;	/* list of all, also of freed ones whose memory requests may still read */
+	struct hdl_pcoll *pcolls;	/* list of all persistent operations, also of freed ones that requests may still read */
 	struct hdl_plan *slot_barrier[HDL_SLOT_CLASSES];	/* the barriers of (b); NULL until the first */
 
 	/* Wire-up. */
@@ -228,18 +222,18 @@ struct hdl_queues {
 	struct hdl_graph *wire_graph;
 	int32_t *statuses;
 	uint32_t wire_seq;
-	uint64_t drained_at;		/* ticks(): of tasks, the last look at local_cq for what has failed */
+	uint64_t drained_at;		/* tasks: ticks() of the last poll of local_cq for failed requests */
 	bool busy, doomed;		/* busy: in off_turn; doomed: destroyed when off_turn ends */
 };
 
 /* Largest data of a medium cell, and the longest vblock in a cell where no rank knows all lengths. */
 #define HDL_CELL_MEDIUM_DATA 1024
-/* Payloads of cells up to here are inline in the request: then no operation retires late because of them. */
+/* Cells of up to this many bytes are inline in the request, so that no operation has to wait for their completion to retire. */
 #define HDL_CELL_INLINE 64
-#define HDL_CELL_INLINE_LONG 2048	/* if the device takes so much inline */
+#define HDL_CELL_INLINE_LONG 2048	/* used instead if the device takes so much inline */
 
-/* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
- * link:14 | ring place:8 | the queue's position:40. */
+/* wr_id of signaled requests: HDL_ID_RETIRES: the operation retires by this completion | HDL_ID_RECEIVE: a receive that only an
+ * error ends | link:14 | ring place:8 | position in the queue:40. */
 #define HDL_ID_RETIRES (1ULL << 63)
 #define HDL_ID_RECEIVE (1ULL << 62)
 #define HDL_ID_LINK_SHIFT 48
@@ -276,14 +270,16 @@ static inline bool hdl_queues_is_active(const struct hdl_queues *h)
 	return h->posted != h->retired || h->queue || h->started || h->nstaged;
 }
 
-/* Whether an operation may be posted now, as far as the queues are concerned: they are brought up and not in error, and none waits
- * to be posted before it. Besides it must have a slot, (a) and (b) above, and its executor's requests room. */
+/* Returns true if the queues permit an operation to be posted now: brought up, not in error, and no other operation waits to be
+ * posted first. Must, besides: the operation has a slot, (a) and (b) above, and the queues have room for the executor's
+ * requests. */
 static inline bool hdl_queues_are_open(const struct hdl_queues *h)
 {
 	return h->state == HDL_QUEUES_READY && !h->queue && !h->busy && !h->broken && !h->suspect_ns;
 }
 
-/* The communicator's, made when first asked for, by this collective. NULL: no memory for it. */
+/* Returns the communicator's queues for this executor, made at the first call; coll: the caller's collective, for the error's
+ * text. NULL: no memory. */
 struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll);
 static inline struct hdl_queues *hdl_queues_of(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
 {
@@ -293,8 +289,8 @@ static inline struct hdl_queues *hdl_queues_of(struct hdl_cc *cc, enum hdl_execu
 }
 /* The run fails because the queues are in error. */
 void hdl_queues_fail_run(const struct hdl_queues *h, struct hdl_run *run);
-/* Puts the queues on the list that progress polls until nothing is outstanding. Must: called before, or right after, an operation is queued or
- * posted. */
+/* Puts the queues on the list that progress polls until nothing is outstanding. Must: called before, or right after, an operation
+ * is queued or posted. */
 void hdl_queues_enlist(struct hdl_queues *h);
 
 /* Retires the oldest operation: its slot and place are free again. */
@@ -330,249 +326,265 @@ enum hdl_step_kind { HDL_STEP_ACCUM, HDL_STEP_PUT, HDL_STEP_WAIT, HDL_STEP_ENABL
 struct hdl_task_step {
 	uint8_t kind, src_space, dst_space;
 	int peer;
-	struct hdl_coll_link *link;	/* on which it is posted; WAIT: whose arrival */
+	struct hdl_coll_link *link;	/* link on which the request is posted; WAIT: link whose arrival is awaited */
 	size_t src_off, dst_off, len, stride;
 	uint16_t nsrc;			/* PUT: sources */
 	bool arrives;			/* PUT: with an arrival at the peer */
-	bool stamps;			/* PUT: of stamps, combined by AND */
-	uint32_t count;			/* ENABLE: requests */
+	bool stamps;			/* PUT: writes stamps, combined by AND */
+	uint32_t count;			/* ENABLE: number of requests */
 };
 
 struct hdl_task_use {
 	struct hdl_coll_link *link;
 	uint32_t wrs;			/* requests of one operation */
-	struct ibv_exp_send_wr *last;	/* of them */
-	bool reads_slot;		/* some of them read the slot when they run: the operation retires after them */
+	struct ibv_exp_send_wr *last;	/* the last of these requests */
+	bool reads_slot;		/* some of these requests read the slot when they run: the operation retires after them */
 };
 
 struct hdl_coll_prog {
 	const struct hdl_graph *g;
-	struct hdl_mailbox_prog *mailbox;	/* the cells that it writes and waits for; NULL: the task list, or single copy */
+	struct hdl_mailbox_prog *mailbox;	/* the cells to write and to wait for; NULL: a task list, or single copy */
 	struct ibv_exp_task *tasks;	/* linked */
 	uint32_t ntasks, nwrs, nuses, narrivals, nwatches;
 	struct ibv_exp_send_wr *wrs;
 	struct ibv_sge *sges;
 	struct hdl_task_step *steps;	/* one per request */
-	struct hdl_task_use *uses;	/* queues posted to */
+	struct hdl_task_use *uses;	/* queues to which requests are posted */
 	struct hdl_coll_link **arrivals;	/* links on which one arrival is due */
-	struct hdl_coll_link **watches;	/* complete when these arrivals are there ... */
-	bool watch_master;		/* ... or when the master's last request is complete */
-	uint32_t *prologue, *epilogue;	/* CPU nodes before, after */
+	struct hdl_coll_link **watches;	/* complete when the arrivals on these links are there */
+	bool watch_master;		/* complete when the master's last request is; then there are no watches */
+	uint32_t *prologue, *epilogue;	/* nodes that the CPU carries out before and after the requests */
 	uint32_t nprologue, nepilogue;
-	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
+	uint64_t requests, bytes;	/* of one operation: requests that carry data or signals, and their bytes */
 	bool uses_acc, synchronizes;
-	bool lasts;			/* a persistent operation's: nothing that its requests read changes before all ranks have it */
+	bool lasts;			/* of a persistent operation: memory that its requests read does not change before all
+					 * ranks have the data */
 	uint8_t class;
 };
 
-/* Compiles a graph of a collective of so many bytes for this communicator's queues. NULL with errno: EOPNOTSUPP for a
- * graph whose shape the device cannot run by itself. */
+/* Compiles the graph of a collective of `bytes` bytes for this communicator's queues. Returns NULL with errno; EOPNOTSUPP: the
+ * device cannot run a graph of this shape by itself. */
 struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes);
-/* Of lines of a persistent operation, that lie there. */
+/* The same for a persistent operation on mailbox, whose cells lie in `area`. */
 struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g, const struct hdl_slot_region *area);
 
-/* Whether it completes nowhere before all ranks have posted it. */
+/* Returns true if the collective completes at no rank before all ranks have posted it. In Barrier, Allreduce, Allgather(v),
+ * Alltoall(v) and Reduce_scatter every rank waits for a cell of every other rank, if only an empty one. In the remaining ones a
+ * rank that only sends, or for which no rank waits, completes before other ranks have begun. */
 static inline bool hdl_coll_synchronizes(uint8_t coll)
 {
 	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN && coll != HDL_NEIGHBORS &&
 	       coll != HDL_VSCAN && coll != HDL_VEXSCAN;
 }
-/* The same for the barrier that is inserted in a class. */
+/* Compiles the slot barrier of a class of slots for tasks. Returns NULL with errno. */
 struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class);
-/* The area that the plan's operations need before they are compiled. */
+/* Returns the index of the region that must exist before the plan's operations are compiled. */
 int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan);
 
 /* ---- task lists under way (post.c) -------------------------------------------------------------------- */
 
-/* 0 or a negative errno. */
+/* Posts n receives. Returns 0 or a negative errno. */
 int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n);
-/* Whether what operations that were posted here expect on the link has arrived, and nothing else. */
+/* Returns true if exactly the arrivals that the operations posted here expect on the link are there. */
 bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l);
 
-/* ---- lines (cell.c) -------------------------------------------------------------------------------------- */
+/* ---- cells (cell.c) -------------------------------------------------------------------------------------- */
 
-/* Lays the areas out. */
+/* Lays out the regions of cells. */
 void hdl_cell_areas(struct hdl_queues *h);
 enum hdl_cell_size hdl_cell_size(size_t bytes);
-/* Of slots, for so many bytes. */
+/* Class of slots of an operation whose cells carry `bytes` bytes. */
 uint8_t hdl_cell_class(size_t bytes);
+/* Fewest bytes of an operation of the class. */
 size_t hdl_cell_least(uint8_t class);
-/* Of all. */
+/* Most bytes of any cell. */
 size_t hdl_cell_most(void);
-/* Bytes that the requests of all queues carry themselves. */
+/* Bytes that a request can carry inline on every queue. */
 uint32_t hdl_cell_inline(const struct hdl_queues *h);
-/* No line carries a number. */
+/* Clears the memory in which sequence numbers stand: no cell of the region has arrived. */
 void hdl_cell_clear(struct hdl_slot_region *a);
-/* Whether something is sent from the area that the requests do not carry themselves. */
+/* Returns true if cells of this size, or their trailers, do not fit inline, so that the region needs staging. */
 bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size);
-/* The part between prologue and epilogue. Without area->peers where it begins at the others is told later, by hdl_cell_aim. 0 or an
- * errno. */
+/* Compiles the part between prologue and epilogue. If area->peers is NULL, hdl_cell_aim must add the peers' addresses before the
+ * first post. Returns 0 or an errno. */
 int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *p, const struct hdl_slot_region *area);
 void hdl_cell_aim(struct hdl_coll_prog *p, const struct hdl_region_peer *peers);
 void hdl_cell_free(struct hdl_mailbox_prog *lines);
-/* Sets line_room, and says whether there is some. */
+/* Sets cell_room. Returns true if the queues have room for an operation. */
 bool hdl_cell_find_room(struct hdl_queues *h);
-/* Whether a line that was posted to the peer may not be there yet. */
+/* Returns true if a cell that was posted to the peer may not have landed yet. */
 static inline bool hdl_cell_waits(const struct hdl_coll_link *l)
 {
 	return __atomic_load_n(l->unfinished, __ATOMIC_ACQUIRE);
 }
-/* A bit per rank that may need this one's CPU. */
+/* Returns a mask with a bit for each rank that may need this rank's CPU. */
 uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h);
-/* Now and then a request is signaled, so that the queue has room again. */
+/* Returns true if the next request must be signaled: its completion gives the queue room again. */
 static inline bool hdl_cell_signal_due(const struct hdl_coll_link *l)
 {
 	return l->sq_posted - l->sq_signaled >= l->sq_depth / 2;
 }
-/* A completion will tell when all that was posted to the peer is there; the operation, if it is one's, retires by it. */
+/* Posts a signaled request behind all requests to the peer: its completion proves that they have landed. run: the operation that
+ * retires by this completion; NULL: none. */
 void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run);
-/* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
+/* Runs the prologue and writes the cells. An error breaks the communicator's queues. */
 void hdl_cell_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* A blocking call looks for what another CPU is about to write so often, some microseconds, before everything else is looked at, too. Where
- * ranks share CPUs it gives its own to the others of it so many times before, and looks between for as long as that takes: whom it waits for may
- * be behind somebody else there, who waits, in turn, for one that is behind this rank. */
+/* A blocking call polls its cells HDL_LOOKS times, some microseconds, before a whole turn of progress. Where ranks share CPUs,
+ * the call yields its CPU HDL_GIVEN_UP times and polls HDL_SHARED_LOOKS times in between: the awaited rank may be queued on its
+ * CPU behind a rank that in turn waits for a rank queued behind this one. */
 #define HDL_LOOKS 100
 #define HDL_SHARED_LOOKS 10
-#define HDL_COPY_LOOKS 400		/* for what it copies first */
+#define HDL_COPY_LOOKS 400		/* for operations that copy first */
 #define HDL_GIVEN_UP 3
-/* Who writes the line must have it: looks without a pause take it away time and again (measured: 205 ns an Allreduce, 190 with two). */
+/* Pause between two polls of a cell. The writer must own the cache line; polls without a pause take the line away from the
+ * writer's cache time and again (measured: 205 ns an Allreduce, 190 with two). */
 static inline void hdl_look_pause(void)
 {
 	cpu_relax();
 	cpu_relax();
 }
-/* Whether all lines of others are there; or come within the time that others need who have been here at the same time. */
+/* arrived: returns true if the cells of all peers have arrived. await: the same, after polling as long as ranks take that enter
+ * the call at the same time. */
 bool hdl_cell_arrived(struct hdl_run *run, const struct hdl_coll_prog *prog);
 bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* Writes the lines that wait for those of others, and runs the epilogue; if a line was of another length, the run has an error. */
+/* Writes the cells that answer the peers' cells, and runs the epilogue. The run gets an error if a cell was of another length. */
 void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* Of the tables of fixed.c and vector_calls.c (exec.h). */
+/* Entries of the tables of fixed.c and vector_calls.c (exec.h). */
 bool hdl_cell_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
 bool hdl_cell_has_room(struct hdl_queues *h, const struct hdl_coll_prog *prog);
 int hdl_cell_region(const struct hdl_queues *h, const struct hdl_plan *plan);
 struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl_plan *plan);
 
-/* As hdl_cell_post, but for the lines themselves. Then each: put i of the operation has this data, which may change when the operation
- * retires, and says so many bytes, or whatever the word means to its receiver. */
+/* begin: as hdl_cell_post, without writing cells. put_vblock: writes cell i of the operation with this data and the word, whose
+ * meaning is agreed with the receiver, for example the number of bytes. Must: the data stay unchanged until the operation
+ * retires. */
 void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
 void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i, const void *data, size_t len,
 		     uint64_t word);
 uint32_t hdl_cell_puts(const struct hdl_coll_prog *prog);
 int hdl_cell_put_to(const struct hdl_coll_prog *prog, uint32_t i);
-/* Whether the line of that rank has come. */
+/* Returns true if the cell of this peer has arrived. */
 bool hdl_cell_has_come(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer);
-/* The word of the line that has come from that rank; its data end at *end. */
+/* Returns the word of the cell that has arrived from this peer, and sets *end to the end of the cell's data. */
 uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer, const char **end);
 
 const struct hdl_slot_region *hdl_cell_area(const struct hdl_coll_prog *prog);
 
-/* ---- pieces by lines and messages (vector.c, vector_copy.c) --------------------------------------------------------- */
+/* ---- v-collectives by cells, messages and copies (vector.c, vector_copy.c) ------------------------------------------ */
 
-/* prog: the plan's, or a persistent one's own. */
+/* prog: the plan's, or a persistent operation's own. */
 void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* What was posted the short way has not come to its end: the run has lists from here on, by which that is found. There is memory for them,
- * since a spare run has had them before. */
+/* An operation that hdl_queues_quick_vcoll posted has not ended in that call: sets up the run's lists of vblocks, from which
+ * later turns complete the operation. Cannot fail: a spare run has allocated the lists before. */
 void hdl_vector_go_on(struct hdl_run *run, const struct hdl_vcoll *a);
-/* Does what can be done now. Whether that was all. */
+/* Does all work that is possible now. Returns true if the operation has nothing left to do. */
 bool hdl_vector_turn(struct hdl_queues *h, struct hdl_run *run);
-/* Whether the turn ended because it had copied enough: there is more to do at once. */
+/* Returns true if the turn ended because its share of bytes was copied: there is more to do at once. */
 bool hdl_vector_more(const struct hdl_run *run);
-/* Whether some of what it gets is too long for a line. */
+/* Returns true if this rank receives a block that does not fit a cell. */
 bool hdl_vector_await_long(const struct hdl_run *run);
-/* Whether nothing that has still to come is a message, as far as is known. */
+/* Returns true if no message, as far as is known, has still to come. */
 bool hdl_vector_by_device(const struct hdl_run *run);
-/* Where ranks share CPUs: whether it waits for one that may need this one's. */
+/* Where ranks share CPUs: returns true if the operation waits for a rank that may need this rank's CPU. */
 bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run);
-/* After an error: takes messages back. Whether the user's buffers are nobody's any more, once the queues are stopped. */
+/* After an error: withdraws messages. Returns true if, once the queues are stopped, nothing uses the user's buffers any more. */
 bool hdl_vector_stop(struct hdl_run *run);
 
-/* ---- copies from and to shown buffers (single_copy.c) -------------------------------------------------------------------- */
+/* ---- single copy (single_copy.c) ------------------------------------------------------------------------------------------ */
 
-/* From how many bytes on, by measurement; some collectives from more on. */
+/* Fewest bytes for which single copy is used, by measurement; some collectives need more. */
 #define HDL_SC_LEAST ((size_t)16 << 10)
-/* The same of one piece between two ranks: what is not longer goes as quickly by an eager message, and its giver need not wait. But where all
- * wait for all, this one copy is quicker than the message's two. */
+/* The same for one block of a v-collective between two ranks. Up to HDL_SC_LEAST an eager message is as quick, and the sender
+ * need not wait. But where all ranks wait for all (HDL_ALLGATHERV), the single copy is quicker than the message's two. */
 static inline size_t hdl_sc_from(enum hdl_coll coll)
 {
 	return hdl_vars.coll_single_copy_min ? (size_t)hdl_vars.coll_single_copy_min : HDL_SC_LEAST + (coll != HDL_ALLGATHERV);
 }
-/* Lays its lines out. */
+/* Lays out the region of single copy's control records. */
 void hdl_sc_area(struct hdl_queues *h);
-/* Looks whether what this rank has left behind has been read, or never will be, as far as completions have been taken. The communicator may
- * be freed by that. */
+/* Frees this rank's staging buffers that all readers have acknowledged (HDL_SC_FIN), and all of them if the queues are in error.
+ * May release the last reference to the communicator. */
 void hdl_sc_staging_reclaim(struct hdl_queues *h);
-/* ---- sets that no communicator has (cache.c) ------------------------------------------------------------- */
+/* ---- queue cache (cache.c) --------------------------------------------------------------------------------- */
 
-/* One of the communicator's ranks, of this hdl_queues_index; NULL: there is none. */
+/* Takes cached queues of the communicator's ranks, of this hdl_queues_index. Returns NULL if there are none. */
 struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index);
-/* Nothing is outstanding. False: it is not fit to be used again. */
+/* Puts the queues into the cache. Returns false if they are not fit to be used again: then they stay the caller's. Must: nothing
+ * is outstanding. */
 bool hdl_queue_cache_keep(struct hdl_queues *h);
-/* Destroys the one that has been kept longest. False: there is none. */
+/* Destroys the queues that have been cached longest. Returns false if the cache is empty. */
 bool hdl_queue_cache_evict(void);
-/* Of too many some go. */
+/* Evicts some if the cache holds too many. */
 void hdl_queue_cache_trim(void);
-/* What was posted has left; nothing is outstanding: destroys it. */
+/* Flushes and destroys the queues and h; in off_turn, h goes when that ends. Must: nothing is outstanding. */
 void hdl_queues_end(struct hdl_queues *h);
-/* What was posted has left. */
+/* Waits until all posted requests have left this rank, or the queues are in error. */
 void hdl_queues_flush(struct hdl_queues *h);
-/* Destroys queues and slots, but not h; frees what the exchange needs. */
+/* unmake: destroys queues and slots, but not h. free_records: frees the memory of the bring-up's exchange. */
 void hdl_queues_unmake(struct hdl_queues *h);
 void hdl_queues_free_records(struct hdl_queues *h);
 
 /* ---- wire-up (bringup.c) ------------------------------------------------------------------------------------ */
 
-/* The depth in use: HEDDLE_COLL_DEPTH within what wr_id can tell apart. */
+/* Upper limit of HEDDLE_COLL_DEPTH: the ring place in wr_id has 8 bits. */
 #define HDL_QUEUES_DEPTH_MAX 128
-/* Creates queues and scratch, and starts the exchange; state becomes READY or OFF, on all ranks alike. A rank that cannot
- * know which is broken. */
+/* Creates queues and slots, or takes cached ones, and starts the exchange. state becomes HDL_QUEUES_READY or HDL_QUEUES_REFUSED,
+ * the same on all ranks; a rank that cannot know which sets `broken`. Returns NULL if there is no memory. */
 struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs);
-/* As hdl_queues_new lays it out, but nothing can be posted: for hdl_task_compile only. NULL without memory. */
+/* The same layout as by hdl_queues_new, without a device: for compiling only, nothing can be posted. Returns NULL if there
+ * is no memory. */
 struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *means);
 void hdl_queues_destroy(struct hdl_queues *h);
-/* The first reason why the collectives are the host's: that rank could not do this. */
+/* Notes why the collectives run on the host: `rank` could not do `what`, with this status. The first reason is kept. */
 void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status);
-/* There is no memory even to tell the others: it ends as in an error, and they are told of that. */
+/* This rank has no memory even for the exchange: breaks the queues, and revokes the communicator, by which the other ranks learn
+ * of it. */
 void hdl_queues_bringup_failed(struct hdl_queues *h);
-/* An Allgather in place of `bytes` per rank on the host executor: one at a time. done frees the run; it may be called at once. In case of
- * run->error all bytes of what did not come are HDL_UNHEARD_BYTE, and a status there is HDL_UNHEARD. 0 or -ENOMEM. */
+/* Allgather in place of `bytes` per rank on the host executor. done frees the run, and may be called before this returns. If
+ * run->error is set, each block that did not come has all bytes HDL_UNHEARD_BYTE, so that a status in it is HDL_UNHEARD. Returns
+ * 0 or -ENOMEM. Must: one at a time. */
 #define HDL_UNHEARD (-1)
 #define HDL_UNHEARD_BYTE 0xff
 int hdl_queues_allgather(struct hdl_queues *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
-/* The same. *graph is the caller's for this one, until the next. number: of all that may be under way on the communicator at a time no two
- * have the same: areas are asked for when their first operation's turn comes, on each rank before or after a persistent one is
- * made, so that these have numbers of their own, one each, behind those that are counted. */
+/* The same, with the caller's *graph, which must stay until the caller's next exchange. number: must differ from those of all
+ * exchanges under way on the communicator. A region's exchange starts when the turn of its first operation comes, on some ranks
+ * before and on others after a persistent operation is made: therefore each region has a number of its own, behind the counted
+ * ones. */
 #define HDL_COUNTED_NUMBERS ((1u << 18) / HDL_QUEUE_KINDS - HDL_REGIONS)
 #define HDL_REGION_NUMBER(k) (HDL_COUNTED_NUMBERS + (uint32_t)(k))
 int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
 		      void (*done)(struct hdl_run *), void *arg);
-/* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root.
- * What comes before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
+/* Posts the link's receives, when the first operation is posted that expects an arrival on the link: receives take much of a
+ * communicator's memory, and most programs have one root. An earlier arrival is delayed (RNR) until this rank posts its part.
+ * Returns 0 or a negative errno. */
 int hdl_link_open(const struct hdl_queues *h, struct hdl_coll_link *l);
-/* That a link has posted then: see above. */
+/* Number of receives of an open link: 4 D, see the head of this file. */
 static inline uint64_t hdl_link_receives(const struct hdl_queues *h)
 {
 	return 4 * h->depth;
 }
-/* The status of a rank whose device does not promise the order of a write's bytes: cells cannot be used, as the report tells, and no error. */
+/* Status of a rank whose device does not promise the order of a write's bytes: cells cannot be used. The report states the
+ * reason; no error is printed. */
 #define HDL_NOT_IN_ORDER EILSEQ
 
-/* ---- areas (regions.c) --------------------------------------------------------------------------------------- */
+/* ---- regions (regions.c) ------------------------------------------------------------------------------------- */
 
-/* What a rank tells the others of memory that they write to. */
+/* A rank's part of the exchange of a region: where the peers write. */
 struct hdl_region_record {
 	uint64_t addr;
 	uint32_t rkey;
 	int32_t status;			/* 0 or an errno */
 };
-/* Classes of slots, and how long the areas are. */
+/* Sets the sizes of the classes of slots and of the regions. */
 void hdl_queues_lay_out(struct hdl_queues *h);
-/* This rank's part of an area. 0 or a negative errno; then hdl_region_unmake frees what there is. */
+/* Allocates and registers region k of this rank. Returns 0 or a negative errno; then hdl_region_unmake must free the rest. */
 int hdl_region_make(struct hdl_queues *h, int k);
 void hdl_region_unmake(struct hdl_queues *h, struct hdl_slot_region *a);
-/* Another communicator has the set: what could not be had for the one before may be there now. */
+/* Another communicator takes the queues: regions that were refused to the one before may be requested again. */
 void hdl_regions_retry(struct hdl_queues *h);
-/* Asks for an area, if nobody has: HDL_REGION_WIRING, and it is decided later, or what all ranks have come to. */
+/* Starts the exchange of region k, if none was started. Returns the region's state: HDL_REGION_WIRING while the exchange is under
+ * way, then the outcome, which is the same on all ranks. */
 enum hdl_region_state hdl_region_request(struct hdl_queues *h, int k);
 
 #endif

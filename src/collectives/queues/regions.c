@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Areas of slots: how many and how long these are, the memory, and the exchange in which ranks tell each other where it is. queues.h has
- * what they are for.
+ * Regions of slots: their number and sizes, their memory, and the exchange of their addresses. See queues.h for their use.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,19 +15,19 @@ static int min_int(int a, int b)
 
 /* ---- sizes ------------------------------------------------------------------------------------------------- */
 
-/* What is one operand: 48 bytes with stamps, or a block of half as many; 64 bytes, or 32 as elements of CALC; 1 KiB, twice that as
- * elements; and stamps. */
+/* Bytes of one operand in the slots of each class. LEAST: 48 bytes with stamps; a block is half as long. SHORT: 64 bytes, or 32
+ * as elements of CALC, and stamps. MIDDLE: 1 KiB, twice as long as elements, and stamps. LONG: `most` bytes and stamps. */
 #define LEAST_OPERAND 64
 #define SHORT_OPERAND (64 + 64)
 #define MIDDLE_OPERAND (2048 + 64)
 #define LONG_OPERAND(most) (align_up(most, 8) + 64)
-#define LONG_DEPTH 3			/* long ones take their time, and their slots much room */
-#define WIDE_DEPTH 4			/* of lines */
-/* Of more ranks all blocks together have no more room than those of so many. */
+#define LONG_DEPTH 3			/* long operations take long, and their slots much memory */
+#define WIDE_DEPTH 4			/* of wide cells */
+/* Most blocks for which a slot has memory: with more ranks all blocks together get no more. */
 #define BLOCKS_RANKS 16
 
-/* Operands, or blocks of ranks, that a slot has room for: along a tree the own one, the children's and the result, or each rank's block;
- * among pairs each rank's in both directions, and the result. */
+/* Returns the number of operands, or of ranks' blocks, for which a slot has room. Tree: this rank's operand, the children's and
+ * the result, or each rank's block. Pairs: each rank's block in both directions, and the result. */
 static size_t places(int size, bool pairs, bool reduces)
 {
 	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
@@ -36,7 +35,7 @@ static size_t places(int size, bool pairs, bool reduces)
 	return pairs ? 2 * blocks + 1 : reduces && operands > blocks ? operands : blocks;
 }
 
-/* The same in slots that all communicators have: blocks are half as long. */
+/* The same in the slots of HDL_SLOT_SHORT, which every communicator has: blocks are half as long. */
 static size_t least_places(int size, bool pairs)
 {
 	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
@@ -47,7 +46,7 @@ static size_t least_places(int size, bool pairs)
 size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs)
 {
 	size_t small = places(size, pairs, true) * MIDDLE_OPERAND;
-	/* without extensions only what is moved is so long */
+	/* without the device's extensions reductions have no LONG_OPERAND, only data movement has */
 	size_t large = places(size, pairs, means->vector) * LONG_OPERAND(hdl_vars.coll_tasks_max);
 
 	return small > large ? small : large;
@@ -105,7 +104,7 @@ void hdl_queues_lay_out(struct hdl_queues *h)
 
 /* ---- memory ------------------------------------------------------------------------------------------------ */
 
-/* Accumulators are zero before. */
+/* Clears the accumulators: an operation finds its accumulator zero. */
 static void clear_accumulators(struct hdl_queues *h, int class)
 {
 	const struct hdl_slot_class *c = &h->class[class];
@@ -145,7 +144,8 @@ static void area_unknown(struct hdl_queues *h, const struct hdl_run *run)
 	hdl_queues_break(h, h->why_refused);
 }
 
-/* One Allgather is enough: a rank that hears of all knows what they know, and what it is told of has been there since before. */
+/* Ends the exchange of a region. One Allgather is enough: a rank with all records knows the outcome on all ranks, and each peer's
+ * region was registered before its record was sent. */
 static void area_exchanged(struct hdl_run *run)
 {
 	struct hdl_queues *h = run->arg;
@@ -186,7 +186,7 @@ enum hdl_region_state hdl_region_request(struct hdl_queues *h, int k)
 	h->region_wired = k;
 	while ((err = hdl_region_make(h, k)) == -ENOMEM && (hdl_scratch_give() || hdl_queue_cache_evict()))
 		hdl_region_unmake(h, a);
-	/* each communicator that goes on with the set tries again */
+	/* each communicator that takes over the queues tries again: the error is printed once */
 	if (err && !a->reported)
 		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot "
 			  "be had (%s); these run on the host", h->size, a->bytes, strerror(-err));

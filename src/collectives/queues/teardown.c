@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a communicator's queues: flushed, so that peers get what was posted for them, then destroyed with their slots.
+ * The end of a communicator's queues: flushed, so that all posted writes reach the peers, then destroyed with their slots.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ void hdl_region_unmake(struct hdl_queues *h, struct hdl_slot_region *a)
 	a->peers = NULL;
 }
 
-/* The plan of a slot barrier has no runs but those under way, and there are none. */
+/* The plan of a slot barrier keeps no spare runs. Must: no slot barrier is under way. */
 static void free_slot_barrier(struct hdl_plan *plan)
 {
 	if (!plan)
@@ -30,7 +30,7 @@ static void free_slot_barrier(struct hdl_plan *plan)
 	free(plan);
 }
 
-/* Queues and slots, and the barriers that were compiled for them. */
+/* Destroys queues and slots, and the slot barriers that were compiled for them. */
 void hdl_queues_unmake(struct hdl_queues *h)
 {
 	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
@@ -98,8 +98,9 @@ static void flush_to(struct hdl_queues *h, const struct hdl_coll_link *l, uint64
 		hdl_queues_drain(h);
 }
 
-/* What a peer's operation needs of this rank leaves before its queues go. Most lines left when they were posted, and nothing tells
- * of them. */
+/* Waits until all posted requests have left: a peer's operation may need them, and destroying a queue drops them. Mailbox: most
+ * cells left when they were posted and have no completion, so a signaled request is posted behind those that have not
+ * (hdl_cell_follow). */
 void hdl_queues_flush(struct hdl_queues *h)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++) {
