@@ -19,6 +19,9 @@ enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER
 		HDL_GATHERV = HDL_COLLS, HDL_SCATTERV, HDL_ALLGATHERV, HDL_ALLTOALLV, HDL_NEIGHBORS,
 		HDL_VREDUCE, HDL_VALLREDUCE, HDL_VREDUCE_SCATTER, HDL_VSCAN, HDL_VEXSCAN, HDL_COLL_KINDS };
 
+/* Returns the name of a collective, as in the reports: "allreduce". */
+const char *hdl_coll_name(enum hdl_coll coll);
+
 static inline bool hdl_coll_reduces(enum hdl_coll coll)
 {
 	return coll == HDL_REDUCE || coll == HDL_ALLREDUCE || (coll >= HDL_REDUCE_SCATTER && coll < HDL_COLLS);
@@ -70,6 +73,11 @@ struct hdl_explain {
 };
 /* Returns an exit code: 0; 2 for invalid arguments, after an error text; 1 for other failures. */
 int hdl_coll_explain(FILE *out, const struct hdl_explain *args);
+
+/* A counter of the collectives, from the start of the process on: names and texts as those of the transport (hdl_counter). NULL:
+ * there are not so many. v-collectives that the host executor runs without a plan are not counted. */
+const struct hdl_counter *hdl_coll_counter(unsigned i);
+uint64_t hdl_coll_counter_read(unsigned i);
 
 int hdl_coll_init(void);
 /* Frees every communicator's collectives, and prints the report if configured. Must: before hdl_p2p_fini, whose port the queues

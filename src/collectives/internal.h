@@ -26,6 +26,7 @@
 #include "collectives/collectives.h"
 #include "collectives/graph/graph.h"
 #include "collectives/tasks/encode.h"
+#include "runtime/events.h"
 #include "runtime/runtime.h"
 
 struct hdl_plan;
@@ -230,6 +231,7 @@ struct hdl_plan_key {
 
 struct hdl_plan {
 	struct hdl_plan_key key;
+	struct hdl_plan *next_all, **link_all;	/* list of all plans of the process (counters.c) */
 	struct hdl_run *spare;
 	struct hdl_graph *graph;	/* of the host executor; other executors' plans: NULL until that runs the plan */
 	struct hdl_graph *offload_graph;	/* of mailbox or tasks */
@@ -412,8 +414,11 @@ int hdl_run_to_host(struct hdl_run *run);
 /* Counts a use of the plan that the host executor runs. */
 static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 {
+	const struct hdl_event_coll event = { plan->key.coll };
+
 	plan->fallbacks++;
 	plan->why_not = why;
+	hdl_event_raise(HDL_EVENT_COLL_ON_HOST, &event);
 }
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
@@ -603,6 +608,10 @@ static inline int hdl_run_check_length(const struct hdl_run *run, const struct h
 /* ---- report.c ---------------------------------------------------------------------------------------------- */
 
 void hdl_coll_count(const struct hdl_plan *plan);
+/* ---- counters.c ------------------------------------------------------------------------------------------------ */
+/* Lists a new plan, so that its uses are counted; hdl_coll_uncount keeps the counts of a plan that is freed. */
+void hdl_coll_counted(struct hdl_plan *plan);
+void hdl_coll_uncount(struct hdl_plan *plan);
 void hdl_coll_report(FILE *out);
 void hdl_coll_report_free(void);
 

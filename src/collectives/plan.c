@@ -37,6 +37,7 @@ void hdl_plan_put(struct hdl_plan *plan)
 	if (--plan->refs)
 		return;
 	hdl_coll_count(plan);
+	hdl_coll_uncount(plan);
 	while (plan->spare) {
 		struct hdl_run *run = plan->spare;
 
@@ -95,6 +96,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 		errno = -err;
 		return NULL;
 	}
+	hdl_coll_counted(plan);
 	plan->executor = choice.executor;
 	plan->exec = hdl_executors[exec_of(key, &choice)];
 	plan->enc = choice.enc;

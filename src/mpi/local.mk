@@ -13,6 +13,9 @@ mpi_sources += src/mpi/vcoll.c src/mpi/op.c
 # Hints of communicators, and splitting them by hardware.
 mpi_sources += src/mpi/comm_info.h src/mpi/comm_info.c src/mpi/split_type.c
 
+# Chapter 15.
+mpi_sources += src/mpi/tool.h src/mpi/tool.c src/mpi/tool_cvar.c src/mpi/tool_pvar.c src/mpi/tool_event.c
+
 # Chapter 11.
 mpi_sources += src/mpi/dynamic.c
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unexpected messages: back-pressure on the peers that send them, a warning, and the end of a context. */
 #include "p2p/unexpected.h"
+#include "runtime/events.h"
 
 struct heaviest {
 	struct hdl_tp *tp;
@@ -60,6 +61,7 @@ void hdl_unexpected_eager_off(struct hdl_matching *m, int src)
 		return;
 	hdl_ep_note(ep)->eager_off = true;
 	m->neager_off++;
+	hdl_event_raise(HDL_EVENT_UNEXPECTED_LIMIT, &(const struct hdl_event_peer){ src, m->unexpected_bytes });
 	hdl_debug("unexpected messages take %zu KiB: %s has to announce its messages",
 		  m->unexpected_bytes >> 10, hdl_proc_text(src));
 	hdl_ep_eager_off(ep, true);

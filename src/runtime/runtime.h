@@ -177,6 +177,26 @@ bool hdl_vars_given(const char *name);
 /* Reports, once per job, by rank 0, an INT or SIZE whose value from the environment cannot be used, and `used` in its
  * place. */
 void hdl_vars_adjusted(const char *name, uint64_t used, const char *why);
+/* A variable by its number: libheddle's, then libshca's, in the order of the two lists. */
+enum hdl_var_type { HDL_VAR_BOOL, HDL_VAR_INT, HDL_VAR_SIZE, HDL_VAR_TIME_US, HDL_VAR_STRING, HDL_VAR_LIST };
+struct hdl_var {
+	const char *name, *unit, *text;
+	enum hdl_var_type type;		/* of libshca's variables always STRING */
+	bool alike;			/* the same on all ranks of a job */
+	bool of_shca;			/* read by libshca alone */
+	union {
+		bool on;		/* BOOL */
+		int number;		/* INT */
+		size_t bytes;		/* SIZE */
+		uint64_t us;		/* TIME_US */
+		const char *text;	/* STRING, LIST */
+	} value;
+};
+/* Returns false if there are not so many. Must: hdl_vars_load has been called. */
+bool hdl_var_at(unsigned i, struct hdl_var *out);
+/* Sets a variable of libheddle from text, in the form of the environment; texts are copied. Returns 0; -EINVAL or -ENOMEM,
+ * reported. Must: no code relies on the value before (as before MPI_Init). */
+int hdl_var_set(unsigned i, const char *text);
 /* For heddle_info: name, type, default, current value, unit, text of every variable, libshca's SHCA_* included. */
 void hdl_vars_print(FILE *out);
 /* Reads a number of bytes, with k, m or g behind it. */

@@ -6,10 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/events.h"
 #include "runtime/runtime.h"
 
 bool hdl_threads, hdl_stirred;
 void (*hdl_device_wake)(void);
+void (*hdl_event_hook)(enum hdl_event event, const void *elements);
 struct hdl_waiter *hdl_waiters;
 
 static struct hdl_waiter **waiters_end = &hdl_waiters, *poller;

@@ -13,7 +13,8 @@
 
 extern char **environ;
 
-enum type { BOOL, INT, SIZE, TIME_US, STRING, LIST };
+enum type { BOOL = HDL_VAR_BOOL, INT = HDL_VAR_INT, SIZE = HDL_VAR_SIZE, TIME_US = HDL_VAR_TIME_US, STRING = HDL_VAR_STRING,
+	    LIST = HDL_VAR_LIST };
 static const char *const type_names[] = { "BOOL", "INT", "SIZE", "TIME", "STRING", "LIST" };
 
 struct hdl_vars hdl_vars = {
@@ -375,6 +376,35 @@ int hdl_vars_check(char *const *env)
 void hdl_vars_warn(char *const *env)
 {
 	read_env(env, NULL, false, hdl_launched_by_env().rank <= 0);
+}
+
+/* ---- one by one -------------------------------------------------------------------------------------------- */
+
+bool hdl_var_at(unsigned i, struct hdl_var *out)
+{
+	const struct row *row = i < NROWS ? &rows[i] : NULL;
+	const char *set;
+
+	if (!row)
+		return false;
+	*out = (struct hdl_var){ .name = row->name, .unit = row->unit, .text = row->text, .type = (enum hdl_var_type)row->type,
+				 .alike = row->alike, .of_shca = row->shca != NULL };
+	if (row->shca) {
+		set = getenv(row->name);
+		out->type = HDL_VAR_STRING;
+		out->value.text = set ? set : row->shca;
+		return true;
+	}
+	memcpy(&out->value, (const char *)&hdl_vars + row->offset,
+	       row->type == BOOL ? sizeof(bool) : row->type == INT ? sizeof(int) : sizeof(void *));
+	return true;
+}
+
+int hdl_var_set(unsigned i, const char *text)
+{
+	if (i >= NROWS || rows[i].shca)
+		return -EINVAL;
+	return vars_set(&hdl_vars, &rows[i], text, true);
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------- */

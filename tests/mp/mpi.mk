@@ -110,3 +110,11 @@ tests/mp/mpi_outputs.h: $(mpi_list) $(mpi_list_awk)
 CLEANFILES += tests/mp/mpi_outputs.h
 TESTS += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)
+
+# The tool interface and the profiling interface.
+check_PROGRAMS += tests/mp/tools_mpit
+tests_mp_tools_mpit_SOURCES = tests/mp/tools_mpit.c tests/mp/mpi_test.h
+tests_mp_tools_mpit_LDADD = libheddle.la
+tests_mp_tools_mpit_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/tools.sh
+EXTRA_DIST += tests/mp/tools.sh tests/mp/tools_pmpi.c examples/mpit_report.c

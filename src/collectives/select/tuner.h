@@ -8,7 +8,6 @@
 
 #include "collectives/algorithms/algorithms.h"
 
-const char *hdl_coll_name(enum hdl_coll coll);
 /* The host executor's algorithm; never NULL. forced: a name; NULL or "" for the table's choice. A forced algorithm that does
  * not fit the shape is replaced by the table's choice. */
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced);

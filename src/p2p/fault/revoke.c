@@ -3,6 +3,7 @@
 #include "p2p/comm/comm_cid.h"
 #include "p2p/fault/fault.h"
 #include "p2p/unexpected.h"
+#include "runtime/events.h"
 
 #include <errno.h>
 
@@ -81,6 +82,7 @@ void hdl_peer_failed(void *context, int peer, int err)
 	note->failed = err < 0 ? -err : err ? err : ECONNRESET;
 	hdl_proc_note_lost(peer);
 	m->failed_peers++;
+	hdl_event_raise(HDL_EVENT_PEER_FAILED, &(const struct hdl_event_peer){ peer, (unsigned)note->failed });
 	/* The transport ends sends and fetches in flight by their done(). */
 	fail_all(hdl_match_sweep(m, concerns_peer, &peer), note->failed);
 }
