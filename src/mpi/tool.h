@@ -21,13 +21,15 @@ enum hdl_tool_category { HDL_CAT_MPI, HDL_CAT_P2P, HDL_CAT_COLLECTIVES, HDL_CAT_
 /* How often MPI_T_init_thread was called without an MPI_T_finalize for it. */
 extern int hdl_tool_uses;
 
-/* Must be the first line of every function of MPI_T but MPI_T_init_thread. */
-#define HDL_TOOL										\
-	HDL_LOCKED;										\
-	do {											\
-		if (!hdl_tool_uses)								\
-			return MPI_T_ERR_NOT_INITIALIZED;					\
+/* Must be the first line of every function of MPI_T but MPI_T_init_thread. HDL_TOOL_GIVES: of a function that returns an MPI
+ * handle at p (HDL_GIVES). */
+#define HDL_TOOL_IS_READY								\
+	do {										\
+		if (!hdl_tool_uses)							\
+			return MPI_T_ERR_NOT_INITIALIZED;				\
 	} while (0)
+#define HDL_TOOL		HDL_LOCKED; HDL_TOOL_IS_READY
+#define HDL_TOOL_GIVES(p)	HDL_LOCKED; HDL_GIVES(p); HDL_TOOL_IS_READY
 
 /* Returns a string by the rules of section 15.3.3: at most *len - 1 characters and a null character; *len becomes the length of the
  * whole string with its null character. Nothing if len is NULL. */

@@ -180,8 +180,7 @@ HDL_PROFILED(T_source_get_num);
 int PMPI_T_source_get_info(int source_index, char *name, int *name_len, char *desc, int *desc_len, MPI_T_source_order *ordering,
 			   MPI_Count *ticks_per_second, MPI_Count *max_ticks, MPI_Info *info)
 {
-	HDL_GIVES(info);
-	HDL_TOOL;
+	HDL_TOOL_GIVES(info);
 	if (source_index)
 		return MPI_T_ERR_INVALID_INDEX;
 	hdl_tool_text("heddle", name, name_len);
@@ -245,8 +244,7 @@ int PMPI_T_event_get_info(int event_index, char *name, int *name_len, int *verbo
 			  MPI_Aint array_of_displacements[], int *num_elements, MPI_T_enum *enumtype, MPI_Info *info, char *desc,
 			  int *desc_len, int *bind)
 {
-	HDL_GIVES(info);
-	HDL_TOOL;
+	HDL_TOOL_GIVES(info);
 	const struct event *e;
 
 	if (!is_event(event_index))
@@ -310,8 +308,7 @@ HDL_PROFILED(T_event_handle_set_info);
 
 int PMPI_T_event_handle_get_info(MPI_T_event_registration event_registration, MPI_Info *info_used)
 {
-	HDL_GIVES(info_used);
-	HDL_TOOL;
+	HDL_TOOL_GIVES(info_used);
 	return registration_get(event_registration) ? no_hints(info_used) : MPI_T_ERR_INVALID_HANDLE;
 }
 HDL_PROFILED(T_event_handle_get_info);
@@ -365,8 +362,7 @@ HDL_PROFILED(T_event_callback_set_info);
 
 int PMPI_T_event_callback_get_info(MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, MPI_Info *info_used)
 {
-	HDL_GIVES(info_used);
-	HDL_TOOL;
+	HDL_TOOL_GIVES(info_used);
 	int rc = has_callback(event_registration, cb_safety);
 
 	return rc ? rc : no_hints(info_used);
