@@ -78,9 +78,9 @@ struct hdl_run {
 	bool runnable;			/* in the list of runnable runs */
 	bool retain;			/* persistent or irregular: scratch and packed buffers stay when the run has finished */
 	bool runs_all;			/* host executor, by events, wire-up only: all nodes run after an error: no rank waits */
-	bool sends_empty;		/* host executor, set on an error of lengths: all nodes run, and sends are empty, so that
-					 * their receivers have an error of lengths, too. Mailbox: a cell was of another length
-					 * than expected */
+	bool bad_arguments;		/* this rank's arguments do not fit those of a peer (hdl_is_of_arguments). Host executor:
+					 * all nodes run, and sends are empty, so that their receivers have an error, too.
+					 * Mailbox: a cell has another length than this rank's arguments promise */
 	bool no_data;			/* hierarchical: this rank had an error in the phase before; the cells and stamps that
 					 * this rank writes are invalid, so that the ranks that take this rank's data have an
 					 * error, too */
@@ -115,7 +115,8 @@ struct hdl_run {
 };
 
 /* End of an error's text: a peer's data have another length than this rank's arguments promise. */
-#define HDL_CALLS_DIFFER "the ranks call different collectives, or this one with counts or types that differ (HEDDLE_CHECK=1 names both calls)"
+#define HDL_CALLS_DIFFER                                                                                                       \
+	"the ranks call different collectives, or this one with counts or types that differ (HEDDLE_CHECK=1 names both calls)"
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
 void hdl_run_free(struct hdl_run *run);
@@ -134,7 +135,7 @@ static inline void hdl_run_begin(struct hdl_run *run)
 {
 	run->error = MPI_SUCCESS;
 	run->why[0] = 0;
-	run->sends_empty = run->finished = false;
+	run->bad_arguments = run->finished = false;
 }
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 /* Unpacks, marks the run finished and calls done(). Must: the caller does not touch the run afterwards; the owner may reuse or
@@ -167,8 +168,8 @@ static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_n
 {
 	const void *src = n->src_space < HDL_SPACES ? run->base[n->src_space] + n->src_off : NULL;
 
-	return likely(!run->sends_empty) && hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub,
-							run->comm->context + 1, src, n->len);
+	return likely(!run->bad_arguments) &&
+	       hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub, run->comm->context + 1, src, n->len);
 }
 
 /* ---- by_events.c ---------------------------------------------------------------------------------------------- */
@@ -225,8 +226,8 @@ struct hdl_plan_key {
 	uint8_t persistent;
 	uint8_t internal;		/* a slot barrier, or the leader phase; not in the report */
 	uint8_t leader;			/* Barrier: hdl_choose_leader of the collective before it */
-	uint8_t between;		/* the leader phase of a hierarchical collective (host/hierarchical.c) */
-	uint8_t within;			/* the communicator is a node_comm: node phase */
+	uint8_t leader_phase;		/* the leader phase of a hierarchical collective (host/hierarchical.c) */
+	uint8_t node_phase;		/* the communicator is a node_comm: node phase */
 };
 
 struct hdl_plan {
@@ -246,7 +247,7 @@ struct hdl_plan {
 	bool oversubscribed;		/* as in struct hdl_choice */
 	uint8_t leader;			/* hdl_choose_leader: key.leader of a Barrier that comes next */
 	const struct hdl_hosts *hosts;	/* as in struct hdl_choice; owned by the group */
-	bool staged;			/* as in struct hdl_choice; `graph` does the whole collective by messages all the same */
+	bool in_phases;			/* as in struct hdl_choice; `graph` does the whole collective by messages all the same */
 	char why[112];
 	const char *why_not;		/* why the fallbacks ran on the host */
 	bool in_order;			/* blocking, host executor, hdl_host_can_inline; packs nothing if it is a reduction */
@@ -268,18 +269,19 @@ struct hdl_comm_props {
 	bool wakes;			/* the device wakes its process when a peer's write lands */
 	bool at_once;			/* the device promises that a write has landed when its post returns */
 	bool exposes;			/* the device lets peers read and write all memory of the process */
-	const struct hdl_reduce_caps *means;	/* the device's reductions; NULL: the device runs no task lists */
+	const struct hdl_reduce_caps *reduce_caps;	/* of the device; NULL: the device runs no task lists */
 };
 
 /* Settings that every rank must share. The ranks exchange them at bring-up and compare them with memcmp: the struct must have no
  * padding. */
 struct hdl_agreed_config {
-	uint64_t offload_max, bcast_offload_max, tasks_max, reads_min;
+	uint64_t mailbox_max, bcast_mailbox_max, tasks_max, single_copy_min;
 	struct ibv_exp_device_calc_cap calc;
 	uint32_t depth, radix, offload_ranks;
-	uint8_t want, fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics;
-	uint8_t cpus, reserved;		/* cpus: number of CPUs that ranks share, at most HDL_MAILBOX_RANKS: chooses the ranks
-					 * that reduce (reduce.c); 0: each rank has a CPU */
+	uint8_t executor_forced, reduce_order_fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics;
+	uint8_t cpus;			/* number of CPUs that ranks share, at most HDL_MAILBOX_RANKS, by which
+					 * single_copy/reduce.c selects the ranks that reduce; 0: each rank has a CPU */
+	uint8_t reserved;
 };
 
 struct hdl_choice {
@@ -289,8 +291,8 @@ struct hdl_choice {
 	bool oversubscribed;		/* host: the ranks share the cores of one host */
 	bool in_order;			/* host: a reduction gives the same bits as on mailbox */
 	const struct hdl_hosts *hosts;	/* host: the hosts that a two-level algorithm may use; NULL: none */
-	bool staged;			/* host: node phases and leader phase are collectives of their own, the node phase on any
-					 * executor (hierarchical.c) */
+	bool in_phases;			/* host: node phase and leader phase are collectives of their own, the node phase on any
+					 * executor (host/hierarchical.c) */
 	struct hdl_enc enc;		/* tasks: encoding of a reduction for the device */
 	char why[112];
 };
@@ -302,22 +304,24 @@ extern enum hdl_executor_choice hdl_executor_forced;
 /* Checks the configuration and prints an error if it is invalid. Returns 0 or -EINVAL. */
 int hdl_choose_init(void);
 /* Chooses executor and algorithm. Returns 0, or -ENOMEM if this rank alone cannot find out the choice of all ranks. */
-int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out);
-void hdl_agreed_config_of(const struct hdl_comm_props *site, struct hdl_agreed_config *out);
+int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out);
+void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_config *out);
 /* Writes the first setting in which the two differ to `out`, as `what` of hdl_queues_note_reason. */
-void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t room);
+void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out,
+				  size_t room);
 /* Returns 1 + the rank for which the other ranks wait in this collective, where ranks share cores; 0: none. That rank leads a
  * Barrier that follows, and so leaves the Barrier first. Without a leader:
  *     1. The last rank that enters the Barrier continues at once; earlier ranks of its core need the CPU first.
  *     2. In the next such collective the last rank waits for one of these, and two context switches have been wasted. */
-uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
+uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *props);
 /* Builds a rank's graph. Returns NULL with errno. */
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
 static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
 {
 	return a->bytes == b->bytes && a->op == b->op && a->type == b->type && a->root == b->root && a->coll == b->coll &&
-	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader && a->between == b->between;
+	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent &&
+	       a->leader == b->leader && a->leader_phase == b->leader_phase;
 }
 
 /* The plan cache is two-way set-associative: the key's hash is the index of a pair, in which a new plan moves the newer one back
@@ -337,7 +341,8 @@ struct hdl_cc {
 	/* A member that has ended (fault.c). */
 	int lost;			/* 1 + the process number of the lost member; 0: none. If set, no collective is begun on
 					 * this communicator */
-	bool lost_told;			/* by a member's notice; of a node_comm always: the whole communicator's ranks notify */
+	bool lost_by_notice;		/* a member's notice has set `lost`; of a node_comm always true: the ranks of the whole
+					 * communicator notify the members */
 	bool revoked;			/* the operations that were in flight have been ended */
 	bool passed_over;		/* fault.c skipped the last check of the members' processes, since seq had moved */
 	uint32_t seq_looked;		/* seq at the last check */
@@ -362,7 +367,7 @@ static inline int hdl_own_size(const struct hdl_comm *comm)
 	return comm->local ? comm->local->size : comm->size;
 }
 
-static inline int hdl_near(const struct hdl_comm *comm, int rank)
+static inline int hdl_own_peer(const struct hdl_comm *comm, int rank)
 {
 	return comm->local ? comm->size + rank : rank;
 }
@@ -424,7 +429,8 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 void hdl_plan_put(struct hdl_plan *plan);
 /* Chooses executor and algorithm for a key without making a plan. Returns 0 or a negative errno: a failure of this rank alone,
  * which must not decide the choice. */
-int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *site, struct hdl_choice *choice);
+int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *props,
+		    struct hdl_choice *choice);
 /* Returns the plan of this key, made if there is none; NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
 /* Takes a spare run of the plan, or makes one. Returns NULL if there is no memory. Ownership: hdl_plan_run_put gives it back. */
@@ -460,7 +466,7 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 
 /* Sets the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then this
  * rank must not choose. */
-int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site);
+int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props);
 /* Returns the HDL_PROMISES_... that all members' devices make to each other, the same on all ranks, or a negative errno of this
  * rank alone. Returns 0 for a communicator of more than HDL_MAILBOX_RANKS, or of several hosts, without looking up a peer: no
  * choice depends on promises there. */
@@ -468,7 +474,7 @@ int hdl_comm_promises(const struct hdl_comm *comm);
 /* Largest communicator for which a process looks up and keeps the host of each rank. */
 #define HDL_HIER_RANKS 4096
 /* Returns the bytes of HDL_SP_DATA in the largest slots, of pair links (pairs) or of the tree. */
-size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs);
+size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *caps, bool pairs);
 /* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
 /* Returns cell_bytes of struct hdl_shape for a collective of `bytes` bytes. */
@@ -511,7 +517,7 @@ bool hdl_queue_cache_give(void);		/* destroys those of which all writes have lef
 						 * hdl_tp_on_shortage */
 void hdl_coll_prog_free(struct hdl_coll_prog *prog);
 /* Returns true if single copy does this collective, and the collective is long enough. */
-bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
+bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *props);
 /* Runs a v-collective of an intracommunicator on mailbox (vector.c). Returns false if the caller must run the call on the host
  * executor. Otherwise *rc is an MPI error class, as hdl_vcoll_start returns. */
 bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
@@ -521,12 +527,13 @@ bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc)
 bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
 /* Returns the bytes of the longest block that fits a cell, which are the bytes of the plan's key: the same on all ranks. longest:
  * bytes of the longest block of all ranks; used only if hdl_vector_known(coll). copied: the result of hdl_vector_copied. */
-size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied);
+size_t hdl_vector_cell_max(enum hdl_coll coll, size_t longest, bool copied);
 /* Returns true if an Allgatherv of long blocks is quicker when receivers copy from the senders' buffers than on the host
  * executor: of more ranks, each with a CPU, the messages of a ring are as quick. exposes: peers may read all memory. */
 static inline bool hdl_vector_copied(int size, bool oversubscribed, bool exposes, bool persistent)
 {
-	return exposes && !persistent && (size == 2 || oversubscribed || (hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024));
+	return exposes && !persistent &&
+	       (size == 2 || oversubscribed || (hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024));
 }
 /* Returns true if mailbox does reductions by such an operation: with HEDDLE_REDUCE_ORDER, operations of programs stay on the host
  * executor. */
@@ -573,9 +580,9 @@ void hdl_ft_give_up(struct hdl_comm *comm, const char *why);
 /* A living member has given up a collective: records the communicator as lost if a member's end can be seen. Otherwise a notice
  * will come. */
 void hdl_ft_member_gave_up(struct hdl_cc *cc);
-/* heard: handles a member's notice (hdl_ft_on_message). before: handles a notice that came before the communicator's state was
- * made. */
-bool hdl_ft_heard(uint16_t context, int proc, bool told);
+/* on_notice: handles a member's notice (hdl_ft_on_message). before: handles a notice that came before the communicator's state
+ * was made. */
+bool hdl_ft_on_notice(uint16_t context, int proc, bool by_notice);
 void hdl_ft_before(struct hdl_cc *cc);
 /* Sets the reason of an error (hdl_reason_set) of the collective `name` on a lost communicator. */
 void hdl_ft_reason(const struct hdl_cc *cc, const char *name);

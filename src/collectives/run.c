@@ -241,8 +241,8 @@ void hdl_run_error(struct hdl_run *run, int error)
 
 __attribute__((noinline, cold)) void hdl_run_misfit(struct hdl_run *run, size_t sent, size_t room)
 {
-	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
-		       sent, room);
+	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each "
+		       "other", sent, room);
 	hdl_run_error(run, sent > room ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
@@ -294,7 +294,7 @@ void hdl_run_send_failed(struct hdl_run *run, const struct hdl_node *n, int err)
 	int error = hdl_run_errno(run, n, err);
 
 	hdl_run_error(run, error);
-	run->sends_empty |= hdl_is_of_arguments(error);
+	run->bad_arguments |= hdl_is_of_arguments(error);
 }
 
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send)
@@ -303,12 +303,14 @@ int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send 
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 
 	return hdl_ep_send(hdl_comm_ep(comm, peer), run->tag | (int32_t)n->sub, run->comm->context + 1, false,
-			   hdl_run_memory(run, n->src_space, n->src_off), unlikely(run->sends_empty) ? 0 : n->len, send);
+			   hdl_run_memory(run, n->src_space, n->src_off), unlikely(run->bad_arguments) ? 0 : n->len, send);
 }
 
-__attribute__((noinline, cold)) int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status)
+__attribute__((noinline, cold)) int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n,
+						       const MPI_Status *status)
 {
-	hdl_reason_set("a message of %lld bytes came from rank %d where %zu were expected: " HDL_CALLS_DIFFER ", or it failed there",
+	hdl_reason_set("a message of %lld bytes came from rank %d where %zu were expected: " HDL_CALLS_DIFFER
+		       ", or it failed there",
 		       (long long)hdl_status_bytes(status), rank_named(run->comm, status->MPI_SOURCE), n->len);
 	return MPI_ERR_COUNT;
 }
@@ -330,6 +332,6 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 		rc = hdl_run_check_length(run, n, &status);
 	if (unlikely(rc)) {
 		hdl_run_error(run, hdl_run_note_loss(run, n, rc));
-		run->sends_empty |= hdl_is_of_arguments(rc);
+		run->bad_arguments |= hdl_is_of_arguments(rc);
 	}
 }

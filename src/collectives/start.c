@@ -14,7 +14,8 @@
 
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	return !cc->queues[hdl_queues_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW && hdl_executor_forced == HDL_FORCED_AUTO &&
+	return !cc->queues[hdl_queues_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW &&
+	       hdl_executor_forced == HDL_FORCED_AUTO &&
 	       !(plan->exec->own_order && hdl_coll_reduces((enum hdl_coll)plan->key.coll));
 }
 

@@ -95,13 +95,13 @@ static void ft_report(const struct hdl_cc *cc)
 }
 
 /* Marks the communicator, and the related one of hierarchical collectives, as lost. */
-static void ft_mark_lost(struct hdl_cc *cc, int proc, bool told)
+static void ft_mark_lost(struct hdl_cc *cc, int proc, bool by_notice)
 {
 	if (cc->lost)
 		return;
 	cc->lost = 1 + proc;
 	/* cc is a node communicator: the ranks of the whole communicator notify the members */
-	cc->lost_told = told || cc->node_of;
+	cc->lost_by_notice = by_notice || cc->node_of;
 	hdl_proc_note_lost(proc);
 	revoke_pending = true;
 	frequent_until_ns = monotonic_ns() + SUSPECT_NS;
@@ -114,9 +114,9 @@ static void ft_mark_lost(struct hdl_cc *cc, int proc, bool told)
 		}
 	/* a rank that waits within its host may do so because of a death elsewhere */
 	if (cc->node_of)
-		ft_mark_lost(cc->node_of, proc, told);
+		ft_mark_lost(cc->node_of, proc, by_notice);
 	if (cc->node_comm && cc->node_comm->coll)
-		ft_mark_lost(cc->node_comm->coll, proc, told);
+		ft_mark_lost(cc->node_comm->coll, proc, by_notice);
 }
 
 void hdl_ft_member_failed(struct hdl_cc *cc, int member)
@@ -147,7 +147,7 @@ void hdl_ft_give_up(struct hdl_comm *comm, const char *why)
 		return;
 	/* the others' texts send the reader here */
 	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told so", why);
-	hdl_ft_member_failed(cc, hdl_near(comm, hdl_own_rank(comm)));
+	hdl_ft_member_failed(cc, hdl_own_peer(comm, hdl_own_rank(comm)));
 }
 
 static struct {
@@ -166,7 +166,7 @@ static void is_sought(struct hdl_comm *comm)
  * before a slower member's notice arrives. The new communicator is without the lost rank, so a notice about a rank that is no
  * member is ignored.
  */
-bool hdl_ft_heard(uint16_t context, int proc, bool told)
+bool hdl_ft_on_notice(uint16_t context, int proc, bool by_notice)
 {
 	struct hdl_cc *cc;
 
@@ -178,8 +178,8 @@ bool hdl_ft_heard(uint16_t context, int proc, bool told)
 	cc = sought.comm ? hdl_coll_state(sought.comm) : NULL;
 	if (!cc)
 		return false;
-	ft_mark_lost(cc, proc, told);
-	if (!told)
+	ft_mark_lost(cc, proc, by_notice);
+	if (!by_notice)
 		hdl_ft_progress();
 	return true;
 }
@@ -232,7 +232,8 @@ static bool is_dead(int proc)
  * sees that the process has ended. */
 static bool must_notify(const struct hdl_cc *cc)
 {
-	return !cc->lost_told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
+	return !cc->lost_by_notice ||
+	       (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
 }
 
 static void revoke(struct hdl_comm *comm)
@@ -302,7 +303,8 @@ static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of this rank cannot be read or written by the "
 			 "device, in a copy from or to %.150s", name);
 	else
-		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of %.150s cannot be read or written by the device", name);
+		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of %.150s cannot be read or written by the device",
+			 name);
 	hdl_queues_break(h, h->why_refused);
 }
 

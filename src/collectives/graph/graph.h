@@ -75,9 +75,9 @@ static inline size_t hdl_cell_bytes(size_t data)
 	return (data + HDL_CELL_TRAILER + 63) & ~(size_t)63;
 }
 /* Offset in HDL_SP_CELL of `len` bytes of data in the cell with this index. */
-static inline size_t hdl_cell_data(size_t line_bytes, int index, size_t len)
+static inline size_t hdl_cell_data(size_t cell_bytes, int index, size_t len)
 {
-	return ((size_t)index + 1) * line_bytes - HDL_CELL_TRAILER - len;
+	return ((size_t)index + 1) * cell_bytes - HDL_CELL_TRAILER - len;
 }
 
 #define HDL_SUB_BITS 11		/* bits of a message's tag that hold its node's `sub` */

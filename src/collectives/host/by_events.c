@@ -71,7 +71,7 @@ static void progress_until(struct hdl_run *run, uint32_t inflight)
 	if (likely(run->inflight <= inflight))
 		return;
 	run->withdrawn = true;
-	run->sends_empty = false;	/* the run must end here: sends that start later would not be withdrawn */
+	run->bad_arguments = false;	/* the run must end here: sends that start later would not be withdrawn */
 	hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 	withdraw_sends(run);
 	hdl_wait_until(few_in_flight, &in);
@@ -99,7 +99,7 @@ int hdl_host_run_inline(struct hdl_run *run)
 	run->withdrawn = false;
 	cc->pending++;
 	hdl_coll_pending++;
-	for (uint32_t i = 0; n < end && likely(!run->error || run->sends_empty); n++, i++) {
+	for (uint32_t i = 0; n < end && likely(!run->error || run->bad_arguments); n++, i++) {
 		int rc;
 
 		if (unlikely(run->inflight))
@@ -181,14 +181,14 @@ static void withdraw_receives(struct hdl_run *run)
  * runs_all. */
 static void run_failed(struct hdl_run *run, int error)
 {
-	bool failed = run->error && !run->sends_empty;
+	bool failed = run->error && !run->bad_arguments;
 
 	hdl_run_error(run, error);
 	if (hdl_is_of_arguments(error)) {
-		run->sends_empty = !failed;
+		run->bad_arguments = !failed;
 		return;
 	}
-	run->sends_empty = false;
+	run->bad_arguments = false;
 	if (!failed && !run->runs_all)
 		withdraw_receives(run);
 }
@@ -197,7 +197,7 @@ void hdl_host_revoke(struct hdl_cc *cc)
 {
 	for (struct hdl_run *run = cc->runs, *next; run; run = next) {
 		next = run->after;
-		run->runs_all = run->sends_empty = false;
+		run->runs_all = run->bad_arguments = false;
 		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 		withdraw_receives(run);
 		withdraw_sends(run);
@@ -297,7 +297,7 @@ static void start_node(struct hdl_run *run, uint32_t i)
 
 static inline bool host_goes_on(const struct hdl_run *run)
 {
-	return !run->error || run->runs_all || run->sends_empty;
+	return !run->error || run->runs_all || run->bad_arguments;
 }
 
 static void begin_run(struct hdl_run *run)
@@ -356,7 +356,7 @@ void hdl_host_start(struct hdl_run *run)
 	run->nodes_left = g->nnodes;
 	run->inflight = run->nready = 0;
 	run->runnable = false;
-	run->sends_empty = hdl_is_of_arguments(run->error);	/* set by hdl_run_misfit before the start */
+	run->bad_arguments = hdl_is_of_arguments(run->error);	/* set by hdl_run_misfit before the start */
 	for (uint32_t i = g->nnodes; i-- > 0;) {
 		run->nodes[i].waiting = g->nodes[i].npreds;
 		run->nodes[i].done = false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks and runs of v-collectives by messages (host/vcoll.c) and their algorithms (algorithms/vcoll.c). */
-#ifndef HDL_COLL_PIECES_H
-#define HDL_COLL_PIECES_H
+#ifndef HDL_HOST_VCOLL_H
+#define HDL_HOST_VCOLL_H
 
 #include "collectives/internal.h"
 #include "collectives/graph/userop.h"
 
-struct piece {
+struct host_block {
 	void *buf;
 	MPI_Count count;
 	const struct hdl_type *type;
@@ -24,7 +24,7 @@ struct hdl_vcoll_run {
 	struct hdl_reducer reducer;
 	size_t places;			/* offset of the reducer's two buffers in the scratch */
 	uint32_t nin, nout;
-	struct piece *in, *out;		/* blocks that this rank sends, and receives */
+	struct host_block *in, *out;	/* blocks that this rank sends, and receives */
 	bool refill;			/* parts of `out` that the graph does not write must stay unchanged */
 	bool persistent;
 	bool finished;
@@ -49,7 +49,8 @@ static inline size_t hdl_vcoll_most(const struct hdl_vcoll_block *p, int n)
 
 /* Returns true if the rank has a block for itself, and sets *in and *out to the block and its place. Blocks of neighborhood
  * collectives do not count: see hdl_edge_own. */
-static inline bool hdl_vcoll_own(const struct hdl_vcoll *a, int me, const struct hdl_vcoll_block **in, const struct hdl_vcoll_block **out)
+static inline bool hdl_vcoll_own(const struct hdl_vcoll *a, int me, const struct hdl_vcoll_block **in,
+				 const struct hdl_vcoll_block **out)
 {
 	if (a->in_place || a->coll > HDL_V_EXCHANGE || !a->nin || !a->nout)
 		return false;

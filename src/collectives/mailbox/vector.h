@@ -69,14 +69,15 @@ static inline char *hdl_vblock_run(const struct hdl_vcoll_block *p)
 }
 
 /* Appends a block. Must: x->cap covers all blocks (hdl_vector_setup). edge: index among the edges between the two ranks. */
-static inline struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *piece, int peer, int edge)
+static inline struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give, const struct hdl_vcoll_block *block, int peer,
+					    int edge)
 {
 	struct vblock *p = give ? &x->sends[x->nsends++] : &x->recvs[x->nrecvs++];
 
 	/* p->send is set when it is used */
-	p->block = *piece;
+	p->block = *block;
 	p->skip = 0;
-	p->bytes = hdl_vcoll_block_bytes(piece);
+	p->bytes = hdl_vcoll_block_bytes(block);
 	p->peer = peer;
 	p->edge = edge;
 	p->vrun = x;
@@ -91,8 +92,8 @@ static inline struct vblock *hdl_vblock_add(struct hdl_vector_run *x, bool give,
 /* Returns true if the receiver copies the block from this rank's memory by RDMA READ. */
 static inline bool hdl_vblock_is_single_copy(const struct hdl_queues *h, const struct hdl_run *run, const struct vblock *p)
 {
-	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
-	       hdl_cell_area(run->vector->prog)->done_at;
+	return p->in_cell && p->bytes > run->plan->key.bytes && p->bytes >= hdl_sc_from((enum hdl_coll)run->plan->key.coll) &&
+	       h->exposed_rkey && hdl_cell_prog_region(run->vector->prog)->done_at;
 }
 /* Allocates a staging buffer for the blocks that receivers copy, if staging pays: then the sender need not wait for their reads.
  * Must be called before hdl_vblock_read_addr. */

@@ -25,7 +25,8 @@ void hdl_queues_drain(struct hdl_queues *h)
 				continue;
 			}
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-				hdl_queues_failed(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
+				hdl_queues_failed(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer,
+						  wc[i].status);
 				continue;
 			}
 			h->local_seen++;

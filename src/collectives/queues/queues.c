@@ -80,11 +80,17 @@ static struct hdl_run *dequeue(struct hdl_queues *h)
 
 void hdl_queues_fail_run(const struct hdl_queues *h, struct hdl_run *run)
 {
-	const char *name = hdl_coll_name(run->args.coll);
+	int error;
 
-	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_refused : HDL_QUEUES_IN_ERROR);
-	hdl_run_error(run, h->wire_error == MPI_ERR_NO_MEM || h->wire_error == MPI_ERR_BUFFER ? h->wire_error : h->cc->lost ? MPI_ERR_PROC_ABORTED :
-			   h->wire_error ? h->wire_error : MPI_ERR_OTHER);
+	hdl_reason_set("%s: %s", hdl_coll_name(run->args.coll), h->wire_error ? h->why_refused : HDL_QUEUES_IN_ERROR);
+	/* these two are the cause of a revocation, too */
+	if (h->wire_error == MPI_ERR_NO_MEM || h->wire_error == MPI_ERR_BUFFER)
+		error = h->wire_error;
+	else if (h->cc->lost)
+		error = MPI_ERR_PROC_ABORTED;
+	else
+		error = h->wire_error ? h->wire_error : MPI_ERR_OTHER;
+	hdl_run_error(run, error);
 }
 
 static void queues_fail(const struct hdl_queues *h, struct hdl_run *run)
@@ -127,16 +133,17 @@ static bool ready_prog(struct hdl_queues *h, struct hdl_run *run)
 	return likely(run->plan->prog) || queues_compile(h, run);
 }
 
-static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class);
+static struct hdl_run *slot_barrier_run(struct hdl_queues *h, uint8_t class);
 
 /* Returns true if the operation has a slot: (a) of queues.h. */
 static bool has_slot(const struct hdl_queues *h, const struct hdl_run *run)
 {
-	return h->posted - h->retired < h->depth && h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
+	return h->posted - h->retired < h->depth &&
+	       h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
 }
 
 /* Returns true if a slot barrier must come before the operation: (b) of queues.h. */
-static bool needs_credit(const struct hdl_queues *h, const struct hdl_run *run)
+static bool slot_barrier_due(const struct hdl_queues *h, const struct hdl_run *run)
 {
 	return !prog_of(run)->synchronizes && (h->since_sync[run->class] >= h->class[run->class].depth - 1 ||
 					       (!h->mailbox && h->since_sync_all >= h->depth - 1));
@@ -179,11 +186,12 @@ static int pump(struct hdl_queues *h)
 		if (!run->plan->key.internal)
 			run->class = prog_of(run)->class;
 		/* Every rank counts the same operations, so that all ranks insert the slot barrier at the same place. */
-		if (unlikely(needs_credit(h, run))) {
-			struct hdl_run *barrier = credit_run(h, run->class);
+		if (unlikely(slot_barrier_due(h, run))) {
+			struct hdl_run *barrier = slot_barrier_run(h, run->class);
 
 			if (!barrier) {
-				hdl_reason_set("%s: no memory for the barrier that comes before it", hdl_coll_name(run->args.coll));
+				hdl_reason_set("%s: no memory for the barrier that comes before it",
+					       hdl_coll_name(run->args.coll));
 				hdl_run_error(run, MPI_ERR_NO_MEM);
 				h->broken = true;
 				continue;
@@ -285,12 +293,12 @@ static int queues_advance(struct hdl_queues *h)
 
 /* One pass over the queues: advances, posts, and completes persistent operations. Returns the number of operations that moved on.
  * Completing an operation may free its communicator, and with that h: h is destroyed at the end of this function (doomed). */
-static int off_turn(struct hdl_queues *h)
+static int queues_turn(struct hdl_queues *h)
 {
 	int n = 0, posted;
 
 	h->busy = true;
-	if (unlikely(h->nstaged)) {
+	if (unlikely(h->nstaging)) {
 		/* with no operation under way, nothing else polls for a failure of the requests that announced the buffers */
 		if (h->posted == h->retired)
 			hdl_queues_drain(h);
@@ -311,12 +319,13 @@ static int off_turn(struct hdl_queues *h)
 
 static void turn_if_idle(struct hdl_queues *h)
 {
-	/* busy: called from a completion inside off_turn, which will do this turn's work */
+	/* busy: called from a completion inside queues_turn, which will do this turn's work */
 	if (!h->busy)
-		off_turn(h);
+		queues_turn(h);
 }
 
-__attribute__((noinline, cold)) struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
+__attribute__((noinline, cold)) struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs,
+								   uint8_t coll)
 {
 	struct hdl_queues *h = cc->queues[hdl_queues_index(executor, pairs)] = hdl_queues_new(cc, executor, pairs);
 
@@ -350,7 +359,7 @@ static bool is_next(struct hdl_queues *h, struct hdl_run *run)
 	if (!p || !hdl_queues_are_open(h))
 		return false;
 	run->class = p->class;
-	return has_slot(h, run) && !needs_credit(h, run) && exec_of(run)->has_room(h, p);
+	return has_slot(h, run) && !slot_barrier_due(h, run) && exec_of(run)->has_room(h, p);
 }
 
 /* Returns true if the operation waits for this communicator's queues only. */
@@ -368,7 +377,7 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 
 	if (h->posted % HDL_TURN_EVERY == 0)
 		return;
-	for (off_turn(h); !run->finished && looks && is_by_device(run) && !has_more(run); off_turn(h)) {
+	for (queues_turn(h); !run->finished && looks && is_by_device(run) && !has_more(run); queues_turn(h)) {
 		if (!hdl_job.oversubscribed) {
 			looks--;
 			hdl_look_pause();
@@ -431,7 +440,7 @@ int hdl_queues_progress(void)
 	for (struct hdl_queues *h = hdl_queues_active; h; h = progress_next) {
 		progress_next = h->next;
 		if (hdl_queues_is_active(h))
-			n += off_turn(h);
+			n += queues_turn(h);
 		else
 			queues_unlist(h);
 	}
@@ -470,7 +479,7 @@ void hdl_queues_arm(void)
 		const struct hdl_coll_prog *p;
 		int err = 0;
 
-		if (h->posted == h->retired && !h->started && !h->nstaged)
+		if (h->posted == h->retired && !h->started && !h->nstaging)
 			continue;
 		p = h->posted == h->retired ? NULL : prog_of(h->ring[h->oldest]);
 		for (uint32_t w = 0; p && w < p->nwatches && !err; w++)
@@ -485,12 +494,12 @@ void hdl_queues_arm(void)
 
 /* ---- the barrier of (b) ------------------------------------------------------------------------------------- */
 
-static void credit_done(struct hdl_run *run)
+static void slot_barrier_done(struct hdl_run *run)
 {
 	hdl_run_free(run);
 }
 
-static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
+static struct hdl_plan *slot_barrier_plan(struct hdl_queues *h, uint8_t class)
 {
 	size_t bytes = h->mailbox ? hdl_cell_least(class) : 0;	/* selects the class; the barrier carries no data */
 	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix,
@@ -511,9 +520,9 @@ static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 	return plan;
 }
 
-static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class)
+static struct hdl_run *slot_barrier_run(struct hdl_queues *h, uint8_t class)
 {
-	struct hdl_plan *plan = h->slot_barrier[class] ? h->slot_barrier[class] : credit_plan(h, class);
+	struct hdl_plan *plan = h->slot_barrier[class] ? h->slot_barrier[class] : slot_barrier_plan(h, class);
 	struct hdl_run *run;
 
 	h->slot_barrier[class] = plan;
@@ -525,7 +534,7 @@ static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class)
 	run->plan = plan;
 	run->class = class;
 	run->args.coll = HDL_BARRIER;
-	run->done = credit_done;
+	run->done = slot_barrier_done;
 	return run;
 }
 

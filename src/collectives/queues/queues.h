@@ -35,7 +35,7 @@
  *     (d) All ranks have posted the same operations when cached queues are taken over.
  *
  * Enforced by:
- *     (a), (b) has_slot() and needs_credit() before queues.c posts; free_for() before the fast path of cell.c posts.
+ *     (a), (b) has_slot() and slot_barrier_due() before queues.c posts; free_for() before the fast path of cell.c posts.
  *     (c) cache.c and bringup.c: a rank offers cached queues only when the previous communicator was freed, and no rank posts
  *         before all have offered the same queues. A write that a late rank owes to an earlier operation was posted earlier on
  *         the same queue, so the write lands before those of the next communicator.
@@ -109,17 +109,19 @@ struct hdl_slot_region {
 		uint64_t addr;
 		uint32_t rkey;
 	} *peers;
-	size_t slot_bytes, line_bytes;
+	size_t slot_bytes, cell_bytes;
 	bool wide;			/* the cells' sequence numbers stand in front of all cells, at offset 0 */
 	size_t at;			/* offset of the cells of slot 0 */
-	size_t staged;			/* offset of the staging for cells that a request does not carry inline; 0: none */
+	size_t staging_off;		/* offset of the staging for cells that a request does not carry inline; 0: none */
 	size_t done_at;			/* offset of the words in which ranks acknowledge that they have read a vblock that was
 					 * announced by address: one per slot and rank; 0: none */
 };
 #define HDL_CELL_HEAD 64
 #define HDL_CELL_REQUESTS 2		/* of an operation to a peer, at most */
 /* Regions of mailbox; tasks have one per class of slots. The first one comes with the queues. */
-enum hdl_cell_size { HDL_CELL_SHORT, HDL_CELL_MEDIUM, HDL_CELL_WIDE, HDL_CELL_SIZES, HDL_REGION_SC = HDL_CELL_SIZES, HDL_REGIONS };
+enum hdl_cell_size {
+	HDL_CELL_SHORT, HDL_CELL_MEDIUM, HDL_CELL_WIDE, HDL_CELL_SIZES, HDL_REGION_SC = HDL_CELL_SIZES, HDL_REGIONS
+};
 
 struct hdl_queues_peer {
 	struct hdl_proc proc;
@@ -134,7 +136,7 @@ struct hdl_slot_class {
 	size_t slot_bytes, acc_bytes, data_bytes;
 };
 enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };	/* mailbox: two */
-_Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks has an area");
+_Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks has a region");
 
 enum hdl_queues_state { HDL_QUEUES_WIRING, HDL_QUEUES_READY, HDL_QUEUES_REFUSED };
 
@@ -151,9 +153,9 @@ struct hdl_queues {
 	bool pairs;			/* pair links among all, no tree */
 	uint64_t depth;			/* of all classes together */
 	const struct hdl_port *port;	/* NULL: a sketch, whose links have no queue pairs */
-	const struct hdl_reduce_caps *means;	/* tasks: the device's reductions */
+	const struct hdl_reduce_caps *reduce_caps;	/* tasks: the device's reductions */
 	char why_refused[256];
-	uint64_t set;			/* number of these queues, the same on all ranks; 0: not brought up yet */
+	uint64_t id;			/* of this set of queues, the same on all ranks; 0: not brought up yet */
 	bool offered;			/* HDL_QUEUES_WIRING: taken from the cache */
 	bool had_error;			/* an operation ended with an error: the queues must not be cached */
 	int *members;			/* processes (hdl_comm_proc) */
@@ -176,13 +178,13 @@ struct hdl_queues {
 					 * HDL_REGION_SC */
 	struct hdl_sc_staged {		/* staging buffers of single copy, which peers may read after the operation's end
 					 * (staging.c) */
-		uint32_t hears;		/* a bit per rank whose HDL_SC_FIN is awaited; 0: the entry is free */
+		uint32_t awaiting_fin;		/* a bit per rank whose HDL_SC_FIN is awaited; 0: the entry is free */
 		uint64_t opno;
 		const char *done;	/* where rank 0 writes its HDL_SC_FIN: a number > opno */
 		size_t apart;		/* bytes from one rank's HDL_SC_FIN to the next rank's */
 		struct hdl_scratch memory;
-	} staged[HDL_SC_STAGED_MAX];
-	uint32_t nstaged;		/* number of entries of `staged` that are not free */
+	} staging[HDL_SC_STAGED_MAX];
+	uint32_t nstaging;		/* number of entries of `staging` that are not free */
 	struct lines_pace pace;		/* of copies to staging buffers */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
@@ -223,7 +225,7 @@ struct hdl_queues {
 	int32_t *statuses;
 	uint32_t wire_seq;
 	uint64_t drained_at;		/* tasks: ticks() of the last poll of local_cq for failed requests */
-	bool busy, doomed;		/* busy: in off_turn; doomed: destroyed when off_turn ends */
+	bool busy, doomed;		/* busy: in queues_turn; doomed: destroyed when queues_turn ends */
 };
 
 /* Largest data of a medium cell, and the longest vblock in a cell where no rank knows all lengths. */
@@ -267,7 +269,7 @@ static inline void hdl_queues_number(struct hdl_queues *h, struct hdl_run *run, 
 /* Returns true if an operation waits for other ranks. */
 static inline bool hdl_queues_is_active(const struct hdl_queues *h)
 {
-	return h->posted != h->retired || h->queue || h->started || h->nstaged;
+	return h->posted != h->retired || h->queue || h->started || h->nstaging;
 }
 
 /* Returns true if the queues permit an operation to be posted now: brought up, not in error, and no other operation waits to be
@@ -367,7 +369,8 @@ struct hdl_coll_prog {
 struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes);
 /* The same for a persistent operation on mailbox, whose cells lie in `area`. */
-struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g, const struct hdl_slot_region *area);
+struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g,
+					     const struct hdl_slot_region *region);
 
 /* Returns true if the collective completes at no rank before all ranks have posted it. In Barrier, Allreduce, Allgather(v),
  * Alltoall(v) and Reduce_scatter every rank waits for a cell of every other rank, if only an empty one. In the remaining ones a
@@ -392,7 +395,7 @@ bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l);
 /* ---- cells (cell.c) -------------------------------------------------------------------------------------- */
 
 /* Lays out the regions of cells. */
-void hdl_cell_areas(struct hdl_queues *h);
+void hdl_cell_lay_out(struct hdl_queues *h);
 enum hdl_cell_size hdl_cell_size(size_t bytes);
 /* Class of slots of an operation whose cells carry `bytes` bytes. */
 uint8_t hdl_cell_class(size_t bytes);
@@ -408,9 +411,9 @@ void hdl_cell_clear(struct hdl_slot_region *a);
 bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size);
 /* Compiles the part between prologue and epilogue. If area->peers is NULL, hdl_cell_aim must add the peers' addresses before the
  * first post. Returns 0 or an errno. */
-int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *p, const struct hdl_slot_region *area);
+int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *p, const struct hdl_slot_region *region);
 void hdl_cell_aim(struct hdl_coll_prog *p, const struct hdl_region_peer *peers);
-void hdl_cell_free(struct hdl_mailbox_prog *lines);
+void hdl_cell_free(struct hdl_mailbox_prog *l);
 /* Sets cell_room. Returns true if the queues have room for an operation. */
 bool hdl_cell_find_room(struct hdl_queues *h);
 /* Returns true if a cell that was posted to the peer may not have landed yet. */
@@ -460,8 +463,8 @@ struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl
  * meaning is agreed with the receiver, for example the number of bytes. Must: the data stay unchanged until the operation
  * retires. */
 void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i, const void *data, size_t len,
-		     uint64_t word);
+void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i,
+			 const void *data, size_t len, uint64_t word);
 uint32_t hdl_cell_puts(const struct hdl_coll_prog *prog);
 int hdl_cell_put_to(const struct hdl_coll_prog *prog, uint32_t i);
 /* Returns true if the cell of this peer has arrived. */
@@ -469,7 +472,7 @@ bool hdl_cell_has_come(const struct hdl_run *run, const struct hdl_coll_prog *pr
 /* Returns the word of the cell that has arrived from this peer, and sets *end to the end of the cell's data. */
 uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer, const char **end);
 
-const struct hdl_slot_region *hdl_cell_area(const struct hdl_coll_prog *prog);
+const struct hdl_slot_region *hdl_cell_prog_region(const struct hdl_coll_prog *prog);
 
 /* ---- v-collectives by cells, messages and copies (vector.c, vector_copy.c) ------------------------------------------ */
 
@@ -487,7 +490,7 @@ bool hdl_vector_await_long(const struct hdl_run *run);
 /* Returns true if no message, as far as is known, has still to come. */
 bool hdl_vector_by_device(const struct hdl_run *run);
 /* Where ranks share CPUs: returns true if the operation waits for a rank that may need this rank's CPU. */
-bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run);
+bool hdl_vector_needs_cpu(struct hdl_queues *h, const struct hdl_run *run);
 /* After an error: withdraws messages. Returns true if, once the queues are stopped, nothing uses the user's buffers any more. */
 bool hdl_vector_stop(struct hdl_run *run);
 
@@ -502,7 +505,7 @@ static inline size_t hdl_sc_from(enum hdl_coll coll)
 	return hdl_vars.coll_single_copy_min ? (size_t)hdl_vars.coll_single_copy_min : HDL_SC_LEAST + (coll != HDL_ALLGATHERV);
 }
 /* Lays out the region of single copy's control records. */
-void hdl_sc_area(struct hdl_queues *h);
+void hdl_sc_lay_out(struct hdl_queues *h);
 /* Frees this rank's staging buffers that all readers have acknowledged (HDL_SC_FIN), and all of them if the queues are in error.
  * May release the last reference to the communicator. */
 void hdl_sc_staging_reclaim(struct hdl_queues *h);
@@ -517,7 +520,7 @@ bool hdl_queue_cache_keep(struct hdl_queues *h);
 bool hdl_queue_cache_evict(void);
 /* Evicts some if the cache holds too many. */
 void hdl_queue_cache_trim(void);
-/* Flushes and destroys the queues and h; in off_turn, h goes when that ends. Must: nothing is outstanding. */
+/* Flushes and destroys the queues and h; in queues_turn, h goes when that ends. Must: nothing is outstanding. */
 void hdl_queues_end(struct hdl_queues *h);
 /* Waits until all posted requests have left this rank, or the queues are in error. */
 void hdl_queues_flush(struct hdl_queues *h);
@@ -534,7 +537,8 @@ void hdl_queues_free_records(struct hdl_queues *h);
 struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs);
 /* The same layout as by hdl_queues_new, without a device: for compiling only, nothing can be posted. Returns NULL if there
  * is no memory. */
-struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *means);
+struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs,
+				     const struct hdl_reduce_caps *caps);
 void hdl_queues_destroy(struct hdl_queues *h);
 /* Notes why the collectives run on the host: `rank` could not do `what`, with this status. The first reason is kept. */
 void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status);
@@ -542,10 +546,10 @@ void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, in
  * of it. */
 void hdl_queues_bringup_failed(struct hdl_queues *h);
 /* Allgather in place of `bytes` per rank on the host executor. done frees the run, and may be called before this returns. If
- * run->error is set, each block that did not come has all bytes HDL_UNHEARD_BYTE, so that a status in it is HDL_UNHEARD. Returns
- * 0 or -ENOMEM. Must: one at a time. */
-#define HDL_UNHEARD (-1)
-#define HDL_UNHEARD_BYTE 0xff
+ * run->error is set, all bytes of each block that did not come are HDL_STATUS_UNKNOWN_BYTE, so that a status in such a block is
+ * HDL_STATUS_UNKNOWN. Returns 0 or -ENOMEM. Must: one at a time. */
+#define HDL_STATUS_UNKNOWN (-1)
+#define HDL_STATUS_UNKNOWN_BYTE 0xff
 int hdl_queues_allgather(struct hdl_queues *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
 /* The same, with the caller's *graph, which must stay until the caller's next exchange. number: must differ from those of all
  * exchanges under way on the communicator. A region's exchange starts when the turn of its first operation comes, on some ranks

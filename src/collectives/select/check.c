@@ -43,7 +43,7 @@ struct hdl_check {
 	struct record mine;
 	struct sig *sends, *expects;	/* signatures per rank of the communicator */
 	int peers, npeers;		/* peers: ranks that take part; npeers: ranks of the communicator itself (the local
-					 * group's follow them: hdl_near) */
+					 * group's follow them: hdl_own_peer) */
 	int self;			/* this rank's index among `peers` */
 	struct hdl_graph *g;
 	struct hdl_run *exchange;

@@ -56,7 +56,7 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hd
 			       .bytes = key->bytes,
 			       .cell_bytes = key->persistent ? hdl_cell_bytes(key->bytes) : hdl_cell_bytes_of(key->bytes),
 			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts,
-			       .leaders_only = key->between };
+			       .leaders_only = key->leader_phase };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -71,7 +71,7 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 
 	if (choice->single_copy)
 		return hdl_sc_graph();
-	if (key->between)
+	if (key->leader_phase)
 		return hdl_build_hier(&s);
 	if (choice->executor == HDL_EXEC_HOST)
 		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" :
@@ -93,7 +93,7 @@ static bool choose_possible(const struct hdl_comm_props *props, enum hdl_executo
 		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, which the queues need", hdl_vars.transport);
 	else if (!props->device)
 		snprintf(why, why_size, "no device port connects the ranks of this host");
-	else if (executor == HDL_EXEC_TASKS && !props->means)
+	else if (executor == HDL_EXEC_TASKS && !props->reduce_caps)
 		snprintf(why, why_size, "device %s has no cross-channel support", props->device);
 	else if (executor == HDL_EXEC_TASKS && hdl_knomial_links(hdl_vars.coll_radix, props->size) > HDL_TREE_LINKS)
 		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix,
@@ -123,10 +123,10 @@ static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor
 }
 
 /* Returns 1 if all ranks' operands fit a slot, 0 if not, -ENOMEM if this rank cannot tell. */
-static int choose_fits_slot(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *means)
+static int choose_fits_slot(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *caps)
 {
 	struct hdl_graph *g = algorithm->build(s);
-	int fits = g ? g->data_bytes <= hdl_queues_data_max(s->size, means, hdl_tune_pairs(s->coll)) : -ENOMEM;
+	int fits = g ? g->data_bytes <= hdl_queues_data_max(s->size, caps, hdl_tune_pairs(s->coll)) : -ENOMEM;
 
 	hdl_graph_free(g);
 	return fits;
@@ -164,7 +164,7 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 		       struct hdl_choice *out)
 {
 	struct hdl_shape s = shape_of(key, out, 0, props->size);
-	const struct hdl_reduce_caps *means = executor == HDL_EXEC_TASKS ? props->means : NULL;
+	const struct hdl_reduce_caps *caps = executor == HDL_EXEC_TASKS ? props->reduce_caps : NULL;
 	const struct hdl_algorithm *algorithm;
 	const char *variable;
 	size_t bytes = key->bytes, max = largest(key, executor, &variable);
@@ -177,8 +177,8 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 		snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=fixed, and its trees combine in another order");
 		return false;
 	}
-	if (means && hdl_coll_reduces(key->coll)) {
-		if (!hdl_enc_for(key->op, key->type, bytes, means, &out->enc, out->why, sizeof(out->why)))
+	if (caps && hdl_coll_reduces(key->coll)) {
+		if (!hdl_enc_for(key->op, key->type, bytes, caps, &out->enc, out->why, sizeof(out->why)))
 			return false;
 		s.enc = &out->enc;
 		/* the device's form of pairs is longer; the longer form of CALC elements is limited by the slots */
@@ -200,7 +200,7 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 	out->pairs = executor == HDL_EXEC_TASKS && hdl_tune_pairs(s.coll);
 	if (executor != HDL_EXEC_TASKS)
 		return true;
-	fits = choose_fits_slot(algorithm, &s, means);
+	fits = choose_fits_slot(algorithm, &s, caps);
 	if (!fits)
 		snprintf(out->why, sizeof(out->why), "the blocks of all ranks are longer than its slots");
 	return fits;
@@ -256,9 +256,9 @@ static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
-	/* A node phase is short, and a rank may have no data to give (struct hdl_run's hollow), which only cells and messages
+	/* A node phase is short, and a rank may have no data to give (hdl_run.no_data), which only cells and messages
 	 * can express. */
-	if (key->within || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
+	if (key->node_phase || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
 		return false;
 	return props->exposes && hdl_sc_fit(key, props) && choose_possible(props, HDL_EXEC_MAILBOX, why, sizeof(why));
 }
@@ -312,8 +312,8 @@ static bool runs_in_phases(const struct hdl_plan_key *key, const struct hdl_comm
 {
 	struct hdl_shape s = shape_of(key, choice, 0, props->size);
 
-	return choice->executor == HDL_EXEC_HOST && choice->hosts && hdl_executor_forced != HDL_FORCED_HOST && !key->between &&
-	       hdl_hier_has(key) && hdl_tune_hier(&s, forced_hierarchy(forced_algorithm(s.coll)));
+	return choice->executor == HDL_EXEC_HOST && choice->hosts && hdl_executor_forced != HDL_FORCED_HOST &&
+	       !key->leader_phase && hdl_hier_has(key) && hdl_tune_hier(&s, forced_hierarchy(forced_algorithm(s.coll)));
 }
 
 int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
@@ -375,8 +375,9 @@ int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *prop
 		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";
 	}
-	out->staged = runs_in_phases(key, props, out);
-	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; node phases on each host, then a leader phase" : "");
+	out->in_phases = runs_in_phases(key, props, out);
+	snprintf(out->why, sizeof(out->why), "%s%s", why,
+		 out->in_phases ? "; node phases on each host, then a leader phase" : "");
 	return 0;
 }
 
@@ -434,20 +435,21 @@ int hdl_choose_init(void)
 void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_config *out)
 {
 	*out = (struct hdl_agreed_config){
-		.offload_max = (uint64_t)hdl_vars.coll_mailbox_max,
-		.bcast_offload_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
-		.tasks_max = (uint64_t)hdl_vars.coll_tasks_max, .reads_min = (uint64_t)hdl_vars.coll_single_copy_min,
+		.mailbox_max = (uint64_t)hdl_vars.coll_mailbox_max,
+		.bcast_mailbox_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
+		.tasks_max = (uint64_t)hdl_vars.coll_tasks_max, .single_copy_min = (uint64_t)hdl_vars.coll_single_copy_min,
 		.depth = (uint32_t)hdl_vars.coll_depth, .radix = (uint32_t)hdl_vars.coll_radix,
-		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .want = (uint8_t)hdl_executor_forced, .fixed = is_fixed(),
-		.oversubscribed = props->oversubscribed, .rc = props->rc, .wakes = props->wakes, .at_once = props->at_once,
-		.exposes = props->exposes, .tasks = props->means != NULL,
+		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .executor_forced = (uint8_t)hdl_executor_forced,
+		.reduce_order_fixed = is_fixed(), .oversubscribed = props->oversubscribed, .rc = props->rc,
+		.wakes = props->wakes, .at_once = props->at_once, .exposes = props->exposes,
+		.tasks = props->reduce_caps != NULL,
 		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 :
 				  hdl_job.ncores < HDL_MAILBOX_RANKS ? hdl_job.ncores : HDL_MAILBOX_RANKS),
 	};
-	if (props->means) {
-		out->calc = props->means->calc;
-		out->vector = props->means->vector;
-		out->atomics = props->means->atomics;
+	if (props->reduce_caps) {
+		out->calc = props->reduce_caps->calc;
+		out->vector = props->reduce_caps->vector;
+		out->atomics = props->reduce_caps->atomics;
 	}
 }
 
@@ -456,15 +458,21 @@ void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const st
 {
 #define FIELD(field, name) { name, mine->field, theirs->field }
 	const struct { const char *name; uint64_t mine, theirs; } fields[] = {
-		FIELD(offload_max, "HEDDLE_COLL_MAILBOX_MAX"), FIELD(bcast_offload_max, "HEDDLE_COLL_BCAST_MAILBOX_MAX"),
-		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"), FIELD(reads_min, "HEDDLE_COLL_SINGLE_COPY_MIN"),
+		FIELD(mailbox_max, "HEDDLE_COLL_MAILBOX_MAX"),
+		FIELD(bcast_mailbox_max, "HEDDLE_COLL_BCAST_MAILBOX_MAX"),
+		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"),
+		FIELD(single_copy_min, "HEDDLE_COLL_SINGLE_COPY_MIN"),
 		FIELD(depth, "HEDDLE_COLL_DEPTH"),
-		FIELD(radix, "HEDDLE_COLL_RADIX"), FIELD(offload_ranks, "HEDDLE_COLL_OFFLOAD_RANKS"),
-		FIELD(want, "the number of HEDDLE_COLL_EXECUTOR"), FIELD(fixed, "HEDDLE_REDUCE_ORDER=fixed"),
+		FIELD(radix, "HEDDLE_COLL_RADIX"),
+		FIELD(offload_ranks, "HEDDLE_COLL_OFFLOAD_RANKS"),
+		FIELD(executor_forced, "the number of HEDDLE_COLL_EXECUTOR"),
+		FIELD(reduce_order_fixed, "HEDDLE_REDUCE_ORDER=fixed"),
 		FIELD(oversubscribed, "whether ranks outnumber CPUs (binding)"),
 		FIELD(cpus, "the number of shared CPUs (binding)"),
-		FIELD(rc, "RC in HEDDLE_TRANSPORT"), FIELD(wakes, "its device's wake-up on a write"),
-		FIELD(at_once, "its device's promise of immediate writes"), FIELD(exposes, "its device's paging on demand"),
+		FIELD(rc, "RC in HEDDLE_TRANSPORT"),
+		FIELD(wakes, "its device's wake-up on a write"),
+		FIELD(at_once, "its device's promise of immediate writes"),
+		FIELD(exposes, "its device's paging on demand"),
 		FIELD(tasks, "its device's cross-channel support"),
 		FIELD(vector, "its device's extensions (HEDDLE_COLL_EXTENSIONS)"),
 		FIELD(atomics, "its device's atomics"),

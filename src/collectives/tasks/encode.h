@@ -63,7 +63,7 @@ struct hdl_enc {
 #define HDL_CALC_REQUESTS 128
 
 /* Chooses the form for op on `bytes` of type. Returns false, with the reason in `why`, if the device cannot reduce them. */
-bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const struct hdl_reduce_caps *means, struct hdl_enc *enc,
+bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const struct hdl_reduce_caps *caps, struct hdl_enc *enc,
 		 char *why, size_t why_size);
 /* Bytes in the device's form of `len` bytes of packed elements. */
 size_t hdl_enc_bytes(const struct hdl_enc *enc, size_t len);
