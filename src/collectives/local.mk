@@ -12,7 +12,7 @@ collectives_sources = src/collectives/algorithms/algorithms.h src/collectives/al
 	src/collectives/mailbox/vector_reduce.c src/collectives/plan.c src/collectives/queues/bringup.c \
 	src/collectives/queues/cache.c src/collectives/queues/comm_props.c src/collectives/queues/completions.c \
 	src/collectives/queues/exchange.c src/collectives/queues/queues.c src/collectives/queues/queues.h \
-	src/collectives/queues/regions.c src/collectives/queues/teardown.c src/collectives/run.c \
+	src/collectives/queues/regions.c src/collectives/queues/state.h src/collectives/queues/teardown.c src/collectives/run.c \
 	src/collectives/scratch.c src/collectives/select/check.c src/collectives/select/check.h \
 	src/collectives/select/choose.c src/collectives/select/counters.c src/collectives/select/explain.c src/collectives/select/report.c \
 	src/collectives/select/tuner.c src/collectives/select/tuner.h src/collectives/single_copy/control.c \

@@ -726,19 +726,13 @@ uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *pr
 
 /* ---- short ways of blocking operations ------------------------------------------------------------------------- */
 
-/* Rule (b) of queues/SLOTS.md: returns true if no barrier is due before the operation. */
-static inline bool has_turn(const struct hdl_queues *h, const struct hdl_coll_prog *prog)
-{
-	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
-}
-
 /* Returns the communicator's queues if nothing is outstanding and nothing keeps the operation from being posted (see pump of
  * queues.c); else NULL. */
 static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct hdl_cc *cc, const struct hdl_coll_prog *prog)
 {
 	struct hdl_queues *h = cc->queues[hdl_queues_index(HDL_EXEC_MAILBOX, false)];
 
-	if (unlikely(!h || !prog || h->posted != h->retired || !has_turn(h, prog) || !hdl_queues_are_open(h) ||
+	if (unlikely(!h || !prog || h->posted != h->retired || !hdl_queues_can_post(h, prog, true) ||
 		     (!h->cell_room && !hdl_cell_find_room(h))))
 		return NULL;
 	return h;
@@ -758,7 +752,7 @@ static inline __attribute__((always_inline)) void begin_quick(struct hdl_queues 
 static inline __attribute__((always_inline)) bool cell_is_through(const struct hdl_queues *h, struct hdl_run *run,
 								  const struct hdl_mailbox_prog *l)
 {
-	return likely(await(run, l)) && likely(!run->outstanding && !h->broken);
+	return likely(await(run, l)) && likely(!run->outstanding && !hdl_queues_are_broken(h));
 }
 
 static inline void end_quick(struct hdl_queues *h, struct hdl_run *run)

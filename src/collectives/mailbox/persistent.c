@@ -303,7 +303,7 @@ static int pcoll_make(struct hdl_run *run)
 		hdl_reason_set("no memory for the cells of a persistent collective");
 		return MPI_ERR_NO_MEM;
 	}
-	rc = pcoll_exchange(p, h->broken ? EIO : pcoll_make_local(p, run), &all);
+	rc = pcoll_exchange(p, hdl_queues_are_broken(h) ? EIO : pcoll_make_local(p, run), &all);
 	free(p->records);
 	p->records = NULL;
 	if (rc || !all) {
@@ -375,11 +375,11 @@ static inline void try_post(struct hdl_pcoll *p)
 {
 	struct hdl_queues *h = p->h;
 
-	if (unlikely(h->suspect_ns || h->broken || !pcoll_has_room(h)))
+	if (unlikely(!hdl_queues_take_requests(h) || !pcoll_has_room(h)))
 		return;
 	p->posted = true;
 	post_part(h, &p->op);
-	if (unlikely(h->broken))
+	if (unlikely(hdl_queues_are_broken(h)))
 		return;
 	p->has_barrier = p->barrier.run && ++p->since_barrier == BARRIER_EVERY;
 	if (unlikely(p->has_barrier)) {
@@ -409,11 +409,11 @@ static void pcoll_end(struct hdl_pcoll *p)
 	*p->link = p->next;
 	if (p->next)
 		p->next->link = p->link;
-	if (unlikely(p->h->broken))
+	if (unlikely(hdl_queues_are_broken(p->h)))
 		hdl_queues_fail_run(p->h, run);
 	else if (likely(!p->op.messages))
 		hdl_cell_take(p->h, run, p->op.prog);
-	p->h->had_error |= run->error != MPI_SUCCESS;
+	p->h->unfit |= run->error != MPI_SUCCESS;
 	hdl_run_finish(run);
 }
 
@@ -441,7 +441,7 @@ void hdl_pcoll_look(struct hdl_req *req, bool waits)
 {
 	struct hdl_pcoll *p = ((struct hdl_run *)hdl_req_collective_arg(req))->pcoll;
 
-	if (likely(!p->h->broken) && (waits ? becomes_complete(p) : pcoll_is_complete(p)))
+	if (likely(!hdl_queues_are_broken(p->h)) && (waits ? becomes_complete(p) : pcoll_is_complete(p)))
 		pcoll_end(p);
 }
 
@@ -453,9 +453,9 @@ static int pcoll_turn(struct hdl_queues *h)
 		next = p->next;
 		if (unlikely(!p->posted))
 			try_post(p);
-		if (!h->broken && !pcoll_is_complete(p))
+		if (!hdl_queues_are_broken(h) && !pcoll_is_complete(p))
 			continue;
-		if (unlikely(h->broken) && p->op.messages && !p->op.run->plan->exec->abort(h, p->op.run))
+		if (unlikely(hdl_queues_are_broken(h)) && p->op.messages && !p->op.run->plan->exec->abort(h, p->op.run))
 			continue;
 		pcoll_end(p);
 		n++;

@@ -223,7 +223,7 @@ static bool advance_copy(struct hdl_queues *h, struct hdl_run *run, struct vbloc
 			p->position = hdl_sc_copy_post(h, run, p->peer, false, to, p->addr + p->copied, len);
 			p->vrun->turn_bytes += p->position ? len : 0;
 		}
-		if (!p->position || h->broken || !hdl_sc_copy_done(h, p->peer, p->position))
+		if (!p->position || hdl_queues_are_broken(h) || !hdl_sc_copy_done(h, p->peer, p->position))
 			return false;
 		if (p->copy)
 			hdl_unpack((void *)p->block.buf, p->copy, p->block.count, p->block.type, (MPI_Count)p->copied, len);

@@ -287,8 +287,8 @@ static int make_anew(struct hdl_queues *h)
 	memset(h->since_sync, 0, sizeof(h->since_sync));
 	h->local_posted = h->local_seen = 0;
 	h->next_place = h->oldest = h->cell_room = 0;
-	h->queue_gone = false;
-	h->suspect_ns = 0;
+	h->unfit = false;
+	hdl_queues_on(h, HDL_QUEUES_ON_RENEW);
 	h->id = 0;
 	h->offered = false;
 	return bringup_make(h);
@@ -482,12 +482,12 @@ static int compare_offers(const struct hdl_queues *h)
 static int bringup_take_over(struct hdl_queues *h)
 {
 	hdl_queues_drain(h);
-	if (h->queue_gone || h->suspect_ns)
+	if (h->unfit || h->health == HDL_QUEUES_SUSPECT)
 		return -OTHER_QUEUES;
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		if (h->links[i]->rcq && !hdl_link_has_arrived(h, h->links[i]))
 			return -OTHER_QUEUES;
-	return h->broken ? -EIO : 0;
+	return hdl_queues_are_broken(h) ? -EIO : 0;
 }
 
 static int take_or_connect(struct hdl_queues *h)

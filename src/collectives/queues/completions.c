@@ -61,9 +61,9 @@ void hdl_queues_stop(struct hdl_queues *h)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	if (h->stopped || !h->mailbox)
+	if (h->health == HDL_QUEUES_STOPPED || !h->mailbox)
 		return;
-	h->stopped = true;
+	hdl_queues_on(h, HDL_QUEUES_ON_STOP);
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		ibv_modify_qp(h->links[i]->qp, &attr, IBV_QP_STATE);
 }

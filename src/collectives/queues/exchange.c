@@ -63,7 +63,7 @@ void hdl_queues_bringup_failed(struct hdl_queues *h)
 	h->wire_error = MPI_ERR_NO_MEM;
 	snprintf(h->why_refused, sizeof(h->why_refused),
 		 "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
-	h->state = HDL_QUEUES_READY;	/* with `broken`, so that no operation is posted */
+	h->state = HDL_QUEUES_READY;	/* hdl_queues_break below: no operation is posted */
 	h->offered = false;
 	hdl_queues_free_records(h);
 	hdl_queues_break(h, h->why_refused);

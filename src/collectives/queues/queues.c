@@ -117,7 +117,7 @@ static __attribute__((noinline)) bool queues_compile(struct hdl_queues *h, struc
 	}
 	hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
 		  hdl_coll_name(run->args.coll), plan->key.bytes, plan->offload_graph->algorithm, strerror(err));
-	h->broken = true;
+	hdl_queues_on(h, HDL_QUEUES_ON_BREAK);
 	/* a graph that the device cannot run fails on all ranks; for want of memory this rank alone fails, and peers may have
 	 * posted */
 	if (err == ENOMEM) {
@@ -135,20 +135,6 @@ static bool ready_prog(struct hdl_queues *h, struct hdl_run *run)
 
 static struct hdl_run *slot_barrier_run(struct hdl_queues *h, uint8_t class);
 
-/* Returns true if the operation has a slot: (a) of queues.h. */
-static bool has_slot(const struct hdl_queues *h, const struct hdl_run *run)
-{
-	return h->posted - h->retired < h->depth &&
-	       h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
-}
-
-/* Returns true if a slot barrier must come before the operation: (b) of queues.h. */
-static bool slot_barrier_due(const struct hdl_queues *h, const struct hdl_run *run)
-{
-	return !prog_of(run)->synchronizes && (h->since_sync[run->class] >= h->class[run->class].depth - 1 ||
-					       (!h->mailbox && h->since_sync_all >= h->depth - 1));
-}
-
 /* Posts queued operations as far as slots and queues permit; fails them if the queues are broken, and hands them to the host
  * executor if queues or region were refused. Returns 0 if no operation moved on. */
 static int pump(struct hdl_queues *h)
@@ -158,14 +144,14 @@ static int pump(struct hdl_queues *h)
 	/* also if the queues are broken: the exchange's done function uses h */
 	if (h->state == HDL_QUEUES_WIRING || h->region[h->region_wired].state == HDL_REGION_WIRING)
 		return 0;
-	for (; h->queue && !h->suspect_ns; n++) {
+	for (; h->queue && h->health != HDL_QUEUES_SUSPECT; n++) {
 		struct hdl_run *run = h->queue;
 
 		if (h->state == HDL_QUEUES_REFUSED) {
 			run_on_host(h, dequeue(h));
 			continue;
 		}
-		if (unlikely(h->broken)) {
+		if (unlikely(hdl_queues_are_broken(h))) {
 			queues_fail(h, dequeue(h));
 			continue;
 		}
@@ -174,7 +160,7 @@ static int pump(struct hdl_queues *h)
 
 			if (state == HDL_REGION_WIRING)
 				break;
-			if (h->broken)
+			if (hdl_queues_are_broken(h))
 				continue;
 			if (state == HDL_REGION_REFUSED) {
 				run_on_host(h, dequeue(h));
@@ -186,14 +172,14 @@ static int pump(struct hdl_queues *h)
 		if (!run->plan->key.internal)
 			run->class = prog_of(run)->class;
 		/* Every rank counts the same operations, so that all ranks insert the slot barrier at the same place. */
-		if (unlikely(slot_barrier_due(h, run))) {
+		if (unlikely(hdl_slot_barrier_due(h, prog_of(run), h->mailbox))) {
 			struct hdl_run *barrier = slot_barrier_run(h, run->class);
 
 			if (!barrier) {
 				hdl_reason_set("%s: no memory for the barrier that comes before it",
 					       hdl_coll_name(run->args.coll));
 				hdl_run_error(run, MPI_ERR_NO_MEM);
-				h->broken = true;
+				hdl_queues_on(h, HDL_QUEUES_ON_BREAK);
 				continue;
 			}
 			run = barrier;
@@ -202,7 +188,7 @@ static int pump(struct hdl_queues *h)
 			if (!ready_prog(h, run))
 				continue;
 		}
-		if (!has_slot(h, run) || !exec_of(run)->has_room(h, prog_of(run))) {
+		if (!hdl_queues_has_slot(h, run->class) || !exec_of(run)->has_room(h, prog_of(run))) {
 			h->late = h->queued;
 			break;
 		}
@@ -226,7 +212,7 @@ static bool has_more(const struct hdl_run *run)
 static void complete(struct hdl_queues *h, struct hdl_run *run)
 {
 	h->completed++;
-	if (unlikely(h->broken)) {
+	if (unlikely(hdl_queues_are_broken(h))) {
 		hdl_queues_stop(h);
 		hdl_queues_fail_run(h, run);
 	} else if (exec_of(run)->finish) {
@@ -238,7 +224,7 @@ static void retire(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);
 
-	h->had_error |= run->error != MPI_SUCCESS;
+	h->unfit |= run->error != MPI_SUCCESS;
 	if (p->uses_acc)
 		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
 	hdl_queues_retire(h, run);
@@ -264,24 +250,24 @@ static int queues_advance(struct hdl_queues *h)
 		struct hdl_run *run = h->ring[h->oldest];
 
 		if (h->completed == h->retired) {
-			if (!h->broken && !queues_is_complete(h, run)) {
+			if (!hdl_queues_are_broken(h) && !queues_is_complete(h, run)) {
 				/* The end of a peer shows in completions of requests to the peer, or of the receive that takes no
 				 * message: these may be the only event that wakes this rank. */
 				if (h->mailbox || is_to_drain(h))
 					hdl_queues_drain(h);
-				if (!h->broken) {
+				if (!hdl_queues_are_broken(h)) {
 					n += has_more(run);
 					break;
 				}
 			}
-			if (unlikely(h->broken) && exec_of(run)->abort && !exec_of(run)->abort(h, run))
+			if (unlikely(hdl_queues_are_broken(h)) && exec_of(run)->abort && !exec_of(run)->abort(h, run))
 				break;
 			complete(h, run);
 			n++;
 		}
-		if (run->outstanding && !h->broken) {
+		if (run->outstanding && !hdl_queues_are_broken(h)) {
 			hdl_queues_drain(h);
-			if (run->outstanding && !h->broken)
+			if (run->outstanding && !hdl_queues_are_broken(h))
 				break;
 		}
 		retire(h, run);
@@ -292,12 +278,14 @@ static int queues_advance(struct hdl_queues *h)
 }
 
 /* One pass over the queues: advances, posts, and completes persistent operations. Returns the number of operations that moved on.
- * Completing an operation may free its communicator, and with that h: h is destroyed at the end of this function (doomed). */
+ * Completing an operation may free its communicator, and with that h: h is destroyed at the end of this function
+ * (HDL_TURN_DESTROYS). */
 static int queues_turn(struct hdl_queues *h)
 {
 	int n = 0, posted;
+	bool destroy;
 
-	h->busy = true;
+	h->turn = HDL_TURN_RUNS;
 	if (unlikely(h->nstaging)) {
 		/* with no operation under way, nothing else polls for a failure of the requests that announced the buffers */
 		if (h->posted == h->retired)
@@ -311,16 +299,17 @@ static int queues_turn(struct hdl_queues *h)
 	} while (posted);
 	if (h->started)
 		n += h->pcoll_ops->turn(h);
-	h->busy = false;
-	if (unlikely(h->doomed))
+	destroy = h->turn == HDL_TURN_DESTROYS;
+	h->turn = HDL_TURN_NONE;
+	if (unlikely(destroy))
 		hdl_queues_destroy(h);
 	return n;
 }
 
 static void turn_if_idle(struct hdl_queues *h)
 {
-	/* busy: called from a completion inside queues_turn, which will do this turn's work */
-	if (!h->busy)
+	/* otherwise called from a completion inside queues_turn, which will do this turn's work */
+	if (!h->turn)
 		queues_turn(h);
 }
 
@@ -356,10 +345,10 @@ static bool is_next(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);
 
-	if (!p || !hdl_queues_are_open(h))
+	if (!p || !hdl_queues_can_post(h, p, false))
 		return false;
 	run->class = p->class;
-	return has_slot(h, run) && !slot_barrier_due(h, run) && exec_of(run)->has_room(h, p);
+	return exec_of(run)->has_room(h, p);
 }
 
 /* Returns true if the operation waits for this communicator's queues only. */
@@ -398,7 +387,7 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 static bool queues_end_at_once(struct hdl_queues *h, struct hdl_run *run)
 {
 	if (h->posted % HDL_TURN_EVERY == 0 || h->retired + 1 != h->posted || !exec_of(run)->end_at_once(h, run, prog_of(run)) ||
-	    run->outstanding || h->broken)
+	    run->outstanding || hdl_queues_are_broken(h))
 		return false;
 	h->completed++;
 	retire(h, run);
@@ -452,7 +441,7 @@ static void await_lines(struct hdl_queues *h)
 {
 	struct hdl_run *run = h->ring[h->oldest];
 
-	if (exec_of(run)->await && h->completed == h->retired && !h->busy && !h->broken)
+	if (exec_of(run)->await && h->completed == h->retired && !h->turn && !hdl_queues_are_broken(h))
 		exec_of(run)->await(run, prog_of(run));
 }
 

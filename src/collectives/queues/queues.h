@@ -35,7 +35,8 @@
  *     (d) All ranks have posted the same operations when cached queues are taken over.
  *
  * Enforced by:
- *     (a), (b) has_slot() and slot_barrier_due() before queues.c posts; free_for() before the fast path of cell.c posts.
+ *     (a), (b) hdl_queues_has_slot() and hdl_slot_barrier_due(), before queues.c and the fast path of cell.c post
+ *              (hdl_queues_can_post).
  *     (c) cache.c and bringup.c: a rank offers cached queues only when the previous communicator was freed, and no rank posts
  *         before all have offered the same queues. A write that a late rank owes to an earlier operation was posted earlier on
  *         the same queue, so the write lands before those of the next communicator.
@@ -64,6 +65,7 @@
 
 #include "collectives/exec.h"
 #include "collectives/internal.h"
+#include "collectives/queues/state.h"
 #include "lines/pace.h"
 
 #define HDL_SLOTS(depth) (3 * (depth))
@@ -138,13 +140,12 @@ struct hdl_slot_class {
 enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };	/* mailbox: two */
 _Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks has a region");
 
-enum hdl_queues_state { HDL_QUEUES_WIRING, HDL_QUEUES_READY, HDL_QUEUES_REFUSED };
-
 struct hdl_queues {
 	struct hdl_cc *cc;		/* NULL: in the queue cache (cache.c) */
 	struct hdl_queues *next, **link;	/* in hdl_queues_active (link: the pointer to this struct; NULL: not listed), or
 						 * in the cache */
 	enum hdl_queues_state state;
+	enum hdl_queues_health health;	/* written by hdl_queues_on */
 	int rank, size;
 	int radix, tree_links;		/* tree_links: in each direction */
 	int index;			/* of hdl_queues_index */
@@ -157,13 +158,11 @@ struct hdl_queues {
 	char why_refused[256];
 	uint64_t id;			/* of this set of queues, the same on all ranks; 0: not brought up yet */
 	bool offered;			/* HDL_QUEUES_WIRING: taken from the cache */
-	bool had_error;			/* an operation ended with an error: the queues must not be cached */
+	bool unfit;			/* must not serve another communicator: an operation ended with an error, or a peer's
+					 * end of a queue has failed (hdl_queues_peer_gone) */
 	int *members;			/* processes (hdl_comm_proc) */
-	bool broken;			/* a completion in error was polled, or this rank does not know whether the other ranks
-					 * use the queues */
-	uint64_t suspect_ns;		/* monotonic_ns() until which fault.c looks for a dead member, since a queue has failed;
-					 * 0: none has */
-	int wire_error;			/* MPI error class, if broken because bring-up or an exchange failed */
+	uint64_t suspect_until_ns;	/* HDL_QUEUES_SUSPECT: monotonic_ns() until which fault.c looks for a dead member */
+	int wire_error;			/* MPI error class, if BROKEN because bring-up or an exchange failed */
 
 	struct hdl_slot_class class[HDL_SLOT_CLASSES];
 	struct hdl_slot_region region[HDL_REGIONS];
@@ -172,8 +171,6 @@ struct hdl_queues {
 	struct hdl_graph *region_graph;
 	struct hdl_queues_peer *peers;
 	uint32_t cpu_sharers;		/* mailbox: a bit per rank that may need this rank's CPU; 0: not known yet */
-	bool queue_gone;		/* mailbox: a peer's end of a queue has failed (hdl_queues_peer_gone) */
-	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two of HDL_SC_SEGMENT bytes, in which the oldest operation reduces; with
 					 * HDL_REGION_SC */
 	struct hdl_sc_staged {		/* staging buffers of single copy, which peers may read after the operation's end
@@ -225,7 +222,8 @@ struct hdl_queues {
 	int32_t *statuses;
 	uint32_t wire_seq;
 	uint64_t drained_at;		/* tasks: ticks() of the last poll of local_cq for failed requests */
-	bool busy, doomed;		/* busy: in queues_turn; doomed: destroyed when queues_turn ends */
+	/* A turn may complete an operation that frees the communicator: then the turn destroys the queues at its end. */
+	enum { HDL_TURN_NONE, HDL_TURN_RUNS, HDL_TURN_DESTROYS } turn;
 };
 
 /* Largest data of a medium cell, and the longest vblock in a cell where no rank knows all lengths. */
@@ -272,12 +270,26 @@ static inline bool hdl_queues_is_active(const struct hdl_queues *h)
 	return h->posted != h->retired || h->queue || h->started || h->nstaging;
 }
 
-/* Returns true if the queues permit an operation to be posted now: brought up, not in error, and no other operation waits to be
- * posted first. Must, besides: the operation has a slot, (a) and (b) above, and the queues have room for the executor's
- * requests. */
+static inline bool hdl_queues_are_broken(const struct hdl_queues *h)
+{
+	return h->health >= HDL_QUEUES_BROKEN;
+}
+
+static inline void hdl_queues_on(struct hdl_queues *h, enum hdl_queues_event event)
+{
+	h->health = hdl_queues_health_next(h->health, event);
+}
+
+/* Returns true if requests may be posted: the queues are brought up, and none has failed. */
+static inline bool hdl_queues_take_requests(const struct hdl_queues *h)
+{
+	return h->state == HDL_QUEUES_READY && h->health == HDL_QUEUES_SOUND;
+}
+
+/* Returns true if the queues take requests, and no numbered operation waits to be posted first. */
 static inline bool hdl_queues_are_open(const struct hdl_queues *h)
 {
-	return h->state == HDL_QUEUES_READY && !h->queue && !h->busy && !h->broken && !h->suspect_ns;
+	return hdl_queues_take_requests(h) && !h->queue && !h->turn;
 }
 
 /* Returns the communicator's queues for this executor, made at the first call; coll: the caller's collective, for the error's
@@ -363,6 +375,30 @@ struct hdl_coll_prog {
 					 * ranks have the data */
 	uint8_t class;
 };
+
+/* (a) above: returns true if a slot of the class is free. */
+static inline bool hdl_queues_has_slot(const struct hdl_queues *h, uint8_t class)
+{
+	const struct hdl_slot_class *c = &h->class[class];
+
+	return h->posted - h->retired < h->depth && c->posted - c->retired < c->depth;
+}
+
+/* (b) above: returns true if a slot barrier must come before the operation. cells: the queues are those of mailbox. */
+static inline bool hdl_slot_barrier_due(const struct hdl_queues *h, const struct hdl_coll_prog *prog, bool cells)
+{
+	return !prog->synchronizes && (h->since_sync[prog->class] >= h->class[prog->class].depth - 1 ||
+				       (!cells && h->since_sync_all >= h->depth - 1));
+}
+
+/* Returns true if the program's next operation may be posted as soon as the queues have room for its requests (has_room of
+ * exec.h). idle: the caller knows that the queues are those of mailbox, and that no operation is outstanding, so that a slot is
+ * free. Persistent operations have slots of their own, and need hdl_queues_take_requests only. */
+static inline bool hdl_queues_can_post(const struct hdl_queues *h, const struct hdl_coll_prog *prog, bool idle)
+{
+	return !hdl_slot_barrier_due(h, prog, idle || h->mailbox) && hdl_queues_are_open(h) &&
+	       (idle || hdl_queues_has_slot(h, prog->class));
+}
 
 /* Compiles the graph of a collective of `bytes` bytes for this communicator's queues. Returns NULL with errno; EOPNOTSUPP: the
  * device cannot run a graph of this shape by itself. */
@@ -533,7 +569,8 @@ void hdl_queues_free_records(struct hdl_queues *h);
 /* Upper limit of HEDDLE_COLL_DEPTH: the ring place in wr_id has 8 bits. */
 #define HDL_QUEUES_DEPTH_MAX 128
 /* Creates queues and slots, or takes cached ones, and starts the exchange. state becomes HDL_QUEUES_READY or HDL_QUEUES_REFUSED,
- * the same on all ranks; a rank that cannot know which sets `broken`. Returns NULL if there is no memory. */
+ * the same on all ranks; of a rank that cannot know which, the health becomes HDL_QUEUES_BROKEN. Returns NULL if there is no
+ * memory. */
 struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs);
 /* The same layout as by hdl_queues_new, without a device: for compiling only, nothing can be posted. Returns NULL if there
  * is no memory. */

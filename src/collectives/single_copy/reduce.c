@@ -391,7 +391,7 @@ static bool sc_reduce_reduce(struct hdl_queues *h, struct hdl_run *run)
 	while (!x->failed && f->at < f->end) {
 		if (!step(h, run))
 			return false;
-		if (unlikely(h->broken || x->turn_bytes >= HDL_SC_TURN))
+		if (unlikely(hdl_queues_are_broken(h) || x->turn_bytes >= HDL_SC_TURN))
 			return false;
 	}
 	for (int p = 0; !x->failed && f->owes_progress >> p; p++)
@@ -566,7 +566,7 @@ void hdl_sc_scan_turn(struct hdl_queues *h, struct hdl_run *run)
 		if (!hdl_sc_copied(h, x, h->rank - 1))
 			return;
 		scan_combine(h, run, len);
-		if (unlikely(h->broken || x->turn_bytes >= HDL_SC_TURN))
+		if (unlikely(hdl_queues_are_broken(h) || x->turn_bytes >= HDL_SC_TURN))
 			return;
 	}
 	if (unlikely(x->failed)) {

@@ -316,7 +316,7 @@ static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
 
 		if (x->owes_fin & 1u << p && sc_move(h, run, p))
 			x->owes_fin &= ~(1u << p);
-		if (unlikely(h->broken || x->turn_bytes >= HDL_SC_TURN))
+		if (unlikely(hdl_queues_are_broken(h) || x->turn_bytes >= HDL_SC_TURN))
 			return;
 	}
 }
@@ -397,7 +397,7 @@ static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_
 		else if (unlikely(t->failed))
 			hdl_sc_peer_failed(run, p);
 	}
-	if (x->owes_fin || x->awaiting_fin || x->awaiting_result || h->broken)
+	if (x->owes_fin || x->awaiting_fin || x->awaiting_result || hdl_queues_are_broken(h))
 		return false;
 	if (reduces)
 		hdl_sc_reduce_end(h, run);

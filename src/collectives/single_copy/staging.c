@@ -70,7 +70,7 @@ static bool has_fin(const struct hdl_sc_staged *l, int peer)
 }
 
 /* Frees the entry. The communicator and all its parts may be freed by that, but not h, in whose turn this runs
- * (hdl_queues.busy). */
+ * (hdl_queues.turn). */
 static void sc_release(struct hdl_queues *h, struct hdl_sc_staged *l)
 {
 	staging_bytes -= l->memory.bytes;
@@ -88,7 +88,7 @@ void hdl_sc_staging_reclaim(struct hdl_queues *h)
 		for (int p = 0; p < h->size; p++)
 			if (l->awaiting_fin & 1u << p && has_fin(l, p))
 				l->awaiting_fin &= ~(1u << p);
-		if (unlikely(h->broken || h->cc->lost)) {
+		if (unlikely(hdl_queues_are_broken(h) || h->cc->lost)) {
 			hdl_queues_stop(h);	/* R2 (single_copy.c): the memory gets another user, so no peer may read any
 						 * more */
 			l->awaiting_fin = 0;

@@ -59,7 +59,7 @@ static void drain_link(struct hdl_queues *h, struct hdl_coll_link *l)
 	} while (n == BATCH);
 	if (unlikely(n < 0))
 		hdl_queues_failed(h, "polling the completion queue of the link from", l->peer, IBV_WC_GENERAL_ERR);
-	if (l->seen - l->given >= (h->depth + 1) / 2 && !h->broken) {
+	if (l->seen - l->given >= (h->depth + 1) / 2 && !hdl_queues_are_broken(h)) {
 		if (hdl_link_post_recvs(l, l->seen - l->given))
 			hdl_queues_failed(h, "posting receives for", l->peer, IBV_WC_GENERAL_ERR);
 		l->given = l->seen;
