@@ -267,17 +267,18 @@ static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_
  * Mailbox only: ranks may start persistent operations in any order (section 6.13), and a WAIT of tasks counts completions of
  * any operation, so each request would need queues of its own.
  */
-static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
+static int choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
 	if (!offloadable(key, props, HDL_EXEC_MAILBOX, out))
-		return;
+		return 0;
 	if (key->bytes > HDL_PCOLL_MAX) {
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
-		return;
+		return 0;
 	}
 	out->executor = HDL_EXEC_MAILBOX;
 	snprintf(out->why, sizeof(out->why), "persistent%s",
 		 hdl_executor_forced == HDL_FORCED_TASKS ? ": not tasks, which all ranks must start in one order" : "");
+	return 0;
 }
 
 /*
@@ -285,26 +286,27 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_c
  * all ranks know, on the longest block: key->bytes, as far as it matters (hdl_vector_begin). A block that does not fit a cell
  * concerns only its two ranks (mailbox/vector_copy.c).
  */
-static void choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
+static int choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
 	if (!key->bytes) {
 		snprintf(out->why, sizeof(out->why), "HEDDLE_COLL_MAILBOX_MAX=0");
-		return;
+		return 0;
 	}
 	if (key->persistent && key->bytes > HDL_PCOLL_MAX) {
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
-		return;
+		return 0;
 	}
 	if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !props->oversubscribed && key->bytes > MAILBOX_BLOCK) {
 		snprintf(out->why, sizeof(out->why), "blocking, and each rank has a core");
-		return;
+		return 0;
 	}
 	if (!offloadable(key, props, HDL_EXEC_MAILBOX, out))
-		return;
+		return 0;
 	out->executor = HDL_EXEC_MAILBOX;
 	snprintf(out->why, sizeof(out->why), "%s",
 		 hdl_coll_is_vreduce((enum hdl_coll)key->coll) ? "short" : hdl_vector_known((enum hdl_coll)key->coll) ?
 		 "short, or long: single copies between the ranks' buffers" : "any lengths: no rank knows them all");
+	return 0;
 }
 
 /* Returns true if the node phases run as collectives of their own (host/hierarchical.c). */
@@ -316,68 +318,151 @@ static bool runs_in_phases(const struct hdl_plan_key *key, const struct hdl_comm
 	       !key->leader_phase && hdl_hier_has(key) && hdl_tune_hier(&s, forced_hierarchy(forced_algorithm(s.coll)));
 }
 
+static const char by_copies[] = "long: single copies between the ranks' buffers";
+
+static int choose_by_copies(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
+{
+	(void)key;
+	(void)props;
+	out->executor = HDL_EXEC_MAILBOX;
+	out->single_copy = true;
+	return 0;
+}
+
+/* Returns the reason for which an executor other than host runs the collective. */
+static const char *offload_reason(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	switch (hdl_executor_forced) {
+	case HDL_FORCED_TASKS: return "HEDDLE_COLL_EXECUTOR=tasks";
+	case HDL_FORCED_MAILBOX: return "HEDDLE_COLL_EXECUTOR=mailbox";
+	default: return !key->blocking ? "nonblocking" : props->oversubscribed ? "ranks outnumber cores" : "short";
+	}
+}
+
+/* The first candidate that can run the collective; then single copy; then host. */
+static int choose_candidate(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
+{
+	enum hdl_executor try[HDL_QUEUE_KINDS];
+	char first[sizeof(out->why)] = "";
+	int n = candidates(key, props->size, try);
+
+	for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
+		int can = offloadable(key, props, try[i], out);
+
+		if (can < 0)
+			return can;
+		if (can) {
+			out->executor = try[i];
+			continue;
+		}
+		out->enc = (struct hdl_enc){ 0 };
+		out->pairs = false;
+		if (!*first)
+			snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16, out->why);
+	}
+	if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, props))
+		choose_by_copies(key, props, out);
+	snprintf(out->why, sizeof(out->why), "%s", out->single_copy ? by_copies : *first ? first : offload_reason(key, props));
+	return 0;
+}
+
+static bool is_alone(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)key;
+	return props->size == 1;
+}
+
+static bool is_checked(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)key;
+	(void)props;
+	return hdl_vars.check;
+}
+
+static bool host_is_forced(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)key;
+	(void)props;
+	return hdl_executor_forced == HDL_FORCED_HOST;
+}
+
+static bool is_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)props;
+	return hdl_coll_is_vcoll((enum hdl_coll)key->coll);
+}
+
+static bool is_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)props;
+	return key->persistent;
+}
+
+/* A nonblocking collective tries single copy last (choose_candidate): on tasks it progresses without its owner. */
+static bool copies_come_first(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	bool first = hdl_executor_forced == HDL_FORCED_MAILBOX || (key->blocking && hdl_executor_forced != HDL_FORCED_TASKS);
+
+	return first && choose_single_copy(key, props);
+}
+
+static bool messages_win_on_cores(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	return hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !props->oversubscribed && !better_on_mailbox(key, props->size);
+}
+
+static bool messages_win_among_many(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	return hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && props->size > HDL_MAILBOX_RANKS &&
+	       !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes);
+}
+
+static bool applies_always(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)key;
+	(void)props;
+	return true;
+}
+
+/* The first row that applies decides. choose: sets executor and reason; returns 0, or -ENOMEM if this rank cannot tell; NULL: the
+ * host executor. why: the reason; NULL: `choose` gives one. */
+static const struct choose_rule {
+	bool (*applies)(const struct hdl_plan_key *key, const struct hdl_comm_props *props);
+	int (*choose)(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out);
+	const char *why;
+} rules[] = {
+	{ is_alone, NULL, "one rank" },
+	{ is_checked, NULL, "HEDDLE_CHECK=1" },
+	{ host_is_forced, NULL, "HEDDLE_COLL_EXECUTOR=host" },
+	{ is_vcoll, choose_vcoll, NULL },
+	{ is_persistent, choose_persistent, NULL },
+	{ copies_come_first, choose_by_copies, by_copies },
+	{ messages_win_on_cores, NULL, "blocking, and each rank has a core" },
+	{ messages_win_among_many, NULL, "blocking, and messages are faster among so many ranks" },
+	{ applies_always, choose_candidate, NULL },
+};
+
 int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
-	bool cores = key->blocking && !props->oversubscribed;
-	enum hdl_executor try[HDL_QUEUE_KINDS];
-	static const char by_copies[] = "long: single copies between the ranks' buffers";
-	char first[sizeof(out->why)] = "";
-	const char *why;
-	int n;
+	const struct choose_rule *r = rules;
+	size_t used;
+	int err;
 
 	/* Larger communicators are never oversubscribed here: their props do not cover the placement, and hosts may differ. */
 	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : props->hosts,
 				    .oversubscribed = props->one_host && props->oversubscribed &&
 					       props->size <= hdl_vars.coll_offload_ranks };
-	if (props->size == 1)
-		why = "one rank";
-	else if (hdl_executor_forced == HDL_FORCED_HOST)
-		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
-	else if (hdl_coll_is_vcoll((enum hdl_coll)key->coll)) {
-		choose_vcoll(key, props, out);
-		return 0;
-	} else if (key->persistent) {
-		choose_persistent(key, props, out);
-		return 0;
-	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) &&
-		   choose_single_copy(key, props)) {
-		out->executor = HDL_EXEC_MAILBOX;
-		out->single_copy = true;
-		why = by_copies;
-	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_on_mailbox(key, props->size))
-		why = "blocking, and each rank has a core";
-	else if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && props->size > HDL_MAILBOX_RANKS &&
-		 !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes))
-		why = "blocking, and messages are faster among so many ranks";
-	else {
-		n = candidates(key, props->size, try);
-		for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
-			int can = offloadable(key, props, try[i], out);
-
-			if (can < 0)
-				return can;
-			if (can) {
-				out->executor = try[i];
-				continue;
-			}
-			out->enc = (struct hdl_enc){ 0 };
-			out->pairs = false;
-			if (!*first)
-				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
-					 out->why);
-		}
-		if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, props)) {
-			out->executor = HDL_EXEC_MAILBOX;
-			out->single_copy = true;
-		}
-		why = out->single_copy ? by_copies : *first ? first :
-		      hdl_executor_forced == HDL_FORCED_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
-		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
-		      key->blocking ? "ranks outnumber cores" : "nonblocking";
-	}
+	while (!r->applies(key, props))
+		r++;
+	err = r->choose ? r->choose(key, props, out) : 0;
+	if (err)
+		return err;
+	if (r->why)
+		snprintf(out->why, sizeof(out->why), "%s", r->why);
 	out->in_phases = runs_in_phases(key, props, out);
-	snprintf(out->why, sizeof(out->why), "%s%s", why,
-		 out->in_phases ? "; node phases on each host, then a leader phase" : "");
+	used = strlen(out->why);
+	if (out->in_phases)
+		snprintf(out->why + used, sizeof(out->why) - used, "; node phases on each host, then a leader phase");
 	return 0;
 }
 
