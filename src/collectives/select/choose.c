@@ -226,10 +226,6 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_
 /* Returns true if a blocking collective, for which each rank has a core, is faster through cells than by messages. */
 static bool better_on_mailbox(const struct hdl_plan_key *key, int size)
 {
-	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
-
-	if (size == 2 && from_root)
-		return true;
 	return size <= HDL_MAILBOX_RANKS && key->bytes <= MAILBOX_BLOCK && key->bytes <= MAILBOX_BYTES / (size_t)(size - 1);
 }
 
