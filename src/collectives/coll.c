@@ -13,8 +13,8 @@
 
 #include "collectives/exec.h"
 #include "collectives/internal.h"
-#include "collectives/select/check.h"
-#include "collectives/select/tuner.h"
+#include "collectives/mailbox/mailbox.h"
+#include "collectives/select/select.h"
 
 /* Returns the plan for these arguments, or NULL if there is no memory. */
 static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_coll_args *a, enum hdl_form_kind form,

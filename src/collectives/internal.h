@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of src/collectives. One thread at a time, like p2p: nothing here takes a lock.
+ * Inside of src/collectives: runs, plans, and a communicator's state. Each folder has one internal header of its own
+ * (queues/queues.h, select/select.h, ...), which declares what the folder's files define; exec.h is the executors' interface. One
+ * thread at a time, like p2p: nothing here takes a lock.
  *
  *     comm->coll ─▶ struct hdl_cc ─▶ plans: (collective, shape, form) -> executor, graph, why
  *                                └─▶ struct hdl_queues: queues, slots and outstanding operations of mailbox or tasks
@@ -24,8 +26,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/collectives.h"
+#include "collectives/fault/fault.h"
 #include "collectives/graph/graph.h"
-#include "collectives/tasks/encode.h"
 #include "runtime/events.h"
 #include "runtime/runtime.h"
 
@@ -33,6 +35,8 @@ struct hdl_plan;
 struct hdl_cc;
 struct hdl_queues;
 struct hdl_coll_prog;
+struct hdl_choice;
+struct hdl_comm_props;
 struct hdl_vector_run;
 
 /* ---- scratch.c --------------------------------------------------------------------------------------------- */
@@ -111,7 +115,7 @@ struct hdl_run {
 	uint8_t class;			/* of slots */
 	struct hdl_sc_run *sc;		/* single copy; kept with the run */
 	struct hdl_pcoll *pcoll;	/* persistent, on mailbox */
-	struct hdl_vector_run *vector;	/* v-collectives on mailbox (mailbox/vector.h); kept with the run */
+	struct hdl_vector_run *vector;	/* v-collectives on mailbox (mailbox/mailbox.h); kept with the run */
 };
 
 /* End of an error's text: a peer's data have another length than this rank's arguments promise. */
@@ -172,46 +176,6 @@ static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_n
 	       hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub, run->comm->context + 1, src, n->len);
 }
 
-/* ---- by_events.c ---------------------------------------------------------------------------------------------- */
-
-/* Starts the run by events; it finishes in hdl_host_progress, or in this call. */
-void hdl_host_start(struct hdl_run *run);
-/* Starts an internal run as the communicator's next collective, unless it has its tag. */
-void hdl_host_begin(struct hdl_run *run);
-/* Runs the nodes in their order; receives block. Must: hdl_host_can_inline. Returns an MPI error class. */
-int hdl_host_run_inline(struct hdl_run *run);
-bool hdl_host_can_inline(const struct hdl_graph *g);
-/* Starts the nodes that have become ready. Returns their number. */
-int hdl_host_progress(void);
-/* A member has ended: the runs by events on this communicator fail, and their receives and sends are withdrawn. */
-void hdl_host_revoke(struct hdl_cc *cc);
-
-/* ---- immediate.c ------------------------------------------------------------------------------------------- */
-
-/*
- * A blocking collective whose nodes are carried out while the algorithm emits them, without a graph. Memory is allocated only
- * where a send has to be kept, or scratch does not fit. The messages are those of the graph. Must: an intracommunicator; in the
- * order of the nodes ranks of two groups could wait for each other.
- */
-struct hdl_immediate {
-	struct hdl_run run;		/* spaces begin at address 0; without nodes */
-	struct hdl_gb *gb;
-	struct hdl_immediate *next;	/* in the list of spare ones */
-	struct hdl_kept *kept;		/* sends handed to the transport and not done */
-	struct hdl_more *more;		/* scratch that did not fit */
-	char *scratch;
-	size_t used, size;
-};
-/* Begins a collective with the communicator's next number. Returns NULL if there is no memory. Ownership: hdl_immediate_put gives
- * the struct back. */
-struct hdl_immediate *hdl_immediate_begin(struct hdl_comm *comm);
-/* Allocates 64-byte aligned scratch, valid until hdl_immediate_put. Returns NULL if there is no memory. */
-void *hdl_immediate_tmp(struct hdl_immediate *s, size_t bytes);
-/* Waits until the sends are done. Returns an MPI error class, which run.why explains. */
-int hdl_immediate_end(struct hdl_immediate *s);
-void hdl_immediate_put(struct hdl_immediate *s);
-void hdl_immediate_fini(void);
-
 /* ---- plans: plan.c ---------------------------------------------------------------------------------------- */
 
 struct hdl_plan_key {
@@ -254,68 +218,6 @@ struct hdl_plan {
 	bool quick;			/* hdl_coll_run may take its fast path: in_order, or mailbox with blocks of one length and
 					 * no reduction that packs */
 };
-
-/* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
-
-/* Properties of a communicator that are the same on all its ranks. A promise is true if the devices of all members make it
- * (hdl_comm_promises): the devices need not be alike. */
-struct hdl_comm_props {
-	int size;
-	bool one_host;			/* all ranks are on this one */
-	const struct hdl_hosts *hosts;	/* the ranks of each host, if there are several hosts; NULL: one host, or not known */
-	bool oversubscribed;		/* ranks outnumber cores */
-	bool rc;			/* RC queues are allowed */
-	const char *device;		/* name of the device whose port connects the ranks of this host; NULL: there is none */
-	bool wakes;			/* the device wakes its process when a peer's write lands */
-	bool at_once;			/* the device promises that a write has landed when its post returns */
-	bool exposes;			/* the device lets peers read and write all memory of the process */
-	const struct hdl_reduce_caps *reduce_caps;	/* of the device; NULL: the device runs no task lists */
-};
-
-/* Settings that every rank must share. The ranks exchange them at bring-up and compare them with memcmp: the struct must have no
- * padding. */
-struct hdl_agreed_config {
-	uint64_t mailbox_max, bcast_mailbox_max, tasks_max, single_copy_min;
-	struct ibv_exp_device_calc_cap calc;
-	uint32_t depth, radix, offload_ranks;
-	uint8_t executor_forced, reduce_order_fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics;
-	uint8_t cpus;			/* number of CPUs that ranks share, at most HDL_MAILBOX_RANKS, by which
-					 * single_copy/reduce.c selects the ranks that reduce; 0: each rank has a CPU */
-	uint8_t reserved;
-};
-
-struct hdl_choice {
-	enum hdl_executor executor;
-	bool single_copy;		/* mailbox: copies between the ranks' buffers (single_copy.c) */
-	bool pairs;			/* tasks: among all pairs of ranks */
-	bool oversubscribed;		/* host: the ranks share the cores of one host */
-	bool in_order;			/* host: a reduction gives the same bits as on mailbox */
-	const struct hdl_hosts *hosts;	/* host: the hosts that a two-level algorithm may use; NULL: none */
-	bool in_phases;			/* host: node phase and leader phase are collectives of their own, the node phase on any
-					 * executor (host/hierarchical.c) */
-	struct hdl_enc enc;		/* tasks: encoding of a reduction for the device */
-	char why[112];
-};
-
-/* In the order of the names of HEDDLE_COLL_EXECUTOR. */
-enum hdl_executor_choice { HDL_FORCED_AUTO, HDL_FORCED_HOST, HDL_FORCED_MAILBOX, HDL_FORCED_TASKS };
-extern enum hdl_executor_choice hdl_executor_forced;
-
-/* Checks the configuration and prints an error if it is invalid. Returns 0 or -EINVAL. */
-int hdl_choose_init(void);
-/* Chooses executor and algorithm. Returns 0, or -ENOMEM if this rank alone cannot find out the choice of all ranks. */
-int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out);
-void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_config *out);
-/* Writes the first setting in which the two differ to `out`, as `what` of hdl_queues_note_reason. */
-void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out,
-				  size_t room);
-/* Returns 1 + the rank for which the other ranks wait in this collective, where ranks share cores; 0: none. That rank leads a
- * Barrier that follows, and so leaves the Barrier first. Without a leader:
- *     1. The last rank that enters the Barrier continues at once; earlier ranks of its core need the CPU first.
- *     2. In the next such collective the last rank waits for one of these, and two context switches have been wasted. */
-uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *props);
-/* Builds a rank's graph. Returns NULL with errno. */
-struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
 static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
 {
@@ -462,134 +364,6 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 	return hdl_coll_end(run);
 }
 
-/* ---- mailbox and tasks -------------------------------------------------------------------------------------------- */
-
-/* Sets the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then this
- * rank must not choose. */
-int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props);
-/* Returns the HDL_PROMISES_... that all members' devices make to each other, the same on all ranks, or a negative errno of this
- * rank alone. Returns 0 for a communicator of more than HDL_MAILBOX_RANKS, or of several hosts, without looking up a peer: no
- * choice depends on promises there. */
-int hdl_comm_promises(const struct hdl_comm *comm);
-/* Largest communicator for which a process looks up and keeps the host of each rank. */
-#define HDL_HIER_RANKS 4096
-/* Returns the bytes of HDL_SP_DATA in the largest slots, of pair links (pairs) or of the tree. */
-size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *caps, bool pairs);
-/* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
-int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
-/* Returns cell_bytes of struct hdl_shape for a collective of `bytes` bytes. */
-size_t hdl_cell_bytes_of(size_t bytes);
-/* Accepts an operation, which is posted at once or queued until it can be posted. The run finishes in hdl_queues_progress, or in
- * this call. Must: all ranks submit a communicator's operations in the same order. */
-void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run);
-/* Fast path of the blocking form: posts the operation if nothing is outstanding and nothing forbids a post, and polls its cells
- * for a bounded time. Returns true if the operation was posted; then run->finished tells whether the operation is complete. Must:
- * run is the plan's first spare one, with its buffers bound. */
-bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run);
-/* The same for v-collectives; copies the rank's block for itself, too. Must: all blocks are contiguous and no longer than the
- * plan's key.bytes; the lists in *a stay until the call returns. */
-bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_vcoll *a);
-/* Progress of all communicators' queues. Returns the number of operations that moved on. */
-int hdl_queues_progress(void);
-void hdl_queues_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
-void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
-/* Persistent operations on mailbox (persistent.c), of at most HDL_PCOLL_MAX bytes. new: exchanges with all ranks, blocking; sets
- * run->pcoll, which stays NULL where the host executor must run the operation; returns an MPI error class, and on an error
- * revokes the communicator. free, must: the operation is not under way. */
-#define HDL_PCOLL_MAX 1024
-int hdl_pcoll_new(struct hdl_run *run);
-/* Lengths of a v-collective's blocks. */
-struct hdl_most {
-	uint32_t fits;			/* bytes of the longest block that fits a cell */
-	uint32_t any;			/* 1: some block has bytes; 0: none has */
-};
-/* Sets *most to the maximum over all ranks, before a persistent operation of this collective is made; *most stays as it is where
- * the queues were refused. Returns an MPI error class. */
-int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most);
-void hdl_pcoll_free(struct hdl_pcoll *p);
-void hdl_pcoll_start(struct hdl_pcoll *p);
-void hdl_pcoll_look(struct hdl_req *req, bool waits);
-/* The communicator is freed: its queues go to the cache, or are destroyed. Must: nothing is outstanding. May be called while an
- * operation is being completed. */
-void hdl_queues_free(struct hdl_cc *cc);
-void hdl_queue_cache_fini(void);		/* destroys all cached queues */
-bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
-						 * hdl_tp_on_shortage */
-void hdl_coll_prog_free(struct hdl_coll_prog *prog);
-/* Returns true if single copy does this collective, and the collective is long enough. */
-bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *props);
-/* Runs a v-collective of an intracommunicator on mailbox (vector.c). Returns false if the caller must run the call on the host
- * executor. Otherwise *rc is an MPI error class, as hdl_vcoll_start returns. */
-bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
-/* Fast path of the blocking form, for a call that a plan has run before: returns as hdl_vector_begin. */
-bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc);
-/* Makes a persistent request: returns as hdl_vector_begin. */
-bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
-/* Returns the bytes of the longest block that fits a cell, which are the bytes of the plan's key: the same on all ranks. longest:
- * bytes of the longest block of all ranks; used only if hdl_vector_known(coll). copied: the result of hdl_vector_copied. */
-size_t hdl_vector_cell_max(enum hdl_coll coll, size_t longest, bool copied);
-/* Returns true if an Allgatherv of long blocks is quicker when receivers copy from the senders' buffers than on the host
- * executor: of more ranks, each with a CPU, the messages of a ring are as quick. exposes: peers may read all memory. */
-static inline bool hdl_vector_copied(int size, bool oversubscribed, bool exposes, bool persistent)
-{
-	return exposes && !persistent &&
-	       (size == 2 || oversubscribed || (hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024));
-}
-/* Returns true if mailbox does reductions by such an operation: with HEDDLE_REDUCE_ORDER, operations of programs stay on the host
- * executor. */
-static inline bool hdl_vector_reduces_by(bool of_program)
-{
-	return !of_program || !*hdl_vars.reduce_order;
-}
-/* The queues were refused on all ranks: the host executor runs the operation instead. Returns false if there is no memory. */
-bool hdl_vector_to_host(struct hdl_run *run);
-void hdl_vector_free(struct hdl_vector_run *x);
-/* Runs the call by messages, with the tag of `run` (host/vcoll.c); `run` finishes when that ends. Returns false if there is no
- * memory. */
-bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a);
-/* Returns a graph without nodes that names single copy as the algorithm; NULL with errno. */
-struct hdl_graph *hdl_sc_graph(void);
-
-/* ---- hierarchical.c: blocking collectives of ranks on several hosts, by phases ---------------------------------------- */
-
-/* Returns true if the collective, done by hosts, has phases that are collectives of their own. */
-bool hdl_hier_has(const struct hdl_plan_key *key);
-/* Makes the node communicators at the first call, in which all ranks take part. Returns true if there is one. False with *rc
- * MPI_SUCCESS: no rank has one; otherwise *rc is an MPI error class. */
-bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
-/* The phases of a blocking collective. node: among the ranks of one host. leaders: among the leaders, as the communicator's next
- * collective. error: the error of a length that this rank had in the phase before, or 0. If set, this rank and the ranks that
- * take this rank's data in this phase have such an error, too. Return an MPI error class. */
-struct hdl_hier_phases {
-	int (*node)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
-	int (*leaders)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
-};
-/* Runs the phases. Returns an MPI error class. */
-int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args, const struct hdl_hier_phases *phases);
-
-/* ---- fault.c: members that have ended ------------------------------------------------------------------------- */
-
-extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not finished, of all communicators */
-/* A message from or to this member (numbered like nodes' peers) has failed as messages of an ended process do: records the
- * communicator as lost because of a member whose process has ended, or of this member if no end can be seen. May be called from
- * anywhere. */
-void hdl_ft_member_failed(struct hdl_cc *cc, int member);
-/* This rank cannot do its part of a collective: records the communicator as lost, as hdl_coll_no_memory does. May be called from
- * anywhere. */
-void hdl_ft_give_up(struct hdl_comm *comm, const char *why);
-/* A living member has given up a collective: records the communicator as lost if a member's end can be seen. Otherwise a notice
- * will come. */
-void hdl_ft_member_gave_up(struct hdl_cc *cc);
-/* on_notice: handles a member's notice (hdl_ft_on_message). before: handles a notice that came before the communicator's state
- * was made. */
-bool hdl_ft_on_notice(uint16_t context, int proc, bool by_notice);
-void hdl_ft_before(struct hdl_cc *cc);
-/* Sets the reason of an error (hdl_reason_set) of the collective `name` on a lost communicator. */
-void hdl_ft_reason(const struct hdl_cc *cc, const char *name);
-/* Revokes lost communicators: notifies members, and ends the operations in flight. Returns 1 if any was lost, else 0. */
-int hdl_ft_progress(void);
-uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
-
 /* The address of a node's bytes; NULL: the node has none. */
 static inline void *hdl_run_memory(const struct hdl_run *run, uint8_t space, size_t off)
 {
@@ -611,15 +385,5 @@ static inline int hdl_run_check_length(const struct hdl_run *run, const struct h
 {
 	return likely((size_t)hdl_status_bytes(status) == n->len) ? MPI_SUCCESS : hdl_run_bad_length(run, n, status);
 }
-
-/* ---- report.c ---------------------------------------------------------------------------------------------- */
-
-void hdl_coll_count(const struct hdl_plan *plan);
-/* ---- counters.c ------------------------------------------------------------------------------------------------ */
-/* Lists a new plan, so that its uses are counted; hdl_coll_uncount keeps the counts of a plan that is freed. */
-void hdl_coll_counted(struct hdl_plan *plan);
-void hdl_coll_uncount(struct hdl_plan *plan);
-void hdl_coll_report(FILE *out);
-void hdl_coll_report_free(void);
 
 #endif

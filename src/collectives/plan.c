@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "collectives/exec.h"
+#include "collectives/host/host.h"
 #include "collectives/internal.h"
-#include "collectives/select/check.h"
+#include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
 {

@@ -9,7 +9,7 @@
 
 #include "collectives/exec.h"
 #include "collectives/internal.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 /* ---- runs ------------------------------------------------------------------------------------------------ */
 

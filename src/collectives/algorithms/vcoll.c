@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/host/vcoll.h"
+#include "collectives/host/host.h"
 
 /* Subs of messages of one pair and direction that no dependence orders. */
 enum { SUB_DATA, SUB_RESULT, SUB_DOWN };

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "collectives/exec.h"
+#include "collectives/host/host.h"
 #include "collectives/internal.h"
 
 static struct hdl_run *runnable_head, **runnable_tail = &runnable_head;

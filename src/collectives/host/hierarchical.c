@@ -11,8 +11,9 @@
  */
 #include <stdio.h>
 
+#include "collectives/host/host.h"
 #include "collectives/internal.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 struct hier_call {
 	struct hdl_comm *comm, *node_comm;

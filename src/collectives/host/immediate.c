@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/host/host.h"
 #include "collectives/internal.h"
 
 #define SCRATCH	((size_t)32 << 10)	/* bytes of scratch at first */

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/select/check.h"
-#include "collectives/host/vcoll.h"
+#include "collectives/host/host.h"
+#include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 
 /* Decides where the block lies while the graph runs: in the user's buffer, or packed in scratch. copy: the block must be packed,
  * since the graph overwrites the user's buffer. */

@@ -30,9 +30,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/host/host.h"
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
-#include "collectives/host/vcoll.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 #include "runtime/threads.h"
 
 /* The part of an RDMA WRITE that differs by peer; small, since a communicator keeps many. */

@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/mailbox/vector.h"
+#include "collectives/mailbox/mailbox.h"
 
 #define CELL_MESSAGE (1ULL << 63)		/* cell word, beside the length: the block follows as a message */
 #define CELL_ADDRESS (1ULL << 62)		/* cell word, beside the length: the cell's data are the block's address */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/select/check.h"
-#include "collectives/mailbox/vector.h"
+#include "collectives/select/select.h"
+#include "collectives/mailbox/mailbox.h"
 
 /* ---- entry ----------------------------------------------------------------------------------------------------------- */
 
@@ -85,7 +85,6 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 					     hdl_vector_copied(comm->size, hdl_job.oversubscribed, exposes,
 							       form == HDL_PERSISTS)),
 	};
-
 
 	if (coll == HDL_NEIGHBORS) {
 		key->to = ranks_in(a->to, a->nto, comm->rank);

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/mailbox/vector.h"
+#include "collectives/mailbox/mailbox.h"
+#include "collectives/select/select.h"
 
 /* Most bytes that are read before they are unpacked: they stay in the cache. */
 #define UNPACK_CHUNK ((size_t)64 << 10)

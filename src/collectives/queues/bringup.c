@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 struct record {
 	union ibv_gid gid;

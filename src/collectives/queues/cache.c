@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 
 /* List in the order of insertion, oldest first: programs free communicators in the same order on all ranks, so that ranks offer

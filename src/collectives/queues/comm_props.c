@@ -2,7 +2,7 @@
 /* The properties by which choose.c decides: the hosts of a communicator's ranks, and the capabilities of the device that connects
  * them. */
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 #include <errno.h>
 

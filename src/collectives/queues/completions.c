@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 #define BATCH 16
 

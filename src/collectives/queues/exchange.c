@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "collectives/host/host.h"
 #include "collectives/queues/queues.h"
 
 int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,

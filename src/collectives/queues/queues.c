@@ -7,15 +7,15 @@
  * earlier: slots become free in that order.
  */
 #include "collectives/exec.h"
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 #include "runtime/threads.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "collectives/select/tuner.h"
 
 _Static_assert(HDL_QUEUES_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
 

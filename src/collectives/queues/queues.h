@@ -68,6 +68,8 @@
 #include "collectives/queues/state.h"
 #include "lines/pace.h"
 
+struct hdl_comm_props;
+
 #define HDL_SLOTS(depth) (3 * (depth))
 /* Reductions on single copy read and combine the inputs in segments of this many bytes: two segments, and as much of an input and
  * of a result, stay in the second-level cache. */
@@ -320,40 +322,46 @@ extern struct hdl_queues *hdl_queues_active;
 
 /* Polls the completions of this rank's own requests. */
 void hdl_queues_drain(struct hdl_queues *h);
-/* Mailbox: the peer's queue has failed, which means that its process has ended: a queue that it destroys is not reported. */
-void hdl_queues_peer_gone(struct hdl_queues *h, int peer);
-/* The queues are in error here, which the other ranks may not know: revokes the communicator. May be called anywhere. */
-void hdl_queues_break(struct hdl_queues *h, const char *why);
 #define HDL_QUEUES_IN_ERROR "the device's queues for this communicator are in error"
 /* ibv_post_send to that peer has failed with err. run: NULL: a request of no operation. */
 void hdl_queues_refused(struct hdl_queues *h, const struct hdl_run *run, int peer, int err);
 /* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
 void hdl_queues_stop(struct hdl_queues *h);
-/* A completion in error was polled. */
-void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ibv_wc_status status);
 
-/* ---- compiled graphs (compile.c) -------------------------------------------------------------------------- */
+/* ---- operations: queues.c, comm_props.c ---------------------------------------------------------------------------------- */
 
-enum hdl_step_kind { HDL_STEP_ACCUM, HDL_STEP_PUT, HDL_STEP_WAIT, HDL_STEP_ENABLE };
+/* Sets the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then this
+ * rank must not choose. */
+int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props);
+/* Returns the HDL_PROMISES_... that all members' devices make to each other, the same on all ranks, or a negative errno of this
+ * rank alone. Returns 0 for a communicator of more than HDL_MAILBOX_RANKS, or of several hosts, without looking up a peer: no
+ * choice depends on promises there. */
+int hdl_comm_promises(const struct hdl_comm *comm);
+/* Largest communicator for which a process looks up and keeps the host of each rank. */
+#define HDL_HIER_RANKS 4096
+/* Returns the bytes of HDL_SP_DATA in the largest slots, of pair links (pairs) or of the tree. */
+size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *caps, bool pairs);
+/* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
+int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
+/* Accepts an operation, which is posted at once or queued until it can be posted. The run finishes in hdl_queues_progress, or in
+ * this call. Must: all ranks submit a communicator's operations in the same order. */
+void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run);
+/* Progress of all communicators' queues. Returns the number of operations that moved on. */
+int hdl_queues_progress(void);
+void hdl_queues_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
+void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
+/* The communicator is freed: its queues go to the cache, or are destroyed. Must: nothing is outstanding. May be called while an
+ * operation is being completed. */
+void hdl_queues_free(struct hdl_cc *cc);
+void hdl_queue_cache_fini(void);		/* destroys all cached queues */
+bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
+						 * hdl_tp_on_shortage */
+void hdl_coll_prog_free(struct hdl_coll_prog *prog);
 
-/* The part of a request that is filled in before each post. */
-struct hdl_task_step {
-	uint8_t kind, src_space, dst_space;
-	int peer;
-	struct hdl_coll_link *link;	/* link on which the request is posted; WAIT: link whose arrival is awaited */
-	size_t src_off, dst_off, len, stride;
-	uint16_t nsrc;			/* PUT: sources */
-	bool arrives;			/* PUT: with an arrival at the peer */
-	bool stamps;			/* PUT: writes stamps, combined by AND */
-	uint32_t count;			/* ENABLE: number of requests */
-};
+/* ---- compiled graphs -------------------------------------------------------------------------- */
 
-struct hdl_task_use {
-	struct hdl_coll_link *link;
-	uint32_t wrs;			/* requests of one operation */
-	struct ibv_exp_send_wr *last;	/* the last of these requests */
-	bool reads_slot;		/* some of these requests read the slot when they run: the operation retires after them */
-};
+struct hdl_task_step;
+struct hdl_task_use;
 
 struct hdl_coll_prog {
 	const struct hdl_graph *g;
@@ -400,14 +408,6 @@ static inline bool hdl_queues_can_post(const struct hdl_queues *h, const struct 
 	       (idle || hdl_queues_has_slot(h, prog->class));
 }
 
-/* Compiles the graph of a collective of `bytes` bytes for this communicator's queues. Returns NULL with errno; EOPNOTSUPP: the
- * device cannot run a graph of this shape by itself. */
-struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
-				     bool synchronizes);
-/* The same for a persistent operation on mailbox, whose cells lie in `area`. */
-struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g,
-					     const struct hdl_slot_region *region);
-
 /* Returns true if the collective completes at no rank before all ranks have posted it. In Barrier, Allreduce, Allgather(v),
  * Alltoall(v) and Reduce_scatter every rank waits for a cell of every other rank, if only an empty one. In the remaining ones a
  * rank that only sends, or for which no rank waits, completes before other ranks have begun. */
@@ -416,59 +416,7 @@ static inline bool hdl_coll_synchronizes(uint8_t coll)
 	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN && coll != HDL_NEIGHBORS &&
 	       coll != HDL_VSCAN && coll != HDL_VEXSCAN;
 }
-/* Compiles the slot barrier of a class of slots for tasks. Returns NULL with errno. */
-struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class);
-/* Returns the index of the region that must exist before the plan's operations are compiled. */
-int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan);
 
-/* ---- task lists under way (post.c) -------------------------------------------------------------------- */
-
-/* Posts n receives. Returns 0 or a negative errno. */
-int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n);
-/* Returns true if exactly the arrivals that the operations posted here expect on the link are there. */
-bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l);
-
-/* ---- cells (cell.c) -------------------------------------------------------------------------------------- */
-
-/* Lays out the regions of cells. */
-void hdl_cell_lay_out(struct hdl_queues *h);
-enum hdl_cell_size hdl_cell_size(size_t bytes);
-/* Class of slots of an operation whose cells carry `bytes` bytes. */
-uint8_t hdl_cell_class(size_t bytes);
-/* Fewest bytes of an operation of the class. */
-size_t hdl_cell_least(uint8_t class);
-/* Most bytes of any cell. */
-size_t hdl_cell_most(void);
-/* Bytes that a request can carry inline on every queue. */
-uint32_t hdl_cell_inline(const struct hdl_queues *h);
-/* Clears the memory in which sequence numbers stand: no cell of the region has arrived. */
-void hdl_cell_clear(struct hdl_slot_region *a);
-/* Returns true if cells of this size, or their trailers, do not fit inline, so that the region needs staging. */
-bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size);
-/* Compiles the part between prologue and epilogue. If area->peers is NULL, hdl_cell_aim must add the peers' addresses before the
- * first post. Returns 0 or an errno. */
-int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *p, const struct hdl_slot_region *region);
-void hdl_cell_aim(struct hdl_coll_prog *p, const struct hdl_region_peer *peers);
-void hdl_cell_free(struct hdl_mailbox_prog *l);
-/* Sets cell_room. Returns true if the queues have room for an operation. */
-bool hdl_cell_find_room(struct hdl_queues *h);
-/* Returns true if a cell that was posted to the peer may not have landed yet. */
-static inline bool hdl_cell_waits(const struct hdl_coll_link *l)
-{
-	return __atomic_load_n(l->unfinished, __ATOMIC_ACQUIRE);
-}
-/* Returns a mask with a bit for each rank that may need this rank's CPU. */
-uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h);
-/* Returns true if the next request must be signaled: its completion gives the queue room again. */
-static inline bool hdl_cell_signal_due(const struct hdl_coll_link *l)
-{
-	return l->sq_posted - l->sq_signaled >= l->sq_depth / 2;
-}
-/* Posts a signaled request behind all requests to the peer: its completion proves that they have landed. run: the operation that
- * retires by this completion; NULL: none. */
-void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run);
-/* Runs the prologue and writes the cells. An error breaks the communicator's queues. */
-void hdl_cell_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
 /* A blocking call polls its cells HDL_LOOKS times, some microseconds, before a whole turn of progress. Where ranks share CPUs,
  * the call yields its CPU HDL_GIVEN_UP times and polls HDL_SHARED_LOOKS times in between: the awaited rank may be queued on its
  * CPU behind a rank that in turn waits for a rank queued behind this one. */
@@ -483,68 +431,7 @@ static inline void hdl_look_pause(void)
 	cpu_relax();
 	cpu_relax();
 }
-/* arrived: returns true if the cells of all peers have arrived. await: the same, after polling as long as ranks take that enter
- * the call at the same time. */
-bool hdl_cell_arrived(struct hdl_run *run, const struct hdl_coll_prog *prog);
-bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* Writes the cells that answer the peers' cells, and runs the epilogue. The run gets an error if a cell was of another length. */
-void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* Entries of the tables of fixed.c and vector_calls.c (exec.h). */
-bool hdl_cell_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-bool hdl_cell_has_room(struct hdl_queues *h, const struct hdl_coll_prog *prog);
-int hdl_cell_region(const struct hdl_queues *h, const struct hdl_plan *plan);
-struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl_plan *plan);
 
-/* begin: as hdl_cell_post, without writing cells. put_vblock: writes cell i of the operation with this data and the word, whose
- * meaning is agreed with the receiver, for example the number of bytes. Must: the data stay unchanged until the operation
- * retires. */
-void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i,
-			 const void *data, size_t len, uint64_t word);
-uint32_t hdl_cell_puts(const struct hdl_coll_prog *prog);
-int hdl_cell_put_to(const struct hdl_coll_prog *prog, uint32_t i);
-/* Returns true if the cell of this peer has arrived. */
-bool hdl_cell_has_come(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer);
-/* Returns the word of the cell that has arrived from this peer, and sets *end to the end of the cell's data. */
-uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer, const char **end);
-
-const struct hdl_slot_region *hdl_cell_prog_region(const struct hdl_coll_prog *prog);
-
-/* ---- v-collectives by cells, messages and copies (vector.c, vector_copy.c) ------------------------------------------ */
-
-/* prog: the plan's, or a persistent operation's own. */
-void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* An operation that hdl_queues_quick_vcoll posted has not ended in that call: sets up the run's lists of vblocks, from which
- * later turns complete the operation. Cannot fail: a spare run has allocated the lists before. */
-void hdl_vector_go_on(struct hdl_run *run, const struct hdl_vcoll *a);
-/* Does all work that is possible now. Returns true if the operation has nothing left to do. */
-bool hdl_vector_turn(struct hdl_queues *h, struct hdl_run *run);
-/* Returns true if the turn ended because its share of bytes was copied: there is more to do at once. */
-bool hdl_vector_more(const struct hdl_run *run);
-/* Returns true if this rank receives a block that does not fit a cell. */
-bool hdl_vector_await_long(const struct hdl_run *run);
-/* Returns true if no message, as far as is known, has still to come. */
-bool hdl_vector_by_device(const struct hdl_run *run);
-/* Where ranks share CPUs: returns true if the operation waits for a rank that may need this rank's CPU. */
-bool hdl_vector_needs_cpu(struct hdl_queues *h, const struct hdl_run *run);
-/* After an error: withdraws messages. Returns true if, once the queues are stopped, nothing uses the user's buffers any more. */
-bool hdl_vector_stop(struct hdl_run *run);
-
-/* ---- single copy (single_copy.c) ------------------------------------------------------------------------------------------ */
-
-/* Fewest bytes for which single copy is used, by measurement; some collectives need more. */
-#define HDL_SC_LEAST ((size_t)16 << 10)
-/* The same for one block of a v-collective between two ranks. Up to HDL_SC_LEAST an eager message is as quick, and the sender
- * need not wait. But where all ranks wait for all (HDL_ALLGATHERV), the single copy is quicker than the message's two. */
-static inline size_t hdl_sc_from(enum hdl_coll coll)
-{
-	return hdl_vars.coll_single_copy_min ? (size_t)hdl_vars.coll_single_copy_min : HDL_SC_LEAST + (coll != HDL_ALLGATHERV);
-}
-/* Lays out the region of single copy's control records. */
-void hdl_sc_lay_out(struct hdl_queues *h);
-/* Frees this rank's staging buffers that all readers have acknowledged (HDL_SC_FIN), and all of them if the queues are in error.
- * May release the last reference to the communicator. */
-void hdl_sc_staging_reclaim(struct hdl_queues *h);
 /* ---- queue cache (cache.c) --------------------------------------------------------------------------------- */
 
 /* Takes cached queues of the communicator's ranks, of this hdl_queues_index. Returns NULL if there are none. */

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 
 /* ---- memory and queues ----------------------------------------------------------------------------------------- */

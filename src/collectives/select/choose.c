@@ -18,7 +18,8 @@
 #include <string.h>
 
 #include "collectives/internal.h"
-#include "collectives/select/tuner.h"
+#include "collectives/mailbox/mailbox.h"
+#include "collectives/select/select.h"
 
 enum hdl_executor_choice hdl_executor_forced;
 

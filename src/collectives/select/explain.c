@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 static const char *coll_explain_kind_name(const struct hdl_node *n)
 {

@@ -8,7 +8,7 @@
 
 #include "collectives/exec.h"
 #include "collectives/internal.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 struct report_row {
 	struct report_row *next;

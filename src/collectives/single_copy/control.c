@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memcheck.h"
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/single_copy/single_copy.h"
 
 /* ---- control records --------------------------------------------------------------------------------------------- */

@@ -33,6 +33,8 @@
 #include <string.h>
 
 #include "base/memcheck.h"
+#include "collectives/mailbox/mailbox.h"
+#include "collectives/select/select.h"
 #include "collectives/single_copy/single_copy.h"
 
 /* ---- selection ----------------------------------------------------------------------------------------------- */

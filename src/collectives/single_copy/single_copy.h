@@ -1,10 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Internal to single_copy/ and mailbox/vector*.c: large collectives by RDMA READ and WRITE between the ranks' buffers. */
+/* Internal header of single_copy/: large collectives by RDMA READ and WRITE between the ranks' buffers. */
 #ifndef HDL_SINGLE_COPY_H
 #define HDL_SINGLE_COPY_H
 
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+
+/* Returns true if single copy does this collective, and the collective is long enough. */
+bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *props);
+/* Returns a graph without nodes that names single copy as the algorithm; NULL with errno. */
+struct hdl_graph *hdl_sc_graph(void);
+
+/* Fewest bytes for which single copy is used, by measurement; some collectives need more. */
+#define HDL_SC_LEAST ((size_t)16 << 10)
+/* The same for one block of a v-collective between two ranks. Up to HDL_SC_LEAST an eager message is as quick, and the sender
+ * need not wait. But where all ranks wait for all (HDL_ALLGATHERV), the single copy is quicker than the message's two. */
+static inline size_t hdl_sc_from(enum hdl_coll coll)
+{
+	return hdl_vars.coll_single_copy_min ? (size_t)hdl_vars.coll_single_copy_min : HDL_SC_LEAST + (coll != HDL_ALLGATHERV);
+}
+/* Lays out the region of single copy's control records. */
+void hdl_sc_lay_out(struct hdl_queues *h);
+/* Frees this rank's staging buffers that all readers have acknowledged (HDL_SC_FIN), and all of them if the queues are in error.
+ * May release the last reference to the communicator. */
+void hdl_sc_staging_reclaim(struct hdl_queues *h);
 
 enum { HDL_SC_RTS, HDL_SC_PROGRESS, HDL_SC_FIN, HDL_SC_CTRLS };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "collectives/tasks/encode.h"
+#include "collectives/tasks/tasks.h"
 
 #include <endian.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 #include "runtime/threads.h"
 
 /* ---- arrivals ------------------------------------------------------------------------------------------------- */
