@@ -103,7 +103,7 @@ struct hdl_run {
 	MPI_Count recv_elems;		/* of args.recvtype in recvbuf: the result, and the input in place */
 
 	char why[320];			/* the explanation of error */
-	struct hdl_check *check;	/* HEDDLE_CHECK=1: this rank's record of the call, to be compared (check.h) */
+	struct hdl_check *check;	/* HEDDLE_CHECK=1: this rank's record of the call, to be compared (select/check.c) */
 
 	/* Mailbox and tasks. */
 	uint64_t opno;

@@ -140,10 +140,8 @@ void hdl_cell_lay_out(struct hdl_queues *h)
 		if (i && most[i - 1] >= hdl_cell_most())
 			continue;
 		a->cell_bytes = hdl_cell_bytes_of(most[i]);
-		a->slot_bytes = a->cell_bytes * (size_t)h->size;
 		a->wide = i == HDL_CELL_WIDE;
-		a->at = a->wide ? slots * (size_t)h->size * HDL_CELL_HEAD : 0;
-		a->bytes = a->at + slots * a->slot_bytes;
+		a->bytes = hdl_cell_place(a, h->size, slots, a->wide ? slots * (size_t)h->size * HDL_CELL_HEAD : 0);
 		if (i != vblocks)
 			continue;
 		a->done_at = a->bytes;
@@ -160,11 +158,9 @@ uint32_t hdl_cell_inline(const struct hdl_queues *h)
 	return least;
 }
 
-bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size)
+bool hdl_cell_stages(const struct hdl_queues *h, const struct hdl_slot_region *a)
 {
-	const size_t cell = size == HDL_CELL_WIDE ? HDL_CELL_TRAILER : h->region[size].cell_bytes;
-
-	return hdl_cell_inline(h) < cell || (size == HDL_CELL_WIDE && !h->exposed_lkey);
+	return hdl_cell_inline(h) < (a->wide ? HDL_CELL_TRAILER : a->cell_bytes) || (a->wide && !h->exposed_lkey);
 }
 
 void hdl_cell_clear(struct hdl_slot_region *a)
@@ -366,7 +362,7 @@ __attribute__((noinline)) bool hdl_cell_find_room(struct hdl_queues *h)
 	hdl_queues_drain(h);
 	for (uint16_t i = 0; i < h->nlinks; i++) {
 		const struct hdl_coll_link *l = h->links[i];
-		uint64_t left = l->sq_depth - (l->sq_posted - l->sq_done), here = left > 2 ? (left - 3) / HDL_CELL_REQUESTS : 0;
+		uint64_t entries = hdl_link_room(l), here = entries > 2 ? (entries - 3) / HDL_CELL_REQUESTS : 0;
 
 		room = here < room ? here : room;
 	}
@@ -392,14 +388,6 @@ static void stage(struct hdl_mailbox_prog *l, const char *data, char *at, const 
 	l->sge[0].addr = (uintptr_t)end - l->bytes;
 }
 
-static void signal_last(struct hdl_queues *h, struct hdl_coll_link *l, struct ibv_send_wr *last)
-{
-	l->sq_signaled = l->sq_posted;
-	h->local_posted++;
-	last->send_flags |= IBV_SEND_SIGNALED;
-	last->wr_id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (l->sq_posted & HDL_ID_POSITION);
-}
-
 static __attribute__((noinline)) void fill_wide(struct hdl_mailbox_prog *l, const struct cell_put *p, const struct hdl_run *run,
 						const char *data, char *at, const uint64_t *trailer)
 {
@@ -418,17 +406,13 @@ static __attribute__((noinline)) void fill_wide(struct hdl_mailbox_prog *l, cons
 /* Posts an empty RDMA WRITE, whose completion follows all earlier requests of the queue. */
 __attribute__((noinline, cold)) void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run)
 {
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED }, *bad;
 	int err;
 
 	wr.wr.rdma.remote_addr = h->region[HDL_CELL_SHORT].peers[l->peer].addr;
 	wr.wr.rdma.rkey = h->region[HDL_CELL_SHORT].peers[l->peer].rkey;
 	l->sq_posted++;
-	signal_last(h, l, &wr);
-	if (run) {
-		run->outstanding++;
-		wr.wr_id |= HDL_ID_RETIRES | (uint64_t)run->place << HDL_ID_PLACE_SHIFT;
-	}
+	wr.wr_id = hdl_link_signal_cell(h, l, run);
 	h->cell_room = 0;
 	err = ibv_post_send(l->qp, &wr, &bad);
 	if (err)
@@ -459,8 +443,10 @@ static inline __attribute__((always_inline)) bool write_cell(struct hdl_queues *
 		l->sge[0].addr = (uintptr_t)data;
 		l->sge[1].addr = (uintptr_t)(trailer + 2) - l->sge[1].length;
 	}
-	if (unlikely(hdl_cell_signal_due(p->link)))
-		signal_last(h, p->link, last);
+	if (unlikely(hdl_link_signal_due(p->link))) {
+		last->send_flags |= IBV_SEND_SIGNALED;
+		last->wr_id = hdl_link_signal_cell(h, p->link, NULL);
+	}
 	err = ibv_post_send(p->link->qp, first, &bad);
 	if (unlikely(err)) {
 		hdl_queues_refused(h, run, p->link->peer, err);

@@ -22,8 +22,16 @@ size_t hdl_cell_most(void);
 uint32_t hdl_cell_inline(const struct hdl_queues *h);
 /* Clears the memory in which sequence numbers stand: no cell of the region has arrived. */
 void hdl_cell_clear(struct hdl_slot_region *a);
-/* Returns true if cells of this size, or their trailers, do not fit inline, so that the region needs staging. */
-bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size);
+/* Returns true if the region's cells, or their trailers, do not fit inline, so that the region needs staging. */
+bool hdl_cell_stages(const struct hdl_queues *h, const struct hdl_slot_region *a);
+/* Lays out `slots` slots of one cell of a->cell_bytes per rank, from offset `at` of the region's memory on. Returns the offset
+ * behind the slots. */
+static inline size_t hdl_cell_place(struct hdl_slot_region *a, int ranks, uint64_t slots, size_t at)
+{
+	a->slot_bytes = a->cell_bytes * (size_t)ranks;
+	a->at = at;
+	return at + slots * a->slot_bytes;
+}
 /* Compiles the part between prologue and epilogue. If region->peers is NULL, hdl_cell_aim must add the peers' addresses before the
  * first post. Returns 0 or an errno. */
 int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *p, const struct hdl_slot_region *region);
@@ -38,11 +46,6 @@ static inline bool hdl_cell_waits(const struct hdl_coll_link *l)
 }
 /* Returns a mask with a bit for each rank that may need this rank's CPU. */
 uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h);
-/* Returns true if the next request must be signaled: its completion gives the queue room again. */
-static inline bool hdl_cell_signal_due(const struct hdl_coll_link *l)
-{
-	return l->sq_posted - l->sq_signaled >= l->sq_depth / 2;
-}
 /* Posts a signaled request behind all requests to the peer: its completion proves that they have landed. run: the operation that
  * retires by this completion; NULL: none. */
 void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run);

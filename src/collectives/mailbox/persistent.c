@@ -65,11 +65,6 @@ struct hdl_pcoll {
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static size_t pcoll_part_bytes(const struct hdl_queues *h, const struct part *p)
-{
-	return p->slots * p->region.cell_bytes * (size_t)h->size;
-}
-
 static void pcoll_lay_out(struct hdl_pcoll *p)
 {
 	struct part *parts[] = { &p->op, &p->barrier };
@@ -77,14 +72,12 @@ static void pcoll_lay_out(struct hdl_pcoll *p)
 	for (int i = 0; i < 2; i++) {
 		struct part *part = parts[i];
 
-		part->region.slot_bytes = part->region.cell_bytes * (size_t)p->h->size;
-		part->region.at = p->bytes;
-		p->bytes += pcoll_part_bytes(p->h, part);
+		p->bytes = hdl_cell_place(&part->region, p->h->size, part->slots, p->bytes);
 	}
 	for (int i = 0; i < 2; i++) {
 		parts[i]->region.staging_off = p->bytes;
-		if (hdl_cell_inline(p->h) < parts[i]->region.cell_bytes)
-			p->bytes += pcoll_part_bytes(p->h, parts[i]);
+		if (hdl_cell_stages(p->h, &parts[i]->region))
+			p->bytes += parts[i]->slots * parts[i]->region.slot_bytes;
 	}
 }
 

@@ -29,10 +29,7 @@ void hdl_queues_drain(struct hdl_queues *h)
 						  wc[i].status);
 				continue;
 			}
-			h->local_seen++;
-			l->sq_done = l->sq_posted - ((l->sq_posted - wc[i].wr_id) & HDL_ID_POSITION);
-			if (wc[i].wr_id & HDL_ID_RETIRES)
-				h->ring[wc[i].wr_id >> HDL_ID_PLACE_SHIFT & 0xff]->outstanding--;
+			hdl_link_completed(h, l, wc[i].wr_id);
 		}
 	} while (n == BATCH);
 	if (unlikely(n < 0))

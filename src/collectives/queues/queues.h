@@ -242,6 +242,54 @@ struct hdl_queues {
 #define HDL_ID_PLACE_SHIFT 40
 #define HDL_ID_POSITION ((1ULL << HDL_ID_PLACE_SHIFT) - 1)
 
+/* ---- send queue of a link ------------------------------------------------------------------------------------------------- */
+
+/* One accounting for cells, control records, copies and task lists: whoever posts requests on a link adds them to sq_posted, and
+ * signals some (hdl_link_signal); the completion of a signaled request says that all earlier ones are complete, too. */
+
+/* Returns the number of free entries. */
+static inline uint64_t hdl_link_room(const struct hdl_coll_link *l)
+{
+	return l->sq_depth - (l->sq_posted - l->sq_done);
+}
+
+/* Returns the wr_id of the last request that was added to sq_posted, which the caller posts signaled. run: the operation that
+ * retires by the completion; NULL: none. */
+static inline uint64_t hdl_link_signal(struct hdl_queues *h, const struct hdl_coll_link *l, struct hdl_run *run)
+{
+	uint64_t id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+
+	h->local_posted++;
+	if (!run)
+		return id;
+	run->outstanding++;
+	return id | HDL_ID_RETIRES | (uint64_t)run->place << HDL_ID_PLACE_SHIFT;
+}
+
+/* The same on mailbox, where not every operation is signaled. */
+static inline uint64_t hdl_link_signal_cell(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run)
+{
+	l->sq_signaled = l->sq_posted;
+	return hdl_link_signal(h, l, run);
+}
+
+/* Mailbox: returns true if the next request must be signaled, so that the queue has room again when it completes. */
+static inline bool hdl_link_signal_due(const struct hdl_coll_link *l)
+{
+	return l->sq_posted - l->sq_signaled >= l->sq_depth / 2;
+}
+
+/* A request with this wr_id has completed without an error. */
+static inline void hdl_link_completed(struct hdl_queues *h, struct hdl_coll_link *l, uint64_t wr_id)
+{
+	h->local_seen++;
+	l->sq_done = l->sq_posted - ((l->sq_posted - wr_id) & HDL_ID_POSITION);
+	if (wr_id & HDL_ID_RETIRES)
+		h->ring[wr_id >> HDL_ID_PLACE_SHIFT & 0xff]->outstanding--;
+}
+
+/* ---- operations of a communicator's queues ------------------------------------------------------------------------------- */
+
 static inline uint32_t hdl_ring_after(uint32_t i, uint64_t n)
 {
 	return i + 1 == n ? 0 : i + 1;

@@ -118,7 +118,7 @@ int hdl_region_make(struct hdl_queues *h, int k)
 {
 	struct hdl_slot_region *a = &h->region[k];
 
-	a->staging_off = h->mailbox && hdl_cell_stages(h, (enum hdl_cell_size)k) ? a->bytes : 0;
+	a->staging_off = h->mailbox && hdl_cell_stages(h, a) ? a->bytes : 0;
 	a->peers = calloc((size_t)h->size, sizeof(*a->peers));
 	a->mem = hdl_tp_alloc(hdl_mpi_tp, a->bytes + a->staging_off);
 	if (h->mailbox && k == HDL_REGION_SC && !h->segments)

@@ -24,9 +24,9 @@ void hdl_sc_lay_out(struct hdl_queues *h)
 
 static bool sc_has_room(struct hdl_queues *h, const struct hdl_coll_link *l)
 {
-	if (unlikely(l->sq_posted - l->sq_done >= l->sq_depth))
+	if (unlikely(!hdl_link_room(l)))
 		hdl_queues_drain(h);
-	return l->sq_posted - l->sq_done < l->sq_depth;
+	return hdl_link_room(l);
 }
 
 static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_link *l, struct ibv_send_wr *wr, bool retires)
@@ -37,13 +37,8 @@ static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_l
 	l->sq_posted++;
 	if (h->cell_room)
 		h->cell_room--;		/* cell_room is the room of the fullest queue, which may be this one */
-	if (wr->send_flags & IBV_SEND_SIGNALED) {
-		l->sq_signaled = l->sq_posted;
-		h->local_posted++;
-		run->outstanding += retires;
-		wr->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
-			    (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
-	}
+	if (wr->send_flags & IBV_SEND_SIGNALED)
+		wr->wr_id = hdl_link_signal_cell(h, l, retires ? run : NULL);
 	err = ibv_post_send(l->qp, wr, &bad);
 	if (unlikely(err))
 		hdl_queues_refused(h, run, l->peer, err);
@@ -65,7 +60,7 @@ bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, co
 	if (staged) {
 		sge.addr = (uintptr_t)a->mem + a->staging_off + copy_off;
 		memcpy((void *)(uintptr_t)sge.addr, words, bytes);
-	} else if (hdl_cell_signal_due(l)) {
+	} else if (hdl_link_signal_due(l)) {
 		wr.send_flags |= IBV_SEND_SIGNALED;	/* the completion makes room on the queue */
 	}
 	wr.wr.rdma.remote_addr = a->peers[peer].addr + remote_off;
