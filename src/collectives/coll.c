@@ -85,7 +85,7 @@ static __attribute__((noinline, cold)) void say_misfit(struct hdl_run *run, cons
 {
 	hdl_run_misfit(run, (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype),
 		       (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype));
-	run->bad_arguments = true;
+	run->mode = HDL_RUN_EMPTY;
 }
 
 /* Binds the run to the caller's buffers. Returns an MPI error class. */
@@ -344,7 +344,7 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
 	run->base[HDL_SP_RECV] = args->recvbuf;
 	run->error = MPI_SUCCESS;
-	run->bad_arguments = false;
+	run->mode = HDL_RUN_NORMAL;
 	run->tag = hdl_coll_tag(cc->seq++);
 	hdl_host_run_inline(run);
 	hdl_run_finish(run);

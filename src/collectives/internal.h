@@ -66,6 +66,23 @@ struct hdl_run_node {
 	bool sending;			/* `send` belongs to the transport */
 };
 
+/*
+ * How a run goes on. run->error keeps the first error.
+ *
+ *               error of arguments (hdl_is_of_arguments)
+ *     NORMAL ──────────────────────────────────────────────▶ EMPTY
+ *       ▲ ▲                 another error                     │ ▲
+ *       │ └───────────────────────────────────────────────────┘ │
+ *       │ the communicator is revoked                           │
+ *     ALL ──────────── error of arguments ──────────────────────┘    (another error in EMPTY: back to ALL)
+ *
+ *     NORMAL  until an error: then no further node starts
+ *     EMPTY   host executor: all nodes run, and sends are empty, so that no rank waits for this one, and the receivers have an
+ *             error, too. Mailbox: a cell has another length than this rank's arguments promise, and the data are not used
+ *     ALL     bring-up (HDL_WIRE_TAG): all nodes run with their data, whatever fails, so that no rank waits
+ */
+enum hdl_run_mode { HDL_RUN_NORMAL, HDL_RUN_EMPTY, HDL_RUN_ALL };
+
 struct hdl_run {
 	const struct hdl_graph *g;
 	struct hdl_plan *plan;		/* NULL: an internal run, freed by its done() */
@@ -81,10 +98,7 @@ struct hdl_run {
 	bool finished;			/* set last; then the owner may reuse the run */
 	bool runnable;			/* in the list of runnable runs */
 	bool retain;			/* persistent or irregular: scratch and packed buffers stay when the run has finished */
-	bool runs_all;			/* host executor, by events, wire-up only: all nodes run after an error: no rank waits */
-	bool bad_arguments;		/* this rank's arguments do not fit those of a peer (hdl_is_of_arguments). Host executor:
-					 * all nodes run, and sends are empty, so that their receivers have an error, too.
-					 * Mailbox: a cell has another length than this rank's arguments promise */
+	uint8_t mode;			/* enum hdl_run_mode */
 	bool no_data;			/* hierarchical: this rank had an error in the phase before; the cells and stamps that
 					 * this rank writes are invalid, so that the ranks that take this rank's data have an
 					 * error, too */
@@ -139,7 +153,13 @@ static inline void hdl_run_begin(struct hdl_run *run)
 {
 	run->error = MPI_SUCCESS;
 	run->why[0] = 0;
-	run->bad_arguments = run->finished = false;
+	run->mode = HDL_RUN_NORMAL;
+	run->finished = false;
+}
+/* Returns true if further nodes of the run are carried out. */
+static inline bool hdl_run_goes_on(const struct hdl_run *run)
+{
+	return !run->error || run->mode != HDL_RUN_NORMAL;
 }
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 /* Unpacks, marks the run finished and calls done(). Must: the caller does not touch the run afterwards; the owner may reuse or
@@ -172,7 +192,7 @@ static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_n
 {
 	const void *src = n->src_space < HDL_SPACES ? run->base[n->src_space] + n->src_off : NULL;
 
-	return likely(!run->bad_arguments) &&
+	return likely(run->mode != HDL_RUN_EMPTY) &&
 	       hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub, run->comm->context + 1, src, n->len);
 }
 
@@ -290,6 +310,12 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 }
 #define HDL_WIRE_TAG (1 << 30)
 #define HDL_PERSISTENT_TAG (1 << 29)
+
+/* Returns true if the run is an exchange of the bring-up. */
+static inline bool hdl_run_wires_up(const struct hdl_run *run)
+{
+	return run->tag & HDL_WIRE_TAG;
+}
 
 /* Calls from lower files to upper ones. The door (coll.c) sets the functions before the first collective. */
 struct hdl_coll_hooks {

@@ -517,7 +517,7 @@ static inline bool cell_arrived(struct hdl_run *run, const struct hdl_mailbox_pr
 		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != number)
 			return false;
 		if (unlikely(l->len && at[-1] != l->len))
-			run->bad_arguments = true;
+			run->mode = HDL_RUN_EMPTY;
 	}
 	return true;
 }
@@ -580,7 +580,7 @@ void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_c
 
 	if (unlikely(l->nanswers))
 		cell_answer(h, run, prog);
-	if (unlikely(run->bad_arguments))
+	if (unlikely(run->mode == HDL_RUN_EMPTY))
 		refuse_length(run, l);
 	else
 		cell_take(run, l);
@@ -729,7 +729,8 @@ static inline __attribute__((always_inline)) void begin_quick(struct hdl_queues 
 							      const struct hdl_coll_prog *prog)
 {
 	run->error = MPI_SUCCESS;
-	run->bad_arguments = run->finished = false;
+	run->mode = HDL_RUN_NORMAL;
+	run->finished = false;
 	run->class = prog->class;
 	hdl_queues_number(h, run, prog->synchronizes);
 }
@@ -758,7 +759,7 @@ bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run)
 	begin_quick(h, run, prog);
 	cell_post(h, run, prog);
 	h->posted++;
-	if (unlikely(!cell_is_through(h, run, prog->mailbox) || run->bad_arguments)) {
+	if (unlikely(!cell_is_through(h, run, prog->mailbox) || run->mode == HDL_RUN_EMPTY)) {
 		hdl_queues_enlist(h);
 		return true;
 	}

@@ -26,7 +26,7 @@ int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint
 	}
 	/* blocks are received into tmp first: the ones that do not come stay HDL_STATUS_UNKNOWN_BYTE */
 	memset(run->tmp.p, HDL_STATUS_UNKNOWN_BYTE, (*graph)->tmp_bytes);
-	run->runs_all = true;
+	run->mode = HDL_RUN_ALL;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
 	/* Several kinds of queues may be brought up at a time, and their exchanges proceed in a different order on each rank. */

@@ -104,9 +104,9 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_prop
 	int err;
 
 	if (h && key->persistent) {
-		const struct hdl_slot_region own = { .mr = h->region[0].mr, .cell_bytes = hdl_cell_bytes(key->bytes),
-					      .slot_bytes = hdl_cell_bytes(key->bytes) * (size_t)props->size };
+		struct hdl_slot_region own = { .mr = h->region[0].mr, .cell_bytes = hdl_cell_bytes(key->bytes) };
 
+		hdl_cell_place(&own, props->size, 0, 0);
 		p = hdl_mailbox_compile_at(h, g, &own);
 	} else if (h) {
 		p = hdl_task_compile(h, g, key->bytes, &choice->enc, true);
