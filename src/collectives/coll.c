@@ -81,7 +81,7 @@ static int coll_no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
 }
 
 /* The run fails before it begins. It is carried out all the same, with empty messages, so that the other ranks do not wait. */
-static __attribute__((noinline, cold)) void say_misfit(struct hdl_run *run, const struct hdl_coll_args *a)
+static __attribute__((noinline, cold)) void fail_misfit(struct hdl_run *run, const struct hdl_coll_args *a)
 {
 	hdl_run_misfit(run, (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype),
 		       (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype));
@@ -100,7 +100,7 @@ static int bind(struct hdl_run *run, const struct hdl_coll_args *args, bool in_p
 	}
 	rc = hdl_run_bind(run, args, run->comm->size, in_place);
 	if (unlikely(!rc && !fits_itself(run->comm, args)))
-		say_misfit(run, args);
+		fail_misfit(run, args);
 	return rc;
 }
 
@@ -161,7 +161,7 @@ static int begin_persistent(struct hdl_req *req, void *arg)
 	hdl_run_again(run, req);
 	hdl_run_repack(run);
 	if (unlikely(!fits_itself(run->comm, &run->args)))
-		say_misfit(run, &run->args);
+		fail_misfit(run, &run->args);
 	if (likely(run->pcoll && !((struct hdl_cc *)run->comm->coll)->lost)) {
 		hdl_pcoll_start(run->pcoll);
 		return MPI_SUCCESS;

@@ -410,8 +410,8 @@ static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_
 static bool sc_needs_cpu(struct hdl_queues *h, const struct hdl_run *run)
 {
 	const struct hdl_sc_run *x = run->sc;
-	uint32_t near = hdl_queues_cpu_sharers(h), needs = (x->awaiting_fin | x->awaiting_result) & near,
-		 owed = x->owes_fin & near;
+	uint32_t sharers = hdl_queues_cpu_sharers(h), needs = (x->awaiting_fin | x->awaiting_result) & sharers,
+		 owed = x->owes_fin & sharers;
 
 	/* the previous rank of the chain waits for the earlier ranks, unless the previous rank's HDL_SC_PROGRESS has come */
 	if (run->plan->key.coll == HDL_SCAN)
