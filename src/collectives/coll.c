@@ -13,19 +13,19 @@
 
 #include "collectives/exec.h"
 #include "collectives/internal.h"
-#include "collectives/select/check.h"
-#include "collectives/select/tuner.h"
+#include "collectives/mailbox/mailbox.h"
+#include "collectives/select/select.h"
 
 /* Returns the plan for these arguments, or NULL if there is no memory. */
-static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_coll_args *a, enum hdl_form_kind form, size_t bytes,
-					bool in_place)
+static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_coll_args *a, enum hdl_form_kind form,
+					size_t bytes, bool in_place)
 {
 	struct hdl_cc *cc = comm->coll;
 	bool reduction = hdl_coll_reduces(a->coll);
 	struct hdl_plan_key key = { .op = reduction ? a->op : MPI_OP_NULL, .type = reduction ? a->recvtype : NULL,
 				    .bytes = bytes, .root = hdl_coll_has_root(a->coll) ? a->root : 0,
 				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = form == HDL_BLOCKS,
-				    .persistent = form == HDL_PERSISTS, .within = cc && cc->node_of };
+				    .persistent = form == HDL_PERSISTS, .node_phase = cc && cc->node_of };
 	struct hdl_plan *plan;
 
 	if (unlikely(!cc)) {
@@ -81,11 +81,11 @@ static int coll_no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
 }
 
 /* The run fails before it begins. It is carried out all the same, with empty messages, so that the other ranks do not wait. */
-static __attribute__((noinline, cold)) void say_misfit(struct hdl_run *run, const struct hdl_coll_args *a)
+static __attribute__((noinline, cold)) void fail_misfit(struct hdl_run *run, const struct hdl_coll_args *a)
 {
 	hdl_run_misfit(run, (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype),
 		       (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype));
-	run->sends_empty = true;
+	run->mode = HDL_RUN_EMPTY;
 }
 
 /* Binds the run to the caller's buffers. Returns an MPI error class. */
@@ -100,7 +100,7 @@ static int bind(struct hdl_run *run, const struct hdl_coll_args *args, bool in_p
 	}
 	rc = hdl_run_bind(run, args, run->comm->size, in_place);
 	if (unlikely(!rc && !fits_itself(run->comm, args)))
-		say_misfit(run, args);
+		fail_misfit(run, args);
 	return rc;
 }
 
@@ -161,7 +161,7 @@ static int begin_persistent(struct hdl_req *req, void *arg)
 	hdl_run_again(run, req);
 	hdl_run_repack(run);
 	if (unlikely(!fits_itself(run->comm, &run->args)))
-		say_misfit(run, &run->args);
+		fail_misfit(run, &run->args);
 	if (likely(run->pcoll && !((struct hdl_cc *)run->comm->coll)->lost)) {
 		hdl_pcoll_start(run->pcoll);
 		return MPI_SUCCESS;
@@ -317,7 +317,7 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	if (is_nothing(args, bytes))
 		return MPI_SUCCESS;
 	plan = plan_get(comm, args, HDL_BLOCKS, bytes, in_place);
-	if (plan && plan->staged) {
+	if (plan && plan->in_phases) {
 		if (hdl_hier_ready(comm->coll, plan->hosts, &rc)) {
 			plan->uses++;
 			return hdl_hier_run(comm->coll, args, &phases);
@@ -344,7 +344,7 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
 	run->base[HDL_SP_RECV] = args->recvbuf;
 	run->error = MPI_SUCCESS;
-	run->sends_empty = false;
+	run->mode = HDL_RUN_NORMAL;
 	run->tag = hdl_coll_tag(cc->seq++);
 	hdl_host_run_inline(run);
 	hdl_run_finish(run);
@@ -371,9 +371,10 @@ static int coll_run_leader_phase(struct hdl_comm *comm, const struct hdl_coll_ar
 {
 	bool in_place = is_in_place(comm, args);
 	const struct hdl_plan_key key = { .op = hdl_coll_reduces(args->coll) ? args->op : MPI_OP_NULL,
-					  .type = hdl_coll_reduces(args->coll) ? args->recvtype : NULL, .bytes = coll_bytes_of(args),
-					  .root = hdl_coll_has_root(args->coll) ? args->root : 0, .coll = (uint8_t)args->coll,
-					  .in_place = in_place, .blocking = true, .internal = true, .between = true };
+					  .type = hdl_coll_reduces(args->coll) ? args->recvtype : NULL,
+					  .bytes = coll_bytes_of(args), .root = hdl_coll_has_root(args->coll) ? args->root : 0,
+					  .coll = (uint8_t)args->coll, .in_place = in_place, .blocking = true, .internal = true,
+					  .leader_phase = true };
 	struct hdl_plan *plan = hdl_plan_of(comm->coll, &key);
 
 	if (likely(plan && plan->in_order && plan->spare && !error && coll_is_plan_of(&key, comm, args)))
@@ -431,10 +432,10 @@ static void comm_release(struct hdl_comm *comm)
 static void comm_freed(struct hdl_comm *comm)
 {
 	struct hdl_cc *cc = comm->coll;
-	struct hdl_comm *within = cc ? cc->node_comm : NULL;
+	struct hdl_comm *node_comm = cc ? cc->node_comm : NULL;
 
-	if (within)
-		hdl_comm_release(within);
+	if (node_comm)
+		hdl_comm_release(node_comm);
 	comm_release(comm);
 }
 
@@ -462,7 +463,7 @@ int hdl_coll_init(void)
 	hdl_tp_on_sleep(hdl_mpi_tp, hdl_queues_arm);
 	hdl_tp_on_timers(hdl_mpi_tp, hdl_ft_timers);
 	hdl_tp_on_shortage(hdl_mpi_tp, coll_give);
-	hdl_ft_on_message(hdl_ft_heard);
+	hdl_ft_on_message(hdl_ft_on_notice);
 	return hdl_tp_progress_add(hdl_mpi_tp, coll_progress, NULL);
 }
 

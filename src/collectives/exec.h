@@ -38,27 +38,29 @@ struct hdl_vcoll;
 
 struct hdl_executor_ops {
 	const char *name;
-	enum hdl_executor reducer;	/* reductions are done as on this executor: by ranks, by the result's owner, by the
-					 * device */
+	enum hdl_executor reducer;	/* executor whose order of operands reductions have: HOST: each rank reduces a part.
+					 * MAILBOX: each rank with a result reduces all. TASKS: the device reduces */
 	/* Reductions combine in another order than on the host executor: the communicator's first calls must not run on the host
 	 * executor, so that each call gives the same bits. */
 	bool own_order;
 
-	/* Of a run; both may be called for any of the plan's runs. prepare: allocates memory that is kept with the run; returns 0
-	 * or -ENOMEM. free: frees the memory that prepare and post have allocated; NULL: nothing beyond scratch. */
+	/* Memory of a run. plan.c calls prepare when the run is taken for a call: allocates what the run keeps for later calls;
+	 * returns 0 or -ENOMEM. run.c calls free when the run is freed: frees what prepare and post have allocated; NULL: the
+	 * executor has allocated nothing beyond scratch. */
 	int (*prepare)(struct hdl_run *run);
 	void (*free)(struct hdl_run *run);
 
-	/* Of a plan, on the communicator's queues; the rest of the table is NULL for the host executor. region: returns the index
-	 * in hdl_queues.region of the operations' slots. compile: compiles the requests of an operation; returns NULL with errno
-	 * (EOPNOTSUPP: the device cannot carry out such a graph). compile_barrier: the same for a slot barrier, in that class of
-	 * slots; NULL: no slot barrier runs on this executor. */
+	/* Compilation of a plan for the communicator's queues, called by queues.c before the plan's first operation is posted.
+	 * From here on all entries are NULL for the host executor. region: returns the index in hdl_queues.region of the
+	 * operations' slots. compile: compiles the requests of an operation; returns NULL with errno (EOPNOTSUPP: the device
+	 * cannot carry out such a graph). compile_barrier: the same for a slot barrier, in that class of slots; NULL: no slot
+	 * barrier runs on this executor. */
 	int (*region)(const struct hdl_queues *h, const struct hdl_plan *plan);
 	struct hdl_coll_prog *(*compile)(struct hdl_queues *h, const struct hdl_plan *plan);
 	struct hdl_coll_prog *(*compile_barrier)(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class);
 
-	/* Of an operation. has_room: returns true if each queue has room for the requests. post: must have room and a slot
-	 * (queues.h, (a)); an error breaks the queues. */
+	/* Posting an operation. has_room: returns true if each queue has room for the operation's requests. post: posts them;
+	 * must: has_room, and a slot (queues.h, (a)); an error breaks the queues. */
 	bool (*has_room)(struct hdl_queues *h, const struct hdl_coll_prog *prog);
 	void (*post)(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
 	/* poll: does all work that is possible now; returns true if the operation waits for no other rank. has_more: returns true

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of src/collectives. One thread at a time, like p2p: nothing here takes a lock.
+ * Inside of src/collectives: runs, plans, and a communicator's state. Each folder has one internal header of its own
+ * (queues/queues.h, select/select.h, ...), which declares what the folder's files define; exec.h is the executors' interface. One
+ * thread at a time, like p2p: nothing here takes a lock.
  *
  *     comm->coll ─▶ struct hdl_cc ─▶ plans: (collective, shape, form) -> executor, graph, why
  *                                └─▶ struct hdl_queues: queues, slots and outstanding operations of mailbox or tasks
@@ -24,8 +26,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/collectives.h"
+#include "collectives/fault/fault.h"
 #include "collectives/graph/graph.h"
-#include "collectives/tasks/encode.h"
 #include "runtime/events.h"
 #include "runtime/runtime.h"
 
@@ -33,6 +35,8 @@ struct hdl_plan;
 struct hdl_cc;
 struct hdl_queues;
 struct hdl_coll_prog;
+struct hdl_choice;
+struct hdl_comm_props;
 struct hdl_vector_run;
 
 /* ---- scratch.c --------------------------------------------------------------------------------------------- */
@@ -62,6 +66,23 @@ struct hdl_run_node {
 	bool sending;			/* `send` belongs to the transport */
 };
 
+/*
+ * How a run goes on. run->error keeps the first error.
+ *
+ *               error of arguments (hdl_is_of_arguments)
+ *     NORMAL ──────────────────────────────────────────────▶ EMPTY
+ *       ▲ ▲                 another error                     │ ▲
+ *       │ └───────────────────────────────────────────────────┘ │
+ *       │ the communicator is revoked                           │
+ *     ALL ──────────── error of arguments ──────────────────────┘    (another error in EMPTY: back to ALL)
+ *
+ *     NORMAL  until an error: then no further node starts
+ *     EMPTY   host executor: all nodes run, and sends are empty, so that no rank waits for this one, and the receivers have an
+ *             error, too. Mailbox: a cell has another length than this rank's arguments promise, and the data are not used
+ *     ALL     bring-up (HDL_WIRE_TAG): all nodes run with their data, whatever fails, so that no rank waits
+ */
+enum hdl_run_mode { HDL_RUN_NORMAL, HDL_RUN_EMPTY, HDL_RUN_ALL };
+
 struct hdl_run {
 	const struct hdl_graph *g;
 	struct hdl_plan *plan;		/* NULL: an internal run, freed by its done() */
@@ -77,10 +98,7 @@ struct hdl_run {
 	bool finished;			/* set last; then the owner may reuse the run */
 	bool runnable;			/* in the list of runnable runs */
 	bool retain;			/* persistent or irregular: scratch and packed buffers stay when the run has finished */
-	bool runs_all;			/* host executor, by events, wire-up only: all nodes run after an error: no rank waits */
-	bool sends_empty;		/* host executor, set on an error of lengths: all nodes run, and sends are empty, so that
-					 * their receivers have an error of lengths, too. Mailbox: a cell was of another length
-					 * than expected */
+	uint8_t mode;			/* enum hdl_run_mode */
 	bool no_data;			/* hierarchical: this rank had an error in the phase before; the cells and stamps that
 					 * this rank writes are invalid, so that the ranks that take this rank's data have an
 					 * error, too */
@@ -99,7 +117,7 @@ struct hdl_run {
 	MPI_Count recv_elems;		/* of args.recvtype in recvbuf: the result, and the input in place */
 
 	char why[320];			/* the explanation of error */
-	struct hdl_check *check;	/* HEDDLE_CHECK=1: this rank's record of the call, to be compared (check.h) */
+	struct hdl_check *check;	/* HEDDLE_CHECK=1: this rank's record of the call, to be compared (select/check.c) */
 
 	/* Mailbox and tasks. */
 	uint64_t opno;
@@ -111,11 +129,12 @@ struct hdl_run {
 	uint8_t class;			/* of slots */
 	struct hdl_sc_run *sc;		/* single copy; kept with the run */
 	struct hdl_pcoll *pcoll;	/* persistent, on mailbox */
-	struct hdl_vector_run *vector;	/* v-collectives on mailbox (mailbox/vector.h); kept with the run */
+	struct hdl_vector_run *vector;	/* v-collectives on mailbox (mailbox/mailbox.h); kept with the run */
 };
 
 /* End of an error's text: a peer's data have another length than this rank's arguments promise. */
-#define HDL_CALLS_DIFFER "the ranks call different collectives, or this one with counts or types that differ (HEDDLE_CHECK=1 names both calls)"
+#define HDL_CALLS_DIFFER                                                                                                       \
+	"the ranks call different collectives, or this one with counts or types that differ (HEDDLE_CHECK=1 names both calls)"
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
 void hdl_run_free(struct hdl_run *run);
@@ -134,7 +153,13 @@ static inline void hdl_run_begin(struct hdl_run *run)
 {
 	run->error = MPI_SUCCESS;
 	run->why[0] = 0;
-	run->sends_empty = run->finished = false;
+	run->mode = HDL_RUN_NORMAL;
+	run->finished = false;
+}
+/* Returns true if further nodes of the run are carried out. */
+static inline bool hdl_run_goes_on(const struct hdl_run *run)
+{
+	return !run->error || run->mode != HDL_RUN_NORMAL;
 }
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 /* Unpacks, marks the run finished and calls done(). Must: the caller does not touch the run afterwards; the owner may reuse or
@@ -167,49 +192,9 @@ static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_n
 {
 	const void *src = n->src_space < HDL_SPACES ? run->base[n->src_space] + n->src_off : NULL;
 
-	return likely(!run->sends_empty) && hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub,
-							run->comm->context + 1, src, n->len);
+	return likely(run->mode != HDL_RUN_EMPTY) &&
+	       hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub, run->comm->context + 1, src, n->len);
 }
-
-/* ---- by_events.c ---------------------------------------------------------------------------------------------- */
-
-/* Starts the run by events; it finishes in hdl_host_progress, or in this call. */
-void hdl_host_start(struct hdl_run *run);
-/* Starts an internal run as the communicator's next collective, unless it has its tag. */
-void hdl_host_begin(struct hdl_run *run);
-/* Runs the nodes in their order; receives block. Must: hdl_host_can_inline. Returns an MPI error class. */
-int hdl_host_run_inline(struct hdl_run *run);
-bool hdl_host_can_inline(const struct hdl_graph *g);
-/* Starts the nodes that have become ready. Returns their number. */
-int hdl_host_progress(void);
-/* A member has ended: the runs by events on this communicator fail, and their receives and sends are withdrawn. */
-void hdl_host_revoke(struct hdl_cc *cc);
-
-/* ---- immediate.c ------------------------------------------------------------------------------------------- */
-
-/*
- * A blocking collective whose nodes are carried out while the algorithm emits them, without a graph. Memory is allocated only
- * where a send has to be kept, or scratch does not fit. The messages are those of the graph. Must: an intracommunicator; in the
- * order of the nodes ranks of two groups could wait for each other.
- */
-struct hdl_immediate {
-	struct hdl_run run;		/* spaces begin at address 0; without nodes */
-	struct hdl_gb *gb;
-	struct hdl_immediate *next;	/* in the list of spare ones */
-	struct hdl_kept *kept;		/* sends handed to the transport and not done */
-	struct hdl_more *more;		/* scratch that did not fit */
-	char *scratch;
-	size_t used, size;
-};
-/* Begins a collective with the communicator's next number. Returns NULL if there is no memory. Ownership: hdl_immediate_put gives
- * the struct back. */
-struct hdl_immediate *hdl_immediate_begin(struct hdl_comm *comm);
-/* Allocates 64-byte aligned scratch, valid until hdl_immediate_put. Returns NULL if there is no memory. */
-void *hdl_immediate_tmp(struct hdl_immediate *s, size_t bytes);
-/* Waits until the sends are done. Returns an MPI error class, which run.why explains. */
-int hdl_immediate_end(struct hdl_immediate *s);
-void hdl_immediate_put(struct hdl_immediate *s);
-void hdl_immediate_fini(void);
 
 /* ---- plans: plan.c ---------------------------------------------------------------------------------------- */
 
@@ -225,8 +210,8 @@ struct hdl_plan_key {
 	uint8_t persistent;
 	uint8_t internal;		/* a slot barrier, or the leader phase; not in the report */
 	uint8_t leader;			/* Barrier: hdl_choose_leader of the collective before it */
-	uint8_t between;		/* the leader phase of a hierarchical collective (host/hierarchical.c) */
-	uint8_t within;			/* the communicator is a node_comm: node phase */
+	uint8_t leader_phase;		/* the leader phase of a hierarchical collective (host/hierarchical.c) */
+	uint8_t node_phase;		/* the communicator is a node_comm: node phase */
 };
 
 struct hdl_plan {
@@ -246,7 +231,7 @@ struct hdl_plan {
 	bool oversubscribed;		/* as in struct hdl_choice */
 	uint8_t leader;			/* hdl_choose_leader: key.leader of a Barrier that comes next */
 	const struct hdl_hosts *hosts;	/* as in struct hdl_choice; owned by the group */
-	bool staged;			/* as in struct hdl_choice; `graph` does the whole collective by messages all the same */
+	bool in_phases;			/* as in struct hdl_choice; `graph` does the whole collective by messages all the same */
 	char why[112];
 	const char *why_not;		/* why the fallbacks ran on the host */
 	bool in_order;			/* blocking, host executor, hdl_host_can_inline; packs nothing if it is a reduction */
@@ -254,70 +239,11 @@ struct hdl_plan {
 					 * no reduction that packs */
 };
 
-/* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
-
-/* Properties of a communicator that are the same on all its ranks. A promise is true if the devices of all members make it
- * (hdl_comm_promises): the devices need not be alike. */
-struct hdl_comm_props {
-	int size;
-	bool one_host;			/* all ranks are on this one */
-	const struct hdl_hosts *hosts;	/* the ranks of each host, if there are several hosts; NULL: one host, or not known */
-	bool oversubscribed;		/* ranks outnumber cores */
-	bool rc;			/* RC queues are allowed */
-	const char *device;		/* name of the device whose port connects the ranks of this host; NULL: there is none */
-	bool wakes;			/* the device wakes its process when a peer's write lands */
-	bool at_once;			/* the device promises that a write has landed when its post returns */
-	bool exposes;			/* the device lets peers read and write all memory of the process */
-	const struct hdl_reduce_caps *means;	/* the device's reductions; NULL: the device runs no task lists */
-};
-
-/* Settings that every rank must share. The ranks exchange them at bring-up and compare them with memcmp: the struct must have no
- * padding. */
-struct hdl_agreed_config {
-	uint64_t offload_max, bcast_offload_max, tasks_max, reads_min;
-	struct ibv_exp_device_calc_cap calc;
-	uint32_t depth, radix, offload_ranks;
-	uint8_t want, fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics;
-	uint8_t cpus, reserved;		/* cpus: number of CPUs that ranks share, at most HDL_MAILBOX_RANKS: chooses the ranks
-					 * that reduce (reduce.c); 0: each rank has a CPU */
-};
-
-struct hdl_choice {
-	enum hdl_executor executor;
-	bool single_copy;		/* mailbox: copies between the ranks' buffers (single_copy.c) */
-	bool pairs;			/* tasks: among all pairs of ranks */
-	bool oversubscribed;		/* host: the ranks share the cores of one host */
-	bool in_order;			/* host: a reduction gives the same bits as on mailbox */
-	const struct hdl_hosts *hosts;	/* host: the hosts that a two-level algorithm may use; NULL: none */
-	bool staged;			/* host: node phases and leader phase are collectives of their own, the node phase on any
-					 * executor (hierarchical.c) */
-	struct hdl_enc enc;		/* tasks: encoding of a reduction for the device */
-	char why[112];
-};
-
-/* In the order of the names of HEDDLE_COLL_EXECUTOR. */
-enum hdl_executor_choice { HDL_FORCED_AUTO, HDL_FORCED_HOST, HDL_FORCED_MAILBOX, HDL_FORCED_TASKS };
-extern enum hdl_executor_choice hdl_executor_forced;
-
-/* Checks the configuration and prints an error if it is invalid. Returns 0 or -EINVAL. */
-int hdl_choose_init(void);
-/* Chooses executor and algorithm. Returns 0, or -ENOMEM if this rank alone cannot find out the choice of all ranks. */
-int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *site, struct hdl_choice *out);
-void hdl_agreed_config_of(const struct hdl_comm_props *site, struct hdl_agreed_config *out);
-/* Writes the first setting in which the two differ to `out`, as `what` of hdl_queues_note_reason. */
-void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const struct hdl_agreed_config *theirs, char *out, size_t room);
-/* Returns 1 + the rank for which the other ranks wait in this collective, where ranks share cores; 0: none. That rank leads a
- * Barrier that follows, and so leaves the Barrier first. Without a leader:
- *     1. The last rank that enters the Barrier continues at once; earlier ranks of its core need the CPU first.
- *     2. In the next such collective the last rank waits for one of these, and two context switches have been wasted. */
-uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
-/* Builds a rank's graph. Returns NULL with errno. */
-struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
-
 static inline bool hdl_plan_is_of(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
 {
 	return a->bytes == b->bytes && a->op == b->op && a->type == b->type && a->root == b->root && a->coll == b->coll &&
-	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader && a->between == b->between;
+	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent &&
+	       a->leader == b->leader && a->leader_phase == b->leader_phase;
 }
 
 /* The plan cache is two-way set-associative: the key's hash is the index of a pair, in which a new plan moves the newer one back
@@ -337,7 +263,8 @@ struct hdl_cc {
 	/* A member that has ended (fault.c). */
 	int lost;			/* 1 + the process number of the lost member; 0: none. If set, no collective is begun on
 					 * this communicator */
-	bool lost_told;			/* by a member's notice; of a node_comm always: the whole communicator's ranks notify */
+	bool lost_by_notice;		/* a member's notice has set `lost`; of a node_comm always true: the ranks of the whole
+					 * communicator notify the members */
 	bool revoked;			/* the operations that were in flight have been ended */
 	bool passed_over;		/* fault.c skipped the last check of the members' processes, since seq had moved */
 	uint32_t seq_looked;		/* seq at the last check */
@@ -362,7 +289,7 @@ static inline int hdl_own_size(const struct hdl_comm *comm)
 	return comm->local ? comm->local->size : comm->size;
 }
 
-static inline int hdl_near(const struct hdl_comm *comm, int rank)
+static inline int hdl_own_peer(const struct hdl_comm *comm, int rank)
 {
 	return comm->local ? comm->size + rank : rank;
 }
@@ -383,6 +310,12 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 }
 #define HDL_WIRE_TAG (1 << 30)
 #define HDL_PERSISTENT_TAG (1 << 29)
+
+/* Returns true if the run is an exchange of the bring-up. */
+static inline bool hdl_run_wires_up(const struct hdl_run *run)
+{
+	return run->tag & HDL_WIRE_TAG;
+}
 
 /* Calls from lower files to upper ones. The door (coll.c) sets the functions before the first collective. */
 struct hdl_coll_hooks {
@@ -424,7 +357,8 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 void hdl_plan_put(struct hdl_plan *plan);
 /* Chooses executor and algorithm for a key without making a plan. Returns 0 or a negative errno: a failure of this rank alone,
  * which must not decide the choice. */
-int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *site, struct hdl_choice *choice);
+int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *props,
+		    struct hdl_choice *choice);
 /* Returns the plan of this key, made if there is none; NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
 /* Takes a spare run of the plan, or makes one. Returns NULL if there is no memory. Ownership: hdl_plan_run_put gives it back. */
@@ -456,133 +390,6 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 	return hdl_coll_end(run);
 }
 
-/* ---- mailbox and tasks -------------------------------------------------------------------------------------------- */
-
-/* Sets the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then this
- * rank must not choose. */
-int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site);
-/* Returns the HDL_PROMISES_... that all members' devices make to each other, the same on all ranks, or a negative errno of this
- * rank alone. Returns 0 for a communicator of more than HDL_MAILBOX_RANKS, or of several hosts, without looking up a peer: no
- * choice depends on promises there. */
-int hdl_comm_promises(const struct hdl_comm *comm);
-/* Largest communicator for which a process looks up and keeps the host of each rank. */
-#define HDL_HIER_RANKS 4096
-/* Returns the bytes of HDL_SP_DATA in the largest slots, of pair links (pairs) or of the tree. */
-size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs);
-/* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
-int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
-/* Returns cell_bytes of struct hdl_shape for a collective of `bytes` bytes. */
-size_t hdl_cell_bytes_of(size_t bytes);
-/* Accepts an operation, which is posted at once or queued until it can be posted. The run finishes in hdl_queues_progress, or in
- * this call. Must: all ranks submit a communicator's operations in the same order. */
-void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run);
-/* Fast path of the blocking form: posts the operation if nothing is outstanding and nothing forbids a post, and polls its cells
- * for a bounded time. Returns true if the operation was posted; then run->finished tells whether the operation is complete. Must:
- * run is the plan's first spare one, with its buffers bound. */
-bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run);
-/* The same for v-collectives; copies the rank's block for itself, too. Must: all blocks are contiguous and no longer than the
- * plan's key.bytes; the lists in *a stay until the call returns. */
-bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_vcoll *a);
-/* Progress of all communicators' queues. Returns the number of operations that moved on. */
-int hdl_queues_progress(void);
-void hdl_queues_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
-void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
-/* Persistent operations on mailbox (persistent.c), of at most HDL_PCOLL_MAX bytes. new: exchanges with all ranks, blocking; sets
- * run->pcoll, which stays NULL where the host executor must run the operation; returns an MPI error class, and on an error
- * revokes the communicator. free, must: the operation is not under way. */
-#define HDL_PCOLL_MAX 1024
-int hdl_pcoll_new(struct hdl_run *run);
-/* Lengths of a v-collective's blocks. */
-struct hdl_most {
-	uint32_t fits;			/* bytes of the longest block that fits a cell */
-	uint32_t any;			/* 1: some block has bytes; 0: none has */
-};
-/* Sets *most to the maximum over all ranks, before a persistent operation of this collective is made; *most stays as it is where
- * the queues were refused. Returns an MPI error class. */
-int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most);
-void hdl_pcoll_free(struct hdl_pcoll *p);
-void hdl_pcoll_start(struct hdl_pcoll *p);
-void hdl_pcoll_look(struct hdl_req *req, bool waits);
-/* The communicator is freed: its queues go to the cache, or are destroyed. Must: nothing is outstanding. May be called while an
- * operation is being completed. */
-void hdl_queues_free(struct hdl_cc *cc);
-void hdl_queue_cache_fini(void);		/* destroys all cached queues */
-bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
-						 * hdl_tp_on_shortage */
-void hdl_coll_prog_free(struct hdl_coll_prog *prog);
-/* Returns true if single copy does this collective, and the collective is long enough. */
-bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site);
-/* Runs a v-collective of an intracommunicator on mailbox (vector.c). Returns false if the caller must run the call on the host
- * executor. Otherwise *rc is an MPI error class, as hdl_vcoll_start returns. */
-bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
-/* Fast path of the blocking form, for a call that a plan has run before: returns as hdl_vector_begin. */
-bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc);
-/* Makes a persistent request: returns as hdl_vector_begin. */
-bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
-/* Returns the bytes of the longest block that fits a cell, which are the bytes of the plan's key: the same on all ranks. longest:
- * bytes of the longest block of all ranks; used only if hdl_vector_known(coll). copied: the result of hdl_vector_copied. */
-size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied);
-/* Returns true if an Allgatherv of long blocks is quicker when receivers copy from the senders' buffers than on the host
- * executor: of more ranks, each with a CPU, the messages of a ring are as quick. exposes: peers may read all memory. */
-static inline bool hdl_vector_copied(int size, bool oversubscribed, bool exposes, bool persistent)
-{
-	return exposes && !persistent && (size == 2 || oversubscribed || (hdl_vars.coll_single_copy_min && hdl_vars.coll_single_copy_min < 1024));
-}
-/* Returns true if mailbox does reductions by such an operation: with HEDDLE_REDUCE_ORDER, operations of programs stay on the host
- * executor. */
-static inline bool hdl_vector_reduces_by(bool of_program)
-{
-	return !of_program || !*hdl_vars.reduce_order;
-}
-/* The queues were refused on all ranks: the host executor runs the operation instead. Returns false if there is no memory. */
-bool hdl_vector_to_host(struct hdl_run *run);
-void hdl_vector_free(struct hdl_vector_run *x);
-/* Runs the call by messages, with the tag of `run` (host/vcoll.c); `run` finishes when that ends. Returns false if there is no
- * memory. */
-bool hdl_vcoll_instead(struct hdl_run *run, const struct hdl_vcoll *a);
-/* Returns a graph without nodes that names single copy as the algorithm; NULL with errno. */
-struct hdl_graph *hdl_sc_graph(void);
-
-/* ---- hierarchical.c: blocking collectives of ranks on several hosts, by phases ---------------------------------------- */
-
-/* Returns true if the collective, done by hosts, has phases that are collectives of their own. */
-bool hdl_hier_has(const struct hdl_plan_key *key);
-/* Makes the node communicators at the first call, in which all ranks take part. Returns true if there is one. False with *rc
- * MPI_SUCCESS: no rank has one; otherwise *rc is an MPI error class. */
-bool hdl_hier_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
-/* The phases of a blocking collective. node: among the ranks of one host. leaders: among the leaders, as the communicator's next
- * collective. error: the error of a length that this rank had in the phase before, or 0. If set, this rank and the ranks that
- * take this rank's data in this phase have such an error, too. Return an MPI error class. */
-struct hdl_hier_phases {
-	int (*node)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
-	int (*leaders)(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
-};
-/* Runs the phases. Returns an MPI error class. */
-int hdl_hier_run(struct hdl_cc *cc, const struct hdl_coll_args *args, const struct hdl_hier_phases *phases);
-
-/* ---- fault.c: members that have ended ------------------------------------------------------------------------- */
-
-extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not finished, of all communicators */
-/* A message from or to this member (numbered like nodes' peers) has failed as messages of an ended process do: records the
- * communicator as lost because of a member whose process has ended, or of this member if no end can be seen. May be called from
- * anywhere. */
-void hdl_ft_member_failed(struct hdl_cc *cc, int member);
-/* This rank cannot do its part of a collective: records the communicator as lost, as hdl_coll_no_memory does. May be called from
- * anywhere. */
-void hdl_ft_give_up(struct hdl_comm *comm, const char *why);
-/* A living member has given up a collective: records the communicator as lost if a member's end can be seen. Otherwise a notice
- * will come. */
-void hdl_ft_member_gave_up(struct hdl_cc *cc);
-/* heard: handles a member's notice (hdl_ft_on_message). before: handles a notice that came before the communicator's state was
- * made. */
-bool hdl_ft_heard(uint16_t context, int proc, bool told);
-void hdl_ft_before(struct hdl_cc *cc);
-/* Sets the reason of an error (hdl_reason_set) of the collective `name` on a lost communicator. */
-void hdl_ft_reason(const struct hdl_cc *cc, const char *name);
-/* Revokes lost communicators: notifies members, and ends the operations in flight. Returns 1 if any was lost, else 0. */
-int hdl_ft_progress(void);
-uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
-
 /* The address of a node's bytes; NULL: the node has none. */
 static inline void *hdl_run_memory(const struct hdl_run *run, uint8_t space, size_t off)
 {
@@ -604,15 +411,5 @@ static inline int hdl_run_check_length(const struct hdl_run *run, const struct h
 {
 	return likely((size_t)hdl_status_bytes(status) == n->len) ? MPI_SUCCESS : hdl_run_bad_length(run, n, status);
 }
-
-/* ---- report.c ---------------------------------------------------------------------------------------------- */
-
-void hdl_coll_count(const struct hdl_plan *plan);
-/* ---- counters.c ------------------------------------------------------------------------------------------------ */
-/* Lists a new plan, so that its uses are counted; hdl_coll_uncount keeps the counts of a plan that is freed. */
-void hdl_coll_counted(struct hdl_plan *plan);
-void hdl_coll_uncount(struct hdl_plan *plan);
-void hdl_coll_report(FILE *out);
-void hdl_coll_report_free(void);
 
 #endif

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "collectives/exec.h"
+#include "collectives/host/host.h"
 #include "collectives/internal.h"
-#include "collectives/select/check.h"
+#include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
 {
@@ -50,15 +52,16 @@ void hdl_plan_put(struct hdl_plan *plan)
 	free(plan);
 }
 
-int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *site, struct hdl_choice *choice)
+int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *props,
+		    struct hdl_choice *choice)
 {
-	int err = hdl_comm_props_of(comm, site);
+	int err = hdl_comm_props_of(comm, props);
 
 	if (err)
 		return err;
-	if (comm->size <= HDL_HIER_RANKS && hdl_group_hosts(comm->group, &site->hosts))
+	if (comm->size <= HDL_HIER_RANKS && hdl_group_hosts(comm->group, &props->hosts))
 		return -ENOMEM;
-	return hdl_choose(key, site, choice);
+	return hdl_choose(key, props, choice);
 }
 
 /* Returns true if a reduction's calls of this plan must pack their elements. For other collectives coll_is_plan_of checks the
@@ -75,7 +78,8 @@ static enum hdl_exec_kind exec_of(const struct hdl_plan_key *key, const struct h
 	switch (choice->executor) {
 	case HDL_EXEC_HOST: return HDL_RUN_HOST;
 	case HDL_EXEC_TASKS: return HDL_RUN_TASKS;
-	default: return choice->single_copy ? HDL_RUN_SINGLE_COPY : hdl_coll_is_vcoll((enum hdl_coll)key->coll) ? HDL_RUN_VECTOR : HDL_RUN_MAILBOX;
+	default: return choice->single_copy ? HDL_RUN_SINGLE_COPY :
+			hdl_coll_is_vcoll((enum hdl_coll)key->coll) ? HDL_RUN_VECTOR : HDL_RUN_MAILBOX;
 	}
 }
 
@@ -83,14 +87,14 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 {
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
 	struct hdl_choice choice;
-	struct hdl_comm_props site;
+	struct hdl_comm_props props;
 	int err;
 
 	if (!plan)
 		return NULL;
 	plan->key = *key;
 	plan->refs = 1;
-	err = hdl_plan_choose(key, comm, &site, &choice);
+	err = hdl_plan_choose(key, comm, &props, &choice);
 	if (err) {
 		free(plan);
 		errno = -err;
@@ -103,8 +107,8 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	plan->pairs = choice.pairs;
 	plan->oversubscribed = choice.oversubscribed;
 	plan->hosts = choice.hosts;
-	plan->staged = choice.staged;
-	plan->leader = hdl_choose_leader(key, &site);
+	plan->in_phases = choice.in_phases;
+	plan->leader = hdl_choose_leader(key, &props);
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)
 		plan->offload_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
@@ -113,7 +117,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 		hdl_plan_put(plan);
 		return NULL;
 	}
-	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && !plan->staged && plan->graph && !hdl_vars.check &&
+	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && !plan->in_phases && plan->graph && !hdl_vars.check &&
 			 hdl_host_can_inline(plan->graph) && !needs_packing(key, comm->size);
 	plan->quick = plan->in_order || (plan->exec == hdl_executors[HDL_RUN_MAILBOX] && !needs_packing(key, comm->size));
 	return plan;
@@ -123,8 +127,9 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 static inline struct hdl_plan **plan_slot(struct hdl_cc *cc, const struct hdl_plan_key *key)
 {
 	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^
-		     (uint64_t)key->persistent << 50 ^ (uint64_t)key->between << 49 ^ (uint64_t)((uint32_t)key->root + key->leader) << 40 ^
-		     (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
+		     (uint64_t)key->persistent << 50 ^ (uint64_t)key->leader_phase << 49 ^
+		     (uint64_t)((uint32_t)key->root + key->leader) << 40 ^ (uintptr_t)key->op << 32 ^
+		     (uintptr_t)key->type << 16;
 
 	_Static_assert(HDL_PLANS == 2 * 64, "six bits");
 	return &cc->plans[h * 0x9e3779b97f4a7c15ULL >> 58 << 1];

@@ -9,7 +9,7 @@
 
 #include "collectives/exec.h"
 #include "collectives/internal.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 /* ---- runs ------------------------------------------------------------------------------------------------ */
 
@@ -234,15 +234,15 @@ void hdl_run_error(struct hdl_run *run, int error)
 		return;
 	run->error = error;
 	snprintf(run->why, sizeof(run->why), "%s", why);
-	/* a run with runs_all continues and leaves no rank waiting; otherwise the communicator is revoked */
-	if (error == MPI_ERR_NO_MEM && !run->runs_all)
+	/* an exchange of the bring-up continues and leaves no rank waiting; otherwise the communicator is revoked */
+	if (error == MPI_ERR_NO_MEM && !hdl_run_wires_up(run))
 		hdl_ft_give_up(run->comm, run->why);
 }
 
 __attribute__((noinline, cold)) void hdl_run_misfit(struct hdl_run *run, size_t sent, size_t room)
 {
-	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
-		       sent, room);
+	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each "
+		       "other", sent, room);
 	hdl_run_error(run, sent > room ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
@@ -282,8 +282,8 @@ int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 			       rank_named(run->comm, peer));
 		return MPI_ERR_PROC_ABORTED;
 	}
-	/* runs_all does not help this receiver, which waits for this message */
-	if (run->runs_all && error != MPI_ERR_PROC_ABORTED)
+	/* HDL_RUN_ALL does not help this receiver, which waits for this message */
+	if (hdl_run_wires_up(run) && error != MPI_ERR_PROC_ABORTED)
 		hdl_ft_give_up(run->comm, strerror(-err));
 	hdl_send_explain(error, -err, peer, run->tag | (int32_t)n->sub, comm, n->len);
 	return hdl_run_note_loss(run, n, error);
@@ -294,7 +294,8 @@ void hdl_run_send_failed(struct hdl_run *run, const struct hdl_node *n, int err)
 	int error = hdl_run_errno(run, n, err);
 
 	hdl_run_error(run, error);
-	run->sends_empty |= hdl_is_of_arguments(error);
+	if (hdl_is_of_arguments(error))
+		run->mode = HDL_RUN_EMPTY;
 }
 
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send)
@@ -303,12 +304,14 @@ int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send 
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 
 	return hdl_ep_send(hdl_comm_ep(comm, peer), run->tag | (int32_t)n->sub, run->comm->context + 1, false,
-			   hdl_run_memory(run, n->src_space, n->src_off), unlikely(run->sends_empty) ? 0 : n->len, send);
+			   hdl_run_memory(run, n->src_space, n->src_off), unlikely(run->mode == HDL_RUN_EMPTY) ? 0 : n->len, send);
 }
 
-__attribute__((noinline, cold)) int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status)
+__attribute__((noinline, cold)) int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n,
+						       const MPI_Status *status)
 {
-	hdl_reason_set("a message of %lld bytes came from rank %d where %zu were expected: " HDL_CALLS_DIFFER ", or it failed there",
+	hdl_reason_set("a message of %lld bytes came from rank %d where %zu were expected: " HDL_CALLS_DIFFER
+		       ", or it failed there",
 		       (long long)hdl_status_bytes(status), rank_named(run->comm, status->MPI_SOURCE), n->len);
 	return MPI_ERR_COUNT;
 }
@@ -330,6 +333,7 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 		rc = hdl_run_check_length(run, n, &status);
 	if (unlikely(rc)) {
 		hdl_run_error(run, hdl_run_note_loss(run, n, rc));
-		run->sends_empty |= hdl_is_of_arguments(rc);
+		if (hdl_is_of_arguments(rc))
+			run->mode = HDL_RUN_EMPTY;
 	}
 }

@@ -4,8 +4,10 @@
  * queues of mailbox and tasks.
  */
 #include "collectives/exec.h"
+#include "collectives/host/host.h"
 #include "collectives/internal.h"
-#include "collectives/select/check.h"
+#include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 
 /* The host executor runs a communicator's first blocking collectives, so that queues are made only for communicators in use.
  * Every rank counts the same collectives. Excepted are reductions with exec->own_order (single copy, tasks): each call must give
@@ -14,7 +16,8 @@
 
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	return !cc->queues[hdl_queues_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW && hdl_executor_forced == HDL_FORCED_AUTO &&
+	return !cc->queues[hdl_queues_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW &&
+	       hdl_executor_forced == HDL_FORCED_AUTO &&
 	       !(plan->exec->own_order && hdl_coll_reduces((enum hdl_coll)plan->key.coll));
 }
 

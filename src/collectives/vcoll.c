@@ -3,7 +3,8 @@
  * The door for v-collectives, for reductions by operations of programs, and for all collectives of intercommunicators: to mailbox
  * (mailbox/vector_calls.c) if mailbox can do the call, else to the host executor (host/vcoll.c).
  */
-#include "collectives/host/vcoll.h"
+#include "collectives/host/host.h"
+#include "collectives/mailbox/mailbox.h"
 
 int hdl_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
 {

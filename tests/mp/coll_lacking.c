@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "collectives/internal.h"
+#include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 
 int __real_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
 		     uint16_t context, struct hdl_req **req);

@@ -12,6 +12,7 @@
 
 #include "mpi_test.h"
 #include "collectives/internal.h"
+#include "collectives/select/select.h"
 #include "p2p/p2p.h"
 
 #define BLOCK 8000			/* so many are sent at once; five are more than what a process keeps for such calls */

@@ -355,7 +355,7 @@ int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int s
 	return __real_hdl_irecv(buf, count, t, src, tag, comm, context, req);
 }
 
-/* refused: rank 1 does not hear of all that the others offer other sets, in the second Allgather of three ranks. They do. */
+/* refused: in the second Allgather of three ranks, rank 1 does not receive that all ranks offer different queues; ranks 0 and 2 do. */
 static void offer_others(bool refused)
 {
 	for (int round = 0; round < 4; round++) {

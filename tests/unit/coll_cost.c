@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 #define CLIFF 1.3
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "coll_sim.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 #define MAX_RANKS 17	/* of what is tried in all ways */
 #define MOST_RANKS 33

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "collectives/collectives.h"
-#include "collectives/graph/ops.h"
+#include "collectives/graph/graph.h"
 
 static const MPI_Op all_ops[] = { MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_MINLOC,
 				  MPI_MAXLOC };

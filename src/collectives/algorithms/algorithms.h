@@ -9,13 +9,15 @@
 #include "base/base.h"
 #include "collectives/collectives.h"
 #include "collectives/graph/graph.h"
-#include "collectives/tasks/encode.h"
+#include "collectives/tasks/tasks.h"
 #include "p2p/comm/hosts.h"
 
 /* HOST: messages, run by the progress engine. MAILBOX: RDMA WRITEs into the peers' cells; the owner reduces when it polls.
  * TASKS: task lists that the device runs alone, reductions included. */
 enum hdl_executor { HDL_EXEC_HOST, HDL_EXEC_MAILBOX, HDL_EXEC_TASKS, HDL_EXECUTORS };
 #define HDL_QUEUE_KINDS 3
+/* Most ranks of the mailbox executor, in which each rank writes to each other. */
+#define HDL_MAILBOX_RANKS 16
 /* Index of a communicator's queues: 0 mailbox, 1 tasks along the tree, 2 tasks among all pairs of ranks. */
 static inline int hdl_queues_index(enum hdl_executor e, bool pairs)
 {

@@ -4,7 +4,7 @@
  * PUTs run when the operation is posted; those behind the ARRIVEs run when the owner takes the result.
  */
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 #define NOWHERE hdl_ref(HDL_SP_NONE, 0)
 

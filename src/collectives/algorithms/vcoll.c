@@ -3,7 +3,7 @@
  * The algorithms of v-collectives: each is a sequential program against the builder, for one rank and one call.
  *
  * In an intercommunicator a peer below comm->size is a rank of the remote group; the ranks of the local group follow
- * (hdl_near). An intercommunicator's collective consists of the local group's part, and of an exchange between the ranks 0 of
+ * (hdl_own_peer). An intercommunicator's collective consists of the local group's part, and of an exchange between the ranks 0 of
  * both groups or between pairs of ranks.
  *
  * Reductions combine in the order of the ranks for every operation, commutative or not.
@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/host/vcoll.h"
+#include "collectives/host/host.h"
 
 /* Subs of messages of one pair and direction that no dependence orders. */
 enum { SUB_DATA, SUB_RESULT, SUB_DOWN };
 
-static struct hdl_ref ref_of(const struct piece *p)
+static struct hdl_ref ref_of(const struct host_block *p)
 {
 	return p->packed ? hdl_ref(HDL_SP_TMP, p->off) : hdl_ref(p->space, (size_t)p->buf);
 }
@@ -26,12 +26,12 @@ static void alg_vcoll_fail(struct hdl_gb *b)
 	hdl_gb_tmp(b, SIZE_MAX, 2);
 }
 
-static uint32_t send_piece(struct hdl_gb *b, int to, uint32_t sub, const struct piece *p)
+static uint32_t send_block(struct hdl_gb *b, int to, uint32_t sub, const struct host_block *p)
 {
 	return p->bytes ? hdl_gb_send(b, to, sub, ref_of(p), p->bytes) : HDL_NODE_NONE;
 }
 
-static uint32_t recv_piece(struct hdl_gb *b, int from, uint32_t sub, const struct piece *p)
+static uint32_t recv_block(struct hdl_gb *b, int from, uint32_t sub, const struct host_block *p)
 {
 	return p->bytes ? hdl_gb_recv(b, from, sub, ref_of(p), p->bytes) : HDL_NODE_NONE;
 }
@@ -42,7 +42,7 @@ static int alg_vcoll_least(int a, int b)
 }
 
 /* Copies the rank's block for itself. The first mismatch of the two lengths is recorded in r->sent and r->room. */
-static void copy_own(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct piece *out, const struct piece *in)
+static void copy_own(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct host_block *out, const struct host_block *in)
 {
 	if (r->sent == r->room) {
 		r->sent = in->bytes;
@@ -51,12 +51,12 @@ static void copy_own(struct hdl_gb *b, struct hdl_vcoll_run *r, const struct pie
 	hdl_gb_copy(b, ref_of(out), ref_of(in), in->bytes < out->bytes ? in->bytes : out->bytes);
 }
 
-static const struct piece *in_of(const struct hdl_vcoll_run *r, int i)
+static const struct host_block *in_of(const struct hdl_vcoll_run *r, int i)
 {
 	return &r->in[r->nin > 1 ? i : 0];
 }
 
-static const struct piece *out_of(const struct hdl_vcoll_run *r, int i)
+static const struct host_block *out_of(const struct hdl_vcoll_run *r, int i)
 {
 	return &r->out[r->nout > 1 ? i : 0];
 }
@@ -105,7 +105,7 @@ static void allgather_doubling(struct hdl_gb *b, const struct hdl_vcoll *a, stru
 {
 	int n = comm->size, me = comm->rank;
 	struct hdl_ref buf = hdl_gb_scratch(b, 1, off[n]);
-	const struct piece *in = &r->in[0];
+	const struct host_block *in = &r->in[0];
 
 	hdl_gb_copy(b, buf, ref_of(in), in->bytes < off[1] ? in->bytes : off[1]);
 	for (int have = 1; have < n; have *= 2) {
@@ -148,10 +148,10 @@ static void allgather_ring(struct hdl_gb *b, const struct hdl_vcoll *a, struct h
 	int n = comm->size, me = comm->rank;
 
 	for (int k = 0; k < n - 1; k++) {
-		const struct piece *from = k ? &r->out[(me - k + n) % n] : &r->in[0];
+		const struct host_block *from = k ? &r->out[(me - k + n) % n] : &r->in[0];
 
-		send_piece(b, (me + 1) % n, hdl_sub(k), from);
-		recv_piece(b, (me - 1 + n) % n, hdl_sub(k), &r->out[(me - k - 1 + n) % n]);
+		send_block(b, (me + 1) % n, hdl_sub(k), from);
+		recv_block(b, (me - 1 + n) % n, hdl_sub(k), &r->out[(me - k - 1 + n) % n]);
 	}
 	if (!a->in_place)
 		copy_own(b, r, &r->out[me], &r->in[0]);
@@ -202,12 +202,12 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_vcoll *a, struct h
 		for (int k = first; k < end; k++) {
 			int to = (me + k) % n;
 
-			hdl_gb_after(b, send_piece(b, to, SUB_DATA, in_of(r, to)), before[k % WINDOW]);
+			hdl_gb_after(b, send_block(b, to, SUB_DATA, in_of(r, to)), before[k % WINDOW]);
 		}
 		for (int k = first; k < end; k++) {
 			int from = comm->local ? (me + k) % n : (me - k + n) % n;
 
-			before[k % WINDOW] = recv_piece(b, from, SUB_DATA, out_of(r, from));
+			before[k % WINDOW] = recv_block(b, from, SUB_DATA, out_of(r, from));
 		}
 	}
 	if (!comm->local && !a->in_place)
@@ -221,10 +221,10 @@ static void build_neighbors(struct hdl_gb *b, const struct hdl_vcoll *a, struct 
 
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] != MPI_PROC_NULL && a->to[k] != me)
-			send_piece(b, a->to[k], hdl_sub(hdl_edge_to(a, k)), in_of(r, k));
+			send_block(b, a->to[k], hdl_sub(hdl_edge_to(a, k)), in_of(r, k));
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != me)
-			recv_piece(b, a->from[k], hdl_sub(hdl_edge_from(a, k)), &r->out[k]);
+			recv_block(b, a->from[k], hdl_sub(hdl_edge_from(a, k)), &r->out[k]);
 	for (int to = -1, from = -1; hdl_edge_own(a, me, &to, &from);)
 		copy_own(b, r, &r->out[from], in_of(r, to));
 }
@@ -304,10 +304,10 @@ static void build_gather(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 		return;
 	}
 	if (!r->nout && r->nin)
-		send_piece(b, a->root, SUB_DATA, &r->in[0]);
+		send_block(b, a->root, SUB_DATA, &r->in[0]);
 	for (uint32_t i = 0; i < r->nout; i++)
 		if ((int)i != me)
-			recv_piece(b, (int)i, SUB_DATA, &r->out[i]);
+			recv_block(b, (int)i, SUB_DATA, &r->out[i]);
 		else if (r->nin)
 			copy_own(b, r, &r->out[i], &r->in[0]);
 }
@@ -322,10 +322,10 @@ static void build_scatter(struct hdl_gb *b, const struct hdl_vcoll *a, struct hd
 		return;
 	}
 	if (!r->nin && r->nout)
-		recv_piece(b, a->root, SUB_DATA, &r->out[0]);
+		recv_block(b, a->root, SUB_DATA, &r->out[0]);
 	for (uint32_t i = 0; i < r->nin; i++)
 		if ((int)i != me)
-			send_piece(b, (int)i, SUB_DATA, &r->in[i]);
+			send_block(b, (int)i, SUB_DATA, &r->in[i]);
 	for (uint32_t i = 0; i < r->nin; i++)
 		if ((int)i == me && r->nout)
 			copy_own(b, r, &r->out[0], &r->in[i]);
@@ -345,12 +345,12 @@ static struct hdl_ref reduce_local_group(struct hdl_gb *b, const struct hdl_comm
 		if (me + bit >= n)
 			continue;
 		more = hdl_gb_scratch(b, 1, len);
-		hdl_gb_recv(b, hdl_near(comm, me + bit), SUB_DATA, more, len);
+		hdl_gb_recv(b, hdl_own_peer(comm, me + bit), SUB_DATA, more, len);
 		hdl_gb_reduce(b, more, acc, len);
 		acc = more;
 	}
 	if (me)
-		hdl_gb_send(b, hdl_near(comm, me & (me - 1)), SUB_DATA, acc, len);
+		hdl_gb_send(b, hdl_own_peer(comm, me & (me - 1)), SUB_DATA, acc, len);
 	return acc;
 }
 
@@ -362,10 +362,10 @@ static void bcast_local_group(struct hdl_gb *b, const struct hdl_comm *comm, str
 	for (bit = 1; bit < n && !(me & bit); bit *= 2)
 		;
 	if (me)
-		hdl_gb_recv(b, hdl_near(comm, me & (me - 1)), SUB_DOWN, data, len);
+		hdl_gb_recv(b, hdl_own_peer(comm, me & (me - 1)), SUB_DOWN, data, len);
 	for (bit /= 2; bit; bit /= 2)
 		if (me + bit < n)
-			hdl_gb_send(b, hdl_near(comm, me + bit), SUB_DOWN, data, len);
+			hdl_gb_send(b, hdl_own_peer(comm, me + bit), SUB_DOWN, data, len);
 }
 
 /* ---- reductions --------------------------------------------------------------------------------------------------- */
@@ -378,7 +378,7 @@ static void build_reduce(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl
 
 	if (comm->local) {
 		if (r->nout)
-			recv_piece(b, 0, SUB_RESULT, &r->out[0]);
+			recv_block(b, 0, SUB_RESULT, &r->out[0]);
 		if (!r->nin || !r->in[0].bytes)
 			return;
 		acc = reduce_local_group(b, comm, ref_of(&r->in[0]), r->in[0].bytes);
@@ -435,7 +435,7 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, cons
 		return;
 	acc = reduce_local_group(b, comm, ref_of(&r->in[0]), len);
 	if (hdl_own_rank(comm)) {
-		recv_piece(b, hdl_near(comm, 0), SUB_DOWN, &r->out[0]);
+		recv_block(b, hdl_own_peer(comm, 0), SUB_DOWN, &r->out[0]);
 		return;
 	}
 	theirs = hdl_gb_scratch(b, 1, len);
@@ -443,7 +443,7 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_vcoll_run *r, cons
 	hdl_gb_recv(b, 0, SUB_RESULT, theirs, len);
 	for (int i = 1; i < n; i++)
 		if (at[i + 1] > at[i])
-			hdl_gb_send(b, hdl_near(comm, i), SUB_DOWN, hdl_ref_at(theirs, at[i]), at[i + 1] - at[i]);
+			hdl_gb_send(b, hdl_own_peer(comm, i), SUB_DOWN, hdl_ref_at(theirs, at[i]), at[i + 1] - at[i]);
 	hdl_gb_copy(b, ref_of(&r->out[0]), theirs, r->out[0].bytes);
 }
 
@@ -699,11 +699,11 @@ static void build_scan(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_v
 static void build_bcast(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vcoll_run *r, const struct hdl_comm *comm)
 {
 	if (r->nin)
-		send_piece(b, 0, SUB_RESULT, &r->in[0]);
+		send_block(b, 0, SUB_RESULT, &r->in[0]);
 	if (!r->nout || !r->out[0].bytes)
 		return;
 	if (!hdl_own_rank(comm))
-		recv_piece(b, a->root, SUB_RESULT, &r->out[0]);
+		recv_block(b, a->root, SUB_RESULT, &r->out[0]);
 	bcast_local_group(b, comm, ref_of(&r->out[0]), r->out[0].bytes);
 }
 
@@ -716,9 +716,9 @@ static void build_barrier(struct hdl_gb *b, const struct hdl_comm *comm)
 
 	for (int bit = 1; bit < n && !(me & bit); bit *= 2)
 		if (me + bit < n)
-			hdl_gb_recv(b, hdl_near(comm, me + bit), SUB_DATA, byte, 1);
+			hdl_gb_recv(b, hdl_own_peer(comm, me + bit), SUB_DATA, byte, 1);
 	if (me) {
-		hdl_gb_send(b, hdl_near(comm, me & (me - 1)), SUB_DATA, byte, 1);
+		hdl_gb_send(b, hdl_own_peer(comm, me & (me - 1)), SUB_DATA, byte, 1);
 	} else {
 		hdl_gb_send(b, 0, SUB_RESULT, byte, 1);
 		hdl_gb_recv(b, 0, SUB_RESULT, byte, 1);
@@ -765,9 +765,9 @@ void hdl_build_vcoll(struct hdl_gb *b, const struct hdl_vcoll *a, struct hdl_vco
 
 /* ---- blocks of one length, in kept graphs ---------------------------------------------------------------------------- */
 
-static struct piece alg_vcoll_block(enum hdl_space space, int index, size_t bytes)
+static struct host_block alg_vcoll_block(enum hdl_space space, int index, size_t bytes)
 {
-	return (struct piece){ .buf = (void *)((size_t)index * bytes), .space = (uint8_t)space, .bytes = bytes };
+	return (struct host_block){ .buf = (void *)((size_t)index * bytes), .space = (uint8_t)space, .bytes = bytes };
 }
 
 struct hdl_graph *hdl_build_of_vcoll(const struct hdl_shape *s)
@@ -781,8 +781,8 @@ struct hdl_graph *hdl_build_of_vcoll(const struct hdl_shape *s)
 				      .count = (MPI_Count)(s->esize ? s->bytes / s->esize : 0) };
 	bool root = s->rank == s->root, gather = s->coll == HDL_GATHER, scatter = s->coll == HDL_SCATTER;
 	size_t all = s->coll == HDL_REDUCE_SCATTER ? s->bytes * (size_t)s->size : s->bytes;
-	struct piece in = alg_vcoll_block(hdl_input(s), 0, all), out = alg_vcoll_block(HDL_SP_RECV, 0, s->bytes);
-	struct piece *many = calloc((size_t)s->size, sizeof(*many));
+	struct host_block in = alg_vcoll_block(hdl_input(s), 0, all), out = alg_vcoll_block(HDL_SP_RECV, 0, s->bytes);
+	struct host_block *many = calloc((size_t)s->size, sizeof(*many));
 	struct hdl_vcoll_run r = { .reducer.size = s->esize, .in = &in, .out = &out, .nin = 1, .nout = 1 };
 	struct hdl_gb *b = many ? hdl_gb_new("blocks", s->fn, s->esize) : NULL;
 

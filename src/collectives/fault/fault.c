@@ -95,13 +95,13 @@ static void ft_report(const struct hdl_cc *cc)
 }
 
 /* Marks the communicator, and the related one of hierarchical collectives, as lost. */
-static void ft_mark_lost(struct hdl_cc *cc, int proc, bool told)
+static void ft_mark_lost(struct hdl_cc *cc, int proc, bool by_notice)
 {
 	if (cc->lost)
 		return;
 	cc->lost = 1 + proc;
 	/* cc is a node communicator: the ranks of the whole communicator notify the members */
-	cc->lost_told = told || cc->node_of;
+	cc->lost_by_notice = by_notice || cc->node_of;
 	hdl_proc_note_lost(proc);
 	revoke_pending = true;
 	frequent_until_ns = monotonic_ns() + SUSPECT_NS;
@@ -109,14 +109,13 @@ static void ft_mark_lost(struct hdl_cc *cc, int proc, bool told)
 	/* an arrival seen from here on may be a flushed queue */
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
 		if (cc->queues[i]) {
-			cc->queues[i]->broken = true;
-			cc->queues[i]->suspect_ns = 0;
+			hdl_queues_on(cc->queues[i], HDL_QUEUES_ON_BREAK);
 		}
 	/* a rank that waits within its host may do so because of a death elsewhere */
 	if (cc->node_of)
-		ft_mark_lost(cc->node_of, proc, told);
+		ft_mark_lost(cc->node_of, proc, by_notice);
 	if (cc->node_comm && cc->node_comm->coll)
-		ft_mark_lost(cc->node_comm->coll, proc, told);
+		ft_mark_lost(cc->node_comm->coll, proc, by_notice);
 }
 
 void hdl_ft_member_failed(struct hdl_cc *cc, int member)
@@ -147,7 +146,7 @@ void hdl_ft_give_up(struct hdl_comm *comm, const char *why)
 		return;
 	/* the others' texts send the reader here */
 	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told so", why);
-	hdl_ft_member_failed(cc, hdl_near(comm, hdl_own_rank(comm)));
+	hdl_ft_member_failed(cc, hdl_own_peer(comm, hdl_own_rank(comm)));
 }
 
 static struct {
@@ -166,7 +165,7 @@ static void is_sought(struct hdl_comm *comm)
  * before a slower member's notice arrives. The new communicator is without the lost rank, so a notice about a rank that is no
  * member is ignored.
  */
-bool hdl_ft_heard(uint16_t context, int proc, bool told)
+bool hdl_ft_on_notice(uint16_t context, int proc, bool by_notice)
 {
 	struct hdl_cc *cc;
 
@@ -178,8 +177,8 @@ bool hdl_ft_heard(uint16_t context, int proc, bool told)
 	cc = sought.comm ? hdl_coll_state(sought.comm) : NULL;
 	if (!cc)
 		return false;
-	ft_mark_lost(cc, proc, told);
-	if (!told)
+	ft_mark_lost(cc, proc, by_notice);
+	if (!by_notice)
 		hdl_ft_progress();
 	return true;
 }
@@ -232,7 +231,8 @@ static bool is_dead(int proc)
  * sees that the process has ended. */
 static bool must_notify(const struct hdl_cc *cc)
 {
-	return !cc->lost_told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
+	return !cc->lost_by_notice ||
+	       (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
 }
 
 static void revoke(struct hdl_comm *comm)
@@ -274,7 +274,7 @@ void hdl_coll_no_memory(struct hdl_comm *comm)
 
 void hdl_queues_break(struct hdl_queues *h, const char *why)
 {
-	h->broken = true;
+	hdl_queues_on(h, HDL_QUEUES_ON_BREAK);
 	/* During bring-up the exchange carries the error; queues without a communicator have no waiters. */
 	if (h->cc && h->state == HDL_QUEUES_READY)
 		hdl_ft_give_up(h->cc->comm, why);
@@ -285,10 +285,12 @@ static void find_ended_or_suspect(struct hdl_queues *h, int peer)
 {
 	int ended = find_ended(h->cc, peer);
 
-	if (ended >= 0)
+	if (ended >= 0) {
 		hdl_ft_member_failed(h->cc, ended);
-	else
-		h->suspect_ns = monotonic_ns() + SUSPECT_NS;
+		return;
+	}
+	hdl_queues_on(h, HDL_QUEUES_ON_SUSPECT);
+	h->suspect_until_ns = monotonic_ns() + SUSPECT_NS;
 }
 
 /* A single copy was refused because of a user buffer. The queue is in error, and writes of other operations on that queue are
@@ -302,7 +304,8 @@ static void buffer_failed(struct hdl_queues *h, int peer, bool mine)
 		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of this rank cannot be read or written by the "
 			 "device, in a copy from or to %.150s", name);
 	else
-		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of %.150s cannot be read or written by the device", name);
+		snprintf(h->why_refused, sizeof(h->why_refused), "a buffer of %.150s cannot be read or written by the device",
+			 name);
 	hdl_queues_break(h, h->why_refused);
 }
 
@@ -311,10 +314,10 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 	bool gone = peer != h->rank &&
 		    (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_FATAL_ERR);
 
-	if (h->broken || h->suspect_ns)
+	if (h->health != HDL_QUEUES_SOUND)
 		return;
 	if (!h->cc) {
-		h->broken = true;	/* cached queues: no operation is outstanding */
+		hdl_queues_on(h, HDL_QUEUES_ON_BREAK);	/* cached queues: no operation is outstanding */
 		return;
 	}
 	if (gone) {
@@ -333,16 +336,15 @@ void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ib
 
 void hdl_queues_peer_gone(struct hdl_queues *h, int peer)
 {
-	h->queue_gone = true;
-	if (h->cc && !h->broken && !h->suspect_ns)
+	h->unfit = true;
+	if (h->cc && h->health == HDL_QUEUES_SOUND)
 		find_ended_or_suspect(h, peer);
 }
 
 static void end_suspicion(struct hdl_queues *h, uint64_t now)
 {
-	if (!h || !h->suspect_ns || now < h->suspect_ns)
+	if (!h || h->health != HDL_QUEUES_SUSPECT || now < h->suspect_until_ns)
 		return;
-	h->suspect_ns = 0;
 	revoke_pending = true;
 	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's "
 		  "process has ended: a rank has freed the communicator, or the device has failed", h->size);
@@ -366,7 +368,7 @@ static bool is_waiting(const struct hdl_cc *cc)
 static bool is_suspect(const struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
-		if (cc->queues[i] && cc->queues[i]->suspect_ns)
+		if (cc->queues[i] && cc->queues[i]->health == HDL_QUEUES_SUSPECT)
 			return true;
 	return false;
 }
@@ -406,7 +408,7 @@ uint64_t hdl_ft_timers(uint64_t now)
 	if (!hdl_coll_pending && !hdl_queues_active && !hdl_agreements)
 		return 0;
 	for (const struct hdl_queues *h = hdl_queues_active; h; h = h->next)
-		suspects |= h->suspect_ns != 0;
+		suspects |= h->health == HDL_QUEUES_SUSPECT;
 	if (suspects && next > now + SUSPECT_LOOK_NS)
 		next = now + SUSPECT_LOOK_NS;
 	if (now < next)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * Internal header of graph/: operations, and task graphs.
+ *
  * The task graph of one rank's part in a collective. An algorithm is a sequential program against the builder below. The
  * builder derives the dependences from the memory that the nodes read and write, so an executor may run the nodes in any order
  * that respects them. A graph names no user buffer: a run binds the graph to buffers. A graph may be run any number of times,
@@ -19,7 +21,86 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collectives/graph/ops.h"
+#include "collectives/collectives.h"
+#include "datatype/datatype.h"
+
+/* ---- ops.c: the predefined operations on the predefined types (MPI-5.0 section 6.9.2) ------------------------------------ */
+
+/* A type is reduced by its representation: MPI_INT, MPI_INT32_T and MPI_INTEGER4 share one loop. */
+
+/*
+ * inout[i] = in[i] op inout[i] for n packed elements, without gaps: an element of MPI_DOUBLE_INT has 12 bytes here and 16 in
+ * memory. Must: in and inout do not overlap. Either may have any alignment.
+ */
+typedef void (*hdl_op_fn)(const void *in, void *inout, size_t n);
+
+enum hdl_rep {
+	HDL_REP_NONE,		/* no operation is defined on the type */
+	HDL_REP_I8, HDL_REP_U8, HDL_REP_I16, HDL_REP_U16, HDL_REP_I32, HDL_REP_U32, HDL_REP_I64, HDL_REP_U64,
+	HDL_REP_F32, HDL_REP_F64, HDL_REP_FLD,
+	HDL_REP_C32, HDL_REP_C64, HDL_REP_CLD,
+	HDL_REP_P_F32_INT, HDL_REP_P_F64_INT, HDL_REP_P_LONG_INT, HDL_REP_P_2INT, HDL_REP_P_SHORT_INT,
+	HDL_REP_P_FLD_INT, HDL_REP_P_2F32, HDL_REP_P_2F64,
+	HDL_REP_I128, HDL_REP_F16, HDL_REP_F128, HDL_REP_C16, HDL_REP_C128,	/* without loops where the compiler lacks the
+										 * type */
+	HDL_REPS
+};
+
+/* The type's class in section 6.9.2, by which an operation is valid on the type. */
+enum hdl_class {
+	HDL_CLASS_NONE, HDL_CLASS_INT, HDL_CLASS_FINT, HDL_CLASS_FLOAT, HDL_CLASS_LOGICAL, HDL_CLASS_COMPLEX,
+	HDL_CLASS_BYTE, HDL_CLASS_MULTI, HDL_CLASS_PAIR,
+	HDL_CLASS_CHAR,		/* MPI_CHAR: the standard defines no operation on it */
+};
+
+/* Index of a predefined operation; -1 for any other handle. */
+enum hdl_op_index {
+	HDL_OP_SUM, HDL_OP_MIN, HDL_OP_MAX, HDL_OP_PROD, HDL_OP_BAND, HDL_OP_BOR, HDL_OP_BXOR, HDL_OP_LAND,
+	HDL_OP_LOR, HDL_OP_LXOR, HDL_OP_MINLOC, HDL_OP_MAXLOC, HDL_OPS
+};
+
+struct hdl_reptype {
+	enum hdl_rep rep;
+	enum hdl_class cls;
+	const char *name;
+	MPI_Datatype handle;
+};
+
+int hdl_op_index(MPI_Op op);
+const char *hdl_op_name(MPI_Op op);
+/* Look up by name, with or without the prefix MPI_. Return MPI_OP_NULL, NULL if there is none. */
+MPI_Op hdl_op_named(const char *name);
+const struct hdl_type *hdl_reptype_named(const char *name);
+/* The representation and class of a predefined type. Never NULL: a type without operations has class HDL_CLASS_NONE. */
+const struct hdl_reptype *hdl_reptype(const struct hdl_type *type);
+/* Returns true if the bits of a result depend on the operands' sides: MIN and MAX of a NaN and a number, or of -0.0 and 0.0,
+ * return one operand; a product of complex numbers may be rounded differently. The payload of a NaN is never guaranteed. */
+bool hdl_op_is_sided(MPI_Op op, const struct hdl_type *type);
+/* The loop for op on packed elements of type; NULL if op is not defined on the type. For elements in memory: hdl_op_apply. */
+hdl_op_fn hdl_op_lookup(MPI_Op op, const struct hdl_type *type);
+
+/* ---- userop.c: user-defined operations (MPI-5.0 section 6.9.5), and a reduction by any operation on packed data ------------ */
+
+/* An operation on packed elements of a type. */
+struct hdl_reducer {
+	hdl_op_fn fn;			/* loop of a predefined operation; NULL for a user-defined one */
+	struct hdl_user_op *op;
+	const struct hdl_type *type;
+	size_t size;			/* packed bytes of one element */
+	/* a user-defined operation on elements with holes, or with a lower bound that is not 0: `some` elements at a time are
+	 * unpacked into two buffers */
+	bool unpacks;
+	MPI_Count batch;
+	size_t unpack_bytes;		/* bytes of one unpack buffer, a multiple of 64 */
+	size_t origin;			/* offset of the first element in an unpack buffer */
+};
+
+/* Returns false if the operation is not defined on the type. */
+bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op op, const struct hdl_type *type);
+/* inout[i] = in[i] op inout[i] on packed bytes. unpack_buf: 2 * unpack_bytes, 64-byte aligned; NULL if r->unpacks is false. */
+void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *unpack_buf);
+
+/* ---- graph.c: graphs --------------------------------------------------------------------------------------------------- */
 
 /* Memory that nodes name. All offsets are bytes of packed data. */
 enum hdl_space {
@@ -41,11 +122,11 @@ enum hdl_node_kind {
 	HDL_N_COPY,		/* dst = src */
 	HDL_N_REDUCE,		/* dst = src op dst */
 	/* Mailbox and tasks. */
-	HDL_N_ACCUM,		/* the peer's ACC = ACC op src, by masked atomics; encodes src (tasks/encode.h) */
+	HDL_N_ACCUM,		/* the peer's ACC = ACC op src, by masked atomics; encodes src (tasks/tasks.h) */
 	HDL_N_PUT,		/* the peer's dst = src, then an arrival at the peer. nsrc > 1: the device combines nsrc
 				 * sources when the request runs. len 0: a signal */
 	HDL_N_ARRIVE,		/* the peer's next PUT towards this rank has landed in dst */
-	HDL_N_ENCODE,		/* dst = src in the form that the device reduces (tasks/encode.h); run by the CPU */
+	HDL_N_ENCODE,		/* dst = src in the form that the device reduces (tasks/tasks.h); run by the CPU */
 	HDL_N_DECODE,		/* the inverse of ENCODE */
 	HDL_N_STAMP,		/* dst = operation number and `stride`, the length of the block before the stamp; with len
 				 * HDL_STAMPS also their complement; run by the CPU */
@@ -75,9 +156,9 @@ static inline size_t hdl_cell_bytes(size_t data)
 	return (data + HDL_CELL_TRAILER + 63) & ~(size_t)63;
 }
 /* Offset in HDL_SP_CELL of `len` bytes of data in the cell with this index. */
-static inline size_t hdl_cell_data(size_t line_bytes, int index, size_t len)
+static inline size_t hdl_cell_data(size_t cell_bytes, int index, size_t len)
 {
-	return ((size_t)index + 1) * line_bytes - HDL_CELL_TRAILER - len;
+	return ((size_t)index + 1) * cell_bytes - HDL_CELL_TRAILER - len;
 }
 
 #define HDL_SUB_BITS 11		/* bits of a message's tag that hold its node's `sub` */

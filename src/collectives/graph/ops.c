@@ -4,7 +4,7 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-#include "collectives/graph/ops.h"
+#include "collectives/graph/graph.h"
 
 #include <complex.h>
 #include <float.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "collectives/graph/userop.h"
+#include "collectives/graph/graph.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "collectives/exec.h"
+#include "collectives/host/host.h"
 #include "collectives/internal.h"
 
 static struct hdl_run *runnable_head, **runnable_tail = &runnable_head;
@@ -71,7 +72,7 @@ static void progress_until(struct hdl_run *run, uint32_t inflight)
 	if (likely(run->inflight <= inflight))
 		return;
 	run->withdrawn = true;
-	run->sends_empty = false;	/* the run must end here: sends that start later would not be withdrawn */
+	run->mode = HDL_RUN_NORMAL;	/* the run must end here: sends that start later would not be withdrawn */
 	hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 	withdraw_sends(run);
 	hdl_wait_until(few_in_flight, &in);
@@ -99,7 +100,7 @@ int hdl_host_run_inline(struct hdl_run *run)
 	run->withdrawn = false;
 	cc->pending++;
 	hdl_coll_pending++;
-	for (uint32_t i = 0; n < end && likely(!run->error || run->sends_empty); n++, i++) {
+	for (uint32_t i = 0; n < end && likely(hdl_run_goes_on(run)); n++, i++) {
 		int rc;
 
 		if (unlikely(run->inflight))
@@ -177,19 +178,20 @@ static void withdraw_receives(struct hdl_run *run)
 			hdl_req_cancel(run->nodes[i].req);
 }
 
-/* Notes an error. The first error ends the run, unless the run continues with empty sends (hdl_is_of_arguments) or has
- * runs_all. */
+/* Notes an error: the machine of enum hdl_run_mode. The first error that ends the run withdraws its receives. */
 static void run_failed(struct hdl_run *run, int error)
 {
-	bool failed = run->error && !run->sends_empty;
+	bool failed = run->error && run->mode != HDL_RUN_EMPTY;
 
 	hdl_run_error(run, error);
 	if (hdl_is_of_arguments(error)) {
-		run->sends_empty = !failed;
+		if (!failed)
+			run->mode = HDL_RUN_EMPTY;
 		return;
 	}
-	run->sends_empty = false;
-	if (!failed && !run->runs_all)
+	if (run->mode == HDL_RUN_EMPTY)
+		run->mode = hdl_run_wires_up(run) ? HDL_RUN_ALL : HDL_RUN_NORMAL;
+	if (!failed && run->mode != HDL_RUN_ALL)
 		withdraw_receives(run);
 }
 
@@ -197,7 +199,7 @@ void hdl_host_revoke(struct hdl_cc *cc)
 {
 	for (struct hdl_run *run = cc->runs, *next; run; run = next) {
 		next = run->after;
-		run->runs_all = run->sends_empty = false;
+		run->mode = HDL_RUN_NORMAL;
 		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 		withdraw_receives(run);
 		withdraw_sends(run);
@@ -295,11 +297,6 @@ static void start_node(struct hdl_run *run, uint32_t i)
 	node_done(run, i);
 }
 
-static inline bool host_goes_on(const struct hdl_run *run)
-{
-	return !run->error || run->runs_all || run->sends_empty;
-}
-
 static void begin_run(struct hdl_run *run)
 {
 	struct hdl_cc *cc = run->comm->coll;
@@ -330,12 +327,12 @@ static int run_on(struct hdl_run *run)
 {
 	int n = 0;
 
-	while (run->nready && likely(host_goes_on(run))) {
+	while (run->nready && likely(hdl_run_goes_on(run))) {
 		start_node(run, run->ready[--run->nready]);
 		n++;
 	}
 	/* A run that an event has made runnable meanwhile is finished by hdl_host_progress. */
-	if (!run->runnable && (run->nodes_left == 0 || (!host_goes_on(run) && !run->inflight))) {
+	if (!run->runnable && (run->nodes_left == 0 || (!hdl_run_goes_on(run) && !run->inflight))) {
 		end_run(run);
 		hdl_run_finish(run);
 	}
@@ -356,7 +353,8 @@ void hdl_host_start(struct hdl_run *run)
 	run->nodes_left = g->nnodes;
 	run->inflight = run->nready = 0;
 	run->runnable = false;
-	run->sends_empty = hdl_is_of_arguments(run->error);	/* set by hdl_run_misfit before the start */
+	if (run->mode != HDL_RUN_ALL)	/* hdl_run_misfit may have set the error before the start */
+		run->mode = hdl_is_of_arguments(run->error) ? HDL_RUN_EMPTY : HDL_RUN_NORMAL;
 	for (uint32_t i = g->nnodes; i-- > 0;) {
 		run->nodes[i].waiting = g->nodes[i].npreds;
 		run->nodes[i].done = false;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/host/host.h"
 #include "collectives/internal.h"
 
 #define SCRATCH	((size_t)32 << 10)	/* bytes of scratch at first */
@@ -135,7 +136,7 @@ static void immediate_carry_out(void *arg, const struct hdl_node *n)
 	struct hdl_immediate *s = arg;
 	struct hdl_run *run = &s->run;
 
-	if (unlikely(run->error) && !run->sends_empty)
+	if (unlikely(!hdl_run_goes_on(run)))
 		return;
 	if (n->kind == HDL_N_SEND) {
 		if (unlikely(!hdl_run_send_now(run, n)))
@@ -223,7 +224,7 @@ void hdl_immediate_put(struct hdl_immediate *s)
 		give_back_more(s);
 	if (unlikely(s->run.error)) {
 		s->run.error = MPI_SUCCESS;
-		s->run.sends_empty = false;
+		s->run.mode = HDL_RUN_NORMAL;
 		s->run.why[0] = 0;
 	}
 	s->next = spare;

@@ -13,12 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/select/check.h"
-#include "collectives/host/vcoll.h"
+#include "collectives/host/host.h"
+#include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 
 /* Decides where the block lies while the graph runs: in the user's buffer, or packed in scratch. copy: the block must be packed,
  * since the graph overwrites the user's buffer. */
-static void vcoll_place(struct hdl_gb *b, struct piece *p, bool copy)
+static void vcoll_place(struct hdl_gb *b, struct host_block *p, bool copy)
 {
 	p->bytes = (size_t)p->count * (size_t)hdl_type_size(p->type);
 	p->packed = p->bytes && (copy || (!hdl_type_is_run(p->type, p->count) &&
@@ -50,16 +51,16 @@ static void vcoll_give_up(struct hdl_vcoll_run *r)
 	free(r);
 }
 
-static void vcoll_pack(const struct hdl_vcoll_run *r, const struct piece *p, uint32_t n)
+static void vcoll_pack(const struct hdl_vcoll_run *r, const struct host_block *p, uint32_t n)
 {
-	for (const struct piece *end = p + n; p < end; p++)
+	for (const struct host_block *end = p + n; p < end; p++)
 		if (p->packed)
 			hdl_pack(r->run->base[HDL_SP_TMP] + p->off, p->buf, p->count, p->type, 0, p->bytes);
 }
 
 static void vcoll_unpack(const struct hdl_vcoll_run *r)
 {
-	for (const struct piece *p = r->out, *end = p + r->nout; p < end; p++)
+	for (const struct host_block *p = r->out, *end = p + r->nout; p < end; p++)
 		if (p->packed)
 			hdl_unpack(p->buf, r->run->base[HDL_SP_TMP] + p->off, p->count, p->type, 0, p->bytes);
 }
@@ -106,18 +107,19 @@ static void done(struct hdl_run *run)
 	hdl_req_complete(req, error);
 }
 
-static void fill_pieces(struct piece *to, const struct hdl_vcoll_block *from, int count)
+static void fill_blocks(struct host_block *to, const struct hdl_vcoll_block *from, int count)
 {
 	for (int i = 0; i < count; i++)
-		to[i] = (struct piece){ .buf = (void *)from[i].buf, .count = from[i].count, .type = from[i].type, .space = HDL_SP_RECV };
+		to[i] = (struct host_block){ .buf = (void *)from[i].buf, .count = from[i].count, .type = from[i].type,
+					     .space = HDL_SP_RECV };
 }
 
-static bool copy_pieces(struct piece **to, uint32_t *n, const struct hdl_vcoll_block *from, int count)
+static bool copy_blocks(struct host_block **to, uint32_t *n, const struct hdl_vcoll_block *from, int count)
 {
 	*to = calloc((size_t)count + 1, sizeof(**to));
 	if (!*to)
 		return false;
-	fill_pieces(*to, from, count);
+	fill_blocks(*to, from, count);
 	*n = (uint32_t)count;
 	return true;
 }
@@ -180,7 +182,7 @@ static struct hdl_vcoll_run *vcoll_make(struct hdl_comm *comm, const struct hdl_
 
 	if (!r)
 		return NULL;
-	if (!copy_pieces(&r->in, &r->nin, a->in, a->nin) || !copy_pieces(&r->out, &r->nout, a->out, a->nout)) {
+	if (!copy_blocks(&r->in, &r->nin, a->in, a->nin) || !copy_blocks(&r->out, &r->nout, a->out, a->nout)) {
 		free(r->in);
 		free(r->out);
 		free(r);
@@ -220,7 +222,7 @@ static bool vcoll_is_finished(const void *arg)
 
 /* ---- blocking, and small: without a graph --------------------------------------------------------------------- */
 
-#define STRAIGHT_PIECES 256		/* with more blocks a graph is faster: receives are posted before their messages come */
+#define IMMEDIATE_BLOCKS 256		/* with more blocks a graph is faster: receives are posted before their messages come */
 
 /* Returns true if the rank's block for itself fits its place. If not, a graph is needed, whose messages are empty from the first
  * on, so that the peers learn of the error. */
@@ -232,10 +234,10 @@ static bool own_fits(const struct hdl_comm *comm, const struct hdl_vcoll *a)
 }
 
 /* Returns true if the call runs without a graph. Each rank decides by itself: the messages are the same. */
-static bool goes_straight(const struct hdl_comm *comm, const struct hdl_vcoll *a)
+static bool runs_immediate(const struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
-	return !comm->local && !hdl_vars.check && a->coll != HDL_V_NEIGHBORS && a->nin + a->nout <= STRAIGHT_PIECES &&
-	       comm->size <= STRAIGHT_PIECES && hdl_vcoll_most(a->in, a->nin) <= hdl_vars.eager_max &&
+	return !comm->local && !hdl_vars.check && a->coll != HDL_V_NEIGHBORS && a->nin + a->nout <= IMMEDIATE_BLOCKS &&
+	       comm->size <= IMMEDIATE_BLOCKS && hdl_vcoll_most(a->in, a->nin) <= hdl_vars.eager_max &&
 	       hdl_vcoll_most(a->out, a->nout) <= hdl_vars.eager_max && own_fits(comm, a);
 }
 
@@ -247,7 +249,7 @@ static int vcoll_no_memory(struct hdl_comm *comm)
 	return MPI_ERR_NO_MEM;
 }
 
-static int run_straight(struct hdl_comm *comm, const struct hdl_vcoll *a)
+static int run_immediate(struct hdl_comm *comm, const struct hdl_vcoll *a)
 {
 	struct hdl_vcoll_run r;
 	struct hdl_immediate *s = knows_hosts(comm, a) ? hdl_immediate_begin(comm) : NULL;
@@ -263,8 +265,8 @@ static int run_straight(struct hdl_comm *comm, const struct hdl_vcoll *a)
 		return vcoll_no_memory(comm);
 	}
 	r.out = r.in + r.nin;
-	fill_pieces(r.in, a->in, a->nin);
-	fill_pieces(r.out, a->out, a->nout);
+	fill_blocks(r.in, a->in, a->nin);
+	fill_blocks(r.out, a->out, a->nout);
 	r.run = &s->run;
 	r.persistent = false;
 	r.refill = refills(a);
@@ -355,7 +357,7 @@ static void vcoll_put(void *arg)
 
 int hdl_host_vcoll_start(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)
 {
-	return !req && goes_straight(comm, a) ? run_straight(comm, a) : run_graph(comm, a, req);
+	return !req && runs_immediate(comm, a) ? run_immediate(comm, a) : run_graph(comm, a, req);
 }
 
 int hdl_host_vcoll_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req)

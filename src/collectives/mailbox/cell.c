@@ -30,13 +30,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/host/host.h"
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
-#include "collectives/host/vcoll.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 #include "runtime/threads.h"
 
 /* The part of an RDMA WRITE that differs by peer; small, since a communicator keeps many. */
-struct line_put {
+struct cell_put {
 	struct hdl_coll_link *link;
 	uint64_t remote, head_remote;	/* of the cell and of its head in slot 0: offsets in the region; addresses at the peer
 					 * after hdl_cell_aim */
@@ -46,13 +47,13 @@ struct line_put {
 };
 
 /* An expected cell: the sender, and the offset of the cell's number in the slot, or among the slot's heads. */
-struct line_arrival {
+struct cell_arrival {
 	uint32_t number;
 	int peer;
 };
 
 /* A CPU node of the epilogue, in compact form: Wait comes when the caches hold other things. */
-struct line_step {
+struct cell_step {
 	uint8_t reduce;			/* false: a copy */
 	uint8_t src_space, dst_space;
 	uint32_t n;			/* elements (reduce), or bytes (copy) */
@@ -72,7 +73,7 @@ struct hdl_mailbox_prog {
 	bool reads_memory;		/* some request is not inline: the device reads memory when the request runs */
 	bool by_leader;			/* a leader collects the cells of all ranks and answers this rank; the leader may wait for
 					 * ranks that need this CPU */
-	struct line_put *puts;
+	struct cell_put *puts;
 	uint32_t nputs, narrivals, nsteps;
 	uint32_t nanswers;		/* puts behind the first nputs: posted when all cells have arrived */
 	uint32_t nsharers;		/* the first arrivals: of ranks that may need this rank's CPU */
@@ -80,8 +81,8 @@ struct hdl_mailbox_prog {
 	uint64_t bytes;			/* bytes of each put */
 	uint64_t len;			/* bytes of data in each cell; 0: a barrier's, whose cell is the number alone */
 	uint64_t shaped;		/* requests are shaped for a vblock of shaped - 1 bytes; 0: not for a vblock */
-	struct line_arrival *arrivals;
-	struct line_step *steps;	/* the epilogue */
+	struct cell_arrival *arrivals;
+	struct cell_step *steps;	/* the epilogue */
 };
 
 /* ---- regions --------------------------------------------------------------------------------------------- */
@@ -93,7 +94,8 @@ enum hdl_cell_size hdl_cell_size(size_t bytes)
 
 size_t hdl_cell_most(void)
 {
-	return hdl_vars.coll_mailbox_max > hdl_vars.coll_bcast_mailbox_max ? hdl_vars.coll_mailbox_max : hdl_vars.coll_bcast_mailbox_max;
+	return hdl_vars.coll_mailbox_max > hdl_vars.coll_bcast_mailbox_max ? hdl_vars.coll_mailbox_max :
+									     hdl_vars.coll_bcast_mailbox_max;
 }
 
 uint8_t hdl_cell_class(size_t bytes)
@@ -115,20 +117,20 @@ size_t hdl_cell_bytes_of(size_t bytes)
 	}
 }
 
-size_t hdl_vector_line(enum hdl_coll coll, size_t longest, bool copied)
+size_t hdl_vector_cell_max(enum hdl_coll coll, size_t longest, bool copied)
 {
-	size_t all = hdl_vars.coll_mailbox_max, line = all < HDL_CELL_MEDIUM_DATA ? all : HDL_CELL_MEDIUM_DATA;
+	size_t all = hdl_vars.coll_mailbox_max, cell = all < HDL_CELL_MEDIUM_DATA ? all : HDL_CELL_MEDIUM_DATA;
 
-	if (!hdl_vector_known(coll) || longest <= line || (copied && coll == HDL_ALLGATHERV && longest >= hdl_sc_from(coll)))
-		return line;
+	if (!hdl_vector_known(coll) || longest <= cell || (copied && coll == HDL_ALLGATHERV && longest >= hdl_sc_from(coll)))
+		return cell;
 	return longest <= all ? all : all + 1;
 }
 
-void hdl_cell_areas(struct hdl_queues *h)
+void hdl_cell_lay_out(struct hdl_queues *h)
 {
 	const size_t most[HDL_CELL_SIZES] = { 64 - HDL_CELL_TRAILER, HDL_CELL_MEDIUM_DATA, hdl_cell_most() };
 	/* the cells of v-collectives, which announce by address a block that does not fit; no rank knows all lengths */
-	const int parcels = (int)hdl_cell_size(hdl_vector_line(HDL_ALLTOALLV, 0, false));
+	const int vblocks = (int)hdl_cell_size(hdl_vector_cell_max(HDL_ALLTOALLV, 0, false));
 
 	for (int i = 0; i < HDL_CELL_SIZES; i++) {
 		struct hdl_slot_region *a = &h->region[i];
@@ -137,12 +139,10 @@ void hdl_cell_areas(struct hdl_queues *h)
 		/* no region if a smaller size of cell carries all lengths */
 		if (i && most[i - 1] >= hdl_cell_most())
 			continue;
-		a->line_bytes = hdl_cell_bytes_of(most[i]);
-		a->slot_bytes = a->line_bytes * (size_t)h->size;
+		a->cell_bytes = hdl_cell_bytes_of(most[i]);
 		a->wide = i == HDL_CELL_WIDE;
-		a->at = a->wide ? slots * (size_t)h->size * HDL_CELL_HEAD : 0;
-		a->bytes = a->at + slots * a->slot_bytes;
-		if (i != parcels)
+		a->bytes = hdl_cell_place(a, h->size, slots, a->wide ? slots * (size_t)h->size * HDL_CELL_HEAD : 0);
+		if (i != vblocks)
 			continue;
 		a->done_at = a->bytes;
 		a->bytes += align_up(slots * (size_t)h->size * sizeof(uint64_t), 64);
@@ -158,11 +158,9 @@ uint32_t hdl_cell_inline(const struct hdl_queues *h)
 	return least;
 }
 
-bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size)
+bool hdl_cell_stages(const struct hdl_queues *h, const struct hdl_slot_region *a)
 {
-	const size_t line = size == HDL_CELL_WIDE ? HDL_CELL_TRAILER : h->region[size].line_bytes;
-
-	return hdl_cell_inline(h) < line || (size == HDL_CELL_WIDE && !h->exposed_lkey);
+	return hdl_cell_inline(h) < (a->wide ? HDL_CELL_TRAILER : a->cell_bytes) || (a->wide && !h->exposed_lkey);
 }
 
 void hdl_cell_clear(struct hdl_slot_region *a)
@@ -175,13 +173,13 @@ void hdl_cell_clear(struct hdl_slot_region *a)
 /* Returns true if a cell of the slot ends at offset `end`. */
 static bool is_end(const struct hdl_mailbox_prog *l, size_t end)
 {
-	return end && end <= l->region->slot_bytes && end % l->region->line_bytes == 0;
+	return end && end <= l->region->slot_bytes && end % l->region->cell_bytes == 0;
 }
 
 /* Returns the offset among the slot's heads at which the head of the wide cell ends that itself ends at `end`. */
 static size_t head_end(const struct hdl_mailbox_prog *l, size_t end)
 {
-	return end / l->region->line_bytes * HDL_CELL_HEAD;
+	return end / l->region->cell_bytes * HDL_CELL_HEAD;
 }
 
 static int add_arrival(struct hdl_queues *h, struct hdl_mailbox_prog *l, const struct hdl_node *n)
@@ -190,11 +188,11 @@ static int add_arrival(struct hdl_queues *h, struct hdl_mailbox_prog *l, const s
 
 	if (!is_end(l, end))
 		return EOPNOTSUPP;
-	l->arrivals[l->narrivals] = (struct line_arrival){
+	l->arrivals[l->narrivals] = (struct cell_arrival){
 		.number = (uint32_t)((l->region->wide ? head_end(l, end) : end) - sizeof(uint64_t)), .peer = n->peer,
 	};
 	if (hdl_queues_cpu_sharers(h) & 1u << n->peer) {
-		struct line_arrival far = l->arrivals[l->nsharers];
+		struct cell_arrival far = l->arrivals[l->nsharers];
 
 		l->arrivals[l->nsharers++] = l->arrivals[l->narrivals];
 		l->arrivals[l->narrivals] = far;
@@ -208,19 +206,19 @@ static int add_arrival(struct hdl_queues *h, struct hdl_mailbox_prog *l, const s
  * CPUs. */
 uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h)
 {
-	cpu_set_t mine, its;
+	cpu_set_t own, other;
 
 	if (h->cpu_sharers)
 		return h->cpu_sharers;
 	h->cpu_sharers = UINT32_MAX;
-	if (!hdl_job.oversubscribed || !h->cc || sched_getaffinity(0, sizeof(mine), &mine))
+	if (!hdl_job.oversubscribed || !h->cc || sched_getaffinity(0, sizeof(own), &own))
 		return h->cpu_sharers;
 	for (int r = 0; r < h->size; r++)
 		/* a process of another PID namespace has no pid here */
 		if (hdl_proc_state(&h->peers[r].proc) == HDL_PROC_LIVES &&
-		    !sched_getaffinity((pid_t)h->peers[r].proc.pid, sizeof(its), &its)) {
-			CPU_AND(&its, &its, &mine);
-			h->cpu_sharers &= ~((uint32_t)!CPU_COUNT(&its) << r);
+		    !sched_getaffinity((pid_t)h->peers[r].proc.pid, sizeof(other), &other)) {
+			CPU_AND(&other, &other, &own);
+			h->cpu_sharers &= ~((uint32_t)!CPU_COUNT(&other) << r);
 		}
 	return h->cpu_sharers;
 }
@@ -233,7 +231,8 @@ static void shape_wide(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 	l->reads_memory = l->len || l->head_staged;
 	l->bytes = l->len + HDL_CELL_TRAILER;
 	l->head_stride = (size_t)h->size * HDL_CELL_HEAD;
-	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)l->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->region->mr->lkey };
+	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)l->len,
+				      .lkey = h->exposed_lkey ? h->exposed_lkey : l->region->mr->lkey };
 	l->sge[1] = (struct ibv_sge){ .length = HDL_CELL_TRAILER, .lkey = l->region->mr->lkey };
 	l->wr.sg_list = &l->sge[0];
 	l->wr.num_sge = 1;
@@ -261,7 +260,7 @@ static void shape(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 
 static int cell_add_put(struct hdl_queues *h, struct hdl_mailbox_prog *l, const struct hdl_node *n)
 {
-	struct line_put *p = &l->puts[l->nputs + l->nanswers];
+	struct cell_put *p = &l->puts[l->nputs + l->nanswers];
 	struct hdl_coll_link *link = h->pair[n->peer];
 	size_t end = n->dst_off + n->len + HDL_CELL_TRAILER;
 
@@ -272,9 +271,10 @@ static int cell_add_put(struct hdl_queues *h, struct hdl_mailbox_prog *l, const 
 		shape(h, l);
 	}
 	/* a put without data has no source, but an address is computed from src_space all the same, and not used */
-	*p = (struct line_put){
+	*p = (struct cell_put){
 		.link = link, .src_space = n->len ? n->src_space : HDL_SP_SEND, .src_off = n->src_off,
-		.remote = l->region->at + (l->region->wide ? n->dst_off : end - l->bytes), .head_remote = head_end(l, end) - HDL_CELL_TRAILER,
+		.remote = l->region->at + (l->region->wide ? n->dst_off : end - l->bytes),
+		.head_remote = head_end(l, end) - HDL_CELL_TRAILER,
 	};
 	if (n->npreds)
 		l->nanswers++;		/* its predecessors are arrivals: no other node precedes a put */
@@ -289,7 +289,7 @@ static int add_step(struct hdl_mailbox_prog *l, const struct hdl_graph *g, const
 
 	if ((!reduce && n->kind != HDL_N_COPY) || n->src_off > UINT32_MAX || n->dst_off > UINT32_MAX || n->len > UINT32_MAX)
 		return EOPNOTSUPP;
-	l->steps[l->nsteps++] = (struct line_step){
+	l->steps[l->nsteps++] = (struct cell_step){
 		.reduce = reduce, .src_space = n->src_space, .dst_space = n->dst_space, .src_off = (uint32_t)n->src_off,
 		.dst_off = (uint32_t)n->dst_off, .n = (uint32_t)(reduce ? n->len / g->esize : n->len),
 	};
@@ -298,7 +298,7 @@ static int add_step(struct hdl_mailbox_prog *l, const struct hdl_graph *g, const
 
 void hdl_cell_aim(struct hdl_coll_prog *prog, const struct hdl_region_peer *peers)
 {
-	for (struct line_put *p = prog->mailbox->puts, *end = p + prog->mailbox->nputs + prog->mailbox->nanswers; p < end; p++) {
+	for (struct cell_put *p = prog->mailbox->puts, *end = p + prog->mailbox->nputs + prog->mailbox->nanswers; p < end; p++) {
 		const struct hdl_region_peer *peer = &peers[p->link->peer];
 
 		p->remote += peer->addr;
@@ -307,19 +307,19 @@ void hdl_cell_aim(struct hdl_coll_prog *prog, const struct hdl_region_peer *peer
 	}
 }
 
-int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *prog, const struct hdl_slot_region *area)
+int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *prog, const struct hdl_slot_region *region)
 {
 	const struct hdl_graph *g = prog->g;
-	size_t n = g->nnodes ? g->nnodes : 1, nputs = 0, lists = n * (sizeof(struct line_step) + sizeof(struct line_arrival));
+	size_t n = g->nnodes ? g->nnodes : 1, nputs = 0, lists = n * (sizeof(struct cell_step) + sizeof(struct cell_arrival));
 	struct hdl_mailbox_prog *l = aligned_alloc(64, (sizeof(*l) + lists + 63) & ~(size_t)63);
 	int err = 0;
 
 	if (!l)
 		return ENOMEM;
-	*l = (struct hdl_mailbox_prog){ .region = area, .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
+	*l = (struct hdl_mailbox_prog){ .region = region, .fn = g->fn, .steps = (struct cell_step *)(l + 1), .per_put = 1 };
 	if (l->region->wide)
 		l->per_put = HDL_CELL_REQUESTS;
-	l->arrivals = (struct line_arrival *)(l->steps + n);
+	l->arrivals = (struct cell_arrival *)(l->steps + n);
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		nputs += g->nodes[i].kind == HDL_N_PUT;
 	l->puts = calloc(nputs ? nputs : 1, sizeof(*l->puts));
@@ -338,17 +338,17 @@ int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *prog, const str
 	prog->requests = (uint64_t)(l->nputs + l->nanswers) * l->per_put;
 	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
 		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
-	if (!err && area->peers)
-		hdl_cell_aim(prog, area->peers);
+	if (!err && region->peers)
+		hdl_cell_aim(prog, region->peers);
 	return err;
 }
 
-void hdl_cell_free(struct hdl_mailbox_prog *lines)
+void hdl_cell_free(struct hdl_mailbox_prog *l)
 {
-	if (!lines)
+	if (!l)
 		return;
-	free(lines->puts);
-	free(lines);
+	free(l->puts);
+	free(l);
 }
 
 /* ---- running --------------------------------------------------------------------------------------------- */
@@ -362,7 +362,7 @@ __attribute__((noinline)) bool hdl_cell_find_room(struct hdl_queues *h)
 	hdl_queues_drain(h);
 	for (uint16_t i = 0; i < h->nlinks; i++) {
 		const struct hdl_coll_link *l = h->links[i];
-		uint64_t left = l->sq_depth - (l->sq_posted - l->sq_done), here = left > 2 ? (left - 3) / HDL_CELL_REQUESTS : 0;
+		uint64_t entries = hdl_link_room(l), here = entries > 2 ? (entries - 3) / HDL_CELL_REQUESTS : 0;
 
 		room = here < room ? here : room;
 	}
@@ -371,9 +371,10 @@ __attribute__((noinline)) bool hdl_cell_find_room(struct hdl_queues *h)
 }
 
 /* Returns the address of the staging memory for the cell of the put's peer. */
-static char *stage_of(const struct hdl_mailbox_prog *l, const struct line_put *p, const struct hdl_run *run)
+static char *stage_of(const struct hdl_mailbox_prog *l, const struct cell_put *p, const struct hdl_run *run)
 {
-	return l->region->mem + l->region->staged + run->slot * l->region->slot_bytes + (size_t)p->link->peer * l->region->line_bytes;
+	return l->region->mem + l->region->staging_off + run->slot * l->region->slot_bytes +
+	       (size_t)p->link->peer * l->region->cell_bytes;
 }
 
 /* Puts the data and the trailer together at `at`. */
@@ -387,15 +388,7 @@ static void stage(struct hdl_mailbox_prog *l, const char *data, char *at, const 
 	l->sge[0].addr = (uintptr_t)end - l->bytes;
 }
 
-static void signal_last(struct hdl_queues *h, struct hdl_coll_link *l, struct ibv_send_wr *last)
-{
-	l->sq_signaled = l->sq_posted;
-	h->local_posted++;
-	last->send_flags |= IBV_SEND_SIGNALED;
-	last->wr_id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (l->sq_posted & HDL_ID_POSITION);
-}
-
-static __attribute__((noinline)) void fill_wide(struct hdl_mailbox_prog *l, const struct line_put *p, const struct hdl_run *run,
+static __attribute__((noinline)) void fill_wide(struct hdl_mailbox_prog *l, const struct cell_put *p, const struct hdl_run *run,
 						const char *data, char *at, const uint64_t *trailer)
 {
 	if (l->staged)
@@ -413,17 +406,13 @@ static __attribute__((noinline)) void fill_wide(struct hdl_mailbox_prog *l, cons
 /* Posts an empty RDMA WRITE, whose completion follows all earlier requests of the queue. */
 __attribute__((noinline, cold)) void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run)
 {
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED }, *bad;
 	int err;
 
 	wr.wr.rdma.remote_addr = h->region[HDL_CELL_SHORT].peers[l->peer].addr;
 	wr.wr.rdma.rkey = h->region[HDL_CELL_SHORT].peers[l->peer].rkey;
 	l->sq_posted++;
-	signal_last(h, l, &wr);
-	if (run) {
-		run->outstanding++;
-		wr.wr_id |= HDL_ID_RETIRES | (uint64_t)run->place << HDL_ID_PLACE_SHIFT;
-	}
+	wr.wr_id = hdl_link_signal_cell(h, l, run);
 	h->cell_room = 0;
 	err = ibv_post_send(l->qp, &wr, &bad);
 	if (err)
@@ -431,9 +420,9 @@ __attribute__((noinline, cold)) void hdl_cell_follow(struct hdl_queues *h, struc
 }
 
 /* Writes a cell to `remote` at the peer. Returns false if the queue has refused the request. */
-static inline __attribute__((always_inline)) bool write_line(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
-							    const struct line_put *p, const char *data, uint64_t remote,
-							    const uint64_t trailer[2])
+static inline __attribute__((always_inline)) bool write_cell(struct hdl_queues *h, struct hdl_run *run,
+							     const struct hdl_coll_prog *prog, const struct cell_put *p,
+							     const char *data, uint64_t remote, const uint64_t trailer[2])
 {
 	struct hdl_mailbox_prog *l = prog->mailbox;
 	struct ibv_send_wr *bad, *first = &l->wr, *last = &l->wr;
@@ -454,8 +443,10 @@ static inline __attribute__((always_inline)) bool write_line(struct hdl_queues *
 		l->sge[0].addr = (uintptr_t)data;
 		l->sge[1].addr = (uintptr_t)(trailer + 2) - l->sge[1].length;
 	}
-	if (unlikely(hdl_cell_signal_due(p->link)))
-		signal_last(h, p->link, last);
+	if (unlikely(hdl_link_signal_due(p->link))) {
+		last->send_flags |= IBV_SEND_SIGNALED;
+		last->wr_id = hdl_link_signal_cell(h, p->link, NULL);
+	}
 	err = ibv_post_send(p->link->qp, first, &bad);
 	if (unlikely(err)) {
 		hdl_queues_refused(h, run, p->link->peer, err);
@@ -466,20 +457,22 @@ static inline __attribute__((always_inline)) bool write_line(struct hdl_queues *
 	return true;
 }
 
-static inline __attribute__((always_inline)) void write_lines(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
-							     const struct line_put *p, const struct line_put *end)
+static inline __attribute__((always_inline)) void write_cells(struct hdl_queues *h, struct hdl_run *run,
+							      const struct hdl_coll_prog *prog, const struct cell_put *p,
+							      const struct cell_put *end)
 {
 	const struct hdl_mailbox_prog *l = prog->mailbox;
 	size_t slot = run->slot * l->region->slot_bytes;
 	const uint64_t trailer[2] = { unlikely(run->no_data) ? 0 : l->len, run->opno + 1 };
 
 	for (; p < end; p++)
-		if (unlikely(!write_line(h, run, prog, p, run->base[p->src_space] + p->src_off, p->remote + slot, trailer)))
+		if (unlikely(!write_cell(h, run, prog, p, run->base[p->src_space] + p->src_off, p->remote + slot, trailer)))
 			return;
 }
 
 /* Sets the addresses of the operation's slot, in which the peers' cells arrive. */
-static inline __attribute__((always_inline)) void find_lines(struct hdl_queues *h, struct hdl_run *run, const struct hdl_mailbox_prog *l)
+static inline __attribute__((always_inline)) void find_cells(struct hdl_queues *h, struct hdl_run *run,
+							     const struct hdl_mailbox_prog *l)
 {
 	h->cell_room--;
 	run->arrived = 0;
@@ -494,8 +487,8 @@ static inline __attribute__((always_inline)) void cell_post(struct hdl_queues *h
 {
 	const struct hdl_mailbox_prog *l = prog->mailbox;
 
-	find_lines(h, run, l);
-	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
+	find_cells(h, run, l);
+	write_cells(h, run, prog, l->puts, l->puts + l->nputs);
 	hdl_tp_count_rc(hdl_mpi_tp, prog->requests, (l->nputs + l->nanswers) * l->bytes);
 }
 
@@ -504,7 +497,7 @@ static __attribute__((noinline)) void cell_answer(struct hdl_queues *h, struct h
 {
 	const struct hdl_mailbox_prog *l = prog->mailbox;
 
-	write_lines(h, run, prog, l->puts + l->nputs, l->puts + l->nputs + l->nanswers);
+	write_cells(h, run, prog, l->puts + l->nputs, l->puts + l->nputs + l->nanswers);
 }
 
 void hdl_cell_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
@@ -524,7 +517,7 @@ static inline bool cell_arrived(struct hdl_run *run, const struct hdl_mailbox_pr
 		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != number)
 			return false;
 		if (unlikely(l->len && at[-1] != l->len))
-			run->sends_empty = true;
+			run->mode = HDL_RUN_EMPTY;
 	}
 	return true;
 }
@@ -536,8 +529,10 @@ static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, c
 
 	for (uint32_t i = 0; i < l->narrivals && came == l->len; i++)
 		came = ((const uint64_t *)(run->numbers + l->arrivals[i].number))[-1];
-	hdl_reason_set("%llu bytes came from another rank where %llu were expected: the counts or types of this collective differ between "
-		       "ranks", (unsigned long long)came, (unsigned long long)l->len);
+	hdl_reason_set(
+		"%llu bytes came from another rank where %llu were expected: the counts or types of this collective differ "
+		"between ranks",
+		(unsigned long long)came, (unsigned long long)l->len);
 	hdl_run_error(run, came > l->len ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
@@ -566,7 +561,7 @@ int hdl_cell_region(const struct hdl_queues *h, const struct hdl_plan *plan)
 
 static inline void cell_take(const struct hdl_run *run, const struct hdl_mailbox_prog *l)
 {
-	for (const struct line_step *s = l->steps, *end = s + l->nsteps; s < end; s++) {
+	for (const struct cell_step *s = l->steps, *end = s + l->nsteps; s < end; s++) {
 		const char *src = run->base[s->src_space] + s->src_off;
 		char *dst = run->base[s->dst_space] + s->dst_off;
 
@@ -585,7 +580,7 @@ void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_c
 
 	if (unlikely(l->nanswers))
 		cell_answer(h, run, prog);
-	if (unlikely(run->sends_empty))
+	if (unlikely(run->mode == HDL_RUN_EMPTY))
 		refuse_length(run, l);
 	else
 		cell_take(run, l);
@@ -641,10 +636,10 @@ bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog)
 
 void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
 {
-	find_lines(h, run, prog->mailbox);
+	find_cells(h, run, prog->mailbox);
 }
 
-static void shape_parcel(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
+static void shape_vblock(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 {
 	shape(h, l);
 	if (!l->len && !l->region->wide) {		/* an empty vblock's cell has the length word as well */
@@ -654,7 +649,7 @@ static void shape_parcel(const struct hdl_queues *h, struct hdl_mailbox_prog *l)
 	l->shaped = l->len + 1;
 }
 
-const struct hdl_slot_region *hdl_cell_area(const struct hdl_coll_prog *prog)
+const struct hdl_slot_region *hdl_cell_prog_region(const struct hdl_coll_prog *prog)
 {
 	return prog->mailbox->region;
 }
@@ -670,27 +665,28 @@ int hdl_cell_put_to(const struct hdl_coll_prog *prog, uint32_t i)
 }
 
 /* remote: the address of the cell if the cell were the number alone. Returns false if the queue has refused the request. */
-static inline __attribute__((always_inline)) bool cell_write_parcel(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
-							      const struct line_put *p, const void *data, size_t len, bool wide,
-							      uint64_t remote, const uint64_t trailer[2])
+static inline __attribute__((always_inline)) bool cell_write_vblock(struct hdl_queues *h, struct hdl_run *run,
+								    const struct hdl_coll_prog *prog, const struct cell_put *p,
+								    const void *data, size_t len, bool wide, uint64_t remote,
+								    const uint64_t trailer[2])
 {
 	struct hdl_mailbox_prog *l = prog->mailbox;
 
 	remote -= wide ? len : len + HDL_CELL_TRAILER - sizeof(uint64_t);
 	l->len = len;
 	if (unlikely(l->shaped != len + 1))
-		shape_parcel(h, l);
-	return write_line(h, run, prog, p, data, remote, trailer);
+		shape_vblock(h, l);
+	return write_cell(h, run, prog, p, data, remote, trailer);
 }
 
-void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i, const void *data, size_t len,
-		     uint64_t word)
+void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i,
+			 const void *data, size_t len, uint64_t word)
 {
 	struct hdl_mailbox_prog *l = prog->mailbox;
-	const struct line_put *p = &l->puts[i];
+	const struct cell_put *p = &l->puts[i];
 	const uint64_t trailer[2] = { word, run->opno + 1 };
 
-	cell_write_parcel(h, run, prog, p, data, len, l->region->wide, p->remote + run->slot * l->region->slot_bytes, trailer);
+	cell_write_vblock(h, run, prog, p, data, len, l->region->wide, p->remote + run->slot * l->region->slot_bytes, trailer);
 	hdl_tp_count_rc(hdl_mpi_tp, l->per_put, l->bytes);
 	l->len = 0;		/* cell_arrived must not compare lengths: the vblocks' receivers do */
 }
@@ -698,7 +694,7 @@ void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct
 /* Returns the address behind the number of the peer's cell. */
 static const uint64_t *behind_number(const struct hdl_run *run, const struct hdl_slot_region *a, int peer)
 {
-	return (const uint64_t *)(run->numbers + (size_t)(peer + 1) * (a->wide ? HDL_CELL_HEAD : a->line_bytes));
+	return (const uint64_t *)(run->numbers + (size_t)(peer + 1) * (a->wide ? HDL_CELL_HEAD : a->cell_bytes));
 }
 
 bool hdl_cell_has_come(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer)
@@ -711,17 +707,11 @@ uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *pr
 {
 	const struct hdl_slot_region *a = prog->mailbox->region;
 
-	*end = run->base[HDL_SP_CELL] + (size_t)(peer + 1) * a->line_bytes - HDL_CELL_TRAILER;
+	*end = run->base[HDL_SP_CELL] + (size_t)(peer + 1) * a->cell_bytes - HDL_CELL_TRAILER;
 	return behind_number(run, a, peer)[-2];
 }
 
 /* ---- short ways of blocking operations ------------------------------------------------------------------------- */
-
-/* Rule (b) of queues/SLOTS.md: returns true if no barrier is due before the operation. */
-static inline bool has_turn(const struct hdl_queues *h, const struct hdl_coll_prog *prog)
-{
-	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
-}
 
 /* Returns the communicator's queues if nothing is outstanding and nothing keeps the operation from being posted (see pump of
  * queues.c); else NULL. */
@@ -729,25 +719,28 @@ static inline __attribute__((always_inline)) struct hdl_queues *free_for(struct 
 {
 	struct hdl_queues *h = cc->queues[hdl_queues_index(HDL_EXEC_MAILBOX, false)];
 
-	if (unlikely(!h || !prog || h->posted != h->retired || !has_turn(h, prog) || !hdl_queues_are_open(h) ||
+	if (unlikely(!h || !prog || h->posted != h->retired || !hdl_queues_can_post(h, prog, true) ||
 		     (!h->cell_room && !hdl_cell_find_room(h))))
 		return NULL;
 	return h;
 }
 
-static inline __attribute__((always_inline)) void begin_quick(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog)
+static inline __attribute__((always_inline)) void begin_quick(struct hdl_queues *h, struct hdl_run *run,
+							      const struct hdl_coll_prog *prog)
 {
 	run->error = MPI_SUCCESS;
-	run->sends_empty = run->finished = false;
+	run->mode = HDL_RUN_NORMAL;
+	run->finished = false;
 	run->class = prog->class;
 	hdl_queues_number(h, run, prog->synchronizes);
 }
 
 /* Returns true if all cells come within a while, and no request of the operation is outstanding. If false, progress continues the
  * operation. */
-static inline __attribute__((always_inline)) bool cell_is_through(const struct hdl_queues *h, struct hdl_run *run, const struct hdl_mailbox_prog *l)
+static inline __attribute__((always_inline)) bool cell_is_through(const struct hdl_queues *h, struct hdl_run *run,
+								  const struct hdl_mailbox_prog *l)
 {
-	return likely(await(run, l)) && likely(!run->outstanding && !h->broken);
+	return likely(await(run, l)) && likely(!run->outstanding && !hdl_queues_are_broken(h));
 }
 
 static inline void end_quick(struct hdl_queues *h, struct hdl_run *run)
@@ -766,7 +759,7 @@ bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run)
 	begin_quick(h, run, prog);
 	cell_post(h, run, prog);
 	h->posted++;
-	if (unlikely(!cell_is_through(h, run, prog->mailbox) || run->sends_empty)) {
+	if (unlikely(!cell_is_through(h, run, prog->mailbox) || run->mode == HDL_RUN_EMPTY)) {
 		hdl_queues_enlist(h);
 		return true;
 	}
@@ -783,7 +776,8 @@ bool hdl_queues_quick(struct hdl_cc *cc, struct hdl_run *run)
 	return true;
 }
 
-static inline void write_pieces(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, const struct hdl_vcoll *a)
+static inline void write_vblocks(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog,
+				 const struct hdl_vcoll *a)
 {
 	struct hdl_mailbox_prog *l = prog->mailbox;
 	const struct hdl_vcoll_block *in = a->in;
@@ -791,12 +785,12 @@ static inline void write_pieces(struct hdl_queues *h, struct hdl_run *run, const
 	uint64_t bytes = 0, trailer[2] = { 0, run->opno + 1 };
 	size_t slot = run->slot * l->region->slot_bytes;
 
-	find_lines(h, run, l);
-	for (const struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
-		const struct hdl_vcoll_block *piece = each ? &in[p->link->peer] : in;
+	find_cells(h, run, l);
+	for (const struct cell_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
+		const struct hdl_vcoll_block *block = each ? &in[p->link->peer] : in;
 
-		trailer[0] = hdl_vcoll_block_bytes(piece);
-		if (unlikely(!cell_write_parcel(h, run, prog, p, piece->buf, trailer[0], false, p->remote + slot, trailer)))
+		trailer[0] = hdl_vcoll_block_bytes(block);
+		if (unlikely(!cell_write_vblock(h, run, prog, p, block->buf, trailer[0], false, p->remote + slot, trailer)))
 			break;
 		bytes += l->bytes;
 	}
@@ -806,19 +800,19 @@ static inline void write_pieces(struct hdl_queues *h, struct hdl_run *run, const
 
 /* Returns false if a block's length is not the one that this rank's arguments promise. The blocks taken before may be taken
  * again. */
-static inline bool take_pieces(const struct hdl_run *run, const struct hdl_mailbox_prog *l, const struct hdl_vcoll *a)
+static inline bool take_vblocks(const struct hdl_run *run, const struct hdl_mailbox_prog *l, const struct hdl_vcoll *a)
 {
-	for (const struct line_arrival *from = l->arrivals, *end = from + l->narrivals; from < end; from++) {
+	for (const struct cell_arrival *from = l->arrivals, *end = from + l->narrivals; from < end; from++) {
 		const uint64_t *number = (const uint64_t *)(run->numbers + from->number);
-		const struct hdl_vcoll_block *piece = &a->out[a->nout > 1 ? from->peer : 0];
-		size_t len = hdl_vcoll_block_bytes(piece);
+		const struct hdl_vcoll_block *block = &a->out[a->nout > 1 ? from->peer : 0];
+		size_t len = hdl_vcoll_block_bytes(block);
 
 		if (unlikely(number[-1] != len))
 			return false;
 		if (len == 8)
-			memcpy((void *)piece->buf, number - 2, 8);
+			memcpy((void *)block->buf, number - 2, 8);
 		else if (len)
-			memcpy((void *)piece->buf, (const char *)(number - 1) - len, len);
+			memcpy((void *)block->buf, (const char *)(number - 1) - len, len);
 	}
 	return true;
 }
@@ -840,10 +834,10 @@ bool hdl_queues_quick_vcoll(struct hdl_cc *cc, struct hdl_run *run, const struct
 	if (unlikely(!h || prog->mailbox->region->wide))
 		return false;
 	begin_quick(h, run, prog);
-	write_pieces(h, run, prog, a);
+	write_vblocks(h, run, prog, a);
 	h->posted++;
 	cell_take_own(run, a);
-	if (unlikely(!cell_is_through(h, run, prog->mailbox) || !take_pieces(run, prog->mailbox, a))) {
+	if (unlikely(!cell_is_through(h, run, prog->mailbox) || !take_vblocks(run, prog->mailbox, a))) {
 		run->plan->exec->go_on(run, a);
 		hdl_queues_enlist(h);
 		return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of the executor mailbox for blocks of one length. cell.c has the operations; tasks/compile.c turns a graph into
  * requests. */
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 
 struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl_plan *plan)

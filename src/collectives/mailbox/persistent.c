@@ -8,17 +8,16 @@
  *
  *     memory of one operation, at every rank
  *       | cells of slot 0 | cells of slot 1 | ...    one per rank and slot, as long as the data need
- *       | meeting 0       | meeting 1       |        cells of an inserted barrier, if the operation does not synchronize
+ *       | barrier 0       | barrier 1       |        cells of an inserted barrier, if the operation does not synchronize
  *       | staging                                    as much as the cells, for cells that requests do not carry inline
  *
  * Start n uses slot n mod S. When any rank writes to that slot, the slot is free at every rank, and so is the source of this
  * rank's own requests of start n - S:
  *
  *     A rank starts n when it has completed n - 1. Among any K consecutive starts one synchronizes: K is 1 if each does,
- *     otherwise every K-th start is followed by a barrier (the meeting). So when rank A starts n, A has completed a
- *     synchronizing start y with n - K <= y < n, which all ranks have started: each has completed n - K - 1, and has taken every
- *     cell of that start and of those before. S = K + 1. The meetings are themselves such a sequence, each of which
- *     synchronizes: they have two slots.
+ *     otherwise a barrier follows every K-th start. So when rank A starts n, A has completed a synchronizing start y with
+ *     n - K <= y < n, which all ranks have started: each has completed n - K - 1, and has taken every cell of that start and of
+ *     those before. S = K + 1. The barriers are themselves such a sequence, each of which synchronizes: they have two slots.
  *
  * Of v-collectives (vector.c) the cells carry the blocks that fit. A message that follows a cell has the request's tag: each
  * start of a rank sends its peer the same messages, in the same order, and they are received in the order of the starts.
@@ -31,14 +30,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
-#define MEET_EVERY 8
+#define BARRIER_EVERY 8
 
-/* Cells that are written and taken together: the operation's, or the meeting's. */
+/* Cells that are written and taken together: the operation's, or the barrier's. */
 struct part {
-	struct hdl_graph *own;		/* the meeting's graph; NULL: the operation's, which belongs to the plan */
+	struct hdl_graph *own;		/* the barrier's graph; NULL: the operation's, which belongs to the plan */
 	struct hdl_run *run;
 	struct hdl_coll_prog *prog;
 	struct hdl_slot_region region;		/* in the operation's memory; the peers' addresses come later (hdl_cell_aim) */
@@ -52,9 +52,10 @@ struct hdl_pcoll {
 	struct hdl_queues *h;
 	struct hdl_pcoll *next, **link;	/* list h->started, from the start to the end of the start */
 	struct hdl_pcoll *behind, **at;	/* list h->pcolls, as long as there is memory */
-	struct part op, meeting;	/* meeting.run NULL: the operation synchronizes */
-	uint32_t since_meeting;
-	bool posted, meets;		/* the start in progress: its cells were posted; its meeting as well */
+	struct part op, barrier;	/* barrier.run NULL: the operation synchronizes */
+	uint32_t since_barrier;
+	bool posted;			/* the cells of the start in progress were posted */
+	bool has_barrier;		/* a barrier follows the start in progress, and was posted as well */
 	char *memory;
 	size_t bytes;
 	struct ibv_mr *mr;
@@ -64,47 +65,40 @@ struct hdl_pcoll {
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static size_t mailbox_persistent_part_bytes(const struct hdl_queues *h, const struct part *p)
+static void pcoll_lay_out(struct hdl_pcoll *p)
 {
-	return p->slots * p->region.line_bytes * (size_t)h->size;
-}
-
-static void mailbox_persistent_lay_out(struct hdl_pcoll *p)
-{
-	struct part *parts[] = { &p->op, &p->meeting };
+	struct part *parts[] = { &p->op, &p->barrier };
 
 	for (int i = 0; i < 2; i++) {
 		struct part *part = parts[i];
 
-		part->region.slot_bytes = part->region.line_bytes * (size_t)p->h->size;
-		part->region.at = p->bytes;
-		p->bytes += mailbox_persistent_part_bytes(p->h, part);
+		p->bytes = hdl_cell_place(&part->region, p->h->size, part->slots, p->bytes);
 	}
 	for (int i = 0; i < 2; i++) {
-		parts[i]->region.staged = p->bytes;
-		if (hdl_cell_inline(p->h) < parts[i]->region.line_bytes)
-			p->bytes += mailbox_persistent_part_bytes(p->h, parts[i]);
+		parts[i]->region.staging_off = p->bytes;
+		if (hdl_cell_stages(p->h, &parts[i]->region))
+			p->bytes += parts[i]->slots * parts[i]->region.slot_bytes;
 	}
 }
 
-/* Makes the barrier that is inserted after every MEET_EVERY-th start. Returns 0 or an errno. */
-static int make_meeting(struct hdl_pcoll *p)
+/* Makes the barrier that is inserted after every BARRIER_EVERY-th start. Returns 0 or an errno. */
+static int make_barrier(struct hdl_pcoll *p)
 {
 	struct hdl_queues *h = p->h;
 	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .cell_bytes = hdl_cell_bytes(0) };
 
-	p->meeting.region.line_bytes = s.cell_bytes;
-	p->meeting.slots = 2;
-	p->meeting.own = hdl_tune_offload(HDL_EXEC_MAILBOX, &s)->build(&s);
-	p->meeting.run = p->meeting.own ? hdl_run_new(p->meeting.own, h->cc->comm) : NULL;
-	if (!p->meeting.run)
+	p->barrier.region.cell_bytes = s.cell_bytes;
+	p->barrier.slots = 2;
+	p->barrier.own = hdl_tune_offload(HDL_EXEC_MAILBOX, &s)->build(&s);
+	p->barrier.run = p->barrier.own ? hdl_run_new(p->barrier.own, h->cc->comm) : NULL;
+	if (!p->barrier.run)
 		return ENOMEM;
-	p->meeting.run->args.coll = HDL_BARRIER;
-	p->meeting.post = hdl_cell_post;
+	p->barrier.run->args.coll = HDL_BARRIER;
+	p->barrier.post = hdl_cell_post;
 	return 0;
 }
 
-static int mailbox_persistent_compile(struct hdl_pcoll *p, struct part *part, const struct hdl_graph *g)
+static int pcoll_compile(struct hdl_pcoll *p, struct part *part, const struct hdl_graph *g)
 {
 	part->region.mem = p->memory;
 	part->region.mr = p->mr;
@@ -113,7 +107,7 @@ static int mailbox_persistent_compile(struct hdl_pcoll *p, struct part *part, co
 }
 
 /* Makes this rank's part of the operation. Returns 0 or an errno. */
-static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
+static int pcoll_make_local(struct hdl_pcoll *p, struct hdl_run *run)
 {
 	const struct hdl_plan *plan = run->plan;
 	int err = 0;
@@ -121,36 +115,36 @@ static int mailbox_persistent_make(struct hdl_pcoll *p, struct hdl_run *run)
 	p->op.run = run;
 	p->op.post = plan->exec->post;
 	p->op.messages = plan->exec->abort;
-	p->op.region.line_bytes = hdl_cell_bytes(plan->key.bytes);
-	p->op.slots = hdl_coll_synchronizes(plan->key.coll) ? 2 : MEET_EVERY + 1;
+	p->op.region.cell_bytes = hdl_cell_bytes(plan->key.bytes);
+	p->op.slots = hdl_coll_synchronizes(plan->key.coll) ? 2 : BARRIER_EVERY + 1;
 	if (!hdl_coll_synchronizes(plan->key.coll))
-		err = make_meeting(p);
+		err = make_barrier(p);
 	if (err)
 		return err;
-	mailbox_persistent_lay_out(p);
+	pcoll_lay_out(p);
 	p->memory = hdl_tp_alloc(hdl_mpi_tp, p->bytes);
 	if (!p->memory)
 		return ENOMEM;
 	hdl_ledger_add("collectives' slots", p->memory, p->bytes);
 	/* no cell has a valid number, whatever the memory was used for before */
-	memset(p->memory, 0, p->op.region.staged);
+	memset(p->memory, 0, p->op.region.staging_off);
 	p->mr = ibv_reg_mr(p->h->port->pd, p->memory, p->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!p->mr)
 		return errno;
-	err = mailbox_persistent_compile(p, &p->op, plan->offload_graph);
-	return err || !p->meeting.run ? err : mailbox_persistent_compile(p, &p->meeting, p->meeting.own);
+	err = pcoll_compile(p, &p->op, plan->offload_graph);
+	return err || !p->barrier.run ? err : pcoll_compile(p, &p->barrier, p->barrier.own);
 }
 
-static void mailbox_persistent_unmake(struct hdl_pcoll *p)
+static void pcoll_unmake(struct hdl_pcoll *p)
 {
-	hdl_run_free(p->meeting.run);
-	hdl_coll_prog_free(p->meeting.prog);
-	hdl_graph_free(p->meeting.own);
+	hdl_run_free(p->barrier.run);
+	hdl_coll_prog_free(p->barrier.prog);
+	hdl_graph_free(p->barrier.own);
 	hdl_coll_prog_free(p->op.prog);
-	p->meeting = p->op = (struct part){ 0 };
+	p->barrier = p->op = (struct part){ 0 };
 }
 
-static void mailbox_persistent_give_back(struct hdl_pcoll *p)
+static void pcoll_give_back(struct hdl_pcoll *p)
 {
 	if (p->at) {
 		*p->at = p->behind;
@@ -172,28 +166,28 @@ static bool is_wired(const void *arg)
 	return ((const struct hdl_queues *)arg)->state != HDL_QUEUES_WIRING;
 }
 
-static bool is_told(const void *arg)
+static bool is_gathered(const void *arg)
 {
 	return *(struct hdl_run *const *)arg;
 }
 
-static void mailbox_persistent_told(struct hdl_run *run)
+static void pcoll_gathered(struct hdl_run *run)
 {
 	*(struct hdl_run **)run->arg = run;
 }
 
 /* Runs an Allgather in place, and waits for the end. Returns an MPI error class. */
-static int mailbox_persistent_gather(struct hdl_queues *h, void *buf, size_t bytes)
+static int pcoll_allgather(struct hdl_queues *h, void *buf, size_t bytes)
 {
 	struct hdl_run *ended = NULL;
 	int error;
 
-	if (hdl_queues_allgather(h, buf, bytes, mailbox_persistent_told, &ended)) {
+	if (hdl_queues_allgather(h, buf, bytes, pcoll_gathered, &ended)) {
 		hdl_reason_set("no memory to tell the other ranks of a persistent collective");
 		return MPI_ERR_NO_MEM;
 	}
 	hdl_blocked_comm = h->cc->comm;
-	hdl_wait_until(is_told, &ended);
+	hdl_wait_until(is_gathered, &ended);
 	hdl_blocked_comm = NULL;
 	error = ended->error;
 	if (error)
@@ -204,13 +198,14 @@ static int mailbox_persistent_gather(struct hdl_queues *h, void *buf, size_t byt
 
 /* Exchanges the addresses of the ranks' parts, or that a rank has none. *all: every rank has a part. Returns an MPI error
  * class. */
-static int mailbox_persistent_tell(struct hdl_pcoll *p, int status, bool *all)
+static int pcoll_exchange(struct hdl_pcoll *p, int status, bool *all)
 {
 	struct hdl_queues *h = p->h;
 	int error;
 
-	p->records[h->rank] = (struct hdl_region_record){ .addr = (uintptr_t)p->memory, .rkey = p->mr ? p->mr->rkey : 0, .status = status };
-	error = mailbox_persistent_gather(h, p->records, sizeof(*p->records));
+	p->records[h->rank] = (struct hdl_region_record){ .addr = (uintptr_t)p->memory, .rkey = p->mr ? p->mr->rkey : 0,
+							  .status = status };
+	error = pcoll_allgather(h, p->records, sizeof(*p->records));
 	*all = true;
 	for (int r = 0; r < h->size && !error; r++) {
 		p->peers[r].addr = p->records[r].addr;
@@ -222,7 +217,7 @@ static int mailbox_persistent_tell(struct hdl_pcoll *p, int status, bool *all)
 
 /* Returns the communicator's queues, once all ranks have theirs or none has (state HDL_QUEUES_REFUSED). Returns NULL if there is
  * no memory. */
-static struct hdl_queues *mailbox_persistent_wired(struct hdl_cc *cc, uint8_t coll)
+static struct hdl_queues *pcoll_wired(struct hdl_cc *cc, uint8_t coll)
 {
 	struct hdl_queues *h = hdl_queues_of(cc, HDL_EXEC_MAILBOX, false, coll);
 
@@ -233,7 +228,7 @@ static struct hdl_queues *mailbox_persistent_wired(struct hdl_cc *cc, uint8_t co
 
 /* The peers wait for this rank's part, or may have theirs and start the operation: the communicator is given up, which reports
  * the error to them. */
-static int forsaken(struct hdl_comm *comm, int error)
+static int pcoll_give_up(struct hdl_comm *comm, int error)
 {
 	char why[sizeof(((struct hdl_run *)0)->why)];
 
@@ -246,7 +241,7 @@ static int forsaken(struct hdl_comm *comm, int error)
 
 static int find_most(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
 {
-	struct hdl_queues *h = mailbox_persistent_wired(cc, coll);
+	struct hdl_queues *h = pcoll_wired(cc, coll);
 	struct hdl_most *all;
 	int rc;
 
@@ -260,7 +255,7 @@ static int find_most(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
 		return MPI_ERR_NO_MEM;
 	}
 	all[h->rank] = *most;
-	rc = mailbox_persistent_gather(h, all, sizeof(*all));
+	rc = pcoll_allgather(h, all, sizeof(*all));
 	for (int r = 0; r < h->size && !rc; r++)
 		*most = (struct hdl_most){ .fits = all[r].fits > most->fits ? all[r].fits : most->fits,
 					   .any = all[r].any > most->any ? all[r].any : most->any };
@@ -272,14 +267,14 @@ int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
 {
 	int rc = find_most(cc, coll, most);
 
-	return rc ? forsaken(cc->comm, rc) : MPI_SUCCESS;
+	return rc ? pcoll_give_up(cc->comm, rc) : MPI_SUCCESS;
 }
 
-static const struct hdl_pcoll_ops mailbox_persistent_ops;
+static const struct hdl_pcoll_ops pcoll_ops_of_mailbox;
 
-static int make_lines(struct hdl_run *run)
+static int pcoll_make(struct hdl_run *run)
 {
-	struct hdl_queues *h = mailbox_persistent_wired(run->comm->coll, run->plan->key.coll);
+	struct hdl_queues *h = pcoll_wired(run->comm->coll, run->plan->key.coll);
 	struct hdl_pcoll *p;
 	bool all = false;
 	int rc;
@@ -298,37 +293,37 @@ static int make_lines(struct hdl_run *run)
 	}
 	if (!p || !p->records || !p->peers) {
 		if (p)
-			mailbox_persistent_give_back(p);
-		hdl_reason_set("no memory for the lines of a persistent collective");
+			pcoll_give_back(p);
+		hdl_reason_set("no memory for the cells of a persistent collective");
 		return MPI_ERR_NO_MEM;
 	}
-	rc = mailbox_persistent_tell(p, h->broken ? EIO : mailbox_persistent_make(p, run), &all);
+	rc = pcoll_exchange(p, hdl_queues_are_broken(h) ? EIO : pcoll_make_local(p, run), &all);
 	free(p->records);
 	p->records = NULL;
 	if (rc || !all) {
-		mailbox_persistent_unmake(p);
-		mailbox_persistent_give_back(p);
-		run->plan->why_not = "a rank had no room for its lines";
+		pcoll_unmake(p);
+		pcoll_give_back(p);
+		run->plan->why_not = "a rank had no memory for its cells";
 		return rc;
 	}
 	hdl_cell_aim(p->op.prog, p->peers);
-	if (p->meeting.run)
-		hdl_cell_aim(p->meeting.prog, p->peers);
+	if (p->barrier.run)
+		hdl_cell_aim(p->barrier.prog, p->peers);
 	p->behind = h->pcolls;
 	p->at = &h->pcolls;
 	if (p->behind)
 		p->behind->at = &p->behind;
 	h->pcolls = p;
-	h->pcoll_ops = &mailbox_persistent_ops;
+	h->pcoll_ops = &pcoll_ops_of_mailbox;
 	run->pcoll = p;
 	return MPI_SUCCESS;
 }
 
 int hdl_pcoll_new(struct hdl_run *run)
 {
-	int rc = make_lines(run);
+	int rc = pcoll_make(run);
 
-	return rc ? forsaken(run->comm, rc) : MPI_SUCCESS;
+	return rc ? pcoll_give_up(run->comm, rc) : MPI_SUCCESS;
 }
 
 void hdl_pcoll_free(struct hdl_pcoll *p)
@@ -338,16 +333,16 @@ void hdl_pcoll_free(struct hdl_pcoll *p)
 
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		read |= hdl_cell_waits(h->links[i]);
-	mailbox_persistent_unmake(p);
+	pcoll_unmake(p);
 	if (!read)
-		mailbox_persistent_give_back(p);
+		pcoll_give_back(p);
 }
 
-static void mailbox_persistent_clear(struct hdl_queues *h)
+static void pcoll_clear(struct hdl_queues *h)
 {
 	while (h->pcolls) {
-		mailbox_persistent_unmake(h->pcolls);
-		mailbox_persistent_give_back(h->pcolls);
+		pcoll_unmake(h->pcolls);
+		pcoll_give_back(h->pcolls);
 	}
 }
 
@@ -361,9 +356,9 @@ static inline void post_part(struct hdl_queues *h, struct part *part)
 	part->post(h, part->run, part->prog);
 }
 
-/* Returns true if an operation's cell and a meeting's cell fit to each peer: a unit of cell_room has space for one cell to each
- * peer. */
-static inline bool mailbox_persistent_has_room(struct hdl_queues *h)
+/* Returns true if each queue has room for an operation's cell and a barrier's cell: a unit of cell_room has room for one cell to
+ * each peer. */
+static inline bool pcoll_has_room(struct hdl_queues *h)
 {
 	if (unlikely(h->cell_room <= 1))
 		hdl_cell_find_room(h);
@@ -374,45 +369,45 @@ static inline void try_post(struct hdl_pcoll *p)
 {
 	struct hdl_queues *h = p->h;
 
-	if (unlikely(h->suspect_ns || h->broken || !mailbox_persistent_has_room(h)))
+	if (unlikely(!hdl_queues_take_requests(h) || !pcoll_has_room(h)))
 		return;
 	p->posted = true;
 	post_part(h, &p->op);
-	if (unlikely(h->broken))
+	if (unlikely(hdl_queues_are_broken(h)))
 		return;
-	p->meets = p->meeting.run && ++p->since_meeting == MEET_EVERY;
-	if (unlikely(p->meets)) {
-		p->since_meeting = 0;
-		post_part(h, &p->meeting);
+	p->has_barrier = p->barrier.run && ++p->since_barrier == BARRIER_EVERY;
+	if (unlikely(p->has_barrier)) {
+		p->since_barrier = 0;
+		post_part(h, &p->barrier);
 	}
 }
 
 /* Returns true if the operation is done beside its cells, which have all arrived: messages and copies may still be in
  * progress. */
-static inline bool mailbox_persistent_is_through(struct hdl_pcoll *p)
+static inline bool pcoll_is_through(struct hdl_pcoll *p)
 {
 	return likely(!p->op.messages) || p->op.run->plan->exec->poll(p->h, p->op.run, p->op.prog);
 }
 
-static inline bool mailbox_persistent_is_complete(struct hdl_pcoll *p)
+static inline bool pcoll_is_complete(struct hdl_pcoll *p)
 {
-	return p->posted && hdl_cell_arrived(p->op.run, p->op.prog) && mailbox_persistent_is_through(p) &&
-	       (!p->meets || hdl_cell_arrived(p->meeting.run, p->meeting.prog));
+	return p->posted && hdl_cell_arrived(p->op.run, p->op.prog) && pcoll_is_through(p) &&
+	       (!p->has_barrier || hdl_cell_arrived(p->barrier.run, p->barrier.prog));
 }
 
 /* Ends the start. The run may be freed, and p with it. */
-static void mailbox_persistent_end(struct hdl_pcoll *p)
+static void pcoll_end(struct hdl_pcoll *p)
 {
 	struct hdl_run *run = p->op.run;
 
 	*p->link = p->next;
 	if (p->next)
 		p->next->link = p->link;
-	if (unlikely(p->h->broken))
+	if (unlikely(hdl_queues_are_broken(p->h)))
 		hdl_queues_fail_run(p->h, run);
 	else if (likely(!p->op.messages))
 		hdl_cell_take(p->h, run, p->op.prog);
-	p->h->had_error |= run->error != MPI_SUCCESS;
+	p->h->unfit |= run->error != MPI_SUCCESS;
 	hdl_run_finish(run);
 }
 
@@ -432,19 +427,19 @@ void hdl_pcoll_start(struct hdl_pcoll *p)
 
 static inline bool becomes_complete(struct hdl_pcoll *p)
 {
-	return p->posted && hdl_cell_await(p->op.run, p->op.prog) && mailbox_persistent_is_through(p) &&
-	       (!p->meets || hdl_cell_await(p->meeting.run, p->meeting.prog));
+	return p->posted && hdl_cell_await(p->op.run, p->op.prog) && pcoll_is_through(p) &&
+	       (!p->has_barrier || hdl_cell_await(p->barrier.run, p->barrier.prog));
 }
 
 void hdl_pcoll_look(struct hdl_req *req, bool waits)
 {
 	struct hdl_pcoll *p = ((struct hdl_run *)hdl_req_collective_arg(req))->pcoll;
 
-	if (likely(!p->h->broken) && (waits ? becomes_complete(p) : mailbox_persistent_is_complete(p)))
-		mailbox_persistent_end(p);
+	if (likely(!hdl_queues_are_broken(p->h)) && (waits ? becomes_complete(p) : pcoll_is_complete(p)))
+		pcoll_end(p);
 }
 
-static int mailbox_persistent_turn(struct hdl_queues *h)
+static int pcoll_turn(struct hdl_queues *h)
 {
 	int n = 0;
 
@@ -452,11 +447,11 @@ static int mailbox_persistent_turn(struct hdl_queues *h)
 		next = p->next;
 		if (unlikely(!p->posted))
 			try_post(p);
-		if (!h->broken && !mailbox_persistent_is_complete(p))
+		if (!hdl_queues_are_broken(h) && !pcoll_is_complete(p))
 			continue;
-		if (unlikely(h->broken) && p->op.messages && !p->op.run->plan->exec->abort(h, p->op.run))
+		if (unlikely(hdl_queues_are_broken(h)) && p->op.messages && !p->op.run->plan->exec->abort(h, p->op.run))
 			continue;
-		mailbox_persistent_end(p);
+		pcoll_end(p);
 		n++;
 	}
 	/* a peer's failure shows in the completion queue */
@@ -465,4 +460,4 @@ static int mailbox_persistent_turn(struct hdl_queues *h)
 	return n;
 }
 
-static const struct hdl_pcoll_ops mailbox_persistent_ops = { .turn = mailbox_persistent_turn, .clear = mailbox_persistent_clear };
+static const struct hdl_pcoll_ops pcoll_ops_of_mailbox = { .turn = pcoll_turn, .clear = pcoll_clear };

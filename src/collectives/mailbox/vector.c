@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/mailbox/vector.h"
+#include "collectives/mailbox/mailbox.h"
 
 #define CELL_MESSAGE (1ULL << 63)		/* cell word, beside the length: the block follows as a message */
 #define CELL_ADDRESS (1ULL << 62)		/* cell word, beside the length: the cell's data are the block's address */
@@ -143,14 +143,14 @@ static void vector_retain_types(struct hdl_vector_run *x, bool retain)
 /* Copies the caller's lists, which it may free when the call returns. */
 static bool keep_lists(struct hdl_vector_run *x, const struct hdl_vcoll *a, int size)
 {
-	size_t pieces = (size_t)(a->nin + a->nout) * sizeof(struct hdl_vcoll_block);
+	size_t blocks = (size_t)(a->nin + a->nout) * sizeof(struct hdl_vcoll_block);
 	size_t nto = a->coll == HDL_V_NEIGHBORS ? (size_t)a->nto : 0, nfrom = a->coll == HDL_V_NEIGHBORS ? (size_t)a->nout : 0;
 	struct hdl_vcoll_block *list;
 	size_t ncounts = a->counts ? (size_t)size : 0;
 	MPI_Count *counts;
 	int *ranks;
 
-	list = x->memory = malloc(pieces + ncounts * sizeof(*counts) + (nto + nfrom) * sizeof(int) + 1);
+	list = x->memory = malloc(blocks + ncounts * sizeof(*counts) + (nto + nfrom) * sizeof(int) + 1);
 	if (!list)
 		return false;
 	counts = (MPI_Count *)(list + a->nin + a->nout);
@@ -400,7 +400,7 @@ bool hdl_vector_by_device(const struct hdl_run *run)
 	return run->vector->pending == run->vector->ncopies;
 }
 
-bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run)
+bool hdl_vector_needs_cpu(struct hdl_queues *h, const struct hdl_run *run)
 {
 	const struct hdl_vector_run *x = run->vector;
 	uint32_t needs = x->awaiting_fin;

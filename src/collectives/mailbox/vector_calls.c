@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/select/check.h"
-#include "collectives/mailbox/vector.h"
+#include "collectives/select/select.h"
+#include "collectives/mailbox/mailbox.h"
 
 /* ---- entry ----------------------------------------------------------------------------------------------------------- */
 
@@ -66,7 +66,8 @@ static size_t longest(const struct hdl_vcoll *a, enum hdl_coll coll, int size)
 }
 
 /* Makes the plan's key. Returns 0 or a negative errno of this rank's alone. */
-static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a, enum hdl_form_kind form, struct hdl_plan_key *key)
+static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a, enum hdl_form_kind form,
+			 struct hdl_plan_key *key)
 {
 	int promises = hdl_comm_promises(comm);
 	bool exposes = promises & HDL_PROMISES_EXPOSES;
@@ -74,10 +75,16 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 
 	if (promises < 0)
 		return promises;
-	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
-				    .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
-				    .bytes = hdl_vector_line(coll, longest(a, coll, comm->size),
-							      hdl_vector_copied(comm->size, hdl_job.oversubscribed, exposes, form == HDL_PERSISTS)) };
+	*key = (struct hdl_plan_key){
+		.coll = (uint8_t)coll,
+		.root = hdl_coll_has_root(coll) ? a->root : 0,
+		.blocking = form == HDL_BLOCKS,
+		.persistent = form == HDL_PERSISTS,
+		.op = MPI_OP_NULL,
+		.bytes = hdl_vector_cell_max(coll, longest(a, coll, comm->size),
+					     hdl_vector_copied(comm->size, hdl_job.oversubscribed, exposes,
+							       form == HDL_PERSISTS)),
+	};
 
 	if (coll == HDL_NEIGHBORS) {
 		key->to = ranks_in(a->to, a->nto, comm->rank);
@@ -96,7 +103,7 @@ static bool vector_possible(const struct hdl_comm *comm, const struct hdl_vcoll 
 static int vector_no_memory(struct hdl_comm *comm, const struct hdl_plan *plan)
 {
 	hdl_coll_no_memory(comm);
-	hdl_reason_set("%s: no memory for its pieces", plan ? hdl_coll_name((enum hdl_coll)plan->key.coll) : "collective");
+	hdl_reason_set("%s: no memory for its blocks", plan ? hdl_coll_name((enum hdl_coll)plan->key.coll) : "collective");
 	return MPI_ERR_NO_MEM;
 }
 
@@ -183,7 +190,8 @@ bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc)
 	struct hdl_plan *plan = cc && a->coll <= HDL_V_EXCHANGE ? cc->last[vector_kind_of(a)] : NULL;
 
 	/* a plan of the host executor has no runs */
-	if (!plan || !plan->spare || unlikely(cc->lost) || !vector_is_plan_of(plan, comm, a) || !hdl_queues_quick_vcoll(cc, plan->spare, a))
+	if (!plan || !plan->spare || unlikely(cc->lost) || !vector_is_plan_of(plan, comm, a) ||
+	    !hdl_queues_quick_vcoll(cc, plan->spare, a))
 		return false;
 	*rc = hdl_coll_end_quick(cc, plan);
 	return true;
@@ -252,7 +260,8 @@ static struct hdl_most vector_most_of(const struct hdl_vcoll *a, size_t cell)
  * The plan of a persistent operation. The cells exist as long as the request: they hold the longest block of any rank that fits a
  * cell. *rc: MPI error class. *none: all blocks are messages, which cells would only announce.
  */
-static struct hdl_plan *persistent_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc, bool *none)
+static struct hdl_plan *persistent_plan(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_plan_key key, int *rc,
+					bool *none)
 {
 	struct hdl_most most = { 0 };
 	size_t room;
@@ -279,13 +288,14 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 	struct hdl_run *run = NULL;
 	struct hdl_choice choice;
 	struct hdl_plan_key key;
-	struct hdl_comm_props site;
+	struct hdl_comm_props props;
 	bool none = false;
 
 	if (!vector_possible(comm, a))
 		return false;
 	*rc = MPI_SUCCESS;
-	if (hdl_coll_state(comm) && !vector_key_of(comm, a, HDL_PERSISTS, &key) && !hdl_plan_choose(&key, comm, &site, &choice)) {
+	if (hdl_coll_state(comm) && !vector_key_of(comm, a, HDL_PERSISTS, &key) &&
+	    !hdl_plan_choose(&key, comm, &props, &choice)) {
 		if (choice.executor == HDL_EXEC_HOST)
 			return false;
 		plan = persistent_plan(comm, a, key, rc, &none);
@@ -356,7 +366,7 @@ const struct hdl_executor_ops hdl_exec_vector = {
 	.abort = vector_abort,
 	.await = hdl_cell_await,
 	.by_device = hdl_vector_by_device,
-	.needs_cpu = hdl_vector_need_near,
+	.needs_cpu = hdl_vector_needs_cpu,
 	.end_at_once = vector_end_at_once,
 	.to_host = hdl_vector_to_host,
 	.go_on = hdl_vector_go_on,

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/mailbox/vector.h"
+#include "collectives/mailbox/mailbox.h"
+#include "collectives/select/select.h"
 
 /* Most bytes that are read before they are unpacked: they stay in the cache. */
 #define UNPACK_CHUNK ((size_t)64 << 10)
@@ -117,7 +118,7 @@ void hdl_vblock_receive(struct hdl_run *run, struct vblock *p)
 /* Offset of the word that `rank` writes, with the operation number + 1, after the last read. */
 static size_t done_at(const struct hdl_queues *h, const struct hdl_run *run, int rank)
 {
-	return hdl_cell_area(run->vector->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
+	return hdl_cell_prog_region(run->vector->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
 }
 
 /* The same block goes to all ranks. */
@@ -147,7 +148,7 @@ void hdl_vector_stage(struct hdl_queues *h, struct hdl_run *run)
 	several = x->staged_ranks & (x->staged_ranks - 1);
 	if (last && bytes <= most)
 		x->staging = hdl_sc_stage_until(h, run, bytes, x->staged_ranks, same_for_all(x) && several ? 0 : bytes,
-					  hdl_cell_area(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
+					  hdl_cell_prog_region(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
 	if (!x->staging)
 		x->staged_ranks = 0;
 	else if (same_for_all(x))
@@ -173,7 +174,7 @@ char *hdl_vblock_read_addr(struct hdl_queues *h, struct vblock *p)
 void hdl_vector_poll_fin(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_vector_run *x = run->vector;
-	const uint64_t *done = (const uint64_t *)(hdl_cell_area(x->prog)->mem + done_at(h, run, 0));
+	const uint64_t *done = (const uint64_t *)(hdl_cell_prog_region(x->prog)->mem + done_at(h, run, 0));
 
 	for (int r = 0; x->awaiting_fin >> r; r++)
 		if (x->awaiting_fin & 1u << r && __atomic_load_n(done + r, __ATOMIC_ACQUIRE) == run->opno + 1)
@@ -223,7 +224,7 @@ static bool advance_copy(struct hdl_queues *h, struct hdl_run *run, struct vbloc
 			p->position = hdl_sc_copy_post(h, run, p->peer, false, to, p->addr + p->copied, len);
 			p->vrun->turn_bytes += p->position ? len : 0;
 		}
-		if (!p->position || h->broken || !hdl_sc_copy_done(h, p->peer, p->position))
+		if (!p->position || hdl_queues_are_broken(h) || !hdl_sc_copy_done(h, p->peer, p->position))
 			return false;
 		if (p->copy)
 			hdl_unpack((void *)p->block.buf, p->copy, p->block.count, p->block.type, (MPI_Count)p->copied, len);
@@ -238,7 +239,7 @@ static bool send_fin(struct hdl_queues *h, struct hdl_run *run, const struct vbl
 {
 	const uint64_t number = run->opno + 1;
 
-	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_area(p->vrun->prog), done_at(h, run, h->rank),
+	return hdl_sc_ctrl_send_at(h, run, p->peer, hdl_cell_prog_region(p->vrun->prog), done_at(h, run, h->rank),
 				   done_at(h, run, p->peer), &number, sizeof(number));
 }
 

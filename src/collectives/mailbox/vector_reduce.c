@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/mailbox/vector.h"
+#include "collectives/mailbox/mailbox.h"
 
 /* Offsets of the ranks' parts in the packed vector; at[size] is its end. */
 static void vector_reduce_parts_of(const struct hdl_vector_run *x, const struct hdl_vcoll *a, int size,

@@ -7,14 +7,14 @@
  *
  * Before a rank creates queues, the rank looks in the queue cache (cache.c) for queues of the same ranks, and offers these in its
  * record. If all ranks have offered the same queues, the queues are taken over, and the second Allgather confirms so. Otherwise
- * (a rank has none, or other ones, because a communicator was freed later there) a status is OTHER_SETS: all ranks destroy the
+ * (a rank has none, or other ones, because a communicator was freed later there) a status is OTHER_QUEUES: all ranks destroy the
  * offered queues, create new ones, and begin again. So an offer that fails costs cached queues on each rank that made the offer,
  * and queues that only some ranks have cached disappear.
  *
  * A rank on which a step fails, even the first Allgather itself, continues to the end: the rank sends all that its peers wait
- * for, with HDL_UNHEARD in place of blocks that did not arrive, and reports the failure in the second Allgather. Only if the
- * second Allgather fails, too, the rank cannot know the outcome on its peers: then its collectives fail, because its peers may
- * not run them on the same executor.
+ * for, with HDL_STATUS_UNKNOWN in place of blocks that did not arrive, and reports the failure in the second Allgather. Only if
+ * the second Allgather fails, too, the rank cannot know the outcome on its peers: then its collectives fail, because its peers
+ * may not run them on the same executor.
  */
 #include <errno.h>
 #include <shca.h>
@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 struct record {
 	union ibv_gid gid;
@@ -32,17 +32,17 @@ struct record {
 	int32_t status;			/* of creating this rank's queues: 0 or an errno */
 	uint32_t exposed;		/* rkey of all this rank's memory, or 0 */
 	struct hdl_proc proc;
-	uint64_t set;			/* number of the cached queues that this rank offers; 0: new queues */
+	uint64_t offered_id;		/* hdl_queues.id of the cached queues that this rank offers; 0: new queues */
 	uint64_t posted, class_posted[HDL_SLOT_CLASSES];	/* operations posted on the offered queues */
-	uint64_t number;		/* number for new queues; rank 0's is used */
-	struct hdl_agreed_config basis;		/* must be the same on all ranks */
+	uint64_t new_id;		/* id for new queues; rank 0's is used */
+	struct hdl_agreed_config config;	/* must be the same on all ranks */
 	uint32_t depth, index;
-	uint64_t area_bytes;
-	uint32_t qpn[];			/* mailbox[size], out[levels], in[levels] */
+	uint64_t region_bytes;
+	uint32_t qpn[];			/* pair[size], out[tree_links], in[tree_links] */
 };
 
 /* Status of a rank that has all records, in which the ranks offer different queues. */
-#define OTHER_SETS ESTALE
+#define OTHER_QUEUES ESTALE
 static struct record *record(const struct hdl_queues *h, int rank)
 {
 	return (struct record *)(h->records + (size_t)rank * h->record_bytes);
@@ -73,25 +73,25 @@ static struct hdl_coll_link *add_link(struct hdl_queues *h, int peer, uint64_t s
 
 /* Depth of a mailbox queue: small, since each request takes memory in every communicator. Half as many for more than MANY_RANKS
  * ranks. */
-#define LINE_REQUESTS 30
+#define CELL_QUEUE_DEPTH 30
 #define MANY_RANKS 8
 
-static uint32_t line_requests(const struct hdl_queues *h)
+static uint32_t cell_queue_depth(const struct hdl_queues *h)
 {
-	return h->size > MANY_RANKS ? LINE_REQUESTS / 2 : LINE_REQUESTS;
+	return h->size > MANY_RANKS ? CELL_QUEUE_DEPTH / 2 : CELL_QUEUE_DEPTH;
 }
 
 /* Creates the queue through which cells are written to a peer. Its one receive never takes a message: the receive is flushed when
  * the peer is gone, which reports the peer's end. */
-static struct hdl_coll_link *create_line_link(struct hdl_queues *h, int peer)
+static struct hdl_coll_link *create_cell_link(struct hdl_queues *h, int peer)
 {
-	size_t line = h->region[HDL_CELL_MEDIUM].line_bytes;
-	const uint32_t tries[] = { line && line <= HDL_CELL_INLINE_LONG ? (uint32_t)line : HDL_CELL_INLINE, HDL_CELL_INLINE, 0 };
-	static const uint32_t untold = 1;
-	struct hdl_coll_link *l = add_link(h, peer, line_requests(h));
+	size_t cell = h->region[HDL_CELL_MEDIUM].cell_bytes;
+	const uint32_t tries[] = { cell && cell <= HDL_CELL_INLINE_LONG ? (uint32_t)cell : HDL_CELL_INLINE, HDL_CELL_INLINE, 0 };
+	static const uint32_t always_unfinished = 1;
+	struct hdl_coll_link *l = add_link(h, peer, cell_queue_depth(h));
 
 	if (l)
-		l->unfinished = &untold;
+		l->unfinished = &always_unfinished;
 	if (l && !h->port) {
 		l->max_inline = tries[0];
 		return l;
@@ -155,7 +155,7 @@ static struct hdl_coll_link *create_link(struct hdl_queues *h, int peer, uint64_
 	return l->qp ? l : NULL;
 }
 
-static bool has_direct(const struct hdl_queues *h, int a, int b)
+static bool has_pair_link(const struct hdl_queues *h, int a, int b)
 {
 	return a != b && (h->mailbox || h->pairs || (h->star && (!a || !b)));
 }
@@ -174,23 +174,26 @@ static int create_links(struct hdl_queues *h)
 	/* elements: requests of one hop; words: atomics on a pair link or on the rank's own; control: WAITs and ENABLEs, since a
 	 * graph at most waits for a peer on the link in one direction and enables the other, and the root's writes to itself, for
 	 * which the root waits, with their stamps. */
-	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_SLOT_LONGER].acc_bytes / 8 : 0;
+	uint64_t elements = h->reduce_caps->vector ? 2 : HDL_CALC_REQUESTS,
+		 words = h->star ? h->class[HDL_SLOT_LONGER].acc_bytes / 8 : 0;
 	uint64_t control = 2 * (uint64_t)h->tree_links + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
 	uint64_t own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
 	for (int r = 0; r < h->size; r++) {
-		if (!has_direct(h, h->rank, r))
+		if (!has_pair_link(h, h->rank, r))
 			continue;
 		h->pair[r] = create_link(h, r, sq_depth(h, 2, words + 1), 0, true);
 		if (!h->pair[r])
 			return -errno;
 	}
 	for (int k = 0; k < h->tree_links; k++) {
-		h->out[k] = create_link(h, hdl_knomial_ahead(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed, true);
+		h->out[k] = create_link(h, hdl_knomial_ahead(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed,
+					true);
 		if (!h->out[k])
 			return -errno;
-		h->in[k] = create_link(h, hdl_knomial_behind(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed, true);
+		h->in[k] = create_link(h, hdl_knomial_behind(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed,
+				       true);
 		if (!h->in[k])
 			return -errno;
 	}
@@ -198,12 +201,12 @@ static int create_links(struct hdl_queues *h)
 	return h->master ? 0 : -errno;
 }
 
-static int create_line_links(struct hdl_queues *h)
+static int create_cell_links(struct hdl_queues *h)
 {
 	for (int r = 0; r < h->size; r++) {
-		if (!has_direct(h, h->rank, r))
+		if (!has_pair_link(h, h->rank, r))
 			continue;
-		h->pair[r] = create_line_link(h, r);
+		h->pair[r] = create_cell_link(h, r);
 		if (!h->pair[r])
 			return -errno;
 	}
@@ -244,10 +247,11 @@ static int bringup_create(struct hdl_queues *h)
 	h->local_room = (h->depth + 2) * links;
 	/* mailbox: room for all requests of the queues, and for their receives when flushed */
 	h->local_cq = !h->mailbox ? bringup_create_cq(h, h->local_room) :
-		      ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(hdl_mpi_tp), 0);
+		      ibv_create_cq(h->port->ctx, (int)(links * (cell_queue_depth(h) + 1)), NULL,
+				    hdl_tp_local_channel(hdl_mpi_tp), 0);
 	if (!h->local_cq)
 		return -errno;
-	err = h->mailbox ? create_line_links(h) : create_links(h);
+	err = h->mailbox ? create_cell_links(h) : create_links(h);
 	return err ? err : hdl_region_make(h, 0);
 }
 
@@ -283,9 +287,9 @@ static int make_anew(struct hdl_queues *h)
 	memset(h->since_sync, 0, sizeof(h->since_sync));
 	h->local_posted = h->local_seen = 0;
 	h->next_place = h->oldest = h->cell_room = 0;
-	h->queue_gone = false;
-	h->suspect_ns = 0;
-	h->set = 0;
+	h->unfit = false;
+	hdl_queues_on(h, HDL_QUEUES_ON_RENEW);
+	h->id = 0;
 	h->offered = false;
 	return bringup_make(h);
 }
@@ -297,7 +301,7 @@ static uint32_t qpn_of(const struct hdl_coll_link *l)
 	return l && l->qp ? l->qp->qp_num : 0;
 }
 
-static uint64_t area_bytes(const struct hdl_queues *h)
+static uint64_t region_bytes(const struct hdl_queues *h)
 {
 	uint64_t bytes = 0;
 
@@ -308,26 +312,26 @@ static uint64_t area_bytes(const struct hdl_queues *h)
 
 static void fill_record(struct hdl_queues *h, int err)
 {
-	static uint64_t sets;
+	static uint64_t ids;
 	struct record *r = record(h, h->rank);
-	struct hdl_comm_props site;
+	struct hdl_comm_props props;
 	int unsure;
 
 	memset(r, 0, h->record_bytes);
 	r->depth = (uint32_t)h->depth;
-	r->area_bytes = area_bytes(h);
+	r->region_bytes = region_bytes(h);
 	r->index = (uint32_t)h->index;
-	unsure = hdl_comm_props_of(h->cc->comm, &site);
+	unsure = hdl_comm_props_of(h->cc->comm, &props);
 	if (!unsure)
-		hdl_agreed_config_of(&site, &r->basis);
+		hdl_agreed_config_of(&props, &r->config);
 	r->status = err ? -err : -unsure;
 	if (r->status)
 		return;
-	r->set = h->set;
+	r->offered_id = h->id;
 	r->posted = h->posted;
 	for (int i = 0; i < HDL_SLOT_CLASSES; i++)
 		r->class_posted[i] = h->class[i].posted;
-	r->number = ++sets;
+	r->new_id = ++ids;
 	r->gid = h->port->gid;
 	r->lid = h->port->lid;
 	r->addr = (uintptr_t)h->region[0].mem;
@@ -367,7 +371,8 @@ static int connect_all(struct hdl_queues *h)
 		err = connect_link(h, h->pair[r], r, record(h, r)->qpn[h->rank]);
 	}
 	for (int k = 0; k < h->tree_links && !err; k++) {
-		int to = hdl_knomial_ahead(h->rank, h->size, h->radix, k), from = hdl_knomial_behind(h->rank, h->size, h->radix, k);
+		int to = hdl_knomial_ahead(h->rank, h->size, h->radix, k),
+		    from = hdl_knomial_behind(h->rank, h->size, h->radix, k);
 
 		err = connect_link(h, h->out[k], to, record(h, to)->qpn[h->size + h->tree_links + k]);
 		if (!err)
@@ -380,17 +385,17 @@ static int connect_all(struct hdl_queues *h)
 
 static void bringup_exchange(struct hdl_queues *h, int err);
 
-/* Returns true if the only failure that any status reports is OTHER_SETS. A status of HDL_UNHEARD is a failure, too. */
+/* Returns true if the only failure that any status reports is OTHER_QUEUES. A status of HDL_STATUS_UNKNOWN is a failure, too. */
 static bool is_to_begin_again(const struct hdl_queues *h)
 {
-	bool others = false;
+	bool differs = false;
 
 	for (int r = 0; r < h->size; r++) {
-		if (h->statuses[r] && h->statuses[r] != OTHER_SETS)
+		if (h->statuses[r] && h->statuses[r] != OTHER_QUEUES)
 			return false;
-		others |= h->statuses[r] == OTHER_SETS;
+		differs |= h->statuses[r] == OTHER_QUEUES;
 	}
-	return others;
+	return differs;
 }
 
 static void bringup_wired(struct hdl_run *run)
@@ -409,17 +414,18 @@ static void bringup_wired(struct hdl_run *run)
 		if (!h->statuses[r])
 			continue;
 		all = false;
-		if (h->statuses[r] != OTHER_SETS)
-			hdl_queues_note_reason(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
+		if (h->statuses[r] != OTHER_QUEUES)
+			hdl_queues_note_reason(h, "connect its queues, or receive the records of all ranks", r, h->statuses[r]);
 		/* The rank reports its own failure: every peer gets this status, too, or none. But a rank whose statuses report
-		 * OTHER_SETS and no other failure begins again, and waits for this rank. */
-		if (h->statuses[r] != HDL_UNHEARD && h->statuses[r] != OTHER_SETS)
+		 * OTHER_QUEUES and no other failure begins again, and waits for this rank. */
+		if (h->statuses[r] != HDL_STATUS_UNKNOWN && h->statuses[r] != OTHER_QUEUES)
 			h->state = HDL_QUEUES_REFUSED;
 	}
 	if (h->state == HDL_QUEUES_READY && (error || !all)) {
 		h->wire_error = error ? error : MPI_ERR_OTHER;
-		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: whether all ranks have theirs is not known (%.160s)",
-			 run->why[0] ? run->why : "some were not heard of");
+		snprintf(h->why_refused, sizeof(h->why_refused),
+			 "offload queues: whether all ranks have theirs is not known (%.160s)",
+			 run->why[0] ? run->why : "the records of some ranks did not come");
 		hdl_queues_break(h, h->why_refused);
 	}
 	h->offered = false;
@@ -440,9 +446,9 @@ static int check_records(struct hdl_queues *h)
 	for (int r = 0; r < h->size; r++) {
 		const struct record *rec = record(h, r);
 
-		if (rec->depth != mine->depth || rec->area_bytes != mine->area_bytes || rec->index != mine->index ||
-		    memcmp(&rec->basis, &mine->basis, sizeof(mine->basis))) {
-			hdl_agreed_config_difference(&mine->basis, &rec->basis, what, sizeof(what));
+		if (rec->depth != mine->depth || rec->region_bytes != mine->region_bytes || rec->index != mine->index ||
+		    memcmp(&rec->config, &mine->config, sizeof(mine->config))) {
+			hdl_agreed_config_difference(&mine->config, &rec->config, what, sizeof(what));
 			hdl_queues_note_reason(h, what, r, EINVAL);
 			return -EINVAL;
 		}
@@ -454,39 +460,39 @@ static int check_records(struct hdl_queues *h)
 	return 0;
 }
 
-/* Returns 0: all ranks have new queues; 1: all offer the same cached queues with the same operations posted; -OTHER_SETS:
+/* Returns 0: all ranks have new queues; 1: all offer the same cached queues with the same operations posted; -OTHER_QUEUES:
  * neither. */
-static int compare_sets(const struct hdl_queues *h)
+static int compare_offers(const struct hdl_queues *h)
 {
 	const struct record *mine = record(h, h->rank);
 
 	for (int r = 0; r < h->size; r++) {
 		const struct record *rec = record(h, r);
 
-		if (rec->set != mine->set || rec->posted != mine->posted ||
+		if (rec->offered_id != mine->offered_id || rec->posted != mine->posted ||
 		    memcmp(rec->class_posted, mine->class_posted, sizeof(mine->class_posted)))
-			return -OTHER_SETS;
+			return -OTHER_QUEUES;
 	}
-	return mine->set != 0;
+	return mine->offered_id != 0;
 }
 
 /* Returns 0 if the offered queues may be used on: each link has exactly the arrivals that the posted operations imply, so all
- * ranks have posted all of them ((d) of queues.h), and no queue has failed. Polls first: completions that report a failure may have
- * come while the queues were cached. */
+ * ranks have posted all of them ((d) of queues.h), and no queue has failed. Polls first: completions that report a failure may
+ * have come while the queues were cached. */
 static int bringup_take_over(struct hdl_queues *h)
 {
 	hdl_queues_drain(h);
-	if (h->queue_gone || h->suspect_ns)
-		return -OTHER_SETS;
+	if (h->unfit || h->health == HDL_QUEUES_SUSPECT)
+		return -OTHER_QUEUES;
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		if (h->links[i]->rcq && !hdl_link_has_arrived(h, h->links[i]))
-			return -OTHER_SETS;
-	return h->broken ? -EIO : 0;
+			return -OTHER_QUEUES;
+	return hdl_queues_are_broken(h) ? -EIO : 0;
 }
 
 static int take_or_connect(struct hdl_queues *h)
 {
-	int same = compare_sets(h), err;
+	int same = compare_offers(h), err;
 
 	if (same)
 		return same < 0 ? same : bringup_take_over(h);
@@ -494,7 +500,7 @@ static int take_or_connect(struct hdl_queues *h)
 	if (err && err != -HDL_NOT_IN_ORDER)
 		hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run "
 			  "on the host", h->size, strerror(-err));
-	h->set = record(h, 0)->number;
+	h->id = record(h, 0)->new_id;
 	return err;
 }
 
@@ -507,7 +513,7 @@ static void exchanged(struct hdl_run *run)
 	if (!err)
 		err = check_records(h);
 	else
-		hdl_queues_note_reason(h, "hear of all others", h->rank, EIO);
+		hdl_queues_note_reason(h, "receive the records of all ranks", h->rank, EIO);
 	if (!err)
 		err = take_or_connect(h);
 	h->statuses[h->rank] = -err;
@@ -524,7 +530,7 @@ static void bringup_exchange(struct hdl_queues *h, int err)
 		hdl_queues_bringup_failed(h);
 }
 
-static struct hdl_queues *lay(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *means)
+static struct hdl_queues *lay(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *caps)
 {
 	struct hdl_queues *h = calloc(1, sizeof(*h));
 
@@ -536,11 +542,11 @@ static struct hdl_queues *lay(int rank, int size, enum hdl_executor executor, bo
 	h->mailbox = executor == HDL_EXEC_MAILBOX;
 	h->index = hdl_queues_index(executor, pairs);
 	if (!h->mailbox) {
-		h->means = means;
+		h->reduce_caps = caps;
 		h->radix = hdl_vars.coll_radix;
 		h->pairs = pairs;
 		h->tree_links = pairs ? 0 : hdl_knomial_links(h->radix, h->size);
-		h->star = !pairs && !means->vector && means->atomics;
+		h->star = !pairs && !caps->vector && caps->atomics;
 	}
 	hdl_queues_lay_out(h);
 	h->peers = calloc((size_t)size, sizeof(*h->peers));
@@ -550,10 +556,11 @@ static struct hdl_queues *lay(int rank, int size, enum hdl_executor executor, bo
 	return NULL;
 }
 
-struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *means)
+struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs,
+				     const struct hdl_reduce_caps *caps)
 {
 	static struct ibv_mr nothing;
-	struct hdl_queues *h = lay(rank, size, executor, pairs, means);
+	struct hdl_queues *h = lay(rank, size, executor, pairs, caps);
 
 	if (!h)
 		return NULL;
@@ -563,7 +570,7 @@ struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor execu
 		if (!h->region[k].peers)
 			goto fail;
 	}
-	if (!(h->mailbox ? create_line_links(h) : create_links(h)))
+	if (!(h->mailbox ? create_cell_links(h) : create_links(h)))
 		return h;
 fail:
 	hdl_queues_destroy(h);
@@ -581,8 +588,8 @@ static int allocate_records(struct hdl_queues *h)
 static struct hdl_queues *lay_new(const struct hdl_comm *comm, enum hdl_executor executor, bool pairs)
 {
 	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
-	const struct hdl_reduce_caps *means;
-	struct hdl_queues *h = hdl_reduce_caps_of(port, &means) ? NULL : lay(comm->rank, comm->size, executor, pairs, means);
+	const struct hdl_reduce_caps *caps;
+	struct hdl_queues *h = hdl_reduce_caps_of(port, &caps) ? NULL : lay(comm->rank, comm->size, executor, pairs, caps);
 
 	if (!h)
 		return NULL;

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 
 /* List in the order of insertion, oldest first: programs free communicators in the same order on all ranks, so that ranks offer
@@ -57,8 +58,7 @@ struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index)
  * may differ. */
 static bool is_sound(const struct hdl_queues *h)
 {
-	return h->state == HDL_QUEUES_READY && !h->broken && !h->had_error && !h->suspect_ns && !h->queue_gone && !h->stopped &&
-	       h->posted == h->retired && !h->queue && !h->started;
+	return hdl_queues_take_requests(h) && !h->unfit && h->posted == h->retired && !h->queue && !h->started;
 }
 
 bool hdl_queue_cache_keep(struct hdl_queues *h)

@@ -2,7 +2,7 @@
 /* The properties by which choose.c decides: the hosts of a communicator's ranks, and the capabilities of the device that connects
  * them. */
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 #include <errno.h>
 
@@ -11,13 +11,13 @@
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out)
 {
 	static const struct hdl_port *asked;
-	static struct hdl_reduce_caps means;
+	static struct hdl_reduce_caps caps;
 	static bool cross;
 	const uint64_t all = SHCA_EXP_EXTENSION_CALC_OPS | SHCA_EXP_EXTENSION_CALC_SIZES | SHCA_EXP_EXTENSION_CALC_HOST_ORDER |
 			     SHCA_EXP_EXTENSION_CALC_VECTOR;
 	struct ibv_exp_device_attr attr = {
-		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
-			     SHCA_EXP_DEVICE_ATTR_EXTENSIONS,
+		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |
+			     IBV_EXP_DEVICE_ATTR_CALC_CAP | SHCA_EXP_DEVICE_ATTR_EXTENSIONS,
 	};
 	int err;
 
@@ -27,16 +27,17 @@ int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps
 		if (err == ENOMEM)
 			return -ENOMEM;
 		asked = port;
-		means = (struct hdl_reduce_caps){ 0 };
+		caps = (struct hdl_reduce_caps){ 0 };
 		cross = !err && attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL;
 		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
-			means.atomics = attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS && attr.ext_atom.atomic_arg_sizes & 8;
+			caps.atomics = attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS &&
+				       attr.ext_atom.atomic_arg_sizes & 8;
 		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_CALC_CAP)
-			means.calc = attr.calc_cap;
-		means.vector = cross && hdl_vars.coll_extensions && attr.comp_mask & SHCA_EXP_DEVICE_ATTR_EXTENSIONS &&
+			caps.calc = attr.calc_cap;
+		caps.vector = cross && hdl_vars.coll_extensions && attr.comp_mask & SHCA_EXP_DEVICE_ATTR_EXTENSIONS &&
 			       (attr.shca_extensions & all) == all && attr.shca_calc_vector_max >= HDL_TASKS_MAX;
 	}
-	*out = cross ? &means : NULL;
+	*out = cross ? &caps : NULL;
 	return 0;
 }
 
@@ -73,28 +74,29 @@ int hdl_comm_promises(const struct hdl_comm *comm)
 	return all;
 }
 
-int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *site)
+int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props)
 {
 	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
-	const struct hdl_reduce_caps *means = NULL;
-	int promises = hdl_comm_promises(comm), err = promises < 0 ? promises : port ? hdl_reduce_caps_of(port, &means) : 0;
+	const struct hdl_reduce_caps *caps = NULL;
+	int promises = hdl_comm_promises(comm), err = promises < 0 ? promises : port ? hdl_reduce_caps_of(port, &caps) : 0;
 
 	if (err) {
-		*site = (struct hdl_comm_props){ 0 };
+		*props = (struct hdl_comm_props){ 0 };
 		return err;
 	}
-	*site = (struct hdl_comm_props){
-		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(hdl_mpi_tp),
-		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = promises & HDL_PROMISES_WAKES,
-		.at_once = promises & HDL_PROMISES_AT_ONCE, .exposes = promises & HDL_PROMISES_EXPOSES, .means = means,
+	*props = (struct hdl_comm_props){
+		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed,
+		.rc = hdl_tp_allows_rc(hdl_mpi_tp), .device = port ? ibv_get_device_name(port->ctx->device) : NULL,
+		.wakes = promises & HDL_PROMISES_WAKES, .at_once = promises & HDL_PROMISES_AT_ONCE,
+		.exposes = promises & HDL_PROMISES_EXPOSES, .reduce_caps = caps,
 	};
 	/* jobs may differ in these properties, and all members must choose alike */
 	if (hdl_group_spans_jobs(comm->group, comm->group)) {
-		site->one_host = false;
-		site->oversubscribed = true;
+		props->one_host = false;
+		props->oversubscribed = true;
 	}
 	/* more than HEDDLE_COLL_OFFLOAD_RANKS ranks: nothing is offloaded, so the hosts do not matter */
-	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
-		site->one_host = hdl_is_local(hdl_comm_proc(comm, r));
+	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && props->one_host && r < comm->size; r++)
+		props->one_host = hdl_is_local(hdl_comm_proc(comm, r));
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 #define BATCH 16
 
@@ -25,13 +25,11 @@ void hdl_queues_drain(struct hdl_queues *h)
 				continue;
 			}
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-				hdl_queues_failed(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
+				hdl_queues_failed(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer,
+						  wc[i].status);
 				continue;
 			}
-			h->local_seen++;
-			l->sq_done = l->sq_posted - ((l->sq_posted - wc[i].wr_id) & HDL_ID_POSITION);
-			if (wc[i].wr_id & HDL_ID_RETIRES)
-				h->ring[wc[i].wr_id >> HDL_ID_PLACE_SHIFT & 0xff]->outstanding--;
+			hdl_link_completed(h, l, wc[i].wr_id);
 		}
 	} while (n == BATCH);
 	if (unlikely(n < 0))
@@ -60,9 +58,9 @@ void hdl_queues_stop(struct hdl_queues *h)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	if (h->stopped || !h->mailbox)
+	if (h->health == HDL_QUEUES_STOPPED || !h->mailbox)
 		return;
-	h->stopped = true;
+	hdl_queues_on(h, HDL_QUEUES_ON_STOP);
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		ibv_modify_qp(h->links[i]->qp, &attr, IBV_QP_STATE);
 }

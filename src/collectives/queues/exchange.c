@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "collectives/host/host.h"
 #include "collectives/queues/queues.h"
 
 int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
@@ -23,9 +24,9 @@ int hdl_queues_allgather_as(struct hdl_queues *h, struct hdl_graph **graph, uint
 		*graph = NULL;
 		return -ENOMEM;
 	}
-	/* blocks are received into tmp first: the ones that do not come stay HDL_UNHEARD_BYTE */
-	memset(run->tmp.p, HDL_UNHEARD_BYTE, (*graph)->tmp_bytes);
-	run->runs_all = true;
+	/* blocks are received into tmp first: the ones that do not come stay HDL_STATUS_UNKNOWN_BYTE */
+	memset(run->tmp.p, HDL_STATUS_UNKNOWN_BYTE, (*graph)->tmp_bytes);
+	run->mode = HDL_RUN_ALL;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
 	/* Several kinds of queues may be brought up at a time, and their exchanges proceed in a different order on each rank. */
@@ -46,21 +47,24 @@ void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, in
 {
 	if (h->why_refused[0])
 		return;
-	if (status == HDL_UNHEARD)
-		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: rank %d could not be asked", rank);
+	if (status == HDL_STATUS_UNKNOWN)
+		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: the record of rank %d did not come", rank);
 	else if (status == HDL_NOT_IN_ORDER)
-		snprintf(h->why_refused, sizeof(h->why_refused), "device %s of rank %d does not promise that the bytes of a write land in order",
+		snprintf(h->why_refused, sizeof(h->why_refused),
+			 "device %s of rank %d does not promise that the bytes of a write land in order",
 			 ibv_get_device_name(h->port->ctx->device), rank);
 	else
-		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
+		snprintf(h->why_refused, sizeof(h->why_refused), "offload queues: rank %d could not %s (%s)", rank, what,
+			 strerror(status));
 }
 
 /* The other ranks wait for this rank's part of the exchange: hdl_queues_break notifies them. */
 void hdl_queues_bringup_failed(struct hdl_queues *h)
 {
 	h->wire_error = MPI_ERR_NO_MEM;
-	snprintf(h->why_refused, sizeof(h->why_refused), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
-	h->state = HDL_QUEUES_READY;	/* with `broken`, so that no operation is posted */
+	snprintf(h->why_refused, sizeof(h->why_refused),
+		 "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	h->state = HDL_QUEUES_READY;	/* hdl_queues_break below: no operation is posted */
 	h->offered = false;
 	hdl_queues_free_records(h);
 	hdl_queues_break(h, h->why_refused);

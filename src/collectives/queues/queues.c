@@ -7,15 +7,15 @@
  * earlier: slots become free in that order.
  */
 #include "collectives/exec.h"
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
+#include "collectives/select/select.h"
 #include "runtime/threads.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "collectives/select/tuner.h"
 
 _Static_assert(HDL_QUEUES_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
 
@@ -80,11 +80,17 @@ static struct hdl_run *dequeue(struct hdl_queues *h)
 
 void hdl_queues_fail_run(const struct hdl_queues *h, struct hdl_run *run)
 {
-	const char *name = hdl_coll_name(run->args.coll);
+	int error;
 
-	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_refused : HDL_QUEUES_IN_ERROR);
-	hdl_run_error(run, h->wire_error == MPI_ERR_NO_MEM || h->wire_error == MPI_ERR_BUFFER ? h->wire_error : h->cc->lost ? MPI_ERR_PROC_ABORTED :
-			   h->wire_error ? h->wire_error : MPI_ERR_OTHER);
+	hdl_reason_set("%s: %s", hdl_coll_name(run->args.coll), h->wire_error ? h->why_refused : HDL_QUEUES_IN_ERROR);
+	/* these two are the cause of a revocation, too */
+	if (h->wire_error == MPI_ERR_NO_MEM || h->wire_error == MPI_ERR_BUFFER)
+		error = h->wire_error;
+	else if (h->cc->lost)
+		error = MPI_ERR_PROC_ABORTED;
+	else
+		error = h->wire_error ? h->wire_error : MPI_ERR_OTHER;
+	hdl_run_error(run, error);
 }
 
 static void queues_fail(const struct hdl_queues *h, struct hdl_run *run)
@@ -111,7 +117,7 @@ static __attribute__((noinline)) bool queues_compile(struct hdl_queues *h, struc
 	}
 	hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
 		  hdl_coll_name(run->args.coll), plan->key.bytes, plan->offload_graph->algorithm, strerror(err));
-	h->broken = true;
+	hdl_queues_on(h, HDL_QUEUES_ON_BREAK);
 	/* a graph that the device cannot run fails on all ranks; for want of memory this rank alone fails, and peers may have
 	 * posted */
 	if (err == ENOMEM) {
@@ -127,20 +133,7 @@ static bool ready_prog(struct hdl_queues *h, struct hdl_run *run)
 	return likely(run->plan->prog) || queues_compile(h, run);
 }
 
-static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class);
-
-/* Returns true if the operation has a slot: (a) of queues.h. */
-static bool has_slot(const struct hdl_queues *h, const struct hdl_run *run)
-{
-	return h->posted - h->retired < h->depth && h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
-}
-
-/* Returns true if a slot barrier must come before the operation: (b) of queues.h. */
-static bool needs_credit(const struct hdl_queues *h, const struct hdl_run *run)
-{
-	return !prog_of(run)->synchronizes && (h->since_sync[run->class] >= h->class[run->class].depth - 1 ||
-					       (!h->mailbox && h->since_sync_all >= h->depth - 1));
-}
+static struct hdl_run *slot_barrier_run(struct hdl_queues *h, uint8_t class);
 
 /* Posts queued operations as far as slots and queues permit; fails them if the queues are broken, and hands them to the host
  * executor if queues or region were refused. Returns 0 if no operation moved on. */
@@ -151,14 +144,14 @@ static int pump(struct hdl_queues *h)
 	/* also if the queues are broken: the exchange's done function uses h */
 	if (h->state == HDL_QUEUES_WIRING || h->region[h->region_wired].state == HDL_REGION_WIRING)
 		return 0;
-	for (; h->queue && !h->suspect_ns; n++) {
+	for (; h->queue && h->health != HDL_QUEUES_SUSPECT; n++) {
 		struct hdl_run *run = h->queue;
 
 		if (h->state == HDL_QUEUES_REFUSED) {
 			run_on_host(h, dequeue(h));
 			continue;
 		}
-		if (unlikely(h->broken)) {
+		if (unlikely(hdl_queues_are_broken(h))) {
 			queues_fail(h, dequeue(h));
 			continue;
 		}
@@ -167,7 +160,7 @@ static int pump(struct hdl_queues *h)
 
 			if (state == HDL_REGION_WIRING)
 				break;
-			if (h->broken)
+			if (hdl_queues_are_broken(h))
 				continue;
 			if (state == HDL_REGION_REFUSED) {
 				run_on_host(h, dequeue(h));
@@ -179,13 +172,14 @@ static int pump(struct hdl_queues *h)
 		if (!run->plan->key.internal)
 			run->class = prog_of(run)->class;
 		/* Every rank counts the same operations, so that all ranks insert the slot barrier at the same place. */
-		if (unlikely(needs_credit(h, run))) {
-			struct hdl_run *barrier = credit_run(h, run->class);
+		if (unlikely(hdl_slot_barrier_due(h, prog_of(run), h->mailbox))) {
+			struct hdl_run *barrier = slot_barrier_run(h, run->class);
 
 			if (!barrier) {
-				hdl_reason_set("%s: no memory for the barrier that comes before it", hdl_coll_name(run->args.coll));
+				hdl_reason_set("%s: no memory for the barrier that comes before it",
+					       hdl_coll_name(run->args.coll));
 				hdl_run_error(run, MPI_ERR_NO_MEM);
-				h->broken = true;
+				hdl_queues_on(h, HDL_QUEUES_ON_BREAK);
 				continue;
 			}
 			run = barrier;
@@ -194,7 +188,7 @@ static int pump(struct hdl_queues *h)
 			if (!ready_prog(h, run))
 				continue;
 		}
-		if (!has_slot(h, run) || !exec_of(run)->has_room(h, prog_of(run))) {
+		if (!hdl_queues_has_slot(h, run->class) || !exec_of(run)->has_room(h, prog_of(run))) {
 			h->late = h->queued;
 			break;
 		}
@@ -218,7 +212,7 @@ static bool has_more(const struct hdl_run *run)
 static void complete(struct hdl_queues *h, struct hdl_run *run)
 {
 	h->completed++;
-	if (unlikely(h->broken)) {
+	if (unlikely(hdl_queues_are_broken(h))) {
 		hdl_queues_stop(h);
 		hdl_queues_fail_run(h, run);
 	} else if (exec_of(run)->finish) {
@@ -230,7 +224,7 @@ static void retire(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);
 
-	h->had_error |= run->error != MPI_SUCCESS;
+	h->unfit |= run->error != MPI_SUCCESS;
 	if (p->uses_acc)
 		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
 	hdl_queues_retire(h, run);
@@ -256,24 +250,24 @@ static int queues_advance(struct hdl_queues *h)
 		struct hdl_run *run = h->ring[h->oldest];
 
 		if (h->completed == h->retired) {
-			if (!h->broken && !queues_is_complete(h, run)) {
+			if (!hdl_queues_are_broken(h) && !queues_is_complete(h, run)) {
 				/* The end of a peer shows in completions of requests to the peer, or of the receive that takes no
 				 * message: these may be the only event that wakes this rank. */
 				if (h->mailbox || is_to_drain(h))
 					hdl_queues_drain(h);
-				if (!h->broken) {
+				if (!hdl_queues_are_broken(h)) {
 					n += has_more(run);
 					break;
 				}
 			}
-			if (unlikely(h->broken) && exec_of(run)->abort && !exec_of(run)->abort(h, run))
+			if (unlikely(hdl_queues_are_broken(h)) && exec_of(run)->abort && !exec_of(run)->abort(h, run))
 				break;
 			complete(h, run);
 			n++;
 		}
-		if (run->outstanding && !h->broken) {
+		if (run->outstanding && !hdl_queues_are_broken(h)) {
 			hdl_queues_drain(h);
-			if (run->outstanding && !h->broken)
+			if (run->outstanding && !hdl_queues_are_broken(h))
 				break;
 		}
 		retire(h, run);
@@ -284,13 +278,15 @@ static int queues_advance(struct hdl_queues *h)
 }
 
 /* One pass over the queues: advances, posts, and completes persistent operations. Returns the number of operations that moved on.
- * Completing an operation may free its communicator, and with that h: h is destroyed at the end of this function (doomed). */
-static int off_turn(struct hdl_queues *h)
+ * Completing an operation may free its communicator, and with that h: h is destroyed at the end of this function
+ * (HDL_TURN_DESTROYS). */
+static int queues_turn(struct hdl_queues *h)
 {
 	int n = 0, posted;
+	bool destroy;
 
-	h->busy = true;
-	if (unlikely(h->nstaged)) {
+	h->turn = HDL_TURN_RUNS;
+	if (unlikely(h->nstaging)) {
 		/* with no operation under way, nothing else polls for a failure of the requests that announced the buffers */
 		if (h->posted == h->retired)
 			hdl_queues_drain(h);
@@ -303,20 +299,22 @@ static int off_turn(struct hdl_queues *h)
 	} while (posted);
 	if (h->started)
 		n += h->pcoll_ops->turn(h);
-	h->busy = false;
-	if (unlikely(h->doomed))
+	destroy = h->turn == HDL_TURN_DESTROYS;
+	h->turn = HDL_TURN_NONE;
+	if (unlikely(destroy))
 		hdl_queues_destroy(h);
 	return n;
 }
 
 static void turn_if_idle(struct hdl_queues *h)
 {
-	/* busy: called from a completion inside off_turn, which will do this turn's work */
-	if (!h->busy)
-		off_turn(h);
+	/* otherwise called from a completion inside queues_turn, which will do this turn's work */
+	if (!h->turn)
+		queues_turn(h);
 }
 
-__attribute__((noinline, cold)) struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
+__attribute__((noinline, cold)) struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs,
+								   uint8_t coll)
 {
 	struct hdl_queues *h = cc->queues[hdl_queues_index(executor, pairs)] = hdl_queues_new(cc, executor, pairs);
 
@@ -347,10 +345,10 @@ static bool is_next(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_coll_prog *p = prog_of(run);
 
-	if (!p || !hdl_queues_are_open(h))
+	if (!p || !hdl_queues_can_post(h, p, false))
 		return false;
 	run->class = p->class;
-	return has_slot(h, run) && !needs_credit(h, run) && exec_of(run)->has_room(h, p);
+	return exec_of(run)->has_room(h, p);
 }
 
 /* Returns true if the operation waits for this communicator's queues only. */
@@ -368,7 +366,7 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 
 	if (h->posted % HDL_TURN_EVERY == 0)
 		return;
-	for (off_turn(h); !run->finished && looks && is_by_device(run) && !has_more(run); off_turn(h)) {
+	for (queues_turn(h); !run->finished && looks && is_by_device(run) && !has_more(run); queues_turn(h)) {
 		if (!hdl_job.oversubscribed) {
 			looks--;
 			hdl_look_pause();
@@ -389,7 +387,7 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 static bool queues_end_at_once(struct hdl_queues *h, struct hdl_run *run)
 {
 	if (h->posted % HDL_TURN_EVERY == 0 || h->retired + 1 != h->posted || !exec_of(run)->end_at_once(h, run, prog_of(run)) ||
-	    run->outstanding || h->broken)
+	    run->outstanding || hdl_queues_are_broken(h))
 		return false;
 	h->completed++;
 	retire(h, run);
@@ -431,7 +429,7 @@ int hdl_queues_progress(void)
 	for (struct hdl_queues *h = hdl_queues_active; h; h = progress_next) {
 		progress_next = h->next;
 		if (hdl_queues_is_active(h))
-			n += off_turn(h);
+			n += queues_turn(h);
 		else
 			queues_unlist(h);
 	}
@@ -443,7 +441,7 @@ static void await_lines(struct hdl_queues *h)
 {
 	struct hdl_run *run = h->ring[h->oldest];
 
-	if (exec_of(run)->await && h->completed == h->retired && !h->busy && !h->broken)
+	if (exec_of(run)->await && h->completed == h->retired && !h->turn && !hdl_queues_are_broken(h))
 		exec_of(run)->await(run, prog_of(run));
 }
 
@@ -470,7 +468,7 @@ void hdl_queues_arm(void)
 		const struct hdl_coll_prog *p;
 		int err = 0;
 
-		if (h->posted == h->retired && !h->started && !h->nstaged)
+		if (h->posted == h->retired && !h->started && !h->nstaging)
 			continue;
 		p = h->posted == h->retired ? NULL : prog_of(h->ring[h->oldest]);
 		for (uint32_t w = 0; p && w < p->nwatches && !err; w++)
@@ -485,12 +483,12 @@ void hdl_queues_arm(void)
 
 /* ---- the barrier of (b) ------------------------------------------------------------------------------------- */
 
-static void credit_done(struct hdl_run *run)
+static void slot_barrier_done(struct hdl_run *run)
 {
 	hdl_run_free(run);
 }
 
-static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
+static struct hdl_plan *slot_barrier_plan(struct hdl_queues *h, uint8_t class)
 {
 	size_t bytes = h->mailbox ? hdl_cell_least(class) : 0;	/* selects the class; the barrier carries no data */
 	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix,
@@ -511,9 +509,9 @@ static struct hdl_plan *credit_plan(struct hdl_queues *h, uint8_t class)
 	return plan;
 }
 
-static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class)
+static struct hdl_run *slot_barrier_run(struct hdl_queues *h, uint8_t class)
 {
-	struct hdl_plan *plan = h->slot_barrier[class] ? h->slot_barrier[class] : credit_plan(h, class);
+	struct hdl_plan *plan = h->slot_barrier[class] ? h->slot_barrier[class] : slot_barrier_plan(h, class);
 	struct hdl_run *run;
 
 	h->slot_barrier[class] = plan;
@@ -525,7 +523,7 @@ static struct hdl_run *credit_run(struct hdl_queues *h, uint8_t class)
 	run->plan = plan;
 	run->class = class;
 	run->args.coll = HDL_BARRIER;
-	run->done = credit_done;
+	run->done = slot_barrier_done;
 	return run;
 }
 

@@ -35,7 +35,8 @@
  *     (d) All ranks have posted the same operations when cached queues are taken over.
  *
  * Enforced by:
- *     (a), (b) has_slot() and needs_credit() before queues.c posts; free_for() before the fast path of cell.c posts.
+ *     (a), (b) hdl_queues_has_slot() and hdl_slot_barrier_due(), before queues.c and the fast path of cell.c post
+ *              (hdl_queues_can_post).
  *     (c) cache.c and bringup.c: a rank offers cached queues only when the previous communicator was freed, and no rank posts
  *         before all have offered the same queues. A write that a late rank owes to an earlier operation was posted earlier on
  *         the same queue, so the write lands before those of the next communicator.
@@ -64,7 +65,10 @@
 
 #include "collectives/exec.h"
 #include "collectives/internal.h"
+#include "collectives/queues/state.h"
 #include "lines/pace.h"
+
+struct hdl_comm_props;
 
 #define HDL_SLOTS(depth) (3 * (depth))
 /* Reductions on single copy read and combine the inputs in segments of this many bytes: two segments, and as much of an input and
@@ -109,17 +113,19 @@ struct hdl_slot_region {
 		uint64_t addr;
 		uint32_t rkey;
 	} *peers;
-	size_t slot_bytes, line_bytes;
+	size_t slot_bytes, cell_bytes;
 	bool wide;			/* the cells' sequence numbers stand in front of all cells, at offset 0 */
 	size_t at;			/* offset of the cells of slot 0 */
-	size_t staged;			/* offset of the staging for cells that a request does not carry inline; 0: none */
+	size_t staging_off;		/* offset of the staging for cells that a request does not carry inline; 0: none */
 	size_t done_at;			/* offset of the words in which ranks acknowledge that they have read a vblock that was
 					 * announced by address: one per slot and rank; 0: none */
 };
 #define HDL_CELL_HEAD 64
 #define HDL_CELL_REQUESTS 2		/* of an operation to a peer, at most */
 /* Regions of mailbox; tasks have one per class of slots. The first one comes with the queues. */
-enum hdl_cell_size { HDL_CELL_SHORT, HDL_CELL_MEDIUM, HDL_CELL_WIDE, HDL_CELL_SIZES, HDL_REGION_SC = HDL_CELL_SIZES, HDL_REGIONS };
+enum hdl_cell_size {
+	HDL_CELL_SHORT, HDL_CELL_MEDIUM, HDL_CELL_WIDE, HDL_CELL_SIZES, HDL_REGION_SC = HDL_CELL_SIZES, HDL_REGIONS
+};
 
 struct hdl_queues_peer {
 	struct hdl_proc proc;
@@ -134,15 +140,14 @@ struct hdl_slot_class {
 	size_t slot_bytes, acc_bytes, data_bytes;
 };
 enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };	/* mailbox: two */
-_Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks has an area");
-
-enum hdl_queues_state { HDL_QUEUES_WIRING, HDL_QUEUES_READY, HDL_QUEUES_REFUSED };
+_Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks has a region");
 
 struct hdl_queues {
 	struct hdl_cc *cc;		/* NULL: in the queue cache (cache.c) */
 	struct hdl_queues *next, **link;	/* in hdl_queues_active (link: the pointer to this struct; NULL: not listed), or
 						 * in the cache */
 	enum hdl_queues_state state;
+	enum hdl_queues_health health;	/* written by hdl_queues_on */
 	int rank, size;
 	int radix, tree_links;		/* tree_links: in each direction */
 	int index;			/* of hdl_queues_index */
@@ -151,17 +156,15 @@ struct hdl_queues {
 	bool pairs;			/* pair links among all, no tree */
 	uint64_t depth;			/* of all classes together */
 	const struct hdl_port *port;	/* NULL: a sketch, whose links have no queue pairs */
-	const struct hdl_reduce_caps *means;	/* tasks: the device's reductions */
+	const struct hdl_reduce_caps *reduce_caps;	/* tasks: the device's reductions */
 	char why_refused[256];
-	uint64_t set;			/* number of these queues, the same on all ranks; 0: not brought up yet */
+	uint64_t id;			/* of this set of queues, the same on all ranks; 0: not brought up yet */
 	bool offered;			/* HDL_QUEUES_WIRING: taken from the cache */
-	bool had_error;			/* an operation ended with an error: the queues must not be cached */
+	bool unfit;			/* must not serve another communicator: an operation ended with an error, or a peer's
+					 * end of a queue has failed (hdl_queues_peer_gone) */
 	int *members;			/* processes (hdl_comm_proc) */
-	bool broken;			/* a completion in error was polled, or this rank does not know whether the other ranks
-					 * use the queues */
-	uint64_t suspect_ns;		/* monotonic_ns() until which fault.c looks for a dead member, since a queue has failed;
-					 * 0: none has */
-	int wire_error;			/* MPI error class, if broken because bring-up or an exchange failed */
+	uint64_t suspect_until_ns;	/* HDL_QUEUES_SUSPECT: monotonic_ns() until which fault.c looks for a dead member */
+	int wire_error;			/* MPI error class, if BROKEN because bring-up or an exchange failed */
 
 	struct hdl_slot_class class[HDL_SLOT_CLASSES];
 	struct hdl_slot_region region[HDL_REGIONS];
@@ -170,19 +173,17 @@ struct hdl_queues {
 	struct hdl_graph *region_graph;
 	struct hdl_queues_peer *peers;
 	uint32_t cpu_sharers;		/* mailbox: a bit per rank that may need this rank's CPU; 0: not known yet */
-	bool queue_gone;		/* mailbox: a peer's end of a queue has failed (hdl_queues_peer_gone) */
-	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two of HDL_SC_SEGMENT bytes, in which the oldest operation reduces; with
 					 * HDL_REGION_SC */
 	struct hdl_sc_staged {		/* staging buffers of single copy, which peers may read after the operation's end
 					 * (staging.c) */
-		uint32_t hears;		/* a bit per rank whose HDL_SC_FIN is awaited; 0: the entry is free */
+		uint32_t awaiting_fin;		/* a bit per rank whose HDL_SC_FIN is awaited; 0: the entry is free */
 		uint64_t opno;
 		const char *done;	/* where rank 0 writes its HDL_SC_FIN: a number > opno */
 		size_t apart;		/* bytes from one rank's HDL_SC_FIN to the next rank's */
 		struct hdl_scratch memory;
-	} staged[HDL_SC_STAGED_MAX];
-	uint32_t nstaged;		/* number of entries of `staged` that are not free */
+	} staging[HDL_SC_STAGED_MAX];
+	uint32_t nstaging;		/* number of entries of `staging` that are not free */
 	struct lines_pace pace;		/* of copies to staging buffers */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
@@ -223,7 +224,8 @@ struct hdl_queues {
 	int32_t *statuses;
 	uint32_t wire_seq;
 	uint64_t drained_at;		/* tasks: ticks() of the last poll of local_cq for failed requests */
-	bool busy, doomed;		/* busy: in off_turn; doomed: destroyed when off_turn ends */
+	/* A turn may complete an operation that frees the communicator: then the turn destroys the queues at its end. */
+	enum { HDL_TURN_NONE, HDL_TURN_RUNS, HDL_TURN_DESTROYS } turn;
 };
 
 /* Largest data of a medium cell, and the longest vblock in a cell where no rank knows all lengths. */
@@ -239,6 +241,54 @@ struct hdl_queues {
 #define HDL_ID_LINK_SHIFT 48
 #define HDL_ID_PLACE_SHIFT 40
 #define HDL_ID_POSITION ((1ULL << HDL_ID_PLACE_SHIFT) - 1)
+
+/* ---- send queue of a link ------------------------------------------------------------------------------------------------- */
+
+/* One accounting for cells, control records, copies and task lists: whoever posts requests on a link adds them to sq_posted, and
+ * signals some (hdl_link_signal); the completion of a signaled request says that all earlier ones are complete, too. */
+
+/* Returns the number of free entries. */
+static inline uint64_t hdl_link_room(const struct hdl_coll_link *l)
+{
+	return l->sq_depth - (l->sq_posted - l->sq_done);
+}
+
+/* Returns the wr_id of the last request that was added to sq_posted, which the caller posts signaled. run: the operation that
+ * retires by the completion; NULL: none. */
+static inline uint64_t hdl_link_signal(struct hdl_queues *h, const struct hdl_coll_link *l, struct hdl_run *run)
+{
+	uint64_t id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+
+	h->local_posted++;
+	if (!run)
+		return id;
+	run->outstanding++;
+	return id | HDL_ID_RETIRES | (uint64_t)run->place << HDL_ID_PLACE_SHIFT;
+}
+
+/* The same on mailbox, where not every operation is signaled. */
+static inline uint64_t hdl_link_signal_cell(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run)
+{
+	l->sq_signaled = l->sq_posted;
+	return hdl_link_signal(h, l, run);
+}
+
+/* Mailbox: returns true if the next request must be signaled, so that the queue has room again when it completes. */
+static inline bool hdl_link_signal_due(const struct hdl_coll_link *l)
+{
+	return l->sq_posted - l->sq_signaled >= l->sq_depth / 2;
+}
+
+/* A request with this wr_id has completed without an error. */
+static inline void hdl_link_completed(struct hdl_queues *h, struct hdl_coll_link *l, uint64_t wr_id)
+{
+	h->local_seen++;
+	l->sq_done = l->sq_posted - ((l->sq_posted - wr_id) & HDL_ID_POSITION);
+	if (wr_id & HDL_ID_RETIRES)
+		h->ring[wr_id >> HDL_ID_PLACE_SHIFT & 0xff]->outstanding--;
+}
+
+/* ---- operations of a communicator's queues ------------------------------------------------------------------------------- */
 
 static inline uint32_t hdl_ring_after(uint32_t i, uint64_t n)
 {
@@ -267,15 +317,29 @@ static inline void hdl_queues_number(struct hdl_queues *h, struct hdl_run *run, 
 /* Returns true if an operation waits for other ranks. */
 static inline bool hdl_queues_is_active(const struct hdl_queues *h)
 {
-	return h->posted != h->retired || h->queue || h->started || h->nstaged;
+	return h->posted != h->retired || h->queue || h->started || h->nstaging;
 }
 
-/* Returns true if the queues permit an operation to be posted now: brought up, not in error, and no other operation waits to be
- * posted first. Must, besides: the operation has a slot, (a) and (b) above, and the queues have room for the executor's
- * requests. */
+static inline bool hdl_queues_are_broken(const struct hdl_queues *h)
+{
+	return h->health >= HDL_QUEUES_BROKEN;
+}
+
+static inline void hdl_queues_on(struct hdl_queues *h, enum hdl_queues_event event)
+{
+	h->health = hdl_queues_health_next(h->health, event);
+}
+
+/* Returns true if requests may be posted: the queues are brought up, and none has failed. */
+static inline bool hdl_queues_take_requests(const struct hdl_queues *h)
+{
+	return h->state == HDL_QUEUES_READY && h->health == HDL_QUEUES_SOUND;
+}
+
+/* Returns true if the queues take requests, and no numbered operation waits to be posted first. */
 static inline bool hdl_queues_are_open(const struct hdl_queues *h)
 {
-	return h->state == HDL_QUEUES_READY && !h->queue && !h->busy && !h->broken && !h->suspect_ns;
+	return hdl_queues_take_requests(h) && !h->queue && !h->turn;
 }
 
 /* Returns the communicator's queues for this executor, made at the first call; coll: the caller's collective, for the error's
@@ -306,40 +370,46 @@ extern struct hdl_queues *hdl_queues_active;
 
 /* Polls the completions of this rank's own requests. */
 void hdl_queues_drain(struct hdl_queues *h);
-/* Mailbox: the peer's queue has failed, which means that its process has ended: a queue that it destroys is not reported. */
-void hdl_queues_peer_gone(struct hdl_queues *h, int peer);
-/* The queues are in error here, which the other ranks may not know: revokes the communicator. May be called anywhere. */
-void hdl_queues_break(struct hdl_queues *h, const char *why);
 #define HDL_QUEUES_IN_ERROR "the device's queues for this communicator are in error"
 /* ibv_post_send to that peer has failed with err. run: NULL: a request of no operation. */
 void hdl_queues_refused(struct hdl_queues *h, const struct hdl_run *run, int peer, int err);
 /* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
 void hdl_queues_stop(struct hdl_queues *h);
-/* A completion in error was polled. */
-void hdl_queues_failed(struct hdl_queues *h, const char *what, int peer, enum ibv_wc_status status);
 
-/* ---- compiled graphs (compile.c) -------------------------------------------------------------------------- */
+/* ---- operations: queues.c, comm_props.c ---------------------------------------------------------------------------------- */
 
-enum hdl_step_kind { HDL_STEP_ACCUM, HDL_STEP_PUT, HDL_STEP_WAIT, HDL_STEP_ENABLE };
+/* Sets the properties by which hdl_choose decides. Returns 0, or a negative errno if this rank alone cannot find out: then this
+ * rank must not choose. */
+int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props);
+/* Returns the HDL_PROMISES_... that all members' devices make to each other, the same on all ranks, or a negative errno of this
+ * rank alone. Returns 0 for a communicator of more than HDL_MAILBOX_RANKS, or of several hosts, without looking up a peer: no
+ * choice depends on promises there. */
+int hdl_comm_promises(const struct hdl_comm *comm);
+/* Largest communicator for which a process looks up and keeps the host of each rank. */
+#define HDL_HIER_RANKS 4096
+/* Returns the bytes of HDL_SP_DATA in the largest slots, of pair links (pairs) or of the tree. */
+size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *caps, bool pairs);
+/* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
+int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
+/* Accepts an operation, which is posted at once or queued until it can be posted. The run finishes in hdl_queues_progress, or in
+ * this call. Must: all ranks submit a communicator's operations in the same order. */
+void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run);
+/* Progress of all communicators' queues. Returns the number of operations that moved on. */
+int hdl_queues_progress(void);
+void hdl_queues_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
+void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
+/* The communicator is freed: its queues go to the cache, or are destroyed. Must: nothing is outstanding. May be called while an
+ * operation is being completed. */
+void hdl_queues_free(struct hdl_cc *cc);
+void hdl_queue_cache_fini(void);		/* destroys all cached queues */
+bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
+						 * hdl_tp_on_shortage */
+void hdl_coll_prog_free(struct hdl_coll_prog *prog);
 
-/* The part of a request that is filled in before each post. */
-struct hdl_task_step {
-	uint8_t kind, src_space, dst_space;
-	int peer;
-	struct hdl_coll_link *link;	/* link on which the request is posted; WAIT: link whose arrival is awaited */
-	size_t src_off, dst_off, len, stride;
-	uint16_t nsrc;			/* PUT: sources */
-	bool arrives;			/* PUT: with an arrival at the peer */
-	bool stamps;			/* PUT: writes stamps, combined by AND */
-	uint32_t count;			/* ENABLE: number of requests */
-};
+/* ---- compiled graphs -------------------------------------------------------------------------- */
 
-struct hdl_task_use {
-	struct hdl_coll_link *link;
-	uint32_t wrs;			/* requests of one operation */
-	struct ibv_exp_send_wr *last;	/* the last of these requests */
-	bool reads_slot;		/* some of these requests read the slot when they run: the operation retires after them */
-};
+struct hdl_task_step;
+struct hdl_task_use;
 
 struct hdl_coll_prog {
 	const struct hdl_graph *g;
@@ -362,12 +432,29 @@ struct hdl_coll_prog {
 	uint8_t class;
 };
 
-/* Compiles the graph of a collective of `bytes` bytes for this communicator's queues. Returns NULL with errno; EOPNOTSUPP: the
- * device cannot run a graph of this shape by itself. */
-struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
-				     bool synchronizes);
-/* The same for a persistent operation on mailbox, whose cells lie in `area`. */
-struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g, const struct hdl_slot_region *area);
+/* (a) above: returns true if a slot of the class is free. */
+static inline bool hdl_queues_has_slot(const struct hdl_queues *h, uint8_t class)
+{
+	const struct hdl_slot_class *c = &h->class[class];
+
+	return h->posted - h->retired < h->depth && c->posted - c->retired < c->depth;
+}
+
+/* (b) above: returns true if a slot barrier must come before the operation. cells: the queues are those of mailbox. */
+static inline bool hdl_slot_barrier_due(const struct hdl_queues *h, const struct hdl_coll_prog *prog, bool cells)
+{
+	return !prog->synchronizes && (h->since_sync[prog->class] >= h->class[prog->class].depth - 1 ||
+				       (!cells && h->since_sync_all >= h->depth - 1));
+}
+
+/* Returns true if the program's next operation may be posted as soon as the queues have room for its requests (has_room of
+ * exec.h). idle: the caller knows that the queues are those of mailbox, and that no operation is outstanding, so that a slot is
+ * free. Persistent operations have slots of their own, and need hdl_queues_take_requests only. */
+static inline bool hdl_queues_can_post(const struct hdl_queues *h, const struct hdl_coll_prog *prog, bool idle)
+{
+	return !hdl_slot_barrier_due(h, prog, idle || h->mailbox) && hdl_queues_are_open(h) &&
+	       (idle || hdl_queues_has_slot(h, prog->class));
+}
 
 /* Returns true if the collective completes at no rank before all ranks have posted it. In Barrier, Allreduce, Allgather(v),
  * Alltoall(v) and Reduce_scatter every rank waits for a cell of every other rank, if only an empty one. In the remaining ones a
@@ -377,59 +464,7 @@ static inline bool hdl_coll_synchronizes(uint8_t coll)
 	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN && coll != HDL_NEIGHBORS &&
 	       coll != HDL_VSCAN && coll != HDL_VEXSCAN;
 }
-/* Compiles the slot barrier of a class of slots for tasks. Returns NULL with errno. */
-struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class);
-/* Returns the index of the region that must exist before the plan's operations are compiled. */
-int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan);
 
-/* ---- task lists under way (post.c) -------------------------------------------------------------------- */
-
-/* Posts n receives. Returns 0 or a negative errno. */
-int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n);
-/* Returns true if exactly the arrivals that the operations posted here expect on the link are there. */
-bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l);
-
-/* ---- cells (cell.c) -------------------------------------------------------------------------------------- */
-
-/* Lays out the regions of cells. */
-void hdl_cell_areas(struct hdl_queues *h);
-enum hdl_cell_size hdl_cell_size(size_t bytes);
-/* Class of slots of an operation whose cells carry `bytes` bytes. */
-uint8_t hdl_cell_class(size_t bytes);
-/* Fewest bytes of an operation of the class. */
-size_t hdl_cell_least(uint8_t class);
-/* Most bytes of any cell. */
-size_t hdl_cell_most(void);
-/* Bytes that a request can carry inline on every queue. */
-uint32_t hdl_cell_inline(const struct hdl_queues *h);
-/* Clears the memory in which sequence numbers stand: no cell of the region has arrived. */
-void hdl_cell_clear(struct hdl_slot_region *a);
-/* Returns true if cells of this size, or their trailers, do not fit inline, so that the region needs staging. */
-bool hdl_cell_stages(const struct hdl_queues *h, enum hdl_cell_size size);
-/* Compiles the part between prologue and epilogue. If area->peers is NULL, hdl_cell_aim must add the peers' addresses before the
- * first post. Returns 0 or an errno. */
-int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *p, const struct hdl_slot_region *area);
-void hdl_cell_aim(struct hdl_coll_prog *p, const struct hdl_region_peer *peers);
-void hdl_cell_free(struct hdl_mailbox_prog *lines);
-/* Sets cell_room. Returns true if the queues have room for an operation. */
-bool hdl_cell_find_room(struct hdl_queues *h);
-/* Returns true if a cell that was posted to the peer may not have landed yet. */
-static inline bool hdl_cell_waits(const struct hdl_coll_link *l)
-{
-	return __atomic_load_n(l->unfinished, __ATOMIC_ACQUIRE);
-}
-/* Returns a mask with a bit for each rank that may need this rank's CPU. */
-uint32_t hdl_queues_cpu_sharers(struct hdl_queues *h);
-/* Returns true if the next request must be signaled: its completion gives the queue room again. */
-static inline bool hdl_cell_signal_due(const struct hdl_coll_link *l)
-{
-	return l->sq_posted - l->sq_signaled >= l->sq_depth / 2;
-}
-/* Posts a signaled request behind all requests to the peer: its completion proves that they have landed. run: the operation that
- * retires by this completion; NULL: none. */
-void hdl_cell_follow(struct hdl_queues *h, struct hdl_coll_link *l, struct hdl_run *run);
-/* Runs the prologue and writes the cells. An error breaks the communicator's queues. */
-void hdl_cell_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
 /* A blocking call polls its cells HDL_LOOKS times, some microseconds, before a whole turn of progress. Where ranks share CPUs,
  * the call yields its CPU HDL_GIVEN_UP times and polls HDL_SHARED_LOOKS times in between: the awaited rank may be queued on its
  * CPU behind a rank that in turn waits for a rank queued behind this one. */
@@ -444,68 +479,7 @@ static inline void hdl_look_pause(void)
 	cpu_relax();
 	cpu_relax();
 }
-/* arrived: returns true if the cells of all peers have arrived. await: the same, after polling as long as ranks take that enter
- * the call at the same time. */
-bool hdl_cell_arrived(struct hdl_run *run, const struct hdl_coll_prog *prog);
-bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* Writes the cells that answer the peers' cells, and runs the epilogue. The run gets an error if a cell was of another length. */
-void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* Entries of the tables of fixed.c and vector_calls.c (exec.h). */
-bool hdl_cell_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-bool hdl_cell_has_room(struct hdl_queues *h, const struct hdl_coll_prog *prog);
-int hdl_cell_region(const struct hdl_queues *h, const struct hdl_plan *plan);
-struct hdl_coll_prog *hdl_mailbox_compile(struct hdl_queues *h, const struct hdl_plan *plan);
 
-/* begin: as hdl_cell_post, without writing cells. put_vblock: writes cell i of the operation with this data and the word, whose
- * meaning is agreed with the receiver, for example the number of bytes. Must: the data stay unchanged until the operation
- * retires. */
-void hdl_cell_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-void hdl_cell_put_vblock(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog, uint32_t i, const void *data, size_t len,
-		     uint64_t word);
-uint32_t hdl_cell_puts(const struct hdl_coll_prog *prog);
-int hdl_cell_put_to(const struct hdl_coll_prog *prog, uint32_t i);
-/* Returns true if the cell of this peer has arrived. */
-bool hdl_cell_has_come(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer);
-/* Returns the word of the cell that has arrived from this peer, and sets *end to the end of the cell's data. */
-uint64_t hdl_cell_word(const struct hdl_run *run, const struct hdl_coll_prog *prog, int peer, const char **end);
-
-const struct hdl_slot_region *hdl_cell_area(const struct hdl_coll_prog *prog);
-
-/* ---- v-collectives by cells, messages and copies (vector.c, vector_copy.c) ------------------------------------------ */
-
-/* prog: the plan's, or a persistent operation's own. */
-void hdl_vector_post(struct hdl_queues *h, struct hdl_run *run, const struct hdl_coll_prog *prog);
-/* An operation that hdl_queues_quick_vcoll posted has not ended in that call: sets up the run's lists of vblocks, from which
- * later turns complete the operation. Cannot fail: a spare run has allocated the lists before. */
-void hdl_vector_go_on(struct hdl_run *run, const struct hdl_vcoll *a);
-/* Does all work that is possible now. Returns true if the operation has nothing left to do. */
-bool hdl_vector_turn(struct hdl_queues *h, struct hdl_run *run);
-/* Returns true if the turn ended because its share of bytes was copied: there is more to do at once. */
-bool hdl_vector_more(const struct hdl_run *run);
-/* Returns true if this rank receives a block that does not fit a cell. */
-bool hdl_vector_await_long(const struct hdl_run *run);
-/* Returns true if no message, as far as is known, has still to come. */
-bool hdl_vector_by_device(const struct hdl_run *run);
-/* Where ranks share CPUs: returns true if the operation waits for a rank that may need this rank's CPU. */
-bool hdl_vector_need_near(struct hdl_queues *h, const struct hdl_run *run);
-/* After an error: withdraws messages. Returns true if, once the queues are stopped, nothing uses the user's buffers any more. */
-bool hdl_vector_stop(struct hdl_run *run);
-
-/* ---- single copy (single_copy.c) ------------------------------------------------------------------------------------------ */
-
-/* Fewest bytes for which single copy is used, by measurement; some collectives need more. */
-#define HDL_SC_LEAST ((size_t)16 << 10)
-/* The same for one block of a v-collective between two ranks. Up to HDL_SC_LEAST an eager message is as quick, and the sender
- * need not wait. But where all ranks wait for all (HDL_ALLGATHERV), the single copy is quicker than the message's two. */
-static inline size_t hdl_sc_from(enum hdl_coll coll)
-{
-	return hdl_vars.coll_single_copy_min ? (size_t)hdl_vars.coll_single_copy_min : HDL_SC_LEAST + (coll != HDL_ALLGATHERV);
-}
-/* Lays out the region of single copy's control records. */
-void hdl_sc_area(struct hdl_queues *h);
-/* Frees this rank's staging buffers that all readers have acknowledged (HDL_SC_FIN), and all of them if the queues are in error.
- * May release the last reference to the communicator. */
-void hdl_sc_staging_reclaim(struct hdl_queues *h);
 /* ---- queue cache (cache.c) --------------------------------------------------------------------------------- */
 
 /* Takes cached queues of the communicator's ranks, of this hdl_queues_index. Returns NULL if there are none. */
@@ -517,7 +491,7 @@ bool hdl_queue_cache_keep(struct hdl_queues *h);
 bool hdl_queue_cache_evict(void);
 /* Evicts some if the cache holds too many. */
 void hdl_queue_cache_trim(void);
-/* Flushes and destroys the queues and h; in off_turn, h goes when that ends. Must: nothing is outstanding. */
+/* Flushes and destroys the queues and h; in queues_turn, h goes when that ends. Must: nothing is outstanding. */
 void hdl_queues_end(struct hdl_queues *h);
 /* Waits until all posted requests have left this rank, or the queues are in error. */
 void hdl_queues_flush(struct hdl_queues *h);
@@ -530,11 +504,13 @@ void hdl_queues_free_records(struct hdl_queues *h);
 /* Upper limit of HEDDLE_COLL_DEPTH: the ring place in wr_id has 8 bits. */
 #define HDL_QUEUES_DEPTH_MAX 128
 /* Creates queues and slots, or takes cached ones, and starts the exchange. state becomes HDL_QUEUES_READY or HDL_QUEUES_REFUSED,
- * the same on all ranks; a rank that cannot know which sets `broken`. Returns NULL if there is no memory. */
+ * the same on all ranks; of a rank that cannot know which, the health becomes HDL_QUEUES_BROKEN. Returns NULL if there is no
+ * memory. */
 struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs);
 /* The same layout as by hdl_queues_new, without a device: for compiling only, nothing can be posted. Returns NULL if there
  * is no memory. */
-struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_reduce_caps *means);
+struct hdl_queues *hdl_queues_sketch(int rank, int size, enum hdl_executor executor, bool pairs,
+				     const struct hdl_reduce_caps *caps);
 void hdl_queues_destroy(struct hdl_queues *h);
 /* Notes why the collectives run on the host: `rank` could not do `what`, with this status. The first reason is kept. */
 void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, int status);
@@ -542,10 +518,10 @@ void hdl_queues_note_reason(struct hdl_queues *h, const char *what, int rank, in
  * of it. */
 void hdl_queues_bringup_failed(struct hdl_queues *h);
 /* Allgather in place of `bytes` per rank on the host executor. done frees the run, and may be called before this returns. If
- * run->error is set, each block that did not come has all bytes HDL_UNHEARD_BYTE, so that a status in it is HDL_UNHEARD. Returns
- * 0 or -ENOMEM. Must: one at a time. */
-#define HDL_UNHEARD (-1)
-#define HDL_UNHEARD_BYTE 0xff
+ * run->error is set, all bytes of each block that did not come are HDL_STATUS_UNKNOWN_BYTE, so that a status in such a block is
+ * HDL_STATUS_UNKNOWN. Returns 0 or -ENOMEM. Must: one at a time. */
+#define HDL_STATUS_UNKNOWN (-1)
+#define HDL_STATUS_UNKNOWN_BYTE 0xff
 int hdl_queues_allgather(struct hdl_queues *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
 /* The same, with the caller's *graph, which must stay until the caller's next exchange. number: must differ from those of all
  * exchanges under way on the communicator. A region's exchange starts when the turn of its first operation comes, on some ranks

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 
 static int min_int(int a, int b)
@@ -43,16 +44,16 @@ static size_t least_places(int size, bool pairs)
 	return pairs ? blocks + 1 : operands > blocks / 2 ? operands : blocks / 2;
 }
 
-size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *means, bool pairs)
+size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *caps, bool pairs)
 {
 	size_t small = places(size, pairs, true) * MIDDLE_OPERAND;
 	/* without the device's extensions reductions have no LONG_OPERAND, only data movement has */
-	size_t large = places(size, pairs, means->vector) * LONG_OPERAND(hdl_vars.coll_tasks_max);
+	size_t large = places(size, pairs, caps->vector) * LONG_OPERAND(hdl_vars.coll_tasks_max);
 
 	return small > large ? small : large;
 }
 
-static void size_line_classes(struct hdl_queues *h, uint64_t depth)
+static void size_cell_classes(struct hdl_queues *h, uint64_t depth)
 {
 	h->class[HDL_SLOT_SHORT].depth = depth;
 	if (hdl_cell_class(hdl_cell_most()) == HDL_SLOT_LONG)
@@ -72,15 +73,15 @@ static void size_task_classes(struct hdl_queues *h, uint64_t depth)
 	l->data_bytes = places(h->size, h->pairs, true) * MIDDLE_OPERAND;
 	if (l->data_bytes < l->acc_bytes)
 		l->data_bytes = l->acc_bytes;
-	most->data_bytes = hdl_queues_data_max(h->size, h->means, h->pairs);
+	most->data_bytes = hdl_queues_data_max(h->size, h->reduce_caps, h->pairs);
 	most->depth = most->data_bytes > l->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
 }
 
 static void region_lay_out(struct hdl_queues *h)
 {
 	if (h->mailbox) {
-		hdl_cell_areas(h);
-		hdl_sc_area(h);
+		hdl_cell_lay_out(h);
+		hdl_sc_lay_out(h);
 		return;
 	}
 	for (int i = 0; i < HDL_SLOT_CLASSES; i++) {
@@ -96,7 +97,7 @@ void hdl_queues_lay_out(struct hdl_queues *h)
 	uint64_t depth = (uint64_t)min_int(hdl_vars.coll_depth < 2 ? 2 : hdl_vars.coll_depth, HDL_QUEUES_DEPTH_MAX);
 
 	if (h->mailbox)
-		size_line_classes(h, depth);
+		size_cell_classes(h, depth);
 	else
 		size_task_classes(h, depth);
 	region_lay_out(h);
@@ -117,36 +118,37 @@ int hdl_region_make(struct hdl_queues *h, int k)
 {
 	struct hdl_slot_region *a = &h->region[k];
 
-	a->staged = h->mailbox && hdl_cell_stages(h, (enum hdl_cell_size)k) ? a->bytes : 0;
+	a->staging_off = h->mailbox && hdl_cell_stages(h, a) ? a->bytes : 0;
 	a->peers = calloc((size_t)h->size, sizeof(*a->peers));
-	a->mem = hdl_tp_alloc(hdl_mpi_tp, a->bytes + a->staged);
+	a->mem = hdl_tp_alloc(hdl_mpi_tp, a->bytes + a->staging_off);
 	if (h->mailbox && k == HDL_REGION_SC && !h->segments)
 		h->segments = aligned_alloc(4096, 2 * HDL_SC_SEGMENT);
 	if (!a->peers || !a->mem || (h->mailbox && k == HDL_REGION_SC && !h->segments))
 		return -ENOMEM;
-	hdl_ledger_add("collectives' slots", a->mem, a->bytes + a->staged);
+	hdl_ledger_add("collectives' slots", a->mem, a->bytes + a->staging_off);
 	if (h->mailbox)
 		hdl_cell_clear(a);
 	else
 		clear_accumulators(h, k);
-	a->mr = ibv_reg_mr(h->port->pd, a->mem, a->bytes + a->staged,
+	a->mr = ibv_reg_mr(h->port->pd, a->mem, a->bytes + a->staging_off,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	return a->mr ? 0 : -errno;
 }
 
 /* ---- exchange ---------------------------------------------------------------------------------------------- */
 
-static void area_unknown(struct hdl_queues *h, const struct hdl_run *run)
+static void region_unknown(struct hdl_queues *h, const struct hdl_run *run)
 {
 	h->wire_error = run->error ? run->error : MPI_ERR_OTHER;
-	snprintf(h->why_refused, sizeof(h->why_refused), "memory for longer operations: whether all ranks have it is not known (%.160s)",
-		 run->why[0] ? run->why : "some were not heard of");
+	snprintf(h->why_refused, sizeof(h->why_refused),
+		 "memory for longer operations: whether all ranks have it is not known (%.160s)",
+		 run->why[0] ? run->why : "the records of some ranks did not come");
 	hdl_queues_break(h, h->why_refused);
 }
 
 /* Ends the exchange of a region. One Allgather is enough: a rank with all records knows the outcome on all ranks, and each peer's
  * region was registered before its record was sent. */
-static void area_exchanged(struct hdl_run *run)
+static void region_exchanged(struct hdl_run *run)
 {
 	struct hdl_queues *h = run->arg;
 	const struct hdl_region_record *rec = h->region_records;
@@ -158,13 +160,13 @@ static void area_exchanged(struct hdl_run *run)
 		if (rec[r].status) {
 			hdl_queues_note_reason(h, "have memory for longer operations", r, rec[r].status);
 			a->state = HDL_REGION_REFUSED;
-			known &= rec[r].status != HDL_UNHEARD;
+			known &= rec[r].status != HDL_STATUS_UNKNOWN;
 		} else if (a->peers) {
 			a->peers[r] = (struct hdl_region_peer){ .addr = rec[r].addr, .rkey = rec[r].rkey };
 		}
 	}
 	if (!known)
-		area_unknown(h, run);
+		region_unknown(h, run);
 	if (a->state == HDL_REGION_REFUSED)
 		hdl_region_unmake(h, a);
 	hdl_run_free(run);
@@ -188,8 +190,8 @@ enum hdl_region_state hdl_region_request(struct hdl_queues *h, int k)
 		hdl_region_unmake(h, a);
 	/* each communicator that takes over the queues tries again: the error is printed once */
 	if (err && !a->reported)
-		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot "
-			  "be had (%s); these run on the host", h->size, a->bytes, strerror(-err));
+		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations "
+			  "cannot be had (%s); these run on the host", h->size, a->bytes, strerror(-err));
 	a->reported = err;
 	h->region_records = calloc((size_t)h->size, sizeof(*rec));
 	if (!h->region_records)
@@ -198,7 +200,8 @@ enum hdl_region_state hdl_region_request(struct hdl_queues *h, int k)
 	rec->status = -err;
 	if (!err)
 		*rec = (struct hdl_region_record){ .addr = (uintptr_t)a->mem, .rkey = a->mr->rkey };
-	if (!hdl_queues_allgather_as(h, &h->region_graph, HDL_REGION_NUMBER(k), h->region_records, sizeof(*rec), area_exchanged, h))
+	if (!hdl_queues_allgather_as(h, &h->region_graph, HDL_REGION_NUMBER(k), h->region_records, sizeof(*rec),
+				     region_exchanged, h))
 		return a->state;
 fail:
 	a->state = HDL_REGION_REFUSED;

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 
 /* ---- memory and queues ----------------------------------------------------------------------------------------- */
@@ -94,7 +95,7 @@ void hdl_queues_destroy(struct hdl_queues *h)
 
 static void flush_to(struct hdl_queues *h, const struct hdl_coll_link *l, uint64_t position)
 {
-	while (!h->broken && !h->suspect_ns && l->sq_done < position)
+	while (h->health == HDL_QUEUES_SOUND && l->sq_done < position)
 		hdl_queues_drain(h);
 }
 
@@ -117,7 +118,8 @@ void hdl_queues_flush(struct hdl_queues *h)
 void hdl_queues_end(struct hdl_queues *h)
 {
 	hdl_queues_flush(h);
-	h->doomed = true;
-	if (!h->busy)
+	if (h->turn)
+		h->turn = HDL_TURN_DESTROYS;
+	else
 		hdl_queues_destroy(h);
 }

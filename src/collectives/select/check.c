@@ -7,13 +7,12 @@
  * different mixtures of types with the same number of elements. The receiver of a pair compares the sender's signature with
  * its own.
  */
-#include "collectives/select/check.h"
+#include "collectives/select/select.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/host/vcoll.h"
-#include "collectives/select/tuner.h"
+#include "collectives/host/host.h"
 
 /* A type signature, as far as signatures are compared. type ANY: matches every type; only the bytes are compared. */
 struct sig {
@@ -43,7 +42,7 @@ struct hdl_check {
 	struct record mine;
 	struct sig *sends, *expects;	/* signatures per rank of the communicator */
 	int peers, npeers;		/* peers: ranks that take part; npeers: ranks of the communicator itself (the local
-					 * group's follow them: hdl_near) */
+					 * group's follow them: hdl_own_peer) */
 	int self;			/* this rank's index among `peers` */
 	struct hdl_graph *g;
 	struct hdl_run *exchange;

@@ -18,7 +18,8 @@
 #include <string.h>
 
 #include "collectives/internal.h"
-#include "collectives/select/tuner.h"
+#include "collectives/mailbox/mailbox.h"
+#include "collectives/select/select.h"
 
 enum hdl_executor_choice hdl_executor_forced;
 
@@ -56,7 +57,7 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hd
 			       .bytes = key->bytes,
 			       .cell_bytes = key->persistent ? hdl_cell_bytes(key->bytes) : hdl_cell_bytes_of(key->bytes),
 			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts,
-			       .leaders_only = key->between };
+			       .leaders_only = key->leader_phase };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -71,7 +72,7 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 
 	if (choice->single_copy)
 		return hdl_sc_graph();
-	if (key->between)
+	if (key->leader_phase)
 		return hdl_build_hier(&s);
 	if (choice->executor == HDL_EXEC_HOST)
 		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" :
@@ -93,7 +94,7 @@ static bool choose_possible(const struct hdl_comm_props *props, enum hdl_executo
 		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, which the queues need", hdl_vars.transport);
 	else if (!props->device)
 		snprintf(why, why_size, "no device port connects the ranks of this host");
-	else if (executor == HDL_EXEC_TASKS && !props->means)
+	else if (executor == HDL_EXEC_TASKS && !props->reduce_caps)
 		snprintf(why, why_size, "device %s has no cross-channel support", props->device);
 	else if (executor == HDL_EXEC_TASKS && hdl_knomial_links(hdl_vars.coll_radix, props->size) > HDL_TREE_LINKS)
 		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix,
@@ -123,10 +124,10 @@ static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor
 }
 
 /* Returns 1 if all ranks' operands fit a slot, 0 if not, -ENOMEM if this rank cannot tell. */
-static int choose_fits_slot(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *means)
+static int choose_fits_slot(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_reduce_caps *caps)
 {
 	struct hdl_graph *g = algorithm->build(s);
-	int fits = g ? g->data_bytes <= hdl_queues_data_max(s->size, means, hdl_tune_pairs(s->coll)) : -ENOMEM;
+	int fits = g ? g->data_bytes <= hdl_queues_data_max(s->size, caps, hdl_tune_pairs(s->coll)) : -ENOMEM;
 
 	hdl_graph_free(g);
 	return fits;
@@ -164,7 +165,7 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 		       struct hdl_choice *out)
 {
 	struct hdl_shape s = shape_of(key, out, 0, props->size);
-	const struct hdl_reduce_caps *means = executor == HDL_EXEC_TASKS ? props->means : NULL;
+	const struct hdl_reduce_caps *caps = executor == HDL_EXEC_TASKS ? props->reduce_caps : NULL;
 	const struct hdl_algorithm *algorithm;
 	const char *variable;
 	size_t bytes = key->bytes, max = largest(key, executor, &variable);
@@ -177,8 +178,8 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 		snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=fixed, and its trees combine in another order");
 		return false;
 	}
-	if (means && hdl_coll_reduces(key->coll)) {
-		if (!hdl_enc_for(key->op, key->type, bytes, means, &out->enc, out->why, sizeof(out->why)))
+	if (caps && hdl_coll_reduces(key->coll)) {
+		if (!hdl_enc_for(key->op, key->type, bytes, caps, &out->enc, out->why, sizeof(out->why)))
 			return false;
 		s.enc = &out->enc;
 		/* the device's form of pairs is longer; the longer form of CALC elements is limited by the slots */
@@ -200,7 +201,7 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 	out->pairs = executor == HDL_EXEC_TASKS && hdl_tune_pairs(s.coll);
 	if (executor != HDL_EXEC_TASKS)
 		return true;
-	fits = choose_fits_slot(algorithm, &s, means);
+	fits = choose_fits_slot(algorithm, &s, caps);
 	if (!fits)
 		snprintf(out->why, sizeof(out->why), "the blocks of all ranks are longer than its slots");
 	return fits;
@@ -226,10 +227,6 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_comm_
 /* Returns true if a blocking collective, for which each rank has a core, is faster through cells than by messages. */
 static bool better_on_mailbox(const struct hdl_plan_key *key, int size)
 {
-	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
-
-	if (size == 2 && from_root)
-		return true;
 	return size <= HDL_MAILBOX_RANKS && key->bytes <= MAILBOX_BLOCK && key->bytes <= MAILBOX_BYTES / (size_t)(size - 1);
 }
 
@@ -256,9 +253,9 @@ static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
-	/* A node phase is short, and a rank may have no data to give (struct hdl_run's hollow), which only cells and messages
+	/* A node phase is short, and a rank may have no data to give (hdl_run.no_data), which only cells and messages
 	 * can express. */
-	if (key->within || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
+	if (key->node_phase || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
 		return false;
 	return props->exposes && hdl_sc_fit(key, props) && choose_possible(props, HDL_EXEC_MAILBOX, why, sizeof(why));
 }
@@ -267,17 +264,18 @@ static bool choose_single_copy(const struct hdl_plan_key *key, const struct hdl_
  * Mailbox only: ranks may start persistent operations in any order (section 6.13), and a WAIT of tasks counts completions of
  * any operation, so each request would need queues of its own.
  */
-static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
+static int choose_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
 	if (!offloadable(key, props, HDL_EXEC_MAILBOX, out))
-		return;
+		return 0;
 	if (key->bytes > HDL_PCOLL_MAX) {
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
-		return;
+		return 0;
 	}
 	out->executor = HDL_EXEC_MAILBOX;
 	snprintf(out->why, sizeof(out->why), "persistent%s",
 		 hdl_executor_forced == HDL_FORCED_TASKS ? ": not tasks, which all ranks must start in one order" : "");
+	return 0;
 }
 
 /*
@@ -285,26 +283,27 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_c
  * all ranks know, on the longest block: key->bytes, as far as it matters (hdl_vector_begin). A block that does not fit a cell
  * concerns only its two ranks (mailbox/vector_copy.c).
  */
-static void choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
+static int choose_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
 	if (!key->bytes) {
 		snprintf(out->why, sizeof(out->why), "HEDDLE_COLL_MAILBOX_MAX=0");
-		return;
+		return 0;
 	}
 	if (key->persistent && key->bytes > HDL_PCOLL_MAX) {
 		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
-		return;
+		return 0;
 	}
 	if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !props->oversubscribed && key->bytes > MAILBOX_BLOCK) {
 		snprintf(out->why, sizeof(out->why), "blocking, and each rank has a core");
-		return;
+		return 0;
 	}
 	if (!offloadable(key, props, HDL_EXEC_MAILBOX, out))
-		return;
+		return 0;
 	out->executor = HDL_EXEC_MAILBOX;
 	snprintf(out->why, sizeof(out->why), "%s",
 		 hdl_coll_is_vreduce((enum hdl_coll)key->coll) ? "short" : hdl_vector_known((enum hdl_coll)key->coll) ?
 		 "short, or long: single copies between the ranks' buffers" : "any lengths: no rank knows them all");
+	return 0;
 }
 
 /* Returns true if the node phases run as collectives of their own (host/hierarchical.c). */
@@ -312,71 +311,155 @@ static bool runs_in_phases(const struct hdl_plan_key *key, const struct hdl_comm
 {
 	struct hdl_shape s = shape_of(key, choice, 0, props->size);
 
-	return choice->executor == HDL_EXEC_HOST && choice->hosts && hdl_executor_forced != HDL_FORCED_HOST && !key->between &&
-	       hdl_hier_has(key) && hdl_tune_hier(&s, forced_hierarchy(forced_algorithm(s.coll)));
+	return choice->executor == HDL_EXEC_HOST && choice->hosts && hdl_executor_forced != HDL_FORCED_HOST &&
+	       !key->leader_phase && hdl_hier_has(key) && hdl_tune_hier(&s, forced_hierarchy(forced_algorithm(s.coll)));
 }
+
+static const char by_copies[] = "long: single copies between the ranks' buffers";
+
+static int choose_by_copies(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
+{
+	(void)key;
+	(void)props;
+	out->executor = HDL_EXEC_MAILBOX;
+	out->single_copy = true;
+	return 0;
+}
+
+/* Returns the reason for which an executor other than host runs the collective. */
+static const char *offload_reason(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	switch (hdl_executor_forced) {
+	case HDL_FORCED_TASKS: return "HEDDLE_COLL_EXECUTOR=tasks";
+	case HDL_FORCED_MAILBOX: return "HEDDLE_COLL_EXECUTOR=mailbox";
+	default: return !key->blocking ? "nonblocking" : props->oversubscribed ? "ranks outnumber cores" : "short";
+	}
+}
+
+/* The first candidate that can run the collective; then single copy; then host. */
+static int choose_candidate(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
+{
+	enum hdl_executor try[HDL_QUEUE_KINDS];
+	char first[sizeof(out->why)] = "";
+	int n = candidates(key, props->size, try);
+
+	for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
+		int can = offloadable(key, props, try[i], out);
+
+		if (can < 0)
+			return can;
+		if (can) {
+			out->executor = try[i];
+			continue;
+		}
+		out->enc = (struct hdl_enc){ 0 };
+		out->pairs = false;
+		if (!*first)
+			snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16, out->why);
+	}
+	if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, props))
+		choose_by_copies(key, props, out);
+	snprintf(out->why, sizeof(out->why), "%s", out->single_copy ? by_copies : *first ? first : offload_reason(key, props));
+	return 0;
+}
+
+static bool is_alone(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)key;
+	return props->size == 1;
+}
+
+static bool is_checked(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)key;
+	(void)props;
+	return hdl_vars.check;
+}
+
+static bool host_is_forced(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)key;
+	(void)props;
+	return hdl_executor_forced == HDL_FORCED_HOST;
+}
+
+static bool is_vcoll(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)props;
+	return hdl_coll_is_vcoll((enum hdl_coll)key->coll);
+}
+
+static bool is_persistent(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)props;
+	return key->persistent;
+}
+
+/* A nonblocking collective tries single copy last (choose_candidate): on tasks it progresses without its owner. */
+static bool copies_come_first(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	bool first = hdl_executor_forced == HDL_FORCED_MAILBOX || (key->blocking && hdl_executor_forced != HDL_FORCED_TASKS);
+
+	return first && choose_single_copy(key, props);
+}
+
+static bool messages_win_on_cores(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	return hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !props->oversubscribed && !better_on_mailbox(key, props->size);
+}
+
+static bool messages_win_among_many(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	return hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && props->size > HDL_MAILBOX_RANKS &&
+	       !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes);
+}
+
+static bool applies_always(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
+{
+	(void)key;
+	(void)props;
+	return true;
+}
+
+/* The first row that applies decides. choose: sets executor and reason; returns 0, or -ENOMEM if this rank cannot tell; NULL: the
+ * host executor. why: the reason; NULL: `choose` gives one. */
+static const struct choose_rule {
+	bool (*applies)(const struct hdl_plan_key *key, const struct hdl_comm_props *props);
+	int (*choose)(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out);
+	const char *why;
+} rules[] = {
+	{ is_alone, NULL, "one rank" },
+	{ is_checked, NULL, "HEDDLE_CHECK=1" },
+	{ host_is_forced, NULL, "HEDDLE_COLL_EXECUTOR=host" },
+	{ is_vcoll, choose_vcoll, NULL },
+	{ is_persistent, choose_persistent, NULL },
+	{ copies_come_first, choose_by_copies, by_copies },
+	{ messages_win_on_cores, NULL, "blocking, and each rank has a core" },
+	{ messages_win_among_many, NULL, "blocking, and messages are faster among so many ranks" },
+	{ applies_always, choose_candidate, NULL },
+};
 
 int hdl_choose(const struct hdl_plan_key *key, const struct hdl_comm_props *props, struct hdl_choice *out)
 {
-	bool cores = key->blocking && !props->oversubscribed;
-	enum hdl_executor try[HDL_QUEUE_KINDS];
-	static const char by_copies[] = "long: single copies between the ranks' buffers";
-	char first[sizeof(out->why)] = "";
-	const char *why;
-	int n;
+	const struct choose_rule *r = rules;
+	size_t used;
+	int err;
 
 	/* Larger communicators are never oversubscribed here: their props do not cover the placement, and hosts may differ. */
 	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_hierarchy == 1 ? NULL : props->hosts,
 				    .oversubscribed = props->one_host && props->oversubscribed &&
 					       props->size <= hdl_vars.coll_offload_ranks };
-	if (props->size == 1)
-		why = "one rank";
-	else if (hdl_executor_forced == HDL_FORCED_HOST)
-		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
-	else if (hdl_coll_is_vcoll((enum hdl_coll)key->coll)) {
-		choose_vcoll(key, props, out);
-		return 0;
-	} else if (key->persistent) {
-		choose_persistent(key, props, out);
-		return 0;
-	} else if (((key->blocking && hdl_executor_forced != HDL_FORCED_TASKS) || hdl_executor_forced == HDL_FORCED_MAILBOX) &&
-		   choose_single_copy(key, props)) {
-		out->executor = HDL_EXEC_MAILBOX;
-		out->single_copy = true;
-		why = by_copies;
-	} else if (hdl_executor_forced == HDL_FORCED_AUTO && cores && !better_on_mailbox(key, props->size))
-		why = "blocking, and each rank has a core";
-	else if (hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && props->size > HDL_MAILBOX_RANKS &&
-		 !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes))
-		why = "blocking, and messages are faster among so many ranks";
-	else {
-		n = candidates(key, props->size, try);
-		for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
-			int can = offloadable(key, props, try[i], out);
-
-			if (can < 0)
-				return can;
-			if (can) {
-				out->executor = try[i];
-				continue;
-			}
-			out->enc = (struct hdl_enc){ 0 };
-			out->pairs = false;
-			if (!*first)
-				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
-					 out->why);
-		}
-		if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, props)) {
-			out->executor = HDL_EXEC_MAILBOX;
-			out->single_copy = true;
-		}
-		why = out->single_copy ? by_copies : *first ? first :
-		      hdl_executor_forced == HDL_FORCED_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
-		      hdl_executor_forced == HDL_FORCED_MAILBOX ? "HEDDLE_COLL_EXECUTOR=mailbox" : cores ? "short" :
-		      key->blocking ? "ranks outnumber cores" : "nonblocking";
-	}
-	out->staged = runs_in_phases(key, props, out);
-	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; node phases on each host, then a leader phase" : "");
+	while (!r->applies(key, props))
+		r++;
+	err = r->choose ? r->choose(key, props, out) : 0;
+	if (err)
+		return err;
+	if (r->why)
+		snprintf(out->why, sizeof(out->why), "%s", r->why);
+	out->in_phases = runs_in_phases(key, props, out);
+	used = strlen(out->why);
+	if (out->in_phases)
+		snprintf(out->why + used, sizeof(out->why) - used, "; node phases on each host, then a leader phase");
 	return 0;
 }
 
@@ -434,20 +517,21 @@ int hdl_choose_init(void)
 void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_config *out)
 {
 	*out = (struct hdl_agreed_config){
-		.offload_max = (uint64_t)hdl_vars.coll_mailbox_max,
-		.bcast_offload_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
-		.tasks_max = (uint64_t)hdl_vars.coll_tasks_max, .reads_min = (uint64_t)hdl_vars.coll_single_copy_min,
+		.mailbox_max = (uint64_t)hdl_vars.coll_mailbox_max,
+		.bcast_mailbox_max = (uint64_t)hdl_vars.coll_bcast_mailbox_max,
+		.tasks_max = (uint64_t)hdl_vars.coll_tasks_max, .single_copy_min = (uint64_t)hdl_vars.coll_single_copy_min,
 		.depth = (uint32_t)hdl_vars.coll_depth, .radix = (uint32_t)hdl_vars.coll_radix,
-		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .want = (uint8_t)hdl_executor_forced, .fixed = is_fixed(),
-		.oversubscribed = props->oversubscribed, .rc = props->rc, .wakes = props->wakes, .at_once = props->at_once,
-		.exposes = props->exposes, .tasks = props->means != NULL,
+		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .executor_forced = (uint8_t)hdl_executor_forced,
+		.reduce_order_fixed = is_fixed(), .oversubscribed = props->oversubscribed, .rc = props->rc,
+		.wakes = props->wakes, .at_once = props->at_once, .exposes = props->exposes,
+		.tasks = props->reduce_caps != NULL,
 		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 :
 				  hdl_job.ncores < HDL_MAILBOX_RANKS ? hdl_job.ncores : HDL_MAILBOX_RANKS),
 	};
-	if (props->means) {
-		out->calc = props->means->calc;
-		out->vector = props->means->vector;
-		out->atomics = props->means->atomics;
+	if (props->reduce_caps) {
+		out->calc = props->reduce_caps->calc;
+		out->vector = props->reduce_caps->vector;
+		out->atomics = props->reduce_caps->atomics;
 	}
 }
 
@@ -456,15 +540,21 @@ void hdl_agreed_config_difference(const struct hdl_agreed_config *mine, const st
 {
 #define FIELD(field, name) { name, mine->field, theirs->field }
 	const struct { const char *name; uint64_t mine, theirs; } fields[] = {
-		FIELD(offload_max, "HEDDLE_COLL_MAILBOX_MAX"), FIELD(bcast_offload_max, "HEDDLE_COLL_BCAST_MAILBOX_MAX"),
-		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"), FIELD(reads_min, "HEDDLE_COLL_SINGLE_COPY_MIN"),
+		FIELD(mailbox_max, "HEDDLE_COLL_MAILBOX_MAX"),
+		FIELD(bcast_mailbox_max, "HEDDLE_COLL_BCAST_MAILBOX_MAX"),
+		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"),
+		FIELD(single_copy_min, "HEDDLE_COLL_SINGLE_COPY_MIN"),
 		FIELD(depth, "HEDDLE_COLL_DEPTH"),
-		FIELD(radix, "HEDDLE_COLL_RADIX"), FIELD(offload_ranks, "HEDDLE_COLL_OFFLOAD_RANKS"),
-		FIELD(want, "the number of HEDDLE_COLL_EXECUTOR"), FIELD(fixed, "HEDDLE_REDUCE_ORDER=fixed"),
+		FIELD(radix, "HEDDLE_COLL_RADIX"),
+		FIELD(offload_ranks, "HEDDLE_COLL_OFFLOAD_RANKS"),
+		FIELD(executor_forced, "the number of HEDDLE_COLL_EXECUTOR"),
+		FIELD(reduce_order_fixed, "HEDDLE_REDUCE_ORDER=fixed"),
 		FIELD(oversubscribed, "whether ranks outnumber CPUs (binding)"),
 		FIELD(cpus, "the number of shared CPUs (binding)"),
-		FIELD(rc, "RC in HEDDLE_TRANSPORT"), FIELD(wakes, "its device's wake-up on a write"),
-		FIELD(at_once, "its device's promise of immediate writes"), FIELD(exposes, "its device's paging on demand"),
+		FIELD(rc, "RC in HEDDLE_TRANSPORT"),
+		FIELD(wakes, "its device's wake-up on a write"),
+		FIELD(at_once, "its device's promise of immediate writes"),
+		FIELD(exposes, "its device's paging on demand"),
 		FIELD(tasks, "its device's cross-channel support"),
 		FIELD(vector, "its device's extensions (HEDDLE_COLL_EXTENSIONS)"),
 		FIELD(atomics, "its device's atomics"),

@@ -2,6 +2,7 @@
 /* Counters of the collectives by name, for performance variables. Plans count their uses; this file adds the plans up. */
 #include "collectives/exec.h"
 #include "collectives/internal.h"
+#include "collectives/select/select.h"
 
 enum { ON_HOST, ON_MAILBOX, ON_SINGLE_COPY, ON_TASKS, FELL_BACK, LATE, COUNTERS };
 

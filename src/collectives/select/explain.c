@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 static const char *coll_explain_kind_name(const struct hdl_node *n)
 {
@@ -38,7 +39,7 @@ static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_comm_pr
 {
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
 
-	return coll == HDL_BARRIER ? 0 : hdl_coll_is_vcoll(coll) ? hdl_vector_line(coll, bytes,
+	return coll == HDL_BARRIER ? 0 : hdl_coll_is_vcoll(coll) ? hdl_vector_cell_max(coll, bytes,
 	       hdl_vector_copied(props->size, props->oversubscribed, props->exposes, key->persistent)) : bytes;
 }
 
@@ -97,14 +98,15 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_comm_prop
 		      int rank, struct counts *c)
 {
 	struct hdl_graph *g = graph_of(key, choice, rank, props->size);
-	struct hdl_queues *h = g ? hdl_queues_sketch(rank, props->size, choice->executor, choice->pairs, props->means) : NULL;
+	struct hdl_queues *h =
+		g ? hdl_queues_sketch(rank, props->size, choice->executor, choice->pairs, props->reduce_caps) : NULL;
 	struct hdl_coll_prog *p = NULL;
 	int err;
 
 	if (h && key->persistent) {
-		const struct hdl_slot_region own = { .mr = h->region[0].mr, .line_bytes = hdl_cell_bytes(key->bytes),
-					      .slot_bytes = hdl_cell_bytes(key->bytes) * (size_t)props->size };
+		struct hdl_slot_region own = { .mr = h->region[0].mr, .cell_bytes = hdl_cell_bytes(key->bytes) };
 
+		hdl_cell_place(&own, props->size, 0, 0);
 		p = hdl_mailbox_compile_at(h, g, &own);
 	} else if (h) {
 		p = hdl_task_compile(h, g, key->bytes, &choice->enc, true);
@@ -276,14 +278,14 @@ static void print_dot(FILE *out, const struct hdl_graph *g, int rank)
 
 /* ---- entry ------------------------------------------------------------------------------------------------------------ */
 
-static const char *means_text(enum hdl_enc_by means)
+static const char *reduced_by_text(enum hdl_enc_by by)
 {
 	static const char *const texts[] = {
 		[HDL_ENC_BY_VECTOR] = ", by CALC of vectors", [HDL_ENC_BY_CALC] = ", by CALC of 16-byte elements",
 		[HDL_ENC_BY_ATOMICS] = ", by masked atomics",
 	};
 
-	return means == HDL_ENC_BY_NONE ? "" : texts[means];
+	return by == HDL_ENC_BY_NONE ? "" : texts[by];
 }
 
 /* Returns 0, or 2 for arguments without meaning, after an error message. */
@@ -415,8 +417,8 @@ static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_pl
 	fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n",
 		hdl_executor_name(choice->executor), g ? g->algorithm : "blocks",
 		hdl_reducer_name((enum hdl_coll)key->coll, choice->single_copy ? HDL_EXEC_HOST : choice->executor),
-		means_text(choice->enc.by), hdl_executor_name(choice->executor), choice->why);
-	if (choice->staged)
+		reduced_by_text(choice->enc.by), hdl_executor_name(choice->executor), choice->why);
+	if (choice->in_phases)
 		fprintf(out, "phases       %sthe graph below among the leaders%s; a node phase is a collective of one "
 			"host's ranks\n",
 			key->coll == HDL_BCAST ? "" : "a reduce on each host, ",
@@ -446,7 +448,7 @@ static int coll_explain_explain(FILE *out, const struct hdl_explain *a, struct h
 	if (has_graph(&key, &choice)) {
 		struct hdl_plan_key of_graph = key;
 
-		of_graph.between = choice.staged;
+		of_graph.leader_phase = choice.in_phases;
 		g = graph_of(&of_graph, &choice, a->rank, a->ranks);
 	} else if (a->dot) {
 		hdl_error("%s: on the host executor each call has a graph of its own (%s)", a->collective, choice.why);

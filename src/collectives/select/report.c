@@ -8,14 +8,14 @@
 
 #include "collectives/exec.h"
 #include "collectives/internal.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 struct report_row {
 	struct report_row *next;
 	enum hdl_coll coll;
 	int size_class;			/* 0: no data; n: 2^(n-1) to 2^n - 1 bytes */
 	enum hdl_executor executor;
-	bool blocking, persistent, within;
+	bool blocking, persistent, node_phase;
 	const char *algorithm;
 	const char *reducer;
 	uint64_t count, late;
@@ -42,7 +42,7 @@ static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor execu
 	for (; *at; at = &(*at)->next) {
 		l = *at;
 		if (l->coll == plan->key.coll && l->size_class == class && l->executor == executor &&
-		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->within == plan->key.within &&
+		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->node_phase == plan->key.node_phase &&
 		    l->algorithm == algorithm &&
 		    !strcmp(l->why, why)) {
 			l->count += count;
@@ -60,7 +60,7 @@ static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor execu
 	l->executor = executor;
 	l->blocking = plan->key.blocking;
 	l->persistent = plan->key.persistent;
-	l->within = plan->key.within;
+	l->node_phase = plan->key.node_phase;
 	l->algorithm = algorithm;
 	/* single copy: each rank reduces a part, as on the host */
 	l->reducer = hdl_reducer_name(l->coll, executor == plan->executor ? plan->exec->reducer : executor);
@@ -104,7 +104,7 @@ void hdl_coll_report(FILE *out)
 
 		coll_report_size_text(size, sizeof(size), l->size_class);
 		fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
-			l->within ? "within host" : l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking",
+			l->node_phase ? "within host" : l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking",
 			hdl_executor_name(l->executor), l->algorithm, l->reducer, (unsigned long long)l->count,
 			hdl_executor_name(l->executor), l->why);
 		if (l->late)

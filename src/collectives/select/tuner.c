@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -6,26 +6,27 @@
 #include <string.h>
 
 #include "base/memcheck.h"
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/single_copy/single_copy.h"
 
 /* ---- control records --------------------------------------------------------------------------------------------- */
 
 /* Lays out HDL_REGION_SC: a slot has the records from each rank. The staging half, for devices that do not take a record inline,
  * has the records for each rank. */
-void hdl_sc_area(struct hdl_queues *h)
+void hdl_sc_lay_out(struct hdl_queues *h)
 {
 	size_t slot_bytes = HDL_SC_CTRLS * (size_t)h->size * sizeof(struct hdl_sc_ctrl);
 
 	/* single-copy operations use slots of class HDL_SLOT_SHORT */
-	h->region[HDL_REGION_SC] = (struct hdl_slot_region){ .line_bytes = sizeof(struct hdl_sc_ctrl), .slot_bytes = slot_bytes,
+	h->region[HDL_REGION_SC] = (struct hdl_slot_region){ .cell_bytes = sizeof(struct hdl_sc_ctrl), .slot_bytes = slot_bytes,
 						     .bytes = HDL_SLOTS(h->class[HDL_SLOT_SHORT].depth) * slot_bytes };
 }
 
 static bool sc_has_room(struct hdl_queues *h, const struct hdl_coll_link *l)
 {
-	if (unlikely(l->sq_posted - l->sq_done >= l->sq_depth))
+	if (unlikely(!hdl_link_room(l)))
 		hdl_queues_drain(h);
-	return l->sq_posted - l->sq_done < l->sq_depth;
+	return hdl_link_room(l);
 }
 
 static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_link *l, struct ibv_send_wr *wr, bool retires)
@@ -36,13 +37,8 @@ static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_l
 	l->sq_posted++;
 	if (h->cell_room)
 		h->cell_room--;		/* cell_room is the room of the fullest queue, which may be this one */
-	if (wr->send_flags & IBV_SEND_SIGNALED) {
-		l->sq_signaled = l->sq_posted;
-		h->local_posted++;
-		run->outstanding += retires;
-		wr->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
-			    (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
-	}
+	if (wr->send_flags & IBV_SEND_SIGNALED)
+		wr->wr_id = hdl_link_signal_cell(h, l, retires ? run : NULL);
 	err = ibv_post_send(l->qp, wr, &bad);
 	if (unlikely(err))
 		hdl_queues_refused(h, run, l->peer, err);
@@ -50,8 +46,8 @@ static void sc_post(struct hdl_queues *h, struct hdl_run *run, struct hdl_coll_l
 }
 
 /* Returns false if the send queue is full. */
-bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, const struct hdl_slot_region *a, size_t its, size_t mine, const void *words,
-		size_t bytes)
+bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, const struct hdl_slot_region *a,
+			 size_t remote_off, size_t copy_off, const void *words, size_t bytes)
 {
 	struct hdl_coll_link *l = h->pair[peer];
 	bool staged = l->max_inline < bytes;
@@ -62,22 +58,22 @@ bool hdl_sc_ctrl_send_at(struct hdl_queues *h, struct hdl_run *run, int peer, co
 	if (!sc_has_room(h, l))
 		return false;
 	if (staged) {
-		sge.addr = (uintptr_t)a->mem + a->staged + mine;
+		sge.addr = (uintptr_t)a->mem + a->staging_off + copy_off;
 		memcpy((void *)(uintptr_t)sge.addr, words, bytes);
-	} else if (hdl_cell_signal_due(l)) {
+	} else if (hdl_link_signal_due(l)) {
 		wr.send_flags |= IBV_SEND_SIGNALED;	/* the completion makes room on the queue */
 	}
-	wr.wr.rdma.remote_addr = a->peers[peer].addr + its;
+	wr.wr.rdma.remote_addr = a->peers[peer].addr + remote_off;
 	wr.wr.rdma.rkey = a->peers[peer].rkey;
 	sc_post(h, run, l, &wr, staged);
 	return true;
 }
 
-bool hdl_sc_ctrl_send(struct hdl_queues *h, struct hdl_run *run, int peer, int kind, struct hdl_sc_ctrl told)
+bool hdl_sc_ctrl_send(struct hdl_queues *h, struct hdl_run *run, int peer, int kind, struct hdl_sc_ctrl ctrl)
 {
-	told.number = run->opno + 1;
-	return hdl_sc_ctrl_send_at(h, run, peer, &h->region[HDL_REGION_SC], hdl_sc_ctrl_at(h, run, kind, h->rank), hdl_sc_ctrl_at(h, run, kind, peer), &told,
-			  sizeof(told));
+	ctrl.number = run->opno + 1;
+	return hdl_sc_ctrl_send_at(h, run, peer, &h->region[HDL_REGION_SC], hdl_sc_ctrl_at(h, run, kind, h->rank),
+				   hdl_sc_ctrl_at(h, run, kind, peer), &ctrl, sizeof(ctrl));
 }
 
 /* ---- copies --------------------------------------------------------------------------------------------------- */
@@ -109,7 +105,7 @@ bool hdl_sc_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write
 		return false;
 	x->copying |= 1u << peer;
 	x->position[peer] = position;
-	x->spent += len;
+	x->turn_bytes += len;
 	return true;
 }
 
@@ -123,7 +119,7 @@ void hdl_sc_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expect
 	hdl_run_error(run, came > expected ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
-void hdl_sc_hear_failure(struct hdl_run *run, int peer)
+void hdl_sc_peer_failed(struct hdl_run *run, int peer)
 {
 	run->sc->failed = true;
 	hdl_reason_set("rank %d could not do its part: " HDL_CALLS_DIFFER, peer);

@@ -26,7 +26,8 @@
 #define PART_LEAST ((size_t)8 << 10)
 #define PART_FORCED ((size_t)64)
 #define ROOT_ALONE ((size_t)64 << 10)
-/* REDUCE of two ranks: from this length on the parts do not stay in the cache, and the root's advantage on its own part is smaller. */
+/* REDUCE of two ranks: from this length on the parts do not stay in the cache, and the root's advantage on its own part is
+ * smaller. */
 #define BEYOND_CACHE ((size_t)512 << 10)
 
 /* Returns the number of ranks that reduce a part, where not all have to: at most the number of CPUs; neighbouring ranks are bound
@@ -36,7 +37,8 @@ static int reducers(const struct hdl_plan_key *key, int size)
 {
 	int cpus = hdl_job.oversubscribed && hdl_job.ncores < size ? hdl_job.ncores : size;
 	size_t least = hdl_sc_all() ? PART_FORCED : PART_LEAST;
-	size_t most = key->coll == HDL_REDUCE && size <= 3 && key->bytes <= ROOT_ALONE && least == PART_LEAST ? 1 : key->bytes / least;
+	bool one = key->coll == HDL_REDUCE && size <= 3 && key->bytes <= ROOT_ALONE && least == PART_LEAST;
+	size_t most = one ? 1 : key->bytes / least;
 
 	return most >= (size_t)cpus ? cpus : most ? (int)most : 1;
 }
@@ -49,7 +51,8 @@ static struct range range_of(const struct hdl_plan *plan, int n, int i)
 {
 	size_t esize = (size_t)hdl_type_size(plan->key.type);
 
-	return (struct range){ hdl_part(plan->key.bytes, esize, n, i < n ? i : n), hdl_part(plan->key.bytes, esize, n, i < n ? i + 1 : n) };
+	return (struct range){ hdl_part(plan->key.bytes, esize, n, i < n ? i : n),
+			       hdl_part(plan->key.bytes, esize, n, i < n ? i + 1 : n) };
 }
 
 /* Returns the part that rank p reduces. */
@@ -86,7 +89,7 @@ bool hdl_sc_reduce_has_part(const struct hdl_plan *plan, int size, int p)
 int hdl_sc_reduce_prepare(struct hdl_run *run)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
 	if (key->coll != HDL_REDUCE_SCATTER || !key->in_place || f->whole)
 		return 0;
@@ -95,7 +98,7 @@ int hdl_sc_reduce_prepare(struct hdl_run *run)
 }
 
 /* Returns true if rank `to` gets the combination of the inputs 0 to k. */
-static bool belongs(const struct hdl_queues *h, const struct hdl_run *run, int k, int to)
+static bool gets_result(const struct hdl_queues *h, const struct hdl_run *run, int k, int to)
 {
 	switch (run->plan->key.coll) {
 	case HDL_EXSCAN:
@@ -115,11 +118,11 @@ static uint32_t receivers(const struct hdl_queues *h, const struct hdl_run *run)
 	uint32_t to = 0;
 
 	for (int p = 0; p < h->size; p++)
-		to |= (uint32_t)(p != h->rank && belongs(h, run, h->size - 1, p)) << p;
+		to |= (uint32_t)(p != h->rank && gets_result(h, run, h->size - 1, p)) << p;
 	return to;
 }
 
-static size_t leaves_up_to(enum hdl_coll coll)
+static size_t stage_max(enum hdl_coll coll)
 {
 	switch (coll) {
 	case HDL_REDUCE: return HDL_SC_STAGE_FOR_ALL;
@@ -130,22 +133,22 @@ static size_t leaves_up_to(enum hdl_coll coll)
 
 /* Stages this rank's input for the ranks in `parts`, which have a part, and allocates the staging buffer of this rank's
  * result. */
-static void sc_reduce_leave(struct hdl_queues *h, struct hdl_run *run, uint32_t parts)
+static void sc_reduce_stage(struct hdl_queues *h, struct hdl_run *run, uint32_t parts)
 {
 	const struct hdl_plan *plan = run->plan;
-	struct hdl_sc_reduce *f = &run->sc->fold;
-	char *left;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
+	char *staging;
 
-	if (plan->key.bytes > leaves_up_to((enum hdl_coll)plan->key.coll))
+	if (plan->key.bytes > stage_max((enum hdl_coll)plan->key.coll))
 		return;
-	if (f->untold)
-		f->result = hdl_sc_stage(h, run, f->end - f->at, f->untold, 0);
-	left = run->sc->left = parts ? hdl_sc_stage(h, run, plan->key.bytes, parts, 0) : NULL;
-	for (int p = 0; left && p < h->size; p++)
+	if (f->owes_progress)
+		f->result = hdl_sc_stage(h, run, f->end - f->at, f->owes_progress, 0);
+	staging = run->sc->staging = parts ? hdl_sc_stage(h, run, plan->key.bytes, parts, 0) : NULL;
+	for (int p = 0; staging && p < h->size; p++)
 		if (parts & 1u << p) {
 			struct range r = sc_reduce_part(plan, h->size, p);
 
-			hdl_sc_stage_copy(h, left + r.at, f->in + r.at, r.end - r.at);
+			hdl_sc_stage_copy(h, staging + r.at, f->in + r.at, r.end - r.at);
 		}
 }
 
@@ -156,8 +159,8 @@ void hdl_sc_reduce_begin(struct hdl_queues *h, struct hdl_run *run)
 	struct hdl_sc_run *x = run->sc;
 	bool later = key->coll == HDL_REDUCE_SCATTER && key->in_place, mine = hdl_sc_reduce_has_part(plan, h->size, h->rank);
 	uint32_t parts = 0;
-	char *recv = run->base[HDL_SP_RECV], *shown;
-	struct hdl_sc_reduce *f = &x->fold;
+	char *recv = run->base[HDL_SP_RECV], *announced;
+	struct hdl_sc_reduce *f = &x->reduce;
 
 	f->seg[0] = h->segments;
 	f->seg[1] = h->segments + HDL_SC_SEGMENT;
@@ -169,31 +172,31 @@ void hdl_sc_reduce_begin(struct hdl_queues *h, struct hdl_run *run)
 	f->esize = (size_t)hdl_type_size(key->type);
 	f->fn = hdl_op_lookup(key->op, key->type);
 	f->sided = hdl_op_is_sided(key->op, key->type);
-	f->begun = f->waits = false;
+	f->has_all_rts = f->waits = false;
 	f->step = HDL_SC_REDUCE_TAKE;
 	f->k = f->to = 0;
 	f->result = NULL;
-	f->untold = mine ? receivers(h, run) : 0;
+	f->owes_progress = mine ? receivers(h, run) : 0;
 	for (int p = 0; p < h->size; p++)
 		parts |= (uint32_t)(p != h->rank && hdl_sc_reduce_has_part(plan, h->size, p)) << p;
-	sc_reduce_leave(h, run, parts);
-	shown = x->left ? x->left : f->in;
-	x->hears = x->left ? 0 : parts;
-	x->wants = key->coll == HDL_ALLREDUCE || (key->coll == HDL_REDUCE && h->rank == key->root) ? parts : 0;
+	sc_reduce_stage(h, run, parts);
+	announced = x->staging ? x->staging : f->in;
+	x->awaiting_fin = x->staging ? 0 : parts;
+	x->awaiting_result = key->coll == HDL_ALLREDUCE || (key->coll == HDL_REDUCE && h->rank == key->root) ? parts : 0;
 	for (int i = 1; i < h->size; i++) {
 		int p = (h->rank + i) % h->size;
 
 		if (parts & 1u << p)
 			hdl_sc_ctrl_send(h, run, p, HDL_SC_RTS,
-				(struct hdl_sc_ctrl){ .in = (uintptr_t)shown, .out = (uintptr_t)recv, .bytes = key->bytes });
+				(struct hdl_sc_ctrl){ .in = (uintptr_t)announced, .out = (uintptr_t)recv, .bytes = key->bytes });
 		if (mine)
-			x->acts |= 1u << p;
+			x->owes_fin |= 1u << p;
 	}
 }
 
 void hdl_sc_reduce_end(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
 	if (run->plan->key.coll == HDL_REDUCE_SCATTER && run->plan->key.in_place && !run->error)
 		memcpy(run->base[HDL_SP_RECV], f->whole, run->plan->key.bytes);
@@ -204,7 +207,7 @@ void hdl_sc_reduce_end(struct hdl_queues *h, struct hdl_run *run)
  * side. EXSCAN leaves its input unchanged. */
 static bool own_in_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
 {
-	return k && k == h->rank && !run->sc->fold.sided && run->plan->key.coll != HDL_EXSCAN;
+	return k && k == h->rank && !run->sc->reduce.sided && run->plan->key.coll != HDL_EXSCAN;
 }
 
 /* Returns the address to which input k is read, to be combined there with the other inputs: the result's place, if this rank gets
@@ -212,11 +215,11 @@ static bool own_in_place(const struct hdl_queues *h, const struct hdl_run *run, 
  * lies at the result's place. */
 static char *sc_reduce_place(const struct hdl_queues *h, const struct hdl_run *run, int k)
 {
-	const struct hdl_sc_reduce *f = &run->sc->fold;
+	const struct hdl_sc_reduce *f = &run->sc->reduce;
 	char *out = f->out ? f->out + f->at : NULL;
 	int last = k + 1 < h->size && own_in_place(h, run, k + 1) && out != f->in + f->at ? k + 1 : k;
 
-	if (out && out != f->acc && run->plan->key.coll != HDL_EXSCAN && belongs(h, run, last, h->rank))
+	if (out && out != f->acc && run->plan->key.coll != HDL_EXSCAN && gets_result(h, run, last, h->rank))
 		return out;
 	return f->acc == f->seg[0] ? f->seg[1] : f->seg[0];
 }
@@ -225,7 +228,7 @@ static char *sc_reduce_place(const struct hdl_queues *h, const struct hdl_run *r
 static bool sc_reduce_copy(struct hdl_queues *h, struct hdl_run *run, int peer, bool write, char *here)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, peer);
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
 	if (!hdl_sc_copy(h, run, peer, write, here, (write ? t->out : t->in) + f->at, f->len))
 		return false;
@@ -236,7 +239,7 @@ static bool sc_reduce_copy(struct hdl_queues *h, struct hdl_run *run, int peer, 
 
 static bool sc_reduce_take(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
 	if (!f->k) {
 		size_t most = HDL_SC_SEGMENT / f->esize * f->esize;
@@ -258,7 +261,7 @@ static bool sc_reduce_take(struct hdl_queues *h, struct hdl_run *run)
 
 static bool sc_reduce_give(struct hdl_queues *h, struct hdl_run *run, int to)
 {
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
 	if (to != h->rank)
 		return f->result || sc_reduce_copy(h, run, to, true, f->acc);
@@ -269,7 +272,7 @@ static bool sc_reduce_give(struct hdl_queues *h, struct hdl_run *run, int to)
 
 static void sc_reduce_join(const struct hdl_queues *h, const struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
 	if (own_in_place(h, run, f->k)) {
 		f->fn(f->in + f->at, f->acc, f->len / f->esize);
@@ -295,10 +298,10 @@ static void next_input(const struct hdl_queues *h, struct hdl_sc_reduce *f)
  * inputs before input f->k. */
 static bool give_all(struct hdl_queues *h, struct hdl_run *run, int k)
 {
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
 	for (; f->to < h->size; f->to++) {
-		if (k < 0 || !belongs(h, run, k, f->to))
+		if (k < 0 || !gets_result(h, run, k, f->to))
 			continue;
 		if (!sc_reduce_give(h, run, f->to))
 			return false;
@@ -311,19 +314,19 @@ static bool give_all(struct hdl_queues *h, struct hdl_run *run, int k)
 }
 
 /* This rank has read all that it needs of rank p's input: rank p is sent HDL_SC_FIN, and need not wait for the result. */
-static void sc_reduce_let_go(struct hdl_queues *h, struct hdl_run *run, int p)
+static void sc_reduce_release_input(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	struct hdl_sc_run *x = run->sc;
 
-	if (x->acts & 1u << p && p != run->plan->key.root && !(x->wants & 1u << p) &&
+	if (x->owes_fin & 1u << p && p != run->plan->key.root && !(x->awaiting_result & 1u << p) &&
 	    hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = run->plan->key.bytes }))
-		x->acts &= ~(1u << p);
+		x->owes_fin &= ~(1u << p);
 }
 
 /* Runs one step. Returns false if the operation has to wait. */
 static bool step(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 	bool exclusive = run->plan->key.coll == HDL_EXSCAN;
 
 	if (f->waits) {
@@ -331,7 +334,7 @@ static bool step(struct hdl_queues *h, struct hdl_run *run)
 			return false;
 		f->waits = false;
 		if (f->step == HDL_SC_REDUCE_JOIN && f->at + f->len == f->end && run->plan->key.coll == HDL_REDUCE)
-			sc_reduce_let_go(h, run, f->with);
+			sc_reduce_release_input(h, run, f->with);
 	}
 	switch (f->step) {
 	case HDL_SC_REDUCE_TAKE:
@@ -362,7 +365,7 @@ static bool step(struct hdl_queues *h, struct hdl_run *run)
 }
 
 /* Returns true if every rank's HDL_SC_RTS has come. The run fails unless the buffers are of one length. */
-static bool begins(struct hdl_queues *h, struct hdl_run *run)
+static bool all_rts_came(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_sc_ctrl *t;
 
@@ -381,20 +384,21 @@ static bool begins(struct hdl_queues *h, struct hdl_run *run)
 static bool sc_reduce_reduce(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_sc_run *x = run->sc;
-	struct hdl_sc_reduce *f = &x->fold;
+	struct hdl_sc_reduce *f = &x->reduce;
 
-	if (!f->begun && !(f->begun = begins(h, run)))
+	if (!f->has_all_rts && !(f->has_all_rts = all_rts_came(h, run)))
 		return false;
 	while (!x->failed && f->at < f->end) {
 		if (!step(h, run))
 			return false;
-		if (unlikely(h->broken || x->spent >= HDL_SC_TURN))
+		if (unlikely(hdl_queues_are_broken(h) || x->turn_bytes >= HDL_SC_TURN))
 			return false;
 	}
-	for (int p = 0; !x->failed && f->untold >> p; p++)
-		if (f->untold & 1u << p && hdl_sc_ctrl_send(h, run, p, HDL_SC_PROGRESS, (struct hdl_sc_ctrl){ .in = (uintptr_t)f->result }))
-			f->untold &= ~(1u << p);
-	return x->failed || !f->untold;
+	for (int p = 0; !x->failed && f->owes_progress >> p; p++)
+		if (f->owes_progress & 1u << p &&
+		    hdl_sc_ctrl_send(h, run, p, HDL_SC_PROGRESS, (struct hdl_sc_ctrl){ .in = (uintptr_t)f->result }))
+			f->owes_progress &= ~(1u << p);
+	return x->failed || !f->owes_progress;
 }
 
 /* Fetches rank p's part of the result. Returns false if the part has not come. */
@@ -403,22 +407,23 @@ static bool take_result(struct hdl_queues *h, struct hdl_run *run, int p)
 	struct hdl_sc_run *x = run->sc;
 	struct range r = sc_reduce_part(run->plan, h->size, p);
 	/* in this order: when HDL_SC_FIN is there, an HDL_SC_PROGRESS sent before it is there, too */
-	const struct hdl_sc_ctrl *done = hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p), *reached = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, p);
-	bool is_left = reached && reached->in;
+	const struct hdl_sc_ctrl *fin = hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p),
+				 *progress = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, p);
+	bool is_staged = progress && progress->in;
 
 	if (!(x->copying & 1u << p)) {
-		if (x->failed || (done && done->failed)) {
-			x->hears |= 1u << p;	/* rank p may write to the buffer until its HDL_SC_FIN, which also has the
+		if (x->failed || (fin && fin->failed)) {
+			x->awaiting_fin |= 1u << p;	/* rank p may write to the buffer until its HDL_SC_FIN, which also has the
 						 * reason */
-			x->acts |= 1u << p;	/* rank p may have staged its result all the same */
+			x->owes_fin |= 1u << p;	/* rank p may have staged its result all the same */
 			return true;
 		}
-		if (!reached || (is_left && !hdl_sc_copy(h, run, p, false, x->fold.out + r.at, reached->in, r.end - r.at)))
+		if (!progress || (is_staged && !hdl_sc_copy(h, run, p, false, x->reduce.out + r.at, progress->in, r.end - r.at)))
 			return false;
 	}
-	if (is_left && !hdl_sc_copied(h, x, p))
+	if (is_staged && !hdl_sc_copied(h, x, p))
 		return false;
-	x->acts |= (uint32_t)is_left << p;
+	x->owes_fin |= (uint32_t)is_staged << p;
 	return true;
 }
 
@@ -428,13 +433,14 @@ void hdl_sc_reduce_turn(struct hdl_queues *h, struct hdl_run *run)
 
 	if (hdl_sc_reduce_has_part(run->plan, h->size, h->rank) && !sc_reduce_reduce(h, run))
 		return;
-	for (int p = 0; x->wants >> p; p++)
-		if (x->wants & 1u << p && take_result(h, run, p))
-			x->wants &= ~(1u << p);
-	for (int p = 0; x->acts >> p; p++)
-		if (x->acts & ~x->wants & 1u << p &&
-		    hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = run->plan->key.bytes, .failed = x->failed }))
-			x->acts &= ~(1u << p);
+	for (int p = 0; x->awaiting_result >> p; p++)
+		if (x->awaiting_result & 1u << p && take_result(h, run, p))
+			x->awaiting_result &= ~(1u << p);
+	for (int p = 0; x->owes_fin >> p; p++)
+		if (x->owes_fin & ~x->awaiting_result & 1u << p &&
+		    hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN,
+				     (struct hdl_sc_ctrl){ .bytes = run->plan->key.bytes, .failed = x->failed }))
+			x->owes_fin &= ~(1u << p);
 }
 
 /* ---- Scan ------------------------------------------------------------------------------------------------------ */
@@ -445,90 +451,92 @@ void hdl_sc_reduce_turn(struct hdl_queues *h, struct hdl_run *run)
  * and a rank waits for the previous rank only. The first rank's result is its input. Up to HDL_SC_STAGE_FOR_ALL bytes the result
  * is staged: then no rank waits for the next one.
  */
-#define CHAIN_SEGMENTS 4
-#define CHAIN_LEAST ((size_t)16 << 10)
+#define SCAN_SEGMENTS 4
+#define SCAN_SEGMENT_MIN ((size_t)16 << 10)
 
-static size_t chain_segment(const struct hdl_run *run)
+static size_t scan_segment(const struct hdl_run *run)
 {
-	size_t len = run->plan->key.bytes / CHAIN_SEGMENTS, esize = run->sc->fold.esize;
+	size_t len = run->plan->key.bytes / SCAN_SEGMENTS, esize = run->sc->reduce.esize;
 
-	len = len < CHAIN_LEAST ? CHAIN_LEAST : len > HDL_SC_SEGMENT ? HDL_SC_SEGMENT : len;
+	len = len < SCAN_SEGMENT_MIN ? SCAN_SEGMENT_MIN : len > HDL_SC_SEGMENT ? HDL_SC_SEGMENT : len;
 	return len / esize * esize;
 }
 
 /* Sends the next rank the address of this rank's result. Returns false if the send queue is full. */
-static bool chain_show(struct hdl_queues *h, struct hdl_run *run)
+static bool scan_announce(struct hdl_queues *h, struct hdl_run *run)
 {
-	const struct hdl_sc_reduce *f = &run->sc->fold;
-	const char *at = run->sc->left ? run->sc->left : h->rank ? f->out : f->in;
+	const struct hdl_sc_reduce *f = &run->sc->reduce;
+	const char *at = run->sc->staging ? run->sc->staging : h->rank ? f->out : f->in;
 
-	return hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_RTS, (struct hdl_sc_ctrl){ .out = (uintptr_t)at, .bytes = run->plan->key.bytes });
+	return hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_RTS,
+				(struct hdl_sc_ctrl){ .out = (uintptr_t)at, .bytes = run->plan->key.bytes });
 }
 
 void hdl_sc_scan_begin(struct hdl_queues *h, struct hdl_run *run)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
 	struct hdl_sc_run *x = run->sc;
-	struct hdl_sc_reduce *f = &x->fold;
+	struct hdl_sc_reduce *f = &x->reduce;
 
 	f->esize = (size_t)hdl_type_size(key->type);
 	f->fn = hdl_op_lookup(key->op, key->type);
 	f->out = run->base[HDL_SP_RECV];
 	f->in = key->in_place ? f->out : run->base[HDL_SP_SEND];
 	f->at = 0;
-	f->len = chain_segment(run);
+	f->len = scan_segment(run);
 	f->next = h->segments;
-	f->waits = f->begun = false;
+	f->waits = f->progress_due = false;
 	if (h->rank)
-		x->acts = 1u << (h->rank - 1);
+		x->owes_fin = 1u << (h->rank - 1);
 	if (h->rank < h->size - 1 && key->bytes <= HDL_SC_STAGE_FOR_ALL)
-		x->left = hdl_sc_stage(h, run, key->bytes, 1u << (h->rank + 1), 0);
-	if (!x->left && h->rank < h->size - 1)
-		x->hears = 1u << (h->rank + 1);
-	if (x->left && !h->rank)
-		hdl_sc_stage_copy(h, x->left, f->in, key->bytes);
+		x->staging = hdl_sc_stage(h, run, key->bytes, 1u << (h->rank + 1), 0);
+	if (!x->staging && h->rank < h->size - 1)
+		x->awaiting_fin = 1u << (h->rank + 1);
+	if (x->staging && !h->rank)
+		hdl_sc_stage_copy(h, x->staging, f->in, key->bytes);
 	if (h->rank < h->size - 1)
-		chain_show(h, run);
+		scan_announce(h, run);
 	if (!h->rank && f->out != f->in)
 		memcpy(f->out, f->in, key->bytes);	/* while the next rank reads */
 }
 
 /* Returns how many bytes of the previous rank's result are ready. */
-static uint64_t chain_ready(struct hdl_queues *h, struct hdl_run *run, const struct hdl_sc_ctrl *shown)
+static uint64_t scan_ready(struct hdl_queues *h, struct hdl_run *run, const struct hdl_sc_ctrl *rts)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, h->rank - 1);
 
 	if (h->rank == 1)
-		return shown->bytes;
+		return rts->bytes;
 	if (!t)
 		return 0;
 	if (unlikely(t->failed && !run->sc->failed))
-		hdl_sc_hear_failure(run, h->rank - 1);
+		hdl_sc_peer_failed(run, h->rank - 1);
 	return __atomic_load_n(&t->in, __ATOMIC_ACQUIRE);
 }
 
 /* Combines the segment that was read with this rank's input. */
-static void chain_combine(struct hdl_queues *h, struct hdl_run *run, size_t len)
+static void scan_combine(struct hdl_queues *h, struct hdl_run *run, size_t len)
 {
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
 	f->fn(f->out == f->in ? f->next : f->in + f->at, f->out + f->at, len / f->esize);
-	if (run->sc->left)
-		hdl_sc_stage_copy(h, run->sc->left + f->at, f->out + f->at, len);
+	if (run->sc->staging)
+		hdl_sc_stage_copy(h, run->sc->staging + f->at, f->out + f->at, len);
 	f->at += len;
 	f->waits = false;
-	f->begun = true;	/* chain_tell sends HDL_SC_PROGRESS */
+	f->progress_due = true;	/* scan_send_progress sends HDL_SC_PROGRESS */
 }
 
 /* Sends the next rank HDL_SC_PROGRESS, if there is progress. Returns false if the send queue is full. */
-static bool chain_tell(struct hdl_queues *h, struct hdl_run *run)
+static bool scan_send_progress(struct hdl_queues *h, struct hdl_run *run)
 {
-	struct hdl_sc_reduce *f = &run->sc->fold;
+	struct hdl_sc_reduce *f = &run->sc->reduce;
 
-	if (f->begun && h->rank < h->size - 1 &&
-	    !hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_PROGRESS, (struct hdl_sc_ctrl){ .in = f->at, .failed = run->sc->failed }))
+	if (f->progress_due && h->rank < h->size - 1 &&
+	    !hdl_sc_ctrl_send(h, run, h->rank + 1, HDL_SC_PROGRESS,
+			      (struct hdl_sc_ctrl){ .in = f->at, .failed = run->sc->failed }))
 		return false;
-	f->begun = false;
+	f->progress_due = false;
 	return true;
 }
 
@@ -536,7 +544,7 @@ void hdl_sc_scan_turn(struct hdl_queues *h, struct hdl_run *run)
 {
 	uint64_t bytes = run->plan->key.bytes;
 	struct hdl_sc_run *x = run->sc;
-	struct hdl_sc_reduce *f = &x->fold;
+	struct hdl_sc_reduce *f = &x->reduce;
 	const struct hdl_sc_ctrl *t;
 
 	t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, h->rank - 1);
@@ -547,24 +555,26 @@ void hdl_sc_scan_turn(struct hdl_queues *h, struct hdl_run *run)
 	while (!x->failed && f->at < bytes) {
 		size_t len = bytes - f->at < f->len ? bytes - f->at : f->len;
 
-		if (!f->waits && (!chain_tell(h, run) || chain_ready(h, run, t) < f->at + len || x->failed))
+		if (!f->waits && (!scan_send_progress(h, run) || scan_ready(h, run, t) < f->at + len || x->failed))
 			break;
 		/* read to the result's place, unless this rank's input lies there: then the input is the operand that is combined
 		 * into it, on the other side */
-		if (!f->waits && !hdl_sc_copy(h, run, h->rank - 1, false, f->out == f->in ? f->next : f->out + f->at, t->out + f->at, len))
+		if (!f->waits &&
+		    !hdl_sc_copy(h, run, h->rank - 1, false, f->out == f->in ? f->next : f->out + f->at, t->out + f->at, len))
 			return;
 		f->waits = true;
 		if (!hdl_sc_copied(h, x, h->rank - 1))
 			return;
-		chain_combine(h, run, len);
-		if (unlikely(h->broken || x->spent >= HDL_SC_TURN))
+		scan_combine(h, run, len);
+		if (unlikely(hdl_queues_are_broken(h) || x->turn_bytes >= HDL_SC_TURN))
 			return;
 	}
 	if (unlikely(x->failed)) {
 		f->at = bytes;
-		f->begun = true;
+		f->progress_due = true;
 	}
-	if (f->at != bytes || !chain_tell(h, run) || !hdl_sc_ctrl_send(h, run, h->rank - 1, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes }))
+	if (f->at != bytes || !scan_send_progress(h, run) ||
+	    !hdl_sc_ctrl_send(h, run, h->rank - 1, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes }))
 		return;
-	x->acts = 0;
+	x->owes_fin = 0;
 }

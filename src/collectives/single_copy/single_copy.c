@@ -12,9 +12,10 @@
  *                      reduction in parts: where the result of the sender's part is staged, or 0: written by the sender.
  *     HDL_SC_FIN       the receiver accesses those buffers no more.
  *
- *     movement         Each piece is announced to the one rank that copies it. Bcast, Scatter, Allgather, Alltoall, and Gather of
- *                      short blocks: the rank that gets the piece reads. Gather of long blocks: the root announces places, and
- *                      the other ranks write, all at a time. Of two ranks with a CPU each both announce, and each copies a part.
+ *     movement         Each block is announced to the one rank that copies the block. Bcast, Scatter, Allgather, Alltoall, and
+ *                      Gather of short blocks: the rank that gets the block reads. Gather of long blocks: the root announces
+ *                      places, and the other ranks write, all at a time. Of two ranks with a CPU each both announce, and each
+ *                      copies a part.
  *     reductions       A rank reduces one part of the vector: the rank reads that part of all inputs, and writes the result to
  *                      its places. All ranks announce their buffers to all ranks that have a part.
  *
@@ -32,6 +33,8 @@
 #include <string.h>
 
 #include "base/memcheck.h"
+#include "collectives/mailbox/mailbox.h"
+#include "collectives/select/select.h"
 #include "collectives/single_copy/single_copy.h"
 
 /* ---- selection ----------------------------------------------------------------------------------------------- */
@@ -49,18 +52,18 @@ static const size_t least[HDL_COLLS] = {
 
 /* Returns the least length for this communicator. Allreduce by messages moves no more bytes; but ranks that share CPUs switch
  * context in each round of messages, and between two ranks staged results are quicker. */
-static size_t least_of(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+static size_t least_of(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
-	if (key->coll == HDL_ALLREDUCE && (site->oversubscribed || (site->size == 2 && key->blocking)))
+	if (key->coll == HDL_ALLREDUCE && (props->oversubscribed || (props->size == 2 && key->blocking)))
 		return HDL_SC_LEAST;
 	return least[key->coll];
 }
 
 /* Returns the length below which a blocking reduction goes by single copy, by measurement. Beyond, messages are quicker: the
  * device lets both ranks of a pair copy a part of a large message, and a rank that has given all its data goes on. */
-static size_t sc_most_of(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+static size_t sc_most_of(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
-	bool two = site->size == 2;
+	bool two = props->size == 2;
 
 	if (!key->blocking)
 		return key->coll == HDL_ALLREDUCE && two && key->bytes < 512 << 10 ? NEVER : ALWAYS;
@@ -76,14 +79,14 @@ static size_t sc_most_of(const struct hdl_plan_key *key, const struct hdl_comm_p
 	}
 }
 
-bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *site)
+bool hdl_sc_fit(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
 	/* an exchange in place sends each block from the place into which another block is received */
 	if (!least[key->coll] || (key->coll == HDL_ALLTOALL && key->in_place))
 		return false;
 	if (hdl_vars.coll_single_copy_min)
 		return key->bytes >= (size_t)hdl_vars.coll_single_copy_min;
-	return key->bytes >= least_of(key, site) && key->bytes < sc_most_of(key, site);
+	return key->bytes >= least_of(key, props) && key->bytes < sc_most_of(key, props);
 }
 
 struct hdl_graph *hdl_sc_graph(void)
@@ -93,7 +96,7 @@ struct hdl_graph *hdl_sc_graph(void)
 	return b ? hdl_gb_finish(b) : NULL;
 }
 
-/* Lengths from which both of two ranks that have a CPU each copy a part of one piece, by measurement. In Scatter and Gather the
+/* Lengths from which both of two ranks that have a CPU each copy a part of one block, by measurement. In Scatter and Gather the
  * root has its own block to copy as well. From BY_BOTH_BELOW on the device itself divides copies. */
 static const size_t by_both_from[HDL_COLLS] = { [HDL_BCAST] = 64 << 10, [HDL_GATHER] = 32 << 10, [HDL_SCATTER] = 256 << 10 };
 #define BY_BOTH_BELOW ((size_t)512 << 10)
@@ -135,21 +138,21 @@ static struct hdl_coll_prog *sc_compile(struct hdl_queues *h, const struct hdl_p
 
 /* ---- movement ------------------------------------------------------------------------------------------------- */
 
-/* Announces to rank p a piece, or a place to write. Must: the queue has room, which holds since an operation is posted when every
+/* Announces to rank p a block, or a place to write. Must: the queue has room, which holds since an operation is posted when every
  * queue has some. */
-static void show(struct hdl_queues *h, struct hdl_run *run, int p, const char *at)
+static void announce(struct hdl_queues *h, struct hdl_run *run, int p, const char *at)
 {
 	hdl_sc_ctrl_send(h, run, p, HDL_SC_RTS, (struct hdl_sc_ctrl){ .in = (uintptr_t)at, .bytes = run->plan->key.bytes });
-	run->sc->hears |= 1u << p;
+	run->sc->awaiting_fin |= 1u << p;
 }
 
 /* Notes that rank p's HDL_SC_RTS will name a buffer that this rank copies to or from `at`. */
 static void expect(struct hdl_run *run, int p, char *at)
 {
-	run->sc->piece[p].at = at;
-	run->sc->piece[p].off = 0;
-	run->sc->piece[p].end = run->plan->key.bytes;
-	run->sc->acts |= 1u << p;
+	run->sc->block[p].at = at;
+	run->sc->block[p].off = 0;
+	run->sc->block[p].end = run->plan->key.bytes;
+	run->sc->owes_fin |= 1u << p;
 }
 
 /* Expects a block from every rank p, for p's place in `recv`. */
@@ -163,39 +166,40 @@ static void expect_all(struct hdl_queues *h, struct hdl_run *run, char *recv)
 }
 
 /* Returns true if the length allows staging. The root of Gather announces places that peers write to, which cannot be staged. */
-static bool leaves(const struct hdl_queues *h, const struct hdl_plan_key *key, size_t apart)
+static bool may_stage(const struct hdl_queues *h, const struct hdl_plan_key *key, size_t apart)
 {
 	if (key->coll == HDL_GATHER && h->rank == key->root)
 		return false;
 	return apart ? apart * (size_t)(h->size - 1) <= HDL_SC_STAGE_IN_BLOCKS : key->bytes <= HDL_SC_STAGE_FOR_ALL;
 }
 
-/* Announces to each rank in `takers` a piece of the user's buffer or of a staging buffer. apart: distance in bytes of the pieces
- * of consecutive ranks; 0: all get the same piece. */
-static void show_to(struct hdl_queues *h, struct hdl_run *run, uint32_t takers, const char *many, size_t apart)
+/* Announces to each rank in `readers` a block of the user's buffer or of a staging buffer. apart: distance in bytes of the blocks
+ * of consecutive ranks; 0: all get the same block. */
+static void announce_to(struct hdl_queues *h, struct hdl_run *run, uint32_t readers, const char *many, size_t apart)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
-	char *left = leaves(h, key, apart) ? hdl_sc_stage(h, run, apart ? apart * (size_t)h->size : key->bytes, takers, apart * (size_t)(h->size - 1)) : NULL;
+	size_t bytes = apart ? apart * (size_t)h->size : key->bytes;
+	char *staging = may_stage(h, key, apart) ? hdl_sc_stage(h, run, bytes, readers, apart * (size_t)(h->size - 1)) : NULL;
 
-	if (left && !apart)
-		hdl_sc_stage_copy(h, left, many, key->bytes);
+	if (staging && !apart)
+		hdl_sc_stage_copy(h, staging, many, key->bytes);
 	for (int k = 1; k < h->size; k++) {
 		int p = (h->rank + k) % h->size;
 		size_t at = (size_t)p * apart;
 
-		if (!(takers & 1u << p))
+		if (!(readers & 1u << p))
 			continue;
-		if (left && apart)
-			hdl_sc_stage_copy(h, left + at, many + at, apart);
-		show(h, run, p, (left ? left : many) + at);
+		if (staging && apart)
+			hdl_sc_stage_copy(h, staging + at, many + at, apart);
+		announce(h, run, p, (staging ? staging : many) + at);
 	}
-	if (left)
-		run->sc->hears = 0;
+	if (staging)
+		run->sc->awaiting_fin = 0;
 }
 
-static void show_all(struct hdl_queues *h, struct hdl_run *run, const char *many, size_t apart)
+static void announce_all(struct hdl_queues *h, struct hdl_run *run, const char *many, size_t apart)
 {
-	show_to(h, run, ((1u << h->size) - 1) & ~(1u << h->rank), many, apart);
+	announce_to(h, run, ((1u << h->size) - 1) & ~(1u << h->rank), many, apart);
 }
 
 /* Longest blocks of Gather that the root reads from staging buffers. Beyond, and where ranks have CPUs of their own, the other
@@ -213,7 +217,7 @@ static void begin_gathered(struct hdl_queues *h, struct hdl_run *run)
 	char *recv = run->base[HDL_SP_RECV], *one = run->base[HDL_SP_SEND];
 
 	if (h->rank != key->root) {
-		show_to(h, run, 1u << key->root, one, 0);
+		announce_to(h, run, 1u << key->root, one, 0);
 		return;
 	}
 	expect_all(h, run, recv);
@@ -234,14 +238,14 @@ static void begin_rooted(struct hdl_queues *h, struct hdl_run *run)
 		expect(run, key->root, one);
 		return;
 	}
-	show_all(h, run, many, apart);
+	announce_all(h, run, many, apart);
 	many += (size_t)h->rank * apart;
 	if (key->in_place || !apart)
 		return;
 	memcpy(key->coll == HDL_GATHER ? many : recv, key->coll == HDL_GATHER ? send : many, apart);
 }
 
-/* Both ranks announce the piece, or the place. In Scatter and Gather the root copies the smaller part, since the root has a block
+/* Both ranks announce the block, or the place. In Scatter and Gather the root copies the smaller part, since the root has a block
  * of its own to copy as well. */
 static void begin_by_both(struct hdl_queues *h, struct hdl_run *run)
 {
@@ -252,12 +256,12 @@ static void begin_by_both(struct hdl_queues *h, struct hdl_run *run)
 	char *at = root ? many + (has_own ? (size_t)(1 - h->rank) * key->bytes : 0) : up ? send : recv;
 
 	run->sc->writes = root != up;
-	show(h, run, 1 - h->rank, at);
+	announce(h, run, 1 - h->rank, at);
 	expect(run, 1 - h->rank, at);
 	if (root)
-		run->sc->piece[1 - h->rank].off = cut;
+		run->sc->block[1 - h->rank].off = cut;
 	else
-		run->sc->piece[1 - h->rank].end = cut;
+		run->sc->block[1 - h->rank].end = cut;
 	many += (size_t)h->rank * key->bytes;
 	if (root && has_own && !key->in_place)
 		memcpy(up ? many : recv, up ? send : many, key->bytes);
@@ -270,13 +274,13 @@ static void begin_exchange(struct hdl_queues *h, struct hdl_run *run)
 	char *send = key->in_place ? place : run->base[HDL_SP_SEND];
 	size_t apart = key->coll == HDL_ALLTOALL ? key->bytes : 0;
 
-	show_all(h, run, send, apart);
+	announce_all(h, run, send, apart);
 	expect_all(h, run, recv);
 	if (!key->in_place)
 		memcpy(place, send + (size_t)h->rank * apart, key->bytes);
 }
 
-/* Continues the copy of rank p's piece. Returns true if HDL_SC_FIN was sent to rank p. */
+/* Continues the copy of rank p's block. Returns true if HDL_SC_FIN was sent to rank p. */
 static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 {
 	const struct hdl_sc_ctrl *t = hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p);
@@ -290,31 +294,31 @@ static bool sc_move(struct hdl_queues *h, struct hdl_run *run, int p)
 			hdl_sc_refuse(run, p, t->bytes, bytes);
 		return hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes });
 	}
-	while (x->piece[p].off < x->piece[p].end) {
-		uint64_t off = x->piece[p].off, left = x->piece[p].end - off, len = left < HDL_SC_TURN ? left : HDL_SC_TURN;
+	while (x->block[p].off < x->block[p].end) {
+		uint64_t off = x->block[p].off, rest = x->block[p].end - off, len = rest < HDL_SC_TURN ? rest : HDL_SC_TURN;
 
-		if (!(x->copying & 1u << p) && !hdl_sc_copy(h, run, p, x->writes, x->piece[p].at + off, t->in + off, len))
+		if (!(x->copying & 1u << p) && !hdl_sc_copy(h, run, p, x->writes, x->block[p].at + off, t->in + off, len))
 			return false;
 		if (!hdl_sc_copied(h, x, p))
 			return false;
-		x->piece[p].off += len;
-		if (x->spent >= HDL_SC_TURN && x->piece[p].off < x->piece[p].end)
+		x->block[p].off += len;
+		if (x->turn_bytes >= HDL_SC_TURN && x->block[p].off < x->block[p].end)
 			return false;
 	}
 	return hdl_sc_ctrl_send(h, run, p, HDL_SC_FIN, (struct hdl_sc_ctrl){ .bytes = bytes });
 }
 
-/* Continues all pieces. Each rank begins with a different peer. */
+/* Continues all blocks. Each rank begins with a different peer. */
 static void sc_move_all(struct hdl_queues *h, struct hdl_run *run)
 {
 	struct hdl_sc_run *x = run->sc;
 
-	for (int k = 1; x->acts && k < h->size; k++) {
+	for (int k = 1; x->owes_fin && k < h->size; k++) {
 		int p = (h->rank - k + h->size) % h->size;
 
-		if (x->acts & 1u << p && sc_move(h, run, p))
-			x->acts &= ~(1u << p);
-		if (unlikely(h->broken || x->spent >= HDL_SC_TURN))
+		if (x->owes_fin & 1u << p && sc_move(h, run, p))
+			x->owes_fin &= ~(1u << p);
+		if (unlikely(hdl_queues_are_broken(h) || x->turn_bytes >= HDL_SC_TURN))
 			return;
 	}
 }
@@ -327,8 +331,8 @@ static void sc_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl
 	struct hdl_sc_run *x = run->sc;
 
 	(void)prog;
-	x->acts = x->hears = x->wants = x->copying = 0;
-	x->left = NULL;
+	x->owes_fin = x->awaiting_fin = x->awaiting_result = x->copying = 0;
+	x->staging = NULL;
 	x->failed = x->writes = false;
 	if (by_both(key, h->size))
 		begin_by_both(h, run);
@@ -371,8 +375,8 @@ static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_
 	bool reduces = hdl_coll_reduces(run->plan->key.coll);
 
 	(void)prog;
-	x->spent = 0;
-	if (!x->acts && !x->wants)
+	x->turn_bytes = 0;
+	if (!x->owes_fin && !x->awaiting_result)
 		;
 	else if (run->plan->key.coll == HDL_SCAN)
 		hdl_sc_scan_turn(h, run);
@@ -380,21 +384,22 @@ static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_
 		hdl_sc_reduce_turn(h, run);
 	else
 		sc_move_all(h, run);
-	for (int p = 0; x->hears >> p; p++) {
-		const struct hdl_sc_ctrl *t = x->hears & 1u << p ? hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p) : NULL;
+	for (int p = 0; x->awaiting_fin >> p; p++) {
+		const struct hdl_sc_ctrl *t = x->awaiting_fin & 1u << p ? hdl_sc_ctrl_poll(h, run, HDL_SC_FIN, p) : NULL;
 
 		if (!t)
 			continue;
-		x->hears &= ~(1u << p);
+		x->awaiting_fin &= ~(1u << p);
 		/* Gather: the writer has found the length to differ, and has written nothing */
-		if (unlikely(t->bytes != run->plan->key.bytes && h->rank == run->plan->key.root && run->plan->key.coll == HDL_GATHER))
+		if (unlikely(t->bytes != run->plan->key.bytes && h->rank == run->plan->key.root &&
+			     run->plan->key.coll == HDL_GATHER))
 			hdl_sc_refuse(run, p, t->bytes, run->plan->key.bytes);
 		if (unlikely(t->failed && t->bytes != run->plan->key.bytes))
 			hdl_sc_refuse(run, p, t->bytes, run->plan->key.bytes);
 		else if (unlikely(t->failed))
-			hdl_sc_hear_failure(run, p);
+			hdl_sc_peer_failed(run, p);
 	}
-	if (x->acts || x->hears || x->wants || h->broken)
+	if (x->owes_fin || x->awaiting_fin || x->awaiting_result || hdl_queues_are_broken(h))
 		return false;
 	if (reduces)
 		hdl_sc_reduce_end(h, run);
@@ -402,23 +407,24 @@ static bool sc_poll(struct hdl_queues *h, struct hdl_run *run, const struct hdl_
 	return true;
 }
 
-static bool sc_needs_near(struct hdl_queues *h, const struct hdl_run *run)
+static bool sc_needs_cpu(struct hdl_queues *h, const struct hdl_run *run)
 {
 	const struct hdl_sc_run *x = run->sc;
-	uint32_t near = hdl_queues_cpu_sharers(h), needs = (x->hears | x->wants) & near, acts = x->acts & near;
+	uint32_t sharers = hdl_queues_cpu_sharers(h), needs = (x->awaiting_fin | x->awaiting_result) & sharers,
+		 owed = x->owes_fin & sharers;
 
 	/* the previous rank of the chain waits for the earlier ranks, unless the previous rank's HDL_SC_PROGRESS has come */
 	if (run->plan->key.coll == HDL_SCAN)
-		return !x->acts || (h->rank > 1 && !hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, h->rank - 1));
-	for (int p = 0; acts >> p; p++)
-		if (acts & 1u << p && !hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p))
+		return !x->owes_fin || (h->rank > 1 && !hdl_sc_ctrl_poll(h, run, HDL_SC_PROGRESS, h->rank - 1));
+	for (int p = 0; owed >> p; p++)
+		if (owed & 1u << p && !hdl_sc_ctrl_poll(h, run, HDL_SC_RTS, p))
 			needs |= 1u << p;
 	return needs;
 }
 
 static bool sc_more(const struct hdl_run *run)
 {
-	return run->sc->spent >= HDL_SC_TURN;
+	return run->sc->turn_bytes >= HDL_SC_TURN;
 }
 
 static int sc_prepare(struct hdl_run *run)
@@ -436,7 +442,7 @@ static void sc_free(struct hdl_run *run)
 {
 	if (!run->sc)
 		return;
-	free(run->sc->fold.whole);
+	free(run->sc->reduce.whole);
 	free(run->sc);
 }
 
@@ -467,5 +473,5 @@ const struct hdl_executor_ops hdl_exec_single_copy = {
 	.poll = sc_poll,
 	.has_more = sc_more,
 	.by_device = sc_by_device,
-	.needs_cpu = sc_needs_near,
+	.needs_cpu = sc_needs_cpu,
 };

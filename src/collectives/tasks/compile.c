@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 
 enum position { POS_NONE, POS_PROLOGUE, POS_DEVICE, POS_ARRIVE, POS_EPILOGUE };
@@ -434,7 +435,7 @@ static void cut_lists(struct hdl_coll_prog *p)
 
 /* class -1: the graph fits no class. region: of the mailbox's cells; NULL: compile a task list. */
 static struct hdl_coll_prog *compile_graph(struct hdl_queues *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
-				    bool synchronizes, const struct hdl_slot_region *area)
+				    bool synchronizes, const struct hdl_slot_region *region)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
 	struct task_compiler c = { .h = h, .g = g, .enc = enc };
@@ -460,8 +461,8 @@ static struct hdl_coll_prog *compile_graph(struct hdl_queues *h, const struct hd
 		c.p->class = (uint8_t)class;
 		c.p->synchronizes = synchronizes;
 		list_cpu_nodes(&c);
-		if (area)
-			c.err = hdl_cell_compile(h, c.p, area);
+		if (region)
+			c.err = hdl_cell_compile(h, c.p, region);
 		else
 			compile_tasks(&c);
 	}
@@ -488,14 +489,15 @@ struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_gr
 
 struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class)
 {
-	const struct hdl_slot_region *area = h->mailbox ? &h->region[hdl_cell_size(plan->key.bytes)] : NULL;
+	const struct hdl_slot_region *region = h->mailbox ? &h->region[hdl_cell_size(plan->key.bytes)] : NULL;
 
-	return compile_graph(h, plan->offload_graph, class, &plan->enc, true, area);
+	return compile_graph(h, plan->offload_graph, class, &plan->enc, true, region);
 }
 
-struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g, const struct hdl_slot_region *area)
+struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g,
+					     const struct hdl_slot_region *region)
 {
-	struct hdl_coll_prog *p = compile_graph(h, g, HDL_SLOT_SHORT, NULL, true, area);
+	struct hdl_coll_prog *p = compile_graph(h, g, HDL_SLOT_SHORT, NULL, true, region);
 
 	if (p)
 		p->lasts = true;

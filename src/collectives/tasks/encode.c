@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "collectives/tasks/encode.h"
+#include "collectives/tasks/tasks.h"
 
 #include <endian.h>
 #include <stdio.h>
@@ -125,7 +125,7 @@ static bool by_atomics(int op, const struct number *n, struct hdl_enc *enc)
 	return true;
 }
 
-bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const struct hdl_reduce_caps *means, struct hdl_enc *enc,
+bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const struct hdl_reduce_caps *caps, struct hdl_enc *enc,
 		 char *why, size_t why_size)
 {
 	const struct hdl_reptype *t = hdl_reptype(type);
@@ -136,18 +136,18 @@ bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const str
 	if (n && n->pair)
 		none.esize += sizeof(int);
 	*enc = none;
-	if (n && means->vector && by_vector(index, n, enc))
+	if (n && caps->vector && by_vector(index, n, enc))
 		return true;
 	*enc = none;
-	if (n && by_elements(index, n, &means->calc, enc) &&
+	if (n && by_elements(index, n, &caps->calc, enc) &&
 	    hdl_enc_bytes(enc, bytes) <= (size_t)HDL_CALC_REQUESTS * HDL_CALC_ELEMENT)
 		return true;
 	*enc = none;
-	if (n && means->atomics && by_atomics(index, n, enc))
+	if (n && caps->atomics && by_atomics(index, n, enc))
 		return true;
 	*enc = none;
 	snprintf(why, why_size, "the device does not know %s on %zu bytes of %s%s", hdl_op_name(op), bytes, t->name,
-		 means->vector ? "" : " without its extensions");
+		 caps->vector ? "" : " without its extensions");
 	return false;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "collectives/queues/queues.h"
-#include "collectives/select/tuner.h"
+#include "collectives/select/select.h"
 #include "runtime/threads.h"
 
 /* ---- arrivals ------------------------------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ static void drain_link(struct hdl_queues *h, struct hdl_coll_link *l)
 	} while (n == BATCH);
 	if (unlikely(n < 0))
 		hdl_queues_failed(h, "polling the completion queue of the link from", l->peer, IBV_WC_GENERAL_ERR);
-	if (l->seen - l->given >= (h->depth + 1) / 2 && !h->broken) {
+	if (l->seen - l->given >= (h->depth + 1) / 2 && !hdl_queues_are_broken(h)) {
 		if (hdl_link_post_recvs(l, l->seen - l->given))
 			hdl_queues_failed(h, "posting receives for", l->peer, IBV_WC_GENERAL_ERR);
 		l->given = l->seen;
@@ -172,7 +172,7 @@ static bool tasks_fit(const struct hdl_queues *h, const struct hdl_coll_prog *p)
 	for (uint32_t u = 0; u < p->nuses && fits; u++) {
 		const struct hdl_coll_link *l = p->uses[u].link;
 
-		fits = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
+		fits = p->uses[u].wrs <= hdl_link_room(l);
 	}
 	return fits;
 }
@@ -184,11 +184,8 @@ static void set_signal(struct hdl_queues *h, struct hdl_run *run, const struct h
 	bool retires = use->reads_slot || (l == h->master && run->plan->prog->watch_master);
 
 	l->sq_posted += use->wrs;
-	h->local_posted++;
-	run->outstanding += retires;
 	use->last->exp_send_flags |= IBV_EXP_SEND_SIGNALED;
-	use->last->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
-			   (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+	use->last->wr_id = hdl_link_signal(h, l, retires ? run : NULL);
 }
 
 static void fill_accum(const struct hdl_task_step *s, const struct hdl_run *run, struct ibv_exp_send_wr *wr, uint64_t remote)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * Internal header of tasks/: reductions by the device (encode.c), and task lists (compile.c, post.c).
+ *
  * The reductions that the device can do, by which of its features, and the form that operands must have.
  *
  *     vector   CALC on vectors in host byte order, libshca's extension: every predefined operation on integers of 8 to 64
@@ -16,15 +18,15 @@
  * The operands of CALC are read when the request runs, so a rank can pass partial results on; an atomic's operand is read when
  * the request is posted. Logical operations are the bitwise ones on elements that were converted to 0 or 1.
  */
-#ifndef HDL_TASKS_ENCODE_H
-#define HDL_TASKS_ENCODE_H
+#ifndef HDL_TASKS_H
+#define HDL_TASKS_H
 
 #include <infiniband/verbs_exp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collectives/graph/ops.h"
+#include "collectives/graph/graph.h"
 
 /* The device's features for reductions. */
 struct hdl_reduce_caps {
@@ -63,7 +65,7 @@ struct hdl_enc {
 #define HDL_CALC_REQUESTS 128
 
 /* Chooses the form for op on `bytes` of type. Returns false, with the reason in `why`, if the device cannot reduce them. */
-bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const struct hdl_reduce_caps *means, struct hdl_enc *enc,
+bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const struct hdl_reduce_caps *caps, struct hdl_enc *enc,
 		 char *why, size_t why_size);
 /* Bytes in the device's form of `len` bytes of packed elements. */
 size_t hdl_enc_bytes(const struct hdl_enc *enc, size_t len);
@@ -84,5 +86,54 @@ static inline void hdl_enc_calc(const struct hdl_enc *enc, struct ibv_exp_send_w
 	wr->op.calc.data_type = enc->calc_type;
 	wr->op.calc.data_size = enc->calc_size;
 }
+
+/* ---- compiled task lists (compile.c) --------------------------------------------------------------------------------------- */
+
+struct hdl_coll_link;
+struct hdl_coll_prog;
+struct hdl_plan;
+struct hdl_queues;
+struct hdl_slot_region;
+
+enum hdl_step_kind { HDL_STEP_ACCUM, HDL_STEP_PUT, HDL_STEP_WAIT, HDL_STEP_ENABLE };
+
+/* The part of a request that is filled in before each post. */
+struct hdl_task_step {
+	uint8_t kind, src_space, dst_space;
+	int peer;
+	struct hdl_coll_link *link;	/* link on which the request is posted; WAIT: link whose arrival is awaited */
+	size_t src_off, dst_off, len, stride;
+	uint16_t nsrc;			/* PUT: sources */
+	bool arrives;			/* PUT: with an arrival at the peer */
+	bool stamps;			/* PUT: writes stamps, combined by AND */
+	uint32_t count;			/* ENABLE: number of requests */
+};
+
+struct hdl_task_use {
+	struct hdl_coll_link *link;
+	uint32_t wrs;			/* requests of one operation */
+	struct ibv_exp_send_wr *last;	/* the last of these requests */
+	bool reads_slot;		/* some of these requests read the slot when they run: the operation retires after them */
+};
+
+/* Compiles the graph of a collective of `bytes` bytes for this communicator's queues. Returns NULL with errno; EOPNOTSUPP: the
+ * device cannot run a graph of this shape by itself. */
+struct hdl_coll_prog *hdl_task_compile(struct hdl_queues *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
+				     bool synchronizes);
+/* The same for a persistent operation on mailbox, whose cells lie in `region`. */
+struct hdl_coll_prog *hdl_mailbox_compile_at(struct hdl_queues *h, const struct hdl_graph *g,
+					     const struct hdl_slot_region *region);
+
+/* Compiles the slot barrier of a class of slots for tasks. Returns NULL with errno. */
+struct hdl_coll_prog *hdl_slot_barrier_compile(struct hdl_queues *h, const struct hdl_plan *plan, uint8_t class);
+/* Returns the index of the region that must exist before the plan's operations are compiled. */
+int hdl_task_region_of(const struct hdl_queues *h, const struct hdl_plan *plan);
+
+/* ---- task lists under way (post.c) -------------------------------------------------------------------- */
+
+/* Posts n receives. Returns 0 or a negative errno. */
+int hdl_link_post_recvs(struct hdl_coll_link *l, uint64_t n);
+/* Returns true if exactly the arrivals that the operations posted here expect on the link are there. */
+bool hdl_link_has_arrived(struct hdl_queues *h, struct hdl_coll_link *l);
 
 #endif
