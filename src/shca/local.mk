@@ -32,7 +32,7 @@ noinst_LTLIBRARIES += libshca_core.la
 libshca_core_la_SOURCES = $(shca_sources) $(interpose_sources)
 
 lib_LTLIBRARIES += libshca.la
-libshca_la_SOURCES = $(shca_sources) $(interpose_sources) $(verbs_exp_sources)
+libshca_la_SOURCES = $(shca_sources) $(interpose_sources) $(verbs_exp_sources) $(rdmacm_sources)
 libshca_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
 libshca_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/src/shca/interpose/libshca.map
 libshca_la_LIBADD = -lpthread
@@ -40,7 +40,7 @@ include_HEADERS += include/shca.h
 
 # The device's files, for programs that look at them: preloaded by shcarun, linked by nobody.
 lib_LTLIBRARIES += libshca-files.la
-libshca_files_la_SOURCES = src/shca/interpose/files.c
+libshca_files_la_SOURCES = src/shca/interpose/files.c src/shca/interpose/rdma_cm.c src/shca/interpose/forward.h
 libshca_files_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
 libshca_files_la_LDFLAGS = -module -avoid-version
 libshca_files_la_LIBADD = libshca.la

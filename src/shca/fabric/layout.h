@@ -102,6 +102,7 @@ struct shca_proc_slot {
 	shca_off cq_list, srq_list;
 	_Atomic uint64_t foreign_wqes;	/* work requests that this process ran for other processes */
 	char async_addr[32];		/* abstract socket of the asynchronous event descriptor */
+	char cm_addr[32];		/* RDMA CM's bell: rung for events of the port */
 } shca_aligned;
 
 struct shca_thread_slot {

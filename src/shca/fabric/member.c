@@ -349,6 +349,7 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 	p->qp_list = p->cq_list = p->srq_list = p->xrcd_list = 0;
 	atomic_store(&p->foreign_wqes, 0);
 	memset(p->async_addr, 0, sizeof(p->async_addr));
+	memset(p->cm_addr, 0, sizeof(p->cm_addr));
 	__atomic_store_n(&p->pid, (int32_t)getpid(), __ATOMIC_SEQ_CST);
 	uint32_t high = atomic_load(&m->hdr->proc_high);
 	while (high <= slot && !atomic_compare_exchange_weak(&m->hdr->proc_high, &high, slot + 1))

@@ -152,7 +152,7 @@ void shca_last_forget(struct shca_user_qp *qp);
 
 /* ---- files.c: the device's files in sysfs and /dev --------------------------------------------------------------- */
 
-enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER };
+enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER, SHCA_FILE_RDMA_CM };
 struct shca_file {
 	enum shca_file_kind kind;
 	const char *path;		/* without superfluous slashes */

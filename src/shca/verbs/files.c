@@ -11,6 +11,7 @@
 #define DEVICE_CLASS "/sys/class/infiniband/" SHCA_DEVICE_NAME
 #define VERBS_CLASS "/sys/class/infiniband_verbs/" SHCA_DEVICE_NAME
 #define PORT_CLASS DEVICE_CLASS "/ports/1"
+#define CM_CLASS "/sys/class/misc/rdma_cm"
 
 static int node_guid(char *text, size_t size)
 {
@@ -78,6 +79,10 @@ static const struct {
 	int (*print)(char *text, size_t size);
 } files[] = {
 	{ "/dev/infiniband/" SHCA_DEVICE_NAME, SHCA_FILE_CHARACTER, NULL, NULL },
+	{ "/dev/infiniband/rdma_cm", SHCA_FILE_RDMA_CM, NULL, NULL },
+	{ CM_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ CM_CLASS "/abi_version", SHCA_FILE_TEXT, "4\n", NULL },
+	{ CM_CLASS "/dev", SHCA_FILE_TEXT, "10:58\n", NULL },
 	{ VERBS_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ VERBS_CLASS "/abi_version", SHCA_FILE_TEXT, "1\n", NULL },
 	{ VERBS_CLASS "/ibdev", SHCA_FILE_TEXT, SHCA_DEVICE_NAME "\n", NULL },
@@ -150,5 +155,5 @@ int shca_file_find(const char *path, struct shca_file *file)
 							snprintf(file->text, sizeof file->text, "%s", files[i].text));
 		return 0;
 	}
-	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) ? -ENOENT : -ESRCH;
+	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) || below(path, CM_CLASS) ? -ENOENT : -ESRCH;
 }
