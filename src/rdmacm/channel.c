@@ -250,9 +250,10 @@ int rcm_open(int flags)
 	err = always_make();
 	int fd = err ? -1 : epoll_create1(flags & O_CLOEXEC ? EPOLL_CLOEXEC : 0);
 	struct epoll_event queue = {.data.u64 = SOURCE_QUEUE}, port = {.events = EPOLLIN, .data.u64 = SOURCE_PORT};
+	int bell = rcm_port_bell();
 	if (!err && (fd < 0 || (flags & O_NONBLOCK && fcntl(fd, F_SETFL, O_NONBLOCK)) ||
 		     epoll_ctl(fd, EPOLL_CTL_ADD, always.n, &queue) ||
-		     (rcm_port_bell() >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, rcm_port_bell(), &port))))
+		     (bell >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, bell, &port))))
 		err = -errno;
 	if (!err) {
 		fd_forget(fd);		/* closed without rcm_closing */

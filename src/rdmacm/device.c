@@ -26,7 +26,8 @@ const char *rcm_fabric(void)
 
 int rcm_port_bell(void)
 {
-	return bell.n;
+	/* the program may have closed the bell: port events are lost then */
+	return bell.n >= 0 && shca_fd_ours(&bell) ? bell.n : -1;
 }
 
 /* The child of a fork has no device: its next bound id opens one. The parent's bell stays in the channels' epoll descriptors. */
@@ -163,7 +164,7 @@ void rcm_port_events(void)
 
 	pthread_mutex_lock(&rcm_registry);
 	/* before the look: a ring that comes behind it is another event's */
-	if (bell.n >= 0)
+	if (rcm_port_bell() >= 0)
 		while (recv(bell.n, ring, sizeof(ring), MSG_DONTWAIT) >= 0)
 			;
 	while (port_event_take(&type))

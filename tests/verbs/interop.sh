@@ -211,7 +211,10 @@ perftest_all() {
 		for o in -a -e --use-srq '-I 64' '-x 0' '-m 1024' --odp --use_old_post_send '-u 10 -S 1' --ipv6; do
 			perf ib_send_$how "$o"
 		done
-		perf ib_send_$how -R 'rdma_create_event_channel failed' 'no RDMA CM'
+		perf ib_send_$how -R
+		perf ib_send_$how '-R -c UD'
+		perf ib_send_$how '-R -c UC' 'UC is not supported' "perftest has no UC over RDMA CM"
+		perf ib_send_$how '-R -c XRC' 'XRC does not support' "perftest has no XRC over RDMA CM"
 		perf ib_send_$how '-g -c UD' 'UMAD' 'no multicast'
 		perf ib_send_$how --use_hugepages 'hugepages' 'the host has no huge pages'
 	done
@@ -227,6 +230,50 @@ perftest_all() {
 	: >"$tmp/server.out"
 	timeout 60 "$shcarun" --debug raw_ethernet_bw --client -E 00:00:00:00:00:01 -n 100 >"$tmp/client.out" 2>&1
 	judge raw_ethernet_bw --client $? . 'the link is InfiniBand'
+}
+
+# ---- RDMA CM ----------------------------------------------------------------------------------------------------------
+# cm PROGRAM OPTIONS SERVER-OPTIONS CLIENT-OPTIONS: the client is started until it reaches the server, since none of these
+# programs says that it listens
+cm() {
+	# shellcheck disable=SC2086
+	timeout 100 "$shcarun" $1 $2 $3 >"$tmp/server.out" 2>&1 &
+	server=$!
+	pids="$pids $server"
+	n=0
+	while :; do
+		# shellcheck disable=SC2086
+		timeout 100 "$shcarun" $1 $2 $4 >"$tmp/client.out" 2>&1
+		status=$?
+		n=$((n + 1))
+		[ $status != 0 ] && [ $n -lt 30 ] && kill -0 $server 2>/dev/null || break
+		sleep 0.1
+	done
+	kill -0 $server 2>/dev/null && [ $status != 0 ] && kill $server
+	wait $server
+	other=$?
+	# a server for many clients
+	[ "${5:-}" = stays ] || [ $other -le $status ] || status=$other
+	judge "$1" "$2 ${4%% *}" $status
+}
+cm_all() {
+	for a in 127.0.0.1 ::1; do
+		cm rping "-C 20 -v -V -a $a" -s -c
+	done
+	cm rping '-C 20 -q -a 127.0.0.1' -s -c
+	cm ucmatose '-c 50 -C 10' '' '-s 127.0.0.1'
+	cm ucmatose '-m -c 50' '' '-s 127.0.0.1'
+	cm ucmatose '-P ib' '' '-s 127.0.0.1'
+	cm udaddy '-c 5' '' '-s 127.0.0.1'
+	cm udaddy '-p 0x0002' '' '-s 127.0.0.1'
+	cm rstream '-S 64 -C 1000' '' '-s 127.0.0.1'
+	cm rstream '-S 1048576 -C 50' '' '-s 127.0.0.1'
+	cm riostream '-S 4096 -C 100' '' '-s 127.0.0.1'
+	cm udpong '-S 64 -C 100' '-b 127.0.0.1' '-s 127.0.0.1'
+	cm fi_pingpong '-p verbs -e msg -I 100' '' 127.0.0.1
+	cm fi_pingpong '-p verbs -e dgram -I 100' '' 127.0.0.1
+	cm fi_pingpong '-p verbs;ofi_rxm -e rdm -I 100' '' 127.0.0.1
+	cm fi_pingpong '-p verbs;ofi_rxd -e rdm -I 100' '' 127.0.0.1
 }
 
 # ---- rdma-core's Python tests: each by its own result ----------------------------------------------------------------
@@ -283,9 +330,10 @@ if have qperf; then qperf_all; else echo "qperf is not installed"; fi
 if have ucx_perftest; then ucx_all; else echo "ucx-utils is not installed"; fi
 if [ $what != selection ]; then
 	if have mpicc.openmpi; then openmpi_all; else echo "libopenmpi-dev is not installed"; fi
-	need ibv_rc_pingpong ib_send_lat
+	need ibv_rc_pingpong ib_send_lat rping fi_pingpong
 	pingpongs
 	perftest_all
+	cm_all
 	python_all
 fi
 [ -s "$rows" ] || skip "neither qperf nor ucx-utils is installed"

@@ -121,6 +121,25 @@ tests_verbs_device_visible_behind_SOURCES = tests/verbs/device_visible.c
 tests_verbs_device_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
 tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
+# RDMA CM: the real librdmacm over the software device. The programs run themselves under shcarun.
+cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels
+if HAVE_RDMACM
+check_PROGRAMS += $(cm_programs)
+TESTS += $(cm_programs)
+endif
+TESTS += tests/verbs/cm_programs.sh
+EXTRA_DIST += tests/verbs/cm_programs.sh
+cm_ldadd = libshca.la $(RDMACM_LIBS) $(VERBS_LIBS) -lpthread
+tests_verbs_cm_events_SOURCES = tests/verbs/cm_events.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_cm_events_LDADD = $(cm_ldadd)
+tests_verbs_cm_events_LDFLAGS = $(NOWRAP)
+tests_verbs_cm_lives_SOURCES = tests/verbs/cm_lives.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_cm_lives_LDADD = $(cm_ldadd)
+tests_verbs_cm_lives_LDFLAGS = $(NOWRAP)
+tests_verbs_cm_channels_SOURCES = tests/verbs/cm_channels.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_cm_channels_LDADD = $(cm_ldadd)
+tests_verbs_cm_channels_LDFLAGS = $(NOWRAP)
+
 # The device's files, and unmodified programs case by case (docs/interop.md).
 check_PROGRAMS += tests/verbs/files
 TESTS += tests/verbs/files.sh tests/verbs/interop.sh
