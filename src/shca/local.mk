@@ -15,7 +15,7 @@ shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca
 	src/shca/engine/helper.c src/shca/engine/guid.c
 shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/verbs/device.c src/shca/verbs/device.h \
 	src/shca/verbs/devx.c src/shca/verbs/dv.c src/shca/verbs/exp.c src/shca/verbs/files.c \
-	src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/pd.c \
+	src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/mcast.c src/shca/verbs/objects/pd.c \
 	src/shca/verbs/objects/qp.c src/shca/verbs/objects/qpstate.c src/shca/verbs/objects/srq.c \
 	src/shca/verbs/objects/xrc.c src/shca/verbs/objects/zombie.c src/shca/verbs/receive/poll.c \
 	src/shca/verbs/receive/post_recv.c \
