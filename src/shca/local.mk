@@ -38,11 +38,11 @@ libshca_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/src/shca
 libshca_la_LIBADD = -lpthread
 include_HEADERS += include/shca.h
 
-# The device's files, for programs that look at them: preloaded by shcarun, linked by nobody.
+# The device's files, for programs that look at them, and RDMA CM's: preloaded by shcarun; linked by programs of RDMA CM.
 lib_LTLIBRARIES += libshca-files.la
 libshca_files_la_SOURCES = src/shca/interpose/files.c src/shca/interpose/rdma_cm.c src/shca/interpose/forward.h
 libshca_files_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
-libshca_files_la_LDFLAGS = -module -avoid-version
+libshca_files_la_LDFLAGS = -avoid-version
 libshca_files_la_LIBADD = libshca.la
 EXTRA_DIST += src/shca/interpose/libshca.map
 

@@ -408,10 +408,9 @@ static void threads(void)
 	rdma_destroy_event_channel(s);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	(void)argc;
-	cm_start(argv);
+	cm_start();
 	all_closed();	/* first: a forked child has no device of its parent's */
 	ports();
 	destinations();

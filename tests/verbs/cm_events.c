@@ -112,10 +112,12 @@ static void address_errors(void)
 	a = cm_addr("127.0.0.1", port);
 	CHECK(!rdma_resolve_addr(id, NULL, SA(a), 1000), "rdma_resolve_addr");
 	cm_eat(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	cm_inject("port-down");
-	CHECK(!rdma_resolve_route(id, 1000), "rdma_resolve_route");
-	cm_eat(c, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT);
-	cm_inject("port-up");
+	if (cm_can_inject()) {
+		cm_inject("port-down");
+		CHECK(!rdma_resolve_route(id, 1000), "rdma_resolve_route");
+		cm_eat(c, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT);
+		cm_inject("port-up");
+	}
 	CHECK(!rdma_resolve_route(id, 1000), "rdma_resolve_route");
 	cm_eat(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	CHECK(rdma_resolve_route(id, 1000) == -1 && errno == EINVAL, "a second rdma_resolve_route");
@@ -156,10 +158,12 @@ static void unreachable(void)
 	/* the port is down */
 	active = cm_resolved(c, RDMA_PS_TCP, "127.0.0.1", port);
 	cm_qp(active, IBV_QPT_RC);
-	cm_inject("port-down");
-	cm_connect(active);
-	cm_eat(c, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
-	cm_inject("port-up");
+	if (cm_can_inject()) {
+		cm_inject("port-down");
+		cm_connect(active);
+		cm_eat(c, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+		cm_inject("port-up");
+	}
 	cm_destroy(active);
 	/* the active side does not answer the response */
 	active = cm_resolved(c, RDMA_PS_TCP, "127.0.0.1", port);
@@ -318,13 +322,14 @@ static void multicast(void)
 	CHECK(ev->id == id && ev->param.ud.private_data == &mark && ev->param.ud.qp_num == 0xffffff && ev->param.ud.qkey == RDMA_UDP_QKEY, "parameters");
 	CHECK(ev->param.ud.ah_attr.is_global && !memcmp(ev->param.ud.ah_attr.grh.dgid.raw, gid, 16) && ev->param.ud.ah_attr.dlid >= 0xc000, "address");
 	rdma_ack_cm_event(ev);
-	cm_inject("sm-change");
-	ev = cm_expect(c, RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
-	CHECK(ev->id == id && ev->param.ud.private_data == &mark, "parameters");
-	rdma_ack_cm_event(ev);
+	if (cm_can_inject()) {
+		cm_inject("sm-change");
+		ev = cm_expect(c, RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+		CHECK(ev->id == id && ev->param.ud.private_data == &mark, "parameters");
+		rdma_ack_cm_event(ev);
+	}
 	CHECK(!rdma_leave_multicast(id, SA(group)), "rdma_leave_multicast");
 	CHECK(rdma_leave_multicast(id, SA(group)) == -1 && errno == EADDRNOTAVAIL, "left twice");
-	cm_inject("client-reregister");
 	cm_destroy(id);
 }
 
@@ -419,11 +424,10 @@ static void device(void)
 	rdma_destroy_event_channel(third);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	(void)argc;
 	CHECK(!setenv("SHCA_CM_MS", "300", 1), "setenv");
-	cm_start(argv);
+	cm_start();
 	c = cm_channel();
 	s = cm_channel();
 	listener = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 16);
@@ -438,7 +442,8 @@ int main(int argc, char **argv)
 	datagrams();
 	multicast();
 	acknowledgements();
-	device();
+	if (cm_can_inject())
+		device();
 	cm_destroy(listener);
 	rdma_destroy_event_channel(s);
 	rdma_destroy_event_channel(c);

@@ -368,7 +368,7 @@ int main(int argc, char **argv)
 			roles[i].run((uint16_t)atoi(argv[2]), atoi(argv[5]));
 			return 0;
 		}
-	cm_start(argv);
+	cm_start();
 	server_dies(STEP_LISTENING, RDMA_CM_EVENT_REJECTED, 8);
 	server_dies(STEP_REQUEST, RDMA_CM_EVENT_REJECTED, 28);
 	server_dies(STEP_ACCEPTED, RDMA_CM_EVENT_DISCONNECTED, 0);

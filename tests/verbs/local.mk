@@ -124,7 +124,7 @@ tests_verbs_device_visible_behind_SOURCES = tests/verbs/device_visible.c
 tests_verbs_device_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
 tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
-# RDMA CM: the real librdmacm over the software device. The programs run themselves under shcarun.
+# RDMA CM: the real librdmacm over the software device, by linking; and unmodified programs.
 cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels
 if HAVE_RDMACM
 check_PROGRAMS += $(cm_programs)
@@ -132,7 +132,7 @@ TESTS += $(cm_programs)
 endif
 TESTS += tests/verbs/cm_programs.sh
 EXTRA_DIST += tests/verbs/cm_programs.sh
-cm_ldadd = libshca.la $(RDMACM_LIBS) $(VERBS_LIBS) -lpthread
+cm_ldadd = libshca-files.la libshca.la $(RDMACM_LIBS) $(VERBS_LIBS) -lpthread
 tests_verbs_cm_events_SOURCES = tests/verbs/cm_events.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_events_LDADD = $(cm_ldadd)
 tests_verbs_cm_events_LDFLAGS = $(NOWRAP)

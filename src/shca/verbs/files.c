@@ -142,8 +142,16 @@ static bool below(const char *asked, const char *dir)
 	return rest && *rest == '/';
 }
 
+/* A file of RDMA CM, which the program may want of the kernel. */
+static bool is_kernels(const char *path)
+{
+	return strstr(path, "/rdma_cm") && !shca_env_bool("SHCA_CM");
+}
+
 int shca_file_find(const char *path, struct shca_file *file)
 {
+	if (is_kernels(path))
+		return -ESRCH;
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		if (!same_path(path, files[i].path, files[i].kind == SHCA_FILE_DIRECTORY))
 			continue;
