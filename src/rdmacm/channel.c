@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -275,6 +276,23 @@ int rcm_open(int flags)
 	return -1;
 }
 
+/* Returns another descriptor of the channel; -1: none. */
+static int other_fd(const struct rcm_channel *ch, int fd)
+{
+	for (unsigned i = 0; i < LEVEL; i++) {
+		branch *b = atomic_load(&roots[i]);
+		for (unsigned k = 0; b && k < LEVEL; k++) {
+			leaf *l = atomic_load(&b[k]);
+			for (unsigned n = 0; l && n < LEVEL; n++) {
+				int at = (int)(i << 20 | k << 10 | n);
+				if (at != fd && atomic_load(&l[n]) == ch)
+					return at;
+			}
+		}
+	}
+	return -1;
+}
+
 void rcm_closing(int fd)
 {
 	int saved = errno;
@@ -284,13 +302,11 @@ void rcm_closing(int fd)
 	inside = true;
 	pthread_mutex_lock(&rcm_registry);
 	struct rcm_channel *ch = channel_at(fd);
-	/* the channel goes on by another descriptor: one that is still open */
-	if (ch && ch->epoll == fd && ch->fds > 1)
-		for (int i = 0; i < (int)LEVEL * 64; i++)
-			if (i != fd && channel_at(i) == ch) {
-				ch->epoll = i;
-				break;
-			}
+	if (ch && ch->epoll == fd && ch->fds > 1) {
+		pthread_mutex_lock(&ch->lock);
+		ch->epoll = other_fd(ch, fd);
+		pthread_mutex_unlock(&ch->lock);
+	}
 	fd_forget(fd);
 	pthread_mutex_unlock(&rcm_registry);
 	inside = false;
@@ -403,12 +419,14 @@ void rcm_events_drop(struct rcm_channel *ch, const struct rcm_id *id, const stru
 void rcm_events_move(struct rcm_channel *from, struct rcm_channel *to, const struct rcm_id *id)
 {
 	for (struct rcm_event **at = &from->events; *at && id->events_queued;) {
-		/* a CONNECT_REQUEST stays: its new id is of the channel on which the request came */
-		if ((*at)->id != id || (*at)->arrived) {
+		if ((*at)->id != id) {
 			at = &(*at)->next;
 			continue;
 		}
-		rcm_push(to, event_unlink(from, at));
+		struct rcm_event *ev = event_unlink(from, at);
+		if (ev->arrived)
+			rcm_id_relink(ev->arrived, to);
+		rcm_push(to, ev);
 	}
 }
 
@@ -527,22 +545,24 @@ static void event_take(struct rcm_channel *ch, void *to, size_t size)
 	free(ev);
 }
 
-/* Turns a readable descriptor into events. */
-static void source_ready(int fd, uint64_t uses, const struct epoll_event *e)
+/* Turns a readable descriptor into events. Returns false: a connection waits, and no descriptor is left for it. */
+static bool source_ready(int fd, uint64_t uses, const struct epoll_event *e)
 {
 	if (e->data.u64 == SOURCE_PORT) {
 		rcm_port_events();
-		return;
+		return true;
 	}
 	struct rcm_channel *ch = rcm_channel_lock(fd);
 	if (!ch)
-		return;
+		return true;
+	bool starved = false;
 	if (ch->uses == uses && e->data.u64 == SOURCE_TIMER)
 		timers_run(ch);
 	/* another thread may have destroyed the id, or moved it to another channel, since the descriptor was found ready */
 	else if (ch->uses == uses && e->data.u64 >= SOURCES && atomic_load(&((struct rcm_id *)e->data.ptr)->channel) == ch)
-		rcm_readable(e->data.ptr);
+		starved = !rcm_readable(e->data.ptr);
 	rcm_channel_unlock(ch);
+	return !starved;
 }
 
 int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out)
@@ -566,6 +586,11 @@ int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out)
 			return -errno;
 		if (!n)
 			return -EAGAIN;
-		source_ready(fd, uses, &e);
+		if (source_ready(fd, uses, &e))
+			continue;
+		if (flags & O_NONBLOCK)
+			return -EAGAIN;
+		/* the listener stays readable until the program closes a descriptor: no busy loop */
+		poll(NULL, 0, 10);
 	}
 }

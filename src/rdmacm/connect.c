@@ -504,18 +504,22 @@ static void got_msg(struct rcm_id *id, const struct msg *m)
 	}
 }
 
-/* Accepts one connection: a program that retrieves one event makes room for one in the backlog. */
+/* Accepts one connection: a program that retrieves one event makes room for one in the backlog. Returns NULL with errno EAGAIN: no
+ * connection any more; else: no descriptor or memory. */
 static struct rcm_id *accept_one(struct rcm_id *listener)
 {
+	static _Atomic bool told;
 	struct rcm_channel *ch = atomic_load(&listener->channel);
 	int fd = rcm_fd_high(fd_raise(accept4(listener->name.n, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)));
 	struct rcm_id *id = fd >= 0 && rcm_same_user(fd) ? rcm_id_new(ch, 0, listener->ps, listener->qp_type) : NULL;
 
 	if (!id) {
+		bool starved = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
 		if (fd >= 0)
 			close(fd);
-		else if (errno == EMFILE || errno == ENFILE)
+		else if (starved && !atomic_exchange(&told, true))
 			shca_error("RDMA CM: a connection request waits: no descriptor is left (limit on descriptors: ulimit -n)");
+		errno = fd < 0 && starved ? ENOMEM : EAGAIN;	/* said: above */
 		return NULL;
 	}
 	id->conn = shca_fd_note(fd);
@@ -524,26 +528,28 @@ static struct rcm_id *accept_one(struct rcm_id *listener)
 	if (!conn_watch(id))
 		return id;
 	rcm_id_destroy(id);
+	errno = EAGAIN;
 	return NULL;
 }
 
-void rcm_readable(struct rcm_id *id)
+bool rcm_readable(struct rcm_id *id)
 {
 	struct msg m;
 	ssize_t n;
 
 	if (id->state == RCM_LISTEN && !(id = accept_one(id)))
-		return;
+		return errno == EAGAIN;
 	if (id->conn.n < 0)
-		return;
+		return true;
 	n = recv(id->conn.n, &m, sizeof(m), MSG_DONTWAIT);
 	/* the peer closed its end with a message of ours unread: its own messages come behind this error */
 	if (n < 0 && errno == ECONNRESET)
 		n = recv(id->conn.n, &m, sizeof(m), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
+		return true;
 	if (n == sizeof(m) && m.version == MSG_VERSION)
 		got_msg(id, &m);
 	else
 		peer_gone(id);
+	return true;
 }

@@ -90,6 +90,12 @@ static void id_unlink(struct rcm_id *id)
 		id->next->prev = id->prev;
 }
 
+void rcm_id_relink(struct rcm_id *id, struct rcm_channel *to)
+{
+	id_unlink(id);
+	id_link(to, id);
+}
+
 struct rcm_id *rcm_id_new(struct rcm_channel *ch, uint64_t uid, uint16_t ps, uint8_t qp_type)
 {
 	pthread_mutex_lock(&handles_lock);
@@ -220,14 +226,11 @@ static int id_move(struct rcm_id *id, struct rcm_channel *from, struct rcm_chann
 	/* the new ids that a listener has accepted and not reported go with the listener */
 	for (struct rcm_id *i = from->ids, *next; i; i = next) {
 		next = i->next;
-		if (i->listener == id && i->state == RCM_ARRIVING && !id_rewatch(i, to, i->conn.n)) {
-			id_unlink(i);
-			id_link(to, i);
-		}
+		if (i->listener == id && i->state == RCM_ARRIVING && !id_rewatch(i, to, i->conn.n))
+			rcm_id_relink(i, to);
 	}
 	rcm_events_move(from, to, id);
-	id_unlink(id);
-	id_link(to, id);
+	rcm_id_relink(id, to);
 	if (timer != RCM_NO_TIMER)
 		rcm_timer_set(id, timer);
 	return 0;
@@ -374,8 +377,8 @@ int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, s
 		return err;
 	if (id->state != RCM_IDLE && id->state != RCM_BOUND)
 		return -shca_refuse(EINVAL, "rdma_resolve_addr: the id has a destination, or listens");
-	if (id->state == RCM_IDLE && src_size && !rcm_is_any(&from)) {
-		err = rcm_is_ours(&from) ? 0 : address_refuse("rdma_resolve_addr", ENODEV);
+	if (id->state == RCM_IDLE && src_size) {
+		err = rcm_is_any(&from) || rcm_is_ours(&from) ? 0 : address_refuse("rdma_resolve_addr", ENODEV);
 		id->src = from;
 		if (!err && rcm_port(&from))
 			err = port_take(id);

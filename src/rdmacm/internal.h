@@ -187,7 +187,7 @@ void rcm_push(struct rcm_channel *ch, struct rcm_event *ev);
 int rcm_report(struct rcm_id *id, enum rcm_event_type type, int status);
 /* Removes the queued events of an id, or of one group; a new id in a CONNECT_REQUEST is destroyed. */
 void rcm_events_drop(struct rcm_channel *ch, const struct rcm_id *id, const struct rcm_group *group);
-/* Moves the queued events of an id to another channel. Both locks are held. */
+/* Moves the queued events of an id to another channel, with the new ids of CONNECT_REQUESTs. Both locks are held. */
 void rcm_events_move(struct rcm_channel *from, struct rcm_channel *to, const struct rcm_id *id);
 /* Watches a socket of the id for reading. Returns 0 or -errno. */
 int rcm_watch(struct rcm_id *id, int fd);
@@ -201,6 +201,8 @@ int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out);
 
 /* Returns an id of the channel, or NULL with errno. */
 struct rcm_id *rcm_id_new(struct rcm_channel *ch, uint64_t uid, uint16_t ps, uint8_t qp_type);
+/* Moves an id to another channel's list. Both locks are held. */
+void rcm_id_relink(struct rcm_id *id, struct rcm_channel *to);
 /* Returns the id with this handle; NULL with errno ENOENT: none; EINVAL: of another channel. */
 struct rcm_id *rcm_id_find(struct rcm_channel *ch, uint32_t handle);
 /* Closes the connection, drops events, frees the handle. */
@@ -232,8 +234,8 @@ int rcm_accept(struct rcm_channel *ch, const struct rdma_ucm_accept *c);
 int rcm_reject(struct rcm_channel *ch, const struct rdma_ucm_reject *c);
 int rcm_disconnect(struct rcm_channel *ch, const struct rdma_ucm_disconnect *c);
 int rcm_notify(struct rcm_channel *ch, const struct rdma_ucm_notify *c);
-/* The id's socket is readable. */
-void rcm_readable(struct rcm_id *id);
+/* The id's socket is readable. Returns false: a connection waits, and no descriptor or memory is left for it. */
+bool rcm_readable(struct rcm_id *id);
 /* The id's timer has expired. */
 void rcm_expired(struct rcm_id *id, enum rcm_timer kind);
 /* Closes the connection's socket; the peer gets the end of the stream. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RDMA CM: ports and addresses, descriptors of channels, synchronous ids, migration, options, threads. */
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -193,6 +194,29 @@ static void all_closed(void)
 		_exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && !status, "status %#x", status);
+}
+
+/* A request waits while the process has no descriptor left. */
+static void starved(void)
+{
+	struct rdma_event_channel *s = cm_channel(), *c = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 1);
+	struct rdma_cm_id *id = cm_resolved(c, RDMA_PS_TCP, "127.0.0.1", ntohs(rdma_get_src_port(l)));
+	struct rdma_cm_event *ev;
+	struct rlimit limit, none;
+
+	cm_connect(id);
+	CHECK(!fcntl(s->fd, F_SETFL, O_NONBLOCK) && !getrlimit(RLIMIT_NOFILE, &limit), "fcntl");
+	none = (struct rlimit){3, limit.rlim_max};
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit");
+	CHECK(rdma_get_cm_event(s, &ev) == -1 && errno == EAGAIN, "an event without a descriptor for its id");
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
+	cm_destroy(cm_request(s));
+	cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);
+	cm_destroy(id);
+	cm_destroy(l);
+	rdma_destroy_event_channel(c);
+	rdma_destroy_event_channel(s);
 }
 
 /* ---- synchronous ids, migration, options ------------------------------------------------------------------------ */
@@ -415,6 +439,7 @@ int main(void)
 	ports();
 	destinations();
 	descriptors();
+	starved();
 	synchronous();
 	migration();
 	options();
