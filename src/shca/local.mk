@@ -15,7 +15,7 @@ shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca
 	src/shca/engine/helper.c src/shca/engine/guid.c
 shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/verbs/device.c src/shca/verbs/device.h \
 	src/shca/verbs/devx.c src/shca/verbs/dv.c src/shca/verbs/exp.c src/shca/verbs/files.c \
-	src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/pd.c \
+	src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/mcast.c src/shca/verbs/objects/pd.c \
 	src/shca/verbs/objects/qp.c src/shca/verbs/objects/qpstate.c src/shca/verbs/objects/srq.c \
 	src/shca/verbs/objects/xrc.c src/shca/verbs/objects/zombie.c src/shca/verbs/receive/poll.c \
 	src/shca/verbs/receive/post_recv.c \
@@ -32,17 +32,17 @@ noinst_LTLIBRARIES += libshca_core.la
 libshca_core_la_SOURCES = $(shca_sources) $(interpose_sources)
 
 lib_LTLIBRARIES += libshca.la
-libshca_la_SOURCES = $(shca_sources) $(interpose_sources) $(verbs_exp_sources)
+libshca_la_SOURCES = $(shca_sources) $(interpose_sources) $(verbs_exp_sources) $(rdmacm_sources)
 libshca_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
 libshca_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/src/shca/interpose/libshca.map
 libshca_la_LIBADD = -lpthread
 include_HEADERS += include/shca.h
 
-# The device's files, for programs that look at them: preloaded by shcarun, linked by nobody.
+# The device's files, for programs that look at them, and RDMA CM's: preloaded by shcarun; linked by programs of RDMA CM.
 lib_LTLIBRARIES += libshca-files.la
-libshca_files_la_SOURCES = src/shca/interpose/files.c
+libshca_files_la_SOURCES = src/shca/interpose/files.c src/shca/interpose/rdma_cm.c src/shca/interpose/forward.h
 libshca_files_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
-libshca_files_la_LDFLAGS = -module -avoid-version
+libshca_files_la_LDFLAGS = -avoid-version
 libshca_files_la_LIBADD = libshca.la
 EXTRA_DIST += src/shca/interpose/libshca.map
 

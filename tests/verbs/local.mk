@@ -4,7 +4,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/edges tests/verbs/exp tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device \
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
 	tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
-	tests/verbs/device_behave tests/verbs/protection
+	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
 	tests/verbs/device_visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh \
@@ -31,6 +31,9 @@ tests_verbs_port_events_LDFLAGS = $(NOWRAP)
 tests_verbs_device_behave_SOURCES = tests/verbs/device_behave.c tests/verbs/vt.h
 tests_verbs_device_behave_LDADD = $(verbs_ldadd)
 tests_verbs_device_behave_LDFLAGS = $(NOWRAP)
+tests_verbs_multicast_SOURCES = tests/verbs/multicast.c tests/verbs/vt.h
+tests_verbs_multicast_LDADD = $(verbs_ldadd)
+tests_verbs_multicast_LDFLAGS = $(NOWRAP)
 tests_verbs_protection_SOURCES = tests/verbs/protection.c tests/verbs/vt.h
 tests_verbs_protection_LDADD = $(verbs_ldadd)
 tests_verbs_protection_LDFLAGS = $(NOWRAP)
@@ -120,6 +123,25 @@ tests_verbs_device_visible_linked_LDFLAGS = $(NOWRAP)
 tests_verbs_device_visible_behind_SOURCES = tests/verbs/device_visible.c
 tests_verbs_device_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
 tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
+
+# RDMA CM: the real librdmacm over the software device, by linking; and unmodified programs.
+cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels
+if HAVE_RDMACM
+check_PROGRAMS += $(cm_programs)
+TESTS += $(cm_programs)
+endif
+TESTS += tests/verbs/cm_programs.sh
+EXTRA_DIST += tests/verbs/cm_programs.sh
+cm_ldadd = libshca-files.la libshca.la $(RDMACM_LIBS) $(VERBS_LIBS) -lpthread
+tests_verbs_cm_events_SOURCES = tests/verbs/cm_events.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_cm_events_LDADD = $(cm_ldadd)
+tests_verbs_cm_events_LDFLAGS = $(NOWRAP)
+tests_verbs_cm_lives_SOURCES = tests/verbs/cm_lives.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_cm_lives_LDADD = $(cm_ldadd)
+tests_verbs_cm_lives_LDFLAGS = $(NOWRAP)
+tests_verbs_cm_channels_SOURCES = tests/verbs/cm_channels.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_cm_channels_LDADD = $(cm_ldadd)
+tests_verbs_cm_channels_LDFLAGS = $(NOWRAP)
 
 # The device's files, and unmodified programs case by case (docs/interop.md).
 check_PROGRAMS += tests/verbs/files

@@ -423,7 +423,8 @@ static void control(struct vt *t, const struct ibv_mr *mr)
 	REFUSED(ibv_get_srq_num(srq, &number), EOPNOTSUPP);
 	REFUSED_ERRNO(ibv_create_ah(t->pd, &far), EINVAL);
 	REFUSED(ibv_query_ece(qp, &ece), EOPNOTSUPP);
-	REFUSED(ibv_attach_mcast(qp, &gid, 0), EOPNOTSUPP);
+	REFUSED(ibv_attach_mcast(qp, &gid, 0), EINVAL);
+	REFUSED(ibv_detach_mcast(qp, &gid, 0), EINVAL);
 	REFUSED(vt_to(qp, IBV_QPS_RTS), EINVAL);
 	REFUSED(shca_set_fabric("other"), EBUSY);
 	CALM(!ibv_query_port(t->ctx, 1, &port));

@@ -347,7 +347,10 @@ static void write_grh(struct shca_thread *thr, const struct shca_req *req, const
 	};
 
 	shca_gid_of(thr->m, grh.sgid.raw);
-	shca_gid_of(thr->m, grh.dgid.raw);
+	if (req->arg[2])	/* multicast */
+		memcpy(grh.dgid.raw, &req->arg[2], sizeof(grh.dgid));
+	else
+		shca_gid_of(thr->m, grh.dgid.raw);
 	shca_copy_to(thr, dst, &grh, sizeof(grh));
 }
 
@@ -692,6 +695,57 @@ static void exec_let_go(struct shca_thread *thr, struct shca_qp *qp)
 		exec_send(thr, qp, &h->req, &r);
 }
 
+/* Collects the numbers of the queues that are attached to the group, but for the sender's own. Returns their count; without memory
+ * some are missing, and lose the datagram. */
+static uint32_t group_members(struct shca_thread *thr, const struct shca_qp *qp, const uint64_t gid[2])
+{
+	struct shca_member *m = thr->m;
+	uint32_t high = atomic_load(&m->hdr->proc_high), n = 0;
+
+	for (uint32_t p = 0; p < high && p < SHCA_MAX_PROCS; p++)
+		shca_for_each_listed(m, shca_group, g, p, group_list) {
+			if (g->gid[0] != gid[0] || g->gid[1] != gid[1] || g->qpn == qp->qpn)
+				continue;
+			if (n == thr->members_cap) {
+				uint32_t cap = n ? 2 * n : 32;
+				uint32_t *more = realloc(thr->members, cap * sizeof(*more));
+				if (!more)
+					return n;
+				thr->members = more;
+				thr->members_cap = cap;
+			}
+			thr->members[n++] = g->qpn;
+		}
+	return n;
+}
+
+/* Runs a datagram to a multicast group: a copy for each attached queue. The successor of an executor that died does not begin
+ * again, because some members have the datagram: it is lost for the rest. */
+static int exec_multicast(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_req copy = *req;
+
+	if (shca_step_of(qp) != SHCA_STEP_NONE) {
+		shca_release_receive(thr, qp);
+		return IBV_WC_SUCCESS;
+	}
+	shca_epoch_widen(thr);
+	uint32_t n = group_members(thr, qp, &req->arg[2]);
+	for (uint32_t i = 0; i < n; i++) {
+		struct shca_responder r = {0};
+		copy.dqpn = thr->members[i];
+		shca_epoch_widen(thr);
+		if (find_responder(thr, qp, &copy, &r))
+			continue;
+		int rc = exec_send(thr, qp, &copy, &r);
+		if (rc == IBV_WC_LOC_PROT_ERR)
+			return rc;
+		SHCA_FAILPOINT(thr, "multicast", qp, req->op);
+		shca_step_to(qp, SHCA_STEP_NONE);
+	}
+	return IBV_WC_SUCCESS;
+}
+
 /* Runs a datagram. A datagram may be lost silently: no receive, no such queue, wrong Q_Key, injected loss. */
 static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
@@ -708,6 +762,8 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 				 atomic_load_explicit(&h->ud_dup, memory_order_relaxed));
 	if (unlikely(faults) && ud_fault(thr, &h->ud_drop))
 		return IBV_WC_SUCCESS;
+	if (unlikely(req->dqpn == SHCA_MULTICAST))
+		return exec_multicast(thr, qp, req);
 	if (unlikely(faults) && ud_fault(thr, &h->ud_reorder) && delay_datagram(thr, qp, req))
 		return IBV_WC_SUCCESS;
 	if (find_responder(thr, qp, req, &r)) {

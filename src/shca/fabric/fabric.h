@@ -121,6 +121,8 @@ struct shca_thread {
 	uint32_t wake_n, wake_cap;
 	uint64_t rng;			/* state of the random numbers of fault injection */
 	struct shca_late *late;		/* fault injection: a delayed datagram; NULL until the first */
+	uint32_t *members;		/* of the multicast group of the datagram that is being run */
+	uint32_t members_cap;
 	bool sharing;			/* in a divided copy: no second one is begun inside */
 	char *bounce;			/* 64 KiB, for copies from private to private memory, and to the arena (shca_fetch) */
 	char *calc;			/* operands and results of CALC; NULL until the first */

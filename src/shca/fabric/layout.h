@@ -99,9 +99,10 @@ struct shca_proc_slot {
 	 * already. */
 	shca_aligned _Atomic uint64_t timers[SHCA_QP_SEGS / SHCA_TIMER_GROUP / 64];
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
-	shca_off cq_list, srq_list;
+	shca_off cq_list, srq_list, group_list;
 	_Atomic uint64_t foreign_wqes;	/* work requests that this process ran for other processes */
 	char async_addr[32];		/* abstract socket of the asynchronous event descriptor */
+	char cm_addr[32];		/* RDMA CM's bell: rung for events of the port */
 } shca_aligned;
 
 struct shca_thread_slot {
@@ -440,7 +441,8 @@ struct shca_wqe {
 	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
 	uint32_t qkey;
 	uint32_t len;			/* total bytes */
-	/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count; UD: arg[1] SHCA_UD_PATH */
+	/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count; UD: arg[1] SHCA_UD_PATH, SHCA_MULTICAST:
+	 * arg[2], arg[3] the group's GID */
 	uint64_t arg[4];
 	struct shca_seg sge[];		/* or inline bytes */
 };
@@ -595,6 +597,21 @@ struct shca_xrcd {
 	_Atomic uint32_t state;
 	shca_off next;			/* xrcd_list */
 };
+
+/*
+ * A queue's membership in a multicast group. The sender of a datagram goes through the lists of all processes: an attach is seen by
+ * datagrams that are run behind it, a detach waits for those that have found the queue.
+ */
+struct shca_group {
+	shca_aligned uint64_t gid[2];	/* as in memory of union ibv_gid */
+	uint32_t qpn;
+	uint32_t reserved;
+	shca_off next;			/* group_list */
+};
+/* shca_req.dqpn of a datagram to a group, whose GID is in arg[2] and arg[3]: no queue has this number. */
+#define SHCA_MULTICAST (1u << 24)
+#define SHCA_MULTICAST_QPN 0xffffffu	/* IBTA: the destination of every multicast packet */
+#define SHCA_MULTICAST_LID 0xc000u	/* the first one */
 
 /* ---- divided copies (engine/share.c) ----------------------------------------------------------------------- */
 

@@ -238,6 +238,7 @@ static void thread_destroy(struct shca_thread *thr)
 	free(thr->bounce);
 	free(thr->calc);
 	free(thr->late);
+	free(thr->members);
 	free(thr);
 }
 
@@ -346,9 +347,10 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 		atomic_store(&p->timers[i], 0);
 	memset(p->comm, 0, sizeof(p->comm));
 	prctl(PR_GET_NAME, p->comm);
-	p->qp_list = p->cq_list = p->srq_list = p->xrcd_list = 0;
+	p->qp_list = p->cq_list = p->srq_list = p->group_list = p->xrcd_list = 0;
 	atomic_store(&p->foreign_wqes, 0);
 	memset(p->async_addr, 0, sizeof(p->async_addr));
+	memset(p->cm_addr, 0, sizeof(p->cm_addr));
 	__atomic_store_n(&p->pid, (int32_t)getpid(), __ATOMIC_SEQ_CST);
 	uint32_t high = atomic_load(&m->hdr->proc_high);
 	while (high <= slot && !atomic_compare_exchange_weak(&m->hdr->proc_high, &high, slot + 1))

@@ -71,6 +71,7 @@ static void tell_all(struct shca_member *m)
 			continue;
 		atomic_store(&p->async_pending, 1);
 		shca_bell_ring(m, p->async_addr);
+		shca_bell_ring(m, p->cm_addr);
 		if (atomic_exchange(&p->sleepers, 0)) {
 			atomic_fetch_add(&p->wake, 1);
 			shca_futex_wake(&p->wake);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libshca-files.so, which shcarun preloads besides libshca.so: the calls by which programs look at a device's files, answered
- * for those of the software device (verbs/files.c) and handed on for all other files. A library of its own, and not a part of
+ * for those of the software device (verbs/files.c) and handed on for all other files. (rdma_cm.c has those for RDMA CM.) A library of its own, and not a part of
  * libshca.so, because a program that only links libshca must not get its open() from there; and without symbol versions, so
  * that callers built for any version of libc are served.
  *
  * Directories can be looked at and not opened: their entries are found by name only.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,21 +19,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "rdmacm/rdmacm.h"
+#include "shca/interpose/forward.h"
 #include "shca/interpose/interpose.h"
 
 #define MODE_OF_TEXT (S_IFREG | 0444)
 
-/* The next library's function: libc's, or that of a library that stands before libc. */
-#define FORWARD(function)                                                                        \
-	({                                                                                    \
-		static void *_Atomic next_;                                                   \
-		void *f_ = atomic_load_explicit(&next_, memory_order_relaxed);                \
-		if (!f_) {                                                                    \
-			f_ = dlsym(RTLD_NEXT, #function);                                     \
-			atomic_store_explicit(&next_, f_, memory_order_relaxed);              \
-		}                                                                             \
-		(__typeof__(&function))f_;                                                    \
-	})
 
 /* Returns whether this library answers for the path. Then *found is true and *file has the file, or *found is false and errno
  * is set. */
@@ -44,7 +34,7 @@ static bool ours(const char *path, struct shca_file *file, bool *found)
 	 * keep the test */
 	__asm__("" : "+r"(path));
 	/* first a cheap test that rules out all other files: every file that the program opens comes by here */
-	if (!path || *path != '/' || !strstr(path, "/infiniband"))
+	if (!path || *path != '/' || !(strstr(path, "/infiniband") || strstr(path, "/rdma_cm")))
 		return false;
 	int err = shca_device_file(path, file);
 	if (err == -ESRCH)
@@ -67,6 +57,9 @@ static bool ours(const char *path, struct shca_file *file, bool *found)
 		if ((file)->kind == SHCA_FILE_CHARACTER) {                                    \
 			(st)->st_mode = S_IFCHR | 0666;                                       \
 			(st)->st_rdev = makedev(231, 192);	/* as uverbs0 */              \
+		} else if ((file)->kind == SHCA_FILE_RDMA_CM) {                               \
+			(st)->st_mode = S_IFCHR | 0666;                                       \
+			(st)->st_rdev = makedev(10, 58);                                      \
 		} else if ((file)->kind == SHCA_FILE_DIRECTORY) {                             \
 			(st)->st_mode = S_IFDIR | 0555;                                       \
 		} else {                                                                      \
@@ -169,7 +162,7 @@ EXPORT int statx(int dir, const char *restrict path, int flags, unsigned int mas
 
 static int allowed(const struct shca_file *file, int mode)
 {
-	int refused = file->kind == SHCA_FILE_CHARACTER ? X_OK : file->kind == SHCA_FILE_DIRECTORY ? W_OK : W_OK | X_OK;
+	int refused = file->kind == SHCA_FILE_CHARACTER || file->kind == SHCA_FILE_RDMA_CM ? X_OK : file->kind == SHCA_FILE_DIRECTORY ? W_OK : W_OK | X_OK;
 
 	if (!(mode & refused))
 		return 0;
@@ -235,6 +228,8 @@ static int open_ours(const struct shca_file *file, int flags)
 	case SHCA_FILE_CHARACTER:
 		/* stands for no file, as ibv_context.cmd_fd: the verbs go other ways. At least a character device */
 		return FORWARD(open)("/dev/null", flags & ~(O_CREAT | O_TRUNC));
+	case SHCA_FILE_RDMA_CM:
+		return rcm_open(flags);
 	case SHCA_FILE_DIRECTORY:
 		errno = (flags & O_ACCMODE) == O_RDONLY ? EOPNOTSUPP : EISDIR;
 		return -1;

@@ -503,7 +503,7 @@ EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_attach_mcast", "IBVERBS_1.1");
 	if (shca_is_ours(qp->context))
-		return shca_absent(__func__);
+		return shca_attach_mcast(qp, gid, lid);
 	__typeof__(&ibv_attach_mcast) f = shca_next_find(&next);
 	return f ? f(qp, gid, lid) : ENOSYS;
 }
@@ -512,7 +512,7 @@ EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_detach_mcast", "IBVERBS_1.1");
 	if (shca_is_ours(qp->context))
-		return shca_absent(__func__);
+		return shca_detach_mcast(qp, gid, lid);
 	__typeof__(&ibv_detach_mcast) f = shca_next_find(&next);
 	return f ? f(qp, gid, lid) : ENOSYS;
 }

@@ -32,7 +32,7 @@ struct shca_node {
 	struct shca_fd bell;		/* the process's asynchronous event bell: m.proc->async_addr */
 	pthread_mutex_t mutex;		/* contexts */
 	struct shca_context *contexts;
-	struct shca_list qps, cqs, srqs, xrcds;
+	struct shca_list qps, cqs, srqs, xrcds, groups;
 	struct shca_zombies {
 		struct shca_zombie *first, *last;
 		uint32_t n;
@@ -152,7 +152,7 @@ void shca_last_forget(struct shca_user_qp *qp);
 
 /* ---- files.c: the device's files in sysfs and /dev --------------------------------------------------------------- */
 
-enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER };
+enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER, SHCA_FILE_RDMA_CM };
 struct shca_file {
 	enum shca_file_kind kind;
 	const char *path;		/* without superfluous slashes */
@@ -264,6 +264,12 @@ void shca_xrc_to_error(struct shca_thread *thr, struct shca_user_qp *qp);
 bool shca_xrc_to_reset(struct shca_thread *thr, struct shca_user_qp *qp);
 /* The handle goes, and with the last one the queue pair. */
 void shca_xrc_unmap(struct shca_user_qp *qp);
+
+/* mcast.c. The verbs, and the end of all memberships of a queue that is being destroyed: behind this call no datagram finds the
+ * queue by a group once the threads that are inside the engine have left. */
+int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+void shca_groups_leave(struct shca_thread *thr, struct shca_user_qp *qp);
 
 /* zombie.c. Takes a stopped queue away from look-ups by number. Must hold the queue's lock. Returns true if the queue stands on
  * the list of a receive queue: then the caller must call shca_zombie_end instead of freeing, behind a quiesce and behind freeing

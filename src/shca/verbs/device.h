@@ -2,7 +2,7 @@
 /*
  * The verbs objects of this process: ibv_* structs with the device's private part behind them.
  *
- *     objects/   cq.c CQ, channels, events   qp.c QP, state machine   qpstate.c transitions   zombie.c destroyed QPs on RNR lists
+ *     objects/   mcast.c multicast   cq.c CQ, channels, events   qp.c QP, state machine   qpstate.c transitions   zombie.c destroyed QPs on RNR lists
  *                srq.c SRQ   pd.c PD, MR, AH, XRCD, thread domains   xrc.c XRC's receiving QPs   dct.c experimental DC targets
  *     submit/    post.c ibv_post_send, shca_submit   fast_write.c, datagram.c the short cuts   wr.c ibv_wr_*
  *                exp_post.c experimental verbs, task lists   raw.c WQEs of a ConnectX   waits.c the WAITs for a CQ
@@ -143,11 +143,12 @@ struct shca_user_ah {
 	struct ibv_ah_attr attr;
 	uint64_t path;			/* SHCA_UD_PATH of attr: shca_req.arg[1] of a datagram */
 	uint8_t wqe_flags;		/* of a datagram: SHCA_WQE_GRH where attr is global */
-	bool nowhere;			/* dlid or dgid is no port of this fabric: packets are lost */
+	bool nowhere;			/* dlid or dgid is no port of this fabric: packets are lost, unless: */
+	bool group;			/* dgid is a multicast GID; nowhere is set, too */
 	bool fast;			/* neither nowhere nor global: datagram.c may take the datagram */
 };
 
-/* The destination number of a packet for queue qpn by this address; 0: no queue has this number, the packet is lost. */
+/* The destination number of a DC request for target qpn by this address; 0: no queue has this number, the packet is lost. */
 static inline uint32_t shca_destination(const struct shca_user_ah *ah, uint32_t qpn)
 {
 	return ah->nowhere ? 0 : qpn;
@@ -156,10 +157,15 @@ static inline uint32_t shca_destination(const struct shca_user_ah *ah, uint32_t 
 /* Fills in the destination of a datagram, and the fields that the packet takes from the address handle. */
 static inline void shca_set_ud_address(struct shca_req *req, const struct shca_user_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	req->dqpn = shca_destination(ah, qpn);
+	req->dqpn = qpn;
 	req->qkey = qkey;
 	req->flags |= ah->wqe_flags;
 	req->arg[1] = ah->path;
+	if (unlikely(ah->nowhere)) {
+		/* 0: no queue has this number, the packet is lost */
+		req->dqpn = ah->group && qpn == SHCA_MULTICAST_QPN ? SHCA_MULTICAST : 0;
+		memcpy(&req->arg[2], &ah->attr.grh.dgid, sizeof(ah->attr.grh.dgid));
+	}
 }
 
 struct shca_user_rq {			/* the owner's side of a receive queue */
@@ -303,6 +309,14 @@ struct shca_user_qp {
 	bool has_ex;			/* made by create_qp_ex with send operations */
 	bool takes_raw;			/* ... and MLX5DV_QP_EX_WITH_RAW_WQE */
 	bool mapped;			/* the shared part exists; false after the context was closed */
+	struct shca_user_group *groups;	/* multicast; guarded by the node's mutex */
+};
+
+/* A queue's membership in a multicast group (mcast.c). */
+struct shca_user_group {
+	struct shca_user_group *next;	/* of the queue */
+	struct shca_listed listed;
+	shca_off off;
 };
 
 /* Local objects by number (QP, SRQ, CQ): two levels, m->local -> [number >> 8] -> [number & 255]. */

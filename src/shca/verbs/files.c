@@ -11,6 +11,7 @@
 #define DEVICE_CLASS "/sys/class/infiniband/" SHCA_DEVICE_NAME
 #define VERBS_CLASS "/sys/class/infiniband_verbs/" SHCA_DEVICE_NAME
 #define PORT_CLASS DEVICE_CLASS "/ports/1"
+#define CM_CLASS "/sys/class/misc/rdma_cm"
 
 static int node_guid(char *text, size_t size)
 {
@@ -78,6 +79,10 @@ static const struct {
 	int (*print)(char *text, size_t size);
 } files[] = {
 	{ "/dev/infiniband/" SHCA_DEVICE_NAME, SHCA_FILE_CHARACTER, NULL, NULL },
+	{ "/dev/infiniband/rdma_cm", SHCA_FILE_RDMA_CM, NULL, NULL },
+	{ CM_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ CM_CLASS "/abi_version", SHCA_FILE_TEXT, "4\n", NULL },
+	{ CM_CLASS "/dev", SHCA_FILE_TEXT, "10:58\n", NULL },
 	{ VERBS_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ VERBS_CLASS "/abi_version", SHCA_FILE_TEXT, "1\n", NULL },
 	{ VERBS_CLASS "/ibdev", SHCA_FILE_TEXT, SHCA_DEVICE_NAME "\n", NULL },
@@ -137,8 +142,16 @@ static bool below(const char *asked, const char *dir)
 	return rest && *rest == '/';
 }
 
+/* A file of RDMA CM, which the program may want of the kernel. */
+static bool is_kernels(const char *path)
+{
+	return strstr(path, "/rdma_cm") && !shca_env_bool("SHCA_CM");
+}
+
 int shca_file_find(const char *path, struct shca_file *file)
 {
+	if (is_kernels(path))
+		return -ESRCH;
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		if (!same_path(path, files[i].path, files[i].kind == SHCA_FILE_DIRECTORY))
 			continue;
@@ -150,5 +163,5 @@ int shca_file_find(const char *path, struct shca_file *file)
 							snprintf(file->text, sizeof file->text, "%s", files[i].text));
 		return 0;
 	}
-	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) ? -ENOENT : -ESRCH;
+	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) || below(path, CM_CLASS) ? -ENOENT : -ESRCH;
 }

@@ -587,6 +587,7 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		ah->path |= SHCA_UD_PATH(attr->grh.flow_label, attr->grh.traffic_class, attr->grh.hop_limit, SHCA_CQE_UD_GRH);
 	}
 	ah->nowhere = !shca_address_is_ours(pd->context, attr);
+	ah->group = attr->is_global && attr->grh.dgid.raw[0] == 0xff;
 	ah->fast = !ah->nowhere && !attr->is_global;
 	atomic_fetch_add(&shca_user_pd_of(pd)->refs, 1);
 	return &ah->ah;

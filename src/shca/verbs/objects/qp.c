@@ -897,6 +897,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 		return;
 	}
 	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
+	shca_groups_leave(thr, qp);
 	qp_stop(thr, qp);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Answers about an id: attributes of its queue pair, addresses, GIDs, path records. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "rdmacm/internal.h"
+
+/* An SA path record as IBTA 15.2.5.16 lays it out, big-endian. */
+struct path {
+	uint64_t service_id;
+	uint8_t dgid[16], sgid[16];
+	uint16_t dlid, slid;
+	uint32_t flow_hop;
+	uint8_t tclass, reversible_numpath;
+	uint16_t pkey;
+	uint16_t qos_sl;
+	uint8_t mtu, rate, life, preference;
+	uint8_t reserved[6];
+};
+_Static_assert(sizeof(struct path) == sizeof(((struct ib_path_rec_data *)0)->path_rec), "a path record");
+
+#define EXACTLY (2u << 6)	/* selector of mtu, rate and life */
+#define RATE_EDR 16u		/* 100 Gb/s */
+
+static bool has_route(const struct rcm_id *id)
+{
+	return id->on_device && id->state >= RCM_ROUTE && id->state != RCM_LISTEN;
+}
+
+void rcm_address_vector(struct ib_uverbs_ah_attr *ah)
+{
+	memset(ah, 0, sizeof(*ah));
+	ah->dlid = shca_port_now().lid;
+	ah->port_num = 1;
+}
+
+/* Attributes for INIT. */
+static void attr_init(const struct rcm_id *id, struct ib_uverbs_qp_attr *a)
+{
+	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	a->port_num = 1;
+	if (id->qp_type == IBV_QPT_UD) {
+		a->qp_attr_mask |= IBV_QP_QKEY;
+		a->qkey = id->local.qkey;
+		return;
+	}
+	a->qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
+	a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	if (id->qp_type != IBV_QPT_UC && (id->local.responder_resources || id->state < RCM_REQ_SENT))
+		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+}
+
+static void attr_rtr(const struct rcm_id *id, struct ib_uverbs_qp_attr *a)
+{
+	a->qp_attr_mask = IBV_QP_STATE;
+	if (id->qp_type == IBV_QPT_UD)
+		return;
+	a->qp_attr_mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	rcm_address_vector(&a->ah_attr);
+	a->path_mtu = IBV_MTU_4096;
+	a->dest_qp_num = id->remote.qpn;
+	a->rq_psn = id->remote.psn;
+	if (id->qp_type == IBV_QPT_RC || id->qp_type == IBV_QPT_XRC_RECV) {
+		a->qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		a->max_dest_rd_atomic = id->local.responder_resources;
+		a->min_rnr_timer = 0;	/* 655 ms; a receive that is posted ends the wait */
+	}
+}
+
+static void attr_rts(const struct rcm_id *id, struct ib_uverbs_qp_attr *a)
+{
+	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	a->sq_psn = id->local.psn;
+	if (id->qp_type == IBV_QPT_UD || id->qp_type == IBV_QPT_UC)
+		return;
+	a->qp_attr_mask |= IBV_QP_TIMEOUT;
+	a->timeout = id->has_ack_timeout ? id->ack_timeout : RCM_LIFE + 1;
+	if (id->qp_type == IBV_QPT_XRC_RECV)
+		return;
+	a->qp_attr_mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	a->retry_cnt = id->active ? id->local.retry_count : id->remote.retry_count;
+	a->rnr_retry = id->remote.rnr_retry_count;
+	a->max_rd_atomic = id->local.initiator_depth;
+}
+
+int rcm_init_qp_attr(struct rcm_channel *ch, const struct rdma_ucm_init_qp_attr *c, struct ib_uverbs_qp_attr *out)
+{
+	struct rcm_id *id = rcm_id_find(ch, c->id);
+
+	if (!id)
+		return -errno;
+	if (!id->on_device)
+		return -shca_refuse(EINVAL, "rdma_init_qp_attr: the id is not bound to a device");
+	memset(out, 0, sizeof(*out));
+	out->qp_state = c->qp_state;
+	switch (c->qp_state) {
+	case IBV_QPS_INIT:
+		attr_init(id, out);
+		return 0;
+	case IBV_QPS_RTR:
+		attr_rtr(id, out);
+		break;
+	case IBV_QPS_RTS:
+		attr_rts(id, out);
+		break;
+	default:
+		return -shca_refuse(EINVAL, "rdma_init_qp_attr: state %u", c->qp_state);
+	}
+	if (id->qp_type != IBV_QPT_UD && id->state < RCM_REQ_RECEIVED)
+		return -shca_refuse(EINVAL, "rdma_init_qp_attr: the id has no peer yet");
+	return 0;
+}
+
+/* ---- queries ---------------------------------------------------------------------------------------------------- */
+
+static void path_fill(const struct rcm_id *id, struct path *p)
+{
+	struct shca_port_now port = shca_port_now();
+
+	memset(p, 0, sizeof(*p));
+	p->service_id = htobe64(rcm_service_id(id, id->active || id->state <= RCM_LISTEN ? &id->dst : &id->src));
+	shca_port_gid(port.gid_prefix, p->sgid);
+	memcpy(p->dgid, p->sgid, sizeof(p->dgid));
+	p->slid = p->dlid = htons(port.lid);
+	p->tclass = id->tos;
+	p->reversible_numpath = 0x80 | 1;
+	p->pkey = htons(port.pkey);
+	p->mtu = EXACTLY | IBV_MTU_4096;
+	p->rate = EXACTLY | RATE_EDR;
+	p->life = EXACTLY | RCM_LIFE;
+}
+
+static uint64_t guid_of(const struct rcm_id *id)
+{
+	return id->on_device ? htobe64(shca_device_guid()) : 0;
+}
+
+static void copy_out(const struct rdma_ucm_query *c, const void *answer, size_t size, size_t out)
+{
+	memcpy((void *)(uintptr_t)c->response, answer, size < out ? size : out);
+}
+
+static int query_addr(const struct rcm_id *id, const struct rdma_ucm_query *c, size_t out)
+{
+	struct rdma_ucm_query_addr_resp r = {.node_guid = guid_of(id), .port_num = id->on_device, .ibdev_index = UINT32_MAX};
+
+	if (out < offsetof(struct rdma_ucm_query_addr_resp, ibdev_index))
+		return -ENOSPC;
+	r.pkey = id->on_device ? htons(shca_port_now().pkey) : 0;
+	r.src_size = (uint16_t)rcm_address_size(&id->src);
+	r.dst_size = (uint16_t)rcm_address_size(&id->dst);
+	memcpy(&r.src_addr, &id->src, r.src_size);
+	memcpy(&r.dst_addr, &id->dst, r.dst_size);
+	copy_out(c, &r, sizeof(r), out);
+	return 0;
+}
+
+static int query_gid(const struct rcm_id *id, const struct rdma_ucm_query *c, size_t out)
+{
+	struct rdma_ucm_query_addr_resp r = {.node_guid = guid_of(id), .port_num = id->on_device, .ibdev_index = UINT32_MAX};
+	struct rcm_sockaddr_ib sib = {.family = AF_IB};
+
+	if (out < offsetof(struct rdma_ucm_query_addr_resp, ibdev_index))
+		return -ENOSPC;
+	r.src_size = r.dst_size = sizeof(sib);
+	if (id->on_device) {
+		sib.pkey = r.pkey = htons(shca_port_now().pkey);
+		shca_port_gid(shca_port_now().gid_prefix, sib.gid);
+	}
+	sib.sid = htobe64(rcm_service_id(id, &id->src));
+	sib.sid_mask = UINT64_MAX;
+	memcpy(&r.src_addr, &sib, sizeof(sib));
+	if (id->dst.ss_family) {
+		sib.sid = htobe64(rcm_service_id(id, &id->dst));
+		memcpy(&r.dst_addr, &sib, sizeof(sib));
+	}
+	copy_out(c, &r, sizeof(r), out);
+	return 0;
+}
+
+static int query_path(const struct rcm_id *id, const struct rdma_ucm_query *c, size_t out)
+{
+	struct {
+		struct rdma_ucm_query_path_resp head;
+		struct ib_path_rec_data path;
+	} r = {.head = {.num_paths = has_route(id)}};
+
+	if (out < sizeof(r.head))
+		return -ENOSPC;
+	r.path.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
+	path_fill(id, (struct path *)r.path.path_rec);
+	copy_out(c, &r, r.head.num_paths ? sizeof(r) : sizeof(r.head), out);
+	return 0;
+}
+
+int rcm_query(struct rcm_channel *ch, const struct rdma_ucm_query *c, size_t out)
+{
+	struct rcm_id *id = rcm_id_find(ch, c->id);
+
+	if (!id)
+		return -errno;
+	switch (c->option) {
+	case RDMA_USER_CM_QUERY_ADDR:
+		return query_addr(id, c, out);
+	case RDMA_USER_CM_QUERY_GID:
+		return query_gid(id, c, out);
+	case RDMA_USER_CM_QUERY_PATH:
+		return query_path(id, c, out);
+	default:
+		return -shca_refuse(ENOSYS, "RDMA CM: query of %u", c->option);
+	}
+}
+
+int rcm_query_route(struct rcm_channel *ch, const struct rdma_ucm_query *c, size_t out)
+{
+	struct rcm_id *id = rcm_id_find(ch, c->id);
+	struct rdma_ucm_query_route_resp r = {.ibdev_index = UINT32_MAX};
+	struct path p;
+
+	if (!id)
+		return -errno;
+	if (out < offsetof(struct rdma_ucm_query_route_resp, ibdev_index))
+		return -ENOSPC;
+	r.node_guid = guid_of(id);
+	r.port_num = id->on_device;
+	r.num_paths = has_route(id);
+	memcpy(&r.src_addr, &id->src, sizeof(r.src_addr));
+	memcpy(&r.dst_addr, &id->dst, sizeof(r.dst_addr));
+	if (id->on_device) {
+		path_fill(id, &p);
+		struct ib_user_path_rec *to = &r.ib_route[0];
+		memcpy(to->dgid, p.dgid, sizeof(to->dgid));
+		memcpy(to->sgid, p.sgid, sizeof(to->sgid));
+		to->dlid = p.dlid;
+		to->slid = p.slid;
+		to->pkey = p.pkey;
+		to->traffic_class = p.tclass;
+		to->reversible = to->numb_path = 1;
+		to->mtu_selector = to->rate_selector = to->packet_life_time_selector = 2;
+		to->mtu = IBV_MTU_4096;
+		to->rate = RATE_EDR;
+		to->packet_life_time = RCM_LIFE;
+	}
+	copy_out(c, &r, sizeof(r), out);
+	return 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device under the ids, and the events of its port.
+ *
+ * RDMA CM holds a context of its own, which makes the process a member of the fabric from the first bound id on, until the
+ * last channel is closed. Port events (fabric/port.c) ring a bell that every channel watches.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "rdmacm/internal.h"
+
+static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
+/* guarded by device_lock, as are the next four */
+static struct ibv_context *context;
+static struct shca_fd bell = {.n = -1};
+static uint64_t port_seen;		/* events of the port before this position were reported, or came before the context */
+static char fabric[17];			/* hash of the fabric's name; kept when the context is closed */
+
+const char *rcm_fabric(void)
+{
+	return fabric;
+}
+
+int rcm_port_bell(void)
+{
+	/* the program may have closed the bell: port events are lost then */
+	return bell.n >= 0 && shca_fd_ours(&bell) ? bell.n : -1;
+}
+
+/* The child of a fork has no device: its next bound id opens one. The parent's bell stays in the channels' epoll descriptors. */
+static void device_fork_child(void)
+{
+	pthread_mutex_init(&device_lock, NULL);
+	context = NULL;
+	bell.n = -1;
+}
+
+/* FNV-1a: a socket's name is too short for the longest fabric name and an address. */
+static void hash_fabric(const char *name)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+	snprintf(fabric, sizeof(fabric), "%016llx", (unsigned long long)h);
+}
+
+/* Must hold device_lock. */
+static int device_open(void)
+{
+	static bool fork_handler;
+	int n, err = fork_handler ? 0 : -pthread_atfork(NULL, NULL, device_fork_child);
+	struct ibv_device **list = err ? NULL : shca_own_device_list(&n);
+
+	if (!list)
+		return err ? err : -ENOMEM;
+	fork_handler = true;
+	context = shca_open_device(list[0]);
+	free(list);
+	if (!context)
+		return -errno;
+	struct shca_member *m = shca_context_of(context)->m;
+	hash_fabric(m->hdr->name);
+	port_seen = atomic_load(&m->hdr->port.events);
+	bell = shca_fd_note(rcm_fd_high(shca_bell_open(m, m->proc->cm_addr)));
+	if (bell.n < 0) {
+		err = bell.n;
+		shca_close_device(context);
+		context = NULL;
+	}
+	return err;
+}
+
+int rcm_device_open(void)
+{
+	int err = 0;
+	bool opened = false;
+
+	pthread_mutex_lock(&device_lock);
+	if (!context) {
+		err = device_open();
+		opened = !err;
+	}
+	pthread_mutex_unlock(&device_lock);
+	if (opened)
+		rcm_watch_port();
+	return err;
+}
+
+void rcm_device_close(void)
+{
+	pthread_mutex_lock(&device_lock);
+	if (context) {
+		shca_context_of(context)->m->proc->cm_addr[0] = 0;
+		shca_fd_close(&bell);
+		bell.n = -1;
+		shca_close_device(context);
+		context = NULL;
+	}
+	pthread_mutex_unlock(&device_lock);
+}
+
+bool rcm_device_broken(void)
+{
+	pthread_mutex_lock(&device_lock);
+	bool broken = context && shca_device_broken(shca_context_of(context)->m);
+	pthread_mutex_unlock(&device_lock);
+	return broken;
+}
+
+/* ---- events of the port ----------------------------------------------------------------------------------------- */
+
+static void id_port_event(struct rcm_id *id, enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_DEVICE_FATAL:
+		if (id->on_device && !id->removed) {
+			id->removed = true;
+			rcm_report(id, RCM_DEVICE_REMOVAL, 0);
+		}
+		break;
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_LID_CHANGE:
+		if (id->on_device && id->state != RCM_CLOSED)
+			rcm_report(id, RCM_ADDR_CHANGE, 0);
+		break;
+	/* the subnet administrator has lost the membership, as the kernel takes it */
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		rcm_groups_lost(id);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Takes the next event of the port. Returns false: there is none. */
+static bool port_event_take(enum ibv_event_type *type)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&device_lock);
+	struct shca_port *p = context ? &shca_context_of(context)->m->hdr->port : NULL;
+	uint64_t events = p ? atomic_load(&p->events) : 0;
+	if (p && port_seen < events) {
+		if (events - port_seen > SHCA_PORT_EVENTS)
+			port_seen = events - SHCA_PORT_EVENTS;
+		*type = (enum ibv_event_type)(atomic_load(&p->event[port_seen % SHCA_PORT_EVENTS]) & 255);
+		port_seen++;
+		any = true;
+	}
+	pthread_mutex_unlock(&device_lock);
+	return any;
+}
+
+void rcm_port_events(void)
+{
+	enum ibv_event_type type;
+	char ring[64];
+
+	pthread_mutex_lock(&rcm_registry);
+	/* before the look: a ring that comes behind it is another event's */
+	if (rcm_port_bell() >= 0)
+		while (recv(bell.n, ring, sizeof(ring), MSG_DONTWAIT) >= 0)
+			;
+	while (port_event_take(&type))
+		for (struct rcm_channel *ch = rcm_channels(); ch; ch = ch->next) {
+			pthread_mutex_lock(&ch->lock);
+			for (struct rcm_id *id = ch->ids; id; id = id->next)
+				id_port_event(id, type);
+			pthread_mutex_unlock(&ch->lock);
+		}
+	pthread_mutex_unlock(&rcm_registry);
+}

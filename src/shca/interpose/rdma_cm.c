@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Of libshca-files.so: the calls on descriptors of /dev/infiniband/rdma_cm, by which librdmacm gives its commands (src/rdmacm).
+ *
+ * write() and close() may be called in signal handlers, and by every program that shcarun starts: until the program opens an
+ * event channel, each call costs one load more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "rdmacm/rdmacm.h"
+#include "shca/interpose/forward.h"
+#include "shca/interpose/interpose.h"
+
+static inline bool any_channel(void)
+{
+	return unlikely(atomic_load_explicit(&rcm_channels_open, memory_order_relaxed) != 0);
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t n)
+{
+	ssize_t result;
+
+	if (any_channel() && rcm_write(fd, buf, n, &result))
+		return result;
+	return FORWARD(write)(fd, buf, n);
+}
+
+EXPORT int close(int fd)
+{
+	if (any_channel())
+		rcm_closing(fd);
+	return FORWARD(close)(fd);
+}
+
+/* Looks up the functions that signal handlers may call: dlsym takes locks. */
+__attribute__((constructor)) static void find_functions(void)
+{
+	write(-1, "", 0);
+	close(-1);
+}
+
+static int duplicated(int fd, int copy)
+{
+	if (copy >= 0 && any_channel())
+		rcm_duplicated(fd, copy);
+	return copy;
+}
+
+EXPORT int dup(int fd)
+{
+	return duplicated(fd, FORWARD(dup)(fd));
+}
+
+/* The number `to` is about to be overwritten, if fd is open. */
+static void overwriting(int fd, int to)
+{
+	int saved = errno;
+
+	if (any_channel() && fd != to && FORWARD(fcntl)(fd, F_GETFD) >= 0)
+		rcm_closing(to);
+	errno = saved;
+}
+
+EXPORT int dup2(int fd, int to)
+{
+	overwriting(fd, to);
+	return duplicated(fd, FORWARD(dup2)(fd, to));
+}
+
+EXPORT int dup3(int fd, int to, int flags)
+{
+	overwriting(fd, to);
+	return duplicated(fd, FORWARD(dup3)(fd, to, flags));
+}
+
+#define FCNTL(function)                                                                       \
+	EXPORT int function(int fd, int cmd, ...)                                             \
+	{                                                                                     \
+		va_list ap;                                                                   \
+		va_start(ap, cmd);                                                            \
+		void *arg = va_arg(ap, void *);                                               \
+		va_end(ap);                                                                   \
+		int r = FORWARD(function)(fd, cmd, arg);                                      \
+		return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? duplicated(fd, r) : r;      \
+	}
+FCNTL(fcntl)
+FCNTL(fcntl64)
+
+/* librdmacm takes a descriptor only if it is a character device's; an event channel is an epoll descriptor. */
+#define FSTAT(function, type, arguments, forwarded)                                           \
+	EXPORT int function arguments;                                                        \
+	EXPORT int function arguments                                                         \
+	{                                                                                     \
+		int r = FORWARD(function) forwarded;                                          \
+		if (!r && any_channel() && rcm_is_channel(fd)) {                              \
+			st->st_mode = S_IFCHR | 0666;                                         \
+			st->st_rdev = makedev(10, 58);                                        \
+		}                                                                             \
+		return r;                                                                     \
+	}
+FSTAT(fstat, stat, (int fd, struct stat *st), (fd, st))
+FSTAT(fstat64, stat64, (int fd, struct stat64 *st), (fd, st))
+FSTAT(__fxstat, stat, (int version, int fd, struct stat *st), (version, fd, st))
+FSTAT(__fxstat64, stat64, (int version, int fd, struct stat64 *st), (version, fd, st))

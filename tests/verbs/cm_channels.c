@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RDMA CM: ports and addresses, descriptors of channels, synchronous ids, migration, options, threads. */
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <rdma/rdma_verbs.h>
+
+#include "cm.h"
+
+/* ---- ports ------------------------------------------------------------------------------------------------------ */
+
+/* Binds a new id. Returns the id, or NULL with errno. */
+static struct rdma_cm_id *bound(struct rdma_event_channel *ch, enum rdma_port_space ps, const char *ip, uint16_t port, bool af_only, bool reuse)
+{
+	struct rdma_cm_id *id = cm_id(ch, ps);
+	struct sockaddr_storage a = cm_addr(ip, port);
+	int one = 1;
+	if (af_only)
+		CHECK(!rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one, sizeof(one)), "AFONLY");
+	if (reuse)
+		CHECK(!rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)), "REUSEADDR");
+	if (!rdma_bind_addr(id, SA(a)))
+		return id;
+	int err = errno;
+	cm_destroy(id);
+	errno = err;
+	return NULL;
+}
+
+static void ports(void)
+{
+	struct rdma_event_channel *ch = cm_channel();
+	static const struct {
+		const char *first, *second;
+		bool first_only, second_only;	/* AFONLY */
+		enum rdma_port_space ps;
+		bool together;
+	} c[] = {
+		{"127.0.0.1", "127.0.0.1", false, false, RDMA_PS_TCP, false},
+		{"127.0.0.1", "127.0.0.1", false, false, RDMA_PS_UDP, true},	/* another port space */
+		{"127.0.0.1", "127.0.0.2", false, false, RDMA_PS_TCP, true},
+		{"127.0.0.1", "::1", false, false, RDMA_PS_TCP, true},
+		{"127.0.0.1", "0.0.0.0", false, false, RDMA_PS_TCP, false},
+		{"0.0.0.0", "127.0.0.1", false, false, RDMA_PS_TCP, false},
+		{"0.0.0.0", "0.0.0.0", false, false, RDMA_PS_TCP, false},
+		{"::", "127.0.0.1", false, false, RDMA_PS_TCP, false},
+		{"::", "127.0.0.1", true, false, RDMA_PS_TCP, true},
+		{"::", "0.0.0.0", true, true, RDMA_PS_TCP, true},
+		{"::", "::1", true, false, RDMA_PS_TCP, false},
+		{"::1", "::", false, true, RDMA_PS_TCP, false},
+		{"0.0.0.0", "::", false, true, RDMA_PS_TCP, false},
+	};
+	for (size_t i = 0; i < sizeof(c) / sizeof(*c); i++) {
+		struct rdma_cm_id *a = bound(ch, RDMA_PS_TCP, c[i].first, 0, c[i].first_only, false);
+		CHECK(a, "%s", c[i].first);
+		uint16_t port = ntohs(rdma_get_src_port(a));
+		struct rdma_cm_id *b = bound(ch, c[i].ps, c[i].second, port, c[i].second_only, false);
+		CHECK(!b == !c[i].together, "row %zu: %s beside %s", i, c[i].second, c[i].first);
+		CHECK(b || errno == EADDRINUSE, "row %zu", i);
+		if (b)
+			cm_destroy(b);
+		cm_destroy(a);
+		/* the port is free at once */
+		b = bound(ch, c[i].ps, c[i].second, port, c[i].second_only, false);
+		CHECK(b, "row %zu: the port is not free again", i);
+		cm_destroy(b);
+	}
+	/* of ids with REUSEADDR one may listen */
+	struct rdma_cm_id *a = cm_listen(ch, RDMA_PS_TCP, "127.0.0.1", 1);
+	uint16_t port = ntohs(rdma_get_src_port(a));
+	cm_destroy(a);
+	a = bound(ch, RDMA_PS_TCP, "127.0.0.1", port, false, true);
+	struct rdma_cm_id *b = bound(ch, RDMA_PS_TCP, "127.0.0.1", port, false, true);
+	CHECK(a && b, "REUSEADDR");
+	CHECK(!rdma_listen(a, 1), "rdma_listen");
+	CHECK(rdma_listen(b, 1) == -1 && errno == EADDRINUSE, "two listeners on a port");
+	struct sockaddr_storage sa = cm_addr("127.0.0.1", port);
+	CHECK(rdma_bind_addr(a, SA(sa)) == -1 && errno == EINVAL, "bound twice");
+	cm_destroy(a);
+	CHECK(!rdma_listen(b, 1), "rdma_listen");
+	cm_destroy(b);
+	/* a listener without address gets a port */
+	a = cm_id(ch, RDMA_PS_TCP);
+	CHECK(!rdma_listen(a, 1) && rdma_get_src_port(a), "rdma_listen of an id without address");
+	cm_destroy(a);
+	rdma_destroy_event_channel(ch);
+}
+
+/* Which listener a destination reaches: the one for all addresses, or that of the address. */
+static void destinations(void)
+{
+	struct rdma_event_channel *s = cm_channel(), *c = cm_channel();
+	static const struct {
+		const char *at;
+		bool only;
+		const char *to;
+		bool reached;
+	} d[] = {
+		{"127.0.0.1", false, "127.0.0.1", true}, {"127.0.0.1", false, "127.0.0.2", false}, {"127.0.0.1", false, "0.0.0.0", true},
+		{"0.0.0.0", false, "127.0.0.7", true}, {"::1", false, "::1", true}, {"::", false, "::1", true}, {"::", false, "127.0.0.1", true},
+		{"::", true, "127.0.0.1", false}, {"::", true, "::1", true}, {"0.0.0.0", true, "::1", false},
+	};
+	for (size_t i = 0; i < sizeof(d) / sizeof(*d); i++) {
+		struct rdma_cm_id *l = bound(s, RDMA_PS_TCP, d[i].at, 0, d[i].only, false);
+		CHECK(l && !rdma_listen(l, 1), "%s", d[i].at);
+		struct rdma_cm_id *id = cm_resolved(c, RDMA_PS_TCP, d[i].to, ntohs(rdma_get_src_port(l)));
+		cm_connect(id);
+		if (d[i].reached) {
+			struct rdma_cm_id *passive = cm_request(s);
+			CHECK(rdma_get_peer_addr(passive)->sa_family == rdma_get_local_addr(id)->sa_family, "row %zu: families", i);
+			cm_destroy(passive);
+			cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);
+		} else {
+			cm_eat(c, RDMA_CM_EVENT_REJECTED, 8);
+		}
+		cm_destroy(id);
+		cm_destroy(l);
+	}
+	rdma_destroy_event_channel(c);
+	rdma_destroy_event_channel(s);
+}
+
+/* ---- descriptors ------------------------------------------------------------------------------------------------ */
+
+static void descriptors(void)
+{
+	struct rdma_event_channel *ch = cm_channel(), *s = cm_channel();
+	struct sockaddr_storage a = cm_addr("127.0.0.1", 1);
+	struct rdma_cm_id *id = cm_id(ch, RDMA_PS_TCP);
+	struct epoll_event e = {.events = EPOLLIN};
+	struct stat st;
+	char byte;
+
+	CHECK(ch->fd > 2 && !fstat(ch->fd, &st) && S_ISCHR(st.st_mode), "descriptor %d", ch->fd);
+	CHECK(fcntl(ch->fd, F_GETFD) & FD_CLOEXEC, "the descriptor goes to other programs");
+	CHECK(read(ch->fd, &byte, 1) == -1 && errno == EINVAL, "read");
+	CHECK(write(ch->fd, "", 1) == -1 && errno == EINVAL, "a short command");
+	uint32_t wrong[8] = {99};
+	CHECK(write(ch->fd, wrong, sizeof(wrong)) == -1 && errno == EINVAL, "a wrong command");
+	cm_quiet(ch);
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, ch->fd, &e), "epoll");
+	CHECK(!epoll_wait(ep, &e, 1, 0), "readable without event");
+	CHECK(!rdma_resolve_addr(id, NULL, SA(a), 1000), "rdma_resolve_addr");
+	CHECK(epoll_wait(ep, &e, 1, 0) == 1 && epoll_wait(ep, &e, 1, 0) == 1, "not readable with an event");
+	cm_eat(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK(!epoll_wait(ep, &e, 1, 0), "readable behind the event");
+	close(ep);
+	/* the channel lives by its last descriptor */
+	int old = ch->fd, copy = dup(old);
+	CHECK(copy >= 0 && !close(old), "dup");
+	ch->fd = copy;
+	CHECK(!rdma_resolve_route(id, 1000), "rdma_resolve_route over the copy");
+	cm_eat(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	int third = fcntl(copy, F_DUPFD_CLOEXEC, 100);
+	CHECK(third >= 100 && dup2(third, old) == old && !close(copy) && !close(third), "dup2");
+	ch->fd = old;
+	CHECK(!rdma_destroy_id(id), "rdma_destroy_id over the third copy");
+	/* the program closes a channel by the system call, and uses the number for a file: that file gets what is written */
+	int pipes[2];
+	CHECK(!pipe(pipes), "pipe");
+	CHECK(!syscall(SYS_close, s->fd) && syscall(SYS_dup2, pipes[1], s->fd) == s->fd, "dup2");
+	CHECK(write(s->fd, "x", 1) == 1 && read(pipes[0], &byte, 1) == 1 && byte == 'x', "a file that has a channel's number");
+	CHECK(!fstat(s->fd, &st) && S_ISFIFO(st.st_mode), "fstat of that file");
+	struct rdma_event_channel *again = cm_channel();
+	cm_quiet(again);
+	rdma_destroy_event_channel(again);
+	close(s->fd);
+	free(s);
+	close(pipes[0]);
+	close(pipes[1]);
+	rdma_destroy_event_channel(ch);
+}
+
+/* A program that closes every descriptor of the library: refused, and nothing of its own is written to. */
+static void all_closed(void)
+{
+	pid_t pid = fork();
+	int status;
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		struct rdma_event_channel *ch = cm_channel();
+		struct rdma_cm_id *l = cm_id(ch, RDMA_PS_TCP), *id = NULL;
+		struct sockaddr_storage a = cm_addr("0.0.0.0", 0);
+		CHECK(!rdma_bind_addr(l, SA(a)) && !rdma_listen(l, 1), "listener");
+		CHECK(!syscall(SYS_close_range, 3, ~0u, 0), "close_range");
+		CHECK(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == -1 && errno == EBADF, "an id of a closed channel");
+		ch = cm_channel();
+		l = cm_id(ch, RDMA_PS_TCP);
+		CHECK(!rdma_bind_addr(l, SA(a)) && !rdma_listen(l, 1), "listener behind close_range");
+		cm_quiet(ch);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status, "status %#x", status);
+}
+
+/* A request waits while the process has no descriptor left. */
+static void starved(void)
+{
+	struct rdma_event_channel *s = cm_channel(), *c = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 1);
+	struct rdma_cm_id *id = cm_resolved(c, RDMA_PS_TCP, "127.0.0.1", ntohs(rdma_get_src_port(l)));
+	struct rdma_cm_event *ev;
+	struct rlimit limit, none;
+
+	cm_connect(id);
+	CHECK(!fcntl(s->fd, F_SETFL, O_NONBLOCK) && !getrlimit(RLIMIT_NOFILE, &limit), "fcntl");
+	none = (struct rlimit){3, limit.rlim_max};
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit");
+	CHECK(rdma_get_cm_event(s, &ev) == -1 && errno == EAGAIN, "an event without a descriptor for its id");
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
+	cm_destroy(cm_request(s));
+	cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);
+	cm_destroy(id);
+	cm_destroy(l);
+	rdma_destroy_event_channel(c);
+	rdma_destroy_event_channel(s);
+}
+
+/* ---- synchronous ids, migration, options ------------------------------------------------------------------------ */
+
+static struct rdma_addrinfo *info(const char *port, int flags)
+{
+	struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_TCP}, *res;
+	CHECK(!rdma_getaddrinfo("127.0.0.1", port, &hints, &res), "rdma_getaddrinfo");
+	return res;
+}
+
+static void *sync_server(void *arg)
+{
+	struct rdma_cm_id *listener = arg, *id;
+	char buf[64];
+	CHECK(!rdma_get_request(listener, &id), "rdma_get_request");
+	struct ibv_mr *mr = rdma_reg_msgs(id, buf, sizeof(buf));
+	CHECK(mr && !rdma_post_recv(id, NULL, buf, sizeof(buf), mr), "rdma_post_recv");
+	CHECK(!rdma_accept(id, NULL), "rdma_accept");
+	struct ibv_wc wc;
+	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS && !strcmp(buf, "over"), "rdma_get_recv_comp");
+	CHECK(!rdma_post_send(id, NULL, buf, sizeof(buf), mr, 0) && rdma_get_send_comp(id, &wc) == 1 && !wc.status, "rdma_post_send");
+	CHECK(!rdma_disconnect(id), "rdma_disconnect");
+	rdma_dereg_mr(mr);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+static void synchronous(void)
+{
+	struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 16}, .sq_sig_all = 1}, for_client = attr;
+	struct rdma_addrinfo *res = info("0", RAI_PASSIVE);
+	struct rdma_cm_id *l, *id;
+	char port[16], out[64] = "over", in[64] = "";
+	pthread_t t;
+
+	CHECK(!rdma_create_ep(&l, res, NULL, &attr), "rdma_create_ep");
+	CHECK(!rdma_listen(l, 0), "rdma_listen");
+	rdma_freeaddrinfo(res);
+	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(l)));
+	CHECK(!pthread_create(&t, NULL, sync_server, l), "pthread_create");
+	res = info(port, 0);
+	CHECK(!rdma_create_ep(&id, res, NULL, &for_client), "rdma_create_ep");
+	rdma_freeaddrinfo(res);
+	struct ibv_mr *so = rdma_reg_msgs(id, out, sizeof(out)), *si = rdma_reg_msgs(id, in, sizeof(in));
+	struct ibv_wc wc;
+	CHECK(so && si && !rdma_post_recv(id, NULL, in, sizeof(in), si), "rdma_post_recv");
+	CHECK(!rdma_connect(id, NULL), "rdma_connect");
+	CHECK(!rdma_post_send(id, NULL, out, sizeof(out), so, 0) && rdma_get_send_comp(id, &wc) == 1 && !wc.status, "rdma_post_send");
+	CHECK(rdma_get_recv_comp(id, &wc) == 1 && !wc.status && !strcmp(in, "over"), "rdma_get_recv_comp");
+	CHECK(!pthread_join(t, NULL), "pthread_join");
+	CHECK(!rdma_disconnect(id), "rdma_disconnect");
+	rdma_dereg_mr(so);
+	rdma_dereg_mr(si);
+	rdma_destroy_ep(id);
+	/* nobody there */
+	rdma_destroy_ep(l);
+	res = info(port, 0);
+	CHECK(!rdma_create_ep(&id, res, NULL, &for_client), "rdma_create_ep");
+	CHECK(rdma_connect(id, NULL) == -1 && errno == ECONNREFUSED, "rdma_connect to nobody");
+	rdma_destroy_ep(id);
+	rdma_freeaddrinfo(res);
+}
+
+static void migration(void)
+{
+	struct rdma_event_channel *s = cm_channel(), *c = cm_channel(), *other = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 8), *id = cm_id(c, RDMA_PS_TCP);
+	struct sockaddr_storage a = cm_addr("127.0.0.1", ntohs(rdma_get_src_port(l)));
+
+	/* an event that waits goes along */
+	CHECK(!rdma_resolve_addr(id, NULL, SA(a), 1000), "rdma_resolve_addr");
+	CHECK(!rdma_migrate_id(id, other) && id->channel == other, "rdma_migrate_id");
+	cm_quiet(c);
+	cm_eat(other, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK(!rdma_resolve_route(id, 1000), "rdma_resolve_route");
+	cm_eat(other, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	cm_qp(id, IBV_QPT_RC);
+	cm_connect(id);
+	/* a listener, with a request behind it; and both sides in the middle of the connection */
+	CHECK(!rdma_migrate_id(l, c), "rdma_migrate_id of a listener");
+	struct rdma_cm_id *passive = cm_request(c);
+	CHECK(!rdma_migrate_id(passive, s), "rdma_migrate_id of a request");
+	cm_qp(passive, IBV_QPT_RC);
+	CHECK(!rdma_migrate_id(id, c), "rdma_migrate_id of a connecting id");
+	cm_accept(passive);
+	cm_eat(c, RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK(!rdma_migrate_id(passive, other), "rdma_migrate_id");
+	cm_eat(other, RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK(!rdma_disconnect(id), "rdma_disconnect");
+	cm_eat(c, RDMA_CM_EVENT_DISCONNECTED, 0);
+	CHECK(!rdma_migrate_id(id, s), "rdma_migrate_id with a timer");
+	cm_eat(s, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	cm_eat(other, RDMA_CM_EVENT_DISCONNECTED, 0);
+	cm_eat(other, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	cm_destroy(id);
+	cm_destroy(passive);
+	/* the migrated listener takes further requests */
+	id = cm_resolved(s, RDMA_PS_TCP, "127.0.0.1", ntohs(((struct sockaddr_in *)&a)->sin_port));
+	cm_connect(id);
+	cm_destroy(cm_request(c));
+	cm_eat(s, RDMA_CM_EVENT_REJECTED, 28);
+	cm_destroy(id);
+	cm_destroy(l);
+	rdma_destroy_event_channel(other);
+	rdma_destroy_event_channel(c);
+	rdma_destroy_event_channel(s);
+}
+
+static void options(void)
+{
+	struct rdma_event_channel *c = cm_channel();
+	struct rdma_cm_id *id = cm_id(c, RDMA_PS_TCP);
+	uint8_t byte = 18, big = 32;
+	int one = 1;
+
+	CHECK(!rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 1), "TOS");
+	CHECK(!rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &byte, 1), "ACK_TIMEOUT");
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &big, 1) == -1 && errno == EINVAL, "ACK_TIMEOUT 32");
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &one, sizeof(one)) == -1 && errno == EINVAL, "TOS of 4 bytes");
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, 77, &one, sizeof(one)) == -1 && errno, "option 77");
+	CHECK(rdma_set_option(id, 7, 0, &one, sizeof(one)) == -1 && errno == ENOSYS, "level 7");
+	struct rdma_event_channel *s = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 1);
+	struct sockaddr_storage a = cm_addr("127.0.0.1", ntohs(rdma_get_src_port(l)));
+	CHECK(!rdma_resolve_addr(id, NULL, SA(a), 1000), "rdma_resolve_addr");
+	cm_eat(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one, sizeof(one)) == -1 && errno == EINVAL, "AFONLY of a bound id");
+	/* path records of the program */
+	struct ibv_path_data path = {.flags = IBV_PATH_FLAG_PRIMARY};
+	CHECK(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, 5) == -1 && errno == EINVAL, "5 bytes of path records");
+	CHECK(!rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path)), "path record");
+	cm_eat(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	cm_qp(id, IBV_QPT_RC);
+	cm_connect(id);
+	struct rdma_cm_id *passive = cm_request(s);
+	cm_qp(passive, IBV_QPT_RC);
+	cm_accept(passive);
+	cm_eat(c, RDMA_CM_EVENT_ESTABLISHED, 0);
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	CHECK(!ibv_query_qp(id->qp, &attr, IBV_QP_TIMEOUT, &init) && attr.timeout == byte, "timeout %u", attr.timeout);
+	cm_destroy(id);
+	cm_eat(s, RDMA_CM_EVENT_ESTABLISHED, 0);
+	cm_eat(s, RDMA_CM_EVENT_DISCONNECTED, 0);
+	cm_destroy(passive);
+	cm_destroy(l);
+	rdma_destroy_event_channel(s);
+	rdma_destroy_event_channel(c);
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
+
+static uint16_t threads_port;
+static void *connector(void *arg)
+{
+	for (int i = 0; i < 50; i++) {
+		struct rdma_event_channel *c = cm_channel();
+		struct rdma_cm_id *id = cm_resolved(c, RDMA_PS_TCP, "127.0.0.1", threads_port);
+		cm_qp(id, IBV_QPT_RC);
+		cm_connect(id);
+		cm_eat(c, RDMA_CM_EVENT_ESTABLISHED, 0);
+		cm_destroy(id);
+		rdma_destroy_event_channel(c);
+	}
+	return arg;
+}
+
+/* Two threads take the events of one channel. */
+static _Atomic int gone;
+enum { CONNECTORS = 4, ACCEPTORS = 2 };
+static void *acceptor(void *arg)
+{
+	struct rdma_event_channel *s = arg;
+	while (atomic_load(&gone) < CONNECTORS * 50) {
+		struct rdma_cm_event *ev;
+		struct pollfd p = {.fd = s->fd, .events = POLLIN};
+		if (poll(&p, 1, 10) < 1)
+			continue;
+		if (rdma_get_cm_event(s, &ev)) {
+			CHECK(errno == EAGAIN, "rdma_get_cm_event");
+			continue;
+		}
+		struct rdma_cm_id *id = ev->id;
+		enum rdma_cm_event_type type = ev->event;
+		rdma_ack_cm_event(ev);
+		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			cm_qp(id, IBV_QPT_RC);
+			cm_accept(id);
+		} else if (type == RDMA_CM_EVENT_DISCONNECTED) {
+			cm_destroy(id);
+			atomic_fetch_add(&gone, 1);
+		} else {
+			CHECK(type == RDMA_CM_EVENT_ESTABLISHED, "%s", rdma_event_str(type));
+		}
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	struct rdma_event_channel *s = cm_channel();
+	struct rdma_cm_id *l = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 64);
+	pthread_t t[CONNECTORS + ACCEPTORS];
+
+	threads_port = ntohs(rdma_get_src_port(l));
+	CHECK(!fcntl(s->fd, F_SETFL, O_NONBLOCK), "fcntl");
+	for (int i = 0; i < CONNECTORS + ACCEPTORS; i++)
+		CHECK(!pthread_create(&t[i], NULL, i < CONNECTORS ? connector : acceptor, i < CONNECTORS ? NULL : s), "pthread_create");
+	for (int i = 0; i < CONNECTORS + ACCEPTORS; i++)
+		CHECK(!pthread_join(t[i], NULL), "pthread_join");
+	cm_destroy(l);
+	rdma_destroy_event_channel(s);
+}
+
+int main(void)
+{
+	cm_start();
+	all_closed();	/* first: a forked child has no device of its parent's */
+	ports();
+	destinations();
+	descriptors();
+	starved();
+	synchronous();
+	migration();
+	options();
+	threads();
+	return 0;
+}
