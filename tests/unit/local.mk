@@ -81,8 +81,11 @@ endif
 
 # The runtime's diagnostics and variables.
 if HAVE_CRITERION
-check_PROGRAMS += tests/unit/runtime_base tests/unit/runtime_threads
-TESTS += tests/unit/runtime_base tests/unit/runtime_threads
+check_PROGRAMS += tests/unit/runtime_base tests/unit/runtime_threads tests/unit/runtime_wait
+TESTS += tests/unit/runtime_base tests/unit/runtime_threads tests/unit/runtime_wait
+tests_unit_runtime_wait_SOURCES = tests/unit/runtime_wait.c src/runtime/wait.h
+tests_unit_runtime_wait_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_runtime_wait_LDADD = $(CRITERION_LIBS)
 tests_unit_runtime_threads_SOURCES = tests/unit/runtime_threads.c src/runtime/threads.c
 tests_unit_runtime_threads_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_runtime_threads_LDADD = $(CRITERION_LIBS)

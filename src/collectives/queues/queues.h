@@ -465,21 +465,6 @@ static inline bool hdl_coll_synchronizes(uint8_t coll)
 	       coll != HDL_VSCAN && coll != HDL_VEXSCAN;
 }
 
-/* A blocking call polls its cells HDL_LOOKS times, some microseconds, before a whole turn of progress. Where ranks share CPUs,
- * the call yields its CPU HDL_GIVEN_UP times and polls HDL_SHARED_LOOKS times in between: the awaited rank may be queued on its
- * CPU behind a rank that in turn waits for a rank queued behind this one. */
-#define HDL_LOOKS 100
-#define HDL_SHARED_LOOKS 10
-#define HDL_COPY_LOOKS 400		/* for operations that copy first */
-#define HDL_GIVEN_UP 3
-/* Pause between two polls of a cell. The writer must own the cache line; polls without a pause take the line away from the
- * writer's cache time and again (measured: 205 ns an Allreduce, 190 with two). */
-static inline void hdl_look_pause(void)
-{
-	cpu_relax();
-	cpu_relax();
-}
-
 /* ---- queue cache (cache.c) --------------------------------------------------------------------------------- */
 
 /* Takes cached queues of the communicator's ranks, of this hdl_queues_index. Returns NULL if there are none. */

@@ -19,11 +19,11 @@
  * SLEEP, as above.
  */
 #include <poll.h>
-#include <sched.h>
 #include <shca.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/wait.h"
 #include "transport/core/tp.h"
 
 #define SHORT_SLEEP_MS 1
@@ -263,34 +263,36 @@ static bool yield(struct hdl_tp *tp)
 {
 	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write(tp);
 	uint64_t begun = own ? monotonic_ns() : 0, end;
-	unsigned depth;
 
 	if (own && begun < tp->no_yield_until)
 		return false;
-	depth = hdl_lock_open();
-	sched_yield();
-	hdl_lock_close(depth);
+	hdl_wait_yield();
 	end = own ? monotonic_ns() : 0;
 	if (end - begun > LONG_YIELD_NS)
 		tp->no_yield_until = end + NO_YIELD_NS;
 	return true;
 }
 
-void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle)
+/* n: looks in vain since the last spin. Apart from hdl_tp_idle, which keeps no registers so. */
+static __attribute__((noinline)) void yield_or_sleep(struct hdl_tp *tp, unsigned n, enum hdl_wait_next next)
 {
-	unsigned n = (*idle)++;
-	unsigned spin = hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
-
-	if (n < spin || tp->in_progress) {
-		cpu_relax();
-		if (unlikely(hdl_threads) && !tp->in_progress)
-			hdl_lock_pass();
-		return;
-	}
-	n -= spin;
 	if (n == 0)
 		hdl_ud_acks(tp);
-	if (n < (unsigned)hdl_vars.yield && yield(tp))
+	if (next == HDL_WAIT_YIELD && yield(tp))
 		return;
-	sleep_here(tp, n < (unsigned)hdl_vars.yield ? 0 : n - (unsigned)hdl_vars.yield);
+	sleep_here(tp, next == HDL_WAIT_YIELD ? 0 : n - (unsigned)hdl_vars.yield);
+}
+
+void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle)
+{
+	unsigned n = (*idle)++, spins = hdl_wait_spins();
+	enum hdl_wait_next next = hdl_wait_nth(n, spins, (unsigned)hdl_vars.yield);
+
+	if (next != HDL_WAIT_SPIN && !tp->in_progress) {
+		yield_or_sleep(tp, n - spins, next);
+		return;
+	}
+	cpu_relax();
+	if (unlikely(hdl_threads) && !tp->in_progress)
+		hdl_lock_pass();
 }
