@@ -66,7 +66,7 @@
 #include "collectives/exec.h"
 #include "collectives/internal.h"
 #include "collectives/queues/state.h"
-#include "lines/pace.h"
+#include "runtime/autotune.h"
 
 struct hdl_comm_props;
 
@@ -184,7 +184,7 @@ struct hdl_queues {
 		struct hdl_scratch memory;
 	} staging[HDL_SC_STAGED_MAX];
 	uint32_t nstaging;		/* number of entries of `staging` that are not free */
-	struct lines_pace pace;		/* of copies to staging buffers */
+	struct hdl_autotune *staging_tune;	/* HDL_TUNE_STAGING; NULL: not yet */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */

@@ -252,24 +252,24 @@ static void sleep_here(struct hdl_tp *tp, unsigned n)
 	}
 }
 
-/* Where each rank has a core, a yield longer than LONG_YIELD_NS has let another process run to the end of its time slice:
- * milliseconds, in which the peer waits for this rank, yields itself, and so on. The scheduler gives the CPU to a process that is
- * woken. So for NO_YIELD_NS this process sleeps instead of yielding. */
-#define LONG_YIELD_NS 50000
-#define NO_YIELD_NS 100000000
-
-/* Yields. Returns false, and does not yield, if that would take long. */
+/* Yields. Returns false, and does not yield, if that would take long: then a sleep is quicker (HDL_TUNE_YIELD). Not asked where
+ * processes share CPUs, since the awaited one may be queued on this CPU, nor without a wake-up by a write. */
 static bool yield(struct hdl_tp *tp)
 {
-	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write(tp);
-	uint64_t begun = own ? monotonic_ns() : 0, end;
+	uint64_t begun, end;
 
-	if (own && begun < tp->no_yield_until)
+	if (!hdl_waiters_may_spin() || !hdl_tp_wakes_on_write(tp)) {
+		hdl_wait_yield();
+		return true;
+	}
+	if (unlikely(!tp->yield_tune))
+		tp->yield_tune = hdl_autotune_new(HDL_TUNE_YIELD, 0, "where ranks have a core each");
+	begun = monotonic_ns();
+	if (hdl_autotune_next(tp->yield_tune, begun))
 		return false;
 	hdl_wait_yield();
-	end = own ? monotonic_ns() : 0;
-	if (end - begun > LONG_YIELD_NS)
-		tp->no_yield_until = end + NO_YIELD_NS;
+	end = monotonic_ns();
+	hdl_autotune_took(tp->yield_tune, end - begun, end);
 	return true;
 }
 
