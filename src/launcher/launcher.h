@@ -57,7 +57,7 @@ struct options {
 	double kill_after;	/* seconds; 0: never */
 	bool outlive;		/* --on-death=continue */
 	double report_hang;	/* seconds; 0: not asked for */
-	bool report_transports, report_memory, report_collectives, backtrace;
+	bool report_transports, report_memory, report_collectives, report_tuning, backtrace;
 };
 
 /* Reads the command line. Returns -1 to go on, else the exit code: the message was printed. */

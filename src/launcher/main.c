@@ -165,6 +165,8 @@ static int prepare_apps(struct job *job)
 			env_set(&app->env, "HEDDLE_REPORT_MEMORY", "1");
 		if (job->opt.report_collectives)
 			env_set(&app->env, "HEDDLE_REPORT_COLLECTIVES", "1");
+		if (job->opt.report_tuning)
+			env_set(&app->env, "HEDDLE_REPORT_TUNING", "1");
 		if (job->opt.backtrace)
 			env_set(&app->env, "HEDDLE_BACKTRACE", "1");
 		env_set(&app->env, "HEDDLERUN_NAMESPACE", job->nspace);

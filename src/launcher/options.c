@@ -43,6 +43,7 @@ static const char usage[] =
 "  --report-transports     at the end, print which queues carried what, per pair of ranks\n"
 "  --report-memory         at the end, print each rank's memory by subsystem: predicted, allocated, touched\n"
 "  --report-collectives    at the end, print which executor ran which collective, and why\n"
+"  --report-tuning         at the end, print what each rank has chosen by the clock, and what it measured\n"
 "  --report-hang[=SECONDS] if the job runs longer than this (default 60), print what every rank waits for; SIGUSR1 to\n"
 "                          heddlerun prints it at any time, with or without this option\n"
 "  --backtrace             print where a rank was when a fatal signal (SIGSEGV, SIGABRT, ...) ends it\n"
@@ -63,7 +64,7 @@ static const char usage[] =
 "Variables of the library: heddle_info --vars.\n";
 
 enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_DEATH, OPT_ERRORS, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS,
-	  OPT_TRANSPORTS, OPT_MEMORY, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE, OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV,
+	  OPT_TRANSPORTS, OPT_MEMORY, OPT_COLLECTIVES, OPT_TUNING, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE, OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV,
 	  OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_NOTHING, OPT_REFUSED };
 
 /* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). Behind ours come
@@ -81,7 +82,7 @@ static const struct {
 	{ "on-death", OPT_DEATH, VALUE, NULL }, { "initial-errhandler", OPT_ERRORS, VALUE, NULL },
 	{ "bind-to", OPT_BIND, VALUE, NULL }, { "map-by", OPT_MAP, VALUE, NULL }, { "cpus-per-rank", OPT_CPUS, VALUE, NULL },
 	{ "report-bindings", OPT_BINDINGS, NO_VALUE, NULL }, { "report-transports", OPT_TRANSPORTS, NO_VALUE, NULL },
-	{ "report-memory", OPT_MEMORY, NO_VALUE, NULL },
+	{ "report-memory", OPT_MEMORY, NO_VALUE, NULL }, { "report-tuning", OPT_TUNING, NO_VALUE, NULL },
 	{ "report-collectives", OPT_COLLECTIVES, NO_VALUE, NULL }, { "report-hang", OPT_HANG, MAYBE, NULL },
 	{ "backtrace", OPT_BACKTRACE, NO_VALUE, NULL }, { "v", OPT_VERBOSE, NO_VALUE, NULL },
 	{ "verbose", OPT_VERBOSE, NO_VALUE, NULL }, { "V", OPT_VERSION, NO_VALUE, NULL },
@@ -369,6 +370,9 @@ static int options_apply(struct options *opt, struct app *app, struct carried *c
 		return -1;
 	case OPT_COLLECTIVES:
 		opt->report_collectives = true;
+		return -1;
+	case OPT_TUNING:
+		opt->report_tuning = true;
 		return -1;
 	case OPT_HANG:
 		opt->report_hang = 60;

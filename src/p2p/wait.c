@@ -2,8 +2,7 @@
 /* Waiting for a request or a condition: turns of progress, then hdl_p2p_idle. With MPI_THREAD_MULTIPLE one waiting thread polls
  * (runtime/threads.h). */
 #include "p2p/request.h"
-
-#include <sched.h>
+#include "runtime/wait.h"
 
 /* One of several waiting threads: polls, or sleeps until its condition holds or a poller is needed. */
 static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep,
@@ -79,20 +78,13 @@ void hdl_req_wait(struct hdl_req *req)
 	hdl_wait_done(&req->done, req->ep, NULL);
 }
 
-/* Turns in vain before the CPU is yielded: cheaper together than a context switch, and few enough for a rank that computes
- * between its calls of MPI_Test. */
-#define VAIN_TURNS	16
-
 void hdl_progress_shared(int found)
 {
 	static int vain;
-	unsigned depth;
 
 	vain = found ? 0 : vain + 1;
-	if (vain < VAIN_TURNS)
+	if (vain < HDL_WAIT_POLLS)
 		return;
 	vain = 0;
-	depth = hdl_lock_open();
-	sched_yield();
-	hdl_lock_close(depth);
+	hdl_wait_yield();
 }

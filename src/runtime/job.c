@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/stack.h"
+#include "runtime/autotune.h"
 #include "runtime/jobs.h"
 #include "runtime/launched_by.h"
 #include "runtime/pmix_fds.h"
@@ -699,6 +700,7 @@ int hdl_rt_fini(bool fence)
 {
 	int err = 0;
 
+	hdl_autotune_fini(stderr);
 	if (fence) {
 		err = hdl_rt_fence_begin();
 		while (!err)

@@ -8,6 +8,7 @@
 
 #include "runtime/events.h"
 #include "runtime/runtime.h"
+#include "runtime/wait.h"
 
 bool hdl_threads, hdl_stirred;
 void (*hdl_device_wake)(void);
@@ -30,9 +31,6 @@ static struct {
 /* The address of `self` is this thread's identity. */
 static __thread char self __attribute__((tls_model("initial-exec")));
 
-#define SPINS 100	/* times that the next in line reads the lock before sleeping: the holder is usually inside for
-			 * less than that */
-
 static void futex_wait(uint32_t *word, uint32_t seen, uint32_t bits)
 {
 	/* EAGAIN and EINTR: the caller reads the word again */
@@ -49,16 +47,14 @@ static void futex_wake(uint32_t *word, uint32_t bits)
 static void acquire(void)
 {
 	uint32_t mine = __atomic_fetch_add(&lock.next, 1, __ATOMIC_SEQ_CST);
-	int spins = hdl_job.oversubscribed ? 0 : SPINS;
+	struct hdl_wait w = hdl_wait_begin(HDL_WAIT_LOCK, hdl_job.oversubscribed);
 
 	for (;;) {
 		uint32_t now = __atomic_load_n(&lock.serving, __ATOMIC_SEQ_CST);
 
 		if (now == mine)
 			break;
-		if (mine - now == 1 && spins-- > 0)
-			cpu_relax();
-		else
+		if (mine - now != 1 || !hdl_wait_step(&w, false))
 			futex_wait(&lock.serving, now, 1u << mine % 32);
 	}
 	__atomic_store_n(&lock.owner, &self, __ATOMIC_RELAXED);
@@ -177,7 +173,7 @@ bool hdl_waiter_polls(struct hdl_waiter *w)
 
 void hdl_waiter_sleep(struct hdl_waiter *w)
 {
-	int spins = hdl_waiters_may_spin() ? hdl_vars.spin : 0;
+	struct hdl_wait wait = hdl_wait_begin(HDL_WAIT_WORD, false);
 	unsigned depth;
 
 	w->word = 0;
@@ -186,9 +182,7 @@ void hdl_waiter_sleep(struct hdl_waiter *w)
 		w->since = monotonic_ns();
 	depth = hdl_lock_open_slow();
 	while (!__atomic_load_n(&w->word, __ATOMIC_ACQUIRE)) {
-		if (spins-- > 0)
-			cpu_relax();
-		else
+		if (!hdl_wait_step(&wait, false))
 			futex_wait(&w->word, 0, FUTEX_BITSET_MATCH_ANY);
 	}
 	hdl_lock_close_slow(depth);

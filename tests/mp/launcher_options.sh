@@ -70,8 +70,8 @@ expect 0 "$run" -wdir=/usr pwd; says "$out" "^/usr$"
 (cd / && expect 0 "$run" --wdir "$tmp" ./here-only found && says "$out" found) || exit 1
 printf 'echo script $0 $1\n' >"$tmp/script"; chmod +x "$tmp/script"
 expect 0 "$run" "$tmp/script" arg; says "$out" "^script $tmp/script arg$"
-expect 0 "$run" --report-transports --report-collectives sh -c 'echo $HEDDLE_REPORT_TRANSPORTS$HEDDLE_REPORT_COLLECTIVES'
-says "$out" "^11$"
+expect 0 "$run" --report-transports --report-collectives --report-tuning sh -c 'echo $HEDDLE_REPORT_TRANSPORTS$HEDDLE_REPORT_COLLECTIVES$HEDDLE_REPORT_TUNING'
+says "$out" "^111$"
 expect 0 "$run" -n 2 sh -c 'echo $SHCA_FABRIC'
 [ "$(sort -u "$out" | wc -l)" = 1 ] && [ -n "$(head -1 "$out")" ] || fail "the fabric's name"
 first=$(head -1 "$out")

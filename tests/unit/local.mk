@@ -34,7 +34,7 @@ tests_unit_transport_ring_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_rel_SOURCES = tests/unit/transport_rel.c src/transport/lanes/rel.c
 tests_unit_transport_rel_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_rel_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_tune_SOURCES = tests/unit/transport_tune.c src/transport/rndv/tune.c
+tests_unit_transport_tune_SOURCES = tests/unit/transport_tune.c src/transport/rndv/tune.c src/runtime/autotune.c
 tests_unit_transport_tune_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_tune_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transport/core/active.c
@@ -72,17 +72,18 @@ tests_unit_lines_SOURCES = tests/unit/lines.c src/lines/lines.h
 tests_unit_lines_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_lines_LDADD = $(CRITERION_LIBS)
 
-check_PROGRAMS += tests/unit/lines_pace
-TESTS += tests/unit/lines_pace
-tests_unit_lines_pace_SOURCES = tests/unit/lines_pace.c src/lines/pace.h
-tests_unit_lines_pace_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
-tests_unit_lines_pace_LDADD = $(CRITERION_LIBS)
 endif
 
 # The runtime's diagnostics and variables.
 if HAVE_CRITERION
-check_PROGRAMS += tests/unit/runtime_base tests/unit/runtime_threads
-TESTS += tests/unit/runtime_base tests/unit/runtime_threads
+check_PROGRAMS += tests/unit/runtime_base tests/unit/runtime_threads tests/unit/runtime_wait tests/unit/runtime_autotune
+TESTS += tests/unit/runtime_base tests/unit/runtime_threads tests/unit/runtime_wait tests/unit/runtime_autotune
+tests_unit_runtime_autotune_SOURCES = tests/unit/runtime_autotune.c src/runtime/autotune.c src/runtime/autotune.h
+tests_unit_runtime_autotune_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_runtime_autotune_LDADD = $(CRITERION_LIBS)
+tests_unit_runtime_wait_SOURCES = tests/unit/runtime_wait.c src/runtime/wait.h
+tests_unit_runtime_wait_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_runtime_wait_LDADD = $(CRITERION_LIBS)
 tests_unit_runtime_threads_SOURCES = tests/unit/runtime_threads.c src/runtime/threads.c
 tests_unit_runtime_threads_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_runtime_threads_LDADD = $(CRITERION_LIBS)

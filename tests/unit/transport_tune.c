@@ -3,7 +3,11 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "runtime/runtime.h"
 #include "transport/rndv/tune.h"
+
+struct hdl_job hdl_job;
+struct hdl_vars hdl_vars = { .tune = "auto" };
 
 #define ALL ((1u << HDL_WAYS) - 1)
 
@@ -137,7 +141,7 @@ Test(tune, windows_are_measured)
 	}
 	cr_assert(went[HDL_WAY_SPLIT] > 2000 * WINDOW * 8 / 10, "%u of 128000", went[HDL_WAY_SPLIT]);
 	for (int c = 0; c < HDL_TUNE_CLASSES; c++)
-		cr_assert(c == HDL_TUNE_SIZES + 2 || !t.class[c].recent, "class %d was never used", c);
+		cr_assert(c == HDL_TUNE_SIZES + 2 || !t.class[c].tune, "class %d was never used", c);
 }
 
 /* However many begin before the first of them ends: a trial takes no more than it needs. */
@@ -215,4 +219,30 @@ Test(tune, lists_of_ways)
 	cr_assert_eq(hdl_ways_parse("split,write"), 1u << HDL_WAY_SPLIT);
 	cr_assert_eq(hdl_ways_parse("write"), 0);
 	cr_assert_eq(hdl_ways_parse("READ"), 1u << HDL_WAY_READ);
+}
+
+Test(tune, fixed_reads_whatever_the_clock_says)
+{
+	struct hdl_tune t = { 0 };
+	uint64_t ns[HDL_WAYS] = { [HDL_WAY_READ] = 20000, [HDL_WAY_SPLIT] = 10000 };
+	unsigned went[HDL_WAYS] = { 0 };
+	hdl_tuned tuned;
+
+	hdl_vars.tune = "fixed";
+	run(&t, 65536, 5000, ns, went);
+	cr_assert_eq(went[HDL_WAY_READ], 5000);
+	cr_assert_eq(hdl_tune_begin(&t, 65536, false, 1u << HDL_WAY_SPLIT, now, &tuned), HDL_WAY_SPLIT, "what is possible comes first");
+	hdl_tune_end(&t, tuned, 65536, false, now);
+	run(&t, 65536, 100, ns, went);
+	cr_assert_eq(went[HDL_WAY_READ], 5100);
+	hdl_tune_fini(&t);
+}
+
+Test(tune, classes_have_names)
+{
+	char text[HDL_TUNE_CLASS_TEXT];
+
+	cr_assert_str_eq(hdl_tune_class_text(0, text), "up to 16 KiB");
+	cr_assert_str_eq(hdl_tune_class_text(HDL_TUNE_SIZES - 1, text), "beyond 2048 KiB");
+	cr_assert_str_eq(hdl_tune_class_text(HDL_TUNE_CLASSES - 1, text), "beyond 2048 KiB, both ways");
 }

@@ -34,7 +34,7 @@
 #include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 #include "collectives/select/select.h"
-#include "runtime/threads.h"
+#include "runtime/wait.h"
 
 /* The part of an RDMA WRITE that differs by peer; small, since a communicator keeps many. */
 struct cell_put {
@@ -586,45 +586,34 @@ void hdl_cell_take(struct hdl_queues *h, struct hdl_run *run, const struct hdl_c
 		cell_take(run, l);
 }
 
-static inline bool arrived_later(struct hdl_run *run, const struct hdl_mailbox_prog *l)
+/* Returns true if this rank may be waiting for a rank that needs this rank's CPU. The cell of a leader does not tell whether the
+ * sharers of this CPU have begun: these get the CPU first. */
+static inline bool awaits_sharer(const struct hdl_run *run, const struct hdl_mailbox_prog *l, bool fresh)
 {
-	hdl_look_pause();
-	return cell_arrived(run, l);
+	return run->arrived < l->nsharers || (l->by_leader && fresh);
 }
 
-/* Polls for a while, where ranks share CPUs and no cell is missing of a rank that may need this CPU: those ranks have written, or
- * none is waited for. Then sched_yield would lose a turn, unless the other ranks take longer than this. */
-static bool await_others(struct hdl_run *run, const struct hdl_mailbox_prog *l)
+static inline __attribute__((always_inline)) bool await_as(struct hdl_run *run, const struct hdl_mailbox_prog *l, bool shared)
 {
-	for (int looks = HDL_SHARED_LOOKS; run->arrived >= l->nsharers && looks; looks--)
-		if (arrived_later(run, l))
+	struct hdl_wait w = hdl_wait_begin(HDL_WAIT_CELLS, shared);
+
+	while (hdl_wait_step(&w, shared && awaits_sharer(run, l, w.fresh)))
+		if (cell_arrived(run, l))
 			return true;
 	return false;
+}
+
+/* Apart from await, which keeps fewer registers so. */
+static __attribute__((noinline)) bool await_shared(struct hdl_run *run, const struct hdl_mailbox_prog *l)
+{
+	return await_as(run, l, true);
 }
 
 static bool await(struct hdl_run *run, const struct hdl_mailbox_prog *l)
 {
-	int looks = HDL_LOOKS;
-
 	if (cell_arrived(run, l))
 		return true;
-	if (!hdl_job.oversubscribed) {
-		while (looks-- && !arrived_later(run, l))
-			;
-		return looks >= 0;
-	}
-	for (int turns = HDL_GIVEN_UP; turns; turns--) {
-		/* the cell of a leader does not tell whether the sharers of this CPU have begun: these get the CPU first */
-		if (!(l->by_leader && turns == HDL_GIVEN_UP) && await_others(run, l))
-			return true;
-		if (hdl_threads)	/* the lock is held: a thread that waits for the lock would stand still, too. Progress
-					 * opens the lock. */
-			return false;
-		sched_yield();
-		if (cell_arrived(run, l))
-			return true;
-	}
-	return false;
+	return hdl_job.oversubscribed ? await_shared(run, l) : await_as(run, l, false);
 }
 
 bool hdl_cell_await(struct hdl_run *run, const struct hdl_coll_prog *prog)

@@ -10,10 +10,9 @@
 #include "collectives/mailbox/mailbox.h"
 #include "collectives/queues/queues.h"
 #include "collectives/select/select.h"
-#include "runtime/threads.h"
+#include "runtime/wait.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -361,24 +360,13 @@ static bool is_by_device(const struct hdl_run *run)
  * or already. Every HDL_TURN_EVERY operations the caller's progress runs instead. */
 static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 {
-	int looks = !hdl_job.oversubscribed ? HDL_COPY_LOOKS : hdl_threads ? 0 : HDL_GIVEN_UP;	/* 0: the lock is held */
-	int others = HDL_LOOKS;
+	struct hdl_wait w = hdl_wait_begin(HDL_WAIT_COPIES, hdl_job.oversubscribed);
 
 	if (h->posted % HDL_TURN_EVERY == 0)
 		return;
-	for (queues_turn(h); !run->finished && looks && is_by_device(run) && !has_more(run); queues_turn(h)) {
-		if (!hdl_job.oversubscribed) {
-			looks--;
-			hdl_look_pause();
-		} else if (others && !exec_of(run)->needs_cpu(h, run)) {
-			others--;
-			hdl_look_pause();
-		} else {
-			looks--;
-			others = HDL_LOOKS;
-			sched_yield();
-		}
-	}
+	do
+		queues_turn(h);
+	while (!run->finished && is_by_device(run) && !has_more(run) && hdl_wait_step(&w, w.shared && exec_of(run)->needs_cpu(h, run)));
 }
 
 /* Ends a blocking operation of vector.c that was just posted, with no operation before it, if all cells come within a bounded

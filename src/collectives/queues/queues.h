@@ -66,7 +66,7 @@
 #include "collectives/exec.h"
 #include "collectives/internal.h"
 #include "collectives/queues/state.h"
-#include "lines/pace.h"
+#include "runtime/autotune.h"
 
 struct hdl_comm_props;
 
@@ -184,7 +184,7 @@ struct hdl_queues {
 		struct hdl_scratch memory;
 	} staging[HDL_SC_STAGED_MAX];
 	uint32_t nstaging;		/* number of entries of `staging` that are not free */
-	struct lines_pace pace;		/* of copies to staging buffers */
+	struct hdl_autotune *staging_tune;	/* HDL_TUNE_STAGING; NULL: not yet */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
@@ -463,21 +463,6 @@ static inline bool hdl_coll_synchronizes(uint8_t coll)
 {
 	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN && coll != HDL_NEIGHBORS &&
 	       coll != HDL_VSCAN && coll != HDL_VEXSCAN;
-}
-
-/* A blocking call polls its cells HDL_LOOKS times, some microseconds, before a whole turn of progress. Where ranks share CPUs,
- * the call yields its CPU HDL_GIVEN_UP times and polls HDL_SHARED_LOOKS times in between: the awaited rank may be queued on its
- * CPU behind a rank that in turn waits for a rank queued behind this one. */
-#define HDL_LOOKS 100
-#define HDL_SHARED_LOOKS 10
-#define HDL_COPY_LOOKS 400		/* for operations that copy first */
-#define HDL_GIVEN_UP 3
-/* Pause between two polls of a cell. The writer must own the cache line; polls without a pause take the line away from the
- * writer's cache time and again (measured: 205 ns an Allreduce, 190 with two). */
-static inline void hdl_look_pause(void)
-{
-	cpu_relax();
-	cpu_relax();
 }
 
 /* ---- queue cache (cache.c) --------------------------------------------------------------------------------- */

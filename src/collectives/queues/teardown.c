@@ -88,6 +88,7 @@ void hdl_queues_destroy(struct hdl_queues *h)
 	free(h->need);
 	free(h->peers);
 	free(h->members);
+	hdl_autotune_free(h->staging_tune);
 	free(h);
 }
 

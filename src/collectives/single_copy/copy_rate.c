@@ -6,7 +6,7 @@
  * Let m be the time of a copy within one cache, x the time in which the cache lines go from one processor to the other, and k the
  * time of the kernel's copy without x: the system call and the look-up of pages included. Single copy takes k + x, staging 2 m +
  * 2 x. So staging is quicker if m + x <= k - m. The copy into the staging buffer takes m + x, and is timed whenever one is made
- * (lines/pace.h); k and m are measured here, once, within this process.
+ * (HDL_TUNE_STAGING); k and m are measured here, once, within this process.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -46,22 +46,22 @@ static unsigned measure(void)
 	uint64_t kernel, copy, quick;
 
 	if (memory == MAP_FAILED)
-		return LINES_PACE_QUICK;
+		return HDL_TUNE_COPY_NS;
 	memset(memory, 1, 2 * SAMPLE);
 	kernel = shortest(memory, memory + SAMPLE, true);
 	copy = shortest(memory, memory + SAMPLE, false);
 	munmap(memory, 2 * SAMPLE);
 	if (!kernel)
-		return LINES_PACE_QUICK;
+		return HDL_TUNE_COPY_NS;
 	quick = kernel > copy ? (kernel - copy) * 1024 / SAMPLE : 0;
 	return quick < LEAST ? LEAST : quick > MOST ? MOST : (unsigned)quick;
 }
 
-uint16_t hdl_sc_quick(void)
+uint32_t hdl_sc_quick(void)
 {
 	static unsigned quick;
 
 	if (!quick)
 		quick = measure();
-	return (uint16_t)quick;
+	return quick;
 }

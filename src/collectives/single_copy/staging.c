@@ -19,7 +19,13 @@ static size_t staging_bytes;
  * bytes with one reader each, which the kernel copies once. */
 static bool staging_pays(struct hdl_queues *h, size_t once)
 {
-	return (hdl_job.oversubscribed && once <= HDL_SC_STAGE_ONCE) || hdl_sc_all() || lines_pace_next(&h->pace, hdl_sc_quick());
+	const struct hdl_comm *comm = h->cc->comm;
+
+	/* cached queues keep the controller of their first communicator: the ranks are the same */
+	if (unlikely(!h->staging_tune))
+		h->staging_tune = hdl_autotune_new(HDL_TUNE_STAGING, hdl_sc_quick(), "of %s (#%d, %d ranks)",
+						   *comm->name ? comm->name : "a communicator", comm->context / 2, h->size);
+	return (hdl_job.oversubscribed && once <= HDL_SC_STAGE_ONCE) || hdl_sc_all() || !hdl_autotune_next(h->staging_tune, 0);
 }
 
 char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t readers, size_t once, const char *done,
@@ -59,7 +65,7 @@ void hdl_sc_stage_copy(struct hdl_queues *h, char *staging, const char *from, si
 	uint64_t since = monotonic_ns();
 
 	lines_copy_out(staging, from, bytes);
-	lines_pace_took(&h->pace, bytes, monotonic_ns() - since, hdl_sc_quick());
+	hdl_autotune_copied(h->staging_tune, bytes, monotonic_ns() - since);
 }
 
 /* Returns true if the peer's HDL_SC_FIN has come. A later operation's record, whose number is larger, may have replaced that

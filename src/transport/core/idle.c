@@ -19,11 +19,11 @@
  * SLEEP, as above.
  */
 #include <poll.h>
-#include <sched.h>
 #include <shca.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/wait.h"
 #include "transport/core/tp.h"
 
 #define SHORT_SLEEP_MS 1
@@ -252,45 +252,47 @@ static void sleep_here(struct hdl_tp *tp, unsigned n)
 	}
 }
 
-/* Where each rank has a core, a yield longer than LONG_YIELD_NS has let another process run to the end of its time slice:
- * milliseconds, in which the peer waits for this rank, yields itself, and so on. The scheduler gives the CPU to a process that is
- * woken. So for NO_YIELD_NS this process sleeps instead of yielding. */
-#define LONG_YIELD_NS 50000
-#define NO_YIELD_NS 100000000
-
-/* Yields. Returns false, and does not yield, if that would take long. */
+/* Yields. Returns false, and does not yield, if that would take long: then a sleep is quicker (HDL_TUNE_YIELD). Not asked where
+ * processes share CPUs, since the awaited one may be queued on this CPU, nor without a wake-up by a write. */
 static bool yield(struct hdl_tp *tp)
 {
-	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write(tp);
-	uint64_t begun = own ? monotonic_ns() : 0, end;
-	unsigned depth;
+	uint64_t begun, end;
 
-	if (own && begun < tp->no_yield_until)
+	if (!hdl_waiters_may_spin() || !hdl_tp_wakes_on_write(tp)) {
+		hdl_wait_yield();
+		return true;
+	}
+	if (unlikely(!tp->yield_tune))
+		tp->yield_tune = hdl_autotune_new(HDL_TUNE_YIELD, 0, "where ranks have a core each");
+	begun = monotonic_ns();
+	if (hdl_autotune_next(tp->yield_tune, begun))
 		return false;
-	depth = hdl_lock_open();
-	sched_yield();
-	hdl_lock_close(depth);
-	end = own ? monotonic_ns() : 0;
-	if (end - begun > LONG_YIELD_NS)
-		tp->no_yield_until = end + NO_YIELD_NS;
+	hdl_wait_yield();
+	end = monotonic_ns();
+	hdl_autotune_took(tp->yield_tune, end - begun, end);
 	return true;
+}
+
+/* n: looks in vain since the last spin. Apart from hdl_tp_idle, which keeps no registers so. */
+static __attribute__((noinline)) void yield_or_sleep(struct hdl_tp *tp, unsigned n, enum hdl_wait_next next)
+{
+	if (n == 0)
+		hdl_ud_acks(tp);
+	if (next == HDL_WAIT_YIELD && yield(tp))
+		return;
+	sleep_here(tp, next == HDL_WAIT_YIELD ? 0 : n - (unsigned)hdl_vars.yield);
 }
 
 void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle)
 {
-	unsigned n = (*idle)++;
-	unsigned spin = hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
+	unsigned n = (*idle)++, spins = hdl_wait_spins();
+	enum hdl_wait_next next = hdl_wait_nth(n, spins, (unsigned)hdl_vars.yield);
 
-	if (n < spin || tp->in_progress) {
-		cpu_relax();
-		if (unlikely(hdl_threads) && !tp->in_progress)
-			hdl_lock_pass();
+	if (next != HDL_WAIT_SPIN && !tp->in_progress) {
+		yield_or_sleep(tp, n - spins, next);
 		return;
 	}
-	n -= spin;
-	if (n == 0)
-		hdl_ud_acks(tp);
-	if (n < (unsigned)hdl_vars.yield && yield(tp))
-		return;
-	sleep_here(tp, n < (unsigned)hdl_vars.yield ? 0 : n - (unsigned)hdl_vars.yield);
+	cpu_relax();
+	if (unlikely(hdl_threads) && !tp->in_progress)
+		hdl_lock_pass();
 }

@@ -124,6 +124,7 @@ static void destroy_all(struct hdl_tp *tp)
 		hdl_ep_drop_ctl(ep);
 		hdl_ud_drop_peer(ep);
 		hdl_order_clear(&ep->order);
+		hdl_autotune_free(hdl_autotune_of(ep->ring_tune));
 		free(ep->dirty);
 		free(ep->srq_credit);
 		free(ep->host);
@@ -147,6 +148,8 @@ static void destroy_all(struct hdl_tp *tp)
 	free(tp->handlers);
 	free(tp->rmas.e);
 	free(tp->mrs.e);
+	hdl_tune_fini(&tp->tune);
+	hdl_autotune_free(tp->yield_tune);
 	if (tp->wake_fd >= 0)
 		close(tp->wake_fd);
 	hdl_regcache_free(tp);

@@ -27,18 +27,18 @@ static void report_ways(struct hdl_tp *tp, FILE *out)
 {
 	for (int i = 0; i < HDL_TUNE_CLASSES; i++) {
 		const struct hdl_tune_class *c = &tp->tune.class[i];
-		int size = i % HDL_TUNE_SIZES, last = size == HDL_TUNE_SIZES - 1, n = 0;
-		for (int w = 0; w < HDL_WAYS; w++) {
-			if (!c->way[w].bytes)
+		char text[HDL_TUNE_CLASS_TEXT];
+		int n = 0;
+		for (unsigned w = 0; w < HDL_WAYS; w++) {
+			if (!c->bytes[w])
 				continue;
 			if (!n++)
-				fprintf(out, "heddle: transports: rank %d: rendezvous %s %u KiB%s:", hdl_job.rank,
-					last ? "beyond" : "up to", 16u << (size - last), i >= HDL_TUNE_SIZES ? ", both ways" : "");
-			fprintf(out, "%s %s %" PRIu64 " bytes", n > 1 ? "," : "", hdl_way_name(w), c->way[w].bytes);
-			if (w == c->best && c->recent)
-				fprintf(out, " (%" PRIu64 " MB/s)", (uint64_t)1048576000 / c->recent);
-			else if (w != c->best && c->way[w].ratio)
-				fprintf(out, " (cost x %.2f)", c->way[w].ratio / 1024.0);
+				fprintf(out, "heddle: transports: rank %d: rendezvous %s:", hdl_job.rank, hdl_tune_class_text(i, text));
+			fprintf(out, "%s %s %" PRIu64 " bytes", n > 1 ? "," : "", hdl_way_name((enum hdl_way)w), c->bytes[w]);
+			if (w == c->tune->choice && c->tune->ns)
+				fprintf(out, " (%" PRIu64 " MB/s)", (uint64_t)1048576000 / c->tune->ns);
+			else if (w != c->tune->choice && c->tune->of[w].ratio)
+				fprintf(out, " (cost x %.2f)", c->tune->of[w].ratio / 1024.0);
 		}
 		if (n)
 			fprintf(out, "\n");
@@ -134,8 +134,8 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 			fprintf(out, "; %u packets sent again", ep->rel->resends);
 		if (ep->rel && ep->rel->timeouts)
 			fprintf(out, "; %u timeouts", ep->rel->timeouts);
-		if (ep->pace.ns)
-			fprintf(out, "; copies into its ring take %u ns per KiB", ep->pace.ns);
+		if (hdl_autotune_of(ep->ring_tune)->ns)
+			fprintf(out, "; copies into its ring take %" PRIu64 " ns per KiB", hdl_autotune_of(ep->ring_tune)->ns);
 		if (ep->failed)
 			fprintf(out, "; FAILED (%s)", strerror(-ep->fail_err));
 		fputc('\n', out);

@@ -34,6 +34,7 @@
 #include <errno.h>
 
 #include "base/base.h"
+#include "runtime/autotune.h"
 #include "runtime/jobs.h"
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
@@ -133,7 +134,7 @@ struct hdl_tp {
 	bool leaving;			/* hdl_tp_fini waits for the fence: a peer's end is no error */
 	bool closing;			/* hdl_tp_fini frees the queues: no error of theirs is reported */
 	uint32_t sleep_turn;		/* number of the last HDL_CTL_SLEEP, never 0 */
-	uint64_t no_yield_until;	/* ns: until then this process sleeps instead of yielding */
+	struct hdl_autotune *yield_tune;	/* HDL_TUNE_YIELD; NULL: not yet */
 	int wake_fd;			/* eventfd that hdl_tp_wake makes readable where no device wakes this process */
 	bool woken;			/* hdl_tp_wake was called since the last sleep ended; atomic */
 	struct hdl_fd_waker fd_waker;	/* watches the second device where the first one wakes on a write */

@@ -216,6 +216,8 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 	/* a device without at_once copies later, so that there is no copy to be timed */
 	ep->ring_most = !ep->dev->all || !ep->dev->promises.at_once ? ep->ring_max :
 			hdl_ring_max(m->lines) < tp->ring_most ? hdl_ring_max(m->lines) : tp->ring_most;
+	if (!ep->ring_tune && ep->ring_max < ep->ring_most)
+		ep->ring_tune = hdl_autotune_new(HDL_TUNE_RING, 0, "to %s", hdl_proc_text(ep->rank))->id;
 	ep->ring = true;
 	hdl_stirred = true;
 	ep->wr.wr.rdma.rkey = m->rkey;

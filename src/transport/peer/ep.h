@@ -3,7 +3,6 @@
 #ifndef HDL_TP_EP_H
 #define HDL_TP_EP_H
 
-#include "lines/pace.h"
 #include "runtime/jobs.h"
 #include "transport/connect/conn.h"
 #include "transport/core/dev.h"
@@ -70,7 +69,7 @@ struct hdl_ep {
 	uint32_t ring_max;		/* largest payload that takes the ring */
 	uint32_t ring_most;		/* the same while copies to the peer are quick: the payload is one run then */
 	uint32_t now_max;		/* largest payload of hdl_ep_send_now: the device copies the payload during the post */
-	struct lines_pace pace;		/* of copies into the ring beyond HEDDLE_EAGER_MAX */
+	uint32_t ring_tune;		/* id of the controller of messages longer than ring_max (HDL_TUNE_RING); 0: none yet */
 	struct ibv_send_wr wr;		/* template of a single-line frame: its payload and its header, inline */
 	struct ibv_sge sge[2];
 	_Alignas(16) struct hdl_hdr head;

@@ -221,7 +221,7 @@ static bool is_awaited(struct hdl_ep *ep, const struct hdl_send *send)
 /* Returns the longest message beyond HEDDLE_EAGER_MAX that takes the ring now. *timed is set if the copy is to be timed. */
 static size_t ring_limit(struct hdl_ep *ep, size_t len, const struct hdl_send *send, bool *timed)
 {
-	if (ep->ring_max < ep->ring_most && len <= ep->ring_most && !send->pack && lines_pace_next(&ep->pace, LINES_PACE_QUICK)) {
+	if (ep->ring_max < ep->ring_most && len <= ep->ring_most && !send->pack && !hdl_autotune_next(hdl_autotune_of(ep->ring_tune), 0)) {
 		*timed = true;
 		return ep->ring_most;
 	}
@@ -241,7 +241,7 @@ struct message {
 /* How a matching message is sent. */
 enum protocol {
 	PROTOCOL_EAGER,		/* header and payload */
-	PROTOCOL_EAGER_TIMED,	/* the same by the ring, and the copy is timed for ep->pace */
+	PROTOCOL_EAGER_TIMED,	/* the same by the ring, and the copy is timed (HDL_TUNE_RING) */
 	PROTOCOL_PARTS,		/* eagerly in several packets; announced if they have no room */
 	PROTOCOL_ANNOUNCED,	/* RTS: rendezvous */
 };
@@ -276,7 +276,7 @@ static int send_timed(struct hdl_ep *ep, const struct message *m)
 	int r = send_eager(ep, WAY_CONNECTED, m);
 
 	if (r >= 0)
-		lines_pace_took(&ep->pace, m->len, monotonic_ns() - since, LINES_PACE_QUICK);
+		hdl_autotune_copied(hdl_autotune_of(ep->ring_tune), m->len, monotonic_ns() - since);
 	return r;
 }
 

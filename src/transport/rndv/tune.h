@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chooses the way of a rendezvous where several are possible: a pure function of measurements, which a unit test drives.
+ * Measures the ways of a rendezvous where several are possible, for the controllers that choose between them (runtime/autotune.h,
+ * HDL_TUNE_RENDEZVOUS): a pure function of time, which a unit test drives.
  *
  * The fastest way depends on the machine (the cost of a cache line that changes cores, of a system call) and on the program
  * (whether the sender is in the library meanwhile, whether this process sends, too). So the ways are measured per class: sizes
  * by powers of two, apart for one direction and both.
  *
  * The unit is the segment: a few transfers of a class that go one way. A transfer's cost is the time since the transfer before
- * has ended, or since its own beginning behind a pause. The best way gets segment after segment. Now and then another way gets
- * a segment, a *trial*, which is compared with the best way's segments right before and behind, if these agree: a machine
- * changes its speed, so only neighbours in time compare. The more a way loses, the rarer its trials. A trial takes no more
- * transfers than needed, however many begin before the first of them ends. A new class begins with the results of its
- * neighbour.
+ * has ended, or since its own beginning behind a pause. A trial takes no more transfers than needed, however many begin before
+ * the first of them ends. A new class begins with the results of its neighbour.
  */
 #ifndef HDL_TUNE_H
 #define HDL_TUNE_H
@@ -20,6 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/autotune.h"
+
+/* The candidates of HDL_TUNE_RENDEZVOUS. */
 enum hdl_way {
 	HDL_WAY_READ = 0,	/* the receiver reads from the sender's memory */
 	HDL_WAY_SPLIT,		/* the receiver reads the front half, the sender writes the rest: both CPUs copy */
@@ -41,20 +42,10 @@ enum hdl_way {
 #define HDL_TUNE_HOPELESS 8u	/* a trial ends at once when one transfer costs so many times the best way */
 #define HDL_TUNE_ENOUGH 3u	/* ... or when so many transfers have cost one and a half times the best way */
 #define HDL_TUNE_PAUSE 3000u	/* ns; longer pauses between transfers are not counted */
-#define HDL_TUNE_LATER 64u	/* segments until a way that was not possible is tried again */
-#define HDL_TUNE_RARE 1024u	/* largest number of segments of the best way between two trials of another */
 
 struct hdl_tune_class {
-	uint64_t recent;		/* ns per MiB of the latest segments of the best way; 0: unknown */
-	struct {
-		uint32_t ratio;		/* cost relative to the best way, in 1/1024; 0: not tried */
-		uint32_t since, every;	/* segments of the best way: since this way's last trial; until its next */
-		uint32_t trials;
-		uint64_t bytes;		/* moved by this way */
-	} way[HDL_WAYS];
-	uint64_t trial;			/* ns per MiB of a trial that waits for judgement; 0: none */
-	uint8_t best, now, trial_way;	/* enum hdl_way: the best; of the current segment; of the trial */
-	bool used;
+	struct hdl_autotune *tune;	/* NULL: the class was not used yet. Costs: ns per MiB */
+	uint64_t bytes[HDL_WAYS];	/* moved by the way */
 };
 
 struct hdl_tune {
@@ -76,6 +67,10 @@ typedef uint8_t hdl_tuned;
 enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned possible, uint64_t now, hdl_tuned *tuned);
 /* A transfer ends; one that failed is not counted. */
 void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, uint64_t now);
+void hdl_tune_fini(struct hdl_tune *t);
+#define HDL_TUNE_CLASS_TEXT 40
+/* Writes a class as text: "up to 64 KiB, both ways". Returns text. */
+const char *hdl_tune_class_text(int class, char text[static HDL_TUNE_CLASS_TEXT]);
 /* Returns the ways of a list such as "read,split" as bits; all ways for an empty list. Must: the words were checked; "write"
  * has no bit. */
 unsigned hdl_ways_parse(const char *list);
