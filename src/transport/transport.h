@@ -413,6 +413,20 @@ bool hdl_tp_in_order(struct ibv_qp *qp);
 /* Prints what this process waits for, a line per queue and peer, for SIGUSR1 and --report-hang. */
 void hdl_tp_dump(struct hdl_tp *tp, FILE *out);
 
+/*
+ * Memory that the processes of this host which are in the same fabric load and store in place. It outlives its maker: a peer that
+ * stores after the maker's death changes no memory of a third process. Whole pages, zeroed, and reserved: no access raises
+ * SIGBUS.
+ *
+ * hdl_tp_share returns NULL with errno: EOPNOTSUPP, the device has no such memory (peers reach this process by requests only);
+ * ENOMEM. *where: its place in the fabric, for peers. hdl_tp_unshare frees it; must: no peer uses it any more.
+ */
+void *hdl_tp_share(struct hdl_tp *tp, size_t bytes, uint64_t *where);
+void hdl_tp_unshare(struct hdl_tp *tp, void *p);
+/* Returns the address here of a peer's memory of hdl_tp_share. NULL: this process does not map it. A peer of another fabric has
+ * other memory at the same place: the caller must check contents that it knows before it writes. */
+void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes);
+
 /* MPI_Alloc_mem: memory of the device's arena if there is one (ibv_alloc_dm or the library's own registered pool), so that peers
  * reach it without a copy through the kernel. */
 void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes);
