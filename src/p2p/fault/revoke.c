@@ -72,6 +72,8 @@ static bool concerns_peer(const struct hdl_op *op, void *arg)
 	       (op->src == MPI_ANY_SOURCE && hdl_comm_rank_of(op->req.comm, peer) != MPI_UNDEFINED);
 }
 
+void (*hdl_p2p_on_failed)(int proc);
+
 void hdl_peer_failed(void *context, int peer, int err)
 {
 	struct hdl_matching *m = context;
@@ -85,6 +87,8 @@ void hdl_peer_failed(void *context, int peer, int err)
 	hdl_event_raise(HDL_EVENT_PEER_FAILED, &(const struct hdl_event_peer){ peer, (unsigned)note->failed });
 	/* The transport ends sends and fetches in flight by their done(). */
 	fail_all(hdl_match_sweep(m, concerns_peer, &peer), note->failed);
+	if (hdl_p2p_on_failed && m == hdl_mpi_matching)
+		hdl_p2p_on_failed(peer);
 }
 
 int hdl_failed_in(struct hdl_comm *comm, int src)
