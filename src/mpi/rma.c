@@ -122,7 +122,8 @@ static cold int move_slowly(const char *call, bool put, void *buf, MPI_Count cou
 }
 
 /* Returns the address of memory of the target that is mapped here, if all arguments are plain; else NULL. */
-static inline __attribute__((always_inline)) char *plain_place(MPI_Win win, int rank, MPI_Aint disp, size_t bytes)
+static inline __attribute__((always_inline)) char *plain_target(MPI_Win win, int rank, MPI_Aint disp, size_t bytes,
+								struct hdl_target **target)
 {
 	struct hdl_win *w = hdl_win_get(win);
 	struct hdl_target *t;
@@ -130,6 +131,7 @@ static inline __attribute__((always_inline)) char *plain_place(MPI_Win win, int 
 
 	if (unlikely(!w || (unsigned)rank >= (unsigned)w->size || !(t = w->target[rank])))
 		return NULL;
+	*target = t;
 	if (unlikely(!(w->open_all | t->open) || t->lane != HDL_LANE_MAPPED || !t->memory || t->note->failed))
 		return NULL;
 	if (unlikely(disp < 0 || __builtin_mul_overflow((uint64_t)disp, (uint64_t)t->disp_unit, &at)))
@@ -137,6 +139,13 @@ static inline __attribute__((always_inline)) char *plain_place(MPI_Win win, int 
 	if (unlikely(bytes > t->size || at > t->size - bytes))
 		return NULL;
 	return t->memory + at;
+}
+
+static inline __attribute__((always_inline)) char *plain_place(MPI_Win win, int rank, MPI_Aint disp, size_t bytes)
+{
+	struct hdl_target *t;
+
+	return plain_target(win, rank, disp, bytes, &t);
 }
 
 /* Bytes of (count, datatype), if both sides are one run of this type; else false. */
@@ -344,11 +353,27 @@ static int racc(const struct acc_call *c, MPI_Request *request)
 	return accumulate(c, request);
 }
 
+/* Whether an operation on n elements of this predefined type was done by instructions. in NULL: MPI_NO_OP. */
+static inline __attribute__((always_inline)) bool plain_update(const void *in, void *out, MPI_Count n, const struct hdl_type *type, int rank,
+							       MPI_Aint disp, MPI_Op op, MPI_Win win)
+{
+	struct hdl_target *t;
+	size_t bytes;
+	char *at;
+
+	return type && hdl_type_is_named(type) && n > 0 && !__builtin_mul_overflow((size_t)n, (size_t)type->size, &bytes) &&
+	       (at = plain_target(win, rank, disp, bytes, &t)) && t->native &&
+	       hdl_acc_native(t, op, type, at, in, out, (size_t)n);
+}
+
 #define ACCUMULATES(_c, num)											\
 int PMPI_Accumulate##_c(const void *origin_addr, num origin_count, MPI_Datatype origin_datatype, int target_rank,	\
 			MPI_Aint target_disp, num target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)	\
 {														\
 	HDL_LOCKED;												\
+	if (origin_datatype == target_datatype && origin_count == target_count && (uintptr_t)origin_addr > 1 && op != MPI_NO_OP &&	\
+	    plain_update(origin_addr, NULL, origin_count, hdl_type_get(origin_datatype), target_rank, target_disp, op, win))	\
+		return MPI_SUCCESS;										\
 	return accumulate(&(struct acc_call){ "MPI_Accumulate" #_c, origin_addr, origin_count, origin_datatype, false, NULL, 0,	\
 					      MPI_DATATYPE_NULL, target_rank, target_disp, target_count, target_datatype, op, win }, NULL);	\
 }														\
@@ -396,8 +421,12 @@ int PMPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype d
 	HDL_LOCKED;
 	static const char call[] = "MPI_Fetch_and_op";
 	struct hdl_type *type = hdl_type_get(datatype);
-	struct hdl_win *w = hdl_win_get(win);
+	struct hdl_win *w;
 
+	if (likely((uintptr_t)result_addr > 1 && ((uintptr_t)origin_addr > 1 || op == MPI_NO_OP) &&
+		   plain_update(op == MPI_NO_OP ? NULL : origin_addr, result_addr, 1, type, target_rank, target_disp, op, win)))
+		return MPI_SUCCESS;
+	w = hdl_win_get(win);
 	if (!w)
 		return hdl_bad_win(call, win);
 	if (!type || !hdl_type_is_predefined(type))

@@ -159,6 +159,25 @@ static void native(const struct element *e, void *at, const char *in, char *out,
 	}
 }
 
+bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n)
+{
+	const struct element e = element_of(type, op);
+
+	if (unlikely(!is_native(t, &e, (uintptr_t)at)) ||
+	    unlikely(!e.integer && op != MPI_REPLACE && op != MPI_NO_OP && !hdl_op_valid(op, type)))
+		return false;
+	if (likely(e.size == 8 && n == 1 && e.integer && out)) {
+		uint64_t operand, old;
+
+		memcpy(&operand, in, 8);
+		old = __atomic_fetch_add((uint64_t *)at, operand, __ATOMIC_SEQ_CST);
+		memcpy(out, &old, 8);
+		return true;
+	}
+	native(&e, at, in, out, n);
+	return true;
+}
+
 /* ---- locked ---------------------------------------------------------------------------------------------------------------- */
 
 static void hashed_lock(struct hdl_win *w, uint32_t *word)

@@ -51,6 +51,32 @@ void hdl_win_report(const struct hdl_win *w)
 	}
 }
 
+void hdl_rma_explain(FILE *out, bool several_hosts)
+{
+	uint64_t where;
+	void *p = hdl_tp_share(hdl_mpi_tp, 1, &where);
+	const char *shared = several_hosts ? "device (some ranks are on another host), mapped within a host" :
+			     p ? "mapped (memory of the fabric: loads and stores of the origin)" :
+			     "device (this device has no memory that ranks share)";
+	const char *own = "device (the memory is the program's: RDMA, or messages where no queue is direct)";
+	const char *handler = several_hosts ? "handler (some ranks are on another host: the target's progress)" :
+					      "handler (this device has no memory that ranks share: the target's progress)";
+	bool mapped = p && !several_hosts;
+
+	hdl_tp_unshare(hdl_mpi_tp, p);
+	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_allocate", shared, "",
+		mapped ? "cpu (atomic instructions; elements longer than 8 bytes under a hashed lock)" : handler);
+	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_allocate_shared",
+		mapped ? shared : "none: MPI_ERR_RMA_SHARED", "", mapped ? "as MPI_Win_allocate" : "none");
+	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create", own, "",
+		mapped ? "cpu (the origin, under a hashed lock of the target's state block; the device moves the memory)" : handler);
+	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create_dynamic",
+		mapped ? "device (by the owner's table of regions)" : "handler (the owner knows its regions)", "",
+		mapped ? "as MPI_Win_create" : handler);
+	fprintf(out, "%-24s  locks: %s\n", "all", mapped ? "a word in the target's state block; the target takes no part" :
+		"messages, which the target's progress answers");
+}
+
 void hdl_rma_dump(FILE *out)
 {
 	static const char *const has[] = { "", "waits for it", "holds it, shared,", "holds it, exclusive," };
@@ -58,9 +84,11 @@ void hdl_rma_dump(FILE *out)
 	const struct hdl_target *t = hdl_rma_waits_target;
 	char label[MPI_MAX_OBJECT_NAME + 16];
 	const struct hdl_win_state *s;
+	double per_tick;
 
 	if (!w)
 		return;
+	per_tick = (double)(monotonic_ns() - w->made_ns) / 1e9 / (double)(ticks() - w->made_ticks + 1);
 	fprintf(out, "waits for the lock of rank %d of %s", t->rank, hdl_win_label(w, label));
 	s = t->rank == w->rank ? w->state : t->state;
 	for (int r = 0; s && r < w->size; r++) {
@@ -68,7 +96,7 @@ void hdl_rma_dump(FILE *out)
 
 		if (r != w->rank && holds)
 			fprintf(out, "; rank %d %s since %.1f s", r, has[holds & 3],
-				(double)((ticks() & UINT64_MAX >> 2) - (holds >> 2)) / (double)ticks_of_us(1000000));
+				(double)((ticks() & UINT64_MAX >> 2) - (holds >> 2)) * per_tick);
 	}
 	fputc('\n', out);
 }

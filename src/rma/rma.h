@@ -159,6 +159,7 @@ struct hdl_win {
 	MPI_Errhandler errhandler;
 	struct hdl_attrs *attrs;
 	struct hdl_win *next, **link;	/* all windows */
+	uint64_t made_ticks, made_ns;	/* ticks() and monotonic_ns() at creation: the rate of ticks, for reports */
 	char name[MPI_MAX_OBJECT_NAME];
 };
 /* Info keys with an effect, or that are only kept (section 12.2.1). */
@@ -272,6 +273,10 @@ int hdl_rma_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl
 /* Section 12.3.4.4. The element is of a predefined type of `size` bytes. */
 int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare, void *result,
 			     const struct hdl_type *type, MPI_Aint disp);
+/* Updates n elements of a predefined type at an address here, if atomic instructions do and the operation is defined on the type. Returns
+ * false: nothing was done. in NULL:
+ * MPI_NO_OP; out NULL: the old values are not wanted. */
+bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n);
 /* Pieces of the target's memory that are one or more whole elements, in the order of the type map. */
 struct hdl_acc_piece {
 	uint64_t at;			/* the owner's address; msg.c: on the wire the offset from its base */
@@ -332,6 +337,8 @@ void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void 
 
 /* Prints a line for each window (HEDDLE_REPORT_TRANSPORTS). */
 void hdl_win_report(const struct hdl_win *w);
+/* heddle_info --explain window: lanes and agents of windows whose ranks are on this host, or on several. */
+void hdl_rma_explain(FILE *out, bool several_hosts);
 /* Prints who holds the lock for which this process waits, and since when: for hang reports. */
 void hdl_rma_dump(FILE *out);
 /* The lock for which this process waits; NULL: none. */

@@ -272,6 +272,35 @@ static int record_key(struct hdl_win *w, struct hdl_win_record *r)
 	return MPI_SUCCESS;
 }
 
+#define CONNECT_MOST 64		/* ranks of a window whose queues are connected at creation */
+
+static bool all_connected(const void *arg)
+{
+	const struct hdl_win *w = arg;
+
+	for (int r = 0; r < w->size; r++) {
+		const struct hdl_ep *ep = r == w->rank ? NULL : hdl_comm_ep_met(w->comm, r);
+
+		if (ep && hdl_rma_connecting(ep))
+			return false;
+	}
+	return true;
+}
+
+/* Connects the queues to members of this host whose memory the device moves, while all members make progress: the first operation
+ * could else wait for a target that computes. */
+static void connect_members(struct hdl_win *w)
+{
+	for (int r = 0; r < w->size && w->size <= CONNECT_MOST; r++) {
+		const struct hdl_win_record *m = &w->record[r];
+		int proc = hdl_comm_proc(w->comm, r);
+
+		if (r != w->rank && hdl_proc_is_ours(proc) && hdl_is_local(proc) && (w->dynamic || (m->size && !m->memory_at)))
+			hdl_rma_connect(hdl_comm_ep(w->comm, r));	/* a refusal is no error: messages do */
+	}
+	hdl_wait_until(all_connected, w);
+}
+
 enum { HAS_STATES = 1, HAS_MEMORIES = 2 };
 
 /* Exchanges what each member has mapped. *common: what all have. */
@@ -282,6 +311,7 @@ static int agree(struct hdl_win *w, unsigned *common)
 
 	if (!has)
 		hdl_out_of_memory("agreement on a window", (size_t)w->size);
+	connect_members(w);
 	has[w->rank] = HAS_STATES | HAS_MEMORIES;
 	for (int r = 0; r < w->size; r++) {
 		if (!state_of(w, r))
@@ -397,7 +427,8 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 	*w = (struct hdl_win){ .obj = { HDL_MAGIC_WIN, 1 }, .size = comm->size, .rank = comm->rank, .flavor = args->flavor,
 			       .model = MPI_WIN_UNIFIED, .base = args->base, .bytes = args->size, .disp_unit = (int)args->disp_unit,
 			       .disp_unit_c = args->disp_unit, .dynamic = args->flavor == MPI_WIN_FLAVOR_DYNAMIC,
-			       .hints = args->hints, .errhandler = args->errhandler };
+			       .hints = args->hints, .errhandler = args->errhandler, .made_ticks = ticks(),
+			       .made_ns = monotonic_ns() };
 	hdl_errhandler_retain(w->errhandler);
 	w->target = calloc((size_t)w->size, sizeof(*w->target));
 	w->record = calloc((size_t)w->size, sizeof(*w->record));
@@ -407,6 +438,7 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 	if (!rc) {
 		/* no program has a handle of it */
 		w->comm->obj.magic = 0;
+		snprintf(w->comm->name, sizeof(w->comm->name), "window #%u", w->comm->context / 2u);
 		hdl_errhandler_release(w->comm->errhandler);
 		w->comm->errhandler = MPI_ERRORS_RETURN;
 		rc = win_exchange(w, args);

@@ -339,6 +339,12 @@ int hdl_atomic(struct hdl_rkey *rkey, uint64_t offset, enum hdl_update update, u
  * that failed since the last flush that ended. */
 int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op);
 
+/* Begins to make a lane that carries operations on remote memory without the peer's help. Without this call the first operation does,
+ * and then waits until the peer makes progress. Returns 0: the lane stands or is being made (hdl_rma_connecting); -EOPNOTSUPP, or
+ * another negative errno: there is none. */
+int hdl_rma_connect(struct hdl_ep *ep);
+bool hdl_rma_connecting(const struct hdl_ep *ep);
+
 /* ---- counters ------------------------------------------------------------------------------------------------- */
 
 /* A counter of the transport, from its start on. It cannot be changed from here; reading costs no other code anything. */

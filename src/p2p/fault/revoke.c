@@ -72,8 +72,6 @@ static bool concerns_peer(const struct hdl_op *op, void *arg)
 	       (op->src == MPI_ANY_SOURCE && hdl_comm_rank_of(op->req.comm, peer) != MPI_UNDEFINED);
 }
 
-void (*hdl_p2p_on_failed)(int proc);
-
 void hdl_peer_failed(void *context, int peer, int err)
 {
 	struct hdl_matching *m = context;

@@ -257,7 +257,6 @@ void hdl_mem_close(struct hdl_tp *tp)
 {
 	struct hdl_user_mem *u;
 
-	hdl_share_close(tp);
 	while ((u = tp->user_mems)) {
 		tp->user_mems = u->next;
 		free_user_mem(u);
