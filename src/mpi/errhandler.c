@@ -395,6 +395,8 @@ int PMPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler)
 		return hdl_win_raise(w, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none for windows, or was freed",
 				     (void *)errhandler);
 	errhandler_replace(&w->errhandler, errhandler);
+	/* errors of requests are raised on the window's communicator; a handler of windows cannot be called for them */
+	w->comm->errhandler = hdl_handle_is_address(errhandler) ? MPI_ERRORS_RETURN : errhandler;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Win_set_errhandler);

@@ -303,8 +303,10 @@ static int move(struct hdl_win *w, struct hdl_target *t, bool put, const struct 
 		copy(put, a->buf, a->count, a->type, (void *)((uintptr_t)t->memory + (uint64_t)offset), a->target_count, a->target_type, bytes);
 		return MPI_SUCCESS;
 	}
-	if (t->lane == HDL_LANE_DEVICE)
-		return move_runs(w, t, put, a, offset, bytes, g);
+	if (t->lane == HDL_LANE_DEVICE) {
+		rc = move_runs(w, t, put, a, offset, bytes, g);
+		return rc == MPI_ERR_PROC_ABORTED ? hdl_rma_dead(w, t->rank, put ? "put to" : "get from") : rc;
+	}
 	struct hdl_acc_args acc = { .at = *a, .op = put ? MPI_REPLACE : MPI_NO_OP, .fetch = !put };
 	if (!put) {
 		acc.result = a->buf;

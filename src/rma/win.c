@@ -440,7 +440,7 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 		w->comm->obj.magic = 0;
 		snprintf(w->comm->name, sizeof(w->comm->name), "window #%u", w->comm->context / 2u);
 		hdl_errhandler_release(w->comm->errhandler);
-		w->comm->errhandler = MPI_ERRORS_RETURN;
+		w->comm->errhandler = args->errhandler;	/* for requests; a predefined one */
 		rc = win_exchange(w, args);
 	}
 	if (!rc && !hdl_target_make(w, w->rank))

@@ -3,7 +3,7 @@
  * A rank dies that has to do with a window: every survivor's wait ends with MPI_ERR_PROC_ABORTED, none hangs. To be run with heddlerun
  * --on-death=continue.
  *
- *     rma_death RANK CASE FILE      FILE: see survivors.h
+ *     rma_death RANK CASE FILE [created]     FILE: see survivors.h, or -; created: by MPI_Win_create
  *
  * Cases:
  *     holder        the rank holds rank 0's lock, exclusive, and the others wait for it, or come later
@@ -129,6 +129,24 @@ static const struct { const char *name; void (*run)(MPI_Win win); } cases[] = {
 	{ "holder", holder }, { "waiter", waiter }, { "target", target }, { "fence", fence }, { "post", post },
 };
 
+/* "-": of a new file without a name */
+static int *counters(const char *file)
+{
+	char name[] = "/tmp/rma_death.XXXXXX";
+	int *c, fd;
+
+	if (strcmp(file, "-"))
+		return survivors_counters(file);
+	if (!me && (fd = mkstemp(name)) >= 0)
+		close(fd);
+	MPI_Bcast(name, sizeof(name), MPI_CHAR, 0, MPI_COMM_WORLD);
+	c = survivors_counters(name);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (!me)
+		unlink(name);
+	return c;
+}
+
 int main(int argc, char **argv)
 {
 	MPI_Win win;
@@ -139,7 +157,7 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	dead = atoi(argv[1]);
-	seen = survivors_counters(argv[3]);
+	seen = counters(argv[3]);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	if (argc > 4)
 		MPI_Win_create(own, 64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
