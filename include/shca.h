@@ -48,6 +48,17 @@ void shca_prepare(void);
 void *shca_alloc(struct ibv_context *context, size_t bytes);
 int shca_free(struct ibv_context *context, void *p);
 
+/* Allocates memory in the fabric's arena that outlives its maker: when the process dies the memory stays where it is, with its
+ * contents, until the last member has left the fabric. For memory that peers access by plain loads and stores:
+ *
+ *     1. a peer stores into memory of shca_alloc, whose owner has just died
+ *     2. the reaper has given the memory to a third process meanwhile: the store changes that process's data
+ *
+ * Whole pieces of SHCA_MEMORY_PIECE bytes, zeroed. Returns NULL with errno on failure; the maker frees with shca_free_kept, and
+ * the same number of bytes. */
+void *shca_alloc_kept(struct ibv_context *context, size_t bytes);
+int shca_free_kept(struct ibv_context *context, void *p, size_t bytes);
+
 /* For accounts of memory: whose the piece of SHCA_MEMORY_PIECE bytes of the fabric is that lies `offset` bytes from its beginning, a multiple
  * of the piece, and where this process maps it. A piece may change hands at any time. SHCA_MEMORY_END: nothing lies there or beyond, or the
  * context is of another device. */

@@ -5,6 +5,7 @@
  */
 #include "mpi/leaks.h"
 #include "mpi/mpi_internal.h"
+#include "mpi/win.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,28 @@ static int errhandler_call_on_null(enum kind kind, MPI_Errhandler handler, int c
 		((MPI_File_errhandler_function *)fn)(&file, &code_after);
 	else
 		((MPI_Session_errhandler_function *)fn)(&session, &code_after);
+	hdl_lock_close(depth);
+	return errhandler_code(code, code_after);
+}
+
+int hdl_errhandler_call_win(struct hdl_win *w, int code)
+{
+	MPI_Win handle = (MPI_Win)w;
+	int code_after = code;
+	char label[MPI_MAX_OBJECT_NAME + 16], on[MPI_MAX_OBJECT_NAME + 24];
+	unsigned depth;
+	any_function fn;
+
+	if (w->errhandler == MPI_ERRORS_RETURN)
+		return code;
+	if (!hdl_handle_is_address(w->errhandler)) {
+		snprintf(on, sizeof(on), " on %s", hdl_win_label(w, label));
+		die(w->errhandler, on, code);
+	}
+	fn = ((struct hdl_errhandler *)w->errhandler)->fn;
+	/* the handler may free the window */
+	depth = hdl_lock_open();
+	((MPI_Win_errhandler_function *)fn)(&handle, &code_after);
 	hdl_lock_close(depth);
 	return errhandler_code(code, code_after);
 }
@@ -359,6 +382,55 @@ int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Comm_call_errhandler);
+
+int PMPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Win_set_errhandler";
+	struct hdl_win *w = hdl_win_get(win);
+
+	if (!w)
+		return hdl_bad_win(call, win);
+	if (!is_errhandler(errhandler) || (own(errhandler) && own(errhandler)->kind != FOR_WIN))
+		return hdl_win_raise(w, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none for windows, or was freed",
+				     (void *)errhandler);
+	errhandler_replace(&w->errhandler, errhandler);
+	/* errors of requests are raised on the window's communicator; a handler of windows cannot be called for them */
+	w->comm->errhandler = hdl_handle_is_address(errhandler) ? MPI_ERRORS_RETURN : errhandler;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Win_set_errhandler);
+
+int PMPI_Win_get_errhandler(MPI_Win win, MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+	HDL_GIVES(errhandler);
+	static const char call[] = "MPI_Win_get_errhandler";
+	struct hdl_win *w = hdl_win_get(win);
+
+	if (!w)
+		return hdl_bad_win(call, win);
+	if (!errhandler)
+		return hdl_win_raise(w, MPI_ERR_ARG, call, "invalid errhandler: it is a null pointer");
+	*errhandler = open_handle(w->errhandler);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Win_get_errhandler);
+
+int PMPI_Win_call_errhandler(MPI_Win win, int errorcode)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Win_call_errhandler";
+	struct hdl_win *w = hdl_win_get(win);
+
+	if (!w)
+		return hdl_bad_win(call, win);
+	if (hdl_error_class(errorcode) < 0)
+		return hdl_win_raise(w, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode, hdl_last_used_code());
+	hdl_errhandler_call_win(w, errorcode);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Win_call_errhandler);
 
 /* MPI_FILE_NULL is the only valid handle of a file so far. The three functions raise their errors on it. */
 static int check_file(const char *call, MPI_File file)

@@ -207,6 +207,8 @@ function doc(	i)
 	print "* `MPI_Session_init` raises `MPI_ERR_UNSUPPORTED_OPERATION` by its argument `errhandler`, at any time."
 	print "* `MPI_Info_create_env` knows `maxprocs` before `MPI_Init` by heddlerun's environment; under another PMIx launcher, which"
 	print "  tells no number of one program's ranks there, the key is missing until then."
+	print "* `MPI_Win_free` of a window of which a rank has died frees it, with `MPI_ERR_PROC_ABORTED`. A displacement that leads out of a"
+	print "  window is `MPI_ERR_RMA_RANGE`; a call that the epoch does not allow is `MPI_ERR_RMA_SYNC`: [one-sided.md](one-sided.md), *Epochs*."
 	print "* `MPI_Dims_create` makes the largest and the smallest dimension that it chooses differ as little as can be."
 	for (i = 1; i <= n; i++) {
 		if (chapters[i] != chapters[i - 1])

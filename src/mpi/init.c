@@ -3,6 +3,7 @@
 #include "base/stack.h"
 #include "mpi/attr.h"
 #include "mpi/leaks.h"
+#include "mpi/win.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static __attribute__((noinline)) int init_init(const char *call, int required)
 	if (hdl_rt_init())
 		init_failed(call);
 	hdl_ledger_phase(HDL_LEDGER_JOINED);
-	if (hdl_p2p_init() || hdl_coll_init())
+	if (hdl_p2p_init() || hdl_coll_init() || hdl_rma_init())
 		init_failed(call);
 	hdl_ledger_phase(HDL_LEDGER_OPENED);
 	thread_level = required;
@@ -106,6 +107,7 @@ static int delete_attributes(const char *call)
 		hdl_p2p_memory();
 	hdl_comm_each(drop_attrs);
 	hdl_type_each(drop_type_attrs);
+	hdl_win_drop_attrs();
 	hdl_keyval_fini();
 	return rc;
 }
@@ -119,6 +121,7 @@ int PMPI_Finalize(void)
 	hdl_check_active(call);
 	hdl_call = call;
 	rc = delete_attributes(call);
+	hdl_rma_fini();
 	if (hdl_coll_fini() || hdl_p2p_fini())
 		hdl_rt_abort(EXIT_FAILURE, "MPI_Finalize failed; the program ends");
 	hdl_leaks_print();

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mpi/mpi_internal.h"
+#include "rma/rma.h"
 
 static const char *leaks_plural(int n)
 {
@@ -75,12 +76,22 @@ static void op(void *object, void *arg)
 	hdl_leak("operations not freed", "%s", hdl_op_commutes(object) ? "commutative" : "not commutative");
 }
 
+static void win(void *object, void *arg)
+{
+	const struct hdl_win *w = object;
+	char label[MPI_MAX_OBJECT_NAME + 16];
+
+	(void)arg;
+	hdl_leak("windows not freed", "%.96s of %d rank%s", hdl_win_label(w, label), w->size, leaks_plural(w->size));
+}
+
 void hdl_leaks_note(void)
 {
 	hdl_pool_each(&hdl_comms, comm, NULL);
 	hdl_pool_each(&hdl_groups, group, NULL);
 	hdl_pool_each(&hdl_derived_types, type, NULL);
 	hdl_pool_each(&hdl_user_ops, op, NULL);
+	hdl_pool_each(&hdl_wins, win, NULL);
 	hdl_info_leaks();
 	hdl_errhandler_leaks();
 	hdl_keyval_leaks();

@@ -4,3 +4,5 @@
 
 struct hdl_tp *hdl_mpi_tp;
 struct hdl_matching *hdl_mpi_matching;
+/* of MPI's instance */
+void (*hdl_p2p_on_failed)(int proc);

@@ -28,6 +28,7 @@ const struct hdl_op *hdl_blocked;
 const struct hdl_comm *hdl_blocked_comm;
 struct hdl_requests hdl_blocked_requests;
 uint64_t hdl_blocked_since;
+void (*hdl_p2p_on_dump)(FILE *out);
 unsigned hdl_dated_after = 64;
 
 enum { WANTED = 1, NOTICED };
@@ -172,6 +173,8 @@ void hdl_p2p_dump(FILE *out)
 		hdl_mpi_matching->nunexpected, hdl_mpi_matching->unexpected_bytes);
 	p2p_report_collect(&all);
 	print_heaps(out, &all, head);
+	if (hdl_p2p_on_dump)
+		hdl_p2p_on_dump(out);
 	hdl_tp_dump(hdl_mpi_tp, out);
 	fflush(out);
 }
@@ -285,6 +288,8 @@ static void p2p_report_answer(void)
 	else
 		print_requests(out, hdl_call, &hdl_blocked_requests);
 	drop_collectives(&all);
+	if (hdl_p2p_on_dump)
+		hdl_p2p_on_dump(out);
 	if (all.n > 1 || (all.n && (all.heap[0].n > 1 || !(hdl_blocked || (hdl_waiters && hdl_waiters->op)))))
 		print_heaps(out, &all, "");
 	if (hdl_mpi_matching->nunexpected)

@@ -10,6 +10,7 @@
 
 static const char usage[] =
 "usage: heddle_info [--devices] [--functions] [--vars] [--doctor] [--version] [--help]\n"
+"       heddle_info --explain window [--hosts LIST]\n"
 "       heddle_info --explain COLLECTIVE [--ranks N] [--size BYTES] [--type TYPE] [--op OP] [--root R]\n"
 "                   [--nonblocking | --persistent] [--rank R] [--dot]\n"
 "\n"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/collectives.h"
+#include "rma/rma.h"
 #include "runtime/runtime.h"
 #include "tools/info.h"
 
@@ -73,7 +74,12 @@ int info_explain(int argc, char **argv)
 	/* the device, and the configuration, as a rank sees them */
 	if (MPI_Init(NULL, NULL))
 		return 1;
-	code = hdl_coll_explain(stdout, &a);
+	if (!strcmp(a.collective, "window")) {
+		hdl_rma_explain(stdout, a.hosts && strpbrk(a.hosts, "x+") && strncmp(a.hosts, "1x", 2));
+		code = 0;
+	} else {
+		code = hdl_coll_explain(stdout, &a);
+	}
 	MPI_Finalize();
 	return code;
 }

@@ -339,6 +339,12 @@ int hdl_atomic(struct hdl_rkey *rkey, uint64_t offset, enum hdl_update update, u
  * that failed since the last flush that ended. */
 int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op);
 
+/* Begins to make a lane that carries operations on remote memory without the peer's help. Without this call the first operation does,
+ * and then waits until the peer makes progress. Returns 0: the lane stands or is being made (hdl_rma_connecting); -EOPNOTSUPP, or
+ * another negative errno: there is none. */
+int hdl_rma_connect(struct hdl_ep *ep);
+bool hdl_rma_connecting(const struct hdl_ep *ep);
+
 /* ---- counters ------------------------------------------------------------------------------------------------- */
 
 /* A counter of the transport, from its start on. It cannot be changed from here; reading costs no other code anything. */
@@ -412,6 +418,20 @@ bool hdl_tp_in_order(struct ibv_qp *qp);
 
 /* Prints what this process waits for, a line per queue and peer, for SIGUSR1 and --report-hang. */
 void hdl_tp_dump(struct hdl_tp *tp, FILE *out);
+
+/*
+ * Memory that the processes of this host which are in the same fabric load and store in place. It outlives its maker: a peer that
+ * stores after the maker's death changes no memory of a third process. Whole pages, zeroed, and reserved: no access raises
+ * SIGBUS.
+ *
+ * hdl_tp_share returns NULL with errno: EOPNOTSUPP, the device has no such memory (peers reach this process by requests only);
+ * ENOMEM. *where: its place in the fabric, for peers. hdl_tp_unshare frees it; must: no peer uses it any more.
+ */
+void *hdl_tp_share(struct hdl_tp *tp, size_t bytes, uint64_t *where);
+void hdl_tp_unshare(struct hdl_tp *tp, void *p);
+/* Returns the address here of a peer's memory of hdl_tp_share. NULL: this process does not map it. A peer of another fabric has
+ * other memory at the same place: the caller must check contents that it knows before it writes. */
+void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes);
 
 /* MPI_Alloc_mem: memory of the device's arena if there is one (ibv_alloc_dm or the library's own registered pool), so that peers
  * reach it without a copy through the kernel. */

@@ -94,6 +94,7 @@ EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transp
 	tests/mp/transport_behave.sh tests/mp/transport_api.sh tests/mp/transport_lib.sh tests/mp/transport_test.h
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
+include tests/mp/rma.mk
 include tests/mp/standard.mk
 check_PROGRAMS += tests/mp/transport_death
 tests_mp_transport_death_SOURCES = tests/mp/transport_death.c

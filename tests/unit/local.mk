@@ -14,6 +14,12 @@ transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tes
 	tests/unit/transport_ring tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active \
 	tests/unit/transport_peers tests/unit/transport_ids tests/unit/transport_srq_credit \
 	tests/unit/transport_fd_waker tests/unit/transport_sq_state
+check_PROGRAMS += tests/unit/rma_lock
+TESTS += tests/unit/rma_lock
+tests_unit_rma_lock_SOURCES = tests/unit/rma_lock.c src/rma/epoch.h src/rma/hashed.h src/rma/lock.h
+tests_unit_rma_lock_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_rma_lock_LDADD = $(CRITERION_LIBS)
+tests_unit_rma_lock_LDFLAGS = -pthread
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/connect/select.c

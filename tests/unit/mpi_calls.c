@@ -14,12 +14,57 @@
 #include "collectives/collectives.h"
 #include "mpi/reorder.h"
 #include "p2p_mock.h"
+#include "rma/rma.h"
 
 /* ---- collectives that only note what they were asked ------------------------------------------------------- */
 
 static struct hdl_coll_args asked;
 static int nasked, coll_result;
 const char hdl_version[] = "mock";
+
+/* ---- windows: none is made here ------------------------------------------------------------------------------ */
+
+struct hdl_pool hdl_wins = HDL_POOL(struct hdl_win, 32);
+
+int hdl_rma_init(void)
+{
+	return 0;
+}
+
+void hdl_rma_fini(void)
+{
+}
+
+const char *hdl_win_label(const struct hdl_win *w, char buf[static MPI_MAX_OBJECT_NAME + 16])
+{
+	return strcpy(buf, w->name);
+}
+
+#define NOT_CALLED(type, name, ...) type name(__VA_ARGS__) { abort(); }
+NOT_CALLED(int, hdl_win_make, struct hdl_comm *comm, const struct hdl_win_args *args, struct hdl_win **out)
+NOT_CALLED(int, hdl_win_end, struct hdl_win *w)
+NOT_CALLED(struct hdl_target *, hdl_target_make, struct hdl_win *w, int rank)
+NOT_CALLED(int, hdl_rma_no_memory, const char *what)
+NOT_CALLED(int, hdl_win_attach, struct hdl_win *w, void *base, MPI_Aint size)
+NOT_CALLED(int, hdl_win_detach, struct hdl_win *w, const void *base)
+NOT_CALLED(int, hdl_rma_put, struct hdl_win *w, struct hdl_target *t, const struct hdl_rma_args *a, struct hdl_rma_group *g)
+NOT_CALLED(int, hdl_rma_get, struct hdl_win *w, struct hdl_target *t, const struct hdl_rma_args *a, struct hdl_rma_group *g)
+NOT_CALLED(struct hdl_rma_group *, hdl_rma_group_new, struct hdl_win *w)
+NOT_CALLED(int, hdl_rma_group_seal, struct hdl_rma_group *g, int rc, struct hdl_req **req)
+NOT_CALLED(int, hdl_rma_accumulate, struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, struct hdl_rma_group *g)
+NOT_CALLED(int, hdl_rma_compare_and_swap, struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare, void *result,
+	   const struct hdl_type *type, MPI_Aint disp)
+NOT_CALLED(bool, hdl_acc_native, const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out,
+	   size_t n)
+NOT_CALLED(int, hdl_win_lock, struct hdl_win *w, struct hdl_target *t, bool exclusive)
+NOT_CALLED(int, hdl_win_unlock, struct hdl_win *w, struct hdl_target *t)
+NOT_CALLED(int, hdl_win_fence, struct hdl_win *w, int assert)
+NOT_CALLED(int, hdl_win_post, struct hdl_win *w, struct hdl_group *group, int assert)
+NOT_CALLED(int, hdl_win_start, struct hdl_win *w, struct hdl_group *group, int assert)
+NOT_CALLED(int, hdl_win_complete, struct hdl_win *w)
+NOT_CALLED(int, hdl_win_wait, struct hdl_win *w, int *flag)
+NOT_CALLED(int, hdl_rma_flush, struct hdl_win *w, struct hdl_target *t)
+NOT_CALLED(int, hdl_rma_flush_all, struct hdl_win *w)
 
 int hdl_coll_init(void)
 {

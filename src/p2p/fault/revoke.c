@@ -85,6 +85,8 @@ void hdl_peer_failed(void *context, int peer, int err)
 	hdl_event_raise(HDL_EVENT_PEER_FAILED, &(const struct hdl_event_peer){ peer, (unsigned)note->failed });
 	/* The transport ends sends and fetches in flight by their done(). */
 	fail_all(hdl_match_sweep(m, concerns_peer, &peer), note->failed);
+	if (hdl_p2p_on_failed && m == hdl_mpi_matching)
+		hdl_p2p_on_failed(peer);
 }
 
 int hdl_failed_in(struct hdl_comm *comm, int src)

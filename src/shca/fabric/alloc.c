@@ -583,6 +583,32 @@ void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes)
 	pthread_mutex_unlock(&m->heap->lock);
 }
 
+shca_off shca_mem_alloc_kept(struct shca_member *m, uint64_t bytes)
+{
+	uint64_t n = (bytes + SHCA_CHUNK - 1) / SHCA_CHUNK;
+
+	if (n >= UINT32_MAX) {
+		errno = ENOMEM;
+		return 0;
+	}
+	pthread_mutex_lock(&m->heap->lock);
+	uint32_t first = get_chunks(m, (uint32_t)n);
+	pthread_mutex_unlock(&m->heap->lock);
+	if (!first) {
+		errno = ENOMEM;
+		return 0;
+	}
+	/* Until here the reaper would free the chunks with this process, and no other process knows of them. */
+	for (uint32_t i = 0; i < n; i++)
+		atomic_store(owner_word(m, first + i), SHCA_COMMON + 1);
+	return (shca_off)first * SHCA_CHUNK;
+}
+
+void shca_mem_free_kept(struct shca_member *m, shca_off off, uint64_t bytes)
+{
+	alloc_give_back(m, (uint32_t)(off / SHCA_CHUNK), (uint32_t)((bytes + SHCA_CHUNK - 1) / SHCA_CHUNK));
+}
+
 bool shca_mem_owner(const struct shca_member *m, uint64_t offset, uint32_t *owner)
 {
 	uint64_t chunk = offset / SHCA_CHUNK;

@@ -306,6 +306,9 @@ shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes);
 bool shca_mem_owner(const struct shca_member *m, uint64_t offset, uint32_t *owner);
 /* bytes: as given to shca_mem_alloc. off 0: does nothing. */
 void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes);
+/* Whole chunks of SHCA_COMMON, for shca_alloc_kept: no reaper frees them. Returns 0 with errno without memory. */
+shca_off shca_mem_alloc_kept(struct shca_member *m, uint64_t bytes);
+void shca_mem_free_kept(struct shca_member *m, shca_off off, uint64_t bytes);
 /* shca_mem_hide takes the number and region segments of a dead process out of the tables. After a quiesce for that process
  * shca_mem_reap gives back the thread slots and chunks (holes are punched). Must: the caller is the process's only reaper.
  * Restartable. */

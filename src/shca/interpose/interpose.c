@@ -116,6 +116,31 @@ EXPORT int shca_free(struct ibv_context *context, void *p)
 	return f ? f(context, p) : shca_refuse(EINVAL, "shca_free: the context is of no software device");
 }
 
+EXPORT void *shca_alloc_kept(struct ibv_context *context, size_t bytes)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_alloc_kept", "SHCA_1");
+	if (shca_is_ours(context) && does_without(context, SHCA_BEHAVE_NOARENA)) {
+		errno = shca_refuse(EOPNOTSUPP, "shca_alloc_kept: SHCA_BEHAVE=noarena takes memory that peers reach away");
+		return NULL;
+	}
+	if (shca_is_ours(context))
+		return shca_kept_alloc(context, bytes);
+	__typeof__(&shca_alloc_kept) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	if (f)
+		return f(context, bytes);
+	errno = shca_refuse(EINVAL, "shca_alloc_kept: the context is of no software device");
+	return NULL;
+}
+
+EXPORT int shca_free_kept(struct ibv_context *context, void *p, size_t bytes)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_free_kept", "SHCA_1");
+	if (shca_is_ours(context))
+		return shca_kept_free(context, p, bytes);
+	__typeof__(&shca_free_kept) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context, p, bytes) : shca_refuse(EINVAL, "shca_free_kept: the context is of no software device");
+}
+
 EXPORT enum shca_memory shca_memory_at(struct ibv_context *context, uint64_t offset, void **at)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_memory_at", "SHCA_1");

@@ -187,6 +187,9 @@ int shca_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *w
 struct ibv_ah *shca_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
 /* shca_alloc, shca_free. */
 void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes);
+/* shca_alloc_kept, shca_free_kept. */
+void *shca_kept_alloc(struct ibv_context *ctx, size_t bytes);
+int shca_kept_free(struct ibv_context *ctx, void *p, size_t bytes);
 int shca_buf_free(struct ibv_context *ctx, void *p);
 /* Frees all memory that shca_buf_alloc gave out and the program did not free. */
 void shca_bufs_free(struct shca_context *ctx);

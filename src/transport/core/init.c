@@ -134,6 +134,7 @@ static void destroy_all(struct hdl_tp *tp)
 	hdl_addresses_fini(tp);
 	hdl_regcache_close(tp);
 	hdl_rma_close(tp);
+	hdl_share_close(tp);
 	hdl_mem_close(tp);
 	for (int i = 0; i < tp->ndev; i++) {
 		hdl_dev_close(tp->dev[i]);

@@ -131,6 +131,7 @@ struct hdl_tp {
 	void *addresses;		/* hdl_peer_add: addresses of processes without an endpoint; tsearch(3), by process */
 	struct hdl_regcache *regcache;
 	struct hdl_user_mem *user_mems;	/* of hdl_tp_alloc */
+	struct hdl_share *shares;	/* of hdl_tp_share */
 	bool leaving;			/* hdl_tp_fini waits for the fence: a peer's end is no error */
 	bool closing;			/* hdl_tp_fini frees the queues: no error of theirs is reported */
 	uint32_t sleep_turn;		/* number of the last HDL_CTL_SLEEP, never 0 */

@@ -31,6 +31,8 @@ int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t by
 
 /* Frees all memory of hdl_tp_alloc that was not freed. Must: before the devices are closed. */
 void hdl_mem_close(struct hdl_tp *tp);
+/* The same for hdl_tp_share. */
+void hdl_share_close(struct hdl_tp *tp);
 
 /* Back-off of a pool that got no memory: without it each message would try, and report, again. Each failure doubles the pause. */
 struct hdl_pause {

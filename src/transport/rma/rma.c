@@ -586,6 +586,16 @@ int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
 	return 0;
 }
 
+int hdl_rma_connect(struct hdl_ep *ep)
+{
+	return ep->failed ? ep->fail_err : ep->sq ? 0 : !hdl_ep_can_rdma(ep) ? -EOPNOTSUPP : hdl_ep_connect(ep);
+}
+
+bool hdl_rma_connecting(const struct hdl_ep *ep)
+{
+	return !ep->failed && !ep->sq && hdl_conn_waits(&ep->conn);
+}
+
 /* ---- beginning and end ---------------------------------------------------------------------------------------------- */
 
 void hdl_rma_fail_peer(struct hdl_ep *ep, int err)

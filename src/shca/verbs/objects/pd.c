@@ -472,6 +472,31 @@ void shca_bufs_free(struct shca_context *c)
 	}
 }
 
+void *shca_kept_alloc(struct ibv_context *ctx, size_t bytes)
+{
+	if (!bytes || bytes > SIZE_MAX / 2) {
+		errno = shca_refuse(EINVAL, "shca_alloc_kept: %zu bytes", bytes);
+		return NULL;
+	}
+	if (shca_unusable(ctx))
+		return NULL;
+	struct shca_member *m = shca_context_of(ctx)->m;
+	shca_off off = shca_mem_alloc_kept(m, bytes);
+	return off ? shca_at(m->base, off) : NULL;
+}
+
+int shca_kept_free(struct ibv_context *ctx, void *p, size_t bytes)
+{
+	if (shca_inherited(ctx) || !p)
+		return 0;
+	struct shca_member *m = shca_context_of(ctx)->m;
+	shca_off off = shca_off_of(m, p);
+	if (off % SHCA_CHUNK || !shca_fits(m, off, bytes) || !shca_owned(m, p, SHCA_COMMON))
+		return shca_refuse(EINVAL, "shca_free_kept: %p was not allocated by shca_alloc_kept", p);
+	shca_mem_free_kept(m, off, bytes);
+	return 0;
+}
+
 /* Device memory is memory of the fabric: a region of device memory is addressed from zero. */
 struct ldm {
 	struct ibv_dm dm;

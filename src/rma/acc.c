@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Accumulates. One agent carries out all accumulates of a window; the members agree on it at creation:
+ *
+ *     cpu        every member has mapped the state block of every other: the origin's CPU does the work, the target takes no part
+ *     handler    otherwise: the target's progress does (msg.c)
+ *
+ * With the agent cpu, how an element is updated depends on its type and address only, so that all origins agree:
+ *
+ *     native     the memory is in the fabric, mapped by all, and the element has 1, 2, 4 or 8 bytes at a multiple of its size:
+ *                an atomic instruction, or a loop of compare-and-swap
+ *     locked     otherwise: the hashed lock of the element in the owner's state block is held while the element is read, computed
+ *                and written. Memory that is not mapped is read and written by the device
+ *
+ * The two never mix on an element: an element's lock depends on the offset of its first byte, and all accumulates that
+ * MPI lets run at the same time on an element have the same type and so the same first byte.
+ *
+ *     1. A adds to a double by compare-and-swap
+ *     2. B, which reached the same memory by the device, would read under a lock, compute, and write
+ *     3. A's addition between B's read and B's write would be lost. So B uses the rule of A (`native`), or A that of B
+ */
+#include "rma/rma.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH		4096u		/* bytes of a batch in memory that is mapped */
+#define BATCH_FAR	32768u		/* of one that the device moves */
+#define SHIFT		10u		/* log2 of the bytes that a hashed lock covers; of memory that the device moves: SHIFT_FAR */
+#define SHIFT_FAR	15u
+#define SPINS		200u		/* reads of a hashed lock between two yields */
+
+/* ---- elements -------------------------------------------------------------------------------------------------------------- */
+
+/* An operation on elements of a predefined type. */
+struct element {
+	const struct hdl_type *type;
+	MPI_Op op;
+	size_t size;			/* packed bytes */
+	bool whole;			/* an element is one run without a hole */
+	bool integer;			/* MPI_SUM is an addition of integers */
+};
+
+static bool adds_integers(MPI_Op op, const struct hdl_type *type)
+{
+	uint64_t one = 1, sum = 1;
+	char in[32] = { 0 }, inout[32] = { 0 };
+
+	/* the representation decides: 1 + 1 as integers is 2, whatever the type's name is */
+	if (op != MPI_SUM || (type->size != 4 && type->size != 8) || !hdl_type_is_contiguous(type))
+		return false;
+	memcpy(in, &one, (size_t)type->size);
+	memcpy(inout, &one, (size_t)type->size);
+	hdl_op_apply(op, type, in, inout, 1);
+	sum = 0;
+	memcpy(&sum, inout, (size_t)type->size);
+	if (sum != 2)
+		return false;
+	/* a denormal number plus itself is 2, too; a large one decides */
+	one = type->size == 4 ? 0x3f800000u : 0x3ff0000000000000u;
+	memcpy(in, &one, (size_t)type->size);
+	memcpy(inout, &one, (size_t)type->size);
+	hdl_op_apply(op, type, in, inout, 1);
+	memcpy(&sum, inout, (size_t)type->size);
+	return sum == (type->size == 4 ? (uint32_t)(2 * one) : 2 * one);
+}
+
+static struct element element_of(const struct hdl_type *base, MPI_Op op)
+{
+	static uint8_t known[ARRAY_SIZE(hdl_types)];	/* by predefined type: 1: no integer of 4 or 8 bytes; 2: one */
+	struct element e = { .type = base, .op = op, .size = (size_t)base->size };
+	uint8_t *k = &known[base - hdl_types];
+
+	e.whole = hdl_type_is_contiguous(base);
+	if (op == MPI_SUM) {
+		if (unlikely(!*k))
+			*k = adds_integers(op, base) ? 2 : 1;
+		e.integer = *k == 2;
+	}
+	return e;
+}
+
+/* inout[i] = in[i] op inout[i] of n packed elements, as the standard's f(target, origin): all predefined operations commute. Elements
+ * with holes are packed here, while hdl_op_apply expects an extent. */
+static void compute(const struct element *e, const void *in, void *inout, size_t n)
+{
+	if (e->op == MPI_NO_OP)
+		return;
+	if (e->op == MPI_REPLACE) {
+		memcpy(inout, in, n * e->size);
+	} else if (e->whole) {
+		hdl_op_apply(e->op, e->type, in, inout, (MPI_Count)n);
+	} else {
+		char a[64], b[64];
+
+		for (size_t i = 0; i < n; i++) {
+			hdl_unpack(a, (const char *)in + i * e->size, 1, e->type, 0, e->size);
+			hdl_unpack(b, (char *)inout + i * e->size, 1, e->type, 0, e->size);
+			hdl_op_apply(e->op, e->type, a, b, 1);
+			hdl_pack((char *)inout + i * e->size, b, 1, e->type, 0, e->size);
+		}
+	}
+}
+
+/* ---- native ---------------------------------------------------------------------------------------------------------------- */
+
+#define NATIVE(T)											\
+static void native_##T(const struct element *e, T *at, const char *in, char *out, size_t n)		\
+{													\
+	for (size_t i = 0; i < n; i++, at++) {								\
+		T old, new, operand = 0;								\
+													\
+		if (in)											\
+			memcpy(&operand, in + i * sizeof(T), sizeof(T));				\
+		if (e->op == MPI_NO_OP) {								\
+			old = __atomic_load_n(at, __ATOMIC_SEQ_CST);					\
+		} else if (e->op == MPI_REPLACE) {							\
+			old = __atomic_exchange_n(at, operand, __ATOMIC_SEQ_CST);			\
+		} else if (e->integer) {								\
+			old = __atomic_fetch_add(at, operand, __ATOMIC_SEQ_CST);			\
+		} else {										\
+			old = __atomic_load_n(at, __ATOMIC_RELAXED);					\
+			do {										\
+				new = old;								\
+				hdl_op_apply(e->op, e->type, &operand, &new, 1);			\
+			} while (!__atomic_compare_exchange_n(at, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)); \
+		}											\
+		if (out)										\
+			memcpy(out + i * sizeof(T), &old, sizeof(T));					\
+	}												\
+}
+NATIVE(uint8_t)
+NATIVE(uint16_t)
+NATIVE(uint32_t)
+NATIVE(uint64_t)
+
+/* Whether elements at this address are updated by instructions. */
+static inline bool is_native(const struct hdl_target *t, const struct element *e, uint64_t address)
+{
+	return t->native && e->whole && (e->size == 8 || e->size == 4 || e->size == 2 || e->size == 1) && !(address & (e->size - 1));
+}
+
+static void native(const struct element *e, void *at, const char *in, char *out, size_t n)
+{
+	switch (e->size) {
+	case 1:
+		native_uint8_t(e, at, in, out, n);
+		break;
+	case 2:
+		native_uint16_t(e, at, in, out, n);
+		break;
+	case 4:
+		native_uint32_t(e, at, in, out, n);
+		break;
+	default:
+		native_uint64_t(e, at, in, out, n);
+		break;
+	}
+}
+
+bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n)
+{
+	const struct element e = element_of(type, op);
+
+	if (unlikely(!is_native(t, &e, (uintptr_t)at)) ||
+	    unlikely(!e.integer && op != MPI_REPLACE && op != MPI_NO_OP && !hdl_op_valid(op, type)))
+		return false;
+	if (likely(e.size == 8 && n == 1 && e.integer && out)) {
+		uint64_t operand, old;
+
+		memcpy(&operand, in, 8);
+		old = __atomic_fetch_add((uint64_t *)at, operand, __ATOMIC_SEQ_CST);
+		memcpy(out, &old, 8);
+		return true;
+	}
+	native(&e, at, in, out, n);
+	return true;
+}
+
+/* ---- locked ---------------------------------------------------------------------------------------------------------------- */
+
+static void hashed_lock(struct hdl_win *w, uint32_t *word)
+{
+	uint32_t me = (uint32_t)w->rank + 1, holder;
+
+	for (unsigned tries = 1; (holder = hdl_hashed_try(word, me)); tries++) {
+		cpu_relax();
+		if (tries % SPINS)
+			continue;
+		/* the holder may need this process's progress, where no device reaches memory directly */
+		hdl_tp_progress(hdl_mpi_tp);
+		sched_yield();
+		if (tries % (64 * SPINS) || holder > (uint32_t)w->size)
+			continue;
+		if (hdl_ep_process(hdl_mpi_tp, hdl_comm_proc(w->comm, (int)holder - 1)) == HDL_PROC_ENDED &&
+		    hdl_hashed_take_over(word, holder, me))
+			return;
+	}
+}
+
+/* Reads or writes pieces of the target, packed in buf. */
+static int pieces_move(struct hdl_win *w, struct hdl_target *t, bool write, const struct hdl_acc_piece *piece, unsigned n, char *buf)
+{
+	int rc = MPI_SUCCESS;
+
+	for (unsigned i = 0; i < n && !rc; buf += piece[i++].len) {
+		void *at = (void *)((uintptr_t)t->memory + (piece[i].at - t->base));
+
+		if (t->lane == HDL_LANE_MAPPED)
+			memcpy(write ? at : buf, write ? buf : at, piece[i].len);
+		else
+			rc = hdl_rma_move_now(w, t, write, piece[i].at, buf, piece[i].len);
+	}
+	return rc;
+}
+
+/* Updates elements under the lock of the first one; all have that lock. */
+static int locked(struct hdl_win *w, struct hdl_target *t, const struct element *e, const struct hdl_acc_piece *piece, unsigned n,
+		  size_t elements, const char *in, const char *compare, char *out, char *buf)
+{
+	unsigned shift = t->native ? SHIFT : SHIFT_FAR;
+	uint32_t *word = &t->state->hashed[hdl_hashed_index(piece[0].at - t->base, shift)].word;
+	int rc;
+
+	hashed_lock(w, word);
+	rc = pieces_move(w, t, false, piece, n, buf);
+	if (!rc && out)
+		memcpy(out, buf, elements * e->size);
+	if (!rc && e->op != MPI_NO_OP && (!compare || !memcmp(buf, compare, e->size))) {
+		compute(e, in, buf, elements);
+		rc = pieces_move(w, t, true, piece, n, buf);
+	}
+	hdl_hashed_release(word);
+	return rc;
+}
+
+/* ---- batches --------------------------------------------------------------------------------------------------------------- */
+
+#define PIECES 4			/* runs of an element with holes, at most */
+
+/* The target buffer as a sequence of batches: whole elements that one way of updating covers. */
+struct walk {
+	struct hdl_stream *s;		/* NULL: one run */
+	uint64_t at;			/* the current run: the owner's address and bytes left */
+	size_t left;
+};
+
+/* Moves to the next run if the current one is used up. Returns false at the end. */
+static bool walk_run(struct walk *k)
+{
+	void *run;
+
+	if (k->left)
+		return true;
+	if (!k->s || !(k->left = hdl_stream_next(k->s, SIZE_MAX / 2, &run)))
+		return false;
+	k->at = (uintptr_t)run;
+	return true;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Takes the next batch. Returns its elements; 0: the end. */
+static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struct element *e, size_t most, struct hdl_acc_piece *piece,
+			 unsigned *n)
+{
+	unsigned shift = t->native ? SHIFT : SHIFT_FAR;
+	uint64_t granule_end;
+	size_t got = 0, bytes;
+
+	*n = 0;
+	if (!walk_run(k))
+		return 0;
+	if (!e->whole || k->left < e->size) {
+		/* an element with holes, or one that is divided among runs (of which only MPI_REPLACE and MPI_NO_OP know) */
+		while (got < e->size && *n < PIECES && walk_run(k)) {
+			bytes = smaller(k->left, e->size - got);
+			piece[(*n)++] = (struct hdl_acc_piece){ k->at, bytes };
+			k->at += bytes;
+			k->left -= bytes;
+			got += bytes;
+		}
+		return got == e->size;
+	}
+	bytes = smaller(k->left / e->size * e->size, most / e->size * e->size);
+	if (!is_native(t, e, k->at)) {
+		/* elements that begin in one granule */
+		granule_end = (((k->at - t->base) >> shift) + 1) << shift;
+		bytes = smaller(bytes, (granule_end - (k->at - t->base) + e->size - 1) / e->size * e->size);
+	}
+	piece[(*n)++] = (struct hdl_acc_piece){ k->at, bytes };
+	k->at += bytes;
+	k->left -= bytes;
+	return bytes / e->size;
+}
+
+/* One side at the origin: a run, or a stream. */
+struct side {
+	struct hdl_stream *s;
+	char *run;
+};
+#define STREAM(name, type) \
+	struct hdl_stream *const name = __builtin_alloca_with_align((type) ? hdl_stream_bytes(type) : 16, 128)
+
+static void side_open(struct side *o, struct hdl_stream *s, void *buf, MPI_Count count, const struct hdl_type *type)
+{
+	*o = (struct side){ 0 };
+	if (hdl_type_is_run(type, count) || hdl_type_find_run(type, count, &buf)) {
+		o->run = buf;
+	} else {
+		hdl_stream_open(s, buf, count, type, 0);
+		o->s = s;
+	}
+}
+
+/* Returns the next bytes, packed: in place, or in `room`. */
+static const char *side_take(struct side *o, char *room, size_t bytes)
+{
+	const char *p = o->run;
+
+	if (o->s) {
+		hdl_stream_pack(o->s, room, bytes);
+		return room;
+	}
+	o->run += bytes;
+	return p;
+}
+
+static void side_give(struct side *o, const char *from, size_t bytes)
+{
+	if (o->s) {
+		hdl_stream_unpack(o->s, from, bytes);
+	} else {
+		memcpy(o->run, from, bytes);
+		o->run += bytes;
+	}
+}
+
+/* Carries an accumulate out by this process's CPU. */
+static int by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base, const char *compare,
+		  int64_t offset)
+{
+	const struct element e = element_of(base, a->op);
+	bool far = t->lane != HDL_LANE_MAPPED;
+	size_t most = far ? BATCH_FAR : BATCH, elements;
+	_Alignas(16) char near_room[3 * (BATCH + 64)];
+	char *room = near_room, *buf, *old;
+	void *mem = (void *)(uintptr_t)(t->base + (uint64_t)offset);
+	struct hdl_acc_piece piece[PIECES];
+	struct side in = { 0 }, out = { 0 };
+	struct walk k = { 0 };
+	int rc = MPI_SUCCESS;
+	unsigned n;
+
+	if (far && !w->bounce && !(w->bounce = malloc(3 * (BATCH_FAR + 64))))
+		return hdl_rma_no_memory("an accumulate");
+	if (far)
+		room = w->bounce;
+	buf = room + most + 64;
+	old = buf + most + 64;
+	STREAM(is, a->at.type);
+	STREAM(os, a->fetch ? a->result_type : NULL);
+	STREAM(ts, a->at.target_type);
+	if (a->op != MPI_NO_OP)
+		side_open(&in, is, a->at.buf, a->at.count, a->at.type);
+	if (a->fetch)
+		side_open(&out, os, a->result, a->result_count, a->result_type);
+	if (hdl_type_is_run(a->at.target_type, a->at.target_count) || hdl_type_find_run(a->at.target_type, a->at.target_count, &mem)) {
+		k.at = (uintptr_t)mem;
+		k.left = (size_t)a->at.target_count * (size_t)a->at.target_type->size;
+	} else {
+		hdl_stream_open(ts, mem, a->at.target_count, a->at.target_type, 0);
+		k.s = ts;
+	}
+	while (!rc && (elements = walk_batch(&k, t, &e, most, piece, &n))) {
+		const char *operand = a->op == MPI_NO_OP ? NULL : side_take(&in, room, elements * e.size);
+		char *result = a->fetch ? old : NULL;
+
+		if (n == 1 && is_native(t, &e, piece[0].at))
+			native(&e, (void *)((uintptr_t)t->memory + (piece[0].at - t->base)), operand, result, elements);
+		else
+			rc = locked(w, t, &e, piece, n, elements, operand, compare, result, buf);
+		if (result && !rc)
+			side_give(&out, result, elements * e.size);
+	}
+	return rc;
+}
+
+void hdl_acc_here(const struct hdl_win *w, const struct hdl_acc_piece *piece, unsigned n, const struct hdl_type *base, MPI_Op op,
+		  const void *in, const void *compare, void *out)
+{
+	const struct element e = element_of(base, op);
+	const char *from = in;
+	char *to = out, buf[64];
+
+	(void)w;
+	for (unsigned i = 0; i < n;) {
+		size_t got = 0;
+		unsigned first = i;
+
+		if (e.whole && piece[i].len % e.size == 0 && !compare) {
+			if (to)
+				to = mempcpy(to, (void *)(uintptr_t)piece[i].at, piece[i].len);
+			compute(&e, from, (void *)(uintptr_t)piece[i].at, piece[i].len / e.size);
+			from += from ? piece[i].len : 0;
+			i++;
+			continue;
+		}
+		for (; i < n && got < e.size; got += piece[i++].len)
+			memcpy(buf + got, (void *)(uintptr_t)piece[i].at, piece[i].len);
+		if (to)
+			to = mempcpy(to, buf, got);
+		if (op != MPI_NO_OP && (!compare || !memcmp(buf, compare, e.size))) {
+			compute(&e, from, buf, 1);
+			for (got = 0; first < i; got += piece[first++].len)
+				memcpy((void *)(uintptr_t)piece[first].at, buf + got, piece[first].len);
+		}
+		from += from ? e.size : 0;
+	}
+}
+
+/* ---- the door -------------------------------------------------------------------------------------------------------------- */
+
+int hdl_rma_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, struct hdl_rma_group *g)
+{
+	const struct hdl_type *base = hdl_type_base(a->at.target_type);
+	int64_t offset;
+	int rc = hdl_rma_range(w, t, &a->at, &offset);
+
+	if (rc || !a->at.target_count || !a->at.target_type->size)
+		return rc;
+	if (hdl_target_failed(t))
+		return hdl_rma_dead(w, t->rank, "accumulate to");
+	if (!w->mapped)
+		return hdl_rma_msg_accumulate(w, t, a, NULL, g);
+	if (t->lane == HDL_LANE_DEVICE && w->dynamic) {
+		struct hdl_rkey *key;
+		uint64_t at;
+
+		/* a new version of the table is read before a hashed lock is held: reading may wait */
+		rc = hdl_region_find(w, t, t->base + (uint64_t)offset + (uint64_t)a->at.target_type->true_lb, 1, &key, &at);
+		if (rc)
+			return rc;
+	}
+	return by_cpu(w, t, a, base, NULL, offset);
+}
+
+int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare, void *result,
+			     const struct hdl_type *type, MPI_Aint disp)
+{
+	struct hdl_acc_args a = { .at = { (void *)(uintptr_t)origin, 1, type, disp, 1, type }, .op = MPI_REPLACE, .fetch = true,
+				  .result = result, .result_count = 1, .result_type = type };
+	const struct element e = { .type = type, .op = MPI_REPLACE, .size = (size_t)type->size, .whole = hdl_type_is_contiguous(type) };
+	int64_t offset;
+	int rc = hdl_rma_range(w, t, &a.at, &offset);
+	uint64_t old = 0, new = 0;
+	void *at;
+
+	if (rc)
+		return rc;
+	if (hdl_target_failed(t))
+		return hdl_rma_dead(w, t->rank, "compare-and-swap at");
+	if (!w->mapped)
+		return hdl_rma_msg_accumulate(w, t, &a, compare, NULL);
+	if (!is_native(t, &e, t->base + (uint64_t)offset)) {
+		char packed[32];
+
+		if (t->lane == HDL_LANE_DEVICE && w->dynamic) {
+			struct hdl_rkey *key;
+			uint64_t in_region;
+
+			rc = hdl_region_find(w, t, t->base + (uint64_t)offset, 1, &key, &in_region);
+			if (rc)
+				return rc;
+		}
+		hdl_pack(packed, compare, 1, type, 0, e.size);
+		return by_cpu(w, t, &a, type, packed, offset);
+	}
+	at = t->memory + offset;
+	memcpy(&old, compare, e.size);
+	memcpy(&new, origin, e.size);
+	switch (e.size) {
+#define CASE(bytes, T)												\
+	case bytes: {												\
+		T o = (T)old;											\
+														\
+		__atomic_compare_exchange_n((T *)at, &o, (T)new, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	\
+		memcpy(result, &o, bytes);									\
+		break;												\
+	}
+	CASE(1, uint8_t)
+	CASE(2, uint16_t)
+	CASE(4, uint32_t)
+	CASE(8, uint64_t)
+	}
+	return MPI_SUCCESS;
+}

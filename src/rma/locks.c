@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Locks of members (MPI-5.0 section 12.5.3).
+ *
+ * Mapped windows: the lock word in the owner's state block (lock.h); the owner takes no part. A process draws a ticket, spins for
+ * a short while, and then waits as for a message: turns of progress, yields, sleep. Who releases while tickets wait sends a wake-up
+ * to the members that have said that they sleep.
+ *
+ *     waiter                                  holder
+ *     asleep++ (full fence)                   word = released (full fence)
+ *     reads the word: not admitted            reads asleep of the waiters: sends WAKE to those where it is not 0
+ *     sleeps
+ *
+ * One of the two sees the store of the other.
+ *
+ * Death. A member says in `holds` that it wants the lock before it draws a ticket, and that it has none when it has released. So
+ * whatever keeps a ticket from being admitted is the `holds` of a member:
+ *
+ *     1. A holds the lock and is killed: its `holds` stays
+ *     2. B, which waits, looks at the processes of all members whose `holds` is set, finds that A has ended, and sets `broken`
+ *     3. B, and everybody who waits or comes later, gets MPI_ERR_PROC_ABORTED, which names A
+ *
+ * The lock is not repaired: the memory that it protected may be half written, and tickets of those that gave up are never admitted.
+ *
+ * Other windows: the owner grants, in the order of requests, by messages.
+ */
+#include "rma/rma.h"
+
+#include <stdlib.h>
+
+#define SPINS 400u
+
+const struct hdl_win *hdl_rma_waits_win;
+const struct hdl_target *hdl_rma_waits_target;
+
+static void says(struct hdl_win *w, struct hdl_target *t, enum hdl_wants wants)
+{
+	__atomic_store_n(&t->state->member[w->rank].holds, wants ? ticks() << 2 | wants : 0, __ATOMIC_SEQ_CST);
+}
+
+struct lock_wait {
+	struct hdl_win *w;
+	struct hdl_target *t;
+	uint16_t ticket;
+	bool exclusive;
+};
+
+static bool is_admitted(const struct lock_wait *l)
+{
+	return hdl_lock_admits(__atomic_load_n(&l->t->state->lock, __ATOMIC_SEQ_CST), l->ticket, l->exclusive);
+}
+
+/* Returns 1 + the rank of a member that has ended and had to do with the lock; 0: none. */
+static uint32_t dead_holder(const struct lock_wait *l)
+{
+	const struct hdl_win *w = l->w;
+
+	for (int r = 0; r < w->size; r++) {
+		const struct hdl_ep *ep;
+		int proc;
+
+		if (r == w->rank || !__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_RELAXED))
+			continue;
+		proc = hdl_comm_proc(w->comm, r);
+		ep = hdl_ep_find(hdl_mpi_tp, proc);
+		if ((hdl_rt_ended() && hdl_rt_has_ended(proc)) || (ep && hdl_ep_note((struct hdl_ep *)(uintptr_t)ep)->failed))
+			return (uint32_t)r + 1;
+	}
+	return 0;
+}
+
+static bool lock_ready(const void *arg)
+{
+	const struct lock_wait *l = arg;
+
+	return is_admitted(l) || __atomic_load_n(&l->t->state->broken, __ATOMIC_RELAXED) || dead_holder(l);
+}
+
+/* Makes endpoints of the members that hold the lock or wait for it: the transport then notices that one of them ends. */
+static void watch_holders(const struct lock_wait *l)
+{
+	for (int r = 0; r < l->w->size; r++)
+		if (r != l->w->rank && __atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_RELAXED))
+			hdl_comm_ep(l->w->comm, r);
+}
+
+/* Waits until the ticket is admitted. */
+static int lock_wait(const struct lock_wait *l)
+{
+	uint32_t dead;
+
+	for (unsigned i = 0; i < SPINS && !hdl_job.oversubscribed; i++) {
+		if (is_admitted(l))
+			return MPI_SUCCESS;
+		cpu_relax();
+	}
+	watch_holders(l);
+	hdl_rma_waits_win = l->w;
+	hdl_rma_waits_target = l->t;
+	hdl_rma_wait(l->w, lock_ready, l);
+	hdl_rma_waits_win = NULL;
+	if (is_admitted(l))
+		return MPI_SUCCESS;
+	dead = dead_holder(l);
+	if (dead)
+		__atomic_store_n(&l->t->state->broken, dead, __ATOMIC_RELAXED);
+	return MPI_ERR_PROC_ABORTED;
+}
+
+static int lock_broken(struct hdl_win *w, struct hdl_target *t, uint32_t by)
+{
+	char label[MPI_MAX_OBJECT_NAME + 16];
+
+	hdl_reason_set("the lock of rank %d of %s: rank %d (%s) has failed, and held it or waited for it", t->rank, hdl_win_label(w, label),
+		       (int)by - 1, hdl_proc_text_full(hdl_comm_proc(w->comm, (int)by - 1)));
+	return MPI_ERR_PROC_ABORTED;
+}
+
+/* Wakes members that wait for this lock and sleep. */
+static void wake_waiters(struct hdl_win *w, struct hdl_target *t)
+{
+	for (int r = 0; r < w->size; r++) {
+		struct hdl_target *waiter;
+
+		if (r == w->rank || (__atomic_load_n(&t->state->member[r].holds, __ATOMIC_SEQ_CST) & 3) != HDL_WANTS)
+			continue;
+		waiter = hdl_target_of(w, r);
+		if (!waiter)
+			hdl_out_of_memory("a rank of a window", sizeof(*waiter));
+		hdl_rma_wake(w, waiter);
+	}
+}
+
+/* The ticket is admitted: admits the next one, whose process may sleep. */
+static void enter_shared(struct hdl_win *w, struct hdl_target *t)
+{
+	uint64_t word = __atomic_load_n(&t->state->lock, __ATOMIC_RELAXED), after;
+
+	do
+		after = hdl_lock_entered(word, false);
+	while (!__atomic_compare_exchange_n(&t->state->lock, &word, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	if (hdl_lock_has_waiters(after))
+		wake_waiters(w, t);
+}
+
+static int lock_mapped(struct hdl_win *w, struct hdl_target *t, bool exclusive)
+{
+	struct lock_wait l = { .w = w, .t = t, .exclusive = exclusive };
+	struct hdl_win_state *s = t->state;
+	uint64_t word, after;
+	uint32_t broken = __atomic_load_n(&s->broken, __ATOMIC_RELAXED);
+	bool entered;
+
+	if (broken)
+		return lock_broken(w, t, broken);
+	says(w, t, HDL_WANTS);
+	word = __atomic_load_n(&s->lock, __ATOMIC_RELAXED);
+	do
+		after = hdl_lock_drawn(word, exclusive, &l.ticket, &entered);
+	while (!__atomic_compare_exchange_n(&s->lock, &word, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	if (!entered) {
+		if (lock_wait(&l)) {
+			says(w, t, HDL_WANTS_NONE);
+			return lock_broken(w, t, __atomic_load_n(&s->broken, __ATOMIC_RELAXED));
+		}
+		if (!exclusive)
+			enter_shared(w, t);
+	}
+	says(w, t, exclusive ? HDL_HAS_EXCLUSIVE : HDL_HAS_SHARED);
+	return MPI_SUCCESS;
+}
+
+static void unlock_mapped(struct hdl_win *w, struct hdl_target *t)
+{
+	uint64_t word = __atomic_load_n(&t->state->lock, __ATOMIC_RELAXED), after;
+
+	do
+		after = hdl_lock_released(word, t->held == HDL_HELD_EXCLUSIVE);
+	while (!__atomic_compare_exchange_n(&t->state->lock, &word, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	says(w, t, HDL_WANTS_NONE);
+	if (unlikely(hdl_lock_in_use(after)))
+		wake_waiters(w, t);
+}
+
+/* ---- by message: the owner ---------------------------------------------------------------------------------------------------- */
+
+/* Answers a request. The owner's own is a flag. */
+static void lock_answer(struct hdl_win *w, struct hdl_target *to, int dead)
+{
+	if (to->rank != w->rank)
+		hdl_rma_msg_sync(w, to, dead ? HDL_SYNC_REFUSED : HDL_SYNC_GRANTED, (uint64_t)dead);
+	else if (dead)
+		to->refused = dead;
+	else
+		to->granted = true;
+}
+
+static void lock_grant(struct hdl_win *w)
+{
+	struct hdl_target *t;
+
+	while ((t = w->lock_first)) {
+		if (!w->state->broken && (w->lock_exclusive || (t->lock_exclusive && w->lock_shared)))
+			return;
+		w->lock_first = t->lock_next;
+		if (!w->lock_first)
+			w->lock_last = NULL;
+		t->lock_waits = false;
+		if (!w->state->broken) {
+			if (t->lock_exclusive)
+				w->lock_exclusive = t->rank + 1;
+			else
+				w->lock_shared++;
+			w->state->member[t->rank].holds = ticks() << 2 | (t->lock_exclusive ? HDL_HAS_EXCLUSIVE : HDL_HAS_SHARED);
+		}
+		lock_answer(w, t, (int)w->state->broken);
+	}
+}
+
+void hdl_lock_asked(struct hdl_win *w, struct hdl_target *from, bool exclusive)
+{
+	from->lock_exclusive = exclusive;
+	from->lock_waits = true;
+	from->lock_next = NULL;
+	w->state->member[from->rank].holds = ticks() << 2 | HDL_WANTS;
+	*(w->lock_last ? &w->lock_last->lock_next : &w->lock_first) = from;
+	w->lock_last = from;
+	lock_grant(w);
+}
+
+void hdl_lock_given_back(struct hdl_win *w, struct hdl_target *from)
+{
+	w->state->member[from->rank].holds = 0;
+	if (w->lock_exclusive == from->rank + 1)
+		w->lock_exclusive = 0;
+	else if (w->lock_shared)
+		w->lock_shared--;
+	lock_grant(w);
+}
+
+void hdl_lock_lost(struct hdl_win *w, struct hdl_target *dead)
+{
+	if (w->mapped || !w->state->member[dead->rank].holds)
+		return;
+	w->state->broken = (uint32_t)dead->rank + 1;
+	lock_grant(w);
+}
+
+/* ---- by message: the origin --------------------------------------------------------------------------------------------------- */
+
+static bool grant_ready(const void *arg)
+{
+	const struct hdl_target *t = arg;
+
+	return t->granted || t->refused || hdl_target_failed(t);
+}
+
+static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusive)
+{
+	int err = 0;
+
+	t->granted = false;
+	t->refused = 0;
+	if (t->rank == w->rank)
+		hdl_lock_asked(w, t, exclusive);
+	else
+		err = hdl_rma_msg_sync(w, t, exclusive ? HDL_SYNC_LOCK : HDL_SYNC_LOCK_SHARED, 0);
+	if (!err) {
+		hdl_rma_waits_win = w;
+		hdl_rma_waits_target = t;
+		hdl_wait_until(grant_ready, t);
+		hdl_rma_waits_win = NULL;
+	}
+	if (t->granted)
+		return MPI_SUCCESS;
+	if (t->refused)
+		return lock_broken(w, t, (uint32_t)t->refused);
+	return hdl_target_failed(t) ? hdl_rma_dead(w, t->rank, "locking") : hdl_class_of(-err);
+}
+
+/* ---- the door ------------------------------------------------------------------------------------------------------------------ */
+
+int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive)
+{
+	int rc;
+
+	if (hdl_target_failed(t))
+		return hdl_rma_dead(w, t->rank, "locking");
+	rc = w->mapped ? lock_mapped(w, t, exclusive) : lock_by_message(w, t, exclusive);
+	if (!rc)
+		t->held = exclusive ? HDL_HELD_EXCLUSIVE : HDL_HELD_SHARED;
+	return rc;
+}
+
+int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t)
+{
+	enum hdl_held held = t->held;
+	int err = 0;
+
+	if (held != HDL_HELD_NOCHECK && w->mapped)
+		unlock_mapped(w, t);
+	else if (held != HDL_HELD_NOCHECK && t->rank == w->rank)
+		hdl_lock_given_back(w, t);
+	else if (held != HDL_HELD_NOCHECK && !hdl_target_failed(t))
+		err = hdl_rma_msg_sync(w, t, HDL_SYNC_UNLOCK, 0);
+	t->held = HDL_HELD_NONE;
+	return err ? hdl_class_of(-err) : MPI_SUCCESS;
+}

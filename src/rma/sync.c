@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Synchronization of windows (MPI-5.0 section 12.5) but locks.
+ *
+ *     fence       flush of all targets, then a barrier on the window's communicator
+ *     post        adds 1 to `posted` of this process in the state block of every origin of the group
+ *     start       waits until every target of the group has posted once more than start has used up
+ *     complete    flush of the group, then adds 1 to `completed` of this process in every target's state block
+ *     wait, test  until every origin of the group has completed once more
+ *
+ * Where state blocks are not mapped, the owner adds when the message comes (msg.c). A writer wakes an owner that sleeps:
+ *
+ *     origin                                   owner
+ *     member[].completed + 1 (full fence)      asleep + 1 (full fence)
+ *     asleep != 0: WAKE                        reads the counters; sleeps
+ */
+#include "rma/rma.h"
+
+#include <stdlib.h>
+
+void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void *arg)
+{
+	__atomic_fetch_add(&w->state->asleep, 1, __ATOMIC_SEQ_CST);
+	hdl_wait_until(ready, arg);
+	__atomic_fetch_sub(&w->state->asleep, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- flush --------------------------------------------------------------------------------------------------------------- */
+
+static bool nothing_pending(const void *arg)
+{
+	return !((const struct hdl_target *)arg)->pending;
+}
+
+int hdl_rma_flush(struct hdl_win *w, struct hdl_target *t)
+{
+	int rc;
+
+	/* Pairs with the fence of a process that writes what this one reads next: stores of puts are visible to all before any
+	 * later load of this process. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (t->pending)
+		hdl_wait_until(nothing_pending, t);
+	rc = t->error;
+	t->error = MPI_SUCCESS;
+	if (unlikely(hdl_target_failed(t))) {
+		t->note = &hdl_rma_gone;	/* put and get need not ask the runtime */
+		return hdl_rma_dead(w, t->rank, "operations to");
+	}
+	if (rc) {
+		char label[MPI_MAX_OBJECT_NAME + 16];
+
+		hdl_reason_set("an operation to rank %d of %s has failed%s", t->rank, hdl_win_label(w, label),
+			       rc == MPI_ERR_RMA_RANGE ? ": that rank's memory cannot be accessed there: it was detached, freed or unmapped" : "");
+	}
+	return rc;
+}
+
+int hdl_rma_flush_all(struct hdl_win *w)
+{
+	int rc = MPI_SUCCESS;
+
+	for (int r = 0; r < w->size; r++) {
+		struct hdl_target *t = w->target[r];
+		int one;
+
+		if (!t || (!t->pending && !t->error && !(w->open_all && hdl_target_failed(t))))
+			continue;
+		one = hdl_rma_flush(w, t);
+		rc = rc ? rc : one;
+	}
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return rc;
+}
+
+/* ---- fence --------------------------------------------------------------------------------------------------------------- */
+
+int hdl_win_barrier(struct hdl_win *w)
+{
+	static const struct hdl_coll_args args = { .coll = HDL_BARRIER, .op = MPI_OP_NULL };
+
+	return w->size == 1 ? MPI_SUCCESS : hdl_coll_run(w->comm, &args);
+}
+
+int hdl_win_fence(struct hdl_win *w, int assert)
+{
+	int rc = assert & MPI_MODE_NOPRECEDE ? MPI_SUCCESS : hdl_rma_flush_all(w);
+	char why[256];
+	int barrier;
+
+	if (!rc) {
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		return hdl_win_barrier(w);
+	}
+	/* the other members wait in the barrier */
+	snprintf(why, sizeof(why), "%s", hdl_reason_take());
+	barrier = hdl_win_barrier(w);
+	(void)barrier;
+	hdl_reason_set("%s", why);
+	return rc;
+}
+
+/* ---- groups -------------------------------------------------------------------------------------------------------------- */
+
+/* Returns the rank in the window of a rank of a group; -1: no member. */
+static int member_of(struct hdl_win *w, const struct hdl_group *g, int rank)
+{
+	int r = hdl_comm_rank_of(w->comm, hdl_group_proc(g, rank));
+
+	return r == MPI_UNDEFINED ? -1 : r;
+}
+
+static int check_group(struct hdl_win *w, const struct hdl_group *g)
+{
+	for (int i = 0; i < g->size; i++) {
+		int r = member_of(w, g, i);
+
+		if (r < 0) {
+			hdl_reason_set("invalid group: its rank %d (%s) is no member of the window", i, hdl_proc_text(hdl_group_proc(g, i)));
+			return MPI_ERR_GROUP;
+		}
+		if (!hdl_target_of(w, r))
+			return hdl_rma_no_memory("a rank of a window");
+	}
+	return MPI_SUCCESS;
+}
+
+static struct hdl_target *group_target(struct hdl_win *w, const struct hdl_group *g, int i)
+{
+	return w->target[member_of(w, g, i)];
+}
+
+/* Adds 1 to a counter of this process at a member. */
+static int signal_member(struct hdl_win *w, struct hdl_target *t, bool completed)
+{
+	int err;
+
+	if (!t->state) {
+		err = hdl_rma_msg_sync(w, t, completed ? HDL_SYNC_COMPLETED : HDL_SYNC_POSTED, 0);
+		return err ? hdl_class_of(-err) : MPI_SUCCESS;
+	}
+	struct hdl_win_member *m = &t->state->member[w->rank];
+	__atomic_fetch_add(completed ? &m->completed : &m->posted, 1, __ATOMIC_SEQ_CST);
+	hdl_rma_wake(w, t);
+	return MPI_SUCCESS;
+}
+
+/* ---- post, start, complete, wait ------------------------------------------------------------------------------------------ */
+
+int hdl_win_post(struct hdl_win *w, struct hdl_group *g, int assert)
+{
+	int rc = check_group(w, g);
+
+	if (rc)
+		return rc;
+	w->post_nocheck = assert & MPI_MODE_NOCHECK;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (int i = 0; i < g->size && !w->post_nocheck && !rc; i++)
+		rc = signal_member(w, group_target(w, g, i), false);
+	w->post = hdl_group_retain(g);
+	return rc;
+}
+
+struct group_wait {
+	struct hdl_win *w;
+	const struct hdl_group *g;
+	bool completed;
+};
+
+/* Returns the first rank of the group whose counter is not there yet: those whose processes have failed last. -1: none is missing.
+ * *failed: the result's process has failed. */
+static int missing(const struct group_wait *q, bool *failed)
+{
+	int dead = -1;
+
+	*failed = false;
+	for (int i = 0; i < q->g->size; i++) {
+		const struct hdl_target *t = group_target(q->w, q->g, i);
+		const struct hdl_win_member *m = &q->w->state->member[t->rank];
+
+		if (q->completed ? __atomic_load_n(&m->completed, __ATOMIC_ACQUIRE) != t->completes :
+				   __atomic_load_n(&m->posted, __ATOMIC_ACQUIRE) != t->posts)
+			continue;
+		if (!hdl_target_failed(t))
+			return t->rank;
+		dead = t->rank;
+	}
+	*failed = dead >= 0;
+	return dead;
+}
+
+static bool group_ready(const void *arg)
+{
+	bool failed;
+
+	return missing(arg, &failed) < 0 || failed;
+}
+
+/* Waits for all of the group, and uses the counters up. */
+static int group_wait(const struct group_wait *q, const char *what)
+{
+	bool failed;
+	int dead;
+
+	if (!group_ready(q))
+		hdl_rma_wait(q->w, group_ready, q);
+	dead = missing(q, &failed);
+	for (int i = 0; i < q->g->size; i++) {
+		struct hdl_target *t = group_target(q->w, q->g, i);
+
+		if (!hdl_target_failed(t) || t->rank != dead)
+			(*(q->completed ? &t->completes : &t->posts))++;
+	}
+	return dead < 0 ? MPI_SUCCESS : hdl_rma_dead(q->w, dead, what);
+}
+
+int hdl_win_start(struct hdl_win *w, struct hdl_group *g, int assert)
+{
+	struct group_wait q = { .w = w, .g = g };
+	int rc = check_group(w, g);
+
+	if (!rc && !(assert & MPI_MODE_NOCHECK))
+		rc = group_wait(&q, "the exposure epoch of");
+	if (rc)
+		return rc;
+	for (int i = 0; i < g->size; i++)
+		group_target(w, g, i)->open = true;
+	w->start = hdl_group_retain(g);
+	return MPI_SUCCESS;
+}
+
+int hdl_win_complete(struct hdl_win *w)
+{
+	struct hdl_group *g = w->start;
+	int rc = MPI_SUCCESS, one;
+
+	for (int i = 0; i < g->size; i++) {
+		struct hdl_target *t = group_target(w, g, i);
+
+		t->open = false;
+		one = hdl_rma_flush(w, t);
+		rc = rc ? rc : one;
+	}
+	for (int i = 0; i < g->size; i++) {
+		struct hdl_target *t = group_target(w, g, i);
+
+		one = hdl_target_failed(t) ? MPI_SUCCESS : signal_member(w, t, true);
+		rc = rc ? rc : one;
+	}
+	w->start = NULL;
+	hdl_group_release(g);
+	return rc;
+}
+
+int hdl_win_wait(struct hdl_win *w, int *flag)
+{
+	struct group_wait q = { .w = w, .g = w->post, .completed = true };
+	struct hdl_group *g = w->post;
+	int rc;
+
+	if (flag) {
+		*flag = group_ready(&q);
+		if (!*flag) {
+			hdl_progress_test();
+			*flag = group_ready(&q);
+		}
+		if (!*flag)
+			return MPI_SUCCESS;
+	}
+	rc = group_wait(&q, "the access epoch of");
+	w->post = NULL;
+	hdl_group_release(g);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return rc;
+}
