@@ -742,6 +742,7 @@ static int exec_multicast(struct shca_thread *thr, struct shca_qp *qp, const str
 		thr->group = NULL;
 		if (rc == IBV_WC_LOC_PROT_ERR)
 			return rc;
+		SHCA_FAILPOINT(thr, "multicast", qp, req->op);
 		shca_step_to(qp, SHCA_STEP_NONE);
 	}
 	return IBV_WC_SUCCESS;
