@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death at every step of a datagram, on the short way (datagram.c) and on the general one (exec.c), into a queue's own
- * receives and into an SRQ's.
+ * Death at every step of a datagram, on the short way (datagram.c), on the general one and to a multicast group (exec.c), into a
+ * queue's own receives and into an SRQ's.
  *
  *     B    has RECVS receives
  *     A    sends a datagram that arrives, then one at whose step it dies
@@ -31,13 +31,14 @@ static const struct {
 	bool arrived;
 } points[] = {
 	{"exec", false}, {"take", false}, {"taken", false}, {"data", false}, {"data-done", false}, {"rcqe", false},
-	{"cqe-visible", true}, {"rcqe-done", true},
+	{"cqe-visible", true}, {"rcqe-done", true}, {"multicast", true},	/* the last: to a group only */
 };
+static const union ibv_gid group = {.raw = {0xff, 0x12, 0x40, 0x01, [15] = 1}};
 
 static struct stage {
 	char fabric[64];
 	struct failpoint_arm arm[FAILPOINT_ARMS];
-	bool short_way, srq;
+	bool short_way, srq, multicast;
 	uint32_t qpn;			/* B's */
 	uint32_t slot;			/* A's */
 	_Atomic uint32_t ready, warm, counted, left, sent, done;
@@ -73,7 +74,7 @@ static void send_one(struct rig *r, struct ibv_qp *qp, struct ibv_ah *ah, const 
 	struct ibv_sge sge = {(uintptr_t)at, LEN, mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 				 .send_flags = st->short_way ? IBV_SEND_INLINE : 0,
-				 .wr.ud = {.ah = ah, .remote_qpn = st->qpn, .remote_qkey = RIG_QKEY}}, *bad;
+				 .wr.ud = {.ah = ah, .remote_qpn = st->multicast ? SHCA_MULTICAST_QPN : st->qpn, .remote_qkey = RIG_QKEY}}, *bad;
 
 	rig_fill(at, LEN, number);
 	memcpy(at, &number, sizeof(number));
@@ -101,7 +102,7 @@ struct sender {
 
 static void sender(struct sender *s)
 {
-	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1};
+	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1, .is_global = st->multicast, .grh.dgid = group};
 
 	rig_join(&s->r, st->fabric);
 	s->cq = rig_cq(&s->r, 16, NULL);
@@ -173,6 +174,7 @@ static void role_b(bool arrived)
 		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
 		CHECK(!(srq ? shca_post_srq_recv(srq, &wr, &bad) : shca_post_recv(qp, &wr, &bad)));
 	}
+	CHECK(!st->multicast || !shca_attach_mcast(qp, &group, SHCA_MULTICAST_LID));
 	st->qpn = qp->qp_num;
 	atomic_store(&st->ready, 1);
 	for (int i = 0; !t.n; i++, nap()) {
@@ -241,7 +243,7 @@ static bool ended(pid_t pid, bool killed)
 	return killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0;
 }
 
-static bool run(unsigned i, bool short_way, bool srq)
+static bool run(unsigned i, bool short_way, bool srq, bool multicast)
 {
 	static unsigned number;
 
@@ -252,6 +254,7 @@ static bool run(unsigned i, bool short_way, bool srq)
 	st->arm[0].who = FP_OWNER;
 	st->short_way = short_way;
 	st->srq = srq;
+	st->multicast = multicast;
 	pid_t b = start(1, points[i].arrived), a = start(0, false);
 	bool good = ended(a, true) && atomic_load(&st->arm[0].hit);
 	if (!good)
@@ -270,11 +273,12 @@ int main(void)
 	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(st != MAP_FAILED);
 	for (unsigned i = 0; i < sizeof(points) / sizeof(points[0]); i++)
-		for (int k = 0; k < 4; k++) {
-			bool good = run(i, k & 1, k & 2);
+		for (int k = strcmp(points[i].name, "multicast") ? 0 : 4; k < 6; k++) {
+			bool multicast = k >= 4, short_way = !multicast && k & 1, srq = multicast ? k & 1 : k & 2;
+			bool good = run(i, short_way, srq, multicast);
 			if (!good)
-				fprintf(stderr, "FAIL: death at %s, %s way, %s\n", points[i].name, k & 1 ? "short" : "general",
-					k & 2 ? "SRQ" : "own receives");
+				fprintf(stderr, "FAIL: death at %s, %s way, %s\n", points[i].name,
+					multicast ? "multicast" : short_way ? "short" : "general", srq ? "SRQ" : "own receives");
 			failed += !good;
 		}
 	printf("%u failed\n", failed);

@@ -347,8 +347,8 @@ static void write_grh(struct shca_thread *thr, const struct shca_req *req, const
 	};
 
 	shca_gid_of(thr->m, grh.sgid.raw);
-	if (req->arg[2])	/* multicast */
-		memcpy(grh.dgid.raw, &req->arg[2], sizeof(grh.dgid));
+	if (thr->group)
+		memcpy(grh.dgid.raw, thr->group, sizeof(grh.dgid));
 	else
 		shca_gid_of(thr->m, grh.dgid.raw);
 	shca_copy_to(thr, dst, &grh, sizeof(grh));
@@ -737,7 +737,9 @@ static int exec_multicast(struct shca_thread *thr, struct shca_qp *qp, const str
 		shca_epoch_widen(thr);
 		if (find_responder(thr, qp, &copy, &r))
 			continue;
+		thr->group = &req->arg[2];
 		int rc = exec_send(thr, qp, &copy, &r);
+		thr->group = NULL;
 		if (rc == IBV_WC_LOC_PROT_ERR)
 			return rc;
 		SHCA_FAILPOINT(thr, "multicast", qp, req->op);

@@ -123,6 +123,7 @@ struct shca_thread {
 	struct shca_late *late;		/* fault injection: a delayed datagram; NULL until the first */
 	uint32_t *members;		/* of the multicast group of the datagram that is being run */
 	uint32_t members_cap;
+	const uint64_t *group;		/* GID of that group while a copy is being delivered; else NULL */
 	bool sharing;			/* in a divided copy: no second one is begun inside */
 	char *bounce;			/* 64 KiB, for copies from private to private memory, and to the arena (shca_fetch) */
 	char *calc;			/* operands and results of CALC; NULL until the first */
