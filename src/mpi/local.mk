@@ -17,7 +17,7 @@ mpi_sources += src/mpi/comm_info.h src/mpi/comm_info.c src/mpi/split_type.c
 mpi_sources += src/mpi/tool.h src/mpi/tool.c src/mpi/tool_cvar.c src/mpi/tool_pvar.c src/mpi/tool_event.c
 
 # Chapter 11.
-mpi_sources += src/mpi/dynamic.c
+mpi_sources += src/mpi/dynamic.c src/mpi/session.h src/mpi/session.c
 
 # Chapter 8, and where ranks are bound.
 mpi_sources += src/mpi/topo.h src/mpi/topo.c src/mpi/topo_cart.c src/mpi/topo_graph.c src/mpi/reorder.h src/mpi/reorder.c \

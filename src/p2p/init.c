@@ -82,19 +82,27 @@ void hdl_p2p_memory(void)
 	hdl_ledger_print(stderr);
 }
 
-int hdl_p2p_fini(void)
+void hdl_p2p_finish(void)
 {
-	struct hdl_matching *m = hdl_mpi_matching;
-	int rc;
-
-	hdl_leader_links_fini();
-	/* Sends whose request was freed, or was not waited for, must leave (section 11.2.2). */
 	hdl_report_finalizing(true);
 	hdl_wait_until(init_nothing_pending, NULL);
 	hdl_report_finalizing(false);
+}
+
+int hdl_p2p_fini(bool leave)
+{
+	struct hdl_matching *m = hdl_mpi_matching;
+	int rc = 0;
+
+	hdl_leader_links_fini();
+	/* Sends whose request was freed, or was not waited for, must leave (section 11.2.2). */
+	hdl_p2p_finish();
 	hdl_report_leaving();
 	hdl_ports_fini();
-	rc = hdl_tp_fini(&hdl_mpi_tp);
+	if (leave)
+		hdl_tp_leave(&hdl_mpi_tp);
+	else
+		rc = hdl_tp_fini(&hdl_mpi_tp);
 	if (hdl_vars.report_leaks)
 		hdl_match_each_unexpected(m, hdl_leaked_message, NULL);
 	hdl_unexpected_close(m);

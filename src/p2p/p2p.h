@@ -56,6 +56,7 @@ struct hdl_comm {
 	bool unwanted;
 	bool part;			/* `local` of an intercommunicator, which owns the contexts */
 	struct hdl_bsend_space *bsend;	/* buffer of MPI_Comm_attach_buffer; NULL: none */
+	struct hdl_session *session;	/* from which it was derived, with a reference; NULL: the world model's */
 	char name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -322,8 +323,13 @@ int hdl_grequest_free(struct hdl_req *req);
 /* ---- operations ---------------------------------------------------------------------------------------- */
 
 int hdl_p2p_init(void);		/* after hdl_rt_init; brings the transport up */
-/* Waits for pending sends, then for the other ranks, and closes the transport. */
-int hdl_p2p_fini(void);
+/* Waits for pending sends, then for the other ranks, and closes the transport. leave: does not wait for the other ranks, which
+ * may go on. */
+int hdl_p2p_fini(bool leave);
+/* Waits for pending sends. */
+void hdl_p2p_finish(void);
+/* Whether MPI_COMM_WORLD and MPI_COMM_SELF are valid handles: from MPI_Init to MPI_Finalize. hdl_p2p_init makes them so. */
+void hdl_world_open(bool open);
 /* HEDDLE_REPORT_MEMORY: enters the memory of matching and of the transport in the ledger, and prints the ledger. */
 void hdl_p2p_memory(void);
 /* HEDDLE_REPORT_LEAKS: records requests and buffers that were not freed. hdl_p2p_fini records the messages that were never
@@ -392,7 +398,8 @@ void hdl_bsend_flush(struct hdl_bsend_space *space);
 /* Makes a request that is done when all messages that are in the buffer on entry have been sent. MPI_ERR_NO_MEM. */
 int hdl_bsend_iflush(struct hdl_bsend_space *space, struct hdl_comm *comm, struct hdl_req **req);
 extern struct hdl_bsend_space *hdl_bsend_process;
-/* Returns MPI_ERR_BUFFER if there is not enough space. Uses the communicator's buffer, or else the process's. */
+/* Returns MPI_ERR_BUFFER if there is not enough space. Uses the communicator's buffer, or else its session's, or else the
+ * process's. */
 int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm);
 
 /* MPI's instances of the transport and of matching: set from hdl_p2p_init until the end of hdl_p2p_fini, else NULL. */

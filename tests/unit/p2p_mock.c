@@ -62,6 +62,19 @@ int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance)
 	return 0;
 }
 
+void hdl_tp_stay(struct hdl_tp *tp)
+{
+}
+
+void hdl_tp_rest(struct hdl_tp *tp)
+{
+}
+
+void hdl_tp_leave(struct hdl_tp **instance)
+{
+	*instance = NULL;
+}
+
 int hdl_tp_fini(struct hdl_tp **instance)
 {
 	*instance = NULL;
@@ -399,9 +412,29 @@ int hdl_rt_node(int rank)
 	return 0;
 }
 
-int hdl_rt_init(void)
+int hdl_rt_init(bool compare)
 {
 	return 0;
+}
+
+int hdl_rt_compare(bool (*may_wait)(const void *arg, int rank), const void *arg)
+{
+	return 0;
+}
+
+int hdl_rt_psets(char ***names)
+{
+	*names = NULL;
+	return 0;
+}
+
+int hdl_rt_pset_members(const char *name, int **ranks)
+{
+	return -ENOENT;
+}
+
+void hdl_rt_quit(void)
+{
 }
 
 int hdl_rt_fini(bool fence)

@@ -131,6 +131,7 @@ struct hdl_tp {
 	struct hdl_regcache *regcache;
 	struct hdl_user_mem *user_mems;	/* of hdl_tp_alloc */
 	bool leaving;			/* hdl_tp_fini waits for the fence: a peer's end is no error */
+	bool parting;			/* hdl_tp_leave sends LEAVE: a peer that leaves at the same time is no error */
 	bool closing;			/* hdl_tp_fini frees the queues: no error of theirs is reported */
 	uint32_t sleep_turn;		/* number of the last HDL_CTL_SLEEP, never 0 */
 	uint64_t no_yield_until;	/* ns: until then this process sleeps instead of yielding */
@@ -312,5 +313,11 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out);
 /* ---- queue/sq_error.c ----- */
 /* Reports a completion that fails the connection; ep may be NULL. */
 void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc);
+
+/* Whether the peer's end is expected, and is no error. */
+static inline bool hdl_ep_may_end(const struct hdl_ep *ep)
+{
+	return ep->departed || ep->tp->parting;
+}
 
 #endif
