@@ -8,6 +8,10 @@ mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/leaks.h src/mpi/leak
 
 # Chapter 3 beyond p2p.c and request.c.
 mpi_sources += src/mpi/sendrecv.c src/mpi/message.c src/mpi/persistent.c src/mpi/grequest.c src/mpi/buffered.c
+
+# Chapter 4.
+mpi_sources += src/mpi/partitioned.c
+
 mpi_sources += src/mpi/vcoll.c src/mpi/op.c
 
 # Hints of communicators, and splitting them by hardware.

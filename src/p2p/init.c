@@ -4,6 +4,7 @@
 #include "p2p/comm/leader_link.h"
 #include "p2p/dpm/handshake.h"
 #include "p2p/fault/fault.h"
+#include "p2p/partitioned.h"
 #include "p2p/unexpected.h"
 
 #include <errno.h>
@@ -55,7 +56,9 @@ int hdl_p2p_init(void)
 		goto fail_report;
 	hdl_mpi_matching->tp = hdl_mpi_tp;	/* before the first turn of progress, in which messages arrive */
 	hdl_device_wake = init_wake;
-	rc = hdl_report_start();
+	rc = hdl_partitioned_open(hdl_mpi_tp);
+	if (!rc)
+		rc = hdl_report_start();
 	if (rc)
 		goto fail_report;	/* MPI_Init ends the job */
 	return 0;
@@ -103,6 +106,7 @@ int hdl_p2p_fini(bool leave)
 		hdl_tp_leave(&hdl_mpi_tp);
 	else
 		rc = hdl_tp_fini(&hdl_mpi_tp);
+	hdl_partitioned_close();
 	if (hdl_vars.report_leaks)
 		hdl_match_each_unexpected(m, hdl_leaked_message, NULL);
 	hdl_unexpected_close(m);

@@ -110,6 +110,19 @@ tests_mp_session_psets_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) 
 tests_mp_session_psets_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get -Wl,--wrap=PMIx_Query_info
 TESTS += tests/mp/session.sh
 EXTRA_DIST += tests/mp/session.sh
+# Partitioned communication.
+check_PROGRAMS += tests/mp/partitioned_calls tests/mp/partitioned_random tests/mp/partitioned_death
+tests_mp_partitioned_calls_SOURCES = tests/mp/partitioned_calls.c tests/mp/standard.h tests/mp/mpi_test.h
+tests_mp_partitioned_calls_LDADD = libheddle.la
+tests_mp_partitioned_calls_LDFLAGS = $(NOWRAP)
+tests_mp_partitioned_random_SOURCES = tests/mp/partitioned_random.c tests/mp/mpi_test.h
+tests_mp_partitioned_random_LDADD = libheddle.la
+tests_mp_partitioned_random_LDFLAGS = $(NOWRAP) -pthread
+tests_mp_partitioned_death_SOURCES = tests/mp/partitioned_death.c tests/mp/survivors.h
+tests_mp_partitioned_death_LDADD = libheddle.la
+tests_mp_partitioned_death_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/partitioned.sh
+EXTRA_DIST += tests/mp/partitioned.sh
 mpi_test_scripts = tests/mp/mpi_comm_join.sh tests/mp/mpi_fds_closed.sh tests/mp/mpi_run.sh tests/mp/mpi_objects.sh \
 	tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
 check_PROGRAMS += tests/mp/mpi_outputs

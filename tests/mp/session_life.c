@@ -321,8 +321,6 @@ static void refused(void)
 		CHECK(s == MPI_SESSION_NULL);
 	}
 	states(0, 0);
-	unsetenv("HEDDLE_DEVICE");
-	only();
 }
 
 static const struct order {

@@ -62,6 +62,47 @@ int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance)
 	return 0;
 }
 
+int hdl_am_register(struct hdl_tp *tp, unsigned id, hdl_am_fn fn, void *context)
+{
+	return 0;
+}
+
+int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head, size_t head_len, const void *data, size_t len,
+		struct hdl_am_send *am)
+{
+	return 1;
+}
+
+int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **mr)
+{
+	return -ENOMEM;
+}
+
+int hdl_mr_deregister(struct hdl_mr *mr)
+{
+	return 0;
+}
+
+size_t hdl_mr_pack(const struct hdl_mr *mr, void *key)
+{
+	return 0;
+}
+
+int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rkey **rkey)
+{
+	return -EINVAL;
+}
+
+int hdl_rkey_release(struct hdl_rkey *rkey)
+{
+	return 0;
+}
+
+int hdl_put(struct hdl_rkey *k, uint64_t offset, const void *buf, size_t len, struct hdl_rma *op)
+{
+	return -EACCES;
+}
+
 void hdl_tp_stay(struct hdl_tp *tp)
 {
 }

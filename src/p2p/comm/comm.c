@@ -133,6 +133,10 @@ static void comm_clear(struct hdl_comm *comm)
 	if (comm->session)
 		hdl_session_release(comm->session);
 	comm->session = NULL;
+	for (struct hdl_part_count *c; (c = comm->parts);) {
+		comm->parts = c->next;
+		free(c);
+	}
 	comm->leaf = NULL;
 	comm->obj.magic = 0;
 }
