@@ -161,7 +161,7 @@ void server_ask(bool now);
 /* Sends HDL_RANK_ENDED to the remaining ranks: this rank's process has ended, and they go on. */
 void server_tell_end(const struct job *job, int rank);
 /* Whether the rank has published a value under the key. Before HDL_ADDRESS no rank reaches that rank; with HDL_WORLD the rank
- * is in the world model. */
+ * is in the world model, with HDL_SESSION and without HDL_WORLD it has sessions only. */
 bool server_has(const struct job *job, int rank, const char *key);
 
 /* ---- the hang report (hang.c) -------------------------------------------------------------------------------------------- */

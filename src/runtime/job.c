@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/stack.h"
+#include "runtime/ask.h"
 #include "runtime/jobs.h"
 #include "runtime/launched_by.h"
 #include "runtime/pmix_fds.h"
@@ -707,7 +708,7 @@ int hdl_rt_init(bool compare)
 	if (!err) {
 		count_cpus(&by);
 		/* committed with what follows: the addresses at the latest */
-		err = compare ? hdl_rt_put(HDL_WORLD, "", 1) : 0;
+		err = hdl_rt_put(compare ? HDL_WORLD : HDL_SESSION, "", 1);
 	}
 	if (!err)
 		err = check_common(true, compare);

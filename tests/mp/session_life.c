@@ -260,6 +260,38 @@ static void stays(void)
 	MPI_Session_finalize(&s);
 }
 
+/* Rank 0 ends its process behind its last session; the others go on without it. */
+static void leaves(void)
+{
+	MPI_Session s = session_new(NULL);
+	MPI_Group g, rest;
+	MPI_Comm c;
+	int got;
+
+	know(s);
+	c = comm_of(s, "mpi://WORLD", "all");
+	traffic(c);
+	MPI_Comm_disconnect(&c);
+	if (!me) {
+		MPI_Session_finalize(&s);
+		return;
+	}
+	MPI_Group_from_session_pset(s, "mpi://WORLD", &g);
+	MPI_Group_excl(g, 1, (int[]){ 0 }, &rest);
+	for (int i = 0; i < 3; i++) {
+		usleep(400000);		/* its end is noticed meanwhile */
+		MPI_Comm_create_from_group(rest, "rest", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &c);
+		traffic(c);
+		MPI_Send(&me, 1, MPI_INT, me % (np - 1), 9, c);
+		MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 9, c, MPI_STATUS_IGNORE);
+		CHECK(got == (me == 1 ? np - 1 : me - 1));
+		MPI_Comm_free(&c);
+	}
+	MPI_Group_free(&g);
+	MPI_Group_free(&rest);
+	MPI_Session_finalize(&s);
+}
+
 /* A child of fork that calls exit leaves the job to its parent. */
 static void child(void)
 {
@@ -328,7 +360,7 @@ static const struct order {
 	void (*run)(void);
 } orders[] = {
 	{ "only", only }, { "overlap", overlap }, { "world", world }, { "after", after }, { "between", between }, { "some", some },
-	{ "uneven", uneven }, { "stays", stays }, { "child", child }, { "threads", threads },
+	{ "uneven", uneven }, { "stays", stays }, { "leaves", leaves }, { "child", child }, { "threads", threads },
 	{ "refused", refused },
 };
 

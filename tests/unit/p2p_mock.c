@@ -478,6 +478,16 @@ void hdl_rt_quit(void)
 {
 }
 
+int hdl_rt_fence_begin(void)
+{
+	return 1;
+}
+
+int hdl_rt_fence_wait(uint64_t timeout_us)
+{
+	return 1;
+}
+
 int hdl_rt_fini(bool fence)
 {
 	return 0;

@@ -443,7 +443,8 @@ void hdl_tp_stay(struct hdl_tp *tp)
 
 void hdl_tp_rest(struct hdl_tp *tp)
 {
-	while (hdl_tp_progress(tp))
+	/* bounded: peers may go on sending */
+	for (int turns = 0; turns < 1024 && hdl_tp_progress(tp); turns++)
 		;
 	hdl_ud_acks(tp);
 }
