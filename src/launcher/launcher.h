@@ -160,8 +160,9 @@ char **server_rank_env(struct job *job, int rank);
 void server_ask(bool now);
 /* Sends HDL_RANK_ENDED to the remaining ranks: this rank's process has ended, and they go on. */
 void server_tell_end(const struct job *job, int rank);
-/* Whether the rank has published its addresses. Before that no rank completes MPI_Init, or reaches that rank. */
-bool server_has_address(const struct job *job, int rank);
+/* Whether the rank has published a value under the key. Before HDL_ADDRESS no rank reaches that rank; with HDL_WORLD the rank
+ * is in the world model, with HDL_SESSION and without HDL_WORLD it has sessions only. */
+bool server_has(const struct job *job, int rank, const char *key);
 
 /* ---- the hang report (hang.c) -------------------------------------------------------------------------------------------- */
 

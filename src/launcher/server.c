@@ -367,7 +367,7 @@ void server_tell_end(const struct job *job, int rank)
 		complain("the ranks cannot be told that rank %d has ended (PMIx_Notify_event: %s)", rank, PMIx_Error_string(rc));
 }
 
-bool server_has_address(const struct job *job, int rank)
+bool server_has(const struct job *job, int rank, const char *key)
 {
 	pmix_value_t *value = NULL;
 	pmix_status_t rc;
@@ -377,7 +377,7 @@ bool server_has_address(const struct job *job, int rank)
 	PMIX_LOAD_PROCID(&proc, job->nspace, (pmix_rank_t)rank);
 	PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, NULL, PMIX_BOOL);	/* only from the library's store, without a request to a
 								 * rank */
-	rc = PMIx_Get(&proc, HDL_ADDRESS, &here, 1, &value);
+	rc = PMIx_Get(&proc, key, &here, 1, &value);
 	if (rc == PMIX_SUCCESS)
 		PMIX_VALUE_RELEASE(value);
 	return rc == PMIX_SUCCESS;

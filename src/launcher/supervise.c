@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "launcher/launcher.h"
+#include "runtime/ask.h"
 #include "runtime/runtime.h"
 
 enum {
@@ -51,6 +52,7 @@ struct loop {
 	uint64_t forwarded_at;		/* monotonic_ns() of that */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
 	double kill_after;		/* seconds that kill_at was set for */
+	uint64_t unjudged_ns;	/* since when judge_absent does not know whether a rank waits for all; 0: it knows */
 	uint64_t kill_at, tell_at, timeout_at, hang_at;	/* monotonic_ns(); 0: never */
 	char *tty_buf;			/* terminal input that the rank has not taken */
 	size_t tty_len;
@@ -189,7 +191,7 @@ static void supervise_judge(struct loop *l, int r, const siginfo_t *how)
 	if (l->state != RUNNING)
 		return;
 	/* without this rank's address the remaining ranks would wait until HEDDLE_INIT_TIMEOUT */
-	rank->outlived = l->job->opt.outlive && rank->joined && server_has_address(l->job, r);
+	rank->outlived = l->job->opt.outlive && rank->joined && server_has(l->job, r, HDL_ADDRESS);
 	if (code && asked_to_end(l) && (how->si_code == CLD_EXITED || how->si_status == l->forwarded)) {
 		supervise_leave_job(l, code);
 	} else if (code == EXIT_BY_SIGNAL + SIGPIPE && (reader_gone(1) || reader_gone(2))) {
@@ -216,21 +218,47 @@ static void supervise_judge(struct loop *l, int r, const siginfo_t *how)
 	}
 }
 
-/* A rank that has joined waits for all ranks, in MPI_Finalize at the latest: for a rank that ended without having
- * joined, for ever. Must be called when a rank has joined, and when one has ended. */
+/* Returns a rank that waits for all ranks of the job, or -1. Such a rank has published HDL_WORLD; one with sessions only has
+ * HDL_SESSION. A rank joins first, and publishes then; one that publishes neither within UNKNOWN_NS is another library's.
+ * Sets l->unjudged_ns while there is a rank that has published neither yet. */
+static int find_waiting(struct loop *l)
+{
+	const uint64_t UNKNOWN_NS = 10000000000u;
+	const struct rank *ranks = l->job->ranks;
+	int unknown = -1;
+
+	for (int r = 0; r < l->job->nranks; r++) {
+		if (ranks[r].ended || !ranks[r].joined || ranks[r].left)
+			continue;
+		if (server_has(l->job, r, HDL_WORLD))
+			return r;
+		if (!server_has(l->job, r, HDL_SESSION))
+			unknown = r;
+	}
+	if (unknown >= 0 && !l->unjudged_ns)
+		l->unjudged_ns = monotonic_ns();
+	if (unknown < 0)
+		l->unjudged_ns = 0;
+	return unknown >= 0 && monotonic_ns() - l->unjudged_ns > UNKNOWN_NS ? unknown : -1;
+}
+
+/* A rank that has called MPI_Init waits for all ranks, in MPI_Finalize at the latest: for a rank that ended without
+ * having joined, for ever. A rank that has joined by MPI_Session_init waits for no other. Must be called when a rank has
+ * joined, when one has ended, and again as long as `unjudged_ns` is set. */
 static void judge_absent(struct loop *l)
 {
 	const struct rank *ranks = l->job->ranks;
-	int absent = -1, present = -1;
+	int absent = -1, present;
 	char rest[64];
 
-	for (int r = 0; r < l->job->nranks; r++) {
-		if (ranks[r].ended && !ranks[r].joined && absent < 0)
+	for (int r = 0; r < l->job->nranks && absent < 0; r++)
+		if (ranks[r].ended && !ranks[r].joined)
 			absent = r;
-		if (!ranks[r].ended && ranks[r].joined && !ranks[r].left && present < 0)
-			present = r;
-	}
-	if (l->state != RUNNING || absent < 0 || present < 0)
+	l->unjudged_ns = l->state == RUNNING && absent >= 0 ? l->unjudged_ns : 0;
+	if (l->state != RUNNING || absent < 0)
+		return;
+	present = find_waiting(l);
+	if (present < 0)
 		return;
 	if (asked_to_end(l)) {
 		supervise_leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
@@ -445,6 +473,7 @@ static void take_note(struct loop *l, const struct note *note)
 	switch (note->kind) {
 	case NOTE_JOINED:
 		rank->joined = true;
+		rank->left = false;	/* by MPI_Session_init after MPI_Finalize */
 		judge_absent(l);
 		break;
 	case NOTE_LEFT:
@@ -654,6 +683,8 @@ static void check_time(struct loop *l)
 	}
 	if (l->kill_at && now >= l->kill_at)
 		escalate(l);
+	if (l->unjudged_ns)
+		judge_absent(l);
 	hang_check(l->job);
 }
 
@@ -671,7 +702,7 @@ static int wait_ms(const struct loop *l)
 		next = l->tell_at;
 	/* Terminal input while the rank is slow or another process group is in the foreground has no event to wait for,
 	 * nor has the end of a process whose parent is no rank. */
-	if ((l->tty_fd >= 0 || l->lingering) && next > now + 200000000)
+	if ((l->tty_fd >= 0 || l->lingering || l->unjudged_ns) && next > now + 200000000)
 		next = now + 200000000;
 	if (next == UINT64_MAX)
 		return -1;

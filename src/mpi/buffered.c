@@ -53,83 +53,107 @@ FORM(, int)
 FORM(_c, MPI_Count)
 #undef FORM
 
-/* ---- buffers: of the process (c is NULL) or of a communicator ----------------------------------------------- */
+/* ---- buffers: of the process, of a communicator or of a session ------------------------------------------------ */
 
-static struct hdl_bsend_space **space_of(struct hdl_comm *c)
+/* The object that has the buffer; both NULL: the process. */
+struct owner {
+	struct hdl_comm *comm;
+	struct hdl_session *session;
+};
+
+static struct hdl_bsend_space **space_of(struct owner o)
 {
-	return c ? &c->bsend : &hdl_bsend_process;
+	return o.comm ? &o.comm->bsend : o.session ? &o.session->bsend : &hdl_bsend_process;
 }
 
-static int attach(const char *call, struct hdl_comm *c, void *buffer, MPI_Count size)
+/* Raises an error on the owner, with hdl_reason_set. class 0: none. */
+static int owner_raise(struct owner o, int class, const char *call)
 {
-	int rc;
+	if (!class)
+		return MPI_SUCCESS;
+	return o.session ? hdl_raise_session_class(o.session, class, call) : hdl_raise_class(o.comm, class, call);
+}
 
+static int owner_null(struct owner o, const char *call, const char *arg)
+{
+	hdl_reason_set("invalid %s: it is a null pointer", arg);
+	return owner_raise(o, MPI_ERR_ARG, call);
+}
+
+static int attach(const char *call, struct owner o, void *buffer, MPI_Count size)
+{
 	hdl_check_active(call);
 	if (buffer != MPI_BUFFER_AUTOMATIC) {
-		if (size < 0)
-			return hdl_raise(c, MPI_ERR_ARG, call, "invalid size %lld: it must not be negative", (long long)size);
-		if (!buffer && size)
-			return hdl_raise(c, MPI_ERR_BUFFER, call, "invalid buffer: a null pointer with size %lld",
-					 (long long)size);
+		if (size < 0) {
+			hdl_reason_set("invalid size %lld: it must not be negative", (long long)size);
+			return owner_raise(o, MPI_ERR_ARG, call);
+		}
+		if (!buffer && size) {
+			hdl_reason_set("invalid buffer: a null pointer with size %lld", (long long)size);
+			return owner_raise(o, MPI_ERR_BUFFER, call);
+		}
 	}
-	rc = hdl_bsend_attach(space_of(c), buffer, (size_t)size);
-	return rc ? hdl_raise_class(c, rc, call) : MPI_SUCCESS;
+	return owner_raise(o, hdl_bsend_attach(space_of(o), buffer, (size_t)size), call);
 }
 
 /* buffer_addr: the address of a pointer of any type. *size is not changed after an error. */
-static int detach(const char *call, struct hdl_comm *c, void *buffer_addr, void *size_arg, MPI_Count *size)
+static int detach(const char *call, struct owner o, void *buffer_addr, void *size_arg, MPI_Count *size)
 {
 	void *buffer;
 	size_t bytes;
 
 	hdl_check_active(call);
 	if (!buffer_addr || !size_arg)
-		return hdl_null_arg(c, call, buffer_addr ? "size" : "buffer_addr");
+		return owner_null(o, call, buffer_addr ? "size" : "buffer_addr");
 	hdl_call = call;
-	hdl_bsend_detach(space_of(c), &buffer, &bytes);
+	hdl_bsend_detach(space_of(o), &buffer, &bytes);
 	__builtin_memcpy(buffer_addr, &buffer, sizeof(buffer));
 	*size = (MPI_Count)bytes;
 	return MPI_SUCCESS;
 }
 
-static int detach_int(const char *call, struct hdl_comm *c, void *buffer_addr, int *size)
+static int detach_int(const char *call, struct owner o, void *buffer_addr, int *size)
 {
 	MPI_Count bytes = 0;
-	int rc = detach(call, c, buffer_addr, size, &bytes);
+	int rc = detach(call, o, buffer_addr, size, &bytes);
 
 	if (!rc)
 		*size = bytes > INT_MAX ? MPI_UNDEFINED : (int)bytes;
 	return rc;
 }
 
-static int flush(const char *call, struct hdl_comm *c)
+static int flush(const char *call, struct owner o)
 {
 	hdl_check_active(call);
 	hdl_call = call;
-	hdl_bsend_flush(*space_of(c));
+	hdl_bsend_flush(*space_of(o));
 	return MPI_SUCCESS;
 }
 
-static int iflush(const char *call, struct hdl_comm *c, MPI_Request *request)
+static int iflush(const char *call, struct owner o, MPI_Request *request)
 {
 	struct hdl_req *req;
 	int rc;
 
 	hdl_check_active(call);
 	if (!request)
-		return hdl_null_arg(c, call, "request");
-	rc = hdl_bsend_iflush(*space_of(c), c ? c : &hdl_self, &req);
+		return owner_null(o, call, "request");
+	rc = hdl_bsend_iflush(*space_of(o), o.comm ? o.comm : &hdl_self, &req);
 	if (rc)
-		return hdl_raise_class(c, rc, call);
+		return owner_raise(o, rc, call);
 	*request = (MPI_Request)req;
 	return MPI_SUCCESS;
 }
+
+#define PROCESS		(struct owner){ NULL, NULL }
+#define OF_COMM(c)	(struct owner){ c, NULL }
+#define OF_SESSION(s)	(struct owner){ NULL, s }
 
 #define FORM(_c, Count)												\
 int PMPI_Buffer_attach##_c(void *buffer, Count size)								\
 {														\
 	HDL_LOCKED;												\
-	return attach("MPI_Buffer_attach" #_c, NULL, buffer, size);						\
+	return attach("MPI_Buffer_attach" #_c, PROCESS, buffer, size);						\
 }														\
 HDL_PROFILED(Buffer_attach##_c);
 
@@ -140,21 +164,21 @@ FORM(_c, MPI_Count)
 int PMPI_Buffer_detach(void *buffer_addr, int *size)
 {
 	HDL_LOCKED;
-	return detach_int("MPI_Buffer_detach", NULL, buffer_addr, size);
+	return detach_int("MPI_Buffer_detach", PROCESS, buffer_addr, size);
 }
 HDL_PROFILED(Buffer_detach);
 
 int PMPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size)
 {
 	HDL_LOCKED;
-	return detach("MPI_Buffer_detach_c", NULL, buffer_addr, size, size);
+	return detach("MPI_Buffer_detach_c", PROCESS, buffer_addr, size, size);
 }
 HDL_PROFILED(Buffer_detach_c);
 
 int PMPI_Buffer_flush(void)
 {
 	HDL_LOCKED;
-	return flush("MPI_Buffer_flush", NULL);
+	return flush("MPI_Buffer_flush", PROCESS);
 }
 HDL_PROFILED(Buffer_flush);
 
@@ -162,7 +186,7 @@ int PMPI_Buffer_iflush(MPI_Request *request)
 {
 	HDL_LOCKED;
 	HDL_GIVES(request);
-	return iflush("MPI_Buffer_iflush", NULL, request);
+	return iflush("MPI_Buffer_iflush", PROCESS, request);
 }
 HDL_PROFILED(Buffer_iflush);
 
@@ -173,7 +197,7 @@ int PMPI_Comm_attach_buffer##_c(MPI_Comm comm, void *buffer, Count size)					\
 	static const char call[] = "MPI_Comm_attach_buffer" #_c;						\
 	struct hdl_comm *c = hdl_comm_get(comm);								\
 														\
-	return c ? attach(call, c, buffer, size) : hdl_bad_comm(call, comm);					\
+	return c ? attach(call, OF_COMM(c), buffer, size) : hdl_bad_comm(call, comm);					\
 }														\
 HDL_PROFILED(Comm_attach_buffer##_c);
 
@@ -187,7 +211,7 @@ int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size)
 	static const char call[] = "MPI_Comm_detach_buffer";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
-	return c ? detach_int(call, c, buffer_addr, size) : hdl_bad_comm(call, comm);
+	return c ? detach_int(call, OF_COMM(c), buffer_addr, size) : hdl_bad_comm(call, comm);
 }
 HDL_PROFILED(Comm_detach_buffer);
 
@@ -197,7 +221,7 @@ int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size)
 	static const char call[] = "MPI_Comm_detach_buffer_c";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
-	return c ? detach(call, c, buffer_addr, size, size) : hdl_bad_comm(call, comm);
+	return c ? detach(call, OF_COMM(c), buffer_addr, size, size) : hdl_bad_comm(call, comm);
 }
 HDL_PROFILED(Comm_detach_buffer_c);
 
@@ -207,7 +231,7 @@ int PMPI_Comm_flush_buffer(MPI_Comm comm)
 	static const char call[] = "MPI_Comm_flush_buffer";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
-	return c ? flush(call, c) : hdl_bad_comm(call, comm);
+	return c ? flush(call, OF_COMM(c)) : hdl_bad_comm(call, comm);
 }
 HDL_PROFILED(Comm_flush_buffer);
 
@@ -218,6 +242,62 @@ int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
 	static const char call[] = "MPI_Comm_iflush_buffer";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
-	return c ? iflush(call, c, request) : hdl_bad_comm(call, comm);
+	return c ? iflush(call, OF_COMM(c), request) : hdl_bad_comm(call, comm);
 }
 HDL_PROFILED(Comm_iflush_buffer);
+
+#define FORM(_c, Count)												\
+int PMPI_Session_attach_buffer##_c(MPI_Session session, void *buffer, Count size)				\
+{														\
+	HDL_LOCKED;												\
+	static const char call[] = "MPI_Session_attach_buffer" #_c;						\
+	struct hdl_session *s = hdl_session_get(session);							\
+														\
+	return s ? attach(call, OF_SESSION(s), buffer, size) : hdl_bad_session(call, session);			\
+}														\
+HDL_PROFILED(Session_attach_buffer##_c);
+
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
+
+int PMPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Session_detach_buffer";
+	struct hdl_session *s = hdl_session_get(session);
+
+	return s ? detach_int(call, OF_SESSION(s), buffer_addr, size) : hdl_bad_session(call, session);
+}
+HDL_PROFILED(Session_detach_buffer);
+
+int PMPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Session_detach_buffer_c";
+	struct hdl_session *s = hdl_session_get(session);
+
+	return s ? detach(call, OF_SESSION(s), buffer_addr, size, size) : hdl_bad_session(call, session);
+}
+HDL_PROFILED(Session_detach_buffer_c);
+
+int PMPI_Session_flush_buffer(MPI_Session session)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Session_flush_buffer";
+	struct hdl_session *s = hdl_session_get(session);
+
+	return s ? flush(call, OF_SESSION(s)) : hdl_bad_session(call, session);
+}
+HDL_PROFILED(Session_flush_buffer);
+
+int PMPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request)
+{
+	HDL_LOCKED;
+	HDL_GIVES(request);
+	static const char call[] = "MPI_Session_iflush_buffer";
+	struct hdl_session *s = hdl_session_get(session);
+
+	return s ? iflush(call, OF_SESSION(s), request) : hdl_bad_session(call, session);
+}
+HDL_PROFILED(Session_iflush_buffer);

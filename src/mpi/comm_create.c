@@ -298,6 +298,20 @@ static int parentless_return(MPI_Errhandler errhandler, int rc, const char *call
 	return rc ? hdl_raise_class_by(errhandler, rc, call) : comm_return(NULL, rc, call, made, newcomm);
 }
 
+static bool has_rank(const void *group, int rank)
+{
+	return hdl_group_rank_of((struct hdl_group *)group, rank) != MPI_UNDEFINED;
+}
+
+/* In a job without MPI_COMM_WORLD ranks compare their settings when they meet. Returns an error class. */
+static int compare_ranks(struct hdl_group *g)
+{
+	if (!hdl_rt_compare(has_rank, g))
+		return MPI_SUCCESS;
+	hdl_reason_set("the settings of this rank and of others differ, or could not be compared: the lines above say why");
+	return MPI_ERR_OTHER;
+}
+
 /* With an empty group it is a local call (section 7.4.2). */
 int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler,
 				MPI_Comm *newcomm)
@@ -320,6 +334,8 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
 		return rc;
 	hdl_call = call;
 	if (g->size)
+		rc = compare_ranks(g);
+	if (g->size && !rc)
 		rc = hdl_comm_create_from_group(g, stringtag, errhandler, &made);
 	if (made)
 		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
@@ -367,6 +383,9 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 	if (g->rank == local_leader)
 		refused = check_remote_group(call, g, remote_group, remote_leader);
 	hdl_call = call;
+	rc = compare_ranks(g);
+	if (rc)
+		return parentless_return(errhandler, rc, call, NULL, newintercomm);
 	rc = hdl_intercomm_create_from_groups(g, local_leader, refused ? hdl_error_class(refused) : 0,
 					      hdl_group_get(remote_group), remote_leader, stringtag, errhandler, &made);
 	if (refused)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error handlers (MPI-5.0 section 9.3) of communicators, and of MPI_FILE_NULL, the only file so far. Handlers for windows and
- * sessions can be made and freed.
+ * Error handlers (MPI-5.0 section 9.3) of communicators, of sessions, and of MPI_FILE_NULL, the only file so far. Handlers for
+ * windows can be made and freed.
  */
 #include "mpi/leaks.h"
 #include "mpi/mpi_internal.h"
@@ -122,11 +122,11 @@ int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int co
 	return errhandler_code(code, code_after);
 }
 
-/* Has the handler of a null handle deal with a code. FOR_FILE or FOR_SESSION. */
-static int errhandler_call_on_null(enum kind kind, MPI_Errhandler handler, int code)
+/* Has a handler deal with a code: FOR_FILE of MPI_FILE_NULL, FOR_SESSION of the session, or of MPI_SESSION_NULL. */
+static int errhandler_call_on(enum kind kind, MPI_Errhandler handler, struct hdl_session *of, int code)
 {
 	MPI_File file = MPI_FILE_NULL;
-	MPI_Session session = MPI_SESSION_NULL;
+	MPI_Session session = of ? (MPI_Session)of : MPI_SESSION_NULL;
 	int code_after = code;
 	unsigned depth;
 	any_function fn;
@@ -138,7 +138,7 @@ static int errhandler_call_on_null(enum kind kind, MPI_Errhandler handler, int c
 			return initial_alone(code);
 		if (hdl_mpi_state != HDL_ACTIVE)
 			die_alone(code);
-		die(handler, kind == FOR_FILE ? " on MPI_FILE_NULL" : " on MPI_SESSION_NULL", code);
+		die(handler, kind == FOR_FILE ? " on MPI_FILE_NULL" : of ? " on a session" : " on MPI_SESSION_NULL", code);
 	}
 	fn = ((struct hdl_errhandler *)handler)->fn;
 	depth = hdl_lock_open();
@@ -174,12 +174,12 @@ int hdl_errhandler_call_win(struct hdl_win *w, int code)
 
 int hdl_errhandler_call_file(int code)
 {
-	return errhandler_call_on_null(FOR_FILE, of_files, code);
+	return errhandler_call_on(FOR_FILE, of_files, NULL, code);
 }
 
-int hdl_errhandler_call_session(MPI_Errhandler handler, int code)
+int hdl_errhandler_call_session(MPI_Errhandler handler, struct hdl_session *session, int code)
 {
-	return errhandler_call_on_null(FOR_SESSION, handler, code);
+	return errhandler_call_on(FOR_SESSION, handler, session, code);
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
@@ -489,6 +489,54 @@ int PMPI_File_call_errhandler(MPI_File fh, int errorcode)
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(File_call_errhandler);
+
+int PMPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Session_set_errhandler";
+	struct hdl_session *s = hdl_session_get(session);
+
+	if (!s)
+		return hdl_bad_session(call, session);
+	if (!hdl_is_session_errhandler(errhandler))
+		return hdl_raise_session(s, MPI_ERR_ERRHANDLER, call,
+					 "invalid errhandler: handle %p is none for sessions, or was freed", (void *)errhandler);
+	errhandler_replace(&s->errhandler, errhandler);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Session_set_errhandler);
+
+int PMPI_Session_get_errhandler(MPI_Session session, MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+	HDL_GIVES(errhandler);
+	static const char call[] = "MPI_Session_get_errhandler";
+	struct hdl_session *s = hdl_session_get(session);
+
+	if (!s)
+		return hdl_bad_session(call, session);
+	if (!errhandler)
+		return hdl_raise_session(s, MPI_ERR_ARG, call, "invalid errhandler: it is a null pointer");
+	*errhandler = open_handle(s->errhandler);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Session_get_errhandler);
+
+int PMPI_Session_call_errhandler(MPI_Session session, int errorcode)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Session_call_errhandler";
+	struct hdl_session *s = hdl_session_get(session);
+
+	if (!s)
+		return hdl_bad_session(call, session);
+	if (hdl_error_class(errorcode) < 0)
+		return hdl_raise_session(s, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode,
+					 hdl_last_used_code());
+	hdl_errhandler_call_session(s->errhandler, s, errorcode);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Session_call_errhandler);
 
 int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 {

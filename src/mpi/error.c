@@ -210,14 +210,28 @@ int hdl_missing_file(const char *call)
 	return hdl_errhandler_call_file(hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING));
 }
 
-int hdl_missing_session(const char *call, MPI_Errhandler errhandler)
+int hdl_raise_session(struct hdl_session *session, int class, const char *call, const char *fmt, ...)
 {
-	HDL_LOCKED;
+	char text[512];
+	va_list ap;
 
-	if (!hdl_is_session_errhandler(errhandler))
-		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call,
-				 "invalid errhandler: handle %p is none for sessions, or was freed", (void *)errhandler);
-	return hdl_errhandler_call_session(errhandler, hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING));
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return hdl_errhandler_call_session(session->errhandler, session, hdl_error_code(class, call, text));
+}
+
+int hdl_raise_session_class(struct hdl_session *session, int class, const char *call)
+{
+	return hdl_errhandler_call_session(session->errhandler, session, hdl_error_code(class, call, hdl_reason_take()));
+}
+
+int hdl_bad_session(const char *call, MPI_Session handle)
+{
+	hdl_not_active(call);
+	if (handle == MPI_SESSION_NULL)
+		return hdl_raise(NULL, MPI_ERR_SESSION, call, "invalid session: MPI_SESSION_NULL");
+	return hdl_raise(NULL, MPI_ERR_SESSION, call, "invalid session: handle %p is none, or was finalized", (void *)handle);
 }
 
 int hdl_raise_code(struct hdl_comm *comm, int code, const char *call)
@@ -240,9 +254,9 @@ void hdl_not_active(const char *call)
 		return;
 	fflush(stdout);
 	if (hdl_mpi_state == HDL_BEFORE_INIT)
-		hdl_error("%s was called before MPI_Init or MPI_Init_thread; the program ends", call);
+		hdl_error("%s was called before MPI_Init or MPI_Init_thread, and without a session; the program ends", call);
 	else
-		hdl_error("%s was called after MPI_Finalize; the program ends", call);
+		hdl_error("%s was called after MPI_Finalize, and without a session; the program ends", call);
 	_Exit(MPI_ERR_OTHER);
 }
 
@@ -251,6 +265,10 @@ int hdl_bad_comm(const char *call, MPI_Comm handle)
 	hdl_not_active(call);
 	if (handle == MPI_COMM_NULL)
 		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: MPI_COMM_NULL");
+	if (handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF)
+		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: %s exists from MPI_Init to MPI_Finalize only, and "
+				 "sessions have no such communicator",
+				 handle == MPI_COMM_WORLD ? "MPI_COMM_WORLD" : "MPI_COMM_SELF");
 	if (hdl_comm_get_local(handle))
 		return hdl_raise(NULL, MPI_ERR_COMM, call,
 				 "invalid communicator: it is not complete: MPI_Comm_idup's request has to be "

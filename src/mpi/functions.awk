@@ -154,8 +154,6 @@ function missing(i,	call, out, n, k)
 		print "\treturn MPI_T_ERR_NOT_SUPPORTED;"
 	else if (names[i] ~ /^File_/ || names[i] ~ /^Register_datarep/)
 		print "\treturn hdl_missing_file(" call ");"
-	else if (names[i] == "Session_init")
-		print "\treturn hdl_missing_session(" call ", errhandler);"
 	else
 		print "\treturn hdl_missing(" call ", " communicator(i) ");"
 	print "}\nHDL_ALIAS(" names[i] ");\n"
@@ -204,7 +202,8 @@ function doc(	i)
 	print "* `MPI_Pack_size` and `MPI_Pack_external_size` take types that are not committed."
 	print "* `MPI_Comm_connect` waits for `HEDDLE_CONNECT_TIMEOUT`, or for as many seconds as its info's key `timeout` says;"
 	print "  `MPI_Comm_accept` has the key, too, and waits for ever without it."
-	print "* `MPI_Session_init` raises `MPI_ERR_UNSUPPORTED_OPERATION` by its argument `errhandler`, at any time."
+	print "* `MPI_Group_from_session_pset` of a name that is none: `MPI_GROUP_NULL`, and no error. More on sessions:"
+	print "  [partitioned-and-sessions.md](partitioned-and-sessions.md)."
 	print "* `MPI_Info_create_env` knows `maxprocs` before `MPI_Init` by heddlerun's environment; under another PMIx launcher, which"
 	print "  tells no number of one program's ranks there, the key is missing until then."
 	print "* `MPI_Win_free` of a window of which a rank has died frees it, with `MPI_ERR_PROC_ABORTED`. A displacement that leads out of a"

@@ -29,6 +29,14 @@ int hdl_group_return(const char *call, struct hdl_group *g, MPI_Group *newgroup)
 	return MPI_SUCCESS;
 }
 
+/* Returns hdl_group_return of a group that was made from others. */
+static int group_derived(const char *call, struct hdl_group *g, struct hdl_session *session, MPI_Group *newgroup)
+{
+	if (g)
+		hdl_group_derive(g, session);
+	return hdl_group_return(call, g, newgroup);
+}
+
 static int bad_rank(const char *call, const char *arg, int index, int rank, const struct hdl_group *g)
 {
 	return hdl_raise(NULL, MPI_ERR_RANK, call, "invalid %s[%d] %d: the group has %d rank%s%s", arg, index, rank, g->size,
@@ -145,7 +153,7 @@ static int set_operation(const char *call, enum set what, MPI_Group group1, MPI_
 		if (hdl_group_rank_of(a, w) == MPI_UNDEFINED)
 			procs[n++] = w;
 	}
-	return hdl_group_return(call, hdl_group_table(procs, n), newgroup);
+	return group_derived(call, hdl_group_table(procs, n), a->session ? a->session : b->session, newgroup);
 }
 
 int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
@@ -268,7 +276,7 @@ static int select_ranks(const struct selection *s, bool exclude, MPI_Group *newg
 	if (exclude)
 		n = group_complement(s->g, chosen, procs);
 	free(chosen);
-	return hdl_group_return(s->call, hdl_group_table(procs, n), newgroup);
+	return group_derived(s->call, hdl_group_table(procs, n), s->g->session, newgroup);
 fail:
 	free(chosen);
 	free(procs);

@@ -281,13 +281,15 @@ static int check_key(const char *call, const char *key)
 	return MPI_SUCCESS;
 }
 
+bool hdl_info_find(MPI_Info handle, const struct hdl_info **info)
+{
+	*info = handle == MPI_INFO_NULL ? NULL : info_get(handle);
+	return *info || handle == MPI_INFO_NULL;
+}
+
 int hdl_info_arg(struct hdl_comm *comm, const char *call, MPI_Info handle, const struct hdl_info **info)
 {
-	*info = NULL;
-	if (handle == MPI_INFO_NULL)
-		return MPI_SUCCESS;
-	*info = info_get(handle);
-	return *info ? MPI_SUCCESS : bad_info(comm, call, handle);
+	return hdl_info_find(handle, info) ? MPI_SUCCESS : bad_info(comm, call, handle);
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */

@@ -28,6 +28,8 @@ static inline MPI_Info hdl_info_handle(struct hdl_info *info)
 
 /* For an argument whose hints are read. *info is NULL for MPI_INFO_NULL. Raises MPI_ERR_INFO on comm for an invalid handle. */
 int hdl_info_arg(struct hdl_comm *comm, const char *call, MPI_Info handle, const struct hdl_info **info);
+/* The same without an error; false: the handle is invalid. */
+bool hdl_info_find(MPI_Info handle, const struct hdl_info **info);
 /* Returns the value, which the object owns; NULL: no such key, or no object. */
 const char *hdl_info_value(const struct hdl_info *info, const char *key);
 /* Returns pair number n; false: there are no more. */

@@ -8,6 +8,10 @@ mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/leaks.h src/mpi/leak
 
 # Chapter 3 beyond p2p.c and request.c.
 mpi_sources += src/mpi/sendrecv.c src/mpi/message.c src/mpi/persistent.c src/mpi/grequest.c src/mpi/buffered.c
+
+# Chapter 4.
+mpi_sources += src/mpi/partitioned.c
+
 mpi_sources += src/mpi/vcoll.c src/mpi/op.c
 
 # Hints of communicators, and splitting them by hardware.
@@ -20,7 +24,7 @@ mpi_sources += src/mpi/tool.h src/mpi/tool.c src/mpi/tool_cvar.c src/mpi/tool_pv
 mpi_sources += src/mpi/win.h src/mpi/win.c src/mpi/win_attr.c src/mpi/win_sync.c src/mpi/rma.c
 
 # Chapter 11.
-mpi_sources += src/mpi/dynamic.c
+mpi_sources += src/mpi/dynamic.c src/mpi/session.h src/mpi/session.c
 
 # Chapter 8, and where ranks are bound.
 mpi_sources += src/mpi/topo.h src/mpi/topo.c src/mpi/topo_cart.c src/mpi/topo_graph.c src/mpi/reorder.h src/mpi/reorder.c \

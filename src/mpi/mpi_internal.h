@@ -124,6 +124,12 @@ static inline struct hdl_comm *hdl_intracomm_get(MPI_Comm handle)
 	return likely(comm && !hdl_comm_is_inter(comm)) ? comm : NULL;
 }
 
+/* Returns the object behind a session's handle, or NULL. */
+static inline struct hdl_session *hdl_session_get(MPI_Session handle)
+{
+	return hdl_pool_find(&hdl_sessions, handle, HDL_MAGIC_SESSION, sizeof(struct hdl_session));
+}
+
 /* Makes a group a result; its reference becomes the handle's. g may be NULL: no memory. Returns the code for the program. */
 int hdl_group_return(const char *call, struct hdl_group *g, MPI_Group *newgroup);
 cold int hdl_bad_group(struct hdl_comm *comm, const char *call, const char *arg, MPI_Group handle);
@@ -157,11 +163,17 @@ bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
 cold int hdl_errhandler_call(struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_file(int code);
-/* The same by a session's handler, where no session exists. Must: hdl_is_session_errhandler(handler). */
-cold int hdl_errhandler_call_session(MPI_Errhandler handler, int code);
+/* The same by a session's handler; session NULL: MPI_Session_init makes none. Must: hdl_is_session_errhandler(handler). */
+cold int hdl_errhandler_call_session(MPI_Errhandler handler, struct hdl_session *session, int code);
 /* Returns a code with this text without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);
 cold int hdl_bad_comm(const char *call, MPI_Comm handle);
+/* Errors on a session; the second one of a class that a layer below returned. */
+cold int hdl_raise_session(struct hdl_session *session, int class, const char *call, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+cold int hdl_raise_session_class(struct hdl_session *session, int class, const char *call);
+/* Raises an error for a handle that hdl_session_get refuses. */
+cold int hdl_bad_session(const char *call, MPI_Session handle);
 /* Raises an error for a handle that hdl_intracomm_get refuses. */
 cold int hdl_bad_intracomm(const char *call, MPI_Comm handle);
 /* Whether h is a predefined handler, or an existing one for communicators. */
@@ -178,8 +190,6 @@ cold int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg);
  * which returns by default (section 14.7). */
 cold int hdl_missing(const char *call, MPI_Comm comm);
 cold int hdl_missing_file(const char *call);
-/* MPI_Session_init, which may be called at any time: raises by the session's own handler. */
-cold int hdl_missing_session(const char *call, MPI_Errhandler errhandler);
 /* For functions without a communicator: ends the program unless MPI is initialized and not finalized. */
 cold void hdl_not_active(const char *call);
 static inline void hdl_check_active(const char *call)

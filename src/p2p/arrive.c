@@ -3,6 +3,7 @@
 #include "p2p/comm/comm_cid.h"
 #include "p2p/deliver.h"
 #include "p2p/fault/fault.h"
+#include "p2p/partitioned.h"
 
 #include <string.h>
 
@@ -124,4 +125,10 @@ static void recv_arrived(void *context, int src, const struct hdl_hdr *hdr, cons
 		hdl_unexpected_warn(m);
 }
 
-const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = recv_arrived, .peer_failed = hdl_peer_failed };
+static void arrive_peer_failed(void *context, int peer, int err)
+{
+	hdl_peer_failed(context, peer, err);
+	hdl_partitioned_peer_failed(peer);
+}
+
+const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = recv_arrived, .peer_failed = arrive_peer_failed };

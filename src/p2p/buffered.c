@@ -175,8 +175,8 @@ static void buffered_sent(struct hdl_req *req)
 static int buffered_no_space(const struct hdl_bsend_space *s, size_t bytes, size_t largest)
 {
 	if (!s || !s->attached)
-		hdl_reason_set("no buffer is attached, and %zu bytes are to be buffered: attach one with MPI_Buffer_attach "
-			       "or MPI_Comm_attach_buffer (MPI_BUFFER_AUTOMATIC grows as needed)", bytes);
+		hdl_reason_set("no buffer is attached, and %zu bytes are to be buffered: attach one with MPI_Buffer_attach, "
+			       "MPI_Comm_attach_buffer or MPI_Session_attach_buffer (MPI_BUFFER_AUTOMATIC grows as needed)", bytes);
 	else if (s->automatic)
 		hdl_reason_set("out of memory: %zu bytes for a buffered message", bytes);
 	else
@@ -211,9 +211,19 @@ static struct segment *segment_for(struct hdl_bsend_space *s, size_t bytes, size
 	return seg;
 }
 
+/* Section 3.6: the communicator's buffer, else its session's, else the process's. */
+static struct hdl_bsend_space *bsend_space(const struct hdl_comm *comm)
+{
+	if (comm->bsend && comm->bsend->attached)
+		return comm->bsend;
+	if (comm->session && comm->session->bsend && comm->session->bsend->attached)
+		return comm->session->bsend;
+	return hdl_bsend_process;
+}
+
 int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm)
 {
-	struct hdl_bsend_space *s = comm->bsend && comm->bsend->attached ? comm->bsend : hdl_bsend_process;
+	struct hdl_bsend_space *s = bsend_space(comm);
 	struct segment *seg;
 	struct hdl_req *req;
 	size_t bytes, largest;

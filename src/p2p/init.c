@@ -4,6 +4,7 @@
 #include "p2p/comm/leader_link.h"
 #include "p2p/dpm/handshake.h"
 #include "p2p/fault/fault.h"
+#include "p2p/partitioned.h"
 #include "p2p/unexpected.h"
 
 #include <errno.h>
@@ -55,7 +56,9 @@ int hdl_p2p_init(void)
 		goto fail_report;
 	hdl_mpi_matching->tp = hdl_mpi_tp;	/* before the first turn of progress, in which messages arrive */
 	hdl_device_wake = init_wake;
-	rc = hdl_report_start();
+	rc = hdl_partitioned_open(hdl_mpi_tp);
+	if (!rc)
+		rc = hdl_report_start();
 	if (rc)
 		goto fail_report;	/* MPI_Init ends the job */
 	return 0;
@@ -82,19 +85,28 @@ void hdl_p2p_memory(void)
 	hdl_ledger_print(stderr);
 }
 
-int hdl_p2p_fini(void)
+void hdl_p2p_finish(void)
 {
-	struct hdl_matching *m = hdl_mpi_matching;
-	int rc;
-
-	hdl_leader_links_fini();
-	/* Sends whose request was freed, or was not waited for, must leave (section 11.2.2). */
 	hdl_report_finalizing(true);
 	hdl_wait_until(init_nothing_pending, NULL);
 	hdl_report_finalizing(false);
+}
+
+int hdl_p2p_fini(bool leave)
+{
+	struct hdl_matching *m = hdl_mpi_matching;
+	int rc = 0;
+
+	hdl_leader_links_fini();
+	/* Sends whose request was freed, or was not waited for, must leave (section 11.2.2). */
+	hdl_p2p_finish();
 	hdl_report_leaving();
 	hdl_ports_fini();
-	rc = hdl_tp_fini(&hdl_mpi_tp);
+	if (leave)
+		hdl_tp_leave(&hdl_mpi_tp);
+	else
+		rc = hdl_tp_fini(&hdl_mpi_tp);
+	hdl_partitioned_close();
 	if (hdl_vars.report_leaks)
 		hdl_match_each_unexpected(m, hdl_leaked_message, NULL);
 	hdl_unexpected_close(m);

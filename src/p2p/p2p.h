@@ -26,6 +26,15 @@ struct hdl_attrs;
 struct hdl_req;
 struct hdl_matching;		/* p2p/match.h */
 
+/* Counts the partitioned requests with one tag between this process and a peer, one way. */
+struct hdl_part_count {
+	struct hdl_part_count *next;
+	int proc;
+	int32_t tag;
+	bool sends;
+	uint32_t made;
+};
+
 /* p2p addresses processes as ranks of `group`. For an intercommunicator that is the remote group, of which this process is no
  * member. The process's own group is then that of `local`, a communicator without a handle that has the same contexts; messages
  * of the two cannot be confused, since they come from different sources. */
@@ -56,6 +65,8 @@ struct hdl_comm {
 	bool unwanted;
 	bool part;			/* `local` of an intercommunicator, which owns the contexts */
 	struct hdl_bsend_space *bsend;	/* buffer of MPI_Comm_attach_buffer; NULL: none */
+	struct hdl_part_count *parts;	/* partitioned requests made so far */
+	struct hdl_session *session;	/* from which it was derived, with a reference; NULL: the world model's */
 	char name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -308,6 +319,26 @@ void hdl_req_end_persistent(struct hdl_req *req);
 /* Returns the number of a communicator's inactive requests, each of which holds a reference to it. Linear in all requests. */
 int hdl_persistent_idle(const struct hdl_comm *comm);
 
+/* ---- partitioned communication (chapter 4) ------------------------------------------------------------------------- */
+
+struct hdl_part;
+/* Makes an inactive request of n partitions of (count, t) each. peer may be MPI_PROC_NULL. Local. Returns an error class with
+ * hdl_reason_set. */
+int hdl_part_init(bool sends, void *buf, int n, MPI_Count count, const struct hdl_type *t, int peer, int tag, struct hdl_comm *comm,
+		  struct hdl_req **req);
+/* The partitioned operation of a request, or NULL. */
+struct hdl_part *hdl_req_part(const struct hdl_req *req);
+bool hdl_part_sends(const struct hdl_part *p);
+int hdl_part_count(const struct hdl_part *p);
+bool hdl_part_is_null(const struct hdl_part *p);	/* of MPI_PROC_NULL */
+/* Marks partition i of an active send as ready. Any threads, at once, without the lock; between hdl_pready_begin and
+ * hdl_pready_end, which sends what is marked, or leaves that to a thread that is at it. False: the partition is marked already. */
+void hdl_pready_begin(struct hdl_part *p);
+bool hdl_pready(struct hdl_part *p, int i);
+void hdl_pready_end(struct hdl_part *p);
+/* Whether partition i of an active receive is in the buffer. Any thread, without the lock. */
+bool hdl_parrived(const struct hdl_part *p, int i);
+
 /* ---- generalized requests (section 13.2) ------------------------------------------------------------------ */
 
 int hdl_grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_function *free_fn,
@@ -322,8 +353,13 @@ int hdl_grequest_free(struct hdl_req *req);
 /* ---- operations ---------------------------------------------------------------------------------------- */
 
 int hdl_p2p_init(void);		/* after hdl_rt_init; brings the transport up */
-/* Waits for pending sends, then for the other ranks, and closes the transport. */
-int hdl_p2p_fini(void);
+/* Waits for pending sends, then for the other ranks, and closes the transport. leave: does not wait for the other ranks, which
+ * may go on. */
+int hdl_p2p_fini(bool leave);
+/* Waits for pending sends. */
+void hdl_p2p_finish(void);
+/* Whether MPI_COMM_WORLD and MPI_COMM_SELF are valid handles: from MPI_Init to MPI_Finalize. hdl_p2p_init makes them so. */
+void hdl_world_open(bool open);
 /* HEDDLE_REPORT_MEMORY: enters the memory of matching and of the transport in the ledger, and prints the ledger. */
 void hdl_p2p_memory(void);
 /* HEDDLE_REPORT_LEAKS: records requests and buffers that were not freed. hdl_p2p_fini records the messages that were never
@@ -392,7 +428,8 @@ void hdl_bsend_flush(struct hdl_bsend_space *space);
 /* Makes a request that is done when all messages that are in the buffer on entry have been sent. MPI_ERR_NO_MEM. */
 int hdl_bsend_iflush(struct hdl_bsend_space *space, struct hdl_comm *comm, struct hdl_req **req);
 extern struct hdl_bsend_space *hdl_bsend_process;
-/* Returns MPI_ERR_BUFFER if there is not enough space. Uses the communicator's buffer, or else the process's. */
+/* Returns MPI_ERR_BUFFER if there is not enough space. Uses the communicator's buffer, or else its session's, or else the
+ * process's. */
 int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm);
 
 /* MPI's instances of the transport and of matching: set from hdl_p2p_init until the end of hdl_p2p_fini, else NULL. */

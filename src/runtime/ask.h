@@ -19,6 +19,9 @@
 #define HDL_ASK_NOW (PMIX_EXTERNAL_ERR_BASE - 7102)
 #define HDL_ANSWER "hdl.waits"
 
+/* The key of a rank that has joined by MPI_Session_init, and waits for no other rank unless HDL_WORLD (runtime.h) comes, too. */
+#define HDL_SESSION "hdl.session"
+
 /* Event from the launcher, with PMIX_EVENT_AFFECTED_PROC: a rank's process has ended without MPI_Finalize, and the
  * remaining ranks go on (--on-death=continue). A code of the PMIx standard, as other launchers have it. */
 #define HDL_RANK_ENDED PMIX_ERR_PROC_TERM_WO_SYNC

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/stack.h"
+#include "runtime/ask.h"
 #include "runtime/autotune.h"
 #include "runtime/jobs.h"
 #include "runtime/launched_by.h"
@@ -35,7 +36,10 @@ struct hdl_job hdl_job;
 
 static pmix_proc_t me;
 static bool joined;		/* PMIx_Init succeeded */
+static bool compared;		/* check_common has succeeded in this job */
+static int host_leader;		/* the first rank of this host */
 static unsigned fences;
+static unsigned epoch;		/* how often this process has left the job by hdl_rt_fini */
 
 /* ---- waiting for PMIx, bounded ----------------------------------------------------------------------------- */
 
@@ -557,10 +561,12 @@ static int compare_common(int with, const struct common *mine, const char *vars)
 /* Ranks that are bound unevenly, or do not see each other's processes, count other numbers of CPUs, and choices that
  * must be the same on all ranks depend on that number: so the first of a host counts for all. Each rank compares with
  * the first of its host, the first of each host with rank 0: one small fetch per rank, and no exchange of all with all.
- * The variables themselves are fetched only where they differ. */
-static int check_common(int leader)
+ * The variables themselves are fetched only where they differ.
+ *
+ * publish, fetch: which halves to do. Only the second one waits for another rank. */
+static int check_common(bool publish, bool fetch)
 {
-	int with = hdl_job.local_rank == 0 ? 0 : leader, err = 0;
+	int with = hdl_job.local_rank == 0 ? 0 : host_leader, err = 0;
 	struct common mine;
 	char *vars;
 
@@ -572,16 +578,35 @@ static int check_common(int leader)
 		return -ENOMEM;
 	}
 	mine = common_of(vars);
-	if (hdl_job.local_rank == 0) {
+	if (publish && hdl_job.local_rank == 0) {
 		err = hdl_rt_put(COMMON_KEY, &mine, sizeof mine);
 		if (!err)
 			err = hdl_rt_put(VARS_KEY, vars, strlen(vars) + 1);
 		if (!err)
 			err = hdl_rt_commit();
 	}
-	if (!err && with != hdl_job.rank)
+	if (!err && fetch && with != hdl_job.rank)
 		err = compare_common(with, &mine, vars);
 	free(vars);
+	return err;
+}
+
+int hdl_rt_compare(bool (*may_wait)(const void *arg, int rank), const void *arg)
+{
+	int with = hdl_job.local_rank == 0 ? 0 : host_leader, err;
+
+	if (!may_wait) {
+		err = hdl_rt_put(HDL_WORLD, "", 1);
+		if (!err)
+			err = hdl_rt_commit();
+		if (err)
+			return err;
+	}
+	if (compared || (may_wait && !may_wait(arg, with)))
+		return 0;
+	err = check_common(false, true);
+	compared = !err;
+	hdl_job.oversubscribed = hdl_job.local_size > hdl_job.ncores;
 	return err;
 }
 
@@ -607,7 +632,7 @@ static void job_leave(bool properly)
 		PMIx_Finalize(NULL, 0);
 	}
 	hdl_pmix_fds_forget();
-	joined = false;
+	joined = compared = false;
 	hdl_jobs_fini();
 	free(hdl_job.local);
 	free(nodes);
@@ -635,10 +660,10 @@ int hdl_rt_program_size(void)
 	return program_size ? program_size : hdl_launched_by_env().program_size;
 }
 
-int hdl_rt_init(void)
+int hdl_rt_init(bool compare)
 {
 	struct hdl_launched_by by = hdl_launched_by_env();
-	int err, leader = -1;
+	int err;
 
 	memset(&hdl_job, 0, sizeof hdl_job);
 	if (gethostname(hdl_job.hostname, sizeof hdl_job.hostname - 1))
@@ -675,7 +700,7 @@ int hdl_rt_init(void)
 		hdl_job.appnum = 0;
 	hdl_job.app_size = program_size = count_program();
 	told_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, &hdl_job.universe);
-	err = read_local_peers(&leader);
+	err = read_local_peers(&host_leader);
 	if (err == -ENODATA)
 		hdl_error("the PMIx server of %s (%s) does not tell which ranks share this host (PMIX_LOCAL_PEERS)", by.launcher,
 			  server_uri());
@@ -683,10 +708,14 @@ int hdl_rt_init(void)
 		err = check_size(&by);
 	if (!err) {
 		count_cpus(&by);
-		err = check_common(leader);
+		/* committed with what follows: the addresses at the latest */
+		err = hdl_rt_put(compare ? HDL_WORLD : HDL_SESSION, "", 1);
 	}
+	if (!err)
+		err = check_common(true, compare);
 	if (err)
 		goto fail;
+	compared = compare;
 	hdl_job.oversubscribed = hdl_job.local_size > hdl_job.ncores;
 	hdl_debug("rank %d of %d, %d of %d on this host with %d CPUs, job %s of %s", hdl_job.rank, hdl_job.size,
 		  hdl_job.local_rank, hdl_job.local_size, hdl_job.ncores, hdl_job.nspace, hdl_job.launcher);
@@ -694,6 +723,11 @@ int hdl_rt_init(void)
 fail:
 	job_leave(false);
 	return err;
+}
+
+void hdl_rt_quit(void)
+{
+	job_leave(true);
 }
 
 int hdl_rt_fini(bool fence)
@@ -708,7 +742,18 @@ int hdl_rt_fini(bool fence)
 		err = err < 0 ? err : 0;
 	}
 	job_leave(true);
+	epoch++;
 	return err;
+}
+
+const char *hdl_rt_address_key(void)
+{
+	static char key[32];
+
+	if (!epoch)
+		return HDL_ADDRESS;
+	snprintf(key, sizeof key, HDL_ADDRESS ".%u", epoch);
+	return key;
 }
 
 void hdl_rt_abort(int code, const char *text)
@@ -811,6 +856,13 @@ int hdl_rt_get(int rank, const char *key, void **data, size_t *len)
 	return hdl_rt_get_of(NULL, rank, key, data, len);
 }
 
+/* Returns for how many seconds the server may hold a question back, of `left`. A server that has been left by a rank
+ * answers no question for that rank that was asked before the rank joined again: then the question is asked often. */
+static uint32_t held_for(int rank, uint32_t left)
+{
+	return !epoch ? left : hdl_is_local(rank) ? 0 : 1;
+}
+
 int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, size_t *len)
 {
 	uint64_t deadline = init_deadline();
@@ -831,7 +883,7 @@ int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, si
 
 		if (deadline && !left)
 			break;
-		rc = job_ask(nspace, rank, key, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600, deadline, data, len);
+		rc = job_ask(nspace, rank, key, held_for(rank, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600), deadline, data, len);
 		if (rc == PMIX_SUCCESS) {
 			hdl_ledger_heap_since("heap: libpmix, other ranks' addresses", heap + *len);
 			return 0;

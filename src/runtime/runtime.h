@@ -70,19 +70,37 @@ int hdl_rt_node(int rank);
 int hdl_rt_program_size(void);
 
 /* Joins the job: PMIx_Init, or a singleton. Fails if a launcher's environment promises more than one rank and
- * PMIx cannot be reached, naming both sides; fails if the ranks' library versions differ. */
-int hdl_rt_init(void);
+ * PMIx cannot be reached, naming both sides. compare: also waits for rank 0 or the first rank of this host, and fails if
+ * the ranks' library versions or settings differ; without it no other rank is needed. May be called again after
+ * hdl_rt_fini. */
+int hdl_rt_init(bool compare);
+/* The comparison that hdl_rt_init(false) has left out, once. may_wait: whether the rank to compare with is known to come;
+ * if not, nothing is compared yet. NULL: MPI_Init has been called, so every rank comes. 0, or a negative errno, reported. */
+int hdl_rt_compare(bool (*may_wait)(const void *arg, int rank), const void *arg);
+/* Leaves the job as if hdl_rt_init had not been called: what came after it has failed. */
+void hdl_rt_quit(void);
 /* Leaves the job. fence: all ranks leave together; waits for them without bound. */
 int hdl_rt_fini(bool fence);
 /* Ends the whole job with exit code `code` (the low 8 bits, 1 if these are 0). text, if any, is reported first. Does
  * not return. */
 _Noreturn void hdl_rt_abort(int code, const char *text);
 
+/* The names of the process sets that the PMIx server has given this process; *names and each of them is malloc'd. Returns how
+ * many; most servers give none. */
+int hdl_rt_psets(char ***names);
+/* The ranks of such a set, ascending; malloc'd. Asks the server. Returns how many; -ENOENT: the server knows no such set, or
+ * it has processes of other jobs; -ENOMEM. */
+int hdl_rt_pset_members(const char *name, int **ranks);
+
 /* Opens the host file: a file or a directory that the ranks of the job on this host share with no other process. The
  * caller closes the descriptor. -1: there is none, or this process cannot reach it. */
 int hdl_rt_job_file(void);
 /* Publishes a value of this rank under key; visible to other ranks after hdl_rt_commit. */
 #define HDL_ADDRESS "hdl.addr"	/* the key of a rank's addresses; heddlerun reads it, too */
+#define HDL_WORLD "hdl.world"	/* the key of a rank that has called MPI_Init, and waits for all others; for heddlerun */
+/* The key under which this job's ranks publish their addresses: HDL_ADDRESS, and after each hdl_rt_fini another one, since a
+ * server keeps the values of ranks that have left. The ranks leave the job together (hdl_tp_fini), so they agree. */
+const char *hdl_rt_address_key(void);
 int hdl_rt_put(const char *key, const void *data, size_t len);
 int hdl_rt_commit(void);
 /* Another rank's value. Waits until that rank has committed it (bounded by HEDDLE_INIT_TIMEOUT; the missing rank is

@@ -120,6 +120,14 @@ int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance);
  * which this rank still answers), prints the report when asked, sets *instance to NULL, and closes. *instance may be NULL:
  * nothing is done. Other instances of this thread make no progress meanwhile: no rank may depend on that to enter the fence. */
 int hdl_tp_fini(struct hdl_tp **instance);
+/* Ends an instance without the other ranks: drains what is in flight and sends the peers HDL_CTL_LEAVE, so that this process's end
+ * is no error to them. *instance as above. */
+void hdl_tp_leave(struct hdl_tp **instance);
+/* Other ranks are about to end their instances by hdl_tp_fini, and this one goes on with its own: it must call this, and enter the
+ * fence in their place. The end of those ranks is no error then. */
+void hdl_tp_stay(struct hdl_tp *tp);
+/* This process will make no progress for an unknown time: handles what has arrived, and acknowledges it. */
+void hdl_tp_rest(struct hdl_tp *tp);
 
 /* Processes are named by their numbers (runtime/jobs.h): those of this job by their ranks. */
 

@@ -96,6 +96,33 @@ tests_mp_mpi_comm_join_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_fds_closed_SOURCES = tests/mp/mpi_fds_closed.c
 tests_mp_mpi_fds_closed_LDADD = libheddle.la
 tests_mp_mpi_fds_closed_LDFLAGS = $(NOWRAP)
+# Sessions.
+check_PROGRAMS += tests/mp/session_life tests/mp/session_calls
+tests_mp_session_life_SOURCES = tests/mp/session_life.c
+tests_mp_session_life_LDADD = libheddle.la
+tests_mp_session_life_LDFLAGS = $(NOWRAP) -pthread
+tests_mp_session_calls_SOURCES = tests/mp/session_calls.c
+tests_mp_session_calls_LDADD = libheddle.la
+tests_mp_session_calls_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/session_psets
+tests_mp_session_psets_SOURCES = tests/mp/session_psets.c
+tests_mp_session_psets_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_session_psets_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get -Wl,--wrap=PMIx_Query_info
+TESTS += tests/mp/session.sh
+EXTRA_DIST += tests/mp/session.sh
+# Partitioned communication.
+check_PROGRAMS += tests/mp/partitioned_calls tests/mp/partitioned_random tests/mp/partitioned_death
+tests_mp_partitioned_calls_SOURCES = tests/mp/partitioned_calls.c tests/mp/standard.h tests/mp/mpi_test.h
+tests_mp_partitioned_calls_LDADD = libheddle.la
+tests_mp_partitioned_calls_LDFLAGS = $(NOWRAP)
+tests_mp_partitioned_random_SOURCES = tests/mp/partitioned_random.c tests/mp/mpi_test.h
+tests_mp_partitioned_random_LDADD = libheddle.la
+tests_mp_partitioned_random_LDFLAGS = $(NOWRAP) -pthread
+tests_mp_partitioned_death_SOURCES = tests/mp/partitioned_death.c tests/mp/survivors.h
+tests_mp_partitioned_death_LDADD = libheddle.la
+tests_mp_partitioned_death_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/partitioned.sh
+EXTRA_DIST += tests/mp/partitioned.sh
 mpi_test_scripts = tests/mp/mpi_comm_join.sh tests/mp/mpi_fds_closed.sh tests/mp/mpi_run.sh tests/mp/mpi_objects.sh \
 	tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
 check_PROGRAMS += tests/mp/mpi_outputs

@@ -253,7 +253,7 @@ int main(int argc, char **argv)
 		pause();	/* never joins */
 		return 0;
 	}
-	if (hdl_rt_init())
+	if (hdl_rt_init(true))
 		return 9;
 	/* as after MPI_Init */
 	if (strcmp(what, "early") && (hdl_rt_put(HDL_ADDRESS, "", 1) || hdl_rt_commit()))

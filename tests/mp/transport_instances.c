@@ -255,7 +255,7 @@ int main(int argc, char **argv)
 	bool threads = argc > 4;
 	struct side *last = &side[!first];
 
-	if (hdl_vars_load() || hdl_rt_init())
+	if (hdl_vars_load() || hdl_rt_init(true))
 		return 1;
 	if (hdl_job.size > PEERS)
 		wrong("too many ranks", hdl_job.size, PEERS);

@@ -43,7 +43,7 @@ int main(void)
 	uint32_t base;
 	int first;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
+	if (hdl_vars_load() || hdl_rt_init(true) || hdl_tp_init(&up, &tp))
 		return 1;
 	first = hdl_job_name("another", PEERS);
 	for (int r = 0; r < PEERS; r++)

@@ -33,7 +33,7 @@ __attribute__((format(printf, 1, 2))) static inline _Noreturn void fail(const ch
 
 static inline void start(const struct hdl_upcalls *up)
 {
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(up, &tp))
+	if (hdl_vars_load() || hdl_rt_init(true) || hdl_tp_init(up, &tp))
 		exit(1);
 }
 

@@ -51,7 +51,7 @@ static void setup(void)
 static void teardown(void)
 {
 	free(self);
-	cr_assert_eq(hdl_p2p_fini(), 0);
+	cr_assert_eq(hdl_p2p_fini(false), 0);
 }
 
 TestSuite(meet, .init = setup, .fini = teardown, .timeout = 20);

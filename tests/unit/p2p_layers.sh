@@ -17,7 +17,7 @@ comm/leader_link comm/cid_messages comm/comm_cid
 fault/ft_recv fault/notify
 comm/construct
 dpm/handshake dpm/port
-buffered persistent grequest sendrecv message
+buffered persistent grequest sendrecv message partitioned
 leaks
 arrive init'
 out=${TMPDIR:-/tmp}/p2p_layers.$$

@@ -62,6 +62,60 @@ int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance)
 	return 0;
 }
 
+int hdl_am_register(struct hdl_tp *tp, unsigned id, hdl_am_fn fn, void *context)
+{
+	return 0;
+}
+
+int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head, size_t head_len, const void *data, size_t len,
+		struct hdl_am_send *am)
+{
+	return 1;
+}
+
+int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **mr)
+{
+	return -ENOMEM;
+}
+
+int hdl_mr_deregister(struct hdl_mr *mr)
+{
+	return 0;
+}
+
+size_t hdl_mr_pack(const struct hdl_mr *mr, void *key)
+{
+	return 0;
+}
+
+int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rkey **rkey)
+{
+	return -EINVAL;
+}
+
+int hdl_rkey_release(struct hdl_rkey *rkey)
+{
+	return 0;
+}
+
+int hdl_put(struct hdl_rkey *k, uint64_t offset, const void *buf, size_t len, struct hdl_rma *op)
+{
+	return -EACCES;
+}
+
+void hdl_tp_stay(struct hdl_tp *tp)
+{
+}
+
+void hdl_tp_rest(struct hdl_tp *tp)
+{
+}
+
+void hdl_tp_leave(struct hdl_tp **instance)
+{
+	*instance = NULL;
+}
+
 int hdl_tp_fini(struct hdl_tp **instance)
 {
 	*instance = NULL;
@@ -399,9 +453,39 @@ int hdl_rt_node(int rank)
 	return 0;
 }
 
-int hdl_rt_init(void)
+int hdl_rt_init(bool compare)
 {
 	return 0;
+}
+
+int hdl_rt_compare(bool (*may_wait)(const void *arg, int rank), const void *arg)
+{
+	return 0;
+}
+
+int hdl_rt_psets(char ***names)
+{
+	*names = NULL;
+	return 0;
+}
+
+int hdl_rt_pset_members(const char *name, int **ranks)
+{
+	return -ENOENT;
+}
+
+void hdl_rt_quit(void)
+{
+}
+
+int hdl_rt_fence_begin(void)
+{
+	return 1;
+}
+
+int hdl_rt_fence_wait(uint64_t timeout_us)
+{
+	return 1;
 }
 
 int hdl_rt_fini(bool fence)

@@ -39,7 +39,7 @@ static void setup(void)
 static void teardown(void)
 {
 	cr_assert_eq(hdl_pending, 0);
-	cr_assert_eq(hdl_p2p_fini(), 0);
+	cr_assert_eq(hdl_p2p_fini(false), 0);
 }
 
 TestSuite(p2p, .init = setup, .fini = teardown, .timeout = 60);
@@ -638,7 +638,7 @@ Test(p2p, unexpected_without_warning)
 {
 	static char big[4096];
 
-	hdl_p2p_fini();
+	hdl_p2p_fini(false);
 	hdl_vars.unexpected_warn = 0;
 	hdl_p2p_init();
 	mock_last_warning[0] = 0;

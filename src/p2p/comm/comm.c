@@ -55,8 +55,17 @@ struct hdl_comm *hdl_comm_new(struct hdl_group *group)
 	return comm;
 }
 
-void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler)
+static void comm_derive(struct hdl_comm *comm, struct hdl_session *session)
 {
+	comm->session = session ? hdl_session_retain(session) : NULL;
+	hdl_group_derive(comm->group, session);
+	if (comm->local)
+		hdl_group_derive(comm->local->group, session);
+}
+
+void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler, struct hdl_session *session)
+{
+	comm_derive(comm, session);
 	comm->obj.magic = HDL_MAGIC_COMM;
 	comm->next = alive;
 	comm->link = &alive;
@@ -121,6 +130,13 @@ static void comm_clear(struct hdl_comm *comm)
 	hdl_group_release(comm->group);
 	free(comm->bsend);
 	comm->bsend = NULL;
+	if (comm->session)
+		hdl_session_release(comm->session);
+	comm->session = NULL;
+	for (struct hdl_part_count *c; (c = comm->parts);) {
+		comm->parts = c->next;
+		free(c);
+	}
 	comm->leaf = NULL;
 	comm->obj.magic = 0;
 }
@@ -218,6 +234,11 @@ int hdl_comm_init(void)
 	hdl_id_take(1);
 	hdl_id_take(HDL_ID_GROUPS);
 	return 0;
+}
+
+void hdl_world_open(bool open)
+{
+	hdl_world.obj.magic = hdl_self.obj.magic = open ? HDL_MAGIC_COMM : 0;
 }
 
 void hdl_comm_fini(void)

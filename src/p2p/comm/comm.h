@@ -12,8 +12,9 @@
 /* Makes a communicator without an id, which the program cannot name yet. Takes over a reference to group. Without memory the job
  * ends. */
 struct hdl_comm *hdl_comm_new(struct hdl_group *group);
-/* Gives a communicator of hdl_comm_new the id that was agreed on, an error handler and a valid handle. */
-void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler);
+/* Gives a communicator of hdl_comm_new the id that was agreed on, an error handler, the session of its parent (NULL: none) and a
+ * valid handle. */
+void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler, struct hdl_session *session);
 /* Frees a communicator that never got an id, after an error. */
 void hdl_comm_forget(struct hdl_comm *comm);
 

@@ -85,13 +85,14 @@ int hdl_comm_dup(struct hdl_comm *comm, struct hdl_comm **out)
 	if (rc)
 		return rc;
 	*out = like(comm);
-	hdl_comm_begin(*out, a.id, comm->errhandler);
+	hdl_comm_begin(*out, a.id, comm->errhandler, comm->session);
 	return MPI_SUCCESS;
 }
 
 struct idup {
 	struct hdl_cid_agreement a;
 	struct hdl_comm *made;
+	struct hdl_session *session;	/* the parent's; req holds a reference to the parent */
 	struct hdl_req *req;
 };
 
@@ -104,7 +105,7 @@ static void idup_finished(struct hdl_cid_agreement *a)
 		hdl_req_reason(d->req, a->why);
 		hdl_comm_forget(d->made);
 	} else {
-		hdl_comm_begin(d->made, a->id, errhandler);
+		hdl_comm_begin(d->made, a->id, errhandler, d->session);
 		if (d->made->unwanted)
 			hdl_comm_close(d->made);
 	}
@@ -128,6 +129,7 @@ int hdl_comm_idup(struct hdl_comm *comm, struct hdl_comm **out, struct hdl_req *
 	d->a.finished = idup_finished;
 	d->a.arg = d;
 	d->made = like(comm);
+	d->session = comm->session;
 	/* the handle may be passed to local calls; the error handler is the original's until the program sets another one */
 	d->made->obj.magic = HDL_MAGIC_COMM_BEGUN;
 	d->made->errhandler = comm->errhandler;
@@ -194,7 +196,7 @@ int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **
 		}
 	}
 	if (*out)
-		hdl_comm_begin(*out, a.id, comm->errhandler);
+		hdl_comm_begin(*out, a.id, comm->errhandler, comm->session);
 	else if (!rc)
 		hdl_id_give((unsigned)a.id);
 	free(a.remote);
@@ -219,7 +221,7 @@ int hdl_comm_create(struct hdl_comm *comm, struct hdl_group *group, struct hdl_c
 		return MPI_SUCCESS;
 	}
 	*out = hdl_comm_new(hdl_group_retain(group));
-	hdl_comm_begin(*out, a.id, comm->errhandler);
+	hdl_comm_begin(*out, a.id, comm->errhandler, comm->session);
 	return MPI_SUCCESS;
 }
 
@@ -300,7 +302,7 @@ int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int ta
 	if (rc)
 		return rc;
 	*out = hdl_comm_new(hdl_group_retain(group));
-	hdl_comm_begin(*out, a.id, comm->errhandler);
+	hdl_comm_begin(*out, a.id, comm->errhandler, comm->session);
 	return MPI_SUCCESS;
 }
 
@@ -362,7 +364,7 @@ int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, M
 		return rc;
 	}
 	*out = comm;
-	hdl_comm_begin(comm, a.id, errhandler);
+	hdl_comm_begin(comm, a.id, errhandler, group->session);
 	return MPI_SUCCESS;
 }
 
@@ -452,7 +454,7 @@ static int make_inter(struct hdl_cid_agreement *a, struct hdl_group *local, MPI_
 		return rc;
 	}
 	*out = inter_new(hdl_group_retain(local), remote);
-	hdl_comm_begin(*out, a->id, errhandler);
+	hdl_comm_begin(*out, a->id, errhandler, local->session);
 	return MPI_SUCCESS;
 }
 
@@ -559,7 +561,7 @@ int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
 		for (int r = 0; r < last->size; r++)
 			procs[first->size + r] = hdl_group_proc(last, r);
 		*out = hdl_comm_new(group_of(procs, first->size + last->size));
-		hdl_comm_begin(*out, a.id, comm->errhandler);
+		hdl_comm_begin(*out, a.id, comm->errhandler, comm->session);
 	}
 	free(a.remote);
 	free(table);

@@ -12,6 +12,21 @@ struct hdl_group hdl_group_empty = {
 };
 
 struct hdl_pool hdl_groups = HDL_POOL(struct hdl_group, 32);
+struct hdl_pool hdl_sessions = HDL_POOL(struct hdl_session, 8);
+
+void hdl_session_release(struct hdl_session *s)
+{
+	if (--s->obj.refs)
+		return;
+	free(s->bsend);
+	hdl_pool_put(&hdl_sessions, s);
+}
+
+void hdl_group_derive(struct hdl_group *g, struct hdl_session *session)
+{
+	if (session && !g->session && g != &hdl_group_empty)
+		g->session = hdl_session_retain(session);
+}
 
 static struct hdl_group *group_new(int n)
 {
@@ -206,6 +221,9 @@ static void group_clear(struct hdl_group *g)
 	free(g->procs);
 	free(g->hash);
 	free(g->hosts);
+	if (g->session)
+		hdl_session_release(g->session);
+	g->session = NULL;
 	g->hosts = NULL;
 	g->hosts_known = false;
 	g->procs = g->hash = NULL;

@@ -23,6 +23,26 @@ struct hdl_ep;
 #define HDL_LEAF	256u
 typedef struct hdl_ep *hdl_leaf[HDL_LEAF];	/* the last leaf of a group ends with its last rank */
 
+/* A session (section 11.3), as far as its groups and communicators need it; src/mpi/session.c has the functions. */
+struct hdl_session {
+	/* references: one for the handle, one for each group and communicator that was derived from the session. magic: set while
+	 * the handle is valid */
+	struct hdl_object obj;
+	MPI_Errhandler errhandler;	/* a predefined handle, or a struct hdl_errhandler to which a reference is held */
+	int level;			/* thread level that was granted */
+	struct hdl_bsend_space *bsend;	/* buffer of MPI_Session_attach_buffer; NULL: none */
+	char **psets;			/* names of the process sets, in the order of MPI_Session_get_nth_pset */
+	int npsets;
+};
+extern struct hdl_pool hdl_sessions;
+
+static inline struct hdl_session *hdl_session_retain(struct hdl_session *s)
+{
+	s->obj.refs++;
+	return s;
+}
+void hdl_session_release(struct hdl_session *s);
+
 struct hdl_group {
 	struct hdl_object obj;		/* one reference for each communicator and each handle */
 	int handles;			/* references that are the program's handles; obj.magic is set while there is one */
@@ -33,6 +53,7 @@ struct hdl_group {
 	hdl_leaf **leaf;		/* endpoints by rank, NULL for the rank itself; NULL if no communicator has the group */
 	int *hash;			/* inverse of procs: ranks, or -1; NULL until it is needed */
 	int shift;			/* 32 - log2 of the hash's length */
+	struct hdl_session *session;	/* from which the group was derived, with a reference; NULL: none */
 	bool hosts_known;			/* hosts is valid */
 	struct hdl_hosts *hosts;	/* ranks by host, or NULL (hdl_group_hosts) */
 };
@@ -50,6 +71,10 @@ static inline struct hdl_group *hdl_group_get(MPI_Group handle)
 void hdl_group_open(struct hdl_group *g);
 void hdl_group_close(struct hdl_group *g);
 void hdl_group_fini(void);
+
+/* Makes a new group part of the session from which it was derived; NULL: none. Groups that are part of one stay there, and so does
+ * the empty group. */
+void hdl_group_derive(struct hdl_group *g, struct hdl_session *session);
 
 /* Makes a group of n processes, at a stride that is not 0. Returns NULL without memory, as the next function does. */
 struct hdl_group *hdl_group_range(int first, int stride, int n);

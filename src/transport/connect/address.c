@@ -82,7 +82,7 @@ int hdl_wire_publish(struct hdl_tp *tp)
 {
 	char blob[HDL_ADDRESS_MAX];
 	size_t n = hdl_tp_address(tp, blob);
-	int err = hdl_rt_put(HDL_ADDRESS, blob, n);
+	int err = hdl_rt_put(hdl_rt_address_key(), blob, n);
 
 	return err ? err : hdl_rt_commit();
 }
@@ -139,6 +139,16 @@ static bool address_for(enum hdl_role want, const void *data, uint32_t count, st
 	return found;
 }
 
+/* Whether the process has the same values of the variables that must be equal; reported. */
+static bool is_alike(const struct hdl_tp *tp, int proc, const struct hdl_addr_head *h)
+{
+	if (h->alike == tp->config_hash)
+		return true;
+	hdl_error("%s has other values of the variables that must be the same on all ranks (heddle_info --vars names them)",
+		  hdl_proc_text(proc));
+	return false;
+}
+
 /* Chooses the device that reaches one of the process's addresses. 0 or a negative errno, reported. */
 static int address_join(struct hdl_ep *ep, const void *data, size_t len)
 {
@@ -172,6 +182,8 @@ static int address_join(struct hdl_ep *ep, const void *data, size_t len)
 			  "(heddlerun -x SHCA_FABRIC=NAME)", hdl_proc_text(ep->rank));
 		return -ENETUNREACH;
 	}
+	if (!is_alike(ep->tp, ep->rank, &h))
+		return -EINVAL;
 	ep->name = h.name;
 	if (want == HDL_ROLE_LOCAL)
 		ep->proc = h.proc;
@@ -202,7 +214,7 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 			  hdl_proc_text(ep->rank));
 		return -EHOSTUNREACH;
 	}
-	err = hdl_rt_get_of(job ? job->nspace : NULL, hdl_proc_rank(ep->rank), HDL_ADDRESS, &data, &len);
+	err = hdl_rt_get_of(job ? job->nspace : NULL, hdl_proc_rank(ep->rank), job ? HDL_ADDRESS : hdl_rt_address_key(), &data, &len);
 	if (!err)
 		err = address_join(ep, data, len);
 	free(data);
@@ -252,11 +264,8 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 		hdl_error("an address that was given for %s is another process's", hdl_proc_text(proc));
 		return -EPROTO;
 	}
-	if (h.alike != tp->config_hash) {
-		hdl_error("%s has other values of the variables that must be the same on all ranks (heddle_info --vars names them)",
-			  hdl_proc_text(proc));
+	if (!is_alike(tp, proc, &h))
 		return -EINVAL;
-	}
 	if (ep && ep->name.incarnation != h.name.incarnation) {
 		hdl_error("%s is not the process that this one has known by that name: has its job been started again under the same name?",
 			  hdl_proc_text(proc));

@@ -30,11 +30,13 @@ enum hdl_ctl_kind {
 	HDL_CTL_ID,		/* struct hdl_id_rec: the receiver's id at the sender, which the receiver puts into `src` from now
 				 * on */
 	HDL_CTL_TAKEN,		/* struct hdl_taken_rec: credits for this receiver's pool */
-	HDL_CTL_LEAVE,		/* to a process of another job: the sender is in MPI_Finalize, and its end is no error */
+	HDL_CTL_LEAVE,		/* the sender leaves without the receiver: its end is no error */
 	HDL_CTL_KEEP,		/* struct hdl_keep_rec */
 	HDL_CTL_RMA_DONE,	/* struct hdl_rma_done: an operation of the receiver on the sender's memory has ended */
 	HDL_CTL_PART,		/* by UD: bytes of a message in several packets, not its last ones; the tag is its length */
 	HDL_CTL_LAST,		/* by UD: the rest of that message, with its tag, context and seq */
+	HDL_CTL_STAY,		/* the sender will be in the fence of hdl_tp_fini and goes on afterwards: a receiver that leaves
+				 * behind that fence sends LEAVE */
 };
 
 /*

@@ -389,7 +389,7 @@ void hdl_wire_broke(struct hdl_ep *ep, const struct ibv_wc *wc)
 void hdl_wire_report(const struct hdl_ep *ep, const char *why)
 {
 	const struct hdl_conn_queues *q = ep->queues;
-	if (ep->departed)
+	if (hdl_ep_may_end(ep))
 		return;
 	char text[HDL_PEER_TEXT], what[160] = "the peer has asked for another queue";
 
@@ -550,7 +550,7 @@ static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	bool aborted = m->reason == ECONNABORTED;
 
-	if (ep->conn.state == HDL_CONN_FAILED || ep->tp->leaving || ep->departed)
+	if (ep->conn.state == HDL_CONN_FAILED || ep->tp->leaving || hdl_ep_may_end(ep))
 		hdl_debug("%s refuses connections (%s)", hdl_proc_text(ep->rank), strerror(m->reason));
 	else if (aborted)
 		hdl_error("connection to %s failed: that rank has met an error on its side and has given the connection "

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end of an instance; the hooks by which lower files call higher ones (struct hdl_hooks). */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -333,24 +334,60 @@ static void progress_settle(struct hdl_tp *tp)
 	}
 }
 
-/* Sends LEAVE to peers of other jobs, which the fence does not include: they go on, and this process's end is no error to them.
- * Returns whether any was sent. */
-static bool send_leave(struct hdl_tp *tp)
+/* The same for a short while: what is left is a peer's that does not answer, or another thread's. */
+static void progress_settle_briefly(struct hdl_tp *tp)
+{
+	enum { SHORT_NS = 200000000 };
+	uint64_t deadline = monotonic_ns() + SHORT_NS;
+
+	while (!progress_quiet(tp) && monotonic_ns() < deadline) {
+		hdl_ud_acks(tp);
+		if (!hdl_tp_progress(tp))
+			sched_yield();
+	}
+}
+
+/* Peers to which LEAVE or STAY goes. A peer without a message has no connection, and one made for this might find the peer gone:
+ * that peer would never answer. */
+static bool leave_others(const struct hdl_ep *ep)
+{
+	return !hdl_proc_is_ours(ep->rank) && !ep->failed && !hdl_ep_is_unused(ep);
+}
+
+static bool leave_all(const struct hdl_ep *ep)
+{
+	return !is_gone(ep) && ep->rank != hdl_job.rank && !hdl_ep_is_unused(ep);
+}
+
+static bool leave_staying(const struct hdl_ep *ep)
+{
+	return ep->stays && !is_gone(ep);
+}
+
+/* Sends LEAVE or STAY to the peers that `to` names. Returns whether any was sent. */
+static bool send_parting(struct hdl_tp *tp, enum hdl_ctl_kind kind, bool (*to)(const struct hdl_ep *ep))
 {
 	bool some = false;
 
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 
-		/* a peer without a message has no connection, and one made for this would find the peer gone: the peer would
-		 * never send its LEAVE */
-		if (hdl_proc_is_ours(ep->rank) || ep->failed || hdl_ep_is_unused(ep))
+		if (!to(ep))
 			continue;
-		hdl_ep_ctl(ep, HDL_CTL_LEAVE, NULL, 0, false);	/* unordered: everything sent before LEAVE has been
-								 * acknowledged */
+		hdl_ep_ctl(ep, kind, NULL, 0, false);	/* unordered: everything sent before LEAVE has been acknowledged */
 		some = true;
 	}
 	return some;
+}
+
+static void init_report_and_destroy(struct hdl_tp **instance)
+{
+	struct hdl_tp *tp = *instance;
+
+	if (hdl_vars.report_transports)
+		hdl_report_transports(tp, stderr);
+	*instance = NULL;	/* a signal handler may read *instance at any time */
+	destroy_all(tp);
 }
 
 int hdl_tp_fini(struct hdl_tp **instance)
@@ -362,7 +399,8 @@ int hdl_tp_fini(struct hdl_tp **instance)
 	if (!tp)
 		return 0;
 	progress_settle(tp);
-	if (send_leave(tp))
+	/* the fence does not include other jobs: they go on, and this process's end is no error to them */
+	if (send_parting(tp, HDL_CTL_LEAVE, leave_others))
 		progress_settle(tp);
 	/* Peers may still need acknowledgements from here (a lost one is asked for again): progress goes on until all have
 	 * entered the fence. */
@@ -377,9 +415,40 @@ int hdl_tp_fini(struct hdl_tp **instance)
 			pause_us *= 2;
 		fenced = hdl_rt_fence_wait(pause_us);
 	}
-	if (hdl_vars.report_transports)
-		hdl_report_transports(tp, stderr);
-	*instance = NULL;	/* a signal handler may read *instance at any time */
-	destroy_all(tp);
+	/* a STAY was sent ahead of its sender's entry into the fence, so it is here, and perhaps not looked at yet */
+	for (int turns = 0; turns < 64 && hdl_tp_progress(tp); turns++)
+		;
+	if (send_parting(tp, HDL_CTL_LEAVE, leave_staying))
+		progress_settle_briefly(tp);
+	init_report_and_destroy(instance);
 	return 0;
+}
+
+void hdl_tp_leave(struct hdl_tp **instance)
+{
+	struct hdl_tp *tp = *instance;
+
+	if (!tp)
+		return;
+	progress_settle(tp);
+	tp->parting = true;
+	if (send_parting(tp, HDL_CTL_LEAVE, leave_all))
+		progress_settle(tp);
+	hdl_ud_acks(tp);
+	tp->leaving = true;
+	init_report_and_destroy(instance);
+}
+
+void hdl_tp_stay(struct hdl_tp *tp)
+{
+	send_parting(tp, HDL_CTL_STAY, leave_all);
+	progress_settle_briefly(tp);
+}
+
+void hdl_tp_rest(struct hdl_tp *tp)
+{
+	/* bounded: peers may go on sending */
+	for (int turns = 0; turns < 1024 && hdl_tp_progress(tp); turns++)
+		;
+	hdl_ud_acks(tp);
 }

@@ -133,6 +133,7 @@ struct hdl_tp {
 	struct hdl_user_mem *user_mems;	/* of hdl_tp_alloc */
 	struct hdl_share *shares;	/* of hdl_tp_share */
 	bool leaving;			/* hdl_tp_fini waits for the fence: a peer's end is no error */
+	bool parting;			/* hdl_tp_leave sends LEAVE: a peer that leaves at the same time is no error */
 	bool closing;			/* hdl_tp_fini frees the queues: no error of theirs is reported */
 	uint32_t sleep_turn;		/* number of the last HDL_CTL_SLEEP, never 0 */
 	struct hdl_autotune *yield_tune;	/* HDL_TUNE_YIELD; NULL: not yet */
@@ -314,5 +315,11 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out);
 /* ---- queue/sq_error.c ----- */
 /* Reports a completion that fails the connection; ep may be NULL. */
 void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc);
+
+/* Whether the peer's end is expected, and is no error. */
+static inline bool hdl_ep_may_end(const struct hdl_ep *ep)
+{
+	return ep->departed || ep->tp->parting;
+}
 
 #endif

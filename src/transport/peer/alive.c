@@ -31,10 +31,10 @@ static void peer_ended(struct hdl_ep *ep)
 		return;
 	}
 	/* a process of another job that never had a message of this one may have ended in order */
-	if (!ep->departed && seen && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
+	if (!hdl_ep_may_end(ep) && seen && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
 		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
 			  hdl_proc_text(ep->rank), ep->proc.pid);
-	else if (!ep->departed && !seen)
+	else if (!hdl_ep_may_end(ep) && !seen)
 		hdl_error("connection to %s failed: its process has ended, says the launcher or a rank of its host: look at its output for why",
 			  hdl_peer_text(ep, text));
 	hdl_ep_fail(ep, -ECONNRESET);

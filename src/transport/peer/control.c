@@ -125,6 +125,12 @@ static void on_leave(struct hdl_ep *ep, const struct ctl_msg *m)
 	ep->departed = true;
 }
 
+static void on_stay(struct hdl_ep *ep, const struct ctl_msg *m)
+{
+	(void)m;
+	ep->stays = true;
+}
+
 static void on_keep(struct hdl_ep *ep, const struct ctl_msg *m)
 {
 	hdl_xrc_keep(ep, &m->keep);
@@ -192,6 +198,7 @@ static const struct ctl_type {
 	[HDL_CTL_RMA_DONE] = { "RMA_DONE", sizeof(struct hdl_rma_done), .handler = on_rma_done },
 	[HDL_CTL_PART] = { "PART", 0, .handler = on_part },
 	[HDL_CTL_LAST] = { "LAST", 0, .handler = on_part },
+	[HDL_CTL_STAY] = { "STAY", 0, .handler = on_stay },
 };
 
 static bool is_in_time(const struct hdl_ep *ep, enum ctl_when when)

@@ -79,7 +79,8 @@ struct hdl_ep {
 	uint32_t id_there;		/* this process's id at the peer; HDL_NAMED: not known yet */
 	uint32_t src;			/* `src` of messages to the peer: id_there, with HDL_TELLS until the peer knows `id` */
 	bool id_sent;			/* HDL_CTL_ID was sent */
-	bool departed;			/* HDL_CTL_LEAVE has come: the peer's end is no error */
+	bool departed : 1;		/* HDL_CTL_LEAVE has come: the peer's end is no error */
+	bool stays : 1;			/* HDL_CTL_STAY has come */
 	uint16_t answered;		/* low bits of in_ring.msgs when the last message beyond HEDDLE_EAGER_MAX that fits the
 					 * ring was sent */
 	struct hdl_srq_credit *srq_credit;	/* credits for pooled receives, made on first use */

@@ -44,7 +44,7 @@ void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struc
 	char text[HDL_PEER_TEXT];
 	const char *peer = ep ? hdl_peer_text(ep, text) : "a peer";
 
-	if (ep && ep->departed) {
+	if (ep && hdl_ep_may_end(ep)) {
 		hdl_debug("%s has left", peer);
 		return;
 	}
