@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Messages that come before their receive: their memory is bounded by HEDDLE_UNEXPECTED_MAX, whatever lane they take, and that of
-# messages of up to 32 bytes by twice that or 16 MiB, with tables of 200 bytes a message, but for the announcements of those that wait (128 bytes each, and a table); and
-# all of them are received.
+# messages of up to 32 bytes by twice that or 16 MiB, with tables of 200 bytes a message; but for the announcements of those that
+# wait (128 bytes each, and a table). All of them are received.
 set -u
 top=${MPI_TEST_BUILD:-.}
 failed=0
