@@ -3,6 +3,7 @@
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +42,18 @@ static inline uint64_t align_up(uint64_t v, uint64_t to)
 static inline uint64_t rotate_left(uint64_t v, unsigned int n)
 {
 	return v << n | v >> (64 - n);
+}
+
+/* Returns true for an errno value with which a question failed that was not answered: memory, descriptors or time were lacking.
+ * Whoever keeps answers must not keep this one. */
+static inline bool is_passing_error(int err)
+{
+	switch (err) {
+	case ENOMEM: case EAGAIN: case EINTR: case EBUSY: case EMFILE: case ENFILE: case ENOBUFS: case ENOSPC: case EIO: case ETIMEDOUT:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* For a loop that waits for another processor's store: a read in haste takes the line away from the processor that is about to

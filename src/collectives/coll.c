@@ -472,12 +472,30 @@ static bool none_is_detached(const void *arg)
 	return !hdl_detached_collectives;
 }
 
+/* MPI_Finalize: releases the state of a communicator, unless the host executor has a run on it: a collective that the program has
+ * begun and not completed (erroneous: MPI-5.0 section 11.2.2), or the bring-up behind which that waits. Such a state stays until the
+ * process ends. Else:
+ *
+ *     1. MPI_Ialltoall has posted receives, whose requests lie in a run
+ *     2. MPI_Finalize frees the run, then makes progress until all ranks are there
+ *     3. the peer's message matches a receive, and its completion writes to the freed run */
+static void comm_release_idle(struct hdl_comm *comm)
+{
+	const struct hdl_cc *cc = comm->coll;
+
+	if (!cc || !cc->pending)
+		comm_release(comm);
+}
+
 int hdl_coll_fini(void)
 {
 	/* peers still read this rank's staging buffers, or wait for a persistent request that was freed while active */
 	hdl_wait_until(none_is_detached, NULL);
+	if (hdl_coll_pending)
+		hdl_warn("MPI_Finalize: a collective was begun and not completed (by MPI_Wait, MPI_Test, or their like): its result is "
+			 "undefined");
 	hdl_comm_on_free = NULL;
-	hdl_comm_each(comm_release);
+	hdl_comm_each(comm_release_idle);
 	hdl_tp_on_shortage(hdl_mpi_tp, NULL);
 	hdl_queue_cache_fini();
 	hdl_tp_progress_remove(hdl_mpi_tp, coll_progress, NULL);

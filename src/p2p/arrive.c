@@ -119,8 +119,8 @@ static void recv_arrived(void *context, int src, const struct hdl_hdr *hdr, cons
 	if (data)
 		memcpy(u->data, payload, data);
 	hdl_match_add(m, u);
-	if (unlikely(m->unexpected_bytes > hdl_vars.unexpected_max) && hdr->kind == HDL_EAGER && hdr->len > HDL_HOLD_LEAST)
-		hdl_unexpected_eager_off(m, src);
+	if (unlikely(m->unexpected_bytes > hdl_vars.unexpected_max) && hdr->kind == HDL_EAGER)
+		hdl_unexpected_eager_off(m, src, hdr->len);
 	if (unlikely(m->unexpected_bytes > m->unexpected_warn))
 		hdl_unexpected_warn(m);
 }

@@ -29,14 +29,37 @@ static void unexpected_add(const struct hdl_unexpected *u, void *arg)
  * receive finds the message in either place. Messages in flight when the peer gets HDL_CTL_HOLD come on top: a ring's lap, or
  * some receives.
  *
- * Why only peers above their share, and only messages longer than an announcement (HDL_HOLD_LEAST). Without these two
- * conditions:
+ *     unexpected messages of all peers, of this peer        this peer announces
+ *     > HEDDLE_UNEXPECTED_MAX, > its share                   messages longer than HDL_HOLD_LEAST
+ *     > short_max(), > its share                             all messages
+ *
+ * Why only peers above their share, and why short messages have a higher limit. Without these two conditions:
  *     1. Rank 1 floods rank 0. Rank 0 passes the limit and sends HDL_CTL_HOLD to all peers.
  *     2. Rank 2 calls MPI_Send to rank 0 twice. Rank 0 receives the second message first.
- *     3. The first MPI_Send announces and waits for its receive; rank 0 waits for the second message. Neither goes on. */
-static size_t unexpected_share(void)
+ *     3. The first MPI_Send announces and waits for its receive; rank 0 waits for the second message. Neither goes on.
+ * A program that sends so much ahead that the higher limit is reached depends on buffers without bound (MPI-5.0 section 3.5). */
+
+/* Programs count on it that short messages find room, also under a low HEDDLE_UNEXPECTED_MAX: 130,000 fit. */
+#define SHORT_LEAST ((size_t)16 << 20)
+
+static size_t short_max(void)
 {
-	return hdl_vars.unexpected_max / (size_t)hdl_job.size;
+	size_t twice = hdl_vars.unexpected_max > SIZE_MAX / 2 ? SIZE_MAX : 2 * hdl_vars.unexpected_max;
+
+	return twice > SHORT_LEAST ? twice : SHORT_LEAST;
+}
+
+static size_t unexpected_share(size_t limit)
+{
+	return limit / (size_t)hdl_job.size;
+}
+
+/* Returns the back-pressure that a peer with so many bytes here is due, whose message of len bytes has arrived. */
+static enum hdl_eager_off due(const struct hdl_matching *m, size_t bytes, size_t len)
+{
+	if (m->unexpected_bytes > short_max() && bytes > unexpected_share(short_max()))
+		return HDL_EAGER_NONE;
+	return len > HDL_HOLD_LEAST && bytes > unexpected_share(hdl_vars.unexpected_max) ? HDL_EAGER_SHORT : HDL_EAGER_ON;
 }
 
 static struct heaviest unexpected_sum(struct hdl_matching *m)
@@ -49,22 +72,25 @@ static struct heaviest unexpected_sum(struct hdl_matching *m)
 	return h;
 }
 
-void hdl_unexpected_eager_off(struct hdl_matching *m, int src)
+void hdl_unexpected_eager_off(struct hdl_matching *m, int src, size_t len)
 {
 	struct hdl_ep *ep = hdl_ep(m->tp, src);
+	struct hdl_ep_note *note = hdl_ep_note(ep);
+	enum hdl_eager_off off;
 
 	if (!m->counts_peers) {
 		unexpected_sum(m);
 		m->counts_peers = true;
 	}
-	if (hdl_ep_note(ep)->eager_off || hdl_ep_note(ep)->bytes <= unexpected_share())
+	off = due(m, note->bytes, len);
+	if (off <= note->eager_off)
 		return;
-	hdl_ep_note(ep)->eager_off = true;
-	m->neager_off++;
+	m->neager_off += !note->eager_off;
+	note->eager_off = (uint8_t)off;
 	hdl_event_raise(HDL_EVENT_UNEXPECTED_LIMIT, &(const struct hdl_event_peer){ src, m->unexpected_bytes });
-	hdl_debug("unexpected messages take %zu KiB: %s has to announce its messages",
-		  m->unexpected_bytes >> 10, hdl_proc_text(src));
-	hdl_ep_eager_off(ep, true);
+	hdl_debug("unexpected messages take %zu KiB: %s has to announce its messages%s", m->unexpected_bytes >> 10, hdl_proc_text(src),
+		  off == HDL_EAGER_NONE ? "" : " of more than 32 bytes");
+	hdl_ep_eager_off(ep, off);
 }
 
 /* Releases a peer below half of the limit or of its share. The distance between the limits avoids frequent messages. */
@@ -72,11 +98,13 @@ static void unexpected_release(struct hdl_matching *m, struct hdl_ep *ep)
 {
 	struct hdl_ep_note *note = hdl_ep_note(ep);
 
-	if (!note->eager_off || (m->unexpected_bytes > hdl_vars.unexpected_max / 2 && note->bytes > unexpected_share() / 2))
+	size_t limit = note->eager_off == HDL_EAGER_NONE ? short_max() : hdl_vars.unexpected_max;
+
+	if (!note->eager_off || (m->unexpected_bytes > limit / 2 && note->bytes > unexpected_share(limit) / 2))
 		return;
-	note->eager_off = false;
+	note->eager_off = HDL_EAGER_ON;
 	m->neager_off--;
-	hdl_ep_eager_off(ep, false);
+	hdl_ep_eager_off(ep, HDL_EAGER_ON);
 }
 
 void hdl_unexpected_release_all(struct hdl_matching *m)

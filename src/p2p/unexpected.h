@@ -5,7 +5,8 @@
 
 #include "p2p/match.h"
 
-void hdl_unexpected_eager_off(struct hdl_matching *m, int src);
+/* An HDL_EAGER message of len bytes was queued, and the limit is exceeded: its sender may get HDL_CTL_HOLD. */
+void hdl_unexpected_eager_off(struct hdl_matching *m, int src, size_t len);
 void hdl_unexpected_release_all(struct hdl_matching *m);
 void hdl_unexpected_removed_of(struct hdl_matching *m, int src);
 void hdl_unexpected_warn(struct hdl_matching *m);

@@ -154,7 +154,7 @@ enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc);
 struct hdl_ep_note {
 	int rank;		/* the number that was given to hdl_ep */
 	int failed;		/* errno of peer_failed; 0: not called */
-	bool eager_off;		/* hdl_ep_eager_off(ep, true) is in force */
+	uint8_t eager_off;	/* enum hdl_eager_off in force: hdl_ep_eager_off's */
 	size_t bytes;		/* bytes of its messages that wait for a receive: summed up now and then, or counted */
 };
 struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep);
@@ -178,11 +178,15 @@ void hdl_ep_refuse(struct hdl_ep *ep, const void *rts);
  * hdl_ep_send. */
 int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
 
-/* Back-pressure: the peer announces its messages (HDL_RTS) while `on`, so that their data stays at the sender until it is
- * fetched. Messages under way still come eagerly, and so do those no longer than HDL_HOLD_LEAST, which is an announcement's
- * length. */
-#define HDL_HOLD_LEAST HDL_RTS_SIZE
-void hdl_ep_eager_off(struct hdl_ep *ep, bool on);
+/* Back-pressure: which messages the peer announces (HDL_RTS), so that their data stays at the sender until it is fetched, and a
+ * blocking send waits for its receive. Messages under way still come eagerly. */
+#define HDL_HOLD_LEAST HDL_RTS_SIZE	/* an announcement's length */
+enum hdl_eager_off {
+	HDL_EAGER_ON,		/* by length, as at first */
+	HDL_EAGER_SHORT,	/* those longer than HDL_HOLD_LEAST */
+	HDL_EAGER_NONE,		/* all */
+};
+void hdl_ep_eager_off(struct hdl_ep *ep, enum hdl_eager_off off);
 
 /* Fetches the message announced by an HDL_RTS into buf, at most cap bytes; cap may be 0 (matched, truncated or empty). 0: done()
  * follows, never inside the call. Negative errno: done() does not follow, and the sender has its answer: the caller must not

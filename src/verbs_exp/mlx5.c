@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
 
+#include "base/base.h"
 #include "verbs_exp/convert.h"
 #include "verbs_exp/provider.h"
 
@@ -36,8 +37,8 @@ static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_at
 }
 
 /* Whether creation flags reach the adapter. Adapter, kernel, rdma-core's version and the way this library was loaded decide, so
- * the function creates a queue pair to find out. */
-static bool can_create_cross(struct ibv_context *ctx)
+ * the function creates a queue pair to find out. Returns 0, or an errno value that says nothing about that. */
+static int can_create_cross(struct ibv_context *ctx, bool *can)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	struct ibv_cq *cq = pd ? ibv_create_cq(ctx, 1, NULL, NULL, 0) : NULL;
@@ -46,10 +47,11 @@ static bool can_create_cross(struct ibv_context *ctx)
 		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
 	};
 	struct ibv_qp *qp = cq ? mlx5_create(ctx, &attr, EXP_MLX5_CREATE_FLAGS) : NULL;
-	bool can = qp;
+	int err = qp ? 0 : errno;
 
-	if (!can)
-		shca_refuse(errno, "an mlx5 of which the experimental verbs find no cross-channel queue pairs: its firmware has them, and "
+	*can = qp;
+	if (!qp)
+		shca_refuse(err, "an mlx5 of which the experimental verbs find no cross-channel queue pairs: its firmware has them, and "
 			    "creating one failed (libshca has to be preloaded or linked before libibverbs, whose version be 34 to 57)");
 	if (qp)
 		ibv_destroy_qp(qp);
@@ -57,7 +59,7 @@ static bool can_create_cross(struct ibv_context *ctx)
 		ibv_destroy_cq(cq);
 	if (pd)
 		ibv_dealloc_pd(pd);
-	return can;
+	return is_passing_error(err) ? err : 0;
 }
 
 /* Queries the capabilities, once in a context's life. Returns 0 or an errno value. */
@@ -71,10 +73,13 @@ static int mlx5_context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
 	if (c)
 		return 0;
 	*to = (struct exp_mlx5_context){.calc = shca_env_bool("SHCA_EXP_CALC")};
-	exp_mlx5_query_caps(ctx, &to->caps);
-	to->caps.cross_channel = to->caps.cross_channel && can_create_cross(ctx);
+	int err = exp_mlx5_query_caps(ctx, &to->caps);
+	if (!err && to->caps.cross_channel)
+		err = can_create_cross(ctx, &to->caps.cross_channel);
+	if (err)		/* not kept: the next call asks again */
+		return shca_refuse(err, "the capabilities of an mlx5 cannot be queried now");
 	pthread_mutex_lock(&exp_mlx5_mutex);
-	int err = exp_mlx5_enter_context(ctx, to);
+	err = exp_mlx5_enter_context(ctx, to);
 	pthread_mutex_unlock(&exp_mlx5_mutex);
 	return err;
 }

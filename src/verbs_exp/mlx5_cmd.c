@@ -7,35 +7,45 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base.h"
+
 /* ---- capabilities ----------------------------------------------------------------------------------------------------- */
 
-/* Queries capabilities; `out` has EXP_MLX5_OUT_BYTES. Returns false: the device does not answer. */
-static bool query(struct ibv_context *ctx, uint32_t what, uint8_t *out)
+/* Queries capabilities; `out` has EXP_MLX5_OUT_BYTES. Returns false: the device refuses, or, with *passing, the query failed for
+ * another reason. */
+static bool query(struct ibv_context *ctx, uint32_t what, uint8_t *out, int *passing)
 {
 	uint8_t in[EXP_MLX5_IN_BYTES] = {0};
+	int err;
 
 	memset(out, 0, EXP_MLX5_OUT_BYTES);
 	exp_mlx5_put(in, EXP_MLX5_IN_OPCODE, EXP_MLX5_CMD_QUERY_HCA_CAP);
 	exp_mlx5_put(in, EXP_MLX5_IN_OPMOD, what);
-	return !mlx5dv_devx_general_cmd(ctx, in, sizeof(in), out, EXP_MLX5_OUT_BYTES) && !exp_mlx5_get(out, EXP_MLX5_OUT_STATUS);
+	err = mlx5dv_devx_general_cmd(ctx, in, sizeof(in), out, EXP_MLX5_OUT_BYTES);
+	if (is_passing_error(err))
+		*passing = err;
+	return !err && !exp_mlx5_get(out, EXP_MLX5_OUT_STATUS);
 }
 
-void exp_mlx5_query_caps(struct ibv_context *ctx, struct exp_mlx5_caps *caps)
+int exp_mlx5_query_caps(struct ibv_context *ctx, struct exp_mlx5_caps *caps)
 {
 	const uint32_t both = EXP_MLX5_MASKED_CS | EXP_MLX5_MASKED_FA;
 	uint8_t *out = malloc(EXP_MLX5_OUT_BYTES);
 
+	int err = 0;
+
 	memset(caps, 0, sizeof(*caps));
 	if (!out)
-		return;
-	if (query(ctx, EXP_MLX5_CAPS_GENERAL, out))
+		return ENOMEM;			/* said: the caller, mlx5_context_of in mlx5.c */
+	if (query(ctx, EXP_MLX5_CAPS_GENERAL, out, &err))
 		caps->cross_channel = exp_mlx5_get(out, EXP_MLX5_CAP_CD);
-	if (query(ctx, EXP_MLX5_CAPS_ATOMIC, out)) {
+	if (query(ctx, EXP_MLX5_CAPS_ATOMIC, out, &err)) {
 		caps->host_order = exp_mlx5_get(out, EXP_MLX5_CAP_8B_MODE) == EXP_MLX5_8B_HOST;
 		if ((exp_mlx5_get(out, EXP_MLX5_CAP_OPERATIONS) & both) == both)
 			caps->masked_sizes = exp_mlx5_get(out, EXP_MLX5_CAP_SIZES) & EXP_MLX5_SIZES;
 	}
 	free(out);
+	return err;
 }
 
 /* ---- queue pairs ------------------------------------------------------------------------------------------------------ */

@@ -156,7 +156,7 @@ tests_mp_coll_first_allocation_fails_SOURCES = tests/mp/coll_first_allocation_fa
 tests_mp_coll_first_allocation_fails_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_coll_first_allocation_fails_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc \
 	-Wl,--wrap=aligned_alloc -Wl,--wrap=posix_memalign -Wl,--wrap=mmap -Wl,--wrap=hdl_bufpool_grow \
-	-Wl,--wrap=hdl_bufpool_need
+	-Wl,--wrap=hdl_bufpool_need -Wl,--wrap=ibv_exp_query_device
 TESTS += tests/mp/coll_first_allocation_fails.sh
 EXTRA_DIST += tests/mp/coll_first_allocation_fails.sh
 # Several communicators at a time.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_first_allocation_fails FORM COLLECTIVE BYTES RANK [+]N | buffers: the first communication of a process is a collective, and on RANK the N-th piece of memory
+ * coll_first_allocation_fails FORM COLLECTIVE BYTES RANK [+]N | buffers | query: the first communication of a process is a collective, and on RANK the N-th piece of memory
  * that the calling thread asks for in it is refused, in Heddle or in libshca; with +N, all from there on until it returns; with `buffers`,
- * whatever pools of send buffers ask for. Each rank prints
+ * whatever pools of send buffers ask for; with `query`, the first query of the device's capabilities fails, for want of a descriptor.
+ * Each rank prints
  *
  *     RANK FIRST SECOND REFUSED
  *
@@ -10,6 +11,7 @@
  * for SECONDS ends with SIGALRM. FORM: blocking, nonblocking, persistent. A collective that reports success must have delivered.
  */
 #include <errno.h>
+#include <infiniband/verbs_exp.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -22,7 +24,7 @@
 
 static long left = -1;			/* pieces until one is refused; -1: none is */
 static pthread_t caller;
-static int refused, for_good, no_buffers;
+static int refused, for_good, no_buffers, no_query;
 
 static int is_refused(void)
 {
@@ -96,6 +98,17 @@ int __wrap_hdl_bufpool_grow(struct hdl_bufpool *p)
 int __wrap_hdl_bufpool_need(struct hdl_bufpool *p)
 {
 	return without_memory(__real_hdl_bufpool_need, p);
+}
+
+__typeof__(ibv_exp_query_device) __real_ibv_exp_query_device, __wrap_ibv_exp_query_device;
+
+int __wrap_ibv_exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
+{
+	if (!no_query)
+		return __real_ibv_exp_query_device(ctx, attr);
+	no_query = 0;
+	refused = 1;
+	return EMFILE;
 }
 
 /* ---- what is called ---------------------------------------------------------------------------------------- */
@@ -271,10 +284,11 @@ int main(int argc, char **argv)
 	caller = pthread_self();
 	for_good = argv[5][0] == '+';
 	no_buffers = me == atoi(argv[4]) && !strcmp(argv[5], "buffers");
-	left = me == atoi(argv[4]) && !no_buffers ? atol(argv[5]) - 1 : -1;
+	no_query = me == atoi(argv[4]) && !strcmp(argv[5], "query");
+	left = me == atoi(argv[4]) && !no_buffers && !no_query ? atol(argv[5]) - 1 : -1;
 	first = class_of(run(f, argv[1]));
 	left = -1;
-	no_buffers = 0;
+	no_buffers = no_query = 0;
 	for (int i = 0; !first && i < f->blocks() * n; i++)
 		CHECK_EQ(out[i], IN * f->times());
 	alarm(SECONDS);

@@ -74,6 +74,11 @@ else
 	# a rank without its first send buffers waits for memory, not for ever
 	one 3 HEDDLE_TRANSPORT=ud blocking allreduce 8000 1 buffers
 	[ $ended -gt $before ] && grep -q 'out of memory: .* first send buffers' "$tmp/err" || wrong "no send buffers" "the job has not ended for want of memory"
+	# a query of the device that failed is not kept as the device's answer: the ranks choose alike
+	for coll in barrier allreduce; do
+		one 3 HEDDLE_COLL_EXECUTOR=tasks blocking $coll 8 1 query
+		one 3 HEDDLE_COLL_EXECUTOR=auto nonblocking $coll 8 1 query
+	done
 	for place in 55 56 57 58 61 62 63; do one 3 HEDDLE_COLL_EXECUTOR=auto nonblocking barrier 8 1 $place; done
 fi
 echo "$jobs jobs, $ended of them ended for want of memory; $fails failed"

@@ -60,7 +60,7 @@ tests_mp_transport_rings_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/transport_progress_rare
 tests_mp_transport_progress_rare_SOURCES = tests/mp/transport_progress_rare.c tests/mp/mpi_test.h
 tests_mp_transport_progress_rare_LDADD = libheddle.la
-tests_mp_transport_progress_rare_LDFLAGS = $(NOWRAP)
+tests_mp_transport_progress_rare_LDFLAGS = $(NOWRAP) -pthread
 TESTS += tests/mp/transport_progress_rare.sh
 EXTRA_DIST += tests/mp/transport_progress_rare.sh
 # The same over two devices, by ranks that believe to be on several hosts.

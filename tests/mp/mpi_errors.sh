@@ -51,6 +51,7 @@ for n in 2 3; do
 		env HEDDLE_REPORT_HANG=1 "$top/heddlerun" -n $n "$prog" report-threads "$tmp/err"
 	expect 0 " bytes, synchronous; 2 like it, with tags from 5 to 7, 297 bytes in all" \
 		env HEDDLE_FINALIZE_WARN=100ms "$top/heddlerun" -n $n "$prog" unreceived "$tmp/err"
+	expect 0 "MPI_Finalize: a collective was begun and not completed" "$top/heddlerun" -n $n "$prog" uncompleted
 done
 expect 2 "--initial-errhandler fatal: mpi_errors_are_fatal, mpi_errors_abort or" "$top/heddlerun" --initial-errhandler fatal "$prog" returned
 expect 1 "HEDDLE_INITIAL_ERRHANDLER=mpi_error_return: not understood; allowed is one of mpi_errors_are_fatal|mpi_errors_abort" \

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages that come before their receive: their memory is bounded by HEDDLE_UNEXPECTED_MAX, whatever lane they take, but for
-# the announcements of those that wait (128 bytes each, and a table); and all of them are received.
+# Messages that come before their receive: their memory is bounded by HEDDLE_UNEXPECTED_MAX, whatever lane they take, and that of
+# messages of up to 32 bytes by twice that or 16 MiB, with tables of 200 bytes a message; but for the announcements of those that
+# wait (128 bytes each, and a table). All of them are received.
 set -u
 top=${MPI_TEST_BUILD:-.}
 failed=0
@@ -40,6 +41,11 @@ for kind in "" ud; do
 done
 # 200 MB, with what is set by default
 flood 2 120000 200000 1024 reverse HEDDLE_DEBUG=0
+
+# short ones: 400,000 take 110 MB where nothing bounds them, tables included
+for kind in "" ud; do
+	flood 2 60000 400000 8 probe "HEDDLE_TRANSPORT=$kind" HEDDLE_UNEXPECTED_MAX=4m
+done
 
 # what is always, or now and then, told to hold back, arrives all the same
 for max in 0 20k; do

@@ -28,6 +28,7 @@ for kind in "" rc ud xrc dc "ud,xrc" "ud,dc" "xrc,dc"; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$sleeper" 30
 	try 6 HEDDLE_TRANSPORT=$kind -- "$sleeper" 12
 	try 2 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_eager_off"
+	try 2 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_eager_off" short
 	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_first_contact"
 done
 

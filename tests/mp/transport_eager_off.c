@@ -3,15 +3,16 @@
  * A sender that never waits, and so never needs progress, must notice all the same that its peer asks it to hold its
  * messages back. Rank 0 asks for it, and takes all that comes; rank 1 does nothing but send, slowly enough that there is
  * always room, until a send is announced instead of being done. Then rank 0 fetches it and lets go, and sends are done at
- * once again.
+ * once again. With "short" the messages are no longer than an announcement, and rank 0 asks for all messages to be held.
  */
 #include "transport_test.h"
 
-/* longer than what comes eagerly all the same */
 #define TEXT "a message that is longer than an announcement"
+#define SHORT 8u
 #define WARM 300
 #define MOST 60000	/* several laps of a ring */
 
+static bool is_short;
 static unsigned got, announced, fetched, last;
 static int ended;
 static char in[64];
@@ -19,7 +20,7 @@ static struct hdl_fetch fetch[MOST];
 
 static void fetch_done(struct hdl_fetch *f, int err)
 {
-	fetched += !err && !memcmp(f->buf, TEXT, sizeof(TEXT));
+	fetched += !err && f->len == (is_short ? SHORT : sizeof(TEXT)) && !memcmp(f->buf, TEXT, f->len);
 }
 
 static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
@@ -45,7 +46,7 @@ static struct hdl_send in_flight;
 static int send_one(int tag)
 {
 	in_flight.done = sent;
-	return hdl_ep_send(hdl_ep(tp, !hdl_job.rank), tag, 2, false, TEXT, sizeof(TEXT), &in_flight);
+	return hdl_ep_send(hdl_ep(tp, !hdl_job.rank), tag, 2, false, TEXT, is_short ? SHORT : sizeof(TEXT), &in_flight);
 }
 
 static void send_and_wait(int tag)
@@ -62,14 +63,14 @@ static void receiver(void)
 {
 	unsigned idle = 0;
 
-	hdl_ep_eager_off(hdl_ep(tp, 1), true);
+	hdl_ep_eager_off(hdl_ep(tp, 1), is_short ? HDL_EAGER_NONE : HDL_EAGER_SHORT);
 	while (!announced && !last)
 		turn(&idle);
 	if (!announced)
 		fail("nothing was announced");
 	while (fetched < announced)
 		turn(&idle);
-	hdl_ep_eager_off(hdl_ep(tp, 1), false);
+	hdl_ep_eager_off(hdl_ep(tp, 1), HDL_EAGER_ON);
 	while (!last)
 		turn(&idle);
 	if (fetched != announced)
@@ -99,11 +100,12 @@ static void sender(void)
 	send_and_wait(99);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived };
 	unsigned idle = 0;
 
+	is_short = argc > 1 && !strcmp(argv[1], "short");
 	start(&up);
 	for (unsigned i = 0; i < WARM; i++) {
 		send_and_wait(0);

@@ -4,8 +4,12 @@
  * timers must go by the clock, and not by calls.
  *     killed   rank 1 ends by SIGKILL; rank 0, which waits for a message of it, has the error
  *     lossy    ranks exchange ROUNDS messages while packets get lost (SHCA_FAULT)
+ *     served PATH  rank 0 is not in the library but for a thread that waits for another message: its long message arrives. Rank 1, which has
+ *              received it, makes the file PATH, for which rank 0 waits
  */
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "mpi_test.h"
@@ -68,13 +72,54 @@ static void lossy(void)
 	MPI_Finalize();
 }
 
+static void *wait_for_other(void *arg)
+{
+	int token;
+
+	(void)arg;
+	MPI_Recv(&token, 1, MPI_INT, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+	return NULL;
+}
+
+static void served(const char *path)
+{
+	static char big[1 << 20];
+	int token = 0;
+	MPI_Request q;
+	pthread_t t;
+
+	alarm(60);
+	if (me) {
+		FILE *f;
+
+		MPI_Recv(big, sizeof(big), MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		CHECK((f = fopen(path, "w")));
+		fclose(f);
+	} else {
+		CHECK(!pthread_create(&t, NULL, wait_for_other, NULL));
+		MPI_Isend(big, sizeof(big), MPI_CHAR, 1, 0, MPI_COMM_WORLD, &q);
+		while (access(path, F_OK))
+			usleep(PERIOD_US);
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		MPI_Send(&token, 1, MPI_INT, 0, 1, MPI_COMM_SELF);
+		pthread_join(t, NULL);
+		printf("served\n");
+	}
+	MPI_Finalize();
+}
+
 int main(int argc, char **argv)
 {
-	MPI_Init(&argc, &argv);
+	bool serves = argc == 3 && !strcmp(argv[1], "served");
+	int level;
+
+	MPI_Init_thread(&argc, &argv, serves ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &np);
-	CHECK(argc == 2 && np == 2);
-	if (!strcmp(argv[1], "killed"))
+	CHECK((argc == 2 || serves) && np == 2);
+	if (serves)
+		served(argv[2]);
+	else if (!strcmp(argv[1], "killed"))
 		killed();
 	else
 		lossy();

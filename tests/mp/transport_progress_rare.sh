@@ -21,4 +21,7 @@ done
 timeout 60 "$run" -n 2 -x HEDDLE_TRANSPORT=ud -x SHCA_FAULT=ud_drop=0.2,seed=1 tests/mp/transport_progress_rare lossy >"$tmp/out" 2>"$tmp/err" ||
 	wrong "lossy, exit status $?"
 cat "$tmp/out"
+timeout 90 "$run" -n 2 -x HEDDLE_TRANSPORT=ud -x SHCA_FAULT=ud_drop=0.05,seed=1 tests/mp/transport_progress_rare served "$tmp/received" >"$tmp/out" 2>"$tmp/err" ||
+	wrong "served, exit status $?"
+cat "$tmp/out"
 [ $fails = 0 ]

@@ -74,6 +74,14 @@ Test(exp_mlx5_cmd, capabilities)
 	atomic_rc = EOPNOTSUPP;
 	c = caps();
 	cr_assert(!c.cross_channel && !c.masked_sizes && !c.host_order);
+	/* an error that says nothing about the adapter is the caller's to know, who keeps capabilities */
+	cr_assert_eq(exp_mlx5_query_caps(NULL, &c), 0);
+	atomic_rc = EREMOTEIO;
+	general_rc = ENOMEM;
+	cr_assert_eq(exp_mlx5_query_caps(NULL, &c), ENOMEM);
+	general_rc = 0;
+	atomic_rc = EMFILE;
+	cr_assert_eq(exp_mlx5_query_caps(NULL, &c), EMFILE);
 }
 
 /* ---- the kernel's command --------------------------------------------------------------------------------------------- */

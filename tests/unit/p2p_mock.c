@@ -29,10 +29,11 @@ _Static_assert(sizeof(struct rts) == HDL_RTS_SIZE, "as the transport's record");
 
 enum mock_mode mock_mode;
 struct mock_sent mock_sent[256];
-int mock_nsent, mock_fetch_err, mock_fetches, mock_idles, mock_refused = -1;
+int mock_nsent, mock_fetch_err, mock_fetch_refused, mock_fetches, mock_idles, mock_refused = -1;
 bool mock_announced, mock_others;
 char mock_last_warning[1024];
 int mock_holds[16], mock_nholds;
+enum hdl_eager_off mock_hold;
 
 struct hdl_job hdl_job = { .size = 1, .hostname = "mock" };
 struct hdl_vars hdl_vars = { .eager_max = 8192, .unexpected_warn = 1 << 20, .unexpected_max = 1 << 22, .initial_errhandler = "" };
@@ -244,9 +245,10 @@ void hdl_ep_refuse(struct hdl_ep *ep, const void *rts)
 	mock_refused = (int)hdl_rts_number(rts);
 }
 
-void hdl_ep_eager_off(struct hdl_ep *ep, bool on)
+void hdl_ep_eager_off(struct hdl_ep *ep, enum hdl_eager_off off)
 {
-	mock_holds[mock_nholds % 16] = on ? ep->rank : -ep->rank;
+	mock_holds[mock_nholds % 16] = off ? ep->rank : -ep->rank;
+	mock_hold = off;
 	mock_nholds++;
 }
 
@@ -261,6 +263,8 @@ void mock_complete(int i, int err)
 int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *fetch)
 {
 	(void)ep;
+	if (mock_fetch_refused)
+		return mock_fetch_refused;
 	memcpy(&fetch_rts[nfetching], rts, HDL_RTS_SIZE);
 	fetch->unpack = NULL;
 	fetch->buf = buf;

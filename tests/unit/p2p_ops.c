@@ -668,7 +668,7 @@ Test(p2p, much_unexpected_is_held_back)
 		mock_eager(1, n, 0, big, sizeof(big));
 	cr_assert_eq(mock_nholds, 0);
 	mock_eager(1, 9000, 0, big, HDL_HOLD_LEAST);
-	cr_assert_eq(mock_nholds, 0, "what is no longer than an announcement comes anyhow");
+	cr_assert_eq(mock_nholds, 0, "a message no longer than an announcement has a higher limit");
 	mock_eager(1, n++, 0, big, sizeof(big));
 	cr_assert_eq(mock_nholds, 1);
 	cr_assert_eq(mock_holds[0], 1);
@@ -695,6 +695,51 @@ Test(p2p, much_unexpected_is_held_back)
 	receive(1, 9000);
 	cr_assert_eq(mock_nholds, 4);
 	cr_assert_eq(mock_holds[3], -1);
+}
+
+/* Messages no longer than an announcement have a limit, too, 16 MiB here; their sender keeps all messages until half of them are
+ * received, or until half of its share is. */
+Test(p2p, many_short_unexpected_are_held_back)
+{
+	static char text[HDL_HOLD_LEAST];
+	size_t limit = (size_t)16 << 20;
+	int n = 0, sent;
+
+	while (hdl_mpi_matching->unexpected_bytes <= limit) {
+		cr_assert_eq(mock_nholds, 0, "after %d messages", n);
+		mock_eager(1, n, 0, text, n % 2 ? sizeof(text) : 0);
+		n++;
+	}
+	cr_assert(mock_nholds == 1 && mock_holds[0] == 1 && mock_hold == HDL_EAGER_NONE);
+	mock_eager(1, n++, 0, text, sizeof(text));
+	mock_eager(2, 0, 0, text, sizeof(text));
+	cr_assert_eq(mock_nholds, 1, "told once; 2 has sent no more than its share");
+	mock_rts(1, n, 0, text, sizeof(text));
+	mock_rts(1, n + 1, 0, NULL, 0);
+	receive(1, n);
+	receive(1, n + 1);
+	cr_assert_eq(mock_fetches, 2);
+	for (sent = n; n > sent / 2 + 2; n--)
+		receive(1, n - 1);
+	cr_assert_eq(mock_nholds, 1);
+	while (n > sent / 2 - 2)
+		receive(1, --n);
+	cr_assert(mock_nholds == 2 && mock_holds[1] == -1 && mock_hold == HDL_EAGER_ON);
+}
+
+/* A sender that announces its messages beyond 32 bytes, and goes on with shorter ones, announces all in the end. */
+Test(p2p, a_held_sender_of_short_messages_is_held_altogether)
+{
+	static char big[4096], text[8];
+	int n = 0;
+
+	for (; n < 514; n++)
+		mock_eager(1, n, 0, big, sizeof(big));
+	cr_assert(mock_nholds == 1 && mock_hold == HDL_EAGER_SHORT);
+	for (; hdl_mpi_matching->unexpected_bytes <= (size_t)16 << 20; n++)
+		mock_eager(1, n, 0, text, sizeof(text));
+	cr_assert(mock_nholds == 2 && mock_holds[1] == 1 && mock_hold == HDL_EAGER_NONE);
+	cr_assert_eq(hdl_mpi_matching->neager_off, 1);
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------ */
@@ -1023,6 +1068,22 @@ Test(p2p, what_a_revoked_communicator_gets)
 	cr_assert_eq(hdl_mpi_matching->nunexpected, 2);
 	cr_assert_eq(hdl_recv(&got, 1, ints, 1, 32, &hdl_world, 0, NULL), 0);
 	cr_assert_eq(got, 7);
+}
+
+/* A message that names a failed process is announced without data if its sender has HDL_CTL_HOLD. */
+Test(p2p, announced_message_about_a_failed_rank)
+{
+	mock_rts(1, HDL_FT_TAG + 2, 1, NULL, 0);
+	cr_assert_eq(mock_fetches, 1);
+	hdl_progress();
+	cr_assert_eq(hdl_recv_lost(&hdl_world), 2, "a rank of the sender's job");
+}
+
+/* It comes once, and a rank may wait for the failed one: it is not dropped. */
+Test(p2p, message_about_a_failed_rank_without_memory_for_its_fetch, .exit_code = MPI_ERR_NO_MEM)
+{
+	mock_fetch_refused = -ENOMEM;
+	mock_rts(1, HDL_FT_TAG + 2, 1, NULL, 0);
 }
 
 /* ---- instances ------------------------------------------------------------------------------------------- */

@@ -6,8 +6,12 @@
 
 #include <errno.h>
 
-/* The answer is kept per port, also that the device has no capabilities. A query without memory is not an answer: the next call
- * asks again. */
+/* The answer is kept per port, also that the device has no capabilities. A query that failed for another reason is not an answer,
+ * and the next call asks again. Else:
+ *
+ *     1. rank 1's query fails because rank 1 has no free descriptor at that moment
+ *     2. rank 1 keeps "no capabilities", and chooses host from there on
+ *     3. the other ranks choose tasks, and wait for rank 1's requests for ever */
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out)
 {
 	static const struct hdl_port *asked;
@@ -24,8 +28,8 @@ int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps
 	*out = NULL;
 	if (asked != port) {
 		err = ibv_exp_query_device(port->ctx, &attr);
-		if (err == ENOMEM)
-			return -ENOMEM;
+		if (is_passing_error(err))
+			return -err;
 		asked = port;
 		caps = (struct hdl_reduce_caps){ 0 };
 		cross = !err && attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL;

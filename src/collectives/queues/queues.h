@@ -389,7 +389,8 @@ int hdl_comm_promises(const struct hdl_comm *comm);
 #define HDL_HIER_RANKS 4096
 /* Returns the bytes of HDL_SP_DATA in the largest slots, of pair links (pairs) or of the tree. */
 size_t hdl_queues_data_max(int size, const struct hdl_reduce_caps *caps, bool pairs);
-/* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0 or -ENOMEM. */
+/* Sets *out to the reductions that the port's device offers, or NULL if the device runs no task lists. Returns 0, or a negative
+ * errno if this rank could not find out now. */
 int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps **out);
 /* Accepts an operation, which is posted at once or queued until it can be posted. The run finishes in hdl_queues_progress, or in
  * this call. Must: all ranks submit a communicator's operations in the same order. */

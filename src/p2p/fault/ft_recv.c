@@ -4,6 +4,7 @@
 #include "p2p/fault/fault.h"
 #include "p2p/match.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,14 +56,20 @@ static void ft_fetched(struct hdl_fetch *fetch, int err)
 
 	if (!err)
 		l->arrived(l->m, l->src, &l->hdr, &l->job);
+	else if (err == -ENOBUFS)		/* a side had no memory for the rendezvous */
+		hdl_out_of_memory("a message about a rank that has failed", sizeof(l->job));
 	free(l);
 }
 
-/* The data is announced if HEDDLE_EAGER_MAX is less than 8 bytes; the sender waits for the fetch. */
+/* The message is announced if HEDDLE_EAGER_MAX is less than its 8 bytes, or if this process has sent HDL_CTL_HOLD to its sender,
+ * which waits for the fetch. Without memory for the fetch the job ends: the message comes once, and a rank that does not get it
+ * may wait for the failed process for ever. */
 void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts,
 		  void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload))
 {
 	struct ft_fetch *l = calloc(1, sizeof(*l));
+	uint64_t len = hdl_msg_len(hdr, rts);
+	int err;
 
 	if (!l)
 		hdl_out_of_memory("a message about a rank that has failed", sizeof(*l));
@@ -72,9 +79,13 @@ void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, co
 	l->src = src;
 	l->hdr = *hdr;
 	l->hdr.kind = HDL_EAGER;
-	l->hdr.len = sizeof(l->job);
-	if (hdl_ep_fetch(hdl_ep(m->tp, src), rts, &l->job, sizeof(l->job), &l->fetch))
-		free(l);
+	l->hdr.len = len < sizeof(l->job) ? (uint32_t)len : (uint32_t)sizeof(l->job);
+	err = hdl_ep_fetch(hdl_ep(m->tp, src), rts, &l->job, l->hdr.len, &l->fetch);
+	if (!err)
+		return;
+	free(l);
+	if (is_passing_error(-err) && !hdl_ep_note(hdl_ep(m->tp, src))->failed)
+		hdl_out_of_memory("a message about a rank that has failed", sizeof(*l));
 }
 
 int hdl_recv_lost(struct hdl_comm *comm)

@@ -213,8 +213,6 @@ int shca_proxy_start(struct shca_member *m)
 	if (m->proxy)
 		goto out;
 	struct shca_proxy *r = calloc(1, sizeof(*r));
-	if (r)
-		pthread_mutex_init(&r->own, NULL);
 	struct start *s = malloc(sizeof(*s));
 	shca_off off = r && s ? shca_mem_alloc(m, sizeof(struct shca_mailbox)) : 0;
 	if (!off) {
@@ -222,7 +220,9 @@ int shca_proxy_start(struct shca_member *m)
 	} else {
 		*s = (struct start){ m, shca_at(m->base, off) };
 		r->off = off;
-		err = start_thread(r, s);
+		pthread_mutex_init(&r->own, NULL);
+		if ((err = start_thread(r, s)))
+			pthread_mutex_destroy(&r->own);
 	}
 	if (err) {
 		shca_error("cannot start the proxy thread: %s. Peers would not reach this process's private memory, since "
@@ -268,6 +268,7 @@ void shca_proxy_stop(struct shca_member *m)
 		shca_futex_wake(&box->calls);
 		pthread_join(r->thread, NULL);
 		shca_mem_free(m, r->off, sizeof(*box));
+		pthread_mutex_destroy(&r->own);		/* not in a forked child: a thread of the parent may have held it */
 	}
 	m->proxy = NULL;
 	free(r);

@@ -178,7 +178,7 @@ struct hdl_rma_done {
 };
 struct hdl_hold_rec {
 	uint32_t turn;		/* the latest turn counts: messages may overtake each other */
-	uint32_t on;
+	uint32_t off;		/* enum hdl_eager_off */
 };
 
 /* The credit word of a ring: the ring's receiver writes the word by RDMA into memory of the ring's sender. */

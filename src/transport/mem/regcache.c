@@ -625,7 +625,9 @@ void hdl_regcache_close(struct hdl_tp *tp)
 
 void hdl_regcache_free(struct hdl_tp *tp)
 {
-	if (tp->regcache && !tp->regcache->reader_stuck)
+	if (tp->regcache && !tp->regcache->reader_stuck) {
+		pthread_mutex_destroy(&tp->regcache->lock);
 		free(tp->regcache);
+	}
 	tp->regcache = NULL;
 }

@@ -108,7 +108,7 @@ static void on_hold(struct hdl_ep *ep, const struct ctl_msg *m)
 	if ((int32_t)(m->hold.turn - ep->eager_off_turn) <= 0)
 		return;
 	ep->eager_off_turn = m->hold.turn;
-	ep->eager_off = m->hold.on;
+	ep->eager_off = m->hold.off < HDL_EAGER_NONE ? (uint8_t)m->hold.off : HDL_EAGER_NONE;
 	hdl_ep_refresh(ep);
 }
 

@@ -95,9 +95,9 @@ bool hdl_ep_drain_ctl(struct hdl_ep *ep, bool ordered, int *events)
 	return false;
 }
 
-void hdl_ep_eager_off(struct hdl_ep *ep, bool on)
+void hdl_ep_eager_off(struct hdl_ep *ep, enum hdl_eager_off off)
 {
-	struct hdl_hold_rec m = { .turn = ++ep->eager_off_sent, .on = on };
+	struct hdl_hold_rec m = { .turn = ++ep->eager_off_sent, .off = off };
 
 	hdl_ep_ctl(ep, HDL_CTL_HOLD, &m, sizeof(m), false);
 }

@@ -64,7 +64,7 @@ struct hdl_ep {
 	bool ring;			/* tx is in use */
 	bool plain_post;		/* sq takes ibv_post_send: its kind has no `post` */
 	bool wake_mode;			/* the peer sleeps: use requests that make a completion, not the ring */
-	bool eager_off;			/* back-pressure by HDL_CTL_HOLD: messages longer than HDL_HOLD_LEAST are announced */
+	uint8_t eager_off;		/* enum hdl_eager_off: the peer's back-pressure, by HDL_CTL_HOLD */
 	struct hdl_credit *ring_credit;	/* where the peer reports how many lines of tx were read */
 	uint32_t ring_max;		/* largest payload that takes the ring */
 	uint32_t ring_most;		/* the same while copies to the peer are quick: the payload is one run then */

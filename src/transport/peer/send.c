@@ -255,7 +255,7 @@ static inline enum protocol choose_protocol(struct hdl_ep *ep, enum way way, con
 		limit = ep->dev->max_ud;
 	else if (m->len > limit && way != WAY_PACKET && ep->ring && !ep->wake_mode && limit < ep->ring_max)
 		limit = ring_limit(ep, m->len, m->send, &timed);
-	if (m->len <= limit && !m->sync && (!ep->eager_off || m->len <= HDL_HOLD_LEAST))
+	if (m->len <= limit && !m->sync && (!ep->eager_off || (m->len <= HDL_HOLD_LEAST && ep->eager_off != HDL_EAGER_NONE)))
 		return timed ? PROTOCOL_EAGER_TIMED : PROTOCOL_EAGER;
 	/* a rendezvous would bring the data in packets, too, but one round trip later */
 	if (way == WAY_PACKET && m->len > limit && m->len <= hdl_vars.eager_max && !m->sync && !ep->eager_off && !hdl_ep_can_rdma(ep))
