@@ -66,6 +66,8 @@ NOT_CALLED(int, hdl_rma_compare_and_swap, struct hdl_win *w, struct hdl_target *
 	   const struct hdl_type *type, MPI_Aint disp)
 NOT_CALLED(bool, hdl_acc_native, const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out,
 	   size_t n)
+NOT_CALLED(bool, hdl_cas_native, const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
+	   void *result)
 NOT_CALLED(int, hdl_win_lock, struct hdl_win *w, struct hdl_target *t, bool exclusive)
 NOT_CALLED(int, hdl_win_unlock, struct hdl_win *w, struct hdl_target *t)
 NOT_CALLED(int, hdl_win_fence, struct hdl_win *w, int assert)
