@@ -439,8 +439,16 @@ HDL_PROFILED(Fetch_and_op);
 /* Section 12.3.4.4: C integers, Fortran integers, logicals, multi-language types, bytes. */
 static bool can_compare(const struct hdl_type *type)
 {
-	return hdl_type_is_predefined(type) && hdl_type_base(type) && hdl_type_is_contiguous(type) && type->size <= 16 &&
+	static uint8_t known[ARRAY_SIZE(hdl_types)];	/* of named types: 1: no; 2: yes */
+	bool can;
+
+	if (hdl_type_is_named(type) && known[type - hdl_types])
+		return known[type - hdl_types] == 2;
+	can = hdl_type_is_predefined(type) && hdl_type_base(type) && hdl_type_is_contiguous(type) && type->size <= 16 &&
 	       (hdl_op_valid(MPI_BAND, hdl_type_base(type)) || hdl_op_valid(MPI_LAND, hdl_type_base(type)));
+	if (hdl_type_is_named(type))
+		known[type - hdl_types] = can ? 2 : 1;
+	return can;
 }
 
 int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, void *result_addr, MPI_Datatype datatype, int target_rank,
@@ -448,11 +456,17 @@ int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, voi
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Compare_and_swap";
-	struct hdl_win *w = hdl_win_get(win);
-	const struct hdl_type *type;
+	const struct hdl_type *type = hdl_type_get(datatype);
 	struct hdl_target *t;
+	struct hdl_win *w;
+	char *at;
 	int rc;
 
+	if (likely(type && hdl_type_is_named(type) && (uintptr_t)origin_addr > 1 && (uintptr_t)compare_addr > 1 && (uintptr_t)result_addr > 1 &&
+		   can_compare(type) && (at = plain_target(win, target_rank, target_disp, (size_t)type->size, &t)) != NULL &&
+		   hdl_cas_native(t, type, at, origin_addr, compare_addr, result_addr)))
+		return MPI_SUCCESS;
+	w = hdl_win_get(win);
 	if (!w)
 		return hdl_bad_win(call, win);
 	rc = check_buffer(w, call, "origin", origin_addr, 1, datatype, &type);

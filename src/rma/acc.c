@@ -449,6 +449,32 @@ int hdl_rma_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl
 	return by_cpu(w, t, a, base, NULL, offset);
 }
 
+bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare, void *result)
+{
+	const struct element e = { .type = type, .size = (size_t)type->size, .whole = hdl_type_is_contiguous(type) };
+	uint64_t old = 0, new = 0;
+
+	if (unlikely(!is_native(t, &e, (uintptr_t)at)))
+		return false;
+	memcpy(&old, compare, e.size);
+	memcpy(&new, origin, e.size);
+	switch (e.size) {
+#define CASE(bytes, T)												\
+	case bytes: {												\
+		T o = (T)old;											\
+														\
+		__atomic_compare_exchange_n((T *)at, &o, (T)new, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	\
+		memcpy(result, &o, bytes);									\
+		break;												\
+	}
+	CASE(1, uint8_t)
+	CASE(2, uint16_t)
+	CASE(4, uint32_t)
+	CASE(8, uint64_t)
+	}
+	return true;
+}
+
 int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare, void *result,
 			     const struct hdl_type *type, MPI_Aint disp)
 {
@@ -457,8 +483,6 @@ int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void
 	const struct element e = { .type = type, .op = MPI_REPLACE, .size = (size_t)type->size, .whole = hdl_type_is_contiguous(type) };
 	int64_t offset;
 	int rc = hdl_rma_range(w, t, &a.at, &offset);
-	uint64_t old = 0, new = 0;
-	void *at;
 
 	if (rc)
 		return rc;
@@ -480,22 +504,6 @@ int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void
 		hdl_pack(packed, compare, 1, type, 0, e.size);
 		return by_cpu(w, t, &a, type, packed, offset);
 	}
-	at = t->memory + offset;
-	memcpy(&old, compare, e.size);
-	memcpy(&new, origin, e.size);
-	switch (e.size) {
-#define CASE(bytes, T)												\
-	case bytes: {												\
-		T o = (T)old;											\
-														\
-		__atomic_compare_exchange_n((T *)at, &o, (T)new, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	\
-		memcpy(result, &o, bytes);									\
-		break;												\
-	}
-	CASE(1, uint8_t)
-	CASE(2, uint16_t)
-	CASE(4, uint32_t)
-	CASE(8, uint64_t)
-	}
+	hdl_cas_native(t, type, t->memory + offset, origin, compare, result);
 	return MPI_SUCCESS;
 }

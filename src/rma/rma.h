@@ -277,6 +277,8 @@ int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void
  * false: nothing was done. in NULL:
  * MPI_NO_OP; out NULL: the old values are not wanted. */
 bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n);
+/* The same for a compare-and-swap. Must: the type is one of section 12.3.4.4. */
+bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare, void *result);
 /* Pieces of the target's memory that are one or more whole elements, in the order of the type map. */
 struct hdl_acc_piece {
 	uint64_t at;			/* the owner's address; msg.c: on the wire the offset from its base */

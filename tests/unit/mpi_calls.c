@@ -40,6 +40,16 @@ const char *hdl_win_label(const struct hdl_win *w, char buf[static MPI_MAX_OBJEC
 	return strcpy(buf, w->name);
 }
 
+unsigned hdl_rt_ended(void)
+{
+	return 0;
+}
+
+bool hdl_rt_has_ended(int proc)
+{
+	return proc < 0;
+}
+
 #define NOT_CALLED(type, name, ...) type name(__VA_ARGS__) { abort(); }
 NOT_CALLED(int, hdl_win_make, struct hdl_comm *comm, const struct hdl_win_args *args, struct hdl_win **out)
 NOT_CALLED(int, hdl_win_end, struct hdl_win *w)
@@ -56,6 +66,8 @@ NOT_CALLED(int, hdl_rma_compare_and_swap, struct hdl_win *w, struct hdl_target *
 	   const struct hdl_type *type, MPI_Aint disp)
 NOT_CALLED(bool, hdl_acc_native, const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out,
 	   size_t n)
+NOT_CALLED(bool, hdl_cas_native, const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
+	   void *result)
 NOT_CALLED(int, hdl_win_lock, struct hdl_win *w, struct hdl_target *t, bool exclusive)
 NOT_CALLED(int, hdl_win_unlock, struct hdl_win *w, struct hdl_target *t)
 NOT_CALLED(int, hdl_win_fence, struct hdl_win *w, int assert)
