@@ -278,11 +278,11 @@ cm_all() {
 	cm rdma_xclient '' rdma_xserver 'rdma_xclient -s 127.0.0.1'
 	cm rdma_xclient '-c x' 'rdma_xserver -c x' 'rdma_xclient -c x -s 127.0.0.1'
 	cm cmtime '-c 100' cmtime 'cmtime -c 100 -s 127.0.0.1'
-	for o in '-S 64 -C 1000' '-S 1048576 -C 50' '-T a -S 4096 -C 100'; do
+	for o in '-S 64 -C 1000' '-S 1048576 -C 50'; do
 		cm rstream "$o" "rstream $o" "rstream $o -s 127.0.0.1"
 	done
 	cm riostream '-S 4096 -C 100' 'riostream -S 4096 -C 100' 'riostream -S 4096 -C 100 -s 127.0.0.1'
-	cm udpong '-S 64 -C 100' 'udpong -b 127.0.0.1 -S 64 -C 100' 'udpong -S 64 -C 100 -s 127.0.0.1'
+	cm udpong '-S 64 -C 100' 'udpong -b 127.0.0.1 -S 64 -C 100' 'udpong -S 64 -C 100 -s 127.0.0.1' 3
 	head -c 1000000 /dev/urandom >"$tmp/sent"
 	cm rcopy '' rcopy "rcopy $tmp/sent 127.0.0.1:$tmp/received"
 	cmp "$tmp/sent" "$tmp/received" || row rcopy 'another file' FAILED
