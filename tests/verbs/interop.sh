@@ -215,7 +215,7 @@ perftest_all() {
 		perf ib_send_$how '-R -c UD'
 		perf ib_send_$how '-R -c UC' 'UC is not supported' "perftest has no UC over RDMA CM"
 		perf ib_send_$how '-R -c XRC' 'XRC does not support' "perftest has no XRC over RDMA CM"
-		perf ib_send_$how '-g -c UD' 'UMAD' 'no multicast'
+		perf ib_send_$how '-g -c UD' 'UMAD' 'perftest joins groups by umad'
 		perf ib_send_$how --use_hugepages 'hugepages' 'the host has no huge pages'
 	done
 	for o in -b '-q 4' '-l 4' '-b -q 8 -a' '-Q 10' '-t 16' '-r 16' -N '-c UD -q 4' '-c UC -b' '-c XRC -b -q 4' '-e -b' '-e -q 4' \
@@ -252,7 +252,7 @@ cm() {
 			sleep 0.1
 		done
 		case $1 in
-		rcopy | cmtime) kill $server 2>/dev/null; wait $server 2>/dev/null ;;
+		rcopy | cmtime | udpong) kill $server 2>/dev/null; wait $server 2>/dev/null ;;
 		*)
 			[ $status = 0 ] || kill $server 2>/dev/null
 			wait $server
@@ -282,7 +282,7 @@ cm_all() {
 		cm rstream "$o" "rstream $o" "rstream $o -s 127.0.0.1"
 	done
 	cm riostream '-S 4096 -C 100' 'riostream -S 4096 -C 100' 'riostream -S 4096 -C 100 -s 127.0.0.1'
-	cm udpong '-S 64 -C 100' 'udpong -b 127.0.0.1 -S 64 -C 100' 'udpong -S 64 -C 100 -s 127.0.0.1' 3
+	cm udpong '-S 64 -C 100' 'udpong -b 127.0.0.1 -S 64 -C 100' 'udpong -S 64 -C 100 -s 127.0.0.1'
 	head -c 1000000 /dev/urandom >"$tmp/sent"
 	cm rcopy '' rcopy "rcopy $tmp/sent 127.0.0.1:$tmp/received"
 	cmp "$tmp/sent" "$tmp/received" || row rcopy 'another file' FAILED
