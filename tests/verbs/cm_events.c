@@ -94,6 +94,10 @@ static void own_queue(void)
 	CHECK(rdma_notify(passive, IBV_EVENT_PATH_MIG) == -1 && errno == EINVAL, "rdma_notify of another event");
 	CHECK(!rdma_establish(active), "rdma_establish");
 	CHECK(rdma_establish(active) == -1 && errno == EINVAL, "a second rdma_establish");
+	/* the RTU that comes now is no event */
+	struct rdma_cm_event *none;
+	CHECK(!fcntl(s->fd, F_SETFL, O_NONBLOCK) && rdma_get_cm_event(s, &none) == -1 && errno == EAGAIN && !fcntl(s->fd, F_SETFL, 0),
+	      "an event behind rdma_notify");
 	cm_destroy(active);
 	cm_eat(s, RDMA_CM_EVENT_DISCONNECTED, 0);
 	cm_destroy(passive);

@@ -138,9 +138,23 @@ static void one_process(struct vt *t)
 	for (int i = 0; i < RECEIVES; i++)
 		hears(b, "many", a, 1);
 	hears(b, NULL, NULL, 0);
+	uint32_t number = b->qp->qp_num;
 	queue_free(b);		/* with its memberships */
 	say(t, a, 1, "alive", 0xffffff);
 	hears(d, "alive", a, 1);
+	/* the next queue of that number is in no group */
+	bool again = false;
+	for (int i = 0; i < 2000 && !again; i++) {
+		b = queue(t, QKEY);
+		again = b->qp->qp_num == number;
+		if (again) {
+			say(t, a, 1, "new", 0xffffff);
+			hears(d, "new", a, 1);
+			hears(b, NULL, NULL, 0);
+		}
+		queue_free(b);
+	}
+	CHECK(again, "2,000 queues, and none has the number 0x%x again", number);
 	queue_free(d);
 	queue_free(c);
 	queue_free(a);
