@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Handlers' numbers; those below HDL_AM_OWN are the transport's. */
-enum { AM_WAKE = HDL_AM_OWN, AM_SYNC, AM_ACC, AM_RESULT };
+/* Handlers' numbers. Those below HDL_AM_OWN are the transport's, the next 16 are p2p's (p2p/partitioned.h). */
+enum { AM_WAKE = HDL_AM_OWN + 16, AM_SYNC, AM_ACC, AM_RESULT };
 
 #define PIECE_BYTES	8192u		/* data of a message, at most (and one element) */
 #define PIECE_RUNS	256u
