@@ -37,7 +37,7 @@ Test(shca_fabric, sizes)
 	cr_expect_leq(sizeof(struct shca_cq), 512);
 	cr_expect_leq(sizeof(struct shca_rq), 512);
 	cr_expect_leq(sizeof(struct shca_thread_slot), 256);
-	cr_expect_leq(sizeof(struct shca_proc_slot), 256);
+	cr_expect_leq(sizeof(struct shca_proc_slot), 320);
 }
 
 Test(shca_fabric, alignment_and_zero)
