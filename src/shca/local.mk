@@ -14,15 +14,17 @@ shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca
 	src/shca/engine/rq.c src/shca/engine/copy.c src/shca/engine/share.c src/shca/engine/reap.c \
 	src/shca/engine/helper.c src/shca/engine/guid.c
 shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/verbs/device.c src/shca/verbs/device.h \
-	src/shca/verbs/devx.c src/shca/verbs/dv.c src/shca/verbs/exp.c src/shca/verbs/files.c \
-	src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/mcast.c src/shca/verbs/objects/pd.c \
-	src/shca/verbs/objects/qp.c src/shca/verbs/objects/qpstate.c src/shca/verbs/objects/srq.c \
-	src/shca/verbs/objects/xrc.c src/shca/verbs/objects/zombie.c src/shca/verbs/receive/poll.c \
-	src/shca/verbs/receive/post_recv.c \
-	src/shca/verbs/rights.c src/shca/verbs/submit/datagram.c src/shca/verbs/submit/exp_post.c \
-	src/shca/verbs/submit/fast_write.c src/shca/verbs/submit/fast_write.h src/shca/verbs/submit/post.c \
-	src/shca/verbs/submit/post.h src/shca/verbs/submit/raw.c src/shca/verbs/submit/waits.c \
-	src/shca/verbs/submit/wr.c
+	src/shca/verbs/devx.c src/shca/verbs/dv.c src/shca/verbs/events.c src/shca/verbs/exp.c src/shca/verbs/files.c \
+	src/shca/verbs/objects/ah.c src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/local.c \
+	src/shca/verbs/objects/mcast.c src/shca/verbs/objects/mr.c src/shca/verbs/objects/mr.h src/shca/verbs/objects/pd.c src/shca/verbs/objects/qp.c \
+	src/shca/verbs/objects/qp_handle.c src/shca/verbs/objects/qp_modify.c src/shca/verbs/objects/qpstate.c \
+	src/shca/verbs/objects/rights.c src/shca/verbs/objects/rq.c src/shca/verbs/objects/sq.c src/shca/verbs/objects/sq.h \
+	src/shca/verbs/objects/srq.c src/shca/verbs/objects/waits.c src/shca/verbs/objects/xrc.c \
+	src/shca/verbs/objects/zombie.c src/shca/verbs/query.c src/shca/verbs/receive/poll.c \
+	src/shca/verbs/receive/post_recv.c src/shca/verbs/refuse.c src/shca/verbs/submit/datagram.c \
+	src/shca/verbs/submit/exp_post.c src/shca/verbs/submit/fast_write.c src/shca/verbs/submit/fast_write.h \
+	src/shca/verbs/submit/post.c src/shca/verbs/submit/post.h src/shca/verbs/submit/post_send.c \
+	src/shca/verbs/submit/raw.c src/shca/verbs/submit/wr.c
 interpose_sources = src/shca/interpose/interpose.h src/shca/interpose/interpose.c src/shca/interpose/verbs.c \
 	src/shca/interpose/mlx5.c
 shca_sources = $(shca_fabric_sources) $(shca_engine_sources) $(shca_verbs_sources)
