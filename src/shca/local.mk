@@ -4,10 +4,12 @@
 #   verbs      one process's verbs objects over the engine
 #   interpose  the symbols that strangers' programs are linked against
 shca_fabric_sources = src/base/base.h src/base/fd.h src/base/home.h src/base/memcheck.h src/base/stack.h \
-	src/lines/lines.h src/shca/fabric/alloc.c src/shca/fabric/cma.c src/shca/fabric/common.c src/shca/fabric/env.c \
-	src/shca/fabric/fabric.c src/shca/fabric/fabric.h src/shca/fabric/find.c src/shca/fabric/layout.h \
-	src/shca/fabric/life.c src/shca/fabric/member.c src/shca/fabric/memcheck.h src/shca/fabric/port.c \
-	src/shca/fabric/proxy.c src/shca/fabric/vars.def src/shca/fabric/wake.c
+	src/lines/lines.h src/shca/fabric/alloc.c src/shca/fabric/cma.c src/shca/fabric/common.c \
+	src/shca/fabric/descriptors.c src/shca/fabric/env.c src/shca/fabric/fabric.c src/shca/fabric/fabric.h \
+	src/shca/fabric/fence.c src/shca/fabric/file.c src/shca/fabric/find.c src/shca/fabric/inject.c \
+	src/shca/fabric/layout.h src/shca/fabric/life.c src/shca/fabric/mailbox.c src/shca/fabric/mailbox.h \
+	src/shca/fabric/map.c src/shca/fabric/member.c src/shca/fabric/memcheck.h src/shca/fabric/port.c \
+	src/shca/fabric/proxy.c src/shca/fabric/quiesce.c src/shca/fabric/vars.def src/shca/fabric/wake.c
 shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca/engine/exec.c src/shca/engine/run.c \
 	src/shca/engine/atomic.h src/shca/engine/atomic.c src/shca/engine/calc.h src/shca/engine/calc.c src/shca/engine/cq.c \
 	src/shca/engine/common.h src/shca/engine/common.c \
