@@ -1,4 +1,4 @@
-# The software HCA in four rooms. Each uses those below it only; tests/shca/rooms.sh checks that over the objects' symbols.
+# The software HCA in four rooms. Each uses those below it only; tests/unit/layers.sh checks that over the objects' symbols.
 #   fabric     the sealed memory file: layout, members, allocation, sleeping
 #   engine     the execution of work requests, by whichever process makes them runnable
 #   verbs      one process's verbs objects over the engine
@@ -10,11 +10,14 @@ shca_fabric_sources = src/base/base.h src/base/fd.h src/base/home.h src/base/mem
 	src/shca/fabric/layout.h src/shca/fabric/life.c src/shca/fabric/mailbox.c src/shca/fabric/mailbox.h \
 	src/shca/fabric/map.c src/shca/fabric/member.c src/shca/fabric/memcheck.h src/shca/fabric/port.c \
 	src/shca/fabric/proxy.c src/shca/fabric/quiesce.c src/shca/fabric/vars.def src/shca/fabric/wake.c
-shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca/engine/exec.c src/shca/engine/run.c \
-	src/shca/engine/atomic.h src/shca/engine/atomic.c src/shca/engine/calc.h src/shca/engine/calc.c src/shca/engine/cq.c \
-	src/shca/engine/common.h src/shca/engine/common.c \
-	src/shca/engine/rq.c src/shca/engine/copy.c src/shca/engine/share.c src/shca/engine/reap.c \
-	src/shca/engine/helper.c src/shca/engine/guid.c
+shca_engine_sources = src/shca/engine/access.h src/shca/engine/atomic.c src/shca/engine/atomic.h \
+	src/shca/engine/calc.c src/shca/engine/calc.h src/shca/engine/calls.c src/shca/engine/common.c \
+	src/shca/engine/common.h src/shca/engine/common_holders.c src/shca/engine/common_lock.h \
+	src/shca/engine/common_reap.c src/shca/engine/copy.c src/shca/engine/copy.h src/shca/engine/copy_piece.c \
+	src/shca/engine/cq.c src/shca/engine/engine.h src/shca/engine/exec.c src/shca/engine/guid.c \
+	src/shca/engine/helper.c src/shca/engine/helper.h src/shca/engine/kick.c src/shca/engine/qp_fail.c \
+	src/shca/engine/qp_lock.c src/shca/engine/reap.c src/shca/engine/rq.c src/shca/engine/run.c src/shca/engine/share.c \
+	src/shca/engine/todo.h
 shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/verbs/device.c src/shca/verbs/device.h \
 	src/shca/verbs/devx.c src/shca/verbs/dv.c src/shca/verbs/events.c src/shca/verbs/exp.c src/shca/verbs/files.c \
 	src/shca/verbs/objects/ah.c src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/local.c \

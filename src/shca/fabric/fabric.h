@@ -93,6 +93,7 @@ struct shca_member {
 	void *life_page;		/* life.c: holds the life lock */
 	struct shca_heap *heap;		/* alloc.c; with a lock inside */
 	struct shca_helper *_Atomic helper;	/* engine/helper.c: the helper thread, started when first needed */
+	int (*helper_start)(struct shca_member *m);	/* starts it, if it is not running; set by shca_engine_attach */
 	struct shca_sockets *sockets;	/* wake.c */
 	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
 	/* cma.c: by process slot, the generation of the slot's user to whose private memory the kernel refused this process
