@@ -362,6 +362,7 @@ int hdl_vars_load(void)
 		/* The environment is nearly always the same for all ranks: rank 0 reports for the job. */
 		loaded = true;
 		result = read_env(environ, &hdl_vars, true, hdl_launched_by_env().rank <= 0);
+		hdl_diag_debug(hdl_vars.debug);
 	}
 	return result;
 }
