@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Raising errors (MPI-5.0 sections 9.4 and 9.5), and the texts of wrong arguments. error_code.c has the codes, errhandler.c the handlers. */
+/* Raising errors (MPI-5.0 sections 9.4 and 9.5), and the texts of wrong arguments. error_code.c has the codes,
+ * errhandler_call.c the calls of handlers. */
 #include "mpi/mpi_internal.h"
 
 #include <stdarg.h>

@@ -724,7 +724,8 @@ static inline uint64_t shca_epoch_has_peer(const struct shca_qp *qp)
 }
 
 /* helper.c */
-/* Gives a member the helper thread, which shca_helper_start starts. Must: once, behind joining the fabric; shca_engine_join calls it. */
+/* Gives a member the helper thread, which shca_helper_start starts. Must: once, behind joining the fabric; shca_engine_join calls
+ * it. */
 void shca_engine_attach(struct shca_member *m);
 /* Joins the fabric (shca_fabric_join), and reaps dead processes that no member has noticed. */
 int shca_engine_join(struct shca_member *m, const char *name);

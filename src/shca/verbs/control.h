@@ -137,7 +137,8 @@ struct shca_port_now {
 	uint64_t gid_prefix;
 };
 struct shca_port_now shca_port_now(void);
-/* shca_is_connectx, and SHCA_EXP_PROVIDER=mlx5 was set when the context was opened: the experimental verbs are those of any mlx5. */
+/* shca_is_connectx, and SHCA_EXP_PROVIDER=mlx5 was set when the context was opened: the experimental verbs are those of any
+ * mlx5. */
 bool shca_is_plain_connectx(const struct ibv_context *ctx);
 
 /* ---- query.c ------------------------------------------------------------------------------------------------ */

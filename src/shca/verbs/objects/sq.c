@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of a send queue: the ring of WQEs, the requests' wr_ids, the rkey cache, and inline data that is longer than a WQE. */
+/* The memory of a send queue: the ring of WQEs, the requests' wr_ids, the rkey cache, inline data that is longer than a WQE. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ int shca_sq_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)
 	if (room < most)
 		room = most < SHCA_WQE_INLINE_MAX ? most : SHCA_WQE_INLINE_MAX;
 	room = (uint32_t)align_up(room, SHCA_LINE);
-	/* one slot more: a request may have been polled before an executor moves head past the request, see freed() in submit/post.c */
+	/* one slot more: a request may have been polled before an executor moves head past the request (freed() in post.c) */
 	uint32_t slots = cap->max_send_wr ? cap->max_send_wr + 1 : 2, ids = (uint32_t)pow2_up(slots);
 	qp->max_wr = cap->max_send_wr;
 	qp->sq_mask = ids - 1;

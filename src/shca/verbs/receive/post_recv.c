@@ -98,6 +98,16 @@ static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_
 	return rc;
 }
 
+/* A queue in error has the receive that was posted just now flushed. */
+static __attribute__((noinline, cold)) void flush_posted(struct shca_user_qp *q)
+{
+	struct shca_thread *thr = shca_thread_get(q->m);
+
+	shca_enter(thr);
+	shca_kick_posted(thr, q);
+	shca_leave(thr);
+}
+
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct shca_user_qp *q = shca_user_qp_of(qp);
@@ -107,12 +117,8 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		return shca_refuse(EINVAL, "post_recv to queue pair %#x: %s", q->qp.qp_num, shca_no_receives(q));
 	}
 	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
-	if (shca_flushes(q->sh)) {
-		struct shca_thread *thr = shca_thread_get(q->m);
-		shca_enter(thr);
-		shca_kick_posted(thr, q);
-		shca_leave(thr);
-	}
+	if (shca_flushes(q->sh))
+		flush_posted(q);
 	return rc;
 }
 

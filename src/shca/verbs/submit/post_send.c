@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The entry of ibv_post_send: the short cuts of one inline RDMA WRITE, and of one datagram; any other list goes to shca_post_list. */
+/* The entry of ibv_post_send: the short cuts of one inline RDMA WRITE and of one datagram. Other lists go to shca_post_list. */
 #include "shca/verbs/control.h"
 #include "shca/verbs/submit/fast_write.h"
 #include "shca/verbs/submit/post.h"
