@@ -228,7 +228,7 @@ void hdl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hdl_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* For reports that the user asked for: each line is printed. */
 void hdl_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Only after hdl_diag_debug(true), which hdl_vars_load calls with HEDDLE_DEBUG=1. */
+/* Only after hdl_diag_debug(true), which vars.c calls whenever HEDDLE_DEBUG has a new value. */
 void hdl_diag_debug(bool on);
 void hdl_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Programs that are no ranks (heddlerun, heddle_info) report in their own name: "<name>: <text>". The name is kept. */
