@@ -19,7 +19,7 @@ mpi_sources += src/mpi/vcoll.c src/mpi/op.c
 mpi_sources += src/mpi/comm_info.h src/mpi/comm_info.c src/mpi/split_type.c
 
 # Chapter 15.
-mpi_sources += src/mpi/tool.h src/mpi/tool.c src/mpi/tool_cvar.c src/mpi/tool_pvar.c src/mpi/tool_event.c
+mpi_sources += src/mpi/tool.h src/mpi/tool.c src/mpi/tool_enum.c src/mpi/tool_cvar.c src/mpi/tool_pvar.c src/mpi/tool_event.c
 
 # Chapter 12.
 mpi_sources += src/mpi/win.h src/mpi/win.c src/mpi/win_attr.c src/mpi/win_sync.c src/mpi/rma.c
