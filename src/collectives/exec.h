@@ -18,7 +18,7 @@
  *                                region,               abort
  *                                has_room
  *
- * Files call downwards only (tests/unit/coll_layers.sh): queues.c reaches the tables through the plan, and plan.c through
+ * Files call downwards only (tests/unit/layers.sh): queues.c reaches the tables through the plan, and plan.c through
  * hdl_executors, in which the door (coll.c) registers them.
  */
 #ifndef HDL_COLL_EXEC_H

@@ -8,7 +8,7 @@
  *                                └─▶ struct hdl_queues: queues, slots and outstanding operations of mailbox or tasks
  *     plan ─▶ run: one execution, bound to buffers; the plan keeps it for the next call
  *
- * Files call downwards (tests/unit/coll_layers.sh):
+ * Files call downwards (tests/unit/layers.sh):
  *
  *     coll.c vcoll.c                       the doors
  *     mailbox/vector_calls.c host/vcoll.c  calls with blocks of different lengths

@@ -289,6 +289,7 @@ static __attribute__((noinline)) int main_start(int argc, char **argv)
 	int code;
 
 	hdl_diag_program("heddlerun");
+	hdl_output_watch();
 	open_standard_descriptors();
 	code = options_parse(&job.opt, argc, argv);
 	if (code >= 0)

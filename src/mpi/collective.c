@@ -88,26 +88,6 @@ static inline int run(struct hdl_comm *c, const char *call, const struct hdl_col
 	return MPI_SUCCESS;
 }
 
-int hdl_check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form)
-{
-	const struct hdl_info *hints;
-
-	if (!form->request)
-		return hdl_null_arg(c, call, "request");
-	return form->persistent ? hdl_info_arg(c, call, form->info, &hints) : MPI_SUCCESS;
-}
-
-int hdl_refused(struct hdl_comm *c, int rc)
-{
-	char text[MPI_MAX_ERROR_STRING];
-	int class = hdl_error_class(rc);
-
-	/* the error handler may have freed the communicator */
-	if (hdl_vars.check && c && c->obj.magic == HDL_MAGIC_COMM && hdl_error_text(rc, text))
-		hdl_coll_refused(c, class > 0 ? class : MPI_ERR_OTHER, text);
-	return rc;
-}
-
 static inline int check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form)
 {
 	return form ? hdl_check_form(c, call, form) : MPI_SUCCESS;

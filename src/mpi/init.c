@@ -27,8 +27,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum hdl_mpi_state hdl_mpi_state;
-
 static enum hdl_mpi_state world;	/* of the world model alone */
 static int thread_level;		/* the world model's */
 static pthread_t main_thread;

@@ -153,6 +153,8 @@ int hdl_last_used_code(void);
 int hdl_error_class(int code);
 int hdl_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 const char *hdl_error_class_name(int code);
+/* Whether a code is a class of the standard, and so has no text of its own. */
+bool hdl_error_is_class(int code);
 /* Codes above MPI_ERR_LASTCODE (error_add.c): the class, or 0 if there is none; the text and its length. */
 int hdl_user_error_class(int code);
 int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING]);

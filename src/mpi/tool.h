@@ -2,7 +2,8 @@
 /*
  * The tool interface (MPI-5.0 chapter 15), made from the tables of the layers below:
  *
- *     tool.c         initialization, enumerations, categories
+ *     tool.c         initialization, categories
+ *     tool_enum.c    texts, enumerations
  *     tool_cvar.c    control variables: runtime/vars.def and shca/fabric/vars.def
  *     tool_pvar.c    performance variables: hdl_counter of the transport, hdl_coll_counter, levels of matching
  *     tool_event.c   events: runtime/events.h

@@ -473,10 +473,10 @@ bool hdl_proc_is_gone(int proc);
 int hdl_cid_find_ended(void);
 /* Fails all agreements without a communicator, present and future, of which this process is a member. Must not be called inside
  * of the transport. */
-void hdl_cid_lose(int proc);
-/* Adds the process to the list of failed ones (fault/fault.h). That alone ends nothing; leaders that wait for this rank are
+void hdl_cid_fail_member(int proc);
+/* Adds the process to the list of failed processes (fault/fault.h). That alone ends nothing; leaders that wait for this rank are
  * notified once the program has got an error. */
-void hdl_proc_note_lost(int proc);
+void hdl_ft_record_failed(int proc);
 /* The program is about to get an error of class MPI_ERR_PROC_ABORTED, and may skip operations for which other ranks wait. */
 void hdl_ft_records_tell_program(void);
 /* This process has given a collective up for want of memory, as it or another rank says. The process is alive, though the
@@ -487,20 +487,20 @@ bool hdl_proc_gave_up(int proc);
 int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context);
 /* Withdraws a send of a collective. Its done() follows, at once or later. */
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
-/* Names a failed process to a member of comm, by a message in a collective context (fault/fault.h has the tag). ended: the
- * process is known to have ended; the receiver then fails its connections with that process at once. */
-void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended);
-/* Sets the function that is called for such a message (by_message), and when an agreement has failed here because of proc; the
- * function must tell the other members before it returns. fn returns false if no communicator has the context yet: the message
- * then waits for hdl_recv_lost. NULL: no function. */
+/* Sends a failure notice, which names a failed process, to a member of comm in a collective context (fault/fault.h has the tag).
+ * ended: the process is known to have ended; the receiver then fails its connections with that process at once. */
+void hdl_ft_send_notice(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended);
+/* Sets the function that is called for a failure notice (by_message), and when an agreement has failed here because of proc. The
+ * function must notify the other members before it returns. fn returns false if no communicator has the context yet: the notice
+ * then waits for hdl_ft_waiting_notice. NULL: no function. */
 void hdl_ft_on_message(bool (*fn)(uint16_t context, int proc, bool by_message));
 extern unsigned hdl_agreements;	/* agreements of constructors that are under way */
 /* Counts (1) or uncounts (-1) a member of comm that waits for a process outside of it, as a root at a port does. The processes of
  * comm are checked meanwhile. */
 void hdl_cid_outside(struct hdl_comm *comm, int more);
-/* Returns the member that a waiting message for comm names, or -1. Messages that name another process were meant for a
+/* Returns the member that a waiting failure notice for comm names, or -1. Notices that name another process were meant for a
  * communicator that had the contexts before. */
-int hdl_recv_lost(struct hdl_comm *comm);
+int hdl_ft_waiting_notice(struct hdl_comm *comm);
 
 /* Makes progress until ready(arg). ready must be short and must not change anything: other threads call it, too
  * (runtime/threads.h). */

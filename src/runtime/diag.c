@@ -18,6 +18,7 @@ static struct {
 	const char *program;		/* "heddle", or the name given to hdl_diag_program */
 	int rank;			/* -1: not known, or alone */
 	bool known;
+	bool debug;			/* HEDDLE_DEBUG */
 	char host[256];
 } self = { .program = "heddle", .rank = -1 };
 
@@ -26,7 +27,6 @@ void hdl_diag_program(const char *name)
 	self.program = name;
 	self.rank = -1;
 	self.known = true;
-	hdl_output_watch();
 }
 
 void hdl_diag_rank(int rank, const char *host)
@@ -171,11 +171,16 @@ void hdl_warn(const char *fmt, ...)
 	va_end(ap);
 }
 
+void hdl_diag_debug(bool on)
+{
+	self.debug = on;
+}
+
 void hdl_debug(const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!hdl_vars.debug)
+	if (!self.debug)
 		return;
 	va_start(ap, fmt);
 	diag_say("debug: ", "", fmt, ap);

@@ -228,12 +228,13 @@ void hdl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hdl_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* For reports that the user asked for: each line is printed. */
 void hdl_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Only with HEDDLE_DEBUG=1. */
+/* Only after hdl_diag_debug(true), which vars.c calls whenever HEDDLE_DEBUG has a new value. */
+void hdl_diag_debug(bool on);
 void hdl_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Programs that are no ranks (heddlerun, heddle_info) report in their own name: "<name>: <text>". The name is kept. */
 void hdl_diag_program(const char *name);
 /* At the end of the process, standard output that could not be written is an error, and exit code 0 becomes 1. For ranks,
- * and for our programs (hdl_diag_program). */
+ * and for Heddle's programs (behind hdl_diag_program). */
 void hdl_output_watch(void);
 /* Whether this process may map `bytes` more; no page is touched. */
 bool hdl_memory_left(size_t bytes);

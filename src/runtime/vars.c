@@ -362,6 +362,7 @@ int hdl_vars_load(void)
 		/* The environment is nearly always the same for all ranks: rank 0 reports for the job. */
 		loaded = true;
 		result = read_env(environ, &hdl_vars, true, hdl_launched_by_env().rank <= 0);
+		hdl_diag_debug(hdl_vars.debug);
 	}
 	return result;
 }
@@ -402,9 +403,13 @@ bool hdl_var_at(unsigned i, struct hdl_var *out)
 
 int hdl_var_set(unsigned i, const char *text)
 {
+	int err;
+
 	if (i >= NROWS || rows[i].shca)
 		return -EINVAL;
-	return vars_set(&hdl_vars, &rows[i], text, true);
+	err = vars_set(&hdl_vars, &rows[i], text, true);
+	hdl_diag_debug(hdl_vars.debug);
+	return err;
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------- */

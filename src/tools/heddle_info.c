@@ -79,6 +79,7 @@ int main(int argc, char **argv)
 	int code = 0;
 
 	hdl_diag_program("heddle_info");
+	hdl_output_watch();
 	if (argc == 1) {
 		version();
 		printf("\n%s", usage);

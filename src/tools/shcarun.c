@@ -117,6 +117,7 @@ int main(int argc, char **argv)
 	int i, rc = 0;
 
 	hdl_diag_program("shcarun");
+	hdl_output_watch();
 	for (i = 1; !rc && i < argc && argv[i][0] == '-'; i++) {
 		const char *a = argv[i];
 		if (!strcmp(a, "--")) {

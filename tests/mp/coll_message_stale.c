@@ -33,7 +33,7 @@ static MPI_Comm make(void)
 static void tell(uint16_t context, int world)
 {
 	if (me == 1) {
-		hdl_send_lost(0, &hdl_world, context, world, false);
+		hdl_ft_send_notice(0, &hdl_world, context, world, false);
 		MPI_Send(NULL, 0, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
 	} else {
 		MPI_Recv(NULL, 0, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -189,9 +189,12 @@ static void virtual_processes(struct known *known, unsigned seed)
 	struct worker w[MEMBERS][THREADS];
 	_Atomic bool never = false;
 	CHECK(!shca_fabric_anonymous(&watcher));
+	shca_engine_attach(&watcher);
 	struct shca_thread *thr = shca_thread_get(&watcher);
-	for (int i = 0; i < MEMBERS; i++)
+	for (int i = 0; i < MEMBERS; i++) {
 		CHECK(!shca_fabric_attach(&m[i], &watcher));
+		shca_engine_attach(&m[i]);
+	}
 	for (int round = 0; round < ROUNDS; round++) {
 		int victim = (int)((unsigned)rand_r(&seed) % MEMBERS);
 		for (int i = 0; i < MEMBERS; i++)
@@ -207,6 +210,7 @@ static void virtual_processes(struct known *known, unsigned seed)
 			if (i != victim)
 				join_threads(w[i]);
 		CHECK(!shca_fabric_attach(&m[victim], &watcher));
+		shca_engine_attach(&m[victim]);
 	}
 	for (int i = 0; i < MEMBERS; i++)
 		shca_engine_leave(&m[i]);

@@ -293,8 +293,6 @@ tests_shca_descriptors_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_descriptors_LDFLAGS = $(NOWRAP)
 
 # The rooms of src/shca use those below them only.
-TESTS += tests/shca/layers.sh
-EXTRA_DIST += tests/shca/layers.sh
 
 # Graphs of requests whose outcome is determined, among processes that are stopped and killed.
 check_PROGRAMS += tests/shca/graphs

@@ -44,6 +44,7 @@ void rig_virtual(struct rig *r, struct rig *first)
 	int err = first ? shca_fabric_attach(r->m, first->m) : shca_fabric_anonymous(r->m);
 	if (err)
 		FAIL("fabric: %s", strerror(-err));
+	shca_engine_attach(r->m);
 	pthread_mutex_init(&r->node->mutex, NULL);
 	r->node->bell = shca_fd_note(shca_bell_open(r->m, r->m->proc->async_addr));
 	CHECK(r->node->bell.n >= 0);

@@ -800,7 +800,7 @@ static void key_violation(void)
 	to_rts.max_rd_atomic = 1;
 	CHECK(!shca_modify_qp(initiator, &to_rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 						  IBV_QP_MAX_QP_RD_ATOMIC));
-	struct shca_qp *sh = rig_sh(initiator), *to = shca_user_qp_of_dct(dct)->sh;
+	struct shca_qp *sh = rig_sh(initiator), *to = shca_user_dct_of(dct)->qp->sh;
 	struct ibv_qp_ex *ex = &shca_user_qp_of(initiator)->ex;
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);

@@ -1,8 +1,8 @@
 # Parts of this folder.
 
 # Kinds of queues are tables of operations: nobody else asks which one it is.
-TESTS += tests/unit/transport_kinds.sh tests/unit/transport_layers.sh tests/unit/instance_state.sh tests/unit/coll_layers.sh
-EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/transport_layers.sh tests/unit/instance_state.sh tests/unit/coll_layers.sh
+TESTS += tests/unit/transport_kinds.sh tests/unit/layers.sh tests/unit/instance_state.sh
+EXTRA_DIST += tests/unit/transport_kinds.sh tests/unit/layers.sh tests/unit/instance_state.sh
 
 # docs/wire-format.md has all messages.
 TESTS += tests/unit/transport_wire_format.sh

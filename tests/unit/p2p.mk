@@ -29,8 +29,8 @@ nodist_tests_unit_mpi_calls_SOURCES = $(nodist_mpi_sources)
 tests_unit_mpi_calls_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_mpi_calls_LDADD = $(CRITERION_LIBS) $(HWLOC_LIBS)
 endif
-TESTS += tests/unit/mpi_locked.sh tests/unit/p2p_layers.sh
-EXTRA_DIST += tests/unit/mpi_locked.sh tests/unit/p2p_layers.sh
+TESTS += tests/unit/mpi_locked.sh
+EXTRA_DIST += tests/unit/mpi_locked.sh
 # mpi.h and the libraries against the ABI.
 check_PROGRAMS += tests/unit/mpi_abi
 tests_unit_mpi_abi_SOURCES = tests/unit/mpi_abi.c tests/unit/mpi_abi_values.def tests/unit/mpi_abi_functions.def

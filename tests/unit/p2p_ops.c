@@ -1061,7 +1061,7 @@ Test(p2p, what_a_revoked_communicator_gets)
 	hdl_req_free(r);
 	cr_assert_eq(mock_refused, 30);
 	cr_assert_eq(hdl_mpi_matching->nunexpected, 2);
-	cr_assert_eq(hdl_recv_lost(&hdl_world), 2);
+	cr_assert_eq(hdl_ft_waiting_notice(&hdl_world), 2);
 	mock_rts(1, 34, 1, big, sizeof(big));
 	cr_assert_eq(mock_refused, 34);
 	mock_eager(1, 35, 1, &value, sizeof(value));

@@ -305,7 +305,7 @@ Test(rel, doubled)
 		hdl_rel_push(r, (void *)1);
 	hdl_rel_clear(r, &ops, free);
 	cr_expect_eq(ends[0].given_back, 3);
-	cr_expect(hdl_rel_idle(r) && !r->held[102 % HDL_REL_WINDOW]);
+	cr_expect(hdl_rel_idle(r) && !r->early[102 % HDL_REL_WINDOW]);
 }
 
 /* A peer that computes is not flooded: the timeout doubles, and few packets go again each time. */

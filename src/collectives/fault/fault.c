@@ -102,7 +102,7 @@ static void ft_mark_lost(struct hdl_cc *cc, int proc, bool by_notice)
 	cc->lost = 1 + proc;
 	/* cc is a node communicator: the ranks of the whole communicator notify the members */
 	cc->lost_by_notice = by_notice || cc->node_of;
-	hdl_proc_note_lost(proc);
+	hdl_ft_record_failed(proc);
 	revoke_pending = true;
 	frequent_until_ns = monotonic_ns() + SUSPECT_NS;
 	ft_report(cc);
@@ -185,7 +185,7 @@ bool hdl_ft_on_notice(uint16_t context, int proc, bool by_notice)
 
 void hdl_ft_before(struct hdl_cc *cc)
 {
-	int proc = hdl_recv_lost(cc->comm);
+	int proc = hdl_ft_waiting_notice(cc->comm);
 
 	if (proc >= 0)
 		ft_mark_lost(cc, proc, true);
@@ -215,7 +215,7 @@ static void ft_notify(struct hdl_cc *cc)
 
 		if (to == hdl_job.rank || to == proc || (seen && hdl_ep_process(hdl_mpi_tp, to) != HDL_PROC_UNKNOWN))
 			continue;
-		hdl_send_lost(peer, of, (uint16_t)(comm->context + 1), proc, ended);
+		hdl_ft_send_notice(peer, of, (uint16_t)(comm->context + 1), proc, ended);
 	}
 }
 
@@ -246,7 +246,7 @@ static void revoke(struct hdl_comm *comm)
 	if (must_notify(cc))
 		ft_notify(cc);
 	if (cc->lost - 1 != hdl_job.rank && is_dead(cc->lost - 1))
-		hdl_cid_lose(cc->lost - 1);
+		hdl_cid_fail_member(cc->lost - 1);
 	hdl_coll_hooks.revoke_runs(cc);
 	hdl_recv_revoke(comm, cc->lost - 1);
 	hdl_cid_revoke((uint16_t)(comm->context + 1));
@@ -259,7 +259,7 @@ int hdl_ft_progress(void)
 	revoke_pending = false;
 	hdl_comm_each(revoke);
 	if (orphaning_proc >= 0)
-		hdl_cid_lose(orphaning_proc);
+		hdl_cid_fail_member(orphaning_proc);
 	orphaning_proc = -1;
 	return 1;
 }

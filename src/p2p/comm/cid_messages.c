@@ -237,11 +237,11 @@ static void cid_send_failed(struct hdl_cid_agreement *a, int proc)
 
 		if (to != hdl_job.rank && to != proc &&
 		    (a->n <= FT_DIRECT_MAX || cid_are_neighbors(position, hdl_cid_position(a))))
-			hdl_send_lost(rank, a->comm, HDL_CONTEXT_GROUPS, proc, ended);
+			hdl_ft_send_notice(rank, a->comm, HDL_CONTEXT_GROUPS, proc, ended);
 	}
 	if (a->link_comm && hdl_comm_proc(a->link_comm, a->link_rank) != hdl_job.rank &&
 	    hdl_comm_proc(a->link_comm, a->link_rank) != proc)
-		hdl_send_lost(a->link_rank, a->link_comm, HDL_CONTEXT_GROUPS, proc, ended);
+		hdl_ft_send_notice(a->link_rank, a->link_comm, HDL_CONTEXT_GROUPS, proc, ended);
 }
 
 static struct hdl_op *cid_take_send(struct hdl_cid_agreement *a)
@@ -354,7 +354,7 @@ void hdl_cid_note_failed(int proc)
 	hdl_cid_news.failures = true;
 }
 
-void hdl_cid_lose(int proc)
+void hdl_cid_fail_member(int proc)
 {
 	hdl_cid_note_failed(proc);
 	hdl_cid_apply_failures();

@@ -438,7 +438,7 @@ static void cid_finish(struct hdl_cid_agreement *a)
 	free(a->bitmaps);
 	free(a->link);
 	if (a->result.id == CID_PROC_FAILED && a->failed_proc) {
-		hdl_proc_note_lost(a->failed_proc - 1);	/* the program is about to get an error that names it */
+		hdl_ft_record_failed(a->failed_proc - 1);	/* the program is about to get an error that names it */
 		cid_report_failed(a);
 	}
 	a->state = HDL_CID_DONE;

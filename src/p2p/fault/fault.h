@@ -19,7 +19,7 @@
  *     1. Rank 2 dies. Rank 1, in a communicator with rank 2, gets MPI_ERR_PROC_ABORTED and skips MPI_Intercomm_create
  *        with leader 0.
  *     2. Leader 0 has no communicator with rank 2. Its bitmap waits on rank 1, where no receive matches.
- *     3. notify.c on rank 1 finds the unmatched bitmap and names rank 2 to leader 0 (hdl_send_lost).
+ *     3. notify.c on rank 1 finds the unmatched bitmap and names rank 2 to leader 0 (hdl_ft_send_notice).
  *     4. Leader 0 ends the constructor if rank 2 was not in the reported part of its own list when the constructor began
  *        (hdl_cid_peer_knows). Otherwise leader 0's program has started the constructor in spite of the failure, and
  *        leader 0 waits on.
@@ -34,7 +34,7 @@
 struct hdl_ft_record {
 	int proc;			/* number of the process (runtime/jobs.h) */
 	bool gave_up;			/* gave a collective up for want of memory, and is alive */
-	bool fails_cids;		/* agreements without a communicator fail because of this process (hdl_cid_lose) */
+	bool fails_cids;		/* agreements without a communicator fail because of this process (hdl_cid_fail_member) */
 	bool applied;			/* ... and those that were under way have failed (hdl_cid_apply_failures) */
 };
 extern struct hdl_ft_record *hdl_ft_list;
@@ -85,7 +85,7 @@ static inline bool hdl_ft_is_message(uint16_t context, int32_t tag)
 }
 
 /* Handles such a message (HDL_EAGER). Returns true if the message is used up; false: it waits as an unexpected message, for
- * hdl_recv_lost. */
+ * hdl_ft_waiting_notice. */
 bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload);
 /* Fetches the data of an announced one (HDL_RTS), and passes it to `arrived` as HDL_EAGER. */
 void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts,

@@ -31,7 +31,7 @@ bool hdl_ft_message(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, 
 	if (proc >= 0 && hdr->tag & HDL_FT_ENDED)
 		hdl_rt_note_ended(proc);
 	if (proc >= 0)
-		hdl_proc_note_lost(proc);
+		hdl_ft_record_failed(proc);
 	if (proc >= 0 && hdr->tag & HDL_FT_ALIVE)
 		hdl_proc_note_gave_up(proc);
 	if (hdr->context == HDL_CONTEXT_GROUPS && proc >= 0)
@@ -88,7 +88,7 @@ void hdl_ft_fetch(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, co
 		hdl_out_of_memory("a message about a rank that has failed", sizeof(*l));
 }
 
-int hdl_recv_lost(struct hdl_comm *comm)
+int hdl_ft_waiting_notice(struct hdl_comm *comm)
 {
 	uint16_t context = (uint16_t)(comm->context + 1);
 

@@ -4,7 +4,7 @@
 #include "p2p/match.h"
 
 /* The tag has the rank, the data the id of its job, unless that is this one. */
-void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended)
+void hdl_ft_send_notice(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended)
 {
 	const struct hdl_other_job *job = hdl_job_of(proc);
 	int tag = HDL_FT_TAG | (hdl_proc_rank(proc) & HDL_FT_RANK);

@@ -49,7 +49,7 @@ static void notify_leader(const struct waiting_leader *w)
 		int proc = hdl_ft_list[i].proc;
 
 		if (proc != w->proc)
-			hdl_send_lost(hdl_comm_rank_of(search.comm, w->proc), search.comm, w->context, proc,
+			hdl_ft_send_notice(hdl_comm_rank_of(search.comm, w->proc), search.comm, w->context, proc,
 				      hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED);
 	}
 }

@@ -33,7 +33,7 @@ struct hdl_ft_record *hdl_ft_record(int proc)
 	return &hdl_ft_list[at];
 }
 
-void hdl_proc_note_lost(int proc)
+void hdl_ft_record_failed(int proc)
 {
 	hdl_ft_record_at(proc);
 }

@@ -230,28 +230,3 @@ int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src
 	return c.vector ? vectors(thr, &c, src, (uint32_t)len, thr->calc, stage, src_err) :
 			  elements(thr, &c, src, len, (uint64_t *)(void *)thr->calc, stage, src_err);
 }
-
-int shca_exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
-{
-	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-	struct shca_calc c = shca_calc_of(req->arg[0]);
-	struct shca_req made = *req;
-	uint64_t len = req->len;
-	bool src_err;
-
-	/* exec_read does the CALC of an RDMA READ */
-	if (req->bad || req->op == SHCA_OP_READ)
-		return shca_exec(thr, qp, req);
-	if (!c.vector)
-		for (uint32_t i = len = 0; i < req->nsge; i++)
-			len += req->sge[i].len;
-	int rc = shca_calc(thr, req->arg[0], &src, len, &made.inl, &src_err);
-	if (rc)
-		return rc == -EINVAL ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
-	SHCA_FAILPOINT(thr, "calc", qp, req->op);
-	/* I7: the length of the result, not the request's length */
-	if (!c.vector)
-		made.len = 16;
-	made.nsge = 0;
-	return shca_exec(thr, qp, &made);
-}

@@ -47,7 +47,5 @@ static inline uint32_t shca_calc_unit(const struct shca_calc *c)
 /* Reduces the operands in src: elements in `len` bytes, or vectors of `len` bytes, one a segment. Returns 0 or a negative errno
  * value, src_err then as shca_copy's. *result: 16 or len bytes, in a buffer of the thread, valid until the thread's next CALC. */
 int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src, uint64_t len, const void **result, bool *src_err);
-/* Runs a request with SHCA_WQE_CALC. Returns as shca_exec. */
-int shca_exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
 
 #endif

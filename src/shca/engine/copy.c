@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Lanes: how bytes get from one process's memory to another's.
- *   the arena, and the engine's own buffers        plain loads and stores
- *   these, and this process's vouched memory       the same
- *   private memory, of this process or another     process_vm_readv, process_vm_writev
- *   between two other processes' private memory    the same, through a bounce buffer
- *
- * Private memory is the program's, and may have been unmapped, protected or cut off by a truncated file since registration. A
- * load or store there would be a signal that ends the process; a copy by the kernel ends in an error, which fails the request.
- * So the kernel also copies this process's own private memory.
- */
+/* Copies of a request: lists of segments, walked piece by piece (copy_piece.c). */
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/uio.h>
 
-#include "base/memcheck.h"
-#include "shca/engine/engine.h"
-#include "shca/fabric/memcheck.h"
+#include "shca/engine/copy.h"
 
 /* Sets *at to the address of byte `skip` of a segment for loads and stores; NULL: private memory. seen: checks against the
  * file's length as this process last read it. Returns false if there can be no such segment (I7: other processes write the
@@ -48,187 +34,6 @@ static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, cons
 static inline char *vouched(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip)
 {
 	return seg->lane == SHCA_LANE_VOUCHED && proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
-}
-
-/* Returns whether the kernel copies between this process and proc's private memory. */
-static inline bool kernel_copies(const struct shca_thread *thr, uint32_t proc)
-{
-	return shca_cma_permitted(thr->m, proc);
-}
-
-/* Divides [at, at + n) into the pieces in which the kernel must write. Returns how many. */
-static unsigned pieces_of(struct iovec piece[3], uint64_t at, uint64_t n, bool last)
-{
-	uint64_t body = last && n > 64 ? n - 64 : 0, rest = last && n > 8 ? n - 8 : 0;
-	unsigned k = 0;
-
-	if (body)
-		piece[k++] = (struct iovec){(void *)(uintptr_t)at, body};
-	if (rest)
-		piece[k++] = (struct iovec){(void *)(uintptr_t)(at + body), rest - body};
-	piece[k++] = (struct iovec){(void *)(uintptr_t)(at + rest), n - rest};
-	return k;
-}
-
-static int by_proxy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
-{
-	shca_cma_proxied(thr->m, proc);
-	return shca_proxy_copy(thr, write, proc, remote, local, n, last);
-}
-
-/*
- * Copies between private memory of proc and local memory that may be loaded and stored. So a failure is one of proc's memory.
- *
- * The last 64 bytes are a piece of their own, and the last 8 of these, so that the kernel copies them after the rest: within one
- * piece the kernel may use string instructions, whose stores have no order among themselves.
- *
- * Danger: the kernel finds the process by the pid, which another process may get when the process has died and its parent has
- * waited for it. The life word is looked at right before the call, when the pid is still valid. What remains is a process that
- * dies, is waited for, and whose pid goes to a new process of the same user, all between that load and the look-up in the system
- * call.
- */
-static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
-{
-	pid_t pid = thr->m->procs[proc].pid;
-
-	if (shca_proc_dying(thr->m, proc))
-		return -ESRCH;
-	if (!kernel_copies(thr, proc))
-		return by_proxy(thr, write, proc, remote, local, n, last);
-	shca_memcheck_pass(thr->base, thr->m->bytes, local, n);
-	while (n) {
-		struct iovec liov = {local, n}, riov[3];
-		unsigned nr = pieces_of(riov, remote, n, write && last);
-		ssize_t got = write ? process_vm_writev(pid, &liov, 1, riov, nr, 0) :
-				      process_vm_readv(pid, &liov, 1, riov, nr, 0);
-		if (got < 0 && shca_cma_refused(errno)) {
-			shca_cma_deny(thr->m, proc, write, errno);
-			return by_proxy(thr, write, proc, remote, local, n, last);
-		}
-		if (got <= 0)
-			return got < 0 && errno != EINTR ? -errno : -EFAULT;
-		if (write && proc == thr->m->slot)
-			memcheck_received((void *)(uintptr_t)remote, (size_t)got);
-		n -= (uint64_t)got;
-		remote += (uint64_t)got;
-		local += got;
-	}
-	return 0;
-}
-
-/* Copies between private memory of this process and private memory of proc, in one system call. */
-static int copy_exchange(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, uint64_t mine, uint64_t n, bool last,
-		    bool *src_err)
-{
-	pid_t pid = thr->m->procs[proc].pid;
-
-	*src_err = !write;
-	if (shca_proc_dying(thr->m, proc))
-		return -ESRCH;
-	while (n) {
-		struct iovec from = {(void *)(uintptr_t)(write ? mine : remote), n}, to[3];
-		unsigned k = pieces_of(to, write ? remote : mine, n, last);
-		ssize_t got = write ? process_vm_writev(pid, &from, 1, to, k, 0) : process_vm_readv(pid, to, k, &from, 1, 0);
-		if (got <= 0 && (got == 0 || errno == EFAULT || errno == EINTR)) {
-			/* the copy stopped at a byte that one side lacks; a read of one byte of the source finds out which
-			 * side */
-			char byte;
-			to[0] = (struct iovec){&byte, 1};
-			from.iov_len = 1;
-			*src_err = process_vm_readv(write ? thr->m->proc->pid : pid, to, 1, &from, 1, 0) != 1;
-			return -EFAULT;
-		}
-		if (got < 0)
-			return -errno;
-		if (!write || proc == thr->m->slot)
-			memcheck_received((void *)(uintptr_t)(write ? remote : mine), (size_t)got);
-		n -= (uint64_t)got;
-		remote += (uint64_t)got;
-		mine += (uint64_t)got;
-	}
-	return 0;
-}
-
-/* Reads so that the last line appears after the rest: the line goes through a buffer, in the same system call. */
-static int read_ordered(const struct shca_thread *thr, uint32_t proc, uint64_t remote, char *local, uint64_t n)
-{
-	char line[64];
-	uint64_t end = n < sizeof(line) ? n : sizeof(line), body = n - end;
-	int rc;
-
-	if (kernel_copies(thr, proc) && !shca_proc_dying(thr->m, proc)) {
-		shca_memcheck_pass(thr->base, thr->m->bytes, local, body);
-		struct iovec liov[2] = {{local, body}, {line, end}}, riov = {(void *)(uintptr_t)remote, n};
-		if (process_vm_readv(thr->m->procs[proc].pid, liov, 2, &riov, 1, 0) == (ssize_t)n) {
-			shca_store_ordered(local + body, line, end);
-			return 0;
-		}
-	}
-	/* forbidden, or less than all was read: by pieces, which give the reason */
-	rc = cma(thr, false, proc, remote, local, body, false);
-	if (!rc)
-		rc = cma(thr, false, proc, remote + body, line, end, false);
-	if (!rc)
-		shca_store_ordered(local + body, line, end);
-	return rc;
-}
-
-static char *bounce_of(struct shca_thread *thr)
-{
-	if (!thr->bounce)
-		thr->bounce = malloc(SHCA_BOUNCE);
-	return thr->bounce;
-}
-
-/* Copies where both sides may be loaded and stored. */
-static inline int copy_store(char *dst, const char *src, uint64_t n, bool last)
-{
-	if (last)
-		shca_store_ordered(dst, src, n);
-	else
-		memcpy(dst, src, n);
-	return 0;
-}
-
-static int copy_move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
-		uint64_t swhere, uint64_t n, bool last, bool *src_err)
-{
-	int rc;
-
-	*src_err = false;
-	if (dst && src)
-		return copy_store(dst, src, n, last);
-	if (src)
-		return cma(thr, true, dproc, dwhere, (char *)src, n, last);
-	if (dst) {
-		*src_err = true;
-		return last ? read_ordered(thr, sproc, swhere, dst, n) : cma(thr, false, sproc, swhere, dst, n, false);
-	}
-	bool mine = sproc == thr->m->slot;
-	if ((mine || dproc == thr->m->slot) && kernel_copies(thr, mine ? dproc : sproc)) {
-		rc = copy_exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last, src_err);
-		if (!shca_cma_refused(-rc))
-			return rc;
-		shca_cma_deny(thr->m, mine ? dproc : sproc, mine, -rc);
-		*src_err = false;
-	}
-	if (!bounce_of(thr))
-		return -ENOMEM;
-	while (n) {
-		uint64_t k = n < SHCA_BOUNCE ? n : SHCA_BOUNCE;
-		rc = cma(thr, false, sproc, swhere, thr->bounce, k, false);
-		if (rc) {
-			*src_err = true;
-			return rc;
-		}
-		rc = cma(thr, true, dproc, dwhere, thr->bounce, k, last && k == n);
-		if (rc)
-			return rc;
-		n -= k;
-		swhere += k;
-		dwhere += k;
-	}
-	return 0;
 }
 
 struct walk {
@@ -293,7 +98,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			to = vouched(thr, dst->proc, dst->seg, dst->skip);
 		if (likely(to && from))
 			return copy_store(to, from, len, order == SHCA_LAST_LINE_LAST);
-		return copy_move(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
+		return shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
 			    order == SHCA_LAST_LINE_LAST, src_err);
 	}
 	walk_start(&d, dst);
@@ -326,7 +131,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			n = k;
 		if (len < n)
 			n = len;
-		int rc = copy_move(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
+		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
 			      n == len && order == SHCA_LAST_LINE_LAST, src_err);
 		if (rc)
 			return rc;
@@ -356,7 +161,7 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 			return -EFAULT;
 		if (len < n)
 			n = len;
-		int rc = copy_move(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n, n == len, &src_err);
+		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n, n == len, &src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);
@@ -372,7 +177,7 @@ const char *shca_fetch(struct shca_thread *thr, const struct shca_seg *seg, uint
 	struct shca_iov src = {.proc = thr->m->slot, .seg = seg, .n = n}, dst = {.proc = SHCA_HERE, .seg = &here, .n = 1};
 	bool src_err;
 
-	if (len > SHCA_BOUNCE || !bounce_of(thr))
+	if (len > SHCA_BOUNCE || !shca_bounce_of(thr))
 		return NULL;
 	here.where = (uintptr_t)thr->bounce;
 	return shca_copy(thr, &dst, &src, len, SHCA_ANY_ORDER, &src_err) ? NULL : thr->bounce;

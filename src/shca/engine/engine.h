@@ -4,14 +4,21 @@
  * shca_thread (a thread of a member of the fabric). The verbs layer calls the engine; the engine calls nothing of the verbs
  * layer.
  *
- *   exec.c   one request: finds the responder, checks, moves data, completes
- *   run.c    queues: lock, kick, drain, WAIT and ENABLE, stalls and timers
- *   cq.c     completions appear; pollers that sleep, channels and WAITs are notified
- *   rq.c     receives are posted, taken, returned
- *   atomic.c atomic operations on memory
- *   copy.c   lanes
- *   reap.c   recovery from the death of a process
- *   common.c queue pairs that several processes hold
+ * Files call downwards (tests/unit/layers.sh), from the highest:
+ *
+ *   helper.c          the helper thread            guid.c  numbers of the device
+ *   qp_lock.c         waiting for a queue's lock   common.c waiting for the lock of a queue pair that several processes hold
+ *   reap.c            recovery from the death of a process; common_reap.c: of a holder of common queue pairs
+ *   run.c             queues run: drain, WAIT and ENABLE, stalls, flushing
+ *   exec.c            one request: finds the responder, checks, moves data, completes
+ *   atomic.c, calc.c  atomic operations on memory, CALC
+ *   copy.c, share.c   copies, and their division between two processes; copy_piece.c: lanes
+ *   cq.c              completions appear; pollers that sleep, channels and WAITs are notified
+ *   rq.c              receives are posted, taken, returned
+ *   qp_fail.c         events and failure of queue pairs
+ *   kick.c            queues become runnable
+ *   common_holders.c  holders of common queue pairs
+ *   calls.c           timers, and calls to the helper thread
  */
 #ifndef SHCA_ENGINE_H
 #define SHCA_ENGINE_H
@@ -39,7 +46,6 @@ struct shca_req {
 /* Outcome of running a request: an enum ibv_wc_status, or one of these. */
 #define SHCA_RNR (-1)			/* no receive: the queue stalls */
 #define SHCA_NOPEER (-2)		/* no responder answers (yet): the queue stalls until its retries are used up */
-#define SHCA_UNMET (-3)			/* a WAIT whose completions are not there */
 
 /* exec.c. Runs a request up to and including the responder's completion; the requester's own completion is shca_complete_send's.
  * Returns an enum ibv_wc_status, SHCA_RNR or SHCA_NOPEER. Must: the caller is the executor of qp (I1). Continues from the
@@ -695,7 +701,6 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 	}
 }
 
-
 /* share.c: copies a large copy together with the other process: all of it, or all but the last 64 bytes if `order` is
  * SHCA_LAST_LINE_LAST. Returns the bytes copied; 0: the copy is not divisible. rc: 0, or a negative errno. Below SHCA_SHARE_MIN,
  * lines that change cores cost more than the second CPU gains. */
@@ -719,6 +724,9 @@ static inline uint64_t shca_epoch_has_peer(const struct shca_qp *qp)
 }
 
 /* helper.c */
+/* Gives a member the helper thread, which shca_helper_start starts. Must: once, behind joining the fabric; shca_engine_join calls
+ * it. */
+void shca_engine_attach(struct shca_member *m);
 /* Joins the fabric (shca_fabric_join), and reaps dead processes that no member has noticed. */
 int shca_engine_join(struct shca_member *m, const char *name);
 /* Ends the helper thread and leaves the fabric (shca_fabric_leave). For tests: kills a virtual process (shca_fabric_kill). */
@@ -726,7 +734,11 @@ void shca_engine_leave(struct shca_member *m);
 void shca_engine_kill(struct shca_member *m);
 /* Starts the helper thread of a process that others can reach, if it is not running: the thread holds the life word, runs
  * timers, reaps the dead. Returns 0, or -errno with text. */
-int shca_helper_start(struct shca_member *m);
+static inline int shca_helper_start(struct shca_member *m)
+{
+	return m->helper_start(m);
+}
+/* calls.c */
 /* Watches a process that this one is connected to: on its death the kernel wakes the helper thread, and shca_reap (reap.c) fails
  * the queues. The helper notices other deaths within SHCA_DEATH_MS. Cheap when the process is watched already. */
 int shca_watch(struct shca_member *m, uint32_t slot);

@@ -35,108 +35,12 @@
 
 #include "base/fd.h"
 #include "shca/engine/common.h"
+#include "shca/engine/helper.h"
 
 #define NEVER UINT64_MAX
 #define WAIT_WORDS 128u		/* FUTEX_WAITV_MAX */
 #define EVENTS_NS 8000000u	/* until a deferred event is looked for again */
 #define AGAIN_NS 1000000u	/* a process is dying but not gone: looks again after 1, 2, 4, ... 64 ms */
-
-struct watch {
-	_Atomic uint32_t gen;	/* generation of the slot's user that is watched; 0: none */
-	uint32_t deaths;	/* the slot's count of deaths when the watch began */
-};
-
-/* A queue to look at again, by number, because the queue may be destroyed before. In a heap by `due`. */
-struct timer {
-	uint64_t due;
-	uint32_t qpn;
-};
-
-struct shca_helper {
-	struct shca_member *m;
-	pthread_mutex_t lock;	/* for running, stop, watches; never held while the engine runs */
-	pthread_t thread;
-	pthread_cond_t settled;
-	bool running, ready, stop;
-	uint64_t death_ns;
-	uint32_t *watched;	/* slots that are watched */
-	uint32_t watched_n, watched_cap;
-	/* heap to again: accessed by the helper thread only */
-	struct timer *heap;
-	uint32_t timers, heap_cap;
-	uint64_t events_at;	/* ns; when the process is woken to look at its events again; 0: not set */
-	uint32_t again;		/* times in a row that a dying process was not gone yet */
-	struct watch watch[SHCA_MAX_PROCS];	/* by slot; gen is stored under `lock`; sparse */
-};
-
-/* ---- watching -------------------------------------------------------------------------------------------------- */
-
-int shca_watch(struct shca_member *m, uint32_t slot)
-{
-	if (slot >= SHCA_MAX_PROCS)
-		return -EINVAL;
-	if (slot == m->slot)
-		return 0;
-	int err = shca_proxy_check(m);
-	if (err)
-		return err;
-	uint32_t deaths = atomic_load(&m->procs[slot].deaths);
-	uint32_t gen = atomic_load(&m->procs[slot].gen);
-	struct shca_helper *h = atomic_load(&m->helper);
-	/* between the store of the queue's peer_proc and the look whether the peer is watched; pairs with the fence of
-	 * helper_unwatch */
-	shca_full_fence();
-	if (h && atomic_load(&h->watch[slot].gen) == gen)
-		return 0;
-	err = shca_helper_start(m);
-	if (err)
-		return err;
-	shca_cma_probe(m, slot);
-	h = atomic_load(&m->helper);
-	pthread_mutex_lock(&h->lock);
-	struct watch *w = &h->watch[slot];
-	if (!atomic_load(&w->gen)) {
-		if (h->watched_n == h->watched_cap) {
-			uint32_t cap = h->watched_cap ? 2 * h->watched_cap : 16;
-			uint32_t *more = realloc(h->watched, cap * sizeof(*more));
-			if (!more) {
-				pthread_mutex_unlock(&h->lock);
-				return -ENOMEM;
-			}
-			h->watched = more;
-			h->watched_cap = cap;
-		}
-		h->watched[h->watched_n++] = slot;
-	}
-	w->deaths = deaths;
-	atomic_store(&w->gen, gen);
-	atomic_store(&m->proc->look, 1);	/* the process may be dead already */
-	pthread_mutex_unlock(&h->lock);
-	shca_helper_call(m, m->slot);
-	return 0;
-}
-
-static void helper_unwatch(struct shca_helper *h, uint32_t slot, uint32_t gen)
-{
-	pthread_mutex_lock(&h->lock);
-	if (atomic_load(&h->watch[slot].gen) == gen) {
-		atomic_store(&h->watch[slot].gen, 0);
-		uint32_t i = 0;
-		while (h->watched[i] != slot)
-			i++;
-		h->watched[i] = h->watched[--h->watched_n];
-	}
-	pthread_mutex_unlock(&h->lock);
-	/* between the end of the watch and the look at queues' peer_proc; pairs with the fence of shca_watch */
-	shca_full_fence();
-}
-
-void shca_look(struct shca_member *m)
-{
-	if (shca_helper_start(m))
-		return;		/* with text; the life lock can still be looked at */
-	shca_helper_look(m);
-}
 
 /* This process's queues have events: wakes its threads that sleep. */
 static void tell_own_process(struct shca_member *m)
@@ -146,15 +50,6 @@ static void tell_own_process(struct shca_member *m)
 	atomic_fetch_add(&m->proc->wake, 1);
 	if (atomic_load(&m->proc->sleepers))
 		shca_futex_wake(&m->proc->wake);
-}
-
-int shca_events_again(struct shca_member *m)
-{
-	int err = shca_helper_start(m);
-
-	if (!err && !atomic_exchange(&m->events_again, true))
-		shca_helper_call(m, m->slot);
-	return err;
 }
 
 /* Wakes the process when deferred events are due. Returns when to call this again; NEVER: not at all. */
@@ -201,7 +96,7 @@ static bool helper_look_at(struct shca_helper *h, struct shca_thread *thr, uint3
 	/* First: the dead process's queues are found until they are hidden, and the application may be connecting to one just
 	 * now. Either the application watches the dead process anew, or shca_reap sees the queue. */
 	if (gen && (dead || left || reaping))
-		helper_unwatch(h, slot, gen);
+		shca_unwatch(h, slot, gen);
 	if (dead || died || reaping) {
 		SHCA_FAILPOINT(thr, "helper-look", NULL, 0);
 		shca_reap(thr, slot);
@@ -224,38 +119,6 @@ static void look_around(struct shca_helper *h, struct shca_thread *thr, bool tho
 }
 
 /* ---- timers ---------------------------------------------------------------------------------------------------- */
-
-/* Sets the number's bit, then the bit of its group. If this thread dies in between, the reaper kicks all queues with requests. */
-static void note_number(struct shca_member *m, uint32_t owner, uint32_t qpn)
-{
-	uint32_t segment = qpn / SHCA_QP_SEG % SHCA_QP_SEGS, bit = qpn % SHCA_QP_SEG, group = segment / SHCA_TIMER_GROUP;
-	struct shca_numbers *n = shca_numbers_of(m, segment, owner);
-
-	/* I7: a queue whose number is not its owner's has no timer */
-	if (!n)
-		return;
-	atomic_fetch_or(&n->timers[bit / 64], 1ull << bit % 64);
-	atomic_fetch_or(&m->procs[owner].timers[group / 64], 1ull << group % 64);
-}
-
-void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
-{
-	uint32_t owner = qp->proc & (SHCA_MAX_PROCS - 1);
-	struct shca_proc_slot *p = &m->procs[owner];
-	uint64_t before = atomic_load(&qp->due);
-
-	/* A sooner timer will do: the queue stalls again and sets the next. A timer whose time is past does not count: the
-	 * thread that set it may have died before the bit was set. */
-	if (before && before <= due && before > monotonic_ns())
-		return;
-	atomic_store(&qp->due, due);
-	SHCA_FAILPOINT(NULL, "timer-set", qp, 0);
-	/* behind the store of `due`: the helper may take the bit just now */
-	note_number(m, owner, qp->qpn);
-	shca_full_fence();
-	if (due < atomic_load(&p->asleep_until))
-		shca_helper_call(m, owner);
-}
 
 static void heap_put(struct shca_helper *h, struct timer t)
 {
@@ -294,7 +157,7 @@ static void note_timer(struct shca_helper *h, uint32_t qpn)
 		uint32_t cap = h->heap_cap ? 2 * h->heap_cap : 64;
 		struct timer *more = realloc(h->heap, cap * sizeof(*more));
 		if (!more) {
-			note_number(h->m, h->m->slot, qpn);	/* the bit is set again, for another try */
+			shca_timer_note(h->m, h->m->slot, qpn);	/* the bit is set again, for another try */
 			return;
 		}
 		h->heap = more;
@@ -564,7 +427,7 @@ static struct shca_helper *helper_create(struct shca_member *m)
 	return h;
 }
 
-int shca_helper_start(struct shca_member *m)
+static int helper_begin(struct shca_member *m)
 {
 	struct shca_helper *h = atomic_load(&m->helper);
 
@@ -611,6 +474,11 @@ static void helper_forget(struct shca_member *m)
 
 /* ---- coming and going ------------------------------------------------------------------------------------------ */
 
+void shca_engine_attach(struct shca_member *m)
+{
+	m->helper_start = helper_begin;
+}
+
 int shca_engine_join(struct shca_member *m, const char *name)
 {
 	/* reserves descriptors 0 to 2: no other thread may print into the fabric's file, even for a moment */
@@ -619,6 +487,7 @@ int shca_engine_join(struct shca_member *m, const char *name)
 	fd_release(reserved);
 	if (err)
 		return err;
+	shca_engine_attach(m);
 	/* shca_fabric_join has made the thread slot */
 	struct shca_thread *thr = shca_thread_get(m);
 	SHCA_FAILPOINT(thr, "join-sweep", NULL, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives: posted by their owner, taken by the executors of requests that consume one (I4). */
-#include "shca/engine/engine.h"
+#include "shca/engine/todo.h"
 
 /*
  * A receive queue has one poster at a time (the owner, under the user's lock) and any number of takers. The ring has the order
@@ -312,6 +312,18 @@ void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq)
 	} while (first && !turn_to(rq, first, count, 0));
 	kick_chain(thr, rq, first);
 	kick_chain(thr, rq, atomic_exchange(&rq->rnr, 0));
+}
+
+void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq)
+{
+	shca_off item = shca_off_of(thr->m, rq) | TODO_RECEIVES;
+
+	if (thr->todo_n && thr->todo_items[thr->todo_n - 1].qp == item)
+		return;
+	/* the waiting queues may be of any process */
+	shca_epoch_widen(thr);
+	if (!shca_todo_add(thr, item))
+		shca_recv_kick(thr, rq);
 }
 
 /* Returns the receive queue on whose list qp is; NULL if that receive queue does not exist any more. */

@@ -1,113 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queues that run: lock, kick, drain, WAIT and ENABLE, stalls and their timers.
- *
- * shca_kick locks a runnable queue for this thread at once (TODO) and puts the queue on the thread's todo list; shca_drain runs
- * the queues of that list one after the other, without recursion. So a runnable queue is locked by some thread, or stands in the
- * header as left over (I6). One CAS hands a TODO queue to a thief. The locks hold the thread's number, by which a reaper finds a
- * dead thread's queues.
+ * Queues that run: drain, WAIT and ENABLE, stalls and their timers, flushing.
  *
  * Everything here happens inside the engine (shca_enter): objects found by an offset or a number stay until shca_leave. A queue
  * may run in any process, whichever owns the queue.
  */
 #include <errno.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <time.h>
 
 #include "shca/engine/calc.h"
-#include "shca/engine/common.h"
-
-#define L_STATE(w) ((uint32_t)(w)&3)
-#define L_MORE 4ull
-#define L_THREAD(w) ((uint32_t)((w) >> 3) & 0x1fffff)
-#define L_EPOCH(w) ((w) >> 24)
-
-static inline uint64_t run_lock_word(uint32_t state, uint32_t thread, uint64_t old)
-{
-	return state | (uint64_t)thread << 3 | (L_EPOCH(old) + 1) << 24;
-}
-
-static inline struct shca_qp *qp_at(struct shca_thread *thr, shca_off off)
-{
-	return shca_at(thr->base, off);
-}
-
-static bool todo_add(struct shca_thread *thr, shca_off qp)
-{
-	if (thr->todo_n == thr->todo_cap) {
-		uint32_t cap = thr->todo_cap ? thr->todo_cap * 2 : 32;
-		struct shca_todo *items = realloc(thr->todo_items, cap * sizeof(*items));
-		if (!items)
-			return false;
-		thr->todo_items = items;
-		thr->todo_cap = cap;
-	}
-	thr->todo_items[thr->todo_n++].qp = qp;
-	return true;
-}
-
-/* FREE: locks the queue TODO for this thread, and returns true. Otherwise sets MORE: the holder runs the queue again after this.
- * Each successful CAS is a full fence. The holder clears MORE or frees the lock by a CAS as well, and so sees all that made the
- * queue runnable. */
-static bool run_claim(struct shca_thread *thr, struct shca_qp *qp)
-{
-	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
-
-	for (;;) {
-		if (L_STATE(w) == SHCA_L_FREE) {
-			if (atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_TODO, thr->slot, w)))
-				return true;
-		} else if (atomic_compare_exchange_weak(&qp->lock, &w, w | L_MORE)) {
-			return false;
-		}
-	}
-}
-
-/* TODO|from_thread -> RUN|this thread. Returns false if a thief has the queue. MORE goes: the run that begins looks at
- * everything. */
-static bool run_begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from_thread)
-{
-	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
-
-	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) == from_thread)
-		if (atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_RUN, thr->slot, w)))
-			return true;
-	return false;
-}
+#include "shca/engine/todo.h"
 
 static void run_queue(struct shca_thread *thr, struct shca_qp *qp);
-
-/* Puts the queue on the todo list. Must: the queue is locked TODO for this thread. */
-static void todo(struct shca_thread *thr, shca_off off)
-{
-	struct shca_qp *qp = qp_at(thr, off);
-
-	if (todo_add(thr, off))
-		return;
-	/* No memory for the list: run the queue here, inside the run of another one. The recursion ends, because each level
-	 * holds the lock of another queue. A thief may have the queue already. */
-	if (run_begin(thr, qp, thr->slot))
-		run_queue(thr, qp);
-}
-
-/* Must: the queue was made runnable by a read-modify-write, or the caller put a full fence behind the store. */
-void shca_kick(struct shca_thread *thr, shca_off off)
-{
-	struct shca_qp *qp = shca_at_checked(thr->m, off, sizeof(*qp));
-
-	/* I7: the offset may come from lists of waiting queues */
-	if (unlikely(!qp))
-		return;
-	SHCA_FAILPOINT(thr, "kick", qp, 0);
-	if (!run_claim(thr, qp))
-		return;
-	SHCA_FAILPOINT(thr, "claimed", qp, 0);
-	/* the owner wrote these lines, on another CPU perhaps */
-	__builtin_prefetch(&qp->posted);
-	__builtin_prefetch(shca_wqe_at(thr->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed)));
-	todo(thr, off);
-}
 
 /*
  * The work of a call is finite: of each queue a call runs the requests that were posted when its run began, and BUDGET requests
@@ -115,70 +18,6 @@ void shca_kick(struct shca_thread *thr, shca_off off)
  * poller of the fabric finds it, and the helper of the queue's owner has a timer, in case no thread polls.
  */
 #define BUDGET 16384u
-#define LEFT_NS 1000000u
-
-/* Leaves a queue over. Must: this thread has locked the queue, and the queue is runnable. If all places of the header are taken
- * the timer remains. */
-static void leave_over(struct shca_thread *thr, struct shca_qp *qp)
-{
-	struct shca_header *h = thr->m->hdr;
-	uint32_t none = 0;
-
-	/* Kicks since then concern the same rest, so MORE goes. Unlocked first: a thread that finds the number must find the
-	 * queue unlocked. If this thread dies in between, the reaper kicks all queues with requests. */
-	uint64_t w = atomic_load(&qp->lock);
-	while (!atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_FREE, 0, w)))
-		;
-	SHCA_FAILPOINT(thr, "left-over", qp, 0);
-	for (uint32_t i = 0; i < SHCA_LEFT; i++, none = 0) {
-		_Atomic uint32_t *slot = &h->left[(qp->qpn + i) % SHCA_LEFT];
-		if (atomic_compare_exchange_strong(slot, &none, qp->qpn) || none == qp->qpn)
-			break;
-	}
-	atomic_store(&h->some_left, 1);
-	shca_timer_add(thr->m, qp, monotonic_ns() + LEFT_NS);
-}
-
-int shca_take_left(struct shca_thread *thr)
-{
-	struct shca_header *h = thr->m->hdr;
-	int taken = 0;
-
-	shca_epoch_widen(thr);
-	/* Before the look: leave_over stores the number, then the flag. If this thread dies with a number that it took out, the
-	 * reaper kicks all queues with requests. */
-	atomic_store(&h->some_left, 0);
-	for (uint32_t i = 0; i < SHCA_LEFT; i++) {
-		uint32_t qpn = atomic_load_explicit(&h->left[i], memory_order_relaxed) ? atomic_exchange(&h->left[i], 0) : 0;
-		struct shca_qp *qp = qpn ? shca_number_get(thr->m, qpn, SHCA_KIND_QP) : NULL;
-		if (!qp)
-			continue;
-		shca_kick(thr, shca_off_of(thr->m, qp));
-		taken++;
-	}
-	return taken;
-}
-
-/*
- * Wake-ups by a receive. The first queue that waits for a receive is taken off the list and run; then the next, if there is
- * still a receive, and so on. The queue that was woken may have no use for the receive (its timer ran it meanwhile, or it has
- * failed), and k receives that are posted together are for k queues. The item of the receive queue in todo_items stands below
- * the queue that it woke. If this thread dies the reaper empties the lists of all receive queues; if it is stopped, or out of
- * budget, the queues have their timers.
- */
-#define TODO_RECEIVES 1u		/* in an item's offset: the offset is a receive queue's */
-
-void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq)
-{
-	shca_off item = shca_off_of(thr->m, rq) | TODO_RECEIVES;
-
-	if (thr->todo_n && thr->todo_items[thr->todo_n - 1].qp == item)
-		return;
-	/* the waiting queues may be of any process */
-	shca_epoch_widen(thr);
-	if (!todo_add(thr, item))
-		shca_recv_kick(thr, rq);
-}
 
 static void wake_next(struct shca_thread *thr, shca_off off)
 {
@@ -191,7 +30,7 @@ static void wake_next(struct shca_thread *thr, shca_off off)
 	SHCA_FAILPOINT(thr, "rnr-woken", qp_at(thr, qp), 0);
 	thr->budget--;
 	/* cannot fail: the item that shca_drain took off left room */
-	todo_add(thr, off | TODO_RECEIVES);
+	shca_todo_add(thr, off | TODO_RECEIVES);
 	shca_kick(thr, qp);
 }
 
@@ -210,28 +49,8 @@ void shca_drain(struct shca_thread *thr)
 		if (likely(thr->budget))
 			run_queue(thr, qp);
 		else
-			leave_over(thr, qp);
+			shca_leave_over(thr, qp);
 	}
-}
-
-int shca_steal(struct shca_thread *thr, shca_off off)
-{
-	struct shca_qp *qp = qp_at(thr, off);
-	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
-
-	if (L_STATE(w) == SHCA_L_FREE || L_THREAD(w) == thr->slot)
-		return 0;
-	/* the holder of the lock may have died */
-	uint32_t owner = shca_thread_owner(thr->m, L_THREAD(w));
-	if (owner && shca_proc_dying(thr->m, owner - 1))
-		shca_look(thr->m);
-	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != thr->slot) {
-		if (!atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_TODO, thr->slot, w) | (w & L_MORE)))
-			continue;
-		todo(thr, off);
-		return 1;
-	}
-	return 0;
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------------ */
@@ -404,64 +223,30 @@ static void count_request(struct shca_thread *thr, struct shca_qp *qp, const str
 	}
 }
 
-void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
+/* Runs a request with a CALC: the operands are combined first, and the result is the data. */
+static __attribute__((noinline)) int exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
-	uint16_t none = 0;
+	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
+	struct shca_calc c = shca_calc_of(req->arg[0]);
+	struct shca_req made = *req;
+	uint64_t len = req->len;
+	bool src_err;
 
-	/* atomic or: a reaper may be setting SHCA_GATE_DEAD */
-	atomic_fetch_or(&qp->gate, SHCA_GATE_ERR);
-	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);
-	shca_revoke(thr->m, qp->proc);
-	atomic_store(&qp->qp_state, IBV_QPS_ERR);
-	SHCA_FAILPOINT(thr, "half-failed", qp, 0);
-	/* Last: a queue with `fail` set is not failed again. If this thread dies before, a successor fails the queue by the
-	 * request's journal, or the queue's peer has died and shca_reap fails it (survivors in reap.c). */
-	atomic_compare_exchange_strong(&qp->fail, &none, (uint16_t)(status + 1));
-	/* pairs with the light fence of shca_rq_post, behind which the poster asks shca_flushes */
-	shca_heavy_fence(thr->m);
-}
-
-void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *peer)
-{
-	/* Only the owner can watch, and get the event; for a common queue pair, the process that connects it. */
-	if (qp->proc != thr->m->slot && !shca_is_common(thr->m, qp))
-		return;
-	if (peer->proc == SHCA_COMMON && shca_is_common(thr->m, peer)) {
-		qp->peer_proc = SHCA_PEER_COMMON;
-		shca_common_watch(thr, peer);
-		return;
-	}
-	/* I7: by the chunk's owner. With a wrong peer->proc the peer's death would go unnoticed. */
-	uint32_t slot = shca_owner(thr->m, peer) - 1;
-	if (slot >= SHCA_COMMON)
-		return;
-	qp->peer_proc = (slot + 1) | atomic_load(&thr->m->procs[slot].gen) << 16;
-	if (slot != thr->m->slot)
-		shca_watch(thr->m, slot);
-}
-
-void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
-{
-	/* event first: a queue that has failed without the event would never get the event */
-	shca_qp_event(thr, qp, event);
-	SHCA_FAILPOINT(thr, "fatal", qp, 0);
-	shca_qp_failed(thr, qp, IBV_WC_WR_FLUSH_ERR);
-	shca_kick(thr, shca_off_of(thr->m, qp));
-}
-
-void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
-{
-	if (!atomic_load(&qp->fail))
-		shca_qp_fatal(thr, qp, event);
-}
-
-void shca_first_message(struct shca_thread *thr, struct shca_qp *qp)
-{
-	/* Event first: if this thread dies in between, a successor raises the event again. Only the executor of the one
-	 * requester comes here. */
-	shca_qp_event(thr, qp, IBV_EVENT_COMM_EST);
-	SHCA_FAILPOINT(thr, "first-message", qp, 0);
-	atomic_fetch_and(&qp->gate, ~SHCA_GATE_FIRST);
+	/* exec_read does the CALC of an RDMA READ */
+	if (req->bad || req->op == SHCA_OP_READ)
+		return shca_exec(thr, qp, req);
+	if (!c.vector)
+		for (uint32_t i = len = 0; i < req->nsge; i++)
+			len += req->sge[i].len;
+	int rc = shca_calc(thr, req->arg[0], &src, len, &made.inl, &src_err);
+	if (rc)
+		return rc == -EINVAL ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
+	SHCA_FAILPOINT(thr, "calc", qp, req->op);
+	/* I7: the length of the result, not the request's length */
+	if (!c.vector)
+		made.len = 16;
+	made.nsge = 0;
+	return shca_exec(thr, qp, &made);
 }
 
 static int exec_wqe(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe)
@@ -469,7 +254,7 @@ static int exec_wqe(struct shca_thread *thr, struct shca_qp *qp, const struct sh
 	struct shca_req req;
 
 	shca_req_of_wqe(qp, wqe, &req);
-	return unlikely(req.flags & SHCA_WQE_CALC) ? shca_exec_calc(thr, qp, &req) : shca_exec(thr, qp, &req);
+	return unlikely(req.flags & SHCA_WQE_CALC) ? exec_calc(thr, qp, &req) : shca_exec(thr, qp, &req);
 }
 
 /* Returns whether the requests at pos and pos + 1 are both writes, nothing of the first has happened, and the responder would
@@ -762,7 +547,7 @@ static void run_queue(struct shca_thread *thr, struct shca_qp *qp)
 	for (;;) {
 		SHCA_FAILPOINT(thr, "run", qp, 0);
 		if (unlikely(run_some(thr, qp, limit))) {
-			leave_over(thr, qp);
+			shca_leave_over(thr, qp);
 			return;
 		}
 		SHCA_FAILPOINT(thr, "release", qp, 0);
@@ -774,34 +559,6 @@ static void run_queue(struct shca_thread *thr, struct shca_qp *qp)
 			} else if (atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_FREE, 0, w))) {
 				return;
 			}
-		}
-	}
-}
-
-void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp)
-{
-	for (uint64_t spins = 1;; spins++) {
-		uint64_t w = atomic_load(&qp->lock);
-		if (L_STATE(w) == SHCA_L_FREE || (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != thr->slot)) {
-			if (atomic_compare_exchange_weak(&qp->lock, &w, run_lock_word(SHCA_L_RUN, thr->slot, w)))
-				return;
-		} else if (L_STATE(w) == SHCA_L_TODO && run_begin(thr, qp, thr->slot)) {
-			return;
-		}
-		if (!(spins & 0x3ff)) {
-			uint32_t owner = shca_thread_owner(thr->m, L_THREAD(w));
-			if (L_STATE(w) != SHCA_L_FREE && owner && shca_proc_gone(thr->m, owner - 1)) {
-				/* a virtual process has no threads but these */
-				if (thr->m->virtual_process)
-					shca_reap(thr, owner - 1);
-				else
-					shca_look(thr->m);
-			}
-			/* Let threads go on that wait for this one to leave the engine. So objects that the caller has looked up
-			 * may be gone behind this function, except the queue, which only its own process destroys. */
-			shca_leave(thr);
-			sched_yield();
-			shca_enter(thr);
 		}
 	}
 }
@@ -823,25 +580,4 @@ void shca_qp_unlock(struct shca_thread *thr, struct shca_qp *qp)
 	thr->budget = BUDGET;
 	run_queue(thr, qp);
 	shca_drain(thr);
-}
-
-/* ---- events --------------------------------------------------------------------------------------------------- */
-
-void shca_async_wake(struct shca_thread *thr, uint32_t proc)
-{
-	proc &= SHCA_MAX_PROCS - 1;	/* I7 */
-	atomic_store(&thr->m->procs[proc].async_pending, 1);
-	shca_wake_note(thr, SHCA_WAKE_ASYNC, proc);
-	/* a poller that sleeps until a write to its memory looks for events as well */
-	shca_note_write(thr, proc);
-}
-
-void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
-{
-	if (unlikely(shca_is_common(thr->m, qp))) {
-		shca_common_event(thr, shca_common_of(qp), event);
-		return;
-	}
-	atomic_fetch_or(&qp->events, 1u << event);
-	shca_async_wake(thr, qp->proc);
 }

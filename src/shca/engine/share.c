@@ -12,7 +12,7 @@
  */
 #include <sched.h>
 
-#include "shca/engine/engine.h"
+#include "shca/engine/copy.h"
 
 #define CHUNK_MIN (256u << 10)
 #define PATIENCE 16u		/* polls without a copy of its own before a process helps */
@@ -47,11 +47,8 @@ struct job {
 static int copy_chunk(struct shca_thread *thr, const struct job *job, uint32_t i, bool *src_err)
 {
 	uint64_t at = i * job->chunk, n = job->len - at < job->chunk ? job->len - at : job->chunk;
-	struct shca_seg d = {.where = job->dst + at, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
-	struct shca_seg s = {.where = job->src + at, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
-	struct shca_iov dst = {.proc = job->dst_proc, .seg = &d, .n = 1}, src = {.proc = job->src_proc, .seg = &s, .n = 1};
 
-	return shca_copy(thr, &dst, &src, n, SHCA_ANY_ORDER, src_err);
+	return shca_copy_piece(thr, job->dst_proc, NULL, job->dst + at, job->src_proc, NULL, job->src + at, n, false, src_err);
 }
 
 static bool share_claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)

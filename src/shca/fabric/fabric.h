@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fabric: one sealed memory file that the processes of one user share, its members, its allocator, the detection of dead
- * processes, sleeping and waking. fabric.c creates and joins; alloc.c hands out memory, common.c memory that belongs to no
- * process; member.c has processes, threads and quiescence, life.c the witnesses of a process's life; wake.c puts to sleep and
- * wakes.
+ * processes, sleeping and waking. Files call downwards (tests/unit/layers.sh), from the lowest:
+ *
+ *     descriptors.c  descriptors, error texts      env.c     variables
+ *     port.c         the port                      map.c     the mapping         fence.c  the heavy fence
+ *     life.c         witnesses of a process's life           wake.c   sleeping and waking
+ *     member.c       processes and threads         mailbox.c requests to proxies
+ *     quiesce.c      quiescence
+ *     alloc.c        memory, numbers, keys         common.c  memory that belongs to no process
+ *     proxy.c        the proxy thread              cma.c     whether a proxy is needed
+ *     file.c         the file    find.c   finding it by name    inject.c   events of shcactl inject
+ *     fabric.c       a process joins and leaves
  *
  * Nothing here is global: a process (or, in tests, a virtual process) is a struct shca_member, and each of its threads a struct
  * shca_thread. Internal functions return 0 or a negative errno.
@@ -85,6 +93,7 @@ struct shca_member {
 	void *life_page;		/* life.c: holds the life lock */
 	struct shca_heap *heap;		/* alloc.c; with a lock inside */
 	struct shca_helper *_Atomic helper;	/* engine/helper.c: the helper thread, started when first needed */
+	int (*helper_start)(struct shca_member *m);	/* starts it, if it is not running; set by shca_engine_attach */
 	struct shca_sockets *sockets;	/* wake.c */
 	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
 	/* cma.c: by process slot, the generation of the slot's user to whose private memory the kernel refused this process
@@ -687,6 +696,7 @@ void shca_life_drop(struct shca_member *m);
 bool shca_life_held(struct shca_member *m, uint32_t slot);
 int shca_life_word_take(struct shca_member *m);		/* for the calling thread */
 void shca_life_word_drop(struct shca_member *m);
+/* descriptors.c */
 struct shca_fd shca_fd_note(int n);			/* of a descriptor that was just opened; -1 stays -1 */
 /* whether the number still stands for the noted file in this thread's table */
 bool shca_fd_ours(const struct shca_fd *fd);
@@ -703,8 +713,21 @@ int shca_member_register(struct shca_member *m);
 void shca_member_unregister(struct shca_member *m);
 void shca_quiesce_all(struct shca_member *m, struct shca_thread *self, uint32_t whose);
 void shca_threads_release(struct shca_member *m, uint32_t slot);
+/* fence.c */
 bool shca_membarrier_missing(void);
+/* A second registration does nothing. In a process of several threads the first one waits for a grace period of the kernel's
+ * RCU. */
+int shca_membarrier_register(void);
 bool shca_under_valgrind(void);
+/* file.c. Makes a file for `span` bytes of the fabric, for one process or for virtual ones. Returns its descriptor, or a negative
+ * errno with text. */
+int shca_file_create(const char *name, uint64_t span, bool virtual_procs);
+/* Whether this process is in the namespaces of the fabric: members reach each other's memory by pid and wake each other by
+ * abstract sockets. Returns 0, or -EXDEV with text. */
+int shca_file_namespaces(const struct shca_header *h);
+/* map.c. exactly: bytes to map; 0: as much as reserve_wanted says, at least the front. */
+int shca_map_file(struct shca_member *m, int fd, int prot, uint64_t exactly);
+void shca_map_end(struct shca_member *m);
 uint32_t shca_segments_used(const struct shca_member *m, bool regions);
 int shca_cma_judge(struct shca_member *m);
 void shca_cma_free(struct shca_member *m);		/* frees `denied`; called when leaving */

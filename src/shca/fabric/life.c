@@ -13,25 +13,18 @@
  *  - The life word of the process slot, a robust futex that the helper thread holds. When the process begins to end, the
  *    kernel sets FUTEX_OWNER_DIED there. Other threads of the process may still be storing then: a thread that sees the bit stops
  *    sending and asks its own helper thread to look, and the helper waits for the life lock.
- *
- * Danger: the application may close any descriptor, and the number is soon another file's. The helper and proxy threads have a
- * descriptor table of their own; all other threads check which file a number stands for.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "shca/fabric/fabric.h"
-
-static __thread bool own_table;	/* this thread has a descriptor table alone */
 
 /* ---- the life lock --------------------------------------------------------------------------------------------- */
 
@@ -127,80 +120,4 @@ void shca_life_word_drop(struct shca_member *m)
 {
 	atomic_store(&m->proc->life, 0);
 	syscall(SYS_set_robust_list, robust.libc, sizeof(*robust.libc));
-}
-
-/* ---- descriptors ----------------------------------------------------------------------------------------------- */
-
-struct shca_fd shca_fd_note(int n)
-{
-	struct stat st = { .st_ino = 0 };
-
-	/* a descriptor without fstat is never ours */
-	if (n < 0 || fstat(n, &st))
-		return (struct shca_fd){ .n = n };
-	return (struct shca_fd){ .n = n, .dev = st.st_dev, .ino = st.st_ino };
-}
-
-bool shca_fd_ours(const struct shca_fd *fd)
-{
-	struct stat st;
-
-	return fd->n >= 0 && !fstat(fd->n, &st) && st.st_dev == fd->dev && st.st_ino == fd->ino;
-}
-
-void shca_fd_close(struct shca_fd *fd)
-{
-	if (shca_fd_ours(fd))
-		close(fd->n);
-	fd->n = -1;
-}
-
-int shca_file_get(struct shca_member *m)
-{
-	char path[64];
-
-	if (shca_fd_ours(&m->fd))
-		return m->fd.n;
-	/* the helper thread's table still has the file */
-	uint32_t helper = atomic_load(&m->proc->life) & FUTEX_TID_MASK;
-	snprintf(path, sizeof(path), "/proc/self/task/%u/fd/%d", helper, m->fd.n);
-	struct shca_fd fd = shca_fd_note(helper ? fd_raise(open(path, O_RDWR | O_CLOEXEC)) : -1);
-	if (fd.n >= 0 && (fd.dev != m->fd.dev || fd.ino != m->fd.ino))
-		shca_fd_close(&fd);
-	return fd.n;
-}
-
-void shca_file_put(struct shca_member *m, int fd)
-{
-	if (fd >= 0 && fd != m->fd.n)
-		close(fd);
-}
-
-int shca_own_descriptors(const int *keep, int n)
-{
-	unsigned from = 0;
-
-	/* valgrind's own descriptors are in the table, too */
-	if (shca_under_valgrind())
-		return -ENOSYS;
-	/* the last range first: its descriptors must not be copied into the new table */
-	if (syscall(SYS_close_range, (unsigned)keep[n - 1] + 1, ~0u, CLOSE_RANGE_UNSHARE))
-		return -errno;
-	own_table = true;
-	for (int i = 0; i < n; i++) {
-		if ((unsigned)keep[i] > from)
-			syscall(SYS_close_range, from, (unsigned)keep[i] - 1, 0);
-		from = (unsigned)keep[i] + 1;
-	}
-	return 0;
-}
-
-int shca_stderr(void)
-{
-	char path[32];
-
-	if (!own_table)
-		return STDERR_FILENO;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), STDERR_FILENO);
-	return fd_raise(open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC));
 }

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device's port, one for all processes of the fabric, as the host has one; and the events that shcactl inject raises.
+ * The device's port, one for all processes of the fabric, as the host has one.
  *
  * An event's effect on traffic is one bit in each process's slot (SHCA_CUT_OFF), in the validity word, which peers compare
  * before they use a remembered look-up: so the check costs a sender nothing while the port is up. The event itself stands in
  * the header, and each context reads the event at a time of its own: a stopped process delays no other process.
  */
-#include <errno.h>
-#include <stdlib.h>
-
-#include <infiniband/verbs.h>
-
 #include "shca/fabric/fabric.h"
 
 #define PKEY_FULL 0x8000u
-#define LID_MAX 0xbfffu			/* the last unicast one */
 
 void shca_port_init(struct shca_port *p)
 {
@@ -44,154 +38,4 @@ void shca_port_mark(struct shca_member *m, uint32_t slot)
 		else
 			atomic_fetch_and(word, ~SHCA_CUT_OFF);
 	} while (cut != cut_off(&m->hdr->port));
-}
-
-static void note_event(struct shca_port *p, enum ibv_event_type type)
-{
-	for (;;) {
-		uint64_t pos = atomic_load(&p->events);
-		_Atomic uint64_t *at = &p->event[pos % SHCA_PORT_EVENTS];
-		uint64_t was = atomic_load(at), mine = (pos + 1) << 8 | (uint32_t)type;
-		/* another process's event, not counted yet: this process counts it, in case the other one does not come to it */
-		bool done = was >> 8 <= pos && atomic_compare_exchange_strong(at, &was, mine);
-		atomic_compare_exchange_strong(&p->events, &pos, pos + 1);
-		if (done)
-			return;
-	}
-}
-
-/* Wakes every process: waiters for events, sleepers in shca_sleep_commit, and, if the device is broken, the helper threads. */
-static void tell_all(struct shca_member *m)
-{
-	uint32_t n = atomic_load(&m->hdr->proc_high);
-
-	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++) {
-		struct shca_proc_slot *p = &m->procs[i];
-		if ((atomic_load(&p->state) & 255) != SHCA_PROC_LIVE)
-			continue;
-		atomic_store(&p->async_pending, 1);
-		shca_bell_ring(m, p->async_addr);
-		shca_bell_ring(m, p->cm_addr);
-		if (atomic_exchange(&p->sleepers, 0)) {
-			atomic_fetch_add(&p->wake, 1);
-			shca_futex_wake(&p->wake);
-		}
-		if (shca_device_broken(m))
-			shca_helper_call(m, i);
-	}
-}
-
-/* ---- the events that can be injected ---------------------------------------------------------------------------- */
-
-static uint64_t next_lid(const struct shca_port *p, const _Atomic uint32_t *lid)
-{
-	return atomic_load(lid) % LID_MAX + 1;
-}
-
-static uint64_t lid_after(const struct shca_port *p)
-{
-	return next_lid(p, &p->lid);
-}
-
-static uint64_t sm_lid_after(const struct shca_port *p)
-{
-	return next_lid(p, &p->sm_lid);
-}
-
-static uint64_t other_pkey(const struct shca_port *p)
-{
-	return atomic_load(&p->pkey) == SHCA_PKEY ? 0x8001 : SHCA_PKEY;
-}
-
-static uint64_t other_prefix(const struct shca_port *p)
-{
-	return atomic_load(&p->gid_prefix) == SHCA_GID_PREFIX ? 0xfec0000000000001ull : SHCA_GID_PREFIX;
-}
-
-static const struct what {
-	const char *name;
-	enum ibv_event_type event;
-	size_t word;			/* of struct shca_port; 0: none */
-	uint64_t set;			/* new value, unless the program gives one or `another` makes one: */
-	uint64_t (*another)(const struct shca_port *p);
-	uint64_t least, most;
-	const char *text;
-} whats[] = {
-	{ "port-down", IBV_EVENT_PORT_ERR, offsetof(struct shca_port, down), 1, NULL, 0, 0, "no packet gets anywhere" },
-	{ "port-up", IBV_EVENT_PORT_ACTIVE, offsetof(struct shca_port, down), 0, NULL, 0, 0, "they do again" },
-	{ "lid-change", IBV_EVENT_LID_CHANGE, offsetof(struct shca_port, lid), 0, lid_after, 1, LID_MAX, "[LID] the port's address" },
-	{ "pkey-change", IBV_EVENT_PKEY_CHANGE, offsetof(struct shca_port, pkey), 0, other_pkey, 0, 0xffff,
-	  "[P_KEY] the table's entry; no full member (below 0x8000): nobody hears anybody" },
-	{ "sm-change", IBV_EVENT_SM_CHANGE, offsetof(struct shca_port, sm_lid), 0, sm_lid_after, 1, LID_MAX,
-	  "[LID] where the subnet manager is" },
-	{ "gid-change", IBV_EVENT_GID_CHANGE, offsetof(struct shca_port, gid_prefix), 0, other_prefix, 1, UINT64_MAX,
-	  "[PREFIX] of 64 bits, of the port's GID" },
-	{ "client-reregister", IBV_EVENT_CLIENT_REREGISTER, 0, 0, NULL, 0, 0, "the subnet manager has forgotten its clients" },
-	{ "device-fatal", IBV_EVENT_DEVICE_FATAL, offsetof(struct shca_port, broken), 1, NULL, 0, 0,
-	  "all queues fail; verbs say EIO until all processes have closed the device" },
-};
-
-void shca_port_help(FILE *out)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(whats); i++)
-		fprintf(out, "  %-18s%s\n", whats[i].name, whats[i].text);
-}
-
-static void port_store(struct shca_port *p, const struct what *w, uint64_t v)
-{
-	if (w->word == offsetof(struct shca_port, gid_prefix))
-		atomic_store(&p->gid_prefix, v);
-	else if (w->word)
-		atomic_store((_Atomic uint32_t *)((char *)p + w->word), (uint32_t)v);
-}
-
-/* Returns in *v the value in `text`, or without text the event's own. false, with text on stderr. */
-static bool value_of(const struct what *w, const struct shca_port *p, const char *text, uint64_t *v)
-{
-	char *end;
-
-	*v = w->another ? w->another(p) : w->set;
-	if (!text)
-		return true;
-	errno = 0;
-	if (w->another)
-		*v = strtoull(text, &end, 0);
-	if (w->another && !errno && end != text && !*end && *text != '-' && *v >= w->least && *v <= w->most)
-		return true;
-	if (w->another)
-		shca_error("inject %s: \"%s\" is no number from %#llx to %#llx", w->name, text, (unsigned long long)w->least,
-			   (unsigned long long)w->most);
-	else
-		shca_error("inject %s takes no value, but was given \"%s\"", w->name, text);
-	return false;
-}
-
-int shca_port_inject(struct shca_member *m, const char *event, const char *value)
-{
-	struct shca_port *p = &m->hdr->port;
-	const struct what *w = whats;
-	uint64_t v;
-
-	while (w < whats + ARRAY_SIZE(whats) && strcmp(w->name, event))
-		w++;
-	if (w == whats + ARRAY_SIZE(whats)) {
-		shca_error("\"%s\" is nothing that can be injected: see shcactl inject", event);
-		return -EINVAL;
-	}
-	if (!value_of(w, p, value, &v))
-		return -EINVAL;
-	int err = shca_sockets_init(m);
-	if (err)
-		return err;
-	/* the effect on traffic before the notification */
-	port_store(p, w, v);
-	uint32_t n = atomic_load(&m->hdr->proc_high);
-	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++)
-		shca_port_mark(m, i);
-	/* common queue pairs */
-	shca_port_mark(m, SHCA_COMMON);
-	note_event(p, w->event);
-	tell_all(m);
-	shca_sockets_free(m);
-	return 0;
 }

@@ -42,53 +42,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "shca/fabric/fabric.h"
+#include "shca/fabric/mailbox.h"
 #include "shca/fabric/memcheck.h"
 
-#define SLOTS 4u
-#define PIECE 65536u
 /* interval at which a waiting requester checks whether the owner lives, and whether its own proxy is wanted */
 #define LOOK_NS 100000000u
 /* the same while a requester waits for a proxy to be started: two processes may wait for each other */
 #define SERVE_NS 10000000u
-
-enum mail_state { MAIL_FREE = 0, MAIL_CLAIMED, MAIL_PENDING, MAIL_RUNNING, MAIL_DONE };
-
-struct mail_slot {
-	_Atomic uint64_t word;		/* requester's thread slot + 1: 32 bits; number of the request: 29; state: 3 */
-	uint32_t write, last;		/* last: the last line must appear after the rest */
-	uint64_t addr, len;
-	int32_t err;
-} shca_aligned;
-
-#define STATE(w) ((enum mail_state)((w) & 7))
-#define REQUESTER(w) ((uint32_t)((w) >> 32))
-
-static inline uint64_t in_state(uint64_t w, enum mail_state s)
-{
-	return (w & ~7ull) | s;
-}
-static inline uint64_t next_request(uint64_t w, uint32_t requester)
-{
-	return (uint64_t)requester << 32 | (((uint32_t)w & ~7u) + 8u) | MAIL_CLAIMED;
-}
-static inline uint64_t nobodys(uint64_t w)
-{
-	return in_state((uint32_t)w, MAIL_FREE);
-}
-/* The futex on which a slot's requester sleeps. */
-static inline _Atomic uint32_t *futex_of(struct mail_slot *s)
-{
-	return (_Atomic uint32_t *)&s->word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-}
-
-struct shca_mailbox {
-	_Atomic uint32_t calls;		/* futex: the proxy sleeps on it */
-	_Atomic uint32_t stop;
-	struct mail_slot slot[SLOTS];
-	shca_aligned char data[SLOTS][PIECE];
-	shca_aligned char own[PIECE];	/* between the owner's private memory and other memory outside of the fabric */
-};
 
 struct shca_proxy {
 	pthread_t thread;
@@ -156,7 +116,7 @@ static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 	SHCA_FAILPOINT(NULL, "mail-running", NULL, 0);
 	/* I7: a copy of the length, since the requester can change the shared word between check and use */
 	uint64_t len = *(volatile uint64_t *)&s->len;
-	s->err = len > PIECE ? -EINVAL : copy_piece(m, s->write, s->addr, data, len, s->last);
+	s->err = len > SHCA_MAIL_PIECE ? -EINVAL : copy_piece(m, s->write, s->addr, data, len, s->last);
 	atomic_store(&s->word, in_state(w, MAIL_DONE));
 	shca_futex_wake(futex_of(s));
 }
@@ -178,7 +138,7 @@ static void *proxy_main(void *arg)
 		uint32_t seen = atomic_load(&s.box->calls);
 		if (atomic_load(&s.box->stop))
 			return NULL;
-		for (uint32_t i = 0; i < SLOTS; i++)
+		for (uint32_t i = 0; i < SHCA_MAIL_SLOTS; i++)
 			serve(s.m, &s.box->slot[i], s.box->data[i]);
 		shca_futex_wait(&s.box->calls, seen, UINT64_MAX);
 	}
@@ -276,14 +236,9 @@ void shca_proxy_stop(struct shca_member *m)
 
 /* ---- the requester --------------------------------------------------------------------------------------------- */
 
-static struct shca_mailbox *mailbox_of(const struct shca_member *m, uint32_t proc)
-{
-	return shca_at_checked(m, atomic_load(&m->procs[proc].mailbox), sizeof(struct shca_mailbox));
-}
-
 void shca_proxy_ask(struct shca_member *m, uint32_t proc)
 {
-	if (mailbox_of(m, proc))
+	if (shca_mailbox_of(m, proc))
 		return;
 	atomic_store(&m->procs[proc].proxy_wanted, SHCA_PROXY_WANTED);
 	shca_helper_call(m, proc);
@@ -296,7 +251,7 @@ void shca_proxy_ask(struct shca_member *m, uint32_t proc)
 static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t proc, int *err)
 {
 	_Atomic uint32_t *wanted = &thr->m->procs[proc].proxy_wanted;
-	struct shca_mailbox *box = mailbox_of(thr->m, proc);
+	struct shca_mailbox *box = shca_mailbox_of(thr->m, proc);
 
 	if (likely(box))
 		return box;
@@ -304,7 +259,7 @@ static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t
 	shca_proxy_ask(thr->m, proc);
 	for (;;) {
 		uint32_t w = atomic_load(wanted);
-		if ((box = mailbox_of(thr->m, proc)))
+		if ((box = shca_mailbox_of(thr->m, proc)))
 			return box;
 		if (w != SHCA_PROXY_WANTED || shca_futex_wait(wanted, w, SERVE_NS) == -ETIMEDOUT) {
 			bool gone = shca_proc_gone(thr->m, proc);
@@ -315,16 +270,6 @@ static struct shca_mailbox *open_mailbox(const struct shca_thread *thr, uint32_t
 		}
 		shca_proxy_serve(thr->m);
 	}
-}
-
-/* Returns whether the requester in `w` has died. The caller read the word before: if the word is unchanged afterwards, the
- * request is the dead one's. */
-static bool died(struct shca_member *m, uint64_t w)
-{
-	uint32_t requester = REQUESTER(w);
-	uint32_t proc = requester ? shca_thread_owner(m, requester - 1) : 0;
-
-	return proc && shca_proc_gone(m, proc - 1);
 }
 
 /* Claims a free slot. Returns NULL with *err. */
@@ -338,12 +283,12 @@ static struct mail_slot *claim_slot(const struct shca_thread *thr, uint32_t proc
 			*err = -ESRCH;
 			return NULL;
 		}
-		for (uint32_t k = 0; k < SLOTS; k++) {
-			struct mail_slot *s = &box->slot[(thr->slot + k) % SLOTS];
+		for (uint32_t k = 0; k < SHCA_MAIL_SLOTS; k++) {
+			struct mail_slot *s = &box->slot[(thr->slot + k) % SHCA_MAIL_SLOTS];
 			uint64_t w = atomic_load(&s->word);
 			/* A dead requester's slot is claimed, too, and not waited for: its reaper may be this very thread,
 			 * later. A request that the proxy is running is left to the proxy. */
-			if ((STATE(w) == MAIL_FREE || (look && STATE(w) != MAIL_RUNNING && died(thr->m, w))) &&
+			if ((STATE(w) == MAIL_FREE || (look && STATE(w) != MAIL_RUNNING && shca_mail_died(thr->m, w))) &&
 			    atomic_compare_exchange_strong(&s->word, &w, next_request(w, thr->slot + 1)))
 				return s;
 		}
@@ -402,7 +347,7 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 		    bool last)
 {
 	while (n) {
-		uint64_t k = n < PIECE ? n : PIECE;
+		uint64_t k = n < SHCA_MAIL_PIECE ? n : SHCA_MAIL_PIECE;
 		int err = one_piece(thr, write, proc, remote, local, k, last && k == n);
 		if (err == -EPERM) {
 			static _Atomic uint32_t told;
@@ -418,37 +363,4 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 		n -= k;
 	}
 	return 0;
-}
-
-/* ---- cancelling a dead requester's requests ---------------------------------------------------------------------- */
-
-bool shca_proxy_cancel_at(struct shca_member *m, uint32_t proc, uint32_t dead)
-{
-	struct shca_mailbox *box = mailbox_of(m, proc);
-	bool all = true;
-
-	for (uint32_t i = 0; box && i < SLOTS; i++) {
-		struct mail_slot *s = &box->slot[i];
-		uint64_t w = atomic_load(&s->word);
-		uint32_t requester = REQUESTER(w);
-		if (!requester || shca_thread_owner(m, requester - 1) != dead + 1)
-			continue;
-		SHCA_FAILPOINT(NULL, "mail-cancel", NULL, 0);
-		/* the process slot and the thread slot may have another user by now */
-		if (!died(m, w) || (STATE(w) == MAIL_RUNNING && !shca_proc_gone(m, proc)) ||
-		    !atomic_compare_exchange_strong(&s->word, &w, nobodys(w)))
-			all = false;
-	}
-	return all;
-}
-
-bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead)
-{
-	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
-	bool all = true;
-
-	for (uint32_t p = 0; p < high; p++)
-		if (p != dead && !shca_proxy_cancel_at(thr->m, p, dead))
-			all = false;
-	return all;
 }

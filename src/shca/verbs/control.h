@@ -62,6 +62,17 @@ struct shca_user_td {
 	_Atomic uint32_t refs;
 };
 
+/* A DC target of the experimental verbs. */
+struct shca_user_dct {
+	struct ibv_exp_dct dct;
+	struct shca_user_qp *qp;
+	struct ibv_exp_dct_attr attr;	/* as given to ibv_exp_create_dct */
+};
+
+static inline struct shca_user_dct *shca_user_dct_of(struct ibv_exp_dct *dct)
+{
+	return (struct shca_user_dct *)dct;
+}
 static inline struct shca_user_pd *shca_user_pd_of(struct ibv_pd *pd)
 {
 	return (struct shca_user_pd *)pd;
@@ -79,6 +90,8 @@ static inline struct shca_user_srq *shca_user_srq_of(struct ibv_srq *srq)
 	return (struct shca_user_srq *)srq;
 }
 
+/* ---- refuse.c ----------------------------------------------------------------------------------------------- */
+
 /* Why a verb was refused, on stderr, when SHCA_DEBUG is set. Returns err, for `return shca_refuse(EINVAL, ...)`. */
 int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 /* As shca_refuse, for a call that destroys, in a thread for which shca_thread_get has just found no slot or no memory. All
@@ -91,6 +104,16 @@ static inline int shca_no_memory(const char *call)
 {
 	return shca_refuse(ENOMEM, "%s: the process has no memory left", call);
 }
+
+/* true in a forked child for a context of the parent: the fabric is not mapped in the child. Sets errno. */
+bool shca_inherited(const struct ibv_context *ctx);
+/* shca_inherited, or the device has failed (EIO): nothing is made, changed or asked any more. Sets errno. */
+bool shca_unusable(const struct ibv_context *ctx);
+/* Whether SHCA_IDENTITY makes the device a ConnectX, which takes raw work requests (raw.c). */
+bool shca_is_connectx(void);
+/* Whether the variable by which libmlx5 places objects of this sort ("MLX_CQ_ALLOC_TYPE") insists on huge pages. Queues of this
+ * device have none, so the caller refuses, as an mlx5 does on a host without huge pages. Sets errno. */
+bool shca_wants_huge(const char *variable);
 
 /* ---- device.c ----------------------------------------------------------------------------------------------- */
 
@@ -105,12 +128,8 @@ struct ibv_context *shca_open_member(struct shca_node *node);
 int shca_close_device(struct ibv_context *ctx);
 /* Whether this thread can close the context now. false: errno has the reason. */
 bool shca_can_close(struct ibv_context *ctx);
-/* true in a forked child for a context of the parent: the fabric is not mapped in the child. Sets errno. */
-bool shca_inherited(const struct ibv_context *ctx);
 /* child.c: makes posting and polling in this forked child refuse. */
 void shca_context_inherit(struct shca_context *c);
-/* The same, or the device has failed (EIO): nothing is made, changed or asked any more. */
-bool shca_unusable(const struct ibv_context *ctx);
 /* The port of this process's fabric; of a new fabric if the process is no member. */
 struct shca_port_now {
 	bool down;
@@ -118,17 +137,12 @@ struct shca_port_now {
 	uint64_t gid_prefix;
 };
 struct shca_port_now shca_port_now(void);
-/* Whether an address names a port of this fabric: everything else is lost on the way. */
-bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_attr *attr);
-/* 0 or EINVAL: port and source GID index. */
-int shca_address_check(const struct ibv_ah_attr *attr);
-/* Whether SHCA_IDENTITY makes the device a ConnectX, which takes raw work requests (raw.c). */
-bool shca_is_connectx(void);
-/* Whether the variable by which libmlx5 places objects of this sort ("MLX_CQ_ALLOC_TYPE") insists on huge pages. Queues of this
- * device have none, so the caller refuses, as an mlx5 does on a host without huge pages. Sets errno. */
-bool shca_wants_huge(const char *variable);
-/* The same, and SHCA_EXP_PROVIDER=mlx5 was set when the context was opened: the experimental verbs are those of any mlx5. */
+/* shca_is_connectx, and SHCA_EXP_PROVIDER=mlx5 was set when the context was opened: the experimental verbs are those of any
+ * mlx5. */
 bool shca_is_plain_connectx(const struct ibv_context *ctx);
+
+/* ---- query.c ------------------------------------------------------------------------------------------------ */
+
 int shca_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr);
 int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t size);
@@ -142,10 +156,24 @@ ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entr
 int shca_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey);
 int shca_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey);
 int shca_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
+/* Whether memory that was not registered page by page is reached. */
+bool shca_pages_on_demand(struct ibv_context *ctx);
+/* The on-demand paging capabilities of DC. */
+uint32_t shca_dc_odp_caps(struct ibv_context *ctx);
+/* shca_promises. */
+uint32_t shca_query_promises(struct ibv_context *ctx);
+
+/* ---- events.c ----------------------------------------------------------------------------------------------- */
+
+/* Whether async_fd is still the context's epoll descriptor: an EPOLL_CTL_MOD of the bell succeeds and changes nothing. If the
+ * application has closed the bell, no check is possible: then async_fd is left alone. */
+bool shca_async_ours(const struct shca_context *c);
 int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event);
 void shca_ack_async_event(struct ibv_async_event *event);
 /* Waits until *unacked, guarded by mutex and cond of an object, is zero. */
 void shca_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked);
+/* Empties async_fd after an object with an unread event was destroyed or reset: otherwise the descriptor would stay readable
+ * without an event. Must hold no lock. */
 void shca_events_gone(struct shca_context *c);
 /* Gives up the LAST_WQE_REACHED of a queue that is reset or destroyed. */
 void shca_last_forget(struct shca_user_qp *qp);
@@ -171,6 +199,9 @@ int shca_dealloc_td(struct ibv_td *td);
 struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr);
 struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
 int shca_close_xrcd(struct ibv_xrcd *xrcd);
+
+/* ---- mr.c --------------------------------------------------------------------------------------------------- */
+
 struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access);
 int shca_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int shca_dereg_mr(struct ibv_mr *mr);
@@ -180,11 +211,6 @@ struct ibv_dm *shca_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *
 int shca_free_dm(struct ibv_dm *dm);
 struct ibv_mr *shca_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
 			      unsigned int access);
-struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
-int shca_destroy_ah(struct ibv_ah *ah);
-int shca_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
-			 struct ibv_ah_attr *attr);
-struct ibv_ah *shca_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
 /* shca_alloc, shca_free. */
 void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes);
 /* shca_alloc_kept, shca_free_kept. */
@@ -196,6 +222,18 @@ void shca_bufs_free(struct shca_context *ctx);
 
 /* rights.c: whether memory is mapped with the protection that these access flags need. 0; EFAULT; EINVAL: no such range. */
 int shca_memory_check(const void *addr, size_t length, unsigned int access);
+
+/* ---- ah.c --------------------------------------------------------------------------------------------------- */
+
+/* Whether an address names a port of this fabric: everything else is lost on the way. */
+bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_attr *attr);
+/* 0 or EINVAL: port and source GID index. */
+int shca_address_check(const struct ibv_ah_attr *attr);
+struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int shca_destroy_ah(struct ibv_ah *ah);
+int shca_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+			 struct ibv_ah_attr *attr);
+struct ibv_ah *shca_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
 
 /* ---- cq.c -------------------------------------------------------------------------------------------------- */
 
@@ -211,6 +249,8 @@ int shca_destroy_cq(struct ibv_cq *cq);
 void shca_cq_unmap(struct shca_user_cq *cq);
 int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void shca_ack_cq_events(struct ibv_cq *cq, unsigned int n);
+/* Removes the completions of a queue that is being destroyed or reset, and gives an SRQ's receives back to the SRQ. */
+void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq);
 
 /* ---- srq.c ------------------------------------------------------------------------------------------------- */
 
@@ -238,17 +278,43 @@ int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *qp);
-int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 int shca_destroy_qp(struct ibv_qp *qp);
 void shca_qp_unmap(struct shca_user_qp *qp);
-/* The state of a queue. A queue that the engine has failed is in error. */
-enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp);
-/* Parts of making a queue pair: shca_qp_fill_verbs sets the fields of libibverbs; shca_qp_enter puts the queue on the context's
- * list and counts references to the objects that the queue uses. */
+
+/* ---- qp_modify.c -------------------------------------------------------------------------------------------- */
+
+int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+/* Stops the queue: when this returns, no request runs for qp or into qp, and posting is refused. The engine's lock is kept. Must
+ * be called before the number goes: reapers still have to find the queue by number, as do threads that walk the list of
+ * requesters waiting for its receives. If qp itself waits for a receive, it stays on that list: a thread that takes qp off finds
+ * nothing to run, and goes on to the next queue. */
+void shca_qp_stop(struct shca_thread *thr, struct shca_user_qp *qp);
+/* Removes the queue's unpolled completions; receives of an SRQ go back to the SRQ. Send and receive completions may share one
+ * CQ. */
+void shca_qp_clean_cqs(struct shca_user_qp *qp);
+/* The state as the engine left the queue: a queue whose request failed is in error. */
+static inline enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp)
+{
+	return (enum ibv_qp_state)atomic_load(&qp->sh->qp_state);
+}
+/* Whether queue pairs of this type (struct shca_qp.type) have a send queue. */
+static inline bool shca_type_sends(uint8_t type)
+{
+	return type != IBV_QPT_XRC_RECV && type != SHCA_QPT_DCT;
+}
+
+/* ---- qp_handle.c -------------------------------------------------------------------------------------------- */
+
+/* Sets the fields of libibverbs. */
 void shca_qp_fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct shca_qp_create *create);
+/* Puts the queue on the context's list, and counts it as a user of the objects that it names. */
 void shca_qp_enter(struct shca_context *c, struct shca_user_qp *qp);
+/* Takes the queue off the context's list. */
+void shca_qp_leave(struct shca_context *c, struct shca_user_qp *qp);
+/* Adds n to the reference counts of the PD, CQs, SRQ and XRC domain that the queue names: 1, or -1 when the queue is destroyed. */
+void shca_qp_refs(struct shca_user_qp *qp, int n);
 
 /* ---- xrc.c: receiving queue pairs ---------------------------------------------------------------------------- */
 
@@ -290,11 +356,6 @@ int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state t
 
 /* ---- dv.c --------------------------------------------------------------------------------------------------- */
 
-uint32_t shca_dc_odp_caps(struct ibv_context *ctx);
-/* Whether memory that was not registered page by page is reached. */
-bool shca_pages_on_demand(struct ibv_context *ctx);
-/* shca_promises. */
-uint32_t shca_query_promises(struct ibv_context *ctx);
 /* shca_unfinished (post.c). */
 int shca_query_unfinished(struct ibv_qp *qp, const uint32_t **word);
 int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr);
@@ -316,9 +377,6 @@ struct ibv_exp_dct *shca_create_dct(struct ibv_context *ctx, struct ibv_exp_dct_
 int shca_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr);
 int shca_arm_dct(struct ibv_exp_dct *dct);
 int shca_destroy_dct(struct ibv_exp_dct *dct);
-struct shca_user_qp *shca_user_qp_of_dct(struct ibv_exp_dct *dct);
-/* Makes an event of qp, a target of the experimental verbs, one of the target. */
-void shca_dct_event(struct shca_user_qp *qp, struct ibv_async_event *event);
 
 /* ---- exp.c: the provider of the experimental verbs (verbs_exp/provider.h) ------------------------------------ */
 

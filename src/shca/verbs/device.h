@@ -2,15 +2,22 @@
 /*
  * The verbs objects of this process: ibv_* structs with the device's private part behind them.
  *
- *     objects/   mcast.c multicast   cq.c CQ, channels, events   qp.c QP, state machine   qpstate.c transitions   zombie.c destroyed QPs on RNR lists
- *                srq.c SRQ   pd.c PD, MR, AH, XRCD, thread domains   xrc.c XRC's receiving QPs   dct.c experimental DC targets
- *     submit/    post.c ibv_post_send, shca_submit   fast_write.c, datagram.c the short cuts   wr.c ibv_wr_*
- *                exp_post.c experimental verbs, task lists   raw.c WQEs of a ConnectX   waits.c the WAITs for a CQ
- *     receive/   post_recv.c ibv_post_recv, receive queues   poll.c ibv_poll_cq, ibv_start_poll
- *     device.c   devices, open, close, query         rights.c   protection of memory to register
- *     dv.c       mlx5dv (DC)                         devx.c     capabilities of a ConnectX
- *     exp.c      attributes of the experimental verbs   files.c  sysfs files of the device
- *     child.c    refusals in a forked child
+ *     objects/   cq.c CQ, channels   waits.c the WAITs for a CQ   srq.c SRQ   rq.c memory of a receive queue   pd.c PD, domains
+ *                mr.c MR, device memory   rights.c protection of memory to register   ah.c AH   local.c objects by number
+ *                qp.c QP   qp_modify.c its transitions, by qpstate.c   sq.c memory of its send queue   qp_handle.c its handle
+ *                xrc.c XRC's receiving QPs   dct.c experimental DC targets   zombie.c destroyed QPs on RNR lists
+ *                mcast.c multicast groups
+ *     submit/    post_send.c ibv_post_send   fast_write.c, datagram.c its short cuts   post.c lists, shca_submit   wr.c ibv_wr_*
+ *                exp_post.c experimental verbs, task lists   raw.c WQEs of a ConnectX
+ *     receive/   post_recv.c ibv_post_recv   poll.c ibv_poll_cq, ibv_start_poll
+ *     refuse.c   reasons to refuse a call            events.c  asynchronous events
+ *     query.c    capabilities                        files.c   sysfs files of the device
+ *     dv.c       mlx5dv (DC)                         devx.c    capabilities of a ConnectX
+ *     exp.c      attributes of the experimental verbs
+ *     device.c   devices, open, close                child.c   refusals in a forked child
+ *
+ * Files call downwards (tests/unit/layers.sh): refuse.c, events.c, query.c <- objects/ <- receive/ <- submit/ <- exp.c, device.c <-
+ * dv.c. Upper folders come to the lower ones as hooks: struct shca_queue_ops.
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H
@@ -82,6 +89,15 @@ static inline void shca_unlock(struct shca_lock *l)
 		atomic_store_explicit(&l->word, 0, memory_order_release);
 }
 
+struct shca_user_qp;
+struct shca_user_cq;
+/* Functions of submit/ and receive/ that fill in the pointers by which a program posts to a new queue, and polls a new CQ.
+ * device.c hands them down to objects/, which calls nothing of those folders. */
+struct shca_queue_ops {
+	int (*fill_qp)(struct shca_user_qp *qp, uint64_t send_ops_flags, uint64_t dv_flags);	/* shca_wr_ops */
+	void (*fill_cq)(struct shca_user_cq *cq);						/* shca_cq_ex_ops */
+};
+
 struct shca_context {
 	struct shca_member *m;		/* one member per process, shared by the contexts of the process */
 	struct verbs_context v;		/* v.context is the ibv_context handed out */
@@ -103,6 +119,7 @@ struct shca_context {
 	 * Order: cross, then queues' locks. Only a holder of cross may hold several queues' locks, taken in any order. */
 	pthread_mutex_t cross;
 	uint64_t tasks;			/* number of the list of requests that is being posted (struct shca_task_count) */
+	const struct shca_queue_ops *queue_ops;
 };
 /* Where the counts of WAITs for a CQ, or of ENABLEs of a queue, begin. Absolute; guarded by the context's `cross`. */
 struct shca_index {
@@ -181,6 +198,20 @@ struct shca_user_rq {			/* the owner's side of a receive queue */
 	struct shca_task_count task;
 	struct shca_lock lock;
 };
+
+/* Frees the place of a receive whose completion has been polled, or is removed. Returns the receive's wr_id. */
+static inline uint64_t shca_receive_polled(struct shca_user_rq *rq, uint32_t index)
+{
+	uint64_t id = rq->wr_id[index];
+
+	/* before the completion may be overwritten: from then on its presence proves no more that the completion appeared */
+	shca_rq_polled(&rq->marks[index]);
+	shca_lock(&rq->lock);
+	rq->fifo[rq->fifo_tail & (rq->size - 1)] = index;
+	rq->fifo_tail++;
+	shca_unlock(&rq->lock);
+	return id;
+}
 
 /* The WAITs for a CQ: the tables in the fabric, and the position of each WAIT. Guarded by the context's `cross`. */
 struct shca_user_waits {
@@ -339,13 +370,13 @@ static inline struct shca_tagged *shca_local_get(struct shca_member *m, uint32_t
 }
 /* Makes the segment when needed; -ENOMEM. obj NULL: gone. */
 int shca_local_set(struct shca_member *m, uint32_t number, enum shca_kind kind, void *obj);
+/* Frees the table; NULL: there is none. used: the number of segments that any process of the fabric had. */
+void shca_local_free(struct shca_local *local, uint32_t used);
 
-/* post.c */
+/* submit/post_send.c, receive/post_recv.c */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* Frees the inline data that is kept outside of WQEs: none of them is to run any more. */
-void shca_longs_free(struct shca_user_qp *q);
 /* Fills the wr_* pointers of qp for these send_ops_flags; EOPNOTSUPP for one that the type lacks. */
 int shca_wr_ops(struct shca_user_qp *qp, uint64_t send_ops_flags, uint64_t dv_flags);
 /* Makes and frees the poster's side of a receive queue for max_wr requests of max_sge segments. The memory of the receives is
@@ -373,7 +404,7 @@ int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_
 /* The owner re-posts receives that were returned (rq.returned). */
 void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq);
 
-/* waits.c. The callers hold the context's `cross`. */
+/* objects/waits.c. The callers hold the context's `cross`. */
 /* Room for one more WAIT for cq, besides those that this list (task) has asked for before. 0 or ENOMEM. */
 int shca_wait_reserve(struct shca_user_cq *cq, uint64_t task);
 /* Notes that the next request of q is a WAIT for this count. Must be called behind shca_wait_reserve, before the post. */
@@ -383,14 +414,12 @@ uint64_t shca_waits_posted(const struct shca_user_cq *cq);
 /* Frees the tables. Must be called when no thread can read them any more. */
 void shca_waits_free(struct shca_user_cq *cq);
 
-/* poll.c */
+/* receive/poll.c */
 int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 struct ibv_exp_wc;
 int shca_exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc);
-void shca_cq_ex_ops(struct shca_user_cq *cq);	/* fills start_poll, next_poll, end_poll, read_* */
-/* Removes the completions of a queue that is being destroyed or reset, and gives an SRQ's receives back to the SRQ. */
-void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq);
+/* Fills start_poll, next_poll, end_poll, read_* of a CQ of ibv_create_cq_ex. */
+void shca_cq_ex_ops(struct shca_user_cq *cq);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-
 
 #endif

@@ -17,14 +17,6 @@ struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_co
 	return shca_open_device(dev);
 }
 
-/* The on-demand paging capabilities of DC. */
-uint32_t shca_dc_odp_caps(struct ibv_context *ctx)
-{
-	if (!shca_pages_on_demand(ctx))
-		return 0;
-	return IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
-}
-
 /* mlx5dv_query_device. Writes no member that comp_mask does not ask for: an older program's struct may end there. */
 int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr)
 {

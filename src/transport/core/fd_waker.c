@@ -11,7 +11,7 @@
 #include "runtime/thread.h"
 #include "transport/core/fd_waker.h"
 
-static void *rouser_main(void *arg)
+static void *fd_waker_main(void *arg)
 {
 	struct hdl_fd_waker *r = arg;
 	struct epoll_event e[4];
@@ -23,7 +23,7 @@ static void *rouser_main(void *arg)
 			if (e[i].data.fd == r->stop)
 				return NULL;
 		if (n > 0)
-			r->rouse(r->arg);
+			r->wake(r->arg);
 		else if (errno != EINTR)
 			return NULL;	/* EBADF: the program has closed descriptors of this library */
 	}
@@ -44,11 +44,11 @@ static void fd_waker_close_fds(struct hdl_fd_waker *r)
 		close(r->epoll);
 }
 
-int hdl_fd_waker_open(struct hdl_fd_waker *r, const int *fds, int n, void (*rouse)(void *arg), void *arg)
+int hdl_fd_waker_open(struct hdl_fd_waker *r, const int *fds, int n, void (*wake)(void *arg), void *arg)
 {
 	int err = 0;
 
-	*r = (struct hdl_fd_waker){ .rouse = rouse, .arg = arg };
+	*r = (struct hdl_fd_waker){ .wake = wake, .arg = arg };
 	r->epoll = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	r->stop = fd_raise(eventfd(0, EFD_CLOEXEC));
 	if (r->epoll < 0 || r->stop < 0)
@@ -58,7 +58,7 @@ int hdl_fd_waker_open(struct hdl_fd_waker *r, const int *fds, int n, void (*rous
 	for (int i = 0; i < n && !err; i++)
 		err = fd_waker_watch(r, fds[i], EPOLLET);
 	if (!err)
-		err = hdl_thread_create(&r->thread, NULL, rouser_main, r, "heddle-rouser");
+		err = hdl_thread_create(&r->thread, NULL, fd_waker_main, r, "heddle-fd-waker");
 	if (err) {
 		hdl_error("the thread that wakes this process for its second device cannot be had (%s): raise the limits of processes "
 			  "and descriptors (ulimit -u, ulimit -n), or name one device (HEDDLE_DEVICE)", strerror(-err));

@@ -12,7 +12,7 @@
  *
  * (W) No wake-up is lost if the sleeper (1) reads the word, (2) arms the event sources of the descriptors, (3) checks its
  * condition, (4) sleeps while the word has the value of (1). An event before (2) is found by (3). A later event makes a
- * descriptor readable, and `rouse` is called behind that, so behind (1): (4) does not begin, or ends.
+ * descriptor readable, and `wake` is called behind that, so behind (1): (4) does not begin, or ends.
  *
  * (E) The descriptors are watched for edges: the thread gets each event once, also while earlier ones have not been read. So a
  * process that does not sleep costs the thread nothing, and may leave events unread until it has slept.
@@ -21,14 +21,14 @@ struct hdl_fd_waker {
 	pthread_t thread;
 	bool runs;
 	int epoll, stop;
-	void (*rouse)(void *arg);	/* changes the word, and wakes the sleepers; called by the thread */
+	void (*wake)(void *arg);	/* changes the word, and wakes the sleepers; called by the thread */
 	void *arg;
 };
 
-/* Starts the thread, which calls rouse(arg) whenever one of the n descriptors becomes readable. 0 or a negative errno, reported;
+/* Starts the thread, which calls wake(arg) whenever one of the n descriptors becomes readable. 0 or a negative errno, reported;
  * then there is nothing to close. */
-int hdl_fd_waker_open(struct hdl_fd_waker *r, const int *fds, int n, void (*rouse)(void *arg), void *arg);
-/* Ends the thread: rouse is not called any more. Does nothing to one that was never opened (all zeros). */
+int hdl_fd_waker_open(struct hdl_fd_waker *r, const int *fds, int n, void (*wake)(void *arg), void *arg);
+/* Ends the thread: wake is not called any more. Does nothing to one that was never opened (all zeros). */
 void hdl_fd_waker_close(struct hdl_fd_waker *r);
 
 #endif

@@ -161,7 +161,7 @@ static bool was_woken(struct hdl_tp *tp)
 	return __atomic_exchange_n(&tp->woken, false, __ATOMIC_SEQ_CST);
 }
 
-static void rouse(void *word)
+static void idle_wake(void *word)
 {
 	shca_await_wake(((struct hdl_dev *)word)->port.ctx);
 }
@@ -172,7 +172,7 @@ int hdl_idle_open(struct hdl_tp *tp)
 
 	if (!waker(tp) || !other)
 		return 0;
-	return hdl_fd_waker_open(&tp->fd_waker, (int[]){ other->chan->fd, other->port.ctx->async_fd }, 2, rouse, waker(tp));
+	return hdl_fd_waker_open(&tp->fd_waker, (int[]){ other->chan->fd, other->port.ctx->async_fd }, 2, idle_wake, waker(tp));
 }
 
 static void take_wake(struct hdl_tp *tp)

@@ -260,6 +260,8 @@ static int open_all(struct hdl_tp *tp)
 		err = hdl_regcache_open(tp);
 	if (!err)
 		err = hdl_rma_open(tp);
+	if (!err)
+		err = hdl_rma_open_target(tp);
 	if (!err && !tp->up.unpublished)
 		err = hdl_wire_publish(tp);
 	return err;

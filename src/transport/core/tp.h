@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The inside of src/transport: the instance, and the functions that its files use of each other. Calls go downwards only, and
- * no two folders call each other in a circle (tests/unit/transport_layers.sh):
+ * no two folders call each other in a circle (tests/unit/layers.sh):
  *
  *     core/      init.c        hdl_tp_init, hdl_tp_fini, the hooks
  *     core/      idle.c        spin, yield, sleep

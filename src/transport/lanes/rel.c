@@ -295,7 +295,7 @@ unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struc
 	unsigned n = 0;
 	uint32_t moved = ack - r->una, flight = r->next - r->una, late = 0;
 
-	r->heard = true;
+	r->packet_seen = true;
 
 	if (moved > flight) {
 		/* an acknowledgement of packets never sent, or older than the last one, whose selection may still be new */
@@ -354,12 +354,12 @@ void hdl_rel_answered(struct hdl_rel *r, uint32_t number, const struct hdl_rel_o
 uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_ops *ops)
 {
 	if (hdl_rel_idle(r)) {
-		r->since_ns = r->heard_ns = 0;
+		r->since_ns = r->packet_seen_ns = 0;
 		return 0;
 	}
-	if (r->heard || !r->heard_ns) {
-		r->heard = false;
-		r->heard_ns = now_ns;
+	if (r->packet_seen || !r->packet_seen_ns) {
+		r->packet_seen = false;
+		r->packet_seen_ns = now_ns;
 	}
 	if (r->since_ns == 0 || r->una != r->seen_una) {
 		r->seen_una = r->una;
@@ -394,14 +394,14 @@ enum hdl_rel_verdict hdl_rel_receive_other(struct hdl_rel *r, uint32_t psn)
 
 void hdl_rel_hold(struct hdl_rel *r, uint32_t psn, void *copy)
 {
-	r->held[psn % HDL_REL_WINDOW] = copy;
+	r->early[psn % HDL_REL_WINDOW] = copy;
 	uint32_t dist = psn - r->expected;
 
 	/* a new hole: the sender can fill it */
 	if (!(r->ahead >> (dist - 1) & 1))
 		r->owed += HDL_REL_ACK_EVERY;
 	r->ahead |= 1ull << dist;
-	r->held_count++;
+	r->early_count++;
 }
 
 void hdl_rel_clear(struct hdl_rel *r, const struct hdl_rel_ops *ops, void (*drop)(void *copy))
@@ -411,9 +411,9 @@ void hdl_rel_clear(struct hdl_rel *r, const struct hdl_rel_ops *ops, void (*drop
 	for (; r->una != r->next; r->una++)
 		rel_finish(r, r->una, ops, &n);
 	for (unsigned i = 0; i < HDL_REL_WINDOW; i++)
-		if (r->held[i]) {
-			drop(r->held[i]);
-			r->held[i] = NULL;
+		if (r->early[i]) {
+			drop(r->early[i]);
+			r->early[i] = NULL;
 		}
 	r->ahead = r->sacked = r->resent = r->asked = 0;
 	r->slow = 0;

@@ -31,7 +31,7 @@
  * such a measurement, or a probe is answered within the former value. So a network slower than the first timeout is learnt, a
  * peer that computed for a second is not taken for a slow network, and chance losses are forgotten.
  *
- * Receiver: delivers in order. A packet that is early is held (the caller's copy), so that a receive buffer is never kept back
+ * Receiver: delivers in order. A packet that is early is kept (the caller's copy), so that a receive buffer is never kept back
  * and a hole can always be filled.
  */
 #ifndef HDL_REL_H
@@ -65,22 +65,22 @@ struct hdl_rel {
 					 * always */
 	uint8_t cwnd, ssthresh;
 	uint8_t grown;			/* packets acknowledged since cwnd grew by one */
-	bool heard;
+	bool packet_seen;		/* a packet of the peer has come since the timer last looked */
 	bool backed_off;		/* the timeout has grown, and no answer has come in time since */
 	uint32_t recover;		/* losses before this number have halved the window already */
 	uint32_t probe, probe_next;	/* the last probe's number, and `next` when it left */
 	uint32_t seen_una;
 	uint32_t first_rto_ns, rto_ns, srtt_ns, rttvar_ns;	/* srtt_ns 0: nothing was timed yet */
 	uint64_t timed_ns, probe_ns, since_ns;
-	uint64_t heard_ns;		/* while something is in flight: the time at which the timer saw the peer's last packet */
+	uint64_t packet_seen_ns;	/* while something is in flight: the time at which the timer saw the peer's last packet */
 	/* receiver */
 	uint32_t expected;
 	uint32_t owed;			/* packets received since the last acknowledgement */
-	uint64_t ahead;			/* bit i: expected + i is held; bit 0 only while packets are being delivered */
+	uint64_t ahead;			/* bit i: expected + i is kept; bit 0 only while packets are being delivered */
 	/* counters */
-	uint32_t resends, timeouts, duplicates, held_count, probes;
+	uint32_t resends, timeouts, duplicates, early_count, probes;
 	void *pkt[HDL_REL_WINDOW];	/* by number; the caller's packets in flight */
-	void *held[HDL_REL_WINDOW];	/* by number; the caller's copies of early packets */
+	void *early[HDL_REL_WINDOW];	/* by number; the caller's copies of early packets */
 	uint8_t again_next[HDL_REL_WINDOW];	/* by number, of packets sent again: low bits of `next` at the last repetition */
 };
 #define HDL_REL_LIMITED 1	/* a message waits for the window */
@@ -155,7 +155,7 @@ static inline bool hdl_rel_ack_one(struct hdl_rel *r, uint32_t ack, uint64_t sac
 {
 	uint32_t moved = ack - r->una;
 
-	r->heard = true;
+	r->packet_seen = true;
 	*pkt = NULL;
 	if (sack | r->sacked | r->resent | r->slow | (moved > 1) | (moved > r->next - r->una))
 		return false;
@@ -176,7 +176,7 @@ uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_
 /* Nanoseconds for which packets have been in flight while no packet of any kind came. */
 static inline uint64_t hdl_rel_silence(const struct hdl_rel *r, uint64_t now_ns)
 {
-	return r->heard_ns && !r->heard ? now_ns - r->heard_ns : 0;
+	return r->packet_seen_ns && !r->packet_seen ? now_ns - r->packet_seen_ns : 0;
 }
 
 enum hdl_rel_verdict { HDL_REL_DELIVER, HDL_REL_HOLD, HDL_REL_DUPLICATE };
@@ -193,19 +193,19 @@ static inline enum hdl_rel_verdict hdl_rel_receive(struct hdl_rel *r, uint32_t p
 	return HDL_REL_DELIVER;
 }
 void hdl_rel_hold(struct hdl_rel *r, uint32_t psn, void *copy);
-/* The held packet that is in order now, or NULL. */
+/* The early packet that is in order now, or NULL. */
 static inline void *hdl_rel_next(struct hdl_rel *r)
 {
 	if (!(r->ahead & 1))
 		return NULL;
-	void **at = &r->held[r->expected % HDL_REL_WINDOW], *copy = *at;
+	void **at = &r->early[r->expected % HDL_REL_WINDOW], *copy = *at;
 	*at = NULL;
 	r->expected++;
 	r->ahead >>= 1;
 	return copy;
 }
 
-/* Gives every packet back: those in flight by ops->acked, held ones by drop. */
+/* Gives every packet back: those in flight by ops->acked, early ones by drop. */
 void hdl_rel_clear(struct hdl_rel *r, const struct hdl_rel_ops *ops, void (*drop)(void *copy));
 
 #endif

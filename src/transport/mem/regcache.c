@@ -273,6 +273,16 @@ bool hdl_regcache_evict(struct hdl_tp *tp)
 	return rc->stats.evicted != before;
 }
 
+bool hdl_memory_again(struct hdl_dev *dev)
+{
+	bool any;
+
+	if (errno != ENOMEM)
+		return false;
+	any = hdl_regcache_evict(dev->tp);
+	return (dev->tp->on_shortage && dev->tp->on_shortage()) || any;
+}
+
 /* ---- the reader ---------------------------------------------------------------------------------------------- */
 
 /* Must: `lock` is held. */

@@ -618,9 +618,7 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 
 int hdl_rma_open(struct hdl_tp *tp)
 {
-	int err = hdl_am_register(tp, HDL_AM_GOT, hdl_rma_on_got, NULL);
-
-	return err ? err : hdl_rma_open_target(tp);
+	return hdl_am_register(tp, HDL_AM_GOT, hdl_rma_on_got, NULL);
 }
 
 void hdl_rma_close(struct hdl_tp *tp)

@@ -21,65 +21,6 @@
 
 #include "transport/core/tp.h"
 
-static void finish_send(struct hdl_send *s, int err)
-{
-	struct hdl_send_op *op = hdl_send_op(s);
-
-	hdl_region_put(op->region);
-	op->region = NULL;
-	hdl_id_free(&s->ep->tp->sends, op->id);
-	hdl_done_send(s, err);
-}
-
-void hdl_rndv_finish_if_all(struct hdl_send *s)
-{
-	const struct hdl_send_op *op = hdl_send_op(s);
-
-	if (op->state != HDL_OP_WAIT_CTS && op->posted == op->total && !op->inflight && !op->written_due &&
-	    (op->part_read || !op->split))
-		finish_send(s, op->state != HDL_OP_FAILED ? hdl_fault_errno(op->fault ? op->fault : op->read_fault) :
-			       s->ep->failed ? s->ep->fail_err : -ECONNRESET);
-}
-
-void hdl_rndv_measured(struct hdl_fetch *f, int err)
-{
-	struct hdl_fetch_op *op = hdl_fetch_op(f);
-
-	if (op->tuned)
-		hdl_tune_end(&f->ep->tp->tune, op->tuned, f->len, err != 0, monotonic_ns());
-	op->tuned = 0;
-}
-
-void hdl_rndv_finish_fetch(struct hdl_fetch *f, int err)
-{
-	struct hdl_fetch_op *op = hdl_fetch_op(f);
-
-	if (!err)
-		err = hdl_fault_errno(op->fault);
-	/* A peer that does not know yet that its endpoint failed may go on writing. Where the queue is shared, only
-	 * deregistration stops it. */
-	if (err && !f->ep->queues)
-		hdl_region_forget(op->region);
-	hdl_region_put(op->region);
-	op->region = NULL;
-	hdl_id_free(&f->ep->tp->fetches, op->id);
-	hdl_rndv_measured(f, err);
-	if (!err) {
-		f->ep->in_rndv.msgs++;
-		f->ep->in_rndv.bytes += f->len;
-	}
-	hdl_done_fetch(f, err);
-}
-
-void hdl_rndv_all_written(struct hdl_fetch *f)
-{
-	struct hdl_fetch_op *op = hdl_fetch_op(f);
-
-	op->writing = 0;
-	if (!op->reading)
-		hdl_rndv_finish_fetch(f, 0);
-}
-
 /* ---- the sender -------------------------------------------------------------------------------------------- */
 
 /* Whether a sender without paging on demand registers its buffer before RTS, so that the receiver may read. Only where the
@@ -138,7 +79,7 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	ep->out_rndv.msgs++;
 	ep->out_rndv.bytes += cts->len;
 	if (!cts->len) {
-		finish_send(s, 0);
+		hdl_rndv_finish_send(s, 0);
 		return;
 	}
 	op->total = cts->len;
@@ -185,7 +126,7 @@ void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 		ep->out_rndv.msgs++;
 		ep->out_rndv.bytes += fin->len;
 	}
-	finish_send(s, hdl_fault_errno(hdl_fault_turned(fin->fault)));
+	hdl_rndv_finish_send(s, hdl_fault_errno(hdl_fault_turned(fin->fault)));
 }
 
 bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number)
@@ -203,7 +144,7 @@ void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
 		hdl_error("%s has withdrawn message %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
 		return;
 	}
-	finish_send(s, -ECANCELED);
+	hdl_rndv_finish_send(s, -ECANCELED);
 }
 
 /* ---- the receiver ------------------------------------------------------------------------------------------ */
@@ -321,7 +262,7 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 		op->posted = op->total;	/* no further chunk is written */
 		op->split = op->written_due = 0;
 		if (!op->inflight)
-			finish_send(s, err);
+			hdl_rndv_finish_send(s, err);
 	}
 	for (uint32_t i = 0; i < tp->fetches.n; i++) {
 		struct hdl_fetch *f = tp->fetches.e[i].p;

@@ -95,6 +95,8 @@ bool hdl_fault_found(const void *buf, uint64_t len, bool written);
 /* Writes ": the page at ADDRESS is REASON" for the first bad page, or "" if the kernel finds none. Returns text. */
 #define HDL_FAULT_TEXT 96u
 const char *hdl_fault_place(char text[HDL_FAULT_TEXT], const void *buf, uint64_t len, bool written);
+
+/* ---- refused.c ---- */
 /* A chunk of the fetch, or of the send, was refused. */
 void hdl_rndv_read_refused(struct hdl_fetch *f, int err);
 void hdl_rndv_write_refused(struct hdl_send *s, int err);
@@ -113,6 +115,9 @@ void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin);
 bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number);
 void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin);
 void hdl_rndv_fail_peer(struct hdl_ep *ep, int err);
+
+/* ---- finish.c ---- */
+void hdl_rndv_finish_send(struct hdl_send *s, int err);
 /* Ends a send if all of it was written, and, when split, the receiver's part read. */
 void hdl_rndv_finish_if_all(struct hdl_send *s);
 void hdl_rndv_finish_fetch(struct hdl_fetch *f, int err);

@@ -312,7 +312,7 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 	}
 	cq->wc_flags = attr->wc_flags;
 	cq->ex_used = true;
-	shca_cq_ex_ops(cq);
+	shca_context_of(ctx)->queue_ops->fill_cq(cq);
 	return &cq->ex;
 }
 
@@ -342,6 +342,31 @@ int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
 	return shca_refuse(EOPNOTSUPP, "modify_cq: mask %#x: no event is held back, so there is nothing to moderate", attr->attr_mask);
+}
+
+void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq)
+{
+	struct shca_thread *thr = shca_thread_get(cq->m);
+	uint64_t mask = (1ull << cq->log2) - 1;
+
+	if (!thr)
+		return;
+	shca_lock(&cq->lock);
+	uint64_t end = shca_cq_count(thr, cq->sh);
+	for (uint64_t pos = end - cq->ci > mask ? end - mask - 1 : cq->ci; pos < end; pos++) {
+		struct shca_cqe *e = &cq->ring[pos & mask];
+		uint64_t w0 = atomic_load(&e->w0);
+		if (SHCA_CQE_QPN(w0) != qpn || SHCA_CQE_OP(w0) == SHCA_OP_PURGED)
+			continue;
+		if (srq && SHCA_CQE_OP(w0) >= SHCA_OP_RECV)
+			shca_receive_polled(&srq->rq, SHCA_CQE_INDEX(w0));
+		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
+	}
+	/* The completions at the front make room at once instead of at the next poll; not in a CQ that was overrun. */
+	while (cq->ci < end && end - cq->ci <= mask + 1 && SHCA_CQE_OP(atomic_load(&cq->ring[cq->ci & mask].w0)) == SHCA_OP_PURGED)
+		cq->ci++;
+	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
+	shca_unlock(&cq->lock);
 }
 
 void shca_cq_unmap(struct shca_user_cq *cq)

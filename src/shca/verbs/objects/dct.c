@@ -8,22 +8,6 @@
 
 #include "shca/verbs/control.h"
 
-struct user_dct {
-	struct ibv_exp_dct dct;
-	struct shca_user_qp *qp;
-	struct ibv_exp_dct_attr attr;	/* as given to ibv_exp_create_dct */
-};
-
-static struct user_dct *dct_of(struct ibv_exp_dct *dct)
-{
-	return (struct user_dct *)dct;
-}
-
-struct shca_user_qp *shca_user_qp_of_dct(struct ibv_exp_dct *dct)
-{
-	return dct_of(dct)->qp;
-}
-
 /* 0 or an errno value. */
 static int bring_up(struct ibv_qp *qp, const struct ibv_exp_dct_init_attr *init)
 {
@@ -57,7 +41,7 @@ struct ibv_exp_dct *shca_create_dct(struct ibv_context *ctx, struct ibv_exp_dct_
 			.srq = init->srq,
 		},
 	};
-	struct user_dct *d = calloc(1, sizeof *d);
+	struct shca_user_dct *d = calloc(1, sizeof *d);
 	int err;
 
 	if (!d) {
@@ -93,7 +77,7 @@ struct ibv_exp_dct *shca_create_dct(struct ibv_context *ctx, struct ibv_exp_dct_
 
 int shca_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
 {
-	struct user_dct *d = dct_of(dct);
+	struct shca_user_dct *d = shca_user_dct_of(dct);
 
 	if (shca_unusable(dct->context))
 		return errno;
@@ -107,13 +91,13 @@ int shca_arm_dct(struct ibv_exp_dct *dct)
 {
 	if (shca_unusable(dct->context))
 		return errno;
-	atomic_fetch_or(&dct_of(dct)->qp->sh->events, SHCA_DC_ARMED);
+	atomic_fetch_or(&shca_user_dct_of(dct)->qp->sh->events, SHCA_DC_ARMED);
 	return 0;
 }
 
 int shca_destroy_dct(struct ibv_exp_dct *dct)
 {
-	struct user_dct *d = dct_of(dct);
+	struct shca_user_dct *d = shca_user_dct_of(dct);
 	int err = shca_destroy_qp(&d->qp->qp);
 
 	if (err)
@@ -122,12 +106,4 @@ int shca_destroy_dct(struct ibv_exp_dct *dct)
 	pthread_cond_destroy(&dct->cond);
 	free(d);
 	return 0;
-}
-
-void shca_dct_event(struct shca_user_qp *qp, struct ibv_async_event *event)
-{
-	event->event_type = event->event_type == (enum ibv_event_type)SHCA_EVENT_DC_KEY ? IBV_EXP_EVENT_DCT_KEY_VIOLATION :
-											  IBV_EXP_EVENT_DCT_REQ_ERR;
-	/* the place of the member `dct` in programs whose struct has one */
-	event->element.qp = (struct ibv_qp *)(void *)qp->dct;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Polling: ibv_poll_cq, the ibv_start_poll family, notification, removal of a destroyed queue's completions. */
+/* Polling: ibv_poll_cq, the ibv_start_poll family, notification. */
 #include <errno.h>
 #include <sched.h>
 
@@ -31,20 +31,6 @@ _Static_assert(sizeof(wc_opcode) == SHCA_OPS, "poll_take lets no other operation
 static inline enum ibv_wc_opcode poll_opcode_of(uint64_t w0)
 {
 	return wc_opcode[SHCA_CQE_OP(w0)];
-}
-
-/* Receives free their slot when their completion is polled. */
-static inline uint64_t receive_polled(struct shca_user_rq *rq, uint32_t index)
-{
-	uint64_t id = rq->wr_id[index];
-
-	/* before the completion may be overwritten: from then on its presence proves no more that the completion appeared */
-	shca_rq_polled(&rq->marks[index]);
-	shca_lock(&rq->lock);
-	rq->fifo[rq->fifo_tail & (rq->size - 1)] = index;
-	rq->fifo_tail++;
-	shca_unlock(&rq->lock);
-	return id;
 }
 
 /* IBV_WC_* of a receive, by its operation. */
@@ -89,7 +75,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 				p->wc_flags |= IBV_WC_GRH;
 		}
 	}
-	p->wr_id = receive_polled(rq, index & (rq->size - 1));	/* I7: another process has said which */
+	p->wr_id = shca_receive_polled(rq, index & (rq->size - 1));	/* I7: another process has said which */
 }
 
 static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_user_qp *qp)
@@ -504,31 +490,4 @@ int shca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	shca_full_fence();
 #endif
 	return 0;
-}
-
-/* ---- removal ------------------------------------------------------------------------------------------------------ */
-
-void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq)
-{
-	struct shca_thread *thr = shca_thread_get(cq->m);
-	uint64_t mask = (1ull << cq->log2) - 1;
-
-	if (!thr)
-		return;
-	shca_lock(&cq->lock);
-	uint64_t end = shca_cq_count(thr, cq->sh);
-	for (uint64_t pos = end - cq->ci > mask ? end - mask - 1 : cq->ci; pos < end; pos++) {
-		struct shca_cqe *e = &cq->ring[pos & mask];
-		uint64_t w0 = atomic_load(&e->w0);
-		if (SHCA_CQE_QPN(w0) != qpn || SHCA_CQE_OP(w0) == SHCA_OP_PURGED)
-			continue;
-		if (srq && SHCA_CQE_OP(w0) >= SHCA_OP_RECV)
-			receive_polled(&srq->rq, SHCA_CQE_INDEX(w0));
-		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
-	}
-	/* The completions at the front make room at once instead of at the next poll; not in a CQ that was overrun. */
-	while (cq->ci < end && end - cq->ci <= mask + 1 && SHCA_CQE_OP(atomic_load(&cq->ring[cq->ci & mask].w0)) == SHCA_OP_PURGED)
-		cq->ci++;
-	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
-	shca_unlock(&cq->lock);
 }

@@ -1,91 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_post_recv, ibv_post_srq_recv, and the owner's side of a receive queue. */
+/* ibv_post_recv, ibv_post_srq_recv, and posting again of the receives that other processes gave back. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "shca/verbs/control.h"
-#include "shca/verbs/submit/post.h"
-
-int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge)
-{
-	uint32_t size = 1, log2 = 0;
-
-	while (size < max_wr) {
-		size *= 2;
-		log2++;
-	}
-	memset(rq, 0, sizeof(*rq));
-	rq->off = shca_mem_alloc(m, sizeof(struct shca_rq));
-	if (!rq->off)
-		return -ENOMEM;	/* said: shca_mem_alloc */
-	rq->size = size;
-	rq->max_sge = max_sge;
-	rq->sh = shca_at(m->base, rq->off);
-	rq->sh->log2 = log2;
-	rq->sh->stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * (sizeof(struct shca_seg) + sizeof(struct shca_ground)) + 63) & ~63u;
-	rq->sh->ring = rq->off + offsetof(struct shca_rq, none);	/* of 2^0 entries: a multiple of a line */
-	rq->sh->proc = m->slot;
-	/* positions begin at the size: a zeroed ring is a lap behind */
-	atomic_store(&rq->sh->head, size);
-	atomic_store(&rq->sh->tail, size);
-	atomic_store(&rq->sh->enabled, size);
-	rq->enabled = (struct shca_index){size, size};
-	rq->fifo_tail = size;
-	return 0;
-}
-
-int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
-{
-	struct shca_rq *sh = rq->sh;
-	uint32_t size = rq->size;
-
-	if (sh->wqes)
-		return 0;
-	shca_off ring = shca_mem_alloc(m, size * sizeof(uint64_t)), marks = shca_mem_alloc(m, size * sizeof(uint64_t));
-	shca_off wqes = shca_mem_alloc(m, (uint64_t)size * sh->stride);
-	rq->wr_id = calloc(size, sizeof(*rq->wr_id));
-	rq->fifo = calloc(size, sizeof(*rq->fifo));
-	if (!ring || !marks || !wqes || !rq->wr_id || !rq->fifo) {
-		shca_mem_free(m, ring, size * sizeof(uint64_t));
-		shca_mem_free(m, marks, size * sizeof(uint64_t));
-		shca_mem_free(m, wqes, (uint64_t)size * sh->stride);
-		free(rq->wr_id);
-		free(rq->fifo);
-		rq->wr_id = NULL;
-		rq->fifo = NULL;
-		return -ENOMEM;	/* said: the caller */
-	}
-	for (uint32_t i = 0; i < size; i++)
-		rq->fifo[i] = i;
-	rq->marks = shca_at(m->base, marks);
-	shca_off end = wqes + (uint64_t)size * sh->stride, bytes = size * sizeof(uint64_t);
-	end = end > ring + bytes ? end : ring + bytes;
-	end = end > marks + bytes ? end : marks + bytes;
-	/* a message may look at them before there is a ring */
-	__atomic_store_n(&sh->marks, marks, __ATOMIC_RELAXED);
-	__atomic_store_n(&sh->wqes, wqes, __ATOMIC_RELAXED);
-	__atomic_store_n(&sh->end, end, __ATOMIC_RELAXED);
-	__atomic_store_n(&sh->seal, shca_rq_seal(m, sh, ring | sh->log2), __ATOMIC_RELAXED);
-	/* message senders find the rest by the ring; shca_revoke makes the routes of datagram.c look again */
-	atomic_store_explicit(&sh->ring, ring | sh->log2, memory_order_release);
-	shca_revoke(m, m->slot);
-	return 0;
-}
-
-void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq)
-{
-	if (!rq->off)
-		return;
-	if (rq->sh->wqes) {
-		shca_mem_free(m, rq->sh->ring & ~(uint64_t)63, rq->size * sizeof(uint64_t));
-		shca_mem_free(m, rq->sh->marks, rq->size * sizeof(uint64_t));
-		shca_mem_free(m, rq->sh->wqes, (uint64_t)rq->size * rq->sh->stride);
-	}
-	shca_mem_free(m, rq->off, sizeof(struct shca_rq));
-	free(rq->wr_id);
-	free(rq->fifo);
-	memset(rq, 0, sizeof(*rq));
-}
+#include "shca/verbs/objects/mr.h"
+#include "shca/verbs/objects/sq.h"
 
 /* The caller holds rq->lock. */
 static void repost(struct shca_thread *thr, struct shca_user_rq *rq)
@@ -179,6 +98,16 @@ static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_
 	return rc;
 }
 
+/* A queue in error has the receive that was posted just now flushed. */
+static __attribute__((noinline, cold)) void flush_posted(struct shca_user_qp *q)
+{
+	struct shca_thread *thr = shca_thread_get(q->m);
+
+	shca_enter(thr);
+	shca_kick_posted(thr, q);
+	shca_leave(thr);
+}
+
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct shca_user_qp *q = shca_user_qp_of(qp);
@@ -188,12 +117,8 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		return shca_refuse(EINVAL, "post_recv to queue pair %#x: %s", q->qp.qp_num, shca_no_receives(q));
 	}
 	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
-	if (shca_flushes(q->sh)) {
-		struct shca_thread *thr = shca_thread_get(q->m);
-		shca_enter(thr);
-		shca_kick_posted(thr, q);
-		shca_leave(thr);
-	}
+	if (shca_flushes(q->sh))
+		flush_posted(q);
 	return rc;
 }
 

@@ -1,22 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fills the rkey cache: looks up and checks the region that a fast write goes to. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "shca/verbs/submit/fast_write.h"
-
-int shca_rkey_cache_init(struct shca_user_qp *q)
-{
-	uint32_t n = q->type == SHCA_QPT_DCI ? SHCA_RKEY_CACHE_DC : SHCA_RKEY_CACHE;
-
-	if (posix_memalign((void **)&q->rkey_cache, SHCA_LINE, n * sizeof(*q->rkey_cache)))
-		return ENOMEM;	/* said: shca_qp_new */
-	memset(q->rkey_cache, 0, n * sizeof(*q->rkey_cache));
-	for (uint32_t i = 0; i < n; i++)
-		q->rkey_cache[i].proc = q->m->proc;	/* no bytes, but a count to look at */
-	q->rkey_cache_mask = n - 1;
-	return 0;
-}
 
 #define WARM_BYTES (1u << 20)
 #define WARM_STEP 65536u		/* bytes that Linux maps around a page on a read fault */

@@ -19,28 +19,12 @@
 
 #include "shca/engine/access.h"
 #include "shca/verbs/device.h"
-
-struct shca_rkey_cache {
-	uint64_t name;			/* rkey | destination << 32. XRC: number of the SRQ; DC: of the DCT; else 0 */
-	uint64_t dc_key;
-	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; 0: region not in the arena, or implicit ODP */
-	uint64_t at;			/* mapped address here of the region's address 0; a number: no object need be there */
-	struct shca_proc_slot *proc;	/* the process that owns the region */
-	uint64_t valid_word;		/* of that process, read before the look-up */
-	uint64_t epoch;		/* shca_epoch_of that process: the epoch of a poster to the region */
-};
-_Static_assert(sizeof(struct shca_rkey_cache) <= SHCA_LINE, "one line");
-
-/* How many a queue remembers; a DCI has more peers than a connected queue has regions. */
-#define SHCA_RKEY_CACHE 4
-#define SHCA_RKEY_CACHE_DC 64
+#include "shca/verbs/objects/sq.h"
 
 static inline uint32_t shca_rkey_cache_slot(const struct shca_rkey_cache *t)
 {
 	return (uint32_t)(t->epoch >> 32) - 1;
 }
-
-int shca_rkey_cache_init(struct shca_user_qp *q);
 
 /* Where a fast write goes. */
 struct shca_dest {
@@ -101,6 +85,31 @@ static inline bool shca_fast_write_open(struct shca_thread *thr, struct shca_use
 		shca_epoch_widen(thr);
 	return (shca_rkey_cache_valid(t, dest) || shca_rkey_cache_find(thr, q, t, dest.name, dest.dc_key)) &&
 	       shca_within(t->lo, t->bytes, dest.addr, len);
+}
+
+/* The destination of a fast write of ibv_post_send. */
+static inline struct shca_dest shca_dest_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
+{
+	uint32_t srqn = q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
+
+	return (struct shca_dest){.name = shca_rkey_cache_name(wr->wr.rdma.rkey, srqn), .addr = wr->wr.rdma.remote_addr};
+}
+
+/* The data of an inline write of one or two segments; of one segment, piece[0] is empty. Returns the bytes; 0 for any other
+ * number. */
+static inline __attribute__((always_inline)) uint64_t shca_inline_pieces(const struct ibv_send_wr *wr, struct shca_piece piece[2])
+{
+	const struct ibv_sge *sge = wr->sg_list;
+
+	piece[0] = piece[1] = (struct shca_piece){NULL, 0};
+	if (wr->num_sge == 2) {
+		piece[0] = (struct shca_piece){(const void *)(uintptr_t)sge->addr, sge->length};
+		sge++;
+	} else if (wr->num_sge != 1) {
+		return 0;
+	}
+	piece[1] = (struct shca_piece){(const void *)(uintptr_t)sge->addr, sge->length};
+	return (uint64_t)piece[0].len + piece[1].len;
 }
 
 /* Wakes the process in `slot`, which sleeps until it is written to. Must be called outside of the engine. */

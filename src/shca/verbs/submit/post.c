@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_post_send, and shca_submit, through which every form of posting enters a send queue.
+ * Lists of ibv_post_send, and shca_submit, through which every form of posting enters a send queue.
  *
  * An ordinary queue is DIRECT: shca_submit runs the request on the poster's stack and writes no WQE. The queue turns SHARED when
  * a request cannot finish (no receive, no answer); a cross-channel queue is SHARED from the beginning. Of a SHARED queue the
@@ -90,52 +90,6 @@ static void to_shared(struct shca_user_qp *q)
 	atomic_store_explicit(&q->sh->shared, 1, memory_order_release);
 }
 
-/* ---- inline data longer than a WQE: a block of the arena, until the slot is used again or the queue is DIRECT again -------- */
-
-void shca_longs_free(struct shca_user_qp *q)
-{
-	for (uint64_t i = 0; q->nlongs && i <= q->sq_mask; i++) {
-		if (!q->longs[i].at)
-			continue;
-		shca_mem_free(q->m, q->longs[i].at, q->longs[i].bytes);
-		q->longs[i].at = 0;
-		q->nlongs--;
-	}
-}
-
-/* Room for the inline data of the request that comes to position pos. 0: no memory. */
-static shca_off long_at(struct shca_user_qp *q, uint64_t pos, uint32_t bytes)
-{
-	if (!q->longs)
-		q->longs = calloc(q->sq_mask + 1, sizeof(*q->longs));
-	if (!q->longs)
-		return 0;
-	struct shca_long *l = &q->longs[pos & q->sq_mask];
-	if (l->at && l->bytes == bytes)
-		return l->at;
-	if (l->at) {
-		shca_mem_free(q->m, l->at, l->bytes);
-		q->nlongs--;
-	}
-	l->at = shca_mem_alloc(q->m, bytes);
-	l->bytes = bytes;
-	if (l->at)
-		q->nlongs++;
-	return l->at;
-}
-
-int shca_reserve_operands(struct shca_user_qp *q, uint64_t ahead, uint32_t bytes)
-{
-	return long_at(q, q->pi + ahead, bytes) ? 0 : shca_no_memory("post_send");
-}
-
-int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes)
-{
-	if (bytes <= q->sh->sq_stride - sizeof(struct shca_wqe))
-		return 0;
-	return long_at(q, q->pi + ahead, (uint32_t)bytes) ? 0 : shca_no_memory("post_send");
-}
-
 /* Copies the inline data of the request into the WQE, or into a block beside the WQE. false: no memory. */
 static bool write_inline(struct shca_thread *thr, struct shca_user_qp *q, uint64_t pos, struct shca_wqe *w,
 			 const struct shca_req *req)
@@ -145,7 +99,7 @@ static bool write_inline(struct shca_thread *thr, struct shca_user_qp *q, uint64
 	w->nsge = 0;
 	w->flags |= SHCA_WQE_INLINE;
 	if (req->len > q->sh->sq_stride - sizeof(*w)) {
-		shca_off at = long_at(q, pos, req->len);
+		shca_off at = shca_long_at(q, pos, req->len);
 		if (!at)
 			return false;
 		to = shca_at(thr->base, at);
@@ -168,7 +122,7 @@ static bool write_operands(struct shca_thread *thr, struct shca_user_qp *q, uint
 
 	for (uint32_t i = results; i < req->nsge; i++)
 		bytes += req->sge[i].len;
-	shca_off at = long_at(q, pos, bytes);
+	shca_off at = shca_long_at(q, pos, bytes);
 	if (!at)
 		return false;
 	memcpy(w->sge, req->sge, results * sizeof(*w->sge));
@@ -214,19 +168,6 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, const stru
 	uint64_t pos = take_position(q, send->wr_id, signaled);
 	atomic_store_explicit(&q->sh->posted, pos + 1, memory_order_release);
 	return 0;
-}
-
-/* Makes the queue runnable: for this thread's next shca_drain or, with SHCA_BEHAVE=async, for the helper thread of the queue's
- * owner. */
-void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q)
-{
-	/* the kick reads the lock after the request is visible: pairs with the holder's release in run.c */
-	shca_full_fence();
-	/* a queue in error may have no helper thread: a process that never connected a queue has none */
-	if (unlikely(thr->m->behave & SHCA_BEHAVE_ASYNC) && !atomic_load(&q->sh->fail))
-		shca_timer_add(thr->m, q->sh, monotonic_ns());
-	else
-		shca_kick(thr, q->off);
 }
 
 /* SHARED -> DIRECT. false: requests are left, or an executor holds the queue. */
@@ -372,30 +313,6 @@ uint64_t shca_send_room(struct shca_user_qp *q)
 
 #define MAX_GATHERED_SGE 4
 
-static inline struct shca_dest dest_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
-{
-	uint32_t srqn = q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
-
-	return (struct shca_dest){.name = shca_rkey_cache_name(wr->wr.rdma.rkey, srqn), .addr = wr->wr.rdma.remote_addr};
-}
-
-/* The data of an inline write of one or two segments; of one segment, piece[0] is empty. Returns the bytes; 0 for any other
- * number. */
-static inline __attribute__((always_inline)) uint64_t inline_pieces(const struct ibv_send_wr *wr, struct shca_piece piece[2])
-{
-	const struct ibv_sge *sge = wr->sg_list;
-
-	piece[0] = piece[1] = (struct shca_piece){NULL, 0};
-	if (wr->num_sge == 2) {
-		piece[0] = (struct shca_piece){(const void *)(uintptr_t)sge->addr, sge->length};
-		sge++;
-	} else if (wr->num_sge != 1) {
-		return 0;
-	}
-	piece[1] = (struct shca_piece){(const void *)(uintptr_t)sge->addr, sge->length};
-	return (uint64_t)piece[0].len + piece[1].len;
-}
-
 /* Copies the segments, private memory of this process, into a buffer of the thread, as one piece. The kernel copies, since the
  * memory may have been unmapped. Returns the bytes; 0: no fast write is possible, or the memory cannot be read, which
  * shca_submit finds again and completes with the error. */
@@ -406,7 +323,7 @@ static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr,
 	uint32_t len;
 
 	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len ||
-	    !shca_fast_write_open(thr, q, dest_of(q, wr), len))
+	    !shca_fast_write_open(thr, q, shca_dest_of(q, wr), len))
 		return 0;
 	*piece = (struct shca_piece){shca_fetch(thr, seg, (uint32_t)wr->num_sge, len), len};
 	return piece->at ? len : 0;
@@ -445,7 +362,7 @@ static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, st
 	bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
 	if (signaled && full(q))
 		goto out;
-	done = shca_fast_write(thr, q, dest_of(q, wr), piece, n, len, true);
+	done = shca_fast_write(thr, q, shca_dest_of(q, wr), piece, n, len, true);
 	if (done && signaled) {
 		shca_complete_send(thr, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
 		shca_step_to(q->sh, SHCA_STEP_NONE);
@@ -467,10 +384,10 @@ static inline __attribute__((always_inline)) bool try_fast_write(struct shca_thr
 		return false;
 	if (wr->send_flags != IBV_SEND_INLINE || (wr->num_sge != 1 && wr->num_sge != 2))
 		return write_gathered(thr, q, wr);
-	uint64_t len = inline_pieces(wr, piece);
+	uint64_t len = shca_inline_pieces(wr, piece);
 	return len - 1 < q->max_inline &&
-	       (wr->num_sge == 1 ? shca_fast_write(thr, q, dest_of(q, wr), &piece[1], 1, len, true) :
-				   shca_fast_write(thr, q, dest_of(q, wr), piece, 2, len, true));
+	       (wr->num_sge == 1 ? shca_fast_write(thr, q, shca_dest_of(q, wr), &piece[1], 1, len, true) :
+				   shca_fast_write(thr, q, shca_dest_of(q, wr), piece, 2, len, true));
 }
 
 /* ---- refusals that all forms of posting share --------------------------------------------------------------------------- */
@@ -606,41 +523,4 @@ __attribute__((noinline)) int shca_post_list(struct shca_user_qp *q, struct ibv_
 	shca_leave(thr);
 	shca_unlock(&q->lock);
 	return rc;
-}
-
-/* The fast write of shca_post_send on a queue that threads share, or of pieces longer than a line, which takes calls. */
-static __attribute__((noinline)) int write_locked(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	struct shca_piece piece[2];
-	uint64_t len = inline_pieces(wr, piece);
-
-	shca_lock(&q->lock);
-	/* again, under the lock: another thread may have posted a request that has to wait, which this one must not overtake */
-	bool done = len - 1 < q->max_inline && shca_runs_fast_writes(q) &&
-		    shca_fast_write(shca_tls.thr, q, dest_of(q, wr), piece, 2, len, false);
-	shca_unlock(&q->lock);
-	return done ? 0 : shca_post_list(q, wr, bad);
-}
-
-/*
- * ibv_post_send. The hottest path of the device: one inline RDMA WRITE, of one or two short pieces, to a region in the rkey
- * cache, by a thread outside of the engine. On a queue without lock (ibv_td) this path must stay a leaf function.
- */
-int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	struct shca_user_qp *q = post_lqp_of(qp);
-
-	/* the flags first: a write from registered memory is told by them */
-	if (unlikely(!wr || wr->next || wr->send_flags != IBV_SEND_INLINE || wr->opcode != IBV_WR_RDMA_WRITE ||
-		     shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_fast_writes(q)))
-		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_list(q, wr, bad);
-	if (!q->lock.none)
-		return write_locked(q, wr, bad);
-	struct shca_piece piece[2];
-	uint64_t len = inline_pieces(wr, piece);
-	if (len - 1 >= q->max_inline)
-		return shca_post_list(q, wr, bad);
-	if (piece[0].len > SHCA_LINE || piece[1].len > SHCA_LINE)
-		return write_locked(q, wr, bad);
-	return shca_fast_write(shca_tls.thr, q, dest_of(q, wr), piece, 2, len, false) ? 0 : shca_post_list(q, wr, bad);
 }

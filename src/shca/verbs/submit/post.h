@@ -8,6 +8,9 @@
  *   mlx5dv_wr_raw_wqe          submit_raws (wr.c)        decode (raw.c)    /
  *
  * Two short cuts leave the road before the translation: a fast write (fast_write.h), and a short datagram (datagram.c).
+ *
+ * Files call downwards: post_send.c (ibv_post_send) -> datagram.c -> post.c; wr.c -> raw.c -> exp_post.c -> post.c. All of them
+ * call receive/ and objects/, which call none of them.
  */
 #ifndef SHCA_POST_H
 #define SHCA_POST_H
@@ -15,6 +18,8 @@
 #include "shca.h"
 #include "shca/engine/access.h"
 #include "shca/verbs/device.h"
+#include "shca/verbs/objects/mr.h"
+#include "shca/verbs/objects/sq.h"
 
 struct shca_send {
 	struct shca_req req;
@@ -23,14 +28,6 @@ struct shca_send {
 
 /* Runs or queues one request of q. Returns 0, or an errno value: refused. Must be called inside the engine, with q's lock. */
 int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, struct shca_send *send);
-/* Makes runnable the requests that were submitted with q->defer_kick set; shca_drain then runs them. */
-void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q);
-/* Makes the queue runnable and runs this thread's todo list. Must be called inside the engine, behind the request. */
-static inline void shca_kick_posted(struct shca_thread *thr, struct shca_user_qp *q)
-{
-	shca_kick_later(thr, q);
-	shca_drain(thr);
-}
 /* ibv_post_send for any list and queue. */
 int shca_post_list(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* The same for a UD queue, short for one short datagram (datagram.c). */
@@ -39,13 +36,6 @@ int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ib
 uint64_t shca_send_room(struct shca_user_qp *q);
 /* ENOMEM of `n` requests for which q has no room, and why, where SHCA_DEBUG is set. */
 int shca_full(struct shca_user_qp *q, uint64_t n);
-/* Reserves memory for the inline data of the request that comes `ahead` requests from now, in case that request has to wait. 0
- * or ENOMEM. */
-int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes);
-/* The same for the operands of an atomic that are read at post. */
-int shca_reserve_operands(struct shca_user_qp *q, uint64_t ahead, uint32_t bytes);
-/* The ring of WQEs, made when the first one is written. 0 or ENOMEM. */
-int shca_reserve_ring(struct shca_user_qp *q);
 /* Whether queues of q's type take this operation (enum shca_wr_op). */
 bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op);
 /* The parts of a request that every form of posting is refused for alike. */
@@ -86,27 +76,6 @@ static inline void shca_send_atomic(struct shca_req *req, uint64_t raddr, uint32
 	req->arg[1] = swap;
 }
 
-/* Looks a segment up in the registered memory of this process. false: no region gives this right; the request will complete with
- * IBV_WC_LOC_PROT_ERR. *ground, unless NULL: the region and its version. The version must be read before the key is found valid:
- * mr_close counts the version up behind the key's end. */
-static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge,
-								     bool write, struct shca_seg *seg, struct shca_ground *ground)
-{
-	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
-
-	if (unlikely(!mr))
-		return false;
-	if (ground)
-		*ground = (struct shca_ground){.index = sge->lkey >> 8,
-					       .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
-	if (unlikely(!shca_opens(mr, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0)) || mr->proc != m->slot)
-		return false;
-	if (unlikely(!shca_region_at(m, mr, sge->addr, sge->length, seg)))
-		return false;
-	if (seg->lane != SHCA_LANE_ARENA && mr->access & SHCA_ACCESS_VOUCHED)
-		seg->lane = SHCA_LANE_VOUCHED;
-	return true;
-}
 /* Looks a gather or scatter list up. Returns 0 or an enum ibv_wc_status. *len: bytes of the list. */
 uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
 			  uint32_t *len);

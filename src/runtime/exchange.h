@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* This rank in PMIx: between job.c, which joins and leaves, and exchange.c. */
+#ifndef HDL_EXCHANGE_H
+#define HDL_EXCHANGE_H
+
+#include <pmix.h>
+
+#include "runtime/runtime.h"
+
+extern pmix_proc_t hdl_rt_me;		/* valid while hdl_rt_joined */
+extern bool hdl_rt_joined;		/* PMIx_Init succeeded */
+extern unsigned hdl_rt_epoch;		/* how often this process has left the job by hdl_rt_fini */
+
+/* A rank of this job, as PMIx names it. */
+pmix_proc_t hdl_rt_proc(pmix_rank_t rank);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The look-up of registered memory of this process, for posting. */
+#ifndef SHCA_OBJECTS_MR_H
+#define SHCA_OBJECTS_MR_H
+
+#include "shca.h"
+#include "shca/engine/access.h"
+#include "shca/verbs/device.h"
+
+/* Looks a segment up in the registered memory of this process. false: no region gives this right; the request will complete with
+ * IBV_WC_LOC_PROT_ERR. *ground, unless NULL: the region and its version. The version must be read before the key is found valid:
+ * mr_close counts the version up behind the key's end. */
+static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge,
+								     bool write, struct shca_seg *seg, struct shca_ground *ground)
+{
+	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
+
+	if (unlikely(!mr))
+		return false;
+	if (ground)
+		*ground = (struct shca_ground){.index = sge->lkey >> 8,
+					       .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
+	if (unlikely(!shca_opens(mr, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0)) || mr->proc != m->slot)
+		return false;
+	if (unlikely(!shca_region_at(m, mr, sge->addr, sge->length, seg)))
+		return false;
+	if (seg->lane != SHCA_LANE_ARENA && mr->access & SHCA_ACCESS_VOUCHED)
+		seg->lane = SHCA_LANE_VOUCHED;
+	return true;
+}
+
+#endif
