@@ -1076,7 +1076,7 @@ Test(p2p, announced_message_about_a_failed_rank)
 	mock_rts(1, HDL_FT_TAG + 2, 1, NULL, 0);
 	cr_assert_eq(mock_fetches, 1);
 	hdl_progress();
-	cr_assert_eq(hdl_recv_lost(&hdl_world), 2, "a rank of the sender's job");
+	cr_assert_eq(hdl_ft_waiting_notice(&hdl_world), 2, "a rank of the sender's job");
 }
 
 /* It comes once, and a rank may wait for the failed one: it is not dropped. */
