@@ -27,7 +27,7 @@ done
 try "threads" 2 tests/mp/rma_threads
 try "threads" 3 tests/mp/rma_threads 1 40
 # 1,000 windows at a time cost at most 4 KiB for each member
-try "windows" 2 tests/mp/rma_large windows 1000 4
+try "windows" 5 tests/mp/rma_large windows 1000 4
 try "ranks" 8 tests/mp/rma_large ranks
 if [ -n "$all" ]; then
 	try "windows" 7 tests/mp/rma_large windows 1000 4
