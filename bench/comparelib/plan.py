@@ -272,7 +272,8 @@ RMA_OPERATIONS = {"put": "8:1M", "get": "8:1M", "accumulate": "8:64K", "fetch_an
 
 
 def rma_tasks(quick):
-    """One-sided operations by flavour and synchronization, many origins on one word, a target that computes."""
+    """One-sided operations by flavour, a target that computes; on allocated and created windows also by synchronization, bandwidth, and
+    many origins on one word."""
     loops = ["-i", "1000:50"] if quick else []
     tasks = []
     for flavour in RMA_FLAVOURS:
@@ -285,14 +286,16 @@ def rma_tasks(quick):
                               ["--measure", "computing", *what, "-m", "8:8", *loops],
                               several(sized(f"rma {operation} {flavour}, target waits us"),
                                       sized(f"rma {operation} {flavour}, target computes us", 2)), rounds=2))
+        if flavour in ("shared", "dynamic"):
+            continue
         for sync in ("lock", "fence", "post"):
             tasks.append(Task("rma", f"rma put {flavour} {sync}", 2, "hd_rma",
                               ["--flavour", flavour, "--sync", sync, "-m", "8:8", *loops], sized(f"rma put {flavour} {sync} us")))
         for operation in ("put", "get"):
-            what = ["--measure", "bw", "--flavour", flavour, "--operation", operation]
-            tasks.append(Task("rma", f"rma {operation} {flavour} bandwidth", 2, "hd_rma", [*what, "-m", "8:1M", *loops],
+            what = ["--measure", "bw", "--flavour", flavour, "--operation", operation, "-i", "200:20" if quick else "2000:200"]
+            tasks.append(Task("rma", f"rma {operation} {flavour} bandwidth", 2, "hd_rma", [*what, "-m", "8:1M"],
                               sized(f"rma {operation} {flavour} MB/s")))
-            tasks.append(Task("rma", f"rma {operation} {flavour} rate", 2, "hd_rma", [*what, "-m", "8:8", *loops],
+            tasks.append(Task("rma", f"rma {operation} {flavour} rate", 2, "hd_rma", [*what, "-m", "8:8"],
                               sized(f"rma {operation} {flavour} operations/s", 2)))
     for flavour in ("allocate", "create"):
         for ranks in (2, 4, 8, 16):
