@@ -19,7 +19,7 @@ for kind in rc xrc dc dc,ud ${all:+ud}; do
 done
 # An accumulate by datagrams takes a round trip for each piece: some cases only.
 try "comm, queue kind ud" 2 -x HEDDLE_TRANSPORT=ud tests/mp/rma_comm put get many_at_once derived_columns derived_shapes by_requests late_waits
-for words in noorder async,noodp,noarena ${all:+async noarena noodp nosequence nowake async,noodp,noarena,noorder,nowake} nosequence,nowake; do
+for words in noorder async,noodp,noarena ${all:+async noarena noodp nosequence nowake async,noodp,noorder,nosequence,nowake} nosequence,nowake; do
 	case $words in
 	*noarena*) without="-x RMA_NO_SHARED=1" ;;
 	*) without= ;;

@@ -7,7 +7,7 @@ for n in 2 4; do
 	try "stopped targets" "$n" tests/mp/rma_progress stopped
 	try "computing targets" "$n" tests/mp/rma_progress computing
 done
-for kind in rc ud dc; do
+for kind in rc xrc dc; do
 	try "computing targets, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_progress computing
 done
 try "a stopped holder of a lock" 3 tests/mp/rma_progress holder

@@ -10,7 +10,7 @@ done
 for kind in rc ud xrc dc dc,ud; do
 	try "random, seed $seed, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_random "${RMA_RANDOM:-12}" "$seed"
 done
-for words in async noarena noodp noorder nosequence nowake async,noodp,noarena,noorder,nowake; do
+for words in async noarena noodp noorder nosequence nowake async,noodp,noorder,nosequence,nowake; do
 	case $words in
 	*noarena*) without="-x RMA_NO_SHARED=1" ;;
 	*) without= ;;

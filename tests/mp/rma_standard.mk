@@ -45,4 +45,5 @@ tests_mp_rma_random_hosts_SOURCES = tests/mp/rma_random.c tests/mp/transport_hos
 tests_mp_rma_random_hosts_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_rma_random_hosts_LDFLAGS = $(NOWRAP) $(hosts_wraps) -pthread
 rma_standard_scripts = tests/mp/rma.sh tests/mp/rma_random.sh tests/mp/rma_progress.sh tests/mp/rma_member_dies.sh
+TESTS += $(rma_standard_scripts)
 EXTRA_DIST += $(rma_standard_scripts)
