@@ -24,7 +24,7 @@ static double compute = 1;
 
 enum { SLOTS_BYTES = 8 << 20 };
 
-/* The window, and what the origin works with. The target of a pair is rank 1; that of a contention rank 0. */
+/* The window, and the origin's buffers. The target of a pair is rank 1; that of a contention rank 0. */
 static struct {
 	MPI_Win win;
 	unsigned char *mem;
@@ -134,14 +134,14 @@ static inline void operate(int slot)
 		MPI_Fetch_and_op(w.origin.p, w.result.p, MPI_INT64_T, w.target, w.base, MPI_SUM, w.win);
 		break;
 	default:
-		/* what the last one found, and one more */
+		/* the last result, and one more */
 		((int64_t *)(void *)w.origin.p)[0] = w.seen + 1;
 		MPI_Compare_and_swap(w.origin.p, &w.seen, w.result.p, MPI_INT64_T, w.target, w.base, w.win);
 		break;
 	}
 }
 
-/* After a completed compare-and-swap: what the next one compares with. */
+/* After a completed compare-and-swap: sets the value that the next one compares with. */
 static inline void learn(void)
 {
 	int64_t found = ((int64_t *)(void *)w.result.p)[0];
@@ -237,7 +237,7 @@ static size_t check(int iteration)
 	return wrong;
 }
 
-/* ---- what is measured ---------------------------------------------------------------------------------------------------- */
+/* ---- measurements ---------------------------------------------------------------------------------------------------- */
 
 /* µs of one operation with its synchronization. */
 static double latency(int iterations, int skip, size_t *wrong)

@@ -233,7 +233,7 @@ static void wide(void)
 	each_flavour(32, wide_of);
 }
 
-/* Words that are replaced while others read them: one writer's value, never a mixture; arrays of them element by element. */
+/* Words that one rank replaces while other ranks read them: a reader sees one writer's value, never a mixture; arrays of them element by element. */
 static void replaced_of(const struct window *w)
 {
 	enum { N = 40 };
@@ -315,7 +315,7 @@ static void ordered(const struct window *w, MPI_Datatype type, const struct elem
 	MPI_Accumulate(out, n, type, right, disp(w, right, 0), n, type, MPI_REPLACE, w->win);
 	for (int i = 1; i < STEPS; i++) {
 		switch (i % 3) {
-		case 0:		/* writes, and reads what was there */
+		case 0:		/* writes, and reads the old value */
 			MPI_Get_accumulate(out + i * row, n, type, got + i * row, n, type, right, disp(w, right, 0), n, type, MPI_REPLACE, w->win);
 			break;
 		case 1:
@@ -425,7 +425,7 @@ static void unordered(void)
 
 /* ---- 12.8: locks of the program's own ----------------------------------------------------------------------------------------- */
 
-/* A critical region by compare-and-swap: what is in it is counted by get and put. */
+/* A critical region by compare-and-swap: the ranks count in it by get and put. */
 static void critical_of(const struct window *w)
 {
 	const int64_t unlocked = 0, locked = 1;

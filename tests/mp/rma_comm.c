@@ -38,7 +38,7 @@ static void end(const struct window *w, enum epoch e)
 	epoch_end(w, e, right);
 }
 
-/* What the left neighbour wrote: n bytes at `at`; all else is as own_fill left it. */
+/* Checks n bytes at `at`, which the left neighbour wrote, and that own_fill's bytes are everywhere else. */
 static void only_there(const struct window *w, MPI_Aint at, size_t n, uint64_t seed)
 {
 	static unsigned char was[1 << 21];

@@ -288,7 +288,7 @@ static void ranges_of(void)
 	REFUSED(MPI_Fetch_and_op(&a, got, MPI_INT64_T, right, end, MPI_SUM, w.win), MPI_ERR_RMA_RANGE);
 	REFUSED(MPI_Compare_and_swap(&a, &c, got, MPI_INT64_T, right, end, w.win), MPI_ERR_RMA_RANGE);
 	if (!dynamic) {
-		/* beyond what an address can be; a sum that overflows */
+		/* beyond the addresses of a process; a sum that overflows */
 		REFUSED(MPI_Put(&a, 1, MPI_INT64_T, right, (MPI_Aint)1 << 60, 1, MPI_INT64_T, w.win), MPI_ERR_RMA_RANGE);
 		REFUSED(MPI_Put(&a, 1, MPI_INT64_T, right, INT64_MAX, 1, MPI_INT64_T, w.win), MPI_ERR_RMA_RANGE);
 	}
@@ -305,7 +305,7 @@ static void ranges(void)
 	each_flavour(ranges_of);
 }
 
-/* Attaching is for dynamic windows, each byte once; what is detached is out of range. */
+/* Attaching is for dynamic windows, each byte once; a detached region is out of range. */
 static void attaching(void)
 {
 	int64_t mem[16] = { 0 };

@@ -2,7 +2,7 @@
 /*
  * Much of everything.
  *
- *     rma_large windows [N [KIB]]   N windows (1,000) of each flavour at a time, all used; KIB: what a window may cost per member, in KiB,
+ *     rma_large windows [N [KIB]]   N windows (1,000) of each flavour at a time, all used; KIB: most KiB that a window may cost per member,
  *                                   before its members were addressed
  *     rma_large ranks [ROUNDS]      lock_all, flush_all, shared and exclusive locks, fences and posts among many ranks
  *     rma_large bytes [BYTES]       operations of so many bytes (2 GiB and 80 MiB), displacements to match: needs twice that in memory
@@ -11,7 +11,7 @@
 
 static int right, left;
 
-/* KiB that this process has to itself, with its share of what is shared. */
+/* KiB of this process: private memory and its share of shared memory (PSS). */
 static long pss(void)
 {
 	char line[200];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A member of a window is killed: every operation on it and every synchronization with it ends with MPI_ERR_PROC_ABORTED, none hangs,
- * and the others go on with each other in the same window. To be run with heddlerun --on-death=continue.
+ * and the survivors go on with each other in the same window. To be run with heddlerun --on-death=continue.
  *
  *     rma_member_dies RANK FLAVOUR WHAT FILE [MICROSECONDS]     FILE: see survivors.h
  *
@@ -91,7 +91,7 @@ static int provoke(void)
 		}
 		return rc;
 	case HOLDER:
-		/* who waits for the dead holder is told; then the lock is to be had */
+		/* a rank that waits for the dead holder gets the error; then the lock is free */
 		rc = MPI_Win_lock(MPI_LOCK_EXCLUSIVE, first, 0, w.win);
 		if (!rc)
 			rc = MPI_Win_unlock(first, w.win);
@@ -147,7 +147,7 @@ static int traffic(void)
 	return rc;
 }
 
-/* The lock of a living rank, which the dead one may have held: who comes then is told of it, and the lock is free after that. */
+/* Locks a living rank. The dead rank may have held that lock: then the first attempt gets the error, and the lock is free. */
 static void lock_living(int type, int rank)
 {
 	int rc = MPI_Win_lock(type, rank, 0, w.win);

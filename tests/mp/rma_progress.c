@@ -5,9 +5,9 @@
  *     rma_progress stopped [CASE]      the other ranks are stopped (SIGSTOP) outside the library; every operation on allocated and
  *                                      shared windows, put and get on created and dynamic ones
  *     rma_progress computing [CASE]    the other ranks compute until rank 0 is through: every operation on every window
- *     rma_progress holder              a rank is stopped while it holds an exclusive lock: who waits for it waits, others go on
+ *     rma_progress holder              a rank is stopped while it holds an exclusive lock: accesses to other ranks go on
  *
- * CASE: create, allocate, shared or dynamic; all without. There is no time limit but an alarm: what does not complete is a hang, and named.
+ * CASE: create, allocate, shared or dynamic; all without. There is no time limit but an alarm, which names the operation that hangs.
  */
 #include "rma_test.h"
 

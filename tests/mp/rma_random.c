@@ -2,13 +2,13 @@
 /*
  * Random one-sided traffic against a shadow copy of every window: all operations and their request forms, derived types on both sides,
  * every flavour, every kind of epoch, ranks in other orders and in parts, several threads with a window each. All ranks draw the same
- * numbers, so each knows what everybody does and what every byte of its memory and of its results has to be.
+ * numbers, so each rank knows every operation, and each byte that its memory and its results must have.
  *
  *     rma_random [batches [seed [threads [flavour]]]]
  *
  * A batch is one window. Before an epoch its memory is divided into segments, and the rules of section 12.7 are kept by them: a segment
  * has one put, or gets, or accumulates of one operation by everybody, or a series of accumulates by one origin in the order of section
- * 12.7.2, or operations of one origin with a flush behind each. What failed says with which seed and batch.
+ * 12.7.2, or operations of one origin with a flush behind each. A failure prints seed and batch.
  */
 #include "rma_test.h"
 
@@ -45,7 +45,7 @@ struct op {
 	bool flush, request, bottom, late;	/* late: the request is waited for at the end of the epoch */
 	struct layout at_target, at_origin, at_result;
 	/* of the origin alone */
-	char *buffer, *result, *want;	/* want: what buffer (of a get) or result has to be */
+	char *buffer, *result, *want;	/* want: the bytes that buffer (of a get) or result must have */
 	MPI_Request r;
 };
 
@@ -198,7 +198,7 @@ static void layout_free(struct layout *l, bool own)
 	l->offsets = NULL;
 }
 
-/* ---- what is drawn -------------------------------------------------------------------------------------------------------------- */
+/* ---- drawing an epoch -------------------------------------------------------------------------------------------------------------- */
 
 static const struct element *draw_element(struct run *run, enum mode mode)
 {
@@ -373,7 +373,7 @@ static void draw_epoch(struct run *run)
 	}
 }
 
-/* ---- what it comes to ------------------------------------------------------------------------------------------------------------- */
+/* ---- expected bytes ------------------------------------------------------------------------------------------------------------- */
 
 /* The origin's elements, one behind the other. Pairs and floating numbers are made by set_element; so is all that is compared. */
 static void origin_elements(const struct op *op, char *packed)
@@ -382,7 +382,7 @@ static void origin_elements(const struct op *op, char *packed)
 		set_element(op->e, packed + (size_t)i * op->e->size, op->seed + (uint64_t)i);
 }
 
-/* Applies the operation to the shadow; own: and to what this rank expects of its buffers. */
+/* Applies the operation to the shadow; own: and to the bytes that this rank's buffers must have. */
 static void apply(struct run *run, struct op *op, bool own)
 {
 	unsigned char *mem = run->shadow[op->target] + op->offset;
@@ -405,7 +405,7 @@ static void apply(struct run *run, struct op *op, bool own)
 			memcpy(at, from, size);
 			break;
 		case COMPARE_AND_SWAP:
-			/* what is compared is what was there in two cases of three: see perform() */
+			/* in two cases of three perform() compares with the element that is there */
 			if (op->seed % 3)
 				memcpy(at, from, size);
 			break;
@@ -419,7 +419,7 @@ static void apply(struct run *run, struct op *op, bool own)
 
 /* ---- doing it ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Before the epoch: the origin's buffers, and what they have to be where nothing comes. Series fill in what they expect by apply(). */
+/* Before the epoch: fills the origin's buffers, and `want` with the bytes that stay where nothing arrives; apply() adds the rest. */
 static void ready_op(struct op *op)
 {
 	char *packed = checked(malloc((size_t)(op->n + 1) * op->e->size));
@@ -474,7 +474,7 @@ static void perform(struct run *run, struct op *op)
 		MPI_Fetch_and_op(none ? NULL : op->buffer, op->result, e, t, at, op->o->op, w->win);
 		break;
 	default:
-		/* what this origin knows to be there, or something else */
+		/* the element that is there, or another one */
 		memcpy(compare, op->want, op->e->size);
 		if (op->seed % 3 == 0)
 			compare[0] ^= 1;
@@ -630,7 +630,7 @@ static void check_op(struct run *run, const struct op *op)
 	char text[300];
 
 	if (op->call == PUT || op->call == ACCUMULATE || op->mode == SUMS)
-		return;		/* what a sum of several origins finds depends on their order */
+		return;		/* the old value that a sum of several origins reads depends on their order */
 	for (MPI_Aint i = 0; i < room; i++) {
 		if (have[i] == op->want[i])
 			continue;

@@ -412,7 +412,7 @@ static void locks_asserted(void)
 
 /* ---- 12.5.4: flush and sync -------------------------------------------------------------------------------------------- */
 
-/* What each kind of flush promises: complete at the target, or the origin's buffer free again; for one rank, or for all. */
+/* Each kind of flush: completion at the target, or at the origin (its buffer is free again); for one rank, or for all. */
 static void flushes_of(const struct window *w)
 {
 	int64_t v, got;
@@ -481,7 +481,7 @@ static void local_progress(void)
 	each_flavour(8, local_progress_of);
 }
 
-/* A poll for a flag that a peer raises through the window, without any message: what the peer writes must come through by itself. */
+/* A poll for a flag that a peer raises through the window, without any message: the peer's write must arrive while this rank makes one-sided calls only. */
 static void flag_of(const struct window *w)
 {
 	int64_t v = 0;
@@ -580,7 +580,7 @@ static void windows_at_once(void)
 		window_free(&w[i]);
 }
 
-/* A window is freed by all when all accesses are done: who is through waits for who is not. */
+/* MPI_Win_free waits until every member's accesses to this rank's memory are complete. */
 static void freed_late(void)
 {
 	struct window w;

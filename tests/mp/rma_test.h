@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of one-sided communication share: windows of every flavour and epochs of every kind behind one set of calls, and
+ * Common code of the tests of one-sided communication: windows of every flavour and epochs of every kind behind one set of calls, and
  * the table of predefined types with the operations that MPI-5.0, section 6.9.2, defines on each.
  *
  *     window_new ── own_begin, stores, own_end ── meet ── epoch_begin, operations at disp(), epoch_end ── own_begin, loads, own_end

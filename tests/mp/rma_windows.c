@@ -2,7 +2,7 @@
 /* Windows as objects: creation, memory, attributes, names, info, error handlers, destruction (MPI-5.0, sections 12.2, 7.7.3, 9.3.2). */
 #include "rma_test.h"
 
-/* ---- 12.2.6: what a window says of itself --------------------------------------------------------------------- */
+/* ---- 12.2.6: predefined attributes --------------------------------------------------------------------- */
 
 static void check_attributes(MPI_Win win, enum flavour flavour, const void *base, MPI_Aint size, int unit)
 {
@@ -197,7 +197,7 @@ static bool hint(MPI_Info info, const char *key, const char *wanted)
 	return !flag || !strcmp(text, wanted) || (!strcmp(wanted, "rar,waw") && strstr(text, "rar") && strstr(text, "waw"));
 }
 
-/* Hints are hints: every window with them does what one without does, and what it says of them is what was set. */
+/* A window with any hint works as a window without hints, and MPI_Win_get_info returns the value that was set. */
 static void info(void)
 {
 	static const char *const hints[][2] = {
@@ -416,7 +416,7 @@ static void sizes_and_units(void)
 	}
 }
 
-/* Windows over one buffer, one of them shifted: what went through one, after its epoch, is read through the other. */
+/* Windows over one buffer, one of them shifted: after its epoch a put through one window is read through the other. */
 static void overlapping(void)
 {
 	enum { N = 64, SHIFT = 8 };
@@ -563,7 +563,7 @@ static MPI_Aint address_of(const void *p)
 	return a;
 }
 
-/* Memory that is attached while the others are already in an epoch; more regions than any table may hold; regions side by side. */
+/* Memory that is attached while its accessors are already in an epoch; more regions than any table may hold; regions side by side. */
 static void attached_later(void)
 {
 	enum { REGIONS = 200 };
@@ -681,7 +681,7 @@ static void linked_list(void)
 			MPI_Compare_and_swap(&mine, &none, &was, MPI_AINT, (int)next.rank, next.next, win);
 			MPI_Win_flush((int)next.rank, win);
 			if (was == none) {
-				/* the rank behind the address: whoever reads 0 there waits */
+				/* the rank behind the address: a reader that finds 0 there polls again */
 				my_rank = me + 1;
 				MPI_Accumulate(&my_rank, 1, MPI_INT64_T, (int)next.rank, MPI_Aint_add(next.next, 8), 1, MPI_INT64_T,
 					       MPI_REPLACE, win);
