@@ -13,7 +13,7 @@ import tempfile
 
 from . import impls
 
-GROUPS = ("latency", "bw", "datatype", "collectives", "offload", "launch", "memory", "strace")
+GROUPS = ("latency", "bw", "rma", "partitioned", "datatype", "collectives", "offload", "launch", "memory", "strace")
 KINDS = ("rc", "xrc", "dc", "ud")
 
 
@@ -266,6 +266,52 @@ def bw_tasks(quick):
             Task("bw", "message rate", 2, "hd_mbw_mr", rate, sized("messages/s", 2))]
 
 
+RMA_FLAVOURS = ("allocate", "shared", "create", "dynamic")
+# Sizes of each operation; one run has all of them. A run is an operation on a flavour: what one cannot do takes no other figure along.
+RMA_OPERATIONS = {"put": "8:1M", "get": "8:1M", "accumulate": "8:64K", "fetch_and_op": "8:8", "compare_and_swap": "8:8"}
+
+
+def rma_tasks(quick):
+    """One-sided operations by flavour, a target that computes; on allocated and created windows also by synchronization, bandwidth, and
+    many origins on one word."""
+    loops = ["-i", "1000:50"] if quick else []
+    tasks = []
+    for flavour in RMA_FLAVOURS:
+        for operation, sizes in RMA_OPERATIONS.items():
+            what = ["--flavour", flavour, "--operation", operation]
+            tasks.append(Task("rma", f"rma {operation} {flavour}", 2, "hd_rma", [*what, "-m", sizes, *loops],
+                              sized(f"rma {operation} {flavour} us")))
+            # A peer that waits for the target needs a second for an operation.
+            tasks.append(Task("rma", f"rma {operation} {flavour}, target computes", 2, "hd_rma",
+                              ["--measure", "computing", *what, "-m", "8:8", *loops],
+                              several(sized(f"rma {operation} {flavour}, target waits us"),
+                                      sized(f"rma {operation} {flavour}, target computes us", 2)), rounds=2))
+        if flavour in ("shared", "dynamic"):
+            continue
+        for sync in ("lock", "fence", "post"):
+            tasks.append(Task("rma", f"rma put {flavour} {sync}", 2, "hd_rma",
+                              ["--flavour", flavour, "--sync", sync, "-m", "8:8", *loops], sized(f"rma put {flavour} {sync} us")))
+        for operation in ("put", "get"):
+            what = ["--measure", "bw", "--flavour", flavour, "--operation", operation, "-i", "200:20" if quick else "2000:200"]
+            tasks.append(Task("rma", f"rma {operation} {flavour} bandwidth", 2, "hd_rma", [*what, "-m", "8:1M"],
+                              sized(f"rma {operation} {flavour} MB/s")))
+            tasks.append(Task("rma", f"rma {operation} {flavour} rate", 2, "hd_rma", [*what, "-m", "8:8"],
+                              sized(f"rma {operation} {flavour} operations/s", 2)))
+    for flavour in ("allocate", "create"):
+        for ranks in (2, 4, 8, 16):
+            tasks.append(Task("rma", f"rma counter {flavour} {ranks}", ranks, "hd_rma",
+                              ["--measure", "contention", "--operation", "fetch_and_op", "--flavour", flavour, *loops],
+                              sized(f"rma counter {flavour} {ranks} operations/s")))
+    return tasks
+
+
+def partitioned_tasks(quick):
+    """32 partitions of 1 KiB from 8 threads, beside as many messages."""
+    loops = ["-i", "200"] if quick else ["-i", "2000"]
+    return [Task("partitioned", "partitioned", 2, "hd_partitioned", loops,
+                 several(sized("partitions by isend us"), sized("partitions us", 2)))]
+
+
 def datatype_tasks(quick):
     """Packing beside loops written by hand, one rank."""
     sizes = ["-m", "16K:16K"] if quick else ["-m", "1K:4M"]
@@ -336,6 +382,10 @@ def tasks_of(groups, quick, oversubscribed):
         tasks += latency_tasks(quick)
     if "bw" in groups:
         tasks += bw_tasks(quick)
+    if "rma" in groups:
+        tasks += rma_tasks(quick)
+    if "partitioned" in groups:
+        tasks += partitioned_tasks(quick)
     if "datatype" in groups:
         tasks += datatype_tasks(quick)
     if "collectives" in groups:

@@ -3,7 +3,7 @@
 
 import re
 
-HIGHER_IS_BETTER = re.compile(r"[MG]B/s|/ by hand|messages/s|overlap %|cheap %|tested %|complete")
+HIGHER_IS_BETTER = re.compile(r"[MG]B/s|/ by hand|messages/s|operations/s|overlap %|cheap %|tested %|complete")
 
 
 class Verdict:
@@ -50,6 +50,11 @@ def limit_of(test, size, limits, cpus):
         return both
     if test == "messages/s" and ("stream_16B_granule", None) in limits:
         return 1e9 / limits[("stream_16B_granule", None)]
+    found = re.fullmatch(r"rma (put|get) \w+ us", test)
+    if found:
+        # One CPU copies.
+        copy = limits.get(("copy_1cpu", size))
+        return size / copy if copy else None
     if re.fullmatch(r"hop \w+ ns", test):
         return hop
     if re.fullmatch(r"offload .*: wait us", test) and hop is not None:
@@ -88,6 +93,14 @@ def bandwidth(mine, peer, limit):
     return Verdict(text, None if peer is None else mine >= 1.2 * peer)
 
 
+def a_copy(mine, peer, limit):
+    """No more than the better peer, and what memcpy takes (a tenth for the call)."""
+    text = "<= 1 x peer" + (" and 1.1 x limit" if limit else "")
+    if limit and mine > 1.1 * limit:
+        return Verdict(text, False)
+    return Verdict(text, None if peer is None else mine <= peer)
+
+
 def bound(text, reached):
     """A target that is a number."""
     return lambda mine, _peer, _limit: Verdict(text, reached(mine))
@@ -98,6 +111,13 @@ TARGETS = (
     (r"latency us", lambda s: s <= 4096, at_most(0.7)),
     (r"(bi-)?bandwidth MB/s", lambda s: True, bandwidth),
     (r"messages/s", lambda s: s == 8, at_least(1.3)),
+    (r"rma (put|get) allocate us", lambda s: s == 8, at_most(0.6)),
+    (r"rma put allocate us", lambda s: s in (65536, 1048576), a_copy),
+    (r"rma (put|get) shared us", lambda s: s == 8, at_most(1.2)),
+    (r"rma (put|get) create us", lambda s: s == 8, at_most(1)),
+    (r"rma put create us", lambda s: s in (65536, 1048576), at_most(0.8)),
+    (r"rma (fetch_and_op|compare_and_swap) allocate us", lambda s: True, at_most(0.6)),
+    (r"rma counter allocate 16 operations/s", lambda s: True, at_least(1)),
     (r"(un)?pack \w+ GB/s", lambda s: True, at_least(1)),
     (r"(un)?pack \w+ / by hand", lambda s: True, bound(">= 0.9", lambda v: v >= 0.9)),
     (r"[a-z_]+ 2 us", lambda s: True, at_most(0.7)),
@@ -149,6 +169,28 @@ def derived(medians_of, limits):
         if base and value is not None:
             rows.append((f"latency of 8 B, {kind} / rc", value / base, "", Verdict(f"<= {factor:g}",
                                                                                 value / base <= factor)))
+    rows += one_sided(medians_of)
+    return rows
+
+
+def one_sided(medians_of):
+    """A target that computes delays nobody; partitions beside the best that a peer has for them."""
+    rows = []
+    for flavour in ("allocate", "shared", "create", "dynamic"):
+        for operation in ("put", "get", "accumulate", "fetch_and_op", "compare_and_swap"):
+            waits = medians_of(f"rma {operation} {flavour}, target waits us", 8).get("heddle")
+            computes = medians_of(f"rma {operation} {flavour}, target computes us", 8).get("heddle")
+            if waits and computes is not None:
+                # A fifth for what rounds differ by.
+                rows.append((f"rma {operation} {flavour}: target computes / waits", computes / waits, "",
+                             Verdict("<= 1.2", computes / waits <= 1.2)))
+    mine = medians_of("partitions us", 1024).get("heddle")
+    peers = [value for test in ("partitions us", "partitions by isend us")
+             for name, value in medians_of(test, 1024).items() if name != "heddle"]
+    if mine is not None:
+        best = min(peers, default=None)
+        rows.append(("32 partitions of 1 KiB / the peers' best way", mine / best if best else mine, "" if best else "us",
+                     Verdict("<= 0.5", mine <= 0.5 * best if best else None)))
     return rows
 
 

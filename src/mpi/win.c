@@ -223,7 +223,7 @@ int PMPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
 		return hdl_win_raise(w, MPI_ERR_SIZE, call, "invalid size %lld: it must not be negative", (long long)size);
 	if (size && !base)
 		return hdl_win_raise(w, MPI_ERR_BASE, call, "invalid base: a null pointer, and size is %lld", (long long)size);
-	rc = size ? hdl_win_attach(w, base, size) : MPI_SUCCESS;
+	rc = hdl_win_attach(w, base, size);
 	return rc ? hdl_win_raise_class(w, rc, call) : MPI_SUCCESS;
 }
 HDL_PROFILED(Win_attach);

@@ -100,7 +100,8 @@ int hdl_win_attach(struct hdl_win *w, void *base, MPI_Aint size)
 	int rc;
 
 	for (a = w->attached; a; a = a->next)
-		if ((uintptr_t)base < (uintptr_t)a->base + a->size && (uintptr_t)a->base < (uintptr_t)base + (uint64_t)size) {
+		if (size && a->size && (uintptr_t)base < (uintptr_t)a->base + a->size &&
+		    (uintptr_t)a->base < (uintptr_t)base + (uint64_t)size) {
 			hdl_reason_set("%lld bytes at %p overlap with %llu bytes at %p, which are attached", (long long)size, base,
 				       (unsigned long long)a->size, a->base);
 			return MPI_ERR_RMA_ATTACH;
@@ -108,11 +109,12 @@ int hdl_win_attach(struct hdl_win *w, void *base, MPI_Aint size)
 	if (!(a = calloc(1, sizeof(*a))))
 		return hdl_rma_no_memory("a region of a dynamic window");
 	*a = (struct hdl_attached){ .base = base, .size = (uint64_t)size };
-	if (hdl_mr_register(hdl_mpi_tp, base, (size_t)size, HDL_MR_READ | HDL_MR_WRITE, &a->mr)) {
+	/* A region of no bytes is listed for its detach only: a->mr stays NULL, and no peer needs its key. */
+	if (size && hdl_mr_register(hdl_mpi_tp, base, (size_t)size, HDL_MR_READ | HDL_MR_WRITE, &a->mr)) {
 		free(a);
 		return hdl_rma_no_memory("a region of a dynamic window");
 	}
-	rc = publish(w, a);
+	rc = size ? publish(w, a) : MPI_SUCCESS;
 	if (rc) {
 		hdl_mr_deregister(a->mr);
 		free(a);
@@ -130,8 +132,10 @@ int hdl_win_detach(struct hdl_win *w, const void *base)
 
 		if (a->base != base)
 			continue;
-		withdraw(w, a);
-		hdl_mr_deregister(a->mr);
+		if (a->mr) {
+			withdraw(w, a);
+			hdl_mr_deregister(a->mr);
+		}
 		*at = a->next;
 		free(a);
 		return MPI_SUCCESS;
@@ -155,7 +159,8 @@ void hdl_regions_free(struct hdl_win *w)
 
 	while ((a = w->attached)) {
 		w->attached = a->next;
-		hdl_mr_deregister(a->mr);
+		if (a->mr)
+			hdl_mr_deregister(a->mr);
 		free(a);
 	}
 	while ((t = w->region_tables)) {

@@ -147,6 +147,23 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 		says datatype '^# Validation: Pass'
 	try 0 "datatype -s" $run 2 "$bin/hd_datatype" -s -c -p transpose -m 100000:100000 && says "datatype -s" '^transpose +98568 ' &&
 		says "datatype -s" '^# Validation: Pass'
+	# One-sided: every flavour with every completion; operations on one word by all.
+	for f in create allocate shared dynamic; do
+		for s in flush lock fence post; do
+			try 0 "rma put $f $s" $run 2 "$bin/hd_rma" -c --flavour $f --sync $s -m 8:64 -i 10 -x 2 && says "rma put $f $s" '^# Validation: Pass'
+		done
+		for o in get accumulate fetch_and_op compare_and_swap; do
+			try 0 "rma $o $f" $run 2 "$bin/hd_rma" -c --flavour $f --operation $o -m 8:64 -i 10 -x 2 && says "rma $o $f" '^# Validation: Pass'
+		done
+	done
+	try 0 "rma bandwidth" $run 2 "$bin/hd_rma" --measure bw -m 8:64 -i 40 && rows "rma bandwidth" 3 8 16 32 64
+	try 0 "rma contention" $run 4 "$bin/hd_rma" -c --measure contention --operation fetch_and_op -i 40 && says "rma contention" '^# Validation: Pass'
+	try 0 "rma computing" $run 2 "$bin/hd_rma" --measure computing --compute 0.05 -m 8:8 -i 40 && rows "rma computing" 4 8
+	try 2 "rma, fences of windows" $run 2 "$bin/hd_rma" --measure bw --sync fence && says "rma, fences of windows" '--sync fence is for'
+	try 2 "rma, three ranks" $run 3 "$bin/hd_rma" && says "rma, three ranks" '2 ranks are wanted, these are 3'
+	try 0 "partitioned" $run 2 "$bin/hd_partitioned" -c -i 20 -x 2 && says partitioned '^# Validation: Pass'
+	try 0 "partitioned, one thread" $run 2 "$bin/hd_partitioned" -c --threads 1 --partitions 5 -m 1:8 -i 20 -x 2 &&
+		says "partitioned, one thread" '^# Validation: Pass'
 	# Which iterations may be judged, and which are complete, is the scheduler's doing, too: such rows are told by status 1.
 	offload() {	# offload NAME PROGRAM ARGUMENT...
 		name=$1

@@ -96,6 +96,7 @@ include tests/mp/coll.mk
 include tests/mp/mpi.mk
 include tests/mp/rma.mk
 include tests/mp/standard.mk
+include tests/mp/rma_standard.mk
 check_PROGRAMS += tests/mp/transport_death
 tests_mp_transport_death_SOURCES = tests/mp/transport_death.c
 tests_mp_transport_death_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)

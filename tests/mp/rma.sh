@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What chapter 12 of the MPI standard says of one-sided communication (rma_*.c): all of it over what is selected, the operations over
+# every queue kind, on devices that do without something, and between hosts, which are played. RMA=all: more ranks, and much of
+# everything (rma_large). Run in the build directory.
+. "$(dirname "$0")/coll_lib.sh"
+all=${RMA:-}
+
+for n in ${all:+1 4 6 7} 2 3; do
+	for p in windows comm sync errors atomic; do
+		try "$p" "$n" "tests/mp/rma_$p"
+	done
+done
+try "errors" 1 tests/mp/rma_errors
+try "sync" 5 tests/mp/rma_sync
+for kind in rc xrc dc dc,ud ${all:+ud}; do
+	try "comm, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_comm
+	try "atomic, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind -x RMA_TIMES=80 tests/mp/rma_atomic
+done
+# An accumulate by datagrams takes a round trip for each piece: some cases only.
+try "comm, queue kind ud" 2 -x HEDDLE_TRANSPORT=ud tests/mp/rma_comm put get many_at_once derived_columns derived_shapes by_requests late_waits
+for words in noorder async,noodp,noarena ${all:+async noarena noodp nosequence nowake async,noodp,noorder,nosequence,nowake} nosequence,nowake; do
+	case $words in
+	*noarena*) without="-x RMA_NO_SHARED=1" ;;
+	*) without= ;;
+	esac
+	# shellcheck disable=SC2086
+	try "comm, SHCA_BEHAVE=$words" 2 -x SHCA_BEHAVE=$words $without tests/mp/rma_comm
+	# shellcheck disable=SC2086
+	[ -z "$all" ] || try "sync, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words $without tests/mp/rma_sync
+done
+for hosts in 0,1 ${all:+0,0,1,1 0,1,2 3,1,0,3,1}; do
+	try_hosts "comm" "$hosts" tests/mp/rma_comm_hosts
+done
+try "threads" 2 tests/mp/rma_threads
+# 1,000 windows at a time cost at most 4 KiB for each member
+try "windows" 5 tests/mp/rma_large windows 1000 4
+try "ranks" 8 tests/mp/rma_large ranks
+if [ -n "$all" ]; then
+	try "windows" 7 tests/mp/rma_large windows 1000 4
+	try "ranks" 64 tests/mp/rma_large ranks 2
+	try "bytes" 2 tests/mp/rma_large bytes
+	try "threads" 3 tests/mp/rma_threads 1 40
+	try "threads" 4 tests/mp/rma_threads 4 300
+fi
+[ $fails = 0 ]

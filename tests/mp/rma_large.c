@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Much of everything.
+ *
+ *     rma_large windows [N [KIB]]   N windows (1,000) of each flavour at a time, all used; KIB: most KiB that a window may cost per member,
+ *                                   before its members were addressed
+ *     rma_large ranks [ROUNDS]      lock_all, flush_all, shared and exclusive locks, fences and posts among many ranks
+ *     rma_large bytes [BYTES]       operations of so many bytes (2 GiB and 80 MiB), displacements to match: needs twice that in memory
+ */
+#include "rma_test.h"
+
+static int right, left;
+
+/* KiB of this process: private memory and its share of shared memory (PSS). */
+static long pss(void)
+{
+	char line[200];
+	long kib = -1;
+	FILE *f = fopen("/proc/self/smaps_rollup", "r");
+
+	while (f && kib < 0 && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Pss: %ld", &kib) != 1)
+			kib = -1;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+static void windows(int n, double limit)
+{
+	struct window *w = checked(calloc((size_t)n, sizeof(*w)));
+
+	for (int f = 0; f < FLAVOURS; f++) {
+		long before, cost, most;
+		int64_t v;
+
+		if (!flavour_possible(f))
+			continue;
+		MPI_Barrier(WORLD);
+		before = pss();
+		for (int i = 0; i < n; i++)
+			window_new(&w[i], f, 8, 1, MPI_INFO_NULL, WORLD);
+		MPI_Barrier(WORLD);
+		cost = pss() - before;
+		MPI_Allreduce(&cost, &most, 1, MPI_LONG, MPI_MAX, WORLD);
+		if (!me)
+			printf("%d windows, %s: %.2f KiB for each member and window\n", n, flavour_names[f], (double)most / n / np);
+		CHECK(before < 0 || limit == 0 || (double)most / n / np <= limit);
+		for (int i = 0; i < n; i++)
+			MPI_Win_lock_all(0, w[i].win);
+		for (int i = 0; i < n; i++) {
+			v = 10000 * me + i;
+			MPI_Put(&v, 1, MPI_INT64_T, right, disp(&w[i], right, 0), 1, MPI_INT64_T, w[i].win);
+			MPI_Win_flush_local(right, w[i].win);
+		}
+		for (int i = n; i-- > 0;)
+			MPI_Win_unlock_all(w[i].win);
+		meet(WORLD);
+		for (int i = 0; i < n; i++) {
+			own_begin(&w[i]);
+			memcpy(&v, w[i].mem, 8);
+			own_end(&w[i]);
+			CHECK_EQ(v, 10000 * left + i);
+		}
+		for (int i = 0; i < n; i++)
+			window_free(&w[(i * 7 + 3) % n]);	/* n is no multiple of 7 */
+	}
+	free(w);
+}
+
+static void ranks(int rounds)
+{
+	for (int f = 0; f < FLAVOURS; f++) {
+		struct window w;
+		const int64_t one = 1;
+		int64_t v;
+
+		if (!flavour_possible(f))
+			continue;
+		window_new(&w, f, 16, 1, MPI_INFO_NULL, WORLD);
+		own_begin(&w);
+		memset(w.mem, 0, 16);
+		own_end(&w);
+		meet(WORLD);
+		for (int i = 0; i < rounds; i++) {
+			MPI_Win_lock_all(0, w.win);
+			for (int r = 0; r < np; r++) {
+				int t = (me + r) % np;
+
+				MPI_Accumulate(&one, 1, MPI_INT64_T, t, disp(&w, t, 0), 1, MPI_INT64_T, MPI_SUM, w.win);
+			}
+			MPI_Win_flush_all(w.win);
+			MPI_Win_unlock_all(w.win);
+			/* one number, under the lock of one rank, by everybody */
+			MPI_Win_lock(MPI_LOCK_EXCLUSIVE, np / 2, 0, w.win);
+			MPI_Get(&v, 1, MPI_INT64_T, np / 2, disp(&w, np / 2, 8), 1, MPI_INT64_T, w.win);
+			MPI_Win_flush(np / 2, w.win);
+			v++;
+			MPI_Put(&v, 1, MPI_INT64_T, np / 2, disp(&w, np / 2, 8), 1, MPI_INT64_T, w.win);
+			MPI_Win_unlock(np / 2, w.win);
+		}
+		meet(WORLD);
+		epoch_begin(&w, PSCW, right, left);
+		MPI_Get(&v, 1, MPI_INT64_T, right, disp(&w, right, 0), 1, MPI_INT64_T, w.win);
+		epoch_end(&w, PSCW, right);
+		CHECK_EQ(v, (int64_t)rounds * np);
+		epoch_begin(&w, FENCE, right, left);
+		MPI_Get(&v, 1, MPI_INT64_T, np / 2, disp(&w, np / 2, 8), 1, MPI_INT64_T, w.win);
+		epoch_end(&w, FENCE, right);
+		CHECK_EQ(v, (int64_t)rounds * np);
+		window_free(&w);
+	}
+}
+
+#if MPI_VERSION >= 4
+/* Rank 0 is the origin, rank 1 the target. */
+static void bytes(MPI_Count n)
+{
+	const MPI_Count words = n / 8;
+	uint64_t *mine = NULL;
+	MPI_Datatype half;
+
+	CHECK(np == 2);
+	MPI_Type_contiguous_c(words / 2, MPI_UINT64_T, &half);
+	MPI_Type_commit(&half);
+	if (!me)
+		mine = checked(malloc((size_t)n));
+	for (int f = 0; f < FLAVOURS; f++) {
+		struct window w;
+
+		if (!flavour_possible(f))
+			continue;
+		window_new(&w, f, me ? n : 0, 8, MPI_INFO_NULL, WORLD);
+		for (int step = 0; step < 4; step++) {
+			if (me) {
+				own_begin(&w);
+				for (MPI_Count i = 0; step % 2 && i < words; i++)
+					((uint64_t *)(void *)w.mem)[i] = (uint64_t)i * 3;
+				own_end(&w);
+			}
+			for (MPI_Count i = 0; mine && i < words; i++)
+				mine[i] = step == 3 ? 1 : mix((uint64_t)i + (unsigned)step);
+			meet(WORLD);
+			if (!me) {
+				MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, w.win);
+				if (step == 0)
+					MPI_Put_c(mine, n, MPI_BYTE, 1, disp(&w, 1, 0), n, MPI_BYTE, w.win);
+				else if (step == 1)
+					MPI_Get_c(mine, words, MPI_UINT64_T, 1, disp(&w, 1, 0), words, MPI_UINT64_T, w.win);
+				else if (step == 2)
+					MPI_Put(mine, 2, half, 1, disp(&w, 1, 0), 2, half, w.win);
+				else
+					MPI_Accumulate_c(mine, words, MPI_UINT64_T, 1, disp(&w, 1, 0), words, MPI_UINT64_T, MPI_SUM, w.win);
+				MPI_Win_unlock(1, w.win);
+				for (MPI_Count i = 0; step == 1 && i < words; i++)
+					CHECK(mine[i] == (uint64_t)i * 3);
+				if (step == 1) {	/* one word at the very end */
+					uint64_t got = 0;
+
+					MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, w.win);
+					MPI_Get(&got, 1, MPI_UINT64_T, 1, disp(&w, 1, (words - 1) * 8), 1, MPI_UINT64_T, w.win);
+					MPI_Win_unlock(1, w.win);
+					CHECK(got == (uint64_t)(words - 1) * 3);
+				}
+			}
+			meet(WORLD);
+			if (me && step != 1) {
+				own_begin(&w);
+				for (MPI_Count i = 0; i < words; i++)
+					CHECK(((uint64_t *)(void *)w.mem)[i] == (step == 3 ? (uint64_t)i * 3 + 1 : mix((uint64_t)i + (unsigned)step)));
+				own_end(&w);
+			}
+			meet(WORLD);
+		}
+		window_free(&w);
+	}
+	free(mine);
+	MPI_Type_free(&half);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "windows";
+
+	test_init(&argc, &argv);
+	right = (me + 1) % np;
+	left = (me + np - 1) % np;
+	if (!strcmp(what, "windows"))
+		windows(argc > 2 ? atoi(argv[2]) : 1000, argc > 3 ? atof(argv[3]) : 0);
+	else if (!strcmp(what, "ranks"))
+		ranks(argc > 2 ? atoi(argv[2]) : 5);
+#if MPI_VERSION >= 4
+	else
+		bytes(argc > 2 ? (MPI_Count)atoll(argv[2]) / 16 * 16 : ((MPI_Count)1 << 31) + (80 << 20));
+#endif
+	test_done("large");
+	return 0;
+}

@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A member of a window dies: whoever deals with it is told, the rank that is named is the dead one, the others go on in the same window
+# (rma_member_dies.c). RMA_DEATH=all: everything on every flavour, and random deaths by the dozen. Run in the build directory.
+. "$(dirname "$0")/death_lib.sh"
+
+dies() {	# dies RANKS DEAD FLAVOUR WHAT [MICROSECONDS]
+	one_dies "$1" "$2" "$4 on a window of $3, rank $2 of $1 dies${5:+ after $5 us}" tests/mp/rma_member_dies "$2" "$3" "$4" "$count" ${5:-}
+}
+
+if [ "${RMA_DEATH:-}" = all ]; then
+	for flavour in create allocate shared dynamic; do
+		for what in put get accumulate fetch_and_op compare_and_swap lock holder flush start wait fence; do
+			dies 2 1 $flavour $what
+			dies 4 0 $flavour $what
+			dies 5 2 $flavour $what
+		done
+		for us in 100 300 1000 2000 4000 7000 12000 20000 33000 50000 80000 130000 210000; do
+			dies 4 $((us / 100 % 4)) $flavour random $us
+		done
+	done
+else
+	dies 3 1 allocate put
+	dies 3 0 create get
+	dies 3 2 shared accumulate
+	dies 3 0 dynamic fetch_and_op
+	dies 3 1 create compare_and_swap
+	dies 3 1 allocate lock
+	dies 4 2 shared holder
+	dies 3 0 create holder
+	dies 3 2 create flush
+	dies 3 1 allocate start
+	dies 3 0 shared wait
+	dies 3 1 create fence
+	for us in 500 5000 40000; do
+		dies 4 1 allocate random $us
+		dies 3 0 create random $us
+	done
+fi
+exit $((fails != 0))

@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# One-sided operations complete though their target is stopped, or computes (rma_progress.c). Run in the build directory.
+. "$(dirname "$0")/coll_lib.sh"
+
+for n in 2 4; do
+	try "stopped targets" "$n" tests/mp/rma_progress stopped
+	try "computing targets" "$n" tests/mp/rma_progress computing
+done
+for kind in rc xrc dc; do
+	try "computing targets, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_progress computing
+done
+try "a stopped holder of a lock" 3 tests/mp/rma_progress holder
+
+[ $fails = 0 ]

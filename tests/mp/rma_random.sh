@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Random one-sided traffic against a shadow copy of every window (rma_random.c): by numbers of ranks, queue kinds, what a device does
+# without, threads, and hosts, which are played. RMA_RANDOM: batches, for a long run; COLL_SEED: the seed. Run in the build directory.
+. "$(dirname "$0")/coll_lib.sh"
+
+for n in 1 2 3 4 5 7; do
+	try "random, seed $seed" "$n" tests/mp/rma_random "${RMA_RANDOM:-25}" "$seed"
+done
+for kind in rc ud xrc dc dc,ud; do
+	try "random, seed $seed, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_random "${RMA_RANDOM:-12}" "$seed"
+done
+for words in async noarena noodp noorder nosequence nowake async,noodp,noorder,nosequence,nowake; do
+	case $words in
+	*noarena*) without="-x RMA_NO_SHARED=1" ;;
+	*) without= ;;
+	esac
+	# shellcheck disable=SC2086
+	try "random, seed $seed, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words $without tests/mp/rma_random "${RMA_RANDOM:-8}" "$seed"
+done
+for hosts in 0,1 0,0,1,1 1,0,2; do
+	try_hosts "random, seed $seed" "$hosts" tests/mp/rma_random_hosts "${RMA_RANDOM:-10}" "$seed"
+done
+try "random, seed $seed, 3 threads" 3 tests/mp/rma_random "${RMA_RANDOM:-8}" "$seed" 3
+
+[ $fails = 0 ]

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * MPI_THREAD_MULTIPLE and one-sided communication: in every rank several threads, on one window together and each with a window of its own,
+ * in every kind of epoch, while other threads exchange messages. Arguments: threads of each job (2), rounds (60).
+ */
+#include "rma_test.h"
+
+#include <pthread.h>
+
+static int copies = 2, rounds = 60;
+static struct window common_window[FLAVOURS];
+
+struct job {
+	void (*run)(struct job *job);
+	int number;
+	MPI_Comm comm;		/* its own */
+	pthread_t thread;
+	enum flavour flavour;
+};
+
+/* On the window of all threads, in the epoch that main has opened: counts by every call on one word, and puts and gets in its own place. */
+static void together(struct job *job)
+{
+	const struct window *w = &common_window[job->flavour];
+	const int64_t one = 1;
+	int64_t old, v, got;
+	MPI_Request r;
+
+	for (int i = 0; i < rounds; i++) {
+		int target = (me + i) % np;
+		MPI_Aint place = 64 + 8 * (me * 64 + job->number);
+
+		switch (i % 3) {
+		case 0:
+			MPI_Accumulate(&one, 1, MPI_INT64_T, target, disp(w, target, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
+			break;
+		case 1:
+			MPI_Fetch_and_op(&one, &old, MPI_INT64_T, target, disp(w, target, 0), MPI_SUM, w->win);
+			break;
+		default:
+			MPI_Get_accumulate(&one, 1, MPI_INT64_T, &old, 1, MPI_INT64_T, target, disp(w, target, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
+			break;
+		}
+		v = 100000 * job->number + i;
+		MPI_Put(&v, 1, MPI_INT64_T, target, disp(w, target, place), 1, MPI_INT64_T, w->win);
+		MPI_Win_flush(target, w->win);
+		if (i % 2) {
+			MPI_Get(&got, 1, MPI_INT64_T, target, disp(w, target, place), 1, MPI_INT64_T, w->win);
+			MPI_Win_flush_local(target, w->win);
+		} else {
+			MPI_Rget(&got, 1, MPI_INT64_T, target, disp(w, target, place), 1, MPI_INT64_T, w->win, &r);
+			MPI_Wait(&r, MPI_STATUS_IGNORE);
+		}
+		CHECK_EQ(got, v);
+	}
+	MPI_Win_flush_all(w->win);
+}
+
+/* A window of its own, in all epochs. */
+static void alone(struct job *job)
+{
+	struct window w;
+	int64_t v, n = 0;
+
+	window_new(&w, job->flavour, 16, 1, MPI_INFO_NULL, job->comm);
+	own_begin(&w);
+	memset(w.mem, 0, 16);
+	own_end(&w);
+	meet(job->comm);
+	for (int i = 0; i < rounds / 4; i++) {
+		enum epoch e = (enum epoch)((i + job->number) % EPOCHS);
+		int right = (me + 1) % np, left = (me + np - 1) % np;
+
+		v = 1000 * me + i;
+		epoch_begin(&w, e, right, left);
+		MPI_Put(&v, 1, MPI_INT64_T, right, disp(&w, right, 8), 1, MPI_INT64_T, w.win);
+		n = 1;
+		MPI_Accumulate(&n, 1, MPI_INT64_T, right, disp(&w, right, 0), 1, MPI_INT64_T, MPI_SUM, w.win);
+		epoch_end(&w, e, right);
+		own_begin(&w);
+		memcpy(&v, w.mem + 8, 8);
+		memcpy(&n, w.mem, 8);
+		own_end(&w);
+		CHECK_EQ(v, 1000 * left + i);
+		CHECK_EQ(n, i + 1);
+		meet(job->comm);
+	}
+	window_free(&w);
+}
+
+/* Windows come and go while the others work. */
+static void created(struct job *job)
+{
+	struct window w;
+
+	for (int i = 0; i < rounds / 10; i++) {
+		window_new(&w, (enum flavour)((job->flavour + (unsigned)i) % SHARED), 64, 1, MPI_INFO_NULL, job->comm);
+		window_free(&w);
+	}
+}
+
+/* Messages meanwhile. */
+static void messages(struct job *job)
+{
+	static char out[3000];
+	char in[3000];
+
+	for (int i = 0; i < rounds; i++)
+		MPI_Sendrecv(out, 3000, MPI_BYTE, (me + 1) % np, job->number, in, 3000, MPI_BYTE, (me + np - 1) % np, job->number, job->comm,
+			     MPI_STATUS_IGNORE);
+}
+
+static void *thread_main(void *arg)
+{
+	struct job *job = arg;
+
+	job->run(job);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static void (*const kinds[])(struct job *) = { together, alone, together, created, messages, alone };
+	enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
+	struct job jobs[64];
+	int provided, n, counters[FLAVOURS] = { 0 };
+
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+	MPI_Comm_rank(WORLD, &me);
+	MPI_Comm_size(WORLD, &np);
+	MPI_Comm_dup(WORLD, &sync_comm);
+	CHECK_EQ(provided, MPI_THREAD_MULTIPLE);
+	if (argc > 1)
+		copies = atoi(argv[1]);
+	if (argc > 2)
+		rounds = atoi(argv[2]);
+	n = KINDS * copies;
+	CHECK(n <= 64);
+	for (int f = 0; f < FLAVOURS; f++) {
+		if (!flavour_possible(f))
+			continue;
+		window_new(&common_window[f], f, 64 + 8 * 64 * np, 1, MPI_INFO_NULL, WORLD);
+		own_begin(&common_window[f]);
+		memset(common_window[f].mem, 0, (size_t)common_window[f].size);
+		own_end(&common_window[f]);
+	}
+	meet(WORLD);
+	for (int f = 0; f < FLAVOURS; f++)
+		if (flavour_possible(f))
+			MPI_Win_lock_all(0, common_window[f].win);
+	for (int i = 0; i < n; i++) {
+		jobs[i] = (struct job){ .run = kinds[i % KINDS], .number = i, .flavour = (enum flavour)((i + i / KINDS) % FLAVOURS) };
+		if (!flavour_possible(jobs[i].flavour))
+			jobs[i].flavour = CREATE;
+		if (jobs[i].run == together)
+			counters[jobs[i].flavour]++;
+		MPI_Comm_dup(WORLD, &jobs[i].comm);
+	}
+	for (int i = 0; i < n; i++)
+		CHECK(!pthread_create(&jobs[i].thread, NULL, thread_main, &jobs[i]));
+	for (int i = 0; i < n; i++)
+		CHECK(!pthread_join(jobs[i].thread, NULL));
+	for (int f = 0; f < FLAVOURS; f++)
+		if (flavour_possible(f))
+			MPI_Win_unlock_all(common_window[f].win);
+	meet(WORLD);
+	for (int f = 0; f < FLAVOURS; f++) {
+		int64_t sum;
+
+		if (!flavour_possible(f))
+			continue;
+		own_begin(&common_window[f]);
+		memcpy(&sum, common_window[f].mem, sizeof(sum));
+		own_end(&common_window[f]);
+		MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT64_T, MPI_SUM, WORLD);
+		CHECK_EQ(sum, (int64_t)counters[f] * rounds * np);
+		window_free(&common_window[f]);
+	}
+	for (int i = 0; i < n; i++)
+		MPI_Comm_free(&jobs[i].comm);
+	test_done("threads");
+	return 0;
+}
