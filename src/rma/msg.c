@@ -73,10 +73,22 @@ struct hdl_rma_out {
 	int messages;			/* under way */
 	int error;
 	bool fetch, has_compare;
+	struct result_in *results;	/* that wait for their data, or for an earlier one: in the order of the pieces */
 	char compare[32], small[32];	/* small: the origin's element of Fetch_and_op and Compare_and_swap, whose buffer is the
 					 * program's again when the call returns only if it is copied */
 };
 #define MAGIC_OUT 0x48524f55u
+
+/* An answer that waits. Ownership: the accumulate's; while its data is being fetched, the transport's. */
+struct result_in {
+	struct result_in *next;
+	struct hdl_rma_out *of;		/* NULL: the accumulate has ended with an error */
+	struct hdl_fetch fetch;
+	struct result_head head;
+	bool ready;
+	size_t len;
+	char data[];
+};
 static struct hdl_pool outs = HDL_POOL(struct hdl_rma_out, 16);
 
 /* A piece at the target that waits for its data, or for an earlier one. */
@@ -196,6 +208,15 @@ static void on_sync(void *context, const struct hdl_am *am)
 
 static void out_free(struct hdl_rma_out *o)
 {
+	while (o->results) {
+		struct result_in *in = o->results;
+
+		o->results = in->next;
+		if (in->ready)
+			free(in);
+		else
+			in->of = NULL;	/* result_fetched frees it */
+	}
 	if (o->type)
 		hdl_type_release(o->type);
 	if (o->target_type)
@@ -301,14 +322,6 @@ static void pump(struct hdl_target *t)
 	}
 }
 
-/* An answer whose data was announced. */
-struct result_in {
-	struct hdl_fetch fetch;
-	struct result_head head;
-	size_t len;
-	char data[];
-};
-
 /* The accumulate that an answer of this peer names; NULL: none. */
 static struct hdl_rma_out *out_of(uint64_t cookie, const struct hdl_ep *ep)
 {
@@ -330,21 +343,44 @@ static void result_take(struct hdl_rma_out *o, const struct result_head *h, cons
 	pump(o->t);
 }
 
+/*
+ * Takes the answers that are ready, in the order of the pieces: `out` is one stream. Out of that order:
+ *     1. The target carries out a piece of 8 KiB and one of 1 KiB, and answers both with the old values.
+ *     2. The first answer exceeds HEDDLE_EAGER_MAX with its head: it is announced, and this process fetches it.
+ *     3. The second one comes eagerly meanwhile, and would be unpacked where the first one belongs.
+ */
+static void results_take(struct hdl_rma_out *o)
+{
+	struct result_in *in;
+
+	while ((in = o->results) && in->ready) {
+		o->results = in->next;
+		result_take(o, &in->head, in->data, in->len, in->head.error);
+		free(in);
+		if (!hdl_pool_find(&outs, o, MAGIC_OUT, sizeof(*o)))
+			return;		/* that was the last one */
+	}
+}
+
 static void result_fetched(struct hdl_fetch *f, int err)
 {
 	struct result_in *in = container_of(f, struct result_in, fetch);
-	struct hdl_rma_out *o = out_of(in->head.cookie, f->ep);
 
-	if (o)
-		result_take(o, &in->head, in->data, in->len, err ? MPI_ERR_OTHER : in->head.error);
-	free(in);
+	if (!in->of) {
+		free(in);
+		return;
+	}
+	in->ready = true;
+	if (err)
+		in->head.error = MPI_ERR_OTHER;
+	results_take(in->of);
 }
 
 static void on_result(void *context, const struct hdl_am *am)
 {
 	struct result_head h = { 0 };
+	struct result_in *in, **last;
 	struct hdl_rma_out *o;
-	struct result_in *in;
 
 	(void)context;
 	memcpy(&h, am->head, am->head_len < sizeof(h) ? am->head_len : sizeof(h));
@@ -355,15 +391,22 @@ static void on_result(void *context, const struct hdl_am *am)
 			hdl_ep_refuse(am->ep, am->rts);
 		return;
 	}
-	if (!am->rts) {
+	if (!am->rts && !o->results) {
 		result_take(o, &h, am->data, am->len, h.error);
 		return;
 	}
 	in = malloc(sizeof(*in) + am->len);
 	if (!in)
 		hdl_out_of_memory("the answer to an accumulate", sizeof(*in) + am->len);
-	in->head = h;
-	in->len = am->len;
+	*in = (struct result_in){ .of = o, .head = h, .len = am->len, .ready = !am->rts };
+	for (last = &o->results; *last; last = &(*last)->next)
+		;
+	*last = in;
+	if (!am->rts) {
+		if (am->len)
+			memcpy(in->data, am->data, am->len);
+		return;
+	}
 	in->fetch.done = result_fetched;
 	in->fetch.ep = am->ep;
 	if (hdl_ep_fetch(am->ep, am->rts, in->data, am->len, &in->fetch))

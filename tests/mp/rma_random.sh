@@ -18,6 +18,8 @@ for words in async noarena noodp noorder nosequence nowake async,noodp,noorder,n
 	# shellcheck disable=SC2086
 	try "random, seed $seed, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words $without tests/mp/rma_random "${RMA_RANDOM:-8}" "$seed"
 done
+# Answers of several pieces, of which the long ones are announced: a seed that shows it.
+try "random, answers out of order" 3 -x SHCA_BEHAVE=noarena,noorder -x RMA_NO_SHARED=1 tests/mp/rma_random 10 5 1 create
 for hosts in 0,1 0,0,1,1 1,0,2; do
 	try_hosts "random, seed $seed" "$hosts" tests/mp/rma_random_hosts "${RMA_RANDOM:-10}" "$seed"
 done
