@@ -8,6 +8,7 @@
  *     HANDLER   an accumulate by messages, of bytes (msg.c)
  */
 #include "rma/rma.h"
+#include "runtime/wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -173,13 +174,21 @@ int hdl_rma_move_now(struct hdl_win *w, struct hdl_target *t, bool put, uint64_t
 	int now = 0;
 	struct part p = { .now = &now };
 	struct hdl_rkey *key;
+	unsigned idle = 0;
 	uint64_t offset;
 	int rc = place_of(w, t, address, bytes, &key, &offset);
 
 	if (!rc)
 		rc = begin_part(put, key, offset, buf, bytes, &p);
-	while (!rc && !now)
-		hdl_tp_progress(hdl_mpi_tp);
+	/* over UD the target must make progress, and may be queued on this CPU */
+	while (!rc && !now) {
+		if (hdl_tp_progress(hdl_mpi_tp))
+			idle = 0;
+		else if (!now && !hdl_threads)
+			hdl_tp_idle(hdl_mpi_tp, &idle);
+		else if (!now && hdl_wait_nth(idle++, hdl_wait_spins(), 0) != HDL_WAIT_SPIN)
+			sched_yield();
+	}
 	return rc ? rc : now < 0 ? hdl_rma_class(now) : MPI_SUCCESS;
 }
 
