@@ -181,16 +181,15 @@ static int query_gid(const struct rcm_id *id, const struct rdma_ucm_query *c, si
 
 static int query_path(const struct rcm_id *id, const struct rdma_ucm_query *c, size_t out)
 {
-	struct {
-		struct rdma_ucm_query_path_resp head;
-		struct ib_path_rec_data path;
-	} r = {.head = {.num_paths = has_route(id)}};
+	_Alignas(struct rdma_ucm_query_path_resp) char answer[sizeof(struct rdma_ucm_query_path_resp) + sizeof(struct ib_path_rec_data)] = { 0 };
+	struct rdma_ucm_query_path_resp *r = (struct rdma_ucm_query_path_resp *)answer;
 
-	if (out < sizeof(r.head))
+	if (out < sizeof(*r))
 		return -ENOSPC;
-	r.path.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
-	path_fill(id, (struct path *)r.path.path_rec);
-	copy_out(c, &r, r.head.num_paths ? sizeof(r) : sizeof(r.head), out);
+	r->num_paths = has_route(id);
+	r->path_data[0].flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
+	path_fill(id, (struct path *)r->path_data[0].path_rec);
+	copy_out(c, answer, r->num_paths ? sizeof(answer) : sizeof(*r), out);
 	return 0;
 }
 

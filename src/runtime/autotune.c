@@ -33,7 +33,7 @@ static const struct hdl_autotune_row rows[HDL_TUNE_SUBJECTS] = {
 	/* single copy, per communicator; stated by single_copy/copy_rate.c */
 	[HDL_TUNE_STAGING] = { "staging", "KiB", { "staged", "in place" }, .memory = 3 },
 	/* per class of sizes (transport/rndv/tune.h) */
-	[HDL_TUNE_RENDEZVOUS] = { "rendezvous", "MiB", { "read", "split" } },
+	[HDL_TUNE_RENDEZVOUS] = { .subject = "rendezvous", .unit = "MiB", .candidate = { "read", "split" } },
 	/*
 	 * A wait where each rank has a core. A yield that takes longer than 50 us has let another process run to the end of its time
 	 * slice: milliseconds, in which the peer waits for this rank, yields itself, and so on. The scheduler gives the CPU to a
