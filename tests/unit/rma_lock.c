@@ -210,5 +210,5 @@ Test(rma_hashed, index)
 		cr_assert(hdl_hashed_index(at, 10) < HDL_HASHED);
 		used |= 1u << hdl_hashed_index(at, 10);
 	}
-	cr_assert(__builtin_popcount(used) >= HDL_HASHED / 2);
+	cr_assert((unsigned)__builtin_popcount(used) >= HDL_HASHED / 2);
 }
