@@ -45,7 +45,7 @@ static inline uint64_t rotate_left(uint64_t v, unsigned int n)
 }
 
 /* Returns true for an errno value with which a question failed that was not answered: memory, descriptors or time were lacking.
- * Whoever keeps answers must not keep this one. */
+ * A caller that keeps answers must not keep this one. */
 static inline bool is_passing_error(int err)
 {
 	switch (err) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error handlers (MPI-5.0 section 9.3) of communicators, of sessions, and of MPI_FILE_NULL, the only file so far. Handlers for
- * windows can be made and freed.
+ * Error handlers (MPI-5.0 section 9.3) of communicators, of sessions, of windows, and of MPI_FILE_NULL, the only file.
  */
 #include "mpi/errhandler.h"
 #include "mpi/leaks.h"

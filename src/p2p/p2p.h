@@ -462,9 +462,9 @@ void hdl_recv_revoke(struct hdl_comm *comm, int proc);
 /* The second part of hdl_recv_revoke. Fails the agreements that use the context: collective constructors, those of groups that
  * contain the failed process, and those that reach another group through this communicator or whose own group it is. */
 void hdl_cid_revoke(uint16_t context);
-/* Called when a process has failed, after its endpoint's note says so; NULL: nobody. May post, must not wait. */
+/* Called when a process has failed, after its endpoint's note says so; NULL: no layer wants the call. May post, must not wait. */
 extern void (*hdl_p2p_on_failed)(int proc);
-/* Prints, for the hang report, a line about a wait of a layer above that is no request; NULL: nobody. */
+/* Prints, for the hang report, a line about a wait of a layer above that is no request; NULL: no such layer. */
 extern void (*hdl_p2p_on_dump)(FILE *out);
 /* Whether a process of this host has ended, or messages to it fail. The latter is all that can be known of a process on another
  * host. */

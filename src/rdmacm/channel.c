@@ -33,7 +33,7 @@ static struct shca_fd always = {.n = -1};	/* always readable; guarded by rcm_reg
  * descriptors, which libshca-files.so reports here, are not looked at. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-/* What an epoll descriptor tells of: one of these, or a struct rcm_id. */
+/* The objects that an epoll event names: one of these, or a struct rcm_id. */
 enum source { SOURCE_QUEUE, SOURCE_TIMER, SOURCE_PORT, SOURCES };
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------ */

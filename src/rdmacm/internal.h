@@ -12,7 +12,7 @@
  *     command.c    the table of commands
  *
  * A connection is a SOCK_SEQPACKET socket between the two ids; a listener is a listening socket whose abstract name has the
- * fabric, the service id and the address. So the kernel decides who has a port, counts the backlog, and closes the
+ * fabric, the service id and the address. So the kernel decides which id has a port, counts the backlog, and closes the
  * sockets of a process that dies: nothing of RDMA CM lies in the fabric, and nothing has to be reaped.
  *
  *     id ── socket ──────────── socket ── id

@@ -244,7 +244,7 @@ struct hdl_queues {
 
 /* ---- send queue of a link ------------------------------------------------------------------------------------------------- */
 
-/* One accounting for cells, control records, copies and task lists: whoever posts requests on a link adds them to sq_posted, and
+/* One accounting for cells, control records, copies and task lists: code that posts requests on a link adds them to sq_posted, and
  * signals some (hdl_link_signal); the completion of a signaled request says that all earlier ones are complete, too. */
 
 /* Returns the number of free entries. */
