@@ -8,6 +8,7 @@
  * wait forever.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@
 #include "collectives/mailbox/mailbox.h"
 #include "collectives/select/select.h"
 
-/* Returns the plan for these arguments, or NULL if there is no memory. */
+/* Returns the plan for these arguments, or NULL with errno. */
 static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_coll_args *a, enum hdl_form_kind form,
 					size_t bytes, bool in_place)
 {
@@ -71,13 +72,20 @@ static inline size_t coll_bytes_of(const struct hdl_coll_args *a)
 	return (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
 }
 
-/* Revokes the communicator, and sets the reason. Returns MPI_ERR_NO_MEM. */
+/* Revokes the communicator, and sets the reason. err: a positive errno, the cause. Returns its MPI error class. */
+static __attribute__((noinline, cold)) int coll_unable(struct hdl_comm *comm, const struct hdl_coll_args *a, int err)
+{
+	int error = hdl_coll_unable(comm, err);
+
+	hdl_reason_set("%s of %zu bytes%s: %s%s", hdl_coll_name(a->coll), coll_bytes_of(a),
+		       a->coll >= HDL_ALLGATHER && a->coll <= HDL_REDUCE_SCATTER ? " for a rank" : "", hdl_ft_lacks(err),
+		       err == ENOMEM ? " for its task graph or its scratch" : "");
+	return error;
+}
+
 static int coll_no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
-	hdl_coll_no_memory(comm);
-	hdl_reason_set("%s of %zu bytes%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll), coll_bytes_of(a),
-		       a->coll >= HDL_ALLGATHER && a->coll <= HDL_REDUCE_SCATTER ? " for a rank" : "");
-	return MPI_ERR_NO_MEM;
+	return coll_unable(comm, a, ENOMEM);
 }
 
 /* The run fails before it begins. It is carried out all the same, with empty messages, so that the other ranks do not wait. */
@@ -119,7 +127,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 	size_t bytes = coll_bytes_of(args);
 	struct hdl_plan *plan;
 	struct hdl_run *run = NULL;
-	int rc;
+	int rc, err;
 
 	*req = hdl_req_new(comm);
 	if (!*req)
@@ -130,14 +138,15 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 	}
 	plan = plan_get(comm, args, HDL_STARTS, bytes, in_place);
 	run = plan ? hdl_plan_run(plan, comm) : NULL;
-	rc = run ? bind(run, args, in_place, HDL_STARTS) : MPI_ERR_NO_MEM;
+	err = run ? ENOMEM : errno;
+	rc = run ? bind(run, args, in_place, HDL_STARTS) : hdl_class_of(err);
 	if (rc) {
 		if (run)
 			hdl_plan_run_put(run);
 		hdl_req_complete(*req, rc);
 		hdl_req_free(*req);
 		*req = NULL;
-		return coll_no_memory(comm, args);
+		return coll_unable(comm, args, err);
 	}
 	run->req = *req;
 	if (plan->executor != HDL_EXEC_HOST)
@@ -196,7 +205,7 @@ static void coll_put_persistent(void *arg)
 	hdl_plan_run_put(run);
 }
 
-/* Makes a run bound to these arguments for the life of a persistent request. Returns NULL if there is no memory. */
+/* Makes a run bound to these arguments for the life of a persistent request. Returns NULL with errno. */
 static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll_args *args, size_t bytes)
 {
 	bool in_place = is_in_place(comm, args);
@@ -208,6 +217,7 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 	plan->uses--;		/* counted at each start */
 	if (bind(run, args, in_place, HDL_PERSISTS)) {
 		hdl_plan_run_put(run);
+		errno = ENOMEM;
 		return NULL;
 	}
 	run->retain = true;
@@ -246,7 +256,7 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 	if (!is_nothing(args, bytes)) {
 		run = run_for_good(comm, args, bytes);
 		if (!run)
-			return coll_no_memory(comm, args);
+			return coll_unable(comm, args, errno);
 	}
 	rc = run ? make_persistent(run) : MPI_SUCCESS;
 	if (!rc && hdl_collective_init(comm, begin_persistent, coll_put_persistent, run, req))
@@ -273,7 +283,7 @@ static inline bool coll_is_plan_of(const struct hdl_plan_key *key, const struct 
 	return hdl_type_is_contiguous(a->recvtype) && hdl_type_is_contiguous(a->sendtype) && fits_itself(comm, a);
 }
 
-/* Runs a blocking collective by a new or spare run of the plan. plan NULL: no memory. error: as in struct hdl_hier_phases.
+/* Runs a blocking collective by a new or spare run of the plan. plan NULL: errno says why. error: as in struct hdl_hier_phases.
  * Returns an MPI error class. */
 static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl_coll_args *args, bool in_place, int error)
 {
@@ -281,7 +291,7 @@ static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl
 	bool host, early;
 
 	if (unlikely(!run))
-		return coll_no_memory(comm, args);
+		return coll_unable(comm, args, errno);
 	((struct hdl_cc *)comm->coll)->leader = plan->leader;
 	early = plan->executor != HDL_EXEC_HOST && hdl_plan_is_early(comm->coll, plan);
 	host = early || plan->executor == HDL_EXEC_HOST;
@@ -456,6 +466,7 @@ int hdl_coll_init(void)
 
 	if (err)
 		return err;
+	hdl_ft_ranks_leave(false);
 	hdl_comm_on_free = comm_freed;
 	hdl_coll_hooks = (struct hdl_coll_hooks){ .state_made = hdl_ft_before, .revoke_runs = hdl_host_revoke };
 	for (int i = 0; i < HDL_RUN_KINDS; i++)
@@ -467,38 +478,40 @@ int hdl_coll_init(void)
 	return hdl_tp_progress_add(hdl_mpi_tp, coll_progress, NULL);
 }
 
-static bool none_is_detached(const void *arg)
+/* Returns true if operations of the communicator are under way: on the host executor, or on queues. */
+static bool comm_is_busy(const struct hdl_cc *cc)
 {
-	return !hdl_detached_collectives;
+	for (int i = 0; i < HDL_QUEUE_KINDS; i++)
+		if (cc->queues[i] && hdl_queues_is_active(cc->queues[i]))
+			return true;
+	return cc->pending;
 }
 
-/* MPI_Finalize: releases the state of a communicator, unless the host executor has a run on it: a collective that the program has
- * begun and not completed (erroneous: MPI-5.0 section 11.2.2), or the bring-up behind which that waits. Such a state stays until the
- * process ends. Else:
+/* Releases the state of a communicator without operations. State that an operation uses stays until the process ends:
  *
- *     1. MPI_Ialltoall has posted receives, whose requests lie in a run
- *     2. MPI_Finalize frees the run, then makes progress until all ranks are there
- *     3. the peer's message matches a receive, and its completion writes to the freed run */
+ *     1. MPI_Ialltoall has announced messages, whose records lie in a run; a rank never calls MPI_Ialltoall
+ *     2. the run is freed, and the transport ends the sends when it destroys its queues
+ *     3. their completion writes to the freed run */
 static void comm_release_idle(struct hdl_comm *comm)
 {
-	const struct hdl_cc *cc = comm->coll;
+	struct hdl_cc *cc = comm->coll;
 
-	if (!cc || !cc->pending)
+	if (!cc || !comm_is_busy(cc))
 		comm_release(comm);
+	else
+		hdl_queues_abandon(cc);
 }
 
-int hdl_coll_fini(void)
+static void coll_close(void)
 {
-	/* peers still read this rank's staging buffers, or wait for a persistent request that was freed while active */
-	hdl_wait_until(none_is_detached, NULL);
-	if (hdl_coll_pending)
-		hdl_warn("MPI_Finalize: a collective was begun and not completed (by MPI_Wait, MPI_Test, or their like): its result is "
-			 "undefined");
 	hdl_comm_on_free = NULL;
 	hdl_comm_each(comm_release_idle);
 	hdl_tp_on_shortage(hdl_mpi_tp, NULL);
 	hdl_queue_cache_fini();
 	hdl_tp_progress_remove(hdl_mpi_tp, coll_progress, NULL);
+	hdl_host_forget();
+	hdl_coll_pending = 0;
+	hdl_detached_collectives = 0;
 	hdl_tp_on_sleep(hdl_mpi_tp, NULL);
 	hdl_tp_on_timers(hdl_mpi_tp, NULL);
 	hdl_ft_on_message(NULL);
@@ -507,5 +520,67 @@ int hdl_coll_fini(void)
 	hdl_coll_report_free();
 	hdl_immediate_fini();
 	hdl_scratch_fini();
+}
+
+static bool comms_busy;
+
+static void find_busy(struct hdl_comm *comm)
+{
+	comms_busy |= comm->coll && comm_is_busy(comm->coll);
+}
+
+static bool coll_under_way(bool fenced)
+{
+	if (fenced)
+		hdl_ft_ranks_leave(true);
+	comms_busy = false;
+	hdl_comm_each(find_busy);
+	return comms_busy;
+}
+
+static void comm_break(struct hdl_comm *comm)
+{
+	struct hdl_cc *cc = comm->coll;
+
+	for (int i = 0; cc && i < HDL_QUEUE_KINDS; i++)
+		if (cc->queues[i] && hdl_queues_is_active(cc->queues[i]))
+			hdl_queues_on(cc->queues[i], HDL_QUEUES_ON_BREAK);
+}
+
+/* hdl_tp_on_close's function: operations that wait for ranks which never begin them end with an error that no call returns. */
+static void coll_give_up(void)
+{
+	if (coll_under_way(true)) {
+		hdl_warn("MPI_Finalize: the collective that was not completed is given up: not all ranks have begun the same");
+		hdl_comm_each(comm_break);
+		coll_progress(NULL);
+	}
+	coll_close();
+}
+
+/* Peers read this rank's staging buffers, or have not started a persistent request that was freed while active. */
+static void await_detached(void)
+{
+	enum { AWHILE_NS = 200000000 };
+	uint64_t deadline = monotonic_ns() + AWHILE_NS;
+
+	while (hdl_detached_collectives && monotonic_ns() < deadline)
+		if (!hdl_progress())
+			sched_yield();
+}
+
+/* A collective that was begun and not completed (erroneous: MPI-5.0 section 11.2.2) goes on while MPI_Finalize waits for the other
+ * ranks: a rank that completes the same collective before its MPI_Finalize needs this rank's part. */
+int hdl_coll_fini(void)
+{
+	await_detached();
+	if (!coll_under_way(false)) {
+		coll_close();
+		return 0;
+	}
+	if (hdl_coll_pending || hdl_queues_have_operations())
+		hdl_warn("MPI_Finalize: a collective was begun and not completed (by MPI_Wait, MPI_Test, or their like): its result is "
+			 "undefined");
+	hdl_tp_on_close(hdl_mpi_tp, coll_under_way, coll_give_up);
 	return 0;
 }

@@ -161,7 +161,9 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
 /* The blocking form. Returns an MPI error class. Uses the caller's CPU until the collective is complete. */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args);
-/* This rank has no memory for its part of a collective, for which the other ranks would wait: revokes the communicator. */
+/* This rank cannot do its part of a collective, for which the other ranks would wait: revokes the communicator. unable: err is the
+ * cause, a positive errno; returns its MPI error class. no_memory: the same with ENOMEM. */
+int hdl_coll_unable(struct hdl_comm *comm, int err);
 void hdl_coll_no_memory(struct hdl_comm *comm);
 
 #endif

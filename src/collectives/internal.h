@@ -355,13 +355,13 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 }
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
-/* Chooses executor and algorithm for a key without making a plan. Returns 0 or a negative errno: a failure of this rank alone,
- * which must not decide the choice. */
+/* Chooses executor and algorithm for a key without making a plan. Returns 0 or a negative errno, also in errno: a failure of this
+ * rank alone, which must not decide the choice. */
 int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_comm_props *props,
 		    struct hdl_choice *choice);
-/* Returns the plan of this key, made if there is none; NULL: no memory. */
+/* Returns the plan of this key, made if there is none; NULL with errno. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
-/* Takes a spare run of the plan, or makes one. Returns NULL if there is no memory. Ownership: hdl_plan_run_put gives it back. */
+/* Takes a spare run of the plan, or makes one. Returns NULL with errno. Ownership: hdl_plan_run_put gives it back. */
 struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm);
 void hdl_plan_run_put(struct hdl_run *run);
 /* Returns true if this blocking use is among the first of its communicator, which the host executor runs. */

@@ -57,11 +57,12 @@ int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm,
 {
 	int err = hdl_comm_props_of(comm, props);
 
-	if (err)
-		return err;
-	if (comm->size <= HDL_HIER_RANKS && hdl_group_hosts(comm->group, &props->hosts))
-		return -ENOMEM;
-	return hdl_choose(key, props, choice);
+	if (!err && comm->size <= HDL_HIER_RANKS && hdl_group_hosts(comm->group, &props->hosts))
+		err = -ENOMEM;
+	if (!err)
+		err = hdl_choose(key, props, choice);
+	errno = -err;
+	return err;
 }
 
 /* Returns true if a reduction's calls of this plan must pack their elements. For other collectives coll_is_plan_of checks the
@@ -173,6 +174,7 @@ struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm)
 	}
 	if (unlikely(plan->exec->prepare(run))) {
 		hdl_run_free(run);
+		errno = ENOMEM;
 		return NULL;
 	}
 	plan->refs++;

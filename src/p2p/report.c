@@ -390,7 +390,7 @@ static void add_send(const struct hdl_op *op, void *arg)
 		add_op(op, arg);
 }
 
-/* hdl_tp_on_timers's function. Returns the time of its next call; 0: never. */
+/* hdl_tp_on_p2p_timers's function. Returns the time of its next call; 0: never. */
 static uint64_t report_late(uint64_t now)
 {
 	struct heaps all = { .n = 0 };
@@ -413,7 +413,7 @@ static uint64_t report_late(uint64_t now)
 void hdl_report_finalizing(bool waits)
 {
 	late_at = waits && hdl_vars.finalize_warn ? monotonic_ns() + hdl_vars.finalize_warn * 1000 : 0;
-	hdl_tp_on_timers(hdl_mpi_tp, waits ? report_late : NULL);
+	hdl_tp_on_p2p_timers(hdl_mpi_tp, waits ? report_late : NULL);
 }
 
 void hdl_report_leaving(void)

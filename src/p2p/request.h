@@ -216,7 +216,7 @@ void hdl_p2p_idle(unsigned *idle);
 int hdl_report_init(void);
 int hdl_report_start(void);	/* must be called when the transport is there */
 /* waits: MPI_Finalize begins to wait for sends; after HEDDLE_FINALIZE_WARN a report names them. false: the wait has ended. Uses
- * the transport's timers (hdl_tp_on_timers). */
+ * the transport's timers (hdl_tp_on_p2p_timers). */
 void hdl_report_finalizing(bool waits);
 /* From here on the rank waits in MPI_Finalize for the other ranks without calling hdl_p2p_idle; a request for a report must not
  * wake the transport. */

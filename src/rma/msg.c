@@ -494,8 +494,8 @@ int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct
 				   .left = (uint64_t)a->at.target_count * (uint64_t)a->at.target_type->size };
 	if (compare)
 		hdl_pack(o->compare, compare, 1, base, 0, (size_t)base->size);
-	if (a->op != MPI_NO_OP && a->at.count == 1 && hdl_type_is_named(a->at.type) && (size_t)a->at.type->extent <= sizeof(o->small)) {
-		memcpy(o->small, from, (size_t)a->at.type->extent);
+	if (a->op != MPI_NO_OP && a->at.count == 1 && hdl_type_is_named(a->at.type) && (size_t)a->at.type->true_extent <= sizeof(o->small)) {
+		memcpy(o->small, from, (size_t)a->at.type->true_extent);	/* the padding behind may be another mapping's */
 		from = o->small;
 	}
 	o->at = stream_new((void *)(uintptr_t)offset, a->at.target_count, a->at.target_type, &o->target_type);
@@ -547,6 +547,31 @@ static int pieces_check(const struct hdl_rma_in *in, struct hdl_acc_piece *piece
 	return bytes == in->head.bytes && bytes <= PIECE_BYTES + 64 ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
+/* The pieces are memory of this process that another rank names: an address that the owner has unmapped or protected would be a signal
+ * in whatever call of the owner makes progress. Returns MPI_ERR_RMA_RANGE, reported, or MPI_SUCCESS. */
+static int pieces_reach(const struct hdl_rma_in *in, const struct hdl_acc_piece *piece)
+{
+	const uint64_t page = 4096;
+	bool writes = (MPI_Op)(uintptr_t)in->head.op != MPI_NO_OP;
+	uint64_t looked = 0;			/* end of the page that was looked at last */
+	char label[MPI_MAX_OBJECT_NAME + 16];
+
+	for (uint32_t i = 0; i < in->head.runs; i++) {
+		uint64_t end = piece[i].at + piece[i].len;
+
+		if (!piece[i].len || (piece[i].at >= looked - page && end <= looked))
+			continue;
+		looked = align_up(end, page);
+		if (!hdl_tp_unreachable((void *)(uintptr_t)piece[i].at, piece[i].len, writes))
+			continue;
+		hdl_error("%llu bytes at %#llx of %s cannot be %s for rank %d: they are unmapped or protected, or beyond the end of their "
+			  "file. The operation fails at its origin, and nothing else", (unsigned long long)piece[i].len,
+			  (unsigned long long)piece[i].at, hdl_win_label(in->w, label), writes ? "written" : "read", in->head.member);
+		return MPI_ERR_RMA_RANGE;
+	}
+	return MPI_SUCCESS;
+}
+
 static void carry_out(struct hdl_rma_in *in)
 {
 	const struct acc_head *h = &in->head;
@@ -561,6 +586,8 @@ static void carry_out(struct hdl_rma_in *in)
 		error = MPI_ERR_OTHER;
 	if (!error)
 		error = pieces_check(in, piece);
+	if (!error)
+		error = pieces_reach(in, piece);
 	if (!error && h->fetch && !(m = msg_new(h->bytes)))
 		error = MPI_ERR_NO_MEM;
 	if (!error)

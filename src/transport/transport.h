@@ -400,6 +400,12 @@ void hdl_tp_on_sleep(struct hdl_tp *tp, void (*arm)(void));
 /* `timers` is called with the time now and then, and before each sleep: does what is due, without completing anything. Returns
  * when to call again, 0: not needed; if that is past, this process does not sleep before progress has run. */
 void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
+/* The same for p2p, beside the executors' function. */
+void hdl_tp_on_p2p_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
+/* For an executor with operations that the program has not completed, called before hdl_tp_fini or hdl_tp_leave. under_way: returns
+ * true while an operation is under way; fenced: all ranks have entered MPI_Finalize, so that a process that ends is no failure.
+ * end: gives up the operations that are left, and destroys the executor's queues; called once, ahead of the transport's own. */
+void hdl_tp_on_close(struct hdl_tp *tp, bool (*under_way)(bool fenced), void (*end)(void));
 /* `give` is called when a device, or memory, has no room for what the transport needs: releases what is cached, and returns
  * whether there was something. */
 void hdl_tp_on_shortage(struct hdl_tp *tp, bool (*give)(void));
@@ -444,6 +450,10 @@ void hdl_tp_unshare(struct hdl_tp *tp, void *p);
 /* Returns the address here of a peer's memory of hdl_tp_share. NULL: this process does not map it. A peer of another fabric has
  * other memory at the same place: the caller must check contents that it knows before it writes. */
 void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes);
+
+/* Returns true if some of these bytes cannot be read, or written: a page is unmapped, protected, or beyond the end of its file. False
+ * also where the kernel does not tell. One system call if all can. */
+bool hdl_tp_unreachable(const void *p, uint64_t bytes, bool written);
 
 /* MPI_Alloc_mem: memory of the device's arena if there is one (ibv_alloc_dm or the library's own registered pool), so that peers
  * reach it without a copy through the kernel. */

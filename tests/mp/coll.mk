@@ -151,6 +151,12 @@ tests_mp_coll_memory_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=aligned_alloc \
 	-Wl,--wrap=hdl_collective_init -Wl,--wrap=ibv_exp_post_task -Wl,--wrap=hdl_buf_get
 # ... in its first communication.
+check_PROGRAMS += tests/mp/coll_uncompleted
+tests_mp_coll_uncompleted_SOURCES = tests/mp/coll_uncompleted.c
+tests_mp_coll_uncompleted_LDADD = libheddle.la
+tests_mp_coll_uncompleted_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/coll_uncompleted.sh
+EXTRA_DIST += tests/mp/coll_uncompleted.sh
 check_PROGRAMS += tests/mp/coll_first_allocation_fails
 tests_mp_coll_first_allocation_fails_SOURCES = tests/mp/coll_first_allocation_fails.c tests/mp/mpi_test.h
 tests_mp_coll_first_allocation_fails_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)

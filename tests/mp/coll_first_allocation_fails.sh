@@ -78,6 +78,10 @@ else
 	for coll in barrier allreduce; do
 		one 3 HEDDLE_COLL_EXECUTOR=tasks blocking $coll 8 1 query
 		one 3 HEDDLE_COLL_EXECUTOR=auto nonblocking $coll 8 1 query
+		# the text names the cause: not memory
+		one 3 HEDDLE_COLL_EXECUTOR=tasks nonblocking $coll 8 1 query
+		grep -q 'too many open files in this process' "$tmp/err" && ! grep -q 'no memory\|out of memory' "$tmp/err" ||
+			wrong "$coll, query" "the lack of a descriptor is not named"
 	done
 	for place in 55 56 57 58 61 62 63; do one 3 HEDDLE_COLL_EXECUTOR=auto nonblocking barrier 8 1 $place; done
 fi

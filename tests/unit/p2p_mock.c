@@ -397,7 +397,7 @@ void hdl_tp_wake(struct hdl_tp *tp)
 	(void)tp;
 }
 
-void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now))
+void hdl_tp_on_p2p_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now))
 {
 }
 

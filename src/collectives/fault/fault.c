@@ -14,6 +14,9 @@
  * communicator. No member is named whose process lives. While no member's process has ended, the queues of mailbox or tasks
  * are under suspicion: nothing is posted until a member's end is seen, or SUSPECT_NS have passed.
  */
+#include <errno.h>
+#include <string.h>
+
 #include "collectives/queues/queues.h"
 
 #define LOOK_NS 500000000ull
@@ -23,6 +26,7 @@
 static uint64_t frequent_until_ns;	/* CLOCK_MONOTONIC ns; until then all communicators are checked often: the lost rank
 					 * may be a member of others */
 static bool revoke_pending;		/* a communicator is lost whose operations in flight have not been ended */
+static bool ranks_leave;		/* hdl_ft_ranks_leave was called */
 static int orphaning_proc = -1;	/* process whose end ends constructors without a communicator, or -1 */
 
 /* ---- members: of an intercommunicator both groups, numbered like nodes' peers ------------------------------------- */
@@ -87,7 +91,7 @@ static void ft_report(const struct hdl_cc *cc)
 {
 	static int reported;
 
-	if (reported == cc->lost || cc->lost - 1 == hdl_job.rank)
+	if (reported == cc->lost || cc->lost - 1 == hdl_job.rank || ranks_leave)
 		return;
 	reported = cc->lost;
 	hdl_error("collectives: rank %d (%s) %s: its output may tell why; collectives on its communicators end with "
@@ -231,6 +235,8 @@ static bool is_dead(int proc)
  * sees that the process has ended. */
 static bool must_notify(const struct hdl_cc *cc)
 {
+	if (ranks_leave)
+		return false;
 	return !cc->lost_by_notice ||
 	       (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
 }
@@ -252,6 +258,11 @@ static void revoke(struct hdl_comm *comm)
 	hdl_cid_revoke((uint16_t)(comm->context + 1));
 }
 
+void hdl_ft_ranks_leave(bool leave)
+{
+	ranks_leave = leave;
+}
+
 int hdl_ft_progress(void)
 {
 	if (likely(!revoke_pending))
@@ -264,10 +275,26 @@ int hdl_ft_progress(void)
 	return 1;
 }
 
+const char *hdl_ft_lacks(int err)
+{
+	switch (err) {
+	case ENOMEM: return "no memory";
+	case EMFILE: return "no descriptor: too many open files in this process; raise the limit (ulimit -n)";
+	case ENFILE: return "no descriptor: too many open files on this host (sysctl fs.file-max)";
+	default: return strerror(err);
+	}
+}
+
+int hdl_coll_unable(struct hdl_comm *comm, int err)
+{
+	hdl_ft_give_up(comm, hdl_ft_lacks(err));
+	hdl_ft_progress();
+	return hdl_class_of(err);
+}
+
 void hdl_coll_no_memory(struct hdl_comm *comm)
 {
-	hdl_ft_give_up(comm, "no memory");
-	hdl_ft_progress();
+	hdl_coll_unable(comm, ENOMEM);
 }
 
 /* ---- detection -------------------------------------------------------------------------------------------------------- */

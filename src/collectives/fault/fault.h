@@ -19,6 +19,8 @@ void hdl_ft_member_failed(struct hdl_cc *cc, int member);
 /* This rank cannot do its part of a collective: records the communicator as lost, as hdl_coll_no_memory does. May be called from
  * anywhere. */
 void hdl_ft_give_up(struct hdl_comm *comm, const char *why);
+/* The resource that this rank lacks, for error texts, by errno. */
+const char *hdl_ft_lacks(int err);
 /* A living member has given up a collective: records the communicator as lost if a member's end can be seen. Otherwise a notice
  * will come. */
 void hdl_ft_member_gave_up(struct hdl_cc *cc);
@@ -30,6 +32,8 @@ void hdl_ft_before(struct hdl_cc *cc);
 void hdl_ft_reason(const struct hdl_cc *cc, const char *name);
 /* Revokes lost communicators: notifies members, and ends the operations in flight. Returns 1 if any was lost, else 0. */
 int hdl_ft_progress(void);
+/* leave: all ranks are in MPI_Finalize, so that a process that has ended is no failure: neither printed, nor sent to members. */
+void hdl_ft_ranks_leave(bool leave);
 uint64_t hdl_ft_timers(uint64_t now);	/* see hdl_tp_on_timers */
 
 /* Mailbox: the peer's queue has failed, which means that its process has ended: a queue that it destroys is not reported. */

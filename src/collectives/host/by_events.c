@@ -385,6 +385,12 @@ int hdl_host_progress(void)
 	return n;
 }
 
+void hdl_host_forget(void)
+{
+	runnable_head = NULL;
+	runnable_tail = &runnable_head;
+}
+
 /* Starts the run by events, with the communicator's next number; a persistent run keeps its tag. */
 void hdl_host_begin(struct hdl_run *run)
 {

@@ -18,6 +18,8 @@ bool hdl_host_can_inline(const struct hdl_graph *g);
 int hdl_host_progress(void);
 /* A member has ended: the runs by events on this communicator fail, and their receives and sends are withdrawn. */
 void hdl_host_revoke(struct hdl_cc *cc);
+/* MPI_Finalize: no run is carried on. */
+void hdl_host_forget(void);
 
 /* ---- immediate.c ------------------------------------------------------------------------------------------- */
 

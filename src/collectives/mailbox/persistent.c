@@ -215,8 +215,7 @@ static int pcoll_exchange(struct hdl_pcoll *p, int status, bool *all)
 	return error;
 }
 
-/* Returns the communicator's queues, once all ranks have theirs or none has (state HDL_QUEUES_REFUSED). Returns NULL if there is
- * no memory. */
+/* Returns the communicator's queues, once all ranks have theirs or none has (state HDL_QUEUES_REFUSED). Returns NULL with errno. */
 static struct hdl_queues *pcoll_wired(struct hdl_cc *cc, uint8_t coll)
 {
 	struct hdl_queues *h = hdl_queues_of(cc, HDL_EXEC_MAILBOX, false, coll);
@@ -246,7 +245,7 @@ static int find_most(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
 	int rc;
 
 	if (!h)
-		return MPI_ERR_NO_MEM;
+		return hdl_class_of(errno);
 	if (h->state == HDL_QUEUES_REFUSED)
 		return MPI_SUCCESS;
 	all = calloc((size_t)h->size, sizeof(*all));
@@ -280,7 +279,7 @@ static int pcoll_make(struct hdl_run *run)
 	int rc;
 
 	if (!h)
-		return MPI_ERR_NO_MEM;
+		return hdl_class_of(errno);
 	if (h->state == HDL_QUEUES_REFUSED) {
 		run->plan->why_not = h->why_refused;
 		return MPI_SUCCESS;

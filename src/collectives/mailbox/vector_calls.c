@@ -65,7 +65,7 @@ static size_t longest(const struct hdl_vcoll *a, enum hdl_coll coll, int size)
 	return (size_t)most * (size_t)hdl_type_size(a->type);
 }
 
-/* Makes the plan's key. Returns 0 or a negative errno of this rank's alone. */
+/* Makes the plan's key. Returns 0 or a negative errno of this rank's alone, also in errno. */
 static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a, enum hdl_form_kind form,
 			 struct hdl_plan_key *key)
 {
@@ -73,8 +73,10 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 	bool exposes = promises & HDL_PROMISES_EXPOSES;
 	enum hdl_coll coll = vector_kind_of(a);
 
-	if (promises < 0)
+	if (promises < 0) {
+		errno = -promises;
 		return promises;
+	}
 	*key = (struct hdl_plan_key){
 		.coll = (uint8_t)coll,
 		.root = hdl_coll_has_root(coll) ? a->root : 0,
@@ -100,11 +102,14 @@ static bool vector_possible(const struct hdl_comm *comm, const struct hdl_vcoll 
 	       hdl_vector_reduces_by(a->op != MPI_OP_NULL && hdl_op_get(a->op));
 }
 
-static int vector_no_memory(struct hdl_comm *comm, const struct hdl_plan *plan)
+/* Revokes the communicator, and sets the reason. err: a positive errno, the cause. Returns its MPI error class. */
+static int vector_unable(struct hdl_comm *comm, const struct hdl_plan *plan, int err)
 {
-	hdl_coll_no_memory(comm);
-	hdl_reason_set("%s: no memory for its blocks", plan ? hdl_coll_name((enum hdl_coll)plan->key.coll) : "collective");
-	return MPI_ERR_NO_MEM;
+	int error = hdl_coll_unable(comm, err);
+
+	hdl_reason_set("%s: %s%s", plan ? hdl_coll_name((enum hdl_coll)plan->key.coll) : "collective", hdl_ft_lacks(err),
+		       err == ENOMEM ? " for its blocks" : "");
+	return error;
 }
 
 bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc)
@@ -113,13 +118,14 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 	struct hdl_plan *plan;
 	struct hdl_run *run;
 	struct hdl_cc *cc;
+	int err;
 
 	if (!vector_possible(comm, a))
 		return false;
 	cc = hdl_coll_state(comm);
 	plan = cc && !vector_key_of(comm, a, req ? HDL_STARTS : HDL_BLOCKS, &key) ? hdl_plan_of(cc, &key) : NULL;
 	if (!plan) {
-		*rc = vector_no_memory(comm, NULL);
+		*rc = vector_unable(comm, NULL, errno);
 		return true;
 	}
 	/* as for every blocking collective: a later Barrier depends on the last plans, and all ranks know the sequence of
@@ -135,6 +141,7 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 		return false;
 	}
 	run = hdl_plan_run(plan, comm);
+	err = run ? ENOMEM : errno;
 	if (run && req)
 		*req = run->req = hdl_req_new(comm);
 	if (!run || (req && !*req) || !hdl_vector_setup(run, comm, a, req)) {
@@ -143,7 +150,7 @@ bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct h
 			hdl_req_free(*req);
 			*req = NULL;
 		}
-		*rc = vector_no_memory(comm, plan);
+		*rc = vector_unable(comm, plan, err);
 		if (run && run->vector)
 			hdl_vector_put_away(run->vector);
 		if (run)
@@ -307,7 +314,7 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 	if (run)
 		plan->uses--;		/* counted at each start */
 	if (!run || !hdl_vector_setup(run, comm, a, true)) {
-		*rc = vector_no_memory(comm, plan);
+		*rc = vector_unable(comm, plan, run ? ENOMEM : errno);
 		goto undo;
 	}
 	run->args.coll = (enum hdl_coll)plan->key.coll;
@@ -320,7 +327,7 @@ bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct
 		(*req)->look = hdl_pcoll_look;
 		return true;
 	}
-	*rc = vector_no_memory(comm, plan);	/* the other ranks may have succeeded, and start their requests */
+	*rc = vector_unable(comm, plan, ENOMEM);	/* the other ranks may have succeeded, and start their requests */
 undo:
 	/* without an error no rank has cells, and all use messages */
 	if (run && run->vector)

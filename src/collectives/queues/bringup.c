@@ -589,14 +589,18 @@ static struct hdl_queues *lay_new(const struct hdl_comm *comm, enum hdl_executor
 {
 	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
 	const struct hdl_reduce_caps *caps;
-	struct hdl_queues *h = hdl_reduce_caps_of(port, &caps) ? NULL : lay(comm->rank, comm->size, executor, pairs, caps);
+	int err = hdl_reduce_caps_of(port, &caps);
+	struct hdl_queues *h = err ? NULL : lay(comm->rank, comm->size, executor, pairs, caps);
 
-	if (!h)
+	if (!h) {
+		errno = err ? -err : ENOMEM;
 		return NULL;
+	}
 	h->port = port;
 	h->members = calloc((size_t)h->size, sizeof(*h->members));
 	if (!h->members) {
 		hdl_queues_destroy(h);
+		errno = ENOMEM;
 		return NULL;
 	}
 	for (int r = 0; r < h->size; r++)
@@ -621,6 +625,7 @@ struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor,
 	hdl_regions_retry(h);
 	if (allocate_records(h)) {
 		hdl_queues_end(h);		/* flushes: cells of the previous communicator may not have left yet */
+		errno = ENOMEM;
 		return NULL;
 	}
 	bringup_exchange(h, offered ? 0 : bringup_make(h));

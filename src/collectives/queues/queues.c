@@ -318,8 +318,8 @@ __attribute__((noinline, cold)) struct hdl_queues *hdl_queues_make(struct hdl_cc
 	struct hdl_queues *h = cc->queues[hdl_queues_index(executor, pairs)] = hdl_queues_new(cc, executor, pairs);
 
 	if (!h)
-		hdl_reason_set("%s: no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without",
-			       hdl_coll_name((enum hdl_coll)coll));
+		hdl_reason_set("%s: the queues of offloaded collectives: %s; HEDDLE_COLL_EXECUTOR=host does without",
+			       hdl_coll_name((enum hdl_coll)coll), hdl_ft_lacks(errno));
 	return h;
 }
 
@@ -389,7 +389,11 @@ void hdl_queues_submit(struct hdl_cc *cc, struct hdl_run *run)
 	struct hdl_queues *h = hdl_queues_of(cc, plan->executor, plan->pairs, plan->key.coll);
 
 	if (unlikely(!h)) {
-		hdl_run_error(run, MPI_ERR_NO_MEM);
+		int err = errno;
+
+		if (err != ENOMEM)	/* hdl_run_error does so for MPI_ERR_NO_MEM */
+			hdl_ft_give_up(run->comm, hdl_ft_lacks(err));
+		hdl_run_error(run, hdl_class_of(err));
 		hdl_run_finish(run);
 		return;
 	}
@@ -516,6 +520,24 @@ static struct hdl_run *slot_barrier_run(struct hdl_queues *h, uint8_t class)
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
+
+bool hdl_queues_have_operations(void)
+{
+	for (const struct hdl_queues *h = hdl_queues_active; h; h = h->next)
+		if (h->posted != h->retired || h->queue || h->started)
+			return true;
+	return false;
+}
+
+void hdl_queues_abandon(struct hdl_cc *cc)
+{
+	for (int i = 0; i < HDL_QUEUE_KINDS; i++) {
+		if (!cc->queues[i])
+			continue;
+		queues_unlist(cc->queues[i]);
+		hdl_queues_unmake(cc->queues[i]);
+	}
+}
 
 void hdl_queues_free(struct hdl_cc *cc)
 {

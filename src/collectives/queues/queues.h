@@ -343,7 +343,7 @@ static inline bool hdl_queues_are_open(const struct hdl_queues *h)
 }
 
 /* Returns the communicator's queues for this executor, made at the first call; coll: the caller's collective, for the error's
- * text. NULL: no memory. */
+ * text. NULL with errno. */
 struct hdl_queues *hdl_queues_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll);
 static inline struct hdl_queues *hdl_queues_of(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
 {
@@ -402,6 +402,11 @@ void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
 /* The communicator is freed: its queues go to the cache, or are destroyed. Must: nothing is outstanding. May be called while an
  * operation is being completed. */
 void hdl_queues_free(struct hdl_cc *cc);
+/* Returns true if operations are posted, accepted or started that have not ended: staging buffers that peers read are none. */
+bool hdl_queues_have_operations(void);
+/* Destroys the queue pairs and slots of a communicator, whatever is outstanding. The struct hdl_queues stay, because the host
+ * executor's runs of the bring-up refer to them. Must: progress calls no function of this folder any more. */
+void hdl_queues_abandon(struct hdl_cc *cc);
 void hdl_queue_cache_fini(void);		/* destroys all cached queues */
 bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
 						 * hdl_tp_on_shortage */
@@ -490,8 +495,7 @@ void hdl_queues_free_records(struct hdl_queues *h);
 /* Upper limit of HEDDLE_COLL_DEPTH: the ring place in wr_id has 8 bits. */
 #define HDL_QUEUES_DEPTH_MAX 128
 /* Creates queues and slots, or takes cached ones, and starts the exchange. state becomes HDL_QUEUES_READY or HDL_QUEUES_REFUSED,
- * the same on all ranks; of a rank that cannot know which, the health becomes HDL_QUEUES_BROKEN. Returns NULL if there is no
- * memory. */
+ * the same on all ranks; of a rank that cannot know which, the health becomes HDL_QUEUES_BROKEN. Returns NULL with errno. */
 struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs);
 /* The same layout as by hdl_queues_new, without a device: for compiling only, nothing can be posted. Returns NULL if there
  * is no memory. */

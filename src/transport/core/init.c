@@ -349,6 +349,38 @@ static void progress_settle_briefly(struct hdl_tp *tp)
 	}
 }
 
+/* Before the fence. An executor's operation may be announced to a rank that never begins the same: its sends are waited for
+ * behind the fence (end_executors). */
+static void settle_before_fence(struct hdl_tp *tp)
+{
+	if (tp->under_way)
+		progress_settle_briefly(tp);
+	else
+		progress_settle(tp);
+}
+
+/* All ranks are in MPI_Finalize, or this process leaves alone. Lets the executors' operations go on as long as they move: a rank
+ * whose operation is complete owes the others nothing. An operation that not all ranks have begun never moves. */
+static void end_executors(struct hdl_tp *tp)
+{
+	enum { STILL_NS = 1000000000 };
+	uint64_t deadline = monotonic_ns() + STILL_NS;
+
+	if (!tp->under_way)
+		return;
+	tp->exec_timers = NULL;
+	while (tp->under_way(true) && monotonic_ns() < deadline) {
+		hdl_ud_acks(tp);
+		if (hdl_tp_progress(tp))
+			deadline = monotonic_ns() + STILL_NS;
+		else
+			sched_yield();
+	}
+	tp->under_way = NULL;
+	tp->end_executors();
+	progress_settle_briefly(tp);
+}
+
 /* Peers to which LEAVE or STAY goes. A peer without a message has no connection, and one made for this might find the peer gone:
  * that peer would never answer. */
 static bool leave_others(const struct hdl_ep *ep)
@@ -400,10 +432,10 @@ int hdl_tp_fini(struct hdl_tp **instance)
 
 	if (!tp)
 		return 0;
-	progress_settle(tp);
+	settle_before_fence(tp);
 	/* the fence does not include other jobs: they go on, and this process's end is no error to them */
 	if (send_parting(tp, HDL_CTL_LEAVE, leave_others))
-		progress_settle(tp);
+		settle_before_fence(tp);
 	/* Peers may still need acknowledgements from here (a lost one is asked for again): progress goes on until all have
 	 * entered the fence. */
 	hdl_ud_acks(tp);
@@ -420,6 +452,7 @@ int hdl_tp_fini(struct hdl_tp **instance)
 	/* a STAY was sent ahead of its sender's entry into the fence, so it is here, and perhaps not looked at yet */
 	for (int turns = 0; turns < 64 && hdl_tp_progress(tp); turns++)
 		;
+	end_executors(tp);
 	if (send_parting(tp, HDL_CTL_LEAVE, leave_staying))
 		progress_settle_briefly(tp);
 	init_report_and_destroy(instance);
@@ -432,6 +465,7 @@ void hdl_tp_leave(struct hdl_tp **instance)
 
 	if (!tp)
 		return;
+	end_executors(tp);
 	progress_settle(tp);
 	tp->parting = true;
 	if (send_parting(tp, HDL_CTL_LEAVE, leave_all))

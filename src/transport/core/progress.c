@@ -17,7 +17,7 @@
 void hdl_tp_timers(struct hdl_tp *tp, uint64_t now)
 {
 	uint64_t at[] = { hdl_ud_timers(tp, now), hdl_wire_timers(tp, now), hdl_xrc_timers(tp, now), hdl_peers_look(tp, now),
-			  tp->exec_timers ? tp->exec_timers(now) : 0 };
+			  tp->exec_timers ? tp->exec_timers(now) : 0, tp->p2p_timers ? tp->p2p_timers(now) : 0 };
 
 	for (int i = 0; i < tp->ndev * HDL_POOLS; i++)
 		hdl_rxpool_period(&tp->dev[i / HDL_POOLS]->rx[i % HDL_POOLS], now);
@@ -177,6 +177,17 @@ void hdl_tp_on_sleep(struct hdl_tp *tp, void (*arm)(void))
 void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now))
 {
 	tp->exec_timers = timers;
+}
+
+void hdl_tp_on_p2p_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now))
+{
+	tp->p2p_timers = timers;
+}
+
+void hdl_tp_on_close(struct hdl_tp *tp, bool (*under_way)(bool fenced), void (*end)(void))
+{
+	tp->under_way = under_way;
+	tp->end_executors = end;
 }
 
 void hdl_tp_on_shortage(struct hdl_tp *tp, bool (*give)(void))

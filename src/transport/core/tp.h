@@ -142,6 +142,9 @@ struct hdl_tp {
 	struct hdl_fd_waker fd_waker;	/* watches the second device where the first one wakes on a write */
 	void (*on_sleep)(void);		/* hdl_tp_on_sleep */
 	uint64_t (*exec_timers)(uint64_t now);	/* hdl_tp_on_timers */
+	uint64_t (*p2p_timers)(uint64_t now);	/* hdl_tp_on_p2p_timers */
+	bool (*under_way)(bool fenced);	/* hdl_tp_on_close; NULL: the executors have ended */
+	void (*end_executors)(void);	/* hdl_tp_on_close */
 	bool (*on_shortage)(void);	/* hdl_tp_on_shortage */
 	uint64_t rng;
 	uint64_t sleeps, refused, stale;	/* sleeps; REJs sent; messages dropped as of another life or job */

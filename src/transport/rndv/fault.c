@@ -105,6 +105,11 @@ void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void 
 		  written ? "written" : "read", hdl_fault_place(where, buf, len, written));
 }
 
+bool hdl_tp_unreachable(const void *p, uint64_t bytes, bool written)
+{
+	return hdl_fault_found(p, bytes, written);
+}
+
 bool hdl_fault_found(const void *buf, uint64_t len, bool written)
 {
 	const char *why;
