@@ -5,6 +5,8 @@
  */
 #include "rma_test.h"
 
+#include <sys/mman.h>
+
 static int right, left;
 static struct window w;
 static int64_t a = 1, b = 2, c = 3;
@@ -368,6 +370,85 @@ static void attributes(void)
 	window_close();
 }
 
+/* ---- memory that cannot be reached ------------------------------------------------------------------------------------- */
+
+#define PAGE 4096
+
+/* The last `bytes` of a page that a page without rights follows. */
+static char *page_end(size_t bytes)
+{
+	char *m = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED || mprotect(m + PAGE, PAGE, PROT_NONE))
+		exit(2);
+	return m + PAGE - bytes;
+}
+
+/* An element with padding behind its last member: only bytes of the type map are read and written, at the origin, of the result, and at
+ * the target. */
+static void pair_at_page_end(void)
+{
+	struct { double value; int index; } in = { 7, me }, out = { 0, -1 }, now = { 9, 99 };
+	size_t bytes = offsetof(__typeof__(in), index) + sizeof(int);
+	char *mem = page_end(bytes), *origin = page_end(bytes), *result = page_end(bytes);
+	MPI_Win win;
+
+	memcpy(mem, &now, bytes);
+	memcpy(origin, &in, bytes);
+	MPI_Win_create(mem, (MPI_Aint)bytes, 1, MPI_INFO_NULL, WORLD, &win);
+	for (int i = 0; i < 3; i++) {
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, 0, win);
+		if (i == 0)
+			MPI_Accumulate(origin, 1, MPI_DOUBLE_INT, right, 0, 1, MPI_DOUBLE_INT, MPI_MINLOC, win);
+		else if (i == 1)
+			MPI_Get_accumulate(origin, 1, MPI_DOUBLE_INT, result, 1, MPI_DOUBLE_INT, right, 0, 1, MPI_DOUBLE_INT, MPI_MINLOC, win);
+		else
+			MPI_Fetch_and_op(origin, result, MPI_DOUBLE_INT, right, 0, MPI_MINLOC, win);
+		MPI_Win_unlock(right, win);
+		memcpy(&out, result, bytes);
+		CHECK(!i || (out.value == 7 && out.index == me));
+	}
+	MPI_Win_free(&win);
+	memcpy(&now, mem, bytes);
+	CHECK(now.value == 7 && now.index == left);
+}
+
+/* Memory of a target whose pages may not be accessed: the operation fails at its origin, the owner and the window go on. */
+static void target_protected(void)
+{
+	char *mem = page_end(PAGE);
+	int64_t got = 0;
+	MPI_Win win;
+
+	MPI_Win_create(mem, PAGE, 1, MPI_INFO_NULL, WORLD, &win);
+	MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+	if (mprotect(mem, PAGE, PROT_NONE))
+		exit(2);
+	meet(WORLD);
+	for (int i = 0; i < 4 && right != me; i++) {	/* one's own memory is a signal */
+		int rc;
+
+		MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
+		rc = i == 0 ? MPI_Put(&a, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, win) :
+		     i == 1 ? MPI_Get(&got, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, win) :
+		     i == 2 ? MPI_Accumulate(&a, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, MPI_SUM, win) :
+			      MPI_Get_accumulate(&a, 1, MPI_INT64_T, &got, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, MPI_SUM, win);
+		if (!rc)
+			rc = MPI_Win_flush(right, win);
+		CHECK_EQ(class_of(rc), MPI_ERR_RMA_RANGE);
+		MPI_Win_unlock(right, win);
+	}
+	meet(WORLD);
+	mprotect(mem, PAGE, PROT_READ | PROT_WRITE);
+	meet(WORLD);
+	MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
+	CHECK(MPI_Accumulate(&a, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, MPI_SUM, win) == MPI_SUCCESS);
+	CHECK(MPI_Win_unlock(right, win) == MPI_SUCCESS);
+	MPI_Win_free(&win);
+	memcpy(&got, mem + 8, sizeof(got));
+	CHECK_EQ(got, a);
+}
+
 static const struct standard_case cases[] = {
 	{ "12.6.2", "creation", 1, creation },
 	{ "12.6.2", "arguments", 1, arguments },
@@ -376,6 +457,8 @@ static const struct standard_case cases[] = {
 	{ "12.6.2", "ranges", 1, ranges },
 	{ "12.6.2", "attaching", 1, attaching },
 	{ "7.7.3", "attributes", 1, attributes },
+	{ "12.3.4", "pair_at_page_end", 1, pair_at_page_end },
+	{ "12.6.2", "target_protected", 1, target_protected },
 };
 
 int main(int argc, char **argv)
