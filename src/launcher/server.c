@@ -383,22 +383,6 @@ bool server_has(const struct job *job, int rank, const char *key)
 	return rc == PMIX_SUCCESS;
 }
 
-static void *server_end_at_once(void *arg)
-{
-	return arg;
-}
-
-/* Whether one more thread can be created: 0, or an errno. PMIx_server_init succeeds where the thread that accepts
- * connections cannot be created, and the ranks would wait in PMIx_Init. After it a thread of the same size is refused
- * for the same reason. */
-static int try_thread(void)
-{
-	pthread_t thread;
-	int err = pthread_create(&thread, NULL, server_end_at_once, NULL);
-
-	return err ? err : pthread_join(thread, NULL);
-}
-
 int server_start(struct job *job)
 {
 	pmix_topology_t topology = { .source = (char *)"hwloc", .topology = small_topology(job->ncpus) };
@@ -427,15 +411,17 @@ int server_start(struct job *job)
 	rc = PMIx_server_init(&callbacks, l.info, l.n);
 	home_take_back(home);
 	server_clear(&l);
-	if (rc != PMIX_SUCCESS) {
-		complain("the PMIx server cannot be started (PMIx_server_init of PMIx %s: %s)%s", PMIx_Get_version(),
-			 PMIx_Error_string(rc), hdl_memory_limits(limits, sizeof limits));
-		return -1;
-	}
-	err = try_thread();
+	/* PMIx_server_init succeeds where the thread that accepts connections cannot be created, and the ranks would wait in PMIx_Init;
+	 * for want of its first thread it fails without the cause. After it a thread of the same size is refused for the same reason. */
+	err = hdl_thread_refused();
 	if (err) {
 		complain("no thread can be had for the PMIx server: %s%s (look at ulimit -u, too)", strerror(err),
 			 hdl_memory_limits(limits, sizeof limits));
+		return -1;
+	}
+	if (rc != PMIX_SUCCESS) {
+		complain("the PMIx server cannot be started (PMIx_server_init of PMIx %s: %s)%s", PMIx_Get_version(),
+			 PMIx_Error_string(rc), hdl_memory_limits(limits, sizeof limits));
 		return -1;
 	}
 	rc = register_job(job);

@@ -194,6 +194,30 @@ bool hdl_memory_left(size_t bytes)
 	return p != MAP_FAILED && !munmap(p, bytes);
 }
 
+static void *end_with_lock(void *lock)
+{
+	pthread_mutex_lock(lock);
+	pthread_mutex_unlock(lock);
+	return NULL;
+}
+
+int hdl_thread_refused(void)
+{
+	enum { THREADS = 3 };	/* of libpmix; two at a time, and one that may have ended meanwhile */
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t thread[THREADS];
+	int n = 0, err = 0;
+
+	pthread_mutex_lock(&lock);	/* so that all exist at a time */
+	while (n < THREADS && !(err = pthread_create(&thread[n], NULL, end_with_lock, &lock)))
+		n++;
+	pthread_mutex_unlock(&lock);
+	while (n)
+		pthread_join(thread[--n], NULL);
+	pthread_mutex_destroy(&lock);
+	return err;
+}
+
 const char *hdl_memory_limits(char *text, size_t size)
 {
 	static const struct {

@@ -361,6 +361,12 @@ static int job_join(const struct hdl_launched_by *by)
 	hdl_watch_pause();	/* until this rank publishes its addresses */
 	if (rc != PMIX_SUCCESS && explain_space(by))
 		return -ENOTCONN;
+	err = rc != PMIX_SUCCESS ? hdl_thread_refused() : 0;
+	if (err) {
+		hdl_error("no thread can be had for PMIx: %s%s (look at ulimit -u, too: a rank has up to five threads beside the "
+			  "program's own)", strerror(err), hdl_memory_limits(limits, sizeof limits));
+		return -err;
+	}
 	if (rc != PMIX_SUCCESS) {
 		hdl_error("%s started this process as rank %d of PMIx namespace %s, but its PMIx server (%s; PMIx %s) cannot be "
 			  "reached by this side's PMIx (%s): %s. Has the launcher ended, or was its environment inherited by a "

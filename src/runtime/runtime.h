@@ -244,6 +244,9 @@ bool hdl_memory_left(size_t bytes);
 /* For messages about a lack of memory: this process's limits (ulimit -d, -v), if there are any. Returns text, "" or
  * with "; " in front. */
 const char *hdl_memory_limits(char *text, size_t size);
+/* Makes as many threads as libpmix has, which end at once: 0, or the errno with which one is refused to this process (EAGAIN: ulimit -u,
+ * or memory). A library that fails for want of a thread does not say so. */
+int hdl_thread_refused(void);
 /* Sets the rank and host in all later reports, once the job is known. */
 void hdl_diag_rank(int rank, const char *host);
 /* The known name nearest to `word`, or NULL when nothing is near. names ends with NULL. */

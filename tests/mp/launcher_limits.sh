@@ -25,6 +25,19 @@ says "$err" "^heddlerun: the limit on the stack (ulimit -s) is below 32 KiB"
 expect 1 env -i PATH="$PATH" "$run" -n 1 sh -c 'ulimit -s 31; exec "$0" 0' tests/mp/mpi_fds_closed
 says "$err" "^heddle: MPI_Init[_a-z]*: the limit on the stack (ulimit -s) is below 32 KiB"
 
+# Few processes and threads, of a user whom the limit binds: it is named, in heddlerun and in the ranks.
+other=$(id -u nobody 2>/dev/null)
+if [ "$(id -u)" = 0 ] && [ -n "$other" ] && ! ps -u "$other" -o pid= 2>/dev/null | grep -q . &&
+   setpriv --reuid "$other" --clear-groups test -x "$PWD/heddlerun" 2>/dev/null; then
+	for n in 2 3 4 7 8 9 12; do
+		setpriv --reuid "$other" --clear-groups env TMPDIR=/tmp HOME=/tmp prlimit --nproc=$n timeout -k 5 60 "$run" -n 3 \
+			"$PWD/tests/mp/mpi_fds_closed" 0 >"$out" 2>"$err" </dev/null
+		code=$?
+		[ $code -lt 124 ] || fail "exit code $code with ulimit -u $n"
+		[ $code = 0 ] || says "$err" "ulimit -u"
+	done
+fi
+
 # Little memory: the limit is named, and nothing ends by a signal. In heddlerun, and in a rank that sets it by itself.
 for kib in 500 700 1000 10000 20000; do
 	sh -c 'ulimit -d "$0"; exec "$@"' $kib $limit "$run" -n 2 tests/mp/mpi_fds_closed 0 >"$out" 2>"$err" </dev/null
