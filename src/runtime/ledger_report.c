@@ -75,9 +75,6 @@ void hdl_ledger_print(FILE *whole)
 	FILE *out;
 
 	hdl_ledger_measure(&now);
-	if (hdl_rt_fence())	/* hdl_rt_fence has reported; the figures may be wrong, since other ranks have unmapped
-				 * memory */
-		hdl_debug("the ledger of memory was made without the other ranks");
 	for (const struct range *r = hdl_ledger.ranges; r; r = r->next)
 		hdl_ledger_row(r->what)->allocated += r->bytes;
 	share_out(now.pss[FABRIC]);

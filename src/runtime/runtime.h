@@ -275,7 +275,8 @@ void hdl_ledger_heap_since(const char *what, size_t before);
  * allocated, too. */
 #define HDL_LEDGER_TABLES "fabric: tables of all processes"
 void hdl_ledger_pages(const char *otherwise, bool ours, const void *p, size_t bytes);
-/* Prints and clears the ledger. Collective: no rank goes on, and unmaps anything, before all have measured. */
+/* Prints and clears the ledger. Must: called before the fence of MPI_Finalize, behind which ranks unmap the fabric, by which pages
+ * that they share would count more here. Waits for no other rank: a peer may need this rank's progress to reach its MPI_Finalize. */
 void hdl_ledger_print(FILE *out);
 
 /* With HEDDLE_BACKTRACE: a fatal signal prints where the rank was, before it ends the rank. For hdl_rt_init. */
