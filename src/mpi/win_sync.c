@@ -184,9 +184,8 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
 	if (t->held)
 		return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call, "rank %d is locked by this process already", rank);
 	hdl_call = call;
-	if (assert & MPI_MODE_NOCHECK)
-		t->held = HDL_HELD_NOCHECK;
-	else if ((rc = hdl_win_lock(w, t, lock_type == MPI_LOCK_EXCLUSIVE)))
+	rc = hdl_win_lock(w, t, lock_type == MPI_LOCK_EXCLUSIVE, assert & MPI_MODE_NOCHECK);
+	if (rc)
 		return hdl_win_raise_class(w, rc, call);
 	t->open = true;
 	w->locks++;
@@ -256,12 +255,7 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
 	for (int r = 0; r < w->size; r++) {
 		struct hdl_target *t = hdl_target_of(w, r);
 
-		if (!t)
-			rc = hdl_rma_no_memory("a rank of a window");
-		else if (assert & MPI_MODE_NOCHECK)
-			t->held = HDL_HELD_NOCHECK;
-		else
-			rc = hdl_win_lock(w, t, false);
+		rc = t ? hdl_win_lock(w, t, false, assert & MPI_MODE_NOCHECK) : hdl_rma_no_memory("a rank of a window");
 		if (rc) {
 			char why[256];
 

@@ -280,15 +280,22 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 
 /* ---- the door ------------------------------------------------------------------------------------------------------------------ */
 
-int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive)
+int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck)
 {
-	int rc;
+	int rc = MPI_SUCCESS;
 
+	if (nocheck) {
+		t->held = HDL_HELD_NOCHECK;
+		t->alone |= exclusive;
+		return MPI_SUCCESS;
+	}
 	if (hdl_target_failed(t))
 		return hdl_rma_dead(w, t->rank, "locking");
 	rc = w->mapped ? lock_mapped(w, t, exclusive) : lock_by_message(w, t, exclusive);
-	if (!rc)
+	if (!rc) {
 		t->held = exclusive ? HDL_HELD_EXCLUSIVE : HDL_HELD_SHARED;
+		t->alone |= exclusive;
+	}
 	return rc;
 }
 
@@ -304,5 +311,6 @@ int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t)
 	else if (held != HDL_HELD_NOCHECK && !hdl_target_failed(t))
 		err = hdl_rma_msg_sync(w, t, HDL_SYNC_UNLOCK, 0);
 	t->held = HDL_HELD_NONE;
+	t->alone = w->size == 1;
 	return err ? hdl_class_of(-err) : MPI_SUCCESS;
 }

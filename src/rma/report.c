@@ -9,6 +9,8 @@ static const char *const flavors[] = { "MPI_Win_create", "MPI_Win_allocate", "MP
 /* Why the window's accumulates have the agent that they have. */
 static const char *agent_text(const struct hdl_win *w)
 {
+	if (w->native && w->granularity >= HDL_GRANULE_LEAST)
+		return "cpu, by locks (mpi_accumulate_granularity; every rank has mapped the memory of every other)";
 	if (w->native)
 		return "cpu (every rank has mapped the memory of every other)";
 	if (w->mapped)

@@ -64,7 +64,8 @@ struct hdl_win_record {
 	int64_t disp_unit;
 	uint32_t error;			/* class with which the owner's part of the creation has failed */
 	uint16_t key_len;		/* 0: the device does not reach the memory */
-	uint16_t reserved;
+	uint8_t granule;		/* mpi_accumulate_granularity: its log2 + 1, rounded down; 0: not given */
+	uint8_t reserved;
 	char key[HDL_RKEY_MAX];
 };
 
@@ -87,13 +88,16 @@ struct hdl_target {
 	uint8_t held;			/* enum hdl_held */
 	bool open;			/* this member may be accessed: MPI_Win_start or MPI_Win_lock named it */
 	bool native;			/* aligned elements of up to 8 bytes are updated by atomic instructions: every member has mapped
-					 * the memory */
+					 * the memory, and the members asked for no granularity */
+	bool alone;			/* no accumulate of another process runs beside this one's: this process holds the exclusive
+					 * lock, or is the only member */
 	const struct hdl_ep_note *note;	/* of its endpoint; of this process: one that never fails */
 	struct hdl_win_state *state;	/* mapped here; NULL: not */
 	/* cold */
 	uint64_t base;			/* address of the memory in the owner */
 	uint64_t pending;		/* operations of this process that are not complete there */
 	int error;			/* class of the first operation that has failed since the last flush */
+	uint8_t granule;		/* log2 of the bytes that a hashed lock covers */
 	int rank, proc;			/* in the window; number of the process */
 	struct hdl_ep *ep;		/* NULL: this process */
 	struct hdl_rkey *key;
@@ -156,6 +160,7 @@ struct hdl_win {
 	int lock_shared;		/* holders */
 	int lock_exclusive;		/* 1 + the holder's rank; 0: none */
 	unsigned hints;
+	long long granularity;		/* mpi_accumulate_granularity in bytes, on which all members agree; 0: none */
 	MPI_Errhandler errhandler;
 	struct hdl_attrs *attrs;
 	struct hdl_win *next, **link;	/* all windows */
@@ -165,6 +170,10 @@ struct hdl_win {
 /* Info keys with an effect, or that are only kept (section 12.2.1). */
 enum { HDL_WIN_NO_LOCKS = 1, HDL_WIN_SAME_SIZE = 2, HDL_WIN_SAME_DISP_UNIT = 4, HDL_WIN_NONCONTIG = 8, HDL_WIN_SAME_OP = 16,
        HDL_WIN_ORDER_NONE = 32 };
+
+/* The least mpi_accumulate_granularity, in bytes, for which a hashed lock is taken once for many elements; a smaller one is served by
+ * single elements. */
+#define HDL_GRANULE_LEAST 256
 
 extern struct hdl_pool hdl_wins;
 extern struct hdl_win *hdl_win_list;
@@ -182,6 +191,7 @@ struct hdl_win_args {
 	MPI_Aint size;
 	MPI_Count disp_unit;
 	unsigned hints;
+	long long granularity;		/* 0: not given */
 	MPI_Errhandler errhandler;
 };
 /* Collective over comm, an intracommunicator. MPI_ERR_NO_MEM; MPI_ERR_RMA_SHARED: the members cannot share memory. */
@@ -304,7 +314,8 @@ void hdl_rma_msg_fail(struct hdl_target *t);	/* the target's process has failed:
 
 /* ---- locks.c --------------------------------------------------------------------------------------------------------- */
 
-int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive);
+/* nocheck: MPI_MODE_NOCHECK. */
+int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck);
 /* Must follow the flush of the target. */
 int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t);
 /* Owner, locks by message. */

@@ -97,6 +97,20 @@ static bool choose_lane(struct hdl_win *w, struct hdl_target *t)
 	return true;
 }
 
+#define GRANULE		10u		/* log2 of the bytes that a hashed lock covers */
+#define GRANULE_FAR	15u		/* ... of memory that the device moves, and the most */
+
+/* Returns log2 of the bytes that a hashed lock of a member covers. All origins must have the same result. */
+static uint8_t granule_of(const struct hdl_win *w, const struct hdl_win_record *r)
+{
+	unsigned far = w->native && r->memory_at ? GRANULE : GRANULE_FAR, hint;
+
+	if (w->granularity < HDL_GRANULE_LEAST)
+		return (uint8_t)far;
+	hint = r->granule - 1u;
+	return (uint8_t)(hint < GRANULE_FAR ? hint : GRANULE_FAR);
+}
+
 struct hdl_target *hdl_target_make(struct hdl_win *w, int rank)
 {
 	const struct hdl_win_record *r = &w->record[rank];
@@ -113,7 +127,9 @@ struct hdl_target *hdl_target_make(struct hdl_win *w, int rank)
 	t->base = w->dynamic ? 0 : r->base;
 	t->state = rank == w->rank || w->mapped ? state_of(w, rank) : NULL;
 	t->memory = w->dynamic ? NULL : memory_of(w, rank);
-	t->native = w->native && r->memory_at;
+	t->native = w->native && r->memory_at && w->granularity < HDL_GRANULE_LEAST;
+	t->alone = w->size == 1;
+	t->granule = granule_of(w, r);
 	if (!choose_lane(w, t)) {
 		free(t);
 		return NULL;
@@ -254,6 +270,8 @@ static int record_mine(struct hdl_win *w, const struct hdl_win_args *args, struc
 	r->size = (uint64_t)args->size;
 	r->disp_unit = args->disp_unit;
 	r->window = (uintptr_t)w;
+	if (args->granularity > 0)
+		r->granule = (uint8_t)(64 - __builtin_clzll((unsigned long long)args->granularity));
 	return rc;
 }
 
@@ -363,6 +381,10 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args)
 		rc = agree(w, &common);
 	if (rc)
 		return rc;
+	w->granularity = args->granularity;
+	for (int r = 0; r < w->size; r++)
+		if (w->record[r].granule != mine->granule)	/* section 12.2.1: all give the same */
+			w->granularity = 0;
 	w->mapped = common & HAS_STATES;
 	w->native = w->mapped && common & HAS_MEMORIES &&
 		    (args->flavor == MPI_WIN_FLAVOR_ALLOCATE || args->flavor == MPI_WIN_FLAVOR_SHARED);
