@@ -4,6 +4,7 @@
  *
  *     tools_mpit            all cases but those below
  *     tools_mpit write      writes HEDDLE_REPORT_TRANSPORTS before MPI_Init: the job prints the report
+ *     tools_mpit instances  a handle that was made in one instance of the library shows a sum in the next ones
  *     tools_mpit death      the last rank ends by SIGKILL: rank 0 gets the event peer_failed. Must: MPI_ERRORS_RETURN
  */
 #include "mpi_test.h"
@@ -383,12 +384,66 @@ static void death(void)
 	MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
+static void around(MPI_Comm comm, int n)
+{
+	int x = 1;
+
+	MPI_Comm_rank(comm, &me);
+	MPI_Comm_size(comm, &np);
+	for (int i = 0; i < n; i++)
+		MPI_Sendrecv_replace(&x, 1, MPI_INT, (me + 1) % np, 0, (me + np - 1) % np, 0, comm, MPI_STATUS_IGNORE);
+}
+
+/* MPI_Finalize as the last user ends the library's instance, and a session begins another one. */
+static int instances(void)
+{
+	MPI_T_pvar_handle h, peers;
+	unsigned long long v, later, of[16];
+	MPI_T_pvar_session t;
+	MPI_Session session;
+	MPI_Group group;
+	MPI_Comm comm = MPI_COMM_WORLD;
+	int provided, count;
+
+	OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+	OK(MPI_T_pvar_session_create(&t));
+	MPI_Init(NULL, NULL);
+	around(comm, 500);
+	OK(MPI_T_pvar_handle_alloc(t, pvar("requests", MPI_T_PVAR_CLASS_COUNTER), NULL, &h, &count));
+	OK(MPI_T_pvar_handle_alloc(t, pvar("ud_messages_sent_of_peers", MPI_T_PVAR_CLASS_COUNTER), &comm, &peers, &count));
+	around(comm, 100);
+	v = value(t, h);
+	MPI_Finalize();
+	later = value(t, h);
+	CHECK(v && v < 500 && later >= v && later < v + 400);
+	v = later;
+	MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+	MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+	MPI_Comm_create_from_group(group, "tools", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+	around(comm, 20);
+	later = value(t, h);
+	CHECK(later > v && later < v + 400);
+	if (np <= 16 && MPI_T_pvar_read(t, peers, of) == MPI_SUCCESS)
+		for (int r = 0; r < np; r++)
+			CHECK(of[r] < 10000);
+	MPI_Comm_free(&comm);
+	MPI_Group_free(&group);
+	MPI_Session_finalize(&session);
+	OK(MPI_T_pvar_session_free(&t));
+	OK(MPI_T_finalize());
+	if (!me)
+		printf("tools_mpit: ok, instances\n");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 	int provided = -1, n = -1, count;
 	MPI_T_cvar_handle h;
 
+	if (!strcmp(what, "instances"))
+		return instances();
 	CHECK_EQ(MPI_T_cvar_get_num(&n), MPI_T_ERR_NOT_INITIALIZED);
 	CHECK_EQ(MPI_T_init_thread(12345, &provided), MPI_T_ERR_INVALID);
 	OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
