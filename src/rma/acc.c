@@ -23,6 +23,7 @@
  *     2. B, which reached the same memory by the device, would read under a lock, compute, and write
  *     3. A's addition between B's read and B's write would be lost. So B uses the rule of A (`native`), or A that of B
  */
+#include "rma/failpoint.h"
 #include "rma/rma.h"
 
 #include <sched.h>
@@ -130,6 +131,7 @@ static T swap_##T(const struct element *e, T *at, const char *in, T old, T new)	
 {													\
 	T operand;											\
 													\
+	HDL_FAILPOINT("swap");										\
 	memcpy(&operand, in, sizeof(T));								\
 	while (new != old && !__atomic_compare_exchange_n(at, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {	\
 		new = old;										\
@@ -266,6 +268,7 @@ static int hashed_lock(struct hdl_win *w, const struct hdl_target *t, uint32_t *
 			continue;
 		if (hdl_ep_process(hdl_mpi_tp, hdl_comm_proc(w->comm, (int)holder - 1)) == HDL_PROC_ENDED &&
 		    hdl_hashed_take_over(word, holder, me)) {
+			HDL_FAILPOINT("hashed-taken-over");
 			hdl_hashed_release(word);
 			return left_behind(w, t, (int)holder - 1);
 		}
@@ -304,6 +307,7 @@ static int update(struct hdl_win *w, struct hdl_target *t, const struct element 
 		memcpy(out, buf, elements * e->size);
 	if (!rc && e->op != MPI_NO_OP && (!compare || !memcmp(buf, compare, e->size))) {
 		compute(e, in, buf, elements);
+		HDL_FAILPOINT("hashed-computed");
 		rc = pieces_move(w, t, true, piece, n, buf);
 	}
 	return rc;
@@ -321,7 +325,9 @@ static int locked(struct hdl_win *w, struct hdl_target *t, const struct element 
 	rc = hashed_lock(w, t, word);
 	if (rc)
 		return rc;
+	HDL_FAILPOINT("hashed-locked");
 	rc = update(w, t, e, piece, n, elements, in, compare, out, buf);
+	HDL_FAILPOINT("hashed-written");
 	hdl_hashed_release(word);
 	return rc;
 }

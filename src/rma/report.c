@@ -69,7 +69,9 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_allocate", shared, "",
 		mapped ? "cpu (atomic instructions; elements longer than 8 bytes under a hashed lock)" : handler);
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_allocate_shared",
-		mapped ? shared : "none: MPI_ERR_RMA_SHARED", "", mapped ? "as MPI_Win_allocate" : "none");
+		several_hosts ? "none: MPI_ERR_RMA_SHARED" : mapped ? shared :
+		"mapped (a file in memory, which the ranks of a host map: loads and stores of the origin)", "",
+		several_hosts ? "none" : "cpu (atomic instructions; elements longer than 8 bytes under a hashed lock)");
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create", own, "",
 		mapped ? "cpu (the origin, under a hashed lock of the target's state block; the device moves the memory)" : handler);
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create_dynamic",
@@ -98,7 +100,7 @@ void hdl_rma_dump(FILE *out)
 
 		if (r != w->rank && holds)
 			fprintf(out, "; rank %d %s since %.1f s", r, has[holds & 3],
-				(double)((ticks() & UINT64_MAX >> 2) - (holds >> 2)) * per_tick);
+				(double)((ticks() >> HDL_HOLDS_SHIFT) - (holds >> 18)) * (double)(1u << HDL_HOLDS_SHIFT) * per_tick);
 	}
 	fputc('\n', out);
 }

@@ -40,7 +40,7 @@ enum hdl_held { HDL_HELD_NONE, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOC
 struct hdl_win_state {
 	_Alignas(64) uint64_t nonce;	/* written once by the owner: proves that a peer has mapped this block and no other memory */
 	uint32_t asleep;		/* waits of the owner for which a writer must send a wake-up (hdl_rma_wake); owner */
-	uint32_t broken;		/* 1 + rank of the member whose death has made `lock` useless; 0: none. Any member */
+	uint32_t broken;		/* 1 + rank of the member whose death has broken `lock` last; 0: none has. Any member */
 	_Alignas(64) uint64_t lock;	/* lock.h; any member */
 	/* regions of a dynamic window (regions.c); owner */
 	_Alignas(64) uint64_t version;	/* odd while the owner changes the next three */
@@ -48,7 +48,7 @@ struct hdl_win_state {
 	uint64_t regions_n, regions_room;	/* entries in use; entries of the table */
 	struct { _Alignas(64) uint32_t word; } hashed[HDL_HASHED];	/* hashed.h; any member */
 	struct hdl_win_member {
-		uint64_t holds;		/* what the member has at `lock`: ticks() << 2 | enum hdl_wants; the member */
+		uint64_t holds;		/* what the member has at `lock`: hdl_lock_holds; the member */
 		uint64_t posted;	/* exposure epochs that the member has posted to the owner; the member */
 		uint64_t completed;	/* access epochs of the member on the owner that are complete; the member */
 	} member[];			/* by rank in the window */
@@ -111,10 +111,12 @@ struct hdl_target {
 	/* messages (msg.c) */
 	struct hdl_rma_out *out, *out_last;	/* accumulates of this process that are not complete, in their order */
 	struct hdl_rma_in *in, *in_last;	/* those of the member that wait for their data */
+	uint16_t lock_state;		/* hdl_lock_state of the lock word as this process knows it; its breaks were reported */
 	bool granted;			/* the owner has granted the lock */
 	int refused;			/* 1 + rank of the member whose death is the reason why it has not; 0 */
 	struct hdl_target *lock_next;	/* owner: members whose lock request waits, in their order */
 	bool lock_exclusive, lock_waits;
+	unsigned lock_breaks;		/* owner: breaks of the lock that were reported to the member */
 };
 
 /* A region that this process has attached. */
@@ -149,6 +151,9 @@ struct hdl_win {
 	void *memory;			/* allocated here, or NULL */
 	bool memory_shared;		/* by hdl_tp_share, else by hdl_tp_alloc */
 	bool state_shared;
+	char *segment;			/* a shared window whose members share no fabric: mapped here; the records' places are offsets
+					 * in it. NULL: the places are in the fabric */
+	size_t segment_bytes;
 	struct hdl_mr *mr;
 	struct hdl_group *start, *post;	/* of the open epochs, with a reference; or NULL */
 	bool start_nocheck, post_nocheck;
@@ -159,6 +164,7 @@ struct hdl_win {
 	struct hdl_target *lock_first, *lock_last;	/* requests that wait */
 	int lock_shared;		/* holders */
 	int lock_exclusive;		/* 1 + the holder's rank; 0: none */
+	unsigned lock_breaks;		/* members that have died while they held the lock or waited for it */
 	unsigned hints;
 	long long granularity;		/* mpi_accumulate_granularity in bytes, on which all members agree; 0: none */
 	MPI_Errhandler errhandler;
