@@ -317,7 +317,35 @@ static void long_ones(void)
 	each_flavour(LONG * 26, long_ones_of);
 }
 
-/* The same with a granularity, which MPI_Win_get_info returns, unless the ranks give different ones. */
+/* After an exclusive lock, in which accumulates may be plain, they are atomic again: all ranks add to the same long vector at once. */
+static void after_exclusive_of(const struct window *w)
+{
+	int64_t ones[LONG];
+	int n = times * (w->flavour == ALLOCATE || w->flavour == SHARED ? 20 : 1);
+
+	for (int k = 0; k < LONG; k++)
+		ones[k] = 1;
+	MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w->win);
+	MPI_Accumulate(ones, LONG, MPI_INT64_T, 0, disp(w, 0, 0), LONG, MPI_INT64_T, MPI_SUM, w->win);
+	MPI_Win_unlock(0, w->win);
+	meet(WORLD);
+	MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w->win);
+	for (int i = 1; i < n; i++)
+		MPI_Accumulate(ones, LONG, MPI_INT64_T, 0, disp(w, 0, 0), LONG, MPI_INT64_T, MPI_SUM, w->win);
+	MPI_Win_unlock(0, w->win);
+	meet(WORLD);
+	own_begin(w);
+	for (int k = 0; !me && k < LONG; k++)
+		CHECK_EQ(((int64_t *)(void *)w->mem)[k], (int64_t)np * n);
+	own_end(w);
+}
+
+static void after_exclusive(void)
+{
+	each_flavour(LONG * 8, after_exclusive_of);
+}
+
+/* long_ones with a granularity, which MPI_Win_get_info returns, unless the ranks give different ones. */
 static void granular(void)
 {
 	static const char *const bytes[] = { "8", "256", "4096", "1048576", NULL };
@@ -611,6 +639,7 @@ static const struct standard_case cases[] = {
 	{ "12.7.1", "replaced", 1, replaced },
 	{ "12.7.1", "one_location", 1, one_location },
 	{ "12.7.1", "long_ones", 1, long_ones },
+	{ "12.7.1", "after_exclusive", 1, after_exclusive },
 	{ "12.2.1", "granular", 1, granular },
 	{ "12.7.2", "order", 1, order },
 	{ "12.7.2", "sums_in_order", 1, sums_in_order },
