@@ -111,6 +111,7 @@ struct hdl_target {
 	/* messages (msg.c) */
 	struct hdl_rma_out *out, *out_last;	/* accumulates of this process that are not complete, in their order */
 	struct hdl_rma_in *in, *in_last;	/* those of the member that wait for their data */
+	bool pumping, pump_failed;	/* pump is at work; the member has failed meanwhile */
 	uint16_t lock_state;		/* hdl_lock_state of the lock word as this process knows it; its breaks were reported */
 	bool granted;			/* the owner has granted the lock */
 	int refused;			/* 1 + rank of the member whose death is the reason why it has not; 0 */
