@@ -177,6 +177,7 @@ static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, 
 	if (gives_base)
 		*(void **)baseptr = w->base;
 	*win = (MPI_Win)w;
+	hdl_rma_begun(w);
 	return MPI_SUCCESS;
 }
 

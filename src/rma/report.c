@@ -44,6 +44,8 @@ void hdl_win_report(const struct hdl_win *w)
 	hdl_win_label(w, label);
 	fprintf(stderr, "heddle: rank %d: %s of %s, %d ranks, %lld bytes here: accumulates by %s\n", hdl_job.rank, label,
 		flavors[w->flavor - MPI_WIN_FLAVOR_CREATE], w->size, (long long)w->bytes, agent_text(w));
+	if (w->helped)
+		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank, label);
 	for (int r = 1; r <= w->size; r++) {
 		if (r < w->size && !strcmp(lane_text(w, r), lane_text(w, first)))
 			continue;

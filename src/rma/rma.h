@@ -10,6 +10,7 @@
  *     locks.c    locks of members, mapped and by message      move.c    put and get
  *     acc.c      accumulates by the origin's CPU              msg.c     active messages: accumulates, locks, wake-ups
  *     regions.c  regions of dynamic windows                   report.c  the report, and what a hang report says
+ *     helper.c   progress for a process that computes
  *     pure: lock.h, epoch.h, hashed.h
  *
  * All functions return MPI_SUCCESS or an MPI error class with hdl_reason_set. Must: the lock of runtime/threads.h is held.
@@ -140,6 +141,8 @@ struct hdl_win {
 	bool dynamic;
 	bool mapped;			/* every member has mapped the state block of every other */
 	bool native;			/* ... and every member's memory that is in the fabric */
+	bool by_messages;		/* the device does not move the memory of some peer: puts and gets are messages */
+	bool helped;			/* peers' operations need this process's progress: hdl_rma_helper_begin was called */
 	int flavor, model;		/* MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED */
 	int locks;			/* targets that MPI_Win_lock has named */
 	struct hdl_comm *comm;		/* a duplicate without a handle: the window's messages */
@@ -203,6 +206,8 @@ struct hdl_win_args {
 };
 /* Collective over comm, an intracommunicator. MPI_ERR_NO_MEM; MPI_ERR_RMA_SHARED: the members cannot share memory. */
 int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct hdl_win **out);
+/* Starts the helper thread if the window needs one. Must be the last thing that the constructor does (helper.c). */
+void hdl_rma_begun(struct hdl_win *w);
 /* Collective. Waits for all members; the object is gone on return, also after an error. */
 int hdl_win_end(struct hdl_win *w);
 /* Returns the target of a rank, makes it if need be. NULL: no memory. Must: the rank is in range. */
@@ -352,6 +357,14 @@ static inline void hdl_rma_turn(struct hdl_win *w)
 }
 /* Waits as hdl_wait_until, with `asleep` set, so that writers into this process's state block send wake-ups. */
 void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void *arg);
+
+/* ---- helper.c -------------------------------------------------------------------------------------------------------- */
+
+/* Starts the helper thread for one more window. Must be the last thing that a call of MPI does: from here on the lock of
+ * runtime/threads.h is in use, and a call that began without the lock goes on without it. */
+void hdl_rma_helper_begin(void);
+/* Must follow hdl_rma_helper_begin once. Opens the lock while it waits for the thread. */
+void hdl_rma_helper_end(void);
 
 /* ---- report.c -------------------------------------------------------------------------------------------------------- */
 

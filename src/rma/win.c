@@ -401,7 +401,7 @@ static void connect_members(struct hdl_win *w)
 		int proc = hdl_comm_proc(w->comm, r);
 
 		if (r != w->rank && hdl_proc_is_ours(proc) && hdl_is_local(proc) && (w->dynamic || (m->size && !m->memory_at)))
-			hdl_rma_connect(hdl_comm_ep(w->comm, r));	/* a refusal is no error: messages do */
+			w->by_messages |= hdl_rma_connect(hdl_comm_ep(w->comm, r)) == -EOPNOTSUPP;
 	}
 	hdl_wait_until(all_connected, w);
 }
@@ -521,6 +521,8 @@ static void parts_free(struct hdl_win *w)
 /* Frees the object. kept: memory that peers may still write to stays. */
 static void win_free(struct hdl_win *w, bool kept)
 {
+	if (w->helped)
+		hdl_rma_helper_end();
 	for (int r = 0; w->target && r < w->size; r++)
 		target_free(w->target[r]);
 	if (!w->dynamic && w->mr)
@@ -591,6 +593,7 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 	if (w->next)
 		w->next->link = &w->next;
 	hdl_win_list = w;
+	w->helped = w->size > 1 && (!w->mapped || w->by_messages);
 	hdl_win_report(w);
 	*out = w;
 	return MPI_SUCCESS;
@@ -625,6 +628,12 @@ int hdl_rma_init(void)
 	hdl_p2p_on_failed = on_failed;
 	hdl_p2p_on_dump = hdl_rma_dump;
 	return hdl_rma_msg_init();
+}
+
+void hdl_rma_begun(struct hdl_win *w)
+{
+	if (w->helped)
+		hdl_rma_helper_begin();
 }
 
 void hdl_rma_fini(void)

@@ -201,6 +201,9 @@ int hdl_tp_progress(struct hdl_tp *tp);
 /* The same, polling one peer's ring first: the latency path of a blocking receive from a known source. */
 int hdl_tp_progress_peer(struct hdl_ep *ep);
 
+/* A number that changes when turns of progress are made for longer than a fraction of a millisecond. */
+uint64_t hdl_tp_turned(const struct hdl_tp *tp);
+
 /* Waits. Must follow a progress that found nothing; *idle starts at 0 and is the caller's. Spins, then yields, then sleeps until
  * something arrives for this process; never misses a wake-up. */
 void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle);
