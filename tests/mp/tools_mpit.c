@@ -384,6 +384,60 @@ static void death(void)
 	MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
+/* Messages that this rank has sent by any lane, as the handles show. */
+static unsigned long long messages_sent(MPI_T_pvar_session s, const MPI_T_pvar_handle h[3])
+{
+	return value(s, h[0]) + value(s, h[1]) + value(s, h[2]);
+}
+
+/* Partitions are stored in the receiver's memory, where ranks share some: no message but one at the end. */
+static void partitions(void)
+{
+	static const char *const names[3] = { "ring_messages_sent", "srq_messages_sent", "ud_messages_sent" };
+	enum { N = 32, EACH = 256 };
+	static int in[N * EACH], out[N * EACH];
+	MPI_T_pvar_handle h[3];
+	MPI_T_pvar_session s;
+	unsigned long long before;
+	MPI_Request req;
+	int count, flag;
+
+	OK(MPI_T_pvar_session_create(&s));
+	for (int i = 0; i < 3; i++)
+		OK(MPI_T_pvar_handle_alloc(s, pvar(names[i], MPI_T_PVAR_CLASS_COUNTER), NULL, &h[i], &count));
+	for (int i = 0; i < N * EACH; i++)
+		out[i] = i;
+	if (me == 0)
+		MPI_Psend_init(out, N, EACH, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &req);
+	if (me == 1)
+		MPI_Precv_init(in, N, EACH, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &req);
+	for (int e = 0; e < 3; e++) {
+		if (me < 2)
+			MPI_Start(&req);
+		meet(sync_comm);	/* the receiver has started */
+		before = messages_sent(s, h);
+		for (int i = 0; me == 0 && i < N - 1; i++)
+			MPI_Pready(i, req);
+		CHECK_EQ(messages_sent(s, h), before);
+		meet(sync_comm);
+		for (int i = 0; me == 1 && i < N - 1; i++) {
+			MPI_Parrived(req, i, &flag);
+			CHECK(flag);
+			CHECK(!memcmp(in + i * EACH, out + i * EACH, EACH * sizeof(int)));
+		}
+		if (me == 0)
+			MPI_Pready(N - 1, req);
+		if (me < 2)
+			MPI_Wait(&req, MPI_STATUS_IGNORE);
+		if (me == 1)
+			CHECK(!memcmp(in, out, sizeof(in)));
+		memset(in, 0, sizeof(in));
+	}
+	if (me < 2)
+		MPI_Request_free(&req);
+	OK(MPI_T_pvar_session_free(&s));
+}
+
 static void around(MPI_Comm comm, int n)
 {
 	int x = 1;
@@ -464,6 +518,7 @@ int main(int argc, char **argv)
 	strings();
 	cvars();
 	pvars();
+	partitions();
 	collectives();
 	categories();
 	events();
