@@ -9,24 +9,6 @@
 
 static int right, left, times = 200;
 
-static void each_flavour(MPI_Aint size, void (*run)(const struct window *w))
-{
-	struct window w;
-
-	for (int f = 0; f < FLAVOURS; f++) {
-		if (!flavour_possible(f))
-			continue;
-		window_new(&w, f, size, 1, MPI_INFO_NULL, WORLD);
-		own_begin(&w);
-		memset(w.mem, 0, (size_t)w.size);
-		own_end(&w);
-		meet(WORLD);
-		run(&w);
-		meet(WORLD);
-		window_free(&w);
-	}
-}
-
 /* Reads n elements of a rank's memory as accumulates see them. */
 static void read_elements(const struct window *w, void *to, int n, MPI_Datatype type, int rank, MPI_Aint offset)
 {
@@ -95,7 +77,7 @@ static void one_counter(const struct window *w)
 
 static void counter(void)
 {
-	each_flavour(24, one_counter);
+	on_each_flavour(24, one_counter);
 }
 
 /* The same, by compare-and-swap in a loop, some ranks from the target's own host or the target itself. */
@@ -139,7 +121,7 @@ static void swap_counter(const struct window *w)
 
 static void swaps(void)
 {
-	each_flavour(16, swap_counter);
+	on_each_flavour(16, swap_counter);
 }
 
 /* Elements of every size side by side, all counted by all ranks at once: a neighbour's update never takes one back. */
@@ -186,7 +168,7 @@ static void neighbours_of(const struct window *w)
 
 static void neighbours(void)
 {
-	each_flavour(128, neighbours_of);
+	on_each_flavour(128, neighbours_of);
 }
 
 /* Elements that no instruction takes at once: both parts of a complex number, value and index of a pair, are of one operation. */
@@ -230,7 +212,7 @@ static void wide_of(const struct window *w)
 
 static void wide(void)
 {
-	each_flavour(32, wide_of);
+	on_each_flavour(32, wide_of);
 }
 
 /* Words that one rank replaces while other ranks read them: a reader sees one writer's value, never a mixture; arrays of them element by element. */
@@ -260,7 +242,7 @@ static void replaced_of(const struct window *w)
 
 static void replaced(void)
 {
-	each_flavour(40 * 8, replaced_of);
+	on_each_flavour(40 * 8, replaced_of);
 }
 
 enum { LONG = 300 };			/* elements of an accumulate that is no single one: more than a batch of doubles and no multiple of one */
@@ -314,7 +296,7 @@ static void long_ones_of(const struct window *w)
 
 static void long_ones(void)
 {
-	each_flavour(LONG * 26, long_ones_of);
+	on_each_flavour(LONG * 26, long_ones_of);
 }
 
 /* After an exclusive lock, in which accumulates may be plain, they are atomic again: all ranks add to the same long vector at once. */
@@ -342,7 +324,7 @@ static void after_exclusive_of(const struct window *w)
 
 static void after_exclusive(void)
 {
-	each_flavour(LONG * 8, after_exclusive_of);
+	on_each_flavour(LONG * 8, after_exclusive_of);
 }
 
 /* long_ones with a granularity, which MPI_Win_get_info returns, unless the ranks give different ones. */
@@ -411,7 +393,7 @@ static void one_location_of(const struct window *w)
 
 static void one_location(void)
 {
-	each_flavour(8, one_location_of);
+	on_each_flavour(8, one_location_of);
 }
 
 /* ---- 12.7.2: order ------------------------------------------------------------------------------------------------------- */
@@ -481,7 +463,7 @@ static void order_of(const struct window *w)
 
 static void order(void)
 {
-	each_flavour(700 * 32, order_of);
+	on_each_flavour(700 * 32, order_of);
 }
 
 /* Fetches of one origin are ordered by themselves, the element of an array as well as a single one. */
@@ -505,7 +487,7 @@ static void sums_in_order_of(const struct window *w)
 
 static void sums_in_order(void)
 {
-	each_flavour(16, sums_in_order_of);
+	on_each_flavour(16, sums_in_order_of);
 }
 
 /* Without order, by the hint, the result of sums is the same. */
@@ -577,7 +559,7 @@ static void critical_of(const struct window *w)
 
 static void critical(void)
 {
-	each_flavour(24, critical_of);
+	on_each_flavour(24, critical_of);
 }
 
 /* A queue of waiting ranks: the tail is swapped, each waits at its own memory until the one before hands over. */
@@ -628,7 +610,7 @@ static void queue_of(const struct window *w)
 
 static void queue(void)
 {
-	each_flavour(32, queue_of);
+	on_each_flavour(32, queue_of);
 }
 
 static const struct standard_case cases[] = {

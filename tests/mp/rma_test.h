@@ -145,6 +145,25 @@ static inline void own_fill(const struct window *w, uint64_t seed)
 	meet(w->comm);
 }
 
+/* Runs the case on a window of each flavour with so many bytes per rank, of zeros. */
+static inline void on_each_flavour(MPI_Aint size, void (*run)(const struct window *w))
+{
+	struct window w;
+
+	for (int f = 0; f < FLAVOURS; f++) {
+		if (!flavour_possible(f))
+			continue;
+		window_new(&w, f, size, 1, MPI_INFO_NULL, WORLD);
+		own_begin(&w);
+		memset(w.mem, 0, (size_t)w.size);
+		own_end(&w);
+		meet(WORLD);
+		run(&w);
+		meet(WORLD);
+		window_free(&w);
+	}
+}
+
 enum epoch { FENCE, PSCW, LOCK, LOCK_ALL, EPOCHS };
 static const char *const epoch_names[EPOCHS] = { "fence", "post/start", "lock", "lock_all" };
 
