@@ -118,7 +118,7 @@ static int alignment(const char *call, const struct hdl_info *info, long *align)
 	return MPI_SUCCESS;
 }
 
-/* The memory can be read by peers of this host without a system call. baseptr is the address of a pointer. */
+/* Peers of this host load and store the memory in place where it lies in a window. baseptr is the address of a pointer. */
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
 	HDL_LOCKED;
@@ -139,7 +139,7 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 		return rc;
 	if (!baseptr)
 		return hdl_null_arg(NULL, call, "baseptr");
-	p = hdl_tp_alloc(hdl_mpi_tp, size ? (size_t)size : 1);
+	p = hdl_tp_alloc_shared(hdl_mpi_tp, size ? (size_t)size : 1);
 	if (!p)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "%lld bytes cannot be had", (long long)size);
 	if ((uintptr_t)p & (uintptr_t)(align - 1)) {

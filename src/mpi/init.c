@@ -20,6 +20,7 @@
 #include "mpi/attr.h"
 #include "mpi/leaks.h"
 #include "mpi/session.h"
+#include "mpi/tool.h"
 #include "mpi/win.h"
 
 #include <errno.h>
@@ -106,6 +107,7 @@ static void bring_down(bool leave)
 		hdl_leaks_note();
 	if (hdl_vars.report_memory)
 		hdl_p2p_memory();
+	hdl_tool_pvar_keep();
 	hdl_comm_each(drop_attrs);
 	hdl_type_each(drop_type_attrs);
 	hdl_win_drop_attrs();

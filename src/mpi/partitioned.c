@@ -178,7 +178,7 @@ HDL_PROFILED(Pready_list);
 /* ---- MPI_Parrived ---------------------------------------------------------------------------------------------- */
 
 /* The partition is not here: one turn of progress, which may bring it. A receive that has failed brings nothing more. */
-static int part_look(const char *call, struct hdl_req *req, const struct hdl_part *p, int partition, int *flag)
+static int part_look(const char *call, struct hdl_req *req, struct hdl_part *p, int partition, int *flag)
 {
 	HDL_LOCKED;
 

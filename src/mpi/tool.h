@@ -43,6 +43,8 @@ static inline void hdl_tool_int(int *to, int v)
 }
 /* Returns the index of a name, by name_of(index), NULL at the end; -1: there is none. */
 int hdl_tool_find(const char *name, const char *(*name_of)(unsigned index));
+/* The number of names. */
+unsigned hdl_tool_count(const char *(*name_of)(unsigned index));
 
 /* Enumerations, for variables and events with MPI_INT. */
 extern const struct hdl_tool_enum hdl_tool_switch;		/* no, yes */
@@ -59,5 +61,7 @@ enum hdl_tool_category hdl_tool_event_category(unsigned i);
 void hdl_tool_cvar_fini(void);
 void hdl_tool_pvar_fini(void);
 void hdl_tool_event_fini(void);
+/* Must be called before the library's instance of the transport ends: its counters end with it. */
+void hdl_tool_pvar_keep(void);
 
 #endif

@@ -46,11 +46,7 @@ static const char *cvar_name(unsigned i)
 
 unsigned hdl_tool_cvars(void)
 {
-	unsigned n = 0;
-
-	while (cvar_name(n))
-		n++;
-	return n;
+	return hdl_tool_count(cvar_name);
 }
 
 /* The first row whose text begins the name. */

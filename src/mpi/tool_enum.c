@@ -25,6 +25,15 @@ int hdl_tool_find(const char *name, const char *(*name_of)(unsigned index))
 	return -1;
 }
 
+unsigned hdl_tool_count(const char *(*name_of)(unsigned index))
+{
+	unsigned n = 0;
+
+	while (name_of(n))
+		n++;
+	return n;
+}
+
 /* ---- enumerations (section 15.3.6) ----------------------------------------------------------------------------- */
 
 struct hdl_tool_enum {

@@ -8,8 +8,9 @@
  *     class LEVEL     matching: what waits at this moment
  *
  * All are MPI_UNSIGNED_LONG_LONG and continuous. A counter is 0 in a new handle; resetting or writing changes what this handle shows, not the
- * library's counter. Reading a counter costs the library nothing at other times. Before MPI_Init and after MPI_Finalize the variables
- * of transport and matching are 0.
+ * library's counter. Reading a counter costs the library nothing at other times. An instance of the transport ends with the library's last
+ * user and another begins with the next one: a handle adds its counters up over instances. Without one nothing is counted, and levels are
+ * 0.
  */
 #include "mpi/tool.h"
 #include "p2p/match.h"
@@ -36,32 +37,55 @@ static const struct level {
 	{ "unexpected_bytes", "Bytes of memory of the messages that wait here for their receive", offsetof(struct hdl_matching, unexpected_bytes) },
 };
 
-/* Variable i: of the whole process, then of peers, then the collectives', then the levels. */
+#define COUNTERS_MOST 256
+
+/* The sections of the indices: of the whole process, of peers, the collectives', levels. */
+static struct sections {
+	unsigned transport, peers, collectives;	/* variables in each */
+	uint8_t of_peers[COUNTERS_MOST];		/* the transport's counters that peers have, too */
+} sections;
+
+static const struct sections *sections_get(void)
+{
+	struct sections *s = &sections;
+	const struct hdl_counter *c;
+
+	if (s->transport)
+		return s;
+	for (; s->transport < COUNTERS_MOST && (c = hdl_counter(s->transport)); s->transport++)
+		if (c->per_peer)
+			s->of_peers[s->peers++] = (uint8_t)s->transport;
+	while (hdl_coll_counter(s->collectives))
+		s->collectives++;
+	return s;
+}
+
+/* Variable i. */
 static bool pvar_at(unsigned i, struct pvar *out)
 {
 	static char name[64];
+	const struct sections *s = sections_get();
 	const struct hdl_counter *c;
-	unsigned k;
 
-	for (k = 0; (c = hdl_counter(k)); k++) {
-		if (i-- == 0) {
-			*out = (struct pvar){ TRANSPORT, k, c->name, c->text, HDL_CAT_TRANSPORT };
-			return true;
-		}
-	}
-	for (k = 0; (c = hdl_counter(k)); k++) {
-		if (!c->per_peer || i-- != 0)
-			continue;
-		snprintf(name, sizeof(name), "%s_of_peers", c->name);
-		*out = (struct pvar){ OF_PEERS, k, name, c->text, HDL_CAT_TRANSPORT };
+	if (i < s->transport) {
+		c = hdl_counter(i);
+		*out = (struct pvar){ TRANSPORT, i, c->name, c->text, HDL_CAT_TRANSPORT };
 		return true;
 	}
-	for (k = 0; (c = hdl_coll_counter(k)); k++) {
-		if (i-- == 0) {
-			*out = (struct pvar){ COLLECTIVES, k, c->name, c->text, HDL_CAT_COLLECTIVES };
-			return true;
-		}
+	i -= s->transport;
+	if (i < s->peers) {
+		c = hdl_counter(s->of_peers[i]);
+		snprintf(name, sizeof(name), "%s_of_peers", c->name);
+		*out = (struct pvar){ OF_PEERS, s->of_peers[i], name, c->text, HDL_CAT_TRANSPORT };
+		return true;
 	}
+	i -= s->peers;
+	if (i < s->collectives) {
+		c = hdl_coll_counter(i);
+		*out = (struct pvar){ COLLECTIVES, i, c->name, c->text, HDL_CAT_COLLECTIVES };
+		return true;
+	}
+	i -= s->collectives;
 	if (i >= ARRAY_SIZE(levels))
 		return false;
 	*out = (struct pvar){ MATCHING, i, levels[i].name, levels[i].text, HDL_CAT_P2P };
@@ -77,11 +101,7 @@ static const char *pvar_name(unsigned i)
 
 unsigned hdl_tool_pvars(void)
 {
-	unsigned n = 0;
-
-	while (pvar_name(n))
-		n++;
-	return n;
+	return hdl_tool_count(pvar_name);
 }
 
 enum hdl_tool_category hdl_tool_pvar_category(unsigned i)
@@ -243,15 +263,15 @@ int PMPI_T_pvar_session_free(MPI_T_pvar_session *session)
 }
 HDL_PROFILED(T_pvar_session_free);
 
-/* Reads the library's values, without the handle's base; where there is no instance of the transport, the base, so that the handle
- * shows what it showed first. Returns false if the communicator was freed. */
+/* Reads the library's values, without the handle's base; 0 where there is no instance of the transport. Returns false if the
+ * communicator was freed. */
 static bool pvar_values(const struct MPI_ABI_T_pvar_handle *h, unsigned long long *out)
 {
 	struct hdl_comm *comm;
 
 	switch (h->v.kind) {
 	case TRANSPORT:
-		*out = hdl_mpi_tp ? hdl_counter_read(hdl_mpi_tp, h->v.n, NULL) : *h->base;
+		*out = hdl_mpi_tp ? hdl_counter_read(hdl_mpi_tp, h->v.n, NULL) : 0;
 		return true;
 	case COLLECTIVES:
 		*out = hdl_coll_counter_read(h->v.n);
@@ -271,6 +291,29 @@ static bool pvar_values(const struct MPI_ABI_T_pvar_handle *h, unsigned long lon
 		out[r] = ep ? hdl_counter_read(hdl_mpi_tp, h->v.n, ep) : 0;
 	}
 	return true;
+}
+
+static void keep_session(void *session, void *arg)
+{
+	const struct MPI_ABI_T_pvar_session *s = session;
+	unsigned long long *now;
+
+	(void)arg;
+	for (struct MPI_ABI_T_pvar_handle *h = s->first; h; h = h->next) {
+		if (h->v.kind != TRANSPORT && h->v.kind != OF_PEERS)
+			continue;
+		now = calloc((size_t)h->count, sizeof(*now));
+		if (now && pvar_values(h, now))
+			for (int i = 0; i < h->count; i++)
+				h->base[i] -= now[i];
+		free(now);
+	}
+}
+
+/* The next instance's counters begin with 0, and the handles go on with what they show. */
+void hdl_tool_pvar_keep(void)
+{
+	hdl_pool_each(&sessions, keep_session, NULL);
 }
 
 int PMPI_T_pvar_handle_alloc(MPI_T_pvar_session session, int pvar_index, void *obj_handle, MPI_T_pvar_handle *handle, int *count)

@@ -4,7 +4,9 @@
 #include "mpi/info.h"
 #include "mpi/win.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- errors ------------------------------------------------------------------------------------------------ */
@@ -78,6 +80,20 @@ static unsigned hints_of(const struct hdl_info *info, unsigned hints)
 	return hints;
 }
 
+/* Returns the bytes that mpi_accumulate_granularity asks for; 0: none. */
+static long long granularity_of(const struct hdl_info *info)
+{
+	const char *value = hdl_info_value(info, "mpi_accumulate_granularity");
+	long long bytes;
+	char *end;
+
+	if (!value)
+		return 0;
+	errno = 0;
+	bytes = strtoll(value, &end, 10);
+	return errno || *end || bytes < 0 ? 0 : bytes;
+}
+
 int PMPI_Win_set_info(MPI_Win win, MPI_Info info)
 {
 	HDL_LOCKED;
@@ -102,6 +118,7 @@ int PMPI_Win_get_info(MPI_Win win, MPI_Info *info_used)
 	static const char call[] = "MPI_Win_get_info";
 	struct hdl_win *w = hdl_win_get(win);
 	struct hdl_info *info;
+	char bytes[24];
 	bool good;
 
 	if (!w)
@@ -109,7 +126,9 @@ int PMPI_Win_get_info(MPI_Win win, MPI_Info *info_used)
 	if (!info_used)
 		return hdl_win_raise(w, MPI_ERR_ARG, call, "invalid info_used: it is a null pointer");
 	info = hdl_info_new();
-	good = info && hdl_info_set(info, "mpi_memory_alloc_kinds", HDL_MEMORY_KINDS);
+	snprintf(bytes, sizeof(bytes), "%lld", w->granularity);
+	good = info && hdl_info_set(info, "mpi_memory_alloc_kinds", HDL_MEMORY_KINDS) &&
+	       hdl_info_set(info, "mpi_accumulate_granularity", bytes);
 	for (size_t i = 0; good && i < ARRAY_SIZE(flags); i++)
 		if (flags[i].hint != HDL_WIN_NONCONTIG || w->flavor == MPI_WIN_FLAVOR_SHARED)
 			good = hdl_info_set(info, flags[i].key, w->hints & flags[i].hint ? "true" : "false");
@@ -149,6 +168,7 @@ static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, 
 	if (args->flavor == MPI_WIN_FLAVOR_CREATE && args->size && !args->base)
 		return hdl_raise(c, MPI_ERR_BASE, call, "invalid base: a null pointer, and size is %lld", (long long)args->size);
 	args->hints = hints_of(given, 0);
+	args->granularity = granularity_of(given);
 	args->errhandler = MPI_ERRORS_ARE_FATAL;
 	hdl_call = call;
 	rc = hdl_win_make(c, args, &w);
@@ -157,6 +177,7 @@ static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, 
 	if (gives_base)
 		*(void **)baseptr = w->base;
 	*win = (MPI_Win)w;
+	hdl_rma_begun(w);
 	return MPI_SUCCESS;
 }
 

@@ -49,6 +49,23 @@ static int group_arg(struct hdl_win *w, const char *call, MPI_Group group, struc
 	return hdl_win_raise(w, MPI_ERR_GROUP, call, "invalid group: handle %p is none, or was freed", (void *)group);
 }
 
+/* What MPI_Win_post and MPI_Win_start check. Returns the code for the program, or 0 with the epoch that follows. */
+static int group_call(struct hdl_win *w, const char *call, MPI_Group group, int assert, int allowed, enum hdl_epoch_call what,
+		      struct hdl_group **g, int *next)
+{
+	int rc = group_arg(w, call, group, g);
+
+	if (!rc)
+		rc = check_assert(w, call, assert, allowed);
+	if (rc)
+		return rc;
+	*next = hdl_epoch_next(w->epoch, w->exposed, what);
+	if (*next < 0)
+		return hdl_win_bad_epoch(w, call);
+	hdl_call = call;
+	return MPI_SUCCESS;
+}
+
 int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
 {
 	HDL_LOCKED;
@@ -59,15 +76,9 @@ int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
 
 	if (!w)
 		return hdl_bad_win(call, win);
-	rc = group_arg(w, call, group, &g);
-	if (!rc)
-		rc = check_assert(w, call, assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT);
+	rc = group_call(w, call, group, assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT, HDL_CALL_POST, &g, &next);
 	if (rc)
 		return rc;
-	next = hdl_epoch_next(w->epoch, w->exposed, HDL_CALL_POST);
-	if (next < 0)
-		return hdl_win_bad_epoch(w, call);
-	hdl_call = call;
 	rc = hdl_win_post(w, g, assert);
 	if (!rc) {
 		w->exposed = true;
@@ -87,15 +98,9 @@ int PMPI_Win_start(MPI_Group group, int assert, MPI_Win win)
 
 	if (!w)
 		return hdl_bad_win(call, win);
-	rc = group_arg(w, call, group, &g);
-	if (!rc)
-		rc = check_assert(w, call, assert, MPI_MODE_NOCHECK);
+	rc = group_call(w, call, group, assert, MPI_MODE_NOCHECK, HDL_CALL_START, &g, &next);
 	if (rc)
 		return rc;
-	next = hdl_epoch_next(w->epoch, w->exposed, HDL_CALL_START);
-	if (next < 0)
-		return hdl_win_bad_epoch(w, call);
-	hdl_call = call;
 	rc = hdl_win_start(w, g, assert);
 	if (!rc)
 		w->epoch = (uint8_t)next;
@@ -184,9 +189,8 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
 	if (t->held)
 		return hdl_win_raise(w, MPI_ERR_RMA_SYNC, call, "rank %d is locked by this process already", rank);
 	hdl_call = call;
-	if (assert & MPI_MODE_NOCHECK)
-		t->held = HDL_HELD_NOCHECK;
-	else if ((rc = hdl_win_lock(w, t, lock_type == MPI_LOCK_EXCLUSIVE)))
+	rc = hdl_win_lock(w, t, lock_type == MPI_LOCK_EXCLUSIVE, assert & MPI_MODE_NOCHECK);
+	if (rc)
 		return hdl_win_raise_class(w, rc, call);
 	t->open = true;
 	w->locks++;
@@ -256,12 +260,7 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
 	for (int r = 0; r < w->size; r++) {
 		struct hdl_target *t = hdl_target_of(w, r);
 
-		if (!t)
-			rc = hdl_rma_no_memory("a rank of a window");
-		else if (assert & MPI_MODE_NOCHECK)
-			t->held = HDL_HELD_NOCHECK;
-		else
-			rc = hdl_win_lock(w, t, false);
+		rc = t ? hdl_win_lock(w, t, false, assert & MPI_MODE_NOCHECK) : hdl_rma_no_memory("a rank of a window");
 		if (rc) {
 			char why[256];
 

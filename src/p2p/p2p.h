@@ -337,7 +337,7 @@ void hdl_pready_begin(struct hdl_part *p);
 bool hdl_pready(struct hdl_part *p, int i);
 void hdl_pready_end(struct hdl_part *p);
 /* Whether partition i of an active receive is in the buffer. Any thread, without the lock. */
-bool hdl_parrived(const struct hdl_part *p, int i);
+bool hdl_parrived(struct hdl_part *p, int i);
 
 /* ---- generalized requests (section 13.2) ------------------------------------------------------------------ */
 

@@ -17,7 +17,11 @@
  *    the first GO, and DATA follows when the put has ended. Any other run is the payload of DATA.
  * 3. Offsets are those of the packed stream, so the two sides may have different partitions and types.
  *
- * Threads. MPI_Pready takes no lock: it marks the partition, enters it into the request's list of marked ones, and the request
+ * Box. A receive of up to BOX_MOST bytes from a process of the same fabric has a box (part_box.h), whose place GO tells. Then MPI_Pready, once
+ * GO has come, stores its partition there, and MPI_Parrived looks at the box and copies the partition out: no lock, no message, by any
+ * number of threads at once. The thread that stores the last partition sends DATA(id, epoch), which ends the epoch at the receiver.
+ *
+ * Threads. Without a box MPI_Pready takes no lock: it marks the partition, enters it into the request's list of marked ones, and the request
  * into the list `dirty`. The thread that finds no other one at it (`draining`) takes the library's lock and sends all of that;
  * other threads return at once. Scenario of a request that is freed meanwhile:
  *     1. Thread 1 marks the last partition. Thread 2, draining, sends it and completes the request.
@@ -25,6 +29,7 @@
  * So a caller counts itself (`callers`) ahead of the mark and uncounts itself behind the entry, and part_free waits for them, and
  * then empties `dirty`.
  */
+#include "p2p/part_box.h"
 #include "p2p/partitioned.h"
 
 #include <errno.h>
@@ -36,22 +41,28 @@
 
 struct part_go {			/* head of HDL_AM_PART_GO; the payload is the region's key, with the first epoch */
 	uint64_t total;
+	uint64_t box_at, box_nonce;	/* place of the box in the fabric; 0: there is none */
 	int32_t tag;
 	uint32_t number, epoch, id;
+	uint32_t n;			/* the receiver's partitions */
 	uint16_t context;
-	uint16_t reserved[3];
+	uint16_t reserved;
 };
 _Static_assert(sizeof(struct part_go) <= HDL_AM_HEAD_MAX, "fits a head");
 
 struct part_data {			/* head of HDL_AM_PART_DATA; the payload is the bytes, unless they were put */
 	uint64_t offset, len, total;
 	uint32_t id, epoch;
-	uint32_t put;
+	uint32_t put;			/* enum part_put */
 	uint32_t reserved;
 };
+enum part_put { PUT_NOT, PUT_BY_RMA, PUT_IN_BOX };	/* where the bytes are: in the payload, in the buffer, in the box */
 _Static_assert(sizeof(struct part_data) <= HDL_AM_HEAD_MAX, "fits a head");
 
-enum mark { UNMARKED, MARKED, TAKEN, SENT };	/* TAKEN, SENT: written under the lock */
+enum mark { UNMARKED, MARKED, TAKEN, SENT };	/* TAKEN, SENT: written under the lock; with a box SENT by any thread */
+enum arrival { NOT_HERE, HERE, IS_COPIED };	/* IS_COPIED: a thread copies the partition out of the box */
+
+#define BOX_MOST (1u << 20)		/* bytes */
 
 struct hdl_part {
 	struct hdl_req *req;
@@ -78,14 +89,20 @@ struct hdl_part {
 	bool dirty;			/* on `dirty`; atomic */
 	unsigned callers;		/* threads that are about to mark or to enter; atomic */
 	uint32_t go, id_there;		/* epoch of the last GO, and its id */
-	int nsent;			/* partitions */
+	int nsent;			/* partitions; with a box atomic */
+	bool box_closed;		/* all partitions of the epoch are in the box, and DATA was sent */
+	uint32_t box_open;		/* epoch of the last GO, with a box; atomic */
+	uint32_t box_n;			/* the receiver's partitions */
 	struct hdl_rkey *rkey;
 	/* receiver */
 	uint32_t id;
-	uint8_t *arrived;		/* by partition; atomic: set when all of its bytes are in the buffer */
+	uint8_t *arrived;		/* enum arrival, by partition; atomic: HERE when all of its bytes are in the buffer */
 	size_t *missing;		/* bytes by partition */
 	size_t received;		/* bytes; of partitions without bytes: 1 when DATA has come */
 	struct hdl_mr *mr;
+	/* both */
+	struct hdl_part_box *box;	/* the receiver's, as mapped here; NULL: none. The sender sets it before box_open */
+	uint64_t box_at;		/* receiver: its place */
 };
 
 /* A GO that came before the first start of its sender. */
@@ -141,7 +158,7 @@ static void part_done(struct hdl_part *p)
 
 static void part_check(struct hdl_part *p)
 {
-	bool all = p->sends ? p->nsent == p->n : p->each ? p->received == p->total : p->received;
+	bool all = p->sends ? (p->box ? p->box_closed : p->nsent == p->n) : p->each ? p->received == p->total : p->received;
 
 	if (p->active && !p->inflight && (p->error || all))
 		part_done(p);
@@ -224,7 +241,7 @@ static void send_put(struct hdl_part *p, struct out *o)
 {
 	int r;
 
-	o->head.put = 1;
+	o->head.put = PUT_BY_RMA;
 	o->rma.done = out_put;
 	r = hdl_put(p->rkey, o->head.offset, p->run + o->head.offset, o->head.len, &o->rma);
 	if (r > 0) {
@@ -264,6 +281,81 @@ static void send_bytes(struct hdl_part *p, uint64_t offset, size_t len)
 	}
 	out_send(p, o, o->packed ? o->packed : p->run + offset, len);
 }
+
+/* ---- boxes ------------------------------------------------------------------------------------------------ */
+
+/* Stores partition i. Any thread, without the lock. Must: the partition's mark is this thread's. */
+static void box_store(struct hdl_part *p, int i)
+{
+	size_t offset = (size_t)i * p->each;
+	char *to = hdl_box_data(p->box, p->box_n) + offset;
+
+	if (p->run)
+		memcpy(to, p->run + offset, p->each);
+	else
+		hdl_pack(to, p->buf, p->count, p->type, (MPI_Count)offset, p->each);
+	hdl_box_wrote(p->box, p->box_n, p->total / p->box_n, offset, p->each);
+	__atomic_fetch_add(&p->nsent, 1, __ATOMIC_ACQ_REL);
+}
+
+/* Tells the receiver that all partitions of the epoch are in the box. Under the lock. */
+static void box_close(struct hdl_part *p)
+{
+	struct out *o = hdl_buf_get(sizeof(*o));
+
+	if (!o) {
+		part_fail(p, MPI_ERR_NO_MEM, "out of memory");
+		return;
+	}
+	p->box_closed = true;
+	o->part = p;
+	o->packed = NULL;
+	o->head = (struct part_data){ .total = p->total, .id = p->id_there, .epoch = p->epoch, .put = PUT_IN_BOX };
+	out_send(p, o, NULL, 0);
+}
+
+/* Copies partition j out of the box, unless another thread has, or waits for the thread that does. Must: the box has it. */
+static void box_take(struct hdl_part *p, int j)
+{
+	uint8_t was = NOT_HERE;
+	size_t offset = (size_t)j * p->each;
+	const char *from = hdl_box_data(p->box, (uint32_t)p->n) + offset;
+
+	if (!__atomic_compare_exchange_n(&p->arrived[j], &was, IS_COPIED, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+		while (__atomic_load_n(&p->arrived[j], __ATOMIC_ACQUIRE) != HERE)
+			sched_yield();
+		return;
+	}
+	if (p->run)
+		memcpy(p->run + offset, from, p->each);
+	else
+		hdl_unpack(p->buf, from, p->count, p->type, (MPI_Count)offset, p->each);
+	__atomic_store_n(&p->arrived[j], HERE, __ATOMIC_RELEASE);
+}
+
+/* Receiver: makes the box, at the first start. Without one messages have the bytes. */
+static void box_make(struct hdl_part *p)
+{
+	if (!p->each || p->total > BOX_MOST || !hdl_proc_is_ours(p->proc) || !hdl_is_local(p->proc))
+		return;
+	p->box = hdl_tp_share(hdl_mpi_tp, hdl_box_bytes((uint32_t)p->n, p->total), &p->box_at);
+	if (p->box)
+		__atomic_store_n(&p->box->nonce, (uint64_t)(uintptr_t)p ^ monotonic_ns() << 20 ^ (uint64_t)hdl_job.rank << 1 ^ 1,
+				 __ATOMIC_RELEASE);
+}
+
+/* Sender: finds the box of a GO. NULL: this process does not map it. */
+static struct hdl_part_box *box_of(const struct hdl_part *p, const struct part_go *go)
+{
+	struct hdl_part_box *b;
+
+	if (!go->box_at || go->total != p->total || !p->each || !go->n || go->total % go->n)
+		return NULL;
+	b = hdl_tp_shared_at(hdl_mpi_tp, go->box_at, hdl_box_bytes(go->n, go->total));
+	return b && __atomic_load_n(&b->nonce, __ATOMIC_ACQUIRE) == go->box_nonce ? b : NULL;
+}
+
+/* ---- sending: messages, this process ------------------------------------------------------------------------- */
 
 static void part_arrived(struct hdl_part *p, uint64_t offset, size_t len);
 
@@ -349,7 +441,16 @@ static void part_push(struct hdl_part *p)
 		return;
 	/* acquire: pairs with the release in hdl_pready. The partitions' bytes are there */
 	first = __atomic_exchange_n(&p->top, -1, __ATOMIC_ACQUIRE);
-	p->inflight++;		/* p is not done, and freed, in the loop */
+	p->inflight++;		/* p is not done, and freed, in the loops */
+	if (p->box) {
+		for (i = first; i >= 0; i = p->stack[i]) {
+			__atomic_store_n(&p->marks[i], SENT, __ATOMIC_RELAXED);
+			box_store(p, i);
+		}
+		if (!p->box_closed && __atomic_load_n(&p->nsent, __ATOMIC_ACQUIRE) == p->n)
+			box_close(p);
+		first = -1;
+	}
 	for (i = first; i >= 0; i = p->stack[i])
 		__atomic_store_n(&p->marks[i], TAKEN, __ATOMIC_RELAXED);
 	for (i = first; i >= 0 && !p->error; i = p->stack[i])
@@ -383,10 +484,23 @@ static void part_enter_dirty(struct hdl_part *p)
 	while (!__atomic_compare_exchange_n(&dirty, &head, p, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 }
 
+/* Whether any thread may store into the box. */
+static bool box_is_open(struct hdl_part *p)
+{
+	/* acquire: pairs with the release in part_take_go */
+	return __atomic_load_n(&p->box_open, __ATOMIC_ACQUIRE) == p->epoch;
+}
+
 bool hdl_pready(struct hdl_part *p, int i)
 {
 	int top;
 
+	if (box_is_open(p)) {
+		if (__atomic_exchange_n(&p->marks[i], SENT, __ATOMIC_RELAXED) != UNMARKED)
+			return false;
+		box_store(p, i);
+		return true;
+	}
 	if (__atomic_exchange_n(&p->marks[i], MARKED, __ATOMIC_RELAXED) != UNMARKED)
 		return false;
 	top = __atomic_load_n(&p->top, __ATOMIC_RELAXED);
@@ -403,6 +517,12 @@ void hdl_pready_begin(struct hdl_part *p)
 
 void hdl_pready_end(struct hdl_part *p)
 {
+	/* Another thread may have marked partitions before GO came: it enters them. */
+	if (box_is_open(p) && __atomic_load_n(&p->nsent, __ATOMIC_ACQUIRE) < p->n &&
+	    __atomic_load_n(&p->top, __ATOMIC_RELAXED) < 0) {
+		__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELEASE);
+		return;
+	}
 	if (!hdl_threads) {
 		__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELAXED);
 		part_push(p);
@@ -512,6 +632,13 @@ static void on_data(void *context, const struct hdl_am *am)
 		part_fail(p, MPI_ERR_TRUNCATE, "the sender's partitions have another number of bytes in all");
 		return;
 	}
+	if (d.put == PUT_IN_BOX) {
+		for (int j = 0; p->box && j < p->n; j++)
+			box_take(p, j);
+		p->received = p->total;
+		part_check(p);
+		return;
+	}
 	if (am->rts) {
 		part_fetch(p, am, d.offset, d.len);
 		return;
@@ -527,10 +654,14 @@ static void part_take_go(struct hdl_part *p, const struct part_go *go, const voi
 {
 	p->go = go->epoch;
 	p->id_there = go->id;
+	if (!p->box && go->epoch == 1 && (p->box = box_of(p, go)))
+		p->box_n = go->n;
 	/* The receiver refuses the bytes of a sender that has another total, and may free its buffer then: no put may be under way.
 	 * Without the key, messages have the bytes. */
-	if (key_len && go->total == p->total && !p->rkey && hdl_rkey_unpack(p->ep, key, key_len, &p->rkey))
+	if (!p->box && key_len && go->total == p->total && !p->rkey && hdl_rkey_unpack(p->ep, key, key_len, &p->rkey))
 		p->rkey = NULL;
+	if (p->box)
+		__atomic_store_n(&p->box_open, go->epoch, __ATOMIC_RELEASE);
 	part_push(p);
 }
 
@@ -579,13 +710,20 @@ static void go_sent(struct hdl_send *s, int err)
 
 static int send_go(struct hdl_part *p)
 {
-	struct part_go go = { .total = p->total, .tag = p->tag, .number = p->number, .epoch = p->epoch, .id = p->id, .context = p->context };
+	struct part_go go = { .total = p->total, .tag = p->tag, .number = p->number, .epoch = p->epoch, .id = p->id, .context = p->context,
+			      .n = (uint32_t)p->n };
 	struct out *o = hdl_buf_get(sizeof(*o));
 	size_t n = 0;
 	int r;
 
 	if (!o)
 		return part_no_memory();
+	if (p->epoch == 1 && !p->box)
+		box_make(p);
+	if (p->box) {
+		go.box_at = p->box_at;
+		go.box_nonce = p->box->nonce;
+	}
 	o->part = p;
 	o->am.send.done = go_sent;
 	if (p->epoch == 1 && p->run && p->total > hdl_vars.eager_max && !p->mr &&
@@ -642,6 +780,7 @@ static int part_begin(struct hdl_req *req, void *arg)
 	req->ep = p->ep;
 	if (p->sends) {
 		p->nsent = 0;
+		p->box_closed = false;
 		memset(p->marks, UNMARKED, (size_t)p->n);
 		__atomic_store_n(&p->top, -1, __ATOMIC_RELEASE);
 		if (p->ep && p->epoch == 1)
@@ -692,6 +831,8 @@ static void part_free(void *arg)
 		hdl_rkey_release(p->rkey);
 	if (p->mr)
 		hdl_mr_deregister(p->mr);
+	if (p->box && !p->sends)
+		hdl_tp_unshare(hdl_mpi_tp, p->box);
 	hdl_type_release(p->type);
 	part_free_memory(p);
 }
@@ -819,9 +960,14 @@ bool hdl_part_is_null(const struct hdl_part *p)
 	return p->proc == MPI_PROC_NULL;
 }
 
-bool hdl_parrived(const struct hdl_part *p, int i)
+bool hdl_parrived(struct hdl_part *p, int i)
 {
-	return __atomic_load_n(&p->arrived[i], __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&p->arrived[i], __ATOMIC_ACQUIRE) == HERE)
+		return true;
+	if (!p->box || !hdl_box_has(p->box, (uint32_t)p->n, p->each, (uint32_t)i, p->epoch))
+		return false;
+	box_take(p, i);
+	return true;
 }
 
 /* ---- the library's beginning and end --------------------------------------------------------------------------- */

@@ -5,12 +5,16 @@
  *     cpu        every member has mapped the state block of every other: the origin's CPU does the work, the target takes no part
  *     handler    otherwise: the target's progress does (msg.c)
  *
- * With the agent cpu, how an element is updated depends on its type and address only, so that all origins agree:
+ * With the agent cpu, how an element is updated depends on the window, its type and its address only, so that all origins agree:
  *
  *     native     the memory is in the fabric, mapped by all, and the element has 1, 2, 4 or 8 bytes at a multiple of its size:
- *                an atomic instruction, or a loop of compare-and-swap
- *     locked     otherwise: the hashed lock of the element in the owner's state block is held while the element is read, computed
- *                and written. Memory that is not mapped is read and written by the device
+ *                an atomic instruction, or a compare-and-swap
+ *     locked     otherwise, and everywhere if the members gave mpi_accumulate_granularity: the hashed lock of the element in the
+ *                owner's state block is held while the element is read, computed and written. Memory that is not mapped is read
+ *                and written by the device
+ *
+ * An origin that holds the target's exclusive lock needs neither (`alone`): no accumulate of another process runs on that memory
+ * during the epoch (section 12.5.3), so plain vector loops update it.
  *
  * The two never mix on an element: an element's lock depends on the offset of its first byte, and all accumulates that
  * MPI lets run at the same time on an element have the same type and so the same first byte.
@@ -19,6 +23,7 @@
  *     2. B, which reached the same memory by the device, would read under a lock, compute, and write
  *     3. A's addition between B's read and B's write would be lost. So B uses the rule of A (`native`), or A that of B
  */
+#include "rma/failpoint.h"
 #include "rma/rma.h"
 
 #include <sched.h>
@@ -27,8 +32,6 @@
 
 #define BATCH		4096u		/* bytes of a batch in memory that is mapped */
 #define BATCH_FAR	32768u		/* of one that the device moves */
-#define SHIFT		10u		/* log2 of the bytes that a hashed lock covers; of memory that the device moves: SHIFT_FAR */
-#define SHIFT_FAR	15u
 #define SPINS		200u		/* reads of a hashed lock between two yields */
 
 /* ---- elements -------------------------------------------------------------------------------------------------------------- */
@@ -105,27 +108,75 @@ static void compute(const struct element *e, const void *in, void *inout, size_t
 
 /* ---- native ---------------------------------------------------------------------------------------------------------------- */
 
+#define AT_ONCE	64u			/* elements of a loop of compare-and-swap whose new values are computed together */
+
+/*
+ * Updates n elements. MPI_REPLACE without a result is a store: an update that returns nothing may be ordered before any other one.
+ * All other operations compute the new values of AT_ONCE elements together and store each by a compare-and-swap, unless the new value is
+ * the old one; an element that another origin has changed since is computed again, alone.
+ */
 #define NATIVE(T)											\
+static void replace_##T(T *at, const char *in, size_t n)						\
+{													\
+	for (size_t i = 0; i < n; i++) {								\
+		T operand;										\
+													\
+		memcpy(&operand, in + i * sizeof(T), sizeof(T));					\
+		__atomic_store_n(&at[i], operand, __ATOMIC_RELEASE);					\
+	}												\
+}													\
+													\
+/* Stores the result of e->op on one element, whose value was old and whose new one was computed from that. Returns the old value. */	\
+static T swap_##T(const struct element *e, T *at, const char *in, T old, T new)			\
+{													\
+	T operand;											\
+													\
+	HDL_FAILPOINT("swap");										\
+	memcpy(&operand, in, sizeof(T));								\
+	while (new != old && !__atomic_compare_exchange_n(at, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {	\
+		new = old;										\
+		hdl_op_apply(e->op, e->type, &operand, &new, 1);					\
+	}												\
+	return old;											\
+}													\
+													\
+static void swaps_##T(const struct element *e, T *at, const char *in, char *out, size_t n)		\
+{													\
+	T old[AT_ONCE], new[AT_ONCE];									\
+													\
+	for (size_t done = 0, part; done < n; done += part) {						\
+		part = n - done < AT_ONCE ? n - done : AT_ONCE;						\
+		for (size_t i = 0; i < part; i++)							\
+			new[i] = old[i] = __atomic_load_n(&at[done + i], __ATOMIC_RELAXED);		\
+		hdl_op_apply(e->op, e->type, in + done * sizeof(T), new, (MPI_Count)part);		\
+		for (size_t i = 0; i < part; i++)							\
+			old[i] = swap_##T(e, &at[done + i], in + (done + i) * sizeof(T), old[i], new[i]);	\
+		if (out)										\
+			memcpy(out + done * sizeof(T), old, part * sizeof(T));				\
+	}												\
+}													\
+													\
 static void native_##T(const struct element *e, T *at, const char *in, char *out, size_t n)		\
 {													\
+	if (e->op == MPI_REPLACE && !out) {								\
+		replace_##T(at, in, n);									\
+		return;											\
+	}												\
+	if (e->op != MPI_NO_OP && e->op != MPI_REPLACE && !e->integer) {				\
+		swaps_##T(e, at, in, out, n);								\
+		return;											\
+	}												\
 	for (size_t i = 0; i < n; i++, at++) {								\
-		T old, new, operand = 0;								\
+		T old, operand = 0;									\
 													\
 		if (in)											\
 			memcpy(&operand, in + i * sizeof(T), sizeof(T));				\
-		if (e->op == MPI_NO_OP) {								\
+		if (e->op == MPI_NO_OP)									\
 			old = __atomic_load_n(at, __ATOMIC_SEQ_CST);					\
-		} else if (e->op == MPI_REPLACE) {							\
+		else if (e->op == MPI_REPLACE)								\
 			old = __atomic_exchange_n(at, operand, __ATOMIC_SEQ_CST);			\
-		} else if (e->integer) {								\
+		else											\
 			old = __atomic_fetch_add(at, operand, __ATOMIC_SEQ_CST);			\
-		} else {										\
-			old = __atomic_load_n(at, __ATOMIC_RELAXED);					\
-			do {										\
-				new = old;								\
-				hdl_op_apply(e->op, e->type, &operand, &new, 1);			\
-			} while (!__atomic_compare_exchange_n(at, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)); \
-		}											\
 		if (out)										\
 			memcpy(out + i * sizeof(T), &old, sizeof(T));					\
 	}												\
@@ -159,6 +210,14 @@ static void native(const struct element *e, void *at, const char *in, char *out,
 	}
 }
 
+/* Updates n elements without a hole at an address here that no other process updates meanwhile. */
+static void plain(const struct element *e, void *at, const void *in, void *out, size_t n)
+{
+	if (out)
+		memcpy(out, at, n * e->size);
+	compute(e, in, at, n);
+}
+
 bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n)
 {
 	const struct element e = element_of(type, op);
@@ -174,13 +233,27 @@ bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type
 		memcpy(out, &old, 8);
 		return true;
 	}
-	native(&e, at, in, out, n);
+	if (t->alone)
+		plain(&e, at, in, out, n);
+	else
+		native(&e, at, in, out, n);
 	return true;
 }
 
 /* ---- locked ---------------------------------------------------------------------------------------------------------------- */
 
-static void hashed_lock(struct hdl_win *w, uint32_t *word)
+static int left_behind(const struct hdl_win *w, const struct hdl_target *t, int dead)
+{
+	char label[MPI_MAX_OBJECT_NAME + 16];
+
+	hdl_reason_set("rank %d (%s) has failed within an accumulate to rank %d of %s: elements that it was about to write have their old or "
+		       "their new value; longer than 8 bytes, parts of both", dead, hdl_proc_text_full(hdl_comm_proc(w->comm, dead)), t->rank,
+		       hdl_win_label(w, label));
+	return MPI_ERR_PROC_ABORTED;
+}
+
+/* Returns MPI_SUCCESS: this process has the lock. MPI_ERR_PROC_ABORTED: the lock was that of a process that has ended, and is free. */
+static int hashed_lock(struct hdl_win *w, const struct hdl_target *t, uint32_t *word)
 {
 	uint32_t me = (uint32_t)w->rank + 1, holder;
 
@@ -194,9 +267,13 @@ static void hashed_lock(struct hdl_win *w, uint32_t *word)
 		if (tries % (64 * SPINS) || holder > (uint32_t)w->size)
 			continue;
 		if (hdl_ep_process(hdl_mpi_tp, hdl_comm_proc(w->comm, (int)holder - 1)) == HDL_PROC_ENDED &&
-		    hdl_hashed_take_over(word, holder, me))
-			return;
+		    hdl_hashed_take_over(word, holder, me)) {
+			HDL_FAILPOINT("hashed-taken-over");
+			hdl_hashed_release(word);
+			return left_behind(w, t, (int)holder - 1);
+		}
 	}
+	return MPI_SUCCESS;
 }
 
 /* Reads or writes pieces of the target, packed in buf. */
@@ -215,22 +292,42 @@ static int pieces_move(struct hdl_win *w, struct hdl_target *t, bool write, cons
 	return rc;
 }
 
-/* Updates elements under the lock of the first one; all have that lock. */
-static int locked(struct hdl_win *w, struct hdl_target *t, const struct element *e, const struct hdl_acc_piece *piece, unsigned n,
+/* Updates elements that no other process updates meanwhile. */
+static int update(struct hdl_win *w, struct hdl_target *t, const struct element *e, const struct hdl_acc_piece *piece, unsigned n,
 		  size_t elements, const char *in, const char *compare, char *out, char *buf)
 {
-	unsigned shift = t->native ? SHIFT : SHIFT_FAR;
-	uint32_t *word = &t->state->hashed[hdl_hashed_index(piece[0].at - t->base, shift)].word;
 	int rc;
 
-	hashed_lock(w, word);
+	if (t->lane == HDL_LANE_MAPPED && n == 1 && e->whole && !compare) {
+		plain(e, (void *)((uintptr_t)t->memory + (piece[0].at - t->base)), in, out, elements);
+		return MPI_SUCCESS;
+	}
 	rc = pieces_move(w, t, false, piece, n, buf);
 	if (!rc && out)
 		memcpy(out, buf, elements * e->size);
 	if (!rc && e->op != MPI_NO_OP && (!compare || !memcmp(buf, compare, e->size))) {
 		compute(e, in, buf, elements);
+		HDL_FAILPOINT("hashed-computed");
 		rc = pieces_move(w, t, true, piece, n, buf);
 	}
+	return rc;
+}
+
+/* Updates elements under the lock of the first one; all have that lock. */
+static int locked(struct hdl_win *w, struct hdl_target *t, const struct element *e, const struct hdl_acc_piece *piece, unsigned n,
+		  size_t elements, const char *in, const char *compare, char *out, char *buf)
+{
+	uint32_t *word = &t->state->hashed[hdl_hashed_index(piece[0].at - t->base, t->granule)].word;
+	int rc;
+
+	if (t->alone)
+		return update(w, t, e, piece, n, elements, in, compare, out, buf);
+	rc = hashed_lock(w, t, word);
+	if (rc)
+		return rc;
+	HDL_FAILPOINT("hashed-locked");
+	rc = update(w, t, e, piece, n, elements, in, compare, out, buf);
+	HDL_FAILPOINT("hashed-written");
 	hdl_hashed_release(word);
 	return rc;
 }
@@ -268,7 +365,6 @@ static size_t smaller(size_t a, size_t b)
 static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struct element *e, size_t most, struct hdl_acc_piece *piece,
 			 unsigned *n)
 {
-	unsigned shift = t->native ? SHIFT : SHIFT_FAR;
 	uint64_t granule_end;
 	size_t got = 0, bytes;
 
@@ -289,7 +385,7 @@ static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struc
 	bytes = smaller(k->left / e->size * e->size, most / e->size * e->size);
 	if (!is_native(t, e, k->at)) {
 		/* elements that begin in one granule */
-		granule_end = (((k->at - t->base) >> shift) + 1) << shift;
+		granule_end = (((k->at - t->base) >> t->granule) + 1) << t->granule;
 		bytes = smaller(bytes, (granule_end - (k->at - t->base) + e->size - 1) / e->size * e->size);
 	}
 	piece[(*n)++] = (struct hdl_acc_piece){ k->at, bytes };
@@ -380,7 +476,7 @@ static int by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_
 		const char *operand = a->op == MPI_NO_OP ? NULL : side_take(&in, room, elements * e.size);
 		char *result = a->fetch ? old : NULL;
 
-		if (n == 1 && is_native(t, &e, piece[0].at))
+		if (n == 1 && is_native(t, &e, piece[0].at) && !t->alone)
 			native(&e, (void *)((uintptr_t)t->memory + (piece[0].at - t->base)), operand, result, elements);
 		else
 			rc = locked(w, t, &e, piece, n, elements, operand, compare, result, buf);

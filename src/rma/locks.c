@@ -17,13 +17,24 @@
  * whatever keeps a ticket from being admitted is the `holds` of a member:
  *
  *     1. A holds the lock and is killed: its `holds` stays
- *     2. B, which waits, looks at the processes of all members whose `holds` is set, finds that A has ended, and sets `broken`
- *     3. B, and everybody who waits or comes later, gets MPI_ERR_PROC_ABORTED, which names A
+ *     2. B, which waits, looks at the processes of all members whose `holds` is set, finds that A has ended, and marks the word broken
+ *     3. B and all that wait give up with MPI_ERR_PROC_ABORTED, which names A, and clear their `holds`
+ *     4. The next process that wants the lock waits until the `holds` of all living members are clear, and replaces the word by a free one
+ *        of the next generation; the `holds` of dead members name the earlier one
+ *     5. A process that has not seen the break finds another generation than its own (target->lock_state): it gets MPI_ERR_PROC_ABORTED
+ *        once, since the memory that the lock protected may be half written
  *
- * The lock is not repaired: the memory that it protected may be half written, and tickets of those that gave up are never admitted.
+ * Invariant: a word that is broken is replaced only while no living process has a ticket of it. A process clears its `holds` before it
+ * looks at those of other members, so of several that find the lock broken the last one finds all others clear:
  *
- * Other windows: the owner grants, in the order of requests, by messages.
+ *     1. C and D want the lock; both set `holds`, then read a broken word
+ *     2. C clears its `holds`, looks, finds that of D set, and waits
+ *     3. D clears its `holds`, looks, finds none set, mends the lock, and wakes C
+ *
+ * Other windows: the owner grants, in the order of requests, by messages. When a member dies that holds the lock or waits for it, the
+ * owner takes the member's part away, and refuses each member's next request, or the one that waits, once.
  */
+#include "rma/failpoint.h"
 #include "rma/rma.h"
 
 #include <stdlib.h>
@@ -35,7 +46,7 @@ const struct hdl_target *hdl_rma_waits_target;
 
 static void says(struct hdl_win *w, struct hdl_target *t, enum hdl_wants wants)
 {
-	__atomic_store_n(&t->state->member[w->rank].holds, wants ? ticks() << 2 | wants : 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->state->member[w->rank].holds, wants ? hdl_lock_holds(ticks(), t->lock_state, wants) : 0, __ATOMIC_SEQ_CST);
 }
 
 struct lock_wait {
@@ -50,30 +61,34 @@ static bool is_admitted(const struct lock_wait *l)
 	return hdl_lock_admits(__atomic_load_n(&l->t->state->lock, __ATOMIC_SEQ_CST), l->ticket, l->exclusive);
 }
 
+static bool has_ended(const struct hdl_win *w, int rank)
+{
+	int proc = hdl_comm_proc(w->comm, rank);
+	const struct hdl_ep *ep = hdl_ep_find(hdl_mpi_tp, proc);
+
+	return (hdl_rt_ended() && hdl_rt_has_ended(proc)) || (ep && hdl_ep_note((struct hdl_ep *)(uintptr_t)ep)->failed);
+}
+
 /* Returns 1 + the rank of a member that has ended and had to do with the lock; 0: none. */
 static uint32_t dead_holder(const struct lock_wait *l)
 {
-	const struct hdl_win *w = l->w;
-
-	for (int r = 0; r < w->size; r++) {
-		const struct hdl_ep *ep;
-		int proc;
-
-		if (r == w->rank || !__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_RELAXED))
-			continue;
-		proc = hdl_comm_proc(w->comm, r);
-		ep = hdl_ep_find(hdl_mpi_tp, proc);
-		if ((hdl_rt_ended() && hdl_rt_has_ended(proc)) || (ep && hdl_ep_note((struct hdl_ep *)(uintptr_t)ep)->failed))
+	for (int r = 0; r < l->w->size; r++)
+		if (r != l->w->rank &&
+		    hdl_lock_blocks(__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_RELAXED), l->t->lock_state) && has_ended(l->w, r))
 			return (uint32_t)r + 1;
-	}
 	return 0;
+}
+
+static bool is_broken(const struct hdl_target *t)
+{
+	return __atomic_load_n(&t->state->lock, __ATOMIC_SEQ_CST) & HDL_LOCK_BROKEN;
 }
 
 static bool lock_ready(const void *arg)
 {
 	const struct lock_wait *l = arg;
 
-	return is_admitted(l) || __atomic_load_n(&l->t->state->broken, __ATOMIC_RELAXED) || dead_holder(l);
+	return is_admitted(l) || is_broken(l->t) || dead_holder(l);
 }
 
 /* Makes endpoints of the members that hold the lock or wait for it: the transport then notices that one of them ends. */
@@ -102,8 +117,11 @@ static int lock_wait(const struct lock_wait *l)
 	if (is_admitted(l))
 		return MPI_SUCCESS;
 	dead = dead_holder(l);
-	if (dead)
+	if (dead) {
 		__atomic_store_n(&l->t->state->broken, dead, __ATOMIC_RELAXED);
+		HDL_FAILPOINT("break-named");
+		__atomic_fetch_or(&l->t->state->lock, HDL_LOCK_BROKEN, __ATOMIC_SEQ_CST);
+	}
 	return MPI_ERR_PROC_ABORTED;
 }
 
@@ -116,13 +134,13 @@ static int lock_broken(struct hdl_win *w, struct hdl_target *t, uint32_t by)
 	return MPI_ERR_PROC_ABORTED;
 }
 
-/* Wakes members that wait for this lock and sleep. */
-static void wake_waiters(struct hdl_win *w, struct hdl_target *t)
+/* Wakes members that wait for this lock and sleep. all: those that wait until it is mended, too, whose `holds` is clear. */
+static void wake_waiters(struct hdl_win *w, struct hdl_target *t, bool all)
 {
 	for (int r = 0; r < w->size; r++) {
 		struct hdl_target *waiter;
 
-		if (r == w->rank || (__atomic_load_n(&t->state->member[r].holds, __ATOMIC_SEQ_CST) & 3) != HDL_WANTS)
+		if (r == w->rank || (!all && (__atomic_load_n(&t->state->member[r].holds, __ATOMIC_SEQ_CST) & 3) != HDL_WANTS))
 			continue;
 		waiter = hdl_target_of(w, r);
 		if (!waiter)
@@ -140,33 +158,103 @@ static void enter_shared(struct hdl_win *w, struct hdl_target *t)
 		after = hdl_lock_entered(word, false);
 	while (!__atomic_compare_exchange_n(&t->state->lock, &word, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 	if (hdl_lock_has_waiters(after))
-		wake_waiters(w, t);
+		wake_waiters(w, t, false);
+}
+
+/* ---- a broken lock ------------------------------------------------------------------------------------------------------------ */
+
+/* Whether the lock is mended, or no living member has to do with it. */
+static bool mend_ready(const void *arg)
+{
+	const struct lock_wait *l = arg;
+
+	for (int r = 0; is_broken(l->t) && r < l->w->size; r++)
+		if (__atomic_load_n(&l->t->state->member[r].holds, __ATOMIC_SEQ_CST) && !has_ended(l->w, r))
+			return false;
+	return true;
+}
+
+/* Waits until a broken lock can be mended, and mends it, unless another member does. Must: this process's `holds` is clear. */
+static void lock_mend(struct hdl_win *w, struct hdl_target *t)
+{
+	struct lock_wait l = { .w = w, .t = t };
+	uint64_t word;
+
+	while ((word = __atomic_load_n(&t->state->lock, __ATOMIC_SEQ_CST)) & HDL_LOCK_BROKEN) {
+		if (!mend_ready(&l)) {
+			watch_holders(&l);
+			hdl_rma_waits_win = w;
+			hdl_rma_waits_target = t;
+			hdl_rma_wait(w, mend_ready, &l);
+			hdl_rma_waits_win = NULL;
+			continue;
+		}
+		HDL_FAILPOINT("mend-begins");
+		/* fails if another member has mended the lock since: the generation differs */
+		__atomic_compare_exchange_n(&t->state->lock, &word, hdl_lock_mended(word), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+		wake_waiters(w, t, true);
+	}
+}
+
+/* The word's state is not that of this process: mends the lock if it is broken, and reports the break, once. Returns MPI_SUCCESS: the break
+ * was reported before. */
+static int lock_changed(struct hdl_win *w, struct hdl_target *t)
+{
+	uint32_t by = __atomic_load_n(&t->state->broken, __ATOMIC_RELAXED);
+	uint16_t state;
+
+	says(w, t, HDL_WANTS_NONE);
+	lock_mend(w, t);
+	state = hdl_lock_state(__atomic_load_n(&t->state->lock, __ATOMIC_RELAXED)) & ~1u;
+	if (state == t->lock_state)
+		return MPI_SUCCESS;
+	t->lock_state = state;
+	return lock_broken(w, t, by);
+}
+
+/* ---- mapped -------------------------------------------------------------------------------------------------------------------- */
+
+/* Draws a ticket. Returns false: the word's state is not this process's. */
+static bool lock_draw(struct lock_wait *l, bool *entered)
+{
+	uint64_t word = __atomic_load_n(&l->t->state->lock, __ATOMIC_ACQUIRE), after;	/* `broken` is read behind it */
+
+	do {
+		if (unlikely(hdl_lock_state(word) != l->t->lock_state))
+			return false;
+		after = hdl_lock_drawn(word, l->exclusive, &l->ticket, entered);
+	} while (!__atomic_compare_exchange_n(&l->t->state->lock, &word, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	return true;
 }
 
 static int lock_mapped(struct hdl_win *w, struct hdl_target *t, bool exclusive)
 {
 	struct lock_wait l = { .w = w, .t = t, .exclusive = exclusive };
-	struct hdl_win_state *s = t->state;
-	uint64_t word, after;
-	uint32_t broken = __atomic_load_n(&s->broken, __ATOMIC_RELAXED);
 	bool entered;
 
-	if (broken)
-		return lock_broken(w, t, broken);
 	says(w, t, HDL_WANTS);
-	word = __atomic_load_n(&s->lock, __ATOMIC_RELAXED);
-	do
-		after = hdl_lock_drawn(word, exclusive, &l.ticket, &entered);
-	while (!__atomic_compare_exchange_n(&s->lock, &word, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	HDL_FAILPOINT("lock-wanted");
+	while (unlikely(!lock_draw(&l, &entered))) {
+		int rc = lock_changed(w, t);
+
+		if (rc)
+			return rc;
+		says(w, t, HDL_WANTS);
+	}
+	HDL_FAILPOINT(entered ? "lock-entered" : "lock-drawn");
 	if (!entered) {
 		if (lock_wait(&l)) {
+			t->lock_state = hdl_lock_next(t->lock_state);	/* the state after the lock is mended: this break is reported */
 			says(w, t, HDL_WANTS_NONE);
-			return lock_broken(w, t, __atomic_load_n(&s->broken, __ATOMIC_RELAXED));
+			wake_waiters(w, t, true);
+			return lock_broken(w, t, __atomic_load_n(&t->state->broken, __ATOMIC_RELAXED));
 		}
+		HDL_FAILPOINT("lock-admitted");
 		if (!exclusive)
 			enter_shared(w, t);
 	}
 	says(w, t, exclusive ? HDL_HAS_EXCLUSIVE : HDL_HAS_SHARED);
+	HDL_FAILPOINT(exclusive ? "lock-exclusive" : "lock-shared");
 	return MPI_SUCCESS;
 }
 
@@ -177,9 +265,11 @@ static void unlock_mapped(struct hdl_win *w, struct hdl_target *t)
 	do
 		after = hdl_lock_released(word, t->held == HDL_HELD_EXCLUSIVE);
 	while (!__atomic_compare_exchange_n(&t->state->lock, &word, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	HDL_FAILPOINT("unlock-released");
 	says(w, t, HDL_WANTS_NONE);
-	if (unlikely(hdl_lock_in_use(after)))
-		wake_waiters(w, t);
+	HDL_FAILPOINT("unlock-cleared");
+	if (unlikely(hdl_lock_in_use(after)) || unlikely(is_broken(t)))
+		wake_waiters(w, t, is_broken(t));
 }
 
 /* ---- by message: the owner ---------------------------------------------------------------------------------------------------- */
@@ -200,29 +290,40 @@ static void lock_grant(struct hdl_win *w)
 	struct hdl_target *t;
 
 	while ((t = w->lock_first)) {
-		if (!w->state->broken && (w->lock_exclusive || (t->lock_exclusive && w->lock_shared)))
+		if (w->lock_exclusive || (t->lock_exclusive && w->lock_shared))
 			return;
 		w->lock_first = t->lock_next;
 		if (!w->lock_first)
 			w->lock_last = NULL;
 		t->lock_waits = false;
-		if (!w->state->broken) {
-			if (t->lock_exclusive)
-				w->lock_exclusive = t->rank + 1;
-			else
-				w->lock_shared++;
-			w->state->member[t->rank].holds = ticks() << 2 | (t->lock_exclusive ? HDL_HAS_EXCLUSIVE : HDL_HAS_SHARED);
-		}
-		lock_answer(w, t, (int)w->state->broken);
+		if (t->lock_exclusive)
+			w->lock_exclusive = t->rank + 1;
+		else
+			w->lock_shared++;
+		w->state->member[t->rank].holds = hdl_lock_holds(ticks(), 0, t->lock_exclusive ? HDL_HAS_EXCLUSIVE : HDL_HAS_SHARED);
+		lock_answer(w, t, 0);
 	}
+}
+
+/* Reports the last break of the lock to a member, once. */
+static void lock_refuse(struct hdl_win *w, struct hdl_target *to)
+{
+	to->lock_breaks = w->lock_breaks;
+	to->lock_waits = false;
+	w->state->member[to->rank].holds = 0;
+	lock_answer(w, to, (int)w->state->broken);
 }
 
 void hdl_lock_asked(struct hdl_win *w, struct hdl_target *from, bool exclusive)
 {
+	if (from->lock_breaks != w->lock_breaks) {
+		lock_refuse(w, from);
+		return;
+	}
 	from->lock_exclusive = exclusive;
 	from->lock_waits = true;
 	from->lock_next = NULL;
-	w->state->member[from->rank].holds = ticks() << 2 | HDL_WANTS;
+	w->state->member[from->rank].holds = hdl_lock_holds(ticks(), 0, HDL_WANTS);
 	*(w->lock_last ? &w->lock_last->lock_next : &w->lock_first) = from;
 	w->lock_last = from;
 	lock_grant(w);
@@ -240,10 +341,26 @@ void hdl_lock_given_back(struct hdl_win *w, struct hdl_target *from)
 
 void hdl_lock_lost(struct hdl_win *w, struct hdl_target *dead)
 {
-	if (w->mapped || !w->state->member[dead->rank].holds)
+	uint64_t *holds = &w->state->member[dead->rank].holds;
+	struct hdl_target *t = w->lock_first;
+
+	if (w->mapped || !*holds)
 		return;
+	if (w->lock_exclusive == dead->rank + 1)
+		w->lock_exclusive = 0;
+	else if ((*holds & 3) == HDL_HAS_SHARED)
+		w->lock_shared--;
+	*holds = 0;
 	w->state->broken = (uint32_t)dead->rank + 1;
-	lock_grant(w);
+	w->lock_breaks++;
+	w->lock_first = w->lock_last = NULL;
+	for (struct hdl_target *next; t; t = next) {
+		next = t->lock_next;
+		if (t == dead)
+			t->lock_waits = false;
+		else
+			lock_refuse(w, t);
+	}
 }
 
 /* ---- by message: the origin --------------------------------------------------------------------------------------------------- */
@@ -280,15 +397,22 @@ static int lock_by_message(struct hdl_win *w, struct hdl_target *t, bool exclusi
 
 /* ---- the door ------------------------------------------------------------------------------------------------------------------ */
 
-int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive)
+int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck)
 {
-	int rc;
+	int rc = MPI_SUCCESS;
 
+	if (nocheck) {
+		t->held = HDL_HELD_NOCHECK;
+		t->alone |= exclusive;
+		return MPI_SUCCESS;
+	}
 	if (hdl_target_failed(t))
 		return hdl_rma_dead(w, t->rank, "locking");
 	rc = w->mapped ? lock_mapped(w, t, exclusive) : lock_by_message(w, t, exclusive);
-	if (!rc)
+	if (!rc) {
 		t->held = exclusive ? HDL_HELD_EXCLUSIVE : HDL_HELD_SHARED;
+		t->alone |= exclusive;
+	}
 	return rc;
 }
 
@@ -304,5 +428,6 @@ int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t)
 	else if (held != HDL_HELD_NOCHECK && !hdl_target_failed(t))
 		err = hdl_rma_msg_sync(w, t, HDL_SYNC_UNLOCK, 0);
 	t->held = HDL_HELD_NONE;
+	t->alone = w->size == 1;
 	return err ? hdl_class_of(-err) : MPI_SUCCESS;
 }

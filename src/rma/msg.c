@@ -297,8 +297,7 @@ static void out_end(struct hdl_rma_out *o)
 	out_free(o);
 }
 
-/* Sends what the window of messages allows, and ends accumulates that are complete. */
-static void pump(struct hdl_target *t)
+static void pump_turn(struct hdl_target *t)
 {
 	struct hdl_rma_out *o;
 
@@ -320,6 +319,23 @@ static void pump(struct hdl_target *t)
 			return;
 		out_end(o);
 	}
+}
+
+/*
+ * Sends what the window of messages allows, and ends accumulates that are complete. A send may take arrivals in, whose handlers come
+ * here again; they leave it to the call that is at it, since pieces must leave in their order:
+ *     1. out_send takes piece 2 from the stream, and hdl_am_send takes in the answer to piece 0
+ *     2. on_result would send piece 3 here, ahead of piece 2
+ */
+static void pump(struct hdl_target *t)
+{
+	if (t->pumping)
+		return;
+	t->pumping = true;
+	pump_turn(t);
+	t->pumping = false;
+	if (unlikely(t->pump_failed))
+		hdl_rma_msg_fail(t);
 }
 
 /* The accumulate that an answer of this peer names; NULL: none. */
@@ -417,6 +433,9 @@ void hdl_rma_msg_fail(struct hdl_target *t)
 {
 	struct hdl_rma_out *o;
 
+	t->pump_failed = t->pumping;	/* then pump, which holds an accumulate, calls again */
+	if (t->pumping)
+		return;
 	while ((o = t->out)) {
 		o->error = MPI_ERR_PROC_ABORTED;
 		out_end(o);

@@ -9,6 +9,8 @@ static const char *const flavors[] = { "MPI_Win_create", "MPI_Win_allocate", "MP
 /* Why the window's accumulates have the agent that they have. */
 static const char *agent_text(const struct hdl_win *w)
 {
+	if (w->native && w->granularity >= HDL_GRANULE_LEAST)
+		return "cpu, by locks (mpi_accumulate_granularity; every rank has mapped the memory of every other)";
 	if (w->native)
 		return "cpu (every rank has mapped the memory of every other)";
 	if (w->mapped)
@@ -42,6 +44,8 @@ void hdl_win_report(const struct hdl_win *w)
 	hdl_win_label(w, label);
 	fprintf(stderr, "heddle: rank %d: %s of %s, %d ranks, %lld bytes here: accumulates by %s\n", hdl_job.rank, label,
 		flavors[w->flavor - MPI_WIN_FLAVOR_CREATE], w->size, (long long)w->bytes, agent_text(w));
+	if (w->helped)
+		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank, label);
 	for (int r = 1; r <= w->size; r++) {
 		if (r < w->size && !strcmp(lane_text(w, r), lane_text(w, first)))
 			continue;
@@ -67,7 +71,9 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_allocate", shared, "",
 		mapped ? "cpu (atomic instructions; elements longer than 8 bytes under a hashed lock)" : handler);
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_allocate_shared",
-		mapped ? shared : "none: MPI_ERR_RMA_SHARED", "", mapped ? "as MPI_Win_allocate" : "none");
+		several_hosts ? "none: MPI_ERR_RMA_SHARED" : mapped ? shared :
+		"mapped (a file in memory, which the ranks of a host map: loads and stores of the origin)", "",
+		several_hosts ? "none" : "cpu (atomic instructions; elements longer than 8 bytes under a hashed lock)");
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create", own, "",
 		mapped ? "cpu (the origin, under a hashed lock of the target's state block; the device moves the memory)" : handler);
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create_dynamic",
@@ -96,7 +102,7 @@ void hdl_rma_dump(FILE *out)
 
 		if (r != w->rank && holds)
 			fprintf(out, "; rank %d %s since %.1f s", r, has[holds & 3],
-				(double)((ticks() & UINT64_MAX >> 2) - (holds >> 2)) * per_tick);
+				(double)((ticks() >> HDL_HOLDS_SHIFT) - (holds >> 18)) * (double)(1u << HDL_HOLDS_SHIFT) * per_tick);
 	}
 	fputc('\n', out);
 }

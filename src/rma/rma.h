@@ -10,6 +10,7 @@
  *     locks.c    locks of members, mapped and by message      move.c    put and get
  *     acc.c      accumulates by the origin's CPU              msg.c     active messages: accumulates, locks, wake-ups
  *     regions.c  regions of dynamic windows                   report.c  the report, and what a hang report says
+ *     helper.c   progress for a process that computes
  *     pure: lock.h, epoch.h, hashed.h
  *
  * All functions return MPI_SUCCESS or an MPI error class with hdl_reason_set. Must: the lock of runtime/threads.h is held.
@@ -40,7 +41,7 @@ enum hdl_held { HDL_HELD_NONE, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOC
 struct hdl_win_state {
 	_Alignas(64) uint64_t nonce;	/* written once by the owner: proves that a peer has mapped this block and no other memory */
 	uint32_t asleep;		/* waits of the owner for which a writer must send a wake-up (hdl_rma_wake); owner */
-	uint32_t broken;		/* 1 + rank of the member whose death has made `lock` useless; 0: none. Any member */
+	uint32_t broken;		/* 1 + rank of the member whose death has broken `lock` last; 0: none has. Any member */
 	_Alignas(64) uint64_t lock;	/* lock.h; any member */
 	/* regions of a dynamic window (regions.c); owner */
 	_Alignas(64) uint64_t version;	/* odd while the owner changes the next three */
@@ -48,7 +49,7 @@ struct hdl_win_state {
 	uint64_t regions_n, regions_room;	/* entries in use; entries of the table */
 	struct { _Alignas(64) uint32_t word; } hashed[HDL_HASHED];	/* hashed.h; any member */
 	struct hdl_win_member {
-		uint64_t holds;		/* what the member has at `lock`: ticks() << 2 | enum hdl_wants; the member */
+		uint64_t holds;		/* what the member has at `lock`: hdl_lock_holds; the member */
 		uint64_t posted;	/* exposure epochs that the member has posted to the owner; the member */
 		uint64_t completed;	/* access epochs of the member on the owner that are complete; the member */
 	} member[];			/* by rank in the window */
@@ -64,7 +65,8 @@ struct hdl_win_record {
 	int64_t disp_unit;
 	uint32_t error;			/* class with which the owner's part of the creation has failed */
 	uint16_t key_len;		/* 0: the device does not reach the memory */
-	uint16_t reserved;
+	uint8_t granule;		/* mpi_accumulate_granularity: its log2 + 1, rounded down; 0: not given */
+	uint8_t reserved;
 	char key[HDL_RKEY_MAX];
 };
 
@@ -87,13 +89,16 @@ struct hdl_target {
 	uint8_t held;			/* enum hdl_held */
 	bool open;			/* this member may be accessed: MPI_Win_start or MPI_Win_lock named it */
 	bool native;			/* aligned elements of up to 8 bytes are updated by atomic instructions: every member has mapped
-					 * the memory */
+					 * the memory, and the members asked for no granularity */
+	bool alone;			/* no accumulate of another process runs beside this one's: this process holds the exclusive
+					 * lock, or is the only member */
 	const struct hdl_ep_note *note;	/* of its endpoint; of this process: one that never fails */
 	struct hdl_win_state *state;	/* mapped here; NULL: not */
 	/* cold */
 	uint64_t base;			/* address of the memory in the owner */
 	uint64_t pending;		/* operations of this process that are not complete there */
 	int error;			/* class of the first operation that has failed since the last flush */
+	uint8_t granule;		/* log2 of the bytes that a hashed lock covers */
 	int rank, proc;			/* in the window; number of the process */
 	struct hdl_ep *ep;		/* NULL: this process */
 	struct hdl_rkey *key;
@@ -107,10 +112,13 @@ struct hdl_target {
 	/* messages (msg.c) */
 	struct hdl_rma_out *out, *out_last;	/* accumulates of this process that are not complete, in their order */
 	struct hdl_rma_in *in, *in_last;	/* those of the member that wait for their data */
+	bool pumping, pump_failed;	/* pump is at work; the member has failed meanwhile */
+	uint16_t lock_state;		/* hdl_lock_state of the lock word as this process knows it; its breaks were reported */
 	bool granted;			/* the owner has granted the lock */
 	int refused;			/* 1 + rank of the member whose death is the reason why it has not; 0 */
 	struct hdl_target *lock_next;	/* owner: members whose lock request waits, in their order */
 	bool lock_exclusive, lock_waits;
+	unsigned lock_breaks;		/* owner: breaks of the lock that were reported to the member */
 };
 
 /* A region that this process has attached. */
@@ -133,6 +141,8 @@ struct hdl_win {
 	bool dynamic;
 	bool mapped;			/* every member has mapped the state block of every other */
 	bool native;			/* ... and every member's memory that is in the fabric */
+	bool by_messages;		/* the device does not move the memory of some peer: puts and gets are messages */
+	bool helped;			/* peers' operations need this process's progress: hdl_rma_helper_begin was called */
 	int flavor, model;		/* MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED */
 	int locks;			/* targets that MPI_Win_lock has named */
 	struct hdl_comm *comm;		/* a duplicate without a handle: the window's messages */
@@ -145,6 +155,9 @@ struct hdl_win {
 	void *memory;			/* allocated here, or NULL */
 	bool memory_shared;		/* by hdl_tp_share, else by hdl_tp_alloc */
 	bool state_shared;
+	char *segment;			/* a shared window whose members share no fabric: mapped here; the records' places are offsets
+					 * in it. NULL: the places are in the fabric */
+	size_t segment_bytes;
 	struct hdl_mr *mr;
 	struct hdl_group *start, *post;	/* of the open epochs, with a reference; or NULL */
 	bool start_nocheck, post_nocheck;
@@ -155,7 +168,9 @@ struct hdl_win {
 	struct hdl_target *lock_first, *lock_last;	/* requests that wait */
 	int lock_shared;		/* holders */
 	int lock_exclusive;		/* 1 + the holder's rank; 0: none */
+	unsigned lock_breaks;		/* members that have died while they held the lock or waited for it */
 	unsigned hints;
+	long long granularity;		/* mpi_accumulate_granularity in bytes, on which all members agree; 0: none */
 	MPI_Errhandler errhandler;
 	struct hdl_attrs *attrs;
 	struct hdl_win *next, **link;	/* all windows */
@@ -165,6 +180,10 @@ struct hdl_win {
 /* Info keys with an effect, or that are only kept (section 12.2.1). */
 enum { HDL_WIN_NO_LOCKS = 1, HDL_WIN_SAME_SIZE = 2, HDL_WIN_SAME_DISP_UNIT = 4, HDL_WIN_NONCONTIG = 8, HDL_WIN_SAME_OP = 16,
        HDL_WIN_ORDER_NONE = 32 };
+
+/* The least mpi_accumulate_granularity, in bytes, for which a hashed lock is taken once for many elements; a smaller one is served by
+ * single elements. */
+#define HDL_GRANULE_LEAST 256
 
 extern struct hdl_pool hdl_wins;
 extern struct hdl_win *hdl_win_list;
@@ -182,10 +201,13 @@ struct hdl_win_args {
 	MPI_Aint size;
 	MPI_Count disp_unit;
 	unsigned hints;
+	long long granularity;		/* 0: not given */
 	MPI_Errhandler errhandler;
 };
 /* Collective over comm, an intracommunicator. MPI_ERR_NO_MEM; MPI_ERR_RMA_SHARED: the members cannot share memory. */
 int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct hdl_win **out);
+/* Starts the helper thread if the window needs one. Must be the last thing that the constructor does (helper.c). */
+void hdl_rma_begun(struct hdl_win *w);
 /* Collective. Waits for all members; the object is gone on return, also after an error. */
 int hdl_win_end(struct hdl_win *w);
 /* Returns the target of a rank, makes it if need be. NULL: no memory. Must: the rank is in range. */
@@ -304,7 +326,8 @@ void hdl_rma_msg_fail(struct hdl_target *t);	/* the target's process has failed:
 
 /* ---- locks.c --------------------------------------------------------------------------------------------------------- */
 
-int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive);
+/* nocheck: MPI_MODE_NOCHECK. */
+int hdl_win_lock(struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck);
 /* Must follow the flush of the target. */
 int hdl_win_unlock(struct hdl_win *w, struct hdl_target *t);
 /* Owner, locks by message. */
@@ -334,6 +357,14 @@ static inline void hdl_rma_turn(struct hdl_win *w)
 }
 /* Waits as hdl_wait_until, with `asleep` set, so that writers into this process's state block send wake-ups. */
 void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void *arg);
+
+/* ---- helper.c -------------------------------------------------------------------------------------------------------- */
+
+/* Starts the helper thread for one more window. Must be the last thing that a call of MPI does: from here on the lock of
+ * runtime/threads.h is in use, and a call that began without the lock goes on without it. */
+void hdl_rma_helper_begin(void);
+/* Must follow hdl_rma_helper_begin once. Opens the lock while it waits for the thread. */
+void hdl_rma_helper_end(void);
 
 /* ---- report.c -------------------------------------------------------------------------------------------------------- */
 

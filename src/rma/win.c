@@ -4,7 +4,9 @@
  *
  * Creation is collective, in three exchanges over a duplicate of the communicator:
  *
- *     sizes       shared windows only: rank 0 allocates the memory of all members
+ *     sizes       shared windows only: rank 0 allocates the memory of all members. Where the members share no fabric (a device without an
+ *                 arena), rank 0 makes a file in memory for the state blocks and the memory of all, which the others map, and creation
+ *                 begins again with that (enum shared_how)
  *     records     base, size, places in the fabric, key
  *     agreement   whether this process has mapped the state blocks and memories of all members
  *
@@ -55,6 +57,8 @@ static struct hdl_win_state *state_of(const struct hdl_win *w, int rank)
 
 	if (rank == w->rank)
 		return w->state;
+	if (w->segment)
+		return (struct hdl_win_state *)(void *)(w->segment + r->state_at);
 	if (!r->state_at || !hdl_proc_is_ours(hdl_comm_proc(w->comm, rank)) || !hdl_is_local(hdl_comm_proc(w->comm, rank)))
 		return NULL;
 	s = hdl_tp_shared_at(hdl_mpi_tp, r->state_at, sizeof(*s) + (size_t)w->size * sizeof(s->member[0]));
@@ -69,6 +73,8 @@ static char *memory_of(const struct hdl_win *w, int rank)
 
 	if (rank == w->rank)
 		return w->base;
+	if (w->segment)
+		return w->segment + r->memory_at;
 	if (!r->memory_at || !state_of(w, rank))
 		return NULL;
 	p = hdl_tp_shared_at(hdl_mpi_tp, r->memory_at, r->size);
@@ -97,6 +103,20 @@ static bool choose_lane(struct hdl_win *w, struct hdl_target *t)
 	return true;
 }
 
+#define GRANULE		10u		/* log2 of the bytes that a hashed lock covers */
+#define GRANULE_FAR	15u		/* ... of memory that the device moves, and the most */
+
+/* Returns log2 of the bytes that a hashed lock of a member covers. All origins must have the same result. */
+static uint8_t granule_of(const struct hdl_win *w, const struct hdl_win_record *r)
+{
+	unsigned far = w->native && r->memory_at ? GRANULE : GRANULE_FAR, hint;
+
+	if (w->granularity < HDL_GRANULE_LEAST)
+		return (uint8_t)far;
+	hint = r->granule - 1u;
+	return (uint8_t)(hint < GRANULE_FAR ? hint : GRANULE_FAR);
+}
+
 struct hdl_target *hdl_target_make(struct hdl_win *w, int rank)
 {
 	const struct hdl_win_record *r = &w->record[rank];
@@ -113,7 +133,9 @@ struct hdl_target *hdl_target_make(struct hdl_win *w, int rank)
 	t->base = w->dynamic ? 0 : r->base;
 	t->state = rank == w->rank || w->mapped ? state_of(w, rank) : NULL;
 	t->memory = w->dynamic ? NULL : memory_of(w, rank);
-	t->native = w->native && r->memory_at;
+	t->native = w->native && r->memory_at && w->granularity < HDL_GRANULE_LEAST;
+	t->alone = w->size == 1;
+	t->granule = granule_of(w, r);
 	if (!choose_lane(w, t)) {
 		free(t);
 		return NULL;
@@ -145,15 +167,35 @@ static uint64_t nonce_new(const struct hdl_win *w)
 	return (x ^ x >> 31) | 1;
 }
 
+/* Bytes of a state block, in whole lines. */
+static size_t state_bytes(const struct hdl_win *w)
+{
+	return align_up(sizeof(*w->state) + (size_t)w->size * sizeof(w->state->member[0]), 64);
+}
+
+static void state_free(struct hdl_win *w)
+{
+	bool in_segment = w->segment && (char *)w->state >= w->segment && (char *)w->state < w->segment + w->segment_bytes;
+
+	if (in_segment)
+		;
+	else if (w->state && w->state_shared)
+		hdl_tp_unshare(hdl_mpi_tp, w->state);
+	else
+		free(w->state);
+	w->state = NULL;
+	w->state_shared = false;
+}
+
 static int state_new(struct hdl_win *w, struct hdl_win_record *r)
 {
-	size_t bytes = sizeof(*w->state) + (size_t)w->size * sizeof(w->state->member[0]);
+	size_t bytes = state_bytes(w);
 
 	w->state = hdl_tp_share(hdl_mpi_tp, bytes, &r->state_at);
 	w->state_shared = w->state != NULL;
 	if (!w->state && errno != EOPNOTSUPP)
 		return hdl_rma_no_memory("the state of a window");
-	if (!w->state && !(w->state = aligned_alloc(64, align_up(bytes, 64))))
+	if (!w->state && !(w->state = aligned_alloc(64, bytes)))
 		return hdl_rma_no_memory("the state of a window");
 	if (!w->state_shared)
 		memset(w->state, 0, bytes);
@@ -180,13 +222,30 @@ static int memory_new(struct hdl_win *w, uint64_t bytes, bool must_share, uint64
 	return MPI_SUCCESS;
 }
 
+/* How the members of a shared window share memory; each is tried if the members cannot by the one before. */
+enum shared_how { BY_FABRIC, BY_SEGMENT, BY_NAMED_SEGMENT };
 struct shared_size {
 	uint64_t size, memory_at;
 	uint32_t error, noncontig;
+	struct hdl_segment segment;	/* of rank 0 */
 };
 
-/* Memory of a shared window: of rank 0 for all, or of each member. *places: of all members, malloc'd; the caller's. */
-static int shared_memory(struct hdl_win *w, const struct hdl_win_args *args, int error, struct shared_size **places)
+#define SEGMENT_ALIGN 4096u
+
+/* Rank 0: makes a segment of the state blocks and memories of all members. */
+static int segment_new(struct hdl_win *w, enum shared_how how, uint64_t bytes, struct hdl_segment *s)
+{
+	bytes += align_up((uint64_t)w->size * state_bytes(w), SEGMENT_ALIGN);
+	w->segment = hdl_segment_make(how == BY_SEGMENT ? HDL_SEGMENT_ANONYMOUS : HDL_SEGMENT_NAMED, align_up(bytes, SEGMENT_ALIGN), s);
+	w->segment_bytes = s->bytes;
+	if (w->segment)
+		return MPI_SUCCESS;
+	hdl_reason_set("%llu bytes of memory that ranks share cannot be had: %s", (unsigned long long)bytes, strerror(errno));
+	return errno == ENOMEM ? MPI_ERR_NO_MEM : MPI_ERR_RMA_SHARED;
+}
+
+/* Memory of a shared window, by shared_how: of rank 0 for all, or of each member. *places: of all members, malloc'd; the caller's. */
+static int shared_memory(struct hdl_win *w, const struct hdl_win_args *args, enum shared_how how, int error, struct shared_size **places)
 {
 	struct shared_size *s = calloc((size_t)w->size, sizeof(*s)), *mine;
 	uint64_t sum = 0;
@@ -202,17 +261,42 @@ static int shared_memory(struct hdl_win *w, const struct hdl_win_args *args, int
 	rc = hdl_comm_exchange(w->comm, s, sizeof(*s));
 	if (rc)
 		return rc;
-	together = !s[0].noncontig;
+	together = how != BY_FABRIC || !s[0].noncontig;
 	for (int r = 0; r < w->size; r++)
 		if (__builtin_add_overflow(sum, s[r].size, &sum) || sum > INT64_MAX)
 			mine->error = MPI_ERR_SIZE;
-	if (!mine->error && (!together || !w->rank))
+	if (!mine->error && how != BY_FABRIC && !w->rank)
+		mine->error = (uint32_t)segment_new(w, how, sum, &mine->segment);
+	else if (!mine->error && how == BY_FABRIC && (!together || !w->rank))
 		mine->error = (uint32_t)memory_new(w, together ? sum : (uint64_t)args->size, true, &mine->memory_at);
 	return hdl_comm_exchange(w->comm, s, sizeof(*s));
 }
 
+/* Maps rank 0's segment and sets base and places: the state blocks, then the memory. */
+static int segment_place(struct hdl_win *w, const struct shared_size *s)
+{
+	uint64_t at = align_up((uint64_t)w->size * state_bytes(w), SEGMENT_ALIGN);
+	uint64_t nonce = w->record[w->rank].nonce;
+
+	w->segment_bytes = s[0].segment.bytes;
+	if (!w->segment && !(w->segment = hdl_segment_open(&s[0].segment))) {
+		hdl_reason_set("the memory that rank 0 has allocated cannot be mapped here (%s): are all ranks on one host?", strerror(errno));
+		return MPI_ERR_RMA_SHARED;
+	}
+	for (int r = 0; r < w->size; r++) {
+		w->record[r].state_at = (uint64_t)r * state_bytes(w);
+		w->record[r].memory_at = at;
+		at += s[r].size;
+	}
+	state_free(w);
+	w->state = (struct hdl_win_state *)(void *)(w->segment + w->record[w->rank].state_at);
+	__atomic_store_n(&w->state->nonce, nonce, __ATOMIC_RELEASE);
+	w->base = w->segment + w->record[w->rank].memory_at;
+	return MPI_SUCCESS;
+}
+
 /* Sets base and places of a shared window's members. */
-static int shared_place(struct hdl_win *w, const struct shared_size *s)
+static int shared_place(struct hdl_win *w, enum shared_how how, const struct shared_size *s)
 {
 	bool together = !s[0].noncontig;
 	uint64_t at = s[0].memory_at, mine = 0;
@@ -230,6 +314,8 @@ static int shared_place(struct hdl_win *w, const struct shared_size *s)
 			mine = at;
 		at += s[r].size;
 	}
+	if (how != BY_FABRIC)
+		return segment_place(w, s);
 	if (w->memory) {
 		w->base = (char *)w->memory + (mine - s[w->rank].memory_at);
 		return MPI_SUCCESS;
@@ -251,10 +337,29 @@ static int record_mine(struct hdl_win *w, const struct hdl_win_args *args, struc
 		rc = memory_new(w, (uint64_t)args->size, false, &r->memory_at);
 		w->base = w->memory;
 	}
+	if (!rc && args->flavor == MPI_WIN_FLAVOR_CREATE && args->size)
+		hdl_tp_place_of(hdl_mpi_tp, args->base, (size_t)args->size, &r->memory_at);
 	r->size = (uint64_t)args->size;
 	r->disp_unit = args->disp_unit;
 	r->window = (uintptr_t)w;
+	if (args->granularity > 0)
+		r->granule = (uint8_t)(64 - __builtin_clzll((unsigned long long)args->granularity));
 	return rc;
+}
+
+static bool is_local(const struct hdl_win *w, int rank)
+{
+	int proc = hdl_comm_proc(w->comm, rank);
+
+	return hdl_proc_is_ours(proc) && hdl_is_local(proc);
+}
+
+static bool all_are_local(const struct hdl_win *w)
+{
+	for (int r = 0; r < w->size; r++)
+		if (!is_local(w, r))
+			return false;
+	return true;
 }
 
 /* Registers memory that peers reach by the device. */
@@ -263,7 +368,7 @@ static int record_key(struct hdl_win *w, struct hdl_win_record *r)
 	int err;
 
 	r->base = (uintptr_t)w->base;
-	if (w->dynamic || !r->size || r->memory_at)
+	if (w->dynamic || !r->size || (r->memory_at && all_are_local(w)))
 		return MPI_SUCCESS;
 	err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE, &w->mr);
 	if (err)
@@ -296,7 +401,7 @@ static void connect_members(struct hdl_win *w)
 		int proc = hdl_comm_proc(w->comm, r);
 
 		if (r != w->rank && hdl_proc_is_ours(proc) && hdl_is_local(proc) && (w->dynamic || (m->size && !m->memory_at)))
-			hdl_rma_connect(hdl_comm_ep(w->comm, r));	/* a refusal is no error: messages do */
+			w->by_messages |= hdl_rma_connect(hdl_comm_ep(w->comm, r)) == -EOPNOTSUPP;
 	}
 	hdl_wait_until(all_connected, w);
 }
@@ -327,9 +432,19 @@ static int agree(struct hdl_win *w, unsigned *common)
 	return rc;
 }
 
-static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args)
+/* Whether some member's memory lies in the fabric. */
+static bool has_shared_memory(const struct hdl_win *w)
+{
+	for (int r = 0; r < w->size; r++)
+		if (w->record[r].memory_at)
+			return true;
+	return w->flavor == MPI_WIN_FLAVOR_ALLOCATE || w->flavor == MPI_WIN_FLAVOR_SHARED;
+}
+
+static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum shared_how how)
 {
 	struct hdl_win_record *mine = &w->record[w->rank];
+	struct hdl_segment segment = { 0 };	/* rank 0: what it has made */
 	struct shared_size *shared = NULL;
 	int error = record_mine(w, args, mine), rc = MPI_SUCCESS;
 	unsigned common = 0;
@@ -338,19 +453,21 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args)
 	if (error)
 		snprintf(why, sizeof(why), "%s", hdl_reason_take());
 	if (args->flavor == MPI_WIN_FLAVOR_SHARED) {
-		rc = shared_memory(w, args, error, &shared);
-		error = rc ? rc : shared_place(w, shared);
+		rc = shared_memory(w, args, how, error, &shared);
+		error = rc ? rc : shared_place(w, how, shared);
 		if (error && !rc && !why[0])
 			snprintf(why, sizeof(why), "%s", hdl_reason_take());
 		mine->memory_at = error ? 0 : w->record[w->rank].memory_at;
+		segment = shared[w->rank].segment;
 		free(shared);
-		if (rc)
-			return rc;
 	}
 	if (!error)
 		error = record_key(w, mine);
 	mine->error = (uint32_t)error;
-	rc = hdl_comm_exchange(w->comm, w->record, sizeof(*w->record));
+	if (!rc)
+		rc = hdl_comm_exchange(w->comm, w->record, sizeof(*w->record));
+	if (segment.bytes)
+		hdl_segment_opened(&segment);
 	for (int r = 0; r < w->size && !rc; r++)
 		if (w->record[r].error) {
 			rc = (int)w->record[r].error;
@@ -363,9 +480,12 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args)
 		rc = agree(w, &common);
 	if (rc)
 		return rc;
+	w->granularity = args->granularity;
+	for (int r = 0; r < w->size; r++)
+		if (w->record[r].granule != mine->granule)	/* section 12.2.1: all give the same */
+			w->granularity = 0;
 	w->mapped = common & HAS_STATES;
-	w->native = w->mapped && common & HAS_MEMORIES &&
-		    (args->flavor == MPI_WIN_FLAVOR_ALLOCATE || args->flavor == MPI_WIN_FLAVOR_SHARED);
+	w->native = w->mapped && common & HAS_MEMORIES && has_shared_memory(w);
 	if (args->flavor == MPI_WIN_FLAVOR_SHARED && !w->native) {
 		hdl_reason_set("the ranks of the communicator cannot share memory: some are on another host or in another fabric "
 			       "(MPI_Comm_split_type with MPI_COMM_TYPE_SHARED)");
@@ -383,24 +503,33 @@ static void win_unlink(struct hdl_win *w)
 		w->next->link = w->link;
 }
 
+/* Frees the memory and the state block, and forgets the records of a creation that has failed. */
+static void parts_free(struct hdl_win *w)
+{
+	if (w->memory && w->memory_shared)
+		hdl_tp_unshare(hdl_mpi_tp, w->memory);
+	else if (w->memory)
+		hdl_tp_free(hdl_mpi_tp, w->memory);
+	w->memory = NULL;
+	state_free(w);
+	if (w->segment)
+		hdl_segment_unmap(w->segment, w->segment_bytes);
+	w->segment = NULL;
+	memset(w->record, 0, (size_t)w->size * sizeof(*w->record));
+}
+
 /* Frees the object. kept: memory that peers may still write to stays. */
 static void win_free(struct hdl_win *w, bool kept)
 {
+	if (w->helped)
+		hdl_rma_helper_end();
 	for (int r = 0; w->target && r < w->size; r++)
 		target_free(w->target[r]);
 	if (!w->dynamic && w->mr)
 		hdl_mr_deregister(w->mr);
 	hdl_regions_free(w);
-	if (!kept) {
-		if (w->memory && w->memory_shared)
-			hdl_tp_unshare(hdl_mpi_tp, w->memory);
-		else if (w->memory)
-			hdl_tp_free(hdl_mpi_tp, w->memory);
-		if (w->state && w->state_shared)
-			hdl_tp_unshare(hdl_mpi_tp, w->state);
-		else
-			free(w->state);
-	}
+	if (!kept)
+		parts_free(w);
 	if (w->comm)
 		hdl_comm_release(w->comm);
 	if (w->start)
@@ -441,7 +570,12 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 		snprintf(w->comm->name, sizeof(w->comm->name), "window #%u", w->comm->context / 2u);
 		hdl_errhandler_release(w->comm->errhandler);
 		w->comm->errhandler = args->errhandler;	/* for requests; a predefined one */
-		rc = win_exchange(w, args);
+		rc = win_exchange(w, args, BY_FABRIC);
+		/* all members have the same result */
+		for (int how = BY_SEGMENT; rc == MPI_ERR_RMA_SHARED && how <= BY_NAMED_SEGMENT; how++) {
+			parts_free(w);
+			rc = win_exchange(w, args, (enum shared_how)how);
+		}
 	}
 	if (!rc && !hdl_target_make(w, w->rank))
 		rc = hdl_rma_no_memory("a window");
@@ -459,6 +593,7 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 	if (w->next)
 		w->next->link = &w->next;
 	hdl_win_list = w;
+	w->helped = w->size > 1 && (!w->mapped || w->by_messages);
 	hdl_win_report(w);
 	*out = w;
 	return MPI_SUCCESS;
@@ -493,6 +628,12 @@ int hdl_rma_init(void)
 	hdl_p2p_on_failed = on_failed;
 	hdl_p2p_on_dump = hdl_rma_dump;
 	return hdl_rma_msg_init();
+}
+
+void hdl_rma_begun(struct hdl_win *w)
+{
+	if (w->helped)
+		hdl_rma_helper_begin();
 }
 
 void hdl_rma_fini(void)

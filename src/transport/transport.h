@@ -201,6 +201,9 @@ int hdl_tp_progress(struct hdl_tp *tp);
 /* The same, polling one peer's ring first: the latency path of a blocking receive from a known source. */
 int hdl_tp_progress_peer(struct hdl_ep *ep);
 
+/* A number that changes when turns of progress are made for longer than a fraction of a millisecond. */
+uint64_t hdl_tp_turned(const struct hdl_tp *tp);
+
 /* Waits. Must follow a progress that found nothing; *idle starts at 0 and is the caller's. Spins, then yields, then sleeps until
  * something arrives for this process; never misses a wake-up. */
 void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle);
@@ -454,11 +457,29 @@ void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes);
 /* Returns true if some of these bytes cannot be read, or written: a page is unmapped, protected, or beyond the end of its file. False
  * also where the kernel does not tell. One system call if all can. */
 bool hdl_tp_unreachable(const void *p, uint64_t bytes, bool written);
+/* The same without a device, of processes of one host (mem/segment.c): one makes it, the others open it. */
+enum hdl_segment_how { HDL_SEGMENT_ANONYMOUS, HDL_SEGMENT_NAMED };
+struct hdl_segment {			/* as the processes exchange it: no padding */
+	uint64_t bytes, nonce;
+	int32_t pid, fd;		/* the maker's */
+	uint32_t how, reserved;		/* enum hdl_segment_how */
+};
+/* Makes a segment of zeroed bytes, reserved as above. Returns the address, or NULL with errno; ENOMEM: there is not enough memory.
+ * Must be followed by hdl_segment_opened when all peers have opened it, or have failed to. bytes must not be 0. */
+void *hdl_segment_make(enum hdl_segment_how how, size_t bytes, struct hdl_segment *s);
+void hdl_segment_opened(struct hdl_segment *s);
+/* Maps a peer's segment. NULL with errno: this process cannot. */
+void *hdl_segment_open(const struct hdl_segment *s);
+void hdl_segment_unmap(void *p, size_t bytes);
 
 /* MPI_Alloc_mem: memory of the device's arena if there is one (ibv_alloc_dm or the library's own registered pool), so that peers
  * reach it without a copy through the kernel. */
 void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes);
-/* Frees memory of hdl_tp_alloc; NULL is allowed. False: p is not of hdl_tp_alloc. */
+/* The same, by hdl_tp_share if there is such memory: peers load and store in place, and it outlives its maker. */
+void *hdl_tp_alloc_shared(struct hdl_tp *tp, size_t bytes);
+/* The place of memory of hdl_tp_alloc_shared, as hdl_tp_share has it. False: the bytes do not lie in such memory. */
+bool hdl_tp_place_of(struct hdl_tp *tp, const void *p, size_t bytes, uint64_t *where);
+/* Frees memory of hdl_tp_alloc and hdl_tp_alloc_shared; NULL is allowed. False: p is of neither. */
 bool hdl_tp_free(struct hdl_tp *tp, void *p);
 
 #endif

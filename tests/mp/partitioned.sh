@@ -32,8 +32,15 @@ unset HEDDLE_TRANSPORT
 goes partitioned_calls 1 tests/mp/partitioned_calls
 goes partitioned_calls 3 tests/mp/partitioned_calls
 goes partitioned_random 1 tests/mp/partitioned_random "$batches" "$seed" 4
+# without memory that ranks share partitions are messages
+SHCA_BEHAVE=noarena
+export SHCA_BEHAVE
+goes partitioned_calls 2 tests/mp/partitioned_calls
+goes partitioned_random 2 tests/mp/partitioned_random "$batches" "$seed" 8
+one_dies 3 1 "a rank dies, few bytes, no memory that ranks share" tests/mp/partitioned_death 1 16
 # everything by messages that are announced
 HEDDLE_UNEXPECTED_MAX=1k goes partitioned_random 2 tests/mp/partitioned_random "$batches" "$seed" 2
 HEDDLE_EAGER_MAX=256 goes partitioned_random 2 tests/mp/partitioned_random "$batches" "$seed"
+unset SHCA_BEHAVE
 [ $fails -eq 0 ] || echo "seed $seed"
 [ $fails -eq 0 ]

@@ -20,14 +20,8 @@ done
 # An accumulate by datagrams takes a round trip for each piece: some cases only.
 try "comm, queue kind ud" 2 -x HEDDLE_TRANSPORT=ud tests/mp/rma_comm put get many_at_once derived_columns derived_shapes by_requests late_waits
 for words in noorder async,noodp,noarena ${all:+async noarena noodp nosequence nowake async,noodp,noorder,nosequence,nowake} nosequence,nowake; do
-	case $words in
-	*noarena*) without="-x RMA_NO_SHARED=1" ;;
-	*) without= ;;
-	esac
-	# shellcheck disable=SC2086
-	try "comm, SHCA_BEHAVE=$words" 2 -x SHCA_BEHAVE=$words $without tests/mp/rma_comm
-	# shellcheck disable=SC2086
-	[ -z "$all" ] || try "sync, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words $without tests/mp/rma_sync
+	try "comm, SHCA_BEHAVE=$words" 2 -x SHCA_BEHAVE=$words tests/mp/rma_comm
+	[ -z "$all" ] || try "sync, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words tests/mp/rma_sync
 done
 try "errors, SHCA_BEHAVE=noarena" 2 -x SHCA_BEHAVE=noarena -x RMA_NO_SHARED=1 tests/mp/rma_errors pair_at_page_end target_protected
 try "errors, queue kind ud" 2 -x HEDDLE_TRANSPORT=ud tests/mp/rma_errors pair_at_page_end target_protected

@@ -9,24 +9,6 @@
 
 static int right, left, times = 200;
 
-static void each_flavour(MPI_Aint size, void (*run)(const struct window *w))
-{
-	struct window w;
-
-	for (int f = 0; f < FLAVOURS; f++) {
-		if (!flavour_possible(f))
-			continue;
-		window_new(&w, f, size, 1, MPI_INFO_NULL, WORLD);
-		own_begin(&w);
-		memset(w.mem, 0, (size_t)w.size);
-		own_end(&w);
-		meet(WORLD);
-		run(&w);
-		meet(WORLD);
-		window_free(&w);
-	}
-}
-
 /* Reads n elements of a rank's memory as accumulates see them. */
 static void read_elements(const struct window *w, void *to, int n, MPI_Datatype type, int rank, MPI_Aint offset)
 {
@@ -95,7 +77,7 @@ static void one_counter(const struct window *w)
 
 static void counter(void)
 {
-	each_flavour(24, one_counter);
+	on_each_flavour(24, one_counter);
 }
 
 /* The same, by compare-and-swap in a loop, some ranks from the target's own host or the target itself. */
@@ -139,7 +121,7 @@ static void swap_counter(const struct window *w)
 
 static void swaps(void)
 {
-	each_flavour(16, swap_counter);
+	on_each_flavour(16, swap_counter);
 }
 
 /* Elements of every size side by side, all counted by all ranks at once: a neighbour's update never takes one back. */
@@ -186,7 +168,7 @@ static void neighbours_of(const struct window *w)
 
 static void neighbours(void)
 {
-	each_flavour(128, neighbours_of);
+	on_each_flavour(128, neighbours_of);
 }
 
 /* Elements that no instruction takes at once: both parts of a complex number, value and index of a pair, are of one operation. */
@@ -230,7 +212,7 @@ static void wide_of(const struct window *w)
 
 static void wide(void)
 {
-	each_flavour(32, wide_of);
+	on_each_flavour(32, wide_of);
 }
 
 /* Words that one rank replaces while other ranks read them: a reader sees one writer's value, never a mixture; arrays of them element by element. */
@@ -260,7 +242,123 @@ static void replaced_of(const struct window *w)
 
 static void replaced(void)
 {
-	each_flavour(40 * 8, replaced_of);
+	on_each_flavour(40 * 8, replaced_of);
+}
+
+enum { LONG = 300 };			/* elements of an accumulate that is no single one: more than a batch of doubles and no multiple of one */
+
+/* Long accumulates of all ranks and single ones on the same elements, by shared locks and exclusive ones in turns: none is lost. MAX
+ * and BOR mostly leave their elements as they are. */
+static void long_ones_of(const struct window *w)
+{
+	const MPI_Aint at_max = LONG * 8, at_bits = 2 * LONG * 8, at_shorts = 3 * LONG * 8;
+	double ones[LONG], highest[LONG], was[LONG], *mine;
+	uint64_t bits[LONG];
+	int16_t shorts[LONG];
+	int n = times / 8;
+
+	for (int k = 0; k < LONG; k++) {
+		ones[k] = 1;
+		highest[k] = k + me;
+		bits[k] = (uint64_t)1 << (k + me) % 64;
+		shorts[k] = 1;
+	}
+	for (int i = 0; i < n; i++) {
+		int first = 7 * i % LONG, target = i % np;
+
+		MPI_Win_lock((i + me) % 3 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, target, 0, w->win);
+		MPI_Accumulate(ones, LONG, MPI_DOUBLE, target, disp(w, target, 0), LONG, MPI_DOUBLE, MPI_SUM, w->win);
+		MPI_Accumulate(ones, 1, MPI_DOUBLE, target, disp(w, target, 8 * first), 1, MPI_DOUBLE, MPI_SUM, w->win);
+		MPI_Accumulate(highest, LONG, MPI_DOUBLE, target, disp(w, target, at_max), LONG, MPI_DOUBLE, MPI_MAX, w->win);
+		MPI_Accumulate(bits, LONG, MPI_UINT64_T, target, disp(w, target, at_bits), LONG, MPI_UINT64_T, MPI_BOR, w->win);
+		MPI_Accumulate(shorts, LONG, MPI_INT16_T, target, disp(w, target, at_shorts), LONG, MPI_INT16_T, MPI_SUM, w->win);
+		MPI_Get_accumulate(ones, LONG, MPI_DOUBLE, was, LONG, MPI_DOUBLE, target, disp(w, target, 0), LONG, MPI_DOUBLE, MPI_SUM, w->win);
+		MPI_Win_unlock(target, w->win);
+		for (int k = 0; k < LONG; k++)
+			CHECK(was[k] >= 1 + (k == first) && was[k] == (double)(long)was[k]);
+	}
+	meet(WORLD);
+	own_begin(w);
+	mine = (double *)(void *)w->mem;
+	for (int k = 0; k < LONG; k++) {
+		int sum = 0;
+
+		for (int i = me; i < n; i += np)
+			sum += np * (2 + (7 * i % LONG == k));
+		CHECK_EQ((long)mine[k], sum);
+		CHECK(mine[LONG + k] == (n > me ? k + np - 1 : 0));
+		for (int r = 0; r < np && n > me; r++)
+			CHECK(((uint64_t *)(void *)mine)[2 * LONG + k] >> (k + r) % 64 & 1);
+		CHECK_EQ(((int16_t *)(void *)mine)[12 * LONG + k], np * ((n - me + np - 1) / np));
+	}
+	own_end(w);
+}
+
+static void long_ones(void)
+{
+	on_each_flavour(LONG * 26, long_ones_of);
+}
+
+/* After an exclusive lock, in which accumulates may be plain, they are atomic again: all ranks add to the same long vector at once. */
+static void after_exclusive_of(const struct window *w)
+{
+	int64_t ones[LONG];
+	int n = times * (w->flavour == ALLOCATE || w->flavour == SHARED ? 20 : 1);
+
+	for (int k = 0; k < LONG; k++)
+		ones[k] = 1;
+	MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w->win);
+	MPI_Accumulate(ones, LONG, MPI_INT64_T, 0, disp(w, 0, 0), LONG, MPI_INT64_T, MPI_SUM, w->win);
+	MPI_Win_unlock(0, w->win);
+	meet(WORLD);
+	MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w->win);
+	for (int i = 1; i < n; i++)
+		MPI_Accumulate(ones, LONG, MPI_INT64_T, 0, disp(w, 0, 0), LONG, MPI_INT64_T, MPI_SUM, w->win);
+	MPI_Win_unlock(0, w->win);
+	meet(WORLD);
+	own_begin(w);
+	for (int k = 0; !me && k < LONG; k++)
+		CHECK_EQ(((int64_t *)(void *)w->mem)[k], (int64_t)np * n);
+	own_end(w);
+}
+
+static void after_exclusive(void)
+{
+	on_each_flavour(LONG * 8, after_exclusive_of);
+}
+
+/* long_ones with a granularity, which MPI_Win_get_info returns, unless the ranks give different ones. */
+static void granular(void)
+{
+	static const char *const bytes[] = { "8", "256", "4096", "1048576", NULL };
+	char own[16], text[16];
+	struct window w;
+	MPI_Info info;
+	int flag;
+
+	for (int i = 0; i < 5; i++) {
+		snprintf(own, sizeof(own), "%s", bytes[i] ? bytes[i] : me ? "64" : "65536");
+		for (int f = 0; f < FLAVOURS; f++) {
+			if (!flavour_possible(f))
+				continue;
+			MPI_Info_create(&info);
+			MPI_Info_set(info, "mpi_accumulate_granularity", own);
+			window_new(&w, f, LONG * 26, 1, info, WORLD);
+			MPI_Info_free(&info);
+			MPI_Win_get_info(w.win, &info);
+			MPI_Info_get(info, "mpi_accumulate_granularity", sizeof(text) - 1, text, &flag);
+			MPI_Info_free(&info);
+			CHECK(flag);
+			CHECK(!strcmp(text, bytes[i] || np == 1 ? own : "0"));
+			own_begin(&w);
+			memset(w.mem, 0, (size_t)w.size);
+			own_end(&w);
+			meet(WORLD);
+			long_ones_of(&w);
+			meet(WORLD);
+			window_free(&w);
+		}
+	}
 }
 
 /* Put_accumulate (replace, without reading) and get_accumulate (read, without writing) and fetches on one location, from all ranks at
@@ -295,7 +393,7 @@ static void one_location_of(const struct window *w)
 
 static void one_location(void)
 {
-	each_flavour(8, one_location_of);
+	on_each_flavour(8, one_location_of);
 }
 
 /* ---- 12.7.2: order ------------------------------------------------------------------------------------------------------- */
@@ -365,7 +463,7 @@ static void order_of(const struct window *w)
 
 static void order(void)
 {
-	each_flavour(700 * 32, order_of);
+	on_each_flavour(700 * 32, order_of);
 }
 
 /* Fetches of one origin are ordered by themselves, the element of an array as well as a single one. */
@@ -389,7 +487,7 @@ static void sums_in_order_of(const struct window *w)
 
 static void sums_in_order(void)
 {
-	each_flavour(16, sums_in_order_of);
+	on_each_flavour(16, sums_in_order_of);
 }
 
 /* Without order, by the hint, the result of sums is the same. */
@@ -461,7 +559,7 @@ static void critical_of(const struct window *w)
 
 static void critical(void)
 {
-	each_flavour(24, critical_of);
+	on_each_flavour(24, critical_of);
 }
 
 /* A queue of waiting ranks: the tail is swapped, each waits at its own memory until the one before hands over. */
@@ -512,7 +610,7 @@ static void queue_of(const struct window *w)
 
 static void queue(void)
 {
-	each_flavour(32, queue_of);
+	on_each_flavour(32, queue_of);
 }
 
 static const struct standard_case cases[] = {
@@ -522,6 +620,9 @@ static const struct standard_case cases[] = {
 	{ "12.7.1", "wide", 1, wide },
 	{ "12.7.1", "replaced", 1, replaced },
 	{ "12.7.1", "one_location", 1, one_location },
+	{ "12.7.1", "long_ones", 1, long_ones },
+	{ "12.7.1", "after_exclusive", 1, after_exclusive },
+	{ "12.2.1", "granular", 1, granular },
 	{ "12.7.2", "order", 1, order },
 	{ "12.7.2", "sums_in_order", 1, sums_in_order },
 	{ "12.7.2", "unordered", 1, unordered },

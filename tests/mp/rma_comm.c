@@ -100,6 +100,27 @@ static void get(void)
 	everywhere(PUT_WINDOW, get_sizes);
 }
 
+/* Long operations again and again: where they are messages of several pieces, answers arrive at any moment of the sending. */
+static void long_ones_of(const struct window *w, enum epoch e)
+{
+	enum { N = 70001 };
+	static unsigned char all[N], got[N];
+
+	fill(all, N, (uint64_t)right);
+	for (int i = 0; i < 40; i++) {
+		memset(got, 0xee, N);
+		begin(w, e);
+		MPI_Get(got, N, MPI_BYTE, right, disp(w, right, 0), N, MPI_BYTE, w->win);
+		end(w, e);
+		CHECK(!memcmp(got, all, N));
+	}
+}
+
+static void long_ones(void)
+{
+	everywhere(70001, long_ones_of);
+}
+
 /* Many operations in one epoch, from and to places side by side, gets among them; a rank is its own target, too. */
 static void many(const struct window *w, enum epoch e)
 {
@@ -819,6 +840,7 @@ static const struct standard_case cases[] = {
 	{ "12.3.1", "derived_shapes", 1, derived_shapes },
 	{ "12.3.4", "derived_accumulates", 1, derived_accumulates },
 	{ "12.3.1", "derived_pieces", 1, derived_pieces },
+	{ "12.3.2", "long_ones", 1, long_ones },
 	{ "12.3.5", "by_requests", 1, by_requests },
 	{ "12.3.5", "late_waits", 1, late_waits },
 	{ "12.3", "nowhere", 1, nowhere },

@@ -129,24 +129,6 @@ static const struct { const char *name; void (*run)(MPI_Win win); } cases[] = {
 	{ "holder", holder }, { "waiter", waiter }, { "target", target }, { "fence", fence }, { "post", post },
 };
 
-/* "-": of a new file without a name */
-static int *counters(const char *file)
-{
-	char name[] = "/tmp/rma_death.XXXXXX";
-	int *c, fd;
-
-	if (strcmp(file, "-"))
-		return survivors_counters(file);
-	if (!me && (fd = mkstemp(name)) >= 0)
-		close(fd);
-	MPI_Bcast(name, sizeof(name), MPI_CHAR, 0, MPI_COMM_WORLD);
-	c = survivors_counters(name);
-	MPI_Barrier(MPI_COMM_WORLD);
-	if (!me)
-		unlink(name);
-	return c;
-}
-
 int main(int argc, char **argv)
 {
 	MPI_Win win;
@@ -157,7 +139,7 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	dead = atoi(argv[1]);
-	seen = counters(argv[3]);
+	seen = survivors_counters_of(argv[3]);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	if (argc > 4)
 		MPI_Win_create(own, 64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);

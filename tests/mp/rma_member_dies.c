@@ -4,6 +4,8 @@
  * and the survivors go on with each other in the same window. To be run with heddlerun --on-death=continue.
  *
  *     rma_member_dies RANK FLAVOUR WHAT FILE [MICROSECONDS]     FILE: see survivors.h
+ *     rma_member_dies_at RANK FLAVOUR WHAT FILE POINT           WHAT: random, or within: all ranks accumulate at the lowest survivor. The rank is killed when it comes to this failpoint (src/rma/failpoint.h) for
+ *                                                               the third time
  *
  * WHAT: put, get, accumulate, fetch_and_op, compare_and_swap, lock (the dead rank's own), holder (the dead rank held an exclusive lock at
  * the lowest survivor), flush, start (the dead rank has not posted), wait (it has not completed), fence, random (traffic of all kinds,
@@ -14,8 +16,8 @@
 #include "rma_test.h"
 
 static const char *const names[] = { "put", "get", "accumulate", "fetch_and_op", "compare_and_swap", "lock", "holder", "flush", "start",
-				     "wait", "fence", "random" };
-enum { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, OWN_LOCK, HOLDER, FLUSH, START, WAIT, WHOLE_FENCE, RANDOM, WHATS };
+				     "wait", "fence", "random", "within" };
+enum { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, OWN_LOCK, HOLDER, FLUSH, START, WAIT, WHOLE_FENCE, RANDOM, WITHIN, WHATS };
 
 static struct window w;
 static int dead, what, first;	/* first: the lowest survivor */
@@ -122,6 +124,30 @@ static int provoke(void)
 	}
 }
 
+#ifdef HDL_RMA_FAILPOINTS
+#include "rma/failpoint.h"
+
+static const char *point = "";
+
+void hdl_rma_failpoint(const char *name)
+{
+	static int times;
+
+	if (!strcmp(name, point) && ++times == 3)
+		raise(SIGKILL);
+}
+#endif
+
+/* An accumulate of elements that no instruction updates, and one of many doubles. */
+static int operate_long(int target)
+{
+	static const double doubles[30] = { 1 };
+	long double wide = 1;
+	int rc = MPI_Accumulate(&wide, 1, MPI_LONG_DOUBLE, target, disp(&w, target, 1040), 1, MPI_LONG_DOUBLE, MPI_SUM, w.win);
+
+	return rc ? rc : MPI_Accumulate(doubles, 30, MPI_DOUBLE, target, disp(&w, target, 1088), 30, MPI_DOUBLE, MPI_SUM, w.win);
+}
+
 /* Everything at once, until somebody's death is told. */
 static int traffic(void)
 {
@@ -135,7 +161,9 @@ static int traffic(void)
 		if (rc)
 			break;
 		for (int k = (int)(rnd(&state) % 8); !rc && k > 0; k--) {
-			rc = operate((int)(rnd(&state) % 5), target);
+			int op = (int)(rnd(&state) % 6);
+
+			rc = op == 5 ? operate_long(target) : operate(op, target);
 			if (!rc && rnd(&state) % 3 == 0)
 				rc = MPI_Win_flush(target, w.win);
 		}
@@ -147,20 +175,50 @@ static int traffic(void)
 	return rc;
 }
 
+/* All accumulate at the lowest survivor: of the survivors one gets the error, and the next accumulate is carried out. */
+static int within(void)
+{
+	int rc = 0;
+
+	for (time_t end = time(NULL) + 60; !rc && !__atomic_load_n(&seen[5], __ATOMIC_SEQ_CST) && time(NULL) < end;)
+		rc = operate_long(first);
+	if (survivors_told(rc))
+		survivors_count(&seen[5]);
+	else
+		must(rc, "MPI_Accumulate");
+	for (int i = 0; i < 20; i++)
+		MUST(operate_long(first));
+	MPI_Win_unlock_all(w.win);
+	survivors_meet(&seen[6]);
+	return seen[5] == 1 ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+}
+
 /* Locks a living rank. The dead rank may have held that lock: then the first attempt gets the error, and the lock is free. */
 static void lock_living(int type, int rank)
 {
 	int rc = MPI_Win_lock(type, rank, 0, w.win);
 
-	for (int i = 0; i < 3 && survivors_told(rc); i++)
+	if (survivors_told(rc))
 		rc = MPI_Win_lock(type, rank, 0, w.win);
 	must(rc, "MPI_Win_lock of a living rank");
+}
+
+/* Counts at a living rank. The dead rank may have been in the middle of an accumulate there: the first attempt gets the error. */
+static void count_at(int rank)
+{
+	const int64_t one = 1;
+	int64_t old;
+	int rc = MPI_Fetch_and_op(&one, &old, MPI_INT64_T, rank, disp(&w, rank, 1024), MPI_SUM, w.win);
+
+	if (survivors_told(rc))
+		rc = MPI_Fetch_and_op(&one, &old, MPI_INT64_T, rank, disp(&w, rank, 1024), MPI_SUM, w.win);
+	must(rc, "MPI_Fetch_and_op at a living rank");
 }
 
 /* Each survivor puts to every other and to itself, under both kinds of lock, and counts with all at the first one. */
 static void go_on(void)
 {
-	int64_t got, old;
+	int64_t got;
 
 	for (int r = 0; r < np; r++) {
 		if (r == dead)
@@ -176,10 +234,8 @@ static void go_on(void)
 			survivors_fail(me, "what was put is not there", 0);
 	}
 	for (int i = 0; i < 50; i++) {
-		const int64_t one = 1;
-
 		lock_living(MPI_LOCK_SHARED, first);
-		MUST(MPI_Fetch_and_op(&one, &old, MPI_INT64_T, first, disp(&w, first, 1024), MPI_SUM, w.win));
+		count_at(first);
 		MUST(MPI_Win_unlock(first, w.win));
 	}
 	survivors_meet(&seen[2]);
@@ -205,7 +261,7 @@ int main(int argc, char **argv)
 		f++;
 	while (what < WHATS - 1 && strcmp(argv[3], names[what]))
 		what++;
-	seen = survivors_counters(argv[4]);
+	seen = survivors_counters_of(argv[4]);
 	window_new(&w, f, 2048, 1, MPI_INFO_NULL, WORLD);
 	MPI_Win_set_errhandler(w.win, MPI_ERRORS_RETURN);
 	MPI_Comm_set_errhandler(WORLD, MPI_ERRORS_RETURN);
@@ -221,11 +277,18 @@ int main(int argc, char **argv)
 			MUST(operate(op, r));
 	MUST(MPI_Win_unlock_all(w.win));
 	meet(WORLD);
+	if (what == WITHIN)
+		MUST(MPI_Win_lock_all(0, w.win));
+	meet(WORLD);
 	if (me == dead) {
-		if (what == RANDOM) {
+		if (what == RANDOM || what == WITHIN) {
+#ifdef HDL_RMA_FAILPOINTS
+			point = argc > 5 ? argv[5] : "";
+#else
 			survivors_die_in(argc > 5 ? atoi(argv[5]) : 20000);
+#endif
 			for (;;)
-				if (traffic())
+				if (what == WITHIN ? operate_long(first) : traffic())
 					_exit(4);
 		}
 		if (what == HOLDER)
@@ -235,6 +298,8 @@ int main(int argc, char **argv)
 	}
 	if (what == RANDOM) {
 		rc = traffic();
+	} else if (what == WITHIN) {
+		rc = within();
 	} else {
 		survivors_await(&seen[0], 1, 60, false);
 		rc = provoke();

@@ -8,7 +8,21 @@ dies() {	# dies RANKS DEAD FLAVOUR WHAT [MICROSECONDS]
 	one_dies "$1" "$2" "$4 on a window of $3, rank $2 of $1 dies${5:+ after $5 us}" tests/mp/rma_member_dies "$2" "$3" "$4" "$count" ${5:-}
 }
 
+dies_at() {	# dies_at RANKS DEAD FLAVOUR POINT [WHAT]
+	one_dies "$1" "$2" "at $4 on a window of $3, rank $2 of $1 dies" tests/mp/rma_member_dies_at "$2" "$3" "${5:-random}" "$count" "$4"
+}
+
+points="lock-wanted lock-entered lock-drawn lock-admitted lock-exclusive lock-shared unlock-released unlock-cleared hashed-locked hashed-written"
 if [ "${RMA_DEATH:-}" = all ]; then
+	for point in $points swap; do
+		for flavour in allocate shared; do
+			dies_at 2 1 $flavour $point
+			dies_at 4 0 $flavour $point
+		done
+	done
+	for point in $points hashed-computed; do
+		dies_at 3 2 create $point
+	done
 	for flavour in create allocate shared dynamic; do
 		for what in put get accumulate fetch_and_op compare_and_swap lock holder flush start wait fence; do
 			dies 2 1 $flavour $what
@@ -27,6 +41,7 @@ else
 	dies 3 1 create compare_and_swap
 	dies 3 1 allocate lock
 	dies 4 2 shared holder
+	dies 2 1 allocate holder
 	dies 3 0 create holder
 	dies 3 2 create flush
 	dies 3 1 allocate start
@@ -36,5 +51,12 @@ else
 		dies 4 1 allocate random $us
 		dies 3 0 create random $us
 	done
+	for point in $points swap; do
+		dies_at 3 1 allocate $point
+	done
+	dies_at 3 1 create hashed-computed
+	dies_at 3 1 allocate hashed-locked within
+	dies_at 3 0 create hashed-computed within
+	dies_at 2 1 shared hashed-written within
 fi
 exit $((fails != 0))

@@ -7,9 +7,11 @@ for n in 2 4; do
 	try "stopped targets" "$n" tests/mp/rma_progress stopped
 	try "computing targets" "$n" tests/mp/rma_progress computing
 done
-for kind in rc xrc dc; do
+for kind in rc xrc dc ud; do
 	try "computing targets, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_progress computing
 done
+# operations are messages, which the target's helper thread answers
+try "computing targets that share no memory" 3 -x SHCA_BEHAVE=noarena tests/mp/rma_progress computing
 try "a stopped holder of a lock" 3 tests/mp/rma_progress holder
 
 [ $fails = 0 ]

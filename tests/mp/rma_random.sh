@@ -11,15 +11,10 @@ for kind in rc ud xrc dc dc,ud; do
 	try "random, seed $seed, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_random "${RMA_RANDOM:-12}" "$seed"
 done
 for words in async noarena noodp noorder nosequence nowake async,noodp,noorder,nosequence,nowake; do
-	case $words in
-	*noarena*) without="-x RMA_NO_SHARED=1" ;;
-	*) without= ;;
-	esac
-	# shellcheck disable=SC2086
-	try "random, seed $seed, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words $without tests/mp/rma_random "${RMA_RANDOM:-8}" "$seed"
+	try "random, seed $seed, SHCA_BEHAVE=$words" 3 -x SHCA_BEHAVE=$words tests/mp/rma_random "${RMA_RANDOM:-8}" "$seed"
 done
 # Answers of several pieces, of which the long ones are announced: a seed that shows it.
-try "random, answers out of order" 3 -x SHCA_BEHAVE=noarena,noorder -x RMA_NO_SHARED=1 tests/mp/rma_random 10 5 1 create
+try "random, answers out of order" 3 -x SHCA_BEHAVE=noarena,noorder tests/mp/rma_random 10 5 1 create
 for hosts in 0,1 0,0,1,1 1,0,2; do
 	try_hosts "random, seed $seed" "$hosts" tests/mp/rma_random_hosts "${RMA_RANDOM:-10}" "$seed"
 done

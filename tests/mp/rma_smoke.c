@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One-sided communication, each function once or a few times, over windows of every flavour: does it work at all? Any number of
- * ranks; argument "unmapped": the ranks share no memory (SHCA_BEHAVE=noarena), so that shared windows are refused.
- */
+/* One-sided communication, each function once or a few times, over windows of every flavour: does it work at all? Any number of ranks. */
 #include <stdbool.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "mpi_test.h"
@@ -328,15 +326,48 @@ static void many(void)
 	}
 }
 
+/* Memory of MPI_Alloc_mem in MPI_Win_create, from its middle on; every second rank has memory of malloc. Where ranks share memory, that of
+ * MPI_Alloc_mem is mapped. */
+static void allocated(void)
+{
+	const char *behave = getenv("SHCA_BEHAVE");
+	long *mem, *base, one = 1, x = 100 + me, got = 0;
+	int right = (me + 1) % np, unit;
+	MPI_Aint size;
+	MPI_Win win;
+
+	if (me % 2)
+		mem = malloc(2 * N * sizeof(long));
+	else
+		MPI_Alloc_mem(2 * N * sizeof(long), MPI_INFO_NULL, &mem);
+	memset(mem, 0, 2 * N * sizeof(long));
+	MPI_Win_create(mem + N, N * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+	for (int r = 0; r < np; r += 2) {
+		MPI_Win_shared_query(win, r, &size, &unit, &base);
+		if (!behave || !strstr(behave, "noarena"))
+			CHECK(base && size == N * (MPI_Aint)sizeof(long) && unit == (int)sizeof(long));
+	}
+	MPI_Win_fence(0, win);
+	MPI_Put(&x, 1, MPI_LONG, right, 3, 1, MPI_LONG, win);
+	for (int r = 0; r < np; r++)
+		MPI_Accumulate(&one, 1, MPI_LONG, r, 5, 1, MPI_LONG, MPI_SUM, win);
+	MPI_Win_fence(0, win);
+	CHECK_EQ(mem[N + 3], 100 + (me + np - 1) % np);
+	CHECK_EQ(mem[N + 5], np);
+	MPI_Get(&got, 1, MPI_LONG, right, 3, 1, MPI_LONG, win);
+	MPI_Win_fence(0, win);
+	CHECK_EQ(got, 100 + me);
+	MPI_Win_free(&win);
+	if (me % 2)
+		free(mem);
+	else
+		MPI_Free_mem(mem);
+}
+
 int main(int argc, char **argv)
 {
-	bool unmapped;
-
 	test_init(&argc, &argv);
-	unmapped = argc > 1 && !strcmp(argv[1], "unmapped");
 	for (int f = 0; f < FLAVORS; f++) {
-		if (f == SHARED && unmapped)
-			continue;
 		void (*const all[])(enum flavor) = { fences, types, locks, accumulates, groups, requests, objects };
 		for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 			if (getenv("RMA_SMOKE_VERBOSE") && !me)
@@ -345,6 +376,7 @@ int main(int argc, char **argv)
 		}
 	}
 	many();
+	allocated();
 	MPI_Comm_free(&sync_comm);
 	MPI_Finalize();
 	if (!me)

@@ -36,6 +36,11 @@ check_PROGRAMS += tests/mp/rma_member_dies
 tests_mp_rma_member_dies_SOURCES = tests/mp/rma_member_dies.c tests/mp/survivors.h $(rma_standard_sources)
 tests_mp_rma_member_dies_LDADD = libheddle.la
 tests_mp_rma_member_dies_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/rma_member_dies_at
+tests_mp_rma_member_dies_at_SOURCES = tests/mp/rma_member_dies.c tests/mp/survivors.h $(rma_standard_sources) $(rma_sources)
+tests_mp_rma_member_dies_at_CPPFLAGS = $(AM_CPPFLAGS) -DHDL_RMA_FAILPOINTS
+tests_mp_rma_member_dies_at_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_rma_member_dies_at_LDFLAGS = $(NOWRAP)
 # The same programs, by ranks that believe to be on several hosts.
 check_PROGRAMS += tests/mp/rma_comm_hosts tests/mp/rma_random_hosts
 tests_mp_rma_comm_hosts_SOURCES = tests/mp/rma_comm.c tests/mp/transport_hosts.c $(rma_standard_sources)

@@ -4,25 +4,6 @@
 
 static int right, left;
 
-/* Runs the case on a window of each flavour with so many bytes per rank, of zeros. */
-static void each_flavour(MPI_Aint size, void (*run)(const struct window *w))
-{
-	struct window w;
-
-	for (int f = 0; f < FLAVOURS; f++) {
-		if (!flavour_possible(f))
-			continue;
-		window_new(&w, f, size, 1, MPI_INFO_NULL, WORLD);
-		own_begin(&w);
-		memset(w.mem, 0, (size_t)w.size);
-		own_end(&w);
-		meet(WORLD);
-		run(&w);
-		meet(WORLD);
-		window_free(&w);
-	}
-}
-
 static int64_t *numbers(const struct window *w)
 {
 	return (int64_t *)(void *)w->mem;
@@ -60,7 +41,7 @@ static void fences(const struct window *w)
 
 static void fence(void)
 {
-	each_flavour(16, fences);
+	on_each_flavour(16, fences);
 }
 
 /* The assertions of section 12.5.5, where they hold. */
@@ -86,7 +67,7 @@ static void fences_asserted(const struct window *w)
 
 static void fence_asserted(void)
 {
-	each_flavour(16, fences_asserted);
+	on_each_flavour(16, fences_asserted);
 }
 
 /* ---- 12.5.2: post, start, complete, wait ----------------------------------------------------------------------------- */
@@ -137,7 +118,7 @@ static void star_of(const struct window *w)
 
 static void star(void)
 {
-	each_flavour(64 * 8, star_of);
+	on_each_flavour(64 * 8, star_of);
 }
 
 /* Random graphs of accesses: each rank is origin and target at once, of other ranks each round; the ends come in any order. */
@@ -181,7 +162,7 @@ static void graphs_of(const struct window *w)
 
 static void graphs(void)
 {
-	each_flavour(64 * 8, graphs_of);
+	on_each_flavour(64 * 8, graphs_of);
 }
 
 /* The test is false until the origin has completed, which a message shows; then it is true once, and the epoch is over. The complete
@@ -218,7 +199,7 @@ static void tests_of(const struct window *w)
 
 static void tested(void)
 {
-	each_flavour(8, tests_of);
+	on_each_flavour(8, tests_of);
 }
 
 /* Both sides know by a message that the post came first, so that the start need not look. No stores since the last wait; no puts. */
@@ -248,7 +229,7 @@ static void nocheck_of(const struct window *w)
 
 static void nocheck(void)
 {
-	each_flavour(8, nocheck_of);
+	on_each_flavour(8, nocheck_of);
 }
 
 /* Epochs for nobody. */
@@ -267,7 +248,7 @@ static void nobody_of(const struct window *w)
 
 static void nobody(void)
 {
-	each_flavour(8, nobody_of);
+	on_each_flavour(8, nobody_of);
 }
 
 /* ---- 12.5.3: locks ---------------------------------------------------------------------------------------------------- */
@@ -307,7 +288,7 @@ static void exclusive_of(const struct window *w)
 
 static void exclusive(void)
 {
-	each_flavour(16, exclusive_of);
+	on_each_flavour(16, exclusive_of);
 }
 
 /* Several hold a shared lock at a time: they exchange messages while they do. And one may hold locks at several ranks. */
@@ -344,7 +325,7 @@ static void shared_of(const struct window *w)
 
 static void shared(void)
 {
-	each_flavour(16 + 64 * 8, shared_of);
+	on_each_flavour(16 + 64 * 8, shared_of);
 }
 
 /* Readers under lock_all or a shared lock and writers under an exclusive one: a reader never sees half of a write. */
@@ -382,7 +363,7 @@ static void readers_of(const struct window *w)
 
 static void readers(void)
 {
-	each_flavour(16 * 8, readers_of);
+	on_each_flavour(16 * 8, readers_of);
 }
 
 /* Locks that cannot conflict; a lock without operations; the own one. */
@@ -407,7 +388,7 @@ static void locks_asserted_of(const struct window *w)
 
 static void locks_asserted(void)
 {
-	each_flavour(8, locks_asserted_of);
+	on_each_flavour(8, locks_asserted_of);
 }
 
 /* ---- 12.5.4: flush and sync -------------------------------------------------------------------------------------------- */
@@ -450,7 +431,7 @@ static void flushes_of(const struct window *w)
 
 static void flushes(void)
 {
-	each_flavour(64 * 8, flushes_of);
+	on_each_flavour(64 * 8, flushes_of);
 }
 
 /* Local completion, again and again, must not wait for anything that only a full flush would bring about. */
@@ -478,7 +459,7 @@ static void local_progress_of(const struct window *w)
 
 static void local_progress(void)
 {
-	each_flavour(8, local_progress_of);
+	on_each_flavour(8, local_progress_of);
 }
 
 /* A poll for a flag that a peer raises through the window, without any message: the peer's write must arrive while this rank makes one-sided calls only. */
@@ -510,7 +491,7 @@ static void flag_of(const struct window *w)
 
 static void flags(void)
 {
-	each_flavour(8, flag_of);
+	on_each_flavour(8, flag_of);
 }
 
 /* ---- several epochs, several windows --------------------------------------------------------------------------------------- */
@@ -535,7 +516,7 @@ static void kinds_of(const struct window *w)
 
 static void kinds(void)
 {
-	each_flavour(32, kinds_of);
+	on_each_flavour(32, kinds_of);
 }
 
 /* An epoch of one window while others are open on other windows; each has its own locks and its own counters. */

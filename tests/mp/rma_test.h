@@ -32,8 +32,7 @@ struct window {
 	int *units;		/* displacement unit of each rank; 1 in a dynamic window */
 };
 
-/* Whether a window of this flavour can span MPI_COMM_WORLD: shared memory needs all ranks on one host, and a device that has some
- * (RMA_NO_SHARED in the environment: it has none). Collective at the first call. */
+/* Whether a window of this flavour can span MPI_COMM_WORLD: shared memory needs all ranks on one host. Collective at the first call. */
 static inline bool flavour_possible(enum flavour flavour)
 {
 	static int shared = -1;
@@ -43,7 +42,7 @@ static inline bool flavour_possible(enum flavour flavour)
 	if (shared < 0) {
 		MPI_Comm_split_type(WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
 		MPI_Comm_size(host, &n);
-		n = n == np && !getenv("RMA_NO_SHARED");
+		n = n == np;
 		MPI_Allreduce(&n, &shared, 1, MPI_INT, MPI_MIN, WORLD);
 		MPI_Comm_free(&host);
 	}
@@ -144,6 +143,25 @@ static inline void own_fill(const struct window *w, uint64_t seed)
 	fill(w->mem, (size_t)w->size, seed);
 	own_end(w);
 	meet(w->comm);
+}
+
+/* Runs the case on a window of each flavour with so many bytes per rank, of zeros. */
+static inline void on_each_flavour(MPI_Aint size, void (*run)(const struct window *w))
+{
+	struct window w;
+
+	for (int f = 0; f < FLAVOURS; f++) {
+		if (!flavour_possible(f))
+			continue;
+		window_new(&w, f, size, 1, MPI_INFO_NULL, WORLD);
+		own_begin(&w);
+		memset(w.mem, 0, (size_t)w.size);
+		own_end(&w);
+		meet(WORLD);
+		run(&w);
+		meet(WORLD);
+		window_free(&w);
+	}
 }
 
 enum epoch { FENCE, PSCW, LOCK, LOCK_ALL, EPOCHS };

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <time.h>
@@ -25,6 +26,25 @@ static inline int *survivors_counters(const char *file)
 	if (counters == MAP_FAILED)
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	close(fd);
+	return counters;
+}
+
+/* The same; "-": of a new file without a name. Collective over MPI_COMM_WORLD then. */
+static inline int *survivors_counters_of(const char *file)
+{
+	char name[] = "/tmp/survivors.XXXXXX";
+	int *counters, rank, fd;
+
+	if (strcmp(file, "-"))
+		return survivors_counters(file);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	if (!rank && (fd = mkstemp(name)) >= 0)
+		close(fd);
+	MPI_Bcast(name, sizeof(name), MPI_CHAR, 0, MPI_COMM_WORLD);
+	counters = survivors_counters(name);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (!rank)
+		unlink(name);
 	return counters;
 }
 

@@ -32,6 +32,8 @@ job "events" -n 2 -x TOOLS_OFFLOADED=1 "$top/tests/mp/tools_mpit"
 said 'tools_mpit: ok'
 job "a variable written before MPI_Init" -n 2 "$top/tests/mp/tools_mpit" write
 said 'transports: rank 0 -> 1'
+job "instances" -n 2 "$top/tests/mp/tools_mpit" instances
+said 'tools_mpit: ok, instances'
 timeout -k 5 60 "$top/heddlerun" --on-death=continue -n 2 "$top/tests/mp/tools_mpit" death >"$tmp/out" 2>"$tmp/err"
 name="the event of a death"
 said 'tools_mpit: rank 0 got the event'

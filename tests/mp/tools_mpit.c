@@ -4,6 +4,7 @@
  *
  *     tools_mpit            all cases but those below
  *     tools_mpit write      writes HEDDLE_REPORT_TRANSPORTS before MPI_Init: the job prints the report
+ *     tools_mpit instances  a handle that was made in one instance of the library shows a sum in the next ones
  *     tools_mpit death      the last rank ends by SIGKILL: rank 0 gets the event peer_failed. Must: MPI_ERRORS_RETURN
  */
 #include "mpi_test.h"
@@ -383,12 +384,120 @@ static void death(void)
 	MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
+/* Messages that this rank has sent by any lane, as the handles show. */
+static unsigned long long messages_sent(MPI_T_pvar_session s, const MPI_T_pvar_handle h[3])
+{
+	return value(s, h[0]) + value(s, h[1]) + value(s, h[2]);
+}
+
+/* Partitions are stored in the receiver's memory, where ranks share some: no message but one at the end. */
+static void partitions(void)
+{
+	static const char *const names[3] = { "ring_messages_sent", "srq_messages_sent", "ud_messages_sent" };
+	enum { N = 32, EACH = 256 };
+	static int in[N * EACH], out[N * EACH];
+	MPI_T_pvar_handle h[3];
+	MPI_T_pvar_session s;
+	unsigned long long before;
+	MPI_Request req;
+	int count, flag;
+
+	OK(MPI_T_pvar_session_create(&s));
+	for (int i = 0; i < 3; i++)
+		OK(MPI_T_pvar_handle_alloc(s, pvar(names[i], MPI_T_PVAR_CLASS_COUNTER), NULL, &h[i], &count));
+	for (int i = 0; i < N * EACH; i++)
+		out[i] = i;
+	if (me == 0)
+		MPI_Psend_init(out, N, EACH, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &req);
+	if (me == 1)
+		MPI_Precv_init(in, N, EACH, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &req);
+	for (int e = 0; e < 3; e++) {
+		if (me < 2)
+			MPI_Start(&req);
+		meet(sync_comm);	/* the receiver has started */
+		before = messages_sent(s, h);
+		for (int i = 0; me == 0 && i < N - 1; i++)
+			MPI_Pready(i, req);
+		CHECK_EQ(messages_sent(s, h), before);
+		meet(sync_comm);
+		for (int i = 0; me == 1 && i < N - 1; i++) {
+			MPI_Parrived(req, i, &flag);
+			CHECK(flag);
+			CHECK(!memcmp(in + i * EACH, out + i * EACH, EACH * sizeof(int)));
+		}
+		if (me == 0)
+			MPI_Pready(N - 1, req);
+		if (me < 2)
+			MPI_Wait(&req, MPI_STATUS_IGNORE);
+		if (me == 1)
+			CHECK(!memcmp(in, out, sizeof(in)));
+		memset(in, 0, sizeof(in));
+	}
+	if (me < 2)
+		MPI_Request_free(&req);
+	OK(MPI_T_pvar_session_free(&s));
+}
+
+static void around(MPI_Comm comm, int n)
+{
+	int x = 1;
+
+	MPI_Comm_rank(comm, &me);
+	MPI_Comm_size(comm, &np);
+	for (int i = 0; i < n; i++)
+		MPI_Sendrecv_replace(&x, 1, MPI_INT, (me + 1) % np, 0, (me + np - 1) % np, 0, comm, MPI_STATUS_IGNORE);
+}
+
+/* MPI_Finalize as the last user ends the library's instance, and a session begins another one. */
+static int instances(void)
+{
+	MPI_T_pvar_handle h, peers;
+	unsigned long long v, later, of[16];
+	MPI_T_pvar_session t;
+	MPI_Session session;
+	MPI_Group group;
+	MPI_Comm comm = MPI_COMM_WORLD;
+	int provided, count;
+
+	OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+	OK(MPI_T_pvar_session_create(&t));
+	MPI_Init(NULL, NULL);
+	around(comm, 500);
+	OK(MPI_T_pvar_handle_alloc(t, pvar("requests", MPI_T_PVAR_CLASS_COUNTER), NULL, &h, &count));
+	OK(MPI_T_pvar_handle_alloc(t, pvar("ud_messages_sent_of_peers", MPI_T_PVAR_CLASS_COUNTER), &comm, &peers, &count));
+	around(comm, 100);
+	v = value(t, h);
+	MPI_Finalize();
+	later = value(t, h);
+	CHECK(v && v < 500 && later >= v && later < v + 400);
+	v = later;
+	MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+	MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+	MPI_Comm_create_from_group(group, "tools", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+	around(comm, 20);
+	later = value(t, h);
+	CHECK(later > v && later < v + 400);
+	if (np <= 16 && MPI_T_pvar_read(t, peers, of) == MPI_SUCCESS)
+		for (int r = 0; r < np; r++)
+			CHECK(of[r] < 10000);
+	MPI_Comm_free(&comm);
+	MPI_Group_free(&group);
+	MPI_Session_finalize(&session);
+	OK(MPI_T_pvar_session_free(&t));
+	OK(MPI_T_finalize());
+	if (!me)
+		printf("tools_mpit: ok, instances\n");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 	int provided = -1, n = -1, count;
 	MPI_T_cvar_handle h;
 
+	if (!strcmp(what, "instances"))
+		return instances();
 	CHECK_EQ(MPI_T_cvar_get_num(&n), MPI_T_ERR_NOT_INITIALIZED);
 	CHECK_EQ(MPI_T_init_thread(12345, &provided), MPI_T_ERR_INVALID);
 	OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
@@ -409,6 +518,7 @@ int main(int argc, char **argv)
 	strings();
 	cvars();
 	pvars();
+	partitions();
 	collectives();
 	categories();
 	events();

@@ -14,6 +14,17 @@ transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tes
 	tests/unit/transport_ring tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active \
 	tests/unit/transport_peers tests/unit/transport_ids tests/unit/transport_srq_credit \
 	tests/unit/transport_fd_waker tests/unit/transport_sq_state
+check_PROGRAMS += tests/unit/p2p_part_box
+TESTS += tests/unit/p2p_part_box
+tests_unit_p2p_part_box_SOURCES = tests/unit/p2p_part_box.c src/p2p/part_box.h
+tests_unit_p2p_part_box_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_p2p_part_box_LDADD = $(CRITERION_LIBS)
+tests_unit_p2p_part_box_LDFLAGS = -pthread
+check_PROGRAMS += tests/unit/transport_segment
+TESTS += tests/unit/transport_segment
+tests_unit_transport_segment_SOURCES = tests/unit/transport_segment.c src/transport/mem/segment.c
+tests_unit_transport_segment_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_segment_LDADD = $(CRITERION_LIBS)
 check_PROGRAMS += tests/unit/rma_lock
 TESTS += tests/unit/rma_lock
 tests_unit_rma_lock_SOURCES = tests/unit/rma_lock.c src/rma/epoch.h src/rma/hashed.h src/rma/lock.h

@@ -53,6 +53,7 @@ bool hdl_rt_has_ended(int proc)
 #define NOT_CALLED(type, name, ...) type name(__VA_ARGS__) { abort(); }
 NOT_CALLED(int, hdl_win_make, struct hdl_comm *comm, const struct hdl_win_args *args, struct hdl_win **out)
 NOT_CALLED(int, hdl_win_end, struct hdl_win *w)
+NOT_CALLED(void, hdl_rma_begun, struct hdl_win *w)
 NOT_CALLED(struct hdl_target *, hdl_target_make, struct hdl_win *w, int rank)
 NOT_CALLED(int, hdl_rma_no_memory, const char *what)
 NOT_CALLED(int, hdl_win_attach, struct hdl_win *w, void *base, MPI_Aint size)
@@ -68,7 +69,7 @@ NOT_CALLED(bool, hdl_acc_native, const struct hdl_target *t, MPI_Op op, const st
 	   size_t n)
 NOT_CALLED(bool, hdl_cas_native, const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
 	   void *result)
-NOT_CALLED(int, hdl_win_lock, struct hdl_win *w, struct hdl_target *t, bool exclusive)
+NOT_CALLED(int, hdl_win_lock, struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck)
 NOT_CALLED(int, hdl_win_unlock, struct hdl_win *w, struct hdl_target *t)
 NOT_CALLED(int, hdl_win_fence, struct hdl_win *w, int assert)
 NOT_CALLED(int, hdl_win_post, struct hdl_win *w, struct hdl_group *group, int assert)

@@ -74,6 +74,21 @@ int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head
 	return 1;
 }
 
+/* The mock device has no memory that processes share. */
+void *hdl_tp_share(struct hdl_tp *tp, size_t bytes, uint64_t *where)
+{
+	return NULL;
+}
+
+void hdl_tp_unshare(struct hdl_tp *tp, void *p)
+{
+}
+
+void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes)
+{
+	return NULL;
+}
+
 int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **mr)
 {
 	return -ENOMEM;
@@ -437,6 +452,11 @@ void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 {
 	(void)tp;
 	return allocated = malloc(bytes);
+}
+
+void *hdl_tp_alloc_shared(struct hdl_tp *tp, size_t bytes)
+{
+	return hdl_tp_alloc(tp, bytes);
 }
 
 bool hdl_tp_free(struct hdl_tp *tp, void *p)

@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rma/epoch.h"
@@ -86,13 +87,195 @@ Test(rma_lock, every_interleaving)
 	for (int start = 0; start < 2; start++)
 		for (int mask = 0; mask < 1 << PROCS; mask++) {
 			uint16_t t = start ? UINT16_MAX - 1 : 0;
-			struct world w = { .word = hdl_lock_word(t, t, t) };
+			struct world w = { .word = hdl_lock_word(t, t, 0, t) };
 
 			for (int i = 0; i < PROCS; i++)
 				w.p[i].exclusive = mask >> i & 1;
 			lock_explore(w);
 		}
 	cr_assert(ends > 1000 && states > ends);
+}
+
+/* ---- a broken lock ---------------------------------------------------------------------------------------------------- */
+
+/* The steps of src/rma/locks.c, each one access to memory that processes share; any process may die between two of them. */
+enum { B_OUTSIDE, B_SAID, B_WAITS, B_GIVES_UP, B_CHANGED, B_MENDS, B_READ, B_INSIDE, B_RELEASED, B_LEFT };
+#define BPROCS 3
+struct bproc {
+	uint64_t read;		/* the word when it was found mendable */
+	uint64_t holds;
+	uint16_t ticket, state;
+	uint8_t at, exclusive, dead, reports;
+};
+struct bworld {
+	uint64_t word;
+	struct bproc p[BPROCS];
+	uint64_t deaths;
+};
+#define SEEN (1u << 22)
+static uint64_t *seen_worlds;
+static unsigned worlds;
+
+static bool seen_before(const struct bworld *w)
+{
+	const unsigned char *c = (const unsigned char *)w;
+	uint64_t h = 0xcbf29ce484222325u;
+	unsigned i;
+
+	for (size_t k = 0; k < sizeof(*w); k++)
+		h = (h ^ c[k]) * 0x100000001b3u;
+	h |= 1;
+	for (i = (unsigned)(h >> 40) % SEEN; seen_worlds[i]; i = (i + 1) % SEEN)
+		if (seen_worlds[i] == h)
+			return true;
+	seen_worlds[i] = h;
+	cr_assert(++worlds < SEEN / 2);
+	return false;
+}
+
+static bool dead_blocks(const struct bworld *w, uint16_t state)
+{
+	for (int i = 0; i < BPROCS; i++)
+		if (w->p[i].dead && hdl_lock_blocks(w->p[i].holds, state))
+			return true;
+	return false;
+}
+
+static bool mendable(const struct bworld *w)
+{
+	for (int i = 0; i < BPROCS; i++)
+		if (!w->p[i].dead && w->p[i].holds)
+			return false;
+	return true;
+}
+
+/* One step of a process. Returns false: it waits. */
+static bool broken_step(struct bworld *w, struct bproc *p)
+{
+	bool entered;
+
+	switch (p->at) {
+	case B_OUTSIDE:
+		p->holds = hdl_lock_holds(0, p->state, 1);
+		p->at = B_SAID;
+		return true;
+	case B_SAID:
+		if (hdl_lock_state(w->word) != p->state) {
+			p->at = B_CHANGED;
+			return true;
+		}
+		w->word = hdl_lock_drawn(w->word, p->exclusive, &p->ticket, &entered);
+		p->at = entered ? B_INSIDE : B_WAITS;
+		return true;
+	case B_WAITS:
+		if (hdl_lock_admits(w->word, p->ticket, p->exclusive)) {
+			w->word = hdl_lock_entered(w->word, p->exclusive);
+			p->at = B_INSIDE;
+		} else if (w->word & HDL_LOCK_BROKEN || dead_blocks(w, p->state)) {
+			w->word |= HDL_LOCK_BROKEN;
+			p->at = B_GIVES_UP;
+		} else {
+			return false;
+		}
+		return true;
+	case B_GIVES_UP:
+		p->state = hdl_lock_next(p->state);
+		p->reports++;
+		p->holds = 0;
+		p->at = B_OUTSIDE;
+		return true;
+	case B_CHANGED:
+		p->holds = 0;
+		p->at = B_MENDS;
+		return true;
+	case B_MENDS:
+		if (!(w->word & HDL_LOCK_BROKEN)) {
+			p->reports += hdl_lock_state(w->word) != p->state;
+			p->state = hdl_lock_state(w->word);
+			p->at = B_OUTSIDE;
+		} else if (mendable(w)) {
+			p->read = w->word;
+			p->at = B_READ;
+		} else {
+			return false;
+		}
+		return true;
+	case B_READ:
+		if (w->word == p->read)
+			w->word = hdl_lock_mended(w->word);
+		p->read = 0;
+		p->at = B_MENDS;
+		return true;
+	case B_INSIDE:
+		w->word = hdl_lock_released(w->word, p->exclusive);
+		p->at = B_RELEASED;
+		return true;
+	case B_RELEASED:
+		p->holds = 0;
+		p->at = B_LEFT;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void broken_check(const struct bworld *w)
+{
+	int readers = 0, writers = 0, half = 0;
+
+	for (int i = 0; i < BPROCS; i++) {
+		const struct bproc *p = &w->p[i];
+
+		readers += !p->dead && p->at == B_INSIDE && !p->exclusive;
+		writers += !p->dead && p->at == B_INSIDE && p->exclusive;
+		half += p->dead && p->at == B_INSIDE && p->exclusive;
+		cr_assert(p->reports <= w->deaths, "more reports than deaths");
+	}
+	cr_assert(writers <= 1 && (!writers || !readers), "%d writers and %d readers are inside", writers, readers);
+	for (int i = 0; half && i < BPROCS; i++)
+		cr_assert(w->p[i].dead || w->p[i].at != B_INSIDE || w->p[i].reports, "a process inside was not told that a writer died");
+}
+
+static void broken_explore(const struct bworld *w)
+{
+	bool moved = false, all = true;
+
+	if (seen_before(w))
+		return;
+	broken_check(w);
+	for (int i = 0; i < BPROCS; i++) {
+		struct bworld v = *w;
+
+		if (v.p[i].dead)
+			continue;
+		all &= v.p[i].at == B_LEFT;
+		if (broken_step(&v, &v.p[i])) {
+			moved = true;
+			broken_explore(&v);
+		}
+		v = *w;
+		if (v.deaths < BPROCS - 1 && v.p[i].at != B_LEFT) {
+			v.p[i].dead = 1;
+			v.deaths++;
+			broken_explore(&v);
+		}
+	}
+	cr_assert(moved || all, "processes wait for ever");
+}
+
+Test(rma_lock, broken)
+{
+	seen_worlds = calloc(SEEN, sizeof(*seen_worlds));
+	for (int mask = 0; mask < 1 << BPROCS; mask++) {
+		struct bworld w;
+
+		memset(&w, 0, sizeof(w));
+		for (int i = 0; i < BPROCS; i++)
+			w.p[i].exclusive = mask >> i & 1;
+		broken_explore(&w);
+	}
+	free(seen_worlds);
+	cr_assert(worlds > 1000);
 }
 
 /* ---- epochs --------------------------------------------------------------------------------------------------------- */

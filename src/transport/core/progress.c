@@ -117,6 +117,11 @@ int hdl_tp_progress(struct hdl_tp *tp)
 	return n;
 }
 
+uint64_t hdl_tp_turned(const struct hdl_tp *tp)
+{
+	return tp->timers_at;
+}
+
 int hdl_tp_progress_peer(struct hdl_ep *ep)
 {
 	struct hdl_tp *tp = ep->tp;

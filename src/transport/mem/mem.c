@@ -147,10 +147,11 @@ struct hdl_user_mem {
 	struct hdl_dev *dev;
 	void *p;
 	size_t bytes;
-	bool arena;
+	bool arena, shared;		/* shared: of hdl_tp_share, at `where` */
+	uint64_t where;
 };
 
-void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
+static void *user_alloc(struct hdl_tp *tp, size_t bytes, bool share)
 {
 	struct hdl_user_mem *u = malloc(sizeof(*u));
 	struct hdl_dev *dev = tp->dev[0];
@@ -162,7 +163,11 @@ void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 		return NULL;
 	}
 	*u = (struct hdl_user_mem){ .dev = dev, .bytes = n };
-	u->p = arena_alloc(dev, n, &u->arena);
+	if (share)
+		u->p = hdl_tp_share(tp, n, &u->where);
+	u->shared = u->p != NULL;
+	if (!u->p)
+		u->p = arena_alloc(dev, n, &u->arena);
 	if (!u->p && hdl_memory_again(dev))
 		u->p = arena_alloc(dev, n, &u->arena);
 	if (!u->p) {
@@ -175,10 +180,35 @@ void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 	return u->p;
 }
 
-static void free_user_mem(struct hdl_user_mem *u)
+void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
+{
+	return user_alloc(tp, bytes, false);
+}
+
+void *hdl_tp_alloc_shared(struct hdl_tp *tp, size_t bytes)
+{
+	return user_alloc(tp, bytes, true);
+}
+
+bool hdl_tp_place_of(struct hdl_tp *tp, const void *p, size_t bytes, uint64_t *where)
+{
+	for (const struct hdl_user_mem *u = tp->user_mems; u; u = u->next) {
+		uintptr_t offset = (uintptr_t)p - (uintptr_t)u->p;
+
+		if (!u->shared || offset > u->bytes || bytes > u->bytes - offset)
+			continue;
+		*where = u->where + offset;
+		return true;
+	}
+	return false;
+}
+
+static void free_user_mem(struct hdl_tp *tp, struct hdl_user_mem *u)
 {
 	hdl_ledger_drop(u->p);
-	if (u->arena)
+	if (u->shared)
+		hdl_tp_unshare(tp, u->p);
+	else if (u->arena)
 		shca_free(u->dev->port.ctx, u->p);
 	else
 		munmap(u->p, u->bytes);
@@ -192,7 +222,7 @@ bool hdl_tp_free(struct hdl_tp *tp, void *p)
 		if (u->p != p)
 			continue;
 		*at = u->next;
-		free_user_mem(u);
+		free_user_mem(tp, u);
 		return true;
 	}
 	return !p;
@@ -204,6 +234,6 @@ void hdl_mem_close(struct hdl_tp *tp)
 
 	while ((u = tp->user_mems)) {
 		tp->user_mems = u->next;
-		free_user_mem(u);
+		free_user_mem(tp, u);
 	}
 }

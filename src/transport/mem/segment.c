@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that processes of one host load and store in place, without a device: a file in memory, which one process makes and all map.
+ *
+ *     HDL_SEGMENT_ANONYMOUS   a file without a name (memfd_create): peers open /proc/PID/fd/N of the maker. Must: same PID namespace, and
+ *                             the right to look at the maker's descriptors
+ *     HDL_SEGMENT_NAMED       a file in /dev/shm, whose name goes when all have opened it: containers that share /dev/shm only
+ *
+ * Pages are reserved when the segment is made (fallocate): no access raises SIGBUS. The memory lives until the last process has
+ * unmapped it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "transport/transport.h"
+
+/* A name that no other file has: peers recognise the file by it. */
+static void segment_name(const struct hdl_segment *s, char name[static 32])
+{
+	snprintf(name, 32, "heddle-window-%016llx", (unsigned long long)s->nonce);
+}
+
+static void segment_path(const struct hdl_segment *s, char path[static 64])
+{
+	char name[32];
+
+	segment_name(s, name);
+	if (s->how == HDL_SEGMENT_NAMED)
+		snprintf(path, 64, "/dev/shm/%s", name);
+	else
+		snprintf(path, 64, "/proc/%d/fd/%d", (int)s->pid, (int)s->fd);
+}
+
+static int segment_file(struct hdl_segment *s)
+{
+	char path[64], name[32];
+
+	segment_name(s, name);
+	if (s->how == HDL_SEGMENT_ANONYMOUS)
+		return fd_raise(memfd_create(name, MFD_CLOEXEC));
+	segment_path(s, path);
+	return fd_raise(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
+/* Whether the file at the path is the segment: in another PID namespace, or on another host, it may be any. */
+static bool segment_is_at(const struct hdl_segment *s, const char *path)
+{
+	char name[32], link[128];
+	ssize_t n;
+
+	if (s->how == HDL_SEGMENT_NAMED)
+		return true;
+	segment_name(s, name);
+	n = readlink(path, link, sizeof(link) - 1);
+	if (n < 0)
+		return false;
+	link[n] = 0;
+	return strstr(link, name);
+}
+
+static void *segment_map(int fd, size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void *hdl_segment_make(enum hdl_segment_how how, size_t bytes, struct hdl_segment *s)
+{
+	void *p = NULL;
+	int err = 0;
+
+	*s = (struct hdl_segment){ .how = how, .bytes = bytes, .pid = getpid(), .fd = -1 };
+	if (getrandom(&s->nonce, sizeof(s->nonce), 0) != sizeof(s->nonce) || (s->fd = segment_file(s)) < 0)
+		return NULL;
+	if (fallocate(s->fd, 0, 0, (off_t)bytes) || !(p = segment_map(s->fd, bytes)))
+		err = errno;
+	if (!p) {
+		hdl_segment_opened(s);
+		errno = err == ENOSPC ? ENOMEM : err;
+		return NULL;
+	}
+	hdl_ledger_add("windows", p, bytes);
+	return p;
+}
+
+void hdl_segment_opened(struct hdl_segment *s)
+{
+	char path[64];
+
+	if (s->fd < 0)
+		return;
+	if (s->how == HDL_SEGMENT_NAMED) {
+		segment_path(s, path);
+		unlink(path);
+	}
+	close(s->fd);
+	s->fd = -1;
+}
+
+void *hdl_segment_open(const struct hdl_segment *s)
+{
+	char path[64];
+	struct stat st;
+	void *p = NULL;
+	int fd, err;
+
+	segment_path(s, path);
+	if (!segment_is_at(s, path)) {
+		errno = ESTALE;
+		return NULL;
+	}
+	fd = fd_raise(open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW * (s->how == HDL_SEGMENT_NAMED)));
+	if (fd < 0)
+		return NULL;
+	err = ESTALE;
+	if (!fstat(fd, &st) && (uint64_t)st.st_size == s->bytes && !(p = segment_map(fd, s->bytes)))
+		err = errno;
+	close(fd);
+	errno = err;
+	return p;
+}
+
+void hdl_segment_unmap(void *p, size_t bytes)
+{
+	hdl_ledger_drop(p);
+	munmap(p, bytes);
+}
