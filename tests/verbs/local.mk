@@ -1,6 +1,6 @@
 # Verbs on the software HCA: programs of our own, and unmodified ones.
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/fast_write \
-	tests/verbs/fast_inline tests/verbs/fork tests/verbs/object_churn tests/verbs/unreliable tests/verbs/access \
+	tests/verbs/fast_inline tests/verbs/unpolled tests/verbs/fork tests/verbs/object_churn tests/verbs/unreliable tests/verbs/access \
 	tests/verbs/edges tests/verbs/exp tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device \
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
 	tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
@@ -46,6 +46,8 @@ tests_verbs_traffic_LDFLAGS = $(NOWRAP)
 tests_verbs_fast_write_SOURCES = tests/verbs/fast_write.c tests/verbs/vt.h
 tests_verbs_fast_write_LDADD = $(verbs_ldadd)
 tests_verbs_fast_write_LDFLAGS = $(NOWRAP)
+tests_verbs_unpolled_SOURCES = tests/verbs/unpolled.c tests/verbs/vt.h
+tests_verbs_unpolled_LDADD = $(verbs_ldadd)
 tests_verbs_fast_inline_SOURCES = tests/verbs/fast_inline.c tests/verbs/vt.h
 tests_verbs_fast_inline_LDADD = $(verbs_ldadd)
 tests_verbs_fast_inline_LDFLAGS = $(NOWRAP)

@@ -128,7 +128,7 @@ static int store_words(struct shca_thread *thr, uint32_t proc, const struct shca
 		}
 	} else {
 		struct shca_iov dst = {.proc = proc, .seg = seg, .n = 1};
-		return shca_copy_to(thr, &dst, seg->len == 4 ? (const void *)&half : v, seg->len);
+		return shca_copy_to(thr, &dst, seg->len == 4 ? (const void *)&half : v, seg->len, SHCA_ANY_ORDER);
 	}
 	return 0;
 }

@@ -142,7 +142,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 	return 0;
 }
 
-int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len)
+int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len, enum shca_order order)
 {
 	struct walk d;
 	const char *s = src;
@@ -161,7 +161,8 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 			return -EFAULT;
 		if (len < n)
 			n = len;
-		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n, n == len, &src_err);
+		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n,
+				     n == len && order == SHCA_LAST_LINE_LAST, &src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);

@@ -546,8 +546,8 @@ struct shca_iov {
 };
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 	      enum shca_order order, bool *src_err);
-/* shca_copy from memory that may be loaded; the last line comes last. */
-int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len);
+/* shca_copy from memory that may be loaded. */
+int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len, enum shca_order order);
 /* Reads len bytes of segments of this process into a buffer of the thread. Returns the buffer, valid until the thread's next
  * copy; NULL: more than SHCA_BOUNCE, unreadable segments, or no memory. */
 #define SHCA_BOUNCE 65536u

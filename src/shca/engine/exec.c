@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "shca.h"
 #include "shca/engine/access.h"
 #include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
@@ -99,9 +100,9 @@ static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 	return qp->step_status;
 }
 
-/* Resolves [raddr, raddr + len) with these rights. Returns 0 or IBV_WC_REM_ACCESS_ERR. */
+/* Resolves [raddr, raddr + len) with these rights. *region, unless NULL: the region of rkey. Returns 0 or IBV_WC_REM_ACCESS_ERR. */
 static int resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
-			  uint32_t rights, struct shca_seg *seg, uint32_t *proc)
+			  uint32_t rights, struct shca_seg *seg, uint32_t *proc, const struct shca_mr **region)
 {
 	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
 
@@ -109,6 +110,8 @@ static int resolve_remote(struct shca_thread *thr, const struct shca_responder *
 	    !shca_region_sound(thr->m, mr))
 		return IBV_WC_REM_ACCESS_ERR;
 	*proc = mr->proc & (SHCA_MAX_PROCS - 1);
+	if (region)
+		*region = mr;
 	return 0;
 }
 
@@ -122,15 +125,15 @@ static inline struct shca_iov data_of(const struct shca_qp *qp, const struct shc
 
 /* Copies bytes [from, from + len) of the request's data to the same offset of dst. */
 static int move_data(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov dst,
-		     uint64_t from, uint64_t len, bool *src_err)
+		     uint64_t from, uint64_t len, enum shca_order order, bool *src_err)
 {
 	dst.skip += from;
 	if (req->inl) {
 		*src_err = false;
-		return shca_copy_to(thr, &dst, (const char *)req->inl + from, len);
+		return shca_copy_to(thr, &dst, (const char *)req->inl + from, len, order);
 	}
 	struct shca_iov src = data_of(qp, req, from);
-	return shca_copy(thr, &dst, &src, len, SHCA_LAST_LINE_LAST, src_err);
+	return shca_copy(thr, &dst, &src, len, order, src_err);
 }
 
 /* An RDMA WRITE of a device that promises no order (SHCA_BEHAVE=noorder): the end first, and time for a reader to look at the
@@ -141,10 +144,10 @@ static int move_unordered(struct shca_thread *thr, struct shca_qp *qp, const str
 	uint64_t end = req->len > 64 ? 64 : (req->len + 1) / 2, body = req->len - end;
 
 	shca_step_to(qp, SHCA_STEP_DATA);
-	int rc = move_data(thr, qp, req, *dst, body, end, src_err);
+	int rc = move_data(thr, qp, req, *dst, body, end, SHCA_ANY_ORDER, src_err);
 	sched_yield();
 	if (!rc && body)
-		rc = move_data(thr, qp, req, *dst, 0, body, src_err);
+		rc = move_data(thr, qp, req, *dst, 0, body, SHCA_ANY_ORDER, src_err);
 	return rc;
 }
 
@@ -168,7 +171,7 @@ static int read_data(struct shca_thread *thr, struct shca_qp *qp, const struct s
  * CALC has no body, as in move_write.
  */
 static __attribute__((noinline)) int move_for_others(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
-						     const struct shca_iov *dst, bool *src_err)
+						     const struct shca_iov *dst, enum shca_order order, bool *src_err)
 {
 	uint64_t body = req->len > SHCA_LINE ? req->len - SHCA_LINE : 0;
 	struct shca_iov end = *dst;
@@ -178,7 +181,7 @@ static __attribute__((noinline)) int move_for_others(struct shca_thread *thr, st
 	if (body) {
 		shca_step_to(qp, SHCA_STEP_DATA);
 		SHCA_FAILPOINT(thr, "data", qp, req->op);
-		rc = move_data(thr, qp, req, *dst, 0, body, src_err);
+		rc = move_data(thr, qp, req, *dst, 0, body, order, src_err);
 	}
 	if (rc)
 		return rc;
@@ -190,7 +193,7 @@ static __attribute__((noinline)) int move_for_others(struct shca_thread *thr, st
 	shca_step_to(qp, SHCA_STEP_FINAL);
 	SHCA_FAILPOINT(thr, "final", qp, req->op);
 	end.skip += body;
-	rc = shca_copy_to(thr, &end, line, req->len - body);
+	rc = shca_copy_to(thr, &end, line, req->len - body, order);
 	SHCA_FAILPOINT(thr, "final-done", qp, req->op);
 	return rc;
 }
@@ -201,7 +204,7 @@ static __attribute__((noinline)) int move_for_others(struct shca_thread *thr, st
  * responder write everything by one call: no successor continues for these two.
  */
 static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
-		      bool *src_err)
+		      enum shca_order order, bool *src_err)
 {
 	/* the result of CALC has no body either: its operands may lie at the destination */
 	bool arena = dst->seg->lane == SHCA_LANE_ARENA;
@@ -211,17 +214,17 @@ static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	if (unlikely(qp->flags & SHCA_QP_NOORDER) && !(req->flags & SHCA_WQE_CALC))
 		return move_unordered(thr, qp, req, dst, src_err);
 	if (!arena && unlikely(qp->proc != thr->m->slot) && dst->proc != thr->m->slot && !(req->flags & SHCA_WQE_CALC))
-		return move_for_others(thr, qp, req, dst, src_err);
+		return move_for_others(thr, qp, req, dst, order, src_err);
 
 	if (body) {
 		shca_step_to(qp, SHCA_STEP_DATA);
 		SHCA_FAILPOINT(thr, "data", qp, req->op);
-		rc = move_data(thr, qp, req, *dst, 0, body, src_err);
+		rc = move_data(thr, qp, req, *dst, 0, body, order, src_err);
 	}
 	if (!rc) {
 		shca_step_to(qp, SHCA_STEP_FINAL);
 		SHCA_FAILPOINT(thr, "final", qp, req->op);
-		rc = move_data(thr, qp, req, *dst, body, req->len - body, src_err);
+		rc = move_data(thr, qp, req, *dst, body, req->len - body, order, src_err);
 		SHCA_FAILPOINT(thr, "final-done", qp, req->op);
 	}
 	return rc;
@@ -351,7 +354,7 @@ static void write_grh(struct shca_thread *thr, const struct shca_req *req, const
 		memcpy(grh.dgid.raw, thr->group, sizeof(grh.dgid));
 	else
 		shca_gid_of(thr->m, grh.dgid.raw);
-	shca_copy_to(thr, dst, &grh, sizeof(grh));
+	shca_copy_to(thr, dst, &grh, sizeof(grh), SHCA_ANY_ORDER);
 }
 
 static uint32_t receive_room(const struct shca_rwqe *w)
@@ -394,7 +397,7 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	} else {
 		struct shca_iov dst = {.proc = r->rq->proc, .seg = w->sge, .n = w->nsge, .skip = skip};
 		SHCA_FAILPOINT(thr, "data", qp, req->op);
-		rc = req->len ? move_data(thr, qp, req, dst, 0, req->len, &src_err) : 0;
+		rc = req->len ? move_data(thr, qp, req, dst, 0, req->len, SHCA_ANY_ORDER, &src_err) : 0;
 		SHCA_FAILPOINT(thr, "data-done", qp, req->op);
 		if (unlikely(rc == -ESRCH && !src_err && !ud))
 			return shca_nobody(qp);	/* the responder's process has just died */
@@ -431,16 +434,18 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 {
 	uint32_t step = shca_step_of(qp), proc;
 	bool written = step != SHCA_STEP_NONE && step != SHCA_STEP_DATA;
+	const struct shca_mr *region;
 	struct shca_seg seg;
 	bool src_err;
 	int rc;
 
 	if (!written && req->len) {
-		rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc);
+		rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc, &region);
 		if (unlikely(rc))
 			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 		struct shca_iov dst = {.proc = proc, .seg = &seg, .n = 1};
-		rc = move_write(thr, qp, req, &dst, &src_err);
+		bool polled = seg.lane == SHCA_LANE_ARENA || !(region->access & SHCA_ACCESS_UNPOLLED);
+		rc = move_write(thr, qp, req, &dst, polled ? SHCA_LAST_LINE_LAST : SHCA_ANY_ORDER, &src_err);
 		if (unlikely(rc == -ESRCH && !src_err)) {
 			/* the responder's process has just died: no reader saw anything of this write */
 			shca_step_to(qp, SHCA_STEP_NONE);
@@ -448,7 +453,8 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 		}
 		if (unlikely(rc))
 			return src_err ? IBV_WC_LOC_PROT_ERR : nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
-		shca_note_write(thr, proc);
+		if (polled)
+			shca_note_write(thr, proc);
 	}
 	if (req->op != SHCA_OP_WRITE_IMM)
 		return IBV_WC_SUCCESS;
@@ -483,7 +489,7 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 	struct shca_seg seg;
 	uint32_t proc;
 	bool granted = !find_responder(thr, qp, req, &r) &&
-		       (!req->len || !resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc));
+		       (!req->len || !resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc, NULL));
 
 	shca_epoch_widen(thr);
 	return granted;
@@ -500,7 +506,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	/* as for a WRITE: without bytes no key is checked */
 	if (unlikely(!req->len && !(req->flags & SHCA_WQE_CALC)))
 		return IBV_WC_SUCCESS;
-	int rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, &proc);
+	int rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, &proc, NULL);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 	SHCA_FAILPOINT(thr, "data", qp, req->op);
@@ -515,7 +521,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		src_err = rc;
 		SHCA_FAILPOINT(thr, "calc", qp, req->op);
 		if (!rc)
-			rc = shca_copy_to(thr, &dst, result, 16);
+			rc = shca_copy_to(thr, &dst, result, 16, SHCA_LAST_LINE_LAST);
 	} else {
 		rc = shca_copy(thr, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err);
 	}
@@ -591,7 +597,7 @@ static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct
 		for (uint32_t i = 0; i < size / 8; i++)
 			old[i] = htobe64(old[i]);
 	}
-	return shca_copy_to(thr, &dst, size == 4 ? (const void *)&half : old, size);
+	return shca_copy_to(thr, &dst, size == 4 ? (const void *)&half : old, size, SHCA_LAST_LINE_LAST);
 }
 
 static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
@@ -612,7 +618,7 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	at.ground.index = req->rkey >> 8;
 	/* before the look at the key: the version is counted up behind the key's end */
 	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
-	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc);
+	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc, NULL);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))

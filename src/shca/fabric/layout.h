@@ -16,7 +16,8 @@
  *  I3  A CQE appears by one 16-byte compare-and-swap from the previous lap: no hole, nothing to recover. On success
  *      the compare-and-swap is a full fence before the reads of the CQ's `notify` and `awaited`.
  *  I4  A receive is taken by one CAS on the word, which names the taker.
- *  I5  Data before the last 64 bytes, those before their last 8, all before the CQE.
+ *  I5  The bytes of a WRITE before its last 64, those before their last 8 (but for unpolled private memory); all bytes of a request
+ *      before the CQE.
  *  I6  Every runnable queue is locked (TODO or RUN) by a thread, or stands in the header's `left`, and has a timer.
  *  I7  Offsets, counts and numbers are checked when they are resolved: a word that another process has overwritten leads to an
  *      error status.

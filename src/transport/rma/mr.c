@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shca.h"
 #include "transport/core/tp.h"
 
 #define ALL (HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE)
@@ -48,6 +49,8 @@ static struct ibv_mr *reg(struct hdl_dev *dev, const struct hdl_mr *mr)
 		rights |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
 	if (!rights || !mr->len || !has_queues(dev))
 		return NULL;
+	/* the owner polls no region: a waiting owner is woken by messages */
+	rights |= (int)SHCA_ACCESS_UNPOLLED;
 	m = ibv_reg_mr(dev->port.pd, mr->base, mr->len, rights);
 	if (!m && errno == ENOMEM && hdl_regcache_evict(dev->tp))
 		m = ibv_reg_mr(dev->port.pd, mr->base, mr->len, rights);
