@@ -25,10 +25,10 @@ CLEANFILES += $(bin_SCRIPTS) $(noinst_SCRIPTS) src/tools/heddle.pc
 
 wrapper_in = $(srcdir)/src/tools/heddlecc.in
 wrapper_built = -e 's|@where[@]|in the build tree|' \
-	-e "s|@compile[@]|-I$(HEDDLE_ABS_BUILDDIR)/include -I$(abs_top_srcdir)/include$${fortran:+ -I$(HEDDLE_ABS_BUILDDIR)/src/fortran}|" \
+	-e "s|@compile[@]|-I$(HEDDLE_ABS_BUILDDIR)/include -I$(abs_top_srcdir)/include$${fortran:+ $(FORTRAN_MISMATCH) -I$(HEDDLE_ABS_BUILDDIR)/src/fortran}|" \
 	-e 's|@modules[@]|$(HEDDLE_ABS_BUILDDIR)/src/fortran|' -e 's|@texts[@]|$(HEDDLE_ABS_BUILDDIR)/src/fortran|' \
 	-e "s|@link[@]|-L$(HEDDLE_ABS_BUILDDIR)/.libs -Wl,-rpath,$(HEDDLE_ABS_BUILDDIR)/.libs -l$$lib|"
-wrapper_installed = -e 's|@where[@]|installed|' -e "s|@compile[@]|-I$(includedir)$${fortran:+ -I$(libdir)/heddle/fortran}|" \
+wrapper_installed = -e 's|@where[@]|installed|' -e "s|@compile[@]|-I$(includedir)$${fortran:+ $(FORTRAN_MISMATCH) -I$(libdir)/heddle/fortran}|" \
 	-e 's|@modules[@]|$(libdir)/heddle/fortran|' -e 's|@texts[@]|$(pkgdatadir)/fortran|' \
 	-e "s|@link[@]|-L$(libdir) -Wl,-rpath,$(libdir) -l$$lib|"
 wrapper_make = $(AM_V_GEN)$(MKDIR_P) $(@D) && \
