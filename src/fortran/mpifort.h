@@ -3,7 +3,7 @@
  * libmpifort_abi: the Fortran bindings (MPI-5.0 chapter 19) above any implementation of the MPI standard ABI. Nothing but mpi.h's functions
  * is called. A Fortran procedure calls the C function of its kind: mpi_send_ MPI_Send, pmpi_send_ PMPI_Send.
  *
- * Representations, equal in gfortran, flang and ifx with default kinds of 4 bytes: INTEGER is int, LOGICAL an int that is false if
+ * Representations, gfortran's with default kinds of 4 bytes: INTEGER is int, LOGICAL an int that is false if
  * zero, TYPE(MPI_Comm) and INTEGER handles the integer of MPI_Comm_toint, TYPE(MPI_Status) and INTEGER(MPI_STATUS_SIZE) the struct
  * MPI_Status. Arguments are addresses; an absent optional argument is NULL; lengths of CHARACTER arguments follow, as size_t.
  */
@@ -113,7 +113,7 @@ void mpifort_string_out(char *text, size_t len, const char *from, int rc);
 
 /* ---- choice buffers --------------------------------------------------------------------------------------- */
 
-/* The leading members of CFI_cdesc_t (TS 29113), as far as gfortran and flang agree: descriptor.c compares it to ISO_Fortran_binding.h. */
+/* The members of gfortran's CFI_cdesc_t (TS 29113) that are read here: descriptor.c compares them to ISO_Fortran_binding.h. */
 struct mpifort_desc {
 	void *base;
 	size_t elem_len;
