@@ -336,6 +336,18 @@ static void callbacks(void)
 	mpifort_attribute_free(a);
 	CHECK(mpifort_attribute_value(9000, b) == -6, "the other cell");
 	mpifort_attribute_free(b);
+	/* many, of which every second one is freed and comes again: none loses its neighbours in the table */
+	static void *cells[2000];
+	for (int turn = 0; turn < 3; turn++) {
+		for (int i = 0; i < 2000; i++)
+			if (!turn || i % 2 == turn % 2)
+				cells[i] = mpifort_attribute(i);
+		for (int i = 0; i < 2000; i++)
+			CHECK(mpifort_attribute_value(9000, cells[i]) == i, "turn %d, cell %d", turn, i);
+		for (int i = 0; i < 2000; i++)
+			if (i % 2 != turn % 2)
+				mpifort_attribute_free(cells[i]);
+	}
 	/* strings */
 	char *s = mpifort_string("  text  ", 8, false), out[6];
 	CHECK(!strcmp(s, "  text"), "'%s'", s);
