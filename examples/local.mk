@@ -9,6 +9,9 @@ examples_hybrid_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 examples_hybrid_LDADD = libheddle.la
 examples_hybrid_LDFLAGS = $(NOWRAP) $(OPENMP_CFLAGS)
 
+# In Fortran: compiled by tests/fortran/programs.sh with heddlefc.
+EXTRA_DIST += examples/heat2d_f08.f90
+
 # The experimental verbs: no MPI. docs/verbs_exp.md explains them.
 exp_examples = examples/exp_barrier examples/exp_allreduce
 check_PROGRAMS += $(exp_examples)

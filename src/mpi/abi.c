@@ -47,12 +47,38 @@ HDL_PROFILED(Abi_get_info);
 
 /* ---- Fortran ------------------------------------------------------------------------------------------- */
 
-/* Heddle has no Fortran bindings. A Fortran layer above sets these values, once; they are returned to callers. */
+/* Defaults: gfortran's, with which Heddle's own bindings are built. A Fortran layer for another compiler sets its values, once. */
 static struct hdl_info *fortran_info;
 static struct {
 	int size;			/* 0: not set */
 	char true_value[16], false_value[16];
 } fortran_booleans;
+
+static const struct {
+	const char *key, *value;
+} fortran_defaults[] = {
+	{ "mpi_logical_size", "4" }, { "mpi_integer_size", "4" }, { "mpi_real_size", "4" }, { "mpi_double_precision_size", "8" },
+	{ "mpi_logical1_supported", "true" }, { "mpi_logical2_supported", "true" }, { "mpi_logical4_supported", "true" },
+	{ "mpi_logical8_supported", "true" }, { "mpi_logical16_supported", "true" }, { "mpi_integer1_supported", "true" },
+	{ "mpi_integer2_supported", "true" }, { "mpi_integer4_supported", "true" }, { "mpi_integer8_supported", "true" },
+	{ "mpi_integer16_supported", "true" }, { "mpi_real2_supported", "false" }, { "mpi_real4_supported", "true" },
+	{ "mpi_real8_supported", "true" }, { "mpi_real16_supported", "true" }, { "mpi_complex4_supported", "false" },
+	{ "mpi_complex8_supported", "true" }, { "mpi_complex16_supported", "true" }, { "mpi_complex32_supported", "true" },
+	{ "mpi_double_complex_supported", "true" },
+};
+
+/* The defaults as an info object; NULL: out of memory. */
+static struct hdl_info *fortran_info_default(void)
+{
+	struct hdl_info *i = hdl_info_new();
+
+	for (size_t k = 0; i && k < ARRAY_SIZE(fortran_defaults); k++)
+		if (!hdl_info_set(i, fortran_defaults[k].key, fortran_defaults[k].value)) {
+			hdl_info_free(i);
+			return NULL;
+		}
+	return i;
+}
 
 int PMPI_Abi_set_fortran_info(MPI_Info info)
 {
@@ -72,7 +98,6 @@ int PMPI_Abi_set_fortran_info(MPI_Info info)
 }
 HDL_PROFILED(Abi_set_fortran_info);
 
-/* MPI_INFO_NULL: they were not set. */
 int PMPI_Abi_get_fortran_info(MPI_Info *info)
 {
 	HDL_LOCKED;
@@ -82,10 +107,7 @@ int PMPI_Abi_get_fortran_info(MPI_Info *info)
 
 	if (!info)
 		return hdl_null_arg(NULL, call, "info");
-	*info = MPI_INFO_NULL;
-	if (!fortran_info)
-		return MPI_SUCCESS;
-	copy = hdl_info_dup(fortran_info);
+	copy = fortran_info ? hdl_info_dup(fortran_info) : fortran_info_default();
 	if (!copy)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
 	*info = hdl_info_handle(copy);
@@ -129,12 +151,12 @@ int PMPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *lo
 		return rc;
 	if (!is_set)
 		return hdl_null_arg(NULL, call, "is_set");
-	if (fortran_booleans.size && fortran_booleans.size != logical_size)
+	if (logical_size != (fortran_booleans.size ? fortran_booleans.size : (int)sizeof(int)))
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid logical_size %d: a logical has %d bytes", logical_size,
-				 fortran_booleans.size);
-	*is_set = fortran_booleans.size != 0;
-	memcpy(logical_true, fortran_booleans.true_value, *is_set ? (size_t)logical_size : 0);
-	memcpy(logical_false, fortran_booleans.false_value, *is_set ? (size_t)logical_size : 0);
+				 fortran_booleans.size ? fortran_booleans.size : (int)sizeof(int));
+	*is_set = 1;
+	memcpy(logical_true, fortran_booleans.size ? fortran_booleans.true_value : (const void *)&(const int){ 1 }, (size_t)logical_size);
+	memcpy(logical_false, fortran_booleans.size ? fortran_booleans.false_value : (const void *)&(const int){ 0 }, (size_t)logical_size);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Abi_get_fortran_booleans);

@@ -511,9 +511,13 @@ static void abi_info(void)
 	ERROR(MPI_Abi_get_info(NULL), MPI_ERR_ARG, "MPI_Abi_get_info: invalid info");
 	ERROR(MPI_Abi_get_version(&major, NULL), MPI_ERR_ARG, "MPI_Abi_get_version: invalid abi_minor");
 
-	/* Fortran's properties: unknown until they are set, once */
+	/* Fortran's properties: gfortran's until they are set, once */
 	OK(MPI_Abi_get_fortran_info(&info));
-	CHECK(info == MPI_INFO_NULL);
+	OK(MPI_Info_get(info, "mpi_double_precision_size", 10, value, &flag));
+	CHECK(flag && !strcmp(value, "8"));
+	OK(MPI_Info_get(info, "mpi_real2_supported", 10, value, &flag));
+	CHECK(flag && !strcmp(value, "false"));
+	OK(MPI_Info_free(&info));
 	ERROR(MPI_Abi_set_fortran_info(MPI_INFO_NULL), MPI_ERR_INFO, "MPI_Abi_set_fortran_info: invalid info: MPI_INFO_NULL");
 	OK(MPI_Info_create(&info));
 	OK(MPI_Info_set(info, "mpi_integer_size", "4"));
@@ -527,7 +531,8 @@ static void abi_info(void)
 	ERROR(MPI_Abi_get_fortran_info(NULL), MPI_ERR_ARG, "MPI_Abi_get_fortran_info: invalid info");
 
 	OK(MPI_Abi_get_fortran_booleans(sizeof(int), &got_t, &got_f, &is_set));
-	CHECK(is_set == 0 && got_t == 7 && got_f == 7);
+	CHECK(is_set == 1 && got_t == 1 && got_f == 0);
+	got_t = got_f = 7;
 	ERROR(MPI_Abi_set_fortran_booleans(3, &t, &f), MPI_ERR_ARG, "MPI_Abi_set_fortran_booleans: invalid logical_size 3");
 	ERROR(MPI_Abi_set_fortran_booleans(4, NULL, &f), MPI_ERR_ARG, "invalid logical_true");
 	OK(MPI_Abi_set_fortran_booleans(sizeof(int), &t, &f));

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory that a request needs until its operation completes: see mpifort_keep. */
+#include "fortran/mpifort.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+struct kept {
+	MPI_Request request;
+	struct kept *next;
+	bool persistent, active;	/* active: from the start of the operation to its completion */
+	int n;
+	struct mpifort_buffer b[3];
+	struct mpifort_desc desc[3];
+	void *types[2];
+	MPI_Comm *comm;			/* filled by the library; its integer goes to *to */
+	MPI_Fint *to;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept *buckets[256];
+int mpifort_nkept;			/* read without the lock: whoever has a request in the table counted it before */
+
+static struct kept **bucket(MPI_Request request)
+{
+	return &buckets[((uintptr_t)request >> 4 ^ (uintptr_t)request >> 12) & 255];
+}
+
+static struct kept **find(MPI_Request request)
+{
+	struct kept **at = bucket(request);
+
+	while (*at && (*at)->request != request)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct kept *take_out(struct kept **at)
+{
+	struct kept *k = *at;
+
+	*at = k->next;
+	__atomic_sub_fetch(&mpifort_nkept, 1, __ATOMIC_RELAXED);
+	return k;
+}
+
+static void kept_free(struct kept *k)
+{
+	for (int i = 0; i < k->n; i++)
+		free(k->b[i].temp);
+	free(k->types[0]);
+	free(k->types[1]);
+	free(k->comm);
+	free(k);
+}
+
+static void finish(struct kept *k)
+{
+	k->active = false;
+	for (int i = 0; i < k->n; i++)
+		mpifort_copy_again(&k->b[i], true);
+	if (k->comm)
+		*k->to = comm_out(*k->comm);
+}
+
+void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent, void *types0, void *types1, MPI_Comm *comm,
+		      MPI_Fint *to)
+{
+	struct kept *k = calloc(1, sizeof(*k)), **at;
+	bool anything = types0 || types1 || comm;
+
+	if (!k) {
+		/* the operation is under way, with this memory */
+		fputs("libmpifort_abi: out of memory for a request\n", stderr);
+		abort();
+	}
+	*k = (struct kept){ .request = request, .persistent = persistent, .active = !persistent, .types = { types0, types1 }, .comm = comm, .to = to };
+	for (int i = 0; i < n; i++) {
+		if (!b[i].temp)
+			continue;
+		anything = true;
+		k->b[k->n] = b[i];
+		memcpy(&k->desc[k->n], b[i].desc, offsetof(struct mpifort_desc, dim) + (size_t)b[i].desc->rank * sizeof(b[i].desc->dim[0]));
+		k->b[k->n].desc = &k->desc[k->n];
+		k->n++;
+	}
+	if (rc || request == MPI_REQUEST_NULL || !anything) {
+		if (!rc && anything)
+			finish(k);
+		kept_free(k);
+		if (rc || request == MPI_REQUEST_NULL)
+			return;
+		k = NULL;
+	}
+	pthread_mutex_lock(&lock);
+	at = find(request);
+	/* A request that C code completed, whose handle is used again */
+	if (*at)
+		kept_free(take_out(at));
+	if (k) {
+		at = bucket(request);
+		k->next = *at;
+		*at = k;
+		__atomic_add_fetch(&mpifort_nkept, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void mpifort_completed(MPI_Request request, bool gone)
+{
+	struct kept **at, *k;
+
+	pthread_mutex_lock(&lock);
+	at = find(request);
+	k = *at;
+	if (k && k->active)
+		finish(k);
+	if (k && gone)
+		kept_free(take_out(at));
+	pthread_mutex_unlock(&lock);
+}
+
+void mpifort_started(MPI_Request request)
+{
+	struct kept *k;
+
+	pthread_mutex_lock(&lock);
+	k = *find(request);
+	for (int i = 0; k && i < k->n; i++)
+		mpifort_copy_again(&k->b[i], false);
+	if (k)
+		k->active = true;
+	pthread_mutex_unlock(&lock);
+}
+
+void mpifort_freed(MPI_Request request)
+{
+	struct kept **at, *k;
+
+	pthread_mutex_lock(&lock);
+	at = find(request);
+	if (*at) {
+		k = take_out(at);
+		if (!k->active)
+			kept_free(k);
+	}
+	pthread_mutex_unlock(&lock);
+}
