@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The door of src/io: files (MPI-5.0 chapter 14). Above p2p, datatype, collectives and rma, below mpi. POSIX alone.
+ *
+ *     MPI_File_read ── view ── access ─┬─ contiguous in the file      pread, pwrite                     (access.c)
+ *                                      ├─ strided read                data sieving: one pread for near runs
+ *                                      └─ strided write               one pwrite for each run of the file
+ *
+ *     file.c     open, close, delete, size, sync      view.c    views: offsets in a view to offsets in the file
+ *     access.c   one process's access                 pool.c    I/O threads, which run nonblocking accesses
+ *     shared.c   the shared file pointer              error.c   error classes of errno
+ *
+ * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access goes,
+ * never as a whole. Functions return MPI_SUCCESS or an MPI error class with hdl_reason_set, unless they say otherwise.
+ * Must: the lock of runtime/threads.h is held. Functions marked [any thread] run without the lock, and set no reason.
+ */
+#ifndef HDL_IO_DOOR_H
+#define HDL_IO_DOOR_H
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collectives/collectives.h"
+#include "p2p/p2p.h"
+#include "rma/rma.h"
+#include "runtime/threads.h"
+
+/* ---- views (view.c) --------------------------------------------------------------------------------------------------- */
+
+/* A view (section 14.3). Immutable. An access keeps a reference, so that MPI_File_set_view may follow the start of the access. */
+struct hdl_view {
+	int refs;
+	MPI_Offset disp;		/* bytes from the beginning of the file */
+	struct hdl_type *etype, *filetype;	/* with a reference each */
+	bool contiguous;		/* byte p of the view's data is byte disp + p of the file */
+	MPI_Count tiles;		/* so many filetypes fit the range of MPI_Offset */
+	char datarep[MPI_MAX_DATAREP_STRING + 1];
+};
+
+/* Makes a view with one reference. Must: both types are committed, and hdl_view_check has accepted them. NULL: no memory. */
+struct hdl_view *hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *filetype, const char *datarep);
+struct hdl_view *hdl_view_retain(struct hdl_view *v);
+void hdl_view_release(struct hdl_view *v);
+/* Checks what section 14.3 demands of the two types. Returns MPI_ERR_TYPE or MPI_ERR_ARG. */
+int hdl_view_check(const struct hdl_type *etype, const struct hdl_type *filetype);
+/* Returns the offset in the file of byte p of the view's data. At the end of a run: of the run behind. -1: there is none. */
+MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p);
+/* Returns how many bytes of the view's data lie before an offset of the file. */
+MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset);
+/* Returns a range of the file, [*first, *end), that has all bytes p .. p + bytes - 1 of the view's data. */
+void hdl_view_hull(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes, MPI_Offset *first, MPI_Offset *end);
+
+/* The runs of a view from byte p of its data on. [any thread] */
+struct hdl_view_runs;
+/* Returns NULL without memory. free(): by the caller. */
+struct hdl_view_runs *hdl_view_runs_open(const struct hdl_view *v, MPI_Offset p);
+/* *offset: where the run begins that begins at the position. Returns its length, at most `most`; 0: the end of the view. */
+MPI_Count hdl_view_runs_next(struct hdl_view_runs *r, MPI_Count most, MPI_Offset *offset);
+
+enum hdl_fs { HDL_FS_LOCAL, HDL_FS_NFS, HDL_FS_LUSTRE, HDL_FS_GPFS, HDL_FS_OTHER };
+const char *hdl_fs_name(enum hdl_fs fs);
+
+/* Hints (section 14.2.8), with the values in use. */
+struct hdl_io_hints {
+	MPI_Count ind_rd_buffer_size;	/* bytes that data sieving reads at a time */
+	int file_perm;			/* of a file that MPI_File_open creates: mode for open(2); -1: 0666 and the umask */
+	char access_style[64];		/* as the program says; "" */
+};
+void hdl_io_hints_init(struct hdl_io_hints *h);
+
+/* ---- pool.c ------------------------------------------------------------------------------------------------------------ */
+
+/* Work of an I/O thread. */
+struct hdl_io_job {
+	void (*run)(struct hdl_io_job *job);	/* [any thread] */
+	void (*ended)(struct hdl_io_job *job);	/* in progress, behind run; may free the job */
+	struct hdl_io_job *next;
+};
+/* Has an I/O thread run the job. Where no thread can be made, the job has run and ended when this returns. */
+void hdl_pool_submit(struct hdl_io_job *job);
+/* Ends the threads. Must: no job is under way. */
+void hdl_pool_threads_end(void);
+
+/* ---- files ------------------------------------------------------------------------------------------------------------- */
+
+struct hdl_access;
+struct hdl_file {
+	struct hdl_object obj;		/* magic: set from MPI_File_open to MPI_File_close */
+	struct hdl_comm *comm;		/* a duplicate without a handle */
+	int fd;
+	int amode;
+	enum hdl_fs fs;
+	bool atomic;			/* MPI_File_set_atomicity */
+	struct hdl_view *view;
+	MPI_Offset position;		/* individual file pointer: bytes of the view's data */
+	struct hdl_win *shared;		/* of the shared file pointer (shared.c); NULL: of one process, in shared_own */
+	int64_t shared_own[2];		/* memory of the pointer if the file is of one process */
+	unsigned shared_word;		/* which of the two words is in use */
+	unsigned active;		/* accesses under way */
+	struct hdl_access *split;	/* split collective between begin and end; NULL */
+	const char *split_call;		/* its end function's name */
+	MPI_Errhandler errhandler;
+	struct hdl_io_hints hints;
+	char *path;			/* absolute, for MPI_MODE_DELETE_ON_CLOSE and messages */
+	const char *name;		/* as the program passed it, without the prefix: the end of path or all of it */
+	pthread_mutex_t atomic_lock;	/* excludes this process's threads in atomic mode: they share the descriptor's locks */
+	struct hdl_file *next, **link;	/* all open files */
+};
+
+extern struct hdl_pool hdl_files;
+extern struct hdl_file *hdl_file_list;
+
+static inline struct hdl_file *hdl_file_get(MPI_File handle)
+{
+	return hdl_pool_find(&hdl_files, handle, HDL_MAGIC_FILE, sizeof(struct hdl_file));
+}
+
+/* ---- file.c ------------------------------------------------------------------------------------------------------------ */
+
+struct hdl_open_args {
+	const char *filename;
+	int amode;
+	struct hdl_io_hints hints;
+	MPI_Errhandler errhandler;
+	int error;			/* class with which this process's arguments were refused, with hdl_reason_set; 0 */
+};
+/* Collective over comm, an intracommunicator. Also after an error of one process's arguments all processes return an error. */
+int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struct hdl_file **out);
+/* Collective. Waits for the accesses under way. The object is gone on return, also after an error. */
+int hdl_file_close(struct hdl_file *f);
+int hdl_file_delete(const char *filename);
+int hdl_file_size(struct hdl_file *f, MPI_Offset *size);
+/* Collective, these five. error: class with which this process's arguments were refused, with hdl_reason_set; 0. */
+int hdl_file_set_size(struct hdl_file *f, MPI_Offset size, int error);
+int hdl_file_preallocate(struct hdl_file *f, MPI_Offset size, int error);
+int hdl_file_sync(struct hdl_file *f);
+int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error);	/* takes over the reference to v */
+int hdl_file_set_atomicity(struct hdl_file *f, bool atomic);
+/* The two halves of MPI_File_seek_shared. Between them *now is the pointer, and no process uses the pointer. */
+int hdl_file_seek_shared_begin(struct hdl_file *f, MPI_Offset offset, int whence, MPI_Offset *now);
+int hdl_file_seek_shared_end(struct hdl_file *f, MPI_Offset position, int error);
+/* Returns the same class at all processes: this process's error, or that of the first process which has one. Collective. */
+int hdl_file_agree(struct hdl_file *f, int error);
+/* Sets *position to the first byte of the view's data behind the end of the file, rounded up to a whole etype. */
+int hdl_file_end(struct hdl_file *f, MPI_Offset *position);
+void hdl_io_fini(void);
+
+/* ---- error.c ----------------------------------------------------------------------------------------------------------- */
+
+/* Returns the error class of an errno (positive) and sets the reason: "cannot WHAT PATH: text; advice". */
+int hdl_io_class(int err, const char *what, const char *path);
+
+/* ---- access.c ---------------------------------------------------------------------------------------------------------- */
+
+/* An access of one process: (buf, count, type) in memory, and as many bytes of the view's data from `position` on. */
+struct hdl_access {
+	struct hdl_file *file;
+	struct hdl_view *view;		/* with a reference, as type */
+	bool write, atomic;		/* atomic: the file's mode when the access began */
+	void *buf;
+	MPI_Count count;
+	struct hdl_type *type;
+	MPI_Offset position;
+	MPI_Count bytes;
+	/* results */
+	MPI_Count moved;		/* bytes: fewer than `bytes` at the end of the file, and after an error */
+	int err;			/* errno, positive */
+	/* nonblocking */
+	struct hdl_req *req;
+	struct hdl_io_job job;
+};
+/* Moves the data, and sets the results. [any thread] */
+void hdl_access_run(struct hdl_access *a);
+/* Blocking: runs the access with the lock open. Sets *moved. */
+int hdl_file_access(struct hdl_file *f, bool write, MPI_Offset position, void *buf, MPI_Count count, struct hdl_type *type, MPI_Count *moved);
+/* Nonblocking. *req: done later, with the bytes in its status. */
+int hdl_file_iaccess(struct hdl_file *f, bool write, MPI_Offset position, void *buf, MPI_Count count, struct hdl_type *type,
+		     struct hdl_req **req);
+/* Makes progress until no access of the file is under way. */
+void hdl_file_quiet(struct hdl_file *f);
+
+/* ---- shared.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Collective. */
+int hdl_shared_make(struct hdl_file *f);
+int hdl_shared_free(struct hdl_file *f);
+/* Adds `bytes` to the pointer. *before: the pointer before. 0 bytes: reads the pointer. */
+int hdl_shared_add(struct hdl_file *f, MPI_Offset bytes, MPI_Offset *before);
+/* Rank 0 stores the pointer that is in use from the next hdl_shared_switch on. Must: all processes then agree (hdl_file_agree), and
+ * all call hdl_shared_switch or none. */
+int hdl_shared_prepare(struct hdl_file *f, MPI_Offset position);
+void hdl_shared_switch(struct hdl_file *f);
+
+#endif
