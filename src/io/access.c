@@ -37,21 +37,21 @@ struct memory {
 
 static int memory_open(struct memory *m, const struct hdl_access *a)
 {
-	void *buf = a->buf;
+	void *buf = a->args.buf;
 
 	*m = (struct memory){ .run = buf };
-	if (hdl_type_is_run(a->type, a->count))
+	if (hdl_type_is_run(a->args.type, a->args.count))
 		return 0;
-	if (hdl_type_find_run(a->type, a->count, &buf)) {
+	if (hdl_type_find_run(a->args.type, a->args.count, &buf)) {
 		m->run = buf;
 		return 0;
 	}
 	m->run = NULL;
 	m->staging = malloc(a->bytes < (MPI_Count)STAGING ? (size_t)a->bytes : STAGING);
-	m->stream = malloc(hdl_stream_bytes(a->type));
+	m->stream = malloc(hdl_stream_bytes(a->args.type));
 	if (!m->staging || !m->stream)
 		return ENOMEM;
-	hdl_stream_open(m->stream, a->buf, a->count, a->type, 0);
+	hdl_stream_open(m->stream, a->args.buf, a->args.count, a->args.type, 0);
 	return 0;
 }
 
@@ -85,8 +85,7 @@ static void memory_put(struct memory *m, const char *data, MPI_Count n)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------- */
 
-/* Writes n bytes. *moved grows by those that were written. Returns an errno. */
-static int write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *moved)
+int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *moved)
 {
 	while (n) {
 		ssize_t done = pwrite(fd, data, n < (MPI_Count)CALL_BYTES ? (size_t)n : CALL_BYTES, at);
@@ -103,8 +102,7 @@ static int write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_C
 	return 0;
 }
 
-/* Reads up to n bytes; fewer at the end of the file. *got: how many. Returns an errno. */
-static int read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got)
+int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got)
 {
 	*got = 0;
 	while (*got < n) {
@@ -136,7 +134,7 @@ static int write_part(struct hdl_access *a, struct hdl_view_runs *runs, const ch
 		if (!more)
 			return EFBIG;	/* the view ends at the largest offset */
 		if (len && next != at + len) {
-			err = write_run(a->file->fd, data, len, at, &a->moved);
+			err = hdl_write_run(a->file->fd, data, len, at, &a->moved);
 			if (err)
 				return err;
 			data += len;
@@ -147,7 +145,7 @@ static int write_part(struct hdl_access *a, struct hdl_view_runs *runs, const ch
 		len += more;
 		n -= more;
 	}
-	return write_run(a->file->fd, data, len, at, &a->moved);
+	return hdl_write_run(a->file->fd, data, len, at, &a->moved);
 }
 
 static int access_write(struct hdl_access *a, struct memory *m, struct hdl_view_runs *runs)
@@ -172,7 +170,7 @@ static int read_one(struct hdl_access *a, struct memory *m, MPI_Offset at, MPI_C
 
 	for (; n && !*end; n -= part) {
 		part = m->run || n < (MPI_Count)STAGING ? n : (MPI_Count)STAGING;
-		err = read_run(a->file->fd, m->run ? m->run : m->staging, part, at, &got);
+		err = hdl_read_run(a->file->fd, m->run ? m->run : m->staging, part, at, &got);
 		if (err)
 			return err;
 		if (m->run)
@@ -233,7 +231,7 @@ static int read_sieved(struct hdl_access *a, struct memory *m, struct batch *b, 
 
 	if (!b->buffer && !(b->buffer = malloc((size_t)b->most)))
 		return ENOMEM;
-	err = read_run(a->file->fd, b->buffer, b->end - b->at[0], b->at[0], &got);
+	err = hdl_read_run(a->file->fd, b->buffer, b->end - b->at[0], b->at[0], &got);
 	for (int i = 0; i < b->n && !err && !*end; i++) {
 		here = b->at[0] + got - b->at[i];
 		here = here < 0 ? 0 : here < b->len[i] ? here : b->len[i];
@@ -251,7 +249,7 @@ static int access_read(struct hdl_access *a, struct memory *m, struct hdl_view_r
 	int err = 0;
 
 	if (a->view->contiguous)
-		return read_one(a, m, hdl_view_offset(a->view, a->position), a->bytes, &end);
+		return read_one(a, m, hdl_view_offset(a->view, a->args.position), a->bytes, &end);
 	b = malloc(sizeof(*b));
 	if (!b)
 		return ENOMEM;
@@ -298,8 +296,8 @@ static int atomic_begin(struct hdl_access *a, struct range *r)
 
 	/* threads of this process share the descriptor, and its locks do not exclude them */
 	pthread_mutex_lock(&a->file->atomic_lock);
-	hdl_view_hull(a->view, a->position, a->bytes, &r->first, &r->end);
-	err = range_lock(a, a->write ? F_WRLCK : F_RDLCK, r->first, r->end);
+	hdl_view_hull(a->view, a->args.position, a->bytes, &r->first, &r->end);
+	err = range_lock(a, a->args.write ? F_WRLCK : F_RDLCK, r->first, r->end);
 	r->locked = !err;
 	return err;
 }
@@ -326,57 +324,53 @@ void hdl_access_run(struct hdl_access *a)
 	a->err = a->atomic ? atomic_begin(a, &range) : 0;
 	if (!a->err)
 		a->err = memory_open(&m, a);
-	if (!a->err && !(runs = hdl_view_runs_open(a->view, a->position)))
+	if (!a->err && !(runs = hdl_view_runs_open(a->view, a->args.position)))
 		a->err = ENOMEM;
 	if (!a->err)
-		a->err = a->write ? access_write(a, &m, runs) : access_read(a, &m, runs);
+		a->err = a->args.write ? access_write(a, &m, runs) : access_read(a, &m, runs);
 	free(runs);
 	memory_close(&m);
 	if (a->atomic)
 		atomic_end(a, &range);
 }
 
-static int access_begin(struct hdl_access *a, struct hdl_file *f, bool write, MPI_Offset position, void *buf, MPI_Count count,
-			struct hdl_type *type)
+int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_access_args *args)
 {
-	*a = (struct hdl_access){ .file = f, .write = write, .atomic = f->atomic, .position = position, .buf = buf, .count = count, .type = type,
-				  .bytes = count * type->size };
-	if (a->bytes && !f->view->filetype->size) {
-		hdl_reason_set("the view of %s has no data: its filetype is empty", f->name);
-		return MPI_ERR_ARG;
-	}
-	a->view = hdl_view_retain(f->view);
-	hdl_type_retain(type);
+	*a = (struct hdl_access){ .args = *args, .file = f, .view = hdl_view_retain(f->view), .atomic = f->atomic,
+				  .bytes = args->count * args->type->size };
+	hdl_type_retain(args->type);
 	f->active++;
-	return MPI_SUCCESS;
+	if (!a->bytes || f->view->filetype->size)
+		return MPI_SUCCESS;
+	a->bytes = 0;
+	hdl_reason_set("the view of %s has no data: its filetype is empty", f->name);
+	return MPI_ERR_ARG;
 }
 
-/* Ends an access that has run. Returns its error class, with the reason. */
-static int access_end(struct hdl_access *a)
+int hdl_access_end(struct hdl_access *a)
 {
 	struct hdl_file *f = a->file;
 
 	f->active--;
-	hdl_type_release(a->type);
+	hdl_type_release(a->args.type);
 	hdl_view_release(a->view);
-	return a->err ? hdl_io_class(a->err, a->write ? "write" : "read", f->path) : MPI_SUCCESS;
+	return a->err ? hdl_io_class(a->err, a->args.write ? "write" : "read", f->path) : MPI_SUCCESS;
 }
 
-int hdl_file_access(struct hdl_file *f, bool write, MPI_Offset position, void *buf, MPI_Count count, struct hdl_type *type, MPI_Count *moved)
+int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_Count *moved)
 {
 	struct hdl_access a;
 	unsigned depth;
-	int rc;
+	int rc = hdl_access_begin(&a, f, args), end;
 
-	*moved = 0;
-	rc = access_begin(&a, f, write, position, buf, count, type);
-	if (rc)
-		return rc;
-	depth = hdl_lock_open();
-	hdl_access_run(&a);
-	hdl_lock_close(depth);
+	if (!rc) {
+		depth = hdl_lock_open();
+		hdl_access_run(&a);
+		hdl_lock_close(depth);
+	}
 	*moved = a.moved;
-	return access_end(&a);
+	end = hdl_access_end(&a);
+	return rc ? rc : end;
 }
 
 static void job_run(struct hdl_io_job *job)
@@ -391,15 +385,14 @@ static void job_ended(struct hdl_io_job *job)
 	int rc;
 
 	hdl_status_set_bytes(&req->status, a->moved, false);
-	rc = access_end(a);
+	rc = hdl_access_end(a);
 	if (rc)
 		hdl_req_reason(req, hdl_reason_take());
 	free(a);
 	hdl_req_complete(req, rc);
 }
 
-int hdl_file_iaccess(struct hdl_file *f, bool write, MPI_Offset position, void *buf, MPI_Count count, struct hdl_type *type,
-		     struct hdl_req **req)
+int hdl_file_iaccess(struct hdl_file *f, const struct hdl_access_args *args, struct hdl_req **req)
 {
 	struct hdl_access *a = malloc(sizeof(*a));
 	int rc;
@@ -410,12 +403,13 @@ int hdl_file_iaccess(struct hdl_file *f, bool write, MPI_Offset position, void *
 		hdl_reason_set("out of memory for an access to %s", f->name);
 		return MPI_ERR_NO_MEM;
 	}
-	rc = access_begin(a, f, write, position, buf, count, type);
+	rc = hdl_access_begin(a, f, args);
 	if (rc) {
+		hdl_access_end(a);
+		free(a);
 		(*req)->done = 1;
 		hdl_req_free(*req);
 		*req = NULL;
-		free(a);
 		return rc;
 	}
 	a->req = *req;

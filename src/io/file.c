@@ -18,11 +18,12 @@ struct part {
 	int64_t value;			/* must be the same at all processes */
 	int32_t error;
 	int32_t amode;
+	struct hdl_cb_hints cb;
 };
 
-/* Exchanges the parts of all processes. Returns the class of this process's error, or else that of the lowest rank with one; or
+/* Exchanges the parts of all processes. *cb, unless it is NULL: rank 0's. Returns the class of this process's error, or else that of the lowest rank with one; or
  * MPI_ERR_NOT_SAME where values differ. */
-static int exchange(struct hdl_comm *comm, const char *what, struct part mine)
+static int exchange(struct hdl_comm *comm, const char *what, struct part mine, struct hdl_cb_hints *cb)
 {
 	struct part *part = calloc((size_t)comm->size, sizeof(*part));
 	char why[512] = "";
@@ -49,13 +50,27 @@ static int exchange(struct hdl_comm *comm, const char *what, struct part mine)
 			continue;
 		rc = part[r].error ? part[r].error : MPI_ERR_NOT_SAME;
 	}
+	if (cb && !rc)
+		*cb = part[0].cb;
 	free(part);
 	return rc;
 }
 
 int hdl_file_agree(struct hdl_file *f, int error)
 {
-	return exchange(f->comm, "", (struct part){ .error = error });
+	return exchange(f->comm, "", (struct part){ .error = error }, NULL);
+}
+
+int hdl_file_set_hints(struct hdl_file *f, const struct hdl_io_hints *hints, int error)
+{
+	struct hdl_cb_hints cb;
+	int rc = exchange(f->comm, "", (struct part){ .error = error, .cb = hints->cb }, &cb);
+
+	if (!rc) {
+		f->hints = *hints;
+		f->hints.cb = cb;
+	}
+	return rc;
 }
 
 /* ---- open and close -------------------------------------------------------------------------------------------------------- */
@@ -118,7 +133,8 @@ static char *absolute(const char *name)
 
 void hdl_io_hints_init(struct hdl_io_hints *h)
 {
-	*h = (struct hdl_io_hints){ .ind_rd_buffer_size = 1 << 20, .file_perm = -1 };
+	*h = (struct hdl_io_hints){ .ind_rd_buffer_size = 1 << 20, .file_perm = -1,
+				    .cb = { .buffer_size = 4 << 20, .striping_unit = 4096 } };
 }
 
 /* Opens the file here. creates: as MPI_MODE_CREATE and MPI_MODE_EXCL say; else the file must exist. Returns an errno. */
@@ -152,12 +168,12 @@ static int open_by_all(struct hdl_file *f)
 
 	if (!f->comm->rank)
 		err = open_here(f, true);
-	rc = exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0 });
+	rc = exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0 }, NULL);
 	if (rc)
 		return rc;
 	if (f->comm->rank)
 		err = open_here(f, false);
-	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0 });
+	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0 }, NULL);
 }
 
 /* The first view, and pointers of MPI_MODE_APPEND. Collective. */
@@ -243,7 +259,7 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 		f->comm->errhandler = f->errhandler;
 		if (args->error)
 			hdl_reason_set("%s", why);
-		rc = exchange(f->comm, "", (struct part){ .error = args->error, .amode = args->amode });
+		rc = exchange(f->comm, "", (struct part){ .error = args->error, .amode = args->amode, .cb = args->hints.cb }, &f->hints.cb);
 	}
 	if (!rc)
 		rc = open_by_all(f);
@@ -266,6 +282,11 @@ int hdl_file_close(struct hdl_file *f)
 	char why[512];
 
 	hdl_file_quiet(f);
+	if (f->split) {
+		/* the program has not called its end */
+		hdl_req_wait(f->split);
+		hdl_req_free(f->split);
+	}
 	if (f->fs == HDL_FS_NFS && !(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
 		rc = hdl_io_class(errno, "write back", f->path);
 	rc = hdl_file_agree(f, rc);
@@ -313,7 +334,7 @@ int hdl_file_end(struct hdl_file *f, MPI_Offset *position)
 /* Rank 0 changes the size when all processes are there, and each returns when that is done. */
 static int resize(struct hdl_file *f, MPI_Offset size, int error, int (*change)(int fd, MPI_Offset size), const char *what)
 {
-	int err, rc = exchange(f->comm, "size", (struct part){ .value = size, .error = error });
+	int err, rc = exchange(f->comm, "size", (struct part){ .value = size, .error = error }, NULL);
 
 	if (rc)
 		return rc;
@@ -360,7 +381,7 @@ int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
 {
 	int rc = error ? error : hdl_shared_prepare(f, 0);
 
-	rc = exchange(f->comm, "the size of the etype", (struct part){ .value = v ? v->etype->size : 0, .error = rc });
+	rc = exchange(f->comm, "the size of the etype", (struct part){ .value = v ? v->etype->size : 0, .error = rc }, NULL);
 	if (rc) {
 		hdl_view_release(v);
 		return rc;
@@ -374,10 +395,10 @@ int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
 
 int hdl_file_seek_shared_begin(struct hdl_file *f, MPI_Offset offset, int whence, MPI_Offset *now)
 {
-	int rc = exchange(f->comm, "whence", (struct part){ .value = whence });
+	int rc = exchange(f->comm, "whence", (struct part){ .value = whence }, NULL);
 
 	if (!rc)
-		rc = exchange(f->comm, "offset", (struct part){ .value = offset });
+		rc = exchange(f->comm, "offset", (struct part){ .value = offset }, NULL);
 	return rc ? rc : hdl_shared_add(f, 0, now);
 }
 
@@ -402,7 +423,7 @@ static int probe_locks(int fd)
 int hdl_file_set_atomicity(struct hdl_file *f, bool atomic)
 {
 	int err = atomic ? probe_locks(f->fd) : 0;
-	int rc = exchange(f->comm, "the flag", (struct part){ .value = atomic, .error = err ? hdl_io_class(err, "lock ranges of", f->path) : 0 });
+	int rc = exchange(f->comm, "the flag", (struct part){ .value = atomic, .error = err ? hdl_io_class(err, "lock ranges of", f->path) : 0 }, NULL);
 
 	hdl_file_quiet(f);
 	if (!rc)
@@ -417,6 +438,7 @@ void hdl_io_fini(void)
 	/* files that the program has not closed: without the other processes */
 	for (struct hdl_file *f = hdl_file_list; f; f = f->next)
 		hdl_file_quiet(f);
+	hdl_collective_fini();
 	hdl_pool_threads_end();
 	while (hdl_file_list) {
 		struct hdl_file *f = hdl_file_list;

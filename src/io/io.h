@@ -9,6 +9,7 @@
  *     file.c     open, close, delete, size, sync      view.c    views: offsets in a view to offsets in the file
  *     access.c   one process's access                 pool.c    I/O threads, which run nonblocking accesses
  *     shared.c   the shared file pointer              error.c   error classes of errno
+ *     collective.c   collective accesses: two phases
  *
  * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access goes,
  * never as a whole. Functions return MPI_SUCCESS or an MPI error class with hdl_reason_set, unless they say otherwise.
@@ -35,6 +36,7 @@ struct hdl_view {
 	MPI_Offset disp;		/* bytes from the beginning of the file */
 	struct hdl_type *etype, *filetype;	/* with a reference each */
 	bool contiguous;		/* byte p of the view's data is byte disp + p of the file */
+	int8_t order;			/* hdl_view_ascends: 1 yes, -1 no, 0 not known yet */
 	MPI_Count tiles;		/* so many filetypes fit the range of MPI_Offset */
 	char datarep[MPI_MAX_DATAREP_STRING + 1];
 };
@@ -52,6 +54,9 @@ MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset);
 /* Returns a range of the file, [*first, *end), that has all bytes p .. p + bytes - 1 of the view's data. */
 void hdl_view_hull(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes, MPI_Offset *first, MPI_Offset *end);
 
+/* Whether the runs come in the order of the file. The first call walks a tile. */
+bool hdl_view_ascends(struct hdl_view *v);
+
 /* The runs of a view from byte p of its data on. [any thread] */
 struct hdl_view_runs;
 /* Returns NULL without memory. free(): by the caller. */
@@ -62,8 +67,17 @@ MPI_Count hdl_view_runs_next(struct hdl_view_runs *r, MPI_Count most, MPI_Offset
 enum hdl_fs { HDL_FS_LOCAL, HDL_FS_NFS, HDL_FS_LUSTRE, HDL_FS_GPFS, HDL_FS_OTHER };
 const char *hdl_fs_name(enum hdl_fs fs);
 
+enum hdl_cb { HDL_CB_AUTOMATIC, HDL_CB_ALWAYS, HDL_CB_NEVER };
+
 /* Hints (section 14.2.8), with the values in use. */
 struct hdl_io_hints {
+	struct hdl_cb_hints {		/* the same at all processes: those of rank 0 */
+		int32_t buffering;	/* enum hdl_cb */
+		int32_t nodes;		/* cb_nodes: aggregators; 0: two for each host */
+		int64_t buffer_size;	/* cb_buffer_size: bytes of an aggregator's window */
+		int64_t striping_unit;	/* bytes: file domains begin at multiples */
+		int64_t striping_factor;	/* kept only; 0: not given */
+	} cb;
 	MPI_Count ind_rd_buffer_size;	/* bytes that data sieving reads at a time */
 	int file_perm;			/* of a file that MPI_File_open creates: mode for open(2); -1: 0666 and the umask */
 	char access_style[64];		/* as the program says; "" */
@@ -99,8 +113,8 @@ struct hdl_file {
 	int64_t shared_own[2];		/* memory of the pointer if the file is of one process */
 	unsigned shared_word;		/* which of the two words is in use */
 	unsigned active;		/* accesses under way */
-	struct hdl_access *split;	/* split collective between begin and end; NULL */
-	const char *split_call;		/* its end function's name */
+	struct hdl_req *split;		/* of the split collective between begin and end; NULL */
+	const char *split_call;		/* the name of its end function */
 	MPI_Errhandler errhandler;
 	struct hdl_io_hints hints;
 	char *path;			/* absolute, for MPI_MODE_DELETE_ON_CLOSE and messages */
@@ -143,6 +157,8 @@ int hdl_file_seek_shared_begin(struct hdl_file *f, MPI_Offset offset, int whence
 int hdl_file_seek_shared_end(struct hdl_file *f, MPI_Offset position, int error);
 /* Returns the same class at all processes: this process's error, or that of the first process which has one. Collective. */
 int hdl_file_agree(struct hdl_file *f, int error);
+/* The same for new hints; without an error f has them, with rank 0's values where all must have the same. */
+int hdl_file_set_hints(struct hdl_file *f, const struct hdl_io_hints *hints, int error);
 /* Sets *position to the first byte of the view's data behind the end of the file, rounded up to a whole etype. */
 int hdl_file_end(struct hdl_file *f, MPI_Offset *position);
 void hdl_io_fini(void);
@@ -154,15 +170,20 @@ int hdl_io_class(int err, const char *what, const char *path);
 
 /* ---- access.c ---------------------------------------------------------------------------------------------------------- */
 
-/* An access of one process: (buf, count, type) in memory, and as many bytes of the view's data from `position` on. */
-struct hdl_access {
-	struct hdl_file *file;
-	struct hdl_view *view;		/* with a reference, as type */
-	bool write, atomic;		/* atomic: the file's mode when the access began */
+/* (buf, count, type) in memory, and as many bytes of the view's data from `position` on. */
+struct hdl_access_args {
+	bool write;
+	MPI_Offset position;
 	void *buf;
 	MPI_Count count;
 	struct hdl_type *type;
-	MPI_Offset position;
+};
+/* An access of one process. */
+struct hdl_access {
+	struct hdl_access_args args;
+	struct hdl_file *file;
+	struct hdl_view *view;		/* with a reference, as args.type */
+	bool atomic;			/* the file's mode when the access began */
 	MPI_Count bytes;
 	/* results */
 	MPI_Count moved;		/* bytes: fewer than `bytes` at the end of the file, and after an error */
@@ -171,15 +192,32 @@ struct hdl_access {
 	struct hdl_req *req;
 	struct hdl_io_job job;
 };
+/* Must be followed by hdl_access_end, also after an error class. */
+int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_access_args *args);
 /* Moves the data, and sets the results. [any thread] */
 void hdl_access_run(struct hdl_access *a);
+/* Returns the class of the error, with the reason. */
+int hdl_access_end(struct hdl_access *a);
 /* Blocking: runs the access with the lock open. Sets *moved. */
-int hdl_file_access(struct hdl_file *f, bool write, MPI_Offset position, void *buf, MPI_Count count, struct hdl_type *type, MPI_Count *moved);
+int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_Count *moved);
 /* Nonblocking. *req: done later, with the bytes in its status. */
-int hdl_file_iaccess(struct hdl_file *f, bool write, MPI_Offset position, void *buf, MPI_Count count, struct hdl_type *type,
-		     struct hdl_req **req);
+int hdl_file_iaccess(struct hdl_file *f, const struct hdl_access_args *args, struct hdl_req **req);
+/* Moves n bytes, without a hole on either side. Return an errno. read: *got is less than n at the end of the file. [any thread] */
+int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *done);
+int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got);
 /* Makes progress until no access of the file is under way. */
 void hdl_file_quiet(struct hdl_file *f);
+
+/* ---- collective.c ------------------------------------------------------------------------------------------------------ */
+
+/* Collective. error: class with which this process's arguments were refused, with hdl_reason_set; the other arguments are then not
+ * used. */
+int hdl_file_access_all(struct hdl_file *f, const struct hdl_access_args *args, int error, MPI_Count *moved);
+/* The same, nonblocking. *req: done later, with the bytes in its status. */
+void hdl_file_iaccess_all(struct hdl_file *f, const struct hdl_access_args *args, int error, struct hdl_req **req);
+/* Returns the number of aggregators of collective accesses (cb_nodes). */
+int hdl_file_aggregators(struct hdl_file *f);
+void hdl_collective_fini(void);
 
 /* ---- shared.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -192,5 +230,8 @@ int hdl_shared_add(struct hdl_file *f, MPI_Offset bytes, MPI_Offset *before);
  * all call hdl_shared_switch or none. */
 int hdl_shared_prepare(struct hdl_file *f, MPI_Offset position);
 void hdl_shared_switch(struct hdl_file *f);
+/* Collective: the pointer goes on by the bytes of all processes, and *position is where this process's begin, in the order of
+ * ranks. error: as above. */
+int hdl_shared_ordered(struct hdl_file *f, MPI_Count bytes, int error, MPI_Offset *position);
 
 #endif

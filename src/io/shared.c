@@ -80,3 +80,46 @@ void hdl_shared_switch(struct hdl_file *f)
 {
 	f->shared_word = !f->shared_word;
 }
+
+/* A process's part of an ordered access. */
+struct turn {
+	int64_t bytes;			/* rank 0, second: the pointer before */
+	int64_t error;
+};
+
+int hdl_shared_ordered(struct hdl_file *f, MPI_Count bytes, int error, MPI_Offset *position)
+{
+	int size = f->comm->size, rank = f->comm->rank, rc;
+	struct turn *turn = calloc((size_t)size, sizeof(*turn));
+	MPI_Offset before = 0, all = 0;
+	char why[512] = "";
+
+	if (!turn)
+		hdl_out_of_memory("an ordered access to a file", (size_t)size * sizeof(*turn));
+	if (error)
+		snprintf(why, sizeof(why), "%s", hdl_reason_take());
+	turn[rank] = (struct turn){ bytes, error };
+	rc = hdl_comm_exchange(f->comm, turn, sizeof(*turn));
+	for (int r = 0; r < size && !rc; r++) {
+		before += r < rank ? turn[r].bytes : 0;
+		all += turn[r].bytes;
+		if (!turn[r].error)
+			continue;
+		hdl_reason_set("the arguments of rank %d were refused", r);
+		rc = (int)turn[r].error;
+	}
+	if (!rc) {
+		if (!rank)
+			turn[0].error = hdl_shared_add(f, all, &turn[0].bytes);
+		rc = hdl_comm_exchange(f->comm, turn, sizeof(*turn));
+	}
+	if (!rc)
+		rc = (int)turn[0].error;
+	*position = turn[0].bytes + before;
+	free(turn);
+	if (error) {
+		hdl_reason_set("%s", why);
+		return error;
+	}
+	return rc;
+}

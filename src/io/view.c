@@ -115,6 +115,28 @@ MPI_Count hdl_view_runs_next(struct hdl_view_runs *r, MPI_Count most, MPI_Offset
 	return n;
 }
 
+bool hdl_view_ascends(struct hdl_view *v)
+{
+	const struct hdl_type *t = v->filetype;
+	struct hdl_view_runs *r;
+	MPI_Offset end = 0, at;
+	MPI_Count left = t->size, n;
+
+	if (v->contiguous || v->order)
+		return v->contiguous || v->order > 0;
+	v->order = t->extent >= t->true_extent ? 1 : -1;
+	r = hdl_view_runs_open(v, 0);
+	if (!r)
+		hdl_out_of_memory("a position in a view", hdl_stream_bytes(t));
+	for (; left && (n = hdl_view_runs_next(r, left, &at)); left -= n) {
+		if (at < end)
+			v->order = -1;
+		end = at + n;
+	}
+	free(r);
+	return v->order > 0;
+}
+
 /* ---- offsets ----------------------------------------------------------------------------------------------------------- */
 
 MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p)

@@ -5,6 +5,7 @@
 #include "mpi/info.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,24 +53,29 @@ int hdl_file_check_random(struct hdl_file *f, const char *call)
 
 /* ---- info -------------------------------------------------------------------------------------------------- */
 
-/* Reads a number of bytes; other values of a hint are ignored. */
-static void hint_bytes(const struct hdl_info *info, const char *key, MPI_Count least, MPI_Count *bytes)
+static const char *const buffering[] = { [HDL_CB_AUTOMATIC] = "automatic", [HDL_CB_ALWAYS] = "true", [HDL_CB_NEVER] = "false" };
+
+/* Reads a number from least to most. Returns false, and changes nothing, for another value, which is ignored, and for none. */
+static bool hint_number(const struct hdl_info *info, const char *key, int64_t least, int64_t most, int64_t *number)
 {
 	const char *value = hdl_info_value(info, key);
 	char *end;
 	long long n;
 
 	if (!value)
-		return;
+		return false;
 	errno = 0;
 	n = strtoll(value, &end, 10);
-	if (!errno && end != value && !*end && n >= least)
-		*bytes = n;
+	if (errno || end == value || *end || n < least || n > most)
+		return false;
+	*number = n;
+	return true;
 }
 
 static void hints_of(const struct hdl_info *info, struct hdl_io_hints *h)
 {
 	const char *value = hdl_info_value(info, "file_perm");
+	int64_t nodes;
 	char *end;
 	long mode;
 
@@ -81,7 +87,16 @@ static void hints_of(const struct hdl_info *info, struct hdl_io_hints *h)
 	value = hdl_info_value(info, "access_style");
 	if (value)
 		snprintf(h->access_style, sizeof(h->access_style), "%s", value);
-	hint_bytes(info, "ind_rd_buffer_size", 4096, &h->ind_rd_buffer_size);
+	hint_number(info, "ind_rd_buffer_size", 4096, INT64_MAX / 4, &h->ind_rd_buffer_size);
+	hint_number(info, "cb_buffer_size", 4096, INT64_MAX / 4, &h->cb.buffer_size);
+	hint_number(info, "striping_unit", 1, INT64_MAX / 4, &h->cb.striping_unit);
+	hint_number(info, "striping_factor", 1, INT_MAX, &h->cb.striping_factor);
+	if (hint_number(info, "cb_nodes", 1, INT_MAX, &nodes))
+		h->cb.nodes = (int32_t)nodes;
+	value = hdl_info_value(info, "collective_buffering");
+	for (size_t i = 0; value && i < ARRAY_SIZE(buffering); i++)
+		if (!strcmp(value, buffering[i]))
+			h->cb.buffering = (int32_t)i;
 }
 
 int hdl_file_info(MPI_Info handle, struct hdl_io_hints *h)
@@ -102,16 +117,15 @@ int PMPI_File_set_info(MPI_File fh, MPI_Info info)
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_set_info";
 	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_io_hints hints;
 	int rc;
 
 	if (!f)
 		return hdl_bad_file(call, fh);
 	hdl_call = call;
-	rc = hdl_file_agree(f, hdl_file_info(info, NULL));
-	if (rc)
-		return hdl_file_raise_class(f, rc, call);
-	hdl_file_info(info, &f->hints);
-	return MPI_SUCCESS;
+	hints = f->hints;
+	rc = hdl_file_set_hints(f, &hints, hdl_file_info(info, &hints));
+	return rc ? hdl_file_raise_class(f, rc, call) : MPI_SUCCESS;
 }
 HDL_PROFILED(File_set_info);
 
@@ -124,7 +138,7 @@ static bool set_number(struct hdl_info *info, const char *key, long long n)
 }
 
 /* Sets the hints in use. Returns false without memory. */
-static bool set_hints(struct hdl_info *info, const struct hdl_file *f)
+static bool set_hints(struct hdl_info *info, struct hdl_file *f)
 {
 	const struct hdl_io_hints *h = &f->hints;
 	char mode[16];
@@ -136,7 +150,12 @@ static bool set_hints(struct hdl_info *info, const struct hdl_file *f)
 	}
 	if (h->access_style[0] && !hdl_info_set(info, "access_style", h->access_style))
 		return false;
-	return hdl_info_set(info, "filename", f->name) && set_number(info, "nb_proc", f->comm->size) &&
+	if (h->cb.striping_factor && !set_number(info, "striping_factor", h->cb.striping_factor))
+		return false;
+	return hdl_info_set(info, "collective_buffering", buffering[h->cb.buffering]) &&
+	       set_number(info, "cb_nodes", hdl_file_aggregators(f)) && set_number(info, "cb_buffer_size", h->cb.buffer_size) &&
+	       set_number(info, "striping_unit", h->cb.striping_unit) &&
+	       hdl_info_set(info, "filename", f->name) && set_number(info, "nb_proc", f->comm->size) &&
 	       set_number(info, "ind_rd_buffer_size", h->ind_rd_buffer_size) &&
 	       hdl_info_set(info, "mpi_memory_alloc_kinds", HDL_MEMORY_KINDS);
 }

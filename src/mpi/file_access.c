@@ -2,8 +2,10 @@
 /* Data access (MPI-5.0 section 14.4): the forms of read and write. Each is a struct file_call and one of the functions behind. */
 #include "mpi/file.h"
 
+#include <string.h>
+
 /* Which position the access has. */
-enum pointer { EXPLICIT, INDIVIDUAL, SHARED };
+enum pointer { EXPLICIT, INDIVIDUAL, SHARED, ORDERED };
 
 /* The arguments of a form. */
 struct file_call {
@@ -28,7 +30,7 @@ static int check_mode(struct hdl_file *f, const struct file_call *c)
 		hdl_reason_set("the file was opened with MPI_MODE_WRONLY");
 		return MPI_ERR_ACCESS;
 	}
-	if (c->pointer != SHARED && f->amode & MPI_MODE_SEQUENTIAL) {
+	if (c->pointer < SHARED && f->amode & MPI_MODE_SEQUENTIAL) {
 		hdl_reason_set("with MPI_MODE_SEQUENTIAL only the functions with shared file pointers are allowed");
 		return MPI_ERR_UNSUPPORTED_OPERATION;
 	}
@@ -75,23 +77,38 @@ static int check_offset(struct hdl_file *f, MPI_Offset offset, MPI_Offset *posit
 	return MPI_ERR_ARG;
 }
 
-/* Checks the arguments, and finds and moves the pointer. A class is returned with the reason. */
-static int begin_access(struct hdl_file *f, const struct file_call *c, struct hdl_type **type, MPI_Offset *position)
+/* Checks the arguments, and finds and moves the pointer. Returns a class with the reason. */
+static int begin_access(struct hdl_file *f, const struct file_call *c, struct hdl_access_args *args)
 {
+	MPI_Count bytes = 0;
 	int rc = check_mode(f, c);
 
+	*args = (struct hdl_access_args){ .write = c->writes, .buf = c->buf, .count = c->count };
 	if (!rc)
-		rc = check_buffer(f, c, type);
-	if (rc)
+		rc = check_buffer(f, c, &args->type);
+	if (!rc)
+		bytes = c->count * args->type->size;
+	switch (c->pointer) {
+	case EXPLICIT:
+		return rc ? rc : check_offset(f, c->offset, &args->position);
+	case INDIVIDUAL:
+		/* by the data that was asked for, also where the file ends (section 14.4.1) */
+		args->position = f->position;
+		f->position += bytes;
 		return rc;
-	if (c->pointer == EXPLICIT)
-		return check_offset(f, c->offset, position);
-	if (c->pointer == SHARED)
-		return hdl_shared_add(f, c->count * (*type)->size, position);
-	/* by the data that was asked for, also where the file ends (section 14.4.1) */
-	*position = f->position;
-	f->position += c->count * (*type)->size;
-	return MPI_SUCCESS;
+	case SHARED:
+		return rc ? rc : hdl_shared_add(f, bytes, &args->position);
+	default:
+		return hdl_shared_ordered(f, bytes, rc, &args->position);
+	}
+}
+
+static void set_status(MPI_Status *status, MPI_Count moved)
+{
+	if (!status)
+		return;
+	hdl_status_empty(status, MPI_ANY_SOURCE);
+	hdl_status_set_bytes(status, moved, false);
 }
 
 /* ---- independent ------------------------------------------------------------------------------------------------- */
@@ -99,21 +116,17 @@ static int begin_access(struct hdl_file *f, const struct file_call *c, struct hd
 static int blocking(MPI_File fh, MPI_Status *status, const struct file_call *c)
 {
 	struct hdl_file *f = hdl_file_get(fh);
-	struct hdl_type *type;
-	MPI_Offset position;
+	struct hdl_access_args args;
 	MPI_Count moved = 0;
 	int rc;
 
 	if (!f)
 		return hdl_bad_file(c->name, fh);
 	hdl_call = c->name;
-	rc = begin_access(f, c, &type, &position);
+	rc = begin_access(f, c, &args);
 	if (!rc) {
-		rc = hdl_file_access(f, c->writes, position, c->buf, c->count, type, &moved);
-		if (status) {
-			hdl_status_empty(status, MPI_ANY_SOURCE);
-			hdl_status_set_bytes(status, moved, false);
-		}
+		rc = hdl_file_access(f, &args, &moved);
+		set_status(status, moved);
 	}
 	return rc ? hdl_file_raise_class(f, rc, c->name) : MPI_SUCCESS;
 }
@@ -121,9 +134,8 @@ static int blocking(MPI_File fh, MPI_Status *status, const struct file_call *c)
 static int nonblocking(MPI_File fh, MPI_Request *request, const struct file_call *c)
 {
 	struct hdl_file *f = hdl_file_get(fh);
-	struct hdl_type *type;
+	struct hdl_access_args args;
 	struct hdl_req *req;
-	MPI_Offset position;
 	int rc;
 
 	if (!f)
@@ -131,14 +143,113 @@ static int nonblocking(MPI_File fh, MPI_Request *request, const struct file_call
 	if (!request)
 		return hdl_file_raise(f, MPI_ERR_ARG, c->name, "invalid request: it is a null pointer");
 	hdl_call = c->name;
-	rc = begin_access(f, c, &type, &position);
+	rc = begin_access(f, c, &args);
 	if (!rc)
-		rc = hdl_file_iaccess(f, c->writes, position, c->buf, c->count, type, &req);
+		rc = hdl_file_iaccess(f, &args, &req);
 	if (rc)
 		return hdl_file_raise_class(f, rc, c->name);
 	*request = (MPI_Request)req;
 	return MPI_SUCCESS;
 }
+
+/* ---- collective ---------------------------------------------------------------------------------------------------- */
+
+/* Section 14.4.5: one split collective at a time, and no other collective access meanwhile. */
+static int check_split(struct hdl_file *f, const struct file_call *c)
+{
+	if (likely(!f->split))
+		return MPI_SUCCESS;
+	return hdl_file_raise(f, MPI_ERR_REQUEST, c->name, "a split collective is active, which %s completes", f->split_call);
+}
+
+static int blocking_all(MPI_File fh, MPI_Status *status, const struct file_call *c)
+{
+	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_access_args args;
+	MPI_Count moved = 0;
+	int rc;
+
+	if (!f)
+		return hdl_bad_file(c->name, fh);
+	rc = check_split(f, c);
+	if (rc)
+		return rc;
+	hdl_call = c->name;
+	rc = begin_access(f, c, &args);
+	/* all processes of an ordered access know of an error of one */
+	if (!rc || c->pointer != ORDERED)
+		rc = hdl_file_access_all(f, &args, rc, &moved);
+	set_status(status, moved);
+	return rc ? hdl_file_raise_class(f, rc, c->name) : MPI_SUCCESS;
+}
+
+static int nonblocking_all(MPI_File fh, MPI_Request *request, const struct file_call *c)
+{
+	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_access_args args;
+	struct hdl_req *req;
+	int rc;
+
+	if (!f)
+		return hdl_bad_file(c->name, fh);
+	if (!request)
+		return hdl_file_raise(f, MPI_ERR_ARG, c->name, "invalid request: it is a null pointer");
+	rc = check_split(f, c);
+	if (rc)
+		return rc;
+	hdl_call = c->name;
+	rc = begin_access(f, c, &args);
+	hdl_file_iaccess_all(f, &args, rc, &req);
+	*request = (MPI_Request)req;
+	return MPI_SUCCESS;
+}
+
+/* end: the name of the function that completes the access. */
+static int split_begin(MPI_File fh, const char *end, const struct file_call *c)
+{
+	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_access_args args;
+	int rc;
+
+	if (!f)
+		return hdl_bad_file(c->name, fh);
+	rc = check_split(f, c);
+	if (rc)
+		return rc;
+	hdl_call = c->name;
+	rc = begin_access(f, c, &args);
+	if (rc && c->pointer == ORDERED)
+		return hdl_file_raise_class(f, rc, c->name);
+	/* other errors of arguments come with the end, since all processes take part in both */
+	hdl_file_iaccess_all(f, &args, rc, &f->split);
+	f->split_call = end;
+	return MPI_SUCCESS;
+}
+
+static int split_end(MPI_File fh, MPI_Status *status, const char *call)
+{
+	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_req *req;
+	int rc;
+
+	if (!f)
+		return hdl_bad_file(call, fh);
+	if (!f->split || strcmp(f->split_call, call))
+		return hdl_file_raise(f, MPI_ERR_REQUEST, call, "no split collective that this call completes is active%s%s",
+				      f->split ? "; the active one is completed by " : "", f->split ? f->split_call : "");
+	hdl_call = call;
+	req = f->split;
+	hdl_req_wait(req);
+	f->split = NULL;
+	set_status(status, hdl_status_bytes(&req->status));
+	rc = req->error;
+	if (rc)
+		hdl_req_explain(req);
+	hdl_req_free(req);
+	return rc ? hdl_file_raise_class(f, rc, call) : MPI_SUCCESS;
+}
+
+/* ---- the forms ------------------------------------------------------------------------------------------------------ */
 
 #define CALL(name_, writes_, pointer_, offset_)										\
 	&(const struct file_call){ .name = "MPI_File_" name_, .writes = writes_, .pointer = pointer_, .offset = offset_,	\
@@ -198,3 +309,87 @@ INDEPENDENT(read, false, , , int)
 INDEPENDENT(read, false, , _c, MPI_Count)
 INDEPENDENT(write, true, const, , int)
 INDEPENDENT(write, true, const, _c, MPI_Count)
+
+#define COLLECTIVE(verb, writes, qualifier, _c, Count)								\
+int PMPI_File_##verb##_at_all##_c(MPI_File fh, MPI_Offset offset, qualifier void *buf, Count count, MPI_Datatype datatype,	\
+				  MPI_Status *status)								\
+{														\
+	HDL_LOCKED;												\
+	return blocking_all(fh, status, CALL(#verb "_at_all" #_c, writes, EXPLICIT, offset));			\
+}														\
+HDL_PROFILED(File_##verb##_at_all##_c);										\
+														\
+int PMPI_File_##verb##_all##_c(MPI_File fh, qualifier void *buf, Count count, MPI_Datatype datatype, MPI_Status *status)	\
+{														\
+	HDL_LOCKED;												\
+	return blocking_all(fh, status, CALL(#verb "_all" #_c, writes, INDIVIDUAL, 0));				\
+}														\
+HDL_PROFILED(File_##verb##_all##_c);										\
+														\
+int PMPI_File_##verb##_ordered##_c(MPI_File fh, qualifier void *buf, Count count, MPI_Datatype datatype,	\
+				   MPI_Status *status)								\
+{														\
+	HDL_LOCKED;												\
+	return blocking_all(fh, status, CALL(#verb "_ordered" #_c, writes, ORDERED, 0));			\
+}														\
+HDL_PROFILED(File_##verb##_ordered##_c);									\
+														\
+int PMPI_File_i##verb##_at_all##_c(MPI_File fh, MPI_Offset offset, qualifier void *buf, Count count,		\
+				   MPI_Datatype datatype, MPI_Request *request)					\
+{														\
+	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
+	return nonblocking_all(fh, request, CALL("i" #verb "_at_all" #_c, writes, EXPLICIT, offset));		\
+}														\
+HDL_PROFILED(File_i##verb##_at_all##_c);									\
+														\
+int PMPI_File_i##verb##_all##_c(MPI_File fh, qualifier void *buf, Count count, MPI_Datatype datatype,		\
+				MPI_Request *request)								\
+{														\
+	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
+	return nonblocking_all(fh, request, CALL("i" #verb "_all" #_c, writes, INDIVIDUAL, 0));			\
+}														\
+HDL_PROFILED(File_i##verb##_all##_c);										\
+														\
+int PMPI_File_##verb##_at_all_begin##_c(MPI_File fh, MPI_Offset offset, qualifier void *buf, Count count,	\
+					MPI_Datatype datatype)							\
+{														\
+	HDL_LOCKED;												\
+	return split_begin(fh, "MPI_File_" #verb "_at_all_end", CALL(#verb "_at_all_begin" #_c, writes, EXPLICIT, offset));	\
+}														\
+HDL_PROFILED(File_##verb##_at_all_begin##_c);									\
+														\
+int PMPI_File_##verb##_all_begin##_c(MPI_File fh, qualifier void *buf, Count count, MPI_Datatype datatype)	\
+{														\
+	HDL_LOCKED;												\
+	return split_begin(fh, "MPI_File_" #verb "_all_end", CALL(#verb "_all_begin" #_c, writes, INDIVIDUAL, 0));	\
+}														\
+HDL_PROFILED(File_##verb##_all_begin##_c);									\
+														\
+int PMPI_File_##verb##_ordered_begin##_c(MPI_File fh, qualifier void *buf, Count count, MPI_Datatype datatype)	\
+{														\
+	HDL_LOCKED;												\
+	return split_begin(fh, "MPI_File_" #verb "_ordered_end", CALL(#verb "_ordered_begin" #_c, writes, ORDERED, 0));	\
+}														\
+HDL_PROFILED(File_##verb##_ordered_begin##_c);
+
+#define SPLIT_END(form, qualifier)										\
+int PMPI_File_##form##_end(MPI_File fh, qualifier void *buf, MPI_Status *status)				\
+{														\
+	HDL_LOCKED;												\
+	(void)buf;												\
+	return split_end(fh, status, "MPI_File_" #form "_end");							\
+}														\
+HDL_PROFILED(File_##form##_end);
+COLLECTIVE(read, false, , , int)
+COLLECTIVE(read, false, , _c, MPI_Count)
+COLLECTIVE(write, true, const, , int)
+COLLECTIVE(write, true, const, _c, MPI_Count)
+
+SPLIT_END(read_all, )
+SPLIT_END(read_at_all, )
+SPLIT_END(read_ordered, )
+SPLIT_END(write_all, const)
+SPLIT_END(write_at_all, const)
+SPLIT_END(write_ordered, const)

@@ -94,18 +94,21 @@ int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Dat
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_set_view";
 	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_io_hints hints;
 	struct hdl_view *v = NULL;
 	int rc;
 
 	if (!f)
 		return hdl_bad_file(call, fh);
+	hints = f->hints;
 	hdl_call = call;
 	rc = view_of(f, disp, etype, filetype, datarep, info, &v);
 	rc = hdl_file_set_view(f, v, rc);
-	if (rc)
-		return hdl_file_raise_class(f, rc, call);
-	hdl_file_info(info, &f->hints);
-	return MPI_SUCCESS;
+	if (!rc && info != MPI_INFO_NULL)
+		hdl_file_info(info, &hints);
+	if (!rc)
+		rc = hdl_file_set_hints(f, &hints, MPI_SUCCESS);
+	return rc ? hdl_file_raise_class(f, rc, call) : MPI_SUCCESS;
 }
 HDL_PROFILED(File_set_view);
 

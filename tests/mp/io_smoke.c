@@ -276,6 +276,95 @@ static void test_shared(void)
 	WORKS(MPI_File_close(&f));
 }
 
+/* In the order of ranks, whatever each has. */
+static void test_ordered(void)
+{
+	MPI_File f = open_file(MPI_MODE_RDWR);
+	int v[64], n, before = 0;
+	MPI_Offset at;
+	MPI_Status status;
+
+	WORKS(MPI_File_set_size(f, 0));
+	WORKS(MPI_File_set_view(f, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i <= me; i++)
+			v[i] = 100 * round + 10 * me + i;
+		if (round == 1) {
+			WORKS(MPI_File_write_ordered_begin(f, v, me + 1, MPI_INT));
+			WORKS(MPI_File_write_ordered_end(f, v, &status));
+		} else {
+			WORKS(MPI_File_write_ordered(f, v, me + 1, MPI_INT, &status));
+		}
+		MPI_Get_count(&status, MPI_INT, &n);
+		CHECK_EQ(n, me + 1);
+	}
+	WORKS(MPI_File_get_position_shared(f, &at));
+	CHECK_EQ(at, 3 * np * (np + 1) / 2);
+	WORKS(MPI_File_seek_shared(f, 0, MPI_SEEK_SET));
+	for (int round = 0; round < 3; round++) {
+		if (round == 2) {
+			WORKS(MPI_File_read_ordered_begin(f, v, me + 1, MPI_INT));
+			WORKS(MPI_File_read_ordered_end(f, v, &status));
+		} else {
+			WORKS(MPI_File_read_ordered_c(f, v, me + 1, MPI_INT, &status));
+		}
+		for (int i = 0; i <= me; i++)
+			CHECK_EQ(v[i], 100 * round + 10 * me + i);
+	}
+	for (int r = 0; r < me; r++)
+		before += r + 1;
+	WORKS(MPI_File_read_at(f, before, v, 1, MPI_INT, MPI_STATUS_IGNORE));
+	CHECK_EQ(v[0], 10 * me);
+	if (np > 1) {
+		FAILS(MPI_File_read_ordered(f, v, me ? 1 : -1, MPI_INT, &status), MPI_ERR_COUNT);
+		FAILS(MPI_File_read_all(f, v, me ? 1 : -1, MPI_INT, &status), MPI_ERR_COUNT);
+	}
+	WORKS(MPI_File_close(&f));
+}
+
+/* Several nonblocking collectives at a time; split ones. */
+static void test_collective(void)
+{
+	MPI_File f = open_file(MPI_MODE_RDWR);
+	MPI_Datatype filetype;
+	MPI_Request r[3];
+	MPI_Status status[3];
+	int v[3][30], w[30], n;
+
+	WORKS(MPI_File_set_size(f, 0));
+	MPI_Type_create_resized(MPI_INT, 0, np * (MPI_Aint)sizeof(int), &filetype);
+	MPI_Type_commit(&filetype);
+	WORKS(MPI_File_set_view(f, me * (MPI_Offset)sizeof(int), MPI_INT, filetype, "native", MPI_INFO_NULL));
+	MPI_Type_free(&filetype);
+	for (int k = 0; k < 3; k++) {
+		for (int i = 0; i < 30; i++)
+			v[k][i] = 10000 * k + 100 * me + i;
+		WORKS(MPI_File_iwrite_all(f, v[k], 30, MPI_INT, &r[k]));
+	}
+	WORKS(MPI_File_write_all(f, v[0], 30, MPI_INT, MPI_STATUS_IGNORE));
+	WORKS(MPI_Waitall(3, r, status));
+	MPI_Get_count(&status[2], MPI_INT, &n);
+	CHECK_EQ(n, 30);
+	meet_file(f);
+	WORKS(MPI_File_read_at_all_begin(f, 60, w, 30, MPI_INT));
+	FAILS(MPI_File_read_all(f, w, 30, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+	FAILS(MPI_File_read_all_end(f, w, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+	WORKS(MPI_File_read_at(f, 0, v[1], 30, MPI_INT, MPI_STATUS_IGNORE));
+	CHECK(!memcmp(v[0], v[1], sizeof(w)));
+	WORKS(MPI_File_read_at_all_end(f, w, status));
+	MPI_Get_count(status, MPI_INT, &n);
+	CHECK_EQ(n, 30);
+	CHECK(!memcmp(v[2], w, sizeof(w)));
+	FAILS(MPI_File_read_at_all_end(f, w, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+	/* the end of the file: 120 of each rank; the last rank lacks the last one */
+	meet_file(f);
+	WORKS(MPI_File_set_size(f, 120 * np * (MPI_Offset)sizeof(int) - 1));
+	WORKS(MPI_File_read_at_all(f, 110, w, 30, MPI_INT, status));
+	MPI_Get_count(status, MPI_BYTE, &n);
+	CHECK_EQ(n, 40 - (me == np - 1));
+	WORKS(MPI_File_close(&f));
+}
+
 static MPI_File handled_file;
 static int handled, handled_class;
 
@@ -375,6 +464,8 @@ int main(int argc, char **argv)
 	test_data();
 	test_views();
 	test_shared();
+	test_ordered();
+	test_collective();
 	test_handlers();
 	test_info();
 	test_done("io_smoke");
