@@ -334,32 +334,78 @@ void hdl_access_run(struct hdl_access *a)
 		atomic_end(a, &range);
 }
 
+/* Replaces memory by a buffer in the file's representation, and for a write converts. */
+static int begin_conversion(struct hdl_access *a)
+{
+	const struct hdl_datarep *rep = a->view->rep;
+	int rc = hdl_datarep_size(rep, a->args.type, a->args.count, &a->bytes);
+
+	if (rc || !a->bytes)
+		return rc;
+	a->packed = malloc((size_t)a->bytes);
+	if (!a->packed) {
+		hdl_reason_set("out of memory for %lld bytes in the representation %s", (long long)a->bytes, rep->name);
+		return MPI_ERR_NO_MEM;
+	}
+	a->memory = a->args;
+	if (a->args.write)
+		rc = hdl_datarep_pack(rep, a->packed, a->args.buf, a->args.count, a->args.type);
+	a->args.buf = a->packed;
+	a->args.count = a->bytes;
+	a->args.type = hdl_type_get(MPI_BYTE);
+	return rc;
+}
+
+/* Gives memory back its place, and for a read converts. */
+static int end_conversion(struct hdl_access *a)
+{
+	const struct hdl_datarep *rep = a->view->rep;
+	MPI_Count moved = a->moved;
+	int rc = MPI_SUCCESS;
+
+	a->args = a->memory;
+	if (a->args.write)
+		a->moved = moved && moved == a->bytes ? a->args.count * a->args.type->size : moved / a->view->esize * a->view->etype->size;
+	else
+		rc = hdl_datarep_unpack(rep, a->args.buf, a->packed, moved, a->args.count, a->args.type, &a->moved);
+	free(a->packed);
+	return rc;
+}
+
 int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_access_args *args)
 {
+	int rc = MPI_SUCCESS;
+
 	*a = (struct hdl_access){ .args = *args, .file = f, .view = hdl_view_retain(f->view), .atomic = f->atomic,
 				  .bytes = args->count * args->type->size };
 	hdl_type_retain(args->type);
 	f->active++;
-	if (!a->bytes || f->view->filetype->size)
-		return MPI_SUCCESS;
-	a->bytes = 0;
-	hdl_reason_set("the view of %s has no data: its filetype is empty", f->name);
-	return MPI_ERR_ARG;
+	if (a->bytes && !f->view->tile->size) {
+		hdl_reason_set("the view of %s has no data: its filetype is empty", f->name);
+		rc = MPI_ERR_ARG;
+	} else if (a->bytes && f->view->rep) {
+		rc = begin_conversion(a);
+	}
+	if (rc)
+		a->bytes = 0;
+	return rc;
 }
 
 int hdl_access_end(struct hdl_access *a)
 {
 	struct hdl_file *f = a->file;
+	int rc = a->packed ? end_conversion(a) : MPI_SUCCESS;
 
 	f->active--;
 	hdl_type_release(a->args.type);
 	hdl_view_release(a->view);
-	return a->err ? hdl_io_class(a->err, a->args.write ? "write" : "read", f->path) : MPI_SUCCESS;
+	return a->err ? hdl_io_class(a->err, a->args.write ? "write" : "read", f->path) : rc;
 }
 
 int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_Count *moved)
 {
 	struct hdl_access a;
+	char why[256];
 	unsigned depth;
 	int rc = hdl_access_begin(&a, f, args), end;
 
@@ -368,8 +414,12 @@ int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_
 		hdl_access_run(&a);
 		hdl_lock_close(depth);
 	}
-	*moved = a.moved;
+	if (rc)
+		snprintf(why, sizeof(why), "%s", hdl_reason_take());
 	end = hdl_access_end(&a);
+	*moved = a.moved;
+	if (rc)
+		hdl_reason_set("%s", why);
 	return rc ? rc : end;
 }
 
@@ -384,8 +434,8 @@ static void job_ended(struct hdl_io_job *job)
 	struct hdl_req *req = a->req;
 	int rc;
 
-	hdl_status_set_bytes(&req->status, a->moved, false);
 	rc = hdl_access_end(a);
+	hdl_status_set_bytes(&req->status, a->moved, false);
 	if (rc)
 		hdl_req_reason(req, hdl_reason_take());
 	free(a);
@@ -405,7 +455,11 @@ int hdl_file_iaccess(struct hdl_file *f, const struct hdl_access_args *args, str
 	}
 	rc = hdl_access_begin(a, f, args);
 	if (rc) {
+		char why[256];
+
+		snprintf(why, sizeof(why), "%s", hdl_reason_take());
 		hdl_access_end(a);
+		hdl_reason_set("%s", why);
 		free(a);
 		(*req)->done = 1;
 		hdl_req_free(*req);

@@ -182,8 +182,7 @@ static int open_view(struct hdl_file *f)
 	struct hdl_type *byte = hdl_type_get(MPI_BYTE);
 	int rc;
 
-	f->view = hdl_view_make(0, byte, byte, "native");
-	if (!f->view)
+	if (hdl_view_make(0, byte, byte, "native", &f->view))
 		hdl_out_of_memory("a view", sizeof(*f->view));
 	rc = hdl_shared_make(f);
 	if (rc || !(f->amode & MPI_MODE_APPEND))
@@ -323,7 +322,7 @@ int hdl_file_size(struct hdl_file *f, MPI_Offset *size)
 int hdl_file_end(struct hdl_file *f, MPI_Offset *position)
 {
 	MPI_Offset size = 0;
-	MPI_Count each = f->view->etype->size;
+	MPI_Count each = f->view->esize;
 	int rc = hdl_file_size(f, &size);
 
 	if (!rc)
@@ -381,7 +380,7 @@ int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
 {
 	int rc = error ? error : hdl_shared_prepare(f, 0);
 
-	rc = exchange(f->comm, "the size of the etype", (struct part){ .value = v ? v->etype->size : 0, .error = rc }, NULL);
+	rc = exchange(f->comm, "the size of the etype", (struct part){ .value = v ? v->esize : 0, .error = rc }, NULL);
 	if (rc) {
 		hdl_view_release(v);
 		return rc;
@@ -447,4 +446,5 @@ void hdl_io_fini(void)
 		file_free(f);
 	}
 	hdl_pool_fini(&hdl_files);
+	hdl_datarep_fini();
 }

@@ -9,7 +9,7 @@
  *     file.c     open, close, delete, size, sync      view.c    views: offsets in a view to offsets in the file
  *     access.c   one process's access                 pool.c    I/O threads, which run nonblocking accesses
  *     shared.c   the shared file pointer              error.c   error classes of errno
- *     collective.c   collective accesses: two phases
+ *     collective.c   collective accesses: two phases      datarep.c   data representations
  *
  * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access goes,
  * never as a whole. Functions return MPI_SUCCESS or an MPI error class with hdl_reason_set, unless they say otherwise.
@@ -28,21 +28,59 @@
 #include "rma/rma.h"
 #include "runtime/threads.h"
 
+/* ---- data representations (datarep.c) ----------------------------------------------------------------------------------- */
+
+/* A conversion function of the program, by MPI_Register_datarep or its large form. NULL: MPI_CONVERSION_FN_NULL. */
+union hdl_conversion {
+	MPI_Datarep_conversion_function *small;
+	MPI_Datarep_conversion_function_c *large;
+};
+struct hdl_datarep {
+	char name[MPI_MAX_DATAREP_STRING + 1];
+	bool large;
+	union hdl_conversion read, write;
+	MPI_Datarep_extent_function *extent_fn;
+	void *extra_state;
+	struct hdl_datarep *next;
+};
+extern const struct hdl_datarep hdl_datarep_external32;
+/* Finds a representation by its name. *rep is NULL for memory's own. Returns false if there is none. */
+bool hdl_datarep_find(const char *name, const struct hdl_datarep **rep);
+/* Registers a copy. Must: the name is new. */
+int hdl_datarep_add(const struct hdl_datarep *rep);
+void hdl_datarep_fini(void);
+/* Makes the type that t is in a file, committed, with a reference: t itself if rep is NULL. */
+int hdl_datarep_image(const struct hdl_datarep *rep, struct hdl_type *t, struct hdl_type **image);
+/* Sets *bytes to those that (count, t) has in a file. Must: rep is not NULL, as for the next two. */
+int hdl_datarep_size(const struct hdl_datarep *rep, struct hdl_type *t, MPI_Count count, MPI_Count *bytes);
+int hdl_datarep_pack(const struct hdl_datarep *rep, void *packed, const void *buf, MPI_Count count, struct hdl_type *t);
+/* packed has the first `bytes` of the representation of (count, t). *unpacked: bytes in memory that were written. */
+int hdl_datarep_unpack(const struct hdl_datarep *rep, void *buf, const void *packed, MPI_Count bytes, MPI_Count count, struct hdl_type *t,
+		       MPI_Count *unpacked);
+
 /* ---- views (view.c) --------------------------------------------------------------------------------------------------- */
 
 /* A view (section 14.3). Immutable. An access keeps a reference, so that MPI_File_set_view may follow the start of the access. */
 struct hdl_view {
 	int refs;
 	MPI_Offset disp;		/* bytes from the beginning of the file */
-	struct hdl_type *etype, *filetype;	/* with a reference each */
+	struct hdl_type *etype, *filetype;	/* as the program passed them, with a reference each */
+	const struct hdl_datarep *rep;	/* NULL: memory's */
+	struct hdl_type *tile;		/* the filetype in the file: itself or its image, with a reference */
+	MPI_Count esize;		/* bytes of an etype in the file */
 	bool contiguous;		/* byte p of the view's data is byte disp + p of the file */
 	int8_t order;			/* hdl_view_ascends: 1 yes, -1 no, 0 not known yet */
 	MPI_Count tiles;		/* so many filetypes fit the range of MPI_Offset */
 	char datarep[MPI_MAX_DATAREP_STRING + 1];
 };
 
-/* Makes a view with one reference. Must: both types are committed, and hdl_view_check has accepted them. NULL: no memory. */
-struct hdl_view *hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *filetype, const char *datarep);
+/* Makes a view with one reference. Must: both types are committed, and hdl_view_check has accepted them; datarep is known. */
+int hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *filetype, const char *datarep, struct hdl_view **out);
+/* Returns how many bytes of the view's data so many bytes in memory are. Must: they are whole etypes. */
+static inline MPI_Count hdl_view_bytes(const struct hdl_view *v, MPI_Count bytes)
+{
+	return likely(!v->rep) ? bytes : bytes / v->etype->size * v->esize;
+}
 struct hdl_view *hdl_view_retain(struct hdl_view *v);
 void hdl_view_release(struct hdl_view *v);
 /* Checks what section 14.3 demands of the two types. Returns MPI_ERR_TYPE or MPI_ERR_ARG. */
@@ -184,9 +222,11 @@ struct hdl_access {
 	struct hdl_file *file;
 	struct hdl_view *view;		/* with a reference, as args.type */
 	bool atomic;			/* the file's mode when the access began */
-	MPI_Count bytes;
+	MPI_Count bytes;		/* in the file */
+	void *packed;			/* the data in the file's representation, which args then names; NULL: memory's */
+	struct hdl_access_args memory;	/* the program's, if there is `packed` */
 	/* results */
-	MPI_Count moved;		/* bytes: fewer than `bytes` at the end of the file, and after an error */
+	MPI_Count moved;		/* bytes, behind hdl_access_end in memory: fewer than `bytes` at the end of the file, and after an error */
 	int err;			/* errno, positive */
 	/* nonblocking */
 	struct hdl_req *req;

@@ -47,18 +47,37 @@ int hdl_view_check(const struct hdl_type *etype, const struct hdl_type *filetype
 	return MPI_SUCCESS;
 }
 
-struct hdl_view *hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *filetype, const char *datarep)
+int hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *filetype, const char *datarep, struct hdl_view **out)
 {
 	struct hdl_view *v = calloc(1, sizeof(*v));
+	struct hdl_type *unit = NULL;
+	int rc;
 
-	if (!v)
-		return NULL;
-	*v = (struct hdl_view){ .refs = 1, .disp = disp, .etype = etype, .filetype = filetype,
-				.contiguous = hdl_type_is_contiguous(filetype), .tiles = tiles_of(filetype, disp) };
-	snprintf(v->datarep, sizeof(v->datarep), "%s", datarep);
+	*out = NULL;
+	if (!v) {
+		hdl_reason_set("out of memory for a view");
+		return MPI_ERR_NO_MEM;
+	}
+	*v = (struct hdl_view){ .refs = 1, .disp = disp, .etype = etype, .filetype = filetype };
 	hdl_type_retain(etype);
 	hdl_type_retain(filetype);
-	return v;
+	snprintf(v->datarep, sizeof(v->datarep), "%s", datarep);
+	hdl_datarep_find(datarep, &v->rep);
+	rc = hdl_datarep_image(v->rep, etype, &unit);
+	if (!rc)
+		rc = hdl_datarep_image(v->rep, filetype, &v->tile);
+	if (rc) {
+		v->tile = NULL;
+		hdl_type_release(unit);
+		hdl_view_release(v);
+		return rc;
+	}
+	v->esize = unit->size;
+	hdl_type_release(unit);
+	v->contiguous = hdl_type_is_contiguous(v->tile);
+	v->tiles = tiles_of(v->tile, disp);
+	*out = v;
+	return MPI_SUCCESS;
 }
 
 struct hdl_view *hdl_view_retain(struct hdl_view *v)
@@ -73,6 +92,7 @@ void hdl_view_release(struct hdl_view *v)
 		return;
 	hdl_type_release(v->etype);
 	hdl_type_release(v->filetype);
+	hdl_type_release(v->tile);
 	free(v);
 }
 
@@ -86,16 +106,16 @@ struct hdl_view_runs {
 
 struct hdl_view_runs *hdl_view_runs_open(const struct hdl_view *v, MPI_Offset p)
 {
-	size_t bytes = v->contiguous ? 0 : hdl_stream_bytes(v->filetype);
+	size_t bytes = v->contiguous ? 0 : hdl_stream_bytes(v->tile);
 	struct hdl_view_runs *r = malloc(sizeof(*r) + bytes);
-	MPI_Count all = v->tiles * v->filetype->size;
+	MPI_Count all = v->tiles * v->tile->size;
 
 	if (!r)
 		return NULL;
 	r->contiguous = v->contiguous;
 	r->at = v->disp + p;
 	if (!r->contiguous)
-		hdl_stream_open((struct hdl_stream *)r->stream, (void *)(uintptr_t)v->disp, v->tiles, v->filetype, p < all ? p : all);
+		hdl_stream_open((struct hdl_stream *)r->stream, (void *)(uintptr_t)v->disp, v->tiles, v->tile, p < all ? p : all);
 	return r;
 }
 
@@ -117,7 +137,7 @@ MPI_Count hdl_view_runs_next(struct hdl_view_runs *r, MPI_Count most, MPI_Offset
 
 bool hdl_view_ascends(struct hdl_view *v)
 {
-	const struct hdl_type *t = v->filetype;
+	const struct hdl_type *t = v->tile;
 	struct hdl_view_runs *r;
 	MPI_Offset end = 0, at;
 	MPI_Count left = t->size, n;
@@ -148,7 +168,7 @@ MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p)
 		return v->disp + p;
 	r = hdl_view_runs_open(v, p);
 	if (!r)
-		hdl_out_of_memory("a position in a view", hdl_stream_bytes(v->filetype));
+		hdl_out_of_memory("a position in a view", hdl_stream_bytes(v->tile));
 	if (!hdl_view_runs_next(r, 1, &offset))
 		offset = -1;
 	free(r);
@@ -157,7 +177,7 @@ MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p)
 
 MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset)
 {
-	const struct hdl_type *t = v->filetype;
+	const struct hdl_type *t = v->tile;
 	MPI_Offset rest = offset - v->disp, at, p = 0;
 	struct hdl_view_runs *r;
 	MPI_Count n;
@@ -183,7 +203,7 @@ MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset)
 
 void hdl_view_hull(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes, MPI_Offset *first, MPI_Offset *end)
 {
-	const struct hdl_type *t = v->filetype;
+	const struct hdl_type *t = v->tile;
 
 	if (v->contiguous || t->extent >= t->true_extent) {
 		*first = hdl_view_offset(v, p);

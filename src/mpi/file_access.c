@@ -71,7 +71,7 @@ static int check_buffer(struct hdl_file *f, const struct file_call *c, struct hd
 /* Checks an explicit offset. *position: in bytes of the view's data. */
 static int check_offset(struct hdl_file *f, MPI_Offset offset, MPI_Offset *position)
 {
-	if (offset >= 0 && !__builtin_mul_overflow(offset, f->view->etype->size, position))
+	if (offset >= 0 && !__builtin_mul_overflow(offset, f->view->esize, position))
 		return MPI_SUCCESS;
 	hdl_reason_set("invalid offset %lld: %s", (long long)offset, offset < 0 ? "it must not be negative" : "it leads out of the file");
 	return MPI_ERR_ARG;
@@ -87,7 +87,7 @@ static int begin_access(struct hdl_file *f, const struct file_call *c, struct hd
 	if (!rc)
 		rc = check_buffer(f, c, &args->type);
 	if (!rc)
-		bytes = c->count * args->type->size;
+		bytes = hdl_view_bytes(f->view, c->count * args->type->size);
 	switch (c->pointer) {
 	case EXPLICIT:
 		return rc ? rc : check_offset(f, c->offset, &args->position);

@@ -24,16 +24,16 @@ static int type_of(const char *arg, MPI_Datatype handle, struct hdl_type **type)
 
 static int datarep_of(const char *datarep)
 {
-	static const char *const known[] = { "native", "internal" };
+	const struct hdl_datarep *rep;
 
 	if (!datarep) {
 		hdl_reason_set("invalid datarep: it is a null pointer");
 		return MPI_ERR_ARG;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (!strcmp(datarep, known[i]))
-			return MPI_SUCCESS;
-	hdl_reason_set("unknown datarep \"%.64s\"", datarep);
+	if (hdl_datarep_find(datarep, &rep))
+		return MPI_SUCCESS;
+	hdl_reason_set("unknown datarep \"%.64s\": it is neither native, internal nor external32, and MPI_Register_datarep has none "
+		       "of this name", datarep);
 	return MPI_ERR_UNSUPPORTED_DATAREP;
 }
 
@@ -80,13 +80,7 @@ static int view_of(struct hdl_file *f, MPI_Offset disp, MPI_Datatype etype, MPI_
 		rc = datarep_of(datarep);
 	if (!rc)
 		rc = hdl_view_check(e, t);
-	if (rc)
-		return rc;
-	*v = hdl_view_make(disp, e, t, datarep);
-	if (*v)
-		return MPI_SUCCESS;
-	hdl_reason_set("out of memory for a view");
-	return MPI_ERR_NO_MEM;
+	return rc ? rc : hdl_view_make(disp, e, t, datarep, v);
 }
 
 int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info)
@@ -139,6 +133,7 @@ static int type_extent(const char *call, MPI_File fh, MPI_Datatype datatype, MPI
 {
 	struct hdl_file *f = hdl_file_get(fh);
 	struct hdl_type *t;
+	int rc;
 
 	if (!f)
 		return hdl_bad_file(call, fh);
@@ -148,7 +143,11 @@ static int type_extent(const char *call, MPI_File fh, MPI_Datatype datatype, MPI
 	if (!t)
 		return hdl_file_raise(f, MPI_ERR_TYPE, call, "invalid datatype: %s", datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" :
 				      "the handle is no datatype of this library, or was freed");
+	rc = hdl_datarep_image(f->view->rep, t, &t);
+	if (rc)
+		return hdl_file_raise_class(f, rc, call);
 	*extent = hdl_type_extent(t);
+	hdl_type_release(t);
 	return MPI_SUCCESS;
 }
 
@@ -190,7 +189,7 @@ static int seek_to(struct hdl_file *f, MPI_Offset offset, int whence, MPI_Offset
 	}
 	if (rc)
 		return rc;
-	if (__builtin_mul_overflow(offset, f->view->etype->size, &distance) || __builtin_add_overflow(from, distance, position) ||
+	if (__builtin_mul_overflow(offset, f->view->esize, &distance) || __builtin_add_overflow(from, distance, position) ||
 	    *position < 0) {
 		hdl_reason_set("invalid offset %lld: it leads %s the file", (long long)offset, offset < 0 ? "ahead of the beginning of" : "out of");
 		return MPI_ERR_ARG;
@@ -233,7 +232,7 @@ int PMPI_File_get_position(MPI_File fh, MPI_Offset *offset)
 		return rc;
 	if (!offset)
 		return view_null_arg(f, call, "offset");
-	*offset = f->position / f->view->etype->size;
+	*offset = f->position / f->view->esize;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(File_get_position);
@@ -310,7 +309,7 @@ int PMPI_File_get_position_shared(MPI_File fh, MPI_Offset *offset)
 	rc = hdl_shared_add(f, 0, &position);
 	if (rc)
 		return hdl_file_raise_class(f, rc, call);
-	*offset = position / f->view->etype->size;
+	*offset = position / f->view->esize;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(File_get_position_shared);

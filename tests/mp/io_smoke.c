@@ -365,6 +365,149 @@ static void test_collective(void)
 	WORKS(MPI_File_close(&f));
 }
 
+/* "external32": big-endian, and a long has 4 bytes. The filetype is scaled. */
+static void test_external32(void)
+{
+	MPI_File f = open_file(MPI_MODE_RDWR);
+	MPI_Datatype every_second, pair;
+	unsigned char raw[16];
+	long v[4] = { 1, -2, 0x01020304, 5 }, w[6];
+	struct { double d; short s; } p = { 1.5, 7 }, q = { 0, 0 };
+	MPI_Aint extent;
+	MPI_Offset at;
+	MPI_Status status;
+	int n;
+
+	WORKS(MPI_File_set_size(f, 0));
+	MPI_Type_vector(2, 1, 2, MPI_LONG, &every_second);
+	MPI_Type_commit(&every_second);
+	WORKS(MPI_File_set_view(f, 1000 * me, MPI_LONG, every_second, "external32", MPI_INFO_NULL));
+	WORKS(MPI_File_get_type_extent(f, every_second, &extent));
+	CHECK_EQ(extent, 12);
+	WORKS(MPI_File_get_byte_offset(f, 1, &at));
+	CHECK_EQ(at, 1000 * me + 8);
+	WORKS(MPI_File_write_all(f, v, 4, MPI_LONG, &status));
+	MPI_Get_count(&status, MPI_LONG, &n);
+	CHECK_EQ(n, 4);
+	WORKS(MPI_File_get_position(f, &at));
+	CHECK_EQ(at, 4);
+	memset(w, 0, sizeof(w));
+	WORKS(MPI_File_read_at(f, 1, w, 3, MPI_LONG, &status));
+	CHECK(w[0] == v[1] && w[1] == v[2] && w[2] == v[3]);
+	meet_file(f);
+	WORKS(MPI_File_set_view(f, 1000 * me, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+	WORKS(MPI_File_read_at(f, 12, raw, 4, MPI_BYTE, MPI_STATUS_IGNORE));
+	CHECK(raw[0] == 1 && raw[1] == 2 && raw[2] == 3 && raw[3] == 4);
+	MPI_Type_free(&every_second);
+	/* the end of the file in the middle of an element */
+	meet_file(f);
+	WORKS(MPI_File_set_size(f, 14));
+	WORKS(MPI_File_set_view(f, 0, MPI_LONG, MPI_LONG, "external32", MPI_INFO_NULL));
+	w[3] = 99;
+	WORKS(MPI_File_read_at_all(f, 0, w, 6, MPI_LONG, &status));
+	MPI_Get_count(&status, MPI_LONG, &n);
+	CHECK_EQ(n, 3);
+	CHECK(w[0] == v[0] && w[2] == v[1] && w[3] == 99);
+	/* mixed types */
+	MPI_Type_create_struct(2, (int[]){ 1, 1 }, (MPI_Aint[]){ 0, (char *)&p.s - (char *)&p }, (MPI_Datatype[]){ MPI_DOUBLE, MPI_SHORT }, &pair);
+	MPI_Type_commit(&pair);
+	WORKS(MPI_File_set_view(f, 5000 + 100 * me, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL));
+	WORKS(MPI_File_write_at(f, 0, &p, 1, pair, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_read_at(f, 0, &q, 1, pair, &status));
+	CHECK(q.d == p.d && q.s == p.s);
+	MPI_Type_free(&pair);
+	WORKS(MPI_File_close(&f));
+}
+
+/* A representation of the program's: an int has 8 bytes, its digits in octal. */
+static int calls_of_reader;
+
+static int octal_extent(MPI_Datatype type, MPI_Aint *extent, void *state)
+{
+	(void)state;
+	*extent = type == MPI_INT ? 8 : 1;
+	return MPI_SUCCESS;
+}
+
+static int octal_write(void *user, MPI_Datatype type, int count, void *file, MPI_Offset position, void *state)
+{
+	char text[16];
+
+	(void)type;
+	CHECK(state == &calls_of_reader && position == 0);
+	for (int i = 0; i < count; i++) {
+		snprintf(text, sizeof(text), "%08o", (unsigned)((int *)user)[i]);
+		memcpy((char *)file + 8 * i, text, 8);
+	}
+	return MPI_SUCCESS;
+}
+
+static int octal_read(void *user, MPI_Datatype type, int count, void *file, MPI_Offset position, void *state)
+{
+	char text[9] = "";
+
+	(void)type;
+	(void)position;
+	++*(int *)state;
+	for (int i = 0; i < count; i++) {
+		memcpy(text, (char *)file + 8 * i, 8);
+		((int *)user)[i] = (int)strtol(text, NULL, 8);
+	}
+	return count == 13 ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+static void test_datarep(void)
+{
+	MPI_File f = open_file(MPI_MODE_RDWR);
+	int v[20], w[20], n;
+	char raw[17] = "";
+	MPI_Aint extent;
+	MPI_Request r;
+	MPI_Status status;
+
+	WORKS(MPI_Register_datarep("octal", octal_read, octal_write, octal_extent, &calls_of_reader));
+	FAILS(MPI_Register_datarep("octal", octal_read, octal_write, octal_extent, NULL), MPI_ERR_DUP_DATAREP);
+	FAILS(MPI_Register_datarep("native", octal_read, octal_write, octal_extent, NULL), MPI_ERR_DUP_DATAREP);
+	FAILS(MPI_Register_datarep("other", octal_read, octal_write, NULL, NULL), MPI_ERR_ARG);
+	WORKS(MPI_File_set_size(f, 0));
+	WORKS(MPI_File_set_view(f, 160 * me, MPI_INT, MPI_INT, "octal", MPI_INFO_NULL));
+	WORKS(MPI_File_get_type_extent(f, MPI_INT, &extent));
+	CHECK_EQ(extent, 8);
+	for (int i = 0; i < 20; i++)
+		v[i] = 100 * me + i;
+	WORKS(MPI_File_write_at_all(f, 0, v, 20, MPI_INT, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_iread_at(f, 2, w, 10, MPI_INT, &r));
+	WORKS(MPI_Wait(&r, &status));
+	MPI_Get_count(&status, MPI_INT, &n);
+	CHECK_EQ(n, 10);
+	CHECK(!memcmp(w, v + 2, 10 * sizeof(int)) && calls_of_reader == 1);
+	FAILS(MPI_File_read_at(f, 0, w, 13, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_CONVERSION);
+	WORKS(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+	if (!me) {
+		WORKS(MPI_File_read_at(f, 8 * 8, raw, 16, MPI_BYTE, MPI_STATUS_IGNORE));
+		CHECK(!strcmp(raw, "0000001000000011"));
+	}
+	WORKS(MPI_File_close(&f));
+}
+
+/* A device that is always full. */
+static void test_full(void)
+{
+	MPI_File f;
+	char c[10] = "";
+	MPI_Request r;
+
+	if (access("/dev/full", W_OK))
+		return;
+	WORKS(MPI_File_open(MPI_COMM_WORLD, "/dev/full", MPI_MODE_WRONLY, MPI_INFO_NULL, &f));
+	FAILS(MPI_File_write_at(f, 0, c, 10, MPI_CHAR, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+	WORKS(MPI_File_iwrite_at(f, 0, c, 10, MPI_CHAR, &r));
+	FAILS(MPI_Wait(&r, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+	/* all write the same bytes: one aggregator fails, and all ranks know */
+	FAILS(MPI_File_write_at_all(f, 0, c, 10, MPI_CHAR, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+	WORKS(MPI_File_close(&f));
+}
+
 static MPI_File handled_file;
 static int handled, handled_class;
 
@@ -459,6 +602,9 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		test_fail(__FILE__, __LINE__, "no directory");
 	snprintf(path, sizeof(path), "%s/io_smoke", argv[1]);
+	if (!me)
+		unlink(path);	/* of a run that was ended */
+	meet(sync_comm);
 	test_open(argv[1]);
 	test_sizes();
 	test_data();
@@ -466,6 +612,9 @@ int main(int argc, char **argv)
 	test_shared();
 	test_ordered();
 	test_collective();
+	test_external32();
+	test_datarep();
+	test_full();
 	test_handlers();
 	test_info();
 	test_done("io_smoke");
