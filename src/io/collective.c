@@ -29,12 +29,16 @@
 /* Bytes of the whole range for each byte of data from which on rounds do not pay. */
 #define SPARSE		64
 
+/* Bytes of a run from which on a local file system's own copy costs less than the three of two phases. */
+#define LONG_RUN	4096
+
 /* What a rank accesses, as all ranks know it. */
 struct extent {
 	MPI_Offset first, end;		/* in the file; equal: nothing */
 	MPI_Count bytes;
 	int64_t error;			/* class with which the rank's arguments were refused */
 	int64_t ascends;		/* the view's runs are in the order of the file */
+	int64_t run;			/* bytes of a run, on average; 0: the rank's file system is not local */
 };
 
 /* Runs of `len` bytes, `stride` apart. */
@@ -213,7 +217,9 @@ static void cut_portion(struct collective *c, int aggregator)
 static bool independent(const struct collective *c, MPI_Offset first, MPI_Offset end, MPI_Count bytes)
 {
 	const struct hdl_io_hints *h = &c->file->hints;
+	int64_t shortest = INT64_MAX;
 	bool interleaved = false;
+	int last = -1;
 
 	for (int r = 0; r < c->size; r++)
 		if (c->extent[r].bytes && !c->extent[r].ascends)
@@ -222,13 +228,14 @@ static bool independent(const struct collective *c, MPI_Offset first, MPI_Offset
 		return true;
 	if (h->cb.buffering == HDL_CB_ALWAYS)
 		return false;
-	for (int r = 1, last = 0; r < c->size; r++) {
+	for (int r = 0; r < c->size; r++) {
 		if (!c->extent[r].bytes)
 			continue;
-		interleaved |= c->extent[last].bytes && c->extent[r].first < c->extent[last].end;
+		shortest = c->extent[r].run < shortest ? c->extent[r].run : shortest;
+		interleaved |= last >= 0 && c->extent[r].first < c->extent[last].end;
 		last = r;
 	}
-	return !interleaved;
+	return !interleaved || shortest >= LONG_RUN;
 }
 
 /* NULL: one host, or not known. */
@@ -704,7 +711,9 @@ static void step_begin(struct collective *c)
 	*mine = (struct extent){ .error = c->error, .ascends = true };
 	if (c->a.bytes) {
 		mine->bytes = c->a.bytes;
-		mine->ascends = hdl_view_ascends(c->a.view);
+		mine->ascends = hdl_view_ascends(c->a.view, &mine->run);
+		if (c->file->fs != HDL_FS_LOCAL)
+			mine->run = 0;
 		hdl_view_hull(c->a.view, c->a.args.position, c->a.bytes, &mine->first, &mine->end);
 	}
 	c->extent = need((size_t)c->size, sizeof(*c->extent));

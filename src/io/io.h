@@ -70,6 +70,7 @@ struct hdl_view {
 	MPI_Count esize;		/* bytes of an etype in the file */
 	bool contiguous;		/* byte p of the view's data is byte disp + p of the file */
 	int8_t order;			/* hdl_view_ascends: 1 yes, -1 no, 0 not known yet */
+	MPI_Count run;			/* bytes of a run on average; set with order */
 	MPI_Count tiles;		/* so many filetypes fit the range of MPI_Offset */
 	char datarep[MPI_MAX_DATAREP_STRING + 1];
 };
@@ -92,8 +93,8 @@ MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset);
 /* Returns a range of the file, [*first, *end), that has all bytes p .. p + bytes - 1 of the view's data. */
 void hdl_view_hull(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes, MPI_Offset *first, MPI_Offset *end);
 
-/* Whether the runs come in the order of the file. The first call walks a tile. */
-bool hdl_view_ascends(struct hdl_view *v);
+/* Whether the runs come in the order of the file. *run: bytes of a run, on average. The first call walks a tile. */
+bool hdl_view_ascends(struct hdl_view *v, MPI_Count *run);
 
 /* The runs of a view from byte p of its data on. [any thread] */
 struct hdl_view_runs;

@@ -135,13 +135,14 @@ MPI_Count hdl_view_runs_next(struct hdl_view_runs *r, MPI_Count most, MPI_Offset
 	return n;
 }
 
-bool hdl_view_ascends(struct hdl_view *v)
+bool hdl_view_ascends(struct hdl_view *v, MPI_Count *run)
 {
 	const struct hdl_type *t = v->tile;
 	struct hdl_view_runs *r;
 	MPI_Offset end = 0, at;
-	MPI_Count left = t->size, n;
+	MPI_Count left = t->size, runs = 0, n;
 
+	*run = v->contiguous ? INT64_MAX : v->run;
 	if (v->contiguous || v->order)
 		return v->contiguous || v->order > 0;
 	v->order = t->extent >= t->true_extent ? 1 : -1;
@@ -151,9 +152,11 @@ bool hdl_view_ascends(struct hdl_view *v)
 	for (; left && (n = hdl_view_runs_next(r, left, &at)); left -= n) {
 		if (at < end)
 			v->order = -1;
+		runs += !runs || at != end;
 		end = at + n;
 	}
 	free(r);
+	*run = v->run = runs ? t->size / runs : 0;
 	return v->order > 0;
 }
 

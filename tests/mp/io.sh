@@ -17,4 +17,7 @@ for n in 1 2 3 5 ${all:+4 6 7}; do
 		try "random, seed $s" "$n" tests/mp/io_random "$tmp/random" $rounds "$s"
 	done
 done
+for n in 1 2 ${all:+4}; do
+	try "threads" "$n" tests/mp/io_threads "$tmp/threads"
+done
 [ $fails = 0 ]
