@@ -508,6 +508,40 @@ static void test_full(void)
 	WORKS(MPI_File_close(&f));
 }
 
+/* Atomic mode: an access of many runs is one. Each rank writes its number over all runs, or reads them. */
+static void test_atomic(void)
+{
+	enum { RUNS = 200 };
+	MPI_File f = open_file(MPI_MODE_RDWR);
+	MPI_Datatype filetype;
+	int v[RUNS], flag;
+
+	WORKS(MPI_File_get_atomicity(f, &flag));
+	CHECK(!flag);
+	WORKS(MPI_File_set_size(f, 0));
+	WORKS(MPI_File_set_atomicity(f, 1));
+	MPI_Type_create_resized(MPI_INT, 0, 64, &filetype);
+	MPI_Type_commit(&filetype);
+	WORKS(MPI_File_set_view(f, 0, MPI_INT, filetype, "native", MPI_INFO_NULL));
+	MPI_Type_free(&filetype);
+	for (int i = 0; i < RUNS; i++)
+		v[i] = 0;
+	WORKS(MPI_File_write_at_all(f, 0, v, RUNS, MPI_INT, MPI_STATUS_IGNORE));
+	meet(sync_comm);
+	for (int round = 0; round < 40; round++) {
+		if ((round + me) & 1) {
+			for (int i = 0; i < RUNS; i++)
+				v[i] = 1000 * me + round;
+			WORKS(MPI_File_write_at(f, 0, v, RUNS, MPI_INT, MPI_STATUS_IGNORE));
+		} else {
+			WORKS(MPI_File_read_at(f, 0, v, RUNS, MPI_INT, MPI_STATUS_IGNORE));
+			for (int i = 1; i < RUNS; i++)
+				CHECK_EQ(v[i], v[0]);
+		}
+	}
+	WORKS(MPI_File_close(&f));
+}
+
 static MPI_File handled_file;
 static int handled, handled_class;
 
@@ -612,6 +646,7 @@ int main(int argc, char **argv)
 	test_shared();
 	test_ordered();
 	test_collective();
+	test_atomic();
 	test_external32();
 	test_datarep();
 	test_full();
