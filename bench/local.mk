@@ -1,7 +1,7 @@
 # Benchmarks. They are plain MPI programs; here they are linked with libheddle, bench/compare builds them for its peers.
 hdb_sources = bench/bench.h bench/bench.c bench/options.c bench/collective.c bench/colls.c bench/window.c bench/device.c
 hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/hd_incast bench/hd_init \
-	bench/hd_offload bench/hd_datatype bench/hd_rma bench/hd_partitioned $(hdb_collectives)
+	bench/hd_offload bench/hd_datatype bench/hd_rma bench/hd_partitioned bench/hd_io $(hdb_collectives)
 # One program, which looks at its name.
 hdb_collectives = bench/hd_barrier bench/hd_bcast bench/hd_gather bench/hd_scatter bench/hd_allgather bench/hd_alltoall \
 	bench/hd_reduce bench/hd_allreduce bench/hd_reduce_scatter bench/hd_scan \
@@ -123,6 +123,9 @@ bench_hd_rma_LDFLAGS = $(NOWRAP)
 bench_hd_partitioned_SOURCES = bench/hd_partitioned.c $(hdb_sources)
 bench_hd_partitioned_LDADD = libheddle.la
 bench_hd_partitioned_LDFLAGS = $(NOWRAP) -pthread
+bench_hd_io_SOURCES = bench/hd_io.c $(hdb_sources)
+bench_hd_io_LDADD = libheddle.la
+bench_hd_io_LDFLAGS = $(NOWRAP)
 bench_hd_incast_SOURCES = bench/hd_incast.c $(hdb_sources)
 bench_hd_incast_LDADD = libheddle.la
 bench_hd_incast_LDFLAGS = $(NOWRAP)

@@ -2,7 +2,7 @@
 # functions as hdl_abi_*, too.
 noinst_LTLIBRARIES += libheddle_internal.la
 libheddle_internal_la_SOURCES = $(verbs_exp_sources) $(runtime_sources) $(transport_sources) $(datatype_sources) \
-	$(p2p_sources) $(collectives_sources) $(rma_sources) $(mpi_sources) src/lines/lines.h src/libheddle.c
+	$(p2p_sources) $(collectives_sources) $(rma_sources) $(io_sources) $(mpi_sources) src/lines/lines.h src/libheddle.c
 nodist_libheddle_internal_la_SOURCES = $(nodist_mpi_sources)
 libheddle_internal_la_LIBADD = libshca_core.la $(BACKTRACE_LIBS)
 libheddle_internal_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)

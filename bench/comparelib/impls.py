@@ -13,7 +13,7 @@ COLLECTIVES = ("barrier", "bcast", "gather", "scatter", "allgather", "alltoall",
                "gatherv", "scatterv", "allgatherv", "alltoallv")
 # The collectives are one program, which looks at its name.
 PROGRAMS = {name: name + ".c" for name in ("hd_latency", "hd_bw", "hd_bibw", "hd_mbw_mr", "hd_init", "hd_offload", "hd_datatype",
-                                           "hd_rma", "hd_partitioned")}
+                                           "hd_rma", "hd_partitioned", "hd_io")}
 PROGRAMS.update({f"hd_{i}{name}": "hd_collective.c" for name in COLLECTIVES for i in ("", "i")})
 # The optimisation that Heddle's own build uses by default.
 CFLAGS = ("-std=gnu11", "-O2", "-g")

@@ -13,7 +13,7 @@ import tempfile
 
 from . import impls
 
-GROUPS = ("latency", "bw", "rma", "partitioned", "datatype", "collectives", "offload", "launch", "memory", "strace")
+GROUPS = ("latency", "bw", "rma", "partitioned", "io", "datatype", "collectives", "offload", "launch", "memory", "strace")
 KINDS = ("rc", "xrc", "dc", "ud")
 
 
@@ -312,6 +312,18 @@ def partitioned_tasks(quick):
                  several(sized("partitions by isend us"), sized("partitions us", 2)))]
 
 
+IO_ACCESSES = {"contiguous": "4K:1M", "strided": "64:64K", "collective": "64:64K", "shared": "4K:64K"}
+
+
+def io_tasks(quick, oversubscribed):
+    """A file written and read by all ranks, in the folder for temporary files."""
+    what = ["--total", "4M"] if quick else []
+    path = os.path.join(tempfile.gettempdir(), f"hd_io.{os.getpid()}")
+    return [Task("io", f"io {access} {ranks}", ranks, "hd_io", ["--access", access, "--file", path, "-m", sizes, *what],
+                 several(sized(f"io {access} {ranks} write MB/s"), sized(f"io {access} {ranks} read MB/s", 2)))
+            for ranks in (2, *oversubscribed[:1]) for access, sizes in IO_ACCESSES.items()]
+
+
 def datatype_tasks(quick):
     """Packing beside loops written by hand, one rank."""
     sizes = ["-m", "16K:16K"] if quick else ["-m", "1K:4M"]
@@ -386,6 +398,8 @@ def tasks_of(groups, quick, oversubscribed):
         tasks += rma_tasks(quick)
     if "partitioned" in groups:
         tasks += partitioned_tasks(quick)
+    if "io" in groups:
+        tasks += io_tasks(quick, oversubscribed)
     if "datatype" in groups:
         tasks += datatype_tasks(quick)
     if "collectives" in groups:

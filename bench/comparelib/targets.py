@@ -118,6 +118,8 @@ TARGETS = (
     (r"rma put create us", lambda s: s in (65536, 1048576), at_most(0.8)),
     (r"rma (fetch_and_op|compare_and_swap) allocate us", lambda s: True, at_most(0.6)),
     (r"rma counter allocate 16 operations/s", lambda s: True, at_least(1)),
+    (r"io collective \d+ write MB/s", lambda s: True, at_least(1.5)),
+    (r"io \w+ \d+ (write|read) MB/s", lambda s: True, at_least(1)),
     (r"(un)?pack \w+ GB/s", lambda s: True, at_least(1)),
     (r"(un)?pack \w+ / by hand", lambda s: True, bound(">= 0.9", lambda v: v >= 0.9)),
     (r"[a-z_]+ 2 us", lambda s: True, at_most(0.7)),

@@ -229,6 +229,17 @@ void hdl_unpack(void *buf, const void *packed, MPI_Count count, const struct hdl
 int hdl_external_size(struct hdl_type *t, MPI_Count *bytes);
 int hdl_pack_external(void *packed, const void *buf, MPI_Count count, struct hdl_type *t);
 int hdl_unpack_external(void *buf, const void *packed, MPI_Count count, struct hdl_type *t);
+/* ... of which only the first `bytes` of packed are there: numbers that are there as a whole are unpacked. */
+int hdl_unpack_external_part(void *buf, const void *packed, MPI_Count bytes, MPI_Count count, struct hdl_type *t);
+/* Bytes of a basic type, by its handle, in a representation of data. hdl_external_basic: in "external32". */
+typedef MPI_Count (*hdl_basic_bytes)(MPI_Datatype basic, void *arg);
+MPI_Count hdl_external_basic(MPI_Datatype basic, void *arg);
+/* Counts the basic elements of (count, t) in a representation, up to the first one that ends behind byte `most`: how many, their
+ * bytes in memory and in the representation. May return MPI_ERR_NO_MEM. */
+struct hdl_items {
+	MPI_Count n, here, there;
+};
+int hdl_type_items(struct hdl_type *t, MPI_Count count, MPI_Count most, hdl_basic_bytes bytes, void *arg, struct hdl_items *items);
 
 /*
  * A stream: (buf, count, t) as the sequence of its packed bytes, and a position in that sequence. Plain data in memory

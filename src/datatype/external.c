@@ -190,7 +190,8 @@ int hdl_external_size(struct hdl_type *t, MPI_Count *bytes)
 	return MPI_SUCCESS;
 }
 
-static int convert(char *packed, const void *buf, MPI_Count count, struct hdl_type *t, bool unpack)
+/* most: bytes of the packed side. */
+static int convert(char *packed, MPI_Count most, const void *buf, MPI_Count count, struct hdl_type *t, bool unpack)
 {
 	union hdl_any_stream any;
 	const struct format *f;
@@ -205,6 +206,11 @@ static int convert(char *packed, const void *buf, MPI_Count count, struct hdl_ty
 	while ((n = hdl_stream_next_typed(&any.s, &run, &tag))) {
 		f = &formats[tag];
 		n = numbers(f, n);
+		if (unlikely((MPI_Count)n > most / f->there))
+			n = (size_t)(most / f->there);
+		if (!n)
+			break;
+		most -= (MPI_Count)n * f->there;
 		if (f->here == 1 && unpack)
 			memcpy(run, packed, n);
 		else if (f->here == 1)
@@ -226,10 +232,60 @@ static int convert(char *packed, const void *buf, MPI_Count count, struct hdl_ty
 
 int hdl_pack_external(void *packed, const void *buf, MPI_Count count, struct hdl_type *t)
 {
-	return convert(packed, buf, count, t, false);
+	return convert(packed, INT64_MAX, buf, count, t, false);
 }
 
 int hdl_unpack_external(void *buf, const void *packed, MPI_Count count, struct hdl_type *t)
 {
-	return convert((void *)packed, buf, count, t, true);
+	return convert((void *)packed, INT64_MAX, buf, count, t, true);
+}
+
+int hdl_unpack_external_part(void *buf, const void *packed, MPI_Count bytes, MPI_Count count, struct hdl_type *t)
+{
+	return convert((void *)packed, bytes, buf, count, t, true);
+}
+
+MPI_Count hdl_external_basic(MPI_Datatype basic, void *arg)
+{
+	const struct format *f = &formats[AT(basic)];
+
+	(void)arg;
+	return (MPI_Count)f->parts * f->there;
+}
+
+/* n basic elements of one type, of which as many count as have their bytes in the rest. Returns whether all have. */
+static bool count_items(struct hdl_items *items, MPI_Count n, MPI_Count here, MPI_Count there, MPI_Count most)
+{
+	MPI_Count fit = there ? (most - items->there) / there : n;
+
+	fit = fit < n ? fit : n;
+	items->n += fit;
+	items->here += fit * here;
+	items->there += fit * there;
+	return fit == n;
+}
+
+int hdl_type_items(struct hdl_type *t, MPI_Count count, MPI_Count most, hdl_basic_bytes bytes, void *arg, struct hdl_items *items)
+{
+	const struct hdl_type *base = hdl_type_base(t);
+	union hdl_any_stream any;
+	uint8_t tag;
+	void *run;
+	size_t n;
+	int rc;
+
+	*items = (struct hdl_items){ 0 };
+	if (base && base->elements == 1) {
+		count_items(items, count * t->elements, base->size, bytes((MPI_Datatype)(HDL_TYPE_FIRST + (uintptr_t)(base - hdl_types)), arg), most);
+		return MPI_SUCCESS;
+	}
+	rc = want_typed(t);
+	if (rc || !t->size)
+		return rc;
+	hdl_stream_open_layout(&any.s, NULL, count, t, t->typed, 0);
+	while ((n = hdl_stream_next_typed(&any.s, &run, &tag)))
+		if (!count_items(items, (MPI_Count)n / hdl_types[tag].size, hdl_types[tag].size,
+				 bytes((MPI_Datatype)(uintptr_t)(HDL_TYPE_FIRST + tag), arg), most))
+			break;
+	return MPI_SUCCESS;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error handlers (MPI-5.0 section 9.3) of communicators, of sessions, of windows, and of MPI_FILE_NULL, the only file.
+ * Error handlers (MPI-5.0 section 9.3) of communicators, of sessions, of windows, and of files, MPI_FILE_NULL among them.
  */
 #include "mpi/errhandler.h"
+#include "mpi/file.h"
 #include "mpi/leaks.h"
 #include "mpi/win.h"
 
@@ -239,30 +240,31 @@ int PMPI_Win_call_errhandler(MPI_Win win, int errorcode)
 }
 HDL_PROFILED(Win_call_errhandler);
 
-/* MPI_FILE_NULL is the only valid handle of a file so far. The three functions raise their errors on it. */
-static int check_file(const char *call, MPI_File file)
+/* Finds the file of a handle: *f is NULL for MPI_FILE_NULL, whose handler new files inherit (section 14.7). */
+static int check_file(const char *call, MPI_File file, struct hdl_file **f)
 {
-	char text[64];
-
 	hdl_check_active(call);
-	if (file == MPI_FILE_NULL)
-		return MPI_SUCCESS;
-	snprintf(text, sizeof(text), "invalid file: handle %p is none", (void *)file);
-	return hdl_errhandler_call_file(hdl_error_code(MPI_ERR_FILE, call, text));
+	*f = hdl_file_get(file);
+	return *f || file == MPI_FILE_NULL ? MPI_SUCCESS : hdl_bad_file(call, file);
 }
 
 int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_set_errhandler";
-	int rc = check_file(call, file);
+	struct hdl_file *f;
+	int rc = check_file(call, file, &f);
 
 	if (rc)
 		return rc;
-	rc = check_kind(NULL, call, FOR_FILE, errhandler);
-	if (!rc)
-		errhandler_replace(&hdl_errhandler_of_files, errhandler);
-	return rc;
+	if (!hdl_errhandler_valid(errhandler) || (hdl_errhandler_own(errhandler) && hdl_errhandler_own(errhandler)->kind != FOR_FILE))
+		return hdl_file_raise(f, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none for files, or was freed",
+				      (void *)errhandler);
+	errhandler_replace(f ? &f->errhandler : &hdl_errhandler_of_files, errhandler);
+	/* errors of requests are raised on the file's communicator */
+	if (f)
+		f->comm->errhandler = errhandler;
+	return MPI_SUCCESS;
 }
 HDL_PROFILED(File_set_errhandler);
 
@@ -271,13 +273,14 @@ int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
 	HDL_LOCKED;
 	HDL_GIVES(errhandler);
 	static const char call[] = "MPI_File_get_errhandler";
-	int rc = check_file(call, file);
+	struct hdl_file *f;
+	int rc = check_file(call, file, &f);
 
 	if (rc)
 		return rc;
 	if (!errhandler)
-		return hdl_null_arg(NULL, call, "errhandler");
-	*errhandler = open_handle(hdl_errhandler_of_files);
+		return hdl_file_raise(f, MPI_ERR_ARG, call, "invalid errhandler: it is a null pointer");
+	*errhandler = open_handle(f ? f->errhandler : hdl_errhandler_of_files);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(File_get_errhandler);
@@ -286,13 +289,17 @@ int PMPI_File_call_errhandler(MPI_File fh, int errorcode)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_call_errhandler";
-	int rc = check_file(call, fh);
+	struct hdl_file *f;
+	int rc = check_file(call, fh, &f);
 
-	if (!rc)
-		rc = check_code(NULL, call, errorcode);
 	if (rc)
 		return rc;
-	hdl_errhandler_call_file(errorcode);
+	if (hdl_error_class(errorcode) < 0)
+		return hdl_file_raise(f, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode, hdl_last_used_code());
+	if (f)
+		hdl_errhandler_call_on_file(f, errorcode);
+	else
+		hdl_errhandler_call_file(errorcode);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(File_call_errhandler);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calling error handlers (MPI-5.0 section 9.3). */
 #include "mpi/errhandler.h"
+#include "mpi/file.h"
 #include "mpi/win.h"
 
 #include <stdlib.h>
@@ -70,6 +71,16 @@ static int errhandler_code(int raised, int code_after)
 	return code_after == MPI_SUCCESS ? raised : code_after;
 }
 
+/* For errors of requests: the file whose communicator this is. NULL: the file was closed. */
+static struct hdl_file *file_of(const struct hdl_comm *comm)
+{
+	struct hdl_file *f = hdl_file_list;
+
+	while (f && f->comm != comm)
+		f = f->next;
+	return f;
+}
+
 int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code)
 {
 	char on[MPI_MAX_OBJECT_NAME + 8] = "";
@@ -87,6 +98,11 @@ int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int co
 		if (comm->name[0])
 			snprintf(on, sizeof(on), " on %s", comm->name);
 		die(handler, on, code);
+	}
+	if (((struct hdl_errhandler *)handler)->kind == FOR_FILE) {
+		struct hdl_file *f = file_of(comm);
+
+		return f ? hdl_errhandler_call_on_file(f, code) : code;
 	}
 	handle = hdl_comm_handle(comm);
 	fn = ((struct hdl_errhandler *)handler)->fn;
@@ -156,6 +172,28 @@ int hdl_errhandler_call_win(struct hdl_win *w, int code)
 	/* the handler may free the window */
 	depth = hdl_lock_open();
 	((MPI_Win_errhandler_function *)fn)(&handle, &code_after);
+	hdl_lock_close(depth);
+	return errhandler_code(code, code_after);
+}
+
+int hdl_errhandler_call_on_file(struct hdl_file *f, int code)
+{
+	MPI_File handle = (MPI_File)f;
+	char on[64];
+	int code_after = code;
+	unsigned depth;
+	any_function fn;
+
+	if (f->errhandler == MPI_ERRORS_RETURN)
+		return code;
+	if (!hdl_handle_is_address(f->errhandler)) {
+		snprintf(on, sizeof(on), " on file %.50s", f->name);
+		die(f->errhandler, on, code);
+	}
+	fn = ((struct hdl_errhandler *)f->errhandler)->fn;
+	/* the handler may close the file */
+	depth = hdl_lock_open();
+	((MPI_File_errhandler_function *)fn)(&handle, &code_after);
 	hdl_lock_close(depth);
 	return errhandler_code(code, code_after);
 }

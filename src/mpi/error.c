@@ -36,13 +36,6 @@ int hdl_missing(const char *call, MPI_Comm comm)
 	return hdl_raise(hdl_comm_get(comm), MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING);
 }
 
-int hdl_missing_file(const char *call)
-{
-	HDL_LOCKED;
-
-	return hdl_errhandler_call_file(hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING));
-}
-
 int hdl_raise_session(struct hdl_session *session, int class, const char *call, const char *fmt, ...)
 {
 	char text[512];

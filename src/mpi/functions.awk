@@ -152,8 +152,6 @@ function missing(i,	call, out, n, k)
 		print "\thdl_missing(" call ", MPI_COMM_SELF);\n\treturn (" types[i] ")0;"
 	else if (names[i] ~ /^T_/)
 		print "\treturn MPI_T_ERR_NOT_SUPPORTED;"
-	else if (names[i] ~ /^File_/ || names[i] ~ /^Register_datarep/)
-		print "\treturn hdl_missing_file(" call ");"
 	else
 		print "\treturn hdl_missing(" call ", " communicator(i) ");"
 	print "}\nHDL_ALIAS(" names[i] ");\n"
@@ -187,7 +185,7 @@ function doc(	i)
 	print "# Conformance\n"
 	print "The functions of MPI 5.0 with the MPI standard ABI 1.0, by chapter of the standard, and whether this version has"
 	print "them. All of them are declared and can be linked. One that is missing raises `MPI_ERR_UNSUPPORTED_OPERATION` with a text"
-	print "that names it: that ends the program unless another error handler is set, but for files, where the default one returns."
+	print "that names it: that ends the program unless another error handler is set."
 	print "Those of the tool interface return `MPI_T_ERR_NOT_SUPPORTED`. `heddle_info --functions` prints the list with totals.\n"
 	print "This page is made from `src/mpi/functions.def` by `make conformance`.\n"
 	print "## Beyond the text\n"
@@ -208,6 +206,8 @@ function doc(	i)
 	print "  tells no number of one program's ranks there, the key is missing until then."
 	print "* `MPI_Win_free` of a window of which a rank has died frees it, with `MPI_ERR_PROC_ABORTED`. A displacement that leads out of a"
 	print "  window is `MPI_ERR_RMA_RANGE`; a call that the epoch does not allow is `MPI_ERR_RMA_SYNC`: [one-sided.md](one-sided.md), *Epochs*."
+	print "* Files: what a program in error gets, what a collective does with arguments that one rank alone has wrong, hints, atomic mode:"
+	print "  [files.md](files.md)."
 	print "* `MPI_Dims_create` makes the largest and the smallest dimension that it chooses differ as little as can be."
 	for (i = 1; i <= n; i++) {
 		if (chapters[i] != chapters[i - 1])

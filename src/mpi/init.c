@@ -18,6 +18,7 @@
  */
 #include "base/stack.h"
 #include "mpi/attr.h"
+#include "mpi/file.h"
 #include "mpi/leaks.h"
 #include "mpi/session.h"
 #include "mpi/tool.h"
@@ -112,6 +113,7 @@ static void bring_down(bool leave)
 	hdl_type_each(drop_type_attrs);
 	hdl_win_drop_attrs();
 	hdl_keyval_fini();
+	hdl_io_fini();
 	hdl_rma_fini();
 	if (hdl_coll_fini() || hdl_p2p_fini(leave))
 		hdl_rt_abort(EXIT_FAILURE, "MPI_Finalize failed; the program ends");

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "mpi/mpi_internal.h"
+#include "mpi/file.h"
 #include "rma/rma.h"
 
 static const char *leaks_plural(int n)
@@ -85,6 +85,14 @@ static void win(void *object, void *arg)
 	hdl_leak("windows not freed", "%.96s of %d rank%s", hdl_win_label(w, label), w->size, leaks_plural(w->size));
 }
 
+static void file(void *object, void *arg)
+{
+	const struct hdl_file *f = object;
+
+	(void)arg;
+	hdl_leak("files not closed", "%.96s of %d rank%s", f->name, f->comm->size, leaks_plural(f->comm->size));
+}
+
 void hdl_leaks_note(void)
 {
 	hdl_pool_each(&hdl_comms, comm, NULL);
@@ -92,6 +100,7 @@ void hdl_leaks_note(void)
 	hdl_pool_each(&hdl_derived_types, type, NULL);
 	hdl_pool_each(&hdl_user_ops, op, NULL);
 	hdl_pool_each(&hdl_wins, win, NULL);
+	hdl_pool_each(&hdl_files, file, NULL);
 	hdl_info_leaks();
 	hdl_errhandler_leaks();
 	hdl_keyval_leaks();

@@ -24,6 +24,9 @@ mpi_sources += src/mpi/tool.h src/mpi/tool.c src/mpi/tool_enum.c src/mpi/tool_cv
 # Chapter 12.
 mpi_sources += src/mpi/win.h src/mpi/win.c src/mpi/win_attr.c src/mpi/win_sync.c src/mpi/rma.c
 
+# Chapter 14.
+mpi_sources += src/mpi/file.h src/mpi/file.c src/mpi/file_view.c src/mpi/file_access.c src/mpi/file_datarep.c
+
 # Chapter 11.
 mpi_sources += src/mpi/dynamic.c src/mpi/session.h src/mpi/session.c
 

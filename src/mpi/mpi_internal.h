@@ -188,10 +188,8 @@ cold int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const st
 cold int hdl_bad_rank(struct hdl_comm *comm, int class, const char *call, const char *arg, int rank);
 cold int hdl_bad_count(struct hdl_comm *comm, const char *call, const char *arg, long long count);
 cold int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg);
-/* Functions that this version lacks: raise MPI_ERR_UNSUPPORTED_OPERATION on comm, or for a file by MPI_FILE_NULL's handler,
- * which returns by default (section 14.7). */
+/* Functions that this version lacks: raises MPI_ERR_UNSUPPORTED_OPERATION on comm. */
 cold int hdl_missing(const char *call, MPI_Comm comm);
-cold int hdl_missing_file(const char *call);
 /* For functions without a communicator: ends the program unless MPI is initialized and not finalized. */
 cold void hdl_not_active(const char *call);
 static inline void hdl_check_active(const char *call)

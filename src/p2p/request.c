@@ -46,6 +46,16 @@ struct hdl_req *hdl_req_new(struct hdl_comm *comm)
 	return &op->req;
 }
 
+struct hdl_req *hdl_req_new_file(struct hdl_comm *comm)
+{
+	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_FILE);
+
+	if (!op)
+		return NULL;
+	hdl_status_empty(&op->req.status, MPI_ANY_SOURCE);
+	return &op->req;
+}
+
 /* Invariant of the free list: no callback, error number, type or pooled memory; not detached, pending, special or posted.
  * hdl_op_new relies on it. */
 void hdl_op_put(struct hdl_op *op)

@@ -18,10 +18,10 @@
 #define HDL_CONTEXT_CANCEL 4
 #define HDL_CONTEXT_GROUPS 5	/* agreements without a communicator (comm/comm_cid.h) */
 
-/* OTHER: of a collective. SEND, RECV: an operation. NONE and above: no operation (MPI_PROC_NULL), or made of other requests;
- * reports leave these out. */
+/* OTHER: of a collective. SEND, RECV: an operation. NONE and above: no operation (MPI_PROC_NULL), made of other requests, or of a
+ * layer above (FILE: of one process's access to a file); reports leave these out. */
 enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV, HDL_REQ_NONE, HDL_REQ_PAIR, HDL_REQ_PERSISTENT,
-		    HDL_REQ_GENERALIZED, HDL_REQ_KINDS };
+		    HDL_REQ_GENERALIZED, HDL_REQ_FILE, HDL_REQ_KINDS };
 
 struct hdl_op;
 

@@ -454,9 +454,6 @@ void hdl_tp_unshare(struct hdl_tp *tp, void *p);
  * other memory at the same place: the caller must check contents that it knows before it writes. */
 void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes);
 
-/* Returns true if some of these bytes cannot be read, or written: a page is unmapped, protected, or beyond the end of its file. False
- * also where the kernel does not tell. One system call if all can. */
-bool hdl_tp_unreachable(const void *p, uint64_t bytes, bool written);
 /* The same without a device, of processes of one host (mem/segment.c): one makes it, the others open it. */
 enum hdl_segment_how { HDL_SEGMENT_ANONYMOUS, HDL_SEGMENT_NAMED };
 struct hdl_segment {			/* as the processes exchange it: no padding */
@@ -471,6 +468,10 @@ void hdl_segment_opened(struct hdl_segment *s);
 /* Maps a peer's segment. NULL with errno: this process cannot. */
 void *hdl_segment_open(const struct hdl_segment *s);
 void hdl_segment_unmap(void *p, size_t bytes);
+
+/* Returns true if some of these bytes cannot be read, or written: a page is unmapped, protected, or beyond the end of its file. False
+ * also where the kernel does not tell. One system call if all can. */
+bool hdl_tp_unreachable(const void *p, uint64_t bytes, bool written);
 
 /* MPI_Alloc_mem: memory of the device's arena if there is one (ibv_alloc_dm or the library's own registered pool), so that peers
  * reach it without a copy through the kernel. */

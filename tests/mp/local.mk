@@ -95,6 +95,7 @@ EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transp
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
 include tests/mp/rma.mk
+include tests/mp/io.mk
 include tests/mp/standard.mk
 include tests/mp/rma_standard.mk
 check_PROGRAMS += tests/mp/transport_death

@@ -16,6 +16,8 @@ cat >"$dir/table" <<-'END'
 	circles collectives 0
 	names collectives coll ^hdl_exec_(host|mailbox|vector|single_copy|tasks)$
 	circles datatype 0
+	circles io 0
+	order io error datarep view pool access collective shared file
 	circles launcher 0
 	circles mpi 0
 	circles p2p 0
@@ -31,7 +33,7 @@ cat >"$dir/table" <<-'END'
 	among shca fabric engine verbs interpose
 	circles transport 0
 	circles verbs_exp 5
-	among . runtime datatype transport p2p collectives mpi
+	among . runtime datatype transport p2p collectives io mpi
 END
 sed -e :a -e '/\\$/N; s/\\\n//; ta' "$dir/table" >"$dir/rows"
 

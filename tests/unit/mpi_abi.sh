@@ -85,10 +85,10 @@ sed -n '/^function that is missing/,/^No HCA/p' "$src/README.md" | grep -o '`MPI
 [ "$(wc -l <"$tmp/patterns")" -gt 0 ] || fail "README.md: no list of missing functions was found"
 difference=$(readme_difference "$tmp/patterns" | head -n 5)
 [ -z "$difference" ] || fail "README.md's list of missing functions: $difference"
-{ grep -v '^File_' "$tmp/patterns"; echo 'Neighbor_*'; } >"$tmp/spoiled"
+{ sed 1d "$tmp/patterns"; echo 'Neighbor_*'; } >"$tmp/spoiled"
 difference=$(readme_difference "$tmp/spoiled")
 case $difference in
-*"MPI_Neighbor_*: no function of this name is missing"*"MPI_File_open is missing and not listed"*) ;;
+*"MPI_Neighbor_*: no function of this name is missing"*"is missing and not listed"*) ;;
 *) fail "a wrong list of missing functions goes unnoticed: $difference" ;;
 esac
 

@@ -383,7 +383,7 @@ static void errhandlers(void)
 	OK(MPI_Comm_free(&dup));
 
 	/* on files that are not there: returned, until another handler is set */
-	ERROR(MPI_File_open(MPI_COMM_WORLD, "x", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_UNSUPPORTED_OPERATION,
+	ERROR(MPI_File_open(MPI_COMM_WORLD, "x", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE,
 	      "MPI_File_open: ");
 	OK(MPI_File_get_errhandler(MPI_FILE_NULL, &got));
 	CHECK(got == MPI_ERRORS_RETURN);
@@ -393,7 +393,7 @@ static void errhandlers(void)
 	OK(MPI_File_call_errhandler(MPI_FILE_NULL, code));
 	CHECK(calls == 6 && seen_code == code);
 	OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
-	ERROR(MPI_File_call_errhandler((MPI_File)0x4711, 1), MPI_ERR_FILE, "MPI_File_call_errhandler: invalid file: handle 0x4711");
+	ERROR(MPI_File_call_errhandler((MPI_File)0x4711, 1), MPI_ERR_FILE, "MPI_File_call_errhandler: invalid fh: handle 0x4711");
 
 	ERROR(MPI_Comm_create_errhandler(NULL, &got), MPI_ERR_ARG, "MPI_Comm_create_errhandler: invalid comm_errhandler_fn");
 	ERROR(MPI_Comm_create_errhandler(on_comm, NULL), MPI_ERR_ARG, "invalid errhandler");

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files (MPI-5.0 section 14.2): open, close, delete, size, and the collectives on a file that move no data. */
+#include "base/fd.h"
+#include "io/io.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+struct hdl_pool hdl_files = HDL_POOL(struct hdl_file, 16);
+struct hdl_file *hdl_file_list;
+
+/* ---- agreement ---------------------------------------------------------------------------------------------------------- */
+
+/* A process's part of a collective on a file. */
+struct part {
+	int64_t value;			/* must be the same at all processes */
+	int32_t error;
+	int32_t amode;
+	struct hdl_cb_hints cb;
+};
+
+/* Exchanges the parts of all processes. *cb, unless it is NULL: rank 0's. Returns the class of this process's error, or else that of the lowest rank with one; or
+ * MPI_ERR_NOT_SAME where values differ. */
+static int exchange(struct hdl_comm *comm, const char *what, struct part mine, struct hdl_cb_hints *cb)
+{
+	struct part *part = calloc((size_t)comm->size, sizeof(*part));
+	char why[512] = "";
+	int rc;
+
+	if (!part)
+		hdl_out_of_memory("what the ranks of a file agree on", (size_t)comm->size * sizeof(*part));
+	if (mine.error)
+		snprintf(why, sizeof(why), "%s", hdl_reason_take());
+	part[comm->rank] = mine;
+	rc = hdl_comm_exchange(comm, part, sizeof(*part));
+	if (!rc && mine.error) {
+		hdl_reason_set("%s", why);
+		rc = mine.error;
+	}
+	for (int r = 0; r < comm->size && !rc; r++) {
+		if (part[r].error)
+			hdl_reason_set("rank %d has failed in this call", r);
+		else if (part[r].amode != part[0].amode)
+			hdl_reason_set("the access modes differ: %d at rank 0, %d at rank %d", part[0].amode, part[r].amode, r);
+		else if (part[r].value != part[0].value)
+			hdl_reason_set("%s differs: %lld at rank 0, %lld at rank %d", what, (long long)part[0].value, (long long)part[r].value, r);
+		else
+			continue;
+		rc = part[r].error ? part[r].error : MPI_ERR_NOT_SAME;
+	}
+	if (cb && !rc)
+		*cb = part[0].cb;
+	free(part);
+	return rc;
+}
+
+int hdl_file_agree(struct hdl_file *f, int error)
+{
+	return exchange(f->comm, "", (struct part){ .error = error }, NULL);
+}
+
+int hdl_file_set_hints(struct hdl_file *f, const struct hdl_io_hints *hints, int error)
+{
+	struct hdl_cb_hints cb;
+	int rc = exchange(f->comm, "", (struct part){ .error = error, .cb = hints->cb }, &cb);
+
+	if (!rc) {
+		f->hints = *hints;
+		f->hints.cb = cb;
+	}
+	return rc;
+}
+
+/* ---- open and close -------------------------------------------------------------------------------------------------------- */
+
+const char *hdl_fs_name(enum hdl_fs fs)
+{
+	static const char *const name[] = { "local", "nfs", "lustre", "gpfs", "other" };
+
+	return name[fs];
+}
+
+/* By the magic numbers of statfs(2). */
+static enum hdl_fs fs_of(int fd)
+{
+	struct statfs s;
+
+	if (fstatfs(fd, &s))
+		return HDL_FS_OTHER;
+	switch ((uint32_t)s.f_type) {
+	case 0x6969: return HDL_FS_NFS;
+	case 0x0bd00bd0: return HDL_FS_LUSTRE;
+	case 0x47504653: return HDL_FS_GPFS;
+	case 0xef53:		/* ext2 to ext4 */
+	case 0x58465342:	/* xfs */
+	case 0x9123683e:	/* btrfs */
+	case 0x01021994:	/* tmpfs */
+	case 0x858458f6:	/* ramfs */
+	case 0x794c7630:	/* overlayfs */
+	case 0x2fc12fc1:	/* zfs */
+	case 0xf2f52010:	/* f2fs */
+		return HDL_FS_LOCAL;
+	default: return HDL_FS_OTHER;
+	}
+}
+
+/* Returns what follows "ufs:" or "nfs:". */
+static const char *without_prefix(const char *filename, enum hdl_fs *fs)
+{
+	if (!strncmp(filename, "nfs:", 4)) {
+		*fs = HDL_FS_NFS;
+		return filename + 4;
+	}
+	return strncmp(filename, "ufs:", 4) ? filename : filename + 4;
+}
+
+/* Returns the absolute path, to be freed, since the program may change its directory before MPI_File_close. NULL: no memory, or no
+ * directory. */
+static char *absolute(const char *name)
+{
+	char *dir, *path = NULL;
+
+	if (*name == '/')
+		return strdup(name);
+	dir = getcwd(NULL, 0);
+	if (dir && asprintf(&path, "%s/%s", dir, name) < 0)
+		path = NULL;
+	free(dir);
+	return path;
+}
+
+void hdl_io_hints_init(struct hdl_io_hints *h)
+{
+	*h = (struct hdl_io_hints){ .ind_rd_buffer_size = 1 << 20, .file_perm = -1,
+				    .cb = { .buffer_size = 4 << 20, .striping_unit = 4096 } };
+}
+
+/* Opens the file here. creates: as MPI_MODE_CREATE and MPI_MODE_EXCL say; else the file must exist. Returns an errno. */
+static int open_here(struct hdl_file *f, bool creates)
+{
+	int flags = f->amode & MPI_MODE_RDONLY ? O_RDONLY : f->amode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR;
+	struct stat s;
+
+	if (creates && f->amode & MPI_MODE_CREATE)
+		flags |= O_CREAT;
+	if (creates && f->amode & MPI_MODE_EXCL)
+		flags |= O_EXCL;
+	if (!f->path)
+		return ENOMEM;
+	f->fd = fd_raise(open(f->path, flags | O_CLOEXEC, f->hints.file_perm >= 0 ? f->hints.file_perm : 0666));
+	if (f->fd < 0)
+		return errno;
+	if (fstat(f->fd, &s))
+		return errno;
+	if (S_ISDIR(s.st_mode))
+		return EISDIR;
+	if (f->fs == HDL_FS_LOCAL)
+		f->fs = fs_of(f->fd);
+	return 0;
+}
+
+/* Rank 0 opens first, and creates the file; then all others do. Collective. */
+static int open_by_all(struct hdl_file *f)
+{
+	int err = 0, rc;
+
+	if (!f->comm->rank)
+		err = open_here(f, true);
+	rc = exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0 }, NULL);
+	if (rc)
+		return rc;
+	if (f->comm->rank)
+		err = open_here(f, false);
+	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0 }, NULL);
+}
+
+/* The first view, and pointers of MPI_MODE_APPEND. Collective. */
+static int open_view(struct hdl_file *f)
+{
+	struct hdl_type *byte = hdl_type_get(MPI_BYTE);
+	int rc;
+
+	if (hdl_view_make(0, byte, byte, "native", &f->view))
+		hdl_out_of_memory("a view", sizeof(*f->view));
+	rc = hdl_shared_make(f);
+	if (rc || !(f->amode & MPI_MODE_APPEND))
+		return rc;
+	rc = hdl_file_end(f, &f->position);
+	if (!rc)
+		rc = hdl_shared_prepare(f, f->position);
+	rc = hdl_file_agree(f, rc);
+	if (!rc)
+		hdl_shared_switch(f);
+	return rc;
+}
+
+static void file_link(struct hdl_file *f)
+{
+	f->next = hdl_file_list;
+	f->link = &hdl_file_list;
+	if (f->next)
+		f->next->link = &f->next;
+	hdl_file_list = f;
+}
+
+/* Frees the object. Collective over the shared pointer's window, if there is one. */
+static int file_free(struct hdl_file *f)
+{
+	int rc = hdl_shared_free(f);
+
+	if (f->link) {
+		*f->link = f->next;
+		if (f->next)
+			f->next->link = f->link;
+	}
+	hdl_view_release(f->view);
+	if (f->fd >= 0)
+		close(f->fd);
+	if (f->comm) {
+		f->comm->errhandler = MPI_ERRORS_RETURN;	/* the file's, without a reference */
+		hdl_comm_release(f->comm);
+	}
+	hdl_errhandler_release(f->errhandler);
+	pthread_mutex_destroy(&f->atomic_lock);
+	free(f->path);
+	hdl_pool_put(&hdl_files, f);
+	return rc;
+}
+
+int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struct hdl_file **out)
+{
+	struct hdl_file *f = hdl_pool_take(&hdl_files);
+	char why[512] = "";
+	int rc;
+
+	*out = NULL;
+	/* without these the other processes would wait for ever */
+	if (!f)
+		hdl_out_of_memory("a file", sizeof(*f));
+	if (args->error)
+		snprintf(why, sizeof(why), "%s", hdl_reason_take());
+	*f = (struct hdl_file){ .obj = { HDL_MAGIC_FILE, 1 }, .fd = -1, .amode = args->amode, .errhandler = args->errhandler,
+				.hints = args->hints };
+	hdl_errhandler_retain(f->errhandler);
+	pthread_mutex_init(&f->atomic_lock, NULL);
+	f->name = without_prefix(args->filename ? args->filename : "", &f->fs);
+	f->path = absolute(f->name);
+	if (f->path)
+		f->name = f->path + strlen(f->path) - strlen(f->name);
+	rc = hdl_comm_dup(comm, &f->comm);
+	if (!rc) {
+		/* no program has a handle of it; errors of requests are raised on it */
+		f->comm->obj.magic = 0;
+		snprintf(f->comm->name, sizeof(f->comm->name), "file %.*s", MPI_MAX_OBJECT_NAME - 6, f->name);
+		hdl_errhandler_release(f->comm->errhandler);
+		f->comm->errhandler = f->errhandler;
+		if (args->error)
+			hdl_reason_set("%s", why);
+		rc = exchange(f->comm, "", (struct part){ .error = args->error, .amode = args->amode, .cb = args->hints.cb }, &f->hints.cb);
+	}
+	if (!rc)
+		rc = open_by_all(f);
+	if (!rc)
+		rc = open_view(f);
+	if (rc) {
+		snprintf(why, sizeof(why), "%s", hdl_reason_take());
+		file_free(f);
+		hdl_reason_set("%s", why);
+		return rc;
+	}
+	file_link(f);
+	*out = f;
+	return MPI_SUCCESS;
+}
+
+int hdl_file_close(struct hdl_file *f)
+{
+	int rc = MPI_SUCCESS, freed;
+	char why[512];
+
+	hdl_file_quiet(f);
+	if (f->split) {
+		/* the program has not called its end */
+		hdl_req_wait(f->split);
+		hdl_req_free(f->split);
+	}
+	if (f->fs == HDL_FS_NFS && !(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
+		rc = hdl_io_class(errno, "write back", f->path);
+	rc = hdl_file_agree(f, rc);
+	if (f->amode & MPI_MODE_DELETE_ON_CLOSE && !f->comm->rank && unlink(f->path) && !rc)
+		rc = hdl_io_class(errno, "delete", f->path);
+	snprintf(why, sizeof(why), "%s", hdl_reason_take());
+	f->obj.magic = 0;
+	freed = file_free(f);
+	if (rc)
+		hdl_reason_set("%s", why);
+	return rc ? rc : freed;
+}
+
+int hdl_file_delete(const char *filename)
+{
+	enum hdl_fs fs;
+
+	filename = without_prefix(filename, &fs);
+	return unlink(filename) ? hdl_io_class(errno, "delete", filename) : MPI_SUCCESS;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------------------ */
+
+int hdl_file_size(struct hdl_file *f, MPI_Offset *size)
+{
+	struct stat s;
+
+	if (fstat(f->fd, &s))
+		return hdl_io_class(errno, "get the size of", f->path);
+	*size = s.st_size;
+	return MPI_SUCCESS;
+}
+
+int hdl_file_end(struct hdl_file *f, MPI_Offset *position)
+{
+	MPI_Offset size = 0;
+	MPI_Count each = f->view->esize;
+	int rc = hdl_file_size(f, &size);
+
+	if (!rc)
+		*position = (hdl_view_bytes_before(f->view, size) + each - 1) / each * each;
+	return rc;
+}
+
+/* Rank 0 changes the size when all processes are there, and each returns when that is done. */
+static int resize(struct hdl_file *f, MPI_Offset size, int error, int (*change)(int fd, MPI_Offset size), const char *what)
+{
+	int err, rc = exchange(f->comm, "size", (struct part){ .value = size, .error = error }, NULL);
+
+	if (rc)
+		return rc;
+	err = f->comm->rank ? 0 : change(f->fd, size);
+	return hdl_file_agree(f, err ? hdl_io_class(err, what, f->path) : 0);
+}
+
+static int change_size(int fd, MPI_Offset size)
+{
+	return ftruncate(fd, size) ? errno : 0;
+}
+
+static int change_space(int fd, MPI_Offset size)
+{
+	int err = size ? posix_fallocate(fd, 0, size) : 0;
+
+	return err;
+}
+
+int hdl_file_set_size(struct hdl_file *f, MPI_Offset size, int error)
+{
+	return resize(f, size, error, change_size, "set the size of");
+}
+
+int hdl_file_preallocate(struct hdl_file *f, MPI_Offset size, int error)
+{
+	return resize(f, size, error, change_space, "allocate space for");
+}
+
+int hdl_file_sync(struct hdl_file *f)
+{
+	int rc = MPI_SUCCESS;
+
+	hdl_file_quiet(f);
+	/* a descriptor for reading alone has nothing to write back; some file systems refuse it */
+	if (!(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
+		rc = hdl_io_class(errno, "write back", f->path);
+	return hdl_file_agree(f, rc);
+}
+
+/* ---- views and modes ---------------------------------------------------------------------------------------------------------- */
+
+int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
+{
+	int rc = error ? error : hdl_shared_prepare(f, 0);
+
+	rc = exchange(f->comm, "the size of the etype", (struct part){ .value = v ? v->esize : 0, .error = rc }, NULL);
+	if (rc) {
+		hdl_view_release(v);
+		return rc;
+	}
+	hdl_shared_switch(f);
+	hdl_view_release(f->view);
+	f->view = v;
+	f->position = 0;
+	return MPI_SUCCESS;
+}
+
+int hdl_file_seek_shared_begin(struct hdl_file *f, MPI_Offset offset, int whence, MPI_Offset *now)
+{
+	int rc = exchange(f->comm, "whence", (struct part){ .value = whence }, NULL);
+
+	if (!rc)
+		rc = exchange(f->comm, "offset", (struct part){ .value = offset }, NULL);
+	return rc ? rc : hdl_shared_add(f, 0, now);
+}
+
+int hdl_file_seek_shared_end(struct hdl_file *f, MPI_Offset position, int error)
+{
+	int rc = error ? error : hdl_shared_prepare(f, position);
+
+	rc = hdl_file_agree(f, rc);
+	if (!rc)
+		hdl_shared_switch(f);
+	return rc;
+}
+
+/* Asks whether the file system has locks of ranges. Returns an errno. */
+static int probe_locks(int fd)
+{
+	struct flock l = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+
+	return fcntl(fd, F_OFD_GETLK, &l) ? errno : 0;
+}
+
+int hdl_file_set_atomicity(struct hdl_file *f, bool atomic)
+{
+	int err = atomic ? probe_locks(f->fd) : 0;
+	int rc = exchange(f->comm, "the flag", (struct part){ .value = atomic, .error = err ? hdl_io_class(err, "lock ranges of", f->path) : 0 }, NULL);
+
+	hdl_file_quiet(f);
+	if (!rc)
+		f->atomic = atomic;
+	return rc;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------------------- */
+
+void hdl_io_fini(void)
+{
+	/* files that the program has not closed: without the other processes */
+	for (struct hdl_file *f = hdl_file_list; f; f = f->next)
+		hdl_file_quiet(f);
+	hdl_collective_fini();
+	hdl_pool_threads_end();
+	while (hdl_file_list) {
+		struct hdl_file *f = hdl_file_list;
+
+		f->shared = NULL;	/* hdl_rma_fini frees the window */
+		file_free(f);
+	}
+	hdl_pool_fini(&hdl_files);
+	hdl_datarep_fini();
+}
