@@ -170,6 +170,8 @@ static int modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 
 static enum ibv_exp_wc_opcode mlx5_opcode_of(struct exp_mlx5_qp *q, const struct ibv_wc *wc)
 {
+	if (wc->opcode == IBV_WC_LOCAL_INV)
+		return IBV_EXP_WC_LOCAL_INV;
 	if (!q || wc->opcode != IBV_WC_DRIVER2)
 		return (enum ibv_exp_wc_opcode)wc->opcode;
 	/* older entries belong to completions that were polled by ibv_poll_cq */

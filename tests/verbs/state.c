@@ -184,20 +184,6 @@ static void lenient(void)
 	exit(0);
 }
 
-/* The device has no extensions for memory management: there is nothing that a request could invalidate. */
-static void no_invalidation(struct vt *t, struct ibv_cq *cq)
-{
-	struct ibv_device_attr d;
-	struct ibv_qp *a = vt_qp(t, IBV_QPT_RC, cq, NULL), *b = vt_qp(t, IBV_QPT_RC, cq, NULL);
-	struct ibv_send_wr wr = { .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED }, *bad;
-
-	vt_connect_pair(a, b);
-	CHECK(!ibv_query_device(t->ctx, &d) && !(d.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS), "the capability");
-	CHECK(ibv_post_send(a, &wr, &bad) == EINVAL && bad == &wr, "LOCAL_INV");
-	vt_none(cq);
-	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
-}
-
 /* SQD holds what is posted, says so by an event, and goes on in RTS. */
 static void drained(struct vt *t, struct ibv_cq *cq)
 {
@@ -302,7 +288,6 @@ int main(void)
 	query(&t, cq);
 	posting(&t, cq);
 	drained(&t, cq);
-	no_invalidation(&t, cq);
 	refuses(&t, cq);
 	refuses_objects(&t, cq);
 	CHECK(!ibv_destroy_cq(cq), "destroy CQ");

@@ -13,6 +13,7 @@
 #include "shca/engine/access.h"
 #include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
+#include "shca/engine/window.h"
 
 /* The destination fields of a request. */
 static inline struct shca_address address_of(const struct shca_req *req)
@@ -247,7 +248,7 @@ void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 	struct shca_rq *rq;
 	struct shca_cq *cq = NULL;
 
-	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_RCQE)
+	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_INV && step != SHCA_STEP_RCQE)
 		return;
 	shca_epoch_widen(thr);
 	if (qp->type == IBV_QPT_XRC_SEND) {
@@ -314,9 +315,10 @@ static inline __attribute__((always_inline)) int take_receive(struct shca_thread
 {
 	if (step == SHCA_STEP_RCQE)
 		return (int)qp->step_index;
-	if ((step == SHCA_STEP_RECV || step == SHCA_STEP_TAKE) && qp->step_rq == shca_off_of(thr->m, r->rq) &&
+	if ((step == SHCA_STEP_TAKE || step == SHCA_STEP_RECV || step == SHCA_STEP_INV) && qp->step_rq == shca_off_of(thr->m, r->rq) &&
 	    shca_rq_taken_at(thr, r->rq, qp->step_index, qp->step_pos, qp->qpn)) {
-		shca_step_to(qp, SHCA_STEP_RECV);
+		if (step == SHCA_STEP_TAKE)
+			shca_step_to(qp, SHCA_STEP_RECV);
 		return (int)qp->step_index;
 	}
 	qp->step_rq = shca_off_of(thr->m, r->rq);
@@ -363,12 +365,13 @@ static uint32_t receive_room(const struct shca_rwqe *w)
 	return room > UINT32_MAX ? UINT32_MAX : (uint32_t)room;
 }
 
-static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+/* inv: a SEND_WITH_INV. Constant, so that an ordinary message has no instruction for it. */
+static inline __attribute__((always_inline)) int exec_message(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+							      struct shca_responder *r, const bool inv)
 {
 	bool ud = qp->type == IBV_QPT_UD, src_err = false;
 	int status = IBV_WC_SUCCESS;
-	uint8_t op = req->op == SHCA_OP_SEND_IMM ? SHCA_OP_RECV_IMM :
-		     req->op == SHCA_OP_SEND_INV ? SHCA_OP_RECV_INV : SHCA_OP_RECV;
+	uint8_t op = inv ? SHCA_OP_RECV_INV : req->op == SHCA_OP_SEND_IMM ? SHCA_OP_RECV_IMM : SHCA_OP_RECV;
 	int rc = find_receives(thr, qp, req, r);
 	uint32_t step = shca_step_of(qp);
 
@@ -405,6 +408,8 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		}
 		if (unlikely(rc))
 			status = IBV_WC_LOC_PROT_ERR;
+		else if (inv)
+			status = shca_window_remote_inv(thr, qp, r->qp, r->pd, req->imm);
 		w->src_qp = ud ? qp->qpn : r->qp->qpn;
 		if (ud) {
 			w->ud_bits = (uint8_t)(SHCA_UD_PATH_BITS(req->arg[1]) >> 24);
@@ -418,6 +423,8 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (unlikely(status != IBV_WC_SUCCESS && r->qp->type == IBV_QPT_RC))
 		atomic_store(&r->qp->qp_state, IBV_QPS_ERR);
 	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0, step == SHCA_STEP_RCQE);
+	if (inv && status == IBV_WC_REM_INV_REQ_ERR)
+		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	if (unlikely(status != IBV_WC_SUCCESS && !ud))
 		return nak(thr, qp, r, IBV_EVENT_QP_FATAL,
 			   status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
@@ -425,6 +432,18 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		return completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
+}
+
+static __attribute__((noinline)) int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+					       struct shca_responder *r)
+{
+	return exec_message(thr, qp, req, r, false);
+}
+
+static __attribute__((noinline)) int exec_send_inv(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+						   struct shca_responder *r)
+{
+	return exec_message(thr, qp, req, r, true);
 }
 
 static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
@@ -811,8 +830,9 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 		return exec_write(thr, qp, req, &r);
 	case SHCA_OP_SEND:
 	case SHCA_OP_SEND_IMM:
-	case SHCA_OP_SEND_INV:
 		return exec_send(thr, qp, req, &r);
+	case SHCA_OP_SEND_INV:
+		return exec_send_inv(thr, qp, req, &r);
 	case SHCA_OP_READ:
 		return exec_read(thr, qp, req, &r);
 	case SHCA_OP_CAS:
@@ -825,12 +845,27 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 	}
 }
 
+/* Runs a request that has no responder. */
+static __attribute__((noinline)) int exec_local(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	switch (req->op) {
+	case SHCA_OP_NOP:
+		return IBV_WC_SUCCESS;
+	case SHCA_OP_LOCAL_INV:
+		return shca_window_local_inv(thr, qp, req->imm);
+	case SHCA_OP_BIND_MW:
+		return shca_window_bind(thr, qp, req);
+	default:
+		return IBV_WC_LOC_QP_OP_ERR;
+	}
+}
+
 static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	if (qp->type == IBV_QPT_UD)
 		return exec_datagram(thr, qp, req);
-	if (req->op == SHCA_OP_NOP)
-		return IBV_WC_SUCCESS;
+	if (unlikely(req->op >= SHCA_OP_NOP))
+		return exec_local(thr, qp, req);
 	if (unlikely(shca_step_of(qp) == SHCA_STEP_NAK))
 		return nak_again(thr, qp);
 	return outcome(thr, qp, exec_connected(thr, qp, req));

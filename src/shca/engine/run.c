@@ -130,6 +130,8 @@ static const uint32_t rnr_timer_10us[32] = {
 /* Returns how long this stall may last, in ns; 0: for ever. */
 static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, int why)
 {
+	if (why == SHCA_BUSY)
+		return 0;
 	if (why == SHCA_RNR) {
 		struct shca_qp *to = shca_number_get(thr->m, qp->dest_qpn, SHCA_KIND_QP);
 		uint64_t timer = (uint64_t)rnr_timer_10us[to ? to->min_rnr_timer & 31 : 12] * 10000;
@@ -158,7 +160,7 @@ static void count_key_violation(struct shca_thread *thr, const struct shca_qp *q
 	atomic_fetch_add(&to->dc_violations, 1);
 }
 
-/* The request at head cannot go on: no receive, or no responder that answers. Returns whether the queue waits (it has a timer
+/* The request at head cannot go on: no receive, no responder that answers, or a memory window in use. Returns whether the queue waits (it has a timer
  * then); false: its retries are used up. */
 static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 {

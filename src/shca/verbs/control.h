@@ -220,6 +220,28 @@ int shca_buf_free(struct ibv_context *ctx, void *p);
 /* Frees all memory that shca_buf_alloc gave out and the program did not free. */
 void shca_bufs_free(struct shca_context *ctx);
 
+/* ---- mw.c --------------------------------------------------------------------------------------------------- */
+
+struct shca_user_mw {
+	struct ibv_mw mw;
+	struct shca_mr *sh;
+	uint32_t gen;			/* of sh, while the window is there */
+	struct shca_user_pd *pd;
+	struct shca_user_mw *next, **prev;	/* of the context */
+};
+static inline struct shca_user_mw *shca_user_mw_of(struct ibv_mw *mw)
+{
+	return (struct shca_user_mw *)mw;
+}
+struct ibv_mw *shca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int shca_dealloc_mw(struct ibv_mw *mw);
+/* Makes the region take no more binds. Returns 0, EBUSY: a memory window is bound to the region, which takes binds again; or another
+ * errno value. */
+int shca_windows_close(struct shca_context *c, struct shca_mr *region, const char *call);
+/* Ends the windows of type 2 that are bound to this queue pair, which is being destroyed: another queue pair may get its number. Must be
+ * called before the quiesce behind which the number is free. */
+void shca_windows_leave(struct shca_context *c, uint32_t qpn);
+
 /* rights.c: whether memory is mapped with the protection that these access flags need. 0; EFAULT; EINVAL: no such range. */
 int shca_memory_check(const void *addr, size_t length, unsigned int access);
 

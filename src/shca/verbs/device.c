@@ -248,6 +248,9 @@ static void fill_ops(struct verbs_context *v)
 	v->context.ops._compat_query_port = compat_query_port;
 	v->context.ops.poll_cq = shca_poll_cq;
 	v->context.ops.req_notify_cq = shca_req_notify_cq;
+	v->context.ops.alloc_mw = shca_alloc_mw;
+	v->context.ops.bind_mw = shca_bind_mw;
+	v->context.ops.dealloc_mw = shca_dealloc_mw;
 	v->context.ops.post_send = shca_post_send;
 	v->context.ops.post_recv = shca_post_recv;
 	v->context.ops.post_srq_recv = shca_post_srq_recv;
@@ -365,6 +368,8 @@ int shca_close_device(struct ibv_context *ctx)
 		shca_srq_unmap(c->srqs);
 	while (c->cqs)
 		shca_cq_unmap(c->cqs);
+	while (c->mws)
+		shca_dealloc_mw(&c->mws->mw);
 	while (c->mrs)
 		shca_dereg_mr(&c->mrs->mr);
 	for (struct shca_user_xrcd *x; (x = c->xrcds) && !shca_xrcd_leave(c, x);)

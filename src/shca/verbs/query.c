@@ -20,12 +20,14 @@ static void device_attr(struct ibv_device_attr *a)
 		.max_qp = 1 << 20,
 		.max_qp_wr = SHCA_MAX_QP_WR,
 		.device_cap_flags = IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
-				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC,
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC |
+				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
 		.max_sge = SHCA_MAX_SGE,
 		.max_sge_rd = SHCA_MAX_SGE,
 		.max_cq = 1 << 20,
 		.max_cqe = SHCA_MAX_CQE,
 		.max_mr = SHCA_MR_SEG * SHCA_MR_SEGS - 1,
+		.max_mw = SHCA_MR_SEG * SHCA_MR_SEGS - 1,	/* of the same keys */
 		.max_pd = 1 << 24,
 		.max_qp_rd_atom = SHCA_MAX_RD_ATOMIC,
 		.max_res_rd_atom = SHCA_MAX_RD_ATOMIC * (1 << 20),

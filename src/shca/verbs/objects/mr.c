@@ -10,14 +10,12 @@
 
 #define ACCESS_KNOWN                                                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |       \
-	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
 
 static int access_check(struct ibv_context *ctx, unsigned int access)
 {
 	/* optional flags that a device does not know are ignored by definition */
 	unsigned int a = access & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
-	if (a & IBV_ACCESS_MW_BIND)
-		return shca_refuse(EOPNOTSUPP, "reg_mr: access %#x: there are no memory windows", access);
 	if (a & ~(unsigned int)ACCESS_KNOWN)
 		return shca_refuse(EINVAL, "reg_mr: access %#x: unknown flags", access);
 	if ((a & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(a & IBV_ACCESS_LOCAL_WRITE))
@@ -128,9 +126,12 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 	struct shca_context *c = shca_context_of(ibmr->context);
 
 	if (!shca_inherited(ibmr->context)) {
-		int err = mr_close(c, mr->sh);
+		int err = shca_windows_close(c, mr->sh, "dereg_mr");
+		if (!err)
+			err = mr_close(c, mr->sh);
 		if (err)
 			return err;
+		atomic_store(&mr->sh->window, SHCA_WINDOW_NONE);
 		shca_mr_free(c->m, mr->sh);
 		pthread_mutex_lock(&c->mutex);
 		*mr->prev = mr->next;
@@ -175,7 +176,10 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	uint32_t key = ibmr->lkey;
-	err = mr_close(c, mr->sh);
+	err = shca_windows_close(c, mr->sh, "rereg_mr");
+	if (!err)
+		err = mr_close(c, mr->sh);
+	atomic_store(&mr->sh->window, SHCA_WINDOW_NONE);
 	if (err) {
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;

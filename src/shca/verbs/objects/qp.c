@@ -362,6 +362,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
 	shca_groups_leave(thr, qp);
 	shca_qp_stop(thr, qp);
+	shca_windows_leave(c, sh->qpn);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
 		cross_remove(qp);

@@ -20,14 +20,14 @@ bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struc
 {
 	const uint32_t rkey = (uint32_t)name;
 	const struct shca_address to = {.dqpn = (uint32_t)(name >> 32), .dc_key = dc_key};
-	const struct shca_mr *mr = shca_mr_get(thr->m, rkey);
+	const struct shca_mr *mr = shca_mr_entry(thr->m, rkey >> 8);
 	bool known = (uint32_t)t->name == rkey;
 	struct shca_responder r = {0};
 
 	/* the old entry must not be taken for valid by its old word */
 	t->bytes = 0;
 	t->valid_word = ~atomic_load_explicit(&t->proc->valid_word, memory_order_relaxed);
-	if (!mr)
+	if (!mr || !shca_key_stands(mr, rkey))
 		return false;
 	uint32_t slot = mr->proc & (SHCA_MAX_PROCS - 1);
 	struct shca_proc_slot *proc = &thr->m->procs[slot];
@@ -49,7 +49,7 @@ bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struc
 		return false;
 	uint64_t lo = mr->iova, bytes = mr->length, where = mr->where;
 	/* still the same region as when the count was read */
-	if (atomic_load_explicit(&mr->key, memory_order_acquire) != rkey)
+	if (!shca_key_stands(mr, rkey))
 		return false;
 	*t = (struct shca_rkey_cache){.name = name, .dc_key = dc_key, .lo = lo, .bytes = bytes,
 				  .at = (uintptr_t)thr->base + where - lo, .proc = proc, .valid_word = valid_word,

@@ -398,11 +398,12 @@ bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 	case IBV_QPT_UD:
 		return op == SHCA_OP_SEND || op == SHCA_OP_SEND_IMM || op == SHCA_OP_NOP;
 	case IBV_QPT_UC:
-		return op <= SHCA_OP_WRITE_IMM || op == SHCA_OP_SEND_INV;
+		return op <= SHCA_OP_WRITE_IMM || op >= SHCA_OP_SEND_INV;
 	case IBV_QPT_RC:
 	case IBV_QPT_XRC_SEND:
-	case SHCA_QPT_DCI:
 		return true;
+	case SHCA_QPT_DCI:
+		return op <= SHCA_OP_NOP;
 	default:
 		return false;
 	}
@@ -428,9 +429,68 @@ __attribute__((noinline, cold)) int shca_send_refused(const struct shca_user_qp 
 	return EINVAL;	/* said: above */
 }
 
+/* ---- memory windows ------------------------------------------------------------------------------------------------------ */
+
+int shca_fill_bind(const struct shca_user_qp *q, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info,
+		   struct shca_req *req)
+{
+	const uint32_t rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	const struct ibv_mr *mr = info->mr;
+
+	if (!mw || mw->context != q->qp.context || (mr && mr->context != q->qp.context))
+		return shca_refuse(EINVAL, "bind of memory window %p to region %p: both have to be of the queue pair's context",
+				   (const void *)mw, (const void *)mr);
+	if ((rkey ^ mw->rkey) >> 8)
+		return shca_refuse(EINVAL, "bind of a memory window: R_Key %#x, only the last 8 bits of the window's (%#x) are the program's to choose",
+				   rkey, mw->rkey);
+	if (info->mw_access_flags & ~(rights | (mw->type == IBV_MW_TYPE_2 ? IBV_ACCESS_ZERO_BASED : 0)))
+		return shca_refuse(EINVAL, "bind of a memory window of type %d: access %#x: remote write, read and atomic%s", mw->type,
+				   info->mw_access_flags, mw->type == IBV_MW_TYPE_2 ? ", zero-based" : "");
+	if (!mr && (info->addr || info->length))
+		return shca_refuse(EINVAL, "bind of a memory window: %lu bytes of no region", (unsigned long)info->length);
+	req->rkey = rkey;
+	req->dqpn = mw->rkey >> 8;
+	req->imm = mr ? mr->lkey : 0;
+	req->raddr = info->addr;
+	req->qkey = info->mw_access_flags;
+	req->arg[0] = info->length;
+	req->arg[1] = ((const struct shca_user_mw *)mw)->gen;
+	return 0;
+}
+
+/* Makes the request description of a work request that send_of does not make, because it moves no data. Returns 0, or EINVAL. */
+static __attribute__((noinline, cold)) int local_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_send *send,
+						    struct shca_ask *ask)
+{
+	struct shca_req *req = &send->req;
+
+	if (wr->opcode != IBV_WR_LOCAL_INV && wr->opcode != IBV_WR_BIND_MW)
+		return shca_send_refused(q, "post_send", ask);
+	ask->op = wr->opcode == IBV_WR_LOCAL_INV ? SHCA_OP_LOCAL_INV : SHCA_OP_BIND_MW;
+	if (!shca_op_allowed(q, (uint8_t)ask->op))
+		return shca_send_refused(q, "post_send", ask);
+	send->wr_id = wr->wr_id;
+	*req = (struct shca_req){.op = (uint8_t)ask->op, .imm = wr->invalidate_rkey,
+				 .flags = wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0};
+	return ask->op == SHCA_OP_LOCAL_INV ? 0 : shca_fill_bind(q, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info, req);
+}
+
+int shca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr wr = {.wr_id = bind->wr_id, .opcode = IBV_WR_BIND_MW, .send_flags = bind->send_flags,
+				 .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info}}, *bad;
+
+	if (shca_inherited(qp->context))
+		return errno;
+	int err = shca_post_list(post_lqp_of(qp), &wr, &bad);
+	if (!err)
+		mw->rkey = wr.bind_mw.rkey;
+	return err;
+}
+
 /* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
 
-/* enum shca_wr_op + 1, by opcode; 0: the device lacks the opcode. */
+/* enum shca_wr_op + 1, by opcode; 0: the device lacks the opcode, or local_of translates it. */
 static const uint8_t op_of[] = {
 	[IBV_WR_RDMA_WRITE] = SHCA_OP_WRITE + 1,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = SHCA_OP_WRITE_IMM + 1,
@@ -490,7 +550,7 @@ static inline __attribute__((always_inline)) int send_of(const struct shca_user_
 						    wr->wr.ud.remote_qkey);
 		}
 	}
-	return likely(sound) ? 0 : shca_send_refused(q, "post_send", &ask);
+	return likely(sound) ? 0 : local_of(q, wr, send, &ask);
 }
 
 /* Posts any list to any queue. Each request is a fast write, or becomes a request description (send_of) for shca_submit. Returns
