@@ -100,14 +100,27 @@ static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 	return qp->step_status;
 }
 
+/* resolve_remote for a key that is no region's. */
+static __attribute__((noinline)) int resolve_window(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr,
+						    uint64_t len, uint32_t rights, struct shca_seg *seg, uint32_t *proc)
+{
+	const struct shca_mr *w = shca_responder_window(thr->m, r, rkey, rights);
+
+	if (!w || !shca_region_at(thr->m, w, raddr, len, seg) || !shca_region_sound(thr->m, w))
+		return IBV_WC_REM_ACCESS_ERR;
+	*proc = w->proc & (SHCA_MAX_PROCS - 1);
+	return 0;
+}
+
 /* Resolves [raddr, raddr + len) with these rights. Returns 0 or IBV_WC_REM_ACCESS_ERR. */
 static int resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
 			  uint32_t rights, struct shca_seg *seg, uint32_t *proc)
 {
 	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
 
-	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) ||
-	    !shca_region_sound(thr->m, mr))
+	if (unlikely(!mr))
+		return resolve_window(thr, r, rkey, raddr, len, rights, seg, proc);
+	if (!shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
 		return IBV_WC_REM_ACCESS_ERR;
 	*proc = mr->proc & (SHCA_MAX_PROCS - 1);
 	return 0;

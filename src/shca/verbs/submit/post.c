@@ -511,7 +511,8 @@ static inline __attribute__((always_inline)) int send_of(const struct shca_user_
 	bool sound = false;
 
 	ask.op = (unsigned)wr->opcode < sizeof(op_of) ? op_of[wr->opcode] - 1 : -1;
-	if (likely(ask.op >= 0 && shca_op_allowed(q, (uint8_t)ask.op) && ask.segments <= q->max_sge)) {
+	/* RC takes all operations of op_of */
+	if (likely(ask.op >= 0 && (q->type == IBV_QPT_RC || shca_op_allowed(q, (uint8_t)ask.op)) && ask.segments <= q->max_sge)) {
 		sound = true;
 		send->wr_id = wr->wr_id;
 		req->op = (uint8_t)ask.op;
