@@ -195,6 +195,29 @@ static void *binds(void *arg)
 	return NULL;
 }
 
+/* A request is binding the window. */
+static void freed_meanwhile(void)
+{
+	pair(IBV_MW_TYPE_2);
+	uint32_t index = mw->rkey >> 8;
+	hold_at(&a, "bind");
+	pthread_t binder = begin(binds, NULL);
+	rig_await(&hold.held, 1);
+	atomic_store(&returned, 0);
+	pthread_t other = begin(frees, NULL);
+	for (int i = 0; i < 60; i++, rig_nap())
+		if (atomic_load(&returned))
+			FAIL("a window is freed while it is being bound");
+	let_go();
+	joined(other);
+	joined(binder);
+	completes("the bind");
+	struct shca_mr *sh = shca_mr_entry(a.m, index);
+	CHECK(!atomic_load(&sh->bound) && !atomic_load(&sh->window));
+	mw = NULL;
+	no_pair();
+}
+
 static void *deregisters(void *arg)
 {
 	*(int *)arg = shca_dereg_mr(mr);
@@ -266,6 +289,7 @@ int main(void)
 	ends(IBV_MW_TYPE_1);
 	freed();
 	bound_meanwhile();
+	freed_meanwhile();
 	freed_before();
 	rig_virtual_leave(&c);
 	rig_virtual_leave(&b);

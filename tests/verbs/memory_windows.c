@@ -234,6 +234,11 @@ static void type_1(void)
 	bound(p.to, mw, range(target.mr, AT, ROOM, OPEN));
 	opens(p.from, base, ROOM, mw->rkey, target.p + AT);
 	opens(other.from, base, ROOM, mw->rkey, target.p + AT);		/* by any queue pair of the domain */
+	struct ibv_pd *pd = ibv_alloc_pd(t.ctx);
+	struct pair foreign = {queue(IBV_QPT_RC, t.pd), queue(IBV_QPT_RC, pd)};
+	vt_connect_pair(foreign.from, foreign.to);
+	refuses(foreign, IBV_WR_RDMA_WRITE, base, 8, mw->rkey, "a queue pair of another domain");
+	CHECK(!ibv_dealloc_pd(pd), "ibv_dealloc_pd");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, base - 1, 8, mw->rkey, "before the window");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, base + ROOM - 7, 8, mw->rkey, "behind the window");
 	refuses(pair_of(IBV_QPT_RC), IBV_WR_RDMA_WRITE, base, ROOM + 1, mw->rkey, "longer than the window");
@@ -482,12 +487,15 @@ static void regions(void)
 	for (int i = 0; i < 2; i++) {
 		bound(p.to, mw[i], range(mr, AT, ROOM, OPEN));
 		CHECK(ibv_dereg_mr(mr) == EBUSY, "a region with a window is deregistered");
+		struct ibv_mw *more = window(IBV_MW_TYPE_1);
+		bound(p.to, more, range(mr, 0, 8, OPEN));
+		CHECK(!ibv_dealloc_mw(more), "ibv_dealloc_mw");
 		CHECK((errno = 0, ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, VT_ACCESS)) == IBV_REREG_MR_ERR_INPUT &&
 			      errno == EBUSY, "a region with a window is changed");
 		/* refused, it is as it was: for peers, and for binds */
 		opens(p.from, base, ROOM, mw[i]->rkey, target.p + AT);
 		opens(p.from, base, ROOM, mr->rkey, target.p + AT);
-		struct ibv_mw *more = window(IBV_MW_TYPE_1);
+		more = window(IBV_MW_TYPE_1);
 		bound(p.to, more, range(mr, 0, 8, OPEN));
 		CHECK(!ibv_dealloc_mw(more), "ibv_dealloc_mw");
 		if (i)
@@ -625,7 +633,7 @@ static void other_regions(void)
 /* ---- two processes ------------------------------------------------------------------------------------------------------ */
 
 struct card {
-	uint32_t qpn, rkey[2];
+	uint32_t qpn[2], rkey[2];
 	uint64_t addr;
 };
 
@@ -636,13 +644,15 @@ static void owner(struct vt_peer *peer)
 	target.p = shca_alloc(t.ctx, LEN);
 	CHECK(target.p, "memory");
 	target.mr = vt_mr(&t, target.p, LEN, ACCESS);
-	struct ibv_qp *qp = queue(IBV_QPT_RC, t.pd);
+	struct ibv_pd *pd = ibv_alloc_pd(t.ctx);
+	struct ibv_qp *qp = queue(IBV_QPT_RC, t.pd), *other = queue(IBV_QPT_RC, pd);
 	struct ibv_mw *mw[2] = {window(IBV_MW_TYPE_1), window(IBV_MW_TYPE_2)};
-	struct card mine = {.qpn = qp->qp_num, .addr = (uintptr_t)target.p + AT}, theirs;
+	struct card mine = {.qpn = {qp->qp_num, other->qp_num}, .addr = (uintptr_t)target.p + AT}, theirs;
 
 	vt_tell(peer, &mine, sizeof mine);
 	vt_hear(peer, &theirs, sizeof theirs);
-	vt_connect(qp, theirs.qpn);
+	vt_connect(qp, theirs.qpn[0]);
+	vt_connect(other, theirs.qpn[0]);
 	for (int i = 0; i < 2; i++) {
 		bound(qp, mw[i], range(target.mr, AT, ROOM, OPEN));
 		mine.rkey[i] = mw[i]->rkey;
@@ -678,14 +688,25 @@ static void two_processes(void)
 	CHECK(source.p, "memory");
 	source.mr = vt_mr(&t, source.p, LEN, ACCESS);
 	struct ibv_qp *qp = queue(IBV_QPT_RC, t.pd);
-	struct card mine = {.qpn = qp->qp_num}, theirs;
+	struct card mine = {.qpn = {qp->qp_num}}, theirs;
 	vt_hear(&peer, &theirs, sizeof theirs);
 	vt_tell(&peer, &mine, sizeof mine);
-	vt_connect(qp, theirs.qpn);
+	vt_connect(qp, theirs.qpn[0]);
 	vt_hear(&peer, &theirs, sizeof theirs);
 	memset(source.p, 'w', LEN);
 	for (int i = 0; i < 2; i++)
 		CHECK(remote(qp, IBV_WR_RDMA_WRITE, theirs.addr, ROOM, theirs.rkey[i]) == IBV_WC_SUCCESS, "window of type %d", i + 1);
+	/* the queue has looked both up; then it has another responder, of another domain, and back */
+	for (int i = 0; i < 2; i++) {
+		CHECK(!vt_to(qp, IBV_QPS_RESET), "RESET");
+		vt_connect(qp, theirs.qpn[1]);
+		memset(source.p, 'x', ROOM);
+		enum ibv_wc_status refused = remote(qp, IBV_WR_RDMA_WRITE, theirs.addr, ROOM, theirs.rkey[i]);
+		CHECK(refused == (i ? IBV_WC_RETRY_EXC_ERR : IBV_WC_REM_ACCESS_ERR), "by another responder: %s", ibv_wc_status_str(refused));
+		CHECK(!vt_to(qp, IBV_QPS_RESET), "RESET");
+		vt_connect(qp, theirs.qpn[0]);
+	}
+	memset(source.p, 'w', LEN);
 	vt_meet(&peer);
 	vt_hear(&peer, &theirs, sizeof theirs);
 	enum ibv_wc_status s;
@@ -698,7 +719,7 @@ static void two_processes(void)
 	/* windows go with their process; its keys lead nowhere */
 	CHECK(!kill(peer.child, SIGKILL) && waitpid(peer.child, NULL, 0) == peer.child, "kill");
 	CHECK(!vt_to(qp, IBV_QPS_RESET), "RESET");
-	vt_connect(qp, theirs.qpn);
+	vt_connect(qp, theirs.qpn[0]);
 	s = remote(qp, IBV_WR_RDMA_WRITE, theirs.addr, 8, theirs.rkey[0]);
 	CHECK(s == IBV_WC_RETRY_EXC_ERR, "the owner has died: %s", ibv_wc_status_str(s));
 	struct ibv_qp *to = queue(IBV_QPT_RC, t.pd);

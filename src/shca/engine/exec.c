@@ -560,11 +560,36 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	return IBV_WC_SUCCESS;
 }
 
+/* exec_operands_of of an ATOMIC_WRITE: a swap whatever the word is. Its value is in the request, or in the one segment. */
+static __attribute__((noinline)) int exec_written_word(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req,
+						       struct shca_atomic *a)
+{
+	uint64_t value = req->arg[0];
+	struct shca_seg here = {.where = (uintptr_t)&value, .len = sizeof(value), .lane = SHCA_LANE_CMA};
+	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = 1}, dst = {.proc = SHCA_HERE, .seg = &here, .n = 1};
+	bool src_err;
+
+	/* I7 */
+	if (req->flags & SHCA_WQE_OPERANDS && (req->nsge != 1 || req->qkey != 1))
+		return IBV_WC_LOC_QP_OP_ERR;
+	if (req->flags & SHCA_WQE_OPERANDS && shca_copy(thr, &dst, &src, sizeof(value), SHCA_ANY_ORDER, &src_err))
+		return IBV_WC_LOC_PROT_ERR;
+	a->add = false;
+	a->size = sizeof(value);
+	a->v[0][0] = a->v[1][0] = 0;
+	a->v[2][0] = value;
+	a->v[3][0] = UINT64_MAX;
+	return 0;
+}
+
 /* Fills in the operands of an atomic. Returns 0, or the status with which the request fails. */
 static int exec_operands_of(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_atomic *a)
 {
 	bool masked = req->op == SHCA_OP_MASKED_CAS || req->op == SHCA_OP_MASKED_FAA, src_err;
 	uint32_t n;
+
+	if (unlikely(req->op == SHCA_OP_ATOMIC_WRITE))
+		return exec_written_word(thr, qp, req, a);
 
 	a->add = req->op == SHCA_OP_FAA || req->op == SHCA_OP_MASKED_FAA;
 	a->size = masked ? req->imm : 8;
@@ -644,7 +669,8 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	at.ground.index = req->rkey >> 8;
 	/* before the look at the key: the version is counted up behind the key's end */
 	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
-	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc);
+	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size,
+			    req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))
@@ -852,6 +878,7 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 	case SHCA_OP_FAA:
 	case SHCA_OP_MASKED_CAS:
 	case SHCA_OP_MASKED_FAA:
+	case SHCA_OP_ATOMIC_WRITE:
 		return exec_atomic(thr, qp, req, &r);
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;

@@ -217,7 +217,7 @@ static void count_request(struct shca_thread *thr, struct shca_qp *qp, const str
 	run_count(&qp->n_bytes, bytes);
 	if (unlikely(wqe->flags & SHCA_WQE_CALC))
 		run_count(&qp->n_calcs, 1);
-	if (wqe->op >= SHCA_OP_CAS && wqe->op <= SHCA_OP_MASKED_FAA)
+	if (wqe->op >= SHCA_OP_CAS && wqe->op <= SHCA_OP_ATOMIC_WRITE)
 		run_count(&qp->n_atomics, 1);
 	if (qp->proc != thr->m->slot) {
 		run_count(&qp->n_foreign, 1);

@@ -13,6 +13,7 @@
 #include "shca/verbs/device.h"
 
 #define SHCA_DEVICE_NAME "shca0"
+#define SHCA_VENDOR_ID 0x025348u
 #define SHCA_PORT_CAPS (IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP)
 #define SHCA_PORTS 1
 #define SHCA_MAX_QP_WR 16384		/* CQEs name requests by 15 bits */
@@ -302,6 +303,8 @@ struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *qp);
 int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
+int shca_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int shca_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int shca_destroy_qp(struct ibv_qp *qp);
 void shca_qp_unmap(struct shca_user_qp *qp);
 
@@ -388,6 +391,19 @@ struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_
 struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *qp);
 struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr);
 int shca_dv_init_obj(struct mlx5dv_obj *obj, uint64_t type);
+
+/* ---- import.c ----------------------------------------------------------------------------------------------- */
+
+/* The contents of a context's command descriptor: the fabric's file, and name. */
+struct shca_cmd_identity {
+	uint64_t dev, ino;
+	char name[64];
+};
+struct ibv_context *shca_import_device(int cmd_fd);
+struct ibv_pd *shca_import_pd(struct ibv_context *ctx, uint32_t handle);
+void shca_unimport_pd(struct ibv_pd *pd);
+struct ibv_mr *shca_import_mr(struct ibv_pd *pd, uint32_t handle);
+void shca_unimport_mr(struct ibv_mr *mr);
 
 /* ---- devx.c ------------------------------------------------------------------------------------------------- */
 

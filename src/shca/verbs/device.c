@@ -283,9 +283,11 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	}
 	fill_ops(&c->v);
 	c->v.context.device = &our_device.dev;
-	/* programs copy this descriptor; no call uses it, and ibv_import_device knows it by the file's name */
+	/* programs copy this descriptor; ibv_import_device alone uses it (import.c), and knows it by the file's name */
 	c->cmd = shca_fd_note(fd_raise(memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC)));
-	if (c->cmd.n < 0) {
+	struct shca_cmd_identity id = {.dev = c->m->fd.dev, .ino = c->m->fd.ino};
+	memcpy(id.name, c->m->hdr->name, sizeof(id.name));
+	if (c->cmd.n < 0 || pwrite(c->cmd.n, &id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
 		err = errno;
 		goto fail;
 	}
@@ -304,8 +306,10 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 fail:
 	if (c && c->async.n >= 0)
 		close(c->async.n);
-	if (c)
+	if (c) {
 		shca_fd_close(&c->told);
+		shca_fd_close(&c->cmd);
+	}
 	free(c);
 	errno = shca_refuse(err, "open_device: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
 	return NULL;

@@ -13,7 +13,7 @@
  *     refuse.c   reasons to refuse a call            events.c  asynchronous events
  *     query.c    capabilities                        files.c   sysfs files of the device
  *     dv.c       mlx5dv (DC)                         devx.c    capabilities of a ConnectX
- *     exp.c      attributes of the experimental verbs
+ *     exp.c      attributes of the experimental verbs   import.c  second contexts, and their domains and regions
  *     device.c   devices, open, close                child.c   refusals in a forked child
  *
  * Files call downwards (tests/unit/layers.sh): refuse.c, events.c, query.c <- objects/ <- receive/ <- submit/ <- exp.c, device.c <-
@@ -152,6 +152,7 @@ struct shca_user_pd {
 struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
+	bool imported;			/* by ibv_import_mr: not on the context's list, and another's to deregister */
 	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
 	struct shca_user_pd *pd;
 	struct shca_user_mr *next, **prev;	/* of the context */

@@ -7,6 +7,9 @@
 #include <shca.h>
 #include "shca/verbs/control.h"
 
+/* The kernel's IB_UVERBS_DEVICE_ATOMIC_WRITE, which headers of libibverbs before 47 lack. */
+#define DEVICE_ATOMIC_WRITE (1ull << 40)
+
 static void device_attr(struct ibv_device_attr *a)
 {
 	*a = (struct ibv_device_attr){
@@ -14,7 +17,7 @@ static void device_attr(struct ibv_device_attr *a)
 		.sys_image_guid = htobe64(shca_device_guid()),
 		.max_mr_size = UINT64_MAX,
 		.page_size_cap = 0xfffffffffffff000ull,
-		.vendor_id = 0x025348,
+		.vendor_id = SHCA_VENDOR_ID,
 		.vendor_part_id = 1,
 		.hw_ver = SHCA_LAYOUT_VERSION,
 		.max_qp = 1 << 20,
@@ -81,6 +84,8 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 			.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
 			.per_transport_caps = { .rc_odp_caps = reliable, .uc_odp_caps = 0, .ud_odp_caps = every },
 		},
+		/* no event is held back, so every bound of the time for which events are held back holds */
+		.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX},
 		.hca_core_clock = 1000000,	/* kHz: ibv_query_rt_values_ex counts nanoseconds */
 		.max_dm_size = SHCA_MAX_DM,
 		.xrc_odp_caps = reliable,
@@ -96,7 +101,7 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 		a.xrc_odp_caps = 0;
 	}
 	device_attr(&a.orig_attr);
-	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
+	a.device_cap_flags_ex = a.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE;
 	if (size > sizeof a)
 		memset((char *)attr + sizeof a, 0, size - sizeof a);
 	memcpy(attr, &a, size < sizeof a ? size : sizeof a);

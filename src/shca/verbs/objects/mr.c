@@ -125,6 +125,8 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 	struct shca_user_mr *mr = (struct shca_user_mr *)ibmr;
 	struct shca_context *c = shca_context_of(ibmr->context);
 
+	if (mr->imported)
+		return shca_refuse(EINVAL, "dereg_mr: the region of key %#x was imported: ibv_unimport_mr", ibmr->lkey);
 	if (!shca_inherited(ibmr->context)) {
 		int err = shca_windows_close(c, mr->sh, "dereg_mr");
 		if (!err)
@@ -156,7 +158,7 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	unsigned int acc = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : mr->sh->access;
 	int err = 0;
 
-	if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	if (!flags || mr->imported || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !ibpd) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)))
 		err = shca_refuse(EINVAL, "rereg_mr: flags %#x (of %#x), with domain %p, memory %p + %zu", (unsigned int)flags,

@@ -45,6 +45,17 @@ struct ibv_mw *shca_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	return &mw->mw;
 }
 
+/* Takes the window's R_Key away, if it is bound. */
+static bool unbind(struct shca_context *c, struct shca_mr *sh)
+{
+	atomic_store(&sh->window, SHCA_WINDOW_NONE);
+	if (!atomic_exchange(&sh->bound, 0))
+		return false;
+	atomic_fetch_add(&sh->version, 1);
+	shca_revoke(c->m, c->m->slot);
+	return true;
+}
+
 /* Ends the window: no bind that was posted changes the entry any more, and no thread uses the window (I8). */
 static int mw_close(struct shca_context *c, struct shca_mr *sh)
 {
@@ -52,16 +63,12 @@ static int mw_close(struct shca_context *c, struct shca_mr *sh)
 
 	if (!thr)
 		return shca_no_thread("dealloc_mw");
-	atomic_store(&sh->window, SHCA_WINDOW_NONE);
+	unbind(c, sh);
 	SHCA_FAILPOINT(thr, "mw-closing", NULL, 0);
-	/* an executor that found the window before has bound it when this returns */
 	shca_quiesce(thr, thr->m->slot);
-	atomic_store(&sh->window, SHCA_WINDOW_NONE);
-	if (atomic_exchange(&sh->bound, 0)) {
-		atomic_fetch_add(&sh->version, 1);
-		shca_revoke(c->m, c->m->slot);
+	/* an executor that had found the window may have bound it since; no later one finds it */
+	if (unbind(c, sh))
 		shca_quiesce(thr, thr->m->slot);
-	}
 	SHCA_FAILPOINT(thr, "mw-closed", NULL, 0);
 	return 0;
 }

@@ -333,6 +333,31 @@ int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32
 	return op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+/* Enhanced connection establishment: options that two ends of one vendor agree on. The device has none, and says so. */
+int shca_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (shca_unusable(qp->context))
+		return errno;
+	*ece = (struct ibv_ece){.vendor_id = SHCA_VENDOR_ID};
+	return 0;
+}
+
+int shca_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	struct shca_user_qp *q = shca_user_qp_of(qp);
+
+	if (shca_unusable(qp->context))
+		return errno;
+	if (ece->comp_mask)
+		return shca_refuse(EINVAL, "set_ece: comp_mask %#x has no bits", ece->comp_mask);
+	if (shca_qp_state(q) > IBV_QPS_INIT)
+		return shca_refuse(EINVAL, "set_ece: queue pair %#x is in state %d: options are set before RTR", qp->qp_num, (int)shca_qp_state(q));
+	/* another vendor's options mean nothing here, and are not used */
+	if (ece->vendor_id == SHCA_VENDOR_ID && ece->options)
+		return shca_refuse(EINVAL, "set_ece: options %#x, the device has none", ece->options);
+	return 0;
+}
+
 void shca_qp_unmap(struct shca_user_qp *qp)
 {
 	struct shca_context *c = shca_context_of(qp->qp.context);

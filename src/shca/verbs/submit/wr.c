@@ -345,6 +345,16 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ra
 	wr_atomic(ex, SHCA_OP_FAA, rkey, raddr, add, 0);
 }
 
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, const void *value)
+{
+	struct shca_send *b = new_request(ex, SHCA_OP_ATOMIC_WRITE, rkey, raddr, 0);
+
+	if (!b)
+		return;
+	memcpy(&b->req.arg[0], value, 8);
+	b->req.len = 8;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
 	struct shca_user_qp *q = wr_lqp_of(ex);
@@ -470,7 +480,7 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 {
 	struct ibv_qp_ex *ex = &q->ex;
 	uint64_t can = q->type == IBV_QPT_UD ? UD_OPS : q->type == IBV_QPT_UC ? UC_OPS | WINDOW_OPS :
-		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND ? RC_OPS | WINDOW_OPS :
+		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND ? RC_OPS | WINDOW_OPS | IBV_QP_EX_WITH_ATOMIC_WRITE :
 		       q->type == SHCA_QPT_DCI ? RC_OPS : 0;
 
 	if ((ops & ~can) || (dv_flags & ~(uint64_t)MLX5DV_QP_EX_WITH_RAW_WQE) || (dv_flags && (!can || q->type == SHCA_QPT_DCI)))
@@ -495,6 +505,8 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 		ex->wr_local_inv = wr_local_inv;
 	if (ops & IBV_QP_EX_WITH_BIND_MW)
 		ex->wr_bind_mw = wr_bind_mw;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
 	if (ops & IBV_QP_EX_WITH_RDMA_WRITE)
 		ex->wr_rdma_write = wr_rdma_write;
 	if (ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
