@@ -521,10 +521,8 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_a
 				       uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_resolve_eth_l2_from_gid", "IBVERBS_1.1");
-	if (shca_is_ours(context)) {
-		errno = shca_absent(__func__);
-		return -1;
-	}
+	if (shca_is_ours(context))
+		return shca_resolve_mac(context, attr, eth_mac, vid);
 	__typeof__(&ibv_resolve_eth_l2_from_gid) f = shca_next_find(&next);
 	return f ? f(context, attr, eth_mac, vid) : -1;
 }

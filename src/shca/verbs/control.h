@@ -112,6 +112,14 @@ bool shca_inherited(const struct ibv_context *ctx);
 bool shca_unusable(const struct ibv_context *ctx);
 /* Whether SHCA_IDENTITY makes the device a ConnectX, which takes raw work requests (raw.c). */
 bool shca_is_connectx(void);
+/* SHCA_LINK: whether the port has the attributes of RoCE. The packets of a fabric know no link layer: processes with either reach each
+ * other. Entry 0 of the GID table is the only one of InfiniBand, and RoCE v1's; entry 1, the same GID, is RoCE v2's. */
+bool shca_is_ethernet(void);
+static inline uint32_t shca_gid_entries(void)
+{
+	return shca_is_ethernet() ? 2 : 1;
+}
+#define SHCA_NETDEV "lo"	/* the network device that a GID entry of RoCE names */
 /* Whether the variable by which libmlx5 places objects of this sort ("MLX_CQ_ALLOC_TYPE") insists on huge pages. Queues of this
  * device have none, so the caller refuses, as an mlx5 does on a host without huge pages. Sets errno. */
 bool shca_wants_huge(const char *variable);
@@ -150,6 +158,12 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size);
 int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid);
 int shca_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, int *type);
+/* The MAC address that a GID of the port was made of. 0, or -1 with errno. */
+int shca_resolve_mac(struct ibv_context *ctx, const struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid);
+/* Refused: steering of packets, receive work queues, and tables that spread packets over these. */
+struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+struct ibv_wq *shca_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr);
+struct ibv_rwq_ind_table *shca_create_rwq_ind_table(struct ibv_context *ctx, struct ibv_rwq_ind_table_init_attr *attr);
 int shca_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
 		      uint32_t flags, size_t size);
 ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags,

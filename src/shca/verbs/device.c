@@ -227,6 +227,9 @@ static void fill_ops(struct verbs_context *v)
 {
 	v->sz = sizeof *v;
 	v->query_port = shca_query_port;
+	v->ibv_create_flow = shca_create_flow;
+	v->create_wq = shca_create_wq;
+	v->create_rwq_ind_table = shca_create_rwq_ind_table;
 	v->advise_mr = shca_advise_mr;
 	v->reg_dm_mr = shca_reg_dm_mr;
 	v->alloc_dm = shca_alloc_dm;

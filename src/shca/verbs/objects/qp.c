@@ -250,8 +250,10 @@ int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
 	*cr = (struct shca_qp_create){ .attr = *attr, .type = (uint8_t)attr->qp_type };
+	/* a datagram to a group comes to every attached queue but the sender's own, whether that is asked for or not */
+	const uint32_t flags = attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 	if (!plain_type(attr->qp_type) || (attr->comp_mask & ~known) ||
-	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags & ~flags))
 		return shca_refuse(EOPNOTSUPP, "create_qp: type %d, comp_mask %#x, create flags %#x", attr->qp_type,
 				   attr->comp_mask, attr->create_flags);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
