@@ -206,6 +206,10 @@ struct shca_numbers {
 /* VOUCHED: only of a request's local segments, never of a region: private memory whose owner may load and store it
  * (SHCA_ACCESS_VOUCHED). */
 enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY, SHCA_LANE_VOUCHED };
+/* Where a null region (ibv_alloc_null_mr) begins: no address of a process. Reads of it find zeros, writes to it are dropped. Address
+ * `addr` of the region is at SHCA_NULL_AT + addr. */
+#define SHCA_NULL_AT (1ull << 63)
+#define SHCA_IS_NULL(where) ((where) >> 63)
 /*
  * A memory region, or a memory window (engine/window.c). A region opens memory while `key` is its key; a window has `key` 0, and
  * opens memory to peers while `bound` is its R_Key. So no look-up of local keys finds a window, and the look-up of an R_Key asks for

@@ -218,6 +218,7 @@ int shca_close_xrcd(struct ibv_xrcd *xrcd);
 /* ---- mr.c --------------------------------------------------------------------------------------------------- */
 
 struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access);
+struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *pd);
 int shca_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int shca_dereg_mr(struct ibv_mr *mr);
 int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg,

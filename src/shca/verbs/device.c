@@ -231,6 +231,7 @@ static void fill_ops(struct verbs_context *v)
 	v->create_wq = shca_create_wq;
 	v->create_rwq_ind_table = shca_create_rwq_ind_table;
 	v->advise_mr = shca_advise_mr;
+	v->alloc_null_mr = shca_alloc_null_mr;
 	v->reg_dm_mr = shca_reg_dm_mr;
 	v->alloc_dm = shca_alloc_dm;
 	v->free_dm = shca_free_dm;

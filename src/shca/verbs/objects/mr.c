@@ -53,7 +53,8 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 	return 0;
 }
 
-struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access)
+/* null: a null region, whatever the address. */
+static struct ibv_mr *mr_make(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access, bool null)
 {
 	struct shca_context *c = shca_context_of(ibpd->context);
 	struct shca_user_pd *pd = shca_user_pd_of(ibpd);
@@ -76,7 +77,15 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 		free(mr);
 		return NULL;
 	}
-	err = fill_translation(c, sh, addr, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
+	if (null) {
+		sh->implicit = 0;
+		sh->iova = 0;
+		sh->length = UINT64_MAX;
+		sh->lane = SHCA_LANE_CMA;
+		sh->where = SHCA_NULL_AT;
+	} else {
+		err = fill_translation(c, sh, addr, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
+	}
 	if (err) {
 		shca_mr_free(c->m, sh);
 		free(mr);
@@ -102,6 +111,16 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 	pthread_mutex_unlock(&c->mutex);
 	atomic_store_explicit(&sh->key, key, memory_order_release);
 	return &mr->mr;
+}
+
+struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	return mr_make(ibpd, addr, length, iova, access, false);
+}
+
+struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *ibpd)
+{
+	return mr_make(ibpd, NULL, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE, true);
 }
 
 /* Ends the region's key, and waits until no thread uses the region (I8). */
@@ -158,7 +177,7 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	unsigned int acc = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : mr->sh->access;
 	int err = 0;
 
-	if (!flags || mr->imported || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	if (!flags || mr->imported || SHCA_IS_NULL(mr->sh->where) || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !ibpd) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)))
 		err = shca_refuse(EINVAL, "rereg_mr: flags %#x (of %#x), with domain %p, memory %p + %zu", (unsigned int)flags,
