@@ -316,8 +316,8 @@ static void rules(void)
 	struct ibv_mw_bind_info good = range(target.mr, AT, ROOM, OPEN), info = good;
 	CHECK(bind2(p.to, mw[2], next ^ 0x100, good, 1, 0) == EINVAL, "an R_Key of another index");
 	CHECK(bind2(p.to, NULL, next, good, 1, 0) == EINVAL, "no window");
-	info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE;
-	CHECK(bind2(p.to, mw[2], next, info, 1, 0) == EINVAL, "local write");
+	info.mw_access_flags = IBV_ACCESS_ON_DEMAND;
+	CHECK(bind2(p.to, mw[2], next, info, 1, 0) == EINVAL, "access that a window has not");
 	info = (struct ibv_mw_bind_info){.mr = NULL, .length = ROOM};
 	CHECK(bind2(p.to, mw[2], next, info, 1, 0) == EINVAL, "bytes of no region");
 	info = good;
@@ -440,7 +440,7 @@ static void type_2(enum ibv_qp_type type)
 		local_inv_fails(mw->rkey, "LOCAL_INV, twice");
 
 	/* zero-based; by ibv_wr_bind_mw, and ended by ibv_wr_local_inv, in one list with a bind before and behind */
-	struct ibv_mw_bind_info info = range(target.mr, AT, ROOM, OPEN | IBV_ACCESS_ZERO_BASED);
+	struct ibv_mw_bind_info info = range(target.mr, AT, ROOM, OPEN | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
 	uint32_t one = ibv_inc_rkey(mw->rkey), two = ibv_inc_rkey(one);
 	ibv_wr_start(ex);
 	ex->wr_id = 40;

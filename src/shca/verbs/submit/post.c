@@ -434,7 +434,8 @@ __attribute__((noinline, cold)) int shca_send_refused(const struct shca_user_qp 
 int shca_fill_bind(const struct shca_user_qp *q, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info,
 		   struct shca_req *req)
 {
-	const uint32_t rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	/* local write says nothing of a window, but programs ask for it as they do for a region */
+	const uint32_t rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	const struct ibv_mr *mr = info->mr;
 
 	if (!mw || mw->context != q->qp.context || (mr && mr->context != q->qp.context))
