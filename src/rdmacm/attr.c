@@ -31,8 +31,15 @@ static bool has_route(const struct rcm_id *id)
 void rcm_address_vector(struct ib_uverbs_ah_attr *ah)
 {
 	memset(ah, 0, sizeof(*ah));
-	ah->dlid = shca_port_now().lid;
 	ah->port_num = 1;
+	if (shca_is_ethernet()) {
+		ah->is_global = 1;
+		shca_port_gid(shca_port_now().gid_prefix, ah->grh.dgid);
+		ah->grh.sgid_index = 1;		/* RoCE v2's */
+		ah->grh.hop_limit = 64;
+	} else {
+		ah->dlid = shca_port_now().lid;
+	}
 }
 
 /* Attributes for INIT. */

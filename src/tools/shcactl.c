@@ -366,11 +366,11 @@ static int show_regions(struct shca_member *m, const struct options *o)
 		const struct shca_mr *seg = shca_at_checked(m, atomic_load(&m->mr_segs[i]), SHCA_MR_SEG * sizeof(*seg));
 		for (uint32_t k = 0; seg && k < SHCA_MR_SEG; k++) {
 			const struct shca_mr *mr = &seg[k];
-			uint32_t key = atomic_load(&mr->key);
-			if (!key)
+			uint32_t key = atomic_load(&mr->key), bound = atomic_load(&mr->bound);
+			if (!(key | bound))
 				continue;
-			shcactl_put(&t, "0x%08x", key);
-			shcactl_put(&t, "%s%s", lane_name(mr->lane), mr->implicit ? "(implicit)" : "");
+			shcactl_put(&t, "0x%08x", key ? key : bound);
+			shcactl_put(&t, "%s%s", lane_name(mr->lane), !key ? "(window)" : mr->implicit ? "(implicit)" : "");
 			put_owner(&t, m, mr->proc);
 			shcactl_put(&t, "%u", mr->pd);
 			put_access(&t, mr->access);

@@ -9,7 +9,6 @@
 
 #include "verbs_exp/provider.h"
 
-#define NO_WINDOWS "there are no memory windows"
 #define NO_KEYS "memory keys are not made by work requests (UMR)"
 #define NO_STEERING "packets are not steered"
 #define NO_WQ "receive queues exist in queue pairs and shared ones only, and nothing is spread by hashing"
@@ -41,11 +40,6 @@ static int absent_negative(struct ibv_context *ctx, const char *verb, const char
 struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
 {
 	return absent_pointer(VIA_PD(in), __func__, "regions are not shared by their handle; processes of one fabric share shca_alloc's");
-}
-
-int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
-{
-	return absent(mw_bind && mw_bind->qp ? mw_bind->qp->context : NULL, __func__, NO_WINDOWS);
 }
 
 struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)

@@ -69,6 +69,14 @@ static inline void exp_device_of(struct ibv_exp_device_attr *attr, const struct 
 	attr->phys_port_cnt = d->phys_port_cnt;
 }
 
+/* The flags of memory windows, which ordinary verbs have at other bits. */
+static inline uint64_t exp_window_flags(const struct ibv_device_attr *d)
+{
+	return (d->device_cap_flags & IBV_DEVICE_MEM_WINDOW ? IBV_EXP_DEVICE_MEM_WINDOW : 0) |
+	       (d->device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS ? IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS : 0) |
+	       (d->device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B ? IBV_EXP_DEVICE_MW_TYPE_2B : 0);
+}
+
 /* CALC of the manual (D.2.1): four operations on 64-bit numbers of any type. */
 static inline struct ibv_exp_device_calc_cap exp_calc_cap(void)
 {

@@ -106,7 +106,7 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 	exp_device_of(attr, &d.orig_attr);
 	attr->exp_atomic_cap = (enum ibv_exp_atomic_cap)d.orig_attr.atomic_cap;
 	if (want & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS)
-		attr->exp_device_cap_flags = d.orig_attr.device_cap_flags | IBV_EXP_DEVICE_NOP |
+		attr->exp_device_cap_flags = d.orig_attr.device_cap_flags | IBV_EXP_DEVICE_NOP | exp_window_flags(&d.orig_attr) |
 					     (host_sizes ? IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS : 0) |
 					     (d.odp_caps.general_caps & IBV_ODP_SUPPORT ? IBV_EXP_DEVICE_ODP : 0) |
 					     (c.caps.cross_channel ? IBV_EXP_DEVICE_CROSS_CHANNEL : 0);
@@ -170,6 +170,8 @@ static int modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 
 static enum ibv_exp_wc_opcode mlx5_opcode_of(struct exp_mlx5_qp *q, const struct ibv_wc *wc)
 {
+	if (wc->opcode == IBV_WC_LOCAL_INV)
+		return IBV_EXP_WC_LOCAL_INV;
 	if (!q || wc->opcode != IBV_WC_DRIVER2)
 		return (enum ibv_exp_wc_opcode)wc->opcode;
 	/* older entries belong to completions that were polled by ibv_poll_cq */

@@ -220,6 +220,10 @@ static int mlx5_post_check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q,
 		return check_cross(q, wr);
 	if (wr->exp_opcode == IBV_EXP_WR_NOP)
 		return 0;
+	if (wr->exp_opcode == IBV_EXP_WR_BIND_MW || wr->exp_opcode == IBV_EXP_WR_LOCAL_INV || wr->exp_opcode == IBV_EXP_WR_SEND_WITH_INV)
+		return q->flags & IBV_EXP_QP_CREATE_MANAGED_SEND ?
+			       shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which is managed: its length is the "
+					   "driver's to choose", wr->exp_opcode, qp->qp_num) : 0;
 	if ((uint32_t)wr->num_sge > q->cap.max_send_sge)
 		return shca_refuse(EINVAL, "ibv_exp_post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, qp->qp_num,
 				   q->cap.max_send_sge);
@@ -284,10 +288,20 @@ static int post_raw(struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, con
 	return 0;
 }
 
+static enum ibv_wr_opcode plain_opcode(enum ibv_exp_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_EXP_WR_SEND_WITH_INV: return IBV_WR_SEND_WITH_INV;
+	case IBV_EXP_WR_LOCAL_INV: return IBV_WR_LOCAL_INV;
+	case IBV_EXP_WR_BIND_MW: return IBV_WR_BIND_MW;
+	default: return (enum ibv_wr_opcode)opcode;
+	}
+}
+
 static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *exp)
 {
 	struct ibv_send_wr wr = {
-		.wr_id = exp->wr_id, .sg_list = exp->sg_list, .num_sge = exp->num_sge, .opcode = (enum ibv_wr_opcode)exp->exp_opcode,
+		.wr_id = exp->wr_id, .sg_list = exp->sg_list, .num_sge = exp->num_sge, .opcode = plain_opcode(exp->exp_opcode),
 		.send_flags = (unsigned int)(exp->exp_send_flags & (IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED |
 								    IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE)),
 		.imm_data = exp->ex.imm_data, .qp_type.xrc.remote_srqn = exp->qp_type.xrc.remote_srqn,
@@ -302,6 +316,13 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *exp)
 		wr.wr.atomic.compare_add = exp->wr.atomic.compare_add;
 		wr.wr.atomic.swap = exp->wr.atomic.swap;
 		wr.wr.atomic.rkey = exp->wr.atomic.rkey;
+	} else if (exp->exp_opcode == IBV_EXP_WR_BIND_MW) {
+		wr.bind_mw.mw = exp->bind_mw.mw;
+		wr.bind_mw.rkey = exp->bind_mw.rkey;
+		wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+			.mr = exp->bind_mw.bind_info.mr, .addr = exp->bind_mw.bind_info.addr, .length = exp->bind_mw.bind_info.length,
+			.mw_access_flags = (unsigned int)exp->bind_mw.bind_info.exp_mw_access_flags,
+		};
 	} else {
 		wr.wr.rdma.remote_addr = exp->wr.rdma.remote_addr;
 		wr.wr.rdma.rkey = exp->wr.rdma.rkey;

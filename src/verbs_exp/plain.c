@@ -68,6 +68,26 @@ int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr
 	return exp_refuse(d->dm.context, EINVAL, "ibv_exp_memcpy_dm: direction %d", attr->memcpy_dir);
 }
 
+/* ---- memory windows ------------------------------------------------------------------------------------------------- */
+
+int ibv_exp_bind_mw(struct ibv_exp_mw_bind *bind)
+{
+	const uint64_t flags = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED;
+	struct ibv_mw_bind plain;
+
+	if (!bind || !bind->qp || !bind->mw)
+		return exp_wrong(bind && bind->qp ? bind->qp->context : NULL, "a queue pair and a window are needed");
+	if ((bind->exp_send_flags & ~flags) || bind->bind_info.exp_mw_access_flags > UINT32_MAX)
+		return exp_refuse(bind->qp->context, EINVAL, "ibv_exp_bind_mw: flags %#lx, access %#lx", (unsigned long)bind->exp_send_flags,
+				  (unsigned long)bind->bind_info.exp_mw_access_flags);
+	plain = (struct ibv_mw_bind){
+		.wr_id = bind->wr_id, .send_flags = (unsigned int)bind->exp_send_flags,
+		.bind_info = {.mr = bind->bind_info.mr, .addr = bind->bind_info.addr, .length = bind->bind_info.length,
+			      .mw_access_flags = (unsigned int)bind->bind_info.exp_mw_access_flags},
+	};
+	return ibv_bind_mw(bind->qp, bind->mw, &plain);
+}
+
 /* ---- regions --------------------------------------------------------------------------------------------------------- */
 
 /* Returns the rights that ordinary verbs have; the others go to *rest. */

@@ -134,6 +134,7 @@ static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *
 	case IBV_EXP_WR_RDMA_WRITE_WITH_IMM:
 	case IBV_EXP_WR_SEND:
 	case IBV_EXP_WR_SEND_WITH_IMM:
+	case IBV_EXP_WR_SEND_WITH_INV:
 		break;
 	case IBV_EXP_WR_RDMA_READ:
 		return flags & IBV_EXP_SEND_INLINE ? exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: RDMA READ inline") : 0;
@@ -150,9 +151,6 @@ static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *
 		return flags & IBV_EXP_SEND_INLINE ? exp_refuse(qp->context, EINVAL, "extended atomic inline: its operands are by "
 								"IBV_EXP_SEND_EXT_ATOMIC_INLINE") :
 						     check_masked_atomic(qp, wr);
-	case IBV_EXP_WR_SEND_WITH_INV:
-	case IBV_EXP_WR_LOCAL_INV:
-	case IBV_EXP_WR_BIND_MW:
 	case IBV_EXP_WR_TSO:
 	case IBV_EXP_WR_UMR_FILL:
 	case IBV_EXP_WR_UMR_INVALIDATE:
@@ -189,6 +187,12 @@ int exp_check_send_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 				       wr->task.wqe_enable.wqe_count >= 0 ? 0 :
 			exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: ENABLE of %d requests: not negative, of a queue pair of this context",
 				   wr->task.wqe_enable.wqe_count);
+	case IBV_EXP_WR_BIND_MW:
+		if (!wr->bind_mw.mw || wr->bind_mw.mw->context != qp->context || wr->bind_mw.bind_info.exp_mw_access_flags > UINT32_MAX)
+			return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: BIND_MW of window %p, access %#lx: a window of this context is "
+					  "needed", (void *)wr->bind_mw.mw, (unsigned long)wr->bind_mw.bind_info.exp_mw_access_flags);
+		return check_not_last(qp, wr);
+	case IBV_EXP_WR_LOCAL_INV:
 	case IBV_EXP_WR_NOP:
 		return check_not_last(qp, wr);
 	default: {

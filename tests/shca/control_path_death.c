@@ -34,6 +34,7 @@ static const struct {
 	{"error-gate", 0, false}, {"reset-stopped", 0, false}, {"destroy-stopped", 0, false}, {"destroy-stopped", 1, false},
 	{"destroy-unlisted", 0, false}, {"destroy-unlisted", 1, false}, {"destroy-quiesced", 0, false},
 	{"destroy-quiesced", 1, false}, {"srq-dead", 0, false}, {"dereg-closed", 0, false}, {"dereg-quiesced", 0, false},
+	{"mw-closing", 0, false}, {"mw-closed", 0, false},
 	{"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false}, {"mail-claimed", 0, true},
 	{"helper-awake", 0, false}, {"waits-kicked", 0, false}, {"left-over", 0, false}, {"cq-overrun", 0, false},
 	{"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-found", 0, true}, {"mail-running", 0, true},
@@ -203,6 +204,20 @@ static void overdo(struct side *s)
 	CHECK(!shca_destroy_cq(waited) && !shca_destroy_cq(small));
 }
 
+/* A window that is bound, and freed. */
+static void have_window(struct side *s)
+{
+	static char memory[64];
+	struct ibv_qp *qp = to_itself(s, s->cq, 0, 1);
+	struct ibv_mr *mr = shca_reg_mr(s->r.pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = shca_alloc_mw(s->r.pd, IBV_MW_TYPE_1);
+	CHECK(mr && mw);
+	struct ibv_mw_bind bind = {.bind_info = {.mr = mr, .addr = (uintptr_t)memory, .length = sizeof(memory),
+						 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
+
+	CHECK(!shca_bind_mw(qp, mw, &bind) && shca_dereg_mr(mr) == EBUSY && !shca_dealloc_mw(mw) && !shca_dereg_mr(mr) && !shca_destroy_qp(qp));
+}
+
 static void victim(void)
 {
 	struct side s;
@@ -225,6 +240,7 @@ static void victim(void)
 	expect(&s);
 	expect(&s);			/* the peer's message */
 	break_one(&s);
+	have_window(&s);
 	overdo(&s);
 	CHECK(!shca_destroy_qp(qp) && !shca_destroy_srq(srq) && !shca_buf_free(s.r.ctx, big));
 	close_side(&s);

@@ -80,6 +80,17 @@ tests_shca_datagram_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_datagram_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_datagram_death_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/window_death tests/shca/window_in_use
+TESTS += tests/shca/window_death tests/shca/window_in_use
+tests_shca_window_death_SOURCES = tests/shca/window_death.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_window_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_window_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_window_death_LDFLAGS = $(NOWRAP)
+tests_shca_window_in_use_SOURCES = tests/shca/window_in_use.c tests/shca/hold.h $(shca_rig)
+tests_shca_window_in_use_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_window_in_use_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_window_in_use_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/responder_death tests/shca/rnr_list_death
 tests_shca_responder_death_SOURCES = tests/shca/responder_death.c $(shca_rig)
 tests_shca_responder_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS

@@ -167,20 +167,26 @@ static void strangers(void)
 	CHECK(!shca_promises(&stranger), "nobody speaks for a stranger's device");
 	memory_owners(&stranger);
 	refused("sleeping on a stranger's context", shca_await_prepare(&stranger, &seen), EOPNOTSUPP);
-	refused("a second context on our kernel objects", made(ibv_import_device(t.ctx->cmd_fd)), EOPNOTSUPP);
 	refused("memory of another device", made(ibv_reg_dmabuf_mr(t.pd, 0, 64, (uintptr_t)mem, 0, IBV_ACCESS_LOCAL_WRITE)), EOPNOTSUPP);
 	struct ibv_qp strange = { .context = &stranger }, *ud = vt_qp(&t, IBV_QPT_UD, cq, NULL);
 	const uint32_t *word;
 	refused("what became of a stranger's requests", shca_unfinished(&strange, &word), EOPNOTSUPP);
 	refused("what became of datagrams", shca_unfinished(ud, &word), EOPNOTSUPP);
 	CHECK(!shca_unfinished(qp, &word) && !*word && !ibv_destroy_qp(ud), "nothing was posted to ours");
-	refused("the peer's connection options", ibv_query_ece(qp, &ece), EOPNOTSUPP);
-	refused("connection options", ibv_set_ece(qp, &ece), EOPNOTSUPP);
+	CHECK(!ibv_query_ece(qp, &ece) && ece.vendor_id && !ece.options && !ibv_set_ece(qp, &ece), "no connection options");
+	ece.options = 1;
+	refused("connection options", ibv_set_ece(qp, &ece), EINVAL);
+	ece.vendor_id = 1;
+	CHECK(!ibv_set_ece(qp, &ece), "another vendor's options mean nothing here");
+	ece.comp_mask = 1;
+	refused("fields that do not exist", ibv_set_ece(qp, &ece), EINVAL);
+	ece = (struct ibv_ece){0};
 	refused("the insides of a queue", mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), EOPNOTSUPP);
 	refused("a command to firmware", mlx5dv_devx_general_cmd(t.ctx, cmd, sizeof cmd, cmd, sizeof cmd), EOPNOTSUPP);
 	CHECK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) && !vt_init(qp), "a queue in RESET promises nothing");
 	CHECK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), "nor one in INIT");
 	vt_rtr_rts(qp, qp->qp_num, vt_rts_attr());
+	refused("connection options, connected", ibv_set_ece(qp, &ece), EINVAL);
 	CHECK(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1 && !ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 1) &&
 	      !ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_READ, 0) && !ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0),
 	      "only writes are in order");
@@ -271,8 +277,9 @@ static struct ibv_qp *builder(enum ibv_qp_type type, uint64_t ops)
 static void operations(void)
 {
 	const uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV;
-	const uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV |
+			    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+	const uint64_t rc = uc | IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 	const struct { enum ibv_qp_type type; uint64_t can; } kinds[] = { { IBV_QPT_UD, ud }, { IBV_QPT_UC, uc }, { IBV_QPT_RC, rc } };
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

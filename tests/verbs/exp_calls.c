@@ -32,9 +32,10 @@ static void device(void)
 	/* results in the host's order are had without IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY: the device is not REPLY_BE */
 	CHECK(a.exp_atomic_cap == IBV_EXP_ATOMIC_HCA, "atomics %d", a.exp_atomic_cap);
 	const uint64_t have = IBV_EXP_DEVICE_DC_TRANSPORT | IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_CROSS_CHANNEL |
-			      IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_XRC | IBV_EXP_DEVICE_MR_ALLOCATE;
+			      IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_XRC | IBV_EXP_DEVICE_MR_ALLOCATE |
+			      IBV_EXP_DEVICE_MEM_WINDOW;
 	const uint64_t have_not = IBV_EXP_DEVICE_QPG | IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_UD_RSS | IBV_EXP_DEVICE_EC_OFFLOAD |
-				  IBV_EXP_DEVICE_SHARED_MR | IBV_EXP_DEVICE_MEM_WINDOW | IBV_EXP_DEVICE_DC_INFO;
+				  IBV_EXP_DEVICE_SHARED_MR | IBV_EXP_DEVICE_DC_INFO;
 	CHECK((a.exp_device_cap_flags & have) == have && !(a.exp_device_cap_flags & have_not), "flags %#lx",
 	      (unsigned long)a.exp_device_cap_flags);
 	CHECK((a.exp_device_cap_flags & UINT32_MAX) == o.device_cap_flags, "ordinary flags");
@@ -388,8 +389,7 @@ static void polling(void)
 static void requests(void)
 {
 	static const enum ibv_exp_wr_opcode lacks[] = {
-		IBV_EXP_WR_SEND_WITH_INV, IBV_EXP_WR_LOCAL_INV, IBV_EXP_WR_BIND_MW, IBV_EXP_WR_TSO, IBV_EXP_WR_UMR_FILL,
-		IBV_EXP_WR_UMR_INVALIDATE,
+		IBV_EXP_WR_TSO, IBV_EXP_WR_UMR_FILL, IBV_EXP_WR_UMR_INVALIDATE,
 	};
 	struct ibv_exp_qp_init_attr a = queue_attr();
 	struct ibv_qp *qp = ibv_exp_create_qp(t.ctx, &a);
@@ -404,12 +404,73 @@ static void requests(void)
 	CHECK(!ibv_destroy_qp(qp), "destroy");
 }
 
+static void exp_expect(uint64_t id, enum ibv_exp_wc_opcode opcode)
+{
+	struct ibv_exp_wc wc = vt_exp_wait(cq);
+
+	CHECK(wc.wr_id == id && wc.status == IBV_WC_SUCCESS && wc.exp_opcode == opcode, "request %lu: %s, opcode %d", (unsigned long)wc.wr_id,
+	      ibv_wc_status_str(wc.status), wc.exp_opcode);
+}
+
+/* Windows: bound by call and by request, invalidated by request and by message. */
+static void windows(void)
+{
+	static char memory[256];
+	struct ibv_exp_qp_init_attr a = queue_attr();
+	struct ibv_qp *qp = ibv_exp_create_qp(t.ctx, &a);
+	struct ibv_mr *mr = vt_mr(&t, memory, sizeof memory, VT_ACCESS | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *one = ibv_alloc_mw(t.pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(t.pd, IBV_MW_TYPE_2);
+	const struct ibv_exp_mw_bind_info info = {.mr = mr, .addr = (uintptr_t)memory, .length = 64,
+						  .exp_mw_access_flags = IBV_EXP_ACCESS_REMOTE_WRITE};
+	struct ibv_exp_mw_bind bind = {.qp = qp, .mw = one, .wr_id = 1, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .bind_info = info};
+	struct ibv_exp_send_wr wr = {.wr_id = 2, .exp_opcode = IBV_EXP_WR_BIND_MW, .exp_send_flags = IBV_EXP_SEND_SIGNALED,
+				     .bind_mw = {.mw = two, .bind_info = info}}, *bad;
+	struct ibv_sge sge = vt_sge(mr, 128, 8);
+
+	CHECK(qp && one && two, "windows");
+	vt_connect(qp, qp->qp_num);
+	uint32_t was = one->rkey;
+	CHECK(!ibv_exp_bind_mw(&bind) && one->rkey != was, "ibv_exp_bind_mw");
+	exp_expect(1, IBV_EXP_WC_BIND_MW);
+	CHECK(!vt_rdma(qp, IBV_WR_RDMA_WRITE, 3, sge, (uintptr_t)memory, one->rkey), "by the window of type 1");
+	exp_expect(3, IBV_EXP_WC_RDMA_WRITE);
+	for (int i = 0; i < 2; i++) {
+		wr.exp_opcode = IBV_EXP_WR_BIND_MW;
+		wr.wr_id = 2;
+		wr.bind_mw.rkey = two->rkey = ibv_inc_rkey(two->rkey);
+		CHECK(!ibv_exp_post_send(qp, &wr, &bad), "BIND_MW");
+		exp_expect(2, IBV_EXP_WC_BIND_MW);
+		CHECK(!vt_rdma(qp, IBV_WR_RDMA_WRITE, 4, sge, (uintptr_t)memory, two->rkey), "by the window of type 2");
+		exp_expect(4, IBV_EXP_WC_RDMA_WRITE);
+		struct ibv_exp_send_wr inv = {.wr_id = 5, .exp_opcode = i ? IBV_EXP_WR_SEND_WITH_INV : IBV_EXP_WR_LOCAL_INV,
+					      .exp_send_flags = IBV_EXP_SEND_SIGNALED, .ex.invalidate_rkey = two->rkey};
+		CHECK(!i || !vt_recv(qp, 6, vt_sge(mr, 192, 8)), "receive");
+		CHECK(!ibv_exp_post_send(qp, &inv, &bad), "invalidation");
+		for (int k = 0; k <= i; k++) {
+			struct ibv_exp_wc wc = vt_exp_wait(cq);
+			CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+			if (wc.wr_id == 5)
+				CHECK(wc.exp_opcode == (i ? IBV_EXP_WC_SEND : IBV_EXP_WC_LOCAL_INV), "opcode %d", wc.exp_opcode);
+			else
+				CHECK(wc.exp_wc_flags & IBV_EXP_WC_WITH_INV && wc.imm_data == two->rkey, "flags %#lx", (unsigned long)wc.exp_wc_flags);
+		}
+	}
+	wr.bind_mw.rkey ^= 0x100;
+	CHECK(ibv_exp_post_send(qp, &wr, &bad) == EINVAL && bad == &wr, "another index");
+	wr.bind_mw.mw = NULL;
+	CHECK(ibv_exp_post_send(qp, &wr, &bad) == EINVAL, "no window");
+	bind.mw = NULL;
+	CHECK(ibv_exp_bind_mw(&bind) == EINVAL && ibv_exp_bind_mw(NULL) == EINVAL, "no window");
+	bind.mw = two;
+	CHECK(ibv_exp_bind_mw(&bind) == EINVAL, "a window of type 2 by the call");
+	CHECK(!ibv_destroy_qp(qp) && !ibv_dealloc_mw(one) && !ibv_dealloc_mw(two) && !ibv_dereg_mr(mr), "destroy");
+}
+
 static void absent(void)
 {
 	struct ibv_qp *qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	struct ibv_mr *mr = vt_mr(&t, &t, 8, 0);
 	struct ibv_exp_reg_shared_mr_in shared = {.pd = t.pd};
-	struct ibv_exp_mw_bind bind = {.qp = qp};
 	struct ibv_exp_create_mr_in create = {.pd = t.pd, .attr = {.create_flags = IBV_EXP_MR_INDIRECT_KLMS}};
 	struct ibv_exp_mkey_attr mkey;
 	struct ibv_exp_mkey_list_container_attr la = {.pd = t.pd, .mkey_list_type = IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR};
@@ -435,7 +496,6 @@ static void absent(void)
 #define REFUSED_NULL(call) CHECK((errno = 0, !(call) && errno == EOPNOTSUPP), #call)
 #define REFUSED_NEGATIVE(call) CHECK((errno = 0, (call) == -1 && errno == EOPNOTSUPP), #call)
 	REFUSED_NULL(ibv_exp_reg_shared_mr(&shared));
-	REFUSED(ibv_exp_bind_mw(&bind));
 	REFUSED_NULL(ibv_exp_create_mr(&create));
 	REFUSED(ibv_exp_query_mkey(mr, &mkey));
 	REFUSED_NULL(ibv_exp_alloc_mkey_list_memory(&la));
@@ -499,6 +559,7 @@ int main(void)
 	ports_and_clocks();
 	polling();
 	requests();
+	windows();
 	absent();
 	reasons();
 	CHECK(!ibv_destroy_cq(cq), "destroy");

@@ -102,7 +102,7 @@ static void garbage(void)
 	memset(&ca, 0xa5, sizeof ca);
 	ca.comp_mask = IBV_EXP_CQ_MODERATION;
 	ca.moderation.cq_count = ca.moderation.cq_period = 1;
-	CHECK(ibv_exp_modify_cq(cq, &ca, IBV_EXP_CQ_MODERATION) == (vt_mlx5() ? EOPNOTSUPP : 0), "ibv_exp_modify_cq");
+	CHECK(!ibv_exp_modify_cq(cq, &ca, IBV_EXP_CQ_MODERATION), "ibv_exp_modify_cq");
 
 	memset(&qi, 0xa5, sizeof qi);
 	qi.qp_context = NULL;

@@ -4,7 +4,8 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/edges tests/verbs/exp tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device \
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
 	tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
-	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast
+	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows \
+	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
 	tests/verbs/device_visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh \
@@ -34,6 +35,21 @@ tests_verbs_device_behave_LDFLAGS = $(NOWRAP)
 tests_verbs_multicast_SOURCES = tests/verbs/multicast.c tests/verbs/vt.h
 tests_verbs_multicast_LDADD = $(verbs_ldadd)
 tests_verbs_multicast_LDFLAGS = $(NOWRAP)
+tests_verbs_memory_windows_SOURCES = tests/verbs/memory_windows.c tests/verbs/vt.h
+tests_verbs_memory_windows_LDADD = $(verbs_ldadd)
+tests_verbs_memory_windows_LDFLAGS = $(NOWRAP)
+tests_verbs_import_SOURCES = tests/verbs/import.c tests/verbs/vt.h
+tests_verbs_import_LDADD = $(verbs_ldadd)
+tests_verbs_import_LDFLAGS = $(NOWRAP)
+tests_verbs_atomic_write_SOURCES = tests/verbs/atomic_write.c tests/verbs/vt.h
+tests_verbs_atomic_write_LDADD = $(verbs_ldadd) -lpthread
+tests_verbs_atomic_write_LDFLAGS = $(NOWRAP)
+tests_verbs_link_ethernet_SOURCES = tests/verbs/link_ethernet.c tests/verbs/vt.h
+tests_verbs_link_ethernet_LDADD = $(verbs_ldadd)
+tests_verbs_link_ethernet_LDFLAGS = $(NOWRAP)
+tests_verbs_null_region_SOURCES = tests/verbs/null_region.c tests/verbs/vt.h
+tests_verbs_null_region_LDADD = $(verbs_ldadd)
+tests_verbs_null_region_LDFLAGS = $(NOWRAP)
 tests_verbs_protection_SOURCES = tests/verbs/protection.c tests/verbs/vt.h
 tests_verbs_protection_LDADD = $(verbs_ldadd)
 tests_verbs_protection_LDFLAGS = $(NOWRAP)

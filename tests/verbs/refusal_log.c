@@ -382,7 +382,7 @@ static void control(struct vt *t, const struct ibv_mr *mr)
 {
 	struct ibv_cq *cq = vt_cq(t, 64, NULL);
 	struct ibv_qp *qp = vt_qp(t, IBV_QPT_RC, cq, NULL);
-	struct ibv_modify_cq_attr ma = { .attr_mask = IBV_CQ_ATTR_MODERATE };
+	struct ibv_modify_cq_attr ma = { .attr_mask = IBV_CQ_ATTR_MODERATE | 2 };
 	struct ibv_xrcd_init_attr xa = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = 9999 };
 	struct ibv_alloc_dm_attr dma = { .length = 64 };
 	struct ibv_values_ex va = { .comp_mask = 1u << 30 };
@@ -390,7 +390,7 @@ static void control(struct vt *t, const struct ibv_mr *mr)
 	struct ibv_device_attr_ex dev;
 	struct ibv_ah_attr far = { .dlid = 1, .port_num = 9 };
 	struct ibv_port_attr port;
-	struct ibv_ece ece = { .vendor_id = 0 };
+	struct ibv_ece ece = { .comp_mask = 1 };
 	union ibv_gid gid;
 	__be16 pkey;
 	uint32_t number;
@@ -401,7 +401,7 @@ static void control(struct vt *t, const struct ibv_mr *mr)
 	CHECK(dm && srq, "objects");
 	said();
 	REFUSED_ERRNO(ibv_create_cq(t->ctx, 0, NULL, NULL, 0), EINVAL);
-	REFUSED(ibv_modify_cq(cq, &ma), EOPNOTSUPP);
+	REFUSED(ibv_modify_cq(cq, &ma), EINVAL);
 	REFUSED(ibv_resize_cq(cq, 0), EINVAL);
 	REFUSED(ibv_destroy_cq(cq), EBUSY);
 	REFUSED_ERRNO(ibv_open_xrcd(t->ctx, &xa), EBADF);
@@ -422,7 +422,7 @@ static void control(struct vt *t, const struct ibv_mr *mr)
 	REFUSED_ERRNO(ibv_query_pkey(t->ctx, 1, 9, &pkey) == 0, EINVAL);
 	REFUSED(ibv_get_srq_num(srq, &number), EOPNOTSUPP);
 	REFUSED_ERRNO(ibv_create_ah(t->pd, &far), EINVAL);
-	REFUSED(ibv_query_ece(qp, &ece), EOPNOTSUPP);
+	REFUSED(ibv_set_ece(qp, &ece), EINVAL);
 	REFUSED(ibv_attach_mcast(qp, &gid, 0), EINVAL);
 	REFUSED(ibv_detach_mcast(qp, &gid, 0), EINVAL);
 	REFUSED(vt_to(qp, IBV_QPS_RTS), EINVAL);

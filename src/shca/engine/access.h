@@ -33,6 +33,17 @@ static inline struct shca_mr *shca_region(const struct shca_member *m, uint32_t 
 	return likely(mr && shca_opens(mr, key, pd, rights)) ? mr : NULL;
 }
 
+/* window.c. Returns the memory window that is bound under this R_Key, grants these rights to a user in protection domain pd, and is
+ * open to requests by queue pair qpn; NULL: refused. */
+struct shca_mr *shca_window_find(const struct shca_member *m, uint32_t rkey, uint32_t pd, uint32_t qpn, uint32_t rights);
+
+/* Returns whether this is the key of the region, or the R_Key of the memory window, which is bound. */
+static inline bool shca_key_stands(const struct shca_mr *mr, uint32_t key)
+{
+	return likely(atomic_load_explicit(&mr->key, memory_order_acquire) == key) ||
+	       atomic_load_explicit(&mr->bound, memory_order_acquire) == key;
+}
+
 /* Resolves [addr, addr + len) of a region. Returns false if that is beyond the region's bounds. */
 static inline bool shca_region_at(const struct shca_member *m, const struct shca_mr *mr, uint64_t addr, uint64_t len,
 				  struct shca_seg *seg)
@@ -189,11 +200,19 @@ static inline int shca_responder_receives(struct shca_thread *thr, const struct 
 	return likely(rq && rcq && rq->proc == to->proc && rcq->proc == to->proc) ? 0 : IBV_WC_REM_INV_REQ_ERR;
 }
 
-/* Returns the responder's region of this key, if the responder's queue grants these rights as well; NULL: refused. */
+/* Returns the responder's region of this key, if the responder's queue grants these rights as well; NULL: refused, or the key is a
+ * memory window's: ask shca_responder_window. */
 static inline struct shca_mr *shca_responder_region(const struct shca_member *m, const struct shca_responder *r, uint32_t rkey,
 						    uint32_t rights)
 {
 	return likely((r->qp->access & rights) == rights) ? shca_region(m, rkey, r->pd, rights) : NULL;
+}
+
+/* The same for memory windows. Behind shca_responder_region, so that the key of a region costs nothing more. */
+static inline struct shca_mr *shca_responder_window(const struct shca_member *m, const struct shca_responder *r, uint32_t rkey,
+						    uint32_t rights)
+{
+	return (r->qp->access & rights) == rights ? shca_window_find(m, rkey, r->pd, r->qp->qpn, rights) : NULL;
 }
 
 #endif

@@ -148,6 +148,26 @@ char *shca_bounce_of(struct shca_thread *thr)
 	return thr->bounce;
 }
 
+/* shca_copy_piece from a null region. */
+static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint64_t n,
+						      bool last)
+{
+	static const char zeros[4096];
+
+	for (uint64_t k; n; n -= k, dwhere += k) {
+		k = n < sizeof(zeros) ? n : sizeof(zeros);
+		/* by a line or more at the end, so that the last line is the last */
+		if (n > sizeof(zeros) && n < sizeof(zeros) + SHCA_LINE)
+			k = n - SHCA_LINE;
+		int rc = dst ? copy_store(dst, zeros, k, last && k == n) : cma(thr, true, dproc, dwhere, (char *)zeros, k, last && k == n);
+		if (rc)
+			return rc;
+		if (dst)
+			dst += k;
+	}
+	return 0;
+}
+
 int shca_copy_piece(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
 		uint64_t swhere, uint64_t n, bool last, bool *src_err)
 {
@@ -156,6 +176,10 @@ int shca_copy_piece(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t
 	*src_err = false;
 	if (dst && src)
 		return copy_store(dst, src, n, last);
+	if (unlikely(!dst && SHCA_IS_NULL(dwhere)))
+		return 0;
+	if (unlikely(!src && SHCA_IS_NULL(swhere)))
+		return copy_zeros(thr, dproc, dst, dwhere, n, last);
 	if (src)
 		return cma(thr, true, dproc, dwhere, (char *)src, n, last);
 	if (dst) {

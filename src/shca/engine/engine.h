@@ -11,6 +11,7 @@
  *   reap.c            recovery from the death of a process; common_reap.c: of a holder of common queue pairs
  *   run.c             queues run: drain, WAIT and ENABLE, stalls, flushing
  *   exec.c            one request: finds the responder, checks, moves data, completes
+ *   window.c          memory windows: bind, invalidate
  *   atomic.c, calc.c  atomic operations on memory, CALC
  *   copy.c, share.c   copies, and their division between two processes; copy_piece.c: lanes
  *   cq.c              completions appear; pollers that sleep, channels and WAITs are notified
@@ -46,9 +47,10 @@ struct shca_req {
 /* Outcome of running a request: an enum ibv_wc_status, or one of these. */
 #define SHCA_RNR (-1)			/* no receive: the queue stalls */
 #define SHCA_NOPEER (-2)		/* no responder answers (yet): the queue stalls until its retries are used up */
+#define SHCA_BUSY (-3)			/* some thread may still use a memory window that the request ends: the queue stalls */
 
 /* exec.c. Runs a request up to and including the responder's completion; the requester's own completion is shca_complete_send's.
- * Returns an enum ibv_wc_status, SHCA_RNR or SHCA_NOPEER. Must: the caller is the executor of qp (I1). Continues from the
+ * Returns an enum ibv_wc_status, SHCA_RNR, SHCA_NOPEER or SHCA_BUSY. Must: the caller is the executor of qp (I1). Continues from the
  * journal (qp->step) where an earlier executor died. */
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
 /* Returns whether the responder would answer an RDMA WRITE now and grants the access. Must: inside the engine; leaves the epoch

@@ -14,6 +14,7 @@
 #include "shca/engine/access.h"
 #include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
+#include "shca/engine/window.h"
 
 /* The destination fields of a request. */
 static inline struct shca_address address_of(const struct shca_req *req)
@@ -100,14 +101,30 @@ static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 	return qp->step_status;
 }
 
-/* Resolves [raddr, raddr + len) with these rights. *region, unless NULL: the region of rkey. Returns 0 or IBV_WC_REM_ACCESS_ERR. */
+/* resolve_remote for a key that is no region's. */
+static __attribute__((noinline)) int resolve_window(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr,
+						    uint64_t len, uint32_t rights, struct shca_seg *seg, uint32_t *proc,
+						    const struct shca_mr **region)
+{
+	const struct shca_mr *w = shca_responder_window(thr->m, r, rkey, rights);
+
+	if (!w || !shca_region_at(thr->m, w, raddr, len, seg) || !shca_region_sound(thr->m, w))
+		return IBV_WC_REM_ACCESS_ERR;
+	*proc = w->proc & (SHCA_MAX_PROCS - 1);
+	if (region)
+		*region = w;
+	return 0;
+}
+
+/* Resolves [raddr, raddr + len) with these rights. *region, unless NULL: the region or window of rkey. Returns 0 or IBV_WC_REM_ACCESS_ERR. */
 static int resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
 			  uint32_t rights, struct shca_seg *seg, uint32_t *proc, const struct shca_mr **region)
 {
 	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
 
-	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) ||
-	    !shca_region_sound(thr->m, mr))
+	if (unlikely(!mr))
+		return resolve_window(thr, r, rkey, raddr, len, rights, seg, proc, region);
+	if (!shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
 		return IBV_WC_REM_ACCESS_ERR;
 	*proc = mr->proc & (SHCA_MAX_PROCS - 1);
 	if (region)
@@ -250,7 +267,7 @@ void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 	struct shca_rq *rq;
 	struct shca_cq *cq = NULL;
 
-	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_RCQE)
+	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_INV && step != SHCA_STEP_RCQE)
 		return;
 	shca_epoch_widen(thr);
 	if (qp->type == IBV_QPT_XRC_SEND) {
@@ -317,9 +334,10 @@ static inline __attribute__((always_inline)) int take_receive(struct shca_thread
 {
 	if (step == SHCA_STEP_RCQE)
 		return (int)qp->step_index;
-	if ((step == SHCA_STEP_RECV || step == SHCA_STEP_TAKE) && qp->step_rq == shca_off_of(thr->m, r->rq) &&
+	if ((step == SHCA_STEP_TAKE || step == SHCA_STEP_RECV || step == SHCA_STEP_INV) && qp->step_rq == shca_off_of(thr->m, r->rq) &&
 	    shca_rq_taken_at(thr, r->rq, qp->step_index, qp->step_pos, qp->qpn)) {
-		shca_step_to(qp, SHCA_STEP_RECV);
+		if (step == SHCA_STEP_TAKE)
+			shca_step_to(qp, SHCA_STEP_RECV);
 		return (int)qp->step_index;
 	}
 	qp->step_rq = shca_off_of(thr->m, r->rq);
@@ -366,12 +384,13 @@ static uint32_t receive_room(const struct shca_rwqe *w)
 	return room > UINT32_MAX ? UINT32_MAX : (uint32_t)room;
 }
 
-static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+/* inv: a SEND_WITH_INV. Constant, so that an ordinary message has no instruction for it. */
+static inline __attribute__((always_inline)) int exec_message(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+							      struct shca_responder *r, const bool inv)
 {
 	bool ud = qp->type == IBV_QPT_UD, src_err = false;
 	int status = IBV_WC_SUCCESS;
-	uint8_t op = req->op == SHCA_OP_SEND_IMM ? SHCA_OP_RECV_IMM :
-		     req->op == SHCA_OP_SEND_INV ? SHCA_OP_RECV_INV : SHCA_OP_RECV;
+	uint8_t op = inv ? SHCA_OP_RECV_INV : req->op == SHCA_OP_SEND_IMM ? SHCA_OP_RECV_IMM : SHCA_OP_RECV;
 	int rc = find_receives(thr, qp, req, r);
 	uint32_t step = shca_step_of(qp);
 
@@ -408,6 +427,8 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		}
 		if (unlikely(rc))
 			status = IBV_WC_LOC_PROT_ERR;
+		else if (inv)
+			status = shca_window_remote_inv(thr, qp, r->qp, r->pd, req->imm);
 		w->src_qp = ud ? qp->qpn : r->qp->qpn;
 		if (ud) {
 			w->ud_bits = (uint8_t)(SHCA_UD_PATH_BITS(req->arg[1]) >> 24);
@@ -421,6 +442,8 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (unlikely(status != IBV_WC_SUCCESS && r->qp->type == IBV_QPT_RC))
 		atomic_store(&r->qp->qp_state, IBV_QPS_ERR);
 	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0, step == SHCA_STEP_RCQE);
+	if (inv && status == IBV_WC_REM_INV_REQ_ERR)
+		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	if (unlikely(status != IBV_WC_SUCCESS && !ud))
 		return nak(thr, qp, r, IBV_EVENT_QP_FATAL,
 			   status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
@@ -428,6 +451,18 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		return completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
+}
+
+static __attribute__((noinline)) int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+					       struct shca_responder *r)
+{
+	return exec_message(thr, qp, req, r, false);
+}
+
+static __attribute__((noinline)) int exec_send_inv(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+						   struct shca_responder *r)
+{
+	return exec_message(thr, qp, req, r, true);
 }
 
 static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
@@ -534,11 +569,36 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	return IBV_WC_SUCCESS;
 }
 
+/* exec_operands_of of an ATOMIC_WRITE: a swap whatever the word is. Its value is in the request, or in the one segment. */
+static __attribute__((noinline)) int exec_written_word(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req,
+						       struct shca_atomic *a)
+{
+	uint64_t value = req->arg[0];
+	struct shca_seg here = {.where = (uintptr_t)&value, .len = sizeof(value), .lane = SHCA_LANE_CMA};
+	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = 1}, dst = {.proc = SHCA_HERE, .seg = &here, .n = 1};
+	bool src_err;
+
+	/* I7 */
+	if (req->flags & SHCA_WQE_OPERANDS && (req->nsge != 1 || req->qkey != 1))
+		return IBV_WC_LOC_QP_OP_ERR;
+	if (req->flags & SHCA_WQE_OPERANDS && shca_copy(thr, &dst, &src, sizeof(value), SHCA_ANY_ORDER, &src_err))
+		return IBV_WC_LOC_PROT_ERR;
+	a->add = false;
+	a->size = sizeof(value);
+	a->v[0][0] = a->v[1][0] = 0;
+	a->v[2][0] = value;
+	a->v[3][0] = UINT64_MAX;
+	return 0;
+}
+
 /* Fills in the operands of an atomic. Returns 0, or the status with which the request fails. */
 static int exec_operands_of(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_atomic *a)
 {
 	bool masked = req->op == SHCA_OP_MASKED_CAS || req->op == SHCA_OP_MASKED_FAA, src_err;
 	uint32_t n;
+
+	if (unlikely(req->op == SHCA_OP_ATOMIC_WRITE))
+		return exec_written_word(thr, qp, req, a);
 
 	a->add = req->op == SHCA_OP_FAA || req->op == SHCA_OP_MASKED_FAA;
 	a->size = masked ? req->imm : 8;
@@ -618,7 +678,8 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	at.ground.index = req->rkey >> 8;
 	/* before the look at the key: the version is counted up behind the key's end */
 	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
-	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc, NULL);
+	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size,
+			    req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc, NULL);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))
@@ -817,15 +878,32 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 		return exec_write(thr, qp, req, &r);
 	case SHCA_OP_SEND:
 	case SHCA_OP_SEND_IMM:
-	case SHCA_OP_SEND_INV:
 		return exec_send(thr, qp, req, &r);
+	case SHCA_OP_SEND_INV:
+		return exec_send_inv(thr, qp, req, &r);
 	case SHCA_OP_READ:
 		return exec_read(thr, qp, req, &r);
 	case SHCA_OP_CAS:
 	case SHCA_OP_FAA:
 	case SHCA_OP_MASKED_CAS:
 	case SHCA_OP_MASKED_FAA:
+	case SHCA_OP_ATOMIC_WRITE:
 		return exec_atomic(thr, qp, req, &r);
+	default:
+		return IBV_WC_LOC_QP_OP_ERR;
+	}
+}
+
+/* Runs a request that has no responder. */
+static __attribute__((noinline)) int exec_local(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	switch (req->op) {
+	case SHCA_OP_NOP:
+		return IBV_WC_SUCCESS;
+	case SHCA_OP_LOCAL_INV:
+		return shca_window_local_inv(thr, qp, req->imm);
+	case SHCA_OP_BIND_MW:
+		return shca_window_bind(thr, qp, req);
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
@@ -835,8 +913,8 @@ static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct
 {
 	if (qp->type == IBV_QPT_UD)
 		return exec_datagram(thr, qp, req);
-	if (req->op == SHCA_OP_NOP)
-		return IBV_WC_SUCCESS;
+	if (unlikely(req->op >= SHCA_OP_NOP))
+		return exec_local(thr, qp, req);
 	if (unlikely(shca_step_of(qp) == SHCA_STEP_NAK))
 		return nak_again(thr, qp);
 	return outcome(thr, qp, exec_connected(thr, qp, req));

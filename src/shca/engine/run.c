@@ -130,6 +130,8 @@ static const uint32_t rnr_timer_10us[32] = {
 /* Returns how long this stall may last, in ns; 0: for ever. */
 static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, int why)
 {
+	if (why == SHCA_BUSY)
+		return 0;
 	if (why == SHCA_RNR) {
 		struct shca_qp *to = shca_number_get(thr->m, qp->dest_qpn, SHCA_KIND_QP);
 		uint64_t timer = (uint64_t)rnr_timer_10us[to ? to->min_rnr_timer & 31 : 12] * 10000;
@@ -158,7 +160,7 @@ static void count_key_violation(struct shca_thread *thr, const struct shca_qp *q
 	atomic_fetch_add(&to->dc_violations, 1);
 }
 
-/* The request at head cannot go on: no receive, or no responder that answers. Returns whether the queue waits (it has a timer
+/* The request at head cannot go on: no receive, no responder that answers, or a memory window in use. Returns whether the queue waits (it has a timer
  * then); false: its retries are used up. */
 static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 {
@@ -215,7 +217,7 @@ static void count_request(struct shca_thread *thr, struct shca_qp *qp, const str
 	run_count(&qp->n_bytes, bytes);
 	if (unlikely(wqe->flags & SHCA_WQE_CALC))
 		run_count(&qp->n_calcs, 1);
-	if (wqe->op >= SHCA_OP_CAS && wqe->op <= SHCA_OP_MASKED_FAA)
+	if (wqe->op >= SHCA_OP_CAS && wqe->op <= SHCA_OP_ATOMIC_WRITE)
 		run_count(&qp->n_atomics, 1);
 	if (qp->proc != thr->m->slot) {
 		run_count(&qp->n_foreign, 1);

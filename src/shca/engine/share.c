@@ -35,7 +35,8 @@ static bool divisible(const struct shca_thread *thr, const struct shca_iov *dst,
 	return len >= SHCA_SHARE_MIN && !thr->m->copies_alone && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
 	       (dst->proc == thr->m->slot || src->proc == thr->m->slot) && by_kernel(dst->seg->lane) &&
 	       by_kernel(src->seg->lane) && shca_cma_permitted(thr->m, dst->proc == thr->m->slot ? src->proc : dst->proc) &&
-	       dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
+	       dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len &&
+	       !SHCA_IS_NULL(dst->seg->where | src->seg->where);
 }
 
 /* A copy of the job's fields, for the executor or a helping poller. */

@@ -470,6 +470,11 @@ struct shca_quiesce {
 bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_t whose);
 bool shca_quiesced(struct shca_thread *thr, struct shca_quiesce *q);
 void shca_quiesce_end(struct shca_quiesce *q);
+/* shca_quiesce by a thread inside the engine, which gives up after some microseconds, because the thread that it waits for may wait
+ * for it; another thread may continue. *at, *seen: how far the wait has come: slots of threads below *at are done, *seen is the
+ * `active` word of the thread in slot *at, 0: not read so far. Both begin with 0. Must: a heavy fence precedes the first call. Returns
+ * false: call again later. */
+bool shca_quiesce_on(struct shca_thread *thr, uint32_t whose, uint32_t *at, uint64_t *seen);
 static inline void shca_full_fence(void)
 {
 #if defined(SHCA_TSAN)

@@ -34,7 +34,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 6u
+#define SHCA_LAYOUT_VERSION 7u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
@@ -207,10 +207,19 @@ struct shca_numbers {
 /* VOUCHED: only of a request's local segments, never of a region: private memory whose owner may load and store it
  * (SHCA_ACCESS_VOUCHED). */
 enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY, SHCA_LANE_VOUCHED };
+/* Where a null region (ibv_alloc_null_mr) begins: no address of a process. Reads of it find zeros, writes to it are dropped. Address
+ * `addr` of the region is at SHCA_NULL_AT + addr. */
+#define SHCA_NULL_AT (1ull << 63)
+#define SHCA_IS_NULL(where) ((where) >> 63)
+/*
+ * A memory region, or a memory window (engine/window.c). A region opens memory while `key` is its key; a window has `key` 0, and
+ * opens memory to peers while `bound` is its R_Key. So no look-up of local keys finds a window, and the look-up of an R_Key asks for
+ * windows last.
+ */
 struct shca_mr {
-	_Atomic uint32_t key;		/* the whole key while valid, else 0 */
+	_Atomic uint32_t key;		/* region: the whole key while valid, else 0 */
 	uint32_t pd;
-	uint32_t access;		/* IBV_ACCESS_* */
+	uint32_t access;		/* IBV_ACCESS_*. Window: of the last bind, IBV_ACCESS_REMOTE_* alone */
 	uint16_t proc;
 	uint8_t lane;
 	uint8_t implicit;		/* the whole address space (implicit on-demand paging) */
@@ -218,10 +227,20 @@ struct shca_mr {
 	uint64_t where;			/* ARENA: offset; else: address in the owner */
 	_Atomic uint32_t gen;
 	uint32_t index;			/* of the entry: key >> 8 */
-	_Atomic uint32_t version;	/* counted up after `key` is cleared: noted by receives posted into the region */
-	uint32_t reserved[3];
+	/* Counted up after `key` or `bound` is cleared. Noted by receives posted into the region. */
+	_Atomic uint32_t version;
+	_Atomic uint32_t bound;		/* window: the R_Key while bound, else 0 */
+	uint32_t qpn;			/* window of type 2, bound: the queue pair that requests must come by */
+	/* enum shca_window; window, from the first bind on: index of the region that it is, or was, bound to << 8. Written by the
+	 * owner and by the executor of a bind. */
+	_Atomic uint32_t window;
 };
 _Static_assert(sizeof(struct shca_mr) == 64, "a region is one line");
+/* Low byte of shca_mr.window: a region; a memory window of type 1 or 2 (2B); a region that takes no more binds, because its owner
+ * looks whether windows are bound to it. */
+enum shca_window { SHCA_WINDOW_NONE = 0, SHCA_WINDOW_1, SHCA_WINDOW_2, SHCA_WINDOW_CLOSED };
+#define SHCA_WINDOW_KIND(word) ((word) & 0xffu)
+#define SHCA_WINDOW_REGION(word) ((word) >> 8)
 
 /* ---- completion queues ------------------------------------------------------------------------------------ */
 
@@ -408,9 +427,11 @@ struct shca_rq {
 /* ---- queue pairs ------------------------------------------------------------------------------------------ */
 
 enum shca_wr_op {
-	SHCA_OP_NOP = 0, SHCA_OP_SEND, SHCA_OP_SEND_IMM, SHCA_OP_WRITE, SHCA_OP_WRITE_IMM, SHCA_OP_READ, SHCA_OP_CAS,
-	SHCA_OP_FAA, SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN,
+	SHCA_OP_SEND = 1, SHCA_OP_SEND_IMM, SHCA_OP_WRITE, SHCA_OP_WRITE_IMM, SHCA_OP_READ, SHCA_OP_CAS,
+	SHCA_OP_FAA, SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_ATOMIC_WRITE, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN,
 	SHCA_OP_SEND_INV,
+	/* requests without a responder */
+	SHCA_OP_NOP, SHCA_OP_LOCAL_INV, SHCA_OP_BIND_MW,
 	/* completions of receives */
 	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
 	SHCA_OPS,
@@ -436,14 +457,14 @@ struct shca_wqe {
 	uint8_t op, flags;
 	uint8_t nsge;
 	uint8_t bad;			/* enum ibv_wc_status found at post (a bad lkey): the request completes with it */
-	uint32_t imm;			/* masked atomics: bytes */
-	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset */
-	uint32_t rkey;
-	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
-	uint32_t qkey;
+	uint32_t imm;			/* masked atomics: bytes; LOCAL_INV: R_Key; BIND_MW: L_Key of the region, 0: none */
+	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset; BIND_MW: address in the region */
+	uint32_t rkey;			/* BIND_MW: the new one */
+	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number; BIND_MW: index of the window's entry */
+	uint32_t qkey;			/* BIND_MW: rights, IBV_ACCESS_* */
 	uint32_t len;			/* total bytes */
 	/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count; UD: arg[1] SHCA_UD_PATH, SHCA_MULTICAST:
-	 * arg[2], arg[3] the group's GID */
+	 * arg[2], arg[3] the group's GID; BIND_MW: arg[0] length, arg[1] `gen` of the window's entry */
 	uint64_t arg[4];
 	struct shca_seg sge[];		/* or inline bytes */
 };
@@ -455,9 +476,14 @@ enum shca_step {
 	SHCA_STEP_NONE = 0,	/* nothing of the request at head has happened */
 	SHCA_STEP_TAKE,		/* a receive is being taken: step_index at step_pos of step_rq */
 	SHCA_STEP_RECV,		/* the receive was taken; data may be partly there */
+	SHCA_STEP_INV,		/* SEND_WITH_INV: the same, and the R_Key was right: the window may have been invalidated */
 	SHCA_STEP_DATA,		/* RDMA write: data may be partly there, the last line is not */
 	SHCA_STEP_FINAL,	/* the last line of a write, or an atomic: may or may not have been executed */
 	SHCA_STEP_WROTE,	/* WRITE_WITH_IMM: data is there, no receive taken yet */
+	/* LOCAL_INV, BIND_MW: the window's R_Key is ended if step_to is not 0. Threads in slots below step_index do not use it any
+	 * more, step_pos: the next thread's `active` word when it may have used it (shca_quiesce_on) */
+	SHCA_STEP_UNBIND,
+	SHCA_STEP_BIND,		/* BIND_MW: the window's entry is being written */
 	SHCA_STEP_RCQE,		/* the responder's completion is being put in (step_cq, step_status) */
 	SHCA_STEP_NAK,		/* the responder's queue (step_to) is being failed, the request fails with step_status */
 	/* the responder's side is done; the requester's completion is being put in (step_cq, step_status) */

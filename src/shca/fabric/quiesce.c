@@ -80,6 +80,31 @@ void shca_quiesce(struct shca_thread *thr, uint32_t whose)
 	shca_quiesce_all(thr->m, thr, whose);
 }
 
+#define ROUNDS_INSIDE 1000u
+
+bool shca_quiesce_on(struct shca_thread *thr, uint32_t whose, uint32_t *at, uint64_t *seen)
+{
+	struct shca_member *m = thr->m;
+	uint32_t n = atomic_load(&m->hdr->thread_high);
+
+	for (; *at < n; (*at)++, *seen = 0) {
+		if (!*seen) {
+			uint32_t owner = atomic_load(&m->threads[*at].owner);
+			uint64_t active = atomic_load_explicit(&m->threads[*at].active, memory_order_acquire);
+			if (*at == thr->slot || !quiesce_concerns(active, owner, whose))
+				continue;
+			*seen = active;
+		}
+		/* a dead thread's requests to this process's proxy can be cancelled here, those to another process's there */
+		for (uint32_t round = 1; !quiesce_is_over(m, *at, *seen, whose, whose == m->slot && round == ROUNDS_INSIDE); round++) {
+			if (round == ROUNDS_INSIDE)
+				return false;
+			wait_a_little(round);
+		}
+	}
+	return true;
+}
+
 bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_t whose)
 {
 	struct shca_member *m = thr->m;

@@ -359,7 +359,7 @@ void ibv_free_device_list(struct ibv_device **list)
 }
 #endif
 
-/* A second context on the first one's kernel objects, of which the software device has none. */
+/* A second context on the device of the first one. */
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_import_device", "IBVERBS_1.10");
@@ -367,10 +367,9 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	snprintf(link, sizeof link, "/proc/self/fd/%d", cmd_fd);
 	ssize_t n = readlink(link, name, sizeof name - 1);
 	name[n < 0 ? 0 : n] = 0;
-	if (!strncmp(name, "/memfd:" SHCA_CMD_FD_NAME, strlen("/memfd:" SHCA_CMD_FD_NAME))) {
-		errno = shca_absent(__func__);
-		return NULL;
-	}
+	/* where a libshca.so is preloaded, that has the device open */
+	if (!shca_preloaded() && !strncmp(name, "/memfd:" SHCA_CMD_FD_NAME, strlen("/memfd:" SHCA_CMD_FD_NAME)))
+		return shca_import_device(cmd_fd);
 	__typeof__(&ibv_import_device) f = shca_next_find(&next);
 	return f ? f(cmd_fd) : NULL;
 }

@@ -448,7 +448,7 @@ EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_query_ece", "IBVERBS_1.10");
 	if (shca_is_ours(qp->context))
-		return shca_absent(__func__);
+		return shca_query_ece(qp, ece);
 	__typeof__(&ibv_query_ece) f = shca_next_find(&next);
 	return f ? f(qp, ece) : ENOSYS;
 }
@@ -457,7 +457,7 @@ EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_set_ece", "IBVERBS_1.10");
 	if (shca_is_ours(qp->context))
-		return shca_absent(__func__);
+		return shca_set_ece(qp, ece);
 	__typeof__(&ibv_set_ece) f = shca_next_find(&next);
 	return f ? f(qp, ece) : ENOSYS;
 }
@@ -521,10 +521,8 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_a
 				       uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_resolve_eth_l2_from_gid", "IBVERBS_1.1");
-	if (shca_is_ours(context)) {
-		errno = shca_absent(__func__);
-		return -1;
-	}
+	if (shca_is_ours(context))
+		return shca_resolve_mac(context, attr, eth_mac, vid);
 	__typeof__(&ibv_resolve_eth_l2_from_gid) f = shca_next_find(&next);
 	return f ? f(context, attr, eth_mac, vid) : -1;
 }
@@ -532,10 +530,8 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_a
 EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_import_pd", "IBVERBS_1.10");
-	if (shca_is_ours(context)) {
-		errno = shca_absent(__func__);
-		return NULL;
-	}
+	if (shca_is_ours(context))
+		return shca_import_pd(context, handle);
 	__typeof__(&ibv_import_pd) f = shca_next_find(&next);
 	return f ? f(context, handle) : NULL;
 }
@@ -543,8 +539,10 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle
 EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_unimport_pd", "IBVERBS_1.10");
-	if (shca_is_ours(pd->context))
+	if (shca_is_ours(pd->context)) {
+		shca_unimport_pd(pd);
 		return;
+	}
 	__typeof__(&ibv_unimport_pd) f = shca_next_find(&next);
 	if (f)
 		f(pd);
@@ -553,10 +551,8 @@ EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_import_mr", "IBVERBS_1.10");
-	if (shca_is_ours(pd->context)) {
-		errno = shca_absent(__func__);
-		return NULL;
-	}
+	if (shca_is_ours(pd->context))
+		return shca_import_mr(pd, handle);
 	__typeof__(&ibv_import_mr) f = shca_next_find(&next);
 	return f ? f(pd, handle) : NULL;
 }
@@ -564,8 +560,10 @@ EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_unimport_mr", "IBVERBS_1.10");
-	if (shca_is_ours(mr->context))
+	if (shca_is_ours(mr->context)) {
+		shca_unimport_mr(mr);
 		return;
+	}
 	__typeof__(&ibv_unimport_mr) f = shca_next_find(&next);
 	if (f)
 		f(mr);

@@ -13,6 +13,7 @@
 #include "shca/verbs/device.h"
 
 #define SHCA_DEVICE_NAME "shca0"
+#define SHCA_VENDOR_ID 0x025348u
 #define SHCA_PORT_CAPS (IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP)
 #define SHCA_PORTS 1
 #define SHCA_MAX_QP_WR 16384		/* CQEs name requests by 15 bits */
@@ -111,6 +112,14 @@ bool shca_inherited(const struct ibv_context *ctx);
 bool shca_unusable(const struct ibv_context *ctx);
 /* Whether SHCA_IDENTITY makes the device a ConnectX, which takes raw work requests (raw.c). */
 bool shca_is_connectx(void);
+/* SHCA_LINK: whether the port has the attributes of RoCE. The packets of a fabric know no link layer: processes with either reach each
+ * other. Entry 0 of the GID table is the only one of InfiniBand, and RoCE v1's; entry 1, the same GID, is RoCE v2's. */
+bool shca_is_ethernet(void);
+static inline uint32_t shca_gid_entries(void)
+{
+	return shca_is_ethernet() ? 2 : 1;
+}
+#define SHCA_NETDEV "lo"	/* the network device that a GID entry of RoCE names */
 /* Whether the variable by which libmlx5 places objects of this sort ("MLX_CQ_ALLOC_TYPE") insists on huge pages. Queues of this
  * device have none, so the caller refuses, as an mlx5 does on a host without huge pages. Sets errno. */
 bool shca_wants_huge(const char *variable);
@@ -149,6 +158,12 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size);
 int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid);
 int shca_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, int *type);
+/* The MAC address that a GID of the port was made of. 0, or -1 with errno. */
+int shca_resolve_mac(struct ibv_context *ctx, const struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid);
+/* Refused: steering of packets, receive work queues, and tables that spread packets over these. */
+struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+struct ibv_wq *shca_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr);
+struct ibv_rwq_ind_table *shca_create_rwq_ind_table(struct ibv_context *ctx, struct ibv_rwq_ind_table_init_attr *attr);
 int shca_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
 		      uint32_t flags, size_t size);
 ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags,
@@ -203,6 +218,7 @@ int shca_close_xrcd(struct ibv_xrcd *xrcd);
 /* ---- mr.c --------------------------------------------------------------------------------------------------- */
 
 struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access);
+struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *pd);
 int shca_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int shca_dereg_mr(struct ibv_mr *mr);
 int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg,
@@ -219,6 +235,28 @@ int shca_kept_free(struct ibv_context *ctx, void *p, size_t bytes);
 int shca_buf_free(struct ibv_context *ctx, void *p);
 /* Frees all memory that shca_buf_alloc gave out and the program did not free. */
 void shca_bufs_free(struct shca_context *ctx);
+
+/* ---- mw.c --------------------------------------------------------------------------------------------------- */
+
+struct shca_user_mw {
+	struct ibv_mw mw;
+	struct shca_mr *sh;
+	uint32_t gen;			/* of sh, while the window is there */
+	struct shca_user_pd *pd;
+	struct shca_user_mw *next, **prev;	/* of the context */
+};
+static inline struct shca_user_mw *shca_user_mw_of(struct ibv_mw *mw)
+{
+	return (struct shca_user_mw *)mw;
+}
+struct ibv_mw *shca_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int shca_dealloc_mw(struct ibv_mw *mw);
+/* Makes the region take no more binds. Returns 0, EBUSY: a memory window is bound to the region, which takes binds again; or another
+ * errno value. */
+int shca_windows_close(struct shca_context *c, struct shca_mr *region, const char *call);
+/* Ends the windows of type 2 that are bound to this queue pair, which is being destroyed: another queue pair may get its number. Must be
+ * called before the quiesce behind which the number is free. */
+void shca_windows_leave(struct shca_context *c, uint32_t qpn);
 
 /* rights.c: whether memory is mapped with the protection that these access flags need. 0; EFAULT; EINVAL: no such range. */
 int shca_memory_check(const void *addr, size_t length, unsigned int access);
@@ -280,6 +318,8 @@ struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_att
 struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *qp);
 int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
+int shca_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int shca_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int shca_destroy_qp(struct ibv_qp *qp);
 void shca_qp_unmap(struct shca_user_qp *qp);
 
@@ -366,6 +406,19 @@ struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_
 struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *qp);
 struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr);
 int shca_dv_init_obj(struct mlx5dv_obj *obj, uint64_t type);
+
+/* ---- import.c ----------------------------------------------------------------------------------------------- */
+
+/* The contents of a context's command descriptor: the fabric's file, and name. */
+struct shca_cmd_identity {
+	uint64_t dev, ino;
+	char name[64];
+};
+struct ibv_context *shca_import_device(int cmd_fd);
+struct ibv_pd *shca_import_pd(struct ibv_context *ctx, uint32_t handle);
+void shca_unimport_pd(struct ibv_pd *pd);
+struct ibv_mr *shca_import_mr(struct ibv_pd *pd, uint32_t handle);
+void shca_unimport_mr(struct ibv_mr *mr);
 
 /* ---- devx.c ------------------------------------------------------------------------------------------------- */
 

@@ -227,7 +227,11 @@ static void fill_ops(struct verbs_context *v)
 {
 	v->sz = sizeof *v;
 	v->query_port = shca_query_port;
+	v->ibv_create_flow = shca_create_flow;
+	v->create_wq = shca_create_wq;
+	v->create_rwq_ind_table = shca_create_rwq_ind_table;
 	v->advise_mr = shca_advise_mr;
+	v->alloc_null_mr = shca_alloc_null_mr;
 	v->reg_dm_mr = shca_reg_dm_mr;
 	v->alloc_dm = shca_alloc_dm;
 	v->free_dm = shca_free_dm;
@@ -248,6 +252,9 @@ static void fill_ops(struct verbs_context *v)
 	v->context.ops._compat_query_port = compat_query_port;
 	v->context.ops.poll_cq = shca_poll_cq;
 	v->context.ops.req_notify_cq = shca_req_notify_cq;
+	v->context.ops.alloc_mw = shca_alloc_mw;
+	v->context.ops.bind_mw = shca_bind_mw;
+	v->context.ops.dealloc_mw = shca_dealloc_mw;
 	v->context.ops.post_send = shca_post_send;
 	v->context.ops.post_recv = shca_post_recv;
 	v->context.ops.post_srq_recv = shca_post_srq_recv;
@@ -280,9 +287,11 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	}
 	fill_ops(&c->v);
 	c->v.context.device = &our_device.dev;
-	/* programs copy this descriptor; no call uses it, and ibv_import_device knows it by the file's name */
+	/* programs copy this descriptor; ibv_import_device alone uses it (import.c), and knows it by the file's name */
 	c->cmd = shca_fd_note(fd_raise(memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC)));
-	if (c->cmd.n < 0) {
+	struct shca_cmd_identity id = {.dev = c->m->fd.dev, .ino = c->m->fd.ino};
+	memcpy(id.name, c->m->hdr->name, sizeof(id.name));
+	if (c->cmd.n < 0 || pwrite(c->cmd.n, &id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
 		err = errno;
 		goto fail;
 	}
@@ -301,8 +310,10 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 fail:
 	if (c && c->async.n >= 0)
 		close(c->async.n);
-	if (c)
+	if (c) {
 		shca_fd_close(&c->told);
+		shca_fd_close(&c->cmd);
+	}
 	free(c);
 	errno = shca_refuse(err, "open_device: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
 	return NULL;
@@ -365,6 +376,8 @@ int shca_close_device(struct ibv_context *ctx)
 		shca_srq_unmap(c->srqs);
 	while (c->cqs)
 		shca_cq_unmap(c->cqs);
+	while (c->mws)
+		shca_dealloc_mw(&c->mws->mw);
 	while (c->mrs)
 		shca_dereg_mr(&c->mrs->mr);
 	for (struct shca_user_xrcd *x; (x = c->xrcds) && !shca_xrcd_leave(c, x);)

@@ -3,7 +3,7 @@
  * The verbs objects of this process: ibv_* structs with the device's private part behind them.
  *
  *     objects/   cq.c CQ, channels   waits.c the WAITs for a CQ   srq.c SRQ   rq.c memory of a receive queue   pd.c PD, domains
- *                mr.c MR, device memory   rights.c protection of memory to register   ah.c AH   local.c objects by number
+ *                mr.c MR, device memory   mw.c memory windows   rights.c protection of memory to register   ah.c AH   local.c objects by number
  *                qp.c QP   qp_modify.c its transitions, by qpstate.c   sq.c memory of its send queue   qp_handle.c its handle
  *                xrc.c XRC's receiving QPs   dct.c experimental DC targets   zombie.c destroyed QPs on RNR lists
  *                mcast.c multicast groups
@@ -13,7 +13,7 @@
  *     refuse.c   reasons to refuse a call            events.c  asynchronous events
  *     query.c    capabilities                        files.c   sysfs files of the device
  *     dv.c       mlx5dv (DC)                         devx.c    capabilities of a ConnectX
- *     exp.c      attributes of the experimental verbs
+ *     exp.c      attributes of the experimental verbs   import.c  second contexts, and their domains and regions
  *     device.c   devices, open, close                child.c   refusals in a forked child
  *
  * Files call downwards (tests/unit/layers.sh): refuse.c, events.c, query.c <- objects/ <- receive/ <- submit/ <- exp.c, device.c <-
@@ -91,6 +91,7 @@ static inline void shca_unlock(struct shca_lock *l)
 
 struct shca_user_qp;
 struct shca_user_cq;
+struct shca_user_mw;
 /* Functions of submit/ and receive/ that fill in the pointers by which a program posts to a new queue, and polls a new CQ.
  * device.c hands them down to objects/, which calls nothing of those folders. */
 struct shca_queue_ops {
@@ -111,6 +112,7 @@ struct shca_context {
 	struct shca_user_qp *qps;
 	struct shca_user_srq *srqs;
 	struct shca_user_mr *mrs;
+	struct shca_user_mw *mws;
 	struct shca_user_xrcd *xrcds;
 	uint64_t port_events;		/* of the port's (shca_port), those before were taken, or came before the context */
 	bool plain_connectx;		/* shca_is_plain_connectx */
@@ -150,6 +152,7 @@ struct shca_user_pd {
 struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
+	bool imported;			/* by ibv_import_mr: not on the context's list, and another's to deregister */
 	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
 	struct shca_user_pd *pd;
 	struct shca_user_mr *next, **prev;	/* of the context */
@@ -375,6 +378,7 @@ void shca_local_free(struct shca_local *local, uint32_t used);
 
 /* submit/post_send.c, receive/post_recv.c */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int shca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* Fills the wr_* pointers of qp for these send_ops_flags; EOPNOTSUPP for one that the type lacks. */

@@ -29,6 +29,7 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 		attr->exp_device_cap_flags = d.orig_attr.device_cap_flags | IBV_EXP_DEVICE_DC_TRANSPORT |
 					     IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS |
 					     IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_CROSS_CHANNEL | IBV_EXP_DEVICE_MR_ALLOCATE |
+					     exp_window_flags(&d.orig_attr) |
 					     (shca_pages_on_demand(ctx) ? IBV_EXP_DEVICE_ODP : 0);
 	if (want & IBV_EXP_DEVICE_ATTR_CALC_CAP)
 		attr->calc_cap = exp_calc_cap();

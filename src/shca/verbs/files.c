@@ -33,12 +33,12 @@ static int hw_rev(char *text, size_t size)
 
 static int lid(char *text, size_t size)
 {
-	return snprintf(text, size, "0x%x\n", shca_port_now().lid);
+	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : shca_port_now().lid);
 }
 
 static int sm_lid(char *text, size_t size)
 {
-	return snprintf(text, size, "0x%x\n", shca_port_now().sm_lid);
+	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : shca_port_now().sm_lid);
 }
 
 static int state(char *text, size_t size)
@@ -72,12 +72,18 @@ static int gid(char *text, size_t size)
 	return n;
 }
 
-static const struct {
+static int link_layer(char *text, size_t size)
+{
+	return snprintf(text, size, "%s\n", shca_is_ethernet() ? "Ethernet" : "InfiniBand");
+}
+
+struct row {
 	const char *path;
 	enum shca_file_kind kind;
 	const char *text;
 	int (*print)(char *text, size_t size);
-} files[] = {
+};
+static const struct row files[] = {
 	{ "/dev/infiniband/" SHCA_DEVICE_NAME, SHCA_FILE_CHARACTER, NULL, NULL },
 	{ "/dev/infiniband/rdma_cm", SHCA_FILE_RDMA_CM, NULL, NULL },
 	{ CM_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
@@ -97,7 +103,7 @@ static const struct {
 	{ PORT_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ PORT_CLASS "/state", SHCA_FILE_TEXT, NULL, state },
 	{ PORT_CLASS "/phys_state", SHCA_FILE_TEXT, NULL, phys_state },
-	{ PORT_CLASS "/link_layer", SHCA_FILE_TEXT, "InfiniBand\n", NULL },
+	{ PORT_CLASS "/link_layer", SHCA_FILE_TEXT, NULL, link_layer },
 	{ PORT_CLASS "/rate", SHCA_FILE_TEXT, "100 Gb/sec (4X EDR)\n", NULL },
 	{ PORT_CLASS "/lid", SHCA_FILE_TEXT, NULL, lid },
 	{ PORT_CLASS "/lid_mask_count", SHCA_FILE_TEXT, "0\n", NULL },
@@ -111,6 +117,14 @@ static const struct {
 	{ PORT_CLASS "/gid_attrs/types/0", SHCA_FILE_TEXT, "IB/RoCE v1\n", NULL },
 	{ PORT_CLASS "/pkeys", SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ PORT_CLASS "/pkeys/0", SHCA_FILE_TEXT, NULL, pkey },
+};
+/* With SHCA_LINK=ethernet these too. */
+static const struct row roce_files[] = {
+	{ PORT_CLASS "/gids/1", SHCA_FILE_TEXT, NULL, gid },
+	{ PORT_CLASS "/gid_attrs/types/1", SHCA_FILE_TEXT, "RoCE v2\n", NULL },
+	{ PORT_CLASS "/gid_attrs/ndevs", SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS "/gid_attrs/ndevs/0", SHCA_FILE_TEXT, SHCA_NETDEV "\n", NULL },
+	{ PORT_CLASS "/gid_attrs/ndevs/1", SHCA_FILE_TEXT, SHCA_NETDEV "\n", NULL },
 };
 
 /* Returns the part of `asked` behind `path`; NULL: `asked` does not begin with `path`. Consecutive slashes count as one. */
@@ -148,20 +162,28 @@ static bool is_kernels(const char *path)
 	return strstr(path, "/rdma_cm") && !shca_env_bool("SHCA_CM");
 }
 
+static bool find_in(const struct row *rows, size_t n, const char *path, struct shca_file *file)
+{
+	for (const struct row *r = rows; r < rows + n; r++) {
+		if (!same_path(path, r->path, r->kind == SHCA_FILE_DIRECTORY))
+			continue;
+		file->kind = r->kind;
+		file->path = r->path;
+		file->length = 0;
+		if (r->kind == SHCA_FILE_TEXT)
+			file->length = (size_t)(r->print ? r->print(file->text, sizeof file->text) :
+							   snprintf(file->text, sizeof file->text, "%s", r->text));
+		return true;
+	}
+	return false;
+}
+
 int shca_file_find(const char *path, struct shca_file *file)
 {
 	if (is_kernels(path))
 		return -ESRCH;
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		if (!same_path(path, files[i].path, files[i].kind == SHCA_FILE_DIRECTORY))
-			continue;
-		file->kind = files[i].kind;
-		file->path = files[i].path;
-		file->length = 0;
-		if (files[i].kind == SHCA_FILE_TEXT)
-			file->length = (size_t)(files[i].print ? files[i].print(file->text, sizeof file->text) :
-							snprintf(file->text, sizeof file->text, "%s", files[i].text));
+	if (find_in(files, ARRAY_SIZE(files), path, file) ||
+	    (shca_is_ethernet() && find_in(roce_files, ARRAY_SIZE(roce_files), path, file)))
 		return 0;
-	}
 	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) || below(path, CM_CLASS) ? -ENOENT : -ESRCH;
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Capabilities of the device and its port. */
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <time.h>
 
 #include <shca.h>
 #include "shca/verbs/control.h"
+
+/* The kernel's IB_UVERBS_DEVICE_ATOMIC_WRITE, which headers of libibverbs before 47 lack. */
+#define DEVICE_ATOMIC_WRITE (1ull << 40)
 
 static void device_attr(struct ibv_device_attr *a)
 {
@@ -14,18 +18,20 @@ static void device_attr(struct ibv_device_attr *a)
 		.sys_image_guid = htobe64(shca_device_guid()),
 		.max_mr_size = UINT64_MAX,
 		.page_size_cap = 0xfffffffffffff000ull,
-		.vendor_id = 0x025348,
+		.vendor_id = SHCA_VENDOR_ID,
 		.vendor_part_id = 1,
 		.hw_ver = SHCA_LAYOUT_VERSION,
 		.max_qp = 1 << 20,
 		.max_qp_wr = SHCA_MAX_QP_WR,
 		.device_cap_flags = IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
-				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC,
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC |
+				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
 		.max_sge = SHCA_MAX_SGE,
 		.max_sge_rd = SHCA_MAX_SGE,
 		.max_cq = 1 << 20,
 		.max_cqe = SHCA_MAX_CQE,
 		.max_mr = SHCA_MR_SEG * SHCA_MR_SEGS - 1,
+		.max_mw = SHCA_MR_SEG * SHCA_MR_SEGS - 1,	/* of the same keys */
 		.max_pd = 1 << 24,
 		.max_qp_rd_atom = SHCA_MAX_RD_ATOMIC,
 		.max_res_rd_atom = SHCA_MAX_RD_ATOMIC * (1 << 20),
@@ -79,6 +85,8 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 			.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
 			.per_transport_caps = { .rc_odp_caps = reliable, .uc_odp_caps = 0, .ud_odp_caps = every },
 		},
+		/* no event is held back, so every bound of the time for which events are held back holds */
+		.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX},
 		.hca_core_clock = 1000000,	/* kHz: ibv_query_rt_values_ex counts nanoseconds */
 		.max_dm_size = SHCA_MAX_DM,
 		.xrc_odp_caps = reliable,
@@ -94,7 +102,7 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 		a.xrc_odp_caps = 0;
 	}
 	device_attr(&a.orig_attr);
-	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
+	a.device_cap_flags_ex = a.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE;
 	if (size > sizeof a)
 		memset((char *)attr + sizeof a, 0, size - sizeof a);
 	memcpy(attr, &a, size < sizeof a ? size : sizeof a);
@@ -136,8 +144,15 @@ int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr 
 		return shca_refuse(EINVAL, "query_port: port %u, the device has %d", port, SHCA_PORTS);
 	if (shca_unusable(ctx))
 		return errno;
-	a.lid = (uint16_t)atomic_load(&now->lid);
-	a.sm_lid = (uint16_t)atomic_load(&now->sm_lid);
+	if (shca_is_ethernet()) {
+		a.link_layer = IBV_LINK_LAYER_ETHERNET;
+		a.gid_tbl_len = (int)shca_gid_entries();
+		a.flags = IBV_QPF_GRH_REQUIRED;
+		a.port_cap_flags |= IBV_PORT_IP_BASED_GIDS;
+	} else {
+		a.lid = (uint16_t)atomic_load(&now->lid);
+		a.sm_lid = (uint16_t)atomic_load(&now->sm_lid);
+	}
 	if (atomic_load(&now->down)) {
 		a.state = IBV_PORT_DOWN;
 		a.phys_state = 2;	/* Polling: the port looks for another end */
@@ -150,7 +165,7 @@ int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr 
 
 int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
 {
-	if (!port_ok(port) || index != 0) {
+	if (!port_ok(port) || (unsigned int)index >= shca_gid_entries()) {
 		errno = shca_refuse(EINVAL, "query_gid: port %u index %d", port, index);
 		return -1;
 	}
@@ -162,11 +177,11 @@ int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_g
 
 int shca_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, int *type)
 {
-	if (!port_ok(port) || index != 0) {
+	if (!port_ok(port) || index >= shca_gid_entries()) {
 		errno = shca_refuse(EINVAL, "query_gid_type: port %u index %u", port, index);
 		return -1;
 	}
-	*type = 0;	/* InfiniBand */
+	*type = (int)index;	/* as sysfs has them: 0 is IB/RoCE v1, 1 is RoCE v2 */
 	return 0;
 }
 
@@ -174,11 +189,15 @@ int shca_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, st
 		      uint32_t flags, size_t size)
 {
 	struct ibv_gid_entry e = { .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_IB };
-	if (flags || !port_ok(port) || index != 0)
+	if (flags || !port_ok(port) || index >= shca_gid_entries())
 		return shca_refuse(EINVAL, "query_gid_ex: port %u index %u flags %#x", port, index, flags);
 	if (shca_unusable(ctx))
 		return errno;
 	shca_gid_of(shca_context_of(ctx)->m, e.gid.raw);
+	if (shca_is_ethernet()) {
+		e.gid_type = index ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
+		e.ndev_ifindex = if_nametoindex(SHCA_NETDEV);
+	}
 	if (size > sizeof e)
 		memset((char *)entry + sizeof e, 0, size - sizeof e);
 	memcpy(entry, &e, size < sizeof e ? size : sizeof e);
@@ -190,16 +209,54 @@ ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entr
 {
 	if (flags)
 		return -shca_refuse(EINVAL, "query_gid_table: flags %#x", flags);
-	if (max < SHCA_PORTS)
-		return -shca_refuse(EINVAL, "query_gid_table: room for %zu of %d entries", max, SHCA_PORTS);
+	if (max < SHCA_PORTS * shca_gid_entries())
+		return -shca_refuse(EINVAL, "query_gid_table: room for %zu of %u entries", max, SHCA_PORTS * shca_gid_entries());
 	ssize_t n = 0;
-	for (uint32_t port = 1; port <= SHCA_PORTS; port++, n++) {
-		struct ibv_gid_entry *e = (struct ibv_gid_entry *)((char *)entries + (size_t)n * size);
-		int err = shca_query_gid_ex(ctx, port, 0, e, 0, size);
-		if (err)
-			return -err;
-	}
+	for (uint32_t port = 1; port <= SHCA_PORTS; port++)
+		for (uint32_t i = 0; i < shca_gid_entries(); i++, n++) {
+			struct ibv_gid_entry *e = (struct ibv_gid_entry *)((char *)entries + (size_t)n * size);
+			int err = shca_query_gid_ex(ctx, port, i, e, 0, size);
+			if (err)
+				return -err;
+		}
 	return n;
+}
+
+int shca_resolve_mac(struct ibv_context *ctx, const struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid)
+{
+	const uint8_t *g = attr->grh.dgid.raw;
+	union ibv_gid ours;
+
+	if (shca_unusable(ctx))
+		return -1;
+	shca_gid_of(shca_context_of(ctx)->m, ours.raw);
+	if (!shca_is_ethernet() || !attr->is_global || memcmp(&ours, &attr->grh.dgid, sizeof(ours))) {
+		errno = shca_refuse(EINVAL, "resolve_eth_l2_from_gid: the address names no port of RoCE (SHCA_LINK=ethernet)");
+		return -1;
+	}
+	/* the EUI-64 of the GID, without its middle; the bit that tells local addresses is the other way round there */
+	memcpy(mac, (const uint8_t[]){g[8] ^ 2, g[9], g[10], g[13], g[14], g[15]}, 6);
+	*vid = 0xffff;
+	return 0;
+}
+
+struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
+{
+	errno = shca_refuse(EOPNOTSUPP, "create_flow: queue pair %#x, %u specifications: there are no packets of other transports to steer",
+			    qp->qp_num, attr->num_of_specs);
+	return NULL;
+}
+
+struct ibv_wq *shca_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr)
+{
+	errno = shca_refuse(EOPNOTSUPP, "create_wq: %u requests: receives belong to queue pairs and shared receive queues", attr->max_wr);
+	return NULL;
+}
+
+struct ibv_rwq_ind_table *shca_create_rwq_ind_table(struct ibv_context *ctx, struct ibv_rwq_ind_table_init_attr *attr)
+{
+	errno = shca_refuse(EOPNOTSUPP, "create_rwq_ind_table: 2^%u entries: packets are not spread by hashing", attr->log_ind_tbl_size);
+	return NULL;
 }
 
 int shca_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)

@@ -64,6 +64,20 @@ bool shca_is_connectx(void)
 	return false;
 }
 
+bool shca_is_ethernet(void)
+{
+	const char *s = getenv("SHCA_LINK");
+	static _Atomic bool told;
+
+	if (!s || !*s || !strcmp(s, "infiniband"))
+		return false;
+	if (!strcmp(s, "ethernet"))
+		return true;
+	if (!atomic_exchange(&told, true))
+		shca_error("SHCA_LINK=%s is neither infiniband nor ethernet: using infiniband", s);
+	return false;
+}
+
 bool shca_wants_huge(const char *variable)
 {
 	const char *s = shca_is_connectx() ? getenv(variable) : NULL;

@@ -19,9 +19,10 @@ int shca_address_check(const struct ibv_ah_attr *attr)
 {
 	if (attr->port_num < 1 || attr->port_num > SHCA_PORTS)
 		return shca_refuse(EINVAL, "address: port %u, the device has %d", attr->port_num, SHCA_PORTS);
-	if (attr->is_global && attr->grh.sgid_index != 0)
-		return shca_refuse(EINVAL, "address: source GID index %u, the table has one entry",
-				   attr->grh.sgid_index);
+	if (attr->is_global && attr->grh.sgid_index >= shca_gid_entries())
+		return shca_refuse(EINVAL, "address: source GID index %u, the table has %u entries", attr->grh.sgid_index, shca_gid_entries());
+	if (!attr->is_global && shca_is_ethernet())
+		return shca_refuse(EINVAL, "address: without GRH: RoCE (SHCA_LINK=ethernet) has no LIDs");
 	return 0;
 }
 

@@ -337,11 +337,17 @@ int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 	return 0;
 }
 
-/* Moderation delays events to save interrupts; there are none here. Refused rather than ignored, as
- * cq_mod_caps say. */
-int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+/* Moderation bounds how long, and for how many completions, an event may be held back to save interrupts. The device holds none back:
+ * every bound holds. */
+int shca_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 {
-	return shca_refuse(EOPNOTSUPP, "modify_cq: mask %#x: no event is held back, so there is nothing to moderate", attr->attr_mask);
+	if (shca_unusable(ibcq->context))
+		return errno;
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return shca_refuse(EINVAL, "modify_cq: mask %#x: moderation is all there is", attr->attr_mask);
+	if (shca_cq_in_error(shca_user_cq_of(ibcq)->sh))
+		return shca_refuse(EINVAL, "modify_cq: the completion queue was overrun");
+	return 0;
 }
 
 void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq)

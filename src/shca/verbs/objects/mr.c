@@ -10,14 +10,12 @@
 
 #define ACCESS_KNOWN                                                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |       \
-	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
 
 static int access_check(struct ibv_context *ctx, unsigned int access)
 {
 	/* optional flags that a device does not know are ignored by definition */
 	unsigned int a = access & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
-	if (a & IBV_ACCESS_MW_BIND)
-		return shca_refuse(EOPNOTSUPP, "reg_mr: access %#x: there are no memory windows", access);
 	if (a & ~(unsigned int)ACCESS_KNOWN)
 		return shca_refuse(EINVAL, "reg_mr: access %#x: unknown flags", access);
 	if ((a & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(a & IBV_ACCESS_LOCAL_WRITE))
@@ -55,7 +53,8 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 	return 0;
 }
 
-struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access)
+/* null: a null region, whatever the address. */
+static struct ibv_mr *mr_make(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access, bool null)
 {
 	struct shca_context *c = shca_context_of(ibpd->context);
 	struct shca_user_pd *pd = shca_user_pd_of(ibpd);
@@ -78,7 +77,15 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 		free(mr);
 		return NULL;
 	}
-	err = fill_translation(c, sh, addr, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
+	if (null) {
+		sh->implicit = 0;
+		sh->iova = 0;
+		sh->length = UINT64_MAX;
+		sh->lane = SHCA_LANE_CMA;
+		sh->where = SHCA_NULL_AT;
+	} else {
+		err = fill_translation(c, sh, addr, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
+	}
 	if (err) {
 		shca_mr_free(c->m, sh);
 		free(mr);
@@ -106,6 +113,16 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 	return &mr->mr;
 }
 
+struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	return mr_make(ibpd, addr, length, iova, access, false);
+}
+
+struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *ibpd)
+{
+	return mr_make(ibpd, NULL, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE, true);
+}
+
 /* Ends the region's key, and waits until no thread uses the region (I8). */
 static int mr_close(struct shca_context *c, struct shca_mr *sh)
 {
@@ -127,10 +144,15 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 	struct shca_user_mr *mr = (struct shca_user_mr *)ibmr;
 	struct shca_context *c = shca_context_of(ibmr->context);
 
+	if (mr->imported)
+		return shca_refuse(EINVAL, "dereg_mr: the region of key %#x was imported: ibv_unimport_mr", ibmr->lkey);
 	if (!shca_inherited(ibmr->context)) {
-		int err = mr_close(c, mr->sh);
+		int err = shca_windows_close(c, mr->sh, "dereg_mr");
+		if (!err)
+			err = mr_close(c, mr->sh);
 		if (err)
 			return err;
+		atomic_store(&mr->sh->window, SHCA_WINDOW_NONE);
 		shca_mr_free(c->m, mr->sh);
 		pthread_mutex_lock(&c->mutex);
 		*mr->prev = mr->next;
@@ -155,7 +177,7 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	unsigned int acc = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : mr->sh->access;
 	int err = 0;
 
-	if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	if (!flags || mr->imported || SHCA_IS_NULL(mr->sh->where) || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !ibpd) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)))
 		err = shca_refuse(EINVAL, "rereg_mr: flags %#x (of %#x), with domain %p, memory %p + %zu", (unsigned int)flags,
@@ -175,7 +197,10 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	uint32_t key = ibmr->lkey;
-	err = mr_close(c, mr->sh);
+	err = shca_windows_close(c, mr->sh, "rereg_mr");
+	if (!err)
+		err = mr_close(c, mr->sh);
+	atomic_store(&mr->sh->window, SHCA_WINDOW_NONE);
 	if (err) {
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;

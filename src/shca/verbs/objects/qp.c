@@ -250,8 +250,10 @@ int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
 	*cr = (struct shca_qp_create){ .attr = *attr, .type = (uint8_t)attr->qp_type };
+	/* a datagram to a group comes to every attached queue but the sender's own, whether that is asked for or not */
+	const uint32_t flags = attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 	if (!plain_type(attr->qp_type) || (attr->comp_mask & ~known) ||
-	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags & ~flags))
 		return shca_refuse(EOPNOTSUPP, "create_qp: type %d, comp_mask %#x, create flags %#x", attr->qp_type,
 				   attr->comp_mask, attr->create_flags);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
@@ -333,6 +335,33 @@ int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32
 	return op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+/* Enhanced connection establishment: options that two ends of one vendor agree on. The device has none, and says so. */
+int shca_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (shca_unusable(qp->context))
+		return errno;
+	*ece = (struct ibv_ece){.vendor_id = SHCA_VENDOR_ID};
+	return 0;
+}
+
+int shca_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	struct shca_user_qp *q = shca_user_qp_of(qp);
+
+	if (shca_unusable(qp->context))
+		return errno;
+	if (ece->comp_mask)
+		return shca_refuse(EINVAL, "set_ece: comp_mask %#x has no bits", ece->comp_mask);
+	enum ibv_qp_state state = shca_qp_state(q);
+	/* in ERR they may be set: librdmacm does so before it finds that the queue pair cannot be connected */
+	if (state > IBV_QPS_INIT && state != IBV_QPS_ERR)
+		return shca_refuse(EINVAL, "set_ece: queue pair %#x is in state %d: options are set before RTR", qp->qp_num, (int)state);
+	/* another vendor's options mean nothing here, and are not used */
+	if (ece->vendor_id == SHCA_VENDOR_ID && ece->options)
+		return shca_refuse(EINVAL, "set_ece: options %#x, the device has none", ece->options);
+	return 0;
+}
+
 void shca_qp_unmap(struct shca_user_qp *qp)
 {
 	struct shca_context *c = shca_context_of(qp->qp.context);
@@ -362,6 +391,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
 	shca_groups_leave(thr, qp);
 	shca_qp_stop(thr, qp);
+	shca_windows_leave(c, sh->qpn);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
 		cross_remove(qp);

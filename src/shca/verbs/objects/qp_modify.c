@@ -4,6 +4,7 @@
 
 #include "shca/engine/common.h"
 #include "shca/verbs/control.h"
+#include "shca/verbs/objects/sq.h"
 
 static int value_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
@@ -231,6 +232,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 		qp->own_rq = fresh;
 		__atomic_store_n(&sh->rq, fresh.off, __ATOMIC_RELEASE);
 	}
+	shca_rkey_cache_clear(qp);
 	qp->pi = qp->freed = qp->signaled = 0;
 	qp->enabled = (struct shca_index){0, 0};
 	atomic_store(&sh->polled, 0);

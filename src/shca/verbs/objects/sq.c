@@ -28,11 +28,18 @@ static int rkey_cache_init(struct shca_user_qp *q)
 
 	if (posix_memalign((void **)&q->rkey_cache, SHCA_LINE, n * sizeof(*q->rkey_cache)))
 		return ENOMEM;	/* said: shca_qp_new */
-	memset(q->rkey_cache, 0, n * sizeof(*q->rkey_cache));
-	for (uint32_t i = 0; i < n; i++)
-		q->rkey_cache[i].proc = q->m->proc;	/* no bytes, but a count to look at */
 	q->rkey_cache_mask = n - 1;
+	shca_rkey_cache_clear(q);
 	return 0;
+}
+
+void shca_rkey_cache_clear(struct shca_user_qp *q)
+{
+	if (!q->rkey_cache)
+		return;
+	memset(q->rkey_cache, 0, (q->rkey_cache_mask + 1) * sizeof(*q->rkey_cache));
+	for (uint32_t i = 0; i <= q->rkey_cache_mask; i++)
+		q->rkey_cache[i].proc = q->m->proc;	/* no bytes, but a count to look at */
 }
 
 int shca_sq_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)

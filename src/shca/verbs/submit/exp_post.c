@@ -28,9 +28,9 @@ static int exp_post_op_of(enum ibv_exp_wr_opcode op)
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP: return SHCA_OP_MASKED_CAS;
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD: return SHCA_OP_MASKED_FAA;
 	case IBV_EXP_WR_NOP: return SHCA_OP_NOP;
-	case IBV_EXP_WR_SEND_WITH_INV:
-	case IBV_EXP_WR_LOCAL_INV:
-	case IBV_EXP_WR_BIND_MW:
+	case IBV_EXP_WR_SEND_WITH_INV: return SHCA_OP_SEND_INV;
+	case IBV_EXP_WR_LOCAL_INV: return SHCA_OP_LOCAL_INV;
+	case IBV_EXP_WR_BIND_MW: return SHCA_OP_BIND_MW;
 	case IBV_EXP_WR_TSO:
 	case IBV_EXP_WR_UMR_FILL:
 	case IBV_EXP_WR_UMR_INVALIDATE:
@@ -51,7 +51,7 @@ bool shca_takes_cross(const struct shca_user_qp *q)
 
 static bool exp_post_is_inline(const struct ibv_exp_send_wr *wr, int op)
 {
-	return wr->exp_send_flags & IBV_EXP_SEND_INLINE && op != SHCA_OP_NOP && op <= SHCA_OP_WRITE_IMM;
+	return wr->exp_send_flags & IBV_EXP_SEND_INLINE && (op <= SHCA_OP_WRITE_IMM || op == SHCA_OP_SEND_INV);
 }
 
 static uint64_t inline_bytes(const struct ibv_exp_send_wr *wr)
@@ -185,6 +185,15 @@ static __attribute__((noinline, cold)) int exp_post_refused(const struct shca_us
 	return shca_send_refused(q, "ibv_exp_post_send", &ask);
 }
 
+static int exp_post_fill_bind(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
+{
+	const struct ibv_exp_mw_bind_info *info = &wr->bind_mw.bind_info;
+	const struct ibv_mw_bind_info plain = {.mr = info->mr, .addr = info->addr, .length = info->length,
+					       .mw_access_flags = (unsigned int)info->exp_mw_access_flags};
+
+	return shca_fill_bind(q, wr->bind_mw.mw, wr->bind_mw.rkey, &plain, req);
+}
+
 int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int op = exp_post_op_of(wr->exp_opcode), rc;
@@ -215,8 +224,14 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num);
 		return 0;
 	}
-	/* behind WAIT and ENABLE, which ignore sg_list and num_sge */
-	if (op != SHCA_OP_NOP && (uint32_t)wr->num_sge > q->max_sge)
+	/* before the look at sg_list and num_sge, which only requests that move data have */
+	if (op >= SHCA_OP_NOP) {
+		struct shca_req req;
+		if (!shca_op_allowed(q, (uint8_t)op))
+			return exp_post_refused(q, wr, op);
+		return op == SHCA_OP_BIND_MW ? exp_post_fill_bind(q, wr, &req) : 0;
+	}
+	if ((uint32_t)wr->num_sge > q->max_sge)
 		return exp_post_refused(q, wr, op);
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
 		rc = exp_post_check_calc(q, wr, op);
@@ -225,8 +240,7 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	}
 	if (exp_post_is_masked(op))
 		return exp_post_check_masked(q, wr, op);
-	if ((q->type == SHCA_QPT_DCI && !wr->dc.ah && op != SHCA_OP_NOP) || !shca_op_allowed(q, (uint8_t)op) ||
-	    (q->type == IBV_QPT_UD && op != SHCA_OP_NOP && !wr->wr.ud.ah) ||
+	if ((q->type == SHCA_QPT_DCI && !wr->dc.ah) || !shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && !wr->wr.ud.ah) ||
 	    (exp_post_is_inline(wr, op) && inline_bytes(wr) > q->max_inline))
 		return exp_post_refused(q, wr, op);
 	return 0;
@@ -368,8 +382,11 @@ void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct
 		fill_enable(q, wr, index, req);
 		return;
 	}
-	if (req->op == SHCA_OP_NOP)
+	if (req->op >= SHCA_OP_NOP) {
+		if (req->op == SHCA_OP_BIND_MW)
+			exp_post_fill_bind(q, wr, req);
 		return;
+	}
 	if (exp_post_is_masked(req->op)) {
 		fill_masked(q, wr, req, segs);
 		return;

@@ -20,14 +20,14 @@ bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struc
 {
 	const uint32_t rkey = (uint32_t)name;
 	const struct shca_address to = {.dqpn = (uint32_t)(name >> 32), .dc_key = dc_key};
-	const struct shca_mr *mr = shca_mr_get(thr->m, rkey);
+	const struct shca_mr *mr = shca_mr_entry(thr->m, rkey >> 8);
 	bool known = (uint32_t)t->name == rkey;
 	struct shca_responder r = {0};
 
 	/* the old entry must not be taken for valid by its old word */
 	t->bytes = 0;
 	t->valid_word = ~atomic_load_explicit(&t->proc->valid_word, memory_order_relaxed);
-	if (!mr)
+	if (!mr || !shca_key_stands(mr, rkey))
 		return false;
 	uint32_t slot = mr->proc & (SHCA_MAX_PROCS - 1);
 	struct shca_proc_slot *proc = &thr->m->procs[slot];
@@ -43,13 +43,15 @@ bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struc
 	if (shca_responder_find(thr, q->sh, &to, &r))
 		return false;
 	mr = shca_responder_region(thr->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
+	if (!mr)
+		mr = shca_responder_window(thr->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
 	/* Only the `valid_word` of this process is compared: everything that the entry rests on must belong to the process, or
 	 * revoke in all processes (shca_common_revoke) */
 	if (!mr || mr->proc != slot || (r.qp->proc != slot && r.qp->proc != SHCA_COMMON) || !shca_region_sound(thr->m, mr))
 		return false;
 	uint64_t lo = mr->iova, bytes = mr->length, where = mr->where;
 	/* still the same region as when the count was read */
-	if (atomic_load_explicit(&mr->key, memory_order_acquire) != rkey)
+	if (!shca_key_stands(mr, rkey))
 		return false;
 	*t = (struct shca_rkey_cache){.name = name, .dc_key = dc_key, .lo = lo, .bytes = bytes,
 				  .at = (uintptr_t)thr->base + where - lo, .proc = proc, .valid_word = valid_word,

@@ -276,7 +276,7 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, struct shca_sen
 		return shca_full(q, 1);
 	if (q->sq_sig_all)
 		req->flags |= SHCA_WQE_SIGNALED;
-	if (unlikely(q->no_reads) && req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA)
+	if (unlikely(q->no_reads) && req->op >= SHCA_OP_READ && req->op <= SHCA_OP_ATOMIC_WRITE)
 		req->bad = IBV_WC_LOC_QP_OP_ERR;
 	if (unlikely(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0)) {
 		/* in error: the request is flushed */
@@ -398,11 +398,12 @@ bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 	case IBV_QPT_UD:
 		return op == SHCA_OP_SEND || op == SHCA_OP_SEND_IMM || op == SHCA_OP_NOP;
 	case IBV_QPT_UC:
-		return op <= SHCA_OP_WRITE_IMM || op == SHCA_OP_SEND_INV;
+		return op <= SHCA_OP_WRITE_IMM || op >= SHCA_OP_SEND_INV;
 	case IBV_QPT_RC:
 	case IBV_QPT_XRC_SEND:
-	case SHCA_QPT_DCI:
 		return true;
+	case SHCA_QPT_DCI:
+		return op <= SHCA_OP_NOP && op != SHCA_OP_ATOMIC_WRITE;
 	default:
 		return false;
 	}
@@ -428,9 +429,105 @@ __attribute__((noinline, cold)) int shca_send_refused(const struct shca_user_qp 
 	return EINVAL;	/* said: above */
 }
 
+/* ---- memory windows ------------------------------------------------------------------------------------------------------ */
+
+int shca_fill_bind(const struct shca_user_qp *q, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info,
+		   struct shca_req *req)
+{
+	/* local write says nothing of a window, but programs ask for it as they do for a region */
+	const uint32_t rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	const struct ibv_mr *mr = info->mr;
+
+	if (!mw || mw->context != q->qp.context || (mr && mr->context != q->qp.context))
+		return shca_refuse(EINVAL, "bind of memory window %p to region %p: both have to be of the queue pair's context",
+				   (const void *)mw, (const void *)mr);
+	if ((rkey ^ mw->rkey) >> 8)
+		return shca_refuse(EINVAL, "bind of a memory window: R_Key %#x, only the last 8 bits of the window's (%#x) are the program's to choose",
+				   rkey, mw->rkey);
+	if (info->mw_access_flags & ~(rights | (mw->type == IBV_MW_TYPE_2 ? IBV_ACCESS_ZERO_BASED : 0)))
+		return shca_refuse(EINVAL, "bind of a memory window of type %d: access %#x: remote write, read and atomic%s", mw->type,
+				   info->mw_access_flags, mw->type == IBV_MW_TYPE_2 ? ", zero-based" : "");
+	if (!mr && (info->addr || info->length))
+		return shca_refuse(EINVAL, "bind of a memory window: %lu bytes of no region", (unsigned long)info->length);
+	req->rkey = rkey;
+	req->dqpn = mw->rkey >> 8;
+	req->imm = mr ? mr->lkey : 0;
+	req->raddr = info->addr;
+	req->qkey = info->mw_access_flags;
+	req->arg[0] = info->length;
+	req->arg[1] = ((const struct shca_user_mw *)mw)->gen;
+	return 0;
+}
+
+int shca_fill_atomic_write(const struct shca_user_qp *q, const struct ibv_sge *sge, bool is_inline, struct shca_req *req,
+			   struct shca_seg *segs)
+{
+	if (sge->length != 8)
+		return shca_refuse(EINVAL, "ATOMIC_WRITE of %u bytes: 8 in one segment", sge->length);
+	if (is_inline) {
+		memcpy(&req->arg[0], (const void *)(uintptr_t)sge->addr, 8);
+		return 0;
+	}
+	req->flags |= SHCA_WQE_OPERANDS;
+	req->qkey = req->nsge = 1;
+	req->sge = segs;
+	req->bad = shca_resolve_list(q, sge, 1, false, segs, &req->len);
+	return 0;
+}
+
+static int atomic_write_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+{
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+
+	if (wr->num_sge != 1 || (is_inline && q->max_inline < 8))
+		return shca_refuse(EINVAL, "post_send: ATOMIC_WRITE of %d segments%s on queue pair %#x, which was made for %u bytes inline",
+				   wr->num_sge, is_inline ? " inline" : "", q->qp.qp_num, q->max_inline);
+	req->raddr = wr->wr.rdma.remote_addr;
+	req->rkey = wr->wr.rdma.rkey;
+	req->len = 8;
+	if (q->type == IBV_QPT_XRC_SEND)
+		req->dqpn = wr->qp_type.xrc.remote_srqn;
+	return shca_fill_atomic_write(q, wr->sg_list, is_inline, req, segs);
+}
+
+/* Makes the request description of a work request that send_of does not make. Returns 0, or EINVAL. */
+static __attribute__((noinline, cold)) int rare_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_send *send,
+						   struct shca_seg *segs, struct shca_ask *ask)
+{
+	struct shca_req *req = &send->req;
+
+	switch (wr->opcode) {
+	case IBV_WR_LOCAL_INV: ask->op = SHCA_OP_LOCAL_INV; break;
+	case IBV_WR_BIND_MW: ask->op = SHCA_OP_BIND_MW; break;
+	case IBV_WR_ATOMIC_WRITE: ask->op = SHCA_OP_ATOMIC_WRITE; break;
+	default: return shca_send_refused(q, "post_send", ask);
+	}
+	if (!shca_op_allowed(q, (uint8_t)ask->op))
+		return shca_send_refused(q, "post_send", ask);
+	send->wr_id = wr->wr_id;
+	*req = (struct shca_req){.op = (uint8_t)ask->op, .imm = wr->invalidate_rkey,
+				 .flags = wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0};
+	if (ask->op == SHCA_OP_ATOMIC_WRITE)
+		return atomic_write_of(q, wr, req, segs);
+	return ask->op == SHCA_OP_LOCAL_INV ? 0 : shca_fill_bind(q, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info, req);
+}
+
+int shca_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr wr = {.wr_id = bind->wr_id, .opcode = IBV_WR_BIND_MW, .send_flags = bind->send_flags,
+				 .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info}}, *bad;
+
+	if (shca_inherited(qp->context))
+		return errno;
+	int err = shca_post_list(post_lqp_of(qp), &wr, &bad);
+	if (!err)
+		mw->rkey = wr.bind_mw.rkey;
+	return err;
+}
+
 /* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
 
-/* enum shca_wr_op + 1, by opcode; 0: the device lacks the opcode. */
+/* enum shca_wr_op + 1, by opcode; 0: the device lacks the opcode, or rare_of translates it. */
 static const uint8_t op_of[] = {
 	[IBV_WR_RDMA_WRITE] = SHCA_OP_WRITE + 1,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = SHCA_OP_WRITE_IMM + 1,
@@ -451,7 +548,8 @@ static inline __attribute__((always_inline)) int send_of(const struct shca_user_
 	bool sound = false;
 
 	ask.op = (unsigned)wr->opcode < sizeof(op_of) ? op_of[wr->opcode] - 1 : -1;
-	if (likely(ask.op >= 0 && shca_op_allowed(q, (uint8_t)ask.op) && ask.segments <= q->max_sge)) {
+	/* RC takes all operations of op_of */
+	if (likely(ask.op >= 0 && (q->type == IBV_QPT_RC || shca_op_allowed(q, (uint8_t)ask.op)) && ask.segments <= q->max_sge)) {
 		sound = true;
 		send->wr_id = wr->wr_id;
 		req->op = (uint8_t)ask.op;
@@ -490,7 +588,7 @@ static inline __attribute__((always_inline)) int send_of(const struct shca_user_
 						    wr->wr.ud.remote_qkey);
 		}
 	}
-	return likely(sound) ? 0 : shca_send_refused(q, "post_send", &ask);
+	return likely(sound) ? 0 : rare_of(q, wr, send, segs, &ask);
 }
 
 /* Posts any list to any queue. Each request is a fast write, or becomes a request description (send_of) for shca_submit. Returns

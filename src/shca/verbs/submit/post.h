@@ -47,6 +47,14 @@ struct shca_ask {
 /* Prints under SHCA_DEBUG the first wrong part: operation, segments, inline bytes, destination, result. Returns EINVAL. */
 int shca_send_refused(const struct shca_user_qp *q, const char *call, const struct shca_ask *ask);
 
+/* Fills in the request to bind a memory window. Returns 0, or EINVAL: refused. */
+int shca_fill_bind(const struct shca_user_qp *q, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info,
+		   struct shca_req *req);
+
+/* Fills in the value of an ATOMIC_WRITE, of one segment, which is read now if it is inline. Returns 0, or EINVAL: refused. */
+int shca_fill_atomic_write(const struct shca_user_qp *q, const struct ibv_sge *sge, bool is_inline, struct shca_req *req,
+			   struct shca_seg *segs);
+
 /* Whether the operation writes to the requester's segments, which then need IBV_ACCESS_LOCAL_WRITE. */
 static inline bool shca_op_writes_here(uint8_t op)
 {

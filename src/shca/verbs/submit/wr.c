@@ -307,6 +307,24 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	new_request(ex, SHCA_OP_SEND_INV, 0, 0, rkey);
 }
 
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	new_request(ex, SHCA_OP_LOCAL_INV, 0, 0, rkey);
+	/* complete: setters must not change it */
+	wr_lqp_of(ex)->wr_last = NULL;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	struct shca_user_qp *q = wr_lqp_of(ex);
+	struct shca_send *b = new_request(ex, SHCA_OP_BIND_MW, 0, 0, 0);
+	int err = b ? shca_fill_bind(q, mw, rkey, info, &b->req) : 0;
+
+	if (err)
+		q->wr_err = err;
+	q->wr_last = NULL;
+}
+
 static void wr_atomic(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint64_t a, uint64_t b)
 {
 	struct shca_send *w = new_request(ex, op, rkey, raddr, 0);
@@ -325,6 +343,16 @@ static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t radd
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t add)
 {
 	wr_atomic(ex, SHCA_OP_FAA, rkey, raddr, add, 0);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, const void *value)
+{
+	struct shca_send *b = new_request(ex, SHCA_OP_ATOMIC_WRITE, rkey, raddr, 0);
+
+	if (!b)
+		return;
+	memcpy(&b->req.arg[0], value, 8);
+	b->req.len = 8;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
@@ -444,13 +472,16 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 
 #define UD_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define UC_OPS (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV)
+/* of queue pairs by which windows are bound */
+#define WINDOW_OPS (IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 #define RC_OPS (UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 
 int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 {
 	struct ibv_qp_ex *ex = &q->ex;
-	uint64_t can = q->type == IBV_QPT_UD ? UD_OPS : q->type == IBV_QPT_UC ? UC_OPS :
-		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND || q->type == SHCA_QPT_DCI ? RC_OPS : 0;
+	uint64_t can = q->type == IBV_QPT_UD ? UD_OPS : q->type == IBV_QPT_UC ? UC_OPS | WINDOW_OPS :
+		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND ? RC_OPS | WINDOW_OPS | IBV_QP_EX_WITH_ATOMIC_WRITE :
+		       q->type == SHCA_QPT_DCI ? RC_OPS : 0;
 
 	if ((ops & ~can) || (dv_flags & ~(uint64_t)MLX5DV_QP_EX_WITH_RAW_WQE) || (dv_flags && (!can || q->type == SHCA_QPT_DCI)))
 		return EOPNOTSUPP;	/* said: shca_qp_new */
@@ -470,6 +501,12 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 		ex->wr_send_imm = wr_send_imm;
 	if (ops & IBV_QP_EX_WITH_SEND_WITH_INV)
 		ex->wr_send_inv = wr_send_inv;
+	if (ops & IBV_QP_EX_WITH_LOCAL_INV)
+		ex->wr_local_inv = wr_local_inv;
+	if (ops & IBV_QP_EX_WITH_BIND_MW)
+		ex->wr_bind_mw = wr_bind_mw;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
 	if (ops & IBV_QP_EX_WITH_RDMA_WRITE)
 		ex->wr_rdma_write = wr_rdma_write;
 	if (ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
