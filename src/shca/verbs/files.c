@@ -111,6 +111,8 @@ static const struct {
 	{ PORT_CLASS "/gid_attrs/types/0", SHCA_FILE_TEXT, "IB/RoCE v1\n", NULL },
 	{ PORT_CLASS "/pkeys", SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ PORT_CLASS "/pkeys/0", SHCA_FILE_TEXT, NULL, pkey },
+	{ PORT_CLASS "/counters", SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS "/hw_counters", SHCA_FILE_DIRECTORY, NULL, NULL },
 };
 
 /* Returns the part of `asked` behind `path`; NULL: `asked` does not begin with `path`. Consecutive slashes count as one. */
@@ -148,6 +150,22 @@ static bool is_kernels(const char *path)
 	return strstr(path, "/rdma_cm") && !shca_env_bool("SHCA_CM");
 }
 
+/* A counter's file: they are a table of their own (counters.c). Returns false if there is none of that name. */
+static bool find_counter(const char *path, struct shca_file *file)
+{
+	size_t i = 0;
+
+	if (!below(path, PORT_CLASS))
+		return false;
+	while ((file->path = shca_counter_path(i)) && !same_path(path, file->path, false))
+		i++;
+	if (!file->path)
+		return false;
+	file->kind = SHCA_FILE_TEXT;
+	file->length = (size_t)shca_counter_print(i, file->text, sizeof(file->text));
+	return true;
+}
+
 int shca_file_find(const char *path, struct shca_file *file)
 {
 	if (is_kernels(path))
@@ -163,5 +181,7 @@ int shca_file_find(const char *path, struct shca_file *file)
 							snprintf(file->text, sizeof file->text, "%s", files[i].text));
 		return 0;
 	}
+	if (find_counter(path, file))
+		return 0;
 	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) || below(path, CM_CLASS) ? -ENOENT : -ESRCH;
 }
