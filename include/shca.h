@@ -129,6 +129,14 @@ int shca_await(struct ibv_context *context, uint32_t seen, uint64_t timeout_ns);
 void shca_await_cancel(struct ibv_context *context);
 int shca_await_wake(struct ibv_context *context);
 
+/*
+ * Asks the fabric's subnet administrator for the path from a port of the device to a port GID. record: 64 bytes, a PathRecord as IBTA 15.2.5.16
+ * has it (big-endian), with selectors "exactly". Returns 0, or EINVAL: the device has no such port; ENOENT: no port of the fabric has that GID;
+ * ENETDOWN: the port is down; ENODEV: context is NULL, which stands for the software device as this process has opened it, and it has not;
+ * EOPNOTSUPP: the context is of another device.
+ */
+int shca_path_record(struct ibv_context *context, uint8_t port, const uint8_t dgid[16], uint8_t record[64]);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,7 +7,7 @@
 
 heddle_build_packages="gcc g++ make autoconf automake libtool pkg-config libibverbs-dev libpmix-dev libhwloc-dev"
 heddle_check_packages="clang gfortran libomp-dev libcriterion-dev rdma-core ibverbs-utils perftest librdmacm-dev rdmacm-utils libfabric-bin qperf ucx-utils procps iproute2 strace valgrind openmpi-bin libopenmpi-dev \
-python3 python3-pyverbs cmake meson qemu-system-x86 busybox-static cpio kmod xz-utils"
+python3 python3-pyverbs tshark cmake meson qemu-system-x86 busybox-static cpio kmod xz-utils"
 
 heddle_packages() {
 	want=$heddle_build_packages

@@ -9,7 +9,8 @@ shca_fabric_sources = src/base/base.h src/base/fd.h src/base/home.h src/base/mem
 	src/shca/fabric/fence.c src/shca/fabric/file.c src/shca/fabric/find.c src/shca/fabric/inject.c \
 	src/shca/fabric/layout.h src/shca/fabric/life.c src/shca/fabric/mailbox.c src/shca/fabric/mailbox.h \
 	src/shca/fabric/map.c src/shca/fabric/member.c src/shca/fabric/memcheck.h src/shca/fabric/port.c \
-	src/shca/fabric/proxy.c src/shca/fabric/quiesce.c src/shca/fabric/vars.def src/shca/fabric/wake.c
+	src/shca/fabric/proxy.c src/shca/fabric/quiesce.c src/shca/fabric/tap.c src/shca/fabric/vars.def \
+	src/shca/fabric/wake.c
 shca_engine_sources = src/shca/engine/access.h src/shca/engine/atomic.c src/shca/engine/atomic.h \
 	src/shca/engine/calc.c src/shca/engine/calc.h src/shca/engine/calls.c src/shca/engine/common.c \
 	src/shca/engine/common.h src/shca/engine/common_holders.c src/shca/engine/common_lock.h \
@@ -17,8 +18,8 @@ shca_engine_sources = src/shca/engine/access.h src/shca/engine/atomic.c src/shca
 	src/shca/engine/cq.c src/shca/engine/engine.h src/shca/engine/exec.c src/shca/engine/guid.c \
 	src/shca/engine/helper.c src/shca/engine/helper.h src/shca/engine/kick.c src/shca/engine/qp_fail.c \
 	src/shca/engine/qp_lock.c src/shca/engine/reap.c src/shca/engine/rq.c src/shca/engine/run.c src/shca/engine/share.c \
-	src/shca/engine/todo.h src/shca/engine/window.c src/shca/engine/window.h
-shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/verbs/device.c src/shca/verbs/device.h \
+	src/shca/engine/todo.h src/shca/engine/trace.c src/shca/engine/trace.h src/shca/engine/window.c src/shca/engine/window.h
+shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/verbs/counters.c src/shca/verbs/device.c src/shca/verbs/device.h \
 	src/shca/verbs/devx.c src/shca/verbs/dv.c src/shca/verbs/events.c src/shca/verbs/exp.c src/shca/verbs/files.c src/shca/verbs/import.c \
 	src/shca/verbs/objects/ah.c src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/local.c \
 	src/shca/verbs/objects/mcast.c src/shca/verbs/objects/mr.c src/shca/verbs/objects/mr.h src/shca/verbs/objects/mw.c src/shca/verbs/objects/pd.c src/shca/verbs/objects/qp.c \
@@ -26,7 +27,7 @@ shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/ve
 	src/shca/verbs/objects/rights.c src/shca/verbs/objects/rq.c src/shca/verbs/objects/sq.c src/shca/verbs/objects/sq.h \
 	src/shca/verbs/objects/srq.c src/shca/verbs/objects/waits.c src/shca/verbs/objects/xrc.c \
 	src/shca/verbs/objects/zombie.c src/shca/verbs/query.c src/shca/verbs/receive/poll.c \
-	src/shca/verbs/receive/post_recv.c src/shca/verbs/refuse.c src/shca/verbs/submit/datagram.c \
+	src/shca/verbs/receive/post_recv.c src/shca/verbs/refuse.c src/shca/verbs/sa.c src/shca/verbs/submit/datagram.c \
 	src/shca/verbs/submit/exp_post.c src/shca/verbs/submit/fast_write.c src/shca/verbs/submit/fast_write.h \
 	src/shca/verbs/submit/post.c src/shca/verbs/submit/post.h src/shca/verbs/submit/post_send.c \
 	src/shca/verbs/submit/raw.c src/shca/verbs/submit/wr.c

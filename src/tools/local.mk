@@ -65,6 +65,12 @@ $(mpi_links): $(wrappers) heddlerun$(EXEEXT)
 
 # Looks into the fabrics of the software HCA.
 bin_PROGRAMS += shcactl
-shcactl_SOURCES = src/tools/shcactl.c
+shcactl_SOURCES = src/tools/shcactl.h src/tools/shcactl.c src/tools/shcactl_trace.c src/tools/packets.c \
+	src/tools/pcapng.c
 shcactl_LDADD = libshca_core.la
 shcactl_LDFLAGS = $(NOWRAP)
+
+# Verbs for Python: no build step; used from here or from where it is installed, by PYTHONPATH.
+heddle_verbsdir = $(pkgdatadir)/python/heddle_verbs
+dist_heddle_verbs_DATA = python/heddle_verbs/__init__.py python/heddle_verbs/ah.py python/heddle_verbs/errors.py python/heddle_verbs/path.py \
+	python/heddle_verbs/poller.py python/heddle_verbs/pool.py python/heddle_verbs/ports.py python/heddle_verbs/queue.py python/heddle_verbs/sa.py

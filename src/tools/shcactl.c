@@ -10,20 +10,23 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
 
 #include "config.h"
-#include "shca/fabric/fabric.h"
+#include "shca/engine/engine.h"
+#include "tools/shcactl.h"
 
-/* ---- output: a table with aligned columns, or comma-separated values --------------------------------------------- */
+/* ---- output: a table with aligned columns, comma-separated values, or an array of JSON objects -------------------- */
 
 struct table {
 	size_t cols, cells, cap;
 	char **cell;		/* the first `cols` are the header */
-	bool csv;
+	enum output output;
 };
 
 static void shcactl_out_of_memory(void)
@@ -52,9 +55,9 @@ static void shcactl_put(struct table *t, const char *fmt, ...)
 }
 
 /* names: separated by blanks */
-static struct table shcactl_table_of(const char *names, bool csv)
+static struct table shcactl_table_of(const char *names, enum output output)
 {
-	struct table t = { .csv = csv };
+	struct table t = { .output = output };
 	for (const char *s = names; *s;) {
 		int n = (int)strcspn(s, " ");
 		shcactl_put(&t, "%.*s", n, s);
@@ -64,21 +67,69 @@ static struct table shcactl_table_of(const char *names, bool csv)
 	return t;
 }
 
-static void print_table(struct table *t)
+static void print_aligned(const struct table *t)
 {
 	for (size_t i = 0; i < t->cells; i += t->cols)
 		for (size_t c = 0; c < t->cols; c++) {
 			size_t width = 0;
-			for (size_t k = c; !t->csv && k < t->cells; k += t->cols)
+			for (size_t k = c; k < t->cells; k += t->cols)
 				if (strlen(t->cell[k]) > width)
 					width = strlen(t->cell[k]);
-			if (t->csv)
-				printf("%s%c", t->cell[i + c], c + 1 == t->cols ? '\n' : ',');
-			else if (c + 1 == t->cols)
+			if (c + 1 == t->cols)
 				printf("%s\n", t->cell[i + c]);
 			else
 				printf("%-*s  ", (int)width, t->cell[i + c]);
 		}
+}
+
+static void print_csv(const struct table *t)
+{
+	for (size_t i = 0; i < t->cells; i++)
+		printf("%s%c", t->cell[i], (i + 1) % t->cols ? ',' : '\n');
+}
+
+static void json_text(const char *s)
+{
+	putchar('"');
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			putchar('\\');
+		if ((unsigned char)*s < ' ')
+			printf("\\u%04x", (unsigned)*s);
+		else
+			putchar(*s);
+	}
+	putchar('"');
+}
+
+/* Decimal numbers as numbers, "-" as null, all else as text. In one line. */
+static void print_json(const struct table *t)
+{
+	putchar('[');
+	for (size_t i = t->cols; i < t->cells; i++) {
+		const char *v = t->cell[i];
+		size_t digits = strspn(v, "0123456789");
+		printf("%s", i % t->cols ? ", " : i == t->cols ? "{" : "}, {");
+		json_text(t->cell[i % t->cols]);
+		printf(": ");
+		if (*v && !v[digits] && (digits == 1 || *v != '0'))
+			printf("%s", v);
+		else if (!strcmp(v, "-"))
+			printf("null");
+		else
+			json_text(v);
+	}
+	printf("%s]\n", t->cells > t->cols ? "}" : "");
+}
+
+static void print_table(struct table *t)
+{
+	if (t->output == OUTPUT_JSON)
+		print_json(t);
+	else if (t->output == OUTPUT_CSV)
+		print_csv(t);
+	else
+		print_aligned(t);
 	for (size_t i = 0; i < t->cells; i++)
 		free(t->cell[i]);
 	free(t->cell);
@@ -139,14 +190,20 @@ static void put_owner(struct table *t, const struct shca_member *m, uint32_t slo
 	shcactl_put(t, "%.*s", (int)sizeof(p->comm), p && p->comm[0] ? p->comm : "?");
 }
 
-/* ---- the sub-commands ---------------------------------------------------------------------------------------------- */
+/* job, rank */
+static void put_place(struct table *t, const struct shca_member *m, uint32_t slot)
+{
+	const struct shca_proc_slot *p = slot == SHCA_COMMON ? NULL : shcactl_proc_of(m, slot);
+	if (!p || !p->rank) {
+		shcactl_put(t, "-");
+		shcactl_put(t, "-");
+		return;
+	}
+	shcactl_put(t, "%.*s", (int)SHCA_JOB_NAME, shca_job_of(m, slot));
+	shcactl_put(t, "%u", p->rank - 1);
+}
 
-struct options {
-	const char *fabric;
-	bool csv;
-	int argc;
-	char **argv;		/* arguments behind the sub-command */
-};
+/* ---- the sub-commands ---------------------------------------------------------------------------------------------- */
 
 static uint64_t chunks_of(const struct shca_member *m, uint32_t slot)
 {
@@ -178,7 +235,7 @@ static const char *proc_state(struct shca_member *m, uint32_t slot)
 
 static int show_processes(struct shca_member *m, const struct options *o)
 {
-	struct table t = shcactl_table_of("slot pid program state threads kib cma sleepers foreign_wqes", o->csv);
+	struct table t = shcactl_table_of("slot pid program state threads kib cma sleepers foreign_wqes job rank", o->output);
 	uint32_t n = atomic_load(&m->hdr->proc_high);
 	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++) {
 		const char *state = proc_state(m, i);
@@ -191,9 +248,92 @@ static int show_processes(struct shca_member *m, const struct options *o)
 		shcactl_put(&t, "%s", m->procs[i].cma ? "yes" : "no");
 		shcactl_put(&t, "%u", atomic_load(&m->procs[i].sleepers));
 		shcactl_put(&t, "%" PRIu64, atomic_load(&m->procs[i].foreign_wqes));
+		put_place(&t, m, i);
 	}
 	print_table(&t);
 	return 0;
+}
+
+/* A queue's progress, as an earlier look has seen it (queues --watch). */
+struct seen {
+	uint32_t qpn;
+	uint64_t head, since;
+};
+struct seen_all {
+	struct seen *q;
+	size_t n, cap;
+};
+/* NULL: there is one look only. */
+static struct seen_all *watch;
+
+/* Since when the queue's head is where it is, as far as was seen. 0: not known. */
+static uint64_t seen_since(uint32_t qpn, uint64_t head, uint64_t now)
+{
+	if (!watch)
+		return 0;
+	for (size_t i = 0; i < watch->n; i++) {
+		struct seen *s = &watch->q[i];
+		if (s->qpn != qpn)
+			continue;
+		if (s->head != head)
+			*s = (struct seen){ qpn, head, now };
+		return s->since;
+	}
+	if (watch->n == watch->cap) {
+		watch->cap = watch->cap ? 2 * watch->cap : 64;
+		watch->q = realloc(watch->q, watch->cap * sizeof(*watch->q));
+		if (!watch->q)
+			shcactl_out_of_memory();
+	}
+	watch->q[watch->n++] = (struct seen){ qpn, head, now };
+	return now;
+}
+
+/* The request that the queue is to run next; NULL: it cannot be read. */
+static const struct shca_wqe *next_wqe(const struct shca_member *m, const struct shca_qp *qp, uint64_t head, uint64_t posted)
+{
+	if (!qp->wqes || !shca_sq_sound(m, qp, head, posted))
+		return NULL;
+	const struct shca_wqe *w = shca_wqe_at(m->base, qp, head);
+	return shca_fits(m, (uint64_t)((const char *)w - m->base), sizeof(*w)) ? w : NULL;
+}
+
+static void put_wait(struct table *t, const struct shca_member *m, const struct shca_wqe *w)
+{
+	const struct shca_cq *cq = shca_at_checked(m, w->raddr, sizeof(*cq));
+
+	shcactl_put(t, "WAIT for completion %" PRIu64 " of CQ 0x%06x which has %" PRIu64, w->arg[0], cq ? cq->cqn : 0,
+		    cq ? atomic_load(&cq->tail) : 0);
+}
+
+/* waits_for, since_ms: why the request at the queue's head does not run. */
+static void put_stuck(struct table *t, const struct shca_member *m, const struct shca_qp *qp)
+{
+	uint64_t posted = atomic_load(&qp->posted), head = atomic_load(&qp->head), now = monotonic_ns();
+	uint64_t stalled = atomic_load(&qp->rnr_since), held = atomic_load(&qp->held), since = seen_since(qp->qpn, head, now);
+	const struct shca_wqe *w;
+
+	if (!atomic_load(&qp->shared) || head >= posted || atomic_load(&qp->qp_state) == IBV_QPS_ERR) {
+		shcactl_put(t, "-");
+		shcactl_put(t, "-");
+		return;
+	}
+	if (head >= atomic_load(&qp->enabled))
+		shcactl_put(t, "SEND_ENABLE");
+	else if (stalled && held > now)
+		shcactl_put(t, "the tap: %s", shca_fate_name(held & 7));
+	else if (stalled)
+		shcactl_put(t, "%s of 0x%06x", atomic_load(&qp->rnr_linked) & 1 ? "a receive" : "an answer", qp->dest_qpn);
+	else if ((w = next_wqe(m, qp, head, posted)) && w->op == SHCA_OP_WAIT)
+		put_wait(t, m, w);
+	else
+		shcactl_put(t, "a CPU");
+	if (stalled)
+		since = stalled;
+	if (since && since <= now)
+		shcactl_put(t, "%" PRIu64, (now - since) / 1000000);
+	else
+		shcactl_put(t, "-");
 }
 
 static void put_qp(struct table *t, const struct shca_member *m, const struct shca_qp *qp)
@@ -217,6 +357,16 @@ static void put_qp(struct table *t, const struct shca_member *m, const struct sh
 		shcactl_put(t, "all");
 	else
 		shcactl_put(t, "%" PRIu64, enabled);
+	put_place(t, m, qp->proc);
+	put_stuck(t, m, qp);
+}
+
+/* The columns that rows of other objects than queue pairs do not have. */
+static void put_no_stuck(struct table *t, const struct shca_member *m, uint32_t proc)
+{
+	put_place(t, m, proc);
+	shcactl_put(t, "-");
+	shcactl_put(t, "-");
 }
 
 static void shcactl_put_srq(struct table *t, const struct shca_member *m, const struct shca_rq *rq)
@@ -233,6 +383,7 @@ static void shcactl_put_srq(struct table *t, const struct shca_member *m, const 
 		shcactl_put(t, "%" PRIu64, atomic_load(&rq->enabled));
 	else
 		shcactl_put(t, "all");
+	put_no_stuck(t, m, rq->proc);
 }
 
 static void put_cq(struct table *t, const struct shca_member *m, const struct shca_cq *cq)
@@ -246,6 +397,7 @@ static void put_cq(struct table *t, const struct shca_member *m, const struct sh
 	shcactl_put(t, "%" PRIu64, atomic_load(&cq->ci));
 	shcactl_put(t, "%" PRIu64, atomic_load(&cq->tail));
 	shcactl_put(t, "-");
+	put_no_stuck(t, m, cq->proc);
 }
 
 /* Calls f with each object that a number names. */
@@ -275,14 +427,90 @@ static void queue_row(void *arg, const struct shca_member *m, unsigned kind, shc
 		put_cq(arg, m, p);
 }
 
-static int show_queues(struct shca_member *m, const struct options *o)
+static void print_queues(struct shca_member *m, const struct options *o)
 {
 	struct table t = shcactl_table_of("number type state slot pid program peer peer_pid msgs bytes recv_msgs foreign "
-				  "mode head posted enabled",
-				  o->csv);
+				  "mode head posted enabled job rank waits_for since_ms",
+				  o->output);
 	each_number(m, queue_row, &t);
 	print_table(&t);
+}
+
+static volatile sig_atomic_t interrupted;
+static void on_signal(int sig)
+{
+	interrupted = sig;
+}
+
+void shcactl_catch(void)
+{
+	struct sigaction act = { .sa_handler = on_signal };	/* no SA_RESTART: sleeps end */
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+}
+
+bool shcactl_interrupted(void)
+{
+	return interrupted;
+}
+
+void shcactl_nap(double seconds)
+{
+	struct timespec t = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
+	nanosleep(&t, NULL);
+}
+
+bool shcactl_anyone(struct shca_member *m)
+{
+	uint32_t n = atomic_load(&m->hdr->proc_high);
+	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++) {
+		const char *state = proc_state(m, i);
+		if (state && (!strcmp(state, "live") || !strcmp(state, "joining")))
+			return true;
+	}
+	return false;
+}
+
+/* queues [--watch[=SECONDS]] */
+static int show_queues(struct shca_member *m, const struct options *o)
+{
+	struct seen_all seen = { 0 };
+	double every = 1;
+	char *end = NULL;
+
+	if (!o->argc) {
+		print_queues(m, o);
+		return 0;
+	}
+	if (!strncmp(o->argv[0], "--watch=", 8))
+		every = strtod(o->argv[0] + 8, &end);
+	if (o->argc > 1 || (strcmp(o->argv[0], "--watch") && (!end || *end || !(every >= 0.01) || every > 86400))) {
+		fprintf(stderr, "shcactl: queues takes no argument but --watch[=SECONDS], but was given \"%s\"\n", o->argv[o->argc - 1]);
+		return 2;
+	}
+	watch = &seen;
+	shcactl_catch();
+	for (bool was = shcactl_anyone(m), is; (is = shcactl_anyone(m)) || !was; was |= is) {
+		if (shcactl_interrupted() || shca_fabric_remap(m))
+			break;
+		if (o->output == OUTPUT_TABLE && isatty(1))
+			printf("\033[H\033[2J");
+		print_queues(m, o);
+		if (fflush(stdout))
+			break;
+		shcactl_nap(every);
+	}
+	free(seen.q);
+	watch = NULL;
 	return 0;
+}
+
+uint32_t shcactl_number(const char *s)
+{
+	char *end;
+	errno = 0;
+	unsigned long n = strtoul(s, &end, 0);
+	return errno || *end || end == s || n > 0xffffff ? 0 : (uint32_t)n;
 }
 
 struct sums {
@@ -308,7 +536,7 @@ static void queue_sum(void *arg, const struct shca_member *m, unsigned kind, shc
 
 static int show_totals(struct shca_member *m, const struct options *o)
 {
-	struct table t = shcactl_table_of("type live queues msgs bytes foreign calcs waits enables atomics", o->csv);
+	struct table t = shcactl_table_of("type live queues msgs bytes foreign calcs waits enables atomics", o->output);
 	struct sums s[16] = { 0 };
 	each_number(m, queue_sum, s);
 	for (unsigned i = 0; i < 16; i++) {
@@ -360,7 +588,7 @@ static void put_access(struct table *t, uint32_t access)
 
 static int show_regions(struct shca_member *m, const struct options *o)
 {
-	struct table t = shcactl_table_of("key lane slot pid program pd access iova length where", o->csv);
+	struct table t = shcactl_table_of("key lane slot pid program pd access iova length where", o->output);
 	uint32_t n = shca_segments_used(m, true);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct shca_mr *seg = shca_at_checked(m, atomic_load(&m->mr_segs[i]), SHCA_MR_SEG * sizeof(*seg));
@@ -390,12 +618,48 @@ static void show_faults(const struct shca_header *h)
 	       atomic_load(&h->fault_seed));
 }
 
+static void show_queue_faults(const struct shca_member *m)
+{
+	const struct shca_tap *t = shca_tap_of(m);
+
+	for (const struct shca_fault *f = t->faults; f < t->faults + SHCA_FAULTS; f++) {
+		uint32_t qpn = atomic_load(&f->qpn);
+		if (!qpn)
+			continue;
+		if (qpn == SHCA_FAULT_ALL)
+			printf("queue=all");
+		else
+			printf("queue=0x%06x", qpn);
+		for (unsigned i = 1; i < SHCA_FATES; i++)
+			printf(" %s=%.6g", shca_fate_name(i), atomic_load(&f->odds[i]) / 4294967296.0);
+		printf(" delay_us=%u seed=%" PRIu64 "; of %" PRIu64 " requests:", atomic_load(&f->delay_us), atomic_load(&f->seed),
+		       atomic_load(&f->drawn));
+		for (unsigned i = 1; i < SHCA_FATES; i++)
+			printf(" %s %" PRIu64, shca_fate_name(i), atomic_load(&f->hits[i]));
+		printf("\n");
+	}
+}
+
+/* set [--queue N|all] [NAME=VALUE...] */
 static int set_faults(struct shca_member *m, const struct options *o)
 {
-	for (int i = 0; i < o->argc; i++)
-		if (shca_fault_set(m->hdr, o->argv[i]))
+	uint32_t qpn = 0;
+	int i = 0;
+
+	if (o->argc && !strncmp(o->argv[0], "--queue", 7) && (!o->argv[0][7] || o->argv[0][7] == '=')) {
+		const char *which = o->argv[0][7] ? o->argv[0] + 8 : o->argc > 1 ? o->argv[1] : "";
+		qpn = !strcmp(which, "all") ? SHCA_FAULT_ALL : shcactl_number(which);
+		i = o->argv[0][7] ? 1 : 2;
+		if (!qpn || i >= o->argc) {
+			fputs("shcactl: set: --queue NUMBER|all, then drop=P, delay=P, rnr=P, dup=P, delay_us=N, seed=N\n", stderr);
+			return 2;
+		}
+	}
+	for (; i < o->argc; i++)
+		if (qpn ? shca_fault_queue(m, qpn, o->argv[i]) : shca_fault_set(m->hdr, o->argv[i]))
 			return 2;
 	show_faults(m->hdr);
+	show_queue_faults(m);
 	return 0;
 }
 
@@ -431,7 +695,7 @@ static int show_fabrics(const struct options *o)
 		fprintf(stderr, "shcactl: cannot list the fabrics: %s\n", strerror(-err));
 		return 1;
 	}
-	struct table t = shcactl_table_of("name uid processes used_kib span_mib fences found_by", o->csv);
+	struct table t = shcactl_table_of("name uid processes used_kib span_mib fences found_by", o->output);
 	for (size_t i = 0; i < n; i++) {
 		struct shca_member m;
 		err = shca_fabric_map(&m, &list[i], false, true);
@@ -469,27 +733,33 @@ static int show_fabrics(const struct options *o)
 static const struct command {
 	const char *name, *args, *text;
 	int (*run)(struct shca_member *, const struct options *);
-	bool writes;
+	bool takes, writes;	/* arguments; the fabric, if there are arguments */
 } commands[] = {
-	{ "fabrics", "", "the fabrics of this user", NULL, false },
-	{ "processes", "", "who is in the fabric, with memory and work done for others", show_processes, false },
-	{ "queues", "", "queue pairs with state and counters, shared receive queues, completion queues", show_queues, false },
-	{ "totals", "", "messages and bytes per kind of queue, those that are gone included", show_totals, false },
-	{ "regions", "", "registered memory, and by which lane peers reach it", show_regions, false },
+	{ "fabrics", "", "the fabrics of this user", NULL, false, false },
+	{ "processes", "", "the processes of the fabric, with memory, work done for other processes, job and rank", show_processes,
+	  false, false },
+	{ "queues", "[--watch[=S]]", "queue pairs with state, counters, and the reason why one waits; shared receive queues, completion queues",
+	  show_queues, true, false },
+	{ "totals", "", "messages and bytes per kind of queue, those that are gone included", show_totals, false, false },
+	{ "regions", "", "registered memory, and by which lane peers reach it", show_regions, false, false },
+	{ "trace", "-o FILE ...", "writes the packets that an adapter would have sent, for Wireshark; alone: its options", shcactl_trace,
+	  true, true },
 	{ "set", "[NAME=VALUE...]", "inject faults: ud_drop, ud_dup, ud_reorder (probabilities), seed; alone: show", set_faults,
-	  true },
+	  true, true },
+	{ "set", "--queue N ...", "faults of a queue's requests (or of all): drop, delay, rnr, dup (probabilities), delay_us, seed",
+	  set_faults, true, true },
 	{ "inject", "EVENT [VALUE]", "something happens to the port or the device, and all processes learn of it; alone: what there is",
-	  inject, true },
+	  inject, true, true },
 };
 #define NCOMMANDS ARRAY_SIZE(commands)
 
 static void usage(FILE *out)
 {
-	fputs("usage: shcactl [--fabric NAME] [-o table|csv] COMMAND\n\n", out);
+	fputs("usage: shcactl [--fabric NAME] [-o table|csv|json] COMMAND\n\n", out);
 	for (size_t i = 0; i < NCOMMANDS; i++)
 		fprintf(out, "  %-10s%-16s %s\n", commands[i].name, commands[i].args, commands[i].text);
 	fputs("\n  --fabric NAME  look into this fabric (default: SHCA_FABRIC, else \"default\", else the only one)\n"
-	      "  -o table|csv   aligned columns, or comma-separated values; both with a line of names\n"
+	      "  -o FORMAT      table, csv (both with a line of names), or json (an array of objects, in a line)\n"
 	      "  --help, --version\n\n"
 	      "mode, head, posted, enabled: \"shared\" queues hold requests that any process may run: they stand at head,\n"
 	      "requests below enabled may run, posted have been posted. foreign: requests run by other processes.\n",
@@ -574,7 +844,7 @@ static int shcactl_choose(struct shca_member *m, const struct options *o, bool w
 static int shcactl_run(const struct command *c, const struct options *o)
 {
 	struct shca_member m;
-	if (o->argc && !c->writes) {
+	if (o->argc && !c->takes) {
 		fprintf(stderr, "shcactl: %s takes no argument, but was given \"%s\"\n", c->name, o->argv[0]);
 		return 2;
 	}
@@ -611,11 +881,11 @@ int main(int argc, char **argv)
 			}
 			if (!strcmp(a, "--fabric")) {
 				o.fabric = argv[i];
-			} else if (strcmp(argv[i], "csv") && strcmp(argv[i], "table")) {
-				fprintf(stderr, "shcactl: unknown output \"%s\": table or csv\n", argv[i]);
+			} else if (strcmp(argv[i], "csv") && strcmp(argv[i], "table") && strcmp(argv[i], "json")) {
+				fprintf(stderr, "shcactl: unknown output \"%s\": table, csv or json\n", argv[i]);
 				return 2;
 			} else {
-				o.csv = !strcmp(argv[i], "csv");
+				o.output = *argv[i] == 'c' ? OUTPUT_CSV : *argv[i] == 'j' ? OUTPUT_JSON : OUTPUT_TABLE;
 			}
 		} else {
 			return shcactl_unknown("option", a, option_names, 4);

@@ -6,7 +6,7 @@ name=ctl-$$
 dir=$(mktemp -d)
 unset SHCA_FABRIC SHCA_FABRIC_FD
 mkfifo "$dir/in" "$dir/out"
-timeout 120 tests/shca/fabric_procs --hold "$name" <"$dir/in" >"$dir/out" &
+PMIX_NAMESPACE=job-7 PMIX_RANK=3 timeout 120 tests/shca/fabric_procs --hold "$name" <"$dir/in" >"$dir/out" &
 holder=$!
 exec 9>"$dir/in" 8<"$dir/out"
 trap 'exec 9>&- 8<&-; wait $holder || :; rm -rf "$dir"' EXIT
@@ -35,6 +35,11 @@ refused()	# STATUS TEXT COMMAND...
 ./shcactl -o csv fabrics | grep -q "^$name,$(id -u),1," || fail "fabrics does not list $name with 1 process"
 ctl -o csv processes | grep -q ",fabric_procs,live," || fail "processes does not list its member"
 ctl processes | head -1 | grep -q "^slot  *pid  *program" || fail "no line of names"
+ctl -o csv processes | grep -q ",job-7,3$" || fail "processes does not tell job and rank"
+ctl -o json processes >"$dir/json"
+grep -q '^\[{"slot": 0, "pid": [0-9]*, "program": "fabric_procs", "state": "live", .*"job": "job-7", "rank": 3}\]$' "$dir/json" ||
+	fail "processes in JSON: $(cat "$dir/json")"
+[ "$(ctl -o json queues)" = "[]" ] || fail "queues in JSON of an empty fabric: $(ctl -o json queues)"
 [ "$(ctl queues | wc -l)" -eq 1 ] || fail "queues lists something in an empty fabric"
 [ "$(ctl regions | wc -l)" -eq 1 ] || fail "regions lists something in an empty fabric"
 refused 2 'did you mean "queues"' ctl quues
@@ -49,6 +54,67 @@ ctl set ud_drop=0.25 ud_dup=0.5,seed=7 >/dev/null
 [ "$(ctl set)" = "ud_drop=0.25 ud_dup=0.5 ud_reorder=0 seed=7" ] || fail "set did not set"
 ctl set ud_drop=0 ud_dup=0 >/dev/null
 
+# faults of queues
+refused 2 '--queue NUMBER' ctl set --queue
+refused 2 '--queue NUMBER' ctl set --queue 0x1000000 drop=1
+refused 2 'of a queue is not understood' ctl set --queue 0x41 drop=1.5
+refused 2 'of a queue is not understood' ctl set --queue=0x41 lose=1
+ctl set --queue 0x41 drop=0.5,delay=0.25,delay_us=7 seed=9 >/dev/null
+ctl set --queue all dup=1 >/dev/null
+ctl set | tail -n +2 >"$dir/faults"
+printf '%s\n' "queue=0x000041 drop=0.5 delay=0.25 rnr=0 dup=0 delay_us=7 seed=9; of 0 requests: drop 0 delay 0 rnr 0 dup 0" \
+	"queue=all drop=0 delay=0 rnr=0 dup=1 delay_us=1000 seed=0; of 0 requests: drop 0 delay 0 rnr 0 dup 0" | cmp -s - "$dir/faults" ||
+	fail "faults of queues: $(cat "$dir/faults")"
+ctl set --queue 0x41 drop=0,delay=0 >/dev/null
+ctl set --queue all dup=0 >/dev/null
+[ "$(ctl set | wc -l)" -eq 1 ] || fail "faults of queues stay: $(ctl set)"
+
+# queues --watch: again and again, until it is told to end
+timeout 60 ./shcactl --fabric "$name" queues --watch=0.02 >"$dir/watch" &
+watch=$!
+n=0
+until [ "$(wc -l <"$dir/watch")" -ge 3 ]; do
+	n=$((n + 1))
+	[ $n -lt 300 ] || fail "queues --watch does not look again"
+	sleep 0.05
+done
+kill -TERM $watch
+wait $watch || fail "queues --watch ended with $?"
+
+# trace: one at a time; ended by a signal; one that was killed is over
+refused 2 'unknown option' ctl trace -o "$dir/x.pcapng" --queu 3
+refused 2 'no file is named' ctl trace --roce
+ctl trace | grep -q 'usage: shcactl' || fail "trace alone tells nothing"
+# begin_trace FILE: in the background
+begin_trace()
+{
+	rm -f "$dir/trace"	# of the last one
+	./shcactl --fabric "$name" trace -o "$1" 2>"$dir/trace" &
+	trace=$!
+	n=0
+	until grep -q tracing "$dir/trace" 2>/dev/null; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || fail "trace does not begin"
+		kill -0 $trace 2>/dev/null || return 1
+		sleep 0.05
+	done
+}
+begin_trace "$dir/a.pcapng" || fail "trace: $(cat "$dir/trace")"
+refused 1 'another trace' ctl trace -o "$dir/b.pcapng"
+kill -TERM $trace
+wait $trace || fail "trace ended with $?"
+[ "$(head -c 4 "$dir/a.pcapng" | od -An -tx1 | tr -d ' ')" = 0a0d0d0a ] || fail "no pcapng file"
+begin_trace "$dir/c.pcapng" || fail "trace: $(cat "$dir/trace")"
+kill -KILL $trace
+wait $trace || :
+begun=$(date +%s)
+until begin_trace "$dir/d.pcapng"; do
+	[ $(($(date +%s) - begun)) -lt 30 ] || fail "the trace of a dead tracer goes on"
+	sleep 0.2
+done
+kill -INT $trace
+wait $trace || fail "trace ended with $?"
+
 # counters of an unmodified program's traffic: 1000 exchanges of 4096 bytes, both ways, read after the queues are gone
 if [ -x ./shcarun ] && command -v ibv_rc_pingpong >/dev/null; then
 	SHCA_FABRIC=$name
@@ -56,5 +122,11 @@ if [ -x ./shcarun ] && command -v ibv_rc_pingpong >/dev/null; then
 	. "$(dirname "$0")/pair.sh"
 	pair "" "" ibv_rc_pingpong -n 1000 -s 4096 || fail "ibv_rc_pingpong does not run: $(cat "$dir/client" "$dir/server")"
 	ctl -o csv totals >"$dir/totals"
+	for c in port_xmit_data:2048000 port_rcv_data:2048000 port_xmit_packets:[0-9]* symbol_error:0; do
+		echo "${c%%:*} $(./shcarun cat /sys/class/infiniband/shca0/ports/1/counters/"${c%%:*}")" | grep -q "^${c%%:*} ${c#*:}$" ||
+			fail "counter $c: $(./shcarun cat /sys/class/infiniband/shca0/ports/1/counters/"${c%%:*}")"
+	done
+	[ "$(./shcarun cat /sys/class/infiniband/shca0/ports/1/hw_counters/rnr_nak_retry_err)" = 0 ] || fail "hw_counters"
+	! ./shcarun cat /sys/class/infiniband/shca0/ports/1/counters/no_such 2>/dev/null || fail "a counter of any name"
 	grep -q "^RC,0,[0-9]*,2000,8192000,[0-9]*,0,0,0,0$" "$dir/totals" || fail "totals: $(cat "$dir/totals")"
 fi

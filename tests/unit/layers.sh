@@ -29,7 +29,7 @@ cat >"$dir/table" <<-'END'
 	circles shca/fabric 0
 	circles shca/interpose 0
 	circles shca/verbs 0
-	order shca/verbs refuse events query objects receive submit exp child device import dv devx files
+	order shca/verbs refuse events query objects receive submit exp child device import dv devx counters sa files
 	among shca fabric engine verbs interpose
 	circles transport 0
 	circles verbs_exp 5

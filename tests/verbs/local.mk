@@ -5,7 +5,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
 	tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
 	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows \
-	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region
+	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/queue_faults
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
 	tests/verbs/device_visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh \
@@ -32,6 +32,17 @@ tests_verbs_port_events_LDFLAGS = $(NOWRAP)
 tests_verbs_device_behave_SOURCES = tests/verbs/device_behave.c tests/verbs/vt.h
 tests_verbs_device_behave_LDADD = $(verbs_ldadd)
 tests_verbs_device_behave_LDFLAGS = $(NOWRAP)
+tests_verbs_queue_faults_SOURCES = tests/verbs/queue_faults.c tests/verbs/vt.h
+tests_verbs_queue_faults_LDADD = $(verbs_ldadd)
+tests_verbs_queue_faults_LDFLAGS = $(NOWRAP)
+# shcactl trace, and what Wireshark reads of it.
+check_PROGRAMS += tests/verbs/trace_traffic
+TESTS += tests/verbs/trace.sh tests/verbs/python.sh tests/verbs/pyverbs_snippets.sh
+EXTRA_DIST += tests/verbs/trace.sh tests/verbs/python.sh tests/verbs/python_verbs.py tests/verbs/pyverbs_snippets.sh \
+	tests/verbs/pyverbs_snippets.py
+tests_verbs_trace_traffic_SOURCES = tests/verbs/trace_traffic.c tests/verbs/vt.h
+tests_verbs_trace_traffic_LDADD = $(verbs_ldadd)
+tests_verbs_trace_traffic_LDFLAGS = $(NOWRAP)
 tests_verbs_multicast_SOURCES = tests/verbs/multicast.c tests/verbs/vt.h
 tests_verbs_multicast_LDADD = $(verbs_ldadd)
 tests_verbs_multicast_LDFLAGS = $(NOWRAP)

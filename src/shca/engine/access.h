@@ -127,7 +127,7 @@ static inline int shca_refusal(const struct shca_qp *to, int status)
 	return atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : status;
 }
 
-/* Finds the responder of qp's request. Returns 0, SHCA_NOPEER, or the status with which the request fails. */
+/* Finds the responder of qp's request. Returns 0, SHCA_NOPEER, SHCA_TAP, or the status with which the request fails. */
 static inline __attribute__((always_inline)) int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp, const struct shca_address *a,
 				      struct shca_responder *r)
 {
@@ -152,11 +152,15 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 		return shca_nobody(qp);
 	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);	/* I7 */
 	if (shca_proc_unwell(thr->m, slot)) {
+		if (shca_proc_dying(thr->m, slot)) {
+			shca_look(thr->m);
+			return IBV_WC_RETRY_EXC_ERR;
+		}
 		/* a process that is cut off may come back: no answer meanwhile */
-		if (!shca_proc_dying(thr->m, slot))
+		if (shca_proc_cut_off(thr->m, slot))
 			return shca_nobody(qp);
-		shca_look(thr->m);
-		return IBV_WC_RETRY_EXC_ERR;
+		if (!thr->tapped)
+			return SHCA_TAP;
 	}
 	if (unlikely(gate & SHCA_GATE_FIRST))
 		shca_first_message(thr, to);

@@ -120,3 +120,13 @@ void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 	if (due < atomic_load(&p->asleep_until))
 		shca_helper_call(m, owner);
 }
+
+uint64_t shca_rnr_timer_ns(uint8_t field)
+{
+	static const uint32_t units[32] = {	/* of 10 us */
+		65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
+		6144, 8192, 12288, 16384, 24576, 32768, 49152,
+	};
+
+	return units[field & 31] * 10000ull;
+}

@@ -12,6 +12,7 @@
  *   run.c             queues run: drain, WAIT and ENABLE, stalls, flushing
  *   exec.c            one request: finds the responder, checks, moves data, completes
  *   window.c          memory windows: bind, invalidate
+ *   trace.c           the tap: records of requests, faults of queues
  *   atomic.c, calc.c  atomic operations on memory, CALC
  *   copy.c, share.c   copies, and their division between two processes; copy_piece.c: lanes
  *   cq.c              completions appear; pollers that sleep, channels and WAITs are notified
@@ -48,6 +49,7 @@ struct shca_req {
 #define SHCA_RNR (-1)			/* no receive: the queue stalls */
 #define SHCA_NOPEER (-2)		/* no responder answers (yet): the queue stalls until its retries are used up */
 #define SHCA_BUSY (-3)			/* some thread may still use a memory window that the request ends: the queue stalls */
+#define SHCA_TAP (-4)			/* of a look-up only: the request goes through the tap (exec_tapped) */
 
 /* exec.c. Runs a request up to and including the responder's completion; the requester's own completion is shca_complete_send's.
  * Returns an enum ibv_wc_status, SHCA_RNR, SHCA_NOPEER or SHCA_BUSY. Must: the caller is the executor of qp (I1). Continues from the
@@ -162,6 +164,8 @@ static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_q
  * just been (leave_over), or has posted to qp (shca_kick_later). Of two threads that set a time at once either time stays, and
  * qp is looked at then. */
 void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due);
+/* IBTA table 45: the time of an RNR NAK timer field. */
+uint64_t shca_rnr_timer_ns(uint8_t field);
 /* A receive was posted: queues that RNR has stopped run in shca_drain, one after the other, while there are receives for them. */
 void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq);
 /* Kicks all queues on the list of rq, whether there is a receive or not. */
@@ -772,6 +776,12 @@ void shca_async_wake(struct shca_thread *thr, uint32_t proc);
 /* Defers an event that cannot be given out yet: the helper wakes this process in some milliseconds to look again, as a new event
  * would. Returns a negative errno if there is no helper thread, so that no wake-up comes. */
 int shca_events_again(struct shca_member *m);
+
+/* Counts for verbs/counters.c. Must: not on a hot path. */
+static inline void shca_hw_count(const struct shca_member *m, enum shca_hw_counter which)
+{
+	atomic_fetch_add_explicit(&m->hdr->hw[which], 1, memory_order_relaxed);
+}
 
 /* guid.c: the GUID is the same for all processes of a host and does not change; host byte order. The port's GID, as in
  * headers. */

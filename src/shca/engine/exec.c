@@ -14,6 +14,7 @@
 #include "shca/engine/access.h"
 #include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
+#include "shca/engine/trace.h"
 #include "shca/engine/window.h"
 
 /* The destination fields of a request. */
@@ -786,9 +787,44 @@ static uint32_t group_members(struct shca_thread *thr, const struct shca_qp *qp,
 	return n;
 }
 
+static int exec_tapped(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
+
+/* Whether SHCA_FAULT loses or delays the datagram. Behind the tap it has been drawn for already. */
+static __attribute__((noinline, cold)) bool lost_or_late(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_header *h = thr->m->hdr;
+	struct shca_trace_record rec;
+
+	if (thr->tapped)
+		return false;
+	if (!ud_fault(thr, &h->ud_drop))
+		return req->dqpn != SHCA_MULTICAST && ud_fault(thr, &h->ud_reorder) && delay_datagram(thr, qp, req);
+	if (shca_traced(thr, qp, req)) {
+		shca_trace_begin(thr, qp, req, &rec);
+		shca_trace_keep(thr, qp, req, &rec);
+		shca_trace_put(thr, &rec, SHCA_FATE_DROP, IBV_WC_SUCCESS);
+	}
+	return true;
+}
+
+/* Whether a request without a responder goes through the tap nevertheless: an HCA would have sent the request. */
+static inline bool taps(const struct shca_thread *thr, int rc)
+{
+	return rc == SHCA_TAP || (!thr->tapped && shca_tap_on(thr->m));
+}
+
+/* A datagram whose look-up found no responder: lost, if it has passed the tap. */
+static __attribute__((noinline, cold)) int no_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	if (!thr->tapped)
+		return exec_tapped(thr, qp, req);
+	shca_release_receive(thr, qp);
+	return IBV_WC_SUCCESS;
+}
+
 /* Runs a datagram to a multicast group: a copy for each attached queue. The successor of an executor that died does not begin
  * again, because some members have the datagram: it is lost for the rest. */
-static int exec_multicast(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+static __attribute__((noinline)) int exec_multicast(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	struct shca_req copy = *req;
 
@@ -796,9 +832,14 @@ static int exec_multicast(struct shca_thread *thr, struct shca_qp *qp, const str
 		shca_release_receive(thr, qp);
 		return IBV_WC_SUCCESS;
 	}
+	if (unlikely(taps(thr, 0)))
+		return exec_tapped(thr, qp, req);
 	shca_epoch_widen(thr);
 	uint32_t n = group_members(thr, qp, &req->arg[2]);
-	for (uint32_t i = 0; i < n; i++) {
+	bool tapped = thr->tapped;
+	thr->tapped = true;		/* the datagram has passed the tap */
+	int status = IBV_WC_SUCCESS;
+	for (uint32_t i = 0; i < n && status == IBV_WC_SUCCESS; i++) {
 		struct shca_responder r = {0};
 		copy.dqpn = thr->members[i];
 		shca_epoch_widen(thr);
@@ -807,12 +848,15 @@ static int exec_multicast(struct shca_thread *thr, struct shca_qp *qp, const str
 		thr->group = &req->arg[2];
 		int rc = exec_send(thr, qp, &copy, &r);
 		thr->group = NULL;
-		if (rc == IBV_WC_LOC_PROT_ERR)
-			return rc;
+		if (rc == IBV_WC_LOC_PROT_ERR) {
+			status = rc;
+			continue;
+		}
 		SHCA_FAILPOINT(thr, "multicast", qp, req->op);
 		shca_step_to(qp, SHCA_STEP_NONE);
 	}
-	return IBV_WC_SUCCESS;
+	thr->tapped = tapped;
+	return status;
 }
 
 /* Runs a datagram. A datagram may be lost silently: no receive, no such queue, wrong Q_Key, injected loss. */
@@ -829,16 +873,12 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 	bool faults = !begun && (atomic_load_explicit(&h->ud_drop, memory_order_relaxed) |
 				 atomic_load_explicit(&h->ud_reorder, memory_order_relaxed) |
 				 atomic_load_explicit(&h->ud_dup, memory_order_relaxed));
-	if (unlikely(faults) && ud_fault(thr, &h->ud_drop))
+	if (unlikely(faults) && lost_or_late(thr, qp, req))
 		return IBV_WC_SUCCESS;
 	if (unlikely(req->dqpn == SHCA_MULTICAST))
 		return exec_multicast(thr, qp, req);
-	if (unlikely(faults) && ud_fault(thr, &h->ud_reorder) && delay_datagram(thr, qp, req))
-		return IBV_WC_SUCCESS;
-	if (find_responder(thr, qp, req, &r)) {
-		shca_release_receive(thr, qp);
-		return IBV_WC_SUCCESS;
-	}
+	if (find_responder(thr, qp, req, &r))
+		return no_responder(thr, qp, req);
 	int rc = exec_send(thr, qp, req, &r);
 	if (unlikely(faults) && rc == IBV_WC_SUCCESS && ud_fault(thr, &h->ud_dup)) {
 		shca_step_to(qp, SHCA_STEP_NONE);
@@ -866,6 +906,8 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 	int rc = find_responder(thr, qp, req, &r);
 
 	if (unlikely(rc)) {
+		if (taps(thr, rc))
+			return exec_tapped(thr, qp, req);
 		/* a receive that a dead executor took for this request will not be filled */
 		if (rc > 0)
 			shca_release_receive(thr, qp);
@@ -907,6 +949,61 @@ static __attribute__((noinline)) int exec_local(struct shca_thread *thr, struct 
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
+}
+
+static bool answered_here(const struct shca_req *req)
+{
+	return req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA;
+}
+
+/* Carries a request out as its fate is. By shca_exec: a second caller would make the compiler give the functions below a call of
+ * their own on the ordinary path. */
+static int exec_fate(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, enum shca_fate fate)
+{
+	switch (fate) {
+	case SHCA_FATE_DROP:
+		/* outcome() makes SUCCESS of a UC request's */
+		return qp->type == IBV_QPT_UD ? IBV_WC_SUCCESS : shca_nobody(qp);
+	case SHCA_FATE_DELAY:
+		return shca_nobody(qp);
+	case SHCA_FATE_RNR:
+		qp->step_rq = 0;	/* waits on no receive queue's list */
+		return SHCA_RNR;
+	default:
+		break;
+	}
+	int rc = shca_exec(thr, qp, req);
+	if (fate == SHCA_FATE_DUP && qp->type == IBV_QPT_UD && rc == IBV_WC_SUCCESS) {
+		shca_step_to(qp, SHCA_STEP_NONE);
+		rc = shca_exec(thr, qp, req);
+	}
+	return rc;
+}
+
+/* Runs a request while the tap is on (struct shca_tap). The look-ups inside go past the tap. A successor of a dead executor
+ * continues: the fate was decided. */
+static __attribute__((noinline, cold)) int exec_tapped(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	bool begun = shca_step_of(qp) != SHCA_STEP_NONE, held = false;
+	enum shca_fate fate = begun ? SHCA_FATE_NONE : shca_fate(thr, qp, &held);
+	bool traced = !held && fate != SHCA_FATE_DELAY && shca_traced(thr, qp, req);
+	struct shca_trace_record rec;
+
+	if (traced) {
+		shca_trace_begin(thr, qp, req, &rec);
+		/* before the request runs: then its memory may be used again */
+		if (!answered_here(req))
+			shca_trace_keep(thr, qp, req, &rec);
+	}
+	thr->tapped = true;
+	int rc = exec_fate(thr, qp, req, fate);
+	thr->tapped = false;
+	if (traced) {
+		if (answered_here(req) && rc == IBV_WC_SUCCESS)
+			shca_trace_keep(thr, qp, req, &rec);
+		shca_trace_put(thr, &rec, fate, rc);
+	}
+	return rc;
 }
 
 static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)

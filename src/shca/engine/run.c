@@ -121,12 +121,6 @@ static bool names_object(struct shca_thread *thr, const struct shca_qp *qp, cons
 
 /* ---- stalls --------------------------------------------------------------------------------------------------- */
 
-/* IBTA table 45: RNR NAK timer field, in units of 10 us. */
-static const uint32_t rnr_timer_10us[32] = {
-	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144,
-	8192, 12288, 16384, 24576, 32768, 49152,
-};
-
 /* Returns how long this stall may last, in ns; 0: for ever. */
 static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, int why)
 {
@@ -134,7 +128,7 @@ static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, 
 		return 0;
 	if (why == SHCA_RNR) {
 		struct shca_qp *to = shca_number_get(thr->m, qp->dest_qpn, SHCA_KIND_QP);
-		uint64_t timer = (uint64_t)rnr_timer_10us[to ? to->min_rnr_timer & 31 : 12] * 10000;
+		uint64_t timer = shca_rnr_timer_ns(to ? to->min_rnr_timer : 12);
 		return qp->rnr_retry == 7 ? 0 : timer * qp->rnr_retry + 1;
 	}
 	/* IBTA 9.9.2.1.1: 4.096 us * 2^timeout, retry_cnt + 1 times; 0: no timer */
@@ -172,6 +166,7 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 		if (why == SHCA_NOPEER && qp->type == SHCA_QPT_DCI)
 			count_key_violation(thr, qp);
 		since = now;
+		shca_hw_count(thr->m, why == SHCA_RNR ? SHCA_HW_OUT_OF_BUFFER : SHCA_HW_NO_ANSWER);
 		qp->stalls = 0;
 		atomic_store(&qp->rnr_since, now);
 	}
@@ -182,6 +177,9 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 	uint64_t next = now + (1000000ull << (qp->stalls < 5 ? qp->stalls : 5));
 	if (budget && next > since + budget)
 		next = since + budget;
+	if (thr->again && thr->again < next)
+		next = thr->again;
+	thr->again = 0;
 	shca_timer_add(thr->m, qp, next);
 	return true;
 }
@@ -359,6 +357,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 		if (status < 0) {
 			if (stall(thr, qp, status))
 				return false;
+			shca_hw_count(thr->m, status == SHCA_RNR ? SHCA_HW_RNR_NAK_RETRY_ERR : SHCA_HW_LOCAL_ACK_TIMEOUT_ERR);
 			status = status == SHCA_RNR ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_RETRY_EXC_ERR;
 			shca_release_receive(thr, qp);
 		}

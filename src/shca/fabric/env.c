@@ -140,3 +140,19 @@ uint32_t shca_env_ms(const char *name)
 	}
 	return (uint32_t)strtol(dflt, &end, 10);
 }
+
+bool shca_probability(const char *s, const char *end, uint32_t *out)
+{
+	char buf[32];
+	size_t n = (size_t)(end - s);
+	if (!n || n >= sizeof(buf))
+		return false;
+	memcpy(buf, s, n);
+	buf[n] = 0;
+	char *e;
+	double p = strtod(buf, &e);
+	if (*e || !(p >= 0) || p > 1)
+		return false;
+	*out = p >= 1 ? UINT32_MAX : (uint32_t)(p * 4294967296.0);
+	return true;
+}

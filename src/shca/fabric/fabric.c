@@ -327,6 +327,16 @@ int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, 
 	return 0;
 }
 
+int shca_fabric_remap(struct shca_member *m)
+{
+	struct stat st;
+	int flags = fcntl(m->fd.n, F_GETFL);
+
+	if (flags < 0 || fstat(m->fd.n, &st))
+		return -errno;
+	return shca_map_grown(m, (flags & O_ACCMODE) == O_RDWR ? PROT_READ | PROT_WRITE : PROT_READ, (uint64_t)st.st_size);
+}
+
 void shca_fabric_unmap(struct shca_member *m)
 {
 	shca_map_end(m);

@@ -5,6 +5,7 @@
  *
  *     descriptors.c  descriptors, error texts      env.c     variables
  *     port.c         the port                      map.c     the mapping         fence.c  the heavy fence
+ *     tap.c          the tap: trace, and faults of queues
  *     life.c         witnesses of a process's life           wake.c   sleeping and waking
  *     member.c       processes and threads         mailbox.c requests to proxies
  *     quiesce.c      quiescence
@@ -134,6 +135,8 @@ struct shca_thread {
 	uint32_t members_cap;
 	const uint64_t *group;		/* GID of that group while a copy is being delivered; else NULL */
 	bool sharing;			/* in a divided copy: no second one is begun inside */
+	bool tapped;			/* inside exec_tapped (engine/exec.c): the look-up goes past the tap */
+	uint64_t again;			/* the tap: when a request that is held back is looked at again; 0: nothing is held back */
 	char *bounce;			/* 64 KiB, for copies from private to private memory, and to the arena (shca_fetch) */
 	char *calc;			/* operands and results of CALC; NULL until the first */
 	struct shca_reaping *reaping;	/* reap.c: dead processes that this thread cleans up after */
@@ -185,8 +188,39 @@ struct shca_fabric_info { char name[64]; int pid; int fd; };
 int shca_fabric_list(struct shca_fabric_info **list, size_t *n);
 int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet);
 void shca_fabric_unmap(struct shca_member *m);
+/* Maps what the file has grown by, elsewhere: pointers into the old mapping end. Returns 0 or -errno. */
+int shca_fabric_remap(struct shca_member *m);
 /* Fault injection: "ud_drop=0.01,ud_dup=P,ud_reorder=P,seed=N". -EINVAL with text. */
 int shca_fault_set(struct shca_header *h, const char *spec);
+
+/* ---- tap.c ------------------------------------------------------------------------------------------------ */
+
+static inline struct shca_tap *shca_tap_of(const struct shca_member *m)
+{
+	return (struct shca_tap *)(m->base + m->hdr->tap);
+}
+/* Whether the tap is on. Must: not on a hot path, where SHCA_TAPPED tells (layout.h). */
+static inline bool shca_tap_on(const struct shca_member *m)
+{
+	return atomic_load_explicit(&shca_tap_of(m)->on, memory_order_acquire) != 0;
+}
+/* Stores SHCA_TAPPED of a slot: of a process that joins. */
+void shca_tap_mark(struct shca_member *m, uint32_t slot);
+/* The tracer, which is no member. shca_trace_start: traces the queues of a list that ends with 0 (NULL: all), with the first
+ * `keep` bytes of each message. Returns 0; -EBUSY: another tracer is at work; -ENOSPC, -ENOMEM: no memory for the ring. */
+int shca_trace_start(struct shca_member *m, const uint32_t *queues, uint32_t keep);
+void shca_trace_stop(struct shca_member *m);
+/* Renews the tracer's lease. Returns false if the trace has ended: the tracer was stopped for too long. */
+bool shca_trace_renew(struct shca_member *m);
+/* Takes the next record. Returns false if there is none. patient: false: passes over records whose writer is not done. */
+bool shca_trace_take(struct shca_member *m, struct shca_trace_record *r, bool patient);
+/* Must: called by an executor, which has found the lease over. */
+void shca_trace_end(struct shca_member *m);
+/* Faults of queues, by shcactl: "NAME=VALUE,..." with drop, dup, delay, rnr (probabilities), delay_us, seed. qpn: or
+ * SHCA_FAULT_ALL. An entry without probabilities is freed. Returns 0; -EINVAL with text; -ENOSPC with text. */
+int shca_fault_queue(struct shca_member *m, uint32_t qpn, const char *spec);
+/* "drop" and so on; SHCA_FATE_NONE: "". */
+const char *shca_fate_name(unsigned fate);
 
 /* ---- port.c ---------------------------------------------------------------------------------------------- */
 
@@ -420,7 +454,8 @@ void shca_thread_free(struct shca_thread *thr);
 /* Returns whether the process in a slot can still store. One system call. Where this thread cannot look (the application has
  * closed the descriptor), every process counts as alive: the helper thread can look. */
 bool shca_proc_alive(struct shca_member *m, uint32_t slot);
-/* Returns whether the process is dying (shca_proc_dying) or cut off (SHCA_CUT_OFF). One load. */
+/* Returns whether a look-up that ends at the process needs a second look: the process is dying (shca_proc_dying), cut off
+ * (SHCA_CUT_OFF) or tapped (SHCA_TAPPED). One load. */
 static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 {
 	const union {
@@ -428,7 +463,7 @@ static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 			uint32_t revoke_epoch, life;
 		};
 		uint64_t valid_word;
-	} bad = {{.revoke_epoch = SHCA_CUT_OFF, .life = FUTEX_OWNER_DIED}};
+	} bad = {{.revoke_epoch = SHCA_CUT_OFF | SHCA_TAPPED, .life = FUTEX_OWNER_DIED}};
 
 	return unlikely((atomic_load_explicit(&m->procs[slot].valid_word, memory_order_relaxed) & bad.valid_word) != 0);
 }
@@ -437,6 +472,15 @@ static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 static inline bool shca_proc_dying(const struct shca_member *m, uint32_t slot)
 {
 	return unlikely((atomic_load_explicit(&m->procs[slot].life, memory_order_relaxed) & FUTEX_OWNER_DIED) != 0);
+}
+/* The name of a process's job, if it has a rank. */
+static inline char *shca_job_of(const struct shca_member *m, uint32_t slot)
+{
+	return m->base + m->hdr->jobs + (uint64_t)slot * SHCA_JOB_NAME;
+}
+static inline bool shca_proc_cut_off(const struct shca_member *m, uint32_t slot)
+{
+	return atomic_load_explicit(&m->procs[slot].revoke_epoch, memory_order_relaxed) & SHCA_CUT_OFF;
 }
 /* For a thread that waits for a thread of that process: returns whether the process can store no more, or its slot has another
  * user. */
@@ -732,6 +776,8 @@ int shca_file_create(const char *name, uint64_t span, bool virtual_procs);
 int shca_file_namespaces(const struct shca_header *h);
 /* map.c. exactly: bytes to map; 0: as much as reserve_wanted says, at least the front. */
 int shca_map_file(struct shca_member *m, int fd, int prot, uint64_t exactly);
+/* Of shcactl: maps `bytes`, if the file has grown to that, in place of the old mapping. */
+int shca_map_grown(struct shca_member *m, int prot, uint64_t bytes);
 void shca_map_end(struct shca_member *m);
 uint32_t shca_segments_used(const struct shca_member *m, bool regions);
 int shca_cma_judge(struct shca_member *m);
@@ -745,6 +791,8 @@ bool shca_cma_possible(const char **why);
 bool shca_env_bool(const char *name);
 uint64_t shca_env_bytes(const char *name, const char *dflt);
 uint32_t shca_env_ms(const char *name);
+/* "0.01", up to `end`, in units of 2^-32. Returns false if that is no probability. */
+bool shca_probability(const char *s, const char *end, uint32_t *out);
 /* Returns a bit for each of the n words that a comma list names. */
 uint32_t shca_env_words(const char *name, const char *const words[], unsigned n);
 /* SHCA_BEHAVE: bits of enum shca_behave. */

@@ -37,6 +37,10 @@ static uint64_t fabric_lay_out(struct shca_header *h, uint64_t span)
 	at = align_up(at + sizeof(uint64_t) * SHCA_MR_SEGS, 4096);
 	h->atomic_journals = at;
 	at = align_up(at + sizeof(struct shca_atomic_journal) * SHCA_ATOMIC_LOCKS, 4096);
+	h->tap = at;
+	at = align_up(at + sizeof(struct shca_tap), 4096);
+	h->jobs = at;
+	at = align_up(at + (uint64_t)SHCA_JOB_NAME * SHCA_MAX_PROCS, 4096);
 	h->chunks = at;
 	at = align_up(at + sizeof(uint32_t) * h->nchunks, SHCA_CHUNK);
 	h->first_chunk = (uint32_t)(at / SHCA_CHUNK);
@@ -44,23 +48,6 @@ static uint64_t fabric_lay_out(struct shca_header *h, uint64_t span)
 }
 
 _Static_assert(sizeof(struct shca_header) <= 4096, "the tables begin on the second page");
-
-/* "0.01" -> units of 2^-32; false: not a probability. */
-static bool parse_probability(const char *s, const char *end, uint32_t *out)
-{
-	char buf[32];
-	size_t n = (size_t)(end - s);
-	if (!n || n >= sizeof(buf))
-		return false;
-	memcpy(buf, s, n);
-	buf[n] = 0;
-	char *e;
-	double p = strtod(buf, &e);
-	if (*e || !(p >= 0) || p > 1)
-		return false;
-	*out = p >= 1 ? UINT32_MAX : (uint32_t)(p * 4294967296.0);
-	return true;
-}
 
 int shca_fault_set(struct shca_header *h, const char *spec)
 {
@@ -78,7 +65,7 @@ int shca_fault_set(struct shca_header *h, const char *spec)
 		}
 		for (i = 0; i < 3 && !(n == strlen(names[i]) && !strncmp(s, names[i], n)); i++)
 			;
-		if (!eq || i == 3 || !parse_probability(eq + 1, end, &v)) {
+		if (!eq || i == 3 || !shca_probability(eq + 1, end, &v)) {
 			shca_error("fault \"%.*s\" is not understood: ud_drop=P, ud_dup=P, ud_reorder=P with P from 0 to "
 				   "1, seed=N",
 				   (int)(end - s), s);

@@ -77,8 +77,8 @@ struct shca_proc_slot {
 	union {
 		struct {
 			/* Revocation epoch: shca_revoke adds SHCA_REVOKE_STEP whenever a region of the process or the readiness
-			 * of one of its queues is taken away. Bit 0, SHCA_CUT_OFF (port.c): no packet gets to the process; that
-			 * bit ends remembered look-ups, too. */
+			 * of one of its queues is taken away. Bit 0, SHCA_CUT_OFF (port.c): no packet gets to the process. Bit 1,
+			 * SHCA_TAPPED (tap.c): the executor looks at the tap. Both bits end remembered look-ups, too. */
 			_Atomic uint32_t revoke_epoch;
 			/* the helper thread's robust futex: its tid; the kernel sets FUTEX_OWNER_DIED; 0: no helper yet */
 			_Atomic uint32_t life;
@@ -92,6 +92,8 @@ struct shca_proc_slot {
 	_Atomic uint32_t look;		/* a process seems to have died: look at every process */
 	_Atomic uint64_t asleep_until;	/* CLOCK_MONOTONIC ns; 0: the helper is awake, or there is none */
 	char comm[16];			/* program name, for shcactl */
+	/* For shcactl: PMIX_RANK + 1 when the process joined, and then its `jobs` entry is PMIX_NAMESPACE; 0: in no job */
+	uint32_t rank;
 	_Atomic uint64_t mailbox;	/* of the proxy thread; 0: none */
 	shca_off xrcd_list;		/* struct shca_xrcd */
 	/* Queues with a time at which they are looked at again: a bit for each group of segments, and in each segment (struct
@@ -116,8 +118,10 @@ struct shca_thread_slot {
 	_Atomic uint64_t share;		/* job of a divided copy: offset of a struct shca_share */
 } shca_aligned;
 
+#define SHCA_JOB_NAME 64u
 #define SHCA_CUT_OFF 1u
-#define SHCA_REVOKE_STEP 2u
+#define SHCA_TAPPED 2u			/* requests to the process go through the tap (struct shca_tap) */
+#define SHCA_REVOKE_STEP 4u
 
 /* The device's port, one for all processes of the fabric, and the attributes that a subnet manager assigns; shcactl inject
  * changes them (fabric/port.c). The effect on traffic stands in the process slots, too: SHCA_CUT_OFF. */
@@ -135,6 +139,16 @@ struct shca_port {
 	_Atomic uint32_t lid, sm_lid, pkey;
 	_Atomic uint32_t down;
 	_Atomic uint32_t broken;	/* the device has failed: for good */
+};
+
+/* Names as those of adapters below hw_counters (verbs/counters.c). */
+enum shca_hw_counter {
+	SHCA_HW_OUT_OF_BUFFER,		/* requests that found no receive */
+	SHCA_HW_RNR_NAK_RETRY_ERR,	/* requests whose RNR retries were used up */
+	SHCA_HW_NO_ANSWER,		/* requests that found no responder, and wait to be tried again */
+	SHCA_HW_LOCAL_ACK_TIMEOUT_ERR,	/* requests whose retries were used up */
+	SHCA_HW_REQ_CQE_ERROR,		/* queues that a request's error has failed */
+	SHCA_HW_COUNTERS
 };
 
 #define SHCA_CMA_OFF 1u		/* some member may neither use nor be reached by process_vm_*: all members run proxies */
@@ -157,6 +171,8 @@ struct shca_header {
 	_Atomic uint64_t file_end;	/* length of the file, which grows. Accesses beyond are SIGBUS, however much is mapped */
 	_Atomic uint64_t qp_seg_hint, mr_seg_hint;	/* rotate, so that a dead process's numbers come back late */
 	shca_off procs, threads, qp_segs, mr_segs, chunks;	/* the tables below */
+	shca_off tap;			/* struct shca_tap */
+	shca_off jobs;			/* char[SHCA_MAX_PROCS][SHCA_JOB_NAME]: by process slot */
 	shca_off atomic_journals;	/* struct shca_atomic_journal[SHCA_ATOMIC_LOCKS] */
 	uint32_t nchunks;
 	uint32_t first_chunk;
@@ -177,6 +193,8 @@ struct shca_header {
 #define SHCA_ATOMIC_LOCKS 256u
 	shca_aligned _Atomic uint32_t atomic_locks[SHCA_ATOMIC_LOCKS];
 	shca_aligned struct shca_port port;
+	/* counters of the port that no queue has; counted where requests wait or fail */
+	_Atomic uint64_t hw[SHCA_HW_COUNTERS];
 };
 /* The value that the holder of a lock is about to store, if it is wide: the thread that takes the lock over from a dead holder
  * stores the value again. */
@@ -569,6 +587,9 @@ struct shca_qp {
 	_Atomic uint64_t n_waits, n_enables;	/* executed, and none of n_msgs */
 	/* Counted by senders to this queue: not in the line that the owner writes with each request. */
 	shca_aligned _Atomic uint64_t n_recv_msgs;
+	/* The tap holds the request at head back until this time, CLOCK_MONOTONIC ns, whose low 3 bits are the enum shca_fate; 0:
+	 * no. Written by the executor (engine/trace.c). */
+	_Atomic uint64_t held;
 };
 #define SHCA_FLUSH_GIVEN 2u
 /* DC target: the next request with a wrong key raises SHCA_EVENT_DC_KEY. The bit stands beside the events and is none itself:
@@ -656,13 +677,81 @@ struct shca_share {
 	shca_aligned _Atomic uint64_t word[SHCA_SHARE_CHUNKS];	/* gen << 32 | thread slot << 8 | state */
 };
 
+/* ---- the tap (fabric/tap.c, engine/trace.c) ---------------------------------------------------------------- */
+
+/*
+ * shcactl's tap on the wire: a trace of requests, and faults of chosen queues. While either is on, SHCA_TAPPED is set in every
+ * process slot, in the validity word, which each look-up of a responder compares anyway: remembered look-ups end, so that fast
+ * writes and short datagrams take the general path, and there the executor turns to the tap. While both are off no path has an
+ * instruction for the tap.
+ */
+enum shca_fate {
+	SHCA_FATE_NONE = 0,		/* the request is carried out */
+	SHCA_FATE_DROP,			/* lost: RC, XRC, DC: sent again after the time-out; UC, UD: for good */
+	SHCA_FATE_DELAY,		/* RC, XRC, DC: carried out later */
+	SHCA_FATE_RNR,			/* RC, XRC, DC: answered by an RNR NAK */
+	SHCA_FATE_DUP,			/* UD: delivered twice; else sent twice, of which the responder ignores one */
+	SHCA_FATES
+};
+/* Faults of a queue, as requester. Probabilities in units of 2^-32. */
+#define SHCA_FAULTS 32u
+#define SHCA_FAULT_ALL (1u << 24)	/* as qpn: every queue without an entry of its own */
+struct shca_fault {
+	_Atomic uint32_t qpn;		/* 0: the entry is free */
+	_Atomic uint32_t odds[SHCA_FATES];	/* by enum shca_fate */
+	_Atomic uint32_t delay_us;
+	_Atomic uint64_t seed, drawn;	/* the decision number `drawn` depends on seed and number only */
+	_Atomic uint64_t hits[SHCA_FATES];
+};
+#define SHCA_TRACE_DATA 144u
+/* A request that an executor has carried out, or has tried to. */
+struct shca_trace_record {
+	_Atomic uint64_t seq;		/* position + 1 once the rest is written */
+	uint64_t begin, end;		/* CLOCK_REALTIME ns, before and after */
+	uint64_t raddr;
+	uint64_t arg[4];		/* as struct shca_wqe */
+	uint32_t qpn, dqpn;		/* sender; destination queue, SHCA_MULTICAST */
+	uint32_t srqn;			/* XRC */
+	uint32_t len, imm, rkey, qkey, mtu;
+	uint16_t proc;			/* of the sender */
+	uint16_t executor;		/* process that ran the request */
+	uint8_t type, op, flags;	/* as struct shca_qp, struct shca_wqe */
+	uint8_t fate;
+	int8_t outcome;			/* enum ibv_wc_status, or the engine's negative outcome */
+	uint8_t kept;			/* bytes of `data` */
+	/* the first bytes: of a SEND or WRITE its data, of a READ or atomic the answer */
+	uint8_t data[SHCA_TRACE_DATA];
+	uint16_t to;			/* process of the destination queue; SHCA_MAX_PROCS: not known */
+	uint8_t rnr_timer;		/* of the destination queue */
+	uint8_t reserved[3];
+};
+_Static_assert(sizeof(struct shca_trace_record) == 256, "four lines");
+#define SHCA_TRACE_RECORDS 4096u
+#define SHCA_TRACE_QUEUES 16u
+#define SHCA_TAP_TRACE 1u
+#define SHCA_TAP_FAULTS 2u
+struct shca_tap {
+	_Atomic uint32_t on;		/* SHCA_TAP_* */
+	_Atomic uint32_t keep;		/* bytes of data in a record */
+	/* The tracer's lease, CLOCK_MONOTONIC ns, which the tracer renews: an executor that finds it over ends the trace. */
+	_Atomic uint64_t until;
+	_Atomic uint32_t queues[SHCA_TRACE_QUEUES];	/* requests from and to these are traced; the first is 0: all */
+	struct shca_fault faults[SHCA_FAULTS];
+	/* The ring of records, many writers, one reader. A writer reserves a position by a compare-and-swap of `next`, unless the
+	 * ring is full: then the request is counted as lost, and no record that the tracer has not taken is overwritten. A
+	 * position whose writer has died is never completed: the tracer passes over it. */
+	shca_aligned _Atomic uint64_t next, lost;
+	shca_aligned _Atomic uint64_t taken;	/* positions below are free; the tracer's */
+	shca_aligned struct shca_trace_record record[SHCA_TRACE_RECORDS];
+};
+
 /* Compared by processes before they share a fabric. The sizes are included, so that a change of the layout without a new
  * version is noticed in most cases. */
 #define SHCA_LAYOUT                                                                                                   \
 	((SHCA_LAYOUT_VERSION << 24) |                                                                                \
 	 ((sizeof(struct shca_header) + 3 * sizeof(struct shca_proc_slot) + 5 * sizeof(struct shca_thread_slot) +     \
 	   7 * sizeof(struct shca_qp) + 11 * sizeof(struct shca_cq) + 13 * sizeof(struct shca_rq) +                   \
-	   17 * sizeof(struct shca_rwqe) + 19 * sizeof(struct shca_common_qp)) &                                      \
+	   17 * sizeof(struct shca_rwqe) + 19 * sizeof(struct shca_common_qp) + 23 * sizeof(struct shca_tap)) &       \
 	  0xffffff))
 
 #define SHCA_QPT_DCI 100

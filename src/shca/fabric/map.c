@@ -80,6 +80,18 @@ int shca_map_file(struct shca_member *m, int fd, int prot, uint64_t exactly)
 	return 0;
 }
 
+int shca_map_grown(struct shca_member *m, int prot, uint64_t bytes)
+{
+	struct shca_member old = *m;
+
+	if (bytes <= m->bytes)
+		return 0;
+	int err = shca_map_file(m, m->fd.n, prot, bytes);
+	if (!err)
+		shca_map_end(&old);
+	return err;
+}
+
 void shca_map_end(struct shca_member *m)
 {
 	shca_memcheck_unmapped(m->base, m->bytes);

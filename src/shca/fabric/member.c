@@ -322,6 +322,20 @@ bool shca_proc_alive(struct shca_member *m, uint32_t slot)
 	return shca_life_held(m, slot);
 }
 
+/* The variables by which a PMIx launcher tells a process its place. */
+static void note_job(struct shca_member *m)
+{
+	const char *job = getenv("PMIX_NAMESPACE"), *rank = getenv("PMIX_RANK");
+	char *end = NULL;
+	unsigned long n = rank ? strtoul(rank, &end, 10) : 0;
+
+	m->proc->rank = 0;
+	if (!job || !rank || end == rank || *end || n >= UINT32_MAX)
+		return;
+	snprintf(shca_job_of(m, m->slot), SHCA_JOB_NAME, "%s", job);
+	m->proc->rank = (uint32_t)n + 1;
+}
+
 static void init_slot(struct shca_member *m, uint32_t slot)
 {
 	struct shca_proc_slot *p = &m->procs[slot];
@@ -346,12 +360,14 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 	atomic_store(&p->foreign_wqes, 0);
 	memset(p->async_addr, 0, sizeof(p->async_addr));
 	memset(p->cm_addr, 0, sizeof(p->cm_addr));
+	note_job(m);
 	__atomic_store_n(&p->pid, (int32_t)getpid(), __ATOMIC_SEQ_CST);
 	uint32_t high = atomic_load(&m->hdr->proc_high);
 	while (high <= slot && !atomic_compare_exchange_weak(&m->hdr->proc_high, &high, slot + 1))
 		;
 	/* After proc_high was raised: any process that changes the port from now on finds this slot. */
 	shca_port_mark(m, slot);
+	shca_tap_mark(m, slot);
 	/* with the generation, so that a reaper's compare-and-swap cannot hit the next user of the slot */
 	atomic_store(&p->state, SHCA_PROC_LIVE | gen << 8);
 }

@@ -158,6 +158,15 @@ EXPORT enum shca_memory shca_memory_at(struct ibv_context *context, uint64_t off
 	return f ? f(context, offset, at) : SHCA_MEMORY_END;
 }
 
+EXPORT int shca_path_record(struct ibv_context *context, uint8_t port, const uint8_t dgid[16], uint8_t record[64])
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_path_record", "SHCA_1");
+	if (context ? shca_is_ours(context) : !shca_preloaded())
+		return context && shca_inherited(context) ? errno : shca_sa_path_record(context, port, dgid, record);
+	__typeof__(&shca_path_record) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context, port, dgid, record) : shca_refuse(EOPNOTSUPP, "shca_path_record: the context is of no software device");
+}
+
 EXPORT uint32_t shca_promises(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_promises", "SHCA_1");

@@ -146,6 +146,12 @@ struct shca_port_now {
 	uint64_t gid_prefix;
 };
 struct shca_port_now shca_port_now(void);
+/* Calls f for the member that this process is. Returns false, without a call, if it has not opened the device. f must not open or
+ * close the device. */
+bool shca_process_member(void (*f)(const struct shca_member *m, void *arg), void *arg);
+/* counters.c: the path of counter i of the port; NULL: there are no more. The text of its file; returns the length. */
+const char *shca_counter_path(size_t i);
+int shca_counter_print(size_t i, char *text, size_t size);
 /* shca_is_connectx, and SHCA_EXP_PROVIDER=mlx5 was set when the context was opened: the experimental verbs are those of any
  * mlx5. */
 bool shca_is_plain_connectx(const struct ibv_context *ctx);
@@ -176,6 +182,7 @@ bool shca_pages_on_demand(struct ibv_context *ctx);
 /* The on-demand paging capabilities of DC. */
 uint32_t shca_dc_odp_caps(struct ibv_context *ctx);
 /* shca_promises. */
+int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgid[16], uint8_t record[64]);
 uint32_t shca_query_promises(struct ibv_context *ctx);
 
 /* ---- events.c ----------------------------------------------------------------------------------------------- */

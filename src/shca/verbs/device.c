@@ -131,6 +131,16 @@ struct shca_port_now shca_port_now(void)
 	return now;
 }
 
+bool shca_process_member(void (*f)(const struct shca_member *m, void *arg), void *arg)
+{
+	pthread_mutex_lock(&process_mutex);
+	bool any = process_node != NULL;
+	if (any)
+		f(&process_node->m, arg);
+	pthread_mutex_unlock(&process_mutex);
+	return any;
+}
+
 static void node_put(struct shca_node *node)
 {
 	pthread_mutex_lock(&process_mutex);

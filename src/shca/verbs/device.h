@@ -13,6 +13,7 @@
  *     refuse.c   reasons to refuse a call            events.c  asynchronous events
  *     query.c    capabilities                        files.c   sysfs files of the device
  *     dv.c       mlx5dv (DC)                         devx.c    capabilities of a ConnectX
+ *     counters.c the port's counters                 sa.c      path records
  *     exp.c      attributes of the experimental verbs   import.c  second contexts, and their domains and regions
  *     device.c   devices, open, close                child.c   refusals in a forked child
  *

@@ -117,6 +117,8 @@ static const struct row files[] = {
 	{ PORT_CLASS "/gid_attrs/types/0", SHCA_FILE_TEXT, "IB/RoCE v1\n", NULL },
 	{ PORT_CLASS "/pkeys", SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ PORT_CLASS "/pkeys/0", SHCA_FILE_TEXT, NULL, pkey },
+	{ PORT_CLASS "/counters", SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS "/hw_counters", SHCA_FILE_DIRECTORY, NULL, NULL },
 };
 /* With SHCA_LINK=ethernet these too. */
 static const struct row roce_files[] = {
@@ -178,12 +180,30 @@ static bool find_in(const struct row *rows, size_t n, const char *path, struct s
 	return false;
 }
 
+/* A counter's file: they are a table of their own (counters.c). Returns false if there is none of that name. */
+static bool find_counter(const char *path, struct shca_file *file)
+{
+	size_t i = 0;
+
+	if (!below(path, PORT_CLASS))
+		return false;
+	while ((file->path = shca_counter_path(i)) && !same_path(path, file->path, false))
+		i++;
+	if (!file->path)
+		return false;
+	file->kind = SHCA_FILE_TEXT;
+	file->length = (size_t)shca_counter_print(i, file->text, sizeof(file->text));
+	return true;
+}
+
 int shca_file_find(const char *path, struct shca_file *file)
 {
 	if (is_kernels(path))
 		return -ESRCH;
 	if (find_in(files, ARRAY_SIZE(files), path, file) ||
 	    (shca_is_ethernet() && find_in(roce_files, ARRAY_SIZE(roce_files), path, file)))
+		return 0;
+	if (find_counter(path, file))
 		return 0;
 	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) || below(path, CM_CLASS) ? -ENOENT : -ESRCH;
 }

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The port's counters, as monitoring tools and libraries read them below /sys/class/infiniband/shca0/ports/1: counters (IBTA 16.1.3.5,
+ * the names of Linux) and hw_counters (the names of adapters' drivers).
+ *
+ * They are of the fabric: of the one that the process has joined, else of that which it would join. The port sends to itself, so what was
+ * transmitted was received. The device counts messages and bytes, not packets: their number is what an adapter of the path MTU would
+ * have sent. There is no wire, so there are no link errors.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "shca/verbs/control.h"
+
+struct sums {
+	uint64_t msgs, bytes, packets;
+	uint64_t hw[SHCA_HW_COUNTERS];
+	uint64_t drops, dups;		/* of the tap's faults */
+};
+
+static void add_queue(struct sums *s, const struct shca_qp *qp)
+{
+	uint64_t msgs = atomic_load(&qp->n_msgs), bytes = atomic_load(&qp->n_bytes);
+
+	s->msgs += msgs;
+	s->bytes += bytes;
+	s->packets += msgs + (qp->mtu >= 256 ? bytes / qp->mtu : 0);
+}
+
+static void sum(const struct shca_member *m, void *arg)
+{
+	struct sums *s = arg;
+	uint32_t n = shca_segments_used(m, false);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const shca_dirent *seg = shca_at_checked(m, atomic_load(&m->qp_segs[i]), SHCA_QP_SEG * sizeof(shca_dirent));
+		for (uint32_t k = 0; seg && k < SHCA_QP_SEG; k++) {
+			uint64_t e = atomic_load(&seg[k]);
+			const struct shca_qp *qp;
+			if ((e & 7) == SHCA_KIND_QP && (qp = shca_at_checked(m, e & ~(uint64_t)7, sizeof(*qp))))
+				add_queue(s, qp);
+		}
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(m->hdr->retired); i++) {
+		const struct shca_total *r = &m->hdr->retired[i];
+		uint64_t msgs = atomic_load(&r->msgs), bytes = atomic_load(&r->bytes);
+		s->msgs += msgs;
+		s->bytes += bytes;
+		s->packets += msgs + bytes / 4096;
+	}
+	for (unsigned i = 0; i < SHCA_HW_COUNTERS; i++)
+		s->hw[i] = atomic_load(&m->hdr->hw[i]);
+	for (unsigned i = 0; i < SHCA_FAULTS; i++) {
+		s->drops += atomic_load(&shca_tap_of(m)->faults[i].hits[SHCA_FATE_DROP]);
+		s->dups += atomic_load(&shca_tap_of(m)->faults[i].hits[SHCA_FATE_DUP]);
+	}
+}
+
+/* For a process that is no member: the fabric that it would join, if there is one. */
+static void sum_of_named(struct sums *s)
+{
+	struct shca_fabric_info *list;
+	const char *name = getenv("SHCA_FABRIC");
+	struct shca_member m;
+	size_t n;
+
+	if (!name || !*name)
+		name = "default";
+	if (shca_fabric_list(&list, &n))
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(list[i].name, name) && !shca_fabric_map(&m, &list[i], false, true)) {
+			sum(&m, s);
+			shca_fabric_unmap(&m);
+			break;
+		}
+	free(list);
+}
+
+/* IBTA counts data in units of 4 bytes. */
+static uint64_t data(const struct sums *s)
+{
+	return s->bytes / 4;
+}
+
+static uint64_t packets(const struct sums *s)
+{
+	return s->packets;
+}
+
+static uint64_t dups(const struct sums *s)
+{
+	return s->dups;
+}
+
+static uint64_t drops(const struct sums *s)
+{
+	return s->drops;
+}
+
+#define PORT_CLASS "/sys/class/infiniband/" SHCA_DEVICE_NAME "/ports/1"
+#define IB(name) PORT_CLASS "/counters/" name
+#define HW(name) PORT_CLASS "/hw_counters/" name
+static const struct counter {
+	const char *path;
+	uint64_t (*value)(const struct sums *s);	/* NULL: `which`, of hw_counters; else 0 */
+	enum shca_hw_counter which;
+} counters[] = {
+	{ IB("port_xmit_data"), data, 0 },
+	{ IB("port_rcv_data"), data, 0 },
+	{ IB("port_xmit_packets"), packets, 0 },
+	{ IB("port_rcv_packets"), packets, 0 },
+	{ IB("unicast_xmit_packets"), packets, 0 },
+	{ IB("unicast_rcv_packets"), packets, 0 },
+	{ IB("port_rcv_errors"), drops, 0 },
+	{ IB("multicast_xmit_packets"), NULL, SHCA_HW_COUNTERS },
+	{ IB("multicast_rcv_packets"), NULL, SHCA_HW_COUNTERS },
+	{ IB("port_xmit_wait"), NULL, SHCA_HW_COUNTERS },
+	{ IB("port_xmit_discards"), NULL, SHCA_HW_COUNTERS },
+	{ IB("port_xmit_constraint_errors"), NULL, SHCA_HW_COUNTERS },
+	{ IB("port_rcv_constraint_errors"), NULL, SHCA_HW_COUNTERS },
+	{ IB("port_rcv_remote_physical_errors"), NULL, SHCA_HW_COUNTERS },
+	{ IB("port_rcv_switch_relay_errors"), NULL, SHCA_HW_COUNTERS },
+	{ IB("symbol_error"), NULL, SHCA_HW_COUNTERS },
+	{ IB("link_error_recovery"), NULL, SHCA_HW_COUNTERS },
+	{ IB("link_downed"), NULL, SHCA_HW_COUNTERS },
+	{ IB("local_link_integrity_errors"), NULL, SHCA_HW_COUNTERS },
+	{ IB("excessive_buffer_overrun_errors"), NULL, SHCA_HW_COUNTERS },
+	{ IB("VL15_dropped"), NULL, SHCA_HW_COUNTERS },
+	{ HW("out_of_buffer"), NULL, SHCA_HW_OUT_OF_BUFFER },
+	{ HW("rnr_nak_retry_err"), NULL, SHCA_HW_RNR_NAK_RETRY_ERR },
+	{ HW("local_ack_timeout_err"), NULL, SHCA_HW_LOCAL_ACK_TIMEOUT_ERR },
+	{ HW("req_cqe_error"), NULL, SHCA_HW_REQ_CQE_ERROR },
+	{ HW("no_answer"), NULL, SHCA_HW_NO_ANSWER },
+	{ HW("duplicate_request"), dups, 0 },
+	{ HW("packet_seq_err"), NULL, SHCA_HW_COUNTERS },
+	{ HW("out_of_sequence"), NULL, SHCA_HW_COUNTERS },
+	{ HW("implied_nak_seq_err"), NULL, SHCA_HW_COUNTERS },
+};
+
+const char *shca_counter_path(size_t i)
+{
+	return i < ARRAY_SIZE(counters) ? counters[i].path : NULL;
+}
+
+int shca_counter_print(size_t i, char *text, size_t size)
+{
+	const struct counter *c = &counters[i];
+	struct sums s = {0};
+
+	if (!shca_process_member(sum, &s))
+		sum_of_named(&s);
+	uint64_t v = c->value ? c->value(&s) : c->which < SHCA_HW_COUNTERS ? s.hw[c->which] : 0;
+	return snprintf(text, size, "%llu\n", (unsigned long long)v);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A small subnet administrator: the path records of the fabric, from its own tables. There is one port address, and every process is behind
+ * it; so there is one path. Management datagrams are not served: programs ask by shca_path_record (shca.h).
+ */
+#include <endian.h>
+#include <errno.h>
+
+#include "shca/verbs/control.h"
+
+#define EXACTLY 2u		/* a selector, in the upper two bits of its byte */
+#define RATE_100_GBPS 16u	/* as the port's rate file says (files.c) */
+#define MTU_4096 5u
+
+/* IBTA 15.2.5.16 */
+struct path_record {
+	uint64_t service_id;
+	uint8_t dgid[16], sgid[16];
+	uint16_t dlid, slid;
+	uint32_t flow_hops;	/* raw traffic:1, reserved:3, flow label:20, hop limit:8 */
+	uint8_t traffic_class;
+	uint8_t paths;		/* reversible:1, number of paths:7 */
+	uint16_t pkey;
+	uint16_t qos_sl;	/* QoS class:12, service level:4 */
+	uint8_t mtu, rate, life_time;	/* selector:2, value:6 */
+	uint8_t preference;
+	uint8_t reserved[6];
+};
+_Static_assert(sizeof(struct path_record) == 64, "PathRecord");
+
+struct question {
+	uint8_t port;
+	const uint8_t *dgid;
+	struct path_record record;
+	int err;
+};
+
+/* Answers a struct question from the tables of a member's fabric. */
+static void answer(const struct shca_member *m, void *arg)
+{
+	struct question *q = arg;
+	uint16_t lid = htobe16(shca_lid(m));
+	struct path_record *r = &q->record;
+
+	*r = (struct path_record){
+		.dlid = lid, .slid = lid, .paths = 1u << 7 | 1, .pkey = htobe16((uint16_t)atomic_load(&m->hdr->port.pkey)),
+		.mtu = EXACTLY << 6 | MTU_4096, .rate = EXACTLY << 6 | RATE_100_GBPS, .life_time = EXACTLY << 6,
+	};
+	memcpy(r->dgid, q->dgid, sizeof(r->dgid));
+	shca_gid_of(m, r->sgid);
+	if (q->port < 1 || q->port > SHCA_PORTS)
+		q->err = shca_refuse(EINVAL, "shca_path_record: port %u, the device has %d", q->port, SHCA_PORTS);
+	else if (atomic_load(&m->hdr->port.down) || shca_device_broken(m))
+		q->err = shca_refuse(ENETDOWN, "shca_path_record: the port is down");
+	else if (memcmp(r->dgid, r->sgid, sizeof(r->sgid)))
+		q->err = shca_refuse(ENOENT, "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x", r->dgid[12],
+				     r->dgid[13], r->dgid[14], r->dgid[15]);
+}
+
+int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgid[16], uint8_t record[64])
+{
+	struct question q = {.port = port, .dgid = dgid};
+
+	if (ctx)
+		answer(shca_context_of(ctx)->m, &q);
+	else if (!shca_process_member(answer, &q))
+		q.err = shca_refuse(ENODEV, "shca_path_record: this process has not opened the device");
+	if (!q.err)
+		memcpy(record, &q.record, sizeof(q.record));
+	return q.err;
+}

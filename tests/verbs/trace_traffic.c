@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests of every kind, for tests/verbs/trace.sh: says "ready NUMBER" (of the queue whose requests are refused), waits for a line,
+ * posts, and prints a line for each packet that an adapter would have sent: opcode, destination queue, immediate or "-".
+ */
+#include <fcntl.h>
+
+#include "vt.h"
+
+#define LONG 10000u			/* three packets of the path MTU, 4096 */
+#define BYTES 65536u
+
+static struct vt t;
+static char *mem;
+static struct ibv_mr *mr;
+static struct ibv_cq *scq, *rcq;
+
+static struct ibv_qp *queue(enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr a = { .send_cq = scq, .recv_cq = rcq, .qp_type = type,
+				      .cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 1,
+					       .max_inline_data = 64 } };
+	struct ibv_qp *qp = ibv_create_qp(t.pd, &a);
+
+	CHECK(qp, "ibv_create_qp %d", type);
+	return qp;
+}
+
+static void packet(unsigned opcode, uint32_t to)
+{
+	printf("%u 0x%06x -\n", opcode, to);
+}
+
+/* The packets of a message of n: first, middle, last; only. */
+static void message(const unsigned op[4], unsigned n, uint32_t to)
+{
+	for (unsigned i = 0; i < n; i++)
+		packet(n == 1 ? op[3] : i == 0 ? op[0] : i + 1 == n ? op[2] : op[1], to);
+}
+
+static void post(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t len, struct ibv_send_wr how)
+{
+	struct ibv_sge sge = vt_sge(mr, 0, len);
+	struct ibv_send_wr wr = how, *bad;
+
+	wr.opcode = op;
+	wr.sg_list = &sge;
+	wr.num_sge = len ? 1 : 0;
+	if (op != IBV_WR_SEND && qp->qp_type != IBV_QPT_UD && op != IBV_WR_SEND_WITH_IMM) {
+		wr.wr.rdma.remote_addr = (uintptr_t)mem + BYTES / 2;
+		wr.wr.rdma.rkey = mr->rkey;
+	}
+	if (op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = (uintptr_t)mem + BYTES / 2;
+		wr.wr.atomic.compare_add = 1;
+		wr.wr.atomic.swap = 2;
+		wr.wr.atomic.rkey = mr->rkey;
+	}
+	int err = ibv_post_send(qp, &wr, &bad);
+	CHECK(!err, "post %d: %d", op, err);
+	if (wr.send_flags & IBV_SEND_SIGNALED)
+		vt_expect(scq, wr.wr_id, IBV_WC_SUCCESS);
+}
+#define SIGNALED { .send_flags = IBV_SEND_SIGNALED }
+#define INLINE { .send_flags = IBV_SEND_INLINE }
+
+static void receive(struct ibv_qp *qp)
+{
+	CHECK(!vt_recv(qp, 1, vt_sge(mr, BYTES / 2, BYTES / 2)), "recv");
+}
+
+static void received(void)
+{
+	vt_expect(rcq, 1, IBV_WC_SUCCESS);
+}
+
+/* Every opcode of a connection whose opcodes begin at `class`. ack: the responder answers. */
+static void connected(enum ibv_qp_type type, unsigned class)
+{
+	const unsigned send[] = { class, class + 1, class + 2, class + 4 }, send_imm[] = { class, class + 1, class + 3, class + 5 };
+	const unsigned write[] = { class + 6, class + 7, class + 8, class + 10 }, write_imm[] = { class + 6, class + 7, class + 9, class + 11 };
+	struct ibv_qp *a = queue(type), *b = queue(type);
+	bool acked = type == IBV_QPT_RC;
+
+	vt_connect_pair(a, b);
+	for (unsigned n = 1; n <= 3; n += 2) {
+		uint32_t len = n == 1 ? 10 : LONG;
+		receive(b);
+		post(a, IBV_WR_SEND, len, n == 1 ? (struct ibv_send_wr)INLINE : (struct ibv_send_wr)SIGNALED);
+		received();
+		message(send, n, b->qp_num);
+		if (acked)
+			packet(class + 17, a->qp_num);
+		receive(b);
+		post(a, IBV_WR_SEND_WITH_IMM, len, (struct ibv_send_wr)SIGNALED);
+		received();
+		message(send_imm, n, b->qp_num);
+		if (acked)
+			packet(class + 17, a->qp_num);
+		post(a, IBV_WR_RDMA_WRITE, len, n == 1 ? (struct ibv_send_wr)INLINE : (struct ibv_send_wr)SIGNALED);
+		message(write, n, b->qp_num);
+		if (acked)
+			packet(class + 17, a->qp_num);
+		receive(b);
+		post(a, IBV_WR_RDMA_WRITE_WITH_IMM, n == 1 ? 0 : len, (struct ibv_send_wr)SIGNALED);
+		received();
+		message(write_imm, n, b->qp_num);
+		if (acked)
+			packet(class + 17, a->qp_num);
+		if (!acked)
+			continue;
+		post(a, IBV_WR_RDMA_READ, len, (struct ibv_send_wr)SIGNALED);
+		packet(class + 12, b->qp_num);
+		message((const unsigned[]){ class + 13, class + 14, class + 15, class + 16 }, n, a->qp_num);
+	}
+	if (acked) {
+		post(a, IBV_WR_ATOMIC_CMP_AND_SWP, 8, (struct ibv_send_wr)SIGNALED);
+		packet(class + 19, b->qp_num);
+		packet(class + 18, a->qp_num);
+		post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, (struct ibv_send_wr)SIGNALED);
+		packet(class + 20, b->qp_num);
+		packet(class + 18, a->qp_num);
+	}
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
+}
+
+static void datagrams(void)
+{
+	struct ibv_qp *a = queue(IBV_QPT_UD), *b = queue(IBV_QPT_UD);
+	union ibv_gid gid, group = { .raw = { 0xff, 0x12, [15] = 7 } };
+	struct ibv_ah_attr near = { .dlid = 1, .port_num = 1, .sl = 3 }, far = { .dlid = 1, .port_num = 1, .is_global = 1 },
+			   many = { .dlid = 0xc000, .port_num = 1, .is_global = 1 };
+
+	vt_connect(a, 0);
+	vt_connect(b, 0);
+	CHECK(!ibv_query_gid(t.ctx, 1, 0, &gid), "gid");
+	far.grh.dgid = gid;
+	far.grh.hop_limit = 9;
+	many.grh.dgid = group;
+	struct ibv_ah *ah[3] = { ibv_create_ah(t.pd, &near), ibv_create_ah(t.pd, &far), ibv_create_ah(t.pd, &many) };
+	CHECK(ah[0] && ah[1] && ah[2] && !ibv_attach_mcast(b, &group, 0xc000), "address handles");
+	for (int i = 0; i < 3; i++) {
+		uint32_t to = i == 2 ? 0xffffff : b->qp_num;
+		struct ibv_send_wr how = { .send_flags = i == 0 ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
+					   .wr.ud = { .ah = ah[i], .remote_qpn = to, .remote_qkey = VT_QKEY } };
+		receive(b);
+		post(a, i == 1 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND, 32, how);
+		received();
+		packet(i == 1 ? 0x65 : 0x64, to);
+	}
+	CHECK(!ibv_detach_mcast(b, &group, 0xc000), "detach");
+	for (int i = 0; i < 3; i++)
+		CHECK(!ibv_destroy_ah(ah[i]), "destroy");
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
+}
+
+/* A WRITE with a key that is none: a NAK. */
+static void refused(struct ibv_qp *a, struct ibv_qp *b)
+{
+	CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 5, vt_sge(mr, 0, 100), (uintptr_t)mem, mr->rkey ^ 0x100), "post");
+	vt_expect(scq, 5, IBV_WC_REM_ACCESS_ERR);
+	packet(10, b->qp_num);
+	packet(17, a->qp_num);
+}
+
+int main(void)
+{
+	char line[16];
+
+	alarm(120);
+	t = vt_open();
+	/* arena memory: fast writes and short datagrams need it */
+	mem = shca_alloc(t.ctx, BYTES);
+	CHECK(mem, "shca_alloc");
+	memset(mem, 0xa5, BYTES);
+	*(uint64_t *)(mem + BYTES / 2) = 0;
+	mr = vt_mr(&t, mem, BYTES, VT_ACCESS);
+	scq = vt_cq(&t, 64, NULL);
+	rcq = vt_cq(&t, 64, NULL);
+	struct ibv_qp *a = queue(IBV_QPT_RC), *b = queue(IBV_QPT_RC);
+	vt_connect_pair(a, b);
+	printf("ready 0x%06x\n", a->qp_num);
+	fflush(stdout);
+	CHECK(fgets(line, sizeof(line), stdin), "the script is gone");
+	connected(IBV_QPT_RC, 0x00);
+	connected(IBV_QPT_UC, 0x20);
+	datagrams();
+	refused(a, b);
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(scq) && !ibv_destroy_cq(rcq) && !ibv_dereg_mr(mr), "destroy");
+	CHECK(!shca_free(t.ctx, mem), "shca_free");
+	vt_close(&t);
+	return 0;
+}
