@@ -166,6 +166,8 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 		return hdl_raise_code(c, rc, call);
 	if (wait)
 		hdl_wait_until(comm_nothing_pending, c);
+	if (c == hdl_parent)
+		hdl_parent = NULL;
 	hdl_comm_close(c);
 	*comm = MPI_COMM_NULL;
 	return MPI_SUCCESS;
