@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Spawned processes (dpm_spawn.c). HEDDLE_TEST_SPAWNS: so many spawns in a row, 30 without it.
+. "$(dirname "$0")/launcher_lib.sh"
+prog=$PWD/tests/mp/dpm_spawn
+spawns=${HEDDLE_TEST_SPAWNS:-30}
+cd "$tmp" || exit 1
+
+for ranks in 1 2 3; do
+	expect 0 "$run" -n $ranks "$prog" meet
+done
+expect 0 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=host "$prog" meet
+expect 0 "$run" -n 2 "$prog" arguments
+expect 0 "$run" -n 1 "$prog" path
+expect 0 "$run" -n 2 "$prog" soft
+expect 0 "$run" -n 2 --universe 4 "$prog" soft 4
+expect 0 "$run" -n 2 "$prog" multiple
+expect 0 "$run" -n 2 "$prog" refused
+says "$err" 'without MPI_Init; so the spawn fails'
+expect 0 "$run" -n 2 "$prog" by_spawned
+expect 0 "$run" -n 2 "$prog" concurrent
+limit="timeout -k 5 600" expect 0 "$run" -n 2 "$prog" loop "$spawns"
+cat "$out"
+
+# Failures end the parents and the children that are connected, and their exit code is the job's.
+expect 137 "$run" -n 2 "$prog" ends child
+says "$err" 'rank 1 of spawned job 1 .* was ended by signal 9 (Killed); ending the other 3 ranks'
+expect 137 "$run" -n 2 "$prog" ends parent
+says "$err" 'rank 0 (.*was ended by signal 9 (Killed); ending the other 3 ranks'
+expect 9 "$run" -n 2 "$prog" ends aborted
+says "$err" 'of spawned job 1 .*aborted the job with code 9'
+expect 7 "$run" -n 2 "$prog" ends alone
+says "$err" 'rank 0 of spawned job 1 .*ended with exit code 7; ending the other rank$'
+[ "$(grep -c 'the parents go on' "$out")" = 2 ] || fail "the parents have not gone on"
+expect 137 "$run" -n 2 --on-death=continue "$prog" ends survives
+expect 0 "$run" -n 2 --tag-output "$prog" ends late
+says "$out" '^\[1:0\]<stdout> late child 0'
+says "$out" '^\[1:1\]<stdout> late child 1'
+expect 0 "$run" -n 1 --output-filename "$tmp/o" "$prog" ends late
+says "$tmp/o.1.1.out" 'late child 1'
+
+# Time and the hang report cover spawned ranks.
+expect 124 "$run" -n 1 --timeout 1 --report-hang=0.3 "$prog" ends hang
+says "$err" 'ranks 0, 1 of spawned job 1 wait in MPI_Recv for a message with tag 0 from rank 0 on MPI_COMM_PARENT'
+says "$err" 'ending rank 0, 1:0, 1:1'
+# A signal reaches them.
+"$run" -n 1 "$prog" ends hang >"$out" 2>"$err" &
+pid=$!
+sleep 0.3
+kill -TERM $pid
+wait $pid
+[ $? = 143 ] || fail "after SIGTERM: exit code $?"
+
+# Without a launcher a heddlerun is started behind the program.
+export HEDDLE_LAUNCHER="$run"
+expect 0 "$prog" singleton
+expect 0 "$prog" arguments
+expect 0 "$prog" refused
+expect 137 "$prog" ends parent
+says "$err" 'which has spawned ranks, has ended without MPI_Finalize; ending the other 2 ranks'
+expect 53 env HEDDLE_LAUNCHER=/no/such/heddlerun "$prog" meet
+says "$err" '/no/such/heddlerun cannot be started behind it: No such file'
+ends_behind() { ! pgrep -f -- "--behind .*dpm_spawn" >/dev/null; }
+wait_for ends_behind
+nothing_left
