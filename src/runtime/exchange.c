@@ -27,9 +27,11 @@ pmix_status_t hdl_rt_pmix_init(void)
 {
 	unsigned reserved = fd_reserve();
 	size_t stack = stack_raise();
-	bool home = home_lend();
-	pmix_status_t rc = PMIx_Init(&hdl_rt_me, NULL, 0);
+	pmix_status_t rc;
+	bool home;
 
+	home = home_lend();
+	rc = PMIx_Init(&hdl_rt_me, NULL, 0);
 	home_take_back(home);
 	stack_restore(stack);
 	fd_release(reserved);

@@ -226,6 +226,13 @@ static void child_report(const char *text)
 	MPI_Comm_disconnect(&parent);
 }
 
+/* The file by which parents tell children with which they have no communicator to go on. */
+static const char *alone_file(char name[4096])
+{
+	snprintf(name, 4096, "%s/dpm-alone.%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getppid());
+	return name;
+}
+
 static void child(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[2] : "";
@@ -268,6 +275,8 @@ static void child(int argc, char **argv)
 		MPI_Recv(&flag, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE);
 	} else if (!strcmp(what, "alone")) {
 		MPI_Comm_disconnect(&parent);
+		while (!me && access(alone_file(text), F_OK))
+			usleep(20000);
 		if (!me)
 			exit(7);
 		pause();
@@ -607,6 +616,7 @@ static void case_loop(int times)
 /* The children or the parents end in the middle: how, the exit code tells. */
 static void case_ends(const char *how)
 {
+	char file[4096];
 	MPI_Comm inter;
 	int v, rc;
 
@@ -621,8 +631,13 @@ static void case_ends(const char *how)
 	} else if (!strcmp(how, "alone")) {		/* a job of its own: its failure ends nobody else */
 		inter = children(2, (char[]){ "alone" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 		MPI_Comm_disconnect(&inter);
-		usleep(700000);
+		MPI_Barrier(MPI_COMM_WORLD);
+		if (!me)
+			fclose(fopen(alone_file(file), "w"));
+		alone();
 		printf("the parents go on\n");
+		if (!me)
+			remove(alone_file(file));
 		return;
 	} else if (!strcmp(how, "survives")) {		/* --on-death=continue */
 		inter = children(2, (char[]){ "die" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
@@ -639,6 +654,17 @@ static void case_ends(const char *how)
 		return;
 	}
 	MPI_Recv(&v, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
+}
+
+/* The parents call nothing of MPI meanwhile: children that have disconnected end all the same. */
+static void case_lingers(void)
+{
+	MPI_Comm inter = children(2, (char[]){ "end" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
+
+	MPI_Comm_disconnect(&inter);
+	for (int i = 0; i < 1000 && of_launcher() > np + 1; i++)
+		usleep(10000);
+	CHECK(of_launcher() <= np + 1);
 }
 
 /* ---- published names ------------------------------------------------------------------------------------ */
@@ -786,6 +812,8 @@ int main(int argc, char **argv)
 		case_loop(atoi(argv[2]));
 	else if (!strcmp(what, "ends"))
 		case_ends(argv[2]);
+	else if (!strcmp(what, "lingers"))
+		case_lingers();
 	else if (!strcmp(what, "publish"))
 		case_publish(argv[2]);
 	else if (!strcmp(what, "serve"))

@@ -9,6 +9,9 @@ cd "$tmp" || exit 1
 for ranks in 1 2 3; do
 	expect 0 "$run" -n $ranks "$prog" meet
 done
+# Cores that no rank has are for spawned ones: the first child has one of two.
+expect 0 "$run" -n 1 -v "$prog" meet
+[ "$(nproc)" -lt 2 ] || says "$err" 'rank 0 of spawned job 1: .*, on CPU'
 expect 0 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=host "$prog" meet
 expect 0 "$run" -n 2 "$prog" arguments
 expect 0 "$run" -n 1 "$prog" path
@@ -19,6 +22,7 @@ expect 0 "$run" -n 2 "$prog" refused
 says "$err" 'without MPI_Init; so the spawn fails'
 expect 0 "$run" -n 2 "$prog" by_spawned
 expect 0 "$run" -n 2 "$prog" concurrent
+expect 0 "$run" -n 2 "$prog" lingers
 limit="timeout -k 5 600" expect 0 "$run" -n 2 "$prog" loop "$spawns"
 cat "$out"
 
@@ -57,7 +61,7 @@ expect 0 "$prog" singleton
 expect 0 "$prog" arguments
 expect 0 "$prog" refused
 expect 137 "$prog" ends parent
-says "$err" 'which has spawned ranks, has ended without MPI_Finalize; ending the other 2 ranks'
+wait_for grep -q 'which has spawned ranks, has ended without MPI_Finalize; ending the other 2 ranks' "$err"
 expect 53 env HEDDLE_LAUNCHER=/no/such/heddlerun "$prog" meet
 says "$err" '/no/such/heddlerun cannot be started behind it: No such file'
 ends_behind() { ! pgrep -f -- "--behind .*dpm_spawn" >/dev/null; }
