@@ -119,6 +119,7 @@ struct nspace *dynamic_spawn(struct job *job, struct spawn_request *req, struct 
 	ns->number = ++job->nspawned;
 	ns->spawn_id = req->id;
 	ns->met = !req->id;
+	ns->bound = req->id;
 	snprintf(ns->parent, sizeof ns->parent, "%s", req->parent);
 	ns->parent_rank = req->parent_rank;
 	nspace_make_file(ns);

@@ -116,6 +116,9 @@ struct nspace {
 	int parent_rank;
 	uint64_t spawn_id;	/* the number by which the library of that process names the spawn; 0: none */
 	bool met;		/* the ranks have an intercommunicator with their parents: until then a failure fails the spawn */
+	/* Connected with the parents' namespace from the start: ranks may fail before their reports of that arrive. Until a rank of
+	 * this namespace reports that it has disconnected. */
+	bool bound;
 	bool marked;		/* nspace_mark */
 	bool ending;		/* its ranks have got SIGTERM, and other namespaces go on */
 	uint64_t kill_at;	/* monotonic_ns() of SIGKILL then; 0: done */

@@ -132,9 +132,11 @@ void rank_connect(struct rank *rank, struct nspace *other, bool more)
 	}
 }
 
-/* Whether a rank of a that has not left has communicators with b. */
+/* Whether a rank of a that has not left has communicators with b, or a was spawned by b and has not disconnected. */
 static bool nspace_reaches(const struct nspace *a, const struct nspace *b)
 {
+	if (a->bound && !strcmp(a->parent, b->name))
+		return true;
 	for (int r = 0; r < a->nranks; r++)
 		for (int i = 0; i < a->ranks[r].nconnected && !a->ranks[r].left; i++)
 			if (a->ranks[r].connected[i] == b)

@@ -584,6 +584,7 @@ static void take_connection(struct loop *l, struct rank *rank, const char *name,
 	if (!other)
 		return;
 	rank_connect(rank, other, more);
+	rank->ns->bound &= more || strcmp(rank->ns->parent, other->name);
 	rank->ns->met |= more;
 	other->met |= more;
 }

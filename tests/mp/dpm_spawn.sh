@@ -5,6 +5,8 @@
 prog=$PWD/tests/mp/dpm_spawn
 spawns=${HEDDLE_TEST_SPAWNS:-30}
 cd "$tmp" || exit 1
+children_of() { cat "/proc/$1"/task/*/children 2>/dev/null; }
+has_spawned() { [ "$(children_of $pid | wc -w)" = 4 ]; }	# the guard, a parent, two children
 
 for ranks in 1 2 3; do
 	expect 0 "$run" -n $ranks "$prog" meet
@@ -23,6 +25,7 @@ says "$err" 'without MPI_Init; so the spawn fails'
 expect 0 "$run" -n 2 "$prog" by_spawned
 expect 0 "$run" -n 2 "$prog" concurrent
 expect 0 "$run" -n 2 "$prog" lingers
+expect 0 "$run" -n 2 -x HEDDLE_TRANSPORT=ud "$prog" lingers
 limit="timeout -k 5 600" expect 0 "$run" -n 2 "$prog" loop "$spawns"
 cat "$out"
 
@@ -43,17 +46,45 @@ says "$out" '^\[1:1\]<stdout> late child 1'
 expect 0 "$run" -n 1 --output-filename "$tmp/o" "$prog" ends late
 says "$tmp/o.1.1.out" 'late child 1'
 
-# Time and the hang report cover spawned ranks.
-expect 124 "$run" -n 1 --timeout 1 --report-hang=0.3 "$prog" ends hang
-says "$err" 'ranks 0, 1 of spawned job 1 wait in MPI_Recv for a message with tag 0 from rank 0 on MPI_COMM_PARENT'
+# Time, the hang report and signals cover spawned ranks.
+expect 124 "$run" -n 1 --timeout 3 "$prog" ends hang
 says "$err" 'ending rank 0, 1:0, 1:1'
-# A signal reaches them.
-"$run" -n 1 "$prog" ends hang >"$out" 2>"$err" &
+"$run" -n 1 "$prog" ends hang >"$out" 2>"$err" </dev/null &
 pid=$!
-sleep 0.3
+is_reported() {
+	kill -USR1 $pid
+	sleep 0.5
+	grep -q 'ranks 0, 1 of spawned job 1 wait in MPI_Recv for a message with tag 0 from rank 0 on MPI_COMM_PARENT' "$err"
+}
+wait_for has_spawned
+wait_for is_reported
 kill -TERM $pid
 wait $pid
 [ $? = 143 ] || fail "after SIGTERM: exit code $?"
+
+# Any process of the two jobs killed, at any time: the rest ends.
+for i in 1 2 3 4 5 6 7 8; do
+	$limit "$run" -n 2 "$prog" loop 20 >"$out" 2>"$err" </dev/null &
+	pid=$!
+	sleep 0.$((i * 37 % 60 + 10))
+	launcher=$(children_of $pid)		# of timeout(1)
+	# shellcheck disable=SC2046
+	set -- $(children_of "${launcher%% *}")
+	[ $# -gt 1 ] && shift $((1 + i % ($# - 1))) && kill -9 "$1" 2>/dev/null	# the first is the guard
+	wait $pid
+	code=$?
+	[ $code != 124 ] || fail "process ${1:-} was killed: the job does not end"
+done
+# The launcher killed: spawned ranks are ended, too.
+"$run" -n 1 "$prog" ends hang >"$out" 2>"$err" </dev/null &
+pid=$!
+wait_for has_spawned
+left=$(children_of $pid)
+kill -9 $pid
+wait $pid 2>/dev/null
+for p in $left; do
+	wait_for gone "$p"
+done
 
 # Without a launcher a heddlerun is started behind the program.
 export HEDDLE_LAUNCHER="$run"

@@ -123,15 +123,16 @@ static void end_reported_peers(struct hdl_tp *tp, unsigned ended)
 	}
 }
 
-/* Ends the connections with processes of other jobs that have called MPI_Finalize, and with which there is no communicator any more.
- * A program that spawns in a loop meets more of them than may be looked at, and each keeps queues and logs until then. */
+/* Ends the connections with processes of other jobs that have ended after MPI_Finalize, and with which there was no communicator any
+ * more. A program that spawns in a loop meets more of them than LOOKS, and each keeps queues and logs until then. */
 static void end_departed(struct hdl_tp *tp)
 {
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 
-		if (ep->departed && !ep->failed && !hdl_proc_is_ours(ep->rank) && hdl_job_of(ep->rank)->left)
-			hdl_ep_fail(ep, -ECONNRESET);
+		if (ep->departed && !ep->failed && !hdl_proc_is_ours(ep->rank) && hdl_job_of(ep->rank)->left &&
+		    hdl_peer_state(ep) == HDL_PROC_ENDED)
+			peer_ended(ep);
 	}
 }
 
