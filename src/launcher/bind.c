@@ -26,7 +26,10 @@ struct binding {
 	size_t size;		/* of each mask, bytes */
 	enum domain to;
 	cpu_set_t **mask;	/* by rank; not with DOMAIN_NONE */
-	int nranks;
+	int nranks, each;	/* cores of each rank */
+	int *core;		/* core[r * each + i]: rank r's i-th core; NULL: not bound */
+	int *ranks_of;		/* by core: ranks that have it, spawned ones included; of binding_make's alone */
+	struct binding *all;	/* of spawned ranks: binding_make's */
 };
 
 static int bind_read_number(int cpu, const char *what)
@@ -168,24 +171,32 @@ static void bind_choose(struct binding *b, const struct options *opt)
 	}
 }
 
-static void make_masks(struct binding *b, const struct options *opt)
+/* Gives each rank cores out of `usable`, n indexes of cores. */
+static void make_masks(struct binding *b, const struct options *opt, const int *usable, int n)
 {
-	int each = opt->cpus_per_rank ? opt->cpus_per_rank : 1, *core;
+	struct binding *all = b->all ? b->all : b;
+	struct place_core *where = must(calloc((size_t)n, sizeof *where));
+	int each = opt->cpus_per_rank ? opt->cpus_per_rank : 1;
 
-	if (each > b->n)
-		each = b->n;
-	core = must(calloc((size_t)opt->nranks * (size_t)each, sizeof *core));
-	place(b->where, b->n, opt->nranks, each, opt->map, core);
+	for (int i = 0; i < n; i++)
+		where[i] = b->where[usable[i]];
+	b->each = each = each > n ? n : each;
+	b->core = must(calloc((size_t)opt->nranks * (size_t)each, sizeof *b->core));
+	place(where, n, opt->nranks, each, opt->map, b->core);
 	b->mask = must(calloc((size_t)opt->nranks, sizeof *b->mask));
 	for (int r = 0; r < opt->nranks; r++) {
 		b->mask[r] = must(CPU_ALLOC(b->limit));
 		CPU_ZERO_S(b->size, b->mask[r]);
-		for (int i = 0; i < each; i++)
-			for (int c = 0, mine = core[r * each + i]; c < b->n; c++)
+		for (int i = 0; i < each; i++) {
+			int mine = b->core[r * each + i] = usable[b->core[r * each + i]];
+
+			all->ranks_of[mine]++;
+			for (int c = 0; c < b->n; c++)
 				if (place_together(&b->where[c], &b->where[mine], b->to))
 					CPU_OR_S(b->size, b->mask[r], b->mask[r], b->cores[c].mask);
+		}
 	}
-	free(core);
+	free(where);
 }
 
 struct binding *binding_make(const struct options *opt)
@@ -197,9 +208,61 @@ struct binding *binding_make(const struct options *opt)
 	bind_choose(b, opt);
 	if (!b->n)
 		b->to = DOMAIN_NONE;
-	if (b->to != DOMAIN_NONE)
-		make_masks(b, opt);
+	b->ranks_of = must(calloc((size_t)b->n + 1, sizeof *b->ranks_of));
+	if (b->to != DOMAIN_NONE) {
+		int *every = must(calloc((size_t)b->n, sizeof *every));
+
+		for (int c = 0; c < b->n; c++)
+			every[c] = c;
+		make_masks(b, opt, every, b->n);
+		free(every);
+	}
 	return b;
+}
+
+struct binding *binding_spawn(struct binding *all, const struct options *opt, int running)
+{
+	struct binding *b = must(calloc(1, sizeof *b));
+	int *usable = must(calloc((size_t)all->n + 1, sizeof *usable)), n = 0, each = opt->cpus_per_rank ? opt->cpus_per_rank : 1;
+
+	*b = (struct binding){ .cores = all->cores, .where = all->where, .n = all->n, .ncpus = all->ncpus, .limit = all->limit,
+			       .size = all->size, .nranks = opt->nranks, .all = all };
+	for (int c = 0; c < all->n; c++)
+		if (!all->ranks_of[c])
+			usable[n++] = c;
+	/* ranks that are not bound need cores, too */
+	if ((long long)opt->nranks * each <= n && (long long)opt->nranks * each <= all->n - running) {
+		b->to = opt->bind_given ? opt->bind : DOMAIN_CORE;
+	} else if (opt->bind_given && opt->bind != DOMAIN_NONE) {
+		b->to = opt->bind;
+		for (n = 0; n < all->n; n++)
+			usable[n] = n;
+	}
+	if (!n)
+		b->to = DOMAIN_NONE;
+	if (b->to != DOMAIN_NONE)
+		make_masks(b, opt, usable, n);
+	free(usable);
+	return b;
+}
+
+void binding_free(struct binding *b)
+{
+	if (!b)
+		return;
+	for (int r = 0; b->mask && r < b->nranks; r++) {
+		CPU_FREE(b->mask[r]);
+		for (int i = 0; i < b->each; i++)
+			b->all->ranks_of[b->core[r * b->each + i]]--;
+	}
+	free(b->mask);
+	free(b->core);
+	free(b);
+}
+
+int binding_cores(const struct binding *b)
+{
+	return b->n;
 }
 
 int binding_cpus(const struct binding *b)

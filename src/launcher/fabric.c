@@ -51,6 +51,8 @@ int fabric_make(struct job *job)
 	int name_fd;	/* open as long as heddlerun runs */
 
 	job->fabric_fd = -1;
+	if (job->opt.behind)
+		return 0;	/* the program is in a fabric already, which the spawned ranks are told of by the program */
 	for (int a = 1; a < job->opt.napps; a++) {
 		const char *other = fabric_named(&job->opt.apps[a]);
 

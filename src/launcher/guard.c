@@ -28,7 +28,10 @@ struct guard {
 	int pipe_fd;		/* end of file means that heddlerun has ended */
 	int n;
 	_Atomic pid_t *pgid;	/* shared with the guard */
+	bool *taken;		/* by slot */
 };
+
+enum { SPARE = 16384 };		/* slots beside those of the command line's ranks, for spawned ones */
 
 static void guard_remove_at(int parent, const char *name)
 {
@@ -83,6 +86,15 @@ bool guard_named(pid_t pid)
 	return n == sizeof guard_name && !memcmp(name, guard_name, n - 1);
 }
 
+/* Whether an environment has the mark, or the mark and .N behind it (a spawned namespace). */
+static bool guard_has_mark(const char *env, size_t len, const char *mark)
+{
+	const char *at = memmem(env, len, mark, strlen(mark));
+	size_t end = at ? (size_t)(at - env) + strlen(mark) : 0;
+
+	return at && (end == len || !env[end] || env[end] == '.');
+}
+
 /* Sends SIGKILL to each process with `mark` in its environment. Returns how many; without /proc 0. */
 static int end_marked(const char *mark)
 {
@@ -96,7 +108,7 @@ static int end_marked(const char *mark)
 		int pid = atoi(e->d_name);
 		size_t len = pid > 0 && pid != getpid() ? read_proc(pid, "environ", env, SIZE) : 0;
 
-		if (len && memmem(env, len, mark, strlen(mark) + 1) && !guard_named(pid))
+		if (len && guard_has_mark(env, len, mark) && !guard_named(pid))
 			n += !kill(pid, SIGKILL);
 	}
 	if (proc)
@@ -146,10 +158,11 @@ static _Noreturn void set_reorder_guard(int fd, const _Atomic pid_t *pgid, int n
 struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace)
 {
 	struct guard *g = must(calloc(1, sizeof *g));
-	size_t bytes = sizeof(pid_t) * (size_t)nranks;
-	int fds[2];
+	int n = nranks + SPARE, fds[2];
+	size_t bytes = sizeof(pid_t) * (size_t)n;
 
-	g->n = nranks;
+	g->n = n;
+	g->taken = must(calloc((size_t)n, sizeof *g->taken));
 	g->pgid = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (g->pgid == MAP_FAILED || pipe2(fds, O_CLOEXEC)) {
 		complain("no memory or no descriptor for the guard process: %s", strerror(errno));
@@ -159,7 +172,7 @@ struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace)
 	g->pid = fork();
 	if (g->pid == 0) {
 		close(fds[1]);
-		set_reorder_guard(fds[0], g->pgid, nranks, tmpdir, nspace);
+		set_reorder_guard(fds[0], g->pgid, n, tmpdir, nspace);
 	}
 	close(fds[0]);
 	if (g->pid < 0) {
@@ -172,9 +185,28 @@ struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace)
 	return g;
 }
 
-void guard_set(struct guard *g, int rank, pid_t pgid)
+int guard_take(struct guard *g)
 {
-	g->pgid[rank] = pgid;
+	for (int i = 0; i < g->n; i++)
+		if (!g->taken[i]) {
+			g->taken[i] = true;
+			return i;
+		}
+	return -1;
+}
+
+void guard_put(struct guard *g, int slot)
+{
+	if (slot < 0)
+		return;
+	g->pgid[slot] = 0;
+	g->taken[slot] = false;
+}
+
+void guard_set(struct guard *g, int slot, pid_t pgid)
+{
+	if (slot >= 0)
+		g->pgid[slot] = pgid;
 }
 
 bool guard_is(const struct guard *g, pid_t pid)
@@ -188,5 +220,6 @@ void guard_stop(struct guard *g)
 	while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	munmap((void *)g->pgid, sizeof(pid_t) * (size_t)g->n);
+	free(g->taken);
 	free(g);
 }

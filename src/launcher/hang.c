@@ -25,7 +25,7 @@ enum {
 };
 
 struct answer {
-	int rank;
+	const struct rank *rank;
 	bool there;
 	uint64_t since_us;	/* 0: unknown */
 	char *text;		/* the rank's call, then lines of details */
@@ -33,7 +33,8 @@ struct answer {
 };
 
 static struct {
-	struct answer *answers;	/* by rank; NULL: no question is under way */
+	struct answer *answers;	/* of each rank, in the order of rank_next; NULL: no question is under way */
+	int n;
 	uint64_t again_at, now_at, print_at;
 } hang;
 
@@ -72,7 +73,7 @@ static bool read_process(const char *pid, struct process *p)
 	return true;
 }
 
-static void each_process(const struct job *job, void (*fn)(const struct job *job, int rank, const struct process *p))
+static void each_process(const struct job *job, void (*fn)(const struct rank *rank, const struct process *p))
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
@@ -82,25 +83,34 @@ static void each_process(const struct job *job, void (*fn)(const struct job *job
 
 		if (!isdigit((unsigned char)e->d_name[0]) || !read_process(e->d_name, &p))
 			continue;
-		for (int r = 0; r < job->nranks; r++)
-			if (!job->ranks[r].ended && job->ranks[r].pid == p.pgrp)
-				fn(job, r, &p);
+		for (const struct rank *r = rank_first(job); r; r = rank_next(r))
+			if (!r->ended && r->pid == p.pgrp)
+				fn(r, &p);
 	}
 	if (proc)
 		closedir(proc);
 }
 
-static void pass_on(const struct job *job, int rank, const struct process *p)
+static void pass_on(const struct rank *rank, const struct process *p)
 {
 	if (p->catches_usr1)
 		kill(p->pid, SIGUSR1);
 }
 
-static void note_stopped(const struct job *job, int rank, const struct process *p)
+/* NULL: the rank was not there when the question was asked. */
+static struct answer *hang_answer_of(const struct rank *rank)
 {
-	struct answer *a = &hang.answers[rank];
+	for (int i = 0; i < hang.n; i++)
+		if (hang.answers[i].rank == rank)
+			return &hang.answers[i];
+	return NULL;
+}
 
-	if (!a->there && (p->state == 'T' || p->state == 't')) {
+static void note_stopped(const struct rank *rank, const struct process *p)
+{
+	struct answer *a = hang_answer_of(rank);
+
+	if (a && !a->there && (p->state == 'T' || p->state == 't')) {
 		free(a->text);
 		a->text = must(strdup(p->state == 'T' ? "is stopped (by a signal; SIGCONT lets it go on)\n" :
 							"is stopped by a debugger\n"));
@@ -119,9 +129,13 @@ void hang_ask(const struct job *job, bool by_signal)
 		each_process(job, pass_on);
 	if (hang.answers)
 		return;		/* under way */
-	hang.answers = must(calloc((size_t)job->nranks, sizeof *hang.answers));
-	for (int r = 0; r < job->nranks; r++)
-		hang.answers[r].rank = r;
+	hang.n = 0;
+	for (const struct rank *r = rank_first(job); r; r = rank_next(r))
+		hang.n++;
+	hang.answers = must(calloc((size_t)hang.n, sizeof *hang.answers));
+	hang.n = 0;
+	for (const struct rank *r = rank_first(job); r; r = rank_next(r))
+		hang.answers[hang.n++].rank = r;
 	hang.again_at = now + AGAIN_MS * MS;
 	hang.now_at = now + NOW_MS * MS;
 	hang.print_at = now + PRINT_MS * MS;
@@ -133,9 +147,14 @@ static bool is_asked(const struct rank *rank)
 	return !rank->ended && rank->joined && !rank->left;
 }
 
-void hang_answer(const struct job *job, int rank, const char *text)
+bool hang_is_asking(void)
 {
-	struct answer *a = hang.answers ? &hang.answers[rank] : NULL;
+	return hang.answers != NULL;
+}
+
+void hang_answer(const struct rank *rank, const char *text)
+{
+	struct answer *a = hang.answers ? hang_answer_of(rank) : NULL;
 	const char *line = strchr(text, '\n');
 
 	if (!a || a->there || !line)
@@ -143,8 +162,8 @@ void hang_answer(const struct job *job, int rank, const char *text)
 	a->there = true;
 	a->since_us = strtoull(text, NULL, 10);
 	a->text = must(strdup(line + 1));
-	for (int r = 0; r < job->nranks; r++)
-		if (is_asked(&job->ranks[r]) && !hang.answers[r].there)
+	for (int i = 0; i < hang.n; i++)
+		if (is_asked(hang.answers[i].rank) && !hang.answers[i].there)
 			return;
 	hang.print_at = 0;
 }
@@ -153,9 +172,9 @@ void hang_answer(const struct job *job, int rank, const char *text)
 
 static void fill_in(const struct job *job)
 {
-	for (int r = 0; r < job->nranks; r++) {
-		const struct rank *rank = &job->ranks[r];
-		struct answer *a = &hang.answers[r];
+	for (int i = 0; i < hang.n; i++) {
+		const struct rank *rank = hang.answers[i].rank;
+		struct answer *a = &hang.answers[i];
 
 		if (a->there)
 			continue;
@@ -164,8 +183,14 @@ static void fill_in(const struct job *job)
 				      "does not answer (its threads do not run; is the host overloaded?)\n"));
 	}
 	each_process(job, note_stopped);
-	for (int r = 0; r < job->nranks; r++)
-		hang.answers[r].head = strcspn(hang.answers[r].text, "\n");
+	for (int i = 0; i < hang.n; i++)
+		hang.answers[i].head = strcspn(hang.answers[i].text, "\n");
+}
+
+/* By namespace, then by rank. */
+static int hang_order(const struct rank *a, const struct rank *b)
+{
+	return a->ns != b->ns ? a->ns->number - b->ns->number : a->number - b->number;
 }
 
 static int hang_by_text(const void *x, const void *y)
@@ -176,7 +201,8 @@ static int hang_by_text(const void *x, const void *y)
 
 	if (order || a->head != b->head)
 		return order ? order : a->head < b->head ? -1 : 1;
-	return a->rank - b->rank;
+	/* a line names ranks of one namespace */
+	return hang_order(a->rank, b->rank);
 }
 
 /* Ranks with equal answers, in the sorted array. */
@@ -189,10 +215,10 @@ static int by_size(const void *x, const void *y)
 {
 	const struct group *a = x, *b = y;
 
-	return a->n != b->n ? a->n - b->n : a->first->rank - b->first->rank;
+	return a->n != b->n ? a->n - b->n : hang_order(a->first->rank, b->first->rank);
 }
 
-/* "ranks 0-3, 7 ", malloc'd */
+/* "ranks 0-3, 7 ", or "ranks 0-3, 7 of spawned job 1 "; malloc'd */
 static char *name_ranks(const struct group *g)
 {
 	char *text = NULL;
@@ -202,16 +228,18 @@ static char *name_ranks(const struct group *g)
 	must(out);
 	fputs(g->n == 1 ? "rank " : "ranks ", out);
 	for (int i = 0, j; i < g->n; i = j + 1) {
-		for (j = i; j + 1 < g->n && g->first[j + 1].rank == g->first[j].rank + 1; j++)
+		for (j = i; j + 1 < g->n && g->first[j + 1].rank->number == g->first[j].rank->number + 1; j++)
 			;
-		fprintf(out, "%s%d", i ? ", " : "", g->first[i].rank);
+		fprintf(out, "%s%d", i ? ", " : "", g->first[i].rank->number);
 		if (j > i)
-			fprintf(out, "%s%d", j > i + 1 ? "-" : ", ", g->first[j].rank);
+			fprintf(out, "%s%d", j > i + 1 ? "-" : ", ", g->first[j].rank->number);
 		if (ftell(out) > 200 && j + 1 < g->n) {
 			fprintf(out, ", ... (%d in all)", g->n);
 			break;
 		}
 	}
+	if (g->first->rank->ns->number)
+		fprintf(out, " of spawned job %d", g->first->rank->ns->number);
 	fclose(out);
 	return must(text);
 }
@@ -250,30 +278,30 @@ static void print_group(const struct group *g)
 		size_t n = strcspn(line, "\n");
 
 		if (i == DETAILS - 1 && line[n] && line[n + 1])
-			complain("    rank %d: ...", g->first->rank);
+			complain("    %s: ...", rank_name(g->first->rank));
 		else
-			complain("    rank %d: %.*s", g->first->rank, (int)n, line);
+			complain("    %s: %.*s", rank_name(g->first->rank), (int)n, line);
 		line += n;
 	}
 }
 
 static void hang_tell(const struct job *job)
 {
-	struct group *groups = must(calloc((size_t)job->nranks, sizeof *groups));
+	struct group *groups = must(calloc((size_t)hang.n, sizeof *groups));
 	int ngroups = 0, left = 0;
 
 	fill_in(job);
-	qsort(hang.answers, (size_t)job->nranks, sizeof *hang.answers, hang_by_text);
-	for (int i = 0; i < job->nranks; i++) {
+	qsort(hang.answers, (size_t)hang.n, sizeof *hang.answers, hang_by_text);
+	for (int i = 0; i < hang.n; i++) {
 		struct answer *a = &hang.answers[i];
 
-		if (i && a->head == a[-1].head && !memcmp(a->text, a[-1].text, a->head))
+		if (i && a->rank->ns == a[-1].rank->ns && a->head == a[-1].head && !memcmp(a->text, a[-1].text, a->head))
 			groups[ngroups - 1].n++;
 		else
 			groups[ngroups++] = (struct group){ a, 1 };
 	}
 	qsort(groups, (size_t)ngroups, sizeof *groups, by_size);
-	complain("what the %d ranks wait for:", job->nranks);
+	complain("what the %d ranks wait for:", hang.n);
 	for (int i = 0; i < ngroups; i++) {
 		if (i < GROUPS)
 			print_group(&groups[i]);
@@ -283,7 +311,7 @@ static void hang_tell(const struct job *job)
 	if (left)
 		complain("  and %d ranks more, which wait for something else each", left);
 	free(groups);
-	for (int i = 0; i < job->nranks; i++)
+	for (int i = 0; i < hang.n; i++)
 		free(hang.answers[i].text);
 	free(hang.answers);
 	hang.answers = NULL;
@@ -304,8 +332,8 @@ void hang_check(const struct job *job)
 
 	if (!hang.answers)
 		return;
-	for (int r = 0; r < job->nranks; r++)
-		any |= is_asked(&job->ranks[r]) && !hang.answers[r].there;
+	for (int i = 0; i < hang.n; i++)
+		any |= is_asked(hang.answers[i].rank) && !hang.answers[i].there;
 	if (!any || now >= hang.print_at) {
 		hang_tell(job);
 	} else if (hang.again_at && now >= hang.again_at) {

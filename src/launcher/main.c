@@ -40,7 +40,7 @@ static bool raise_file_limit(struct job *job)
 {
 	/* The event loops, pipes and sockets of heddlerun and of the PMIx server, and some to spare for the server's
 	 * start. */
-	rlim_t need = 23 + (rlim_t)job->nranks * (job->opt.tag_output ? 3 : 1);
+	rlim_t need = 23 + (rlim_t)job->opt.nranks * (job->opt.tag_output ? 3 : 1);
 	struct rlimit more;
 
 	if (getrlimit(RLIMIT_NOFILE, &job->files))
@@ -51,7 +51,7 @@ static bool raise_file_limit(struct job *job)
 	if (more.rlim_max >= need)
 		return true;
 	complain("too few open files are allowed: %d ranks%s need %llu descriptors in heddlerun, the limit is %llu (ulimit -Hn; "
-		 "/etc/security/limits.conf, LimitNOFILE of systemd, docker --ulimit nofile=)", job->nranks,
+		 "/etc/security/limits.conf, LimitNOFILE of systemd, docker --ulimit nofile=)", job->opt.nranks,
 		 job->opt.tag_output ? " with --tag-output" : "", (unsigned long long)need, (unsigned long long)more.rlim_max);
 	return false;
 }
@@ -109,40 +109,28 @@ static void block_signals(struct job *job, sigset_t *old)
 	signal(SIGCHLD, SIG_DFL);	/* if the parent left SIGCHLD ignored, children would vanish unseen */
 }
 
+/* Makes the namespace of the command line's ranks. */
 static bool name_job(struct job *job)
 {
+	char name[sizeof job->nspaces->name];
 	uint64_t secret;
 
 	if (getrandom(&secret, sizeof secret, 0) != sizeof secret) {
 		complain("no random number for the job's name: %s", strerror(errno));
 		return false;
 	}
-	snprintf(job->nspace, sizeof job->nspace, "heddle-%d-%016llx", (int)getpid(), (unsigned long long)secret);
+	snprintf(name, sizeof name, "heddle-%d-%016llx", (int)getpid(), (unsigned long long)secret);
 	if (gethostname(job->host, sizeof job->host - 1))
 		snprintf(job->host, sizeof job->host, "localhost");
-	return true;
-}
-
-/* Makes the host file, which identifies the job to the kernel: open in the ranks, and in no other process. The file has
- * no name, so nothing can be left behind. Without the file each rank has for itself the objects that could be
- * shared. */
-static void make_file(struct job *job)
-{
-	char text[64];
-	struct stat st;
-
-	job->file_fd = memfd_create("heddle-job", MFD_CLOEXEC);
-	if (job->file_fd < 0 || fstat(job->file_fd, &st))
-		return;
-	snprintf(text, sizeof text, "%d:%llu:%llu", job->file_fd, (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
-	for (int a = 0; a < job->opt.napps; a++)
-		env_set(&job->opt.apps[a].env, "HEDDLERUN_FILE", text);
+	job->behind_fd = job->behind_pidfd = -1;
+	nspace_new(job, name, job->opt.apps, job->opt.napps)->met = true;
+	return !job->opt.behind || behind_take(job);
 }
 
 /* Sets each program's environment, and finds its file. Returns 0 or the exit code. */
 static int prepare_apps(struct job *job)
 {
-	char cpus[16], nranks[16], spaces[160];
+	char cpus[16], nranks[16], spaces[160], why[512];
 	int code = 0;
 
 	name_spaces(spaces, sizeof spaces);
@@ -169,28 +157,19 @@ static int prepare_apps(struct job *job)
 			env_set(&app->env, "HEDDLE_REPORT_TUNING", "1");
 		if (job->opt.backtrace)
 			env_set(&app->env, "HEDDLE_BACKTRACE", "1");
-		env_set(&app->env, "HEDDLERUN_NAMESPACE", job->nspace);
+		env_set(&app->env, "HEDDLERUN_NAMESPACE", job->nspaces->name);
 		env_set(&app->env, "HEDDLERUN_CPUS", cpus);
 		snprintf(nranks, sizeof nranks, "%d", app->nranks);
 		env_set(&app->env, "HEDDLERUN_MAXPROCS", nranks);
 		env_set(&app->env, "HEDDLERUN_SPACES", spaces);
-		code = app_find_program(app);
+		code = job->opt.behind ? 0 : app_find_program(app, why, sizeof why);
+		if (code)
+			complain("%s", why);
 	}
 	if (code)
 		return code;
-	make_file(job);
+	nspace_make_file(job->nspaces);
 	return fabric_make(job);
-}
-
-static void make_ranks(struct job *job)
-{
-	int r = 0;
-
-	job->nranks = job->opt.nranks;
-	job->ranks = must(calloc((size_t)job->nranks, sizeof *job->ranks));
-	for (int a = 0; a < job->opt.napps; a++)
-		for (int i = 0; i < job->opt.apps[a].nranks; i++)
-			job->ranks[r++].app = &job->opt.apps[a];
 }
 
 static bool make_tmpdir(struct job *job)
@@ -220,13 +199,31 @@ static int prepare_stdin(int *tty_fd)
 	return fds[0];
 }
 
-static int main_run(struct job *job, const struct binding *binding)
+/* Starts the ranks of the command line, or takes the program that has started this heddlerun for one. Returns the exit code. */
+static int start_job(struct job *job, int *tty_fd)
 {
-	int note_fd, tty_fd, stdin_fd, code = EXIT_FAILURE;
+	char why[512];
+	int stdin_fd, code;
+
+	*tty_fd = -1;
+	if (job->opt.behind)
+		return behind_answer(job);
+	stdin_fd = prepare_stdin(tty_fd);
+	code = spawn_ranks(job, job->nspaces, job->binding, stdin_fd, why, sizeof why);
+	if (code)
+		complain("%s", why);
+	if (stdin_fd >= 0)
+		close(stdin_fd);
+	return code;
+}
+
+static int main_run(struct job *job)
+{
+	int note_fd, tty_fd, code = EXIT_FAILURE;
 
 	if (!make_tmpdir(job))
 		return EXIT_FAILURE;
-	job->guard = guard_start(job->nranks, job->tmpdir, job->nspace);
+	job->guard = guard_start(job->opt.nranks, job->tmpdir, job->nspaces->name);
 	if (!job->guard)
 		goto out;
 	note_fd = server_start(job);
@@ -235,11 +232,9 @@ static int main_run(struct job *job, const struct binding *binding)
 	/* The PMIx library has by now put any files there: with our settings, none. Then not even the directory can be
 	 * left behind. */
 	rmdir(job->tmpdir);
-	stdin_fd = prepare_stdin(&tty_fd);
-	code = spawn_ranks(job, binding, stdin_fd);
-	if (stdin_fd >= 0)
-		close(stdin_fd);
+	code = start_job(job, &tty_fd);
 	code = supervise(job, note_fd, tty_fd, code);
+	names_drop(NULL, 0);
 	if (!code && output_error())
 		code = output_error() == EPIPE ? EXIT_BY_SIGNAL + SIGPIPE : EXIT_FAILURE;
 out:
@@ -249,31 +244,23 @@ out:
 	return code;
 }
 
-struct whole {
-	struct job *job;
-	const struct binding *binding;
-};
-
-static void *run_thread(void *arg)
+static void *run_thread(void *job)
 {
-	const struct whole *w = arg;
-
-	_exit(main_run(w->job, w->binding));		/* not exit: the PMIx server's thread still runs */
+	_exit(main_run(job));		/* not exit: the PMIx server's thread still runs */
 }
 
 /* libpmix has 200 KiB of buffers on the stack in PMIx_server_setup_fork. Where `ulimit -s` leaves less, all goes on in
  * a thread that has enough. That thread stays the ranks' parent (PR_SET_PDEATHSIG) until the end. */
-static _Noreturn void run_job(struct job *job, const struct binding *binding)
+static _Noreturn void run_job(struct job *job)
 {
-	struct whole w = { job, binding };
 	struct rlimit stack;
 	pthread_t thread;
 	int err;
 
 	stack_raise();
 	if (getrlimit(RLIMIT_STACK, &stack) || stack.rlim_cur >= STACK_MIN)
-		run_thread(&w);
-	err = pthread_create(&thread, NULL, run_thread, &w);
+		run_thread(job);
+	err = pthread_create(&thread, NULL, run_thread, job);
 	if (!err)
 		pthread_join(thread, NULL);
 	complain("no thread with a stack of %zu KiB can be had: %s; the limit on the stack is %llu KiB (ulimit -s)", STACK_MIN >> 10,
@@ -283,8 +270,7 @@ static _Noreturn void run_job(struct job *job, const struct binding *binding)
 
 static __attribute__((noinline)) int main_start(int argc, char **argv)
 {
-	static struct job job;		/* static: objects that they refer to live as long as heddlerun */
-	static struct binding *binding;
+	static struct job job;		/* static: objects that refer to it live as long as heddlerun */
 	sigset_t old_mask;
 	int code;
 
@@ -299,23 +285,23 @@ static __attribute__((noinline)) int main_start(int argc, char **argv)
 	server_tune_library(&environ);
 	if (!name_job(&job))
 		return EXIT_FAILURE;
-	make_ranks(&job);
-	binding = binding_make(&job.opt);
-	job.ncpus = binding_cpus(binding);
+	job.binding = binding_make(&job.opt);
+	job.ncpus = binding_cpus(job.binding);
+	job.universe = job.opt.universe ? job.opt.universe : job.opt.nranks > binding_cores(job.binding) ? job.opt.nranks : binding_cores(job.binding);
 	code = prepare_apps(&job);
 	if (code)
 		return code;
-	binding_check_threads(binding, &job.opt);
+	binding_check_threads(job.binding, &job.opt);
 	if (job.opt.report_bindings)
-		binding_report(binding);
+		binding_report(job.binding);
 	if (!raise_file_limit(&job) || !find_interface())
 		return EXIT_FAILURE;
 	block_signals(&job, &old_mask);
 	job.old_mask = &old_mask;
 	if (job.opt.verbose)
-		complain("Heddle %s: %d ranks on %s, %d CPUs, job %s", PACKAGE_VERSION, job.nranks, job.host, job.ncpus,
-			 job.nspace);
-	run_job(&job, binding);
+		complain("Heddle %s: %d ranks on %s, %d CPUs, job %s", PACKAGE_VERSION, job.opt.nranks, job.host, job.ncpus,
+			 job.nspaces->name);
+	run_job(&job);
 }
 
 /* The frame of main is small, so that a process with very little stack still reaches the error message about that. */

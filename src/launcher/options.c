@@ -40,6 +40,8 @@ static const char usage[] =
 "                          (default 60; 0: never; HEDDLERUN_KILL_AFTER sets it, too)\n"
 "  --on-death WHAT         of a rank that is through MPI_Init: end (the other ranks, too; the default), or continue: they go on, and\n"
 "                          must handle MPI_ERR_PROC_ABORTED themselves (MPI_ERRORS_RETURN)\n"
+"  --universe N            at most N ranks at a time, with those that MPI_Comm_spawn adds; MPI_UNIVERSE_SIZE (default: the cores, no\n"
+"                          limit)\n"
 "  --report-transports     at the end, print which queues carried what, per pair of ranks\n"
 "  --report-memory         at the end, print each rank's memory by subsystem: predicted, allocated, touched\n"
 "  --report-collectives    at the end, print which executor ran which collective, and why\n"
@@ -65,7 +67,7 @@ static const char usage[] =
 
 enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_DEATH, OPT_ERRORS, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS,
 	  OPT_TRANSPORTS, OPT_MEMORY, OPT_COLLECTIVES, OPT_TUNING, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE, OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV,
-	  OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_NOTHING, OPT_REFUSED };
+	  OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_UNIVERSE, OPT_BEHIND, OPT_NOTHING, OPT_REFUSED };
 
 /* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). Behind ours come
  * names of other launchers: a synonym, ignored (heddlerun behaves so anyway), or refused, with the option that has that
@@ -88,7 +90,7 @@ static const struct {
 	{ "verbose", OPT_VERBOSE, NO_VALUE, NULL }, { "V", OPT_VERSION, NO_VALUE, NULL },
 	{ "version", OPT_VERSION, NO_VALUE, NULL }, { "h", OPT_HELP, NO_VALUE, NULL }, { "help", OPT_HELP, NO_VALUE, NULL },
 	{ "host", OPT_HOSTS, VALUE, NULL }, { "hostfile", OPT_HOSTFILE, VALUE, NULL },
-	{ "oversubscribe", OPT_NOTHING, NO_VALUE, NULL },
+	{ "oversubscribe", OPT_NOTHING, NO_VALUE, NULL }, { "universe", OPT_UNIVERSE, VALUE, NULL },
 	/* names of other launchers */
 	{ "wd", OPT_WDIR, VALUE, NULL }, { "l", OPT_TAG, NO_VALUE, NULL }, { "label", OPT_TAG, NO_VALUE, NULL },
 	{ "prepend-rank", OPT_TAG, NO_VALUE, NULL }, { "N", OPT_PER_HOST, VALUE, NULL }, { "ppn", OPT_PER_HOST, VALUE, NULL },
@@ -98,7 +100,8 @@ static const struct {
 	{ "cpus-per-task", OPT_CPUS, VALUE, NULL }, { "cpus-per-proc", OPT_CPUS, VALUE, NULL },
 	{ "genvall", OPT_NOTHING, NO_VALUE, NULL }, { "envall", OPT_NOTHING, NO_VALUE, NULL },
 	{ "genvlist", OPT_NOTHING, VALUE, NULL }, { "envlist", OPT_NOTHING, VALUE, NULL },
-	{ "allow-run-as-root", OPT_NOTHING, NO_VALUE, NULL },
+	{ "allow-run-as-root", OPT_NOTHING, NO_VALUE, NULL }, { "usize", OPT_UNIVERSE, VALUE, NULL },
+	{ "behind", OPT_BEHIND, VALUE, NULL },		/* the library's, for a program without a launcher (behind.c) */
 	{ "genvnone", OPT_REFUSED, NO_VALUE, "the ranks get heddlerun's environment; env -i PATH=\"$PATH\" heddlerun ... starts it "
 					     "with an empty one" },
 	{ "envnone", OPT_REFUSED, NO_VALUE, "the ranks get heddlerun's environment; env -i PATH=\"$PATH\" heddlerun ... starts it "
@@ -122,7 +125,7 @@ static const struct {
 	{ "errfile-pattern", OPT_REFUSED, VALUE, "--output-filename NAME writes NAME.<rank>.out and NAME.<rank>.err" },
 	{ "gdb", OPT_REFUSED, NO_VALUE, "heddlerun -n N xterm -e gdb --args program, or gdb -p PID of a rank (heddlerun -v tells it)" },
 };
-enum { NTABLE = sizeof table / sizeof table[0], NOURS = 26 };
+enum { NTABLE = sizeof table / sizeof table[0], NOURS = 27 };
 _Static_assert(NOURS <= NTABLE, "ours are the first");
 
 static int options_unknown_option(const char *arg)
@@ -172,16 +175,21 @@ static bool options_is_here(const char *name, size_t len)
 }
 
 /* "localhost:4,name" and the like: the number of slots does not matter where all hosts are this one. */
-static int check_hosts(const char *list)
+bool hosts_are_here(const char *list)
 {
 	for (const char *p = list; *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
 		size_t len = strcspn(p, ",");
 		const char *colon = memchr(p, ':', len);
 
 		if (!options_is_here(p, len) && !(colon && options_is_here(p, (size_t)(colon - p))))
-			return refuse_hosts(list);
+			return false;
 	}
-	return -1;
+	return true;
+}
+
+static int check_hosts(const char *list)
+{
+	return hosts_are_here(list) ? -1 : refuse_hosts(list);
 }
 
 /* Each line has a host, and behind the name slots in the syntax of several launchers ("slots=4", ":4"). */
@@ -232,7 +240,7 @@ static bool seconds_or_0(const char *text, double *out)
 }
 
 /* slot, node, l3cache and package are names of other launchers. */
-static bool domain(const char *text, enum domain *out)
+bool domain_parse(const char *text, enum domain *out)
 {
 	static const struct {
 		const char *name;
@@ -252,14 +260,14 @@ static bool domain(const char *text, enum domain *out)
 }
 
 /* "socket", and Open MPI's form "slot:PE=4". */
-static bool map_by(struct options *opt, const char *text)
+bool map_parse(struct options *opt, const char *text)
 {
 	char *word = must(strdup(text)), *rest = strchr(word, ':');
 	bool good;
 
 	if (rest)
 		*rest++ = 0;
-	good = domain(*word ? word : "core", &opt->map) && opt->map != DOMAIN_NONE;
+	good = domain_parse(*word ? word : "core", &opt->map) && opt->map != DOMAIN_NONE;
 	for (; good && rest; rest = strchr(rest, ':') ? strchr(rest, ':') + 1 : NULL) {
 		size_t n = strcspn(rest, ":");
 
@@ -337,12 +345,12 @@ static int options_apply(struct options *opt, struct app *app, struct carried *c
 		return EXIT_USAGE;
 	case OPT_BIND:
 		opt->bind_given = true;
-		if (domain(value, &opt->bind))
+		if (domain_parse(value, &opt->bind))
 			return -1;
 		complain("--bind-to %s: none, core, l3, numa or socket", value);
 		return EXIT_USAGE;
 	case OPT_MAP:
-		if (map_by(opt, value))
+		if (map_parse(opt, value))
 			return -1;
 		complain("--map-by %s: core, l3, numa or socket; several cores for each rank: --cpus-per-rank N", value);
 		return EXIT_USAGE;
@@ -402,6 +410,14 @@ static int options_apply(struct options *opt, struct app *app, struct carried *c
 		complain("%s: the number of ranks on each host is a whole number from 1 (for several hosts: srun --mpi=pmix, prterun)",
 			 value);
 		return EXIT_USAGE;
+	case OPT_UNIVERSE:
+		if (whole_number(value, &opt->universe))
+			return -1;
+		complain("--universe %s: a whole number of ranks from 1", value);
+		return EXIT_USAGE;
+	case OPT_BEHIND:
+		opt->behind = value;
+		return -1;
 	case OPT_OUTPUT:
 		opt->output = value;
 		return -1;
@@ -589,14 +605,11 @@ static bool is_text(const struct app *app, const char *path)
 	return n >= 0 && !memchr(head, 0, (size_t)n) && !memchr(head, 0x7f, (size_t)n);
 }
 
-static int search_path(struct app *app, const char *name)
+/* Looks for a program in directories with : between them. Returns true if it is there, with app->path set; *refused: errno of
+ * one that cannot be executed. */
+static bool search_dirs(struct app *app, const char *dirs, const char *name, int *refused)
 {
-	const char *path = env_get(app->env, "PATH"), *dir;
-	int refused = 0;
-
-	if (!path)
-		path = "/usr/local/bin:/usr/bin:/bin";
-	for (dir = path; ; dir += strcspn(dir, ":") + 1) {
+	for (const char *dir = dirs; ; dir += strcspn(dir, ":") + 1) {
 		size_t len = strcspn(dir, ":");
 		char *file;
 		int err;
@@ -607,42 +620,59 @@ static int search_path(struct app *app, const char *name)
 		if (!err) {
 			app->path = file;
 			app->text = is_text(app, file);
-			return 0;
+			return true;
 		}
 		free(file);
 		if (err != ENOENT && err != ENOTDIR && err != EISDIR)
-			refused = err;
+			*refused = err;
 		if (!dir[len])
-			break;
+			return false;
 	}
+}
+
+static int search_path(struct app *app, const char *name, char *why, size_t size)
+{
+	const char *path = env_get(app->env, "PATH");
+	int refused = 0;
+
+	if ((app->dirs && search_dirs(app, app->dirs, name, &refused)) ||
+	    search_dirs(app, path ? path : "/usr/local/bin:/usr/bin:/bin", name, &refused))
+		return 0;
+	if (app->spawned && search_dirs(app, app->wdir ? app->wdir : ".", name, &refused))
+		return 0;
 	if (refused) {
-		complain("%s: found in PATH, but it cannot be executed: %s", name, strerror(refused));
+		snprintf(why, size, "%s: found in PATH, but it cannot be executed: %s", name, strerror(refused));
 		return EXIT_CANNOT_RUN;
 	}
-	complain("%s: no such program in PATH%s%s", name, executable(app, name) ? "" : "; did you mean ./",
-		 executable(app, name) ? "" : name);
+	if (app->spawned)
+		snprintf(why, size, "%s: no such program%s%s, in PATH, or in the working directory", name,
+			 app->dirs ? " in " : "", app->dirs ? app->dirs : "");
+	else
+		snprintf(why, size, "%s: no such program in PATH%s%s", name, executable(app, name) ? "" : "; did you mean ./",
+			 executable(app, name) ? "" : name);
 	return EXIT_NOT_FOUND;
 }
 
-int app_find_program(struct app *app)
+int app_find_program(struct app *app, char *why, size_t size)
 {
 	const char *name = app->argv[0];
 	struct stat st;
 	int err;
 
 	if (app->wdir && (stat(app->wdir, &st) || !S_ISDIR(st.st_mode))) {
-		complain("--wdir %s: %s", app->wdir, stat(app->wdir, &st) ? strerror(errno) : "it is not a directory");
+		snprintf(why, size, "%s %s: %s", app->spawned ? "the working directory" : "--wdir", app->wdir,
+			 stat(app->wdir, &st) ? strerror(errno) : "it is not a directory");
 		return EXIT_CANNOT_RUN;
 	}
 	if (!*name) {
-		complain("the name of the program is empty");
+		snprintf(why, size, "the name of the program is empty");
 		return EXIT_NOT_FOUND;
 	}
 	if (!strchr(name, '/'))
-		return search_path(app, name);
+		return search_path(app, name, why, size);
 	err = executable(app, name);
 	if (err) {
-		complain("%s%s%s: %s", name, app->wdir ? " in " : "", app->wdir ? app->wdir : "",
+		snprintf(why, size, "%s%s%s: %s", name, app->wdir ? " in " : "", app->wdir ? app->wdir : "",
 			 err == ENOENT ? "no such program" : err == EISDIR ? "it is a directory" :
 			 err == EACCES ? "it cannot be executed: permission denied (chmod +x?)" : strerror(err));
 		return err == ENOENT || err == ENOTDIR ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;

@@ -25,17 +25,28 @@
 
 static int note_pipe[2] = { -1, -1 };
 
-static void server_send_note(int kind, int rank, int code, const char *text)
+static struct note *server_note(int kind, const pmix_proc_t *proc, int code, const char *text)
 {
-	struct note *note = must(malloc(sizeof *note + strlen(text) + 1));
+	struct note *note = must(calloc(1, sizeof *note + strlen(text) + 1));
 
 	note->kind = kind;
-	note->rank = rank;
+	snprintf(note->nspace, sizeof note->nspace, "%s", proc->nspace);
+	note->rank = proc->rank == PMIX_RANK_WILDCARD ? -1 : (int)proc->rank;
 	note->code = code;
 	strcpy(note->text, text);
+	return note;
+}
+
+static void server_send(struct note *note)
+{
 	/* A pointer is written whole. The pipe may be full for a moment: blocks until the event loop reads. */
 	while (write(note_pipe[1], &note, sizeof note) < 0 && errno == EINTR)
 		;
+}
+
+static void server_send_note(int kind, const pmix_proc_t *proc, int code, const char *text)
+{
+	server_send(server_note(kind, proc, code, text));
 }
 
 /* ---- callbacks --------------------------------------------------------------------------------------------------- */
@@ -43,13 +54,13 @@ static void server_send_note(int kind, int rank, int code, const char *text)
 static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[], size_t ninfo,
 				      pmix_op_cbfunc_t done, void *arg)
 {
-	server_send_note(NOTE_JOINED, (int)proc->rank, 0, "");
+	server_send_note(NOTE_JOINED, proc, 0, "");
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done, void *arg)
 {
-	server_send_note(NOTE_LEFT, (int)proc->rank, 0, "");
+	server_send_note(NOTE_LEFT, proc, 0, "");
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -57,19 +68,26 @@ static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmi
 static pmix_status_t client_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
 				  pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t done, void *arg)
 {
-	server_send_note(NOTE_ABORT, (int)proc->rank, status, text ? text : "");
+	server_send_note(NOTE_ABORT, proc, status, text ? text : "");
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
-static pmix_status_t client_answers(const pmix_proc_t *proc, const pmix_proc_t targets[], size_t ntargets,
+/* Reports of a rank: an answer to the hang report's question, or the namespaces with which the rank has communicators. */
+static pmix_status_t client_reports(const pmix_proc_t *proc, const pmix_proc_t targets[], size_t ntargets,
 				    const pmix_info_t directives[], size_t ndirectives, pmix_info_cbfunc_t done, void *arg)
 {
-	for (size_t i = 0; i < ndirectives; i++) {
-		if (!PMIX_CHECK_KEY(&directives[i], HDL_ANSWER) || directives[i].value.type != PMIX_STRING)
-			continue;
-		server_send_note(NOTE_ANSWER, (int)proc->rank, 0, directives[i].value.data.string);
-		return PMIX_OPERATION_SUCCEEDED;
-	}
+	static const struct {
+		const char *key;
+		int kind;
+	} reports[] = { { HDL_ANSWER, NOTE_ANSWER }, { HDL_CONNECTED, NOTE_CONNECTED }, { HDL_DISCONNECTED, NOTE_DISCONNECTED } };
+
+	for (size_t i = 0; i < ndirectives; i++)
+		for (size_t k = 0; k < sizeof reports / sizeof reports[0]; k++) {
+			if (!PMIX_CHECK_KEY(&directives[i], reports[k].key) || directives[i].value.type != PMIX_STRING)
+				continue;
+			server_send_note(reports[k].kind, proc, 0, directives[i].value.data.string);
+			return PMIX_OPERATION_SUCCEEDED;
+		}
 	return PMIX_ERR_NOT_SUPPORTED;
 }
 
@@ -91,13 +109,205 @@ static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t inf
 	return PMIX_ERR_NOT_FOUND;
 }
 
+/* PMIx_Connect, PMIx_Disconnect: all of the named processes have called it. */
+static void server_send_pairs(int kind, const pmix_proc_t procs[], size_t nprocs)
+{
+	for (size_t i = 0; i < nprocs; i++)
+		for (size_t j = 0; j < nprocs; j++)
+			if (!PMIX_CHECK_NSPACE(procs[i].nspace, procs[j].nspace))
+				server_send_note(kind, &procs[i], 0, procs[j].nspace);
+}
+
+static pmix_status_t server_connect(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+				    pmix_op_cbfunc_t done, void *arg)
+{
+	server_send_pairs(NOTE_CONNECTED, procs, nprocs);
+	done(PMIX_SUCCESS, arg);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t server_disconnect(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo,
+				       pmix_op_cbfunc_t done, void *arg)
+{
+	server_send_pairs(NOTE_DISCONNECTED, procs, nprocs);
+	done(PMIX_SUCCESS, arg);
+	return PMIX_SUCCESS;
+}
+
+/* ---- PMIx_Spawn ----------------------------------------------------------------------------------------------------- */
+
+static char *server_text(const pmix_info_t *info)
+{
+	return info->value.type == PMIX_STRING && info->value.data.string ? info->value.data.string : NULL;
+}
+
+/* Reads a directive of PMIx_Spawn, for the whole of it (app is NULL) or for one of its programs. */
+static void server_directive(struct spawn_request *req, struct app *app, const pmix_info_t *info)
+{
+	const char *text = server_text(info);
+	bool can = true;
+
+	if (PMIX_CHECK_KEY(info, HDL_SPAWN_ID) && info->value.type == PMIX_UINT64)
+		req->id = info->value.data.uint64;
+	else if (PMIX_CHECK_KEY(info, PMIX_BINDTO) && text)
+		can = req->opt.bind_given = domain_parse(text, &req->opt.bind);
+	else if (PMIX_CHECK_KEY(info, PMIX_MAPBY) && text)
+		can = map_parse(&req->opt, text);
+	else if (PMIX_CHECK_KEY(info, PMIX_CPUS_PER_PROC) && info->value.type == PMIX_UINT32)
+		req->opt.cpus_per_rank = (int)info->value.data.uint32;
+	else if (PMIX_CHECK_KEY(info, PMIX_HOST) && text)
+		can = hosts_are_here(text);
+	else if (app && PMIX_CHECK_KEY(info, HDL_SPAWN_SOFT) && text)
+		app->soft = must(strdup(text));
+	else if (app && PMIX_CHECK_KEY(info, HDL_SPAWN_PATH) && text)
+		app->dirs = must(strdup(text));
+	if (can)
+		return;
+	snprintf(req->refused, sizeof req->refused, PMIX_CHECK_KEY(info, PMIX_HOST) ?
+		 "host %.100s: heddlerun starts ranks on this host only (several hosts: srun --mpi=pmix, prterun)" :
+		 "\"%.100s\": core, l3, numa, socket (and none for bind_to) are the places that heddlerun knows", text);
+}
+
+static char **server_copy(char **list)
+{
+	static char *none[] = { NULL };
+
+	return env_copy(list ? list : none);
+}
+
+/* Returns false if the description is none. */
+static bool server_take_app(struct spawn_request *req, struct app *app, const pmix_app_t *from)
+{
+	app->spawned = true;
+	app->argv = server_copy(from->argv);
+	app->set_env = server_copy(from->env);
+	app->wdir = from->cwd ? must(strdup(from->cwd)) : NULL;
+	app->nranks = from->maxprocs;
+	for (size_t i = 0; i < from->ninfo; i++)
+		server_directive(req, app, &from->info[i]);
+	if (!app->argv[0] || app->nranks < 1 || app->nranks > 1000000)
+		return false;
+	if (from->cmd) {	/* the program is looked for by argv[0] */
+		free(app->argv[0]);
+		app->argv[0] = must(strdup(from->cmd));
+	}
+	return true;
+}
+
+/* On the library's thread: the event loop starts the ranks, and answers by server_spawn_answer. */
+static pmix_status_t server_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, const pmix_app_t apps[],
+				  size_t napps, pmix_spawn_cbfunc_t done, void *arg)
+{
+	struct spawn_request *req = must(calloc(1, sizeof *req));
+	bool can = napps > 0;
+	struct note *note;
+
+	req->done = (void (*)(void))done;
+	req->arg = arg;
+	snprintf(req->parent, sizeof req->parent, "%s", proc->nspace);
+	req->parent_rank = (int)proc->rank;
+	req->opt.map = DOMAIN_CORE;
+	req->opt.napps = (int)napps;
+	req->opt.apps = must(calloc(napps + 1, sizeof *req->opt.apps));
+	for (size_t i = 0; i < ninfo; i++)
+		server_directive(req, NULL, &info[i]);
+	for (size_t a = 0; a < napps; a++)
+		can &= server_take_app(req, &req->opt.apps[a], &apps[a]);
+	if (!can) {
+		apps_free(req->opt.apps, req->opt.napps);
+		free(req);
+		return PMIX_ERR_BAD_PARAM;
+	}
+	note = server_note(NOTE_SPAWN, proc, 0, "");
+	note->spawn = req;
+	server_send(note);
+	return PMIX_SUCCESS;
+}
+
+/* ---- published names ------------------------------------------------------------------------------------------------ */
+
+static pmix_status_t server_name_status(int err)
+{
+	return !err ? PMIX_SUCCESS : err == -EEXIST ? PMIX_ERR_DUPLICATE_KEY : err == -ENOENT ? PMIX_ERR_NOT_FOUND :
+	       err == -EPERM ? PMIX_ERR_NO_PERMISSIONS : err == -ENOMEM ? PMIX_ERR_NOMEM : PMIX_ERROR;
+}
+
+static bool server_is_directive(const pmix_info_t *info)
+{
+	return PMIX_CHECK_KEY(info, PMIX_RANGE) || PMIX_CHECK_KEY(info, PMIX_PERSISTENCE) || PMIX_CHECK_KEY(info, PMIX_USERID) ||
+	       PMIX_CHECK_KEY(info, PMIX_GRPID) || PMIX_CHECK_KEY(info, PMIX_TIMEOUT);
+}
+
+static pmix_status_t server_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t done, void *arg)
+{
+	pmix_status_t rc = PMIX_SUCCESS;
+
+	for (size_t i = 0; i < ninfo && rc == PMIX_SUCCESS; i++) {
+		const char *text = server_text(&info[i]);
+
+		if (server_is_directive(&info[i]))
+			continue;
+		rc = text ? server_name_status(names_publish(proc->nspace, (int)proc->rank, info[i].key, text)) : PMIX_ERR_NOT_SUPPORTED;
+	}
+	done(rc, arg);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t server_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t ninfo,
+				   pmix_lookup_cbfunc_t done, void *arg)
+{
+	pmix_status_t rc = PMIX_ERR_NOT_FOUND;
+	size_t n = 0, found = 0;
+	pmix_pdata_t *data;
+
+	while (keys && keys[n])
+		n++;
+	data = must(calloc(n + 1, sizeof *data));
+	for (size_t i = 0; i < n; i++) {
+		char *value = NULL;
+		int err = names_lookup(keys[i], &value, data[found].proc.nspace, sizeof data[found].proc.nspace);
+
+		if (err && err != -ENOENT)
+			rc = server_name_status(err);
+		if (err)
+			continue;
+		PMIX_LOAD_KEY(data[found].key, keys[i]);
+		data[found].value.type = PMIX_STRING;
+		data[found++].value.data.string = value;
+	}
+	done(found ? PMIX_SUCCESS : rc, data, found, arg);
+	for (size_t i = 0; i < found; i++)
+		free(data[i].value.data.string);
+	free(data);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t server_unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t ninfo,
+				      pmix_op_cbfunc_t done, void *arg)
+{
+	pmix_status_t rc = PMIX_SUCCESS;
+
+	if (!keys)
+		names_drop(proc->nspace, (int)proc->rank);
+	for (size_t i = 0; keys && keys[i] && rc == PMIX_SUCCESS; i++)
+		rc = server_name_status(names_unpublish(keys[i]));
+	done(rc, arg);
+	return PMIX_SUCCESS;
+}
+
 static pmix_server_module_t callbacks = {
 	.client_connected2 = client_connected,
 	.client_finalized = client_finalized,
 	.abort = client_abort,
 	.fence_nb = fence,
 	.direct_modex = direct_modex,
-	.job_control = client_answers,
+	.publish = server_publish,
+	.lookup = server_lookup,
+	.unpublish = server_unpublish,
+	.spawn = server_spawn,
+	.connect = server_connect,
+	.disconnect = server_disconnect,
+	.job_control = client_reports,
 };
 
 /* ---- the job's description ----------------------------------------------------------------------------------------- */
@@ -150,9 +360,9 @@ static char *rank_list(int nranks)
 	return list;
 }
 
-static void add_app(struct info_list *l, const struct job *job, int a, int first)
+static void add_app(struct info_list *l, const struct nspace *ns, int a, int first)
 {
-	const struct app *app = &job->opt.apps[a];
+	const struct app *app = &ns->apps[a];
 	struct info_list items = { 0 };
 	pmix_rank_t leader = (pmix_rank_t)first;
 
@@ -166,7 +376,7 @@ static void add_app(struct info_list *l, const struct job *job, int a, int first
 }
 
 /* The rank's program number; then the keys that the library would otherwise derive from the maps must be given, too. */
-static void add_rank(struct info_list *l, const struct job *job, int r, int a)
+static void add_rank(struct info_list *l, int r, int a)
 {
 	struct info_list items = { 0 };
 	pmix_rank_t rank = (pmix_rank_t)r;
@@ -181,9 +391,19 @@ static void add_rank(struct info_list *l, const struct job *job, int r, int a)
 	server_clear(&items);
 }
 
-static pmix_status_t describe_job(struct job *job, struct info_list *l)
+static void add_parent(struct info_list *l, const struct nspace *ns)
 {
-	char *list = rank_list(job->nranks), *nodes = NULL, *ppn = NULL;
+	pmix_proc_t parent;
+	bool spawned = true;
+
+	PMIX_LOAD_PROCID(&parent, ns->parent, (pmix_rank_t)ns->parent_rank);
+	server_add(l, PMIX_SPAWNED, &spawned, PMIX_BOOL);
+	server_add(l, PMIX_PARENT_ID, &parent, PMIX_PROC);
+}
+
+static pmix_status_t describe_job(const struct job *job, const struct nspace *ns, struct info_list *l)
+{
+	char *list = rank_list(ns->nranks), *nodes = NULL, *ppn = NULL;
 	pmix_status_t rc = PMIx_generate_ppn(list, &ppn);
 
 	/* not by PMIx_generate_regex: libpmix 4.2 writes beyond the buffer if the name begins with 50 letters or
@@ -192,20 +412,22 @@ static pmix_status_t describe_job(struct job *job, struct info_list *l)
 		must(NULL);
 	if (rc != PMIX_SUCCESS)
 		goto out;
-	server_add(l, PMIX_JOBID, job->nspace, PMIX_STRING);
-	add_number(l, PMIX_UNIV_SIZE, (uint32_t)job->nranks);
-	add_number(l, PMIX_JOB_SIZE, (uint32_t)job->nranks);
-	add_number(l, PMIX_MAX_PROCS, (uint32_t)job->nranks);
-	add_number(l, PMIX_LOCAL_SIZE, (uint32_t)job->nranks);
-	add_number(l, PMIX_JOB_NUM_APPS, (uint32_t)job->opt.napps);
+	server_add(l, PMIX_JOBID, ns->name, PMIX_STRING);
+	add_number(l, PMIX_UNIV_SIZE, (uint32_t)job->universe);
+	add_number(l, PMIX_JOB_SIZE, (uint32_t)ns->nranks);
+	add_number(l, PMIX_MAX_PROCS, (uint32_t)ns->nranks);
+	add_number(l, PMIX_LOCAL_SIZE, (uint32_t)ns->nranks);
+	add_number(l, PMIX_JOB_NUM_APPS, (uint32_t)ns->napps);
 	add_number(l, PMIX_NUM_NODES, 1);
 	server_add(l, PMIX_LOCAL_PEERS, list, PMIX_STRING);
 	server_add(l, PMIX_NODE_MAP, nodes, PMIX_REGEX);
 	server_add(l, PMIX_PROC_MAP, ppn, PMIX_REGEX);
-	for (int a = 0, first = 0; a < job->opt.napps; first += job->opt.apps[a].nranks, a++)
-		add_app(l, job, a, first);
-	for (int r = 0; r < job->nranks; r++)
-		add_rank(l, job, r, (int)(job->ranks[r].app - job->opt.apps));
+	if (ns->number)
+		add_parent(l, ns);
+	for (int a = 0, first = 0; a < ns->napps; first += ns->apps[a].nranks, a++)
+		add_app(l, ns, a, first);
+	for (int r = 0; r < ns->nranks; r++)
+		add_rank(l, r, (int)(ns->ranks[r].app - ns->apps));
 out:
 	free(list);
 	free(nodes);
@@ -235,34 +457,49 @@ static void server_registered(pmix_status_t status, void *arg)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static pmix_status_t register_job(struct job *job)
+static void pending_wait(struct pending *p)
+{
+	pthread_mutex_lock(&p->lock);
+	while (p->n)
+		pthread_cond_wait(&p->all_done, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}
+
+int server_register(struct job *job, struct nspace *ns, char *why, size_t size)
 {
 	struct pending p = { .lock = PTHREAD_MUTEX_INITIALIZER, .all_done = PTHREAD_COND_INITIALIZER,
-			     .n = job->nranks + 1, .status = PMIX_SUCCESS };
+			     .n = ns->nranks + 1, .status = PMIX_SUCCESS };
 	struct info_list l = { 0 };
-	pmix_status_t rc = describe_job(job, &l);
+	pmix_status_t rc = describe_job(job, ns, &l);
 	pmix_proc_t proc;
 
-	if (rc != PMIX_SUCCESS)
-		goto out;
-	rc = PMIx_server_register_nspace(job->nspace, job->nranks, l.info, l.n, server_registered, &p);
-	if (rc != PMIX_SUCCESS)
-		server_registered(rc, &p);
-	PMIX_LOAD_NSPACE(proc.nspace, job->nspace);
-	for (int r = 0; r < job->nranks; r++) {
-		proc.rank = (pmix_rank_t)r;
-		rc = PMIx_server_register_client(&proc, getuid(), getgid(), NULL, server_registered, &p);
+	if (rc == PMIX_SUCCESS) {
+		rc = PMIx_server_register_nspace(ns->name, ns->nranks, l.info, l.n, server_registered, &p);
 		if (rc != PMIX_SUCCESS)
 			server_registered(rc, &p);
+		PMIX_LOAD_NSPACE(proc.nspace, ns->name);
+		for (int r = 0; r < ns->nranks; r++) {
+			proc.rank = (pmix_rank_t)r;
+			rc = PMIx_server_register_client(&proc, getuid(), getgid(), NULL, server_registered, &p);
+			if (rc != PMIX_SUCCESS)
+				server_registered(rc, &p);
+		}
+		pending_wait(&p);
+		rc = p.status;
 	}
-	pthread_mutex_lock(&p.lock);
-	while (p.n)
-		pthread_cond_wait(&p.all_done, &p.lock);
-	pthread_mutex_unlock(&p.lock);
-	rc = p.status;
-out:
 	server_clear(&l);
-	return rc;
+	if (rc == PMIX_SUCCESS)
+		return 0;
+	snprintf(why, size, "the job of %d ranks cannot be registered with the PMIx server: %s", ns->nranks, PMIx_Error_string(rc));
+	return -1;
+}
+
+void server_deregister(const struct nspace *ns)
+{
+	struct pending p = { .lock = PTHREAD_MUTEX_INITIALIZER, .all_done = PTHREAD_COND_INITIALIZER, .n = 1 };
+
+	PMIx_server_deregister_nspace(ns->name, server_registered, &p);
+	pending_wait(&p);
 }
 
 void server_tune_library(char ***env)
@@ -351,12 +588,12 @@ static void free_told(pmix_status_t status, void *arg)
 }
 
 /* The library keeps the event for ranks that have not registered for it yet. */
-void server_tell_end(const struct job *job, int rank)
+void server_tell_end(const struct rank *rank)
 {
 	struct told *t = must(calloc(1, sizeof *t));
 	pmix_status_t rc;
 
-	PMIX_LOAD_PROCID(&t->proc, job->nspace, (pmix_rank_t)rank);
+	PMIX_LOAD_PROCID(&t->proc, rank->ns->name, (pmix_rank_t)rank->number);
 	PMIX_INFO_LOAD(&t->info[0], PMIX_EVENT_NON_DEFAULT, NULL, PMIX_BOOL);
 	PMIX_INFO_LOAD(&t->info[1], PMIX_EVENT_AFFECTED_PROC, &t->proc, PMIX_PROC);
 	rc = PMIx_Notify_event(HDL_RANK_ENDED, NULL, PMIX_RANGE_LOCAL, t->info, 2, free_told, t);
@@ -364,17 +601,87 @@ void server_tell_end(const struct job *job, int rank)
 		return;
 	free_told(rc, t);
 	if (rc != PMIX_OPERATION_SUCCEEDED)
-		complain("the ranks cannot be told that rank %d has ended (PMIx_Notify_event: %s)", rank, PMIx_Error_string(rc));
+		complain("the ranks cannot be told that %s has ended (PMIx_Notify_event: %s)", rank_name(rank), PMIx_Error_string(rc));
 }
 
-bool server_has(const struct job *job, int rank, const char *key)
+struct spawn_told {
+	pmix_info_t info[4];
+};
+
+static void free_spawn_told(pmix_status_t status, void *arg)
+{
+	struct spawn_told *t = arg;
+
+	for (int i = 0; i < 4; i++)
+		PMIX_INFO_DESTRUCT(&t->info[i]);
+	free(t);
+}
+
+static void server_spawn_event(pmix_status_t code, uint64_t id, const char *text)
+{
+	struct spawn_told *t = must(calloc(1, sizeof *t));
+	pmix_status_t rc;
+
+	PMIX_INFO_LOAD(&t->info[0], PMIX_EVENT_NON_DEFAULT, NULL, PMIX_BOOL);
+	PMIX_INFO_LOAD(&t->info[1], PMIX_EVENT_DO_NOT_CACHE, NULL, PMIX_BOOL);
+	PMIX_INFO_LOAD(&t->info[2], HDL_SPAWN_ID, &id, PMIX_UINT64);
+	PMIX_INFO_LOAD(&t->info[3], PMIX_EVENT_TEXT_MESSAGE, text, PMIX_STRING);
+	rc = PMIx_Notify_event(code, NULL, PMIX_RANGE_LOCAL, t->info, 4, free_spawn_told, t);
+	if (rc == PMIX_SUCCESS)
+		return;
+	free_spawn_told(rc, t);
+	if (rc != PMIX_OPERATION_SUCCEEDED)
+		complain("the rank that spawns cannot be told: %s (PMIx_Notify_event: %s)", text, PMIx_Error_string(rc));
+}
+
+void server_spawn_failed(uint64_t id, const char *why)
+{
+	server_spawn_event(HDL_SPAWN_FAILED, id, why);
+}
+
+/* With `soft` fewer ranks may have been started than were asked for. */
+static void server_spawn_ranks(const struct nspace *ns)
+{
+	char text[512];
+	bool soft = false;
+	size_t len = 0;
+
+	for (int a = 0; a < ns->napps && len + 16 < sizeof text; a++) {
+		soft |= ns->apps[a].soft != NULL;
+		len += (size_t)snprintf(text + len, sizeof text - len, "%s%d", a ? " " : "", ns->apps[a].nranks);
+	}
+	if (soft)
+		server_spawn_event(HDL_SPAWN_RANKS, ns->spawn_id, text);
+}
+
+void server_spawn_answer(struct spawn_request *req, const struct nspace *ns, int exit_code, const char *why)
+{
+	pmix_status_t status = ns ? PMIX_SUCCESS : exit_code == EXIT_NOT_FOUND ? PMIX_ERR_JOB_EXE_NOT_FOUND :
+			       exit_code == EXIT_USAGE ? PMIX_ERR_JOB_ALLOC_FAILED : PMIX_ERR_JOB_FAILED_TO_LAUNCH;
+	pmix_nspace_t name = "";
+
+	/* events ahead of the answer, which the library sends in this order */
+	if (ns && req->id) {
+		server_spawn_ranks(ns);
+		status = HDL_SPAWN_STARTED;
+	} else if (ns) {
+		PMIX_LOAD_NSPACE(name, ns->name);
+	} else if (req->id) {
+		server_spawn_failed(req->id, why);
+	}
+	((pmix_spawn_cbfunc_t)req->done)(status, name, req->arg);
+	apps_free(req->opt.apps, req->opt.napps);
+	free(req);
+}
+
+bool server_has(const struct rank *rank, const char *key)
 {
 	pmix_value_t *value = NULL;
 	pmix_status_t rc;
 	pmix_info_t here;
 	pmix_proc_t proc;
 
-	PMIX_LOAD_PROCID(&proc, job->nspace, (pmix_rank_t)rank);
+	PMIX_LOAD_PROCID(&proc, rank->ns->name, (pmix_rank_t)rank->number);
 	PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, NULL, PMIX_BOOL);	/* only from the library's store, without a request to a
 								 * rank */
 	rc = PMIx_Get(&proc, key, &here, 1, &value);
@@ -387,7 +694,7 @@ int server_start(struct job *job)
 {
 	pmix_topology_t topology = { .source = (char *)"hwloc", .topology = small_topology(job->ncpus) };
 	struct info_list l = { 0 };
-	char limits[160];
+	char limits[160], why[256];
 	pmix_status_t rc;
 	bool home;
 	int err;
@@ -424,26 +731,24 @@ int server_start(struct job *job)
 			 PMIx_Error_string(rc), hdl_memory_limits(limits, sizeof limits));
 		return -1;
 	}
-	rc = register_job(job);
-	if (rc != PMIX_SUCCESS) {
-		complain("the job of %d ranks cannot be registered with the PMIx server: %s", job->nranks,
-			 PMIx_Error_string(rc));
+	if (server_register(job, job->nspaces, why, sizeof why)) {
+		complain("%s", why);
 		return -1;
 	}
 	return note_pipe[0];
 }
 
-char **server_rank_env(struct job *job, int rank)
+char **server_rank_env(const struct rank *rank, char *why, size_t size)
 {
-	char **env = env_copy(job->ranks[rank].app->env);
+	char **env = env_copy(rank->app->env);
 	pmix_status_t rc;
 	pmix_proc_t proc;
 
-	PMIX_LOAD_PROCID(&proc, job->nspace, (pmix_rank_t)rank);
+	PMIX_LOAD_PROCID(&proc, rank->ns->name, (pmix_rank_t)rank->number);
 	rc = PMIx_server_setup_fork(&proc, &env);
 	if (rc == PMIX_SUCCESS)
 		return env;
-	complain("the environment of rank %d cannot be made (PMIx_server_setup_fork: %s)", rank, PMIx_Error_string(rc));
+	snprintf(why, size, "the environment of %s cannot be made (PMIx_server_setup_fork: %s)", rank_name(rank), PMIx_Error_string(rc));
 	env_free(env);
 	return NULL;
 }

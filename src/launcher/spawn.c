@@ -109,55 +109,66 @@ static char **shell_argv(const struct app *app)
 }
 
 /* With --tag-output: a pipe per stream, ours does not block. */
-static bool open_stream(int rank, const char *name, int to_fd, struct stream **stream, int *rank_end)
+static bool open_stream(const struct rank *rank, const char *name, int to_fd, struct stream **stream, int *rank_end, char *why, size_t size)
 {
-	char tag[48];
+	char number[24], tag[64];
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) || fcntl(fds[0], F_SETFL, O_NONBLOCK)) {
-		complain("no descriptor for the output of rank %d: %s (look at ulimit -n)", rank, strerror(errno));
+		snprintf(why, size, "no descriptor for the output of %s: %s (look at ulimit -n)", rank_name(rank), strerror(errno));
 		return false;
 	}
-	snprintf(tag, sizeof tag, "[%d]<%s> ", rank, name);
+	rank_tag(rank, ':', number, sizeof number);
+	snprintf(tag, sizeof tag, "[%s]<%s> ", number, name);
 	*stream = stream_new(fds[0], to_fd, tag);
 	*rank_end = fds[1];
 	return true;
 }
 
-/* --output-filename: NAME.RANK.out, NAME.RANK.err. */
-static int open_file(const struct job *job, int rank, const char *what)
+/* --output-filename: NAME.RANK.out, NAME.RANK.err; of a spawned rank NAME.JOB.RANK.out. */
+static int open_file(const struct job *job, const struct rank *rank, const char *what, char *why, size_t size)
 {
-	char *path;
+	char number[24], *path;
 	int fd;
 
-	if (asprintf(&path, "%s.%d.%s", job->opt.output, rank, what) < 0)
+	rank_tag(rank, '.', number, sizeof number);
+	if (asprintf(&path, "%s.%s.%s", job->opt.output, number, what) < 0)
 		must(NULL);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (fd < 0)
-		complain("%s: %s (--output-filename)", path, strerror(errno));
+		snprintf(why, size, "%s: %s (--output-filename)", path, strerror(errno));
 	free(path);
 	return fd;
 }
 
-static int start_rank(struct job *job, int r, struct start *s)
+static bool open_outputs(const struct job *job, struct rank *rank, int *out, int *err, char *why, size_t size)
 {
-	struct rank *rank = &job->ranks[r];
+	if (job->opt.tag_output)
+		return open_stream(rank, "stdout", 1, &rank->out, out, why, size) &&
+		       open_stream(rank, "stderr", 2, &rank->err, err, why, size);
+	if (job->opt.output)
+		return (*out = open_file(job, rank, "out", why, size)) >= 0 && (*err = open_file(job, rank, "err", why, size)) >= 0;
+	return true;
+}
+
+static int start_rank(const struct job *job, struct rank *rank, struct start *s, char *why, size_t size)
+{
 	struct app *app = rank->app;
 	int out = -1, err = -1, code = EXIT_FAILURE;
 	char number[16];
 
-	s->env = server_rank_env(job, r);
+	s->env = server_rank_env(rank, why, size);
 	if (!s->env)
 		return EXIT_FAILURE;
 	/* For scripts that choose a GPU or a directory before MPI_Init. All ranks are on this host. */
-	snprintf(number, sizeof number, "%d", r);
+	snprintf(number, sizeof number, "%d", rank->number);
 	env_set(&s->env, "HEDDLE_LOCAL_RANK", number);
-	snprintf(number, sizeof number, "%d", job->nranks);
+	snprintf(number, sizeof number, "%d", rank->ns->nranks);
 	env_set(&s->env, "HEDDLE_LOCAL_SIZE", number);
-	if (job->opt.tag_output && (!open_stream(r, "stdout", 1, &rank->out, &out) ||
-				    !open_stream(r, "stderr", 2, &rank->err, &err)))
-		goto out;
-	if (job->opt.output && ((out = open_file(job, r, "out")) < 0 || (err = open_file(job, r, "err")) < 0))
+	rank->slot = guard_take(job->guard);
+	if (rank->slot < 0)
+		snprintf(why, size, "more ranks run already than the guard process can look after");
+	if (rank->slot < 0 || !open_outputs(job, rank, &out, &err, why, size))
 		goto out;
 	s->path = app->path;
 	s->argv = app->argv;
@@ -168,12 +179,12 @@ static int start_rank(struct job *job, int r, struct start *s)
 	rank->pid = start_process(s);
 	free(s->shell_argv);
 	if (rank->pid > 0) {
-		guard_set(job->guard, r, rank->pid);
+		guard_set(job->guard, rank->slot, rank->pid);
 		code = 0;
 	} else {
 		rank->pid = 0;
 		code = failure.err == EAGAIN || failure.err == ENOMEM ? EXIT_FAILURE : EXIT_CANNOT_RUN;
-		complain("rank %d (%s) cannot be started: %s: %s%s", r, app->path, failure.what, strerror(failure.err),
+		snprintf(why, size, "%s (%s) cannot be started: %s: %s%s", rank_name(rank), app->path, failure.what, strerror(failure.err),
 			 failure.err == EAGAIN ? " (look at ulimit -u)" :
 			 failure.err == ENOENT ? " (the interpreter that it names?)" : "");
 	}
@@ -186,10 +197,10 @@ out:
 	return code;
 }
 
-int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd)
+int spawn_ranks(struct job *job, struct nspace *ns, const struct binding *binding, int stdin_fd, char *why, size_t size)
 {
 	struct start s = { .sigmask = job->old_mask, .files = job->files, .parent = getpid(), .fabric = job->fabric_fd,
-			   .file = job->file_fd, .ignore_pipe = job->ignore_pipe };
+			   .file = ns->file_fd, .ignore_pipe = job->ignore_pipe };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code = 0;
 	struct termios tty;
 
@@ -198,23 +209,29 @@ int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd)
 		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; what ranks have started in process groups of its own is left over",
 			 strerror(errno));
 	if (null < 0) {
-		complain("/dev/null: %s", strerror(errno));
+		snprintf(why, size, "/dev/null: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
 	/* Ranks are in the background of the terminal: where "stty tostop" is set, writing to the terminal would stop
 	 * them. */
 	s.ignore_ttou = !tcgetattr(STDERR_FILENO, &tty) && (tty.c_lflag & TOSTOP);
-	for (int r = 0; r < job->nranks && !code; r++) {
+	for (int r = 0; r < ns->nranks && !code; r++) {
+		struct rank *rank = &ns->ranks[r];
 		char where[256];
 
-		s.in = r == 0 ? stdin_fd : null;
+		s.in = r == 0 && !ns->number ? stdin_fd : null;
 		s.mask = binding_mask(binding, r, &s.mask_size);
-		code = start_rank(job, r, &s);
+		code = start_rank(job, rank, &s, why, size);
+		if (!code)
+			ns->running++;
+		rank->ended = code != 0;
 		if (!code && job->opt.verbose) {
 			binding_name(binding, r, where, sizeof where);
-			complain("rank %d: %s, pid %d, %s", r, job->ranks[r].app->path, (int)job->ranks[r].pid, where);
+			complain("%s: %s, pid %d, %s", rank_name(rank), rank->app->path, (int)rank->pid, where);
 		}
 	}
+	for (int r = ns->running; r < ns->nranks; r++)
+		ns->ranks[r].ended = true;
 	close(null);
 	return code;
 }

@@ -6,6 +6,9 @@
  *
  * With --on-death=continue a rank that has published its address may fail without that.
  *
+ * With spawned ranks there are several namespaces. A failure ends the rank's namespace and those that are connected with it
+ * (nspace_mark). If that is not all of them, these are ending, one by one, and the state stays RUNNING for the remaining ones.
+ *
  * A rank is reaped only after its process group was killed: as long as the leader is a zombie, the pid cannot be given
  * to another process.
  */
@@ -41,7 +44,7 @@ enum {
 struct loop {
 	struct job *job;
 	int epoll, signal_fd, note_fd, tty_fd;
-	int running;			/* ranks that have not ended */
+	int running;			/* ranks of all namespaces that have not ended */
 	int lingering;			/* ranks that have ended before their process group */
 	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the remaining ranks end by
 	 * themselves. ENDING: the ranks got SIGTERM. */
@@ -52,7 +55,6 @@ struct loop {
 	uint64_t forwarded_at;		/* monotonic_ns() of that */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
 	double kill_after;		/* seconds that kill_at was set for */
-	uint64_t unjudged_ns;	/* since when judge_absent does not know whether a rank waits for all; 0: it knows */
 	uint64_t kill_at, tell_at, timeout_at, hang_at;	/* monotonic_ns(); 0: never */
 	char *tty_buf;			/* terminal input that the rank has not taken */
 	size_t tty_len;
@@ -60,14 +62,20 @@ struct loop {
 
 static void signal_rank(const struct rank *rank, int sig)
 {
-	if (rank->pid > 0 && (!rank->ended || rank->lingers))
+	if (!rank->foreign && rank->pid > 0 && (!rank->ended || rank->lingers))
 		kill(-rank->pid, sig);
 }
 
 static void signal_all(struct loop *l, int sig)
 {
-	for (int r = 0; r < l->job->nranks; r++)
-		signal_rank(&l->job->ranks[r], sig);
+	for (const struct rank *r = rank_first(l->job); r; r = rank_next(r))
+		signal_rank(r, sig);
+}
+
+static void signal_nspace(const struct nspace *ns, int sig)
+{
+	for (int r = 0; r < ns->nranks; r++)
+		signal_rank(&ns->ranks[r], sig);
 }
 
 /* Sets the time of SIGKILL; never to a later one than before. 0 s: never. */
@@ -113,10 +121,43 @@ static void end_job(struct loop *l, int exit_code)
 		tell_to_end(l, GRACE_MS / 1e3);
 }
 
-static void lose_rank(struct loop *l, const struct rank *rank, int exit_code)
+/* Ends the ranks of one namespace, while others go on. */
+static void end_nspace(struct nspace *ns)
 {
-	if (!rank->outlived)
+	if (ns->ending)
+		return;
+	ns->ending = true;
+	ns->kill_at = monotonic_ns() + GRACE_MS * 1000000ull;
+	signal_nspace(ns, SIGTERM);
+	signal_nspace(ns, SIGCONT);		/* a stopped process must see the signal */
+}
+
+/* Ends the ranks of a namespace and of those that are connected with it. */
+static void end_connected(struct loop *l, struct nspace *ns, int exit_code)
+{
+	if (!nspace_mark(l->job, ns)) {
 		end_job(l, exit_code);
+		return;
+	}
+	fail_with(l, exit_code);
+	for (struct nspace *n = l->job->nspaces; n; n = n->next)
+		if (n->marked)
+			end_nspace(n);
+}
+
+/* Spawned ranks that have no communicator with their parents yet: the parents get an error, and go on. */
+static void fail_spawn(struct nspace *ns, const char *why)
+{
+	server_spawn_failed(ns->spawn_id, why);
+	end_nspace(ns);
+}
+
+static void lose_rank(struct loop *l, const struct rank *rank, int exit_code, const char *why)
+{
+	if (!rank->ns->met)
+		fail_spawn(rank->ns, why);
+	else if (!rank->outlived)
+		end_connected(l, rank->ns, exit_code);
 	else
 		fail_with(l, exit_code);
 }
@@ -147,15 +188,21 @@ static bool asked_to_end(const struct loop *l)
 	return l->forwarded && (limit <= 0 || (double)(monotonic_ns() - l->forwarded_at) < limit * 1e9);
 }
 
-/* "; ending the other 3 ranks". rank: the one that has failed; NULL: the job ends whatever --on-death says. */
-static const char *supervise_others(struct loop *l, const struct rank *rank, char *text, size_t size)
+/* "; ending the other 3 ranks". rank: the one that has failed. whatever: --on-death does not matter. */
+static const char *supervise_others(struct loop *l, const struct rank *rank, bool whatever, char *text, size_t size)
 {
+	int n = 0;
+
+	nspace_mark(l->job, rank->ns);
+	for (const struct rank *r = rank_first(l->job); r; r = rank_next(r))
+		n += r->ns->marked && !r->ended && r != rank && !r->foreign;
 	*text = 0;
-	if (l->running > 0 && rank && rank->outlived)
+	if (!rank->ns->met)
+		snprintf(text, size, "; so the spawn fails");
+	else if (n > 0 && !whatever && rank->outlived)
 		snprintf(text, size, "; the others go on (--on-death)");
-	else if (l->running > 0)
-		snprintf(text, size, "; ending the other %s%.0d%s", l->running == 1 ? "rank" : "", l->running == 1 ? 0 : l->running,
-			 l->running == 1 ? "" : " ranks");
+	else if (n > 0)
+		snprintf(text, size, "; ending the other %s%.0d%s", n == 1 ? "rank" : "", n == 1 ? 0 : n, n == 1 ? "" : " ranks");
 	return text;
 }
 
@@ -181,92 +228,94 @@ static bool reader_gone(int fd)
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLERR | POLLHUP);
 }
 
-static void supervise_judge(struct loop *l, int r, const siginfo_t *how)
+/* Reports why a rank's end is a failure, and ends the remaining ranks, or fails the spawn. */
+static void supervise_blame(struct loop *l, const struct rank *rank, int exit_code, const char *how)
 {
-	struct rank *rank = &l->job->ranks[r];
-	const char *program = rank->app->argv[0];
-	int code = how->si_code == CLD_EXITED ? how->si_status : EXIT_BY_SIGNAL + how->si_status;
-	char rest[64];
+	char rest[64], why[512];
 
-	if (l->state != RUNNING)
+	snprintf(why, sizeof why, "%s (%.200s, pid %d) %s", rank_name(rank), rank->app->argv[0], (int)rank->pid, how);
+	complain("%s%s", why, supervise_others(l, rank, false, rest, sizeof rest));
+	lose_rank(l, rank, exit_code, why);
+}
+
+static void supervise_judge(struct loop *l, struct rank *rank, const siginfo_t *how)
+{
+	int code = how->si_code == CLD_EXITED ? how->si_status : EXIT_BY_SIGNAL + how->si_status;
+	char text[128];
+
+	if (l->state != RUNNING || rank->ns->ending)
 		return;
 	/* without this rank's address the remaining ranks would wait until HEDDLE_INIT_TIMEOUT */
-	rank->outlived = l->job->opt.outlive && rank->joined && server_has(l->job, r, HDL_ADDRESS);
+	rank->outlived = l->job->opt.outlive && rank->joined && server_has(rank, HDL_ADDRESS);
 	if (code && asked_to_end(l) && (how->si_code == CLD_EXITED || how->si_status == l->forwarded)) {
 		supervise_leave_job(l, code);
 	} else if (code == EXIT_BY_SIGNAL + SIGPIPE && (reader_gone(1) || reader_gone(2))) {
-		lose_rank(l, rank, code);	/* no message: the user has ended the reader of the output */
+		lose_rank(l, rank, code, "its output has no reader");	/* no message: the user has ended the reader */
 	} else if (how->si_code != CLD_EXITED) {
-		complain("rank %d (%s, pid %d) was ended by signal %d (%s)%s%s", r, program, (int)rank->pid, how->si_status,
-			 strsignal(how->si_status), how->si_code == CLD_DUMPED ? ", core dumped" : "",
-			 supervise_others(l, rank, rest, sizeof rest));
-		lose_rank(l, rank, code);
+		snprintf(text, sizeof text, "was ended by signal %d (%s)%s", how->si_status, strsignal(how->si_status),
+			 how->si_code == CLD_DUMPED ? ", core dumped" : "");
+		supervise_blame(l, rank, code, text);
 	} else if (code) {
-		complain("rank %d (%s, pid %d) ended with exit code %d%s", r, program, (int)rank->pid, code,
-			 supervise_others(l, rank, rest, sizeof rest));
-		lose_rank(l, rank, code);
-	} else if (rank->joined && !rank->left) {
+		snprintf(text, sizeof text, "ended with exit code %d", code);
+		supervise_blame(l, rank, code, text);
+	} else if ((rank->joined && !rank->left) || !rank->ns->met) {
 		/* the remaining ranks would wait for this one; even the last rank's end shows that the program did not
-		 * complete */
-		if (asked_to_end(l)) {
+		 * complete. Spawned ranks must call MPI_Init, where their parents wait for them. */
+		if (asked_to_end(l))
 			supervise_leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
-			return;
-		}
-		complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Finalize%s", r, program, (int)rank->pid,
-			 supervise_others(l, rank, rest, sizeof rest));
-		lose_rank(l, rank, EXIT_FAILURE);
+		else
+			supervise_blame(l, rank, EXIT_FAILURE, rank->joined && !rank->left ? "ended with exit code 0, but without MPI_Finalize" :
+					"ended with exit code 0, but without MPI_Init");
 	}
 }
 
-/* Returns a rank that waits for all ranks of the job, or -1. Such a rank has published HDL_WORLD; one with sessions only has
+/* Returns a rank that waits for all ranks of the namespace, or NULL. Such a rank has published HDL_WORLD; one with sessions only has
  * HDL_SESSION. A rank joins first, and publishes then; one that publishes neither within UNKNOWN_NS is another library's.
- * Sets l->unjudged_ns while there is a rank that has published neither yet. */
-static int find_waiting(struct loop *l)
+ * Sets ns->unjudged_ns while there is a rank that has published neither yet. */
+static const struct rank *find_waiting(struct nspace *ns)
 {
 	const uint64_t UNKNOWN_NS = 10000000000u;
-	const struct rank *ranks = l->job->ranks;
-	int unknown = -1;
+	const struct rank *ranks = ns->ranks, *unknown = NULL;
 
-	for (int r = 0; r < l->job->nranks; r++) {
+	for (int r = 0; r < ns->nranks; r++) {
 		if (ranks[r].ended || !ranks[r].joined || ranks[r].left)
 			continue;
-		if (server_has(l->job, r, HDL_WORLD))
-			return r;
-		if (!server_has(l->job, r, HDL_SESSION))
-			unknown = r;
+		if (server_has(&ranks[r], HDL_WORLD))
+			return &ranks[r];
+		if (!server_has(&ranks[r], HDL_SESSION))
+			unknown = &ranks[r];
 	}
-	if (unknown >= 0 && !l->unjudged_ns)
-		l->unjudged_ns = monotonic_ns();
-	if (unknown < 0)
-		l->unjudged_ns = 0;
-	return unknown >= 0 && monotonic_ns() - l->unjudged_ns > UNKNOWN_NS ? unknown : -1;
+	if (unknown && !ns->unjudged_ns)
+		ns->unjudged_ns = monotonic_ns();
+	if (!unknown)
+		ns->unjudged_ns = 0;
+	return unknown && monotonic_ns() - ns->unjudged_ns > UNKNOWN_NS ? unknown : NULL;
 }
 
 /* A rank that has called MPI_Init waits for all ranks, in MPI_Finalize at the latest: for a rank that ended without
  * having joined, for ever. A rank that has joined by MPI_Session_init waits for no other. Must be called when a rank has
  * joined, when one has ended, and again as long as `unjudged_ns` is set. */
-static void judge_absent(struct loop *l)
+static void judge_absent(struct loop *l, struct nspace *ns)
 {
-	const struct rank *ranks = l->job->ranks;
-	int absent = -1, present;
+	const struct rank *absent = NULL, *present;
 	char rest[64];
 
-	for (int r = 0; r < l->job->nranks && absent < 0; r++)
-		if (ranks[r].ended && !ranks[r].joined)
-			absent = r;
-	l->unjudged_ns = l->state == RUNNING && absent >= 0 ? l->unjudged_ns : 0;
-	if (l->state != RUNNING || absent < 0)
+	for (int r = 0; r < ns->nranks && !absent; r++)
+		if (ns->ranks[r].ended && !ns->ranks[r].joined)
+			absent = &ns->ranks[r];
+	ns->unjudged_ns = l->state == RUNNING && !ns->ending && absent ? ns->unjudged_ns : 0;
+	if (l->state != RUNNING || ns->ending || !absent)
 		return;
-	present = find_waiting(l);
-	if (present < 0)
+	present = find_waiting(ns);
+	if (!present)
 		return;
 	if (asked_to_end(l)) {
 		supervise_leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
 		return;
 	}
-	complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Init, which rank %d has called%s", absent,
-		 ranks[absent].app->argv[0], (int)ranks[absent].pid, present, supervise_others(l, NULL, rest, sizeof rest));
-	end_job(l, EXIT_FAILURE);
+	complain("%s (%s, pid %d) ended with exit code 0, but without MPI_Init, which rank %d has called%s", rank_name(absent),
+		 absent->app->argv[0], (int)absent->pid, present->number, supervise_others(l, absent, true, rest, sizeof rest));
+	end_connected(l, ns, EXIT_FAILURE);
 }
 
 /* Whether a process is ending: connections and locks are gone already, memory perhaps not yet (PF_EXITING among the
@@ -302,19 +351,16 @@ static void judge_killed(struct loop *l)
 	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all ranks together: the event loop stands
 									 * still meanwhile */
 
-	for (int r = 0; r < l->job->nranks && l->state == RUNNING; r++) {
-		const struct rank *rank = &l->job->ranks[r];
+	for (struct rank *rank = rank_first(l->job); rank && l->state == RUNNING; rank = rank_next(rank)) {
 		siginfo_t how = { 0 };
 
-		if (rank->ended)
+		if (rank->ended || rank->foreign)
 			continue;
 		if (supervise_is_ending(rank->pid))
 			await_end(rank->pid, until);
 		if (waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid || how.si_code == CLD_EXITED)
 			continue;
-		l->running--;		/* messages count the other ranks only */
-		supervise_judge(l, r, &how);
-		l->running++;
+		supervise_judge(l, rank, &how);
 	}
 }
 
@@ -324,32 +370,43 @@ static void judge_killed(struct loop *l)
  * zombie. */
 static void look_for_lingerers(struct loop *l)
 {
-	for (int r = 0; l->lingering && r < l->job->nranks; r++) {
-		struct rank *rank = &l->job->ranks[r];
-
+	for (struct rank *rank = rank_first(l->job); l->lingering && rank; rank = rank_next(rank)) {
 		if (!rank->lingers || !kill(-rank->pid, 0))
 			continue;
 		rank->lingers = false;
 		l->lingering--;
-		guard_set(l->job->guard, r, 0);
+		guard_set(l->job->guard, rank->slot, 0);
 		drain(&rank->out);
 		drain(&rank->err);
 	}
+}
+
+static struct rank *rank_of_pid(struct loop *l, pid_t pid)
+{
+	struct rank *rank = rank_first(l->job);
+
+	while (rank && (rank->pid != pid || rank->ended || rank->foreign))
+		rank = rank_next(rank);
+	return rank;
+}
+
+static void note_end(struct loop *l, struct rank *rank)
+{
+	rank->ended = true;
+	rank->ns->running--;
+	l->running--;
+	names_drop(rank->ns->name, rank->number);
 }
 
 static void reap(struct loop *l)
 {
 	for (;;) {
 		siginfo_t how = { 0 };
-		struct rank *rank = NULL;
-		int r;
+		struct rank *rank;
 
 		if (waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid)
 			break;
-		for (r = 0; r < l->job->nranks && !rank; r++)
-			if (l->job->ranks[r].pid == how.si_pid && !l->job->ranks[r].ended)
-				rank = &l->job->ranks[r];
-		r--;
+		rank = rank_of_pid(l, how.si_pid);
 		if (!rank) {
 			if (guard_is(l->job->guard, how.si_pid))	/* killed from outside: go on */
 				complain("the guard process was ended: if heddlerun is killed now, processes may be left over");
@@ -360,11 +417,10 @@ static void reap(struct loop *l)
 		/* with --on-death=continue each rank is judged for itself */
 		if (!l->job->opt.outlive && how.si_code == CLD_EXITED && (how.si_status || (rank->joined && !rank->left)))
 			judge_killed(l);
-		rank->ended = true;
-		l->running--;
-		supervise_judge(l, r, &how);
-		judge_absent(l);
-		if (l->state == LEAVING || l->state == ENDING || (l->state == RUNNING && asked_to_end(l)))
+		note_end(l, rank);
+		supervise_judge(l, rank, &how);
+		judge_absent(l, rank->ns);
+		if (l->state == LEAVING || l->state == ENDING || (l->state == RUNNING && (asked_to_end(l) || rank->ns->kill_at)))
 			rank->lingers = true;	/* until look_for_lingerers finds the group empty */
 		else
 			kill(-how.si_pid, SIGKILL);
@@ -374,12 +430,33 @@ static void reap(struct loop *l)
 			continue;
 		}
 		if (rank->outlived && !rank->left)
-			server_tell_end(l->job, r);
-		guard_set(l->job->guard, r, 0);
+			server_tell_end(rank);
+		guard_set(l->job->guard, rank->slot, 0);
 		drain(&rank->out);
 		drain(&rank->err);
 	}
 	look_for_lingerers(l);
+}
+
+static bool has_lingerers(const struct nspace *ns)
+{
+	bool some = false;
+
+	for (int r = 0; r < ns->nranks; r++)
+		some |= ns->ranks[r].lingers;
+	return some;
+}
+
+/* Forgets the spawned namespaces whose last rank has ended. */
+static void drop_nspaces(struct loop *l)
+{
+	for (struct nspace *ns = l->job->nspaces->next, *next; ns; ns = next) {
+		next = ns->next;
+		if (ns->running || has_lingerers(ns) || hang_is_asking())
+			continue;
+		server_deregister(ns);
+		nspace_free(l->job, ns);
+	}
 }
 
 /* ---- processes that have left the ranks' process groups ----------------------------------------------------------------- */
@@ -462,37 +539,93 @@ static void end_detached(struct loop *l)
 
 /* ---- notes of the PMIx server ---------------------------------------------------------------------------------------- */
 
-static void take_note(struct loop *l, const struct note *note)
+static void watch_ranks(struct loop *l, struct nspace *ns);
+
+static void take_spawn(struct loop *l, struct spawn_request *req)
 {
-	struct rank *rank;
+	const struct nspace *parent = nspace_find(l->job, req->parent);
+	struct nspace *ns = NULL, *part = NULL;
+	char why[512] = "the job is ending";
+	int code = EXIT_FAILURE;
+
+	if (l->state == RUNNING && !asked_to_end(l) && parent && !parent->ending)
+		ns = dynamic_spawn(l->job, req, &part, &code, why, sizeof why);
+	if (ns || part)
+		watch_ranks(l, ns ? ns : part);
+	if (part) {
+		part->ending = true;
+		signal_nspace(part, SIGKILL);
+	}
+	if (l->job->opt.verbose && !ns)
+		complain("nothing is spawned: %s", why);
+	server_spawn_answer(req, ns, code, why);
+}
+
+static void take_abort(struct loop *l, const struct rank *rank, int code)
+{
 	char rest[64];
 
-	if (note->rank < 0 || note->rank >= l->job->nranks)
+	judge_killed(l);
+	if (l->state != RUNNING || rank->ns->ending)
 		return;
-	rank = &l->job->ranks[note->rank];
+	complain("%s (%s, pid %d) aborted the job with code %d%s", rank_name(rank), rank->app->argv[0], (int)rank->pid,
+		 code, supervise_others(l, rank, true, rest, sizeof rest));
+	if (rank->ns->met)
+		end_connected(l, rank->ns, code & 255 ? code & 255 : EXIT_FAILURE);
+	else
+		fail_spawn(rank->ns, "the spawned ranks have aborted their job in MPI_Init or ahead of it");
+}
+
+/* A rank reports its first communicator with another namespace, or that it has freed the last. */
+static void take_connection(struct loop *l, struct rank *rank, const char *name, bool more)
+{
+	struct nspace *other = nspace_find(l->job, name);	/* NULL: of another heddlerun, or ended */
+
+	if (!other)
+		return;
+	rank_connect(rank, other, more);
+	rank->ns->bound &= more || strcmp(rank->ns->parent, other->name);
+	rank->ns->met |= more;
+	other->met |= more;
+}
+
+static void take_note_of(struct loop *l, struct rank *rank, const struct note *note)
+{
 	switch (note->kind) {
 	case NOTE_JOINED:
 		rank->joined = true;
 		rank->left = false;	/* by MPI_Session_init after MPI_Finalize */
-		judge_absent(l);
+		judge_absent(l, rank->ns);
 		break;
 	case NOTE_LEFT:
 		rank->left = true;
 		break;
 	case NOTE_ANSWER:
-		hang_answer(l->job, note->rank, note->text);
+		hang_answer(rank, note->text);
+		break;
+	case NOTE_CONNECTED:
+	case NOTE_DISCONNECTED:
+		take_connection(l, rank, note->text, note->kind == NOTE_CONNECTED);
 		break;
 	case NOTE_ABORT:
-		judge_killed(l);
-		if (l->state != RUNNING)
-			break;
-		l->running--;		/* messages count the other ranks only */
-		complain("rank %d (%s, pid %d) aborted the job with code %d%s", note->rank, rank->app->argv[0], (int)rank->pid,
-			 note->code, supervise_others(l, NULL, rest, sizeof rest));
-		l->running++;
-		end_job(l, note->code & 255 ? note->code & 255 : EXIT_FAILURE);
+		take_abort(l, rank, note->code);
+		break;
+	case NOTE_SPAWN:
 		break;
 	}
+}
+
+static void take_note(struct loop *l, const struct note *note)
+{
+	struct nspace *ns = nspace_find(l->job, note->nspace);
+
+	if (note->kind == NOTE_SPAWN)
+		take_spawn(l, note->spawn);
+	else if (ns && note->rank < 0)
+		for (int r = 0; r < ns->nranks; r++)
+			take_note_of(l, &ns->ranks[r], note);
+	else if (ns && note->rank < ns->nranks)
+		take_note_of(l, &ns->ranks[note->rank], note);
 }
 
 static void take_notes(struct loop *l)
@@ -631,14 +764,17 @@ static void list_running(struct loop *l, char *text, size_t size)
 	size_t len = 0;
 
 	*text = 0;
-	for (int r = 0; r < l->job->nranks; r++) {
-		if (l->job->ranks[r].ended && !l->job->ranks[r].lingers)
+	for (const struct rank *r = rank_first(l->job); r; r = rank_next(r)) {
+		char number[24];
+
+		if ((r->ended && !r->lingers) || r->foreign)
 			continue;
-		if (len + 16 > size) {
+		if (len + 32 > size) {
 			snprintf(text + len, size - len, ", ...");
 			return;
 		}
-		len += (size_t)snprintf(text + len, size - len, "%s%d", len ? ", " : "", r);
+		rank_tag(r, ':', number, sizeof number);
+		len += (size_t)snprintf(text + len, size - len, "%s%s", len ? ", " : "", number);
 	}
 }
 
@@ -653,6 +789,37 @@ static void escalate(struct loop *l)
 			 l->forwarded && l->forwarded != SIGTERM ? "the first rank did" : "SIGTERM");
 	fail_with(l, EXIT_BY_SIGNAL + (l->forwarded ? l->forwarded : SIGKILL));
 	kill_job(l);
+}
+
+/* Kills the ranks of namespaces that have had their time to end while others go on. */
+static void escalate_nspaces(struct loop *l, uint64_t now)
+{
+	for (struct nspace *ns = l->job->nspaces; ns; ns = ns->next) {
+		if (!ns->kill_at || now < ns->kill_at)
+			continue;
+		ns->kill_at = 0;
+		signal_nspace(ns, SIGKILL);
+	}
+}
+
+static void judge_all_absent(struct loop *l)
+{
+	for (struct nspace *ns = l->job->nspaces; ns; ns = ns->next)
+		if (ns->unjudged_ns)
+			judge_absent(l, ns);
+}
+
+/* Whether a namespace has the time that its ranks' ends have to be looked for, and the earliest time of a SIGKILL. */
+static bool nspaces_wait(const struct loop *l, uint64_t *next)
+{
+	bool unjudged = false;
+
+	for (const struct nspace *ns = l->job->nspaces; ns; ns = ns->next) {
+		unjudged |= ns->unjudged_ns != 0;
+		if (ns->kill_at && ns->kill_at < *next)
+			*next = ns->kill_at;
+	}
+	return unjudged;
 }
 
 static void check_time(struct loop *l)
@@ -683,14 +850,15 @@ static void check_time(struct loop *l)
 	}
 	if (l->kill_at && now >= l->kill_at)
 		escalate(l);
-	if (l->unjudged_ns)
-		judge_absent(l);
+	escalate_nspaces(l, now);
+	judge_all_absent(l);
 	hang_check(l->job);
 }
 
 static int wait_ms(const struct loop *l)
 {
 	uint64_t now = monotonic_ns(), next = hang_next() ? hang_next() : UINT64_MAX;
+	bool unjudged = nspaces_wait(l, &next);
 
 	if (l->timeout_at && l->timeout_at < next)
 		next = l->timeout_at;
@@ -702,7 +870,7 @@ static int wait_ms(const struct loop *l)
 		next = l->tell_at;
 	/* Terminal input while the rank is slow or another process group is in the foreground has no event to wait for,
 	 * nor has the end of a process whose parent is no rank. */
-	if ((l->tty_fd >= 0 || l->lingering || l->unjudged_ns) && next > now + 200000000)
+	if ((l->tty_fd >= 0 || l->lingering || unjudged) && next > now + 200000000)
 		next = now + 200000000;
 	if (next == UINT64_MAX)
 		return -1;
@@ -721,6 +889,20 @@ static void supervise_watch(struct loop *l, int fd, void *what)
 	}
 }
 
+/* Takes the ranks of a namespace that was started under supervision. */
+static void watch_ranks(struct loop *l, struct nspace *ns)
+{
+	l->running += ns->running;
+	for (int r = 0; r < ns->nranks; r++) {
+		struct rank *rank = &ns->ranks[r];
+
+		if (rank->out)
+			supervise_watch(l, stream_fd(rank->out), &rank->out);
+		if (rank->err)
+			supervise_watch(l, stream_fd(rank->err), &rank->err);
+	}
+}
+
 static bool open_loop(struct loop *l, const sigset_t *signals)
 {
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -731,24 +913,37 @@ static bool open_loop(struct loop *l, const sigset_t *signals)
 	}
 	supervise_watch(l, l->signal_fd, &l->signal_fd);
 	supervise_watch(l, l->note_fd, &l->note_fd);
-	for (int r = 0; r < l->job->nranks; r++) {
-		struct rank *rank = &l->job->ranks[r];
-
-		l->running += rank->pid > 0;
-		rank->ended = rank->pid <= 0;
-		if (rank->out)
-			supervise_watch(l, stream_fd(rank->out), &rank->out);
-		if (rank->err)
-			supervise_watch(l, stream_fd(rank->err), &rank->err);
-	}
+	if (l->job->behind_fd >= 0)
+		supervise_watch(l, l->job->behind_fd, &l->job->behind_fd);
+	if (l->job->behind_pidfd >= 0)
+		supervise_watch(l, l->job->behind_pidfd, &l->job->behind_fd);
+	watch_ranks(l, l->job->nspaces);
 	return true;
+}
+
+/* The program that has started this heddlerun has ended, or has called MPI_Finalize. The ranks that the program has spawned go
+ * on after MPI_Finalize only. */
+static void end_behind(struct loop *l)
+{
+	struct rank *rank = l->job->nspaces->ranks;
+	char rest[64];
+
+	epoll_ctl(l->epoll, EPOLL_CTL_DEL, l->job->behind_fd, NULL);
+	epoll_ctl(l->epoll, EPOLL_CTL_DEL, l->job->behind_pidfd, NULL);
+	take_notes(l);
+	note_end(l, rank);
+	if (!rank->joined || rank->left || l->state != RUNNING)
+		return;
+	if (*supervise_others(l, rank, true, rest, sizeof rest))
+		complain("process %d (%s), which has spawned ranks, has ended without MPI_Finalize%s", (int)rank->pid, rank->app->argv[0], rest);
+	end_connected(l, rank->ns, EXIT_FAILURE);
 }
 
 static void supervise_turn(struct loop *l)
 {
 	struct epoll_event ev[64];
 	int n = epoll_wait(l->epoll, ev, 64, wait_ms(l));
-	bool signals = false;
+	bool signals = false, behind = false;
 
 	for (int i = 0; i < n; i++) {
 		void *what = ev[i].data.ptr;
@@ -758,6 +953,8 @@ static void supervise_turn(struct loop *l)
 			signals = true;
 		else if (what == &l->note_fd)
 			;	/* below */
+		else if (what == &l->job->behind_fd)
+			behind = true;
 		else if (*stream && !stream_copy(*stream)) {
 			stream_free(*stream);
 			*stream = NULL;
@@ -770,7 +967,10 @@ static void supervise_turn(struct loop *l)
 		take_signals(l);
 	else if (l->lingering)
 		look_for_lingerers(l);
+	if (behind)
+		end_behind(l);
 	check_time(l);
+	drop_nspaces(l);
 }
 
 int supervise(struct job *job, int note_fd, int tty_fd, int failed)
@@ -790,9 +990,9 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 	/* After SIGKILL only the ranks themselves are waited for: any other process may be in the kernel for long. */
 	while (l.running || (l.lingering && l.state != KILLED))
 		supervise_turn(&l);
-	for (int r = 0; r < job->nranks; r++) {
-		drain(&job->ranks[r].out);
-		drain(&job->ranks[r].err);
+	for (struct rank *r = rank_first(job); r; r = rank_next(r)) {
+		drain(&r->out);
+		drain(&r->err);
 	}
 	close_tty(&l);
 	end_detached(&l);

@@ -146,6 +146,7 @@ static bool comm_nothing_pending(const void *comm)
 static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 {
 	struct hdl_comm *c;
+	bool others;
 	int rc;
 
 	if (!comm) {
@@ -166,8 +167,14 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 		return hdl_raise_code(c, rc, call);
 	if (wait)
 		hdl_wait_until(comm_nothing_pending, c);
+	if (c == hdl_parent)
+		hdl_parent = NULL;
+	others = wait && c->uses_jobs;
 	hdl_comm_close(c);
 	*comm = MPI_COMM_NULL;
+	/* A process of another job may wait in MPI_Finalize for acknowledgements, and this one may not call MPI again for long. */
+	if (others)
+		hdl_tp_rest(hdl_mpi_tp);
 	return MPI_SUCCESS;
 }
 

@@ -39,21 +39,6 @@ int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 }
 HDL_PROFILED(Comm_join);
 
-/* No process is started by another one, so there is no parent. */
-int PMPI_Comm_get_parent(MPI_Comm *parent)
-{
-	HDL_NO_LOCK;
-	HDL_GIVES(parent);
-	static const char call[] = "MPI_Comm_get_parent";
-
-	hdl_check_active(call);
-	if (!parent)
-		return hdl_null_arg(NULL, call, "parent");
-	*parent = MPI_COMM_NULL;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Comm_get_parent);
-
 /* ---- ports --------------------------------------------------------------------------------------------- */
 
 int PMPI_Open_port(MPI_Info info, char *port_name)

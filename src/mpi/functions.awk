@@ -183,10 +183,8 @@ function forward(i)
 function doc(	i)
 {
 	print "# Conformance\n"
-	print "The functions of MPI 5.0 with the MPI standard ABI 1.0, by chapter of the standard, and whether this version has"
-	print "them. All of them are declared and can be linked. One that is missing raises `MPI_ERR_UNSUPPORTED_OPERATION` with a text"
-	print "that names it: that ends the program unless another error handler is set."
-	print "Those of the tool interface return `MPI_T_ERR_NOT_SUPPORTED`. `heddle_info --functions` prints the list with totals.\n"
+	print "The functions of MPI 5.0 with the MPI standard ABI 1.0, by chapter of the standard. None is missing; each has its Fortran forms"
+	print "([fortran.md](fortran.md)). `heddle_info --functions` prints the list with totals.\n"
 	print "This page is made from `src/mpi/functions.def` by `make conformance`.\n"
 	print "## Beyond the text\n"
 	print "Where the standard calls a program erroneous, or leaves a choice, and other MPIs go on:\n"

@@ -18,6 +18,7 @@
  */
 #include "base/stack.h"
 #include "mpi/attr.h"
+#include "mpi/dynamic.h"
 #include "mpi/file.h"
 #include "mpi/leaks.h"
 #include "mpi/session.h"
@@ -199,6 +200,8 @@ static __attribute__((noinline)) void world_begins(const char *call, int require
 	main_thread = pthread_self();
 	__atomic_store_n(&world, HDL_ACTIVE, __ATOMIC_RELEASE);
 	user_begins(required);
+	if (hdl_spawn_join())
+		init_failed(call);
 }
 
 static int init_init(const char *call, int required)

@@ -28,7 +28,7 @@ mpi_sources += src/mpi/win.h src/mpi/win.c src/mpi/win_attr.c src/mpi/win_sync.c
 mpi_sources += src/mpi/file.h src/mpi/file.c src/mpi/file_view.c src/mpi/file_access.c src/mpi/file_datarep.c
 
 # Chapter 11.
-mpi_sources += src/mpi/dynamic.c src/mpi/session.h src/mpi/session.c
+mpi_sources += src/mpi/dynamic.h src/mpi/dynamic.c src/mpi/spawn_info.c src/mpi/spawn.c src/mpi/publish.c src/mpi/session.h src/mpi/session.c
 
 # Chapter 8, and where ranks are bound.
 mpi_sources += src/mpi/topo.h src/mpi/topo.c src/mpi/topo_cart.c src/mpi/topo_neighbors.c src/mpi/topo_graph.c src/mpi/reorder.h src/mpi/reorder.c \

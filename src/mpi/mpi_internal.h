@@ -22,6 +22,9 @@
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
 
+/* The communicator of MPI_Comm_get_parent; NULL: this process was not spawned, or has freed it. */
+extern struct hdl_comm *hdl_parent;
+
 #define cold		__attribute__((cold, noinline))
 
 /* The other two names of PMPI_name: MPI_name, and the one to which libmpi_abi.so.1's function jumps. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 enum hdl_mpi_state hdl_mpi_state;
+struct hdl_comm *hdl_parent;
 
 void hdl_not_active(const char *call)
 {

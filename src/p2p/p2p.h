@@ -64,6 +64,7 @@ struct hdl_comm {
 	/* made by MPI_Comm_idup, and freed by the program before it was complete: freed at completion */
 	bool unwanted;
 	bool part;			/* `local` of an intercommunicator, which owns the contexts */
+	bool uses_jobs;			/* other jobs of its members are counted (hdl_job_use) */
 	struct hdl_bsend_space *bsend;	/* buffer of MPI_Comm_attach_buffer; NULL: none */
 	struct hdl_part_count *parts;	/* partitioned requests made so far */
 	struct hdl_session *session;	/* from which it was derived, with a reference; NULL: the world model's */

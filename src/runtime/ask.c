@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "runtime/ask.h"
+#include "runtime/exchange.h"
+#include "runtime/jobs.h"
 #include "runtime/pmix_fds.h"
 #include "runtime/runtime.h"
 
@@ -68,6 +70,21 @@ static void rank_ended(const pmix_info_t info[], size_t ninfo)
 	}
 }
 
+/* Event from heddlerun: a spawn has failed, or which ranks it has started. */
+static void spawn_told(const pmix_info_t info[], size_t ninfo, bool failed)
+{
+	const char *why = "";
+	uint64_t id = 0;
+
+	for (size_t i = 0; i < ninfo; i++) {
+		if (PMIX_CHECK_KEY(&info[i], HDL_SPAWN_ID) && info[i].value.type == PMIX_UINT64)
+			id = info[i].value.data.uint64;
+		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_TEXT_MESSAGE) && info[i].value.type == PMIX_STRING)
+			why = info[i].value.data.string;
+	}
+	hdl_rt_spawn_event(id, failed, why);
+}
+
 static void asked(bool now)
 {
 	pthread_mutex_lock(&lock);
@@ -84,28 +101,12 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 {
 	if (status == HDL_ASK || status == HDL_ASK_NOW)
 		asked(status == HDL_ASK_NOW);
+	else if (status == HDL_SPAWN_FAILED || status == HDL_SPAWN_RANKS)
+		spawn_told(info, ninfo, status == HDL_SPAWN_FAILED);
 	else
 		rank_ended(info, ninfo);
 	if (done)
 		done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
-}
-
-static void ask_registered(pmix_status_t status, size_t id, void *arg)
-{
-	if (status != PMIX_SUCCESS)
-		hdl_debug("PMIx_Register_event_handler: %s; the launcher cannot ask this rank what it waits for, nor tell it of ranks that "
-			  "have ended", PMIx_Error_string(status));
-}
-
-void hdl_rt_listen(bool questions)
-{
-	/* the first is heddlerun's, the rest those of other launchers */
-	static pmix_status_t ends[] = { HDL_RANK_ENDED, PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_KILLED_BY_CMD,
-					PMIX_ERR_EXIT_NONZERO_TERM };
-	pmix_status_t codes[ARRAY_SIZE(ends) + 2] = { HDL_ASK, HDL_ASK_NOW };
-
-	memcpy(codes + 2, ends, sizeof ends);
-	PMIx_Register_event_handler(questions ? codes : ends, ARRAY_SIZE(ends) + (questions ? 2 : 0), NULL, 0, on_event, ask_registered, NULL);
 }
 
 void hdl_rt_on_ask(hdl_ask_fn fn)
@@ -129,14 +130,46 @@ static void answered(pmix_status_t status, pmix_info_t *info, size_t ninfo, void
 		release(release_arg);
 }
 
-void hdl_rt_answer(const char *text)
+/* Sends heddlerun a text under a key, by job control. */
+static void report(const char *key, const char *text)
 {
 	pmix_info_t *info = calloc(1, sizeof *info);
 
 	if (!info)
 		return;		/* heddlerun reports this rank as one that does not answer */
-	PMIX_INFO_LOAD(info, HDL_ANSWER, text, PMIX_STRING);
+	PMIX_INFO_LOAD(info, key, text, PMIX_STRING);
 	hdl_pmix_fds_check("PMIx_Job_control_nb");
 	if (PMIx_Job_control_nb(NULL, 0, info, 1, answered, info) != PMIX_SUCCESS)
 		answer_free(info);	/* the callback will not come */
+}
+
+void hdl_rt_answer(const char *text)
+{
+	report(HDL_ANSWER, text);
+}
+
+static void report_connected(const char *nspace, bool more)
+{
+	if (hdl_rt_joined && hdl_rt_by_heddlerun)
+		report(more ? HDL_CONNECTED : HDL_DISCONNECTED, nspace);
+}
+
+static void ask_registered(pmix_status_t status, size_t id, void *arg)
+{
+	if (status != PMIX_SUCCESS)
+		hdl_debug("PMIx_Register_event_handler: %s; the launcher cannot ask this rank what it waits for, nor tell it of ranks that "
+			  "have ended", PMIx_Error_string(status));
+}
+
+void hdl_rt_listen(bool questions, bool at_once)
+{
+	/* the first is heddlerun's, the rest those of other launchers */
+	static pmix_status_t ends[] = { HDL_RANK_ENDED, PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_KILLED_BY_CMD,
+					PMIX_ERR_EXIT_NONZERO_TERM };
+	static pmix_status_t codes[ARRAY_SIZE(ends) + 4] = { HDL_ASK, HDL_ASK_NOW, HDL_SPAWN_FAILED, HDL_SPAWN_RANKS };
+
+	memcpy(codes + 4, ends, sizeof ends);
+	hdl_job_on_use = report_connected;
+	PMIx_Register_event_handler(questions ? codes : ends, ARRAY_SIZE(ends) + (questions ? 4 : 0), NULL, 0, on_event,
+				    at_once ? NULL : ask_registered, NULL);
 }

@@ -22,6 +22,25 @@
 /* The key of a rank that has joined by MPI_Session_init, and waits for no other rank unless HDL_WORLD (runtime.h) comes, too. */
 #define HDL_SESSION "hdl.session"
 
+/* Job control of a rank to heddlerun, a string: the namespace with whose ranks this rank has its first communicator, or has
+ * freed the last. */
+#define HDL_CONNECTED "hdl.connected"
+#define HDL_DISCONNECTED "hdl.disconnected"
+
+/* Directives of PMIx_Spawn: the caller's number of the spawn (PMIX_UINT64), and of a program the keys soft and path of MPI's
+ * info (PMIX_STRING). */
+#define HDL_SPAWN_ID "hdl.spawn"
+#define HDL_SPAWN_SOFT "hdl.soft"
+#define HDL_SPAWN_PATH "hdl.path"
+/* Event from heddlerun, with HDL_SPAWN_ID and PMIX_EVENT_TEXT_MESSAGE: the spawn has failed, or its ranks have ended before they
+ * had an intercommunicator with their parents. */
+#define HDL_SPAWN_FAILED (PMIX_EXTERNAL_ERR_BASE - 7103)
+/* The same event, ahead of the answer, if a program has HDL_SPAWN_SOFT: the text has the ranks of each program. */
+#define HDL_SPAWN_RANKS (PMIX_EXTERNAL_ERR_BASE - 7105)
+/* heddlerun's answer to PMIx_Spawn with HDL_SPAWN_ID in place of PMIX_SUCCESS: libpmix would send the description of the new
+ * namespace along with that, and the caller's libpmix keeps some 50 KiB of tables for each for ever. */
+#define HDL_SPAWN_STARTED (PMIX_EXTERNAL_ERR_BASE - 7104)
+
 /* Event from the launcher, with PMIX_EVENT_AFFECTED_PROC: a rank's process has ended without MPI_Finalize, and the
  * remaining ranks go on (--on-death=continue). A code of the PMIx standard, as other launchers have it. */
 #define HDL_RANK_ENDED PMIX_ERR_PROC_TERM_WO_SYNC

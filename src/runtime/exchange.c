@@ -9,6 +9,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fd.h"
+#include "base/home.h"
+#include "base/stack.h"
 #include "runtime/exchange.h"
 #include "runtime/pmix_fds.h"
 #include "runtime/watchdog.h"
@@ -17,7 +20,23 @@ struct hdl_job hdl_job;
 pmix_proc_t hdl_rt_me;
 bool hdl_rt_joined;
 unsigned hdl_rt_epoch;
+bool hdl_rt_by_heddlerun;
 static unsigned fences;
+
+pmix_status_t hdl_rt_pmix_init(void)
+{
+	unsigned reserved = fd_reserve();
+	size_t stack = stack_raise();
+	pmix_status_t rc;
+	bool home;
+
+	home = home_lend();
+	rc = PMIx_Init(&hdl_rt_me, NULL, 0);
+	home_take_back(home);
+	stack_restore(stack);
+	fd_release(reserved);
+	return rc;
+}
 
 /* ---- waiting for PMIx, bounded ----------------------------------------------------------------------------- */
 

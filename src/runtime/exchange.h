@@ -11,6 +11,11 @@ extern pmix_proc_t hdl_rt_me;		/* valid while hdl_rt_joined */
 extern bool hdl_rt_joined;		/* PMIx_Init succeeded */
 extern unsigned hdl_rt_epoch;		/* how often this process has left the job by hdl_rt_fini */
 
+extern bool hdl_rt_by_heddlerun;	/* the server is heddlerun's */
+
+/* PMIx_Init, which sets hdl_rt_me. */
+pmix_status_t hdl_rt_pmix_init(void);
+
 /* A rank of this job, as PMIx names it. */
 pmix_proc_t hdl_rt_proc(pmix_rank_t rank);
 

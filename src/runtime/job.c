@@ -15,9 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/home.h"
-#include "base/stack.h"
 #include "runtime/ask.h"
 #include "runtime/autotune.h"
 #include "runtime/exchange.h"
@@ -334,9 +331,6 @@ static int job_join(const struct hdl_launched_by *by)
 	int err = refuse_second(by);
 	char limits[160];
 	pmix_status_t rc;
-	unsigned reserved;
-	size_t stack;
-	bool home;
 
 	if (err)
 		return err;
@@ -349,13 +343,7 @@ static int job_join(const struct hdl_launched_by *by)
 		return -ENOMEM;
 	}
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
-	reserved = fd_reserve();
-	stack = stack_raise();
-	home = home_lend();
-	rc = PMIx_Init(&hdl_rt_me, NULL, 0);
-	home_take_back(home);
-	stack_restore(stack);
-	fd_release(reserved);
+	rc = hdl_rt_pmix_init();
 	if (rc == PMIX_SUCCESS)
 		hdl_pmix_fds_note(server_uri());
 	hdl_watch_pause();	/* until this rank publishes its addresses */
@@ -376,11 +364,12 @@ static int job_join(const struct hdl_launched_by *by)
 		return -ENOTCONN;
 	}
 	hdl_rt_joined = true;
+	hdl_rt_by_heddlerun = by->heddlerun;
 	hdl_job.rank = (int)hdl_rt_me.rank;
 	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "%s", hdl_rt_me.nspace);
 	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "%s", by->launcher);
 	hdl_diag_rank(hdl_job.rank, hdl_job.hostname);
-	hdl_rt_listen(by->heddlerun);
+	hdl_rt_listen(by->heddlerun, false);
 	return leave_mark();
 }
 
@@ -525,7 +514,8 @@ static void job_leave(bool properly)
 		PMIx_Finalize(NULL, 0);
 	}
 	hdl_pmix_fds_forget();
-	hdl_rt_joined = compared = false;
+	hdl_rt_detach();
+	hdl_rt_joined = compared = hdl_rt_by_heddlerun = false;
 	hdl_jobs_fini();
 	free(hdl_job.local);
 	free(nodes);

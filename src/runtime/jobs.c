@@ -93,6 +93,23 @@ const struct hdl_other_job *hdl_job_of(int proc)
 	return jobs[low];
 }
 
+bool hdl_jobs_are_several(void)
+{
+	return njobs;
+}
+
+void (*hdl_job_on_use)(const char *nspace, bool more);
+
+void hdl_job_use(int proc, int more)
+{
+	struct hdl_other_job *j = jobs_find(hdl_job_of(proc)->id);
+
+	j->users += more;
+	j->left = !j->users;
+	if (j->users == (more > 0) && hdl_job_on_use)
+		hdl_job_on_use(j->nspace, more > 0);
+}
+
 int hdl_proc_of(uint64_t job, uint32_t rank)
 {
 	const struct hdl_other_job *j;

@@ -16,6 +16,8 @@
 struct hdl_other_job {
 	uint64_t id;			/* hdl_job_id(nspace); the struct keeps its address until hdl_jobs_fini */
 	int first, size;		/* rank r of the job has the number first + r */
+	int users;			/* communicators with members of the job (hdl_job_use) */
+	bool left;			/* there were some, and none is left */
 	char nspace[];
 };
 
@@ -28,6 +30,12 @@ int hdl_job_name(const char *nspace, int size);
 const struct hdl_other_job *hdl_job_of(int proc);
 /* The number of a process, or -1: there is no such job, or no such rank in the job. */
 int hdl_proc_of(uint64_t job, uint32_t rank);
+/* Counts (1) or uncounts (-1) a communicator with members of the job of this process, which is another one. The launcher is told of
+ * the first and of the last: jobs with a common communicator are connected (MPI-5.0 section 11.10). */
+void hdl_job_use(int proc, int more);
+extern void (*hdl_job_on_use)(const char *nspace, bool more);	/* the launcher is told by it; NULL: nobody is */
+/* Whether there is another job. */
+bool hdl_jobs_are_several(void);
 void hdl_jobs_fini(void);
 
 /* Whether a process is of this job: then its number is its rank. */

@@ -116,6 +116,59 @@ int hdl_rt_fence(void);
 int hdl_rt_fence_begin(void);
 int hdl_rt_fence_wait(uint64_t timeout_us);
 
+/* ---- spawning (spawn.c) ------------------------------------------------------------------------------------------ */
+
+/* The largest number from 1 to `most` in a list of Fortran triplets (1,4:16:4); 0: none; -1: no such list. */
+int hdl_soft_largest(const char *soft, int most);
+
+/* One program of a spawn. Strings are the caller's, until hdl_rt_spawn has returned. */
+struct hdl_spawn_app {
+	const char *command;
+	char *const *argv;		/* without the command; NULL: none */
+	int maxprocs;
+	const char *wdir;		/* absolute */
+	const char *soft, *path, *host;	/* or NULL */
+	char *const *env;		/* NAME=VALUE, beside the launcher's; NULL: none */
+};
+struct hdl_spawn_how {
+	const char *bind_to, *map_by;	/* or NULL */
+	unsigned cpus_per_rank;		/* 0: not given */
+};
+
+/* A spawn that is under way. */
+struct hdl_spawn;
+/* Asks the launcher to start the programs as one job. wake is called, by another thread, at each change of the spawn's state.
+ * Returns 0; a negative errno with the reason in `why`: -ENOSYS: the launcher offers no such thing; -EIO; -ENOMEM. */
+int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void), struct hdl_spawn **out,
+		 char *why, size_t size);
+/* Whether the launcher has answered. */
+bool hdl_rt_spawn_answered(const struct hdl_spawn *s);
+/* Whether the launcher has refused, or the ranks have ended before they had an intercommunicator. The text is complete when
+ * hdl_rt_spawn_failed returns true, and stays until hdl_rt_spawn_end. */
+bool hdl_rt_spawn_failed(const struct hdl_spawn *s);
+const char *hdl_rt_spawn_why(const struct hdl_spawn *s);
+/* Ranks that run program number `app`; -1: the launcher has not said so. Must: answered, not failed. */
+int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app);
+/* Forgets the spawn. Its ranks go on. */
+void hdl_rt_spawn_end(struct hdl_spawn *s);
+/* For hdl_rt_listen: an event of the launcher says why a spawn has failed, or (failed is false) how many ranks of each program
+ * were started. On PMIx's thread. */
+void hdl_rt_spawn_event(uint64_t id, bool failed, const char *text);
+
+/* For a process that was started without a launcher, and needs one: starts heddlerun behind itself, and joins it as the only rank
+ * of its job. Returns 0, also if there is a launcher; a negative errno with the reason in `why`. */
+int hdl_rt_attach(char *why, size_t size);
+/* Lets go of that heddlerun, which ends when the ranks that it has started have. For job.c. */
+void hdl_rt_detach(void);
+
+/* ---- published names (publish.c) ----------------------------------------------------------------------------------- */
+
+/* Asks the launcher. Return 0 or a negative errno with the reason in `why`: -EEXIST: published already; -ENOENT: not published;
+ * -EPERM: by a process of another job; -ENOSYS: the launcher has no store. */
+int hdl_rt_publish(const char *name, const char *value, char *why, size_t size);
+int hdl_rt_unpublish(const char *name, char *why, size_t size);
+int hdl_rt_lookup(const char *name, char *value, size_t room, char *why, size_t size);
+
 /* ---- asked from outside (runtime/ask.h) ------------------------------------------------------------------ */
 
 /* Sets the function that answers heddlerun's question for the hang report. fn runs on PMIx's thread, at any time, and
@@ -127,8 +180,8 @@ void hdl_rt_on_ask(hdl_ask_fn fn);
 /* Sends the answer, in the form that runtime/ask.h describes; text is copied. Any thread, not from a signal handler. */
 void hdl_rt_answer(const char *text);
 /* For hdl_rt_init: from here on events of the launcher arrive: ranks that have ended and, if questions is set, the hang
- * report's questions. */
-void hdl_rt_listen(bool questions);
+ * report's questions and what becomes of spawns. at_once: waits until that is so. */
+void hdl_rt_listen(bool questions, bool at_once);
 
 /* ---- processes that have ended ------------------------------------------------------------------------- */
 

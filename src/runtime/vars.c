@@ -59,7 +59,7 @@ enum { NPREFIXES = sizeof prefixes / sizeof prefixes[0] };
 
 /* Begin with HEDDLE_ too, but are read by other parts of Heddle than the library. */
 static const char *const elsewhere[] = { "HEDDLE_CC", "HEDDLE_CXX", "HEDDLE_LOCAL_RANK", "HEDDLE_LOCAL_SIZE",
-					 "HEDDLE_RANK_PROCESS" };
+					 "HEDDLE_RANK_PROCESS", "HEDDLE_PARENT_PORT" };
 enum { NELSEWHERE = sizeof elsewhere / sizeof elsewhere[0] };
 
 /* The length of the prefix HEDDLE_ or SHCA_ of a name; 0: neither. */

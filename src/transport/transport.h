@@ -102,6 +102,9 @@ static inline uint64_t hdl_msg_len(const struct hdl_hdr *hdr, const void *payloa
 /* Joins the software HCA early. May be called at the very beginning of MPI_Init, when the process often has no other thread yet:
  * that spares hdl_tp_init some milliseconds. */
 void hdl_tp_prepare(void);
+/* Writes the name of the software HCA's fabric that this process is in, or would be in. */
+#define HDL_FABRIC_NAME 64
+void hdl_tp_fabric(char name[HDL_FABRIC_NAME]);
 /*
  * Makes an instance: opens the device(s) and publishes its addresses. 0 or a negative errno, reported.
  *

@@ -145,3 +145,10 @@ tests_mp_tools_mpit_LDADD = libheddle.la
 tests_mp_tools_mpit_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/tools.sh
 EXTRA_DIST += tests/mp/tools.sh tests/mp/tools_pmpi.c examples/mpit_report.c
+# Spawned processes, published names.
+check_PROGRAMS += tests/mp/dpm_spawn
+tests_mp_dpm_spawn_SOURCES = tests/mp/dpm_spawn.c
+tests_mp_dpm_spawn_LDADD = libheddle.la
+tests_mp_dpm_spawn_LDFLAGS = $(NOWRAP) -pthread
+TESTS += tests/mp/dpm_spawn.sh tests/mp/dpm_names.sh
+EXTRA_DIST += tests/mp/dpm_spawn.sh tests/mp/dpm_names.sh

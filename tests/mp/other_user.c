@@ -6,9 +6,11 @@
  *     other_user bind TYPE NAME...     binds abstract names. TYPE: silent (does not listen), listen, full (its backlog is full), datagram
  *     other_user flood NAME            sends datagrams there without end
  *     other_user make DIRECTORY        makes it, writable for all
+ *     other_user store DIRECTORY       may not list it, and may not write there
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -99,6 +101,12 @@ int main(int argc, char **argv)
 		umask(0);
 		CHECK(!mkdir(argv[2], 0777));
 		ready();
+	} else if (!strcmp(argv[1], "store")) {
+		char file[4096];
+
+		snprintf(file, sizeof file, "%s/intruder", argv[2]);
+		CHECK(open(argv[2], O_RDONLY | O_DIRECTORY) < 0 && errno == EACCES);
+		CHECK(open(file, O_RDWR | O_CREAT, 0600) < 0 && errno == EACCES);
 	} else {
 		for (int i = 3; i < argc; i++)
 			take_name(argv[2], argv[i]);

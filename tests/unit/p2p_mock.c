@@ -498,6 +498,62 @@ int hdl_rt_pset_members(const char *name, int **ranks)
 	return -ENOENT;
 }
 
+int hdl_rt_attach(char *why, size_t size)
+{
+	snprintf(why, size, "there is no launcher");
+	return -ENOSYS;
+}
+
+int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void), struct hdl_spawn **out,
+		 char *why, size_t size)
+{
+	return -ENOSYS;
+}
+
+bool hdl_rt_spawn_answered(const struct hdl_spawn *s)
+{
+	return true;
+}
+
+bool hdl_rt_spawn_failed(const struct hdl_spawn *s)
+{
+	return true;
+}
+
+const char *hdl_rt_spawn_why(const struct hdl_spawn *s)
+{
+	return "";
+}
+
+int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app)
+{
+	return 0;
+}
+
+void hdl_rt_spawn_end(struct hdl_spawn *s)
+{
+}
+
+int hdl_rt_publish(const char *name, const char *value, char *why, size_t size)
+{
+	return -ENOSYS;
+}
+
+int hdl_rt_unpublish(const char *name, char *why, size_t size)
+{
+	return -ENOSYS;
+}
+
+int hdl_rt_lookup(const char *name, char *value, size_t room, char *why, size_t size)
+{
+	return -ENOSYS;
+}
+
+void hdl_tp_fabric(char name[HDL_FABRIC_NAME])
+{
+	name[0] = 0;
+}
+
 void hdl_rt_quit(void)
 {
 }

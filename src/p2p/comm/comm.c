@@ -63,6 +63,31 @@ static void comm_derive(struct hdl_comm *comm, struct hdl_session *session)
 		hdl_group_derive(comm->local->group, session);
 }
 
+/* Whether a rank below r is of the job. */
+static bool comm_has_job_before(const struct hdl_group *g, int r, const struct hdl_other_job *job)
+{
+	while (r-- > 0)
+		if (hdl_job_of(hdl_group_proc(g, r)) == job)
+			return true;
+	return false;
+}
+
+/* Counts or uncounts the communicator for each other job that has members. */
+static void comm_use_jobs(struct hdl_comm *comm, int more)
+{
+	const struct hdl_group *g = comm->group;
+	const struct hdl_other_job *last = NULL;
+
+	comm->uses_jobs = more > 0;
+	for (int r = 0; hdl_jobs_are_several() && r < g->size; r++) {
+		const struct hdl_other_job *job = hdl_job_of(hdl_group_proc(g, r));
+
+		if (job && job != last && !comm_has_job_before(g, r, job))
+			hdl_job_use(hdl_group_proc(g, r), more);
+		last = job;
+	}
+}
+
 void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler, struct hdl_session *session)
 {
 	comm_derive(comm, session);
@@ -76,7 +101,9 @@ void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler, st
 	comm->errhandler = errhandler;
 	hdl_errhandler_retain(errhandler);
 	hdl_comm_set_hints(comm, comm->hints);
+	comm_use_jobs(comm, 1);
 	if (comm->local) {
+		comm_use_jobs(comm->local, 1);
 		comm->local->context = comm->context;
 		comm->local->errhandler = MPI_ERRORS_RETURN;	/* no error is raised on it */
 	}
@@ -122,6 +149,8 @@ static void comm_clear(struct hdl_comm *comm)
 {
 	if (hdl_comm_on_free)
 		hdl_comm_on_free(comm);
+	if (comm->uses_jobs)
+		comm_use_jobs(comm, -1);
 	if (comm->local)
 		hdl_comm_release(comm->local);
 	if (!comm->part)

@@ -77,9 +77,11 @@ static void *handshake_watch(void *arg)
 	return NULL;
 }
 
-/* Whether a member of the communicator that waits for this process has failed. */
+/* Whether a member of the communicator that waits for this process has failed, or the peer has. */
 static bool handshake_is_lost(const struct hdl_wait_limit *p)
 {
+	if (p->ended && p->ended(p->ended_arg))
+		return true;
 	return p->comm && hdl_recv_revoked(p->comm, (uint16_t)(p->comm->context + 1));
 }
 
@@ -225,7 +227,7 @@ static int recv_peer(int fd, const struct hello *h, const struct hdl_wait_limit 
 
 static int recv_hello(int fd, const struct hdl_wait_limit *p, struct hdl_dpm_peer *m, uint64_t *nonce, int *peer_err)
 {
-	struct hdl_wait_limit soon = { monotonic_ns() + HDL_HELLO_NS, p->comm };
+	struct hdl_wait_limit soon = { monotonic_ns() + HDL_HELLO_NS, p->comm, p->ended, p->ended_arg };
 	struct hello refusal = { .magic = MAGIC };
 	struct hello theirs;
 	int err = handshake_move_all(fd, POLLIN, &theirs, sizeof(theirs), p);
@@ -254,7 +256,7 @@ static int handshake_verdicts(int fd, const struct hdl_wait_limit *p, const stru
 
 int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
 {
-	struct hdl_wait_limit limit = { m->deadline, m->comm }, *p = &limit;
+	struct hdl_wait_limit limit = { m->deadline, m->comm, m->ended, m->ended_arg }, *p = &limit;
 	uint64_t nonce = 0;
 	uint8_t they_can = 0;
 	int peer_err = 0, err = 0;

@@ -17,6 +17,10 @@ struct hdl_dpm_peer {
 	/* in monotonic_ns(); 0: none. Of hdl_dpm_handshake as a whole; it may extend a connector's */
 	uint64_t deadline;
 	struct hdl_comm *comm;		/* its members wait for the result: the wait ends when one of them fails; or NULL */
+	/* Whether the peer is known to have ended: the wait ends then, too (-EOWNERDEAD). Any thread calls it; who knows of the end calls
+	 * hdl_tp_wake. NULL: nothing is known */
+	bool (*ended)(const void *arg);
+	const void *ended_arg;
 	struct hdl_group *other;	/* result: the peer, a group of one; NULL: no communication is possible */
 	/* result: for messages of the two on the agreement that follows; differs at each handshake */
 	int tag;
@@ -27,6 +31,8 @@ struct hdl_dpm_peer {
 struct hdl_wait_limit {
 	uint64_t deadline;
 	const struct hdl_comm *comm;
+	bool (*ended)(const void *arg);	/* as in struct hdl_dpm_peer */
+	const void *ended_arg;
 };
 
 /* Performs the handshake on a connected socket; progress goes on meanwhile, and the wait takes no CPU. Returns 0 or a negative

@@ -205,7 +205,8 @@ static int next_hello(struct port *p, const struct hdl_wait_limit *limit, int *f
 		fds[p->nconnections] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
 		/* other threads may run meanwhile, and use p: all is looked up again */
 		err = hdl_fds_wait(fds, p->nconnections + 1, &(struct hdl_wait_limit){
-				   earlier(limit->deadline, p->nconnections ? p->connections[0].deadline : 0), limit->comm });
+				   earlier(limit->deadline, p->nconnections ? p->connections[0].deadline : 0), limit->comm,
+				   limit->ended, limit->ended_arg });
 		if (err && err != -ETIMEDOUT)
 			return err;
 	}
@@ -218,7 +219,7 @@ static int next_hello(struct port *p, const struct hdl_wait_limit *limit, int *f
  * next. */
 static int accept_one(struct port *p, struct hdl_dpm_peer *m)
 {
-	const struct hdl_wait_limit limit = { m->deadline, m->comm };
+	const struct hdl_wait_limit limit = { m->deadline, m->comm, m->ended, m->ended_arg };
 	int err, fd;
 
 	while (!(err = next_hello(p, &limit, &fd))) {
@@ -287,7 +288,7 @@ static int dial(const char *host, const char *number, const struct hdl_wait_limi
 
 int hdl_port_connect(const char *name, struct hdl_dpm_peer *m)
 {
-	const struct hdl_wait_limit limit = { m->deadline, m->comm };
+	const struct hdl_wait_limit limit = { m->deadline, m->comm, m->ended, m->ended_arg };
 	char host[256], number[8];
 	uint64_t kernel;
 	bool same;

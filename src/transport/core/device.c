@@ -80,26 +80,40 @@ void hdl_tp_prepare(void)
 	shca_prepare();
 }
 
-/* Sets the fabric of ranks that no launcher gave one: a hash of the job's name (FNV-1a, 128 bits), since that may be any text,
+/* The name of ranks that no launcher gave a fabric is a hash of the job's name (FNV-1a, 128 bits), since that may be any text,
  * and is not for everybody to read. */
-static void device_set_fabric(void)
+void hdl_tp_fabric(char name[HDL_FABRIC_NAME])
 {
 	unsigned __int128 h = (unsigned __int128)0x6c62272e07bb0142u << 64 | 0x62b821756295c58du;
-	char name[40];
+	const char *given = getenv("SHCA_FABRIC");
 
+	if (given && *given) {
+		snprintf(name, HDL_FABRIC_NAME, "%s", given);
+		return;
+	}
 	for (const char *p = hdl_job.nspace; *p; p++)
 		h = (h ^ (uint8_t)*p) * ((unsigned __int128)1 << 88 | 0x13b);
-	snprintf(name, sizeof(name), "job-%016llx%016llx", (unsigned long long)(h >> 64), (unsigned long long)h);
+	snprintf(name, HDL_FABRIC_NAME, "job-%016llx%016llx", (unsigned long long)(h >> 64), (unsigned long long)h);
+}
+
+static void device_set_fabric(void)
+{
+	char name[HDL_FABRIC_NAME];
+
+	hdl_tp_fabric(name);
 	shca_set_fabric(name); /* EBUSY: the process is in its fabric already */
 }
 
 /* Hash of the fabric's name: the ports of all fabrics are alike. */
 static uint32_t fabric_id(void)
 {
-	const char *name = getenv("SHCA_FABRIC");
-	uint64_t id = hdl_job_id(name && *name ? name : hdl_job.nspace);
-	uint32_t half = (uint32_t)(id ^ id >> 32);
+	char name[HDL_FABRIC_NAME];
+	uint64_t id;
+	uint32_t half;
 
+	hdl_tp_fabric(name);
+	id = hdl_job_id(name);
+	half = (uint32_t)(id ^ id >> 32);
 	return half ? half : 1;
 }
 

@@ -388,6 +388,18 @@ static bool leave_others(const struct hdl_ep *ep)
 	return !hdl_proc_is_ours(ep->rank) && !ep->failed && !hdl_ep_is_unused(ep);
 }
 
+/* Of these, the peers with which this process has no communicator any more. Both sides have called MPI_Comm_disconnect, so a peer
+ * may go on without a turn of progress for as long as it likes: its acknowledgement of LEAVE is not waited for. */
+static bool leave_disconnected(const struct hdl_ep *ep)
+{
+	return leave_others(ep) && hdl_job_of(ep->rank)->left;
+}
+
+static bool leave_connected(const struct hdl_ep *ep)
+{
+	return leave_others(ep) && !hdl_job_of(ep->rank)->left;
+}
+
 static bool leave_all(const struct hdl_ep *ep)
 {
 	return !is_gone(ep) && ep->rank != hdl_job.rank && !hdl_ep_is_unused(ep);
@@ -434,8 +446,10 @@ int hdl_tp_fini(struct hdl_tp **instance)
 		return 0;
 	settle_before_fence(tp);
 	/* the fence does not include other jobs: they go on, and this process's end is no error to them */
-	if (send_parting(tp, HDL_CTL_LEAVE, leave_others))
+	if (send_parting(tp, HDL_CTL_LEAVE, leave_connected))
 		settle_before_fence(tp);
+	if (send_parting(tp, HDL_CTL_LEAVE, leave_disconnected))
+		progress_settle_briefly(tp);
 	/* Peers may still need acknowledgements from here (a lost one is asked for again): progress goes on until all have
 	 * entered the fence. */
 	hdl_ud_acks(tp);

@@ -30,8 +30,11 @@ static void peer_ended(struct hdl_ep *ep)
 		hdl_ep_fail(ep, -ECONNRESET);
 		return;
 	}
-	/* a process of another job that never had a message of this one may have ended in order */
-	if (!hdl_ep_may_end(ep) && seen && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
+	/* a process of another job that never had a message of this one, or has no communicator with it any more, may have ended in
+	 * order */
+	if (!hdl_proc_is_ours(ep->rank) && (hdl_ep_is_unused(ep) || hdl_job_of(ep->rank)->left))
+		;
+	else if (!hdl_ep_may_end(ep) && seen)
 		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
 			  hdl_proc_text(ep->rank), ep->proc.pid);
 	else if (!hdl_ep_may_end(ep) && !seen)
@@ -120,6 +123,19 @@ static void end_reported_peers(struct hdl_tp *tp, unsigned ended)
 	}
 }
 
+/* Ends the connections with processes of other jobs that have ended after MPI_Finalize, and with which there was no communicator any
+ * more. A program that spawns in a loop meets more of them than LOOKS, and each keeps queues and logs until then. */
+static void end_departed(struct hdl_tp *tp)
+{
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
+
+		if (ep->departed && !ep->failed && !hdl_proc_is_ours(ep->rank) && hdl_job_of(ep->rank)->left &&
+		    hdl_peer_state(ep) == HDL_PROC_ENDED)
+			peer_ended(ep);
+	}
+}
+
 uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now)
 {
 	unsigned ended = hdl_rt_ended();
@@ -134,6 +150,7 @@ uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now)
 	if (now < tp->alive_ns)
 		return tp->alive_ns;
 	tp->alive_ns = now + LOOK_NS;
+	end_departed(tp);
 	for (uint32_t i = 0; i < n && looks < LOOKS; i++) {
 		struct hdl_ep *ep = tp->peers.of[tp->alive_next];
 
