@@ -168,14 +168,12 @@ static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, u
 	return 0;
 }
 
-int shca_copy_piece(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
-		uint64_t swhere, uint64_t n, bool last, bool *src_err)
+/* shca_copy_piece where one side or both are private. */
+static __attribute__((noinline)) int copy_private(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc,
+						  const char *src, uint64_t swhere, uint64_t n, bool last, bool *src_err)
 {
 	int rc;
 
-	*src_err = false;
-	if (dst && src)
-		return copy_store(dst, src, n, last);
 	if (unlikely(!dst && SHCA_IS_NULL(dwhere)))
 		return 0;
 	if (unlikely(!src && SHCA_IS_NULL(swhere)))
@@ -211,4 +209,13 @@ int shca_copy_piece(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t
 		dwhere += k;
 	}
 	return 0;
+}
+
+int shca_copy_piece(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
+		uint64_t swhere, uint64_t n, bool last, bool *src_err)
+{
+	*src_err = false;
+	if (dst && src)
+		return copy_store(dst, src, n, last);
+	return copy_private(thr, dproc, dst, dwhere, sproc, src, swhere, n, last, src_err);
 }
