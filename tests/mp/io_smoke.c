@@ -511,10 +511,11 @@ static void test_full(void)
 /* Atomic mode: an access of many runs is one. Each rank writes its number over all runs, or reads them. */
 static void test_atomic(void)
 {
-	enum { RUNS = 200 };
+	enum { RUNS = 10000 };
 	MPI_File f = open_file(MPI_MODE_RDWR);
 	MPI_Datatype filetype;
-	int v[RUNS], flag;
+	static int v[RUNS];
+	int flag;
 
 	WORKS(MPI_File_get_atomicity(f, &flag));
 	CHECK(!flag);
@@ -528,7 +529,7 @@ static void test_atomic(void)
 		v[i] = 0;
 	WORKS(MPI_File_write_at_all(f, 0, v, RUNS, MPI_INT, MPI_STATUS_IGNORE));
 	meet(sync_comm);
-	for (int round = 0; round < 40; round++) {
+	for (int round = 0; round < 12; round++) {
 		if ((round + me) & 1) {
 			for (int i = 0; i < RUNS; i++)
 				v[i] = 1000 * me + round;
