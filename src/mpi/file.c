@@ -155,7 +155,7 @@ static bool set_hints(struct hdl_info *info, struct hdl_file *f)
 	return hdl_info_set(info, "collective_buffering", buffering[h->cb.buffering]) &&
 	       set_number(info, "cb_nodes", hdl_file_aggregators(f)) && set_number(info, "cb_buffer_size", h->cb.buffer_size) &&
 	       set_number(info, "striping_unit", h->cb.striping_unit) &&
-	       hdl_info_set(info, "filename", f->name) && set_number(info, "nb_proc", f->comm->size) &&
+	       hdl_info_set(info, "heddle_file_system", hdl_fs_name(f->fs)) && hdl_info_set(info, "filename", f->name) && set_number(info, "nb_proc", f->comm->size) &&
 	       set_number(info, "ind_rd_buffer_size", h->ind_rd_buffer_size) &&
 	       hdl_info_set(info, "mpi_memory_alloc_kinds", HDL_MEMORY_KINDS);
 }

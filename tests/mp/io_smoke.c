@@ -511,10 +511,11 @@ static void test_full(void)
 /* Atomic mode: an access of many runs is one. Each rank writes its number over all runs, or reads them. */
 static void test_atomic(void)
 {
-	enum { RUNS = 200 };
+	enum { RUNS = 10000 };
 	MPI_File f = open_file(MPI_MODE_RDWR);
 	MPI_Datatype filetype;
-	int v[RUNS], flag;
+	static int v[RUNS];
+	int flag;
 
 	WORKS(MPI_File_get_atomicity(f, &flag));
 	CHECK(!flag);
@@ -528,7 +529,7 @@ static void test_atomic(void)
 		v[i] = 0;
 	WORKS(MPI_File_write_at_all(f, 0, v, RUNS, MPI_INT, MPI_STATUS_IGNORE));
 	meet(sync_comm);
-	for (int round = 0; round < 40; round++) {
+	for (int round = 0; round < 12; round++) {
 		if ((round + me) & 1) {
 			for (int i = 0; i < RUNS; i++)
 				v[i] = 1000 * me + round;
@@ -539,6 +540,38 @@ static void test_atomic(void)
 				CHECK_EQ(v[i], v[0]);
 		}
 	}
+	WORKS(MPI_File_close(&f));
+}
+
+/* Offsets beyond 2^31 and 2^32, in a file of holes. */
+static void test_far(void)
+{
+	const MPI_Offset gib = (MPI_Offset)1 << 30;
+	MPI_File f = open_file(MPI_MODE_RDWR);
+	MPI_Datatype filetype;
+	MPI_Offset at;
+	MPI_Status status;
+	int v[8], n;
+
+	WORKS(MPI_File_set_size(f, 0));
+	MPI_Type_create_resized(MPI_INT, 0, gib, &filetype);
+	MPI_Type_commit(&filetype);
+	WORKS(MPI_File_set_view(f, me * 4, MPI_INT, filetype, "native", MPI_INFO_NULL));
+	MPI_Type_free(&filetype);
+	for (int i = 0; i < 8; i++)
+		v[i] = 100 * me + i;
+	WORKS(MPI_File_write_all(f, v, 8, MPI_INT, MPI_STATUS_IGNORE));
+	meet_file(f);
+	WORKS(MPI_File_get_size(f, &at));
+	CHECK_EQ(at, 7 * gib + 4 * np);
+	WORKS(MPI_File_get_byte_offset(f, 6, &at));
+	CHECK_EQ(at, 6 * gib + 4 * me);
+	WORKS(MPI_File_seek(f, -2, MPI_SEEK_END));
+	WORKS(MPI_File_read(f, v, 8, MPI_INT, &status));
+	MPI_Get_count(&status, MPI_INT, &n);
+	CHECK(n == 2 && v[0] == 100 * me + 6 && v[1] == 100 * me + 7);
+	meet(sync_comm);
+	WORKS(MPI_File_set_size(f, 0));
 	WORKS(MPI_File_close(&f));
 }
 
@@ -647,6 +680,7 @@ int main(int argc, char **argv)
 	test_ordered();
 	test_collective();
 	test_atomic();
+	test_far();
 	test_external32();
 	test_datarep();
 	test_full();
