@@ -67,7 +67,7 @@ void mpifort_string_out(char *text, size_t len, const char *from, int rc)
 #define ARRAY(kind, type)								\
 int kind##_array(type **to, const MPI_Fint *from, MPI_Count n)				\
 {											\
-	*to = malloc((n > 0 ? (size_t)n : 1) * sizeof(**to));				\
+	*to = calloc(n > 0 ? (size_t)n : 1, sizeof(**to));				\
 	if (!*to)									\
 		return mpifort_raise(MPI_ERR_NO_MEM);					\
 	for (MPI_Count i = 0; from && i < n; i++)					\
@@ -81,7 +81,8 @@ ARRAY(info, MPI_Info)
 void datatype_array_out(MPI_Fint *to, const MPI_Datatype *from, MPI_Count n)
 {
 	for (MPI_Count i = 0; i < n; i++)
-		to[i] = datatype_out(from[i]);
+		if (from[i])
+			to[i] = datatype_out(from[i]);
 }
 
 bool mpifort_root(MPI_Fint root, MPI_Fint comm)

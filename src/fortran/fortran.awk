@@ -73,7 +73,7 @@ function parameter(i, k, decl,	base, constant, stars, word, m, name)
 		stars++
 	ptype[k] = base
 	pointer[k] = stars > 0
-	fname[k] = pname[k] in renamed ? renamed[pname[k]] : pname[k]
+	fname[k] = (pname[k], name) in renamed_in ? renamed_in[pname[k], name] : pname[k] in renamed ? renamed[pname[k]] : pname[k]
 	ikind[k] = kind_of_integer(base)
 	class[k] = ""
 	intent[k] = !stars || constant ? "IN" : "OUT"
@@ -194,7 +194,8 @@ function with_intent(k)
 function declaration(k, is_f08, as_cptr,	t, dim, later)
 {
 	dim = dimension(k)
-	later = asynchronous && (what[k] == "choice" || array[k] && intent[k] == "IN" && returns_request && what[k] != "status") ? ", asynchronous" : ""
+	later = asynchronous && (what[k] == "choice" || array[k] && intent[k] == "IN" && returns_request && what[k] != "status" ||
+		pname[k] == "newcomm" && returns_request) ? ", asynchronous" : ""
 	if (what[k] == "choice" || what[k] == "detach" && !is_f08)
 		t = "type(*), dimension(..)"
 	else if (what[k] == "cptr" || what[k] == "detach")
@@ -692,7 +693,10 @@ kind == "table" && $1 ~ /^(logical|address|cptr)$/ {
 	next
 }
 kind == "table" && $1 == "rename" {
-	renamed[$2] = $3
+	if (NF > 3)
+		renamed_in[$2, $4] = $3
+	else
+		renamed[$2] = $3
 	next
 }
 kind == "table" && $1 == "buffer" {

@@ -95,7 +95,8 @@ static inline MPI_Fint request_out(MPI_Request handle)
 	return (uintptr_t)handle < MPIFORT_PREDEFINED ? (MPI_Fint)(uintptr_t)handle : PMPI_Request_toint(handle);
 }
 
-/* Arrays of handles. x_array allocates n handles, converted from `from` unless that is NULL; the caller frees them. */
+/* Arrays of handles. x_array allocates n handles, converted from `from`, or 0 if that is NULL; the caller frees them. x_array_out leaves alone those that C
+ * did not write. */
 int datatype_array(MPI_Datatype **to, const MPI_Fint *from, MPI_Count n);
 void datatype_array_out(MPI_Fint *to, const MPI_Datatype *from, MPI_Count n);
 int request_array(MPI_Request **to, const MPI_Fint *from, MPI_Count n);

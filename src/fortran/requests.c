@@ -20,7 +20,7 @@ struct kept {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept *buckets[256];
-int mpifort_nkept;			/* read without the lock: whoever has a request in the table counted it before */
+int mpifort_nkept;			/* read without the lock: the thread that was given a request counted it before */
 
 static struct kept **bucket(MPI_Request request)
 {

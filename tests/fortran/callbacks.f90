@@ -480,14 +480,15 @@ subroutine datatypes()
 end subroutine
 
 subroutine contents(type)
-   type(MPI_Datatype) :: type, types(2)
+   type(MPI_Datatype) :: type, types(4)
    integer :: ni, na, nt, combiner, integers(3)
    integer(MPI_ADDRESS_KIND) :: addresses(2)
    call MPI_Type_get_envelope(type, ni, na, nt, combiner)
    call check(ni == 3 .and. na == 2 .and. nt == 2 .and. combiner == MPI_COMBINER_STRUCT, 'Type_get_envelope')
-   call MPI_Type_get_contents(type, 3, 2, 2, integers, addresses, types)
+   types = MPI_BYTE
+   call MPI_Type_get_contents(type, 3, 2, 4, integers, addresses, types)
    call check(all(integers == [2, 1, 2]) .and. addresses(2) == 8  .and. types(1) == MPI_INTEGER .and. &
-      types(2) == MPI_DOUBLE_PRECISION, 'Type_get_contents')
+      types(2) == MPI_DOUBLE_PRECISION .and. types(3) == MPI_BYTE, 'Type_get_contents')
 end subroutine
 
 subroutine abi()
