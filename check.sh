@@ -61,7 +61,7 @@ run() {
 quick_long="correct|random|queue_cache|vector|hosts|port_down|single_copy|sc_staging|pipelined|ranks_stopped|persistent_starts|memory"
 quick_tests() {
 	printf 'show:\n\t@echo $(TESTS)\n' | make -s -C "$1" -f Makefile -f - show | tr ' ' '\n' |
-		grep -vE "^tests/(vm/run|verbs/(perftest.sh|access)|mp/(transport|mpi_run|mpi_flood|coll_($quick_long)).sh)$" | tr '\n' ' '
+		grep -vE "^tests/(vm/run|shca/fuzz.sh|verbs/(perftest.sh|access)|mp/(transport|mpi_run|mpi_flood|coll_($quick_long)).sh)$" | tr '\n' ' '
 }
 
 # Makes the tarball of tree $1; every file of the repository must be in it (EXTRA_DIST), where there is a repository.

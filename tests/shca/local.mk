@@ -192,6 +192,10 @@ tests_shca_device_fatal_modify_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_device_fatal_modify_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_device_fatal_modify_LDFLAGS = $(NOWRAP)
 
+# Built by itself, with clang.
+TESTS += tests/shca/fuzz.sh
+EXTRA_DIST += tests/shca/fuzz.sh tests/shca/fuzz_verbs.c
+
 check_PROGRAMS += tests/shca/timers
 TESTS += tests/shca/timers
 tests_shca_timers_SOURCES = tests/shca/timers.c $(shca_rig)

@@ -386,7 +386,8 @@ static inline void *shca_number_get(const struct shca_member *m, uint32_t number
 	}
 	uint64_t e = atomic_load_explicit((shca_dirent *)(m->base + seg) + (number & (SHCA_QP_SEG - 1)),
 					  memory_order_acquire);
-	char *p = m->base + (e - kind);
+	/* as numbers: of an entry that is 0 the sum lies before the base, and is not used */
+	char *p = (char *)((uintptr_t)m->base + (e - kind));
 	/* the kind is less than the distance of two objects */
 	if (unlikely(e >= atomic_load_explicit(&m->end, memory_order_relaxed) - (size - 8)) && !shca_fits_by_now(m, e - kind, size))
 		return NULL;
