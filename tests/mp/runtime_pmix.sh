@@ -4,9 +4,9 @@
 . "$(dirname "$0")/launcher_lib.sh"
 client=$PWD/tests/mp/runtime_pmix_client
 
-expect 0 "$run" -n 1 "$client" 1
-expect 0 "$run" -n 4 "$client" 4
+expect 0 "$run" --universe 7 -n 1 "$client" 1
+expect 0 "$run" --universe 7 -n 4 "$client" 4
 [ ! -s "$err" ] || fail "noise"
-expect 0 "$run" -n 2 "$client" 5 0 : -n 3 "$client" 5 1
+expect 0 "$run" --universe 7 -n 2 "$client" 5 0 : -n 3 "$client" 5 1
 nothing_left
 exit 0

@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 	if (rc != PMIX_SUCCESS)
 		return failed("PMIx_Init", rc);
 	bad |= number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, size);
-	bad |= number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, size);
+	bad |= number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, 7);		/* as runtime_pmix.sh passes by --universe */
 	bad |= number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, size);
 	bad |= number(PMIX_RANK_WILDCARD, PMIX_MAX_PROCS, size);
 	bad |= number(PMIX_RANK_WILDCARD, PMIX_NUM_NODES, 1);
