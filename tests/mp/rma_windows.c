@@ -452,7 +452,7 @@ static void overlapping(void)
 /* Contiguous over the ranks unless told otherwise; loads and stores reach every segment. */
 static void shared_segments(void)
 {
-	MPI_Aint size, total;
+	MPI_Aint size;
 	MPI_Win win;
 	MPI_Info info;
 	int *mine, *theirs, unit;
@@ -472,7 +472,6 @@ static void shared_segments(void)
 		MPI_Win_sync(win);
 		MPI_Barrier(WORLD);
 		MPI_Win_sync(win);
-		total = 0;
 		for (int r = 0; r < np; r++) {
 			size = -1;
 			unit = -1;
@@ -484,7 +483,6 @@ static void shared_segments(void)
 			if (!noncontig && size && end)
 				CHECK((char *)theirs == end);
 			end = size ? (char *)theirs + size : end;
-			total += size;
 			for (int i = 0; i < size / (MPI_Aint)sizeof(int); i++)
 				CHECK_EQ(theirs[i], 1000 * r + i);
 		}

@@ -258,7 +258,7 @@ static void refusals(struct here *h, char *mem, const struct ibv_mr *mr)
 	vt_expect(h->cq, 1, IBV_WC_REM_INV_REQ_ERR);
 	CHECK(!ibv_destroy_qp(q) && !ibv_dereg_mr(odd), "destroy");
 	sge[1].lkey ^= 0x100;
-	CHECK(!ibv_exp_post_send(small, &good, &bad) == 0, "post");
+	CHECK(ibv_exp_post_send(small, &good, &bad) != 0, "post");
 	good.ext_op.masked_atomics.log_arg_sz = 3;
 	sge[1].length = 16;
 	CHECK(!ibv_exp_post_send(small, &good, &bad), "post");
