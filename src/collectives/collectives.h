@@ -12,7 +12,7 @@
 #include "p2p/p2p.h"
 
 /* Up to HDL_COLLS: collectives whose graphs are kept; REDUCE_SCATTER has parts of one size. From HDL_COLLS on: v-collectives on
- * mailbox (vector.c), of which a rank knows its own lengths only. ALLTOALLV is alltoallw, too; NEIGHBORS is each neighborhood
+ * mailbox (vector.c); a rank knows its own lengths only, unless hdl_vector_known. ALLTOALLV is alltoallw, too; NEIGHBORS is each neighborhood
  * collective. VREDUCE to VEXSCAN: reductions by operations of programs, or of parts of different lengths. */
 enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_GATHER, HDL_SCATTER,
 		HDL_REDUCE_SCATTER, HDL_SCAN, HDL_EXSCAN, HDL_COLLS,
@@ -33,7 +33,7 @@ static inline bool hdl_coll_has_root(enum hdl_coll coll)
 	       coll == HDL_SCATTERV || coll == HDL_VREDUCE;
 }
 
-/* Returns true for v-collectives: no rank knows all lengths, and no graph of the host executor could be kept. */
+/* Returns true for v-collectives: no graph of the host executor is kept. Lengths: see hdl_vector_known. */
 static inline bool hdl_coll_is_vcoll(enum hdl_coll coll)
 {
 	return coll >= HDL_COLLS;

@@ -3,9 +3,10 @@
  * The executor interface: each executor is a constant table of operations, and a plan points to the table of its executor.
  *
  *     hdl_exec_host         host/by_events.c          messages; runs never come to queues.c
- *     hdl_exec_mailbox      mailbox/cell.c one RDMA write per pair of ranks and direction, into a cell of the peer's slot
- *     hdl_exec_vector       mailbox/vector.c mailbox, with blocks of different lengths (collectives of enum hdl_coll from
- *                           HDL_COLLS on)
+ *     hdl_exec_mailbox      mailbox/fixed.c           one RDMA WRITE per pair of ranks and direction, into a cell of the peer's
+ *                           slot; the operations are in mailbox/cell.c
+ *     hdl_exec_vector       mailbox/vector_calls.c    mailbox, with blocks of different lengths (collectives of enum hdl_coll
+ *                           from HDL_COLLS on); the operations are in mailbox/vector.c
  *     hdl_exec_single_copy  single_copy/single_copy.c one copy between the ranks' own buffers
  *     hdl_exec_tasks        tasks/post.c              a task list that the device carries out
  *

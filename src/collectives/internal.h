@@ -120,7 +120,7 @@ struct hdl_run {
 	struct hdl_check *check;	/* HEDDLE_CHECK=1: this rank's record of the call, to be compared (select/check.c) */
 
 	/* Mailbox and tasks. */
-	uint64_t opno;
+	uint64_t opno;			/* operation number: position in the set, all classes counted together */
 	uint32_t slot, place;		/* the operation's number in its class modulo slots; opno modulo depth: index in
 					 * hdl_queues.ring */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */

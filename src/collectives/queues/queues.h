@@ -139,7 +139,7 @@ struct hdl_slot_class {
 	uint32_t next_slot;		/* of operation `posted` */
 	size_t slot_bytes, acc_bytes, data_bytes;
 };
-enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };	/* mailbox: two */
+enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };	/* mailbox: SHORT: short and medium cells, single copy; LONG: wide cells */
 _Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks has a region");
 
 struct hdl_queues {
@@ -295,7 +295,8 @@ static inline uint32_t hdl_ring_after(uint32_t i, uint64_t n)
 	return i + 1 == n ? 0 : i + 1;
 }
 
-/* The run becomes operation `posted`, and gets its number, slot and place. Must: run->class is set. */
+/* The run becomes operation `posted`, and gets its number, slot and place. Must: run->class is set; the caller increments h->posted
+ * when the requests are posted. */
 static inline void hdl_queues_number(struct hdl_queues *h, struct hdl_run *run, bool synchronizes)
 {
 	struct hdl_slot_class *c = &h->class[run->class];
@@ -357,7 +358,7 @@ void hdl_queues_fail_run(const struct hdl_queues *h, struct hdl_run *run);
  * is queued or posted. */
 void hdl_queues_enlist(struct hdl_queues *h);
 
-/* Retires the oldest operation: its slot and place are free again. */
+/* Retires the oldest operation: this rank needs its slot no more, and its place is free. */
 static inline void hdl_queues_retire(struct hdl_queues *h, const struct hdl_run *run)
 {
 	h->retired++;
@@ -438,7 +439,8 @@ struct hdl_coll_prog {
 	uint8_t class;
 };
 
-/* (a) above: returns true if a slot of the class is free. */
+/* (a) above: returns true if this rank has fewer operations posted and not retired than the depth, of the class and of all classes.
+ * Only together with (b) does that prove the slot free at the peers. */
 static inline bool hdl_queues_has_slot(const struct hdl_queues *h, uint8_t class)
 {
 	const struct hdl_slot_class *c = &h->class[class];

@@ -209,7 +209,7 @@ static int offloadable(const struct hdl_plan_key *key, const struct hdl_comm_pro
 
 /* ---- the choice -------------------------------------------------------------------------------------------- */
 
-/* Blocking, each rank has a core: most bytes of all inputs together for mailbox. */
+/* Blocking, each rank has a core: most bytes of the inputs of a rank's peers together for mailbox. */
 #define MAILBOX_BYTES 3072
 #define MAILBOX_BLOCK 1024		/* and of one input */
 

@@ -161,10 +161,12 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, const stru
 	if (unlikely(req->flags & SHCA_WQE_OPERANDS_NOW)) {
 		if (!write_operands(thr, q, q->pi, w, req))
 			return shca_no_memory("post_send");
-	} else if (!(req->flags & SHCA_WQE_INLINE))
-		memcpy(w->sge, req->sge, req->nsge * sizeof(*w->sge));
-	else if (!write_inline(thr, q, q->pi, w, req))
+	} else if (!(req->flags & SHCA_WQE_INLINE)) {
+		for (uint32_t i = 0; i < req->nsge; i++)
+			w->sge[i] = req->sge[i];
+	} else if (!write_inline(thr, q, q->pi, w, req)) {
 		return shca_no_memory("post_send");
+	}
 	uint64_t pos = take_position(q, send->wr_id, signaled);
 	atomic_store_explicit(&q->sh->posted, pos + 1, memory_order_release);
 	return 0;
