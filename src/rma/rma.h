@@ -142,7 +142,8 @@ struct hdl_win {
 	bool mapped;			/* every member has mapped the state block of every other */
 	bool native;			/* ... and every member's memory that is in the fabric */
 	bool by_messages;		/* the device does not move the memory of some peer: puts and gets are messages */
-	bool helped;			/* peers' operations need this process's progress: hdl_rma_helper_begin was called */
+	bool helped;			/* peers' operations need this process's progress */
+	bool begun;			/* hdl_rma_helper_begin was called for this window */
 	int flavor, model;		/* MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED */
 	int locks;			/* targets that MPI_Win_lock has named */
 	struct hdl_comm *comm;		/* a duplicate without a handle: the window's messages */

@@ -521,7 +521,7 @@ static void parts_free(struct hdl_win *w)
 /* Frees the object. kept: memory that peers may still write to stays. */
 static void win_free(struct hdl_win *w, bool kept)
 {
-	if (w->helped)
+	if (w->begun)
 		hdl_rma_helper_end();
 	for (int r = 0; w->target && r < w->size; r++)
 		target_free(w->target[r]);
@@ -632,8 +632,10 @@ int hdl_rma_init(void)
 
 void hdl_rma_begun(struct hdl_win *w)
 {
-	if (w->helped)
+	if (w->helped) {
+		w->begun = true;
 		hdl_rma_helper_begin();
+	}
 }
 
 void hdl_rma_fini(void)

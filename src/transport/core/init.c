@@ -360,16 +360,18 @@ static void settle_before_fence(struct hdl_tp *tp)
 }
 
 /* All ranks are in MPI_Finalize, or this process leaves alone. Lets the executors' operations go on as long as they move: a rank
- * whose operation is complete owes the others nothing. An operation that not all ranks have begun never moves. */
-static void end_executors(struct hdl_tp *tp)
+ * whose operation is complete owes the others nothing. An operation that not all ranks have begun never moves. all_there false: a rank
+ * ended before the fence, so the executors go on detecting and reporting failures. */
+static void end_executors(struct hdl_tp *tp, bool all_there)
 {
 	enum { STILL_NS = 1000000000 };
 	uint64_t deadline = monotonic_ns() + STILL_NS;
 
 	if (!tp->under_way)
 		return;
-	tp->exec_timers = NULL;
-	while (tp->under_way(true) && monotonic_ns() < deadline) {
+	if (all_there)
+		tp->exec_timers = NULL;
+	while (tp->under_way(all_there) && monotonic_ns() < deadline) {
 		hdl_ud_acks(tp);
 		if (hdl_tp_progress(tp))
 			deadline = monotonic_ns() + STILL_NS;
@@ -466,7 +468,7 @@ int hdl_tp_fini(struct hdl_tp **instance)
 	/* a STAY was sent ahead of its sender's entry into the fence, so it is here, and perhaps not looked at yet */
 	for (int turns = 0; turns < 64 && hdl_tp_progress(tp); turns++)
 		;
-	end_executors(tp);
+	end_executors(tp, fenced > 0);
 	if (send_parting(tp, HDL_CTL_LEAVE, leave_staying))
 		progress_settle_briefly(tp);
 	init_report_and_destroy(instance);
@@ -479,7 +481,7 @@ void hdl_tp_leave(struct hdl_tp **instance)
 
 	if (!tp)
 		return;
-	end_executors(tp);
+	end_executors(tp, true);
 	progress_settle(tp);
 	tp->parting = true;
 	if (send_parting(tp, HDL_CTL_LEAVE, leave_all))

@@ -66,8 +66,9 @@ static int mw_close(struct shca_context *c, struct shca_mr *sh)
 	unbind(c, sh);
 	SHCA_FAILPOINT(thr, "mw-closing", NULL, 0);
 	shca_quiesce(thr, thr->m->slot);
-	/* an executor that had found the window may have bound it since; no later one finds it */
-	if (unbind(c, sh))
+	/* An executor that had found the window may have bound it since, and write_entry makes it findable again: until a quiesce
+	 * has passed in which no executor bound it. */
+	while (unbind(c, sh))
 		shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "mw-closed", NULL, 0);
 	return 0;

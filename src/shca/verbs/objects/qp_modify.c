@@ -248,6 +248,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	*unread = (atomic_exchange(&sh->events, 0) & ~SHCA_DC_ARMED) != 0;
 	atomic_store(&sh->peer_dead, 0);
 	atomic_store(&sh->rnr_since, 0);
+	atomic_store(&sh->held, 0);
 	sh->access = 0;
 	sh->qkey = 0;
 	sh->mtu = 4096;
