@@ -204,19 +204,18 @@ static inline int shca_responder_receives(struct shca_thread *thr, const struct 
 	return likely(rq && rcq && rq->proc == to->proc && rcq->proc == to->proc) ? 0 : IBV_WC_REM_INV_REQ_ERR;
 }
 
-/* Returns the responder's region of this key, if the responder's queue grants these rights as well; NULL: refused, or the key is a
- * memory window's: ask shca_responder_window. */
+/* Returns the region of this key, or the memory window that is bound under it, if the responder's queue grants these rights as well;
+ * NULL: refused. */
 static inline struct shca_mr *shca_responder_region(const struct shca_member *m, const struct shca_responder *r, uint32_t rkey,
 						    uint32_t rights)
 {
-	return likely((r->qp->access & rights) == rights) ? shca_region(m, rkey, r->pd, rights) : NULL;
-}
+	struct shca_mr *mr;
 
-/* The same for memory windows. Behind shca_responder_region, so that the key of a region costs nothing more. */
-static inline struct shca_mr *shca_responder_window(const struct shca_member *m, const struct shca_responder *r, uint32_t rkey,
-						    uint32_t rights)
-{
-	return (r->qp->access & rights) == rights ? shca_window_find(m, rkey, r->pd, r->qp->qpn, rights) : NULL;
+	if (unlikely((r->qp->access & rights) != rights))
+		return NULL;
+	mr = shca_region(m, rkey, r->pd, rights);
+	/* behind the region, so that a region's key costs nothing more */
+	return likely(mr) ? mr : shca_window_find(m, rkey, r->pd, r->qp->qpn, rights);
 }
 
 #endif

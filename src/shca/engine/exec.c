@@ -102,35 +102,22 @@ static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 	return qp->step_status;
 }
 
-/* resolve_remote for a key that is no region's. */
-static __attribute__((noinline)) int resolve_window(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr,
-						    uint64_t len, uint32_t rights, struct shca_seg *seg, uint32_t *proc,
-						    const struct shca_mr **region)
-{
-	const struct shca_mr *w = shca_responder_window(thr->m, r, rkey, rights);
-
-	if (!w || !shca_region_at(thr->m, w, raddr, len, seg) || !shca_region_sound(thr->m, w))
-		return IBV_WC_REM_ACCESS_ERR;
-	*proc = w->proc & (SHCA_MAX_PROCS - 1);
-	if (region)
-		*region = w;
-	return 0;
-}
-
-/* Resolves [raddr, raddr + len) with these rights. *region, unless NULL: the region or window of rkey. Returns 0 or IBV_WC_REM_ACCESS_ERR. */
-static int resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
-			  uint32_t rights, struct shca_seg *seg, uint32_t *proc, const struct shca_mr **region)
+/* Resolves [raddr, raddr + len) with these rights. Returns the region, or the memory window, of rkey; NULL: IBV_WC_REM_ACCESS_ERR. */
+static inline __attribute__((always_inline)) const struct shca_mr *
+resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len, uint32_t rights,
+	       struct shca_seg *seg)
 {
 	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
 
-	if (unlikely(!mr))
-		return resolve_window(thr, r, rkey, raddr, len, rights, seg, proc, region);
-	if (!shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
-		return IBV_WC_REM_ACCESS_ERR;
-	*proc = mr->proc & (SHCA_MAX_PROCS - 1);
-	if (region)
-		*region = mr;
-	return 0;
+	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
+		return NULL;
+	return mr;
+}
+
+/* I7: the process whose memory the region is. */
+static inline uint32_t owner_of(const struct shca_mr *mr)
+{
+	return mr->proc & (SHCA_MAX_PROCS - 1);
 }
 
 /* A request's data from byte `from` on, unless inline in one piece (req->inl). Inline data of several pieces is read during the
@@ -466,19 +453,20 @@ static __attribute__((noinline)) int exec_send_inv(struct shca_thread *thr, stru
 	return exec_message(thr, qp, req, r, true);
 }
 
-static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+/* Not inlined: the registers that a WRITE needs would be saved for every request. */
+static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
-	uint32_t step = shca_step_of(qp), proc;
+	uint32_t step = shca_step_of(qp);
 	bool written = step != SHCA_STEP_NONE && step != SHCA_STEP_DATA;
-	const struct shca_mr *region;
 	struct shca_seg seg;
 	bool src_err;
 	int rc;
 
 	if (!written && req->len) {
-		rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc, &region);
-		if (unlikely(rc))
-			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+		const struct shca_mr *region = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg);
+		if (unlikely(!region))
+			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
+		uint32_t proc = owner_of(region);
 		struct shca_iov dst = {.proc = proc, .seg = &seg, .n = 1};
 		bool polled = seg.lane == SHCA_LANE_ARENA || !(region->access & SHCA_ACCESS_UNPOLLED);
 		rc = move_write(thr, qp, req, &dst, polled ? SHCA_LAST_LINE_LAST : SHCA_ANY_ORDER, &src_err);
@@ -523,9 +511,8 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 {
 	struct shca_responder r = {0};
 	struct shca_seg seg;
-	uint32_t proc;
 	bool granted = !find_responder(thr, qp, req, &r) &&
-		       (!req->len || !resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc, NULL));
+		       (!req->len || resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg));
 
 	shca_epoch_widen(thr);
 	return granted;
@@ -534,19 +521,19 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_seg seg;
-	uint32_t proc;
 	bool src_err;
+	int rc;
 
 	if (unlikely(r->qp->flags & SHCA_QP_NO_READS))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	/* as for a WRITE: without bytes no key is checked */
 	if (unlikely(!req->len && !(req->flags & SHCA_WQE_CALC)))
 		return IBV_WC_SUCCESS;
-	int rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, &proc, NULL);
-	if (rc)
-		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+	const struct shca_mr *region = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg);
+	if (unlikely(!region))
+		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	SHCA_FAILPOINT(thr, "data", qp, req->op);
-	struct shca_iov src = {.proc = proc, .seg = &seg, .n = 1};
+	struct shca_iov src = {.proc = owner_of(region), .seg = &seg, .n = 1};
 	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
 	if (unlikely(req->flags & SHCA_WQE_CALC)) {
 		const void *result;
@@ -679,10 +666,11 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	at.ground.index = req->rkey >> 8;
 	/* before the look at the key: the version is counted up behind the key's end */
 	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
-	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size,
-			    req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc, NULL);
-	if (rc)
-		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+	mr = resolve_remote(thr, r, req->rkey, req->raddr, a.size,
+			    req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg);
+	if (unlikely(!mr))
+		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
+	at.proc = owner_of(mr);
 	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	/* a region's addresses may differ from those of the memory (ibv_reg_mr_iova) */
@@ -789,7 +777,7 @@ static uint32_t group_members(struct shca_thread *thr, const struct shca_qp *qp,
 
 static int exec_tapped(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
 
-/* Whether SHCA_FAULT loses or delays the datagram. Behind the tap it has been drawn for already. */
+/* Returns whether SHCA_FAULT drops or delays the datagram. A datagram that has passed the tap is not drawn for again. */
 static __attribute__((noinline, cold)) bool lost_or_late(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	struct shca_header *h = thr->m->hdr;

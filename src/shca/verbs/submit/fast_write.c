@@ -43,8 +43,6 @@ bool shca_rkey_cache_find(struct shca_thread *thr, struct shca_user_qp *q, struc
 	if (shca_responder_find(thr, q->sh, &to, &r))
 		return false;
 	mr = shca_responder_region(thr->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
-	if (!mr)
-		mr = shca_responder_window(thr->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
 	/* Only the `valid_word` of this process is compared: everything that the entry rests on must belong to the process, or
 	 * revoke in all processes (shca_common_revoke) */
 	if (!mr || mr->proc != slot || (r.qp->proc != slot && r.qp->proc != SHCA_COMMON) || !shca_region_sound(thr->m, mr))
