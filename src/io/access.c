@@ -372,6 +372,16 @@ static int end_conversion(struct hdl_access *a)
 	return rc;
 }
 
+/* Leaves nothing to run, and nothing for hdl_access_end to convert: the reason that is set stays. */
+static void access_refuse(struct hdl_access *a)
+{
+	if (a->packed)
+		a->args = a->memory;
+	free(a->packed);
+	a->packed = NULL;
+	a->bytes = 0;
+}
+
 int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_access_args *args)
 {
 	int rc = MPI_SUCCESS;
@@ -387,7 +397,7 @@ int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_
 		rc = begin_conversion(a);
 	}
 	if (rc)
-		a->bytes = 0;
+		access_refuse(a);
 	return rc;
 }
 
@@ -405,7 +415,6 @@ int hdl_access_end(struct hdl_access *a)
 int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_Count *moved)
 {
 	struct hdl_access a;
-	char why[256];
 	unsigned depth;
 	int rc = hdl_access_begin(&a, f, args), end;
 
@@ -414,12 +423,8 @@ int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_
 		hdl_access_run(&a);
 		hdl_lock_close(depth);
 	}
-	if (rc)
-		snprintf(why, sizeof(why), "%s", hdl_reason_take());
 	end = hdl_access_end(&a);
 	*moved = a.moved;
-	if (rc)
-		hdl_reason_set("%s", why);
 	return rc ? rc : end;
 }
 
@@ -455,11 +460,7 @@ int hdl_file_iaccess(struct hdl_file *f, const struct hdl_access_args *args, str
 	}
 	rc = hdl_access_begin(a, f, args);
 	if (rc) {
-		char why[256];
-
-		snprintf(why, sizeof(why), "%s", hdl_reason_take());
 		hdl_access_end(a);
-		hdl_reason_set("%s", why);
 		free(a);
 		(*req)->done = 1;
 		hdl_req_free(*req);

@@ -233,7 +233,7 @@ struct hdl_access {
 	struct hdl_req *req;
 	struct hdl_io_job job;
 };
-/* Must be followed by hdl_access_end, also after an error class. */
+/* Must be followed by hdl_access_end, also after an error class, whose reason that leaves set. */
 int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_access_args *args);
 /* Moves the data, and sets the results. [any thread] */
 void hdl_access_run(struct hdl_access *a);

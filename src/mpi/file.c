@@ -39,16 +39,19 @@ int hdl_bad_file(const char *call, MPI_File handle)
 	return hdl_file_raise(NULL, MPI_ERR_FILE, call, "invalid fh: handle %p is none, or was closed", (void *)handle);
 }
 
-static cold int file_null_arg(struct hdl_file *f, const char *call, const char *arg)
+int hdl_file_null_arg(struct hdl_file *f, const char *call, const char *arg)
 {
 	return hdl_file_raise(f, MPI_ERR_ARG, call, "invalid %s: it is a null pointer", arg);
 }
 
-int hdl_file_check_random(struct hdl_file *f, const char *call)
+int hdl_file_find_random(MPI_File handle, const char *call, struct hdl_file **f)
 {
-	if (likely(!(f->amode & MPI_MODE_SEQUENTIAL)))
+	*f = hdl_file_get(handle);
+	if (!*f)
+		return hdl_bad_file(call, handle);
+	if (likely(!((*f)->amode & MPI_MODE_SEQUENTIAL)))
 		return MPI_SUCCESS;
-	return hdl_file_raise(f, MPI_ERR_UNSUPPORTED_OPERATION, call, "not allowed with MPI_MODE_SEQUENTIAL");
+	return hdl_file_raise(*f, MPI_ERR_UNSUPPORTED_OPERATION, call, "not allowed with MPI_MODE_SEQUENTIAL");
 }
 
 /* ---- info -------------------------------------------------------------------------------------------------- */
@@ -171,7 +174,7 @@ int PMPI_File_get_info(MPI_File fh, MPI_Info *info_used)
 	if (!f)
 		return hdl_bad_file(call, fh);
 	if (!info_used)
-		return file_null_arg(f, call, "info_used");
+		return hdl_file_null_arg(f, call, "info_used");
 	info = hdl_info_new();
 	if (!info || !set_hints(info, f)) {
 		hdl_info_free(info);
@@ -257,7 +260,7 @@ int PMPI_File_close(MPI_File *fh)
 
 	hdl_check_active(call);
 	if (!fh)
-		return file_null_arg(NULL, call, "fh");
+		return hdl_file_null_arg(NULL, call, "fh");
 	if (!(f = hdl_file_get(*fh)))
 		return hdl_bad_file(call, *fh);
 	hdl_call = call;
@@ -293,12 +296,9 @@ HDL_PROFILED(File_delete);
 
 static int resize(const char *call, MPI_File fh, MPI_Offset size, int (*change)(struct hdl_file *f, MPI_Offset size, int error))
 {
-	struct hdl_file *f = hdl_file_get(fh);
-	int rc = MPI_SUCCESS;
+	struct hdl_file *f;
+	int rc = hdl_file_find_random(fh, call, &f);
 
-	if (!f)
-		return hdl_bad_file(call, fh);
-	rc = hdl_file_check_random(f, call);
 	if (rc)
 		return rc;
 	if (size < 0) {
@@ -339,7 +339,7 @@ int PMPI_File_get_size(MPI_File fh, MPI_Offset *size)
 	if (!f)
 		return hdl_bad_file(call, fh);
 	if (!size)
-		return file_null_arg(f, call, "size");
+		return hdl_file_null_arg(f, call, "size");
 	rc = hdl_file_size(f, size);
 	return rc ? hdl_file_raise_class(f, rc, call) : MPI_SUCCESS;
 }
@@ -357,7 +357,7 @@ int PMPI_File_get_group(MPI_File fh, MPI_Group *group)
 	if (!f)
 		return hdl_bad_file(call, fh);
 	if (!group)
-		return file_null_arg(f, call, "group");
+		return hdl_file_null_arg(f, call, "group");
 	return hdl_group_return(call, hdl_group_retain(f->comm->group), group);
 }
 HDL_PROFILED(File_get_group);
@@ -371,7 +371,7 @@ int PMPI_File_get_amode(MPI_File fh, int *amode)
 	if (!f)
 		return hdl_bad_file(call, fh);
 	if (!amode)
-		return file_null_arg(f, call, "amode");
+		return hdl_file_null_arg(f, call, "amode");
 	*amode = f->amode;
 	return MPI_SUCCESS;
 }
@@ -401,7 +401,7 @@ int PMPI_File_get_atomicity(MPI_File fh, int *flag)
 	if (!f)
 		return hdl_bad_file(call, fh);
 	if (!flag)
-		return file_null_arg(f, call, "flag");
+		return hdl_file_null_arg(f, call, "flag");
 	*flag = f->atomic;
 	return MPI_SUCCESS;
 }

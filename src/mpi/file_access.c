@@ -103,6 +103,27 @@ static int begin_access(struct hdl_file *f, const struct file_call *c, struct hd
 	}
 }
 
+/* Finds the file of a call. Like the two checks below, returns MPI_SUCCESS, or the code of the error raised. */
+static int find_file(MPI_File fh, const struct file_call *c, struct hdl_file **f)
+{
+	*f = hdl_file_get(fh);
+	hdl_call = c->name;
+	return likely(*f) ? MPI_SUCCESS : hdl_bad_file(c->name, fh);
+}
+
+static int check_request(struct hdl_file *f, const MPI_Request *request, const struct file_call *c)
+{
+	return likely(request) ? MPI_SUCCESS : hdl_file_raise(f, MPI_ERR_ARG, c->name, "invalid request: it is a null pointer");
+}
+
+/* Section 14.4.5: one split collective at a time, and no other collective access meanwhile. */
+static int check_split(struct hdl_file *f, const struct file_call *c)
+{
+	if (likely(!f->split))
+		return MPI_SUCCESS;
+	return hdl_file_raise(f, MPI_ERR_REQUEST, c->name, "a split collective is active, which %s completes", f->split_call);
+}
+
 static void set_status(MPI_Status *status, MPI_Count moved)
 {
 	if (!status)
@@ -115,14 +136,13 @@ static void set_status(MPI_Status *status, MPI_Count moved)
 
 static int blocking(MPI_File fh, MPI_Status *status, const struct file_call *c)
 {
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	struct hdl_access_args args;
 	MPI_Count moved = 0;
-	int rc;
+	int rc = find_file(fh, c, &f);
 
-	if (!f)
-		return hdl_bad_file(c->name, fh);
-	hdl_call = c->name;
+	if (rc)
+		return rc;
 	rc = begin_access(f, c, &args);
 	if (!rc) {
 		rc = hdl_file_access(f, &args, &moved);
@@ -133,16 +153,15 @@ static int blocking(MPI_File fh, MPI_Status *status, const struct file_call *c)
 
 static int nonblocking(MPI_File fh, MPI_Request *request, const struct file_call *c)
 {
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	struct hdl_access_args args;
 	struct hdl_req *req;
-	int rc;
+	int rc = find_file(fh, c, &f);
 
-	if (!f)
-		return hdl_bad_file(c->name, fh);
-	if (!request)
-		return hdl_file_raise(f, MPI_ERR_ARG, c->name, "invalid request: it is a null pointer");
-	hdl_call = c->name;
+	if (!rc)
+		rc = check_request(f, request, c);
+	if (rc)
+		return rc;
 	rc = begin_access(f, c, &args);
 	if (!rc)
 		rc = hdl_file_iaccess(f, &args, &req);
@@ -154,27 +173,17 @@ static int nonblocking(MPI_File fh, MPI_Request *request, const struct file_call
 
 /* ---- collective ---------------------------------------------------------------------------------------------------- */
 
-/* Section 14.4.5: one split collective at a time, and no other collective access meanwhile. */
-static int check_split(struct hdl_file *f, const struct file_call *c)
-{
-	if (likely(!f->split))
-		return MPI_SUCCESS;
-	return hdl_file_raise(f, MPI_ERR_REQUEST, c->name, "a split collective is active, which %s completes", f->split_call);
-}
-
 static int blocking_all(MPI_File fh, MPI_Status *status, const struct file_call *c)
 {
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	struct hdl_access_args args;
 	MPI_Count moved = 0;
-	int rc;
+	int rc = find_file(fh, c, &f);
 
-	if (!f)
-		return hdl_bad_file(c->name, fh);
-	rc = check_split(f, c);
+	if (!rc)
+		rc = check_split(f, c);
 	if (rc)
 		return rc;
-	hdl_call = c->name;
 	rc = begin_access(f, c, &args);
 	/* all processes of an ordered access know of an error of one */
 	if (!rc || c->pointer != ORDERED)
@@ -185,19 +194,17 @@ static int blocking_all(MPI_File fh, MPI_Status *status, const struct file_call 
 
 static int nonblocking_all(MPI_File fh, MPI_Request *request, const struct file_call *c)
 {
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	struct hdl_access_args args;
 	struct hdl_req *req;
-	int rc;
+	int rc = find_file(fh, c, &f);
 
-	if (!f)
-		return hdl_bad_file(c->name, fh);
-	if (!request)
-		return hdl_file_raise(f, MPI_ERR_ARG, c->name, "invalid request: it is a null pointer");
-	rc = check_split(f, c);
+	if (!rc)
+		rc = check_request(f, request, c);
+	if (!rc)
+		rc = check_split(f, c);
 	if (rc)
 		return rc;
-	hdl_call = c->name;
 	rc = begin_access(f, c, &args);
 	hdl_file_iaccess_all(f, &args, rc, &req);
 	*request = (MPI_Request)req;
@@ -207,16 +214,14 @@ static int nonblocking_all(MPI_File fh, MPI_Request *request, const struct file_
 /* end: the name of the function that completes the access. */
 static int split_begin(MPI_File fh, const char *end, const struct file_call *c)
 {
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	struct hdl_access_args args;
-	int rc;
+	int rc = find_file(fh, c, &f);
 
-	if (!f)
-		return hdl_bad_file(c->name, fh);
-	rc = check_split(f, c);
+	if (!rc)
+		rc = check_split(f, c);
 	if (rc)
 		return rc;
-	hdl_call = c->name;
 	rc = begin_access(f, c, &args);
 	if (rc && c->pointer == ORDERED)
 		return hdl_file_raise_class(f, rc, c->name);

@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static cold int view_null_arg(struct hdl_file *f, const char *call, const char *arg)
-{
-	return hdl_file_raise(f, MPI_ERR_ARG, call, "invalid %s: it is a null pointer", arg);
-}
-
 /* ---- views --------------------------------------------------------------------------------------------------- */
 
 /* Finds a committed type. Returns an error class with the reason. */
@@ -50,7 +45,7 @@ static int disp_of(struct hdl_file *f, MPI_Offset *disp)
 	int rc;
 
 	if (f->amode & MPI_MODE_SEQUENTIAL) {
-		/* no process adds to the pointer any more when all are here */
+		/* hdl_file_agree: all processes have ended their earlier additions to the pointer */
 		rc = hdl_file_agree(f, *disp == MPI_DISPLACEMENT_CURRENT ? MPI_SUCCESS : bad_disp(*disp, " but MPI_DISPLACEMENT_CURRENT"));
 		if (!rc)
 			rc = hdl_shared_add(f, 0, &position);
@@ -63,15 +58,15 @@ static int disp_of(struct hdl_file *f, MPI_Offset *disp)
 	return bad_disp(*disp, *disp == MPI_DISPLACEMENT_CURRENT ? " (MPI_DISPLACEMENT_CURRENT goes with MPI_MODE_SEQUENTIAL)" : "");
 }
 
-/* Makes the view of the arguments. Returns an error class with the reason. */
+/* Makes the view of the arguments, and adds the hints of info to *hints. Returns an error class with the reason. */
 static int view_of(struct hdl_file *f, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info,
-		   struct hdl_view **v)
+		   struct hdl_io_hints *hints, struct hdl_view **v)
 {
 	struct hdl_type *e, *t;
 	int rc = disp_of(f, &disp);	/* collective: before any other check */
 
 	if (!rc)
-		rc = hdl_file_info(info, NULL);
+		rc = hdl_file_info(info, hints);
 	if (!rc)
 		rc = type_of("etype", etype, &e);
 	if (!rc)
@@ -96,10 +91,8 @@ int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Dat
 		return hdl_bad_file(call, fh);
 	hints = f->hints;
 	hdl_call = call;
-	rc = view_of(f, disp, etype, filetype, datarep, info, &v);
+	rc = view_of(f, disp, etype, filetype, datarep, info, &hints, &v);
 	rc = hdl_file_set_view(f, v, rc);
-	if (!rc && info != MPI_INFO_NULL)
-		hdl_file_info(info, &hints);
 	if (!rc)
 		rc = hdl_file_set_hints(f, &hints, MPI_SUCCESS);
 	return rc ? hdl_file_raise_class(f, rc, call) : MPI_SUCCESS;
@@ -117,7 +110,7 @@ int PMPI_File_get_view(MPI_File fh, MPI_Offset *disp, MPI_Datatype *etype, MPI_D
 	if (!f)
 		return hdl_bad_file(call, fh);
 	if (!disp || !etype || !filetype || !datarep)
-		return view_null_arg(f, call, !disp ? "disp" : !etype ? "etype" : !filetype ? "filetype" : "datarep");
+		return hdl_file_null_arg(f, call, !disp ? "disp" : !etype ? "etype" : !filetype ? "filetype" : "datarep");
 	*disp = f->view->disp;
 	/* the program frees handles of types that are no constants */
 	hdl_type_open(f->view->etype);
@@ -138,7 +131,7 @@ static int type_extent(const char *call, MPI_File fh, MPI_Datatype datatype, MPI
 	if (!f)
 		return hdl_bad_file(call, fh);
 	if (!extent)
-		return view_null_arg(f, call, "extent");
+		return hdl_file_null_arg(f, call, "extent");
 	t = hdl_type_get(datatype);
 	if (!t)
 		return hdl_file_raise(f, MPI_ERR_TYPE, call, "invalid datatype: %s", datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" :
@@ -201,13 +194,10 @@ int PMPI_File_seek(MPI_File fh, MPI_Offset offset, int whence)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_seek";
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	MPI_Offset position;
-	int rc;
+	int rc = hdl_file_find_random(fh, call, &f);
 
-	if (!f)
-		return hdl_bad_file(call, fh);
-	rc = hdl_file_check_random(f, call);
 	if (rc)
 		return rc;
 	rc = seek_to(f, offset, whence, f->position, &position);
@@ -222,16 +212,13 @@ int PMPI_File_get_position(MPI_File fh, MPI_Offset *offset)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_get_position";
-	struct hdl_file *f = hdl_file_get(fh);
-	int rc;
+	struct hdl_file *f;
+	int rc = hdl_file_find_random(fh, call, &f);
 
-	if (!f)
-		return hdl_bad_file(call, fh);
-	rc = hdl_file_check_random(f, call);
 	if (rc)
 		return rc;
 	if (!offset)
-		return view_null_arg(f, call, "offset");
+		return hdl_file_null_arg(f, call, "offset");
 	*offset = f->position / f->view->esize;
 	return MPI_SUCCESS;
 }
@@ -241,17 +228,14 @@ int PMPI_File_get_byte_offset(MPI_File fh, MPI_Offset offset, MPI_Offset *disp)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_get_byte_offset";
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	MPI_Offset position, at = -1;
-	int rc;
+	int rc = hdl_file_find_random(fh, call, &f);
 
-	if (!f)
-		return hdl_bad_file(call, fh);
-	rc = hdl_file_check_random(f, call);
 	if (rc)
 		return rc;
 	if (!disp)
-		return view_null_arg(f, call, "disp");
+		return hdl_file_null_arg(f, call, "disp");
 	rc = seek_to(f, offset, MPI_SEEK_SET, 0, &position);
 	if (!rc && f->view->filetype->size)
 		at = hdl_view_offset(f->view, position);
@@ -272,13 +256,10 @@ int PMPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_seek_shared";
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	MPI_Offset now = 0, position = 0;
-	int rc;
+	int rc = hdl_file_find_random(fh, call, &f);
 
-	if (!f)
-		return hdl_bad_file(call, fh);
-	rc = hdl_file_check_random(f, call);
 	if (rc)
 		return rc;
 	hdl_call = call;
@@ -294,17 +275,14 @@ int PMPI_File_get_position_shared(MPI_File fh, MPI_Offset *offset)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_get_position_shared";
-	struct hdl_file *f = hdl_file_get(fh);
+	struct hdl_file *f;
 	MPI_Offset position;
-	int rc;
+	int rc = hdl_file_find_random(fh, call, &f);
 
-	if (!f)
-		return hdl_bad_file(call, fh);
-	rc = hdl_file_check_random(f, call);
 	if (rc)
 		return rc;
 	if (!offset)
-		return view_null_arg(f, call, "offset");
+		return hdl_file_null_arg(f, call, "offset");
 	hdl_call = call;
 	rc = hdl_shared_add(f, 0, &position);
 	if (rc)
