@@ -15,10 +15,9 @@
  * PERIOD and, in each call, the lock of runtime/threads.h, which hdl_rma_helper_begin puts into use for good.
  */
 #include "rma/rma.h"
+#include "runtime/thread.h"
 #include "runtime/threads.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -65,21 +64,17 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-/* The program's signals are for its own threads. */
+/* Returns 0 or a negative errno. */
 static int helper_start(struct helper *h)
 {
-	sigset_t all, old;
 	pthread_attr_t attr;
-	int err = pthread_attr_init(&attr);
+	int err = -pthread_attr_init(&attr);
 
 	if (err)
 		return err;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_attr_setstacksize(&attr, STACK);
+	err = -pthread_attr_setstacksize(&attr, STACK);
 	if (!err)
-		err = pthread_create(&h->thread, &attr, helper_main, h);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+		err = hdl_thread_create(&h->thread, &attr, helper_main, h, NULL);
 	pthread_attr_destroy(&attr);
 	return err;
 }

@@ -115,7 +115,6 @@ static int behind_read(char *set, size_t size)
 /* Joins heddlerun's job, whose variables are not left in the environment: programs that this one starts are not of the job. */
 static int behind_join(char *why, size_t size)
 {
-	const char *uri = NULL;
 	char set[4096];
 	pmix_status_t rc;
 	int err = behind_read(set, sizeof set);
@@ -125,12 +124,9 @@ static int behind_join(char *why, size_t size)
 			 "has ended (look at its message)" : err == -ETIMEDOUT ? "does not answer (HEDDLE_INIT_TIMEOUT)" : strerror(-err));
 		return err;
 	}
-	for (int i = 0; i < 5 && !uri; i++)
-		uri = getenv((const char *const[]){ "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21",
-						    "PMIX_SERVER_URI2" }[i]);
 	rc = hdl_rt_pmix_init();
-	if (rc == PMIX_SUCCESS && uri)
-		hdl_pmix_fds_note(uri);
+	if (rc == PMIX_SUCCESS)
+		hdl_pmix_fds_note(hdl_rt_server_uri());
 	for (char *p = set; *p; p += strlen(p) + 1)
 		unsetenv(p);
 	if (rc == PMIX_SUCCESS)

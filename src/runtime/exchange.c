@@ -23,6 +23,17 @@ unsigned hdl_rt_epoch;
 bool hdl_rt_by_heddlerun;
 static unsigned fences;
 
+const char *hdl_rt_server_uri(void)
+{
+	static const char *const vars[] = { "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+					    "PMIX_SERVER_URI21", "PMIX_SERVER_URI2" };
+
+	for (size_t i = 0; i < sizeof vars / sizeof vars[0]; i++)
+		if (getenv(vars[i]))
+			return getenv(vars[i]);
+	return "none named in PMIX_SERVER_URI*";
+}
+
 pmix_status_t hdl_rt_pmix_init(void)
 {
 	unsigned reserved = fd_reserve();

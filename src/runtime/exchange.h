@@ -15,6 +15,8 @@ extern bool hdl_rt_by_heddlerun;	/* the server is heddlerun's */
 
 /* PMIx_Init, which sets hdl_rt_me. */
 pmix_status_t hdl_rt_pmix_init(void);
+/* Returns the address of the PMIx server by the environment, or a text that says that there is none. */
+const char *hdl_rt_server_uri(void);
 
 /* A rank of this job, as PMIx names it. */
 pmix_proc_t hdl_rt_proc(pmix_rank_t rank);

@@ -242,17 +242,6 @@ static void become_singleton(void)
 	hdl_diag_rank(-1, hdl_job.hostname);
 }
 
-static const char *server_uri(void)
-{
-	static const char *const vars[] = { "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
-					    "PMIX_SERVER_URI21", "PMIX_SERVER_URI2" };
-
-	for (size_t i = 0; i < sizeof vars / sizeof vars[0]; i++)
-		if (getenv(vars[i]))
-			return getenv(vars[i]);
-	return "none named in PMIX_SERVER_URI*";
-}
-
 /* Whether this process is in another namespace of this kind ("net", "user") than heddlerun. */
 static bool foreign_space(const char *kind)
 {
@@ -274,7 +263,7 @@ static bool explain_space(const struct hdl_launched_by *by)
 {
 	if (!by->heddlerun)
 		return false;
-	if (foreign_space("net") && strstr(server_uri(), "127.0.0.1"))
+	if (foreign_space("net") && strstr(hdl_rt_server_uri(), "127.0.0.1"))
 		hdl_error("rank %d is in another network namespace (a container?) than heddlerun, and cannot reach its PMIx server: "
 			  "start it with the host's network (docker --network=host, apptainer without --net), or start heddlerun "
 			  "in the container", by->rank);
@@ -345,7 +334,7 @@ static int job_join(const struct hdl_launched_by *by)
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
 	rc = hdl_rt_pmix_init();
 	if (rc == PMIX_SUCCESS)
-		hdl_pmix_fds_note(server_uri());
+		hdl_pmix_fds_note(hdl_rt_server_uri());
 	hdl_watch_pause();	/* until this rank publishes its addresses */
 	if (rc != PMIX_SUCCESS && explain_space(by))
 		return -ENOTCONN;
@@ -359,7 +348,7 @@ static int job_join(const struct hdl_launched_by *by)
 		hdl_error("%s started this process as rank %d of PMIx namespace %s, but its PMIx server (%s; PMIx %s) cannot be "
 			  "reached by this side's PMIx (%s): %s. Has the launcher ended, or was its environment inherited by a "
 			  "program that it did not start? Then unset PMIX_NAMESPACE, or start the program with heddlerun.",
-			  by->launcher, by->rank, getenv("PMIX_NAMESPACE"), server_uri(),
+			  by->launcher, by->rank, getenv("PMIX_NAMESPACE"), hdl_rt_server_uri(),
 			  server_version ? server_version : "of unknown version", PMIx_Get_version(), PMIx_Error_string(rc));
 		return -ENOTCONN;
 	}
@@ -380,7 +369,7 @@ static int check_size(const struct hdl_launched_by *by)
 		return 0;
 	hdl_error("%s says that the job has %s processes (%s), the PMIx server (%s; namespace %s) says %d: one launcher was "
 		  "started by the other, and the inner one offers no PMIx. Start the program with heddlerun -n %s instead of "
-		  "the inner one.", by->launcher, by->size_text, by->size_var, server_uri(), hdl_job.nspace, hdl_job.size,
+		  "the inner one.", by->launcher, by->size_text, by->size_var, hdl_rt_server_uri(), hdl_job.nspace, hdl_job.size,
 		  by->size_text);
 	return -EPROTO;
 }
@@ -576,7 +565,7 @@ int hdl_rt_init(bool compare)
 	err = -ENODATA;
 	if (!told_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &hdl_job.size) || hdl_job.size <= hdl_job.rank) {
 		hdl_error("the PMIx server of %s (%s) tells no job size that holds rank %d (PMIX_JOB_SIZE: %d)", by.launcher,
-			  server_uri(), hdl_job.rank, hdl_job.size);
+			  hdl_rt_server_uri(), hdl_job.rank, hdl_job.size);
 		goto fail;
 	}
 	if (!told_number((pmix_rank_t)hdl_job.rank, PMIX_APPNUM, &hdl_job.appnum))
@@ -586,7 +575,7 @@ int hdl_rt_init(bool compare)
 	err = read_local_peers(&host_leader);
 	if (err == -ENODATA)
 		hdl_error("the PMIx server of %s (%s) does not tell which ranks share this host (PMIX_LOCAL_PEERS)", by.launcher,
-			  server_uri());
+			  hdl_rt_server_uri());
 	if (!err)
 		err = check_size(&by);
 	if (!err) {

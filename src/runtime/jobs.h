@@ -33,7 +33,7 @@ int hdl_proc_of(uint64_t job, uint32_t rank);
 /* Counts (1) or uncounts (-1) a communicator with members of the job of this process, which is another one. The launcher is told of
  * the first and of the last: jobs with a common communicator are connected (MPI-5.0 section 11.10). */
 void hdl_job_use(int proc, int more);
-extern void (*hdl_job_on_use)(const char *nspace, bool more);	/* the launcher is told by it; NULL: nobody is */
+extern void (*hdl_job_on_use)(const char *nspace, bool more);	/* reports to the launcher; NULL: no report */
 /* Whether there is another job. */
 bool hdl_jobs_are_several(void);
 void hdl_jobs_fini(void);

@@ -322,6 +322,16 @@ static bool progress_quiet(struct hdl_tp *tp)
 	return q;
 }
 
+/* A turn of progress in MPI_Finalize, which yields if nothing was done. Returns whether something was. */
+static bool settle_turn(struct hdl_tp *tp)
+{
+	hdl_ud_acks(tp);
+	if (hdl_tp_progress(tp))
+		return true;
+	sched_yield();
+	return false;
+}
+
 /* Waits until no operation that this process has begun is under way. */
 static void progress_settle(struct hdl_tp *tp)
 {
@@ -342,11 +352,8 @@ static void progress_settle_briefly(struct hdl_tp *tp)
 	enum { SHORT_NS = 200000000 };
 	uint64_t deadline = monotonic_ns() + SHORT_NS;
 
-	while (!progress_quiet(tp) && monotonic_ns() < deadline) {
-		hdl_ud_acks(tp);
-		if (!hdl_tp_progress(tp))
-			sched_yield();
-	}
+	while (!progress_quiet(tp) && monotonic_ns() < deadline)
+		settle_turn(tp);
 }
 
 /* Before the fence. An executor's operation may be announced to a rank that never begins the same: its sends are waited for
@@ -371,13 +378,9 @@ static void end_executors(struct hdl_tp *tp, bool all_there)
 		return;
 	if (all_there)
 		tp->exec_timers = NULL;
-	while (tp->under_way(all_there) && monotonic_ns() < deadline) {
-		hdl_ud_acks(tp);
-		if (hdl_tp_progress(tp))
+	while (tp->under_way(all_there) && monotonic_ns() < deadline)
+		if (settle_turn(tp))
 			deadline = monotonic_ns() + STILL_NS;
-		else
-			sched_yield();
-	}
 	tp->under_way = NULL;
 	tp->end_executors();
 	progress_settle_briefly(tp);
