@@ -105,12 +105,12 @@ end module
 
 program callbacks
 use functions
+use testing
 implicit none
-integer :: rank, size, failures = 0, total, version, subversion, provided
+integer :: version, subversion, provided
 call MPI_Init_thread(MPI_THREAD_FUNNELED, provided)
 call check(provided >= MPI_THREAD_FUNNELED, 'Init_thread')
-call MPI_Comm_rank(MPI_COMM_WORLD, rank)
-call MPI_Comm_size(MPI_COMM_WORLD, size)
+call begin()
 call MPI_Get_version(version, subversion)
 call check(version == MPI_VERSION .and. subversion == MPI_SUBVERSION, 'Get_version')
 call operations()
@@ -124,19 +124,8 @@ call sentinels()
 call datatypes()
 call abi()
 call memory()
-call MPI_Allreduce(failures, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
-call MPI_Finalize()
-if (rank == 0) print '(a,i0,a)', 'callbacks: ', total, ' wrong'
-if (total > 0) stop 1
+call finish('callbacks')
 contains
-
-subroutine check(ok, text)
-   logical, intent(in) :: ok
-   character(len=*), intent(in) :: text
-   if (ok) return
-   failures = failures + 1
-   print '(a,i0,2a)', 'rank ', rank, ': wrong: ', text
-end subroutine
 
 subroutine operations()
    type(MPI_Op) :: op, again, op_c

@@ -12,9 +12,9 @@ ranks() { expect 0 "$run" -n "$1" "$2"; says "$out" "^$(basename "$2"): 0 wrong"
 for t in ${*:-standard sections callbacks legacy modules processes heat}; do
 	case $t in
 	# copies would hide behind optimisation, and so would sections that go out of scope
-	sections) compile "$fc" -O2 "$here/sections.f90" -o sections ;;
-	standard) compile "$fc" -O2 "$here/standard.f90" -o standard ;;
-	callbacks) compile "$fc" -O1 -fcheck=bounds "$here/callbacks.f90" -o callbacks ;;
+	sections) compile "$fc" -O2 "$here/testing.f90" "$here/sections.f90" -o sections ;;
+	standard) compile "$fc" -O2 "$here/testing.f90" "$here/standard.f90" -o standard ;;
+	callbacks) compile "$fc" -O1 -fcheck=bounds "$here/testing.f90" "$here/callbacks.f90" -o callbacks ;;
 	legacy) expect 0 "$fc" -O1 "$here/legacy.f" -o legacy ;;
 	modules) compile "$cc" -c "$here/interop.c"; compile "$abi" -O2 "$here/modules.f90" interop.o -o modules ;;
 	processes)

@@ -3,6 +3,7 @@
 ! calls. What arrives is compared to what Fortran's own assignment of the sections gives.
 program sections
 use mpi_f08
+use testing
 implicit none
 type point
    sequence
@@ -10,10 +11,8 @@ type point
    integer :: id, pad
    double precision :: y(2)
 end type
-integer :: rank, size, failures = 0, total
 call MPI_Init()
-call MPI_Comm_rank(MPI_COMM_WORLD, rank)
-call MPI_Comm_size(MPI_COMM_WORLD, size)
+call begin()
 call one_dimension()
 call more_dimensions()
 call components()
@@ -27,19 +26,8 @@ call reductions()
 call packing()
 call one_sided()
 call sequence_association()
-call MPI_Allreduce(failures, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
-call MPI_Finalize()
-if (rank == 0) print '(a,i0,a)', 'sections: ', total, ' wrong'
-if (total > 0) stop 1
+call finish('sections')
 contains
-
-subroutine check(ok, text)
-   logical, intent(in) :: ok
-   character(len=*), intent(in) :: text
-   if (ok) return
-   failures = failures + 1
-   print '(a,i0,2a)', 'rank ', rank, ': wrong: ', text
-end subroutine
 
 integer function next()
    next = modulo(rank + 1, size)

@@ -16,13 +16,12 @@ end module
 
 program standard
 use mpi_f08
+use testing
 use shapes
 use, intrinsic :: iso_c_binding
 implicit none
-integer :: rank, size, failures = 0, total
 call MPI_Init()
-call MPI_Comm_rank(MPI_COMM_WORLD, rank)
-call MPI_Comm_size(MPI_COMM_WORLD, size)
+call begin()
 call probe()
 call MPI_Barrier(MPI_COMM_WORLD)
 call jacobi()
@@ -38,19 +37,8 @@ call shared_window()
 call gathered_by_get()
 call rank_of_neighbours()
 call dynamic_memory()
-call MPI_Allreduce(failures, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
-call MPI_Finalize()
-if (rank == 0) print '(a,i0,a)', 'standard: ', total, ' wrong'
-if (total > 0) stop 1
+call finish('standard')
 contains
-
-subroutine check(ok, text)
-   logical, intent(in) :: ok
-   character(len=*), intent(in) :: text
-   if (ok) return
-   failures = failures + 1
-   print '(a,i0,2a)', 'rank ', rank, ': wrong: ', text
-end subroutine
 
 ! Chapter 3: the source and the size of a message are looked up before it is received.
 subroutine probe()
