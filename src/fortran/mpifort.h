@@ -251,7 +251,7 @@ MPI_File_errhandler_function *mpifort_file_errhandler(mpifort_fn *fn);
 MPI_Session_errhandler_function *mpifort_session_errhandler(mpifort_fn *fn);
 MPI_Win_errhandler_function *mpifort_win_errhandler(mpifort_fn *fn);
 
-/* What the C callbacks of a Fortran keyval have as extra_state; kept until the process ends. */
+/* The extra_state of the C callbacks of a Fortran keyval; kept until the process ends. */
 struct mpifort_keyval {
 	mpifort_fn *copy, *del;
 	MPI_Aint extra_state;

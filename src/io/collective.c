@@ -32,7 +32,7 @@
 /* Bytes of a run from which on a local file system's own copy costs less than the three of two phases. */
 #define LONG_RUN	4096
 
-/* What a rank accesses, as all ranks know it. */
+/* A rank's access, as every rank learns it by the allgather. */
 struct extent {
 	MPI_Offset first, end;		/* in the file; equal: nothing */
 	MPI_Count bytes;
@@ -47,7 +47,7 @@ struct strip {
 	MPI_Count len, stride, count;
 };
 
-/* What a rank sends to an aggregator in a round. */
+/* Lengths of a rank's message to an aggregator in a round. */
 struct lengths {
 	int64_t strips;			/* number */
 	int64_t bytes;			/* of data */
@@ -394,7 +394,7 @@ static void step_round(struct collective *c)
 		return;
 	}
 	if (c->round == c->rounds) {
-		/* a rank returns when its data are in the file, or nobody's are */
+		/* Allreduce of the aggregators' errors: every rank returns the same class, and behind the last write. */
 		c->sum = c->err;
 		c->total = 0;
 		c->next = step_errors;

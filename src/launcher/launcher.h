@@ -192,7 +192,7 @@ int fabric_make(struct job *job);
 
 /* struct binding: the cores that heddlerun may use, and which of them each rank gets. */
 struct binding *binding_make(const struct options *opt);
-/* Of spawned ranks: cores that no rank has, where there are enough. opt: of the spawn. running: ranks that run already. */
+/* Binds spawned ranks to cores that no rank has, where there are enough. opt: of the spawn. running: number of ranks that run already. */
 struct binding *binding_spawn(struct binding *all, const struct options *opt, int running);
 /* Gives the cores back. Must not be called for binding_make's. */
 void binding_free(struct binding *b);

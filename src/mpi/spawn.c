@@ -64,7 +64,7 @@ static int await_children(struct hdl_comm *c, const char *call, const char *port
 	return hdl_raise(c, MPI_ERR_SPAWN, call, "%s", hdl_rt_spawn_why(spawn));
 }
 
-/* What the root knows of a spawn. */
+/* The root's state of a spawn. */
 struct spawn_result {
 	struct hdl_dpm_peer peer;
 	int total;		/* processes that were asked for */

@@ -49,7 +49,7 @@ static int group_arg(struct hdl_win *w, const char *call, MPI_Group group, struc
 	return hdl_win_raise(w, MPI_ERR_GROUP, call, "invalid group: handle %p is none, or was freed", (void *)group);
 }
 
-/* What MPI_Win_post and MPI_Win_start check. Returns the code for the program, or 0 with the epoch that follows. */
+/* The checks of MPI_Win_post and MPI_Win_start. Returns the code for the program, or 0 with the epoch that follows. */
 static int group_call(struct hdl_win *w, const char *call, MPI_Group group, int assert, int allowed, enum hdl_epoch_call what,
 		      struct hdl_group **g, int *next)
 {

@@ -100,7 +100,7 @@ static inline uint64_t hdl_lock_released(uint64_t word, bool exclusive)
 }
 
 /*
- * What a member has to do with the lock (struct hdl_win_member, holds): 0: nothing; else
+ * A member's `holds` (struct hdl_win_member). 0: the member has no ticket and draws none; else
  *
  *     63          18 17     2 1     0
  *     |    since    | state | wants |

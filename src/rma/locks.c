@@ -163,7 +163,7 @@ static void enter_shared(struct hdl_win *w, struct hdl_target *t)
 
 /* ---- a broken lock ------------------------------------------------------------------------------------------------------------ */
 
-/* Whether the lock is mended, or no living member has to do with it. */
+/* Returns true if the lock is mended, or `holds` is 0 for every living member. */
 static bool mend_ready(const void *arg)
 {
 	const struct lock_wait *l = arg;

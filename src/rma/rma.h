@@ -29,7 +29,7 @@
 #include "rma/hashed.h"
 #include "rma/lock.h"
 
-/* How put and get reach a target: fixed when the window is created. */
+/* How put and get reach a target: fixed when the target is first addressed. */
 enum hdl_rma_lane { HDL_LANE_NONE, HDL_LANE_MAPPED, HDL_LANE_DEVICE, HDL_LANE_HANDLER };
 /* A lock that this process holds at a target. NOCHECK: MPI_MODE_NOCHECK, nothing was taken. */
 enum hdl_held { HDL_HELD_NONE, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOCHECK };

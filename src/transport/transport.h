@@ -457,7 +457,7 @@ void hdl_tp_unshare(struct hdl_tp *tp, void *p);
  * other memory at the same place: the caller must check contents that it knows before it writes. */
 void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes);
 
-/* The same without a device, of processes of one host (mem/segment.c): one makes it, the others open it. */
+/* Shared memory of processes of one host, without a device (mem/segment.c): the maker allocates the segment, its peers open it. */
 enum hdl_segment_how { HDL_SEGMENT_ANONYMOUS, HDL_SEGMENT_NAMED };
 struct hdl_segment {			/* as the processes exchange it: no padding */
 	uint64_t bytes, nonce;

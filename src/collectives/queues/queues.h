@@ -403,7 +403,7 @@ void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
 /* The communicator is freed: its queues go to the cache, or are destroyed. Must: nothing is outstanding. May be called while an
  * operation is being completed. */
 void hdl_queues_free(struct hdl_cc *cc);
-/* Returns true if operations are posted, accepted or started that have not ended: staging buffers that peers read are none. */
+/* Returns true if an operation is posted, accepted or started and has not ended. Staging buffers that peers still read do not count. */
 bool hdl_queues_have_operations(void);
 /* Destroys the queue pairs and slots of a communicator, whatever is outstanding. The struct hdl_queues stay, because the host
  * executor's runs of the bring-up refer to them. Must: progress calls no function of this folder any more. */

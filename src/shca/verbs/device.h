@@ -153,7 +153,7 @@ struct shca_user_pd {
 struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
-	bool imported;			/* by ibv_import_mr: not on the context's list, and another's to deregister */
+	bool imported;			/* made by ibv_import_mr: not on the context's list; the process that registered the region deregisters it */
 	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
 	struct shca_user_pd *pd;
 	struct shca_user_mr *next, **prev;	/* of the context */
