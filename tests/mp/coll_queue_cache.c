@@ -23,6 +23,7 @@
 #include <infiniband/verbs_exp.h>
 #include <malloc.h>
 #include <sched.h>
+#include <shca.h>
 #include <stdbool.h>
 #include <time.h>
 #include <unistd.h>
@@ -691,36 +692,90 @@ static void at_random(int steps, uint64_t seed)
 			MPI_Comm_free(&used[c].comm);
 }
 
-/* What long operations leave to the next ones would fill the device. Each communicator has queues all the same. */
-static void spares(void)
+static const struct hdl_queues *queues_of(MPI_Comm comm)
 {
-	enum { LONG = 8 << 20, WORDS = 500 };
-	static int64_t one[WORDS], sum[WORDS];
+	const struct hdl_cc *cc = ((const struct hdl_comm *)comm)->coll;
+
+	CHECK(cc->queues[0]);
+	return cc->queues[0];
+}
+
+/* Long operations, whose scratch the ranks keep for the next ones. */
+static void keep_scratch(void)
+{
+	enum { LONG = 8 << 20 };
 	char *buffer = malloc((size_t)6 * LONG);
 	MPI_Request q[6];
-	MPI_Comm c[40];
 
 	for (int turn = 0; turn < 3; turn++) {
 		for (int i = 0; i < 6; i++)
 			MPI_Ibcast(buffer + (size_t)i * LONG, LONG, MPI_CHAR, i % np, MPI_COMM_WORLD, &q[i]);
 		MPI_Waitall(6, q, MPI_STATUSES_IGNORE);
 	}
+	free(buffer);
+}
+
+/* The last rank takes all memory of the fabric that is left, and begins to create each communicator's queues before the other ranks
+ * do, which keep scratch: their scratch becomes its queues. */
+static void lack(void)
+{
+	enum { COMMS_MADE = 40, PIECES = 4096 };
+	static void *taken[PIECES];
+	struct ibv_context *device = hdl_tp_local_port(hdl_mpi_tp)->ctx;
+	int64_t one = 1, sum = 0;
+	MPI_Comm c[COMMS_MADE];
+	int n = 0, last = np - 1;
+	MPI_Request q;
+
+	keep_scratch();
+	for (int i = 0; i < COMMS_MADE; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &c[i]);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (me == last) {
+		hdl_scratch_give();
+		for (size_t bytes = 4 << 20; bytes >= 4096; bytes /= 2)
+			while (n < PIECES && (taken[n] = shca_alloc(device, bytes)))
+				n++;
+		CHECK(n < PIECES);
+	}
+	for (int i = 0; i < COMMS_MADE; i++) {
+		if (me != last)
+			MPI_Recv(NULL, 0, MPI_BYTE, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Iallreduce(&one, &sum, 1, MPI_INT64_T, MPI_SUM, c[i], &q);
+		for (int r = 0; me == last && r < last; r++)
+			MPI_Send(NULL, 0, MPI_BYTE, r, 1, MPI_COMM_WORLD);
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		CHECK_EQ(sum, (int64_t)np);
+		CHECK_EQ(queues_of(c[i])->state, HDL_QUEUES_READY);
+	}
+	while (n)
+		shca_free(device, taken[--n]);
+	for (int i = 0; i < COMMS_MADE; i++)
+		MPI_Comm_free(&c[i]);
+}
+
+/* What long operations leave to the next ones would fill the device. Each communicator has queues all the same. */
+static void spares(void)
+{
+	enum { WORDS = 500 };
+	static int64_t one[WORDS], sum[WORDS];
+	MPI_Request q;
+	MPI_Comm c[40];
+
+	keep_scratch();
 	for (int i = 0; i < WORDS; i++)
 		one[i] = i;
 	for (int i = 0; i < (int)ARRAY_SIZE(c); i++) {
 		MPI_Comm_dup(MPI_COMM_WORLD, &c[i]);
 		for (int n = 1; n <= WORDS; n += WORDS - 1) {
-			MPI_Iallreduce(one, sum, n, MPI_INT64_T, MPI_SUM, c[i], &q[0]);
-			MPI_Wait(&q[0], MPI_STATUS_IGNORE);
+			MPI_Iallreduce(one, sum, n, MPI_INT64_T, MPI_SUM, c[i], &q);
+			MPI_Wait(&q, MPI_STATUS_IGNORE);
 			CHECK_EQ(sum[n - 1], (int64_t)np * (n - 1));
 		}
-		const struct hdl_cc *cc = ((const struct hdl_comm *)c[i])->coll;
-
-		CHECK(cc->queues[0] && cc->queues[0]->state == HDL_QUEUES_READY);
+		CHECK_EQ(queues_of(c[i])->state, HDL_QUEUES_READY);
 	}
 	for (int i = 0; i < (int)ARRAY_SIZE(c); i++)
 		MPI_Comm_free(&c[i]);
-	free(buffer);
 }
 
 int main(int argc, char **argv)
@@ -742,6 +797,8 @@ int main(int argc, char **argv)
 		give();
 	else if (argc > 1 && !strcmp(argv[1], "spares"))
 		spares();
+	else if (argc > 1 && !strcmp(argv[1], "lack"))
+		lack();
 	else if (argc > 1 && !strcmp(argv[1], "many"))
 		more_than_kept();
 	else if (argc > 3 && !strcmp(argv[1], "memory"))

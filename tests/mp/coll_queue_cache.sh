@@ -21,6 +21,8 @@ fails_with 'the test refuses a receive' "ranks offer different queues, and one r
 	-x HEDDLE_COLL_EXECUTOR=mailbox tests/mp/coll_queue_cache other refused
 try "scratch that is kept" 3 -x SHCA_RESERVE=64m tests/mp/coll_queue_cache spares
 not_reported 'run on the host' "that kept scratch leaves communicators without memory"
+try "a rank lacks memory that other ranks keep" 3 -x SHCA_RESERVE=64m -x HEDDLE_COLL_EXECUTOR=mailbox tests/mp/coll_queue_cache lack
+not_reported 'run on the host' "that a rank lacks memory which other ranks have freed"
 try "more communicators than queues are cached for" 2 -x HEDDLE_COLL_EXECUTOR=mailbox tests/mp/coll_queue_cache many
 try "longer operations beside persistent ones" 2 -x HEDDLE_COLL_EXECUTOR=mailbox tests/mp/coll_queue_cache mixed
 try "persistent collectives that the program does not free" 2 -x HEDDLE_COLL_EXECUTOR=mailbox tests/mp/coll_queue_cache unfreed

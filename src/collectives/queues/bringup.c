@@ -7,9 +7,16 @@
  *
  * Before a rank creates queues, the rank looks in the queue cache (cache.c) for queues of the same ranks, and offers these in its
  * record. If all ranks have offered the same queues, the queues are taken over, and the second Allgather confirms so. Otherwise
- * (a rank has none, or other ones, because a communicator was freed later there) a status is OTHER_QUEUES: all ranks destroy the
+ * (a rank has none, or other ones, because a communicator was freed later there) a status is BEGIN_AGAIN: all ranks destroy the
  * offered queues, create new ones, and begin again. So an offer that fails costs cached queues on each rank that made the offer,
  * and queues that only some ranks have cached disappear.
+ *
+ * The ranks of a host take their memory from one fabric, so a rank's bring-up may lack memory that only other ranks can free:
+ *     1. Ranks 0 and 1 keep scratch of long operations (scratch.c), which fills the fabric.
+ *     2. Rank 1 frees its own scratch and creates its queues; the queues of rank 2 get ENOMEM, and rank 2 has nothing to free.
+ *     3. All ranks read ENOMEM in the record of rank 2: each frees its scratch and cached queues, and its status is BEGIN_AGAIN.
+ *     4. All statuses have arrived at rank 2, so all ranks have freed their memory: rank 2 creates its queues.
+ * That happens once for a bring-up. The second ENOMEM refuses the queues on all ranks.
  *
  * A rank on which a step fails, even the first Allgather itself, continues to the end: the rank sends all that its peers wait
  * for, with HDL_STATUS_UNKNOWN in place of blocks that did not arrive, and reports the failure in the second Allgather. Only if
@@ -41,8 +48,9 @@ struct record {
 	uint32_t qpn[];			/* pair[size], out[tree_links], in[tree_links] */
 };
 
-/* Status of a rank that has all records, in which the ranks offer different queues. */
-#define OTHER_QUEUES ESTALE
+/* Status of a rank that has all records, in which the ranks offer different queues, or a rank lacked memory for the first time. */
+#define BEGIN_AGAIN ESTALE
+
 static struct record *record(const struct hdl_queues *h, int rank)
 {
 	return (struct record *)(h->records + (size_t)rank * h->record_bytes);
@@ -264,12 +272,15 @@ static int bringup_make(struct hdl_queues *h)
 	hdl_queue_cache_trim();
 	while ((err = bringup_create(h)) == -ENOMEM && (hdl_scratch_give() || hdl_queue_cache_evict()))
 		hdl_queues_unmake(h);
-	if (err)
-		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
-			  "failed (%s); its collectives run on the host", h->size, h->region[0].bytes,
-			  err != -EACCES ? strerror(-err) :
-			  "the device refused this rank a region of all its memory: see --report-transports");
 	return err;
+}
+
+static void bringup_report(const struct hdl_queues *h, int err)
+{
+	hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
+		  "failed (%s); its collectives run on the host", h->size, h->region[0].bytes,
+		  err != -EACCES ? strerror(-err) :
+		  "the device refused this rank a region of all its memory: see --report-transports");
 }
 
 /* Destroys the queues, resets all counters, and creates new queues. Returns 0 or a negative errno. */
@@ -385,15 +396,15 @@ static int connect_all(struct hdl_queues *h)
 
 static void bringup_exchange(struct hdl_queues *h, int err);
 
-/* Returns true if the only failure that any status reports is OTHER_QUEUES. A status of HDL_STATUS_UNKNOWN is a failure, too. */
+/* Returns true if the only failure that any status reports is BEGIN_AGAIN. A status of HDL_STATUS_UNKNOWN is a failure, too. */
 static bool is_to_begin_again(const struct hdl_queues *h)
 {
 	bool differs = false;
 
 	for (int r = 0; r < h->size; r++) {
-		if (h->statuses[r] && h->statuses[r] != OTHER_QUEUES)
+		if (h->statuses[r] && h->statuses[r] != BEGIN_AGAIN)
 			return false;
-		differs |= h->statuses[r] == OTHER_QUEUES;
+		differs |= h->statuses[r] == BEGIN_AGAIN;
 	}
 	return differs;
 }
@@ -406,7 +417,7 @@ static void bringup_wired(struct hdl_run *run)
 
 	if (!error && is_to_begin_again(h)) {
 		hdl_run_free(run);
-		bringup_exchange(h, h->offered ? make_anew(h) : 0);
+		bringup_exchange(h, h->offered || h->create_error ? make_anew(h) : 0);
 		return;
 	}
 	h->state = HDL_QUEUES_READY;
@@ -414,11 +425,11 @@ static void bringup_wired(struct hdl_run *run)
 		if (!h->statuses[r])
 			continue;
 		all = false;
-		if (h->statuses[r] != OTHER_QUEUES)
+		if (h->statuses[r] != BEGIN_AGAIN)
 			hdl_queues_note_reason(h, "connect its queues, or receive the records of all ranks", r, h->statuses[r]);
 		/* The rank reports its own failure: every peer gets this status, too, or none. But a rank whose statuses report
-		 * OTHER_QUEUES and no other failure begins again, and waits for this rank. */
-		if (h->statuses[r] != HDL_STATUS_UNKNOWN && h->statuses[r] != OTHER_QUEUES)
+		 * BEGIN_AGAIN and no other failure begins again, and waits for this rank. */
+		if (h->statuses[r] != HDL_STATUS_UNKNOWN && h->statuses[r] != BEGIN_AGAIN)
 			h->state = HDL_QUEUES_REFUSED;
 	}
 	if (h->state == HDL_QUEUES_READY && (error || !all)) {
@@ -431,6 +442,26 @@ static void bringup_wired(struct hdl_run *run)
 	h->offered = false;
 	hdl_run_free(run);
 	hdl_queues_free_records(h);
+}
+
+/* Returns true if the only failure that any record reports is ENOMEM, for the first time: frees the memory that other ranks of
+ * the host may use. */
+static bool frees_memory(struct hdl_queues *h)
+{
+	bool lacks = false;
+
+	for (int r = 0; r < h->size; r++) {
+		if (record(h, r)->status && record(h, r)->status != ENOMEM)
+			return false;
+		lacks |= record(h, r)->status == ENOMEM;
+	}
+	if (!lacks || h->freed_memory)
+		return false;
+	h->freed_memory = true;
+	hdl_scratch_give();
+	while (hdl_queue_cache_evict())
+		;
+	return true;
 }
 
 static int check_records(struct hdl_queues *h)
@@ -460,7 +491,7 @@ static int check_records(struct hdl_queues *h)
 	return 0;
 }
 
-/* Returns 0: all ranks have new queues; 1: all offer the same cached queues with the same operations posted; -OTHER_QUEUES:
+/* Returns 0: all ranks have new queues; 1: all offer the same cached queues with the same operations posted; -BEGIN_AGAIN:
  * neither. */
 static int compare_offers(const struct hdl_queues *h)
 {
@@ -471,7 +502,7 @@ static int compare_offers(const struct hdl_queues *h)
 
 		if (rec->offered_id != mine->offered_id || rec->posted != mine->posted ||
 		    memcmp(rec->class_posted, mine->class_posted, sizeof(mine->class_posted)))
-			return -OTHER_QUEUES;
+			return -BEGIN_AGAIN;
 	}
 	return mine->offered_id != 0;
 }
@@ -483,10 +514,10 @@ static int bringup_take_over(struct hdl_queues *h)
 {
 	hdl_queues_drain(h);
 	if (h->unfit || h->health == HDL_QUEUES_SUSPECT)
-		return -OTHER_QUEUES;
+		return -BEGIN_AGAIN;
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		if (h->links[i]->rcq && !hdl_link_has_arrived(h, h->links[i]))
-			return -OTHER_QUEUES;
+			return -BEGIN_AGAIN;
 	return hdl_queues_are_broken(h) ? -EIO : 0;
 }
 
@@ -510,10 +541,14 @@ static void exchanged(struct hdl_run *run)
 	int err = run->error ? -EIO : 0;
 
 	hdl_run_free(run);
-	if (!err)
-		err = check_records(h);
-	else
+	if (err)
 		hdl_queues_note_reason(h, "receive the records of all ranks", h->rank, EIO);
+	else if (frees_memory(h))
+		err = -BEGIN_AGAIN;
+	else
+		err = check_records(h);
+	if (h->create_error && err != -BEGIN_AGAIN)
+		bringup_report(h, h->create_error);
 	if (!err)
 		err = take_or_connect(h);
 	h->statuses[h->rank] = -err;
@@ -525,6 +560,7 @@ static void exchanged(struct hdl_run *run)
  * record. */
 static void bringup_exchange(struct hdl_queues *h, int err)
 {
+	h->create_error = err;
 	fill_record(h, err);
 	if (hdl_queues_allgather(h, h->records, h->record_bytes, exchanged, h))
 		hdl_queues_bringup_failed(h);
@@ -620,6 +656,7 @@ struct hdl_queues *hdl_queues_new(struct hdl_cc *cc, enum hdl_executor executor,
 	h->cc = cc;
 	h->state = HDL_QUEUES_WIRING;
 	h->offered = offered;
+	h->freed_memory = false;
 	h->wire_seq = 0;
 	h->why_refused[0] = 0;
 	hdl_regions_retry(h);

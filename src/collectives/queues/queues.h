@@ -160,6 +160,8 @@ struct hdl_queues {
 	char why_refused[256];
 	uint64_t id;			/* of this set of queues, the same on all ranks; 0: not brought up yet */
 	bool offered;			/* HDL_QUEUES_WIRING: taken from the cache */
+	bool freed_memory;		/* HDL_QUEUES_WIRING: for a rank whose queues got ENOMEM */
+	int create_error;		/* HDL_QUEUES_WIRING: of creating this rank's queues: 0 or a negative errno */
 	bool unfit;			/* must not serve another communicator: an operation ended with an error, or a peer's
 					 * end of a queue has failed (hdl_queues_peer_gone) */
 	int *members;			/* processes (hdl_comm_proc) */
