@@ -57,5 +57,7 @@ both rstream -S 4096 -C 200 -- rstream -s 127.0.0.1 -S 4096 -C 200
 head -c 300000 /dev/urandom >"$tmp/sent"
 both rcopy -- rcopy "$tmp/sent" "127.0.0.1:$tmp/received"
 cmp "$tmp/sent" "$tmp/received" || fail "rcopy: another file"
-both fi_pingpong -p verbs -e msg -I 100 -- fi_pingpong -p verbs -e msg -I 100 127.0.0.1
+# its own port of TCP lies among those that the kernel gives to clients
+free_port
+both fi_pingpong -B $port -p verbs -e msg -I 100 -- fi_pingpong -P $port -p verbs -e msg -I 100 127.0.0.1
 [ $ran -gt 0 ]
