@@ -17,6 +17,8 @@ jobs=$(nproc)
 lanes=$jobs
 [ $quick = no ] || lanes=$((jobs + 1))
 passed=0 failed=0 skipped=0
+words=$(mktemp) || exit 1	# of the tests that failed
+trap 'rm -f "$words"' EXIT
 
 note() { printf '\n== %s\n' "$*"; }
 
@@ -48,12 +50,11 @@ run() {
 	n=$(sed -n 's/^# SKIP: *//p' "$1/check.out" | tail -n 1); skipped=$((skipped + ${n:-0}))
 	grep -q '^# TOTAL' "$1/check.out" || { tail -n 40 "$1/check.out"; failed=$((failed + 1)); return; }
 	if [ $rc -ne 0 ]; then
-		# what failed, in its own words
 		find "$1/tests" -name '*.trs' 2>/dev/null | while read -r trs; do
 			grep -q '^:test-result: \(FAIL\|ERROR\)' "$trs" || continue
 			printf -- '--- %s\n' "${trs%.trs}"
 			tail -n 60 "${trs%.trs}.log"
-		done
+		done >>"$words"
 	fi
 }
 
@@ -125,6 +126,8 @@ if [ $quick = no ]; then
 		MPI_TEST_RANKS=2 MPI_TEST_KINDS="default rc" MPI_TEST_PROGRAMS=$ranks run build-asan "tests/mp/mpi_run.sh $tests"
 fi
 
+# at the end, where whoever looks at the last lines finds them
+cat "$words"
 printf '\n%d passed, %d failed, %d skipped\n' $passed $failed $skipped
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]
