@@ -52,6 +52,7 @@ expect 3 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then exit 3; fi; trap "exit 9
 [ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"
 
 # Who was killed is named, not who ended because of it, even where both ends are seen at a time.
+: >"$out"; : >"$err"	# the waits below must not see an earlier job's lines
 "$run" -n 2 sh -c 'echo rank $PMIX_RANK pid $$
 	if [ $PMIX_RANK = 1 ]; then kill -STOP $PPID; kill -9 $$; fi
 	while [ -d /proc/$(sed -n "s/^rank 1 pid //p" "$0") ] && ! grep -q "State:.Z" /proc/$(sed -n "s/^rank 1 pid //p" "$0")/status 2>/dev/null
@@ -90,6 +91,7 @@ says "$err" "rank 1 .* was ended by signal 9 (Killed); the others go on (--on-de
 all_gone
 expect 124 "$run" --on-death continue --timeout 1 -n 2 "$job" exit 1 0
 says "$err" "rank 1 .* ended with exit code 0, but without MPI_Finalize; the others go on (--on-death)"
+: >"$out"; : >"$err"
 "$run" --on-death=continue -n 2 "$job" kill 1 9 >"$out" 2>"$err" </dev/null &
 launcher=$!
 wait_for has_lines "$err" "the others go on" 1

@@ -38,6 +38,7 @@ for kind in default ud; do
 	mkfifo "$tmp/go"
 	unset HEDDLE_TRANSPORT
 	[ $kind = default ] || { HEDDLE_TRANSPORT=$kind; export HEDDLE_TRANSPORT; }
+	: >"$out"; : >"$err"
 	# rank 0 waits for a line, the others for rank 0
 	$limit taskset -c "$cpus" "$run" -n 9 "$blocked" <"$tmp/go" >"$out" 2>"$err" &
 	bg=$!
