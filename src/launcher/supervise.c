@@ -430,7 +430,7 @@ static void reap(struct loop *l)
 			continue;
 		}
 		if (rank->outlived && !rank->left)
-			server_tell_end(rank);
+			server_notify_end(rank);
 		guard_set(l->job->guard, rank->slot, 0);
 		drain(&rank->out);
 		drain(&rank->err);
@@ -632,7 +632,7 @@ static void take_notes(struct loop *l)
 {
 	struct note *note;
 
-	while (read(l->note_fd, &note, sizeof note) == sizeof note) {
+	while ((note = notes_take())) {
 		take_note(l, note);
 		free(note);
 	}
@@ -907,7 +907,7 @@ static bool open_loop(struct loop *l, const sigset_t *signals)
 {
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	l->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (l->epoll < 0 || l->signal_fd < 0 || fcntl(l->note_fd, F_SETFL, O_NONBLOCK)) {
+	if (l->epoll < 0 || l->signal_fd < 0) {
 		complain("no descriptors to wait on: %s", strerror(errno));
 		return false;
 	}

@@ -16,7 +16,7 @@ struct hdl_spawn {
 	uint64_t id;
 	int refs;			/* under `lock`: the caller's, and the callback's */
 	atomic_bool answered, failed;
-	bool told;			/* under `lock`: `why` is heddlerun's */
+	bool notified;			/* under `lock`: `why` is the text of heddlerun's event */
 	pmix_nspace_t nspace;
 	char why[512];			/* complete once `failed` is set */
 	char ranks[512];		/* ranks of each program, as heddlerun sends them ahead of the answer; "": all */
@@ -175,7 +175,7 @@ static void spawn_done(pmix_status_t status, pmix_nspace_t nspace, void *arg)
 	if (status == PMIX_SUCCESS) {
 		PMIX_LOAD_NSPACE(s->nspace, nspace);
 	} else if (status != HDL_SPAWN_STARTED) {
-		if (!s->told)
+		if (!s->notified)
 			explain(s, status);
 		atomic_store(&s->failed, true);
 	}
@@ -198,7 +198,7 @@ void hdl_rt_spawn_event(uint64_t id, bool failed, const char *text)
 			continue;
 		}
 		snprintf(s->why, sizeof s->why, "%s", text);
-		s->told = true;
+		s->notified = true;
 		wake = s->wake;
 		atomic_store(&s->failed, true);
 	}
@@ -253,7 +253,7 @@ const char *hdl_rt_spawn_why(const struct hdl_spawn *s)
 }
 
 /* Reads number `app` of s->ranks. */
-static int told_ranks(const struct hdl_spawn *s, int app)
+static int notified_ranks(const struct hdl_spawn *s, int app)
 {
 	const char *at = s->ranks;
 
@@ -272,7 +272,7 @@ int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app)
 	int64_t n = -1;
 
 	if (hdl_rt_by_heddlerun)
-		return told_ranks(s, app);
+		return notified_ranks(s, app);
 	PMIX_LOAD_PROCID(&proc, s->nspace, PMIX_RANK_WILDCARD);
 	PMIX_INFO_LOAD(&info[0], PMIX_APP_INFO, NULL, PMIX_BOOL);
 	PMIX_INFO_LOAD(&info[1], PMIX_APPNUM, &number, PMIX_UINT32);

@@ -10,6 +10,8 @@ end() { kill -9 "$1" 2>/dev/null; wait "$1" 2>/dev/null; }
 
 expect 0 "$run" -n 2 "$prog" publish "$name"
 mine && fail "an unpublished name is still in the store"
+expect 0 sh -c 'trap "" XFSZ; exec "$@"' full "$run" -n 1 "$prog" full "$name"
+mine && fail "a name is left after a full disk"
 
 # Two heddleruns.
 $limit "$run" -n 2 -x SHCA_FABRIC="$name" "$prog" serve "$name" >"$tmp/server" 2>&1 </dev/null &

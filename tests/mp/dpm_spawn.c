@@ -4,12 +4,14 @@
  * CASE "child" and what their parents want of them. dpm_spawn.sh says what each case has to print and to exit with.
  */
 #include <dirent.h>
+#include <limits.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -495,6 +497,27 @@ static void refuse(const char *command, MPI_Info info, int n, int class, const c
 		MPI_Info_free(&info);
 }
 
+/* More processes in all than an int counts; in some entries a program that does not exist. */
+static void refuse_many(void)
+{
+	char *commands[] = { (char *)self, (char *)self, (char[]){ "/no/such/program" } };
+	int many[] = { 2, INT_MAX - 1 }, some[] = { 1, 1, 2 }, codes[4] = { 9, 9, 9, 9 }, rc;
+	MPI_Info infos[] = { MPI_INFO_NULL, MPI_INFO_NULL, MPI_INFO_NULL };
+	MPI_Comm inter = MPI_COMM_WORLD;
+
+	rc = MPI_Comm_spawn_multiple(2, commands, MPI_ARGVS_NULL, many, infos, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+	CHECK(class_of(rc) == MPI_ERR_SPAWN && (me || says(rc, "array_of_maxprocs")));
+	CHECK(inter == MPI_COMM_NULL);
+	rc = MPI_Comm_spawn_multiple(3, commands, MPI_ARGVS_NULL, some, infos, 0, MPI_COMM_WORLD, &inter, codes);
+	CHECK(class_of(rc) == MPI_ERR_SPAWN && (me || says(rc, "/no/such/program")));
+	CHECK(inter == MPI_COMM_NULL);
+	for (int i = 0; i < 4; i++)
+		CHECK(codes[i] == MPI_ERR_SPAWN);
+	/* as many as an int counts: the launcher refuses them, and no rank has to make an array of that length */
+	rc = MPI_Comm_spawn(self, MPI_ARGV_NULL, INT_MAX, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+	CHECK(class_of(rc) == MPI_ERR_SPAWN);
+}
+
 static void case_refused(void)
 {
 	MPI_Comm inter;
@@ -516,6 +539,7 @@ static void case_refused(void)
 	refuse("/bin/false", MPI_INFO_NULL, 1, MPI_ERR_SPAWN, "exit code 1");
 	CHECK(class_of(MPI_Comm_spawn(self, NULL, 1, MPI_INFO_NULL, np, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) == MPI_ERR_ROOT);
 	CHECK(class_of(MPI_Comm_spawn_multiple(0, NULL, NULL, NULL, NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) == MPI_ERR_ARG);
+	refuse_many();
 	/* and it goes on */
 	inter = children(2, (char[]){ "meet" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 	together(&inter, 0);
@@ -696,6 +720,7 @@ static void case_publish(const char *name)
 		CHECK(class_of(rc) == MPI_ERR_SERVICE && says(rc, "already"));
 		CHECK(!MPI_Publish_name(odd, MPI_INFO_NULL, "x y"));
 		CHECK(!MPI_Lookup_name(odd, MPI_INFO_NULL, found) && !strcmp(found, "x y"));
+		CHECK(!MPI_Lookup_name(name, MPI_INFO_NULL, found) && !strcmp(found, port));
 		CHECK(!MPI_Unpublish_name(odd, MPI_INFO_NULL, "x y"));
 		CHECK(class_of(MPI_Publish_name("", MPI_INFO_NULL, port)) == MPI_ERR_SERVICE);
 	}
@@ -749,6 +774,32 @@ static void case_visit(const char *name)
 	}
 	MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
 	together(&inter, 1);
+}
+
+/* The launcher's file of names cannot grow for a while, as on a full disk: names that were published stay. The launcher must ignore
+ * SIGXFSZ. */
+static void case_full(const char *name)
+{
+	struct rlimit old, full = { 0, RLIM_INFINITY };
+	char long_name[200], found[MPI_MAX_PORT_NAME];
+	int rc;
+
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	snprintf(long_name, sizeof(long_name), "%s-2", name);
+	CHECK(!MPI_Publish_name(name, MPI_INFO_NULL, "first"));
+	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, NULL, &old));
+	full.rlim_max = old.rlim_max;
+	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, &full, NULL));
+	rc = MPI_Publish_name(long_name, MPI_INFO_NULL, "second");
+	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, &old, NULL));
+	CHECK(class_of(rc) == MPI_ERR_SERVICE);
+	CHECK(!MPI_Lookup_name(name, MPI_INFO_NULL, found) && !strcmp(found, "first"));
+	CHECK(class_of(MPI_Lookup_name(long_name, MPI_INFO_NULL, found)) == MPI_ERR_NAME);
+	CHECK(!MPI_Publish_name(long_name, MPI_INFO_NULL, "second"));
+	CHECK(!MPI_Lookup_name(long_name, MPI_INFO_NULL, found) && !strcmp(found, "second"));
+	CHECK(!MPI_Unpublish_name(name, MPI_INFO_NULL, "first"));
+	CHECK(!MPI_Lookup_name(long_name, MPI_INFO_NULL, found) && !strcmp(found, "second"));
+	CHECK(!MPI_Unpublish_name(long_name, MPI_INFO_NULL, "second"));
 }
 
 /* Publishes, says so, and waits to be killed; or looks up once. */
@@ -831,6 +882,8 @@ int main(int argc, char **argv)
 		case_serve(argv[2]);
 	else if (!strcmp(what, "visit"))
 		case_visit(argv[2]);
+	else if (!strcmp(what, "full"))
+		case_full(argv[2]);
 	else if (!strcmp(what, "hold"))
 		case_hold(argv[2]);
 	else if (!strcmp(what, "look"))
