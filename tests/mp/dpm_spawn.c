@@ -172,6 +172,36 @@ static void collectives(MPI_Comm all)
 	free(a);
 }
 
+/* With --on-death=continue: the last rank of `all` is killed between two collectives, and each other rank gets an error from there on,
+ * from any of them. */
+static void until_death(MPI_Comm all)
+{
+	enum { BEFORE = 40, LARGE = 40000 };
+	static double a[LARGE], b[LARGE];
+	int n, r, v, rc = MPI_SUCCESS;
+
+	MPI_Comm_size(all, &n);
+	MPI_Comm_rank(all, &r);
+	MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+	for (int i = 0; i < BEFORE; i++) {
+		for (int k = 0; k < LARGE; k += 1000)
+			a[k] = r + i + k;
+		CHECK(!MPI_Allreduce(&r, &v, 1, MPI_INT, MPI_SUM, all) && v == n * (n - 1) / 2);
+		if (i % 8)
+			continue;
+		CHECK(!MPI_Allreduce(a, b, LARGE, MPI_DOUBLE, MPI_SUM, all));
+		for (int k = 0; k < LARGE; k += 1000)
+			CHECK(b[k] == n * (n - 1) / 2.0 + (double)n * (i + k));
+	}
+	if (r == n - 1)
+		raise(SIGKILL);
+	while (!rc)
+		rc = MPI_Allreduce(&r, &v, 1, MPI_INT, MPI_SUM, all);
+	CHECK(class_of(rc) == MPI_ERR_PROC_ABORTED);
+	CHECK(class_of(MPI_Allreduce(a, b, LARGE, MPI_DOUBLE, MPI_SUM, all)) == MPI_ERR_PROC_ABORTED);
+	CHECK(class_of(MPI_Barrier(all)) == MPI_ERR_PROC_ABORTED);
+}
+
 static void talk(MPI_Comm inter)
 {
 	int n, v, mine;
@@ -275,6 +305,9 @@ static void child(int argc, char **argv)
 		MPI_Comm_get_errhandler(parent, &handler);
 		CHECK(handler == MPI_ERRORS_RETURN);
 		MPI_Comm_disconnect(&parent);
+	} else if (!strcmp(what, "merged")) {
+		MPI_Intercomm_merge(parent, 1, &inter);
+		until_death(inter);
 	} else if (!strcmp(what, "grandchild")) {
 		inter = children(2, (char[]){ "meet" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 		together(&inter, 0);
@@ -673,6 +706,13 @@ static void case_ends(const char *how)
 		printf("the parents go on\n");
 		if (!me)
 			remove(alone_file(file));
+		return;
+	} else if (!strcmp(how, "merged")) {		/* --on-death=continue */
+		inter = children(2, (char[]){ "merged" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
+		MPI_Intercomm_merge(inter, 0, &inter);
+		until_death(inter);
+		MPI_Barrier(MPI_COMM_WORLD);
+		printf("rank %d goes on\n", me);
 		return;
 	} else if (!strcmp(how, "survives")) {		/* --on-death=continue */
 		inter = children(2, (char[]){ "die" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
