@@ -842,6 +842,27 @@ static void case_full(const char *name)
 	CHECK(!MPI_Unpublish_name(long_name, MPI_INFO_NULL, "second"));
 }
 
+/* The same in another fabric: the error comes at once, and names the variable. */
+static void case_visit_apart(const char *name)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm inter = MPI_COMM_WORLD;
+	int rc = MPI_ERR_NAME;
+
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	for (int i = 0; !me && i < 1000 && rc; i++) {
+		rc = MPI_Lookup_name(name, MPI_INFO_NULL, port);
+		if (rc)
+			usleep(10000);
+	}
+	for (int i = 0; i < 2; i++) {
+		rc = MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+		CHECK(class_of(rc) == MPI_ERR_PORT && (me || says(rc, "SHCA_FABRIC=NAME")));
+		CHECK(inter == MPI_COMM_NULL);
+	}
+}
+
 /* Publishes, says so, and waits to be killed; or looks up once. */
 static void case_hold(const char *name)
 {
@@ -922,6 +943,8 @@ int main(int argc, char **argv)
 		case_serve(argv[2]);
 	else if (!strcmp(what, "visit"))
 		case_visit(argv[2]);
+	else if (!strcmp(what, "visit_apart"))
+		case_visit_apart(argv[2]);
 	else if (!strcmp(what, "full"))
 		case_full(argv[2]);
 	else if (!strcmp(what, "hold"))
