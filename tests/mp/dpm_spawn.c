@@ -283,7 +283,7 @@ static void child(int argc, char **argv)
 	MPI_Errhandler handler;
 	MPI_Comm inter;
 
-	if (!strcmp(what, "meet")) {
+	if (!strcmp(what, "meet") || !strcmp(what, "meet_threads")) {
 		child_get_parent();
 	} else if (!strcmp(what, "argv")) {
 		for (int i = 0; i < argc; i++)
@@ -590,16 +590,27 @@ static void *spawns_alone(void *arg)
 	MPI_Comm comm = *(MPI_Comm *)arg;
 
 	for (int i = 0; i < 4; i++) {
-		MPI_Comm inter = children(1, (char[]){ "meet" }, MPI_INFO_NULL, comm, 0);
+		MPI_Comm inter = children(1, i % 2 ? (char[]){ "meet" } : (char[]){ "meet_threads" }, MPI_INFO_NULL, comm, 0);
 		together(&inter, 0);
 	}
 	return NULL;
 }
 
-/* Two threads of each rank, each with a communicator of its own; then two halves of the world. */
+static void *spawns_once(void *arg)
+{
+	MPI_Comm inter = children(1, (char[]){ "meet_threads" }, MPI_INFO_NULL, *(MPI_Comm *)arg, 0);
+
+	together(&inter, 0);
+	return NULL;
+}
+
+/* Two threads of each rank, each with a communicator of its own; then two halves of the world; then many threads of each rank. Some of
+ * the children have MPI_THREAD_MULTIPLE, too. */
 static void case_concurrent(void)
 {
-	pthread_t thread;
+	enum { AT_ONCE = 8 };
+	pthread_t thread, threads[AT_ONCE];
+	MPI_Comm each[AT_ONCE];
 	MPI_Comm a, b;
 
 	MPI_Comm_dup(MPI_COMM_WORLD, &a);
@@ -612,6 +623,14 @@ static void case_concurrent(void)
 	MPI_Comm_split(MPI_COMM_WORLD, me % 2, 0, &a);
 	spawns_alone(&a);
 	MPI_Comm_free(&a);
+	for (int i = 0; i < AT_ONCE; i++) {
+		MPI_Comm_dup(MPI_COMM_SELF, &each[i]);
+		pthread_create(&threads[i], NULL, spawns_once, &each[i]);
+	}
+	for (int i = 0; i < AT_ONCE; i++) {
+		pthread_join(threads[i], NULL);
+		MPI_Comm_free(&each[i]);
+	}
 }
 
 static int descriptors(int pid)
@@ -908,7 +927,8 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "";
 	int level;
 
-	MPI_Init_thread(&argc, &argv, strcmp(what, "concurrent") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
+	MPI_Init_thread(&argc, &argv, strcmp(what, "concurrent") && (argc < 3 || strcmp(argv[2], "meet_threads")) ?
+			MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &np);
 	MPI_Comm_get_parent(&parent);
