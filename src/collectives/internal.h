@@ -229,6 +229,7 @@ struct hdl_plan {
 	enum hdl_executor executor;
 	bool pairs;			/* tasks: on the queues with pair links among all ranks */
 	bool oversubscribed;		/* as in struct hdl_choice */
+	uint8_t cpus;			/* hdl_comm_props.cpus */
 	uint8_t leader;			/* hdl_choose_leader: key.leader of a Barrier that comes next */
 	const struct hdl_hosts *hosts;	/* as in struct hdl_choice; owned by the group */
 	bool in_phases;			/* as in struct hdl_choice; `graph` does the whole collective by messages all the same */
@@ -273,7 +274,8 @@ struct hdl_cc {
 	struct hdl_comm *node_comm;	/* the ranks of this host, without a handle; NULL: not made */
 	struct hdl_cc *node_of;		/* of a node_comm: the communicator to which the node_comm belongs */
 	bool no_node_comm;		/* the node_comm could not be made, on any rank */
-	unsigned promises;		/* HDL_PROMISES_... of all members' devices to each other; valid if promises_known */
+	unsigned promises;		/* HDL_PROMISES_... of all members' devices to each other, and HDL_COMM_OVERSUBSCRIBED; valid if
+					 * promises_known */
 	bool promises_known;		/* set by hdl_comm_promises */
 };
 

@@ -107,6 +107,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	plan->enc = choice.enc;
 	plan->pairs = choice.pairs;
 	plan->oversubscribed = choice.oversubscribed;
+	plan->cpus = (uint8_t)props.cpus;
 	plan->hosts = choice.hosts;
 	plan->in_phases = choice.in_phases;
 	plan->leader = hdl_choose_leader(key, &props);

@@ -452,7 +452,7 @@ int hdl_file_iaccess(struct hdl_file *f, const struct hdl_access_args *args, str
 	struct hdl_access *a = malloc(sizeof(*a));
 	int rc;
 
-	*req = a ? hdl_req_new_file(f->comm) : NULL;
+	*req = a ? hdl_req_new_access(f->comm) : NULL;
 	if (!*req) {
 		free(a);
 		hdl_reason_set("out of memory for an access to %s", f->name);

@@ -210,10 +210,11 @@ void binding_report(const struct binding *b);
  * programs' environments are made. */
 void binding_check_threads(const struct binding *b, const struct options *opt);
 
-/* ---- the PMIx server (server.c) ------------------------------------------------------------------------------------------ */
+/* ---- notes (notes.c) ------------------------------------------------------------------------------------------------------ */
 
-/* An event from the server's thread to the event loop; sent as pointers through a pipe, freed by the receiver. */
+/* An event from the server's thread to the event loop; malloc'd. */
 struct note {
+	struct note *next;	/* in the queue of notes.c */
 	enum { NOTE_JOINED, NOTE_LEFT, NOTE_ABORT, NOTE_ANSWER, NOTE_SPAWN, NOTE_CONNECTED, NOTE_DISCONNECTED } kind;
 	char nspace[256];
 	int rank;		/* -1: all ranks of nspace */
@@ -221,6 +222,16 @@ struct note {
 	struct spawn_request *spawn;	/* of NOTE_SPAWN; the receiver's */
 	char text[];
 };
+
+/* Makes the queue. Returns a descriptor that is readable while notes are in the queue, or a negative errno. */
+int notes_open(void);
+/* Appends a note. Any thread. Ownership: the note becomes the queue's. The call never waits for notes_take: the event loop, which
+ * calls that, may itself be waiting for the server's thread (server_register). */
+void notes_send(struct note *note);
+/* Returns the oldest note, which the caller must free, or NULL. */
+struct note *notes_take(void);
+
+/* ---- the PMIx server (server.c) ------------------------------------------------------------------------------------------ */
 
 /* A call of PMIx_Spawn. */
 struct spawn_request {
@@ -236,7 +247,7 @@ struct spawn_request {
 /* Turns off, in the environment that heddlerun and the ranks get, those plug-ins of the PMIx library that a job on one
  * host has no use for: they cost time in each process. The user's own PMIX_MCA_* come first. */
 void server_tune_library(char ***env);
-/* Starts the server. Returns the descriptor to read notes (struct note *) from, or -1: the message was printed. The
+/* Starts the server. Returns the descriptor of notes_open, or -1: the message was printed. The
  * server runs until heddlerun ends, by _exit: PMIx_server_finalize waits for ever if a client died in the middle of
  * connecting, and would only remove files, which are in our own directory. */
 int server_start(struct job *job);
@@ -254,7 +265,7 @@ void server_spawn_failed(uint64_t id, const char *why);
  * ranks that have not answered yet. */
 void server_ask(bool now);
 /* Sends HDL_RANK_ENDED to the remaining ranks: this rank's process has ended, and they go on. */
-void server_tell_end(const struct rank *rank);
+void server_notify_end(const struct rank *rank);
 /* Whether the rank has published a value under the key. Before HDL_ADDRESS no rank reaches that rank; with HDL_WORLD the rank
  * is in the world model, with HDL_SESSION and without HDL_WORLD it has sessions only. */
 bool server_has(const struct rank *rank, const char *key);
@@ -298,6 +309,23 @@ struct nspace *dynamic_spawn(struct job *job, struct spawn_request *req, struct 
  * tty_fd: the end of the pipe to which standard input is copied, or -1. failed: nonzero if starting failed with this
  * exit code, so that running ranks are only to be ended. */
 int supervise(struct job *job, int note_fd, int tty_fd, int failed);
+
+/* ---- processes that have left the ranks' process groups (detached.c) ------------------------------------------------------------- */
+
+/* Ends the processes that ranks have left. gently: by SIGTERM, and by SIGKILL from `until` (monotonic_ns()) on, or once signal_fd has
+ * SIGINT or SIGTERM; else by SIGKILL at once. Must: all ranks have ended. */
+void detached_end(const struct job *job, int signal_fd, bool gently, uint64_t until);
+
+/* ---- the terminal (terminal.c) ------------------------------------------------------------------------------------------------- */
+
+struct terminal {
+	int fd;			/* the end of rank 0's pipe to which input is copied; -1: none, or closed */
+	char *buf;		/* input that rank 0 has not read */
+	size_t len;
+};
+/* Copies the input that can be read without waiting, if heddlerun is in the foreground. Must: fd is not -1. */
+void terminal_copy(struct terminal *t);
+void terminal_close(struct terminal *t);
 
 /* ---- behind a program that was started without a launcher (behind.c) ------------------------------------------------------------ */
 

@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -125,35 +126,62 @@ static void names_decode(char *text)
 	*to = 0;
 }
 
-/* Writes this heddlerun's file anew. Must: the directory is locked. */
-static int names_save(int dir)
+/* Makes this heddlerun's file if there is none. Must: the directory is locked. Returns 0 or a negative errno. */
+static int names_file(int dir)
 {
 	uint64_t id;
-	FILE *f;
-	int fd;
+	int err;
 
-	if (own_fd < 0) {
-		if (getrandom(&id, sizeof id, 0) != sizeof id)
-			return -EIO;
-		snprintf(own_file, sizeof own_file, "%d.%016llx", (int)getpid(), (unsigned long long)id);
-		own_fd = openat(dir, own_file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (own_fd < 0)
-			return -errno;
-		if (flock(own_fd, LOCK_EX | LOCK_NB))
-			return -errno;
+	if (own_fd >= 0)
+		return 0;
+	if (getrandom(&id, sizeof id, 0) != sizeof id)
+		return -EIO;
+	snprintf(own_file, sizeof own_file, "%d.%016llx", (int)getpid(), (unsigned long long)id);
+	own_fd = openat(dir, own_file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (own_fd >= 0 && !flock(own_fd, LOCK_EX | LOCK_NB))
+		return 0;
+	err = -errno;
+	if (own_fd >= 0) {
+		unlinkat(dir, own_file, 0);
+		close(own_fd);
 	}
-	fd = dup(own_fd);
-	f = fd < 0 || ftruncate(own_fd, 0) || lseek(own_fd, 0, SEEK_SET) ? NULL : fdopen(fd, "w");
+	own_fd = -1;
+	own_file[0] = 0;
+	return err;
+}
+
+/* Writes the lines of names from `first` on, `n` of them at most, to the file at an offset, where the file ends then. If that fails the
+ * file has the length that it had. Must: there is a file. Returns 0 or a negative errno. */
+static int names_write_at(off_t at, const struct name *first, int n)
+{
+	off_t before = lseek(own_fd, 0, SEEK_END), done = 0;
+	size_t size = 0;
+	char *text = NULL;
+	FILE *f = open_memstream(&text, &size);
+	int err = 0;
+
 	if (!f)
 		return -errno;
-	for (struct name *n = ours; n; n = n->next) {
-		names_write(f, n->nspace);
-		fprintf(f, "%d ", n->rank);
-		names_write(f, n->name);
-		names_write(f, n->value);
+	for (; first && n--; first = first->next) {
+		names_write(f, first->nspace);
+		fprintf(f, "%d ", first->rank);
+		names_write(f, first->name);
+		names_write(f, first->value);
 		fputc('\n', f);
 	}
-	return fclose(f) ? -errno : 0;
+	if (fclose(f))
+		err = -ENOMEM;
+	while (!err && (size_t)done < size) {
+		ssize_t k = pwrite(own_fd, text + done, size - (size_t)done, at + done);
+
+		if (k < 0 && errno != EINTR)
+			err = -errno;
+		done += k > 0 ? k : 0;
+	}
+	free(text);
+	if (ftruncate(own_fd, err ? before : at + done) && !err)
+		err = -errno;
+	return err;
 }
 
 /* Looks a name up in one file. Returns 0 or -ENOENT. */
@@ -215,6 +243,21 @@ static int names_search(int dir, const char *name, char **value, char *nspace, s
 	return err;
 }
 
+/* Removes this heddlerun's file, and the directory if no other heddlerun has names, unless this one has. Must: the directory is
+ * locked. */
+static void names_remove_file(int dir)
+{
+	if (ours)
+		return;
+	if (own_fd >= 0) {
+		unlinkat(dir, own_file, 0);
+		close(own_fd);
+	}
+	own_fd = -1;
+	own_file[0] = 0;
+	rmdir(dir_path);	/* fails while others have names */
+}
+
 static void name_free(struct name *n)
 {
 	free(n->nspace);
@@ -245,11 +288,15 @@ int names_publish(const char *nspace, int rank, const char *name, const char *va
 	if (dir >= 0) {
 		err = names_search(dir, name, &there, theirs, sizeof theirs) ? 0 : -EEXIST;
 		if (!err) {
+			err = names_file(dir);
+			if (!err)
+				err = names_write_at(lseek(own_fd, 0, SEEK_END), n, 1);	/* the lines of older names stay as they are */
+			if (err)
+				names_remove_file(dir);
+		}
+		if (!err) {
 			n->next = ours;
 			ours = n;
-			err = names_save(dir);
-			if (err)
-				ours = n->next;
 		}
 		close(dir);
 	}
@@ -283,15 +330,9 @@ static void names_removed(void)
 		names_report(err);
 		return;
 	}
-	if (ours) {
-		err = names_save(dir);
-	} else if (own_fd >= 0) {
-		unlinkat(dir, own_file, 0);
-		close(own_fd);
-		own_fd = -1;
-		own_file[0] = 0;
-		rmdir(dir_path);	/* fails while others have names */
-	}
+	names_remove_file(dir);
+	if (ours)
+		err = names_write_at(0, ours, INT_MAX);	/* fewer lines than before: no space is needed */
 	close(dir);
 	names_report(err);
 }

@@ -23,8 +23,6 @@
 #include "runtime/ask.h"
 #include "runtime/runtime.h"
 
-static int note_pipe[2] = { -1, -1 };
-
 static struct note *server_note(int kind, const pmix_proc_t *proc, int code, const char *text)
 {
 	struct note *note = must(calloc(1, sizeof *note + strlen(text) + 1));
@@ -37,16 +35,9 @@ static struct note *server_note(int kind, const pmix_proc_t *proc, int code, con
 	return note;
 }
 
-static void server_send(struct note *note)
-{
-	/* A pointer is written whole. The pipe may be full for a moment: blocks until the event loop reads. */
-	while (write(note_pipe[1], &note, sizeof note) < 0 && errno == EINTR)
-		;
-}
-
 static void server_send_note(int kind, const pmix_proc_t *proc, int code, const char *text)
 {
-	server_send(server_note(kind, proc, code, text));
+	notes_send(server_note(kind, proc, code, text));
 }
 
 /* ---- callbacks --------------------------------------------------------------------------------------------------- */
@@ -109,11 +100,20 @@ static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t inf
 	return PMIX_ERR_NOT_FOUND;
 }
 
-/* PMIx_Connect, PMIx_Disconnect: all of the named processes have called it. */
+/* Whether no process ahead of procs[j] is of the same namespace. */
+static bool server_is_first(const pmix_proc_t procs[], size_t j)
+{
+	for (size_t i = 0; i < j; i++)
+		if (PMIX_CHECK_NSPACE(procs[i].nspace, procs[j].nspace))
+			return false;
+	return true;
+}
+
+/* PMIx_Connect, PMIx_Disconnect: all of the named processes have called it. A note for each process and each other namespace. */
 static void server_send_pairs(int kind, const pmix_proc_t procs[], size_t nprocs)
 {
-	for (size_t i = 0; i < nprocs; i++)
-		for (size_t j = 0; j < nprocs; j++)
+	for (size_t j = 0; j < nprocs; j++)
+		for (size_t i = 0; server_is_first(procs, j) && i < nprocs; i++)
 			if (!PMIX_CHECK_NSPACE(procs[i].nspace, procs[j].nspace))
 				server_send_note(kind, &procs[i], 0, procs[j].nspace);
 }
@@ -220,7 +220,7 @@ static pmix_status_t server_spawn(const pmix_proc_t *proc, const pmix_info_t inf
 	}
 	note = server_note(NOTE_SPAWN, proc, 0, "");
 	note->spawn = req;
-	server_send(note);
+	notes_send(note);
 	return PMIX_SUCCESS;
 }
 
@@ -573,14 +573,14 @@ void server_ask(bool now)
 		complain("the ranks cannot be asked (PMIx_Notify_event: %s)", PMIx_Error_string(rc));
 }
 
-struct told {
+struct end_event {
 	pmix_proc_t proc;
 	pmix_info_t info[2];
 };
 
-static void free_told(pmix_status_t status, void *arg)
+static void free_end_event(pmix_status_t status, void *arg)
 {
-	struct told *t = arg;
+	struct end_event *t = arg;
 
 	PMIX_INFO_DESTRUCT(&t->info[0]);
 	PMIX_INFO_DESTRUCT(&t->info[1]);
@@ -588,29 +588,29 @@ static void free_told(pmix_status_t status, void *arg)
 }
 
 /* The library keeps the event for ranks that have not registered for it yet. */
-void server_tell_end(const struct rank *rank)
+void server_notify_end(const struct rank *rank)
 {
-	struct told *t = must(calloc(1, sizeof *t));
+	struct end_event *t = must(calloc(1, sizeof *t));
 	pmix_status_t rc;
 
 	PMIX_LOAD_PROCID(&t->proc, rank->ns->name, (pmix_rank_t)rank->number);
 	PMIX_INFO_LOAD(&t->info[0], PMIX_EVENT_NON_DEFAULT, NULL, PMIX_BOOL);
 	PMIX_INFO_LOAD(&t->info[1], PMIX_EVENT_AFFECTED_PROC, &t->proc, PMIX_PROC);
-	rc = PMIx_Notify_event(HDL_RANK_ENDED, NULL, PMIX_RANGE_LOCAL, t->info, 2, free_told, t);
+	rc = PMIx_Notify_event(HDL_RANK_ENDED, NULL, PMIX_RANGE_LOCAL, t->info, 2, free_end_event, t);
 	if (rc == PMIX_SUCCESS)
 		return;
-	free_told(rc, t);
+	free_end_event(rc, t);
 	if (rc != PMIX_OPERATION_SUCCEEDED)
-		complain("the ranks cannot be told that %s has ended (PMIx_Notify_event: %s)", rank_name(rank), PMIx_Error_string(rc));
+		complain("the ranks get no event about the end of %s (PMIx_Notify_event: %s)", rank_name(rank), PMIx_Error_string(rc));
 }
 
-struct spawn_told {
+struct spawn_event {
 	pmix_info_t info[4];
 };
 
-static void free_spawn_told(pmix_status_t status, void *arg)
+static void free_spawn_event(pmix_status_t status, void *arg)
 {
-	struct spawn_told *t = arg;
+	struct spawn_event *t = arg;
 
 	for (int i = 0; i < 4; i++)
 		PMIX_INFO_DESTRUCT(&t->info[i]);
@@ -619,19 +619,19 @@ static void free_spawn_told(pmix_status_t status, void *arg)
 
 static void server_spawn_event(pmix_status_t code, uint64_t id, const char *text)
 {
-	struct spawn_told *t = must(calloc(1, sizeof *t));
+	struct spawn_event *t = must(calloc(1, sizeof *t));
 	pmix_status_t rc;
 
 	PMIX_INFO_LOAD(&t->info[0], PMIX_EVENT_NON_DEFAULT, NULL, PMIX_BOOL);
 	PMIX_INFO_LOAD(&t->info[1], PMIX_EVENT_DO_NOT_CACHE, NULL, PMIX_BOOL);
 	PMIX_INFO_LOAD(&t->info[2], HDL_SPAWN_ID, &id, PMIX_UINT64);
 	PMIX_INFO_LOAD(&t->info[3], PMIX_EVENT_TEXT_MESSAGE, text, PMIX_STRING);
-	rc = PMIx_Notify_event(code, NULL, PMIX_RANGE_LOCAL, t->info, 4, free_spawn_told, t);
+	rc = PMIx_Notify_event(code, NULL, PMIX_RANGE_LOCAL, t->info, 4, free_spawn_event, t);
 	if (rc == PMIX_SUCCESS)
 		return;
-	free_spawn_told(rc, t);
+	free_spawn_event(rc, t);
 	if (rc != PMIX_OPERATION_SUCCEEDED)
-		complain("the rank that spawns cannot be told: %s (PMIx_Notify_event: %s)", text, PMIx_Error_string(rc));
+		complain("the rank that spawns gets no event: %s (PMIx_Notify_event: %s)", text, PMIx_Error_string(rc));
 }
 
 void server_spawn_failed(uint64_t id, const char *why)
@@ -696,16 +696,17 @@ int server_start(struct job *job)
 	struct info_list l = { 0 };
 	char limits[160], why[256];
 	pmix_status_t rc;
+	int err, note_fd;
 	bool home;
-	int err;
 
 	if (!hdl_memory_left(HDL_PMIX_MEMORY)) {
 		complain("the PMIx server cannot be started: there are no %zu KiB for it%s: raise the limit, for example by "
 			 "'ulimit -d unlimited; ulimit -v unlimited'", HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));
 		return -1;
 	}
-	if (pipe2(note_pipe, O_CLOEXEC)) {
-		complain("no descriptor is left for the PMIx server: %s (look at ulimit -n)", strerror(errno));
+	note_fd = notes_open();
+	if (note_fd < 0) {
+		complain("no descriptor is left for the PMIx server: %s (look at ulimit -n)", strerror(-note_fd));
 		return -1;
 	}
 	server_add(&l, PMIX_SERVER_NSPACE, "heddlerun", PMIX_STRING);
@@ -735,7 +736,7 @@ int server_start(struct job *job)
 		complain("%s", why);
 		return -1;
 	}
-	return note_pipe[0];
+	return note_fd;
 }
 
 char **server_rank_env(const struct rank *rank, char *why, size_t size)

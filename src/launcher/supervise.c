@@ -12,7 +12,6 @@
  * A rank is reaped only after its process group was killed: as long as the leader is a zombie, the pid cannot be given
  * to another process.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -43,7 +42,7 @@ enum {
 
 struct loop {
 	struct job *job;
-	int epoll, signal_fd, note_fd, tty_fd;
+	int epoll, signal_fd, note_fd;
 	int running;			/* ranks of all namespaces that have not ended */
 	int lingering;			/* ranks that have ended before their process group */
 	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the remaining ranks end by
@@ -56,8 +55,7 @@ struct loop {
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
 	double kill_after;		/* seconds that kill_at was set for */
 	uint64_t kill_at, tell_at, timeout_at, hang_at;	/* monotonic_ns(); 0: never */
-	char *tty_buf;			/* terminal input that the rank has not taken */
-	size_t tty_len;
+	struct terminal terminal;
 };
 
 static void signal_rank(const struct rank *rank, int sig)
@@ -430,7 +428,7 @@ static void reap(struct loop *l)
 			continue;
 		}
 		if (rank->outlived && !rank->left)
-			server_tell_end(rank);
+			server_notify_end(rank);
 		guard_set(l->job->guard, rank->slot, 0);
 		drain(&rank->out);
 		drain(&rank->err);
@@ -456,84 +454,6 @@ static void drop_nspaces(struct loop *l)
 			continue;
 		server_deregister(ns);
 		nspace_free(l->job, ns);
-	}
-}
-
-/* ---- processes that have left the ranks' process groups ----------------------------------------------------------------- */
-
-/* setsid(1), or a shell with job control (set -m), puts a process where signals to its rank's group do not reach it.
- * When the parents of such a process have ended, heddlerun is its parent (PR_SET_CHILD_SUBREAPER). Calls fn for each
- * child; the kernel lists them by the thread that they have as parent. Without /proc there are none. Returns how many
- * there are. */
-static int each_child(const struct loop *l, void (*fn)(pid_t pid, int sig), int sig)
-{
-	DIR *threads = opendir("/proc/self/task");
-	const struct dirent *e;
-	int n = 0, pid;
-
-	while (threads && (e = readdir(threads))) {
-		char path[64];
-		FILE *f;
-
-		snprintf(path, sizeof path, "/proc/self/task/%.20s/children", e->d_name);
-		f = *e->d_name == '.' ? NULL : fopen(path, "re");
-		while (f && fscanf(f, "%d", &pid) == 1) {
-			if (guard_is(l->job->guard, pid))
-				continue;
-			n++;
-			if (!guard_named(pid))		/* of a heddlerun that a rank has started: that guard ends by
-							 * itself */
-				fn(pid, sig);
-		}
-		if (f)
-			fclose(f);
-	}
-	if (threads)
-		closedir(threads);
-	return n;
-}
-
-static void send_signal(pid_t pid, int sig)
-{
-	if (!sig)
-		return;
-	kill(pid, sig);
-	if (sig == SIGTERM)
-		kill(pid, SIGCONT);
-}
-
-/* All ranks have ended. Ends the processes that they have left: at once with SIGKILL if the ranks have ended of
- * themselves or were killed; if the ranks were told to end, with SIGTERM, and with SIGKILL when the rest of the ranks'
- * time is over. A process that ends leaves children of its own, so the launcher repeats this until there are none. */
-static void end_detached(struct loop *l)
-{
-	bool gently = l->state == LEAVING || l->state == ENDING;
-	uint64_t until = l->kill_at ? l->kill_at : UINT64_MAX, end = 0;
-	int sig = gently ? SIGTERM : SIGKILL;
-
-	for (;;) {
-		struct pollfd p = { .fd = l->signal_fd, .events = POLLIN };
-		struct signalfd_siginfo info;
-		uint64_t now = monotonic_ns();
-
-		if (sig != SIGKILL && now >= until && sig != SIGTERM)
-			sig = SIGKILL;
-		if (sig == SIGKILL && !end)
-			end = now + END_MS * 1000000ull;
-		if (!each_child(l, send_signal, sig))
-			return;
-		if (end && now >= end) {
-			complain("warning: processes that ranks have started cannot be ended, and are left over");
-			return;
-		}
-		if (sig == SIGTERM)
-			sig = 0;	/* once */
-		poll(&p, 1, 20);	/* SIGCHLD; a grandchild becomes a child without a signal */
-		while (read(l->signal_fd, &info, sizeof info) == sizeof info)
-			if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM)
-				until = 0;
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
 	}
 }
 
@@ -632,62 +552,10 @@ static void take_notes(struct loop *l)
 {
 	struct note *note;
 
-	while (read(l->note_fd, &note, sizeof note) == sizeof note) {
+	while ((note = notes_take())) {
 		take_note(l, note);
 		free(note);
 	}
-}
-
-/* ---- the terminal ----------------------------------------------------------------------------------------------------- */
-
-static void close_tty(struct loop *l)
-{
-	if (l->tty_fd < 0)
-		return;
-	epoll_ctl(l->epoll, EPOLL_CTL_DEL, STDIN_FILENO, NULL);
-	close(l->tty_fd);	/* the rank reads end of file */
-	l->tty_fd = -1;
-}
-
-static void write_tty(struct loop *l)
-{
-	while (l->tty_len) {
-		ssize_t n = write(l->tty_fd, l->tty_buf, l->tty_len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return;		/* once the rank reads; until then the terminal is not read either */
-		if (n <= 0) {
-			l->tty_len = 0;
-			close_tty(l);
-			return;
-		}
-		l->tty_len -= (size_t)n;
-		memmove(l->tty_buf, l->tty_buf + n, l->tty_len);
-	}
-}
-
-static void copy_tty(struct loop *l)
-{
-	enum { SIZE = 4096 };
-	ssize_t n;
-
-	if (!l->tty_buf)
-		l->tty_buf = must(malloc(SIZE));
-	write_tty(l);
-	/* In the background the terminal belongs to another program. */
-	if (l->tty_fd < 0 || l->tty_len || tcgetpgrp(STDIN_FILENO) != getpgrp())
-		return;
-	n = read(STDIN_FILENO, l->tty_buf, SIZE);
-	if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EIO))
-		return;
-	if (n <= 0) {
-		close_tty(l);
-		return;
-	}
-	l->tty_len = (size_t)n;
-	write_tty(l);
 }
 
 /* ---- signals ------------------------------------------------------------------------------------------------------------ */
@@ -870,7 +738,7 @@ static int wait_ms(const struct loop *l)
 		next = l->tell_at;
 	/* Terminal input while the rank is slow or another process group is in the foreground has no event to wait for,
 	 * nor has the end of a process whose parent is no rank. */
-	if ((l->tty_fd >= 0 || l->lingering || unjudged) && next > now + 200000000)
+	if ((l->terminal.fd >= 0 || l->lingering || unjudged) && next > now + 200000000)
 		next = now + 200000000;
 	if (next == UINT64_MAX)
 		return -1;
@@ -907,7 +775,7 @@ static bool open_loop(struct loop *l, const sigset_t *signals)
 {
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	l->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (l->epoll < 0 || l->signal_fd < 0 || fcntl(l->note_fd, F_SETFL, O_NONBLOCK)) {
+	if (l->epoll < 0 || l->signal_fd < 0) {
 		complain("no descriptors to wait on: %s", strerror(errno));
 		return false;
 	}
@@ -960,8 +828,8 @@ static void supervise_turn(struct loop *l)
 			*stream = NULL;
 		}
 	}
-	if (l->tty_fd >= 0)
-		copy_tty(l);
+	if (l->terminal.fd >= 0)
+		terminal_copy(&l->terminal);
 	take_notes(l);
 	if (signals)
 		take_signals(l);
@@ -975,7 +843,7 @@ static void supervise_turn(struct loop *l)
 
 int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 {
-	struct loop l = { .job = job, .note_fd = note_fd, .tty_fd = tty_fd };
+	struct loop l = { .job = job, .note_fd = note_fd, .terminal = { .fd = tty_fd } };
 	uint64_t now = monotonic_ns();
 
 	if (!open_loop(&l, &job->taken))
@@ -994,9 +862,8 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 		drain(&r->out);
 		drain(&r->err);
 	}
-	close_tty(&l);
-	end_detached(&l);
-	free(l.tty_buf);
+	terminal_close(&l.terminal);
+	detached_end(job, l.signal_fd, l.state == LEAVING || l.state == ENDING, l.kill_at ? l.kill_at : UINT64_MAX);
 	close(l.signal_fd);
 	close(l.epoll);
 	return l.exit_code;

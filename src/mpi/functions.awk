@@ -192,6 +192,8 @@ function doc(	i)
 	print "  info, error handler, topology. What is set there stays. Calls that communicate, and `MPI_Comm_free`, are `MPI_ERR_COMM`."
 	print "* `MPI_Request_free` of a nonblocking collective that is done is its wait, with its errors. One that is active is"
 	print "  `MPI_ERR_REQUEST`, and stays."
+	print "* `MPI_Request_free` of an active request of `MPI_Rput` and its like (erroneous in MPI-5.0, allowed in MPI-4.1) lets the operation go on,"
+	print "  which a flush completes."
 	print "* A handle that a call was to return is null where the call fails, whatever stood there."
 	print "* One buffer for both, of `MPI_Exscan` and of `MPI_Reduce` at its root, is `MPI_IN_PLACE`; of other collectives it is"
 	print "  `MPI_ERR_BUFFER`. What only some ranks can refuse: [collectives.md](collectives.md), *Arguments*."

@@ -200,6 +200,14 @@ static __attribute__((noinline)) void world_begins(const char *call, int require
 	main_thread = pthread_self();
 	__atomic_store_n(&world, HDL_ACTIVE, __ATOMIC_RELEASE);
 	user_begins(required);
+}
+
+/* Connects a spawned job with its parents. Must: called behind world_begins, whose HDL_LOCKED takes no lock, since MPI_THREAD_MULTIPLE
+ * begins in there: waits would give back a lock that this thread does not have. */
+static __attribute__((noinline)) void world_joins(const char *call)
+{
+	HDL_LOCKED;
+
 	if (hdl_spawn_join())
 		init_failed(call);
 }
@@ -210,8 +218,10 @@ static int init_init(const char *call, int required)
 
 	hdl_users_lock();
 	before = world;
-	if (before == HDL_BEFORE_INIT)
+	if (before == HDL_BEFORE_INIT) {
 		world_begins(call, required);
+		world_joins(call);
+	}
 	hdl_users_unlock();
 	if (before == HDL_ACTIVE)
 		return hdl_raise(NULL, MPI_ERR_OTHER, call, "MPI is initialized already: it can be initialized once");

@@ -115,43 +115,45 @@ static int spawn_start(struct hdl_comm *c, const char *call, const struct hdl_sp
 	return rc;
 }
 
-/* Gives all ranks what the root knows: the codes that array_of_errcodes gets, *n of them. Collective over c. Returns NULL if there are
- * none to give. */
-static int *share_codes(struct hdl_comm *c, int root, const struct spawn_result *r, int error, int *n, int *rc)
+/* Fills errcodes (NULL: not wanted) on all ranks: with r->codes of the root, or, where the root has none, with the result `error` of the
+ * spawn, which all ranks know. Collective over c. Returns MPI_SUCCESS or an error class. */
+static int share_codes(struct hdl_comm *c, int root, const struct spawn_result *r, int error, int *errcodes)
 {
-	struct { int total, partial; } *table = calloc((size_t)c->size, sizeof(*table)), at_root = { 0 };
-	int *codes = NULL, *all;
+	struct { int total, partial; } *table = calloc((size_t)c->size, sizeof(*table)), at_root;
+	size_t n;
+	int *all, rc;
 
-	*n = 0;
 	if (!table)
 		hdl_out_of_memory("the codes of spawned processes", (size_t)c->size * sizeof(*table));
 	table[c->rank].total = r->total;
 	table[c->rank].partial = r->codes != NULL;
-	*rc = hdl_comm_exchange(c, table, sizeof(*table));
-	if (!*rc)
-		at_root = table[root];
+	rc = hdl_comm_exchange(c, table, sizeof(*table));
+	at_root = table[root];
 	free(table);
-	if (*rc || !at_root.total)
-		return NULL;
-	all = calloc((size_t)at_root.total * (at_root.partial ? (size_t)c->size : 1), sizeof(*all));
+	if (rc)
+		return rc;
+	n = (size_t)at_root.total;
+	for (size_t i = 0; errcodes && i < n; i++)
+		errcodes[i] = error;
+	if (!at_root.partial)
+		return MPI_SUCCESS;
+	all = calloc(n * (size_t)c->size, sizeof(*all));
 	if (!all)
-		hdl_out_of_memory("the codes of spawned processes", (size_t)at_root.total * sizeof(*all));
-	codes = at_root.partial ? all + (size_t)at_root.total * (size_t)c->rank : all;
-	for (int i = 0; i < at_root.total; i++)
-		codes[i] = r->codes ? r->codes[i] : error;
-	if (at_root.partial)
-		*rc = hdl_comm_exchange(c, all, (size_t)at_root.total * sizeof(*all));
-	if (at_root.partial && !*rc)
-		memmove(all, all + (size_t)at_root.total * (size_t)root, (size_t)at_root.total * sizeof(*all));
-	*n = *rc ? 0 : at_root.total;
-	return all;
+		hdl_out_of_memory("the codes of spawned processes", n * (size_t)c->size * sizeof(*all));
+	if (r->codes)
+		memcpy(all + n * (size_t)c->rank, r->codes, n * sizeof(*all));
+	rc = hdl_comm_exchange(c, all, n * sizeof(*all));
+	if (!rc && errcodes)
+		memcpy(errcodes, all + n * (size_t)root, n * sizeof(*all));
+	free(all);
+	return rc;
 }
 
 static int spawn(const char *call, const struct hdl_spawn_args *args, int root, MPI_Comm comm, MPI_Comm *intercomm, int *errcodes)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
 	struct spawn_result r = { 0 };
-	int rc, leader_error = MPI_SUCCESS, n = 0, shared = MPI_SUCCESS, *codes = NULL;
+	int rc, leader_error = MPI_SUCCESS, shared = MPI_SUCCESS;
 
 	if (!c)
 		return hdl_bad_intracomm(call, comm);
@@ -167,10 +169,7 @@ static int spawn(const char *call, const struct hdl_spawn_args *args, int root, 
 		hdl_group_release(r.peer.other);
 	/* after a failed member the ranks need not be here together */
 	if (rc != MPI_ERR_PROC_ABORTED)
-		codes = share_codes(c, root, &r, rc, &n, &shared);
-	for (int i = 0; errcodes && errcodes != MPI_ERRCODES_IGNORE && i < n; i++)
-		errcodes[i] = codes[i];
-	free(codes);
+		shared = share_codes(c, root, &r, rc, errcodes == MPI_ERRCODES_IGNORE ? NULL : errcodes);
 	free(r.codes);
 	if (leader_error)
 		return leader_error;

@@ -154,7 +154,10 @@ static int fill_app(struct hdl_comm *c, const char *call, const struct hdl_spawn
 		return hdl_raise(c, MPI_ERR_ARG, call, "invalid command: the name of the program is empty");
 	if (args->maxprocs[i] < 1)
 		return hdl_raise(c, MPI_ERR_ARG, call, "invalid maxprocs %d: at least 1 process is started", args->maxprocs[i]);
-	plan->total += args->maxprocs[i];
+	if (__builtin_add_overflow(plan->total, args->maxprocs[i], &plan->total)) {
+		plan->total = 0;	/* no array_of_errcodes has that many entries */
+		return hdl_raise(c, MPI_ERR_SPAWN, call, "the sum of array_of_maxprocs is more than %d", INT_MAX);
+	}
 	name = hdl_info_value(info, "file");
 	if (name && (rc = read_file(c, call, name, &plan->files[i])))
 		return rc;

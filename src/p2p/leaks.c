@@ -28,7 +28,7 @@ static void leaks_describe(const struct hdl_op *op, char *text, size_t size)
 		snprintf(text, size, "MPI_Grequest_start");
 	else if (op->kind == HDL_REQ_PAIR)
 		snprintf(text, size, "MPI_Isendrecv");
-	else if (op->kind == HDL_REQ_FILE)
+	else if (op->kind == HDL_REQ_ACCESS)
 		snprintf(text, size, "an access to %.64s", label);
 	else if (op->kind == HDL_REQ_NONE)
 		snprintf(text, size, "an operation with MPI_PROC_NULL");

@@ -274,8 +274,8 @@ static inline void hdl_req_look(struct hdl_req *req, bool waits)
 /* Makes a request for a collective: not done, empty status, with a reference to comm. The caller completes it by
  * hdl_req_complete. NULL: no memory. */
 struct hdl_req *hdl_req_new(struct hdl_comm *comm);
-/* The same for one process's access to a file: may be freed while it is active, and is not affected by MPI_Cancel. */
-struct hdl_req *hdl_req_new_file(struct hdl_comm *comm);
+/* The same for one process's access to a file or a window: may be freed while it is active, and is not affected by MPI_Cancel. */
+struct hdl_req *hdl_req_new_access(struct hdl_comm *comm);
 /* error: an MPI error class. The request may be freed on return, if the program has given it up. */
 void hdl_req_complete(struct hdl_req *req, int error);
 /* Frees a request. One that is not done goes on, and its completion frees it. */

@@ -46,9 +46,9 @@ struct hdl_req *hdl_req_new(struct hdl_comm *comm)
 	return &op->req;
 }
 
-struct hdl_req *hdl_req_new_file(struct hdl_comm *comm)
+struct hdl_req *hdl_req_new_access(struct hdl_comm *comm)
 {
-	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_FILE);
+	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_ACCESS);
 
 	if (!op)
 		return NULL;

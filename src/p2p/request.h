@@ -19,9 +19,9 @@
 #define HDL_CONTEXT_GROUPS 5	/* agreements without a communicator (comm/comm_cid.h) */
 
 /* OTHER: of a collective. SEND, RECV: an operation. NONE and above: no operation (MPI_PROC_NULL), made of other requests, or of a
- * layer above (FILE: of one process's access to a file); reports leave these out. */
+ * layer above (ACCESS: of one process's access to a file or window); reports leave these out. */
 enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV, HDL_REQ_NONE, HDL_REQ_PAIR, HDL_REQ_PERSISTENT,
-		    HDL_REQ_GENERALIZED, HDL_REQ_FILE, HDL_REQ_KINDS };
+		    HDL_REQ_GENERALIZED, HDL_REQ_ACCESS, HDL_REQ_KINDS };
 
 struct hdl_op;
 

@@ -59,7 +59,7 @@ struct hdl_rma_group *hdl_rma_group_new(struct hdl_win *w)
 {
 	struct hdl_rma_group *g = calloc(1, sizeof(*g));
 
-	if (g && !(g->req = hdl_req_new(w->comm))) {
+	if (g && !(g->req = hdl_req_new_access(w->comm))) {
 		free(g);
 		g = NULL;
 	}

@@ -71,7 +71,7 @@ static void rank_ended(const pmix_info_t info[], size_t ninfo)
 }
 
 /* Event from heddlerun: a spawn has failed, or which ranks it has started. */
-static void spawn_told(const pmix_info_t info[], size_t ninfo, bool failed)
+static void spawn_notified(const pmix_info_t info[], size_t ninfo, bool failed)
 {
 	const char *why = "";
 	uint64_t id = 0;
@@ -102,7 +102,7 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 	if (status == HDL_ASK || status == HDL_ASK_NOW)
 		asked(status == HDL_ASK_NOW);
 	else if (status == HDL_SPAWN_FAILED || status == HDL_SPAWN_RANKS)
-		spawn_told(info, ninfo, status == HDL_SPAWN_FAILED);
+		spawn_notified(info, ninfo, status == HDL_SPAWN_FAILED);
 	else
 		rank_ended(info, ninfo);
 	if (done)

@@ -147,7 +147,7 @@ bool hdl_rt_spawn_answered(const struct hdl_spawn *s);
  * hdl_rt_spawn_failed returns true, and stays until hdl_rt_spawn_end. */
 bool hdl_rt_spawn_failed(const struct hdl_spawn *s);
 const char *hdl_rt_spawn_why(const struct hdl_spawn *s);
-/* Ranks that run program number `app`; -1: the launcher has not said so. Must: answered, not failed. */
+/* Returns the number of ranks that run program number `app`. Must: answered, not failed. */
 int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app);
 /* Forgets the spawn. Its ranks go on. */
 void hdl_rt_spawn_end(struct hdl_spawn *s);

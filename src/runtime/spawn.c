@@ -16,8 +16,7 @@ struct hdl_spawn {
 	uint64_t id;
 	int refs;			/* under `lock`: the caller's, and the callback's */
 	atomic_bool answered, failed;
-	bool told;			/* under `lock`: `why` is heddlerun's */
-	pmix_nspace_t nspace;
+	bool notified;			/* under `lock`: `why` is the text of heddlerun's event */
 	char why[512];			/* complete once `failed` is set */
 	char ranks[512];		/* ranks of each program, as heddlerun sends them ahead of the answer; "": all */
 	void (*wake)(void);
@@ -172,10 +171,8 @@ static void spawn_done(pmix_status_t status, pmix_nspace_t nspace, void *arg)
 	struct hdl_spawn *s = arg;
 
 	pthread_mutex_lock(&lock);
-	if (status == PMIX_SUCCESS) {
-		PMIX_LOAD_NSPACE(s->nspace, nspace);
-	} else if (status != HDL_SPAWN_STARTED) {
-		if (!s->told)
+	if (status != PMIX_SUCCESS && status != HDL_SPAWN_STARTED) {
+		if (!s->notified)
 			explain(s, status);
 		atomic_store(&s->failed, true);
 	}
@@ -198,7 +195,7 @@ void hdl_rt_spawn_event(uint64_t id, bool failed, const char *text)
 			continue;
 		}
 		snprintf(s->why, sizeof s->why, "%s", text);
-		s->told = true;
+		s->notified = true;
 		wake = s->wake;
 		atomic_store(&s->failed, true);
 	}
@@ -252,39 +249,14 @@ const char *hdl_rt_spawn_why(const struct hdl_spawn *s)
 	return s->why;
 }
 
-/* Reads number `app` of s->ranks. */
-static int told_ranks(const struct hdl_spawn *s, int app)
+/* Only heddlerun starts another number than spawn_new asks for, and its event says so (HDL_SPAWN_RANKS). */
+int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app)
 {
 	const char *at = s->ranks;
 
 	for (int i = 0; i < app && *at; i++)
 		at += strcspn(at, " ") + 1;
 	return *at ? atoi(at) : s->apps[app].maxprocs;
-}
-
-int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app)
-{
-	uint32_t number = (uint32_t)app;
-	pmix_value_t *value = NULL;
-	pmix_info_t info[2];
-	pmix_status_t rc;
-	pmix_proc_t proc;
-	int64_t n = -1;
-
-	if (hdl_rt_by_heddlerun)
-		return told_ranks(s, app);
-	PMIX_LOAD_PROCID(&proc, s->nspace, PMIX_RANK_WILDCARD);
-	PMIX_INFO_LOAD(&info[0], PMIX_APP_INFO, NULL, PMIX_BOOL);
-	PMIX_INFO_LOAD(&info[1], PMIX_APPNUM, &number, PMIX_UINT32);
-	hdl_pmix_fds_check("PMIx_Get");
-	rc = PMIx_Get(&proc, PMIX_APP_SIZE, info, 2, &value);
-	PMIX_INFO_DESTRUCT(&info[0]);
-	PMIX_INFO_DESTRUCT(&info[1]);
-	if (rc != PMIX_SUCCESS)
-		return -1;
-	PMIX_VALUE_GET_NUMBER(rc, value, n, int64_t);
-	PMIX_VALUE_RELEASE(value);
-	return rc == PMIX_SUCCESS ? (int)n : -1;
 }
 
 void hdl_rt_spawn_end(struct hdl_spawn *s)

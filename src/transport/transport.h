@@ -427,6 +427,15 @@ void hdl_tp_count_rc(struct hdl_tp *tp, uint64_t requests, uint64_t bytes);
 #define HDL_PROMISES_EXPOSES 4u	/* hdl_tp_can_expose */
 int hdl_tp_promises(struct hdl_tp *tp, int proc);
 
+/* Where a process runs. All processes under one kernel get the same of each of them. */
+struct hdl_place {
+	bool here;			/* under this process's kernel, and reached by the device for this host: in one fabric with it */
+	bool oversubscribed;		/* the ranks of its job outnumber their CPUs there */
+	int cores;			/* those CPUs, at most UINT8_MAX */
+};
+/* Returns 0, or a negative errno: the address cannot be had, as for hdl_tp_promises. */
+int hdl_tp_place(struct hdl_tp *tp, int proc, struct hdl_place *out);
+
 /* Whether an RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. */
 bool hdl_tp_wakes_on_write(struct hdl_tp *tp);
 /* Whether a write to a connected peer of this host has landed when its post has returned, and behind the queue's write before

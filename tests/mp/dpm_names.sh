@@ -10,6 +10,8 @@ end() { kill -9 "$1" 2>/dev/null; wait "$1" 2>/dev/null; }
 
 expect 0 "$run" -n 2 "$prog" publish "$name"
 mine && fail "an unpublished name is still in the store"
+expect 0 sh -c 'trap "" XFSZ; exec "$@"' full "$run" -n 1 "$prog" full "$name"
+mine && fail "a name is left after a full disk"
 
 # Two heddleruns.
 $limit "$run" -n 2 -x SHCA_FABRIC="$name" "$prog" serve "$name" >"$tmp/server" 2>&1 </dev/null &
@@ -17,6 +19,16 @@ server=$!
 expect 0 "$run" -n 3 -x SHCA_FABRIC="$name" "$prog" visit "$name"
 wait $server || fail "the server: exit code $?: $(cat "$tmp/server")"
 mine && fail "a name is left"
+
+# In two fabrics: HEDDLE_CONNECT_TIMEOUT is 180 s, the limit of `expect` is a third of that. The server accepts the next one.
+$limit "$run" -n 2 -x SHCA_FABRIC="$name" "$prog" serve "$name" >"$tmp/server" 2>&1 </dev/null &
+server=$!
+expect 0 "$run" -n 2 "$prog" visit_apart "$name"
+says "$err" 'another fabric of the software HCA.*SHCA_FABRIC=NAME'
+expect 0 "$run" -n 1 -x SHCA_FABRIC="$name" --report-collectives "$prog" visit "$name"
+says "$err" ' allreduce  *262144-524287 .* mailbox  *single-copy '
+wait $server || fail "the server: exit code $?: $(cat "$tmp/server")"
+says "$tmp/server" 'another fabric of the software HCA.*SHCA_FABRIC=NAME'
 
 # A process that is killed takes its name along, and so does a heddlerun.
 for victim in rank launcher; do

@@ -4,12 +4,14 @@
  * CASE "child" and what their parents want of them. dpm_spawn.sh says what each case has to print and to exit with.
  */
 #include <dirent.h>
+#include <limits.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -170,6 +172,36 @@ static void collectives(MPI_Comm all)
 	free(a);
 }
 
+/* With --on-death=continue: the last rank of `all` is killed between two collectives, and each other rank gets an error from there on,
+ * from any of them. */
+static void until_death(MPI_Comm all)
+{
+	enum { BEFORE = 40, LARGE = 40000 };
+	static double a[LARGE], b[LARGE];
+	int n, r, v, rc = MPI_SUCCESS;
+
+	MPI_Comm_size(all, &n);
+	MPI_Comm_rank(all, &r);
+	MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+	for (int i = 0; i < BEFORE; i++) {
+		for (int k = 0; k < LARGE; k += 1000)
+			a[k] = r + i + k;
+		CHECK(!MPI_Allreduce(&r, &v, 1, MPI_INT, MPI_SUM, all) && v == n * (n - 1) / 2);
+		if (i % 8)
+			continue;
+		CHECK(!MPI_Allreduce(a, b, LARGE, MPI_DOUBLE, MPI_SUM, all));
+		for (int k = 0; k < LARGE; k += 1000)
+			CHECK(b[k] == n * (n - 1) / 2.0 + (double)n * (i + k));
+	}
+	if (r == n - 1)
+		raise(SIGKILL);
+	while (!rc)
+		rc = MPI_Allreduce(&r, &v, 1, MPI_INT, MPI_SUM, all);
+	CHECK(class_of(rc) == MPI_ERR_PROC_ABORTED);
+	CHECK(class_of(MPI_Allreduce(a, b, LARGE, MPI_DOUBLE, MPI_SUM, all)) == MPI_ERR_PROC_ABORTED);
+	CHECK(class_of(MPI_Barrier(all)) == MPI_ERR_PROC_ABORTED);
+}
+
 static void talk(MPI_Comm inter)
 {
 	int n, v, mine;
@@ -251,7 +283,7 @@ static void child(int argc, char **argv)
 	MPI_Errhandler handler;
 	MPI_Comm inter;
 
-	if (!strcmp(what, "meet")) {
+	if (!strcmp(what, "meet") || !strcmp(what, "meet_threads")) {
 		child_get_parent();
 	} else if (!strcmp(what, "argv")) {
 		for (int i = 0; i < argc; i++)
@@ -273,6 +305,9 @@ static void child(int argc, char **argv)
 		MPI_Comm_get_errhandler(parent, &handler);
 		CHECK(handler == MPI_ERRORS_RETURN);
 		MPI_Comm_disconnect(&parent);
+	} else if (!strcmp(what, "merged")) {
+		MPI_Intercomm_merge(parent, 1, &inter);
+		until_death(inter);
 	} else if (!strcmp(what, "grandchild")) {
 		inter = children(2, (char[]){ "meet" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 		together(&inter, 0);
@@ -495,6 +530,27 @@ static void refuse(const char *command, MPI_Info info, int n, int class, const c
 		MPI_Info_free(&info);
 }
 
+/* More processes in all than an int counts; in some entries a program that does not exist. */
+static void refuse_many(void)
+{
+	char *commands[] = { (char *)self, (char *)self, (char[]){ "/no/such/program" } };
+	int many[] = { 2, INT_MAX - 1 }, some[] = { 1, 1, 2 }, codes[4] = { 9, 9, 9, 9 }, rc;
+	MPI_Info infos[] = { MPI_INFO_NULL, MPI_INFO_NULL, MPI_INFO_NULL };
+	MPI_Comm inter = MPI_COMM_WORLD;
+
+	rc = MPI_Comm_spawn_multiple(2, commands, MPI_ARGVS_NULL, many, infos, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+	CHECK(class_of(rc) == MPI_ERR_SPAWN && (me || says(rc, "array_of_maxprocs")));
+	CHECK(inter == MPI_COMM_NULL);
+	rc = MPI_Comm_spawn_multiple(3, commands, MPI_ARGVS_NULL, some, infos, 0, MPI_COMM_WORLD, &inter, codes);
+	CHECK(class_of(rc) == MPI_ERR_SPAWN && (me || says(rc, "/no/such/program")));
+	CHECK(inter == MPI_COMM_NULL);
+	for (int i = 0; i < 4; i++)
+		CHECK(codes[i] == MPI_ERR_SPAWN);
+	/* as many as an int counts: the launcher refuses them, and no rank has to make an array of that length */
+	rc = MPI_Comm_spawn(self, MPI_ARGV_NULL, INT_MAX, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+	CHECK(class_of(rc) == MPI_ERR_SPAWN);
+}
+
 static void case_refused(void)
 {
 	MPI_Comm inter;
@@ -516,6 +572,7 @@ static void case_refused(void)
 	refuse("/bin/false", MPI_INFO_NULL, 1, MPI_ERR_SPAWN, "exit code 1");
 	CHECK(class_of(MPI_Comm_spawn(self, NULL, 1, MPI_INFO_NULL, np, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) == MPI_ERR_ROOT);
 	CHECK(class_of(MPI_Comm_spawn_multiple(0, NULL, NULL, NULL, NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) == MPI_ERR_ARG);
+	refuse_many();
 	/* and it goes on */
 	inter = children(2, (char[]){ "meet" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 	together(&inter, 0);
@@ -533,16 +590,27 @@ static void *spawns_alone(void *arg)
 	MPI_Comm comm = *(MPI_Comm *)arg;
 
 	for (int i = 0; i < 4; i++) {
-		MPI_Comm inter = children(1, (char[]){ "meet" }, MPI_INFO_NULL, comm, 0);
+		MPI_Comm inter = children(1, i % 2 ? (char[]){ "meet" } : (char[]){ "meet_threads" }, MPI_INFO_NULL, comm, 0);
 		together(&inter, 0);
 	}
 	return NULL;
 }
 
-/* Two threads of each rank, each with a communicator of its own; then two halves of the world. */
+static void *spawns_once(void *arg)
+{
+	MPI_Comm inter = children(1, (char[]){ "meet_threads" }, MPI_INFO_NULL, *(MPI_Comm *)arg, 0);
+
+	together(&inter, 0);
+	return NULL;
+}
+
+/* Two threads of each rank, each with a communicator of its own; then two halves of the world; then many threads of each rank. Some of
+ * the children have MPI_THREAD_MULTIPLE, too. */
 static void case_concurrent(void)
 {
-	pthread_t thread;
+	enum { AT_ONCE = 8 };
+	pthread_t thread, threads[AT_ONCE];
+	MPI_Comm each[AT_ONCE];
 	MPI_Comm a, b;
 
 	MPI_Comm_dup(MPI_COMM_WORLD, &a);
@@ -555,6 +623,14 @@ static void case_concurrent(void)
 	MPI_Comm_split(MPI_COMM_WORLD, me % 2, 0, &a);
 	spawns_alone(&a);
 	MPI_Comm_free(&a);
+	for (int i = 0; i < AT_ONCE; i++) {
+		MPI_Comm_dup(MPI_COMM_SELF, &each[i]);
+		pthread_create(&threads[i], NULL, spawns_once, &each[i]);
+	}
+	for (int i = 0; i < AT_ONCE; i++) {
+		pthread_join(threads[i], NULL);
+		MPI_Comm_free(&each[i]);
+	}
 }
 
 static int descriptors(int pid)
@@ -650,6 +726,13 @@ static void case_ends(const char *how)
 		if (!me)
 			remove(alone_file(file));
 		return;
+	} else if (!strcmp(how, "merged")) {		/* --on-death=continue */
+		inter = children(2, (char[]){ "merged" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
+		MPI_Intercomm_merge(inter, 0, &inter);
+		until_death(inter);
+		MPI_Barrier(MPI_COMM_WORLD);
+		printf("rank %d goes on\n", me);
+		return;
 	} else if (!strcmp(how, "survives")) {		/* --on-death=continue */
 		inter = children(2, (char[]){ "die" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 		MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
@@ -696,6 +779,7 @@ static void case_publish(const char *name)
 		CHECK(class_of(rc) == MPI_ERR_SERVICE && says(rc, "already"));
 		CHECK(!MPI_Publish_name(odd, MPI_INFO_NULL, "x y"));
 		CHECK(!MPI_Lookup_name(odd, MPI_INFO_NULL, found) && !strcmp(found, "x y"));
+		CHECK(!MPI_Lookup_name(name, MPI_INFO_NULL, found) && !strcmp(found, port));
 		CHECK(!MPI_Unpublish_name(odd, MPI_INFO_NULL, "x y"));
 		CHECK(class_of(MPI_Publish_name("", MPI_INFO_NULL, port)) == MPI_ERR_SERVICE);
 	}
@@ -751,6 +835,53 @@ static void case_visit(const char *name)
 	together(&inter, 1);
 }
 
+/* The launcher's file of names cannot grow for a while, as on a full disk: names that were published stay. The launcher must ignore
+ * SIGXFSZ. */
+static void case_full(const char *name)
+{
+	struct rlimit old, full = { 0, RLIM_INFINITY };
+	char long_name[200], found[MPI_MAX_PORT_NAME];
+	int rc;
+
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	snprintf(long_name, sizeof(long_name), "%s-2", name);
+	CHECK(!MPI_Publish_name(name, MPI_INFO_NULL, "first"));
+	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, NULL, &old));
+	full.rlim_max = old.rlim_max;
+	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, &full, NULL));
+	rc = MPI_Publish_name(long_name, MPI_INFO_NULL, "second");
+	CHECK(!prlimit(getppid(), RLIMIT_FSIZE, &old, NULL));
+	CHECK(class_of(rc) == MPI_ERR_SERVICE);
+	CHECK(!MPI_Lookup_name(name, MPI_INFO_NULL, found) && !strcmp(found, "first"));
+	CHECK(class_of(MPI_Lookup_name(long_name, MPI_INFO_NULL, found)) == MPI_ERR_NAME);
+	CHECK(!MPI_Publish_name(long_name, MPI_INFO_NULL, "second"));
+	CHECK(!MPI_Lookup_name(long_name, MPI_INFO_NULL, found) && !strcmp(found, "second"));
+	CHECK(!MPI_Unpublish_name(name, MPI_INFO_NULL, "first"));
+	CHECK(!MPI_Lookup_name(long_name, MPI_INFO_NULL, found) && !strcmp(found, "second"));
+	CHECK(!MPI_Unpublish_name(long_name, MPI_INFO_NULL, "second"));
+}
+
+/* The same in another fabric: the error comes at once, and names the variable. */
+static void case_visit_apart(const char *name)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm inter = MPI_COMM_WORLD;
+	int rc = MPI_ERR_NAME;
+
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	for (int i = 0; !me && i < 1000 && rc; i++) {
+		rc = MPI_Lookup_name(name, MPI_INFO_NULL, port);
+		if (rc)
+			usleep(10000);
+	}
+	for (int i = 0; i < 2; i++) {
+		rc = MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+		CHECK(class_of(rc) == MPI_ERR_PORT && (me || says(rc, "SHCA_FABRIC=NAME")));
+		CHECK(inter == MPI_COMM_NULL);
+	}
+}
+
 /* Publishes, says so, and waits to be killed; or looks up once. */
 static void case_hold(const char *name)
 {
@@ -796,7 +927,8 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "";
 	int level;
 
-	MPI_Init_thread(&argc, &argv, strcmp(what, "concurrent") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
+	MPI_Init_thread(&argc, &argv, strcmp(what, "concurrent") && (argc < 3 || strcmp(argv[2], "meet_threads")) ?
+			MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &np);
 	MPI_Comm_get_parent(&parent);
@@ -831,6 +963,10 @@ int main(int argc, char **argv)
 		case_serve(argv[2]);
 	else if (!strcmp(what, "visit"))
 		case_visit(argv[2]);
+	else if (!strcmp(what, "visit_apart"))
+		case_visit_apart(argv[2]);
+	else if (!strcmp(what, "full"))
+		case_full(argv[2]);
 	else if (!strcmp(what, "hold"))
 		case_hold(argv[2]);
 	else if (!strcmp(what, "look"))

@@ -14,6 +14,13 @@ done
 # Cores that no rank has are for spawned ones: the first child has one of two.
 expect 0 "$run" -n 1 -v "$prog" meet
 [ "$(nproc)" -lt 2 ] || says "$err" 'rank 0 of spawned job 1: .*, on CPU'
+# Collectives of parents and children run on the executors that one fabric allows.
+expect 0 "$run" -n 2 --report-collectives "$prog" meet
+says "$err" ' allgather  .* blocking  *mailbox  *cells '
+says "$err" ' allreduce  *262144-524287 .* mailbox  *single-copy '
+says "$err" ' alltoallv  .* mailbox  *vector '
+expect 0 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=tasks --report-collectives "$prog" meet
+says "$err" ' allreduce  .* tasks '
 expect 0 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=host "$prog" meet
 expect 0 "$run" -n 2 "$prog" arguments
 expect 0 "$run" -n 1 "$prog" path
@@ -40,6 +47,10 @@ expect 7 "$run" -n 2 "$prog" ends alone
 says "$err" 'rank 0 of spawned job 1 .*ended with exit code 7; ending the other rank$'
 [ "$(grep -c 'the parents go on' "$out")" = 2 ] || fail "the parents have not gone on"
 expect 137 "$run" -n 2 --on-death=continue "$prog" ends survives
+for executor in auto tasks host; do
+	expect 137 "$run" -n 2 --on-death=continue -x HEDDLE_COLL_EXECUTOR=$executor "$prog" ends merged
+	[ "$(grep -c 'goes on' "$out")" = 2 ] || fail "$executor: the parents have not gone on"
+done
 expect 0 "$run" -n 2 --tag-output "$prog" ends late
 says "$out" '^\[1:0\]<stdout> late child 0'
 says "$out" '^\[1:1\]<stdout> late child 1'

@@ -654,9 +654,42 @@ static void requests(const struct window *w, enum epoch e)
 	own_end(w);
 }
 
+/* A request may be freed while it is active (section 3.7.3): the operation goes on, and a flush completes it. MPI-4.1 allows that for
+ * one-sided operations; MPI-5.0 demands a wait or a test. */
+static void freed(const struct window *w, enum epoch e)
+{
+	enum { LEN = 50000 };
+	static int64_t src[LEN], dst[LEN], old[LEN], zero[LEN];
+	MPI_Request r;
+
+	if (e < LOCK)
+		return;
+	MPI_Barrier(WORLD);
+	begin(w, e);
+	fill(src, sizeof(src), seed_of(me, right, 3, e));
+	memset(dst, -1, sizeof(dst));
+	memset(old, -1, sizeof(old));
+	CHECK(!MPI_Rput(src, LEN, MPI_INT64_T, right, disp(w, right, 0), LEN, MPI_INT64_T, w->win, &r));
+	CHECK(!MPI_Request_free(&r) && r == MPI_REQUEST_NULL);
+	MPI_Win_flush(right, w->win);
+	CHECK(!MPI_Raccumulate(zero, LEN, MPI_INT64_T, right, disp(w, right, 0), LEN, MPI_INT64_T, MPI_SUM, w->win, &r));
+	CHECK(!MPI_Request_free(&r) && r == MPI_REQUEST_NULL);
+	CHECK(!MPI_Rget_accumulate(zero, LEN, MPI_INT64_T, old, LEN, MPI_INT64_T, right, disp(w, right, 0), LEN, MPI_INT64_T, MPI_SUM, w->win,
+				   &r));
+	CHECK(!MPI_Request_free(&r) && r == MPI_REQUEST_NULL);
+	MPI_Win_flush(right, w->win);
+	CHECK(!MPI_Rget(dst, LEN, MPI_INT64_T, right, disp(w, right, 0), LEN, MPI_INT64_T, w->win, &r));
+	CHECK(!MPI_Request_free(&r) && r == MPI_REQUEST_NULL);
+	end(w, e);
+	VERIFY(dst, sizeof(dst), seed_of(me, right, 3, e));
+	VERIFY(old, sizeof(old), seed_of(me, right, 3, e));
+	MPI_Barrier(WORLD);
+}
+
 static void by_requests(void)
 {
 	everywhere(40 * 100 * 8, requests);
+	everywhere(50000 * 8, freed);
 }
 
 /* A request may be completed after its epoch: that has completed the operation already. */

@@ -6,3 +6,9 @@ tests_unit_launcher_place_SOURCES = tests/unit/launcher_place.c src/launcher/pla
 tests_unit_launcher_place_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_launcher_place_LDADD = $(CRITERION_LIBS)
 endif
+
+check_PROGRAMS += tests/unit/launcher_notes
+TESTS += tests/unit/launcher_notes
+tests_unit_launcher_notes_SOURCES = tests/unit/launcher_notes.c src/launcher/notes.c
+tests_unit_launcher_notes_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS) -pthread
+tests_unit_launcher_notes_LDADD = $(CRITERION_LIBS)

@@ -84,7 +84,8 @@ static int vector_key_of(const struct hdl_comm *comm, const struct hdl_vcoll *a,
 		.persistent = form == HDL_PERSISTS,
 		.op = MPI_OP_NULL,
 		.bytes = hdl_vector_cell_max(coll, longest(a, coll, comm->size),
-					     hdl_vector_copied(comm->size, hdl_job.oversubscribed, exposes,
+					     hdl_vector_copied(comm->size, hdl_job.oversubscribed ||
+							       promises & HDL_COMM_OVERSUBSCRIBED, exposes,
 							       form == HDL_PERSISTS)),
 	};
 

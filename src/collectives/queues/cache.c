@@ -14,9 +14,9 @@
 static struct hdl_queues *kept, **kept_end = &kept;
 static uint32_t nkept;
 
-/* With more than KEPT_MOST cached, the oldest are destroyed when other queues are made, at most GO_AT_ONCE at a time, since each
- * takes milliseconds. Queues of communicators that a program makes again are reused as a rule; those of communicators that never
- * return go in the end. */
+/* When other queues are made, those with members of a job that has disconnected are destroyed, and with more than KEPT_MOST cached
+ * the oldest: at most GO_AT_ONCE at a time, since each takes milliseconds. Queues of communicators that a program makes again are
+ * reused as a rule; those of communicators that never return go in the end. */
 #define KEPT_MOST 64
 #define GO_AT_ONCE 2
 
@@ -84,9 +84,30 @@ bool hdl_queue_cache_evict(void)
 	return true;
 }
 
+/* Returns true if a member is of a job with which this process has no communicator any more: its processes may have ended. */
+static bool is_of_departed(const struct hdl_queues *h)
+{
+	for (int r = 0; r < h->size; r++)
+		if (!hdl_proc_is_ours(h->members[r]) && hdl_job_of(h->members[r])->left)
+			return true;
+	return false;
+}
+
 void hdl_queue_cache_trim(void)
 {
-	for (int i = 0; i < GO_AT_ONCE && nkept > KEPT_MOST; i++)
+	struct hdl_queues **at = &kept, *h;
+	int n = 0;
+
+	while (hdl_jobs_are_several() && n < GO_AT_ONCE && (h = *at)) {
+		if (!is_of_departed(h)) {
+			at = &h->next;
+			continue;
+		}
+		unlink_at(at);
+		hdl_queues_end(h);
+		n++;
+	}
+	for (; n < GO_AT_ONCE && nkept > KEPT_MOST; n++)
 		hdl_queue_cache_evict();
 }
 

@@ -5,6 +5,7 @@
 #include "collectives/select/select.h"
 
 #include <errno.h>
+#include <limits.h>
 
 /* The answer is kept per port, also that the device has no capabilities. A query that failed for another reason is not an answer,
  * and the next call asks again. Else:
@@ -45,25 +46,56 @@ int hdl_reduce_caps_of(const struct hdl_port *port, const struct hdl_reduce_caps
 	return 0;
 }
 
+/* A communicator of several jobs: hosts and CPUs. hdl_job has those of this job only, and all members must choose alike, so the
+ * members use what the address records have (struct hdl_addr_head), which the two groups of each intercommunicator exchange when it
+ * is made. */
+struct several_jobs {
+	bool one_host, oversubscribed;
+	int cores;
+};
+
+/* Returns 0, or a negative errno of this rank alone. */
+static int several_jobs(const struct hdl_comm *comm, struct several_jobs *out)
+{
+	int least = INT_MAX, most = 0, err = 0;
+	struct hdl_place p = { 0 };
+
+	*out = (struct several_jobs){ .one_host = comm->size <= HDL_MAILBOX_RANKS, .oversubscribed = true, .cores = 1 };
+	if (!out->one_host)
+		return 0;
+	out->oversubscribed = false;
+	for (int r = 0; r < comm->size && !err; r++) {
+		err = hdl_tp_place(hdl_mpi_tp, hdl_comm_proc(comm, r), &p);
+		out->one_host &= p.here;
+		out->oversubscribed |= p.oversubscribed;
+		least = p.cores < least ? p.cores : least;
+		most = p.cores > most ? p.cores : most;
+	}
+	/* The jobs may share CPUs, or have different ones. */
+	out->oversubscribed |= !out->one_host || comm->size > most;
+	out->cores = least > 0 ? least : 1;
+	return err;
+}
+
 /* Returns true if all members are of this job and on this host. */
 static bool are_here(const struct hdl_comm *comm)
 {
-	if (hdl_group_spans_jobs(comm->group, comm->group))
-		return false;
 	for (int r = 0; hdl_job.local && r < comm->size; r++)
 		if (!hdl_is_local(hdl_comm_proc(comm, r)))
 			return false;
 	return true;
 }
 
-int hdl_comm_promises(const struct hdl_comm *comm)
+static int find_promises(const struct hdl_comm *comm)
 {
 	int all = HDL_PROMISES_WAKES | HDL_PROMISES_AT_ONCE | HDL_PROMISES_EXPOSES, promises;
-	struct hdl_cc *cc = comm->coll;
+	struct several_jobs jobs = { .one_host = true };
+	bool several = hdl_group_spans_jobs(comm->group, comm->group);
+	int err = several ? several_jobs(comm, &jobs) : 0;
 
-	if (likely(cc && cc->promises_known))
-		return (int)cc->promises;
-	if (comm->size > HDL_MAILBOX_RANKS || !are_here(comm))
+	if (err)
+		return err;
+	if (comm->size > HDL_MAILBOX_RANKS || (several ? !jobs.one_host : !are_here(comm)))
 		all = 0;
 	for (int r = 0; r < comm->size && all; r++) {
 		promises = hdl_tp_promises(hdl_mpi_tp, hdl_comm_proc(comm, r));
@@ -71,36 +103,47 @@ int hdl_comm_promises(const struct hdl_comm *comm)
 			return promises;
 		all &= promises;
 	}
-	if (cc) {
-		cc->promises = (unsigned)all;
+	return several && jobs.oversubscribed ? all | (int)HDL_COMM_OVERSUBSCRIBED : all;
+}
+
+int hdl_comm_promises(const struct hdl_comm *comm)
+{
+	struct hdl_cc *cc = comm->coll;
+	int promises;
+
+	if (likely(cc && cc->promises_known))
+		return (int)cc->promises;
+	promises = find_promises(comm);
+	if (cc && promises >= 0) {
+		cc->promises = (unsigned)promises;
 		cc->promises_known = true;
 	}
-	return all;
+	return promises;
 }
 
 int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props)
 {
 	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
 	const struct hdl_reduce_caps *caps = NULL;
+	bool several = hdl_group_spans_jobs(comm->group, comm->group);
+	struct several_jobs jobs = { .one_host = true, .oversubscribed = hdl_job.oversubscribed, .cores = hdl_job.ncores };
 	int promises = hdl_comm_promises(comm), err = promises < 0 ? promises : port ? hdl_reduce_caps_of(port, &caps) : 0;
 
+	if (!err && several)
+		err = several_jobs(comm, &jobs);
 	if (err) {
 		*props = (struct hdl_comm_props){ 0 };
 		return err;
 	}
 	*props = (struct hdl_comm_props){
-		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed,
+		.size = comm->size, .one_host = jobs.one_host, .oversubscribed = jobs.oversubscribed,
+		.cpus = hdl_comm_cpus(jobs.oversubscribed, jobs.cores),
 		.rc = hdl_tp_allows_rc(hdl_mpi_tp), .device = port ? ibv_get_device_name(port->ctx->device) : NULL,
 		.wakes = promises & HDL_PROMISES_WAKES, .at_once = promises & HDL_PROMISES_AT_ONCE,
 		.exposes = promises & HDL_PROMISES_EXPOSES, .reduce_caps = caps,
 	};
-	/* jobs may differ in these properties, and all members must choose alike */
-	if (hdl_group_spans_jobs(comm->group, comm->group)) {
-		props->one_host = false;
-		props->oversubscribed = true;
-	}
 	/* more than HEDDLE_COLL_OFFLOAD_RANKS ranks: nothing is offloaded, so the hosts do not matter */
-	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && props->one_host && r < comm->size; r++)
-		props->one_host = hdl_is_local(hdl_comm_proc(comm, r));
+	if (comm->size <= hdl_vars.coll_offload_ranks && !several)
+		props->one_host = are_here(comm);
 	return 0;
 }

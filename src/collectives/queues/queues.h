@@ -387,7 +387,12 @@ int hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props *props)
 /* Returns the HDL_PROMISES_... that all members' devices make to each other, the same on all ranks, or a negative errno of this
  * rank alone. Returns 0 for a communicator of more than HDL_MAILBOX_RANKS, or of several hosts, without looking up a peer: no
  * choice depends on promises there. */
+#define HDL_COMM_OVERSUBSCRIBED 0x100u	/* no promise: hdl_comm_props.oversubscribed, in a communicator of several jobs */
 int hdl_comm_promises(const struct hdl_comm *comm);
+static inline int hdl_comm_cpus(bool oversubscribed, int cores)
+{
+	return !oversubscribed ? 0 : cores < HDL_MAILBOX_RANKS ? cores : HDL_MAILBOX_RANKS;
+}
 /* Largest communicator for which a process looks up and keeps the host of each rank. */
 #define HDL_HIER_RANKS 4096
 /* Returns the bytes of HDL_SP_DATA in the largest slots, of pair links (pairs) or of the tree. */
@@ -484,7 +489,7 @@ struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index);
 bool hdl_queue_cache_keep(struct hdl_queues *h);
 /* Destroys the queues that have been cached longest. Returns false if the cache is empty. */
 bool hdl_queue_cache_evict(void);
-/* Evicts some if the cache holds too many. */
+/* Evicts some if the cache holds too many, or has those of jobs that have disconnected. */
 void hdl_queue_cache_trim(void);
 /* Flushes and destroys the queues and h; in queues_turn, h goes when that ends. Must: nothing is outstanding. */
 void hdl_queues_end(struct hdl_queues *h);

@@ -525,8 +525,7 @@ void hdl_agreed_config_of(const struct hdl_comm_props *props, struct hdl_agreed_
 		.reduce_order_fixed = is_fixed(), .oversubscribed = props->oversubscribed, .rc = props->rc,
 		.wakes = props->wakes, .at_once = props->at_once, .exposes = props->exposes,
 		.tasks = props->reduce_caps != NULL,
-		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 :
-				  hdl_job.ncores < HDL_MAILBOX_RANKS ? hdl_job.ncores : HDL_MAILBOX_RANKS),
+		.cpus = (uint8_t)props->cpus,
 	};
 	if (props->reduce_caps) {
 		out->calc = props->reduce_caps->calc;

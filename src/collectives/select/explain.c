@@ -491,6 +491,7 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
 	props.hosts = hosts;
 	/* a job compares the number of ranks on one host with its cores */
 	props.oversubscribed = (hosts ? hosts->most : nhosts > 1 ? 1 : a.ranks) > hdl_job.ncores;
+	props.cpus = hdl_comm_cpus(props.oversubscribed, hdl_job.ncores);
 	code = coll_explain_explain(out, &a, &props);
 	free(hosts);
 	return code;

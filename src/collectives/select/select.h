@@ -14,6 +14,8 @@ struct hdl_comm_props {
 	bool one_host;			/* all ranks are on this one */
 	const struct hdl_hosts *hosts;	/* the ranks of each host, if there are several hosts; NULL: one host, or not known */
 	bool oversubscribed;		/* ranks outnumber cores */
+	int cpus;			/* oversubscribed, one host: the CPUs that the ranks share, at most HDL_MAILBOX_RANKS, by which
+					 * single_copy/reduce.c selects the ranks that reduce; 0: each rank has a CPU */
 	bool rc;			/* RC queues are allowed */
 	const char *device;		/* name of the device whose port connects the ranks of this host; NULL: there is none */
 	bool wakes;			/* the device wakes its process when a peer's write lands */
@@ -29,8 +31,7 @@ struct hdl_agreed_config {
 	struct ibv_exp_device_calc_cap calc;
 	uint32_t depth, radix, offload_ranks;
 	uint8_t executor_forced, reduce_order_fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics;
-	uint8_t cpus;			/* number of CPUs that ranks share, at most HDL_MAILBOX_RANKS, by which
-					 * single_copy/reduce.c selects the ranks that reduce; 0: each rank has a CPU */
+	uint8_t cpus;			/* hdl_comm_props.cpus */
 	uint8_t reserved;
 };
 

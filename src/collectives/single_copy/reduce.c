@@ -33,9 +33,10 @@
 /* Returns the number of ranks that reduce a part, where not all have to: at most the number of CPUs; neighbouring ranks are bound
  * to different ones. The number follows from this rank's own length: a rank with a different length may count different ranks,
  * and does not send HDL_SC_RTS to all ranks that wait for one. */
-static int reducers(const struct hdl_plan_key *key, int size)
+static int reducers(const struct hdl_plan *plan, int size)
 {
-	int cpus = hdl_job.oversubscribed && hdl_job.ncores < size ? hdl_job.ncores : size;
+	const struct hdl_plan_key *key = &plan->key;
+	int cpus = plan->cpus && plan->cpus < size ? plan->cpus : size;
 	size_t least = hdl_sc_all() ? PART_FORCED : PART_LEAST;
 	bool one = key->coll == HDL_REDUCE && size <= 3 && key->bytes <= ROOT_ALONE && least == PART_LEAST;
 	size_t most = one ? 1 : key->bytes / least;
@@ -66,13 +67,13 @@ static struct range sc_reduce_part(const struct hdl_plan *plan, int size, int p)
 	case HDL_REDUCE_SCATTER:
 		return (struct range){ (uint64_t)p * key->bytes, (uint64_t)(p + 1) * key->bytes };
 	case HDL_ALLREDUCE:
-		return range_of(plan, reducers(key, size), p);
+		return range_of(plan, reducers(plan, size), p);
 	case HDL_REDUCE:
 		/* of two ranks the root has nothing to write, and so takes the larger part; two operands have one order */
 		cut = hdl_part(key->bytes, (size_t)hdl_type_size(key->type), 8, key->bytes < BEYOND_CACHE ? 6 : 5);
-		if (size == 2 && reducers(key, size) == 2)
+		if (size == 2 && reducers(plan, size) == 2)
 			return behind ? (struct range){ cut, key->bytes } : (struct range){ 0, cut };
-		return range_of(plan, reducers(key, size), behind);
+		return range_of(plan, reducers(plan, size), behind);
 	default:
 		/* EXSCAN of two ranks: the second rank reduces all, since only that rank has a result */
 		return size > 2 ? range_of(plan, size, p) : range_of(plan, 1, 1 - p);

@@ -101,18 +101,19 @@ struct hdl_graph *hdl_sc_graph(void)
 static const size_t by_both_from[HDL_COLLS] = { [HDL_BCAST] = 64 << 10, [HDL_GATHER] = 32 << 10, [HDL_SCATTER] = 256 << 10 };
 #define BY_BOTH_BELOW ((size_t)512 << 10)
 
-static bool by_both(const struct hdl_plan_key *key, int size)
+static bool by_both(const struct hdl_plan *plan, int size)
 {
+	const struct hdl_plan_key *key = &plan->key;
 	size_t from = by_both_from[key->coll];
 
-	return size == 2 && from && !hdl_job.oversubscribed && key->bytes < BY_BOTH_BELOW &&
+	return size == 2 && from && !plan->oversubscribed && key->bytes < BY_BOTH_BELOW &&
 	       (key->bytes >= from || hdl_sc_all());
 }
 
 /* Returns true if the operation completes nowhere before all ranks have posted: queues/SLOTS.md, (b). */
 static bool synchronizes(const struct hdl_plan *plan, int size)
 {
-	if (by_both(&plan->key, size))
+	if (by_both(plan, size))
 		return true;
 	if (!hdl_coll_reduces(plan->key.coll))
 		return plan->key.coll == HDL_ALLGATHER || plan->key.coll == HDL_ALLTOALL;
@@ -206,9 +207,9 @@ static void announce_all(struct hdl_queues *h, struct hdl_run *run, const char *
  * ranks write, several at a time. */
 #define GATHER_READS ((size_t)512 << 10)
 
-static bool root_reads(const struct hdl_plan_key *key, int size)
+static bool root_reads(const struct hdl_plan *plan, int size)
 {
-	return key->coll == HDL_GATHER && key->bytes <= GATHER_READS && (size == 2 || hdl_job.oversubscribed);
+	return plan->key.coll == HDL_GATHER && plan->key.bytes <= GATHER_READS && (size == 2 || plan->oversubscribed);
 }
 
 static void begin_gathered(struct hdl_queues *h, struct hdl_run *run)
@@ -334,13 +335,13 @@ static void sc_begin(struct hdl_queues *h, struct hdl_run *run, const struct hdl
 	x->owes_fin = x->awaiting_fin = x->awaiting_result = x->copying = 0;
 	x->staging = NULL;
 	x->failed = x->writes = false;
-	if (by_both(key, h->size))
+	if (by_both(run->plan, h->size))
 		begin_by_both(h, run);
 	else if (key->coll == HDL_SCAN)
 		hdl_sc_scan_begin(h, run);
 	else if (hdl_coll_reduces(key->coll))
 		hdl_sc_reduce_begin(h, run);
-	else if (root_reads(key, h->size))
+	else if (root_reads(run->plan, h->size))
 		begin_gathered(h, run);
 	else if (hdl_coll_has_root(key->coll))
 		begin_rooted(h, run);

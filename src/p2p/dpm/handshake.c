@@ -188,8 +188,8 @@ static int send_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wai
 	return err;
 }
 
-/* Returns the group of the process that is described. NULL: *err is set, or there can be no communication with it (reported). */
-static struct hdl_group *parse_peer(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err)
+/* Returns the group of the process that is described. NULL: *err is set, or there can be no communication with it (*refused, reported). */
+static struct hdl_group *parse_peer(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err, int *refused)
 {
 	struct hdl_group *other = hdl_group_described(described, bytes);
 
@@ -197,7 +197,7 @@ static struct hdl_group *parse_peer(const char *described, size_t bytes, const c
 		*err = -errno;
 	else if (other->size != 1)
 		*err = -EPROTO;
-	else if (!hdl_peer_add(hdl_mpi_tp, hdl_group_proc(other, 0), address, address_bytes))
+	else if (!(*refused = hdl_peer_add(hdl_mpi_tp, hdl_group_proc(other, 0), address, address_bytes)))
 		return other;
 	if (other)
 		hdl_group_release(other);
@@ -220,7 +220,7 @@ static int recv_peer(int fd, const struct hello *h, const struct hdl_wait_limit 
 	if (!err)
 		err = handshake_move_all(fd, POLLIN, address, h->address_bytes, p);
 	if (!err)
-		m->other = parse_peer(described, h->description_bytes, address, h->address_bytes, peer_err);
+		m->other = parse_peer(described, h->description_bytes, address, h->address_bytes, peer_err, &m->refused);
 	free(described);
 	return err;
 }
@@ -262,6 +262,7 @@ int hdl_dpm_handshake(int fd, struct hdl_dpm_peer *m)
 	int peer_err = 0, err = 0;
 
 	m->other = NULL;
+	m->refused = 0;
 	if (!m->listens)
 		err = send_hello(fd, m, p, &nonce);
 	if (!err)

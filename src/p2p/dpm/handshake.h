@@ -22,6 +22,7 @@ struct hdl_dpm_peer {
 	bool (*ended)(const void *arg);
 	const void *ended_arg;
 	struct hdl_group *other;	/* result: the peer, a group of one; NULL: no communication is possible */
+	int refused;			/* result: hdl_peer_add's negative errno for the peer; -ENETUNREACH: it is in another fabric; else 0 */
 	/* result: for messages of the two on the agreement that follows; differs at each handshake */
 	int tag;
 };

@@ -67,7 +67,8 @@ int hdl_wire_find_alike(struct hdl_tp *tp)
 size_t hdl_tp_address(struct hdl_tp *tp, char blob[HDL_ADDRESS_MAX])
 {
 	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)tp->ndev, .name = tp->self,
-				   .alike = tp->config_hash, .machine = hdl_host_id() };
+				   .alike = tp->config_hash, .machine = hdl_host_id(),
+				   .cores = (uint32_t)hdl_job.ncores, .oversubscribed = hdl_job.oversubscribed };
 	size_t n = sizeof(h);
 
 	hdl_proc_self(&h.proc);
@@ -185,6 +186,9 @@ static int address_join(struct hdl_ep *ep, const void *data, size_t len)
 	if (!is_alike(ep->tp, ep->rank, &h))
 		return -EINVAL;
 	ep->name = h.name;
+	ep->same_kernel = h.machine && h.machine == hdl_host_id();
+	ep->oversubscribed = h.oversubscribed;
+	ep->cores = (uint8_t)(h.cores < UINT8_MAX ? h.cores : UINT8_MAX);
 	if (want == HDL_ROLE_LOCAL)
 		ep->proc = h.proc;
 	else if (!(ep->host = strdup(h.host)))
@@ -205,6 +209,7 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 		ep->dev = tp->dev[0];
 		ep->addr = ep->dev->addr;
 		ep->name = tp->self;
+		ep->same_kernel = hdl_host_id();
 		return 0;
 	}
 	if (g)

@@ -212,9 +212,11 @@ struct hdl_addr_head {
 	struct hdl_proc proc;
 	uint64_t machine;	/* hdl_host_id */
 	uint64_t alike;		/* hdl_wire_find_alike: hash of the variables that must be equal */
+	uint32_t cores;		/* hdl_job.ncores */
+	uint32_t oversubscribed;	/* hdl_job.oversubscribed */
 	char host[HDL_HOST_TEXT];	/* for error texts; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 14u
+#define HDL_ADDR_VERSION 15u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

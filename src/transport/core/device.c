@@ -541,6 +541,19 @@ int hdl_tp_promises(struct hdl_tp *tp, int proc)
 	return ep ? (int)(ep->dev->addr.promises & ep->addr.promises) : -errno;
 }
 
+int hdl_tp_place(struct hdl_tp *tp, int proc, struct hdl_place *out)
+{
+	const struct hdl_ep *ep = hdl_ep(tp, proc);
+	bool ours = hdl_proc_is_ours(proc);
+
+	if (!ep)
+		return -errno;
+	*out = (struct hdl_place){ .here = ep->same_kernel && ep->dev->role != HDL_ROLE_REMOTE,
+				   .oversubscribed = ours ? hdl_job.oversubscribed : ep->oversubscribed,
+				   .cores = ours && hdl_job.ncores < UINT8_MAX ? hdl_job.ncores : ours ? UINT8_MAX : ep->cores };
+	return 0;
+}
+
 bool hdl_tp_exposes(struct hdl_tp *tp, uint32_t *lkey, uint32_t *rkey)
 {
 	const struct hdl_dev *dev = local_dev(tp);

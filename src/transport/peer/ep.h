@@ -65,6 +65,7 @@ struct hdl_ep {
 	bool plain_post;		/* sq takes ibv_post_send: its kind has no `post` */
 	bool wake_mode;			/* the peer sleeps: use requests that make a completion, not the ring */
 	uint8_t eager_off;		/* enum hdl_eager_off: the peer's back-pressure, by HDL_CTL_HOLD */
+	uint8_t cores;			/* cold: of the peer's job, as in struct hdl_addr_head, at most UINT8_MAX */
 	struct hdl_credit *ring_credit;	/* where the peer reports how many lines of tx were read */
 	uint32_t ring_max;		/* largest payload that takes the ring */
 	uint32_t ring_most;		/* the same while copies to the peer are quick: the payload is one run then */
@@ -81,6 +82,8 @@ struct hdl_ep {
 	bool id_sent;			/* HDL_CTL_ID was sent */
 	bool departed : 1;		/* HDL_CTL_LEAVE has come: the peer's end is no error */
 	bool stays : 1;			/* HDL_CTL_STAY has come */
+	bool same_kernel : 1;		/* the peer runs under this process's kernel: hdl_host_id */
+	bool oversubscribed : 1;	/* the peer's job, as in struct hdl_addr_head */
 	uint16_t answered;		/* low bits of in_ring.msgs when the last message beyond HEDDLE_EAGER_MAX that fits the
 					 * ring was sent */
 	struct hdl_srq_credit *srq_credit;	/* credits for pooled receives, made on first use */
