@@ -262,8 +262,12 @@ int shca_dealloc_mw(struct ibv_mw *mw);
  * errno value. */
 int shca_windows_close(struct shca_context *c, struct shca_mr *region, const char *call);
 /* Ends the windows of type 2 that are bound to this queue pair, which is being destroyed: another queue pair may get its number. Must be
- * called before the quiesce behind which the number is free. */
+ * called behind the quiesce after which no executor is at work for the queue pair, since requests of the queue pair bind windows and
+ * those of its peer invalidate them; and before the number is free. */
 void shca_windows_leave(struct shca_context *c, uint32_t qpn);
+/* Ends the windows of other contexts that are bound to regions of c (which those contexts have imported), and lets none be bound any
+ * more. Must: c is being closed and off the list of contexts; its regions are deregistered next. */
+void shca_windows_end(struct shca_context *c);
 
 /* rights.c: whether memory is mapped with the protection that these access flags need. 0; EFAULT; EINVAL: no such range. */
 int shca_memory_check(const void *addr, size_t length, unsigned int access);
