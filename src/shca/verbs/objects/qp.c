@@ -405,6 +405,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	if (shca_qp_unread(sh))
 		shca_events_gone(c);
 	shca_account(m, sh);
+	shca_counts_keep(c->node, sh);
 	shca_qp_clean_cqs(qp);
 	shca_local_set(m, sh->qpn, SHCA_KIND_NONE, NULL);
 	if (qp->rq == &qp->own_rq)
