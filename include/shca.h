@@ -129,6 +129,19 @@ void shca_await_cancel(struct ibv_context *context);
 int shca_await_wake(struct ibv_context *context);
 
 /*
+ * What the device has executed of the requests of this process's queue pairs, since the process opened the device; queue pairs that were
+ * destroyed included, but not those that processes hold together (XRC receive queue pairs). Returns 0, or EOPNOTSUPP: the context is of
+ * another device. Reading costs no other code anything; a request that is just being executed may be missing.
+ */
+struct shca_counts {
+	uint64_t waits, enables;	/* WAIT; SEND_ENABLE and RECV_ENABLE */
+	uint64_t calcs;			/* requests with a CALC, but for those that their post call has executed at once */
+	uint64_t foreign;		/* data requests of this process that other processes have run */
+	uint64_t for_others;		/* data requests of other processes that this process has run */
+};
+int shca_counts(struct ibv_context *context, struct shca_counts *counts);
+
+/*
  * Asks the fabric's subnet administrator for the path from a port of the device to a port GID. record: 64 bytes, a PathRecord as IBTA 15.2.5.16
  * has it (big-endian), with selectors "exactly". Returns 0, or EINVAL: the device has no such port; ENOENT: no port of the fabric has that GID;
  * ENETDOWN: the port is down; ENODEV: context is NULL, which stands for the software device as this process has opened it, and it has not;

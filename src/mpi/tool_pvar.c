@@ -69,7 +69,7 @@ static bool pvar_at(unsigned i, struct pvar *out)
 
 	if (i < s->transport) {
 		c = hdl_counter(i);
-		*out = (struct pvar){ TRANSPORT, i, c->name, c->text, HDL_CAT_TRANSPORT };
+		*out = (struct pvar){ TRANSPORT, i, c->name, c->text, hdl_counter_of_device(i) ? HDL_CAT_SHCA : HDL_CAT_TRANSPORT };
 		return true;
 	}
 	i -= s->transport;

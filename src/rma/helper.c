@@ -24,7 +24,6 @@
 #define PERIOD	1000000L		/* ns */
 #define SOON	50000L
 #define BURST	64			/* turns under one hold of the lock */
-#define STACK	(512u << 10)
 
 struct helper {
 	pthread_t thread;
@@ -64,27 +63,13 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-/* Returns 0 or a negative errno. */
-static int helper_start(struct helper *h)
-{
-	pthread_attr_t attr;
-	int err = -pthread_attr_init(&attr);
-
-	if (err)
-		return err;
-	err = -pthread_attr_setstacksize(&attr, STACK);
-	if (!err)
-		err = hdl_thread_create(&h->thread, &attr, helper_main, h, NULL);
-	pthread_attr_destroy(&attr);
-	return err;
-}
-
 void hdl_rma_helper_begin(void)
 {
 	if (windows++ || !(helper = calloc(1, sizeof(*helper))))
 		return;
 	hdl_threads = true;
-	if (!helper_start(helper))
+	/* a stack of the default size: progress may call the program's reduction functions */
+	if (!hdl_thread_create(&helper->thread, NULL, helper_main, helper, NULL))
 		return;
 	hdl_warn("no thread can be made: operations on this rank's windows wait while the rank computes outside the library");
 	free(helper);

@@ -11,7 +11,7 @@
  *     acc.c      accumulates by the origin's CPU              msg.c     active messages: accumulates, locks, wake-ups
  *     regions.c  regions of dynamic windows                   report.c  the report, and what a hang report says
  *     helper.c   progress for a process that computes
- *     pure: lock.h, epoch.h, hashed.h
+ *     pure: lock.h, epoch.h, hashed.h, reach.h
  *
  * All functions return MPI_SUCCESS or an MPI error class with hdl_reason_set. Must: the lock of runtime/threads.h is held.
  */
@@ -28,6 +28,7 @@
 #include "rma/epoch.h"
 #include "rma/hashed.h"
 #include "rma/lock.h"
+#include "rma/reach.h"
 
 /* How put and get reach a target: fixed when the target is first addressed. */
 enum hdl_rma_lane { HDL_LANE_NONE, HDL_LANE_MAPPED, HDL_LANE_DEVICE, HDL_LANE_HANDLER };
@@ -141,8 +142,7 @@ struct hdl_win {
 	bool dynamic;
 	bool mapped;			/* every member has mapped the state block of every other */
 	bool native;			/* ... and every member's memory that is in the fabric */
-	bool by_messages;		/* the device does not move the memory of some peer: puts and gets are messages */
-	bool helped;			/* peers' operations need this process's progress */
+	bool helped;			/* peers' operations need this process's progress (reach.h) */
 	bool begun;			/* hdl_rma_helper_begin was called for this window */
 	int flavor, model;		/* MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED */
 	int locks;			/* targets that MPI_Win_lock has named */
@@ -362,7 +362,10 @@ void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void 
 /* ---- helper.c -------------------------------------------------------------------------------------------------------- */
 
 /* Starts the helper thread for one more window. Must be the last thing that a call of MPI does: from here on the lock of
- * runtime/threads.h is in use, and a call that began without the lock goes on without it. */
+ * runtime/threads.h is in use, and a call that began without the lock goes on without it. One call can break this rule: an attribute
+ * callback of the program (of MPI_Comm_dup, MPI_Comm_free) that makes a window. The call that runs the callback goes on without
+ * the lock until it returns, beside the helper thread, whose first turn comes a PERIOD later; below MPI_THREAD_MULTIPLE such a callback
+ * must not make the process's first window that has a helper thread. */
 void hdl_rma_helper_begin(void);
 /* Must follow hdl_rma_helper_begin once. Opens the lock while it waits for the thread. */
 void hdl_rma_helper_end(void);

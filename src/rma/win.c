@@ -377,8 +377,6 @@ static int record_key(struct hdl_win *w, struct hdl_win_record *r)
 	return MPI_SUCCESS;
 }
 
-#define CONNECT_MOST 64		/* ranks of a window whose queues are connected at creation */
-
 static bool all_connected(const void *arg)
 {
 	const struct hdl_win *w = arg;
@@ -392,42 +390,61 @@ static bool all_connected(const void *arg)
 	return true;
 }
 
-/* Connects the queues to members of this host whose memory the device moves, while all members make progress: the first operation
- * could else wait for a target that computes. */
-static void connect_members(struct hdl_win *w)
+/* Whether the device moves the memory of another member, of this host. */
+static bool is_moved(const struct hdl_win *w, int rank)
 {
-	for (int r = 0; r < w->size && w->size <= CONNECT_MOST; r++) {
-		const struct hdl_win_record *m = &w->record[r];
-		int proc = hdl_comm_proc(w->comm, r);
+	const struct hdl_win_record *m = &w->record[rank];
 
-		if (r != w->rank && hdl_proc_is_ours(proc) && hdl_is_local(proc) && (w->dynamic || (m->size && !m->memory_at)))
-			w->by_messages |= hdl_rma_connect(hdl_comm_ep(w->comm, r)) == -EOPNOTSUPP;
-	}
-	hdl_wait_until(all_connected, w);
+	return rank != w->rank && is_local(w, rank) && (w->dynamic || (m->size && !m->memory_at));
 }
 
-enum { HAS_STATES = 1, HAS_MEMORIES = 2 };
+/* Connects the queues to members of this host whose memory the device moves, while all members make progress: the first operation
+ * could else wait for a target that computes. Returns whether operations on such memory are, or begin with, messages. */
+static bool connect_members(struct hdl_win *w)
+{
+	bool messages = false, connects = hdl_win_connects(w->size);
 
-/* Exchanges what each member has mapped. *common: what all have. */
-static int agree(struct hdl_win *w, unsigned *common)
+	for (int r = 0; r < w->size; r++)
+		if (is_moved(w, r)) {
+			messages |= !connects;
+			if (connects)
+				hdl_rma_connect(hdl_comm_ep(w->comm, r));
+		}
+	if (!connects)
+		return messages;
+	hdl_wait_until(all_connected, w);
+	/* behind the wait: a queue that cannot be had leaves messages */
+	for (int r = 0; r < w->size; r++)
+		messages |= is_moved(w, r) && hdl_rma_connect(hdl_comm_ep(w->comm, r)) == -EOPNOTSUPP;
+	return messages;
+}
+
+/* Exchanges what each member has found (reach.h). *all: what all have found; *any: what some member has. */
+static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 {
 	uint8_t *has = calloc((size_t)w->size, 1);
+	bool messages;
 	int rc;
 
 	if (!has)
 		hdl_out_of_memory("agreement on a window", (size_t)w->size);
-	connect_members(w);
-	has[w->rank] = HAS_STATES | HAS_MEMORIES;
+	messages = connect_members(w);
+	has[w->rank] = HDL_HAS_STATES | HDL_HAS_MEMORIES;
 	for (int r = 0; r < w->size; r++) {
 		if (!state_of(w, r))
 			has[w->rank] = 0;
 		else if (w->record[r].memory_at && w->record[r].size && !memory_of(w, r))
-			has[w->rank] &= (uint8_t)~HAS_MEMORIES;
+			has[w->rank] &= (uint8_t)~HDL_HAS_MEMORIES;
 	}
+	if (messages)
+		has[w->rank] |= HDL_BY_MESSAGES;
 	rc = hdl_comm_exchange(w->comm, has, 1);
-	*common = HAS_STATES | HAS_MEMORIES;
-	for (int r = 0; r < w->size && !rc; r++)
-		*common &= has[r];
+	*all = HDL_HAS_STATES | HDL_HAS_MEMORIES;
+	*any = 0;
+	for (int r = 0; r < w->size && !rc; r++) {
+		*all &= has[r];
+		*any |= has[r];
+	}
 	free(has);
 	return rc;
 }
@@ -447,7 +464,7 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum
 	struct hdl_segment segment = { 0 };	/* rank 0: what it has made */
 	struct shared_size *shared = NULL;
 	int error = record_mine(w, args, mine), rc = MPI_SUCCESS;
-	unsigned common = 0;
+	unsigned all = 0, any = 0;
 	char why[256] = "";
 
 	if (error)
@@ -477,15 +494,16 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum
 				hdl_reason_set("rank %d has failed to make its part of the window; look at its output", r);
 		}
 	if (!rc)
-		rc = agree(w, &common);
+		rc = agree(w, &all, &any);
 	if (rc)
 		return rc;
 	w->granularity = args->granularity;
 	for (int r = 0; r < w->size; r++)
 		if (w->record[r].granule != mine->granule)	/* section 12.2.1: all give the same */
 			w->granularity = 0;
-	w->mapped = common & HAS_STATES;
-	w->native = w->mapped && common & HAS_MEMORIES && has_shared_memory(w);
+	w->mapped = all & HDL_HAS_STATES;
+	w->native = w->mapped && all & HDL_HAS_MEMORIES && has_shared_memory(w);
+	w->helped = hdl_win_helped(w->size, hdl_win_is_far(w->dynamic, mine->size, mine->memory_at, all), all, any);
 	if (args->flavor == MPI_WIN_FLAVOR_SHARED && !w->native) {
 		hdl_reason_set("the ranks of the communicator cannot share memory: some are on another host or in another fabric "
 			       "(MPI_Comm_split_type with MPI_COMM_TYPE_SHARED)");
@@ -593,7 +611,6 @@ int hdl_win_make(struct hdl_comm *comm, const struct hdl_win_args *args, struct 
 	if (w->next)
 		w->next->link = &w->next;
 	hdl_win_list = w;
-	w->helped = w->size > 1 && (!w->mapped || w->by_messages);
 	hdl_win_report(w);
 	*out = w;
 	return MPI_SUCCESS;

@@ -25,7 +25,7 @@ shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/ve
 	src/shca/verbs/objects/mcast.c src/shca/verbs/objects/mr.c src/shca/verbs/objects/mr.h src/shca/verbs/objects/mw.c src/shca/verbs/objects/pd.c src/shca/verbs/objects/qp.c \
 	src/shca/verbs/objects/qp_handle.c src/shca/verbs/objects/qp_modify.c src/shca/verbs/objects/qpstate.c \
 	src/shca/verbs/objects/rights.c src/shca/verbs/objects/rq.c src/shca/verbs/objects/sq.c src/shca/verbs/objects/sq.h \
-	src/shca/verbs/objects/srq.c src/shca/verbs/objects/waits.c src/shca/verbs/objects/xrc.c \
+	src/shca/verbs/objects/counts.c src/shca/verbs/objects/srq.c src/shca/verbs/objects/waits.c src/shca/verbs/objects/xrc.c \
 	src/shca/verbs/objects/zombie.c src/shca/verbs/query.c src/shca/verbs/receive/poll.c \
 	src/shca/verbs/receive/post_recv.c src/shca/verbs/refuse.c src/shca/verbs/sa.c src/shca/verbs/submit/datagram.c \
 	src/shca/verbs/submit/exp_post.c src/shca/verbs/submit/fast_write.c src/shca/verbs/submit/fast_write.h \

@@ -27,6 +27,7 @@ enum bth_op {
 	OP_READ_REQUEST = 0x0c, OP_READ_FIRST, OP_READ_MIDDLE, OP_READ_LAST, OP_READ_ONLY,
 	OP_ACK = 0x11, OP_ATOMIC_ACK, OP_CAS, OP_FAA,
 	OP_SEND_LAST_INV = 0x16, OP_SEND_ONLY_INV,
+	OP_ATOMIC_WRITE = 0x1d,
 	/* the vendor's masked atomics have no number in IBTA: the range for manufacturers */
 	OP_MASKED_CAS = 0xd3, OP_MASKED_FAA = 0xd4,
 };
@@ -240,7 +241,7 @@ static uint32_t extended_bytes(uint8_t op)
 	switch (op & 0x1f) {
 	case OP_SEND_LAST_IMM: case OP_SEND_ONLY_IMM: case OP_SEND_LAST_INV: case OP_SEND_ONLY_INV: case OP_WRITE_LAST_IMM:
 		return n + xrc + 4;
-	case OP_WRITE_FIRST: case OP_WRITE_ONLY: case OP_READ_REQUEST:
+	case OP_WRITE_FIRST: case OP_WRITE_ONLY: case OP_READ_REQUEST: case OP_ATOMIC_WRITE:
 		return xrc + 16;
 	case OP_WRITE_ONLY_IMM:
 		return xrc + 20;
@@ -288,7 +289,7 @@ static void put_extended(struct packets *p, const struct packet *k)
 	if (r->type == IBV_QPT_XRC_SEND && (op < OP_READ_FIRST || op > OP_ATOMIC_ACK))
 		put32(p, r->srqn);
 	switch (op) {
-	case OP_WRITE_FIRST: case OP_WRITE_ONLY: case OP_WRITE_ONLY_IMM: case OP_READ_REQUEST:
+	case OP_WRITE_FIRST: case OP_WRITE_ONLY: case OP_WRITE_ONLY_IMM: case OP_READ_REQUEST: case OP_ATOMIC_WRITE:
 		put64(p, r->raddr);
 		put32(p, r->rkey);
 		put32(p, r->len);
@@ -430,6 +431,8 @@ static uint8_t message_op(const struct shca_trace_record *r, uint64_t i, uint64_
 	bool first = i == 0, last = i + 1 == n;
 
 	switch (r->op) {
+	case SHCA_OP_ATOMIC_WRITE:
+		return OP_ATOMIC_WRITE;
 	case SHCA_OP_WRITE:
 		return first ? last ? OP_WRITE_ONLY : OP_WRITE_FIRST : last ? OP_WRITE_LAST : OP_WRITE_MIDDLE;
 	case SHCA_OP_WRITE_IMM:
@@ -484,12 +487,17 @@ static void part(struct packet *k, uint64_t i, uint64_t n)
 	k->len = i + 1 == n ? k->r->len - k->offset : mtu;
 }
 
-/* The answer to a READ or an atomic. */
+/* The answer to a READ or an atomic; that to an ATOMIC_WRITE is a READ response without data. */
 static uint64_t write_response(struct packets *p, const struct packet *request, struct packet k, uint64_t most)
 {
 	const struct shca_trace_record *r = k.r;
 	uint8_t class = class_of(r);
 
+	if (r->op == SHCA_OP_ATOMIC_WRITE) {
+		k.op = class | OP_READ_ONLY;
+		write_packet(p, &k);
+		return 1;
+	}
 	if (r->op != SHCA_OP_READ) {
 		k.op = class | OP_ATOMIC_ACK;
 		write_packet(p, &k);
@@ -540,7 +548,7 @@ uint64_t packets_write(struct packets *p, const struct shca_trace_record *r, con
 		f->msn += done;
 		k = (struct packet){.r = r, .from = r->dqpn, .to = r->qpn, .op = class | OP_ACK, .psn = f->psn + (uint32_t)n - 1,
 				    .syndrome = (uint8_t)syndrome, .msn = f->msn, .ns = r->end};
-		if (answered && done)
+		if ((answered || r->op == SHCA_OP_ATOMIC_WRITE) && done)
 			written += write_response(p, &request, k, most - written);
 		else {
 			write_packet(p, &k);

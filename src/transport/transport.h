@@ -373,6 +373,8 @@ struct hdl_counter {
 };
 /* Counter `i`, in an order that does not change while the process runs; NULL: there is none. */
 const struct hdl_counter *hdl_counter(unsigned i);
+/* Whether the device counts it (shca_counts), not the transport; 0 on devices that do not. Must: counter i is there. */
+bool hdl_counter_of_device(unsigned i);
 /* Reads a counter. ep: of this peer, if the counter is per peer (others: 0); NULL: of this process. */
 uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep);
 

@@ -32,6 +32,7 @@ try "threads" 2 tests/mp/rma_threads
 # 1,000 windows at a time cost at most 4 KiB for each member
 try "windows" 5 tests/mp/rma_large windows 1000 4
 try "ranks" 8 tests/mp/rma_large ranks
+try "lock_all of 64 ranks" 64 tests/mp/rma_large ranks 1 allocate
 if [ -n "$all" ]; then
 	try "windows" 7 tests/mp/rma_large windows 1000 4
 	try "ranks" 64 tests/mp/rma_large ranks 2

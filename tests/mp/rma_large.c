@@ -4,7 +4,8 @@
  *
  *     rma_large windows [N [KIB]]   N windows (1,000) of each flavour at a time, all used; KIB: most KiB that a window may cost per member,
  *                                   before its members were addressed
- *     rma_large ranks [ROUNDS]      lock_all, flush_all, shared and exclusive locks, fences and posts among many ranks
+ *     rma_large ranks [ROUNDS [FLAVOUR]]    lock_all, flush_all, shared and exclusive locks, fences and posts among many ranks; of
+ *                                   windows of each flavour, or of one: create, allocate, shared, dynamic
  *     rma_large bytes [BYTES]       operations of so many bytes (2 GiB and 80 MiB), displacements to match: needs twice that in memory
  */
 #include "rma_test.h"
@@ -68,14 +69,14 @@ static void windows(int n, double limit)
 	free(w);
 }
 
-static void ranks(int rounds)
+static void ranks(int rounds, const char *flavour)
 {
 	for (int f = 0; f < FLAVOURS; f++) {
 		struct window w;
 		const int64_t one = 1;
 		int64_t v;
 
-		if (!flavour_possible(f))
+		if (!flavour_possible(f) || (flavour && strcmp(flavour, flavour_names[f])))
 			continue;
 		window_new(&w, f, 16, 1, MPI_INFO_NULL, WORLD);
 		own_begin(&w);
@@ -189,7 +190,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "windows"))
 		windows(argc > 2 ? atoi(argv[2]) : 1000, argc > 3 ? atof(argv[3]) : 0);
 	else if (!strcmp(what, "ranks"))
-		ranks(argc > 2 ? atoi(argv[2]) : 5);
+		ranks(argc > 2 ? atoi(argv[2]) : 5, argc > 3 ? argv[3] : NULL);
 #if MPI_VERSION >= 4
 	else
 		bytes(argc > 2 ? (MPI_Count)atoll(argv[2]) / 16 * 16 : ((MPI_Count)1 << 31) + (80 << 20));

@@ -5,6 +5,8 @@
  *     rma_progress stopped [CASE]      the other ranks are stopped (SIGSTOP) outside the library; every operation on allocated and
  *                                      shared windows, put and get on created and dynamic ones
  *     rma_progress computing [CASE]    the other ranks compute until rank 0 is through: every operation on every window
+ *     rma_progress asymmetric          created windows: rank 0 has memory of MPI_Alloc_mem, or none, and the other ranks, which compute,
+ *                                      have memory of malloc
  *     rma_progress holder              a rank is stopped while it holds an exclusive lock: accesses to other ranks go on
  *
  * CASE: create, allocate, shared or dynamic; all without. There is no time limit but an alarm, which names the operation that hangs.
@@ -259,6 +261,47 @@ static void holder(void)
 	}
 }
 
+/* Rank 0 has operated on nobody yet: the first ones, too, complete while the targets compute. */
+static void asymmetric(void)
+{
+	static char mine[200000];
+	int *units = checked(calloc((size_t)np, sizeof(*units)));
+
+	for (int r = 0; r < np; r++)
+		units[r] = 1;
+	for (int way = 1; way <= 2; way++) {
+		struct window w = { .flavour = CREATE, .units = units };
+		void *p = mine;
+		MPI_Aint bytes = sizeof(mine);
+
+		if (!me && way == 1)
+			MPI_Alloc_mem(bytes, MPI_INFO_NULL, &p);
+		else if (!me)
+			bytes = 0;
+		MPI_Win_create(p, bytes, 1, MPI_INFO_NULL, WORLD, &w.win);
+		MPI_Barrier(WORLD);
+		if (me) {
+			while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < way)
+				usleep(100);
+		} else {
+			alarm(60);
+			/* of many targets two, of which the second is no neighbour in the collectives of the constructor */
+			for (int r = 1; r < np; r += np > 8 ? 36 : 1) {
+				moves(&w, r);
+				shaped_moves(&w, r);
+				accumulates(&w, r);
+			}
+			alarm(0);
+			__atomic_store_n(word, way, __ATOMIC_RELEASE);
+		}
+		MPI_Barrier(WORLD);
+		MPI_Win_free(&w.win);
+		if (p != mine)
+			MPI_Free_mem(p);
+	}
+	free(units);
+}
+
 int main(int argc, char **argv)
 {
 	int32_t pid = getpid();
@@ -272,7 +315,9 @@ int main(int argc, char **argv)
 		signal(SIGALRM, too_late);
 	if (!strcmp(argv[1], "holder"))
 		holder();
-	for (int f = 0; f < FLAVOURS && strcmp(argv[1], "holder"); f++)
+	if (!strcmp(argv[1], "asymmetric"))
+		asymmetric();
+	for (int f = 0; f < FLAVOURS && (!strcmp(argv[1], "stopped") || !strcmp(argv[1], "computing")); f++)
 		if (argc < 3 || !strcmp(argv[2], flavour_names[f]))
 			run(f, !strcmp(argv[1], "stopped"));
 	free(pids);

@@ -10,6 +10,12 @@ done
 for kind in rc xrc dc ud; do
 	try "computing targets, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_progress computing
 done
+for kind in ud rc; do
+	try "computing targets whose memory alone is not mapped, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_progress asymmetric
+done
+try "computing targets whose memory alone is not mapped, copied by proxies" 2 -x SHCA_CMA=no tests/mp/rma_progress asymmetric
+# more ranks than a window connects at its creation
+try "computing targets, first contact" 66 tests/mp/rma_progress asymmetric
 # operations are messages, which the target's helper thread answers
 try "computing targets that share no memory" 3 -x SHCA_BEHAVE=noarena tests/mp/rma_progress computing
 try "a stopped holder of a lock" 3 tests/mp/rma_progress holder

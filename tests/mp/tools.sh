@@ -30,6 +30,8 @@ for n in 2 3; do
 done
 job "events" -n 2 -x TOOLS_OFFLOADED=1 "$top/tests/mp/tools_mpit"
 said 'tools_mpit: ok'
+job "counters of the device" -n 3 -x HEDDLE_COLL_EXECUTOR=tasks "$top/tests/mp/tools_mpit" device
+said 'tools_mpit: ok'
 job "a variable written before MPI_Init" -n 2 "$top/tests/mp/tools_mpit" write
 said 'transports: rank 0 -> 1'
 job "instances" -n 2 "$top/tests/mp/tools_mpit" instances

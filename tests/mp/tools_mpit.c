@@ -234,6 +234,51 @@ static void collectives(void)
 	OK(MPI_T_pvar_session_free(&s));
 }
 
+/* Allreduces by task lists: WAITs, ENABLEs and CALCs as the collectives have posted them, and as the device has executed them. */
+static void device(void)
+{
+	static const char *const names[] = { "collective_waits", "device_waits", "collective_enables", "device_enables", "collective_calcs",
+					     "device_calcs", "device_foreign", "device_for_others", "requests_rc" };
+	enum { WAITS, DEVICE_WAITS, ENABLES, DEVICE_ENABLES, CALCS, DEVICE_CALCS, FOREIGN, FOR_OTHERS, RC, N };
+	unsigned long long v[N], sum[N];
+	MPI_T_pvar_handle h[N];
+	MPI_T_pvar_session s;
+	int count;
+	MPI_Comm dup;
+
+	OK(MPI_T_pvar_session_create(&s));
+	MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+	/* queues of the tasks are there */
+	for (int i = 0; i < 3; i++) {
+		double x = me, y;
+
+		MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM, dup);
+	}
+	meet(sync_comm);
+	for (int i = 0; i < N; i++)
+		OK(MPI_T_pvar_handle_alloc(s, pvar(names[i], MPI_T_PVAR_CLASS_COUNTER), NULL, &h[i], &count));
+	meet(sync_comm);
+	for (int i = 0; i < 50; i++) {
+		double x = me, y;
+
+		MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM, dup);
+		CHECK(y == np * (np - 1) / 2.0);
+	}
+	MPI_Comm_free(&dup);
+	/* what was posted is executed, perhaps after this rank has its result, and by any process */
+	alarm(100);
+	for (int k = WAITS; k <= CALCS; k += 2)
+		while (value(s, h[k + 1]) < value(s, h[k]))
+			MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, sync_comm, &count, MPI_STATUS_IGNORE);
+	alarm(0);
+	meet(sync_comm);
+	for (int i = 0; i < N; i++)
+		v[i] = value(s, h[i]);
+	MPI_Allreduce(v, sum, N, MPI_UNSIGNED_LONG_LONG, MPI_SUM, sync_comm);
+	CHECK(sum[WAITS] >= 50 && sum[CALCS] >= 50 && sum[RC] > 0);
+	OK(MPI_T_pvar_session_free(&s));
+}
+
 static void categories(void)
 {
 	int n, vars = 0, pvs = 0, evs = 0, stamp, all, at;
@@ -520,6 +565,8 @@ int main(int argc, char **argv)
 	pvars();
 	partitions();
 	collectives();
+	if (!strcmp(what, "device"))
+		device();
 	categories();
 	events();
 	OK(MPI_T_finalize());

@@ -141,6 +141,7 @@ static void ends(enum ibv_mw_type type)
 	pair(type);
 	post_bind(qp, mr);
 	completes("the first bind");
+	uint64_t unanswered = atomic_load(&a.m->hdr->hw[SHCA_HW_NO_ANSWER]);
 	pthread_t writer = write_held(&rkey);
 	if (type == IBV_MW_TYPE_1)
 		post_bind(qp, mr);
@@ -151,6 +152,8 @@ static void ends(enum ibv_mw_type type)
 	CHECK(!shca_window_find(a.m, rkey, rig_sh(qp)->pd, qp->qp_num, 0));
 	let_go();
 	completes(what);
+	if (atomic_load(&a.m->hdr->hw[SHCA_HW_NO_ANSWER]) != unanswered)
+		FAIL("%s counts as a request without an answer", what);
 	for (uint32_t i = 0; i < LEN; i++)
 		if (memory[i] != 7)
 			FAIL("%s has completed, and byte %u is still to be written", what, i);
@@ -281,6 +284,37 @@ static void freed_before(void)
 	no_pair();
 }
 
+static void *destroys(void *q)
+{
+	CHECK(!shca_destroy_qp(q));
+	return NULL;
+}
+
+/* The call that destroys a queue pair looks at a window that was bound there once; meanwhile the window is bound on another one. */
+static void bound_elsewhere(void)
+{
+	pair(IBV_MW_TYPE_2);
+	struct ibv_qp *first = queue(&a, cq, 0), *to = queue(&b, peer_cq, 0);
+
+	connect_both(first, to);
+	post_bind(first, mr);
+	completes("the first bind");
+	struct ibv_send_wr inv = {.opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = mw->rkey}, *bad;
+	CHECK(!shca_post_send(first, &inv, &bad));
+	completes("LOCAL_INV");
+	hold_at(&a, "windows-end");
+	pthread_t other = begin(destroys, first);
+	rig_await(&hold.held, 1);
+	post_bind(qp, mr);
+	completes("the second bind");
+	let_go();
+	joined(other);
+	if (!shca_window_find(a.m, mw->rkey, rig_sh(qp)->pd, qp->qp_num, 0))
+		FAIL("a window has ended that was bound on another queue pair");
+	CHECK(!shca_destroy_qp(to));
+	no_pair();
+}
+
 int main(void)
 {
 	alarm(120);
@@ -291,6 +325,7 @@ int main(void)
 	bound_meanwhile();
 	freed_meanwhile();
 	freed_before();
+	bound_elsewhere();
 	rig_virtual_leave(&c);
 	rig_virtual_leave(&b);
 	rig_virtual_leave(&a);

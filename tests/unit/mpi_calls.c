@@ -115,6 +115,12 @@ const struct hdl_counter *hdl_counter(unsigned i)
 	return NULL;
 }
 
+bool hdl_counter_of_device(unsigned i)
+{
+	(void)i;
+	return false;
+}
+
 uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep)
 {
 	(void)tp, (void)i, (void)ep;

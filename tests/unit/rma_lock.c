@@ -11,6 +11,7 @@
 #include "rma/epoch.h"
 #include "rma/hashed.h"
 #include "rma/lock.h"
+#include "rma/reach.h"
 
 /* ---- the lock word ------------------------------------------------------------------------------------------------ */
 
@@ -394,4 +395,47 @@ Test(rma_hashed, index)
 		used |= 1u << hdl_hashed_index(at, 10);
 	}
 	cr_assert((unsigned)__builtin_popcount(used) >= HDL_HASHED / 2);
+}
+
+/* ---- whose progress operations need ------------------------------------------------------------------------------- */
+
+/* A member, and the ways in which the members reach each other's memory. */
+static unsigned found_by(int size, bool maps, bool rdma, bool others_far)
+{
+	return (maps ? HDL_HAS_STATES | HDL_HAS_MEMORIES : 0) | (others_far && (!rdma || !hdl_win_connects(size)) ? HDL_BY_MESSAGES : 0);
+}
+
+/* Every window of members with memory of each kind, that map each other or not, have connected queues or not, and are few or many: a
+ * member without a helper thread is reached by all without its progress. */
+Test(rma_reach, helper_where_needed)
+{
+	enum { NONE, PLACED, FAR, DYNAMIC, MEMORIES };
+
+	for (int size = 1; size <= 66; size += size == 3 ? 61 : 1)
+		for (int ways = 0; ways < 4; ways++)
+			for (int mine = 0; mine < MEMORIES; mine++)
+				for (int other = 0; other < MEMORIES; other++) {
+					bool maps = ways & 1, rdma = ways & 2, dynamic = mine == DYNAMIC || other == DYNAMIC;
+					bool far_mine = dynamic || mine == FAR, far_other = dynamic || other == FAR;
+					unsigned here = found_by(size, maps, rdma, far_other), there = found_by(size, maps, rdma, far_mine);
+					unsigned all = here & there, any = here | there;
+					bool far = hdl_win_is_far(dynamic, mine != NONE, mine == PLACED, all);
+					bool helped = hdl_win_helped(size, far, all, any);
+					/* an operation on this member's memory waits for this member */
+					bool needs = size > 1 && (!maps || (far_mine && (!rdma || size > HDL_CONNECT_MOST)));
+
+					if (needs)
+						cr_assert(helped, "size %d, ways %d, memory %d, other %d", size, ways, mine, other);
+					/* the cost of the helper is not for those whose memory all have mapped, or who have none */
+					if (size == 1 || (maps && !far_mine))
+						cr_assert(!helped, "size %d, ways %d, memory %d, other %d", size, ways, mine, other);
+				}
+}
+
+/* A place in the fabric that some member could not map. */
+Test(rma_reach, memory_not_mapped_by_all)
+{
+	cr_assert(hdl_win_is_far(false, true, true, HDL_HAS_STATES) && !hdl_win_is_far(false, true, true, HDL_HAS_STATES | HDL_HAS_MEMORIES));
+	cr_assert(hdl_win_helped(2, true, HDL_HAS_STATES, 0) && !hdl_win_helped(2, false, HDL_HAS_STATES, 0));
+	cr_assert(!hdl_win_helped(2, true, HDL_HAS_STATES | HDL_HAS_MEMORIES, 0));
 }

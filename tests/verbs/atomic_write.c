@@ -77,6 +77,26 @@ static void good(void)
 	drop(p);
 }
 
+/* A segment that a program sets without need: an ATOMIC_WRITE returns nothing. */
+static void stray_segment(void)
+{
+	struct pair p = pair_of(IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(p.from);
+	uint64_t v = 12;
+
+	words[1] = 11;
+	*value = 13;
+	ibv_wr_start(ex);
+	ex->wr_id = 1;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_atomic_write(ex, mr->rkey, (uintptr_t)&words[1], &v);
+	ibv_wr_set_sge(ex, value_mr->lkey, (uintptr_t)value, 8);
+	CHECK(!ibv_wr_complete(ex), "ibv_wr_atomic_write");
+	vt_expect(cq, 1, IBV_WC_SUCCESS);
+	CHECK(words[1] == 12 && *value == 13, "the segment was written: %lu", (unsigned long)*value);
+	drop(p);
+}
+
 static void refused(const char *why, unsigned access, uint64_t addr, uint32_t rkey, enum ibv_wc_status status)
 {
 	struct pair p = pair_of(access);
@@ -162,6 +182,7 @@ int main(void)
 		mr = vt_mr(&t, words, 4096, VT_ACCESS);
 		value_mr = vt_mr(&t, value, 4096, IBV_ACCESS_LOCAL_WRITE);
 		good();
+	stray_segment();
 		bad_ones();
 		if (!private)
 			whole();

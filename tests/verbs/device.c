@@ -166,6 +166,9 @@ static void strangers(void)
 	shca_await_cancel(t.ctx);
 	CHECK(!shca_promises(&stranger), "nobody speaks for a stranger's device");
 	memory_owners(&stranger);
+	struct shca_counts counts;
+	refused("counts of a stranger's device", shca_counts(&stranger, &counts), EOPNOTSUPP);
+	CHECK(!shca_counts(t.ctx, &counts), "ours counts");
 	refused("sleeping on a stranger's context", shca_await_prepare(&stranger, &seen), EOPNOTSUPP);
 	refused("memory of another device", made(ibv_reg_dmabuf_mr(t.pd, 0, 64, (uintptr_t)mem, 0, IBV_ACCESS_LOCAL_WRITE)), EOPNOTSUPP);
 	struct ibv_qp strange = { .context = &stranger }, *ud = vt_qp(&t, IBV_QPT_UD, cq, NULL);

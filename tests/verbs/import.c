@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Importing a device, a domain and a region: into the same process, and into another one that is sent the descriptor. */
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -10,11 +11,80 @@
 static struct vt t;
 static struct ibv_cq *cq;
 
+static int descriptors(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* The descriptor that is passed becomes the context's, which closes it (ibv_import_device(3)). */
+static void descriptor_owned(void)
+{
+	int before = descriptors(), fd = dup(t.ctx->cmd_fd), bad = open("/dev/null", O_RDONLY);
+	struct ibv_context *ctx = ibv_import_device(fd);
+
+	CHECK(ctx && ctx->cmd_fd == fd, "ibv_import_device");
+	CHECK(!ibv_close_device(ctx) && fcntl(fd, F_GETFD) < 0, "the descriptor is open behind ibv_close_device");
+	/* of a call that fails: the caller's */
+	CHECK(!ibv_import_device(bad) && !close(bad), "a descriptor that is none of the device");
+	CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
+	/* not a duplicate, against the manual: the first context keeps its own */
+	ctx = ibv_import_device(t.ctx->cmd_fd);
+	CHECK(ctx && ctx->cmd_fd != t.ctx->cmd_fd && !ibv_close_device(ctx) && fcntl(t.ctx->cmd_fd, F_GETFD) >= 0, "a descriptor in use");
+	CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
+}
+
+static struct ibv_mw *window_on(struct vt *in, struct ibv_qp *qp, struct ibv_mr *mr, char *at)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(in->pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = {.wr_id = 3, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED, .bind_mw = {.mw = mw}}, *bad;
+
+	CHECK(mw, "ibv_alloc_mw");
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){.mr = mr, .addr = (uintptr_t)at, .length = 64,
+							 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	CHECK(!ibv_post_send(qp, &wr, &bad), "bind");
+	vt_expect(qp->send_cq, 3, IBV_WC_SUCCESS);
+	mw->rkey = wr.bind_mw.rkey;
+	return mw;
+}
+
+/* A window that is bound to another context's region goes when that context is closed: a region with windows would hold it up. */
+static void windows_across(void)
+{
+	struct vt first = vt_open(), second = {.ctx = ibv_import_device(dup(first.ctx->cmd_fd))};
+
+	second.pd = ibv_import_pd(second.ctx, first.pd->handle);
+	char *p = shca_alloc(t.ctx, LEN);
+	CHECK(second.pd && p, "import");
+	struct ibv_mr *mr = vt_mr(&first, p, LEN, VT_ACCESS | IBV_ACCESS_MW_BIND), *src = vt_mr(&second, p, LEN, VT_ACCESS);
+	struct ibv_mr *same = ibv_import_mr(second.pd, mr->handle), *own = vt_mr(&second, p, LEN, VT_ACCESS | IBV_ACCESS_MW_BIND);
+	struct ibv_cq *cq2 = vt_cq(&second, 16, NULL);
+	struct ibv_qp *a = vt_qp(&second, IBV_QPT_RC, cq2, NULL), *b = vt_qp(&second, IBV_QPT_RC, cq2, NULL);
+	vt_connect_pair(a, b);
+	struct ibv_mw *mw = window_on(&second, b, same, p), *other = window_on(&second, b, own, p);
+	CHECK(ibv_dereg_mr(mr) == EBUSY, "a region with a window");
+	CHECK(!ibv_close_device(first.ctx), "ibv_close_device");
+	/* the window to the second context's own region stays */
+	CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 4, vt_sge(src, 256, 8), (uintptr_t)p, other->rkey), "post");
+	vt_expect(cq2, 4, IBV_WC_SUCCESS);
+	CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 5, vt_sge(src, 256, 8), (uintptr_t)p, mw->rkey), "post");
+	vt_expect(cq2, 5, IBV_WC_REM_ACCESS_ERR);
+	ibv_unimport_mr(same);
+	CHECK(!ibv_dealloc_mw(mw) && !ibv_dealloc_mw(other) && !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq2) &&
+	      !ibv_dereg_mr(src) && !ibv_dereg_mr(own), "destroy");
+	ibv_unimport_pd(second.pd);
+	CHECK(!ibv_close_device(second.ctx) && !shca_free(t.ctx, p), "destroy");
+}
+
 static void same_process(void)
 {
 	char *p = shca_alloc(t.ctx, LEN);
 	struct ibv_mr *mr = vt_mr(&t, p, LEN, VT_ACCESS);
-	struct ibv_context *ctx = ibv_import_device(t.ctx->cmd_fd);
+	struct ibv_context *ctx = ibv_import_device(dup(t.ctx->cmd_fd));
 	struct ibv_device_attr d;
 
 	CHECK(ctx && ctx != t.ctx && !ibv_query_device(ctx, &d), "ibv_import_device");
@@ -145,11 +215,14 @@ static void other_process(void)
 
 int main(void)
 {
+	alarm(60);
 	vt_fabric();
 	other_process();
 	t = vt_open();
 	cq = vt_cq(&t, 16, NULL);
 	same_process();
+	descriptor_owned();
+	windows_across();
 	CHECK(!ibv_destroy_cq(cq), "destroy");
 	vt_close(&t);
 	return 0;

@@ -120,6 +120,18 @@ static void connected(enum ibv_qp_type type, unsigned class)
 		post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, (struct ibv_send_wr)SIGNALED);
 		packet(class + 20, b->qp_num);
 		packet(class + 18, a->qp_num);
+		/* ATOMIC WRITE of IBTA 1.6: its value by a segment, and inline; answered by a READ response without data */
+		memcpy(mem, "by a seg", 8);
+		post(a, IBV_WR_ATOMIC_WRITE, 8, (struct ibv_send_wr)SIGNALED);
+		CHECK(!memcmp(mem + BYTES / 2, "by a seg", 8), "ATOMIC_WRITE");
+		memcpy(mem, "inline 8", 8);
+		post(a, IBV_WR_ATOMIC_WRITE, 8, (struct ibv_send_wr){ .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE });
+		CHECK(!memcmp(mem + BYTES / 2, "inline 8", 8), "ATOMIC_WRITE inline");
+		memset(mem, 0xa5, 8);
+		for (int i = 0; i < 2; i++) {
+			packet(class + 29, b->qp_num);
+			packet(class + 16, a->qp_num);
+		}
 	}
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
 }

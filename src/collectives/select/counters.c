@@ -2,9 +2,10 @@
 /* Counters of the collectives by name, for performance variables. Plans count their uses; this file adds the plans up. */
 #include "collectives/exec.h"
 #include "collectives/internal.h"
+#include "collectives/queues/queues.h"
 #include "collectives/select/select.h"
 
-enum { ON_HOST, ON_MAILBOX, ON_SINGLE_COPY, ON_TASKS, FELL_BACK, LATE, COUNTERS };
+enum { ON_HOST, ON_MAILBOX, ON_SINGLE_COPY, ON_TASKS, FELL_BACK, LATE, WAITS, ENABLES, CALCS, COUNTERS };
 
 static const struct hdl_counter table[COUNTERS] = {
 	[ON_HOST] = { "collectives_on_host", "Collectives that the host executor ran, by messages", false },
@@ -13,10 +14,28 @@ static const struct hdl_counter table[COUNTERS] = {
 	[ON_TASKS] = { "collectives_on_tasks", "Collectives that the device ran as task lists", false },
 	[FELL_BACK] = { "collectives_fallen_back", "Collectives of mailbox or tasks that the host executor ran in their place", false },
 	[LATE] = { "collectives_late", "Offloaded collectives that waited in the library for a slot", false },
+	[WAITS] = { "collective_waits", "WAIT requests of collectives that the device ran as task lists", false },
+	[ENABLES] = { "collective_enables", "SEND_ENABLE and RECV_ENABLE requests of such collectives", false },
+	[CALCS] = { "collective_calcs", "Requests with a CALC of such collectives", false },
 };
 
 static struct hdl_plan *all;
 static uint64_t gone[COUNTERS];		/* of plans that were freed */
+
+/* Adds the requests of `times` task lists of a plan. */
+static void add_tasks(const struct hdl_coll_prog *prog, uint64_t times, uint64_t sum[COUNTERS])
+{
+	for (uint32_t i = 0; i < prog->nwrs; i++) {
+		enum ibv_exp_wr_opcode op = prog->wrs[i].exp_opcode;
+
+		if (op == IBV_EXP_WR_CQE_WAIT)
+			sum[WAITS] += times;
+		else if (op == IBV_EXP_WR_SEND_ENABLE || op == IBV_EXP_WR_RECV_ENABLE)
+			sum[ENABLES] += times;
+		else if (prog->wrs[i].exp_send_flags & IBV_EXP_SEND_WITH_CALC)
+			sum[CALCS] += times;
+	}
+}
 
 static void plan_add(const struct hdl_plan *plan, uint64_t sum[COUNTERS])
 {
@@ -34,6 +53,8 @@ static void plan_add(const struct hdl_plan *plan, uint64_t sum[COUNTERS])
 	sum[ON_HOST] += back;
 	sum[FELL_BACK] += back;
 	sum[LATE] += plan->late;
+	if (plan->prog && by_kind[kind] == ON_TASKS)
+		add_tasks(plan->prog, plan->uses - back, sum);
 }
 
 void hdl_coll_counted(struct hdl_plan *plan)

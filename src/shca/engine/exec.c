@@ -638,7 +638,7 @@ static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct
 	uint32_t n = req->flags & SHCA_WQE_OPERANDS ? req->nsge - req->qkey : req->nsge, half = (uint32_t)old[0];
 	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = n};
 
-	if (!n)
+	if (!n || unlikely(req->op == SHCA_OP_ATOMIC_WRITE))
 		return 0;
 	if (qp->flags & SHCA_QP_BE_REPLY || is_connectx_reply(req, size)) {
 		half = htobe32(half);
@@ -801,10 +801,11 @@ static inline bool taps(const struct shca_thread *thr, int rc)
 	return rc == SHCA_TAP || (!thr->tapped && shca_tap_on(thr->m));
 }
 
-/* A datagram whose look-up found no responder: lost, if it has passed the tap. */
-static __attribute__((noinline, cold)) int no_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+/* A datagram whose look-up found no responder (rc): lost, if it has passed the tap or there is none. */
+static __attribute__((noinline, cold)) int no_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+								      int rc)
 {
-	if (!thr->tapped)
+	if (taps(thr, rc))
 		return exec_tapped(thr, qp, req);
 	shca_release_receive(thr, qp);
 	return IBV_WC_SUCCESS;
@@ -865,9 +866,10 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 		return IBV_WC_SUCCESS;
 	if (unlikely(req->dqpn == SHCA_MULTICAST))
 		return exec_multicast(thr, qp, req);
-	if (find_responder(thr, qp, req, &r))
-		return no_responder(thr, qp, req);
-	int rc = exec_send(thr, qp, req, &r);
+	int rc = find_responder(thr, qp, req, &r);
+	if (rc)
+		return no_responder(thr, qp, req, rc);
+	rc = exec_send(thr, qp, req, &r);
 	if (unlikely(faults) && rc == IBV_WC_SUCCESS && ud_fault(thr, &h->ud_dup)) {
 		shca_step_to(qp, SHCA_STEP_NONE);
 		rc = exec_send(thr, qp, req, &r);

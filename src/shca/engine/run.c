@@ -166,7 +166,8 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 		if (why == SHCA_NOPEER && qp->type == SHCA_QPT_DCI)
 			count_key_violation(thr, qp);
 		since = now;
-		shca_hw_count(thr->m, why == SHCA_RNR ? SHCA_HW_OUT_OF_BUFFER : SHCA_HW_NO_ANSWER);
+		if (why != SHCA_BUSY)
+			shca_hw_count(thr->m, why == SHCA_RNR ? SHCA_HW_OUT_OF_BUFFER : SHCA_HW_NO_ANSWER);
 		qp->stalls = 0;
 		atomic_store(&qp->rnr_since, now);
 	}

@@ -136,7 +136,8 @@ void shca_trace_begin(struct shca_thread *thr, const struct shca_qp *qp, const s
 
 	*r = (struct shca_trace_record){
 		.begin = realtime_ns(), .raddr = req->raddr, .qpn = qp->qpn, .dqpn = dqpn,
-		.srqn = qp->type == IBV_QPT_XRC_SEND ? req->dqpn : 0, .len = req->len, .imm = req->imm, .rkey = req->rkey,
+		/* an ATOMIC_WRITE has its value, whatever segments were set */
+		.srqn = qp->type == IBV_QPT_XRC_SEND ? req->dqpn : 0, .len = req->op == SHCA_OP_ATOMIC_WRITE ? 8 : req->len, .imm = req->imm, .rkey = req->rkey,
 		.qkey = req->qkey >> 31 ? qp->qkey : req->qkey, .mtu = qp->mtu, .proc = qp->proc,
 		.executor = (uint16_t)thr->m->slot, .type = qp->type, .op = req->op, .flags = req->flags,
 		.to = to ? to->proc : SHCA_MAX_PROCS, .rnr_timer = to ? to->min_rnr_timer : 0,
@@ -147,9 +148,10 @@ void shca_trace_begin(struct shca_thread *thr, const struct shca_qp *qp, const s
 void shca_trace_keep(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_trace_record *r)
 {
 	uint32_t keep = atomic_load(&shca_tap_of(thr->m)->keep), n = req->nsge;
-	bool src_err;
+	bool value = req->op == SHCA_OP_ATOMIC_WRITE && !(req->flags & SHCA_WQE_OPERANDS), src_err;
 
-	if (req->flags & SHCA_WQE_OPERANDS)
+	/* an ATOMIC_WRITE's operand is its data */
+	if (req->flags & SHCA_WQE_OPERANDS && req->op != SHCA_OP_ATOMIC_WRITE)
 		n -= req->qkey < n ? req->qkey : n;
 	if (keep > SHCA_TRACE_DATA)
 		keep = SHCA_TRACE_DATA;
@@ -157,8 +159,10 @@ void shca_trace_keep(struct shca_thread *thr, const struct shca_qp *qp, const st
 		keep = req->len;
 	if (!keep)
 		return;
-	if (req->inl) {
-		memcpy(r->data, req->inl, keep);
+	if (req->inl || value) {
+		if (value && keep > sizeof(req->arg[0]))
+			keep = sizeof(req->arg[0]);
+		memcpy(r->data, value ? (const void *)&req->arg[0] : req->inl, keep);
 		r->kept = (uint8_t)keep;
 		return;
 	}

@@ -167,6 +167,15 @@ EXPORT int shca_path_record(struct ibv_context *context, uint8_t port, const uin
 	return f ? f(context, port, dgid, record) : shca_refuse(EOPNOTSUPP, "shca_path_record: the context is of no software device");
 }
 
+EXPORT int shca_counts(struct ibv_context *context, struct shca_counts *counts)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_counts", "SHCA_1");
+	if (shca_is_ours(context))
+		return shca_query_counts(context, counts);
+	__typeof__(&shca_counts) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context, counts) : shca_refuse(EOPNOTSUPP, "shca_counts: the context is of no software device");
+}
+
 EXPORT uint32_t shca_promises(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_promises", "SHCA_1");

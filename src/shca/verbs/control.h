@@ -10,6 +10,8 @@
 #include <infiniband/verbs.h>
 #include <infiniband/verbs_exp.h>
 
+#include <shca.h>
+
 #include "shca/verbs/device.h"
 
 #define SHCA_DEVICE_NAME "shca0"
@@ -40,6 +42,7 @@ struct shca_node {
 		uint32_t beside;	/* queues on their lists, when these were emptied last */
 	} zombies;
 	bool inherited;			/* this is a forked child: the fabric is not mapped here, touch nothing */
+	struct shca_counts gone;	/* of queue pairs that were destroyed; under mutex */
 };
 
 struct shca_user_xrcd {
@@ -184,6 +187,9 @@ uint32_t shca_dc_odp_caps(struct ibv_context *ctx);
 /* shca_promises. */
 int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgid[16], uint8_t record[64]);
 uint32_t shca_query_promises(struct ibv_context *ctx);
+/* objects/counts.c: shca_counts; and adds the counters of a queue pair that is being destroyed. Must not hold node->mutex. */
+int shca_query_counts(struct ibv_context *ctx, struct shca_counts *counts);
+void shca_counts_keep(struct shca_node *node, const struct shca_qp *qp);
 
 /* ---- events.c ----------------------------------------------------------------------------------------------- */
 
@@ -262,8 +268,12 @@ int shca_dealloc_mw(struct ibv_mw *mw);
  * errno value. */
 int shca_windows_close(struct shca_context *c, struct shca_mr *region, const char *call);
 /* Ends the windows of type 2 that are bound to this queue pair, which is being destroyed: another queue pair may get its number. Must be
- * called before the quiesce behind which the number is free. */
+ * called behind the quiesce after which no executor is at work for the queue pair, since requests of the queue pair bind windows and
+ * those of its peer invalidate them; and before the number is free. */
 void shca_windows_leave(struct shca_context *c, uint32_t qpn);
+/* Ends the windows of other contexts that are bound to regions of c (which those contexts have imported), and lets none be bound any
+ * more. Must: c is being closed and off the list of contexts; its regions are deregistered next. */
+void shca_windows_end(struct shca_context *c);
 
 /* rights.c: whether memory is mapped with the protection that these access flags need. 0; EFAULT; EINVAL: no such range. */
 int shca_memory_check(const void *addr, size_t length, unsigned int access);

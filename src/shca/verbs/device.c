@@ -388,6 +388,7 @@ int shca_close_device(struct ibv_context *ctx)
 		shca_cq_unmap(c->cqs);
 	while (c->mws)
 		shca_dealloc_mw(&c->mws->mw);
+	shca_windows_end(c);
 	while (c->mrs)
 		shca_dereg_mr(&c->mrs->mr);
 	for (struct shca_user_xrcd *x; (x = c->xrcds) && !shca_xrcd_leave(c, x);)

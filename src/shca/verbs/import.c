@@ -12,6 +12,24 @@
 #include "shca/engine/access.h"
 #include "shca/verbs/control.h"
 
+/* Makes cmd_fd the context's command descriptor, which ibv_close_device closes. A program that passes another context's own descriptor, not a
+ * duplicate as the manual demands, keeps that context whole. */
+static void own_descriptor(struct shca_context *c, int cmd_fd)
+{
+	bool taken = false;
+
+	pthread_mutex_lock(&c->node->mutex);
+	for (const struct shca_context *o = c->node->contexts; o; o = o->next)
+		taken |= o->cmd.n == cmd_fd;
+	if (!taken) {
+		shca_fd_close(&c->cmd);
+		c->cmd = shca_fd_note(cmd_fd);
+		c->v.context.cmd_fd = cmd_fd;
+	}
+	pthread_mutex_unlock(&c->node->mutex);
+}
+
+/* Ownership: cmd_fd is the context's on success, the caller's on failure. */
 struct ibv_context *shca_import_device(int cmd_fd)
 {
 	struct shca_cmd_identity id;
@@ -38,6 +56,7 @@ struct ibv_context *shca_import_device(int cmd_fd)
 		errno = shca_refuse(EXDEV, "import_device: descriptor %d is of another fabric, \"%s\"", cmd_fd, id.name);
 		return NULL;
 	}
+	own_descriptor(shca_context_of(ctx), cmd_fd);
 	return ctx;
 }
 

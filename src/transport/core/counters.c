@@ -4,12 +4,20 @@
 
 #include "transport/core/tp.h"
 
-/* The struct of a counter: endpoint, reliable stream of an endpoint (32 bits), send queue, registrations, struct hdl_tp. */
-enum where { PEER, REL, QUEUE, REGISTRATIONS, WHOLE, WHOLE32 };
+/* The struct of a counter: endpoint (64 and 32 bits), reliable stream of an endpoint (32 bits), send queues of all kinds or of one,
+ * registrations, struct hdl_tp, struct shca_counts. */
+enum where { PEER, PEER32, REL, QUEUE, REGISTRATIONS, WHOLE, WHOLE32, DEVICE, QUEUE_OF /* + enum hdl_queue */ };
+
+#define OF_KIND(kind, name)											\
+	{ { "requests_" name, "Requests that were posted to " #kind " send queues", false },		\
+	  QUEUE_OF + HDL_QUEUE_##kind, offsetof(struct hdl_sq, requests) },					\
+	{ { "request_bytes_" name, "Bytes of the requests that were posted to " #kind " send queues", false },	\
+	  QUEUE_OF + HDL_QUEUE_##kind, offsetof(struct hdl_sq, bytes) }
+#define OF_DEVICE(name, member, text)	{ { name, text, false }, DEVICE, offsetof(struct shca_counts, member) }
 
 static const struct counted {
 	struct hdl_counter c;
-	enum where where;
+	unsigned where;			/* enum where */
 	size_t at;
 } table[] = {
 	{ { "ring_messages_sent", "Messages that were written into a peer's eager ring", true },
@@ -80,11 +88,26 @@ static const struct counted {
 	  WHOLE, offsetof(struct hdl_tp, refused) },
 	{ { "messages_stale", "Messages of another job or of another life of a rank, which were dropped", false },
 	  WHOLE, offsetof(struct hdl_tp, stale) },
+	{ { "holds_sent", "Times that a peer was told to hold messages back, or to go on (HEDDLE_UNEXPECTED_MAX)", true },
+	  PEER32, offsetof(struct hdl_ep, eager_off_sent) },
+	{ { "holds_received", "Times that a peer told this process to hold messages back, or to go on", true },
+	  PEER32, offsetof(struct hdl_ep, eager_off_turn) },
+	OF_KIND(RC, "rc"), OF_KIND(XRC, "xrc"), OF_KIND(DC, "dc"), OF_KIND(UD, "ud"),
+	OF_DEVICE("device_waits", waits, "WAIT requests of this process that the software HCA has executed"),
+	OF_DEVICE("device_enables", enables, "SEND_ENABLE and RECV_ENABLE requests of this process that the software HCA has executed"),
+	OF_DEVICE("device_calcs", calcs, "Requests of this process with a CALC that the software HCA has executed"),
+	OF_DEVICE("device_foreign", foreign, "Requests of this process that other processes have executed in the software HCA"),
+	OF_DEVICE("device_for_others", for_others, "Requests of other processes that this process has executed in the software HCA"),
 };
 
 const struct hdl_counter *hdl_counter(unsigned i)
 {
 	return i < ARRAY_SIZE(table) ? &table[i].c : NULL;
+}
+
+bool hdl_counter_of_device(unsigned i)
+{
+	return table[i].where == DEVICE;
 }
 
 static uint64_t count_at(const void *in, size_t at)
@@ -101,6 +124,8 @@ static uint64_t of_peer(const struct counted *c, const struct hdl_ep *ep)
 {
 	if (c->where == PEER)
 		return count_at(ep, c->at);
+	if (c->where == PEER32)
+		return count32_at(ep, c->at);
 	return c->where == REL && ep->rel ? count32_at(ep->rel, c->at) : 0;
 }
 
@@ -118,12 +143,30 @@ static uint64_t of_queues(struct hdl_tp *tp, const struct counted *c)
 	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < tp->nsqs; i++)
-		if (tp->sqs[i])
+		if (tp->sqs[i] && (c->where == QUEUE || c->where == QUEUE_OF + (unsigned)tp->sqs[i]->kind->queue))
 			n += count_at(tp->sqs[i], c->at);
 	for (int d = 0; d < tp->ndev; d++)
 		for (int q = 0; q < HDL_QUEUES; q++)
-			n += count_at(&tp->dev[d]->gone[q], c->at);
+			if (c->where == QUEUE || c->where == QUEUE_OF + (unsigned)q)
+				n += count_at(&tp->dev[d]->gone[q], c->at);
 	return n;
+}
+
+void hdl_counters_begin(struct hdl_tp *tp)
+{
+	for (int d = 0; d < tp->ndev && !tp->counting; d++)
+		if (!shca_counts(tp->dev[d]->port.ctx, &tp->counts_before))
+			tp->counting = tp->dev[d]->port.ctx;
+}
+
+/* The device counts for the whole process, from the first time on that the process opened it. */
+static uint64_t of_device(const struct hdl_tp *tp, const struct counted *c)
+{
+	struct shca_counts now;
+
+	if (!tp->counting || shca_counts(tp->counting, &now))
+		return 0;
+	return count_at(&now, c->at) - count_at(&tp->counts_before, c->at);
 }
 
 uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep)
@@ -135,6 +178,7 @@ uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep
 		return of_peer(c, ep);
 	switch (c->where) {
 	case PEER:
+	case PEER32:
 	case REL:
 		return of_peers(tp, c);
 	case QUEUE:
@@ -146,6 +190,8 @@ uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep
 		return count_at(tp, c->at);
 	case WHOLE32:
 		return count32_at(tp, c->at);
+	case DEVICE:
+		return of_device(tp, c);
 	}
-	return 0;
+	return of_queues(tp, c);
 }

@@ -255,6 +255,8 @@ static int open_all(struct hdl_tp *tp)
 	err = open_devices(tp);
 	fd_release(reserved);
 	if (!err)
+		hdl_counters_begin(tp);
+	if (!err)
 		err = hdl_idle_open(tp);
 	if (!err)
 		err = hdl_regcache_open(tp);

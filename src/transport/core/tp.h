@@ -32,6 +32,7 @@
 #define HDL_TP_H
 
 #include <errno.h>
+#include <shca.h>
 
 #include "base/base.h"
 #include "runtime/autotune.h"
@@ -91,6 +92,8 @@ struct hdl_tp {
 	int rings_given;		/* rings that are offered, active or being revoked */
 	struct hdl_dev *dev[HDL_DEVICES];
 	int ndev;
+	struct ibv_context *counting;	/* counters.c: of the device that counts requests (shca_counts); NULL: none does */
+	struct shca_counts counts_before;	/* when this instance began */
 	const struct hdl_hooks *hooks;
 	bool in_progress;		/* progress does not nest */
 	unsigned busy_turns;		/* turns of progress that found something */
@@ -167,6 +170,8 @@ static inline struct hdl_ep *hdl_ep_by_id(struct hdl_tp *tp, uint32_t id)
 	return ep;
 }
 
+/* counters.c: from here on the device's counters count for this instance. Must follow the opening of the devices. */
+void hdl_counters_begin(struct hdl_tp *tp);
 /* Sends by lanes other than the ring, queued ones included, between two polls for arrivals: HDL_CTL_HOLD may be there. */
 #define HDL_UNLOOKED_MAX 32
 

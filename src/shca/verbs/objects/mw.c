@@ -132,19 +132,71 @@ int shca_windows_close(struct shca_context *c, struct shca_mr *region, const cha
 	return 0;
 }
 
-void shca_windows_leave(struct shca_context *c, uint32_t qpn)
+/* Whether the entry of a window, whose R_Key was valid, says that the window ends. */
+typedef bool (*ends_fn)(const struct shca_mr *window, const void *arg);
+
+/* Ends windows of a context. Returns whether there was one. */
+static bool end_windows(struct shca_context *c, ends_fn ends, const void *arg)
 {
 	bool any = false;
 
 	pthread_mutex_lock(&c->mutex);
 	for (struct shca_user_mw *mw = c->mws; mw; mw = mw->next) {
 		struct shca_mr *sh = mw->sh;
-		if (mw->mw.type != IBV_MW_TYPE_2 || sh->qpn != qpn || !atomic_exchange(&sh->bound, 0))
+		/* R_Key first, which write_entry stores last: another thread may bind the window elsewhere meanwhile, and that
+		 * bind stays. Acquire: pairs with the release there. */
+		uint32_t rkey = atomic_load_explicit(&sh->bound, memory_order_acquire);
+		bool ended = ends(sh, arg);
+		SHCA_FAILPOINT(shca_thread_get(c->m), "windows-end", NULL, 0);
+		if (!rkey || !ended || !atomic_compare_exchange_strong(&sh->bound, &rkey, 0))
 			continue;
 		atomic_fetch_add(&sh->version, 1);
 		any = true;
 	}
 	pthread_mutex_unlock(&c->mutex);
+	return any;
+}
+
+static bool is_on_queue(const struct shca_mr *window, const void *qpn)
+{
+	return SHCA_WINDOW_KIND(atomic_load(&window->window)) == SHCA_WINDOW_2 && window->qpn == *(const uint32_t *)qpn;
+}
+
+void shca_windows_leave(struct shca_context *c, uint32_t qpn)
+{
+	if (end_windows(c, is_on_queue, &qpn))
+		shca_revoke(c->m, c->m->slot);
+}
+
+static bool is_on_region_of(const struct shca_mr *window, const void *context)
+{
+	const struct shca_context *c = context;
+
+	for (const struct shca_user_mr *mr = c->mrs; mr; mr = mr->next)
+		if (mr->sh->index == SHCA_WINDOW_REGION(atomic_load(&window->window)))
+			return true;
+	return false;
+}
+
+void shca_windows_end(struct shca_context *c)
+{
+	struct shca_thread *thr = shca_thread_get(c->m);
+	bool any = false;
+
+	/* a bind behind the quiesce finds the region closed (region_of in engine/window.c) */
+	for (struct shca_user_mr *mr = c->mrs; mr; mr = mr->next)
+		if (mr->sh->access & IBV_ACCESS_MW_BIND) {
+			atomic_store(&mr->sh->window, SHCA_WINDOW_CLOSED);
+			any = true;
+		}
+	if (!any)
+		return;
+	shca_quiesce(thr, thr->m->slot);
+	any = false;
+	pthread_mutex_lock(&c->node->mutex);
+	for (struct shca_context *o = c->node->contexts; o; o = o->next)
+		any |= end_windows(o, is_on_region_of, c);
+	pthread_mutex_unlock(&c->node->mutex);
 	if (any)
 		shca_revoke(c->m, c->m->slot);
 }

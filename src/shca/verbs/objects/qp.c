@@ -391,7 +391,6 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
 	shca_groups_leave(thr, qp);
 	shca_qp_stop(thr, qp);
-	shca_windows_leave(c, sh->qpn);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
 		cross_remove(qp);
@@ -401,10 +400,12 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	SHCA_FAILPOINT(thr, "destroy-unlisted", sh, 0);
 	shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "destroy-quiesced", sh, 0);
+	shca_windows_leave(c, sh->qpn);
 	shca_zombies_free(thr, done);
 	if (shca_qp_unread(sh))
 		shca_events_gone(c);
 	shca_account(m, sh);
+	shca_counts_keep(c->node, sh);
 	shca_qp_clean_cqs(qp);
 	shca_local_set(m, sh->qpn, SHCA_KIND_NONE, NULL);
 	if (qp->rq == &qp->own_rq)
