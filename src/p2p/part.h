@@ -17,9 +17,13 @@
  *    the first GO, and DATA follows when the put has ended. Any other run is the payload of DATA.
  * 3. Offsets are those of the packed stream, so the two sides may have different partitions and types.
  *
- * Box. A receive of up to BOX_MOST bytes from a process of the same fabric has a box (part_box.h), whose place GO tells. Then MPI_Pready, once
- * GO has come, stores its partition there, and MPI_Parrived looks at the box and copies the partition out: no lock, no message, by any
- * number of threads at once. The thread that stores the last partition sends DATA(id, epoch), which ends the epoch at the receiver.
+ * Box. A receive of up to BOX_MOST bytes from a process of the same fabric has a box (part_box.h), whose place the first GO tells. From then
+ * on MPI_Start of the receiver is a store, which the sender finds by a load; GO is sent to a sender that has found nothing only. MPI_Pready,
+ * once the receiver has started, stores its partition there, and MPI_Parrived looks at the box and copies the partition out: no lock, no
+ * message, by any number of threads at once. The receiver's progress looks, too, so it copies while the sender's threads are still
+ * storing, and ends the epoch when no partition is missing. The thread that stores the last partition sends DATA(id, epoch), for a
+ * receiver that sleeps: it says only that the box is worth a look, since it may arrive when the epoch is over, and the id another
+ * request's.
  *
  * Files: part_arrive.c, the receiving half; part_send.c, the sending half; partitioned.c, GO and the life of a request.
  *
@@ -88,8 +92,10 @@ struct hdl_part {
 	uint32_t go, id_there;		/* epoch of the last GO, and its id */
 	int nsent;			/* partitions; with a box atomic */
 	bool box_closed;		/* all partitions of the epoch are in the box, and DATA was sent */
-	uint32_t box_open;		/* epoch of the last GO, with a box; atomic */
+	uint32_t box_open;		/* epoch in which a thread last found `go` in the box; atomic */
+	uint32_t asked;			/* epoch in which `asked` of the box was last stored; atomic */
 	uint32_t box_n;			/* the receiver's partitions */
+	uint64_t box_nonce;
 	struct hdl_rkey *rkey;
 	/* receiver */
 	uint32_t id;
@@ -97,9 +103,11 @@ struct hdl_part {
 	size_t *missing;		/* bytes by partition */
 	size_t received;		/* bytes; of partitions without bytes: 1 when DATA has come */
 	struct hdl_mr *mr;
+	uint64_t box_at;		/* place of the box in the fabric */
+	struct hdl_part *look_next, **look_link;	/* on the list of boxes that progress looks at; link NULL: not on it */
+	int all_here;			/* the partitions below this one are HERE */
 	/* both */
-	struct hdl_part_box *box;	/* the receiver's, as mapped here; NULL: none. The sender sets it before box_open */
-	uint64_t box_at;		/* receiver: its place */
+	struct hdl_part_box *box;	/* the receiver's, as mapped here; NULL: none. At the sender atomic, set after box_n and box_nonce */
 };
 
 /* One message or put. */
@@ -129,6 +137,10 @@ void hdl_part_forget_ids(void);
 /* Copies partition j out of the box, unless another thread has, or waits for the thread that does. Any thread, without the lock.
  * Must: the box has it. */
 void hdl_part_box_take(struct hdl_part *p, int j);
+/* Adds an active receive to the boxes that progress looks at, until the request is done. */
+void hdl_part_box_watch(struct hdl_part *p);
+/* Counts (1) or uncounts (-1) a box of this process, and begins or ends to look at boxes. 0, or a negative errno, reported. */
+int hdl_part_box_count(int more);
 /* Bytes have come into the buffer. */
 void hdl_part_arrived(struct hdl_part *p, uint64_t offset, size_t len);
 /* The process of an endpoint. */

@@ -2,6 +2,8 @@
 /* Partitioned communication (part.h): the receiving half. The end of a request's epoch, bytes that arrive. */
 #include "p2p/part.h"
 
+#include "lines/lines.h"
+
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +17,22 @@ struct in {
 struct hdl_part *hdl_parts;
 static struct hdl_part **by_id;		/* receivers' requests by id */
 static uint32_t nids;
+static struct hdl_part *watched;	/* active receives with a box */
+static int nboxes;
+
+#define LOOK_MOST 64		/* partitions of a box that a turn of progress looks at */
 
 /* ---- ends ------------------------------------------------------------------------------------------------- */
 
 static void part_done(struct hdl_part *p)
 {
 	p->active = false;
+	if (p->look_link) {
+		*p->look_link = p->look_next;
+		if (p->look_next)
+			p->look_next->look_link = p->look_link;
+		p->look_link = NULL;
+	}
 	if (!p->sends && !p->error) {
 		p->req->status.MPI_SOURCE = p->peer;
 		p->req->status.MPI_TAG = p->tag;
@@ -96,6 +108,8 @@ void hdl_part_free_id(struct hdl_part *p)
 
 void hdl_part_forget_ids(void)
 {
+	watched = NULL;
+	nboxes = 0;
 	free(by_id);
 	by_id = NULL;
 	nids = 0;
@@ -115,10 +129,70 @@ void hdl_part_box_take(struct hdl_part *p, int j)
 		return;
 	}
 	if (p->run)
-		memcpy(p->run + offset, from, p->each);
+		lines_copy_in(p->run + offset, from, p->each);
 	else
 		hdl_unpack(p->buf, from, p->count, p->type, (MPI_Count)offset, p->each);
 	__atomic_store_n(&p->arrived[j], HERE, __ATOMIC_RELEASE);
+}
+
+/* Copies partitions that the box has, of the next `most` that are not HERE, and ends the epoch if that was the last of all. Returns how
+ * many were copied. */
+static int box_look(struct hdl_part *p, int most)
+{
+	int found = 0;
+
+	while (p->all_here < p->n && __atomic_load_n(&p->arrived[p->all_here], __ATOMIC_ACQUIRE) == HERE)
+		p->all_here++;
+	for (int j = p->all_here; j < p->n && most; j++) {
+		if (__atomic_load_n(&p->arrived[j], __ATOMIC_ACQUIRE) == HERE)
+			continue;
+		most--;
+		if (hdl_box_has(p->box, (uint32_t)p->n, p->each, (uint32_t)j, p->epoch)) {
+			hdl_part_box_take(p, j);
+			found++;
+		}
+	}
+	while (p->all_here < p->n && __atomic_load_n(&p->arrived[p->all_here], __ATOMIC_ACQUIRE) == HERE)
+		p->all_here++;
+	if (p->all_here == p->n) {
+		p->received = p->total;
+		hdl_part_check(p);
+	}
+	return found;
+}
+
+static int look_at_boxes(void *arg)
+{
+	int found = 0;
+
+	(void)arg;
+	for (struct hdl_part *p = watched, *next; p; p = next) {
+		next = p->look_next;
+		found += box_look(p, LOOK_MOST);
+	}
+	return found;
+}
+
+void hdl_part_box_watch(struct hdl_part *p)
+{
+	p->all_here = 0;
+	p->look_next = watched;
+	p->look_link = &watched;
+	if (watched)
+		watched->look_link = &p->look_next;
+	watched = p;
+}
+
+int hdl_part_box_count(int more)
+{
+	int err = more > 0 && !nboxes ? hdl_tp_progress_add(hdl_mpi_tp, look_at_boxes, NULL) : 0;
+
+	if (err)
+		return err;
+	nboxes += more;
+	if (!nboxes)
+		hdl_tp_progress_remove(hdl_mpi_tp, look_at_boxes, NULL);
+	return 0;
 }
 
 void hdl_part_arrived(struct hdl_part *p, uint64_t offset, size_t len)
@@ -204,17 +278,15 @@ void hdl_part_on_data(void *context, const struct hdl_am *am)
 			hdl_ep_refuse(am->ep, am->rts);
 		return;		/* of an epoch that has failed here */
 	}
+	if (d.put == PUT_IN_BOX) {
+		if (p->box)
+			box_look(p, p->n);
+		return;
+	}
 	if (d.total != p->total || d.offset > p->total || d.len > p->total - d.offset || (!d.put && am->len != d.len)) {
 		if (am->rts)
 			hdl_ep_refuse(am->ep, am->rts);
 		hdl_part_fail(p, MPI_ERR_TRUNCATE, "the sender's partitions have another number of bytes in all");
-		return;
-	}
-	if (d.put == PUT_IN_BOX) {
-		for (int j = 0; p->box && j < p->n; j++)
-			hdl_part_box_take(p, j);
-		p->received = p->total;
-		hdl_part_check(p);
 		return;
 	}
 	if (am->rts) {

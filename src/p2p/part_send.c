@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Partitioned communication (part.h): the sending half. MPI_Pready, and the ways of a partition: a box, a put, a message, this process. */
+#include "lines/lines.h"
 #include "p2p/part.h"
 
 #include <string.h>
@@ -105,21 +106,33 @@ static void send_bytes(struct hdl_part *p, uint64_t offset, size_t len)
 	out_send(p, o, o->packed ? o->packed : p->run + offset, len);
 }
 
+/* Fetches the lines that box_store(p, i) will write: the receiver's core has them from the epoch before. */
+static inline void box_fetch(const struct hdl_part *p, int i)
+{
+	size_t offset = (size_t)i * p->each;
+	const char *to = hdl_box_data(p->box, p->box_n) + offset;
+
+	for (size_t at = 0; at < p->each && at < LINES_AHEAD; at += 64)
+		lines_fetch_own(to + at);
+	lines_fetch_own(hdl_box_count(p->box, p->box_n, (uint32_t)(offset / (p->total / p->box_n))));
+}
+
 /* Stores partition i. Any thread, without the lock. Must: the partition's mark is this thread's. */
 static void box_store(struct hdl_part *p, int i)
 {
 	size_t offset = (size_t)i * p->each;
+	size_t theirs = p->total / p->box_n;
 	char *to = hdl_box_data(p->box, p->box_n) + offset;
 
 	if (p->run)
-		memcpy(to, p->run + offset, p->each);
+		lines_copy(to, p->run + offset, p->each, LINES_AHEAD + 1, true);
 	else
 		hdl_pack(to, p->buf, p->count, p->type, (MPI_Count)offset, p->each);
-	hdl_box_wrote(p->box, p->box_n, p->total / p->box_n, offset, p->each);
+	hdl_box_wrote(p->box, p->box_n, theirs, p->epoch, offset, p->each);
 	__atomic_fetch_add(&p->nsent, 1, __ATOMIC_ACQ_REL);
 }
 
-/* Tells the receiver that all partitions of the epoch are in the box. Under the lock. */
+/* Wakes the receiver: all partitions of the epoch are in the box. Under the lock. */
 static void box_close(struct hdl_part *p)
 {
 	struct part_out *o = hdl_buf_get(sizeof(*o));
@@ -175,9 +188,37 @@ static void send_self(struct hdl_part *p, uint64_t offset, size_t len)
 	hdl_part_arrived(to, offset, len);
 }
 
+/* Whether any thread may store into the box: the receiver has begun the epoch. Without the lock. */
+static bool box_is_open(struct hdl_part *p)
+{
+	struct hdl_part_box *box;
+
+	if (likely(__atomic_load_n(&p->box_open, __ATOMIC_ACQUIRE) == p->epoch))
+		return true;
+	/* acquire: pairs with the release in part_take_go */
+	box = __atomic_load_n(&p->box, __ATOMIC_ACQUIRE);
+	if (!box || !hdl_box_may_store(box, p->box_nonce, p->epoch))
+		return false;
+	__atomic_store_n(&p->box_open, p->epoch, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Asks the receiver for GO as a message, unless it has begun the epoch: then returns true. */
+static bool box_ask(struct hdl_part *p)
+{
+	/* sequentially consistent, and ahead of the look: part_box.h */
+	__atomic_store_n(&p->box->asked, p->epoch, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&p->asked, p->epoch, __ATOMIC_SEQ_CST);
+	return box_is_open(p);
+}
+
 static bool part_may_go(struct hdl_part *p)
 {
-	return p->active && !p->error && (p->ep ? p->go == p->epoch : self_receiver(p) != NULL);
+	if (!p->active || p->error)
+		return false;
+	if (p->box)
+		return box_is_open(p) || box_ask(p);
+	return p->ep ? p->go == p->epoch : self_receiver(p) != NULL;
 }
 
 /* Sends a run of TAKEN partitions around partition i. */
@@ -207,8 +248,9 @@ void hdl_part_push(struct hdl_part *p)
 
 	if (!part_may_go(p))
 		return;
-	/* acquire: pairs with the release in hdl_pready. The partitions' bytes are there */
-	first = __atomic_exchange_n(&p->top, -1, __ATOMIC_ACQUIRE);
+	/* acquire: pairs with the release in hdl_pready. The partitions' bytes are there. SEQ_CST: pairs with the fence in
+	 * hdl_pready_end */
+	first = __atomic_exchange_n(&p->top, -1, __ATOMIC_SEQ_CST);
 	p->inflight++;		/* p is not done, and freed, in the loops */
 	if (p->box) {
 		for (i = first; i >= 0; i = p->stack[i]) {
@@ -251,18 +293,12 @@ static void part_enter_dirty(struct hdl_part *p)
 	while (!__atomic_compare_exchange_n(&dirty, &head, p, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 }
 
-/* Whether any thread may store into the box. */
-static bool box_is_open(struct hdl_part *p)
-{
-	/* acquire: pairs with the release in part_take_go */
-	return __atomic_load_n(&p->box_open, __ATOMIC_ACQUIRE) == p->epoch;
-}
-
 bool hdl_pready(struct hdl_part *p, int i)
 {
 	int top;
 
 	if (box_is_open(p)) {
+		box_fetch(p, i);
 		if (__atomic_exchange_n(&p->marks[i], SENT, __ATOMIC_RELAXED) != UNMARKED)
 			return false;
 		box_store(p, i);
@@ -287,6 +323,13 @@ void hdl_pready_end(struct hdl_part *p)
 	/* Another thread may have marked partitions before GO came: it enters them. */
 	if (box_is_open(p) && __atomic_load_n(&p->nsent, __ATOMIC_ACQUIRE) < p->n &&
 	    __atomic_load_n(&p->top, __ATOMIC_RELAXED) < 0) {
+		__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELEASE);
+		return;
+	}
+	/* A caller before has asked the receiver for GO, and the box is still not open. So the receiver stores `go` after this load, and then
+	 * finds `asked`; the push at the arrival of GO finds this caller's marks. fence: pairs with the exchange in hdl_part_push */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&p->asked, __ATOMIC_SEQ_CST) == p->epoch && !box_is_open(p)) {
 		__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELEASE);
 		return;
 	}

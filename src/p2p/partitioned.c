@@ -33,8 +33,12 @@ static void box_make(struct hdl_part *p)
 {
 	if (!p->each || p->total > BOX_MOST || !hdl_proc_is_ours(p->proc) || !hdl_is_local(p->proc))
 		return;
+	if (hdl_part_box_count(1))
+		return;
 	p->box = hdl_tp_share(hdl_mpi_tp, hdl_box_bytes((uint32_t)p->n, p->total), &p->box_at);
-	if (p->box)
+	if (!p->box)
+		hdl_part_box_count(-1);
+	else
 		__atomic_store_n(&p->box->nonce, (uint64_t)(uintptr_t)p ^ monotonic_ns() << 20 ^ (uint64_t)hdl_job.rank << 1 ^ 1,
 				 __ATOMIC_RELEASE);
 }
@@ -54,16 +58,20 @@ static struct hdl_part_box *box_of(const struct hdl_part *p, const struct part_g
 
 static void part_take_go(struct hdl_part *p, const struct part_go *go, const void *key, size_t key_len)
 {
+	struct hdl_part_box *box = !p->box && go->epoch == 1 ? box_of(p, go) : NULL;
+
 	p->go = go->epoch;
 	p->id_there = go->id;
-	if (!p->box && go->epoch == 1 && (p->box = box_of(p, go)))
+	if (box) {
 		p->box_n = go->n;
+		p->box_nonce = go->box_nonce;
+		__atomic_store_n(&box->mapped, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&p->box, box, __ATOMIC_RELEASE);	/* pairs with the acquire in box_is_open */
+	}
 	/* The receiver refuses the bytes of a sender that has another total, and may free its buffer then: no put may be under way.
 	 * Without the key, messages have the bytes. */
 	if (!p->box && key_len && go->total == p->total && !p->rkey && hdl_rkey_unpack(p->ep, key, key_len, &p->rkey))
 		p->rkey = NULL;
-	if (p->box)
-		__atomic_store_n(&p->box_open, go->epoch, __ATOMIC_RELEASE);
 	hdl_part_push(p);
 }
 
@@ -110,18 +118,22 @@ static void go_sent(struct hdl_send *s, int err)
 		hdl_part_check(p);
 }
 
+/* Lets the sender send the bytes of this epoch. */
 static int send_go(struct hdl_part *p)
 {
 	struct part_go go = { .total = p->total, .tag = p->tag, .number = p->number, .epoch = p->epoch, .id = p->id, .context = p->context,
 			      .n = (uint32_t)p->n };
-	struct part_out *o = hdl_buf_get(sizeof(*o));
+	struct part_out *o;
 	size_t n = 0;
 	int r;
 
-	if (!o)
-		return part_no_memory();
 	if (p->epoch == 1 && !p->box)
 		box_make(p);
+	if (p->box && !hdl_box_go(p->box, p->epoch))
+		return MPI_SUCCESS;
+	o = hdl_buf_get(sizeof(*o));
+	if (!o)
+		return part_no_memory();
 	if (p->box) {
 		go.box_at = p->box_at;
 		go.box_nonce = p->box->nonce;
@@ -199,6 +211,8 @@ static int part_begin(struct hdl_req *req, void *arg)
 		p->epoch--;
 		return rc;
 	}
+	if (p->box)
+		hdl_part_box_watch(p);
 	if (!p->ep) {
 		struct hdl_part *from = hdl_part_find(true, p->proc, p->context, p->tag, p->number);
 
@@ -232,8 +246,10 @@ static void part_free(void *arg)
 		hdl_rkey_release(p->rkey);
 	if (p->mr)
 		hdl_mr_deregister(p->mr);
-	if (p->box && !p->sends)
+	if (p->box && !p->sends) {
 		hdl_tp_unshare(hdl_mpi_tp, p->box);
+		hdl_part_box_count(-1);
+	}
 	hdl_type_release(p->type);
 	part_free_memory(p);
 }
