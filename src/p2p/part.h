@@ -33,7 +33,9 @@
  *     1. Thread 1 marks the last partition. Thread 2, draining, sends it and completes the request.
  *     2. Thread 3 returns from MPI_Wait and frees the request. Thread 1 would enter freed memory into `dirty`.
  * So a caller counts itself (`callers`) ahead of the mark and uncounts itself behind the entry, and part_free waits for them, and
- * then empties `dirty`.
+ * then empties `dirty`. A caller that finds the box open does without: the request is not done before its last partition is stored and
+ * the thread that has stored it has sent DATA; a caller whose partition was not the last does not look at the request again. (If the
+ * peer fails, the request is done earlier. Which threads are still to call MPI_Pready only the program knows then.)
  */
 #ifndef HDL_P2P_PART_H
 #define HDL_P2P_PART_H

@@ -117,8 +117,9 @@ static inline void box_fetch(const struct hdl_part *p, int i)
 	lines_fetch_own(hdl_box_count(p->box, p->box_n, (uint32_t)(offset / (p->total / p->box_n))));
 }
 
-/* Stores partition i. Any thread, without the lock. Must: the partition's mark is this thread's. */
-static void box_store(struct hdl_part *p, int i)
+/* Stores partition i. Any thread, without the lock. Must: the partition's mark is this thread's. Returns true if partition i is the last
+ * of the epoch: the caller must call box_close. If false, p may be freed. */
+static bool box_store(struct hdl_part *p, int i)
 {
 	size_t offset = (size_t)i * p->each;
 	size_t theirs = p->total / p->box_n;
@@ -129,10 +130,10 @@ static void box_store(struct hdl_part *p, int i)
 	else
 		hdl_pack(to, p->buf, p->count, p->type, (MPI_Count)offset, p->each);
 	hdl_box_wrote(p->box, p->box_n, theirs, p->epoch, offset, p->each);
-	__atomic_fetch_add(&p->nsent, 1, __ATOMIC_ACQ_REL);
+	return __atomic_fetch_add(&p->nsent, 1, __ATOMIC_ACQ_REL) == p->n - 1;
 }
 
-/* Wakes the receiver: all partitions of the epoch are in the box. Under the lock. */
+/* Wakes the receiver: all partitions of the epoch are in the box. The send ends, when nothing of it is under way. Under the lock. */
 static void box_close(struct hdl_part *p)
 {
 	struct part_out *o = hdl_buf_get(sizeof(*o));
@@ -244,6 +245,7 @@ static void part_send_run(struct hdl_part *p, int i)
 
 void hdl_part_push(struct hdl_part *p)
 {
+	bool last = false;
 	int first, i;
 
 	if (!part_may_go(p))
@@ -255,9 +257,9 @@ void hdl_part_push(struct hdl_part *p)
 	if (p->box) {
 		for (i = first; i >= 0; i = p->stack[i]) {
 			__atomic_store_n(&p->marks[i], SENT, __ATOMIC_RELAXED);
-			box_store(p, i);
+			last |= box_store(p, i);
 		}
-		if (!p->box_closed && __atomic_load_n(&p->nsent, __ATOMIC_ACQUIRE) == p->n)
+		if (last)
 			box_close(p);
 		first = -1;
 	}
@@ -293,17 +295,44 @@ static void part_enter_dirty(struct hdl_part *p)
 	while (!__atomic_compare_exchange_n(&dirty, &head, p, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 }
 
+/* Marks and stores partition i. Must: the box is open. Returns false if the partition is marked already. */
+static inline bool pready_in_box(struct hdl_part *p, int i)
+{
+	box_fetch(p, i);
+	if (__atomic_exchange_n(&p->marks[i], SENT, __ATOMIC_RELAXED) != UNMARKED)
+		return false;
+	if (likely(!box_store(p, i)))
+		return true;
+	if (hdl_threads)
+		hdl_lock_take();
+	p->inflight++;
+	box_close(p);
+	p->inflight--;
+	hdl_part_check(p);
+	if (hdl_threads)
+		hdl_lock_give();
+	return true;
+}
+
+bool hdl_pready_one(struct hdl_part *p, int i)
+{
+	bool once;
+
+	/* partitions that other threads have marked before the box was open are sent first, below */
+	if (likely(box_is_open(p) && __atomic_load_n(&p->top, __ATOMIC_RELAXED) < 0))
+		return pready_in_box(p, i);
+	hdl_pready_begin(p);
+	once = hdl_pready(p, i);
+	hdl_pready_end(p);
+	return once;
+}
+
 bool hdl_pready(struct hdl_part *p, int i)
 {
 	int top;
 
-	if (box_is_open(p)) {
-		box_fetch(p, i);
-		if (__atomic_exchange_n(&p->marks[i], SENT, __ATOMIC_RELAXED) != UNMARKED)
-			return false;
-		box_store(p, i);
-		return true;
-	}
+	if (box_is_open(p))
+		return pready_in_box(p, i);
 	if (__atomic_exchange_n(&p->marks[i], MARKED, __ATOMIC_RELAXED) != UNMARKED)
 		return false;
 	top = __atomic_load_n(&p->top, __ATOMIC_RELAXED);
@@ -321,8 +350,7 @@ void hdl_pready_begin(struct hdl_part *p)
 void hdl_pready_end(struct hdl_part *p)
 {
 	/* Another thread may have marked partitions before GO came: it enters them. */
-	if (box_is_open(p) && __atomic_load_n(&p->nsent, __ATOMIC_ACQUIRE) < p->n &&
-	    __atomic_load_n(&p->top, __ATOMIC_RELAXED) < 0) {
+	if (box_is_open(p) && __atomic_load_n(&p->top, __ATOMIC_RELAXED) < 0) {
 		__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELEASE);
 		return;
 	}
