@@ -128,7 +128,10 @@ int PMPI_Pready(int partition, MPI_Request request)
 		return part_bad_request(call, request, true);
 	if (unlikely(!is_partition(p, partition)))
 		return part_bad_partition(call, request, "partition", partition);
-	return part_ready(call, p, request, partition, 1, NULL);
+	if (hdl_part_is_null(p))
+		return MPI_SUCCESS;
+	struct hdl_comm *comm = hdl_req_get(request)->comm;
+	return likely(hdl_pready_one(p, partition)) ? MPI_SUCCESS : part_twice(call, comm, partition);
 }
 HDL_PROFILED(Pready);
 

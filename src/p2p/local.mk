@@ -10,4 +10,4 @@ p2p_sources = src/p2p/arrive.c src/p2p/buffer.c src/p2p/comm/cid_messages.c src/
 	src/p2p/unexpected.c src/p2p/unexpected.h src/p2p/wait.c
 # Requests that are more than a send or a receive, and buffered sends.
 p2p_sources += src/p2p/persistent.c src/p2p/grequest.c src/p2p/sendrecv.c src/p2p/message.c src/p2p/buffered.c \
-	src/p2p/part_box.h src/p2p/partitioned.h src/p2p/partitioned.c
+	src/p2p/part.h src/p2p/part_arrive.c src/p2p/part_box.h src/p2p/part_send.c src/p2p/partitioned.h src/p2p/partitioned.c

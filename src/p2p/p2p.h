@@ -338,6 +338,8 @@ bool hdl_part_is_null(const struct hdl_part *p);	/* of MPI_PROC_NULL */
  * hdl_pready_end, which sends what is marked, or leaves that to a thread that is at it. False: the partition is marked already. */
 void hdl_pready_begin(struct hdl_part *p);
 bool hdl_pready(struct hdl_part *p, int i);
+/* The three of them, for one partition. */
+bool hdl_pready_one(struct hdl_part *p, int i);
 void hdl_pready_end(struct hdl_part *p);
 /* Whether partition i of an active receive is in the buffer. Any thread, without the lock. */
 bool hdl_parrived(struct hdl_part *p, int i);

@@ -196,6 +196,45 @@ out:
 	free(buf);
 }
 
+/* The receiver has started, and the sender has received a later message, before the sender's first start. In later epochs the receiver starts
+ * ahead of some partitions, and behind others. */
+static void receiver_first(void)
+{
+	enum { N = 8, EACH = 100 };
+	int buf[N * EACH] = { 0 };
+	MPI_Request q;
+
+	if (me > 1)
+		return;
+	q = me ? recv_init(buf, N, EACH, MPI_INT, 0, 8) : send_init(buf, N, EACH, MPI_INT, 1, 8);
+	for (int epoch = 0; epoch < 10; epoch++) {
+		for (int i = 0; i < N * EACH; i++)
+			buf[i] = me ? -1 : epoch + i;
+		if (me) {
+			if (epoch)
+				MPI_Recv(NULL, 0, MPI_BYTE, 0, 9, WORLD, MPI_STATUS_IGNORE);
+			MPI_Start(&q);
+			MPI_Send(NULL, 0, MPI_BYTE, 0, 9, WORLD);
+		} else {
+			if (epoch)
+				MPI_Start(&q);
+			for (int i = 0; epoch && i < N / 2; i++)
+				MPI_Pready(i, q);
+			if (epoch)
+				MPI_Send(NULL, 0, MPI_BYTE, 1, 9, WORLD);
+			MPI_Recv(NULL, 0, MPI_BYTE, 1, 9, WORLD, MPI_STATUS_IGNORE);
+			if (!epoch)
+				MPI_Start(&q);
+			for (int i = epoch ? N / 2 : 0; i < N; i++)
+				MPI_Pready(i, q);
+		}
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		for (int i = 0; me && i < N * EACH; i++)
+			CHECK_EQ(buf[i], epoch + i);
+	}
+	MPI_Request_free(&q);
+}
+
 /* Derived types on either side; a type may be freed when the request is made. */
 static void types(void)
 {
@@ -248,10 +287,12 @@ static void empty(void)
 	for (int epoch = 0; epoch < 2; epoch++) {
 		MPI_Start(&q);
 		if (!me) {
+			MPI_Recv(NULL, 0, MPI_INT, 1, 2, WORLD, MPI_STATUS_IGNORE);	/* the receiver has started */
 			MPI_Pready(1, q);
-			MPI_Recv(NULL, 0, MPI_INT, 1, 2, WORLD, MPI_STATUS_IGNORE);
+			MPI_Sendrecv(NULL, 0, MPI_INT, 1, 2, NULL, 0, MPI_INT, 1, 2, WORLD, MPI_STATUS_IGNORE);
 			MPI_Pready(0, q);
 		} else {
+			MPI_Sendrecv(NULL, 0, MPI_INT, 0, 2, NULL, 0, MPI_INT, 0, 2, WORLD, MPI_STATUS_IGNORE);
 			MPI_Test(&q, &flag, MPI_STATUS_IGNORE);
 			CHECK(!flag && !arrived(q, 0));
 			MPI_Send(NULL, 0, MPI_INT, 0, 2, WORLD);
@@ -348,12 +389,14 @@ static void sizes_differ(void)
 	if (me > 1)
 		return;
 	q = me ? recv_init(buf, 2, 3, MPI_INT, 0, 4) : send_init(buf, 2, 4, MPI_INT, 1, 4);
-	MPI_Start(&q);
-	if (me) {
-		FAILS(MPI_Wait(&q, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
-	} else {
-		MPI_Pready_range(0, 1, q);
-		MPI_Wait(&q, MPI_STATUS_IGNORE);
+	for (int epoch = 0; epoch < 3; epoch++) {
+		MPI_Start(&q);
+		if (me) {
+			FAILS(MPI_Wait(&q, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+		} else {
+			MPI_Pready_range(0, 1, q);
+			MPI_Wait(&q, MPI_STATUS_IGNORE);
+		}
 	}
 	MPI_Request_free(&q);
 }
@@ -420,9 +463,9 @@ static void new_comms(void)
 
 static const struct standard_case cases[] = {
 	{ "4.2", "shapes", 2, shapes }, { "4.2.1", "ready_forms", 2, ready_forms }, { "4.2.1", "matching", 2, matching },
-	{ "4.2", "not_before_start", 2, not_before_start }, { "4.2.1", "types", 2, types }, { "4.2", "empty", 2, empty },
-	{ "4.2", "null_and_self", 1, null_and_self }, { "4.2", "errors", 1, errors }, { "4.2", "sizes_differ", 2, sizes_differ },
-	{ "4.2", "inter", 2, inter }, { "4.2", "new_comms", 2, new_comms },
+	{ "4.2", "not_before_start", 2, not_before_start }, { "4.2", "receiver_first", 2, receiver_first }, { "4.2.1", "types", 2, types },
+	{ "4.2", "empty", 2, empty }, { "4.2", "null_and_self", 1, null_and_self }, { "4.2", "errors", 1, errors },
+	{ "4.2", "sizes_differ", 2, sizes_differ }, { "4.2", "inter", 2, inter }, { "4.2", "new_comms", 2, new_comms },
 };
 
 int main(int argc, char **argv)

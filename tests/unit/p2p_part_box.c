@@ -19,7 +19,7 @@ static void *stores(void *arg)
 	for (int e = 1; e <= EPOCHS; e++) {
 		pthread_barrier_wait(&turn);
 		hdl_box_data(box, THEIRS)[i * each] = (char)e;
-		hdl_box_wrote(box, THEIRS, TOTAL / THEIRS, i * each, each);
+		hdl_box_wrote(box, THEIRS, TOTAL / THEIRS, (uint32_t)e, i * each, each);
 		pthread_barrier_wait(&turn);
 		pthread_barrier_wait(&turn);
 	}
@@ -58,15 +58,36 @@ Test(p2p_part_box, overlap)
 	box = aligned_alloc(64, align_up(hdl_box_bytes(2, 12), 64));
 	cr_assert(box);
 	memset(box, 0, hdl_box_bytes(2, 12));
-	hdl_box_wrote(box, 2, 6, 4, 4);
+	hdl_box_wrote(box, 2, 6, 1, 4, 4);
 	cr_assert(!hdl_box_has(box, 2, 6, 0, 1) && !hdl_box_has(box, 2, 6, 1, 1));
-	hdl_box_wrote(box, 2, 6, 8, 4);
+	hdl_box_wrote(box, 2, 6, 1, 8, 4);
 	cr_assert(!hdl_box_has(box, 2, 6, 0, 1) && hdl_box_has(box, 2, 6, 1, 1));
-	hdl_box_wrote(box, 2, 6, 0, 4);
+	hdl_box_wrote(box, 2, 6, 1, 0, 4);
 	cr_assert(hdl_box_has(box, 2, 6, 0, 1));
 	cr_assert(!hdl_box_has(box, 2, 6, 0, 2));
+	/* a write that has all of one partition and a part of the next */
+	hdl_box_wrote(box, 2, 6, 2, 0, 8);
+	cr_assert(hdl_box_has(box, 2, 6, 0, 2) && !hdl_box_has(box, 2, 6, 1, 2));
+	hdl_box_wrote(box, 2, 6, 2, 8, 4);
+	cr_assert(hdl_box_has(box, 2, 6, 1, 2));
 	/* very many partitions: their counts and bytes lie one behind the other */
 	cr_assert_eq((char *)hdl_box_count(box, 2000, 1) - (char *)hdl_box_count(box, 2000, 0), 8);
 	cr_assert(hdl_box_data(box, 2000) >= (char *)hdl_box_count(box, 2000, 1999) + 8);
 	free(box);
+}
+
+/* The sender finds GO of its epoch only; the receiver knows whether the sender waits for a message. */
+Test(p2p_part_box, go)
+{
+	struct hdl_part_box b = { .nonce = 77 };
+
+	cr_assert(!hdl_box_may_store(&b, 77, 1));
+	cr_assert(hdl_box_go(&b, 1), "a sender that has not mapped the box needs a message");
+	cr_assert(hdl_box_may_store(&b, 77, 1) && !hdl_box_may_store(&b, 77, 2) && !hdl_box_may_store(&b, 76, 1));
+	b.mapped = 1;
+	cr_assert(!hdl_box_go(&b, 2));
+	cr_assert(hdl_box_may_store(&b, 77, 2) && !hdl_box_may_store(&b, 77, 1));
+	b.asked = 3;
+	cr_assert(hdl_box_go(&b, 3), "a sender that has asked needs a message");
+	cr_assert(!hdl_box_go(&b, 4));
 }
