@@ -253,7 +253,7 @@ static int access_read(struct hdl_access *a, struct memory *m, struct hdl_view_r
 	b = malloc(sizeof(*b));
 	if (!b)
 		return ENOMEM;
-	b->most = a->file->hints.ind_rd_buffer_size;
+	b->most = a->sieve;
 	b->next_len = 0;
 	b->buffer = NULL;
 	for (MPI_Count left = a->bytes; left && !err && !end; left -= b->bytes) {
@@ -387,11 +387,14 @@ int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_
 	int rc = MPI_SUCCESS;
 
 	*a = (struct hdl_access){ .args = *args, .file = f, .view = hdl_view_retain(f->view), .atomic = f->atomic,
-				  .bytes = args->count * args->type->size };
+				  .sieve = f->hints.ind_rd_buffer_size, .bytes = args->count * args->type->size };
 	hdl_type_retain(args->type);
 	f->active++;
 	if (a->bytes && !f->view->tile->size) {
 		hdl_reason_set("the view of %s has no data: its filetype is empty", f->name);
+		rc = MPI_ERR_ARG;
+	} else if (a->bytes && !hdl_view_has(f->view, args->position, hdl_view_bytes(f->view, a->bytes))) {
+		hdl_reason_set("the access to %s leads beyond the largest offset of a file", f->name);
 		rc = MPI_ERR_ARG;
 	} else if (a->bytes && f->view->rep) {
 		rc = begin_conversion(a);

@@ -65,6 +65,7 @@ struct portion {
 struct collective {
 	struct hdl_access a;
 	struct hdl_file *file;
+	struct hdl_cb_hints cb;		/* of the file when the access began, so that all ranks make the same plan */
 	bool blocking, two_phase;
 	int size, rank;
 	struct extent mine_extent, *extent;	/* this rank's; by rank */
@@ -72,7 +73,7 @@ struct collective {
 	int naggregators;
 	int *aggregator;		/* ranks */
 	int mine;			/* this rank's number among the aggregators; -1 */
-	MPI_Offset base;		/* of the first file domain */
+	MPI_Offset base, end;		/* of the first file domain; of the last rank's data */
 	MPI_Count domain, window;	/* bytes of a domain, and of a window */
 	MPI_Count rounds, round;
 	struct portion *portion;	/* by aggregator */
@@ -173,16 +174,24 @@ static void add_run(struct portion *p, MPI_Offset at, MPI_Count len)
 	p->strips[p->n++] = (struct strip){ at, len, len, 1 };
 }
 
+/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that MPI_Offset can represent. */
+static MPI_Offset domain_at(const struct collective *c, int aggregator)
+{
+	return aggregator && (c->end - c->base) / aggregator < c->domain ? c->end : c->base + aggregator * c->domain;
+}
+
 static MPI_Offset window_at(const struct collective *c, int aggregator)
 {
-	return c->base + aggregator * c->domain + c->round * c->window;
+	MPI_Offset at = domain_at(c, aggregator), end = domain_at(c, aggregator + 1), before = c->round * c->window;
+
+	return before < end - at ? at + before : end;
 }
 
 static MPI_Offset window_end(const struct collective *c, int aggregator)
 {
-	MPI_Offset end = window_at(c, aggregator) + c->window, domain_end = c->base + (aggregator + 1) * c->domain;
+	MPI_Offset at = window_at(c, aggregator), end = domain_at(c, aggregator + 1);
 
-	return end < domain_end ? end : domain_end;
+	return c->window < end - at ? at + c->window : end;
 }
 
 /* Names this rank's runs of an aggregator's window in this round. */
@@ -216,7 +225,7 @@ static void cut_portion(struct collective *c, int aggregator)
 /* Whether each rank had better access the file for itself. The same on all ranks. */
 static bool independent(const struct collective *c, MPI_Offset first, MPI_Offset end, MPI_Count bytes)
 {
-	const struct hdl_io_hints *h = &c->file->hints;
+	const struct hdl_cb_hints *h = &c->cb;
 	int64_t shortest = INT64_MAX;
 	bool interleaved = false;
 	int last = -1;
@@ -224,9 +233,9 @@ static bool independent(const struct collective *c, MPI_Offset first, MPI_Offset
 	for (int r = 0; r < c->size; r++)
 		if (c->extent[r].bytes && !c->extent[r].ascends)
 			return true;
-	if (!bytes || (end - first) / SPARSE > bytes || h->cb.buffering == HDL_CB_NEVER)
+	if (!bytes || (end - first) / SPARSE > bytes || h->buffering == HDL_CB_NEVER)
 		return true;
-	if (h->cb.buffering == HDL_CB_ALWAYS)
+	if (h->buffering == HDL_CB_ALWAYS)
 		return false;
 	for (int r = 0; r < c->size; r++) {
 		if (!c->extent[r].bytes)
@@ -246,19 +255,25 @@ static const struct hdl_hosts *hosts_of(struct hdl_file *f)
 	return hdl_group_hosts(f->comm->group, &hosts) ? NULL : hosts;
 }
 
-int hdl_file_aggregators(struct hdl_file *f)
+/* nodes: the hint cb_nodes; 0: not given. */
+static int count_aggregators(struct hdl_file *f, int nodes)
 {
 	const struct hdl_hosts *hosts = hosts_of(f);
-	int n = f->hints.cb.nodes ? f->hints.cb.nodes : 2 * (hosts ? hosts->n : 1);
+	int n = nodes ? nodes : 2 * (hosts ? hosts->n : 1);
 
 	return n < f->comm->size ? n : f->comm->size;
+}
+
+int hdl_file_aggregators(struct hdl_file *f)
+{
+	return count_aggregators(f, f->hints.cb.nodes);
 }
 
 /* Ranks that aggregate: one after the other of each host, the lowest first. */
 static void choose_aggregators(struct collective *c)
 {
 	const struct hdl_hosts *hosts = hosts_of(c->file);
-	int n = hdl_file_aggregators(c->file), k = 0;
+	int n = count_aggregators(c->file, c->cb.nodes), k = 0;
 
 	c->aggregator = need((size_t)n, sizeof(*c->aggregator));
 	c->naggregators = n;
@@ -279,21 +294,24 @@ static void choose_aggregators(struct collective *c)
 
 static void plan_domains(struct collective *c, MPI_Offset first, MPI_Offset end)
 {
-	MPI_Count align = c->file->hints.cb.striping_unit, bytes;
+	MPI_Count align = c->cb.striping_unit, bytes;
 
 	choose_aggregators(c);
 	c->base = first / align * align;
+	c->end = end;
 	bytes = (end - c->base + c->naggregators - 1) / c->naggregators;
 	c->domain = (bytes + align - 1) / align * align;
-	c->window = c->file->hints.cb.buffer_size < c->domain ? c->file->hints.cb.buffer_size : c->domain;
-	c->rounds = (c->domain + c->window - 1) / c->window;
+	/* a long striping unit makes the domain longer than the range of the data */
+	bytes = end - c->base < c->domain ? end - c->base : c->domain;
+	c->window = c->cb.buffer_size < bytes ? c->cb.buffer_size : bytes;
+	c->rounds = (bytes + c->window - 1) / c->window;
 	c->portion = need((size_t)c->naggregators, sizeof(*c->portion));
 	c->out = need((size_t)c->size, sizeof(*c->out));
 	c->in = need((size_t)c->size, sizeof(*c->in));
 	c->to = need((size_t)c->size, sizeof(*c->to));
 	c->from = need((size_t)c->size, sizeof(*c->from));
 	for (int i = 0; i < c->naggregators && c->a.bytes; i++) {
-		MPI_Offset p = hdl_view_bytes_before(c->a.view, c->base + i * c->domain), last = c->a.args.position + c->a.bytes;
+		MPI_Offset p = hdl_view_bytes_before(c->a.view, domain_at(c, i)), last = c->a.args.position + c->a.bytes;
 
 		c->portion[i].position = p < c->a.args.position ? c->a.args.position : p > last ? last : p;
 	}
@@ -702,7 +720,7 @@ static void step_begin(struct collective *c)
 {
 	struct extent *mine = &c->mine_extent;
 
-	if (c->a.atomic || (c->size == 1 && c->file->hints.cb.buffering != HDL_CB_ALWAYS)) {
+	if (c->a.atomic || (c->size == 1 && c->cb.buffering != HDL_CB_ALWAYS)) {
 		c->next = step_end;
 		if (!c->error)
 			run_io(c, job_run);
@@ -726,7 +744,7 @@ static struct collective *collective_make(struct hdl_file *f, const struct hdl_a
 	const struct hdl_access_args none = { .write = args->write, .type = hdl_type_get(MPI_BYTE) };
 	struct collective *c = need(1, sizeof(*c));
 
-	*c = (struct collective){ .file = f, .blocking = blocking, .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
+	*c = (struct collective){ .file = f, .cb = f->hints.cb, .blocking = blocking, .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
 				  .short_at = INT64_MAX, .next = step_begin };
 	fail(c, error);
 	fail(c, hdl_access_begin(&c->a, f, error ? &none : args));

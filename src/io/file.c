@@ -184,7 +184,10 @@ static int open_view(struct hdl_file *f)
 
 	if (hdl_view_make(0, byte, byte, "native", &f->view))
 		hdl_out_of_memory("a view", sizeof(*f->view));
-	rc = hdl_shared_make(f);
+	/* hdl_shared_make: rank 0 stores 0 behind the last exchange of hdl_win_make. Without hdl_file_agree:
+	 *     1. Rank 1 returns from MPI_File_open; its MPI_File_write_shared adds 8 to the pointer.
+	 *     2. Rank 0 stores 0. Two processes then get the same position. */
+	rc = hdl_file_agree(f, hdl_shared_make(f));
 	if (rc || !(f->amode & MPI_MODE_APPEND))
 		return rc;
 	rc = hdl_file_end(f, &f->position);
@@ -205,11 +208,9 @@ static void file_link(struct hdl_file *f)
 	hdl_file_list = f;
 }
 
-/* Frees the object. Collective over the shared pointer's window, if there is one. */
-static int file_free(struct hdl_file *f)
+void hdl_file_free(struct hdl_file *f)
 {
-	int rc = hdl_shared_free(f);
-
+	f->obj.magic = 0;
 	if (f->link) {
 		*f->link = f->next;
 		if (f->next)
@@ -226,7 +227,6 @@ static int file_free(struct hdl_file *f)
 	pthread_mutex_destroy(&f->atomic_lock);
 	free(f->path);
 	hdl_pool_put(&hdl_files, f);
-	return rc;
 }
 
 int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struct hdl_file **out)
@@ -266,7 +266,8 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 		rc = open_view(f);
 	if (rc) {
 		snprintf(why, sizeof(why), "%s", hdl_reason_take());
-		file_free(f);
+		hdl_shared_free(f);
+		hdl_file_free(f);
 		hdl_reason_set("%s", why);
 		return rc;
 	}
@@ -288,12 +289,15 @@ int hdl_file_close(struct hdl_file *f)
 	}
 	if (f->fs == HDL_FS_NFS && !(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
 		rc = hdl_io_class(errno, "write back", f->path);
+	/* a file system may name at close(2) what it could not write earlier (NFS: ENOSPC, EDQUOT) */
+	if (close(f->fd) && !rc)
+		rc = hdl_io_class(errno, "close", f->path);
+	f->fd = -1;
 	rc = hdl_file_agree(f, rc);
 	if (f->amode & MPI_MODE_DELETE_ON_CLOSE && !f->comm->rank && unlink(f->path) && !rc)
 		rc = hdl_io_class(errno, "delete", f->path);
 	snprintf(why, sizeof(why), "%s", hdl_reason_take());
-	f->obj.magic = 0;
-	freed = file_free(f);
+	freed = hdl_shared_free(f);
 	if (rc)
 		hdl_reason_set("%s", why);
 	return rc ? rc : freed;
@@ -442,8 +446,7 @@ void hdl_io_fini(void)
 	while (hdl_file_list) {
 		struct hdl_file *f = hdl_file_list;
 
-		f->shared = NULL;	/* hdl_rma_fini frees the window */
-		file_free(f);
+		hdl_file_free(f);	/* hdl_rma_fini frees the window of the shared pointer */
 	}
 	hdl_pool_fini(&hdl_files);
 	hdl_datarep_fini();

@@ -86,6 +86,8 @@ struct hdl_view *hdl_view_retain(struct hdl_view *v);
 void hdl_view_release(struct hdl_view *v);
 /* Checks what section 14.3 demands of the two types. Returns MPI_ERR_TYPE or MPI_ERR_ARG. */
 int hdl_view_check(const struct hdl_type *etype, const struct hdl_type *filetype);
+/* Whether bytes p .. p + bytes - 1 of the view's data have offsets that MPI_Offset can represent. */
+bool hdl_view_has(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes);
 /* Returns the offset in the file of byte p of the view's data. At the end of a run: of the run behind. -1: there is none. */
 MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p);
 /* Returns how many bytes of the view's data lie before an offset of the file. */
@@ -142,7 +144,7 @@ struct hdl_access;
 struct hdl_file {
 	struct hdl_object obj;		/* magic: set from MPI_File_open to MPI_File_close */
 	struct hdl_comm *comm;		/* a duplicate without a handle */
-	int fd;
+	int fd;				/* -1: hdl_file_close has closed it */
 	int amode;
 	enum hdl_fs fs;
 	bool atomic;			/* MPI_File_set_atomicity */
@@ -181,8 +183,10 @@ struct hdl_open_args {
 };
 /* Collective over comm, an intracommunicator. Also after an error of one process's arguments all processes return an error. */
 int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struct hdl_file **out);
-/* Collective. Waits for the accesses under way. The object is gone on return, also after an error. */
+/* Collective. Waits for the accesses under way, and closes the descriptor, also where it returns an error. The object stays, so that its
+ * error handler can have the handle. Must: hdl_file_free follows. */
 int hdl_file_close(struct hdl_file *f);
+void hdl_file_free(struct hdl_file *f);
 int hdl_file_delete(const char *filename);
 int hdl_file_size(struct hdl_file *f, MPI_Offset *size);
 /* Collective, these five. error: class with which this process's arguments were refused, with hdl_reason_set; 0. */
@@ -223,6 +227,7 @@ struct hdl_access {
 	struct hdl_file *file;
 	struct hdl_view *view;		/* with a reference, as args.type */
 	bool atomic;			/* the file's mode when the access began */
+	MPI_Count sieve;		/* ind_rd_buffer_size when the access began: an I/O thread does not hold the lock of f->hints */
 	MPI_Count bytes;		/* in the file */
 	void *packed;			/* the data in the file's representation, which args then names; NULL: memory's */
 	struct hdl_access_args memory;	/* the program's, if there is `packed` */
