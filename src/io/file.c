@@ -149,6 +149,9 @@ static int open_here(struct hdl_file *f, bool creates)
 		flags |= O_EXCL;
 	if (!f->path)
 		return ENOMEM;
+	/* open(2) of a pipe would wait for a process that opens its other end */
+	if (!stat(f->path, &s) && S_ISFIFO(s.st_mode))
+		return ESPIPE;
 	f->fd = fd_raise(open(f->path, flags | O_CLOEXEC, f->hints.file_perm >= 0 ? f->hints.file_perm : 0666));
 	if (f->fd < 0)
 		return errno;
