@@ -32,13 +32,16 @@
 /* Bytes of a run from which on a local file system's own copy costs less than the three of two phases. */
 #define LONG_RUN	4096
 
+/* Bytes of the range for each byte of a rank's data up to which the rank had better sieve than be sent its data. */
+#define SIEVE_SPARSE	4
+
 /* A rank's access, as every rank learns it by the allgather. */
 struct extent {
 	MPI_Offset first, end;		/* in the file; equal: nothing */
 	MPI_Count bytes;
 	int64_t error;			/* class with which the rank's arguments were refused */
 	int64_t ascends;		/* the view's runs are in the order of the file */
-	int64_t run;			/* bytes of a run, on average; 0: the rank's file system is not local */
+	int64_t alone;			/* the rank's own access costs less than its part of two phases (is_cheap) */
 };
 
 /* Runs of `len` bytes, `stride` apart. */
@@ -226,8 +229,7 @@ static void cut_portion(struct collective *c, int aggregator)
 static bool independent(const struct collective *c, MPI_Offset first, MPI_Offset end, MPI_Count bytes)
 {
 	const struct hdl_cb_hints *h = &c->cb;
-	int64_t shortest = INT64_MAX;
-	bool interleaved = false;
+	bool interleaved = false, alone = true;
 	int last = -1;
 
 	for (int r = 0; r < c->size; r++)
@@ -240,11 +242,11 @@ static bool independent(const struct collective *c, MPI_Offset first, MPI_Offset
 	for (int r = 0; r < c->size; r++) {
 		if (!c->extent[r].bytes)
 			continue;
-		shortest = c->extent[r].run < shortest ? c->extent[r].run : shortest;
+		alone &= c->extent[r].alone;
 		interleaved |= last >= 0 && c->extent[r].first < c->extent[last].end;
 		last = r;
 	}
-	return !interleaved || shortest >= LONG_RUN;
+	return !interleaved || alone;
 }
 
 /* NULL: one host, or not known. */
@@ -716,9 +718,20 @@ static void advance(struct collective *c)
 	}
 }
 
+/* run: bytes of a run, on average. A file system that is not local gains by few long accesses. */
+static bool is_cheap(const struct collective *c, const struct extent *mine, MPI_Count run)
+{
+	if (c->file->fs != HDL_FS_LOCAL)
+		return false;
+	if (run >= LONG_RUN || (!c->a.args.write && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes))
+		return true;
+	return c->file->in_memory && c->file->maps && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes;
+}
+
 static void step_begin(struct collective *c)
 {
 	struct extent *mine = &c->mine_extent;
+	MPI_Count run;
 
 	if (c->a.atomic || (c->size == 1 && c->cb.buffering != HDL_CB_ALWAYS)) {
 		c->next = step_end;
@@ -729,10 +742,9 @@ static void step_begin(struct collective *c)
 	*mine = (struct extent){ .error = c->error, .ascends = true };
 	if (c->a.bytes) {
 		mine->bytes = c->a.bytes;
-		mine->ascends = hdl_view_ascends(c->a.view, &mine->run);
-		if (c->file->fs != HDL_FS_LOCAL)
-			mine->run = 0;
+		mine->ascends = hdl_view_ascends(c->a.view, &run);
 		hdl_view_hull(c->a.view, c->a.args.position, c->a.bytes, &mine->first, &mine->end);
+		mine->alone = is_cheap(c, mine, run);
 	}
 	c->extent = need((size_t)c->size, sizeof(*c->extent));
 	c->next = step_plan;

@@ -82,23 +82,33 @@ const char *hdl_fs_name(enum hdl_fs fs)
 	return name[fs];
 }
 
-/* By the magic numbers of statfs(2). */
-static enum hdl_fs fs_of(int fd)
+#define MAGIC_EXT	0xef53
+#define MAGIC_XFS	0x58465342
+#define MAGIC_TMPFS	0x01021994
+#define MAGIC_OVERLAYFS	0x794c7630
+
+/* By the magic numbers of statfs(2). Also sets the file's maps and in_memory. */
+static enum hdl_fs fs_of(struct hdl_file *f)
 {
 	struct statfs s;
+	uint32_t magic;
 
-	if (fstatfs(fd, &s))
+	if (fstatfs(f->fd, &s))
 		return HDL_FS_OTHER;
-	switch ((uint32_t)s.f_type) {
+	magic = (uint32_t)s.f_type;
+	f->in_memory = magic == MAGIC_TMPFS;
+	/* a shared mapping that is written needs a descriptor for both */
+	f->maps = f->amode & MPI_MODE_RDWR && (f->in_memory || magic == MAGIC_EXT || magic == MAGIC_XFS || magic == MAGIC_OVERLAYFS);
+	switch (magic) {
 	case 0x6969: return HDL_FS_NFS;
 	case 0x0bd00bd0: return HDL_FS_LUSTRE;
 	case 0x47504653: return HDL_FS_GPFS;
-	case 0xef53:		/* ext2 to ext4 */
-	case 0x58465342:	/* xfs */
+	case MAGIC_EXT:		/* ext2 to ext4 */
+	case MAGIC_XFS:
+	case MAGIC_TMPFS:
+	case MAGIC_OVERLAYFS:
 	case 0x9123683e:	/* btrfs */
-	case 0x01021994:	/* tmpfs */
 	case 0x858458f6:	/* ramfs */
-	case 0x794c7630:	/* overlayfs */
 	case 0x2fc12fc1:	/* zfs */
 	case 0xf2f52010:	/* f2fs */
 		return HDL_FS_LOCAL;
@@ -160,7 +170,7 @@ static int open_here(struct hdl_file *f, bool creates)
 	if (S_ISDIR(s.st_mode))
 		return EISDIR;
 	if (f->fs == HDL_FS_LOCAL)
-		f->fs = fs_of(f->fd);
+		f->fs = fs_of(f);
 	return 0;
 }
 

@@ -9,7 +9,8 @@
  *     file.c     open, close, delete, size, sync      view.c    views: offsets in a view to offsets in the file
  *     access.c   one process's access                 pool.c    I/O threads, which run nonblocking accesses
  *     shared.c   the shared file pointer              error.c   error classes of errno
- *     collective.c   collective accesses: two phases      datarep.c   data representations
+ *     scatter.c  writes of short runs by a mapping   collective.c   collective accesses: two phases
+ *     datarep.c  data representations
  *
  * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access goes,
  * never as a whole. Functions return MPI_SUCCESS or an MPI error class with hdl_reason_set, unless they say otherwise.
@@ -22,6 +23,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "collectives/collectives.h"
 #include "p2p/p2p.h"
@@ -147,6 +149,8 @@ struct hdl_file {
 	int fd;				/* -1: hdl_file_close has closed it */
 	int amode;
 	enum hdl_fs fs;
+	bool maps;			/* scatter.c may be used: a mapping and pwrite see the same bytes at once */
+	bool in_memory;			/* tmpfs: a page of a mapping costs little */
 	bool atomic;			/* MPI_File_set_atomicity */
 	struct hdl_view *view;
 	MPI_Offset position;		/* individual file pointer: bytes of the view's data */
@@ -234,6 +238,7 @@ struct hdl_access {
 	/* results */
 	MPI_Count moved;		/* bytes, behind hdl_access_end in memory: fewer than `bytes` at the end of the file, and after an error */
 	int err;			/* errno, positive */
+	MPI_Offset file_end;		/* the file has been so long (scatter.c) */
 	/* nonblocking */
 	struct hdl_req *req;
 	struct hdl_io_job job;
@@ -248,11 +253,34 @@ int hdl_access_end(struct hdl_access *a);
 int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_Count *moved);
 /* Nonblocking. *req: done later, with the bytes in its status. */
 int hdl_file_iaccess(struct hdl_file *f, const struct hdl_access_args *args, struct hdl_req **req);
+/* Runs that lie in one piece of the file of at most `most` bytes, or one longer run. */
+#define HDL_BATCH_RUNS		4096
+#define HDL_BATCH_VECTOR	1024	/* IOV_MAX of Linux */
+struct hdl_batch {
+	MPI_Count most;
+	int n;
+	MPI_Offset at[HDL_BATCH_RUNS];
+	MPI_Count len[HDL_BATCH_RUNS];
+	MPI_Offset end;			/* of the piece that begins at at[0] */
+	MPI_Count bytes;
+	bool ascends;			/* the runs are in the order of the file, and do not overlap */
+	MPI_Offset next_at;		/* the run behind */
+	MPI_Count next_len;		/* 0: not asked for yet */
+	char *buffer;
+	struct iovec vector[HDL_BATCH_VECTOR];
+};
 /* Moves n bytes, without a hole on either side. Return an errno. read: *got is less than n at the end of the file. [any thread] */
 int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *done);
 int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got);
 /* Makes progress until no access of the file is under way. */
 void hdl_file_quiet(struct hdl_file *f);
+
+/* ---- scatter.c --------------------------------------------------------------------------------------------------------- */
+
+/* Whether a mapping costs less for the batch than one call for each run. [any thread] */
+bool hdl_scatter_pays(const struct hdl_access *a, const struct hdl_batch *b);
+/* Writes the runs of a batch by a mapping. Returns how many bytes are written, from the first on; the others are the caller's. [any thread] */
+MPI_Count hdl_scatter(struct hdl_access *a, struct hdl_batch *b, const char *data);
 
 /* ---- collective.c ------------------------------------------------------------------------------------------------------ */
 

@@ -124,7 +124,7 @@ static void test_beyond(void)
 	MPI_Datatype filetype;
 	MPI_Offset at;
 	MPI_Request r;
-	int v = 7;
+	int v = 7, rc;
 
 	MPI_Type_create_resized(MPI_INT, 0, 1 << 30, &filetype);
 	MPI_Type_commit(&filetype);
@@ -149,11 +149,12 @@ static void test_beyond(void)
 	FAILS(MPI_File_get_byte_offset(f, INT64_MAX - 999, &at), MPI_ERR_ARG);
 	WORKS(MPI_File_get_byte_offset(f, INT64_MAX - 1000, &at));
 	CHECK_EQ(at, INT64_MAX);
-	/* the largest offset may be named */
+	/* the largest offset may be named; few file systems have it */
 	set_hint(f, "collective_buffering", "true");
 	set_hint(f, "striping_unit", "1000000007");
 	WORKS(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
-	FAILS(MPI_File_write_at_all(f, INT64_MAX - 4 * np + 4 * me, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_IO);
+	rc = MPI_File_write_at_all(f, INT64_MAX - 4 * np + 4 * me, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE);
+	CHECK(rc == MPI_SUCCESS || class_of(rc) == MPI_ERR_IO);
 	WORKS(MPI_File_close(&f));
 }
 

@@ -133,19 +133,30 @@ static int write_all(MPI_File f, MPI_Offset at, const void *v, int form)
 	}
 }
 
+/* Runs of the ranks in turn. */
+static void set_strided(MPI_File f, const char *buffering)
+{
+	MPI_Datatype run, filetype;
+	MPI_Info info;
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "collective_buffering", buffering);
+	MPI_Type_contiguous(RUN, MPI_BYTE, &run);
+	MPI_Type_create_resized(run, 0, (MPI_Aint)RUN * np, &filetype);
+	MPI_Type_commit(&filetype);
+	WORKS(MPI_File_set_view(f, (MPI_Offset)RUN * me, MPI_BYTE, filetype, "native", info));
+	MPI_Type_free(&filetype);
+	MPI_Type_free(&run);
+	MPI_Info_free(&info);
+}
+
 /* Two phases: an aggregator finds no space, and every rank knows. */
 static void test_two_phases(int form)
 {
 	static char v[2][BLOCK];
 	MPI_File f = open_file();
-	MPI_Datatype run, filetype;
 
-	MPI_Type_contiguous(RUN, MPI_BYTE, &run);
-	MPI_Type_create_resized(run, 0, (MPI_Aint)RUN * np, &filetype);
-	MPI_Type_commit(&filetype);
-	WORKS(MPI_File_set_view(f, (MPI_Offset)RUN * me, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
-	MPI_Type_free(&filetype);
-	MPI_Type_free(&run);
+	set_strided(f, "true");
 	for (int k = 0; k < 2; k++)
 		fill(v[k], BLOCK, seed_of(me, k, 0, form));
 	leave((size_t)np * BLOCK + BLOCK / 2);
@@ -157,6 +168,31 @@ static void test_two_phases(int form)
 	WORKS(write_all(f, BLOCK, v[1], form));
 	check_block(f, 0, seed_of(me, 0, 0, form));
 	check_block(f, BLOCK, seed_of(me, 1, 0, form));
+	WORKS(MPI_File_close(&f));
+}
+
+/* Many short runs of each rank by itself: no rank gets a signal, and what the other ranks write between the runs is there. */
+static void test_runs(int form)
+{
+	static char v[2][BLOCK];
+	MPI_File f = open_file();
+	int rc;
+
+	set_strided(f, "false");
+	for (int k = 0; k < 2; k++)
+		fill(v[k], BLOCK, seed_of(me, k, 1, form));
+	leave((size_t)np * BLOCK + BLOCK / 2);
+	WORKS(write_all(f, 0, v[0], form));
+	rc = write_all(f, BLOCK, v[1], form);
+	CHECK(rc == MPI_SUCCESS || class_of(rc) == MPI_ERR_NO_SPACE);
+	CHECK(sum(rc != MPI_SUCCESS) >= 1);
+	check_block(f, 0, seed_of(me, 0, 1, form));
+	if (!rc)
+		check_block(f, BLOCK, seed_of(me, 1, 1, form));
+	leave((size_t)np * BLOCK);
+	WORKS(write_all(f, BLOCK, v[1], form));
+	check_block(f, 0, seed_of(me, 0, 1, form));
+	check_block(f, BLOCK, seed_of(me, 1, 1, form));
 	WORKS(MPI_File_close(&f));
 }
 
@@ -285,6 +321,7 @@ int main(int argc, char **argv)
 		test_independent(1);
 		for (int form = 0; form < FORMS; form++) {
 			test_two_phases(form);
+			test_runs(form);
 			test_own_blocks(form);
 		}
 		test_shared();
