@@ -67,7 +67,7 @@ static void test_open_shared(void)
 	MPI_Offset at;
 	int turn = 0;
 
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 50; i++) {
 		MPI_File f = open_file(MPI_COMM_WORLD, path);
 
 		if (me)
@@ -82,7 +82,7 @@ static void test_open_shared(void)
 /* Hints that change while collective accesses are under way do not change the plan of those. */
 static void test_hints_meanwhile(void)
 {
-	enum { N = 5000, ACCESSES = 4 };
+	enum { N = 1000, ACCESSES = 4 };
 	static int v[ACCESSES][N], w[N];
 	MPI_File f = open_file(MPI_COMM_WORLD, path);
 	MPI_Datatype filetype;
@@ -92,7 +92,7 @@ static void test_hints_meanwhile(void)
 	MPI_Type_commit(&filetype);
 	WORKS(MPI_File_set_view(f, me * (MPI_Offset)sizeof(int), MPI_INT, filetype, "native", MPI_INFO_NULL));
 	MPI_Type_free(&filetype);
-	for (int round = 0; round < 20; round++) {
+	for (int round = 0; round < 8; round++) {
 		for (int k = 0; k < ACCESSES; k++) {
 			for (int i = 0; i < N; i++)
 				v[k][i] = 100000 * k + 10000 * me + i;
