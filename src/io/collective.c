@@ -112,6 +112,16 @@ static void *need(size_t n, size_t each)
 	return p;
 }
 
+/* Not zeroed: a message, of which all bytes are written. */
+static void *need_bytes(size_t n)
+{
+	void *p = malloc(n ? n : 1);
+
+	if (!p)
+		hdl_out_of_memory("a collective access to a file", n);
+	return p;
+}
+
 static void fail(struct collective *c, int class)
 {
 	if (c->error || !class)
@@ -442,7 +452,7 @@ static void step_send(struct collective *c)
 
 		if (!p->n)
 			continue;
-		p->message = need(strips + data, 1);
+		p->message = need_bytes(strips + data);
 		memcpy(p->message, p->strips, strips);
 		if (data)
 			hdl_pack(p->message + strips, c->a.args.buf, c->a.args.count, c->a.args.type, p->position - c->a.args.position, data);
@@ -454,7 +464,7 @@ static void step_send(struct collective *c)
 
 		if (!n)
 			continue;
-		c->received[r] = need(n, 1);
+		c->received[r] = need_bytes(n);
 		c->from[r].buf = c->received[r];
 		c->from[r].count = (MPI_Count)n;
 	}
@@ -638,7 +648,7 @@ static void step_windowed(struct collective *c)
 		p->message = NULL;
 		if (!p->n)
 			continue;
-		p->message = need(sizeof(struct answer) + (size_t)p->bytes, 1);
+		p->message = need_bytes(sizeof(struct answer) + (size_t)p->bytes);
 		c->from[c->aggregator[i]].buf = p->message;
 		c->from[c->aggregator[i]].count = (MPI_Count)sizeof(struct answer) + p->bytes;
 	}
