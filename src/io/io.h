@@ -9,7 +9,8 @@
  *     file.c     open, close, delete, size, sync      view.c    views: offsets in a view to offsets in the file
  *     access.c   one process's access                 pool.c    I/O threads, which run nonblocking accesses
  *     shared.c   the shared file pointer              error.c   error classes of errno
- *     scatter.c  writes of short runs by a mapping   collective.c   collective accesses: two phases
+ *     calls.c    pread and pwrite of a run          scatter.c  writes of short runs by a mapping
+ *     collective.c   collective accesses: two phases
  *     datarep.c  data representations
  *
  * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access goes,
@@ -269,11 +270,14 @@ struct hdl_batch {
 	char *buffer;
 	struct iovec vector[HDL_BATCH_VECTOR];
 };
+/* Makes progress until no access of the file is under way. */
+void hdl_file_quiet(struct hdl_file *f);
+
+/* ---- calls.c ----------------------------------------------------------------------------------------------------------- */
+
 /* Moves n bytes, without a hole on either side. Return an errno. read: *got is less than n at the end of the file. [any thread] */
 int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *done);
 int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got);
-/* Makes progress until no access of the file is under way. */
-void hdl_file_quiet(struct hdl_file *f);
 
 /* ---- scatter.c --------------------------------------------------------------------------------------------------------- */
 
