@@ -19,13 +19,12 @@
 #include <unistd.h>
 
 #define STAGING		((size_t)1 << 20)
-/* Bytes of one system call. The kernel moves at most 2^31 - 4096. */
-#define CALL_BYTES	((size_t)1 << 30)
-/* Runs that are sieved together. */
-#define BATCH_RUNS	512
-/* Near runs: those whose gaps cost less to read than one more call. */
-#define NEAR_LOCAL	((MPI_Count)8 << 10)
+/* Bytes of the file from one run to the next, on average, up to which one read of all costs less than a call for each run. */
+#define NEAR_LOCAL	((MPI_Count)3 << 10)
 #define NEAR_REMOTE	((MPI_Count)64 << 10)
+/* Bytes of the file in a batch: of a write, and at most of a read from a local file system, so that they stay in the cache. */
+#define BATCH_BYTES	((MPI_Count)1 << 20)
+#define SIEVE_LOCAL	((MPI_Count)256 << 10)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------ */
 
@@ -83,80 +82,103 @@ static void memory_put(struct memory *m, const char *data, MPI_Count n)
 	}
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------------- */
 
-int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *moved)
+/* Returns NULL without memory. */
+static struct hdl_batch *batch_new(MPI_Count most)
 {
-	while (n) {
-		ssize_t done = pwrite(fd, data, n < (MPI_Count)CALL_BYTES ? (size_t)n : CALL_BYTES, at);
+	struct hdl_batch *b = malloc(sizeof(*b));
 
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return done ? errno : EIO;
-		data += done;
-		at += done;
-		n -= done;
-		*moved += done;
-	}
-	return 0;
+	if (!b)
+		return NULL;
+	b->most = most;
+	b->next_len = 0;
+	b->buffer = NULL;
+	return b;
 }
 
-int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got)
+static void batch_free(struct hdl_batch *b)
 {
-	*got = 0;
-	while (*got < n) {
-		MPI_Count rest = n - *got;
-		ssize_t done = pread(fd, data + *got, rest < (MPI_Count)CALL_BYTES ? (size_t)rest : CALL_BYTES, at + *got);
+	free(b->buffer);
+	free(b);
+}
 
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return errno;
-		if (!done)
-			break;
-		*got += done;
+/* The next runs, `left` bytes at most. Runs of the file that touch are one. */
+static void batch_next(struct hdl_batch *b, struct hdl_view_runs *runs, MPI_Count left)
+{
+	b->n = 0;
+	b->bytes = 0;
+	b->end = 0;
+	b->ascends = true;
+	while (b->bytes < left) {
+		if (!b->next_len && !(b->next_len = hdl_view_runs_next(runs, left - b->bytes, &b->next_at)))
+			return;
+		if (b->n && (b->next_at < b->at[0] || b->next_at + b->next_len > b->at[0] + b->most))
+			return;
+		if (b->n && b->next_at == b->at[b->n - 1] + b->len[b->n - 1]) {
+			b->len[b->n - 1] += b->next_len;
+		} else {
+			if (b->n == HDL_BATCH_RUNS)
+				return;
+			b->ascends &= b->next_at >= b->end;
+			b->at[b->n] = b->next_at;
+			b->len[b->n++] = b->next_len;
+		}
+		b->bytes += b->next_len;
+		if (b->next_at + b->next_len > b->end)
+			b->end = b->next_at + b->next_len;
+		b->next_len = 0;
 	}
-	return 0;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------- */
 
-/* Writes n bytes at `data` to the next runs. Runs of the file that touch are written at once. */
-static int write_part(struct hdl_access *a, struct hdl_view_runs *runs, const char *data, MPI_Count n)
+/* Writes the runs of a batch but the first `skip` bytes. */
+static int write_runs(struct hdl_access *a, const struct hdl_batch *b, const char *data, MPI_Count skip)
 {
-	MPI_Offset at = 0, next;
-	MPI_Count len = 0, more;
-	int err;
+	MPI_Count part;
+	int err = 0;
 
-	while (n) {
-		more = hdl_view_runs_next(runs, n, &next);
-		if (!more)
-			return EFBIG;	/* the view ends at the largest offset */
-		if (len && next != at + len) {
-			err = hdl_write_run(a->file->fd, data, len, at, &a->moved);
-			if (err)
-				return err;
-			data += len;
-			len = 0;
-		}
-		if (!len)
-			at = next;
-		len += more;
-		n -= more;
+	for (int i = 0; i < b->n && !err; i++, data += b->len[i - 1]) {
+		part = skip < b->len[i] ? skip : b->len[i];
+		err = hdl_write_run(a->file->fd, data + part, b->len[i] - part, b->at[i] + part, &a->moved);
+		skip -= part;
 	}
-	return hdl_write_run(a->file->fd, data, len, at, &a->moved);
+	return err;
+}
+
+/* Writes n bytes at `data` to the next runs. */
+static int write_part(struct hdl_access *a, struct hdl_view_runs *runs, struct hdl_batch *b, const char *data, MPI_Count n)
+{
+	int err = 0;
+
+	for (MPI_Count done; n && !err; n -= b->bytes, data += b->bytes) {
+		batch_next(b, runs, n);
+		if (!b->n)
+			return EFBIG;	/* the view ends at the largest offset */
+		done = hdl_scatter_pays(a, b) ? hdl_scatter(a, b, data) : 0;
+		a->moved += done;
+		if (done < b->bytes)
+			err = write_runs(a, b, data, done);
+	}
+	return err;
 }
 
 static int access_write(struct hdl_access *a, struct memory *m, struct hdl_view_runs *runs)
 {
+	MPI_Offset at = a->view->contiguous ? hdl_view_offset(a->view, a->args.position) : 0;
+	struct hdl_batch *b = NULL;
 	char *data;
 	int err = 0;
 
-	for (MPI_Count left = a->bytes, n; left && !err; left -= n) {
+	if (!a->view->contiguous && !(b = batch_new(BATCH_BYTES)))
+		return ENOMEM;
+	for (MPI_Count left = a->bytes, n; left && !err; left -= n, at += n) {
 		n = memory_take(m, left, &data);
-		err = write_part(a, runs, data, n);
+		err = b ? write_part(a, runs, b, data, n) : hdl_write_run(a->file->fd, data, n, at, &a->moved);
 	}
+	if (b)
+		batch_free(b);
 	return err;
 }
 
@@ -184,47 +206,15 @@ static int read_one(struct hdl_access *a, struct memory *m, MPI_Offset at, MPI_C
 	return 0;
 }
 
-/* Runs that lie in one piece of the file of at most `most` bytes, or one longer run. */
-struct batch {
-	MPI_Count most;
-	int n;
-	MPI_Offset at[BATCH_RUNS];
-	MPI_Count len[BATCH_RUNS];
-	MPI_Offset end;			/* of the piece that begins at at[0] */
-	MPI_Count bytes;
-	MPI_Offset next_at;		/* the run behind */
-	MPI_Count next_len;		/* 0: not asked for yet */
-	char *buffer;
-};
-
-static void batch_next(struct batch *b, struct hdl_view_runs *runs, MPI_Count left)
-{
-	b->n = 0;
-	b->bytes = 0;
-	b->end = 0;
-	while (b->bytes < left) {
-		if (!b->next_len && !(b->next_len = hdl_view_runs_next(runs, left - b->bytes, &b->next_at)))
-			return;
-		if (b->n && (b->n == BATCH_RUNS || b->next_at < b->at[0] || b->next_at + b->next_len > b->at[0] + b->most))
-			return;
-		b->at[b->n] = b->next_at;
-		b->len[b->n++] = b->next_len;
-		b->bytes += b->next_len;
-		if (b->next_at + b->next_len > b->end)
-			b->end = b->next_at + b->next_len;
-		b->next_len = 0;
-	}
-}
-
 /* Whether one read of the whole piece costs less than one of each run. */
-static bool batch_is_near(const struct hdl_access *a, const struct batch *b)
+static bool batch_is_near(const struct hdl_access *a, const struct hdl_batch *b)
 {
 	MPI_Count near = a->file->fs == HDL_FS_LOCAL ? NEAR_LOCAL : NEAR_REMOTE;
 
-	return b->n > 1 && b->end - b->at[0] <= b->most && (b->end - b->at[0] - b->bytes) / (b->n - 1) < near;
+	return b->n > 1 && b->end - b->at[0] <= b->most && (b->end - b->at[0]) / b->n < near;
 }
 
-static int read_sieved(struct hdl_access *a, struct memory *m, struct batch *b, bool *end)
+static int read_sieved(struct hdl_access *a, struct memory *m, struct hdl_batch *b, bool *end)
 {
 	MPI_Count got, here;
 	int err;
@@ -244,18 +234,15 @@ static int read_sieved(struct hdl_access *a, struct memory *m, struct batch *b, 
 
 static int access_read(struct hdl_access *a, struct memory *m, struct hdl_view_runs *runs)
 {
-	struct batch *b;
+	struct hdl_batch *b;
 	bool end = false;
 	int err = 0;
 
 	if (a->view->contiguous)
 		return read_one(a, m, hdl_view_offset(a->view, a->args.position), a->bytes, &end);
-	b = malloc(sizeof(*b));
+	b = batch_new(a->file->fs == HDL_FS_LOCAL && a->sieve > SIEVE_LOCAL ? SIEVE_LOCAL : a->sieve);
 	if (!b)
 		return ENOMEM;
-	b->most = a->file->hints.ind_rd_buffer_size;
-	b->next_len = 0;
-	b->buffer = NULL;
 	for (MPI_Count left = a->bytes; left && !err && !end; left -= b->bytes) {
 		batch_next(b, runs, left);
 		if (!b->n)
@@ -266,8 +253,7 @@ static int access_read(struct hdl_access *a, struct memory *m, struct hdl_view_r
 			for (int i = 0; i < b->n && !err && !end; i++)
 				err = read_one(a, m, b->at[i], b->len[i], &end);
 	}
-	free(b->buffer);
-	free(b);
+	batch_free(b);
 	return err;
 }
 
@@ -387,11 +373,14 @@ int hdl_access_begin(struct hdl_access *a, struct hdl_file *f, const struct hdl_
 	int rc = MPI_SUCCESS;
 
 	*a = (struct hdl_access){ .args = *args, .file = f, .view = hdl_view_retain(f->view), .atomic = f->atomic,
-				  .bytes = args->count * args->type->size };
+				  .sieve = f->hints.ind_rd_buffer_size, .bytes = args->count * args->type->size };
 	hdl_type_retain(args->type);
 	f->active++;
 	if (a->bytes && !f->view->tile->size) {
 		hdl_reason_set("the view of %s has no data: its filetype is empty", f->name);
+		rc = MPI_ERR_ARG;
+	} else if (a->bytes && !hdl_view_has(f->view, args->position, hdl_view_bytes(f->view, a->bytes))) {
+		hdl_reason_set("the access to %s leads beyond the largest offset of a file", f->name);
 		rc = MPI_ERR_ARG;
 	} else if (a->bytes && f->view->rep) {
 		rc = begin_conversion(a);

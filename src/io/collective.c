@@ -32,13 +32,16 @@
 /* Bytes of a run from which on a local file system's own copy costs less than the three of two phases. */
 #define LONG_RUN	4096
 
+/* Bytes of the range for each byte of a rank's data up to which the rank had better sieve than be sent its data. */
+#define SIEVE_SPARSE	4
+
 /* A rank's access, as every rank learns it by the allgather. */
 struct extent {
 	MPI_Offset first, end;		/* in the file; equal: nothing */
 	MPI_Count bytes;
 	int64_t error;			/* class with which the rank's arguments were refused */
 	int64_t ascends;		/* the view's runs are in the order of the file */
-	int64_t run;			/* bytes of a run, on average; 0: the rank's file system is not local */
+	int64_t alone;			/* the rank's own access costs less than its part of two phases (is_cheap) */
 };
 
 /* Runs of `len` bytes, `stride` apart. */
@@ -65,6 +68,7 @@ struct portion {
 struct collective {
 	struct hdl_access a;
 	struct hdl_file *file;
+	struct hdl_cb_hints cb;		/* of the file when the access began, so that all ranks make the same plan */
 	bool blocking, two_phase;
 	int size, rank;
 	struct extent mine_extent, *extent;	/* this rank's; by rank */
@@ -72,7 +76,7 @@ struct collective {
 	int naggregators;
 	int *aggregator;		/* ranks */
 	int mine;			/* this rank's number among the aggregators; -1 */
-	MPI_Offset base;		/* of the first file domain */
+	MPI_Offset base, end;		/* of the first file domain; of the last rank's data */
 	MPI_Count domain, window;	/* bytes of a domain, and of a window */
 	MPI_Count rounds, round;
 	struct portion *portion;	/* by aggregator */
@@ -105,6 +109,16 @@ static void *need(size_t n, size_t each)
 	/* without it the other ranks would wait for ever */
 	if (!p)
 		hdl_out_of_memory("a collective access to a file", n * each);
+	return p;
+}
+
+/* Not zeroed: a message, of which all bytes are written. */
+static void *need_bytes(size_t n)
+{
+	void *p = malloc(n ? n : 1);
+
+	if (!p)
+		hdl_out_of_memory("a collective access to a file", n);
 	return p;
 }
 
@@ -173,16 +187,24 @@ static void add_run(struct portion *p, MPI_Offset at, MPI_Count len)
 	p->strips[p->n++] = (struct strip){ at, len, len, 1 };
 }
 
+/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that MPI_Offset can represent. */
+static MPI_Offset domain_at(const struct collective *c, int aggregator)
+{
+	return aggregator && (c->end - c->base) / aggregator < c->domain ? c->end : c->base + aggregator * c->domain;
+}
+
 static MPI_Offset window_at(const struct collective *c, int aggregator)
 {
-	return c->base + aggregator * c->domain + c->round * c->window;
+	MPI_Offset at = domain_at(c, aggregator), end = domain_at(c, aggregator + 1), before = c->round * c->window;
+
+	return before < end - at ? at + before : end;
 }
 
 static MPI_Offset window_end(const struct collective *c, int aggregator)
 {
-	MPI_Offset end = window_at(c, aggregator) + c->window, domain_end = c->base + (aggregator + 1) * c->domain;
+	MPI_Offset at = window_at(c, aggregator), end = domain_at(c, aggregator + 1);
 
-	return end < domain_end ? end : domain_end;
+	return c->window < end - at ? at + c->window : end;
 }
 
 /* Names this rank's runs of an aggregator's window in this round. */
@@ -216,26 +238,25 @@ static void cut_portion(struct collective *c, int aggregator)
 /* Whether each rank had better access the file for itself. The same on all ranks. */
 static bool independent(const struct collective *c, MPI_Offset first, MPI_Offset end, MPI_Count bytes)
 {
-	const struct hdl_io_hints *h = &c->file->hints;
-	int64_t shortest = INT64_MAX;
-	bool interleaved = false;
+	const struct hdl_cb_hints *h = &c->cb;
+	bool interleaved = false, alone = true;
 	int last = -1;
 
 	for (int r = 0; r < c->size; r++)
 		if (c->extent[r].bytes && !c->extent[r].ascends)
 			return true;
-	if (!bytes || (end - first) / SPARSE > bytes || h->cb.buffering == HDL_CB_NEVER)
+	if (!bytes || (end - first) / SPARSE > bytes || h->buffering == HDL_CB_NEVER)
 		return true;
-	if (h->cb.buffering == HDL_CB_ALWAYS)
+	if (h->buffering == HDL_CB_ALWAYS)
 		return false;
 	for (int r = 0; r < c->size; r++) {
 		if (!c->extent[r].bytes)
 			continue;
-		shortest = c->extent[r].run < shortest ? c->extent[r].run : shortest;
+		alone &= c->extent[r].alone;
 		interleaved |= last >= 0 && c->extent[r].first < c->extent[last].end;
 		last = r;
 	}
-	return !interleaved || shortest >= LONG_RUN;
+	return !interleaved || alone;
 }
 
 /* NULL: one host, or not known. */
@@ -246,19 +267,25 @@ static const struct hdl_hosts *hosts_of(struct hdl_file *f)
 	return hdl_group_hosts(f->comm->group, &hosts) ? NULL : hosts;
 }
 
-int hdl_file_aggregators(struct hdl_file *f)
+/* nodes: the hint cb_nodes; 0: not given. */
+static int count_aggregators(struct hdl_file *f, int nodes)
 {
 	const struct hdl_hosts *hosts = hosts_of(f);
-	int n = f->hints.cb.nodes ? f->hints.cb.nodes : 2 * (hosts ? hosts->n : 1);
+	int n = nodes ? nodes : 2 * (hosts ? hosts->n : 1);
 
 	return n < f->comm->size ? n : f->comm->size;
+}
+
+int hdl_file_aggregators(struct hdl_file *f)
+{
+	return count_aggregators(f, f->hints.cb.nodes);
 }
 
 /* Ranks that aggregate: one after the other of each host, the lowest first. */
 static void choose_aggregators(struct collective *c)
 {
 	const struct hdl_hosts *hosts = hosts_of(c->file);
-	int n = hdl_file_aggregators(c->file), k = 0;
+	int n = count_aggregators(c->file, c->cb.nodes), k = 0;
 
 	c->aggregator = need((size_t)n, sizeof(*c->aggregator));
 	c->naggregators = n;
@@ -279,21 +306,24 @@ static void choose_aggregators(struct collective *c)
 
 static void plan_domains(struct collective *c, MPI_Offset first, MPI_Offset end)
 {
-	MPI_Count align = c->file->hints.cb.striping_unit, bytes;
+	MPI_Count align = c->cb.striping_unit, bytes;
 
 	choose_aggregators(c);
 	c->base = first / align * align;
+	c->end = end;
 	bytes = (end - c->base + c->naggregators - 1) / c->naggregators;
 	c->domain = (bytes + align - 1) / align * align;
-	c->window = c->file->hints.cb.buffer_size < c->domain ? c->file->hints.cb.buffer_size : c->domain;
-	c->rounds = (c->domain + c->window - 1) / c->window;
+	/* a long striping unit makes the domain longer than the range of the data */
+	bytes = end - c->base < c->domain ? end - c->base : c->domain;
+	c->window = c->cb.buffer_size < bytes ? c->cb.buffer_size : bytes;
+	c->rounds = (bytes + c->window - 1) / c->window;
 	c->portion = need((size_t)c->naggregators, sizeof(*c->portion));
 	c->out = need((size_t)c->size, sizeof(*c->out));
 	c->in = need((size_t)c->size, sizeof(*c->in));
 	c->to = need((size_t)c->size, sizeof(*c->to));
 	c->from = need((size_t)c->size, sizeof(*c->from));
 	for (int i = 0; i < c->naggregators && c->a.bytes; i++) {
-		MPI_Offset p = hdl_view_bytes_before(c->a.view, c->base + i * c->domain), last = c->a.args.position + c->a.bytes;
+		MPI_Offset p = hdl_view_bytes_before(c->a.view, domain_at(c, i)), last = c->a.args.position + c->a.bytes;
 
 		c->portion[i].position = p < c->a.args.position ? c->a.args.position : p > last ? last : p;
 	}
@@ -422,7 +452,7 @@ static void step_send(struct collective *c)
 
 		if (!p->n)
 			continue;
-		p->message = need(strips + data, 1);
+		p->message = need_bytes(strips + data);
 		memcpy(p->message, p->strips, strips);
 		if (data)
 			hdl_pack(p->message + strips, c->a.args.buf, c->a.args.count, c->a.args.type, p->position - c->a.args.position, data);
@@ -434,7 +464,7 @@ static void step_send(struct collective *c)
 
 		if (!n)
 			continue;
-		c->received[r] = need(n, 1);
+		c->received[r] = need_bytes(n);
 		c->from[r].buf = c->received[r];
 		c->from[r].count = (MPI_Count)n;
 	}
@@ -618,7 +648,7 @@ static void step_windowed(struct collective *c)
 		p->message = NULL;
 		if (!p->n)
 			continue;
-		p->message = need(sizeof(struct answer) + (size_t)p->bytes, 1);
+		p->message = need_bytes(sizeof(struct answer) + (size_t)p->bytes);
 		c->from[c->aggregator[i]].buf = p->message;
 		c->from[c->aggregator[i]].count = (MPI_Count)sizeof(struct answer) + p->bytes;
 	}
@@ -698,11 +728,22 @@ static void advance(struct collective *c)
 	}
 }
 
+/* run: bytes of a run, on average. A file system that is not local gains by few long accesses. */
+static bool is_cheap(const struct collective *c, const struct extent *mine, MPI_Count run)
+{
+	if (c->file->fs != HDL_FS_LOCAL)
+		return false;
+	if (run >= LONG_RUN || (!c->a.args.write && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes))
+		return true;
+	return c->file->in_memory && c->file->maps && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes;
+}
+
 static void step_begin(struct collective *c)
 {
 	struct extent *mine = &c->mine_extent;
+	MPI_Count run;
 
-	if (c->a.atomic || (c->size == 1 && c->file->hints.cb.buffering != HDL_CB_ALWAYS)) {
+	if (c->a.atomic || (c->size == 1 && c->cb.buffering != HDL_CB_ALWAYS)) {
 		c->next = step_end;
 		if (!c->error)
 			run_io(c, job_run);
@@ -711,10 +752,9 @@ static void step_begin(struct collective *c)
 	*mine = (struct extent){ .error = c->error, .ascends = true };
 	if (c->a.bytes) {
 		mine->bytes = c->a.bytes;
-		mine->ascends = hdl_view_ascends(c->a.view, &mine->run);
-		if (c->file->fs != HDL_FS_LOCAL)
-			mine->run = 0;
+		mine->ascends = hdl_view_ascends(c->a.view, &run);
 		hdl_view_hull(c->a.view, c->a.args.position, c->a.bytes, &mine->first, &mine->end);
+		mine->alone = is_cheap(c, mine, run);
 	}
 	c->extent = need((size_t)c->size, sizeof(*c->extent));
 	c->next = step_plan;
@@ -726,7 +766,7 @@ static struct collective *collective_make(struct hdl_file *f, const struct hdl_a
 	const struct hdl_access_args none = { .write = args->write, .type = hdl_type_get(MPI_BYTE) };
 	struct collective *c = need(1, sizeof(*c));
 
-	*c = (struct collective){ .file = f, .blocking = blocking, .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
+	*c = (struct collective){ .file = f, .cb = f->hints.cb, .blocking = blocking, .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
 				  .short_at = INT64_MAX, .next = step_begin };
 	fail(c, error);
 	fail(c, hdl_access_begin(&c->a, f, error ? &none : args));

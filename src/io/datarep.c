@@ -199,6 +199,7 @@ int hdl_datarep_image(const struct hdl_datarep *rep, struct hdl_type *t, struct 
 		hdl_type_retain(*image);
 		if (hdl_type_commit(*image)) {
 			hdl_type_release(*image);
+			*image = NULL;
 			hdl_reason_set("out of memory for the image of a datatype in the file");
 			all.rc = MPI_ERR_NO_MEM;
 		}

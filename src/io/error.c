@@ -9,7 +9,7 @@ static const struct {
 	int err, class;
 	const char *advice;
 } classes[] = {
-	{ ENOENT, MPI_ERR_NO_SUCH_FILE, "; MPI_MODE_CREATE makes a file that does not exist, but not its directory" },
+	{ ENOENT, MPI_ERR_NO_SUCH_FILE, "" },
 	{ ENOTDIR, MPI_ERR_BAD_FILE, "" },
 	{ ENAMETOOLONG, MPI_ERR_BAD_FILE, "" },
 	{ ELOOP, MPI_ERR_BAD_FILE, "" },
@@ -17,7 +17,7 @@ static const struct {
 	{ ENXIO, MPI_ERR_BAD_FILE, "" },
 	{ ENODEV, MPI_ERR_BAD_FILE, "" },
 	{ ESPIPE, MPI_ERR_BAD_FILE, ": a file needs offsets, and a pipe or a socket has none" },
-	{ EEXIST, MPI_ERR_FILE_EXISTS, "; the access mode has MPI_MODE_EXCL" },
+	{ EEXIST, MPI_ERR_FILE_EXISTS, "" },
 	{ EACCES, MPI_ERR_ACCESS, "" },
 	{ EPERM, MPI_ERR_ACCESS, "" },
 	{ EBADF, MPI_ERR_ACCESS, "" },
@@ -35,11 +35,19 @@ static const struct {
 	{ ENOSYS, MPI_ERR_UNSUPPORTED_OPERATION, "" },
 };
 
+/* What goes with open(2) alone. */
+static const char *advice_on_open(int err)
+{
+	return err == ENOENT ? "; MPI_MODE_CREATE makes a file that does not exist, but not its directory" :
+	       err == EEXIST ? "; the access mode has MPI_MODE_EXCL" : "";
+}
+
 int hdl_io_class(int err, const char *what, const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
 		if (classes[i].err == err) {
-			hdl_reason_set("cannot %s %s: %s%s", what, path, strerror(err), classes[i].advice);
+			hdl_reason_set("cannot %s %s: %s%s%s", what, path, strerror(err), classes[i].advice,
+				       strcmp(what, "open") ? "" : advice_on_open(err));
 			return classes[i].class;
 		}
 	hdl_reason_set("cannot %s %s: %s", what, path, strerror(err));

@@ -82,23 +82,33 @@ const char *hdl_fs_name(enum hdl_fs fs)
 	return name[fs];
 }
 
-/* By the magic numbers of statfs(2). */
-static enum hdl_fs fs_of(int fd)
+#define MAGIC_EXT	0xef53
+#define MAGIC_XFS	0x58465342
+#define MAGIC_TMPFS	0x01021994
+#define MAGIC_OVERLAYFS	0x794c7630
+
+/* By the magic numbers of statfs(2). Also sets the file's maps and in_memory. */
+static enum hdl_fs fs_of(struct hdl_file *f)
 {
 	struct statfs s;
+	uint32_t magic;
 
-	if (fstatfs(fd, &s))
+	if (fstatfs(f->fd, &s))
 		return HDL_FS_OTHER;
-	switch ((uint32_t)s.f_type) {
+	magic = (uint32_t)s.f_type;
+	f->in_memory = magic == MAGIC_TMPFS;
+	/* a shared mapping that is written needs a descriptor for both */
+	f->maps = f->amode & MPI_MODE_RDWR && (f->in_memory || magic == MAGIC_EXT || magic == MAGIC_XFS || magic == MAGIC_OVERLAYFS);
+	switch (magic) {
 	case 0x6969: return HDL_FS_NFS;
 	case 0x0bd00bd0: return HDL_FS_LUSTRE;
 	case 0x47504653: return HDL_FS_GPFS;
-	case 0xef53:		/* ext2 to ext4 */
-	case 0x58465342:	/* xfs */
+	case MAGIC_EXT:		/* ext2 to ext4 */
+	case MAGIC_XFS:
+	case MAGIC_TMPFS:
+	case MAGIC_OVERLAYFS:
 	case 0x9123683e:	/* btrfs */
-	case 0x01021994:	/* tmpfs */
 	case 0x858458f6:	/* ramfs */
-	case 0x794c7630:	/* overlayfs */
 	case 0x2fc12fc1:	/* zfs */
 	case 0xf2f52010:	/* f2fs */
 		return HDL_FS_LOCAL;
@@ -149,6 +159,9 @@ static int open_here(struct hdl_file *f, bool creates)
 		flags |= O_EXCL;
 	if (!f->path)
 		return ENOMEM;
+	/* open(2) of a pipe would wait for a process that opens its other end */
+	if (!stat(f->path, &s) && S_ISFIFO(s.st_mode))
+		return ESPIPE;
 	f->fd = fd_raise(open(f->path, flags | O_CLOEXEC, f->hints.file_perm >= 0 ? f->hints.file_perm : 0666));
 	if (f->fd < 0)
 		return errno;
@@ -157,7 +170,7 @@ static int open_here(struct hdl_file *f, bool creates)
 	if (S_ISDIR(s.st_mode))
 		return EISDIR;
 	if (f->fs == HDL_FS_LOCAL)
-		f->fs = fs_of(f->fd);
+		f->fs = fs_of(f);
 	return 0;
 }
 
@@ -184,7 +197,10 @@ static int open_view(struct hdl_file *f)
 
 	if (hdl_view_make(0, byte, byte, "native", &f->view))
 		hdl_out_of_memory("a view", sizeof(*f->view));
-	rc = hdl_shared_make(f);
+	/* hdl_shared_make: rank 0 stores 0 behind the last exchange of hdl_win_make. Without hdl_file_agree:
+	 *     1. Rank 1 returns from MPI_File_open; its MPI_File_write_shared adds 8 to the pointer.
+	 *     2. Rank 0 stores 0. Two processes then get the same position. */
+	rc = hdl_file_agree(f, hdl_shared_make(f));
 	if (rc || !(f->amode & MPI_MODE_APPEND))
 		return rc;
 	rc = hdl_file_end(f, &f->position);
@@ -205,11 +221,9 @@ static void file_link(struct hdl_file *f)
 	hdl_file_list = f;
 }
 
-/* Frees the object. Collective over the shared pointer's window, if there is one. */
-static int file_free(struct hdl_file *f)
+void hdl_file_free(struct hdl_file *f)
 {
-	int rc = hdl_shared_free(f);
-
+	f->obj.magic = 0;
 	if (f->link) {
 		*f->link = f->next;
 		if (f->next)
@@ -226,7 +240,6 @@ static int file_free(struct hdl_file *f)
 	pthread_mutex_destroy(&f->atomic_lock);
 	free(f->path);
 	hdl_pool_put(&hdl_files, f);
-	return rc;
 }
 
 int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struct hdl_file **out)
@@ -266,7 +279,8 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 		rc = open_view(f);
 	if (rc) {
 		snprintf(why, sizeof(why), "%s", hdl_reason_take());
-		file_free(f);
+		hdl_shared_free(f);
+		hdl_file_free(f);
 		hdl_reason_set("%s", why);
 		return rc;
 	}
@@ -288,12 +302,15 @@ int hdl_file_close(struct hdl_file *f)
 	}
 	if (f->fs == HDL_FS_NFS && !(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
 		rc = hdl_io_class(errno, "write back", f->path);
+	/* a file system may name at close(2) what it could not write earlier (NFS: ENOSPC, EDQUOT) */
+	if (close(f->fd) && !rc)
+		rc = hdl_io_class(errno, "close", f->path);
+	f->fd = -1;
 	rc = hdl_file_agree(f, rc);
 	if (f->amode & MPI_MODE_DELETE_ON_CLOSE && !f->comm->rank && unlink(f->path) && !rc)
 		rc = hdl_io_class(errno, "delete", f->path);
 	snprintf(why, sizeof(why), "%s", hdl_reason_take());
-	f->obj.magic = 0;
-	freed = file_free(f);
+	freed = hdl_shared_free(f);
 	if (rc)
 		hdl_reason_set("%s", why);
 	return rc ? rc : freed;
@@ -442,8 +459,7 @@ void hdl_io_fini(void)
 	while (hdl_file_list) {
 		struct hdl_file *f = hdl_file_list;
 
-		f->shared = NULL;	/* hdl_rma_fini frees the window */
-		file_free(f);
+		hdl_file_free(f);	/* hdl_rma_fini frees the window of the shared pointer */
 	}
 	hdl_pool_fini(&hdl_files);
 	hdl_datarep_fini();

@@ -9,7 +9,9 @@
  *     file.c     open, close, delete, size, sync      view.c    views: offsets in a view to offsets in the file
  *     access.c   one process's access                 pool.c    I/O threads, which run nonblocking accesses
  *     shared.c   the shared file pointer              error.c   error classes of errno
- *     collective.c   collective accesses: two phases      datarep.c   data representations
+ *     calls.c    pread and pwrite of a run          scatter.c  writes of short runs by a mapping
+ *     collective.c   collective accesses: two phases
+ *     datarep.c  data representations
  *
  * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access goes,
  * never as a whole. Functions return MPI_SUCCESS or an MPI error class with hdl_reason_set, unless they say otherwise.
@@ -22,6 +24,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "collectives/collectives.h"
 #include "p2p/p2p.h"
@@ -86,6 +89,8 @@ struct hdl_view *hdl_view_retain(struct hdl_view *v);
 void hdl_view_release(struct hdl_view *v);
 /* Checks what section 14.3 demands of the two types. Returns MPI_ERR_TYPE or MPI_ERR_ARG. */
 int hdl_view_check(const struct hdl_type *etype, const struct hdl_type *filetype);
+/* Whether bytes p .. p + bytes - 1 of the view's data have offsets that MPI_Offset can represent. */
+bool hdl_view_has(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes);
 /* Returns the offset in the file of byte p of the view's data. At the end of a run: of the run behind. -1: there is none. */
 MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p);
 /* Returns how many bytes of the view's data lie before an offset of the file. */
@@ -142,9 +147,11 @@ struct hdl_access;
 struct hdl_file {
 	struct hdl_object obj;		/* magic: set from MPI_File_open to MPI_File_close */
 	struct hdl_comm *comm;		/* a duplicate without a handle */
-	int fd;
+	int fd;				/* -1: hdl_file_close has closed it */
 	int amode;
 	enum hdl_fs fs;
+	bool maps;			/* scatter.c may be used: a mapping and pwrite see the same bytes at once */
+	bool in_memory;			/* tmpfs: a page of a mapping costs little */
 	bool atomic;			/* MPI_File_set_atomicity */
 	struct hdl_view *view;
 	MPI_Offset position;		/* individual file pointer: bytes of the view's data */
@@ -181,8 +188,10 @@ struct hdl_open_args {
 };
 /* Collective over comm, an intracommunicator. Also after an error of one process's arguments all processes return an error. */
 int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struct hdl_file **out);
-/* Collective. Waits for the accesses under way. The object is gone on return, also after an error. */
+/* Collective. Waits for the accesses under way, and closes the descriptor, also where it returns an error. The object stays, so that its
+ * error handler can have the handle. Must: hdl_file_free follows. */
 int hdl_file_close(struct hdl_file *f);
+void hdl_file_free(struct hdl_file *f);
 int hdl_file_delete(const char *filename);
 int hdl_file_size(struct hdl_file *f, MPI_Offset *size);
 /* Collective, these five. error: class with which this process's arguments were refused, with hdl_reason_set; 0. */
@@ -223,12 +232,14 @@ struct hdl_access {
 	struct hdl_file *file;
 	struct hdl_view *view;		/* with a reference, as args.type */
 	bool atomic;			/* the file's mode when the access began */
+	MPI_Count sieve;		/* ind_rd_buffer_size when the access began: an I/O thread does not hold the lock of f->hints */
 	MPI_Count bytes;		/* in the file */
 	void *packed;			/* the data in the file's representation, which args then names; NULL: memory's */
 	struct hdl_access_args memory;	/* the program's, if there is `packed` */
 	/* results */
 	MPI_Count moved;		/* bytes, behind hdl_access_end in memory: fewer than `bytes` at the end of the file, and after an error */
 	int err;			/* errno, positive */
+	MPI_Offset file_end;		/* the file has been so long (scatter.c) */
 	/* nonblocking */
 	struct hdl_req *req;
 	struct hdl_io_job job;
@@ -243,11 +254,37 @@ int hdl_access_end(struct hdl_access *a);
 int hdl_file_access(struct hdl_file *f, const struct hdl_access_args *args, MPI_Count *moved);
 /* Nonblocking. *req: done later, with the bytes in its status. */
 int hdl_file_iaccess(struct hdl_file *f, const struct hdl_access_args *args, struct hdl_req **req);
+/* Runs that lie in one piece of the file of at most `most` bytes, or one longer run. */
+#define HDL_BATCH_RUNS		4096
+#define HDL_BATCH_VECTOR	1024	/* IOV_MAX of Linux */
+struct hdl_batch {
+	MPI_Count most;
+	int n;
+	MPI_Offset at[HDL_BATCH_RUNS];
+	MPI_Count len[HDL_BATCH_RUNS];
+	MPI_Offset end;			/* of the piece that begins at at[0] */
+	MPI_Count bytes;
+	bool ascends;			/* the runs are in the order of the file, and do not overlap */
+	MPI_Offset next_at;		/* the run behind */
+	MPI_Count next_len;		/* 0: not asked for yet */
+	char *buffer;
+	struct iovec vector[HDL_BATCH_VECTOR];
+};
+/* Makes progress until no access of the file is under way. */
+void hdl_file_quiet(struct hdl_file *f);
+
+/* ---- calls.c ----------------------------------------------------------------------------------------------------------- */
+
 /* Moves n bytes, without a hole on either side. Return an errno. read: *got is less than n at the end of the file. [any thread] */
 int hdl_write_run(int fd, const char *data, MPI_Count n, MPI_Offset at, MPI_Count *done);
 int hdl_read_run(int fd, char *data, MPI_Count n, MPI_Offset at, MPI_Count *got);
-/* Makes progress until no access of the file is under way. */
-void hdl_file_quiet(struct hdl_file *f);
+
+/* ---- scatter.c --------------------------------------------------------------------------------------------------------- */
+
+/* Whether a mapping costs less for the batch than one call for each run. [any thread] */
+bool hdl_scatter_pays(const struct hdl_access *a, const struct hdl_batch *b);
+/* Writes the runs of a batch by a mapping. Returns how many bytes are written, from the first on; the others are the caller's. [any thread] */
+MPI_Count hdl_scatter(struct hdl_access *a, struct hdl_batch *b, const char *data);
 
 /* ---- collective.c ------------------------------------------------------------------------------------------------------ */
 

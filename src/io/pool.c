@@ -19,7 +19,8 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	pthread_t thread[POOL_THREADS];
-	int threads, idle;
+	int threads, idle;		/* idle: those in pthread_cond_wait, also where a signal to one is under way */
+	int ntodo;			/* jobs in todo */
 	struct hdl_io_job *todo, **todo_end;
 	struct hdl_io_job *done;	/* pool_turn reads whether there is one without the lock */
 	bool ends;
@@ -37,6 +38,7 @@ static struct hdl_io_job *next_todo(void)
 	job = pool.todo;
 	if (job && !(pool.todo = job->next))
 		pool.todo_end = &pool.todo;
+	pool.ntodo -= job != NULL;
 	return job;
 }
 
@@ -81,7 +83,7 @@ static int pool_turn(void *arg)
 /* Returns whether there is a thread. Must: pool.lock is held. */
 static bool have_thread(void)
 {
-	if (pool.idle || pool.threads == POOL_THREADS)
+	if (pool.idle > pool.ntodo || pool.threads == POOL_THREADS)
 		return true;
 	if (!pool.threads && hdl_tp_progress_add(hdl_mpi_tp, pool_turn, NULL))
 		return false;
@@ -102,6 +104,7 @@ void hdl_pool_submit(struct hdl_io_job *job)
 		job->next = NULL;
 		*pool.todo_end = job;
 		pool.todo_end = &job->next;
+		pool.ntodo++;
 		pthread_cond_signal(&pool.work);
 	}
 	pthread_mutex_unlock(&pool.lock);

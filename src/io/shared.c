@@ -30,7 +30,10 @@ int hdl_shared_make(struct hdl_file *f)
 
 int hdl_shared_free(struct hdl_file *f)
 {
-	return f->shared ? hdl_win_end(f->shared) : MPI_SUCCESS;
+	struct hdl_win *w = f->shared;
+
+	f->shared = NULL;
+	return w ? hdl_win_end(w) : MPI_SUCCESS;
 }
 
 /* Carries out op on a word, and returns when that is done. */

@@ -44,6 +44,10 @@ int hdl_view_check(const struct hdl_type *etype, const struct hdl_type *filetype
 			       (long long)filetype->true_lb, (long long)filetype->extent);
 		return MPI_ERR_TYPE;
 	}
+	if (filetype->size && !filetype->extent) {
+		hdl_reason_set("invalid filetype: it has data, and its extent is 0");
+		return MPI_ERR_TYPE;
+	}
 	return MPI_SUCCESS;
 }
 
@@ -66,14 +70,18 @@ int hdl_view_make(MPI_Offset disp, struct hdl_type *etype, struct hdl_type *file
 	rc = hdl_datarep_image(v->rep, etype, &unit);
 	if (!rc)
 		rc = hdl_datarep_image(v->rep, filetype, &v->tile);
-	if (rc) {
-		v->tile = NULL;
+	if (!rc && !unit->size) {
+		hdl_reason_set("dtype_file_extent_fn of data representation %s gives the etype no bytes", datarep);
+		rc = MPI_ERR_CONVERSION;
+	}
+	if (!rc)
+		v->esize = unit->size;
+	if (unit)
 		hdl_type_release(unit);
+	if (rc) {
 		hdl_view_release(v);
 		return rc;
 	}
-	v->esize = unit->size;
-	hdl_type_release(unit);
 	v->contiguous = hdl_type_is_contiguous(v->tile);
 	v->tiles = tiles_of(v->tile, disp);
 	*out = v;
@@ -92,7 +100,8 @@ void hdl_view_release(struct hdl_view *v)
 		return;
 	hdl_type_release(v->etype);
 	hdl_type_release(v->filetype);
-	hdl_type_release(v->tile);
+	if (v->tile)
+		hdl_type_release(v->tile);
 	free(v);
 }
 
@@ -162,11 +171,20 @@ bool hdl_view_ascends(struct hdl_view *v, MPI_Count *run)
 
 /* ---- offsets ----------------------------------------------------------------------------------------------------------- */
 
+bool hdl_view_has(const struct hdl_view *v, MPI_Offset p, MPI_Count bytes)
+{
+	MPI_Count all = v->contiguous ? INT64_MAX - v->disp : v->tiles * v->tile->size;
+
+	return p >= 0 && p <= all && bytes <= all - p;
+}
+
 MPI_Offset hdl_view_offset(const struct hdl_view *v, MPI_Offset p)
 {
 	struct hdl_view_runs *r;
 	MPI_Offset offset = -1;
 
+	if (!hdl_view_has(v, p, 0))
+		return -1;
 	if (v->contiguous)
 		return v->disp + p;
 	r = hdl_view_runs_open(v, p);
@@ -183,15 +201,17 @@ MPI_Offset hdl_view_bytes_before(const struct hdl_view *v, MPI_Offset offset)
 	const struct hdl_type *t = v->tile;
 	MPI_Offset rest = offset - v->disp, at, p = 0;
 	struct hdl_view_runs *r;
-	MPI_Count n;
+	MPI_Count n, tiles;
 
 	if (rest <= 0)
 		return 0;
 	if (v->contiguous)
 		return rest;
 	/* tiles that end before the offset count as a whole */
-	if (t->extent && rest >= t->true_lb + t->true_extent)
-		p = ((rest - t->true_lb - t->true_extent) / t->extent + 1) * t->size;
+	if (t->extent && rest >= t->true_lb + t->true_extent) {
+		tiles = (rest - t->true_lb - t->true_extent) / t->extent + 1;
+		p = (tiles < v->tiles ? tiles : v->tiles) * t->size;
+	}
 	r = hdl_view_runs_open(v, p);
 	if (!r)
 		hdl_out_of_memory("a position in a view", hdl_stream_bytes(t));

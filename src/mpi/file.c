@@ -58,7 +58,8 @@ int hdl_file_find_random(MPI_File handle, const char *call, struct hdl_file **f)
 
 static const char *const buffering[] = { [HDL_CB_AUTOMATIC] = "automatic", [HDL_CB_ALWAYS] = "true", [HDL_CB_NEVER] = "false" };
 
-/* Reads a number from least to most. Returns false, and changes nothing, for another value, which is ignored, and for none. */
+/* Reads a number of at least `least`; a larger one than `most` counts as `most`. Returns false, and changes nothing, for another value,
+ * which is ignored, and for none. */
 static bool hint_number(const struct hdl_info *info, const char *key, int64_t least, int64_t most, int64_t *number)
 {
 	const char *value = hdl_info_value(info, key);
@@ -69,11 +70,15 @@ static bool hint_number(const struct hdl_info *info, const char *key, int64_t le
 		return false;
 	errno = 0;
 	n = strtoll(value, &end, 10);
-	if (errno || end == value || *end || n < least || n > most)
+	if (errno || end == value || *end || n < least)
 		return false;
-	*number = n;
+	*number = n < most ? n : most;
 	return true;
 }
+
+/* Of a buffer that the library allocates, and of a striping unit: a file domain begins at a multiple. */
+#define BUFFER_MAX	((int64_t)1 << 30)
+#define STRIPE_MAX	((int64_t)1 << 40)
 
 static void hints_of(const struct hdl_info *info, struct hdl_io_hints *h)
 {
@@ -90,9 +95,9 @@ static void hints_of(const struct hdl_info *info, struct hdl_io_hints *h)
 	value = hdl_info_value(info, "access_style");
 	if (value)
 		snprintf(h->access_style, sizeof(h->access_style), "%s", value);
-	hint_number(info, "ind_rd_buffer_size", 4096, INT64_MAX / 4, &h->ind_rd_buffer_size);
-	hint_number(info, "cb_buffer_size", 4096, INT64_MAX / 4, &h->cb.buffer_size);
-	hint_number(info, "striping_unit", 1, INT64_MAX / 4, &h->cb.striping_unit);
+	hint_number(info, "ind_rd_buffer_size", 4096, BUFFER_MAX, &h->ind_rd_buffer_size);
+	hint_number(info, "cb_buffer_size", 4096, BUFFER_MAX, &h->cb.buffer_size);
+	hint_number(info, "striping_unit", 1, STRIPE_MAX, &h->cb.striping_unit);
 	hint_number(info, "striping_factor", 1, INT_MAX, &h->cb.striping_factor);
 	if (hint_number(info, "cb_nodes", 1, INT_MAX, &nodes))
 		h->cb.nodes = (int32_t)nodes;
@@ -254,25 +259,22 @@ int PMPI_File_close(MPI_File *fh)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_close";
-	MPI_Errhandler errhandler;
 	struct hdl_file *f;
 	int rc;
 
 	hdl_check_active(call);
 	if (!fh)
 		return hdl_file_null_arg(NULL, call, "fh");
-	if (!(f = hdl_file_get(*fh)))
+	/* fd: the error handler of the file that is being closed calls this function */
+	if (!(f = hdl_file_get(*fh)) || f->fd < 0)
 		return hdl_bad_file(call, *fh);
 	hdl_call = call;
-	errhandler = f->errhandler;
 	rc = hdl_file_close(f);
 	*fh = MPI_FILE_NULL;
-	if (!rc)
-		return MPI_SUCCESS;
-	/* the file is gone: a handler of the program cannot be called with its handle */
-	if (errhandler == MPI_ERRORS_ARE_FATAL || errhandler == MPI_ERRORS_ABORT)
-		return hdl_raise_class_by(errhandler, rc, call);
-	return hdl_error_code(rc, call, hdl_reason_take());
+	if (rc)
+		rc = hdl_file_raise_class(f, rc, call);
+	hdl_file_free(f);
+	return rc;
 }
 HDL_PROFILED(File_close);
 

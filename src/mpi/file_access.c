@@ -94,7 +94,8 @@ static int begin_access(struct hdl_file *f, const struct file_call *c, struct hd
 	case INDIVIDUAL:
 		/* by the data that was asked for, also where the file ends (section 14.4.1) */
 		args->position = f->position;
-		f->position += bytes;
+		if (__builtin_add_overflow(f->position, bytes, &f->position))
+			f->position = INT64_MAX;
 		return rc;
 	case SHARED:
 		return rc ? rc : hdl_shared_add(f, bytes, &args->position);

@@ -51,7 +51,7 @@ static int disp_of(struct hdl_file *f, MPI_Offset *disp)
 			rc = hdl_shared_add(f, 0, &position);
 		if (!rc)
 			*disp = hdl_view_offset(f->view, position);
-		return rc;
+		return rc || *disp >= 0 ? rc : bad_disp(*disp, ": the shared pointer leads out of the file");
 	}
 	if (*disp >= 0)
 		return MPI_SUCCESS;

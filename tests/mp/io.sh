@@ -12,6 +12,10 @@ for n in 1 2 3 ${all:+4 7}; do
 done
 try "smoke, no memory that ranks share" 2 -x SHCA_BEHAVE=noarena tests/mp/io_smoke "$tmp"
 try_hosts "smoke" 0,1 tests/mp/io_smoke_hosts "$tmp"
+for n in 1 3 ${all:+2 4 7}; do
+	try "corners" "$n" tests/mp/io_corners "$tmp"
+	try "errno" "$n" tests/mp/io_errno "$tmp"
+done
 for n in 1 2 3 5 ${all:+4 6 7}; do
 	for s in "$seed" $((seed + n)) ${all:+$((seed + 1)) $((seed + 2)) $((seed + 3))}; do
 		try "random, seed $s" "$n" tests/mp/io_random "$tmp/random" $rounds "$s"

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets beyond the largest, representations
+ * without bytes, long striping units, filetypes of extent 0, errors of MPI_File_close, accesses that wait for a lock. Any number of ranks.
+ *
+ *     io_corners DIRECTORY [CASE]
+ */
+#include "mpi_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static char path[512];
+
+static int class_of(int code)
+{
+	int class;
+
+	MPI_Error_class(code, &class);
+	return class;
+}
+#define FAILS(call, class)	CHECK_EQ(class_of(call), class)
+#define WORKS(call)		CHECK_EQ(call, MPI_SUCCESS)
+
+static MPI_File open_file(MPI_Comm comm, const char *name)
+{
+	MPI_File f;
+
+	WORKS(MPI_File_open(comm, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f));
+	return f;
+}
+
+static MPI_Info info_of(const char *key, const char *value)
+{
+	MPI_Info info;
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, key, value);
+	return info;
+}
+
+static void set_hint(MPI_File f, const char *key, const char *value)
+{
+	MPI_Info info = info_of(key, value);
+
+	WORKS(MPI_File_set_info(f, info));
+	MPI_Info_free(&info);
+}
+
+static long long hint_of(MPI_File f, const char *key)
+{
+	MPI_Info info;
+	char value[64];
+	int len = sizeof(value), flag;
+
+	WORKS(MPI_File_get_info(f, &info));
+	MPI_Info_get_string(info, key, &len, value, &flag);
+	CHECK(flag);
+	MPI_Info_free(&info);
+	return atoll(value);
+}
+
+/* Each rank uses the shared pointer as soon as MPI_File_open returns; rank 0 comes last. */
+static void test_open_shared(void)
+{
+	MPI_Offset at;
+	int turn = 0;
+
+	for (int i = 0; i < 50; i++) {
+		MPI_File f = open_file(MPI_COMM_WORLD, path);
+
+		if (me)
+			WORKS(MPI_File_write_shared(f, &turn, 1, MPI_INT, MPI_STATUS_IGNORE));
+		meet(sync_comm);
+		WORKS(MPI_File_get_position_shared(f, &at));
+		CHECK_EQ(at, (np - 1) * (MPI_Offset)sizeof(int));
+		WORKS(MPI_File_close(&f));
+	}
+}
+
+/* Hints that change while collective accesses are under way do not change the plan of those. */
+static void test_hints_meanwhile(void)
+{
+	enum { N = 1000, ACCESSES = 4 };
+	static int v[ACCESSES][N], w[N];
+	MPI_File f = open_file(MPI_COMM_WORLD, path);
+	MPI_Datatype filetype;
+	MPI_Request r[ACCESSES];
+
+	MPI_Type_create_resized(MPI_INT, 0, np * (MPI_Aint)sizeof(int), &filetype);
+	MPI_Type_commit(&filetype);
+	WORKS(MPI_File_set_view(f, me * (MPI_Offset)sizeof(int), MPI_INT, filetype, "native", MPI_INFO_NULL));
+	MPI_Type_free(&filetype);
+	for (int round = 0; round < 8; round++) {
+		for (int k = 0; k < ACCESSES; k++) {
+			for (int i = 0; i < N; i++)
+				v[k][i] = 100000 * k + 10000 * me + i;
+			WORKS(MPI_File_iwrite_at_all(f, k * N, v[k], N, MPI_INT, &r[k]));
+		}
+		/* processes that wait for this one make progress with their accesses */
+		if (me == round % np)
+			usleep(1000);
+		set_hint(f, "collective_buffering", round & 1 ? "false" : "true");
+		set_hint(f, "cb_nodes", round & 2 ? "1" : "2");
+		set_hint(f, "cb_buffer_size", round & 4 ? "4096" : "8192");
+		set_hint(f, "striping_unit", round & 1 ? "512" : "8192");
+		WORKS(MPI_Waitall(ACCESSES, r, MPI_STATUSES_IGNORE));
+		meet(sync_comm);
+		for (int k = 0; k < ACCESSES; k++) {
+			WORKS(MPI_File_read_at(f, k * N, w, N, MPI_INT, MPI_STATUS_IGNORE));
+			CHECK(!memcmp(v[k], w, sizeof(w)));
+		}
+		meet(sync_comm);
+	}
+	WORKS(MPI_File_close(&f));
+}
+
+/* No access, pointer or byte offset leads beyond the largest offset, and none is an endless loop, an allocation or a signal. */
+static void test_beyond(void)
+{
+	static const MPI_Offset far[] = { (MPI_Offset)1 << 40, (MPI_Offset)1 << 60, ((MPI_Offset)1 << 62) + 3, INT64_MAX / 4 - 1, INT64_MAX / 4 };
+	MPI_File f = open_file(MPI_COMM_WORLD, path);
+	MPI_Datatype filetype;
+	MPI_Offset at;
+	MPI_Request r;
+	int v = 7, rc;
+
+	MPI_Type_create_resized(MPI_INT, 0, 1 << 30, &filetype);
+	MPI_Type_commit(&filetype);
+	WORKS(MPI_File_set_view(f, 4, MPI_INT, filetype, "native", MPI_INFO_NULL));
+	MPI_Type_free(&filetype);
+	for (size_t i = 0; i < sizeof(far) / sizeof(far[0]); i++) {
+		FAILS(MPI_File_write_at(f, far[i], &v, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+		FAILS(MPI_File_write_at_all(f, far[i], &v, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+		FAILS(MPI_File_read_at_all(f, far[i], &v, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+		FAILS(MPI_File_iread_at(f, far[i], &v, 1, MPI_INT, &r), MPI_ERR_ARG);
+		FAILS(MPI_File_get_byte_offset(f, far[i], &at), MPI_ERR_ARG);
+	}
+	WORKS(MPI_File_write_at(f, far[0], &v, 0, MPI_INT, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_seek(f, INT64_MAX / 4, MPI_SEEK_SET));
+	FAILS(MPI_File_write(f, &v, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	/* one process's offset: all processes return */
+	FAILS(MPI_File_write_at_all(f, me ? 0 : far[1], &v, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	/* contiguous, with a displacement: the sum has no representation */
+	WORKS(MPI_File_set_view(f, 1000, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+	FAILS(MPI_File_write_at(f, INT64_MAX - 999, &v, 1, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	FAILS(MPI_File_write_at_all(f, INT64_MAX - 999, &v, 1, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+	FAILS(MPI_File_get_byte_offset(f, INT64_MAX - 999, &at), MPI_ERR_ARG);
+	WORKS(MPI_File_get_byte_offset(f, INT64_MAX - 1000, &at));
+	CHECK_EQ(at, INT64_MAX);
+	/* the largest offset may be named; few file systems have it */
+	set_hint(f, "collective_buffering", "true");
+	set_hint(f, "striping_unit", "1000000007");
+	WORKS(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+	rc = MPI_File_write_at_all(f, INT64_MAX - 4 * np + 4 * me, &v, 4, MPI_BYTE, MPI_STATUS_IGNORE);
+	CHECK(rc == MPI_SUCCESS || class_of(rc) == MPI_ERR_IO);
+	WORKS(MPI_File_close(&f));
+}
+
+/* ---- representations whose extents are not known ------------------------------------------------------------------------------- */
+
+static int extent_code, extent_bytes;
+
+static int extent_fn(MPI_Datatype type, MPI_Aint *extent, void *state)
+{
+	(void)type;
+	(void)state;
+	*extent = extent_bytes;
+	return extent_code;
+}
+
+static void test_extents(void)
+{
+	MPI_File f = open_file(MPI_COMM_WORLD, path);
+	MPI_Aint extent;
+	MPI_Offset at;
+	int v[2] = { 1, 2 };
+
+	WORKS(MPI_Register_datarep("no bytes", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_fn, NULL));
+	FAILS(MPI_File_set_view(f, 0, MPI_INT, MPI_INT, "no bytes", MPI_INFO_NULL), MPI_ERR_CONVERSION);
+	extent_bytes = 4;
+	extent_code = MPI_ERR_OTHER;
+	FAILS(MPI_File_set_view(f, 0, MPI_INT, MPI_INT, "no bytes", MPI_INFO_NULL), MPI_ERR_CONVERSION);
+	extent_code = MPI_SUCCESS;
+	WORKS(MPI_File_set_view(f, 0, MPI_INT, MPI_INT, "no bytes", MPI_INFO_NULL));
+	/* the function fails later */
+	extent_code = MPI_ERR_OTHER;
+	FAILS(MPI_File_write_at(f, 0, v, 2, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_CONVERSION);
+	FAILS(MPI_File_get_type_extent(f, MPI_DOUBLE, &extent), MPI_ERR_CONVERSION);
+	extent_code = MPI_SUCCESS;
+	WORKS(MPI_File_seek(f, 3, MPI_SEEK_SET));
+	WORKS(MPI_File_get_byte_offset(f, 1, &at));
+	CHECK_EQ(at, 4);
+	WORKS(MPI_File_close(&f));
+}
+
+/* ---- collective buffering -------------------------------------------------------------------------------------------------------- */
+
+/* A striping unit that is longer than the data: one round, and one file domain with data. */
+static void test_striping(void)
+{
+	MPI_Info info = info_of("collective_buffering", "true");
+	MPI_File f;
+	int v[100], w[100];
+
+	MPI_Info_set(info, "striping_unit", "1099511627776");
+	MPI_Info_set(info, "cb_buffer_size", "4096");
+	WORKS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &f));
+	MPI_Info_free(&info);
+	CHECK_EQ(hint_of(f, "cb_buffer_size"), 4096);
+	for (int i = 0; i < 100; i++)
+		v[i] = 1000 * me + i;
+	WORKS(MPI_File_write_at_all(f, me * (MPI_Offset)sizeof(v), v, 100, MPI_INT, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_read_at_all(f, me * (MPI_Offset)sizeof(v), w, 100, MPI_INT, MPI_STATUS_IGNORE));
+	CHECK(!memcmp(v, w, sizeof(v)));
+	/* values that no memory has are reduced, as get_info tells */
+	set_hint(f, "cb_buffer_size", "1152921504606846976");
+	set_hint(f, "striping_unit", "2305843009213693951");
+	set_hint(f, "ind_rd_buffer_size", "1152921504606846976");
+	CHECK(hint_of(f, "cb_buffer_size") <= 1 << 30);
+	CHECK(hint_of(f, "ind_rd_buffer_size") <= 1 << 30);
+	WORKS(MPI_File_write_at_all(f, me * (MPI_Offset)sizeof(v), v, 100, MPI_INT, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_read_at_all(f, me * (MPI_Offset)sizeof(v), w, 100, MPI_INT, MPI_STATUS_IGNORE));
+	CHECK(!memcmp(v, w, sizeof(v)));
+	WORKS(MPI_File_close(&f));
+}
+
+/* All copies of such a filetype are at one place. */
+static void test_no_extent(void)
+{
+	MPI_File f = open_file(MPI_COMM_WORLD, path);
+	MPI_Datatype filetype;
+	MPI_Offset at;
+
+	MPI_Type_create_resized(MPI_INT, 0, 0, &filetype);
+	MPI_Type_commit(&filetype);
+	WORKS(MPI_File_set_size(f, 1000));
+	FAILS(MPI_File_set_view(f, 0, MPI_INT, filetype, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
+	MPI_Type_free(&filetype);
+	WORKS(MPI_File_seek(f, 0, MPI_SEEK_END));
+	WORKS(MPI_File_get_position(f, &at));
+	CHECK_EQ(at, 1000);
+	WORKS(MPI_File_close(&f));
+}
+
+/* ---- close ----------------------------------------------------------------------------------------------------------------------- */
+
+static MPI_File handled_file;
+static int handled, handled_class;
+
+static void handler(MPI_File *f, int *code, ...)
+{
+	MPI_Group group;
+
+	handled_file = *f;
+	handled++;
+	MPI_Error_class(*code, &handled_class);
+	/* the handle is still the file's */
+	WORKS(MPI_File_get_group(*f, &group));
+	MPI_Group_free(&group);
+}
+
+/* Closes the descriptor that the library has of the file. */
+static void close_descriptor(void)
+{
+	char link[64], name[600];
+	int closed = 0;
+
+	for (int fd = 3; fd < 1024; fd++) {
+		ssize_t n;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, name, sizeof(name) - 1);
+		if (n < 0)
+			continue;
+		name[n] = 0;
+		if (!strcmp(name, path))
+			closed += !close(fd);
+	}
+	CHECK_EQ(closed, 1);
+}
+
+/* close(2) fails at the last rank: all ranks know, by the file's error handler. */
+static void test_close(void)
+{
+	MPI_File f = open_file(MPI_COMM_WORLD, path), was = f;
+	MPI_Errhandler mine;
+
+	MPI_File_create_errhandler(handler, &mine);
+	WORKS(MPI_File_set_errhandler(f, mine));
+	MPI_Errhandler_free(&mine);
+	if (me == np - 1)
+		close_descriptor();
+	FAILS(MPI_File_close(&f), MPI_ERR_ACCESS);
+	CHECK(f == MPI_FILE_NULL);
+	CHECK(handled == 1 && handled_file == was && handled_class == MPI_ERR_ACCESS);
+	/* another process has deleted the file: an error of rank 0 */
+	WORKS(MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &f));
+	meet(sync_comm);
+	if (me == np - 1)
+		unlink(path);
+	meet(sync_comm);
+	FAILS(MPI_File_close(&f), MPI_ERR_NO_SUCH_FILE);
+	CHECK(f == MPI_FILE_NULL);
+	/* the error's text names what can be done about it */
+	if (!me) {
+		char text[MPI_MAX_ERROR_STRING];
+		int len, code = MPI_File_delete(path, MPI_INFO_NULL);
+
+		FAILS(code, MPI_ERR_NO_SUCH_FILE);
+		MPI_Error_string(code, text, &len);
+		CHECK(strstr(text, path) && !strstr(text, "MPI_MODE_"));
+		code = MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &f);
+		MPI_Error_string(code, text, &len);
+		CHECK(strstr(text, "MPI_MODE_CREATE"));
+	}
+	meet(sync_comm);
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------------------------- */
+
+/* An access that waits for a lock keeps no other one waiting, not even one that begins at once behind. */
+static void test_blocked(void)
+{
+	char other[600], own[600];
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 100 };
+	MPI_File f, g;
+	MPI_Request locked, plain;
+	char c[4] = "abc", d[4];
+	int fd;
+
+	snprintf(own, sizeof(own), "%s.%d", path, me);
+	snprintf(other, sizeof(other), "%s.%d.other", path, me);
+	f = open_file(MPI_COMM_SELF, own);
+	g = open_file(MPI_COMM_SELF, other);
+	WORKS(MPI_File_set_atomicity(f, 1));
+	fd = open(own, O_RDWR);
+	CHECK(fd >= 0);
+	for (int i = 0; i < 20; i++) {
+		/* an I/O thread is idle behind this */
+		WORKS(MPI_File_iwrite_at(g, 0, c, 3, MPI_CHAR, &plain));
+		WORKS(MPI_Wait(&plain, MPI_STATUS_IGNORE));
+		l.l_type = F_WRLCK;
+		CHECK(!fcntl(fd, F_OFD_SETLKW, &l));
+		WORKS(MPI_File_iread_at(f, 0, d, 3, MPI_CHAR, &locked));
+		WORKS(MPI_File_iwrite_at(g, 0, c, 3, MPI_CHAR, &plain));
+		WORKS(MPI_Wait(&plain, MPI_STATUS_IGNORE));
+		l.l_type = F_UNLCK;
+		CHECK(!fcntl(fd, F_OFD_SETLKW, &l));
+		WORKS(MPI_Wait(&locked, MPI_STATUS_IGNORE));
+	}
+	close(fd);
+	WORKS(MPI_File_close(&f));
+	WORKS(MPI_File_close(&g));
+	unlink(own);
+	unlink(other);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{ "blocked", test_blocked }, { "open_shared", test_open_shared }, { "hints_meanwhile", test_hints_meanwhile }, { "beyond", test_beyond },
+	{ "extents", test_extents }, { "striping", test_striping }, { "no_extent", test_no_extent }, { "close", test_close },
+};
+
+int main(int argc, char **argv)
+{
+	test_init(&argc, &argv);
+	if (argc < 2)
+		test_fail(__FILE__, __LINE__, "no directory");
+	snprintf(path, sizeof(path), "%s/io_corners", argv[1]);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (argc < 3 || !strcmp(argv[2], cases[i].name)) {
+			cases[i].run();
+			meet(sync_comm);
+			if (!me)
+				unlink(path);
+			meet(sync_comm);
+		}
+	test_done("io_corners");
+	return 0;
+}

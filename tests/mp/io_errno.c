@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Error classes by errno, and calls of the system that move a part: this program's pwrite, pread and others stand before the system's. Any
+ * number of ranks.
+ *
+ *     io_errno DIRECTORY
+ */
+#include "mpi_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static char path[512], dir[400];
+static int failing;			/* errno of the calls below; 0: they work */
+static int interrupted;			/* every second call is interrupted; the others move at most 7 bytes */
+
+static int class_of(int code)
+{
+	int class;
+
+	MPI_Error_class(code, &class);
+	return class;
+}
+#define FAILS(call, class)	CHECK_EQ(class_of(call), class)
+#define WORKS(call)		CHECK_EQ(call, MPI_SUCCESS)
+#define INTERPOSED		__attribute__((visibility("default")))
+
+/* Returns whether the call fails, with errno set; else reduces *n. */
+static int hinder(size_t *n)
+{
+	static __thread int turn;
+
+	if (failing) {
+		errno = failing;
+		return 1;
+	}
+	if (interrupted && turn++ & 1) {
+		errno = EINTR;
+		return 1;
+	}
+	if (interrupted && *n > 7)
+		*n = 7;
+	return 0;
+}
+
+INTERPOSED ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
+{
+	return hinder(&n) ? -1 : syscall(SYS_pwrite64, fd, buf, n, at);
+}
+
+INTERPOSED ssize_t pread(int fd, void *buf, size_t n, off_t at)
+{
+	return hinder(&n) ? -1 : syscall(SYS_pread64, fd, buf, n, at);
+}
+
+INTERPOSED int fsync(int fd)
+{
+	if (failing) {
+		errno = failing;
+		return -1;
+	}
+	return (int)syscall(SYS_fsync, fd);
+}
+
+static const struct { int err, class; } classes[] = {
+	{ EDQUOT, MPI_ERR_QUOTA }, { ENOSPC, MPI_ERR_NO_SPACE }, { EROFS, MPI_ERR_READ_ONLY }, { EACCES, MPI_ERR_ACCESS },
+	{ EPERM, MPI_ERR_ACCESS }, { EBADF, MPI_ERR_ACCESS }, { EIO, MPI_ERR_IO }, { EFBIG, MPI_ERR_IO }, { EINVAL, MPI_ERR_IO },
+	{ ESTALE, MPI_ERR_IO }, { ENOMEM, MPI_ERR_NO_MEM }, { ESPIPE, MPI_ERR_BAD_FILE }, { ETXTBSY, MPI_ERR_FILE_IN_USE },
+	{ ENOLCK, MPI_ERR_UNSUPPORTED_OPERATION },
+};
+
+/* At one rank, independent, by a request; at all ranks, where rank 0 aggregates; by fsync. */
+static void test_classes(void)
+{
+	MPI_File f;
+	MPI_Info info;
+	MPI_Request r;
+	char c[32] = "";
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "collective_buffering", "true");
+	MPI_Info_set(info, "cb_nodes", "1");
+	WORKS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &f));
+	MPI_Info_free(&info);
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+		failing = classes[i].err;
+		FAILS(MPI_File_write_at(f, me * 32, c, 32, MPI_CHAR, MPI_STATUS_IGNORE), classes[i].class);
+		FAILS(MPI_File_read_at(f, me * 32, c, 32, MPI_CHAR, MPI_STATUS_IGNORE), classes[i].class);
+		WORKS(MPI_File_iwrite_at(f, me * 32, c, 32, MPI_CHAR, &r));
+		FAILS(MPI_Wait(&r, MPI_STATUS_IGNORE), classes[i].class);
+		failing = me ? 0 : classes[i].err;
+		FAILS(MPI_File_write_at_all(f, me * 32, c, 32, MPI_CHAR, MPI_STATUS_IGNORE), classes[i].class);
+		FAILS(MPI_File_read_at_all(f, me * 32, c, 32, MPI_CHAR, MPI_STATUS_IGNORE), classes[i].class);
+		WORKS(MPI_File_iread_at_all(f, me * 32, c, 32, MPI_CHAR, &r));
+		FAILS(MPI_Wait(&r, MPI_STATUS_IGNORE), classes[i].class);
+		failing = me == np - 1 ? classes[i].err : 0;
+		FAILS(MPI_File_sync(f), classes[i].class);
+		failing = 0;
+		WORKS(MPI_File_sync(f));
+	}
+	WORKS(MPI_File_write_at_all(f, me * 32, c, 32, MPI_CHAR, MPI_STATUS_IGNORE));
+	WORKS(MPI_File_close(&f));
+}
+
+/* Calls that are interrupted, or move less than asked for: all data is moved. */
+static void test_parts(void)
+{
+	enum { N = 4000 };
+	static char v[N], w[N];
+	MPI_File f;
+	MPI_Status status;
+	int n;
+
+	WORKS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f));
+	WORKS(MPI_File_set_size(f, 0));
+	interrupted = 1;
+	for (int all = 0; all < 2; all++) {
+		fill(v, N, seed_of(me, all, 0, 0));
+		WORKS(all ? MPI_File_write_at_all(f, (MPI_Offset)me * N, v, N, MPI_CHAR, &status) :
+			    MPI_File_write_at(f, (MPI_Offset)me * N, v, N, MPI_CHAR, &status));
+		MPI_Get_count(&status, MPI_CHAR, &n);
+		CHECK_EQ(n, N);
+		memset(w, 0, N);
+		WORKS(all ? MPI_File_read_at_all(f, (MPI_Offset)me * N, w, N, MPI_CHAR, &status) :
+			    MPI_File_read_at(f, (MPI_Offset)me * N, w, N, MPI_CHAR, &status));
+		MPI_Get_count(&status, MPI_CHAR, &n);
+		CHECK_EQ(n, N);
+		CHECK(!memcmp(v, w, N));
+	}
+	interrupted = 0;
+	WORKS(MPI_File_close(&f));
+}
+
+static void opens_not(const char *name, int class)
+{
+	char other[600];
+	MPI_File f;
+
+	snprintf(other, sizeof(other), "%s/%s", dir, name);
+	FAILS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY, MPI_INFO_NULL, &f), class);
+	CHECK(f == MPI_FILE_NULL);
+	FAILS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &f), class);
+}
+
+/* Names that are no files. Opening a pipe waits for no other process. */
+static void test_names(void)
+{
+	char name[300], other[600], loop[600];
+
+	snprintf(other, sizeof(other), "%s/io_pipe", dir);
+	snprintf(loop, sizeof(loop), "%s/io_loop", dir);
+	if (!me)
+		CHECK(!mkfifo(other, 0600) && !symlink(loop, loop));
+	meet(sync_comm);
+	opens_not("io_pipe", MPI_ERR_BAD_FILE);
+	opens_not("io_loop", MPI_ERR_BAD_FILE);
+	opens_not("io_errno/file", MPI_ERR_BAD_FILE);
+	opens_not(".", MPI_ERR_BAD_FILE);
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	opens_not(name, MPI_ERR_BAD_FILE);
+	meet(sync_comm);
+	if (!me) {
+		FAILS(MPI_File_delete(dir, MPI_INFO_NULL), MPI_ERR_BAD_FILE);
+		unlink(other);
+		unlink(loop);
+	}
+	meet(sync_comm);
+}
+
+int main(int argc, char **argv)
+{
+	test_init(&argc, &argv);
+	if (argc < 2)
+		test_fail(__FILE__, __LINE__, "no directory");
+	snprintf(dir, sizeof(dir), "%s", argv[1]);
+	snprintf(path, sizeof(path), "%s/io_errno", dir);
+	test_classes();
+	test_parts();
+	test_names();
+	meet(sync_comm);
+	if (!me)
+		unlink(path);
+	test_done("io_errno");
+	return 0;
+}
