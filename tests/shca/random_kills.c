@@ -910,7 +910,7 @@ int main(int argc, char **argv)
 	pid_t pid[MAXW], auditor;
 	int c, status, pipes[2][2];
 
-	static const struct option options[] = {{"random_kills", required_argument, NULL, 'k'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"kills", required_argument, NULL, 'k'}, {NULL, 0, NULL, 0}};
 	uint64_t before[TRAFFICS] = {0}, stops = 0;
 	while ((c = getopt_long(argc, argv, "n:k:s:", options, NULL)) != -1) {
 		switch (c) {
