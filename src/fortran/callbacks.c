@@ -15,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The slot of fn in one pool; -1 if all are taken. */
+/* Returns the slot of fn in one pool; -1: all slots are taken. */
 static int slot_of(mpifort_fn **pool, mpifort_fn *fn)
 {
 	int i;
@@ -42,44 +42,30 @@ static int slot_of(mpifort_fn **pool, mpifort_fn *fn)
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
 
-typedef void f_op(void *, void *, int *, MPI_Fint *);
-typedef void f_op_c(void *, void *, MPI_Count *, MPI_Fint *);
-static mpifort_fn *op_pool[SLOTS], *op_c_pool[SLOTS];
-
-#define OP(h)											\
-static void op_##h(void *in, void *inout, int *len, MPI_Datatype *datatype)			\
+/* op: prefix of the pool and of its functions; len: the type of their count; function: their C type; each, name: OP and its name for a slot */
+#define OP(op, len, h)										\
+static void op##_##h(void *in, void *inout, len *n, MPI_Datatype *datatype)			\
 {												\
 	MPI_Fint t = datatype_out(*datatype);							\
 												\
-	((f_op *)op_pool[0x##h])(in, inout, len, &t);						\
+	((void (*)(void *, void *, len *, MPI_Fint *))op##_pool[0x##h])(in, inout, n, &t);	\
 }
-ALL(OP)
-#define OP_C(h)											\
-static void op_c_##h(void *in, void *inout, MPI_Count *len, MPI_Datatype *datatype)		\
+#define OPS(op, function, lookup, each, name)							\
+static mpifort_fn *op##_pool[SLOTS];								\
+ALL(each)											\
+static function *const op##_functions[SLOTS] = { ALL(name) };					\
+function *lookup(mpifort_fn *fn)								\
 {												\
-	MPI_Fint t = datatype_out(*datatype);							\
+	int slot = slot_of(op##_pool, fn);							\
 												\
-	((f_op_c *)op_c_pool[0x##h])(in, inout, len, &t);					\
+	return slot < 0 ? NULL : op##_functions[slot];						\
 }
-ALL(OP_C)
-#define OP_NAME(h) op_##h,
-#define OP_C_NAME(h) op_c_##h,
-static MPI_User_function *const ops[SLOTS] = { ALL(OP_NAME) };
-static MPI_User_function_c *const ops_c[SLOTS] = { ALL(OP_C_NAME) };
-
-MPI_User_function *mpifort_op_function(mpifort_fn *fn)
-{
-	int slot = slot_of(op_pool, fn);
-
-	return slot < 0 ? NULL : ops[slot];
-}
-
-MPI_User_function_c *mpifort_op_function_c(mpifort_fn *fn)
-{
-	int slot = slot_of(op_c_pool, fn);
-
-	return slot < 0 ? NULL : ops_c[slot];
-}
+#define OP_INT(h) OP(op, int, h)
+#define OP_INT_NAME(h) op_##h,
+OPS(op, MPI_User_function, mpifort_op_function, OP_INT, OP_INT_NAME)
+#define OP_COUNT(h) OP(op_c, MPI_Count, h)
+#define OP_COUNT_NAME(h) op_c_##h,
+OPS(op_c, MPI_User_function_c, mpifort_op_function_c, OP_COUNT, OP_COUNT_NAME)
 
 /* ---- error handlers --------------------------------------------------------------------------------------- */
 
@@ -147,7 +133,7 @@ int mpifort_grequest_cancel(void *extra_state, int complete)
 
 /* ---- data representations --------------------------------------------------------------------------------- */
 
-/* A representation is there until the process ends, and so is what belongs to it. */
+/* Registered data representations. MPI has no call that ends one, so the list keeps them until the process ends. */
 static struct mpifort_datarep *datareps;
 
 struct mpifort_datarep *mpifort_datarep(mpifort_fn *read, mpifort_fn *write, mpifort_fn *extent, MPI_Aint extra_state)

@@ -190,114 +190,69 @@ int PMPI_Buffer_iflush(MPI_Request *request)
 }
 HDL_PROFILED(Buffer_iflush);
 
-#define FORM(_c, Count)												\
-int PMPI_Comm_attach_buffer##_c(MPI_Comm comm, void *buffer, Count size)					\
-{														\
-	HDL_LOCKED;												\
-	static const char call[] = "MPI_Comm_attach_buffer" #_c;						\
-	struct hdl_comm *c = hdl_comm_get(comm);								\
-														\
-	return c ? attach(call, OF_COMM(c), buffer, size) : hdl_bad_comm(call, comm);					\
-}														\
-HDL_PROFILED(Comm_attach_buffer##_c);
+/* The buffers of communicators and of sessions. */
+#define FUNCTIONS(Kind, kind, OF)											\
+int PMPI_##Kind##_attach_buffer(MPI_##Kind object, void *buffer, int size)						\
+{															\
+	HDL_LOCKED;													\
+	static const char call[] = "MPI_" #Kind "_attach_buffer";							\
+	struct hdl_##kind *o = hdl_##kind##_get(object);								\
+															\
+	return o ? attach(call, OF(o), buffer, size) : hdl_bad_##kind(call, object);					\
+}															\
+HDL_PROFILED(Kind##_attach_buffer);											\
+															\
+int PMPI_##Kind##_detach_buffer(MPI_##Kind object, void *buffer_addr, int *size)					\
+{															\
+	HDL_LOCKED;													\
+	static const char call[] = "MPI_" #Kind "_detach_buffer";							\
+	struct hdl_##kind *o = hdl_##kind##_get(object);								\
+															\
+	return o ? detach_int(call, OF(o), buffer_addr, size) : hdl_bad_##kind(call, object);				\
+}															\
+HDL_PROFILED(Kind##_detach_buffer);											\
+															\
+int PMPI_##Kind##_attach_buffer_c(MPI_##Kind object, void *buffer, MPI_Count size)					\
+{															\
+	HDL_LOCKED;													\
+	static const char call[] = "MPI_" #Kind "_attach_buffer_c";							\
+	struct hdl_##kind *o = hdl_##kind##_get(object);								\
+															\
+	return o ? attach(call, OF(o), buffer, size) : hdl_bad_##kind(call, object);					\
+}															\
+HDL_PROFILED(Kind##_attach_buffer_c);											\
+															\
+int PMPI_##Kind##_detach_buffer_c(MPI_##Kind object, void *buffer_addr, MPI_Count *size)				\
+{															\
+	HDL_LOCKED;													\
+	static const char call[] = "MPI_" #Kind "_detach_buffer_c";							\
+	struct hdl_##kind *o = hdl_##kind##_get(object);								\
+															\
+	return o ? detach(call, OF(o), buffer_addr, size, size) : hdl_bad_##kind(call, object);				\
+}															\
+HDL_PROFILED(Kind##_detach_buffer_c);											\
+															\
+int PMPI_##Kind##_flush_buffer(MPI_##Kind object)									\
+{															\
+	HDL_LOCKED;													\
+	static const char call[] = "MPI_" #Kind "_flush_buffer";							\
+	struct hdl_##kind *o = hdl_##kind##_get(object);								\
+															\
+	return o ? flush(call, OF(o)) : hdl_bad_##kind(call, object);							\
+}															\
+HDL_PROFILED(Kind##_flush_buffer);											\
+															\
+int PMPI_##Kind##_iflush_buffer(MPI_##Kind object, MPI_Request *request)						\
+{															\
+	HDL_LOCKED;													\
+	HDL_GIVES(request);												\
+	static const char call[] = "MPI_" #Kind "_iflush_buffer";							\
+	struct hdl_##kind *o = hdl_##kind##_get(object);								\
+															\
+	return o ? iflush(call, OF(o), request) : hdl_bad_##kind(call, object);						\
+}															\
+HDL_PROFILED(Kind##_iflush_buffer);
 
-FORM(, int)
-FORM(_c, MPI_Count)
-#undef FORM
-
-int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_detach_buffer";
-	struct hdl_comm *c = hdl_comm_get(comm);
-
-	return c ? detach_int(call, OF_COMM(c), buffer_addr, size) : hdl_bad_comm(call, comm);
-}
-HDL_PROFILED(Comm_detach_buffer);
-
-int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_detach_buffer_c";
-	struct hdl_comm *c = hdl_comm_get(comm);
-
-	return c ? detach(call, OF_COMM(c), buffer_addr, size, size) : hdl_bad_comm(call, comm);
-}
-HDL_PROFILED(Comm_detach_buffer_c);
-
-int PMPI_Comm_flush_buffer(MPI_Comm comm)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_flush_buffer";
-	struct hdl_comm *c = hdl_comm_get(comm);
-
-	return c ? flush(call, OF_COMM(c)) : hdl_bad_comm(call, comm);
-}
-HDL_PROFILED(Comm_flush_buffer);
-
-int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	HDL_GIVES(request);
-	static const char call[] = "MPI_Comm_iflush_buffer";
-	struct hdl_comm *c = hdl_comm_get(comm);
-
-	return c ? iflush(call, OF_COMM(c), request) : hdl_bad_comm(call, comm);
-}
-HDL_PROFILED(Comm_iflush_buffer);
-
-#define FORM(_c, Count)												\
-int PMPI_Session_attach_buffer##_c(MPI_Session session, void *buffer, Count size)				\
-{														\
-	HDL_LOCKED;												\
-	static const char call[] = "MPI_Session_attach_buffer" #_c;						\
-	struct hdl_session *s = hdl_session_get(session);							\
-														\
-	return s ? attach(call, OF_SESSION(s), buffer, size) : hdl_bad_session(call, session);			\
-}														\
-HDL_PROFILED(Session_attach_buffer##_c);
-
-FORM(, int)
-FORM(_c, MPI_Count)
-#undef FORM
-
-int PMPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Session_detach_buffer";
-	struct hdl_session *s = hdl_session_get(session);
-
-	return s ? detach_int(call, OF_SESSION(s), buffer_addr, size) : hdl_bad_session(call, session);
-}
-HDL_PROFILED(Session_detach_buffer);
-
-int PMPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Session_detach_buffer_c";
-	struct hdl_session *s = hdl_session_get(session);
-
-	return s ? detach(call, OF_SESSION(s), buffer_addr, size, size) : hdl_bad_session(call, session);
-}
-HDL_PROFILED(Session_detach_buffer_c);
-
-int PMPI_Session_flush_buffer(MPI_Session session)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Session_flush_buffer";
-	struct hdl_session *s = hdl_session_get(session);
-
-	return s ? flush(call, OF_SESSION(s)) : hdl_bad_session(call, session);
-}
-HDL_PROFILED(Session_flush_buffer);
-
-int PMPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request)
-{
-	HDL_LOCKED;
-	HDL_GIVES(request);
-	static const char call[] = "MPI_Session_iflush_buffer";
-	struct hdl_session *s = hdl_session_get(session);
-
-	return s ? iflush(call, OF_SESSION(s), request) : hdl_bad_session(call, session);
-}
-HDL_PROFILED(Session_iflush_buffer);
+FUNCTIONS(Comm, comm, OF_COMM)
+FUNCTIONS(Session, session, OF_SESSION)
+#undef FUNCTIONS

@@ -169,7 +169,7 @@ tests_mp_transport_am_SOURCES = tests/mp/transport_am.c
 tests_mp_transport_am_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_am_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/transport_rma
-tests_mp_transport_rma_SOURCES = tests/mp/transport_rma.c
+tests_mp_transport_rma_SOURCES = tests/mp/transport_rma.c tests/mp/transport_rma.h tests/mp/transport_rma_modes.c
 tests_mp_transport_rma_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_rma_LDFLAGS = $(NOWRAP)
 

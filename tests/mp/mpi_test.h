@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int me, np;
-static MPI_Comm sync_comm;		/* for meet(), apart from the messages under test */
+/* weak: one object in a program of several sources */
+__attribute__((weak)) int me, np;
+__attribute__((weak)) MPI_Comm sync_comm;		/* for meet(), apart from the messages under test */
 
 static inline void test_init(int *argc, char ***argv)
 {

@@ -3,7 +3,8 @@ standard_programs = tests/mp/standard_ptp tests/mp/standard_types tests/mp/stand
 	tests/mp/standard_topo tests/mp/standard_env tests/mp/standard_forms
 standard_sources = tests/mp/standard.h tests/mp/mpi_test.h
 check_PROGRAMS += $(standard_programs)
-tests_mp_standard_ptp_SOURCES = tests/mp/standard_ptp.c $(standard_sources)
+tests_mp_standard_ptp_SOURCES = tests/mp/standard_ptp.c tests/mp/standard_ptp.h tests/mp/standard_ptp_requests.c \
+	$(standard_sources)
 tests_mp_standard_ptp_LDADD = libheddle.la
 tests_mp_standard_ptp_LDFLAGS = $(NOWRAP)
 tests_mp_standard_types_SOURCES = tests/mp/standard_types.c $(standard_sources)

@@ -16,7 +16,8 @@
 #include "runtime/threads.h"
 #include "transport/core/tp.h"
 
-static struct hdl_tp *tp;
+/* weak: one object in a program of several sources */
+__attribute__((weak)) struct hdl_tp *tp;
 
 __attribute__((format(printf, 1, 2))) static inline _Noreturn void fail(const char *fmt, ...)
 {

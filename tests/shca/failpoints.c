@@ -16,7 +16,9 @@
  *
  * Executor "helper": B, polling, copies chunks of A's large write for it, and dies in one.
  *
- *     failpoints [--all] [-v] [POINT [REQUEST [EXECUTOR]]]
+ *     failpoints [--all] [-v] [POINT [REQUEST [EXECUTOR [MEMORY]]]]
+ *
+ * Cases run by turns in memory of the fabric and in private memory; MEMORY is "arena" or "private" for all of them.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -197,7 +199,7 @@ static bool b_is_content(pid_t b, bool *gone, char *why, size_t n)
 	return true;
 }
 
-static bool run_case(const struct point *p, enum req req, enum executor ex, unsigned number, char *why, size_t n)
+static bool run_case(const struct point *p, enum req req, enum executor ex, unsigned number, bool private, char *why, size_t n)
 {
 	pid_t pid[ROLES];
 	int status;
@@ -208,7 +210,7 @@ static bool run_case(const struct point *p, enum req req, enum executor ex, unsi
 	st->p = *p;
 	st->req = req;
 	st->ex = ex;
-	st->priv = number & 1;
+	st->priv = private;
 	why[0] = 0;
 	for (uint32_t r = 0; r < roles(); r++)
 		pid[r] = start((int)r);
@@ -297,7 +299,7 @@ int main(int argc, char **argv)
 		if (c == 'v')
 			verbose = true;
 		else if (c != 'a') {
-			fprintf(stderr, "usage: %s [--all] [-v] [point [request [executor]]]\n", argv[0]);
+			fprintf(stderr, "usage: %s [--all] [-v] [point [request [executor [arena|private]]]]\n", argv[0]);
 			return 2;
 		}
 	}
@@ -325,7 +327,8 @@ int main(int argc, char **argv)
 					continue;
 				}
 				uint64_t t0 = now();
-				bool good = run_case(p, r, e, number, why, sizeof(why));
+				bool private = argc > 3 ? !strcmp(argv[3], "private") : number & 1;
+				bool good = run_case(p, r, e, number, private, why, sizeof(why));
 				passed += good;
 				failed += !good;
 				printf("%-18s %-15s %-13s %s hit by %s%s%s", p->name, req_name[r], executor_name[e],

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random graphs of requests, a member of which dies: what must be true of the survivors.
+ * Random graphs of requests, of which one member dies: the state that the survivors must be in.
  *
- * What is known. Of a survivor's queue its completions tell which requests have ended with success: a number of the first
- * ones. Of the dead one's, whoever executes one tells at failpoints how far it is; so of each queue at most one request may have
- * been interrupted.
+ * Evidence. The completions of a survivor's queue tell which requests ended with success: the first ones. For the dead member's
+ * queues, the executor of each notes at failpoints how far it is. So at most one request of each queue may have been interrupted.
  *
- * Ends. Nothing can go on any more (graph_death_settle): each queue of a survivor is unlocked, and
+ * End. No queue can go on any more (graph_death_settle). Each queue of a survivor is unlocked, and
  *   - all of its requests have ended, or
- *   - it has failed: all have completed, and its receives; or
- *   - its next request rightly waits: it is not enabled, its completions are not there, there is no receive for it.
- * If its peer has died it is marked so, its receives are completed, IBV_EVENT_QP_FATAL is raised, and its next request does not ask
- * the dead for anything. (A peer that was dead before they were connected shows when something is sent.) The dead one's slot is
- * free, it owns no memory, and holds no lock.
+ *   - the queue has failed: all requests and all of its receives have completed; or
+ *   - its next request rightly waits: the request is not enabled, its completions have not come, or there is no receive for it.
+ * A queue whose peer has died is marked so, its receives are completed, IBV_EVENT_QP_FATAL is raised, and its next request does not
+ * need the dead member. (If the peer was dead before the two were connected, the first send finds that out.) The dead member's slot
+ * is free, the member owns no memory, and holds no lock.
  *
- * Who may fail. A queue to the dead: its first request that failed has IBV_WC_RETRY_EXC_ERR. And a queue that a thread of the dead
- * executed: IBV_WC_FATAL_ERR (nobody may guess whether its request happened); then its peer's, with IBV_WC_RETRY_EXC_ERR,
- * if that asks it for something. No others: a request whose predecessors have all ended has run.
+ * Failures. A queue to the dead member may fail: its first failed request has IBV_WC_RETRY_EXC_ERR. A queue that a thread of the dead
+ * member executed may fail with IBV_WC_FATAL_ERR (whether its request happened is unknown); then the peer of that queue fails, too,
+ * with IBV_WC_RETRY_EXC_ERR, if its request needs that queue. No other queue may fail: a request whose predecessors have all ended
+ * has run.
  *
- * What has run. Completions in error count for WAITs as any others do (docs/verbs_exp.md): what waits for a queue that has failed
- * goes on too early; and what it enables then may run too early as well, though whatever it must come behind ends later. A request is
- * *in order* if all that it must come behind had ended before the death was known, or has ended in queues that nobody enabled too early,
- * and if its own queue, or the receives of its peer, were not enabled too early before it ran. Then:
- *   - One that is in order, whose operands nobody out of order may have changed, has done exactly what the graph says, and
- *     once, whoever executed it.
- *   - One that was interrupted has changed nothing but its target: an atomic, of any size, all of that or nothing; another each byte
- *     of it or not. (An RDMA WRITE with immediate that waits for a receive for ever is such a one.)
- *   - One that commutes with all others that have touched its target has been done exactly once, in order or not.
- *   - What may be overwritten by requests out of order is not known. Everything else is what it was.
+ * Effects. Completions in error count for WAITs as any others do (docs/verbs_exp.md): a WAIT for a failed queue is met too early, and
+ * the requests that are enabled behind that WAIT may run too early, though their predecessors end later. A request is *in order* if
+ * all of its predecessors had ended before the death was known, or have ended in queues that were not enabled too early, and if
+ * neither its own queue nor the receives of its peer were enabled too early before it ran. Then:
+ *   - A request in order whose operands no request out of order may have changed has done exactly what the graph says, and once,
+ *     whichever process executed the request.
+ *   - An interrupted request has changed nothing but its target: an atomic, of any size, all of the target or nothing; any other
+ *     request, each byte of the target or not. (An RDMA WRITE with immediate that waits for a receive for ever counts as interrupted.)
+ *   - A request that commutes with all others that have touched its target has been done exactly once, in order or not.
+ *   - Bytes that requests out of order may overwrite are unknown. All other bytes are as before.
  *   - Counters (graph.stamps) have counted each request exactly once.
  */
 #include <sched.h>
@@ -112,7 +112,7 @@ static uint64_t receives_completed(const struct graph_member *m, const struct sh
 	return shca_cq_count(shca_thread_get(m->r->m), shca_at(m->r->m->base, sh->rcq));
 }
 
-/* Whether a queue whose next request asks a survivor for something, or nobody, rightly waits. */
+/* Returns whether a queue rightly waits. Must: its next request needs a survivor, or no other member. */
 static bool waits(const struct graph_member *m, uint32_t queue, const struct shca_qp *sh, uint64_t head)
 {
 	const struct graph_queue *q = &m->g->q[queue], *p = &m->g->q[q->peer];
@@ -132,7 +132,7 @@ static bool waits(const struct graph_member *m, uint32_t queue, const struct shc
 	return !atomic_load(&to->fail) && receives_completed(m, to) == may;
 }
 
-/* NULL: the queue has come to its end; or what is missing. Whatever changes is added to *state. */
+/* Returns NULL if the queue has come to its end, else a text that says why not. Adds all that changes to *state. */
 static const char *unsettled(const struct graph_member *m, const struct graph_death *d, uint32_t queue, uint64_t *state)
 {
 	const struct graph_queue *q = &m->g->q[queue];
@@ -143,7 +143,7 @@ static const char *unsettled(const struct graph_member *m, const struct graph_de
 	*state += (lock * 3 + head * 5 + received * 7 + failed) * (2 * queue + 1);
 	if (lock & 7)
 		return "it is locked";
-	/* not connected: its peer was not there any more when it was to be connected; it learns that when it sends */
+	/* not connected: the peer had died before; the queue's first send finds that out */
 	bool connected = sh->peer_proc, told = atomic_load(&sh->peer_dead) && atomic_load(&sh->events) & 1u << IBV_EVENT_QP_FATAL;
 	if (dead && connected && !told && !failed)
 		return "it was not told that its peer has died";
@@ -175,7 +175,7 @@ static const char *unreaped(const struct graph_member *m, const struct graph_dea
 	return NULL;
 }
 
-/* true: all is as it was when `state` was told last, and nothing is missing. */
+/* Returns true if nothing has changed since the last call, and all queues have come to their end. */
 static bool settled(const struct graph_member *m, const struct graph_death *d, uint64_t *state, bool say)
 {
 	const struct graph *g = m->g;
@@ -205,7 +205,7 @@ static bool settled(const struct graph_member *m, const struct graph_death *d, u
 	return all && same;
 }
 
-/* What the completions of a queue have said so far. */
+/* What is known of a queue from its completions so far. */
 struct reading {
 	uint32_t next, received;	/* request; receives that got a message */
 	bool taken[GRAPH_OPS];
@@ -219,7 +219,7 @@ static void read_requests(const struct graph_member *m, struct graph_death *d, u
 	for (int n; (n = shca_poll_cq(m->cq[2 * i], 1, &wc)); x->next = (uint32_t)wc.wr_id + 1) {
 		CHECK(n > 0);
 		bool failed = d->queue[i].status != IBV_WC_SUCCESS;
-		/* unsignaled ones have none, unless they fail */
+		/* unsignaled requests have no completion, unless they fail */
 		while (!failed && x->next < wc.wr_id && x->next < q->n && !q->req[x->next].signaled)
 			x->next++;
 		if (wc.wr_id != x->next || wc.wr_id >= q->n || (failed && wc.status != IBV_WC_WR_FLUSH_ERR) ||
@@ -289,7 +289,7 @@ void graph_death_settle(const struct graph_member *m, struct graph_death *d, boo
 			settled(m, d, &state, true);
 			WRONG(m->g, "member %u: what the death of member %u has left does not come to an end", m->id, d->victim);
 		}
-		/* what is left over is found by who polls; but nobody need poll */
+		/* a poller finds the rest; but no member need poll */
 		if (!quiet)
 			read_all(m, d, x);
 		rig_nap();
@@ -316,7 +316,7 @@ static bool is_atomic(const struct graph_req *r)
 	return r->op >= GRAPH_FAA && r->op <= GRAPH_MCAS;
 }
 
-/* graph_make.c: what it got to know goes to where nothing is compared. */
+/* graph_make.c: the results of such a request go to memory that is not compared. */
 static bool commutes(const struct graph_req *r)
 {
 	return is_atomic(r) && r->seg[0].off >= GRAPH_MEM;
@@ -334,7 +334,7 @@ static uint32_t parts_of(const struct graph *g, uint32_t queue, uint32_t req, st
 		p[n++] = (struct part){r->op == GRAPH_MCAS ? SETS : ADDS, theirs, r->remote};
 		return n;
 	}
-	/* an atomic reads what it changes, too: a comparison tells what it comes to */
+	/* an atomic reads its target, too: the result of a comparison depends on it */
 	if (is_atomic(r))
 		p[n++] = (struct part){READS, theirs, r->remote};
 	p[n++] = (struct part){r->op == GRAPH_READ ? READS : WRITES, theirs, r->remote};
@@ -353,7 +353,7 @@ struct paper {
 	uint8_t unknown[GRAPH_MEMBERS][GRAPH_MEM];
 	uint8_t open[GRAPH_MEMBERS][GRAPH_MEM];	/* by a request that was interrupted */
 	uint32_t ok[GRAPH_QUEUES], known[GRAPH_QUEUES];	/* ended with success; on which others may rely */
-	bool early[GRAPH_QUEUES];			/* somebody out of order has enabled it */
+	bool early[GRAPH_QUEUES];			/* enabled by a request out of order */
 };
 
 static enum fate fate_of(const struct paper *x, uint32_t queue, uint32_t req)
@@ -416,7 +416,7 @@ static bool enable_early(struct paper *x)
 	return more;
 }
 
-/* Requests out of order have read and written anything at any time. true: more is unknown than before. */
+/* Marks the bytes that requests out of order may have read and written at any time. Returns true if more bytes are unknown now. */
 static bool spread(struct paper *x, uint32_t queue, uint32_t req)
 {
 	struct part p[MOST_PARTS];
@@ -433,7 +433,7 @@ static bool spread(struct paper *x, uint32_t queue, uint32_t req)
 	return more;
 }
 
-/* One that was interrupted: what it would have made of its target. */
+/* Computes the target as an interrupted request would have left it. */
 static void imagine(struct paper *x, uint32_t queue, uint32_t req)
 {
 	struct part p[MOST_PARTS];
@@ -494,7 +494,7 @@ static bool is_message(const struct graph_req *r)
 	return r->op == GRAPH_SEND || r->op == GRAPH_WRITE_IMM;
 }
 
-/* Why a queue of mine has failed. */
+/* Checks the reason for which a queue of this member has failed. */
 static void check_failure(const struct graph_member *m, const struct graph_death *d, uint32_t i)
 {
 	const struct graph_queue *q = &m->g->q[i];
@@ -576,7 +576,7 @@ static uint8_t byte_of(const struct graph_member *m, uint32_t off)
 	return (uint8_t)*graph_memory(m, off);
 }
 
-/* The target of an atomic that was interrupted is one thing or the other; of another request, each byte is. */
+/* The target of an interrupted atomic is as before or as after the atomic; of any other interrupted request, each byte is. */
 static void check_interrupted(const struct graph_member *m, const struct paper *x, uint32_t queue, uint32_t req, struct graph_tally *t)
 {
 	const struct graph_req *r = &x->g->q[queue].req[req];
@@ -603,7 +603,7 @@ static void check_interrupted(const struct graph_member *m, const struct paper *
 	t->partly += old && new;
 }
 
-/* Of additions, or bits set, that were interrupted: some have been done, and the others not. */
+/* Of several interrupted additions, or bits set, any subset has been done. */
 static void check_commuting(const struct graph_member *m, struct paper *x)
 {
 	struct { uint32_t queue, req; } open[16];

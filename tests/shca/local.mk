@@ -118,7 +118,8 @@ TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/random_kills.sh
 	tests/shca/datagram_death tests/shca/responder_death tests/shca/rnr_list_death
 EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/random_kills.sh
 noinst_PROGRAMS += tests/shca/random_kills
-tests_shca_random_kills_SOURCES = tests/shca/random_kills.c $(shca_rig)
+tests_shca_random_kills_SOURCES = tests/shca/random_kills.c tests/shca/random_kills.h tests/shca/random_kills_queues.c \
+	$(shca_rig)
 tests_shca_random_kills_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_random_kills_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_random_kills_LDFLAGS = $(NOWRAP)

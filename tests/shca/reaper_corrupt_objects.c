@@ -14,6 +14,7 @@
  * are printed.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stddef.h>
@@ -49,7 +50,14 @@ static struct ibv_cq *acq, *bcq;
 static struct ibv_qp *ab, *ba;		/* the survivors' own connection */
 static char *a_arena, *b_arena, *a_private;	/* of each the first half is opened to nobody, and stays as it is */
 static struct ibv_mr *a_mr, *b_mr, *a_private_mr;
+static struct ibv_xrcd *a_xrcd;
 static uint64_t rng;
+
+/* What A and B do with the victim's objects: see meet_the_dead. */
+enum {
+	MEET_READ = 1, MEET_SEND = 2, MEET_WRITE_IMM = 4, MEET_SRQ = 8, MEET_DATAGRAM = 16, MEET_RECEIVE = 32, MEET_RUN_CROSS = 64,
+	MEET_RUN = 128, MEET_DESTROY = 256, MEET_COMPLETION = 512, MEET_OPEN = 1024, MEET_ALL = 2047
+};
 
 /* ---- the stage ---------------------------------------------------------------------------------------------------- */
 
@@ -107,6 +115,9 @@ static void survivors_join(void)
 	a_mr = region(&a, a_arena + BYTES, BYTES);
 	b_mr = region(&b, b_arena + BYTES, BYTES);
 	a_private_mr = region(&a, a_private + BYTES, BYTES);
+	struct ibv_xrcd_init_attr xa = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+	a_xrcd = shca_open_xrcd(a.ctx, &xa);
+	CHECK(a_xrcd);
 	/* the next message from A; whoever takes it for another queue's message keeps A's from coming */
 	receive(ba, b_arena + BYTES, 512, b_mr->lkey);
 	snprintf(a.m->hdr->name, sizeof(a.m->hdr->name), "scribbled-%d", (int)getpid());
@@ -350,19 +361,27 @@ static void scribble(void)
 	lg->scribbles++;
 }
 
-/* Words that a reaper is sure to follow, one in each of the first rounds. false: there are no more. */
-static bool chosen(uint64_t which)
+/* Words that a survivor is sure to follow, one in each of the first rounds. meet: what A and B do in that round. Returns false when
+ * there are no more. */
+static bool chosen(uint64_t which, uint32_t *meet)
 {
-	struct shca_qp *listed = rig_sh(v.managed), *waits = rig_sh(v.d[AT_A]);
+	struct shca_qp *listed = rig_sh(v.managed), *waits = rig_sh(v.d[AT_A]), *idle = rig_sh(v.d[IDLE]);
 	uint32_t foreign = shca_thread_get(b.m)->slot;
-	struct { _Atomic uint64_t *word; uint64_t value; } word[] = {
-		{(_Atomic uint64_t *)&listed->next, shca_off_of(a.m, rig_sh(ab))},	/* a list leads into a survivor's */
-		{(_Atomic uint64_t *)&listed->next, shca_off_of(a.m, listed)},		/* ... goes round */
-		{&waits->rnr_next, shca_off_of(a.m, a_arena)},				/* ... to what is no queue */
-		{&waits->rnr_next, shca_off_of(a.m, waits)},
-		{&listed->lock, SHCA_L_RUN | (uint64_t)SHCA_MAX_THREADS << 3},		/* nobody's thread */
-		{&listed->lock, SHCA_L_RUN | 0x1fffffull << 3},
-		{&listed->lock, SHCA_L_RUN | (uint64_t)foreign << 3},			/* one that lives */
+	const struct {
+		void *at;
+		uint64_t value;
+		uint32_t meet;
+	} word[] = {
+		{&listed->next, shca_off_of(a.m, rig_sh(ab)), MEET_ALL},	/* a list leads into a survivor's */
+		{&listed->next, shca_off_of(a.m, listed), MEET_ALL},		/* ... is cyclic */
+		{&waits->rnr_next, shca_off_of(a.m, a_arena), MEET_ALL},	/* ... leads to an address that has no queue */
+		{&waits->rnr_next, shca_off_of(a.m, waits), MEET_ALL},
+		/* without a receive the cyclic list is still there when the reaper kicks all its queues */
+		{&waits->rnr_next, shca_off_of(a.m, waits), MEET_ALL & ~MEET_RECEIVE},
+		{&listed->lock, SHCA_L_RUN | (uint64_t)SHCA_MAX_THREADS << 3, MEET_ALL},	/* a thread that does not exist */
+		{&listed->lock, SHCA_L_RUN | 0x1fffffull << 3, MEET_ALL},
+		{&listed->lock, SHCA_L_RUN | (uint64_t)foreign << 3, MEET_ALL},		/* a living thread */
+		{&idle->rq, rig_sh(ba)->rq, MEET_ALL},			/* a survivor's receives */
 	};
 
 	const struct shca_cq *cq = ((struct shca_user_cq *)v.cq)->sh;
@@ -371,6 +390,7 @@ static bool chosen(uint64_t which)
 	uint64_t *ring = shca_at(a.m->base, rq->ring & ~63ull);
 
 	lg->n = 0;
+	*meet = MEET_ALL;
 	if (which == ARRAY_SIZE(word)) {
 		/* each lap leads to the next one of another */
 		for (uint32_t i = 0; i < 1u << cq->log2; i++)
@@ -383,9 +403,22 @@ static bool chosen(uint64_t which)
 			ring[i] = ((i ? 0 : 1ull << 38) + (1u << rq->log2) + i) << 24;
 		return true;
 	}
+	if (which == ARRAY_SIZE(word) + 2) {
+		/* a type whose queue pairs are common, in a domain of A */
+		idle->type = IBV_QPT_XRC_RECV;
+		idle->xrcd = ((struct shca_user_xrcd *)a_xrcd)->number;
+		*meet = MEET_OPEN;
+		return true;
+	}
+	if (which == ARRAY_SIZE(word) + 3) {
+		/* a type that does not exist: the queue pair is counted in the slot of another type */
+		idle->type = 250;
+		return true;
+	}
 	if (which > ARRAY_SIZE(word))
 		return false;
-	atomic_store(word[which].word, word[which].value);
+	*meet = word[which].meet;
+	memcpy(word[which].at, &word[which].value, sizeof(word[which].value));
 	return true;
 }
 
@@ -458,31 +491,46 @@ static void wild_completion(void)
 	shca_leave(thr);
 }
 
-/* What others do with the objects of one that has just died, before anybody knows. Stores into memory that the victim names are left
- * out: what they hit cannot be told from what it has meant (docs/shca-engine.md, What is trusted). */
-static void meet_the_dead(void)
+/* A opens the victim's queue pair as if it were an XRC_RECV queue pair of several holders. */
+static void opens(const struct ibv_qp *qp)
 {
-	uint32_t what = lg->n ? (uint32_t)rig_rand(&rng) : UINT32_MAX;	/* all, of what was chosen */
+	struct ibv_qp_open_attr attr = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+		.qp_num = qp->qp_num, .xrcd = a_xrcd, .qp_type = IBV_QPT_XRC_RECV,
+	};
+	const void *before = shca_number_get(a.m, qp->qp_num, SHCA_KIND_QP);
 
-	if (what & 1)
+	if (shca_open_qp(a.ctx, &attr))
+		FAIL("a queue pair of the victim is opened as a common one");
+	if (shca_number_get(a.m, qp->qp_num, SHCA_KIND_QP) != before)
+		FAIL("a queue pair of the victim is ended as a common one");
+}
+
+/* What A and B do with the objects of the victim, which has just died, before any process has noticed. Stores into memory that the
+ * victim names are left out: a wrong address cannot be told from the right one (docs/shca-engine.md, What is trusted). */
+static void meet_the_dead(uint32_t meet)
+{
+	if (meet & MEET_READ)
 		post(v.p[IDLE], IBV_WR_RDMA_READ, a_arena + BYTES, 8, a_mr->lkey, (uintptr_t)v.arena, v.mr->rkey);
-	if (what & 2)
+	if (meet & MEET_SEND)
 		post(v.p[IDLE], IBV_WR_SEND, a_arena + BYTES, 0, a_mr->lkey, 0, 0);
-	if (what & 4)
+	if (meet & MEET_WRITE_IMM)
 		post(v.p[IDLE_B], IBV_WR_RDMA_WRITE_WITH_IMM, b_arena + BYTES, 0, b_mr->lkey, 0, 0);
-	if (what & 8)
+	if (meet & MEET_SRQ)
 		post(v.p[SHARED_RQ], IBV_WR_SEND, b_arena + BYTES, 0, b_mr->lkey, 0, 0);
-	if (what & 16)
+	if (meet & MEET_DATAGRAM)
 		datagram();
-	if (what & 32)
+	if (meet & MEET_RECEIVE)
 		receive(v.p[AT_A], a_arena + BYTES, 64, a_mr->lkey);
-	if (what & 64)
+	if (meet & MEET_RUN_CROSS)
 		runs(v.d[CROSS]);
-	if (what & 128)
+	if (meet & MEET_RUN)
 		runs(v.d[rig_below(&rng, 7)]);
-	if (what & 512)
+	if (meet & MEET_OPEN)
+		opens(v.d[IDLE]);
+	if (meet & MEET_COMPLETION)
 		wild_completion();
-	if (what & 256)
+	if (meet & MEET_DESTROY)
 		shca_destroy_qp(v.p[AT_D]), v.p[AT_D] = NULL;
 	drain(v.pcq);
 	drain(v.qcq);
@@ -497,6 +545,16 @@ static void reap(void)
 			FAIL("the victim is not reaped");
 		rig_nap();
 	}
+}
+
+/* Queue pairs that are gone, of all types. */
+static uint64_t retired(void)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(a.m->hdr->retired); i++)
+		n += atomic_load(&a.m->hdr->retired[i].queues);
+	return n;
 }
 
 static void completes(struct ibv_cq *cq, const char *what)
@@ -557,6 +615,9 @@ static void part(void)
 
 static void play(uint64_t seed, uint64_t round)
 {
+	bool known;
+	uint32_t meet;
+
 	rng = (seed * 0x9e3779b97f4a7c15ull + round * 0xd1b54a32d192ed03ull) | 1;
 	rig_rand(&rng);
 	alarm(10);
@@ -568,15 +629,22 @@ static void play(uint64_t seed, uint64_t round)
 	rig_fill(a_private, BYTES, 3);
 	victim_joins();
 	shca_engine_kill(v.r.m);
-	if (!chosen(round))
+	known = chosen(round, &meet);
+	if (!known) {
 		scribbles();
+		meet = lg->n ? (uint32_t)rig_rand(&rng) : MEET_ALL;
+	}
 	atomic_store(&lg->phase, MEETING);
 	if (round % LOOK == 0 && !access("./shcactl", X_OK))
 		is_looked_at();
-	meet_the_dead();
+	meet_the_dead(meet);
 	atomic_store(&lg->phase, REAPING);
+	uint64_t gone = retired();
 	reap();
 	atomic_store(&lg->phase, CHECKING);
+	/* numbers lead to all of its queue pairs, unless they were scribbled over */
+	if (known && retired() != gone + ARRAY_SIZE(v.d) + 1)
+		FAIL("%lu of the victim's queue pairs are counted, not %zu", retired() - gone, ARRAY_SIZE(v.d) + 1);
 	still_works();
 	atomic_store(&lg->phase, PARTING);
 	part();

@@ -7,7 +7,8 @@ coll_graph_sources = tests/unit/coll_sim.c tests/unit/coll_sim.h src/collectives
 	src/collectives/algorithms/on_tasks.c src/collectives/algorithms/reduce.c src/collectives/algorithms/rooted.c \
 	src/collectives/algorithms/vcoll.c src/collectives/graph/graph.c src/collectives/tasks/encode.c \
 	src/collectives/graph/ops.c src/collectives/select/tuner.c src/runtime/nearest.c $(datatype_sources)
-tests_unit_coll_graph_SOURCES = tests/unit/coll_graph.c $(coll_graph_sources)
+tests_unit_coll_graph_SOURCES = tests/unit/coll_graph.c tests/unit/coll_graph.h tests/unit/coll_graph_job.c \
+	tests/unit/coll_graph_device.c tests/unit/coll_graph_hosts.c $(coll_graph_sources)
 tests_unit_coll_graph_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_coll_graph_LDADD = $(CRITERION_LIBS) -lm
 tests_unit_coll_cost_SOURCES = tests/unit/coll_cost.c $(coll_graph_sources)

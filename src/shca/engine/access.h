@@ -182,8 +182,8 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 }
 
 /* Finds the receive queue and CQ for a request that consumes a receive. Returns 0, or the status of a refusal. */
-static inline int shca_responder_receives(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_address *a,
-					  struct shca_responder *r)
+static inline __attribute__((always_inline)) int shca_responder_receives(struct shca_thread *thr, const struct shca_qp *qp,
+								       const struct shca_address *a, struct shca_responder *r)
 {
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		r->rq = shca_number_get(thr->m, a->dqpn, SHCA_KIND_SRQ);

@@ -10,7 +10,8 @@
  *   qp_lock.c         waiting for a queue's lock   common.c waiting for the lock of a queue pair that several processes hold
  *   reap.c            recovery from the death of a process; common_reap.c: of a holder of common queue pairs
  *   run.c             queues run: drain, WAIT and ENABLE, stalls, flushing
- *   exec.c            one request: finds the responder, checks, moves data, completes
+ *   exec.c            one request: finds the responder, checks, moves data, completes; exec_atomic.c: atomics
+ *   nak.c             failures in the responder's name, receives that are given back
  *   window.c          memory windows: bind, invalidate
  *   trace.c           the tap: records of requests, faults of queues
  *   atomic.c, calc.c  atomic operations on memory, CALC

@@ -11,9 +11,8 @@
 #include <stdlib.h>
 
 #include "shca.h"
-#include "shca/engine/access.h"
-#include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
+#include "shca/engine/exec.h"
 #include "shca/engine/trace.h"
 #include "shca/engine/window.h"
 
@@ -46,78 +45,13 @@ static __attribute__((noinline)) int find_responder(struct shca_thread *thr, str
 	return rc;
 }
 
-static inline int find_receives(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+/* always_inline, as shca_responder_receives: an ordinary message has no call for it. */
+static inline __attribute__((always_inline)) int find_receives(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+							      struct shca_responder *r)
 {
 	struct shca_address a = address_of(req);
 
 	return shca_responder_receives(thr, qp, &a, r);
-}
-
-/* Fails the request in the name of the responder, and puts the responder's queue in error, as class-C errors do (IBTA 9.9.3).
- * Returns the requester's status. */
-static int nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event,
-	       int requester_status)
-{
-	int status = shca_refusal(r->qp, requester_status);
-
-	/* a DCT, an XRC or UD responder serves many requesters: only a connected queue breaks */
-	if (r->qp->type != IBV_QPT_RC)
-		return status;
-	if (unlikely(status != requester_status)) {
-		shca_release_receive(thr, qp);
-		return status;
-	}
-	/* Journaled before: the responder will not answer a successor, which could not find the status again. A receive that the
-	 * request still holds goes to the flusher, which begins when the queue fails. */
-	shca_release_receive(thr, qp);
-	qp->step_status = (uint8_t)requester_status;
-	qp->step_to = r->qp->qpn;
-	shca_step_to(qp, SHCA_STEP_NAK);
-	SHCA_FAILPOINT(thr, "nak", qp, qp->step_op);
-	shca_qp_fail_once(thr, r->qp, event);
-	return requester_status;
-}
-
-/* The responder's completion found no room: its CQ is in error, the message is lost, and the responder's queue fails (not an XRC
- * responder's). */
-static int completion_lost(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r)
-{
-	if (r->qp->type == IBV_QPT_RC)
-		return nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR);
-	shca_release_receive(thr, qp);
-	/* an XRC responder serves other receive queues as well: the full CQ's SRQ has its own event (shca_cq_fail_users) */
-	if (r->qp->type != IBV_QPT_XRC_RECV)
-		shca_qp_fail_once(thr, r->qp, IBV_EVENT_QP_FATAL);
-	return IBV_WC_REM_OP_ERR;
-}
-
-/* Repeats the failure of the responder for an executor that died in nak. */
-static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
-{
-	shca_epoch_widen(thr);
-	struct shca_qp *to = shca_number_get(thr->m, qp->step_to, SHCA_KIND_QP);
-
-	if (to && to->type == IBV_QPT_RC && to->dest_qpn == qp->qpn && !atomic_load(&to->fail))
-		shca_qp_fatal(thr, to, IBV_EVENT_QP_FATAL);
-	return qp->step_status;
-}
-
-/* Resolves [raddr, raddr + len) with these rights. Returns the region, or the memory window, of rkey; NULL: IBV_WC_REM_ACCESS_ERR. */
-static inline __attribute__((always_inline)) const struct shca_mr *
-resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len, uint32_t rights,
-	       struct shca_seg *seg)
-{
-	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
-
-	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
-		return NULL;
-	return mr;
-}
-
-/* I7: the process whose memory the region is. */
-static inline uint32_t owner_of(const struct shca_mr *mr)
-{
-	return mr->proc & (SHCA_MAX_PROCS - 1);
 }
 
 /* A request's data from byte `from` on, unless inline in one piece (req->inl). Inline data of several pieces is read during the
@@ -235,61 +169,6 @@ static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	return rc;
 }
 
-/* Returns whether the completion of the taken receive appeared. Must: the request is at step SHCA_STEP_RCQE. */
-static bool receive_completed(struct shca_thread *thr, struct shca_qp *qp, struct shca_rq *rq, struct shca_cq *cq)
-{
-	int found = shca_cq_find(thr, cq, qp->step_cq, qp->step_to, qp->step_index, true);
-
-	if (found >= 0)
-		return found;
-	/* The ring went round since. A completion is overwritten only after it was polled, and polling frees the receive.
-	 * With SHCA_CQ_IGNORE_OVERRUN completions need not be polled; a lost completion is better than a receive that is
-	 * used twice. */
-	return cq->flags & SHCA_CQ_IGNORE_OVERRUN || !shca_rq_taken_at(thr, rq, qp->step_index, qp->step_pos, qp->qpn);
-}
-
-void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
-{
-	uint32_t step = shca_step_of(qp);
-	struct shca_qp *to = NULL;
-	struct shca_rq *rq;
-	struct shca_cq *cq = NULL;
-
-	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_INV && step != SHCA_STEP_RCQE)
-		return;
-	shca_epoch_widen(thr);
-	if (qp->type == IBV_QPT_XRC_SEND) {
-		rq = shca_number_get(thr->m, qp->step_to, SHCA_KIND_SRQ);
-		if (rq && !shca_rq_sound(thr->m, rq))
-			return;
-		if (rq)
-			cq = shca_cq_at(thr->m, rq->cq);
-	} else {
-		to = shca_number_get(thr->m, qp->step_to, SHCA_KIND_QP);
-		rq = to ? shca_rq_at(thr->m, to->rq) : NULL;
-		if (to)
-			cq = shca_cq_at(thr->m, to->rcq);
-	}
-	if (!rq || !cq || shca_off_of(thr->m, rq) != qp->step_rq)
-		return;
-	if (step == SHCA_STEP_RCQE && receive_completed(thr, qp, rq, cq)) {
-		shca_cq_notice_again(thr, cq);
-		return;
-	}
-	if (!to || rq->is_srq || qp->type == IBV_QPT_UD) {
-		shca_rq_return(thr, rq, qp->step_index, qp->step_pos, qp->qpn);
-		return;
-	}
-	/* Counted before the handover: if this thread dies behind the handover, a later flusher still looks. Counted again
-	 * behind the handover: a flusher that runs now may have looked in between. */
-	atomic_fetch_add(&to->flushing, SHCA_FLUSH_GIVEN);
-	if (!shca_rq_to_flusher(thr, rq, qp->step_index, qp->step_pos, qp->qpn))
-		return;
-	SHCA_FAILPOINT(thr, "given", qp, qp->step_op);
-	atomic_fetch_add(&to->flushing, SHCA_FLUSH_GIVEN);
-	shca_kick(thr, shca_off_of(thr->m, to));
-}
-
 /* Puts in the responder's completion. again: this is a successor, and the journal says RCQE: only if the completion is not
  * there. Returns false if the completion was lost. */
 static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r, const struct shca_req *req,
@@ -305,7 +184,7 @@ static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const str
 		return shca_cq_complete(thr, qp, r->rcq, SHCA_STEP_RCQE, status, w0, w1, solicited);
 	if (!shca_cq_sound(thr->m, r->rcq))
 		return false;
-	if (receive_completed(thr, qp, r->rq, r->rcq)) {
+	if (shca_receive_completed(thr, qp, r->rq, r->rcq)) {
 		shca_cq_notice_again(thr, r->rcq);
 		return true;
 	}
@@ -383,12 +262,12 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 	uint32_t step = shca_step_of(qp);
 
 	if (rc)
-		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
+		return shca_nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
 	if (shca_cq_awaited(r->rcq))
 		shca_cq_expect(thr, r->rcq);
 	int index = take_receive(thr, qp, r, step);
 	if (unlikely(index < 0))
-		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
+		return index == SHCA_RQ_BROKEN ? shca_nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (unlikely(passed_over(thr, qp, r)))
 		return shca_nobody(qp);
 	struct shca_rwqe *w = shca_rwqe_at(thr, r->rq, (uint32_t)index);
@@ -431,12 +310,12 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 		atomic_store(&r->qp->qp_state, IBV_QPS_ERR);
 	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0, step == SHCA_STEP_RCQE);
 	if (inv && status == IBV_WC_REM_INV_REQ_ERR)
-		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
+		return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	if (unlikely(status != IBV_WC_SUCCESS && !ud))
-		return nak(thr, qp, r, IBV_EVENT_QP_FATAL,
+		return shca_nak(thr, qp, r, IBV_EVENT_QP_FATAL,
 			   status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
 	if (unlikely(!there))
-		return completion_lost(thr, qp, r);
+		return shca_completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
 }
@@ -463,10 +342,10 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 	int rc;
 
 	if (!written && req->len) {
-		const struct shca_mr *region = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg);
+		const struct shca_mr *region = shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg);
 		if (unlikely(!region))
-			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
-		uint32_t proc = owner_of(region);
+			return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
+		uint32_t proc = shca_region_owner(region);
 		struct shca_iov dst = {.proc = proc, .seg = &seg, .n = 1};
 		bool polled = seg.lane == SHCA_LANE_ARENA || !(region->access & SHCA_ACCESS_UNPOLLED);
 		rc = move_write(thr, qp, req, &dst, polled ? SHCA_LAST_LINE_LAST : SHCA_ANY_ORDER, &src_err);
@@ -476,7 +355,7 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 			return shca_nobody(qp);
 		}
 		if (unlikely(rc))
-			return src_err ? IBV_WC_LOC_PROT_ERR : nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
+			return src_err ? IBV_WC_LOC_PROT_ERR : shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
 		if (polled)
 			shca_note_write(thr, proc);
 	}
@@ -485,7 +364,7 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 
 	rc = find_receives(thr, qp, req, r);
 	if (rc)
-		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
+		return shca_nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
 	if (!written) {
 		step = SHCA_STEP_WROTE;
 		shca_step_to(qp, SHCA_STEP_WROTE);
@@ -495,14 +374,14 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 		shca_cq_expect(thr, r->rcq);
 	int index = take_receive(thr, qp, r, step);
 	if (unlikely(index < 0))
-		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
+		return index == SHCA_RQ_BROKEN ? shca_nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (unlikely(passed_over(thr, qp, r)))
 		return shca_nobody(qp);
 	if (step != SHCA_STEP_RCQE)
 		shca_rwqe_at(thr, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
 	if (unlikely(!responder_cqe(thr, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len,
 				    step == SHCA_STEP_RCQE)))
-		return completion_lost(thr, qp, r);
+		return shca_completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
 }
@@ -512,7 +391,7 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 	struct shca_responder r = {0};
 	struct shca_seg seg;
 	bool granted = !find_responder(thr, qp, req, &r) &&
-		       (!req->len || resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg));
+		       (!req->len || shca_resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg));
 
 	shca_epoch_widen(thr);
 	return granted;
@@ -525,15 +404,15 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	int rc;
 
 	if (unlikely(r->qp->flags & SHCA_QP_NO_READS))
-		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
+		return shca_nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	/* as for a WRITE: without bytes no key is checked */
 	if (unlikely(!req->len && !(req->flags & SHCA_WQE_CALC)))
 		return IBV_WC_SUCCESS;
-	const struct shca_mr *region = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg);
+	const struct shca_mr *region = shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg);
 	if (unlikely(!region))
-		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
+		return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	SHCA_FAILPOINT(thr, "data", qp, req->op);
-	struct shca_iov src = {.proc = owner_of(region), .seg = &seg, .n = 1};
+	struct shca_iov src = {.proc = shca_region_owner(region), .seg = &seg, .n = 1};
 	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
 	if (unlikely(req->flags & SHCA_WQE_CALC)) {
 		const void *result;
@@ -552,142 +431,9 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (rc == -ESRCH && src_err)
 		return shca_nobody(qp);
 	if (rc)
-		return src_err ? nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR) : IBV_WC_LOC_PROT_ERR;
+		return src_err ? shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR) : IBV_WC_LOC_PROT_ERR;
 	shca_note_write(thr, qp->proc);
 	return IBV_WC_SUCCESS;
-}
-
-/* exec_operands_of of an ATOMIC_WRITE: a swap whatever the word is. Its value is in the request, or in the one segment. */
-static __attribute__((noinline)) int exec_written_word(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req,
-						       struct shca_atomic *a)
-{
-	uint64_t value = req->arg[0];
-	struct shca_seg here = {.where = (uintptr_t)&value, .len = sizeof(value), .lane = SHCA_LANE_CMA};
-	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = 1}, dst = {.proc = SHCA_HERE, .seg = &here, .n = 1};
-	bool src_err;
-
-	/* I7 */
-	if (req->flags & SHCA_WQE_OPERANDS && (req->nsge != 1 || req->qkey != 1))
-		return IBV_WC_LOC_QP_OP_ERR;
-	if (req->flags & SHCA_WQE_OPERANDS && shca_copy(thr, &dst, &src, sizeof(value), SHCA_ANY_ORDER, &src_err))
-		return IBV_WC_LOC_PROT_ERR;
-	a->add = false;
-	a->size = sizeof(value);
-	a->v[0][0] = a->v[1][0] = 0;
-	a->v[2][0] = value;
-	a->v[3][0] = UINT64_MAX;
-	return 0;
-}
-
-/* Fills in the operands of an atomic. Returns 0, or the status with which the request fails. */
-static int exec_operands_of(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_atomic *a)
-{
-	bool masked = req->op == SHCA_OP_MASKED_CAS || req->op == SHCA_OP_MASKED_FAA, src_err;
-	uint32_t n;
-
-	if (unlikely(req->op == SHCA_OP_ATOMIC_WRITE))
-		return exec_written_word(thr, qp, req, a);
-
-	a->add = req->op == SHCA_OP_FAA || req->op == SHCA_OP_MASKED_FAA;
-	a->size = masked ? req->imm : 8;
-	n = a->add ? 2 : 4;
-	/* I7 */
-	if (unlikely(a->size < 4 || a->size > SHCA_ATOMIC_MAX || (a->size & (a->size - 1)) ||
-		     (a->size > 8 && !(req->flags & SHCA_WQE_OPERANDS))))
-		return IBV_WC_LOC_QP_OP_ERR;
-	if (likely(!(req->flags & SHCA_WQE_OPERANDS))) {
-		a->v[0][0] = req->arg[0];
-		a->v[1][0] = masked ? req->arg[1] : a->add ? 0 : UINT64_MAX;
-		a->v[2][0] = masked ? req->arg[2] : req->arg[1];
-		a->v[3][0] = masked ? req->arg[3] : UINT64_MAX;
-		return 0;
-	}
-	char bytes[4 * SHCA_ATOMIC_MAX];
-	struct shca_seg here = {.where = (uintptr_t)bytes, .len = sizeof(bytes), .lane = SHCA_LANE_CMA};
-	if (unlikely(req->qkey > req->nsge))
-		return IBV_WC_LOC_QP_OP_ERR;
-	struct shca_iov src = {.proc = qp->proc, .seg = req->sge + req->nsge - req->qkey, .n = req->qkey};
-	struct shca_iov dst = {.proc = SHCA_HERE, .seg = &here, .n = 1};
-	int rc = shca_copy(thr, &dst, &src, (uint64_t)n * a->size, SHCA_ANY_ORDER, &src_err);
-	if (rc)
-		return IBV_WC_LOC_PROT_ERR;
-	for (uint32_t i = 0; i < n; i++) {
-		a->v[i][0] = 0;
-		if (a->size == 4) {
-			uint32_t half;
-			memcpy(&half, bytes + 4 * i, 4);
-			a->v[i][0] = half;
-		} else {
-			memcpy(a->v[i], bytes + (size_t)i * a->size, a->size);
-		}
-	}
-	return 0;
-}
-
-/* Returns whether this is a raw request for a masked atomic whose result a ConnectX returns in network order: any size but 8
- * bytes. */
-static bool is_connectx_reply(const struct shca_req *req, uint32_t size)
-{
-	return req->flags & SHCA_WQE_RAW && size != 8;
-}
-
-/* B.2.2: returns the value before the atomic to the requester: units of 8 bytes (or one of 4), each in host order, or in network
- * order. */
-static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, uint32_t size, uint64_t *old)
-{
-	uint32_t n = req->flags & SHCA_WQE_OPERANDS ? req->nsge - req->qkey : req->nsge, half = (uint32_t)old[0];
-	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = n};
-
-	if (!n || unlikely(req->op == SHCA_OP_ATOMIC_WRITE))
-		return 0;
-	if (qp->flags & SHCA_QP_BE_REPLY || is_connectx_reply(req, size)) {
-		half = htobe32(half);
-		for (uint32_t i = 0; i < size / 8; i++)
-			old[i] = htobe64(old[i]);
-	}
-	return shca_copy_to(thr, &dst, size == 4 ? (const void *)&half : old, size, SHCA_LAST_LINE_LAST);
-}
-
-static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
-{
-	uint64_t old[SHCA_ATOMIC_MAX / 8];
-	struct shca_atomic a;
-	struct shca_atomic_place at;
-
-	int rc = exec_operands_of(thr, qp, req, &a);
-	if (rc)
-		return rc;
-	SHCA_FAILPOINT(thr, "operands", qp, req->op);
-	if (unlikely(r->qp->flags & SHCA_QP_NO_READS))
-		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	if (req->raddr & (a.size - 1))
-		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	const struct shca_mr *mr = shca_mr_entry(thr->m, req->rkey >> 8);
-	at.ground.index = req->rkey >> 8;
-	/* before the look at the key: the version is counted up behind the key's end */
-	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
-	mr = resolve_remote(thr, r, req->rkey, req->raddr, a.size,
-			    req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg);
-	if (unlikely(!mr))
-		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
-	at.proc = owner_of(mr);
-	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))
-		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
-	/* a region's addresses may differ from those of the memory (ibv_reg_mr_iova) */
-	if (unlikely(at.seg.where & (a.size - 1)))
-		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	shca_step_to(qp, SHCA_STEP_FINAL);
-	SHCA_FAILPOINT(thr, "atomic", qp, req->op);
-	rc = shca_atomic(thr, &at, &a, old);
-	if (unlikely(rc == -ESRCH)) {
-		shca_step_to(qp, SHCA_STEP_NONE);
-		return shca_nobody(qp);
-	}
-	if (unlikely(rc))
-		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
-	SHCA_FAILPOINT(thr, "atomic-done", qp, req->op);
-	shca_note_write(thr, at.proc);
-	return reply(thr, qp, req, a.size, old) ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
 }
 
 static bool ud_fault(struct shca_thread *thr, _Atomic uint32_t *odds)
@@ -920,7 +666,7 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 	case SHCA_OP_MASKED_CAS:
 	case SHCA_OP_MASKED_FAA:
 	case SHCA_OP_ATOMIC_WRITE:
-		return exec_atomic(thr, qp, req, &r);
+		return shca_exec_atomic(thr, qp, req, &r);
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
@@ -1003,7 +749,7 @@ static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct
 	if (unlikely(req->op >= SHCA_OP_NOP))
 		return exec_local(thr, qp, req);
 	if (unlikely(shca_step_of(qp) == SHCA_STEP_NAK))
-		return nak_again(thr, qp);
+		return shca_nak_again(thr, qp);
 	return outcome(thr, qp, exec_connected(thr, qp, req));
 }
 
