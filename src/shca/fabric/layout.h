@@ -34,7 +34,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 7u
+#define SHCA_LAYOUT_VERSION 8u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
@@ -335,7 +335,7 @@ struct shca_cq {
 	/* Never goes back. All slots below are filled, and may be overwritten. Before a producer goes more than a ring's length
 	 * beyond `floor`, it moves `floor` to the consumer's index (or, where overruns are ignored, to its own position). So a
 	 * `tail` below `floor` is old, and any other is a lap old at most, which the slots' laps resolve. SHCA_CQ_NO_ROOM: the
-	 * CQ is in error. */
+	 * CQ is in error. SHCA_CQ_MOVING: the owner replaces the ring. */
 	_Atomic uint64_t floor;
 	_Atomic uint64_t notify;	/* arming and event of the completion channel: SHCA_CQ_ARM_*, SHCA_CQ_EVENT_* */
 	_Atomic uint64_t waits;		/* struct shca_waits */
@@ -347,7 +347,17 @@ struct shca_cq {
 	/* written by the consumer, read at each poll */
 	shca_aligned _Atomic uint64_t ci;
 	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, no more completions appear; SHCA_ERROR_EVENT */
+	/*
+	 * The ring is being replaced (engine/cq_move.c) while `floor` has SHCA_CQ_MOVING. Written by the owner before that bit is set,
+	 * but for `move_first`. A ring: its offset | log2 of its entries.
+	 */
+	_Atomic uint64_t move_ring;	/* the new ring */
+	_Atomic uint64_t move_spare;	/* the ring to be used instead if the unread completions do not fit the new one; 0: they do */
+	_Atomic uint64_t move_low;	/* the consumer's index */
+	/* SHCA_CQ_SETTLED | position of the first completion of the new ring; 0: not known yet. Written by any thread that finds it. */
+	_Atomic uint64_t move_first;
 };
+#define SHCA_CQ_SETTLED (1ull << 63)
 #define SHCA_CQ_IGNORE_OVERRUN 1u
 /*
  * The word `notify`: armed:2 | event:2 | - :4 | sequence:24 | thread:32. One compare-and-swap disarms the CQ, raises the event,
@@ -368,7 +378,9 @@ static inline uint64_t shca_cq_event(uint32_t state, uint32_t seq, uint32_t by)
 {
 	return state | (uint64_t)(seq & 0xffffff) << 8 | (uint64_t)by << 32;
 }
-#define SHCA_CQ_NO_ROOM (1ull << 63)	/* value of `floor`: further from every position than any ring is long */
+/* Bits of `floor`: with either of them `floor` is further from every position than any ring is long. */
+#define SHCA_CQ_NO_ROOM (1ull << 63)
+#define SHCA_CQ_MOVING (1ull << 62)
 /* Bits of `error` of a CQ or SRQ. One compare-and-swap sets both: a thread that dies there has set both or neither. */
 #define SHCA_ERROR 1u
 #define SHCA_ERROR_EVENT 2u		/* IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR: unread */
@@ -453,6 +465,7 @@ enum shca_wr_op {
 	/* completions of receives */
 	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
 	SHCA_OPS,
+	SHCA_OP_MOVED = 30,		/* no completion: the end of a ring that is being replaced (engine/cq_move.c) */
 	SHCA_OP_PURGED = 31,		/* a completion that was removed from the CQ */
 };
 #define SHCA_WQE_SIGNALED 1u

@@ -237,6 +237,7 @@ struct shca_user_cq {
 	struct shca_cqe *ring;
 	uint32_t log2;
 	uint64_t ci;			/* consumer index; sh->ci follows */
+	pthread_mutex_t resizing;	/* held over ibv_resize_cq, which waits for threads of other processes */
 	struct shca_lock lock;
 	_Atomic uint32_t vain;		/* looks that found nothing since the last that did: a hint, not counted exactly */
 	/* cross-channel, guarded by the context's cross */
