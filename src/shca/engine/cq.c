@@ -76,7 +76,7 @@ static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 			return;
 		/* an unread event stands for this completion, too */
 		to = w & SHCA_CQ_EVENT ? w & ~(uint64_t)SHCA_CQ_ARMED :
-					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, thr->slot);
+					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, thr->slot) | (w & SHCA_CQ_STAMPED);
 	} while (!atomic_compare_exchange_weak(&cq->notify, &w, to));
 	SHCA_FAILPOINT(thr, "event-raised", NULL, 0);
 	if (!(w & SHCA_CQ_EVENT))
@@ -175,6 +175,30 @@ void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 	notify(thr, cq, solicited);
 	if (shca_cq_awaited(cq))
 		notice_waits(thr, cq);
+}
+
+/* Notes the time of the completion at this position. The slot may have been polled and used again since, if this thread was stopped: then
+ * the lap in the word is not the completion's, and the completion has no time. */
+static void stamp(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
+{
+	struct shca_cq_move to = {.ring = shca_cq_ring(thr, cq), .log2 = cq->log2};
+
+	/* The owner quiesces before it writes `ring` and `log2`, so these two belong together; a completion of the old ring may have been
+	 * copied without its time. */
+	if (shca_cq_moving(cq) && (!shca_cq_moved_to(thr, cq, &to) || pos < to.first))
+		return;
+	/* I7: the seal of a ring that is not being replaced covers the times; a move's does not */
+	shca_off at = shca_off_of(thr->m, to.ring) + (sizeof(struct shca_cqe) << to.log2);
+	if (shca_fits(thr->m, at, sizeof(uint64_t) << to.log2))
+		atomic_store_explicit(&shca_cq_stamps(to.ring, to.log2)[pos & ((1ull << to.log2) - 1)],
+				      shca_stamp(shca_clock_ns(), shca_cqe_lap(pos, to.log2)), memory_order_release);
+}
+
+void shca_cq_notice_at(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
+{
+	if (atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_STAMPED)
+		stamp(thr, cq, pos);
+	shca_cq_notice(thr, cq, solicited);
 }
 
 bool shca_cq_push(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cqe_in *in)

@@ -203,6 +203,19 @@ static inline bool shca_cq_in_error(const struct shca_cq *cq)
 {
 	return unlikely(atomic_load_explicit(&cq->error, memory_order_acquire) & SHCA_ERROR);
 }
+/* The device's clock: that of ibv_query_rt_values_ex. */
+static inline uint64_t shca_clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+/* The times of a ring's completions. */
+static inline _Atomic uint64_t *shca_cq_stamps(struct shca_cqe *ring, uint32_t log2)
+{
+	return (_Atomic uint64_t *)(ring + (1ull << log2));
+}
 static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, uint32_t qpn)
 {
 	return (uint64_t)(op & 31) << 44 | (uint64_t)(status & 31) << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
@@ -344,6 +357,8 @@ static inline bool shca_cq_awaited(const struct shca_cq *cq)
 }
 /* Notifies of a completion: the completion channel, and queues with a WAIT. */
 void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited);
+/* The same of the completion at this position, which gets its time if the CQ has times. */
+void shca_cq_notice_at(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited);
 /* To be called when a completion is visible. The CAS that made the completion visible is a full fence; it pairs with the fence
  * between arming and the second look in shca_req_notify_cq, and with the fence between the note of a WAIT (verbs/submit/waits.c)
  * and the executor's second look (run.c). */
@@ -354,8 +369,8 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
 		__builtin_prefetch(&shca_cq_ring(thr, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
 	SHCA_FAILPOINT(thr, "cqe-visible", NULL, 0);
-	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED || shca_cq_awaited(cq)))
-		shca_cq_notice(thr, cq, solicited);
+	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & (SHCA_CQ_ARMED | SHCA_CQ_STAMPED) || shca_cq_awaited(cq)))
+		shca_cq_notice_at(thr, cq, pos, solicited);
 	shca_note_write_to(thr, cq->proc);	/* sealed */
 }
 

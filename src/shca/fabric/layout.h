@@ -268,6 +268,15 @@ struct shca_cqe {
 	_Atomic uint64_t w0, w1;
 } __attribute__((aligned(16)));
 
+/* The time of a completion, of a CQ with SHCA_CQ_STAMPED: behind the ring, a word per slot: CLOCK_MONOTONIC_RAW in ns (the low 49
+ * bits) << 15 | lap of the completion. Stored behind the completion: a word with another lap tells nothing. */
+#define SHCA_STAMP_LAP(word) ((uint32_t)(word) & 0x7fff)
+#define SHCA_STAMP_TIME(word) ((word) >> 15)
+static inline uint64_t shca_stamp(uint64_t ns, uint32_t lap)
+{
+	return ns << 15 | lap;
+}
+
 #define SHCA_CQE_UD_GRH 0x1000000u	/* the datagram has a GRH */
 #define SHCA_CQE_UD_SL(sl) (((sl) & 15u) << 25)	/* service level of the address handle */
 #define SHCA_CQE_UD_SL_OF(from) ((from) >> 25 & 15)
@@ -337,7 +346,7 @@ struct shca_cq {
 	 * `tail` below `floor` is old, and any other is a lap old at most, which the slots' laps resolve. SHCA_CQ_NO_ROOM: the
 	 * CQ is in error. SHCA_CQ_MOVING: the owner replaces the ring. */
 	_Atomic uint64_t floor;
-	_Atomic uint64_t notify;	/* arming and event of the completion channel: SHCA_CQ_ARM_*, SHCA_CQ_EVENT_* */
+	_Atomic uint64_t notify;	/* arming and event of the completion channel: SHCA_CQ_ARM_*, SHCA_CQ_EVENT_*; SHCA_CQ_STAMPED */
 	_Atomic uint64_t waits;		/* struct shca_waits */
 	_Atomic uint64_t noticed;	/* queues that wait for a count up to this have been kicked, or need no kick */
 	_Atomic uint64_t awaited;	/* the largest count that a posted WAIT names; written by the owner */
@@ -360,7 +369,7 @@ struct shca_cq {
 #define SHCA_CQ_SETTLED (1ull << 63)
 #define SHCA_CQ_IGNORE_OVERRUN 1u
 /*
- * The word `notify`: armed:2 | event:2 | - :4 | sequence:24 | thread:32. One compare-and-swap disarms the CQ, raises the event,
+ * The word `notify`: armed:2 | event:2 | SHCA_CQ_STAMPED:1 | - :3 | sequence:24 | thread:32. One compare-and-swap disarms the CQ, raises the event,
  * and names the thread that owes the event's ring. A ring names the event (struct shca_ring), and a reader takes an event by
  * that event's ring only: so there is exactly one ring for each event, and poll(2) reports the descriptor rightly. A thread
  * that finds the ringer dead first makes itself the ringer (wake.c).
@@ -369,6 +378,7 @@ struct shca_cq {
 #define SHCA_CQ_ARM_SOLICITED 2u
 #define SHCA_CQ_ARMED 3u
 #define SHCA_CQ_EVENT 12u
+#define SHCA_CQ_STAMPED 16u		/* completions have a time. Set when the CQ is made, for good; here, because producers read the word anyway */
 #define SHCA_CQ_EVENT_OWED 4u		/* an unread event whose ring is still to be sent */
 #define SHCA_CQ_EVENT_RUNG 8u		/* an unread event whose ring was sent */
 #define SHCA_CQ_EVENT_LOST 12u		/* an unread event whose ring found the socket full: the next reader of a ring sends it */

@@ -250,6 +250,7 @@ struct shca_user_cq {
 	struct shca_user_pd *pd;		/* parent domain */
 	uint64_t wc_flags;		/* creation flags */
 	bool ex_used;
+	bool stamped;			/* completions have a time (SHCA_CQ_STAMPED) */
 	struct shca_user_cq *next, **prev;	/* of the context */
 	struct shca_listed listed;
 	uint32_t events_unacked, async_unacked;

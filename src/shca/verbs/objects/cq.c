@@ -90,7 +90,7 @@ static struct shca_user_cq *take_event(struct shca_context *c, struct ibv_comp_c
 	uint64_t w = cq ? atomic_load(&cq->sh->notify) : 0;
 	bool taken = false;
 	while (!taken && names(r, w))
-		taken = atomic_compare_exchange_weak(&cq->sh->notify, &w, shca_cq_event(w & SHCA_CQ_ARMED, r->seq, 0));
+		taken = atomic_compare_exchange_weak(&cq->sh->notify, &w, shca_cq_event(w & (SHCA_CQ_ARMED | SHCA_CQ_STAMPED), r->seq, 0));
 	if (taken) {
 		pthread_mutex_lock(&cq->cq.mutex);
 		cq->events_unacked++;
@@ -188,10 +188,14 @@ void shca_ack_cq_events(struct ibv_cq *ibcq, unsigned int n)
 
 /* ---- queues ------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a ring. */
-static uint64_t ring_bytes(uint32_t log2)
+/* The fields that ibv_create_cq_ex gives completions. */
+#define STAMP_FIELDS ((uint64_t)(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+#define CQ_FIELDS (IBV_WC_STANDARD_FLAGS | STAMP_FIELDS)
+
+/* Bytes of a ring, with the times of its completions. */
+static uint64_t ring_bytes(bool stamped, uint32_t log2)
 {
-	return sizeof(struct shca_cqe) << log2;
+	return (sizeof(struct shca_cqe) + (stamped ? sizeof(uint64_t) : 0)) << log2;
 }
 
 /* log2 of the entries of a ring of at least so many. */
@@ -223,11 +227,12 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 		errno = shca_no_memory("create_cq");
 		return NULL;
 	}
+	cq->stamped = attr->wc_flags & STAMP_FIELDS;
 	cq->off = shca_mem_alloc(m, sizeof *cq->sh);
 	if (!cq->off)
 		goto free_cq;
 	cq->sh = shca_at(m->base, cq->off);
-	shca_off ring = shca_mem_alloc(m, ring_bytes(log2));
+	shca_off ring = shca_mem_alloc(m, ring_bytes(cq->stamped, log2));
 	if (!ring)
 		goto free_sh;
 	uint32_t number = shca_number_alloc(m);
@@ -245,7 +250,8 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 	cq->sh->log2 = log2;
 	cq->sh->cqn = number;
 	cq->sh->proc = m->slot;
-	cq->sh->end = ring + ring_bytes(log2);
+	cq->sh->end = ring + ring_bytes(cq->stamped, log2);
+	cq->sh->notify = cq->stamped ? SHCA_CQ_STAMPED : 0;
 	cq->sh->seal = shca_cq_seal(m, cq->sh);
 	cq->ex.context = ctx;
 	cq->ex.channel = attr->channel;
@@ -273,7 +279,7 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 	return cq;
 
 free_ring:
-	shca_mem_free(m, ring, ring_bytes(log2));
+	shca_mem_free(m, ring, ring_bytes(cq->stamped, log2));
 free_sh:
 	shca_mem_free(m, cq->off, sizeof *cq->sh);
 free_cq:
@@ -305,9 +311,9 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 		errno = shca_refuse(EINVAL, "create_cq_ex: comp_mask %#x flags %#x", attr->comp_mask, attr->flags);
 		return NULL;
 	}
-	if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) {
-		errno = shca_refuse(EOPNOTSUPP, "create_cq_ex: completion fields %#lx: only %#x are kept",
-				    (unsigned long)attr->wc_flags, IBV_WC_STANDARD_FLAGS);
+	if (attr->wc_flags & ~CQ_FIELDS) {
+		errno = shca_refuse(EOPNOTSUPP, "create_cq_ex: completion fields %#lx: only %#lx are kept",
+				    (unsigned long)attr->wc_flags, (unsigned long)CQ_FIELDS);
 		return NULL;
 	}
 	if (pd && !pd->parent) {
@@ -330,14 +336,18 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 	return &cq->ex;
 }
 
-/* Copies the completions that the consumer has not taken, up to position `end`, into the new ring. Must: cq->lock is held. */
+/* Copies the completions that the consumer has not taken into the new ring, and their times. Must: cq->lock is held. */
 static void ring_copy(const struct shca_user_cq *cq, const struct shca_cq_move *to)
 {
 	for (uint64_t pos = cq->ci; pos < to->first; pos++) {
 		struct shca_cqe *from = &cq->ring[pos & ((1ull << cq->log2) - 1)], *e = &to->ring[pos & ((1ull << to->log2) - 1)];
 		uint64_t w0 = atomic_load_explicit(&from->w0, memory_order_acquire) & ((1ull << 49) - 1);
+		uint64_t time = cq->stamped ? atomic_load(&shca_cq_stamps(cq->ring, cq->log2)[pos & ((1ull << cq->log2) - 1)]) : 0;
 
 		atomic_store_explicit(&e->w1, atomic_load_explicit(&from->w1, memory_order_relaxed), memory_order_relaxed);
+		if (cq->stamped && SHCA_STAMP_LAP(time) == shca_cqe_lap(pos, cq->log2))
+			atomic_store(&shca_cq_stamps(to->ring, to->log2)[pos & ((1ull << to->log2) - 1)],
+				     shca_stamp(SHCA_STAMP_TIME(time), shca_cqe_lap(pos, to->log2)));
 		atomic_store_explicit(&e->w0, w0 | (uint64_t)shca_cqe_lap(pos, to->log2) << 49, memory_order_release);
 	}
 }
@@ -380,9 +390,10 @@ static int move_begin(struct shca_thread *thr, struct shca_user_cq *cq, uint64_t
 static void move_end(struct shca_thread *thr, struct shca_user_cq *cq, const struct shca_cq_move *to)
 {
 	struct shca_cq *sh = cq->sh;
-	shca_off ring = shca_off_of(thr->m, to->ring), end = ring + ring_bytes(to->log2);
+	shca_off ring = shca_off_of(thr->m, to->ring), end = ring + ring_bytes(cq->stamped, to->log2);
 	bool grows = to->log2 > sh->log2;
 
+	shca_quiesce(thr, thr->m->slot);
 	/* The seal is right again when the last word is written; until then shca_cq_sound_moving answers. A thread that looks at a slot
 	 * meanwhile looks at a slot of the longer ring with an index of the shorter one, or at its own. */
 	if (grows)
@@ -415,29 +426,30 @@ static int ring_replace(struct shca_thread *thr, struct shca_user_cq *cq, uint32
 {
 	struct shca_member *m = cq->m;
 	uint32_t was = cq->log2;
-	shca_off old = cq->sh->ring, ring = shca_mem_alloc(m, ring_bytes(log2));
+	uint64_t bytes = ring_bytes(cq->stamped, log2), bytes_was = ring_bytes(cq->stamped, was);
+	shca_off old = cq->sh->ring, ring = shca_mem_alloc(m, bytes);
 	/* of a smaller ring it turns out when the old one is at its end whether the unread completions fit */
-	shca_off spare = ring && log2 < was ? shca_mem_alloc(m, ring_bytes(was)) : 0;
+	shca_off spare = ring && log2 < was ? shca_mem_alloc(m, bytes_was) : 0;
 	struct shca_cq_move to;
 
 	if (!ring || (log2 < was && !spare)) {
-		shca_mem_free(m, ring, ring_bytes(log2));
+		shca_mem_free(m, ring, bytes);
 		return errno = ENOMEM;	/* said: shca_mem_alloc */
 	}
 	int rc = move_begin(thr, cq, ring | log2, spare ? spare | was : 0, &to);
 	if (rc == EIO)
 		return shca_refuse(EIO, "resize_cq: the completion queue's memory was overwritten");
 	if (rc) {
-		shca_mem_free(m, ring, ring_bytes(log2));
-		shca_mem_free(m, spare, ring_bytes(was));
+		shca_mem_free(m, ring, bytes);
+		shca_mem_free(m, spare, bytes_was);
 		return shca_refuse(EINVAL, "resize_cq: the completion queue was overrun");
 	}
 	move_end(thr, cq, &to);
-	shca_mem_free(m, old, ring_bytes(was));
+	shca_mem_free(m, old, bytes_was);
 	if (to.spare)
-		shca_mem_free(m, ring, ring_bytes(log2));
+		shca_mem_free(m, ring, bytes);
 	else
-		shca_mem_free(m, spare, ring_bytes(was));
+		shca_mem_free(m, spare, bytes_was);
 	return to.spare ? EINVAL : 0;	/* said: the caller */
 }
 
@@ -560,7 +572,7 @@ void shca_cq_unmap(struct shca_user_cq *cq)
 		shca_events_gone(c);
 	shca_waits_free(cq);
 	shca_number_free(m, cq->sh->cqn);
-	shca_mem_free(m, cq->sh->ring, ring_bytes(cq->log2));
+	shca_mem_free(m, cq->sh->ring, ring_bytes(cq->stamped, cq->log2));
 	shca_mem_free(m, cq->off, sizeof *cq->sh);
 }
 
