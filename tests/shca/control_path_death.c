@@ -35,6 +35,8 @@ static const struct {
 	{"destroy-unlisted", 0, false}, {"destroy-unlisted", 1, false}, {"destroy-quiesced", 0, false},
 	{"destroy-quiesced", 1, false}, {"srq-dead", 0, false}, {"dereg-closed", 0, false}, {"dereg-quiesced", 0, false},
 	{"mw-closing", 0, false}, {"mw-closed", 0, false},
+	{"cq-move-written", 0, false}, {"cq-move-begun", 0, false}, {"cq-settle", 0, false}, {"cq-settled", 0, false},
+	{"cq-move-copied", 0, false}, {"cq-move-half", 0, false}, {"cq-move-sealed", 0, false}, {"cq-moved", 0, false},
 	{"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false}, {"mail-claimed", 0, true},
 	{"helper-awake", 0, false}, {"waits-kicked", 0, false}, {"left-over", 0, false}, {"cq-overrun", 0, false},
 	{"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-found", 0, true}, {"mail-running", 0, true},
@@ -241,6 +243,7 @@ static void victim(void)
 	expect(&s);			/* the peer's message */
 	break_one(&s);
 	have_window(&s);
+	CHECK(!shca_resize_cq(s.cq, 256));
 	overdo(&s);
 	CHECK(!shca_destroy_qp(qp) && !shca_destroy_srq(srq) && !shca_buf_free(s.r.ctx, big));
 	close_side(&s);

@@ -211,6 +211,13 @@ tests_shca_interleavings_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_interleavings_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_interleavings_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/cq_resize
+TESTS += tests/shca/cq_resize
+tests_shca_cq_resize_SOURCES = tests/shca/cq_resize.c $(shca_rig)
+tests_shca_cq_resize_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_cq_resize_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_cq_resize_LDFLAGS = $(NOWRAP)
+
 # Queues that are destroyed, or whose process ends, while they wait for a receive.
 check_PROGRAMS += tests/shca/rnr_list_destroy
 TESTS += tests/shca/rnr_list_destroy

@@ -5,7 +5,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
 	tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
 	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows \
-	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/queue_faults
+	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/timestamps tests/verbs/queue_faults
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
 	tests/verbs/device_visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh \
@@ -58,6 +58,9 @@ tests_verbs_atomic_write_LDFLAGS = $(NOWRAP)
 tests_verbs_link_ethernet_SOURCES = tests/verbs/link_ethernet.c tests/verbs/vt.h
 tests_verbs_link_ethernet_LDADD = $(verbs_ldadd)
 tests_verbs_link_ethernet_LDFLAGS = $(NOWRAP)
+tests_verbs_timestamps_SOURCES = tests/verbs/timestamps.c tests/verbs/vt.h
+tests_verbs_timestamps_LDADD = $(verbs_ldadd)
+tests_verbs_timestamps_LDFLAGS = $(NOWRAP)
 tests_verbs_null_region_SOURCES = tests/verbs/null_region.c tests/verbs/vt.h
 tests_verbs_null_region_LDADD = $(verbs_ldadd)
 tests_verbs_null_region_LDFLAGS = $(NOWRAP)

@@ -513,11 +513,19 @@ static void cq_resize(void)
 
 	refused("a CQ smaller than what waits in it", ibv_resize_cq(c, 3), EINVAL);
 	refused("a CQ of no entries", ibv_resize_cq(c, 0), EINVAL);
-	refused("a CQ that grows", ibv_resize_cq(c, c->cqe + 1), EOPNOTSUPP);
 	CHECK(!ibv_resize_cq(c, 4) && !ibv_resize_cq(c, c->cqe), "what it holds already");
+	for (int size = 16; size <= 1 << 12; size *= 16)
+		CHECK(!ibv_resize_cq(c, size) && c->cqe >= size, "to %d entries: %d", size, c->cqe);
+	CHECK(!ibv_resize_cq(c, 8) && c->cqe == 8, "back to 8: %d", c->cqe);
 	for (uint64_t n = 0; n < 4; n++)
 		vt_expect(c, n, IBV_WC_WR_FLUSH_ERR);
+	vt_none(c);
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(c), "destroy");
+	struct ibv_cq_init_attr_ex ex = {.cqe = 8, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
+	struct ibv_cq_ex *ignores = ibv_create_cq_ex(t.ctx, &ex);
+	CHECK(ignores, "create_cq_ex");
+	refused("a CQ that ignores overruns", ibv_resize_cq(ibv_cq_ex_to_cq(ignores), 64), EOPNOTSUPP);
+	CHECK(!ibv_destroy_cq(ibv_cq_ex_to_cq(ignores)), "destroy");
 }
 
 /* Many more completions than there is room for, and nobody polls. */

@@ -22,6 +22,25 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint3
 #define ROUNDS 16u		/* times that those steps were not enough: then producers do not fill this ring (I7) */
 #define TRIES 65536u		/* to fill a slot */
 
+/* count_from in this ring. */
+static uint64_t walk(struct shca_cqe *ring, uint32_t log2, uint64_t pos, uint32_t *rounds)
+{
+	uint64_t mask = (1ull << log2) - 1;
+
+	/* I7: laps that were scribbled over would lead round for ever. (Where producers fill laps meanwhile, the caller finds
+	 * the slot filled and calls again.) */
+	for (uint64_t n = 0; n <= 2 * mask + STEPS; n++) {
+		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
+		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, log2), log2);
+
+		if (!d)
+			return pos;
+		pos += d;
+	}
+	++*rounds;
+	return pos;
+}
+
 /*
  * Returns how many completions there ever were: the first position from pos on that is not filled. There is no hole below it
  * (I3). So a slot of a later lap means that all positions up to that slot's are filled: one jump, then single steps for at most
@@ -31,23 +50,14 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint3
  */
 static uint64_t count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint32_t *rounds)
 {
-	struct shca_cqe *ring = shca_cq_ring(thr, cq);
-	uint64_t mask = (1ull << cq->log2) - 1, floor = atomic_load_explicit(&cq->floor, memory_order_acquire);
+	uint64_t floor = atomic_load_explicit(&cq->floor, memory_order_acquire);
+	struct shca_cq_move to;
 
-	if (pos < floor && floor != SHCA_CQ_NO_ROOM)
-		pos = floor;
-	/* I7: laps that were scribbled over would lead round for ever. (Where producers fill laps meanwhile, the caller finds
-	 * the slot filled and calls again.) */
-	for (uint64_t n = 0; n <= 2 * mask + STEPS; n++) {
-		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
-		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, cq->log2), cq->log2);
-
-		if (!d)
-			return pos;
-		pos += d;
-	}
-	++*rounds;
-	return pos;
+	if (unlikely(floor & SHCA_CQ_MOVING) && shca_cq_moved_to(thr, cq, &to))
+		return walk(to.ring, to.log2, pos > to.first ? pos : to.first, rounds);
+	uint64_t n = walk(shca_cq_ring(thr, cq), cq->log2, pos < floor && floor < SHCA_CQ_MOVING ? floor : pos, rounds);
+	/* The walk may have gone over the end of a ring that is being replaced. */
+	return unlikely(shca_cq_moving(cq)) && shca_cq_moved_to(thr, cq, &to) ? walk(to.ring, to.log2, to.first, rounds) : n;
 }
 
 uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
@@ -66,7 +76,7 @@ static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 			return;
 		/* an unread event stands for this completion, too */
 		to = w & SHCA_CQ_EVENT ? w & ~(uint64_t)SHCA_CQ_ARMED :
-					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, thr->slot);
+					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, thr->slot) | (w & SHCA_CQ_STAMPED);
 	} while (!atomic_compare_exchange_weak(&cq->notify, &w, to));
 	SHCA_FAILPOINT(thr, "event-raised", NULL, 0);
 	if (!(w & SHCA_CQ_EVENT))
@@ -167,6 +177,30 @@ void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 		notice_waits(thr, cq);
 }
 
+/* Notes the time of the completion at this position. The slot may have been polled and used again since, if this thread was stopped: then
+ * the lap in the word is not the completion's, and the completion has no time. */
+static void stamp(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
+{
+	struct shca_cq_move to = {.ring = shca_cq_ring(thr, cq), .log2 = cq->log2};
+
+	/* The owner quiesces before it writes `ring` and `log2`, so these two belong together; a completion of the old ring may have been
+	 * copied without its time. */
+	if (shca_cq_moving(cq) && (!shca_cq_moved_to(thr, cq, &to) || pos < to.first))
+		return;
+	/* I7: the seal of a ring that is not being replaced covers the times; a move's does not */
+	shca_off at = shca_off_of(thr->m, to.ring) + (sizeof(struct shca_cqe) << to.log2);
+	if (shca_fits(thr->m, at, sizeof(uint64_t) << to.log2))
+		atomic_store_explicit(&shca_cq_stamps(to.ring, to.log2)[pos & ((1ull << to.log2) - 1)],
+				      shca_stamp(shca_clock_ns(), shca_cqe_lap(pos, to.log2)), memory_order_release);
+}
+
+void shca_cq_notice_at(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
+{
+	if (atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_STAMPED)
+		stamp(thr, cq, pos);
+	shca_cq_notice(thr, cq, solicited);
+}
+
 bool shca_cq_push(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cqe_in *in)
 {
 	return shca_cq_put(thr, cq, atomic_load_explicit(&cq->tail, memory_order_acquire),
@@ -192,26 +226,61 @@ void shca_cq_fail_users(struct shca_thread *thr, struct shca_cq *cq)
 	shca_async_wake(thr, cq->proc);
 }
 
+/* A completion finds no room. */
+static void overrun(struct shca_thread *thr, struct shca_cq *cq)
+{
+	uint32_t none = 0;
+	bool first = atomic_compare_exchange_strong(&cq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
+
+	atomic_fetch_or(&cq->floor, SHCA_CQ_NO_ROOM);
+	if (first) {
+		SHCA_FAILPOINT(thr, "cq-overrun", NULL, 0);
+		shca_cq_fail_users(thr, cq);
+	}
+}
+
 /* Returns whether there is room at position pos, which was free a moment ago; if not, the CQ is in error. */
 static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 {
-	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
-	uint32_t none = 0;
+	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire), floor = atomic_load(&cq->floor);
 
-	if (pos - atomic_load(&cq->floor) < size)
+	/* of a ring that is being replaced the caller finds the new one */
+	if (pos - floor < size || floor & SHCA_CQ_MOVING)
 		return true;
 	/* another producer may have filled pos, and the consumer polled further */
 	if (!atomic_load(&cq->error) && (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos < ci || pos - ci < size)) {
 		shca_raise(&cq->floor, cq->flags & SHCA_CQ_IGNORE_OVERRUN ? pos : ci);
 		return true;
 	}
-	bool first = atomic_compare_exchange_strong(&cq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
-	shca_raise(&cq->floor, SHCA_CQ_NO_ROOM);
-	if (first) {
-		SHCA_FAILPOINT(thr, "cq-overrun", NULL, 0);
-		shca_cq_fail_users(thr, cq);
-	}
+	overrun(thr, cq);
 	return false;
+}
+
+/* shca_cq_put while the ring is being replaced: into the new one. The slots of unread completions are the owner's, which copies them. */
+static bool put_moving(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cq_move *to, uint64_t pos, uint64_t w0, uint64_t w1,
+		       bool solicited)
+{
+	struct shca_cq_spot spot;
+	uint32_t rounds = 0, tries = 0;
+
+	if (pos < to->first)
+		pos = to->first;
+	for (;;) {
+		uint64_t ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
+		bool empty = shca_cq_look_at(to->ring, to->log2, pos, &spot);
+		/* behind the look: what the consumer has polled since makes more room only */
+		if (empty && pos - (ci > to->low ? ci : to->low) >= 1ull << to->log2) {
+			overrun(thr, cq);
+			return false;
+		}
+		if (empty && shca_cq_fill(&spot, w0, w1))
+			break;
+		pos = walk(to->ring, to->log2, pos, &rounds);
+		if (rounds == ROUNDS || tries++ == TRIES || shca_cq_in_error(cq))
+			return false;
+	}
+	shca_cq_placed(thr, cq, pos, solicited);
+	return true;
 }
 
 bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
@@ -221,6 +290,9 @@ bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint
 	struct shca_cq_spot spot;
 	uint32_t rounds = 0, tries = 0;
 	while (!shca_cq_look(thr, cq, pos, &spot) || !shca_cq_fill(&spot, w0, w1)) {
+		struct shca_cq_move to;
+		if (shca_cq_moving(cq) && shca_cq_moved_to(thr, cq, &to))
+			return put_moving(thr, cq, &to, pos, w0, w1, solicited);
 		pos = count_from(thr, cq, pos, &rounds);
 		/* I7: producers do not overtake this one so many times: positions were scribbled over */
 		if (rounds == ROUNDS || tries++ == TRIES || !room(thr, cq, pos))
@@ -237,21 +309,34 @@ void shca_cq_notice_again(struct shca_thread *thr, struct shca_cq *cq)
 	shca_note_write(thr, cq->proc);
 }
 
-int shca_cq_find(struct shca_thread *thr, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv)
+/* shca_cq_find from position pos up to end, of which the ring has the last ones. */
+static int find_in(struct shca_cqe *ring, uint32_t log2, uint64_t pos, uint64_t end, uint32_t qpn, uint32_t index, bool recv)
 {
-	struct shca_cqe *ring = shca_cq_ring(thr, cq);
-	uint64_t end = shca_cq_count(thr, cq), mask = (1ull << cq->log2) - 1;
-	uint64_t n = (uint32_t)((uint32_t)end - from);
+	uint64_t mask = (1ull << log2) - 1;
+	bool round = end - pos > mask + 1;
 
-	bool round = n > mask + 1;
-
-	if (round)
-		n = mask + 1;
-	for (uint64_t pos = end - n; pos != end; pos++) {
+	for (pos = round ? end - mask - 1 : pos; pos != end; pos++) {
 		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
 		if (SHCA_CQE_QPN(w0) == qpn && SHCA_CQE_INDEX(w0) == (index & 0x7fff) &&
 		    (SHCA_CQE_OP(w0) >= SHCA_OP_RECV) == recv)
 			return 1;
+		/* not copied from an earlier ring: it had been polled */
+		round |= !w0;
 	}
 	return round ? -1 : 0;
+}
+
+int shca_cq_find(struct shca_thread *thr, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv)
+{
+	uint64_t end = shca_cq_count(thr, cq), pos = end - (uint32_t)((uint32_t)end - from);
+	struct shca_cq_move to;
+
+	if (likely(!shca_cq_moving(cq)) || !shca_cq_moved_to(thr, cq, &to))
+		return find_in(shca_cq_ring(thr, cq), cq->log2, pos, end, qpn, index, recv);
+	/* The old ring first. If the owner writes `ring` and `log2` meanwhile, it has copied what was unread. */
+	bool before = pos < to.first;
+	if (before && find_in(shca_cq_ring(thr, cq), cq->log2, pos, to.first, qpn, index, recv) == 1)
+		return 1;
+	int found = find_in(to.ring, to.log2, pos, end, qpn, index, recv);
+	return before && !found ? -1 : found;
 }

@@ -17,6 +17,7 @@
  *   atomic.c, calc.c  atomic operations on memory, CALC
  *   copy.c, share.c   copies, and their division between two processes; copy_piece.c: lanes
  *   cq.c              completions appear; pollers that sleep, channels and WAITs are notified
+ *   cq_move.c         a CQ's ring is replaced
  *   rq.c              receives are posted, taken, returned
  *   qp_fail.c         events and failure of queue pairs
  *   kick.c            queues become runnable
@@ -203,6 +204,19 @@ static inline bool shca_cq_in_error(const struct shca_cq *cq)
 {
 	return unlikely(atomic_load_explicit(&cq->error, memory_order_acquire) & SHCA_ERROR);
 }
+/* The device's clock: that of ibv_query_rt_values_ex. */
+static inline uint64_t shca_clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+/* The times of a ring's completions. */
+static inline _Atomic uint64_t *shca_cq_stamps(struct shca_cqe *ring, uint32_t log2)
+{
+	return (_Atomic uint64_t *)(ring + (1ull << log2));
+}
 static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, uint32_t qpn)
 {
 	return (uint64_t)(op & 31) << 44 | (uint64_t)(status & 31) << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
@@ -245,10 +259,12 @@ static inline uint64_t shca_cq_seal(const struct shca_member *m, const struct sh
 	memcpy(&shape, &cq->log2, sizeof(shape));
 	return shca_seal_of(shca_seal_of(shca_seal_of(shca_seal_of(s, cq->ring), shape), cq->proc), cq->end);
 }
+/* cq_move.c: the same for a CQ whose seal is not right: while the owner replaces the ring, the seal is that of neither ring. */
+bool shca_cq_sound_moving(const struct shca_member *m, const struct shca_cq *cq) __attribute__((cold));
 static inline bool shca_cq_sound(const struct shca_member *m, const struct shca_cq *cq)
 {
 	/* a member under a small RLIMIT_AS has less of the fabric than its owner */
-	return likely(cq->seal == shca_cq_seal(m, cq) && cq->end <= m->bytes);
+	return likely(cq->seal == shca_cq_seal(m, cq) && cq->end <= m->bytes) || shca_cq_sound_moving(m, cq);
 }
 /* Returns the completion queue at an offset; NULL: none. */
 static inline struct shca_cq *shca_cq_at(const struct shca_member *m, shca_off off)
@@ -284,6 +300,21 @@ static inline struct shca_cqe *shca_cq_next_slot(struct shca_thread *thr, struct
 {
 	return &shca_cq_ring(thr, cq)[atomic_load_explicit(&cq->tail, memory_order_relaxed) & ((1ull << (cq->log2 & 63)) - 1)];
 }
+/* cq_move.c: the ring that completions go to while the owner replaces the ring. */
+struct shca_cq_move {
+	struct shca_cqe *ring;
+	uint32_t log2;
+	bool spare;			/* the unread completions do not fit the ring that was asked for */
+	uint64_t first;			/* position of its first completion: those before are in the old ring */
+	uint64_t low;			/* the consumer's index when the move began */
+};
+/* Returns true and the new ring if the owner replaces the ring; it ends the old ring first, if no thread has done so. Returns false if
+ * no ring is being replaced, or if nothing of it can be true (I7). Must: inside the engine, or the owner under cq->lock. */
+bool shca_cq_moved_to(struct shca_thread *thr, struct shca_cq *cq, struct shca_cq_move *to) __attribute__((cold));
+static inline bool shca_cq_moving(const struct shca_cq *cq)
+{
+	return unlikely(atomic_load_explicit(&cq->floor, memory_order_acquire) & SHCA_CQ_MOVING);
+}
 /* A snapshot of a slot of a CQ. */
 struct shca_cq_spot {
 	uint64_t pos;
@@ -291,20 +322,24 @@ struct shca_cq_spot {
 	uint64_t w0, w1;
 	uint32_t lap;
 };
-/* Reads the slot of position pos. Returns false if the slot is filled, or perhaps beyond the consumer's released slots (floor),
- * or if pos comes from an old hint. */
-static inline bool shca_cq_look(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, struct shca_cq_spot *s)
+/* Reads the slot of position pos of a ring. Returns false if the slot is filled. */
+static inline bool shca_cq_look_at(struct shca_cqe *ring, uint32_t log2, uint64_t pos, struct shca_cq_spot *s)
 {
-	uint64_t size = 1ull << cq->log2;
-
 	s->pos = pos;
-	s->lap = shca_cqe_lap(pos, cq->log2);
-	s->e = &shca_cq_ring(thr, cq)[pos & (size - 1)];
+	s->lap = shca_cqe_lap(pos, log2);
+	s->e = &ring[pos & ((1ull << log2) - 1)];
 	s->w0 = atomic_load_explicit(&s->e->w0, memory_order_acquire);
 	s->w1 = atomic_load_explicit(&s->e->w1, memory_order_relaxed);
-	if (unlikely(!shca_cqe_free(s->w0, pos, cq->log2)) && SHCA_CQE_LAP(s->w0))
+	return likely(shca_cqe_free(s->w0, pos, log2)) || !SHCA_CQE_LAP(s->w0);
+}
+/* Reads the slot of position pos. Returns false if the slot is filled, or perhaps beyond the consumer's released slots (floor),
+ * or if pos comes from an old hint, or if the ring is being replaced. */
+static inline bool shca_cq_look(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, struct shca_cq_spot *s)
+{
+	if (!shca_cq_look_at(shca_cq_ring(thr, cq), cq->log2, pos, s))
 		return false;
-	return likely(pos - atomic_load_explicit(&cq->floor, memory_order_relaxed) < size);
+	/* behind the ring and the slot: see cq_move.c */
+	return likely(pos - atomic_load_explicit(&cq->floor, memory_order_relaxed) < 1ull << cq->log2);
 }
 /* Stores a completion into the slot. Returns false if another producer was faster. */
 static inline bool shca_cq_fill(const struct shca_cq_spot *s, uint64_t w0, uint64_t w1)
@@ -323,6 +358,8 @@ static inline bool shca_cq_awaited(const struct shca_cq *cq)
 }
 /* Notifies of a completion: the completion channel, and queues with a WAIT. */
 void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited);
+/* The same of the completion at this position, which gets its time if the CQ has times. */
+void shca_cq_notice_at(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited);
 /* To be called when a completion is visible. The CAS that made the completion visible is a full fence; it pairs with the fence
  * between arming and the second look in shca_req_notify_cq, and with the fence between the note of a WAIT (verbs/submit/waits.c)
  * and the executor's second look (run.c). */
@@ -333,8 +370,8 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
 		__builtin_prefetch(&shca_cq_ring(thr, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
 	SHCA_FAILPOINT(thr, "cqe-visible", NULL, 0);
-	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED || shca_cq_awaited(cq)))
-		shca_cq_notice(thr, cq, solicited);
+	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & (SHCA_CQ_ARMED | SHCA_CQ_STAMPED) || shca_cq_awaited(cq)))
+		shca_cq_notice_at(thr, cq, pos, solicited);
 	shca_note_write_to(thr, cq->proc);	/* sealed */
 }
 

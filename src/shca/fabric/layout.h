@@ -34,7 +34,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 7u
+#define SHCA_LAYOUT_VERSION 8u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
@@ -268,6 +268,15 @@ struct shca_cqe {
 	_Atomic uint64_t w0, w1;
 } __attribute__((aligned(16)));
 
+/* The time of a completion, of a CQ with SHCA_CQ_STAMPED: behind the ring, a word per slot: CLOCK_MONOTONIC_RAW in ns (the low 49
+ * bits) << 15 | lap of the completion. Stored behind the completion: a word with another lap tells nothing. */
+#define SHCA_STAMP_LAP(word) ((uint32_t)(word) & 0x7fff)
+#define SHCA_STAMP_TIME(word) ((word) >> 15)
+static inline uint64_t shca_stamp(uint64_t ns, uint32_t lap)
+{
+	return ns << 15 | lap;
+}
+
 #define SHCA_CQE_UD_GRH 0x1000000u	/* the datagram has a GRH */
 #define SHCA_CQE_UD_SL(sl) (((sl) & 15u) << 25)	/* service level of the address handle */
 #define SHCA_CQE_UD_SL_OF(from) ((from) >> 25 & 15)
@@ -335,9 +344,9 @@ struct shca_cq {
 	/* Never goes back. All slots below are filled, and may be overwritten. Before a producer goes more than a ring's length
 	 * beyond `floor`, it moves `floor` to the consumer's index (or, where overruns are ignored, to its own position). So a
 	 * `tail` below `floor` is old, and any other is a lap old at most, which the slots' laps resolve. SHCA_CQ_NO_ROOM: the
-	 * CQ is in error. */
+	 * CQ is in error. SHCA_CQ_MOVING: the owner replaces the ring. */
 	_Atomic uint64_t floor;
-	_Atomic uint64_t notify;	/* arming and event of the completion channel: SHCA_CQ_ARM_*, SHCA_CQ_EVENT_* */
+	_Atomic uint64_t notify;	/* arming and event of the completion channel: SHCA_CQ_ARM_*, SHCA_CQ_EVENT_*; SHCA_CQ_STAMPED */
 	_Atomic uint64_t waits;		/* struct shca_waits */
 	_Atomic uint64_t noticed;	/* queues that wait for a count up to this have been kicked, or need no kick */
 	_Atomic uint64_t awaited;	/* the largest count that a posted WAIT names; written by the owner */
@@ -347,10 +356,20 @@ struct shca_cq {
 	/* written by the consumer, read at each poll */
 	shca_aligned _Atomic uint64_t ci;
 	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, no more completions appear; SHCA_ERROR_EVENT */
+	/*
+	 * The ring is being replaced (engine/cq_move.c) while `floor` has SHCA_CQ_MOVING. Written by the owner before that bit is set,
+	 * but for `move_first`. A ring: its offset | log2 of its entries.
+	 */
+	_Atomic uint64_t move_ring;	/* the new ring */
+	_Atomic uint64_t move_spare;	/* the ring to be used instead if the unread completions do not fit the new one; 0: they do */
+	_Atomic uint64_t move_low;	/* the consumer's index */
+	/* SHCA_CQ_SETTLED | position of the first completion of the new ring; 0: not known yet. Written by any thread that finds it. */
+	_Atomic uint64_t move_first;
 };
+#define SHCA_CQ_SETTLED (1ull << 63)
 #define SHCA_CQ_IGNORE_OVERRUN 1u
 /*
- * The word `notify`: armed:2 | event:2 | - :4 | sequence:24 | thread:32. One compare-and-swap disarms the CQ, raises the event,
+ * The word `notify`: armed:2 | event:2 | SHCA_CQ_STAMPED:1 | - :3 | sequence:24 | thread:32. One compare-and-swap disarms the CQ, raises the event,
  * and names the thread that owes the event's ring. A ring names the event (struct shca_ring), and a reader takes an event by
  * that event's ring only: so there is exactly one ring for each event, and poll(2) reports the descriptor rightly. A thread
  * that finds the ringer dead first makes itself the ringer (wake.c).
@@ -359,6 +378,7 @@ struct shca_cq {
 #define SHCA_CQ_ARM_SOLICITED 2u
 #define SHCA_CQ_ARMED 3u
 #define SHCA_CQ_EVENT 12u
+#define SHCA_CQ_STAMPED 16u		/* completions have a time. Set when the CQ is made, for good; here, because producers read the word anyway */
 #define SHCA_CQ_EVENT_OWED 4u		/* an unread event whose ring is still to be sent */
 #define SHCA_CQ_EVENT_RUNG 8u		/* an unread event whose ring was sent */
 #define SHCA_CQ_EVENT_LOST 12u		/* an unread event whose ring found the socket full: the next reader of a ring sends it */
@@ -368,7 +388,9 @@ static inline uint64_t shca_cq_event(uint32_t state, uint32_t seq, uint32_t by)
 {
 	return state | (uint64_t)(seq & 0xffffff) << 8 | (uint64_t)by << 32;
 }
-#define SHCA_CQ_NO_ROOM (1ull << 63)	/* value of `floor`: further from every position than any ring is long */
+/* Bits of `floor`: with either of them `floor` is further from every position than any ring is long. */
+#define SHCA_CQ_NO_ROOM (1ull << 63)
+#define SHCA_CQ_MOVING (1ull << 62)
 /* Bits of `error` of a CQ or SRQ. One compare-and-swap sets both: a thread that dies there has set both or neither. */
 #define SHCA_ERROR 1u
 #define SHCA_ERROR_EVENT 2u		/* IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR: unread */
@@ -453,6 +475,7 @@ enum shca_wr_op {
 	/* completions of receives */
 	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
 	SHCA_OPS,
+	SHCA_OP_MOVED = 30,		/* no completion: the end of a ring that is being replaced (engine/cq_move.c) */
 	SHCA_OP_PURGED = 31,		/* a completion that was removed from the CQ */
 };
 #define SHCA_WQE_SIGNALED 1u

@@ -439,6 +439,9 @@ void shca_unimport_mr(struct ibv_mr *mr);
 
 /* ---- devx.c ------------------------------------------------------------------------------------------------- */
 
+/* mlx5dv_get_clock_info: how times of completions become times of the host (mlx5dv_ts_to_ns). */
+struct mlx5dv_clock_info;
+int shca_clock_info(struct ibv_context *ctx, struct mlx5dv_clock_info *info);
 int shca_devx_general_cmd(struct ibv_context *ctx, const void *in, size_t in_bytes, void *out, size_t out_bytes);
 
 /* ---- dct.c ------------------------------------------------------------------------------------------------------ */

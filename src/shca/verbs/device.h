@@ -237,6 +237,7 @@ struct shca_user_cq {
 	struct shca_cqe *ring;
 	uint32_t log2;
 	uint64_t ci;			/* consumer index; sh->ci follows */
+	pthread_mutex_t resizing;	/* held over ibv_resize_cq, which waits for threads of other processes */
 	struct shca_lock lock;
 	_Atomic uint32_t vain;		/* looks that found nothing since the last that did: a hint, not counted exactly */
 	/* cross-channel, guarded by the context's cross */
@@ -249,6 +250,7 @@ struct shca_user_cq {
 	struct shca_user_pd *pd;		/* parent domain */
 	uint64_t wc_flags;		/* creation flags */
 	bool ex_used;
+	bool stamped;			/* completions have a time (SHCA_CQ_STAMPED) */
 	struct shca_user_cq *next, **prev;	/* of the context */
 	struct shca_listed listed;
 	uint32_t events_unacked, async_unacked;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DevX commands to the firmware, where SHCA_IDENTITY makes the device a ConnectX: the part of QUERY_HCA_CAP that tells of raw
+ * The device's clock, and DevX commands to the firmware, where SHCA_IDENTITY makes the device a ConnectX: the part of QUERY_HCA_CAP that tells of raw
  * work requests. All other capabilities in an answer are 0, and the device lacks them.
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "shca/engine/atomic.h"
 #include "shca/verbs/control.h"
@@ -35,5 +36,21 @@ int shca_devx_general_cmd(struct ibv_context *ctx, const void *in, size_t in_byt
 	exp_mlx5_put(out, EXP_MLX5_CAP_8B_MODE, EXP_MLX5_8B_HOST);
 	exp_mlx5_put(out, EXP_MLX5_CAP_OPERATIONS, 0x3 | EXP_MLX5_MASKED_CS | EXP_MLX5_MASKED_FA);
 	exp_mlx5_put(out, EXP_MLX5_CAP_SIZES, 2 * SHCA_ATOMIC_MAX - 4);
+	return 0;
+}
+
+int shca_clock_info(struct ibv_context *ctx, struct mlx5dv_clock_info *info)
+{
+	struct timespec wall;
+
+	if (!shca_is_connectx())
+		return shca_refuse(EOPNOTSUPP, "mlx5dv_get_clock_info: the device is a ConnectX with SHCA_IDENTITY=connectx");
+	if (shca_unusable(ctx))
+		return errno;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	/* a cycle of the device's clock is a nanosecond */
+	*info = (struct mlx5dv_clock_info){
+		.nsec = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec, .last_cycles = shca_clock_ns(), .mult = 1, .mask = UINT64_MAX,
+	};
 	return 0;
 }

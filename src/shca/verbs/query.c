@@ -87,7 +87,8 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 		},
 		/* no event is held back, so every bound of the time for which events are held back holds */
 		.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX},
-		.hca_core_clock = 1000000,	/* kHz: ibv_query_rt_values_ex counts nanoseconds */
+		.hca_core_clock = 1000000,	/* kHz: ibv_query_rt_values_ex and completions count nanoseconds */
+		.completion_timestamp_mask = UINT64_MAX,
 		.max_dm_size = SHCA_MAX_DM,
 		.xrc_odp_caps = reliable,
 		.phys_port_cnt_ex = SHCA_PORTS,
@@ -288,6 +289,6 @@ int shca_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
 	if (want & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return shca_refuse(EINVAL, "query_rt_values: comp_mask %#x: the raw clock is all there is", want);
 	if (want & IBV_VALUES_MASK_RAW_CLOCK)
-		clock_gettime(CLOCK_MONOTONIC_RAW, &values->raw_clock);
+		clock_gettime(CLOCK_MONOTONIC_RAW, &values->raw_clock);	/* as shca_clock_ns */
 	return 0;
 }

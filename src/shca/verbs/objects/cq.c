@@ -90,7 +90,7 @@ static struct shca_user_cq *take_event(struct shca_context *c, struct ibv_comp_c
 	uint64_t w = cq ? atomic_load(&cq->sh->notify) : 0;
 	bool taken = false;
 	while (!taken && names(r, w))
-		taken = atomic_compare_exchange_weak(&cq->sh->notify, &w, shca_cq_event(w & SHCA_CQ_ARMED, r->seq, 0));
+		taken = atomic_compare_exchange_weak(&cq->sh->notify, &w, shca_cq_event(w & (SHCA_CQ_ARMED | SHCA_CQ_STAMPED), r->seq, 0));
 	if (taken) {
 		pthread_mutex_lock(&cq->cq.mutex);
 		cq->events_unacked++;
@@ -188,11 +188,30 @@ void shca_ack_cq_events(struct ibv_cq *ibcq, unsigned int n)
 
 /* ---- queues ------------------------------------------------------------------------------------------------- */
 
+/* The fields that ibv_create_cq_ex gives completions. */
+#define STAMP_FIELDS ((uint64_t)(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+#define CQ_FIELDS (IBV_WC_STANDARD_FLAGS | STAMP_FIELDS)
+
+/* Bytes of a ring, with the times of its completions. */
+static uint64_t ring_bytes(bool stamped, uint32_t log2)
+{
+	return (sizeof(struct shca_cqe) + (stamped ? sizeof(uint64_t) : 0)) << log2;
+}
+
+/* log2 of the entries of a ring of at least so many. */
+static uint32_t ring_log2(uint32_t entries)
+{
+	uint32_t log2 = 3;
+
+	while ((1u << log2) < entries)
+		log2++;
+	return log2;
+}
+
 static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
 	struct shca_context *c = shca_context_of(ctx);
 	struct shca_member *m = c->m;
-	uint32_t log2 = 3;
 
 	if (shca_unusable(ctx) || shca_wants_huge("MLX_CQ_ALLOC_TYPE"))
 		return NULL;
@@ -202,19 +221,18 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 				    SHCA_MAX_CQE, attr->comp_vector, ctx->num_comp_vectors);
 		return NULL;
 	}
-	while ((1u << log2) < attr->cqe)
-		log2++;
-
+	uint32_t log2 = ring_log2(attr->cqe);
 	struct shca_user_cq *cq = calloc(1, sizeof *cq);
 	if (!cq) {
 		errno = shca_no_memory("create_cq");
 		return NULL;
 	}
+	cq->stamped = attr->wc_flags & STAMP_FIELDS;
 	cq->off = shca_mem_alloc(m, sizeof *cq->sh);
 	if (!cq->off)
 		goto free_cq;
 	cq->sh = shca_at(m->base, cq->off);
-	shca_off ring = shca_mem_alloc(m, sizeof(struct shca_cqe) << log2);
+	shca_off ring = shca_mem_alloc(m, ring_bytes(cq->stamped, log2));
 	if (!ring)
 		goto free_sh;
 	uint32_t number = shca_number_alloc(m);
@@ -232,13 +250,15 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 	cq->sh->log2 = log2;
 	cq->sh->cqn = number;
 	cq->sh->proc = m->slot;
-	cq->sh->end = ring + (sizeof(struct shca_cqe) << log2);
+	cq->sh->end = ring + ring_bytes(cq->stamped, log2);
+	cq->sh->notify = cq->stamped ? SHCA_CQ_STAMPED : 0;
 	cq->sh->seal = shca_cq_seal(m, cq->sh);
 	cq->ex.context = ctx;
 	cq->ex.channel = attr->channel;
 	cq->ex.cq_context = attr->cq_context;
 	cq->ex.handle = number;
 	cq->ex.cqe = 1 << log2;
+	pthread_mutex_init(&cq->resizing, NULL);
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);
 	if (attr->channel)
@@ -259,7 +279,7 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 	return cq;
 
 free_ring:
-	shca_mem_free(m, ring, sizeof(struct shca_cqe) << log2);
+	shca_mem_free(m, ring, ring_bytes(cq->stamped, log2));
 free_sh:
 	shca_mem_free(m, cq->off, sizeof *cq->sh);
 free_cq:
@@ -291,9 +311,9 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 		errno = shca_refuse(EINVAL, "create_cq_ex: comp_mask %#x flags %#x", attr->comp_mask, attr->flags);
 		return NULL;
 	}
-	if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) {
-		errno = shca_refuse(EOPNOTSUPP, "create_cq_ex: completion fields %#lx: only %#x are kept",
-				    (unsigned long)attr->wc_flags, IBV_WC_STANDARD_FLAGS);
+	if (attr->wc_flags & ~CQ_FIELDS) {
+		errno = shca_refuse(EOPNOTSUPP, "create_cq_ex: completion fields %#lx: only %#lx are kept",
+				    (unsigned long)attr->wc_flags, (unsigned long)CQ_FIELDS);
 		return NULL;
 	}
 	if (pd && !pd->parent) {
@@ -316,8 +336,152 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 	return &cq->ex;
 }
 
-/* ibv_resize_cq. Producers in other processes share the ring and keep no count of its users, so the ring cannot be replaced.
- * Sizes up to the ring's own are granted. */
+/* Copies the completions that the consumer has not taken into the new ring, and their times. Must: cq->lock is held. */
+static void ring_copy(const struct shca_user_cq *cq, const struct shca_cq_move *to)
+{
+	for (uint64_t pos = cq->ci; pos < to->first; pos++) {
+		struct shca_cqe *from = &cq->ring[pos & ((1ull << cq->log2) - 1)], *e = &to->ring[pos & ((1ull << to->log2) - 1)];
+		uint64_t w0 = atomic_load_explicit(&from->w0, memory_order_acquire) & ((1ull << 49) - 1);
+		uint64_t time = cq->stamped ? atomic_load(&shca_cq_stamps(cq->ring, cq->log2)[pos & ((1ull << cq->log2) - 1)]) : 0;
+
+		atomic_store_explicit(&e->w1, atomic_load_explicit(&from->w1, memory_order_relaxed), memory_order_relaxed);
+		if (cq->stamped && SHCA_STAMP_LAP(time) == shca_cqe_lap(pos, cq->log2))
+			atomic_store(&shca_cq_stamps(to->ring, to->log2)[pos & ((1ull << to->log2) - 1)],
+				     shca_stamp(SHCA_STAMP_TIME(time), shca_cqe_lap(pos, to->log2)));
+		atomic_store_explicit(&e->w0, w0 | (uint64_t)shca_cqe_lap(pos, to->log2) << 49, memory_order_release);
+	}
+}
+
+/* Steps 1 to 3 of a move (engine/cq_move.c). Returns 0; EINVAL: the CQ is in error, nothing was changed; EIO: its slots cannot be
+ * right (I7), it is in error. */
+static int move_begin(struct shca_thread *thr, struct shca_user_cq *cq, uint64_t ring, uint64_t spare, struct shca_cq_move *to)
+{
+	struct shca_cq *sh = cq->sh;
+	uint64_t floor = atomic_load(&sh->floor);
+	int rc = 0;
+
+	shca_lock(&cq->lock);
+	atomic_store_explicit(&sh->move_ring, ring, memory_order_relaxed);
+	atomic_store_explicit(&sh->move_spare, spare, memory_order_relaxed);
+	atomic_store_explicit(&sh->move_low, cq->ci, memory_order_relaxed);
+	atomic_store_explicit(&sh->move_first, 0, memory_order_relaxed);
+	SHCA_FAILPOINT(thr, "cq-move-written", NULL, 0);
+	do
+		if (floor & SHCA_CQ_NO_ROOM)
+			rc = EINVAL;	/* said: the caller */
+	while (!rc && !atomic_compare_exchange_weak(&sh->floor, &floor, floor | SHCA_CQ_MOVING));
+	SHCA_FAILPOINT(thr, "cq-move-begun", NULL, 0);
+	if (!rc && !shca_cq_moved_to(thr, sh, to)) {
+		atomic_fetch_or(&sh->error, SHCA_ERROR);
+		atomic_fetch_or(&sh->floor, SHCA_CQ_NO_ROOM);
+		rc = EIO;	/* said: the caller */
+	}
+	if (!rc) {
+		ring_copy(cq, to);
+		cq->ring = to->ring;
+		cq->log2 = to->log2;
+	}
+	shca_unlock(&cq->lock);
+	SHCA_FAILPOINT(thr, "cq-move-copied", NULL, 0);
+	return rc;
+}
+
+/* Step 4. */
+static void move_end(struct shca_thread *thr, struct shca_user_cq *cq, const struct shca_cq_move *to)
+{
+	struct shca_cq *sh = cq->sh;
+	shca_off ring = shca_off_of(thr->m, to->ring), end = ring + ring_bytes(cq->stamped, to->log2);
+	bool grows = to->log2 > sh->log2;
+
+	shca_quiesce(thr, thr->m->slot);
+	/* The seal is right again when the last word is written; until then shca_cq_sound_moving answers. A thread that looks at a slot
+	 * meanwhile looks at a slot of the longer ring with an index of the shorter one, or at its own. */
+	if (grows)
+		__atomic_store_n(&sh->ring, ring, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(&sh->log2, to->log2, __ATOMIC_RELEASE);
+	__atomic_store_n(&sh->end, end, __ATOMIC_RELEASE);
+	SHCA_FAILPOINT(thr, "cq-move-half", NULL, 0);
+	shca_quiesce(thr, thr->m->slot);
+	if (grows)
+		__atomic_store_n(&sh->log2, to->log2, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(&sh->ring, ring, __ATOMIC_RELEASE);
+	__atomic_store_n(&sh->seal, shca_cq_seal(cq->m, sh), __ATOMIC_RELEASE);
+	SHCA_FAILPOINT(thr, "cq-move-sealed", NULL, 0);
+	shca_quiesce(thr, thr->m->slot);
+	/* Below the consumer's index all slots are filled, and the new ring has those from `low` on. */
+	uint64_t floor = atomic_load(&sh->floor), ci, n;
+	do {
+		ci = atomic_load_explicit(&sh->ci, memory_order_acquire);
+		n = ci > to->first ? ci : to->low;
+		n |= floor & SHCA_CQ_NO_ROOM;
+	} while (!atomic_compare_exchange_weak(&sh->floor, &floor, n));
+	SHCA_FAILPOINT(thr, "cq-moved", NULL, 0);
+	shca_quiesce(thr, thr->m->slot);
+}
+
+/* Gives the CQ a ring of 2^log2 entries. Returns 0 or an errno value. Must: cq->resizing is held. */
+static int ring_replace(struct shca_thread *thr, struct shca_user_cq *cq, uint32_t log2)
+{
+	struct shca_member *m = cq->m;
+	uint32_t was = cq->log2;
+	uint64_t bytes = ring_bytes(cq->stamped, log2), bytes_was = ring_bytes(cq->stamped, was);
+	shca_off old = cq->sh->ring, ring = shca_mem_alloc(m, bytes);
+	/* of a smaller ring it turns out when the old one is at its end whether the unread completions fit */
+	shca_off spare = ring && log2 < was ? shca_mem_alloc(m, bytes_was) : 0;
+	struct shca_cq_move to;
+
+	if (!ring || (log2 < was && !spare)) {
+		shca_mem_free(m, ring, bytes);
+		return errno = ENOMEM;	/* said: shca_mem_alloc */
+	}
+	int rc = move_begin(thr, cq, ring | log2, spare ? spare | was : 0, &to);
+	if (rc == EIO)
+		return shca_refuse(EIO, "resize_cq: the completion queue's memory was overwritten");
+	if (rc) {
+		shca_mem_free(m, ring, bytes);
+		shca_mem_free(m, spare, bytes_was);
+		return shca_refuse(EINVAL, "resize_cq: the completion queue was overrun");
+	}
+	move_end(thr, cq, &to);
+	shca_mem_free(m, old, bytes_was);
+	if (to.spare)
+		shca_mem_free(m, ring, bytes);
+	else
+		shca_mem_free(m, spare, bytes_was);
+	return to.spare ? EINVAL : 0;	/* said: the caller */
+}
+
+static int too_small(int cqe, uint64_t unread)
+{
+	return shca_refuse(EINVAL, "resize_cq: to %d entries, %lu are waiting to be polled", cqe, (unsigned long)unread);
+}
+
+/* Must: cq->resizing is held. */
+static int resize(struct shca_thread *thr, struct shca_user_cq *cq, int cqe)
+{
+	uint32_t log2 = ring_log2((uint32_t)cqe);
+
+	shca_enter_in(thr, shca_epoch_of(cq->m->slot));
+	uint64_t unread = shca_cq_count(thr, cq->sh) - atomic_load(&cq->sh->ci);
+	shca_leave(thr);
+	if ((uint64_t)cqe < unread)
+		return too_small(cqe, unread);
+	if (log2 == cq->log2)
+		return 0;
+	if (cq->sh->flags & SHCA_CQ_IGNORE_OVERRUN)
+		return shca_refuse(EOPNOTSUPP, "resize_cq: the completion queue ignores overruns: entries may be overwritten in the middle");
+	int rc = ring_replace(thr, cq, log2);
+	if (rc == EINVAL && !shca_cq_in_error(cq->sh))
+		return too_small(cqe, 1ull << log2);
+	if (!rc)
+		cq->ex.cqe = 1 << log2;
+	return rc;
+}
+
+/* ibv_resize_cq, both ways. Producers, also those of other processes, go on meanwhile and wait for nothing (engine/cq_move.c); the
+ * caller waits until every thread has left the engine that was in it. */
 int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	if (shca_unusable(ibcq->context))
@@ -328,13 +492,10 @@ int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 	struct shca_thread *thr = shca_thread_get(cq->m);
 	if (!thr)
 		return errno;
-	uint64_t unread = shca_cq_count(thr, cq->sh) - atomic_load(&cq->sh->ci);
-	if ((uint64_t)cqe < unread)
-		return shca_refuse(EINVAL, "resize_cq: to %d entries, %lu are waiting to be polled", cqe,
-				   (unsigned long)unread);
-	if (cqe > ibcq->cqe)
-		return shca_refuse(EOPNOTSUPP, "resize_cq: from %d to %d entries", ibcq->cqe, cqe);
-	return 0;
+	pthread_mutex_lock(&cq->resizing);
+	int rc = resize(thr, cq, cqe);
+	pthread_mutex_unlock(&cq->resizing);
+	return rc;
 }
 
 /* Moderation bounds how long, and for how many completions, an event may be held back to save interrupts. The device holds none back:
@@ -353,12 +514,13 @@ int shca_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq)
 {
 	struct shca_thread *thr = shca_thread_get(cq->m);
-	uint64_t mask = (1ull << cq->log2) - 1;
 
 	if (!thr)
 		return;
+	/* inside the engine: another thread may replace the ring */
+	shca_enter_in(thr, shca_epoch_of(cq->m->slot));
 	shca_lock(&cq->lock);
-	uint64_t end = shca_cq_count(thr, cq->sh);
+	uint64_t mask = (1ull << cq->log2) - 1, end = shca_cq_count(thr, cq->sh);
 	for (uint64_t pos = end - cq->ci > mask ? end - mask - 1 : cq->ci; pos < end; pos++) {
 		struct shca_cqe *e = &cq->ring[pos & mask];
 		uint64_t w0 = atomic_load(&e->w0);
@@ -373,6 +535,7 @@ void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *
 		cq->ci++;
 	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
 	shca_unlock(&cq->lock);
+	shca_leave(thr);
 }
 
 void shca_cq_unmap(struct shca_user_cq *cq)
@@ -409,7 +572,7 @@ void shca_cq_unmap(struct shca_user_cq *cq)
 		shca_events_gone(c);
 	shca_waits_free(cq);
 	shca_number_free(m, cq->sh->cqn);
-	shca_mem_free(m, cq->sh->ring, sizeof(struct shca_cqe) << cq->log2);
+	shca_mem_free(m, cq->sh->ring, ring_bytes(cq->stamped, cq->log2));
 	shca_mem_free(m, cq->off, sizeof *cq->sh);
 }
 
@@ -440,6 +603,7 @@ int shca_destroy_cq(struct ibv_cq *ibcq)
 	shca_wait_acked(&ibcq->mutex, &ibcq->cond, &cq->async_unacked);
 	if (cq->pd)
 		atomic_fetch_sub(&cq->pd->refs, 1);
+	pthread_mutex_destroy(&cq->resizing);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	free(cq);

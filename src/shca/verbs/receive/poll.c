@@ -2,6 +2,7 @@
 /* Polling: ibv_poll_cq, the ibv_start_poll family, notification. */
 #include <errno.h>
 #include <sched.h>
+#include <time.h>
 
 #include <infiniband/verbs.h>
 #include <infiniband/verbs_exp.h>
@@ -454,10 +455,30 @@ static uint8_t ex_zero8(struct ibv_cq_ex *ex)
 	return 0;
 }
 
+/* The time of the completion at the cursor, whose slot is not released yet. */
 static uint64_t ex_completion_ts(struct ibv_cq_ex *ex)
 {
-	/* read now: the device has no clock of its own */
-	return monotonic_ns();
+	const struct shca_user_cq *cq = lcq_of(ex);
+	uint64_t pos = cq->ci - 1, now = shca_clock_ns(), bits = ~0ull >> 15;
+
+	if (!cq->stamped)
+		return now;
+	uint64_t word = atomic_load_explicit(&shca_cq_stamps(cq->ring, cq->log2)[pos & ((1ull << cq->log2) - 1)], memory_order_acquire);
+	/* the producer is between its completion and the time, or has died there */
+	if (SHCA_STAMP_LAP(word) != shca_cqe_lap(pos, cq->log2))
+		return now;
+	/* the upper bits are those of now, unless the lower ones have begun anew since */
+	uint64_t time = (now & ~bits) | SHCA_STAMP_TIME(word);
+	return time > now ? time - bits - 1 : time;
+}
+
+static uint64_t ex_completion_wallclock(struct ibv_cq_ex *ex)
+{
+	uint64_t then = ex_completion_ts(ex);
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - (shca_clock_ns() - then);
 }
 
 void shca_cq_ex_ops(struct shca_user_cq *cq)
@@ -478,7 +499,7 @@ void shca_cq_ex_ops(struct shca_user_cq *cq)
 	ex->read_sl = ex_sl;
 	ex->read_dlid_path_bits = ex_zero8;
 	ex->read_completion_ts = ex_completion_ts;
-	ex->read_completion_wallclock_ns = ex_completion_ts;
+	ex->read_completion_wallclock_ns = ex_completion_wallclock;
 }
 
 /* ---- notification ------------------------------------------------------------------------------------------------ */
