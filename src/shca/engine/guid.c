@@ -38,3 +38,29 @@ void shca_port_gid(uint64_t prefix, uint32_t port, uint8_t gid[16])
 
 	memcpy(gid, be, sizeof(be));
 }
+
+/* The number of the last port that the fabric has an address for. */
+static uint32_t address_ports(const struct shca_member *m)
+{
+	return atomic_load(&m->hdr->ports.two) ? 2 : 1;
+}
+
+uint32_t shca_port_of_gid(const struct shca_member *m, const uint8_t gid[16])
+{
+	uint8_t of_port[16];
+
+	for (uint32_t port = 1; port <= address_ports(m); port++) {
+		shca_gid_of(m, port, of_port);
+		if (!memcmp(of_port, gid, sizeof(of_port)))
+			return port;
+	}
+	return 0;
+}
+
+uint32_t shca_port_of_lid(const struct shca_member *m, uint16_t lid)
+{
+	for (uint32_t port = 1; port <= address_ports(m); port++)
+		if (lid == shca_lid(m, port))
+			return port;
+	return 0;
+}

@@ -273,9 +273,8 @@ int shca_memory_check(const void *addr, size_t length, unsigned int access);
 
 /* ---- ah.c --------------------------------------------------------------------------------------------------- */
 
-/* The port of this fabric that an address, a GID, names; 0: none, packets are lost on the way. */
+/* The port of this fabric that an address names; 0: none, packets are lost on the way. */
 uint32_t shca_address_port(const struct ibv_context *ctx, const struct ibv_ah_attr *attr);
-uint32_t shca_port_of_gid(const struct shca_member *m, const uint8_t gid[16]);
 /* 0 or EINVAL: port and source GID index. */
 int shca_address_check(const struct ibv_ah_attr *attr);
 struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);

@@ -5,34 +5,11 @@
 
 #include "shca/verbs/control.h"
 
-/* The number of the last port that the fabric has an address for. */
-static uint32_t address_ports(const struct shca_member *m)
-{
-	return atomic_load(&m->hdr->ports.two) ? 2 : 1;
-}
-
-uint32_t shca_port_of_gid(const struct shca_member *m, const uint8_t gid[16])
-{
-	uint8_t of_port[16];
-
-	for (uint32_t port = 1; port <= address_ports(m); port++) {
-		shca_gid_of(m, port, of_port);
-		if (!memcmp(of_port, gid, sizeof(of_port)))
-			return port;
-	}
-	return 0;
-}
-
 uint32_t shca_address_port(const struct ibv_context *ctx, const struct ibv_ah_attr *attr)
 {
 	const struct shca_member *m = shca_context_of(ctx)->m;
 
-	if (attr->is_global)
-		return shca_port_of_gid(m, attr->grh.dgid.raw);
-	for (uint32_t port = 1; port <= address_ports(m); port++)
-		if (attr->dlid == shca_lid(m, port))
-			return port;
-	return 0;
+	return attr->is_global ? shca_port_of_gid(m, attr->grh.dgid.raw) : shca_port_of_lid(m, attr->dlid);
 }
 
 int shca_address_check(const struct ibv_ah_attr *attr)
