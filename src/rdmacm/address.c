@@ -68,15 +68,35 @@ bool rcm_is_loopback(const struct sockaddr_storage *a)
 					    (IN6_IS_ADDR_V4MAPPED(&v6(a)->sin6_addr) && v6(a)->sin6_addr.s6_addr[12] == 127));
 }
 
+/* The port of this process that has the GID; 0: none. */
+static uint32_t port_of_gid(const uint8_t *asked)
+{
+	uint8_t gid[16];
+
+	for (uint32_t port = 1; port <= shca_ports(); port++) {
+		shca_port_gid(shca_port_now(port).gid_prefix, port, gid);
+		if (!memcmp(asked, gid, sizeof(gid)))
+			return port;
+	}
+	return 0;
+}
+
+uint32_t rcm_port_for(const struct sockaddr_storage *a)
+{
+	uint32_t named = a->ss_family == AF_IB ? port_of_gid(ib(a)->gid) : 0;
+
+	for (uint32_t port = 1; !named && port <= shca_ports(); port++)
+		if (!shca_port_now(port).down)
+			named = port;
+	return named ? named : 1;
+}
+
 bool rcm_is_ours(const struct sockaddr_storage *a)
 {
 	struct sockaddr_storage local = *a;
-	uint8_t gid[16];
 
-	if (a->ss_family == AF_IB) {
-		shca_port_gid(shca_port_now().gid_prefix, gid);
-		return !memcmp(ib(a)->gid, gid, sizeof(gid));
-	}
+	if (a->ss_family == AF_IB)
+		return port_of_gid(ib(a)->gid) != 0;
 	if (rcm_is_loopback(a))
 		return true;
 	/* the kernel binds a UDP socket to this host's addresses only */

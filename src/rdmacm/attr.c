@@ -28,17 +28,25 @@ static bool has_route(const struct rcm_id *id)
 	return id->on_device && id->state >= RCM_ROUTE && id->state != RCM_LISTEN;
 }
 
-void rcm_address_vector(struct ib_uverbs_ah_attr *ah)
+/* The port of the other side. */
+static uint32_t peer_port(const struct rcm_id *id)
 {
+	return id->remote.port ? id->remote.port : rcm_id_port(id);
+}
+
+void rcm_address_vector(const struct rcm_id *id, struct ib_uverbs_ah_attr *ah)
+{
+	uint32_t to = peer_port(id);
+
 	memset(ah, 0, sizeof(*ah));
-	ah->port_num = 1;
+	ah->port_num = (uint8_t)rcm_id_port(id);
 	if (shca_is_ethernet()) {
 		ah->is_global = 1;
-		shca_port_gid(shca_port_now().gid_prefix, ah->grh.dgid);
+		shca_port_gid(shca_port_now(to).gid_prefix, to, ah->grh.dgid);
 		ah->grh.sgid_index = 1;		/* RoCE v2's */
 		ah->grh.hop_limit = 64;
 	} else {
-		ah->dlid = shca_port_now().lid;
+		ah->dlid = shca_port_now(to).lid;
 	}
 }
 
@@ -46,7 +54,7 @@ void rcm_address_vector(struct ib_uverbs_ah_attr *ah)
 static void attr_init(const struct rcm_id *id, struct ib_uverbs_qp_attr *a)
 {
 	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	a->port_num = 1;
+	a->port_num = (uint8_t)rcm_id_port(id);
 	if (id->qp_type == IBV_QPT_UD) {
 		a->qp_attr_mask |= IBV_QP_QKEY;
 		a->qkey = id->local.qkey;
@@ -64,7 +72,7 @@ static void attr_rtr(const struct rcm_id *id, struct ib_uverbs_qp_attr *a)
 	if (id->qp_type == IBV_QPT_UD)
 		return;
 	a->qp_attr_mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	rcm_address_vector(&a->ah_attr);
+	rcm_address_vector(id, &a->ah_attr);
 	a->path_mtu = IBV_MTU_4096;
 	a->dest_qp_num = id->remote.qpn;
 	a->rq_psn = id->remote.psn;
@@ -123,13 +131,15 @@ int rcm_init_qp_attr(struct rcm_channel *ch, const struct rdma_ucm_init_qp_attr 
 
 static void path_fill(const struct rcm_id *id, struct path *p)
 {
-	struct shca_port_now port = shca_port_now();
+	uint32_t own = rcm_id_port(id), peer = peer_port(id);
+	struct shca_port_now port = shca_port_now(own), to = shca_port_now(peer);
 
 	memset(p, 0, sizeof(*p));
 	p->service_id = htobe64(rcm_service_id(id, id->active || id->state <= RCM_LISTEN ? &id->dst : &id->src));
-	shca_port_gid(port.gid_prefix, p->sgid);
-	memcpy(p->dgid, p->sgid, sizeof(p->dgid));
-	p->slid = p->dlid = htons(port.lid);
+	shca_port_gid(port.gid_prefix, own, p->sgid);
+	shca_port_gid(to.gid_prefix, peer, p->dgid);
+	p->slid = htons(port.lid);
+	p->dlid = htons(to.lid);
 	p->tclass = id->tos;
 	p->reversible_numpath = 0x80 | 1;
 	p->pkey = htons(port.pkey);
@@ -143,6 +153,11 @@ static uint64_t guid_of(const struct rcm_id *id)
 	return id->on_device ? htobe64(shca_device_guid()) : 0;
 }
 
+static uint8_t port_num_of(const struct rcm_id *id)
+{
+	return id->on_device ? (uint8_t)rcm_id_port(id) : 0;
+}
+
 static void copy_out(const struct rdma_ucm_query *c, const void *answer, size_t size, size_t out)
 {
 	memcpy((void *)(uintptr_t)c->response, answer, size < out ? size : out);
@@ -150,11 +165,11 @@ static void copy_out(const struct rdma_ucm_query *c, const void *answer, size_t 
 
 static int query_addr(const struct rcm_id *id, const struct rdma_ucm_query *c, size_t out)
 {
-	struct rdma_ucm_query_addr_resp r = {.node_guid = guid_of(id), .port_num = id->on_device, .ibdev_index = UINT32_MAX};
+	struct rdma_ucm_query_addr_resp r = {.node_guid = guid_of(id), .port_num = port_num_of(id), .ibdev_index = UINT32_MAX};
 
 	if (out < offsetof(struct rdma_ucm_query_addr_resp, ibdev_index))
 		return -ENOSPC;
-	r.pkey = id->on_device ? htons(shca_port_now().pkey) : 0;
+	r.pkey = id->on_device ? htons(shca_port_now(rcm_id_port(id)).pkey) : 0;
 	r.src_size = (uint16_t)rcm_address_size(&id->src);
 	r.dst_size = (uint16_t)rcm_address_size(&id->dst);
 	memcpy(&r.src_addr, &id->src, r.src_size);
@@ -165,15 +180,15 @@ static int query_addr(const struct rcm_id *id, const struct rdma_ucm_query *c, s
 
 static int query_gid(const struct rcm_id *id, const struct rdma_ucm_query *c, size_t out)
 {
-	struct rdma_ucm_query_addr_resp r = {.node_guid = guid_of(id), .port_num = id->on_device, .ibdev_index = UINT32_MAX};
+	struct rdma_ucm_query_addr_resp r = {.node_guid = guid_of(id), .port_num = port_num_of(id), .ibdev_index = UINT32_MAX};
 	struct rcm_sockaddr_ib sib = {.family = AF_IB};
 
 	if (out < offsetof(struct rdma_ucm_query_addr_resp, ibdev_index))
 		return -ENOSPC;
 	r.src_size = r.dst_size = sizeof(sib);
 	if (id->on_device) {
-		sib.pkey = r.pkey = htons(shca_port_now().pkey);
-		shca_port_gid(shca_port_now().gid_prefix, sib.gid);
+		sib.pkey = r.pkey = htons(shca_port_now(rcm_id_port(id)).pkey);
+		shca_port_gid(shca_port_now(rcm_id_port(id)).gid_prefix, rcm_id_port(id), sib.gid);
 	}
 	sib.sid = htobe64(rcm_service_id(id, &id->src));
 	sib.sid_mask = UINT64_MAX;
@@ -229,7 +244,7 @@ int rcm_query_route(struct rcm_channel *ch, const struct rdma_ucm_query *c, size
 	if (out < offsetof(struct rdma_ucm_query_route_resp, ibdev_index))
 		return -ENOSPC;
 	r.node_guid = guid_of(id);
-	r.port_num = id->on_device;
+	r.port_num = port_num_of(id);
 	r.num_paths = has_route(id);
 	memcpy(&r.src_addr, &id->src, sizeof(r.src_addr));
 	memcpy(&r.dst_addr, &id->dst, sizeof(r.dst_addr));

@@ -200,7 +200,7 @@ int rcm_connect(struct rcm_channel *ch, const struct rdma_ucm_connect *c)
 	m.src = id->src;
 	m.dst = id->dst;
 	/* nothing gets through: the answer does not come */
-	if (!shca_port_now().down) {
+	if (!shca_port_now(rcm_id_port(id)).down) {
 		int fd = rcm_name_connect(id);
 		if (fd < 0)
 			return connect_refused(id, fd);
@@ -431,6 +431,8 @@ static void got_req(struct rcm_id *id, const struct msg *m)
 	id->src = m->dst;
 	id->dst = m->src;
 	id->remote = m->side;
+	/* the path's other end */
+	id->local.port = m->side.port <= shca_ports() ? m->side.port : 1;
 	id->local.psn = random_psn();
 	id->local.qkey = listener->local.qkey;
 	id->local.responder_resources = m->side.initiator_depth;
@@ -459,7 +461,7 @@ static void got_rep(struct rcm_id *id, const struct msg *m)
 	if (is_ud(id)) {
 		ev->resp.param.ud.qp_num = m->side.qpn;
 		ev->resp.param.ud.qkey = m->side.qkey;
-		rcm_address_vector(&ev->resp.param.ud.ah_attr);
+		rcm_address_vector(id, &ev->resp.param.ud.ah_attr);
 		id->state = RCM_UD_DONE;
 		rcm_hang_up(id);
 	} else {

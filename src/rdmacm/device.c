@@ -64,7 +64,7 @@ static int device_open(void)
 		return -errno;
 	struct shca_member *m = shca_context_of(context)->m;
 	hash_fabric(m->hdr->name);
-	port_seen = atomic_load(&m->hdr->port.events);
+	port_seen = atomic_load(&m->hdr->ports.events);
 	bell = shca_fd_note(rcm_fd_high(shca_bell_open(m, m->proc->cm_addr)));
 	if (bell.n < 0) {
 		err = bell.n;
@@ -138,18 +138,20 @@ static void id_port_event(struct rcm_id *id, enum ibv_event_type type)
 	}
 }
 
-/* Takes the next event of the port. Returns false: there is none. */
-static bool port_event_take(enum ibv_event_type *type)
+/* Takes the next event of a port, or of the device: port 0. Returns false: there is none. */
+static bool port_event_take(enum ibv_event_type *type, uint32_t *port)
 {
 	bool any = false;
 
 	pthread_mutex_lock(&device_lock);
-	struct shca_port *p = context ? &shca_context_of(context)->m->hdr->port : NULL;
+	struct shca_ports *p = context ? &shca_context_of(context)->m->hdr->ports : NULL;
 	uint64_t events = p ? atomic_load(&p->events) : 0;
 	if (p && port_seen < events) {
 		if (events - port_seen > SHCA_PORT_EVENTS)
 			port_seen = events - SHCA_PORT_EVENTS;
-		*type = (enum ibv_event_type)(atomic_load(&p->event[port_seen % SHCA_PORT_EVENTS]) & 255);
+		uint64_t e = atomic_load(&p->event[port_seen % SHCA_PORT_EVENTS]);
+		*type = SHCA_EVENT_TYPE(e);
+		*port = SHCA_EVENT_PORT(e);
 		port_seen++;
 		any = true;
 	}
@@ -160,6 +162,7 @@ static bool port_event_take(enum ibv_event_type *type)
 void rcm_port_events(void)
 {
 	enum ibv_event_type type;
+	uint32_t port;
 	char ring[64];
 
 	pthread_mutex_lock(&rcm_registry);
@@ -167,11 +170,12 @@ void rcm_port_events(void)
 	if (rcm_port_bell() >= 0)
 		while (recv(bell.n, ring, sizeof(ring), MSG_DONTWAIT) >= 0)
 			;
-	while (port_event_take(&type))
+	while (port_event_take(&type, &port))
 		for (struct rcm_channel *ch = rcm_channels(); ch; ch = ch->next) {
 			pthread_mutex_lock(&ch->lock);
 			for (struct rcm_id *id = ch->ids; id; id = id->next)
-				id_port_event(id, type);
+				if (!port || port == rcm_id_port(id))
+					id_port_event(id, type);
 			pthread_mutex_unlock(&ch->lock);
 		}
 	pthread_mutex_unlock(&rcm_registry);

@@ -331,6 +331,8 @@ int rcm_bind(struct rcm_channel *ch, uint32_t handle, const void *addr, size_t s
 	if (err)
 		return err;
 	id->on_device = !rcm_is_any(&a);
+	if (id->on_device)
+		id->local.port = (uint8_t)rcm_port_for(&a);
 	id->state = RCM_BOUND;
 	return 0;
 }
@@ -362,7 +364,7 @@ static void destination_any(struct sockaddr_storage *dst)
 	else if (dst->ss_family == AF_INET6)
 		((struct sockaddr_in6 *)dst)->sin6_addr = in6addr_loopback;
 	else
-		shca_port_gid(shca_port_now().gid_prefix, ((struct rcm_sockaddr_ib *)dst)->gid);
+		shca_port_gid(shca_port_now(1).gid_prefix, 1, ((struct rcm_sockaddr_ib *)dst)->gid);
 }
 
 int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, size_t src_size, const void *dst, size_t dst_size)
@@ -393,6 +395,8 @@ int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, s
 		return rcm_report(id, RCM_ADDR_ERROR, address_refuse("rdma_resolve_addr", ENODEV));
 	}
 	source_for(id);
+	if (!id->on_device)
+		id->local.port = (uint8_t)rcm_port_for(&id->src);
 	id->on_device = true;
 	return rcm_report(id, RCM_ADDR_RESOLVED, 0);
 }
@@ -406,7 +410,7 @@ int rcm_resolve_route(struct rcm_channel *ch, const struct rdma_ucm_resolve_rout
 	if (id->state != RCM_ADDR)
 		return -shca_refuse(EINVAL, "rdma_resolve_route: the address has not been resolved");
 	/* no subnet administrator answers over a port that is down */
-	if (shca_port_now().down)
+	if (shca_port_now(rcm_id_port(id)).down)
 		return rcm_report(id, RCM_ROUTE_ERROR, -ETIMEDOUT);
 	id->state = RCM_ROUTE;
 	return rcm_report(id, RCM_ROUTE_RESOLVED, 0);

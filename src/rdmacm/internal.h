@@ -100,6 +100,7 @@ struct rcm_side {
 	uint32_t qpn, psn, qkey;
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, flow_control, srq;
+	uint8_t port;			/* of the device; 0: not bound to it yet */
 };
 
 struct rcm_id;
@@ -258,7 +259,14 @@ struct ib_uverbs_ah_attr;
 int rcm_init_qp_attr(struct rcm_channel *ch, const struct rdma_ucm_init_qp_attr *c, struct ib_uverbs_qp_attr *out);
 int rcm_query(struct rcm_channel *ch, const struct rdma_ucm_query *c, size_t out);
 int rcm_query_route(struct rcm_channel *ch, const struct rdma_ucm_query *c, size_t out);
-void rcm_address_vector(struct ib_uverbs_ah_attr *ah);
+/* The address of the peer's port, and the id's own; of its own port if there is no peer. */
+void rcm_address_vector(const struct rcm_id *id, struct ib_uverbs_ah_attr *ah);
+
+/* The port that the id is bound to. */
+static inline uint32_t rcm_id_port(const struct rcm_id *id)
+{
+	return id->local.port ? id->local.port : 1;
+}
 
 /* ---- address.c -------------------------------------------------------------------------------------------------- */
 
@@ -266,6 +274,8 @@ void rcm_address_vector(struct ib_uverbs_ah_attr *ah);
 size_t rcm_address_size(const struct sockaddr_storage *a);
 bool rcm_is_any(const struct sockaddr_storage *a);
 bool rcm_is_loopback(const struct sockaddr_storage *a);
+/* The port for an id with this local address: the one whose GID it is; else the first that is up, or port 1. */
+uint32_t rcm_port_for(const struct sockaddr_storage *a);
 /* Whether the address is the software HCA's: loopback, or one of this host's. */
 bool rcm_is_ours(const struct sockaddr_storage *a);
 /* Whether a listener to every IPv6 address gets no IPv4 connections: sysctl net.ipv6.bindv6only. */

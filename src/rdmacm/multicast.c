@@ -16,9 +16,9 @@
 #define MULTICAST_LID 0xc000u	/* the first one */
 
 /* The GID of an IP multicast address: IPoIB's, with RDMA CM's signature 0x4001 or 0x6001 in place of IPoIB's. */
-static void group_gid(uint8_t gid[16], const struct sockaddr_storage *a, bool udp)
+static void group_gid(const struct rcm_id *id, uint8_t gid[16], const struct sockaddr_storage *a, bool udp)
 {
-	uint16_t pkey = htons(shca_port_now().pkey);
+	uint16_t pkey = htons(shca_port_now(rcm_id_port(id)).pkey);
 	uint8_t type = a->ss_family == AF_INET ? 0x40 : 0x60;
 
 	memset(gid, 0, 16);
@@ -100,7 +100,7 @@ int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *
 		return -shca_no_memory("rdma_join_multicast");
 	g->uid = uid;
 	int err = rcm_handle_new(id, RCM_GROUP, &g->handle);
-	bool down = shca_port_now().down;
+	bool down = shca_port_now(rcm_id_port(id)).down;
 	struct rcm_event *ev = err ? NULL : group_event(id, g, down ? RCM_MULTICAST_ERROR : RCM_MULTICAST_JOIN, down ? -ENETDOWN : 0);
 	if (!ev) {
 		if (!err)
@@ -108,11 +108,11 @@ int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *
 		free(g);
 		return err ? err : -ENOMEM;
 	}
-	group_gid(g->gid, &a, id->ps == RDMA_PS_UDP);
+	group_gid(id, g->gid, &a, id->ps == RDMA_PS_UDP);
 	struct rdma_ucm_ud_param *ud = &ev->resp.param.ud;
 	ud->qp_num = MULTICAST_QPN;
 	ud->qkey = id->ps == RDMA_PS_UDP ? RCM_UDP_QKEY : IPOIB_QKEY;
-	rcm_address_vector(&ud->ah_attr);
+	rcm_address_vector(id, &ud->ah_attr);
 	ud->ah_attr.is_global = 1;
 	ud->ah_attr.dlid = group_lid(g->gid);
 	memcpy(ud->ah_attr.grh.dgid, g->gid, sizeof(g->gid));

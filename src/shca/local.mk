@@ -16,7 +16,7 @@ shca_engine_sources = src/shca/engine/access.h src/shca/engine/atomic.c src/shca
 	src/shca/engine/common.h src/shca/engine/common_holders.c src/shca/engine/common_lock.h \
 	src/shca/engine/common_reap.c src/shca/engine/copy.c src/shca/engine/copy.h src/shca/engine/copy_piece.c \
 	src/shca/engine/cq.c src/shca/engine/cq_move.c src/shca/engine/engine.h src/shca/engine/exec.c src/shca/engine/exec.h src/shca/engine/exec_atomic.c src/shca/engine/guid.c \
-	src/shca/engine/helper.c src/shca/engine/helper.h src/shca/engine/kick.c src/shca/engine/nak.c src/shca/engine/qp_fail.c \
+	src/shca/engine/helper.c src/shca/engine/helper.h src/shca/engine/kick.c src/shca/engine/nak.c src/shca/engine/path.c src/shca/engine/path.h src/shca/engine/qp_fail.c \
 	src/shca/engine/qp_lock.c src/shca/engine/reap.c src/shca/engine/rq.c src/shca/engine/run.c src/shca/engine/share.c \
 	src/shca/engine/todo.h src/shca/engine/trace.c src/shca/engine/trace.h src/shca/engine/window.c src/shca/engine/window.h
 shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/verbs/counters.c src/shca/verbs/device.c src/shca/verbs/device.h \

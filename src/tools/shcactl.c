@@ -668,22 +668,24 @@ static int inject(struct shca_member *m, const struct options *o)
 {
 	char **v = o->argv;
 	int n = o->argc;
+	uint32_t number = 1;
 
 	if (n && (!strcmp(v[0], "--port") || !strncmp(v[0], "--port=", 7))) {
 		const char *port = v[0][6] ? v[0] + 7 : n > 1 ? v[1] : "";
-		if (strcmp(port, "1")) {
-			fprintf(stderr, "shcactl: inject: port \"%s\": the device has port 1\n", port);
+		if (strcmp(port, "1") && strcmp(port, "2")) {
+			fprintf(stderr, "shcactl: inject: port \"%s\": the device has ports 1 and 2\n", port);
 			return 2;
 		}
+		number = (uint32_t)(*port - '0');
 		n -= v[0][6] ? 1 : 2;
 		v += v[0][6] ? 1 : 2;
 	}
 	if (n < 1 || n > 2) {
-		fputs("usage: shcactl [--fabric NAME] inject [--port 1] EVENT [VALUE]\n\n", n ? stderr : stdout);
+		fputs("usage: shcactl [--fabric NAME] inject [--port 1|2] EVENT [VALUE]\n\n", n ? stderr : stdout);
 		shca_port_help(n ? stderr : stdout);
 		return n ? 2 : 0;
 	}
-	return shca_port_inject(m, v[0], n == 2 ? v[1] : NULL) ? 2 : 0;
+	return shca_port_inject(m, number, v[0], n == 2 ? v[1] : NULL) ? 2 : 0;
 }
 
 static int show_fabrics(const struct options *o)

@@ -178,12 +178,12 @@ static bool drain(struct tracer *t, bool last)
 
 static int trace_to(struct shca_member *m, const struct trace_options *o, FILE *f)
 {
-	const struct shca_port *port = &m->hdr->port;
-	struct packets_port head = { .lid = shca_lid(m), .pkey = (uint16_t)atomic_load(&port->pkey), .roce = o->roce };
+	const struct shca_port *port = shca_port_of(m, 1);
+	struct packets_port head = { .lid = shca_lid(m, 1), .pkey = (uint16_t)atomic_load(&port->pkey), .roce = o->roce };
 	struct tracer t = { .m = m, .o = o };
 	int status = 1;
 
-	shca_gid_of(m, head.gid);
+	shca_gid_of(m, 1, head.gid);
 	struct pcapng *out = pcapng_open(f, o->roce ? LINK_ETHERNET : LINK_ERF, "shca0", "shcactl trace");
 	t.packets = out ? packets_new(out, &head) : NULL;
 	if (!t.packets) {

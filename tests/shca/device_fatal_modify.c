@@ -45,7 +45,7 @@ static void device_fails(void)
 {
 	struct shca_qp *sh = rig_sh(qp);
 
-	atomic_store(&a.m->hdr->port.broken, 1);
+	atomic_store(&a.m->hdr->ports.broken, 1);
 	shca_helper_call(a.m, a.m->slot);
 	for (int i = 0; !atomic_load(&sh->fail); i++, rig_nap())
 		if (i > 20000)
@@ -118,7 +118,7 @@ static void while_both(void)
 	pthread_t t = begin(modifies, (void *)(uintptr_t)IBV_QPS_RESET);
 	rig_await(&hold.held, 1);
 	hold_one_at(&second, &a, "half-failed");
-	atomic_store(&a.m->hdr->port.broken, 1);
+	atomic_store(&a.m->hdr->ports.broken, 1);
 	shca_helper_call(a.m, a.m->slot);
 	rig_await(&second.held, 1);
 	let_go();

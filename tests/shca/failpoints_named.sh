@@ -3,7 +3,7 @@
 # Every failpoint of the software HCA stands in a table of a test whose process dies there. Run in the build directory.
 set -u
 here=${srcdir:-..}
-tables="failpoints.c failpoints_kinds.c control_path_death.c wakeups.c datagram_death.c proxy_mailbox_death.c common_qp_death.c window_death.c"
+tables="failpoints.c failpoints_kinds.c control_path_death.c wakeups.c datagram_death.c proxy_mailbox_death.c common_qp_death.c window_death.c path_death.c"
 
 # Points where nobody is made to die yet, and why.
 excepted()

@@ -3,7 +3,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/fast_inline tests/verbs/unpolled tests/verbs/fork tests/verbs/object_churn tests/verbs/unreliable tests/verbs/access \
 	tests/verbs/edges tests/verbs/exp tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device \
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
-	tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
+	tests/verbs/port_events tests/verbs/two_ports tests/verbs/path_migration tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
 	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows \
 	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/timestamps tests/verbs/queue_faults
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
@@ -29,6 +29,14 @@ tests_verbs_port_events_SOURCES = tests/verbs/port_events.c tests/verbs/vt.h $(v
 tests_verbs_port_events_CFLAGS = $(AM_CFLAGS)
 tests_verbs_port_events_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_verbs_port_events_LDFLAGS = $(NOWRAP)
+tests_verbs_two_ports_SOURCES = tests/verbs/two_ports.c tests/verbs/ports.h tests/verbs/vt.h $(verbs_exp_sources)
+tests_verbs_two_ports_CFLAGS = $(AM_CFLAGS)
+tests_verbs_two_ports_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_verbs_two_ports_LDFLAGS = $(NOWRAP)
+tests_verbs_path_migration_SOURCES = tests/verbs/path_migration.c tests/verbs/ports.h tests/verbs/vt.h $(verbs_exp_sources)
+tests_verbs_path_migration_CFLAGS = $(AM_CFLAGS)
+tests_verbs_path_migration_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_verbs_path_migration_LDFLAGS = $(NOWRAP)
 tests_verbs_device_behave_SOURCES = tests/verbs/device_behave.c tests/verbs/vt.h
 tests_verbs_device_behave_LDADD = $(verbs_ldadd)
 tests_verbs_device_behave_LDFLAGS = $(NOWRAP)
@@ -157,7 +165,7 @@ tests_verbs_device_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
 tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
 # RDMA CM: the real librdmacm over the software device, by linking; and unmodified programs.
-cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels
+cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels tests/verbs/cm_ports
 if HAVE_RDMACM
 check_PROGRAMS += $(cm_programs)
 TESTS += $(cm_programs)
@@ -171,6 +179,9 @@ tests_verbs_cm_events_LDFLAGS = $(NOWRAP)
 tests_verbs_cm_lives_SOURCES = tests/verbs/cm_lives.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_lives_LDADD = $(cm_ldadd)
 tests_verbs_cm_lives_LDFLAGS = $(NOWRAP)
+tests_verbs_cm_ports_SOURCES = tests/verbs/cm_ports.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_cm_ports_LDADD = $(cm_ldadd)
+tests_verbs_cm_ports_LDFLAGS = $(NOWRAP)
 tests_verbs_cm_channels_SOURCES = tests/verbs/cm_channels.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_channels_LDADD = $(cm_ldadd)
 tests_verbs_cm_channels_LDFLAGS = $(NOWRAP)

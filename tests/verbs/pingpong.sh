@@ -29,4 +29,15 @@ for options in '' -e '-c 4'; do
 	esac
 	grep -qi success "$tmp/client.out" || grep -q 'iters' "$tmp/client.out" || fail "xsrq $options says nothing"
 done
+# by the second port
+need ibv_devinfo
+SHCA_PORTS=2 "$shcarun" ibv_devinfo -i 2 >"$tmp/devinfo.out" 2>&1 || fail "ibv_devinfo -i 2"
+grep -q 'PORT_ACTIVE' "$tmp/devinfo.out" || fail "ibv_devinfo: port 2"
+export SHCA_PORTS=2
+for kind in rc uc ud srq; do
+	pair 100 ibv_${kind}_pingpong -i 2
+	for side in client server; do
+		grep -q '^1000 iters' "$tmp/$side.out" || fail "$kind by port 2: $side did not do 1000 iterations"
+	done
+done
 exit 0

@@ -177,7 +177,7 @@ static void carry_out(struct vt_peer *p)
 		for (i = 0; i < n && strcmp(list[i].name, getenv("SHCA_FABRIC")); i++)
 			;
 		CHECK(i < n && !shca_fabric_map(&m, &list[i], true, false), "the fabric is not there");
-		int rc = shca_port_inject(&m, o.event, o.value[0] ? o.value : NULL);
+		int rc = shca_port_inject(&m, 1, o.event, o.value[0] ? o.value : NULL);
 		shca_fabric_unmap(&m);
 		free(list);
 		vt_tell(p, &rc, sizeof rc);

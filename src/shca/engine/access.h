@@ -9,7 +9,7 @@
 #ifndef SHCA_ACCESS_H
 #define SHCA_ACCESS_H
 
-#include "shca/engine/engine.h"
+#include "shca/engine/path.h"
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
@@ -77,6 +77,7 @@ struct shca_address {
 	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
 	uint32_t qkey;			/* UD */
 	uint64_t dc_key;		/* DC */
+	const uint64_t *ud;		/* UD: SHCA_UD_PATH */
 };
 
 /* The responder of a request. */
@@ -156,10 +157,10 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 			shca_look(thr->m);
 			return IBV_WC_RETRY_EXC_ERR;
 		}
-		/* a process that is cut off may come back: no answer meanwhile */
-		if (shca_proc_cut_off(thr->m, slot))
+		/* a port that is down may come up: no answer meanwhile */
+		if (shca_proc_by_path(thr->m, slot) && !shca_path_leads(thr, qp, to, a->ud))
 			return shca_nobody(qp);
-		if (!thr->tapped)
+		if (shca_proc_tapped(thr->m, slot) && !thr->tapped)
 			return SHCA_TAP;
 	}
 	if (unlikely(gate & SHCA_GATE_FIRST))

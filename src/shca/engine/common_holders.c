@@ -42,6 +42,7 @@ void shca_common_clear(struct shca_common_qp *c)
 	atomic_store(&c->qp.peer_dead, 0);
 	c->qp.access = 0;
 	c->qp.mtu = 4096;
+	atomic_store(&c->qp.path, SHCA_PATH_RESET);
 	memset(c->attr, 0, sizeof(c->attr));
 	atomic_store(&c->qp.qp_state, IBV_QPS_RESET);
 }

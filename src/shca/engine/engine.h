@@ -19,6 +19,7 @@
  *   cq.c              completions appear; pollers that sleep, channels and WAITs are notified
  *   cq_move.c         a CQ's ring is replaced
  *   rq.c              receives are posted, taken, returned
+ *   path.c            ports of a request's path, path migration
  *   qp_fail.c         events and failure of queue pairs
  *   kick.c            queues become runnable
  *   common_holders.c  holders of common queue pairs
@@ -816,18 +817,23 @@ void shca_async_wake(struct shca_thread *thr, uint32_t proc);
 int shca_events_again(struct shca_member *m);
 
 /* Counts for verbs/counters.c. Must: not on a hot path. */
-static inline void shca_hw_count(const struct shca_member *m, enum shca_hw_counter which)
+static inline void shca_hw_count(const struct shca_member *m, const struct shca_qp *qp, enum shca_hw_counter which)
 {
-	atomic_fetch_add_explicit(&m->hdr->hw[which], 1, memory_order_relaxed);
+	struct shca_port *port = shca_port_of(m, SHCA_PATH_PORT(atomic_load_explicit(&qp->path, memory_order_relaxed)));
+
+	atomic_fetch_add_explicit(&port->hw[which], 1, memory_order_relaxed);
 }
 
-/* guid.c: the GUID is the same for all processes of a host and does not change; host byte order. The port's GID, as in
+/* guid.c: the GUID is the same for all processes of a host and does not change; host byte order. A port's GID, as in
  * headers. */
 uint64_t shca_device_guid(void);
-void shca_port_gid(uint64_t prefix, uint8_t gid[16]);
-static inline void shca_gid_of(const struct shca_member *m, uint8_t gid[16])
+/* The port of the fabric that has the address; 0: none. */
+uint32_t shca_port_of_gid(const struct shca_member *m, const uint8_t gid[16]);
+uint32_t shca_port_of_lid(const struct shca_member *m, uint16_t lid);
+void shca_port_gid(uint64_t prefix, uint32_t port, uint8_t gid[16]);
+static inline void shca_gid_of(const struct shca_member *m, uint32_t port, uint8_t gid[16])
 {
-	shca_port_gid(atomic_load_explicit(&m->hdr->port.gid_prefix, memory_order_relaxed), gid);
+	shca_port_gid(atomic_load_explicit(&shca_port_of(m, port)->gid_prefix, memory_order_relaxed), port, gid);
 }
 
 #endif

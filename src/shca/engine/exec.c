@@ -45,6 +45,18 @@ static __attribute__((noinline)) int find_responder(struct shca_thread *thr, str
 	return rc;
 }
 
+/* find_responder of a datagram: a function of its own, so that connected queues carry no path. */
+static __attribute__((noinline)) int find_datagram_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+							     struct shca_responder *r)
+{
+	struct shca_address a = {.dqpn = req->dqpn, .qkey = req->qkey, .ud = &req->arg[1]};
+	int rc = shca_responder_find(thr, qp, &a, r);
+
+	if (!rc && thr->where == SHCA_ANYWHERE)
+		narrow_to_both(thr, qp, r);
+	return rc;
+}
+
 /* always_inline, as shca_responder_receives: an ordinary message has no call for it. */
 static inline __attribute__((always_inline)) int find_receives(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
 							      struct shca_responder *r)
@@ -234,11 +246,11 @@ static void write_grh(struct shca_thread *thr, const struct shca_req *req, const
 		.paylen = htobe16((uint16_t)(bth_deth + ((req->len + 3) & ~3u) + 4)), .hop_limit = (uint8_t)(req->arg[1] >> 32),
 	};
 
-	shca_gid_of(thr->m, grh.sgid.raw);
+	shca_gid_of(thr->m, SHCA_UD_PATH_BITS(req->arg[1]) & SHCA_CQE_UD_PORT_2 ? 2 : 1, grh.sgid.raw);
 	if (thr->group)
 		memcpy(grh.dgid.raw, thr->group, sizeof(grh.dgid));
 	else
-		shca_gid_of(thr->m, grh.dgid.raw);
+		shca_gid_of(thr->m, req->arg[1] & SHCA_UD_TO_2 ? 2 : 1, grh.dgid.raw);
 	shca_copy_to(thr, dst, &grh, sizeof(grh), SHCA_ANY_ORDER);
 }
 
@@ -493,7 +505,7 @@ static void exec_let_go(struct shca_thread *thr, struct shca_qp *qp)
 		return;
 	h->qpn = 0;
 	shca_step_to(qp, SHCA_STEP_NONE);
-	if (!find_responder(thr, qp, &h->req, &r))
+	if (!find_datagram_responder(thr, qp, &h->req, &r))
 		exec_send(thr, qp, &h->req, &r);
 }
 
@@ -554,7 +566,7 @@ static __attribute__((noinline, cold)) int no_responder(struct shca_thread *thr,
 	if (taps(thr, rc))
 		return exec_tapped(thr, qp, req);
 	shca_release_receive(thr, qp);
-	return IBV_WC_SUCCESS;
+	return shca_path_ud_misfit(qp, req->arg[1]) ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_SUCCESS;
 }
 
 /* Runs a datagram to a multicast group: a copy for each attached queue. The successor of an executor that died does not begin
@@ -569,6 +581,8 @@ static __attribute__((noinline)) int exec_multicast(struct shca_thread *thr, str
 	}
 	if (unlikely(taps(thr, 0)))
 		return exec_tapped(thr, qp, req);
+	if (unlikely(shca_path_ud_misfit(qp, req->arg[1])))
+		return IBV_WC_LOC_QP_OP_ERR;
 	shca_epoch_widen(thr);
 	uint32_t n = group_members(thr, qp, &req->arg[2]);
 	bool tapped = thr->tapped;
@@ -578,7 +592,7 @@ static __attribute__((noinline)) int exec_multicast(struct shca_thread *thr, str
 		struct shca_responder r = {0};
 		copy.dqpn = thr->members[i];
 		shca_epoch_widen(thr);
-		if (find_responder(thr, qp, &copy, &r))
+		if (find_datagram_responder(thr, qp, &copy, &r))
 			continue;
 		thr->group = &req->arg[2];
 		int rc = exec_send(thr, qp, &copy, &r);
@@ -612,7 +626,7 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 		return IBV_WC_SUCCESS;
 	if (unlikely(req->dqpn == SHCA_MULTICAST))
 		return exec_multicast(thr, qp, req);
-	int rc = find_responder(thr, qp, req, &r);
+	int rc = find_datagram_responder(thr, qp, req, &r);
 	if (rc)
 		return no_responder(thr, qp, req, rc);
 	rc = exec_send(thr, qp, req, &r);

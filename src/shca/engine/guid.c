@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host's identity on the wire: one host is one port, whichever process or fabric asks. */
+/* The host's identity on the wire, the same whichever process or fabric asks. */
+#include <endian.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -30,12 +31,36 @@ uint64_t shca_device_guid(void)
 	return g;
 }
 
-void shca_port_gid(uint64_t prefix, uint8_t gid[16])
+void shca_port_gid(uint64_t prefix, uint32_t port, uint8_t gid[16])
 {
-	uint64_t g = shca_device_guid();
+	/* of port 1 the device's */
+	const uint64_t be[2] = {htobe64(prefix), htobe64(shca_device_guid() ^ (port == 2))};
 
-	for (int i = 0; i < 8; i++) {
-		gid[i] = (uint8_t)(prefix >> (56 - 8 * i));
-		gid[8 + i] = (uint8_t)(g >> (56 - 8 * i));
+	memcpy(gid, be, sizeof(be));
+}
+
+/* The number of the last port that the fabric has an address for. */
+static uint32_t address_ports(const struct shca_member *m)
+{
+	return atomic_load(&m->hdr->ports.two) ? 2 : 1;
+}
+
+uint32_t shca_port_of_gid(const struct shca_member *m, const uint8_t gid[16])
+{
+	uint8_t of_port[16];
+
+	for (uint32_t port = 1; port <= address_ports(m); port++) {
+		shca_gid_of(m, port, of_port);
+		if (!memcmp(of_port, gid, sizeof(of_port)))
+			return port;
 	}
+	return 0;
+}
+
+uint32_t shca_port_of_lid(const struct shca_member *m, uint16_t lid)
+{
+	for (uint32_t port = 1; port <= address_ports(m); port++)
+		if (lid == shca_lid(m, port))
+			return port;
+	return 0;
 }

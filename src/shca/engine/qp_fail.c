@@ -17,7 +17,7 @@ void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 	uint16_t none = 0;
 
 	if (status != IBV_WC_WR_FLUSH_ERR)
-		shca_hw_count(thr->m, SHCA_HW_REQ_CQE_ERROR);
+		shca_hw_count(thr->m, qp, SHCA_HW_REQ_CQE_ERROR);
 	/* atomic or: a reaper may be setting SHCA_GATE_DEAD */
 	atomic_fetch_or(&qp->gate, SHCA_GATE_ERR);
 	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "shca/engine/calc.h"
+#include "shca/engine/path.h"
 #include "shca/engine/todo.h"
 
 static void run_queue(struct shca_thread *thr, struct shca_qp *qp);
@@ -132,7 +133,8 @@ static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, 
 		return qp->rnr_retry == 7 ? 0 : timer * qp->rnr_retry + 1;
 	}
 	/* IBTA 9.9.2.1.1: 4.096 us * 2^timeout, retry_cnt + 1 times; 0: no timer */
-	return qp->timeout ? (4096ull << (qp->timeout & 31)) * (qp->retry_cnt + 1u) : 0;
+	uint32_t timeout = shca_path_timeout(qp);
+	return timeout ? (4096ull << timeout) * (qp->retry_cnt + 1u) : 0;
 }
 
 /* The request of a DC initiator has no answer: a target with another key counts a violation, and raises an event if its owner
@@ -167,7 +169,7 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 			count_key_violation(thr, qp);
 		since = now;
 		if (why != SHCA_BUSY)
-			shca_hw_count(thr->m, why == SHCA_RNR ? SHCA_HW_OUT_OF_BUFFER : SHCA_HW_NO_ANSWER);
+			shca_hw_count(thr->m, qp, why == SHCA_RNR ? SHCA_HW_OUT_OF_BUFFER : SHCA_HW_NO_ANSWER);
 		qp->stalls = 0;
 		atomic_store(&qp->rnr_since, now);
 	}
@@ -358,7 +360,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 		if (status < 0) {
 			if (stall(thr, qp, status))
 				return false;
-			shca_hw_count(thr->m, status == SHCA_RNR ? SHCA_HW_RNR_NAK_RETRY_ERR : SHCA_HW_LOCAL_ACK_TIMEOUT_ERR);
+			shca_hw_count(thr->m, qp, status == SHCA_RNR ? SHCA_HW_RNR_NAK_RETRY_ERR : SHCA_HW_LOCAL_ACK_TIMEOUT_ERR);
 			status = status == SHCA_RNR ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_RETRY_EXC_ERR;
 			shca_release_receive(thr, qp);
 		}

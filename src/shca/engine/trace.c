@@ -3,6 +3,7 @@
  * tap is off. */
 #include <time.h>
 
+#include "shca/engine/path.h"
 #include "shca/engine/trace.h"
 
 /* ---- faults -------------------------------------------------------------------------------------------------------- */
@@ -46,7 +47,9 @@ static uint64_t wait_of(const struct shca_member *m, const struct shca_qp *qp, c
 		const struct shca_qp *to = shca_number_get(m, qp->dest_qpn, SHCA_KIND_QP);
 		return shca_rnr_timer_ns(to ? to->min_rnr_timer : 12);
 	}
-	return qp->timeout ? 4096ull << (qp->timeout & 31) : NO_TIMEOUT_NS;
+	uint32_t timeout = shca_path_timeout(qp);
+
+	return timeout ? 4096ull << timeout : NO_TIMEOUT_NS;
 }
 
 /*

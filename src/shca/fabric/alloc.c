@@ -808,6 +808,8 @@ void shca_account(struct shca_member *m, const struct shca_qp *qp)
 	atomic_fetch_add(&t->enables, atomic_load(&qp->n_enables));
 	atomic_fetch_add(&t->atomics, atomic_load(&qp->n_atomics));
 	atomic_fetch_add(&t->queues, 1);
+	/* the totals count as port 1's */
+	shca_port_moved(m, qp, SHCA_PATH_PORT(atomic_load(&qp->path)), 1, atomic_load(&qp->n_msgs) + atomic_load(&qp->n_bytes) / 4096);
 }
 
 static bool owned_by(const struct shca_member *m, shca_off off, uint32_t slot)

@@ -224,22 +224,40 @@ const char *shca_fate_name(unsigned fate);
 
 /* ---- port.c ---------------------------------------------------------------------------------------------- */
 
-/* The port of a new fabric. */
-void shca_port_init(struct shca_port *p);
-/* Marks a slot of a process that joins: whether packets get to it. */
+/* The ports of a new fabric. */
+void shca_port_init(struct shca_ports *p);
+/* Marks a slot of a process that joins: whether requests to it check their path. */
 void shca_port_mark(struct shca_member *m, uint32_t slot);
-/* For shcactl, which is no member: injects an event of the port, and notifies every process of the fabric. value: NULL, or the
- * new value in text. Returns 0; -EINVAL with text. */
-int shca_port_inject(struct shca_member *m, const char *event, const char *value);
+/* Makes the change of a port known to executors: marks all slots, and ends remembered look-ups. Must: the change is stored. */
+void shca_ports_changed(struct shca_member *m);
+/* From here on port 2 is an address of the fabric: a process with two ports has joined. */
+void shca_ports_are_two(struct shca_member *m);
+/* Returns whether packets get from port a to port b (numbers from 1; others: no). */
+bool shca_ports_connect(const struct shca_ports *p, uint32_t a, uint32_t b);
+/* Leaves with port `from` what qp, which counts on port `to` from here on, has sent in this many packets. */
+void shca_port_moved(const struct shca_member *m, const struct shca_qp *qp, uint32_t from, uint32_t to, uint64_t packets);
+/* For shcactl, which is no member: injects an event of a port (1 or 2), and notifies every process of the fabric. value: NULL, or
+ * the new value in text. Returns 0; -EINVAL with text. */
+int shca_port_inject(struct shca_member *m, uint32_t port, const char *event, const char *value);
 /* Prints a line for each event that shca_port_inject knows. */
 void shca_port_help(FILE *out);
 static inline bool shca_device_broken(const struct shca_member *m)
 {
-	return unlikely(atomic_load_explicit(&m->hdr->port.broken, memory_order_acquire) != 0);
+	return unlikely(atomic_load_explicit(&m->hdr->ports.broken, memory_order_acquire) != 0);
 }
-static inline uint16_t shca_lid(const struct shca_member *m)
+/* I7: number may be wrong. */
+static inline struct shca_port *shca_port_of(const struct shca_member *m, uint32_t number)
 {
-	return (uint16_t)atomic_load_explicit(&m->hdr->port.lid, memory_order_relaxed);
+	return &m->hdr->ports.port[number == 2];
+}
+static inline uint16_t shca_lid(const struct shca_member *m, uint32_t port)
+{
+	return (uint16_t)atomic_load_explicit(&shca_port_of(m, port)->lid, memory_order_relaxed);
+}
+/* The packets in which an adapter would have sent the messages of a queue. */
+static inline uint64_t shca_packets_of(const struct shca_qp *qp)
+{
+	return atomic_load(&qp->n_msgs) + (qp->mtu >= 256 ? atomic_load(&qp->n_bytes) / qp->mtu : 0);
 }
 
 /* Reports, once, an offset that lies beyond this member's mapping: under a small RLIMIT_AS a member maps only the fabric's
@@ -455,8 +473,8 @@ void shca_thread_free(struct shca_thread *thr);
 /* Returns whether the process in a slot can still store. One system call. Where this thread cannot look (the application has
  * closed the descriptor), every process counts as alive: the helper thread can look. */
 bool shca_proc_alive(struct shca_member *m, uint32_t slot);
-/* Returns whether a look-up that ends at the process needs a second look: the process is dying (shca_proc_dying), cut off
- * (SHCA_CUT_OFF) or tapped (SHCA_TAPPED). One load. */
+/* Returns whether a look-up that ends at the process needs a second look: the process is dying (shca_proc_dying), reached
+ * by a path that has to be checked (SHCA_BY_PATH), or tapped (SHCA_TAPPED). One load. */
 static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 {
 	const union {
@@ -464,7 +482,7 @@ static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 			uint32_t revoke_epoch, life;
 		};
 		uint64_t valid_word;
-	} bad = {{.revoke_epoch = SHCA_CUT_OFF | SHCA_TAPPED, .life = FUTEX_OWNER_DIED}};
+	} bad = {{.revoke_epoch = SHCA_BY_PATH | SHCA_TAPPED, .life = FUTEX_OWNER_DIED}};
 
 	return unlikely((atomic_load_explicit(&m->procs[slot].valid_word, memory_order_relaxed) & bad.valid_word) != 0);
 }
@@ -479,9 +497,13 @@ static inline char *shca_job_of(const struct shca_member *m, uint32_t slot)
 {
 	return m->base + m->hdr->jobs + (uint64_t)slot * SHCA_JOB_NAME;
 }
-static inline bool shca_proc_cut_off(const struct shca_member *m, uint32_t slot)
+static inline bool shca_proc_by_path(const struct shca_member *m, uint32_t slot)
 {
-	return atomic_load_explicit(&m->procs[slot].revoke_epoch, memory_order_relaxed) & SHCA_CUT_OFF;
+	return atomic_load_explicit(&m->procs[slot].revoke_epoch, memory_order_relaxed) & SHCA_BY_PATH;
+}
+static inline bool shca_proc_tapped(const struct shca_member *m, uint32_t slot)
+{
+	return atomic_load_explicit(&m->procs[slot].revoke_epoch, memory_order_relaxed) & SHCA_TAPPED;
 }
 /* For a thread that waits for a thread of that process: returns whether the process can store no more, or its slot has another
  * user. */

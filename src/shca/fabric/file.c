@@ -132,7 +132,7 @@ int shca_file_create(const char *name, uint64_t span, bool virtual_procs)
 	atomic_init(&h.chunk_hint, h.first_chunk);
 	atomic_init(&h.chunk_high, h.first_chunk);
 	atomic_init(&h.file_end, front);
-	shca_port_init(&h.port);
+	shca_port_init(&h.ports);
 	h.fences = shca_membarrier_missing() || virtual_procs || shca_env_bool("SHCA_FENCES");
 	const char *fault = getenv("SHCA_FAULT");
 	int err = fault && *fault ? shca_fault_set(&h, fault) : 0;

@@ -9,12 +9,13 @@
 
 #define LID_MAX 0xbfffu			/* the last unicast one */
 
-static void note_event(struct shca_port *p, enum ibv_event_type type)
+/* port 0: an event of the device. */
+static void note_event(struct shca_ports *p, uint32_t port, enum ibv_event_type type)
 {
 	for (;;) {
 		uint64_t pos = atomic_load(&p->events);
 		_Atomic uint64_t *at = &p->event[pos % SHCA_PORT_EVENTS];
-		uint64_t was = atomic_load(at), mine = (pos + 1) << 8 | (uint32_t)type;
+		uint64_t was = atomic_load(at), mine = (pos + 1) << 8 | port << 6 | (uint32_t)type;
 		/* another process's event, not counted yet: this process counts it, in case the other one does not come to it */
 		bool done = was >> 8 <= pos && atomic_compare_exchange_strong(at, &was, mine);
 		atomic_compare_exchange_strong(&p->events, &pos, pos + 1);
@@ -46,19 +47,19 @@ static void tell_all(struct shca_member *m)
 
 /* ---- the events that can be injected ---------------------------------------------------------------------------- */
 
-static uint64_t next_lid(const struct shca_port *p, const _Atomic uint32_t *lid)
+static uint64_t next_lid(const _Atomic uint32_t *lid)
 {
 	return atomic_load(lid) % LID_MAX + 1;
 }
 
 static uint64_t lid_after(const struct shca_port *p)
 {
-	return next_lid(p, &p->lid);
+	return next_lid(&p->lid);
 }
 
 static uint64_t sm_lid_after(const struct shca_port *p)
 {
-	return next_lid(p, &p->sm_lid);
+	return next_lid(&p->sm_lid);
 }
 
 static uint64_t other_pkey(const struct shca_port *p)
@@ -74,7 +75,7 @@ static uint64_t other_prefix(const struct shca_port *p)
 static const struct what {
 	const char *name;
 	enum ibv_event_type event;
-	size_t word;			/* of struct shca_port; 0: none */
+	size_t word;			/* of struct shca_port; 0: none (gid_prefix, at 0, has a store of its own) */
 	uint64_t set;			/* new value, unless the program gives one or `another` makes one: */
 	uint64_t (*another)(const struct shca_port *p);
 	uint64_t least, most;
@@ -90,7 +91,7 @@ static const struct what {
 	{ "gid-change", IBV_EVENT_GID_CHANGE, offsetof(struct shca_port, gid_prefix), 0, other_prefix, 1, UINT64_MAX,
 	  "[PREFIX] of 64 bits, of the port's GID" },
 	{ "client-reregister", IBV_EVENT_CLIENT_REREGISTER, 0, 0, NULL, 0, 0, "the subnet manager has forgotten its clients" },
-	{ "device-fatal", IBV_EVENT_DEVICE_FATAL, offsetof(struct shca_port, broken), 1, NULL, 0, 0,
+	{ "device-fatal", IBV_EVENT_DEVICE_FATAL, 0, 1, NULL, 0, 0,
 	  "all queues fail; verbs say EIO until all processes have closed the device" },
 };
 
@@ -102,7 +103,7 @@ void shca_port_help(FILE *out)
 
 static void port_store(struct shca_port *p, const struct what *w, uint64_t v)
 {
-	if (w->word == offsetof(struct shca_port, gid_prefix))
+	if (w->event == IBV_EVENT_GID_CHANGE)
 		atomic_store(&p->gid_prefix, v);
 	else if (w->word)
 		atomic_store((_Atomic uint32_t *)((char *)p + w->word), (uint32_t)v);
@@ -129,9 +130,15 @@ static bool value_of(const struct what *w, const struct shca_port *p, const char
 	return false;
 }
 
-int shca_port_inject(struct shca_member *m, const char *event, const char *value)
+/* Returns whether v, the LID that the event gives to port number `port`, is the other port's. */
+static bool lid_taken(const struct shca_member *m, const struct what *w, uint32_t port, uint64_t v)
 {
-	struct shca_port *p = &m->hdr->port;
+	return w->event == IBV_EVENT_LID_CHANGE && v == shca_lid(m, 3 - port) && atomic_load(&m->hdr->ports.two);
+}
+
+int shca_port_inject(struct shca_member *m, uint32_t port, const char *event, const char *value)
+{
+	struct shca_port *p = shca_port_of(m, port);
 	const struct what *w = whats;
 	uint64_t v;
 
@@ -141,19 +148,30 @@ int shca_port_inject(struct shca_member *m, const char *event, const char *value
 		shca_error("\"%s\" is nothing that can be injected: see shcactl inject", event);
 		return -EINVAL;
 	}
+	if (port < 1 || port > SHCA_PORTS_MAX) {
+		shca_error("inject %s: port %u: the device has ports 1 and 2", event, port);
+		return -EINVAL;
+	}
 	if (!value_of(w, p, value, &v))
 		return -EINVAL;
+	if (lid_taken(m, w, port, v)) {
+		if (value) {
+			shca_error("inject %s: LID %s is the other port's", event, value);
+			return -EINVAL;
+		}
+		v = v % LID_MAX + 1;
+	}
 	int err = shca_sockets_init(m);
 	if (err)
 		return err;
 	/* the effect on traffic before the notification */
-	port_store(p, w, v);
-	uint32_t n = atomic_load(&m->hdr->proc_high);
-	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++)
-		shca_port_mark(m, i);
-	/* common queue pairs */
-	shca_port_mark(m, SHCA_COMMON);
-	note_event(p, w->event);
+	bool fatal = w->event == IBV_EVENT_DEVICE_FATAL;
+	if (fatal)
+		atomic_store(&m->hdr->ports.broken, 1);
+	else
+		port_store(p, w, v);
+	shca_ports_changed(m);
+	note_event(&m->hdr->ports, fatal ? 0 : port, w->event);
 	tell_all(m);
 	shca_sockets_free(m);
 	return 0;

@@ -77,8 +77,9 @@ struct shca_proc_slot {
 	union {
 		struct {
 			/* Revocation epoch: shca_revoke adds SHCA_REVOKE_STEP whenever a region of the process or the readiness
-			 * of one of its queues is taken away. Bit 0, SHCA_CUT_OFF (port.c): no packet gets to the process. Bit 1,
-			 * SHCA_TAPPED (tap.c): the executor looks at the tap. Both bits end remembered look-ups, too. */
+			 * of one of its queues is taken away. Bit 0, SHCA_BY_PATH (port.c): the executor checks the ports of each
+			 * request's path. Bit 1, SHCA_TAPPED (tap.c): the executor looks at the tap. A change of either ends
+			 * remembered look-ups, too. */
 			_Atomic uint32_t revoke_epoch;
 			/* the helper thread's robust futex: its tid; the kernel sets FUTEX_OWNER_DIED; 0: no helper yet */
 			_Atomic uint32_t life;
@@ -119,27 +120,19 @@ struct shca_thread_slot {
 } shca_aligned;
 
 #define SHCA_JOB_NAME 64u
-#define SHCA_CUT_OFF 1u
+#define SHCA_BY_PATH 1u			/* requests to the process check the ports of their path (engine/path.c) */
 #define SHCA_TAPPED 2u			/* requests to the process go through the tap (struct shca_tap) */
 #define SHCA_REVOKE_STEP 4u
 
-/* The device's port, one for all processes of the fabric, and the attributes that a subnet manager assigns; shcactl inject
- * changes them (fabric/port.c). The effect on traffic stands in the process slots, too: SHCA_CUT_OFF. */
-#define SHCA_LID 1u			/* of a new fabric */
+/* The device's ports, the same for all processes of the fabric, and the attributes that a subnet manager assigns; shcactl inject
+ * changes them (fabric/inject.c). Whether executors look at them stands in the process slots: SHCA_BY_PATH. A process has port 1,
+ * or with SHCA_PORTS=2 both. */
+#define SHCA_PORTS_MAX 2u
+#define SHCA_LID 1u			/* of port 1 of a new fabric */
+#define SHCA_LID_2 257u			/* of port 2 */
 #define SHCA_PKEY 0xffffu
 #define SHCA_GID_PREFIX 0xfe80000000000000ull
 #define SHCA_PORT_EVENTS 32u
-struct shca_port {
-	/* The port's asynchronous events: their number, and the last SHCA_PORT_EVENTS of them, at position % SHCA_PORT_EVENTS:
-	 * position + 1 << 8 | enum ibv_event_type. Each context reads them from the position at which the context was opened.
-	 * The entry is stored before `events` is raised. */
-	_Atomic uint64_t events;
-	_Atomic uint64_t event[SHCA_PORT_EVENTS];
-	_Atomic uint64_t gid_prefix;
-	_Atomic uint32_t lid, sm_lid, pkey;
-	_Atomic uint32_t down;
-	_Atomic uint32_t broken;	/* the device has failed: for good */
-};
 
 /* Names as those of adapters below hw_counters (verbs/counters.c). */
 enum shca_hw_counter {
@@ -150,6 +143,29 @@ enum shca_hw_counter {
 	SHCA_HW_REQ_CQE_ERROR,		/* queues that a request's error has failed */
 	SHCA_HW_COUNTERS
 };
+
+struct shca_port {
+	_Atomic uint64_t gid_prefix;
+	_Atomic uint32_t lid, sm_lid, pkey;
+	_Atomic uint32_t down;
+	/* counters of the port that no queue has; counted where requests wait or fail */
+	_Atomic uint64_t hw[SHCA_HW_COUNTERS];
+	/* Added to the sums over the queues that are bound to the port: messages and bytes, modulo 2^64, that queues counted on the
+	 * one port before they moved to the other one (shca_port_moved). */
+	_Atomic uint64_t moved_msgs, moved_bytes, moved_packets;
+};
+struct shca_ports {
+	/* The asynchronous events of the ports and the device: their number, and the last SHCA_PORT_EVENTS of them, at position %
+	 * SHCA_PORT_EVENTS: position + 1 << 8 | port << 6 | enum ibv_event_type; port 0: of the device. Each context reads them from
+	 * the position at which the context was opened. The entry is stored before `events` is raised. */
+	_Atomic uint64_t events;
+	_Atomic uint64_t event[SHCA_PORT_EVENTS];
+	_Atomic uint32_t broken;	/* the device has failed: for good */
+	_Atomic uint32_t two;		/* 1: some process has had two ports: from then on port 2 is an address of the fabric */
+	struct shca_port port[SHCA_PORTS_MAX];	/* port 1 is the first */
+};
+#define SHCA_EVENT_TYPE(e) ((enum ibv_event_type)((e) & 63))
+#define SHCA_EVENT_PORT(e) ((uint32_t)((e) >> 6) & 3)
 
 #define SHCA_CMA_OFF 1u		/* some member may neither use nor be reached by process_vm_*: all members run proxies */
 #define SHCA_CMA_SAID 2u	/* some member has reported that the kernel forbids process_vm_*: no second report */
@@ -192,9 +208,7 @@ struct shca_header {
 	 * hash of (process, 256-byte block). */
 #define SHCA_ATOMIC_LOCKS 256u
 	shca_aligned _Atomic uint32_t atomic_locks[SHCA_ATOMIC_LOCKS];
-	shca_aligned struct shca_port port;
-	/* counters of the port that no queue has; counted where requests wait or fail */
-	_Atomic uint64_t hw[SHCA_HW_COUNTERS];
+	shca_aligned struct shca_ports ports;
 };
 /* The value that the holder of a lock is about to store, if it is wide: the thread that takes the lock over from a dead holder
  * stores the value again. */
@@ -280,7 +294,8 @@ static inline uint64_t shca_stamp(uint64_t ns, uint32_t lap)
 #define SHCA_CQE_UD_GRH 0x1000000u	/* the datagram has a GRH */
 #define SHCA_CQE_UD_SL(sl) (((sl) & 15u) << 25)	/* service level of the address handle */
 #define SHCA_CQE_UD_SL_OF(from) ((from) >> 25 & 15)
-#define SHCA_CQE_UD_BITS (SHCA_CQE_UD_GRH | SHCA_CQE_UD_SL(15))
+#define SHCA_CQE_UD_PORT_2 0x80000000u	/* the sender's queue is bound to port 2 */
+#define SHCA_CQE_UD_BITS (SHCA_CQE_UD_GRH | SHCA_CQE_UD_SL(15) | SHCA_CQE_UD_PORT_2)
 
 /*
  * Which queue waits for which count of completions: a hash table by count, whose chains grow at their front. The CQ's owner
@@ -487,8 +502,10 @@ enum shca_wr_op {
 #define SHCA_WQE_CALC 128u		/* arg[0]: struct shca_calc; SEND and WRITE: len is the result's */
 #define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
 
-/* The fields that a datagram takes from its address handle: flow label:20 | traffic class:8 | 0:4 | hop limit:8 | 0:16 |
+/* The fields that a datagram takes from its address handle: flow label:20 | traffic class:8 | 0:4 | hop limit:8 | SHCA_UD_* |
  * SHCA_CQE_UD_* >> 24. */
+#define SHCA_UD_TO_2 (1ull << 40)	/* the destination is port 2 */
+#define SHCA_UD_TO_GROUP (1ull << 41)	/* the destination is a multicast group: members of either port */
 #define SHCA_UD_PATH(flow, tclass, hops, bits) \
 	((uint64_t)(bits) << 32 | (uint64_t)(hops) << 32 | (uint32_t)(tclass) << 20 | ((flow) & 0xfffffu))
 #define SHCA_UD_PATH_BITS(path) ((uint32_t)((path) >> 32) & SHCA_CQE_UD_BITS)
@@ -548,7 +565,7 @@ struct shca_qp {
 	uint32_t pd, access, qkey;
 	_Atomic uint32_t dest_qpn;	/* RC, XRC_RECV: the connected requester */
 	uint16_t proc;
-	uint8_t type, port;		/* enum ibv_qp_type; DC_INI and DC_TGT are SHCA_QPT_* */
+	uint8_t type, reserved;		/* enum ibv_qp_type; DC_INI and DC_TGT are SHCA_QPT_* */
 	uint32_t xrcd;
 	uint64_t dc_key;
 	/* offset of the QP's own receive queue or SRQ; 0: none (XRC_RECV finds the SRQ by number) */
@@ -613,8 +630,31 @@ struct shca_qp {
 	/* The tap holds the request at head back until this time, CLOCK_MONOTONIC ns, whose low 3 bits are the enum shca_fate; 0:
 	 * no. Written by the executor (engine/trace.c). */
 	_Atomic uint64_t held;
+	/* SHCA_PATH_*: the ports of the queue's paths, and its migration state. Written by modify, and by every executor that finds
+	 * that the path has to change (engine/path.c), by compare-and-swap of the whole word. */
+	_Atomic uint32_t path;
 };
 #define SHCA_FLUSH_GIVEN 2u
+/*
+ * The word `path`: state:2 (enum ibv_mig_state) | port:2 | destination port:2 | alternate port:2 | alternate destination port:2 |
+ * alternate timeout:5 | SHCA_PATH_MOVED | SHCA_PATH_OWED | SHCA_PATH_REFUSED. A destination port 0 is no port of the fabric; an
+ * alternate port 0: no alternate path is loaded.
+ */
+#define SHCA_PATH_STATE(w) ((w) & 3u)
+#define SHCA_PATH_PORT(w) ((w) >> 2 & 3u)
+#define SHCA_PATH_TO(w) ((w) >> 4 & 3u)
+#define SHCA_PATH_ALT_PORT(w) ((w) >> 6 & 3u)
+#define SHCA_PATH_ALT_TO(w) ((w) >> 8 & 3u)
+#define SHCA_PATH_ALT_TIMEOUT(w) ((w) >> 10 & 31u)
+#define SHCA_PATH_SET_STATE(w, v) (((w) & ~3u) | (v))
+#define SHCA_PATH_SET_PORT(w, v) (((w) & ~(3u << 2)) | (uint32_t)(v) << 2)
+#define SHCA_PATH_SET_TO(w, v) (((w) & ~(3u << 4)) | (uint32_t)(v) << 4)
+#define SHCA_PATH_SET_ALT(w, port, to, timeout) \
+	(((w) & ~(0x1ffu << 6)) | (uint32_t)(port) << 6 | (uint32_t)(to) << 8 | (uint32_t)(timeout) << 10)
+#define SHCA_PATH_MOVED (1u << 15)	/* migrated, and the owner's attributes are still those of before: the alternate timeout is in force */
+#define SHCA_PATH_OWED (1u << 16)	/* migrated, and IBV_EVENT_PATH_MIG is still to be raised */
+#define SHCA_PATH_REFUSED (1u << 17)	/* IBV_EVENT_PATH_MIG_ERR was raised for this alternate path */
+#define SHCA_PATH_RESET SHCA_PATH_SET_PORT(0u, 1)	/* of a queue in RESET */
 /* DC target: the next request with a wrong key raises SHCA_EVENT_DC_KEY. The bit stands beside the events and is none itself:
  * one store disarms and raises, so that a thread that dies there has done both or nothing. */
 #define SHCA_DC_ARMED (1u << 30)

@@ -17,7 +17,8 @@
 #define SHCA_DEVICE_NAME "shca0"
 #define SHCA_VENDOR_ID 0x025348u
 #define SHCA_PORT_CAPS (IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP)
-#define SHCA_PORTS 1
+/* SHCA_PORTS: how many of the device's ports this process has, 1 or 2. */
+uint32_t shca_ports(void);
 #define SHCA_MAX_QP_WR 16384		/* CQEs name requests by 15 bits */
 #define SHCA_MAX_SRQ_WR 32768
 #define SHCA_MAX_SGE 32
@@ -142,19 +143,21 @@ int shca_close_device(struct ibv_context *ctx);
 bool shca_can_close(struct ibv_context *ctx);
 /* child.c: makes posting and polling in this forked child refuse. */
 void shca_context_inherit(struct shca_context *c);
-/* The port of this process's fabric; of a new fabric if the process is no member. */
+/* A port of this process's fabric; of a new fabric if the process is no member. */
 struct shca_port_now {
 	bool down;
 	uint16_t lid, sm_lid, pkey;
 	uint64_t gid_prefix;
 };
-struct shca_port_now shca_port_now(void);
+struct shca_port_now shca_port_now(uint32_t port);
 /* Calls f for the member that this process is. Returns false, without a call, if it has not opened the device. f must not open or
  * close the device. */
 bool shca_process_member(void (*f)(const struct shca_member *m, void *arg), void *arg);
-/* counters.c: the path of counter i of the port; NULL: there are no more. The text of its file; returns the length. */
+/* counters.c: the path of counter i, of port 1; NULL: there are no more. The text of the counter's file of a port; returns the
+ * length. */
 const char *shca_counter_path(size_t i);
-int shca_counter_print(size_t i, char *text, size_t size);
+#define SHCA_COUNTERS_MAX 64u	/* at most so many */
+int shca_counter_print(size_t i, uint32_t port, char *text, size_t size);
 /* shca_is_connectx, and SHCA_EXP_PROVIDER=mlx5 was set when the context was opened: the experimental verbs are those of any
  * mlx5. */
 bool shca_is_plain_connectx(const struct ibv_context *ctx);
@@ -280,8 +283,8 @@ int shca_memory_check(const void *addr, size_t length, unsigned int access);
 
 /* ---- ah.c --------------------------------------------------------------------------------------------------- */
 
-/* Whether an address names a port of this fabric: everything else is lost on the way. */
-bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_attr *attr);
+/* The port of this fabric that an address names; 0: none, packets are lost on the way. */
+uint32_t shca_address_port(const struct ibv_context *ctx, const struct ibv_ah_attr *attr);
 /* 0 or EINVAL: port and source GID index. */
 int shca_address_check(const struct ibv_ah_attr *attr);
 struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
@@ -333,6 +336,8 @@ int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *qp);
+/* qp_modify.c: *attr is the attributes as they are, after a migration too. Must hold qp->modifying, and a common queue pair's lock. */
+void shca_qp_query_path(struct shca_user_qp *qp, struct ibv_qp_attr *attr);
 int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 int shca_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port's counters, as monitoring tools and libraries read them below /sys/class/infiniband/shca0/ports/1: counters (IBTA 16.1.3.5,
+ * The ports' counters, as monitoring tools and libraries read them below /sys/class/infiniband/shca0/ports/N: counters (IBTA 16.1.3.5,
  * the names of Linux) and hw_counters (the names of adapters' drivers).
  *
- * They are of the fabric: of the one that the process has joined, else of that which it would join. The port sends to itself, so what was
- * transmitted was received. The device counts messages and bytes, not packets: their number is what an adapter of the path MTU would
+ * They are of the fabric: of the one that the process has joined, else of that which it would join. A port sends to itself, as a rule, so
+ * what was transmitted counts as received. A queue counts on the port that it is bound to. The device counts messages and bytes, not packets: their number is what an adapter of the path MTU would
  * have sent. There is no wire, so there are no link errors.
  */
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "shca/verbs/control.h"
 
 struct sums {
+	uint32_t port;
 	uint64_t msgs, bytes, packets;
 	uint64_t hw[SHCA_HW_COUNTERS];
 	uint64_t drops, dups;		/* of the tap's faults */
@@ -20,11 +21,11 @@ struct sums {
 
 static void add_queue(struct sums *s, const struct shca_qp *qp)
 {
-	uint64_t msgs = atomic_load(&qp->n_msgs), bytes = atomic_load(&qp->n_bytes);
-
-	s->msgs += msgs;
-	s->bytes += bytes;
-	s->packets += msgs + (qp->mtu >= 256 ? bytes / qp->mtu : 0);
+	if ((SHCA_PATH_PORT(atomic_load(&qp->path)) == 2) != (s->port == 2))
+		return;
+	s->msgs += atomic_load(&qp->n_msgs);
+	s->bytes += atomic_load(&qp->n_bytes);
+	s->packets += shca_packets_of(qp);
 }
 
 static void sum(const struct shca_member *m, void *arg)
@@ -41,16 +42,21 @@ static void sum(const struct shca_member *m, void *arg)
 				add_queue(s, qp);
 		}
 	}
-	for (unsigned i = 0; i < ARRAY_SIZE(m->hdr->retired); i++) {
+	for (unsigned i = 0; s->port == 1 && i < ARRAY_SIZE(m->hdr->retired); i++) {
 		const struct shca_total *r = &m->hdr->retired[i];
 		uint64_t msgs = atomic_load(&r->msgs), bytes = atomic_load(&r->bytes);
 		s->msgs += msgs;
 		s->bytes += bytes;
 		s->packets += msgs + bytes / 4096;
 	}
+	const struct shca_port *port = shca_port_of(m, s->port);
+	s->msgs += atomic_load(&port->moved_msgs);
+	s->bytes += atomic_load(&port->moved_bytes);
+	s->packets += atomic_load(&port->moved_packets);
 	for (unsigned i = 0; i < SHCA_HW_COUNTERS; i++)
-		s->hw[i] = atomic_load(&m->hdr->hw[i]);
-	for (unsigned i = 0; i < SHCA_FAULTS; i++) {
+		s->hw[i] = atomic_load(&port->hw[i]);
+	/* no fault says whose port */
+	for (unsigned i = 0; s->port == 1 && i < SHCA_FAULTS; i++) {
 		s->drops += atomic_load(&shca_tap_of(m)->faults[i].hits[SHCA_FATE_DROP]);
 		s->dups += atomic_load(&shca_tap_of(m)->faults[i].hits[SHCA_FATE_DUP]);
 	}
@@ -138,15 +144,17 @@ static const struct counter {
 	{ HW("implied_nak_seq_err"), NULL, SHCA_HW_COUNTERS },
 };
 
+_Static_assert(ARRAY_SIZE(counters) <= SHCA_COUNTERS_MAX, "counters");
+
 const char *shca_counter_path(size_t i)
 {
 	return i < ARRAY_SIZE(counters) ? counters[i].path : NULL;
 }
 
-int shca_counter_print(size_t i, char *text, size_t size)
+int shca_counter_print(size_t i, uint32_t port, char *text, size_t size)
 {
 	const struct counter *c = &counters[i];
-	struct sums s = {0};
+	struct sums s = {.port = port};
 
 	if (!shca_process_member(sum, &s))
 		sum_of_named(&s);

@@ -114,16 +114,17 @@ static void device_fork_parent(void)
 	pthread_mutex_unlock(&process_mutex);
 }
 
-struct shca_port_now shca_port_now(void)
+struct shca_port_now shca_port_now(uint32_t port)
 {
-	struct shca_port first;
+	struct shca_ports first;
 	struct shca_port_now now;
 
 	shca_port_init(&first);
 	pthread_mutex_lock(&process_mutex);
-	const struct shca_port *p = process_node ? &process_node->m.hdr->port : &first;
+	const struct shca_ports *all = process_node ? &process_node->m.hdr->ports : &first;
+	const struct shca_port *p = &all->port[port == 2];
 	now = (struct shca_port_now){
-		.down = atomic_load(&p->down) || atomic_load(&p->broken), .lid = (uint16_t)atomic_load(&p->lid),
+		.down = atomic_load(&p->down) || atomic_load(&all->broken), .lid = (uint16_t)atomic_load(&p->lid),
 		.sm_lid = (uint16_t)atomic_load(&p->sm_lid), .pkey = (uint16_t)atomic_load(&p->pkey),
 		.gid_prefix = atomic_load(&p->gid_prefix),
 	};
@@ -199,6 +200,8 @@ static struct shca_node *node_get(void)
 		shca_fd_close(&node->bell);
 		goto leave;
 	}
+	if (shca_ports() == 2)
+		shca_ports_are_two(&node->m);
 	node->refs = 1;
 	process_node = node;
 	goto out;
@@ -260,7 +263,7 @@ static void fill_ops(struct verbs_context *v)
 	v->close_xrcd = shca_close_xrcd;
 	v->context.ops._compat_query_device = shca_query_device;
 	v->context.ops._compat_query_port = compat_query_port;
-	v->context.ops.poll_cq = shca_poll_cq;
+	v->context.ops.poll_cq = shca_ports() == 2 ? shca_poll_cq_of_ports : shca_poll_cq;
 	v->context.ops.req_notify_cq = shca_req_notify_cq;
 	v->context.ops.alloc_mw = shca_alloc_mw;
 	v->context.ops.bind_mw = shca_bind_mw;
@@ -281,7 +284,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	c->m = &node->m;
 	c->node = node;
 	c->queue_ops = &queue_ops;
-	c->port_events = atomic_load(&node->m.hdr->port.events);
+	c->port_events = atomic_load(&node->m.hdr->ports.events);
 	c->plain_connectx = wants_provider_mlx5();
 	c->async.n = c->cmd.n = -1;
 	c->told = shca_fd_note(shca_bell_open(&node->m, c->told_addr));

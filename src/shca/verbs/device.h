@@ -423,6 +423,8 @@ void shca_waits_free(struct shca_user_cq *cq);
 
 /* receive/poll.c */
 int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+/* Of a process with two ports: tells from which one a datagram came. */
+int shca_poll_cq_of_ports(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 struct ibv_exp_wc;
 int shca_exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc);
 /* Fills start_poll, next_poll, end_poll, read_* of a CQ of ibv_create_cq_ex. */

@@ -27,27 +27,27 @@ bool shca_async_ours(const struct shca_context *c)
 	return c->async.n >= 0 && shca_fd_ours(&c->node->bell) && !epoll_ctl(c->async.n, EPOLL_CTL_MOD, c->node->bell.n, &ev);
 }
 
-/* Takes the next event of the port, in the order in which the events came. Must hold c->mutex. A late reader has lost the oldest
- * events, as on a device whose event queue is full. */
+/* Takes the next event of the device or of a port that the process has, in the order in which the events came. Must hold c->mutex. A
+ * late reader has lost the oldest events, as on a device whose event queue is full. */
 static bool find_port_event(struct shca_context *c, struct ibv_async_event *event)
 {
-	const struct shca_port *p = &c->m->hdr->port;
+	const struct shca_ports *p = &c->m->hdr->ports;
 	uint64_t n = atomic_load(&p->events), e;
 
-	if (c->port_events == n)
-		return false;
-	if (!event)
-		return true;
 	if (n - c->port_events > SHCA_PORT_EVENTS)
 		c->port_events = n - SHCA_PORT_EVENTS;
-	/* one that is overwritten just now is behind those that are left */
-	while ((e = atomic_load(&p->event[c->port_events % SHCA_PORT_EVENTS])) >> 8 != c->port_events + 1)
+	for (; c->port_events < n; c->port_events++) {
+		e = atomic_load(&p->event[c->port_events % SHCA_PORT_EVENTS]);
+		/* one that is overwritten just now is behind those that are left */
+		if (e >> 8 != c->port_events + 1 || SHCA_EVENT_PORT(e) > shca_ports())
+			continue;
+		if (!event)
+			return true;
 		c->port_events++;
-	c->port_events++;
-	*event = (struct ibv_async_event){ .event_type = (enum ibv_event_type)(e & 255) };
-	if (event->event_type != IBV_EVENT_DEVICE_FATAL)
-		event->element.port_num = 1;
-	return true;
+		*event = (struct ibv_async_event){ .event_type = SHCA_EVENT_TYPE(e), .element.port_num = (int)SHCA_EVENT_PORT(e) };
+		return true;
+	}
+	return false;
 }
 
 /*

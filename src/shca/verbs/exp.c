@@ -141,8 +141,8 @@ static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flag
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, at most %u", atomic, SHCA_ATOMIC_MAX);
 	if (exp_qp_lacking(attr))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: comp_mask %#x: %s", comp, exp_qp_lacking(attr));
-	if ((comp & IBV_EXP_QP_INIT_ATTR_PORT) && (attr->port_num < 1 || attr->port_num > SHCA_PORTS))
-		return shca_refuse(EINVAL, "ibv_exp_create_qp: port %u, the device has %d", attr->port_num, SHCA_PORTS);
+	if ((comp & IBV_EXP_QP_INIT_ATTR_PORT) && (attr->port_num < 1 || attr->port_num > shca_ports()))
+		return shca_refuse(EINVAL, "ibv_exp_create_qp: port %u, the device has %u", attr->port_num, shca_ports());
 	if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
 		return shca_refuse(EINVAL, "ibv_exp_create_qp: a shared receive queue cannot be managed by one queue");
 	return 0;

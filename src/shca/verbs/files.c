@@ -4,76 +4,84 @@
  * is in a file system; the library that shcarun preloads answers for these paths (interpose/files.c).
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "shca/verbs/control.h"
 
 #define DEVICE_CLASS "/sys/class/infiniband/" SHCA_DEVICE_NAME
 #define VERBS_CLASS "/sys/class/infiniband_verbs/" SHCA_DEVICE_NAME
 #define PORT_CLASS DEVICE_CLASS "/ports/1"
+#define PORT_2_CLASS DEVICE_CLASS "/ports/2"
 #define CM_CLASS "/sys/class/misc/rdma_cm"
 
-static int node_guid(char *text, size_t size)
+static int node_guid(uint32_t port, char *text, size_t size)
 {
 	uint64_t g = shca_device_guid();
 
+	(void)port;
 	return snprintf(text, size, "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48), (unsigned)(g >> 32) & 0xffff,
 			(unsigned)(g >> 16) & 0xffff, (unsigned)g & 0xffff);
 }
 
-static int fw_ver(char *text, size_t size)
+static int fw_ver(uint32_t port, char *text, size_t size)
 {
+	(void)port;
 	return snprintf(text, size, "%u.0\n", SHCA_LAYOUT_VERSION);
 }
 
-static int hw_rev(char *text, size_t size)
+static int hw_rev(uint32_t port, char *text, size_t size)
 {
+	(void)port;
 	return snprintf(text, size, "0x%x\n", SHCA_LAYOUT_VERSION);
 }
 
-static int lid(char *text, size_t size)
+static int lid(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : shca_port_now().lid);
+	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : shca_port_now(port).lid);
 }
 
-static int sm_lid(char *text, size_t size)
+static int sm_lid(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : shca_port_now().sm_lid);
+	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : shca_port_now(port).sm_lid);
 }
 
-static int state(char *text, size_t size)
+static int state(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "%s\n", shca_port_now().down ? "1: DOWN" : "4: ACTIVE");
+	return snprintf(text, size, "%s\n", shca_port_now(port).down ? "1: DOWN" : "4: ACTIVE");
 }
 
-static int phys_state(char *text, size_t size)
+static int phys_state(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "%s\n", shca_port_now().down ? "2: Polling" : "5: LinkUp");
+	return snprintf(text, size, "%s\n", shca_port_now(port).down ? "2: Polling" : "5: LinkUp");
 }
 
-static int cap_mask(char *text, size_t size)
+static int cap_mask(uint32_t port, char *text, size_t size)
 {
+	(void)port;
 	return snprintf(text, size, "0x%08x\n", SHCA_PORT_CAPS);
 }
 
-static int pkey(char *text, size_t size)
+static int pkey(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "0x%04x\n", shca_port_now().pkey);
+	return snprintf(text, size, "0x%04x\n", shca_port_now(port).pkey);
 }
 
-static int gid(char *text, size_t size)
+static int gid(uint32_t port, char *text, size_t size)
 {
 	uint8_t g[16];
 	int n = 0;
 
-	shca_port_gid(shca_port_now().gid_prefix, g);
+	shca_port_gid(shca_port_now(port).gid_prefix, port, g);
 	for (int i = 0; i < 16; i += 2)
 		n += snprintf(text + n, size - (size_t)n, "%02x%02x%c", g[i], g[i + 1], i < 14 ? ':' : '\n');
 	return n;
 }
 
-static int link_layer(char *text, size_t size)
+static int link_layer(uint32_t port, char *text, size_t size)
 {
+	(void)port;
 	return snprintf(text, size, "%s\n", shca_is_ethernet() ? "Ethernet" : "InfiniBand");
 }
 
@@ -81,7 +89,7 @@ struct row {
 	const char *path;
 	enum shca_file_kind kind;
 	const char *text;
-	int (*print)(char *text, size_t size);
+	int (*print)(uint32_t port, char *text, size_t size);
 };
 static const struct row files[] = {
 	{ "/dev/infiniband/" SHCA_DEVICE_NAME, SHCA_FILE_CHARACTER, NULL, NULL },
@@ -164,7 +172,7 @@ static bool is_kernels(const char *path)
 	return strstr(path, "/rdma_cm") && !shca_env_bool("SHCA_CM");
 }
 
-static bool find_in(const struct row *rows, size_t n, const char *path, struct shca_file *file)
+static bool find_in(const struct row *rows, size_t n, const char *path, uint32_t port, struct shca_file *file)
 {
 	for (const struct row *r = rows; r < rows + n; r++) {
 		if (!same_path(path, r->path, r->kind == SHCA_FILE_DIRECTORY))
@@ -173,7 +181,7 @@ static bool find_in(const struct row *rows, size_t n, const char *path, struct s
 		file->path = r->path;
 		file->length = 0;
 		if (r->kind == SHCA_FILE_TEXT)
-			file->length = (size_t)(r->print ? r->print(file->text, sizeof file->text) :
+			file->length = (size_t)(r->print ? r->print(port, file->text, sizeof file->text) :
 							   snprintf(file->text, sizeof file->text, "%s", r->text));
 		return true;
 	}
@@ -181,7 +189,7 @@ static bool find_in(const struct row *rows, size_t n, const char *path, struct s
 }
 
 /* A counter's file: they are a table of their own (counters.c). Returns false if there is none of that name. */
-static bool find_counter(const char *path, struct shca_file *file)
+static bool find_counter(const char *path, uint32_t port, struct shca_file *file)
 {
 	size_t i = 0;
 
@@ -192,18 +200,51 @@ static bool find_counter(const char *path, struct shca_file *file)
 	if (!file->path)
 		return false;
 	file->kind = SHCA_FILE_TEXT;
-	file->length = (size_t)shca_counter_print(i, file->text, sizeof(file->text));
+	file->length = (size_t)shca_counter_print(i, port, file->text, sizeof(file->text));
 	return true;
+}
+
+/* The paths of the second port's files: the device number of each file is its path's address. */
+static char second[ARRAY_SIZE(files) + ARRAY_SIZE(roce_files) + SHCA_COUNTERS_MAX][128];
+
+/* Returns the path of port 2's file in place of that of port 1's. */
+static const char *path_of_second(const char *path)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	char name[sizeof(second[0])];
+	size_t i;
+
+	snprintf(name, sizeof(name), PORT_2_CLASS "%s", path + sizeof(PORT_CLASS) - 1);
+	pthread_mutex_lock(&mutex);
+	for (i = 0; i < ARRAY_SIZE(second) && second[i][0] && strcmp(second[i], name); i++)
+		;
+	if (i < ARRAY_SIZE(second))
+		strcpy(second[i], name);
+	pthread_mutex_unlock(&mutex);
+	return i < ARRAY_SIZE(second) ? second[i] : path;
+}
+
+static bool find_any(const char *path, uint32_t port, struct shca_file *file)
+{
+	return find_in(files, ARRAY_SIZE(files), path, port, file) ||
+	       (shca_is_ethernet() && find_in(roce_files, ARRAY_SIZE(roce_files), path, port, file)) || find_counter(path, port, file);
 }
 
 int shca_file_find(const char *path, struct shca_file *file)
 {
+	const char *rest = shca_ports() == 2 ? files_behind(path, PORT_2_CLASS) : NULL;
+	char first[256];
+
 	if (is_kernels(path))
 		return -ESRCH;
-	if (find_in(files, ARRAY_SIZE(files), path, file) ||
-	    (shca_is_ethernet() && find_in(roce_files, ARRAY_SIZE(roce_files), path, file)))
+	if (rest && (!*rest || *rest == '/') && snprintf(first, sizeof(first), PORT_CLASS "%s", rest) < (int)sizeof(first)) {
+		/* the same files */
+		if (!find_any(first, 2, file))
+			return -ENOENT;
+		file->path = path_of_second(file->path);
 		return 0;
-	if (find_counter(path, file))
+	}
+	if (find_any(path, 1, file))
 		return 0;
 	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) || below(path, CM_CLASS) ? -ENOENT : -ESRCH;
 }

@@ -46,8 +46,10 @@ static void device_attr(struct ibv_device_attr *a)
 		.max_total_mcast_qp_attach = 1 << 20,
 		.max_pkeys = 1,
 		.local_ca_ack_delay = 0,
-		.phys_port_cnt = SHCA_PORTS,
+		.phys_port_cnt = (uint8_t)shca_ports(),
 	};
+	if (shca_ports() == 2)
+		a->device_cap_flags |= IBV_DEVICE_AUTO_PATH_MIG;
 	if (shca_is_connectx()) {
 		a->vendor_id = 0x02c9;	/* Mellanox's OUI */
 		a->vendor_part_id = 4123;	/* ConnectX-6 */
@@ -91,7 +93,7 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 		.completion_timestamp_mask = UINT64_MAX,
 		.max_dm_size = SHCA_MAX_DM,
 		.xrc_odp_caps = reliable,
-		.phys_port_cnt_ex = SHCA_PORTS,
+		.phys_port_cnt_ex = shca_ports(),
 	};
 
 	if (input && input->comp_mask)
@@ -120,12 +122,12 @@ uint32_t shca_dc_odp_caps(struct ibv_context *ctx)
 
 static bool port_ok(uint32_t port)
 {
-	return port >= 1 && port <= SHCA_PORTS;
+	return port >= 1 && port <= shca_ports();
 }
 
 int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
-	const struct shca_port *now = &shca_context_of(ctx)->m->hdr->port;
+	const struct shca_port *now = shca_port_of(shca_context_of(ctx)->m, port);
 	struct ibv_port_attr a = {
 		.state = IBV_PORT_ACTIVE,
 		.max_mtu = IBV_MTU_4096,
@@ -142,7 +144,7 @@ int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr 
 	};
 
 	if (!port_ok(port))
-		return shca_refuse(EINVAL, "query_port: port %u, the device has %d", port, SHCA_PORTS);
+		return shca_refuse(EINVAL, "query_port: port %u, the device has %u", port, shca_ports());
 	if (shca_unusable(ctx))
 		return errno;
 	if (shca_is_ethernet()) {
@@ -172,7 +174,7 @@ int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_g
 	}
 	if (shca_unusable(ctx))
 		return -1;
-	shca_gid_of(shca_context_of(ctx)->m, gid->raw);
+	shca_gid_of(shca_context_of(ctx)->m, port, gid->raw);
 	return 0;
 }
 
@@ -194,7 +196,7 @@ int shca_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, st
 		return shca_refuse(EINVAL, "query_gid_ex: port %u index %u flags %#x", port, index, flags);
 	if (shca_unusable(ctx))
 		return errno;
-	shca_gid_of(shca_context_of(ctx)->m, e.gid.raw);
+	shca_gid_of(shca_context_of(ctx)->m, port, e.gid.raw);
 	if (shca_is_ethernet()) {
 		e.gid_type = index ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
 		e.ndev_ifindex = if_nametoindex(SHCA_NETDEV);
@@ -210,10 +212,10 @@ ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entr
 {
 	if (flags)
 		return -shca_refuse(EINVAL, "query_gid_table: flags %#x", flags);
-	if (max < SHCA_PORTS * shca_gid_entries())
-		return -shca_refuse(EINVAL, "query_gid_table: room for %zu of %u entries", max, SHCA_PORTS * shca_gid_entries());
+	if (max < shca_ports() * shca_gid_entries())
+		return -shca_refuse(EINVAL, "query_gid_table: room for %zu of %u entries", max, shca_ports() * shca_gid_entries());
 	ssize_t n = 0;
-	for (uint32_t port = 1; port <= SHCA_PORTS; port++)
+	for (uint32_t port = 1; port <= shca_ports(); port++)
 		for (uint32_t i = 0; i < shca_gid_entries(); i++, n++) {
 			struct ibv_gid_entry *e = (struct ibv_gid_entry *)((char *)entries + (size_t)n * size);
 			int err = shca_query_gid_ex(ctx, port, i, e, 0, size);
@@ -226,12 +228,10 @@ ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entr
 int shca_resolve_mac(struct ibv_context *ctx, const struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid)
 {
 	const uint8_t *g = attr->grh.dgid.raw;
-	union ibv_gid ours;
 
 	if (shca_unusable(ctx))
 		return -1;
-	shca_gid_of(shca_context_of(ctx)->m, ours.raw);
-	if (!shca_is_ethernet() || !attr->is_global || memcmp(&ours, &attr->grh.dgid, sizeof(ours))) {
+	if (!shca_is_ethernet() || !attr->is_global || !shca_port_of_gid(shca_context_of(ctx)->m, g)) {
 		errno = shca_refuse(EINVAL, "resolve_eth_l2_from_gid: the address names no port of RoCE (SHCA_LINK=ethernet)");
 		return -1;
 	}
@@ -268,7 +268,7 @@ int shca_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pk
 	}
 	if (shca_unusable(ctx))
 		return -1;
-	*pkey = htobe16((uint16_t)atomic_load(&shca_context_of(ctx)->m->hdr->port.pkey));
+	*pkey = htobe16((uint16_t)atomic_load(&shca_port_of(shca_context_of(ctx)->m, port)->pkey));
 	return 0;
 }
 
@@ -276,7 +276,7 @@ int shca_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey)
 {
 	if (shca_unusable(ctx))
 		return -1;
-	if (!port_ok(port) || pkey != htobe16((uint16_t)atomic_load(&shca_context_of(ctx)->m->hdr->port.pkey))) {
+	if (!port_ok(port) || pkey != htobe16((uint16_t)atomic_load(&shca_port_of(shca_context_of(ctx)->m, port)->pkey))) {
 		errno = shca_refuse(EINVAL, "get_pkey_index: port %u P_Key %#x", port, be16toh(pkey));
 		return -1;
 	}

@@ -64,6 +64,20 @@ bool shca_is_connectx(void)
 	return false;
 }
 
+uint32_t shca_ports(void)
+{
+	const char *s = getenv("SHCA_PORTS");
+	static _Atomic bool told;
+
+	if (!s || !*s || !strcmp(s, "1"))
+		return 1;
+	if (!strcmp(s, "2"))
+		return 2;
+	if (!atomic_exchange(&told, true))
+		shca_error("SHCA_PORTS=%s is neither 1 nor 2: using 1", s);
+	return 1;
+}
+
 bool shca_is_ethernet(void)
 {
 	const char *s = getenv("SHCA_LINK");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small subnet administrator: the path records of the fabric, from its own tables. There is one port address, and every process is behind
- * it; so there is one path. Management datagrams are not served: programs ask by shca_path_record (shca.h).
+ * A small subnet administrator: the path records of the fabric, from its own tables. The ports are on one subnet, and every process is
+ * behind each; so there is one path from a port to a port. Management datagrams are not served: programs ask by shca_path_record (shca.h).
  */
 #include <endian.h>
 #include <errno.h>
@@ -39,20 +39,21 @@ struct question {
 static void answer(const struct shca_member *m, void *arg)
 {
 	struct question *q = arg;
-	uint16_t lid = htobe16(shca_lid(m));
+	uint32_t to = shca_port_of_gid(m, q->dgid);
 	struct path_record *r = &q->record;
 
 	*r = (struct path_record){
-		.dlid = lid, .slid = lid, .paths = 1u << 7 | 1, .pkey = htobe16((uint16_t)atomic_load(&m->hdr->port.pkey)),
+		.dlid = htobe16(shca_lid(m, to)), .slid = htobe16(shca_lid(m, q->port)), .paths = 1u << 7 | 1,
+		.pkey = htobe16((uint16_t)atomic_load(&shca_port_of(m, q->port)->pkey)),
 		.mtu = EXACTLY << 6 | MTU_4096, .rate = EXACTLY << 6 | RATE_100_GBPS, .life_time = EXACTLY << 6,
 	};
 	memcpy(r->dgid, q->dgid, sizeof(r->dgid));
-	shca_gid_of(m, r->sgid);
-	if (q->port < 1 || q->port > SHCA_PORTS)
-		q->err = shca_refuse(EINVAL, "shca_path_record: port %u, the device has %d", q->port, SHCA_PORTS);
-	else if (atomic_load(&m->hdr->port.down) || shca_device_broken(m))
+	shca_gid_of(m, q->port, r->sgid);
+	if (q->port < 1 || q->port > shca_ports())
+		q->err = shca_refuse(EINVAL, "shca_path_record: port %u, the device has %u", q->port, shca_ports());
+	else if (atomic_load(&shca_port_of(m, q->port)->down) || shca_device_broken(m))
 		q->err = shca_refuse(ENETDOWN, "shca_path_record: the port is down");
-	else if (memcmp(r->dgid, r->sgid, sizeof(r->sgid)))
+	else if (!to)
 		q->err = shca_refuse(ENOENT, "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x", r->dgid[12],
 				     r->dgid[13], r->dgid[14], r->dgid[15]);
 }

@@ -5,20 +5,17 @@
 
 #include "shca/verbs/control.h"
 
-bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_attr *attr)
+uint32_t shca_address_port(const struct ibv_context *ctx, const struct ibv_ah_attr *attr)
 {
 	const struct shca_member *m = shca_context_of(ctx)->m;
-	union ibv_gid gid;
-	if (!attr->is_global)
-		return attr->dlid == shca_lid(m);
-	shca_gid_of(m, gid.raw);
-	return !memcmp(&gid, &attr->grh.dgid, sizeof gid);
+
+	return attr->is_global ? shca_port_of_gid(m, attr->grh.dgid.raw) : shca_port_of_lid(m, attr->dlid);
 }
 
 int shca_address_check(const struct ibv_ah_attr *attr)
 {
-	if (attr->port_num < 1 || attr->port_num > SHCA_PORTS)
-		return shca_refuse(EINVAL, "address: port %u, the device has %d", attr->port_num, SHCA_PORTS);
+	if (attr->port_num < 1 || attr->port_num > shca_ports())
+		return shca_refuse(EINVAL, "address: port %u, the device has %u", attr->port_num, shca_ports());
 	if (attr->is_global && attr->grh.sgid_index >= shca_gid_entries())
 		return shca_refuse(EINVAL, "address: source GID index %u, the table has %u entries", attr->grh.sgid_index, shca_gid_entries());
 	if (!attr->is_global && shca_is_ethernet())
@@ -48,9 +45,13 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		ah->wqe_flags = SHCA_WQE_GRH;
 		ah->path |= SHCA_UD_PATH(attr->grh.flow_label, attr->grh.traffic_class, attr->grh.hop_limit, SHCA_CQE_UD_GRH);
 	}
-	ah->nowhere = !shca_address_is_ours(pd->context, attr);
+	uint32_t to = shca_address_port(pd->context, attr);
+	ah->nowhere = !to;
 	ah->group = attr->is_global && attr->grh.dgid.raw[0] == 0xff;
-	ah->fast = !ah->nowhere && !attr->is_global;
+	ah->path |= (to == 2 ? SHCA_UD_TO_2 : 0) | (ah->group ? SHCA_UD_TO_GROUP : 0) |
+		    (attr->port_num == 2 ? SHCA_UD_PATH(0, 0, 0, SHCA_CQE_UD_PORT_2) : 0);
+	/* datagram.c looks at no port */
+	ah->fast = !ah->nowhere && !attr->is_global && to == 1 && attr->port_num == 1;
 	atomic_fetch_add(&shca_user_pd_of(pd)->refs, 1);
 	return &ah->ah;
 }
@@ -75,7 +76,7 @@ int shca_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *w
 	if (wc->wc_flags & IBV_WC_GRH) {
 		union ibv_gid ours;
 		uint32_t flow = be32toh(grh->version_tclass_flow);
-		shca_gid_of(shca_context_of(ctx)->m, ours.raw);
+		shca_gid_of(shca_context_of(ctx)->m, port, ours.raw);
 		if (memcmp(&ours, &grh->dgid, sizeof ours)) {
 			errno = shca_refuse(EINVAL, "init_ah_from_wc: the header's destination is not this port");
 			return -1;

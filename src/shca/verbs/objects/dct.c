@@ -22,7 +22,7 @@ static int bring_up(struct ibv_qp *qp, const struct ibv_exp_dct_init_attr *init)
 	a = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR, .path_mtu = init->mtu, .min_rnr_timer = init->min_rnr_timer,
 		.ah_attr = {
-			.is_global = 1, .dlid = shca_lid(shca_context_of(qp->context)->m), .port_num = init->port,
+			.is_global = 1, .dlid = shca_lid(shca_context_of(qp->context)->m, init->port), .port_num = init->port,
 			.grh = {
 				.sgid_index = init->gid_index, .hop_limit = init->hop_limit, .traffic_class = init->tclass,
 				.flow_label = init->flow_label,

@@ -120,7 +120,7 @@ static void fill_shared(struct shca_user_qp *qp, const struct shca_qp_create *cr
 	sh->pd = qp->pd_number;
 	sh->proc = (uint16_t)qp->m->slot;
 	sh->type = cr->type;
-	sh->port = 1;
+	atomic_store(&sh->path, SHCA_PATH_RESET);
 	sh->dc_key = cr->dc_key;
 	sh->flags = (uint8_t)(cr->flags | (qp->m->behave & SHCA_BEHAVE_NOORDER ? SHCA_QP_NOORDER : 0) |
 			      (qp->m->behave & SHCA_BEHAVE_NOSEQUENCE ? SHCA_QP_NOSEQUENCE : 0));
@@ -308,10 +308,9 @@ int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struc
 	pthread_mutex_lock(&qp->modifying);
 	if (thr)
 		shca_xrc_lock(thr, qp);
-	*attr = qp->attr;
+	shca_qp_query_path(qp, attr);
 	attr->qp_state = attr->cur_qp_state = ibqp->state = shca_qp_state(qp);
 	attr->cap = qp->init.cap;
-	attr->path_mig_state = IBV_MIG_MIGRATED;
 	*init = qp->init;
 	if (thr)
 		shca_xrc_unlock(thr, qp);

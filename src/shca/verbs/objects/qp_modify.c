@@ -3,13 +3,36 @@
 #include <errno.h>
 
 #include "shca/engine/common.h"
+#include "shca/engine/path.h"
 #include "shca/verbs/control.h"
 #include "shca/verbs/objects/sq.h"
 
+/* Path migration (IBTA 17.2.8). The device alone makes a queue ARMED. */
+static int path_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	struct ibv_ah_attr ah = a->alt_ah_attr;
+	bool loads = mask & IBV_QP_ALT_PATH, sets = mask & IBV_QP_PATH_MIG_STATE;
+
+	if (shca_ports() < 2 && (loads || (sets && a->path_mig_state != IBV_MIG_MIGRATED)))
+		return shca_refuse(EOPNOTSUPP, "modify_qp: the device has one port (SHCA_PORTS), there is no alternate path");
+	if (sets && a->path_mig_state != IBV_MIG_MIGRATED && a->path_mig_state != IBV_MIG_REARM)
+		return shca_refuse(EINVAL, "modify_qp: migration state %d: MIGRATED and REARM can be set", a->path_mig_state);
+	if (sets && a->path_mig_state == IBV_MIG_REARM && !loads && !SHCA_PATH_ALT_PORT(atomic_load(&qp->sh->path)))
+		return shca_refuse(EINVAL, "modify_qp: REARM: no alternate path is loaded%s", SHCA_PATH_STATE(atomic_load(&qp->sh->path)) ==
+				   IBV_MIG_MIGRATED ? " (a migration uses the alternate path up)" : "");
+	if (!loads)
+		return 0;
+	if (a->alt_port_num < 1 || a->alt_port_num > shca_ports() || a->alt_pkey_index != 0 || a->alt_timeout > 31)
+		return shca_refuse(EINVAL, "modify_qp: alternate path: port %u, the device has %u; P_Key index %u; timeout %u",
+				   a->alt_port_num, shca_ports(), a->alt_pkey_index, a->alt_timeout);
+	ah.port_num = a->alt_port_num;
+	return shca_address_check(&ah);
+}
+
 static int value_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
-	if ((mask & IBV_QP_PORT) && (a->port_num < 1 || a->port_num > SHCA_PORTS))
-		return shca_refuse(EINVAL, "modify_qp: port %u, the device has %d", a->port_num, SHCA_PORTS);
+	if ((mask & IBV_QP_PORT) && (a->port_num < 1 || a->port_num > shca_ports()))
+		return shca_refuse(EINVAL, "modify_qp: port %u, the device has %u", a->port_num, shca_ports());
 	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
 		return shca_refuse(EINVAL, "modify_qp: P_Key index %u, the table has one entry", a->pkey_index);
 	if ((mask & IBV_QP_AV)) {
@@ -41,9 +64,70 @@ static int value_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *
 				    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 	if ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~access & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE))
 		return shca_refuse(EINVAL, "modify_qp: access %#x", a->qp_access_flags);
-	if ((mask & IBV_QP_ALT_PATH) || ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED))
-		return shca_refuse(EOPNOTSUPP, "modify_qp: the device has one port, there is no alternate path");
-	return 0;
+	return path_check(qp, a, mask);
+}
+
+/* Brings the owner's attributes up to date with a migration: the alternate path's are the path's. May be repeated. */
+static void path_note(struct shca_user_qp *qp)
+{
+	struct ibv_qp_attr *k = &qp->attr;
+
+	if (likely(!(atomic_load(&qp->sh->path) & SHCA_PATH_MOVED)))
+		return;
+	k->ah_attr = k->alt_ah_attr;
+	k->ah_attr.port_num = k->port_num = k->alt_port_num;
+	k->pkey_index = k->alt_pkey_index;
+	qp->sh->timeout = k->timeout = k->alt_timeout;
+	if (qp->common)
+		shca_xrc_applied(qp);
+	atomic_fetch_and(&qp->sh->path, ~SHCA_PATH_MOVED);
+}
+
+void shca_qp_query_path(struct shca_user_qp *qp, struct ibv_qp_attr *attr)
+{
+	uint32_t w;
+
+	do {
+		path_note(qp);
+		w = atomic_load(&qp->sh->path);
+	} while (w & SHCA_PATH_MOVED);
+	*attr = qp->attr;
+	attr->path_mig_state = (enum ibv_mig_state)SHCA_PATH_STATE(w);
+	if (SHCA_PATH_ALT_PORT(w))
+		return;
+	memset(&attr->alt_ah_attr, 0, sizeof(attr->alt_ah_attr));
+	attr->alt_pkey_index = attr->alt_port_num = attr->alt_timeout = 0;
+}
+
+/* Stores the ports of the paths, and a migration state but that of a migration (shca_path_migrate). The engine may change the word
+ * meanwhile: a migration that comes before the new alternate path has been stored is noted first. */
+static void path_apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	struct ibv_qp_attr *k = &qp->attr;
+	uint32_t w, n, to = mask & IBV_QP_AV ? shca_address_port(qp->qp.context, &a->ah_attr) : 0;
+	uint32_t alt = mask & IBV_QP_ALT_PATH ? shca_address_port(qp->qp.context, &a->alt_ah_attr) : 0;
+
+	do {
+		path_note(qp);
+		n = w = atomic_load(&qp->sh->path) & ~SHCA_PATH_MOVED;
+		if (mask & IBV_QP_PORT)
+			n = SHCA_PATH_SET_PORT(n, a->port_num);
+		if (mask & IBV_QP_AV)
+			n = SHCA_PATH_SET_TO(n, to);
+		if (mask & IBV_QP_ALT_PATH)
+			n = SHCA_PATH_SET_ALT(n, a->alt_port_num, alt, a->alt_timeout) & ~SHCA_PATH_REFUSED;
+		if ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state == IBV_MIG_REARM)
+			n = SHCA_PATH_SET_STATE(n, IBV_MIG_REARM) & ~SHCA_PATH_REFUSED;
+		else if ((mask & IBV_QP_PATH_MIG_STATE) && SHCA_PATH_STATE(n) == IBV_MIG_REARM)
+			n = SHCA_PATH_SET_STATE(n, IBV_MIG_MIGRATED);
+	} while (!atomic_compare_exchange_strong(&qp->sh->path, &w, n));
+	shca_port_moved(qp->m, qp->sh, SHCA_PATH_PORT(w), SHCA_PATH_PORT(n), shca_packets_of(qp->sh));
+	if (mask & IBV_QP_ALT_PATH) {
+		k->alt_ah_attr = a->alt_ah_attr;
+		k->alt_port_num = a->alt_port_num;
+		k->alt_pkey_index = a->alt_pkey_index;
+		k->alt_timeout = a->alt_timeout;
+	}
 }
 
 /* Writes the attributes to the shared part. The gate decides when requesters read them. */
@@ -52,10 +136,12 @@ static void qp_apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int m
 	struct shca_qp *sh = qp->sh;
 	struct ibv_qp_attr *k = &qp->attr;
 
+	if (mask & (IBV_QP_PORT | IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))
+		path_apply(qp, a, mask);
 	if (mask & IBV_QP_PKEY_INDEX)
 		sh->pkey_index = k->pkey_index = a->pkey_index;
 	if (mask & IBV_QP_PORT)
-		sh->port = k->port_num = a->port_num;
+		k->port_num = a->port_num;
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		sh->access = k->qp_access_flags = a->qp_access_flags;
 	if (mask & IBV_QP_QKEY)
@@ -69,7 +155,7 @@ static void qp_apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int m
 	if (mask & IBV_QP_DEST_QPN)
 		k->dest_qp_num = a->dest_qp_num;
 	if (mask & (IBV_QP_DEST_QPN | IBV_QP_AV))	/* number 0 is no queue's: packets out of the fabric are lost */
-		sh->dest_qpn = shca_address_is_ours(qp->qp.context, &k->ah_attr) ? k->dest_qp_num : 0;
+		sh->dest_qpn = shca_address_port(qp->qp.context, &k->ah_attr) ? k->dest_qp_num : 0;
 	if (mask & IBV_QP_RQ_PSN)
 		k->rq_psn = a->rq_psn & 0xffffff;
 	if (mask & IBV_QP_SQ_PSN)
@@ -251,6 +337,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	atomic_store(&sh->held, 0);
 	sh->access = 0;
 	sh->qkey = 0;
+	shca_port_moved(qp->m, sh, SHCA_PATH_PORT(atomic_exchange(&sh->path, SHCA_PATH_RESET)), 1, shca_packets_of(sh));
 	sh->mtu = 4096;
 	memset(&qp->attr, 0, sizeof qp->attr);
 	qp->attr_mask = 0;
@@ -304,6 +391,21 @@ static void from_drained(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_unlock(&qp->lock);
 }
 
+/* A queue that is connected, or about to be, has another path or migration state. In INIT and before there is no peer. */
+static void path_change(struct shca_thread *thr, struct shca_qp *sh, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state from)
+{
+	bool sets = mask & IBV_QP_PATH_MIG_STATE;
+
+	if (likely(from < IBV_QPS_RTR || !(mask & (IBV_QP_PORT | IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))) ||
+	    !atomic_load(&thr->m->hdr->ports.two))
+		return;
+	shca_enter(thr);
+	if (sets && attr->path_mig_state == IBV_MIG_MIGRATED)
+		shca_path_migrate(thr, sh);
+	shca_path_modified(thr, sh);
+	shca_leave(thr);
+}
+
 int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
@@ -324,6 +426,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	pthread_mutex_lock(&qp->modifying);
 	if (qp->common)
 		shca_xrc_lock(thr, qp);
+	path_note(qp);
 	enum ibv_qp_state from = shca_qp_state(qp);
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
@@ -353,6 +456,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	}
 	qp_apply(qp, attr, mask);
 	SHCA_FAILPOINT(thr, "modify-applied", sh, 0);
+	path_change(thr, sh, attr, mask, from);
 	if (to == IBV_QPS_RTR) {
 		set_state(qp, to);
 		atomic_store(&sh->gate, SHCA_GATE_RESPOND | (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC ? SHCA_GATE_FIRST : 0));

@@ -170,7 +170,7 @@ struct shca_user_qp *shca_xrc_new(struct ibv_context *ctx, const struct ibv_qp_i
 		return NULL;
 	}
 	c->qp.proc = shca_xrcd_is_common(xrcd) ? SHCA_COMMON : (uint16_t)m->slot;
-	c->qp.port = 1;
+	atomic_store(&c->qp.path, SHCA_PATH_RESET);
 	c->qp.xrcd = xrcd->number;
 	c->qp.mtu = 4096;
 	atomic_store(&c->qp.enabled, UINT64_MAX);

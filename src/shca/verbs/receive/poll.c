@@ -50,6 +50,24 @@ static __attribute__((noinline)) const struct shca_rwqe *poll_rwqe_of(const stru
 	return shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
 }
 
+/* The sender of a datagram: queue pair number | SHCA_CQE_UD_*. */
+static inline uint32_t sender_of(const struct shca_user_cq *cq, const struct shca_user_rq *rq, uint64_t w0, uint64_t w1)
+{
+	if (likely(SHCA_CQE_OP(w0) == SHCA_OP_RECV))
+		return (uint32_t)(w1 >> 32);
+	const struct shca_rwqe *w = poll_rwqe_of(cq, rq, SHCA_CQE_INDEX(w0));
+	return w->src_qp | (uint32_t)w->ud_bits << 24;
+}
+
+/* The LID that a datagram came from; of any other completion, which has none, port 1's. */
+static __attribute__((noinline)) uint16_t slid_of(const struct shca_user_cq *cq, uint64_t w0, uint64_t w1)
+{
+	const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(w0));
+	bool datagram = SHCA_CQE_OP(w0) >= SHCA_OP_RECV && t && t->kind == SHCA_KIND_QP && t->qp && t->qp->type == IBV_QPT_UD;
+
+	return shca_lid(cq->m, datagram && sender_of(cq, t->qp->rq, w0, w1) & SHCA_CQE_UD_PORT_2 ? 2 : 1);
+}
+
 static inline __attribute__((always_inline)) void decode_receive(struct shca_user_cq *cq, struct polled *p,
 								 const struct shca_tagged *t)
 {
@@ -67,11 +85,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 	} else {
 		rq = t->qp->rq;
 		if (t->qp->type == IBV_QPT_UD) {
-			uint32_t from = (uint32_t)(p->w1 >> 32);
-			if (unlikely(op != SHCA_OP_RECV)) {
-				const struct shca_rwqe *w = poll_rwqe_of(cq, rq, index);
-				from = w->src_qp | (uint32_t)w->ud_bits << 24;
-			}
+			uint32_t from = sender_of(cq, rq, p->w0, p->w1);
 			p->src_qp = from & 0xffffff;
 			p->sl = SHCA_CQE_UD_SL_OF(from);
 			if (from & SHCA_CQE_UD_GRH)
@@ -244,7 +258,7 @@ static inline void put_wc(struct shca_user_cq *cq, void *wc, int i, const struct
 	w->src_qp = p->src_qp;
 	w->wc_flags = p->wc_flags;
 	w->pkey_index = 0;
-	w->slid = shca_lid(cq->m);
+	w->slid = shca_lid(cq->m, 1);
 	w->sl = p->sl;
 	w->dlid_path_bits = 0;
 }
@@ -289,6 +303,17 @@ int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		return 0;
 	}
 	return poll_some(cq, n, wc);
+}
+
+static inline void put_wc_of_port(struct shca_user_cq *cq, void *wc, int i, const struct polled *p)
+{
+	put_wc(cq, wc, i, p);
+	((struct ibv_wc *)wc + i)->slid = slid_of(cq, p->w0, p->w1);
+}
+
+int shca_poll_cq_of_ports(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	return poll_with((struct shca_user_cq *)ibcq, n, wc, put_wc_of_port);
 }
 
 /* ---- the experimental interface ---------------------------------------------------------------------------------- */
@@ -337,7 +362,7 @@ static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const st
 	*w = (struct ibv_exp_wc){
 		.wr_id = p->wr_id, .status = SHCA_CQE_STATUS(p->w0), .exp_opcode = exp_opcode_of(p->w0),
 		.vendor_err = vendor_err(p->w0), .byte_len = (uint32_t)p->w1, .imm_data = (uint32_t)(p->w1 >> 32),
-		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = shca_lid(cq->m), .sl = p->sl,
+		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = shca_lid(cq->m, 1), .sl = p->sl,
 		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
 				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
 	};
@@ -442,7 +467,7 @@ static unsigned int ex_wc_flags(struct ibv_cq_ex *ex)
 
 static uint32_t ex_slid(struct ibv_cq_ex *ex)
 {
-	return shca_lid(lcq_of(ex)->m);
+	return slid_of(lcq_of(ex), lcq_of(ex)->w0, lcq_of(ex)->w1);
 }
 
 static uint8_t ex_sl(struct ibv_cq_ex *ex)
