@@ -447,6 +447,8 @@ static void comm_freed(struct hdl_comm *comm)
 	if (node_comm)
 		hdl_comm_release(node_comm);
 	comm_release(comm);
+	if (hdl_jobs_are_several())
+		hdl_queue_cache_depart();
 }
 
 /* Frees memory on a shortage: spare scratch first, then cached queues, which cost more to make again. */

@@ -14,9 +14,9 @@
 static struct hdl_queues *kept, **kept_end = &kept;
 static uint32_t nkept;
 
-/* When other queues are made, those with members of a job that has disconnected are destroyed, and with more than KEPT_MOST cached
- * the oldest: at most GO_AT_ONCE at a time, since each takes milliseconds. Queues of communicators that a program makes again are
- * reused as a rule; those of communicators that never return go in the end. */
+/* With more than KEPT_MOST cached, the oldest are destroyed when other queues are made, at most GO_AT_ONCE at a time, since each
+ * takes milliseconds. Queues of communicators that a program makes again are reused as a rule; those of communicators that never
+ * return go in the end. */
 #define KEPT_MOST 64
 #define GO_AT_ONCE 2
 
@@ -93,21 +93,21 @@ static bool is_of_departed(const struct hdl_queues *h)
 	return false;
 }
 
-void hdl_queue_cache_trim(void)
+void hdl_queue_cache_depart(void)
 {
-	struct hdl_queues **at = &kept, *h;
-	int n = 0;
-
-	while (hdl_jobs_are_several() && n < GO_AT_ONCE && (h = *at)) {
+	for (struct hdl_queues **at = &kept, *h = kept; h; h = *at) {
 		if (!is_of_departed(h)) {
 			at = &h->next;
 			continue;
 		}
 		unlink_at(at);
 		hdl_queues_end(h);
-		n++;
 	}
-	for (; n < GO_AT_ONCE && nkept > KEPT_MOST; n++)
+}
+
+void hdl_queue_cache_trim(void)
+{
+	for (int i = 0; i < GO_AT_ONCE && nkept > KEPT_MOST; i++)
 		hdl_queue_cache_evict();
 }
 

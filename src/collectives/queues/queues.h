@@ -415,6 +415,9 @@ bool hdl_queues_have_operations(void);
 /* Destroys the queue pairs and slots of a communicator, whatever is outstanding. The struct hdl_queues stay, because the host
  * executor's runs of the bring-up refer to them. Must: progress calls no function of this folder any more. */
 void hdl_queues_abandon(struct hdl_cc *cc);
+/* Destroys the cached queues with members of a job with which this process has no communicator any more. Called when a communicator is
+ * freed; MPI_Comm_disconnect has returned only when all members have completed their operations. */
+void hdl_queue_cache_depart(void);
 void hdl_queue_cache_fini(void);		/* destroys all cached queues */
 bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
 						 * hdl_tp_on_shortage */
@@ -489,7 +492,7 @@ struct hdl_queues *hdl_queue_cache_take(const struct hdl_comm *comm, int index);
 bool hdl_queue_cache_keep(struct hdl_queues *h);
 /* Destroys the queues that have been cached longest. Returns false if the cache is empty. */
 bool hdl_queue_cache_evict(void);
-/* Evicts some if the cache holds too many, or has those of jobs that have disconnected. */
+/* Evicts some if the cache holds too many. */
 void hdl_queue_cache_trim(void);
 /* Flushes and destroys the queues and h; in queues_turn, h goes when that ends. Must: nothing is outstanding. */
 void hdl_queues_end(struct hdl_queues *h);

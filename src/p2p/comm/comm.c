@@ -147,10 +147,10 @@ static void clear_contexts(struct hdl_comm *comm)
 
 static void comm_clear(struct hdl_comm *comm)
 {
-	if (hdl_comm_on_free)
-		hdl_comm_on_free(comm);
 	if (comm->uses_jobs)
 		comm_use_jobs(comm, -1);
+	if (hdl_comm_on_free)
+		hdl_comm_on_free(comm);
 	if (comm->local)
 		hdl_comm_release(comm->local);
 	if (!comm->part)
