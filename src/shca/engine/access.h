@@ -33,8 +33,8 @@ static inline struct shca_mr *shca_region(const struct shca_member *m, uint32_t 
 	return likely(mr && shca_opens(mr, key, pd, rights)) ? mr : NULL;
 }
 
-/* window.c. Returns the memory window that is bound under this R_Key, grants these rights to a user in protection domain pd, and is
- * open to requests by queue pair qpn; NULL: refused. */
+/* window.c. Returns the memory window that is bound under this R_Key, or the indirect memory key, that grants these rights to a user
+ * in protection domain pd and is open to requests by queue pair qpn; NULL: refused. */
 struct shca_mr *shca_window_find(const struct shca_member *m, uint32_t rkey, uint32_t pd, uint32_t qpn, uint32_t rights);
 
 /* Returns whether this is the key of the region, or the R_Key of the memory window, which is bound. */
@@ -44,12 +44,17 @@ static inline bool shca_key_stands(const struct shca_mr *mr, uint32_t key)
 	       atomic_load_explicit(&mr->bound, memory_order_acquire) == key;
 }
 
+/* mkey.c. shca_region_at of an indirect memory key. */
+bool shca_mkey_at(const struct shca_mr *mr, uint64_t addr, uint64_t len, struct shca_seg *seg);
+
 /* Resolves [addr, addr + len) of a region. Returns false if that is beyond the region's bounds. */
 static inline bool shca_region_at(const struct shca_member *m, const struct shca_mr *mr, uint64_t addr, uint64_t len,
 				  struct shca_seg *seg)
 {
 	seg->len = (uint32_t)len;
 	if (mr->implicit) {
+		if (unlikely(mr->implicit == SHCA_IMPLICIT_MKEY))
+			return shca_mkey_at(mr, addr, len, seg);
 		shca_resolve_private(m, mr->proc, addr, len, seg);
 		return true;
 	}

@@ -4,21 +4,6 @@
 
 #include "shca/engine/copy.h"
 
-/* Sets *at to the address of byte `skip` of a segment for loads and stores; NULL: private memory. seen: checks against the
- * file's length as this process last read it. Returns false if there can be no such segment (I7: other processes write the
- * memory of segments). */
-static inline __attribute__((always_inline)) bool place_in(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg,
-							    uint64_t skip, char **at, bool seen)
-{
-	if (likely(seg->lane == SHCA_LANE_ARENA)) {
-		if (unlikely(seen ? !shca_fits_seen(thr->m, seg->where, seg->len) : !shca_fits(thr->m, seg->where, seg->len)))
-			return false;
-		*at = thr->base + seg->where + skip;
-		return true;
-	}
-	*at = proc == SHCA_HERE ? (char *)(uintptr_t)(seg->where + skip) : NULL;
-	return true;
-}
 static inline bool copy_place(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
 	return place_in(thr, proc, seg, skip, at, false);
@@ -27,13 +12,6 @@ static inline bool copy_place(const struct shca_thread *thr, uint32_t proc, cons
 static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
 	return place_in(thr, proc, seg, skip, at, true);
-}
-
-/* Returns the address of byte `skip` of a vouched segment of this process; NULL: another process's segment, or not vouched. A
- * request cannot name this process falsely: the queue lies in the chunks of the process that it names (shca_owned in run.c). */
-static inline char *vouched(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip)
-{
-	return seg->lane == SHCA_LANE_VOUCHED && proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
 }
 
 struct walk {
@@ -63,6 +41,15 @@ static void walk_on(struct walk *w, uint64_t n)
 		w->at -= w->iov->seg[w->i].len;
 		w->i++;
 	}
+}
+
+/* Copies n bytes of one segment to one segment, of which one or both are of indirect memory keys. */
+static __attribute__((noinline, cold)) int mkey_piece(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_seg *to,
+						      uint64_t to_skip, const struct shca_iov *src, const struct shca_seg *from,
+						      uint64_t from_skip, uint64_t n, bool last, bool *src_err)
+{
+	return shca_mkey_copy(thr, (struct shca_mkey_side){dst->proc, to, to_skip}, (struct shca_mkey_side){src->proc, from, from_skip}, n,
+			      last, src_err);
 }
 
 /* Copies one piece to one piece, of which one lies beyond the file's length as last seen. */
@@ -98,8 +85,10 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			to = vouched(thr, dst->proc, dst->seg, dst->skip);
 		if (likely(to && from))
 			return copy_store(to, from, len, order == SHCA_LAST_LINE_LAST);
-		return shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
-			    order == SHCA_LAST_LINE_LAST, src_err);
+		int rc = shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip,
+					 len, order == SHCA_LAST_LINE_LAST, src_err);
+		return likely(rc != SHCA_COPY_MKEY) ? rc : mkey_piece(thr, dst, dst->seg, dst->skip, src, src->seg, src->skip, len,
+								      order == SHCA_LAST_LINE_LAST, src_err);
 	}
 	walk_start(&d, dst);
 	walk_start(&s, src);
@@ -133,6 +122,8 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			n = len;
 		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
 			      n == len && order == SHCA_LAST_LINE_LAST, src_err);
+		if (unlikely(rc) && rc == SHCA_COPY_MKEY)
+			rc = mkey_piece(thr, dst, ds, d.at, src, ss, s.at, n, n == len && order == SHCA_LAST_LINE_LAST, src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);
@@ -163,6 +154,11 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 			n = len;
 		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n,
 				     n == len && order == SHCA_LAST_LINE_LAST, &src_err);
+		if (unlikely(rc) && rc == SHCA_COPY_MKEY) {
+			struct shca_seg here = {.where = (uintptr_t)s, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
+			struct shca_iov src_iov = {.proc = SHCA_HERE, .seg = &here, .n = 1};
+			rc = mkey_piece(thr, dst, ds, d.at, &src_iov, &here, 0, n, n == len && order == SHCA_LAST_LINE_LAST, &src_err);
+		}
 		if (rc)
 			return rc;
 		walk_on(&d, n);

@@ -14,6 +14,7 @@
 #include "shca/engine/access.h"
 #include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
+#include "shca/engine/mkey.h"
 #include "shca/engine/trace.h"
 #include "shca/engine/window.h"
 
@@ -453,6 +454,12 @@ static __attribute__((noinline)) int exec_send_inv(struct shca_thread *thr, stru
 	return exec_message(thr, qp, req, r, true);
 }
 
+/* nak of a request whose copy failed in the responder's memory: an indirect memory key refused the access, or the memory is gone. */
+static int nak_memory(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, int rc)
+{
+	return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc == -EACCES ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR);
+}
+
 /* Not inlined: the registers that a WRITE needs would be saved for every request. */
 static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
@@ -476,7 +483,7 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 			return shca_nobody(qp);
 		}
 		if (unlikely(rc))
-			return src_err ? IBV_WC_LOC_PROT_ERR : nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
+			return src_err ? IBV_WC_LOC_PROT_ERR : nak_memory(thr, qp, r, rc);
 		if (polled)
 			shca_note_write(thr, proc);
 	}
@@ -552,7 +559,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (rc == -ESRCH && src_err)
 		return shca_nobody(qp);
 	if (rc)
-		return src_err ? nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR) : IBV_WC_LOC_PROT_ERR;
+		return src_err ? nak_memory(thr, qp, r, rc) : IBV_WC_LOC_PROT_ERR;
 	shca_note_write(thr, qp->proc);
 	return IBV_WC_SUCCESS;
 }
@@ -648,6 +655,16 @@ static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct
 	return shca_copy_to(thr, &dst, size == 4 ? (const void *)&half : old, size, SHCA_LAST_LINE_LAST);
 }
 
+/* Resolves the word of an atomic in an implicit region, or in an indirect memory key, where it must lie in one run. Returns false if
+ * that refuses the access. */
+static __attribute__((noinline, cold)) bool implicit_word(struct shca_thread *thr, const struct shca_mr *mr, uint32_t size,
+							  struct shca_atomic_place *at)
+{
+	if (mr->implicit == SHCA_IMPLICIT_MKEY)
+		return shca_mkey_word(thr, owner_of(mr), size, &at->seg, &at->ground);
+	return at->seg.lane != SHCA_LANE_ARENA || shca_fits(thr->m, at->seg.where, size);
+}
+
 static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	uint64_t old[SHCA_ATOMIC_MAX / 8];
@@ -671,7 +688,7 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	if (unlikely(!mr))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	at.proc = owner_of(mr);
-	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))
+	if (unlikely(mr->implicit) && !implicit_word(thr, mr, a.size, &at))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	/* a region's addresses may differ from those of the memory (ibv_reg_mr_iova) */
 	if (unlikely(at.seg.where & (a.size - 1)))
@@ -934,6 +951,8 @@ static __attribute__((noinline)) int exec_local(struct shca_thread *thr, struct 
 		return shca_window_local_inv(thr, qp, req->imm);
 	case SHCA_OP_BIND_MW:
 		return shca_window_bind(thr, qp, req);
+	case SHCA_OP_UMR:
+		return shca_mkey_configure(thr, qp, req);
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}

@@ -327,6 +327,10 @@ static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr,
 	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len ||
 	    !shca_fast_write_open(thr, q, shca_dest_of(q, wr), len))
 		return 0;
+	/* runs of an indirect memory key are copied once, by the general path */
+	for (int i = 0; i < wr->num_sge; i++)
+		if (SHCA_IS_MKEY(seg[i].where) && seg[i].lane != SHCA_LANE_ARENA)
+			return 0;
 	*piece = (struct shca_piece){shca_fetch(thr, seg, (uint32_t)wr->num_sge, len), len};
 	return piece->at ? len : 0;
 }
