@@ -44,17 +44,12 @@ static inline bool shca_key_stands(const struct shca_mr *mr, uint32_t key)
 	       atomic_load_explicit(&mr->bound, memory_order_acquire) == key;
 }
 
-/* mkey.c. shca_region_at of an indirect memory key. */
-bool shca_mkey_at(const struct shca_mr *mr, uint64_t addr, uint64_t len, struct shca_seg *seg);
-
 /* Resolves [addr, addr + len) of a region. Returns false if that is beyond the region's bounds. */
 static inline bool shca_region_at(const struct shca_member *m, const struct shca_mr *mr, uint64_t addr, uint64_t len,
 				  struct shca_seg *seg)
 {
 	seg->len = (uint32_t)len;
 	if (mr->implicit) {
-		if (unlikely(mr->implicit == SHCA_IMPLICIT_MKEY))
-			return shca_mkey_at(mr, addr, len, seg);
 		shca_resolve_private(m, mr->proc, addr, len, seg);
 		return true;
 	}

@@ -43,13 +43,42 @@ static void walk_on(struct walk *w, uint64_t n)
 	}
 }
 
-/* Copies n bytes of one segment to one segment, of which one or both are of indirect memory keys. */
-static __attribute__((noinline, cold)) int mkey_piece(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_seg *to,
-						      uint64_t to_skip, const struct shca_iov *src, const struct shca_seg *from,
-						      uint64_t from_skip, uint64_t n, bool last, bool *src_err)
+/* The rest of a copy, from a segment of an indirect memory key on. */
+static __attribute__((noinline, cold)) int copy_rest(struct shca_thread *thr, struct walk d, struct walk s, uint64_t len,
+						     enum shca_order order, bool *src_err)
 {
-	return shca_mkey_copy(thr, (struct shca_mkey_side){dst->proc, to, to_skip}, (struct shca_mkey_side){src->proc, from, from_skip}, n,
-			      last, src_err);
+	while (len) {
+		*src_err = s.i >= s.iov->n;
+		if (*src_err || d.i >= d.iov->n)
+			return -EFAULT;
+		uint64_t n = walk_left(&d), k = walk_left(&s);
+		if (k < n)
+			n = k;
+		if (len < n)
+			n = len;
+		int rc = shca_mkey_copy(thr, (struct shca_mkey_side){d.iov->proc, &d.iov->seg[d.i], d.at},
+					(struct shca_mkey_side){s.iov->proc, &s.iov->seg[s.i], s.at}, n,
+					n == len && order == SHCA_LAST_LINE_LAST, src_err);
+		if (rc)
+			return rc;
+		walk_on(&d, n);
+		walk_on(&s, n);
+		len -= n;
+	}
+	return 0;
+}
+
+/* copy_rest from memory that may be loaded. */
+static __attribute__((noinline, cold)) int copy_rest_to(struct shca_thread *thr, struct walk d, const char *from, uint64_t len,
+							enum shca_order order)
+{
+	struct shca_seg here = {.where = (uintptr_t)from, .len = (uint32_t)len, .lane = SHCA_LANE_CMA};
+	struct shca_iov src = {.proc = SHCA_HERE, .seg = &here, .n = 1};
+	struct walk s;
+	bool src_err;
+
+	walk_start(&s, &src);
+	return copy_rest(thr, d, s, len, order, &src_err);
 }
 
 /* Copies one piece to one piece, of which one lies beyond the file's length as last seen. */
@@ -62,6 +91,27 @@ static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, 
 	if (*src_err || !copy_place(thr, dst->proc, dst->seg, dst->skip, &at))
 		return -EFAULT;
 	return shca_copy(thr, dst, src, len, order, src_err);
+}
+
+/* Copies one piece to one piece, of which one or both may not be loaded and stored: the kernel or a proxy copies, or a segment is of an
+ * indirect memory key. */
+static __attribute__((noinline)) int copy_unmapped(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src,
+						   uint64_t len, enum shca_order order, bool *src_err)
+{
+	char *to, *from;
+
+	if (!place_seen(thr, src->proc, src->seg, src->skip, &from) || !place_seen(thr, dst->proc, dst->seg, dst->skip, &to))
+		return -EFAULT;
+	if (to && !from)
+		from = vouched(thr, src->proc, src->seg, src->skip);
+	else if (from && !to)
+		to = vouched(thr, dst->proc, dst->seg, dst->skip);
+	int rc = shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
+				 order == SHCA_LAST_LINE_LAST, src_err);
+	if (likely(rc != SHCA_COPY_MKEY))
+		return rc;
+	return shca_mkey_copy(thr, (struct shca_mkey_side){dst->proc, dst->seg, dst->skip},
+			      (struct shca_mkey_side){src->proc, src->seg, src->skip}, len, order == SHCA_LAST_LINE_LAST, src_err);
 }
 
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
@@ -85,10 +135,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			to = vouched(thr, dst->proc, dst->seg, dst->skip);
 		if (likely(to && from))
 			return copy_store(to, from, len, order == SHCA_LAST_LINE_LAST);
-		int rc = shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip,
-					 len, order == SHCA_LAST_LINE_LAST, src_err);
-		return likely(rc != SHCA_COPY_MKEY) ? rc : mkey_piece(thr, dst, dst->seg, dst->skip, src, src->seg, src->skip, len,
-								      order == SHCA_LAST_LINE_LAST, src_err);
+		return copy_unmapped(thr, dst, src, len, order, src_err);
 	}
 	walk_start(&d, dst);
 	walk_start(&s, src);
@@ -122,10 +169,8 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			n = len;
 		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
 			      n == len && order == SHCA_LAST_LINE_LAST, src_err);
-		if (unlikely(rc) && rc == SHCA_COPY_MKEY)
-			rc = mkey_piece(thr, dst, ds, d.at, src, ss, s.at, n, n == len && order == SHCA_LAST_LINE_LAST, src_err);
-		if (rc)
-			return rc;
+		if (unlikely(rc))
+			return rc == SHCA_COPY_MKEY ? copy_rest(thr, d, s, len, order, src_err) : rc;
 		walk_on(&d, n);
 		walk_on(&s, n);
 		len -= n;
@@ -154,13 +199,8 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 			n = len;
 		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n,
 				     n == len && order == SHCA_LAST_LINE_LAST, &src_err);
-		if (unlikely(rc) && rc == SHCA_COPY_MKEY) {
-			struct shca_seg here = {.where = (uintptr_t)s, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
-			struct shca_iov src_iov = {.proc = SHCA_HERE, .seg = &here, .n = 1};
-			rc = mkey_piece(thr, dst, ds, d.at, &src_iov, &here, 0, n, n == len && order == SHCA_LAST_LINE_LAST, &src_err);
-		}
-		if (rc)
-			return rc;
+		if (unlikely(rc))
+			return rc == SHCA_COPY_MKEY ? copy_rest_to(thr, d, s, len, order) : rc;
 		walk_on(&d, n);
 		s += n;
 		len -= n;

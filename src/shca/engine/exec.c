@@ -103,22 +103,33 @@ static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 	return qp->step_status;
 }
 
-/* Resolves [raddr, raddr + len) with these rights. Returns the region, or the memory window, of rkey; NULL: IBV_WC_REM_ACCESS_ERR. */
-static inline __attribute__((always_inline)) const struct shca_mr *
-resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len, uint32_t rights,
-	       struct shca_seg *seg)
-{
-	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
-
-	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
-		return NULL;
-	return mr;
-}
-
 /* I7: the process whose memory the region is. */
 static inline uint32_t owner_of(const struct shca_mr *mr)
 {
 	return mr->proc & (SHCA_MAX_PROCS - 1);
+}
+
+/* The end of resolve_remote where no region and no window has the bytes. mr: the entry that was found, which may be an indirect memory
+ * key. Returns as resolve_remote. */
+static __attribute__((noinline, cold)) const struct shca_mr *resolve_key(struct shca_thread *thr, const struct shca_mr *mr, uint64_t raddr,
+									  uint64_t len, struct shca_seg *seg, struct shca_ground *word)
+{
+	if (!mr || !shca_mkey_at(thr->m, mr, raddr, len, seg))
+		return NULL;
+	return !word || shca_mkey_word(thr, owner_of(mr), (uint32_t)len, seg, word) ? mr : NULL;
+}
+
+/* Resolves [raddr, raddr + len) with these rights. word: NULL; of an atomic, whose bytes lie in one run of an indirect memory key: the
+ * region of that run. Returns the region, the memory window or the indirect memory key of rkey; NULL: IBV_WC_REM_ACCESS_ERR. */
+static inline __attribute__((always_inline)) const struct shca_mr *
+resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len, uint32_t rights,
+	       struct shca_seg *seg, struct shca_ground *word)
+{
+	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
+
+	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
+		return resolve_key(thr, mr, raddr, len, seg, word);
+	return mr;
 }
 
 /* A request's data from byte `from` on, unless inline in one piece (req->inl). Inline data of several pieces is read during the
@@ -373,6 +384,13 @@ static uint32_t receive_room(const struct shca_rwqe *w)
 	return room > UINT32_MAX ? UINT32_MAX : (uint32_t)room;
 }
 
+/* Returns whether a receive that was found bad at post has segments of indirect memory keys, and is good. */
+static __attribute__((noinline, cold)) bool receives_by_keys(struct shca_thread *thr, const struct shca_responder *r, const struct shca_rwqe *w)
+{
+	return w->bad == SHCA_BAD_KEYS && shca_rwqe_sound(w, r->rq->stride) &&
+	       shca_mkey_segs(thr->m, r->rq->proc, r->rq->pd, w->sge, w->nsge);
+}
+
 /* inv: a SEND_WITH_INV. Constant, so that an ordinary message has no instruction for it. */
 static inline __attribute__((always_inline)) int exec_message(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
 							      struct shca_responder *r, const bool inv)
@@ -397,7 +415,7 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 	if (unlikely(step == SHCA_STEP_RCQE)) {
 		/* the owner may have the receive again: it must not be touched */
 		status = qp->step_status;
-	} else if (unlikely(w->bad || !shca_rwqe_sound(w, r->rq->stride) ||
+	} else if (unlikely((w->bad && !receives_by_keys(thr, r, w)) || !shca_rwqe_sound(w, r->rq->stride) ||
 			    !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride))) {
 		status = IBV_WC_LOC_PROT_ERR;
 	} else if (receive_room(w) < (uint64_t)req->len + skip) {
@@ -470,7 +488,7 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 	int rc;
 
 	if (!written && req->len) {
-		const struct shca_mr *region = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg);
+		const struct shca_mr *region = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, NULL);
 		if (unlikely(!region))
 			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 		uint32_t proc = owner_of(region);
@@ -519,7 +537,7 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 	struct shca_responder r = {0};
 	struct shca_seg seg;
 	bool granted = !find_responder(thr, qp, req, &r) &&
-		       (!req->len || resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg));
+		       (!req->len || resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, NULL));
 
 	shca_epoch_widen(thr);
 	return granted;
@@ -536,7 +554,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	/* as for a WRITE: without bytes no key is checked */
 	if (unlikely(!req->len && !(req->flags & SHCA_WQE_CALC)))
 		return IBV_WC_SUCCESS;
-	const struct shca_mr *region = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg);
+	const struct shca_mr *region = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, NULL);
 	if (unlikely(!region))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	SHCA_FAILPOINT(thr, "data", qp, req->op);
@@ -655,16 +673,6 @@ static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct
 	return shca_copy_to(thr, &dst, size == 4 ? (const void *)&half : old, size, SHCA_LAST_LINE_LAST);
 }
 
-/* Resolves the word of an atomic in an implicit region, or in an indirect memory key, where it must lie in one run. Returns false if
- * that refuses the access. */
-static __attribute__((noinline, cold)) bool implicit_word(struct shca_thread *thr, const struct shca_mr *mr, uint32_t size,
-							  struct shca_atomic_place *at)
-{
-	if (mr->implicit == SHCA_IMPLICIT_MKEY)
-		return shca_mkey_word(thr, owner_of(mr), size, &at->seg, &at->ground);
-	return at->seg.lane != SHCA_LANE_ARENA || shca_fits(thr->m, at->seg.where, size);
-}
-
 static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	uint64_t old[SHCA_ATOMIC_MAX / 8];
@@ -684,11 +692,11 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	/* before the look at the key: the version is counted up behind the key's end */
 	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
 	mr = resolve_remote(thr, r, req->rkey, req->raddr, a.size,
-			    req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg);
+			    req->op == SHCA_OP_ATOMIC_WRITE ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.ground);
 	if (unlikely(!mr))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	at.proc = owner_of(mr);
-	if (unlikely(mr->implicit) && !implicit_word(thr, mr, a.size, &at))
+	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	/* a region's addresses may differ from those of the memory (ibv_reg_mr_iova) */
 	if (unlikely(at.seg.where & (a.size - 1)))
@@ -1024,10 +1032,25 @@ static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct
 	return outcome(thr, qp, exec_connected(thr, qp, req));
 }
 
+/* Runs a request that was found bad at post: it completes with that status, unless its segments are of indirect memory keys. */
+static __attribute__((noinline, cold)) int exec_bad(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_req good = *req;
+
+	if (req->bad != SHCA_BAD_KEYS)
+		return req->bad;
+	if (!shca_mkey_segs(thr->m, qp->proc, qp->pd, req->sge, req->nsge))
+		return IBV_WC_LOC_PROT_ERR;
+	if (req->len > 1u << 30)
+		return IBV_WC_LOC_LEN_ERR;
+	good.bad = 0;
+	return shca_exec(thr, qp, &good);
+}
+
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	if (unlikely(req->bad))
-		return req->bad;
+		return exec_bad(thr, qp, req);
 	qp->step_op = req->op;
 	SHCA_FAILPOINT(thr, "exec", qp, req->op);
 	/* a caller with a wide epoch gets a wide epoch back: it may be walking a process's list */

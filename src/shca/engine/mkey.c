@@ -63,7 +63,7 @@ static bool walk_into(struct walk *w, const struct shca_mr *key, uint64_t addr, 
 	uint64_t unit = t ? __atomic_load_n(&t->unit, __ATOMIC_RELAXED) : 0;
 
 	if (w->depth == SHCA_MKEY_DEPTH || !n || n > SHCA_MKEY_ENTRIES || !unit || !shca_fits(m, key->where, shca_mkey_bytes(n)) ||
-	    !shca_within(key->iova, key->length, addr, len))
+	    !shca_within(key->iova, __atomic_load_n(&t->bytes, __ATOMIC_RELAXED), addr, len))
 		return false;
 	struct frame *f = &w->frame[w->depth++];
 	uint64_t at = addr - key->iova;
@@ -238,13 +238,27 @@ bool shca_mkey_word(struct shca_thread *thr, uint32_t proc, uint32_t size, struc
 	return seg->lane != SHCA_LANE_ARENA || shca_fits(thr->m, seg->where, size);
 }
 
-bool shca_mkey_at(const struct shca_mr *mr, uint64_t addr, uint64_t len, struct shca_seg *seg)
+bool shca_mkey_at(const struct shca_member *m, const struct shca_mr *mr, uint64_t addr, uint64_t len, struct shca_seg *seg)
 {
 	uint32_t key = atomic_load_explicit(&mr->bound, memory_order_acquire);
+	const struct shca_mkey *t = shca_at_checked(m, mr->where, sizeof(*t));
 
-	if (!key || !shca_within(mr->iova, mr->length, addr, len) || addr >= SHCA_MKEY_BYTES)
+	if (SHCA_WINDOW_KIND(atomic_load_explicit(&mr->window, memory_order_relaxed)) != SHCA_WINDOW_MKEY || !key || !t ||
+	    !shca_within(mr->iova, __atomic_load_n(&t->bytes, __ATOMIC_RELAXED), addr, len) || addr >= SHCA_MKEY_BYTES)
 		return false;
-	seg->where = SHCA_MKEY_AT + addr;
-	seg->lane = SHCA_MKEY_LANE(key);
+	*seg = (struct shca_seg){.where = SHCA_MKEY_AT + addr, .len = (uint32_t)len, .lane = SHCA_MKEY_LANE(key)};
+	return true;
+}
+
+bool shca_mkey_segs(const struct shca_member *m, uint32_t proc, uint32_t pd, const struct shca_seg *seg, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if ((seg[i].lane & 7) != SHCA_LANE_MKEY)
+			continue;
+		const struct shca_mr *k = shca_mr_entry(m, seg[i].lane >> 8);
+		if (!k || SHCA_WINDOW_KIND(atomic_load_explicit(&k->window, memory_order_acquire)) != SHCA_WINDOW_MKEY || k->pd != pd ||
+		    k->proc != proc || SHCA_MKEY_LANE(shca_mkey_key(k)) != seg[i].lane || !SHCA_IS_MKEY(seg[i].where))
+			return false;
+	}
 	return true;
 }

@@ -39,14 +39,12 @@ static void write_key(struct shca_mr *w, struct shca_mkey *t, const struct shca_
 	if (req->rkey & SHCA_UMR_LAYOUT) {
 		memcpy(t->entry, entries, req->len);
 		t->unit = req->arg[0];
-		t->repeat = req->arg[2];
+		t->bytes = req->arg[0] * req->arg[2];
 		t->n = req->imm;
 		w->iova = req->raddr;
-		w->length = req->arg[0] * req->arg[2];
 	}
 	if (req->rkey & SHCA_UMR_ACCESS)
 		w->access = req->qkey;
-	w->implicit = SHCA_IMPLICIT_MKEY;
 	atomic_store_explicit(&w->bound, shca_mkey_key(w), memory_order_release);
 }
 

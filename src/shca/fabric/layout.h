@@ -250,7 +250,7 @@ struct shca_mr {
 	uint32_t access;		/* IBV_ACCESS_*. Window: of the last bind, IBV_ACCESS_REMOTE_* alone */
 	uint16_t proc;
 	uint8_t lane;
-	uint8_t implicit;		/* 1: the whole address space (implicit on-demand paging); SHCA_IMPLICIT_MKEY */
+	uint8_t implicit;		/* the whole address space (implicit on-demand paging) */
 	uint64_t iova, length;
 	uint64_t where;			/* ARENA: offset; else: address in the owner */
 	_Atomic uint32_t gen;
@@ -273,7 +273,7 @@ enum shca_window { SHCA_WINDOW_NONE = 0, SHCA_WINDOW_1, SHCA_WINDOW_2, SHCA_WIND
 /*
  * An indirect memory key (UMR): the layout of a struct shca_mr of kind SHCA_WINDOW_MKEY, in the arena of the key's owner, at `where`.
  * The entry's `key` is 0, and `bound` is the key while it is configured, as of a memory window: so no look-up of a region finds it.
- * Its `iova` is the address of the first byte, and `length` is repeat * unit.
+ * Its `iova` is the address of the first byte, and its `length` is 0: no address lies in the entry as if it were a region.
  *
  *     a repetition:  | entry 0: len bytes at addr | entry 1 | ... | entry n - 1 |      unit bytes
  *     the next:      the same lengths, each entry `stride` bytes further in its own memory
@@ -282,7 +282,6 @@ enum shca_window { SHCA_WINDOW_NONE = 0, SHCA_WINDOW_1, SHCA_WINDOW_2, SHCA_WIND
  */
 #define SHCA_MKEY_ENTRIES 65535u
 #define SHCA_MKEY_DEPTH 4u		/* keys that lead to one another, at most */
-#define SHCA_IMPLICIT_MKEY 2u		/* shca_mr.implicit */
 struct shca_mkey_entry {
 	uint64_t at;			/* offset of the entry's first byte in a repetition */
 	uint64_t addr, len;
@@ -293,7 +292,8 @@ struct shca_mkey_entry {
 struct shca_mkey {
 	uint32_t max;			/* room for entries */
 	uint32_t n;			/* entries in use; 0: no layout so far */
-	uint64_t unit, repeat;
+	uint64_t unit;			/* bytes of a repetition */
+	uint64_t bytes;			/* of all repetitions */
 	struct shca_mkey_entry entry[];
 };
 static inline uint64_t shca_mkey_bytes(uint32_t entries)
@@ -433,7 +433,7 @@ struct shca_rwqe {
 	/* the owner's `revoke_epoch` at the time of posting: while unchanged, so are the owner's regions */
 	uint32_t revoke_epoch;
 	uint8_t nsge;
-	uint8_t bad;			/* a key was wrong at the time of posting: a message that lands here fails */
+	uint8_t bad;			/* a key was wrong at the time of posting: a message that lands here fails; SHCA_BAD_KEYS */
 	uint8_t ud_bits;		/* UD with an immediate: SHCA_CQE_UD_* >> 24. Written before the CQE */
 	uint8_t reserved[5];
 	struct shca_seg sge[];		/* max_sge of the queue; and from the end backwards, as many struct shca_ground */
@@ -515,7 +515,8 @@ enum shca_wr_op {
 struct shca_wqe {
 	uint8_t op, flags;
 	uint8_t nsge;
-	uint8_t bad;			/* enum ibv_wc_status found at post (a bad lkey): the request completes with it */
+	/* enum ibv_wc_status found at post: the request completes with it; SHCA_BAD_KEYS */
+	uint8_t bad;
 	uint32_t imm;			/* masked atomics: bytes; LOCAL_INV: R_Key; BIND_MW: L_Key of the region, 0: none; UMR: entries */
 	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset; BIND_MW: address in the region; UMR: of the first byte */
 	uint32_t rkey;			/* BIND_MW: the new one; UMR: SHCA_UMR_* */
@@ -532,6 +533,8 @@ struct shca_wqe {
 _Static_assert(sizeof(struct shca_wqe) == 64, "request header is one line");
 #define SHCA_WQE_INLINE_MAX 192u		/* most inline bytes in a WQE */
 /* UMR: the parts of an indirect memory key that the request sets. The data of the request are the entries. */
+/* `bad` of a request or a receive: some segments are of no region, but of indirect memory keys, perhaps. No enum ibv_wc_status. */
+#define SHCA_BAD_KEYS 31u
 #define SHCA_UMR_ACCESS 1u
 #define SHCA_UMR_LAYOUT 2u
 

@@ -10,7 +10,6 @@
 
 #include "shca/engine/mkey.h"
 #include "shca/verbs/control.h"
-#include "shca/verbs/objects/mr.h"
 
 #define KEY_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -64,7 +63,7 @@ struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, cons
 	mr->sh->proc = (uint16_t)c->m->slot;
 	mr->sh->access = 0;
 	mr->sh->lane = SHCA_LANE_CMA;
-	mr->sh->implicit = SHCA_IMPLICIT_MKEY;
+	mr->sh->implicit = 0;
 	mr->sh->iova = mr->sh->length = 0;
 	mr->sh->where = table;
 	atomic_store(&mr->sh->bound, 0);
@@ -126,7 +125,6 @@ int shca_mkey_free(struct shca_user_mr *mr)
 			mr->next->prev = mr->prev;
 		pthread_mutex_unlock(&c->mutex);
 		shca_mem_free(c->m, mr->sh->where, shca_mkey_bytes(mr->entries));
-		mr->sh->implicit = 0;
 		shca_mr_free(c->m, mr->sh);
 	}
 	pthread_mutex_lock(&dv_keys.mutex);
@@ -135,15 +133,6 @@ int shca_mkey_free(struct shca_user_mr *mr)
 	atomic_fetch_sub(&mr->pd->refs, 1);
 	free(mr);
 	return 0;
-}
-
-bool shca_mkey_local(const struct shca_member *m, const struct shca_mr *mr, uint32_t pd, const struct ibv_sge *sge, struct shca_seg *seg)
-{
-	if (SHCA_WINDOW_KIND(atomic_load_explicit(&mr->window, memory_order_acquire)) != SHCA_WINDOW_MKEY || mr->pd != pd ||
-	    mr->proc != m->slot || shca_mkey_key(mr) != sge->lkey || sge->addr >= SHCA_MKEY_BYTES)
-		return false;
-	*seg = (struct shca_seg){.where = SHCA_MKEY_AT + sge->addr, .len = sge->length, .lane = SHCA_MKEY_LANE(sge->lkey)};
-	return true;
 }
 
 /* ---- configuration -------------------------------------------------------------------------------------------------- */

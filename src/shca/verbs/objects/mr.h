@@ -7,10 +7,6 @@
 #include "shca/engine/access.h"
 #include "shca/verbs/device.h"
 
-/* mkey.c. shca_resolve_local of an entry that is no region which grants the access: an indirect memory key, whose rights and layout the
- * executor looks up, since a request before this one may configure the key. */
-bool shca_mkey_local(const struct shca_member *m, const struct shca_mr *mr, uint32_t pd, const struct ibv_sge *sge, struct shca_seg *seg);
-
 /* Looks a segment up in the registered memory of this process. false: no region gives this right; the request will complete with
  * IBV_WC_LOC_PROT_ERR. *ground, unless NULL: the region and its version. The version must be read before the key is found valid:
  * mr_close counts the version up behind the key's end. */
@@ -25,12 +21,19 @@ static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca
 		*ground = (struct shca_ground){.index = sge->lkey >> 8,
 					       .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
 	if (unlikely(!shca_opens(mr, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0)) || mr->proc != m->slot)
-		return shca_mkey_local(m, mr, pd, sge, seg);
+		return false;
 	if (unlikely(!shca_region_at(m, mr, sge->addr, sge->length, seg)))
 		return false;
 	if (seg->lane != SHCA_LANE_ARENA && mr->access & SHCA_ACCESS_VOUCHED)
 		seg->lane = SHCA_LANE_VOUCHED;
 	return true;
+}
+
+/* The segment of an sge that no region gives: of an indirect memory key, perhaps. The request or receive must get `bad` SHCA_BAD_KEYS: the
+ * executor looks up the key, since a request before this one may configure it, and the segment fails with IBV_WC_LOC_PROT_ERR then. */
+static inline struct shca_seg shca_mkey_seg(const struct ibv_sge *sge)
+{
+	return (struct shca_seg){.where = SHCA_MKEY_AT + sge->addr, .len = sge->length, .lane = SHCA_MKEY_LANE(sge->lkey)};
 }
 
 #endif

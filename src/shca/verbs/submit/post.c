@@ -35,8 +35,10 @@ uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *li
 		/* an empty segment is skipped, whatever its address and key, as libmlx5 does */
 		if (unlikely(!list[i].length))
 			segs[i] = (struct shca_seg){.lane = SHCA_LANE_ARENA};
-		else if (!shca_resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))
-			bad = IBV_WC_LOC_PROT_ERR;
+		else if (!shca_resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL)) {
+			segs[i] = shca_mkey_seg(&list[i]);
+			bad = SHCA_BAD_KEYS;
+		}
 		total += list[i].length;
 	}
 	*len = total < UINT32_MAX ? (uint32_t)total : UINT32_MAX;
@@ -327,10 +329,6 @@ static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr,
 	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len ||
 	    !shca_fast_write_open(thr, q, shca_dest_of(q, wr), len))
 		return 0;
-	/* runs of an indirect memory key are copied once, by the general path */
-	for (int i = 0; i < wr->num_sge; i++)
-		if (SHCA_IS_MKEY(seg[i].where) && seg[i].lane != SHCA_LANE_ARENA)
-			return 0;
 	*piece = (struct shca_piece){shca_fetch(thr, seg, (uint32_t)wr->num_sge, len), len};
 	return piece->at ? len : 0;
 }
