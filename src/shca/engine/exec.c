@@ -1039,7 +1039,8 @@ static __attribute__((noinline, cold)) int exec_bad(struct shca_thread *thr, str
 
 	if (req->bad != SHCA_BAD_KEYS)
 		return req->bad;
-	if (!shca_mkey_segs(thr->m, qp->proc, qp->pd, req->sge, req->nsge))
+	/* operands of CALC were read before, and not by such keys */
+	if ((req->flags & SHCA_WQE_CALC && req->op != SHCA_OP_READ) || !shca_mkey_segs(thr->m, qp->proc, qp->pd, req->sge, req->nsge))
 		return IBV_WC_LOC_PROT_ERR;
 	if (req->len > 1u << 30)
 		return IBV_WC_LOC_LEN_ERR;

@@ -345,6 +345,9 @@ struct shca_user_qp {
 	bool ignore_overflow;		/* IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW */
 	bool has_ex;			/* made by create_qp_ex with send operations */
 	bool takes_raw;			/* ... and MLX5DV_QP_EX_WITH_RAW_WQE */
+	bool fills_keys;		/* IBV_EXP_QP_CREATE_UMR */
+	struct shca_mkey_entry *key_entries;	/* of the request that is being posted (exp_post.c) */
+	uint32_t key_cap;
 	struct shca_umr *umr;		/* requests that configure memory keys (wr.c); NULL: the queue pair was not made for them */
 	bool mapped;			/* the shared part exists; false after the context was closed */
 	struct shca_user_group *groups;	/* multicast; guarded by the node's mutex */
