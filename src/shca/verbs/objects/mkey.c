@@ -84,7 +84,7 @@ struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, cons
 }
 
 /* Ends the key, if it is configured. */
-static bool unbind(struct shca_context *c, struct shca_mr *sh)
+static bool key_unbind(struct shca_context *c, struct shca_mr *sh)
 {
 	atomic_store(&sh->window, SHCA_WINDOW_NONE);
 	if (!atomic_exchange(&sh->bound, 0))
@@ -101,11 +101,11 @@ static int key_close(struct shca_context *c, struct shca_mr *sh)
 
 	if (!thr)
 		return shca_no_thread("destroy_mkey");
-	unbind(c, sh);
+	key_unbind(c, sh);
 	SHCA_FAILPOINT(thr, "mkey-closing", NULL, 0);
 	shca_quiesce(thr, thr->m->slot);
 	/* an executor that had found the key may have configured it since */
-	while (unbind(c, sh))
+	while (key_unbind(c, sh))
 		shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "mkey-closed", NULL, 0);
 	return 0;
