@@ -29,9 +29,13 @@ struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	ops = keys_of(in->pd->context, __func__);
 	if (!ops)
 		return NULL;
-	if (in->comp_mask || in->attr.create_flags != IBV_EXP_MR_INDIRECT_KLMS) {
-		errno = ops->refuse(in->comp_mask ? EINVAL : EOPNOTSUPP, "ibv_exp_create_mr: comp_mask %#x, create_flags %#x: "
-				    "IBV_EXP_MR_INDIRECT_KLMS alone can be had", in->comp_mask, in->attr.create_flags);
+	if (in->comp_mask) {
+		errno = ops->refuse(EINVAL, "ibv_exp_create_mr: comp_mask %#x", in->comp_mask);
+		return NULL;
+	}
+	if (in->attr.create_flags != IBV_EXP_MR_INDIRECT_KLMS) {
+		errno = ops->refuse(EOPNOTSUPP, "ibv_exp_create_mr: create_flags %#x: IBV_EXP_MR_INDIRECT_KLMS alone can be had",
+				    in->attr.create_flags);
 		return NULL;
 	}
 	return ops->create_key(in->pd, in->attr.max_klm_list_size);
