@@ -128,7 +128,7 @@ struct ibv_exp_mw_bind {
 };
 int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind);
 
-/* Memory keys made by work requests (appendix C): refused. */
+/* Memory keys that requests configure (appendix C). */
 enum ibv_exp_mr_create_flags { IBV_EXP_MR_SIGNATURE_EN = 1 << 0, IBV_EXP_MR_INDIRECT_KLMS = 1 << 1 };
 struct ibv_exp_mr_init_attr {
 	uint32_t max_klm_list_size, create_flags;

@@ -9,7 +9,6 @@
 
 #include "verbs_exp/provider.h"
 
-#define NO_KEYS "memory keys are not made by work requests (UMR)"
 #define NO_STEERING "packets are not steered"
 #define NO_WQ "receive queues exist in queue pairs and shared ones only, and nothing is spread by hashing"
 #define NO_EC "there is no erasure coding"
@@ -40,26 +39,6 @@ static int absent_negative(struct ibv_context *ctx, const char *verb, const char
 struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
 {
 	return absent_pointer(VIA_PD(in), __func__, "regions are not shared by their handle; processes of one fabric share shca_alloc's");
-}
-
-struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
-{
-	return absent_pointer(VIA_PD(in), __func__, NO_KEYS);
-}
-
-int ibv_exp_query_mkey(struct ibv_mr *mr, struct ibv_exp_mkey_attr *attr)
-{
-	return absent(VIA(mr), __func__, NO_KEYS);
-}
-
-struct ibv_exp_mkey_list_container *ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
-{
-	return absent_pointer(VIA_PD(attr), __func__, NO_KEYS);
-}
-
-int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
-{
-	return absent(VIA(mem), __func__, NO_KEYS);
 }
 
 /* ---- device ------------------------------------------------------------------------------------------------------- */

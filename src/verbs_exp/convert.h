@@ -17,7 +17,8 @@ static inline const char *exp_qp_lacking(const struct ibv_exp_qp_init_attr *attr
 
 	if ((comp & IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE)
 		return "there are no queue pair groups";
-	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) && attr->max_inl_send_klms)
+	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) && attr->max_inl_send_klms &&
+	    !(comp & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS && attr->exp_create_flags & IBV_EXP_QP_CREATE_UMR))
 		return "there are no memory keys in a request, for there is no UMR";
 	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header)
 		return "there are no packet headers in a request, for nothing is segmented";

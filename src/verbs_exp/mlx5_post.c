@@ -213,6 +213,8 @@ static int mlx5_post_check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q,
 {
 	int err;
 
+	if (wr->exp_opcode == IBV_EXP_WR_UMR_FILL || wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: memory keys of an mlx5 are mlx5dv_create_mkey's");
 	if (!q)
 		return is_raw(wr) ? shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made by "
 						"ibv_exp_create_qp", wr->exp_opcode, qp->qp_num) : 0;

@@ -152,8 +152,6 @@ static int check_data_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *
 								"IBV_EXP_SEND_EXT_ATOMIC_INLINE") :
 						     check_masked_atomic(qp, wr);
 	case IBV_EXP_WR_TSO:
-	case IBV_EXP_WR_UMR_FILL:
-	case IBV_EXP_WR_UMR_INVALIDATE:
 		return exp_refuse(qp->context, EOPNOTSUPP, "ibv_exp_post_send: opcode %#x, which the device lacks", wr->exp_opcode);
 	default:
 		return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: unknown opcode %#x", wr->exp_opcode);
@@ -192,6 +190,9 @@ int exp_check_send_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 			return exp_refuse(qp->context, EINVAL, "ibv_exp_post_send: BIND_MW of window %p, access %#lx: a window of this context is "
 					  "needed", (void *)wr->bind_mw.mw, (unsigned long)wr->bind_mw.bind_info.exp_mw_access_flags);
 		return check_not_last(qp, wr);
+	/* the provider checks the rest, if it has UMR */
+	case IBV_EXP_WR_UMR_FILL:
+	case IBV_EXP_WR_UMR_INVALIDATE:
 	case IBV_EXP_WR_LOCAL_INV:
 	case IBV_EXP_WR_NOP:
 		return check_not_last(qp, wr);

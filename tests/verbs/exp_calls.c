@@ -33,8 +33,8 @@ static void device(void)
 	CHECK(a.exp_atomic_cap == IBV_EXP_ATOMIC_HCA, "atomics %d", a.exp_atomic_cap);
 	const uint64_t have = IBV_EXP_DEVICE_DC_TRANSPORT | IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_CROSS_CHANNEL |
 			      IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_XRC | IBV_EXP_DEVICE_MR_ALLOCATE |
-			      IBV_EXP_DEVICE_MEM_WINDOW;
-	const uint64_t have_not = IBV_EXP_DEVICE_QPG | IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_UD_RSS | IBV_EXP_DEVICE_EC_OFFLOAD |
+			      IBV_EXP_DEVICE_MEM_WINDOW | IBV_EXP_DEVICE_UMR;
+	const uint64_t have_not = IBV_EXP_DEVICE_QPG | IBV_EXP_DEVICE_UD_RSS | IBV_EXP_DEVICE_EC_OFFLOAD |
 				  IBV_EXP_DEVICE_SHARED_MR | IBV_EXP_DEVICE_DC_INFO;
 	CHECK((a.exp_device_cap_flags & have) == have && !(a.exp_device_cap_flags & have_not), "flags %#lx",
 	      (unsigned long)a.exp_device_cap_flags);
@@ -44,10 +44,12 @@ static void device(void)
 	CHECK(a.max_dct == a.max_qp && a.max_dc_req_rd_atom == a.max_qp_rd_atom && a.max_dc_res_rd_atom == a.max_qp_rd_atom, "DC");
 	CHECK(a.odp_caps.general_odp_caps & IBV_EXP_ODP_SUPPORT && a.odp_caps.per_transport_caps.dc_odp_caps & IBV_EXP_ODP_SUPPORT_WRITE &&
 		      a.odp_caps.per_transport_caps.rc_odp_caps & IBV_EXP_ODP_SUPPORT_ATOMIC, "on demand");
-	CHECK(a.hca_core_clock == 1000000 && !a.timestamp_mask && !a.inline_recv_sz && !a.max_rss_tbl_sz && !a.umr_caps.max_klm_list_size &&
+	CHECK(a.hca_core_clock == 1000000 && !a.timestamp_mask && !a.inline_recv_sz && !a.max_rss_tbl_sz &&
 		      !a.rx_hash_caps.supported_qps && !a.max_wq_type_rq && !a.mp_rq_caps.supported_qps && !a.wq_vlan_offloads_cap &&
 		      !a.ec_caps.max_ec_data_vector_count && !a.rx_pad_end_addr_align && !a.tso_caps.max_tso &&
 		      !a.packet_pacing_caps.qp_rate_limit_max, "what there is none of");
+	CHECK(a.umr_caps.max_klm_list_size == 65535 && a.umr_caps.max_send_wqe_inline_klms == 65535 && a.umr_caps.max_umr_recursion_depth == 4 &&
+		      a.umr_caps.max_umr_stride_dimension == 1, "UMR");
 	CHECK(a.max_dm_size >= 1 << 20 && a.max_ctx_res_domain > 0 && a.max_device_ctx > 0, "memory, domains, contexts");
 	/* the extensions were not asked for: a program that knows the vendor's structure has no room for them */
 	CHECK(a.shca_extensions == 0xa5a5a5a5a5a5a5a5, "written beyond the vendor's attributes");
@@ -247,7 +249,7 @@ static void queues(void)
 	a.comp_mask |= IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS;
 	for (uint32_t bit = 1; bit && bit < 1 << 20; bit <<= 1) {
 		const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV |
-				     IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY;
+				     IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR;
 		a.exp_create_flags = bit;
 		if (!(bit & can))
 			refuse_queue(a, bit & (IBV_EXP_QP_CREATE_MASK | IBV_EXP_QP_CREATE_INTERNAL_USE) ? EOPNOTSUPP : EINVAL, "create flags");
@@ -466,15 +468,98 @@ static void windows(void)
 	CHECK(!ibv_destroy_qp(qp) && !ibv_dealloc_mw(one) && !ibv_dealloc_mw(two) && !ibv_dereg_mr(mr), "destroy");
 }
 
+/* Appendix C: a key of regions, one of strided blocks over the first, their use, invalidation, and what is refused. */
+static void memory_keys(void)
+{
+	static char memory[4096], copy[256];
+	struct ibv_exp_create_mr_in create = {.pd = t.pd, .attr = {.max_klm_list_size = 3, .create_flags = IBV_EXP_MR_INDIRECT_KLMS}};
+	struct ibv_exp_mkey_list_container_attr la = {.pd = t.pd, .mkey_list_type = IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR,
+						      .max_klm_list_size = 2};
+	struct ibv_exp_qp_init_attr a = queue_attr();
+	a.comp_mask |= IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS;
+	a.exp_create_flags = IBV_EXP_QP_CREATE_UMR;
+	a.max_inl_send_klms = 3;
+	struct ibv_qp *qp = ibv_exp_create_qp(t.ctx, &a);
+	struct ibv_mr *mr = vt_mr(&t, memory, sizeof memory, VT_ACCESS), *to = vt_mr(&t, copy, sizeof copy, VT_ACCESS);
+	struct ibv_mr *list = ibv_exp_create_mr(&create), *blocks = ibv_exp_create_mr(&create);
+	struct ibv_exp_mkey_list_container *room = ibv_exp_alloc_mkey_list_memory(&la);
+	struct ibv_exp_mkey_attr mkey = {.comp_mask = 0};
+	CHECK(qp && list && blocks && room && room->max_klm_list_size == 2 && room->context == t.ctx, "created");
+	CHECK(!ibv_exp_query_mkey(list, &mkey) && mkey.max_klm_list_size == 3 && ibv_exp_query_mkey(mr, &mkey) == EINVAL, "queried");
+	vt_connect(qp, qp->qp_num);
+	for (int i = 0; i < 4096; i++)
+		memory[i] = (char)(i * 11);
+	/* three regions, from address 1000 on, in the request */
+	struct ibv_exp_mem_region regions[3] = {{(uintptr_t)memory + 100, mr, 10}, {(uintptr_t)memory, mr, 20}, {(uintptr_t)memory + 7, mr, 30}};
+	struct ibv_exp_send_wr fill = {.wr_id = 1, .exp_opcode = IBV_EXP_WR_UMR_FILL, .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_INLINE,
+		.ext_op.umr = {.umr_type = IBV_EXP_UMR_MR_LIST, .exp_access = VT_ACCESS, .modified_mr = list, .base_addr = 1000, .num_mrs = 3,
+			       .mem_list.mem_reg_list = regions}}, *bad;
+	CHECK(!ibv_exp_post_send(qp, &fill, &bad), "UMR_FILL");
+	exp_expect(1, IBV_EXP_WC_UMR);
+	/* strided blocks over it, through the container */
+	size_t count[1] = {2}, bytes[2] = {5, 1}, stride[2] = {30, 4};
+	struct ibv_exp_mem_repeat_block rb[2] = {{1002, list, &bytes[0], &stride[0]}, {(uintptr_t)memory + 500, mr, &bytes[1], &stride[1]}};
+	struct ibv_exp_send_wr repeat = fill;
+	repeat.exp_send_flags = IBV_EXP_SEND_SIGNALED;
+	repeat.ext_op.umr.umr_type = IBV_EXP_UMR_REPEAT;
+	repeat.ext_op.umr.modified_mr = blocks;
+	repeat.ext_op.umr.base_addr = 0;
+	repeat.ext_op.umr.num_mrs = 2;
+	repeat.ext_op.umr.memory_objects = room;
+	repeat.ext_op.umr.mem_list.rb.mem_repeat_block_list = rb;
+	repeat.ext_op.umr.mem_list.rb.repeat_count = count;
+	repeat.ext_op.umr.mem_list.rb.stride_dim = 1;
+	struct ibv_sge sge = {.addr = 0, .length = 12, .lkey = blocks->lkey};
+	struct ibv_exp_send_wr write = {.wr_id = 2, .exp_opcode = IBV_EXP_WR_RDMA_WRITE, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .sg_list = &sge,
+					.num_sge = 1, .wr.rdma = {.remote_addr = (uintptr_t)copy, .rkey = to->rkey}};
+	repeat.next = &write;
+	CHECK(!ibv_exp_post_send(qp, &repeat, &bad), "UMR_FILL and its use");
+	exp_expect(1, IBV_EXP_WC_UMR);
+	exp_expect(2, IBV_EXP_WC_RDMA_WRITE);
+	CHECK(!memcmp(copy, memory + 102, 5) && copy[5] == memory[500] && !memcmp(copy + 6, memory + 9, 5) && copy[11] == memory[504], "the bytes");
+	repeat.next = NULL;
+	/* refused when posted */
+#define FILL_REFUSED(member, value)                                                                                             \
+	do {                                                                                                                    \
+		struct ibv_exp_send_wr wrong = repeat;                                                                          \
+		wrong.ext_op.umr.member = value;                                                                                \
+		CHECK(ibv_exp_post_send(qp, &wrong, &bad) == EINVAL, #member);                                                   \
+	} while (0)
+	FILL_REFUSED(modified_mr, mr);
+	FILL_REFUSED(modified_mr, NULL);
+	FILL_REFUSED(num_mrs, 0);
+	FILL_REFUSED(num_mrs, 3);
+	FILL_REFUSED(umr_type, 2);
+	FILL_REFUSED(memory_objects, NULL);
+	FILL_REFUSED(exp_access, 1ull << 40);
+	FILL_REFUSED(base_addr, UINT64_MAX);
+	FILL_REFUSED(mem_list.rb.stride_dim, 2);
+	FILL_REFUSED(mem_list.rb.repeat_count, NULL);
+	count[0] = 0;
+	FILL_REFUSED(base_addr, 0);
+	fill.exp_opcode = IBV_EXP_WR_UMR_INVALIDATE;
+	fill.ext_op.umr.modified_mr = blocks;
+	CHECK(!ibv_exp_post_send(qp, &fill, &bad), "UMR_INVALIDATE");
+	exp_expect(1, IBV_EXP_WC_LOCAL_INV);
+	CHECK(!ibv_exp_post_send(qp, &write, &bad), "by a key that is invalidated");
+	struct ibv_exp_wc wc = vt_exp_wait(cq);
+	CHECK(wc.status == IBV_WC_LOC_PROT_ERR, "by a key that is invalidated: %s", ibv_wc_status_str(wc.status));
+	la.max_klm_list_size = 0;
+	CHECK(!ibv_exp_alloc_mkey_list_memory(&la) && errno == EINVAL, "a list of nothing");
+	create.attr.max_klm_list_size = 0;
+	CHECK(!ibv_exp_create_mr(&create) && errno == EINVAL, "a key of nothing");
+	create.attr.max_klm_list_size = 1;
+	create.attr.create_flags |= IBV_EXP_MR_SIGNATURE_EN;
+	CHECK(!ibv_exp_create_mr(&create) && errno == EOPNOTSUPP, "signatures");
+	CHECK(!ibv_exp_dealloc_mkey_list_memory(room) && !ibv_destroy_qp(qp) && !ibv_dereg_mr(list) && !ibv_dereg_mr(blocks) &&
+		      !ibv_dereg_mr(mr) && !ibv_dereg_mr(to), "destroy");
+}
+
 static void absent(void)
 {
 	struct ibv_qp *qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	struct ibv_mr *mr = vt_mr(&t, &t, 8, 0);
 	struct ibv_exp_reg_shared_mr_in shared = {.pd = t.pd};
-	struct ibv_exp_create_mr_in create = {.pd = t.pd, .attr = {.create_flags = IBV_EXP_MR_INDIRECT_KLMS}};
-	struct ibv_exp_mkey_attr mkey;
-	struct ibv_exp_mkey_list_container_attr la = {.pd = t.pd, .mkey_list_type = IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR};
-	struct ibv_exp_mkey_list_container list = {.context = t.ctx};
 	struct ibv_exp_dc_info_ent info;
 	struct ibv_exp_flow_attr flow_attr = {.type = IBV_EXP_FLOW_ATTR_NORMAL};
 	struct ibv_exp_flow flow = {.context = t.ctx};
@@ -496,10 +581,6 @@ static void absent(void)
 #define REFUSED_NULL(call) CHECK((errno = 0, !(call) && errno == EOPNOTSUPP), #call)
 #define REFUSED_NEGATIVE(call) CHECK((errno = 0, (call) == -1 && errno == EOPNOTSUPP), #call)
 	REFUSED_NULL(ibv_exp_reg_shared_mr(&shared));
-	REFUSED_NULL(ibv_exp_create_mr(&create));
-	REFUSED(ibv_exp_query_mkey(mr, &mkey));
-	REFUSED_NULL(ibv_exp_alloc_mkey_list_memory(&la));
-	REFUSED(ibv_exp_dealloc_mkey_list_memory(&list));
 	REFUSED_NEGATIVE(ibv_exp_poll_dc_info(t.ctx, &info, 1, 1));
 	REFUSED_NEGATIVE(ibv_exp_use_priv_env(t.ctx));
 	REFUSED_NULL(ibv_exp_create_flow(qp, &flow_attr));
@@ -560,6 +641,7 @@ int main(void)
 	polling();
 	requests();
 	windows();
+	memory_keys();
 	absent();
 	reasons();
 	CHECK(!ibv_destroy_cq(cq), "destroy");

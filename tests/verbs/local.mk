@@ -4,7 +4,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/edges tests/verbs/exp tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device \
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
 	tests/verbs/port_events tests/verbs/two_ports tests/verbs/path_migration tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
-	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows \
+	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows tests/verbs/memory_keys \
 	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/timestamps tests/verbs/queue_faults
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
 	tests/verbs/device_visible_behind
@@ -54,6 +54,9 @@ tests_verbs_trace_traffic_LDFLAGS = $(NOWRAP)
 tests_verbs_multicast_SOURCES = tests/verbs/multicast.c tests/verbs/vt.h
 tests_verbs_multicast_LDADD = $(verbs_ldadd)
 tests_verbs_multicast_LDFLAGS = $(NOWRAP)
+tests_verbs_memory_keys_SOURCES = tests/verbs/memory_keys.c tests/verbs/vt.h
+tests_verbs_memory_keys_LDADD = $(verbs_ldadd)
+tests_verbs_memory_keys_LDFLAGS = $(NOWRAP)
 tests_verbs_memory_windows_SOURCES = tests/verbs/memory_windows.c tests/verbs/vt.h
 tests_verbs_memory_windows_LDADD = $(verbs_ldadd)
 tests_verbs_memory_windows_LDFLAGS = $(NOWRAP)

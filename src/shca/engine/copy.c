@@ -4,21 +4,6 @@
 
 #include "shca/engine/copy.h"
 
-/* Sets *at to the address of byte `skip` of a segment for loads and stores; NULL: private memory. seen: checks against the
- * file's length as this process last read it. Returns false if there can be no such segment (I7: other processes write the
- * memory of segments). */
-static inline __attribute__((always_inline)) bool place_in(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg,
-							    uint64_t skip, char **at, bool seen)
-{
-	if (likely(seg->lane == SHCA_LANE_ARENA)) {
-		if (unlikely(seen ? !shca_fits_seen(thr->m, seg->where, seg->len) : !shca_fits(thr->m, seg->where, seg->len)))
-			return false;
-		*at = thr->base + seg->where + skip;
-		return true;
-	}
-	*at = proc == SHCA_HERE ? (char *)(uintptr_t)(seg->where + skip) : NULL;
-	return true;
-}
 static inline bool copy_place(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
 	return place_in(thr, proc, seg, skip, at, false);
@@ -27,13 +12,6 @@ static inline bool copy_place(const struct shca_thread *thr, uint32_t proc, cons
 static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
 	return place_in(thr, proc, seg, skip, at, true);
-}
-
-/* Returns the address of byte `skip` of a vouched segment of this process; NULL: another process's segment, or not vouched. A
- * request cannot name this process falsely: the queue lies in the chunks of the process that it names (shca_owned in run.c). */
-static inline char *vouched(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip)
-{
-	return seg->lane == SHCA_LANE_VOUCHED && proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
 }
 
 struct walk {
@@ -65,6 +43,44 @@ static void walk_on(struct walk *w, uint64_t n)
 	}
 }
 
+/* The rest of a copy, from a segment of an indirect memory key on. */
+static __attribute__((noinline, cold)) int copy_rest(struct shca_thread *thr, struct walk d, struct walk s, uint64_t len,
+						     enum shca_order order, bool *src_err)
+{
+	while (len) {
+		*src_err = s.i >= s.iov->n;
+		if (*src_err || d.i >= d.iov->n)
+			return -EFAULT;
+		uint64_t n = walk_left(&d), k = walk_left(&s);
+		if (k < n)
+			n = k;
+		if (len < n)
+			n = len;
+		int rc = shca_mkey_copy(thr, (struct shca_mkey_side){d.iov->proc, &d.iov->seg[d.i], d.at},
+					(struct shca_mkey_side){s.iov->proc, &s.iov->seg[s.i], s.at}, n,
+					n == len && order == SHCA_LAST_LINE_LAST, src_err);
+		if (rc)
+			return rc;
+		walk_on(&d, n);
+		walk_on(&s, n);
+		len -= n;
+	}
+	return 0;
+}
+
+/* copy_rest from memory that may be loaded. */
+static __attribute__((noinline, cold)) int copy_rest_to(struct shca_thread *thr, struct walk d, const char *from, uint64_t len,
+							enum shca_order order)
+{
+	struct shca_seg here = {.where = (uintptr_t)from, .len = (uint32_t)len, .lane = SHCA_LANE_CMA};
+	struct shca_iov src = {.proc = SHCA_HERE, .seg = &here, .n = 1};
+	struct walk s;
+	bool src_err;
+
+	walk_start(&s, &src);
+	return copy_rest(thr, d, s, len, order, &src_err);
+}
+
 /* Copies one piece to one piece, of which one lies beyond the file's length as last seen. */
 static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src,
 							uint64_t len, enum shca_order order, bool *src_err)
@@ -75,6 +91,27 @@ static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, 
 	if (*src_err || !copy_place(thr, dst->proc, dst->seg, dst->skip, &at))
 		return -EFAULT;
 	return shca_copy(thr, dst, src, len, order, src_err);
+}
+
+/* Copies one piece to one piece, of which one or both may not be loaded and stored: the kernel or a proxy copies, or a segment is of an
+ * indirect memory key. */
+static __attribute__((noinline)) int copy_unmapped(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src,
+						   uint64_t len, enum shca_order order, bool *src_err)
+{
+	char *to, *from;
+
+	if (!place_seen(thr, src->proc, src->seg, src->skip, &from) || !place_seen(thr, dst->proc, dst->seg, dst->skip, &to))
+		return -EFAULT;
+	if (to && !from)
+		from = vouched(thr, src->proc, src->seg, src->skip);
+	else if (from && !to)
+		to = vouched(thr, dst->proc, dst->seg, dst->skip);
+	int rc = shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
+				 order == SHCA_LAST_LINE_LAST, src_err);
+	if (likely(rc != SHCA_COPY_MKEY))
+		return rc;
+	return shca_mkey_copy(thr, (struct shca_mkey_side){dst->proc, dst->seg, dst->skip},
+			      (struct shca_mkey_side){src->proc, src->seg, src->skip}, len, order == SHCA_LAST_LINE_LAST, src_err);
 }
 
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
@@ -98,8 +135,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			to = vouched(thr, dst->proc, dst->seg, dst->skip);
 		if (likely(to && from))
 			return copy_store(to, from, len, order == SHCA_LAST_LINE_LAST);
-		return shca_copy_piece(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
-			    order == SHCA_LAST_LINE_LAST, src_err);
+		return copy_unmapped(thr, dst, src, len, order, src_err);
 	}
 	walk_start(&d, dst);
 	walk_start(&s, src);
@@ -133,8 +169,8 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 			n = len;
 		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
 			      n == len && order == SHCA_LAST_LINE_LAST, src_err);
-		if (rc)
-			return rc;
+		if (unlikely(rc))
+			return rc == SHCA_COPY_MKEY ? copy_rest(thr, d, s, len, order, src_err) : rc;
 		walk_on(&d, n);
 		walk_on(&s, n);
 		len -= n;
@@ -163,8 +199,8 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 			n = len;
 		int rc = shca_copy_piece(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n,
 				     n == len && order == SHCA_LAST_LINE_LAST, &src_err);
-		if (rc)
-			return rc;
+		if (unlikely(rc))
+			return rc == SHCA_COPY_MKEY ? copy_rest_to(thr, d, s, len, order) : rc;
 		walk_on(&d, n);
 		s += n;
 		len -= n;

@@ -148,12 +148,14 @@ char *shca_bounce_of(struct shca_thread *thr)
 	return thr->bounce;
 }
 
-/* shca_copy_piece from a null region. */
-static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint64_t n,
-						      bool last)
+/* shca_copy_piece from a null region, or of an indirect memory key. */
+static __attribute__((noinline, cold)) int copy_zeros(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere,
+						      uint64_t swhere, uint64_t n, bool last)
 {
 	static const char zeros[4096];
 
+	if (SHCA_IS_MKEY(swhere))
+		return SHCA_COPY_MKEY;
 	for (uint64_t k; n; n -= k, dwhere += k) {
 		k = n < sizeof(zeros) ? n : sizeof(zeros);
 		/* by a line or more at the end, so that the last line is the last */
@@ -175,9 +177,9 @@ static __attribute__((noinline)) int copy_private(struct shca_thread *thr, uint3
 	int rc;
 
 	if (unlikely(!dst && SHCA_IS_NULL(dwhere)))
-		return 0;
+		return SHCA_IS_MKEY(dwhere) ? SHCA_COPY_MKEY : 0;
 	if (unlikely(!src && SHCA_IS_NULL(swhere)))
-		return copy_zeros(thr, dproc, dst, dwhere, n, last);
+		return copy_zeros(thr, dproc, dst, dwhere, swhere, n, last);
 	if (src)
 		return cma(thr, true, dproc, dwhere, (char *)src, n, last);
 	if (dst) {

@@ -12,10 +12,12 @@
  *   run.c             queues run: drain, WAIT and ENABLE, stalls, flushing
  *   exec.c            one request: finds the responder, checks, moves data, completes; exec_atomic.c: atomics
  *   nak.c             failures in the responder's name, receives that are given back
+ *   umr.c             indirect memory keys: configured by requests
  *   window.c          memory windows: bind, invalidate
  *   trace.c           the tap: records of requests, faults of queues
  *   atomic.c, calc.c  atomic operations on memory, CALC
  *   copy.c, share.c   copies, and their division between two processes; copy_piece.c: lanes
+ *   mkey.c            indirect memory keys: resolved, run by run, while a request is executed
  *   cq.c              completions appear; pollers that sleep, channels and WAITs are notified
  *   cq_move.c         a CQ's ring is replaced
  *   rq.c              receives are posted, taken, returned

@@ -13,6 +13,7 @@
 #include "shca.h"
 #include "shca/engine/calc.h"
 #include "shca/engine/exec.h"
+#include "shca/engine/mkey.h"
 #include "shca/engine/trace.h"
 #include "shca/engine/window.h"
 
@@ -64,6 +65,14 @@ static inline __attribute__((always_inline)) int find_receives(struct shca_threa
 	struct shca_address a = address_of(req);
 
 	return shca_responder_receives(thr, qp, &a, r);
+}
+
+const struct shca_mr *shca_resolve_key(struct shca_thread *thr, const struct shca_mr *mr, uint64_t raddr, uint64_t len,
+				       struct shca_seg *seg, struct shca_ground *word)
+{
+	if (!mr || !shca_mkey_at(thr->m, mr, raddr, len, seg))
+		return NULL;
+	return !word || shca_mkey_word(thr, shca_region_owner(mr), (uint32_t)len, seg, word) ? mr : NULL;
 }
 
 /* A request's data from byte `from` on, unless inline in one piece (req->inl). Inline data of several pieces is read during the
@@ -263,6 +272,13 @@ static uint32_t receive_room(const struct shca_rwqe *w)
 	return room > UINT32_MAX ? UINT32_MAX : (uint32_t)room;
 }
 
+/* Returns whether a receive that was found bad at post has segments of indirect memory keys, and is good. */
+static __attribute__((noinline, cold)) bool receives_by_keys(struct shca_thread *thr, const struct shca_responder *r, const struct shca_rwqe *w)
+{
+	return w->bad == SHCA_BAD_KEYS && shca_rwqe_sound(w, r->rq->stride) &&
+	       shca_mkey_segs(thr->m, r->rq->proc, r->rq->pd, w->sge, w->nsge);
+}
+
 /* inv: a SEND_WITH_INV. Constant, so that an ordinary message has no instruction for it. */
 static inline __attribute__((always_inline)) int exec_message(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
 							      struct shca_responder *r, const bool inv)
@@ -287,7 +303,7 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 	if (unlikely(step == SHCA_STEP_RCQE)) {
 		/* the owner may have the receive again: it must not be touched */
 		status = qp->step_status;
-	} else if (unlikely(w->bad || !shca_rwqe_sound(w, r->rq->stride) ||
+	} else if (unlikely((w->bad && !receives_by_keys(thr, r, w)) || !shca_rwqe_sound(w, r->rq->stride) ||
 			    !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride))) {
 		status = IBV_WC_LOC_PROT_ERR;
 	} else if (receive_room(w) < (uint64_t)req->len + skip) {
@@ -344,6 +360,12 @@ static __attribute__((noinline)) int exec_send_inv(struct shca_thread *thr, stru
 	return exec_message(thr, qp, req, r, true);
 }
 
+/* shca_nak of a request whose copy failed in the responder's memory: an indirect memory key refused the access, or the memory is gone. */
+static int nak_memory(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, int rc)
+{
+	return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc == -EACCES ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR);
+}
+
 /* Not inlined: the registers that a WRITE needs would be saved for every request. */
 static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
@@ -354,7 +376,7 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 	int rc;
 
 	if (!written && req->len) {
-		const struct shca_mr *region = shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg);
+		const struct shca_mr *region = shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, NULL);
 		if (unlikely(!region))
 			return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 		uint32_t proc = shca_region_owner(region);
@@ -367,7 +389,7 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 			return shca_nobody(qp);
 		}
 		if (unlikely(rc))
-			return src_err ? IBV_WC_LOC_PROT_ERR : shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
+			return src_err ? IBV_WC_LOC_PROT_ERR : nak_memory(thr, qp, r, rc);
 		if (polled)
 			shca_note_write(thr, proc);
 	}
@@ -403,7 +425,7 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 	struct shca_responder r = {0};
 	struct shca_seg seg;
 	bool granted = !find_responder(thr, qp, req, &r) &&
-		       (!req->len || shca_resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg));
+		       (!req->len || shca_resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, NULL));
 
 	shca_epoch_widen(thr);
 	return granted;
@@ -420,7 +442,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	/* as for a WRITE: without bytes no key is checked */
 	if (unlikely(!req->len && !(req->flags & SHCA_WQE_CALC)))
 		return IBV_WC_SUCCESS;
-	const struct shca_mr *region = shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg);
+	const struct shca_mr *region = shca_resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, NULL);
 	if (unlikely(!region))
 		return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	SHCA_FAILPOINT(thr, "data", qp, req->op);
@@ -443,7 +465,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (rc == -ESRCH && src_err)
 		return shca_nobody(qp);
 	if (rc)
-		return src_err ? shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR) : IBV_WC_LOC_PROT_ERR;
+		return src_err ? nak_memory(thr, qp, r, rc) : IBV_WC_LOC_PROT_ERR;
 	shca_note_write(thr, qp->proc);
 	return IBV_WC_SUCCESS;
 }
@@ -696,6 +718,8 @@ static __attribute__((noinline)) int exec_local(struct shca_thread *thr, struct 
 		return shca_window_local_inv(thr, qp, req->imm);
 	case SHCA_OP_BIND_MW:
 		return shca_window_bind(thr, qp, req);
+	case SHCA_OP_UMR:
+		return shca_mkey_configure(thr, qp, req);
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
@@ -767,10 +791,26 @@ static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct
 	return outcome(thr, qp, exec_connected(thr, qp, req));
 }
 
+/* Runs a request that was found bad at post: it completes with that status, unless its segments are of indirect memory keys. */
+static __attribute__((noinline, cold)) int exec_bad(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_req good = *req;
+
+	if (req->bad != SHCA_BAD_KEYS)
+		return req->bad;
+	/* operands of CALC were read before, and not by such keys */
+	if ((req->flags & SHCA_WQE_CALC && req->op != SHCA_OP_READ) || !shca_mkey_segs(thr->m, qp->proc, qp->pd, req->sge, req->nsge))
+		return IBV_WC_LOC_PROT_ERR;
+	if (req->len > 1u << 30)
+		return IBV_WC_LOC_LEN_ERR;
+	good.bad = 0;
+	return shca_exec(thr, qp, &good);
+}
+
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	if (unlikely(req->bad))
-		return req->bad;
+		return exec_bad(thr, qp, req);
 	qp->step_op = req->op;
 	SHCA_FAILPOINT(thr, "exec", qp, req->op);
 	/* a caller with a wide epoch gets a wide epoch back: it may be walking a process's list */

@@ -8,15 +8,21 @@
 
 #include "shca/engine/access.h"
 
-/* Resolves [raddr, raddr + len) with these rights. Returns the region, or the memory window, of rkey; NULL: IBV_WC_REM_ACCESS_ERR. */
+/* The end of shca_resolve_remote where no region and no window has the bytes. mr: the entry that was found, which may be an indirect
+ * memory key. Returns as shca_resolve_remote. */
+const struct shca_mr *shca_resolve_key(struct shca_thread *thr, const struct shca_mr *mr, uint64_t raddr, uint64_t len,
+				       struct shca_seg *seg, struct shca_ground *word) __attribute__((cold));
+
+/* Resolves [raddr, raddr + len) with these rights. word: NULL; of an atomic, whose bytes lie in one run of an indirect memory key: the
+ * region of that run. Returns the region, the memory window or the indirect memory key of rkey; NULL: IBV_WC_REM_ACCESS_ERR. */
 static inline __attribute__((always_inline)) const struct shca_mr *
 shca_resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len, uint32_t rights,
-	       struct shca_seg *seg)
+		    struct shca_seg *seg, struct shca_ground *word)
 {
 	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
 
 	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
-		return NULL;
+		return shca_resolve_key(thr, mr, raddr, len, seg, word);
 	return mr;
 }
 

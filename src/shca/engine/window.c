@@ -17,18 +17,20 @@ struct shca_mr *shca_window_find(const struct shca_member *m, uint32_t rkey, uin
 	struct shca_mr *w = shca_mr_entry(m, rkey >> 8);
 	uint32_t kind = w ? SHCA_WINDOW_KIND(atomic_load_explicit(&w->window, memory_order_relaxed)) : SHCA_WINDOW_NONE;
 
-	if ((kind != SHCA_WINDOW_1 && kind != SHCA_WINDOW_2) ||
+	if ((kind != SHCA_WINDOW_1 && kind != SHCA_WINDOW_2 && kind != SHCA_WINDOW_MKEY) ||
 	    atomic_load_explicit(&w->bound, memory_order_acquire) != rkey || w->pd != pd || (w->access & rights) != rights)
 		return NULL;
-	return kind == SHCA_WINDOW_1 || w->qpn == qpn ? w : NULL;
+	return kind != SHCA_WINDOW_2 || w->qpn == qpn ? w : NULL;
 }
 
-/* Returns the window of type 2 that a request by queue pair `qp` may invalidate; NULL: refused. */
-static struct shca_mr *to_invalidate(const struct shca_member *m, uint32_t rkey, uint32_t pd, const struct shca_qp *qp)
+/* Returns the window of type 2 that a request by queue pair `qp` may invalidate, or the indirect memory key where `keys` is set; NULL:
+ * refused. */
+static struct shca_mr *to_invalidate(const struct shca_member *m, uint32_t rkey, uint32_t pd, const struct shca_qp *qp, bool keys)
 {
 	struct shca_mr *w = shca_window_find(m, rkey, pd, qp->qpn, 0);
+	uint32_t kind = w ? SHCA_WINDOW_KIND(atomic_load(&w->window)) : SHCA_WINDOW_NONE;
 
-	return w && SHCA_WINDOW_KIND(atomic_load(&w->window)) == SHCA_WINDOW_2 && w->proc == qp->proc ? w : NULL;
+	return w && (kind == SHCA_WINDOW_2 || (keys && kind == SHCA_WINDOW_MKEY)) && w->proc == qp->proc ? w : NULL;
 }
 
 /* Ends the R_Key (0: whichever the window has). A successor may repeat this. */
@@ -67,10 +69,17 @@ static bool unbind_on(struct shca_thread *thr, struct shca_qp *qp, struct shca_m
 	return shca_quiesce_on(thr, qp->proc, &qp->step_index, &qp->step_pos);
 }
 
+bool shca_window_unbind(struct shca_thread *thr, struct shca_qp *qp, struct shca_mr *w)
+{
+	if (shca_step_of(qp) != SHCA_STEP_UNBIND)
+		unbind_begin(qp);
+	return unbind_on(thr, qp, w, 0);
+}
+
 int shca_window_local_inv(struct shca_thread *thr, struct shca_qp *qp, uint32_t rkey)
 {
 	bool begun = shca_step_of(qp) == SHCA_STEP_UNBIND;
-	struct shca_mr *w = begun ? shca_mr_entry(thr->m, rkey >> 8) : to_invalidate(thr->m, rkey, qp->pd, qp);
+	struct shca_mr *w = begun ? shca_mr_entry(thr->m, rkey >> 8) : to_invalidate(thr->m, rkey, qp->pd, qp, true);
 
 	if (!w)
 		return IBV_WC_MW_BIND_ERR;
@@ -82,7 +91,7 @@ int shca_window_local_inv(struct shca_thread *thr, struct shca_qp *qp, uint32_t 
 int shca_window_remote_inv(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *to, uint32_t pd, uint32_t rkey)
 {
 	bool begun = shca_step_of(qp) == SHCA_STEP_INV;
-	struct shca_mr *w = begun ? shca_mr_entry(thr->m, rkey >> 8) : to_invalidate(thr->m, rkey, pd, to);
+	struct shca_mr *w = begun ? shca_mr_entry(thr->m, rkey >> 8) : to_invalidate(thr->m, rkey, pd, to, false);
 
 	if (!w)
 		return IBV_WC_REM_INV_REQ_ERR;

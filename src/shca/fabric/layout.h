@@ -237,12 +237,22 @@ struct shca_numbers {
 /* ---- memory regions --------------------------------------------------------------------------------------- */
 
 /* VOUCHED: only of a request's local segments, never of a region: private memory whose owner may load and store it
- * (SHCA_ACCESS_VOUCHED). */
-enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY, SHCA_LANE_VOUCHED };
+ * (SHCA_ACCESS_VOUCHED). MKEY: only of segments, never of a region: bytes of an indirect memory key (struct shca_mkey). */
+enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY, SHCA_LANE_VOUCHED, SHCA_LANE_MKEY };
 /* Where a null region (ibv_alloc_null_mr) begins: no address of a process. Reads of it find zeros, writes to it are dropped. Address
  * `addr` of the region is at SHCA_NULL_AT + addr. */
 #define SHCA_NULL_AT (1ull << 63)
 #define SHCA_IS_NULL(where) ((where) >> 63)
+#define SHCA_NULL_BYTES (1ull << 62)
+/*
+ * A segment of an indirect memory key: `where` is SHCA_MKEY_AT + the address in the key, and `lane` is SHCA_LANE_MKEY, with the low 5
+ * bits of the key in bits 3 to 7 and the key's index above. So the copy of such a segment as private memory ends where the copy of a
+ * null region begins (copy_piece.c), and no other copy has an instruction for indirect keys.
+ */
+#define SHCA_MKEY_AT (3ull << 62)
+#define SHCA_MKEY_BYTES (1ull << 62)	/* addresses of keys are below */
+#define SHCA_IS_MKEY(where) ((where) >> 62 == 3)
+#define SHCA_MKEY_LANE(key) (SHCA_LANE_MKEY | ((key) & 31u) << 3 | ((key) & ~255u))
 /*
  * A memory region, or a memory window (engine/window.c). A region opens memory while `key` is its key; a window has `key` 0, and
  * opens memory to peers while `bound` is its R_Key. So no look-up of local keys finds a window, and the look-up of an R_Key asks for
@@ -269,10 +279,41 @@ struct shca_mr {
 };
 _Static_assert(sizeof(struct shca_mr) == 64, "a region is one line");
 /* Low byte of shca_mr.window: a region; a memory window of type 1 or 2 (2B); a region that takes no more binds, because its owner
- * looks whether windows are bound to it. */
-enum shca_window { SHCA_WINDOW_NONE = 0, SHCA_WINDOW_1, SHCA_WINDOW_2, SHCA_WINDOW_CLOSED };
+ * looks whether windows are bound to it; an indirect memory key. */
+enum shca_window { SHCA_WINDOW_NONE = 0, SHCA_WINDOW_1, SHCA_WINDOW_2, SHCA_WINDOW_CLOSED, SHCA_WINDOW_MKEY };
 #define SHCA_WINDOW_KIND(word) ((word) & 0xffu)
 #define SHCA_WINDOW_REGION(word) ((word) >> 8)
+
+/*
+ * An indirect memory key (UMR): the layout of a struct shca_mr of kind SHCA_WINDOW_MKEY, in the arena of the key's owner, at `where`.
+ * The entry's `key` is 0, and `bound` is the key while it is configured, as of a memory window: so no look-up of a region finds it.
+ * Its `iova` is the address of the first byte, and its `length` is 0: no address lies in the entry as if it were a region.
+ *
+ *     a repetition:  | entry 0: len bytes at addr | entry 1 | ... | entry n - 1 |      unit bytes
+ *     the next:      the same lengths, each entry `stride` bytes further in its own memory
+ *
+ * The memory of an entry is looked up by the entry's lkey whenever the key is used (engine/mkey.c).
+ */
+#define SHCA_MKEY_ENTRIES 65535u
+#define SHCA_MKEY_DEPTH 4u		/* keys that lead to one another, at most */
+struct shca_mkey_entry {
+	uint64_t at;			/* offset of the entry's first byte in a repetition */
+	uint64_t addr, len;
+	uint64_t stride;
+	uint32_t lkey;
+	uint32_t reserved;
+};
+struct shca_mkey {
+	uint32_t max;			/* room for entries */
+	uint32_t n;			/* entries in use; 0: no layout so far */
+	uint64_t unit;			/* bytes of a repetition */
+	uint64_t bytes;			/* of all repetitions */
+	struct shca_mkey_entry entry[];
+};
+static inline uint64_t shca_mkey_bytes(uint32_t entries)
+{
+	return sizeof(struct shca_mkey) + entries * sizeof(struct shca_mkey_entry);
+}
 
 /* ---- completion queues ------------------------------------------------------------------------------------ */
 
@@ -429,7 +470,7 @@ struct shca_rwqe {
 	/* the owner's `revoke_epoch` at the time of posting: while unchanged, so are the owner's regions */
 	uint32_t revoke_epoch;
 	uint8_t nsge;
-	uint8_t bad;			/* a key was wrong at the time of posting: a message that lands here fails */
+	uint8_t bad;			/* a key was wrong at the time of posting: a message that lands here fails; SHCA_BAD_KEYS */
 	uint8_t ud_bits;		/* UD with an immediate: SHCA_CQE_UD_* >> 24. Written before the CQE */
 	uint8_t reserved[5];
 	struct shca_seg sge[];		/* max_sge of the queue; and from the end backwards, as many struct shca_ground */
@@ -486,7 +527,7 @@ enum shca_wr_op {
 	SHCA_OP_FAA, SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_ATOMIC_WRITE, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN,
 	SHCA_OP_SEND_INV,
 	/* requests without a responder */
-	SHCA_OP_NOP, SHCA_OP_LOCAL_INV, SHCA_OP_BIND_MW,
+	SHCA_OP_NOP, SHCA_OP_LOCAL_INV, SHCA_OP_BIND_MW, SHCA_OP_UMR,
 	/* completions of receives */
 	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
 	SHCA_OPS,
@@ -514,20 +555,28 @@ enum shca_wr_op {
 struct shca_wqe {
 	uint8_t op, flags;
 	uint8_t nsge;
-	uint8_t bad;			/* enum ibv_wc_status found at post (a bad lkey): the request completes with it */
-	uint32_t imm;			/* masked atomics: bytes; LOCAL_INV: R_Key; BIND_MW: L_Key of the region, 0: none */
-	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset; BIND_MW: address in the region */
-	uint32_t rkey;			/* BIND_MW: the new one */
-	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number; BIND_MW: index of the window's entry */
-	uint32_t qkey;			/* BIND_MW: rights, IBV_ACCESS_* */
+	/* enum ibv_wc_status found at post: the request completes with it; SHCA_BAD_KEYS */
+	uint8_t bad;
+	uint32_t imm;			/* masked atomics: bytes; LOCAL_INV: R_Key; BIND_MW: L_Key of the region, 0: none; UMR: entries */
+	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset; BIND_MW: address in the region; UMR: of the first byte */
+	uint32_t rkey;			/* BIND_MW: the new one; UMR: SHCA_UMR_* */
+	/* UD, DC: destination; XRC: remote SRQ number; BIND_MW, UMR: index of the window's, of the key's entry */
+	uint32_t dqpn;
+	uint32_t qkey;			/* BIND_MW, UMR: rights, IBV_ACCESS_* */
 	uint32_t len;			/* total bytes */
 	/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count; UD: arg[1] SHCA_UD_PATH, SHCA_MULTICAST:
-	 * arg[2], arg[3] the group's GID; BIND_MW: arg[0] length, arg[1] `gen` of the window's entry */
+	 * arg[2], arg[3] the group's GID; BIND_MW: arg[0] length, arg[1] `gen` of the window's entry; UMR: arg[0] unit, arg[1] `gen`,
+	 * arg[2] repetitions */
 	uint64_t arg[4];
 	struct shca_seg sge[];		/* or inline bytes */
 };
 _Static_assert(sizeof(struct shca_wqe) == 64, "request header is one line");
 #define SHCA_WQE_INLINE_MAX 192u		/* most inline bytes in a WQE */
+/* UMR: the parts of an indirect memory key that the request sets. The data of the request are the entries. */
+/* `bad` of a request or a receive: some segments are of no region, but of indirect memory keys, perhaps. No enum ibv_wc_status. */
+#define SHCA_BAD_KEYS 31u
+#define SHCA_UMR_ACCESS 1u
+#define SHCA_UMR_LAYOUT 2u
 
 /* Progress of the running request: read by the reaper when the executor died. */
 enum shca_step {
@@ -538,10 +587,10 @@ enum shca_step {
 	SHCA_STEP_DATA,		/* RDMA write: data may be partly there, the last line is not */
 	SHCA_STEP_FINAL,	/* the last line of a write, or an atomic: may or may not have been executed */
 	SHCA_STEP_WROTE,	/* WRITE_WITH_IMM: data is there, no receive taken yet */
-	/* LOCAL_INV, BIND_MW: the window's R_Key is ended if step_to is not 0. Threads in slots below step_index do not use it any
+	/* LOCAL_INV, BIND_MW, UMR: the R_Key of the window or key is ended if step_to is not 0. Threads in slots below step_index do not use it any
 	 * more, step_pos: the next thread's `active` word when it may have used it (shca_quiesce_on) */
 	SHCA_STEP_UNBIND,
-	SHCA_STEP_BIND,		/* BIND_MW: the window's entry is being written */
+	SHCA_STEP_BIND,		/* BIND_MW, UMR: the entry of the window or key is being written */
 	SHCA_STEP_RCQE,		/* the responder's completion is being put in (step_cq, step_status) */
 	SHCA_STEP_NAK,		/* the responder's queue (step_to) is being failed, the request fails with step_status */
 	/* the responder's side is done; the requester's completion is being put in (step_cq, step_status) */

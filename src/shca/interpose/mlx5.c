@@ -91,12 +91,28 @@ EXPORT struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *qp)
 EXPORT struct mlx5dv_mkey *mlx5dv_create_mkey(struct mlx5dv_mkey_init_attr *attr)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_create_mkey", "MLX5_1.10");
-	if (shca_is_ours(attr->pd->context)) {
-		errno = shca_absent(__func__);
-		return NULL;
-	}
+	if (shca_is_ours(attr->pd->context))
+		return shca_dv_create_mkey(attr);
 	__typeof__(&mlx5dv_create_mkey) f = shca_next_find(&next);
 	return f ? f(attr) : NULL;
+}
+
+EXPORT int mlx5dv_destroy_mkey(struct mlx5dv_mkey *mkey)
+{
+	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_destroy_mkey", "MLX5_1.10");
+	if (shca_mkey_is_ours(mkey))
+		return shca_dv_destroy_mkey(mkey);
+	__typeof__(&mlx5dv_destroy_mkey) f = shca_next_find(&next);
+	return f ? f(mkey) : ENOSYS;
+}
+
+EXPORT int _mlx5dv_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err *err, size_t size)
+{
+	static struct shca_next next = NEXT(NEXT_MLX5, "_mlx5dv_mkey_check", "MLX5_1.20");
+	if (shca_mkey_is_ours(mkey))
+		return shca_dv_mkey_check(mkey, err, size);
+	__typeof__(&_mlx5dv_mkey_check) f = shca_next_find(&next);
+	return f ? f(mkey, err, size) : ENOSYS;
 }
 
 EXPORT int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)

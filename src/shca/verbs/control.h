@@ -252,6 +252,29 @@ int shca_buf_free(struct ibv_context *ctx, void *p);
 /* Frees all memory that shca_buf_alloc gave out and the program did not free. */
 void shca_bufs_free(struct shca_context *ctx);
 
+/* ---- mkey.c: indirect memory keys (UMR) ---------------------------------------------------------------------- */
+
+struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *pd, uint32_t entries, const char *call);
+int shca_mkey_free(struct shca_user_mr *key);
+struct mlx5dv_mkey *shca_dv_create_mkey(struct mlx5dv_mkey_init_attr *attr);
+int shca_dv_destroy_mkey(struct mlx5dv_mkey *mkey);
+int shca_dv_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err *err, size_t size);
+/* Whether this software device made the key. */
+bool shca_mkey_is_ours(const struct mlx5dv_mkey *mkey);
+/* The parts of a key that a request sets. */
+struct shca_mkey_conf {
+	bool access_set, layout_set;
+	uint32_t access;		/* IBV_ACCESS_* */
+	uint64_t base;			/* address of the first byte */
+	uint64_t repeat;
+	uint32_t n;
+	struct shca_mkey_entry *entry;	/* n; `at` is filled in by shca_fill_mkey */
+};
+/* Fills in the request that configures a key. The entries stay the caller's, until the request is submitted. seg: one. Returns 0, or
+ * EINVAL: refused. */
+int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const struct shca_mkey_conf *conf, struct shca_req *req,
+		   struct shca_seg *seg);
+
 /* ---- mw.c --------------------------------------------------------------------------------------------------- */
 
 struct shca_user_mw {

@@ -154,6 +154,8 @@ struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
 	bool imported;			/* made by ibv_import_mr: not on the context's list; the process that registered the region deregisters it */
+	uint32_t entries;		/* an indirect memory key (mkey.c): room for entries; 0: a region */
+	struct mlx5dv_mkey dv;		/* ... of mlx5dv_create_mkey */
 	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
 	struct shca_user_pd *pd;
 	struct shca_user_mr *next, **prev;	/* of the context */
@@ -345,6 +347,10 @@ struct shca_user_qp {
 	bool ignore_overflow;		/* IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW */
 	bool has_ex;			/* made by create_qp_ex with send operations */
 	bool takes_raw;			/* ... and MLX5DV_QP_EX_WITH_RAW_WQE */
+	bool fills_keys;		/* IBV_EXP_QP_CREATE_UMR */
+	struct shca_mkey_entry *key_entries;	/* of the request that is being posted (exp_post.c) */
+	uint32_t key_cap;
+	struct shca_umr *umr;		/* requests that configure memory keys (wr.c); NULL: the queue pair was not made for them */
 	bool mapped;			/* the shared part exists; false after the context was closed */
 	struct shca_user_group *groups;	/* multicast; guarded by the node's mutex */
 };

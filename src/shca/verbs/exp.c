@@ -11,7 +11,7 @@
 #include "shca/verbs/submit/post.h"
 
 /* ibv_exp_query_device. Attributes without a line here are 0, and the device lacks them: flow steering, hashing, segmentation,
- * pacing, padding, UMR, receives or time in completions, erasure coding. */
+ * pacing, padding, receives or time in completions, erasure coding. */
 static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
 {
 	/* the sizes from 4 to SHCA_ATOMIC_MAX */
@@ -29,6 +29,7 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 		attr->exp_device_cap_flags = d.orig_attr.device_cap_flags | IBV_EXP_DEVICE_DC_TRANSPORT |
 					     IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS |
 					     IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_CROSS_CHANNEL | IBV_EXP_DEVICE_MR_ALLOCATE |
+					     IBV_EXP_DEVICE_UMR |
 					     exp_window_flags(&d.orig_attr) |
 					     (shca_pages_on_demand(ctx) ? IBV_EXP_DEVICE_ODP : 0);
 	if (want & IBV_EXP_DEVICE_ATTR_CALC_CAP)
@@ -56,6 +57,11 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 		attr->odp_caps.per_transport_caps.dc_odp_caps = shca_dc_odp_caps(ctx);
 		attr->odp_caps.per_transport_caps.xrc_odp_caps = d.xrc_odp_caps;
 	}
+	if (want & IBV_EXP_DEVICE_ATTR_UMR)
+		attr->umr_caps = (struct ibv_exp_umr_caps){
+			.max_klm_list_size = SHCA_MKEY_ENTRIES, .max_send_wqe_inline_klms = SHCA_MKEY_ENTRIES,
+			.max_umr_recursion_depth = SHCA_MKEY_DEPTH, .max_umr_stride_dimension = 1,
+		};
 	if (want & IBV_EXP_DEVICE_ATTR_MAX_DCT)
 		attr->max_dct = d.orig_attr.max_qp;
 	if (want & IBV_EXP_DEVICE_ATTR_MAX_CTX_RES_DOMAIN)
@@ -129,7 +135,8 @@ int shca_widen_atomics(struct ibv_context *ctx)
 static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic)
 {
 	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |
-			     IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY;
+			     IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY |
+			     IBV_EXP_QP_CREATE_UMR;
 	const uint32_t comp = attr->comp_mask;
 
 	if (flags & IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW)
@@ -191,6 +198,7 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 		qp->max_atomic = atomic;
 	if (dci)
 		qp->qp.qp_type = qp->init.qp_type = IBV_EXP_QPT_DC_INI;
+	qp->fills_keys = flags & IBV_EXP_QP_CREATE_UMR;
 	qp->ignore_overflow = flags & IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW;
 	if ((attr->comp_mask & IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) && exp_single_threaded(attr->res_domain)) {
 		qp->lock.none = true;
@@ -264,6 +272,20 @@ static struct ibv_mr *exp_reg_allocated(struct ibv_pd *pd, size_t length, unsign
 	return mr;
 }
 
+/* ---- memory keys --------------------------------------------------------------------------------------------------------- */
+
+static struct ibv_mr *exp_create_key(struct ibv_pd *pd, uint32_t entries)
+{
+	struct shca_user_mr *key = shca_mkey_alloc(pd, entries, "ibv_exp_create_mr");
+
+	return key ? &key->mr : NULL;
+}
+
+static uint32_t exp_key_entries(const struct ibv_mr *mr)
+{
+	return ((const struct shca_user_mr *)mr)->entries;
+}
+
 const struct ibv_exp_provider shca_own_exp_provider = {
 	.query_device = exp_query_device,
 	.create_cq = exp_create_cq,
@@ -277,6 +299,8 @@ const struct ibv_exp_provider shca_own_exp_provider = {
 	.destroy_dct = shca_destroy_dct,
 	.poll_cq = shca_exp_poll_cq,
 	.reg_allocated = exp_reg_allocated,
+	.create_key = exp_create_key,
+	.key_entries = exp_key_entries,
 	.post_send = shca_exp_post_send,
 	.post_task = shca_exp_post_task,
 	.refuse = shca_refuse,

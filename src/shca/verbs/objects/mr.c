@@ -80,7 +80,7 @@ static struct ibv_mr *mr_make(struct ibv_pd *ibpd, void *addr, size_t length, ui
 	if (null) {
 		sh->implicit = 0;
 		sh->iova = 0;
-		sh->length = UINT64_MAX;
+		sh->length = SHCA_NULL_BYTES;
 		sh->lane = SHCA_LANE_CMA;
 		sh->where = SHCA_NULL_AT;
 	} else {
@@ -144,6 +144,8 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 	struct shca_user_mr *mr = (struct shca_user_mr *)ibmr;
 	struct shca_context *c = shca_context_of(ibmr->context);
 
+	if (mr->entries)
+		return shca_mkey_free(mr);
 	if (mr->imported)
 		return shca_refuse(EINVAL, "dereg_mr: the region of key %#x was imported: ibv_unimport_mr", ibmr->lkey);
 	if (!shca_inherited(ibmr->context)) {
@@ -177,7 +179,7 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	unsigned int acc = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : mr->sh->access;
 	int err = 0;
 
-	if (!flags || mr->imported || SHCA_IS_NULL(mr->sh->where) || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	if (!flags || mr->imported || mr->entries || SHCA_IS_NULL(mr->sh->where) || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !ibpd) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)))
 		err = shca_refuse(EINVAL, "rereg_mr: flags %#x (of %#x), with domain %p, memory %p + %zu", (unsigned int)flags,

@@ -29,4 +29,11 @@ static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca
 	return true;
 }
 
+/* The segment of an sge that no region gives: of an indirect memory key, perhaps. The request or receive must get `bad` SHCA_BAD_KEYS: the
+ * executor looks up the key, since a request before this one may configure it, and the segment fails with IBV_WC_LOC_PROT_ERR then. */
+static inline struct shca_seg shca_mkey_seg(const struct ibv_sge *sge)
+{
+	return (struct shca_seg){.where = SHCA_MKEY_AT + sge->addr, .len = sge->length, .lane = SHCA_MKEY_LANE(sge->lkey)};
+}
+
 #endif

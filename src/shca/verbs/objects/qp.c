@@ -429,6 +429,8 @@ int shca_destroy_qp(struct ibv_qp *ibqp)
 	pthread_mutex_destroy(&qp->modifying);
 	pthread_cond_destroy(&ibqp->cond);
 	free(qp->wr);
+	free(qp->umr);
+	free(qp->key_entries);
 	free(qp);
 	return 0;
 }

@@ -18,6 +18,7 @@ struct polled {
 static const uint8_t wc_opcode[] = {
 	[SHCA_OP_NOP] = IBV_WC_DRIVER2,		[SHCA_OP_SEND] = IBV_WC_SEND,
 	[SHCA_OP_LOCAL_INV] = IBV_WC_LOCAL_INV,	[SHCA_OP_BIND_MW] = IBV_WC_BIND_MW,
+	[SHCA_OP_UMR] = IBV_WC_DRIVER1,
 	[SHCA_OP_SEND_IMM] = IBV_WC_SEND,	[SHCA_OP_WRITE] = IBV_WC_RDMA_WRITE,
 	[SHCA_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE, [SHCA_OP_READ] = IBV_WC_RDMA_READ,
 	[SHCA_OP_CAS] = IBV_WC_COMP_SWAP,	[SHCA_OP_FAA] = IBV_WC_FETCH_ADD,
@@ -324,6 +325,7 @@ static enum ibv_exp_wc_opcode exp_opcode_of(uint64_t w0)
 	case SHCA_OP_MASKED_CAS: return IBV_EXP_WC_MASKED_COMP_SWAP;
 	case SHCA_OP_MASKED_FAA: return IBV_EXP_WC_MASKED_FETCH_ADD;
 	case SHCA_OP_LOCAL_INV: return IBV_EXP_WC_LOCAL_INV;
+	case SHCA_OP_UMR: return IBV_EXP_WC_UMR;
 	case SHCA_OP_ATOMIC_WRITE: return IBV_EXP_WC_RDMA_WRITE;	/* the number that ordinary verbs have is a masked atomic's here */
 	default: return (enum ibv_exp_wc_opcode)poll_opcode_of(w0);
 	}

@@ -37,8 +37,8 @@ static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct
 			continue;
 		if (unlikely(!shca_resolve_local(m, pd, &wr->sg_list[i], true, &w->sge[n], shca_rwqe_ground(w, stride, n)))) {
 			/* a wrong key is an error of the arriving message, not of the post (IBTA 11.6.2) */
-			w->bad = IBV_WC_LOC_PROT_ERR;
-			break;
+			w->sge[n] = shca_mkey_seg(&wr->sg_list[i]);
+			w->bad = SHCA_BAD_KEYS;
 		}
 		n++;
 	}

@@ -2,6 +2,7 @@
 /* Posting of the experimental verbs: cross-channel requests, extended atomics, task lists (manual, appendices B, D). */
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
+#include <stdlib.h>
 
 #include "shca/engine/calc.h"
 #include "shca/verbs/control.h"
@@ -31,9 +32,9 @@ static int exp_post_op_of(enum ibv_exp_wr_opcode op)
 	case IBV_EXP_WR_SEND_WITH_INV: return SHCA_OP_SEND_INV;
 	case IBV_EXP_WR_LOCAL_INV: return SHCA_OP_LOCAL_INV;
 	case IBV_EXP_WR_BIND_MW: return SHCA_OP_BIND_MW;
+	case IBV_EXP_WR_UMR_FILL: return SHCA_OP_UMR;
+	case IBV_EXP_WR_UMR_INVALIDATE: return SHCA_OP_LOCAL_INV;
 	case IBV_EXP_WR_TSO:
-	case IBV_EXP_WR_UMR_FILL:
-	case IBV_EXP_WR_UMR_INVALIDATE:
 		break;
 	}
 	return -1;
@@ -194,6 +195,84 @@ static int exp_post_fill_bind(const struct shca_user_qp *q, const struct ibv_exp
 	return shca_fill_bind(q, wr->bind_mw.mw, wr->bind_mw.rkey, &plain, req);
 }
 
+/* ---- memory keys --------------------------------------------------------------------------------------------------------- */
+
+static bool exp_post_is_key(const struct ibv_exp_send_wr *wr)
+{
+	return wr->exp_opcode == IBV_EXP_WR_UMR_FILL || wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE;
+}
+
+/* The entries of a request that fills a key: into q->key_entries. */
+static void key_conf_of(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_mkey_conf *conf)
+{
+	const __typeof__(wr->ext_op.umr) *u = &wr->ext_op.umr;
+	const bool repeats = u->umr_type == IBV_EXP_UMR_REPEAT;
+
+	*conf = (struct shca_mkey_conf){
+		.access_set = true, .layout_set = true, .access = (uint32_t)u->exp_access, .base = u->base_addr, .n = u->num_mrs,
+		.repeat = repeats ? u->mem_list.rb.repeat_count[0] : 1, .entry = q->key_entries,
+	};
+	for (uint32_t i = 0; i < u->num_mrs; i++) {
+		const struct ibv_exp_mem_region *m = &u->mem_list.mem_reg_list[i];
+		const struct ibv_exp_mem_repeat_block *b = &u->mem_list.rb.mem_repeat_block_list[i];
+		q->key_entries[i] = repeats ? (struct shca_mkey_entry){.addr = b->base_addr, .len = b->byte_count[0], .stride = b->stride[0],
+									.lkey = b->mr->lkey} :
+					      (struct shca_mkey_entry){.addr = m->base_addr, .len = m->length, .lkey = m->mr->lkey};
+	}
+}
+
+/* Returns whether the request's list is there, and its regions are of this context. */
+static bool key_list_sound(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
+{
+	const __typeof__(wr->ext_op.umr) *u = &wr->ext_op.umr;
+	const bool repeats = u->umr_type == IBV_EXP_UMR_REPEAT;
+
+	if (u->umr_type > IBV_EXP_UMR_REPEAT || u->exp_access > UINT32_MAX || !u->num_mrs || u->num_mrs > SHCA_MKEY_ENTRIES ||
+	    !u->mem_list.mem_reg_list || (repeats && (u->mem_list.rb.stride_dim != 1 || !u->mem_list.rb.repeat_count)))
+		return false;
+	/* a list that is not in the request is in memory of ibv_exp_alloc_mkey_list_memory */
+	if (!(wr->exp_send_flags & IBV_EXP_SEND_INLINE) && (!u->memory_objects || u->memory_objects->context != q->qp.context ||
+							      u->memory_objects->max_klm_list_size < u->num_mrs))
+		return false;
+	for (uint32_t i = 0; i < u->num_mrs; i++) {
+		const struct ibv_exp_mem_repeat_block *b = &u->mem_list.rb.mem_repeat_block_list[i];
+		const struct ibv_mr *mr = repeats ? b->mr : u->mem_list.mem_reg_list[i].mr;
+		if (!mr || mr->context != q->qp.context || (repeats && (!b->byte_count || !b->stride)))
+			return false;
+	}
+	return true;
+}
+
+/* Checks a request that fills or invalidates a key, and takes the memory that its entries need. */
+static int check_key(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
+{
+	const __typeof__(wr->ext_op.umr) *u = &wr->ext_op.umr;
+	struct shca_mkey_conf conf;
+	struct shca_seg seg;
+	struct shca_req req = {.op = SHCA_OP_UMR};
+
+	if (!q->fills_keys)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made with IBV_EXP_QP_CREATE_UMR",
+				   wr->exp_opcode, q->qp.qp_num);
+	if (!u->modified_mr || u->modified_mr->context != q->qp.context || !((struct shca_user_mr *)u->modified_mr)->entries)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %#x of %p, which is no memory key of this context", wr->exp_opcode,
+				   (void *)u->modified_mr);
+	if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
+		return 0;
+	if (!key_list_sound(q, wr))
+		return shca_refuse(EINVAL, "ibv_exp_post_send: memory key of type %u of %u regions: a list of regions of this context is needed, "
+				   "with one dimension of strides, in the request or in memory for as many", u->umr_type, u->num_mrs);
+	if (u->num_mrs > q->key_cap) {
+		struct shca_mkey_entry *more = realloc(q->key_entries, u->num_mrs * sizeof(*more));
+		if (!more)
+			return shca_no_memory("ibv_exp_post_send");
+		q->key_entries = more;
+		q->key_cap = u->num_mrs;
+	}
+	key_conf_of(q, wr, &conf);
+	return shca_fill_mkey(q, (struct shca_user_mr *)u->modified_mr, &conf, &req, &seg);
+}
+
 int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int op = exp_post_op_of(wr->exp_opcode), rc;
@@ -229,6 +308,8 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 		struct shca_req req;
 		if (!shca_op_allowed(q, (uint8_t)op))
 			return exp_post_refused(q, wr, op);
+		if (exp_post_is_key(wr))
+			return check_key(q, wr);
 		return op == SHCA_OP_BIND_MW ? exp_post_fill_bind(q, wr, &req) : 0;
 	}
 	if ((uint32_t)wr->num_sge > q->max_sge)
@@ -299,6 +380,8 @@ int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, u
 		return ENOMEM;	/* said: shca_mem_alloc */
 	if (op == SHCA_OP_WAIT)
 		return shca_wait_reserve((struct shca_user_cq *)wr->task.cqe_wait.cq, exp_post_context_of(q)->tasks);
+	if (list && op == SHCA_OP_UMR)
+		return shca_reserve_inline(q, ahead, wr->ext_op.umr.num_mrs * sizeof(struct shca_mkey_entry));
 	if (list && exp_post_is_masked(op) && operands_pointed_to(wr))
 		return shca_reserve_operands(q, ahead, operands(op) * operand_size(wr));
 	return list && exp_post_is_inline(wr, op) ? shca_reserve_inline(q, ahead, inline_bytes(wr)) : 0;
@@ -385,6 +468,13 @@ void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct
 	if (req->op >= SHCA_OP_NOP) {
 		if (req->op == SHCA_OP_BIND_MW)
 			exp_post_fill_bind(q, wr, req);
+		if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
+			req->imm = wr->ext_op.umr.modified_mr->rkey;
+		if (req->op == SHCA_OP_UMR) {
+			struct shca_mkey_conf conf;
+			key_conf_of(q, wr, &conf);
+			shca_fill_mkey(q, (struct shca_user_mr *)wr->ext_op.umr.modified_mr, &conf, req, segs);
+		}
 		return;
 	}
 	if (exp_post_is_masked(req->op)) {

@@ -35,8 +35,10 @@ uint8_t shca_resolve_list(const struct shca_user_qp *q, const struct ibv_sge *li
 		/* an empty segment is skipped, whatever its address and key, as libmlx5 does */
 		if (unlikely(!list[i].length))
 			segs[i] = (struct shca_seg){.lane = SHCA_LANE_ARENA};
-		else if (!shca_resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))
-			bad = IBV_WC_LOC_PROT_ERR;
+		else if (unlikely(!shca_resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))) {
+			segs[i] = shca_mkey_seg(&list[i]);
+			bad = SHCA_BAD_KEYS;
+		}
 		total += list[i].length;
 	}
 	*len = total < UINT32_MAX ? (uint32_t)total : UINT32_MAX;

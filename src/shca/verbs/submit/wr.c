@@ -43,6 +43,28 @@ static inline struct shca_send *build_at(struct shca_user_qp *q, uint32_t i)
 	return (struct shca_send *)((char *)q->wr + i * wr_stride_of(q));
 }
 
+/* Of a queue pair that configures memory keys: the request of mlx5dv_wr_mkey_configure that is being built. */
+struct shca_umr {
+	uint32_t left;			/* setters to come; 0: no such request */
+	struct mlx5dv_mkey *mkey;
+	struct shca_mkey_conf conf;
+	uint64_t wr_id;
+	unsigned int wr_flags;
+};
+
+/* Frees the entries of the list's requests that configure keys: submitted requests have copies. Must: the list's lock is held. */
+static void umr_forget(struct shca_user_qp *q)
+{
+	for (uint32_t i = 0; i < q->wr_n; i++) {
+		struct shca_send *b = build_at(q, i);
+		if (b->req.op == SHCA_OP_UMR)
+			free((void *)(uintptr_t)b->req.inl);
+	}
+	free(q->umr->conf.entry);
+	*q->umr = (struct shca_umr){.left = 0};
+	q->wr_n = 0;
+}
+
 static inline void start_list(struct shca_user_qp *q)
 {
 	q->wr_n = 0;
@@ -92,8 +114,14 @@ static inline __attribute__((always_inline)) bool wr_fast_write(struct shca_thre
 	return shca_fast_write(thr, q, dest, &all, 1, req->len, inside);
 }
 
-static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, struct shca_send *b)
+/* umr: the queue pair configures memory keys. Constant. */
+static inline __attribute__((always_inline)) int submit_built(struct shca_thread *thr, struct shca_user_qp *q, struct shca_send *b,
+							      const bool umr)
 {
+	if (umr && b->req.op == SHCA_OP_UMR) {
+		b->req.sge = segs_of(b);
+		return shca_submit(thr, q, b);
+	}
 	if (may_be_fast(q, &b->req) && wr_fast_write(thr, q, b, true))
 		return 0;
 	b->req.sge = segs_of(b);
@@ -111,7 +139,7 @@ static int reserve_built(struct shca_user_qp *q, const struct shca_send *b, uint
 	return b->req.flags & SHCA_WQE_INLINE ? shca_reserve_inline(q, i, b->req.len) : 0;
 }
 
-static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
+static inline __attribute__((always_inline)) int submit_with(struct shca_user_qp *q, const bool umr)
 {
 	struct shca_thread *thr = shca_thread_get(q->m);
 	int rc = q->wr_err;
@@ -126,11 +154,39 @@ static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 	if (!rc) {
 		shca_enter_in(thr, shca_epoch_has_peer(q->sh));
 		for (uint32_t i = 0; i < q->wr_n && !rc; i++)
-			rc = submit_built(thr, q, build_at(q, i));
+			rc = submit_built(thr, q, build_at(q, i), umr);
 		shca_leave(thr);
 	}
+	if (umr)
+		umr_forget(q);
 	shca_unlock(&q->lock);
 	return rc;
+}
+
+static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
+{
+	return submit_with(q, false);
+}
+
+/* ---- queues that configure memory keys ------------------------------------------------------------------------------ */
+
+/* Refuses a list that ends inside of a request of mlx5dv_wr_mkey_configure. */
+static void umr_check(struct shca_user_qp *q)
+{
+	if (q->umr->left && !q->wr_err)
+		q->wr_err = shca_refuse(EINVAL, "wr_complete: mlx5dv_wr_mkey_configure lacks %u setters", q->umr->left);
+}
+
+static int umr_complete(struct ibv_qp_ex *ex)
+{
+	umr_check(wr_lqp_of(ex));
+	return submit_with(wr_lqp_of(ex), true);
+}
+
+static void umr_abort(struct ibv_qp_ex *ex)
+{
+	umr_forget(wr_lqp_of(ex));
+	wr_abort(ex);
 }
 
 /* ---- queues that take raw WQEs: like shca_exp_post_send -------------------------------------------------------------
@@ -151,6 +207,8 @@ static void raw_start(struct ibv_qp_ex *ex)
 
 static void raw_abort(struct ibv_qp_ex *ex)
 {
+	if (wr_lqp_of(ex)->umr)
+		umr_forget(wr_lqp_of(ex));
 	shca_unlock(&wr_lqp_of(ex)->building);
 }
 
@@ -165,7 +223,7 @@ static int submit_raws(struct shca_thread *thr, struct shca_user_qp *q)
 			rc = reserve_built(q, build_at(q, i), i);
 	for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
 		struct shca_send *b = build_at(q, i);
-		rc = b->req.op == OP_RAW ? shca_submit_raw(thr, q, b->wr_id, (uint8_t *)inline_of(q, b)) : submit_built(thr, q, b);
+		rc = b->req.op == OP_RAW ? shca_submit_raw(thr, q, b->wr_id, (uint8_t *)inline_of(q, b)) : submit_built(thr, q, b, true);
 	}
 	return rc;
 }
@@ -175,8 +233,11 @@ static int raw_complete(struct ibv_qp_ex *ex)
 	struct shca_user_qp *q = wr_lqp_of(ex);
 	struct shca_thread *thr = shca_thread_get(q->m);
 	bool cross = shca_takes_cross(q);
-	int rc = q->wr_err;
+	int rc;
 
+	if (q->umr)
+		umr_check(q);
+	rc = q->wr_err;
 	if (!rc && !thr)
 		rc = shca_no_memory("wr_complete");
 	if (rc) {
@@ -203,6 +264,8 @@ static int raw_complete(struct ibv_qp_ex *ex)
 	}
 	shca_leave(thr);
 	shca_unlock(&q->lock);
+	if (q->umr)
+		umr_forget(q);
 	shca_unlock(&q->building);
 	return rc;
 }
@@ -470,6 +533,175 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 	q->wr_last = NULL;
 }
 
+/* ---- requests that configure memory keys ------------------------------------------------------------------------------ */
+
+/* Appends the request. conf->entry becomes the list's. */
+static void umr_append(struct shca_user_qp *q, uint64_t id, unsigned int flags, struct mlx5dv_mkey *mkey, struct shca_mkey_conf *conf)
+{
+	const uint64_t wr_id = q->ex.wr_id;
+	const unsigned int wr_flags = q->ex.wr_flags;
+	int err = 0;
+
+	if (!(flags & IBV_SEND_INLINE))
+		err = shca_refuse(EOPNOTSUPP, "mlx5dv_wr_mr_*, mlx5dv_wr_mkey_configure: without IBV_SEND_INLINE in wr_flags");
+	q->ex.wr_id = id;
+	q->ex.wr_flags = flags;
+	struct shca_send *b = err ? NULL : new_request(&q->ex, SHCA_OP_UMR, 0, 0, 0);
+	q->ex.wr_id = wr_id;
+	q->ex.wr_flags = wr_flags;
+	if (b)
+		err = shca_fill_mkey(q, container_of(mkey, struct shca_user_mr, dv), conf, &b->req, segs_of(b));
+	if (!b || err)
+		free(conf->entry);
+	if (err && !q->wr_err)
+		q->wr_err = err;
+	/* complete: setters must not change it */
+	q->wr_last = NULL;
+}
+
+static bool umr_entries(struct shca_user_qp *q, struct shca_mkey_conf *conf, uint32_t n, uint64_t repeat)
+{
+	free(conf->entry);
+	conf->layout_set = true;
+	conf->base = 0;
+	conf->repeat = repeat;
+	conf->n = n;
+	conf->entry = calloc(n ? n : 1, sizeof(*conf->entry));
+	if (!conf->entry && !q->wr_err)
+		q->wr_err = shca_no_memory("mlx5dv_wr_mr_*");
+	return conf->entry;
+}
+
+static bool umr_list(struct shca_user_qp *q, struct shca_mkey_conf *conf, uint16_t n, const struct ibv_sge *sge)
+{
+	if (!umr_entries(q, conf, n, 1))
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		conf->entry[i] = (struct shca_mkey_entry){.addr = sge[i].addr, .len = sge[i].length, .lkey = sge[i].lkey};
+	return true;
+}
+
+static bool umr_interleaved(struct shca_user_qp *q, struct shca_mkey_conf *conf, uint32_t repeat, uint16_t n,
+			    const struct mlx5dv_mr_interleaved *data)
+{
+	if (!umr_entries(q, conf, n, repeat))
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		conf->entry[i] = (struct shca_mkey_entry){.addr = data[i].addr, .len = data[i].bytes_count, .lkey = data[i].lkey,
+							  .stride = (uint64_t)data[i].bytes_count + data[i].bytes_skip};
+	return true;
+}
+
+static void wr_mr_list(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey, uint32_t access, uint16_t n, struct ibv_sge *sge)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+	struct shca_mkey_conf conf = {.access_set = true, .access = access};
+
+	if (umr_list(q, &conf, n, sge))
+		umr_append(q, q->ex.wr_id, q->ex.wr_flags, mkey, &conf);
+}
+
+static void wr_mr_interleaved(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey, uint32_t access, uint32_t repeat, uint16_t n,
+			      struct mlx5dv_mr_interleaved *data)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+	struct shca_mkey_conf conf = {.access_set = true, .access = access};
+
+	if (umr_interleaved(q, &conf, repeat, n, data))
+		umr_append(q, q->ex.wr_id, q->ex.wr_flags, mkey, &conf);
+}
+
+static void wr_mkey_configure(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey, uint8_t setters, struct mlx5dv_mkey_conf_attr *attr)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+
+	q->wr_last = NULL;
+	umr_check(q);
+	if (q->wr_err)
+		return;
+	if (!setters || attr->comp_mask || (attr->conf_flags & ~(uint32_t)MLX5DV_MKEY_CONF_FLAG_RESET_SIG_ATTR)) {
+		q->wr_err = shca_refuse(EOPNOTSUPP, "mlx5dv_wr_mkey_configure: %u setters, flags %#x, comp_mask %#lx", setters,
+					attr->conf_flags, (unsigned long)attr->comp_mask);
+		return;
+	}
+	*q->umr = (struct shca_umr){.left = setters, .mkey = mkey, .wr_id = q->ex.wr_id, .wr_flags = q->ex.wr_flags};
+}
+
+/* Begins a setter. Returns the request that is being built; NULL: there is none. */
+static struct shca_umr *umr_setter(struct shca_user_qp *q)
+{
+	if (q->umr->left)
+		return q->umr;
+	if (!q->wr_err)
+		q->wr_err = shca_refuse(EINVAL, "mlx5dv_wr_set_mkey_*: no request of mlx5dv_wr_mkey_configure takes it");
+	return NULL;
+}
+
+static void umr_set(struct shca_user_qp *q)
+{
+	struct shca_umr *u = q->umr;
+
+	if (--u->left)
+		return;
+	umr_append(q, u->wr_id, u->wr_flags, u->mkey, &u->conf);
+	u->conf.entry = NULL;
+}
+
+static void wr_set_mkey_access_flags(struct mlx5dv_qp_ex *dv, uint32_t access)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+	struct shca_umr *u = umr_setter(q);
+
+	if (!u)
+		return;
+	u->conf.access_set = true;
+	u->conf.access = access;
+	umr_set(q);
+}
+
+static void wr_set_mkey_layout_list(struct mlx5dv_qp_ex *dv, uint16_t n, const struct ibv_sge *sge)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+	struct shca_umr *u = umr_setter(q);
+
+	if (u && umr_list(q, &u->conf, n, sge))
+		umr_set(q);
+}
+
+static void wr_set_mkey_layout_interleaved(struct mlx5dv_qp_ex *dv, uint32_t repeat, uint16_t n, const struct mlx5dv_mr_interleaved *data)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+	struct shca_umr *u = umr_setter(q);
+
+	if (u && umr_interleaved(q, &u->conf, repeat, n, data))
+		umr_set(q);
+}
+
+#define UMR_OPS (MLX5DV_QP_EX_WITH_MR_INTERLEAVED | MLX5DV_QP_EX_WITH_MR_LIST | MLX5DV_QP_EX_WITH_MKEY_CONFIGURE)
+
+/* Fills in the calls that configure memory keys. Returns 0 or ENOMEM. */
+static int umr_ops(struct shca_user_qp *q, uint64_t flags)
+{
+	q->umr = calloc(1, sizeof(*q->umr));
+	if (!q->umr)
+		return ENOMEM;	/* said: shca_qp_new */
+	if (!q->takes_raw) {
+		q->ex.wr_complete = umr_complete;
+		q->ex.wr_abort = umr_abort;
+	}
+	if (flags & MLX5DV_QP_EX_WITH_MR_LIST)
+		q->dv.wr_mr_list = wr_mr_list;
+	if (flags & MLX5DV_QP_EX_WITH_MR_INTERLEAVED)
+		q->dv.wr_mr_interleaved = wr_mr_interleaved;
+	if (flags & MLX5DV_QP_EX_WITH_MKEY_CONFIGURE) {
+		q->dv.wr_mkey_configure = wr_mkey_configure;
+		q->dv.wr_set_mkey_access_flags = wr_set_mkey_access_flags;
+		q->dv.wr_set_mkey_layout_list = wr_set_mkey_layout_list;
+		q->dv.wr_set_mkey_layout_interleaved = wr_set_mkey_layout_interleaved;
+	}
+	return 0;
+}
+
 #define UD_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define UC_OPS (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV)
 /* of queue pairs by which windows are bound */
@@ -483,7 +715,8 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND ? RC_OPS | WINDOW_OPS | IBV_QP_EX_WITH_ATOMIC_WRITE :
 		       q->type == SHCA_QPT_DCI ? RC_OPS : 0;
 
-	if ((ops & ~can) || (dv_flags & ~(uint64_t)MLX5DV_QP_EX_WITH_RAW_WQE) || (dv_flags && (!can || q->type == SHCA_QPT_DCI)))
+	if ((ops & ~can) || (dv_flags & ~(uint64_t)(MLX5DV_QP_EX_WITH_RAW_WQE | UMR_OPS)) || (dv_flags && (!can || q->type == SHCA_QPT_DCI)) ||
+	    (dv_flags & UMR_OPS && q->type == IBV_QPT_UD))
 		return EOPNOTSUPP;	/* said: shca_qp_new */
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
@@ -495,6 +728,8 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 		ex->wr_abort = raw_abort;
 		q->dv.wr_raw_wqe = wr_raw_wqe;
 	}
+	if (dv_flags & UMR_OPS && umr_ops(q, dv_flags))
+		return ENOMEM;	/* said: shca_qp_new */
 	if (ops & IBV_QP_EX_WITH_SEND)
 		ex->wr_send = wr_send;
 	if (ops & IBV_QP_EX_WITH_SEND_WITH_IMM)

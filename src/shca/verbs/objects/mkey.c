@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Indirect memory keys (UMR): made and destroyed here; requests configure and invalidate them (engine/umr.c, engine/window.c), and the
+ * executor walks them (engine/mkey.c). A key is a struct shca_user_mr, so that ibv_dereg_mr takes the experimental verbs' keys.
+ */
+#include <errno.h>
+#include <infiniband/mlx5dv.h>
+#include <search.h>
+#include <stdlib.h>
+
+#include "shca/engine/mkey.h"
+#include "shca/verbs/control.h"
+
+#define KEY_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* The keys of mlx5dv_create_mkey: mlx5dv_destroy_mkey has no context by which to tell them from libmlx5's. */
+static struct {
+	pthread_mutex_t mutex;
+	void *tree;
+} dv_keys = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static int by_address(const void *a, const void *b)
+{
+	return (uintptr_t)a < (uintptr_t)b ? -1 : (uintptr_t)a > (uintptr_t)b;
+}
+
+bool shca_mkey_is_ours(const struct mlx5dv_mkey *mkey)
+{
+	pthread_mutex_lock(&dv_keys.mutex);
+	bool ours = tfind(mkey, &dv_keys.tree, by_address) != NULL;
+	pthread_mutex_unlock(&dv_keys.mutex);
+	return ours;
+}
+
+struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, const char *call)
+{
+	struct shca_context *c = shca_context_of(ibpd->context);
+	struct shca_user_pd *pd = shca_user_pd_of(ibpd);
+	uint32_t key;
+
+	if (shca_unusable(ibpd->context))
+		return NULL;
+	if (!entries || entries > SHCA_MKEY_ENTRIES) {
+		errno = shca_refuse(EINVAL, "%s: a memory key of %u entries: 1 to %u", call, entries, SHCA_MKEY_ENTRIES);
+		return NULL;
+	}
+	struct shca_user_mr *mr = calloc(1, sizeof(*mr));
+	if (!mr) {
+		errno = shca_no_memory(call);
+		return NULL;
+	}
+	shca_off table = shca_mem_alloc(c->m, shca_mkey_bytes(entries));
+	if (table)
+		mr->sh = shca_mr_alloc(c->m, &key);
+	if (!mr->sh) {
+		if (table)
+			shca_mem_free(c->m, table, shca_mkey_bytes(entries));
+		free(mr);
+		return NULL;
+	}
+	*(struct shca_mkey *)shca_at(c->m->base, table) = (struct shca_mkey){.max = entries};
+	mr->sh->pd = pd->number;
+	mr->sh->proc = (uint16_t)c->m->slot;
+	mr->sh->access = 0;
+	mr->sh->lane = SHCA_LANE_CMA;
+	mr->sh->implicit = 0;
+	mr->sh->iova = mr->sh->length = 0;
+	mr->sh->where = table;
+	atomic_store(&mr->sh->bound, 0);
+	atomic_store(&mr->sh->window, SHCA_WINDOW_MKEY);
+	mr->entries = entries;
+	mr->mr = (struct ibv_mr){.context = ibpd->context, .pd = ibpd, .handle = key >> 8, .lkey = key, .rkey = key};
+	mr->dv = (struct mlx5dv_mkey){.lkey = key, .rkey = key};
+	mr->pd = pd;
+	atomic_fetch_add(&pd->refs, 1);
+	pthread_mutex_lock(&c->mutex);
+	mr->next = c->mrs;
+	mr->prev = &c->mrs;
+	if (mr->next)
+		mr->next->prev = &mr->next;
+	c->mrs = mr;
+	pthread_mutex_unlock(&c->mutex);
+	return mr;
+}
+
+/* Ends the key, if it is configured. */
+static bool key_unbind(struct shca_context *c, struct shca_mr *sh)
+{
+	atomic_store(&sh->window, SHCA_WINDOW_NONE);
+	if (!atomic_exchange(&sh->bound, 0))
+		return false;
+	atomic_fetch_add(&sh->version, 1);
+	shca_revoke(c->m, c->m->slot);
+	return true;
+}
+
+/* Ends the key for good: no request that was posted configures it any more, and no thread walks its table (I8). */
+static int key_close(struct shca_context *c, struct shca_mr *sh)
+{
+	struct shca_thread *thr = shca_thread_get(c->m);
+
+	if (!thr)
+		return shca_no_thread("destroy_mkey");
+	key_unbind(c, sh);
+	SHCA_FAILPOINT(thr, "mkey-closing", NULL, 0);
+	shca_quiesce(thr, thr->m->slot);
+	/* an executor that had found the key may have configured it since */
+	while (key_unbind(c, sh))
+		shca_quiesce(thr, thr->m->slot);
+	SHCA_FAILPOINT(thr, "mkey-closed", NULL, 0);
+	return 0;
+}
+
+int shca_mkey_free(struct shca_user_mr *mr)
+{
+	struct shca_context *c = shca_context_of(mr->mr.context);
+
+	if (!shca_inherited(mr->mr.context)) {
+		int err = key_close(c, mr->sh);
+		if (err)
+			return err;
+		pthread_mutex_lock(&c->mutex);
+		*mr->prev = mr->next;
+		if (mr->next)
+			mr->next->prev = mr->prev;
+		pthread_mutex_unlock(&c->mutex);
+		shca_mem_free(c->m, mr->sh->where, shca_mkey_bytes(mr->entries));
+		shca_mr_free(c->m, mr->sh);
+	}
+	pthread_mutex_lock(&dv_keys.mutex);
+	tdelete(&mr->dv, &dv_keys.tree, by_address);
+	pthread_mutex_unlock(&dv_keys.mutex);
+	atomic_fetch_sub(&mr->pd->refs, 1);
+	free(mr);
+	return 0;
+}
+
+/* ---- configuration -------------------------------------------------------------------------------------------------- */
+
+/* Fills in the offsets of the entries. Returns the bytes of a repetition; 0: an entry without bytes, or too many bytes. */
+static uint64_t lay_out(const struct shca_mkey_conf *conf)
+{
+	uint64_t unit = 0;
+
+	for (uint32_t i = 0; i < conf->n; i++) {
+		conf->entry[i].at = unit;
+		if (!conf->entry[i].len || conf->entry[i].len > SHCA_MKEY_BYTES - unit)
+			return 0;
+		unit += conf->entry[i].len;
+	}
+	return unit;
+}
+
+int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const struct shca_mkey_conf *conf, struct shca_req *req,
+		   struct shca_seg *seg)
+{
+	uint64_t unit = conf->layout_set ? lay_out(conf) : 0;
+
+	if (key->mr.context != q->qp.context)
+		return shca_refuse(EINVAL, "configuration of memory key %#x: the key is of another context", key->mr.lkey);
+	if (conf->access & ~(uint32_t)(KEY_ACCESS | IBV_ACCESS_OPTIONAL_RANGE) ||
+	    (conf->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(conf->access & IBV_ACCESS_LOCAL_WRITE)))
+		return shca_refuse(EINVAL, "configuration of memory key %#x: access %#x: of %#x, and remote write and atomic need local write",
+				   key->mr.lkey, conf->access, KEY_ACCESS);
+	if (conf->layout_set && (!conf->n || conf->n > key->entries))
+		return shca_refuse(EINVAL, "configuration of memory key %#x: %u entries, the key was made for %u", key->mr.lkey, conf->n,
+				   key->entries);
+	if (conf->layout_set && (!unit || !conf->repeat || conf->repeat > SHCA_MKEY_BYTES / unit ||
+				 conf->base > SHCA_MKEY_BYTES - unit * conf->repeat))
+		return shca_refuse(EINVAL, "configuration of memory key %#x: %lu times %u entries of %lu bytes from %#lx on: no entry may be "
+				   "empty, and addresses end at 2^62", key->mr.lkey, (unsigned long)conf->repeat, conf->n, (unsigned long)unit,
+				   (unsigned long)conf->base);
+	req->dqpn = key->mr.lkey >> 8;
+	req->rkey = (conf->access_set ? SHCA_UMR_ACCESS : 0) | (conf->layout_set ? SHCA_UMR_LAYOUT : 0);
+	req->qkey = conf->access & KEY_ACCESS;
+	req->imm = conf->n;
+	req->raddr = conf->base;
+	req->arg[0] = unit;
+	req->arg[1] = atomic_load(&key->sh->gen);
+	req->arg[2] = conf->repeat;
+	if (!conf->layout_set)
+		return 0;
+	req->flags |= SHCA_WQE_INLINE;
+	req->len = conf->n * (uint32_t)sizeof(struct shca_mkey_entry);
+	req->inl = conf->entry;
+	req->nsge = 1;
+	req->sge = seg;
+	*seg = (struct shca_seg){.where = (uintptr_t)conf->entry, .len = req->len, .lane = SHCA_LANE_CMA};
+	return 0;
+}
+
+/* ---- mlx5dv ------------------------------------------------------------------------------------------------------------- */
+
+struct mlx5dv_mkey *shca_dv_create_mkey(struct mlx5dv_mkey_init_attr *attr)
+{
+	if (!shca_is_connectx() || attr->create_flags != MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT) {
+		errno = shca_refuse(EOPNOTSUPP, "mlx5dv_create_mkey: flags %#x: with SHCA_IDENTITY=connectx there are indirect keys (%#x), "
+				    "without signatures and encryption", attr->create_flags, MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT);
+		return NULL;
+	}
+	struct shca_user_mr *mr = shca_mkey_alloc(attr->pd, attr->max_entries, "mlx5dv_create_mkey");
+	if (!mr)
+		return NULL;
+	pthread_mutex_lock(&dv_keys.mutex);
+	bool kept = tsearch(&mr->dv, &dv_keys.tree, by_address) != NULL;
+	pthread_mutex_unlock(&dv_keys.mutex);
+	if (!kept) {
+		shca_mkey_free(mr);
+		errno = shca_no_memory("mlx5dv_create_mkey");
+		return NULL;
+	}
+	return &mr->dv;
+}
+
+int shca_dv_destroy_mkey(struct mlx5dv_mkey *mkey)
+{
+	return shca_mkey_free(container_of(mkey, struct shca_user_mr, dv));
+}
+
+/* A key without signatures has no errors of them. */
+int shca_dv_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err *err, size_t size)
+{
+	if (size < sizeof(err->err_type))
+		return shca_refuse(EINVAL, "mlx5dv_mkey_check of key %#x: %zu bytes for the answer", mkey->lkey, size);
+	memset(err, 0, size < sizeof(*err) ? size : sizeof(*err));
+	err->err_type = MLX5DV_MKEY_NO_ERR;
+	return 0;
+}
