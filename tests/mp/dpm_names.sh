@@ -32,6 +32,7 @@ says "$tmp/server" 'another fabric of the software HCA.*SHCA_FABRIC=NAME'
 
 # A process that is killed takes its name along, and so does a heddlerun.
 for victim in rank launcher; do
+	: >"$tmp/held"
 	"$run" -n 1 "$prog" hold "$name" >"$tmp/held" 2>"$err" </dev/null &
 	pid=$!
 	wait_for grep -q published "$tmp/held"
@@ -55,6 +56,7 @@ expect 0 "$prog" look "$name"
 says "$out" '^none$'
 
 # Another user has no access to the store; a directory of that name that another user has made is passed over.
+: >"$tmp/held"
 "$run" -n 1 "$prog" hold "$name" >"$tmp/held" 2>"$err" </dev/null &
 pid=$!
 wait_for grep -q published "$tmp/held"
@@ -67,6 +69,7 @@ fi
 kill -TERM $pid
 wait $pid
 if [ "$(id -u)" = 0 ] && [ ! -e "$store" ]; then
+	: >"$tmp/said"
 	"$tmp/intruder" make "$store" >"$tmp/said" 2>&1 &
 	intruder=$!
 	wait_for grep -q '^ready' "$tmp/said"

@@ -141,7 +141,7 @@ static void ends(enum ibv_mw_type type)
 	pair(type);
 	post_bind(qp, mr);
 	completes("the first bind");
-	uint64_t unanswered = atomic_load(&a.m->hdr->hw[SHCA_HW_NO_ANSWER]);
+	uint64_t unanswered = atomic_load(&shca_port_of(a.m, 1)->hw[SHCA_HW_NO_ANSWER]);
 	pthread_t writer = write_held(&rkey);
 	if (type == IBV_MW_TYPE_1)
 		post_bind(qp, mr);
@@ -152,7 +152,7 @@ static void ends(enum ibv_mw_type type)
 	CHECK(!shca_window_find(a.m, rkey, rig_sh(qp)->pd, qp->qp_num, 0));
 	let_go();
 	completes(what);
-	if (atomic_load(&a.m->hdr->hw[SHCA_HW_NO_ANSWER]) != unanswered)
+	if (atomic_load(&shca_port_of(a.m, 1)->hw[SHCA_HW_NO_ANSWER]) != unanswered)
 		FAIL("%s counts as a request without an answer", what);
 	for (uint32_t i = 0; i < LEN; i++)
 		if (memory[i] != 7)
