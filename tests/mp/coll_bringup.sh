@@ -6,11 +6,15 @@
 # All ranks go on together, on the host executor.
 for n in 3 5; do
 	for lack in LACK_CONNECT=1 LACK_RECV=1 LACK_RECV=2 LACK_AREA=1; do
-		try "$lack" "$n" -x HEDDLE_COLL_EXECUTOR=mailbox -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 \
+		try "$lack" "$n" -x HEDDLE_COLL_EXECUTOR=mailbox -x LACK_RANK=1 -x $lack -x LACK_AREAS=9 -x HEDDLE_REPORT_COLLECTIVES=1 \
 			tests/mp/coll_lacking interleave
 		reported 'offload queues: rank [0-9]* could not' 'that the bring-up failed'
 	done
 done
+# A rank that lacks memory once has it when all ranks have freed what they keep.
+try "LACK_AREA=1, once" 3 -x HEDDLE_COLL_EXECUTOR=mailbox -x LACK_RANK=1 -x LACK_AREA=1 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking interleave
+reported ' mailbox  ' 'that the second try succeeds'
+not_reported 'offload queues: rank [0-9]* could not' 'that the bring-up failed'
 # The settings that choose an executor are not the same on all ranks: nothing is offloaded.
 try "LACK_CORES=1" 3 -x HEDDLE_COLL_EXECUTOR=mailbox -x LACK_RANK=1 -x LACK_CORES=1 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking interleave
 reported 'offload queues: rank [0-9]* could not agree' 'that the ranks did not agree'

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stands between the collectives and p2p: on rank LACK_RANK the LACK_RECV-th receive of the offload's wire-up fails for
- * want of memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots,
- * or every LACK_ALLOC-th one, or the region of all memory is refused (LACK_PAGES), or the rank takes cores for scarce that the others take
- * for enough, or the reverse (LACK_CORES).
+ * want of memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots
+ * (LACK_AREAS: so many from there on), or every LACK_ALLOC-th one, or the region of all memory is refused (LACK_PAGES), or the
+ * rank takes cores for scarce that the others take for enough, or the reverse (LACK_CORES).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -84,12 +84,20 @@ int __wrap_hdl_comm_props_of(const struct hdl_comm *comm, struct hdl_comm_props 
 	return err;
 }
 
+/* LACK_AREA and the LACK_AREAS - 1 areas behind it. */
+static bool lacks_area(int nth)
+{
+	int first = number("LACK_AREA"), n = number("LACK_AREAS");
+
+	return nth >= first && nth < first + (n > 0 ? n : 1);
+}
+
 /* What else is allocated there is 64 KiB at least, and such areas are longer than is tried here. */
 void *__wrap_hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 {
 	static int nth;
 
-	if (bytes < 65536 && is_it() && (++nth == number("LACK_AREA") || (number("LACK_ALLOC") > 0 && nth % number("LACK_ALLOC") == 0))) {
+	if (bytes < 65536 && is_it() && (lacks_area(++nth) || (number("LACK_ALLOC") > 0 && nth % number("LACK_ALLOC") == 0))) {
 		errno = ENOMEM;
 		return NULL;
 	}
