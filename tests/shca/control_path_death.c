@@ -34,7 +34,7 @@ static const struct {
 	{"error-gate", 0, false}, {"reset-stopped", 0, false}, {"destroy-stopped", 0, false}, {"destroy-stopped", 1, false},
 	{"destroy-unlisted", 0, false}, {"destroy-unlisted", 1, false}, {"destroy-quiesced", 0, false},
 	{"destroy-quiesced", 1, false}, {"srq-dead", 0, false}, {"dereg-closed", 0, false}, {"dereg-quiesced", 0, false},
-	{"mw-closing", 0, false}, {"mw-closed", 0, false},
+	{"mw-closing", 0, false}, {"mw-closed", 0, false}, {"windows-end", 0, false}, {"mkey-closing", 0, false}, {"mkey-closed", 0, false},
 	{"cq-move-written", 0, false}, {"cq-move-begun", 0, false}, {"cq-settle", 0, false}, {"cq-settled", 0, false},
 	{"cq-move-copied", 0, false}, {"cq-move-half", 0, false}, {"cq-move-sealed", 0, false}, {"cq-moved", 0, false},
 	{"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false}, {"mail-claimed", 0, true},
@@ -206,18 +206,20 @@ static void overdo(struct side *s)
 	CHECK(!shca_destroy_cq(waited) && !shca_destroy_cq(small));
 }
 
-/* A window that is bound, and freed. */
+/* A window that is bound, and freed; one that outlives a queue; an indirect memory key. */
 static void have_window(struct side *s)
 {
 	static char memory[64];
 	struct ibv_qp *qp = to_itself(s, s->cq, 0, 1);
 	struct ibv_mr *mr = shca_reg_mr(s->r.pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
-	struct ibv_mw *mw = shca_alloc_mw(s->r.pd, IBV_MW_TYPE_1);
-	CHECK(mr && mw);
+	struct ibv_mw *mw = shca_alloc_mw(s->r.pd, IBV_MW_TYPE_1), *unbound = shca_alloc_mw(s->r.pd, IBV_MW_TYPE_2);
+	struct shca_user_mr *key = shca_mkey_alloc(s->r.pd, 1, "mkey");
+	CHECK(mr && mw && unbound && key);
 	struct ibv_mw_bind bind = {.bind_info = {.mr = mr, .addr = (uintptr_t)memory, .length = sizeof(memory),
 						 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
 
 	CHECK(!shca_bind_mw(qp, mw, &bind) && shca_dereg_mr(mr) == EBUSY && !shca_dealloc_mw(mw) && !shca_dereg_mr(mr) && !shca_destroy_qp(qp));
+	CHECK(!shca_dealloc_mw(unbound) && !shca_mkey_free(key));
 }
 
 static void victim(void)

@@ -33,6 +33,12 @@ static inline struct shca_mr *shca_region(const struct shca_member *m, uint32_t 
 	return likely(mr && shca_opens(mr, key, pd, rights)) ? mr : NULL;
 }
 
+/* I7: the process whose memory the region is. */
+static inline uint32_t shca_region_owner(const struct shca_mr *mr)
+{
+	return mr->proc & (SHCA_MAX_PROCS - 1);
+}
+
 /* window.c. Returns the memory window that is bound under this R_Key, or the indirect memory key, that grants these rights to a user
  * in protection domain pd and is open to requests by queue pair qpn; NULL: refused. */
 struct shca_mr *shca_window_find(const struct shca_member *m, uint32_t rkey, uint32_t pd, uint32_t qpn, uint32_t rights);

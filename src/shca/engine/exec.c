@@ -67,14 +67,6 @@ static inline __attribute__((always_inline)) int find_receives(struct shca_threa
 	return shca_responder_receives(thr, qp, &a, r);
 }
 
-const struct shca_mr *shca_resolve_key(struct shca_thread *thr, const struct shca_mr *mr, uint64_t raddr, uint64_t len,
-				       struct shca_seg *seg, struct shca_ground *word)
-{
-	if (!mr || !shca_mkey_at(thr->m, mr, raddr, len, seg))
-		return NULL;
-	return !word || shca_mkey_word(thr, shca_region_owner(mr), (uint32_t)len, seg, word) ? mr : NULL;
-}
-
 /* A request's data from byte `from` on, unless inline in one piece (req->inl). Inline data of several pieces is read during the
  * post, at the poster's addresses; a WQE has inline data in one piece. */
 static inline struct shca_iov data_of(const struct shca_qp *qp, const struct shca_req *req, uint64_t from)

@@ -7,11 +7,7 @@
 #define SHCA_EXEC_H
 
 #include "shca/engine/access.h"
-
-/* The end of shca_resolve_remote where no region and no window has the bytes. mr: the entry that was found, which may be an indirect
- * memory key. Returns as shca_resolve_remote. */
-const struct shca_mr *shca_resolve_key(struct shca_thread *thr, const struct shca_mr *mr, uint64_t raddr, uint64_t len,
-				       struct shca_seg *seg, struct shca_ground *word) __attribute__((cold));
+#include "shca/engine/mkey.h"
 
 /* Resolves [raddr, raddr + len) with these rights. word: NULL; of an atomic, whose bytes lie in one run of an indirect memory key: the
  * region of that run. Returns the region, the memory window or the indirect memory key of rkey; NULL: IBV_WC_REM_ACCESS_ERR. */
@@ -24,12 +20,6 @@ shca_resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uin
 	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) || !shca_region_sound(thr->m, mr))
 		return shca_resolve_key(thr, mr, raddr, len, seg, word);
 	return mr;
-}
-
-/* I7: the process whose memory the region is. */
-static inline uint32_t shca_region_owner(const struct shca_mr *mr)
-{
-	return mr->proc & (SHCA_MAX_PROCS - 1);
 }
 
 /* nak.c. Fails the request in the name of the responder, and puts the responder's queue in error, as class-C errors do (IBTA 9.9.3).

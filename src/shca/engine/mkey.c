@@ -262,3 +262,11 @@ bool shca_mkey_segs(const struct shca_member *m, uint32_t proc, uint32_t pd, con
 	}
 	return true;
 }
+
+const struct shca_mr *shca_resolve_key(struct shca_thread *thr, const struct shca_mr *mr, uint64_t raddr, uint64_t len,
+				       struct shca_seg *seg, struct shca_ground *word)
+{
+	if (!mr || !shca_mkey_at(thr->m, mr, raddr, len, seg))
+		return NULL;
+	return !word || shca_mkey_word(thr, shca_region_owner(mr), (uint32_t)len, seg, word) ? mr : NULL;
+}
