@@ -58,10 +58,15 @@ run() {
 	fi
 }
 
+# The words of variable $2 of tree $1's Makefile, a line each.
+variable() {
+	printf 'show:\n\t@echo $(%s)\n' "$2" | make -s -C "$1" -f Makefile -f - show | tr ' ' '\n'
+}
+
 # The tests of tree $1 without the guests, perftest, and the scripts that take long because they go through all queue kinds or executors.
 quick_long="correct|random|queue_cache|vector|hosts|port_down|single_copy|sc_staging|pipelined|ranks_stopped|persistent_starts|memory"
 quick_tests() {
-	printf 'show:\n\t@echo $(TESTS)\n' | make -s -C "$1" -f Makefile -f - show | tr ' ' '\n' |
+	variable "$1" TESTS |
 		grep -vE "^tests/(vm/run|shca/fuzz.sh|verbs/(perftest.sh|access)|mp/(transport|mpi_run|mpi_flood|coll_($quick_long)).sh)$" | tr '\n' ' '
 }
 
@@ -109,7 +114,8 @@ if [ $quick = no ]; then
 	fi
 	note "clang, warnings as errors; AddressSanitizer, UndefinedBehaviorSanitizer"
 	# what runs strangers' programs or starts hundreds of ranks is left to the plain build
-	tests=$(grep -l '^Test(' tests/unit/*.c | sed 's/\.c$//' | tr '\n' ' ')
+	# (a program may have several sources with tests)
+	tests=$(grep -l '^Test(' tests/unit/*.c | sed 's/\.c$//' | grep -Fx "$(variable build-check check_PROGRAMS)" | tr '\n' ' ')
 	LSAN_OPTIONS="suppressions=$top/share/lsan.supp:print_suppressions=0"
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export LSAN_OPTIONS UBSAN_OPTIONS
