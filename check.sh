@@ -64,10 +64,10 @@ variable() {
 }
 
 # The tests of tree $1 without the guests, perftest, and the scripts that take long because they go through all queue kinds or executors.
-quick_long="correct|random|queue_cache|vector|hosts|port_down|single_copy|sc_staging|pipelined|ranks_stopped|persistent_starts|memory"
+quick_long="correct|random|queue_cache|vector|hosts|port_down|single_copy|sc_staging|pipelined|ranks_stopped|persistent_starts|memory|uncompleted|death_random|reduce_order"
 quick_tests() {
 	variable "$1" TESTS |
-		grep -vE "^tests/(vm/run|shca/fuzz.sh|verbs/(perftest.sh|access)|mp/(transport|mpi_run|mpi_flood|coll_($quick_long)).sh)$" | tr '\n' ' '
+		grep -vE "^tests/(vm/run|shca/((fuzz|vproc|random_kills).sh|step_counts)|verbs/((perftest|interop).sh|access)|mp/(transport|mpi_run|mpi_flood|mpi_comm_join|rma|rma_random|dpm_spawn|launcher_leftovers|launcher_timeout|coll_($quick_long)).sh)$" | tr '\n' ' '
 }
 
 # Makes the tarball of tree $1; every file of the repository must be in it (EXTRA_DIST), where there is a repository.
