@@ -34,7 +34,7 @@ static const struct {
 	{"error-gate", 0, false}, {"reset-stopped", 0, false}, {"destroy-stopped", 0, false}, {"destroy-stopped", 1, false},
 	{"destroy-unlisted", 0, false}, {"destroy-unlisted", 1, false}, {"destroy-quiesced", 0, false},
 	{"destroy-quiesced", 1, false}, {"srq-dead", 0, false}, {"dereg-closed", 0, false}, {"dereg-quiesced", 0, false},
-	{"mw-closing", 0, false}, {"mw-closed", 0, false}, {"windows-end", 0, false}, {"mkey-closing", 0, false}, {"mkey-closed", 0, false},
+	{"mw-closing", 0, false}, {"mw-closed", 0, false}, {"windows-end", 0, false}, {"mw-closing", 2, false}, {"mw-closed", 2, false},
 	{"cq-move-written", 0, false}, {"cq-move-begun", 0, false}, {"cq-settle", 0, false}, {"cq-settled", 0, false},
 	{"cq-move-copied", 0, false}, {"cq-move-half", 0, false}, {"cq-move-sealed", 0, false}, {"cq-moved", 0, false},
 	{"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false}, {"mail-claimed", 0, true},

@@ -293,6 +293,9 @@ int shca_dealloc_mw(struct ibv_mw *mw);
 /* Makes the region take no more binds. Returns 0, EBUSY: a memory window is bound to the region, which takes binds again; or another
  * errno value. */
 int shca_windows_close(struct shca_context *c, struct shca_mr *region, const char *call);
+/* Ends a memory window or an indirect memory key for good: no request that was posted binds or configures the entry any more, and no
+ * thread uses it (I8). call: for the text of an error. Returns 0 or an errno. */
+int shca_window_retire(struct shca_context *c, struct shca_mr *sh, const char *call);
 /* Ends the windows of type 2 that are bound to this queue pair, which is being destroyed: another queue pair may get its number. Must be
  * called behind the quiesce after which no executor is at work for the queue pair, since requests of the queue pair bind windows and
  * those of its peer invalidate them; and before the number is free. */

@@ -83,40 +83,12 @@ struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, cons
 	return mr;
 }
 
-/* Ends the key, if it is configured. */
-static bool key_unbind(struct shca_context *c, struct shca_mr *sh)
-{
-	atomic_store(&sh->window, SHCA_WINDOW_NONE);
-	if (!atomic_exchange(&sh->bound, 0))
-		return false;
-	atomic_fetch_add(&sh->version, 1);
-	shca_revoke(c->m, c->m->slot);
-	return true;
-}
-
-/* Ends the key for good: no request that was posted configures it any more, and no thread walks its table (I8). */
-static int key_close(struct shca_context *c, struct shca_mr *sh)
-{
-	struct shca_thread *thr = shca_thread_get(c->m);
-
-	if (!thr)
-		return shca_no_thread("destroy_mkey");
-	key_unbind(c, sh);
-	SHCA_FAILPOINT(thr, "mkey-closing", NULL, 0);
-	shca_quiesce(thr, thr->m->slot);
-	/* an executor that had found the key may have configured it since */
-	while (key_unbind(c, sh))
-		shca_quiesce(thr, thr->m->slot);
-	SHCA_FAILPOINT(thr, "mkey-closed", NULL, 0);
-	return 0;
-}
-
 int shca_mkey_free(struct shca_user_mr *mr)
 {
 	struct shca_context *c = shca_context_of(mr->mr.context);
 
 	if (!shca_inherited(mr->mr.context)) {
-		int err = key_close(c, mr->sh);
+		int err = shca_window_retire(c, mr->sh, "destroy_mkey");
 		if (err)
 			return err;
 		pthread_mutex_lock(&c->mutex);

@@ -45,7 +45,7 @@ struct ibv_mw *shca_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	return &mw->mw;
 }
 
-/* Takes the window's R_Key away, if it is bound. */
+/* Takes the R_Key of a window that is bound, or of an indirect memory key that is configured, away. */
 static bool unbind(struct shca_context *c, struct shca_mr *sh)
 {
 	atomic_store(&sh->window, SHCA_WINDOW_NONE);
@@ -56,17 +56,16 @@ static bool unbind(struct shca_context *c, struct shca_mr *sh)
 	return true;
 }
 
-/* Ends the window: no bind that was posted changes the entry any more, and no thread uses the window (I8). */
-static int mw_close(struct shca_context *c, struct shca_mr *sh)
+int shca_window_retire(struct shca_context *c, struct shca_mr *sh, const char *call)
 {
 	struct shca_thread *thr = shca_thread_get(c->m);
 
 	if (!thr)
-		return shca_no_thread("dealloc_mw");
+		return shca_no_thread(call);
 	unbind(c, sh);
 	SHCA_FAILPOINT(thr, "mw-closing", NULL, 0);
 	shca_quiesce(thr, thr->m->slot);
-	/* An executor that had found the window may have bound it since, and write_entry makes it findable again: until a quiesce
+	/* An executor that had found the entry may have bound it since, and write_entry makes it findable again: until a quiesce
 	 * has passed in which no executor bound it. */
 	while (unbind(c, sh))
 		shca_quiesce(thr, thr->m->slot);
@@ -80,7 +79,7 @@ int shca_dealloc_mw(struct ibv_mw *ibmw)
 	struct shca_context *c = shca_context_of(ibmw->context);
 
 	if (!shca_inherited(ibmw->context)) {
-		int err = mw_close(c, mw->sh);
+		int err = shca_window_retire(c, mw->sh, "dealloc_mw");
 		if (err)
 			return err;
 		pthread_mutex_lock(&c->mutex);
