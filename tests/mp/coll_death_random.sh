@@ -108,7 +108,7 @@ for kind in mailbox tasks; do
 		echo "ok: random ones over two hosts, $kind"
 	else
 		echo "FAILED: random ones over two hosts, $kind"
-		tail -n 5 "$tmp/out" | cut -c1-300
+		tail -n 100 "$tmp/out" | cut -c1-300
 		fails=$((fails + 1))
 	fi
 done

@@ -18,7 +18,7 @@ job() {	# job NAME ARGS...: heddlerun with ARGS ends with status 0; its output i
 		echo "ok: $name"
 	else
 		echo "FAILED ($?): $name"
-		grep -v '^heddle:  ' "$tmp/err" | cat "$tmp/out" - | tail -n 8
+		grep -v '^heddle:  ' "$tmp/err" | cat "$tmp/out" - | tail -n 100
 		fails=$((fails + 1))
 	fi
 }
@@ -44,7 +44,7 @@ fails_with() {	# fails_with TEXT NAME RANKS ARGS...: the job ends by itself, wit
 	code=$?
 	[ $code != 0 ] && [ $code -lt 124 ] && grep -q "$text" "$tmp/err" && return
 	echo "FAILED ($code): $name"
-	tail -n 5 "$tmp/err"
+	tail -n 100 "$tmp/err"
 	fails=$((fails + 1))
 }
 

@@ -6,7 +6,7 @@
 
 bad() {
 	failed "$*"
-	tail -n 5 "$tmp/out" "$tmp/err" | cut -c1-300
+	tail -n 100 "$tmp/out" "$tmp/err" | cut -c1-300
 }
 
 for n in 2 3 6; do

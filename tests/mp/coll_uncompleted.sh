@@ -16,7 +16,7 @@ left() {
 	status=$?
 	[ $status = 0 ] && grep -q '^left' "$tmp" && ! grep -q 'FAILED\|has failed\|connection to' "$tmp" && return
 	echo "FAILED: $ranks ranks, $var, $*: status $status"
-	tail -n 8 "$tmp"
+	tail -n 100 "$tmp"
 	fails=$((fails + 1))
 }
 

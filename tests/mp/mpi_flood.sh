@@ -19,7 +19,7 @@ flood() {
 	0-*"flood: ok, $n ranks"*) ;;
 	*)
 		echo "FAILED: $* heddlerun -n $n mpi_flood $messages $bytes $way $kib: status $status"
-		echo "$out" | tail -n 5
+		echo "$out" | tail -n 100
 		failed=1
 		;;
 	esac

@@ -13,14 +13,14 @@ job() {		# job NAME ARGUMENTS...: the job ends with success
 	shift
 	timeout -k 5 100 "$top/heddlerun" "$@" >"$tmp/out" 2>"$tmp/err" && return
 	echo "FAILED ($?): $name"
-	tail -n 5 "$tmp/out" "$tmp/err"
+	tail -n 100 "$tmp/out" "$tmp/err"
 	failed=1
 }
 
 said() {	# said TEXT: the last job's output has TEXT (a basic regular expression)
 	grep -q -- "$1" "$tmp/out" "$tmp/err" && return
 	echo "FAILED: $name: not said: $1"
-	tail -n 5 "$tmp/out" "$tmp/err"
+	tail -n 100 "$tmp/out" "$tmp/err"
 	failed=1
 }
 

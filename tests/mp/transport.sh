@@ -99,7 +99,7 @@ counts() {
 	all=$(echo "$out" | sed -n 's/.*UD queues: \([0-9]*\) requests.*/\1/p' | awk '{ n += $1 } END { print n + 0 }')
 	if [ $status -ne 0 ] || [ "$all" -eq 0 ] || [ $((again * 1000)) -lt $((all * least)) ] || [ $((again * 1000)) -gt $((all * most)) ]; then
 		echo "FAILED ($status): $*: $again of $all packets sent again"
-		echo "$out" | tail -3
+		echo "$out" | tail -n 100
 		failed=1
 	fi
 }
@@ -112,7 +112,7 @@ status=$?
 n=$(echo "$out" | sed -n 's/.*rank 1: .*UD queues: \([0-9]*\) requests.*/\1/p')
 if [ $status -ne 0 ] || [ "${n:-768}" -gt 384 ]; then
 	echo "FAILED ($status): 768 messages that wait took ${n:-no} packets"
-	echo "$out" | tail -3
+	echo "$out" | tail -n 100
 	failed=1
 fi
 

@@ -26,7 +26,7 @@ dies() {
 	*"ended with an error, then refused"*) ;;
 	*)
 		echo "FAILED: HEDDLE_TRANSPORT=$kind $run -n 2 $*"
-		echo "$out" | tail -5
+		echo "$out" | tail -n 100
 		failed=1
 		;;
 	esac

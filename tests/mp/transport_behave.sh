@@ -46,13 +46,13 @@ done
 for words in nowake async noodp; do
 	rank="[ \$PMIX_RANK = 1 ] && export SHCA_BEHAVE=$words; exec \"\$0\" 10"
 	out=$(timeout -k 5 120 "$run" -n 3 sh -c "$rank" "$build/tests/mp/coll_random" 2>&1) ||
-		{ echo "FAILED: collectives, SHCA_BEHAVE=$words on rank 1 alone: $out" | tail -5; failed=1; }
+		{ echo "FAILED: collectives, SHCA_BEHAVE=$words on rank 1 alone: $out" | tail -n 100; failed=1; }
 done
 # what is foreseen is no error
 out=$(SHCA_BEHAVE=noorder timeout -k 5 120 "$run" -n 3 "$build/tests/mp/coll_random" 10 2>&1)
 case $out in
 *"random: ok"*) echo "$out" | grep 'heddle:' && { echo "FAILED: a foreseen fallback is told as an error"; failed=1; } ;;
-*) echo "FAILED: collectives, SHCA_BEHAVE=noorder: $out" | tail -5; failed=1 ;;
+*) echo "FAILED: collectives, SHCA_BEHAVE=noorder: $out" | tail -n 100; failed=1 ;;
 esac
 
 # registrations: other pages at the same addresses; room for one, or for none; not to be had

@@ -61,7 +61,7 @@ while [ "$seed" -le "$last" ]; do
 	status=$?
 	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
 		echo "FAILED ($status), seed $seed: env $settings LIMITS='$limits' $run -n $ranks sh -c '$rank' rank $traffic 100 60000 $seed 0 $sparse"
-		echo "$out" | tail -5
+		echo "$out" | tail -n 100
 		failed=1
 	fi
 	seed=$((seed + 1))

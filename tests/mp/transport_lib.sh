@@ -18,7 +18,7 @@ try() {
 	status=$?
 	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
 		echo "FAILED ($status): $env $run -n $n $*"
-		echo "$out" | tail -5
+		echo "$out" | tail -n 100
 		failed=1
 	fi
 }

@@ -10,7 +10,7 @@ fails=0
 
 wrong() {
 	echo "FAILED: $1"
-	tail -n 5 "$tmp/out" "$tmp/err"
+	tail -n 100 "$tmp/out" "$tmp/err"
 	fails=$((fails + 1))
 }
 

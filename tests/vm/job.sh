@@ -19,7 +19,7 @@ try() {
 		echo "ok: $* ($took ms)"
 	else
 		echo "FAILED ($rc, $took ms): $*"
-		tail -n 5 /tmp/said
+		tail -n 40 /tmp/said
 		failed=1
 	fi
 }
@@ -44,7 +44,7 @@ lose() {
 	export HEDDLE_TRANSPORT="$kind" HEDDLE_UD_TIMEOUT=10s
 	rm -f "$words".*
 	mpirun_two 2 "$build/tests/vm/exchange" 0 "$words" >/tmp/lost.said 2>&1 </dev/null &
-	within 50 say 4 exchanges || { echo "FAILED: the ranks do not come to exchange messages"; tail -n 5 /tmp/lost.said "$words".*; exit 1; }
+	within 50 say 4 exchanges || { echo "FAILED: the ranks do not come to exchange messages"; tail -n 40 /tmp/lost.said "$words".*; exit 1; }
 	echo "HEDDLE_TRANSPORT=$kind: all ranks exchange messages; guest 2 is $how"
 	touch "$out/$how.2"
 	start=$(date +%s)
@@ -101,7 +101,7 @@ dies() {
 	rm -f "$out/enough" "$out"/enough.*
 	mpirun_two 2 "$build/tests/vm/collective" "$1" "$3" "$out/enough" >/tmp/died.said 2>&1 </dev/null &
 	pid=$!
-	within 180 spoke 1 || { echo "FAILED: the ranks do not come to their collectives"; tail -n 5 /tmp/died.said; failed=1; }
+	within 180 spoke 1 || { echo "FAILED: the ranks do not come to their collectives"; tail -n 40 /tmp/died.said; failed=1; }
 	start=$(date +%s%N)
 	within 60 spoke 4
 	echo "all have been told after $((($(date +%s%N) - start) / 1000000)) ms"
