@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every way into another process's memory, and every reason to refuse it. Two processes: the requester posts, first a
- * request that is all right, then on the same queue one that differs by what is to be refused, so that whatever the device
- * remembers of the first cannot let the second in. What the requester is told, the states of both queues and each byte of
- * the responder's memory around the regions must be as IBTA 9.9 prescribes; what an unreliable transport refuses is lost.
- * Last, who sleeps until it is written to is woken by each of these ways.
+ * Every way into another process's memory, and every reason to refuse it. Two processes: the requester posts a valid request,
+ * then on the same queue a request that differs in one respect and must be refused, so that an rkey or a destination that the
+ * device has cached of the first request cannot let the second in. The completion status, the states of both queues and each byte
+ * of the responder's memory around the regions must be as IBTA 9.9 prescribes; an unreliable transport loses a refused request.
+ * The last cases: a process that sleeps until its memory is written is woken by each of these ways.
  *
  * Requester and responder take turns, so they share one processor: a turn is then a switch, not the wake-up of another
- * processor, and the 180,000 cases take a third of the time. Who hangs is ended by an alarm that each case sets anew.
+ * processor, and the 180,000 cases take a third of the time. Each case sets an alarm, which ends a process that hangs.
  *
  *     access [-v] [WORD...]    only cases whose names contain all these words
  */
 #include "access.h"
 
-enum { AT_RESPONDER, AT_RECEIVE, AT_REQUESTER, AT_POST };	/* who refuses */
+enum { AT_RESPONDER, AT_RECEIVE, AT_REQUESTER, AT_POST };	/* the side that refuses */
 
 enum why {
 	/* the remote region */
@@ -25,7 +25,7 @@ enum why {
 	/* queues and addresses */
 	PEER_RESET, PEER_INIT, PEER_ERR, PEER_ERR_SINCE, PEER_OTHER, SELF_RESET, SELF_INIT, SELF_RTR, SELF_ERR,
 	WRONG_QKEY, WRONG_QPN, NOWHERE, OVER_MTU, WRONG_DC_KEY, WRONG_XRCD, WRONG_SRQN, INLINE_LONG, MANY_SGES,
-	/* nothing is refused: who sleeps until it is written to is woken */
+	/* nothing is refused: a responder that sleeps until its memory is written is woken */
 	WAKES,
 };
 
@@ -37,7 +37,7 @@ static const struct refusal {
 	const char *name;
 	unsigned ops, transports;
 	int who;
-	int status;			/* of the request, where the transport is reliable; AT_POST: what the call returns */
+	int status;			/* of the request, where the transport is reliable; AT_POST: the result of the call */
 	int received;			/* status of the receive; -1: none completes */
 	int event;			/* RC: at the responder */
 } refusals[] = {
@@ -291,7 +291,7 @@ static void make_requests(struct a_case *c)
 	c->bad.id = 2;
 }
 
-/* What is to be refused. */
+/* The defect for which the request must be refused. */
 static void spoil(struct a_case *c)
 {
 	const struct way *w = c->w;
@@ -301,7 +301,7 @@ static void spoil(struct a_case *c)
 	uint64_t win = card.addr[c->lane] + WIN_AT;
 	bool atomic = BIT(w->op) & OPS_ATOMIC;
 
-	/* another word, so that a stray one shows; an atomic compares with what is there */
+	/* another word, so that a stray one shows; an atomic compares with the word's value */
 	b->raddr += 256;
 	switch (c->r->why) {
 	case BEFORE: b->raddr = win - 1; break;
@@ -340,7 +340,7 @@ static void spoil(struct a_case *c)
 	}
 }
 
-/* What the good request leaves at the responder. */
+/* The responder's bytes after the valid request. */
 static void good_result(const struct a_case *c, struct order *o)
 {
 	const struct request *g = &c->good;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the two processes of access agree on.
+ * Shared by the two processes of access.
  *
- *     access.c        the requester: ways in, refusals, what must come of them
+ *     access.c        the requester: ways in, refusals, expected results
  *     access_ways.c   the requester's queues; how a request is posted, way by way
- *     access_peer.c   the responder: makes what a case is about, and looks that nothing else was touched
+ *     access_peer.c   the responder: makes a case's objects, and checks that no other byte has changed
  */
 #ifndef TESTS_VERBS_ACCESS_H
 #define TESTS_VERBS_ACCESS_H
@@ -46,16 +46,16 @@ enum lane { ARENA, PRIVATE, LANES };
 #define QKEY 0x1234u
 #define DC_KEY 0x77u
 
-/* Regions over the first window, by what is the matter with them. */
+/* Regions over the first window, by their defect. */
 enum region { G_GOOD, G_NO_WRITE, G_NO_READ, G_NO_ATOMIC, G_OTHER_PD, G_SMALL, G_GONE, REGIONS };
 /* One that is shorter than any request. */
 #define SMALL_AT (WIN_GOOD + 256)
 #define SMALL_LEN 7u
-/* Receives, by what is the matter with them. */
+/* Receives, by their defect. */
 enum receive { V_NONE, V_GOOD, V_SHORT, V_KEY, V_BEFORE, V_BEHIND, V_OTHER_PD, V_NO_WRITE, V_GONE, V_SMALL };
 /* The queue that answers. */
 enum answerer { Q_READY, Q_NO_WRITE, Q_NO_READ, Q_NO_ATOMIC, Q_RESET, Q_INIT, Q_ERR, Q_OTHER_PEER };
-/* What happens between a good request and the refused one. */
+/* Events between the valid request and the refused one. */
 enum event { E_NONE, E_REGION_GONE, E_QUEUE_ERR };
 
 /* The requester's orders. */
@@ -151,7 +151,7 @@ bool access_possible(const struct way *w);
 struct ibv_qp *access_queue(struct requester *r, const struct way *w, uint32_t *max_inline);
 /* RESET, then up to this state; peer: number of the queue that answers. */
 void access_connect(const struct way *w, struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer);
-/* Posts n requests in one call; what the call returns. */
+/* Posts n requests in one call. Returns the call's result. */
 int access_post(struct requester *r, const struct way *w, struct ibv_qp *qp, const struct request *q, int n);
 
 #endif

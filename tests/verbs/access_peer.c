@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The responder of access: what requests are aimed at, and whether anything but the good ones touched it. */
+/* The responder of access: the memory that requests name, and the check that only valid requests have changed it. */
 #include "access.h"
 
 static struct peer {
@@ -14,7 +14,7 @@ static struct peer {
 	struct ibv_mr *mr[LANES][REGIONS];
 	/* over the second window: good, without the right to write, of another domain */
 	struct ibv_mr *rmr[LANES], *rmr_no_write[LANES], *rmr_other[LANES], *rmr_small[LANES], *rmr_gone;
-	struct order now;		/* what was prepared */
+	struct order now;		/* the objects of this case */
 	uint32_t receive_at[2], receive_n[2];
 } p;
 
@@ -156,7 +156,7 @@ static void bring_up(const struct order *o)
 		CHECK(!vt_to(p.qp, IBV_QPS_ERR), "ERR");
 }
 
-/* The i-th receive. Each has its half of the window; what is wrong with it begins or ends one byte outside. */
+/* The i-th receive. Each has its half of the window; a defective one begins or ends one byte outside. */
 static void post(const struct order *o, int i)
 {
 	uint32_t room = o->length + (o->transport == UD ? GRH : 0), at = RWIN_AT + (i ? 350 : 0);

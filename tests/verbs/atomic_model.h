@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What extended atomics make of memory (manual, appendix B), bit by bit. */
+/* A model of extended atomics (manual, appendix B): memory after each, bit by bit. */
 #ifndef TESTS_VERBS_ATOMIC_MODEL_H
 #define TESTS_VERBS_ATOMIC_MODEL_H
 
@@ -26,7 +26,7 @@ static inline uint64_t atomic_model_add(uint64_t a, uint64_t b, uint64_t ends, u
 	return sum;
 }
 
-/* v: compare, compare mask, swap, swap mask; or what to add, field boundaries. Of 4 bytes: the low half of a word. */
+/* v: compare, compare mask, swap, swap mask; or the addend, field boundaries. Of 4 bytes: the low half of a word. */
 static inline void atomic_model(bool cas, uint32_t size, const uint64_t (*v)[ATOMIC_WORDS], const uint64_t *old, uint64_t *new)
 {
 	uint32_t bits = size == 4 ? 32 : 64, words = size > 8 ? size / 8 : 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Extended atomics (manual, appendix B): every size, operation and way to give operands, bit by bit against a model; then
- * several processes at once on the same memory, of mixed sizes, where what is lost, torn or done twice shows in the sums.
+ * several processes at once on the same memory, of mixed sizes, where an operation that is lost, torn or done twice changes the sums.
  *
  * atomics [operations per process [seed]]
  */
@@ -201,7 +201,7 @@ static void alone(struct here *h, char *mem, const struct ibv_mr *mr, uint32_t f
 	CHECK(!ibv_destroy_qp(qp), "destroy");
 }
 
-/* ---- what is refused --------------------------------------------------------------------------------------------------- */
+/* ---- refusals --------------------------------------------------------------------------------------------------- */
 
 static void refusals(struct here *h, char *mem, const struct ibv_mr *mr)
 {
@@ -331,7 +331,7 @@ struct told {
 	uint32_t qpn;
 	struct block b[4];		/* mixed sizes, 256 bytes only; in the arena, private */
 };
-/* What each process has added: to every field of the mixed blocks; in all to each of the others'. */
+/* The sum that each process has added: to every field of the mixed blocks; in all to each field of the other blocks. */
 struct sums {
 	uint32_t mixed[2][FIELDS], whole[2];
 };
@@ -353,7 +353,7 @@ static void mixed(struct here *h, struct ibv_qp *qp, const struct block *b, uint
 	if (draw() % 3) {
 		run(h, qp, &op, b->addr + at, b->rkey, old);
 	} else {
-		/* the same by compare and swap, until nobody came between */
+		/* the same by compare and swap, repeated until no other process has changed the word between read and swap */
 		struct op look = {.size = op.size, .form = op.form}, cas = {.cas = true, .size = op.size, .form = op.form};
 		memset(cas.v[1], 0xff, sizeof(cas.v[1]));
 		memset(cas.v[3], 0xff, sizeof(cas.v[3]));
@@ -370,7 +370,7 @@ static void mixed(struct here *h, struct ibv_qp *qp, const struct block *b, uint
 		sum[at / 4 + i] += delta[i];
 }
 
-/* All fields of a block are equal, whenever somebody looks at the whole. */
+/* All fields of a block are equal at each read of the whole block. */
 static void whole(struct here *h, struct ibv_qp *qp, const struct block *b, uint32_t *sum)
 {
 	struct op op = {.size = widest(), .form = POINTER};

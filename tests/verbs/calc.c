@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CALC (manual, appendix D): every operation, type and form over SEND, RDMA WRITE and READ against a model that knows one value at a
- * time; what is refused; when operands are read; partial sums that go up a tree by themselves.
+ * time; refusals; when operands are read; partial sums that go up a tree without the CPU.
  *
  * calc [requests [seed]]
  */
@@ -136,7 +136,7 @@ static void one(struct ibv_qp *qp, char *mem, const struct ibv_mr *mr)
 		      f.host ? "host" : "network", n, i, bytes);
 }
 
-/* ---- what is refused, and when operands are read -------------------------------------------------------------------------- */
+/* ---- refusals, and when operands are read -------------------------------------------------------------------------- */
 
 static void capabilities(void)
 {
@@ -200,7 +200,8 @@ static void refusals(char *mem, const struct ibv_mr *mr)
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_qp(ordinary), "destroy");
 }
 
-/* A chain of queues: each waits for what comes, adds its own and sends the sum on; nothing is posted behind. */
+/* A chain of queues: each WAITs for the sum of the queue before, adds its own operand and sends the sum on; nothing is posted
+ * behind. */
 #define HOPS 5
 static void partial_sums(char *mem, const struct ibv_mr *mr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What CALC makes of its operands (manual, appendix D, and the extensions): a model that knows one value at a time. */
+/* A model of CALC (manual, appendix D, and the extensions): one value at a time. */
 #ifndef TESTS_VERBS_CALC_MODEL_H
 #define TESTS_VERBS_CALC_MODEL_H
 

@@ -158,7 +158,8 @@ static void descriptors(void)
 	CHECK(third >= 100 && dup2(third, old) == old && !close(copy) && !close(third), "dup2");
 	ch->fd = old;
 	CHECK(!rdma_destroy_id(id), "rdma_destroy_id over the third copy");
-	/* the program closes a channel by the system call, and uses the number for a file: that file gets what is written */
+	/* the program closes a channel by the system call, and uses the number for a file: writes to the number must reach that
+	 * file */
 	int pipes[2];
 	CHECK(!pipe(pipes), "pipe");
 	CHECK(!syscall(SYS_close, s->fd) && syscall(SYS_dup2, pipes[1], s->fd) == s->fd, "dup2");

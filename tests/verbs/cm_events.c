@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each event of RDMA CM (manual 6.3): what provokes it, its status, private data and parameters; and that rdma_destroy_id and
+/* Each event of RDMA CM (manual 6.3): its cause, its status, private data and parameters; and that rdma_destroy_id and
  * rdma_leave_multicast wait for rdma_ack_cm_event. */
 #include "cm.h"
 
@@ -187,7 +187,7 @@ static void rejected(void)
 	struct rdma_cm_event *ev;
 	char big[200] = "";
 
-	/* nobody listens */
+	/* no listener on that port */
 	active = cm_resolved(c, RDMA_PS_TCP, "127.0.0.1", (uint16_t)(port + 1));
 	cm_qp(active, IBV_QPT_RC);
 	cm_connect(active);
@@ -294,7 +294,7 @@ static void datagrams(void)
 	CHECK(rdma_disconnect(active) == -1 && errno == EINVAL, "rdma_disconnect of a UD id");
 	cm_destroy(passive);
 	cm_destroy(active);
-	/* no, and nobody */
+	/* a request that the listener rejects, and one without a listener */
 	active = cm_resolved(c, RDMA_PS_UDP, "127.0.0.1", to);
 	cm_connect(active);
 	passive = cm_request(s);
@@ -392,7 +392,7 @@ static void acknowledgements(void)
 	CHECK(!rdma_bind_addr(id, SA(a)), "rdma_bind_addr");
 	CHECK(!rdma_join_multicast(id, SA(left_group), NULL), "rdma_join_multicast");
 	held_back(cm_expect(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0), leaver, id);
-	/* events that nobody has retrieved go with the id */
+	/* rdma_destroy_id removes events of the id that were not retrieved */
 	CHECK(!rdma_join_multicast(id, SA(left_group), NULL), "rdma_join_multicast");
 	cm_destroy(id);
 	cm_quiet(c);

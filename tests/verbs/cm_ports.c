@@ -125,7 +125,7 @@ int main(void)
 	migrated(id->verbs);
 	on_port(&two, 2);
 	CHECK(!ibv_dereg_mr(mr[0]) && !ibv_dereg_mr(mr[1]), "ibv_dereg_mr");
-	/* nobody waits for the ends of the connections */
+	/* the test does not wait for the DISCONNECTED events */
 	struct rdma_cm_id *ids[] = {two.active, two.passive, one.active, one.passive, listener};
 	for (int i = 0; i < 5; i++)
 		cm_destroy(ids[i]);

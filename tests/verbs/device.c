@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device seen by programs: its identity, its port, older programs' structures, what it refuses (by the calls of libibverbs
- * and of mlx5dv, none of which reach the real libraries), what closing it takes back, and the builder of requests.
+ * The device seen by programs: its identity, its port, older programs' structures, refusals (by the calls of libibverbs
+ * and of mlx5dv, none of which reach the real libraries), the objects that ibv_close_device frees, and the builder of requests.
  */
 #include <infiniband/mlx5dv.h>
 
@@ -16,7 +16,7 @@ static struct vt t;
 static struct ibv_cq *cq;
 static char mem[4096];
 
-/* What a program loses by closing the device first is part of the test. */
+/* The test closes the device before its objects: leaked handles are expected. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
@@ -129,7 +129,7 @@ static void older_programs(void)
 	CHECK(!mlx5dv_query_device(t.ctx, &q.dv) && q.dv.comp_mask == MLX5DV_CONTEXT_MASK_DC_ODP_CAPS && q.dv.dc_odp_caps, "DC");
 }
 
-/* ---- what there is not ---------------------------------------------------------------------------------------- */
+/* ---- memory owners, and calls that the device refuses ------------------------------------------------------------- */
 
 /* shca_memory_at: the fabric begins with its tables, memory of shca_alloc is this process's, and the pieces have an end. */
 static void memory_owners(struct ibv_context *stranger)
@@ -246,7 +246,7 @@ static void mlx5_only(void)
 
 /* ---- closing -------------------------------------------------------------------------------------------------- */
 
-/* What a program registered and did not deregister is taken back when it closes its context: table entries serve again. */
+/* ibv_close_device deregisters the context's regions: their table entries are used again. */
 static void closed_with_regions(void)
 {
 	uint32_t highest = 0;

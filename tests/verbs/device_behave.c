@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHCA_BEHAVE: what the device is told to do without is promised no more, and really is not so. Each word in a process of its own,
- * and none: then everything is promised, and nothing of this happens.
+ * SHCA_BEHAVE: the device no longer promises a guarantee that a word takes away, and really behaves without it. Each word in a process
+ * of its own; and no word: then all guarantees are promised, and hold.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -132,7 +132,7 @@ static void memory(void)
 	CHECK(!ibv_dereg_mr(mr), "dereg");
 }
 
-/* What is posted to a queue that fails before it was connected is flushed; in a process of which no queue was connected so far. */
+/* Requests of a queue that fails before it was connected are flushed; in a process of which no queue was connected so far. */
 static void fails_unconnected(void)
 {
 	struct ibv_qp *qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);
@@ -206,7 +206,7 @@ static int behaves(const char *w)
 	/* connected anew */
 	CHECK(!vt_to(from, IBV_QPS_RESET) && !vt_to(to, IBV_QPS_RESET) && !vt_init(from) && !vt_init(to), "reset");
 	vt_connect_pair(from, to);
-	/* whatever the device does, what was not registered is not reached; last: the queue is in error then */
+	/* with each word, memory that is not registered is not accessed; the last step, since the queue is in error then */
 	static char stranger[64];
 	CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 2, (struct ibv_sge){ (uintptr_t)stranger, 64, 0 }, (uintptr_t)target, target_mr->rkey), "post");
 	vt_expect(cq, 2, IBV_WC_LOC_PROT_ERR);
@@ -216,8 +216,8 @@ static int behaves(const char *w)
 	return 0;
 }
 
-/* What another process's device does without takes nothing from what this one's promises: a queue that waits for a receive goes on in the
- * thread of whoever posts it. */
+/* Another process's SHCA_BEHAVE changes no promise of this process's device: a queue that waits for a receive goes on in the thread that
+ * posts the receive. */
 struct place {
 	uint64_t addr;
 	uint32_t rkey, qpn;

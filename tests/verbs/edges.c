@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits and what happens just there: full queues, the last lap, regions and queues that go, queues that wait. */
+/* Behaviour at limits: full queues, the last lap, regions and queues that go, queues that wait. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -113,7 +113,7 @@ static void builder_room(void)
 	drop(a, b);
 }
 
-/* A shared receive queue for no requests, as libmlx5 makes it for the attributes' defaults: one that says what it has. */
+/* A shared receive queue for no requests, as libmlx5 makes it for the attributes' defaults: ibv_query_srq tells its real size. */
 static void no_receives_asked(void)
 {
 	struct ibv_srq_init_attr a = {.attr = {.max_wr = 0}};
@@ -171,8 +171,8 @@ static void receive_room(void)
 
 /* ---- completion queues ----------------------------------------------------------------------------------------------- */
 
-/* A CQ takes what it has room for, in order; one more is an error that its owner is told of. What its queue took along
- * makes room. */
+/* A CQ takes as many completions as it has entries, in order; one more is an overrun, for which its owner gets IBV_EVENT_CQ_ERR.
+ * Destroying a queue frees the entries of its completions. */
 static void completion_room(void)
 {
 	struct ibv_cq *cq = vt_cq(&t, 8, NULL), *other = scq;
@@ -249,7 +249,7 @@ static void laps(void)
 	scq = other;
 }
 
-/* ---- what has failed answers nobody ---------------------------------------------------------------------------------- */
+/* ---- failed queues answer no request ---------------------------------------------------------------------------------- */
 
 static void failed_answers_nobody(void)
 {
@@ -316,7 +316,8 @@ static void short_atomic(void)
 
 /* ---- no bytes ------------------------------------------------------------------------------------------------------- */
 
-/* Segments of no bytes name nothing, whatever address and key they have: in front of, between and behind others, and alone. */
+/* Segments of no bytes name nothing, whatever address and key they have: in front of, between and behind segments with bytes,
+ * and alone. */
 static void empty_segments(void)
 {
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM};
@@ -399,7 +400,8 @@ static void no_bytes_no_key(void)
 
 /* ---- datagrams ------------------------------------------------------------------------------------------------------- */
 
-/* The GRH at mem + 4096 is as the address handle says; behind it come headers of 20 bytes, `more`, the padded data and the ICRC. */
+/* The GRH at mem + 4096 is as the address handle says; behind it come headers of 20 bytes, `more`, the padded data and the
+ * ICRC. */
 static void grh_of(struct ibv_wc *wc, bool full, uint32_t more, uint32_t padded)
 {
 	struct ibv_grh grh;
@@ -540,7 +542,7 @@ static void *heavy_writer(void *arg)
 	return arg;
 }
 
-/* What is deregistered is not written to any more when ibv_dereg_mr returns, though somebody was in the middle of it. */
+/* When ibv_dereg_mr returns, no peer writes to the region any more, even if a peer was in the middle of a copy. */
 static void deregistered(void)
 {
 	pthread_t thread;
@@ -562,7 +564,7 @@ static void deregistered(void)
 			CHECK(vt_ms() < end, "nothing is written");
 		CHECK(!ibv_dereg_mr(r), "ibv_dereg_mr");
 		memset(heavy_to, 0, HEAVY);
-		/* somebody who is in the middle has the time that a copy takes */
+		/* a peer in the middle of its copy gets the time that the copy takes */
 		for (int look = 0; look < 3; look++, sched_yield())
 			for (uint32_t k = 0; k < HEAVY; k += 64)
 				CHECK(!heavy_to[k], "byte %u was written after ibv_dereg_mr", k);
@@ -669,8 +671,8 @@ static void stalls(void)
 }
 
 #define QUEUES 3
-/* The queues of a process that is stopped wait for receives of another: who posts these runs them. Twice, for what waited
- * once must be able to wait again. */
+/* The queues of a process that is stopped wait for receives of another: the process that posts these executes the queues.
+ * Twice: a queue that has waited once must be able to wait again. */
 static void stopped(void)
 {
 	struct vt_peer p = vt_fork();

@@ -2,7 +2,7 @@
 /*
  * The software HCA linked into a library, as in libheddle: hidden dispatchers. Run alone, its own copy serves; run
  * under shcarun, the preloaded libshca does, so that the process is one member of the fabric. Argument: "own" or
- * "preloaded", what is expected.
+ * "preloaded", the copy that must serve.
  */
 #include <dlfcn.h>
 #include <infiniband/mlx5dv.h>

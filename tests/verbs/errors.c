@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes wrong and how it is reported: statuses of requester and responder, flushes, refusals (manual, chapter
+/* Errors and their reports: statuses of requester and responder, flushes, refusals (manual, chapter
  * 6). */
 #include <infiniband/verbs_exp.h>
 
@@ -43,7 +43,7 @@ static void end(struct pair p)
 	vt_none(rcq);
 }
 
-/* After a failed request the queue is in error and what follows is flushed. */
+/* After a failed request the queue is in error and later requests are flushed. */
 static void follows(struct pair p)
 {
 	CHECK(vt_state(p.a) == IBV_QPS_ERR, "state %d", vt_state(p.a));
@@ -176,7 +176,7 @@ static void bad_receive(struct vt *t)
 	follows(p);
 	end(p);
 
-	/* or when its region is gone by the time that the message comes; others are not disturbed */
+	/* or when its region is gone by the time that the message comes; other queues go on */
 	for (int other = 0; other < 2; other++) {
 		p = connect_with(t, VT_ACCESS, 7);
 		struct ibv_mr *gone = vt_mr(t, mem + 1024, 64, VT_ACCESS), *same = vt_mr(t, mem + 1024, 64, VT_ACCESS);

@@ -156,7 +156,7 @@ static void srq_limit(struct vt *t)
 	at.srq_limit = 10000;
 	CHECK(ibv_modify_srq(srq, &at, IBV_SRQ_LIMIT) == EINVAL, "limit beyond the size");
 
-	/* the QP's last receive, for those who share */
+	/* LAST_WQE_REACHED, for queues with an SRQ */
 	CHECK(!vt_to(b, IBV_QPS_ERR), "to ERR");
 	ev = async_event(t->ctx, IBV_EVENT_QP_LAST_WQE_REACHED);
 	CHECK(ev.element.qp == b, "qp");
@@ -165,8 +165,8 @@ static void srq_limit(struct vt *t)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq), "destroy");
 }
 
-/* Whatever takes a queue with an SRQ to ERR, it is told once, behind its other event, that it takes no more receives of it; and once
- * more after RESET. Those that are posted stay for others. */
+/* A queue with an SRQ gets IBV_EVENT_QP_LAST_WQE_REACHED once when it enters ERR, by whichever cause, behind the event of that cause; and
+ * once more after RESET. Receives that are posted stay in the SRQ for other queues. */
 static void last_receive(struct vt *t)
 {
 	enum { MODIFIED, REQUESTED, RESPONDED, TOO_SHORT, OVERRUN, WAYS };
@@ -199,7 +199,7 @@ static void last_receive(struct vt *t)
 				CHECK(!vt_send(a, 9, vt_sge(mr, 0, 8), 0), "a message without room for its completion");
 		}
 		CHECK(vt_state(b) == IBV_QPS_ERR, "way %d: the state", way);
-		/* its peer was denied what it asked for, by the way REQUESTED */
+		/* REQUESTED: one more event, of the peer, which has refused the request */
 		for (int events = 0; events < 1 + fatal + (way % WAYS == OVERRUN) + (way % WAYS == REQUESTED); events++) {
 			CHECK(readable(t->ctx->async_fd, 60000) && !ibv_get_async_event(t->ctx, &ev), "way %d: event %d", way, events);
 			bool last = ev.event_type == IBV_EVENT_QP_LAST_WQE_REACHED;
@@ -279,8 +279,8 @@ static struct ibv_qp *small_qp(struct vt *t, struct ibv_cq *scq, struct ibv_cq *
 	return qp;
 }
 
-/* What fits arrives and may be polled; the message that did not fails at its sender; every queue of the CQ is in error,
- * with its event; the CQ stays in error whatever is polled. */
+/* Completions that fit are delivered and may be polled; the message whose completion did not fit fails at its sender; every queue of the CQ is in error,
+ * with its event; polling does not end the CQ's error. */
 static void overrun(struct vt *t)
 {
 	struct ibv_cq *small = vt_cq(t, 8, NULL), *cq = vt_cq(t, 256, NULL);
@@ -376,7 +376,7 @@ static void access_error(struct vt *t, struct vt *other)
 	vt_connect_pair(a, b);
 	CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 1, vt_sge(mr, 0, 8), 0, 0x123400), "post");
 	vt_expect(cq, 1, IBV_WC_REM_ACCESS_ERR);
-	/* it is the other context's event; whoever looks first does not lose it for the other */
+	/* it is the other context's event; ibv_get_async_event of this context must not remove it */
 	struct ibv_async_event ev;
 	fcntl(t->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	CHECK(ibv_get_async_event(t->ctx, &ev) == -1 && errno == EAGAIN, "the wrong context got an event");
@@ -392,7 +392,7 @@ static bool has_event(struct vt *t)
 	return readable(t->ctx->async_fd, 0);
 }
 
-/* An event that nobody has read goes with its object, and poll(2) says so. What another object has to tell stays. */
+/* Destroying an object removes its unread events, and poll(2) shows that. Events of other objects stay. */
 static void goes_unread(struct vt *t)
 {
 	struct ibv_srq_init_attr i = { .attr = { .max_wr = 8, .max_sge = 1 } };

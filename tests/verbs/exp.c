@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The experimental verbs: what is refused, what WAIT and ENABLE count, masked atomics, task lists (manual, B and D). */
+/* The experimental verbs: refusals, the counts of WAIT and ENABLE, masked atomics, task lists (manual, B and D). */
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs_exp.h>
 
@@ -8,7 +8,7 @@
 static struct vt t;
 static uint64_t *mem;
 static struct ibv_mr *mr;
-static struct ibv_cq *cq, *other;	/* of all queues; what WAITs wait for */
+static struct ibv_cq *cq, *other;	/* of all queues; the CQ that WAITs name */
 
 #define CROSS IBV_EXP_QP_CREATE_CROSS_CHANNEL
 
@@ -156,7 +156,7 @@ static void many_waiters(void)
 		CHECK(!ibv_destroy_qp(q[i]), "destroy");
 }
 
-/* What is enabled stays enabled, though an ENABLE of less comes later; 0 enables all. */
+/* Enabled requests stay enabled, though an ENABLE of a smaller count comes later; 0 enables all. */
 static void enables(void)
 {
 	struct ibv_qp *m = loop(CROSS | IBV_EXP_QP_CREATE_MANAGED_SEND, 16), *late = loop(CROSS, 16), *early = loop(CROSS, 16);
@@ -180,7 +180,7 @@ static void enables(void)
 	CHECK(!ibv_destroy_qp(m) && !ibv_destroy_qp(late) && !ibv_destroy_qp(early), "destroy");
 }
 
-/* Enables share a base until the one that moves it, to the largest of them; what they enable may come later. */
+/* Enables share a base until the one that moves it, to the largest of them; the enabled requests may be posted later. */
 static void enables_of_a_group(void)
 {
 	struct ibv_qp *m = loop(CROSS | IBV_EXP_QP_CREATE_MANAGED_SEND, 16), *q = loop(CROSS, 16);
@@ -194,13 +194,13 @@ static void enables_of_a_group(void)
 	for (uint64_t i = 0; i < 2; i++)
 		vt_expect(cq, i, IBV_WC_SUCCESS);
 	vt_none(cq);
-	/* without the flag, and beyond what is posted: five of five; the sixth is not posted yet */
+	/* without the flag, and beyond the posted requests: five of five; the sixth is not posted yet */
 	more.exp_send_flags = 0;
 	CHECK(!post(q, &more, 1), "post");
 	for (uint64_t i = 2; i < 5; i++)
 		vt_expect(cq, i, IBV_WC_SUCCESS);
 	more = enable(m, 4);
-	/* an adapter would run what lies in the queue by chance */
+	/* an adapter would execute stale WQEs of the ring */
 	CHECK(post(q, &more, 1) == (vt_mlx5() ? EINVAL : 0), "an ENABLE before what it enables is posted");
 	vt_none(cq);
 	CHECK(!post(m, &add[5], 1), "post");
@@ -237,7 +237,7 @@ static void receives(void)
 	CHECK(!ibv_destroy_qp(m) && !ibv_destroy_qp(q), "destroy");
 }
 
-/* In error all receives are flushed, enabled or not: nobody will enable those that were not. */
+/* In error all receives are flushed, enabled or not: no ENABLE can follow. */
 static void receives_of_a_failed_queue(void)
 {
 	struct ibv_qp *m = make(CROSS | IBV_EXP_QP_CREATE_MANAGED_RECV, 16, cq), *q = loop(CROSS, 16);
@@ -260,7 +260,7 @@ static void receives_of_a_failed_queue(void)
 	CHECK(!ibv_destroy_qp(m) && !ibv_destroy_qp(q), "destroy");
 }
 
-/* What strangers leave in fields that a request has no use for. */
+/* Garbage in fields that a request does not use. */
 static void unused_fields(void)
 {
 	struct ibv_qp *m = loop(CROSS | IBV_EXP_QP_CREATE_MANAGED_SEND, 16), *q = loop(CROSS, 16);
@@ -300,7 +300,7 @@ static void unused_fields(void)
 	CHECK(!ibv_destroy_qp(m) && !ibv_destroy_qp(q), "destroy");
 }
 
-/* What a request names may be gone when it runs. */
+/* The objects that a request names may be destroyed before it is executed. */
 static void gone(void)
 {
 	struct ibv_qp *m = loop(CROSS | IBV_EXP_QP_CREATE_MANAGED_SEND, 8), *q = loop(CROSS, 8);
@@ -345,7 +345,7 @@ static void lists(void)
 	struct ibv_exp_send_wr en = enable(m, 2), todo[5];
 	struct ibv_exp_task task[2], *bad;
 
-	/* an ENABLE may stand before what it enables */
+	/* an ENABLE may stand before the requests that it enables */
 	mem[0] = 0;
 	for (uint64_t i = 0; i < 5; i++)
 		todo[i] = add_to(0, i);
@@ -355,7 +355,7 @@ static void lists(void)
 	CHECK(!ibv_exp_post_task(t.ctx, task, &bad), "ENABLE before");
 	vt_expect(cq, 0, IBV_WC_SUCCESS);
 	vt_expect(cq, 1, IBV_WC_SUCCESS);
-	/* five do not fit into four, so the queue before gets nothing either; and again, and then what fits does */
+	/* five do not fit into four, so the queue before gets nothing either; and again; then four, which fit */
 	struct ibv_exp_send_wr before = add_to(1, 7);
 	mem[1] = 0;
 	for (int i = 0; i < 3; i++) {

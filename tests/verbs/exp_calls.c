@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every call of the experimental verbs that other tests do not make, as programs for the vendor's header make it: what is answered, and
- * what is refused, with the reason. The header comes by -include alone.
+ * Every call of the experimental verbs that other tests do not make, as programs for the vendor's header make it: results,
+ * and refusals with their reasons. The header comes by -include alone.
  */
 #include "vt.h"
 
@@ -13,7 +13,7 @@ static void device(void)
 	struct ibv_exp_device_attr a;
 	struct ibv_device_attr o;
 
-	/* a program that asks for all, and does not clear what it gives */
+	/* a program that sets all bits of comp_mask, and does not clear the structure */
 	memset(&a, 0xa5, sizeof a);
 	a.comp_mask = IBV_EXP_DEVICE_ATTR_RESERVED - 1;
 	CHECK(!ibv_exp_query_device(t.ctx, &a) && !ibv_query_device(t.ctx, &o), "query");
@@ -54,7 +54,7 @@ static void device(void)
 	/* the extensions were not asked for: a program that knows the vendor's structure has no room for them */
 	CHECK(a.shca_extensions == 0xa5a5a5a5a5a5a5a5, "written beyond the vendor's attributes");
 
-	/* one thing only, and one that nobody knows */
+	/* one known bit, and one unknown bit */
 	memset(&a, 0xa5, sizeof a);
 	a.comp_mask = IBV_EXP_DEVICE_ATTR_MAX_DCT | 1 << 29;
 	CHECK(!ibv_exp_query_device(t.ctx, &a) && a.comp_mask == IBV_EXP_DEVICE_ATTR_MAX_DCT, "comp_mask %#x", a.comp_mask);
@@ -275,7 +275,7 @@ static void queues(void)
 	refuse_queue(a, EINVAL, "unknown fields");
 }
 
-/* Room is what has run, though its completions were not polled. */
+/* Executed requests free their slots, though their completions were not polled. */
 static void overflow(void)
 {
 	struct ibv_cq *unpolled = vt_cq(&t, 256, NULL);
@@ -468,7 +468,7 @@ static void windows(void)
 	CHECK(!ibv_destroy_qp(qp) && !ibv_dealloc_mw(one) && !ibv_dealloc_mw(two) && !ibv_dereg_mr(mr), "destroy");
 }
 
-/* Appendix C: a key of regions, one of strided blocks over the first, their use, invalidation, and what is refused. */
+/* Appendix C: a key of regions, one of strided blocks over the first, their use, invalidation, and refusals. */
 static void memory_keys(void)
 {
 	static char memory[4096], copy[256];
@@ -607,7 +607,7 @@ static void absent(void)
 	CHECK(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr), "destroy");
 }
 
-/* What is refused is said why, to who wants to know. */
+/* SHCA_DEBUG prints the reason of each refusal. */
 static void reasons(void)
 {
 	char text[512] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The experimental verbs beside what their own tests do: structures of which only what comp_mask names is written, the rest garbage; two
+ * The experimental verbs beside their own tests: structures in which only the members that comp_mask names are set, the rest is garbage; two
  * threads whose task lists name the same queues in opposite orders; queues for two requests; a forked child; a DC target that is
  * killed. `exp_comp_mask threads` and so on: one of them. (A receiving queue pair of XRC whose maker is killed: open_qp.)
  */
@@ -72,7 +72,7 @@ static struct ibv_exp_task task_of(struct ibv_qp *qp, struct ibv_exp_send_wr *wr
 
 /* ---- garbage ------------------------------------------------------------------------------------------------------------- */
 
-/* Every structure full of garbage, but what has no bit in comp_mask, and comp_mask itself. */
+/* Every structure is full of garbage, except comp_mask and the members without a bit in comp_mask. */
 static void garbage(void)
 {
 	struct ibv_exp_device_attr da;
@@ -201,8 +201,8 @@ static _Atomic uint32_t listed;		/* lists that were posted */
 static _Atomic uint32_t refused;
 
 /*
- * Lists that name the queues that both threads use, in opposite orders: an ENABLE and what it enables, and an addition of one's own; every
- * third one ends with a task that is refused. What is there in the end is what the lists that were taken say, nothing of the others.
+ * Lists that name the queues that both threads use, in opposite orders: an ENABLE and its requests, and an addition to a word of the thread's own;
+ * every third list ends with a task that is refused. In the end memory shows the lists that were accepted, and nothing of refused ones.
  */
 static void *poster(void *arg)
 {
@@ -234,7 +234,7 @@ static void *poster(void *arg)
 		if (!err)
 			taken++;
 		atomic_fetch_add(err ? &refused : &listed, 1);
-		/* whoever comes first */
+		/* either thread may be first */
 		for (int k = 0; k < 3; k++)
 			while (ibv_poll_cq(thread_cq[k], 1, &wc) > 0)
 				CHECK(wc.status == IBV_WC_SUCCESS && (k == 2 ? wc.wr_id == 1 : wc.wr_id == 2 || wc.wr_id == 91), "%lu: %s",
@@ -245,7 +245,7 @@ static void *poster(void *arg)
 	return NULL;
 }
 
-/* Whatever a thread of the parent holds when another forks, the child takes down what it inherited. */
+/* The child destroys the inherited objects, whichever locks another thread of the parent held at the fork. */
 static void children_take_down(void)
 {
 	int status;
@@ -291,7 +291,7 @@ static void threads(void)
 	end();
 }
 
-/* ---- room for two ------------------------------------------------------------------------------------------------------------ */
+/* ---- room for two ------------------------------------------------------------------------------------------------- */
 
 /* Queues of two requests, completion queues of two: lists of two go round a hundred times, and three are refused each time. */
 static void two(void)
@@ -329,9 +329,10 @@ static void two(void)
 	end();
 }
 
-/* ---- fork -------------------------------------------------------------------------------------------------------------------- */
+/* ---- fork --------------------------------------------------------------------------------------------------------- */
 
-/* In the middle of lists: a child refuses every experimental verb and says so, takes down what it inherited, and changes nothing. */
+/* In the middle of lists: a child refuses every experimental verb with the reason, destroys the inherited objects, and changes
+ * no memory of the parent. */
 static void forked(void)
 {
 	struct ibv_exp_send_wr en, wr, *bad_wr;
@@ -377,7 +378,7 @@ static void forked(void)
 	end();
 }
 
-/* ---- a DC target that is killed ------------------------------------------------------------------------------------------------ */
+/* ---- a DC target that is killed ----------------------------------------------------------------------------------- */
 
 struct aim {
 	uint64_t addr;
@@ -438,7 +439,8 @@ static void killed_target(void)
 	CHECK(ah && qp, "an initiator");
 	ready(qp);
 	for (int step = 0; step < 5; step++) {
-		/* both; the first is killed while a message waits for a receive of it; after RESET the other one, and the dead one once more */
+		/* both; the first is killed while a message waits for a receive of it; after RESET the other one, and the dead
+		 * one once more */
 		const int which = (const int[]){0, 1, 0, 1, 0}[step];
 		const bool waits = step == 2, fails = waits || step == 4;
 		struct ibv_exp_send_wr wr = {.wr_id = (uint64_t)step, .exp_opcode = IBV_EXP_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,

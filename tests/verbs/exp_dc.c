@@ -115,7 +115,7 @@ static int post(struct side *s, struct ibv_qp *qp, enum ibv_exp_wr_opcode op, st
 	return ibv_exp_post_send(qp, &wr, &bad);
 }
 
-/* What each operation does, and what completions say of it: the initiator's, and the target's. */
+/* Each operation's effect, and its completions at initiator and target. */
 static void operations(struct side *s)
 {
 	struct ibv_qp *qp = initiator(s);
@@ -210,7 +210,7 @@ static void keys(struct side *s)
 	wrong_request(s, s, me);
 	expect_violation(s);
 	CHECK(s->mem[8] == 2, "a request with a wrong key was executed");
-	/* a number that is no target's is nobody's violation */
+	/* a number that names no target counts as no target's key violation */
 	me.number = 1;
 	wrong_request(s, s, me);
 	CHECK(violations(s) == 4, "%u", violations(s));
@@ -268,7 +268,7 @@ static void refused(struct side *s)
 	CHECK(!ibv_destroy_qp(by_dv) && !ibv_destroy_qp(qp), "destroy");
 }
 
-/* A target whose completion queue is overrun is lost, and its owner is told. */
+/* A target whose completion queue is overrun is lost; its owner gets an event. */
 static void overrun(struct side *s)
 {
 	struct ibv_cq *tiny = vt_cq(&s->t, 1, NULL);
@@ -299,7 +299,7 @@ static void overrun(struct side *s)
 	CHECK(!ibv_exp_destroy_dct(dct) && !ibv_destroy_qp(qp) && !ibv_destroy_cq(tiny), "destroy");
 }
 
-/* Between processes: the target's owner is told of what another one did. */
+/* Between processes: the target's owner gets the event of another process's violation. */
 static void two_processes(void)
 {
 	struct vt_peer p = vt_fork();
@@ -315,7 +315,7 @@ static void two_processes(void)
 	s.mem[0] = 7;
 	wrong_request(&s, &s, theirs);
 	expect_violation(&s);
-	/* what the other one sends lands in the completion queue that was waited for */
+	/* the other process's message completes in the CQ that the WAIT names */
 	vt_meet(&p);
 	struct ibv_qp *qp = initiator(&s);
 	CHECK(!post(&s, qp, IBV_EXP_WR_SEND, theirs, KEY, 4), "send");

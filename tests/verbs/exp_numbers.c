@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The numbers that programs and their bindings rely on: a second record of what the header says, and of which member is where. */
+/* The numbers that programs and their bindings rely on: a second record of the header's constants, and of the members' offsets. */
 #include <stddef.h>
 
 #define IS(name, value) _Static_assert((unsigned long long)(name) == (unsigned long long)(value), #name)
@@ -104,7 +104,7 @@ SAME(lmc);
 SAME(init_type_reply);
 SAME(active_width);
 SAME(link_layer);
-/* What the manual and the vendor's header call by different names. */
+/* Constants that have one name in the manual and another in the vendor's header. */
 _Static_assert(offsetof(struct ibv_exp_device_attr, ext_atom.atomic_arg_sizes) ==
 		       offsetof(struct ibv_exp_device_attr, ext_atom.log_atomic_arg_sizes), "sizes of atomics");
 _Static_assert(offsetof(struct ibv_exp_device_attr, max_mkey_klm_list_size) ==

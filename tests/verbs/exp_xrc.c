@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The manual's older XRC calls (3.4.8 to 3.4.14, 3.6.3), between two processes: one makes the receive queue pair, the other sends to it
- * what lands in its own shared receive queue, which is in the same domain, registers for it, and has it for itself in the end. The
- * header comes by -include.
+ * The manual's older XRC calls (3.4.8 to 3.4.14, 3.6.3), between two processes: one makes the receive queue pair; the other process sends
+ * through it to its own shared receive queue in the same domain, registers for the queue pair, and is its last user. The header comes
+ * by -include.
  */
 #include <fcntl.h>
 
@@ -20,7 +20,7 @@ static struct ibv_xrc_domain *domain_of(const char *file)
 	return d;
 }
 
-/* Who has the receive queue pair. */
+/* Processes that are registered for the receive queue pair. */
 static void target(struct vt_peer *p)
 {
 	struct ibv_xrc_domain *d = domain_of("/proc/self/exe"), *other = domain_of("/proc/self/status");
@@ -111,7 +111,7 @@ static void initiator(struct vt_peer *p)
 	vt_expect(received, 50, IBV_WC_SUCCESS);
 	CHECK(mem[8] == 7, "payload");
 	vt_meet(p);
-	/* who made it has unregistered */
+	/* its creator has unregistered */
 	vt_meet(p);
 	CHECK(!vt_srq_recv(srq, 51, vt_sge(mr, 64, 8)), "receive");
 	send_to(qp, srqn, vt_sge(mr, 0, 8));
@@ -125,7 +125,8 @@ static void initiator(struct vt_peer *p)
 		      !ibv_close_xrc_domain(d), "destroy");
 }
 
-/* As many handles as there can be. Who is not registered needs one more to ask: that is what he is told, not that there is none such. */
+/* As many handles as there can be. A query or modify of a process that is not registered needs one more handle: ENOMEM, and not the error
+ * of a number without a queue pair. */
 static void full(void)
 {
 	struct ibv_xrc_domain *d = ibv_open_xrc_domain(t.ctx, -1, O_CREAT);

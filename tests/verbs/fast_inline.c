@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The device's short ways beside ibv_post_send's fast writes: one inline write built by ibv_wr_* (DC), and one inline
- * datagram. Both remember where they go: what is taken away must be noticed by the very next request. And lists of ibv_wr_*
+ * datagram. Both cache their destination: the very next request must notice that it has been destroyed or closed. And lists of ibv_wr_*
  * are posted as a whole or not at all.
  */
 #include <endian.h>
@@ -110,7 +110,7 @@ static int put(struct dc *d, unsigned flags, size_t at, const char *data, size_t
 	return ibv_wr_complete(d->ex);
 }
 
-/* Every length, in one piece and in two; what is beside stays. Now and then a signaled one. */
+/* Every length, in one piece and in two; neighbouring bytes stay. Now and then a signaled one. */
 static void dc_lengths(struct dc *d)
 {
 	char data[INLINE_MAX];

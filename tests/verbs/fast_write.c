@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plain writes on queues of a thread domain (the device's shortest path), which remember their target: whatever the
- * target's owner takes away must be noticed by the very next write. And inline data that is longer than a WQE, while the
+ * Plain writes on queues of a thread domain (the device's shortest path), which cache their target: the very
+ * next write must notice every right, region or queue that the target's owner takes away. And inline data that is longer than a WQE, while the
  * queue waits for receives.
  */
 #include <fcntl.h>
@@ -93,7 +93,7 @@ static void written(const struct pair *p, size_t at, const void *head, uint32_t 
 	CHECK(!memcmp(p->mem + at, head, n) && v == last, "%u bytes at %zu are wrong (%#lx, not %#lx)", n, at, v, last);
 }
 
-/* Every length around the branches of the copy, at every alignment; what is beside stays. */
+/* Every length around the branches of the copy, at every alignment; neighbouring bytes stay. */
 static void lengths(struct pair *p)
 {
 	char head[256];
@@ -122,7 +122,7 @@ static void fails(struct pair *p, uint32_t rkey, enum ibv_wc_status status, cons
 	CHECK(!memcmp(before, after, 8), "%s: it was written", what);
 }
 
-/* What the target remembers is taken away, each in its own way. */
+/* Each part of the cached target is taken away, each in its own way. */
 static void revoked(void)
 {
 	enum { DEREG, REREG, ACCESS, ERROR, DESTROY, RESET, WAYS };
@@ -185,7 +185,7 @@ static void wr_write(struct ibv_qp_ex *ex, uint64_t addr, uint32_t rkey, const v
 	CHECK(!ibv_wr_complete(ex), "ibv_wr_complete");
 }
 
-/* Writes n bytes of `from` to addr, whatever is there. */
+/* Writes n bytes of `from` to addr, without a check of addr. */
 static void put_by(struct pair *p, enum way way, uint64_t addr, uint32_t rkey, const struct ibv_mr *from, uint32_t n)
 {
 	struct ibv_sge sge[2] = { vt_sge(from, 0, n), vt_sge(from, n / 2, n - n / 2) };
@@ -210,7 +210,7 @@ static void put_by(struct pair *p, enum way way, uint64_t addr, uint32_t rkey, c
 	CHECK(!ibv_post_send(p->a, &wr, &bad), "post");
 }
 
-/* A window of which every bound, and every right, is judged by each way; what is beside it stays as it is. */
+/* A window of which every bound, and every right, is checked by each way of posting; neighbouring bytes stay. */
 static void judged(void)
 {
 	enum { OVER, BEFORE, FAR, WRAPS, RIGHTS, DOMAIN, CASES };

@@ -69,7 +69,8 @@ static bool named(char *name)
 	return ok;
 }
 
-/* What programs call that were built with a C library before 2.33. A later one has them for such programs only, by a version's name. */
+/* Functions that programs built with a C library before 2.33 call. Later C libraries export them for such programs only, by
+ * symbol version. */
 static void *old_function(const char *name)
 {
 	static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.4", "GLIBC_2.0", "GLIBC_2.27"};
@@ -148,7 +149,7 @@ int main(int argc, char **argv)
 	EXPECT(realpath(TEXT, name) && !strcmp(name, TEXT));
 	EXPECT(named(realpath("/sys/class//infiniband/shca0/node_type", NULL)));
 	REFUSED(readlink(TEXT, name, sizeof name) >= 0, EINVAL);
-	/* others are handed on, with their modes */
+	/* other paths are handed on, with their modes */
 	char other[] = "/tmp/infiniband-XXXXXX";
 	check("mkstemp", (fd = mkstemp(other)) >= 0 && !close(fd) && !unlink(other));
 	mode_t mask = umask(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A forked child does not have the fabric: what it inherited refuses work, and it may open the device for itself. A
+/* A forked child does not have the fabric: inherited objects refuse work, and the child may open the device for itself. A
  * program that closes the device without destroying anything leaves nothing behind for its peers. */
 #include <infiniband/verbs_exp.h>
 
@@ -7,7 +7,7 @@
 
 static char buf[4096];
 
-/* What a program loses by closing the device first is part of the test. */
+/* The test closes the device before its objects: leaked handles are expected. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
@@ -120,7 +120,7 @@ int main(void)
 	still_works(&t, cq, qp, mr);
 	CHECK(!ibv_destroy_qp(ex) && !ibv_destroy_cq(ibv_cq_ex_to_cq(cqx)) && !ibv_free_dm(dm), "destroy");
 
-	/* closed with everything in use: a peer in this process is told that nobody is there */
+	/* closed with everything in use: requests of a peer in this process end by IBV_WC_RETRY_EXC_ERR */
 	struct vt other = vt_open();
 	struct ibv_cq *ocq = vt_cq(&other, 16, NULL);
 	struct ibv_qp *oqp = vt_qp(&other, IBV_QPT_RC, ocq, NULL);

@@ -102,7 +102,7 @@ static void same_process(void)
 	CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 1, sge, (uintptr_t)p + 128, same->rkey), "post");
 	vt_expect(cq2, 1, IBV_WC_SUCCESS);
 	CHECK(p[128 + 63] == 7, "the data");
-	/* what is refused */
+	/* refusals */
 	CHECK(ibv_dereg_mr(same) == EINVAL, "an imported region");
 	CHECK((errno = 0, !ibv_import_mr(other.pd, mr->handle + 1)) && errno == ENOENT, "no such region");
 	CHECK((errno = 0, !ibv_import_pd(ctx, 0)) && errno == ENOENT && !ibv_import_pd(ctx, 0xfffffff), "no such domain");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHCA_LINK=ethernet: what the port says of itself, addresses with a GRH and without, connections and datagrams by either GID, a peer with
- * the other link layer; and what is refused of packets: steering, receive work queues, tables.
+ * SHCA_LINK=ethernet: the port's attributes, addresses with a GRH and without, connections and datagrams by either GID, a peer with
+ * the other link layer; and refusals of packet objects: steering, receive work queues, tables.
  */
 #include <net/if.h>
 

@@ -140,7 +140,8 @@ static uint32_t rnd(uint32_t n)
 	return (rnd_state >> 8) % n;
 }
 
-/* Picks bytes of a memory, or of an inner key: their addresses for a request, and their places. first: the memories of this side. */
+/* Picks bytes of a memory, or of an inner key: their addresses for a request, and their places. first: the memories of this
+ * side. */
 static uint32_t pick(const struct model *inner, uint32_t keys, const int memory[2], uint64_t *addr, uint32_t *lkey, uint32_t want,
 		     const struct model **of, char **from)
 {
@@ -274,7 +275,7 @@ static void transfer(struct pair p, const struct model *from, const struct model
 static void layouts(void)
 {
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
-	/* sources and targets lie in different memories, so that no transfer changes what it reads */
+	/* sources and targets lie in different memories, so that no transfer changes its own source */
 	static const int sources[2] = {0, 1}, targets[2] = {2, 3};
 	struct pair p = pair();
 
@@ -516,7 +517,8 @@ static void configure(void)
 	CHECK(!vt_rdma(p.peer, IBV_WR_RDMA_WRITE, 96, vt_sge(mem[2].mr, 0, 12), 0, k->rkey), "write");
 	vt_expect(cq, 96, IBV_WC_SUCCESS);
 	end_key(k);
-	/* refused as a whole: setters that are missing, or that nobody asked for; without IBV_SEND_INLINE; what the device lacks */
+	/* refused as a whole: setters that are missing, or were not announced at creation; without IBV_SEND_INLINE; layouts
+	 * that the device lacks */
 	k = key(2);
 	dv = begin(p.owner, 97, INL);
 	mlx5dv_wr_mkey_configure(dv, k, 2, &attr);

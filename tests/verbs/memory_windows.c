@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory windows of types 1 and 2B: what each opens and what not, the rules of binding, LOCAL_INV and SEND_WITH_INV, regions with
+ * Memory windows of types 1 and 2B: the accesses that each permits, the rules of binding, LOCAL_INV and SEND_WITH_INV, regions with
  * windows, queue pairs with windows, and the death of the owner.
  */
 #include <infiniband/mlx5dv.h>
@@ -178,13 +178,13 @@ static void refuses(struct pair p, enum ibv_wr_opcode op, uint64_t addr, uint32_
 	memset(source.p, 'x', n);
 	memcpy(before, target.p, LEN);
 	enum ibv_wc_status s = remote(p.from, op, addr, n, rkey);
-	/* an unreliable connection loses what is refused */
+	/* an unreliable connection loses a refused request */
 	CHECK(s == (p.to->qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR), "%s: %s", why, ibv_wc_status_str(s));
 	CHECK(!memcmp(before, target.p, LEN), "%s: the memory was changed", why);
 	drop(p);
 }
 
-/* ---- what the device says ------------------------------------------------------------------------------------------ */
+/* ---- the device's attributes ------------------------------------------------------------------------------------------ */
 
 static void capabilities(void)
 {
@@ -311,7 +311,7 @@ static void rules(void)
 	bound(p.to, mw[1], range(read_only, AT, ROOM, IBV_ACCESS_REMOTE_READ));
 	CHECK(remote(p.from, IBV_WR_RDMA_READ, (uintptr_t)target.p + AT, 8, mw[1]->rkey) == IBV_WC_SUCCESS, "to read");
 
-	/* what the post refuses */
+	/* refusals of the post call */
 	uint32_t next = ibv_inc_rkey(mw[2]->rkey), rkey1 = mw[1]->rkey;
 	struct ibv_mw_bind_info good = range(target.mr, AT, ROOM, OPEN), info = good;
 	CHECK(bind2(p.to, mw[2], next ^ 0x100, good, 1, 0) == EINVAL, "an R_Key of another index");
@@ -397,7 +397,7 @@ static void message_refused(struct pair p, uint32_t rkey, const char *why)
 	drop(p);
 }
 
-/* What a window of type 2 on p.to does not permit. */
+/* Accesses that a window of type 2 on p.to does not permit. */
 static void not_permitted(struct pair p, struct ibv_mw *mw)
 {
 	struct pair other = pair_of(IBV_QPT_RC);
@@ -475,7 +475,7 @@ static void type_2(enum ibv_qp_type type)
 	CHECK(!ibv_dealloc_mw(mw), "ibv_dealloc_mw");
 }
 
-/* ---- regions and queue pairs with windows ------------------------------------------------------------------------------------ */
+/* ---- regions and queue pairs with windows ------------------------------------------------------------------------- */
 
 static void regions(void)
 {
@@ -546,7 +546,7 @@ static void number_used_again(void)
 	CHECK(!ibv_dealloc_mw(mw) && !ibv_dereg_mr(mr), "destroy");
 }
 
-/* What a queue remembers of a window it may not use when it is connected with another one; nor what it remembers of a region. */
+/* A queue that is connected with another queue must not use the cached rkey of a window, nor of a region. */
 static void connected_anew(void)
 {
 	struct pair p = pair_of(IBV_QPT_RC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The provider mlx5 of the experimental verbs, on the software HCA as a ConnectX: what is its own. What it has in common with the
- * other provider is tested by the same programs (exp_mlx5.sh).
+ * The provider mlx5 of the experimental verbs, on the software HCA as a ConnectX: its own behaviour. The behaviour that both
+ * providers share is tested by the same programs (exp_mlx5.sh).
  */
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs_exp.h>
@@ -57,7 +57,7 @@ static int post(struct ibv_qp *qp, struct ibv_exp_send_wr wr)
 	return ibv_exp_post_send(qp, &wr, &bad);
 }
 
-/* ---- what it says and refuses ------------------------------------------------------------------------------------------ */
+/* ---- attributes and refusals ------------------------------------------------------------------------------------------ */
 
 static struct ibv_exp_device_attr device(void)
 {
@@ -119,7 +119,7 @@ static void refusals(void)
 	CHECK(ibv_exp_modify_qp(q, &qa, IBV_EXP_QP_RATE_LIMIT) == EOPNOTSUPP, "a rate");
 	qa.rate_limit = 0;
 	CHECK(!ibv_exp_modify_qp(q, &qa, IBV_EXP_QP_RATE_LIMIT), "no rate");
-	/* a queue that ibv_create_qp made: what ordinary verbs can say only */
+	/* a queue that ibv_create_qp made: requests of ordinary verbs only */
 	vt_connect(other, other->qp_num);
 	struct ibv_sge sge[4] = {vt_sge(mr, 0, 8), vt_sge(mr, 8, 8), vt_sge(mr, 16, 8), vt_sge(mr, 24, 8)};
 	struct ibv_exp_send_wr wr = {.wr_id = 1, .exp_opcode = IBV_EXP_WR_RDMA_WRITE, .exp_send_flags = IBV_EXP_SEND_SIGNALED,
@@ -143,7 +143,7 @@ static void refusals(void)
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(other), "destroy");
 }
 
-/* DevX: what is no QUERY_HCA_CAP, or has no room. */
+/* DevX: commands other than QUERY_HCA_CAP, and answers that do not fit the buffer. */
 static void firmware(void)
 {
 	static uint8_t in[16], out[EXP_MLX5_OUT_BYTES];
@@ -163,7 +163,7 @@ static void firmware(void)
 	CHECK(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ | MLX5DV_OBJ_PD) == EOPNOTSUPP, "and of a domain");
 }
 
-/* ---- what it keeps ----------------------------------------------------------------------------------------------------- */
+/* ---- requests that the provider keeps ----------------------------------------------------------------------------- */
 
 /* Raw requests have their own opcodes again, also behind such as ibv_poll_cq took. */
 static void completions(void)
@@ -257,7 +257,7 @@ static void order(void)
 	for (int i = 0; i < 3; i++)
 		CHECK(ibv_exp_post_task(t.ctx, task, &bad) == ENOMEM && bad == &task[3], "nine more than three in a queue of eight");
 	vt_none(cq);
-	/* three ENABLEs of one each, of which two are in the list before: beyond what is posted from the fourth on */
+	/* three ENABLEs of one each, of which two are in the list before: beyond the posted requests from the fourth on */
 	task[2].next = NULL;
 	CHECK(!ibv_exp_post_task(t.ctx, task, &bad), "the list");
 	vt_expect(cq, 10, IBV_WC_SUCCESS);
@@ -276,7 +276,7 @@ static void order(void)
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(second), "destroy");
 }
 
-/* RECV_ENABLE of all counts what ibv_post_recv has posted. */
+/* RECV_ENABLE of all counts the receives that ibv_post_recv has posted. */
 static void receives(void)
 {
 	struct ibv_qp *q = loop(CROSS), *m = loop(CROSS | IBV_EXP_QP_CREATE_MANAGED_RECV), *plain = vt_qp(&t, IBV_QPT_RC, cq, NULL);
@@ -300,20 +300,21 @@ static void receives(void)
 	all.task.wqe_enable.wqe_count = 1;
 	CHECK(!post(q, all), "one");
 	vt_expect(cq, 4, IBV_WC_SUCCESS);
-	/* a full queue: what does not fit is not counted */
+	/* a full queue: receives that do not fit are not counted */
 	for (uint64_t i = 0; i < 8; i++)
 		CHECK(!vt_recv(m, i, s), "receive");
 	CHECK(vt_recv(m, 8, s) == ENOMEM, "a ninth");
 	all.task.wqe_enable.wqe_count = 9;
 	CHECK(post(q, all) == EINVAL, "nine, of which eight are posted");
-	/* others' receives are not in the way */
+	/* receives of other queues do not count */
 	CHECK(!vt_recv(plain, 5, s) && !vt_send(plain, 6, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED), "an ordinary queue");
 	struct ibv_wc one = vt_wait(cq), two = vt_wait(cq);
 	CHECK(one.wr_id + two.wr_id == 11, "%lu, %lu", (unsigned long)one.wr_id, (unsigned long)two.wr_id);
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(plain), "destroy");
 }
 
-/* A queue pair for results in network order has those atomics whose results are, and no others. */
+/* A queue pair for results in network order accepts those atomics whose results are in network order, and refuses all other
+ * atomics. */
 static void replies(void)
 {
 	struct ibv_exp_qp_init_attr a = attr_of(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UD multicast: several queues of several processes in several groups; what arrives, with which GRH; members that leave or die. */
+/* UD multicast: several queues of several processes in several groups; delivery and its GRH; members that leave or die. */
 #include <arpa/inet.h>
 #include <signal.h>
 

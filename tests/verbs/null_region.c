@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Null regions: what is read by their key is zeros, what is written is dropped; in each kind of request, among ordinary segments, of any
+/* Null regions: reads by their key yield zeros, writes are dropped; in each kind of request, among ordinary segments, of any
  * length, over each lane. */
 #include "vt.h"
 
@@ -52,7 +52,7 @@ static void requests(struct ibv_qp *from, struct ibv_qp *to)
 		CHECK(far[n] == 'f', "behind a WRITE of %u", n);
 		post(from, IBV_WR_RDMA_READ, &whole, 1, at);
 	}
-	/* among others */
+	/* among ordinary segments */
 	struct ibv_sge mixed[3] = {vt_sge(near_mr, 0, 100), of_null(1, 200), vt_sge(near_mr, 100, 100)};
 	memset(near, 'n', 300);
 	memset(far, 'f', 500);

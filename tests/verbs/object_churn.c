@@ -107,7 +107,7 @@ static void *victim(void *arg)
 		case 0:
 			CHECK(!ibv_dereg_mr(mr), "dereg");
 			mr = NULL;
-			/* nobody writes here any more: receives were posted into it, too */
+			/* no peer writes here any more: receives were posted into it, too */
 			memset(mem, 'v', BYTES);
 			for (int i = 0; i < 20; i++)
 				sched_yield();

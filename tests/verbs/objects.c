@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One process's objects: what is refused, and that everything works on after the refusal; what a region is from the next request
- * on when it was changed; where addresses lead; what holds up a destruction, and whom a destruction wakes.
+ * One process's objects: refusals, after which everything works on; changed regions, from the next request on; where addresses
+ * lead; references that hold up a destruction, and threads that a destruction wakes.
  */
 #include <fcntl.h>
 #include <infiniband/mlx5dv.h>
@@ -246,9 +246,9 @@ static void domain_flags(void)
 	CHECK(domain_made(t.ctx, fd, O_CREAT | O_EXCL, &y) == EINVAL && domain_made(second, fd, O_EXCL, &y) == EINVAL, "exclusively, again");
 	CHECK(!domain_made(second, fd, 0, &y) && !domain_made(t.ctx, fd, O_CREAT, &z), "the domain that is there");
 	CHECK(!ibv_close_xrcd(x) && domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) == EINVAL && !ibv_close_xrcd(z), "while others have it");
-	/* a context that is closed takes what is its own along */
+	/* closing a context destroys its objects */
 	CHECK(!ibv_close_device(second) && domain_made(t.ctx, fd, 0, &x) == EAGAIN, "nobody has it");
-	/* nobody's file: there is nothing to find */
+	/* a file without a domain: there is nothing to find */
 	CHECK(!domain_made(t.ctx, -1, 0, &x) && !domain_made(t.ctx, -1, O_CREAT | O_EXCL, &y) && !ibv_close_xrcd(x) && !ibv_close_xrcd(y), "no file");
 	pid_t pid = fork();
 	CHECK(pid >= 0, "fork");
@@ -305,7 +305,8 @@ static int xrc_send(struct ibv_qp *qp, uint64_t id, struct ibv_sge sge, uint32_t
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* Two processes name one file: what is sent through the queue of the one lands in a shared receive queue of the other. */
+/* Two processes name one file: a message sent through the queue of the one process arrives in a shared receive queue of the
+ * other. */
 static void xrc_processes(void)
 {
 	int file = open("/proc/self/exe", O_RDONLY), another = open("/dev/null", O_RDONLY);
@@ -375,7 +376,7 @@ static void xrc_objects(void)
 	struct ibv_qp *in = xrc_target(&t, x), *out = vt_qp(&t, IBV_QPT_XRC_SEND, cq, NULL);
 	vt_connect_pair(in, out);
 
-	/* who waits for a receive of it learns that it goes */
+	/* a queue that waits for a receive of the SRQ fails when the SRQ is destroyed */
 	CHECK(!xrc_send(out, 4, vt_sge(mr, 0, 8), srqn), "send");
 	vt_none(cq);
 	CHECK(!ibv_destroy_srq(srq), "destroy");
@@ -528,7 +529,7 @@ static void cq_resize(void)
 	CHECK(!ibv_destroy_cq(ibv_cq_ex_to_cq(ignores)), "destroy");
 }
 
-/* Many more completions than there is room for, and nobody polls. */
+/* Many more completions than the CQ has entries, without a poll. */
 static void never_polled(struct ibv_cq *c)
 {
 	struct ibv_qp_init_attr i = { .send_cq = c, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 64, .max_send_sge = 1 } };
@@ -661,7 +662,7 @@ static void qp_inline_granted(void)
 	CHECK(!ibv_dereg_mr(there) && !shca_free(t.ctx, arena) && !ibv_dealloc_pd(own) && !ibv_dealloc_td(td), "destroy");
 }
 
-/* Who waits for a receive of a queue learns that it is in error. */
+/* A queue that waits for a receive of a queue in ERR fails. */
 static void qp_error_wakes(void)
 {
 	CHECK(!vt_send(a, 6, vt_sge(mr, 0, 8), IBV_SEND_SIGNALED), "send");
@@ -702,7 +703,7 @@ static void qp_event_unacknowledged(void)
 	pthread_join(th, NULL);
 }
 
-/* A queue whose peer has died works with the next one. */
+/* A queue whose peer has died works with its next peer. */
 static void qp_next_peer(void)
 {
 	int fd[2][2];
@@ -733,7 +734,8 @@ static void qp_next_peer(void)
 	CHECK(!vt_recv(next, 8, vt_sge(mr, HALF, 8)) && !vt_send(qp, 9, vt_sge(mr, 0, 8), 0), "with the next peer");
 	vt_expect(cq, 8, IBV_WC_SUCCESS);
 	vt_none(cq);
-	/* a request that waits makes the queue run as others see it, and they would flush the receives of one whose peer is dead */
+	/* a request that waits makes the queue one that other processes execute, and these would flush the receives of a queue
+	 * whose peer is dead */
 	CHECK(!vt_recv(qp, 10, vt_sge(mr, HALF, 8)) && !vt_send(qp, 11, vt_sge(mr, 0, 8), 0), "one that waits");
 	vt_none(cq);
 	CHECK(!vt_recv(next, 12, vt_sge(mr, HALF, 8)), "receive");

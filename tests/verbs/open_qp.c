@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_open_qp: XRC's receiving queue pair is that of all who opened it, in whatever processes, and stays until the last has gone.
+ * ibv_open_qp: XRC's receiving queue pair belongs to all processes that opened it, and stays until the last of them closes it.
  *
- * The test's processes do what the first one tells them (a struct order, answered), and die by SIGKILL.
+ * The first process gives orders to the test's other processes (a struct order, answered), and die by SIGKILL.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -26,9 +26,9 @@ struct answer {
 };
 
 #define HANDLES 4
-#define DOMAINS 3	/* two of files, one of nobody else's */
+#define DOMAINS 3	/* two with files, one that no other process can open */
 
-/* ---- who obeys --------------------------------------------------------------------------------------------------- */
+/* ---- processes that obey --------------------------------------------------------------------------------------------------- */
 
 static struct vt t;
 static struct ibv_xrcd *domain[DOMAINS];
@@ -223,7 +223,7 @@ static void obey(struct vt_peer *p)
 		struct answer a = {0};
 		vt_hear(p, &o, sizeof o);
 		if (o.what == LEAVE) {
-			if (o.arg)	/* in good order, but for what was not destroyed */
+			if (o.arg)	/* exits in order, without destroying its objects */
 				CHECK(!ibv_close_device(t.ctx), "close");
 			vt_tell(p, &a, sizeof a);
 			exit(0);
@@ -238,7 +238,7 @@ static void obey(struct vt_peer *p)
 	}
 }
 
-/* ---- who orders --------------------------------------------------------------------------------------------------- */
+/* ---- the process that orders -------------------------------------------------------------------------------------- */
 
 #define CAST 3
 static struct vt_peer cast[CAST];
@@ -363,7 +363,7 @@ static void parts(int who, uint32_t slot, enum parting how)
 	}
 }
 
-/* The queue pair goes on without its creator, whatever has become of him, and is the other's to change; with that one it ends. */
+/* The queue pair goes on without its creator, which has closed it, exited or died; the other holder may modify it, and ends it. */
 static void outlives(enum parting first, enum parting second)
 {
 	uint32_t number, srqn, from;
@@ -407,8 +407,8 @@ static void outlives(enum parting first, enum parting second)
 	leaves(C, true);
 }
 
-/* RDMA WRITEs to where the requester has looked it up stop when any holder lets the queue pair answer no more; and go on through one that
- * belongs to others than the memory does. */
+/* RDMA WRITEs to where the requester has looked it up stop when any holder lets the queue pair answer no more; and go on through a
+ * queue pair whose holders do not own the memory. */
 static void writes(void)
 {
 	uint32_t number, srqn, from;
@@ -451,7 +451,7 @@ static void writes(void)
 	leaves(C, true);
 }
 
-/* Three handles, two of them of one process, go in any order; what is left works. */
+/* Three handles, two of them of one process, are closed in any order; the remaining ones work. */
 static void any_order(const uint32_t *sequence)
 {
 	static const struct {
@@ -480,7 +480,8 @@ static void any_order(const uint32_t *sequence)
 	}
 }
 
-/* Every handle gets every event, once; what one has not read is not lost when another begins anew, and goes with its handle. */
+/* Every handle gets every event, once. An unread event of one handle is not lost when another handle is opened anew, and is
+ * removed with its own handle. */
 static void events(void)
 {
 	uint32_t number;
@@ -498,7 +499,7 @@ static void events(void)
 	struct answer a = order(B, EVENT, 0, 1, 0), b = order(B, EVENT, 0, 1, 0);
 	CHECK(!a.err && !b.err && a.value == IBV_EVENT_QP_LAST_WQE_REACHED && b.value == a.value && a.more + b.more == 1, "at both");
 	refuses(B, EVENT, 0, 0, 0, ETIMEDOUT);
-	/* who begins anew has none of the life before, read or not */
+	/* a new handle has no event of an earlier one, read or not */
 	does(A, INIT, 0, 0);
 	does(B, MODIFY, 1, IBV_QPS_ERR);
 	does(A, MODIFY, 0, IBV_QPS_RESET);
@@ -521,8 +522,8 @@ static void events(void)
 	leaves(B, true);
 }
 
-/* Who has only a shared receive queue in the domain receives, too; when it dies its messages fail, and others' go on once the
- * requester, which that put in error, is connected again. */
+/* A process with only a shared receive queue in the domain receives, too. When it dies, messages to it fail; messages to other processes
+ * go on once the requester, which the failure has put in ERR, is connected again. */
 static void third_party(bool dies)
 {
 	uint32_t number, mine, other, from;
@@ -560,11 +561,11 @@ static void refusals(void)
 	rc = gives(C, SENDER, 0, 0);
 	refuses(B, OPEN, 0, number, 1, EINVAL);		/* another domain */
 	refuses(B, OPEN, 0, number, 2, EINVAL);
-	refuses(B, OPEN, 0, number + 1, 0, EINVAL);	/* nobody's number */
+	refuses(B, OPEN, 0, number + 1, 0, EINVAL);	/* a number without a queue pair */
 	refuses(B, OPEN, 0, 0, 0, EINVAL);
 	refuses(B, OPEN, 0, 0xffffffff, 0, EINVAL);
 	refuses(B, OPEN, 0, rc, 0, EINVAL);		/* another sort */
-	refuses(B, OPEN, 0, own, 2, EINVAL);		/* a domain that nobody else can open */
+	refuses(B, OPEN, 0, own, 2, EINVAL);		/* a domain that no other process can open */
 	refuses(A, OPEN, 2, own, 2, 0);
 	/* it is in use as long as a handle is there, the first or not */
 	refuses(A, CLOSE_DOMAIN, 0, 0, 2, EBUSY);
@@ -589,7 +590,7 @@ static void refusals(void)
 	refuses(B, RTR, 0, rc, 0, EINVAL);		/* it is not in INIT */
 	for (int i = 0; i < 3; i++)
 		leaves(i, true);
-	/* what is asked for */
+	/* the requested attributes */
 	t = vt_open();
 	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = domain_at(0)};
 	struct ibv_qp *qp = ibv_create_qp_ex(t.ctx, &init), *more[1000];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Path migration (IBTA 17.2.8) of RC, UC and XRC connections: alternate paths are loaded and armed, by both ends or by one; a port that
- * goes down, or a modify, moves the connection; the events, the attributes, what is refused. Then traffic in both directions between two
+ * goes down, or a modify, moves the connection; the events, the attributes, refusals. Then traffic in both directions between two
  * processes, under which the port in use goes down again and again: no message is lost, none comes twice, none out of order.
  */
 #include "ports.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens to the port and the device (shcactl inject, here by what it calls), seen by several processes: each gets each event once, by poll(2) of
- * async_fd, in every context; traffic stops while the port is down and goes on when it is up; a stopped process holds nobody up. */
+/* Events of port and device (shcactl inject, here by the function that it calls), seen by several processes: each gets each event once, by poll(2) of
+ * async_fd, in every context; traffic stops while the port is down and goes on when it is up; a stopped process delays no other process. */
 #include <endian.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -106,7 +106,7 @@ static void close_side(struct side *s)
 	vt_close(&s->t);
 }
 
-/* The other process does what it is told, one letter at a time, and answers a number. */
+/* The other process carries out an order of one letter at a time, and answers with a number. */
 static int64_t obey(struct side *s, char what)
 {
 	struct ibv_port_attr port;
@@ -119,7 +119,7 @@ static int64_t obey(struct side *s, char what)
 	case 'r': return vt_recv(s->patient, 1, vt_sge(s->mr, 2048, 64));
 	case 'i': return vt_recv(s->rc, 2, vt_sge(s->mr, 2048, 64));
 	case 'm': return vt_srq_recv(s->srq, 4, vt_sge(s->mr, 1536, 8));
-	case 'q': return shca_qp_state(shca_user_qp_of(s->in));	/* which nobody can query on a device that has failed */
+	case 'q': return shca_qp_state(shca_user_qp_of(s->in));	/* which ibv_query_qp refuses on a device that has failed */
 	case 'u': return vt_recv(s->ud, 3, vt_sge(s->mr, 1024, 104));
 	case 'c': wc = vt_wait(s->cq); return (int64_t)wc.status << 32 | wc.slid;
 	case 'z': return ibv_poll_cq(s->cq, 1, &wc);
@@ -299,7 +299,7 @@ static int send_by_common(struct side *s, const struct names *to)
 	return ibv_post_send(s->out, &wr, &bad);
 }
 
-/* What answers belongs to no process: it is behind the port all the same. */
+/* The answering queue belongs to no process; its requests need the port all the same. */
 static void common_down_and_up(struct side *s, struct ibv_context *second, struct vt_peer *p, const struct names *to)
 {
 	CHECK(!ask(p, 'm') && !send_by_common(s, to), "send");
@@ -358,7 +358,7 @@ static void identities(struct side *s, struct ibv_context *second, struct vt_pee
 	}
 }
 
-/* A stopped process gets its events when it goes on, and nobody waits for it until then. */
+/* A stopped process gets its events when it goes on, and no other process waits for it until then. */
 static void stopped(struct side *s, struct ibv_context *second, struct vt_peer *p)
 {
 	int status;
@@ -369,7 +369,7 @@ static void stopped(struct side *s, struct ibv_context *second, struct vt_peer *
 	int n = 0;
 	while (event_of(s->t.ctx, 0) == IBV_EVENT_SM_CHANGE)
 		n++;
-	/* as many as are kept; whoever reads in time gets all */
+	/* as many as are kept; a process that reads in time gets all */
 	CHECK(n == 32, "%d events", n);
 	for (n = 0; event_of(second, 0) == IBV_EVENT_SM_CHANGE;)
 		n++;

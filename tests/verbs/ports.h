@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Helpers of the tests of a device with two ports: connections by chosen ports, and a process that injects events, as shcactl does. */
+/* Helpers of the tests of a device with two ports: connections by chosen ports, and a process that injects events, as shcactl
+ * does. */
 #ifndef PORTS_H
 #define PORTS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that may not be read or written: what ibv_reg_mr says of it, and what becomes of requests when a mapping's protection
+ * Memory that may not be read or written: the result of ibv_reg_mr, and of requests when a mapping's protection
  * changes after registration, is unmapped, or loses its file. Never a signal. In a process with itself, and between two; with
  * process_vm_readv and without (SHCA_CMA=no).
  */
@@ -277,7 +277,7 @@ static void check_receive(const struct job *j)
 {
 	if (j->op == SEND_LATE)
 		receive();
-	/* what does not leave the requester takes none */
+	/* a request that does not leave the requester takes none */
 	if (!takes_receive(j->op) || (j->local && fails(j)))
 		return;
 	bool here = !j->local && fails(j) && j->op != WRITE_IMM;
@@ -344,7 +344,7 @@ static void run(struct vt_peer *peer, struct job j)
 	}
 	struct memory m = memory_of(j.len, !j.local && j.arena);
 	vt_connect(qp, a.qpn);
-	/* last: what is mapped behind it may take the place of what was unmapped */
+	/* last: a later mapping may take the place of the unmapped one */
 	if (j.local)
 		spoil(&m, j.fault);
 	else if (!peer)
@@ -554,7 +554,8 @@ static void between_two(void)
 	vt_join(&peer);
 }
 
-/* Memory that its owner vouches for: where the other side lies in the fabric it is loaded and stored; elsewhere nothing changes. */
+/* Memory that its owner vouches for: where the other side lies in the fabric it is loaded and stored; elsewhere nothing
+ * changes. */
 static void vouched(void)
 {
 	static const uint32_t lengths[] = {8, 64, 100, 5000, 100000};
@@ -589,7 +590,7 @@ static void vouched(void)
 	close_all();
 }
 
-/* What was vouched for and is not there is a signal. */
+/* Memory that was vouched for and is not mapped: a signal. */
 static void vouched_wrongly(void)
 {
 	struct rlimit none = {0, 0};
@@ -604,7 +605,8 @@ static void vouched_wrongly(void)
 	vt_rdma(a, IBV_WR_RDMA_READ, 1, vt_sge(mr, 0, 64), (uintptr_t)far.p, far.mr->rkey);
 }
 
-/* Memory of shca_alloc is a mapping of the fabric, which the program must not protect. If it does, registration does not notice; ... */
+/* Memory of shca_alloc is a mapping of the fabric, which the program must not protect. If it does, registration does not
+ * notice; ... */
 static void arena_registrations(void)
 {
 	open_all();
@@ -655,7 +657,7 @@ static void arena_between_two(void)
 	vt_join(&peer);
 }
 
-/* ... but what the owner executes itself is a load or a store there, and ends it. */
+/* ... but a request that the owner executes itself is a load or a store there, and ends the owner. */
 static void arena_by_itself(void)
 {
 	struct rlimit none = {0, 0};
@@ -676,7 +678,7 @@ static void just_registrations(void)
 	close_all();
 }
 
-/* sig: what ends it; 0: nothing. */
+/* sig: the signal that ends the process; 0: none. */
 static void in_process(const char *what, void (*f)(void), int sig)
 {
 	int status;

@@ -2,7 +2,7 @@
 /*
  * Faults of chosen queues, set while they run (shcactl set --queue): a request that is lost is sent again until its retries are used
  * up; RNR NAKs count against rnr_retry; a delay delays; datagrams are lost and doubled; the same seed makes the same decisions;
- * other queues notice nothing, and afterwards nobody does.
+ * other queues notice nothing, and afterwards no queue does.
  */
 #include "vt.h"
 
@@ -83,7 +83,7 @@ static void write_one(struct pair p, uint64_t id, enum ibv_wc_status status)
 	      (unsigned long)*(uint64_t *)(mem + BYTES / 2));
 }
 
-/* All requests of the queue are lost; others' are not. */
+/* All requests of the queue are lost; those of other queues are not. */
 static void dropped(void)
 {
 	struct pair p = connect_pair(8, 7), other = connect_pair(8, 7);
@@ -116,7 +116,7 @@ static unsigned long some(const char *spec)
 	return n;
 }
 
-/* What `shcactl queues` says that the queue waits for. */
+/* The reason in `shcactl queues` for which the queue waits. */
 static void waits_for(const struct ibv_qp *qp, const char *what)
 {
 	char command[256], line[1024], number[16];

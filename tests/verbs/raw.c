@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The software HCA as a ConnectX (SHCA_IDENTITY=connectx): what it says of itself, raw work requests of every kind, and that no bit
- * of a WQE that has to be zero, or has to be what it is, may be anything else. The bytes are the encoder's, whose own test
+ * The software HCA as a ConnectX (SHCA_IDENTITY=connectx): its attributes, raw work requests of every kind, and the refusal of every WQE
+ * in which a reserved or fixed bit differs. The bytes are the encoder's, whose own test
  * (tests/unit/exp_mlx5_wqe) has them by hand.
  */
 #include <infiniband/mlx5dv.h>
@@ -15,7 +15,7 @@ static struct ibv_cq *cq;
 static char *mem;
 static struct ibv_mr *mr;
 
-static uint32_t create_flags;		/* IBV_EXP_QP_CREATE_* of what is made next */
+static uint32_t create_flags;		/* IBV_EXP_QP_CREATE_* of the next queue */
 static struct ibv_qp *make(enum ibv_qp_type type, uint64_t dv_ops)
 {
 	struct mlx5dv_qp_init_attr dv = {
@@ -139,7 +139,7 @@ static void pages(bool connectx)
 	}
 }
 
-/* ---- what they do --------------------------------------------------------------------------------------------------- */
+/* ---- effects --------------------------------------------------------------------------------------------------- */
 
 static void sends(struct ibv_qp *qp)
 {
@@ -251,7 +251,7 @@ static void atomics(struct ibv_qp *qp)
 		(struct ibv_exp_fetch_add){.add_val = 0xffff, .field_boundary = 0x8000};
 	sge[0].length = 4;
 	run(qp, &wr);
-	/* as of a ConnectX: results of 8 bytes are in the host's order, others in network order */
+	/* as of a ConnectX: results of 8 bytes are in the host's order, all other results in network order */
 	CHECK(*word == 0x1262 && be32toh((uint32_t)*result) == 0x1263, "masked FAA: %#lx, %#lx", (unsigned long)*word, (unsigned long)*result);
 
 	uint64_t add[2] = {1, 2}, boundary[2] = {0, 0};
@@ -287,7 +287,7 @@ static int post_cross(struct ibv_qp *qp, enum ibv_exp_wr_opcode op, uint32_t obj
 	return post_bytes(qp, 90, wqe);
 }
 
-/* Lists of two queues that are built at once, with other calls in between: none of them keeps the others out. */
+/* Lists of two queues that are built at once, with other calls in between: an open list excludes no other call. */
 static void two_lists(struct ibv_qp *a, struct ibv_qp *b)
 {
 	struct ibv_exp_send_wr nop = request(IBV_EXP_WR_NOP, 0, 0);
@@ -308,7 +308,7 @@ static void two_lists(struct ibv_qp *a, struct ibv_qp *b)
 	}
 }
 
-/* WAIT lets what stands behind it run when so many completions were ever there; ENABLE what it enables. */
+/* A WAIT ends when the CQ has had so many completions in all, and later requests run; an ENABLE lets the enabled requests run. */
 static void wait_and_enable(void)
 {
 	struct ibv_cq *other = vt_cq(&t, 16, NULL);
@@ -378,7 +378,7 @@ static void wait_and_enable(void)
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(tick) && !ibv_destroy_qp(second) && !ibv_destroy_cq(other), "destroy");
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------------ */
+/* ---- refusals ------------------------------------------------------------------------------------------------ */
 
 /* Every bit that `free` (a hex digit per 4 bits) does not have must not change. */
 static void strict(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr, const char *free)
@@ -427,7 +427,7 @@ static void strictness(struct ibv_qp *qp)
 	wr = request(IBV_EXP_WR_SEND, IBV_EXP_SEND_INLINE, 1);
 	strict(qp, &wr, "07ffff03" "00000000" WORD_2 "00000000" "8000000f" "ffffffffff" "00000000000000");
 
-	/* DS beyond, and short of, what the opcode has */
+	/* DS greater and smaller than the opcode's segments */
 	sge[0] = vt_sge(mr, 0, 8);
 	wr = request(IBV_EXP_WR_RDMA_READ, 0, 1);
 	memset(wqe, 0, sizeof wqe);
@@ -442,7 +442,7 @@ static void strictness(struct ibv_qp *qp)
 	wr.num_sge = 3;
 	encode(qp, &wr, wqe);
 	CHECK(post_bytes(qp, 1, wqe) == EINVAL, "3 segments on a queue of 2");
-	/* WAIT and ENABLE: not on this queue, nor for what does not exist */
+	/* WAIT and ENABLE: not on this queue, nor for objects that do not exist */
 	struct exp_mlx5_place at = {.qpn = qp->qp_num, .type = qp->qp_type, .object = qp->qp_num};
 	wr.exp_opcode = IBV_EXP_WR_CQE_WAIT;
 	CHECK(exp_mlx5_encode(&at, &wr, wqe) == 32 && post_bytes(qp, 1, wqe) == EINVAL, "WAIT for a queue pair");

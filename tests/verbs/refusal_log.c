@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SHCA_DEBUG=1 says why of every call that is refused: each refusal yields a line on standard error, and a call that succeeds none, nor
- * does it touch errno. refusal_log.sh looks for refusals that nobody calls here. */
+/* SHCA_DEBUG=1 prints the reason of every refused call: each refusal yields a line on standard error. A call that succeeds prints nothing
+ * and leaves errno as it is. refusal_log.sh looks for refusals that this program does not provoke. */
 #include <fcntl.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs_exp.h>
@@ -50,7 +50,7 @@ static int said(void)
 			CHECK(false, "%s: errno %d, %d lines", #call, rc_, said_);                                      \
 		}                                                                                                       \
 	} while (0)
-/* A call that succeeds: silent, and errno is what it was. */
+/* A call that succeeds: silent, and errno is unchanged. */
 #define CALM(call)                                                                                                      \
 	do {                                                                                                            \
 		errno = 4711;                                                                                           \
@@ -62,7 +62,7 @@ static int said(void)
 		}                                                                                                       \
 	} while (0)
 
-/* what a failed CHECK wrote */
+/* output of a failed CHECK */
 static void show(void)
 {
 	char text[4096];
@@ -218,7 +218,7 @@ static struct ibv_qp *exp_qp(struct vt *t, struct ibv_cq *cq, enum ibv_qp_type t
 	return ibv_exp_create_qp(t->ctx, &a);
 }
 
-/* Experimental verbs: what is wrong whoever made the device, and what this one lacks. */
+/* Experimental verbs: arguments that are wrong on any device, and capabilities that this device lacks. */
 static void exp_objects(struct vt *t)
 {
 	struct ibv_cq *cq = vt_cq(t, 64, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The queue pair state machine: what each transition needs, allows and refuses; what each state does. */
+/* The queue pair state machine: the attributes that each transition requires, allows and refuses; the behaviour of each state. */
 #include "vt.h"
 
 static void needs_each(struct vt *t, struct ibv_cq *cq, enum ibv_qp_type type)
@@ -112,7 +112,7 @@ static void posting(struct vt *t, struct ibv_cq *cq)
 	struct ibv_wc w1 = vt_wait(cq), w2 = vt_wait(cq);
 	CHECK(w1.status == IBV_WC_SUCCESS && w2.status == IBV_WC_SUCCESS && w1.wr_id + w2.wr_id == 3, "both complete");
 
-	/* in error both queues are flushed, and so is what is posted then */
+	/* in error both queues are flushed, and so are requests posted then */
 	CHECK(!vt_recv(b, 3, s) && !vt_recv(b, 4, s), "receives");
 	CHECK(!vt_to(b, IBV_QPS_ERR), "to ERR");
 	vt_expect(cq, 3, IBV_WC_WR_FLUSH_ERR);
@@ -121,7 +121,7 @@ static void posting(struct vt *t, struct ibv_cq *cq)
 	vt_expect(cq, 5, IBV_WC_WR_FLUSH_ERR);
 	CHECK(!vt_send(b, 6, s, 0), "a send in ERR");
 	vt_expect(cq, 6, IBV_WC_WR_FLUSH_ERR);
-	/* each has its completion, and its place until that is polled: what nobody polls cannot overrun the CQ */
+	/* each has its completion, and its place until that is polled: completions that are not polled cannot overrun the CQ */
 	for (uint64_t n = 0; n < 64; n++)
 		CHECK(!vt_send(b, n, s, 0), "send %lu in ERR", (unsigned long)n);
 	CHECK(vt_send(b, 64, s, 0) == ENOMEM, "more sends than the queue has room for");
@@ -130,7 +130,7 @@ static void posting(struct vt *t, struct ibv_cq *cq)
 	CHECK(!vt_send(b, 6, s, 0), "a send in ERR");
 	vt_expect(cq, 6, IBV_WC_WR_FLUSH_ERR);
 
-	/* reset forgets what was posted and what had completed, and the pair works again */
+	/* RESET drops posted requests and unpolled completions, and the pair works again */
 	CHECK(!vt_recv(b, 7, s), "a receive in ERR");
 	CHECK(!vt_to(b, IBV_QPS_RESET) && !vt_to(a, IBV_QPS_RESET), "reset");
 	vt_none(cq);
@@ -141,7 +141,8 @@ static void posting(struct vt *t, struct ibv_cq *cq)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_dereg_mr(mr), "destroy");
 }
 
-/* A process of its own, for SHCA_LENIENT is read when the device is opened: receives that were posted in RESET are there in RTR. */
+/* A process of its own, for SHCA_LENIENT is read when the device is opened: receives that were posted in RESET are there in
+ * RTR. */
 static void lenient(void)
 {
 	pid_t pid = fork();
@@ -184,7 +185,7 @@ static void lenient(void)
 	exit(0);
 }
 
-/* SQD holds what is posted, says so by an event, and goes on in RTS. */
+/* SQD holds posted requests back, raises IBV_EVENT_SQ_DRAINED, and goes on in RTS. */
 static void drained(struct vt *t, struct ibv_cq *cq)
 {
 	static char buf[64];
@@ -238,7 +239,7 @@ static void refuses(struct vt *t, struct ibv_cq *cq)
 	CHECK(!ibv_create_cq(t->ctx, 1, NULL, NULL, 99) && errno == EINVAL, "completion vector");
 }
 
-/* Objects that others use stay, and arguments that cannot be right are refused. */
+/* Objects in use cannot be destroyed, and invalid arguments are refused. */
 static void refuses_objects(struct vt *t, struct ibv_cq *cq)
 {
 	static _Alignas(4096) char buf[8192];

@@ -71,7 +71,8 @@ static void gone(struct pair p)
 	no_event();
 }
 
-/* The requester failed with this status: it is in error without an event, as it has its completion, and what it posts is flushed. */
+/* The requester failed with this status: it is in ERR without an event, since its completion tells of the error, and later
+ * requests are flushed. */
 static void requester_failed(struct pair p, enum ibv_wc_status status)
 {
 	completion(scq, 1, status, p.a);
@@ -140,7 +141,7 @@ static void of_requests(void)
 	completion(scq, 1, IBV_WC_SUCCESS, p.a);
 	completion(rcq, 4, IBV_WC_SUCCESS, p.b);
 	responder_well(p);
-	/* what is local leaves the responder alone */
+	/* a local error does not reach the responder */
 	s.lkey ^= 0x5500;
 	CHECK(!vt_send(p.a, 1, s, 0), "post");
 	requester_failed(p, IBV_WC_LOC_PROT_ERR);
@@ -167,7 +168,7 @@ static void of_receives(void)
 {
 	struct pair p = connected();
 
-	/* too short: what follows at the responder is flushed */
+	/* too short: the responder's later receives are flushed */
 	CHECK(!vt_recv(p.b, 4, vt_sge(mr, 64, 4)) && !vt_recv(p.b, 5, vt_sge(mr, 64, 8)), "receives");
 	CHECK(!vt_send(p.a, 1, vt_sge(mr, 0, 8), 0), "post");
 	completion(rcq, 4, IBV_WC_LOC_LEN_ERR, p.b);
@@ -185,7 +186,7 @@ static void of_receives(void)
 	responder_failed(p, IBV_EVENT_QP_FATAL);
 	gone(p);
 
-	/* none at all, and nobody at all: the responder learns nothing */
+	/* no receive, and no responder: the responder gets no completion */
 	p = connected();
 	CHECK(!vt_send(p.a, 1, vt_sge(mr, 0, 8), 0), "post");
 	requester_failed(p, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -244,7 +245,7 @@ static void of_waits(void)
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(filler) && !ibv_destroy_cq(small), "destroy");
 }
 
-/* An XRC shared receive queue whose completion queue is overrun; the queue pairs serve others and go on. */
+/* An XRC shared receive queue whose completion queue is overrun; the queue pairs serve other SRQs and go on. */
 static void srq_error(void)
 {
 	struct ibv_xrcd_init_attr xa = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion timestamps: the device's clock at the time of the completion, not of the poll, for completions of this process and of others,
+/* Completion timestamps: the device's clock at the time of the completion, not of the poll, for completions of this process's and other processes' requests,
  * over many laps of the ring, over events and resizes. */
 #include <infiniband/mlx5dv.h>
 
@@ -114,7 +114,7 @@ int main(void)
 		ibv_ack_cq_events(cq, 1);
 		expect_times(1, before, after);
 	}
-	/* times go along with what waits while the CQ is resized */
+	/* ibv_resize_cq copies the timestamps of unread completions */
 	for (int size = 64; size >= 8; size -= 56) {
 		uint64_t before = device_clock();
 		for (int i = 0; i < 4; i++)

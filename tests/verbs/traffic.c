@@ -171,7 +171,7 @@ static void post_receive(struct side *s, uint64_t id, size_t at, uint32_t n)
 	CHECK(!err, "post receive: %d", err);
 }
 
-/* What a request needs beside its operation: address, data, by ibv_wr_*. */
+/* The setters of a request beside its operation: address and data, by ibv_wr_*. */
 static void wr_rest(struct side *s, enum kind k, const struct address *to, const struct ibv_sge *sge, int n, bool inl)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(s->qp);
@@ -391,7 +391,7 @@ static void implicit(struct side *s, enum kind k)
 	free(late);
 }
 
-/* A wrong DC key finds nobody: the initiator gives up; others are not disturbed. */
+/* A wrong DC key names no target: the initiator gives up; other initiators go on. */
 static void wrong_key(struct side *s, const struct address *to)
 {
 	if (s->peer.child) {

@@ -33,7 +33,7 @@ static void attributes(void)
 	      "the table of GIDs");
 }
 
-/* What a file of a port says; "-": there is none. */
+/* The contents of a port's file; "-": there is none. */
 static const char *file(unsigned port, const char *name)
 {
 	static struct shca_file f;

@@ -16,7 +16,7 @@ static struct vt t;
 static struct ibv_qp *a;
 static struct ibv_mr *from;
 
-/* Writes n bytes to the region without a completion of the sender's. Returns what shca_await returned. */
+/* Writes n bytes to the region without a completion of the sender's. Returns shca_await's result. */
 static int woken_by(const struct ibv_mr *to, enum ibv_wr_opcode op, uint32_t n)
 {
 	struct ibv_sge sge = vt_sge(from, 0, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transports without acknowledgements. UD under injected faults: lost, doubled, late. UC: what the responder cannot take is
- * lost, and the requester does not learn of it. Each datagram's completion has the service level of its address handle.
+ * Transports without acknowledgements. UD under injected faults: lost, doubled, late. UC: a message that the responder cannot take is
+ * lost, and the requester gets no error. Each datagram's completion has the service level of its address handle.
  */
 #include <infiniband/verbs_exp.h>
 
@@ -186,13 +186,13 @@ static void uc(struct vt *t)
 	CHECK(!vt_send(uc_a, 2, vt_sge(mr, 0, 8), IBV_SEND_SIGNALED), "send");
 	vt_expect(scq, 2, IBV_WC_SUCCESS);
 	vt_expect(rcq, 10, IBV_WC_SUCCESS);
-	/* a wrong key: nothing is written, nobody fails */
+	/* a wrong key: nothing is written, and neither side fails */
 	uc_write(3, mr->rkey ^ 0x100);
 	CHECK(!mem[512], "a write with a wrong key arrived");
 	uc_write(4, mr->rkey);
 	CHECK(mem[512] == 'u', "a write did not arrive");
 	CHECK(vt_state(uc_a) == IBV_QPS_RTS && vt_state(uc_b) == IBV_QPS_RTS, "states %d %d", vt_state(uc_a), vt_state(uc_b));
-	/* what is wrong here is told */
+	/* a local error completes with its status */
 	struct ibv_sge bad = vt_sge(mr, 0, 8);
 	bad.lkey ^= 0x100;
 	struct ibv_qp *c = create(t, IBV_QPT_UC);
@@ -200,7 +200,7 @@ static void uc(struct vt *t)
 	CHECK(!vt_send(c, 5, bad, IBV_SEND_SIGNALED), "send");
 	vt_expect(scq, 5, IBV_WC_LOC_PROT_ERR);
 	CHECK(!ibv_destroy_qp(c), "destroy");
-	/* nobody there */
+	/* no queue of that number */
 	CHECK(!ibv_destroy_qp(uc_b), "destroy");
 	uc_write(6, mr->rkey);
 	CHECK(!ibv_destroy_qp(uc_a), "destroy");

@@ -40,7 +40,7 @@ struct vt {
 	struct ibv_pd *pd;
 };
 
-/* Each test has a fabric of its own, whatever else runs on this machine. Processes forked later share it. */
+/* Each test has a fabric of its own, apart from other tests on this machine. Processes forked later share it. */
 static inline void vt_fabric(void)
 {
 	char name[64];
@@ -60,7 +60,8 @@ static inline struct ibv_context *vt_context(void)
 	return ctx;
 }
 
-/* Whether the experimental verbs are the provider mlx5's, which lacks what an adapter lacks (tests/verbs/exp_mlx5.sh). */
+/* Whether the experimental verbs are the provider mlx5's, which lacks the operations that an adapter lacks
+ * (tests/verbs/exp_mlx5.sh). */
 static inline bool vt_mlx5(void)
 {
 	const char *s = getenv("SHCA_EXP_PROVIDER");
