@@ -49,7 +49,8 @@ static inline uint64_t rotate_left(uint64_t v, unsigned int n)
 static inline bool is_passing_error(int err)
 {
 	switch (err) {
-	case ENOMEM: case EAGAIN: case EINTR: case EBUSY: case EMFILE: case ENFILE: case ENOBUFS: case ENOSPC: case EIO: case ETIMEDOUT:
+	case ENOMEM: case EAGAIN: case EINTR: case EBUSY: case EMFILE: case ENFILE: case ENOBUFS: case ENOSPC: case EIO:
+	case ETIMEDOUT:
 		return true;
 	default:
 		return false;

@@ -571,8 +571,8 @@ static void await_detached(void)
 			sched_yield();
 }
 
-/* A collective that was begun and not completed (erroneous: MPI-5.0 section 11.2.2) goes on while MPI_Finalize waits for the other
- * ranks: a rank that completes the same collective before its MPI_Finalize needs this rank's part. */
+/* A collective that was begun and not completed (erroneous: MPI-5.0 section 11.2.2) goes on while MPI_Finalize waits for the
+ * other ranks: a rank that completes the same collective before its MPI_Finalize needs this rank's part. */
 int hdl_coll_fini(void)
 {
 	await_detached();
@@ -581,8 +581,8 @@ int hdl_coll_fini(void)
 		return 0;
 	}
 	if (hdl_coll_pending || hdl_queues_have_operations())
-		hdl_warn("MPI_Finalize: a collective was begun and not completed (by MPI_Wait, MPI_Test, or their like): its result is "
-			 "undefined");
+		hdl_warn("MPI_Finalize: a collective was begun and not completed (by MPI_Wait, MPI_Test, or their like): its "
+			 "result is undefined");
 	hdl_tp_on_close(hdl_mpi_tp, coll_under_way, coll_give_up);
 	return 0;
 }

@@ -12,8 +12,8 @@
 #include "p2p/p2p.h"
 
 /* Up to HDL_COLLS: collectives whose graphs are kept; REDUCE_SCATTER has parts of one size. From HDL_COLLS on: v-collectives on
- * mailbox (vector.c); a rank knows its own lengths only, unless hdl_vector_known. ALLTOALLV is alltoallw, too; NEIGHBORS is each neighborhood
- * collective. VREDUCE to VEXSCAN: reductions by operations of programs, or of parts of different lengths. */
+ * mailbox (vector.c); a rank knows its own lengths only, unless hdl_vector_known. ALLTOALLV is alltoallw, too; NEIGHBORS is each
+ * neighborhood collective. VREDUCE to VEXSCAN: reductions by operations of programs, or of parts of different lengths. */
 enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_GATHER, HDL_SCATTER,
 		HDL_REDUCE_SCATTER, HDL_SCAN, HDL_EXSCAN, HDL_COLLS,
 		HDL_GATHERV = HDL_COLLS, HDL_SCATTERV, HDL_ALLGATHERV, HDL_ALLTOALLV, HDL_NEIGHBORS,
@@ -161,8 +161,8 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
 /* The blocking form. Returns an MPI error class. Uses the caller's CPU until the collective is complete. */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args);
-/* This rank cannot do its part of a collective, for which the other ranks would wait: revokes the communicator. unable: err is the
- * cause, a positive errno; returns its MPI error class. no_memory: the same with ENOMEM. */
+/* This rank cannot do its part of a collective, for which the other ranks would wait: revokes the communicator. unable: err is
+ * the cause, a positive errno; returns its MPI error class. no_memory: the same with ENOMEM. */
 int hdl_coll_unable(struct hdl_comm *comm, int err);
 void hdl_coll_no_memory(struct hdl_comm *comm);
 

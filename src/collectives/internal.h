@@ -274,8 +274,8 @@ struct hdl_cc {
 	struct hdl_comm *node_comm;	/* the ranks of this host, without a handle; NULL: not made */
 	struct hdl_cc *node_of;		/* of a node_comm: the communicator to which the node_comm belongs */
 	bool no_node_comm;		/* the node_comm could not be made, on any rank */
-	unsigned promises;		/* HDL_PROMISES_... of all members' devices to each other, and HDL_COMM_OVERSUBSCRIBED; valid if
-					 * promises_known */
+	unsigned promises;		/* HDL_PROMISES_... of all members' devices to each other, and HDL_COMM_OVERSUBSCRIBED;
+					 * valid if promises_known */
 	bool promises_known;		/* set by hdl_comm_promises */
 };
 

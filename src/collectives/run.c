@@ -304,7 +304,8 @@ int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send 
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 
 	return hdl_ep_send(hdl_comm_ep(comm, peer), run->tag | (int32_t)n->sub, run->comm->context + 1, false,
-			   hdl_run_memory(run, n->src_space, n->src_off), unlikely(run->mode == HDL_RUN_EMPTY) ? 0 : n->len, send);
+			   hdl_run_memory(run, n->src_space, n->src_off), unlikely(run->mode == HDL_RUN_EMPTY) ? 0 : n->len,
+			   send);
 }
 
 __attribute__((noinline, cold)) int hdl_run_bad_length(const struct hdl_run *run, const struct hdl_node *n,

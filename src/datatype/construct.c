@@ -72,8 +72,8 @@ static void construct_widen(MPI_Aint *lb, MPI_Aint *ub, bool first, MPI_Aint lo,
 }
 
 /* count1 × count2 copies of [lb, ub) at offset + i * stride1 + j * stride2; both counts are positive. */
-static bool construct_spread(MPI_Aint offset, MPI_Count count1, MPI_Aint stride1, MPI_Count count2, MPI_Aint stride2, MPI_Aint *lb,
-		   MPI_Aint *ub)
+static bool construct_spread(MPI_Aint offset, MPI_Count count1, MPI_Aint stride1, MPI_Count count2, MPI_Aint stride2,
+			     MPI_Aint *lb, MPI_Aint *ub)
 {
 	MPI_Aint last1, last2;
 

@@ -239,7 +239,8 @@ MPI_Count hdl_external_basic(MPI_Datatype basic, void *arg);
 struct hdl_items {
 	MPI_Count n, here, there;
 };
-int hdl_type_items(struct hdl_type *t, MPI_Count count, MPI_Count most, hdl_basic_bytes bytes, void *arg, struct hdl_items *items);
+int hdl_type_items(struct hdl_type *t, MPI_Count count, MPI_Count most, hdl_basic_bytes bytes, void *arg,
+		   struct hdl_items *items);
 
 /*
  * A stream: (buf, count, t) as the sequence of its packed bytes, and a position in that sequence. Plain data in memory

@@ -276,7 +276,8 @@ int hdl_type_items(struct hdl_type *t, MPI_Count count, MPI_Count most, hdl_basi
 
 	*items = (struct hdl_items){ 0 };
 	if (base && base->elements == 1) {
-		count_items(items, count * t->elements, base->size, bytes((MPI_Datatype)(HDL_TYPE_FIRST + (uintptr_t)(base - hdl_types)), arg), most);
+		count_items(items, count * t->elements, base->size,
+			    bytes((MPI_Datatype)(HDL_TYPE_FIRST + (uintptr_t)(base - hdl_types)), arg), most);
 		return MPI_SUCCESS;
 	}
 	rc = want_typed(t);

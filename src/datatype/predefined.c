@@ -31,7 +31,8 @@
 #define INDEX_AT(tag)	offsetof(struct tag, i)
 #define LIST_OF_TWO(tag, tags_) { \
 		.kind = HDL_LIST, .flat = true, .depth = 1, .bytes = VALUE(tag) + INDEX(tag), .count = 2, \
-		.offset = (MPI_Aint[]){ 0, INDEX_AT(tag) }, .at = (MPI_Count[]){ 0, VALUE(tag), VALUE(tag) + INDEX(tag) }, .tags = tags_, \
+		.offset = (MPI_Aint[]){ 0, INDEX_AT(tag) }, .at = (MPI_Count[]){ 0, VALUE(tag), VALUE(tag) + INDEX(tag) }, \
+		.tags = tags_, \
 	}
 #define PAIR_COMMON(handle, tag, value, index) \
 		PREDEFINED(handle), .size = VALUE(tag) + INDEX(tag), .extent = sizeof(struct tag), \
@@ -40,7 +41,8 @@
 #define PAIR_DENSE(handle, tag, value, index) \
 	[AT(handle)] = { \
 		PAIR_COMMON(handle, tag, value, index), .one_run = true, .shifted = true, \
-		.contiguous = VALUE(tag) + INDEX(tag) == sizeof(struct tag), .layout = &(struct hdl_layout)RUN(VALUE(tag) + INDEX(tag), 0), \
+		.contiguous = VALUE(tag) + INDEX(tag) == sizeof(struct tag), \
+		.layout = &(struct hdl_layout)RUN(VALUE(tag) + INDEX(tag), 0), \
 	}
 #define PAIR_WITH_HOLE(handle, tag, value, index) \
 	[AT(handle)] = { \
@@ -55,7 +57,8 @@ struct short_int { short v; int i; };
 struct long_double_int { long double v; int i; };
 struct two_float { float v; float i; };
 struct two_double { double v; double i; };
-_Static_assert(VALUE(long_double_int) == INDEX_AT(long_double_int) && VALUE(short_int) < INDEX_AT(short_int), "which pairs have holes");
+_Static_assert(VALUE(long_double_int) == INDEX_AT(long_double_int) && VALUE(short_int) < INDEX_AT(short_int),
+	       "which pairs have holes");
 
 struct hdl_type hdl_types[HDL_TYPE_LAST - HDL_TYPE_FIRST + 1] = {
 	BASIC(MPI_AINT, MPI_Aint),

@@ -307,14 +307,16 @@ always bool copy_nest(const struct hdl_layout *l, MPI_Count turns, char *packed,
 	if (!in) {
 		runs(packed, 0, l->unit, mem, 0, l->stride, 1, turns, l->unit, unpack);
 	} else if (in->kind == HDL_LOOP && !in->child) {
-		runs(packed, l->unit, in->unit, apart(mem, in->origin), l->stride, in->stride, turns, in->count, in->unit, unpack);
+		runs(packed, l->unit, in->unit, apart(mem, in->origin), l->stride, in->stride, turns, in->count, in->unit,
+		     unpack);
 	} else if (in->flat) {
 		if (in->count == 2 && pairs(packed, mem, l, 0, turns, unpack))
 			return true;
 		span = magnitude(l->stride) > l->unit ? magnitude(l->stride) : l->unit;
 		batch = span < BATCH_BYTES ? BATCH_BYTES / span : 1;
 		for (MPI_Count i = 0; i < turns; i += batch)
-			members(packed + i * l->unit, apart(mem, i * l->stride), l, turns - i < batch ? turns - i : batch, unpack);
+			members(packed + i * l->unit, apart(mem, i * l->stride), l, turns - i < batch ? turns - i : batch,
+				unpack);
 	} else {
 		return false;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fortran and C together: the properties that the ABI library is told, the functions of C for handles and statuses, operators of handles. */
+/* Fortran and C together: the properties that the ABI library is told, the functions of C for handles and
+ * statuses, operators of handles. */
 #include "fortran/mpifort.h"
 
 #include <string.h>
@@ -12,8 +13,9 @@ static const struct {
 	{ "mpi_logical_size", "4" }, { "mpi_integer_size", "4" }, { "mpi_real_size", "4" }, { "mpi_double_precision_size", "8" },
 	{ "mpi_logical1_supported", "true" }, { "mpi_logical2_supported", "true" }, { "mpi_logical4_supported", "true" },
 	{ "mpi_logical8_supported", "true" }, { "mpi_integer1_supported", "true" }, { "mpi_integer2_supported", "true" },
-	{ "mpi_integer4_supported", "true" }, { "mpi_integer8_supported", "true" }, { "mpi_real4_supported", "true" }, { "mpi_real8_supported", "true" },
-	{ "mpi_complex8_supported", "true" }, { "mpi_complex16_supported", "true" }, { "mpi_double_complex_supported", "true" },
+	{ "mpi_integer4_supported", "true" }, { "mpi_integer8_supported", "true" }, { "mpi_real4_supported", "true" },
+	{ "mpi_real8_supported", "true" }, { "mpi_complex8_supported", "true" }, { "mpi_complex16_supported", "true" },
+	{ "mpi_double_complex_supported", "true" },
 };
 
 void mpifort_tell_abi(void)
@@ -115,7 +117,8 @@ HANDLES(Session, MPI_Session, session);
 HANDLES(Type, MPI_Datatype, datatype);
 HANDLES(Win, MPI_Win, win);
 
-/* Statuses have one layout in C and in both forms of Fortran. A status that is to be ignored is none to be converted (section 19.3.5). */
+/* Statuses have one layout in C and in both forms of Fortran. A status that is to be ignored is none to be
+ * converted (section 19.3.5). */
 #define STATUS(name, from_type, to_type)								\
 	int PMPI_Status_##name(const from_type *from, to_type *to)					\
 	{												\

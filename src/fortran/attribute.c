@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Attributes in Fortran and C (MPI-5.0 section 19.3.7). A Fortran program stores an integer; a C program that looks it up gets the address of that
- * integer. So what is stored is the address of a cell. A Fortran program that looks it up gets the integer; if C code stored an address, that address.
- * The two are told apart by a table of cells.
+ * Attributes in Fortran and C (MPI-5.0 section 19.3.7). A Fortran program stores an integer; a C program that looks it up gets
+ * the address of that integer. So what is stored is the address of a cell. A Fortran program that looks it up gets the integer;
+ * if C code stored an address, that address. The two are told apart by a table of cells.
  */
 #include "fortran/mpifort.h"
 
@@ -61,8 +61,8 @@ MPI_Aint mpifort_attribute_value(int keyval, const void *attribute)
 	MPI_Aint value;
 
 	switch (keyval) {
-	case MPI_TAG_UB: case MPI_IO: case MPI_HOST: case MPI_WTIME_IS_GLOBAL: case MPI_APPNUM: case MPI_LASTUSEDCODE: case MPI_UNIVERSE_SIZE:
-	case MPI_WIN_DISP_UNIT: case MPI_WIN_CREATE_FLAVOR: case MPI_WIN_MODEL:
+	case MPI_TAG_UB: case MPI_IO: case MPI_HOST: case MPI_WTIME_IS_GLOBAL: case MPI_APPNUM: case MPI_LASTUSEDCODE:
+	case MPI_UNIVERSE_SIZE: case MPI_WIN_DISP_UNIT: case MPI_WIN_CREATE_FLAVOR: case MPI_WIN_MODEL:
 		return *(const int *)attribute;
 	case MPI_WIN_SIZE:
 		return *(const MPI_Aint *)attribute;
@@ -160,7 +160,8 @@ void mpi_comm_dup_fn_(MPI_Fint *object, int *keyval, MPI_Aint *extra_state, MPI_
 ALIAS_OF(mpi_type_dup_fn_, mpi_comm_dup_fn_);
 ALIAS_OF(mpi_win_dup_fn_, mpi_comm_dup_fn_);
 
-void mpi_comm_null_copy_fn_(MPI_Fint *object, int *keyval, MPI_Aint *extra_state, MPI_Aint *in, MPI_Aint *out, int *flag, int *ierror)
+void mpi_comm_null_copy_fn_(MPI_Fint *object, int *keyval, MPI_Aint *extra_state, MPI_Aint *in, MPI_Aint *out, int *flag,
+			    int *ierror)
 {
 	*flag = MPIFORT_FALSE;
 	*ierror = MPI_SUCCESS;

@@ -2,9 +2,9 @@
 /*
  * Fortran functions as C callbacks.
  *
- * MPI's operations and error handlers have no argument by which a C function could know the Fortran one behind it. So there is a pool of C
- * functions, each of which calls the Fortran function of its slot. A Fortran function keeps its slot: the same function in a thousand operations
- * takes one.
+ * MPI's operations and error handlers have no argument by which a C function could know the Fortran one behind it. So there is a
+ * pool of C functions, each of which calls the Fortran function of its slot. A Fortran function keeps its slot: the same
+ * function in a thousand operations takes one.
  */
 #include "fortran/mpifort.h"
 
@@ -28,21 +28,25 @@ static int slot_of(mpifort_fn **pool, mpifort_fn *fn)
 	pthread_mutex_unlock(&lock);
 	if (i < SLOTS)
 		return i;
-	fprintf(stderr, "libmpifort_abi: more than %d different Fortran functions as operations or error handlers of one kind\n", SLOTS);
+	fprintf(stderr,
+		"libmpifort_abi: more than %d different Fortran functions as operations or error handlers of one kind\n",
+		SLOTS);
 	mpifort_raise(MPI_ERR_NO_MEM);
 	return -1;
 }
 
 /* 256 of a macro, which gets the number as two hexadecimal digits. */
-#define ROW(m, h) \
-	m(h##0) m(h##1) m(h##2) m(h##3) m(h##4) m(h##5) m(h##6) m(h##7) m(h##8) m(h##9) m(h##a) m(h##b) m(h##c) m(h##d) m(h##e) m(h##f)
+#define ROW(m, h)                                                                                                              \
+	m(h##0) m(h##1) m(h##2) m(h##3) m(h##4) m(h##5) m(h##6) m(h##7) m(h##8) m(h##9) m(h##a) m(h##b) m(h##c) m(h##d)        \
+		m(h##e) m(h##f)
 #define ALL(m) \
 	ROW(m, 0) ROW(m, 1) ROW(m, 2) ROW(m, 3) ROW(m, 4) ROW(m, 5) ROW(m, 6) ROW(m, 7) \
 	ROW(m, 8) ROW(m, 9) ROW(m, a) ROW(m, b) ROW(m, c) ROW(m, d) ROW(m, e) ROW(m, f)
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
 
-/* op: prefix of the pool and of its functions; len: the type of their count; function: their C type; each, name: OP and its name for a slot */
+/* op: prefix of the pool and of its functions; len: the type of their count; function: their C type; each, name: OP
+ * and its name for a slot */
 #define OP(op, len, h)										\
 static void op##_##h(void *in, void *inout, len *n, MPI_Datatype *datatype)			\
 {												\
@@ -163,7 +167,8 @@ int mpifort_datarep_extent(MPI_Datatype datatype, MPI_Aint *extent, void *extra_
 }
 
 #define CONVERSION(name, which, number)										\
-int mpifort_datarep_##name(void *userbuf, MPI_Datatype datatype, number count, void *filebuf, MPI_Offset position, void *extra_state)	\
+int mpifort_datarep_##name(void *userbuf, MPI_Datatype datatype, number count, void *filebuf,			\
+			   MPI_Offset position, void *extra_state)						\
 {														\
 	struct mpifort_datarep *r = extra_state;								\
 	MPI_Fint t = datatype_out(datatype);									\

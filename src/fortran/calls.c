@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The procedures MPI_Xxx of Fortran, which call the functions MPI_Xxx of C: a tool that replaces either sees a Fortran program's calls. */
+/* The procedures MPI_Xxx of Fortran, which call the functions MPI_Xxx of C: a tool that replaces either sees a
+ * Fortran program's calls. */
 #include "fortran/mpifort.h"
 
 /* Fortran knows these by their names only. */

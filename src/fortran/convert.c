@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* A program's common blocks of these names are the same memory: its executable has them, and the linker directs the library there. */
+/* A program's common blocks of these names are the same memory: its executable has them, and the linker
+ * directs the library there. */
 #pragma GCC visibility push(default)
 struct mpifort_sentinels mpifort_sentinels_;
 struct mpifort_sentinelc mpifort_sentinelc_ = { ' ', ' ' };

@@ -2,14 +2,16 @@
 /*
  * Choice buffers that are not contiguous (MPI-5.0 section 19.1.12): array sections, components of arrays of derived type.
  *
- * (count, datatype) of the call describe the elements of the array as if they followed each other, in array element order. A datatype is
- * built that describes them where they are, with one hvector per dimension. Example: a(1:6:2, 1:9:4) of REAL a(6,9), count 5:
+ * (count, datatype) of the call describe the elements of the array as if they followed each other, in array element
+ * order. A datatype is built that describes them where they are, with one hvector per dimension. Example: a(1:6:2,
+ * 1:9:4) of REAL a(6,9), count 5:
  *
  *     dimension 0: extent 3, stride 8 bytes      slab 0: one REAL
  *     dimension 1: extent 3, stride 96 bytes     slab 1: hvector(3, 8 bytes, slab 0), one column
  *     5 elements = 1 column + 2 elements         struct { slab 1 at 0, hvector(2, 8 bytes, slab 0) at 96 }
  *
- * The stride of a dimension separates slabs of the dimensions below, each of which has its own stride: it never multiplies an extent.
+ * The stride of a dimension separates slabs of the dimensions below, each of which has its own stride: it
+ * never multiplies an extent.
  */
 #include "fortran/mpifort.h"
 
@@ -19,11 +21,13 @@
 #if __has_include(<ISO_Fortran_binding.h>)
 #include <ISO_Fortran_binding.h>
 _Static_assert(offsetof(struct mpifort_desc, base) == offsetof(CFI_cdesc_t, base_addr) &&
-	       offsetof(struct mpifort_desc, elem_len) == offsetof(CFI_cdesc_t, elem_len) &&
-	       offsetof(struct mpifort_desc, rank) == offsetof(CFI_cdesc_t, rank) &&
-	       offsetof(struct mpifort_desc, dim) == offsetof(CFI_cdesc_t, dim) &&
-	       sizeof(((struct mpifort_desc *)0)->dim[0]) == sizeof(CFI_dim_t) && offsetof(CFI_dim_t, extent) == sizeof(ptrdiff_t) &&
-	       offsetof(CFI_dim_t, sm) == 2 * sizeof(ptrdiff_t) && CFI_MAX_RANK == 15, "struct mpifort_desc is not CFI_cdesc_t");
+		       offsetof(struct mpifort_desc, elem_len) == offsetof(CFI_cdesc_t, elem_len) &&
+		       offsetof(struct mpifort_desc, rank) == offsetof(CFI_cdesc_t, rank) &&
+		       offsetof(struct mpifort_desc, dim) == offsetof(CFI_cdesc_t, dim) &&
+		       sizeof(((struct mpifort_desc *)0)->dim[0]) == sizeof(CFI_dim_t) &&
+		       offsetof(CFI_dim_t, extent) == sizeof(ptrdiff_t) && offsetof(CFI_dim_t, sm) == 2 * sizeof(ptrdiff_t) &&
+		       CFI_MAX_RANK == 15,
+	       "struct mpifort_desc is not CFI_cdesc_t");
 #endif
 #endif
 
@@ -101,7 +105,8 @@ void mpifort_copy_again(struct mpifort_buffer *b, bool back)
 
 /* ---- datatypes -------------------------------------------------------------------------------------------- */
 
-/* How many elements of `type` fill one array element; 0 if none does in whole, so that a typemap would lead from one element to another. */
+/* How many elements of `type` fill one array element; 0 if none does in whole, so that a typemap would lead from
+ * one element to another. */
 static MPI_Count per_element(const struct mpifort_desc *d, MPI_Datatype type)
 {
 	MPI_Count lb, extent, true_lb, true_extent;
@@ -135,8 +140,8 @@ static int row(MPI_Count n, MPI_Count stride, MPI_Datatype slab, MPI_Datatype *n
 }
 
 /*
- * The slabs of an array: slab[0] one element, of `each` of type; slab[i + 1] all of dimension i. Those above dimension top are not made.
- * On an error none is left.
+ * The slabs of an array: slab[0] one element, of `each` of type; slab[i + 1] all of dimension i. Those above dimension top are
+ * not made. On an error none is left.
  */
 static int slabs_make(const struct mpifort_desc *d, MPI_Count each, MPI_Datatype type, int top, MPI_Datatype slab[16])
 {
@@ -209,7 +214,8 @@ static int made(struct mpifort_buffer *b, int rc, MPI_Datatype type)
 	return MPI_SUCCESS;
 }
 
-int mpifort_elements_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type, enum mpifort_mode mode)
+int mpifort_elements_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type,
+			     enum mpifort_mode mode)
 {
 	MPI_Count each;
 	MPI_Datatype t = MPI_DATATYPE_NULL;
@@ -236,10 +242,11 @@ static int resize(MPI_Datatype *type, MPI_Count extent)
 }
 
 /*
- * Blocks whose count is a whole number of slabs of the last dimension follow each other in it, at a distance that is a datatype's extent.
- * Others, as of half a column, have no such distance.
+ * Blocks whose count is a whole number of slabs of the last dimension follow each other in it, at a distance that is a
+ * datatype's extent. Others, as of half a column, have no such distance.
  */
-int mpifort_blocks_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type, enum mpifort_mode mode)
+int mpifort_blocks_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type,
+			   enum mpifort_mode mode)
 {
 	MPI_Count each, slab = 1;
 	ptrdiff_t stride = d->dim[d->rank - 1].sm;

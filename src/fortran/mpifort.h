@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libmpifort_abi: the Fortran bindings (MPI-5.0 chapter 19) above any implementation of the MPI standard ABI. Nothing but mpi.h's functions
- * is called. A Fortran procedure calls the C function of its kind: mpi_send_ MPI_Send, pmpi_send_ PMPI_Send.
+ * libmpifort_abi: the Fortran bindings (MPI-5.0 chapter 19) above any implementation of the MPI standard ABI. Nothing but
+ * mpi.h's functions is called. A Fortran procedure calls the C function of its kind: mpi_send_ MPI_Send, pmpi_send_ PMPI_Send.
  *
  * Representations, gfortran's with default kinds of 4 bytes: INTEGER is int, LOGICAL an int that is false if
- * zero, TYPE(MPI_Comm) and INTEGER handles the integer of MPI_Comm_toint, TYPE(MPI_Status) and INTEGER(MPI_STATUS_SIZE) the struct
- * MPI_Status. Arguments are addresses; an absent optional argument is NULL; lengths of CHARACTER arguments follow, as size_t.
+ * zero, TYPE(MPI_Comm) and INTEGER handles the integer of MPI_Comm_toint, TYPE(MPI_Status) and
+ * INTEGER(MPI_STATUS_SIZE) the struct MPI_Status. Arguments are addresses; an absent optional argument is NULL;
+ * lengths of CHARACTER arguments follow, as size_t.
  */
 #ifndef MPIFORT_H
 #define MPIFORT_H
@@ -95,8 +96,8 @@ static inline MPI_Fint request_out(MPI_Request handle)
 	return (uintptr_t)handle < MPIFORT_PREDEFINED ? (MPI_Fint)(uintptr_t)handle : PMPI_Request_toint(handle);
 }
 
-/* Arrays of handles. x_array allocates n handles, converted from `from`, or 0 if that is NULL; the caller frees them. x_array_out leaves alone those that C
- * did not write. */
+/* Arrays of handles. x_array allocates n handles, converted from `from`, or 0 if that is NULL; the caller frees them.
+ * x_array_out leaves alone those that C did not write. */
 int datatype_array(MPI_Datatype **to, const MPI_Fint *from, MPI_Count n);
 void datatype_array_out(MPI_Fint *to, const MPI_Datatype *from, MPI_Count n);
 int request_array(MPI_Request **to, const MPI_Fint *from, MPI_Count n);
@@ -106,8 +107,8 @@ int mpifort_peers(MPI_Comm comm, int sends, int neighbors, const void *buffer);
 
 /* ---- strings ---------------------------------------------------------------------------------------------- */
 
-/* A C string without the trailing blanks, and without the leading ones if `both`; the caller frees it. Returns "" on its own memory, or NULL if there
- * is none. */
+/* A C string without the trailing blanks, and without the leading ones if `both`; the caller frees it. Returns "" on its own
+ * memory, or NULL if there is none. */
 char *mpifort_string(const char *text, size_t len, bool both);
 /* Fills a CHARACTER variable, padded with blanks, unless rc is an error. */
 void mpifort_string_out(char *text, size_t len, const char *from, int rc);
@@ -145,22 +146,26 @@ enum mpifort_mode {
 };
 
 bool mpifort_strided(const struct mpifort_desc *d);
-int mpifort_elements_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type, enum mpifort_mode mode);
-int mpifort_blocks_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type, enum mpifort_mode mode);
+int mpifort_elements_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type,
+			     enum mpifort_mode mode);
+int mpifort_blocks_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type,
+			   enum mpifort_mode mode);
 int mpifort_vector_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Datatype type, enum mpifort_mode mode);
 int mpifort_copied_strided(struct mpifort_buffer *b, const struct mpifort_desc *d, enum mpifort_mode mode);
 void mpifort_release(struct mpifort_buffer *b);
 /* Whether this process is the root of a rooted collective. */
 bool mpifort_root(MPI_Fint root, MPI_Fint comm);
 
-/* Whether elements follow each other without gaps. A scalar's do: an array element stands for the array from there on (section 19.1.12). */
+/* Whether elements follow each other without gaps. A scalar's do: an array element stands for the array from
+ * there on (section 19.1.12). */
 static inline bool mpifort_contiguous(const struct mpifort_desc *d)
 {
 	return d->rank == 0 || (d->rank == 1 && d->dim[0].sm == (ptrdiff_t)d->elem_len) || !d->base || !mpifort_strided(d);
 }
 
 /* count elements of `type` in a buffer. */
-static inline int mpifort_elements(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type, enum mpifort_mode mode)
+static inline int mpifort_elements(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type,
+				   enum mpifort_mode mode)
 {
 	b->addr = address_in(d->base);
 	b->count = count;
@@ -169,7 +174,8 @@ static inline int mpifort_elements(struct mpifort_buffer *b, const struct mpifor
 }
 
 /* One block of count elements per process. */
-static inline int mpifort_blocks(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type, enum mpifort_mode mode)
+static inline int mpifort_blocks(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Count count, MPI_Datatype type,
+				 enum mpifort_mode mode)
 {
 	b->addr = address_in(d->base);
 	b->count = count;
@@ -178,7 +184,8 @@ static inline int mpifort_blocks(struct mpifort_buffer *b, const struct mpifort_
 }
 
 /* Blocks with counts and displacements. */
-static inline int mpifort_vector(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Datatype type, enum mpifort_mode mode)
+static inline int mpifort_vector(struct mpifort_buffer *b, const struct mpifort_desc *d, MPI_Datatype type,
+				 enum mpifort_mode mode)
 {
 	b->addr = address_in(d->base);
 	b->type = type;
@@ -203,11 +210,11 @@ static inline void mpifort_done(struct mpifort_buffer *b, int n)
 /* ---- requests --------------------------------------------------------------------------------------------- */
 
 /*
- * Memory of a request that must stay until the operation completes: copies of buffers that are not contiguous, arrays of C datatypes,
- * and communicators whose integer is known when they are there. Wait, Test and Start look for it if there is any.
+ * Memory of a request that must stay until the operation completes: copies of buffers that are not contiguous, arrays of C
+ * datatypes, and communicators whose integer is known when they are there. Wait, Test and Start look for it if there is any.
  */
-void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent, void *types0, void *types1, MPI_Comm *comm,
-		      MPI_Fint *to);
+void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent, void *types0, void *types1,
+		      MPI_Comm *comm, MPI_Fint *to);
 
 static inline void mpifort_keep(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent)
 {
@@ -223,8 +230,8 @@ static inline void mpifort_keep(int rc, MPI_Request request, struct mpifort_buff
 		mpifort_keep_all(rc, request, b, n, persistent, NULL, NULL, NULL, NULL);
 }
 
-static inline void mpifort_keep_types(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent, MPI_Datatype *types0,
-				      MPI_Datatype *types1)
+static inline void mpifort_keep_types(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent,
+				      MPI_Datatype *types0, MPI_Datatype *types1)
 {
 	mpifort_keep_all(rc, request, b, n, persistent, types0, types1, NULL, NULL);
 }

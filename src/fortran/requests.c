@@ -64,8 +64,8 @@ static void finish(struct kept *k)
 		*k->to = comm_out(*k->comm);
 }
 
-void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent, void *types0, void *types1, MPI_Comm *comm,
-		      MPI_Fint *to)
+void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int n, bool persistent, void *types0, void *types1,
+		      MPI_Comm *comm, MPI_Fint *to)
 {
 	struct kept *k = calloc(1, sizeof(*k)), **at;
 	bool anything = types0 || types1 || comm;
@@ -75,13 +75,15 @@ void mpifort_keep_all(int rc, MPI_Request request, struct mpifort_buffer *b, int
 		fputs("libmpifort_abi: out of memory for a request\n", stderr);
 		abort();
 	}
-	*k = (struct kept){ .request = request, .persistent = persistent, .active = !persistent, .types = { types0, types1 }, .comm = comm, .to = to };
+	*k = (struct kept){ .request = request, .persistent = persistent, .active = !persistent, .types = { types0, types1 },
+			    .comm = comm, .to = to };
 	for (int i = 0; i < n; i++) {
 		if (!b[i].temp)
 			continue;
 		anything = true;
 		k->b[k->n] = b[i];
-		memcpy(&k->desc[k->n], b[i].desc, offsetof(struct mpifort_desc, dim) + (size_t)b[i].desc->rank * sizeof(b[i].desc->dim[0]));
+		memcpy(&k->desc[k->n], b[i].desc,
+		       offsetof(struct mpifort_desc, dim) + (size_t)b[i].desc->rank * sizeof(b[i].desc->dim[0]));
 		k->b[k->n].desc = &k->desc[k->n];
 		k->n++;
 	}

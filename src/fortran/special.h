@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The C side of Fortran procedures that fortran.awk does not make (`hand` in fortran.def): included by calls.c and pcalls.c, behind MPIFORT_NAME
- * (the linker name), MPIFORT_CALL (MPI_ or PMPI_) and MPIFORT_ALIAS.
+ * The C side of Fortran procedures that fortran.awk does not make (`hand` in fortran.def): included by calls.c and pcalls.c,
+ * behind MPIFORT_NAME (the linker name), MPIFORT_CALL (MPI_ or PMPI_) and MPIFORT_ALIAS.
  */
 
 #define DONE(rc)						\
@@ -186,7 +186,8 @@ static void CALLS(some_after)(struct CALLS(array) *a, int incount, MPI_Fint *req
 	CALLS(array_done)(a);
 }
 
-void MPIFORT_NAME(waitsome)(const int *incount, MPI_Fint *requests, int *outcount, int *indices, MPI_Fint *statuses, MPI_Fint *ierror)
+void MPIFORT_NAME(waitsome)(const int *incount, MPI_Fint *requests, int *outcount, int *indices, MPI_Fint *statuses,
+			    MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
 	int n = MPI_UNDEFINED, rc = CALLS(array_in)(&a, *incount, requests);
@@ -200,7 +201,8 @@ void MPIFORT_NAME(waitsome)(const int *incount, MPI_Fint *requests, int *outcoun
 }
 MPIFORT_ALIAS(waitsome, waitsome_f08);
 
-void MPIFORT_NAME(testsome)(const int *incount, MPI_Fint *requests, int *outcount, int *indices, MPI_Fint *statuses, MPI_Fint *ierror)
+void MPIFORT_NAME(testsome)(const int *incount, MPI_Fint *requests, int *outcount, int *indices, MPI_Fint *statuses,
+			    MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
 	int n = MPI_UNDEFINED, rc = CALLS(array_in)(&a, *incount, requests);
@@ -226,7 +228,8 @@ void MPIFORT_NAME(request_get_status)(const MPI_Fint *request, int *flag, MPI_Fi
 }
 MPIFORT_ALIAS(request_get_status, request_get_status_f08);
 
-void MPIFORT_NAME(request_get_status_all)(const int *count, const MPI_Fint *requests, int *flag, MPI_Fint *statuses, MPI_Fint *ierror)
+void MPIFORT_NAME(request_get_status_all)(const int *count, const MPI_Fint *requests, int *flag, MPI_Fint *statuses,
+					  MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
 	int flag_c = 0, rc = CALLS(array_in)(&a, *count, requests);
@@ -242,7 +245,8 @@ void MPIFORT_NAME(request_get_status_all)(const int *count, const MPI_Fint *requ
 }
 MPIFORT_ALIAS(request_get_status_all, request_get_status_all_f08);
 
-void MPIFORT_NAME(request_get_status_any)(const int *count, const MPI_Fint *requests, int *index, int *flag, MPI_Fint *status, MPI_Fint *ierror)
+void MPIFORT_NAME(request_get_status_any)(const int *count, const MPI_Fint *requests, int *index, int *flag, MPI_Fint *status,
+					  MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
 	int at = MPI_UNDEFINED, flag_c = 0, rc = CALLS(array_in)(&a, *count, requests);
@@ -259,8 +263,8 @@ void MPIFORT_NAME(request_get_status_any)(const int *count, const MPI_Fint *requ
 }
 MPIFORT_ALIAS(request_get_status_any, request_get_status_any_f08);
 
-void MPIFORT_NAME(request_get_status_some)(const int *incount, const MPI_Fint *requests, int *outcount, int *indices, MPI_Fint *statuses,
-	MPI_Fint *ierror)
+void MPIFORT_NAME(request_get_status_some)(const int *incount, const MPI_Fint *requests, int *outcount, int *indices,
+					   MPI_Fint *statuses, MPI_Fint *ierror)
 {
 	struct CALLS(array) a;
 	int n = MPI_UNDEFINED, rc = CALLS(array_in)(&a, *incount, requests);
@@ -325,7 +329,8 @@ static void CALLS(idup)(const MPI_Fint *comm, const MPI_Fint *info, MPI_Fint *ne
 
 	if (!rc) {
 		*c = MPI_COMM_NULL;
-		rc = info ? MPIFORT_CALL(Comm_idup_with_info)(comm_in(*comm), info_in(*info), c, &r) : MPIFORT_CALL(Comm_idup)(comm_in(*comm), c, &r);
+		rc = info ? MPIFORT_CALL(Comm_idup_with_info)(comm_in(*comm), info_in(*info), c, &r) :
+			    MPIFORT_CALL(Comm_idup)(comm_in(*comm), c, &r);
 		*newcomm = comm_out(*c);
 		mpifort_keep_all(rc, r, NULL, 0, false, NULL, NULL, c, newcomm);
 	}
@@ -339,14 +344,15 @@ void MPIFORT_NAME(comm_idup)(const MPI_Fint *comm, MPI_Fint *newcomm, MPI_Fint *
 }
 MPIFORT_ALIAS(comm_idup, comm_idup_f08);
 
-void MPIFORT_NAME(comm_idup_with_info)(const MPI_Fint *comm, const MPI_Fint *info, MPI_Fint *newcomm, MPI_Fint *request, MPI_Fint *ierror)
+void MPIFORT_NAME(comm_idup_with_info)(const MPI_Fint *comm, const MPI_Fint *info, MPI_Fint *newcomm, MPI_Fint *request,
+				       MPI_Fint *ierror)
 {
 	CALLS(idup)(comm, info, newcomm, request, ierror);
 }
 MPIFORT_ALIAS(comm_idup_with_info, comm_idup_with_info_f08);
 
-void MPIFORT_NAME(grequest_start)(mpifort_fn *query, mpifort_fn *free_fn, mpifort_fn *cancel, const MPI_Aint *extra_state, MPI_Fint *request,
-	MPI_Fint *ierror)
+void MPIFORT_NAME(grequest_start)(mpifort_fn *query, mpifort_fn *free_fn, mpifort_fn *cancel, const MPI_Aint *extra_state,
+				  MPI_Fint *request, MPI_Fint *ierror)
 {
 	struct mpifort_grequest *g = malloc(sizeof(*g));
 	MPI_Request r = MPI_REQUEST_NULL;
@@ -396,14 +402,14 @@ CREATE_ERRHANDLER(session, Session);
 CREATE_ERRHANDLER(win, Win);
 
 #define REGISTER_DATAREP(low, suffix, null, NULL_FN)						\
-void MPIFORT_NAME(low)(const char *datarep, mpifort_fn *read_fn, mpifort_fn *write_fn, mpifort_fn *extent, const MPI_Aint *extra_state,	\
-	MPI_Fint *ierror, size_t datarep_len)							\
+void MPIFORT_NAME(low)(const char *datarep, mpifort_fn *read_fn, mpifort_fn *write_fn, mpifort_fn *extent,		\
+	const MPI_Aint *extra_state, MPI_Fint *ierror, size_t datarep_len)			\
 {												\
 	struct mpifort_datarep *r = mpifort_datarep(read_fn, write_fn, extent, *extra_state);	\
 	char *name = mpifort_string(datarep, datarep_len, false);				\
 	int rc = r && name ? MPIFORT_CALL(Register_datarep##suffix)(name,			\
 			read_fn == null ? NULL_FN : mpifort_datarep_read##suffix,		\
-			write_fn == null ? NULL_FN : mpifort_datarep_write##suffix, mpifort_datarep_extent, r) : MPI_ERR_NO_MEM;	\
+			write_fn == null ? NULL_FN : mpifort_datarep_write##suffix, mpifort_datarep_extent, r) : MPI_ERR_NO_MEM; \
 												\
 	free(name);										\
 	DONE(rc);										\
@@ -415,11 +421,13 @@ REGISTER_DATAREP(register_datarep_c, _c, mpi_conversion_fn_null_c_, MPI_CONVERSI
 /* ---- attributes ------------------------------------------------------------------------------------------- */
 
 #define ATTRIBUTES(kind, Kind, type, convert)							\
-void MPIFORT_NAME(kind##_create_keyval)(mpifort_fn *copy, mpifort_fn *del, int *keyval, const MPI_Aint *extra_state, MPI_Fint *ierror)	\
+void MPIFORT_NAME(kind##_create_keyval)(mpifort_fn *copy, mpifort_fn *del, int *keyval,	\
+	const MPI_Aint *extra_state, MPI_Fint *ierror)						\
 {												\
 	struct mpifort_keyval *k = mpifort_keyval(copy, del, *extra_state, false);		\
 												\
-	DONE(k ? MPIFORT_CALL(Kind##_create_keyval)(mpifort_##kind##_copy, mpifort_##kind##_delete, keyval, k) : MPI_ERR_NO_MEM);	\
+	DONE(k ? MPIFORT_CALL(Kind##_create_keyval)(mpifort_##kind##_copy, mpifort_##kind##_delete, keyval, k) :	\
+	     MPI_ERR_NO_MEM);									\
 }												\
 MPIFORT_ALIAS(kind##_create_keyval, kind##_create_keyval_f08);					\
 												\
@@ -494,11 +502,12 @@ void MPIFORT_NAME(attr_delete)(const MPI_Fint *comm, const int *keyval, MPI_Fint
 /* ---- strings with lengths ----------------------------------------------------------------------------------- */
 
 /* valuelen: characters, without C's terminating zero. */
-void MPIFORT_NAME(info_get)(const MPI_Fint *info, const char *key, const int *valuelen, char *value, int *flag, MPI_Fint *ierror, size_t key_len,
-	size_t value_len)
+void MPIFORT_NAME(info_get)(const MPI_Fint *info, const char *key, const int *valuelen, char *value, int *flag,
+			    MPI_Fint *ierror, size_t key_len, size_t value_len)
 {
 	char *k = mpifort_string(key, key_len, true), *v = calloc(1, *valuelen > 0 ? (size_t)*valuelen + 1 : 1);
-	int flag_c = 0, rc = k && v ? MPIFORT_CALL(Info_get)(info_in(*info), k, *valuelen, v, &flag_c) : mpifort_raise(MPI_ERR_NO_MEM);
+	int flag_c = 0,
+	    rc = k && v ? MPIFORT_CALL(Info_get)(info_in(*info), k, *valuelen, v, &flag_c) : mpifort_raise(MPI_ERR_NO_MEM);
 
 	if (flag_c)
 		mpifort_string_out(value, value_len, v, rc);
@@ -511,8 +520,8 @@ void MPIFORT_NAME(info_get)(const MPI_Fint *info, const char *key, const int *va
 MPIFORT_ALIAS(info_get, info_get_f08);
 
 /* buflen counts no terminating zero, on entry and on return. */
-void MPIFORT_NAME(info_get_string)(const MPI_Fint *info, const char *key, int *buflen, char *value, int *flag, MPI_Fint *ierror, size_t key_len,
-	size_t value_len)
+void MPIFORT_NAME(info_get_string)(const MPI_Fint *info, const char *key, int *buflen, char *value, int *flag, MPI_Fint *ierror,
+				   size_t key_len, size_t value_len)
 {
 	int room = *buflen > 0 ? *buflen + 1 : 0, flag_c = 0, rc;
 	char *k = mpifort_string(key, key_len, true), *v = calloc(1, (size_t)room + 1);
@@ -531,13 +540,14 @@ void MPIFORT_NAME(info_get_string)(const MPI_Fint *info, const char *key, int *b
 }
 MPIFORT_ALIAS(info_get_string, info_get_string_f08);
 
-void MPIFORT_NAME(session_get_nth_pset)(const MPI_Fint *session, const MPI_Fint *info, const int *n, int *pset_len, char *pset_name, MPI_Fint *ierror,
-	size_t pset_name_len)
+void MPIFORT_NAME(session_get_nth_pset)(const MPI_Fint *session, const MPI_Fint *info, const int *n, int *pset_len,
+					char *pset_name, MPI_Fint *ierror, size_t pset_name_len)
 {
 	int room = *pset_len > 0 ? *pset_len + 1 : 0, rc;
 	char *v = calloc(1, (size_t)room + 1);
 
-	rc = v ? MPIFORT_CALL(Session_get_nth_pset)(session_in(*session), info_in(*info), *n, &room, v) : mpifort_raise(MPI_ERR_NO_MEM);
+	rc = v ? MPIFORT_CALL(Session_get_nth_pset)(session_in(*session), info_in(*info), *n, &room, v) :
+		 mpifort_raise(MPI_ERR_NO_MEM);
 	if (!rc) {
 		if (*pset_len > 0)
 			mpifort_string_out(pset_name, pset_name_len, v, rc);
@@ -621,14 +631,16 @@ static int *CALLS(errcodes_in)(int *errcodes)
 	return errcodes == &mpifort_sentinels_.errcodes_ignore ? MPI_ERRCODES_IGNORE : errcodes;
 }
 
-void MPIFORT_NAME(comm_spawn)(const char *command, const char *argv, const int *maxprocs, const MPI_Fint *info, const int *root, const MPI_Fint *comm,
-	MPI_Fint *intercomm, int *errcodes, MPI_Fint *ierror, size_t command_len, size_t argv_len)
+void MPIFORT_NAME(comm_spawn)(const char *command, const char *argv, const int *maxprocs, const MPI_Fint *info, const int *root,
+			      const MPI_Fint *comm, MPI_Fint *intercomm, int *errcodes, MPI_Fint *ierror, size_t command_len,
+			      size_t argv_len)
 {
 	bool here = mpifort_root(*root, *comm);
 	char *c = here ? mpifort_string(command, command_len, false) : NULL;
 	char **a = here && argv != &mpifort_sentinelc_.argv_null ? CALLS(arguments)(argv, argv_len, argv_len) : MPI_ARGV_NULL;
 	MPI_Comm inter = MPI_COMM_NULL;
-	int rc = MPIFORT_CALL(Comm_spawn)(c, a, *maxprocs, info_in(*info), *root, comm_in(*comm), &inter, CALLS(errcodes_in)(errcodes));
+	int rc = MPIFORT_CALL(Comm_spawn)(c, a, *maxprocs, info_in(*info), *root, comm_in(*comm), &inter,
+					  CALLS(errcodes_in)(errcodes));
 
 	free(c);
 	CALLS(arguments_free)(a);
@@ -638,8 +650,9 @@ void MPIFORT_NAME(comm_spawn)(const char *command, const char *argv, const int *
 MPIFORT_ALIAS(comm_spawn, comm_spawn_f08);
 
 /* array_of_argv(count, *): argument j of command i is element i + j * count. */
-void MPIFORT_NAME(comm_spawn_multiple)(const int *count, const char *commands, const char *argvs, const int *maxprocs, const MPI_Fint *infos,
-	const int *root, const MPI_Fint *comm, MPI_Fint *intercomm, int *errcodes, MPI_Fint *ierror, size_t commands_len, size_t argvs_len)
+void MPIFORT_NAME(comm_spawn_multiple)(const int *count, const char *commands, const char *argvs, const int *maxprocs,
+				       const MPI_Fint *infos, const int *root, const MPI_Fint *comm, MPI_Fint *intercomm,
+				       int *errcodes, MPI_Fint *ierror, size_t commands_len, size_t argvs_len)
 {
 	size_t n = mpifort_root(*root, *comm) && *count > 0 ? (size_t)*count : 0;
 	char **c = calloc(n + 1, sizeof(*c)), ***a = calloc(n + 1, sizeof(*a));
@@ -654,8 +667,8 @@ void MPIFORT_NAME(comm_spawn_multiple)(const int *count, const char *commands, c
 			a[k] = CALLS(arguments)(argvs + k * argvs_len, argvs_len, n * argvs_len);
 	}
 	if (!rc)
-		rc = MPIFORT_CALL(Comm_spawn_multiple)(*count, c, arguments ? a : MPI_ARGVS_NULL, maxprocs, i, *root, comm_in(*comm), &inter,
-						       CALLS(errcodes_in)(errcodes));
+		rc = MPIFORT_CALL(Comm_spawn_multiple)(*count, c, arguments ? a : MPI_ARGVS_NULL, maxprocs, i, *root,
+						       comm_in(*comm), &inter, CALLS(errcodes_in)(errcodes));
 	for (size_t k = 0; c && a && k < n; k++) {
 		free(c[k]);
 		CALLS(arguments_free)(a[k]);

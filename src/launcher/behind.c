@@ -53,7 +53,8 @@ bool behind_take(struct job *job)
 
 	if (sscanf(job->opt.behind, "%d,%d,%255s%n", &job->behind_fd, &pid, ns->name, &end) < 3 ||
 	    job->opt.behind[end] || fcntl(job->behind_fd, F_GETFD) < 0) {
-		complain("--behind %s: the library passes this option to the heddlerun that it starts for MPI_Comm_spawn", job->opt.behind);
+		complain("--behind %s: the library passes this option to the heddlerun that it starts for MPI_Comm_spawn",
+			 job->opt.behind);
 		return false;
 	}
 	if (!leave_program(job))

@@ -162,8 +162,8 @@ static void bind_choose(struct binding *b, const struct options *opt)
 	if (fits || (!opt->bind_given && !opt->cpus_per_rank))
 		return;
 	if (!opt->bind_given) {
-		complain("warning: %d ranks with %d cores each (%s) need %lld cores, there are %d: they are not bound", opt->nranks,
-			 each, how, (long long)opt->nranks * each, b->n);
+		complain("warning: %d ranks with %d cores each (%s) need %lld cores, there are %d: they are not bound",
+			 opt->nranks, each, how, (long long)opt->nranks * each, b->n);
 	} else if (b->to == DOMAIN_CORE) {
 		complain("warning: %d ranks share %d cores (%s)", opt->nranks, b->n, how);
 		if (!b->n)
@@ -342,7 +342,8 @@ void binding_check_threads(const struct binding *b, const struct options *opt)
 			continue;
 		complain("warning: OMP_NUM_THREADS=%s, but each rank of %s is bound to %d CPU%s, which its threads will share: "
 			 "%s%.0ld", text, opt->apps[a].argv[0], cpus, cpus > 1 ? "s" : "",
-			 room ? "give them more by --cpus-per-rank " : "there are too few cores for all; use fewer ranks or threads, or "
+			 room ? "give them more by --cpus-per-rank " :
+				 "there are too few cores for all; use fewer ranks or threads, or "
 			 "--bind-to none", room ? threads : 0);
 		return;
 	}

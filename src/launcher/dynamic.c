@@ -46,9 +46,10 @@ static int choose_numbers(const struct job *job, struct spawn_request *req, int 
 			   most == app->nranks ? most : 0;
 
 		if (n <= 0) {
-			snprintf(why, size, "%d rank%s of %s: %d run already, and there may be %d (--universe)%s%.100s", app->nranks,
-				 app->nranks == 1 ? "" : "s", app->argv[0], running, job->opt.universe ? job->opt.universe : left,
-				 app->soft ? "; soft is " : "", app->soft ? app->soft : "");
+			snprintf(why, size, "%d rank%s of %s: %d run already, and there may be %d (--universe)%s%.100s",
+				 app->nranks, app->nranks == 1 ? "" : "s", app->argv[0], running,
+				 job->opt.universe ? job->opt.universe : left, app->soft ? "; soft is " : "",
+				 app->soft ? app->soft : "");
 			return EXIT_USAGE;
 		}
 		app->nranks = n;
@@ -102,7 +103,8 @@ static int prepare(const struct job *job, struct spawn_request *req, const char 
 	return code;
 }
 
-struct nspace *dynamic_spawn(struct job *job, struct spawn_request *req, struct nspace **part, int *exit_code, char *why, size_t size)
+struct nspace *dynamic_spawn(struct job *job, struct spawn_request *req, struct nspace **part, int *exit_code, char *why,
+			     size_t size)
 {
 	char name[sizeof job->nspaces->name];
 	int running = count_running(job);

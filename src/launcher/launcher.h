@@ -116,8 +116,8 @@ struct nspace {
 	int parent_rank;
 	uint64_t spawn_id;	/* the number by which the library of that process names the spawn; 0: none */
 	bool met;		/* the ranks have an intercommunicator with their parents: until then a failure fails the spawn */
-	/* Connected with the parents' namespace from the start: ranks may fail before their reports of that arrive. Until a rank of
-	 * this namespace reports that it has disconnected. */
+	/* Connected with the parents' namespace from the start: ranks may fail before their reports of that arrive. Until a rank
+	 * of this namespace reports that it has disconnected. */
 	bool bound;
 	bool marked;		/* nspace_mark */
 	bool ending;		/* its ranks have got SIGTERM, and other namespaces go on */
@@ -192,7 +192,8 @@ int fabric_make(struct job *job);
 
 /* struct binding: the cores that heddlerun may use, and which of them each rank gets. */
 struct binding *binding_make(const struct options *opt);
-/* Binds spawned ranks to cores that no rank has, where there are enough. opt: of the spawn. running: number of ranks that run already. */
+/* Binds spawned ranks to cores that no rank has, where there are enough. opt: of the spawn. running: number of
+ * ranks that run already. */
 struct binding *binding_spawn(struct binding *all, const struct options *opt, int running);
 /* Gives the cores back. Must not be called for binding_make's. */
 void binding_free(struct binding *b);
@@ -303,20 +304,23 @@ int spawn_ranks(struct job *job, struct nspace *ns, const struct binding *bindin
 int nspace_make_file(struct nspace *ns);
 /* Starts the ranks of a request (dynamic.c). Returns the namespace. NULL: *exit_code, and the reason in `why`; *part is the
  * namespace if it was made: some of its ranks may run, and the caller must end them. */
-struct nspace *dynamic_spawn(struct job *job, struct spawn_request *req, struct nspace **part, int *exit_code, char *why, size_t size);
+struct nspace *dynamic_spawn(struct job *job, struct spawn_request *req, struct nspace **part, int *exit_code, char *why,
+			     size_t size);
 
 /* Runs until all ranks have ended (supervise.c). Returns the exit code of the job. note_fd: server_start's;
  * tty_fd: the end of the pipe to which standard input is copied, or -1. failed: nonzero if starting failed with this
  * exit code, so that running ranks are only to be ended. */
 int supervise(struct job *job, int note_fd, int tty_fd, int failed);
 
-/* ---- processes that have left the ranks' process groups (detached.c) ------------------------------------------------------------- */
+/* ---- processes that have left the ranks' process groups (detached.c)
+ * ------------------------------------------------------------- */
 
-/* Ends the processes that ranks have left. gently: by SIGTERM, and by SIGKILL from `until` (monotonic_ns()) on, or once signal_fd has
- * SIGINT or SIGTERM; else by SIGKILL at once. Must: all ranks have ended. */
+/* Ends the processes that ranks have left. gently: by SIGTERM, and by SIGKILL from `until` (monotonic_ns()) on, or once
+ * signal_fd has SIGINT or SIGTERM; else by SIGKILL at once. Must: all ranks have ended. */
 void detached_end(const struct job *job, int signal_fd, bool gently, uint64_t until);
 
-/* ---- the terminal (terminal.c) ------------------------------------------------------------------------------------------------- */
+/* ---- the terminal (terminal.c)
+ * ------------------------------------------------------------------------------------------------- */
 
 struct terminal {
 	int fd;			/* the end of rank 0's pipe to which input is copied; -1: none, or closed */
@@ -327,7 +331,8 @@ struct terminal {
 void terminal_copy(struct terminal *t);
 void terminal_close(struct terminal *t);
 
-/* ---- behind a program that was started without a launcher (behind.c) ------------------------------------------------------------ */
+/* ---- behind a program that was started without a launcher (behind.c)
+ * ------------------------------------------------------------ */
 
 /* Reads --behind: the program is the only rank of the job's first namespace. false: the message was printed. */
 bool behind_take(struct job *job);

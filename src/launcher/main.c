@@ -263,8 +263,8 @@ static _Noreturn void run_job(struct job *job)
 	err = pthread_create(&thread, NULL, run_thread, job);
 	if (!err)
 		pthread_join(thread, NULL);
-	complain("no thread with a stack of %zu KiB can be had: %s; the limit on the stack is %llu KiB (ulimit -s)", STACK_MIN >> 10,
-		 strerror(err), (unsigned long long)stack.rlim_cur >> 10);
+	complain("no thread with a stack of %zu KiB can be had: %s; the limit on the stack is %llu KiB (ulimit -s)",
+		 STACK_MIN >> 10, strerror(err), (unsigned long long)stack.rlim_cur >> 10);
 	_exit(EXIT_FAILURE);
 }
 
@@ -287,7 +287,9 @@ static __attribute__((noinline)) int main_start(int argc, char **argv)
 		return EXIT_FAILURE;
 	job.binding = binding_make(&job.opt);
 	job.ncpus = binding_cpus(job.binding);
-	job.universe = job.opt.universe ? job.opt.universe : job.opt.nranks > binding_cores(job.binding) ? job.opt.nranks : binding_cores(job.binding);
+	job.universe = job.opt.universe                            ? job.opt.universe :
+		       job.opt.nranks > binding_cores(job.binding) ? job.opt.nranks :
+								     binding_cores(job.binding);
 	code = prepare_apps(&job);
 	if (code)
 		return code;

@@ -58,8 +58,8 @@ static int names_open(const char *path)
 	if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 077))
 		return fd;
 	if (st.st_uid == geteuid())
-		complain("%s, the store of published names, is not used: other users may write or read there (mode %o, not 700): remove it",
-			 path, (unsigned)st.st_mode & 07777);
+		complain("%s, the store of published names, is not used: other users may write or read there (mode %o, not 700): "
+			 "remove it", path, (unsigned)st.st_mode & 07777);
 	close(fd);
 	return -EEXIST;
 }
@@ -71,7 +71,8 @@ static int names_find(bool make)
 
 	for (int pass = 0; pass < 1 + make; pass++)
 		for (int i = 0; i < DIRECTORIES; i++) {
-			snprintf(dir_path, sizeof dir_path, i ? "/tmp/heddle-names-%u.%d" : "/tmp/heddle-names-%u", (unsigned)geteuid(), i);
+			snprintf(dir_path, sizeof dir_path, i ? "/tmp/heddle-names-%u.%d" : "/tmp/heddle-names-%u",
+				 (unsigned)geteuid(), i);
 			fd = names_open(dir_path);
 			if (fd == -ENOENT && pass && (!mkdir(dir_path, 0700) || errno == EEXIST))
 				fd = names_open(dir_path);
@@ -150,8 +151,8 @@ static int names_file(int dir)
 	return err;
 }
 
-/* Writes the lines of names from `first` on, `n` of them at most, to the file at an offset, where the file ends then. If that fails the
- * file has the length that it had. Must: there is a file. Returns 0 or a negative errno. */
+/* Writes the lines of names from `first` on, `n` of them at most, to the file at an offset, where the file ends then. If that
+ * fails the file has the length that it had. Must: there is a file. Returns 0 or a negative errno. */
 static int names_write_at(off_t at, const struct name *first, int n)
 {
 	off_t before = lseek(own_fd, 0, SEEK_END), done = 0;
@@ -282,7 +283,8 @@ int names_publish(const char *nspace, int rank, const char *name, const char *va
 	char *there = NULL, theirs[256];
 	int dir, err;
 
-	*n = (struct name){ .nspace = must(strdup(nspace)), .name = must(strdup(name)), .value = must(strdup(value)), .rank = rank };
+	*n = (struct name){ .nspace = must(strdup(nspace)), .name = must(strdup(name)), .value = must(strdup(value)),
+			    .rank = rank };
 	pthread_mutex_lock(&lock);
 	err = dir = names_lock(true);
 	if (dir >= 0) {
@@ -290,7 +292,8 @@ int names_publish(const char *nspace, int rank, const char *name, const char *va
 		if (!err) {
 			err = names_file(dir);
 			if (!err)
-				err = names_write_at(lseek(own_fd, 0, SEEK_END), n, 1);	/* the lines of older names stay as they are */
+				/* the lines of older names stay as they are */
+				err = names_write_at(lseek(own_fd, 0, SEEK_END), n, 1);
 			if (err)
 				names_remove_file(dir);
 		}

@@ -24,8 +24,8 @@ static const char usage[] =
 "  -x VAR=VALUE            set a variable in its environment, and in that of the programs after it\n"
 "  -x VAR                  the same with the value that VAR has here (which it has anyway: all variables are passed)\n"
 "  --wdir DIR              run it in DIR, and the programs after it\n"
-"  --initial-errhandler NAME  mpi_errors_are_fatal (default), mpi_errors_abort or mpi_errors_return: what errors do until it sets an error\n"
-"                          handler of its own, and in the programs after it\n"
+"  --initial-errhandler NAME  mpi_errors_are_fatal (default), mpi_errors_abort or mpi_errors_return: what errors do\n"
+"                          until it sets an error handler of its own, and in the programs after it\n"
 "For the job:\n"
 "  --bind-to WHERE         none, core, or the whole l3 (cache), numa (node) or socket that the rank's cores are in; default:\n"
 "                          core if there are cores for all ranks, else none\n"
@@ -38,10 +38,10 @@ static const char usage[] =
 "  --timeout SECONDS       end the job after this time, with exit code 124 (MPIEXEC_TIMEOUT sets it, too)\n"
 "  --kill-after SECONDS    kill ranks that still run so long after they were told to end, by SIGTERM or --timeout\n"
 "                          (default 60; 0: never; HEDDLERUN_KILL_AFTER sets it, too)\n"
-"  --on-death WHAT         of a rank that is through MPI_Init: end (the other ranks, too; the default), or continue: they go on, and\n"
-"                          must handle MPI_ERR_PROC_ABORTED themselves (MPI_ERRORS_RETURN)\n"
-"  --universe N            at most N ranks at a time, with those that MPI_Comm_spawn adds; MPI_UNIVERSE_SIZE (default: the cores, no\n"
-"                          limit)\n"
+"  --on-death WHAT         of a rank that is through MPI_Init: end (the other ranks, too; the default), or continue: they go\n"
+"                          on, and must handle MPI_ERR_PROC_ABORTED themselves (MPI_ERRORS_RETURN)\n"
+"  --universe N            at most N ranks at a time, with those that MPI_Comm_spawn adds; MPI_UNIVERSE_SIZE\n"
+"                          (default: the cores, no limit)\n"
 "  --report-transports     at the end, print which queues carried what, per pair of ranks\n"
 "  --report-memory         at the end, print each rank's memory by subsystem: predicted, allocated, touched\n"
 "  --report-collectives    at the end, print which executor ran which collective, and why\n"
@@ -57,17 +57,19 @@ static const char usage[] =
 "of all ranks, but for those that were ignored when heddlerun was started (nohup); SIGUSR1 to those that handle it. After\n"
 "SIGTERM the ranks have the time of --kill-after to end by themselves. The same signal once more within a second is the same\n"
 "one (timeout(1) sends it twice); a SIGINT or SIGTERM after that ends the job at once. The exit code is that of the first rank\n"
-"that fails (128 + N after signal N), and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
+"that fails (128 + N after signal N), and the other ranks are ended; 127: no such program, 126: it cannot be executed,\n"
+"2: wrong usage.\n"
 "\n"
-"Options of other launchers: -N, -ppn, -host localhost, -hostfile, --oversubscribe, -genv VAR VALUE, -env VAR VALUE, -envall, -l\n"
-"do what they say there; others are refused with what does it here.\n"
+"Options of other launchers: -N, -ppn, -host localhost, -hostfile, --oversubscribe, -genv VAR VALUE, -env VAR VALUE,\n"
+"-envall, -l do what they say there; others are refused with what does it here.\n"
 "Several hosts: use the cluster's own launcher, srun --mpi=pmix (Slurm) or prterun (PRRTE).\n"
 "Ranks reach each other by a fabric of the software HCA that is the job's own, unless -x SHCA_FABRIC=NAME names one.\n"
 "Variables of the library: heddle_info --vars.\n";
 
-enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_DEATH, OPT_ERRORS, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS,
-	  OPT_TRANSPORTS, OPT_MEMORY, OPT_COLLECTIVES, OPT_TUNING, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE, OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV,
-	  OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_UNIVERSE, OPT_BEHIND, OPT_NOTHING, OPT_REFUSED };
+enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_DEATH, OPT_ERRORS, OPT_BIND, OPT_MAP, OPT_CPUS,
+	  OPT_BINDINGS, OPT_TRANSPORTS, OPT_MEMORY, OPT_COLLECTIVES, OPT_TUNING, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE,
+	  OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV, OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_UNIVERSE, OPT_BEHIND,
+	  OPT_NOTHING, OPT_REFUSED };
 
 /* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). Behind ours come
  * names of other launchers: a synonym, ignored (heddlerun behaves so anyway), or refused, with the option that has that
@@ -102,19 +104,23 @@ static const struct {
 	{ "genvlist", OPT_NOTHING, VALUE, NULL }, { "envlist", OPT_NOTHING, VALUE, NULL },
 	{ "allow-run-as-root", OPT_NOTHING, NO_VALUE, NULL }, { "usize", OPT_UNIVERSE, VALUE, NULL },
 	{ "behind", OPT_BEHIND, VALUE, NULL },		/* the library's, for a program without a launcher (behind.c) */
-	{ "genvnone", OPT_REFUSED, NO_VALUE, "the ranks get heddlerun's environment; env -i PATH=\"$PATH\" heddlerun ... starts it "
+	{ "genvnone", OPT_REFUSED, NO_VALUE,
+	  "the ranks get heddlerun's environment; env -i PATH=\"$PATH\" heddlerun ... starts it "
 					     "with an empty one" },
-	{ "envnone", OPT_REFUSED, NO_VALUE, "the ranks get heddlerun's environment; env -i PATH=\"$PATH\" heddlerun ... starts it "
+	{ "envnone", OPT_REFUSED, NO_VALUE,
+	  "the ranks get heddlerun's environment; env -i PATH=\"$PATH\" heddlerun ... starts it "
 					    "with an empty one" },
 	{ "mca", OPT_REFUSED, NO_VALUE, "parameters of Open MPI; Heddle has variables (heddle_info --vars), which -x NAME=VALUE "
 					"sets; HEDDLE_TRANSPORT is what selects queues" },
 	{ "gmca", OPT_REFUSED, NO_VALUE, "parameters of Open MPI; Heddle has variables (heddle_info --vars), which -x NAME=VALUE "
 					 "sets" },
-	{ "pmixmca", OPT_REFUSED, NO_VALUE, "the PMIx library reads its parameters from the environment: -x PMIX_MCA_name=value" },
+	{ "pmixmca", OPT_REFUSED, NO_VALUE,
+	  "the PMIx library reads its parameters from the environment: -x PMIX_MCA_name=value" },
 	{ "c", OPT_REFUSED, VALUE, "-n N starts N ranks, --cpus-per-rank N gives each N cores" },
 	{ "cpu-set", OPT_REFUSED, VALUE, "taskset -c LIST heddlerun ... lets it use these CPUs only" },
 	{ "cpu-list", OPT_REFUSED, VALUE, "taskset -c LIST heddlerun ... lets it use these CPUs only" },
-	{ "rankfile", OPT_REFUSED, VALUE, "a script that calls taskset by HEDDLE_LOCAL_RANK, with --bind-to none, places ranks one "
+	{ "rankfile", OPT_REFUSED, VALUE,
+	  "a script that calls taskset by HEDDLE_LOCAL_RANK, with --bind-to none, places ranks one "
 					  "by one" },
 	{ "rank-by", OPT_REFUSED, VALUE, "ranks are numbered in the order in which --map-by places them" },
 	{ "iface", OPT_REFUSED, VALUE, "-x HEDDLE_DEVICE=NAME names the device (heddle_info --devices lists them)" },
@@ -123,7 +129,8 @@ static const struct {
 	{ "configfile", OPT_REFUSED, VALUE, "several programs are written on the command line, with : between them" },
 	{ "outfile-pattern", OPT_REFUSED, VALUE, "--output-filename NAME writes NAME.<rank>.out and NAME.<rank>.err" },
 	{ "errfile-pattern", OPT_REFUSED, VALUE, "--output-filename NAME writes NAME.<rank>.out and NAME.<rank>.err" },
-	{ "gdb", OPT_REFUSED, NO_VALUE, "heddlerun -n N xterm -e gdb --args program, or gdb -p PID of a rank (heddlerun -v tells it)" },
+	{ "gdb", OPT_REFUSED, NO_VALUE, "heddlerun -n N xterm -e gdb --args program, or gdb -p PID of a rank (heddlerun -v "
+					"tells it)" },
 };
 enum { NTABLE = sizeof table / sizeof table[0], NOURS = 27 };
 _Static_assert(NOURS <= NTABLE, "ours are the first");
@@ -407,8 +414,8 @@ static int options_apply(struct options *opt, struct app *app, struct carried *c
 	case OPT_PER_HOST:
 		if (whole_number(value, &app->per_host))
 			return -1;
-		complain("%s: the number of ranks on each host is a whole number from 1 (for several hosts: srun --mpi=pmix, prterun)",
-			 value);
+		complain("%s: the number of ranks on each host is a whole number from 1 (for several hosts: srun --mpi=pmix, "
+			 "prterun)", value);
 		return EXIT_USAGE;
 	case OPT_UNIVERSE:
 		if (whole_number(value, &opt->universe))
@@ -510,8 +517,8 @@ static int parse_app(struct options *opt, struct carried *c, int argc, char **ar
 	if (!app.nranks)
 		app.nranks = app.per_host ? app.per_host : 1;
 	if (app.per_host && app.nranks > app.per_host) {
-		complain("%d ranks of %s, %d on each host, need %d hosts, and heddlerun starts ranks on this one only: leave -N (-ppn) "
-			 "out, or use srun --mpi=pmix or prterun", app.nranks, app.argv[0], app.per_host,
+		complain("%d ranks of %s, %d on each host, need %d hosts, and heddlerun starts ranks on this one only: leave -N "
+			 "(-ppn) out, or use srun --mpi=pmix or prterun", app.nranks, app.argv[0], app.per_host,
 			 (app.nranks + app.per_host - 1) / app.per_host);
 		return EXIT_USAGE;
 	}

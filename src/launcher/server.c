@@ -238,7 +238,8 @@ static bool server_is_directive(const pmix_info_t *info)
 	       PMIX_CHECK_KEY(info, PMIX_GRPID) || PMIX_CHECK_KEY(info, PMIX_TIMEOUT);
 }
 
-static pmix_status_t server_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t done, void *arg)
+static pmix_status_t server_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t done,
+				    void *arg)
 {
 	pmix_status_t rc = PMIX_SUCCESS;
 
@@ -247,7 +248,8 @@ static pmix_status_t server_publish(const pmix_proc_t *proc, const pmix_info_t i
 
 		if (server_is_directive(&info[i]))
 			continue;
-		rc = text ? server_name_status(names_publish(proc->nspace, (int)proc->rank, info[i].key, text)) : PMIX_ERR_NOT_SUPPORTED;
+		rc = text ? server_name_status(names_publish(proc->nspace, (int)proc->rank, info[i].key, text)) :
+			    PMIX_ERR_NOT_SUPPORTED;
 	}
 	done(rc, arg);
 	return PMIX_SUCCESS;
@@ -490,7 +492,8 @@ int server_register(struct job *job, struct nspace *ns, char *why, size_t size)
 	server_clear(&l);
 	if (rc == PMIX_SUCCESS)
 		return 0;
-	snprintf(why, size, "the job of %d ranks cannot be registered with the PMIx server: %s", ns->nranks, PMIx_Error_string(rc));
+	snprintf(why, size, "the job of %d ranks cannot be registered with the PMIx server: %s", ns->nranks,
+		 PMIx_Error_string(rc));
 	return -1;
 }
 
@@ -601,7 +604,8 @@ void server_notify_end(const struct rank *rank)
 		return;
 	free_end_event(rc, t);
 	if (rc != PMIX_OPERATION_SUCCEEDED)
-		complain("the ranks get no event about the end of %s (PMIx_Notify_event: %s)", rank_name(rank), PMIx_Error_string(rc));
+		complain("the ranks get no event about the end of %s (PMIx_Notify_event: %s)", rank_name(rank),
+			 PMIx_Error_string(rc));
 }
 
 struct spawn_event {
@@ -701,7 +705,8 @@ int server_start(struct job *job)
 
 	if (!hdl_memory_left(HDL_PMIX_MEMORY)) {
 		complain("the PMIx server cannot be started: there are no %zu KiB for it%s: raise the limit, for example by "
-			 "'ulimit -d unlimited; ulimit -v unlimited'", HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));
+			 "'ulimit -d unlimited; ulimit -v unlimited'",
+			 HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));
 		return -1;
 	}
 	note_fd = notes_open();
@@ -719,8 +724,9 @@ int server_start(struct job *job)
 	rc = PMIx_server_init(&callbacks, l.info, l.n);
 	home_take_back(home);
 	server_clear(&l);
-	/* PMIx_server_init succeeds where the thread that accepts connections cannot be created, and the ranks would wait in PMIx_Init;
-	 * for want of its first thread it fails without the cause. After it a thread of the same size is refused for the same reason. */
+	/* PMIx_server_init succeeds where the thread that accepts connections cannot be created, and the ranks would wait in
+	 * PMIx_Init; for want of its first thread it fails without the cause. After it a thread of the same size is refused
+	 * for the same reason. */
 	err = hdl_thread_refused();
 	if (err) {
 		complain("no thread can be had for the PMIx server: %s%s (look at ulimit -u, too)", strerror(err),
@@ -749,7 +755,8 @@ char **server_rank_env(const struct rank *rank, char *why, size_t size)
 	rc = PMIx_server_setup_fork(&proc, &env);
 	if (rc == PMIX_SUCCESS)
 		return env;
-	snprintf(why, size, "the environment of %s cannot be made (PMIx_server_setup_fork: %s)", rank_name(rank), PMIx_Error_string(rc));
+	snprintf(why, size, "the environment of %s cannot be made (PMIx_server_setup_fork: %s)", rank_name(rank),
+		 PMIx_Error_string(rc));
 	env_free(env);
 	return NULL;
 }

@@ -109,13 +109,15 @@ static char **shell_argv(const struct app *app)
 }
 
 /* With --tag-output: a pipe per stream, ours does not block. */
-static bool open_stream(const struct rank *rank, const char *name, int to_fd, struct stream **stream, int *rank_end, char *why, size_t size)
+static bool open_stream(const struct rank *rank, const char *name, int to_fd, struct stream **stream, int *rank_end, char *why,
+			size_t size)
 {
 	char number[24], tag[64];
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) || fcntl(fds[0], F_SETFL, O_NONBLOCK)) {
-		snprintf(why, size, "no descriptor for the output of %s: %s (look at ulimit -n)", rank_name(rank), strerror(errno));
+		snprintf(why, size, "no descriptor for the output of %s: %s (look at ulimit -n)", rank_name(rank),
+			 strerror(errno));
 		return false;
 	}
 	rank_tag(rank, ':', number, sizeof number);
@@ -147,7 +149,8 @@ static bool open_outputs(const struct job *job, struct rank *rank, int *out, int
 		return open_stream(rank, "stdout", 1, &rank->out, out, why, size) &&
 		       open_stream(rank, "stderr", 2, &rank->err, err, why, size);
 	if (job->opt.output)
-		return (*out = open_file(job, rank, "out", why, size)) >= 0 && (*err = open_file(job, rank, "err", why, size)) >= 0;
+		return (*out = open_file(job, rank, "out", why, size)) >= 0 &&
+		       (*err = open_file(job, rank, "err", why, size)) >= 0;
 	return true;
 }
 
@@ -184,9 +187,11 @@ static int start_rank(const struct job *job, struct rank *rank, struct start *s,
 	} else {
 		rank->pid = 0;
 		code = failure.err == EAGAIN || failure.err == ENOMEM ? EXIT_FAILURE : EXIT_CANNOT_RUN;
-		snprintf(why, size, "%s (%s) cannot be started: %s: %s%s", rank_name(rank), app->path, failure.what, strerror(failure.err),
+		snprintf(why, size, "%s (%s) cannot be started: %s: %s%s", rank_name(rank), app->path, failure.what,
+			 strerror(failure.err),
 			 failure.err == EAGAIN ? " (look at ulimit -u)" :
-			 failure.err == ENOENT ? " (the interpreter that it names?)" : "");
+			 failure.err == ENOENT ? " (the interpreter that it names?)" :
+						 "");
 	}
 out:
 	if (out >= 0)
@@ -206,8 +211,8 @@ int spawn_ranks(struct job *job, struct nspace *ns, const struct binding *bindin
 
 	/* ahead of the first rank, whose children may lose their parent at once */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
-		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; what ranks have started in process groups of its own is left over",
-			 strerror(errno));
+		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; what ranks have started in process groups of its own is "
+			 "left over", strerror(errno));
 	if (null < 0) {
 		snprintf(why, size, "/dev/null: %s", strerror(errno));
 		return EXIT_FAILURE;

@@ -262,13 +262,14 @@ static void supervise_judge(struct loop *l, struct rank *rank, const siginfo_t *
 		if (asked_to_end(l))
 			supervise_leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
 		else
-			supervise_blame(l, rank, EXIT_FAILURE, rank->joined && !rank->left ? "ended with exit code 0, but without MPI_Finalize" :
-					"ended with exit code 0, but without MPI_Init");
+			supervise_blame(l, rank, EXIT_FAILURE,
+					rank->joined && !rank->left ? "ended with exit code 0, but without MPI_Finalize" :
+								      "ended with exit code 0, but without MPI_Init");
 	}
 }
 
-/* Returns a rank that waits for all ranks of the namespace, or NULL. Such a rank has published HDL_WORLD; one with sessions only has
- * HDL_SESSION. A rank joins first, and publishes then; one that publishes neither within UNKNOWN_NS is another library's.
+/* Returns a rank that waits for all ranks of the namespace, or NULL. Such a rank has published HDL_WORLD; one with sessions only
+ * has HDL_SESSION. A rank joins first, and publishes then; one that publishes neither within UNKNOWN_NS is another library's.
  * Sets ns->unjudged_ns while there is a rank that has published neither yet. */
 static const struct rank *find_waiting(struct nspace *ns)
 {
@@ -803,7 +804,8 @@ static void end_behind(struct loop *l)
 	if (!rank->joined || rank->left || l->state != RUNNING)
 		return;
 	if (*supervise_others(l, rank, true, rest, sizeof rest))
-		complain("process %d (%s), which has spawned ranks, has ended without MPI_Finalize%s", (int)rank->pid, rank->app->argv[0], rest);
+		complain("process %d (%s), which has spawned ranks, has ended without MPI_Finalize%s", (int)rank->pid,
+			 rank->app->argv[0], rest);
 	end_connected(l, rank->ns, EXIT_FAILURE);
 }
 

@@ -47,7 +47,8 @@ HDL_PROFILED(Abi_get_info);
 
 /* ---- Fortran ------------------------------------------------------------------------------------------- */
 
-/* Defaults: gfortran's, with which Heddle's own bindings are built. A Fortran layer for another compiler sets its values, once. */
+/* Defaults: gfortran's, with which Heddle's own bindings are built. A Fortran layer for another compiler
+ * sets its values, once. */
 static struct hdl_info *fortran_info;
 static struct {
 	int size;			/* 0: not set */
@@ -155,8 +156,10 @@ int PMPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *lo
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid logical_size %d: a logical has %d bytes", logical_size,
 				 fortran_booleans.size ? fortran_booleans.size : (int)sizeof(int));
 	*is_set = 1;
-	memcpy(logical_true, fortran_booleans.size ? fortran_booleans.true_value : (const void *)&(const int){ 1 }, (size_t)logical_size);
-	memcpy(logical_false, fortran_booleans.size ? fortran_booleans.false_value : (const void *)&(const int){ 0 }, (size_t)logical_size);
+	memcpy(logical_true, fortran_booleans.size ? fortran_booleans.true_value : (const void *)&(const int){1},
+	       (size_t)logical_size);
+	memcpy(logical_false, fortran_booleans.size ? fortran_booleans.false_value : (const void *)&(const int){0},
+	       (size_t)logical_size);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Abi_get_fortran_booleans);

@@ -310,8 +310,8 @@ static int reduce_part(const char *call, enum hdl_coll coll, const char *count_a
 		rc = check_form(c, call, form);
 	if (unlikely(rc))
 		return rc;
-	args = (struct hdl_coll_args){ .coll = coll, .sendbuf = sendbuf, .recvbuf = recvbuf, .sendcount = count * n, .recvcount = count,
-				       .sendtype = t, .recvtype = t, .op = op };
+	args = (struct hdl_coll_args){ .coll = coll, .sendbuf = sendbuf, .recvbuf = recvbuf, .sendcount = count * n,
+				       .recvcount = count, .sendtype = t, .recvtype = t, .op = op };
 	return run(c, call, &args, form);
 }
 

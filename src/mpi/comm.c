@@ -172,7 +172,8 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 	others = wait && c->uses_jobs;
 	hdl_comm_close(c);
 	*comm = MPI_COMM_NULL;
-	/* A process of another job may wait in MPI_Finalize for acknowledgements, and this one may not call MPI again for long. */
+	/* A process of another job may wait in MPI_Finalize for acknowledgements, and this one may not
+	 * call MPI again for long. */
 	if (others)
 		hdl_tp_rest(hdl_mpi_tp);
 	return MPI_SUCCESS;

@@ -167,7 +167,7 @@ int PMPI_Type_create_hvector##_c(Count count, Count blocklength, Disp stride, MP
 {														\
 	HDL_LOCKED;												\
 	HDL_GIVES(newtype);											\
-	return vector("MPI_Type_create_hvector" #_c, MPI_COMBINER_HVECTOR, large, count, blocklength, stride, oldtype, newtype);	\
+	return vector("MPI_Type_create_hvector" #_c, MPI_COMBINER_HVECTOR, large, count, blocklength, stride, oldtype, newtype); \
 }														\
 HDL_PROFILED(Type_create_hvector##_c);
 
@@ -508,7 +508,7 @@ int PMPI_Type_create_darray##_c(int size, int rank, int ndims, const Count array
 {														\
 	HDL_LOCKED;												\
 	HDL_GIVES(newtype);											\
-	return darray("MPI_Type_create_darray" #_c, large, size, rank, ndims, NUMBERS(array_of_gsizes), INTS(array_of_distribs),	\
+	return darray("MPI_Type_create_darray" #_c, large, size, rank, ndims, NUMBERS(array_of_gsizes), INTS(array_of_distribs), \
 		      INTS(array_of_dargs), INTS(array_of_psizes), order, oldtype, newtype);			\
 }														\
 HDL_PROFILED(Type_create_darray##_c);

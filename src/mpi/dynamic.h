@@ -24,13 +24,14 @@ struct hdl_spawn_plan {
 	struct hdl_info **files;	/* of each program: the pairs of the file that info's key file names, or NULL */
 };
 
-/* Reads and checks the arguments. port: the parents' port, for the programs' environments. Returns MPI_SUCCESS; else the code of the
- * error, which was raised. hdl_spawn_plan_free must be called in any case. */
-int hdl_spawn_plan(struct hdl_comm *c, const char *call, const struct hdl_spawn_args *args, const char *port, struct hdl_spawn_plan *plan);
+/* Reads and checks the arguments. port: the parents' port, for the programs' environments. Returns MPI_SUCCESS; else the code of
+ * the error, which was raised. hdl_spawn_plan_free must be called in any case. */
+int hdl_spawn_plan(struct hdl_comm *c, const char *call, const struct hdl_spawn_args *args, const char *port,
+		   struct hdl_spawn_plan *plan);
 void hdl_spawn_plan_free(struct hdl_spawn_plan *plan);
 
-/* In MPI_Init: a process that was spawned connects with its parents. Collective over MPI_COMM_WORLD. Returns 0, also if there are no
- * parents; a negative errno, reported. */
+/* In MPI_Init: a process that was spawned connects with its parents. Collective over MPI_COMM_WORLD. Returns 0, also if there
+ * are no parents; a negative errno, reported. */
 int hdl_spawn_join(void);
 
 #endif

@@ -199,9 +199,10 @@ int PMPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler)
 
 	if (!w)
 		return hdl_bad_win(call, win);
-	if (!hdl_errhandler_valid(errhandler) || (hdl_errhandler_own(errhandler) && hdl_errhandler_own(errhandler)->kind != FOR_WIN))
-		return hdl_win_raise(w, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none for windows, or was freed",
-				     (void *)errhandler);
+	if (!hdl_errhandler_valid(errhandler) ||
+	    (hdl_errhandler_own(errhandler) && hdl_errhandler_own(errhandler)->kind != FOR_WIN))
+		return hdl_win_raise(w, MPI_ERR_ERRHANDLER, call,
+				     "invalid errhandler: handle %p is none for windows, or was freed", (void *)errhandler);
 	errhandler_replace(&w->errhandler, errhandler);
 	/* errors of requests are raised on the window's communicator; a handler of windows cannot be called for them */
 	w->comm->errhandler = hdl_handle_is_address(errhandler) ? MPI_ERRORS_RETURN : errhandler;
@@ -234,7 +235,8 @@ int PMPI_Win_call_errhandler(MPI_Win win, int errorcode)
 	if (!w)
 		return hdl_bad_win(call, win);
 	if (hdl_error_class(errorcode) < 0)
-		return hdl_win_raise(w, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode, hdl_last_used_code());
+		return hdl_win_raise(w, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode,
+				     hdl_last_used_code());
 	hdl_errhandler_call_win(w, errorcode);
 	return MPI_SUCCESS;
 }
@@ -257,9 +259,10 @@ int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler)
 
 	if (rc)
 		return rc;
-	if (!hdl_errhandler_valid(errhandler) || (hdl_errhandler_own(errhandler) && hdl_errhandler_own(errhandler)->kind != FOR_FILE))
-		return hdl_file_raise(f, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none for files, or was freed",
-				      (void *)errhandler);
+	if (!hdl_errhandler_valid(errhandler) ||
+	    (hdl_errhandler_own(errhandler) && hdl_errhandler_own(errhandler)->kind != FOR_FILE))
+		return hdl_file_raise(f, MPI_ERR_ERRHANDLER, call,
+				      "invalid errhandler: handle %p is none for files, or was freed", (void *)errhandler);
 	errhandler_replace(f ? &f->errhandler : &hdl_errhandler_of_files, errhandler);
 	/* errors of requests are raised on the file's communicator */
 	if (f)
@@ -295,7 +298,8 @@ int PMPI_File_call_errhandler(MPI_File fh, int errorcode)
 	if (rc)
 		return rc;
 	if (hdl_error_class(errorcode) < 0)
-		return hdl_file_raise(f, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode, hdl_last_used_code());
+		return hdl_file_raise(f, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode,
+				      hdl_last_used_code());
 	if (f)
 		hdl_errhandler_call_on_file(f, errorcode);
 	else

@@ -80,8 +80,9 @@ int hdl_bad_comm(const char *call, MPI_Comm handle)
 	if (handle == MPI_COMM_NULL)
 		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: MPI_COMM_NULL");
 	if (handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF)
-		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: %s exists from MPI_Init to MPI_Finalize only, and "
-				 "sessions have no such communicator",
+		return hdl_raise(NULL, MPI_ERR_COMM, call,
+				 "invalid communicator: %s exists from MPI_Init to MPI_Finalize only, and sessions have no such "
+				 "communicator",
 				 handle == MPI_COMM_WORLD ? "MPI_COMM_WORLD" : "MPI_COMM_SELF");
 	if (hdl_comm_get_local(handle))
 		return hdl_raise(NULL, MPI_ERR_COMM, call,
@@ -130,10 +131,11 @@ static const char *op_name(MPI_Op op)
 		MPI_Op op;
 		const char *name;
 	} names[] = {
-		{ MPI_OP_NULL, "MPI_OP_NULL" }, { MPI_SUM, "MPI_SUM" }, { MPI_MIN, "MPI_MIN" }, { MPI_MAX, "MPI_MAX" },
-		{ MPI_PROD, "MPI_PROD" }, { MPI_BAND, "MPI_BAND" }, { MPI_BOR, "MPI_BOR" }, { MPI_BXOR, "MPI_BXOR" },
-		{ MPI_LAND, "MPI_LAND" }, { MPI_LOR, "MPI_LOR" }, { MPI_LXOR, "MPI_LXOR" },
-		{ MPI_MINLOC, "MPI_MINLOC" }, { MPI_MAXLOC, "MPI_MAXLOC" }, { MPI_REPLACE, "MPI_REPLACE" }, { MPI_NO_OP, "MPI_NO_OP" },
+		{MPI_OP_NULL, "MPI_OP_NULL"}, {MPI_SUM, "MPI_SUM"},         {MPI_MIN, "MPI_MIN"},
+		{MPI_MAX, "MPI_MAX"},         {MPI_PROD, "MPI_PROD"},       {MPI_BAND, "MPI_BAND"},
+		{MPI_BOR, "MPI_BOR"},         {MPI_BXOR, "MPI_BXOR"},       {MPI_LAND, "MPI_LAND"},
+		{MPI_LOR, "MPI_LOR"},         {MPI_LXOR, "MPI_LXOR"},       {MPI_MINLOC, "MPI_MINLOC"},
+		{MPI_MAXLOC, "MPI_MAXLOC"},   {MPI_REPLACE, "MPI_REPLACE"}, {MPI_NO_OP, "MPI_NO_OP"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -186,8 +188,8 @@ int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *ar
 	return hdl_raise(
 		comm, MPI_ERR_BUFFER, call, "invalid %s: %s", arg,
 		buf ? "MPI_IN_PLACE is not allowed here" :
-		      "a null pointer, and there is data to move (MPI_BOTTOM is one: it goes with a datatype of absolute addresses, "
-		      "and this one is relative to the buffer)");
+		      "a null pointer, and there is data to move (MPI_BOTTOM is one: it goes with a datatype of absolute "
+		      "addresses, and this one is relative to the buffer)");
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */

@@ -58,8 +58,8 @@ int hdl_file_find_random(MPI_File handle, const char *call, struct hdl_file **f)
 
 static const char *const buffering[] = { [HDL_CB_AUTOMATIC] = "automatic", [HDL_CB_ALWAYS] = "true", [HDL_CB_NEVER] = "false" };
 
-/* Reads a number of at least `least`; a larger one than `most` counts as `most`. Returns false, and changes nothing, for another value,
- * which is ignored, and for none. */
+/* Reads a number of at least `least`; a larger one than `most` counts as `most`. Returns false, and changes nothing, for another
+ * value, which is ignored, and for none. */
 static bool hint_number(const struct hdl_info *info, const char *key, int64_t least, int64_t most, int64_t *number)
 {
 	const char *value = hdl_info_value(info, key);
@@ -163,8 +163,8 @@ static bool set_hints(struct hdl_info *info, struct hdl_file *f)
 	return hdl_info_set(info, "collective_buffering", buffering[h->cb.buffering]) &&
 	       set_number(info, "cb_nodes", hdl_file_aggregators(f)) && set_number(info, "cb_buffer_size", h->cb.buffer_size) &&
 	       set_number(info, "striping_unit", h->cb.striping_unit) &&
-	       hdl_info_set(info, "heddle_file_system", hdl_fs_name(f->fs)) && hdl_info_set(info, "filename", f->name) && set_number(info, "nb_proc", f->comm->size) &&
-	       set_number(info, "ind_rd_buffer_size", h->ind_rd_buffer_size) &&
+	       hdl_info_set(info, "heddle_file_system", hdl_fs_name(f->fs)) && hdl_info_set(info, "filename", f->name) &&
+	       set_number(info, "nb_proc", f->comm->size) && set_number(info, "ind_rd_buffer_size", h->ind_rd_buffer_size) &&
 	       hdl_info_set(info, "mpi_memory_alloc_kinds", HDL_MEMORY_KINDS);
 }
 
@@ -204,7 +204,8 @@ static int check_amode(int amode)
 	if (amode & ~ALL_MODES)
 		hdl_reason_set("invalid amode %d: bits %#x are none of MPI_MODE_*", amode, (unsigned)(amode & ~ALL_MODES));
 	else if (!access || !is_pow2((uint64_t)access))
-		hdl_reason_set("invalid amode %d: exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_WRONLY is needed", amode);
+		hdl_reason_set("invalid amode %d: exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_WRONLY is needed",
+			       amode);
 	else if (amode & MPI_MODE_RDONLY && amode & (MPI_MODE_CREATE | MPI_MODE_EXCL))
 		hdl_reason_set("invalid amode %d: MPI_MODE_CREATE or MPI_MODE_EXCL with MPI_MODE_RDONLY", amode);
 	else if (amode & MPI_MODE_RDWR && amode & MPI_MODE_SEQUENTIAL)

@@ -47,12 +47,14 @@ static int check_buffer(struct hdl_file *f, const struct file_call *c, struct hd
 		return MPI_ERR_COUNT;
 	}
 	if (!t || !t->committed) {
-		hdl_reason_set("invalid datatype: %s", c->datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" : t ?
-			       "it is not committed (MPI_Type_commit)" : "the handle is no datatype of this library, or was freed");
+		hdl_reason_set("invalid datatype: %s", c->datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" :
+						       t ? "it is not committed (MPI_Type_commit)" :
+							   "the handle is no datatype of this library, or was freed");
 		return MPI_ERR_TYPE;
 	}
 	if (hdl_bad_buffer(c->buf, c->count, t)) {
-		hdl_reason_set("invalid buf: %s", c->buf ? "MPI_IN_PLACE is not allowed here" : "a null pointer, and there is data to move");
+		hdl_reason_set("invalid buf: %s",
+			       c->buf ? "MPI_IN_PLACE is not allowed here" : "a null pointer, and there is data to move");
 		return MPI_ERR_BUFFER;
 	}
 	if (__builtin_mul_overflow(c->count, t->size, &bytes)) {
@@ -73,7 +75,8 @@ static int check_offset(struct hdl_file *f, MPI_Offset offset, MPI_Offset *posit
 {
 	if (offset >= 0 && !__builtin_mul_overflow(offset, f->view->esize, position))
 		return MPI_SUCCESS;
-	hdl_reason_set("invalid offset %lld: %s", (long long)offset, offset < 0 ? "it must not be negative" : "it leads out of the file");
+	hdl_reason_set("invalid offset %lld: %s", (long long)offset,
+		       offset < 0 ? "it must not be negative" : "it leads out of the file");
 	return MPI_ERR_ARG;
 }
 

@@ -15,7 +15,8 @@ static int register_datarep(const char *call, const char *datarep, struct hdl_da
 	if (!rep->extent_fn)
 		return hdl_file_raise(NULL, MPI_ERR_ARG, call, "invalid dtype_file_extent_fn: it is a null pointer");
 	if (!*datarep || strlen(datarep) >= MPI_MAX_DATAREP_STRING)
-		return hdl_file_raise(NULL, MPI_ERR_ARG, call, "invalid datarep: a name has 1 to %d characters", MPI_MAX_DATAREP_STRING - 1);
+		return hdl_file_raise(NULL, MPI_ERR_ARG, call, "invalid datarep: a name has 1 to %d characters",
+				      MPI_MAX_DATAREP_STRING - 1);
 	if (hdl_datarep_find(datarep, &known))
 		return hdl_file_raise(NULL, MPI_ERR_DUP_DATAREP, call, "datarep \"%s\" is known already", datarep);
 	strcpy(rep->name, datarep);
@@ -36,8 +37,8 @@ int PMPI_Register_datarep(const char *datarep, MPI_Datarep_conversion_function *
 HDL_PROFILED(Register_datarep);
 
 int PMPI_Register_datarep_c(const char *datarep, MPI_Datarep_conversion_function_c *read_conversion_fn,
-			    MPI_Datarep_conversion_function_c *write_conversion_fn, MPI_Datarep_extent_function *dtype_file_extent_fn,
-			    void *extra_state)
+			    MPI_Datarep_conversion_function_c *write_conversion_fn,
+			    MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state)
 {
 	HDL_LOCKED;
 	struct hdl_datarep rep = { .large = true, .read.large = read_conversion_fn, .write.large = write_conversion_fn,

@@ -12,8 +12,10 @@ static int type_of(const char *arg, MPI_Datatype handle, struct hdl_type **type)
 	*type = hdl_type_get(handle);
 	if (*type && (*type)->committed)
 		return MPI_SUCCESS;
-	hdl_reason_set("invalid %s: %s", arg, handle == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" :
-		       *type ? "the datatype is not committed (MPI_Type_commit)" : "the handle is no datatype of this library, or was freed");
+	hdl_reason_set("invalid %s: %s", arg,
+		       handle == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" :
+		       *type                       ? "the datatype is not committed (MPI_Type_commit)" :
+						     "the handle is no datatype of this library, or was freed");
 	return MPI_ERR_TYPE;
 }
 
@@ -27,8 +29,8 @@ static int datarep_of(const char *datarep)
 	}
 	if (hdl_datarep_find(datarep, &rep))
 		return MPI_SUCCESS;
-	hdl_reason_set("unknown datarep \"%.64s\": it is neither native, internal nor external32, and MPI_Register_datarep has none "
-		       "of this name", datarep);
+	hdl_reason_set("unknown datarep \"%.64s\": it is neither native, internal nor external32, and MPI_Register_datarep has "
+		       "none of this name", datarep);
 	return MPI_ERR_UNSUPPORTED_DATAREP;
 }
 
@@ -46,7 +48,8 @@ static int disp_of(struct hdl_file *f, MPI_Offset *disp)
 
 	if (f->amode & MPI_MODE_SEQUENTIAL) {
 		/* hdl_file_agree: all processes have ended their earlier additions to the pointer */
-		rc = hdl_file_agree(f, *disp == MPI_DISPLACEMENT_CURRENT ? MPI_SUCCESS : bad_disp(*disp, " but MPI_DISPLACEMENT_CURRENT"));
+		rc = hdl_file_agree(f, *disp == MPI_DISPLACEMENT_CURRENT ? MPI_SUCCESS :
+									   bad_disp(*disp, " but MPI_DISPLACEMENT_CURRENT"));
 		if (!rc)
 			rc = hdl_shared_add(f, 0, &position);
 		if (!rc)
@@ -55,12 +58,13 @@ static int disp_of(struct hdl_file *f, MPI_Offset *disp)
 	}
 	if (*disp >= 0)
 		return MPI_SUCCESS;
-	return bad_disp(*disp, *disp == MPI_DISPLACEMENT_CURRENT ? " (MPI_DISPLACEMENT_CURRENT goes with MPI_MODE_SEQUENTIAL)" : "");
+	return bad_disp(*disp,
+			*disp == MPI_DISPLACEMENT_CURRENT ? " (MPI_DISPLACEMENT_CURRENT goes with MPI_MODE_SEQUENTIAL)" : "");
 }
 
 /* Makes the view of the arguments, and adds the hints of info to *hints. Returns an error class with the reason. */
-static int view_of(struct hdl_file *f, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info,
-		   struct hdl_io_hints *hints, struct hdl_view **v)
+static int view_of(struct hdl_file *f, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep,
+		   MPI_Info info, struct hdl_io_hints *hints, struct hdl_view **v)
 {
 	struct hdl_type *e, *t;
 	int rc = disp_of(f, &disp);	/* collective: before any other check */
@@ -78,7 +82,8 @@ static int view_of(struct hdl_file *f, MPI_Offset disp, MPI_Datatype etype, MPI_
 	return rc ? rc : hdl_view_make(disp, e, t, datarep, v);
 }
 
-int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info)
+int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep,
+		       MPI_Info info)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_File_set_view";
@@ -134,8 +139,10 @@ static int type_extent(const char *call, MPI_File fh, MPI_Datatype datatype, MPI
 		return hdl_file_null_arg(f, call, "extent");
 	t = hdl_type_get(datatype);
 	if (!t)
-		return hdl_file_raise(f, MPI_ERR_TYPE, call, "invalid datatype: %s", datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" :
-				      "the handle is no datatype of this library, or was freed");
+		return hdl_file_raise(f, MPI_ERR_TYPE, call, "invalid datatype: %s",
+				      datatype == MPI_DATATYPE_NULL ?
+					      "MPI_DATATYPE_NULL" :
+					      "the handle is no datatype of this library, or was freed");
 	rc = hdl_datarep_image(f->view->rep, t, &t);
 	if (rc)
 		return hdl_file_raise_class(f, rc, call);
@@ -184,7 +191,8 @@ static int seek_to(struct hdl_file *f, MPI_Offset offset, int whence, MPI_Offset
 		return rc;
 	if (__builtin_mul_overflow(offset, f->view->esize, &distance) || __builtin_add_overflow(from, distance, position) ||
 	    *position < 0) {
-		hdl_reason_set("invalid offset %lld: it leads %s the file", (long long)offset, offset < 0 ? "ahead of the beginning of" : "out of");
+		hdl_reason_set("invalid offset %lld: it leads %s the file", (long long)offset,
+			       offset < 0 ? "ahead of the beginning of" : "out of");
 		return MPI_ERR_ARG;
 	}
 	return MPI_SUCCESS;

@@ -202,8 +202,8 @@ static __attribute__((noinline)) void world_begins(const char *call, int require
 	user_begins(required);
 }
 
-/* Connects a spawned job with its parents. Must: called behind world_begins, whose HDL_LOCKED takes no lock, since MPI_THREAD_MULTIPLE
- * begins in there: waits would give back a lock that this thread does not have. */
+/* Connects a spawned job with its parents. Must: called behind world_begins, whose HDL_LOCKED takes no lock, since
+ * MPI_THREAD_MULTIPLE begins in there: waits would give back a lock that this thread does not have. */
 static __attribute__((noinline)) void world_joins(const char *call)
 {
 	HDL_LOCKED;

@@ -70,7 +70,8 @@ static cold int part_bad_request(const char *call, MPI_Request request, bool sen
 	if (!req)
 		return hdl_bad_request(call, -1, request);
 	if (!p || hdl_part_sends(p) != sends)
-		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it is no partitioned %s", sends ? "send" : "receive");
+		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it is no partitioned %s",
+				 sends ? "send" : "receive");
 	return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it is not started");
 }
 
@@ -190,7 +191,8 @@ static int part_look(const char *call, struct hdl_req *req, struct hdl_part *p, 
 		hdl_progress_test();
 	*flag = hdl_parrived(p, partition);
 	if (!*flag && req->done && req->error)
-		return hdl_raise(req->comm, req->error, call, "the receive has failed, and partition %d has not arrived", partition);
+		return hdl_raise(req->comm, req->error, call, "the receive has failed, and partition %d has not arrived",
+				 partition);
 	return MPI_SUCCESS;
 }
 

@@ -5,8 +5,8 @@
 
 #include "mpi/info.h"
 
-/* Checks the arguments that the three functions share, and finds a launcher. Returns MPI_SUCCESS, or the code of the error, which was
- * raised. */
+/* Checks the arguments that the three functions share, and finds a launcher. Returns MPI_SUCCESS, or the code of the
+ * error, which was raised. */
 static int publish_begin(const char *call, int class, const char *service_name, MPI_Info info, const char *port_name)
 {
 	const struct hdl_info *given;
@@ -33,7 +33,8 @@ int PMPI_Publish_name(const char *service_name, MPI_Info info, const char *port_
 	if (rc)
 		return rc;
 	if (strnlen(port_name, MPI_MAX_PORT_NAME) == MPI_MAX_PORT_NAME)
-		return hdl_raise(&hdl_self, MPI_ERR_PORT, call, "invalid port_name: it has more than %d characters", MPI_MAX_PORT_NAME - 1);
+		return hdl_raise(&hdl_self, MPI_ERR_PORT, call, "invalid port_name: it has more than %d characters",
+				 MPI_MAX_PORT_NAME - 1);
 	err = hdl_rt_publish(service_name, port_name, why, sizeof(why));
 	if (err == -EEXIST)
 		return hdl_raise(&hdl_self, MPI_ERR_SERVICE, call, "service_name \"%.80s\" is published already", service_name);
@@ -54,8 +55,10 @@ int PMPI_Unpublish_name(const char *service_name, MPI_Info info, const char *por
 	if (err == -ENOENT)
 		return hdl_raise(&hdl_self, MPI_ERR_SERVICE, call, "service_name \"%.80s\" is not published", service_name);
 	if (err == -EPERM)
-		return hdl_raise(&hdl_self, MPI_ERR_SERVICE, call, "service_name \"%.80s\" was published under another heddlerun, which alone can "
-				 "unpublish it", service_name);
+		return hdl_raise(&hdl_self, MPI_ERR_SERVICE, call,
+				 "service_name \"%.80s\" was published under another heddlerun, which alone can "
+				 "unpublish it",
+				 service_name);
 	return err ? hdl_raise(&hdl_self, MPI_ERR_SERVICE, call, "service_name \"%.80s\": %s", service_name, why) : MPI_SUCCESS;
 }
 HDL_PROFILED(Unpublish_name);

@@ -675,7 +675,8 @@ int PMPI_Cancel(MPI_Request *request)
 	if (!req)
 		return hdl_bad_request(call, -1, *request);
 	if (hdl_req_part(req))
-		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: partitioned communication cannot be cancelled");
+		return hdl_raise(req->comm, MPI_ERR_REQUEST, call,
+				 "invalid request: partitioned communication cannot be cancelled");
 	if (hdl_req_is_collective(req) || hdl_req_is_persistent_collective(req))
 		return is_collective(call, req);
 	/* section 3.8.4 allows a send or a receive only. Of the two parts, one might be withdrawn when the other is complete */

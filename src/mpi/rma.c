@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations on windows (MPI-5.0 section 12.3): checks of arguments and epochs. The path of a put or a get of memory that is mapped
- * here, with equal contiguous types, is inline: no call, no allocation, no operation object.
+ * Operations on windows (MPI-5.0 section 12.3): checks of arguments and epochs. The path of a put or a get of memory that is
+ * mapped here, with equal contiguous types, is inline: no call, no allocation, no operation object.
  */
 #include "mpi/win.h"
 
@@ -10,16 +10,18 @@
 /* ---- arguments --------------------------------------------------------------------------------------------- */
 
 /* Checks one buffer. */
-static int check_buffer(struct hdl_win *w, const char *call, const char *name, const void *buf, MPI_Count count, MPI_Datatype handle,
-			const struct hdl_type **type)
+static int check_buffer(struct hdl_win *w, const char *call, const char *name, const void *buf, MPI_Count count,
+			MPI_Datatype handle, const struct hdl_type **type)
 {
 	struct hdl_type *t = hdl_type_get(handle);
 
 	if (count < 0)
-		return hdl_win_raise(w, MPI_ERR_COUNT, call, "invalid %s_count %lld: it must not be negative", name, (long long)count);
+		return hdl_win_raise(w, MPI_ERR_COUNT, call, "invalid %s_count %lld: it must not be negative", name,
+				     (long long)count);
 	if (!t)
 		return hdl_win_raise(w, MPI_ERR_TYPE, call, "invalid %s_datatype: %s", name,
-				     handle == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" : "the handle is no datatype of this library, or was freed");
+				     handle == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL" :
+								   "the handle is no datatype of this library, or was freed");
 	if (!t->committed)
 		return hdl_win_raise(w, MPI_ERR_TYPE, call, "invalid %s_datatype: it is not committed (MPI_Type_commit)", name);
 	if (hdl_bad_buffer(buf, count, t))
@@ -29,7 +31,8 @@ static int check_buffer(struct hdl_win *w, const char *call, const char *name, c
 	return MPI_SUCCESS;
 }
 
-static int check_target_type(struct hdl_win *w, const char *call, MPI_Count count, MPI_Datatype handle, const struct hdl_type **type)
+static int check_target_type(struct hdl_win *w, const char *call, MPI_Count count, MPI_Datatype handle,
+			     const struct hdl_type **type)
 {
 	/* any address: the window has its own */
 	return check_buffer(w, call, "target", (const void *)(uintptr_t)4096, count, handle, type);
@@ -73,7 +76,8 @@ static int check_sizes(struct hdl_win *w, const char *call, const struct hdl_rma
 		return hdl_win_raise(w, MPI_ERR_COUNT, call, "invalid count: the data has more bytes than an address space");
 	if (origin == target)
 		return MPI_SUCCESS;
-	return hdl_win_raise(w, MPI_ERR_TYPE, call, "the type signatures differ: %zu bytes at the origin, %zu at the target", origin, target);
+	return hdl_win_raise(w, MPI_ERR_TYPE, call, "the type signatures differ: %zu bytes at the origin, %zu at the target",
+			     origin, target);
 }
 
 static int null_request(const char *call, MPI_Request *request)
@@ -85,8 +89,9 @@ static int null_request(const char *call, MPI_Request *request)
 
 /* ---- put and get ------------------------------------------------------------------------------------------- */
 
-static cold int move_slowly(const char *call, bool put, void *buf, MPI_Count count, MPI_Datatype datatype, int rank, MPI_Aint disp,
-			    MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request)
+static cold int move_slowly(const char *call, bool put, void *buf, MPI_Count count, MPI_Datatype datatype, int rank,
+			    MPI_Aint disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win,
+			    MPI_Request *request)
 {
 	struct hdl_win *w = hdl_win_get(win);
 	struct hdl_rma_args a = { .buf = buf, .count = count, .disp = disp, .target_count = target_count };
@@ -149,13 +154,15 @@ static inline __attribute__((always_inline)) char *plain_place(MPI_Win win, int 
 }
 
 /* Bytes of (count, datatype), if both sides are one run of this type; else false. */
-static inline __attribute__((always_inline)) bool plain_bytes(const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Count target_count,
-							      MPI_Datatype target_datatype, size_t *bytes)
+static inline __attribute__((always_inline)) bool plain_bytes(const void *buf, MPI_Count count, MPI_Datatype datatype,
+							      MPI_Count target_count, MPI_Datatype target_datatype,
+							      size_t *bytes)
 {
 	const struct hdl_type *type;
 
 	return datatype == target_datatype && count == target_count && count >= 0 && (uintptr_t)buf > 1 &&
-	       (type = hdl_type_get(datatype)) && type->contiguous && !__builtin_mul_overflow((size_t)count, (size_t)type->size, bytes);
+	       (type = hdl_type_get(datatype)) && type->contiguous &&
+	       !__builtin_mul_overflow((size_t)count, (size_t)type->size, bytes);
 }
 
 /* One load and one store where the processor has them: a program that polls a word sees it whole. */
@@ -169,8 +176,9 @@ static inline __attribute__((always_inline)) void plain_copy(void *to, const voi
 		memcpy(to, from, bytes);
 }
 
-static inline __attribute__((always_inline)) int put(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype, int rank,
-						     MPI_Aint disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win)
+static inline __attribute__((always_inline)) int put(const char *call, const void *buf, MPI_Count count, MPI_Datatype datatype,
+						     int rank, MPI_Aint disp, MPI_Count target_count,
+						     MPI_Datatype target_datatype, MPI_Win win)
 {
 	size_t bytes;
 	char *to;
@@ -180,11 +188,13 @@ static inline __attribute__((always_inline)) int put(const char *call, const voi
 		plain_copy(to, buf, bytes);
 		return MPI_SUCCESS;
 	}
-	return move_slowly(call, true, (void *)(uintptr_t)buf, count, datatype, rank, disp, target_count, target_datatype, win, NULL);
+	return move_slowly(call, true, (void *)(uintptr_t)buf, count, datatype, rank, disp, target_count, target_datatype, win,
+			   NULL);
 }
 
-static inline __attribute__((always_inline)) int get(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype, int rank,
-						     MPI_Aint disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win)
+static inline __attribute__((always_inline)) int get(const char *call, void *buf, MPI_Count count, MPI_Datatype datatype,
+						     int rank, MPI_Aint disp, MPI_Count target_count,
+						     MPI_Datatype target_datatype, MPI_Win win)
 {
 	size_t bytes;
 	const char *from;
@@ -258,7 +268,8 @@ static int check_op(struct hdl_win *w, const char *call, MPI_Op op, const struct
 	const struct hdl_type *base = hdl_type_base(type);
 
 	if (!base && type->size)
-		return hdl_win_raise(w, MPI_ERR_TYPE, call, "invalid target_datatype: an accumulate needs a type of which all basic elements have one "
+		return hdl_win_raise(w, MPI_ERR_TYPE, call,
+				     "invalid target_datatype: an accumulate needs a type of which all basic elements have one "
 				     "predefined type");
 	if (op == MPI_REPLACE || (op == MPI_NO_OP && no_op) || !type->size)
 		return MPI_SUCCESS;
@@ -268,7 +279,8 @@ static int check_op(struct hdl_win *w, const char *call, MPI_Op op, const struct
 		return hdl_win_raise(w, MPI_ERR_OP, call, "invalid op: %s", op == MPI_OP_NULL ? "MPI_OP_NULL" :
 				     "an operation of the program; accumulates take predefined ones");
 	if (!hdl_op_valid(op, base))
-		return hdl_win_raise(w, MPI_ERR_OP, call, "invalid op: it is none, or is not defined on %s", hdl_type_label(base));
+		return hdl_win_raise(w, MPI_ERR_OP, call, "invalid op: it is none, or is not defined on %s",
+				     hdl_type_label(base));
 	return MPI_SUCCESS;
 }
 
@@ -354,8 +366,9 @@ static int racc(const struct acc_call *c, MPI_Request *request)
 }
 
 /* Whether an operation on n elements of this predefined type was done by instructions. in NULL: MPI_NO_OP. */
-static inline __attribute__((always_inline)) bool plain_update(const void *in, void *out, MPI_Count n, const struct hdl_type *type, int rank,
-							       MPI_Aint disp, MPI_Op op, MPI_Win win)
+static inline __attribute__((always_inline)) bool plain_update(const void *in, void *out, MPI_Count n,
+							       const struct hdl_type *type, int rank, MPI_Aint disp, MPI_Op op,
+							       MPI_Win win)
 {
 	struct hdl_target *t;
 	size_t bytes;
@@ -371,11 +384,13 @@ int PMPI_Accumulate##_c(const void *origin_addr, num origin_count, MPI_Datatype 
 			MPI_Aint target_disp, num target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)	\
 {														\
 	HDL_LOCKED;												\
-	if (origin_datatype == target_datatype && origin_count == target_count && (uintptr_t)origin_addr > 1 && op != MPI_NO_OP &&	\
+	if (origin_datatype == target_datatype && origin_count == target_count && (uintptr_t)origin_addr > 1 &&	\
+	    op != MPI_NO_OP &&											\
 	    plain_update(origin_addr, NULL, origin_count, hdl_type_get(origin_datatype), target_rank, target_disp, op, win))	\
 		return MPI_SUCCESS;										\
 	return accumulate(&(struct acc_call){ "MPI_Accumulate" #_c, origin_addr, origin_count, origin_datatype, false, NULL, 0,	\
-					      MPI_DATATYPE_NULL, target_rank, target_disp, target_count, target_datatype, op, win }, NULL);	\
+					      MPI_DATATYPE_NULL, target_rank, target_disp, target_count, target_datatype,	\
+					      op, win }, NULL);							\
 }														\
 HDL_PROFILED(Accumulate##_c);											\
 														\
@@ -386,7 +401,8 @@ int PMPI_Raccumulate##_c(const void *origin_addr, num origin_count, MPI_Datatype
 	HDL_LOCKED;												\
 	HDL_GIVES(request);											\
 	return racc(&(struct acc_call){ "MPI_Raccumulate" #_c, origin_addr, origin_count, origin_datatype, false, NULL, 0,	\
-					MPI_DATATYPE_NULL, target_rank, target_disp, target_count, target_datatype, op, win }, request);	\
+					MPI_DATATYPE_NULL, target_rank, target_disp, target_count, target_datatype,	\
+					op, win }, request);							\
 }														\
 HDL_PROFILED(Raccumulate##_c);											\
 														\
@@ -431,8 +447,9 @@ int PMPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype d
 		return hdl_bad_win(call, win);
 	if (!type || !hdl_type_is_predefined(type))
 		return hdl_win_raise(w, MPI_ERR_TYPE, call, "invalid datatype: it must be a predefined one");
-	return accumulate(&(struct acc_call){ call, origin_addr, 1, datatype, true, result_addr, 1, datatype, target_rank, target_disp, 1,
-					      datatype, op, win }, NULL);
+	return accumulate(&(struct acc_call){call, origin_addr, 1, datatype, true, result_addr, 1, datatype, target_rank,
+					     target_disp, 1, datatype, op, win},
+			  NULL);
 }
 HDL_PROFILED(Fetch_and_op);
 
@@ -451,8 +468,8 @@ static bool can_compare(const struct hdl_type *type)
 	return can;
 }
 
-int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, void *result_addr, MPI_Datatype datatype, int target_rank,
-			  MPI_Aint target_disp, MPI_Win win)
+int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, void *result_addr, MPI_Datatype datatype,
+			  int target_rank, MPI_Aint target_disp, MPI_Win win)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Compare_and_swap";
@@ -462,8 +479,9 @@ int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, voi
 	char *at;
 	int rc;
 
-	if (likely(type && hdl_type_is_named(type) && (uintptr_t)origin_addr > 1 && (uintptr_t)compare_addr > 1 && (uintptr_t)result_addr > 1 &&
-		   can_compare(type) && (at = plain_target(win, target_rank, target_disp, (size_t)type->size, &t)) != NULL &&
+	if (likely(type && hdl_type_is_named(type) && (uintptr_t)origin_addr > 1 && (uintptr_t)compare_addr > 1 &&
+		   (uintptr_t)result_addr > 1 && can_compare(type) &&
+		   (at = plain_target(win, target_rank, target_disp, (size_t)type->size, &t)) != NULL &&
 		   hdl_cas_native(t, type, at, origin_addr, compare_addr, result_addr)))
 		return MPI_SUCCESS;
 	w = hdl_win_get(win);
@@ -477,8 +495,10 @@ int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, voi
 	if (rc)
 		return rc;
 	if (!can_compare(type))
-		return hdl_win_raise(w, MPI_ERR_TYPE, call, "invalid datatype: it must be a predefined integer, logical, multi-language or byte "
-				     "type, and is %s", hdl_type_label(type));
+		return hdl_win_raise(w, MPI_ERR_TYPE, call,
+				     "invalid datatype: it must be a predefined integer, logical, multi-language or byte "
+				     "type, and is %s",
+				     hdl_type_label(type));
 	rc = check_target(w, call, target_rank, false, &t);
 	if (rc || !t)
 		return rc;

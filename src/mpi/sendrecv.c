@@ -162,7 +162,7 @@ int PMPI_Sendrecv_replace##_c(void *buf, Count count, MPI_Datatype datatype, int
 			      int recvtag, MPI_Comm comm, MPI_Status *status)					\
 {														\
 	HDL_LOCKED;												\
-	return sendrecv_replace("MPI_Sendrecv_replace" #_c, buf, count, datatype, dest, sendtag, source, recvtag, comm, status);	\
+	return sendrecv_replace("MPI_Sendrecv_replace" #_c, buf, count, datatype, dest, sendtag, source, recvtag, comm, status); \
 }														\
 HDL_PROFILED(Sendrecv_replace##_c);										\
 														\

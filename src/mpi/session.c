@@ -354,7 +354,8 @@ int PMPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *ps
 	if (rc)
 		return rc;
 	if (n < 0 || n >= s->npsets)
-		return hdl_raise_session(s, MPI_ERR_ARG, call, "invalid n %d: there are %d process sets, counted from 0", n, s->npsets);
+		return hdl_raise_session(s, MPI_ERR_ARG, call, "invalid n %d: there are %d process sets, counted from 0", n,
+					 s->npsets);
 	if (!pset_len)
 		return session_null(s, call, "pset_len");
 	if (*pset_len < 0)
@@ -386,7 +387,8 @@ int PMPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_I
 	if (rc)
 		return hdl_raise_session_class(s, rc, call);
 	if (!g)
-		return hdl_raise_session(s, MPI_ERR_ARG, call, "invalid pset_name \"%.80s\": there is no such process set", pset_name);
+		return hdl_raise_session(s, MPI_ERR_ARG, call, "invalid pset_name \"%.80s\": there is no such process set",
+					 pset_name);
 	snprintf(size, sizeof(size), "%d", g->size);
 	hdl_group_release(g);
 	return session_give(s, call, session_pairs("mpi_size", size, NULL, NULL), info);

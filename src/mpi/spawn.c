@@ -8,8 +8,8 @@
  *     accepts at the port            ◀────────────────────────────────     connects to the port
  *     hdl_intercomm_with of comm     ◀───────────────────────────────▶     hdl_intercomm_with of MPI_COMM_WORLD
  *
- * Until then the root waits for three things: the launcher's answer, the connection, and the launcher's report that the ranks have
- * ended before they connected (heddlerun alone sends one).
+ * Until then the root waits for three things: the launcher's answer, the connection, and the launcher's report that the ranks
+ * have ended before they connected (heddlerun alone sends one).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,9 +35,10 @@ static bool spawn_failed(const void *spawn)
 	return hdl_rt_spawn_failed(spawn);
 }
 
-/* Waits for the launcher's answer and for the connection of the spawned ranks. Returns MPI_SUCCESS, or the code of the error, which was
- * raised. */
-static int await_children(struct hdl_comm *c, const char *call, const char *port, struct hdl_spawn *spawn, struct hdl_dpm_peer *peer)
+/* Waits for the launcher's answer and for the connection of the spawned ranks. Returns MPI_SUCCESS, or the code of the
+ * error, which was raised. */
+static int await_children(struct hdl_comm *c, const char *call, const char *port, struct hdl_spawn *spawn,
+			  struct hdl_dpm_peer *peer)
 {
 	int err;
 
@@ -51,7 +52,8 @@ static int await_children(struct hdl_comm *c, const char *call, const char *port
 		if (!err)
 			return MPI_SUCCESS;
 		if (!hdl_rt_spawn_failed(spawn) && err == -EOWNERDEAD)
-			return hdl_raise(c, MPI_ERR_PROC_ABORTED, call, "while this rank waited for the spawned processes, %s, a member of comm, "
+			return hdl_raise(c, MPI_ERR_PROC_ABORTED, call,
+					 "while this rank waited for the spawned processes, %s, a member of comm, "
 					 "has failed or cannot be reached: look at its output for why",
 					 hdl_proc_text_full(hdl_recv_revoked(c, (uint16_t)(c->context + 1)) - 1));
 		if (!hdl_rt_spawn_failed(spawn) && err == -ETIMEDOUT)
@@ -115,8 +117,8 @@ static int spawn_start(struct hdl_comm *c, const char *call, const struct hdl_sp
 	return rc;
 }
 
-/* Fills errcodes (NULL: not wanted) on all ranks: with r->codes of the root, or, where the root has none, with the result `error` of the
- * spawn, which all ranks know. Collective over c. Returns MPI_SUCCESS or an error class. */
+/* Fills errcodes (NULL: not wanted) on all ranks: with r->codes of the root, or, where the root has none, with the result
+ * `error` of the spawn, which all ranks know. Collective over c. Returns MPI_SUCCESS or an error class. */
 static int share_codes(struct hdl_comm *c, int root, const struct spawn_result *r, int error, int *errcodes)
 {
 	struct { int total, partial; } *table = calloc((size_t)c->size, sizeof(*table)), at_root;
@@ -192,13 +194,15 @@ int PMPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info in
 HDL_PROFILED(Comm_spawn);
 
 int PMPI_Comm_spawn_multiple(int count, char *array_of_commands[], char **array_of_argv[], const int array_of_maxprocs[],
-			     const MPI_Info array_of_info[], int root, MPI_Comm comm, MPI_Comm *intercomm, int array_of_errcodes[])
+			     const MPI_Info array_of_info[], int root, MPI_Comm comm, MPI_Comm *intercomm,
+			     int array_of_errcodes[])
 {
 	HDL_LOCKED;
 	HDL_GIVES(intercomm);
 	const struct hdl_spawn_args args = { .count = count, .commands = (const char *const *)array_of_commands,
-					     .argvs = array_of_argv == MPI_ARGVS_NULL ? NULL : (char *const *const *)array_of_argv,
-					     .maxprocs = array_of_maxprocs, .infos = array_of_info };
+					     .argvs = array_of_argv == MPI_ARGVS_NULL ? NULL :
+					     (char *const *const *)array_of_argv, .maxprocs = array_of_maxprocs,
+						     .infos = array_of_info };
 
 	return spawn("MPI_Comm_spawn_multiple", &args, root, comm, intercomm, array_of_errcodes);
 }

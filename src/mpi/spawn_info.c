@@ -38,7 +38,8 @@ static int read_file(struct hdl_comm *c, const char *call, const char *name, str
 		for (end = value ? value : key; end > key && strchr(" \t", end[-1]);)
 			end--;
 		if (!value || end == key || end - key > MPI_MAX_INFO_KEY || strlen(value) > MPI_MAX_INFO_VAL) {
-			rc = hdl_raise(c, MPI_ERR_INFO_VALUE, call, "info's key file: %s, line %d: \"key = value\" is wanted", name, number);
+			rc = hdl_raise(c, MPI_ERR_INFO_VALUE, call, "info's key file: %s, line %d: \"key = value\" is wanted",
+				       name, number);
 			break;
 		}
 		*end = 0;
@@ -107,7 +108,8 @@ static bool add_variables(char ***env, int *n, const char *lines)
 
 static int check_errhandler(struct hdl_comm *c, const char *call, const char *name)
 {
-	if (!name || !strcmp(name, "mpi_errors_are_fatal") || !strcmp(name, "mpi_errors_abort") || !strcmp(name, "mpi_errors_return"))
+	if (!name || !strcmp(name, "mpi_errors_are_fatal") || !strcmp(name, "mpi_errors_abort") ||
+	    !strcmp(name, "mpi_errors_return"))
 		return MPI_SUCCESS;
 	return hdl_raise(c, MPI_ERR_INFO_VALUE, call, "invalid mpi_initial_errhandler \"%.40s\" in info: mpi_errors_are_fatal, "
 			 "mpi_errors_abort or mpi_errors_return is wanted", name);
@@ -119,11 +121,12 @@ static int check_arch(struct hdl_comm *c, const char *call, const char *arch)
 
 	if (!arch || uname(&here) || !strcmp(arch, here.machine))
 		return MPI_SUCCESS;
-	return hdl_raise(c, MPI_ERR_SPAWN, call, "no process can be started on arch \"%.40s\": this host is %s", arch, here.machine);
+	return hdl_raise(c, MPI_ERR_SPAWN, call, "no process can be started on arch \"%.40s\": this host is %s", arch,
+			 here.machine);
 }
 
-static int fill_env(struct hdl_comm *c, const char *call, const struct hdl_info *info, const struct hdl_info *file, const char *port,
-		    char ***env)
+static int fill_env(struct hdl_comm *c, const char *call, const struct hdl_info *info, const struct hdl_info *file,
+		    const char *port, char ***env)
 {
 	const char *errhandler = plan_value(info, file, "mpi_initial_errhandler"), *lines = plan_value(info, file, "env");
 	int n = 0, rc = check_errhandler(c, call, errhandler);
@@ -133,7 +136,8 @@ static int fill_env(struct hdl_comm *c, const char *call, const struct hdl_info 
 		return rc;
 	hdl_tp_fabric(fabric);		/* the spawned ranks are in the parents' fabric */
 	if (!add_variable(env, &n, "HEDDLE_PARENT_PORT=", port) || !add_variable(env, &n, "SHCA_FABRIC=", fabric) ||
-	    (errhandler && !add_variable(env, &n, "HEDDLE_INITIAL_ERRHANDLER=", errhandler)) || (lines && !add_variables(env, &n, lines)))
+	    (errhandler && !add_variable(env, &n, "HEDDLE_INITIAL_ERRHANDLER=", errhandler)) ||
+	    (lines && !add_variables(env, &n, lines)))
 		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory");
 	return MPI_SUCCESS;
 }
@@ -167,14 +171,17 @@ static int fill_app(struct hdl_comm *c, const char *call, const struct hdl_spawn
 	if (!plan->wdirs[i])
 		return hdl_raise(c, MPI_ERR_SPAWN, call, "the working directory is not known: %s", strerror(errno));
 	*app = (struct hdl_spawn_app){ .command = args->commands[i], .argv = args->argvs ? args->argvs[i] : NULL,
-				       .maxprocs = args->maxprocs[i], .wdir = plan->wdirs[i], .soft = plan_value(info, file, "soft"),
-				       .path = plan_value(info, file, "path"), .host = plan_value(info, file, "host") };
+				       .maxprocs = args->maxprocs[i], .wdir = plan->wdirs[i],
+				       .soft = plan_value(info, file, "soft"), .path = plan_value(info, file, "path"),
+					       .host = plan_value(info, file, "host") };
 	if (app->soft && hdl_soft_largest(app->soft, app->maxprocs) < 0)
-		return hdl_raise(c, MPI_ERR_INFO_VALUE, call, "invalid soft \"%.60s\" in info: numbers and triplets a:b:c are wanted, with "
-				 "commas between them", app->soft);
+		return hdl_raise(c, MPI_ERR_INFO_VALUE, call,
+				 "invalid soft \"%.60s\" in info: numbers and triplets a:b:c are wanted, with commas between "
+				 "them",
+				 app->soft);
 	if (app->soft && !hdl_soft_largest(app->soft, app->maxprocs))
-		return hdl_raise(c, MPI_ERR_SPAWN, call, "soft \"%.60s\" in info allows no number from 1 to maxprocs, %d", app->soft,
-				 app->maxprocs);
+		return hdl_raise(c, MPI_ERR_SPAWN, call, "soft \"%.60s\" in info allows no number from 1 to maxprocs, %d",
+				 app->soft, app->maxprocs);
 	if ((rc = check_arch(c, call, plan_value(info, file, "arch"))))
 		return rc;
 	rc = fill_env(c, call, info, file, port, &plan->envs[i]);
@@ -199,12 +206,14 @@ static int fill_how(struct hdl_comm *c, const char *call, const struct hdl_spawn
 		return MPI_SUCCESS;
 	n = strtol(cpus, &end, 10);
 	if (end == cpus || *end || n < 1 || n > 1000000)
-		return hdl_raise(c, MPI_ERR_INFO_VALUE, call, "invalid cpus_per_rank \"%.40s\" in info: a number from 1 is wanted", cpus);
+		return hdl_raise(c, MPI_ERR_INFO_VALUE, call,
+				 "invalid cpus_per_rank \"%.40s\" in info: a number from 1 is wanted", cpus);
 	plan->how.cpus_per_rank = (unsigned)n;
 	return MPI_SUCCESS;
 }
 
-int hdl_spawn_plan(struct hdl_comm *c, const char *call, const struct hdl_spawn_args *args, const char *port, struct hdl_spawn_plan *plan)
+int hdl_spawn_plan(struct hdl_comm *c, const char *call, const struct hdl_spawn_args *args, const char *port,
+		   struct hdl_spawn_plan *plan)
 {
 	int rc = MPI_SUCCESS;
 
@@ -212,7 +221,8 @@ int hdl_spawn_plan(struct hdl_comm *c, const char *call, const struct hdl_spawn_
 	if (args->count < 1)
 		return hdl_raise(c, MPI_ERR_ARG, call, "invalid count %d: at least 1 program is started", args->count);
 	if (!args->commands || !args->maxprocs || !args->infos)
-		return hdl_null_arg(c, call, !args->commands ? "array_of_commands" : !args->maxprocs ? "array_of_maxprocs" : "array_of_info");
+		return hdl_null_arg(c, call, !args->commands ? "array_of_commands" : !args->maxprocs ? "array_of_maxprocs" :
+				    "array_of_info");
 	plan->napps = args->count;
 	plan->apps = calloc((size_t)args->count, sizeof(*plan->apps));
 	plan->envs = calloc((size_t)args->count, sizeof(*plan->envs));

@@ -41,7 +41,8 @@ static const struct {
 	[HDL_CAT_MPI] = { "mpi", "The interface: checks of arguments, error handlers, reports at MPI_Finalize" },
 	[HDL_CAT_P2P] = { "p2p", "Matching: unexpected messages, back-pressure, failed processes" },
 	[HDL_CAT_COLLECTIVES] = { "collectives", "Collectives: executors, algorithms, queues" },
-	[HDL_CAT_TRANSPORT] = { "transport", "Messages between processes: lanes, queues, rendezvous, registrations, remote memory" },
+	[HDL_CAT_TRANSPORT] = { "transport",
+				"Messages between processes: lanes, queues, rendezvous, registrations, remote memory" },
 	[HDL_CAT_RUNTIME] = { "runtime", "The job: start, diagnostics, waiting" },
 	[HDL_CAT_SHCA] = { "shca", "The software HCA" },
 };

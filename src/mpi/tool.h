@@ -17,7 +17,8 @@
 #include "mpi/mpi_internal.h"
 
 /* Categories: folders of src. */
-enum hdl_tool_category { HDL_CAT_MPI, HDL_CAT_P2P, HDL_CAT_COLLECTIVES, HDL_CAT_TRANSPORT, HDL_CAT_RUNTIME, HDL_CAT_SHCA, HDL_CATS };
+enum hdl_tool_category { HDL_CAT_MPI, HDL_CAT_P2P, HDL_CAT_COLLECTIVES, HDL_CAT_TRANSPORT, HDL_CAT_RUNTIME, HDL_CAT_SHCA,
+			 HDL_CATS };
 
 /* How often MPI_T_init_thread was called without an MPI_T_finalize for it. */
 extern int hdl_tool_uses;
@@ -32,8 +33,8 @@ extern int hdl_tool_uses;
 #define HDL_TOOL		HDL_LOCKED; HDL_TOOL_IS_READY
 #define HDL_TOOL_GIVES(p)	HDL_LOCKED; HDL_GIVES(p); HDL_TOOL_IS_READY
 
-/* Returns a string by the rules of section 15.3.3: at most *len - 1 characters and a null character; *len becomes the length of the
- * whole string with its null character. Nothing if len is NULL. */
+/* Returns a string by the rules of section 15.3.3: at most *len - 1 characters and a null character; *len becomes the length of
+ * the whole string with its null character. Nothing if len is NULL. */
 void hdl_tool_text(const char *text, char *buf, int *len);
 /* Stores v, unless to is NULL. */
 static inline void hdl_tool_int(int *to, int v)

@@ -9,8 +9,8 @@
  *     TIME_US              MPI_UNSIGNED_LONG_LONG   microseconds
  *     STRING, LIST         MPI_CHAR                 a text with its null character, of at most CVAR_TEXT
  *
- * Layers read their variables in MPI_Init; a few variables are read at each use and may be written at any time. libshca reads its own
- * variables from the environment: they are texts here, for reading only.
+ * Layers read their variables in MPI_Init; a few variables are read at each use and may be written at any time. libshca reads
+ * its own variables from the environment: they are texts here, for reading only.
  */
 #include "mpi/tool.h"
 
@@ -29,7 +29,8 @@ static struct hdl_pool cvars = HDL_POOL(struct MPI_ABI_T_cvar_handle, 16);
 /* Variables that are read at each use. */
 static bool is_any_time(const char *name)
 {
-	static const char *const names[] = { "HEDDLE_DEBUG", "HEDDLE_REPORT_TRANSPORTS", "HEDDLE_REPORT_COLLECTIVES", "HEDDLE_FINALIZE_WARN" };
+	static const char *const names[] = {"HEDDLE_DEBUG", "HEDDLE_REPORT_TRANSPORTS", "HEDDLE_REPORT_COLLECTIVES",
+					    "HEDDLE_FINALIZE_WARN"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(names[i], name))
@@ -59,10 +60,12 @@ enum hdl_tool_category hdl_tool_cvar_category(unsigned i)
 		{ "SHCA_", HDL_CAT_SHCA },
 		{ "HEDDLE_COLL_", HDL_CAT_COLLECTIVES }, { "HEDDLE_REPORT_COLLECTIVES", HDL_CAT_COLLECTIVES },
 		{ "HEDDLE_REDUCE_ORDER", HDL_CAT_COLLECTIVES },
-		{ "HEDDLE_CHECK", HDL_CAT_MPI }, { "HEDDLE_INITIAL_ERRHANDLER", HDL_CAT_MPI }, { "HEDDLE_REPORT_LEAKS", HDL_CAT_MPI },
-		{ "HEDDLE_UNEXPECTED_", HDL_CAT_P2P }, { "HEDDLE_FINALIZE_WARN", HDL_CAT_P2P }, { "HEDDLE_CONNECT_TIMEOUT", HDL_CAT_P2P },
-		{ "HEDDLE_DEBUG", HDL_CAT_RUNTIME }, { "HEDDLE_INIT_TIMEOUT", HDL_CAT_RUNTIME }, { "HEDDLE_BACKTRACE", HDL_CAT_RUNTIME },
-		{ "HEDDLE_REPORT_MEMORY", HDL_CAT_RUNTIME }, { "HEDDLE_REPORT_HANG", HDL_CAT_RUNTIME },
+		{ "HEDDLE_CHECK", HDL_CAT_MPI }, { "HEDDLE_INITIAL_ERRHANDLER", HDL_CAT_MPI },
+		{ "HEDDLE_REPORT_LEAKS", HDL_CAT_MPI }, { "HEDDLE_UNEXPECTED_", HDL_CAT_P2P },
+		{ "HEDDLE_FINALIZE_WARN", HDL_CAT_P2P }, { "HEDDLE_CONNECT_TIMEOUT", HDL_CAT_P2P },
+		{ "HEDDLE_DEBUG", HDL_CAT_RUNTIME }, { "HEDDLE_INIT_TIMEOUT", HDL_CAT_RUNTIME },
+		{ "HEDDLE_BACKTRACE", HDL_CAT_RUNTIME }, { "HEDDLE_REPORT_MEMORY", HDL_CAT_RUNTIME },
+		{ "HEDDLE_REPORT_HANG", HDL_CAT_RUNTIME },
 	};
 	const char *name = cvar_name(i);
 

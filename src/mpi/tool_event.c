@@ -2,11 +2,11 @@
 /*
  * Events (MPI-5.0 section 15.3.8): those of runtime/events.h, from one source, whose clock is CLOCK_MONOTONIC.
  *
- * The library raises an event inside of an MPI call, with its lock held. There a callback may call the functions that the standard lists for
- * MPI_T_CB_REQUIRE_MPI_RESTRICTED and no other. So an event goes to the callback of the lowest level from there on for which the
- * registration has one. Without such a callback the event is dropped, and counted; the registration's handler of dropped events is called
- * before the next event that is delivered, and when the registration is freed. The lock may be taken again by its holder, so a
- * callback may call functions of MPI_T.
+ * The library raises an event inside of an MPI call, with its lock held. There a callback may call the functions that the
+ * standard lists for MPI_T_CB_REQUIRE_MPI_RESTRICTED and no other. So an event goes to the callback of the lowest level from
+ * there on for which the registration has one. Without such a callback the event is dropped, and counted; the registration's
+ * handler of dropped events is called before the next event that is delivered, and when the registration is freed. The lock may
+ * be taken again by its holder, so a callback may call functions of MPI_T.
  *
  * A registration that its own callback frees stays until the delivery has ended.
  */
@@ -29,27 +29,30 @@ static const struct event {
 	size_t bytes[ELEMENTS];
 } events[HDL_EVENTS] = {
 	[HDL_EVENT_PEER_FAILED] = {
-		"peer_failed", "A process has ended or cannot be reached. Elements: its rank in MPI_COMM_WORLD, or its number if it is of "
+		"peer_failed", "A process has ended or cannot be reached. Elements: its rank in MPI_COMM_WORLD, or its number "
+			       "if it is of "
 		"another job; the errno", HDL_CAT_P2P, 2, NULL,
 		{ MPI_INT, MPI_UNSIGNED_LONG_LONG },
 		{ offsetof(struct hdl_event_peer, process), offsetof(struct hdl_event_peer, value) },
 		{ sizeof(int), sizeof(unsigned long long) } },
 	[HDL_EVENT_UNEXPECTED_LIMIT] = {
-		"unexpected_limit", "Unexpected messages exceed HEDDLE_UNEXPECTED_MAX, and a process that sends them has to announce its "
+		"unexpected_limit", "Unexpected messages exceed HEDDLE_UNEXPECTED_MAX, and a process that sends them has to "
+				    "announce its "
 		"messages. Elements: its rank in MPI_COMM_WORLD; bytes of all unexpected messages", HDL_CAT_P2P, 2, NULL,
 		{ MPI_INT, MPI_UNSIGNED_LONG_LONG },
 		{ offsetof(struct hdl_event_peer, process), offsetof(struct hdl_event_peer, value) },
 		{ sizeof(int), sizeof(unsigned long long) } },
 	[HDL_EVENT_COLL_ON_HOST] = {
-		"collective_on_host", "The host executor ran a collective that had been chosen for mailbox or tasks. Element: the collective",
+		"collective_on_host", "The host executor ran a collective that had been chosen for mailbox or tasks. Element: "
+				      "the collective",
 		HDL_CAT_COLLECTIVES, 1, &hdl_tool_collectives,
 		{ MPI_INT }, { offsetof(struct hdl_event_coll, collective) }, { sizeof(int) } },
 };
 
 /* The safety levels, from the lowest on. */
 enum { NONE, RESTRICTED, THREAD_SAFE, SIGNAL_SAFE, LEVELS };
-static const MPI_T_cb_safety level_of[LEVELS] = { MPI_T_CB_REQUIRE_NONE, MPI_T_CB_REQUIRE_MPI_RESTRICTED, MPI_T_CB_REQUIRE_THREAD_SAFE,
-						  MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE };
+static const MPI_T_cb_safety level_of[LEVELS] = {MPI_T_CB_REQUIRE_NONE, MPI_T_CB_REQUIRE_MPI_RESTRICTED,
+						 MPI_T_CB_REQUIRE_THREAD_SAFE, MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE};
 
 struct MPI_ABI_T_event_registration {
 	struct hdl_object obj;
@@ -323,8 +326,8 @@ static int level_index(MPI_T_cb_safety safety)
 }
 
 /* event_cb_function NULL: the level has no callback from here on. */
-int PMPI_T_event_register_callback(MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, MPI_Info info, void *user_data,
-				   MPI_T_event_cb_function event_cb_function)
+int PMPI_T_event_register_callback(MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, MPI_Info info,
+				   void *user_data, MPI_T_event_cb_function event_cb_function)
 {
 	HDL_TOOL;
 	struct MPI_ABI_T_event_registration *r = registration_get(event_registration);
@@ -369,7 +372,8 @@ int PMPI_T_event_callback_get_info(MPI_T_event_registration event_registration, 
 }
 HDL_PROFILED(T_event_callback_get_info);
 
-int PMPI_T_event_set_dropped_handler(MPI_T_event_registration event_registration, MPI_T_event_dropped_cb_function dropped_cb_function)
+int PMPI_T_event_set_dropped_handler(MPI_T_event_registration event_registration,
+				     MPI_T_event_dropped_cb_function dropped_cb_function)
 {
 	HDL_TOOL;
 	struct MPI_ABI_T_event_registration *r = registration_get(event_registration);
@@ -382,7 +386,8 @@ int PMPI_T_event_set_dropped_handler(MPI_T_event_registration event_registration
 HDL_PROFILED(T_event_set_dropped_handler);
 
 /* No callback runs once free_cb_function has been called: no event is delivered outside of the lock. */
-int PMPI_T_event_handle_free(MPI_T_event_registration event_registration, void *user_data, MPI_T_event_free_cb_function free_cb_function)
+int PMPI_T_event_handle_free(MPI_T_event_registration event_registration, void *user_data,
+			     MPI_T_event_free_cb_function free_cb_function)
 {
 	HDL_TOOL;
 	struct MPI_ABI_T_event_registration *r = registration_get(event_registration);

@@ -7,10 +7,10 @@
  *                     the transport's counters of the process of that rank
  *     class LEVEL     matching: what waits at this moment
  *
- * All are MPI_UNSIGNED_LONG_LONG and continuous. A counter is 0 in a new handle; resetting or writing changes what this handle shows, not the
- * library's counter. Reading a counter costs the library nothing at other times. An instance of the transport ends with the library's last
- * user and another begins with the next one: a handle adds its counters up over instances. Without one nothing is counted, and levels are
- * 0.
+ * All are MPI_UNSIGNED_LONG_LONG and continuous. A counter is 0 in a new handle; resetting or writing changes what this handle
+ * shows, not the library's counter. Reading a counter costs the library nothing at other times. An instance of the transport
+ * ends with the library's last user and another begins with the next one: a handle adds its counters up over instances. Without
+ * one nothing is counted, and levels are 0.
  */
 #include "mpi/tool.h"
 #include "p2p/match.h"
@@ -33,8 +33,9 @@ static const struct level {
 	const char *name, *text;
 	size_t at;			/* of a size_t in struct hdl_matching */
 } levels[] = {
-	{ "unexpected_messages", "Messages that wait here for their receive", offsetof(struct hdl_matching, nunexpected) },
-	{ "unexpected_bytes", "Bytes of memory of the messages that wait here for their receive", offsetof(struct hdl_matching, unexpected_bytes) },
+	{"unexpected_messages", "Messages that wait here for their receive", offsetof(struct hdl_matching, nunexpected)},
+	{"unexpected_bytes", "Bytes of memory of the messages that wait here for their receive",
+	 offsetof(struct hdl_matching, unexpected_bytes)},
 };
 
 #define COUNTERS_MOST 256
@@ -69,7 +70,8 @@ static bool pvar_at(unsigned i, struct pvar *out)
 
 	if (i < s->transport) {
 		c = hdl_counter(i);
-		*out = (struct pvar){ TRANSPORT, i, c->name, c->text, hdl_counter_of_device(i) ? HDL_CAT_SHCA : HDL_CAT_TRANSPORT };
+		*out = (struct pvar){TRANSPORT, i, c->name, c->text,
+				     hdl_counter_of_device(i) ? HDL_CAT_SHCA : HDL_CAT_TRANSPORT};
 		return true;
 	}
 	i -= s->transport;

@@ -147,7 +147,8 @@ HDL_PROFILED(Win_get_info);
 /* ---- creation ---------------------------------------------------------------------------------------------- */
 
 /* Checks what all constructors check, and makes the window. baseptr NULL: none is returned. */
-static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, MPI_Comm comm, bool gives_base, void *baseptr, MPI_Win *win)
+static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, MPI_Comm comm, bool gives_base, void *baseptr,
+		    MPI_Win *win)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	const struct hdl_info *given;
@@ -164,7 +165,8 @@ static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, 
 	if (args->size < 0)
 		return hdl_raise(c, MPI_ERR_SIZE, call, "invalid size %lld: it must not be negative", (long long)args->size);
 	if (args->disp_unit <= 0)
-		return hdl_raise(c, MPI_ERR_DISP, call, "invalid disp_unit %lld: it must be positive", (long long)args->disp_unit);
+		return hdl_raise(c, MPI_ERR_DISP, call, "invalid disp_unit %lld: it must be positive",
+				 (long long)args->disp_unit);
 	if (args->flavor == MPI_WIN_FLAVOR_CREATE && args->size && !args->base)
 		return hdl_raise(c, MPI_ERR_BASE, call, "invalid base: a null pointer, and size is %lld", (long long)args->size);
 	args->hints = hints_of(given, 0);

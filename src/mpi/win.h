@@ -7,7 +7,8 @@
 #include "rma/rma.h"
 
 /* Raise an error by the window's handler. Return the code for the program. */
-cold int hdl_win_raise(struct hdl_win *w, int class, const char *call, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+cold int hdl_win_raise(struct hdl_win *w, int class, const char *call, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* ... that a layer below returned as a class, with hdl_reason_take(). */
 cold int hdl_win_raise_class(struct hdl_win *w, int class, const char *call);
 cold int hdl_bad_win(const char *call, MPI_Win handle);

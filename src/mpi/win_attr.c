@@ -65,7 +65,8 @@ int PMPI_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *fla
 	if (!w)
 		return hdl_bad_win(call, win);
 	if (!attribute_val || !flag)
-		return hdl_win_raise(w, MPI_ERR_ARG, call, "invalid %s: it is a null pointer", attribute_val ? "flag" : "attribute_val");
+		return hdl_win_raise(w, MPI_ERR_ARG, call, "invalid %s: it is a null pointer",
+				     attribute_val ? "flag" : "attribute_val");
 	if (win_keyval >= MPI_WIN_BASE && win_keyval <= MPI_WIN_MODEL) {
 		*flag = 1;
 		*(void **)attribute_val = win_predefined(w, win_keyval);

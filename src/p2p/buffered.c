@@ -176,7 +176,8 @@ static int buffered_no_space(const struct hdl_bsend_space *s, size_t bytes, size
 {
 	if (!s || !s->attached)
 		hdl_reason_set("no buffer is attached, and %zu bytes are to be buffered: attach one with MPI_Buffer_attach, "
-			       "MPI_Comm_attach_buffer or MPI_Session_attach_buffer (MPI_BUFFER_AUTOMATIC grows as needed)", bytes);
+			       "MPI_Comm_attach_buffer or MPI_Session_attach_buffer (MPI_BUFFER_AUTOMATIC grows as needed)",
+			       bytes);
 	else if (s->automatic)
 		hdl_reason_set("out of memory: %zu bytes for a buffered message", bytes);
 	else

@@ -327,15 +327,16 @@ int hdl_persistent_idle(const struct hdl_comm *comm);
 struct hdl_part;
 /* Makes an inactive request of n partitions of (count, t) each. peer may be MPI_PROC_NULL. Local. Returns an error class with
  * hdl_reason_set. */
-int hdl_part_init(bool sends, void *buf, int n, MPI_Count count, const struct hdl_type *t, int peer, int tag, struct hdl_comm *comm,
-		  struct hdl_req **req);
+int hdl_part_init(bool sends, void *buf, int n, MPI_Count count, const struct hdl_type *t, int peer, int tag,
+		  struct hdl_comm *comm, struct hdl_req **req);
 /* The partitioned operation of a request, or NULL. */
 struct hdl_part *hdl_req_part(const struct hdl_req *req);
 bool hdl_part_sends(const struct hdl_part *p);
 int hdl_part_count(const struct hdl_part *p);
 bool hdl_part_is_null(const struct hdl_part *p);	/* of MPI_PROC_NULL */
 /* Marks partition i of an active send as ready. Any threads, at once, without the lock; between hdl_pready_begin and
- * hdl_pready_end, which sends what is marked, or leaves that to a thread that is at it. False: the partition is marked already. */
+ * hdl_pready_end, which sends what is marked, or leaves that to a thread that is at it. False: the
+ * partition is marked already. */
 void hdl_pready_begin(struct hdl_part *p);
 bool hdl_pready(struct hdl_part *p, int i);
 /* The three of them, for one partition. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partitioned communication (MPI-5.0 chapter 4). A pair of requests is named by (context, tag, number): the k-th MPI_Psend_init and
- * the k-th MPI_Precv_init between two processes with one tag of a communicator belong together, so making them is local. Each start
- * of the pair is an epoch.
+ * Partitioned communication (MPI-5.0 chapter 4). A pair of requests is named by (context, tag, number): the k-th MPI_Psend_init
+ * and the k-th MPI_Precv_init between two processes with one tag of a communicator belong together, so making them is local.
+ * Each start of the pair is an epoch.
  *
  *     receiver                                  sender
  *     MPI_Start ── GO(name, epoch, id[, key]) ──▶ keeps id and key; partitions that are ready go
@@ -11,31 +11,32 @@
  *     counts the bytes of each of its partitions; all of them are here: the request is done
  *
  * Invariants.
- * 1. Nothing of an epoch leaves the sender before GO of that epoch has come, so nothing lands before the receiver's MPI_Start. GO of
- *    the next epoch follows the end of this one at the receiver, so one number is enough.
- * 2. A run of more than HEDDLE_EAGER_MAX bytes between buffers without holes is put into the receiver's region, whose key came with
- *    the first GO, and DATA follows when the put has ended. Any other run is the payload of DATA.
+ * 1. Nothing of an epoch leaves the sender before GO of that epoch has come, so nothing lands before the receiver's MPI_Start.
+ *    GO of the next epoch follows the end of this one at the receiver, so one number is enough.
+ * 2. A run of more than HEDDLE_EAGER_MAX bytes between buffers without holes is put into the receiver's region, whose key came
+ *    with the first GO, and DATA follows when the put has ended. Any other run is the payload of DATA.
  * 3. Offsets are those of the packed stream, so the two sides may have different partitions and types.
  *
- * Box. A receive of up to BOX_MOST bytes from a process of the same fabric has a box (part_box.h), whose place the first GO tells. From then
- * on MPI_Start of the receiver is a store, which the sender finds by a load; GO is sent to a sender that has found nothing only. MPI_Pready,
- * once the receiver has started, stores its partition there, and MPI_Parrived looks at the box and copies the partition out: no lock, no
- * message, by any number of threads at once. The receiver's progress looks, too, so it copies while the sender's threads are still
- * storing, and ends the epoch when no partition is missing. The thread that stores the last partition sends DATA(id, epoch), for a
- * receiver that sleeps: it says only that the box is worth a look, since it may arrive when the epoch is over, and the id another
- * request's.
+ * Box. A receive of up to BOX_MOST bytes from a process of the same fabric has a box (part_box.h), whose place the first GO
+ * tells. From then on MPI_Start of the receiver is a store, which the sender finds by a load; GO is sent to a sender that has
+ * found nothing only. MPI_Pready, once the receiver has started, stores its partition there, and MPI_Parrived looks at the box
+ * and copies the partition out: no lock, no message, by any number of threads at once. The receiver's progress looks, too, so it
+ * copies while the sender's threads are still storing, and ends the epoch when no partition is missing. The thread that stores
+ * the last partition sends DATA(id, epoch), for a receiver that sleeps: it says only that the box is worth a look, since it may
+ * arrive when the epoch is over, and the id another request's.
  *
  * Files: part_arrive.c, the receiving half; part_send.c, the sending half; partitioned.c, GO and the life of a request.
  *
- * Threads. Without a box MPI_Pready takes no lock: it marks the partition, enters it into the request's list of marked ones, and the request
- * into the list `dirty`. The thread that finds no other one at it (`draining`) takes the library's lock and sends all of that;
- * other threads return at once. Scenario of a request that is freed meanwhile:
+ * Threads. Without a box MPI_Pready takes no lock: it marks the partition, enters it into the request's list of marked ones, and
+ * the request into the list `dirty`. The thread that finds no other one at it (`draining`) takes the library's lock and sends
+ * all of that; other threads return at once. Scenario of a request that is freed meanwhile:
  *     1. Thread 1 marks the last partition. Thread 2, draining, sends it and completes the request.
  *     2. Thread 3 returns from MPI_Wait and frees the request. Thread 1 would enter freed memory into `dirty`.
  * So a caller counts itself (`callers`) ahead of the mark and uncounts itself behind the entry, and part_free waits for them, and
- * then empties `dirty`. A caller that finds the box open does without: the request is not done before its last partition is stored and
- * the thread that has stored it has sent DATA; a caller whose partition was not the last does not look at the request again. (If the
- * peer fails, the request is done earlier. Which threads are still to call MPI_Pready only the program knows then.)
+ * then empties `dirty`. A caller that finds the box open does without: the request is not done before its last
+ * partition is stored and the thread that has stored it has sent DATA; a caller whose partition was not the last does
+ * not look at the request again. (If the peer fails, the request is done earlier. Which threads are still to call
+ * MPI_Pready only the program knows then.)
  */
 #ifndef HDL_P2P_PART_H
 #define HDL_P2P_PART_H
@@ -109,7 +110,8 @@ struct hdl_part {
 	struct hdl_part *look_next, **look_link;	/* on the list of boxes that progress looks at; link NULL: not on it */
 	int all_here;			/* the partitions below this one are HERE */
 	/* both */
-	struct hdl_part_box *box;	/* the receiver's, as mapped here; NULL: none. At the sender atomic, set after box_n and box_nonce */
+	struct hdl_part_box *box;	/* the receiver's, as mapped here; NULL: none. At the sender atomic, set after
+					 * box_n and box_nonce */
 };
 
 /* One message or put. */

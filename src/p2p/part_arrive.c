@@ -55,8 +55,8 @@ void hdl_part_fail(struct hdl_part *p, int class, const char *why)
 
 	if (!p->error) {
 		p->error = class;
-		snprintf(text, sizeof(text), "partitioned %s rank %d with tag %d in %s: %s", p->sends ? "send to" : "receive from",
-			 p->peer, p->tag, hdl_comm_label(p->req->comm, label), why);
+		snprintf(text, sizeof(text), "partitioned %s rank %d with tag %d in %s: %s",
+			 p->sends ? "send to" : "receive from", p->peer, p->tag, hdl_comm_label(p->req->comm, label), why);
 		hdl_req_reason(p->req, text);
 	}
 	hdl_part_check(p);
@@ -135,8 +135,8 @@ void hdl_part_box_take(struct hdl_part *p, int j)
 	__atomic_store_n(&p->arrived[j], HERE, __ATOMIC_RELEASE);
 }
 
-/* Copies partitions that the box has, of the next `most` that are not HERE, and ends the epoch if that was the last of all. Returns how
- * many were copied. */
+/* Copies partitions that the box has, of the next `most` that are not HERE, and ends the epoch if that was the last of all.
+ * Returns how many were copied. */
 static int box_look(struct hdl_part *p, int most)
 {
 	int found = 0;

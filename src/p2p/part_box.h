@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The box of a partitioned receive: fabric memory of the receiver, into which the sender's threads store partitions without a lock.
+ * The box of a partitioned receive: fabric memory of the receiver, into which the sender's threads store
+ * partitions without a lock.
  *
  *     head | count of partition 0 | count of partition 1 | ... | bytes, as in the packed stream
  *
- * Counts. A writer copies the bytes of one of its partitions and then adds their number to the counts of the receiver's partitions that
- * the bytes belong to. Counts are never reset: after epoch e the count of a partition is e * each, so the number that an epoch adds is
- * known without a message. A count whose partition one writer fills alone has no other writer in the epoch: a store is enough.
+ * Counts. A writer copies the bytes of one of its partitions and then adds their number to the counts of the receiver's
+ * partitions that the bytes belong to. Counts are never reset: after epoch e the count of a partition is e * each, so the number
+ * that an epoch adds is known without a message. A count whose partition one writer fills alone has no other writer in the
+ * epoch: a store is enough.
  *
  * GO of the second epoch and later ones is `go`. A sender that has a partition ready, but does not find GO, stores `asked`; the
- * receiver that finds `asked` sends GO as a message too, which the sender's progress finds. Each side stores its word and then loads the
- * other one, sequentially consistent both. Without that order:
+ * receiver that finds `asked` sends GO as a message too, which the sender's progress finds. Each side stores its word and then
+ * loads the other one, sequentially consistent both. Without that order:
  *     1. The sender loads `go`: not yet. The receiver loads `asked`: not yet.
  *     2. The receiver stores `go` and sends no message. The sender stores `asked`, and waits for the message for ever.
  */
@@ -77,7 +79,8 @@ static inline bool hdl_box_go(struct hdl_part_box *b, uint32_t epoch)
 	return !__atomic_load_n(&b->mapped, __ATOMIC_SEQ_CST) || __atomic_load_n(&b->asked, __ATOMIC_SEQ_CST) == epoch;
 }
 
-/* Sender: whether the receiver has begun this epoch. nonce: the box's, as GO told it; a box that the receiver has freed has another one. */
+/* Sender: whether the receiver has begun this epoch. nonce: the box's, as GO told it; a box that the receiver has
+ * freed has another one. */
 static inline bool hdl_box_may_store(struct hdl_part_box *b, uint64_t nonce, uint32_t epoch)
 {
 	return __atomic_load_n(&b->go, __ATOMIC_SEQ_CST) == nonce + epoch;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Partitioned communication (part.h): the sending half. MPI_Pready, and the ways of a partition: a box, a put, a message, this process. */
+/* Partitioned communication (part.h): the sending half. MPI_Pready, and the ways of a partition: a box, a put, a
+ * message, this process. */
 #include "lines/lines.h"
 #include "p2p/part.h"
 
@@ -117,8 +118,8 @@ static inline void box_fetch(const struct hdl_part *p, int i)
 	lines_fetch_own(hdl_box_count(p->box, p->box_n, (uint32_t)(offset / (p->total / p->box_n))));
 }
 
-/* Stores partition i. Any thread, without the lock. Must: the partition's mark is this thread's. Returns true if partition i is the last
- * of the epoch: the caller must call box_close. If false, p may be freed. */
+/* Stores partition i. Any thread, without the lock. Must: the partition's mark is this thread's. Returns true if partition i is
+ * the last of the epoch: the caller must call box_close. If false, p may be freed. */
 static bool box_store(struct hdl_part *p, int i)
 {
 	size_t offset = (size_t)i * p->each;
@@ -133,7 +134,8 @@ static bool box_store(struct hdl_part *p, int i)
 	return __atomic_fetch_add(&p->nsent, 1, __ATOMIC_ACQ_REL) == p->n - 1;
 }
 
-/* Wakes the receiver: all partitions of the epoch are in the box. The send ends, when nothing of it is under way. Under the lock. */
+/* Wakes the receiver: all partitions of the epoch are in the box. The send ends, when nothing of it is
+ * under way. Under the lock. */
 static void box_close(struct hdl_part *p)
 {
 	struct part_out *o = hdl_buf_get(sizeof(*o));
@@ -354,8 +356,9 @@ void hdl_pready_end(struct hdl_part *p)
 		__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELEASE);
 		return;
 	}
-	/* A caller before has asked the receiver for GO, and the box is still not open. So the receiver stores `go` after this load, and then
-	 * finds `asked`; the push at the arrival of GO finds this caller's marks. fence: pairs with the exchange in hdl_part_push */
+	/* A caller before has asked the receiver for GO, and the box is still not open. So the receiver stores `go` after this
+	 * load, and then finds `asked`; the push at the arrival of GO finds this caller's marks. fence: pairs with the
+	 * exchange in hdl_part_push */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&p->asked, __ATOMIC_SEQ_CST) == p->epoch && !box_is_open(p)) {
 		__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELEASE);
@@ -368,8 +371,8 @@ void hdl_pready_end(struct hdl_part *p)
 	}
 	part_enter_dirty(p);
 	__atomic_fetch_sub(&p->callers, 1, __ATOMIC_RELEASE);	/* p may be freed from here on */
-	/* Dekker: a thread that enters a request and finds `draining` set has entered it before the drainer looks at `dirty` for the
-	 * last time */
+	/* Dekker: a thread that enters a request and finds `draining` set has entered it before the drainer looks at
+	 * `dirty` for the last time */
 	while (__atomic_load_n(&dirty, __ATOMIC_SEQ_CST) && !__atomic_exchange_n(&draining, true, __ATOMIC_SEQ_CST)) {
 		hdl_lock_take();
 		hdl_part_drain();

@@ -68,8 +68,8 @@ static void part_take_go(struct hdl_part *p, const struct part_go *go, const voi
 		__atomic_store_n(&box->mapped, 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&p->box, box, __ATOMIC_RELEASE);	/* pairs with the acquire in box_is_open */
 	}
-	/* The receiver refuses the bytes of a sender that has another total, and may free its buffer then: no put may be under way.
-	 * Without the key, messages have the bytes. */
+	/* The receiver refuses the bytes of a sender that has another total, and may free its buffer then: no put may be under
+	 * way. Without the key, messages have the bytes. */
 	if (!p->box && key_len && go->total == p->total && !p->rkey && hdl_rkey_unpack(p->ep, key, key_len, &p->rkey))
 		p->rkey = NULL;
 	hdl_part_push(p);
@@ -121,8 +121,8 @@ static void go_sent(struct hdl_send *s, int err)
 /* Lets the sender send the bytes of this epoch. */
 static int send_go(struct hdl_part *p)
 {
-	struct part_go go = { .total = p->total, .tag = p->tag, .number = p->number, .epoch = p->epoch, .id = p->id, .context = p->context,
-			      .n = (uint32_t)p->n };
+	struct part_go go = { .total = p->total, .tag = p->tag, .number = p->number, .epoch = p->epoch, .id = p->id,
+			      .context = p->context, .n = (uint32_t)p->n };
 	struct part_out *o;
 	size_t n = 0;
 	int r;
@@ -159,7 +159,8 @@ static int send_go(struct hdl_part *p)
 static void part_take_early(struct hdl_part *p)
 {
 	for (struct early **e = &earlies, *found; (found = *e); e = &found->next) {
-		if (found->proc != p->proc || found->go.context != p->context || found->go.tag != p->tag || found->go.number != p->number)
+		if (found->proc != p->proc || found->go.context != p->context || found->go.tag != p->tag ||
+		    found->go.number != p->number)
 			continue;
 		*e = found->next;
 		part_take_go(p, &found->go, found->key, found->key_len);
@@ -181,7 +182,8 @@ static int part_begin(struct hdl_req *req, void *arg)
 		return MPI_SUCCESS;
 	}
 	if (!p->ep && p->proc != hdl_job.rank)
-		p->ep = hdl_comm_ep(req->comm, p->peer);	/* not in hdl_part_init, which is local: the peer may not be there yet */
+		/* not in hdl_part_init, which is local: the peer may not be there yet */
+		p->ep = hdl_comm_ep(req->comm, p->peer);
 	failed = p->ep ? hdl_ep_note(p->ep)->failed : 0;
 	if (failed) {
 		hdl_reason_set("partitioned %s rank %d with tag %d: that rank has failed or cannot be reached",
@@ -276,7 +278,8 @@ static int part_set_buffer(struct hdl_part *p, void *buf, int n, MPI_Count count
 	p->n = n;
 	p->buf = buf;
 	p->type = t;
-	if (__builtin_mul_overflow((MPI_Count)n, count, &p->count) || __builtin_mul_overflow((size_t)count, (size_t)t->size, &p->each) ||
+	if (__builtin_mul_overflow((MPI_Count)n, count, &p->count) ||
+	    __builtin_mul_overflow((size_t)count, (size_t)t->size, &p->each) ||
 	    __builtin_mul_overflow(p->each, (size_t)n, &p->total)) {
 		hdl_reason_set("%d partitions of %lld elements of %lld bytes do not fit the address space", n, (long long)count,
 			       (long long)t->size);
@@ -296,8 +299,8 @@ static bool part_alloc(struct hdl_part *p)
 	return (p->arrived = calloc(n, 1)) && (p->missing = calloc(n, sizeof(*p->missing)));
 }
 
-int hdl_part_init(bool sends, void *buf, int n, MPI_Count count, const struct hdl_type *t, int peer, int tag, struct hdl_comm *comm,
-		  struct hdl_req **req)
+int hdl_part_init(bool sends, void *buf, int n, MPI_Count count, const struct hdl_type *t, int peer, int tag,
+		  struct hdl_comm *comm, struct hdl_req **req)
 {
 	struct hdl_part *p = calloc(1, sizeof(*p));
 	struct hdl_part_count *count_of = NULL;

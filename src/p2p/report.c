@@ -404,8 +404,8 @@ static uint64_t report_late(uint64_t now)
 	print_heaps(stderr, &all, head);
 	line_begin(stderr);
 	fprintf(stderr,
-		"MPI_Finalize has waited for %g s, and waits until each of these sends is received: is a receive missing there, or "
-		"is that rank late? (HEDDLE_FINALIZE_WARN)\n",
+		"MPI_Finalize has waited for %g s, and waits until each of these sends is received: is a receive missing there, "
+		"or is that rank late? (HEDDLE_FINALIZE_WARN)\n",
 		(double)hdl_vars.finalize_warn / 1e6);
 	return 0;
 }

@@ -88,8 +88,8 @@ void hdl_unexpected_eager_off(struct hdl_matching *m, int src, size_t len)
 	m->neager_off += !note->eager_off;
 	note->eager_off = (uint8_t)off;
 	hdl_event_raise(HDL_EVENT_UNEXPECTED_LIMIT, &(const struct hdl_event_peer){ src, m->unexpected_bytes });
-	hdl_debug("unexpected messages take %zu KiB: %s has to announce its messages%s", m->unexpected_bytes >> 10, hdl_proc_text(src),
-		  off == HDL_EAGER_NONE ? "" : " of more than 32 bytes");
+	hdl_debug("unexpected messages take %zu KiB: %s has to announce its messages%s", m->unexpected_bytes >> 10,
+		  hdl_proc_text(src), off == HDL_EAGER_NONE ? "" : " of more than 32 bytes");
 	hdl_ep_eager_off(ep, off);
 }
 

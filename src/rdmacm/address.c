@@ -202,7 +202,8 @@ static socklen_t name_address(struct sockaddr_un *un, uint64_t service, const ch
 			 (unsigned long long)service, host);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
-_Static_assert(sizeof("shca-cm/") + 10 + 1 + 16 + 1 + 16 + 1 + 32 < sizeof(((struct sockaddr_un *)0)->sun_path), "the longest name");
+_Static_assert(sizeof("shca-cm/") + 10 + 1 + 16 + 1 + 16 + 1 + 32 < sizeof(((struct sockaddr_un *)0)->sun_path),
+	       "the longest name");
 
 /* Returns a socket with this name or -errno. */
 static int name_bind(uint64_t service, const char *host)

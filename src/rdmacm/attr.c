@@ -203,7 +203,8 @@ static int query_gid(const struct rcm_id *id, const struct rdma_ucm_query *c, si
 
 static int query_path(const struct rcm_id *id, const struct rdma_ucm_query *c, size_t out)
 {
-	_Alignas(struct rdma_ucm_query_path_resp) char answer[sizeof(struct rdma_ucm_query_path_resp) + sizeof(struct ib_path_rec_data)] = { 0 };
+	_Alignas(struct rdma_ucm_query_path_resp) char
+		answer[sizeof(struct rdma_ucm_query_path_resp) + sizeof(struct ib_path_rec_data)] = {0};
 	struct rdma_ucm_query_path_resp *r = (struct rdma_ucm_query_path_resp *)answer;
 
 	if (out < sizeof(*r))

@@ -272,7 +272,8 @@ int rcm_open(int flags)
 	inside = false;
 	if (!err)
 		return fd;
-	errno = shca_refuse(-err, "rdma_create_event_channel: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
+	errno = shca_refuse(-err,
+			    "rdma_create_event_channel: no descriptor or no memory is left (limit on descriptors: ulimit -n)");
 	return -1;
 }
 
@@ -462,7 +463,8 @@ static void timer_arm(struct rcm_channel *ch)
 		struct epoll_event e = {.events = EPOLLIN, .data.u64 = SOURCE_TIMER};
 		ch->timer_fd = rcm_fd_high(fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
 		if (ch->timer_fd < 0 || epoll_ctl(ch->epoll, EPOLL_CTL_ADD, ch->timer_fd, &e)) {
-			shca_error("RDMA CM: no descriptor for a timer is left: %s. TIMEWAIT_EXIT and time-outs do not come", strerror(errno));
+			shca_error("RDMA CM: no descriptor for a timer is left: %s. TIMEWAIT_EXIT and time-outs do not come",
+				   strerror(errno));
 			return;
 		}
 	}

@@ -156,7 +156,8 @@ static const struct {
 	bool device;			/* gives the id an address: the process becomes a member of the fabric */
 } commands[] = {
 	[RDMA_USER_CM_CMD_CREATE_ID] = {run_create_id, sizeof(struct rdma_ucm_create_id), ANSWER(create_id, create_id), false},
-	[RDMA_USER_CM_CMD_DESTROY_ID] = {run_destroy_id, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id), false},
+	[RDMA_USER_CM_CMD_DESTROY_ID] = {run_destroy_id, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id),
+					 false},
 	[RDMA_USER_CM_CMD_BIND_IP] = {run_bind_ip, sizeof(struct rdma_ucm_bind_ip), NO_ANSWER, true},
 	[RDMA_USER_CM_CMD_RESOLVE_IP] = {run_resolve_ip, sizeof(struct rdma_ucm_resolve_ip), NO_ANSWER, true},
 	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = {run_resolve_route, sizeof(struct rdma_ucm_resolve_route), NO_ANSWER, false},
@@ -166,11 +167,13 @@ static const struct {
 	[RDMA_USER_CM_CMD_ACCEPT] = {run_accept, offsetof(struct rdma_ucm_accept, ece), NO_ANSWER, false},
 	[RDMA_USER_CM_CMD_REJECT] = {run_reject, sizeof(struct rdma_ucm_reject), NO_ANSWER, false},
 	[RDMA_USER_CM_CMD_DISCONNECT] = {run_disconnect, sizeof(struct rdma_ucm_disconnect), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = {run_init_qp_attr, sizeof(struct rdma_ucm_init_qp_attr), ANSWER(init_qp_attr, qp_attr), false},
+	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = {run_init_qp_attr, sizeof(struct rdma_ucm_init_qp_attr),
+					   ANSWER(init_qp_attr, qp_attr), false},
 	[RDMA_USER_CM_CMD_GET_EVENT] = {NULL, sizeof(struct rdma_ucm_get_event), NO_ANSWER, false},
 	[RDMA_USER_CM_CMD_SET_OPTION] = {run_set_option, sizeof(struct rdma_ucm_set_option), NO_ANSWER, false},
 	[RDMA_USER_CM_CMD_NOTIFY] = {run_notify, sizeof(struct rdma_ucm_notify), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = {run_join_ip, sizeof(struct rdma_ucm_join_ip_mcast), ANSWER(join_ip_mcast, create_id), false},
+	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = {run_join_ip, sizeof(struct rdma_ucm_join_ip_mcast),
+					    ANSWER(join_ip_mcast, create_id), false},
 	[RDMA_USER_CM_CMD_LEAVE_MCAST] = {run_leave, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id), false},
 	[RDMA_USER_CM_CMD_MIGRATE_ID] = {NULL, sizeof(struct rdma_ucm_migrate_id), ANSWER(migrate_id, migrate_id), false},
 	[RDMA_USER_CM_CMD_QUERY] = {run_query, sizeof(struct rdma_ucm_query), NO_ANSWER, false},
@@ -179,8 +182,8 @@ static const struct {
 	[RDMA_USER_CM_CMD_JOIN_MCAST] = {run_join, sizeof(struct rdma_ucm_join_mcast), ANSWER(join_mcast, create_id), false},
 };
 
-/* librdmacm binds an id to an AF_IB address without port when it is first used, to see whether the kernel knows these: no reason to
- * join a fabric. */
+/* librdmacm binds an id to an AF_IB address without port when it is first used, to see whether the kernel knows these: no
+ * reason to join a fabric. */
 static bool is_question(uint32_t cmd, const union command *c)
 {
 	const struct rcm_sockaddr_ib *sib = (const struct rcm_sockaddr_ib *)&c->bind.addr;
@@ -231,8 +234,10 @@ bool rcm_write(int fd, const void *command, size_t n, ssize_t *result)
 		return true;
 	}
 	memcpy(&hdr, command, sizeof(hdr));
-	if (hdr.in + sizeof(hdr) > n || hdr.cmd >= ARRAY_SIZE(commands) || !commands[hdr.cmd].in || hdr.in < commands[hdr.cmd].in) {
-		errno = shca_refuse(hdr.cmd == RDMA_USER_CM_CMD_GET_OPTION ? ENOSYS : EINVAL, "RDMA CM: command %u of %u bytes", hdr.cmd, hdr.in);
+	if (hdr.in + sizeof(hdr) > n || hdr.cmd >= ARRAY_SIZE(commands) || !commands[hdr.cmd].in ||
+	    hdr.in < commands[hdr.cmd].in) {
+		errno = shca_refuse(hdr.cmd == RDMA_USER_CM_CMD_GET_OPTION ? ENOSYS : EINVAL, "RDMA CM: command %u of %u bytes",
+				    hdr.cmd, hdr.in);
 		return true;
 	}
 	/* fields that an older librdmacm does not have are zero */

@@ -173,7 +173,8 @@ static int connect_refused(struct rcm_id *id, int err)
 	if (!none && err != -EAGAIN)
 		return -shca_refuse(-err, "rdma_connect");
 	id->state = RCM_CLOSED;
-	shca_refuse(ECONNREFUSED, none ? "rdma_connect: no id listens on port %u" : "rdma_connect: the backlog of port %u is full",
+	shca_refuse(ECONNREFUSED,
+		    none ? "rdma_connect: no id listens on port %u" : "rdma_connect: the backlog of port %u is full",
 		    rcm_port(&id->dst));
 	if (is_ud(id))
 		return rcm_report(id, RCM_UNREACHABLE, none ? RCM_SIDR_UNSUPPORTED : RCM_SIDR_REJECT);
@@ -422,7 +423,8 @@ static void got_req(struct rcm_id *id, const struct msg *m)
 	struct rcm_event *ev = fits ? rcm_event_new(listener, RCM_CONNECT_REQUEST, 0) : NULL;
 
 	if (!ev) {
-		struct msg no = {.type = MSG_REJ, .status = type == IBV_QPT_UD ? RCM_SIDR_UNSUPPORTED : RCM_REJ_INVALID_SERVICE_ID};
+		struct msg no = {.type = MSG_REJ,
+				 .status = type == IBV_QPT_UD ? RCM_SIDR_UNSUPPORTED : RCM_REJ_INVALID_SERVICE_ID};
 		msg_send(id, &no);
 		rcm_id_destroy(id);
 		return;
@@ -506,8 +508,8 @@ static void got_msg(struct rcm_id *id, const struct msg *m)
 	}
 }
 
-/* Accepts one connection: a program that retrieves one event makes room for one in the backlog. Returns NULL with errno EAGAIN: no
- * connection any more; else: no descriptor or memory. */
+/* Accepts one connection: a program that retrieves one event makes room for one in the backlog. Returns NULL with errno EAGAIN:
+ * no connection any more; else: no descriptor or memory. */
 static struct rcm_id *accept_one(struct rcm_id *listener)
 {
 	static _Atomic bool told;
@@ -520,7 +522,8 @@ static struct rcm_id *accept_one(struct rcm_id *listener)
 		if (fd >= 0)
 			close(fd);
 		else if (starved && !atomic_exchange(&told, true))
-			shca_error("RDMA CM: a connection request waits: no descriptor is left (limit on descriptors: ulimit -n)");
+			shca_error(
+				"RDMA CM: a connection request waits: no descriptor is left (limit on descriptors: ulimit -n)");
 		errno = fd < 0 && starved ? ENOMEM : EAGAIN;	/* said: above */
 		return NULL;
 	}

@@ -181,7 +181,8 @@ int rcm_create_id(struct rcm_channel *ch, const struct rdma_ucm_create_id *c, st
 		return -shca_refuse(EINVAL, "rdma_create_id: no port space 0x%x", c->ps);
 	}
 	/* the program chooses the type of its queue by rdma_addrinfo, which librdmacm hands on for every port space */
-	if (c->qp_type == IBV_QPT_XRC_SEND || c->qp_type == IBV_QPT_XRC_RECV || (c->ps == RDMA_PS_TCP && c->qp_type == IBV_QPT_UC))
+	if (c->qp_type == IBV_QPT_XRC_SEND || c->qp_type == IBV_QPT_XRC_RECV ||
+	    (c->ps == RDMA_PS_TCP && c->qp_type == IBV_QPT_UC))
 		type = c->qp_type;
 	struct rcm_id *id = rcm_id_new(ch, c->uid, c->ps, type);
 	if (!id)
@@ -275,8 +276,10 @@ static int address_get(struct sockaddr_storage *to, const void *addr, size_t siz
 /* The software HCA has no way to other hosts and no part in other devices. */
 static int address_refuse(const char *call, int err)
 {
-	return -shca_refuse(err, "%s: the address is neither loopback nor one of this host's, and the software HCA reaches no other "
-			    "host", call);
+	return -shca_refuse(err,
+			    "%s: the address is neither loopback nor one of this host's, and the software HCA reaches no other "
+			    "host",
+			    call);
 }
 
 /* Takes a port. The address is in id->src. */
@@ -474,7 +477,8 @@ int rcm_set_option(struct rcm_channel *ch, const struct rdma_ucm_set_option *c)
 		return -shca_refuse(ENOSYS, "rdma_set_option: no option %u of level %u", c->optname, c->level);
 	/* there is one path, whatever the program has found out */
 	if (!c->optlen || c->optlen % sizeof(struct ib_path_rec_data) || id->state != RCM_ADDR)
-		return -shca_refuse(EINVAL, "rdma_set_option: path records of %u bytes, or the address has not been resolved", c->optlen);
+		return -shca_refuse(EINVAL, "rdma_set_option: path records of %u bytes, or the address has not been resolved",
+				    c->optlen);
 	id->state = RCM_ROUTE;
 	return rcm_report(id, RCM_ROUTE_RESOLVED, 0);
 }

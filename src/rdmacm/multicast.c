@@ -101,7 +101,8 @@ int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *
 	g->uid = uid;
 	int err = rcm_handle_new(id, RCM_GROUP, &g->handle);
 	bool down = shca_port_now(rcm_id_port(id)).down;
-	struct rcm_event *ev = err ? NULL : group_event(id, g, down ? RCM_MULTICAST_ERROR : RCM_MULTICAST_JOIN, down ? -ENETDOWN : 0);
+	struct rcm_event *ev =
+		err ? NULL : group_event(id, g, down ? RCM_MULTICAST_ERROR : RCM_MULTICAST_JOIN, down ? -ENETDOWN : 0);
 	if (!ev) {
 		if (!err)
 			rcm_handle_free(g->handle);

@@ -19,13 +19,13 @@ struct hdl_autotune_row {
 };
 
 /*
- * Copies between processes. Bytes go from one process to another by memory that both reach, one copy in and one out, or by the kernel
- * (process_vm_readv), one copy in all. The kernel's way costs about the same everywhere, since most of it is looking up pages. The
- * two copies cost the way of the cache lines: some 50 ns for each line where the processors share a cache, in which case the two
- * copies take a third of the kernel's time, and five times as much where they do not, in which case they take twice the kernel's
- * time. A virtual machine's processors may even change from one case to the other while a program runs. So the copying process times
- * its copies in. By measurement: 45 and 120 ns per KiB in the two states of a machine, where the kernel takes some 150 for the
- * whole; HDL_TUNE_COPY_NS lies between.
+ * Copies between processes. Bytes go from one process to another by memory that both reach, one copy in and one out, or by the
+ * kernel (process_vm_readv), one copy in all. The kernel's way costs about the same everywhere, since most of it is looking up
+ * pages. The two copies cost the way of the cache lines: some 50 ns for each line where the processors share a cache, in which
+ * case the two copies take a third of the kernel's time, and five times as much where they do not, in which case they take twice
+ * the kernel's time. A virtual machine's processors may even change from one case to the other while a program runs. So the
+ * copying process times its copies in. By measurement: 45 and 120 ns per KiB in the two states of a machine, where the kernel
+ * takes some 150 for the whole; HDL_TUNE_COPY_NS lies between.
  */
 static const struct hdl_autotune_row rows[HDL_TUNE_SUBJECTS] = {
 	/* messages longer than twice HEDDLE_EAGER_MAX, per peer with a ring */
@@ -35,9 +35,9 @@ static const struct hdl_autotune_row rows[HDL_TUNE_SUBJECTS] = {
 	/* per class of sizes (transport/rndv/tune.h) */
 	[HDL_TUNE_RENDEZVOUS] = { .subject = "rendezvous", .unit = "MiB", .candidate = { "read", "split" } },
 	/*
-	 * A wait where each rank has a core. A yield that takes longer than 50 us has let another process run to the end of its time
-	 * slice: milliseconds, in which the peer waits for this rank, yields itself, and so on. The scheduler gives the CPU to a
-	 * process that is woken. So for 100 ms this process sleeps instead of yielding.
+	 * A wait where each rank has a core. A yield that takes longer than 50 us has let another process run to the end of its
+	 * time slice: milliseconds, in which the peer waits for this rank, yields itself, and so on. The scheduler gives the CPU
+	 * to a process that is woken. So for 100 ms this process sleeps instead of yielding.
 	 */
 	[HDL_TUNE_YIELD] = { "waiting", "yield", { "yield", "sleep" }, .stated = 50000, .again_ns = 100000000 },
 };
@@ -260,7 +260,8 @@ static uint64_t cost_of(const struct hdl_autotune *t, unsigned candidate)
 
 static void autotune_print(const struct hdl_autotune *t, FILE *out)
 {
-	fprintf(out, "heddle: tuning: rank %d: %s%s%s:", hdl_job.rank, t->row->subject, t->label && *t->label ? " " : "", t->label ? t->label : "");
+	fprintf(out, "heddle: tuning: rank %d: %s%s%s:", hdl_job.rank, t->row->subject, t->label && *t->label ? " " : "",
+		t->label ? t->label : "");
 	for (unsigned w = 0; w < 2; w++) {
 		uint64_t ns = t->fixed ? 0 : cost_of(t, w);
 

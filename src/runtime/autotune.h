@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choices by the clock. A controller chooses between two candidates, ways to do the same thing, of which the faster one depends on the
- * machine and the program. While the program runs, what was done by a candidate is timed; the controller keeps means, takes the
- * candidate that costs less, and tries the other one again now and then, the rarer the more that one loses.
+ * Choices by the clock. A controller chooses between two candidates, ways to do the same thing, of which the faster one depends
+ * on the machine and the program. While the program runs, what was done by a candidate is timed; the controller keeps means,
+ * takes the candidate that costs less, and tries the other one again now and then, the rarer the more that one loses.
  *
  * A row of the table (autotune.c) is a kind of controllers: subject, candidates, and how costs are compared:
  *
@@ -12,8 +12,8 @@
  *              segments of the choice right before and behind, if these agree: a machine changes its speed, so only
  *              neighbours in time compare.
  *
- * Candidate 0 is the choice before anything is known, and with HEDDLE_TUNE=fixed for ever. `heddlerun --report-tuning` prints each
- * controller at the end. All of this under the library's lock.
+ * Candidate 0 is the choice before anything is known, and with HEDDLE_TUNE=fixed for ever. `heddlerun --report-tuning` prints
+ * each controller at the end. All of this under the library's lock.
  */
 #ifndef HDL_AUTOTUNE_H
 #define HDL_AUTOTUNE_H
@@ -27,7 +27,8 @@ enum hdl_autotune_subject { HDL_TUNE_RING, HDL_TUNE_STAGING, HDL_TUNE_RENDEZVOUS
 
 #define HDL_TUNE_COPY_NS 75u	/* ns per KiB of a copy in as quick as the kernel's copy, without a better value (autotune.c) */
 #define HDL_TUNE_LEAST 1024u	/* bytes of the shortest copy that counts: the clock takes longer than a shorter one */
-#define HDL_TUNE_MOST(stated) (2 * (stated))	/* limit of one measurement's weight: the thread may have lost its CPU meanwhile */
+#define HDL_TUNE_MOST(stated) (2 * (stated))	/* limit of one measurement's weight: the thread may have lost its
+						 * CPU meanwhile */
 #define HDL_TUNE_STATED_RARE 63u	/* stated: most uses of candidate 1 between two trials */
 #define HDL_TUNE_RARE 1024u	/* paired: most segments of the choice between two trials */
 #define HDL_TUNE_LATER 64u	/* paired: segments until a candidate that was not possible is tried again */
@@ -53,8 +54,8 @@ struct hdl_autotune {
 	} of[2];
 };
 
-/* Makes a controller. stated: ns per unit of candidate 1, the row's own if 0. The label, as printf's, is for the report. Never NULL:
- * without memory, a controller that is fixed and shared. Ownership: hdl_autotune_free. */
+/* Makes a controller. stated: ns per unit of candidate 1, the row's own if 0. The label, as printf's, is for the report. Never
+ * NULL: without memory, a controller that is fixed and shared. Ownership: hdl_autotune_free. */
 struct hdl_autotune *hdl_autotune_new(enum hdl_autotune_subject subject, uint32_t stated, const char *label, ...)
 	__attribute__((format(printf, 3, 4)));
 /* With --report-tuning the controller is kept for the report. t may be NULL. */

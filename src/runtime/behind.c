@@ -44,7 +44,8 @@ static bool find_beside(char *path, size_t size)
 static int behind_start(const char *path, int fd)
 {
 	char how[512];
-	char *argv[] = { (char *)"heddlerun", (char *)"--bind-to", (char *)"none", (char *)"--behind", how, program_invocation_short_name, NULL };
+	char *argv[] = { (char *)"heddlerun", (char *)"--bind-to", (char *)"none", (char *)"--behind", how,
+			 program_invocation_short_name, NULL };
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
@@ -70,8 +71,8 @@ static int behind_start(const char *path, int fd)
 	return 0;
 }
 
-/* Reads heddlerun's answer, and sets the variables in it that are not set. set: gets their names, one behind the other, with an empty
- * one at the end. Returns 0 or a negative errno. */
+/* Reads heddlerun's answer, and sets the variables in it that are not set. set: gets their names, one behind the other, with an
+ * empty one at the end. Returns 0 or a negative errno. */
 static int behind_read(char *set, size_t size)
 {
 	uint64_t deadline = hdl_vars.init_timeout ? monotonic_ns() + hdl_vars.init_timeout * 1000 : 0;
@@ -120,8 +121,10 @@ static int behind_join(char *why, size_t size)
 	int err = behind_read(set, sizeof set);
 
 	if (err) {
-		snprintf(why, size, "the heddlerun that was started behind this program %s", err == -ECONNRESET ?
-			 "has ended (look at its message)" : err == -ETIMEDOUT ? "does not answer (HEDDLE_INIT_TIMEOUT)" : strerror(-err));
+		snprintf(why, size, "the heddlerun that was started behind this program %s",
+			 err == -ECONNRESET ? "has ended (look at its message)" :
+			 err == -ETIMEDOUT  ? "does not answer (HEDDLE_INIT_TIMEOUT)" :
+					      strerror(-err));
 		return err;
 	}
 	rc = hdl_rt_pmix_init();
@@ -131,7 +134,8 @@ static int behind_join(char *why, size_t size)
 		unsetenv(p);
 	if (rc == PMIX_SUCCESS)
 		return 0;
-	snprintf(why, size, "the PMIx server of the heddlerun behind this program cannot be reached (PMIx_Init: %s)", PMIx_Error_string(rc));
+	snprintf(why, size, "the PMIx server of the heddlerun behind this program cannot be reached (PMIx_Init: %s)",
+		 PMIx_Error_string(rc));
 	return -ENOTCONN;
 }
 
@@ -157,8 +161,10 @@ int hdl_rt_attach(char *why, size_t size)
 	if (fds[1] >= 0)
 		close(fds[1]);
 	if (err)
-		snprintf(why, size, "this program was started without a launcher, and %s cannot be started behind it: %s (HEDDLE_LAUNCHER names "
-			 "another path)", path, strerror(-err));
+		snprintf(why, size,
+			 "this program was started without a launcher, and %s cannot be started behind it: %s (HEDDLE_LAUNCHER "
+			 "names another path)",
+			 path, strerror(-err));
 	else
 		err = behind_join(why, size);
 	if (err) {

@@ -231,7 +231,8 @@ const char *hdl_memory_limits(char *text, size_t size)
 		struct rlimit l;
 
 		if (len < size && !getrlimit(limits[i].which, &l) && l.rlim_cur != RLIM_INFINITY)
-			len += (size_t)snprintf(text + len, size - len, "%s%llu KiB of %s", len ? ", " : "; this process is limited to ",
+			len += (size_t)snprintf(text + len, size - len, "%s%llu KiB of %s",
+						len ? ", " : "; this process is limited to ",
 						(unsigned long long)l.rlim_cur >> 10, limits[i].what);
 	}
 	return text;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events for tools (MPI-5.0 section 15.3.8): raised by the layers below src/mpi, delivered to callbacks by mpi/tool_event.c. While
- * no tool has registered for any event, hdl_event_raise is a load and a branch.
+ * Events for tools (MPI-5.0 section 15.3.8): raised by the layers below src/mpi, delivered to callbacks by mpi/tool_event.c.
+ * While no tool has registered for any event, hdl_event_raise is a load and a branch.
  */
 #ifndef HDL_EVENTS_H
 #define HDL_EVENTS_H

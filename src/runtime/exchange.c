@@ -201,7 +201,8 @@ static void sleep_ms(unsigned ms)
 
 /* One question. seconds: how long the server may hold the request back; 0: the server answers at once. On success *data
  * is the caller's. */
-static pmix_status_t exchange_ask(const char *nspace, int rank, const char *key, uint32_t seconds, uint64_t deadline, void **data, size_t *len)
+static pmix_status_t exchange_ask(const char *nspace, int rank, const char *key, uint32_t seconds, uint64_t deadline,
+				  void **data, size_t *len)
 {
 	pmix_proc_t proc = hdl_rt_proc((pmix_rank_t)rank);
 	struct waiter *w = waiter_new();
@@ -265,7 +266,8 @@ int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, si
 
 		if (deadline && !left)
 			break;
-		rc = exchange_ask(nspace, rank, key, held_for(rank, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600), deadline, data, len);
+		rc = exchange_ask(nspace, rank, key, held_for(rank, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600),
+				  deadline, data, len);
 		if (rc == PMIX_SUCCESS) {
 			hdl_ledger_heap_since("heap: libpmix, other ranks' addresses", heap + *len);
 			return 0;
@@ -321,7 +323,8 @@ static int fence_result(pmix_status_t rc)
 	if (rc == PMIX_SUCCESS)
 		return 0;
 	if (rc == PMIX_ERR_PARTIAL_SUCCESS || rc == PMIX_ERR_LOST_CONNECTION || rc == PMIX_ERR_PROC_TERM_WO_SYNC)
-		hdl_error("another rank has ended before it came to where all ranks meet (PMIx_Fence: %s)", PMIx_Error_string(rc));
+		hdl_error("another rank has ended before it came to where all ranks meet (PMIx_Fence: %s)",
+			  PMIx_Error_string(rc));
 	else
 		hdl_error("the ranks cannot meet (PMIx_Fence: %s)", PMIx_Error_string(rc));
 	return -EIO;

@@ -264,13 +264,13 @@ static bool explain_space(const struct hdl_launched_by *by)
 	if (!by->heddlerun)
 		return false;
 	if (foreign_space("net") && strstr(hdl_rt_server_uri(), "127.0.0.1"))
-		hdl_error("rank %d is in another network namespace (a container?) than heddlerun, and cannot reach its PMIx server: "
-			  "start it with the host's network (docker --network=host, apptainer without --net), or start heddlerun "
-			  "in the container", by->rank);
+		hdl_error("rank %d is in another network namespace (a container?) than heddlerun, and cannot reach its PMIx "
+			  "server: start it with the host's network (docker --network=host, apptainer without --net), or start "
+			  "heddlerun in the container", by->rank);
 	else if (foreign_space("user"))
-		hdl_error("rank %d is in another user namespace (a container?) than heddlerun, whose PMIx server does not take user "
-			  "%d for its own: start it with the host's users (podman --userns=keep-id), or start heddlerun in the "
-			  "container", by->rank, (int)getuid());
+		hdl_error("rank %d is in another user namespace (a container?) than heddlerun, whose PMIx server does not take "
+			  "user %d for its own: start it with the host's users (podman --userns=keep-id), or start heddlerun in "
+			  "the container", by->rank, (int)getuid());
 	else
 		return false;
 	return true;
@@ -308,8 +308,8 @@ static int refuse_second(const struct hdl_launched_by *by)
 	mark_text(text, sizeof text, pid, nspace ? nspace : "", by->rank);
 	if (!mark || pid == (int)getpid() || strcmp(mark, text))
 		return 0;
-	hdl_error("this process (%d) was started by rank %d of the job (process %d) and inherited its place there, which a second "
-		  "process cannot have. To run it as a job of its own, start it with heddlerun; to run it alone, without "
+	hdl_error("this process (%d) was started by rank %d of the job (process %d) and inherited its place there, which a "
+		  "second process cannot have. To run it as a job of its own, start it with heddlerun; to run it alone, without "
 		  "PMIX_NAMESPACE in its environment (env -u PMIX_NAMESPACE ...)", (int)getpid(), by->rank, pid);
 	return -EBUSY;
 }
@@ -328,7 +328,8 @@ static int job_join(const struct hdl_launched_by *by)
 		return -ENOTCONN;
 	if (!hdl_memory_left(HDL_PMIX_MEMORY)) {
 		hdl_error("cannot join the job: there are no %zu KiB for PMIx_Init%s: raise the limit, for example by "
-			  "'ulimit -d unlimited; ulimit -v unlimited'", HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));
+			  "'ulimit -d unlimited; ulimit -v unlimited'",
+			  HDL_PMIX_MEMORY >> 10, hdl_memory_limits(limits, sizeof limits));
 		return -ENOMEM;
 	}
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
@@ -520,8 +521,8 @@ static bool enough_files(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= NEEDED)
 		return true;
-	hdl_error("too few open files are allowed: the limit is %llu (ulimit -n), a rank needs %d beside the program's own: raise it "
-		  "where the job is started (ulimit -n 64)", (unsigned long long)files.rlim_cur, NEEDED);
+	hdl_error("too few open files are allowed: the limit is %llu (ulimit -n), a rank needs %d beside the program's own: "
+		  "raise it where the job is started (ulimit -n 64)", (unsigned long long)files.rlim_cur, NEEDED);
 	return false;
 }
 

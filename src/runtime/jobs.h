@@ -30,8 +30,8 @@ int hdl_job_name(const char *nspace, int size);
 const struct hdl_other_job *hdl_job_of(int proc);
 /* The number of a process, or -1: there is no such job, or no such rank in the job. */
 int hdl_proc_of(uint64_t job, uint32_t rank);
-/* Counts (1) or uncounts (-1) a communicator with members of the job of this process, which is another one. The launcher is told of
- * the first and of the last: jobs with a common communicator are connected (MPI-5.0 section 11.10). */
+/* Counts (1) or uncounts (-1) a communicator with members of the job of this process, which is another one. The launcher is told
+ * of the first and of the last: jobs with a common communicator are connected (MPI-5.0 section 11.10). */
 void hdl_job_use(int proc, int more);
 extern void (*hdl_job_on_use)(const char *nspace, bool more);	/* reports to the launcher; NULL: no report */
 /* Whether there is another job. */

@@ -100,8 +100,8 @@ void hdl_ledger_print(FILE *whole)
 		touched += r->touched;
 	}
 	print_row(out, &(struct row){ .what = "sum", .allocated = allocated, .touched = touched });
-	fprintf(out, "heddle: memory: rank %d: PSS before MPI_Init %.1f KiB, at the end %.1f KiB: grown by %.1f KiB\n", hdl_job.rank,
-		(double)before / 1024, (double)after / 1024, ((double)after - (double)before) / 1024);
+	fprintf(out, "heddle: memory: rank %d: PSS before MPI_Init %.1f KiB, at the end %.1f KiB: grown by %.1f KiB\n",
+		hdl_job.rank, (double)before / 1024, (double)after / 1024, ((double)after - (double)before) / 1024);
 	fclose(out);
 	fwrite(text, 1, n, whole);
 	fflush(whole);

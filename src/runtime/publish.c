@@ -22,7 +22,8 @@ static int publish_errno(pmix_status_t rc, char *why, size_t size)
 	case PMIX_ERR_NOMEM:
 		return -ENOMEM;
 	case PMIX_ERR_NOT_SUPPORTED:
-		snprintf(why, size, "%s has no store of names (PMIx_Publish): start the program with heddlerun or prterun instead",
+		snprintf(why, size,
+			 "%s has no store of names (PMIx_Publish): start the program with heddlerun or prterun instead",
 			 hdl_job.launcher);
 		return -ENOSYS;
 	default:
@@ -34,7 +35,8 @@ static int name_check(const char *name, char *why, size_t size)
 {
 	if (*name && strlen(name) <= PMIX_MAX_KEYLEN)
 		return 0;
-	snprintf(why, size, *name ? "the name has %zu characters, PMIx allows %d" : "the name is empty", strlen(name), PMIX_MAX_KEYLEN);
+	snprintf(why, size, *name ? "the name has %zu characters, PMIx allows %d" : "the name is empty", strlen(name),
+		 PMIX_MAX_KEYLEN);
 	return -EINVAL;
 }
 

@@ -139,8 +139,8 @@ struct hdl_spawn_how {
 struct hdl_spawn;
 /* Asks the launcher to start the programs as one job. wake is called, by another thread, at each change of the spawn's state.
  * Returns 0; a negative errno with the reason in `why`: -ENOSYS: the launcher offers no such thing; -EIO; -ENOMEM. */
-int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void), struct hdl_spawn **out,
-		 char *why, size_t size);
+int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void),
+		 struct hdl_spawn **out, char *why, size_t size);
 /* Whether the launcher has answered. */
 bool hdl_rt_spawn_answered(const struct hdl_spawn *s);
 /* Whether the launcher has refused, or the ranks have ended before they had an intercommunicator. The text is complete when
@@ -297,8 +297,8 @@ bool hdl_memory_left(size_t bytes);
 /* For messages about a lack of memory: this process's limits (ulimit -d, -v), if there are any. Returns text, "" or
  * with "; " in front. */
 const char *hdl_memory_limits(char *text, size_t size);
-/* Makes as many threads as libpmix has, which end at once: 0, or the errno with which one is refused to this process (EAGAIN: ulimit -u,
- * or memory). A library that fails for want of a thread does not say so. */
+/* Makes as many threads as libpmix has, which end at once: 0, or the errno with which one is refused to this process (EAGAIN:
+ * ulimit -u, or memory). A library that fails for want of a thread does not say so. */
 int hdl_thread_refused(void);
 /* Sets the rank and host in all later reports, once the job is known. */
 void hdl_diag_rank(int rank, const char *host);
@@ -328,8 +328,9 @@ void hdl_ledger_heap_since(const char *what, size_t before);
  * allocated, too. */
 #define HDL_LEDGER_TABLES "fabric: tables of all processes"
 void hdl_ledger_pages(const char *otherwise, bool ours, const void *p, size_t bytes);
-/* Prints and clears the ledger. Must: called before the fence of MPI_Finalize, behind which ranks unmap the fabric, by which pages
- * that they share would count more here. Waits for no other rank: a peer may need this rank's progress to reach its MPI_Finalize. */
+/* Prints and clears the ledger. Must: called before the fence of MPI_Finalize, behind which ranks unmap the fabric, by
+ * which pages that they share would count more here. Waits for no other rank: a peer may need this rank's progress to
+ * reach its MPI_Finalize. */
 void hdl_ledger_print(FILE *out);
 
 /* With HEDDLE_BACKTRACE: a fatal signal prints where the rank was, before it ends the rank. For hdl_rt_init. */

@@ -159,11 +159,14 @@ static void spawn_put(struct hdl_spawn *s)
 static void explain(struct hdl_spawn *s, pmix_status_t status)
 {
 	if (status == PMIX_ERR_NOT_SUPPORTED || status == PMIX_ERR_NOT_IMPLEMENTED)
-		snprintf(s->why, sizeof s->why, "%s offers no PMIx_Spawn, by which processes are started: start the program with heddlerun or "
-			 "prterun instead", hdl_job.launcher);
+		snprintf(s->why, sizeof s->why,
+			 "%s offers no PMIx_Spawn, by which processes are started: start the program with heddlerun or "
+			 "prterun instead",
+			 hdl_job.launcher);
 	else
-		snprintf(s->why, sizeof s->why, "%s: %s (PMIx_Spawn of %s)", s->apps[0].cmd, status == PMIX_ERR_JOB_EXE_NOT_FOUND ?
-			 "no such program" : PMIx_Error_string(status), hdl_job.launcher);
+		snprintf(s->why, sizeof s->why, "%s: %s (PMIx_Spawn of %s)", s->apps[0].cmd,
+			 status == PMIX_ERR_JOB_EXE_NOT_FOUND ? "no such program" : PMIx_Error_string(status),
+			 hdl_job.launcher);
 }
 
 static void spawn_done(pmix_status_t status, pmix_nspace_t nspace, void *arg)
@@ -204,8 +207,8 @@ void hdl_rt_spawn_event(uint64_t id, bool failed, const char *text)
 		wake();
 }
 
-int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void), struct hdl_spawn **out,
-		 char *why, size_t size)
+int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void),
+		 struct hdl_spawn **out, char *why, size_t size)
 {
 	struct hdl_spawn *s = spawn_new(apps, napps, how);
 	pmix_status_t rc;

@@ -10,7 +10,8 @@
 /* Creates a thread with all signals blocked. Signals are for the program's threads: the program's handlers may take
  * long, or allocate. attr: NULL: the process's defaults; name: as tools show the thread, NULL: the program's. Returns 0
  * or a negative errno. */
-static inline int hdl_thread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg, const char *name)
+static inline int hdl_thread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg,
+				    const char *name)
 {
 	sigset_t all, before;
 	int err;

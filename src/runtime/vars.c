@@ -550,7 +550,8 @@ int hdl_vars_compare(const char *mine, const char *theirs, int with)
 
 		if ((n != m || memcmp(mine, theirs, n)) && m >= name) {
 			hdl_error("%.*s here, %.*s on rank %d: this variable must be the same on all ranks (is it set for one "
-				  "program of the job only, or on one host?)", (int)n, mine, (int)(m - name), theirs + name, with);
+				  "program of the job only, or on one host?)",
+				  (int)n, mine, (int)(m - name), theirs + name, with);
 			differ++;
 		}
 		mine += n + (mine[n] == '\n');

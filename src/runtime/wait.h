@@ -33,13 +33,14 @@
 struct hdl_wait_budget {
 	/* Own CPU: spins, then the end. Shared CPU: rounds of at most shared_spins spins and a yield, then the end. */
 	unsigned spins, shared_spins, rounds;
-	/* cpu_relax() of a spin. 2 where the look reads memory that the awaited process writes: the writer must own the cache line,
-	 * and looks in haste take the line away from the writer's cache time and again (measured: an Allreduce takes 205 ns with
-	 * one, 190 with two). 1 elsewhere. */
+	/* cpu_relax() of a spin. 2 where the look reads memory that the awaited process writes: the writer must own the cache
+	 * line, and looks in haste take the line away from the writer's cache time and again (measured: an Allreduce takes 205
+	 * ns with one, 190 with two). 1 elsewhere. */
 	unsigned pauses;
 };
 
-/* Spins of a wait that ends with a sleep: HEDDLE_SPIN; 0 where ranks, or waiting threads, outnumber cores. Must: the library's lock. */
+/* Spins of a wait that ends with a sleep: HEDDLE_SPIN; 0 where ranks, or waiting threads, outnumber cores.
+ * Must: the library's lock. */
 static inline unsigned hdl_wait_spins(void)
 {
 	return hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
@@ -56,8 +57,8 @@ static inline unsigned hdl_wait_spins(void)
 #define HDL_WAIT_CELLS ((struct hdl_wait_budget){ .spins = 100, .shared_spins = 10, .rounds = 3, .pauses = 2 })
 /* The same for single copy and v-collectives: the peers copy before their records come. */
 #define HDL_WAIT_COPIES ((struct hdl_wait_budget){ .spins = 400, .shared_spins = 100, .rounds = 3, .pauses = 2 })
-/* A call that only polls (MPI_Test), perhaps in a loop, and returns to the program: no spin. Shared CPU: a yield behind so many turns
- * in vain, which are cheaper together than a context switch, and few enough for a rank that computes between its calls. */
+/* A call that only polls (MPI_Test), perhaps in a loop, and returns to the program: no spin. Shared CPU: a yield behind so many
+ * turns in vain, which are cheaper together than a context switch, and few enough for a rank that computes between its calls. */
 #define HDL_WAIT_POLLS 16
 
 struct hdl_wait {
@@ -87,9 +88,10 @@ static inline void hdl_wait_yield(void)
 	hdl_lock_close(depth);
 }
 
-/* Takes the step behind a look that found nothing. needed: a missing process may need this CPU; read only where the CPU is shared.
- * Returns false, without a step, if the budget is spent. With MPI_THREAD_MULTIPLE the first yield ends the budget: the caller holds
- * the library's lock, for which other threads wait, and cannot open the lock, since another thread may free what the look reads. */
+/* Takes the step behind a look that found nothing. needed: a missing process may need this CPU; read only where the CPU is
+ * shared. Returns false, without a step, if the budget is spent. With MPI_THREAD_MULTIPLE the first yield ends the budget:
+ * the caller holds the library's lock, for which other threads wait, and cannot open the lock, since another thread may
+ * free what the look reads. */
 static inline __attribute__((always_inline)) bool hdl_wait_step(struct hdl_wait *w, bool needed)
 {
 	if (w->left.spins && !(w->shared && needed)) {

@@ -117,7 +117,8 @@ static int print_context(struct ibv_context *ctx)
 		print_exp(&exp);
 	printf("    shared receive queues: %d, of %d requests\n", attr->max_srq, attr->max_srq_wr);
 	printf("    64-bit atomics: %s\n", atomics(attr->atomic_cap));
-	printf("    at most %d queue pairs of %d requests with %d pieces, %d completion queues of %d entries, %d memory regions\n",
+	printf("    at most %d queue pairs of %d requests with %d pieces, %d completion queues of %d entries, %d memory "
+	       "regions\n",
 	       attr->max_qp, attr->max_qp_wr, attr->max_sge, attr->max_cq, attr->max_cqe, attr->max_mr);
 	for (int p = 1; p <= attr->phys_port_cnt; p++)
 		print_port(ctx, p);

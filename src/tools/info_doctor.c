@@ -93,11 +93,13 @@ static void check_memlock(void)
 	if (lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= 1u << 30)
 		info_doctor_say(FINE, "memlock", value, NULL);
 	else
-		info_doctor_say(kernel_device ? BAD : NOTE, "memlock", value,
-		    kernel_device ? "too little to register memory with a kernel verbs device: 'ulimit -l unlimited', for all "
-				    "logins '* - memlock unlimited' in /etc/security/limits.d/, for services LimitMEMLOCK=infinity"
-				  : "enough for the software HCA, which pins nothing; a kernel verbs device needs 'ulimit -l unlimited' "
-				    "(/etc/security/limits.d/, LimitMEMLOCK= of a service)");
+		info_doctor_say(
+			kernel_device ? BAD : NOTE, "memlock", value,
+			kernel_device ?
+				"too little to register memory with a kernel verbs device: 'ulimit -l unlimited', for all "
+				"logins '* - memlock unlimited' in /etc/security/limits.d/, for services LimitMEMLOCK=infinity" :
+				"enough for the software HCA, which pins nothing; a kernel verbs device needs 'ulimit -l "
+				"unlimited' (/etc/security/limits.d/, LimitMEMLOCK= of a service)");
 }
 
 static void check_rlimit(int which, const char *name, rlim_t need, const char *remedy, bool count)
@@ -221,7 +223,8 @@ static void check_cma(void)
 	else if (!permitted)
 		snprintf(value, sizeof value, "work between ranks that permit it, as Heddle's do (ptrace_scope: %s)", scope);
 	else
-		snprintf(value, sizeof value, "forbidden: %s (ptrace_scope: %s)", err > 0 ? strerror(err) : "cannot be tried", scope);
+		snprintf(value, sizeof value, "forbidden: %s (ptrace_scope: %s)", err > 0 ? strerror(err) : "cannot be tried",
+			 scope);
 	info_doctor_say(err && permitted ? NOTE : FINE, "copies between ranks", value,
 	    "large messages from private memory take a slower lane: 'sysctl kernel.yama.ptrace_scope=1' or less; in containers "
 	    "allow process_vm_readv and process_vm_writev (docker run --cap-add SYS_PTRACE)");
@@ -257,9 +260,11 @@ static void name_suppressions(void)
 {
 	bool there = !access(HDL_PKGDATADIR "/valgrind.supp", R_OK) && !access(HDL_PKGDATADIR "/lsan.supp", R_OK);
 
-	info_doctor_say(FINE, "for valgrind", there ? "--suppressions=" HDL_PKGDATADIR "/valgrind.supp" : "valgrind.supp: not installed; "
+	info_doctor_say(FINE, "for valgrind", there ? "--suppressions=" HDL_PKGDATADIR "/valgrind.supp" :
+			"valgrind.supp: not installed; "
 	    "share/ of the source tree has it", NULL);
-	info_doctor_say(FINE, "for LeakSanitizer", there ? "LSAN_OPTIONS=suppressions=" HDL_PKGDATADIR "/lsan.supp" : "lsan.supp: not installed; "
+	info_doctor_say(FINE, "for LeakSanitizer", there ? "LSAN_OPTIONS=suppressions=" HDL_PKGDATADIR "/lsan.supp" :
+			"lsan.supp: not installed; "
 	    "share/ of the source tree has it", NULL);
 }
 

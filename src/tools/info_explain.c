@@ -62,7 +62,8 @@ int info_explain(int argc, char **argv)
 	for (int i = 1, n; i < argc; i += n) {
 		n = info_explain_take(&a, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
 		if (n < 0)
-			hdl_error("--explain: %s needs a value that makes sense, not %s", argv[i], i + 1 < argc ? argv[i + 1] : "nothing");
+			hdl_error("--explain: %s needs a value that makes sense, not %s", argv[i],
+				  i + 1 < argc ? argv[i + 1] : "nothing");
 		else if (!n) {
 			const char *near = hdl_nearest(argv[i], names);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The packets that an HCA would have sent for a request, by IBTA chapters 5 (formats), 7 (LRH, VCRC), 8 (GRH) and 9 (transport): the
- * requester's packets, of one path MTU each, and the responder's answer.
+ * The packets that an HCA would have sent for a request, by IBTA chapters 5 (formats), 7 (LRH, VCRC), 8 (GRH) and 9 (transport):
+ * the requester's packets, of one path MTU each, and the responder's answer.
  *
  * InfiniBand:  (ERF)  LRH  [GRH]  BTH  extended headers  data  pad  ICRC  VCRC
  * RoCE v2:     Ethernet  IPv6  UDP (4791)  BTH  extended headers  data  pad  ICRC

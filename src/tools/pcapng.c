@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes files in the pcapng format: a section, one interface, packets with comments. Integers are in host order, as the byte-order
- * magic says. */
+/* Writes files in the pcapng format: a section, one interface, packets with comments. Integers are in host order, as the
+ * byte-order magic says. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -485,7 +485,8 @@ static int show_queues(struct shca_member *m, const struct options *o)
 	if (!strncmp(o->argv[0], "--watch=", 8))
 		every = strtod(o->argv[0] + 8, &end);
 	if (o->argc > 1 || (strcmp(o->argv[0], "--watch") && (!end || *end || !(every >= 0.01) || every > 86400))) {
-		fprintf(stderr, "shcactl: queues takes no argument but --watch[=SECONDS], but was given \"%s\"\n", o->argv[o->argc - 1]);
+		fprintf(stderr, "shcactl: queues takes no argument but --watch[=SECONDS], but was given \"%s\"\n",
+			o->argv[o->argc - 1]);
 		return 2;
 	}
 	watch = &seen;
@@ -632,8 +633,8 @@ static void show_queue_faults(const struct shca_member *m)
 			printf("queue=0x%06x", qpn);
 		for (unsigned i = 1; i < SHCA_FATES; i++)
 			printf(" %s=%.6g", shca_fate_name(i), atomic_load(&f->odds[i]) / 4294967296.0);
-		printf(" delay_us=%u seed=%" PRIu64 "; of %" PRIu64 " requests:", atomic_load(&f->delay_us), atomic_load(&f->seed),
-		       atomic_load(&f->drawn));
+		printf(" delay_us=%u seed=%" PRIu64 "; of %" PRIu64 " requests:", atomic_load(&f->delay_us),
+		       atomic_load(&f->seed), atomic_load(&f->drawn));
 		for (unsigned i = 1; i < SHCA_FATES; i++)
 			printf(" %s %" PRIu64, shca_fate_name(i), atomic_load(&f->hits[i]));
 		printf("\n");
@@ -651,7 +652,8 @@ static int set_faults(struct shca_member *m, const struct options *o)
 		qpn = !strcmp(which, "all") ? SHCA_FAULT_ALL : shcactl_number(which);
 		i = o->argv[0][7] ? 1 : 2;
 		if (!qpn || i >= o->argc) {
-			fputs("shcactl: set: --queue NUMBER|all, then drop=P, delay=P, rnr=P, dup=P, delay_us=N, seed=N\n", stderr);
+			fputs("shcactl: set: --queue NUMBER|all, then drop=P, delay=P, rnr=P, dup=P, delay_us=N, seed=N\n",
+			      stderr);
 			return 2;
 		}
 	}
@@ -738,19 +740,22 @@ static const struct command {
 	bool takes, writes;	/* arguments; the fabric, if there are arguments */
 } commands[] = {
 	{ "fabrics", "", "the fabrics of this user", NULL, false, false },
-	{ "processes", "", "the processes of the fabric, with memory, work done for other processes, job and rank", show_processes,
-	  false, false },
-	{ "queues", "[--watch[=S]]", "queue pairs with state, counters, and the reason why one waits; shared receive queues, completion queues",
+	{ "processes", "", "the processes of the fabric, with memory, work done for other processes, job and rank",
+	  show_processes, false, false },
+	{ "queues", "[--watch[=S]]", "queue pairs with state, counters, and the reason why one waits; shared receive queues, "
+				     "completion queues",
 	  show_queues, true, false },
 	{ "totals", "", "messages and bytes per kind of queue, those that are gone included", show_totals, false, false },
 	{ "regions", "", "registered memory, and by which lane peers reach it", show_regions, false, false },
-	{ "trace", "-o FILE ...", "writes the packets that an adapter would have sent, for Wireshark; alone: its options", shcactl_trace,
-	  true, true },
+	{ "trace", "-o FILE ...", "writes the packets that an adapter would have sent, for Wireshark; alone: its options",
+	  shcactl_trace, true, true },
 	{ "set", "[NAME=VALUE...]", "inject faults: ud_drop, ud_dup, ud_reorder (probabilities), seed; alone: show", set_faults,
 	  true, true },
-	{ "set", "--queue N ...", "faults of a queue's requests (or of all): drop, delay, rnr, dup (probabilities), delay_us, seed",
+	{ "set", "--queue N ...", "faults of a queue's requests (or of all): drop, delay, rnr, dup (probabilities), delay_us, "
+				  "seed",
 	  set_faults, true, true },
-	{ "inject", "EVENT [VALUE]", "something happens to the port or the device, and all processes learn of it; alone: what there is",
+	{ "inject", "EVENT [VALUE]", "something happens to the port or the device, and all processes learn of it; alone: what "
+				     "there is",
 	  inject, true, true },
 };
 #define NCOMMANDS ARRAY_SIZE(commands)

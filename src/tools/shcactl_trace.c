@@ -194,7 +194,8 @@ static int trace_to(struct shca_member *m, const struct trace_options *o, FILE *
 	shcactl_catch();
 	int err = shca_trace_start(m, o->queues ? o->queue : NULL, o->keep);
 	if (err) {
-		fprintf(stderr, "shcactl: trace: %s\n", err == -EBUSY ? "another trace of this fabric is under way" : strerror(-err));
+		fprintf(stderr, "shcactl: trace: %s\n",
+			err == -EBUSY ? "another trace of this fabric is under way" : strerror(-err));
 		goto out;
 	}
 	fputs("tracing\n", stderr);

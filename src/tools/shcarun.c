@@ -90,7 +90,8 @@ static int preload(void)
 	char folder[PATH_MAX], path[PATH_MAX + sizeof FILES_LIBRARY];
 
 	if (!find_libraries(folder)) {
-		fprintf(stderr, "shcarun: " LIBRARY " is not in " SHCA_LIBDIR ", nor beside this program; is libshca installed?\n");
+		fprintf(stderr,
+			"shcarun: " LIBRARY " is not in " SHCA_LIBDIR ", nor beside this program; is libshca installed?\n");
 		return EX_NO_LIBRARY;
 	}
 	if (strpbrk(folder, " :")) {

@@ -123,11 +123,11 @@ int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance);
  * which this rank still answers), prints the report when asked, sets *instance to NULL, and closes. *instance may be NULL:
  * nothing is done. Other instances of this thread make no progress meanwhile: no rank may depend on that to enter the fence. */
 int hdl_tp_fini(struct hdl_tp **instance);
-/* Ends an instance without the other ranks: drains what is in flight and sends the peers HDL_CTL_LEAVE, so that this process's end
- * is no error to them. *instance as above. */
+/* Ends an instance without the other ranks: drains what is in flight and sends the peers HDL_CTL_LEAVE, so that this process's
+ * end is no error to them. *instance as above. */
 void hdl_tp_leave(struct hdl_tp **instance);
-/* Other ranks are about to end their instances by hdl_tp_fini, and this one goes on with its own: it must call this, and enter the
- * fence in their place. The end of those ranks is no error then. */
+/* Other ranks are about to end their instances by hdl_tp_fini, and this one goes on with its own: it must call this, and enter
+ * the fence in their place. The end of those ranks is no error then. */
 void hdl_tp_stay(struct hdl_tp *tp);
 /* This process will make no progress for an unknown time: handles what has arrived, and acknowledges it. */
 void hdl_tp_rest(struct hdl_tp *tp);
@@ -357,9 +357,9 @@ int hdl_atomic(struct hdl_rkey *rkey, uint64_t offset, enum hdl_update update, u
  * that failed since the last flush that ended. */
 int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op);
 
-/* Begins to make a lane that carries operations on remote memory without the peer's help. Without this call the first operation does,
- * and then waits until the peer makes progress. Returns 0: the lane stands or is being made (hdl_rma_connecting); -EOPNOTSUPP, or
- * another negative errno: there is none. */
+/* Begins to make a lane that carries operations on remote memory without the peer's help. Without this call the first operation
+ * does, and then waits until the peer makes progress. Returns 0: the lane stands or is being made (hdl_rma_connecting);
+ * -EOPNOTSUPP, or another negative errno: there is none. */
 int hdl_rma_connect(struct hdl_ep *ep);
 bool hdl_rma_connecting(const struct hdl_ep *ep);
 
@@ -410,9 +410,10 @@ void hdl_tp_on_sleep(struct hdl_tp *tp, void (*arm)(void));
 void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
 /* The same for p2p, beside the executors' function. */
 void hdl_tp_on_p2p_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
-/* For an executor with operations that the program has not completed, called before hdl_tp_fini or hdl_tp_leave. under_way: returns
- * true while an operation is under way; fenced: all ranks have entered MPI_Finalize, so that a process that ends is no failure.
- * end: gives up the operations that are left, and destroys the executor's queues; called once, ahead of the transport's own. */
+/* For an executor with operations that the program has not completed, called before hdl_tp_fini or hdl_tp_leave.
+ * under_way: returns true while an operation is under way; fenced: all ranks have entered MPI_Finalize, so that a process
+ * that ends is no failure. end: gives up the operations that are left, and destroys the executor's queues; called once,
+ * ahead of the transport's own. */
 void hdl_tp_on_close(struct hdl_tp *tp, bool (*under_way)(bool fenced), void (*end)(void));
 /* `give` is called when a device, or memory, has no room for what the transport needs: releases what is cached, and returns
  * whether there was something. */
@@ -431,7 +432,8 @@ int hdl_tp_promises(struct hdl_tp *tp, int proc);
 
 /* Where a process runs. All processes under one kernel get the same of each of them. */
 struct hdl_place {
-	bool here;			/* under this process's kernel, and reached by the device for this host: in one fabric with it */
+	bool here;			/* under this process's kernel, and reached by the device for this host: in one
+					 * fabric with it */
 	bool oversubscribed;		/* the ranks of its job outnumber their CPUs there */
 	int cores;			/* those CPUs, at most UINT8_MAX */
 };
@@ -468,23 +470,24 @@ void hdl_tp_unshare(struct hdl_tp *tp, void *p);
  * other memory at the same place: the caller must check contents that it knows before it writes. */
 void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes);
 
-/* Shared memory of processes of one host, without a device (mem/segment.c): the maker allocates the segment, its peers open it. */
+/* Shared memory of processes of one host, without a device (mem/segment.c): the maker allocates the
+ * segment, its peers open it. */
 enum hdl_segment_how { HDL_SEGMENT_ANONYMOUS, HDL_SEGMENT_NAMED };
 struct hdl_segment {			/* as the processes exchange it: no padding */
 	uint64_t bytes, nonce;
 	int32_t pid, fd;		/* the maker's */
 	uint32_t how, reserved;		/* enum hdl_segment_how */
 };
-/* Makes a segment of zeroed bytes, reserved as above. Returns the address, or NULL with errno; ENOMEM: there is not enough memory.
- * Must be followed by hdl_segment_opened when all peers have opened it, or have failed to. bytes must not be 0. */
+/* Makes a segment of zeroed bytes, reserved as above. Returns the address, or NULL with errno; ENOMEM: there is not enough
+ * memory. Must be followed by hdl_segment_opened when all peers have opened it, or have failed to. bytes must not be 0. */
 void *hdl_segment_make(enum hdl_segment_how how, size_t bytes, struct hdl_segment *s);
 void hdl_segment_opened(struct hdl_segment *s);
 /* Maps a peer's segment. NULL with errno: this process cannot. */
 void *hdl_segment_open(const struct hdl_segment *s);
 void hdl_segment_unmap(void *p, size_t bytes);
 
-/* Returns true if some of these bytes cannot be read, or written: a page is unmapped, protected, or beyond the end of its file. False
- * also where the kernel does not tell. One system call if all can. */
+/* Returns true if some of these bytes cannot be read, or written: a page is unmapped, protected, or beyond the end of its file.
+ * False also where the kernel does not tell. One system call if all can. */
 bool hdl_tp_unreachable(const void *p, uint64_t bytes, bool written);
 
 /* MPI_Alloc_mem: memory of the device's arena if there is one (ibv_alloc_dm or the library's own registered pool), so that peers

@@ -16,9 +16,10 @@ static void firmware(struct hw *h)
 	struct exp_mlx5_caps caps;
 
 	exp_mlx5_query_caps(h->ctx, &caps);
-	hw_say(HW_NOTE, "cd %d, masked atomics of sizes %#x, results of 8 bytes in %s order", caps.cross_channel, caps.masked_sizes,
-	       caps.host_order ? "the host's" : "network");
-	REQUIRE(caps.cross_channel || caps.masked_sizes, "QUERY_HCA_CAP tells of nothing: DevX is refused, or the adapter has neither");
+	hw_say(HW_NOTE, "cd %d, masked atomics of sizes %#x, results of 8 bytes in %s order", caps.cross_channel,
+	       caps.masked_sizes, caps.host_order ? "the host's" : "network");
+	REQUIRE(caps.cross_channel || caps.masked_sizes,
+		"QUERY_HCA_CAP tells of nothing: DevX is refused, or the adapter has neither");
 	REQUIRE(!caps.cross_channel || h->attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL,
 		"the firmware has cross-channel queues, and none could be made (SHCA_DEBUG=1 says more)");
 }
@@ -84,9 +85,11 @@ static void masked_size(struct hw *h, uint32_t size, bool host)
 	if (hw_post(q, &wr, 1) || !hw_wait(cq, 1, NULL))
 		return;
 	for (uint32_t i = 0; i < words; i++)
-		REQUIRE(word[i] == 0x0102030400000010ull + i, "fetch-and-add of %u bytes: word %u is %#lx", size, i, (unsigned long)word[i]);
-	REQUIRE(in_order(h->mem, old, size, host), "fetch-and-add of %u bytes: the result (first word %#lx) is not the value before in %s order",
-		size, (unsigned long)*(uint64_t *)h->mem, host ? "the host's" : "network");
+		REQUIRE(word[i] == 0x0102030400000010ull + i, "fetch-and-add of %u bytes: word %u is %#lx", size, i,
+			(unsigned long)word[i]);
+	REQUIRE(in_order(h->mem, old, size, host),
+		"fetch-and-add of %u bytes: the result (first word %#lx) is not the value before in %s order", size,
+		(unsigned long)*(uint64_t *)h->mem, host ? "the host's" : "network");
 	/* compares the low byte of each word, swaps the one above */
 	for (uint32_t i = 0; i < words; i++) {
 		old[i] = word[i];
@@ -111,7 +114,8 @@ static void masked(struct hw *h)
 	uint64_t host = h->attr.masked_atomic.masked_log_atomic_arg_sizes;
 	uint64_t network = h->attr.masked_atomic.masked_log_atomic_arg_sizes_network_endianness;
 
-	hw_say(HW_NOTE, "sizes with results in the host's order %#lx, in network order %#lx", (unsigned long)host, (unsigned long)network);
+	hw_say(HW_NOTE, "sizes with results in the host's order %#lx, in network order %#lx", (unsigned long)host,
+	       (unsigned long)network);
 	if (!(host | network))
 		hw_say(HW_SKIP, "the device does not say that it can");
 	for (uint32_t size = 4; size <= 128; size *= 2)
@@ -142,8 +146,8 @@ static void wait_late(struct hw *h)
 	struct ibv_qp *q = cq ? hw_qp(h, cq, cq, CROSS, 8) : NULL, *tick = q && other ? hw_qp(h, other, ticks, 0, 8) : NULL;
 	struct ibv_exp_send_wr wr[3] = {hw_wait_for(ticks, 2), hw_wait_for(ticks, 1), hw_wr(1, IBV_EXP_WR_NOP)};
 
-	if (tick && hw_tick(tick) && hw_wait(ticks, 800, NULL) && hw_tick(tick) && hw_wait(ticks, 800, NULL) && !hw_post(q, wr, 3) &&
-	    hw_silent(cq, "two of three completions were there") && hw_tick(tick))
+	if (tick && hw_tick(tick) && hw_wait(ticks, 800, NULL) && hw_tick(tick) && hw_wait(ticks, 800, NULL) &&
+	    !hw_post(q, wr, 3) && hw_silent(cq, "two of three completions were there") && hw_tick(tick))
 		hw_wait(cq, 1, NULL);
 }
 
@@ -160,9 +164,10 @@ static void enable_sends(struct hw *h)
 		struct ibv_exp_send_wr wr[4], en = hw_enable(m, SEND_EN, 1), all = hw_enable(m, SEND_EN, 0);
 		for (uint64_t i = 0; i < 4; i++)
 			wr[i] = hw_wr(i, IBV_EXP_WR_NOP);
-		if (hw_post(m, wr, 4) || !hw_silent(cq, "the queue is managed, and nothing was enabled") || hw_post(q, &en, 1) ||
-		    !hw_wait(cq, 0, NULL) || !hw_silent(cq, "one request was enabled") || hw_post(q, &en, 1) || !hw_wait(cq, 1, NULL) ||
-		    !hw_silent(cq, "two requests were enabled") || hw_post(q, &all, 1) || !hw_wait(cq, 2, NULL) || !hw_wait(cq, 3, NULL))
+		if (hw_post(m, wr, 4) || !hw_silent(cq, "the queue is managed, and nothing was enabled") ||
+		    hw_post(q, &en, 1) || !hw_wait(cq, 0, NULL) || !hw_silent(cq, "one request was enabled") ||
+		    hw_post(q, &en, 1) || !hw_wait(cq, 1, NULL) || !hw_silent(cq, "two requests were enabled") ||
+		    hw_post(q, &all, 1) || !hw_wait(cq, 2, NULL) || !hw_wait(cq, 3, NULL))
 			return;
 		/* and so again, without and with a RESET between */
 		struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -239,7 +244,8 @@ static void enable_unit(struct hw *h)
 		return;
 	for (long looks = 0; looks < 200000 && !ran; looks++)
 		ran = ibv_poll_cq(cq, 1, &wc);
-	hw_say(HW_NOTE, "an ENABLE to 2 has let %d requests of two blocks run: it counts %s", 1 + ran, ran ? "requests" : "blocks");
+	hw_say(HW_NOTE, "an ENABLE to 2 has let %d requests of two blocks run: it counts %s", 1 + ran,
+	       ran ? "requests" : "blocks");
 	at.index = ran ? 3 : 6;
 	REQUIRE(post_bytes(q, &at, &en), "posting an ENABLE");
 	for (uint64_t i = ran ? 2 : 1; i < 3; i++)
@@ -290,7 +296,8 @@ static void list(struct hw *h)
 		for (int i = 0; i < HOPS; i++)
 			if (!hw_wait(arrived[i], 100 + (uint64_t)i, NULL))
 				return;
-		/* libmlx5 learns that these are done from a completion behind them: the lists of its own rounds are short enough */
+		/* libmlx5 learns that these are done from a completion behind them: the lists of its own
+		 * rounds are short enough */
 	}
 }
 
@@ -327,7 +334,8 @@ static void calc(struct hw *h)
 		if (hw_post(q, &wr, 1) || !hw_wait(cq, i, NULL))
 			return;
 		REQUIRE(be64toh(e[8]) == ops[i].want && !e[10], "operation %d of 0xf2 and 0x104 is %#lx, not %#lx%s", ops[i].op,
-			(unsigned long)be64toh(e[8]), (unsigned long)ops[i].want, e[10] ? ", and more than 16 bytes were written" : "");
+			(unsigned long)be64toh(e[8]), (unsigned long)ops[i].want,
+			e[10] ? ", and more than 16 bytes were written" : "");
 	}
 }
 
@@ -335,11 +343,14 @@ const struct hw_check hw_checks[] = {
 	{"firmware", "QUERY_HCA_CAP tells what the adapter has, and what it has can be made", 0, firmware},
 	{"raw", "a raw NOP completes", 0, raw},
 	{"masked", "masked atomics of every size: memory, and the order of results", 0, masked},
-	{"wait", "a WAIT holds what stands behind it, until as many completions are there", IBV_EXP_DEVICE_CROSS_CHANNEL, wait_waits},
+	{"wait", "a WAIT holds what stands behind it, until as many completions are there", IBV_EXP_DEVICE_CROSS_CHANNEL,
+	 wait_waits},
 	{"wait-late", "a WAIT counts completions from before it was posted", IBV_EXP_DEVICE_CROSS_CHANNEL, wait_late},
-	{"enable", "a SEND_ENABLE lets as many requests run; from 0 again after RESET", IBV_EXP_DEVICE_CROSS_CHANNEL, enable_sends},
+	{"enable", "a SEND_ENABLE lets as many requests run; from 0 again after RESET", IBV_EXP_DEVICE_CROSS_CHANNEL,
+	 enable_sends},
 	{"enable-recv", "a RECV_ENABLE lets as many receives be taken", IBV_EXP_DEVICE_CROSS_CHANNEL, enable_receives},
-	{"enable-unit", "whether a SEND_ENABLE counts requests or blocks of 64 bytes", IBV_EXP_DEVICE_CROSS_CHANNEL, enable_unit},
+	{"enable-unit", "whether a SEND_ENABLE counts requests or blocks of 64 bytes", IBV_EXP_DEVICE_CROSS_CHANNEL,
+	 enable_unit},
 	{"list", "a list of tasks runs through six queues by itself", IBV_EXP_DEVICE_CROSS_CHANNEL, list},
 	{"calc", "CALC: sum, and, or, exclusive or", IBV_EXP_DEVICE_CROSS_CHANNEL, calc},
 	{NULL, NULL, 0, NULL},

@@ -77,8 +77,9 @@ static int modify(struct hw *h, struct ibv_qp *qp)
 
 	if (!err)
 		err = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = port.active_mtu, .dest_qp_num = qp->qp_num, .max_dest_rd_atomic = 1,
-				 .min_rnr_timer = 12, .ah_attr = {.dlid = port.lid, .port_num = h->port}};
+	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = port.active_mtu, .dest_qp_num = qp->qp_num,
+				 .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+					 .ah_attr = {.dlid = port.lid, .port_num = h->port}};
 	if (!err && h->gid_index >= 0) {
 		a.ah_attr.is_global = 1;
 		a.ah_attr.grh.sgid_index = (uint8_t)h->gid_index;
@@ -139,7 +140,8 @@ bool hw_wait(struct ibv_cq *cq, uint64_t wr_id, struct ibv_exp_wc *wc)
 			hw_say(HW_FAIL, "request %lu was to complete, and %lu did: %s (vendor's error %#x)", (unsigned long)wr_id,
 			       (unsigned long)wc->wr_id, ibv_wc_status_str(wc->status), wc->vendor_err);
 		else
-			hw_say(HW_FAIL, "request %lu did not complete within 5 seconds%s", (unsigned long)wr_id, n ? " (polling fails)" : "");
+			hw_say(HW_FAIL, "request %lu did not complete within 5 seconds%s", (unsigned long)wr_id,
+			       n ? " (polling fails)" : "");
 		return false;
 	}
 	return true;
@@ -153,7 +155,8 @@ bool hw_silent(struct ibv_cq *cq, const char *why)
 	do {
 		int n = ibv_exp_poll_cq(cq, 1, &wc, sizeof(wc));
 		if (n) {
-			hw_say(HW_FAIL, "request %lu completed (%s): %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status), why);
+			hw_say(HW_FAIL, "request %lu completed (%s): %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status),
+			       why);
 			return false;
 		}
 		sched_yield();
@@ -169,7 +172,8 @@ int hw_post(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, int n)
 		wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
 	int err = ibv_exp_post_send(qp, wr, &bad);
 	if (err)
-		hw_say(HW_FAIL, "ibv_exp_post_send refuses opcode %#x: %s (SHCA_DEBUG=1 says why)", bad->exp_opcode, strerror(err));
+		hw_say(HW_FAIL, "ibv_exp_post_send refuses opcode %#x: %s (SHCA_DEBUG=1 says why)", bad->exp_opcode,
+		       strerror(err));
 	return err;
 }
 
@@ -180,7 +184,9 @@ struct ibv_exp_send_wr hw_wr(uint64_t wr_id, enum ibv_exp_wr_opcode op)
 
 struct ibv_exp_send_wr hw_wait_for(struct ibv_cq *cq, int n)
 {
-	struct ibv_exp_send_wr wr = {.wr_id = 900, .exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST};
+	struct ibv_exp_send_wr wr = {.wr_id = 900,
+				     .exp_opcode = IBV_EXP_WR_CQE_WAIT,
+				     .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST};
 
 	wr.task.cqe_wait.cq = cq;
 	wr.task.cqe_wait.cq_count = n;
@@ -223,7 +229,8 @@ static void usage(FILE *to)
 	for (const struct hw_check *c = hw_checks; c->name; c++)
 		fprintf(to, "  %-12s %s\n", c->name, c->what);
 	fprintf(to, "Exit codes: 0 nothing failed, 1 something did, 2 wrong usage, 77 there is no such device.\n"
-		"libshca has to be linked or preloaded in front of libibverbs, as this program has it. docs/hardware.md explains the answers.\n");
+		"libshca has to be linked or preloaded in front of libibverbs, as this program has it. docs/hardware.md "
+		"explains the answers.\n");
 }
 
 static struct ibv_context *open_device(const char *name)
@@ -260,8 +267,9 @@ static bool prepare(struct hw *h)
 	h->mem = aligned_alloc(4096, HW_BYTES);
 	if (h->pd && h->mem) {
 		memset(h->mem, 0, HW_BYTES);
-		h->mr = ibv_reg_mr(h->pd, h->mem, HW_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-								    IBV_ACCESS_REMOTE_ATOMIC);
+		h->mr = ibv_reg_mr(h->pd, h->mem, HW_BYTES,
+				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+					   IBV_ACCESS_REMOTE_ATOMIC);
 	}
 	if (!h->mr)
 		hw_say(HW_FAIL, "a domain and a region: %s", strerror(errno));
@@ -313,7 +321,8 @@ int main(int argc, char **argv)
 		if ((h.attr.exp_device_cap_flags & k->needs) == k->needs)
 			k->run(&h);
 		else
-			hw_say(HW_SKIP, "the device does not say that it can (flags %#lx)", (unsigned long)h.attr.exp_device_cap_flags);
+			hw_say(HW_SKIP, "the device does not say that it can (flags %#lx)",
+			       (unsigned long)h.attr.exp_device_cap_flags);
 		if (!said)
 			hw_say(HW_OK, "%s", k->what);
 		hw_end_check();

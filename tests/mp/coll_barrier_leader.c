@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Barriers behind collectives of all kinds, from any root, with broadcasts under way and ranks that come late: nobody leaves one before
- * all have entered it. More ranks than cores are wanted: there a barrier behind a Bcast, Scatter(v) or Scan is led by the rank that the
- * others have waited for.
+ * Barriers behind collectives of all kinds, from any root, with broadcasts under way and ranks that come late: nobody leaves one
+ * before all have entered it. More ranks than cores are wanted: there a barrier behind a Bcast, Scatter(v) or Scan is led by the
+ * rank that the others have waited for.
  *
  *     coll_barrier_leader [rounds [seed]]
  */
@@ -127,8 +127,10 @@ int main(int argc, char **argv)
 			MPI_Barrier(comm);
 			for (int r = 0; r < np; r++)
 				if (atomic_load(&entered[r]) < barriers)
-					test_fail(__FILE__, __LINE__, "round %ld: this rank has left the barrier behind kind %d, root %d, which "
-						  "rank %d has not entered", i, kind, root, r);
+					test_fail(__FILE__, __LINE__,
+						  "round %ld: this rank has left the barrier behind kind %d, root %d, which "
+						  "rank %d has not entered",
+						  i, kind, root, r);
 		}
 		if (i % 100 == 99) {	/* while ranks may still be in its last barrier */
 			MPI_Comm_free(&comms[1]);

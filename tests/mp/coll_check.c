@@ -52,7 +52,7 @@ static void nothing(void *in, void *inout, int *n, MPI_Datatype *type)
 static void two_edges(void)
 {
 	int next[2] = { (me + 1) % np, (me + 1) % np }, before[2] = { (me + np - 1) % np, (me + np - 1) % np };
-	int a[3] = { 0 }, b[3], is = me == odd, out[2] = { 1, 2 }, in[2] = { 1 + is, 2 - is }, at[2] = { 0, 1 }, in_at[2] = { 0, 1 + is };
+	int a[3] = {0}, b[3], is = me == odd, out[2] = {1, 2}, in[2] = {1 + is, 2 - is}, at[2] = {0, 1}, in_at[2] = {0, 1 + is};
 	MPI_Comm c;
 
 	MPI_Dist_graph_create_adjacent(comm, 2, before, MPI_UNWEIGHTED, 2, next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c);
@@ -73,9 +73,11 @@ static void mismatches(void)
 		at[i] = 4 * i;
 	}
 	expect(is ? MPI_Bcast(a, 1, MPI_INT, 0, comm) : MPI_Barrier(comm), MPI_ERR_OTHER, "the collective differs");
-	expect(is ? MPI_Gatherv(a, 4, MPI_INT, b, counts, at, MPI_INT, 0, comm) : MPI_Gather(a, 4, MPI_INT, b, 4, MPI_INT, 0, comm),
+	expect(is ? MPI_Gatherv(a, 4, MPI_INT, b, counts, at, MPI_INT, 0, comm) :
+		    MPI_Gather(a, 4, MPI_INT, b, 4, MPI_INT, 0, comm),
 	       MPI_ERR_OTHER, "the collective differs");
-	expect(is ? MPI_Scatterv(a, counts, at, MPI_INT, b, 4, MPI_INT, 0, comm) : MPI_Scatter(a, 4, MPI_INT, b, 4, MPI_INT, 0, comm),
+	expect(is ? MPI_Scatterv(a, counts, at, MPI_INT, b, 4, MPI_INT, 0, comm) :
+		    MPI_Scatter(a, 4, MPI_INT, b, 4, MPI_INT, 0, comm),
 	       MPI_ERR_OTHER, "the collective differs");
 	expect(is ? MPI_Allgatherv(a, 4, MPI_INT, b, counts, at, MPI_INT, comm) :
 		    MPI_Alltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm), MPI_ERR_OTHER, "the collective differs");
@@ -90,15 +92,17 @@ static void mismatches(void)
 	expect(MPI_Gatherv(a, me ? one : 4, MPI_INT, b, counts, at, MPI_INT, 0, comm), MPI_ERR_COUNT, "data sent and received");
 	counts[1] = 4;
 	counts[(odd + 1) % np] = is ? 0 : 4;	/* nothing is sent at all */
-	expect(waited(MPI_Ialltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm, &q), &q), MPI_ERR_COUNT, "data sent and received");
+	expect(waited(MPI_Ialltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm, &q), &q), MPI_ERR_COUNT,
+	       "data sent and received");
 	counts[(odd + 1) % np] = 4;
 	counts[0] = 4 + is;
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or");
 	counts[1] = 4 - is;	/* as many in all */
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_TYPE, "the count or");
-	expect(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "data sent and received");
-	expect(is ? MPI_Bcast_init(a, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &q) : MPI_Barrier_init(comm, MPI_INFO_NULL, &q), MPI_ERR_OTHER,
-	       "the collective differs");
+	expect(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), MPI_ERR_COUNT,
+	       "data sent and received");
+	expect(is ? MPI_Bcast_init(a, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &q) : MPI_Barrier_init(comm, MPI_INFO_NULL, &q),
+	       MPI_ERR_OTHER, "the collective differs");
 	expect(is ? MPI_Barrier_init(comm, MPI_INFO_NULL, &q) : waited(MPI_Ibarrier(comm, &q), &q), MPI_ERR_OTHER, "the form");
 	expect(is ? MPI_Scan(a, b, 1, MPI_INT, MPI_SUM, comm) : MPI_Scan_init(a, b, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &q),
 	       MPI_ERR_OTHER, "the form");
@@ -167,7 +171,8 @@ static void lengths(void)
 	MPI_Request q;
 
 	for (int i = 0; i < 6; i++) {
-		CHECK_EQ(class_of(MPI_Allreduce(a, b, is ? 1 : 2, MPI_INT, MPI_SUM, comm)), is ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+		CHECK_EQ(class_of(MPI_Allreduce(a, b, is ? 1 : 2, MPI_INT, MPI_SUM, comm)),
+			 is ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 		CHECK_EQ(class_of(waited(MPI_Iallreduce(a, b, is ? 1 : 2, MPI_INT, MPI_SUM, comm, &q), &q)),
 			 is ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 		CHECK_EQ(MPI_Allreduce(a, b, 2, MPI_INT, MPI_SUM, comm), MPI_SUCCESS);
@@ -204,7 +209,8 @@ static void moved(int theirs)
 			wrong = me == root;
 			rc = waited(MPI_Igather(a, n, MPI_INT, b, n, MPI_INT, root, comm, &q), &q);
 			break;
-		case SCATTER:	/* from the odd one to all: from one with more than its receivers' parts, the first may be right */
+		case SCATTER:	/* from the odd one to all: from one with more than its receivers' parts, the
+				 * first may be right */
 			wrong = !is;
 			rc = waited(MPI_Iscatter(a, n, MPI_INT, b, n, MPI_INT, odd, comm, &q), &q);
 			break;
@@ -223,7 +229,8 @@ static void moved(int theirs)
 			rc = waited(MPI_Ireduce_scatter_block(a, b, n, MPI_INT, MPI_SUM, comm, &q), &q);
 		}
 		if (wrong ? !is_length(rc) : rc != MPI_SUCCESS)
-			test_fail(__FILE__, __LINE__, "collective %d, odd %d with %d: class %d", c % COLLS, odd, theirs, class_of(rc));
+			test_fail(__FILE__, __LINE__, "collective %d, odd %d with %d: class %d", c % COLLS, odd, theirs,
+				  class_of(rc));
 		/* what comes behind is right */
 		CHECK_EQ(waited(MPI_Iallgather(&me, 1, MPI_INT, b, 1, MPI_INT, comm, &q), &q), MPI_SUCCESS);
 		for (int r = 0; r < np; r++)
@@ -234,8 +241,8 @@ static void moved(int theirs)
 	}
 }
 
-/* One mistake of all ranks that only some of them can refuse, for the argument is significant there alone: an error on each of them, whose
- * text has the mistake, and the next collective finds all ranks. */
+/* One mistake of all ranks that only some of them can refuse, for the argument is significant there alone: an error on each of
+ * them, whose text has the mistake, and the next collective finds all ranks. */
 static void on_all(int rc, int class, const char *what)
 {
 	char text[MPI_MAX_ERROR_STRING];
@@ -261,7 +268,8 @@ static void refused_somewhere(void)
 		at[i] = i;
 	}
 	MPI_Type_contiguous(1, MPI_INT, &loose);
-	on_all(MPI_Reduce(MPI_IN_PLACE, b, 1, MPI_INT, MPI_SUM, root, comm), MPI_ERR_BUFFER, "MPI_Reduce: invalid sendbuf: MPI_IN_PLACE");
+	on_all(MPI_Reduce(MPI_IN_PLACE, b, 1, MPI_INT, MPI_SUM, root, comm), MPI_ERR_BUFFER,
+	       "MPI_Reduce: invalid sendbuf: MPI_IN_PLACE");
 	on_all(MPI_Reduce(a, NULL, 1, MPI_INT, MPI_SUM, root, comm), MPI_ERR_BUFFER, "MPI_Reduce: invalid recvbuf");
 	on_all(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, b, 1, MPI_INT, root, comm), MPI_ERR_BUFFER, "MPI_Gather: invalid sendbuf");
 	on_all(MPI_Gather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm), MPI_ERR_BUFFER, "MPI_Gather: invalid recvbuf");
@@ -273,22 +281,25 @@ static void refused_somewhere(void)
 	on_all(MPI_Scatterv(a, NULL, at, MPI_INT, b, 1, MPI_INT, root, comm), MPI_ERR_ARG, "MPI_Scatterv: invalid sendcounts");
 	on_all(MPI_Exscan(a, NULL, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "MPI_Exscan: invalid recvbuf");
 	on_all(MPI_Reduce_scatter(a, a, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "the same buffer");
-	on_all(MPI_Gather_init(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, MPI_INFO_NULL, &q), MPI_ERR_BUFFER, "invalid recvbuf");
+	on_all(MPI_Gather_init(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, MPI_INFO_NULL, &q), MPI_ERR_BUFFER,
+	       "invalid recvbuf");
 	CHECK(q == MPI_REQUEST_NULL);
 	/* whoever had nothing to refuse is told when the operation is complete */
 	if (me == root) {
-		on_all(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), MPI_ERR_BUFFER, "MPI_Igather: invalid recvbuf");
+		on_all(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), MPI_ERR_BUFFER,
+		       "MPI_Igather: invalid recvbuf");
 		CHECK(q == MPI_REQUEST_NULL);
 	} else {
-		on_all(waited(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), &q), MPI_ERR_BUFFER, "MPI_Igather: invalid recvbuf");
+		on_all(waited(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), &q), MPI_ERR_BUFFER,
+		       "MPI_Igather: invalid recvbuf");
 	}
 	/* what all refuse is an error of each, by its own text */
 	on_all(MPI_Bcast(a, -1, MPI_INT, root, comm), MPI_ERR_COUNT, "MPI_Bcast: invalid count -1");
 	MPI_Type_free(&loose);
 }
 
-/* Without HEDDLE_CHECK: a call that one rank's own arguments make an error has no effect on the communicator. That rank may correct it and call
- * again, and the others, which are in the same collective meanwhile, complete with it. */
+/* Without HEDDLE_CHECK: a call that one rank's own arguments make an error has no effect on the communicator. That rank may
+ * correct it and call again, and the others, which are in the same collective meanwhile, complete with it. */
 static void corrected(void)
 {
 	int a[64] = { 0 }, b[64];

@@ -588,7 +588,8 @@ static void nothing(MPI_Comm comm)
 /* Packed pieces that are more than what a run keeps of its scratch. */
 static void large(MPI_Comm comm)
 {
-	int each = (6 << 20) / (int)sizeof(int) / all, *from = alloc((size_t)each * sizeof(*from)), *to = alloc((size_t)each * 8 * (size_t)all);
+	int each = (6 << 20) / (int)sizeof(int) / all, *from = alloc((size_t)each * sizeof(*from)),
+	    *to = alloc((size_t)each * 8 * (size_t)all);
 	MPI_Datatype holed;
 	MPI_Request req;
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies between two collectives: every survivor's next ones end with MPI_ERR_PROC_ABORTED, none with a result that lacks what
- * the dead one owed. Survivors stay alive until all have seen it (what one that goes would cause is not looked at). To be run with
- * heddlerun --on-death=continue.
+ * A rank dies between two collectives: every survivor's next ones end with MPI_ERR_PROC_ABORTED, none with a result that lacks
+ * what the dead one owed. Survivors stay alive until all have seen it (what one that goes would cause is not looked at). To be
+ * run with heddlerun --on-death=continue.
  *
  *     coll_death RANK COLLECTIVE FILE [ELEMENTS]     FILE: see survivors.h
  *
- * COLLECTIVE: allreduce, barrier, allgather, alltoall, reduce_scatter, bcast, reduce, gather, scatter, scan. ELEMENTS: of 8 bytes, for
- * each rank; 4 unless given. Each survivor prints a line; the job's exit code is the launcher's for a rank that was killed.
+ * COLLECTIVE: allreduce, barrier, allgather, alltoall, reduce_scatter, bcast, reduce, gather, scatter, scan.
+ * ELEMENTS: of 8 bytes, for each rank; 4 unless given. Each survivor prints a line; the job's exit code is the
+ * launcher's for a rank that was killed.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,8 +18,8 @@
 
 /* In the first ones nobody is through before everybody has begun. */
 enum { ALLREDUCE, BARRIER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, BCAST, REDUCE, GATHER, SCATTER, SCAN, WHATS };
-static const char *const names[WHATS] = { "allreduce", "barrier", "allgather", "alltoall", "reduce_scatter", "bcast", "reduce", "gather",
-					  "scatter", "scan" };
+static const char *const names[WHATS] = {"allreduce", "barrier", "allgather", "alltoall", "reduce_scatter",
+					 "bcast",     "reduce",  "gather",    "scatter",  "scan"};
 static int me, all, dead, what, n = 4;
 static int64_t *in, *out;	/* for each rank n elements */
 static int *seen;		/* survivors that are through with what was before the death, and that have been told */
@@ -114,7 +115,8 @@ int main(int argc, char **argv)
 		wrong |= !rc && what < BCAST;
 	}
 	printf("survivor %d: %s by %s after %d\n", me,
-	       wrong ? "WRONG RESULT" : survivors_told(rc) ? "told" : rc ? "ANOTHER ERROR" : "NOT TOLD", names[what], round - last);
+	       wrong ? "WRONG RESULT" : survivors_told(rc) ? "told" : rc ? "ANOTHER ERROR" : "NOT TOLD", names[what],
+		       round - last);
 	fflush(stdout);
 	meet(&seen[1]);
 	MPI_Finalize();

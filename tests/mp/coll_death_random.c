@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank dies at a random place in collectives of all kinds, each on a communicator of its own: every survivor's end with
- * MPI_ERR_PROC_ABORTED, in every one of the communicators, while one survivor is not even there; the next one fails at once; messages
- * among survivors, a communicator of them, and MPI_Finalize go on. To be run with heddlerun --on-death=continue.
+ * MPI_ERR_PROC_ABORTED, in every one of the communicators, while one survivor is not even there; the next one fails at once;
+ * messages among survivors, a communicator of them, and MPI_Finalize go on. To be run with heddlerun --on-death=continue.
  *
  *     coll_death_random FORM BYTES DEAD LATE SEED FILE
  *
- * FORM: blocking, nonblocking, persistent. BYTES: of each rank's input. LATE: a survivor that comes when all others have been told;
- * -1: none. FILE: see survivors.h. Each survivor prints a line.
+ * FORM: blocking, nonblocking, persistent. BYTES: of each rank's input. LATE: a survivor that comes when all others have been
+ * told; -1: none. FILE: see survivors.h. Each survivor prints a line.
  */
 #include <stdint.h>
 #include <stdio.h>
 
 #include "survivors.h"
 
-enum { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, ALLTOALLV, REDUCE_SCATTER, SCAN, EXSCAN, USER, LED, GATHERV, SCATTERV, ALLGATHERV, USER_REDUCE,
-       USER_SCAN, NEIGHBORS, KINDS };
-static const char *const names[] = { "barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "alltoall", "alltoallv",
-				     "reduce_scatter", "scan", "exscan", "allreduce (program's operation)", "barrier behind bcast",
-				     "gatherv", "scatterv", "allgatherv", "reduce (program's operation)", "scan (program's operation)",
-				     "neighbor_alltoall" };
+enum { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, ALLTOALLV, REDUCE_SCATTER, SCAN, EXSCAN, USER,
+       LED, GATHERV, SCATTERV, ALLGATHERV, USER_REDUCE, USER_SCAN, NEIGHBORS, KINDS };
+static const char *const names[] = { "barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "alltoall",
+				     "alltoallv", "reduce_scatter", "scan", "exscan", "allreduce (program's operation)",
+				     "barrier behind bcast", "gatherv", "scatterv", "allgatherv", "reduce (program's operation)",
+				     "scan (program's operation)", "neighbor_alltoall" };
 enum { BLOCKING, NONBLOCKING, PERSISTENT };
 
 static int me, all, dead, late, form, count;
@@ -138,7 +138,8 @@ static void go_on(void)
 	for (int i = 0; i < 20 && n > 1; i++) {
 		int to = living[(mine + 1) % n], from = living[(mine + n - 1) % n], x = me * 100 + i, y = -1;
 
-		if (MPI_Sendrecv(&x, 1, MPI_INT, to, 7, &y, 1, MPI_INT, from, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE) || y != from * 100 + i)
+		if (MPI_Sendrecv(&x, 1, MPI_INT, to, 7, &y, 1, MPI_INT, from, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ||
+		    y != from * 100 + i)
 			fail("and then messages among the living", 0, 0);
 	}
 	for (int k = 0; k < KINDS; k++) {

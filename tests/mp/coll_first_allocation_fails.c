@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_first_allocation_fails FORM COLLECTIVE BYTES RANK [+]N | buffers | query: the first communication of a process is a collective, and on RANK the N-th piece of memory
- * that the calling thread asks for in it is refused, in Heddle or in libshca; with +N, all from there on until it returns; with `buffers`,
- * whatever pools of send buffers ask for; with `query`, the first query of the device's capabilities fails, for want of a descriptor.
- * Each rank prints
+ * coll_first_allocation_fails FORM COLLECTIVE BYTES RANK [+]N | buffers | query: the first communication of a process is a
+ * collective, and on RANK the N-th piece of memory that the calling thread asks for in it is refused, in Heddle or in libshca;
+ * with +N, all from there on until it returns; with `buffers`, whatever pools of send buffers ask for; with `query`, the first
+ * query of the device's capabilities fails, for want of a descriptor. Each rank prints
  *
  *     RANK FIRST SECOND REFUSED
  *
- * the error classes of the collective and of a Barrier behind it, and whether a piece was refused there. A rank that is in one of them
- * for SECONDS ends with SIGALRM. FORM: blocking, nonblocking, persistent. A collective that reports success must have delivered.
+ * the error classes of the collective and of a Barrier behind it, and whether a piece was refused there. A rank that is
+ * in one of them for SECONDS ends with SIGALRM. FORM: blocking, nonblocking, persistent. A collective that reports
+ * success must have delivered.
  */
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
@@ -196,11 +197,11 @@ static const struct form {
 	FORM("barrier", Barrier, none, one), FORM("bcast", Bcast, not_root, one), FORM("reduce", Reduce, root_one, all),
 	FORM("allreduce", Allreduce, one, all), FORM("gather", Gather, root_all, one), FORM("scatter", Scatter, one, one),
 	FORM("allgather", Allgather, all, one), FORM("alltoall", Alltoall, all, one),
-	FORM("reduce_scatter_block", Reduce_scatter_block, one, all), FORM("scan", Scan, one, so_far), FORM("exscan", Exscan, not_root, before),
-	FORM("gatherv", Gatherv, root_all, one), FORM("scatterv", Scatterv, one, one), FORM("allgatherv", Allgatherv, all, one),
-	FORM("alltoallv", Alltoallv, all, one), FORM("alltoallw", Alltoallw, all, one), FORM("reduce_scatter", Reduce_scatter, one, all),
-	FORM("neighbor_allgather", Neighbor_allgather, two, one), FORM("neighbor_alltoallv", Neighbor_alltoallv, two, one),
-	FORM("allreduce_own", Own, one, all),
+	FORM("reduce_scatter_block", Reduce_scatter_block, one, all), FORM("scan", Scan, one, so_far),
+	FORM("exscan", Exscan, not_root, before), FORM("gatherv", Gatherv, root_all, one), FORM("scatterv", Scatterv, one, one),
+	FORM("allgatherv", Allgatherv, all, one), FORM("alltoallv", Alltoallv, all, one), FORM("alltoallw", Alltoallw, all, one),
+	FORM("reduce_scatter", Reduce_scatter, one, all), FORM("neighbor_allgather", Neighbor_allgather, two, one),
+	FORM("neighbor_alltoallv", Neighbor_alltoallv, two, one), FORM("allreduce_own", Own, one, all),
 };
 
 static int complete(int rc, MPI_Request *q, int persistent)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocking collectives of ranks on several hosts (HOSTS, see hosts_played.c), which go in stages: within each host, between the hosts' leaders,
- * within each host. Every root, in place and not, types with holes, lengths on both sides of where stages end, others outstanding meanwhile; ranks whose
- * lengths differ, and whom the error names; communicators that are freed at once.
+ * Blocking collectives of ranks on several hosts (HOSTS, see hosts_played.c), which go in stages: within each host, between the
+ * hosts' leaders, within each host. Every root, in place and not, types with holes, lengths on both sides of where stages end,
+ * others outstanding meanwhile; ranks whose lengths differ, and whom the error names; communicators that are freed at once.
  *
  *     coll_hier [ids]		ids: with no more context ids to be had
  *     coll_hier dies RANK COLL	rank RANK ends itself in collective no. COLL (of dies()); each survivor says that it was told
@@ -66,8 +66,9 @@ static void reductions(int n, int root, int salt)
 		CHECK_EQ(in[i], sum(i, salt));
 	for (int in_place = 0; in_place < 2; in_place++) {
 		set_input(n, salt);
-		CHECK_EQ(MPI_Reduce(in_place && me == root ? MPI_IN_PLACE : in, me == root ? in_place ? in : out : NULL, n, MPI_INT64_T,
-				    MPI_SUM, root, comm), MPI_SUCCESS);
+		CHECK_EQ(MPI_Reduce(in_place && me == root ? MPI_IN_PLACE : in, me == root ? in_place ? in : out : NULL, n,
+				    MPI_INT64_T, MPI_SUM, root, comm),
+			 MPI_SUCCESS);
 		for (int i = 0; i < n; i++)
 			if (me == root)
 				CHECK_EQ((in_place ? in : out)[i], sum(i, salt));
@@ -169,8 +170,8 @@ static bool is_length(int rc)
 	return class_of(rc) == MPI_ERR_COUNT || class_of(rc) == MPI_ERR_TRUNCATE;
 }
 
-/* Rank odd has one element less, or more, than the others. Whoever takes what has gone through a rank with an error has one, too; nobody has wrong
- * data, nobody waits, and the communicator goes on. */
+/* Rank odd has one element less, or more, than the others. Whoever takes what has gone through a rank with an error has one,
+ * too; nobody has wrong data, nobody waits, and the communicator goes on. */
 static void lengths(int odd, int n, int theirs)
 {
 	int root = (odd + 1) % np, is = me == odd, rc;
@@ -197,7 +198,8 @@ static void lengths(int odd, int n, int theirs)
 	reductions(n, odd, 5);
 }
 
-/* The text of such an error names the rank in the program's communicator: of each host's first two ranks, the second one to the first. */
+/* The text of such an error names the rank in the program's communicator: of each host's first two ranks, the
+ * second one to the first. */
 static void names(void)
 {
 	for (int odd = 2; odd < np; odd++) {

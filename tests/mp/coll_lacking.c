@@ -43,8 +43,8 @@ int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int s
 	return __real_hdl_irecv(buf, count, t, src, tag, comm, context, req);
 }
 
-int __wrap_hdl_tp_rc_connect(struct hdl_tp *tp, struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
-			     uint32_t qpn, uint32_t psn)
+int __wrap_hdl_tp_rc_connect(struct hdl_tp *tp, struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid,
+			     uint16_t lid, uint32_t qpn, uint32_t psn)
 {
 	if (is_it() && number("LACK_CONNECT") > 0)
 		return -ENOMEM;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank finds no memory in the middle of a collective, at every place where it asks for some in turn, or its queue takes no requests: it
- * is told so, or goes on, and nobody waits for it for ever: the others have the result, or MPI_ERR_PROC_ABORTED. Other communicators
- * go on.
+ * A rank finds no memory in the middle of a collective, at every place where it asks for some in turn, or its queue takes no
+ * requests: it is told so, or goes on, and nobody waits for it for ever: the others have the result, or MPI_ERR_PROC_ABORTED.
+ * Other communicators go on.
  *
  *     coll_memory [places]
  */
@@ -87,7 +87,8 @@ static void add(void *in, void *inout, int *n, MPI_Datatype *type)
 		((char *)inout)[i] = (char)(((char *)inout)[i] + ((char *)in)[i]);
 }
 
-enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, PERSISTENT_V, PARCELS, SHORT, REDUCED, POSTED, KINDS, LONGER };
+enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, PERSISTENT_V, PARCELS, SHORT, REDUCED, POSTED,
+	    KINDS, LONGER };
 
 static int start(int rc, MPI_Request *q)
 {
@@ -115,9 +116,12 @@ static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const
 	case SCAN: return MPI_Scan(in, out, BLOCK, MPI_CHAR, op, c);
 	case REDUCED: return MPI_Allreduce(in, out, 2, MPI_INT, MPI_SUM, c);
 	case POSTED: return MPI_Allgather(in, 4, MPI_CHAR, out, 4, MPI_CHAR, c);
-	case PERSISTENT_V: return start(MPI_Allgatherv_init(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, c, MPI_INFO_NULL, &q), &q);
+	case PERSISTENT_V:
+		return start(MPI_Allgatherv_init(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, c, MPI_INFO_NULL, &q), &q);
 	case PARCELS:		/* no messages: for one that comes too early there has to be memory */
-		return start(MPI_Alltoallv_init(in, short_counts, at, MPI_CHAR, out, short_counts, at, MPI_CHAR, c, MPI_INFO_NULL, &q), &q);
+		return start(MPI_Alltoallv_init(in, short_counts, at, MPI_CHAR, out, short_counts, at, MPI_CHAR, c,
+						MPI_INFO_NULL, &q),
+			     &q);
 	default: return start(MPI_Bcast_init(in, 8, MPI_CHAR, 0, c, MPI_INFO_NULL, &q), &q);
 	}
 }
@@ -153,7 +157,8 @@ static int bring_up(int places, MPI_Op op, char *in, char *out)
 		meet(sync_comm);
 		left = me == np - 1 ? i : -1;
 		for (int k = 0; k < 3; k++)
-			refused += class_of(run(k == 0 ? SHORT : k == 1 ? REDUCED : LONGER, c, op, in, out, NULL, NULL)) == MPI_ERR_NO_MEM;
+			refused += class_of(run(k == 0 ? SHORT : k == 1 ? REDUCED : LONGER, c, op, in, out, NULL,
+						NULL)) == MPI_ERR_NO_MEM;
 		left = -1;
 		MPI_Comm_free(&c);
 	}

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Persistent collectives that ranks start in orders of their own (section 6.13), several at a time, with others of the same
- * communicator between and beside them, at ranks of random speed: every rank must have what a reference says. All ranks draw from one
- * sequence what is made, started and freed; the orders of starts and of waits, and pauses, each from one of its own.
+ * communicator between and beside them, at ranks of random speed: every rank must have what a reference says. All ranks draw
+ * from one sequence what is made, started and freed; the orders of starts and of waits, and pauses, each from one of its own.
  *
  *     coll_persistent_starts [rounds [seed [threads [stream]]]]
  *
- * threads: so many, each with communicators of its own. stream: of each collective so many starts in a row, behind the rest, at ranks of
- * very different speed.
+ * threads: so many, each with communicators of its own. stream: of each collective so many starts in a row, behind the rest, at
+ * ranks of very different speed.
  *
  * Some requests are freed by one rank early and by another late, so that their memory is given out in different orders; some
- * communicators are freed before their requests are started again. Of vectors and neighbors the pieces have lengths of their own, of
- * which some are nothing and some are more than a line has.
+ * communicators are freed before their requests are started again. Of vectors and neighbors the pieces have lengths of their
+ * own, of which some are nothing and some are more than a line has.
  */
 #include "mpi_test.h"
 
@@ -24,9 +24,9 @@
 enum kind { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, SCAN, EXSCAN,
 	    GATHERV, SCATTERV, ALLGATHERV, ALLTOALLV, NEIGHBORS, PARTS, OWN_REDUCE, OWN_ALLREDUCE, OWN_SCAN, OWN_EXSCAN, KINDS };
 static const char *const names[KINDS] = { "barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "alltoall",
-					  "reduce_scatter_block", "scan", "exscan", "gatherv", "scatterv", "allgatherv", "alltoallv",
-					  "neighbor_alltoallv", "reduce_scatter", "reduce (program's)", "allreduce (program's)",
-					  "scan (program's)", "exscan (program's)" };
+					  "reduce_scatter_block", "scan", "exscan", "gatherv", "scatterv", "allgatherv",
+					  "alltoallv", "neighbor_alltoallv", "reduce_scatter", "reduce (program's)",
+					  "allreduce (program's)", "scan (program's)", "exscan (program's)" };
 enum { OPS = 6, COMMS = 2, LEAST = 1, MOST = 140, RANKS = 64 };
 #define ROOM ((size_t)(np + 1) * MOST * 2)	/* elements of a buffer; a rank alone has two neighbors */
 
@@ -67,7 +67,9 @@ static unsigned draw_own(struct thread *t, unsigned below)
 /* What rank `from` gives in its block for rank `to` (0 where there is one block). */
 static int64_t value(const struct op *o, int from, int to, int i)
 {
-	return (int64_t)(mix((uint64_t)from << 40 ^ (uint64_t)to << 20 ^ (uint64_t)i ^ (uint64_t)o->rounds << 50 ^ (uint64_t)o->kind) >> 16);
+	return (int64_t)(mix((uint64_t)from << 40 ^ (uint64_t)to << 20 ^ (uint64_t)i ^ (uint64_t)o->rounds << 50 ^
+			     (uint64_t)o->kind) >>
+			 16);
 }
 
 static bool is_vector(const struct op *o)
@@ -85,13 +87,15 @@ static int part(const struct op *o, int from, int to)
 
 static int blocks_in(const struct op *o)
 {
-	return o->kind == ALLTOALL || o->kind == REDUCE_SCATTER || o->kind == SCATTER || o->kind == ALLTOALLV || o->kind == SCATTERV ||
+	return o->kind == ALLTOALL || o->kind == REDUCE_SCATTER || o->kind == SCATTER || o->kind == ALLTOALLV ||
+		o->kind == SCATTERV ||
 	       o->kind == PARTS ? np : o->kind == NEIGHBORS ? 2 : 1;
 }
 
 static int blocks_out(const struct op *o)
 {
-	return o->kind == ALLTOALL || o->kind == ALLGATHER || o->kind == GATHER || o->kind == ALLTOALLV || o->kind == ALLGATHERV ||
+	return o->kind == ALLTOALL || o->kind == ALLGATHER || o->kind == GATHER || o->kind == ALLTOALLV ||
+		o->kind == ALLGATHERV ||
 	       o->kind == GATHERV ? np : o->kind == NEIGHBORS ? 2 : 1;
 }
 
@@ -188,8 +192,9 @@ static void look(const struct op *o, const char *form)
 			int64_t want = wanted(o, b, i, &has);
 
 			if (has && o->out[(size_t)(b * o->n + i) * (size_t)apart(o)] != want)
-				test_fail(__FILE__, __LINE__, "%s %s%s of %d, root %d, start %d: element %d of block %d is %lld, not %lld",
-					  form, names[o->kind], o->in_place ? " in place" : "", o->n, o->root, o->rounds, i, b,
+				test_fail(__FILE__, __LINE__,
+					  "%s %s%s of %d, root %d, start %d: element %d of block %d is %lld, not %lld", form,
+					  names[o->kind], o->in_place ? " in place" : "", o->n, o->root, o->rounds, i, b,
 					  (long long)o->out[(size_t)(b * o->n + i) * (size_t)apart(o)], (long long)want);
 		}
 }
@@ -260,7 +265,8 @@ static void plan(struct thread *t, struct op *o)
 	o->n = draw(t, 4) ? (int)draw(t, 8) + LEAST : (int)draw(t, MOST) + 1;
 	o->root = (int)draw(t, (unsigned)np);
 	o->in_place = !draw(t, 3) && o->kind != BARRIER && o->kind != BCAST && !is_vector(o) && o->kind != OWN_REDUCE;
-	o->holes = !draw(t, 4) && o->kind != REDUCE && o->kind != ALLREDUCE && (o->kind < REDUCE_SCATTER || (is_vector(o) && o->kind != PARTS));
+	o->holes = !draw(t, 4) && o->kind != REDUCE && o->kind != ALLREDUCE &&
+		   (o->kind < REDUCE_SCATTER || (is_vector(o) && o->kind != PARTS));
 	o->lengths = step(&t->all);
 	o->rounds = 0;
 }
@@ -413,8 +419,10 @@ static void prepare(struct thread *t, int number, int rounds, uint64_t seed)
 {
 	const int before[] = { neighbor(0), neighbor(1) }, behind[] = { neighbor(1), neighbor(0) };
 
-	*t = (struct thread){ .number = number, .rounds = rounds, .all = mix(seed + (uint64_t)number), .own = mix(mix(seed) + (uint64_t)(me * 64 + number)) };
-	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, before, MPI_UNWEIGHTED, 2, behind, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &t->comms[0]);
+	*t = (struct thread){ .number = number, .rounds = rounds, .all = mix(seed + (uint64_t)number),
+			      .own = mix(mix(seed) + (uint64_t)(me * 64 + number)) };
+	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, before, MPI_UNWEIGHTED, 2, behind, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+				       &t->comms[0]);
 	for (int c = 1; c < COMMS; c++)
 		MPI_Comm_dup(t->comms[0], &t->comms[c]);
 	for (int k = 0; k < OPS; k++) {

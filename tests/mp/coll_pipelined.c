@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives in which nobody waits for everybody, one after the other, without a barrier of the program: who only sends runs ahead of
- * who comes late, and must not write over what that one has not taken. All sizes of lines are mixed, blocking calls and several
- * nonblocking ones under way, and now and then ranks are slow. Every element tells operation and sender.
+ * Collectives in which nobody waits for everybody, one after the other, without a barrier of the program: who only sends runs
+ * ahead of who comes late, and must not write over what that one has not taken. All sizes of lines are mixed, blocking calls and
+ * several nonblocking ones under way, and now and then ranks are slow. Every element tells operation and sender.
  *
  *     coll_pipelined [operations [seed]]
  */
@@ -84,7 +84,8 @@ static void check(const struct operation *o)
 				for (int r = 0; r < ranks; r++)
 					want += value(o, r, 0, k);
 			if (o->out[b * o->count + k] != want)
-				test_fail(__FILE__, __LINE__, "operation %llu, kind %d, root %d, %d elements: element %d of block %d is wrong",
+				test_fail(__FILE__, __LINE__,
+					  "operation %llu, kind %d, root %d, %d elements: element %d of block %d is wrong",
 					  (unsigned long long)o->number, o->kind, o->root, o->count, k, b);
 		}
 }
@@ -112,8 +113,9 @@ int main(int argc, char **argv)
 		for (int i = 0; i < n; i++) {
 			struct operation *o = &ops[i % UNDER_WAY];
 
-			*o = (struct operation){ .kind = mixed ? (int)draw(KINDS) : kind, .root = mixed ? (int)draw((unsigned)np) : root,
-						 .count = 1 + (int)draw(most), .number = (uint64_t)(done + i), .in = o->in, .out = o->out };
+			*o = (struct operation){ .kind = mixed ? (int)draw(KINDS) : kind, .root = mixed
+						 ? (int)draw((unsigned)np) : root, .count = 1 + (int)draw(most),
+							 .number = (uint64_t)(done + i), .in = o->in, .out = o->out };
 			fill_in(o);
 			mine = mix(mine);
 			for (int k = mine % 5 ? 0 : (int)((mine >> 8) % 50); k > 0; k--)

@@ -35,7 +35,8 @@ int main(int argc, char **argv)
 				}
 				MPI_Barrier(MPI_COMM_WORLD);
 				if (i > MADE && choices != before)
-					test_fail(__FILE__, __LINE__, "kind %d, %d bytes: a plan is made in round %d", kind, n, i);
+					test_fail(__FILE__, __LINE__, "kind %d, %d bytes: a plan is made in round %d", kind, n,
+						  i);
 			}
 	MPI_Comm_free(&sync_comm);
 	MPI_Finalize();

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port goes down before the lines of a collective are posted, and comes up behind that: the requests wait meanwhile. Who is told that
- * its buffer is its own again writes into it: nobody may get what it writes there. Executor mailbox.
+ * The port of a rank goes down before that rank posts the cells of a collective, and comes up later: the requests wait meanwhile.
+ * A rank whose operation has completed overwrites its buffer, and no other rank may receive the new bytes. Executor mailbox.
  *
  *     coll_port_down SHCACTL
- *     coll_port_down SHCACTL left	the port stays down until requests give up: a root that has left its message behind tells all
+ *     coll_port_down SHCACTL left	the port stays down until the requests fail: a root that has completed by staging reports
+ *					the failure to all ranks
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -14,7 +15,8 @@
 #include <unistd.h>
 
 #define MOST 4096
-#define BEFORE 20	/* calls, and one more: the first few of a communicator run on the host, and the executor's own barriers fall between others */
+#define BEFORE 20	/* calls, and one more: the first few of a communicator run on the host, and the executor's own barriers
+			 * fall between others */
 
 static const char *shcactl;
 static int me, all;
@@ -56,8 +58,9 @@ static void check(bool exchange, int bytes, const char *when)
 {
 	for (int i = 0; i < (exchange ? all : me ? 1 : 0) * bytes; i++)
 		if (out[i] != value(i / bytes, exchange ? me : 0)) {
-			fprintf(stderr, "%s of %d bytes, %s: rank %d: byte %d is %#x, not %#x\n", exchange ? "alltoall" : "bcast", bytes, when,
-				me, i, out[i], value(i / bytes, exchange ? me : 0));
+			fprintf(stderr, "%s of %d bytes, %s: rank %d: byte %d is %#x, not %#x\n",
+				exchange ? "alltoall" : "bcast", bytes, when, me, i, out[i],
+				value(i / bytes, exchange ? me : 0));
 			MPI_Abort(MPI_COMM_WORLD, 1);
 		}
 }
@@ -137,8 +140,8 @@ static void unequal(void)
 		for (int r = 0; r < all; r++)
 			for (int k = 0; k < counts[r]; k++)
 				if (out[at[r] + k] != value(r, 0)) {
-					fprintf(stderr, "allgatherv, time %d: rank %d: byte %d of rank %d is %#x, not %#x\n", i, me, k, r,
-						out[at[r] + k], value(r, 0));
+					fprintf(stderr, "allgatherv, time %d: rank %d: byte %d of rank %d is %#x, not %#x\n", i,
+						me, k, r, out[at[r] + k], value(r, 0));
 					MPI_Abort(MPI_COMM_WORLD, 1);
 				}
 	}
@@ -204,7 +207,8 @@ static void unequal_persistent(void)
 			MPI_Wait(&request, MPI_STATUS_IGNORE);
 		for (int k = 0; k < counts[me] && (me || !done); k++)
 			if (out[k] != value(0, me)) {
-				fprintf(stderr, "scatterv, persistent, time %d: rank %d: byte %d is %#x, not %#x\n", i, me, k, out[k], value(0, me));
+				fprintf(stderr, "scatterv, persistent, time %d: rank %d: byte %d is %#x, not %#x\n", i, me, k,
+					out[k], value(0, me));
 				MPI_Abort(MPI_COMM_WORLD, 1);
 			}
 	}

@@ -2,21 +2,21 @@
 /*
  * Communicators come and go, and what mailbox and tasks have of links and slots goes from one to the next.
  *
- *     coll_queue_cache count             a communicator of ranks that had one before creates nothing, and to free one destroys nothing:
+ *     coll_queue_cache count a communicator of ranks that had one before creates nothing, and to free one destroys nothing:
  *                                 the verbs that do are counted. Two at a time have two sets, those of some ranks their own.
- *     coll_queue_cache memory SHCACTL N  a communicator that has offloaded takes N KiB at most, in the fabric and of heap; one that has not, 16
- *     coll_queue_cache mixed             the first longer operation's turn comes on some ranks before a persistent one is made, on others behind it
- *     coll_queue_cache unfreed           persistent ones that nobody frees are no device's memory any more when the program has ended
- *     coll_queue_cache spoiled           an operation has an error on some ranks: they have no set to go on with where the others offer theirs
- *     coll_queue_cache again             longer operations of which a rank had no memory for one communicator have it for the next
- *     coll_queue_cache other             ranks offer different sets, which differ in what was run on them last: they begin anew alike
- *     coll_queue_cache other refused     and one rank of three does not hear of it: it says so, and nobody waits for it
- *     coll_queue_cache given             where the transport lacks memory, what is kept of communicators goes; who has gone on with one does without
- *     coll_queue_cache spares            scratch that is kept for later takes no communicator's queues (the device has 64 MiB: SHCA_RESERVE)
- *     coll_queue_cache many              more communicators at a time than sets are kept
- *     coll_queue_cache random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
- *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
- *                                 own, and lags behind at times. All data are checked.
+ *     coll_queue_cache memory SHCACTL N a communicator that has offloaded takes N KiB at most, in the fabric and of heap; one
+ *     that has not, 16 coll_queue_cache mixed the first longer operation's turn comes on some ranks before a persistent one is
+ *     made, on others behind it coll_queue_cache unfreed persistent ones that nobody frees are no device's memory any more when
+ *     the program has ended coll_queue_cache spoiled an operation has an error on some ranks: they have no set to go on with
+ *     where the others offer theirs coll_queue_cache again longer operations of which a rank had no memory for one communicator
+ *     have it for the next coll_queue_cache other ranks offer different sets, which differ in what was run on them last: they
+ *     begin anew alike coll_queue_cache other refused and one rank of three does not hear of it: it says so, and nobody waits
+ *     for it coll_queue_cache given where the transport lacks memory, what is kept of communicators goes; who has gone on with
+ *     one does without coll_queue_cache spares scratch that is kept for later takes no communicator's queues (the device has 64
+ *     MiB: SHCA_RESERVE) coll_queue_cache many more communicators at a time than sets are kept coll_queue_cache random [N]
+ *     [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
+ *                                 operations outstanding; each rank begins the operations of several communicators in an order
+ *                                 of its own, and lags behind at times. All data are checked.
  *
  * HEDDLE_COLL_EXECUTOR forces mailbox or tasks from the first call on.
  */
@@ -49,7 +49,8 @@ static unsigned made, unmade;
 COUNTED(made, struct ibv_qp *, ibv_create_qp, (struct ibv_pd *pd, struct ibv_qp_init_attr *a), (pd, a))
 COUNTED(made, struct ibv_qp *, ibv_exp_create_qp, (struct ibv_context *c, struct ibv_exp_qp_init_attr *a), (c, a))
 COUNTED(made, struct ibv_srq *, ibv_create_srq, (struct ibv_pd *pd, struct ibv_srq_init_attr *a), (pd, a))
-COUNTED(made, struct ibv_cq *, ibv_create_cq, (struct ibv_context *c, int n, void *x, struct ibv_comp_channel *ch, int v), (c, n, x, ch, v))
+COUNTED(made, struct ibv_cq *, ibv_create_cq, (struct ibv_context * c, int n, void *x, struct ibv_comp_channel *ch, int v),
+	(c, n, x, ch, v))
 COUNTED(made, struct ibv_cq *, ibv_exp_create_cq, (struct ibv_context *c, int n, void *x, struct ibv_comp_channel *ch, int v,
 						   struct ibv_exp_cq_init_attr *a), (c, n, x, ch, v, a))
 COUNTED(unmade, int, ibv_destroy_qp, (struct ibv_qp *qp), (qp))
@@ -152,7 +153,8 @@ static long arena_kib(const char *shcactl)
 	return kib;
 }
 
-/* What a communicator costs that has offloaded a reduction and a broadcast of 8 bytes, and barriers: KiB in the fabric, and of heap. */
+/* What a communicator costs that has offloaded a reduction and a broadcast of 8 bytes, and barriers: KiB in
+ * the fabric, and of heap. */
 static void use_little(MPI_Comm comm)
 {
 	for (int i = 0; i < 20; i++) {
@@ -187,8 +189,8 @@ static void bounded(const char *shcactl, long most)
 	meet(sync_comm);
 	arena = (arena_kib(shcactl) - arena) / MANY;
 	heap = (mallinfo2().uordblks - heap) / MANY >> 10;
-	printf("rank %d of %d: a communicator takes %ld KiB in the fabric, %zu KiB of heap; %zu bytes before it offloads\n", me, np, arena,
-	       heap, idle);
+	printf("rank %d of %d: a communicator takes %ld KiB in the fabric, %zu KiB of heap; %zu bytes before it offloads\n", me,
+	       np, arena, heap, idle);
 	fflush(stdout);
 	meet(sync_comm);
 	CHECK(idle <= 16384 && arena + (long)heap <= most);
@@ -345,8 +347,8 @@ static int refused_recv;
 
 __typeof__(hdl_irecv) __real_hdl_irecv, __wrap_hdl_irecv;
 
-int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm, uint16_t context,
-		     struct hdl_req **req)
+int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+		     uint16_t context, struct hdl_req **req)
 {
 	if (tag >= HDL_WIRE_TAG && refused_recv && !--refused_recv) {
 		hdl_reason_set("the test refuses a receive");
@@ -356,7 +358,8 @@ int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int s
 	return __real_hdl_irecv(buf, count, t, src, tag, comm, context, req);
 }
 
-/* refused: in the second Allgather of three ranks, rank 1 does not receive that all ranks offer different queues; ranks 0 and 2 do. */
+/* refused: in the second Allgather of three ranks, rank 1 does not receive that all ranks offer different
+ * queues; ranks 0 and 2 do. */
 static void offer_others(bool refused)
 {
 	for (int round = 0; round < 4; round++) {
@@ -378,8 +381,8 @@ static void offer_others(bool refused)
 
 bool lack_memory(void);			/* verbs_no_memory.c */
 
-/* Rank 1 leaves: it has done its part, and what it had of the communicator is gone. The root waits for rank 2 longer than it would
- * suspect a death. */
+/* Rank 1 leaves: it has done its part, and what it had of the communicator is gone. The root waits for rank 2 longer than it
+ * would suspect a death. */
 static void leave_early(MPI_Comm comm, bool persistent)
 {
 	int64_t x = me, all[64];
@@ -557,8 +560,10 @@ static void verify(struct used *u, struct op *o)
 		for (size_t b = 0; b < out; b++)
 			for (size_t i = 0; i < o->n; i++)
 				if (at[b * o->n + i] != expected(u, o, (int)b, i))
-					test_fail(__FILE__, __LINE__, "collective %d of %zu elements, root %d, communicator of %d: element %zu "
-						  "of block %zu is wrong", o->coll, o->n, o->root, u->size, i, b);
+					test_fail(__FILE__, __LINE__,
+						  "collective %d of %zu elements, root %d, communicator of %d: element %zu "
+						  "of block %zu is wrong",
+						  o->coll, o->n, o->root, u->size, i, b);
 	free(o->in);
 	free(o->out);
 }
@@ -620,7 +625,8 @@ static void choose_op(struct op *o, const struct used *u, uint64_t *common)
 
 	o->seed = rnd(common);
 	o->coll = (int)(rnd(common) % COLLS);
-	o->n = how < 20 ? 1 + rnd(common) % 6 : how < 28 ? 1 + rnd(common) % 128 : how < 31 ? 1 + rnd(common) % 1024 : 1 + rnd(common) % (MOST / 8);
+	o->n = how < 20 ? 1 + rnd(common) % 6 : how < 28 ? 1 + rnd(common) % 128 : how < 31 ? 1 + rnd(common) % 1024 :
+		1 + rnd(common) % (MOST / 8);
 	/* the numbers are drawn alike where groups are of other sizes */
 	o->root = (int)(rnd(common) % 65536) % u->size;
 }
@@ -715,8 +721,8 @@ static void keep_scratch(void)
 	free(buffer);
 }
 
-/* The last rank takes all memory of the fabric that is left, and begins to create each communicator's queues before the other ranks
- * do, which keep scratch: their scratch becomes its queues. */
+/* The last rank takes all memory of the fabric that is left, and begins to create each communicator's queues before the other
+ * ranks do, which keep scratch: their scratch becomes its queues. */
 static void lack(void)
 {
 	enum { COMMS_MADE = 40, PIECES = 4096 };

@@ -233,7 +233,8 @@ static void *room(size_t n)
 
 static int word(const struct op *o, int who, int other, int i)
 {
-	return (int)(mix(seed ^ mix((uint64_t)o->id * 64 + (uint64_t)o->starts) ^ mix((uint64_t)who * 8191 + (uint64_t)other)) + (uint64_t)i * 7919);
+	return (int)(mix(seed ^ mix((uint64_t)o->id * 64 + (uint64_t)o->starts) ^ mix((uint64_t)who * 8191 + (uint64_t)other)) +
+		     (uint64_t)i * 7919);
 }
 
 /* Piece k of the list into an image of its buffer. */
@@ -401,7 +402,8 @@ static void load_movement(struct op *o)
 			own.who[k] = mine;
 			own.other[k] = peer_name(o->p, k);
 			put(o, &own, k, r->buf);
-		} else if (r->who[k] == mine && (o->kind == GATHER || o->kind == GATHERV || o->kind == ALLGATHER || o->kind == ALLGATHERV)) {
+		} else if (r->who[k] == mine &&
+			   (o->kind == GATHER || o->kind == GATHERV || o->kind == ALLGATHER || o->kind == ALLGATHERV)) {
 			put(o, r, k, r->buf);
 		}
 	}
@@ -439,8 +441,9 @@ static const struct {
 } predefined[] = {
 	{ MPI_SUM, INTEGER | REAL | COMPLEX | ADDRESS | LETTER }, { MPI_PROD, INTEGER | REAL | COMPLEX | ADDRESS | LETTER },
 	{ MPI_MAX, INTEGER | REAL | ADDRESS | LETTER }, { MPI_MIN, INTEGER | REAL | ADDRESS | LETTER },
-	{ MPI_LAND, INTEGER | LOGICAL | ADDRESS }, { MPI_LOR, INTEGER | LOGICAL | ADDRESS }, { MPI_LXOR, INTEGER | LOGICAL | ADDRESS },
-	{ MPI_BAND, INTEGER | BYTES | ADDRESS }, { MPI_BOR, INTEGER | BYTES | ADDRESS }, { MPI_BXOR, INTEGER | BYTES | ADDRESS },
+	{ MPI_LAND, INTEGER | LOGICAL | ADDRESS }, { MPI_LOR, INTEGER | LOGICAL | ADDRESS },
+	{ MPI_LXOR, INTEGER | LOGICAL | ADDRESS }, { MPI_BAND, INTEGER | BYTES | ADDRESS },
+	{ MPI_BOR, INTEGER | BYTES | ADDRESS }, { MPI_BXOR, INTEGER | BYTES | ADDRESS },
 	{ MPI_MAXLOC, PAIR }, { MPI_MINLOC, PAIR },
 };
 #define NOPS ((int)(sizeof(predefined) / sizeof(predefined[0])))
@@ -590,7 +593,9 @@ static void plan_reduction(struct op *o)
 		int all = 0;
 
 		for (int r = 0; r < p->size; r++) {
-			o->counts[r] = p->inter && r == p->size - 1 ? n - all : (int)(mix((uint64_t)(o->id * 77 + r)) % (unsigned)(n / p->size + 1));
+			o->counts[r] = p->inter && r == p->size - 1 ?
+					       n - all :
+					       (int)(mix((uint64_t)(o->id * 77 + r)) % (unsigned)(n / p->size + 1));
 			o->countsl[r] = o->counts[r];
 			if (r == p->rank)
 				o->first = all;
@@ -710,7 +715,8 @@ static void call(struct op *o)
 	}
 }
 
-/* ---- drawing, running, looking ----------------------------------------------------------------------------------------------- */
+/* ---- drawing, running, looking
+ * ----------------------------------------------------------------------------------------------- */
 
 static bool is_reduction(enum kind k)
 {
@@ -737,7 +743,8 @@ static void make(struct op *o, const struct place *p, long id, const char *only)
 	o->id = id;
 	do
 		o->kind = (enum kind)draw(KINDS);
-	while (!wanted(only, o->kind) || (o->kind >= N_ALLGATHER && !p->topo) || (p->inter && (o->kind == SCAN || o->kind == EXSCAN)));
+	while (!wanted(only, o->kind) || (o->kind >= N_ALLGATHER && !p->topo) ||
+	       (p->inter && (o->kind == SCAN || o->kind == EXSCAN)));
 	o->form = (enum form)draw(3);
 	o->large = draw(2);
 	o->units = sizes[draw(draw(6) ? 9 : 12)];
@@ -756,7 +763,8 @@ static void make(struct op *o, const struct place *p, long id, const char *only)
 		plan_reduction(o);
 	else
 		plan_movement(o);
-	if (o->in_place && (o->kind == GATHER || o->kind == GATHERV || o->kind == SCATTER || o->kind == SCATTERV || o->kind == REDUCE) &&
+	if (o->in_place &&
+	    (o->kind == GATHER || o->kind == GATHERV || o->kind == SCATTER || o->kind == SCATTERV || o->kind == REDUCE) &&
 	    p->rank != o->root)
 		o->in_place = false;
 }
@@ -804,10 +812,12 @@ static void look(const struct op *o)
 		n = at < n;
 	}
 	if (n)
-		test_fail(__FILE__, __LINE__, "seed %llu, batch %ld, operation %ld: %s %s%s%s, %s%s, root %d, %d units, in place %d, start %d, "
-			  "row %d: wrong at %zu of %zu", (unsigned long long)seed, batch, o->id, forms[o->form], names[o->kind],
-			  o->large ? "_c" : "", "", o->p->inter ? "inter" : "intra", o->p->topo ? ", topology" : "", o->root, o->units,
-			  o->in_place, o->starts, o->row, at, o->recv.bytes);
+		test_fail(__FILE__, __LINE__,
+			  "seed %llu, batch %ld, operation %ld: %s %s%s%s, %s%s, root %d, %d units, in place %d, start %d, "
+			  "row %d: wrong at %zu of %zu",
+			  (unsigned long long)seed, batch, o->id, forms[o->form], names[o->kind], o->large ? "_c" : "", "",
+			  o->p->inter ? "inter" : "intra", o->p->topo ? ", topology" : "", o->root, o->units, o->in_place,
+			  o->starts, o->row, at, o->recv.bytes);
 }
 
 #define AT_ONCE 6

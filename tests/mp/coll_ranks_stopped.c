@@ -3,8 +3,8 @@
  * Offload, in the strict sense: all ranks but the last post a nonblocking Allreduce and are stopped (SIGSTOP). The last rank
  * then posts its part, and its Wait returns with the right sum while the others are still stopped. Then they are
  * continued, and theirs return, too. The same for Ireduce and Igather (to the last rank), Ibarrier,
- * Iallgather, Ialltoall, Ireduce_scatter_block and, from a root that is stopped, Ibcast and Iscatter; and the vector forms, which are
- * mailbox's.
+ * Iallgather, Ialltoall, Ireduce_scatter_block and, from a root that is stopped, Ibcast and Iscatter; and the vector
+ * forms, which are mailbox's.
  *
  *     coll_ranks_stopped          sums of int64, three sizes
  *     coll_ranks_stopped moved    all of these, int64
@@ -90,7 +90,8 @@ static bool many_in(int what)
 
 static bool many_out(int what)
 {
-	return what == IALLTOALL || what == IALLGATHER || what == IGATHER || what == IALLTOALLV || what == IALLGATHERV || what == IGATHERV;
+	return what == IALLTOALL || what == IALLGATHER || what == IGATHER || what == IALLTOALLV || what == IALLGATHERV ||
+	       what == IGATHERV;
 }
 
 
@@ -176,7 +177,8 @@ static void post(int what, int type, int op, int n, MPI_Request *req)
 		FORM(Allgatherv, allgatherv, mine, n, types[type], result, lengths, displs, types[type], MPI_COMM_WORLD);
 		break;
 	case IALLTOALLV:
-		FORM(Alltoallv, alltoallv, mine, lengths, displs, types[type], result, lengths, displs, types[type], MPI_COMM_WORLD);
+		FORM(Alltoallv, alltoallv, mine, lengths, displs, types[type], result, lengths, displs, types[type],
+		     MPI_COMM_WORLD);
 		break;
 	case IGATHERV:
 		FORM(Gatherv, gatherv, mine, n, types[type], result, lengths, displs, types[type], all - 1, MPI_COMM_WORLD);
@@ -249,9 +251,10 @@ static void verify(int what, int type, int op, int n)
 	MPI_Type_get_name(types[type], name, &len);
 	for (size_t i = 0; i < (size_t)extent * (size_t)n; i++)
 		/* what lies between the members of a pair is nobody's */
-		if (result[i] != expected[i] && !(type == 18 && (i % 8 == 2 || i % 8 == 3)) && !(type >= 15 && i % (size_t)extent >= 12)) {
-			snprintf(why, sizeof(why), "collective %d of %d x %s, operation %d: wrong byte %zu: %d, not %d", what, n, name, op, i,
-				 result[i], expected[i]);
+		if (result[i] != expected[i] && !(type == 18 && (i % 8 == 2 || i % 8 == 3)) &&
+		    !(type >= 15 && i % (size_t)extent >= 12)) {
+			snprintf(why, sizeof(why), "collective %d of %d x %s, operation %d: wrong byte %zu: %d, not %d", what,
+				 n, name, op, i, result[i], expected[i]);
 			die(why);
 		}
 }
@@ -307,8 +310,9 @@ static void everything(void)
 			int n = counts[turn++ % 9];
 
 			/* products of complex numbers are nothing that the device knows */
-			if (!defined(op, type) || (op == 3 && (type == 12 || type == 13)) || (!extensions && (op == 1 || op == 2 || op == 3 || op >= 10 ||
-								   (op == 0 && (type == 8 || type >= 12)))))
+			if (!defined(op, type) || (op == 3 && (type == 12 || type == 13)) ||
+			    (!extensions &&
+			     (op == 1 || op == 2 || op == 3 || op >= 10 || (op == 0 && (type == 8 || type >= 12)))))
 				continue;
 			if (!extensions && n > 128)
 				n = 128;

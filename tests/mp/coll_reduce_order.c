@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions of floating-point numbers, whose bits depend on the order of the operands: the same call on the same communicator gives
- * the same bits each time, from the first on, whenever the ranks come and whatever else runs.
+ * Reductions of floating-point numbers, whose bits depend on the order of the operands: the same call on the same communicator
+ * gives the same bits each time, from the first on, whenever the ranks come and whatever else runs.
  *
  *     coll_reduce_order [fixed | sides]
  *
- * All ranks have the same bits of an Allreduce, also where MIN and MAX depend on the side of each operand: of NaN, and of -0.0 and 0.0.
- * sides: only this.
+ * All ranks have the same bits of an Allreduce, also where MIN and MAX depend on the side of each operand: of NaN, and of -0.0
+ * and 0.0. sides: only this.
  *
- * fixed: so do the blocking, the nonblocking and the persistent form, also of such operands, and rank 0 prints a number that is the same
- * on every executor and placement (HEDDLE_REDUCE_ORDER=fixed).
+ * fixed: so do the blocking, the nonblocking and the persistent form, also of such operands, and rank 0 prints a number that is
+ * the same on every executor and placement (HEDDLE_REDUCE_ORDER=fixed).
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -61,7 +61,8 @@ static void call(int kind, int form, const double *in, double *out, int n, MPI_O
 	MPI_Datatype t = MPI_DOUBLE;
 	int root = all - 1;
 
-#define FORM(Name, name, ...) (form == BLOCKING ? MPI_##Name(__VA_ARGS__, c) : form == NONBLOCKING ? MPI_I##name(__VA_ARGS__, c, req) : \
+#define FORM(Name, name, ...) (form == BLOCKING ? MPI_##Name(__VA_ARGS__, c) : \
+			       form == NONBLOCKING ? MPI_I##name(__VA_ARGS__, c, req) : \
 			       MPI_##Name##_init(__VA_ARGS__, c, MPI_INFO_NULL, req))
 	switch (kind) {
 	case ALLREDUCE: FORM(Allreduce, allreduce, in, out, n, t, op); break;
@@ -98,7 +99,8 @@ static uint64_t run(int kind, int form, const double *in, int n, bool *same)
 		h = hash(1, out, n);
 		first = i ? first : h;
 		if (h != first && *same) {
-			printf("rank %d: %s of %d doubles, form %d: call %d gives other bits than call 0\n", me, names[kind], n, form, i);
+			printf("rank %d: %s of %d doubles, form %d: call %d gives other bits than call 0\n", me, names[kind], n,
+			       form, i);
 			*same = false;
 		}
 	}
@@ -129,7 +131,8 @@ static bool same_everywhere(MPI_Op op, int n)
 		again = again && mine == first;
 	}
 	if (!again)
-		printf("rank %d: scan in place of %d doubles with NaN and -0.0: later calls give other bits than the first\n", me, n);
+		printf("rank %d: scan in place of %d doubles with NaN and -0.0: later calls give other bits than the first\n",
+		       me, n);
 	for (int i = 0; i < 12; i++) {
 		MPI_Allreduce(in, out, n, MPI_DOUBLE, op, c);
 		of_root = mine = hash(1, out, n);
@@ -170,8 +173,8 @@ static uint64_t forms_alike(int kind, MPI_Op op, bool in_place, int n, bool *sam
 		mine = kind == EXSCAN && !me ? 0 : kind == REDUCE && me != all - 1 ? 0 : hash(1, out, n);
 		first = form ? first : mine;
 		if (mine != first && *same) {
-			printf("rank %d: %s of %d doubles with NaN and -0.0%s: form %d gives other bits than the blocking one\n", me, names[kind],
-			       n, in_place ? ", in place" : "", form);
+			printf("rank %d: %s of %d doubles with NaN and -0.0%s: form %d gives other bits than the blocking one\n",
+			       me, names[kind], n, in_place ? ", in place" : "", form);
 			*same = false;
 		}
 	}
@@ -206,8 +209,8 @@ int main(int argc, char **argv)
 
 				one = form ? one : h;
 				if (fixed && h != one && same) {
-					printf("rank %d: %s of %d doubles: form %d gives other bits than the blocking one\n", me, names[kind],
-					       sizes[s], form);
+					printf("rank %d: %s of %d doubles: form %d gives other bits than the blocking one\n",
+					       me, names[kind], sizes[s], form);
 					same = false;
 				}
 			}
@@ -216,7 +219,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 9; i++)
 		same &= same_everywhere(i % 3 == 0 ? MPI_MAX : i % 3 == 1 ? MPI_MIN : MPI_SUM, i < 3 ? 1 : i < 6 ? 130 : 1000);
 	for (int i = 0; fixed && i < KINDS * 12; i++) {
-		uint64_t one = forms_alike(i % KINDS, i / KINDS % 3 ? MPI_MAX : MPI_MIN, i / KINDS % 2, i / KINDS < 6 ? 1 + i / KINDS : 200, &same);
+		uint64_t one = forms_alike(i % KINDS, i / KINDS % 3 ? MPI_MAX : MPI_MIN, i / KINDS % 2,
+					   i / KINDS < 6 ? 1 + i / KINDS : 200, &same);
 
 		sum = (sum ^ one) * 0x9e3779b97f4a7c15ull;
 	}

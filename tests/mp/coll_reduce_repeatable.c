@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The same call gives the same bits each time: long reductions of floating-point numbers whose sum depends on the order, as a
- * communicator's first collectives and as later ones, in place and not. And who has done its part of one may free the communicator,
- * however late another rank is.
+ * communicator's first collectives and as later ones, in place and not. And who has done its part of one may free the
+ * communicator, however late another rank is.
  */
 #include <math.h>
 #include <mpi.h>
@@ -22,7 +22,7 @@ static double *in, *out, *first;
 static const struct {
 	const char *name;
 	bool block;		/* each rank has n elements for each rank */
-} colls[] = { { "reduce", false }, { "scan", false }, { "exscan", false }, { "allreduce", false }, { "reduce_scatter_block", true } };
+} colls[] = {{"reduce", false}, {"scan", false}, {"exscan", false}, {"allreduce", false}, {"reduce_scatter_block", true}};
 #define COLLS (int)(sizeof(colls) / sizeof(colls[0]))
 
 /* How many elements of out it gives. */
@@ -57,8 +57,8 @@ static void compare(int coll, int n)
 		if (i == 0)
 			memcpy(first, out, (size_t)got * sizeof(*out));
 		if (same && memcmp(first, out, (size_t)got * sizeof(*out))) {
-			printf("coll_reduce_repeatable: %s of %d doubles, time %d%s, rank %d: other bits than the first time\n", colls[coll].name, n,
-			       i % TIMES, i >= TIMES ? ", in place" : "", me);
+			printf("coll_reduce_repeatable: %s of %d doubles, time %d%s, rank %d: other bits than the first time\n",
+			       colls[coll].name, n, i % TIMES, i >= TIMES ? ", in place" : "", me);
 			fails++;
 			same = false;
 		}
@@ -73,8 +73,8 @@ static void fill(void)
 		in[i] = (rand() - RAND_MAX / 2) * (i % 3 ? 1.0 : 1e-7) / (1 + i % 11);
 }
 
-/* The last rank comes when the first has been gone for longer than a queue that has failed is put up with, and has other things in its
- * buffer. */
+/* The last rank comes when the first has been gone for longer than a queue that has failed is put up with, and has
+ * other things in its buffer. */
 static void leave(int coll, int n)
 {
 	MPI_Comm comm;
@@ -93,7 +93,8 @@ static void leave(int coll, int n)
 		memset(in, 0, (size_t)n * sizeof(*in));
 	MPI_Comm_free(&comm);
 	if (memcmp(first, out, (size_t)got * sizeof(*out))) {
-		printf("coll_reduce_repeatable: %s of %d doubles, rank %d: other bits with a rank that comes late\n", colls[coll].name, n, me);
+		printf("coll_reduce_repeatable: %s of %d doubles, rank %d: other bits with a rank that comes late\n",
+		       colls[coll].name, n, me);
 		fails++;
 	}
 }
@@ -117,8 +118,8 @@ static void alike(int coll, MPI_Op which, double of_one, double of_others)
 		if (memcmp(&out[i], &out[0], sizeof(*out)))
 			got = -1;
 	if (got < 0) {
-		printf("coll_reduce_repeatable: %s of %d doubles that are all %g or %g, rank %d: the results differ\n", colls[coll].name, n, of_one,
-		       of_others, me);
+		printf("coll_reduce_repeatable: %s of %d doubles that are all %g or %g, rank %d: the results differ\n",
+		       colls[coll].name, n, of_one, of_others, me);
 		fails++;
 	}
 }

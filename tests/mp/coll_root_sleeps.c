@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A root sleeps until a rank that is late has taken what it sends: nothing else wakes it, and no timer does (those that would look at other
- * processes now and then are wrapped away). The late rank does nothing more until the root has left. Executor tasks, or any.
+ * A root sleeps until a rank that is late has taken what it sends: nothing else wakes it, and no timer does (those
+ * that would look at other processes now and then are wrapped away). The late rank does nothing more until the root
+ * has left. Executor tasks, or any.
  *
  *     coll_root_sleeps FILE		see survivors.h
  */
@@ -34,7 +35,8 @@ static void connect_all(void)
 		for (int d = 1; d < all; d++) {
 			int from = (me + all - d) % all, x = i, y = -1;
 
-			MPI_Sendrecv(&x, 1, MPI_INT, (me + d) % all, 1, &y, 1, MPI_INT, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Sendrecv(&x, 1, MPI_INT, (me + d) % all, 1, &y, 1, MPI_INT, from, 1, MPI_COMM_WORLD,
+				     MPI_STATUS_IGNORE);
 		}
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions in parts (collectives/single_copy/reduce.c), several under way at a time: more than can leave something behind. So of one operation a
- * rank leaves its input, its part of the result, both or neither, another one something else; and what is too long is left by nobody. The
- * input is the user's again, and overwritten, as soon as a rank has completed the operation; the others may not have begun.
+ * Reductions in parts (collectives/single_copy/reduce.c), several under way at a time: more than can leave something behind. So
+ * of one operation a rank leaves its input, its part of the result, both or neither, another one something else; and what is too
+ * long is left by nobody. The input is the user's again, and overwritten, as soon as a rank has completed the operation; the
+ * others may not have begun.
  *
  *     coll_sc_reduce ROUNDS SEED
  */
@@ -71,9 +72,11 @@ static void check(struct op *o, int round, int i)
 			wanted += input(r, round, i, k);
 		if (o->out[k] == wanted)
 			continue;
-		fprintf(stderr, "coll_sc_reduce: rank %d, round %d, operation %d (%s, root %d, %d elements%s): FAILED: element %d is %llu "
-			"instead of %llu\n", me, round, i, o->root < 0 ? "Iallreduce" : "Ireduce", o->root, o->n,
-			o->in_place ? ", in place" : "", k, (unsigned long long)o->out[k], (unsigned long long)wanted);
+		fprintf(stderr,
+			"coll_sc_reduce: rank %d, round %d, operation %d (%s, root %d, %d elements%s): FAILED: element %d is "
+			"%llu instead of %llu\n",
+			me, round, i, o->root < 0 ? "Iallreduce" : "Ireduce", o->root, o->n, o->in_place ? ", in place" : "", k,
+			(unsigned long long)o->out[k], (unsigned long long)wanted);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}
 	memset(o->in, 0x5a, (size_t)o->n * sizeof(*o->in));

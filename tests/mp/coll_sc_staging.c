@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank that only gives, as its input to a Reduce or as the root of a Bcast or a Scatter, or whose result the next one reads in a Scan,
- * leaves that behind and goes on (collectives/single_copy/single_copy.c). Here it is read late, when its communicator has been freed; or never, since the reader is killed; or while the
- * rank that has left is in MPI_Finalize. A rank that would not leave waits for a reader that waits for its message. Three ranks, by mailbox.
+ * Staging of single-copy collectives (collectives/single_copy/staging.c): a rank whose buffer only others read (the input of a
+ * Reduce, the root's of a Bcast or Scatter, the result that the next rank of a Scan reads) copies the buffer and completes. The
+ * tests read the staged copy late: when the communicator has been freed, while the rank that staged is in MPI_Finalize, or
+ * never, since the reader has died. Without staging a test hangs: the rank waits for the reader, and the reader for a message of
+ * that rank. Three ranks, executor mailbox.
  *
- *     coll_sc_staging freed ROUNDS	the communicator is freed, and the input overwritten, before the reader comes
- *     coll_sc_staging stream ROUNDS	they follow each other at the speed of the slowest: nothing is overwritten that is still to be read
- *     coll_sc_staging killed FILE	the same, but the reader, rank 0, is killed: others go on (heddlerun --on-death=continue; FILE: see survivors.h)
- *     coll_sc_staging gone FILE	the same while all others are in MPI_Finalize
- *     coll_sc_staging many COMMS	a root is ahead on many communicators: what it leaves behind has a limit
- *     coll_sc_staging stopped	the reader is stopped until all others are in MPI_Finalize
+ *     coll_sc_staging freed ROUNDS	the communicator is freed, and the input overwritten, before the reader calls it
+ *     coll_sc_staging stream ROUNDS	collectives follow each other, one rank late in each: no staged copy is overwritten early
+ *     coll_sc_staging killed FILE	the reader, rank 0, is killed (heddlerun --on-death=continue; FILE:
+ *					see survivors.h)
+ *     coll_sc_staging gone FILE	the reader is killed while the survivors are in MPI_Finalize
+ *     coll_sc_staging many COMMS	a root is ahead on many communicators: the memory of its staged copies is bounded
+ *     coll_sc_staging stopped		the reader is stopped until the other ranks are in MPI_Finalize
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -71,7 +74,7 @@ static void check(int kind, int root, int n, int round)
 			fail("a result is wrong");
 }
 
-/* A communicator whose queues stand. */
+/* Returns a communicator whose queues are connected: it has run each kind of collective once. */
 static MPI_Comm make(void)
 {
 	MPI_Comm comm;
@@ -97,13 +100,13 @@ static void hear(int rank)
 	MPI_Recv(NULL, 0, MPI_BYTE, rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Whether a rank reads what another one leaves. */
+/* Whether rank `reader` reads the staged copy of rank `other`. */
 static bool reads(int kind, int root, int reader, int other)
 {
 	return reader != other && (kind == SCAN ? reader == other + 1 : kind == REDUCE ? reader == root : other == root);
 }
 
-/* Who reads comes when those that have left have freed the communicator. */
+/* The readers call the collective after the ranks that staged have freed the communicator. */
 static void freed(int rounds)
 {
 	for (int round = 1; round <= rounds; round++) {
@@ -123,7 +126,7 @@ static void freed(int rounds)
 	}
 }
 
-/* All call the same; one of them, each in its turn, is late. */
+/* All ranks call the same collective; the late rank is the reader: the root of a Reduce, else rank 2. */
 static void stream(int rounds)
 {
 	MPI_Comm comm = make();
@@ -158,7 +161,8 @@ static void go_on(void)
 	MPI_Group_free(&world);
 }
 
-/* Rank 1 has freed the communicator; rank 2 goes on with it, by more than can be left behind. */
+/* Rank 0, the reader, dies. Rank 1 has freed the communicator; rank 2 calls Reduce until the staging memory is used
+ * up and the call fails. */
 static void killed(void)
 {
 	MPI_Comm comm = make();
@@ -224,7 +228,7 @@ static long resident_kib(void)
 	return kib;
 }
 
-/* 64 MiB are left at most. The readers come late: how late decides only whether that limit is reached. */
+/* Staged copies take 64 MiB at most. The readers are late; their delay decides only whether the limit is reached. */
 static void many(int comms)
 {
 	enum { EACH = 6, LONGEST = 256 << 10, LIMIT_KIB = 96 << 10 };
@@ -251,7 +255,7 @@ static void many(int comms)
 		MPI_Comm_free(&comm[c]);
 	}
 	if (resident_kib() - before > LIMIT_KIB)
-		fail("more is left behind than there may be");
+		fail("the staged copies take more memory than their limit");
 	free(buf);
 	free(comm);
 }
@@ -271,7 +275,7 @@ static bool is_stopped(pid_t pid)
 	return state && state[1] == ' ' && state[2] == 'T';
 }
 
-/* Rank 0 goes on some time after it has stopped. */
+/* Forks a process that continues the stopped reader half a second after it has stopped. Returns its pid, or -1. */
 static pid_t waker_of(pid_t reader)
 {
 	pid_t pid = fork();
@@ -319,7 +323,8 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	if (all != 3 || (argc != 3 && strcmp(mode, "stopped")))
-		fail("usage: heddlerun -n 3 coll_sc_staging freed ROUNDS | stream ROUNDS | many COMMS | killed FILE | gone FILE | stopped");
+		fail("usage: heddlerun -n 3 coll_sc_staging freed ROUNDS | stream ROUNDS | many COMMS | killed FILE | gone "
+		     "FILE | stopped");
 	if (!strcmp(mode, "stopped")) {
 		stopped();
 		return 0;

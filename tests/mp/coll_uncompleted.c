@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_uncompleted COLLECTIVE BYTES FORM WHO CALLERS: a collective that ranks do not complete before MPI_Finalize, which is erroneous
- * (MPI-5.0 section 11.2.2) and no reason for a rank to wait for ever. FORM: nonblocking, persistent. WHO: the rank that does not
- * complete, or `all`. CALLERS: `all` begin the collective, and those that complete it must have the data; `one`: WHO alone begins it.
- * Rank 0 prints "left" behind MPI_Finalize.
+ * coll_uncompleted COLLECTIVE BYTES FORM WHO CALLERS: a collective that ranks do not complete before MPI_Finalize, which is
+ * erroneous (MPI-5.0 section 11.2.2) and no reason for a rank to wait for ever. FORM: nonblocking, persistent. WHO: the rank
+ * that does not complete, or `all`. CALLERS: `all` begin the collective, and those that complete it must have the data; `one`:
+ * WHO alone begins it. Rank 0 prints "left" behind MPI_Finalize.
  */
 #include <mpi.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of pieces whose lengths no rank knows all of: from nothing to more than a message that is sent at once, each side with a
- * type of its own; many of them outstanding, blocking ones between; in place; blocking ones in a row, on several communicators. And
- * lengths that do not fit each other, across the border between a line and a message: the receiver has the error, at each start of a
- * persistent one, nobody else, and nobody waits.
+ * Collectives of pieces whose lengths no rank knows all of: from nothing to more than a message that is sent at once, each side
+ * with a type of its own; many of them outstanding, blocking ones between; in place; blocking ones in a row, on several
+ * communicators. And lengths that do not fit each other, across the border between a line and a message: the receiver has the
+ * error, at each start of a persistent one, nobody else, and nobody waits.
  *
  *     coll_vector [rounds [seed [fit|long]]]     fit: no lengths that do not fit, for which ranks may wait on the host executor
  *                                                 long: pieces of many MiB, too, of which a turn of progress copies a part
@@ -100,21 +100,24 @@ static void begin(struct op *o, int n, bool blocking)
 	switch (o->kind) {
 	case IN_PLACE:
 		if (blocking)
-			MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, o->out, o->rcounts, o->rdispls, o->rtypes[0], o->comm);
+			MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, o->out, o->rcounts, o->rdispls, o->rtypes[0],
+				      o->comm);
 		else
 			MPI_Ialltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, o->out, o->rcounts, o->rdispls, o->rtypes[0],
 				       o->comm, &o->req);
 		break;
 	case ALLTOALLV:
 		if (blocking)
-			MPI_Alltoallv(o->in, o->scounts, o->sdispls, o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], o->comm);
+			MPI_Alltoallv(o->in, o->scounts, o->sdispls, o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0],
+				      o->comm);
 		else
 			MPI_Ialltoallv(o->in, o->scounts, o->sdispls, o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0],
 				       o->comm, &o->req);
 		break;
 	case ALLTOALLW:
 		if (blocking)
-			MPI_Alltoallw(o->in, o->scounts, o->sdispls, o->stypes, o->out, o->rcounts, o->rdispls, o->rtypes, o->comm);
+			MPI_Alltoallw(o->in, o->scounts, o->sdispls, o->stypes, o->out, o->rcounts, o->rdispls, o->rtypes,
+				      o->comm);
 		else
 			MPI_Ialltoallw(o->in, o->scounts, o->sdispls, o->stypes, o->out, o->rcounts, o->rdispls, o->rtypes,
 				       o->comm, &o->req);
@@ -130,22 +133,22 @@ static void begin(struct op *o, int n, bool blocking)
 		char *mine = o->in + (size_t)o->root * PLACE;
 
 		if (blocking)
-			MPI_Gatherv(mine, o->scounts[o->root], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], o->root,
-				    o->comm);
+			MPI_Gatherv(mine, o->scounts[o->root], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0],
+				    o->root, o->comm);
 		else
-			MPI_Igatherv(mine, o->scounts[o->root], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], o->root,
-				     o->comm, &o->req);
+			MPI_Igatherv(mine, o->scounts[o->root], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0],
+				     o->root, o->comm, &o->req);
 		break;
 	}
 	default: {
 		char *mine = o->out + (size_t)o->root * PLACE;
 
 		if (blocking)
-			MPI_Scatterv(o->in, o->scounts, o->sdispls, o->stypes[0], mine, o->rcounts[o->root], o->rtypes[0], o->root,
-				     o->comm);
+			MPI_Scatterv(o->in, o->scounts, o->sdispls, o->stypes[0], mine, o->rcounts[o->root], o->rtypes[0],
+				     o->root, o->comm);
 		else
-			MPI_Iscatterv(o->in, o->scounts, o->sdispls, o->stypes[0], mine, o->rcounts[o->root], o->rtypes[0], o->root,
-				      o->comm, &o->req);
+			MPI_Iscatterv(o->in, o->scounts, o->sdispls, o->stypes[0], mine, o->rcounts[o->root], o->rtypes[0],
+				      o->root, o->comm, &o->req);
 	}
 	}
 }
@@ -160,7 +163,8 @@ static void verify(const struct op *o)
 			char want = i % step == 0 && i / step < n ? byte_of(o->n, r, name, i / step) : 0x55;
 
 			if (at[i] != want)
-				test_fail(__FILE__, __LINE__, "seed %llu, operation %d of kind %d, %d bytes from rank %d: byte %d is wrong",
+				test_fail(__FILE__, __LINE__,
+					  "seed %llu, operation %d of kind %d, %d bytes from rank %d: byte %d is wrong",
 					  (unsigned long long)seed, o->n, o->kind, n, r, i);
 		}
 	}
@@ -217,8 +221,8 @@ static void rounds_of(int rounds)
 		drop(&ops[i]);
 }
 
-/* Nothing is outstanding on their communicator, as a rule, and no rank waits for another one longer than it has to. Ranks are late, each at
- * times of its own. */
+/* Nothing is outstanding on their communicator, as a rule, and no rank waits for another one longer than it has to. Ranks are
+ * late, each at times of its own. */
 static void row_of(int times)
 {
 	uint64_t mine = mix(seed * 13 + (uint64_t)me);
@@ -273,8 +277,8 @@ static int class_of(int code)
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 static const char *const forms[] = { "blocking", "nonblocking", "persistent" };
 
-/* Rank 0 sends rank 1 `sent` bytes, who expects `room`; all else fits, and a line of two bytes: a persistent one that none fits is the host's,
- * on which what is nothing at one end only is waited for. */
+/* Rank 0 sends rank 1 `sent` bytes, who expects `room`; all else fits, and a line of two bytes: a persistent one that none fits
+ * is the host's, on which what is nothing at one end only is waited for. */
 static void misfit(MPI_Comm comm, int sent, int room, enum form form)
 {
 	int *counts = calloc((size_t)np * 4, sizeof(int)), *displs = counts + np, *rcounts = displs + np, code;
@@ -294,12 +298,15 @@ static void misfit(MPI_Comm comm, int sent, int room, enum form form)
 	if (form == BLOCKING) {
 		code = MPI_Alltoallv(in, counts, displs, MPI_BYTE, out, rcounts, displs, MPI_BYTE, comm);
 	} else if (form == PERSISTENT) {
-		CHECK_EQ(MPI_Alltoallv_init(in, counts, displs, MPI_BYTE, out, rcounts, displs, MPI_BYTE, comm, MPI_INFO_NULL, &req), MPI_SUCCESS);
+		CHECK_EQ(MPI_Alltoallv_init(in, counts, displs, MPI_BYTE, out, rcounts, displs, MPI_BYTE, comm, MPI_INFO_NULL,
+					    &req),
+			 MPI_SUCCESS);
 		MPI_Start(&req);
 		code = MPI_Wait(&req, MPI_STATUS_IGNORE);
 		MPI_Start(&req);
 		if (class_of(MPI_Wait(&req, MPI_STATUS_IGNORE)) != class_of(code))
-			test_fail(__FILE__, __LINE__, "%d bytes where %d are expected: not the same at the second start", sent, room);
+			test_fail(__FILE__, __LINE__, "%d bytes where %d are expected: not the same at the second start", sent,
+				  room);
 		MPI_Request_free(&req);
 	} else {
 		CHECK_EQ(MPI_Ialltoallv(in, counts, displs, MPI_BYTE, out, rcounts, displs, MPI_BYTE, comm, &req), MPI_SUCCESS);
@@ -375,7 +382,8 @@ static void long_ones(void)
 			for (int i = 0; i < BLOCK; i++)
 				in[(size_t)(far_in ? 2 : 1) * ((size_t)r * BLOCK + (size_t)i)] = byte_of(turn, me, r, i);
 		}
-		MPI_Ialltoallv(in, counts, displs, far_in ? holes : MPI_BYTE, out, counts, displs, far_out ? holes : MPI_BYTE, MPI_COMM_WORLD, &req);
+		MPI_Ialltoallv(in, counts, displs, far_in ? holes : MPI_BYTE, out, counts, displs, far_out ? holes : MPI_BYTE,
+			       MPI_COMM_WORLD, &req);
 		MPI_Wait(&req, MPI_STATUS_IGNORE);
 		for (int r = 0; r < np; r++)
 			for (int i = 0; i < BLOCK; i++)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies at a random moment while communicators are made, in all ways in turn, and collectives and messages run on them: every
- * survivor's next call ends with MPI_ERR_PROC_ABORTED, also if those that it waits for live, but have failed elsewhere and will not come;
- * then the survivors make a communicator of their own. To be run with heddlerun --on-death=continue.
+ * A rank dies at a random moment while communicators are made, in all ways in turn, and collectives and messages run on them:
+ * every survivor's next call ends with MPI_ERR_PROC_ABORTED, also if those that it waits for live, but have failed elsewhere and
+ * will not come; then the survivors make a communicator of their own. To be run with heddlerun --on-death=continue.
  *
  *     comm_death_random DEAD MICROSECONDS SEED FILE
  *
- * MICROSECONDS: when it dies. SEED: of the order of the calls, the same on all ranks; an odd one: threads are allowed. FILE: see survivors.h. Each survivor prints a line.
+ * MICROSECONDS: when it dies. SEED: of the order of the calls, the same on all ranks; an odd one: threads are allowed. FILE: see
+ * survivors.h. Each survivor prints a line.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,9 +15,10 @@
 #include "survivors.h"
 
 enum { BARRIER, ALLREDUCE, MESSAGE, DUP, IDUP, SPLIT, CREATE, CREATE_GROUP, FROM_GROUP, CART, GRAPH, INTER, WAYS };
-static const char *const names[WAYS] = { "MPI_Barrier", "MPI_Allreduce", "MPI_Sendrecv", "MPI_Comm_dup", "MPI_Comm_idup", "MPI_Comm_split",
-					 "MPI_Comm_create", "MPI_Comm_create_group", "MPI_Comm_create_from_group", "MPI_Cart_create",
-					 "MPI_Dist_graph_create_adjacent", "MPI_Intercomm_create" };
+static const char *const names[WAYS] = { "MPI_Barrier", "MPI_Allreduce", "MPI_Sendrecv", "MPI_Comm_dup", "MPI_Comm_idup",
+					 "MPI_Comm_split", "MPI_Comm_create", "MPI_Comm_create_group",
+					 "MPI_Comm_create_from_group", "MPI_Cart_create", "MPI_Dist_graph_create_adjacent",
+					 "MPI_Intercomm_create" };
 static int me, all, dead;
 static int single;		/* the only rank of a group that has not got the dead one: there is nobody whom it has to tell */
 static MPI_Comm base, part;	/* all ranks; this one's part of them: single, or the others */
@@ -52,7 +54,8 @@ static int intercomm(int round)
 	MPI_Comm inter = MPI_COMM_NULL, merged = MPI_COMM_NULL;
 	bool alone = round % 2;
 	int other = !single, rc = MPI_Intercomm_create(part, 0, alone ? leaders : base,
-						       alone ? (me == single) == (single < other) : me == single ? other : single, round, &inter);
+						       alone ? (me == single) == (single < other) : me == single ? other :
+							       single, round, &inter);
 
 	if (rc)
 		return rc;
@@ -103,7 +106,8 @@ static int call(int way, int round)
 		rc = MPI_Cart_create(base, 1, &all, &on, 0, &made);
 		break;
 	case GRAPH:
-		rc = MPI_Dist_graph_create_adjacent(base, 1, &left, MPI_UNWEIGHTED, 1, &right, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &made);
+		rc = MPI_Dist_graph_create_adjacent(base, 1, &left, MPI_UNWEIGHTED, 1, &right, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+						    &made);
 		break;
 	default:
 		return intercomm(round);
@@ -146,7 +150,8 @@ int main(int argc, char **argv)
 	uint64_t seed;
 
 	/* threads may agree on several at a time, and so an agreement has more rounds than one */
-	MPI_Init_thread(&argc, &argv, argc > 3 && strtoull(argv[3], NULL, 0) % 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+	MPI_Init_thread(&argc, &argv, argc > 3 && strtoull(argv[3], NULL, 0) % 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+			&provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	if (argc != 5 || all < 2) {

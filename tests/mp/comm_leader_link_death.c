@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies whose group is to have an intercommunicator with another group; the leaders reach each other by a communicator without it.
- * One leader has its error elsewhere, and does not come before the others have been told: neither the group that has the dead rank waits for
- * the leader of the other one, nor that for the group whose end it cannot see. To be run with heddlerun --on-death=continue.
+ * A rank dies whose group is to have an intercommunicator with another group; the leaders reach each other by a communicator
+ * without it. One leader has its error elsewhere, and does not come before the others have been told: neither the group that
+ * has the dead rank waits for the leader of the other one, nor that for the group whose end it cannot see. To be run with
+ * heddlerun --on-death=continue.
  *
  *     comm_leader_link_death CASE LATER		4 ranks, of which the last one dies
  *
- * CASE: lost: rank 0, of the group without the dead, does not come. waits: the same, and the dead one dies in the constructor, when its
- * part is done; alone: rank 0 has had no error either. whole: ranks 1 and 2 do not come, and rank 0 waits for rank 1; early: it does so before they are told.
- * LATER: comes: who did not come does so when the others have been told, with the same tag, and is told; stays: it never does. In the end
- * the leaders make one of themselves: after "comes" with the same tag.
+ * CASE: lost: rank 0, of the group without the dead, does not come. waits: the same, and the dead one dies in the constructor,
+ * when its part is done; alone: rank 0 has had no error either. whole: ranks 1 and 2 do not come, and rank 0 waits for rank 1;
+ * early: it does so before they are told. LATER: comes: who did not come does so when the others have been told, with the same
+ * tag, and is told; stays: it never does. In the end the leaders make one of themselves: after "comes" with the same tag.
  *
  *     comm_leader_link_death accept|connect
  *
- * A member of the communicator dies while its root waits at its port, where nobody comes, or at one whose process does not accept.
- * Each survivor prints a line.
+ * A member of the communicator dies while its root waits at its port, where nobody comes, or at one whose process does not
+ * accept. Each survivor prints a line.
  */
 #include <stdio.h>
 #include <string.h>
@@ -77,8 +78,8 @@ static void linger(const int *first)
 	}
 }
 
-/* Everybody is in the constructor, or is told of the death by a message that does not come, unless it asks for none. first: not before rank 0
- * is there; or NULL. */
+/* Everybody is in the constructor, or is told of the death by a message that does not come, unless it asks for none. first: not
+ * before rank 0 is there; or NULL. */
 static void begin(bool comes, bool asks, bool dies_inside, int *first)
 {
 	MPI_Comm inter;
@@ -182,7 +183,9 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	port = argc == 2 && (!strcmp(argv[1], "accept") || !strcmp(argv[1], "connect"));
 	if ((argc != 3 && !port) || all != DEAD + 1) {
-		fprintf(stderr, "usage: comm_leader_link_death lost|waits|whole|early comes|stays, alone comes, accept|connect; 4 ranks\n");
+		fprintf(stderr,
+			"usage: comm_leader_link_death lost|waits|whole|early comes|stays, alone comes, accept|connect; 4 "
+			"ranks\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	met = counters();

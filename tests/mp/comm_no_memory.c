@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank has no memory for its part of a collective and lives, on another host than some: the communicator is lost, for it and for the others,
- * and the rank is dead for nobody. MPI_Comm_create_from_group with all makes a communicator that works (--wrap=hdl_irecv).
+ * A rank has no memory for its part of a collective and lives, on another host than some: the communicator is lost, for
+ * it and for the others, and the rank is dead for nobody. MPI_Comm_create_from_group with all makes a communicator that
+ * works (--wrap=hdl_irecv).
  *
  *     comm_no_memory RANK
  */
@@ -14,8 +15,8 @@ static bool lacks;
 
 __typeof__(hdl_irecv) __real_hdl_irecv, __wrap_hdl_irecv;
 
-int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm, uint16_t context,
-		     struct hdl_req **req)
+int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+		     uint16_t context, struct hdl_req **req)
 {
 	if (!lacks)
 		return __real_hdl_irecv(buf, count, t, src, tag, comm, context, req);

@@ -23,7 +23,8 @@ static MPI_Comm parent;
 #define CHECK(cond) \
 	do { \
 		if (!(cond)) { \
-			fprintf(stderr, "%s:%d: rank %d%s: not so: %s\n", __FILE__, __LINE__, me, parent == MPI_COMM_NULL ? "" : " of the children", #cond); \
+			fprintf(stderr, "%s:%d: rank %d%s: not so: %s\n", __FILE__, __LINE__, me, \
+				parent == MPI_COMM_NULL ? "" : " of the children", #cond); \
 			failed = 1; \
 		} \
 	} while (0)
@@ -172,8 +173,8 @@ static void collectives(MPI_Comm all)
 	free(a);
 }
 
-/* With --on-death=continue: the last rank of `all` is killed between two collectives, and each other rank gets an error from there on,
- * from any of them. */
+/* With --on-death=continue: the last rank of `all` is killed between two collectives, and each other rank gets an error from
+ * there on, from any of them. */
 static void until_death(MPI_Comm all)
 {
 	enum { BEFORE = 40, LARGE = 40000 };
@@ -373,7 +374,8 @@ static void case_arguments(void)
 	MPI_Info info;
 	FILE *f;
 
-	CHECK(!MPI_Comm_spawn(self, me ? NULL : argv, me ? -1 : 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
+	CHECK(!MPI_Comm_spawn(self, me ? NULL : argv, me ? -1 : 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
+			      MPI_ERRCODES_IGNORE));
 	reported(inter, "[][child][argv][][with space][-n]");
 	reported(children(1, (char[]){ "wdir" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0), getcwd(here, sizeof(here)));
 	info = info_of("wdir", there);
@@ -506,7 +508,8 @@ static void case_multiple(void)
 	for (int i = 0; i < 2; i++)
 		argvs[i] = (char *[]){ c, NULL };
 	first[1] = second[1] = NULL;
-	CHECK(!MPI_Comm_spawn_multiple(2, commands, (char **[]){ first, second }, counts, infos, 0, MPI_COMM_WORLD, &inter, codes));
+	CHECK(!MPI_Comm_spawn_multiple(2, commands, (char **[]){first, second}, counts, infos, 0, MPI_COMM_WORLD, &inter,
+				       codes));
 	MPI_Comm_remote_size(inter, &n);
 	CHECK(n == 4);
 	for (int i = 0; i < 5; i++)
@@ -570,8 +573,10 @@ static void case_refused(void)
 	refuse(self, info_of("mpi_initial_errhandler", "mpi_errors"), 1, MPI_ERR_INFO_VALUE, "mpi_errors");
 	refuse("/bin/true", MPI_INFO_NULL, 2, MPI_ERR_SPAWN, "without MPI_Init");
 	refuse("/bin/false", MPI_INFO_NULL, 1, MPI_ERR_SPAWN, "exit code 1");
-	CHECK(class_of(MPI_Comm_spawn(self, NULL, 1, MPI_INFO_NULL, np, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) == MPI_ERR_ROOT);
-	CHECK(class_of(MPI_Comm_spawn_multiple(0, NULL, NULL, NULL, NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) == MPI_ERR_ARG);
+	CHECK(class_of(MPI_Comm_spawn(self, NULL, 1, MPI_INFO_NULL, np, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) ==
+	      MPI_ERR_ROOT);
+	CHECK(class_of(MPI_Comm_spawn_multiple(0, NULL, NULL, NULL, NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) ==
+	      MPI_ERR_ARG);
 	refuse_many();
 	/* and it goes on */
 	inter = children(2, (char[]){ "meet" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
@@ -604,8 +609,8 @@ static void *spawns_once(void *arg)
 	return NULL;
 }
 
-/* Two threads of each rank, each with a communicator of its own; then two halves of the world; then many threads of each rank. Some of
- * the children have MPI_THREAD_MULTIPLE, too. */
+/* Two threads of each rank, each with a communicator of its own; then two halves of the world; then many threads of each rank.
+ * Some of the children have MPI_THREAD_MULTIPLE, too. */
 static void case_concurrent(void)
 {
 	enum { AT_ONCE = 8 };
@@ -835,8 +840,8 @@ static void case_visit(const char *name)
 	together(&inter, 1);
 }
 
-/* The launcher's file of names cannot grow for a while, as on a full disk: names that were published stay. The launcher must ignore
- * SIGXFSZ. */
+/* The launcher's file of names cannot grow for a while, as on a full disk: names that were published stay. The
+ * launcher must ignore SIGXFSZ. */
 static void case_full(const char *name)
 {
 	struct rlimit old, full = { 0, RLIM_INFINITY };

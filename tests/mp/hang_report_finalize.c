@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank is asked what it waits for while it goes through MPI_Finalize: who asks wakes the transport, which must not be gone by then. What
- * the launcher's event would call on PMIx's thread is called by a thread of this program, and is made slow (--wrap=hdl_tp_wake). To be
- * run with heddlerun.
+ * A rank is asked what it waits for while it goes through MPI_Finalize: who asks wakes the transport, which must not be gone by
+ * then. What the launcher's event would call on PMIx's thread is called by a thread of this program, and is made slow
+ * (--wrap=hdl_tp_wake). To be run with heddlerun.
  */
 #include <mpi.h>
 #include <pmix.h>

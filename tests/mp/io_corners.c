@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets beyond the largest, representations
- * without bytes, long striping units, filetypes of extent 0, errors of MPI_File_close, accesses that wait for a lock. Any number of ranks.
+ * Files: the shared pointer right behind MPI_File_open, hints that change during an access, offsets beyond the largest,
+ * representations without bytes, long striping units, filetypes of extent 0, errors of MPI_File_close, accesses that wait for a
+ * lock. Any number of ranks.
  *
  *     io_corners DIRECTORY [CASE]
  */
@@ -119,7 +120,8 @@ static void test_hints_meanwhile(void)
 /* No access, pointer or byte offset leads beyond the largest offset, and none is an endless loop, an allocation or a signal. */
 static void test_beyond(void)
 {
-	static const MPI_Offset far[] = { (MPI_Offset)1 << 40, (MPI_Offset)1 << 60, ((MPI_Offset)1 << 62) + 3, INT64_MAX / 4 - 1, INT64_MAX / 4 };
+	static const MPI_Offset far[] = {(MPI_Offset)1 << 40, (MPI_Offset)1 << 60, ((MPI_Offset)1 << 62) + 3, INT64_MAX / 4 - 1,
+					 INT64_MAX / 4};
 	MPI_File f = open_file(MPI_COMM_WORLD, path);
 	MPI_Datatype filetype;
 	MPI_Offset at;
@@ -158,7 +160,8 @@ static void test_beyond(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- representations whose extents are not known ------------------------------------------------------------------------------- */
+/* ---- representations whose extents are not known
+ * ------------------------------------------------------------------------------- */
 
 static int extent_code, extent_bytes;
 
@@ -195,7 +198,8 @@ static void test_extents(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- collective buffering -------------------------------------------------------------------------------------------------------- */
+/* ---- collective buffering
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* A striping unit that is longer than the data: one round, and one file domain with data. */
 static void test_striping(void)
@@ -244,7 +248,8 @@ static void test_no_extent(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- close ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- close
+ * ----------------------------------------------------------------------------------------------------------------------- */
 
 static MPI_File handled_file;
 static int handled, handled_class;
@@ -318,7 +323,8 @@ static void test_close(void)
 	meet(sync_comm);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads
+ * ----------------------------------------------------------------------------------------------------------------------- */
 
 /* An access that waits for a lock keeps no other one waiting, not even one that begins at once behind. */
 static void test_blocked(void)
@@ -361,8 +367,9 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{ "blocked", test_blocked }, { "open_shared", test_open_shared }, { "hints_meanwhile", test_hints_meanwhile }, { "beyond", test_beyond },
-	{ "extents", test_extents }, { "striping", test_striping }, { "no_extent", test_no_extent }, { "close", test_close },
+	{ "blocked", test_blocked }, { "open_shared", test_open_shared }, { "hints_meanwhile", test_hints_meanwhile },
+	{ "beyond", test_beyond }, { "extents", test_extents }, { "striping", test_striping }, { "no_extent", test_no_extent },
+	{ "close", test_close },
 };
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error classes by errno, and calls of the system that move a part: this program's pwrite, pread and others stand before the system's. Any
- * number of ranks.
+ * Error classes by errno, and calls of the system that move a part: this program's pwrite, pread and others stand before the
+ * system's. Any number of ranks.
  *
  *     io_errno DIRECTORY
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file system without space: accesses fail with MPI_ERR_NO_SPACE at the ranks whose data have none, what was written before is there, and
- * the file can be written when there is space again. Any number of ranks.
+ * A file system without space: accesses fail with MPI_ERR_NO_SPACE at the ranks whose data have none, what was written before is
+ * there, and the file can be written when there is space again. Any number of ranks.
  *
  *     io_full DIRECTORY            of a small file system that no other process uses
  *     io_full DIRECTORY readonly   of one that is mounted read-only, with a file io_full in it
@@ -76,7 +76,8 @@ static void check_block(MPI_File f, MPI_Offset at, uint64_t seed)
 	VERIFY(v, BLOCK, seed);
 }
 
-/* ---- independent ------------------------------------------------------------------------------------------------------------- */
+/* ---- independent
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static int write_one(MPI_File f, MPI_Offset at, const void *v, int nonblocking)
 {
@@ -113,7 +114,8 @@ static void test_independent(int nonblocking)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- collective --------------------------------------------------------------------------------------------------------------- */
+/* ---- collective
+ * --------------------------------------------------------------------------------------------------------------- */
 
 enum form { BLOCKING, NONBLOCKING, SPLIT, FORMS };
 
@@ -217,7 +219,8 @@ static void test_own_blocks(int form)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- the shared pointer ---------------------------------------------------------------------------------------------------------- */
+/* ---- the shared pointer
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Records at the shared pointer until there is no space: each one that was written is there once. */
 static void test_shared(void)
@@ -264,7 +267,8 @@ static void test_shared(void)
 	free(written);
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes
+ * -------------------------------------------------------------------------------------------------------------------------- */
 
 static void test_preallocate(void)
 {

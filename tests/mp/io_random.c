@@ -190,7 +190,8 @@ static void transfer(MPI_File f, int form, int writes, MPI_Offset offset, const 
 			      MPI_File_iread_at(f, offset, m->buf, (int)m->count, m->type, &r);
 		break;
 	case IOWN:
-		rc = writes ? MPI_File_iwrite_c(f, m->buf, m->count, m->type, &r) : MPI_File_iread_c(f, m->buf, m->count, m->type, &r);
+		rc = writes ? MPI_File_iwrite_c(f, m->buf, m->count, m->type, &r) :
+			      MPI_File_iread_c(f, m->buf, m->count, m->type, &r);
 		break;
 	case ALL:
 		rc = writes ? MPI_File_write_all(f, m->buf, (int)m->count, m->type, status) :
@@ -328,8 +329,8 @@ static void read_round(MPI_File f, uint64_t seed, int form)
 		MPI_Offset at = view_at(&v, offset * v.unit + k);
 
 		if (*p != (k < expect ? model[at] : HOLE))
-			test_fail(__FILE__, __LINE__, "byte %d of the data, at %lld in the file: %#x, should be %#x", k, (long long)at, *p,
-				  k < expect ? model[at] : HOLE);
+			test_fail(__FILE__, __LINE__, "byte %d of the data, at %lld in the file: %#x, should be %#x", k,
+				  (long long)at, *p, k < expect ? model[at] : HOLE);
 		*p = HOLE;
 	}
 	for (size_t i = 0; i < m.room; i++)
@@ -358,7 +359,8 @@ int main(int argc, char **argv)
 	MPI_Info_set(info, "collective_buffering", seed & 4 ? "true" : "automatic");
 	if (seed & 8)
 		MPI_Info_set(info, "cb_nodes", "2");
-	CHECK_EQ(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info, &f), MPI_SUCCESS);
+	CHECK_EQ(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info, &f),
+		 MPI_SUCCESS);
 	CHECK_EQ(MPI_File_set_size(f, 0), MPI_SUCCESS);
 	MPI_Info_free(&info);
 	for (int round = 0; round < rounds; round++) {

@@ -54,7 +54,8 @@ static void test_open(const char *dir)
 	snprintf(other, sizeof(other), "%s/%0300d", dir, 0);
 	FAILS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f), MPI_ERR_BAD_FILE);
 	if (np > 1) {
-		FAILS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | (me ? MPI_MODE_RDWR : MPI_MODE_WRONLY), MPI_INFO_NULL, &f),
+		FAILS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | (me ? MPI_MODE_RDWR : MPI_MODE_WRONLY),
+				    MPI_INFO_NULL, &f),
 		      MPI_ERR_NOT_SAME);
 		CHECK(access(path, F_OK));
 		FAILS(MPI_File_open(MPI_COMM_WORLD, path, me ? MPI_MODE_RDONLY : 0, MPI_INFO_NULL, &f), MPI_ERR_AMODE);
@@ -65,7 +66,8 @@ static void test_open(const char *dir)
 	CHECK_EQ(amode, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR);
 	WORKS(MPI_File_close(&f));
 	CHECK(f == MPI_FILE_NULL);
-	FAILS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, MPI_INFO_NULL, &f), MPI_ERR_FILE_EXISTS);
+	FAILS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, MPI_INFO_NULL, &f),
+	      MPI_ERR_FILE_EXISTS);
 	FAILS(MPI_File_close(&f), MPI_ERR_FILE);
 	meet(sync_comm);
 	snprintf(other, sizeof(other), "%s%s", me & 1 ? "ufs:" : "", path);
@@ -409,7 +411,8 @@ static void test_external32(void)
 	CHECK_EQ(n, 3);
 	CHECK(w[0] == v[0] && w[2] == v[1] && w[3] == 99);
 	/* mixed types */
-	MPI_Type_create_struct(2, (int[]){ 1, 1 }, (MPI_Aint[]){ 0, (char *)&p.s - (char *)&p }, (MPI_Datatype[]){ MPI_DOUBLE, MPI_SHORT }, &pair);
+	MPI_Type_create_struct(2, (int[]){1, 1}, (MPI_Aint[]){0, (char *)&p.s - (char *)&p},
+			       (MPI_Datatype[]){MPI_DOUBLE, MPI_SHORT}, &pair);
 	MPI_Type_commit(&pair);
 	WORKS(MPI_File_set_view(f, 5000 + 100 * me, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL));
 	WORKS(MPI_File_write_at(f, 0, &p, 1, pair, MPI_STATUS_IGNORE));

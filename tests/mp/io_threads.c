@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of each rank access one file, each its own blocks, blocking and nonblocking, also in atomic mode and at the shared pointer.
+ * Threads of each rank access one file, each its own blocks, blocking and nonblocking, also in atomic mode
+ * and at the shared pointer.
  *
  *     io_threads PATH [threads [rounds]]
  */
@@ -60,7 +61,9 @@ int main(int argc, char **argv)
 		test_fail(__FILE__, __LINE__, "no path");
 	threads = argc > 2 ? atoi(argv[2]) : threads;
 	rounds = argc > 3 ? atoi(argv[3]) : rounds;
-	CHECK_EQ(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &f), MPI_SUCCESS);
+	CHECK_EQ(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+			       MPI_INFO_NULL, &f),
+		 MPI_SUCCESS);
 	for (int atomic = 0; atomic < 2; atomic++) {
 		CHECK_EQ(MPI_File_set_atomicity(f, atomic), MPI_SUCCESS);
 		for (int t = 0; t < threads; t++)

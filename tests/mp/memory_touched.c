@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that a rank of a large job touches: MPI_Init, reductions, a barrier, and some messages. Proportional shares (PSS), by
- * /proc/self/smaps: a page that several ranks map counts in parts. Meant for 64 ranks of one host (show_memory.sh); with fewer the
- * shares of libraries are larger.
+ * /proc/self/smaps: a page that several ranks map counts in parts. Meant for 64 ranks of one host (show_memory.sh); with fewer
+ * the shares of libraries are larger.
  *
  *     the fabric's file   what the ranks have allocated in it, touched or not: receive pools, queues, rings, slots of collectives
  *     the fabric          what they touch of that

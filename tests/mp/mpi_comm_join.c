@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_comm_join PATH SIDE [die | lose | leave | apart | port | first | strangers | full | unanswered | visits N]. Side 0 listens on sockets in
- * the file system (PATH.RANK), side 1 connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
- * port: instead, the jobs connect by a port of side 0's last rank, several times.
- * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
- * strangers: the same, of one rank each, while others come to the port who are no processes of MPI, or fall silent.
- * unanswered: one job alone, whose first rank has a port and accepts late, or never. HEDDLE_CONNECT_TIMEOUT has to be short.
- * visits: the same, N times, each time with another job: the script looks at what side 0 still has of those that have ended.
- * full: rank 1 of side 0 cannot name one more job: no rank of either gets an intercommunicator, and none waits for ever.
- * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
- * lose: only the leaders join; side 1's last rank ends itself in the middle of what all ranks do together; all others are told, and call
- * MPI_Finalize.
- * apart: most ranks never send each other anything, and side 1 calls MPI_Finalize when side 0 has ended.
+ * Two jobs that were started apart become one: mpi_comm_join PATH SIDE [die | lose | leave | apart | port | first | strangers |
+ * full | unanswered | visits N]. Side 0 listens on sockets in the file system (PATH.RANK), side 1 connects. Both have as many
+ * ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together. port: instead, the jobs
+ * connect by a port of side 0's last rank, several times. first: the same, once; the jobs may have different sizes, and side 0
+ * sends to all of side 1 as soon as it can. strangers: the same, of one rank each, while others come to the port who are no
+ * processes of MPI, or fall silent. unanswered: one job alone, whose first rank has a port and accepts late, or never.
+ * HEDDLE_CONNECT_TIMEOUT has to be short. visits: the same, N times, each time with another job: the script looks at what side 0
+ * still has of those that have ended. full: rank 1 of side 0 cannot name one more job: no rank of either gets an
+ * intercommunicator, and none waits for ever. die: of side 1 every rank ends itself then, and side 0 goes on without them.
+ * leave: it calls MPI_Finalize, though side 0 waits for it. lose: only the leaders join; side 1's last rank ends itself in the
+ * middle of what all ranks do together; all others are told, and call MPI_Finalize. apart: most ranks never send each other
+ * anything, and side 1 calls MPI_Finalize when side 0 has ended.
  */
 #include <errno.h>
 #include <limits.h>
@@ -212,7 +212,8 @@ static void refuses(MPI_Comm comm, const char *name, int accepts)
 	MPI_Comm none = MPI_COMM_NULL;
 	int class, root = np - 1, rc;
 
-	rc = accepts ? MPI_Comm_accept(name, MPI_INFO_NULL, root, comm, &none) : MPI_Comm_connect(name, MPI_INFO_NULL, root, comm, &none);
+	rc = accepts ? MPI_Comm_accept(name, MPI_INFO_NULL, root, comm, &none) :
+		       MPI_Comm_connect(name, MPI_INFO_NULL, root, comm, &none);
 	MPI_Error_class(rc, &class);
 	CHECK(class == MPI_ERR_PORT && none == MPI_COMM_NULL);
 }
@@ -287,7 +288,8 @@ static void visits(const char *path, int times)
 	/* the connection between ranks of this job is there before the first visitor: it is none of what a visitor leaves */
 	MPI_Comm_size(MPI_COMM_WORLD, &n);
 	for (int i = 0; i < 100; i++)
-		MPI_Sendrecv(&me, 1, MPI_INT, (me + 1) % n, 1, &v, 1, MPI_INT, (me + n - 1) % n, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Sendrecv(&me, 1, MPI_INT, (me + 1) % n, 1, &v, 1, MPI_INT, (me + n - 1) % n, 1, MPI_COMM_WORLD,
+			     MPI_STATUS_IGNORE);
 	if (me == 0 && side == 0) {
 		MPI_Open_port(MPI_INFO_NULL, name);
 		tell_name(path, name);
@@ -352,7 +354,9 @@ static int port_error(int rc)
 
 static int dial(int number)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)number), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in a = {.sin_family = AF_INET,
+				.sin_port = htons((uint16_t)number),
+				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	must(s >= 0 && !connect(s, (struct sockaddr *)&a, sizeof(a)), "connecting to the port");
@@ -381,8 +385,8 @@ struct proxy {
 	int listens, number;
 };
 
-/* Between a visitor and the port: passes on what both say of themselves, but the visitor's verdict is not heard: as if it had been stopped
- * there. Only then the visitor goes on. */
+/* Between a visitor and the port: passes on what both say of themselves, but the visitor's verdict is not heard: as if it had
+ * been stopped there. Only then the visitor goes on. */
 static void *proxy(void *arg)
 {
 	struct { uint64_t magic, secret, nonce; uint32_t described, address; } hello;
@@ -393,7 +397,8 @@ static void *proxy(void *arg)
 
 	must(visitor >= 0 && read_fully(visitor, &hello, sizeof(hello)), "the visitor's hello");
 	CHECK(write(port, &hello, sizeof(hello)) == sizeof(hello));
-	must(hello.described + hello.address <= sizeof(buf) && read_fully(visitor, buf, hello.described + hello.address), "its description");
+	must(hello.described + hello.address <= sizeof(buf) && read_fully(visitor, buf, hello.described + hello.address),
+	     "its description");
 	CHECK(write(port, buf, hello.described + hello.address) == hello.described + hello.address);
 	shutdown(port, SHUT_WR);
 	while ((n = read(port, buf, sizeof(buf))) > 0) {
@@ -544,13 +549,14 @@ static void meet_the_largest_job(void)
 		uint32_t job;
 		int32_t first, stride, n;
 		uint8_t can;
-	} __attribute__((packed)) hello = { .jobs = 1, .runs = 1, .size = INT_MAX - np, .name_bytes = sizeof(hello.name), .name = "largest",
-					    .stride = 1, .n = 1 };
+	} __attribute__((packed)) hello = { .jobs = 1, .runs = 1, .size = INT_MAX - np, .name_bytes = sizeof(hello.name),
+					    .name = "largest", .stride = 1, .n = 1 };
 	MPI_Comm none = MPI_COMM_NULL;
 	int s[2], a[2];
 
 	/* how they begin, this process says itself */
-	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, a) && !shutdown(a[1], SHUT_WR) && !socketpair(AF_UNIX, SOCK_STREAM, 0, s), "socketpair");
+	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, a) && !shutdown(a[1], SHUT_WR) && !socketpair(AF_UNIX, SOCK_STREAM, 0, s),
+	     "socketpair");
 	MPI_Comm_join(a[0], &none);
 	must(read_fully(a[1], &hello, offsetof(typeof(hello), secret)), "a hello");
 	hello.described = offsetof(typeof(hello), can) - offsetof(typeof(hello), jobs);
@@ -708,7 +714,8 @@ static void accepted_slowly(const char *name, MPI_Comm comm)
 		p.listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		must(!bind(p.listens, (struct sockaddr *)&a, sizeof(a)) && !listen(p.listens, 1) &&
 		     !getsockname(p.listens, (struct sockaddr *)&a, &n), "listening");
-		snprintf(by_proxy, sizeof(by_proxy), "%.*s:%d%s", (int)(colon - name), name, ntohs(a.sin_port), strchr(colon + 1, ':'));
+		snprintf(by_proxy, sizeof(by_proxy), "%.*s:%d%s", (int)(colon - name), name, ntohs(a.sin_port),
+			 strchr(colon + 1, ':'));
 		must(!pthread_create(&thread, NULL, slow_word, &p), "a thread");
 		CHECK(MPI_Comm_connect(by_proxy, info, 0, comm, &inter) == MPI_SUCCESS);
 		pthread_join(thread, NULL);

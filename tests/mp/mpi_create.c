@@ -602,7 +602,8 @@ static void refused(void)
 	if (np > 1) {
 		MPI_Group_incl(world, 1, &zero, &one);
 		if (me)
-			CHECK_EQ(class_of(MPI_Comm_create_from_group(one, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c)), MPI_ERR_GROUP);
+			CHECK_EQ(class_of(MPI_Comm_create_from_group(one, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c)),
+				 MPI_ERR_GROUP);
 		CHECK_EQ(class_of(MPI_Intercomm_create_from_groups(empty, 0, one, 0, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c)),
 			 MPI_ERR_GROUP);
 		MPI_Group_free(&one);

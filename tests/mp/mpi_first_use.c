@@ -259,7 +259,8 @@ static int copy_fn(MPI_Comm comm, int keyval, void *extra, void *in, void *out, 
 
 static void use_attributes(int number)
 {
-	const int predefined[] = {MPI_TAG_UB, MPI_IO, MPI_HOST, MPI_WTIME_IS_GLOBAL, MPI_UNIVERSE_SIZE, MPI_APPNUM, MPI_LASTUSEDCODE};
+	const int predefined[] = {MPI_TAG_UB,        MPI_IO,     MPI_HOST,        MPI_WTIME_IS_GLOBAL,
+				  MPI_UNIVERSE_SIZE, MPI_APPNUM, MPI_LASTUSEDCODE};
 	int keyval[20], flag;
 	void *value;
 

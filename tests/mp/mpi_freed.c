@@ -40,7 +40,8 @@ static int deletion(MPI_Comm comm, int keyval, void *value, void *extra)
 	return MPI_SUCCESS;
 }
 
-/* The key goes with its last attribute: MPI_Comm_delete_attr is told its value, which MPI_Comm_free_keyval took from the variable. */
+/* The key goes with its last attribute: MPI_Comm_delete_attr is told its value, which MPI_Comm_free_keyval
+ * took from the variable. */
 static void keys(void)
 {
 	int key, saved, flag;

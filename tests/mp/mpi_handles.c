@@ -71,8 +71,8 @@ static MPI_Message msg;
 
 #define TYPE_CALLS(X) \
 	X(MPI_Type_size, (h, &i), 0) X(MPI_Type_size_c, (h, &c), 0) X(MPI_Type_get_extent, (h, &a, &b), 0) \
-	X(MPI_Type_get_true_extent, (h, &a, &b), 0) X(MPI_Type_commit, (H), 0) X(MPI_Type_free, (H), 0) X(MPI_Type_dup, (h, &type), 0) \
-	X(MPI_Type_contiguous, (2, h, &type), 0) X(MPI_Type_vector, (2, 1, 2, h, &type), 0) \
+	X(MPI_Type_get_true_extent, (h, &a, &b), 0) X(MPI_Type_commit, (H), 0) X(MPI_Type_free, (H), 0) \
+	X(MPI_Type_dup, (h, &type), 0) X(MPI_Type_contiguous, (2, h, &type), 0) X(MPI_Type_vector, (2, 1, 2, h, &type), 0) \
 	X(MPI_Type_create_hvector, (2, 1, 8, h, &type), 0) X(MPI_Type_indexed, (1, one, four, h, &type), 0) \
 	X(MPI_Type_create_struct, (1, one, &a, &h, &type), 0) X(MPI_Type_create_resized, (h, 0, 8, &type), 0) \
 	X(MPI_Type_create_subarray, (1, one, one, four, MPI_ORDER_C, h, &type), 0) \
@@ -101,7 +101,8 @@ static MPI_Message msg;
 	X(MPI_Ireduce, (four, out, 1, MPI_INT, h, 0, W, &req), 0)
 
 #define INFO_CALLS(X) \
-	X(MPI_Info_dup, (h, &info), 0) X(MPI_Info_free, (H), 0) X(MPI_Info_set, (h, "k", "v"), 0) X(MPI_Info_delete, (h, "k"), 0) \
+	X(MPI_Info_dup, (h, &info), 0) X(MPI_Info_free, (H), 0) X(MPI_Info_set, (h, "k", "v"), 0) \
+	X(MPI_Info_delete, (h, "k"), 0) \
 	X(MPI_Info_get_string, (h, "k", &i, text, &flag), 0) X(MPI_Info_get, (h, "k", 8, text, &flag), 0) \
 	X(MPI_Info_get_valuelen, (h, "k", &i, &flag), 0) X(MPI_Info_get_nkeys, (h, &i), 0) \
 	X(MPI_Info_get_nthkey, (h, 0, text), 0) X(MPI_Comm_set_info, (W, h), 1) X(MPI_Comm_dup_with_info, (W, h, &comm), 1) \
@@ -143,10 +144,11 @@ static void judge(const char *call, int rc, int want, const char *kind, const ch
 	MPI_Error_class(rc, &class);
 	MPI_Error_string(rc, said, &len);
 	if (class != want)
-		test_fail(__FILE__, __LINE__, "%s with a %s that is %s: class %d instead of %d: %s", call, kind, what, class, want,
-			  said);
+		test_fail(__FILE__, __LINE__, "%s with a %s that is %s: class %d instead of %d: %s", call, kind, what, class,
+			  want, said);
 	if (strncmp(said, call, strlen(call)) || said[strlen(call)] != ':')
-		test_fail(__FILE__, __LINE__, "%s with a %s that is %s: the text does not begin with the call: %s", call, kind, what, said);
+		test_fail(__FILE__, __LINE__, "%s with a %s that is %s: the text does not begin with the call: %s", call, kind,
+			  what, said);
 }
 
 #define TRIES(kind, CALLS, class) \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A handle that a call was to return is null where the call fails, as with other MPIs: each function of the list that returns one is called
- * with arguments that are none (mpi_outputs.h is made of src/mpi/functions.def), also those that the library lacks.
+ * A handle that a call was to return is null where the call fails, as with other MPIs: each function of the list
+ * that returns one is called with arguments that are none (mpi_outputs.h is made of src/mpi/functions.def), also
+ * those that the library lacks.
  */
 #include "mpi_test.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Point-to-point beyond send and receive (MPI-5.0 chapter 3): sendrecv_replace, matched probe, persistent, buffered, cancelled
- * and generalized operations, every form of completion, and refused arguments. Each rank has a right and a left neighbour, on one rank itself.
+ * and generalized operations, every form of completion, and refused arguments. Each rank has a right and a left
+ * neighbour, on one rank itself.
  */
 #include <sched.h>
 

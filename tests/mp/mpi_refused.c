@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What messages and the collectives refuse (MPI-5.0 sections 2.8, 3, 6): error class, and in the text the call, the argument and its
- * value. Each is refused by the rank that called it, before anything is sent: the communicator works afterwards. All of it once with
- * MPI_ERRORS_RETURN, and once with an error handler that forgives: it is called once, and the call returns the error all the same.
+ * What messages and the collectives refuse (MPI-5.0 sections 2.8, 3, 6): error class, and in the text the call, the
+ * argument and its value. Each is refused by the rank that called it, before anything is sent: the communicator works
+ * afterwards. All of it once with MPI_ERRORS_RETURN, and once with an error handler that forgives: it is called once, and
+ * the call returns the error all the same.
  */
 #include "mpi_test.h"
 
@@ -124,7 +125,8 @@ static void data(void)
 	REFUSED(MPI_ERR_COUNT, "count", "-5000000000", MPI_Bcast_c, (s, -5000000000, I, 0, W));
 	REFUSED(MPI_ERR_COUNT, "count", "9223372036854775807", MPI_Bcast_c, (s, INT64_MAX, I, 0, W));
 	REFUSED(MPI_ERR_COUNT, "count", "9223372036854775807", MPI_Allreduce_c, (s, r, INT64_MAX, I, MPI_SUM, W));
-	REFUSED(MPI_ERR_COUNT, "recvcount", "4611686018427387904", MPI_Gather_c, (s, 1, MPI_CHAR, r, (MPI_Count)1 << 62, I, 0, S));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "4611686018427387904", MPI_Gather_c,
+		(s, 1, MPI_CHAR, r, (MPI_Count)1 << 62, I, 0, S));
 	REFUSED(MPI_ERR_COUNT, "recvcount", "4611686018427387904", MPI_Allgather_c, (s, 1, I, r, (MPI_Count)1 << 62, I, W));
 	REFUSED(MPI_ERR_COUNT, "recvcount", "9223372036854775807", MPI_Reduce_scatter_block_c,
 		(s, r, INT64_MAX, I, MPI_SUM, W));
@@ -183,8 +185,10 @@ static void vectors(void)
 	REFUSED(MPI_ERR_ARG, "sendtypes", "null pointer", MPI_Alltoallw, (s, counts, displs, NULL, r, counts, displs, types, W));
 	REFUSED(MPI_ERR_ARG, "recvcounts", "null pointer", MPI_Reduce_scatter, (s, r, NULL, I, MPI_SUM, W));
 	REFUSED(MPI_ERR_ARG, "recvcounts", "null pointer", MPI_Gatherv, (s, 1, I, r, NULL, displs, I, 0, S));
-	REFUSED(MPI_ERR_TYPE, which_type, "not committed", MPI_Alltoallw, (s, counts, displs, bad_types, r, counts, displs, types, W));
-	REFUSED(MPI_ERR_TYPE, which_type, "not committed", MPI_Alltoallw, (s, counts, displs, types, r, counts, displs, bad_types, W));
+	REFUSED(MPI_ERR_TYPE, which_type, "not committed", MPI_Alltoallw,
+		(s, counts, displs, bad_types, r, counts, displs, types, W));
+	REFUSED(MPI_ERR_TYPE, which_type, "not committed", MPI_Alltoallw,
+		(s, counts, displs, types, r, counts, displs, bad_types, W));
 	REFUSED(MPI_ERR_TYPE, "recvtype", "not committed", MPI_Allgatherv, (s, 1, I, r, counts, displs, raw, W));
 	REFUSED(MPI_ERR_BUFFER, "sendbuf", "", MPI_Alltoallv, (NULL, counts, displs, I, r, counts, displs, I, W));
 	REFUSED(MPI_ERR_BUFFER, "recvbuf", "", MPI_Allgatherv, (s, 1, I, NULL, counts, displs, I, W));
@@ -213,7 +217,8 @@ static void in_place_and_aliases(void)
 	REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Scatter, (MPI_IN_PLACE, 1, I, r, 1, I, 0, S));
 	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Allgather, (MPI_IN_PLACE, 1, I, MPI_IN_PLACE, 1, I, W));
 	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Alltoall, (s, 1, I, MPI_IN_PLACE, 1, I, W));
-	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Alltoallv, (s, counts, displs, I, MPI_IN_PLACE, counts, displs, I, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Alltoallv,
+		(s, counts, displs, I, MPI_IN_PLACE, counts, displs, I, W));
 	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Allreduce, (s, MPI_IN_PLACE, 1, I, MPI_SUM, W));
 	REFUSED(MPI_ERR_BUFFER, "buf", "MPI_IN_PLACE", MPI_Allreduce, (MPI_IN_PLACE, MPI_IN_PLACE, 1, I, MPI_SUM, W));
 	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Scan, (s, MPI_IN_PLACE, 1, I, MPI_SUM, W));
@@ -222,7 +227,8 @@ static void in_place_and_aliases(void)
 		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Reduce, (MPI_IN_PLACE, r, 1, I, MPI_SUM, 0, W));
 		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Reduce, (MPI_IN_PLACE, r, 1, I, own, 0, W));
 		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Gather, (MPI_IN_PLACE, 1, I, r, 1, I, 0, W));
-		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Igatherv, (MPI_IN_PLACE, 1, I, r, counts, displs, I, 0, W, &q));
+		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Igatherv,
+			(MPI_IN_PLACE, 1, I, r, counts, displs, I, 0, W, &q));
 		REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Scatter, (s, 1, I, MPI_IN_PLACE, 1, I, 0, W));
 	}
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Gather, (s, 1, I, s, 1, I, 0, S));
@@ -233,7 +239,8 @@ static void in_place_and_aliases(void)
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allgatherv, (s + me, 1, I, s, counts, displs, I, W));
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Alltoall, (s, 1, I, s, 1, I, W));
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Alltoallv, (s, counts, displs, I, s, counts, displs, I, W));
-	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Alltoallw, (s, counts, bytes_on(), types, s, counts, bytes_on(), types, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Alltoallw,
+		(s, counts, bytes_on(), types, s, counts, bytes_on(), types, W));
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allreduce, (s, s, 1, I, MPI_SUM, W));
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allreduce, (s, s, 1, I, own, W));
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Scan, (s, s, 1, I, MPI_SUM, W));
@@ -309,8 +316,8 @@ static void allowed_places(void)
 }
 
 /* What looks like one of these and is right. */
-/* One buffer for both, where one rank alone could refuse it, because of the others' it is not significant: it is in place, as with other
- * MPIs. All ranks have the same arguments, and none waits for another one that has left. */
+/* One buffer for both, where one rank alone could refuse it, because of the others' it is not significant: it is in place, as
+ * with other MPIs. All ranks have the same arguments, and none waits for another one that has left. */
 static void one_buffer(void)
 {
 	int root = np - 1, last = me == root, long_n = 50000, *v = malloc(2 * sizeof(*v) * (size_t)long_n);

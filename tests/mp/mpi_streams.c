@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of types that are not one run of bytes (MPI-5.0 sections 3.4 to 3.10, 4.1): random layouts on both sides, different ones, of
- * all lengths, in every mode of sending and receiving; checked byte by byte against maps that the test makes for itself. And what a
- * large one costs: no more memory than a few pieces of it.
+ * Messages of types that are not one run of bytes (MPI-5.0 sections 3.4 to 3.10, 4.1): random layouts on both sides, different
+ * ones, of all lengths, in every mode of sending and receiving; checked byte by byte against maps that the test makes for
+ * itself. And what a large one costs: no more memory than a few pieces of it.
  *
  *     mpi_streams [messages [seed [largest message]]]
  */
@@ -176,7 +176,8 @@ static void verify(unsigned char *mem, size_t bytes, const struct layout *l, siz
 		}
 	for (size_t i = 0; i < bytes; i++)
 		if (mem[i] != GUARD)
-			test_fail(__FILE__, __LINE__, "byte %zu of the buffer, which is none of the %zu received, was written", i, n);
+			test_fail(__FILE__, __LINE__, "byte %zu of the buffer, which is none of the %zu received, was written",
+				  i, n);
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */

@@ -38,11 +38,11 @@ static void dims_create(void)
 		{ 36, 2, { 0, 0 }, { 6, 6 } }, { 72, 3, { 0, 0, 0 }, { 6, 4, 3 } }, { 60, 4, { 0, 0, 0, 0 }, { 5, 3, 2, 2 } },
 		{ 24, 3, { 0, 2, 0 }, { 4, 2, 3 } }, { 8, 2, { 8, 1 }, { 8, 1 } }, { 1000003, 2, { 0, 0 }, { 1000003, 1 } },
 		{ INT_MAX, 3, { 0, 0, 0 }, { INT_MAX, 1, 1 } }, { 1 << 30, 4, { 0, 0, 0, 0 }, { 256, 256, 128, 128 } },
-		/* the largest and the smallest are as close as can be, whatever the largest is; where that leaves a choice, the largest
-		 * is the smallest that it can be */
+		/* the largest and the smallest are as close as can be, whatever the largest is; where that leaves a choice, the
+		 * largest is the smallest that it can be */
 		{ 34425, 3, { 0, 0, 0 }, { 51, 27, 25 } }, { 34425 * 7, 4, { 0, 7, 0, 0 }, { 51, 7, 27, 25 } },
-		{ 20, 4, { 0, 0, 0, 0 }, { 5, 2, 2, 1 } }, { 1440, 4, { 0, 0, 0, 0 }, { 8, 6, 6, 5 } }, { 720720, 4, { 0, 0, 0, 0 }, { 33, 30, 28, 26 } },
-		{ 1, 0, { 0 }, { 0 } }, { 1024, 1, { 0 }, { 1024 } },
+		{ 20, 4, { 0, 0, 0, 0 }, { 5, 2, 2, 1 } }, { 1440, 4, { 0, 0, 0, 0 }, { 8, 6, 6, 5 } },
+		{ 720720, 4, { 0, 0, 0, 0 }, { 33, 30, 28, 26 } }, { 1, 0, { 0 }, { 0 } }, { 1024, 1, { 0 }, { 1024 } },
 	};
 	int d[24];
 
@@ -321,7 +321,8 @@ static void adjacent(void)
 	MPI_Dist_graph_neighbors(c, 2, got, w, 1, got + 2, w + 2);
 	CHECK(got[0] == src[0] && got[1] == me && got[2] == dst[0] && w[0] == 5 && w[1] == 6 && w[2] == 7);
 	MPI_Comm_free(&c);
-	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 0, NULL, MPI_WEIGHTS_EMPTY, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &c);
+	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 0, NULL, MPI_WEIGHTS_EMPTY, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0,
+				       &c);
 	MPI_Dist_graph_neighbors_count(c, &in, &out, &weighted);
 	CHECK(!in && !out && weighted);
 	MPI_Comm_free(&c);
@@ -335,7 +336,7 @@ static void adjacent(void)
 
 static void refused(void)
 {
-	int one[2] = { 1, 1 }, neg[2] = { 1, -1 }, big[2] = { np, 2 }, zero[1] = { 0 }, idx[2] = { 1, 0 }, bad_edge[1] = { np }, r;
+	int one[2] = {1, 1}, neg[2] = {1, -1}, big[2] = {np, 2}, zero[1] = {0}, idx[2] = {1, 0}, bad_edge[1] = {np}, r;
 	int a, b, d2[2] = { 4, 0 };
 	MPI_Comm c, cart, none = MPI_COMM_NULL;
 
@@ -382,8 +383,9 @@ static void refused(void)
 		 MPI_ERR_ARG);
 	CHECK_EQ(class_of(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, zero, one, bad_edge, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c)),
 		 MPI_ERR_RANK);
-	CHECK_EQ(class_of(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, zero, neg + 1, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL,
-							 0, &c)), MPI_ERR_ARG);
+	CHECK_EQ(class_of(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, zero, neg + 1, 0, NULL, MPI_WEIGHTS_EMPTY,
+							 MPI_INFO_NULL, 0, &c)),
+		 MPI_ERR_ARG);
 	CHECK_EQ(class_of(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, -1, zero, one, 0, NULL, one, MPI_INFO_NULL, 0, &c)),
 		 MPI_ERR_ARG);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Only the bytes of the type map are read and written (MPI-5.0 sections 3.2.4 and 5.1): every operation that takes a buffer, on types with
- * holes, with a true extent below their extent, with lower bounds that are not 0. Buffers lie so that the first or the last byte of the
- * type map is the first or the last byte of mapped memory, or at an odd address; everything else holds a canary.
+ * Only the bytes of the type map are read and written (MPI-5.0 sections 3.2.4 and 5.1): every operation that takes a
+ * buffer, on types with holes, with a true extent below their extent, with lower bounds that are not 0. Buffers lie so
+ * that the first or the last byte of the type map is the first or the last byte of mapped memory, or at an odd address;
+ * everything else holds a canary.
  *
  *     mpi_type_holes reduce | move | ptp [COUNT...]
  *
@@ -64,7 +65,8 @@ static void put(char *p, char kind, double v)
 static int slot_bytes(char kind, MPI_Datatype *basic)
 {
 	switch (kind) {
-	KIND('b', int8_t, MPI_INT8_T) KIND('h', int16_t, MPI_INT16_T) KIND('i', int32_t, MPI_INT32_T) KIND('l', int64_t, MPI_INT64_T)
+	KIND('b', int8_t, MPI_INT8_T) KIND('h', int16_t, MPI_INT16_T) KIND('i', int32_t, MPI_INT32_T)
+	KIND('l', int64_t, MPI_INT64_T)
 	KIND('f', float, MPI_FLOAT) KIND('d', double, MPI_DOUBLE) KIND('D', long double, MPI_LONG_DOUBLE)
 	KIND('F', float complex, MPI_C_FLOAT_COMPLEX) KIND('Z', double complex, MPI_C_DOUBLE_COMPLEX)
 	KIND('C', long double complex, MPI_C_LONG_DOUBLE_COMPLEX)
@@ -78,13 +80,14 @@ static int slot_bytes(char kind, MPI_Datatype *basic)
 #define BASIC(handle, T, k, ...) { #handle, handle, { { k, 0 } }, 0, sizeof(T), { __VA_ARGS__ } }
 #define MADE(name, lb, extent, ...) { name, MPI_DATATYPE_NULL, { __VA_ARGS__ }, lb, extent, { NONE } }
 static struct type types[] = {
-	PAIR(MPI_DOUBLE_INT, double, 'd', int, 'i'), PAIR(MPI_LONG_INT, long, 'l', int, 'i'), PAIR(MPI_SHORT_INT, short, 'h', int, 'i'),
-	PAIR(MPI_LONG_DOUBLE_INT, long double, 'D', int, 'i'), PAIR(MPI_FLOAT_INT, float, 'f', int, 'i'), PAIR(MPI_2INT, int, 'i', int, 'i'),
+	PAIR(MPI_DOUBLE_INT, double, 'd', int, 'i'), PAIR(MPI_LONG_INT, long, 'l', int, 'i'),
+	PAIR(MPI_SHORT_INT, short, 'h', int, 'i'), PAIR(MPI_LONG_DOUBLE_INT, long double, 'D', int, 'i'),
+	PAIR(MPI_FLOAT_INT, float, 'f', int, 'i'), PAIR(MPI_2INT, int, 'i', int, 'i'),
 	BASIC(MPI_SIGNED_CHAR, int8_t, 'b', SUM, MAX), BASIC(MPI_SHORT, short, 'h', SUM, MAX), BASIC(MPI_INT, int, 'i', SUM, BOR),
 	BASIC(MPI_INT64_T, int64_t, 'l', SUM, MAX), BASIC(MPI_C_BOOL, bool, 'b', LOR), BASIC(MPI_BYTE, char, 'b', BOR),
-	BASIC(MPI_FLOAT, float, 'f', SUM, MAX), BASIC(MPI_DOUBLE, double, 'd', SUM, MAX), BASIC(MPI_LONG_DOUBLE, long double, 'D', SUM, MAX),
-	BASIC(MPI_C_FLOAT_COMPLEX, float complex, 'F', SUM), BASIC(MPI_C_DOUBLE_COMPLEX, double complex, 'Z', SUM),
-	BASIC(MPI_C_LONG_DOUBLE_COMPLEX, long double complex, 'C', SUM),
+	BASIC(MPI_FLOAT, float, 'f', SUM, MAX), BASIC(MPI_DOUBLE, double, 'd', SUM, MAX),
+	BASIC(MPI_LONG_DOUBLE, long double, 'D', SUM, MAX), BASIC(MPI_C_FLOAT_COMPLEX, float complex, 'F', SUM),
+	BASIC(MPI_C_DOUBLE_COMPLEX, double complex, 'Z', SUM), BASIC(MPI_C_LONG_DOUBLE_COMPLEX, long double complex, 'C', SUM),
 	MADE("a hole", 0, 16, { 'b', 0 }, { 'd', 8 }), MADE("a hole behind", 0, 24, { 'd', 0 }, { 'h', 8 }),
 	MADE("holes before and behind", 0, 32, { 'i', 12 }), MADE("three with holes", 0, 40, { 'h', 2 }, { 'd', 8 }, { 'b', 21 }),
 	MADE("beginning below 0", -8, 24, { 'i', -8 }, { 'h', 4 }), MADE("all below 0", -64, 16, { 'd', -64 }, { 'b', -53 }),
@@ -127,7 +130,8 @@ static void make(struct type *t)
 
 enum place { AT_START, AT_END, ODD, PLACES };
 
-/* One side's memory: pages between two that are not mapped. Small buffers lie in one page, so that little has to be filled and looked at. */
+/* One side's memory: pages between two that are not mapped. Small buffers lie in one page, so that little has to
+ * be filled and looked at. */
 struct region {
 	char *p;
 	size_t bytes;
@@ -244,16 +248,17 @@ static void check(const struct buffer *b, const char *which)
 			if (isnan(w))
 				continue;
 			if (!isinf(w) && get(at, kind) != w)
-				test_fail(__FILE__, __LINE__, "%s: %s: element %d of %d, member %d: %g instead of %g", now, which, i, b->n, s,
-					  get(at, kind), w);
+				test_fail(__FILE__, __LINE__, "%s: %s: element %d of %d, member %d: %g instead of %g", now,
+					  which, i, b->n, s, get(at, kind), w);
 			memset(at, b->in->canary, (size_t)slot_bytes(kind, &basic));
 		}
 	if (b->in->p[0] == b->in->canary && !memcmp(b->in->p, b->in->p + 1, b->in->bytes - 1))
 		return;
 	for (size_t at = 0; at < b->in->bytes; at++)
 		if (b->in->p[at] != b->in->canary)
-			test_fail(__FILE__, __LINE__, "%s: %s: byte %ld from the buffer's address is not the type map's, and was written to",
-				  now, which, (long)(b->in->p + at - b->p));
+			test_fail(__FILE__, __LINE__,
+				  "%s: %s: byte %ld from the buffer's address is not the type map's, and was written to", now,
+				  which, (long)(b->in->p + at - b->p));
 }
 
 static void died(int sig)
@@ -269,7 +274,8 @@ static void died(int sig)
 /* ---- operations ------------------------------------------------------------------------------------------------------ */
 
 static const struct type *of_program;	/* the type that the program's operation has */
-static bool aligned;			/* the buffers are as a compiler would lay them out, and so has to be what the operation is given */
+static bool aligned;			/* the buffers are as a compiler would lay them out, and so has to be what the
+					 * operation is given */
 static MPI_Op program_op[2];		/* not commutative, commutative */
 
 static int alignment(char kind)
@@ -299,15 +305,16 @@ static void add(void *in, void *inout, int *len, MPI_Datatype *datatype)
 			char kind = of_program->slot[s].kind;
 
 			if (aligned && ((uintptr_t)slot_at(&a, i, s) | (uintptr_t)slot_at(&b, i, s)) % (uintptr_t)alignment(kind))
-				test_fail(__FILE__, __LINE__, "%s: the operation gets operands at %p and %p, member %d", now, in, inout, s);
+				test_fail(__FILE__, __LINE__, "%s: the operation gets operands at %p and %p, member %d", now,
+					  in, inout, s);
 			put(slot_at(&b, i, s), kind, get(slot_at(&a, i, s), kind) + get(slot_at(&b, i, s), kind));
 		}
 }
 
 static MPI_Op op_of(enum op op, int n)
 {
-	static const MPI_Op ops[] = { [MINLOC] = MPI_MINLOC, [MAXLOC] = MPI_MAXLOC, [SUM] = MPI_SUM, [MAX] = MPI_MAX, [LOR] = MPI_LOR,
-				      [BOR] = MPI_BOR };
+	static const MPI_Op ops[] = {[MINLOC] = MPI_MINLOC, [MAXLOC] = MPI_MAXLOC, [SUM] = MPI_SUM,
+				     [MAX] = MPI_MAX,       [LOR] = MPI_LOR,       [BOR] = MPI_BOR};
 
 	return op == OF_PROGRAM ? program_op[n & 1] : ops[op];
 }
@@ -325,7 +332,8 @@ static void combine(const struct type *t, enum op op, double *acc, int r, int i)
 	}
 	for (int s = 0; s < slots_of(t); s++) {
 		v = value(t, r, i, s);
-		acc[s] = op == MAX ? (v > acc[s] ? v : acc[s]) : op == LOR ? (v || acc[s]) : op == BOR ? (double)((int)v | (int)acc[s]) : acc[s] + v;
+		acc[s] = op == MAX ? (v > acc[s] ? v : acc[s]) : op == LOR ? (v || acc[s]) : op == BOR
+			? (double)((int)v | (int)acc[s]) : acc[s] + v;
 	}
 }
 
@@ -348,7 +356,8 @@ enum form { BLOCKING, STARTED, PERSISTENT, LARGE, FORMS };
 static const char *const form_names[] = { "", "I", "persistent ", "large " };
 static MPI_Request request = MPI_REQUEST_NULL;
 
-/* The call in one of its forms; a persistent one is made at first only. COLLV has no large form: its arrays are of another type. */
+/* The call in one of its forms; a persistent one is made at first only. COLLV has no large form: its
+ * arrays are of another type. */
 #define COLL(form, again, Name, name, ...) \
 	do { \
 		if (form == LARGE) \
@@ -374,7 +383,8 @@ static MPI_Request request = MPI_REQUEST_NULL;
 	} while (0)
 
 enum reduction { ALLREDUCE, REDUCE, SCAN, EXSCAN, REDUCE_SCATTER_BLOCK, REDUCE_SCATTER, REDUCTIONS };
-static const char *const reduction_names[] = { "Allreduce", "Reduce", "Scan", "Exscan", "Reduce_scatter_block", "Reduce_scatter" };
+static const char *const reduction_names[] = {"Allreduce",     "Reduce", "Scan", "Exscan", "Reduce_scatter_block",
+					      "Reduce_scatter"};
 
 struct reducing {
 	const struct type *t;
@@ -476,7 +486,8 @@ static void reduce_between(const struct reducing *a, MPI_Comm inter, bool again)
 	switch (a->what) {
 	case ALLREDUCE: COLL(a->form, again, Allreduce, allreduce, send.p, recv.p, n, t->handle, op, inter); break;
 	case REDUCE:
-		COLL(a->form, again, Reduce, reduce, side ? send.p : NULL, me ? NULL : recv.p, n, t->handle, op, side ? 0 : me ? MPI_PROC_NULL :
+		COLL(a->form, again, Reduce, reduce, side ? send.p : NULL, me ? NULL : recv.p, n, t->handle, op, side ? 0 : me
+		     ? MPI_PROC_NULL :
 		     MPI_ROOT, inter);
 		break;
 	case REDUCE_SCATTER_BLOCK:
@@ -503,8 +514,9 @@ static void reduce_between(const struct reducing *a, MPI_Comm inter, bool again)
 
 static void name_case(const struct reducing *a, const char *where)
 {
-	snprintf(now, sizeof(now), "%s%s%s of %d %s, operation %d, %s, root %d%s", form_names[a->form], reduction_names[a->what], where, a->n,
-		 a->t->name, (int)a->op, a->place == AT_START ? "at the start of a page" : a->place == AT_END ? "at the end of a page" :
+	snprintf(now, sizeof(now), "%s%s%s of %d %s, operation %d, %s, root %d%s", form_names[a->form], reduction_names[a->what],
+		 where, a->n, a->t->name, (int)a->op, a->place == AT_START ? "at the start of a page" : a->place == AT_END
+			 ? "at the end of a page" :
 		 "at an odd address", a->root, a->in_place ? ", in place" : "");
 }
 
@@ -544,7 +556,9 @@ static void reductions(const int *counts, int ncounts)
 	for (size_t i = 0; i < ntypes; i++)
 		for (int c = 0; c < ncounts; c++)
 			for (int o = 0; o < 4; o++) {
-				struct reducing a = { .t = of_program = &types[i], .n = counts[c], .op = o == 3 ? OF_PROGRAM : types[i].op[o] };
+				struct reducing a = {.t = of_program = &types[i],
+						     .n = counts[c],
+						     .op = o == 3 ? OF_PROGRAM : types[i].op[o]};
 
 				if (!a.op || (a.op == OF_PROGRAM && (types[i].op[0] == LOR || types[i].op[0] == BOR)))
 					continue;
@@ -562,11 +576,11 @@ static void reductions(const int *counts, int ncounts)
 
 /* ---- collectives that move ------------------------------------------------------------------------------------------------ */
 
-enum moving { BCAST, SCATTER, SCATTERV, GATHER, GATHERV, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, ALLTOALLW, NEIGHBOR_ALLGATHER,
-	      NEIGHBOR_ALLTOALL, NEIGHBOR_ALLTOALLV, NEIGHBOR_ALLTOALLW, MOVINGS };
-static const char *const moving_names[] = { "Bcast", "Scatter", "Scatterv", "Gather", "Gatherv", "Allgather", "Allgatherv", "Alltoall",
-					    "Alltoallv", "Alltoallw", "Neighbor_allgather", "Neighbor_alltoall", "Neighbor_alltoallv",
-					    "Neighbor_alltoallw" };
+enum moving { BCAST, SCATTER, SCATTERV, GATHER, GATHERV, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, ALLTOALLW,
+	      NEIGHBOR_ALLGATHER, NEIGHBOR_ALLTOALL, NEIGHBOR_ALLTOALLV, NEIGHBOR_ALLTOALLW, MOVINGS };
+static const char *const moving_names[] = { "Bcast", "Scatter", "Scatterv", "Gather", "Gatherv", "Allgather", "Allgatherv",
+					    "Alltoall", "Alltoallv", "Alltoallw", "Neighbor_allgather", "Neighbor_alltoall",
+					    "Neighbor_alltoallv", "Neighbor_alltoallw" };
 static MPI_Comm ring;
 
 struct move {
@@ -684,13 +698,14 @@ static void movings(const int *counts, int ncounts)
 	for (size_t i = 0; i < ntypes; i++)
 		for (int k = 0; k < ncounts * PLACES * FORMS * MOVINGS * 2; k++) {
 			struct move m = { .t = &types[i], .n = counts[k / (PLACES * FORMS * MOVINGS * 2)], .in_place = k & 1,
-					  .what = k / 2 % MOVINGS, .form = k / 2 / MOVINGS % FORMS, .place = k / 2 / MOVINGS / FORMS % PLACES };
+					  .what = k / 2 % MOVINGS, .form = k / 2 / MOVINGS % FORMS,
+						  .place = k / 2 / MOVINGS / FORMS % PLACES };
 
 			if (m.in_place && (m.what == BCAST || m.what >= NEIGHBOR_ALLGATHER))
 				continue;
 			m.root = m.what <= GATHERV ? k % np : 0;
-			snprintf(now, sizeof(now), "%s%s of %d %s, place %d, root %d%s", form_names[m.form], moving_names[m.what], m.n, m.t->name,
-				 (int)m.place, m.root, m.in_place ? ", in place" : "");
+			snprintf(now, sizeof(now), "%s%s of %d %s, place %d, root %d%s", form_names[m.form],
+				 moving_names[m.what], m.n, m.t->name, (int)m.place, m.root, m.in_place ? ", in place" : "");
 			move_once(&m, false);
 			if (m.form == PERSISTENT || m.form == BLOCKING)
 				move_once(&m, true);
@@ -823,7 +838,8 @@ static void messages(const int *counts, int ncounts)
 					 to == me ? "itself" : "another rank");
 				send_by(way, t, n, place, to, from);
 			}
-			snprintf(now, sizeof(now), "replace %d %s, place %d, to %s", n, t->name, (int)place, to == me ? "itself" : "another rank");
+			snprintf(now, sizeof(now), "replace %d %s, place %d, to %s", n, t->name, (int)place,
+				 to == me ? "itself" : "another rank");
 			replace(t, n, place, to, from, false);
 			replace(t, n, place, to, from, true);
 			send_less(t, n, place, to, from);

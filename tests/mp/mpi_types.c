@@ -386,7 +386,8 @@ static void refused_at(int line, int code, int want, const char *call, const cha
 	MPI_Error_class(code, &class);
 	MPI_Error_string(code, text, &len);
 	if (class != want || !strstr(text, call) || !strstr(text, what))
-		test_fail(__FILE__, line, "class %d instead of %d, or no \"%s\" and \"%s\" in: %s", class, want, call, what, text);
+		test_fail(__FILE__, line, "class %d instead of %d, or no \"%s\" and \"%s\" in: %s", class, want, call, what,
+			  text);
 }
 #define REFUSED(class, what, name, ...) refused_at(__LINE__, MPI_##name(__VA_ARGS__), class, "MPI_" #name ": ", what)
 

@@ -105,7 +105,8 @@ static void gatherv(int root, int in_place, MPI_Datatype spread)
 	}
 	for (int r = 0; r < np; r++)
 		for (int k = 0; k < 12; k++)
-			CHECK_EQ(out[2 * displ[r] + k], me == root && k < 2 * length(r) && k % 2 == 0 ? value(r, root, k / 2) : GUARD);
+			CHECK_EQ(out[2 * displ[r] + k],
+				 me == root && k < 2 * length(r) && k % 2 == 0 ? value(r, root, k / 2) : GUARD);
 	again = ints(12, GUARD);
 	if (in_place && me == root)
 		RUN(scatterv, out, count, displ, spread, MPI_IN_PLACE, 0, MPI_INT, root, MPI_COMM_WORLD);
@@ -442,8 +443,8 @@ static long sum_of(int from, int to, int i)
 	return sum;
 }
 
-/* Vectors of several segments, short ones, and none; in place the result of reduce_scatter lies over the parts that others are sent,
- * and over the rank's own: the first rank's part is the least. */
+/* Vectors of several segments, short ones, and none; in place the result of reduce_scatter lies over the parts that others are
+ * sent, and over the rank's own: the first rank's part is the least. */
 static void sums(int n, int in_place)
 {
 	int counts[64], all = 0, mine = 0, wrong = 0;

@@ -2,11 +2,10 @@
 /*
  * Another user of the host (65534; started by root), who wants to hold up jobs. Prints "ready" and goes on until it is ended.
  *
- *     other_user port N                connects to port N of the loopback device and says nothing; prints "closed" when it is sent away
- *     other_user bind TYPE NAME...     binds abstract names. TYPE: silent (does not listen), listen, full (its backlog is full), datagram
- *     other_user flood NAME            sends datagrams there without end
- *     other_user make DIRECTORY        makes it, writable for all
- *     other_user store DIRECTORY       may not list it, and may not write there
+ *     other_user port N connects to port N of the loopback device and says nothing; prints "closed" when it is sent away
+ *     other_user bind TYPE NAME... binds abstract names. TYPE: silent (does not listen), listen, full (its backlog is full),
+ *     datagram other_user flood NAME sends datagrams there without end other_user make DIRECTORY makes it, writable for all
+ *     other_user store DIRECTORY may not list it, and may not write there
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,7 +21,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define CHECK(x) do { if (!(x)) { fprintf(stderr, "other_user: line %d: %s: %s\n", __LINE__, #x, strerror(errno)); exit(1); } } while (0)
+#define CHECK(x) do { if (!(x)) { fprintf(stderr, "other_user: line %d: %s: %s\n", __LINE__, #x,
+					  strerror(errno)); exit(1); } } while (0)
 
 static void ready(void)
 {
@@ -66,7 +66,9 @@ static void take_name(const char *type, const char *name)
 
 static void say_nothing(int port)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in a = {.sin_family = AF_INET,
+				.sin_port = htons((uint16_t)port),
+				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	char c;
 

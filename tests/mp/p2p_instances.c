@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Beside MPI a second instance of the transport in each process, with a matching of its own: the same ranks, contexts and tags in both. What
- * comes by one instance is matched in its own matching and fetched by it, whether its receive was there before or not; what is held back,
- * and a peer that fails, is that instance's; and MPI goes on when the other one has ended.
+ * Beside MPI a second instance of the transport in each process, with a matching of its own: the same ranks, contexts and tags
+ * in both. What comes by one instance is matched in its own matching and fetched by it, whether its receive was there before or
+ * not; what is held back, and a peer that fails, is that instance's; and MPI goes on when the other one has ended.
  *
  *     p2p_instances MESSAGES SEED
  *
@@ -48,7 +48,8 @@ static _Noreturn void fail(const char *what, long a, long b)
 /* The same at both ends: mostly short ones, some that are announced. */
 static uint32_t length_of(unsigned instance, int src, int dest, unsigned number)
 {
-	uint32_t x = (instance * 7919u + (uint32_t)src * 104729u + (uint32_t)dest * 1299709u + number * 15485863u + seed) * 2654435761u;
+	uint32_t x = (instance * 7919u + (uint32_t)src * 104729u + (uint32_t)dest * 1299709u + number * 15485863u + seed) *
+		     2654435761u;
 
 	return (uint32_t)sizeof(struct head) + (x >> 28 ? (x >> 8) % 600 : (x >> 8) % (MOST - 16));
 }
@@ -144,8 +145,8 @@ static void begin(void)
 			fail("an address is not taken", r, 0);
 }
 
-/* A message each way between all, in both instances, by the same tag. early: the instance whose receives are there first; the other's are
- * posted when some of what they match has come. */
+/* A message each way between all, in both instances, by the same tag. early: the instance whose receives are there first; the
+ * other's are posted when some of what they match has come. */
 static void exchange(unsigned number, int early)
 {
 	static char got[2][RANKS][MOST], out[RANKS][MOST];
@@ -158,8 +159,8 @@ static void exchange(unsigned number, int early)
 		for (int r = 0; r < all; r++) {
 			if ((half ^ early) == 0)
 				MPI_Irecv(got[0][r], MOST, MPI_BYTE, r, number % 3 ? TAG : MPI_ANY_TAG, MPI_COMM_WORLD, &req[r]);
-			else if (hdl_irecv(got[1][r], MOST, hdl_type_get(MPI_BYTE), r, number % 3 ? TAG : MPI_ANY_TAG, &there, there.context,
-					   &second_req[r]))
+			else if (hdl_irecv(got[1][r], MOST, hdl_type_get(MPI_BYTE), r, number % 3 ? TAG : MPI_ANY_TAG, &there,
+					   there.context, &second_req[r]))
 				fail("no receive", r, 0);
 		}
 		for (int i = 0; i < 20; i++)

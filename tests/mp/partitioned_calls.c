@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partitioned communication (MPI-5.0 chapter 4), a case each. Two ranks are the pair; more look on. Runs under any MPI that has the
- * chapter. Arguments: names of cases.
+ * Partitioned communication (MPI-5.0 chapter 4), a case each. Two ranks are the pair; more look on. Runs under any MPI that has
+ * the chapter. Arguments: names of cases.
  */
 #include "standard.h"
 
@@ -196,8 +196,8 @@ out:
 	free(buf);
 }
 
-/* The receiver has started, and the sender has received a later message, before the sender's first start. In later epochs the receiver starts
- * ahead of some partitions, and behind others. */
+/* The receiver has started, and the sender has received a later message, before the sender's first start. In later epochs the
+ * receiver starts ahead of some partitions, and behind others. */
 static void receiver_first(void)
 {
 	enum { N = 8, EACH = 100 };
@@ -463,9 +463,10 @@ static void new_comms(void)
 
 static const struct standard_case cases[] = {
 	{ "4.2", "shapes", 2, shapes }, { "4.2.1", "ready_forms", 2, ready_forms }, { "4.2.1", "matching", 2, matching },
-	{ "4.2", "not_before_start", 2, not_before_start }, { "4.2", "receiver_first", 2, receiver_first }, { "4.2.1", "types", 2, types },
-	{ "4.2", "empty", 2, empty }, { "4.2", "null_and_self", 1, null_and_self }, { "4.2", "errors", 1, errors },
-	{ "4.2", "sizes_differ", 2, sizes_differ }, { "4.2", "inter", 2, inter }, { "4.2", "new_comms", 2, new_comms },
+	{ "4.2", "not_before_start", 2, not_before_start }, { "4.2", "receiver_first", 2, receiver_first },
+	{ "4.2.1", "types", 2, types }, { "4.2", "empty", 2, empty }, { "4.2", "null_and_self", 1, null_and_self },
+	{ "4.2", "errors", 1, errors }, { "4.2", "sizes_differ", 2, sizes_differ }, { "4.2", "inter", 2, inter },
+	{ "4.2", "new_comms", 2, new_comms },
 };
 
 int main(int argc, char **argv)

@@ -31,7 +31,8 @@ static uint64_t batch_seed;
 
 static unsigned char byte_at(const struct pair *p, int epoch, int i)
 {
-	return (unsigned char)mix(batch_seed ^ mix((uint64_t)(p - plan) * 1000003u + (uint64_t)epoch * 7919u + (uint64_t)i / 8) ^ (uint64_t)i);
+	return (unsigned char)mix(
+		batch_seed ^ mix((uint64_t)(p - plan) * 1000003u + (uint64_t)epoch * 7919u + (uint64_t)i / 8) ^ (uint64_t)i);
 }
 
 static void make_plan(uint64_t *r)
@@ -42,8 +43,8 @@ static void make_plan(uint64_t *r)
 		struct pair *p = &plan[i];
 		int unit = sizes[rnd(r) % 10], a = 1 + (int)(rnd(r) % 7), b = 1 + (int)(rnd(r) % 7), many = rnd(r) % 4 ? 1 : 16;
 
-		*p = (struct pair){ .from = (int)(rnd(r) % (unsigned)np), .to = (int)(rnd(r) % (unsigned)np), .tag = (int)(rnd(r) % 3),
-				    .epochs = 1 + (int)(rnd(r) % MOST_EPOCHS), .n = a, .m = b };
+		*p = (struct pair){ .from = (int)(rnd(r) % (unsigned)np), .to = (int)(rnd(r) % (unsigned)np),
+				    .tag = (int)(rnd(r) % 3), .epochs = 1 + (int)(rnd(r) % MOST_EPOCHS), .n = a, .m = b };
 		if (unit < 1000) {
 			p->n *= many;
 			p->m *= rnd(r) % 2 ? many : 1;
@@ -77,9 +78,10 @@ static void check_partition(const struct request *q, int j, int epoch)
 {
 	for (int i = j * q->each; i < (j + 1) * q->each; i++)
 		if (q->buf[(size_t)i * (1 + q->gap)] != byte_at(q->pair, epoch, i))
-			test_fail(__FILE__, __LINE__, "pair %d (%d to %d, tag %d, %d x %d to %d x %d), epoch %d, partition %d: byte %d is wrong",
-				  (int)(q->pair - plan), q->pair->from, q->pair->to, q->pair->tag, q->pair->n, q->pair->c, q->pair->m,
-				  q->pair->k, epoch, j, i);
+			test_fail(__FILE__, __LINE__,
+				  "pair %d (%d to %d, tag %d, %d x %d to %d x %d), epoch %d, partition %d: byte %d is wrong",
+				  (int)(q->pair - plan), q->pair->from, q->pair->to, q->pair->tag, q->pair->n, q->pair->c,
+				  q->pair->m, q->pair->k, epoch, j, i);
 }
 
 static void shuffle(int *order, int n, uint64_t *r)
@@ -156,7 +158,8 @@ static void run_epoch(uint64_t *r)
 		if (epoch_now >= q->pair->epochs)
 			continue;
 		for (int b = 0; b < q->n * q->each; b++)
-			q->buf[(size_t)b * (1 + q->gap)] = q->sends ? byte_at(q->pair, epoch_now, b) : (unsigned char)~byte_at(q->pair, epoch_now, b);
+			q->buf[(size_t)b * (1 + q->gap)] =
+				q->sends ? byte_at(q->pair, epoch_now, b) : (unsigned char)~byte_at(q->pair, epoch_now, b);
 		if (rnd(r) % 2)
 			shuffle(q->order, q->n, r);
 		else

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank dies at a random moment of point-to-point traffic of all forms among all ranks: every operation with it ends with
- * MPI_ERR_PROC_ABORTED, at each survivor, and every message between survivors comes, once, in order and whole. To be run with heddlerun
- * --on-death=continue.
+ * MPI_ERR_PROC_ABORTED, at each survivor, and every message between survivors comes, once, in order and whole. To be run with
+ * heddlerun --on-death=continue.
  *
  *     ptp_death_random DEAD MICROSECONDS SEED MESSAGES THREADS FILE
  *
- * MICROSECONDS: when it dies. MESSAGES: from each survivor to each other one, of each thread. SEED: of their lengths and forms, the same on
- * all ranks. Threads have a communicator each. FILE: see survivors.h. Each survivor prints a line.
+ * MICROSECONDS: when it dies. MESSAGES: from each survivor to each other one, of each thread. SEED: of their lengths and forms,
+ * the same on all ranks. Threads have a communicator each. FILE: see survivors.h. Each survivor prints a line.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -63,8 +63,8 @@ static void fail(const char *what, int peer, int number, int rc)
 
 static uint64_t mix(int from, int to, int number, int what)
 {
-	uint64_t x = seed + (uint64_t)from * 0x9e3779b97f4a7c15u + (uint64_t)to * 0xc2b2ae3d27d4eb4fu + (uint64_t)number * 0x165667b19e3779f9u +
-		     (uint64_t)what;
+	uint64_t x = seed + (uint64_t)from * 0x9e3779b97f4a7c15u + (uint64_t)to * 0xc2b2ae3d27d4eb4fu +
+		     (uint64_t)number * 0x165667b19e3779f9u + (uint64_t)what;
 
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
@@ -108,7 +108,8 @@ static void lose(struct stream *s, const char *what, int number, int rc)
 
 static int begin_send(struct worker *w, struct stream *s, struct slot *slot)
 {
-	int form = (int)(mix(me, s->peer, slot->number, 2) % SEND_FORMS), n = length(me, s->peer, slot->number), tag = slot->number % 1000, rc;
+	int form = (int)(mix(me, s->peer, slot->number, 2) % SEND_FORMS), n = length(me, s->peer, slot->number),
+	    tag = slot->number % 1000, rc;
 
 	fill(slot->data, me, s->peer, slot->number);
 	slot->persistent = form == SEND_INIT;
@@ -250,7 +251,8 @@ static void *work(void *arg)
 		if (time(NULL) > limit)
 			for (int r = 0; r < all; r++)
 				if (r != me && (is_open(&w->out[r]) || is_open(&w->in[r])))
-					fail(is_open(&w->out[r]) ? "a send is never over" : "a receive is never over", r, w->in[r].ended, 0);
+					fail(is_open(&w->out[r]) ? "a send is never over" : "a receive is never over", r,
+					     w->in[r].ended, 0);
 	}
 	for (int r = 0; r < all; r++)
 		if (r != me && r != dead && (w->out[r].ended != messages || w->in[r].ended != messages))
@@ -312,7 +314,8 @@ int main(int argc, char **argv)
 	survivors_count(&met[1]);
 	if (!survivors_await(&met[1], all - 1, 60, true))
 		fail("not all have got through", 0, 0, 0);
-	printf("survivor %d: told after %d and %d messages to and from rank %d\n", me, workers[0].out[dead].ended, workers[0].in[dead].ended, dead);
+	printf("survivor %d: told after %d and %d messages to and from rank %d\n", me, workers[0].out[dead].ended,
+	       workers[0].in[dead].ended, dead);
 	fflush(stdout);
 	for (int t = 0; t < threads; t++)
 		MPI_Comm_free(&workers[t].comm);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accumulates under contention, and their order (MPI-5.0, sections 12.7.1, 12.7.2): atomic for each basic element, in the read and in
- * the operation together, whichever calls meet at a location; operations of one origin on one location in the order of their calls.
+ * Accumulates under contention, and their order (MPI-5.0, sections 12.7.1, 12.7.2): atomic for each basic element, in
+ * the read and in the operation together, whichever calls meet at a location; operations of one origin on one location
+ * in the order of their calls.
  *
  *     rma_atomic [CASE...]     RMA_TIMES in the environment: operations of each rank (200)
  */
@@ -30,7 +31,8 @@ static void one_counter(const struct window *w)
 {
 	const int64_t one = 1;
 	int64_t *mine = checked(malloc((size_t)times * sizeof(*mine))), *all = NULL, sum;
-	int n = 0, target = np / 2, *counts = checked(calloc((size_t)np, sizeof(int))), *places = checked(calloc((size_t)np, sizeof(int)));
+	int n = 0, target = np / 2, *counts = checked(calloc((size_t)np, sizeof(int))),
+	    *places = checked(calloc((size_t)np, sizeof(int)));
 
 	MPI_Win_lock_all(0, w->win);
 	for (int i = 0; i < times; i++) {
@@ -42,8 +44,8 @@ static void one_counter(const struct window *w)
 			MPI_Fetch_and_op(&one, &mine[n++], MPI_INT64_T, target, disp(w, target, 8), MPI_SUM, w->win);
 			break;
 		default:
-			MPI_Get_accumulate(&one, 1, MPI_INT64_T, &mine[n++], 1, MPI_INT64_T, target, disp(w, target, 8), 1, MPI_INT64_T,
-					   MPI_SUM, w->win);
+			MPI_Get_accumulate(&one, 1, MPI_INT64_T, &mine[n++], 1, MPI_INT64_T, target, disp(w, target, 8), 1,
+					   MPI_INT64_T, MPI_SUM, w->win);
 			break;
 		}
 		if (i % 4 == 0)
@@ -134,12 +136,13 @@ static void neighbours_of(const struct window *w)
 	const double d = 1;
 	const long double l = 1;
 	struct cells { int8_t b[4]; int16_t s[2]; int32_t i; float f; double d[2]; long double l[2]; } *mine;
-	const MPI_Aint at[] = { offsetof(struct cells, b), offsetof(struct cells, b) + 1, offsetof(struct cells, b) + 3, offsetof(struct cells, s),
-				offsetof(struct cells, s) + 2, offsetof(struct cells, i), offsetof(struct cells, f), offsetof(struct cells, d),
-				offsetof(struct cells, d) + 8, offsetof(struct cells, l), offsetof(struct cells, l) + sizeof(long double) };
+	const MPI_Aint at[] = { offsetof(struct cells, b), offsetof(struct cells, b) + 1, offsetof(struct cells, b) + 3,
+				offsetof(struct cells, s), offsetof(struct cells, s) + 2, offsetof(struct cells, i),
+				offsetof(struct cells, f), offsetof(struct cells, d), offsetof(struct cells, d) + 8,
+					offsetof(struct cells, l), offsetof(struct cells, l) + sizeof(long double) };
 	const void *const ones[] = { &b, &b, &b, &s, &s, &i4, &f, &d, &d, &l, &l };
-	const MPI_Datatype types[] = { MPI_INT8_T, MPI_INT8_T, MPI_INT8_T, MPI_INT16_T, MPI_INT16_T, MPI_INT32_T, MPI_FLOAT, MPI_DOUBLE,
-				       MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_LONG_DOUBLE };
+	const MPI_Datatype types[] = {MPI_INT8_T, MPI_INT8_T, MPI_INT8_T, MPI_INT16_T,     MPI_INT16_T,    MPI_INT32_T,
+				      MPI_FLOAT,  MPI_DOUBLE, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_LONG_DOUBLE};
 	enum { CELLS = sizeof(at) / sizeof(*at) };
 	int n = times / 4;
 
@@ -215,7 +218,8 @@ static void wide(void)
 	on_each_flavour(32, wide_of);
 }
 
-/* Words that one rank replaces while other ranks read them: a reader sees one writer's value, never a mixture; arrays of them element by element. */
+/* Words that one rank replaces while other ranks read them: a reader sees one writer's value, never a mixture; arrays of
+ * them element by element. */
 static void replaced_of(const struct window *w)
 {
 	enum { N = 40 };
@@ -245,10 +249,11 @@ static void replaced(void)
 	on_each_flavour(40 * 8, replaced_of);
 }
 
-enum { LONG = 300 };			/* elements of an accumulate that is no single one: more than a batch of doubles and no multiple of one */
+enum { LONG = 300 };			/* elements of an accumulate that is no single one: more than a batch of doubles and no
+					 * multiple of one */
 
-/* Long accumulates of all ranks and single ones on the same elements, by shared locks and exclusive ones in turns: none is lost. MAX
- * and BOR mostly leave their elements as they are. */
+/* Long accumulates of all ranks and single ones on the same elements, by shared locks and exclusive ones in turns: none is lost.
+ * MAX and BOR mostly leave their elements as they are. */
 static void long_ones_of(const struct window *w)
 {
 	const MPI_Aint at_max = LONG * 8, at_bits = 2 * LONG * 8, at_shorts = 3 * LONG * 8;
@@ -272,7 +277,8 @@ static void long_ones_of(const struct window *w)
 		MPI_Accumulate(highest, LONG, MPI_DOUBLE, target, disp(w, target, at_max), LONG, MPI_DOUBLE, MPI_MAX, w->win);
 		MPI_Accumulate(bits, LONG, MPI_UINT64_T, target, disp(w, target, at_bits), LONG, MPI_UINT64_T, MPI_BOR, w->win);
 		MPI_Accumulate(shorts, LONG, MPI_INT16_T, target, disp(w, target, at_shorts), LONG, MPI_INT16_T, MPI_SUM, w->win);
-		MPI_Get_accumulate(ones, LONG, MPI_DOUBLE, was, LONG, MPI_DOUBLE, target, disp(w, target, 0), LONG, MPI_DOUBLE, MPI_SUM, w->win);
+		MPI_Get_accumulate(ones, LONG, MPI_DOUBLE, was, LONG, MPI_DOUBLE, target, disp(w, target, 0), LONG, MPI_DOUBLE,
+				   MPI_SUM, w->win);
 		MPI_Win_unlock(target, w->win);
 		for (int k = 0; k < LONG; k++)
 			CHECK(was[k] >= 1 + (k == first) && was[k] == (double)(long)was[k]);
@@ -299,7 +305,8 @@ static void long_ones(void)
 	on_each_flavour(LONG * 26, long_ones_of);
 }
 
-/* After an exclusive lock, in which accumulates may be plain, they are atomic again: all ranks add to the same long vector at once. */
+/* After an exclusive lock, in which accumulates may be plain, they are atomic again: all ranks add to the
+ * same long vector at once. */
 static void after_exclusive_of(const struct window *w)
 {
 	int64_t ones[LONG];
@@ -361,8 +368,8 @@ static void granular(void)
 	}
 }
 
-/* Put_accumulate (replace, without reading) and get_accumulate (read, without writing) and fetches on one location, from all ranks at
- * once: a location only ever has values that were written, and ends with a last one. */
+/* Put_accumulate (replace, without reading) and get_accumulate (read, without writing) and fetches on one location, from all
+ * ranks at once: a location only ever has values that were written, and ends with a last one. */
 static void one_location_of(const struct window *w)
 {
 	int64_t v, seen;
@@ -382,7 +389,8 @@ static void one_location_of(const struct window *w)
 			MPI_Fetch_and_op(NULL, &seen, MPI_INT64_T, 0, disp(w, 0, 0), MPI_NO_OP, w->win);
 			break;
 		default:
-			MPI_Get_accumulate(&v, 1, MPI_INT64_T, &seen, 1, MPI_INT64_T, 0, disp(w, 0, 0), 1, MPI_INT64_T, MPI_REPLACE, w->win);
+			MPI_Get_accumulate(&v, 1, MPI_INT64_T, &seen, 1, MPI_INT64_T, 0, disp(w, 0, 0), 1, MPI_INT64_T,
+					   MPI_REPLACE, w->win);
 			break;
 		}
 		MPI_Win_flush(0, w->win);
@@ -414,13 +422,15 @@ static void ordered(const struct window *w, MPI_Datatype type, const struct elem
 	for (int i = 1; i < STEPS; i++) {
 		switch (i % 3) {
 		case 0:		/* writes, and reads the old value */
-			MPI_Get_accumulate(out + i * row, n, type, got + i * row, n, type, right, disp(w, right, 0), n, type, MPI_REPLACE, w->win);
+			MPI_Get_accumulate(out + i * row, n, type, got + i * row, n, type, right, disp(w, right, 0), n, type,
+					   MPI_REPLACE, w->win);
 			break;
 		case 1:
 			MPI_Accumulate(out + i * row, n, type, right, disp(w, right, 0), n, type, MPI_REPLACE, w->win);
 			break;
 		default:
-			MPI_Get_accumulate(NULL, 0, type, got + i * row, n, type, right, disp(w, right, 0), n, type, MPI_NO_OP, w->win);
+			MPI_Get_accumulate(NULL, 0, type, got + i * row, n, type, right, disp(w, right, 0), n, type, MPI_NO_OP,
+					   w->win);
 			break;
 		}
 	}
@@ -431,8 +441,8 @@ static void ordered(const struct window *w, MPI_Datatype type, const struct elem
 		for (int k = 0; from >= 0 && k < n; k++) {
 			set_element(e, want, (uint64_t)(100 * from + k + me));
 			if (!same_element(e, got + i * row + (size_t)k * e->size, want))
-				test_fail(__FILE__, __LINE__, "%s, %s: step %d, element %d of %d does not see step %d", flavour_names[w->flavour],
-					  e->name, i, k, n, from);
+				test_fail(__FILE__, __LINE__, "%s, %s: step %d, element %d of %d does not see step %d",
+					  flavour_names[w->flavour], e->name, i, k, n, from);
 		}
 	}
 	meet(WORLD);
@@ -454,7 +464,8 @@ static void order_of(const struct window *w)
 
 	for (int t = 0; t < N_ELEMENTS; t++)
 		if (elements[t].type == MPI_INT64_T || elements[t].type == MPI_INT16_T || elements[t].type == MPI_DOUBLE ||
-		    elements[t].type == MPI_LONG_DOUBLE || elements[t].type == MPI_DOUBLE_INT || elements[t].type == MPI_C_FLOAT_COMPLEX) {
+		    elements[t].type == MPI_LONG_DOUBLE || elements[t].type == MPI_DOUBLE_INT ||
+		    elements[t].type == MPI_C_FLOAT_COMPLEX) {
 			ordered(w, elements[t].type, &elements[t], 1);
 			ordered(w, elements[t].type, &elements[t], 7);
 			ordered(w, elements[t].type, &elements[t], 700);
@@ -478,7 +489,8 @@ static void sums_in_order_of(const struct window *w)
 		if (i % 5 == 4)
 			MPI_Fetch_and_op(one, &got[i][1], MPI_INT64_T, right, disp(w, right, 8), MPI_SUM, w->win);
 		else
-			MPI_Get_accumulate(one, 2, MPI_INT64_T, got[i], 2, MPI_INT64_T, right, disp(w, right, 0), 2, MPI_INT64_T, MPI_SUM, w->win);
+			MPI_Get_accumulate(one, 2, MPI_INT64_T, got[i], 2, MPI_INT64_T, right, disp(w, right, 0), 2,
+					   MPI_INT64_T, MPI_SUM, w->win);
 	}
 	MPI_Win_unlock_all(w->win);
 	for (int i = 0; i < N; i++)
@@ -521,7 +533,8 @@ static void unordered(void)
 	MPI_Info_free(&info);
 }
 
-/* ---- 12.8: locks of the program's own ----------------------------------------------------------------------------------------- */
+/* ---- 12.8: locks of the program's own
+ * ----------------------------------------------------------------------------------------- */
 
 /* A critical region by compare-and-swap: the ranks count in it by get and put. */
 static void critical_of(const struct window *w)
@@ -577,7 +590,8 @@ static void queue_of(const struct window *w)
 		MPI_Fetch_and_op(&mine, &before, MPI_INT64_T, 0, disp(w, 0, TAIL), MPI_REPLACE, w->win);
 		MPI_Win_flush(0, w->win);
 		if (before != none) {
-			MPI_Accumulate(&mine, 1, MPI_INT64_T, (int)before - 1, disp(w, (int)before - 1, NEXT), 1, MPI_INT64_T, MPI_REPLACE, w->win);
+			MPI_Accumulate(&mine, 1, MPI_INT64_T, (int)before - 1, disp(w, (int)before - 1, NEXT), 1, MPI_INT64_T,
+				       MPI_REPLACE, w->win);
 			MPI_Win_flush((int)before - 1, w->win);
 			do {
 				MPI_Fetch_and_op(NULL, &waits, MPI_INT64_T, me, disp(w, me, WAIT), MPI_NO_OP, w->win);
@@ -597,7 +611,8 @@ static void queue_of(const struct window *w)
 			MPI_Fetch_and_op(NULL, &next, MPI_INT64_T, me, disp(w, me, NEXT), MPI_NO_OP, w->win);
 			MPI_Win_flush(me, w->win);
 		} while (next == none);
-		MPI_Accumulate(&go, 1, MPI_INT64_T, (int)next - 1, disp(w, (int)next - 1, WAIT), 1, MPI_INT64_T, MPI_REPLACE, w->win);
+		MPI_Accumulate(&go, 1, MPI_INT64_T, (int)next - 1, disp(w, (int)next - 1, WAIT), 1, MPI_INT64_T, MPI_REPLACE,
+			       w->win);
 		MPI_Win_flush((int)next - 1, w->win);
 	}
 	MPI_Win_unlock_all(w->win);

@@ -138,7 +138,8 @@ static void many(const struct window *w, enum epoch e)
 		else
 			MPI_Put(src[i], PLACE, MPI_BYTE, right, disp(w, right, i * PLACE), PLACE, MPI_BYTE, w->win);
 	}
-	if (target == MPI_PROC_NULL) {		/* these epochs reach every rank: the rank itself, behind the neighbour's places */
+	if (target == MPI_PROC_NULL) {		/* these epochs reach every rank: the rank itself, behind the
+						 * neighbour's places */
 		MPI_Put(src[1], PLACE, MPI_BYTE, me, disp(w, me, N * PLACE), PLACE, MPI_BYTE, w->win);
 		MPI_Get(in, PLACE, MPI_BYTE, me, disp(w, me, (N + 1) * PLACE), PLACE, MPI_BYTE, w->win);
 	}
@@ -220,7 +221,8 @@ static void elements_check(const struct element *e, const char *op, const void *
 enum call { ACCUMULATE, GET_ACCUMULATE, FETCH_AND_OP, RACCUMULATE, RGET_ACCUMULATE, CALLS };
 static const char *const call_names[CALLS] = { "accumulate", "get_accumulate", "fetch_and_op", "raccumulate", "rget_accumulate" };
 
-static void accumulate_once(const struct window *w, enum epoch epoch, const struct element *e, const struct operation *o, enum call call, int n)
+static void accumulate_once(const struct window *w, enum epoch epoch, const struct element *e, const struct operation *o,
+			    enum call call, int n)
 {
 	union { char bytes[4096]; long double aligned; } origin, result, target;
 	MPI_Request r = MPI_REQUEST_NULL;
@@ -285,8 +287,8 @@ static void all_types(void)
 				if (operations[o].op == MPI_NO_OP && (call == ACCUMULATE || call == RACCUMULATE))
 					call = call == ACCUMULATE ? GET_ACCUMULATE : RGET_ACCUMULATE;
 				/* requests belong to passive target epochs */
-				accumulate_once(&w, call >= RACCUMULATE ? LOCK + turn % 2 : turn % EPOCHS, &elements[t], &operations[o], call,
-						call == FETCH_AND_OP ? 1 : PER_KIND + (t + o) % 3);
+				accumulate_once(&w, call >= RACCUMULATE ? LOCK + turn % 2 : turn % EPOCHS, &elements[t],
+						&operations[o], call, call == FETCH_AND_OP ? 1 : PER_KIND + (t + o) % 3);
 				turn++;
 			}
 		}
@@ -318,7 +320,8 @@ static void swap_elements(const struct window *w, enum epoch epoch)
 			if (!equal)
 				compare[0] ^= 1;
 			begin(w, epoch);
-			MPI_Compare_and_swap(origin, compare, result, e->type, right, disp(w, right, (MPI_Aint)(2 * e->size)), w->win);
+			MPI_Compare_and_swap(origin, compare, result, e->type, right, disp(w, right, (MPI_Aint)(2 * e->size)),
+					     w->win);
 			end(w, epoch);
 			set_element(e, compare, (uint64_t)(3 * right));
 			CHECK(!memcmp(result, compare, e->size));
@@ -368,7 +371,8 @@ static void accumulate_long(const struct window *w, enum epoch epoch)
 	own_end(w);
 	meet(WORLD);
 	begin(w, epoch);
-	MPI_Get_accumulate(NULL, 0, MPI_DATATYPE_NULL, got, N, MPI_INT32_T, right, disp(w, right, 4), N, MPI_INT32_T, MPI_NO_OP, w->win);
+	MPI_Get_accumulate(NULL, 0, MPI_DATATYPE_NULL, got, N, MPI_INT32_T, right, disp(w, right, 4), N, MPI_INT32_T, MPI_NO_OP,
+			   w->win);
 	end(w, epoch);
 	for (int i = 0; i < N / 2; i++)
 		CHECK(got[i] == 0);
@@ -430,7 +434,8 @@ static void shapes(const struct window *w, enum epoch e)
 {
 	struct record out_records[5], in_records[5], *mine = (struct record *)(void *)(w->mem + 16);
 	int lengths[3] = { 1, 1, 2 }, two[2] = { 4, 2 }, places[2] = { 6, 0 }, scattered[6], got[6];
-	MPI_Aint at[3] = { offsetof(struct record, tag), offsetof(struct record, value), offsetof(struct record, list) + 4 }, absolute[2];
+	MPI_Aint at[3] = {offsetof(struct record, tag), offsetof(struct record, value), offsetof(struct record, list) + 4},
+		 absolute[2];
 	MPI_Datatype of[3] = { MPI_CHAR, MPI_DOUBLE, MPI_INT }, record, plain, bottom, back, descending;
 
 	MPI_Type_create_struct(3, lengths, at, of, &plain);
@@ -605,7 +610,8 @@ static void requests(const struct window *w, enum epoch e)
 	begin(w, e);
 	for (int i = 0; i < N; i++) {
 		fill(src[i], sizeof(src[i]), seed_of(me, right, i, e));
-		MPI_Rput(src[i], LEN, MPI_INT64_T, right, disp(w, right, i * (MPI_Aint)sizeof(src[i])), LEN, MPI_INT64_T, w->win, &r[i]);
+		MPI_Rput(src[i], LEN, MPI_INT64_T, right, disp(w, right, i * (MPI_Aint)sizeof(src[i])), LEN, MPI_INT64_T,
+			 w->win, &r[i]);
 	}
 	MPI_Irecv(&token, 1, MPI_INT, left, 5, WORLD, &r[N]);
 	MPI_Isend(&me, 1, MPI_INT, right, 5, WORLD, &r[N + 1]);
@@ -617,7 +623,8 @@ static void requests(const struct window *w, enum epoch e)
 	memset(src, 0, sizeof(src));
 	MPI_Win_flush(right, w->win);
 	for (int i = 0; i < N; i++)
-		MPI_Rget(dst[i], LEN, MPI_INT64_T, right, disp(w, right, i * (MPI_Aint)sizeof(src[i])), LEN, MPI_INT64_T, w->win, &r[i]);
+		MPI_Rget(dst[i], LEN, MPI_INT64_T, right, disp(w, right, i * (MPI_Aint)sizeof(src[i])), LEN, MPI_INT64_T,
+			 w->win, &r[i]);
 	while (open) {
 		if (open % 3 == 0) {
 			MPI_Waitany(N, r, &index, &s[0]);
@@ -654,8 +661,8 @@ static void requests(const struct window *w, enum epoch e)
 	own_end(w);
 }
 
-/* A request may be freed while it is active (section 3.7.3): the operation goes on, and a flush completes it. MPI-4.1 allows that for
- * one-sided operations; MPI-5.0 demands a wait or a test. */
+/* A request may be freed while it is active (section 3.7.3): the operation goes on, and a flush completes it. MPI-4.1 allows
+ * that for one-sided operations; MPI-5.0 demands a wait or a test. */
 static void freed(const struct window *w, enum epoch e)
 {
 	enum { LEN = 50000 };
@@ -674,8 +681,8 @@ static void freed(const struct window *w, enum epoch e)
 	MPI_Win_flush(right, w->win);
 	CHECK(!MPI_Raccumulate(zero, LEN, MPI_INT64_T, right, disp(w, right, 0), LEN, MPI_INT64_T, MPI_SUM, w->win, &r));
 	CHECK(!MPI_Request_free(&r) && r == MPI_REQUEST_NULL);
-	CHECK(!MPI_Rget_accumulate(zero, LEN, MPI_INT64_T, old, LEN, MPI_INT64_T, right, disp(w, right, 0), LEN, MPI_INT64_T, MPI_SUM, w->win,
-				   &r));
+	CHECK(!MPI_Rget_accumulate(zero, LEN, MPI_INT64_T, old, LEN, MPI_INT64_T, right, disp(w, right, 0), LEN, MPI_INT64_T,
+				   MPI_SUM, w->win, &r));
 	CHECK(!MPI_Request_free(&r) && r == MPI_REQUEST_NULL);
 	MPI_Win_flush(right, w->win);
 	CHECK(!MPI_Rget(dst, LEN, MPI_INT64_T, right, disp(w, right, 0), LEN, MPI_INT64_T, w->win, &r));
@@ -780,7 +787,8 @@ static void large_counts(const struct window *w, enum epoch e)
 	begin(w, e);
 	MPI_Rput_c(a, n, MPI_INT64_T, right, disp(w, right, 64), n, MPI_INT64_T, w->win, &r[0]);
 	MPI_Raccumulate_c(a, n, MPI_INT64_T, right, disp(w, right, 32), n, MPI_INT64_T, MPI_SUM, w->win, &r[1]);
-	MPI_Rget_accumulate_c(a, n, MPI_INT64_T, b, n, MPI_INT64_T, right, disp(w, right, 32), n, MPI_INT64_T, MPI_SUM, w->win, &r[2]);
+	MPI_Rget_accumulate_c(a, n, MPI_INT64_T, b, n, MPI_INT64_T, right, disp(w, right, 32), n, MPI_INT64_T, MPI_SUM, w->win,
+			      &r[2]);
 	MPI_Rget_c(c, n, MPI_INT64_T, right, disp(w, right, 0), n, MPI_INT64_T, w->win, &r[3]);
 	MPI_Waitall(4, r, MPI_STATUSES_IGNORE);
 	for (int i = 0; i < 4; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank dies that has to do with a window: every survivor's wait ends with MPI_ERR_PROC_ABORTED, none hangs. To be run with heddlerun
- * --on-death=continue.
+ * A rank dies that has to do with a window: every survivor's wait ends with MPI_ERR_PROC_ABORTED, none hangs. To be run with
+ * heddlerun --on-death=continue.
  *
  *     rma_death RANK CASE FILE [created]     FILE: see survivors.h, or -; created: by MPI_Win_create
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrong use of one-sided communication (MPI-5.0, section 12.6): each wrong call ends with its error class and changes nothing, and the
- * window goes on. The standard leaves it open which mistakes a library notices: another MPI may pass over some.
+ * Wrong use of one-sided communication (MPI-5.0, section 12.6): each wrong call ends with its error class and changes nothing,
+ * and the window goes on. The standard leaves it open which mistakes a library notices: another MPI may pass over some.
  */
 #include "rma_test.h"
 
@@ -205,7 +205,8 @@ static void epochs_of(void)
 	REFUSED(MPI_Put(&a, 1, MPI_INT64_T, right, at, 1, MPI_INT64_T, w.win), MPI_ERR_RMA_SYNC);
 	REFUSED(MPI_Get(&b, 1, MPI_INT64_T, right, at, 1, MPI_INT64_T, w.win), MPI_ERR_RMA_SYNC);
 	REFUSED(MPI_Accumulate(&a, 1, MPI_INT64_T, right, at, 1, MPI_INT64_T, MPI_SUM, w.win), MPI_ERR_RMA_SYNC);
-	REFUSED(MPI_Get_accumulate(&a, 1, MPI_INT64_T, &b, 1, MPI_INT64_T, right, at, 1, MPI_INT64_T, MPI_SUM, w.win), MPI_ERR_RMA_SYNC);
+	REFUSED(MPI_Get_accumulate(&a, 1, MPI_INT64_T, &b, 1, MPI_INT64_T, right, at, 1, MPI_INT64_T, MPI_SUM, w.win),
+		MPI_ERR_RMA_SYNC);
 	REFUSED(MPI_Fetch_and_op(&a, &b, MPI_INT64_T, right, at, MPI_SUM, w.win), MPI_ERR_RMA_SYNC);
 	REFUSED(MPI_Compare_and_swap(&a, &c, &b, MPI_INT64_T, right, at, w.win), MPI_ERR_RMA_SYNC);
 	REFUSED(MPI_Rput(&a, 1, MPI_INT64_T, right, at, 1, MPI_INT64_T, w.win, &r), MPI_ERR_RMA_SYNC);
@@ -266,7 +267,8 @@ static void epochs(void)
 	each_flavour(epochs_of);
 }
 
-/* ---- 12.2, 12.6.2: places --------------------------------------------------------------------------------------------------- */
+/* ---- 12.2, 12.6.2: places
+ * --------------------------------------------------------------------------------------------------- */
 
 static void ranges_of(void)
 {
@@ -286,7 +288,8 @@ static void ranges_of(void)
 	REFUSED(MPI_Put(&a, 1, MPI_INT64_T, right, first, 1, back, w.win), MPI_ERR_RMA_RANGE);
 	REFUSED(MPI_Put(nine, 2, MPI_INT64_T, right, first, 1, far, w.win), MPI_ERR_RMA_RANGE);
 	REFUSED(MPI_Accumulate(&a, 1, MPI_INT64_T, right, end, 1, MPI_INT64_T, MPI_SUM, w.win), MPI_ERR_RMA_RANGE);
-	REFUSED(MPI_Get_accumulate(&a, 1, MPI_INT64_T, got, 1, MPI_INT64_T, right, end, 1, MPI_INT64_T, MPI_SUM, w.win), MPI_ERR_RMA_RANGE);
+	REFUSED(MPI_Get_accumulate(&a, 1, MPI_INT64_T, got, 1, MPI_INT64_T, right, end, 1, MPI_INT64_T, MPI_SUM, w.win),
+		MPI_ERR_RMA_RANGE);
 	REFUSED(MPI_Fetch_and_op(&a, got, MPI_INT64_T, right, end, MPI_SUM, w.win), MPI_ERR_RMA_RANGE);
 	REFUSED(MPI_Compare_and_swap(&a, &c, got, MPI_INT64_T, right, end, w.win), MPI_ERR_RMA_RANGE);
 	if (!dynamic) {
@@ -384,8 +387,8 @@ static char *page_end(size_t bytes)
 	return m + PAGE - bytes;
 }
 
-/* An element with padding behind its last member: only bytes of the type map are read and written, at the origin, of the result, and at
- * the target. */
+/* An element with padding behind its last member: only bytes of the type map are read and written, at the origin, of the
+ * result, and at the target. */
 static void pair_at_page_end(void)
 {
 	struct { double value; int index; } in = { 7, me }, out = { 0, -1 }, now = { 9, 99 };
@@ -401,7 +404,8 @@ static void pair_at_page_end(void)
 		if (i == 0)
 			MPI_Accumulate(origin, 1, MPI_DOUBLE_INT, right, 0, 1, MPI_DOUBLE_INT, MPI_MINLOC, win);
 		else if (i == 1)
-			MPI_Get_accumulate(origin, 1, MPI_DOUBLE_INT, result, 1, MPI_DOUBLE_INT, right, 0, 1, MPI_DOUBLE_INT, MPI_MINLOC, win);
+			MPI_Get_accumulate(origin, 1, MPI_DOUBLE_INT, result, 1, MPI_DOUBLE_INT, right, 0, 1, MPI_DOUBLE_INT,
+					   MPI_MINLOC, win);
 		else
 			MPI_Fetch_and_op(origin, result, MPI_DOUBLE_INT, right, 0, MPI_MINLOC, win);
 		MPI_Win_unlock(right, win);
@@ -432,7 +436,8 @@ static void target_protected(void)
 		rc = i == 0 ? MPI_Put(&a, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, win) :
 		     i == 1 ? MPI_Get(&got, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, win) :
 		     i == 2 ? MPI_Accumulate(&a, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, MPI_SUM, win) :
-			      MPI_Get_accumulate(&a, 1, MPI_INT64_T, &got, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, MPI_SUM, win);
+			      MPI_Get_accumulate(&a, 1, MPI_INT64_T, &got, 1, MPI_INT64_T, right, 8, 1, MPI_INT64_T, MPI_SUM,
+						 win);
 		if (!rc)
 			rc = MPI_Win_flush(right, win);
 		CHECK_EQ(class_of(rc), MPI_ERR_RMA_RANGE);

@@ -2,11 +2,12 @@
 /*
  * Much of everything.
  *
- *     rma_large windows [N [KIB]]   N windows (1,000) of each flavour at a time, all used; KIB: most KiB that a window may cost per member,
+ *     rma_large windows [N [KIB]] N windows (1,000) of each flavour at a time, all used; KIB: most KiB that a
+ *     window may cost per member,
  *                                   before its members were addressed
- *     rma_large ranks [ROUNDS [FLAVOUR]]    lock_all, flush_all, shared and exclusive locks, fences and posts among many ranks; of
+ *     rma_large ranks [ROUNDS [FLAVOUR]] lock_all, flush_all, shared and exclusive locks, fences and posts among many ranks; of
  *                                   windows of each flavour, or of one: create, allocate, shared, dynamic
- *     rma_large bytes [BYTES]       operations of so many bytes (2 GiB and 80 MiB), displacements to match: needs twice that in memory
+ *     rma_large bytes [BYTES] operations of so many bytes (2 GiB and 80 MiB), displacements to match: needs twice that in memory
  */
 #include "rma_test.h"
 
@@ -45,7 +46,8 @@ static void windows(int n, double limit)
 		cost = pss() - before;
 		MPI_Allreduce(&cost, &most, 1, MPI_LONG, MPI_MAX, WORLD);
 		if (!me)
-			printf("%d windows, %s: %.2f KiB for each member and window\n", n, flavour_names[f], (double)most / n / np);
+			printf("%d windows, %s: %.2f KiB for each member and window\n", n, flavour_names[f],
+			       (double)most / n / np);
 		CHECK(before < 0 || limit == 0 || (double)most / n / np <= limit);
 		for (int i = 0; i < n; i++)
 			MPI_Win_lock_all(0, w[i].win);
@@ -151,7 +153,8 @@ static void bytes(MPI_Count n)
 				else if (step == 2)
 					MPI_Put(mine, 2, half, 1, disp(&w, 1, 0), 2, half, w.win);
 				else
-					MPI_Accumulate_c(mine, words, MPI_UINT64_T, 1, disp(&w, 1, 0), words, MPI_UINT64_T, MPI_SUM, w.win);
+					MPI_Accumulate_c(mine, words, MPI_UINT64_T, 1, disp(&w, 1, 0), words, MPI_UINT64_T,
+							 MPI_SUM, w.win);
 				MPI_Win_unlock(1, w.win);
 				for (MPI_Count i = 0; step == 1 && i < words; i++)
 					CHECK(mine[i] == (uint64_t)i * 3);
@@ -168,7 +171,8 @@ static void bytes(MPI_Count n)
 			if (me && step != 1) {
 				own_begin(&w);
 				for (MPI_Count i = 0; i < words; i++)
-					CHECK(((uint64_t *)(void *)w.mem)[i] == (step == 3 ? (uint64_t)i * 3 + 1 : mix((uint64_t)i + (unsigned)step)));
+					CHECK(((uint64_t *)(void *)w.mem)[i] ==
+					      (step == 3 ? (uint64_t)i * 3 + 1 : mix((uint64_t)i + (unsigned)step)));
 				own_end(&w);
 			}
 			meet(WORLD);

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A member of a window is killed: every operation on it and every synchronization with it ends with MPI_ERR_PROC_ABORTED, none hangs,
- * and the survivors go on with each other in the same window. To be run with heddlerun --on-death=continue.
+ * A member of a window is killed: every operation on it and every synchronization with it ends with MPI_ERR_PROC_ABORTED, none
+ * hangs, and the survivors go on with each other in the same window. To be run with heddlerun --on-death=continue.
  *
  *     rma_member_dies RANK FLAVOUR WHAT FILE [MICROSECONDS]     FILE: see survivors.h
- *     rma_member_dies_at RANK FLAVOUR WHAT FILE POINT           WHAT: random, or within: all ranks accumulate at the lowest survivor. The rank is killed when it comes to this failpoint (src/rma/failpoint.h) for
+ *     rma_member_dies_at RANK FLAVOUR WHAT FILE POINT WHAT: random, or within: all ranks accumulate at the lowest survivor. The
+ *     rank is killed when it comes to this failpoint (src/rma/failpoint.h) for
  *                                                               the third time
  *
- * WHAT: put, get, accumulate, fetch_and_op, compare_and_swap, lock (the dead rank's own), holder (the dead rank held an exclusive lock at
- * the lowest survivor), flush, start (the dead rank has not posted), wait (it has not completed), fence, random (traffic of all kinds,
- * and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit code is the launcher's for a killed rank.
+ * WHAT: put, get, accumulate, fetch_and_op, compare_and_swap, lock (the dead rank's own), holder (the dead rank held an
+ * exclusive lock at the lowest survivor), flush, start (the dead rank has not posted), wait (it has not completed), fence,
+ * random (traffic of all kinds, and the rank is killed after so many microseconds). Each survivor prints a line; the job's exit
+ * code is the launcher's for a killed rank.
  */
 #include "survivors.h"	/* before the header with the global `me` */
 
 #include "rma_test.h"
 
-static const char *const names[] = { "put", "get", "accumulate", "fetch_and_op", "compare_and_swap", "lock", "holder", "flush", "start",
-				     "wait", "fence", "random", "within" };
-enum { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, OWN_LOCK, HOLDER, FLUSH, START, WAIT, WHOLE_FENCE, RANDOM, WITHIN, WHATS };
+static const char *const names[] = {"put",   "get",   "accumulate", "fetch_and_op", "compare_and_swap", "lock",  "holder",
+				    "flush", "start", "wait",       "fence",        "random",           "within"};
+enum { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, OWN_LOCK, HOLDER, FLUSH, START, WAIT, WHOLE_FENCE, RANDOM, WITHIN,
+       WHATS };
 
 static struct window w;
 static int dead, what, first;	/* first: the lowest survivor */
@@ -157,7 +160,8 @@ static int traffic(void)
 	for (time_t end = time(NULL) + 60; !rc && time(NULL) < end;) {
 		int target = (int)(rnd(&state) % (unsigned)np), how = (int)(rnd(&state) % 3);
 
-		rc = how == 2 ? MPI_Win_lock_all(0, w.win) : MPI_Win_lock(how ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, target, 0, w.win);
+		rc = how == 2 ? MPI_Win_lock_all(0, w.win) :
+				MPI_Win_lock(how ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, target, 0, w.win);
 		if (rc)
 			break;
 		for (int k = (int)(rnd(&state) % 8); !rc && k > 0; k--) {
@@ -304,7 +308,8 @@ int main(int argc, char **argv)
 		survivors_await(&seen[0], 1, 60, false);
 		rc = provoke();
 	}
-	printf("survivor %d: %s by %s on %s\n", me, survivors_told(rc) ? "told" : rc ? "ANOTHER ERROR" : "NOT TOLD", names[what], flavour_names[f]);
+	printf("survivor %d: %s by %s on %s\n", me, survivors_told(rc) ? "told" : rc ? "ANOTHER ERROR" : "NOT TOLD", names[what],
+	       flavour_names[f]);
 	fflush(stdout);
 	survivors_meet(&seen[1]);
 	/* after an epoch that failed the window has locks again */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided in the strict sense: the target does not enter the library, and rank 0's operations and synchronization on it complete.
+ * One-sided in the strict sense: the target does not enter the library, and rank 0's operations and
+ * synchronization on it complete.
  *
- *     rma_progress stopped [CASE]      the other ranks are stopped (SIGSTOP) outside the library; every operation on allocated and
+ *     rma_progress stopped [CASE] the other ranks are stopped (SIGSTOP) outside the library; every operation on allocated and
  *                                      shared windows, put and get on created and dynamic ones
  *     rma_progress computing [CASE]    the other ranks compute until rank 0 is through: every operation on every window
- *     rma_progress asymmetric          created windows: rank 0 has memory of MPI_Alloc_mem, or none, and the other ranks, which compute,
+ *     rma_progress asymmetric created windows: rank 0 has memory of MPI_Alloc_mem, or none, and the other ranks, which compute,
  *                                      have memory of malloc
  *     rma_progress holder              a rank is stopped while it holds an exclusive lock: accesses to other ranks go on
  *
- * CASE: create, allocate, shared or dynamic; all without. There is no time limit but an alarm, which names the operation that hangs.
+ * CASE: create, allocate, shared or dynamic; all without. There is no time limit but an alarm, which names
+ * the operation that hangs.
  */
 #include "rma_test.h"
 
@@ -160,7 +162,8 @@ static void accumulates(const struct window *w, int target)
 	NAMED(MPI_Compare_and_swap(&five, &two, &got, MPI_INT64_T, target, disp(w, target, 0), w->win));
 	NAMED(MPI_Win_flush(target, w->win));
 	CHECK_EQ(got, 2);
-	NAMED(MPI_Get_accumulate(NULL, 0, MPI_INT64_T, &got, 1, MPI_INT64_T, target, disp(w, target, 0), 1, MPI_INT64_T, MPI_NO_OP, w->win));
+	NAMED(MPI_Get_accumulate(NULL, 0, MPI_INT64_T, &got, 1, MPI_INT64_T, target, disp(w, target, 0), 1, MPI_INT64_T,
+				 MPI_NO_OP, w->win));
 	NAMED(MPI_Win_flush_local(target, w->win));
 	CHECK_EQ(got, 5);
 	NAMED(MPI_Fetch_and_op(&small, &got_small, MPI_INT16_T, target, disp(w, target, 10), MPI_MAX, w->win));
@@ -169,7 +172,8 @@ static void accumulates(const struct window *w, int target)
 	for (int i = 0; i < 100; i++)
 		many[i] = i;
 	NAMED(MPI_Accumulate(many, 100, MPI_DOUBLE, target, disp(w, target, 64), 100, MPI_DOUBLE, MPI_SUM, w->win));
-	NAMED(MPI_Get_accumulate(many, 100, MPI_DOUBLE, got_many, 100, MPI_DOUBLE, target, disp(w, target, 64), 100, MPI_DOUBLE, MPI_MAX, w->win));
+	NAMED(MPI_Get_accumulate(many, 100, MPI_DOUBLE, got_many, 100, MPI_DOUBLE, target, disp(w, target, 64), 100, MPI_DOUBLE,
+				 MPI_MAX, w->win));
 	NAMED(MPI_Win_flush(target, w->win));
 	CHECK_EQ(got_small, 0);
 	CHECK(got_wide == 1.5L);
@@ -221,7 +225,8 @@ static void run(enum flavour f, bool stopped)
 	window_free(&w);
 }
 
-/* Rank 1 stops with an exclusive lock on rank 0 (and on itself): rank 0 works on rank 2 meanwhile, and gets the lock when rank 1 goes on. */
+/* Rank 1 stops with an exclusive lock on rank 0 (and on itself): rank 0 works on rank 2 meanwhile, and gets the
+ * lock when rank 1 goes on. */
 static void holder(void)
 {
 	struct window win, *w = &win;

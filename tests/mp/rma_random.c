@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random one-sided traffic against a shadow copy of every window: all operations and their request forms, derived types on both sides,
- * every flavour, every kind of epoch, ranks in other orders and in parts, several threads with a window each. All ranks draw the same
- * numbers, so each rank knows every operation, and each byte that its memory and its results must have.
+ * Random one-sided traffic against a shadow copy of every window: all operations and their request forms, derived types on both
+ * sides, every flavour, every kind of epoch, ranks in other orders and in parts, several threads with a window each. All ranks
+ * draw the same numbers, so each rank knows every operation, and each byte that its memory and its results must have.
  *
  *     rma_random [batches [seed [threads [flavour]]]]
  *
- * A batch is one window. Before an epoch its memory is divided into segments, and the rules of section 12.7 are kept by them: a segment
- * has one put, or gets, or accumulates of one operation by everybody, or a series of accumulates by one origin in the order of section
- * 12.7.2, or operations of one origin with a flush behind each. A failure prints seed and batch.
+ * A batch is one window. Before an epoch its memory is divided into segments, and the rules of section 12.7 are kept by them: a
+ * segment has one put, or gets, or accumulates of one operation by everybody, or a series of accumulates by one origin in the
+ * order of section 12.7.2, or operations of one origin with a flush behind each. A failure prints seed and batch.
  */
 #include "rma_test.h"
 
@@ -71,13 +71,15 @@ static unsigned draw(struct run *run, unsigned below)	/* the same on all ranks *
 
 static void __attribute__((noreturn)) wrong(const struct run *run, const char *what)
 {
-	fprintf(stderr, "rma_random: seed %llu, batch %ld, thread %d, rank %d of %d (%s, %s): %s\n", (unsigned long long)run->seed, run->batch,
-		run->number, run->w.rank, run->w.ranks, flavour_names[run->w.flavour], way_names[run->way], what);
+	fprintf(stderr, "rma_random: seed %llu, batch %ld, thread %d, rank %d of %d (%s, %s): %s\n",
+		(unsigned long long)run->seed, run->batch, run->number, run->w.rank, run->w.ranks,
+		flavour_names[run->w.flavour], way_names[run->way], what);
 	MPI_Abort(WORLD, 1);
 	abort();
 }
 
-/* ---- layouts ---------------------------------------------------------------------------------------------------------------- */
+/* ---- layouts
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static int divisor(struct run *run, int n)
 {
@@ -103,9 +105,10 @@ static void choose_slots(struct run *run, int *slot, int n, int slots)
 	}
 }
 
-/* A layout of n elements in `room` bytes, which are enough. base: an address that the type has in it, or NULL. `own`: this rank needs the
- * type; else only the places count. All ranks draw the same layout. */
-static void layout_make(struct run *run, struct layout *l, const struct element *e, int n, MPI_Aint room, const char *base, bool own)
+/* A layout of n elements in `room` bytes, which are enough. base: an address that the type has in it, or NULL. `own`: this rank
+ * needs the type; else only the places count. All ranks draw the same layout. */
+static void layout_make(struct run *run, struct layout *l, const struct element *e, int n, MPI_Aint room, const char *base,
+			bool own)
 {
 	const MPI_Aint size = (MPI_Aint)e->size;
 	int slots = (int)(room / size), kind = n ? (int)draw(run, 6) : 0, b, gap, *slot;
@@ -198,7 +201,8 @@ static void layout_free(struct layout *l, bool own)
 	l->offsets = NULL;
 }
 
-/* ---- drawing an epoch -------------------------------------------------------------------------------------------------------------- */
+/* ---- drawing an epoch
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static const struct element *draw_element(struct run *run, enum mode mode)
 {
@@ -261,7 +265,8 @@ static void finish_op(struct run *run, struct op *op)
 		op->room = size;
 		op->n = 1;
 	} else {
-		op->n = draw(run, 12) ? 1 + (int)draw(run, (unsigned)(most < 60 ? most : 60)) : (int)draw(run, (unsigned)most + 1);
+		op->n = draw(run, 12) ? 1 + (int)draw(run, (unsigned)(most < 60 ? most : 60)) :
+					(int)draw(run, (unsigned)most + 1);
 		if (op->n > MAX_ELEMENTS)
 			op->n = MAX_ELEMENTS;
 	}
@@ -342,7 +347,8 @@ static void draw_segment(struct run *run, int target, MPI_Aint offset, MPI_Aint 
 	o = draw_operation(run, e, true);
 	n = mode == ONE_PUT ? 1 : 1 + (int)draw(run, 5);
 	for (int i = 0; i < n && run->n_ops < OPS; i++) {
-		enum call call = mode == ONE_PUT ? PUT : mode == GETS ? GET : draw(run, 3) ? ACCUMULATE : draw(run, 2) ? GET_ACCUMULATE : FETCH_AND_OP;
+		enum call call = mode == ONE_PUT ? PUT : mode == GETS ? GET : draw(run, 3) ? ACCUMULATE : draw(run, 2)
+			? GET_ACCUMULATE : FETCH_AND_OP;
 		struct op *op;
 
 		if (call == ACCUMULATE && o->op == MPI_NO_OP)
@@ -373,7 +379,8 @@ static void draw_epoch(struct run *run)
 	}
 }
 
-/* ---- expected bytes ------------------------------------------------------------------------------------------------------------- */
+/* ---- expected bytes
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* The origin's elements, one behind the other. Pairs and floating numbers are made by set_element; so is all that is compared. */
 static void origin_elements(const struct op *op, char *packed)
@@ -417,9 +424,11 @@ static void apply(struct run *run, struct op *op, bool own)
 	free(packed);
 }
 
-/* ---- doing it ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- doing it
+ * ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Before the epoch: fills the origin's buffers, and `want` with the bytes that stay where nothing arrives; apply() adds the rest. */
+/* Before the epoch: fills the origin's buffers, and `want` with the bytes that stay where nothing arrives;
+ * apply() adds the rest. */
 static void ready_op(struct op *op)
 {
 	char *packed = checked(malloc((size_t)(op->n + 1) * op->e->size));
@@ -466,9 +475,11 @@ static void perform(struct run *run, struct op *op)
 		if (none)
 			buffer = NULL;
 		if (op->request)
-			MPI_Rget_accumulate(buffer, none ? 0 : oc, none ? MPI_BYTE : ot, op->result, rc, rt, t, at, tc, tt, op->o->op, w->win, &op->r);
+			MPI_Rget_accumulate(buffer, none ? 0 : oc, none ? MPI_BYTE : ot, op->result, rc, rt, t, at, tc, tt,
+					    op->o->op, w->win, &op->r);
 		else
-			MPI_Get_accumulate(buffer, none ? 0 : oc, none ? MPI_BYTE : ot, op->result, rc, rt, t, at, tc, tt, op->o->op, w->win);
+			MPI_Get_accumulate(buffer, none ? 0 : oc, none ? MPI_BYTE : ot, op->result, rc, rt, t, at, tc, tt,
+					   op->o->op, w->win);
 		break;
 	case FETCH_AND_OP:
 		MPI_Fetch_and_op(none ? NULL : op->buffer, op->result, e, t, at, op->o->op, w->win);
@@ -478,7 +489,8 @@ static void perform(struct run *run, struct op *op)
 		memcpy(compare, op->want, op->e->size);
 		if (op->seed % 3 == 0)
 			compare[0] ^= 1;
-		memcpy(op->buffer + op->e->size, compare, op->e->size);	/* behind the element: stays until the operation is complete */
+		/* behind the element: stays until the operation is complete */
+		memcpy(op->buffer + op->e->size, compare, op->e->size);
 		MPI_Compare_and_swap(op->buffer, op->buffer + op->e->size, op->result, e, t, at, w->win);
 		break;
 	}
@@ -525,7 +537,8 @@ static MPI_Group partners(struct run *run, bool origins)
 		bool in = mix(run->state ^ (uint64_t)(origins ? r * 64 + w->rank : w->rank * 64 + r)) % 4 == 0;
 
 		for (int i = 0; i < run->n_ops; i++)
-			in |= origins ? run->ops[i].origin == r && run->ops[i].target == w->rank : run->ops[i].origin == w->rank && run->ops[i].target == r;
+			in |= origins ? run->ops[i].origin == r && run->ops[i].target == w->rank :
+					run->ops[i].origin == w->rank && run->ops[i].target == r;
 		if (in)
 			ranks[n++] = r;
 	}
@@ -596,7 +609,8 @@ static void perform_epoch(struct run *run)
 	meet(w->comm);
 }
 
-/* ---- checks ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- checks
+ * ---------------------------------------------------------------------------------------------------------------------------- */
 
 static void check_memory(struct run *run)
 {
@@ -611,13 +625,15 @@ static void check_memory(struct run *run)
 			const struct op *op = &run->ops[k];
 
 			if (op->target == w->rank && i >= op->offset && i < op->offset + op->room)
-				fprintf(stderr, "rma_random: there rank %d did: %s, %s of %d %s, %s, at %ld of %ld bytes%s%s%s\n", op->origin,
-					mode_names[op->mode], call_names[op->call], op->n, op->e->name, op->o ? op->o->name : "-",
-					(long)op->offset, (long)op->room, op->request ? ", request" : "", op->bottom ? ", MPI_BOTTOM" : "",
+				fprintf(stderr,
+					"rma_random: there rank %d did: %s, %s of %d %s, %s, at %ld of %ld bytes%s%s%s\n",
+					op->origin, mode_names[op->mode], call_names[op->call], op->n, op->e->name,
+					op->o ? op->o->name : "-", (long)op->offset, (long)op->room,
+					op->request ? ", request" : "", op->bottom ? ", MPI_BOTTOM" : "",
 					op->at_target.count != op->n ? ", derived" : "");
 		}
-		snprintf(text, sizeof(text), "byte %ld of %ld of this rank's memory is %02x and should be %02x", (long)i, (long)w->size, w->mem[i],
-			 run->shadow[w->rank][i]);
+		snprintf(text, sizeof(text), "byte %ld of %ld of this rank's memory is %02x and should be %02x", (long)i,
+			 (long)w->size, w->mem[i], run->shadow[w->rank][i]);
 		wrong(run, text);
 	}
 	own_end(w);
@@ -634,14 +650,18 @@ static void check_op(struct run *run, const struct op *op)
 	for (MPI_Aint i = 0; i < room; i++) {
 		if (have[i] == op->want[i])
 			continue;
-		snprintf(text, sizeof(text), "byte %ld of %ld of the result of %s, %s of %d %s, %s, at byte %ld of rank %d, is %02x and should be %02x",
-			 (long)i, (long)room, mode_names[op->mode], call_names[op->call], op->n, op->e->name, op->o ? op->o->name : "-",
-			 (long)op->offset, op->target, (unsigned char)have[i], (unsigned char)op->want[i]);
+		snprintf(
+			text, sizeof(text),
+			"byte %ld of %ld of the result of %s, %s of %d %s, %s, at byte %ld of rank %d, is %02x and should be "
+			"%02x",
+			(long)i, (long)room, mode_names[op->mode], call_names[op->call], op->n, op->e->name,
+			op->o ? op->o->name : "-", (long)op->offset, op->target, (unsigned char)have[i],
+			(unsigned char)op->want[i]);
 		wrong(run, text);
 	}
 }
 
-/* ---- windows ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- windows ---------------------------------------------------------------------------------------------------- */
 
 /* The owner's memory becomes as the shadow says: by stores, or, for a dynamic window, now and then by other memory. */
 static void own_stores(struct run *run, bool move)

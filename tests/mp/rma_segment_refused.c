@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Linked into a program of ranks that may not open each other's descriptors, as in containers with PID namespaces of their own. */
+/* Linked into a program of ranks that may not open each other's descriptors, as in containers with PID
+ * namespaces of their own. */
 #include <errno.h>
 
 #include "transport/transport.h"

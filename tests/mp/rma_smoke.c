@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-sided communication, each function once or a few times, over windows of every flavour: does it work at all? Any number of ranks. */
+/* One-sided communication, each function once or a few times, over windows of every flavour: does it work at
+ * all? Any number of ranks. */
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,7 +173,8 @@ static void accumulates(enum flavor f)
 	MPI_Win_lock_all(0, w.win);
 	for (int i = 0; i < 20; i++)
 		MPI_Accumulate(d, 4, MPI_DOUBLE, 0, at(&w, 0, 0), 4, MPI_DOUBLE, MPI_SUM, w.win);
-	MPI_Get_accumulate(&mine, 1, MPI_DOUBLE_INT, &was, 1, MPI_DOUBLE_INT, 0, at(&w, 0, 8), 1, MPI_DOUBLE_INT, MPI_MAXLOC, w.win);
+	MPI_Get_accumulate(&mine, 1, MPI_DOUBLE_INT, &was, 1, MPI_DOUBLE_INT, 0, at(&w, 0, 8), 1, MPI_DOUBLE_INT, MPI_MAXLOC,
+			   w.win);
 	MPI_Win_flush(0, w.win);
 	CHECK(was.v >= 0 && was.v < np);
 	MPI_Raccumulate(d, 4, MPI_DOUBLE, 0, at(&w, 0, 0), 4, MPI_DOUBLE, MPI_SUM, w.win, &req[0]);
@@ -326,8 +328,8 @@ static void many(void)
 	}
 }
 
-/* Memory of MPI_Alloc_mem in MPI_Win_create, from its middle on; every second rank has memory of malloc. Where ranks share memory, that of
- * MPI_Alloc_mem is mapped. */
+/* Memory of MPI_Alloc_mem in MPI_Win_create, from its middle on; every second rank has memory of malloc. Where ranks share
+ * memory, that of MPI_Alloc_mem is mapped. */
 static void allocated(void)
 {
 	const char *behave = getenv("SHCA_BEHAVE");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Synchronization of one-sided communication: fences, post/start/complete/wait, locks, flushes, assertions (MPI-5.0, section 12.5). */
+/* Synchronization of one-sided communication: fences, post/start/complete/wait, locks, flushes, assertions
+ * (MPI-5.0, section 12.5). */
 #include "rma_test.h"
 
 static int right, left;
@@ -165,8 +166,8 @@ static void graphs(void)
 	on_each_flavour(64 * 8, graphs_of);
 }
 
-/* The test is false until the origin has completed, which a message shows; then it is true once, and the epoch is over. The complete
- * does not wait for the target's wait. */
+/* The test is false until the origin has completed, which a message shows; then it is true once, and the epoch is over. The
+ * complete does not wait for the target's wait. */
 static void tests_of(const struct window *w)
 {
 	int peer = me ^ 1, flag = -1, token = 0;
@@ -181,7 +182,8 @@ static void tests_of(const struct window *w)
 			MPI_Win_test(w->win, &flag);
 			CHECK(!flag);
 			MPI_Send(&token, 1, MPI_INT, peer, 1, WORLD);
-			MPI_Recv(&token, 1, MPI_INT, peer, 2, WORLD, MPI_STATUS_IGNORE);	/* the origin is through with its complete */
+			/* the origin is through with its complete */
+			MPI_Recv(&token, 1, MPI_INT, peer, 2, WORLD, MPI_STATUS_IGNORE);
 			do
 				MPI_Win_test(w->win, &flag);
 			while (!flag);
@@ -202,7 +204,8 @@ static void tested(void)
 	on_each_flavour(8, tests_of);
 }
 
-/* Both sides know by a message that the post came first, so that the start need not look. No stores since the last wait; no puts. */
+/* Both sides know by a message that the post came first, so that the start need not look. No stores since
+ * the last wait; no puts. */
 static void nocheck_of(const struct window *w)
 {
 	MPI_Group to = group_of(w, &right, 1), from = group_of(w, &left, 1);
@@ -462,7 +465,8 @@ static void local_progress(void)
 	on_each_flavour(8, local_progress_of);
 }
 
-/* A poll for a flag that a peer raises through the window, without any message: the peer's write must arrive while this rank makes one-sided calls only. */
+/* A poll for a flag that a peer raises through the window, without any message: the peer's write must arrive while this rank
+ * makes one-sided calls only. */
 static void flag_of(const struct window *w)
 {
 	int64_t v = 0;
@@ -499,7 +503,8 @@ static void flags(void)
 /* One window goes through all kinds of epochs, in turns. */
 static void kinds_of(const struct window *w)
 {
-	static const enum epoch turns[] = { FENCE, LOCK, PSCW, LOCK_ALL, FENCE, PSCW, PSCW, LOCK, FENCE, FENCE, LOCK_ALL, LOCK, LOCK };
+	static const enum epoch turns[] = {FENCE, LOCK,  PSCW,  LOCK_ALL, FENCE, PSCW, PSCW,
+					   LOCK,  FENCE, FENCE, LOCK_ALL, LOCK,  LOCK};
 
 	for (int i = 0; i < 39; i++) {
 		enum epoch e = turns[i % 13];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Common code of the tests of one-sided communication: windows of every flavour and epochs of every kind behind one set of calls, and
- * the table of predefined types with the operations that MPI-5.0, section 6.9.2, defines on each.
+ * Common code of the tests of one-sided communication: windows of every flavour and epochs of every kind behind one set of
+ * calls, and the table of predefined types with the operations that MPI-5.0, section 6.9.2, defines on each.
  *
- *     window_new ── own_begin, stores, own_end ── meet ── epoch_begin, operations at disp(), epoch_end ── own_begin, loads, own_end
+ *     window_new ── own_begin, stores, own_end ── meet ── epoch_begin, operations at disp(), epoch_end ──
+ *     own_begin, loads, own_end
  */
 #ifndef RMA_TEST_H
 #define RMA_TEST_H
@@ -32,7 +33,8 @@ struct window {
 	int *units;		/* displacement unit of each rank; 1 in a dynamic window */
 };
 
-/* Whether a window of this flavour can span MPI_COMM_WORLD: shared memory needs all ranks on one host. Collective at the first call. */
+/* Whether a window of this flavour can span MPI_COMM_WORLD: shared memory needs all ranks on one host.
+ * Collective at the first call. */
 static inline bool flavour_possible(enum flavour flavour)
 {
 	static int shared = -1;
@@ -185,7 +187,8 @@ static inline void one_rank_free(MPI_Group *group)
 		MPI_Group_free(group);
 }
 
-/* Opens an epoch in which this rank accesses `target` and is accessed by `origin`; either may be MPI_PROC_NULL. Every member calls it. */
+/* Opens an epoch in which this rank accesses `target` and is accessed by `origin`; either may be MPI_PROC_NULL.
+ * Every member calls it. */
 static inline void epoch_begin(const struct window *w, enum epoch epoch, int target, int origin)
 {
 	MPI_Group group;
@@ -266,9 +269,10 @@ struct long_double_int { long double v; int i; };
 	ELEMENT(MPI_LONG, long, INTEGER), ELEMENT(MPI_UNSIGNED_LONG, unsigned long, INTEGER), \
 	ELEMENT(MPI_LONG_LONG, long long, INTEGER), ELEMENT(MPI_UNSIGNED_LONG_LONG, unsigned long long, INTEGER), \
 	ELEMENT(MPI_INT8_T, int8_t, INTEGER), ELEMENT(MPI_INT16_T, int16_t, INTEGER), ELEMENT(MPI_INT32_T, int32_t, INTEGER), \
-	ELEMENT(MPI_INT64_T, int64_t, INTEGER), ELEMENT(MPI_UINT8_T, uint8_t, INTEGER), ELEMENT(MPI_UINT16_T, uint16_t, INTEGER), \
-	ELEMENT(MPI_UINT32_T, uint32_t, INTEGER), ELEMENT(MPI_UINT64_T, uint64_t, INTEGER), \
-	ELEMENT(MPI_FLOAT, float, FLOATING), ELEMENT(MPI_DOUBLE, double, FLOATING), ELEMENT(MPI_LONG_DOUBLE, long double, FLOATING), \
+	ELEMENT(MPI_INT64_T, int64_t, INTEGER), ELEMENT(MPI_UINT8_T, uint8_t, INTEGER), \
+	ELEMENT(MPI_UINT16_T, uint16_t, INTEGER), ELEMENT(MPI_UINT32_T, uint32_t, INTEGER), \
+	ELEMENT(MPI_UINT64_T, uint64_t, INTEGER), ELEMENT(MPI_FLOAT, float, FLOATING), ELEMENT(MPI_DOUBLE, double, FLOATING), \
+	ELEMENT(MPI_LONG_DOUBLE, long double, FLOATING), \
 	ELEMENT(MPI_C_BOOL, bool, LOGICAL), ELEMENT(MPI_C_FLOAT_COMPLEX, float complex, COMPLEX), \
 	ELEMENT(MPI_C_DOUBLE_COMPLEX, double complex, COMPLEX), ELEMENT(MPI_BYTE, char, BYTES), \
 	ELEMENT(MPI_AINT, MPI_Aint, ADDRESS), ELEMENT(MPI_OFFSET, MPI_Offset, ADDRESS), ELEMENT(MPI_COUNT, MPI_Count, ADDRESS), \
@@ -278,7 +282,8 @@ struct long_double_int { long double v; int i; };
 }
 enum { N_ELEMENTS = 34, N_OPERATIONS = 14, ANY = 127 };
 #define RMA_OPERATIONS { \
-	{ MPI_SUM, "SUM", INTEGER | FLOATING | COMPLEX | ADDRESS }, { MPI_PROD, "PROD", INTEGER | FLOATING | COMPLEX | ADDRESS }, \
+	{ MPI_SUM, "SUM", INTEGER | FLOATING | COMPLEX | ADDRESS }, \
+	{ MPI_PROD, "PROD", INTEGER | FLOATING | COMPLEX | ADDRESS }, \
 	{ MPI_MAX, "MAX", INTEGER | FLOATING | ADDRESS }, { MPI_MIN, "MIN", INTEGER | FLOATING | ADDRESS }, \
 	{ MPI_LAND, "LAND", INTEGER | LOGICAL }, { MPI_LOR, "LOR", INTEGER | LOGICAL }, { MPI_LXOR, "LXOR", INTEGER | LOGICAL }, \
 	{ MPI_BAND, "BAND", INTEGER | BYTES | ADDRESS }, { MPI_BOR, "BOR", INTEGER | BYTES | ADDRESS }, \
@@ -344,7 +349,8 @@ static inline void set_element(const struct element *e, void *p, uint64_t x)
 static inline bool pairs_equal(const struct element *e, const void *a, const void *b)
 {
 #define SAME(s) \
-	do { struct s a_, b_; memcpy(&a_, a, sizeof(a_)); memcpy(&b_, b, sizeof(b_)); return a_.v == b_.v && a_.i == b_.i; } while (0)
+	do { struct s a_, b_; memcpy(&a_, a, sizeof(a_)); memcpy(&b_, b, sizeof(b_)); return a_.v == b_.v &&
+	     a_.i == b_.i; } while (0)
 	if (e->type == MPI_FLOAT_INT)
 		SAME(float_int);
 	if (e->type == MPI_DOUBLE_INT)

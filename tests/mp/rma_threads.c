@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI_THREAD_MULTIPLE and one-sided communication: in every rank several threads, on one window together and each with a window of its own,
- * in every kind of epoch, while other threads exchange messages. Arguments: threads of each job (2), rounds (60).
+ * MPI_THREAD_MULTIPLE and one-sided communication: in every rank several threads, on one window together and each with a window
+ * of its own, in every kind of epoch, while other threads exchange messages. Arguments: threads of each job (2), rounds (60).
  */
 #include "rma_test.h"
 
@@ -18,7 +18,8 @@ struct job {
 	enum flavour flavour;
 };
 
-/* On the window of all threads, in the epoch that main has opened: counts by every call on one word, and puts and gets in its own place. */
+/* On the window of all threads, in the epoch that main has opened: counts by every call on one word, and puts and
+ * gets in its own place. */
 static void together(struct job *job)
 {
 	const struct window *w = &common_window[job->flavour];
@@ -38,7 +39,8 @@ static void together(struct job *job)
 			MPI_Fetch_and_op(&one, &old, MPI_INT64_T, target, disp(w, target, 0), MPI_SUM, w->win);
 			break;
 		default:
-			MPI_Get_accumulate(&one, 1, MPI_INT64_T, &old, 1, MPI_INT64_T, target, disp(w, target, 0), 1, MPI_INT64_T, MPI_SUM, w->win);
+			MPI_Get_accumulate(&one, 1, MPI_INT64_T, &old, 1, MPI_INT64_T, target, disp(w, target, 0), 1,
+					   MPI_INT64_T, MPI_SUM, w->win);
 			break;
 		}
 		v = 100000 * job->number + i;
@@ -106,8 +108,8 @@ static void messages(struct job *job)
 	char in[3000];
 
 	for (int i = 0; i < rounds; i++)
-		MPI_Sendrecv(out, 3000, MPI_BYTE, (me + 1) % np, job->number, in, 3000, MPI_BYTE, (me + np - 1) % np, job->number, job->comm,
-			     MPI_STATUS_IGNORE);
+		MPI_Sendrecv(out, 3000, MPI_BYTE, (me + 1) % np, job->number, in, 3000, MPI_BYTE, (me + np - 1) % np,
+			     job->number, job->comm, MPI_STATUS_IGNORE);
 }
 
 static void *thread_main(void *arg)
@@ -149,7 +151,9 @@ int main(int argc, char **argv)
 		if (flavour_possible(f))
 			MPI_Win_lock_all(0, common_window[f].win);
 	for (int i = 0; i < n; i++) {
-		jobs[i] = (struct job){ .run = kinds[i % KINDS], .number = i, .flavour = (enum flavour)((i + i / KINDS) % FLAVOURS) };
+		jobs[i] = (struct job){.run = kinds[i % KINDS],
+				       .number = i,
+				       .flavour = (enum flavour)((i + i / KINDS) % FLAVOURS)};
 		if (!flavour_possible(jobs[i].flavour))
 			jobs[i].flavour = CREATE;
 		if (jobs[i].run == together)

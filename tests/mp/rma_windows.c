@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows as objects: creation, memory, attributes, names, info, error handlers, destruction (MPI-5.0, sections 12.2, 7.7.3, 9.3.2). */
+/* Windows as objects: creation, memory, attributes, names, info, error handlers, destruction (MPI-5.0,
+ * sections 12.2, 7.7.3, 9.3.2). */
 #include "rma_test.h"
 
 /* ---- 12.2.6: predefined attributes --------------------------------------------------------------------- */
@@ -81,7 +82,8 @@ static void communicators(void)
 			own_begin(&w);
 			memcpy(&value, w.mem, sizeof(value));
 			own_end(&w);
-			CHECK_EQ(value, which == 0 ? (me + 1) % np : which == 2 ? me : me >= 2 ? me - 2 : (np - 1 - me) / 2 * 2 + me);
+			CHECK_EQ(value, which == 0 ? (me + 1) % np : which == 2 ? me : me >= 2 ? me - 2 :
+				 (np - 1 - me) / 2 * 2 + me);
 			window_free(&w);
 		}
 	}
@@ -201,9 +203,9 @@ static bool hint(MPI_Info info, const char *key, const char *wanted)
 static void info(void)
 {
 	static const char *const hints[][2] = {
-		{ "accumulate_ordering", "none" }, { "accumulate_ops", "same_op" }, { "same_size", "true" }, { "same_disp_unit", "true" },
-		{ "alloc_shared_noncontig", "true" }, { "mpi_accumulate_granularity", "8" }, { "nobody_knows_this", "x" },
-		{ "accumulate_ordering", "rar,waw" }, { "accumulate_ops", "same_op_no_op" },
+		{"accumulate_ordering", "none"}, {"accumulate_ops", "same_op"},      {"same_size", "true"},
+		{"same_disp_unit", "true"},      {"alloc_shared_noncontig", "true"}, {"mpi_accumulate_granularity", "8"},
+		{"nobody_knows_this", "x"},      {"accumulate_ordering", "rar,waw"}, {"accumulate_ops", "same_op_no_op"},
 	};
 	struct window w;
 	MPI_Info in, out;
@@ -435,7 +437,8 @@ static void overlapping(void)
 		MPI_Put(out, 4, MPI_INT64_T, peer, round % 2 ? 8 : 8 + SHIFT, 4, MPI_INT64_T, round % 2 ? part : whole);
 		MPI_Win_fence(0, round % 2 ? part : whole);
 		MPI_Win_fence(0, round % 2 ? whole : part);
-		MPI_Get(in, N - SHIFT, MPI_INT64_T, peer, round % 2 ? SHIFT : 0, N - SHIFT, MPI_INT64_T, round % 2 ? whole : part);
+		MPI_Get(in, N - SHIFT, MPI_INT64_T, peer, round % 2 ? SHIFT : 0, N - SHIFT, MPI_INT64_T,
+			round % 2 ? whole : part);
 		MPI_Win_fence(0, round % 2 ? whole : part);
 		VERIFY(in + 8, sizeof(out), seed_of(me, peer, round, 0));
 		VERIFY(mem + 8 + SHIFT, sizeof(out), seed_of(left, me, round, 0));
@@ -465,7 +468,8 @@ static void shared_segments(void)
 	for (int noncontig = 0; noncontig < 2; noncontig++) {
 		int n = me % 3 == 1 ? 0 : 100 + me;
 
-		MPI_Win_allocate_shared(n * (MPI_Aint)sizeof(int), me % 2 ? 4 : 1, noncontig ? info : MPI_INFO_NULL, WORLD, &mine, &win);
+		MPI_Win_allocate_shared(n * (MPI_Aint)sizeof(int), me % 2 ? 4 : 1, noncontig ? info : MPI_INFO_NULL, WORLD,
+					&mine, &win);
 		MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
 		for (int i = 0; i < n; i++)
 			mine[i] = 1000 * me + i;
@@ -561,7 +565,8 @@ static MPI_Aint address_of(const void *p)
 	return a;
 }
 
-/* Memory that is attached while its accessors are already in an epoch; more regions than any table may hold; regions side by side. */
+/* Memory that is attached while its accessors are already in an epoch; more regions than any table may
+ * hold; regions side by side. */
 static void attached_later(void)
 {
 	enum { REGIONS = 200 };
@@ -643,7 +648,8 @@ static void attached_later(void)
 		free(regions[i]);
 }
 
-/* A list that grows by regions which only their owners know: each rank appends elements at the end, wherever that is (section 12.8). */
+/* A list that grows by regions which only their owners know: each rank appends elements at the end, wherever
+ * that is (section 12.8). */
 static void linked_list(void)
 {
 	enum { EACH = 20 };
@@ -681,13 +687,14 @@ static void linked_list(void)
 			if (was == none) {
 				/* the rank behind the address: a reader that finds 0 there polls again */
 				my_rank = me + 1;
-				MPI_Accumulate(&my_rank, 1, MPI_INT64_T, (int)next.rank, MPI_Aint_add(next.next, 8), 1, MPI_INT64_T,
-					       MPI_REPLACE, win);
+				MPI_Accumulate(&my_rank, 1, MPI_INT64_T, (int)next.rank, MPI_Aint_add(next.next, 8), 1,
+					       MPI_INT64_T, MPI_REPLACE, win);
 				MPI_Win_flush((int)next.rank, win);
 				break;
 			}
 			do {
-				MPI_Fetch_and_op(NULL, &rank, MPI_INT64_T, (int)next.rank, MPI_Aint_add(next.next, 8), MPI_NO_OP, win);
+				MPI_Fetch_and_op(NULL, &rank, MPI_INT64_T, (int)next.rank, MPI_Aint_add(next.next, 8),
+						 MPI_NO_OP, win);
 				MPI_Win_flush((int)next.rank, win);
 			} while (!rank);
 			next.next = was;

@@ -203,8 +203,8 @@ static void from_groups(void)
 	if (half) {
 		MPI_Group_range_incl(world, 1, (int[1][3]){ { 0, half - 1, 1 } }, &low);
 		MPI_Group_range_incl(world, 1, (int[1][3]){ { half, np - 1, 1 } }, &high);
-		CHECK(!MPI_Intercomm_create_from_groups(me < half ? low : high, 0, me < half ? high : low, 0, "inter", MPI_INFO_NULL,
-							MPI_ERRORS_ARE_FATAL, &inter));
+		CHECK(!MPI_Intercomm_create_from_groups(me < half ? low : high, 0, me < half ? high : low, 0, "inter",
+							MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &inter));
 		MPI_Comm_remote_size(inter, &size);
 		CHECK(size == (me < half ? np - half : half));
 		CHECK(!MPI_Intercomm_merge(inter, me >= half, &merged));

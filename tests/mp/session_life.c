@@ -359,9 +359,9 @@ static const struct order {
 	const char *name;
 	void (*run)(void);
 } orders[] = {
-	{ "only", only }, { "overlap", overlap }, { "world", world }, { "after", after }, { "between", between }, { "some", some },
-	{ "uneven", uneven }, { "stays", stays }, { "leaves", leaves }, { "child", child }, { "threads", threads },
-	{ "refused", refused },
+	{"only", only},       {"overlap", overlap}, {"world", world},     {"after", after},
+	{"between", between}, {"some", some},       {"uneven", uneven},   {"stays", stays},
+	{"leaves", leaves},   {"child", child},     {"threads", threads}, {"refused", refused},
 };
 
 int main(int argc, char **argv)

@@ -16,9 +16,12 @@
 
 static char nspace[PMIX_MAX_NSLEN + 1];
 
-pmix_status_t __real_PMIx_Get(const pmix_proc_t *proc, const char key[], const pmix_info_t info[], size_t ninfo, pmix_value_t **val);
-pmix_status_t __wrap_PMIx_Get(const pmix_proc_t *proc, const char key[], const pmix_info_t info[], size_t ninfo, pmix_value_t **val);
-pmix_status_t __wrap_PMIx_Get(const pmix_proc_t *proc, const char key[], const pmix_info_t info[], size_t ninfo, pmix_value_t **val)
+pmix_status_t __real_PMIx_Get(const pmix_proc_t *proc, const char key[], const pmix_info_t info[], size_t ninfo,
+			      pmix_value_t **val);
+pmix_status_t __wrap_PMIx_Get(const pmix_proc_t *proc, const char key[], const pmix_info_t info[], size_t ninfo,
+			      pmix_value_t **val);
+pmix_status_t __wrap_PMIx_Get(const pmix_proc_t *proc, const char key[], const pmix_info_t info[], size_t ninfo,
+			      pmix_value_t **val)
 {
 	pmix_value_t *v;
 	char **name;

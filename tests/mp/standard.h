@@ -76,7 +76,8 @@ static inline int was_cancelled(const MPI_Status *s)
 /* Section 3.7.3 */
 static inline int is_empty(const MPI_Status *s)
 {
-	return s->MPI_SOURCE == MPI_ANY_SOURCE && s->MPI_TAG == MPI_ANY_TAG && s->MPI_ERROR == MPI_SUCCESS && !count_of(s, MPI_BYTE) && !was_cancelled(s);
+	return s->MPI_SOURCE == MPI_ANY_SOURCE && s->MPI_TAG == MPI_ANY_TAG && s->MPI_ERROR == MPI_SUCCESS &&
+	       !count_of(s, MPI_BYTE) && !was_cancelled(s);
 }
 
 #endif

@@ -74,7 +74,9 @@ static void gatherv(void)
 		}
 		for (int i = 0; !me && i < np; i++)
 			for (int k = 0; k < STRIDE; k++)
-				CHECK_EQ(all[at[i] + k], k >= counts[i] ? -1 : form < 2 ? i * 1000 + k : i * 10000 + (i + k) * N + i);
+				CHECK_EQ(all[at[i] + k], k >= counts[i] ? -1 :
+							 form < 2       ? i * 1000 + k :
+									  i * 10000 + (i + k) * N + i);
 	}
 	free(all);
 }
@@ -151,8 +153,8 @@ static void insignificant(void)
 	for (int i = 0; root && i < np; i++)
 		CHECK_EQ(w[i], np - i);
 	v = -1;
-	MPI_Scatterv(root ? w : nowhere, root ? counts : nowhere, root ? at : nowhere, root ? MPI_INT : none, &v, 1, MPI_INT, last,
-		     WORLD);
+	MPI_Scatterv(root ? w : nowhere, root ? counts : nowhere, root ? at : nowhere, root ? MPI_INT : none, &v, 1, MPI_INT,
+		     last, WORLD);
 	CHECK_EQ(v, me + 1);
 	v = -1;
 	MPI_Scatter(root ? w : nowhere, root ? 1 : -1, root ? MPI_INT : none, root ? MPI_IN_PLACE : &v, root ? -1 : 1,

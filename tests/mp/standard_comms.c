@@ -156,7 +156,8 @@ static void without_master(void)
 	MPI_Group_free(&world);
 }
 
-/* One call makes a communicator for each of several groups that are disjoint; who names an empty one, or is in none, gets none. */
+/* One call makes a communicator for each of several groups that are disjoint; who names an empty one, or
+ * is in none, gets none. */
 static void several_at_once(void)
 {
 	int ranks[MAX], n = 0, sum = 1;
@@ -265,9 +266,9 @@ static void rows_and_columns(void)
 	MPI_Comm_free(&down);
 }
 
-/* Strictly the communicator may not be used before it is complete (section 7.4.2). Bindings set its error handler and ask for its group
- * at once, and other MPIs let them: so local calls work, and what they set stays; whatever would communicate is refused. Rank 0 comes last,
- * so that no other rank's is complete. */
+/* Strictly the communicator may not be used before it is complete (section 7.4.2). Bindings set its error handler and ask for
+ * its group at once, and other MPIs let them: so local calls work, and what they set stays; whatever would communicate is
+ * refused. Rank 0 comes last, so that no other rank's is complete. */
 static void duplicate_in_the_making(void)
 {
 	int dims[1] = { np }, periodic[1] = { 1 }, key, n, flag, rank, topology, v = 0, value = 5;
@@ -344,8 +345,8 @@ static void duplicate_in_the_making(void)
 	MPI_Comm_free(&line);
 }
 
-/* A request of a nonblocking collective is not to be freed (section 6.12). One that is complete is, as by a wait; one that is active is
- * refused, and stays what it was. */
+/* A request of a nonblocking collective is not to be freed (section 6.12). One that is complete is, as by a wait; one that is
+ * active is refused, and stays what it was. */
 static void freed_collectives(void)
 {
 	MPI_Request q[2];

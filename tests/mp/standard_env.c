@@ -16,7 +16,8 @@ static int level;		/* of thread support */
 
 static void inquiry(void)
 {
-	char text[MPI_MAX_LIBRARY_VERSION_STRING > MPI_MAX_PROCESSOR_NAME ? MPI_MAX_LIBRARY_VERSION_STRING : MPI_MAX_PROCESSOR_NAME];
+	char text[MPI_MAX_LIBRARY_VERSION_STRING > MPI_MAX_PROCESSOR_NAME ? MPI_MAX_LIBRARY_VERSION_STRING :
+									    MPI_MAX_PROCESSOR_NAME];
 	int version, subversion, len, flag, *value, r;
 	double t = MPI_Wtime();
 	MPI_Request q;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives of intercommunicators (section 6.2.3), persistent ones (6.13), those of neighbors (8.6), and counts that do not match. */
+/* Collectives of intercommunicators (section 6.2.3), persistent ones (6.13), those of neighbors (8.6), and
+ * counts that do not match. */
 #include "standard.h"
 
 #define WORLD	MPI_COMM_WORLD
@@ -158,7 +159,8 @@ static void mixed(void)
 static void large_scratch(void)
 {
 	enum { N = 1 << 20 };
-	double *v = calloc(N, sizeof(*v)), *all = malloc(sizeof(*all) * N), *w = malloc(sizeof(*w) * N), *other = malloc(sizeof(*other) * N);
+	double *v = calloc(N, sizeof(*v)), *all = malloc(sizeof(*all) * N), *w = malloc(sizeof(*w) * N),
+	       *other = malloc(sizeof(*other) * N);
 	MPI_Request q, beside;
 
 	MPI_Reduce_scatter_block_init(v, all, N / np, MPI_DOUBLE, MPI_SUM, WORLD, MPI_INFO_NULL, &q);
@@ -173,7 +175,8 @@ static void large_scratch(void)
 		MPI_Wait(&q, MPI_STATUS_IGNORE);
 		MPI_Wait(&beside, MPI_STATUS_IGNORE);
 		for (int i = 0; i < N / np; i++)
-			CHECK(other[i] == all[i] + np * 5000. && all[i] == np * (np - 1) / 2 + np * ((me * (N / np) + i) % 1000 + round));
+			CHECK(other[i] == all[i] + np * 5000. &&
+			      all[i] == np * (np - 1) / 2 + np * ((me * (N / np) + i) % 1000 + round));
 	}
 	MPI_Request_free(&q);
 	free(v);

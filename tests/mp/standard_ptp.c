@@ -395,7 +395,8 @@ static void last_messages(void)
 {
 	static char room[sizeof(big) + 2 * MPI_BSEND_OVERHEAD + sizeof(int)];
 	static int in[2][300000];
-	int up = me % 2 ? me - 1 : MPI_PROC_NULL, down = me % 2 == 0 && me + 1 < np ? me + 1 : MPI_PROC_NULL, token = me, got, flag;
+	int up = me % 2 ? me - 1 : MPI_PROC_NULL, down = me % 2 == 0 && me + 1 < np ? me + 1 : MPI_PROC_NULL, token = me, got,
+	    flag;
 	MPI_Request r;
 
 	fill(big, sizeof(big), me);

@@ -242,7 +242,8 @@ static void several_fail(void)
 	CHECK(is_empty(&s[2]));
 }
 
-/* Those that wait for one return its own error, and say which it was; of persistent ones that fail to start nothing is left active. */
+/* Those that wait for one return its own error, and say which it was; of persistent ones that fail to start
+ * nothing is left active. */
 static void one_fails(void)
 {
 	char in[3][8], out[8] = "";

@@ -339,7 +339,8 @@ static void distributed_graph(void)
 	MPI_Dims_create(np, 2, dims);
 	for (int r = 0; r < np; r++)
 		for (int i = 0; i < 8; i++) {
-			int row = (r / dims[1] + way[i][0] + dims[0]) % dims[0], column = (r % dims[1] + way[i][1] + dims[1]) % dims[1];
+			int row = (r / dims[1] + way[i][0] + dims[0]) % dims[0],
+			    column = (r % dims[1] + way[i][1] + dims[1]) % dims[1];
 
 			edges[r * 8 + i][0] = r;
 			edges[r * 8 + i][1] = row * dims[1] + column;

@@ -84,8 +84,8 @@ static void has_map(const char *file, int line, MPI_Datatype t, const struct ent
 }
 #define HAS_MAP(t, map, n, lb, extent) has_map(__FILE__, __LINE__, t, map, n, lb, extent)
 #define HAS(t, lb, extent, ...) \
-	HAS_MAP(t, ((const struct entry[]){ __VA_ARGS__ }), sizeof((const struct entry[]){ __VA_ARGS__ }) / sizeof(struct entry), lb, \
-		extent)
+	HAS_MAP(t, ((const struct entry[]){ __VA_ARGS__ }), \
+		sizeof((const struct entry[]){ __VA_ARGS__ }) / sizeof(struct entry), lb, extent)
 
 #define D(at)	{ MPI_DOUBLE, at }
 #define C(at)	{ MPI_CHAR, at }
@@ -225,7 +225,7 @@ static void darrays(void)
 	for (int i = 0; i < 2; i++) {
 		int order = i ? MPI_ORDER_FORTRAN : MPI_ORDER_C;
 
-		darray_of((int[]){ 10, 9 }, (int[]){ B, B }, (int[]){ DEFAULT, DEFAULT }, (int[]){ 2, 3 }, (int[]){ 5, 3 }, order);
+		darray_of((int[]){10, 9}, (int[]){B, B}, (int[]){DEFAULT, DEFAULT}, (int[]){2, 3}, (int[]){5, 3}, order);
 		darray_of((int[]){ 7, 11 }, (int[]){ B, Y }, (int[]){ 4, DEFAULT }, (int[]){ 2, 2 }, (int[]){ 4, 1 }, order);
 		darray_of((int[]){ 13, 8 }, (int[]){ Y, Y }, (int[]){ 2, 3 }, (int[]){ 3, 2 }, (int[]){ 2, 3 }, order);
 		darray_of((int[]){ 6, 12 }, (int[]){ N, Y }, (int[]){ DEFAULT, 5 }, (int[]){ 1, 2 }, (int[]){ 6, 5 }, order);
@@ -720,8 +720,9 @@ static void external(void)
 		long l;
 	} a = { 0x01020304, 1.5, 'x', -2, 5 }, b;
 	MPI_Datatype types[5] = { MPI_INT, MPI_DOUBLE, MPI_CHAR, MPI_SHORT, MPI_LONG }, t;
-	MPI_Aint at[5] = { offsetof(struct mixed, i), offsetof(struct mixed, d), offsetof(struct mixed, c), offsetof(struct mixed, s),
-			   offsetof(struct mixed, l) }, size, position = 0;
+	MPI_Aint at[5] = {offsetof(struct mixed, i), offsetof(struct mixed, d), offsetof(struct mixed, c),
+			  offsetof(struct mixed, s), offsetof(struct mixed, l)},
+		 size, position = 0;
 	int ones[5] = { 1, 1, 1, 1, 1 };
 	unsigned char buf[64];
 

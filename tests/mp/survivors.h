@@ -66,7 +66,8 @@ static inline void survivors_count(int *counter)
 	__atomic_fetch_add(counter, 1, __ATOMIC_SEQ_CST);
 }
 
-/* So many have come there, or so many seconds have passed. progress: in the library now and then, as who has been sent long messages must. */
+/* So many have come there, or so many seconds have passed. progress: in the library now and then, as who has been
+ * sent long messages must. */
 static inline bool survivors_await(const int *counter, int n, int seconds, bool progress)
 {
 	time_t end = time(NULL) + seconds;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tool interface (MPI-5.0 chapter 15): a walk over all variables, categories and events; values, errors, events. Ranks: 2 or more.
+ * The tool interface (MPI-5.0 chapter 15): a walk over all variables, categories and events; values, errors,
+ * events. Ranks: 2 or more.
  *
  *     tools_mpit            all cases but those below
  *     tools_mpit write      writes HEDDLE_REPORT_TRANSPORTS before MPI_Init: the job prints the report
@@ -141,8 +142,8 @@ static void pvars(void)
 		MPI_Datatype type;
 		MPI_T_enum e;
 
-		OK(MPI_T_pvar_get_info(i, name, &name_len, &verbosity, &class, &type, &e, desc, &desc_len, &bind, &readonly, &continuous,
-				       &atomic));
+		OK(MPI_T_pvar_get_info(i, name, &name_len, &verbosity, &class, &type, &e, desc, &desc_len, &bind, &readonly,
+				       &continuous, &atomic));
 		CHECK(*name && *desc && type == MPI_UNSIGNED_LONG_LONG);
 		OK(MPI_T_pvar_get_index(name, class, &found));
 		CHECK_EQ(found, i);
@@ -213,7 +214,8 @@ static void pvars(void)
 
 static void collectives(void)
 {
-	static const char *const names[] = { "collectives_on_host", "collectives_on_mailbox", "collectives_by_single_copy", "collectives_on_tasks" };
+	static const char *const names[] = {"collectives_on_host", "collectives_on_mailbox", "collectives_by_single_copy",
+					    "collectives_on_tasks"};
 	MPI_T_pvar_handle h[4];
 	MPI_T_pvar_session s;
 	unsigned long long sum = 0;
@@ -237,8 +239,9 @@ static void collectives(void)
 /* Allreduces by task lists: WAITs, ENABLEs and CALCs as the collectives have posted them, and as the device has executed them. */
 static void device(void)
 {
-	static const char *const names[] = { "collective_waits", "device_waits", "collective_enables", "device_enables", "collective_calcs",
-					     "device_calcs", "device_foreign", "device_for_others", "requests_rc" };
+	static const char *const names[] = {"collective_waits", "device_waits",      "collective_enables",
+					    "device_enables",   "collective_calcs",  "device_calcs",
+					    "device_foreign",   "device_for_others", "requests_rc"};
 	enum { WAITS, DEVICE_WAITS, ENABLES, DEVICE_ENABLES, CALCS, DEVICE_CALCS, FOREIGN, FOR_OTHERS, RC, N };
 	unsigned long long v[N], sum[N];
 	MPI_T_pvar_handle h[N];

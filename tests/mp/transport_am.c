@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages on the transport's door: every rank sends every rank (itself included) messages of random sizes, ordered or not,
- * short or announced, with matching messages between the ordered ones; some handlers answer from within. All that arrives is complete,
- * unchanged, once, and what is ordered is in order, the matching messages included.
+ * Active messages on the transport's door: every rank sends every rank (itself included) messages of random sizes, ordered or
+ * not, short or announced, with matching messages between the ordered ones; some handlers answer from within. All that arrives
+ * is complete, unchanged, once, and what is ordered is in order, the matching messages included.
  *
  *     transport_am [messages per pair [largest size [seed [mode]]]]
  *
@@ -314,8 +314,8 @@ static bool some(void)
 
 	for (int p = 0; p < hdl_job.size; p++) {
 		int peer = (hdl_job.rank + p) % hdl_job.size;
-		for (unsigned n = 1 + (unsigned)(mix(received + (uint64_t)p) % 6); n && inflight[peer] < WINDOW && sent_out[peer] < messages;
-		     n--, did = true)
+		for (unsigned n = 1 + (unsigned)(mix(received + (uint64_t)p) % 6);
+		     n && inflight[peer] < WINDOW && sent_out[peer] < messages; n--, did = true)
 			send_one(peer);
 	}
 	return did;
@@ -387,7 +387,8 @@ static void dies(void)
 		turn(&idle);
 	struct hdl_am_send am = { .send.done = ends };
 	int again = hdl_am_send(hdl_ep(tp, 1), ASK, 0, NULL, 0, NULL, 0, &am);
-	fprintf(stderr, "rank %d is dead, %u of %u ended with an error, then %s\n", dead, errors, pending, again < 0 ? "refused" : "accepted");
+	fprintf(stderr, "rank %d is dead, %u of %u ended with an error, then %s\n", dead, errors, pending,
+		again < 0 ? "refused" : "accepted");
 	fflush(NULL);
 	_exit(dead == 1 && again < 0 && errors ? 0 : 1);
 }
@@ -444,9 +445,10 @@ static void counters(void)
 	fetched = counter("rendezvous_read", NULL) + counter("rendezvous_split", NULL) + counter("rendezvous_written", NULL);
 	if (of_peers != out || counter("peers", NULL) != (uint64_t)hdl_job.size)
 		fail("%llu messages to all peers, %llu to each", (unsigned long long)out, (unsigned long long)of_peers);
-	if (in < wanted || out < wanted || fetched < counter("rendezvous_received", NULL) || !counter("rendezvous_received", NULL))
-		fail("%llu messages counted as sent, %llu as received, %llu fetched", (unsigned long long)out, (unsigned long long)in,
-		     (unsigned long long)fetched);
+	if (in < wanted || out < wanted || fetched < counter("rendezvous_received", NULL) ||
+	    !counter("rendezvous_received", NULL))
+		fail("%llu messages counted as sent, %llu as received, %llu fetched", (unsigned long long)out,
+		     (unsigned long long)in, (unsigned long long)fetched);
 }
 
 int main(int argc, char **argv)

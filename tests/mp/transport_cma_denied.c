@@ -118,7 +118,8 @@ static void pairs(char *out, char *in, int n, int round)
 		int to = (me + d) % np, from = (me + np - d) % np;
 		put_bytes(out, n, me, to, round);
 		memset(in, 0, (size_t)n);
-		MPI_Sendrecv(out, n, MPI_CHAR, to, n & 0x7fff, in, n, MPI_CHAR, from, n & 0x7fff, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Sendrecv(out, n, MPI_CHAR, to, n & 0x7fff, in, n, MPI_CHAR, from, n & 0x7fff, MPI_COMM_WORLD,
+			     MPI_STATUS_IGNORE);
 		compare(in, n, from, me, round);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ranks, each with a core, which others use as well: a yield takes a turn of the scheduler. Who has waited through one does not
- * yield for 100 ms: it sleeps, and is woken. Counted yields, which here take a millisecond.
+ * Two ranks, each with a core, which others use as well: a yield takes a turn of the scheduler. Who has waited through one does
+ * not yield for 100 ms: it sleeps, and is woken. Counted yields, which here take a millisecond.
  */
 #include "mpi_test.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that waited for room in UD's window go several in a packet; in the midst of them the peer becomes hot, and gets its DC lane at
- * once. That lane is bounded by the packet, which may be lost: though nothing else is in flight, and though it was not full.
+ * Messages that waited for room in UD's window go several in a packet; in the midst of them the peer becomes hot, and
+ * gets its DC lane at once. That lane is bounded by the packet, which may be lost: though nothing else is in flight,
+ * and though it was not full.
  *
  *     transport_datagrams_packed	2 ranks, HEDDLE_TRANSPORT=dc,ud
  *
@@ -71,7 +72,8 @@ static void send_all(void)
 	}
 	hdl_vars.hot_messages = (int)ep->sent_msgs + GATHERED;
 	hdl_tp_progress(tp);
-	if (waiting || ep->conn.state != HDL_CONN_READY || ep->conn.kind != HDL_QUEUE_DC || ep->out_srq.msgs != WAITING - GATHERED)
+	if (waiting || ep->conn.state != HDL_CONN_READY || ep->conn.kind != HDL_QUEUE_DC ||
+	    ep->out_srq.msgs != WAITING - GATHERED)
 		fail("%u messages wait, %llu went by a connected lane: %d by DC are wanted", waiting,
 		     (unsigned long long)ep->out_srq.msgs, WAITING - GATHERED);
 	if (!ep->reorder_guard_ud)

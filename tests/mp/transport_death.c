@@ -102,7 +102,8 @@ static int computes(int peer)
 		while (got == GREETINGS && dead < 0)
 			turn(&idle);
 		uint64_t probes = ep->sq ? ep->sq->requests - before : 0;
-		fprintf(stderr, dead < 0 && probes >= 2 ? "was asked and lives\n" : "dead: %d, %u requests\n", dead, (unsigned)probes);
+		fprintf(stderr, dead < 0 && probes >= 2 ? "was asked and lives\n" : "dead: %d, %u requests\n", dead,
+			(unsigned)probes);
 	}
 	return dead < 0 && !hdl_tp_fini(&tp) ? hdl_rt_fini(false) : 1;
 }

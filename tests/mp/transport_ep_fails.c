@@ -4,20 +4,23 @@
  * into its buffer. The peer lives, and does not listen. Argument:
  *     writes   rank 1 writes a large message into rank 0's buffer, deaf; rank 0 gives it up in the middle and takes the buffer
  *              back: nothing may land there any more
- *     owns     rank 0 has sends that wait, announced ones and receives of all ways, some of memory that is not one run, when it gives
+ *     owns rank 0 has sends that wait, announced ones and receives of all ways, some of memory that is
+ *     not one run, when it gives
  *              rank 1 up
- *     shared   ranks 1 and 2 share rank 0's only queue (DC, XRC), and rank 1 is killed: what rank 0 has for rank 2 arrives all the
+ *     shared ranks 1 and 2 share rank 0's only queue (DC, XRC), and rank 1 is killed: what rank 0 has for rank 2 arrives all the
  *              same, once and in order, before, behind and among what cannot reach rank 1
- *     stopped  rank 0's queue to rank 1 breaks while rank 1 is stopped: what was posted and what follows arrives when it goes on, once
+ *     stopped rank 0's queue to rank 1 breaks while rank 1 is stopped: what was posted and what follows
+ *     arrives when it goes on, once
  *              and in order (RC)
  *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
- *     paused   rank 0 is stopped time and again while its queue is stopped and begins anew: a device that has flushed it is believed
- *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
- *     thrice   the same, but first it is only flushed: that is no refusal, and does not count
- *     refused  the device refuses single datagrams to rank 1, also some at a time and again seconds later: they are lost, and nothing
+ *     paused rank 0 is stopped time and again while its queue is stopped and begins anew: a device that has flushed it is
+ *     believed twice a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails thrice the same, but
+ *     first it is only flushed: that is no refusal, and does not count refused the device refuses single datagrams to rank 1,
+ *     also some at a time and again seconds later: they are lost, and nothing
  *              else is; in a row: rank 1 fails (UD)
- *     offers   rank 1's ring is offered while rank 0's queue is broken, and refused: it counts (HEDDLE_RING_SIZE=0: there are no others)
- *     settles  what a peer says that it has taken decides what of a queue goes again; a device that reports exactly what it has carried
+ *     offers rank 1's ring is offered while rank 0's queue is broken, and refused: it counts (HEDDLE_RING_SIZE=0: there are
+ *     no others) settles what a peer says that it has taken decides what of a queue goes again; a device that reports
+ *     exactly what it has carried
  *              out never comes to that (one rank, no queue)
  *     grows    a pool of buffers for which there is no memory once grows later (one rank, SHCA_BEHAVE=noarena)
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
@@ -271,7 +274,8 @@ static void owns(int peer)
 	fprintf(stderr, "%u operations were open; %u of %u have ended, %u twice, %u well\n", open, ended, begun, twice, well);
 	if (!open || ended != begun || twice || dead != peer)
 		fail("not every operation has ended, once");
-	if (tp->sends.used || tp->fetches.used || hdl_ep(tp, peer)->pend || hdl_ep(tp, peer)->ctl[0].head || hdl_ep(tp, peer)->ctl[1].head)
+	if (tp->sends.used || tp->fetches.used || hdl_ep(tp, peer)->pend || hdl_ep(tp, peer)->ctl[0].head ||
+	    hdl_ep(tp, peer)->ctl[1].head)
 		fail("the failed endpoint owns something");
 	leave("all has ended");
 }
@@ -342,7 +346,8 @@ static _Noreturn void shared(void)
 	while (hdl_proc_state(&hdl_ep(tp, 1)->proc) == HDL_PROC_LIVES)
 		hdl_tp_progress(tp);
 	for (unsigned i = 0; i < MESSAGES; i++) {
-		/* the first that goes to rank 2 in its own memory stands behind three of the dead rank, and moves up when those are gone */
+		/* the first that goes to rank 2 in its own memory stands behind three of the dead rank, and moves up
+		 * when those are gone */
 		for (int n = i == 2 ? 3 : i > 2 && i % 3 == 1; n; n--)
 			send_number(1, 1, i == 2 ? 8 : size[i % 7]);
 		send_number(2, (int)(GREETINGS + i + 1), size[i % 8]);
@@ -412,8 +417,8 @@ static _Noreturn void breaks_alone(bool dies)
 			fail("the queue cannot be broken");
 		send_number(1, (int)(BEFORE + i + 1), size[i % 10]);
 	}
-	/* Without a ring no more is posted than the peer has granted, which is less than what came before the break, and a ring may have been
-	 * full by then: nothing of what waits is flushed. */
+	/* Without a ring no more is posted than the peer has granted, which is less than what came before the break, and a ring
+	 * may have been full by then: nothing of what waits is flushed. */
 	if (!ep->ring || ep->pend)
 		hdl_sq_probe(ep->sq, ep);
 	for (int i = 0; i < TURNS && ep->conn.state != HDL_CONN_ASKED; i++)
@@ -474,8 +479,9 @@ static _Noreturn void pauses(void)
 /* Requests 6 to 13 of a queue are kept, by which 5 messages were sent; the peer has taken some of them, and lines of the ring. */
 static void settle(uint32_t messages, bool ring, uint64_t lines, const char *want)
 {
-	static const enum ibv_wr_opcode opcode[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND,
-						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE };
+	static const enum ibv_wr_opcode opcode[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND,      IBV_WR_RDMA_WRITE,
+						    IBV_WR_RDMA_READ,  IBV_WR_SEND,      IBV_WR_RDMA_WRITE_WITH_IMM,
+						    IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE};
 	struct hdl_replay again[16] = { 0 };
 	struct hdl_slot slot[16] = { 0 };
 	struct hdl_sq sq = { .dev = tp->dev[0], .replay = again, .slot = slot, .depth = 16, .mask = 15, .state = HDL_SQ_BROKEN,
@@ -520,7 +526,8 @@ static _Noreturn void grows(void)
 	leave("grown");
 }
 
-/* A queue that keeps every request from its first one on: the numbers of requests go round, and those of a break were kept all the same. */
+/* A queue that keeps every request from its first one on: the numbers of requests go round, and those of a break
+ * were kept all the same. */
 static void kept_round(void)
 {
 	struct hdl_replay again[16] = { 0 };

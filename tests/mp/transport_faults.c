@@ -2,9 +2,10 @@
 /*
  * Messages by rendezvous from and to buffers that the device cannot reach: unmapped, protected, half mapped, of a file that was
  * truncated. The message fails at both ranks with MPI_ERR_BUFFER; the pair exchanges checked messages afterwards, and those that
- * were under way beside it arrive. Between each two of three ranks, in both directions. "behind" as an argument: one such message of two
- * ranks in front of a longer one, again and again. "collectives": Bcast and Gather by messages (HEDDLE_COLL_EXECUTOR=host) in which one
- * rank has such a buffer: nobody waits for ever, the ranks whose data does not come have errors, and the next collective is right.
+ * were under way beside it arrive. Between each two of three ranks, in both directions. "behind" as an argument: one such
+ * message of two ranks in front of a longer one, again and again. "collectives": Bcast and Gather by messages
+ * (HEDDLE_COLL_EXECUTOR=host) in which one rank has such a buffer: nobody waits for ever, the ranks whose data does not come
+ * have errors, and the next collective is right.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -69,7 +70,8 @@ static void exchange(int peer, int seed)
 		size_t n = (size_t)sizes[i];
 		fill(out, n, seed_of(me, peer, seed, (int)n));
 		memset(in, 0, n);
-		CHECK_EQ(MPI_Sendrecv(out, (int)n, MPI_CHAR, peer, 7, in, (int)n, MPI_CHAR, peer, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+		CHECK_EQ(MPI_Sendrecv(out, (int)n, MPI_CHAR, peer, 7, in, (int)n, MPI_CHAR, peer, 7, MPI_COMM_WORLD,
+				      MPI_STATUS_IGNORE),
 			 MPI_SUCCESS);
 		VERIFY(in, n, seed_of(peer, me, seed, (int)n));
 	}
@@ -99,8 +101,8 @@ static void one(int from, int to, enum sort sort, size_t n, bool at_sender)
 	for (int i = 0; i < 3; i++)
 		rc[i] = class_of(MPI_Wait(&r[i], MPI_STATUS_IGNORE));
 	if (rc[0] || rc[1] != MPI_ERR_BUFFER || rc[2])
-		test_fail(__FILE__, __LINE__, "%s, %zu bytes from %d to %d, %s buffer: classes %d %d %d", names[sort], n, from, to,
-			  at_sender ? "send" : "receive", rc[0], rc[1], rc[2]);
+		test_fail(__FILE__, __LINE__, "%s, %zu bytes from %d to %d, %s buffer: classes %d %d %d", names[sort], n, from,
+			  to, at_sender ? "send" : "receive", rc[0], rc[1], rc[2]);
 	for (int i = 0; i < 2 && me == to; i++)
 		VERIFY(good[i], n, seed_of(peer, me, i, (int)n));
 	if (mine)
@@ -112,7 +114,8 @@ static void one(int from, int to, enum sort sort, size_t n, bool at_sender)
 	exchange(peer, (int)n);
 }
 
-/* A message whose send buffer is bad, and a longer one behind it, which still has chunks to be written when the device refuses the first. */
+/* A message whose send buffer is bad, and a longer one behind it, which still has chunks to be written when the
+ * device refuses the first. */
 static void behind(int from, int to)
 {
 	const int n[2] = {200000, 1500000};
@@ -127,7 +130,8 @@ static void behind(int from, int to)
 			MPI_Irecv(p[i], n[i], MPI_CHAR, from, i, MPI_COMM_WORLD, &r[i]);
 	}
 	/* the receives are there before the messages are: the sender is asked for both of them at once */
-	CHECK_EQ(MPI_Sendrecv(NULL, 0, MPI_CHAR, peer, 8, NULL, 0, MPI_CHAR, peer, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_SUCCESS);
+	CHECK_EQ(MPI_Sendrecv(NULL, 0, MPI_CHAR, peer, 8, NULL, 0, MPI_CHAR, peer, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+		 MPI_SUCCESS);
 	for (int i = 0; i < 2 && me == from; i++)
 		MPI_Isend(p[i], n[i], MPI_CHAR, to, i, MPI_COMM_WORLD, &r[i]);
 	for (int i = 0; i < 2; i++)
@@ -189,14 +193,15 @@ static void next_one(int seed)
 	free(p);
 }
 
-/* A rank whose buffer is bad may first hear of it by an empty message of a peer, which went on with these: its error is that of the
- * buffer, with that text, whichever comes first. */
+/* A rank whose buffer is bad may first hear of it by an empty message of a peer, which went on with these: its error is that of
+ * the buffer, with that text, whichever comes first. */
 static void orders(void)
 {
 	static struct hdl_comm comm;
 	static const int errors[][3] = {	/* one, the next one, what the collective ends with */
 		{MPI_ERR_COUNT, MPI_ERR_BUFFER, MPI_ERR_BUFFER}, {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_BUFFER},
-		{MPI_ERR_COUNT, MPI_ERR_PROC_ABORTED, MPI_ERR_COUNT}, {MPI_ERR_PROC_ABORTED, MPI_ERR_BUFFER, MPI_ERR_PROC_ABORTED},
+		{MPI_ERR_COUNT, MPI_ERR_PROC_ABORTED, MPI_ERR_COUNT},
+		{MPI_ERR_PROC_ABORTED, MPI_ERR_BUFFER, MPI_ERR_PROC_ABORTED},
 		{MPI_ERR_BUFFER, MPI_ERR_BUFFER, MPI_ERR_BUFFER},
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that are longer than a packet, and not than HEDDLE_EAGER_MAX, where there is nothing but UD: as long as the window has room for
- * all of their packets they leave unasked, by one call of the device each; else they are announced, and so is what is longer or synchronous.
- * All come in their order, whole.
+ * Messages that are longer than a packet, and not than HEDDLE_EAGER_MAX, where there is nothing but UD: as long as the window
+ * has room for all of their packets they leave unasked, by one call of the device each; else they are announced, and so is what
+ * is longer or synchronous. All come in their order, whole.
  *
  *     transport_fragments	2 ranks, HEDDLE_TRANSPORT=ud
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two instances of the transport in each process. The second one is not published: its addresses travel in messages of the first. Ranks
- * exchange numbered messages of random lengths by both, each instance with its own peers' instance and with nobody else; then one
- * instance ends, with messages of the other under way, and the other goes on.
+ * Two instances of the transport in each process. The second one is not published: its addresses travel in messages of the
+ * first. Ranks exchange numbered messages of random lengths by both, each instance with its own peers' instance and with nobody
+ * else; then one instance ends, with messages of the other under way, and the other goes on.
  *
  *     transport_instances MESSAGES SEED WHAT [threads]
  *
@@ -157,7 +157,8 @@ static void begin_all(struct side *s)
 		begin(s, p);
 }
 
-/* Every rank sends as many to each. (Others may be ahead; their messages may wait for one that is in hdl_tp_fini of its other instance.) */
+/* Every rank sends as many to each. (Others may be ahead; their messages may wait for one that is in hdl_tp_fini
+ * of its other instance.) */
 static bool is_over(const struct side *s)
 {
 	bool over = s->ended == s->begun;
@@ -234,8 +235,8 @@ static void exchange_addresses(void)
 		turn_of(side[0].tp, false, &idle);
 }
 
-/* Who ends one instance does not look after the other: what was lost of that one's messages would not go again to those who wait for them,
- * and do not come to the end. */
+/* Who ends one instance does not look after the other: what was lost of that one's messages would not go again to those who wait
+ * for them, and do not come to the end. */
 static void come_together(void)
 {
 	int fenced = hdl_rt_fence_begin();

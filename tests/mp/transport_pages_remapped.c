@@ -6,8 +6,8 @@
  * wrong byte; the software HCA finds whatever lies at the address, so there every registration is looked at as well: behind a
  * change the first message must have made a new one, and without one none.
  *     transport_pages_remapped [ROUNDS [any]]      any: registrations are not looked at
- * A thread of each rank unmaps other memory all the while, right before and behind the buffer. Then a thread unmaps the buffer itself,
- * and is kept waiting in it; registering fails for want of memory; and a forked child outlives the library.
+ * A thread of each rank unmaps other memory all the while, right before and behind the buffer. Then a thread unmaps the buffer
+ * itself, and is kept waiting in it; registering fails for want of memory; and a forked child outlives the library.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -304,10 +304,11 @@ static void round_of(int round, bool kept)
 			for (int i = 1; i < TURNS; i++)
 				message(from, BYTES, seed_at(round, c, 100 + i));
 			if (kept && change->other_pages && has == had)
-				test_fail(__FILE__, __LINE__, "round %d, %s: the registration of the old pages was used", round, change->name);
+				test_fail(__FILE__, __LINE__, "round %d, %s: the registration of the old pages was used", round,
+					  change->name);
 			if (kept && (made != has || (!change->other_pages && has != had)))
-				test_fail(__FILE__, __LINE__, "round %d, %s: %u registrations, though nothing has changed", round, change->name,
-					  made - had);
+				test_fail(__FILE__, __LINE__, "round %d, %s: %u registrations, though nothing has changed",
+					  round, change->name, made - had);
 		}
 	}
 }
@@ -329,7 +330,9 @@ static void while_a_thread_waits(bool kept)
 		unsigned had = made;
 		held = true;
 		CHECK(!pthread_create(&thread, NULL, unmaps_buf, NULL));
-		for (int i = 0; mmap(buf, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != buf; i++) {
+		for (int i = 0;
+		     mmap(buf, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != buf;
+		     i++) {
 			CHECK(errno == EEXIST && i < 100000);
 			usleep(100);
 		}

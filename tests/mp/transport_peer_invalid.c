@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a peer must not say, or says too late: it is refused, reported, and changes nothing. Over UD, where all that one says comes in its
- * order. Argument:
- *     rndv     about messages that are under way: more than there is, beside what was asked for, of somebody else's, or again; parts that are no message's (3 ranks)
- *     packets  packets that claim more than they have, or are another life's; connections of another life (2 ranks, HEDDLE_TRANSPORT=rc,ud)
- *     numbers  a connection whose queue breaks: both ends have the same numbers, others than before, and what is said late of the earlier
+ * What a peer must not say, or says too late: it is refused, reported, and changes nothing. Over UD, where all that one says
+ * comes in its order. Argument:
+ *     rndv about messages that are under way: more than there is, beside what was asked for, of somebody else's, or again; parts
+ *     that are no message's (3 ranks) packets packets that claim more than they have, or are another life's; connections of
+ *     another life (2 ranks, HEDDLE_TRANSPORT=rc,ud) numbers a connection whose queue breaks: both ends have the same numbers,
+ *     others than before, and what is said late of the earlier
  *              ones changes nothing (2 ranks, RC or XRC; no other test of the software HCA would notice, which counts no packets)
  *     sleeps   one rank, RC: what the last look before a sleep finds is not slept over
- *     states   one rank, UD: what a late word for an earlier sleep is for this one; what is sent at once; which request is the last of a
+ *     states one rank, UD: what a late word for an earlier sleep is for this one; what is sent at once; which
+ *     request is the last of a
  *              fetch; which DC initiator a peer's requests go through
  */
 #include <poll.h>
@@ -90,7 +92,8 @@ static void data_at(struct hdl_ep *ep, uint32_t rop, uint64_t offset, uint32_t n
 static void anothers(struct hdl_ep *ep)
 {
 	struct hdl_cts cts = { .len = SMALL, .op = ids[0], .rop = ids[1] };
-	struct hdl_fin fin = { .op = ids[0], .len = SMALL }, part = { .op = ids[0], .part = 1 }, written = { .op = ids[1], .len = SMALL };
+	struct hdl_fin fin = {.op = ids[0], .len = SMALL}, part = {.op = ids[0], .part = 1},
+		       written = {.op = ids[1], .len = SMALL};
 
 	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
 	hdl_ep_ctl(ep, HDL_CTL_FIN, &part, sizeof(part), false);
@@ -100,13 +103,14 @@ static void anothers(struct hdl_ep *ep)
 	data_at(ep, ids[1], 0, SMALL);
 }
 
-/* Of a message in several packets: more than is left, less than its last ones, of no message, longer than any; and then a whole one. */
+/* Of a message in several packets: more than is left, less than its last ones, of no message, longer than
+ * any; and then a whole one. */
 static void parts(struct hdl_ep *ep)
 {
 	static const struct { uint8_t kind; int32_t tag; uint32_t len; } say[] = {
-		{ HDL_CTL_LAST, CROOKED, SMALL }, { HDL_CTL_PART, 0, 0 }, { HDL_CTL_PART, -1, SMALL }, { HDL_CTL_PART, SMALL, SMALL },
-		{ HDL_CTL_PART, 1 << 30, SMALL }, { HDL_CTL_PART, 2 * SMALL, SMALL }, { HDL_CTL_PART, 2 * SMALL, SMALL + 1 },
-		{ HDL_CTL_PART, 2 * SMALL, SMALL }, { HDL_CTL_LAST, CROOKED, SMALL - 1 },
+		{ HDL_CTL_LAST, CROOKED, SMALL }, { HDL_CTL_PART, 0, 0 }, { HDL_CTL_PART, -1, SMALL },
+		{ HDL_CTL_PART, SMALL, SMALL }, { HDL_CTL_PART, 1 << 30, SMALL }, { HDL_CTL_PART, 2 * SMALL, SMALL },
+		{ HDL_CTL_PART, 2 * SMALL, SMALL + 1 }, { HDL_CTL_PART, 2 * SMALL, SMALL }, { HDL_CTL_LAST, CROOKED, SMALL - 1 },
 		{ HDL_CTL_PART, 2 * SMALL, SMALL }, { HDL_CTL_LAST, CROOKED, SMALL + 1 }, { HDL_CTL_LAST, CROOKED, SMALL },
 	};
 	char body[SMALL + 1] = { 0 };
@@ -124,8 +128,9 @@ static void parts(struct hdl_ep *ep)
 
 static void wrong(struct hdl_ep *ep)
 {
-	struct hdl_cts cts[] = { { .len = SMALL + 1, .op = ids[0], .rop = 1 }, { .len = SMALL, .op = ids[0], .rop = 1, .from = SMALL },
-				 { .len = SMALL, .op = ids[0] + 1, .rop = 1 } };
+	struct hdl_cts cts[] = {{.len = SMALL + 1, .op = ids[0], .rop = 1},
+				{.len = SMALL, .op = ids[0], .rop = 1, .from = SMALL},
+				{.len = SMALL, .op = ids[0] + 1, .rop = 1}};
 	struct hdl_fin written = { .op = ids[1], .len = SMALL }, unknown = { .op = ids[0] + 1, .len = SMALL };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(cts); i++)
@@ -312,7 +317,8 @@ static struct ibv_qp *receiving(const struct hdl_ep *ep, const struct end *from)
 	return t ? t->qp : ep->queues->sq.qp;
 }
 
-/* Tells the peer where this one sends, and compares what the peer says with what receives. Returns the number that the peer began with. */
+/* Tells the peer where this one sends, and compares what the peer says with what receives. Returns the number
+ * that the peer began with. */
 static uint32_t compare(struct hdl_ep *ep, unsigned round)
 {
 	struct ibv_qp_attr a = attr_of(ep->sq->qp), at;
@@ -366,7 +372,8 @@ static void break_queue(struct hdl_ep *ep)
 		hdl_tp_progress(tp);
 	if (h && h->asking) {
 		/* the answer to the question before this one comes now */
-		hdl_xrc_on_ctl(h->maker ? h->maker : ep, &(struct hdl_conn_msg){ .what = HDL_CONN_TARGET, .kind = HDL_QUEUE_XRC, .number = before,
+		hdl_xrc_on_ctl(h->maker ? h->maker : ep,
+			       &(struct hdl_conn_msg){ .what = HDL_CONN_TARGET, .kind = HDL_QUEUE_XRC, .number = before,
 					  .qpn = 0xbad, .psn = 1 });
 		if (!h->asking)
 			fail("the answer to an earlier question is taken");
@@ -374,14 +381,17 @@ static void break_queue(struct hdl_ep *ep)
 	await_lane(ep);
 }
 
-/* The peer's question of before comes once more; and the event of the queue that was broken is read when that has been renewed. */
+/* The peer's question of before comes once more; and the event of the queue that was broken is read when
+ * that has been renewed. */
 static void late_words(struct hdl_ep *ep)
 {
 	struct hdl_xrc_target *t = ep->queues ? NULL : target_by(ep, theirs.dest);
 
 	if (!t)
 		return;
-	hdl_xrc_on_ctl(ep, &(struct hdl_conn_msg){ .what = HDL_CONN_ASK, .kind = HDL_QUEUE_XRC, .number = t->number - 1, .qpn = t->qpn, .psn = 77 });
+	hdl_xrc_on_ctl(ep,
+		       &(struct hdl_conn_msg){
+			       .what = HDL_CONN_ASK, .kind = HDL_QUEUE_XRC, .number = t->number - 1, .qpn = t->qpn, .psn = 77});
 	if (!hdl_xrc_event(ep->dev, t->qp) || t->unused)
 		fail("a late event ends a target that is in use");
 }

@@ -55,7 +55,8 @@ int main(void)
 			continue;
 		hdl_rel_shares(p->total, PEERS, 1, &base);
 		if (base * PEERS > p->total - p->total / 4) {
-			fprintf(stderr, "%u peers may send %u messages each into a %s pool of %u\n", PEERS, base, hdl_queue_name(p->queue), p->total);
+			fprintf(stderr, "%u peers may send %u messages each into a %s pool of %u\n", PEERS, base,
+				hdl_queue_name(p->queue), p->total);
 			return 1;
 		}
 		printf("%s: %u receives\n", hdl_queue_name(p->queue), p->total);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_progress_rare WHAT: a program that is in the library for one MPI_Test every 10 ms only. What is bounded is the number of its calls:
- * timers must go by the clock, and not by calls.
+ * transport_progress_rare WHAT: a program that is in the library for one MPI_Test every 10 ms only. What is bounded is the
+ * number of its calls: timers must go by the clock, and not by calls.
  *     killed   rank 1 ends by SIGKILL; rank 0, which waits for a message of it, has the error
  *     lossy    ranks exchange ROUNDS messages while packets get lost (SHCA_FAULT)
- *     served PATH  rank 0 is not in the library but for a thread that waits for another message: its long message arrives. Rank 1, which has
+ *     served PATH rank 0 is not in the library but for a thread that waits for another message: its long message
+ *     arrives. Rank 1, which has
  *              received it, makes the file PATH, for which rank 0 waits
  */
 #include <pthread.h>

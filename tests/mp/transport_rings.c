@@ -17,7 +17,8 @@ struct note {
 	uint32_t round;
 	uint32_t given;			/* the sender has given its ring to the receiver */
 	uint32_t last;			/* nothing of this round follows */
-	uint32_t burst;			/* as many of the round's first burst have been sent, with this one; 0: it is none of them */
+	uint32_t burst;			/* as many of the round's first burst have been sent, with this one; 0: it
+					 * is none of them */
 	uint8_t filling[200];		/* some of it is sent, too */
 };
 #define NOTE_HEAD offsetof(struct note, filling)
@@ -112,9 +113,10 @@ static void talk(int partner, uint32_t round)
 }
 
 /*
- * As if the last looks had found the partner silent while the next one is busy. Some of the partner's burst lies in the ring unread: it sends
- * all of that before it looks. But a partner that was told that this rank sleeps (idle.c) sends it by another way, and may wait for an answer;
- * then the transport goes on now and then, and if all has come that way the ring is not taken back. Whether it is.
+ * As if the last looks had found the partner silent while the next one is busy. Some of the partner's burst lies in the ring
+ * unread: it sends all of that before it looks. But a partner that was told that this rank sleeps (idle.c) sends it by
+ * another way, and may wait for an answer; then the transport goes on now and then, and if all has come that way the ring is
+ * not taken back. Whether it is.
  */
 static bool take_back(struct hdl_ep *ep, struct hdl_ep *next, uint32_t round)
 {
@@ -127,7 +129,8 @@ static bool take_back(struct hdl_ep *ep, struct hdl_ep *next, uint32_t round)
 		if (got_round[ep->rank] == round && got_burst[ep->rank] == BURST)
 			return false;
 		if (now - began > 60000000000ull)
-			fail("%u of %d messages of rank %d have come, and none lies in its ring", got_burst[ep->rank], BURST, ep->rank);
+			fail("%u of %d messages of rank %d have come, and none lies in its ring", got_burst[ep->rank], BURST,
+			     ep->rank);
 		if (now - from > ANSWER_NS) {
 			hdl_tp_progress(tp);
 			from = monotonic_ns();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Remote memory on the transport's door: every rank puts into, gets from and updates memory of every rank (itself included), at random,
- * some operations at a time, and flushes now and then. What a get brings, and what lies in the memory at the end, is compared with a
- * model byte by byte; the atomic operations of all ranks on the same words with what they must come to.
+ * Remote memory on the transport's door: every rank puts into, gets from and updates memory of every rank (itself included), at
+ * random, some operations at a time, and flushes now and then. What a get brings, and what lies in the memory at the end, is
+ * compared with a model byte by byte; the atomic operations of all ranks on the same words with what they must come to.
  *
  *     transport_rma [operations per pair [largest [seed [mode]]]]
  *
@@ -236,8 +236,8 @@ static void check_get(const struct operation *o, const struct target *t)
 
 	for (size_t i = 0; i < o->len; i++)
 		if (o->buf[i] != want[i])
-			fail("byte %zu of %zu, got from slot %u of rank %d at %zu, is %#x instead of %#x", i, o->len, o->slot, o->target, o->at,
-			     (unsigned char)o->buf[i], (unsigned char)want[i]);
+			fail("byte %zu of %zu, got from slot %u of rank %d at %zu, is %#x instead of %#x", i, o->len, o->slot,
+			     o->target, o->at, (unsigned char)o->buf[i], (unsigned char)want[i]);
 }
 
 static void check_atomic(const struct operation *o, struct target *t, int err)
@@ -277,8 +277,8 @@ static void check_atomic(const struct operation *o, struct target *t, int err)
 		break;
 	case BITS:
 		if (!breaks && (o->result & bit) != t->bits[o->width])
-			fail("this rank's bit at rank %d is %#llx instead of %#llx", o->target, (unsigned long long)(o->result & bit),
-			     (unsigned long long)t->bits[o->width]);
+			fail("this rank's bit at rank %d is %#llx instead of %#llx", o->target,
+			     (unsigned long long)(o->result & bit), (unsigned long long)t->bits[o->width]);
 		t->bits[o->width] ^= bit;
 		t->bits_busy[o->width] = false;
 		break;
@@ -324,7 +324,8 @@ static void flushed(struct hdl_rma *op, int err)
 	if (err && !(breaks && err == -ECONNRESET))
 		fail("a flush: %s", strerror(-err));
 	if (oldest_of[(t - targets) % 64])
-		fail("a flush ends before %llu operations that were begun before it", (unsigned long long)oldest_of[(t - targets) % 64]);
+		fail("a flush ends before %llu operations that were begun before it",
+		     (unsigned long long)oldest_of[(t - targets) % 64]);
 	t->flushing = false;
 }
 
@@ -496,8 +497,8 @@ static void compare_all(void)
 			if (u == BITS || (breaks && u != ADD))
 				continue;
 			if (((is - want) & mask) > all.may[i])
-				fail("word %d of width %d is %#llx instead of %#llx (and up to %#llx)", u, i ? 4 : 8, (unsigned long long)is,
-				     (unsigned long long)want, (unsigned long long)all.may[i]);
+				fail("word %d of width %d is %#llx instead of %#llx (and up to %#llx)", u, i ? 4 : 8,
+				     (unsigned long long)is, (unsigned long long)want, (unsigned long long)all.may[i]);
 		}
 	for (size_t i = 0; i < GUARD; i++)
 		if (odd[i] != 0x3c || memory[area * (size_t)hdl_job.size + i] != 0x3c)
@@ -547,7 +548,8 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "dies"))
 		signal(SIGTERM, SIG_IGN);
 	start(&up);
-	if (hdl_am_register(tp, KEYS, on_keys, NULL) || hdl_am_register(tp, TOTALS, on_totals, NULL) || hdl_am_register(tp, SAY, on_say, NULL))
+	if (hdl_am_register(tp, KEYS, on_keys, NULL) || hdl_am_register(tp, TOTALS, on_totals, NULL) ||
+	    hdl_am_register(tp, SAY, on_say, NULL))
 		return 1;
 	size_t n = (size_t)hdl_job.size;
 	rng = seed * 0x9e3779b97f4a7c15ull + (uint64_t)hdl_job.rank;
@@ -562,7 +564,8 @@ int main(int argc, char **argv)
 	words = hdl_tp_alloc(tp, sizeof(*words) + 8);
 	memset(words, 0, sizeof(*words) + 8);
 	mr_memory = region(memory, area * n, HDL_MR_READ | HDL_MR_WRITE);
-	by_device = atomics && !strcmp(atomics, "device") && !hdl_mr_register(tp, words, sizeof(*words), HDL_MR_ATOMIC_DEVICE, &mr_words);
+	by_device = atomics && !strcmp(atomics, "device") &&
+		    !hdl_mr_register(tp, words, sizeof(*words), HDL_MR_ATOMIC_DEVICE, &mr_words);
 	if (!by_device)
 		mr_words = region(words, sizeof(*words) + 8, HDL_MR_ATOMIC);
 	exchange_keys();

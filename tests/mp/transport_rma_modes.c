@@ -90,8 +90,9 @@ void dies(void)
 		else if (i % 4 == 3)
 			pending += !hdl_flush(hdl_ep(tp, 1), op);
 		else
-			pending += !(i % 4 == 0 ? hdl_put(t->memory, 0, buf, n, op) : i % 4 == 1 ? hdl_get(t->memory, 0, buf, n, op)
-					 : hdl_atomic(t->words, 8, HDL_XOR, 8, i, 0, NULL, op));
+			pending += !(i % 4 == 0 ? hdl_put(t->memory, 0, buf, n, op) :
+				     i % 4 == 1 ? hdl_get(t->memory, 0, buf, n, op) :
+						  hdl_atomic(t->words, 8, HDL_XOR, 8, i, 0, NULL, op));
 		turn(&idle);
 	}
 	while (ended < pending)
@@ -115,7 +116,8 @@ void gone(void)
 	say(!hdl_job.rank);
 	hear(1);
 	for (unsigned round = 1; round <= 3; round++) {
-		mr = region(extra, sizeof(extra) / 8 * 8, HDL_MR_READ | HDL_MR_WRITE | (by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC));
+		mr = region(extra, sizeof(extra) / 8 * 8,
+			    HDL_MR_READ | HDL_MR_WRITE | (by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC));
 		send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
 		unsigned idle = 0;
 		while (have_keys < 2 + round || pending_sends)
@@ -185,7 +187,8 @@ void stale(void)
 	hear(3);
 }
 
-/* Rank 0 gets into addresses where it has no memory, which its device does not register: that operation fails, and rank 1 ends. */
+/* Rank 0 gets into addresses where it has no memory, which its device does not register: that operation
+ * fails, and rank 1 ends. */
 void unmapped(void)
 {
 	struct target *t = &targets[!hdl_job.rank];
@@ -382,7 +385,7 @@ void faults(void)
 void flushes(void)
 {
 	static char buf[100];
-	struct hdl_rma put = { .done = ends_with }, flush[3] = { { .done = ends_with }, { .done = ends_with }, { .done = ends_with } };
+	struct hdl_rma put = {.done = ends_with}, flush[3] = {{.done = ends_with}, {.done = ends_with}, {.done = ends_with}};
 	struct hdl_mr *mr = region(buf, sizeof(buf), HDL_MR_WRITE);
 	char key[HDL_RKEY_MAX];
 	struct hdl_rkey *k;
@@ -422,9 +425,9 @@ static bool is_broken_first(struct ibv_qp *qp)
 	return false;
 }
 
-/* In each round rank 0 has one request refused, and begins the next while the queues are replaced: that stands right behind the first
- * message of the new connection, and rank 1, which can receive by then, takes that message when its queue is broken again. In a round in which
- * rank 1 has proposed the new queues, since it saw the event first, that is not so: hence several. */
+/* In each round rank 0 has one request refused, and begins the next while the queues are replaced: that stands right behind the
+ * first message of the new connection, and rank 1, which can receive by then, takes that message when its queue is broken again.
+ * In a round in which rank 1 has proposed the new queues, since it saw the event first, that is not so: hence several. */
 void early(void)
 {
 	static char extra[4096];
@@ -517,11 +520,13 @@ void refuses(void)
 		fail("an operation beyond the region");
 	if (hdl_put(t->words, 0, buf, 8, &op) != -EACCES || hdl_atomic(t->memory, 0, HDL_SWAP, 8, 1, 0, buf, &op) != -EACCES)
 		fail("an operation that is not granted");
-	if (hdl_atomic(t->words, 0, HDL_SWAP, 2, 1, 0, buf, &op) != -EINVAL || hdl_atomic(t->words, 0, HDL_XOR + 1, 8, 1, 0, buf, &op) != -EINVAL)
+	if (hdl_atomic(t->words, 0, HDL_SWAP, 2, 1, 0, buf, &op) != -EINVAL ||
+	    hdl_atomic(t->words, 0, HDL_XOR + 1, 8, 1, 0, buf, &op) != -EINVAL)
 		fail("an update that there is not");
 	if (by_device && hdl_atomic(t->words, 4, HDL_SWAP, 8, 1, 0, buf, &op) != -EINVAL)
 		fail("a misaligned update by the device");
-	if (hdl_mr_register(tp, buf, 16, 16, &mr) != -EINVAL || hdl_mr_register(tp, buf, 16, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL ||
+	if (hdl_mr_register(tp, buf, 16, 16, &mr) != -EINVAL ||
+	    hdl_mr_register(tp, buf, 16, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL ||
 	    hdl_mr_register(tp, memory + 1, 16, HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL)
 		fail("a region that cannot be");
 	if (hdl_rkey_unpack(hdl_ep(tp, 0), key, n - 1, &k) != -EINVAL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long messages that both sides copy a part of (HEDDLE_RENDEZVOUS=split), several under way, and short ones between them: when a receive is
- * complete all bytes are there, also on a device that lets a later write land first.
+ * Long messages that both sides copy a part of (HEDDLE_RENDEZVOUS=split), several under way, and short ones between them: when a
+ * receive is complete all bytes are there, also on a device that lets a later write land first.
  */
 #include "mpi_test.h"
 

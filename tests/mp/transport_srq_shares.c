@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nobody runs another's queue into RNR: the receives of a pool are shared out among its senders (srq_credit.h). Rank 0 is the receiver, the
- * last rank the one that sends little, those between send as fast as they can. Without rings:
- *     1. Rank 0 is not there. The fast ones send all that they may; then the last one's message is carried out by its device all the
- *        same, and so was every one of the fast ones'.
- *     2. Rank 0 takes it, and everything behind, slowly: whoever waits goes on, nothing is lost, and requests that meet no receive stay
- *        rare.
- * What a device has not carried out it tells by a word of the queue (shca_unfinished): that is a request that waits for a receive. On
- * one that does not tell there is nothing to count.
+ * Nobody runs another's queue into RNR: the receives of a pool are shared out among its senders (srq_credit.h). Rank 0 is the
+ * receiver, the last rank the one that sends little, those between send as fast as they can. Without rings:
+ *     1. Rank 0 is not there. The fast ones send all that they may; then the last one's message is carried out by its device all
+ *        the same, and so was every one of the fast ones'.
+ *     2. Rank 0 takes it, and everything behind, slowly: whoever waits goes on, nothing is lost, and requests that
+ *        meet no receive stay rare.
+ * What a device has not carried out it tells by a word of the queue (shca_unfinished): that is a request that waits for a
+ * receive. On one that does not tell there is nothing to count.
  */
 #include <inttypes.h>
 #include <shca.h>
@@ -144,12 +144,16 @@ int main(void)
 	fence();
 	rnr = 0;
 	if (!tells)
-		fprintf(stderr, "rank %d: this device does not tell what it has not carried out (SHCA_BEHAVE=async): nothing is counted\n", rank);
+		fprintf(stderr,
+			"rank %d: this device does not tell what it has not carried out (SHCA_BEHAVE=async): nothing is "
+			"counted\n",
+			rank);
 	else if (rank)
 		sender(rank < hdl_job.size - 1);
 	else
 		receiver((unsigned)(hdl_job.size - 2) * (BURST + STREAM) + 1);
 	if (getenv("SHARES_SHOW") && rank && tells)
-		fprintf(stderr, "rank %d: %u of its requests met no receive, sent %" PRIu64 "\n", rank, rnr, hdl_ep(tp, 0)->sq->requests);
+		fprintf(stderr, "rank %d: %u of its requests met no receive, sent %" PRIu64 "\n", rank, rnr,
+			hdl_ep(tp, 0)->sq->requests);
 	return finish();
 }

@@ -9,10 +9,10 @@
  * can send no more; but not so at first, while connections are made.
  * sparse: 1: a third of the ordered pairs is silent and another third sends little, so that traffic is one-sided.
  *
- * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that can be had again into the state of an error; TRAFFIC_BREAKERS is
- * a mask of the ranks that do so (all, if it is not set). With TRAFFIC_SILENT no event tells of it: who sends must notice.
- * With TRAFFIC_EVENTS the device tells of it when it is next looked at, which may be long after it was noticed.
- * TRAFFIC_STOP=N: every rank is stopped by a signal for some milliseconds, up to N times, wherever it is.
+ * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that can be had again into the state of an error;
+ * TRAFFIC_BREAKERS is a mask of the ranks that do so (all, if it is not set). With TRAFFIC_SILENT no event tells of it: who
+ * sends must notice. With TRAFFIC_EVENTS the device tells of it when it is next looked at, which may be long after it was
+ * noticed. TRAFFIC_STOP=N: every rank is stopped by a signal for some milliseconds, up to N times, wherever it is.
  *
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
@@ -186,7 +186,8 @@ static void fetched(struct hdl_fetch *f, int err)
 		char *run = new_bytes(f->len + 1);
 		for (size_t i = 0; i < place(f->len); i++)
 			if (i % (RUN + GAP) >= RUN && in->buf[i] != GAP_BYTE)
-				fail("message %u of %zu bytes from rank %d: the gap at %zu was written", in->index, f->len, in->peer, i);
+				fail("message %u of %zu bytes from rank %d: the gap at %zu was written", in->index, f->len,
+				     in->peer, i);
 		copy_runs(in->buf, 0, run, f->len, true);
 		free(in->buf);
 		in->buf = run;
@@ -295,7 +296,8 @@ static void break_queues(void)
 				untold[nuntold++] = sq->qp;
 			continue;
 		}
-		/* as a device reports it; else one who has nothing to send does not notice, and the peer's device tries for some seconds */
+		/* as a device reports it; else one who has nothing to send does not notice, and the peer's device
+		 * tries for some seconds */
 		sq->ep->queues->event = IBV_EVENT_QP_FATAL;
 		hdl_wire_broke(sq->ep, NULL);
 	}
@@ -338,7 +340,8 @@ static void send_one(int peer)
 	}
 }
 
-/* Read by the process that stops this one, between two stops: to be killed in the middle of one it would leave this one stopped. */
+/* Read by the process that stops this one, between two stops: to be killed in the middle of one it would
+ * leave this one stopped. */
 static bool *stop_no_more;
 
 /* A process that stops this one now and then, and ends with it. */
@@ -352,7 +355,8 @@ static pid_t stopped_by(int times)
 	if ((pid = fork()))
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (uint64_t x = (uint64_t)rank; times-- && getppid() == rank && !__atomic_load_n(stop_no_more, __ATOMIC_ACQUIRE); x = mix(x + 1)) {
+	for (uint64_t x = (uint64_t)rank; times-- && getppid() == rank && !__atomic_load_n(stop_no_more, __ATOMIC_ACQUIRE);
+	     x = mix(x + 1)) {
 		usleep(1000 + x % 20000);
 		kill(rank, SIGSTOP);
 		usleep(1000 + x % 7000);

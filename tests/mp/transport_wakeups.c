@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wake-ups of threads that sleep on descriptors: in every rank several threads wait, each for its partner in the other rank, in every way
- * that waits. poll(2) looks at its descriptors again before it returns, and how long that takes is the scheduler's affair; here it looks
- * now and then only, so that another thread has the time to read what was meant for this one. Whoever is in poll(2) while the descriptor
- * that ends such sleeps is written to must find it readable: else another thread has emptied it. Arguments: rounds, threads.
+ * Wake-ups of threads that sleep on descriptors: in every rank several threads wait, each for its partner in the other rank, in
+ * every way that waits. poll(2) looks at its descriptors again before it returns, and how long that takes is the scheduler's
+ * affair; here it looks now and then only, so that another thread has the time to read what was meant for this one. Whoever is
+ * in poll(2) while the descriptor that ends such sleeps is written to must find it readable: else another thread has emptied it.
+ * Arguments: rounds, threads.
  */
 #include "mpi_test.h"
 
@@ -21,7 +22,8 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 ssize_t __real_write(int fd, const void *buf, size_t len);
 ssize_t __wrap_write(int fd, const void *buf, size_t len);
 
-static atomic_uint begun, ended;	/* of writes that end sleeps: how many have begun, and the last one's number that has ended */
+static atomic_uint begun, ended;	/* of writes that end sleeps: how many have begun, and the last one's number
+					 * that has ended */
 static atomic_uint polls, emptied;
 static _Thread_local uint64_t state;	/* 0: not a thread of the test's */
 

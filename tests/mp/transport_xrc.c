@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * XRC: what processes of a host share, how much that is, and what becomes of it when one of them ends or stops. Argument:
- *     count N   all ranks send to all; rank 0 counts the device's queue pairs: a sending and a receiving one for each rank and each of N
+ *     count N all ranks send to all; rank 0 counts the device's queue pairs: a sending and a receiving one
+ *     for each rank and each of N
  *               hosts, whatever the number of ranks (shcactl, whose path is the next argument)
- *     maker     rank 0 speaks to the upper half of the ranks, which are another host's (xrc_hosts.sh): first to its first, which makes the
- *               target. That is killed, and nobody notices but by its end; then so are those that keep the target, and another is made
- *     receiver  rank 1 is killed, and nothing tells rank 0 but a request that is refused (HEDDLE_KEEPALIVE): what it has for rank 2 arrives once and in order
- *     stopped   rank 1 stops, with fewer receives than messages are sent to it: what rank 0 has for rank 2 behind them arrives all the
+ *     maker rank 0 speaks to the upper half of the ranks, which are another host's (xrc_hosts.sh): first to
+ *     its first, which makes the
+ *               target. That is killed, and nobody notices but by its end; then so are those that keep the
+ *               target, and another is made
+ *     receiver rank 1 is killed, and nothing tells rank 0 but a request that is refused (HEDDLE_KEEPALIVE): what it has for rank
+ *     2 arrives once and in order stopped rank 1 stops, with fewer receives than messages are sent to it: what rank 0 has for
+ *     rank 2 behind them arrives all the
  *               same, and what is rank 1's when it goes on
  *     killed    the same, but it is killed instead
  */
@@ -228,7 +232,8 @@ static _Noreturn void receiver(void)
 	traffic(1, 3);
 	look_away(1);
 	send_to(1, DIE, 0);
-	/* the first may still land in memory that was the dead process's: a probe finds that nothing is there (HEDDLE_KEEPALIVE) */
+	/* the first may still land in memory that was the dead process's: a probe finds that nothing is
+	 * there (HEDDLE_KEEPALIVE) */
 	for (int i = 0; !failed[1]; i++) {
 		if (i < MESSAGES)
 			send_number(1, i % 7 ? 8 : 3000);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events that one process raises for another's queue, when it dies at once behind that: the queue's owner has the event, and
- * the request or the failure of which it tells goes on by whoever comes next. Virtual processes, and threads that are held.
+ * Asynchronous events that one process raises for another's queue, when it dies at once behind that: the queue's owner
+ * has the event, and the request or the failure of which it tells goes on by whoever comes next. Virtual processes,
+ * and threads that are held.
  *
  *     async_event_death [CASE]
  */
@@ -24,8 +25,8 @@ static struct ibv_qp *from, *to;	/* a's, managed; c's, in RTR */
 /* b runs a's SEND to c, and dies at the point. */
 static void dies_at(const char *point, const struct ibv_sge *what)
 {
-	struct ibv_exp_send_wr wr = {.sg_list = (struct ibv_sge *)(uintptr_t)what, .num_sge = what != NULL, .exp_opcode = IBV_EXP_WR_SEND,
-				     .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct ibv_exp_send_wr wr = {.sg_list = (struct ibv_sge *)(uintptr_t)what, .num_sge = what != NULL,
+				     .exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
 
 	CHECK(!shca_exp_post_send(from, &wr, &bad));
 	hold_at(&b, point);
@@ -39,9 +40,11 @@ static void dies_at(const char *point, const struct ibv_sge *what)
 
 static void connect_up_to_rtr(struct ibv_srq *srq)
 {
-	struct rig_qp_attr sends = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND,
+	struct rig_qp_attr sends = {.type = IBV_QPT_RC,
+				    .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND,
 				    .scq = cq, .rcq = cq, .send_wr = 4, .sge = 1};
-	struct rig_qp_attr takes = {.type = IBV_QPT_RC, .scq = its, .rcq = its, .srq = srq, .send_wr = 4, .recv_wr = srq ? 0 : 4, .sge = 1};
+	struct rig_qp_attr takes = {
+		.type = IBV_QPT_RC, .scq = its, .rcq = its, .srq = srq, .send_wr = 4, .recv_wr = srq ? 0 : 4, .sge = 1};
 	struct rig_path path = {.timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 
 	from = rig_qp(&a, &sends);
@@ -112,7 +115,8 @@ static void last_told(void)
 		FAIL("nobody tells that a queue takes no receive of its shared receive queue any more");
 }
 
-static pthread_t under_way;	/* b, with a message of a's to another queue of c in hands, which raises no event when it goes on */
+static pthread_t under_way;	/* b, with a message of a's to another queue of c in hands, which raises no event
+				 * when it goes on */
 
 static void message_under_way(void)
 {
@@ -148,7 +152,8 @@ static void fails_by_itself(struct ibv_srq *srq)
 	struct ibv_mr *mr = shca_reg_mr(a.pd, text, sizeof(text), (uintptr_t)text, IBV_ACCESS_LOCAL_WRITE);
 	CHECK(mr && !shca_post_srq_recv(srq, &rw, &bad));
 	struct ibv_sge all = {(uintptr_t)text, sizeof(text), mr->lkey};
-	struct ibv_exp_send_wr wr = {.sg_list = &all, .num_sge = 1, .exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_SIGNALED},
+	struct ibv_exp_send_wr wr = {.sg_list = &all, .num_sge = 1, .exp_opcode = IBV_EXP_WR_SEND,
+				     .exp_send_flags = IBV_EXP_SEND_SIGNALED},
 			       *worse;
 
 	CHECK(!shca_exp_post_send(from, &wr, &worse));

@@ -47,7 +47,8 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 
 static struct ibv_qp *meet(struct rig *r, struct ibv_cq *cq)
 {
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .max_atomic = WIDE, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .max_atomic = WIDE, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1};
 	struct rig_path p = {.retry_cnt = 7};
 	struct ibv_qp *qp = rig_qp(r, &a);
 
@@ -66,7 +67,8 @@ static struct ibv_qp *meet(struct rig *r, struct ibv_cq *cq)
 static void role_t(struct rig *r, bool arena)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
-	char *p = arena ? shca_buf_alloc(r->ctx, 4096) : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = arena ? shca_buf_alloc(r->ctx, 4096) :
+			  mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(p && p != MAP_FAILED);
 	struct ibv_mr *mr = shca_reg_mr(r->pd, p, 4096, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	CHECK(mr);

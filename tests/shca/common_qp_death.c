@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deaths around common queue pairs (XRC's receiving ones). A victim makes one, opens another's, breaks and begins both anew, destroys
- * what it has, and dies at one point of that. Whatever it was at: what the other process holds can be used, what nobody holds is gone,
- * nothing is locked, and its place is free again. At the reaper's points it is the victim's reaper that dies.
+ * Deaths around common queue pairs (XRC's receiving ones). A victim makes one, opens another's, breaks and begins both anew,
+ * destroys what it has, and dies at one point of that. Whatever it was at: what the other process holds can be used, what nobody
+ * holds is gone, nothing is locked, and its place is free again. At the reaper's points it is the victim's reaper that dies.
  *
  *     common_qp_death [POINT]
  */
@@ -67,7 +67,9 @@ static struct ibv_qp *make(struct side *s)
 static struct ibv_qp *open_number(struct side *s, uint32_t number)
 {
 	struct ibv_qp_open_attr a = {
-		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE, .qp_num = number, .xrcd = s->domain,
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+		.qp_num = number,
+		.xrcd = s->domain,
 		.qp_type = IBV_QPT_XRC_RECV,
 	};
 
@@ -193,8 +195,8 @@ static void works(struct receiver *v, struct ibv_qp *qp, struct ibv_qp *out)
 	struct rig_path path = {.dest_qpn = qp->qp_num, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
 	struct ibv_sge in = {(uintptr_t)v->mem, 8, v->mr->lkey}, from = {(uintptr_t)&v->mem[1], 8, v->mr->lkey};
 	struct ibv_recv_wr rwr = {.wr_id = 1, .sg_list = &in, .num_sge = 1}, *rbad;
-	struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				 .qp_type.xrc.remote_srqn = v->number}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED, .qp_type.xrc.remote_srqn = v->number}, *bad;
 	struct ibv_wc wc;
 
 	if (shca_qp_state(shca_user_qp_of(qp)) != IBV_QPS_RTR) {

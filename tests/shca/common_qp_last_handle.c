@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the requester of a common queue pair (XRC's receiving one) is told when the last handle goes: of its holders' death, whoever is at
- * the queue pair just then; of no death where handles were destroyed; nothing any more once it has begun anew. Virtual processes, and
- * threads that are held. Each case is a process of its own.
+ * What the requester of a common queue pair (XRC's receiving one) is told when the last handle goes: of its holders' death,
+ * whoever is at the queue pair just then; of no death where handles were destroyed; nothing any more once it has begun anew.
+ * Virtual processes, and threads that are held. Each case is a process of its own.
  *
  *     common_qp_last_handle [CASE]
  */
@@ -42,7 +42,9 @@ static struct ibv_xrcd *domain(struct rig *r, const char *file)
 static void connected(void)
 {
 	set_up();
-	struct ibv_qp_init_attr_ex to = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = domain(&c, "/bin/sh")};
+	struct ibv_qp_init_attr_ex to = {.qp_type = IBV_QPT_XRC_RECV,
+					 .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+					 .xrcd = domain(&c, "/bin/sh")};
 	struct rig_qp_attr from = {.type = IBV_QPT_XRC_SEND, .scq = rig_cq(&a, 16, NULL), .send_wr = 8, .sge = 1};
 
 	in_b = domain(&b, "/bin/sh");

@@ -34,12 +34,13 @@ static const struct {
 	{"error-gate", 0, false}, {"reset-stopped", 0, false}, {"destroy-stopped", 0, false}, {"destroy-stopped", 1, false},
 	{"destroy-unlisted", 0, false}, {"destroy-unlisted", 1, false}, {"destroy-quiesced", 0, false},
 	{"destroy-quiesced", 1, false}, {"srq-dead", 0, false}, {"dereg-closed", 0, false}, {"dereg-quiesced", 0, false},
-	{"mw-closing", 0, false}, {"mw-closed", 0, false}, {"windows-end", 0, false}, {"mw-closing", 2, false}, {"mw-closed", 2, false},
-	{"cq-move-written", 0, false}, {"cq-move-begun", 0, false}, {"cq-settle", 0, false}, {"cq-settled", 0, false},
-	{"cq-move-copied", 0, false}, {"cq-move-half", 0, false}, {"cq-move-sealed", 0, false}, {"cq-moved", 0, false},
-	{"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false}, {"mail-claimed", 0, true},
-	{"helper-awake", 0, false}, {"waits-kicked", 0, false}, {"left-over", 0, false}, {"cq-overrun", 0, false},
-	{"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-found", 0, true}, {"mail-running", 0, true},
+	{"mw-closing", 0, false}, {"mw-closed", 0, false}, {"windows-end", 0, false}, {"mw-closing", 2, false},
+	{"mw-closed", 2, false}, {"cq-move-written", 0, false}, {"cq-move-begun", 0, false}, {"cq-settle", 0, false},
+	{"cq-settled", 0, false}, {"cq-move-copied", 0, false}, {"cq-move-half", 0, false}, {"cq-move-sealed", 0, false},
+	{"cq-moved", 0, false}, {"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false},
+	{"mail-claimed", 0, true}, {"helper-awake", 0, false}, {"waits-kicked", 0, false}, {"left-over", 0, false},
+	{"cq-overrun", 0, false}, {"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-found", 0, true},
+	{"mail-running", 0, true},
 };
 #define POINTS (sizeof(points) / sizeof(*points))
 
@@ -160,7 +161,8 @@ static void break_one(struct side *s)
 
 static struct ibv_qp *to_itself(struct side *s, struct ibv_cq *cq, uint32_t flags, uint32_t depth)
 {
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = s->cq, .send_wr = depth, .recv_wr = 1, .sge = 1};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = s->cq, .send_wr = depth, .recv_wr = 1, .sge = 1};
 	struct ibv_qp *qp = rig_qp(&s->r, &a);
 	struct rig_path p = {.dest_qpn = qp->qp_num, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 
@@ -170,8 +172,8 @@ static struct ibv_qp *to_itself(struct side *s, struct ibv_cq *cq, uint32_t flag
 	return qp;
 }
 
-/* More queues wait for a CQ than its first table of WAITs has room for; more is enabled at once than one call runs; more completes
- * than a CQ has room for. */
+/* More queues wait for a CQ than its first table of WAITs has room for; more is enabled at once than one call runs; more
+ * completes than a CQ has room for. */
 #define MANY 8250u		/* twice */
 static void overdo(struct side *s)
 {
@@ -194,13 +196,15 @@ static void overdo(struct side *s)
 	for (int i = 0; i < 2; i++)
 		enable[i] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND_ENABLE, .task.wqe_enable = {.qp = managed[i]},
 						     .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST, .next = i ? NULL : &enable[1]};
-	struct ibv_qp *enables = to_itself(s, s->cq, cross, 2), *over = to_itself(s, small, cross, 16), *comes = to_itself(s, waited, cross, 1);
+	struct ibv_qp *enables = to_itself(s, s->cq, cross, 2), *over = to_itself(s, small, cross, 16),
+		      *comes = to_itself(s, waited, cross, 1);
 	CHECK(!shca_exp_post_send(enables, enable, &bad));
 	nop.exp_send_flags = IBV_EXP_SEND_SIGNALED;
 	for (uint32_t i = 0; i < 16; i++)
 		CHECK(!shca_exp_post_send(over, &nop, &bad));
 	CHECK(!shca_exp_post_send(comes, &nop, &bad) && !shca_destroy_qp(comes));
-	CHECK(!shca_destroy_qp(managed[0]) && !shca_destroy_qp(managed[1]) && !shca_destroy_qp(enables) && !shca_destroy_qp(over));
+	CHECK(!shca_destroy_qp(managed[0]) && !shca_destroy_qp(managed[1]) && !shca_destroy_qp(enables) &&
+	      !shca_destroy_qp(over));
 	for (uint32_t i = 0; i < ARRAY_SIZE(waits); i++)
 		CHECK(!shca_destroy_qp(waits[i]));
 	CHECK(!shca_destroy_cq(waited) && !shca_destroy_cq(small));
@@ -211,14 +215,16 @@ static void have_window(struct side *s)
 {
 	static char memory[64];
 	struct ibv_qp *qp = to_itself(s, s->cq, 0, 1);
-	struct ibv_mr *mr = shca_reg_mr(s->r.pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mr *mr =
+		shca_reg_mr(s->r.pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct ibv_mw *mw = shca_alloc_mw(s->r.pd, IBV_MW_TYPE_1), *unbound = shca_alloc_mw(s->r.pd, IBV_MW_TYPE_2);
 	struct shca_user_mr *key = shca_mkey_alloc(s->r.pd, 1, "mkey");
 	CHECK(mr && mw && unbound && key);
 	struct ibv_mw_bind bind = {.bind_info = {.mr = mr, .addr = (uintptr_t)memory, .length = sizeof(memory),
 						 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
 
-	CHECK(!shca_bind_mw(qp, mw, &bind) && shca_dereg_mr(mr) == EBUSY && !shca_dealloc_mw(mw) && !shca_dereg_mr(mr) && !shca_destroy_qp(qp));
+	CHECK(!shca_bind_mw(qp, mw, &bind) && shca_dereg_mr(mr) == EBUSY && !shca_dealloc_mw(mw) && !shca_dereg_mr(mr) &&
+	      !shca_destroy_qp(qp));
 	CHECK(!shca_dealloc_mw(unbound) && !shca_mkey_free(key));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes beside others: one that copies along with a reader, and dies or fails at it; one that joins while another is inside the
- * engine, beside a dead one. Each case is a process of its own, with children.
+ * Processes beside others: one that copies along with a reader, and dies or fails at it; one that joins while another is inside
+ * the engine, beside a dead one. Each case is a process of its own, with children.
  *
  *     copy_share_death [CASE]
  */
@@ -158,7 +158,8 @@ static void helper_dies(void)
 	if (!offered)
 		printf("# skipped: copies are not divided here\n");
 	else if (!failed)
-		FAIL("a read succeeded whose helper died: %ld is the first byte that was not read", rig_check(mr->addr, LARGE, 1));
+		FAIL("a read succeeded whose helper died: %ld is the first byte that was not read",
+		     rig_check(mr->addr, LARGE, 1));
 	helps = NULL;
 	atomic_store(&st->done, 1);
 	CHECK(waitpid(pid, NULL, 0) == pid);
@@ -208,8 +209,8 @@ static void is_killed(void)
 		pause();
 }
 
-/* Nobody but the one who joins looks for the dead, and it cannot give back what is the dead one's, for somebody may be looking at it:
- * it becomes a member nevertheless. */
+/* Nobody but the one who joins looks for the dead, and it cannot give back what is the dead one's, for somebody may be looking
+ * at it: it becomes a member nevertheless. */
 static void joins_beside(void)
 {
 	int status;

@@ -82,17 +82,17 @@ static const struct field fields[] = {
 	F(PMR, shca_mr, proc, BIT(GENERAL), false), F(PMR, shca_mr, where, BIT(GENERAL), true),
 	F(PMR, shca_mr, lane, BIT(GENERAL), true), F(PMR, shca_mr, length, BIT(GENERAL), true),
 	F(SQ, shca_qp, wqes, BIT(FOREIGN), false), F(SQ, shca_qp, sq_slots, BIT(FOREIGN), false),
-	F(SQ, shca_qp, sq_stride, BIT(FOREIGN), false), F(SQ, shca_qp, sq_magic, BIT(FOREIGN), false), F(SQ, shca_qp, scq, BIT(FOREIGN), false),
-	F(SQ, shca_qp, proc, BIT(FOREIGN), false), F(SQ, shca_qp, posted, BIT(FOREIGN), true),
-	F(SQ, shca_qp, head, BIT(FOREIGN), true), F(SQ, shca_qp, dest_qpn, BIT(FOREIGN), true),
-	F(SQ, shca_qp, timeout, BIT(FOREIGN), true), F(SQ, shca_qp, step_rq, BIT(FOREIGN), true),
-	F(SQ, shca_qp, step, BIT(FOREIGN), true), F(WAIT_WQE, shca_wqe, raddr, BIT(FOREIGN), false),
-	F(WAIT_WQE, shca_wqe, dqpn, BIT(FOREIGN), false),
-	F(WRITE_WQE, shca_wqe, bad, BIT(FOREIGN), false), F(WRITE_WQE, shca_wqe, nsge, BIT(FOREIGN), false), F(WRITE_WQE, shca_wqe, sge[0].where, BIT(FOREIGN), false),
-	F(WRITE_WQE, shca_wqe, sge[0].lane, BIT(FOREIGN), true), F(WRITE_WQE, shca_wqe, sge[0].len, BIT(FOREIGN), true),
-	F(WRITE_WQE, shca_wqe, len, BIT(FOREIGN), true), F(WRITE_WQE, shca_wqe, flags, BIT(FOREIGN), true),
-	F(WRITE_WQE, shca_wqe, op, BIT(FOREIGN), true), F(WRITE_WQE, shca_wqe, raddr, BIT(FOREIGN), false),
-	F(WRITE_WQE, shca_wqe, rkey, BIT(FOREIGN), false),
+	F(SQ, shca_qp, sq_stride, BIT(FOREIGN), false), F(SQ, shca_qp, sq_magic, BIT(FOREIGN), false),
+	F(SQ, shca_qp, scq, BIT(FOREIGN), false), F(SQ, shca_qp, proc, BIT(FOREIGN), false),
+	F(SQ, shca_qp, posted, BIT(FOREIGN), true), F(SQ, shca_qp, head, BIT(FOREIGN), true),
+	F(SQ, shca_qp, dest_qpn, BIT(FOREIGN), true), F(SQ, shca_qp, timeout, BIT(FOREIGN), true),
+	F(SQ, shca_qp, step_rq, BIT(FOREIGN), true), F(SQ, shca_qp, step, BIT(FOREIGN), true),
+	F(WAIT_WQE, shca_wqe, raddr, BIT(FOREIGN), false), F(WAIT_WQE, shca_wqe, dqpn, BIT(FOREIGN), false),
+	F(WRITE_WQE, shca_wqe, bad, BIT(FOREIGN), false), F(WRITE_WQE, shca_wqe, nsge, BIT(FOREIGN), false),
+	F(WRITE_WQE, shca_wqe, sge[0].where, BIT(FOREIGN), false), F(WRITE_WQE, shca_wqe, sge[0].lane, BIT(FOREIGN), true),
+	F(WRITE_WQE, shca_wqe, sge[0].len, BIT(FOREIGN), true), F(WRITE_WQE, shca_wqe, len, BIT(FOREIGN), true),
+	F(WRITE_WQE, shca_wqe, flags, BIT(FOREIGN), true), F(WRITE_WQE, shca_wqe, op, BIT(FOREIGN), true),
+	F(WRITE_WQE, shca_wqe, raddr, BIT(FOREIGN), false), F(WRITE_WQE, shca_wqe, rkey, BIT(FOREIGN), false),
 };
 
 static const uint64_t values[] = {
@@ -149,7 +149,8 @@ static void receive(struct ibv_qp *qp, char *at, uint32_t len, uint32_t lkey)
 
 static void build(struct stage *s)
 {
-	const unsigned int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	const unsigned int rights =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 	memset(s, 0, sizeof(*s));
 	rig_virtual(&s->a, NULL);
@@ -340,7 +341,8 @@ static int one_ends(struct running *run)
 	run->pid = 0;
 	if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || (WEXITSTATUS(status) == 2 && run->may_pass)))
 		return 0;
-	printf("FAIL: %s = %#lx, %s%s: %s %d\n", run->f->name, run->value, traffic_names[run->t], run->remembered ? ", remembered" : "",
+	printf("FAIL: %s = %#lx, %s%s: %s %d\n", run->f->name, run->value, traffic_names[run->t],
+	       run->remembered ? ", remembered" : "",
 	       WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "it never ended:" : "signal" : "no error was told:",
 	       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	return 1;
@@ -369,8 +371,9 @@ int main(void)
 					r++;
 				const uint64_t *value = v / 2 == MOVED ? NULL : &values[v / 2];
 				/* what is remembered is right; an offset within the fabric cannot be told from the true one */
-				*r = (struct running){.f = f, .value = value ? *value : OUT_OF_REACH, .t = (enum traffic)t, .remembered = remembered,
-						      .may_pass = f->may_pass || (remembered && t == PLAIN) ||
+				*r = (struct running){.f = f, .value = value ? *value : OUT_OF_REACH, .t = (enum traffic)t,
+						      .remembered = remembered, .may_pass = f->may_pass ||
+							      (remembered && t == PLAIN) ||
 								  (f->object == MR && value && *value <= UINT32_MAX)};
 				cases++;
 				busy++;

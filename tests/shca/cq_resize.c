@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_resize_cq while producers of other processes put completions into the same ring: nothing is lost, nothing appears twice, each
- * producer's completions stay in order, and an overrun comes at the new size. The owner is held at each step of a resize while a producer
- * goes on, and a producer in the middle of a completion while the owner goes on; then processes produce at random while the owner
- * resizes, and one of them, or the owner, is killed.
+ * ibv_resize_cq while producers of other processes put completions into the same ring: nothing is lost, nothing appears twice,
+ * each producer's completions stay in order, and an overrun comes at the new size. The owner is held at each step of a resize
+ * while a producer goes on, and a producer in the middle of a completion while the owner goes on; then processes produce at
+ * random while the owner resizes, and one of them, or the owner, is killed.
  *
  *     cq_resize [CASE]
  */
@@ -35,7 +35,8 @@ static uint32_t sent, seen;		/* messages of b */
 
 static struct ibv_qp *end_of(struct rig *r, struct ibv_cq *scq, struct ibv_cq *rcq)
 {
-	struct rig_qp_attr attr = {.type = IBV_QPT_RC, .scq = scq, .rcq = rcq, .send_wr = RECEIVES, .recv_wr = RECEIVES, .sge = 1};
+	struct rig_qp_attr attr = {
+		.type = IBV_QPT_RC, .scq = scq, .rcq = rcq, .send_wr = RECEIVES, .recv_wr = RECEIVES, .sge = 1};
 	struct ibv_qp *qp = rig_qp(r, &attr);
 
 	rig_init(qp);
@@ -112,8 +113,8 @@ static void *resizes(void *arg)
 static const struct {
 	const char *at;
 	bool locked;
-} points[] = {{"cq-move-written", true}, {"cq-move-begun", true}, {"cq-settle", true}, {"cq-settled", true}, {"cq-move-copied", false},
-	      {"cq-move-half", false}, {"cq-move-sealed", false}, {"cq-moved", false}};
+} points[] = {{"cq-move-written", true}, {"cq-move-begun", true}, {"cq-settle", true},       {"cq-settled", true},
+	      {"cq-move-copied", false}, {"cq-move-half", false}, {"cq-move-sealed", false}, {"cq-moved", false}};
 
 /* Runs f in a process of its own. */
 static void apart(void (*f)(void))
@@ -227,8 +228,8 @@ static void *b_sends_one(void *arg)
 	return NULL;
 }
 
-/* b has found the place of its completion in the old ring, and is held; then the ring is ended. What c sends is there at once, although
- * the resizer waits for b. */
+/* b has found the place of its completion in the old ring, and is held; then the ring is ended. What c sends is there at once,
+ * although the resizer waits for b. */
 static void producer_held(void)
 {
 	struct ibv_wc wc;
@@ -259,15 +260,17 @@ static void counts(void)
 
 	set_up_queues(8);
 	struct ibv_cq *done = rig_cq(&a, 8, NULL);
-	struct rig_qp_attr attr = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = done, .rcq = done, .send_wr = 8,
-				   .recv_wr = 1, .sge = 1};
+	struct rig_qp_attr attr = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = done, .rcq = done,
+				   .send_wr = 8, .recv_wr = 1, .sge = 1};
 	struct ibv_qp *qp = rig_qp(&a, &attr);
 	struct rig_path p = {.dest_qpn = qp->qp_num, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 	rig_init(qp);
 	rig_rtr(qp, &p);
 	rig_rts(qp, &p);
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
-	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .task.cqe_wait = {.cq = cq, .cq_count = 5}, .next = &nop};
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT,
+				       .task.cqe_wait = {.cq = cq, .cq_count = 5},
+				       .next = &nop};
 	b_sends(2);
 	CHECK(!shca_exp_post_send(qp, &wait, &bad));
 	for (int size = 16; size <= 64; size *= 2) {
@@ -361,7 +364,8 @@ static void producer(void)
 	atomic_fetch_add(&sh->connected, 1);
 	for (;;) {
 		if (n < atomic_load(&sh->allowed[me]) && n - done < 32) {
-			struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = n++, .send_flags = IBV_SEND_SIGNALED}, *bad;
+			struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = n++,
+						 .send_flags = IBV_SEND_SIGNALED}, *bad;
 			CHECK(!shca_post_send(qp, &wr, &bad));
 		} else if (n - done < 32) {
 			rig_nap();
@@ -391,7 +395,8 @@ static void owner_connects(struct rig *r)
 	}
 	rig_await(&sh->producers_made, PRODUCERS);
 	for (int i = 0; i < PRODUCERS; i++) {
-		struct rig_path p = {.dest_qpn = sh->qpn[i][1], .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		struct rig_path p = {
+			.dest_qpn = sh->qpn[i][1], .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 		receives(ends[i], WINDOW);
 		rig_rtr(ends[i], &p);
 		rig_rts(ends[i], &p);
@@ -433,7 +438,8 @@ static void produce(bool dies)
 				continue;
 			}
 			if (k == PRODUCERS || wc[i].status != IBV_WC_SUCCESS || wc[i].imm_data != next[k])
-				FAIL("producer %d: message %u in place of %u: %s", k, wc[i].imm_data, next[k], ibv_wc_status_str(wc[i].status));
+				FAIL("producer %d: message %u in place of %u: %s", k, wc[i].imm_data, next[k],
+				     ibv_wc_status_str(wc[i].status));
 			next[k]++;
 			total++;
 			if (next[k] + WINDOW <= MESSAGES) {
@@ -520,8 +526,8 @@ int main(int argc, char **argv)
 {
 	static const struct rig_case cases[] = {
 		{"grows", grows}, {"grows-beyond", grows_beyond}, {"grows-full", grows_full}, {"shrinks", shrinks},
-		{"shrinks-in-vain", shrinks_in_vain}, {"producer-held", producer_held}, {"counts", counts}, {"overruns", overruns},
-		{"many", many}, {"producer-dies", producer_dies}, {"owner-dies", owner_dies},
+		{"shrinks-in-vain", shrinks_in_vain}, {"producer-held", producer_held}, {"counts", counts},
+		{"overruns", overruns}, {"many", many}, {"producer-dies", producer_dies}, {"owner-dies", owner_dies},
 	};
 
 	return rig_cases(argc, argv, cases, ARRAY_SIZE(cases), NULL);

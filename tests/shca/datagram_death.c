@@ -74,7 +74,8 @@ static void send_one(struct rig *r, struct ibv_qp *qp, struct ibv_ah *ah, const 
 	struct ibv_sge sge = {(uintptr_t)at, LEN, mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 				 .send_flags = st->short_way ? IBV_SEND_INLINE : 0,
-				 .wr.ud = {.ah = ah, .remote_qpn = st->multicast ? SHCA_MULTICAST_QPN : st->qpn, .remote_qkey = RIG_QKEY}}, *bad;
+				 .wr.ud = {.ah = ah, .remote_qpn = st->multicast ? SHCA_MULTICAST_QPN : st->qpn,
+					   .remote_qkey = RIG_QKEY}}, *bad;
 
 	rig_fill(at, LEN, number);
 	memcpy(at, &number, sizeof(number));

@@ -3,8 +3,8 @@
  * Descriptors are the application's to close, and their numbers to use again. Everything is closed, every number gets a file of
  * the application's own (a memory file, an eventfd, an epoll descriptor, a socket: those of one kind may share an inode), and
  * then everything is used and destroyed: nothing may be closed, read, written or changed that belongs to the application. Another
- * process of the fabric goes on meanwhile: it does not seem to be dead, and is rung. A process that runs without descriptors 0 to 2
- * keeps them closed: what it prints must not go into the fabric's file.
+ * process of the fabric goes on meanwhile: it does not seem to be dead, and is rung. A process that runs without descriptors 0
+ * to 2 keeps them closed: what it prints must not go into the fabric's file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -66,7 +66,8 @@ static struct look look_at(int fd)
 	return l;
 }
 
-static void open_all(struct rig *r, struct ibv_context **second, struct ibv_comp_channel **ch, struct ibv_cq **cq, const char *name)
+static void open_all(struct rig *r, struct ibv_context **second, struct ibv_comp_channel **ch, struct ibv_cq **cq,
+		     const char *name)
 {
 	int n;
 
@@ -290,8 +291,9 @@ static void is_flooded(const char *name)
 	struct ibv_cq *cq = rig_cq(&r, 16, ch);
 	struct ibv_qp *qp = datagrams(&r, cq, cq);
 	struct ibv_ah *ah = shca_create_ah(r.pd, &aa);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
-				 .wr.ud = {.ah = ah, .remote_qpn = qp->qp_num, .remote_qkey = RIG_QKEY}}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
+					 .wr.ud = {.ah = ah, .remote_qpn = qp->qp_num, .remote_qkey = RIG_QKEY}}, *bad;
 	CHECK(ah);
 	pid_t victim = getpid(), pid = fork();
 	CHECK(pid >= 0);
@@ -360,7 +362,8 @@ int main(void)
 		}
 		CHECK(waitpid(pid, &status, 0) == pid);
 		if (status) {
-			fprintf(stderr, "FAIL: %s, %sconnected: status %#x\n", i < 2 * KINDS ? kind_name[i / 2] : i == 2 * KINDS ? "none left" : i == 2 * KINDS + 1 ? "0 to 2 closed" : "flooded",
+			fprintf(stderr, "FAIL: %s, %sconnected: status %#x\n", i < 2 * KINDS ? kind_name[i / 2] : i == 2 * KINDS
+				? "none left" : i == 2 * KINDS + 1 ? "0 to 2 closed" : "flooded",
 				i % 2 ? "" : "not ", (unsigned)status);
 			failed = 1;
 		}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device fails (shcactl inject device-fatal) while a queue is being modified: whoever comes first, the queue ends in error, what is
- * posted to it is flushed, and who modifies it is told EIO. Virtual processes, and threads that are held. Each case is a process of
- * its own.
+ * The device fails (shcactl inject device-fatal) while a queue is being modified: whoever comes first, the queue ends in
+ * error, what is posted to it is flushed, and who modifies it is told EIO. Virtual processes, and threads that are held. Each
+ * case is a process of its own.
  *
  *     device_fatal_modify [CASE]
  */
@@ -59,8 +59,8 @@ static void ends_in_error(void)
 	struct ibv_wc wc;
 
 	if (atomic_load(&sh->qp_state) != IBV_QPS_ERR || !atomic_load(&sh->fail) || atomic_load(&sh->gate) & SHCA_GATE_RESPOND)
-		FAIL("a queue of a failed device has state %u, fail %d, gate %#x", atomic_load(&sh->qp_state), atomic_load(&sh->fail),
-		     atomic_load(&sh->gate));
+		FAIL("a queue of a failed device has state %u, fail %d, gate %#x", atomic_load(&sh->qp_state),
+		     atomic_load(&sh->fail), atomic_load(&sh->gate));
 	CHECK(!shca_post_recv(qp, &wr, &bad));
 	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
 		if (i > 20000)
@@ -70,12 +70,14 @@ static void ends_in_error(void)
 
 static void *modifies(void *to)
 {
-	struct ibv_qp_attr attr = {.qp_state = (enum ibv_qp_state)(uintptr_t)to, .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num,
-				   .max_dest_rd_atomic = 1, .min_rnr_timer = 1, .ah_attr = {.dlid = SHCA_LID, .port_num = 1}};
+	struct ibv_qp_attr attr = {.qp_state = (enum ibv_qp_state)(uintptr_t)to, .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = qp->qp_num, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+					   .ah_attr = {.dlid = SHCA_LID, .port_num = 1}};
 	int mask = IBV_QP_STATE;
 
 	if (attr.qp_state == IBV_QPS_RTR)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			IBV_QP_MIN_RNR_TIMER;
 	int err = shca_modify_qp(qp, &attr, mask);
 	if (err != EIO)
 		FAIL("a queue of a device that has failed meanwhile is brought to state %d: %d", attr.qp_state, err);
@@ -131,7 +133,8 @@ static void while_both(void)
 }
 
 static const struct rig_case cases[] = {
-	{"while-connected", while_connected}, {"while-answering", while_answering}, {"while-reset", while_reset}, {"while-both", while_both},
+	{"while-connected", while_connected}, {"while-answering", while_answering}, {"while-reset", while_reset},
+	{"while-both", while_both},
 };
 
 int main(int argc, char **argv)

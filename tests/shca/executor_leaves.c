@@ -30,8 +30,8 @@ static void barrier(int i)
 
 static struct ibv_qp *queue(struct rig *r, struct ibv_cq *cq, uint32_t flags)
 {
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1,
-				.inl = 16};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1, .inl = 16};
 	struct ibv_qp *qp = rig_qp(r, &a);
 
 	rig_init(qp);

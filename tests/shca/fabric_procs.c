@@ -582,8 +582,8 @@ static int case_lock(void)
 	return 0;
 }
 
-/* A member that is about to end has its name still, and its file no more: who joins waits for that, and does not make a second fabric of
- * the name beside it. */
+/* A member that is about to end has its name still, and its file no more: who joins waits for that, and does not make a second
+ * fabric of the name beside it. */
 static int keeps_name(void *arg)
 {
 	_Atomic uint32_t *n = arg;
@@ -618,12 +618,12 @@ static const struct {
 } cases[] = {
 	{ "basic", case_basic },	{ "race", case_race },		{ "kill9", case_kill9 },
 	{ "reap", case_reap },		{ "churn", case_churn },	{ "growth", case_growth },
-	{ "dev_shm", case_dev_shm },	{ "limit_as", case_limit_as },	{ "no_memory", case_no_memory },	{ "cgroup", case_cgroup },
-	{ "cgroup_v2", case_cgroup_v2 },
-	{ "other_user", case_other_user }, { "squatters", case_squatters }, { "inherited", case_inherited }, { "fork", case_fork }, { "again", case_again },
-	{ "lock", case_lock },		{ "ending", case_ending },	{ "refused", case_refused },	{ "nap", case_nap },
-	{ "other_version", case_other_version }, { "no_fabric", case_no_fabric }, { "span", case_span },
-	{ "bells", case_bells },	{ "proxy", case_proxy },
+	{ "dev_shm", case_dev_shm },	{ "limit_as", case_limit_as },	{ "no_memory", case_no_memory },
+	{ "cgroup", case_cgroup }, { "cgroup_v2", case_cgroup_v2 },
+	{ "other_user", case_other_user }, { "squatters", case_squatters }, { "inherited", case_inherited },
+	{ "fork", case_fork }, { "again", case_again }, { "lock", case_lock },		{ "ending", case_ending },
+	{ "refused", case_refused },	{ "nap", case_nap }, { "other_version", case_other_version },
+	{ "no_fabric", case_no_fabric }, { "span", case_span }, { "bells", case_bells },	{ "proxy", case_proxy },
 };
 #define NCASES (sizeof(cases) / sizeof(cases[0]))
 

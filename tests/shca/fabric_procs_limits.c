@@ -262,8 +262,8 @@ static int peer_in_tree(void *arg)
 int case_cgroup_v2(void)
 {
 	char top[] = "/tmp/shca-cgroup-XXXXXX", dir[200], text[4096], limit[32], cur[32];
-	static const char *const files[] = {"a/b/memory.max", "a/b/memory.current", "a/memory.max", "a/memory.current", "a/memory.stat",
-					    "self", "a/b", "a", ""};
+	static const char *const files[] = {"a/b/memory.max", "a/b/memory.current", "a/memory.max", "a/memory.current",
+					    "a/memory.stat", "self", "a/b", "a", ""};
 
 	CHECK(mkdtemp(top) && put(top, "self", "0::/a/b\n"));
 	snprintf(dir, sizeof(dir), "%s/a", top);
@@ -431,8 +431,8 @@ int case_other_version(void)
 	return 0;
 }
 
-/* What looks like a fabric and is none: a file that can be made shorter, or whose header cannot be right. Who inherits it passes it
- * over, and looks for its fabric by name. */
+/* What looks like a fabric and is none: a file that can be made shorter, or whose header cannot be right. Who inherits it passes
+ * it over, and looks for its fabric by name. */
 static int passes_over(void *file)
 {
 	struct shca_member m;

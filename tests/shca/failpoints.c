@@ -34,8 +34,9 @@
 /* ---- what is tested ------------------------------------------------------------------------------------------------ */
 
 static const char *const req_name[] = {
-	"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "CAS", "FAA", "MASKED_CAS", "MASKED_FAA", "MASKED_FAA(wide)", "WAIT", "SEND_ENABLE",
-	"RECV_ENABLE", "SEND(too-long)", "WRITE(bad-key)", "SEND(bad-lkey)", "SEND(rnr)", "SEND(srq)", "SEND(calc)", "READ(calc)", "any",
+	"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "CAS", "FAA", "MASKED_CAS", "MASKED_FAA", "MASKED_FAA(wide)", "WAIT",
+	"SEND_ENABLE", "RECV_ENABLE", "SEND(too-long)", "WRITE(bad-key)", "SEND(bad-lkey)", "SEND(rnr)", "SEND(srq)",
+	"SEND(calc)", "READ(calc)", "any",
 };
 static const char *const executor_name[] = {"owner", "owner-shared", "third-party", "reaper", "helper"};
 #define D (1u << E_DIRECT)
@@ -55,7 +56,8 @@ static const struct point points[] = {
 	{"data", "data", M_SENDS | M(WRITE) | M(WRITE_IMM) | M(READ) | M(READ_CALC), D | S | T3, W_REQ, 0, false,
 	 "moves no data that could be partly there"},
 	{"data-done", "data-done", M_SENDS | M(READ) | M(READ_CALC), D | S | T3, W_REQ, 0, false, "a write ends with final-done"},
-	{"body-done", "body-done", M(WRITE) | M(WRITE_IMM), T3, W_REQ, 0, false, "the end is read before only where a third process writes"},
+	{"body-done", "body-done", M(WRITE) | M(WRITE_IMM), T3, W_REQ, 0, false,
+	 "the end is read before only where a third process writes"},
 	{"final", "final", M(WRITE) | M(WRITE_IMM), D | S | T3, W_REQ, 0, true, "only writes have a last line"},
 	{"final-done", "final-done", M(WRITE) | M(WRITE_IMM), D | S | T3, W_REQ, 0, true, "only writes have a last line"},
 	{"wrote", "wrote", M(WRITE_IMM), D | S | T3, W_REQ, 0, false, "only WRITE_IMM takes a receive after its data"},
@@ -68,10 +70,12 @@ static const struct point points[] = {
 	{"rcqe", "rcqe", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
 	{"rcqe-visible", "cqe-visible", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
 	{"rcqe-done", "rcqe-done", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
-	{"half-failed", "half-failed", M_BAD, D | S | T3, W_REQ, 0, false, "the request does not fail, or fails before it is run"},
+	{"half-failed", "half-failed", M_BAD, D | S | T3, W_REQ, 0, false,
+	 "the request does not fail, or fails before it is run"},
 	{"failing", "failing", M_BAD | M_OWN, S | T3, W_REQ, 0, false, "the request does not fail"},
 	{"failed", "failed", M_BAD | M_OWN, D | S | T3, W_REQ, 0, false, "the request does not fail"},
-	{"scqe", "scqe", M_DATA | M_CROSS | M_BAD | M_OWN, D | S | T3, W_REQ, 0, false, "an ordinary queue takes no WAIT or ENABLE"},
+	{"scqe", "scqe", M_DATA | M_CROSS | M_BAD | M_OWN, D | S | T3, W_REQ, 0, false,
+	 "an ordinary queue takes no WAIT or ENABLE"},
 	{"scqe-visible", "cqe-visible", M_DATA | M_CROSS | M_BAD | M_OWN, D | S | T3, W_REQ, 1, false,
 	 "an ordinary queue takes no WAIT or ENABLE"},
 	{"scqe-done", "scqe-done", M_DATA | M_CROSS | M_BAD | M_OWN, D | S | T3, W_REQ, 0, false,
@@ -105,7 +109,8 @@ static const struct point points[] = {
 	{"peer-kick-en", "kick", M(SEND_EN) | M(RECV_EN), S | T3, W_RS, 0, false, "not an ENABLE"},
 	{"peer-claimed-en", "claimed", M(SEND_EN) | M(RECV_EN), S | T3, W_RS, 0, false, "not an ENABLE"},
 	{"share", "share", M(WRITE) | M(READ), H5, W_ANY, 0, false, "only large writes and reads of private memory are divided"},
-	{"share-done", "share-done", M(WRITE) | M(READ), H5, W_ANY, 0, false, "only large writes and reads of private memory are divided"},
+	{"share-done", "share-done", M(WRITE) | M(READ), H5, W_ANY, 0, false,
+	 "only large writes and reads of private memory are divided"},
 	{"helper-look", "helper-look", M_REAP, R4, W_ANY, 0, false, "independent of the request"},
 	{"reap-begin", "reap-begin", M_REAP, R4, W_ANY, 0, false, "independent of the request"},
 	{"reap-own", "reap-own", M_REAP, R4, W_ANY, 0, false, "independent of the request"},
@@ -332,7 +337,8 @@ int main(int argc, char **argv)
 				passed += good;
 				failed += !good;
 				printf("%-18s %-15s %-13s %s hit by %s%s%s", p->name, req_name[r], executor_name[e],
-				       good ? "ok   " : "FAIL ", atomic_load(&st->arm[e == E_REAPER].hit_foreign) ? "another" : "its owner",
+				       good ? "ok   " : "FAIL ",
+				       atomic_load(&st->arm[e == E_REAPER].hit_foreign) ? "another" : "its owner",
 				       good ? "" : ": ", why);
 				if (verbose)
 					printf(" (%lu ms)", (unsigned long)((now() - t0) / 1000000));

@@ -132,8 +132,10 @@ static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq 
 		a.cap = (struct ibv_qp_cap){.max_send_wr = 16, .max_send_sge = 1};
 	}
 	struct ibv_qp *qp = shca_dv_create_qp(r->ctx, &a, &dv);
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+				   .port_num = 1,
+				   .qp_access_flags =
+					   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
 	CHECK(qp && !shca_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (srq ? IBV_QP_ACCESS_FLAGS : 0)));
 	return qp;
 }
@@ -141,15 +143,16 @@ static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq 
 /* An initiator becomes ready to send; a target, to answer. */
 static void dc_up(struct ibv_qp *qp, bool target)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .ah_attr = {.dlid = SHCA_LID, .port_num = 1},
-				   .retry_cnt = 7, .rnr_retry = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096,
+				   .ah_attr = {.dlid = SHCA_LID, .port_num = 1}, .retry_cnt = 7, .rnr_retry = 7};
 
 	CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU | (target ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
 	attr.qp_state = IBV_QPS_RTS;
 	attr.max_rd_atomic = 1;
 	if (!target)
-		CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-							 IBV_QP_MAX_QP_RD_ATOMIC));
+		CHECK(!shca_modify_qp(qp, &attr,
+				      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					      IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 /* ---- A ---------------------------------------------------------------------------------------------------------------- */
@@ -185,7 +188,8 @@ static void post_program(struct ibv_qp *t, struct ibv_cq *waited, struct ibv_ah 
 		{.exp_opcode = IBV_EXP_WR_CQE_WAIT, .next = &wr[1], .task.cqe_wait = {.cq = waited, .cq_count = 1}},
 		{.wr_id = 1, .exp_opcode = op[st->req], .exp_send_flags = IBV_EXP_SEND_SIGNALED, .sg_list = &sge[0], .num_sge = 1,
 		 .next = &wr[2]},
-		{.wr_id = 2, .exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .sg_list = &sge[1], .num_sge = 1},
+		{.wr_id = 2, .exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .sg_list = &sge[1],
+		 .num_sge = 1},
 	}, *bad;
 
 	for (int i = 1; i < 3; i++) {
@@ -292,7 +296,9 @@ struct answers {
 
 static struct answers make_answers(struct rig *r, struct ibv_cq *cq)
 {
-	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					.oflags = O_CREAT,
+					.fd = -1};
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = RECVS, .max_sge = 1}};
 	struct answers s = {NULL, NULL, NULL, NULL};
 
@@ -313,7 +319,8 @@ static struct answers make_answers(struct rig *r, struct ibv_cq *cq)
 		CHECK(s.xrcd);
 		struct ibv_srq_init_attr_ex a = {
 			.attr = sa.attr, .srq_type = IBV_SRQT_XRC, .pd = r->pd, .xrcd = s.xrcd, .cq = cq,
-			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+				     IBV_SRQ_INIT_ATTR_CQ,
 		};
 		struct ibv_qp_init_attr_ex to = {.qp_type = IBV_QPT_XRC_RECV, .xrcd = s.xrcd, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
 		s.srq = shca_create_srq_ex(r->ctx, &a);
@@ -356,8 +363,8 @@ static void check_b(struct rig *r, struct ibv_cq *cq, struct answers *s, char *p
 		uint32_t len = (mark ? 8 : LEN) + skip;
 		const char *at = !mark && st->req == WRITE_IMM ? p : p + 4096 + wc.wr_id * ROOM + skip;
 		if (wc.status != IBV_WC_SUCCESS || wc.byte_len != len || wc.wr_id != i)
-			FAIL("message %u: %s, %u bytes instead of %u, receive %lu", i, ibv_wc_status_str(wc.status), wc.byte_len, len,
-			     (unsigned long)wc.wr_id);
+			FAIL("message %u: %s, %u bytes instead of %u, receive %lu", i, ibv_wc_status_str(wc.status),
+			     wc.byte_len, len, (unsigned long)wc.wr_id);
 		if (mark ? *(const uint64_t *)at != 9 : rig_check(at, LEN, 1) >= 0)
 			FAIL("message %u is damaged", i);
 	}
@@ -373,15 +380,16 @@ static void check_b(struct rig *r, struct ibv_cq *cq, struct answers *s, char *p
 		FAIL("%u receives are left, of %u", posted(r, s), RECVS - n);
 }
 
-/* A's helper thread may be running T by its timer when A is stopped: nobody could take away what is X's before A goes on. Then A is to go
- * on, and be stopped again. */
+/* A's helper thread may be running T by its timer when A is stopped: nobody could take away what is X's before A goes on. Then A
+ * is to go on, and be stopped again. */
 static void stopped_outside(struct rig *r)
 {
 	for (uint32_t n = 1;; n++) {
 		bool inside = false;
 		rig_await(&st->stopped, n);
 		for (uint32_t i = 0; i < atomic_load(&r->m->hdr->thread_high); i++)
-			inside |= atomic_load(&r->m->threads[i].owner) == st->slot_a + 1 && atomic_load(&r->m->threads[i].active) & 1;
+			inside |= atomic_load(&r->m->threads[i].owner) == st->slot_a + 1 &&
+				  atomic_load(&r->m->threads[i].active) & 1;
 		atomic_store(&st->again, inside ? n : UINT32_MAX);
 		if (!inside)
 			return;
@@ -554,7 +562,8 @@ int main(int argc, char **argv)
 	for (enum kind k = 0; k < KINDS; k++)
 		for (const struct point *p = points; p < points + ARRAY_SIZE(points); p++)
 			for (enum req q = 0; q < REQS; q++) {
-				if (!(p->reqs & M(q)) || (k == UD && (q != SEND || p->connected)) || !selected(argc, argv, k, p, q))
+				if (!(p->reqs & M(q)) || (k == UD && (q != SEND || p->connected)) ||
+				    !selected(argc, argv, k, p, q))
 					continue;
 				memset(st, 0, sizeof(*st));
 				st->kind = k;
@@ -565,7 +574,8 @@ int main(int argc, char **argv)
 				passed += good;
 				failed += !good;
 				if (!good || verbose)
-					printf("%-4s %-14s %-10s %s%s\n", kind_name[k], p->name, req_name[q], good ? "ok" : "FAIL: ", why);
+					printf("%-4s %-14s %-10s %s%s\n", kind_name[k], p->name, req_name[q],
+					       good ? "ok" : "FAIL: ", why);
 			}
 	printf("%u passed, %u failed\n", passed, failed);
 	return failed || !passed;

@@ -12,9 +12,10 @@ const int ends[LINKS][2] = {{A, B}, {X, A}, {X, B}, {A, B}, {A, B}, {B, A}, {X, 
 
 /* The opcode of each kind of request. */
 static const int req_op[] = {
-	SHCA_OP_SEND, SHCA_OP_SEND_IMM, SHCA_OP_WRITE, SHCA_OP_WRITE_IMM, SHCA_OP_READ, SHCA_OP_CAS, SHCA_OP_FAA,
-	SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN, SHCA_OP_SEND, SHCA_OP_WRITE,
-	SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_READ, SHCA_OP_SEND,
+	SHCA_OP_SEND,    SHCA_OP_SEND_IMM,   SHCA_OP_WRITE,      SHCA_OP_WRITE_IMM,  SHCA_OP_READ, SHCA_OP_CAS,
+	SHCA_OP_FAA,     SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN,
+	SHCA_OP_RECV_EN, SHCA_OP_SEND,       SHCA_OP_WRITE,      SHCA_OP_SEND,       SHCA_OP_SEND, SHCA_OP_SEND,
+	SHCA_OP_SEND,    SHCA_OP_READ,       SHCA_OP_SEND,
 };
 
 void nap(void)
@@ -209,8 +210,8 @@ void check_msg(struct actor *a, int l, int i, int from, uint64_t number)
 
 int op_lane(void)
 {
-	/* in private memory a write's body is a step of its own where a third process executes, and then its end is read first; an
-	 * atomic's lock is there only for private memory */
+	/* in private memory a write's body is a step of its own where a third process executes, and then its end is read first;
+	 * an atomic's lock is there only for private memory */
 	if (!strcmp(st->p.name, "data") && (st->req == R_WRITE || st->req == R_WRITE_IMM) && !third())
 		return 0;
 	if (!strcmp(st->p.name, "body-done"))

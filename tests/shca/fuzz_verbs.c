@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer's target for the device: an input is a program of verbs calls, with their arguments, that a process makes; then what the process has
- * in the fabric may be written over, and it dies or leaves. Whatever it does, nothing crashes, and a process that it has no permission of is
- * left as it was: its memory, though registered for every peer of another domain, and its connection, which goes on.
+ * libFuzzer's target for the device: an input is a program of verbs calls, with their arguments, that a process makes; then what
+ * the process has in the fabric may be written over, and it dies or leaves. Whatever it does, nothing crashes, and a process
+ * that it has no permission of is left as it was: its memory, though registered for every peer of another domain, and its
+ * connection, which goes on.
  *
  *     tests/shca/fuzz.sh [SECONDS]        builds and runs it
  *
- * Pointers that a call follows are right ones, as the caller's address space is the caller's business; all else is the input's: sizes, numbers,
- * states, masks, flags, keys, and the addresses of registered memory and segments.
+ * Pointers that a call follows are right ones, as the caller's address space is the caller's business; all else is the input's:
+ * sizes, numbers, states, masks, flags, keys, and the addresses of registered memory and segments.
  */
 #include <infiniband/verbs_exp.h>
 #include <stdlib.h>
@@ -69,7 +70,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 static void still_works(void)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)a_arena + BYTES, .length = 64, .lkey = a_mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_recv_wr rwr = {.wr_id = 8, .sg_list = &sge, .num_sge = 1}, *rbad;
 	struct ibv_wc wc;
 
@@ -162,7 +164,9 @@ static struct ibv_sge any_sge(bool mapped)
 	if (mapped) {
 		/* the post itself reads it */
 		uint32_t at = u8() * 16u;
-		return (struct ibv_sge){.addr = (uintptr_t)v_private + at, .length = u8() % (BYTES - at > 255 ? 255 : BYTES - at), .lkey = u32()};
+		return (struct ibv_sge){.addr = (uintptr_t)v_private + at,
+					.length = u8() % (BYTES - at > 255 ? 255 : BYTES - at),
+					.lkey = u32()};
 	}
 	const struct ibv_mr *own = mr[u8() % 2];
 	if (u8() & 1 && own)
@@ -214,8 +218,8 @@ static void make_qp(void)
 
 	i.qp_type = k < 240 ? types[k & 3] : (enum ibv_qp_type)u8();
 	i.sq_sig_all = u8() & 1;
-	i.cap = (struct ibv_qp_cap){.max_send_wr = u8(), .max_recv_wr = u8(), .max_send_sge = u8() % 40u, .max_recv_sge = u8() % 40u,
-				    .max_inline_data = u8()};
+	i.cap = (struct ibv_qp_cap){.max_send_wr = u8(), .max_recv_wr = u8(), .max_send_sge = u8() % 40u,
+				    .max_recv_sge = u8() % 40u, .max_inline_data = u8()};
 	if (!*slot)
 		*slot = shca_create_qp(v.pd, &i);
 }
@@ -247,8 +251,9 @@ static void connect_qp(void)
 {
 	struct ibv_qp *q = ONE_OF(qp), *to = u8() & 1 ? ONE_OF(qp) : open_qp;
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = RIG_QKEY, .qp_access_flags = u8() & 15};
-	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = (enum ibv_mtu)(u8() % 7), .dest_qp_num = to ? to->qp_num : u32(),
-				  .max_dest_rd_atomic = u8() & 1, .min_rnr_timer = 1, .ah_attr = {.dlid = SHCA_LID, .port_num = 1}};
+	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = (enum ibv_mtu)(u8() % 7), .dest_qp_num = to ? to->qp_num :
+				  u32(), .max_dest_rd_atomic = u8() & 1, .min_rnr_timer = 1,
+					  .ah_attr = {.dlid = SHCA_LID, .port_num = 1}};
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 1, .max_rd_atomic = u8() & 1};
 	const int rtr_uc = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
@@ -261,8 +266,10 @@ static void connect_qp(void)
 		return;
 	}
 	shca_modify_qp(q, &rtr, ud ? IBV_QP_STATE : rc ? rtr_uc | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : rtr_uc);
-	shca_modify_qp(q, &rts, rc ? IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC :
-				     IBV_QP_STATE | IBV_QP_SQ_PSN);
+	shca_modify_qp(q, &rts,
+		       rc ? IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				       IBV_QP_MAX_QP_RD_ATOMIC :
+			    IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
 static void send_something(void)
@@ -274,8 +281,9 @@ static void send_something(void)
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t nsge = u8() % 4 ? u8() % 3u : u8() % 40u;
-		wr[i] = (struct ibv_send_wr){.wr_id = u8(), .next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = sge[i], .num_sge = (int)nsge,
-					     .opcode = (enum ibv_wr_opcode)(u8() % 20), .send_flags = u8() & 31, .imm_data = u32()};
+		wr[i] = (struct ibv_send_wr){.wr_id = u8(), .next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = sge[i],
+					     .num_sge = (int)nsge, .opcode = (enum ibv_wr_opcode)(u8() % 20),
+						     .send_flags = u8() & 31, .imm_data = u32()};
 		for (uint32_t k = 0; k < nsge; k++)
 			sge[i][k] = any_sge(wr[i].send_flags & IBV_SEND_INLINE);
 		uint32_t key;
@@ -331,7 +339,8 @@ static void make_cross(void)
 {
 	struct ibv_exp_qp_init_attr i = {
 		.send_cq = ONE_OF(cq), .recv_cq = ONE_OF(cq), .qp_type = IBV_QPT_RC, .pd = v.pd,
-		.cap = {.max_send_wr = u8() % 16u, .max_recv_wr = u8() % 16u, .max_send_sge = u8() % 8u, .max_recv_sge = u8() % 8u},
+		.cap = {.max_send_wr = u8() % 16u, .max_recv_wr = u8() % 16u, .max_send_sge = u8() % 8u,
+			.max_recv_sge = u8() % 8u},
 		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS, .exp_create_flags = u8() & 0x1fcu,
 	};
 	struct ibv_qp **slot = &ROOM_IN(qp);
@@ -422,8 +431,9 @@ static void destroy(void)
 	}
 }
 
-static void (*const calls[])(void) = {make_cq, make_qp, connect_qp, send_something, receive_something, make_mr, look, change_qp, exp_send,
-				      make_cross, make_srq, make_ah, destroy, send_something, send_something, receive_something};
+static void (*const calls[])(void) = {make_cq, make_qp,        connect_qp,     send_something,   receive_something, make_mr,
+				      look,    change_qp,      exp_send,       make_cross,       make_srq,          make_ah,
+				      destroy, send_something, send_something, receive_something};
 
 /* Writes over a queue pair, or a completion queue, of the dead process. */
 static void scribble(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reference interpreter: carries a graph out in a random order of the orders that WAITs, ENABLEs and receives allow, and
- * nothing else. That all requests run, and that memory is what the graph says, shows that the graph is what it is meant to be: its
- * outcome is determined.
+ * nothing else. That all requests run, and that memory is what the graph says, shows that the graph is what it is meant to be:
+ * its outcome is determined.
  */
 #include <stdlib.h>
 
@@ -49,8 +49,8 @@ static bool step(struct interpreter *x, uint32_t qi)
 	}
 	for (uint32_t o = 0; o < g->queues; o++)
 		if (o != qi && x->head[o] < q->ended[i][o])
-			FAIL("seed %lu: request %u of queue %u can run when queue %u has come to %u, not %u", (unsigned long)g->seed, i, qi, o,
-			     x->head[o], q->ended[i][o]);
+			FAIL("seed %lu: request %u of queue %u can run when queue %u has come to %u, not %u",
+			     (unsigned long)g->seed, i, qi, o, x->head[o], q->ended[i][o]);
 	graph_apply(g, &x->image, qi, i);
 	x->completions[2 * qi] += r->signaled;
 	x->head[qi]++;
@@ -80,7 +80,7 @@ void graph_check(const struct graph *g, uint64_t seed)
 	for (uint32_t m = 0; m < g->members; m++)
 		for (uint32_t off = 0; off < GRAPH_MEM; off++)
 			if (x->image.mem[m][off] != g->image.mem[m][off])
-				FAIL("seed %lu: member %u: byte %u is %#x in another order, not %#x", (unsigned long)g->seed, m, off,
-				     (unsigned char)x->image.mem[m][off], (unsigned char)g->image.mem[m][off]);
+				FAIL("seed %lu: member %u: byte %u is %#x in another order, not %#x", (unsigned long)g->seed, m,
+				     off, (unsigned char)x->image.mem[m][off], (unsigned char)g->image.mem[m][off]);
 	free(x);
 }

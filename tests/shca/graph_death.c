@@ -9,23 +9,24 @@
  *   - all of its requests have ended, or
  *   - the queue has failed: all requests and all of its receives have completed; or
  *   - its next request rightly waits: the request is not enabled, its completions have not come, or there is no receive for it.
- * A queue whose peer has died is marked so, its receives are completed, IBV_EVENT_QP_FATAL is raised, and its next request does not
- * need the dead member. (If the peer was dead before the two were connected, the first send finds that out.) The dead member's slot
- * is free, the member owns no memory, and holds no lock.
+ * A queue whose peer has died is marked so, its receives are completed, IBV_EVENT_QP_FATAL is raised, and its next request does
+ * not need the dead member. (If the peer was dead before the two were connected, the first send finds that out.) The dead
+ * member's slot is free, the member owns no memory, and holds no lock.
  *
- * Failures. A queue to the dead member may fail: its first failed request has IBV_WC_RETRY_EXC_ERR. A queue that a thread of the dead
- * member executed may fail with IBV_WC_FATAL_ERR (whether its request happened is unknown); then the peer of that queue fails, too,
- * with IBV_WC_RETRY_EXC_ERR, if its request needs that queue. No other queue may fail: a request whose predecessors have all ended
- * has run.
+ * Failures. A queue to the dead member may fail: its first failed request has IBV_WC_RETRY_EXC_ERR. A queue that a thread of
+ * the dead member executed may fail with IBV_WC_FATAL_ERR (whether its request happened is unknown); then the peer of that
+ * queue fails, too, with IBV_WC_RETRY_EXC_ERR, if its request needs that queue. No other queue may fail: a request whose
+ * predecessors have all ended has run.
  *
- * Effects. Completions in error count for WAITs as any others do (docs/verbs_exp.md): a WAIT for a failed queue is met too early, and
- * the requests that are enabled behind that WAIT may run too early, though their predecessors end later. A request is *in order* if
- * all of its predecessors had ended before the death was known, or have ended in queues that were not enabled too early, and if
- * neither its own queue nor the receives of its peer were enabled too early before it ran. Then:
+ * Effects. Completions in error count for WAITs as any others do (docs/verbs_exp.md): a WAIT for a failed queue is met too
+ * early, and the requests that are enabled behind that WAIT may run too early, though their predecessors end later. A request is
+ * *in order* if all of its predecessors had ended before the death was known, or have ended in queues that were not enabled too
+ * early, and if neither its own queue nor the receives of its peer were enabled too early before it ran. Then:
  *   - A request in order whose operands no request out of order may have changed has done exactly what the graph says, and once,
  *     whichever process executed the request.
  *   - An interrupted request has changed nothing but its target: an atomic, of any size, all of the target or nothing; any other
- *     request, each byte of the target or not. (An RDMA WRITE with immediate that waits for a receive for ever counts as interrupted.)
+ *     request, each byte of the target or not. (An RDMA WRITE with immediate that waits for a receive for
+ *     ever counts as interrupted.)
  *   - A request that commutes with all others that have touched its target has been done exactly once, in order or not.
  *   - Bytes that requests out of order may overwrite are unknown. All other bytes are as before.
  *   - Counters (graph.stamps) have counted each request exactly once.
@@ -192,13 +193,14 @@ static bool settled(const struct graph_member *m, const struct graph_death *d, u
 			continue;
 		const struct shca_qp *sh = shared_of(m, i);
 		uint64_t head = atomic_load(&sh->head);
-		fprintf(stderr, "seed %lu: queue %u (%#x) of member %u, its peer %u of member %u: %s; %lu of %u requests have ended, "
+		fprintf(stderr,
+			"seed %lu: queue %u (%#x) of member %u, its peer %u of member %u: %s; %lu of %u requests have ended, "
 			"the next one: kind %d; enabled %lu, fail %d, peer_dead %u, gate %#x, lock %#lx, receives %lu of %u\n",
 			(unsigned long)g->seed, i, sh->qpn, g->q[i].member, g->q[i].peer, g->q[g->q[i].peer].member, what,
 			(unsigned long)head, g->q[i].n, head < g->q[i].n ? (int)g->q[i].req[head].op : -1,
 			(unsigned long)atomic_load(&sh->enabled), atomic_load(&sh->fail), atomic_load(&sh->peer_dead),
-			atomic_load(&sh->gate), (unsigned long)atomic_load(&sh->lock),
-			(unsigned long)receives_completed(m, sh), g->q[i].posted_recv);
+			atomic_load(&sh->gate), (unsigned long)atomic_load(&sh->lock), (unsigned long)receives_completed(m, sh),
+			g->q[i].posted_recv);
 	}
 	bool same = now == *state;
 	*state = now;
@@ -398,7 +400,8 @@ static bool mark(uint8_t (*mark)[GRAPH_MEM], const struct part *p, uint8_t bits)
 	return new;
 }
 
-/* ENABLEs out of order: from then on their queue's requests, or the messages for its receives, may come too early. true: more is. */
+/* ENABLEs out of order: from then on their queue's requests, or the messages for its receives, may come
+ * too early. true: more is. */
 static bool enable_early(struct paper *x)
 {
 	bool more = false;
@@ -406,7 +409,8 @@ static bool enable_early(struct paper *x)
 	for (uint32_t s = 0; s < x->g->steps; s++) {
 		uint32_t q = x->g->order[s].queue, i = x->g->order[s].req;
 		const struct graph_req *r = &x->g->q[q].req[i];
-		if ((r->op != GRAPH_SEND_EN && r->op != GRAPH_RECV_EN) || fate_of(x, q, i) != RAN || out_of_order(x, q, i) == GRAPH_QUEUES)
+		if ((r->op != GRAPH_SEND_EN && r->op != GRAPH_RECV_EN) || fate_of(x, q, i) != RAN ||
+		    out_of_order(x, q, i) == GRAPH_QUEUES)
 			continue;
 		uint32_t whose = r->op == GRAPH_SEND_EN ? r->target : x->g->q[r->target].peer;
 		more |= !x->early[whose];
@@ -416,7 +420,8 @@ static bool enable_early(struct paper *x)
 	return more;
 }
 
-/* Marks the bytes that requests out of order may have read and written at any time. Returns true if more bytes are unknown now. */
+/* Marks the bytes that requests out of order may have read and written at any time. Returns true if more
+ * bytes are unknown now. */
 static bool spread(struct paper *x, uint32_t queue, uint32_t req)
 {
 	struct part p[MOST_PARTS];
@@ -509,10 +514,11 @@ static void check_failure(const struct graph_member *m, const struct graph_death
 		for (uint32_t t = 0; t < GRAPH_THREADS; t++)
 			right |= atomic_load(&d->runs[d->victim][t]) == i + 1;
 	if (!right)
-		WRONG(m->g, "queue %u of member %u, to member %u: request %u of %u (kind %d) has failed with %s; member %u has died", i,
-		      m->id, m->g->q[q->peer].member, d->queue[i].ok, q->n,
-		      d->queue[i].ok < q->n ? (int)q->req[d->queue[i].ok].op : -1, ibv_wc_status_str((enum ibv_wc_status)status),
-		      d->victim);
+		WRONG(m->g,
+		      "queue %u of member %u, to member %u: request %u of %u (kind %d) has failed with %s; member %u has died",
+		      i, m->id, m->g->q[q->peer].member, d->queue[i].ok, q->n,
+		      d->queue[i].ok < q->n ? (int)q->req[d->queue[i].ok].op : -1,
+		      ibv_wc_status_str((enum ibv_wc_status)status), d->victim);
 }
 
 /* Whether all that a request must come behind is of survivors and among them, and of queues that have not failed. */
@@ -577,7 +583,8 @@ static uint8_t byte_of(const struct graph_member *m, uint32_t off)
 }
 
 /* The target of an interrupted atomic is as before or as after the atomic; of any other interrupted request, each byte is. */
-static void check_interrupted(const struct graph_member *m, const struct paper *x, uint32_t queue, uint32_t req, struct graph_tally *t)
+static void check_interrupted(const struct graph_member *m, const struct paper *x, uint32_t queue, uint32_t req,
+			      struct graph_tally *t)
 {
 	const struct graph_req *r = &x->g->q[queue].req[req];
 	struct part p[MOST_PARTS];
@@ -593,8 +600,9 @@ static void check_interrupted(const struct graph_member *m, const struct paper *
 			is += before != after && byte_of(m, b) == after;
 		}
 		if (was && is && is_atomic(r) && i == 1)
-			WRONG(x->g, "member %u: an atomic of %u bytes (queue %u, request %u) has been done to %u bytes, not to %u", m->id,
-			      r->remote.len, queue, req, is, was);
+			WRONG(x->g,
+			      "member %u: an atomic of %u bytes (queue %u, request %u) has been done to %u bytes, not to %u",
+			      m->id, r->remote.len, queue, req, is, was);
 		old += was;
 		new += is;
 	}

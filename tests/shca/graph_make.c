@@ -248,7 +248,8 @@ static struct graph_req *append_message(struct graph_maker *k, uint32_t qi, cons
 
 	if (p->nrecv == GRAPH_OPS - 2)
 		return NULL;
-	if (p->managed_recv && p->nrecv >= p->recv_enabled && !append_enable(k, GRAPH_RECV_EN, q->peer, GRAPH_QUEUES, GRAPH_QUEUES))
+	if (p->managed_recv && p->nrecv >= p->recv_enabled &&
+	    !append_enable(k, GRAPH_RECV_EN, q->peer, GRAPH_QUEUES, GRAPH_QUEUES))
 		return NULL;
 	if (!can_run(q) && !make_enabled(k, qi))
 		return NULL;
@@ -281,7 +282,8 @@ static bool tell(struct graph_maker *k, uint32_t from)
 	struct graph_seg into = {0, 0};
 	uint32_t missing;
 
-	/* where it is to be known how far each queue has come, messages that change memory have a counter behind them: not these */
+	/* where it is to be known how far each queue has come, messages that change memory have a counter
+	 * behind them: not these */
 	for (uint32_t tries = 0; tries < 4 && !into.len && !k->g->stamps; tries++) {
 		struct access a = {WRITES, peer_member(k->g, from), {1024 + below(k, GRANULES - 64) * GRANULE, 16}};
 		if (permitted(k, from, &a, &missing))
@@ -348,7 +350,8 @@ static bool permitted(const struct graph_maker *k, uint32_t qi, const struct acc
 {
 	const uint16_t *clock = k->g->q[qi].clock;
 
-	for (uint32_t at = a->seg.off / GRANULE; a->seg.len && at <= (a->seg.off + a->seg.len - 1) / GRANULE && at < GRANULES; at++)
+	for (uint32_t at = a->seg.off / GRANULE; a->seg.len && at <= (a->seg.off + a->seg.len - 1) / GRANULE && at < GRANULES;
+	     at++)
 		for (uint32_t mode = 0; mode < MODES; mode++) {
 			if (mode == (uint32_t)a->mode && mode != WRITES)
 				continue;
@@ -567,8 +570,8 @@ static bool think_atomic(struct graph_maker *k, uint32_t qi, struct idea *d)
 
 static void data_request(struct graph_maker *k, uint32_t qi)
 {
-	static const enum graph_op ops[] = {GRAPH_SEND, GRAPH_SEND, GRAPH_WRITE, GRAPH_WRITE_IMM, GRAPH_READ, GRAPH_READ, GRAPH_FAA,
-					    GRAPH_CAS, GRAPH_MFAA, GRAPH_MFAA, GRAPH_MCAS, GRAPH_MCAS};
+	static const enum graph_op ops[] = {GRAPH_SEND, GRAPH_SEND, GRAPH_WRITE, GRAPH_WRITE_IMM, GRAPH_READ, GRAPH_READ,
+					    GRAPH_FAA,  GRAPH_CAS,  GRAPH_MFAA,  GRAPH_MFAA,      GRAPH_MCAS, GRAPH_MCAS};
 	struct idea d = {.req = {.op = ops[below(k, ARRAY_SIZE(ops))], .signaled = below(k, 3) == 0}};
 	bool message = d.req.op == GRAPH_SEND || d.req.op == GRAPH_WRITE_IMM, ok;
 

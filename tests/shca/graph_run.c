@@ -35,8 +35,8 @@ static void check_margins(const struct graph_member *m)
 	for (int i = 0; i < 2; i++)
 		for (size_t k = 0; k < ALIGN; k++)
 			if (m->memory[i][-1 - (long)k] != MARGIN || m->memory[i][bytes_of(i) + k] != MARGIN)
-				FAIL("seed %lu: member %u: %s memory was written to outside of its region: %zu bytes beside it", (unsigned long)m->g->seed,
-				     m->id, i ? "private" : "arena", k + 1);
+				FAIL("seed %lu: member %u: %s memory was written to outside of its region: %zu bytes beside it",
+				     (unsigned long)m->g->seed, m->id, i ? "private" : "arena", k + 1);
 }
 
 static void make_memory(struct graph_member *m)
@@ -137,7 +137,8 @@ static void fill_masked(const struct graph_req *r, struct ibv_exp_send_wr *wr)
 	const struct graph_atomic *a = r->atomic;
 	uint64_t v[4];
 
-	wr->exp_opcode = r->op == GRAPH_MFAA ? IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD : IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
+	wr->exp_opcode =
+		r->op == GRAPH_MFAA ? IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD : IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
 	wr->ext_op.masked_atomics.log_arg_sz = (uint32_t)__builtin_ctz(a->size);
 	if (a->how == GRAPH_GATHERED)
 		return;
@@ -246,7 +247,9 @@ void graph_member_post(struct graph_member *m, uint32_t list)
 			if (q->recv[i].list != list)
 				continue;
 			p->rsge[qi][i] = local(m, q->recv[i].into);
-			p->rwr[qi][i] = (struct ibv_recv_wr){.wr_id = i, .sg_list = &p->rsge[qi][i], .num_sge = q->recv[i].into.len != 0};
+			p->rwr[qi][i] = (struct ibv_recv_wr){.wr_id = i,
+							     .sg_list = &p->rsge[qi][i],
+							     .num_sge = q->recv[i].into.len != 0};
 			if (!rl) {
 				p->task[t] = (struct ibv_exp_task){.task_type = IBV_EXP_TASK_RECV, .item.qp = m->qp[qi]};
 				rl = &p->task[t].item.recv_wr;
@@ -301,7 +304,8 @@ void graph_await_all(const struct graph_member *m, double seconds)
 		while (atomic_load(&sh->head) < g->q[i].n || atomic_load(&sh->lock) & 7) {
 			uint64_t head = atomic_load(&sh->head);
 			if (atomic_load(&sh->fail) || monotonic_ns() > end)
-				FAIL("seed %lu: queue %u of member %u: %lu of %u requests have run (next: kind %d), fail %d, lock %#lx",
+				FAIL("seed %lu: queue %u of member %u: %lu of %u requests have run (next: kind %d), fail %d, "
+				     "lock %#lx",
 				     (unsigned long)g->seed, i, g->q[i].member, (unsigned long)head, g->q[i].n,
 				     head < g->q[i].n ? (int)g->q[i].req[head].op : -1, atomic_load(&sh->fail),
 				     (unsigned long)atomic_load(&sh->lock));
@@ -324,8 +328,10 @@ void graph_blame(const struct graph_member *m, uint32_t off)
 			mine |= (r->op == GRAPH_READ || (r->atomic && !i)) && off - r->seg[i].off < r->seg[i].len;
 		if (!theirs && !mine)
 			continue;
-		fprintf(stderr, "last by queue %u, request %u: kind %d, %s; remote %u + %u of member %u; %u segments, the first %u + %u of "
-			"member %u", g->order[s].queue, g->order[s].req, r->op, mine ? "its list" : "its remote side", r->remote.off,
+		fprintf(stderr,
+			"last by queue %u, request %u: kind %d, %s; remote %u + %u of member %u; %u segments, the first %u + %u "
+			"of member %u",
+			g->order[s].queue, g->order[s].req, r->op, mine ? "its list" : "its remote side", r->remote.off,
 			r->remote.len, g->q[q->peer].member, r->nseg, r->seg[0].off, r->seg[0].len, q->member);
 		if (r->calc)
 			fprintf(stderr, "; CALC %#x, type %u, size %u, %s, %s order", r->form.op, r->form.type, r->form.size,

@@ -5,7 +5,8 @@
  *  PLAIN    all post at once
  *  STOPPED  all members but one post, and stop (SIGSTOP); the last one posts, and finds everything done while they are stopped
  *  PAUSED   members are stopped anywhere, for a while
- *  KILLED   one member is killed: before it posts, while, or after that; at any time, or at a failpoint of the engine that somebody
+ *  KILLED one member is killed: before it posts, while, or after that; at any time, or at a failpoint
+ *  of the engine that somebody
  *           has come by before. What must hold then is said in graph_death.c
  *
  *     graphs [-n MEMBERS] [-s SEED] [-t SECONDS] [-r REQUESTS] [-w WAY]
@@ -38,7 +39,8 @@ static struct board {
 	uint32_t last;				/* STOPPED: who posts last */
 	_Atomic uint32_t turn;			/* round * STAGES + stage: what all do now */
 	_Atomic uint32_t done[GRAPH_MEMBERS];	/* the turn that each has done */
-	_Atomic uint32_t go;			/* STOPPED: all others are; the last one takes it back if they are inside the engine */
+	_Atomic uint32_t go;			/* STOPPED: all others are; the last one takes it back if they are
+						 * inside the engine */
 	struct graph_board g;
 	/* KILLED */
 	struct graph_death death;
@@ -89,7 +91,8 @@ static void maybe_die(const struct graph_member *m, const char *name)
 	kill(getpid(), SIGKILL);
 }
 
-/* The engine is built with failpoints: here they give the CPU away now and then, so that what comes between meets windows of nanoseconds. */
+/* The engine is built with failpoints: here they give the CPU away now and then, so that what comes between meets
+ * windows of nanoseconds. */
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
 	static __thread uint64_t mine;
@@ -227,11 +230,12 @@ static void look_for_ends(void)
 	int status;
 	pid_t pid = waitpid(-1, &status, WNOHANG);
 
-	if (pid > 0 && bd->way == KILLED && pid == pid_of[bd->death.victim] && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+	if (pid > 0 && bd->way == KILLED && pid == pid_of[bd->death.victim] && WIFSIGNALED(status) &&
+	    WTERMSIG(status) == SIGKILL) {
 		pid_of[bd->death.victim] = 0;
 	} else if (pid > 0) {
-		fprintf(stderr, "FAIL: graphs, seed %lu, %s: process %d ended with status %#x\n", (unsigned long)bd->seed, ways[bd->way],
-			(int)pid, status);
+		fprintf(stderr, "FAIL: graphs, seed %lu, %s: process %d ended with status %#x\n", (unsigned long)bd->seed,
+			ways[bd->way], (int)pid, status);
 		quit(1);
 	}
 }
@@ -383,10 +387,10 @@ static void say_deaths(void)
 		all.partly += t->partly;
 	}
 	printf("deaths: survivors have run %lu requests, %lu independent of the dead; %lu queues have failed, %lu in its hands, "
-	       "%lu wait; %.1f %% of memory compared; of interrupted requests that show %lu were done, %lu not, %lu in part\n", (unsigned long)all.ok,
-	       (unsigned long)all.independent, (unsigned long)all.failed, (unsigned long)all.fatal, (unsigned long)all.waiting,
-	       100.0 * (double)(all.bytes - all.unknown) / (double)(all.bytes ? all.bytes : 1), (unsigned long)all.done,
-	       (unsigned long)all.undone, (unsigned long)all.partly);
+	       "%lu wait; %.1f %% of memory compared; of interrupted requests that show %lu were done, %lu not, %lu in part\n",
+	       (unsigned long)all.ok, (unsigned long)all.independent, (unsigned long)all.failed, (unsigned long)all.fatal,
+	       (unsigned long)all.waiting, 100.0 * (double)(all.bytes - all.unknown) / (double)(all.bytes ? all.bytes : 1),
+	       (unsigned long)all.done, (unsigned long)all.undone, (unsigned long)all.partly);
 }
 
 static void leave(uint32_t round)
@@ -447,8 +451,8 @@ int main(int argc, char **argv)
 	} while (wanted ? requests < wanted : monotonic_ns() < until);
 	leave(round);
 	printf("%u processes: %lu requests in graphs: %lu plain, %lu stopped, %lu paused, %lu killed; last seed %lu\n", n,
-	       (unsigned long)requests, (unsigned long)graphs[PLAIN], (unsigned long)graphs[STOPPED], (unsigned long)graphs[PAUSED],
-	       (unsigned long)graphs[KILLED], (unsigned long)seed - 1);
+	       (unsigned long)requests, (unsigned long)graphs[PLAIN], (unsigned long)graphs[STOPPED],
+	       (unsigned long)graphs[PAUSED], (unsigned long)graphs[KILLED], (unsigned long)seed - 1);
 	if (graphs[KILLED])
 		say_deaths();
 	return 0;

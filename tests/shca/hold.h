@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Three virtual processes of one fabric, and threads of them that are held at one point of the engine. For tests of one source file,
- * whose shca_failpoint calls hold_here.
+ * Three virtual processes of one fabric, and threads of them that are held at one point of the engine. For tests of one source
+ * file, whose shca_failpoint calls hold_here.
  */
 #ifndef TESTS_SHCA_HOLD_H
 #define TESTS_SHCA_HOLD_H
@@ -77,7 +77,8 @@ static inline void connect_both(struct ibv_qp *p, struct ibv_qp *q)
 	struct ibv_qp *end[2] = {p, q};
 
 	for (int i = 0; i < 2; i++) {
-		struct rig_path path = {.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		struct rig_path path = {
+			.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 		rig_rtr(end[i], &path);
 		rig_rts(end[i], &path);
 	}
@@ -135,8 +136,8 @@ static inline void *resets(void *arg)
 	return NULL;
 }
 
-/* a's queue has stopped, to be reset, when the death of c is noticed, with which it was connected; it begins anew while somebody is about
- * to tell it of that death. */
+/* a's queue has stopped, to be reset, when the death of c is noticed, with which it was connected; it begins anew while somebody
+ * is about to tell it of that death. */
 static inline void told_while_it_resets(struct ibv_qp *qp)
 {
 	struct rig *who[2] = {&a, &c};

@@ -252,8 +252,8 @@ static struct ibv_qp *cross(void)
 	return qp;
 }
 
-/* Two wait for the same completion, the second one. When the first of them is kicked, the table is not what it was, and what stood
- * where the other stood leads to WAITs for the first completion. */
+/* Two wait for the same completion, the second one. When the first of them is kicked, the table is not what it was, and what
+ * stood where the other stood leads to WAITs for the first completion. */
 static void wait_changed(void)
 {
 	struct ibv_qp *qp[4];
@@ -349,7 +349,8 @@ static void meets_the_taker(void)
 static void region_goes(void)
 {
 	struct ibv_sge sge = {0};
-	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED},
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
+				 .send_flags = IBV_SEND_SIGNALED},
 			   *bad;
 
 	set_up();
@@ -417,7 +418,9 @@ static void held_while_it_enables(void)
 static void enabled_queue_resets(void)
 {
 	struct ibv_exp_send_wr enable = {.exp_opcode = IBV_EXP_WR_RECV_ENABLE}, *bad;
-	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST, .next = &enable};
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT,
+				       .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
+				       .next = &enable};
 
 	set_up();
 	struct ibv_qp *managed = queue(&r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_RECV, cq);
@@ -453,7 +456,9 @@ static void first_gets_a_receive(void)
 /* A queue that was served while it went to one SRQ's list, and so stands there still, stalls at another: it stands there now. */
 static void stalls_elsewhere(void)
 {
-	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					.oflags = O_CREAT,
+					.fd = -1};
 	struct ibv_send_wr wr = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_srq *srq[2];
 	uint32_t number[2];
@@ -464,13 +469,14 @@ static void stalls_elsewhere(void)
 	for (int i = 0; i < 2; i++) {
 		struct ibv_srq_init_attr_ex a = {
 			.attr = {.max_wr = 4, .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = r.pd, .xrcd = xrcd, .cq = counted,
-			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+				     IBV_SRQ_INIT_ATTR_CQ,
 		};
 		srq[i] = shca_create_srq_ex(r.ctx, &a);
 		CHECK(srq[i] && !shca_get_srq_num(srq[i], &number[i]));
 	}
-	struct ibv_qp_init_attr_ex from = {.qp_type = IBV_QPT_XRC_SEND, .send_cq = cq, .pd = r.pd, .comp_mask = IBV_QP_INIT_ATTR_PD,
-					   .cap = {.max_send_wr = 8, .max_send_sge = 1}};
+	struct ibv_qp_init_attr_ex from = {.qp_type = IBV_QPT_XRC_SEND, .send_cq = cq, .pd = r.pd,
+					   .comp_mask = IBV_QP_INIT_ATTR_PD, .cap = {.max_send_wr = 8, .max_send_sge = 1}};
 	struct ibv_qp_init_attr_ex to = {.qp_type = IBV_QPT_XRC_RECV, .xrcd = xrcd, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
 	struct ibv_qp *a = shca_create_qp_ex(r.ctx, &from), *b = shca_create_qp_ex(r.ctx, &to);
 	CHECK(a && b);
@@ -777,8 +783,8 @@ static void copies_all(void)
 	cq = rig_cq(&m, 16, NULL);
 	struct ibv_qp *qp = rig_meet(&m, cq, &st->meeting, 1, 2);
 	struct ibv_sge sge = {(uintptr_t)mine, sizeof(mine), own->lkey};
-	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
-				 .wr.rdma = {.remote_addr = st->addr, .rkey = st->rkey}}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {.remote_addr = st->addr, .rkey = st->rkey}}, *bad;
 	CHECK(!shca_post_send(qp, &wr, &bad));
 	enum ibv_wc_status status = completion(1);
 	if (status == IBV_WC_SUCCESS)

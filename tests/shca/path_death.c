@@ -46,11 +46,13 @@ static struct ibv_cq *cq;
 static void connect_end(struct ibv_qp *qp, uint32_t dest)
 {
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 2};
-	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = dest, .min_rnr_timer = 1, .max_dest_rd_atomic = 1,
-				  .ah_attr = {.dlid = SHCA_LID_2, .port_num = 2}};
+	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = dest, .min_rnr_timer = 1,
+				  .max_dest_rd_atomic = 1, .ah_attr = {.dlid = SHCA_LID_2, .port_num = 2}};
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
-	int of_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	int of_rts = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	int of_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+		     IBV_QP_MIN_RNR_TIMER;
+	int of_rts =
+		IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 
 	CHECK(!shca_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS));
 	CHECK(!shca_modify_qp(qp, &rtr, of_rtr) && !shca_modify_qp(qp, &rts, of_rts));
@@ -107,25 +109,30 @@ static void role_a(void)
 	memset(memory + 64, 0, 64);
 	struct ibv_mr *mr = shca_reg_mr(r.pd, memory, 128, (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE);
 	CHECK(mr);
-	struct rig_qp_attr a = {.type = xrc ? IBV_QPT_XRC_SEND : IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = cq,
-				.rcq = xrc ? NULL : cq, .send_wr = 16, .recv_wr = xrc ? 0 : 4, .sge = 1};
+	struct rig_qp_attr a = {.type = xrc ? IBV_QPT_XRC_SEND : IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL,
+				.scq = cq, .rcq = xrc ? NULL : cq, .send_wr = 16, .recv_wr = xrc ? 0 : 4, .sge = 1};
 	struct ibv_qp *t = rig_qp(&r, &a), *to;
 	struct ibv_xrcd *xrcd = NULL;
 	struct ibv_srq *srq = NULL;
 	struct ibv_sge here = {(uintptr_t)memory, 64, mr->lkey}, there = {(uintptr_t)memory + 64, 64, mr->lkey};
 	struct ibv_recv_wr recv = {.wr_id = 3, .sg_list = &there, .num_sge = 1}, *rbad;
-	struct ibv_send_wr send = {.wr_id = 2, .sg_list = &here, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *sbad;
+	struct ibv_send_wr send = {.wr_id = 2, .sg_list = &here, .num_sge = 1, .opcode = IBV_WR_SEND,
+				   .send_flags = IBV_SEND_SIGNALED}, *sbad;
 	if (xrc) {
-		struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+		struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					       .oflags = O_CREAT,
+					       .fd = -1};
 		xrcd = shca_open_xrcd(r.ctx, &x);
 		struct ibv_srq_init_attr_ex s = {
 			.attr = {.max_wr = 4, .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = r.pd, .cq = cq, .xrcd = xrcd,
-			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+				     IBV_SRQ_INIT_ATTR_CQ,
 		};
 		struct ibv_qp_init_attr_ex in = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
 		srq = shca_create_srq_ex(r.ctx, &s);
 		to = shca_create_qp_ex(r.ctx, &in);
-		CHECK(srq && to && !shca_get_srq_num(srq, &send.qp_type.xrc.remote_srqn) && !shca_post_srq_recv(srq, &recv, &rbad));
+		CHECK(srq && to && !shca_get_srq_num(srq, &send.qp_type.xrc.remote_srqn) &&
+		      !shca_post_srq_recv(srq, &recv, &rbad));
 	} else {
 		a.exp_flags = 0;
 		to = rig_qp(&r, &a);
@@ -245,7 +252,8 @@ int main(int argc, char **argv)
 				passed += good;
 				failed += !good;
 				if (!good || verbose)
-					printf("%s: %s, %s, end %u\n", good ? "ok" : "FAIL", points[i].name, kind_name[k], after + 1);
+					printf("%s: %s, %s, end %u\n", good ? "ok" : "FAIL", points[i].name, kind_name[k],
+					       after + 1);
 			}
 		}
 	printf("%u passed, %u failed\n", passed, failed);

@@ -194,7 +194,8 @@ static pid_t start_as(pid_t pid, void (*role)(void))
 	char text[16];
 
 	for (int i = 0; i < 1000; i++) {
-		int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC), n = snprintf(text, sizeof(text), "%d", pid - 1);
+		int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC),
+		    n = snprintf(text, sizeof(text), "%d", pid - 1);
 		CHECK(fd >= 0 && write(fd, text, (size_t)n) == n && !close(fd));
 		pid_t got = start(role);
 		if (got == pid)

@@ -45,8 +45,8 @@ static char *memory(struct rig *r, bool priv, struct ibv_mr **mr)
 
 	CHECK(p);
 	memset(p, 0, 8192);
-	*mr = shca_reg_mr(r->pd, p, 8192, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-							    IBV_ACCESS_REMOTE_ATOMIC);
+	*mr = shca_reg_mr(r->pd, p, 8192, (uintptr_t)p,
+			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	CHECK(*mr);
 	return p;
 }
@@ -252,8 +252,8 @@ static void is_stopped(uint32_t nobody)
 	st->rkey = mr->rkey;
 	struct ibv_cq *cq = rig_cq(&r, 64, NULL);
 	struct rig_qp_attr u = {.type = IBV_QPT_UD, .scq = cq, .rcq = cq, .send_wr = 1, .recv_wr = 4, .sge = 1};
-	struct rig_qp_attr c = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = cq, .rcq = cq, .send_wr = 4,
-				.recv_wr = 1, .sge = 1};
+	struct rig_qp_attr c = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = cq, .rcq = cq,
+				.send_wr = 4, .recv_wr = 1, .sge = 1};
 	struct ibv_cq *waited = rig_cq(&r, 8, NULL);
 	struct ibv_qp *qp = rig_meet(&r, waited, &st->at[0], 1, 2), *ud = rig_qp(&r, &u), *cross = rig_qp(&r, &c);
 	rig_init(ud);
@@ -302,8 +302,8 @@ static void send_datagram(struct rig *r, struct ibv_mr *mr)
 	CHECK(!shca_destroy_qp(ud) && !shca_destroy_ah(ah) && !shca_destroy_cq(cq));
 }
 
-/* One with connected queues, datagrams and a task list is stopped, not in a call: requests to it complete, its task list runs, and
- * who goes away does not wait for it. */
+/* One with connected queues, datagrams and a task list is stopped, not in a call: requests to it complete, its task list runs,
+ * and who goes away does not wait for it. */
 static void stopped(void)
 {
 	pid_t pid = start(is_stopped, 0);
@@ -410,8 +410,8 @@ static void room_for_one(void)
 	rig_leave(&r);
 }
 
-/* Receives of an SRQ whose completions nobody polled, when their queue is destroyed, or reset: in a CQ of its own, or in that of its
- * sends. */
+/* Receives of an SRQ whose completions nobody polled, when their queue is destroyed, or reset: in a CQ of its own,
+ * or in that of its sends. */
 static void unpolled(void)
 {
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 1, .max_sge = 1}};
@@ -426,7 +426,8 @@ static void unpolled(void)
 	CHECK(srq);
 	/* more than the CQs hold: what has gone takes no room */
 	for (int i = 0; i < 40; i++) {
-		struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = i & 1 ? other : cq, .rcq = cq, .srq = srq, .send_wr = 1, .sge = 1};
+		struct rig_qp_attr a = {
+			.type = IBV_QPT_RC, .scq = i & 1 ? other : cq, .rcq = cq, .srq = srq, .send_wr = 1, .sge = 1};
 		struct ibv_qp *qp = rig_qp(&r, &a);
 		struct rig_path path = {.dest_qpn = qp->qp_num, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 		struct ibv_sge sge = {(uintptr_t)mr->addr, 64, mr->lkey};
@@ -448,7 +449,8 @@ static void unpolled(void)
 
 static struct ibv_qp *loop(struct rig *r, struct ibv_cq *cq, uint32_t flags, uint32_t depth)
 {
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = depth, .recv_wr = 1, .sge = 1};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = depth, .recv_wr = 1, .sge = 1};
 	struct ibv_qp *qp = rig_qp(r, &a);
 	struct rig_path path = {.dest_qpn = qp->qp_num, .retry_cnt = 7};
 
@@ -511,8 +513,8 @@ static void unsound_calc(void)
 	rig_join(&r, st->fabric);
 	char *p = memory(&r, false, &mr);
 	struct ibv_cq *waited = rig_cq(&r, 8, NULL), *cq = rig_cq(&r, 8, NULL);
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = cq, .rcq = cq, .send_wr = 4,
-				.recv_wr = 1, .sge = 1};
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = cq, .rcq = cq,
+				.send_wr = 4, .recv_wr = 1, .sge = 1};
 	struct ibv_qp *qp = rig_qp(&r, &a), *to = rig_qp(&r, &a);
 	struct rig_path path = {.dest_qpn = to->qp_num, .retry_cnt = 7}, back = {.dest_qpn = qp->qp_num, .retry_cnt = 7};
 	struct ibv_sge sge = {(uintptr_t)p, 32, mr->lkey};
@@ -537,7 +539,8 @@ static void unsound_calc(void)
 	CHECK(!shca_query_qp(to, &attr, IBV_QP_STATE, &init));
 	if (attr.qp_state != IBV_QPS_RTS)
 		FAIL("%s: the responder's queue is in state %d", what, attr.qp_state);
-	CHECK(!shca_destroy_qp(qp) && !shca_destroy_qp(to) && !shca_destroy_cq(cq) && !shca_destroy_cq(waited) && !shca_dereg_mr(mr));
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_qp(to) && !shca_destroy_cq(cq) && !shca_destroy_cq(waited) &&
+	      !shca_dereg_mr(mr));
 	rig_leave(&r);
 }
 

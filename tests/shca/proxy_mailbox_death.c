@@ -295,7 +295,8 @@ static void *reads(void *arg)
 {
 	struct reader *me = arg;
 	struct ibv_sge sge = {(uintptr_t)me->p, 64, me->mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 
 	wr.wr.rdma.remote_addr = st->addr[1];
 	wr.wr.rdma.rkey = st->rkey[1];

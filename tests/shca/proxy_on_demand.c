@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process is asked for its proxy thread in the middle of a run, when the kernel begins to keep its private memory from another, and
- * is busy, stopped or dead at that moment. Each process posts to the next one; the devices of those whose helper thread is to carry
- * requests out are asynchronous (SHCA_BEHAVE).
+ * A process is asked for its proxy thread in the middle of a run, when the kernel begins to keep its private memory from
+ * another, and is busy, stopped or dead at that moment. Each process posts to the next one; the devices of those whose helper
+ * thread is to carry requests out are asynchronous (SHCA_BEHAVE).
  */
 #include <errno.h>
 #include <signal.h>
@@ -267,7 +267,8 @@ static void case_dies(void) { all_roles(dies); }
 int main(int argc, char **argv)
 {
 	static const struct rig_case cases[] = {
-		{"lock", case_lock}, {"each-other", case_each_other}, {"behind", case_behind}, {"stopped", case_stopped}, {"dies", case_dies},
+		{"lock", case_lock}, {"each-other", case_each_other}, {"behind", case_behind}, {"stopped", case_stopped},
+		{"dies", case_dies},
 	};
 
 	return rig_cases(argc, argv, cases, sizeof(cases) / sizeof(cases[0]), NULL);

@@ -233,7 +233,8 @@ static bool flows(uint64_t *before)
 			for (int i = 0; i < TRAFFICS; i++) {
 				uint64_t is = atomic_load(&bd->done[i]);
 				if (!all && is < before[i] + traffic[i].least)
-					fprintf(stderr, "FAIL: %lu %s within 30 s\n", (unsigned long)(is - before[i]), traffic[i].name);
+					fprintf(stderr, "FAIL: %lu %s within 30 s\n", (unsigned long)(is - before[i]),
+						traffic[i].name);
 				before[i] = is;
 			}
 			return all;
@@ -307,7 +308,8 @@ int main(int argc, char **argv)
 		/* whoever has failed is found here too */
 		for (uint32_t i = 0; i < workers; i++)
 			if (waitpid(pid[i], &status, WNOHANG) == pid[i]) {
-				fprintf(stderr, "FAIL: seed %lu: worker %u ended by itself: status %#x\n", (unsigned long)seed, i, status);
+				fprintf(stderr, "FAIL: seed %lu: worker %u ended by itself: status %#x\n", (unsigned long)seed,
+					i, status);
 				pid[i] = 0;
 				end_all(pid);
 				kill(auditor, SIGKILL);

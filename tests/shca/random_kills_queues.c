@@ -180,7 +180,8 @@ static void post(struct worker *w, const struct conn *c, struct ibv_send_wr *wr)
 		FAIL("worker %u: post_send to %u: %s", w->id, c->peer, strerror(err));
 }
 
-/* As many as there is room for, in one list. (A WRITE_WITH_IMM's data would need a window of its own: a SEND with immediate instead.) */
+/* As many as there is room for, in one list. (A WRITE_WITH_IMM's data would need a window of its own: a SEND
+ * with immediate instead.) */
 static void send_messages(struct worker *w, struct conn *c)
 {
 	struct queue *q = &c->q[D];
@@ -192,8 +193,8 @@ static void send_messages(struct worker *w, struct conn *c)
 		struct tx *x = tx_new(q, W_SEND, &slot);
 		char *buf = tx_buf(w, c->peer, D, slot);
 		sge[i] = (struct ibv_sge){(uintptr_t)buf, message(w, buf, q->seq++, x), key_of(w, buf)};
-		wr[i] = (struct ibv_send_wr){.wr_id = slot, .next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = &sge[i], .num_sge = 1,
-					     .opcode = rig_below(&w->rng, 2) ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM,
+		wr[i] = (struct ibv_send_wr){.wr_id = slot, .next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = &sge[i],
+					     .num_sge = 1, .opcode = rig_below(&w->rng, 2) ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM,
 					     .send_flags = IBV_SEND_SIGNALED};
 	}
 	post(w, c, wr);
@@ -412,7 +413,8 @@ static void send_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 	case W_BIG_READ: {
 		long wrong = rig_check(BIG_RESULT(w), w->big_len, w->big_seed);
 		if (wrong >= 0)
-			FAIL("worker %u: large block of %u bytes from %u: first wrong byte %ld", w->id, w->big_len, c->peer, wrong);
+			FAIL("worker %u: large block of %u bytes from %u: first wrong byte %ld", w->id, w->big_len, c->peer,
+			     wrong);
 		w->big_conn = NULL;
 		atomic_fetch_add(&bd->done[LARGE], 1);
 		break;
@@ -486,8 +488,8 @@ static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 	memcpy(&h, buf, HDR);
 	if (h.seq != q->expect || h.len != wc->byte_len || h.len < HDR || h.len > MSG ||
 	    rig_check(buf + HDR, h.len - HDR, h.seed) >= 0)
-		FAIL("worker %u: from %u, queue %d: message %u of %u bytes instead of %u of %u, first wrong byte %ld", w->id, c->peer,
-		     k, h.seq, h.len, q->expect, wc->byte_len,
+		FAIL("worker %u: from %u, queue %d: message %u of %u bytes instead of %u of %u, first wrong byte %ld", w->id,
+		     c->peer, k, h.seq, h.len, q->expect, wc->byte_len,
 		     h.len >= HDR && h.len <= MSG ? rig_check(buf + HDR, h.len - HDR, h.seed) : 0);
 	q->expect++;
 	atomic_fetch_add(&bd->done[k == D ? MESSAGES : LISTS_RUN], 1);
@@ -524,8 +526,8 @@ void end(struct worker *w, struct conn *c)
 		if (!c->q[D].n && !c->q[C].n && !c->q[D].posted && !c->q[C].posted)
 			break;
 		if (now() > limit)
-			FAIL("worker %u: to %u: not flushed: %u, %u requests, %u, %u receives (states %d %d, locks %#lx %#lx)", w->id,
-			     c->peer, c->q[D].n, c->q[C].n, c->q[D].posted, c->q[C].posted,
+			FAIL("worker %u: to %u: not flushed: %u, %u requests, %u, %u receives (states %d %d, locks %#lx %#lx)",
+			     w->id, c->peer, c->q[D].n, c->q[C].n, c->q[D].posted, c->q[C].posted,
 			     shca_qp_state(shca_user_qp_of(c->q[D].qp)), shca_qp_state(shca_user_qp_of(c->q[C].qp)),
 			     (unsigned long)atomic_load(&rig_sh(c->q[D].qp)->lock),
 			     (unsigned long)atomic_load(&rig_sh(c->q[C].qp)->lock));

@@ -2,16 +2,16 @@
 /*
  * I7 after a death: a process dies whose objects were scribbled over, and the survivors reap it.
  *
- * A and B are virtual processes of a fabric and survive; each round has a victim of its own. The victim makes every kind of object and
- * leaves every kind of work unfinished, is killed, and some words of its memory get values that cannot be right, or look right and
- * are not. Then A and B meet these objects (they post to the victim's queues, run one of them, post receives that its queues wait for),
- * and A reaps the victim. What must hold: no signal, no loop without end, the victim's slot and chunks are free, A and B exchange data
- * that is checked, make and destroy objects, and what they have in memory is what it was.
+ * A and B are virtual processes of a fabric and survive; each round has a victim of its own. The victim makes every kind of
+ * object and leaves every kind of work unfinished, is killed, and some words of its memory get values that cannot be right, or
+ * look right and are not. Then A and B meet these objects (they post to the victim's queues, run one of them, post receives that
+ * its queues wait for), and A reaps the victim. What must hold: no signal, no loop without end, the victim's slot and chunks are
+ * free, A and B exchange data that is checked, make and destroy objects, and what they have in memory is what it was.
  *
  *     reaper_corrupt_objects [-s SEED] [-n ROUNDS] [-r ROUND]     -r: that round alone, as part of a run with this seed
  *
- * Each round depends on the seed and its number only. A batch of rounds runs in a child; when a child fails its last round's scribbles
- * are printed.
+ * Each round depends on the seed and its number only. A batch of rounds runs in a child; when a child fails its last
+ * round's scribbles are printed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,8 +55,8 @@ static uint64_t rng;
 
 /* What A and B do with the victim's objects: see meet_the_dead. */
 enum {
-	MEET_READ = 1, MEET_SEND = 2, MEET_WRITE_IMM = 4, MEET_SRQ = 8, MEET_DATAGRAM = 16, MEET_RECEIVE = 32, MEET_RUN_CROSS = 64,
-	MEET_RUN = 128, MEET_DESTROY = 256, MEET_COMPLETION = 512, MEET_OPEN = 1024, MEET_ALL = 2047
+	MEET_READ = 1, MEET_SEND = 2, MEET_WRITE_IMM = 4, MEET_SRQ = 8, MEET_DATAGRAM = 16, MEET_RECEIVE = 32,
+	MEET_RUN_CROSS = 64, MEET_RUN = 128, MEET_DESTROY = 256, MEET_COMPLETION = 512, MEET_OPEN = 1024, MEET_ALL = 2047
 };
 
 /* ---- the stage ---------------------------------------------------------------------------------------------------- */
@@ -115,7 +115,9 @@ static void survivors_join(void)
 	a_mr = region(&a, a_arena + BYTES, BYTES);
 	b_mr = region(&b, b_arena + BYTES, BYTES);
 	a_private_mr = region(&a, a_private + BYTES, BYTES);
-	struct ibv_xrcd_init_attr xa = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+	struct ibv_xrcd_init_attr xa = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					.oflags = O_CREAT,
+					.fd = -1};
 	a_xrcd = shca_open_xrcd(a.ctx, &xa);
 	CHECK(a_xrcd);
 	/* the next message from A; whoever takes it for another queue's message keeps A's from coming */
@@ -187,8 +189,8 @@ static void victim_joins(void)
 	for (int i = 0; i < 7; i++) {
 		enum ibv_qp_type type = i == UD ? IBV_QPT_UD : IBV_QPT_RC;
 		bool at_b = i == IDLE_B || i == SHARED_RQ;
-		v.d[i] = rig_small_qp(&v.r, type, i == CROSS ? v.xcq : v.cq, i == CROSS ? v.xcq : v.cq, i == SHARED_RQ ? v.srq : NULL,
-			       i == CROSS ? IBV_EXP_QP_CREATE_CROSS_CHANNEL : 0);
+		v.d[i] = rig_small_qp(&v.r, type, i == CROSS ? v.xcq : v.cq, i == CROSS ? v.xcq : v.cq,
+				      i == SHARED_RQ ? v.srq : NULL, i == CROSS ? IBV_EXP_QP_CREATE_CROSS_CHANNEL : 0);
 		v.p[i] = at_b ? rig_small_qp(&b, type, v.qcq, v.qcq, NULL, 0) : rig_small_qp(&a, type, v.pcq, v.pcq, NULL, 0);
 		connect_pair(v.d[i], v.p[i]);
 	}
@@ -272,7 +274,8 @@ static void collect_pieces(void)
 		}
 	}
 	/* of the process's and its threads' slots, what others follow; not what says who it is and whether it lives */
-	piece("slot lists", &p->qp_list, offsetof(struct shca_proc_slot, foreign_wqes) - offsetof(struct shca_proc_slot, qp_list));
+	piece("slot lists", &p->qp_list,
+	      offsetof(struct shca_proc_slot, foreign_wqes) - offsetof(struct shca_proc_slot, qp_list));
 	piece("slot mailbox", &p->mailbox, sizeof(p->mailbox));
 	piece("slot share", &p->share, sizeof(p->share));
 	piece("slot timers", p->timers, sizeof(p->timers));
@@ -361,8 +364,8 @@ static void scribble(void)
 	lg->scribbles++;
 }
 
-/* Words that a survivor is sure to follow, one in each of the first rounds. meet: what A and B do in that round. Returns false when
- * there are no more. */
+/* Words that a survivor is sure to follow, one in each of the first rounds. meet: what A and B do in that round. Returns false
+ * when there are no more. */
 static bool chosen(uint64_t which, uint32_t *meet)
 {
 	struct shca_qp *listed = rig_sh(v.managed), *waits = rig_sh(v.d[AT_A]), *idle = rig_sh(v.d[IDLE]);
@@ -506,8 +509,8 @@ static void opens(const struct ibv_qp *qp)
 		FAIL("a queue pair of the victim is ended as a common one");
 }
 
-/* What A and B do with the objects of the victim, which has just died, before any process has noticed. Stores into memory that the
- * victim names are left out: a wrong address cannot be told from the right one (docs/shca-engine.md, What is trusted). */
+/* What A and B do with the objects of the victim, which has just died, before any process has noticed. Stores into memory that
+ * the victim names are left out: a wrong address cannot be told from the right one (docs/shca-engine.md, What is trusted). */
 static void meet_the_dead(uint32_t meet)
 {
 	if (meet & MEET_READ)
@@ -671,8 +674,8 @@ static int batch(uint64_t seed, uint64_t first, uint64_t end)
 	       !WIFSIGNALED(status) ? "exit status" : WTERMSIG(status) == SIGALRM ? "no end:" : "signal",
 	       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), phases[atomic_load(&lg->phase)]);
 	for (uint32_t i = 0; i < lg->n; i++)
-		printf("  %-14s +%-5lu %lu bytes: %#lx -> %#lx\n", lg->scribble[i].what, lg->scribble[i].at, lg->scribble[i].width,
-		       lg->scribble[i].old, lg->scribble[i].value);
+		printf("  %-14s +%-5lu %lu bytes: %#lx -> %#lx\n", lg->scribble[i].what, lg->scribble[i].at,
+		       lg->scribble[i].width, lg->scribble[i].old, lg->scribble[i].value);
 	return 1;
 }
 

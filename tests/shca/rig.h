@@ -59,7 +59,8 @@ void rig_rts(struct ibv_qp *qp, const struct rig_path *path);
 int rig_try_connect(struct ibv_qp *qp, const struct rig_path *path);
 /* Takes both from RESET to RTS, connected to each other; of the path all but dest_qpn is used, for both. */
 void rig_connect(struct ibv_qp *p, struct ibv_qp *q, const struct rig_path *path);
-/* A queue pair of the sizes that tests of scribbled objects have: 8 sends, 8 receives (none with an SRQ), 2 segments, 64 bytes inline. */
+/* A queue pair of the sizes that tests of scribbled objects have: 8 sends, 8 receives (none with an SRQ), 2
+ * segments, 64 bytes inline. */
 struct ibv_qp *rig_small_qp(struct rig *r, enum ibv_qp_type type, struct ibv_cq *scq, struct ibv_cq *rcq, struct ibv_srq *srq,
 			    uint32_t exp_flags);
 #define RIG_QKEY 0x11223344u
@@ -69,8 +70,8 @@ static inline struct shca_qp *rig_sh(struct ibv_qp *qp)
 	return shca_user_qp_of(qp)->sh;
 }
 
-/* The cases of a test, each in a process of its own, which gets 60 s: all of them, or the one that is the test's argument. `before`,
- * unless NULL, is called for each before it begins. Returns the test's exit status. */
+/* The cases of a test, each in a process of its own, which gets 60 s: all of them, or the one that is the test's argument.
+ * `before`, unless NULL, is called for each before it begins. Returns the test's exit status. */
 struct rig_case {
 	const char *name;
 	void (*play)(void);

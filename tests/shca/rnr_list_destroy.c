@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queues that wait for a receive, on the list of the receive queue, when they are destroyed, their process ends, or the list is in
- * another thread's hands just then. Threads are held at failpoints. No timer runs the queues: whoever has them in hands has to.
+ * Queues that wait for a receive, on the list of the receive queue, when they are destroyed, their process ends, or
+ * the list is in another thread's hands just then. Threads are held at failpoints. No timer runs the queues: whoever
+ * has them in hands has to.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -46,7 +47,8 @@ static struct ibv_qp *sender[SENDERS], *receiver[SENDERS];
 
 static struct ibv_qp *queue(struct rig *of, struct ibv_cq *to, struct ibv_srq *from)
 {
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = to, .rcq = to, .srq = from, .send_wr = 4, .recv_wr = from ? 0 : 1, .sge = 1};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .scq = to, .rcq = to, .srq = from, .send_wr = 4, .recv_wr = from ? 0 : 1, .sge = 1};
 	struct ibv_qp *qp = rig_qp(of, &a);
 
 	rig_init(qp);
@@ -140,8 +142,8 @@ static uint32_t zombies(void)
 
 /* ---- they go ---------------------------------------------------------------------------------------------------------- */
 
-/* Queues that are gone are passed over, wherever they stand, and k receives are for k queues that are there. What stays of them goes
- * when they stand nowhere any more. */
+/* Queues that are gone are passed over, wherever they stand, and k receives are for k queues that are there. What stays of them
+ * goes when they stand nowhere any more. */
 static void some_go(void)
 {
 	set_up();
@@ -250,8 +252,8 @@ static void many_go(void)
 }
 
 /*
- * The list is being turned round when it is emptied of zombies: what is put back after that is emptied again, and what another took
- * from there is waited for.
+ * The list is being turned round when it is emptied of zombies: what is put back after that is emptied again, and what another
+ * took from there is waited for.
  */
 static struct hold turner = {.at = {"rnr-turn", "rnr-turned"}}, taker = {.at = {"rnr-list"}};
 static _Atomic uint32_t cleared;
@@ -375,7 +377,8 @@ static void owner_leaves(void)
 	next_is_served(gone);
 }
 
-/* Its two contexts are closed at a time: the other one is gone before the queue, which nobody has destroyed, goes with its own. */
+/* Its two contexts are closed at a time: the other one is gone before the queue, which nobody has
+ * destroyed, goes with its own. */
 static void *closes(void *arg)
 {
 	held = arg;
@@ -401,8 +404,8 @@ static void contexts_leave(void)
 }
 
 /*
- * A thread that finds no slot takes nothing down: neither a queue that stands on another process's list, nor, with the device, its
- * process's memory, in which such queues lie. One that has a slot does.
+ * A thread that finds no slot takes nothing down: neither a queue that stands on another process's list, nor, with the device,
+ * its process's memory, in which such queues lie. One that has a slot does.
  */
 static void *finds_no_slot(void *arg)
 {
@@ -419,7 +422,8 @@ static void *finds_no_slot(void *arg)
 static void no_slot_left(void)
 {
 	struct shca_qp *gone = other_stalls(), *sh = rig_sh(others);
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = others->send_cq, .rcq = others->send_cq, .send_wr = 1, .recv_wr = 1, .sge = 1};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .scq = others->send_cq, .rcq = others->send_cq, .send_wr = 1, .recv_wr = 1, .sge = 1};
 	struct ibv_qp *second = rig_qp(&other, &a);
 	struct shca_thread_slot *t = r.m->threads;
 	pthread_t p;
@@ -456,8 +460,8 @@ static void *stalls_held(void *arg)
 }
 
 /*
- * A reaper meets a link that goes through three pairs of hands while it looks for those that are nobody's: of who makes it, of who turns
- * the list round, and of who takes it from there. It takes it for nobody's behind none of them.
+ * A reaper meets a link that goes through three pairs of hands while it looks for those that are nobody's: of who makes it, of
+ * who turns the list round, and of who takes it from there. It takes it for nobody's behind none of them.
  */
 static void three_hands(void)
 {

@@ -62,7 +62,9 @@ void connect_queue(struct ibv_qp *qp, uint32_t dest)
 
 struct ibv_xrcd *xrc_domain(struct rig *r)
 {
-	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+				       .oflags = O_CREAT,
+				       .fd = -1};
 	struct ibv_xrcd *xrcd = shca_open_xrcd(r->ctx, &x);
 
 	CHECK(xrcd);
@@ -106,16 +108,17 @@ struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 	attr.qp_state = IBV_QPS_RTS;
 	attr.max_rd_atomic = 1;
 	if (!srq)
-		CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-							 IBV_QP_MAX_QP_RD_ATOMIC));
+		CHECK(!shca_modify_qp(qp, &attr,
+				      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					      IBV_QP_MAX_QP_RD_ATOMIC));
 	return qp;
 }
 
 static struct ibv_qp *queue(struct rig *r, enum ibv_qp_type type, uint32_t flags, struct ibv_cq *scq, struct ibv_cq *rcq,
 			    struct ibv_srq *srq)
 {
-	struct rig_qp_attr a = {.type = type, .exp_flags = flags, .scq = scq, .rcq = rcq, .srq = srq, .send_wr = 16, .recv_wr = 16,
-				.sge = 2, .inl = 64};
+	struct rig_qp_attr a = {.type = type, .exp_flags = flags, .scq = scq, .rcq = rcq, .srq = srq, .send_wr = 16,
+				.recv_wr = 16, .sge = 2, .inl = 64};
 	struct ibv_qp *qp = rig_qp(r, &a);
 
 	rig_init(qp);

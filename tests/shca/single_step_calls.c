@@ -32,8 +32,8 @@ static void ok(int err)
 
 static struct ibv_qp *queue(enum ibv_qp_type type, uint32_t flags)
 {
-	struct rig_qp_attr a = {.type = type, .exp_flags = flags, .scq = v.cq, .rcq = v.cq, .send_wr = 16, .recv_wr = 16, .sge = 2,
-				.inl = 64};
+	struct rig_qp_attr a = {
+		.type = type, .exp_flags = flags, .scq = v.cq, .rcq = v.cq, .send_wr = 16, .recv_wr = 16, .sge = 2, .inl = 64};
 	return rig_qp(&v.r, &a);
 }
 
@@ -332,7 +332,8 @@ static void call_datagram(const struct call *c)
 	/* inline and unsignaled, it goes the short way */
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 				 .send_flags = c->arg2 & INLINED ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
-				 .wr.ud = {.ah = v.ah, .remote_qpn = c->third ? st->a_ud : st->b_ud, .remote_qkey = RIG_QKEY}}, *bad;
+				 .wr.ud = {.ah = v.ah, .remote_qpn = c->third ? st->a_ud : st->b_ud, .remote_qkey = RIG_QKEY}},
+					 *bad;
 
 	ok(shca_post_send(v.ud, &wr, &bad));
 }

@@ -52,7 +52,8 @@ enum { BYTES = 1 << 16, DEPTH = 8 };
 
 static struct ibv_qp *queue(struct rig *r, uint32_t flags, struct ibv_cq *cq)
 {
-	struct rig_qp_attr at = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = DEPTH, .recv_wr = DEPTH, .sge = 1};
+	struct rig_qp_attr at = {
+		.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = DEPTH, .recv_wr = DEPTH, .sge = 1};
 	struct ibv_qp *qp = rig_qp(r, &at);
 
 	rig_init(qp);
@@ -111,7 +112,8 @@ static void next_user(void)
 	CHECK(state_of(slot) == SHCA_PROC_LIVE && !atomic_load(&rig_sh(mine)->peer_dead));
 }
 
-/* a cleans up after c, and has told its queues; c's are still found, and a connects another one to one of them: it is told as well. */
+/* a cleans up after c, and has told its queues; c's are still found, and a connects another one to one of
+ * them: it is told as well. */
 static void connects_to_dying(void)
 {
 	set_up();
@@ -127,11 +129,12 @@ static void connects_to_dying(void)
 	let_go();
 	for (int i = 0; !atomic_load(&rig_sh(late)->peer_dead); i++, rig_nap())
 		if (i > 20000)
-			FAIL("a queue is not told that its peer, to which it was connected while that was being cleaned up after, has died");
+			FAIL("a queue is not told that its peer, to which it was connected while that was being cleaned up "
+			     "after, has died");
 }
 
-/* a's queue has stopped, to be reset, when its peer's death is noticed: who goes to tell it either does so before it begins anew, or finds
- * that it has no peer. */
+/* a's queue has stopped, to be reset, when its peer's death is noticed: who goes to tell it either does so before it begins
+ * anew, or finds that it has no peer. */
 static void told_while_reset(void)
 {
 	set_up();
@@ -140,7 +143,8 @@ static void told_while_reset(void)
 	connect_both(p, queue(&c, 0, rig_cq(&c, 16, NULL)));
 	told_while_it_resets(p);
 	if (atomic_load(&rig_sh(p)->peer_dead) || shca_qp_unread(rig_sh(p)))
-		FAIL("a queue that has begun anew is told that the peer is dead which it had before: events %#x", shca_qp_unread(rig_sh(p)));
+		FAIL("a queue that has begun anew is told that the peer is dead which it had before: events %#x",
+		     shca_qp_unread(rig_sh(p)));
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
 	struct ibv_wc wc;
 	rig_init(p);
@@ -157,8 +161,8 @@ static void await_told(struct ibv_qp *qp)
 			FAIL("a queue is not told that its peer has died");
 }
 
-/* a's queue was told that its peer has died, and begins anew: it knows nothing of that, and has another peer, from which it receives and
- * to which it writes. */
+/* a's queue was told that its peer has died, and begins anew: it knows nothing of that, and has another peer, from which it
+ * receives and to which it writes. */
 static void reset_behind_death(void)
 {
 	struct ibv_send_wr write = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
@@ -176,7 +180,8 @@ static void reset_behind_death(void)
 	connect_both(p, q);
 	CHECK(!shca_post_recv(p, &wr, &bad));
 	if (shca_poll_cq(cq, 1, &wc))
-		FAIL("a receive of a queue that has begun anew completes before a message comes: %s", ibv_wc_status_str(wc.status));
+		FAIL("a receive of a queue that has begun anew completes before a message comes: %s",
+		     ibv_wc_status_str(wc.status));
 	joined(begin(sends, q));
 	CHECK(completion(cq) == IBV_WC_SUCCESS);
 	CHECK(!shca_post_send(p, &write, &bad_send) && completion(cq) == IBV_WC_SUCCESS);
@@ -209,7 +214,8 @@ static void post_task_receive(struct ibv_qp *qp)
 	CHECK(!shca_exp_post_task(a.ctx, &task, &bad));
 }
 
-/* A queue was told that its peer has died, and has nothing to send that could fail: receives that are posted later are flushed, too. */
+/* A queue was told that its peer has died, and has nothing to send that could fail: receives that are posted
+ * later are flushed, too. */
 static void posted_behind_death(void)
 {
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
@@ -359,7 +365,8 @@ static void *polls(void *arg)
 	return NULL;
 }
 
-/* Who has locked a's queue, and has no memory to note it, finds that a has stolen it meanwhile, and is running it: he does not. */
+/* Who has locked a's queue, and has no memory to note it, finds that a has stolen it meanwhile, and is
+ * running it: he does not. */
 static void thief_runs_it(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -389,8 +396,8 @@ static void thief_runs_it(void)
 	joined(executor);
 	CHECK(!setrlimit(RLIMIT_AS, &all));
 	if (atomic_load(&rig_sh(p)->lock) >> 3 != lock >> 3)
-		FAIL("a queue that a thief is running is run by another as well: its lock was %#lx, and is %#lx", (unsigned long)lock,
-		     (unsigned long)atomic_load(&rig_sh(p)->lock));
+		FAIL("a queue that a thief is running is run by another as well: its lock was %#lx, and is %#lx",
+		     (unsigned long)lock, (unsigned long)atomic_load(&rig_sh(p)->lock));
 	atomic_store(&second.m, NULL);
 	joined(poller);
 }
@@ -403,8 +410,8 @@ static void *to_error(void *arg)
 	return NULL;
 }
 
-/* b runs c's SEND, whose data are not there: the receive comes back. Meanwhile a's queue has gone into error, and been flushed: that
- * receive is flushed as well. */
+/* b runs c's SEND, whose data are not there: the receive comes back. Meanwhile a's queue has gone into error, and been flushed:
+ * that receive is flushed as well. */
 static void comes_back_late(void)
 {
 	struct ibv_exp_send_wr *bad;
@@ -492,8 +499,8 @@ static void *takes_left(void *arg)
 	return NULL;
 }
 
-/* b takes out the number of a's queue, which somebody has left over, and dies before it locks the queue: nobody but the reaper comes to
- * it any more. */
+/* b takes out the number of a's queue, which somebody has left over, and dies before it locks the queue: nobody but the
+ * reaper comes to it any more. */
 static void taken_out(void)
 {
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
@@ -525,8 +532,8 @@ static void *posts_exp(void *qp)
 	return NULL;
 }
 
-/* b is on the way with a message (SEND, or RDMA WRITE with immediate) for a, whose queue goes into error meanwhile, and whose first receive
- * is flushed: the message is not for the second. */
+/* b is on the way with a message (SEND, or RDMA WRITE with immediate) for a, whose queue goes into error meanwhile, and whose
+ * first receive is flushed: the message is not for the second. */
 static void passes_over(enum ibv_exp_wr_opcode op)
 {
 	struct ibv_recv_wr *bad_recv;
@@ -574,8 +581,8 @@ static void write_passes_over(void)
 	passes_over(IBV_EXP_WR_RDMA_WRITE_WITH_IMM);
 }
 
-/* b's message has failed a's queue, and b dies when it has flushed its receive, whose completion a has polled by then: that does not
- * come again. */
+/* b's message has failed a's queue, and b dies when it has flushed its receive, whose completion a has polled by then:
+ * that does not come again. */
 static void flushed_once(void)
 {
 	struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
@@ -609,12 +616,12 @@ static void in_error(const char *whose, struct ibv_qp *qp)
 	struct shca_qp *sh = rig_sh(qp);
 
 	if (!atomic_load(&sh->fail) || atomic_load(&sh->qp_state) != IBV_QPS_ERR || atomic_load(&sh->gate) & SHCA_GATE_RESPOND)
-		FAIL("the %s has failed, by half: fail %d, state %u, gate %#x", whose, atomic_load(&sh->fail), atomic_load(&sh->qp_state),
-		     atomic_load(&sh->gate));
+		FAIL("the %s has failed, by half: fail %d, state %u, gate %#x", whose, atomic_load(&sh->fail),
+		     atomic_load(&sh->qp_state), atomic_load(&sh->gate));
 }
 
-/* b runs a's queue, whose request c refuses, and dies while it fails c's queue (passes: 0), or a's (1): whoever comes after it does the
- * rest of that. */
+/* b runs a's queue, whose request c refuses, and dies while it fails c's queue (passes: 0), or a's (1): whoever comes after it
+ * does the rest of that. */
 static void dies_failing(int passes)
 {
 	struct ibv_exp_send_wr *bad;
@@ -766,7 +773,8 @@ static void srq_goes(void)
 
 /* ---- DC ---------------------------------------------------------------------------------------------------------------- */
 
-/* A process that runs another's DC initiator dies before it has told the target of a wrong key: who runs the queue next tells it. */
+/* A process that runs another's DC initiator dies before it has told the target of a wrong key: who runs
+ * the queue next tells it. */
 static struct ibv_qp *initiator;
 
 static void *runs_initiator(void *arg)
@@ -784,22 +792,26 @@ static void key_violation(void)
 	struct ibv_exp_dct_init_attr da = {.pd = b.pd, .cq = its, .srq = shca_create_srq(b.pd, &sa), .dc_key = 1, .port = 1,
 					   .mtu = IBV_MTU_1024, .min_rnr_timer = 1};
 	struct ibv_exp_dct *dct = shca_create_dct(b.ctx, &da);
-	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_DRIVER, .pd = a.pd, .send_cq = cq, .recv_cq = cq, .cap = {.max_send_wr = 4},
+	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_DRIVER, .pd = a.pd, .send_cq = cq, .recv_cq = cq,
+					   .cap = {.max_send_wr = 4},
 					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					   .send_ops_flags = IBV_QP_EX_WITH_SEND};
-	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC, .dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCI}};
+	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
+					 .dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCI}};
 	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1};
 	struct ibv_ah *ah = shca_create_ah(a.pd, &aa);
 
 	CHECK(dct && ah && (initiator = shca_dv_create_qp(a.ctx, &attr, &dv)));
-	struct ibv_qp_attr to_rts = {.qp_state = IBV_QPS_INIT, .port_num = 1, .path_mtu = IBV_MTU_4096, .retry_cnt = 7, .rnr_retry = 7};
+	struct ibv_qp_attr to_rts = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .path_mtu = IBV_MTU_4096, .retry_cnt = 7, .rnr_retry = 7};
 	CHECK(!shca_modify_qp(initiator, &to_rts, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT));
 	to_rts.qp_state = IBV_QPS_RTR;
 	CHECK(!shca_modify_qp(initiator, &to_rts, IBV_QP_STATE | IBV_QP_PATH_MTU));
 	to_rts.qp_state = IBV_QPS_RTS;
 	to_rts.max_rd_atomic = 1;
-	CHECK(!shca_modify_qp(initiator, &to_rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-						  IBV_QP_MAX_QP_RD_ATOMIC));
+	CHECK(!shca_modify_qp(initiator, &to_rts,
+			      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				      IBV_QP_MAX_QP_RD_ATOMIC));
 	struct shca_qp *sh = rig_sh(initiator), *to = shca_user_dct_of(dct)->qp->sh;
 	struct ibv_qp_ex *ex = &shca_user_qp_of(initiator)->ex;
 	ibv_wr_start(ex);
@@ -823,8 +835,8 @@ static void key_violation(void)
 	/* c's thread is held for ever: its process is dead */
 }
 
-/* b runs a's first request, leaves over what was posted since, and dies when a timer's time is stored and nobody knows of it. The rest is
- * run, and waits for a receive: it must not rely on that timer. */
+/* b runs a's first request, leaves over what was posted since, and dies when a timer's time is stored and nobody knows of it.
+ * The rest is run, and waits for a receive: it must not rely on that timer. */
 static void leaves_over(void)
 {
 	struct ibv_exp_send_wr wr = {.exp_opcode = IBV_EXP_WR_RDMA_WRITE}, *bad;
@@ -865,9 +877,10 @@ static void leaves_over(void)
 static const struct rig_case cases[] = {
 	{"leaves-over", leaves_over},
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
-	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"poller-steals", poller_steals}, {"thief-runs-it", thief_runs_it}, {"waits-anew", waits_anew},
-	{"filled-again", filled_again}, {"taken-out", taken_out}, {"flushed-once", flushed_once}, {"takes-in-order", takes_in_order},
-	{"posted-behind-death", posted_behind_death}, {"comes-back-late", comes_back_late},
+	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"poller-steals", poller_steals},
+	{"thief-runs-it", thief_runs_it}, {"waits-anew", waits_anew},
+	{"filled-again", filled_again}, {"taken-out", taken_out}, {"flushed-once", flushed_once},
+	{"takes-in-order", takes_in_order}, {"posted-behind-death", posted_behind_death}, {"comes-back-late", comes_back_late},
 	{"connects-to-dying", connects_to_dying}, {"told-while-reset", told_while_reset},
 	{"reset-behind-death", reset_behind_death},
 	{"key-violation", key_violation},

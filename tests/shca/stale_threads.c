@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is left of a member, or of its threads, where it could do harm: the mailbox of a dead process's proxy thread, a second helper
- * thread made while the first one is being stopped, and a descriptor number in the hands of a proxy thread that has no table of
- * its own.
+ * What is left of a member, or of its threads, where it could do harm: the mailbox of a dead process's proxy thread, a
+ * second helper thread made while the first one is being stopped, and a descriptor number in the hands of a proxy thread
+ * that has no table of its own.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -185,7 +185,8 @@ static void asks_the_proxy(void)
 	struct ibv_qp *qp = rig_meet(&r, cq, &st->ab, 0, 2);
 	rig_await(&st->ready, 1);
 	struct ibv_sge sge = {(uintptr_t)mr->addr, LEN, mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 	wr.wr.rdma.remote_addr = st->addr;
 	wr.wr.rdma.rkey = st->rkey;
 	CHECK(!shca_post_send(qp, &wr, &bad));

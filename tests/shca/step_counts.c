@@ -96,7 +96,8 @@ static void connect_both(struct ibv_qp *a, struct ibv_qp *b)
 	struct ibv_qp *end[2] = {a, b};
 
 	for (int i = 0; i < 2; i++) {
-		struct rig_path p = {.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		struct rig_path p = {
+			.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 		rig_rtr(end[i], &p);
 		rig_rts(end[i], &p);
 	}
@@ -109,7 +110,8 @@ static void compare(const char *what, uint64_t few, uint64_t many)
 {
 	printf("%-48s %7lu %7lu\n", what, (unsigned long)few, (unsigned long)many);
 	if (many > few + few / 2 + 40)
-		FAIL("%s: %lu steps among few, %lu among %d times as many", what, (unsigned long)few, (unsigned long)many, MANY / FEW);
+		FAIL("%s: %lu steps among few, %lu among %d times as many", what, (unsigned long)few, (unsigned long)many,
+		     MANY / FEW);
 }
 
 static void least(uint64_t *of, uint64_t took)
@@ -248,8 +250,9 @@ static void come(struct ibv_cq *cq, uint64_t first, int n)
 	for (int i = 0; i < n; i++) {
 		int got = shca_poll_cq(cq, 1, &wc);
 		if (got != 1 || wc.status != IBV_WC_SUCCESS || wc.wr_id != first + (uint64_t)i)
-			FAIL("sender %lu: %d completions, of sender %lu with status %d", (unsigned long)first + (unsigned long)i, got,
-			     got ? (unsigned long)wc.wr_id : 0, got ? wc.status : 0);
+			FAIL("sender %lu: %d completions, of sender %lu with status %d",
+			     (unsigned long)first + (unsigned long)i, got, got ? (unsigned long)wc.wr_id : 0,
+			     got ? wc.status : 0);
 	}
 	if (shca_poll_cq(cq, 1, &wc))
 		FAIL("%d receives for more than %d senders: sender %lu, status %d", n, n, (unsigned long)wc.wr_id, wc.status);
@@ -305,8 +308,8 @@ static void stalled(int n, uint64_t *one, uint64_t *several)
 	CHECK(!shca_destroy_srq(srq) && !shca_destroy_cq(scq) && !shca_destroy_cq(rcq));
 }
 
-/* n senders wait for receives of one SRQ and are destroyed, but for the last. What one of them costs, and how many queues are touched
- * for all; and the next receive is for the one that is left. */
+/* n senders wait for receives of one SRQ and are destroyed, but for the last. What one of them costs, and how many queues are
+ * touched for all; and the next receive is for the one that is left. */
 static uint64_t stalled_go(int n, uint64_t *all)
 {
 	static struct ibv_qp *qp[MANY][2];
@@ -450,8 +453,8 @@ static uint64_t once_waited_on(int n)
 	return least;
 }
 
-/* n queues wait for completions of a CQ that come later, each for another one. What a completion costs meanwhile, a WAIT more, and
- * a queue that waits and goes. The last of them wait for what has come: those run, and no other. */
+/* n queues wait for completions of a CQ that come later, each for another one. What a completion costs meanwhile, a WAIT more,
+ * and a queue that waits and goes. The last of them wait for what has come: those run, and no other. */
 struct waiting {
 	uint64_t completion, wait, gone;
 };
@@ -577,8 +580,8 @@ static double footprint(uint32_t before)
 
 static void memory(void)
 {
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .send_wr = DEPTH, .recv_wr = DEPTH,
-				.sge = 1};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .send_wr = DEPTH, .recv_wr = DEPTH, .sge = 1};
 	struct ibv_qp *qp[QUEUES];
 	struct ibv_cq *cq = rig_cq(&r, 16, NULL);
 	struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;

@@ -19,8 +19,8 @@ static struct ibv_mr *mr;
 
 static struct ibv_qp *queue(uint32_t flags, struct ibv_cq *scq)
 {
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = scq, .rcq = rcq, .send_wr = DEPTH, .recv_wr = DEPTH,
-				.sge = 2, .inl = 256};
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = scq, .rcq = rcq, .send_wr = DEPTH,
+				.recv_wr = DEPTH, .sge = 2, .inl = 256};
 	struct ibv_qp *qp = rig_qp(&r, &a);
 
 	rig_init(qp);
@@ -32,7 +32,8 @@ static void connect_both(struct ibv_qp *a, struct ibv_qp *b)
 	struct ibv_qp *end[2] = {a, b};
 
 	for (int i = 0; i < 2; i++) {
-		struct rig_path p = {.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		struct rig_path p = {
+			.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 		rig_rtr(end[i], &p);
 		rig_rts(end[i], &p);
 	}
@@ -77,7 +78,8 @@ static struct state state_of(struct ibv_qp *qp, struct ibv_cq *c)
 	struct shca_user_qp *q = shca_user_qp_of(qp);
 
 	return (struct state){.posted = q->pi, .enabled = q->enabled.most + q->rq->enabled.most,
-			      .received = atomic_load(&q->rq->sh->tail), .wait_index = shca_user_cq_of(c)->waited.most, .free_receives = q->rq->fifo_tail - q->rq->fifo_head};
+			      .received = atomic_load(&q->rq->sh->tail), .wait_index = shca_user_cq_of(c)->waited.most,
+				      .free_receives = q->rq->fifo_tail - q->rq->fifo_head};
 }
 
 static void refused(struct ibv_exp_task *first, struct ibv_exp_task *culprit, int err, struct ibv_qp *const *qps, int n,
@@ -94,9 +96,10 @@ static void refused(struct ibv_exp_task *first, struct ibv_exp_task *culprit, in
 	for (int i = 0; i < n; i++) {
 		after[i] = state_of(qps[i], ended);
 		if (memcmp(&before[i], &after[i], sizeof(before[i])))
-			FAIL("%s: queue %d: posted %lu to %lu, enabled %lu to %lu, receives %lu to %lu, wait index %lu to %lu", why, i,
-			     (unsigned long)before[i].posted, (unsigned long)after[i].posted, (unsigned long)before[i].enabled,
-			     (unsigned long)after[i].enabled, (unsigned long)before[i].received, (unsigned long)after[i].received,
+			FAIL("%s: queue %d: posted %lu to %lu, enabled %lu to %lu, receives %lu to %lu, wait index %lu to %lu",
+			     why, i, (unsigned long)before[i].posted, (unsigned long)after[i].posted,
+			     (unsigned long)before[i].enabled, (unsigned long)after[i].enabled,
+			     (unsigned long)before[i].received, (unsigned long)after[i].received,
 			     (unsigned long)before[i].wait_index, (unsigned long)after[i].wait_index);
 	}
 	if (completions(cq) || completions(rcq))
@@ -224,8 +227,8 @@ static void threads(void)
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_join(id[i], NULL));
 	if (rq->enabled.base - from != 2 * ROUNDS || shca_user_cq_of(ended)->waited.base - index != 2 * ROUNDS)
-		FAIL("%d ENABLEs and WAITs were posted, %lu and %lu counted", 2 * ROUNDS, (unsigned long)(rq->enabled.base - from),
-		     (unsigned long)(shca_user_cq_of(ended)->waited.base - index));
+		FAIL("%d ENABLEs and WAITs were posted, %lu and %lu counted", 2 * ROUNDS,
+		     (unsigned long)(rq->enabled.base - from), (unsigned long)(shca_user_cq_of(ended)->waited.base - index));
 	atomic_fetch_sub(&rq->sh->tail, 2 * ROUNDS);
 	for (int i = 0; i < 4; i++)
 		CHECK(!shca_destroy_qp(end[i]));
@@ -319,8 +322,10 @@ static void waited_for(void)
 		CHECK(!shca_exp_post_send(t, &nop, &bad));
 	struct ibv_wc wc = {0};
 	if (shca_poll_cq(cq, 1, &wc) != 1 || wc.wr_id != 77 || wc.status != IBV_WC_LOC_QP_OP_ERR)
-		FAIL("a WAIT for a CQ that is overrun: completion of %lu with %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
-	CHECK(!shca_destroy_qp(w) && !shca_destroy_qp(peer) && !shca_destroy_qp(u) && !shca_destroy_qp(t) && !shca_destroy_cq(full));
+		FAIL("a WAIT for a CQ that is overrun: completion of %lu with %s", (unsigned long)wc.wr_id,
+		     ibv_wc_status_str(wc.status));
+	CHECK(!shca_destroy_qp(w) && !shca_destroy_qp(peer) && !shca_destroy_qp(u) && !shca_destroy_qp(t) &&
+	      !shca_destroy_cq(full));
 	completions(cq);
 }
 

@@ -138,8 +138,8 @@ static void *memory(struct rig *r, size_t n, struct ibv_mr **mr)
 
 /* ---- a queue of A's in the hands of X --------------------------------------------------------------------------- */
 
-/* A: WAIT for a datagram, then a large WRITE to B, from private memory to private memory, or a SEND for which B has no receive. X, which is connected to nobody,
- * sends the datagram, so it is X that finds the queue runnable. */
+/* A: WAIT for a datagram, then a large WRITE to B, from private memory to private memory, or a SEND for which B has no receive.
+ * X, which is connected to nobody, sends the datagram, so it is X that finds the queue runnable. */
 static void waits_for_x(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL), *wcq = rig_cq(r, 16, NULL);
@@ -280,7 +280,8 @@ static void runs_what_there_was(struct rig *r)
 	atomic_store(&st->done, 1);
 	/* the WAIT does not count */
 	if (ran >= st->posted)
-		FAIL("X has run %lu requests of A, who had posted %lu when X began", (unsigned long)ran, (unsigned long)st->posted);
+		FAIL("X has run %lu requests of A, who had posted %lu when X began", (unsigned long)ran,
+		     (unsigned long)st->posted);
 }
 
 static void is_written_to_until(struct rig *r)
@@ -337,8 +338,8 @@ static void goes_on(struct rig *r)
 	atomic_store(&st->done, 1);
 }
 
-/* X is stopped where it may be inside anybody's objects, D dies with a member's memory, and nobody looks but the one who joins: it
- * cannot finish with D, and becomes a member nevertheless. */
+/* X is stopped where it may be inside anybody's objects, D dies with a member's memory, and nobody looks but the one who joins:
+ * it cannot finish with D, and becomes a member nevertheless. */
 static void joins_beside(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
@@ -444,8 +445,9 @@ static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq 
 	attr.qp_state = IBV_QPS_RTS;
 	attr.max_rd_atomic = 1;
 	if (!srq)
-		CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-							 IBV_QP_MAX_QP_RD_ATOMIC));
+		CHECK(!shca_modify_qp(qp, &attr,
+				      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					      IBV_QP_MAX_QP_RD_ATOMIC));
 	return qp;
 }
 
@@ -602,22 +604,25 @@ static void joins_late(struct rig *r)
 static const struct test tests[] = {
 	{"X dies while it runs A's queue", "run", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram}},
 	{"X dies when it has locked A's queue", "claimed", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram}},
-	{"X stops when it has locked A's queue, and A steals it", "claimed", SIGSTOP, .play = {waits_for_x, is_written_to, sends_datagram}},
+	{"X stops when it has locked A's queue, and A steals it", "claimed", SIGSTOP,
+	 .play = {waits_for_x, is_written_to, sends_datagram}},
 	{"A posts as fast as X runs", "run", 0, .play = {goes_on_posting, is_written_to_until, runs_what_there_was}},
 	{"X stops inside a SEND to B", "data", SIGSTOP, .play = {goes_on, serves_both, stops_in_send, is_killed}},
 	{"B, a DC target, is killed", NULL, 0, .play = {sends_to_the_dead, is_a_target}},
 	{"A's descriptors are closed", NULL, 0, .play = {loses_descriptors, talks_to_a, joins_late}},
-	{"X dies when it has set a timer of A's queue", "timer-set", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram},
-	 .no_receive = true, .death_ms = "5"},
+	{"X dies when it has set a timer of A's queue", "timer-set", SIGKILL,
+	 .play = {waits_for_x, is_written_to, sends_datagram}, .no_receive = true, .death_ms = "5"},
 	{"a process joins beside X, who is stopped, and D, who is dead", "found", SIGSTOP,
 	 .play = {joins_beside, serves_both, stops_in_send, is_killed}, .death_ms = "60000"},
 	{"X dies before it writes to B for A", "data", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram}},
-	{"X dies when it has written all to B for A but the last line", "body-done", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram}},
-	{"X dies before it writes to B for A, by a proxy", "data", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram}, .proxy = true},
+	{"X dies when it has written all to B for A but the last line", "body-done", SIGKILL,
+	 .play = {waits_for_x, is_written_to, sends_datagram}},
+	{"X dies before it writes to B for A, by a proxy", "data", SIGKILL,
+	 .play = {waits_for_x, is_written_to, sends_datagram}, .proxy = true},
 	{"X dies when it has written all to B for A but the last line, by a proxy", "body-done", SIGKILL,
 	 .play = {waits_for_x, is_written_to, sends_datagram}, .proxy = true},
-	{"X dies while it copies from A to B for A, by a proxy", "data", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram},
-	 .proxy = true, .then = "mail-pending"},
+	{"X dies while it copies from A to B for A, by a proxy", "data", SIGKILL,
+	 .play = {waits_for_x, is_written_to, sends_datagram}, .proxy = true, .then = "mail-pending"},
 };
 
 static int run(const struct test *t, int number)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Timers of queues, as many as may be: none is lost, and what the helper thread does for one does not depend on how many others there
- * are; nor how long it is inside the engine at a time, which is how long whoever destroys an object may have to wait for it. Counted
- * in timers that it looks at ("timer-noted").
+ * Timers of queues, as many as may be: none is lost, and what the helper thread does for one does not depend on how many others
+ * there are; nor how long it is inside the engine at a time, which is how long whoever destroys an object may have to wait for
+ * it. Counted in timers that it looks at ("timer-noted").
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,7 +184,8 @@ static void strange_number(void)
 	struct shca_qp *sh = rig_sh(some[0]);
 	uint32_t own = sh->qpn;
 	rig_virtual(&other, &r);
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = rig_cq(&other, 8, NULL), .rcq = NULL, .send_wr = 1, .recv_wr = 1, .sge = 1};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .scq = rig_cq(&other, 8, NULL), .rcq = NULL, .send_wr = 1, .recv_wr = 1, .sge = 1};
 	a.rcq = a.scq;
 	sh->qpn = rig_qp(&other, &a)->qp_num;
 	const struct shca_numbers *its = shca_numbers_of(r.m, sh->qpn / SHCA_QP_SEG, other.m->slot);
@@ -208,7 +209,8 @@ static void strange_number(void)
 }
 
 static const struct rig_case cases[] = {
-	{"none-lost", none_lost}, {"beside-others", beside_others}, {"bounded-inside", bounded_inside}, {"strange-number", strange_number},
+	{"none-lost", none_lost}, {"beside-others", beside_others}, {"bounded-inside", bounded_inside},
+	{"strange-number", strange_number},
 };
 
 int main(int argc, char **argv)

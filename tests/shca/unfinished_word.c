@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shca_unfinished: behind a post the word is 0 only if all requests were carried out, and 0 if nothing stopped them; whatever becomes of
- * the queue at that moment: requests that wait, one that fails in another thread while the next is posted, a thread that brings the queue to an error, a
- * peer's process that does so with its end, or is killed. 2 seconds; argument: rounds (20).
+ * shca_unfinished: behind a post the word is 0 only if all requests were carried out, and 0 if nothing stopped them; whatever
+ * becomes of the queue at that moment: requests that wait, one that fails in another thread while the next is posted, a thread
+ * that brings the queue to an error, a peer's process that does so with its end, or is killed. 2 seconds; argument: rounds (20).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -54,8 +54,8 @@ static void expect(uint64_t id, enum ibv_wc_status status)
 		if (i > 20000)
 			FAIL("request %lu does not complete", (unsigned long)id);
 	if (wc.wr_id != id || wc.status != status)
-		FAIL("request %lu, %s, instead of %lu, %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status), (unsigned long)id,
-		     ibv_wc_status_str(status));
+		FAIL("request %lu, %s, instead of %lu, %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status),
+		     (unsigned long)id, ibv_wc_status_str(status));
 }
 
 static void *receives(void *len)
@@ -89,7 +89,8 @@ static void pair(void)
 	st->rkey = mr->rkey;
 	struct ibv_qp *end[2] = {qp, peer};
 	for (int i = 0; i < 2; i++) {
-		struct rig_path path = {.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = rnr_retry, .min_rnr_timer = 20};
+		struct rig_path path = {
+			.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = rnr_retry, .min_rnr_timer = 20};
 		rig_rtr(end[i], &path);
 		rig_rts(end[i], &path);
 	}
@@ -98,8 +99,8 @@ static void pair(void)
 
 static void no_pair(void)
 {
-	CHECK(!shca_destroy_qp(qp) && !shca_destroy_qp(peer) && !shca_destroy_cq(cq) && !shca_destroy_cq(peer_cq) && !shca_dereg_mr(mr) &&
-	      !shca_dereg_mr(bytes_mr));
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_qp(peer) && !shca_destroy_cq(cq) && !shca_destroy_cq(peer_cq) &&
+	      !shca_dereg_mr(mr) && !shca_dereg_mr(bytes_mr));
 }
 
 /* A message without a receive, and what is posted behind it. */
@@ -134,7 +135,8 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 	(void)op;
 	if (!qp || q != rig_sh(qp) || strcmp(name, "behind-others") || !atomic_load(&fail_it) || atomic_load(&q->fail))
 		return;
-	for (int i = 0; !atomic_load(&q->fail) || atomic_load(&q->head) != atomic_load(&q->posted) || atomic_load(&q->lock) & 3; i++, rig_nap())
+	for (int i = 0; !atomic_load(&q->fail) || atomic_load(&q->head) != atomic_load(&q->posted) || atomic_load(&q->lock) & 3;
+	     i++, rig_nap())
 		if (i > 20000)
 			FAIL("a message without a receive does not fail");
 	atomic_store(&fail_it, false);
@@ -161,9 +163,9 @@ static void fails_meanwhile(void)
 	rnr_retry = 7;
 }
 
-/* Posts until the queue is in error, or (stop) waits, and is stopped. What the word called carried out has landed, and all that has not is
- * reported. The next one may have landed, too, with its completion: the queue was brought to an error between its post and the look at the
- * word. */
+/* Posts until the queue is in error, or (stop) waits, and is stopped. What the word called carried out has landed, and all that
+ * has not is reported. The next one may have landed, too, with its completion: the queue was brought to an error between its
+ * post and the look at the word. */
 static void posts_until_error(enum ibv_wc_status first, bool stop)
 {
 	struct ibv_qp_attr at = {.qp_state = IBV_QPS_ERR};
@@ -183,8 +185,8 @@ static void posts_until_error(enum ibv_wc_status first, bool stop)
 		CHECK(!shca_modify_qp(qp, &at, IBV_QP_STATE));
 	CHECK(!posts(IBV_WR_RDMA_WRITE, ++v, true));
 	if (atomic_load(&st->landed) != good && atomic_load(&st->landed) != good + 1)
-		FAIL("write %lu has landed last, and %lu is said to be the last carried out", (unsigned long)atomic_load(&st->landed),
-		     (unsigned long)good);
+		FAIL("write %lu has landed last, and %lu is said to be the last carried out",
+		     (unsigned long)atomic_load(&st->landed), (unsigned long)good);
 	if (atomic_load(&st->landed) == good + 1 && ++good % SIGNAL_EVERY == 0)
 		expect(good, IBV_WC_SUCCESS);
 	for (uint64_t i = good + 1; i <= v; i++) {
@@ -193,8 +195,8 @@ static void posts_until_error(enum ibv_wc_status first, bool stop)
 				FAIL("%lu of %lu were carried out, and request %lu is not reported", (unsigned long)good,
 				     (unsigned long)v, (unsigned long)i);
 		if (wc.wr_id != i || wc.status != (i == good + 1 ? first : IBV_WC_WR_FLUSH_ERR))
-			FAIL("%lu of %lu were carried out, and request %lu is reported: %s", (unsigned long)good, (unsigned long)v,
-			     (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
+			FAIL("%lu of %lu were carried out, and request %lu is reported: %s", (unsigned long)good,
+			     (unsigned long)v, (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
 	}
 	if (atomic_load(&st->landed) != good || shca_poll_cq(cq, 1, &wc))
 		FAIL("write %lu was flushed and has landed, or more is reported", (unsigned long)atomic_load(&st->landed));
@@ -251,7 +253,8 @@ static void responder(void)
 
 	rig_join(&r, fabric);
 	/* shared with the requester, who looks at it when we are gone */
-	struct ibv_mr *m = shca_reg_mr(r.pd, &st->landed, 8, (uintptr_t)&st->landed, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_mr *m =
+		shca_reg_mr(r.pd, &st->landed, 8, (uintptr_t)&st->landed, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	CHECK(m);
 	st->rkey = m->rkey;
 	struct ibv_qp *q = rig_meet(&r, rig_cq(&r, 16, NULL), &st->ab, 1, 2);
@@ -296,10 +299,11 @@ static void refused(void)
 	const uint32_t *w = NULL;
 	struct ibv_cq *both = rig_cq(&a, 16, NULL);
 	struct rig_qp_attr ud = {.type = IBV_QPT_UD, .scq = both, .rcq = both, .send_wr = 4, .recv_wr = 4, .sge = 1},
-			   cross = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = both, .rcq = both, .send_wr = 4,
-				    .recv_wr = 4, .sge = 1};
+			   cross = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = both, .rcq = both,
+				    .send_wr = 4, .recv_wr = 4, .sge = 1};
 
-	CHECK(shca_query_unfinished(rig_qp(&a, &ud), &w) == EOPNOTSUPP && shca_query_unfinished(rig_qp(&a, &cross), &w) == EOPNOTSUPP && !w);
+	CHECK(shca_query_unfinished(rig_qp(&a, &ud), &w) == EOPNOTSUPP &&
+	      shca_query_unfinished(rig_qp(&a, &cross), &w) == EOPNOTSUPP && !w);
 }
 
 int main(int argc, char **argv)

@@ -588,8 +588,8 @@ static void check_inbox(struct graph *g, struct queue *q)
 			next++;
 		bool got = next < p->head;
 		if (in[0] != (got ? (uint64_t)q->peer : UINT64_MAX) || in[1] != (got ? next : UINT64_MAX))
-			FAIL("seed %lu: queue %u.%u: receive %u holds request %lu of queue %lu", (unsigned long)g->seed, q->member,
-			     q->index, i, (unsigned long)in[1], (unsigned long)in[0]);
+			FAIL("seed %lu: queue %u.%u: receive %u holds request %lu of queue %lu", (unsigned long)g->seed,
+			     q->member, q->index, i, (unsigned long)in[1], (unsigned long)in[0]);
 		next += got;
 	}
 }
@@ -609,7 +609,8 @@ static void check_graph(struct graph *g)
 			stamps += g->q[k].op[i].op == G_STAMP;
 	}
 	if (stamps != clock)
-		FAIL("seed %lu: %lu stamps, the clock shows %lu", (unsigned long)g->seed, (unsigned long)stamps, (unsigned long)clock);
+		FAIL("seed %lu: %lu stamps, the clock shows %lu", (unsigned long)g->seed, (unsigned long)stamps,
+		     (unsigned long)clock);
 	for (uint32_t i = 0; i < g->n; i++)
 		for (uint32_t c = 0; c < g->m[i].ncq; c++) {
 			struct gm *m = &g->m[i];

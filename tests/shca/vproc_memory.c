@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random graphs of requests whose outcome is determined (graph.h), posted by all members at once; their helpers and pollers run too. */
+/* Random graphs of requests whose outcome is determined (graph.h), posted by all members at once; their
+ * helpers and pollers run too. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static void *poster(void *arg)
 		for (uint32_t i = 0; w->polls && i < 2 * w->m.g->queues; i++)
 			while (w->m.cq[i] && shca_poll_cq(w->m.cq[i], 1, &wc) > 0)
 				if (wc.status != IBV_WC_SUCCESS)
-					FAIL("seed %lu: completion %s", (unsigned long)w->m.g->seed, ibv_wc_status_str(wc.status));
+					FAIL("seed %lu: completion %s", (unsigned long)w->m.g->seed,
+					     ibv_wc_status_str(wc.status));
 	}
 	return NULL;
 }
@@ -43,7 +45,9 @@ static uint32_t run(struct rig *rigs, uint32_t n, uint64_t seed)
 		graph_check(g, seed);
 	CHECK(!pthread_barrier_init(&start, NULL, n));
 	for (uint32_t i = 0; i < n; i++) {
-		w[i] = (struct member){.m = {.r = &rigs[i], .g = g, .board = &board, .id = i}, .start = &start, .polls = seed & 1};
+		w[i] = (struct member){.m = {.r = &rigs[i], .g = g, .board = &board, .id = i},
+				       .start = &start,
+				       .polls = seed & 1};
 		graph_member_make(&w[i].m);
 	}
 	for (uint32_t i = 0; i < n; i++)

@@ -229,7 +229,8 @@ static bool send_one(struct vm *v, uint32_t peer)
 		return false;
 	struct tx *x = &c->tx[(c->tx_head + c->tx_n) % TX];
 	struct ibv_sge sge[2];
-	struct ibv_send_wr wr = {.wr_id = (uint64_t)peer << 32 | ((c->tx_head + c->tx_n) % TX), .sg_list = sge, .num_sge = 1}, *bad;
+	struct ibv_send_wr wr = {.wr_id = (uint64_t)peer << 32 | ((c->tx_head + c->tx_n) % TX), .sg_list = sge, .num_sge = 1},
+			   *bad;
 	uint32_t lane = rig_below(&v->rng, 2);
 
 	x->what = (enum what)rig_below(&v->rng, W_UD);
@@ -557,7 +558,8 @@ static void finish_queue(struct vm *v, uint32_t peer)
 		return;
 	uint32_t slot = (c->tx_head + c->tx_n) % TX;
 	struct tx *x = &c->tx[slot];
-	struct ibv_send_wr wr = {.wr_id = (uint64_t)peer << 32 | slot, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.wr_id = (uint64_t)peer << 32 | slot, .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
 	int err = shca_post_send(c->qp, &wr, &bad);
 	if (err == ENOMEM)
 		return;

@@ -29,10 +29,10 @@ static const struct {
 	const char *name;
 	uint32_t kinds;
 } points[] = {
-	{"exec", M_ALL}, {"unbind", M(BIND_1) | M(LOCAL_INV)}, {"unbound", M(BIND_1) | M(LOCAL_INV)}, {"bind", M(BIND_1) | M(BIND_2)},
-	{"bound", M(BIND_1) | M(BIND_2)}, {"taken", M(SEND_INV)}, {"data", M(SEND_INV)}, {"data-done", M(SEND_INV)},
-	{"invalidate", M(SEND_INV)}, {"invalidated", M(SEND_INV)}, {"rcqe", M(SEND_INV)}, {"rcqe-done", M(SEND_INV)}, {"scqe", M_ALL},
-	{"scqe-done", M_ALL}, {"advanced", M_ALL},
+	{"exec", M_ALL}, {"unbind", M(BIND_1) | M(LOCAL_INV)}, {"unbound", M(BIND_1) | M(LOCAL_INV)},
+	{"bind", M(BIND_1) | M(BIND_2)}, {"bound", M(BIND_1) | M(BIND_2)}, {"taken", M(SEND_INV)}, {"data", M(SEND_INV)},
+	{"data-done", M(SEND_INV)}, {"invalidate", M(SEND_INV)}, {"invalidated", M(SEND_INV)}, {"rcqe", M(SEND_INV)},
+	{"rcqe-done", M(SEND_INV)}, {"scqe", M_ALL}, {"scqe-done", M_ALL}, {"advanced", M_ALL},
 };
 
 #define LEN 64u
@@ -54,7 +54,8 @@ static char *memory;
 
 static struct ibv_qp *queue(struct ibv_cq *both, uint32_t flags)
 {
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = both, .rcq = both, .send_wr = 16, .recv_wr = 4, .sge = 1};
+	struct rig_qp_attr a = {
+		.type = IBV_QPT_RC, .exp_flags = flags, .scq = both, .rcq = both, .send_wr = 16, .recv_wr = 4, .sge = 1};
 	struct ibv_qp *qp = rig_qp(&r, &a);
 
 	rig_init(qp);
@@ -77,7 +78,8 @@ static void bind(struct ibv_qp *qp, struct ibv_mw *mw, uint64_t at, uint64_t id)
 {
 	struct ibv_send_wr wr = {.wr_id = id, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
 				 .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey),
-					     .bind_info = {.mr = mr, .addr = (uintptr_t)memory + at, .length = HALF, .mw_access_flags = OPEN}}}, *bad;
+					     .bind_info = {.mr = mr, .addr = (uintptr_t)memory + at, .length = HALF,
+							   .mw_access_flags = OPEN}}}, *bad;
 
 	CHECK(!shca_post_send(qp, &wr, &bad));
 	mw->rkey = wr.bind_mw.rkey;
@@ -94,7 +96,8 @@ static bool opens(const struct ibv_qp *by, uint32_t rkey, uint64_t at)
 static void request(struct ibv_qp *t, uint32_t rkey)
 {
 	struct ibv_sge sge = {(uintptr_t)memory, 8, mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = 2, .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = rkey}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 2, .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED,
+				 .invalidate_rkey = rkey}, *bad;
 
 	if (st->kind == SEND_INV) {
 		wr.opcode = IBV_WR_SEND_WITH_INV;
@@ -151,7 +154,8 @@ static void role_a(void)
 		CHECK(wc.wr_id == 3 ? !received : wc.wr_id == 2 && !sent);
 		if (wc.wr_id == 3) {
 			received = true;
-			CHECK(wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == old && wc.byte_len == 8 && memory[HALF] == 5);
+			CHECK(wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == old && wc.byte_len == 8 &&
+			      memory[HALF] == 5);
 		} else {
 			sent = true;
 		}
@@ -171,7 +175,8 @@ static void role_a(void)
 		CHECK(opens(to, mw->rkey, 0));
 	}
 	CHECK(shca_dereg_mr(mr) == EBUSY && !shca_dealloc_mw(mw) && !shca_dereg_mr(mr));
-	CHECK(!shca_destroy_qp(t) && !shca_destroy_qp(to) && !shca_destroy_qp(u) && !shca_destroy_cq(cq) && !shca_destroy_cq(waited));
+	CHECK(!shca_destroy_qp(t) && !shca_destroy_qp(to) && !shca_destroy_qp(u) && !shca_destroy_cq(cq) &&
+	      !shca_destroy_cq(waited));
 	CHECK(!shca_buf_free(r.ctx, memory));
 	rig_leave(&r);
 }

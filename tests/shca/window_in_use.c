@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A memory window ends while a peer's thread is inside the memory by it: the request that ends it, or the call that frees it, completes
- * when that thread has left. A region is deregistered while a request binds a window to it. And a bind that has waited until its window
- * was freed changes nothing.
+ * A memory window ends while a peer's thread is inside the memory by it: the request that ends it, or the call that frees it,
+ * completes when that thread has left. A region is deregistered while a request binds a window to it. And a bind that has waited
+ * until its window was freed changes nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static _Atomic uint32_t returned;
 
 static struct ibv_qp *queue(struct rig *r, struct ibv_cq *both, uint32_t flags)
 {
-	struct rig_qp_attr at = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = both, .rcq = both, .send_wr = 16, .recv_wr = 4, .sge = 1};
+	struct rig_qp_attr at = {
+		.type = IBV_QPT_RC, .exp_flags = flags, .scq = both, .rcq = both, .send_wr = 16, .recv_wr = 4, .sge = 1};
 	struct ibv_qp *q = rig_qp(r, &at);
 
 	rig_init(q);
@@ -85,8 +86,9 @@ static void post_inv(void)
 static void *writes(void *rkey)
 {
 	struct ibv_sge sge = {(uintptr_t)data, LEN, peer_mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .send_flags = IBV_SEND_SIGNALED,
-				 .wr.rdma = {.remote_addr = (uintptr_t)memory, .rkey = *(uint32_t *)rkey}}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				 .send_flags = IBV_SEND_SIGNALED,
+					 .wr.rdma = {.remote_addr = (uintptr_t)memory, .rkey = *(uint32_t *)rkey}}, *bad;
 
 	CHECK(!shca_post_send(peer, &wr, &bad));
 	return NULL;
@@ -279,8 +281,10 @@ static void freed_before(void)
 	CHECK(!shca_post_recv(u, &wr, &rbad) && !shca_modify_qp(u, &err, IBV_QP_STATE));		/* a completion */
 	CHECK(completion(cq) == IBV_WC_MW_BIND_ERR);
 	struct shca_mr *sh = shca_mr_entry(a.m, index);
-	CHECK(atomic_load(&sh->key) == r->rkey && !atomic_load(&sh->bound) && sh->length == 8 && sh->access == IBV_ACCESS_LOCAL_WRITE);
-	CHECK(!shca_destroy_qp(t) && !shca_destroy_qp(to) && !shca_destroy_qp(u) && !shca_destroy_cq(waited) && !shca_dereg_mr(r));
+	CHECK(atomic_load(&sh->key) == r->rkey && !atomic_load(&sh->bound) && sh->length == 8 &&
+	      sh->access == IBV_ACCESS_LOCAL_WRITE);
+	CHECK(!shca_destroy_qp(t) && !shca_destroy_qp(to) && !shca_destroy_qp(u) && !shca_destroy_cq(waited) &&
+	      !shca_dereg_mr(r));
 	no_pair();
 }
 
@@ -290,7 +294,8 @@ static void *destroys(void *q)
 	return NULL;
 }
 
-/* The call that destroys a queue pair looks at a window that was bound there once; meanwhile the window is bound on another one. */
+/* The call that destroys a queue pair looks at a window that was bound there once; meanwhile the window
+ * is bound on another one. */
 static void bound_elsewhere(void)
 {
 	pair(IBV_MW_TYPE_2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHCA_BEHAVE=nosequence: a write that has overtaken the one before it lands once, whoever comes to it in its turn. The second of two
- * writes is posted when the helper thread has begun with the first one: so it lands, and is left over. 1 second.
+ * SHCA_BEHAVE=nosequence: a write that has overtaken the one before it lands once, whoever comes to it in its turn. The second
+ * of two writes is posted when the helper thread has begun with the first one: so it lands, and is left over. 1 second.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,8 @@ int main(void)
 			if (i > 20000)
 				FAIL("write %lu does not complete", (unsigned long)v);
 		if (wc.wr_id != v || wc.status != IBV_WC_SUCCESS)
-			FAIL("write %lu: that of %lu, %s", (unsigned long)v, (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
+			FAIL("write %lu: that of %lu, %s", (unsigned long)v, (unsigned long)wc.wr_id,
+			     ibv_wc_status_str(wc.status));
 	}
 	if (atomic_load(&word) != 9)
 		FAIL("a write that has overtaken another one lands again in its turn");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * No cliffs: what the table of the host executor (tuner.c, and `trees` of vcoll.c) takes for some size costs no more than 1.3
- * times what it takes for any larger one costs. Costs are those of a model, in which all ranks' graphs run against each other: every
- * rank carries out its nodes in their order, on a CPU of its own or on one of a few that all share; a message costs both ends a
- * fixed time and one for each byte, and is under way for a while; what is longer than an eager message is announced first.
+ * times what it takes for any larger one costs. Costs are those of a model, in which all ranks' graphs run against each
+ * other: every rank carries out its nodes in their order, on a CPU of its own or on one of a few that all share; a
+ * message costs both ends a fixed time and one for each byte, and is under way for a while; what is longer than an eager
+ * message is announced first.
  *
  *     coll_cost            the test
  *     COLL_COST=1          prints each size's cost, and that of all other algorithms
@@ -24,8 +25,8 @@ struct model {
 	double latency;
 	double copy, reduce;	/* by the CPU, to memory that is in the cache */
 	double announced;	/* what a message that is not eager costs more, at its receiver */
-	double read, fresh;	/* of such a message, by its receiver's CPU: of what the sender was given, which may be in the cache of
-				 * both; of what it has just made, which is in the sender's */
+	double read, fresh;	/* of such a message, by its receiver's CPU: of what the sender was given, which may be in the
+				 * cache of both; of what it has just made, which is in the sender's */
 	double wire;		/* of all messages, between two hosts, at either end's port */
 	int cores;		/* that the ranks share; 0: each has its own */
 	int per_host;		/* ranks of one host, which share its port; 0: the model has no hosts */
@@ -168,7 +169,8 @@ static double ready(const struct model *m, struct rank *ranks, int me)
 	if (n->kind != HDL_N_RECV)
 		return later(t, r->now);
 	at = sent(&ranks[n->peer], me, n->sub);
-	return at ? later(t, ranks[n->peer].there[*at]) + (n->len > EAGER ? between(m, r, &ranks[n->peer])->announced : 0) : NEVER;
+	return at ? later(t, ranks[n->peer].there[*at]) + (n->len > EAGER ? between(m, r, &ranks[n->peer])->announced : 0) :
+		    NEVER;
 }
 
 static void step(const struct model *m, struct rank *ranks, int me, double begins)
@@ -324,7 +326,8 @@ static int sizes(size_t *out, size_t most)
 /* by_hosts: of those that go by hosts only, and what they are compared with. */
 static int look(const struct model *m, enum hdl_coll coll, int n, bool by_hosts)
 {
-	bool blocks = coll == HDL_ALLGATHER || coll == HDL_ALLTOALL || coll == HDL_GATHER || coll == HDL_SCATTER || coll == HDL_REDUCE_SCATTER;
+	bool blocks = coll == HDL_ALLGATHER || coll == HDL_ALLTOALL || coll == HDL_GATHER || coll == HDL_SCATTER ||
+		      coll == HDL_REDUCE_SCATTER;
 	double costs[SIZES];
 	const struct hdl_algorithm *as[SIZES];
 	size_t bytes[SIZES];
@@ -337,12 +340,14 @@ static int look(const struct model *m, enum hdl_coll coll, int n, bool by_hosts)
 		costs[i] = cost(m, as[i], coll, n, bytes[i]);
 		if (!getenv("COLL_COST"))
 			continue;
-		printf("%s, %s, %d ranks, %zu bytes: %s %.1f us;", m->name, hdl_coll_name(coll), n, bytes[i], as[i]->name, costs[i] / 1000);
+		printf("%s, %s, %d ranks, %zu bytes: %s %.1f us;", m->name, hdl_coll_name(coll), n, bytes[i], as[i]->name,
+		       costs[i] / 1000);
 		print_others(m, coll, n, bytes[i]);
 	}
 	for (int i = 0; i < k; i++)
 		for (int j = i + 1; j < k; j++)
-			if (costs[i] > CLIFF * costs[j] && (!by_hosts || as[i]->build == hdl_build_hier || as[j]->build == hdl_build_hier)) {
+			if (costs[i] > CLIFF * costs[j] &&
+			    (!by_hosts || as[i]->build == hdl_build_hier || as[j]->build == hdl_build_hier)) {
 				printf("%s: %s of %d ranks: %zu bytes (%s) cost %.1f us, %zu (%s) %.1f us: %.2f times\n", m->name,
 				       hdl_coll_name(coll), n, bytes[i], as[i]->name, costs[i] / 1000, bytes[j], as[j]->name,
 				       costs[j] / 1000, costs[i] / costs[j]);
@@ -372,12 +377,12 @@ static int look_at_levels(const struct model *m, enum hdl_coll coll, int n)
 		then = cost(m, other, coll, n, bytes[i]);
 		if (getenv("COLL_COST")) {
 			two = cost(m, by_hosts, coll, n, bytes[i]);
-			printf("LEVELS %s, %s, %d ranks, %zu bytes: %s; %s %.1f us, two-level %.1f us: %.2f times\n", m->name, hdl_coll_name(coll), n,
-			       bytes[i], a->name, other->name, then / 1000, two / 1000, two / then);
+			printf("LEVELS %s, %s, %d ranks, %zu bytes: %s; %s %.1f us, two-level %.1f us: %.2f times\n", m->name,
+			       hdl_coll_name(coll), n, bytes[i], a->name, other->name, then / 1000, two / 1000, two / then);
 		}
 		if (now > 1.01 * then) {
-			printf("%s: %s of %d ranks, %zu bytes: two-level %.1f us, %s %.1f us\n", m->name, hdl_coll_name(coll), n, bytes[i],
-			       now / 1000, other->name, then / 1000);
+			printf("%s: %s of %d ranks, %zu bytes: two-level %.1f us, %s %.1f us\n", m->name, hdl_coll_name(coll),
+			       n, bytes[i], now / 1000, other->name, then / 1000);
 			dearer++;
 		}
 	}

@@ -25,7 +25,8 @@ Test(coll_graph, movement)
 				for (size_t c = 0; c < COUNT(counts); c++)
 					for (int ip = 0; ip < (a->coll >= HDL_ALLGATHER ? 2 : 1); ip++) {
 						struct job j = { .coll = a->coll, .algo = a, .n = n, .root = root, .in_place = ip,
-								 .type = rep_of(MPI_INT32_T), .op = MPI_OP_NULL, .count = counts[c] };
+								 .type = rep_of(MPI_INT32_T), .op = MPI_OP_NULL,
+									 .count = counts[c] };
 						struct hdl_shape s = { .coll = a->coll, .size = n };
 
 						if (!a->fits || a->fits(&s))
@@ -128,7 +129,8 @@ Test(coll_graph, tuner_has_an_answer_for_everything)
 	for (int coll = 0; coll < HDL_COLLS; coll++)
 		for (int n = 1; n < 70; n++)
 			for (size_t bytes = 0; bytes < (size_t)1 << 30; bytes = bytes * 2 + 1) {
-				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .bytes = bytes, .esize = 1, .oversubscribed = n % 2 };
+				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .bytes = bytes, .esize = 1,
+						       .oversubscribed = n % 2 };
 				const struct hdl_algorithm *a = hdl_tune_host(&s, NULL);
 
 				cr_assert_not_null(a);

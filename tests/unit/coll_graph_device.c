@@ -23,9 +23,10 @@ Test(coll_graph_device, offload_movement)
 			for (int radix = 2; radix <= 5; radix++)
 				for (int root = 0; root < (what[w].coll == HDL_BCAST ? n : 1); root++) {
 					struct hdl_algorithm a = { what[w].coll, what[w].name, what[w].build, NULL };
-					struct job j = { .coll = a.coll, .algo = &a, .n = n, .root = root, .type = rep_of(MPI_INT32_T),
-							 .op = MPI_OP_NULL, .count = a.coll == HDL_BARRIER ? 0 : 37, .offload = true,
-							 .radix = radix };
+					struct job j = { .coll = a.coll, .algo = &a, .n = n, .root = root,
+							 .type = rep_of(MPI_INT32_T), .op = MPI_OP_NULL,
+							 .count = a.coll == HDL_BARRIER ? 0 : 37, .offload = true,
+								 .radix = radix };
 
 					run_job(&j, SIM_ANY_ORDER);
 				}
@@ -37,7 +38,8 @@ Test(coll_graph_device, barriers_with_a_leader)
 	for (int n = 3; n <= HDL_MAILBOX_RANKS; n++)
 		for (int leader = 0; leader < n; leader++)
 			for (int r = 0; r < n; r++) {
-				struct hdl_shape s = { .coll = HDL_BARRIER, .rank = r, .size = n, .cell_bytes = 64, .leader = 1 + leader };
+				struct hdl_shape s = {
+					.coll = HDL_BARRIER, .rank = r, .size = n, .cell_bytes = 64, .leader = 1 + leader};
 				struct hdl_graph *g = hdl_build_mailbox_barrier(&s);
 				uint32_t arrivals = 0, puts = 0;
 
@@ -82,20 +84,24 @@ Test(coll_graph_device, tasks_of_all)
 	for (int c = HDL_BARRIER; c < HDL_COLLS; c++)
 		for (size_t k = 0; k < COUNT(sizes); k++)
 			for (int radix = 2; radix < 6; radix++)
-				for (int root = 0; root < (hdl_coll_has_root((enum hdl_coll)c) ? sizes[k] : 1); root += 1 + sizes[k] / 8)
+				for (int root = 0; root < (hdl_coll_has_root((enum hdl_coll)c) ? sizes[k] : 1);
+				     root += 1 + sizes[k] / 8)
 					for (int ip = 0; ip < (c <= HDL_BCAST ? 1 : 2); ip++) {
-						struct job j = { .coll = (enum hdl_coll)c, .n = sizes[k], .root = root, .in_place = ip,
-								 .type = rep_of(draw(2) ? MPI_INT64_T : MPI_INT16_T),
-								 .count = c ? 1 + draw(20) : 0, .offload = true, .radix = radix,
+						struct job j = { .coll = (enum hdl_coll)c, .n = sizes[k], .root = root,
+								 .in_place = ip,
+								 .type = rep_of(draw(2) ? MPI_INT64_T : MPI_INT16_T), .count = c
+								 ? 1 + draw(20) : 0, .offload = true, .radix = radix,
 								 .op = hdl_coll_reduces((enum hdl_coll)c) ? MPI_SUM : MPI_OP_NULL,
-								 .means = hdl_coll_reduces((enum hdl_coll)c) ? draw(2) ? &extended : &plain : NULL };
+								 .means = hdl_coll_reduces((enum hdl_coll)c) ? draw(2)
+									 ? &extended : &plain : NULL };
 						struct hdl_shape s = { .coll = j.coll, .size = j.n };
 
 						j.algo = hdl_tune_offload(HDL_EXEC_TASKS, &s);
 						if (j.algo)
 							run_job(&j, SIM_ANY_ORDER);
 						else
-							cr_assert(c == HDL_SCAN || c == HDL_EXSCAN || (c == HDL_REDUCE_SCATTER && j.n == 33));
+							cr_assert(c == HDL_SCAN || c == HDL_EXSCAN ||
+								  (c == HDL_REDUCE_SCATTER && j.n == 33));
 					}
 }
 
@@ -138,9 +144,9 @@ Test(coll_graph_device, direct_graphs_write_lines_of_their_sender)
 	for (int n = 2; n <= 16; n++)
 		for (int r = 0; r < n; r++)
 			for (int which = 0; which < 3; which++) {
-				struct hdl_shape s = { .coll = HDL_ALLREDUCE, .rank = r, .size = n, .root = 1, .bytes = which ? 40 : 0,
-						       .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)), .esize = 8,
-						       .cell_bytes = 64 };
+				struct hdl_shape s = { .coll = HDL_ALLREDUCE, .rank = r, .size = n, .root = 1, .bytes = which
+						       ? 40 : 0, .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)),
+						       .esize = 8, .cell_bytes = 64 };
 				struct hdl_graph *g = which == 0 ? hdl_build_mailbox_barrier(&s) :
 						      which == 1 ? hdl_build_mailbox_allreduce(&s) : hdl_build_mailbox_bcast(&s);
 				int puts = 0, arrivals = 0;
@@ -176,9 +182,11 @@ Test(coll_graph_device, forms_for_the_device)
 				struct hdl_enc enc;
 
 				if (!hdl_op_valid(all_ops[o], hdl_type_get(all_types[t])) ||
-				    !hdl_enc_for(all_ops[o], hdl_type_get(all_types[t]), bytes, all_means[m], &enc, why, sizeof(why)))
+				    !hdl_enc_for(all_ops[o], hdl_type_get(all_types[t]), bytes, all_means[m], &enc, why,
+						 sizeof(why)))
 					continue;
-				cr_assert_eq(enc.esize % es, enc.rep == HDL_REP_C32 || enc.rep == HDL_REP_C64 ? enc.esize : 0, "%s", type->name);
+				cr_assert_eq(enc.esize % es, enc.rep == HDL_REP_C32 || enc.rep == HDL_REP_C64 ? enc.esize : 0,
+					     "%s", type->name);
 				if (enc.by == HDL_ENC_BY_ATOMICS)
 					continue;
 				for (size_t i = 0; i < 13; i++)
@@ -192,8 +200,8 @@ Test(coll_graph_device, forms_for_the_device)
 
 					for (size_t k = 0; k < es; k++)
 						is |= in[i * es + k];
-					cr_assert(logical ? out[i * es] == is : same_value(type, in + i * es, out + i * es), "%s %s",
-						  hdl_op_name(all_ops[o]), type->name);
+					cr_assert(logical ? out[i * es] == is : same_value(type, in + i * es, out + i * es),
+						  "%s %s", hdl_op_name(all_ops[o]), type->name);
 				}
 			}
 }
@@ -204,8 +212,9 @@ static void offload_reduction(enum hdl_coll coll, const char *name, hdl_build_fn
 	for (int n = 2; n <= MAX_RANKS; n += 5)
 		for (int ip = 0; ip < 2; ip++) {
 			struct hdl_algorithm a = { coll, name, build, NULL };
-			struct job j = { .coll = coll, .algo = &a, .n = n, .in_place = ip, .type = rep_of(type), .op = op, .count = count,
-					 .offload = true, .means = means, .radix = 2 + n % 3, .root = coll == HDL_REDUCE ? n / 2 : 0 };
+			struct job j = { .coll = coll, .algo = &a, .n = n, .in_place = ip, .type = rep_of(type), .op = op,
+					 .count = count, .offload = true, .means = means, .radix = 2 + n % 3,
+						 .root = coll == HDL_REDUCE ? n / 2 : 0 };
 
 			run_job(&j, SIM_ANY_ORDER);
 		}
@@ -230,8 +239,8 @@ Test(coll_graph_device, offload_reductions)
 						continue;
 					/* mailbox: any operation will do */
 					if (!all_means[m]) {
-						offload_reduction(HDL_ALLREDUCE, "cells", hdl_build_mailbox_allreduce, NULL, all_types[t],
-								  all_ops[o], counts[c]);
+						offload_reduction(HDL_ALLREDUCE, "cells", hdl_build_mailbox_allreduce, NULL,
+								  all_types[t], all_ops[o], counts[c]);
 						continue;
 					}
 					if (!hdl_enc_for(all_ops[o], type, bytes, all_means[m], &enc, why, sizeof(why))) {
@@ -240,14 +249,14 @@ Test(coll_graph_device, offload_reductions)
 					}
 					known[m] += !c;
 					if (enc.by == HDL_ENC_BY_ATOMICS) {
-						offload_reduction(HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, all_means[m],
-								  all_types[t], all_ops[o], counts[c]);
+						offload_reduction(HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star,
+								  all_means[m], all_types[t], all_ops[o], counts[c]);
 						continue;
 					}
-					offload_reduction(HDL_ALLREDUCE, "tree", hdl_build_tasks_allreduce, all_means[m], all_types[t],
-							  all_ops[o], counts[c]);
-					offload_reduction(HDL_REDUCE, "tree", hdl_build_tasks_reduce, all_means[m], all_types[t], all_ops[o],
-							  counts[c]);
+					offload_reduction(HDL_ALLREDUCE, "tree", hdl_build_tasks_allreduce, all_means[m],
+							  all_types[t], all_ops[o], counts[c]);
+					offload_reduction(HDL_REDUCE, "tree", hdl_build_tasks_reduce, all_means[m],
+							  all_types[t], all_ops[o], counts[c]);
 				}
 	/* All that is valid but on long double (4), its complex (2), its pair (2), and products of the two complex. */
 	cr_assert_eq(known[1], (18 + 3) * 10 + 3 * 4 + 3 + 3 + 3 * 2 + 6 * 2 - 4 - 2 - 2 - 2, "%u", known[1]);
@@ -271,8 +280,8 @@ static void need_the_same(struct hdl_shape s)
 			data_bytes = g->data_bytes;
 		}
 		cr_assert(g->acc_bytes == acc_bytes && g->data_bytes == data_bytes,
-			  "%s %s, rank %d of %d, %zu bytes: %zu and %zu, where rank 0 needs %zu and %zu", hdl_coll_name(s.coll), a->name, s.rank,
-			  s.size, s.bytes, g->acc_bytes, g->data_bytes, acc_bytes, data_bytes);
+			  "%s %s, rank %d of %d, %zu bytes: %zu and %zu, where rank 0 needs %zu and %zu", hdl_coll_name(s.coll),
+			  a->name, s.rank, s.size, s.bytes, g->acc_bytes, g->data_bytes, acc_bytes, data_bytes);
 		hdl_graph_free(g);
 	}
 }
@@ -287,8 +296,8 @@ Test(coll_graph_device, slots_are_of_one_size)
 	for (int coll = 0; coll < HDL_COLLS; coll++)
 		for (int n = 2; n <= MAX_RANKS; n++)
 			for (size_t i = 0; i < COUNT(sizes); i++) {
-				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .root = n - 1, .bytes = sizes[i], .esize = 1, .radix = 3,
-						       .fn = hdl_op_lookup(MPI_SUM, type) };
+				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .root = n - 1, .bytes = sizes[i],
+						       .esize = 1, .radix = 3, .fn = hdl_op_lookup(MPI_SUM, type) };
 
 				if (!hdl_coll_reduces(s.coll))
 					need_the_same(s);

@@ -89,9 +89,10 @@ Test(coll_graph_hosts, two_levels)
 			for (int root = 0; by_hosts(a) && root < (hdl_coll_has_root(a->coll) ? placements[p].n : 1); root++)
 				for (size_t c = 0; c < (placements[p].n <= 4 ? 4 : root % 4 ? 2 : 3); c++)
 					for (int ip = 0; ip < (a->coll == HDL_BCAST || a->coll == HDL_BARRIER ? 1 : 2); ip++) {
-						struct job j = { .coll = a->coll, .algo = a, .n = placements[p].n, .root = root, .in_place = ip,
-								 .type = rep_of(MPI_INT64_T), .count = counts[c], .hosts = h,
-								 .op = hdl_coll_reduces(a->coll) ? MPI_SUM : MPI_OP_NULL };
+						struct job j = { .coll = a->coll, .algo = a, .n = placements[p].n, .root = root,
+								 .in_place = ip, .type = rep_of(MPI_INT64_T), .count = counts[c],
+								 .hosts = h, .op = hdl_coll_reduces(a->coll) ? MPI_SUM :
+									 MPI_OP_NULL };
 
 						if (c < 2)
 							run_job(&j, SIM_PROGRAM_ORDER);
@@ -109,8 +110,10 @@ Test(coll_graph_hosts, only_leaders_send_to_other_hosts)
 
 		for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++)
 			for (int rank = 0; by_hosts(a) && rank < placements[p].n; rank++) {
-				struct hdl_shape s = { .coll = a->coll, .rank = rank, .size = placements[p].n, .root = 1, .bytes = 4096, .esize = 8,
-						       .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)), .hosts = h };
+				struct hdl_shape s = { .coll = a->coll, .rank = rank, .size = placements[p].n, .root = 1,
+						       .bytes = 4096, .esize = 8,
+							       .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)),
+								       .hosts = h };
 				struct hdl_graph *g = a->build(&s);
 				const int *host = placements[p].host;
 				bool lowest = true, root = hdl_coll_has_root(a->coll) && host[rank] == host[1];
@@ -119,7 +122,8 @@ Test(coll_graph_hosts, only_leaders_send_to_other_hosts)
 					lowest &= host[r] != host[rank];
 				for (uint32_t i = 0; i < g->nnodes; i++)
 					if (g->nodes[i].peer >= 0 && host[g->nodes[i].peer] != host[rank])
-						cr_assert(root ? rank == 1 : lowest, "%s, %s: rank %d has to do with rank %d of another host",
+						cr_assert(root ? rank == 1 : lowest,
+							  "%s, %s: rank %d has to do with rank %d of another host",
 							  placements[p].name, hdl_coll_name(a->coll), rank, g->nodes[i].peer);
 				hdl_graph_free(g);
 			}
@@ -136,7 +140,8 @@ static uint64_t messages(const struct hdl_graph *g, const int *host, int rank, b
 		const struct hdl_node *d = &g->nodes[i];
 
 		if (d->peer >= 0 && (host[d->peer] != host[rank]) == others)
-			n += 1 + ((uint64_t)d->kind * 31 + (uint64_t)d->peer * 131 + (uint64_t)d->sub * 7919 + d->len * 65537) * 1000;
+			n += 1 + ((uint64_t)d->kind * 31 + (uint64_t)d->peer * 131 + (uint64_t)d->sub * 7919 + d->len * 65537) *
+					 1000;
 	}
 	return n;
 }
@@ -152,16 +157,16 @@ Test(coll_graph_hosts, stages_between_hosts_are_those_of_two_levels)
 
 		for (size_t c = 0; c < COUNT(colls); c++)
 			for (int rank = 0; rank < placements[p].n; rank++) {
-				struct hdl_shape s = { .coll = colls[c], .rank = rank, .size = placements[p].n, .root = placements[p].n - 1,
-						       .bytes = 4096, .esize = 8, .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)),
-						       .hosts = h };
+				struct hdl_shape s = { .coll = colls[c], .rank = rank, .size = placements[p].n,
+						       .root = placements[p].n - 1, .bytes = 4096, .esize = 8,
+						       .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)), .hosts = h };
 				struct hdl_graph *whole = hdl_build_hier(&s), *between;
 
 				s.leaders_only = true;
 				between = hdl_build_hier(&s);
 				cr_assert_eq(messages(between, host, rank, false), 0);
-				cr_assert_eq(messages(between, host, rank, true), messages(whole, host, rank, true), "%s, %s: rank %d",
-					     placements[p].name, hdl_coll_name(colls[c]), rank);
+				cr_assert_eq(messages(between, host, rank, true), messages(whole, host, rank, true),
+					     "%s, %s: rank %d", placements[p].name, hdl_coll_name(colls[c]), rank);
 				hdl_graph_free(whole);
 				hdl_graph_free(between);
 			}

@@ -232,8 +232,8 @@ void run_job(const struct job *j, enum sim_mode mode)
 	for (size_t r = 0; r < n; r++) {
 		struct sim_rank *k = &ranks[r];
 		bool root = (int)r == j->root, rooted = j->coll == HDL_REDUCE || j->coll == HDL_GATHER;
-		bool has_result = j->coll != HDL_BARRIER && (!rooted || root) && !(j->coll == HDL_SCATTER && j->in_place && root) &&
-				  (j->coll != HDL_EXSCAN || r);
+		bool has_result = j->coll != HDL_BARRIER && (!rooted || root) &&
+				  !(j->coll == HDL_SCATTER && j->in_place && root) && (j->coll != HDL_EXSCAN || r);
 		bool keeps_input = j->coll != HDL_BCAST && (j->coll == HDL_SCATTER || !j->in_place || (root_only && !root));
 
 		for (size_t i = 0; has_result && i * es < out_bytes; i++)

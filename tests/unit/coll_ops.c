@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The predefined operations, on every type, at every alignment, at the beginning and at the end of mapped memory, on packed elements and on
- * those in memory: the result is that of the same elements at a usual address, and what is not the type map's stays as it is.
+ * The predefined operations, on every type, at every alignment, at the beginning and at the end of mapped memory, on
+ * packed elements and on those in memory: the result is that of the same elements at a usual address, and what is not the
+ * type map's stays as it is.
  */
 #include <criterion/criterion.h>
 #include <stdbool.h>
@@ -12,8 +13,8 @@
 #include "collectives/collectives.h"
 #include "collectives/graph/graph.h"
 
-static const MPI_Op all_ops[] = { MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_MINLOC,
-				  MPI_MAXLOC };
+static const MPI_Op all_ops[] = {MPI_SUM,  MPI_MIN,  MPI_MAX, MPI_PROD, MPI_BAND,   MPI_BOR,
+				 MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_MINLOC, MPI_MAXLOC};
 static const MPI_Count counts[] = { 1, 2, 7, 33 };
 #define MOST 33
 #define CANARY 0x6b
@@ -81,8 +82,8 @@ static char *place(int which, size_t bytes, size_t shift, bool at_end)
 	return at_end ? pages[which] + page - bytes - shift : pages[which] + shift;
 }
 
-static void expect_elements(int which, const char *at, const char *packed, const struct hdl_type *type, MPI_Count n, bool in_memory,
-			    const char *what)
+static void expect_elements(int which, const char *at, const char *packed, const struct hdl_type *type, MPI_Count n,
+			    bool in_memory, const char *what)
 {
 	static char expected[1 << 16], got[1 << 16];
 	size_t bytes = (size_t)(n * hdl_type_size(type)), to = (size_t)(at - pages[which]);
@@ -115,8 +116,9 @@ static void try_places(MPI_Op op, const struct hdl_type *type, MPI_Count n, cons
 			continue;
 		a = place(0, length, shift_in, at_end);
 		b = place(1, length, shift_io, at_end);
-		snprintf(what, sizeof(what), "%s on %lld %s, %s, %zu and %zu bytes from the %s of a page", hdl_op_name(op), (long long)n,
-			 hdl_reptype(type)->name, in_memory ? "in memory" : "packed", shift_in, shift_io, at_end ? "end" : "start");
+		snprintf(what, sizeof(what), "%s on %lld %s, %s, %zu and %zu bytes from the %s of a page", hdl_op_name(op),
+			 (long long)n, hdl_reptype(type)->name, in_memory ? "in memory" : "packed", shift_in, shift_io,
+			 at_end ? "end" : "start");
 		if (in_memory) {
 			hdl_unpack(a, in, n, type, 0, bytes);
 			hdl_unpack(b, io, n, type, 0, bytes);

@@ -19,7 +19,8 @@ static void check(enum hdl_queues_health health, struct past p)
 	cr_assert((health >= HDL_QUEUES_BROKEN) == p.broke, "health %d: a BREAK has come: %d", health, p.broke);
 	cr_assert((health == HDL_QUEUES_STOPPED) == p.stopped, "health %d: stopped %d", health, p.stopped);
 	cr_assert((health == HDL_QUEUES_SUSPECT) == (p.suspected && !p.broke), "health %d: suspected %d", health, p.suspected);
-	cr_assert((health == HDL_QUEUES_SOUND) == (!p.suspected && !p.broke), "requests are posted on queues of health %d", health);
+	cr_assert((health == HDL_QUEUES_SOUND) == (!p.suspected && !p.broke), "requests are posted on queues of health %d",
+		  health);
 }
 
 static void explore(enum hdl_queues_health health, struct past p, int left)

@@ -130,7 +130,8 @@ static bool fits(const struct hdl_node *put, const struct hdl_node *arrive)
 {
 	if (arrive->dst_space == HDL_SP_ACC)
 		return !put->len;
-	return (put->stamped ? put->stride : put->len) == arrive->len && (!put->len || (put->dst_space == arrive->dst_space && put->dst_off == arrive->dst_off));
+	return (put->stamped ? put->stride : put->len) == arrive->len &&
+	       (!put->len || (put->dst_space == arrive->dst_space && put->dst_off == arrive->dst_off));
 }
 
 /* What the device makes of several operands: by the host's loop, on what they stand for. */
@@ -138,7 +139,8 @@ static void combine(struct sim *s, const struct hdl_graph *g, const struct hdl_n
 {
 	size_t count = s->enc->form == HDL_ENC_PLAIN ? n->len / g->esize : 1, bytes = count * g->esize;
 	size_t step = s->enc->form == HDL_ENC_PLAIN ? n->len : HDL_CALC_ELEMENT;
-	char sum[64], value[64], *a = bytes > sizeof(sum) ? malloc(bytes) : sum, *b = bytes > sizeof(value) ? malloc(bytes) : value;
+	char sum[64], value[64], *a = bytes > sizeof(sum) ? malloc(bytes) : sum,
+				 *b = bytes > sizeof(value) ? malloc(bytes) : value;
 
 	/* 8 bytes of elements in one of CALC */
 	if (s->enc->form == HDL_ENC_WORDS) {
@@ -207,8 +209,8 @@ static bool start(struct sim *s, int r, uint32_t i)
 			return false;
 		}
 		if (!fits(n, &s->ranks[n->peer].g->nodes[ai])) {
-			snprintf(s->error, sizeof(s->error), "rank %d puts %zu bytes to %d, which expects %zu, or elsewhere", r, n->len,
-				 n->peer, s->ranks[n->peer].g->nodes[ai].len);
+			snprintf(s->error, sizeof(s->error), "rank %d puts %zu bytes to %d, which expects %zu, or elsewhere", r,
+				 n->len, n->peer, s->ranks[n->peer].g->nodes[ai].len);
 			return false;
 		}
 		if (n->len && n->nsrc > 1)
@@ -344,8 +346,8 @@ const char *sim_run(struct sim_rank *ranks, int n, enum sim_mode mode, const str
 	for (r = 0; r < n && !*s.error; r++)
 		for (i = 0; i < ranks[r].g->nnodes; i++)
 			if (s.state[r][i] != DONE && !*s.error)
-				snprintf(s.error, sizeof(s.error), "deadlock: rank %d, node %u (kind %u, peer %d) is not done", r, i,
-					 ranks[r].g->nodes[i].kind, ranks[r].g->nodes[i].peer);
+				snprintf(s.error, sizeof(s.error), "deadlock: rank %d, node %u (kind %u, peer %d) is not done",
+					 r, i, ranks[r].g->nodes[i].kind, ranks[r].g->nodes[i].peer);
 	for (r = 0; r < n; r++)
 		free(s.state[r]);
 	free(s.state);

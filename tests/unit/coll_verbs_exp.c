@@ -103,8 +103,9 @@ static void reset(void)
 
 Test(verbs_exp, foreign_contexts_have_nothing)
 {
-	struct ibv_exp_device_attr attr = { .comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | SHCA_EXP_DEVICE_ATTR_EXTENSIONS, .exp_device_cap_flags = ~0ULL,
-					    .max_task_wrs = 7 };
+	struct ibv_exp_device_attr attr = {.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | SHCA_EXP_DEVICE_ATTR_EXTENSIONS,
+					   .exp_device_cap_flags = ~0ULL,
+					   .max_task_wrs = 7};
 	struct ibv_exp_qp_init_attr init = { .comp_mask = IBV_EXP_QP_INIT_ATTR_PD, .qp_type = IBV_QPT_RC };
 	struct ibv_pd fpd = { .context = &foreign };
 	struct ibv_exp_send_wr wr = { .exp_opcode = IBV_EXP_WR_NOP };

@@ -467,8 +467,8 @@ static void check_layout(const struct hdl_layout *l, unsigned seed)
 	cr_assert_eq(l->flat, n == 0 && l->count <= HDL_LIST_SHORT);
 }
 
-/* Memory between pages that are not mapped, whose first or last byte is the first or the last one that is; until the next call of that
- * number. */
+/* Memory between pages that are not mapped, whose first or last byte is the first or the last one that is; until the
+ * next call of that number. */
 static char *at_edge(int which, size_t bytes, bool end)
 {
 	enum { ROOM = 16 << 20 };
@@ -726,7 +726,8 @@ static void check_copy_at(struct hdl_type *t, MPI_Count count, const long *place
 		cr_assert_eq(back[i], 0x5a, "%s: byte %ld of a hole was written", what, i);
 }
 
-/* Packed and unpacked as the offsets say; nothing is read or written elsewhere. The first offset is 0, the last one the largest. */
+/* Packed and unpacked as the offsets say; nothing is read or written elsewhere. The first offset is 0,
+ * the last one the largest. */
 static void check_copy(struct hdl_type *t, MPI_Count count, const long *place, long total, const char *what)
 {
 	check_copy_at(t, count, place, total, false, what);

@@ -378,7 +378,8 @@ Test(types, external32)
 	EXTERNAL(MPI_LONG_DOUBLE, long double, 0.0L, 16, 0, 0, 0);
 	EXTERNAL(MPI_LONG_DOUBLE, long double, __builtin_infl(), 16, 0x7f, 0xff, 0, 0);
 	EXTERNAL(MPI_LONG_DOUBLE, long double, 0x1p-16445L, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2);
-	EXTERNAL(MPI_LONG_DOUBLE, long double, 0xf.fffffffffffffffp16380L, 16, 0x7f, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe);
+	EXTERNAL(MPI_LONG_DOUBLE, long double, 0xf.fffffffffffffffp16380L, 16, 0x7f, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		 0xff, 0xfe);
 	EXTERNAL(MPI_SHORT_INT, struct { short v; int i; }, 0, 6, 0, 0, 0, 0, 0, 0);
 	check_external(MPI_SHORT_INT, &pair, 6, (const unsigned char[]){ 1, 2, 3, 4, 5, 6 });
 }

@@ -18,7 +18,8 @@ static int general_rc, atomic_rc, asked[2];
 int mlx5dv_devx_general_cmd(struct ibv_context *ctx, const void *in, size_t in_bytes, void *out, size_t out_bytes)
 {
 	/* opcode 0x100; modifier: current values of capabilities 0, and of 3 */
-	static const uint8_t want_general[16] = {0x01, 0x00, 0, 0, 0, 0, 0x00, 0x01}, want_atomic[16] = {0x01, 0x00, 0, 0, 0, 0, 0x00, 0x07};
+	static const uint8_t want_general[16] = {0x01, 0x00, 0, 0, 0, 0, 0x00, 0x01},
+			     want_atomic[16] = {0x01, 0x00, 0, 0, 0, 0, 0x00, 0x07};
 
 	cr_assert(in_bytes == 16 && out_bytes == 4112);
 	if (!memcmp(in, want_general, 16)) {
@@ -121,8 +122,9 @@ Test(exp_mlx5_cmd, queue_pair)
 	struct ibv_cq scq = {.handle = 0x22}, rcq = {.handle = 0x33};
 	struct ibv_srq srq = {.handle = 0x44};
 	struct ibv_qp_init_attr_ex attr = {
-		.qp_context = &cmd, .send_cq = &scq, .recv_cq = &rcq, .srq = &srq, .qp_type = IBV_QPT_RC, .sq_sig_all = 7, .pd = &pd,
-		.cap = {.max_send_wr = 0x101, .max_recv_wr = 0x202, .max_send_sge = 3, .max_recv_sge = 4, .max_inline_data = 0x55},
+		.qp_context = &cmd, .send_cq = &scq, .recv_cq = &rcq, .srq = &srq, .qp_type = IBV_QPT_RC, .sq_sig_all = 7,
+		.pd = &pd, .cap = {.max_send_wr = 0x101, .max_recv_wr = 0x202, .max_send_sge = 3, .max_recv_sge = 4,
+				   .max_inline_data = 0x55},
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
 		.create_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND,
 	};
@@ -158,9 +160,11 @@ Test(exp_mlx5_cmd, queue_pair)
 	for (size_t i = sizeof(want); i < 128; i++)
 		cr_assert(got[i] == 0xd5, "the driver's part is the driver's");
 	const struct ibv_qp *qp = &vqp.qp.qp_base;
-	cr_assert(qp->handle == 77 && qp->qp_num == 0x1234 && qp->qp_type == IBV_QPT_RC && qp->pd == &pd && qp->send_cq == &scq &&
-		  qp->recv_cq == &rcq && qp->srq == &srq && qp->qp_context == &cmd && qp->state == IBV_QPS_RESET && !vqp.comp_mask);
-	cr_assert(attr.cap.max_send_wr == 512 && attr.cap.max_send_sge == 5 && attr.cap.max_recv_sge == 6 && attr.cap.max_inline_data == 99);
+	cr_assert(qp->handle == 77 && qp->qp_num == 0x1234 && qp->qp_type == IBV_QPT_RC && qp->pd == &pd &&
+		  qp->send_cq == &scq && qp->recv_cq == &rcq && qp->srq == &srq && qp->qp_context == &cmd &&
+		  qp->state == IBV_QPS_RESET && !vqp.comp_mask);
+	cr_assert(attr.cap.max_send_wr == 512 && attr.cap.max_send_sge == 5 && attr.cap.max_recv_sge == 6 &&
+		  attr.cap.max_inline_data == 99);
 
 	/* an XRC initiator receives nothing */
 	attr.qp_type = IBV_QPT_XRC_SEND;
@@ -170,8 +174,8 @@ Test(exp_mlx5_cmd, queue_pair)
 	attr.cap.max_recv_wr = 9;
 	cr_assert(!create(&attr) && read(fds[0], got, sizeof(got)) == 128);
 	static const uint8_t none[4];
-	cr_assert(!memcmp(got + 40, none, 4) && !memcmp(got + 44, none, 4) && !memcmp(got + 52, none, 4) && !memcmp(got + 60, none, 4) &&
-		  got[68] == 0 && got[69] == IBV_QPT_XRC_SEND && got[70] == 0);
+	cr_assert(!memcmp(got + 40, none, 4) && !memcmp(got + 44, none, 4) && !memcmp(got + 52, none, 4) &&
+		  !memcmp(got + 60, none, 4) && got[68] == 0 && got[69] == IBV_QPT_XRC_SEND && got[70] == 0);
 }
 
 Test(exp_mlx5_cmd, queue_pair_refused)

@@ -90,12 +90,14 @@ Test(mlx5_wqe, send)
 	struct exp_mlx5_place xrc = {.qpn = 1, .type = IBV_QPT_XRC_SEND};
 	struct ibv_exp_send_wr wr = request(IBV_EXP_WR_SEND, IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED, 2);
 
-	golden(&rc, &wr, "0000000a abcdef03 0000000a 00000000 00000010 aabbccdd 1122334455667788 00000020 00000001 0000000000000099");
+	golden(&rc, &wr,
+	       "0000000a abcdef03 0000000a 00000000 00000010 aabbccdd 1122334455667788 00000020 00000001 0000000000000099");
 	wr = request(IBV_EXP_WR_SEND_WITH_IMM, 0, 1);
 	wr.ex.imm_data = htobe32(0x01020304);
 	golden(&rc, &wr, "0000000b abcdef02 00000000 01020304 00000010 aabbccdd 1122334455667788");
 	wr.qp_type.xrc.remote_srqn = 0x778899;
-	golden(&xrc, &wr, "0000000b 00000103 00000000 01020304 00778899 00000000 00000000 00000000 00000010 aabbccdd 1122334455667788");
+	golden(&xrc, &wr,
+	       "0000000b 00000103 00000000 01020304 00778899 00000000 00000000 00000000 00000010 aabbccdd 1122334455667788");
 	wr = request(IBV_EXP_WR_SEND, 0, 0);
 	golden(&rc, &wr, "0000000a abcdef01 00000000 00000000");
 }
@@ -119,12 +121,15 @@ Test(mlx5_wqe, rdma)
 
 	wr.wr.rdma.remote_addr = 0xa1a2a3a4a5a6a7a8;
 	wr.wr.rdma.rkey = 0xb1b2b3b4;
-	golden(&rc, &wr, "00000008 abcdef03 00000000 00000000 a1a2a3a4a5a6a7a8 b1b2b3b4 00000000 00000010 aabbccdd 1122334455667788");
+	golden(&rc, &wr,
+	       "00000008 abcdef03 00000000 00000000 a1a2a3a4a5a6a7a8 b1b2b3b4 00000000 00000010 aabbccdd 1122334455667788");
 	wr.exp_opcode = IBV_EXP_WR_RDMA_READ;
-	golden(&rc, &wr, "00000010 abcdef03 00000000 00000000 a1a2a3a4a5a6a7a8 b1b2b3b4 00000000 00000010 aabbccdd 1122334455667788");
+	golden(&rc, &wr,
+	       "00000010 abcdef03 00000000 00000000 a1a2a3a4a5a6a7a8 b1b2b3b4 00000000 00000010 aabbccdd 1122334455667788");
 	wr.exp_opcode = IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
 	wr.ex.imm_data = htobe32(7);
-	golden(&rc, &wr, "00000009 abcdef03 00000000 00000007 a1a2a3a4a5a6a7a8 b1b2b3b4 00000000 00000010 aabbccdd 1122334455667788");
+	golden(&rc, &wr,
+	       "00000009 abcdef03 00000000 00000007 a1a2a3a4a5a6a7a8 b1b2b3b4 00000000 00000010 aabbccdd 1122334455667788");
 }
 
 /* The count, with bit 31, stands before the data; the last segment is padded with zeros. */
@@ -137,12 +142,14 @@ Test(mlx5_wqe, inline_data)
 	wr.sg_list = list;
 	golden(&rc, &wr, "0000000a abcdef02 00000000 00000000 80000008 61626364 65666768 00000000");
 	wr.num_sge = 2;
-	golden(&rc, &wr, "0000000a abcdef03 00000000 00000000 8000000d 61626364 65666768 696a6b6c 6d000000 00000000 00000000 00000000");
+	golden(&rc, &wr,
+	       "0000000a abcdef03 00000000 00000000 8000000d 61626364 65666768 696a6b6c 6d000000 00000000 00000000 00000000");
 	wr.exp_opcode = IBV_EXP_WR_RDMA_WRITE;
 	wr.wr.rdma.remote_addr = 1;
 	wr.wr.rdma.rkey = 2;
 	wr.num_sge = 1;
-	golden(&rc, &wr, "00000008 abcdef03 00000000 00000000 0000000000000001 00000002 00000000 80000008 61626364 65666768 00000000");
+	golden(&rc, &wr,
+	       "00000008 abcdef03 00000000 00000000 0000000000000001 00000002 00000000 80000008 61626364 65666768 00000000");
 	list[0].length = EXP_MLX5_WQE_MAX;
 	cr_assert_eq(exp_mlx5_encode(&rc, &wr, wqe), -EINVAL);
 	static char long_data[EXP_MLX5_WQE_MAX];
@@ -188,8 +195,9 @@ Test(mlx5_wqe, masked_compare_and_swap)
 	golden(&rc, &wr, "08000014 abcdef04 00000000 00000000 0000000000001000 00000020 00000000"
 			 "11111111 22222222 33333333 44444444 00000004 aabbccdd 1122334455667788");
 	wr.ext_op.masked_atomics.log_arg_sz = 3;
-	golden(&rc, &wr, "09000014 abcdef05 00000000 00000000 0000000000001000 00000020 00000000"
-			 "1111111111111111 2222222222222222 3333333333333333 4444444444444444 00000008 aabbccdd 1122334455667788");
+	golden(&rc, &wr,
+	       "09000014 abcdef05 00000000 00000000 0000000000001000 00000020 000000001111111111111111 2222222222222222 "
+	       "3333333333333333 4444444444444444 00000008 aabbccdd 1122334455667788");
 	uint64_t v[4][2] = {{0x01, 0x02}, {0x03, 0x04}, {0x05, 0x06}, {0x07, 0x08}};
 	*cs = (struct ibv_exp_cmp_swap){.swap_val = (uintptr_t)v[0], .compare_val = (uintptr_t)v[1], .swap_mask = (uintptr_t)v[2],
 					.compare_mask = (uintptr_t)v[3]};
@@ -214,16 +222,19 @@ Test(mlx5_wqe, masked_fetch_and_add)
 	uint64_t add[32] = {0xa1, 0xa2}, boundary[32] = {0xb1, 0xb2};
 	*fa = (struct ibv_exp_fetch_add){.add_val = (uintptr_t)add, .field_boundary = (uintptr_t)boundary};
 	wr.ext_op.masked_atomics.log_arg_sz = 4;
-	golden(&rc, &wr, "0a000015 abcdef05 00000000 00000000 0000000000001000 00000020 00000000"
-			 "00000000000000a1 00000000000000a2 00000000000000b1 00000000000000b2 00000010 aabbccdd 1122334455667788");
+	golden(&rc, &wr,
+	       "0a000015 abcdef05 00000000 00000000 0000000000001000 00000020 0000000000000000000000a1 00000000000000a2 "
+	       "00000000000000b1 00000000000000b2 00000010 aabbccdd 1122334455667788");
 	/* of 256 bytes two operands fit, four do not */
 	wr.ext_op.masked_atomics.log_arg_sz = 8;
 	sge[0].length = 256;
 	cr_assert_eq(exp_mlx5_encode(&rc, &wr, wqe), 48 + 512);
 	cr_assert_eq(wqe[0], 0x0e);
 	wr = masked(IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP, 8);
-	wr.ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap = (struct ibv_exp_cmp_swap){
-		.swap_val = (uintptr_t)add, .compare_val = (uintptr_t)add, .swap_mask = (uintptr_t)add, .compare_mask = (uintptr_t)add};
+	wr.ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap = (struct ibv_exp_cmp_swap){.swap_val = (uintptr_t)add,
+											     .compare_val = (uintptr_t)add,
+											     .swap_mask = (uintptr_t)add,
+											     .compare_mask = (uintptr_t)add};
 	cr_assert_eq(exp_mlx5_encode(&rc, &wr, wqe), -EINVAL);
 	wr.ext_op.masked_atomics.log_arg_sz = 1;
 	cr_assert_eq(exp_mlx5_encode(&rc, &wr, wqe), -EINVAL);
@@ -235,11 +246,13 @@ Test(mlx5_wqe, calc)
 		int op, type, opmod;
 	} table[] = {
 		{IBV_EXP_CALC_OP_ADD, IBV_EXP_CALC_DATA_TYPE_INT, 1},	  {IBV_EXP_CALC_OP_ADD, IBV_EXP_CALC_DATA_TYPE_UINT, 1},
-		{IBV_EXP_CALC_OP_ADD, IBV_EXP_CALC_DATA_TYPE_FLOAT, 2},	  {IBV_EXP_CALC_OP_MAXLOC, IBV_EXP_CALC_DATA_TYPE_UINT, 3},
-		{IBV_EXP_CALC_OP_MAXLOC, IBV_EXP_CALC_DATA_TYPE_INT, 0},  {IBV_EXP_CALC_OP_MAXLOC, IBV_EXP_CALC_DATA_TYPE_FLOAT, 0},
-		{IBV_EXP_CALC_OP_BAND, IBV_EXP_CALC_DATA_TYPE_INT, 4},	  {IBV_EXP_CALC_OP_BAND, IBV_EXP_CALC_DATA_TYPE_FLOAT, 4},
-		{IBV_EXP_CALC_OP_BOR, IBV_EXP_CALC_DATA_TYPE_UINT, 5},	  {IBV_EXP_CALC_OP_BXOR, IBV_EXP_CALC_DATA_TYPE_UINT, 6},
-		{SHCA_EXP_CALC_OP_MIN, IBV_EXP_CALC_DATA_TYPE_INT, 0},	  {IBV_EXP_CALC_OP_ADD, IBV_EXP_CALC_DATA_TYPE_NUMBER, 0},
+		{IBV_EXP_CALC_OP_ADD, IBV_EXP_CALC_DATA_TYPE_FLOAT, 2},
+		{IBV_EXP_CALC_OP_MAXLOC, IBV_EXP_CALC_DATA_TYPE_UINT, 3},
+		{IBV_EXP_CALC_OP_MAXLOC, IBV_EXP_CALC_DATA_TYPE_INT, 0},
+		{IBV_EXP_CALC_OP_MAXLOC, IBV_EXP_CALC_DATA_TYPE_FLOAT, 0}, {IBV_EXP_CALC_OP_BAND, IBV_EXP_CALC_DATA_TYPE_INT, 4},
+		{IBV_EXP_CALC_OP_BAND, IBV_EXP_CALC_DATA_TYPE_FLOAT, 4}, {IBV_EXP_CALC_OP_BOR, IBV_EXP_CALC_DATA_TYPE_UINT, 5},
+		{IBV_EXP_CALC_OP_BXOR, IBV_EXP_CALC_DATA_TYPE_UINT, 6}, {SHCA_EXP_CALC_OP_MIN, IBV_EXP_CALC_DATA_TYPE_INT, 0},
+		{IBV_EXP_CALC_OP_ADD, IBV_EXP_CALC_DATA_TYPE_NUMBER, 0},
 	};
 	uint8_t wqe[EXP_MLX5_WQE_MAX];
 
@@ -258,7 +271,8 @@ Test(mlx5_wqe, calc)
 	wr.op.calc.data_size = IBV_EXP_CALC_DATA_SIZE_64_BIT;
 	wr.wr.rdma.remote_addr = 1;
 	wr.wr.rdma.rkey = 2;
-	golden(&rc, &wr, "06000008 abcdef03 00000000 00000000 0000000000000001 00000002 00000000 00000010 aabbccdd 1122334455667788");
+	golden(&rc, &wr,
+	       "06000008 abcdef03 00000000 00000000 0000000000000001 00000002 00000000 00000010 aabbccdd 1122334455667788");
 	/* the software HCA's extensions have no encoding */
 	wr.exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR;
 	cr_assert_eq(exp_mlx5_encode(&rc, &wr, wqe), -EOPNOTSUPP);

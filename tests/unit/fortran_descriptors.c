@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors of arrays that are not contiguous, as a Fortran compiler passes them (MPI-5.0 section 19.1.12), in one process: random ranks, extents, strides of
- * either sign, sizes of elements, counts and datatypes, against elements that are picked one by one. And what a request keeps until it is complete.
+ * Descriptors of arrays that are not contiguous, as a Fortran compiler passes them (MPI-5.0 section 19.1.12), in one process:
+ * random ranks, extents, strides of either sign, sizes of elements, counts and datatypes, against elements that are picked one
+ * by one. And what a request keeps until it is complete.
  *   fortran_descriptors [sections N] [SEED] | requests | callbacks
  */
 #include "fortran/mpifort.h"
@@ -9,20 +10,23 @@
 #include <stdio.h>
 #include <string.h>
 
-void mpi_sendrecv_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *, const struct mpifort_desc *, const int *,
-	const MPI_Fint *, const int *, const int *, const MPI_Fint *, MPI_Fint *, MPI_Fint *);
-void mpi_isend_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *, const MPI_Fint *, MPI_Fint *, MPI_Fint *);
-void mpi_irecv_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *, const MPI_Fint *, MPI_Fint *, MPI_Fint *);
-void mpi_gather_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const struct mpifort_desc *, const int *, const MPI_Fint *, const int *,
-	const MPI_Fint *, MPI_Fint *);
-void mpi_allgatherv_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const struct mpifort_desc *, const int *, const int *,
-	const MPI_Fint *, const MPI_Fint *, MPI_Fint *);
-void mpi_iallreduce_f08ts_(const struct mpifort_desc *, const struct mpifort_desc *, const int *, const MPI_Fint *, const MPI_Fint *, const MPI_Fint *,
-	MPI_Fint *, MPI_Fint *);
-void mpi_allreduce_init_f08ts_(const struct mpifort_desc *, const struct mpifort_desc *, const int *, const MPI_Fint *, const MPI_Fint *,
-	const MPI_Fint *, const MPI_Fint *, MPI_Fint *, MPI_Fint *);
-void mpi_put_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const MPI_Aint *, const int *, const MPI_Fint *,
-	const MPI_Fint *, MPI_Fint *);
+void mpi_sendrecv_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *,
+			 const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *, const MPI_Fint *,
+			 MPI_Fint *, MPI_Fint *);
+void mpi_isend_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *, const MPI_Fint *,
+		      MPI_Fint *, MPI_Fint *);
+void mpi_irecv_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *, const MPI_Fint *,
+		      MPI_Fint *, MPI_Fint *);
+void mpi_gather_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const struct mpifort_desc *, const int *,
+		       const MPI_Fint *, const int *, const MPI_Fint *, MPI_Fint *);
+void mpi_allgatherv_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const struct mpifort_desc *, const int *,
+			   const int *, const MPI_Fint *, const MPI_Fint *, MPI_Fint *);
+void mpi_iallreduce_f08ts_(const struct mpifort_desc *, const struct mpifort_desc *, const int *, const MPI_Fint *,
+			   const MPI_Fint *, const MPI_Fint *, MPI_Fint *, MPI_Fint *);
+void mpi_allreduce_init_f08ts_(const struct mpifort_desc *, const struct mpifort_desc *, const int *, const MPI_Fint *,
+			       const MPI_Fint *, const MPI_Fint *, const MPI_Fint *, MPI_Fint *, MPI_Fint *);
+void mpi_put_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const MPI_Aint *, const int *,
+		    const MPI_Fint *, const MPI_Fint *, MPI_Fint *);
 void mpi_wait_(MPI_Fint *, MPI_Fint *, MPI_Fint *);
 void mpi_test_(MPI_Fint *, int *, MPI_Fint *, MPI_Fint *);
 void mpi_waitsome_(const int *, MPI_Fint *, int *, int *, MPI_Fint *, MPI_Fint *);
@@ -53,7 +57,8 @@ static int any(int n)
 	return (int)((state >> 8) % (unsigned)n);
 }
 
-/* An array in `memory`: dimensions in a random order of strides, so that no two elements meet. Returns how many elements it has. */
+/* An array in `memory`: dimensions in a random order of strides, so that no two elements meet. Returns
+ * how many elements it has. */
 static int array(struct mpifort_desc *d, char *memory, int rank, int elem_len, const int *extents)
 {
 	ptrdiff_t stride = elem_len + 4 * any(3);
@@ -105,12 +110,14 @@ static struct mpifort_desc contiguous(void *memory, int bytes)
 	return d;
 }
 
-static void exchange(const struct mpifort_desc *from, int n, MPI_Fint type, const struct mpifort_desc *to, int m, MPI_Fint to_type, bool nonblocking)
+static void exchange(const struct mpifort_desc *from, int n, MPI_Fint type, const struct mpifort_desc *to, int m,
+		     MPI_Fint to_type, bool nonblocking)
 {
 	MPI_Fint rc = 0, requests[2];
 
 	if (!nonblocking) {
-		mpi_sendrecv_f08ts_(from, &n, &type, &zero, &one, to, &m, &to_type, &zero, &one, &self, mpifort_sentinels_.status_ignore, &rc);
+		mpi_sendrecv_f08ts_(from, &n, &type, &zero, &one, to, &m, &to_type, &zero, &one, &self,
+				    mpifort_sentinels_.status_ignore, &rc);
 	} else {
 		mpi_irecv_f08ts_(to, &m, &to_type, &zero, &one, &self, &requests[0], &rc);
 		mpi_isend_f08ts_(from, &n, &type, &zero, &one, &self, &requests[1], &rc);
@@ -157,8 +164,8 @@ static void section(int turn)
 			ints_sent++;
 		}
 	exchange(&d, count, f_type, &f, ints_sent, ints, turn & 1);
-	CHECK(!memcmp(flat, expected, (size_t)(4 * ints_sent)), "turn %d, sent: rank %d, element of %d bytes, %d of %d, %d integers each", turn, rank, len,
-	      count, total, per);
+	CHECK(!memcmp(flat, expected, (size_t)(4 * ints_sent)),
+	      "turn %d, sent: rank %d, element of %d bytes, %d of %d, %d integers each", turn, rank, len, count, total, per);
 	/* and back, to the same place in other memory */
 	memset(memory, 0x55, sizeof(memory));
 	for (int i = 0; i < 4 * ints_sent; i++)
@@ -166,7 +173,8 @@ static void section(int turn)
 	exchange(&f, ints_sent, ints, &d, count, f_type, turn & 1);
 	for (int i = 0, n = 0; i < count * per; i++)
 		if (!with_gaps || i % 3 != 1) {
-			CHECK(!memcmp(element(&d, 4 * i / len) + 4 * i % len, flat + 4 * n, 4), "turn %d, received: integer %d", turn, i);
+			CHECK(!memcmp(element(&d, 4 * i / len) + 4 * i % len, flat + 4 * n, 4), "turn %d, received: integer %d",
+			      turn, i);
 			memset(element(&d, 4 * i / len) + 4 * i % len, 0x55, 4);
 			n++;
 		}
@@ -201,7 +209,8 @@ static void blocks(int turn)
 		mpi_allgatherv_f08ts_(&f, &count, &ints, &d, &count, &shift, &ints, &self, &rc);
 	CHECK(!rc, "%d", rc);
 	for (int i = 0; i < count; i++) {
-		CHECK(!memcmp(element(&d, shift + i), &flat[i], 4), "turn %d: element %d of %d in %d, rank %d", turn, i, count, total, rank);
+		CHECK(!memcmp(element(&d, shift + i), &flat[i], 4), "turn %d: element %d of %d in %d, rank %d", turn, i, count,
+		      total, rank);
 		memset(element(&d, shift + i), 0x55, 4);
 	}
 	for (int i = 0; i < MEMORY; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a process of a large job costs in memory: one rank of a million, whose PMIx answers are played here, initializes MPI, makes
- * communicators and meets peers that do not exist. malloc is asked what it has given out (mallinfo2), so that the device's
+ * What a process of a large job costs in memory: one rank of a million, whose PMIx answers are played here, initializes MPI,
+ * makes communicators and meets peers that do not exist. malloc is asked what it has given out (mallinfo2), so that the device's
  * memory in the fabric is not counted; it does not depend on the job's size.
  *
- * What must hold, whatever the size: a process has nothing for each rank of its job but an eight-byte pointer for each 256 of them,
- * per group of which it has communicators; that is 0.03 bytes per rank.
+ * What must hold, whatever the size: a process has nothing for each rank of its job but an eight-byte pointer for each 256 of
+ * them, per group of which it has communicators; that is 0.03 bytes per rank.
  *
  *     tests/unit/job_memory [ranks]        prints the table of docs/transports.md
  */

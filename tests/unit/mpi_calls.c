@@ -62,13 +62,14 @@ NOT_CALLED(int, hdl_rma_put, struct hdl_win *w, struct hdl_target *t, const stru
 NOT_CALLED(int, hdl_rma_get, struct hdl_win *w, struct hdl_target *t, const struct hdl_rma_args *a, struct hdl_rma_group *g)
 NOT_CALLED(struct hdl_rma_group *, hdl_rma_group_new, struct hdl_win *w)
 NOT_CALLED(int, hdl_rma_group_seal, struct hdl_rma_group *g, int rc, struct hdl_req **req)
-NOT_CALLED(int, hdl_rma_accumulate, struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, struct hdl_rma_group *g)
-NOT_CALLED(int, hdl_rma_compare_and_swap, struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare, void *result,
-	   const struct hdl_type *type, MPI_Aint disp)
-NOT_CALLED(bool, hdl_acc_native, const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out,
-	   size_t n)
-NOT_CALLED(bool, hdl_cas_native, const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
-	   void *result)
+NOT_CALLED(int, hdl_rma_accumulate, struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a,
+	   struct hdl_rma_group *g)
+NOT_CALLED(int, hdl_rma_compare_and_swap, struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare,
+	   void *result, const struct hdl_type *type, MPI_Aint disp)
+NOT_CALLED(bool, hdl_acc_native, const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in,
+	   void *out, size_t n)
+NOT_CALLED(bool, hdl_cas_native, const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin,
+	   const void *compare, void *result)
 NOT_CALLED(int, hdl_win_lock, struct hdl_win *w, struct hdl_target *t, bool exclusive, bool nocheck)
 NOT_CALLED(int, hdl_win_unlock, struct hdl_win *w, struct hdl_target *t)
 NOT_CALLED(int, hdl_win_fence, struct hdl_win *w, int assert)

@@ -400,7 +400,8 @@ static void errhandlers(void)
 	ERROR(MPI_File_create_errhandler(NULL, &got), MPI_ERR_ARG, "MPI_File_create_errhandler: invalid file_errhandler_fn");
 	ERROR(MPI_Win_create_errhandler(NULL, &got), MPI_ERR_ARG, "MPI_Win_create_errhandler: invalid win_errhandler_fn");
 	ERROR(MPI_Session_create_errhandler(NULL, &got), MPI_ERR_ARG, "invalid session_errhandler_fn");
-	ERROR(MPI_Comm_set_errhandler(MPI_COMM_SELF, of_file), MPI_ERR_ERRHANDLER, "it was made for files, not for communicators");
+	ERROR(MPI_Comm_set_errhandler(MPI_COMM_SELF, of_file), MPI_ERR_ERRHANDLER,
+	      "it was made for files, not for communicators");
 	ERROR(MPI_Comm_set_errhandler(MPI_COMM_SELF, of_win), MPI_ERR_ERRHANDLER, "it was made for windows");
 	ERROR(MPI_Comm_set_errhandler(MPI_COMM_SELF, of_session), MPI_ERR_ERRHANDLER, "it was made for sessions");
 	ERROR(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER, "MPI_ERRHANDLER_NULL");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meetings and ports byte by byte: the other side of the socket is a thread of the test, which says what it likes, and in which order, and
- * counts what it hears.
+ * Meetings and ports byte by byte: the other side of the socket is a thread of the test, which says what it likes, and in which
+ * order, and counts what it hears.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -25,7 +25,8 @@ struct hello {
 	uint32_t described, address;
 };
 
-/* What the other side does: says the first `says` bytes of hello, description, address; hears as much of the same; says its verdict. */
+/* What the other side does: says the first `says` bytes of hello, description, address; hears as much of the
+ * same; says its verdict. */
 struct other {
 	pthread_t thread;
 	int fd;
@@ -95,7 +96,9 @@ static int meet(struct other *o, bool listens, struct hdl_dpm_peer *m, int timeo
 
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	o->fd = fd[1];
-	*m = (struct hdl_dpm_peer){ .listens = listens, .secret = SECRET, .deadline = timeout_ms < 0 ? 0 : monotonic_ns() + (uint64_t)timeout_ms * 1000000 };
+	*m = (struct hdl_dpm_peer){.listens = listens,
+				   .secret = SECRET,
+				   .deadline = timeout_ms < 0 ? 0 : monotonic_ns() + (uint64_t)timeout_ms * 1000000};
 	pthread_create(&o->thread, NULL, play, o);
 	err = hdl_dpm_handshake(fd[0], m);
 	pthread_join(o->thread, NULL);
@@ -163,7 +166,8 @@ Test(meet, strangers_hear_nothing)
 	o.hears = o.judges = false;
 	cr_assert_eq(meet(&o, true, &m, 10000), -EPERM);
 	cr_assert_null(m.other);
-	cr_assert(hear(o.fd, &o.heard, sizeof(o.heard)) && o.heard.magic == MAGIC && !o.heard.described && !o.heard.address && !o.heard.nonce);
+	cr_assert(hear(o.fd, &o.heard, sizeof(o.heard)) && o.heard.magic == MAGIC && !o.heard.described && !o.heard.address &&
+		  !o.heard.nonce);
 	cr_assert(left(&o, &last, &over) == 0 && over);
 	o = good(-1);
 	o.hello.magic++;

@@ -180,13 +180,15 @@ Test(jobs, travel_by_name)
 
 Test(jobs, that_are_none_are_refused)
 {
-	struct { uint32_t jobs, runs; int32_t size; uint32_t name; char nspace[8]; uint32_t job; int32_t first, stride, n; } d, good = {
+	struct { uint32_t jobs, runs; int32_t size; uint32_t name; char nspace[8]; uint32_t job; int32_t first, stride, n; } d,
+		good = {
 		1, 1, 1000, 8, "other.1", 0, 10, 2, 3 };
 	struct hdl_group *g = hdl_group_described(&good, sizeof(good));
 
 	cr_assert(g && g->size == 3 && hdl_group_proc(g, 2) == other + 14);
 	hdl_group_release(g);
-#define BAD(change) do { d = good; change; cr_assert(!hdl_group_described(&d, sizeof(d)) && errno == EPROTO, "%s", #change); } while (0)
+#define BAD(change) do { d = good; change; cr_assert(!hdl_group_described(&d, sizeof(d)) && errno == EPROTO, "%s",
+						     #change); } while (0)
 	BAD(d.job = 1);
 	BAD(d.first = -1);
 	BAD(d.first = 996);

@@ -504,8 +504,8 @@ int hdl_rt_attach(char *why, size_t size)
 	return -ENOSYS;
 }
 
-int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void), struct hdl_spawn **out,
-		 char *why, size_t size)
+int hdl_rt_spawn(const struct hdl_spawn_app *apps, int napps, const struct hdl_spawn_how *how, void (*wake)(void),
+		 struct hdl_spawn **out, char *why, size_t size)
 {
 	return -ENOSYS;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sources of p2p_ops: point-to-point operations over a mock transport. This process is rank 0 of 4, where a suite has p2p_setup. */
+/* The sources of p2p_ops: point-to-point operations over a mock transport. This process is rank 0 of 4, where
+ * a suite has p2p_setup. */
 #ifndef P2P_OPS_H
 #define P2P_OPS_H
 

@@ -234,7 +234,8 @@ static void broken_check(const struct bworld *w)
 	}
 	cr_assert(writers <= 1 && (!writers || !readers), "%d writers and %d readers are inside", writers, readers);
 	for (int i = 0; half && i < BPROCS; i++)
-		cr_assert(w->p[i].dead || w->p[i].at != B_INSIDE || w->p[i].reports, "a process inside was not told that a writer died");
+		cr_assert(w->p[i].dead || w->p[i].at != B_INSIDE || w->p[i].reports,
+			  "a process inside was not told that a writer died");
 }
 
 static void broken_explore(const struct bworld *w)
@@ -318,8 +319,8 @@ static void epochs(int epoch, struct did d, int left)
 		if ((c == HDL_CALL_UNLOCK && d.locks == 1) || (c == HDL_CALL_UNLOCK_LAST && d.locks > 1))
 			continue;
 		next = hdl_epoch_next((enum hdl_epoch)epoch, d.exposed, (enum hdl_epoch_call)c);
-		cr_assert((next >= 0) == may(&d, (enum hdl_epoch_call)c), "call %d in state %d%s: %d", c, epoch, d.exposed ? ", exposed" : "",
-			  next);
+		cr_assert((next >= 0) == may(&d, (enum hdl_epoch_call)c), "call %d in state %d%s: %d", c, epoch,
+			  d.exposed ? ", exposed" : "", next);
 		cr_assert(hdl_epoch_text((enum hdl_epoch)epoch, d.exposed)[0]);
 		if (next < 0)
 			continue;
@@ -402,11 +403,12 @@ Test(rma_hashed, index)
 /* A member, and the ways in which the members reach each other's memory. */
 static unsigned found_by(int size, bool maps, bool rdma, bool others_far)
 {
-	return (maps ? HDL_HAS_STATES | HDL_HAS_MEMORIES : 0) | (others_far && (!rdma || !hdl_win_connects(size)) ? HDL_BY_MESSAGES : 0);
+	return (maps ? HDL_HAS_STATES | HDL_HAS_MEMORIES : 0) |
+	       (others_far && (!rdma || !hdl_win_connects(size)) ? HDL_BY_MESSAGES : 0);
 }
 
-/* Every window of members with memory of each kind, that map each other or not, have connected queues or not, and are few or many: a
- * member without a helper thread is reached by all without its progress. */
+/* Every window of members with memory of each kind, that map each other or not, have connected queues or not, and are few or
+ * many: a member without a helper thread is reached by all without its progress. */
 Test(rma_reach, helper_where_needed)
 {
 	enum { NONE, PLACED, FAR, DYNAMIC, MEMORIES };
@@ -417,7 +419,8 @@ Test(rma_reach, helper_where_needed)
 				for (int other = 0; other < MEMORIES; other++) {
 					bool maps = ways & 1, rdma = ways & 2, dynamic = mine == DYNAMIC || other == DYNAMIC;
 					bool far_mine = dynamic || mine == FAR, far_other = dynamic || other == FAR;
-					unsigned here = found_by(size, maps, rdma, far_other), there = found_by(size, maps, rdma, far_mine);
+					unsigned here = found_by(size, maps, rdma, far_other),
+						 there = found_by(size, maps, rdma, far_mine);
 					unsigned all = here & there, any = here | there;
 					bool far = hdl_win_is_far(dynamic, mine != NONE, mine == PLACED, all);
 					bool helped = hdl_win_helped(size, far, all, any);
@@ -425,17 +428,21 @@ Test(rma_reach, helper_where_needed)
 					bool needs = size > 1 && (!maps || (far_mine && (!rdma || size > HDL_CONNECT_MOST)));
 
 					if (needs)
-						cr_assert(helped, "size %d, ways %d, memory %d, other %d", size, ways, mine, other);
-					/* the cost of the helper is not for those whose memory all have mapped, or who have none */
+						cr_assert(helped, "size %d, ways %d, memory %d, other %d", size, ways, mine,
+							  other);
+					/* the cost of the helper is not for those whose memory all have mapped,
+					 * or who have none */
 					if (size == 1 || (maps && !far_mine))
-						cr_assert(!helped, "size %d, ways %d, memory %d, other %d", size, ways, mine, other);
+						cr_assert(!helped, "size %d, ways %d, memory %d, other %d", size, ways, mine,
+							  other);
 				}
 }
 
 /* A place in the fabric that some member could not map. */
 Test(rma_reach, memory_not_mapped_by_all)
 {
-	cr_assert(hdl_win_is_far(false, true, true, HDL_HAS_STATES) && !hdl_win_is_far(false, true, true, HDL_HAS_STATES | HDL_HAS_MEMORIES));
+	cr_assert(hdl_win_is_far(false, true, true, HDL_HAS_STATES) &&
+		  !hdl_win_is_far(false, true, true, HDL_HAS_STATES | HDL_HAS_MEMORIES));
 	cr_assert(hdl_win_helped(2, true, HDL_HAS_STATES, 0) && !hdl_win_helped(2, false, HDL_HAS_STATES, 0));
 	cr_assert(!hdl_win_helped(2, true, HDL_HAS_STATES | HDL_HAS_MEMORIES, 0));
 }

@@ -48,7 +48,8 @@ Test(autotune, one_long_copy_says_nothing)
 	for (int i = 0; i < 100; i++) {
 		transfers(t, 10, QUICK);
 		cr_assert_eq(transfers(t, 1, 1000000000), 1, "copy %d is not made", i);
-		cr_assert(!hdl_autotune_next(t, 0), "what one copy takes longest counts no more than %u", HDL_TUNE_MOST(HDL_TUNE_COPY_NS));
+		cr_assert(!hdl_autotune_next(t, 0), "what one copy takes longest counts no more than %u",
+			  HDL_TUNE_MOST(HDL_TUNE_COPY_NS));
 	}
 }
 

@@ -257,9 +257,10 @@ Test(shca_fabric, truth_and_time_from_environment)
 		const char *text;
 		bool cma;
 		uint32_t ms;
-	} t[] = { { "0", false, 30000 }, { "no", false, 30000 }, { "OFF", false, 30000 }, { "false", false, 30000 }, { "1", true, 1 },
-		  { "yes", true, 30000 }, { "", true, 30000 }, { "x", true, 30000 }, { "3600000", true, 3600000 },
-		  { "3600001", true, 30000 }, { "-1", true, 30000 } };
+	} t[] = {{"0", false, 30000},      {"no", false, 30000}, {"OFF", false, 30000},
+		 {"false", false, 30000},  {"1", true, 1},       {"yes", true, 30000},
+		 {"", true, 30000},        {"x", true, 30000},   {"3600000", true, 3600000},
+		 {"3600001", true, 30000}, {"-1", true, 30000}};
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		setenv("SHCA_CMA", t[i].text, 1);
 		setenv("SHCA_JOIN_MS", t[i].text, 1);

@@ -4,8 +4,8 @@
  * lane, propose, answer and refuse, over a network that loses, doubles and reorders, while one side may fail or die.
  *
  * In every state that can be reached: queues go through their states in order, and nobody uses a lane that the peer cannot
- * receive from; and no side gives up while both live and nothing has failed but queues that can be replaced, whatever is late or comes
- * twice. From every one of them, when nothing more goes wrong: both sides come to the same lane, or both to none.
+ * receive from; and no side gives up while both live and nothing has failed but queues that can be replaced, whatever is late or
+ * comes twice. From every one of them, when nothing more goes wrong: both sides come to the same lane, or both to none.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -166,7 +166,8 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		s->queue = RTR;
 		s->queue_number = (uint8_t)s->c.number;
 		/* now it is known what of it came; the rest goes again, once */
-		MUST(!s->posted || !s->c.replacing || s->posted == told, "a side is told what came by other queues than it had posted to");
+		MUST(!s->posted || !s->c.replacing || s->posted == told,
+		     "a side is told what came by other queues than it had posted to");
 		s->posted = 0;
 		return;
 	case HDL_CONN_TO_RTS:
@@ -199,7 +200,8 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		MUST(!s->posted, "nobody knows what of the former queue came");
 		s->posted = by_address(s->c.kind) ? 0 : s->queue_number;
 		MUST(by_address(s->c.kind) || s->queue == RTS, "a lane is used that cannot send");
-		/* a peer that has failed or died since may not receive any more; one that has stopped this queue to replace it will tell */
+		/* a peer that has failed or died since may not receive any more; one that has stopped this queue to
+		 * replace it will tell */
 		MUST(by_address(s->c.kind) || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s) ||
 		     (peer->c.replacing && peer->taken == s->queue_number),
 		     "a lane is used from which the peer cannot receive");
@@ -214,7 +216,8 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 /* What may fail. */
 static bool is_work(enum hdl_conn_do what)
 {
-	return what == HDL_CONN_MAKE || what == HDL_CONN_RENEW || what == HDL_CONN_TO_RTR || what == HDL_CONN_TO_RTS || what == HDL_CONN_SEND_RTU;
+	return what == HDL_CONN_MAKE || what == HDL_CONN_RENEW || what == HDL_CONN_TO_RTR || what == HDL_CONN_TO_RTS ||
+	       what == HDL_CONN_SEND_RTU;
 }
 
 /* The number of the piece of work that fails in each event, counted from 1; 0: none does. And of those that are left. */
@@ -248,7 +251,8 @@ static void feed(const struct setting *set, struct world *w, int me, struct hdl_
 
 static void deliver(const struct setting *set, struct world *w, struct msg m)
 {
-	struct hdl_conn_event e = { .what = m.what, .kind = m.kind, .number = m.number, .named = m.named, .replacing = m.replacing };
+	struct hdl_conn_event e = {
+		.what = m.what, .kind = m.kind, .number = m.number, .named = m.named, .replacing = m.replacing};
 
 	told = m.about;
 	feed(set, w, m.to, e);
@@ -526,7 +530,9 @@ static size_t explore_all(int plant, const char **wrong, unsigned *can)
 	*wrong = NULL;
 	for (unsigned i = 0; i < sizeof(cans) / sizeof(*cans) && !*wrong; i++) {
 		/* what replaces queues does not ask which kinds there are: twice where that is quickly explored */
-		struct setting set = { .can = cans[i] | UD, .plant = plant, .breaks = cans[i] == RC ? 2 : !(cans[i] & HDL_QUEUE_ADDRESSED) };
+		struct setting set = {.can = cans[i] | UD,
+				      .plant = plant,
+				      .breaks = cans[i] == RC ? 2 : !(cans[i] & HDL_QUEUE_ADDRESSED)};
 
 		*can = cans[i];
 		all += explore(&set, wrong);
@@ -559,7 +565,8 @@ Test(transport_conn, planted_bugs_are_found)
 	fflush(stdout);
 }
 
-/* Limits may be met between the peer's naming a kind and its proposal of that: refused again it would name another one, and so on. */
+/* Limits may be met between the peer's naming a kind and its proposal of that: refused again it would name
+ * another one, and so on. */
 Test(transport_conn, a_kind_that_was_named_is_taken)
 {
 	struct hdl_conn_self self = { .can = RC | XRC, .prefer = HDL_QUEUE_XRC };
@@ -604,10 +611,13 @@ Test(transport_conn, single_steps)
 	cr_expect(c.state == HDL_CONN_FAILED && does(&todo, HDL_CONN_SEND_REJ), "the peer is told of the end");
 
 	c = (struct hdl_conn){ .state = HDL_CONN_NONE };
-	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 3, .replacing = true }, &todo);
+	hdl_conn_step(&c, &self,
+		      &(struct hdl_conn_event){.what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 3, .replacing = true},
+		      &todo);
 	cr_expect(c.state == HDL_CONN_NONE && does(&todo, HDL_CONN_SEND_REJ), "what never was is not replaced");
 
 	c = (struct hdl_conn){ .state = HDL_CONN_ASKED, .kind = HDL_QUEUE_RC, .number = 5, .mine = true, .replacing = true };
 	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 6 }, &todo);
-	cr_expect(c.state == HDL_CONN_FAILED && does(&todo, HDL_CONN_SEND_REJ), "who begins anew knows nothing of what went by the queues");
+	cr_expect(c.state == HDL_CONN_FAILED && does(&todo, HDL_CONN_SEND_REJ),
+		  "who begins anew knows nothing of what went by the queues");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread that ends a sleep on a word for descriptors: a sleeper and writers to two descriptors, each of whose events must end a sleep.
- * A wake-up that is lost is a sleep that does not end: the alarm ends the test.
+ * The thread that ends a sleep on a word for descriptors: a sleeper and writers to two descriptors, each of whose events must
+ * end a sleep. A wake-up that is lost is a sleep that does not end: the alarm ends the test.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -385,8 +385,8 @@ Test(rel, one_probe_fills_all_holes)
 	forget_net();
 }
 
-/* What is lost a second time is missed as soon as something has come that was sent for the first time behind it: no probe has to be
- * answered, nor a timeout to be over. */
+/* What is lost a second time is missed as soon as something has come that was sent for the first time behind it: no probe has to
+ * be answered, nor a timeout to be over. */
 Test(rel, lost_again)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -503,8 +503,8 @@ Test(rel, bandwidth_with_loss, .timeout = 60)
 	}
 }
 
-/* A packet that is timed sets the timeout; one after whose timeout it was acknowledged does not (Karn), and neither does one to which
- * nobody looked in time. */
+/* A packet that is timed sets the timeout; one after whose timeout it was acknowledged does not (Karn), and neither does one to
+ * which nobody looked in time. */
 Test(rel, timeout_follows_the_round_trip)
 {
 	struct hdl_rel *r = &ends[0].rel;

@@ -114,18 +114,21 @@ Test(select, any_two_limits_have_a_kind_in_common)
 	for (unsigned allowed = 2; allowed < 32; allowed += 2)
 		for (int v = 0; v < 8; v++)
 			for (unsigned i = 0; i < n * n; i++) {
-				int job_size = v & 1 ? 10000 : 4, ppn = v & 2 ? 128 : 1, mine = limits[i / n], theirs = limits[i % n];
+				int job_size = v & 1 ? 10000 : 4, ppn = v & 2 ? 128 : 1, mine = limits[i / n],
+				    theirs = limits[i % n];
 				unsigned both = hdl_select_possible(ALL, allowed, job_size, ppn, mine) &
 						hdl_select_possible(ALL, allowed, job_size, ppn, theirs);
-				struct hdl_select s = { .same_host = v & 4, .caps = both, .allowed = allowed, .job_size = job_size,
-							.ppn = ppn, .rc_peers = mine, .messages = 1, .hot = 1, .rc_most = mine };
+				struct hdl_select s = { .same_host = v & 4, .caps = both, .allowed = allowed,
+							.job_size = job_size, .ppn = ppn, .rc_peers = mine, .messages = 1,
+								.hot = 1, .rc_most = mine };
 
-				cr_assert(both, "allowed %#x, %d ranks, %d per host: nothing in common with limits %d and %d", allowed, job_size,
-					  ppn, mine, theirs);
+				cr_assert(both, "allowed %#x, %d ranks, %d per host: nothing in common with limits %d and %d",
+					  allowed, job_size, ppn, mine, theirs);
 				cr_assert_neq(hdl_select_queue(&s, NULL), HDL_QUEUE_NONE);
 				if (allowed & HDL_QUEUE_CONNECTED)
-					cr_assert(both & HDL_QUEUE_CONNECTED, "allowed %#x, %d ranks, %d per host, limits %d and %d: no RDMA write", allowed,
-						  job_size, ppn, mine, theirs);
+					cr_assert(both & HDL_QUEUE_CONNECTED,
+						  "allowed %#x, %d ranks, %d per host, limits %d and %d: no RDMA write",
+						  allowed, job_size, ppn, mine, theirs);
 			}
 }
 

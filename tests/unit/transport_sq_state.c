@@ -18,7 +18,8 @@ static void check(enum hdl_sq_state state, struct past p)
 {
 	cr_assert(hdl_sq_state_is_broken(state) == p.kept, "state %d: kept %d", state, p.kept);
 	cr_assert(hdl_sq_state_is_dead(state) == p.ended, "state %d: ended %d", state, p.ended);
-	cr_assert((state == HDL_SQ_ACTIVE) == (!p.kept && !p.ended), "requests are posted in a state other than ACTIVE: %d", state);
+	cr_assert((state == HDL_SQ_ACTIVE) == (!p.kept && !p.ended), "requests are posted in a state other than ACTIVE: %d",
+		  state);
 }
 
 static void explore(enum hdl_sq_state state, struct past p, int left)
@@ -34,7 +35,8 @@ static void explore(enum hdl_sq_state state, struct past p, int left)
 			q.kept = p.kept || !p.ended;
 			break;
 		case HDL_SQ_SETTLE:
-			cr_assert(next == state || (state == HDL_SQ_BROKEN && next == HDL_SQ_SETTLED), "a break is settled twice");
+			cr_assert(next == state || (state == HDL_SQ_BROKEN && next == HDL_SQ_SETTLED),
+				  "a break is settled twice");
 			break;
 		case HDL_SQ_RESUME:
 			q.kept = p.kept && p.ended;

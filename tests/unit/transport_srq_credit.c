@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Credits for pooled receives: a sender and a receiver with random grants, answers that overtake each other, and messages the other way
- * now and then. Whoever has no room must come to have some without being helped, and never has more in flight than was granted.
+ * Credits for pooled receives: a sender and a receiver with random grants, answers that overtake each other, and
+ * messages the other way now and then. Whoever has no room must come to have some without being helped, and never has
+ * more in flight than was granted.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -82,7 +83,8 @@ static void exchange(uint32_t most)
 		cr_assert_leq(tx.sent - tx.taken, 64);
 		/* nothing is under way: what is to be heard has been */
 		if (!w.n && !w.answers_n && !w.is_back)
-			cr_assert(hdl_srq_credit_room(&tx), "nobody tells the sender: %u of %u in flight", tx.sent - tx.taken, tx.window);
+			cr_assert(hdl_srq_credit_room(&tx), "nobody tells the sender: %u of %u in flight", tx.sent - tx.taken,
+				  tx.window);
 	}
 }
 

@@ -231,7 +231,8 @@ Test(tune, fixed_reads_whatever_the_clock_says)
 	hdl_vars.tune = "fixed";
 	run(&t, 65536, 5000, ns, went);
 	cr_assert_eq(went[HDL_WAY_READ], 5000);
-	cr_assert_eq(hdl_tune_begin(&t, 65536, false, 1u << HDL_WAY_SPLIT, now, &tuned), HDL_WAY_SPLIT, "what is possible comes first");
+	cr_assert_eq(hdl_tune_begin(&t, 65536, false, 1u << HDL_WAY_SPLIT, now, &tuned), HDL_WAY_SPLIT,
+		     "what is possible comes first");
 	hdl_tune_end(&t, tuned, 65536, false, now);
 	run(&t, 65536, 100, ns, went);
 	cr_assert_eq(went[HDL_WAY_READ], 5100);

@@ -17,7 +17,8 @@ enum { AT_RESPONDER, AT_RECEIVE, AT_REQUESTER, AT_POST };	/* the side that refus
 
 enum why {
 	/* the remote region */
-	BEFORE, BEHIND, LONGER, WRAPS, KEY_GENERATION, KEY_INDEX, KEY_OWN, OTHER_PD, REGION_GONE, REGION_RIGHT, QUEUE_RIGHT, MISALIGNED,
+	BEFORE, BEHIND, LONGER, WRAPS, KEY_GENERATION, KEY_INDEX, KEY_OWN, OTHER_PD, REGION_GONE, REGION_RIGHT, QUEUE_RIGHT,
+	MISALIGNED,
 	/* the receive */
 	RECV_SHORT, RECV_KEY, RECV_BEFORE, RECV_BEHIND, RECV_PD, RECV_RIGHT, RECV_GONE, RECV_LONGER,
 	/* the local region */
@@ -173,15 +174,16 @@ struct a_case {
 static const char *name_of(const struct a_case *c)
 {
 	static const char *const transport[] = {"RC", "UC", "XRC", "DC", "UD"};
-	static const char *const op[] = {"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "CAS", "FAA", "MASKED_CAS", "MASKED_FAA"};
+	static const char *const op[] = {"SEND", "SEND_IMM", "WRITE",      "WRITE_IMM", "READ",
+					 "CAS",  "FAA",      "MASKED_CAS", "MASKED_FAA"};
 	static const char *const api[] = {"post_send", "wr", "exp"};
 	static const char *const mode[] = {"td", "locked", "list", "cross-channel", "task"};
 	static char text[256];
 	const struct way *w = c->w;
 
-	snprintf(text, sizeof(text), "%s %s %s %s %s%s%s to %s: %s", transport[w->transport], api[w->api], mode[w->mode], op[w->op],
-		 w->shape->name, w->signaled ? " signaled" : "", w->srq ? " srq" : "", c->lane == ARENA ? "arena" : "private",
-		 c->r->name);
+	snprintf(text, sizeof(text), "%s %s %s %s %s%s%s to %s: %s", transport[w->transport], api[w->api], mode[w->mode],
+		 op[w->op], w->shape->name, w->signaled ? " signaled" : "", w->srq ? " srq" : "",
+		 c->lane == ARENA ? "arena" : "private", c->r->name);
 	return text;
 }
 
@@ -225,7 +227,8 @@ static bool applies(const struct way *w, const struct refusal *r)
 	if (r->why == WAKES)
 		return w->mode != LIST;
 	/* there the two requests are posted at once: nothing happens in between */
-	if (w->mode == LIST && (r->why == REGION_GONE || r->why == PEER_ERR_SINCE || (r->why >= SELF_RESET && r->why <= SELF_ERR)))
+	if (w->mode == LIST &&
+	    (r->why == REGION_GONE || r->why == PEER_ERR_SINCE || (r->why >= SELF_RESET && r->why <= SELF_ERR)))
 		return false;
 	return true;
 }
@@ -331,7 +334,8 @@ static void spoil(struct a_case *c)
 	case WRONG_DC_KEY: b->dc_key++; break;
 	case WRONG_XRCD: b->srqn = c->at.other_srqn; break;
 	case WRONG_SRQN: b->srqn = 0xfffff0; break;
-	case INLINE_LONG: last->addr = (uintptr_t)s->mem + SRC_AT; last->length = c->max_inline + 1 - (c->length - last->length); break;
+	case INLINE_LONG: last->addr = (uintptr_t)s->mem + SRC_AT; last->length =
+		c->max_inline + 1 - (c->length - last->length); break;
 	case MANY_SGES:
 		for (b->n = 0; b->n < 6; b->n++)
 			b->sge[b->n] = (struct ibv_sge){(uintptr_t)s->mem + SRC_AT, 8, s->mr->lkey};
@@ -601,8 +605,8 @@ int main(int argc, char **argv)
 				for (int op = 0; op < OPS; op++)
 					for (size_t s = 0; s < (BIT(op) & OPS_ATOMIC ? 1 : SHAPES); s++)
 						for (int k = 0; k < 4; k++) {
-							struct way w = {t, api, mode, op, BIT(op) & OPS_ATOMIC ? &word : &shapes[s],
-									k & 1, k >> 1};
+							struct way w = {t, api, mode, op, BIT(op) & OPS_ATOMIC ? &word :
+									&shapes[s], k & 1, k >> 1};
 							run_way(&w, argv);
 						}
 	struct order end = {.what = END};

@@ -277,9 +277,10 @@ static void look(const struct order *o, struct answer *a)
 	for (int l = 0; l < LANES; l++)
 		for (uint32_t i = 0; i < MEMORY; i++)
 			if (!as_expected(o, at, l, i))
-				COMPLAIN("byte %u of %s memory is %#x (regions at %u + %u and %u + %u, the good data at %u + %u)", i,
-					 l == ARENA ? "arena" : "private", p.mem[l][i], WIN_AT, WIN_LEN, RWIN_AT, RWIN_LEN,
-					 o->good ? at : 0, o->good ? o->n : 0);
+				COMPLAIN(
+					"byte %u of %s memory is %#x (regions at %u + %u and %u + %u, the good data at %u + %u)",
+					i, l == ARENA ? "arena" : "private", p.mem[l][i], WIN_AT, WIN_LEN, RWIN_AT, RWIN_LEN,
+					o->good ? at : 0, o->good ? o->n : 0);
 	while (!ibv_get_async_event(p.t.ctx, &e)) {
 		if (e.event_type != IBV_EVENT_QP_LAST_WQE_REACHED && e.event_type != IBV_EVENT_COMM_EST)
 			event = (int)e.event_type;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ATOMIC_WRITE: both interfaces, inline and of a segment, its rights and alignment, the queues that have it; and among atomics. */
+/* ATOMIC_WRITE: both interfaces, inline and of a segment, its rights and alignment, the queues that have
+ * it; and among atomics. */
 #include <pthread.h>
 
 #include "vt.h"
@@ -117,11 +118,13 @@ static void bad_ones(void)
 	uint64_t at = (uintptr_t)&words[1];
 
 	refused("a region without the right", VT_ACCESS, at, read->rkey, IBV_WC_REM_ACCESS_ERR);
-	refused("a queue without the right", IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, at, mr->rkey, IBV_WC_REM_ACCESS_ERR);
+	refused("a queue without the right", IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, at, mr->rkey,
+		IBV_WC_REM_ACCESS_ERR);
 	refused("a wrong key", VT_ACCESS, at, mr->rkey ^ 1, IBV_WC_REM_ACCESS_ERR);
 	refused("beyond the region", VT_ACCESS, (uintptr_t)words + 4096, mr->rkey, IBV_WC_REM_ACCESS_ERR);
 	refused("misaligned", VT_ACCESS, at + 4, mr->rkey, IBV_WC_REM_INV_REQ_ERR);
-	CHECK(post(p.from, value, 4, 0, at, mr->rkey) == EINVAL && post(p.from, value, 16, 0, at, mr->rkey) == EINVAL, "other sizes");
+	CHECK(post(p.from, value, 4, 0, at, mr->rkey) == EINVAL && post(p.from, value, 16, 0, at, mr->rkey) == EINVAL,
+	      "other sizes");
 	vt_connect(uc, uc->qp_num);
 	CHECK(post(uc, value, 8, 0, at, mr->rkey) == EINVAL, "UC");
 	/* no responder resources */

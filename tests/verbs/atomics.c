@@ -292,8 +292,8 @@ static void when_read(struct here *h, char *mem, const struct ibv_mr *mr)
 	wr[0].task.cqe_wait.cq = other;
 	wr[0].task.cqe_wait.cq_count = 1;
 	for (int i = 1; i < 3; i++) {
-		wr[i] = (struct ibv_exp_send_wr){.wr_id = (uint64_t)i, .sg_list = sge, .num_sge = i, .next = i == 1 ? &wr[2] : NULL,
-						 .exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD,
+		wr[i] = (struct ibv_exp_send_wr){.wr_id = (uint64_t)i, .sg_list = sge, .num_sge = i, .next = i == 1 ? &wr[2] :
+						 NULL, .exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD,
 						 .exp_send_flags = IBV_EXP_SEND_SIGNALED};
 		wr[i].ext_op.masked_atomics.log_arg_sz = 4;
 		wr[i].ext_op.masked_atomics.remote_addr = (uintptr_t)mem + 16 * (uint64_t)i;
@@ -457,7 +457,8 @@ static void together(struct here *h, struct vt_peer *p, char *const mem[2], stru
 		for (int k = 0; k < FIELDS; k++) {
 			uint32_t a = ((uint32_t *)mem[lane])[k], b = ((uint32_t *)(mem[lane] + 512))[k];
 			CHECK(a == all.mixed[lane][k], "lane %d, field %d: %#x, not %#x", lane, k, a, all.mixed[lane][k]);
-			CHECK(b == (4 * (uint32_t)k < widest() ? all.whole[lane] : 0), "lane %d, field %d of the whole: %#x, not %#x", lane, k, b, all.whole[lane]);
+			CHECK(b == (4 * (uint32_t)k < widest() ? all.whole[lane] : 0),
+			      "lane %d, field %d of the whole: %#x, not %#x", lane, k, b, all.whole[lane]);
 		}
 	for (int i = 0; i < PEERS; i++) {
 		vt_meet(&p[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CALC (manual, appendix D): every operation, type and form over SEND, RDMA WRITE and READ against a model that knows one value at a
- * time; refusals; when operands are read; partial sums that go up a tree without the CPU.
+ * CALC (manual, appendix D): every operation, type and form over SEND, RDMA WRITE and READ against a model that knows one value
+ * at a time; refusals; when operands are read; partial sums that go up a tree without the CPU.
  *
  * calc [requests [seed]]
  */
@@ -44,8 +44,9 @@ static struct ibv_qp *make(uint32_t flags, struct ibv_cq *scq, struct ibv_cq *re
 
 static struct calc_form invent(bool vector)
 {
-	static const uint32_t ops[] = {IBV_EXP_CALC_OP_ADD, IBV_EXP_CALC_OP_BAND, IBV_EXP_CALC_OP_BXOR, IBV_EXP_CALC_OP_BOR,
-				       SHCA_EXP_CALC_OP_MIN, SHCA_EXP_CALC_OP_MAX, SHCA_EXP_CALC_OP_PROD, SHCA_EXP_CALC_OP_MAXLOC};
+	static const uint32_t ops[] = {IBV_EXP_CALC_OP_ADD,   IBV_EXP_CALC_OP_BAND,   IBV_EXP_CALC_OP_BXOR,
+				       IBV_EXP_CALC_OP_BOR,   SHCA_EXP_CALC_OP_MIN,   SHCA_EXP_CALC_OP_MAX,
+				       SHCA_EXP_CALC_OP_PROD, SHCA_EXP_CALC_OP_MAXLOC};
 	static const uint32_t codes[] = {IBV_EXP_CALC_DATA_SIZE_64_BIT, SHCA_EXP_CALC_DATA_SIZE_32_BIT,
 					 SHCA_EXP_CALC_DATA_SIZE_16_BIT, SHCA_EXP_CALC_DATA_SIZE_8_BIT};
 	struct calc_form f = {.op = ops[draw() % (vt_mlx5() ? 4 : 8)], .type = (uint32_t)(draw() % 3), .vector = vector,
@@ -131,9 +132,9 @@ static void one(struct ibv_qp *qp, char *mem, const struct ibv_mr *mr)
 		CHECK(wc.byte_len == bytes, "%u bytes came, not %u", wc.byte_len, bytes);
 	}
 	for (uint32_t i = 0; i < bytes + 64; i++)
-		CHECK(mem[HALF + i] == (i < bytes ? want[i] : 0x5a), "request %d, operation %#x, type %u, %u bytes, %s, %s order, "
-		      "%d segments: byte %u of %u", op, f.op, f.type, f.size, f.vector ? "vector" : "elements",
-		      f.host ? "host" : "network", n, i, bytes);
+		CHECK(mem[HALF + i] == (i < bytes ? want[i] : 0x5a),
+		      "request %d, operation %#x, type %u, %u bytes, %s, %s order, %d segments: byte %u of %u",
+		      op, f.op, f.type, f.size, f.vector ? "vector" : "elements", f.host ? "host" : "network", n, i, bytes);
 }
 
 /* ---- refusals, and when operands are read -------------------------------------------------------------------------- */
@@ -152,7 +153,8 @@ static void capabilities(void)
 	/* a program with an earlier header, in which the extensions were not: nothing behind its structure is touched */
 	memset(&a, 0x77, sizeof(a));
 	a.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS;
-	CHECK(!ibv_exp_query_device(t.ctx, &a) && a.comp_mask == IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS && !a.calc_cap.int_ops, "query");
+	CHECK(!ibv_exp_query_device(t.ctx, &a) && a.comp_mask == IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS && !a.calc_cap.int_ops,
+	      "query");
 	CHECK(a.shca_extensions == 0x7777777777777777 && a.shca_calc_vector_max == 0x77777777, "%#lx behind the structure",
 	      (unsigned long)a.shca_extensions);
 }
@@ -225,7 +227,8 @@ static void partial_sums(char *mem, const struct ibv_mr *mr)
 		calc_put(mem + 32 * i + 16, &f, 1ull << i);
 		sge[i][0] = vt_sge(mr, 32 * (size_t)i, 16);
 		sge[i][1] = vt_sge(mr, 32 * (size_t)i + 16, 16);
-		wr[i][0] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
+		wr[i][0] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_CQE_WAIT,
+						    .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
 						    .next = &wr[i][1]};
 		wr[i][0].task.cqe_wait.cq = in[i];
 		wr[i][0].task.cqe_wait.cq_count = 1;
@@ -245,7 +248,8 @@ static void partial_sums(char *mem, const struct ibv_mr *mr)
 	struct ibv_exp_send_wr go = {.exp_opcode = IBV_EXP_WR_SEND, .sg_list = &start, .num_sge = 1};
 	CHECK(!ibv_exp_post_send(first, &go, &bad), "go");
 	vt_expect(in[HOPS], 7, IBV_WC_SUCCESS);
-	CHECK(calc_get(mem + 32 * HOPS, &f) == 1000 + (1u << HOPS) - 1, "the sum is %lu", (unsigned long)calc_get(mem + 32 * HOPS, &f));
+	CHECK(calc_get(mem + 32 * HOPS, &f) == 1000 + (1u << HOPS) - 1, "the sum is %lu",
+	      (unsigned long)calc_get(mem + 32 * HOPS, &f));
 	CHECK(!ibv_destroy_qp(first) && !ibv_destroy_qp(last), "destroy");
 	for (int i = 0; i < HOPS; i++)
 		CHECK(!ibv_destroy_qp(from[i]) && !ibv_destroy_qp(to[i]), "destroy");

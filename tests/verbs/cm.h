@@ -87,7 +87,8 @@ static inline void cm_quiet(struct rdma_event_channel *ch)
 }
 
 /* An id with address and route to ip:port. */
-static inline struct rdma_cm_id *cm_resolved(struct rdma_event_channel *ch, enum rdma_port_space ps, const char *ip, uint16_t port)
+static inline struct rdma_cm_id *cm_resolved(struct rdma_event_channel *ch, enum rdma_port_space ps, const char *ip,
+					     uint16_t port)
 {
 	struct rdma_cm_id *id = cm_id(ch, ps);
 	struct sockaddr_storage a = cm_addr(ip, port);
@@ -108,8 +109,8 @@ static inline void cm_qp(struct rdma_cm_id *id, enum ibv_qp_type type)
 
 static inline struct rdma_conn_param cm_param(const void *data, uint8_t n)
 {
-	return (struct rdma_conn_param){.private_data = data, .private_data_len = n, .responder_resources = 3, .initiator_depth = 2,
-					.retry_count = 5, .rnr_retry_count = 6};
+	return (struct rdma_conn_param){.private_data = data, .private_data_len = n, .responder_resources = 3,
+					.initiator_depth = 2, .retry_count = 5, .rnr_retry_count = 6};
 }
 
 static inline void cm_connect(struct rdma_cm_id *id)

@@ -12,7 +12,8 @@
 /* ---- ports ------------------------------------------------------------------------------------------------------ */
 
 /* Binds a new id. Returns the id, or NULL with errno. */
-static struct rdma_cm_id *bound(struct rdma_event_channel *ch, enum rdma_port_space ps, const char *ip, uint16_t port, bool af_only, bool reuse)
+static struct rdma_cm_id *bound(struct rdma_event_channel *ch, enum rdma_port_space ps, const char *ip, uint16_t port,
+				bool af_only, bool reuse)
 {
 	struct rdma_cm_id *id = cm_id(ch, ps);
 	struct sockaddr_storage a = cm_addr(ip, port);
@@ -98,8 +99,9 @@ static void destinations(void)
 		const char *to;
 		bool reached;
 	} d[] = {
-		{"127.0.0.1", false, "127.0.0.1", true}, {"127.0.0.1", false, "127.0.0.2", false}, {"127.0.0.1", false, "0.0.0.0", true},
-		{"0.0.0.0", false, "127.0.0.7", true}, {"::1", false, "::1", true}, {"::", false, "::1", true}, {"::", false, "127.0.0.1", true},
+		{"127.0.0.1", false, "127.0.0.1", true}, {"127.0.0.1", false, "127.0.0.2", false},
+		{"127.0.0.1", false, "0.0.0.0", true}, {"0.0.0.0", false, "127.0.0.7", true}, {"::1", false, "::1", true},
+		{"::", false, "::1", true}, {"::", false, "127.0.0.1", true},
 		{"::", true, "127.0.0.1", false}, {"::", true, "::1", true}, {"0.0.0.0", true, "::1", false},
 	};
 	for (size_t i = 0; i < sizeof(d) / sizeof(*d); i++) {
@@ -109,7 +111,8 @@ static void destinations(void)
 		cm_connect(id);
 		if (d[i].reached) {
 			struct rdma_cm_id *passive = cm_request(s);
-			CHECK(rdma_get_peer_addr(passive)->sa_family == rdma_get_local_addr(id)->sa_family, "row %zu: families", i);
+			CHECK(rdma_get_peer_addr(passive)->sa_family == rdma_get_local_addr(id)->sa_family, "row %zu: families",
+			      i);
 			cm_destroy(passive);
 			cm_eat(c, RDMA_CM_EVENT_REJECTED, 28);
 		} else {
@@ -239,7 +242,8 @@ static void *sync_server(void *arg)
 	CHECK(!rdma_accept(id, NULL), "rdma_accept");
 	struct ibv_wc wc;
 	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS && !strcmp(buf, "over"), "rdma_get_recv_comp");
-	CHECK(!rdma_post_send(id, NULL, buf, sizeof(buf), mr, 0) && rdma_get_send_comp(id, &wc) == 1 && !wc.status, "rdma_post_send");
+	CHECK(!rdma_post_send(id, NULL, buf, sizeof(buf), mr, 0) && rdma_get_send_comp(id, &wc) == 1 && !wc.status,
+	      "rdma_post_send");
 	CHECK(!rdma_disconnect(id), "rdma_disconnect");
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(id);
@@ -266,7 +270,8 @@ static void synchronous(void)
 	struct ibv_wc wc;
 	CHECK(so && si && !rdma_post_recv(id, NULL, in, sizeof(in), si), "rdma_post_recv");
 	CHECK(!rdma_connect(id, NULL), "rdma_connect");
-	CHECK(!rdma_post_send(id, NULL, out, sizeof(out), so, 0) && rdma_get_send_comp(id, &wc) == 1 && !wc.status, "rdma_post_send");
+	CHECK(!rdma_post_send(id, NULL, out, sizeof(out), so, 0) && rdma_get_send_comp(id, &wc) == 1 && !wc.status,
+	      "rdma_post_send");
 	CHECK(rdma_get_recv_comp(id, &wc) == 1 && !wc.status && !strcmp(in, "over"), "rdma_get_recv_comp");
 	CHECK(!pthread_join(t, NULL), "pthread_join");
 	CHECK(!rdma_disconnect(id), "rdma_disconnect");
@@ -336,8 +341,10 @@ static void options(void)
 
 	CHECK(!rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 1), "TOS");
 	CHECK(!rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &byte, 1), "ACK_TIMEOUT");
-	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &big, 1) == -1 && errno == EINVAL, "ACK_TIMEOUT 32");
-	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &one, sizeof(one)) == -1 && errno == EINVAL, "TOS of 4 bytes");
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &big, 1) == -1 && errno == EINVAL,
+	      "ACK_TIMEOUT 32");
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &one, sizeof(one)) == -1 && errno == EINVAL,
+	      "TOS of 4 bytes");
 	CHECK(rdma_set_option(id, RDMA_OPTION_ID, 77, &one, sizeof(one)) == -1 && errno, "option 77");
 	CHECK(rdma_set_option(id, 7, 0, &one, sizeof(one)) == -1 && errno == ENOSYS, "level 7");
 	struct rdma_event_channel *s = cm_channel();
@@ -345,10 +352,12 @@ static void options(void)
 	struct sockaddr_storage a = cm_addr("127.0.0.1", ntohs(rdma_get_src_port(l)));
 	CHECK(!rdma_resolve_addr(id, NULL, SA(a), 1000), "rdma_resolve_addr");
 	cm_eat(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one, sizeof(one)) == -1 && errno == EINVAL, "AFONLY of a bound id");
+	CHECK(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one, sizeof(one)) == -1 && errno == EINVAL,
+	      "AFONLY of a bound id");
 	/* path records of the program */
 	struct ibv_path_data path = {.flags = IBV_PATH_FLAG_PRIMARY};
-	CHECK(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, 5) == -1 && errno == EINVAL, "5 bytes of path records");
+	CHECK(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, 5) == -1 && errno == EINVAL,
+	      "5 bytes of path records");
 	CHECK(!rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path)), "path record");
 	cm_eat(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	cm_qp(id, IBV_QPT_RC);
@@ -426,7 +435,8 @@ static void threads(void)
 	threads_port = ntohs(rdma_get_src_port(l));
 	CHECK(!fcntl(s->fd, F_SETFL, O_NONBLOCK), "fcntl");
 	for (int i = 0; i < CONNECTORS + ACCEPTORS; i++)
-		CHECK(!pthread_create(&t[i], NULL, i < CONNECTORS ? connector : acceptor, i < CONNECTORS ? NULL : s), "pthread_create");
+		CHECK(!pthread_create(&t[i], NULL, i < CONNECTORS ? connector : acceptor, i < CONNECTORS ? NULL : s),
+		      "pthread_create");
 	for (int i = 0; i < CONNECTORS + ACCEPTORS; i++)
 		CHECK(!pthread_join(t[i], NULL), "pthread_join");
 	cm_destroy(l);

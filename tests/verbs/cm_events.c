@@ -30,7 +30,9 @@ static void connection(void)
 	private_is(ev->param.conn.private_data, ev->param.conn.private_data_len, "hello", 56);
 	CHECK(ev->param.conn.responder_resources == 2 && ev->param.conn.initiator_depth == 3, "depths %u, %u",
 	      ev->param.conn.responder_resources, ev->param.conn.initiator_depth);
-	CHECK(ev->param.conn.qp_num == active->qp->qp_num && ev->param.conn.retry_count == 5 && ev->param.conn.rnr_retry_count == 6, "parameters");
+	CHECK(ev->param.conn.qp_num == active->qp->qp_num && ev->param.conn.retry_count == 5 &&
+		      ev->param.conn.rnr_retry_count == 6,
+	      "parameters");
 	CHECK(rdma_get_src_port(passive) == htons(port) && rdma_get_dst_port(passive) == rdma_get_src_port(active), "ports");
 	CHECK(passive->verbs == active->verbs && passive->route.num_paths == 1, "no device");
 	rdma_ack_cm_event(ev);
@@ -47,10 +49,15 @@ static void connection(void)
 
 	struct ibv_qp_attr a;
 	struct ibv_qp_init_attr i;
-	CHECK(!ibv_query_qp(active->qp, &a, IBV_QP_STATE, &i) && a.qp_state == IBV_QPS_RTS && a.dest_qp_num == passive->qp->qp_num, "active queue");
-	CHECK(a.max_rd_atomic == 2 && a.max_dest_rd_atomic == 3 && a.retry_cnt == 5 && a.rnr_retry == 6, "attributes of the active queue");
+	CHECK(!ibv_query_qp(active->qp, &a, IBV_QP_STATE, &i) && a.qp_state == IBV_QPS_RTS &&
+		      a.dest_qp_num == passive->qp->qp_num,
+	      "active queue");
+	CHECK(a.max_rd_atomic == 2 && a.max_dest_rd_atomic == 3 && a.retry_cnt == 5 && a.rnr_retry == 6,
+	      "attributes of the active queue");
 	uint32_t sq = a.sq_psn, rq = a.rq_psn;
-	CHECK(!ibv_query_qp(passive->qp, &a, IBV_QP_STATE, &i) && a.qp_state == IBV_QPS_RTS && a.dest_qp_num == active->qp->qp_num, "passive queue");
+	CHECK(!ibv_query_qp(passive->qp, &a, IBV_QP_STATE, &i) && a.qp_state == IBV_QPS_RTS &&
+		      a.dest_qp_num == active->qp->qp_num,
+	      "passive queue");
 	CHECK(a.sq_psn == rq && a.rq_psn == sq, "packet sequence numbers");
 	CHECK(a.rnr_retry == 6 && a.retry_cnt == 5, "attributes of the passive queue");
 
@@ -96,7 +103,8 @@ static void own_queue(void)
 	CHECK(rdma_establish(active) == -1 && errno == EINVAL, "a second rdma_establish");
 	/* the RTU that comes now is no event */
 	struct rdma_cm_event *none;
-	CHECK(!fcntl(s->fd, F_SETFL, O_NONBLOCK) && rdma_get_cm_event(s, &none) == -1 && errno == EAGAIN && !fcntl(s->fd, F_SETFL, 0),
+	CHECK(!fcntl(s->fd, F_SETFL, O_NONBLOCK) && rdma_get_cm_event(s, &none) == -1 && errno == EAGAIN &&
+		      !fcntl(s->fd, F_SETFL, 0),
 	      "an event behind rdma_notify");
 	cm_destroy(active);
 	cm_eat(s, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -285,7 +293,9 @@ static void datagrams(void)
 	cm_accept(passive);
 	ev = cm_expect(c, RDMA_CM_EVENT_ESTABLISHED, 0);
 	private_is(ev->param.ud.private_data, ev->param.ud.private_data_len, "welcome", 136);
-	CHECK(ev->param.ud.qp_num == passive->qp->qp_num && ev->param.ud.qkey == RDMA_UDP_QKEY && ev->param.ud.ah_attr.port_num == 1, "parameters");
+	CHECK(ev->param.ud.qp_num == passive->qp->qp_num && ev->param.ud.qkey == RDMA_UDP_QKEY &&
+		      ev->param.ud.ah_attr.port_num == 1,
+	      "parameters");
 	struct ibv_ah *ah = ibv_create_ah(active->pd, &ev->param.ud.ah_attr);
 	CHECK(ah, "ibv_create_ah");
 	ibv_destroy_ah(ah);
@@ -323,8 +333,12 @@ static void multicast(void)
 	CHECK(rdma_join_multicast(id, SA(local), NULL) == -1 && errno == EINVAL, "joined a unicast address");
 	CHECK(!rdma_join_multicast(id, SA(group), &mark), "rdma_join_multicast");
 	struct rdma_cm_event *ev = cm_expect(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
-	CHECK(ev->id == id && ev->param.ud.private_data == &mark && ev->param.ud.qp_num == 0xffffff && ev->param.ud.qkey == RDMA_UDP_QKEY, "parameters");
-	CHECK(ev->param.ud.ah_attr.is_global && !memcmp(ev->param.ud.ah_attr.grh.dgid.raw, gid, 16) && ev->param.ud.ah_attr.dlid >= 0xc000, "address");
+	CHECK(ev->id == id && ev->param.ud.private_data == &mark && ev->param.ud.qp_num == 0xffffff &&
+		      ev->param.ud.qkey == RDMA_UDP_QKEY,
+	      "parameters");
+	CHECK(ev->param.ud.ah_attr.is_global && !memcmp(ev->param.ud.ah_attr.grh.dgid.raw, gid, 16) &&
+		      ev->param.ud.ah_attr.dlid >= 0xc000,
+	      "address");
 	rdma_ack_cm_event(ev);
 	if (cm_can_inject()) {
 		cm_inject("sm-change");

@@ -356,7 +356,8 @@ static void ids(int n)
 static const struct {
 	const char *name;
 	void (*run)(uint16_t port, int n);
-} roles[] = {{"server", server}, {"client", client}, {"daemon", daemon_role}, {"many_server", many_server}, {"many_client", many_client}};
+} roles[] = {{"server", server}, {"client", client}, {"daemon", daemon_role}, {"many_server", many_server},
+	     {"many_client", many_client}};
 
 int main(int argc, char **argv)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA CM on a device with two ports: an id is bound to the first port that is up, on both sides. Then the flow of the manual's program
- * for automatic path migration (8.1): the alternate path is made of the attributes that the queue pair has, both ends load it, the port
- * goes down, and the messages go on; again by IBV_MIG_MIGRATED.
+ * RDMA CM on a device with two ports: an id is bound to the first port that is up, on both sides. Then the flow of the manual's
+ * program for automatic path migration (8.1): the alternate path is made of the attributes that the queue pair has, both ends
+ * load it, the port goes down, and the messages go on; again by IBV_MIG_MIGRATED.
  */
 #include "cm.h"
 
@@ -17,7 +17,8 @@ static void load_alternate(struct rdma_cm_id *id)
 	struct ibv_qp_attr a;
 	uint16_t lid = 0;
 
-	CHECK(!ibv_query_device(id->verbs, &dev) && dev.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, "no automatic path migration");
+	CHECK(!ibv_query_device(id->verbs, &dev) && dev.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG,
+	      "no automatic path migration");
 	CHECK(!ibv_query_qp(id->qp, &a, 0, &init), "ibv_query_qp");
 	for (uint8_t i = 1; i <= dev.phys_port_cnt; i++) {
 		struct ibv_port_attr port;
@@ -40,7 +41,8 @@ static void message(struct rdma_cm_id *from, struct rdma_cm_id *to, char byte)
 {
 	memset(memory[0], byte, sizeof(memory[0]));
 	memset(memory[1], 0, sizeof(memory[1]));
-	CHECK(!vt_recv(to->qp, 2, vt_sge(mr[1], 0, 64)) && !vt_send(from->qp, 1, vt_sge(mr[0], 0, 64), IBV_SEND_SIGNALED), "a message");
+	CHECK(!vt_recv(to->qp, 2, vt_sge(mr[1], 0, 64)) && !vt_send(from->qp, 1, vt_sge(mr[0], 0, 64), IBV_SEND_SIGNALED),
+	      "a message");
 	vt_expect(from->send_cq, 1, IBV_WC_SUCCESS);
 	vt_expect(to->recv_cq, 2, IBV_WC_SUCCESS);
 	CHECK(!memcmp(memory[0], memory[1], sizeof(memory[0])), "a message");
@@ -83,7 +85,8 @@ int main(void)
 	struct rdma_cm_id *listener = cm_listen(s, RDMA_PS_TCP, "127.0.0.1", 4);
 	uint16_t at = ntohs(rdma_get_src_port(listener));
 	struct cm_pair one = cm_pair(c, s, at);
-	CHECK(one.active->port_num == 1 && one.passive->port_num == 1, "ports %u, %u", one.active->port_num, one.passive->port_num);
+	CHECK(one.active->port_num == 1 && one.passive->port_num == 1, "ports %u, %u", one.active->port_num,
+	      one.passive->port_num);
 	on_port(&one, 1);
 	cm_inject("--port 1 port-down");
 	struct rdma_cm_id *id = cm_id(c, RDMA_PS_TCP);
@@ -92,8 +95,8 @@ int main(void)
 	cm_eat(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	CHECK(!rdma_resolve_route(id, 1000), "rdma_resolve_route");
 	cm_eat(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	CHECK(id->port_num == 2 && id->route.path_rec->dlid == id->route.path_rec->slid && id->route.path_rec->dlid != htons(1), "port %u",
-	      id->port_num);
+	CHECK(id->port_num == 2 && id->route.path_rec->dlid == id->route.path_rec->slid && id->route.path_rec->dlid != htons(1),
+	      "port %u", id->port_num);
 	struct cm_pair two = {.active = id};
 	cm_qp(id, IBV_QPT_RC);
 	cm_connect(id);

@@ -67,7 +67,8 @@ static void identity(void)
 	union ibv_gid gid;
 	__be64 guid = ibv_get_device_guid(t.ctx->device);
 
-	CHECK(!ibv_query_device(t.ctx, &d) && d.node_guid == guid && d.sys_image_guid == guid && guid, "one device, several GUIDs");
+	CHECK(!ibv_query_device(t.ctx, &d) && d.node_guid == guid && d.sys_image_guid == guid && guid,
+	      "one device, several GUIDs");
 	CHECK(!ibv_query_gid(t.ctx, 1, 0, &gid), "query_gid");
 	/* link-local (IBTA 4.1.1), made of the port's EUI-64 */
 	CHECK(be64toh(gid.global.subnet_prefix) == 0xfe80000000000000ull && gid.global.interface_id == guid, "GID %#lx",
@@ -84,7 +85,8 @@ static void port(void)
 	__be16 pkey;
 	int port_1 = 1;
 
-	CHECK(ibv_query_gid_table(t.ctx, entry, 2, 0) == 1 && entry[0].port_num == 1 && entry[0].gid_type == IBV_GID_TYPE_IB, "GIDs");
+	CHECK(ibv_query_gid_table(t.ctx, entry, 2, 0) == 1 && entry[0].port_num == 1 && entry[0].gid_type == IBV_GID_TYPE_IB,
+	      "GIDs");
 	CHECK(!ibv_query_gid(t.ctx, 1, 0, &gid) && !memcmp(&entry[0].gid, &gid, sizeof gid), "the same GID");
 	refused("room for no GID", -(int)ibv_query_gid_table(t.ctx, entry, 0, 0), EINVAL);
 	refused("flags of a table of GIDs", -(int)ibv_query_gid_table(t.ctx, entry, 1, 1), EINVAL);
@@ -114,10 +116,12 @@ static void older_programs(void)
 		struct mlx5dv_context dv;
 		char bytes[sizeof(struct mlx5dv_context) + ROOM];
 	} q;
-	const size_t port_end = offsetof(struct ibv_port_attr, port_cap_flags2), dv_end = offsetof(struct mlx5dv_context, comp_mask) + 8;
+	const size_t port_end = offsetof(struct ibv_port_attr, port_cap_flags2),
+		     dv_end = offsetof(struct mlx5dv_context, comp_mask) + 8;
 
 	memset(&p, 0x5a, sizeof p);
-	CHECK(!ibv_query_port(t.ctx, 1, (struct _compat_ibv_port_attr *)&p.attr) && p.attr.state == IBV_PORT_ACTIVE, "query_port");
+	CHECK(!ibv_query_port(t.ctx, 1, (struct _compat_ibv_port_attr *)&p.attr) && p.attr.state == IBV_PORT_ACTIVE,
+	      "query_port");
 	for (size_t i = port_end; i < sizeof p; i++)
 		CHECK(((char *)&p)[i] == 0x5a, "byte %zu behind the port's attributes", i);
 	memset(&q, 0x5a, sizeof q);
@@ -170,7 +174,8 @@ static void strangers(void)
 	refused("counts of a stranger's device", shca_counts(&stranger, &counts), EOPNOTSUPP);
 	CHECK(!shca_counts(t.ctx, &counts), "ours counts");
 	refused("sleeping on a stranger's context", shca_await_prepare(&stranger, &seen), EOPNOTSUPP);
-	refused("memory of another device", made(ibv_reg_dmabuf_mr(t.pd, 0, 64, (uintptr_t)mem, 0, IBV_ACCESS_LOCAL_WRITE)), EOPNOTSUPP);
+	refused("memory of another device", made(ibv_reg_dmabuf_mr(t.pd, 0, 64, (uintptr_t)mem, 0, IBV_ACCESS_LOCAL_WRITE)),
+		EOPNOTSUPP);
 	struct ibv_qp strange = { .context = &stranger }, *ud = vt_qp(&t, IBV_QPT_UD, cq, NULL);
 	const uint32_t *word;
 	refused("what became of a stranger's requests", shca_unfinished(&strange, &word), EOPNOTSUPP);
@@ -190,8 +195,9 @@ static void strangers(void)
 	CHECK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), "nor one in INIT");
 	vt_rtr_rts(qp, qp->qp_num, vt_rts_attr());
 	refused("connection options, connected", ibv_set_ece(qp, &ece), EINVAL);
-	CHECK(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1 && !ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 1) &&
-	      !ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_READ, 0) && !ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0),
+	CHECK(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1 &&
+		      !ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 1) &&
+		      !ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_READ, 0) && !ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0),
 	      "only writes are in order");
 	CHECK(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr), "destroy");
 }
@@ -270,9 +276,10 @@ static void closed_with_regions(void)
 static struct ibv_qp *builder(enum ibv_qp_type type, uint64_t ops)
 {
 	struct ibv_qp_init_attr_ex a = { .send_cq = cq, .recv_cq = cq, .qp_type = type, .pd = t.pd,
-					 .cap = { .max_send_wr = LONG_LIST, .max_send_sge = 4, .max_recv_wr = 4, .max_recv_sge = 1,
-						  .max_inline_data = 512 },
-					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = ops };
+					 .cap = { .max_send_wr = LONG_LIST, .max_send_sge = 4, .max_recv_wr = 4,
+						  .max_recv_sge = 1, .max_inline_data = 512 },
+					 .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+						 .send_ops_flags = ops };
 
 	return ibv_create_qp_ex(t.ctx, &a);
 }
@@ -282,15 +289,18 @@ static void operations(void)
 	const uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV |
 			    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-	const uint64_t rc = uc | IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-	const struct { enum ibv_qp_type type; uint64_t can; } kinds[] = { { IBV_QPT_UD, ud }, { IBV_QPT_UC, uc }, { IBV_QPT_RC, rc } };
+	const uint64_t rc = uc | IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+	const struct { enum ibv_qp_type type; uint64_t can; } kinds[] = { { IBV_QPT_UD, ud }, { IBV_QPT_UC, uc },
+									  { IBV_QPT_RC, rc } };
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		struct ibv_qp *qp = builder(kinds[i].type, kinds[i].can);
 		CHECK(qp && !ibv_destroy_qp(qp), "what type %d can do", kinds[i].type);
 		for (int bit = 0; bit < 64; bit++)
 			if (!(kinds[i].can >> bit & 1))
-				refused("what it cannot do", made(builder(kinds[i].type, kinds[i].can | 1ull << bit)), EOPNOTSUPP);
+				refused("what it cannot do", made(builder(kinds[i].type, kinds[i].can | 1ull << bit)),
+					EOPNOTSUPP);
 	}
 }
 

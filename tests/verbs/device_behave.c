@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHCA_BEHAVE: the device no longer promises a guarantee that a word takes away, and really behaves without it. Each word in a process
- * of its own; and no word: then all guarantees are promised, and hold.
+ * SHCA_BEHAVE: the device no longer promises a guarantee that a word takes away, and really behaves without it. Each word in a
+ * process of its own; and no word: then all guarantees are promised, and hold.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -82,8 +82,8 @@ static void *watch(void *arg)
 		uint32_t end = ((volatile uint32_t *)target)[BYTES / 4 - 1];
 		atomic_thread_fence(memory_order_acquire);
 		uint32_t begin = *(volatile uint32_t *)target;
-		/* laps: the end is ahead of the beginning. Behind it the beginning may be, by any number: this thread may have been
-		 * away in between. */
+		/* laps: the end is ahead of the beginning. Behind it the beginning may be, by any number: this thread may have
+		 * been away in between. */
 		if (end > begin)
 			atomic_store(&disordered, true);
 	}
@@ -101,7 +101,8 @@ static bool is_disordered(void)
 		memset(source, (int)i, BYTES);
 		memcpy(source, &i, sizeof(i));
 		memcpy(source + BYTES - sizeof(i), &i, sizeof(i));
-		CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 1, vt_sge(source_mr, 0, BYTES), (uintptr_t)target, target_mr->rkey), "post");
+		CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 1, vt_sge(source_mr, 0, BYTES), (uintptr_t)target, target_mr->rkey),
+		      "post");
 		vt_expect(cq, 1, IBV_WC_SUCCESS);
 		CHECK(!memcmp(target, source, BYTES), "all of it has landed");
 	}
@@ -124,7 +125,8 @@ static void memory(void)
 	if (all)
 		CHECK(!ibv_dereg_mr(all), "dereg");
 	struct ibv_exp_device_attr exp = { .comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS };
-	CHECK(!ibv_exp_query_device(t.ctx, &exp) && !(exp.exp_device_cap_flags & IBV_EXP_DEVICE_ODP) == told("noodp"), "experimental caps");
+	CHECK(!ibv_exp_query_device(t.ctx, &exp) && !(exp.exp_device_cap_flags & IBV_EXP_DEVICE_ODP) == told("noodp"),
+	      "experimental caps");
 	static char own[4096];
 	struct ibv_mr *mr = vt_mr(&t, own, sizeof own, IBV_ACCESS_LOCAL_WRITE);
 	int rc = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
@@ -157,7 +159,8 @@ static void refuses_the_second(void)
 	wr[0].send_flags |= IBV_SEND_SIGNALED;
 	wr[1].wr_id = 6;
 	wr[1].wr.rdma.rkey ^= 0x80;
-	CHECK(!vt_to(from, IBV_QPS_SQD) && !ibv_post_send(from, wr, &bad) && !vt_to(from, IBV_QPS_RTS), "both are there when it runs");
+	CHECK(!vt_to(from, IBV_QPS_SQD) && !ibv_post_send(from, wr, &bad) && !vt_to(from, IBV_QPS_RTS),
+	      "both are there when it runs");
 	vt_expect(cq, 5, IBV_WC_SUCCESS);
 	CHECK(*(volatile uint64_t *)target == v, "the first one has landed");
 	vt_expect(cq, 6, IBV_WC_REM_ACCESS_ERR);
@@ -196,7 +199,8 @@ static int behaves(const char *w)
 	      promises & SHCA_PROMISE_TELLS_END, "promises %#x", promises);
 	CHECK(ibv_query_qp_data_in_order(from, IBV_WR_RDMA_WRITE, 0) == !told("noorder"), "the promise of order");
 	const uint32_t *unfinished = NULL;
-	CHECK(shca_unfinished(from, &unfinished) == (async ? EOPNOTSUPP : 0) && !unfinished == async, "what may have to be posted again");
+	CHECK(shca_unfinished(from, &unfinished) == (async ? EOPNOTSUPP : 0) && !unfinished == async,
+	      "what may have to be posted again");
 	CHECK(is_late() == async, "landed when the post returned");
 	CHECK(is_overtaken() == told("nosequence"), "the order of two writes");
 	CHECK(is_disordered() == told("noorder"), "the order within a write");
@@ -208,16 +212,19 @@ static int behaves(const char *w)
 	vt_connect_pair(from, to);
 	/* with each word, memory that is not registered is not accessed; the last step, since the queue is in error then */
 	static char stranger[64];
-	CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 2, (struct ibv_sge){ (uintptr_t)stranger, 64, 0 }, (uintptr_t)target, target_mr->rkey), "post");
+	CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 2, (struct ibv_sge){(uintptr_t)stranger, 64, 0}, (uintptr_t)target,
+		       target_mr->rkey),
+	      "post");
 	vt_expect(cq, 2, IBV_WC_LOC_PROT_ERR);
-	CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to) && !ibv_dereg_mr(target_mr) && !ibv_dereg_mr(source_mr) && !ibv_destroy_cq(cq),
+	CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to) && !ibv_dereg_mr(target_mr) && !ibv_dereg_mr(source_mr) &&
+		      !ibv_destroy_cq(cq),
 	      "destroy");
 	vt_close(&t);
 	return 0;
 }
 
-/* Another process's SHCA_BEHAVE changes no promise of this process's device: a queue that waits for a receive goes on in the thread that
- * posts the receive. */
+/* Another process's SHCA_BEHAVE changes no promise of this process's device: a queue that waits for a receive goes on in the
+ * thread that posts the receive. */
 struct place {
 	uint64_t addr;
 	uint32_t rkey, qpn;
@@ -227,8 +234,9 @@ static void post_behind_a_send(uint64_t i)
 {
 	uint64_t first = 2 * i, second = 2 * i + 1;
 	struct ibv_sge sge[3];
-	struct ibv_send_wr *bad, send = { .opcode = IBV_WR_SEND }, wr[3] = { a_write(&sge[0], &first, 8), a_write(&sge[1], &second, 8),
-									       a_write(&sge[2], source, BYTES) };
+	struct ibv_send_wr *bad,
+		send = {.opcode = IBV_WR_SEND},
+		wr[3] = {a_write(&sge[0], &first, 8), a_write(&sge[1], &second, 8), a_write(&sge[2], source, BYTES)};
 	uint32_t n = (uint32_t)i;
 
 	memset(source, (int)i, BYTES);
@@ -282,13 +290,16 @@ static int beside(const char *w)
 		vt_expect(cq, i, IBV_WC_SUCCESS);
 		vt_meet(&p);
 		uint64_t now = *(volatile uint64_t *)(target + BYTES);
-		CHECK(p.child || now == 2 * i + 1, "the sender promises the sequence of its writes: %llu behind %llu, a process with SHCA_BEHAVE=%s "
-		      "has run its queue", (unsigned long long)now, (unsigned long long)(2 * i + 1), w);
+		CHECK(p.child || now == 2 * i + 1,
+		      "the sender promises the sequence of its writes: %llu behind %llu, a process with SHCA_BEHAVE=%s "
+		      "has run its queue",
+		      (unsigned long long)now, (unsigned long long)(2 * i + 1), w);
 	}
 	atomic_store(&stop, true);
 	if (!p.child) {
 		CHECK(!pthread_join(thread, NULL), "pthread_join");
-		CHECK(!atomic_load(&disordered), "the sender promises the order within a write: a process with SHCA_BEHAVE=%s has run its queue", w);
+		CHECK(!atomic_load(&disordered),
+		      "the sender promises the order within a write: a process with SHCA_BEHAVE=%s has run its queue", w);
 	}
 	return vt_join(&p);
 }

@@ -18,7 +18,8 @@ static struct ibv_qp *make(enum ibv_qp_type type, uint32_t send_wr, uint32_t rec
 {
 	struct ibv_qp_init_attr a = {
 		.send_cq = scq, .recv_cq = rcq, .srq = srq, .qp_type = type,
-		.cap = {.max_send_wr = send_wr, .max_recv_wr = recv_wr, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = inl},
+		.cap = {.max_send_wr = send_wr, .max_recv_wr = recv_wr, .max_send_sge = 2, .max_recv_sge = 2,
+			.max_inline_data = inl},
 	};
 	struct ibv_qp *qp = ibv_create_qp(t.pd, &a);
 
@@ -64,7 +65,8 @@ static void send_room(void)
 		vt_connect_pair(a, b);
 		for (int lap = 0; lap < 20; lap++) {
 			while (id < done + 5)
-				CHECK(!write_8(a, id++, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_SIGNALED), "request %lu", (unsigned long)id);
+				CHECK(!write_8(a, id++, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_SIGNALED), "request %lu",
+				      (unsigned long)id);
 			CHECK(write_8(a, 99, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_SIGNALED) == ENOMEM, "a sixth request");
 			for (int i = 0; i < 1 + lap % 5; i++)
 				vt_expect(scq, done++, IBV_WC_SUCCESS);
@@ -120,7 +122,8 @@ static void no_receives_asked(void)
 	struct ibv_srq *srq = ibv_create_srq(t.pd, &a);
 	struct ibv_srq_attr has;
 
-	CHECK(srq && a.attr.max_wr == 1 && !ibv_query_srq(srq, &has) && has.max_wr == 1, "ibv_create_srq for none: %u", a.attr.max_wr);
+	CHECK(srq && a.attr.max_wr == 1 && !ibv_query_srq(srq, &has) && has.max_wr == 1, "ibv_create_srq for none: %u",
+	      a.attr.max_wr);
 	CHECK(!vt_srq_recv(srq, 1, vt_sge(mr, 0, 8)) && vt_srq_recv(srq, 2, vt_sge(mr, 0, 8)) == ENOMEM, "its room");
 	CHECK(!ibv_destroy_srq(srq), "destroy");
 }
@@ -129,7 +132,8 @@ static void no_receives_asked(void)
 static void receive_room(void)
 {
 	struct ibv_srq *srq = shared(3);
-	struct ibv_qp *a = make(IBV_QPT_RC, 8, 3, 0, NULL), *b = make(IBV_QPT_RC, 8, 3, 0, NULL), *s = make(IBV_QPT_RC, 8, 0, 0, srq);
+	struct ibv_qp *a = make(IBV_QPT_RC, 8, 3, 0, NULL), *b = make(IBV_QPT_RC, 8, 3, 0, NULL),
+		      *s = make(IBV_QPT_RC, 8, 0, 0, srq);
 	struct ibv_qp *c = make(IBV_QPT_RC, 8, 1, 0, NULL);
 	struct ibv_sge three[3] = {vt_sge(mr, 0, 8), vt_sge(mr, 8, 8), vt_sge(mr, 16, 8)};
 	struct ibv_recv_wr wr = {.sg_list = three, .num_sge = 3}, *bad;
@@ -151,7 +155,8 @@ static void receive_room(void)
 			vt_expect(rcq, i, IBV_WC_SUCCESS);
 		}
 	}
-	CHECK(ibv_post_recv(b, &wr, &bad) == EINVAL && ibv_post_srq_recv(srq, &wr, &bad) == EINVAL, "a receive of three segments");
+	CHECK(ibv_post_recv(b, &wr, &bad) == EINVAL && ibv_post_srq_recv(srq, &wr, &bad) == EINVAL,
+	      "a receive of three segments");
 	/* two arrive and are not polled when their queue goes */
 	for (uint64_t i = 0; i < 3; i++)
 		CHECK(!vt_srq_recv(srq, i, vt_sge(mr, 512, 8)), "receive");
@@ -241,7 +246,8 @@ static void laps(void)
 	vt_connect_pair(a, b);
 	uint64_t n = 33000ull * ((uint64_t)cq->cqe + 1);
 	for (uint64_t i = 0; i < n; i++) {
-		CHECK(!write_8(a, i, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_SIGNALED | IBV_SEND_INLINE), "request %lu", (unsigned long)i);
+		CHECK(!write_8(a, i, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_SIGNALED | IBV_SEND_INLINE), "request %lu",
+		      (unsigned long)i);
 		vt_expect(cq, i, IBV_WC_SUCCESS);
 	}
 	vt_none(cq);
@@ -354,8 +360,10 @@ static void empty_segments(void)
 				if (takes)
 					vt_expect(rcq, 2, IBV_WC_SUCCESS);
 				if (!alone)
-					CHECK(ops[i] == IBV_WR_RDMA_READ ? !memcmp(mem, "ABCD", 4) && !memcmp(mem + 16, "EFGH", 4) :
-					      !memcmp(mem + 512, "abcdefgh", 8), "operation %u: other data", i);
+					CHECK(ops[i] == IBV_WR_RDMA_READ ?
+						      !memcmp(mem, "ABCD", 4) && !memcmp(mem + 16, "EFGH", 4) :
+						      !memcmp(mem + 512, "abcdefgh", 8),
+					      "operation %u: other data", i);
 			}
 	/* unsignaled, and by the builder */
 	struct ibv_send_wr plain = {.sg_list = list, .num_sge = 6, .opcode = IBV_WR_RDMA_WRITE,
@@ -390,8 +398,9 @@ static void no_bytes_no_key(void)
 	vt_connect_pair(a, b);
 	for (int i = 0; i < 2; i++)
 		for (uint64_t n = 0; n < 2; n++) {
-			struct ibv_send_wr wr = {.wr_id = n, .sg_list = &none, .num_sge = (int)n, .opcode = ops[i], .send_flags = IBV_SEND_SIGNALED,
-						 .wr.rdma = {.remote_addr = 8, .rkey = 0x666600}}, *bad;
+			struct ibv_send_wr wr = {.wr_id = n, .sg_list = &none, .num_sge = (int)n, .opcode = ops[i],
+						 .send_flags = IBV_SEND_SIGNALED,
+							 .wr.rdma = {.remote_addr = 8, .rkey = 0x666600}}, *bad;
 			CHECK(!ibv_post_send(a, &wr, &bad), "post");
 			vt_expect(scq, n, IBV_WC_SUCCESS);
 		}
@@ -410,18 +419,21 @@ static void grh_of(struct ibv_wc *wc, bool full, uint32_t more, uint32_t padded)
 
 	memcpy(&grh, mem + 4096, sizeof(grh));
 	CHECK(!ibv_query_gid(t.ctx, 1, 0, &gid) && !memcmp(&grh.sgid, &gid, 16) && !memcmp(&grh.dgid, &gid, 16), "GIDs");
-	CHECK(ntohs(grh.paylen) == 20 + more + padded + 4 && grh.next_hdr == 0x1b, "length %u, next header %#x", ntohs(grh.paylen), grh.next_hdr);
+	CHECK(ntohs(grh.paylen) == 20 + more + padded + 4 && grh.next_hdr == 0x1b, "length %u, next header %#x",
+	      ntohs(grh.paylen), grh.next_hdr);
 	CHECK(!ibv_init_ah_from_wc(t.ctx, 1, wc, &grh, &back) && back.is_global, "ibv_init_ah_from_wc");
 	CHECK(wc->sl == (full ? 11 : 0) && back.sl == wc->sl, "service level %u, of the answer %u", wc->sl, back.sl);
 	CHECK(back.grh.flow_label == (full ? 0xabcde : 0) && back.grh.traffic_class == (full ? 0x5a : 0) &&
-	      back.grh.hop_limit == (full ? 77 : 0) && !memcmp(&back.grh.dgid, &gid, 16), "flow label %#x, traffic class %#x, hop limit %u",
-	      back.grh.flow_label, back.grh.traffic_class, back.grh.hop_limit);
+		      back.grh.hop_limit == (full ? 77 : 0) && !memcmp(&back.grh.dgid, &gid, 16),
+	      "flow label %#x, traffic class %#x, hop limit %u", back.grh.flow_label, back.grh.traffic_class,
+	      back.grh.hop_limit);
 }
 
 static void datagrams(void)
 {
 	struct ibv_srq *srq = shared(8);
-	struct ibv_qp *a = make(IBV_QPT_UD, 8, 4, 64, NULL), *b = make(IBV_QPT_UD, 8, 4, 64, NULL), *s = make(IBV_QPT_UD, 8, 0, 64, srq);
+	struct ibv_qp *a = make(IBV_QPT_UD, 8, 4, 64, NULL), *b = make(IBV_QPT_UD, 8, 4, 64, NULL),
+		      *s = make(IBV_QPT_UD, 8, 0, 64, srq);
 	struct ibv_ah_attr here = {.dlid = 1, .port_num = 1}, global = {.dlid = 1, .port_num = 1, .is_global = 1};
 	struct ibv_async_event e;
 
@@ -442,7 +454,8 @@ static void datagrams(void)
 	CHECK(!ibv_post_recv(b, &rwr, &bad_recv) && !ibv_post_send(a, &wr, &bad), "post");
 	struct ibv_wc wc = vt_expect(rcq, 3, IBV_WC_SUCCESS);
 	CHECK(wc.byte_len == 56 && !(wc.wc_flags & IBV_WC_GRH), "%u bytes, flags %#x", wc.byte_len, wc.wc_flags);
-	CHECK(!memcmp(mem + 4096 + 40, mem, 4) && !memcmp(mem + 5000, mem + 4, 12) && !mem[4096 + 44] && !mem[5012], "the pieces");
+	CHECK(!memcmp(mem + 4096 + 40, mem, 4) && !memcmp(mem + 5000, mem + 4, 12) && !mem[4096 + 44] && !mem[5012],
+	      "the pieces");
 	/* with a GRH */
 	wr.wr.ud.ah = gh;
 	CHECK(!vt_recv(b, 4, vt_sge(mr, 4096, 56)) && !ibv_post_send(a, &wr, &bad), "post");

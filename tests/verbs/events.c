@@ -165,8 +165,8 @@ static void srq_limit(struct vt *t)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq), "destroy");
 }
 
-/* A queue with an SRQ gets IBV_EVENT_QP_LAST_WQE_REACHED once when it enters ERR, by whichever cause, behind the event of that cause; and
- * once more after RESET. Receives that are posted stay in the SRQ for other queues. */
+/* A queue with an SRQ gets IBV_EVENT_QP_LAST_WQE_REACHED once when it enters ERR, by whichever cause, behind the event of that
+ * cause; and once more after RESET. Receives that are posted stay in the SRQ for other queues. */
 static void last_receive(struct vt *t)
 {
 	enum { MODIFIED, REQUESTED, RESPONDED, TOO_SHORT, OVERRUN, WAYS };
@@ -175,7 +175,8 @@ static void last_receive(struct vt *t)
 	for (int way = 0; way < 2 * WAYS; way++) {
 		struct ibv_srq *srq = ibv_create_srq(t->pd, &i);
 		struct ibv_cq *cq = vt_cq(t, 64, NULL), *small = vt_cq(t, 2, NULL);
-		struct ibv_qp *a = vt_qp(t, IBV_QPT_RC, cq, NULL), *b = vt_qp(t, IBV_QPT_RC, way % WAYS == OVERRUN ? small : cq, srq);
+		struct ibv_qp *a = vt_qp(t, IBV_QPT_RC, cq, NULL),
+			      *b = vt_qp(t, IBV_QPT_RC, way % WAYS == OVERRUN ? small : cq, srq);
 		struct ibv_async_event ev;
 		bool fatal = way % WAYS >= RESPONDED;
 
@@ -201,15 +202,18 @@ static void last_receive(struct vt *t)
 		CHECK(vt_state(b) == IBV_QPS_ERR, "way %d: the state", way);
 		/* REQUESTED: one more event, of the peer, which has refused the request */
 		for (int events = 0; events < 1 + fatal + (way % WAYS == OVERRUN) + (way % WAYS == REQUESTED); events++) {
-			CHECK(readable(t->ctx->async_fd, 60000) && !ibv_get_async_event(t->ctx, &ev), "way %d: event %d", way, events);
+			CHECK(readable(t->ctx->async_fd, 60000) && !ibv_get_async_event(t->ctx, &ev), "way %d: event %d", way,
+			      events);
 			bool last = ev.event_type == IBV_EVENT_QP_LAST_WQE_REACHED;
 			CHECK(!last || ev.element.qp == b, "of the queue with the SRQ");
-			CHECK(ev.event_type == IBV_EVENT_CQ_ERR || !fatal || ev.element.qp != b || last == (events == 1), "way %d: event %d is %s",
-			      way, events, ibv_event_type_str(ev.event_type));
+			CHECK(ev.event_type == IBV_EVENT_CQ_ERR || !fatal || ev.element.qp != b || last == (events == 1),
+			      "way %d: event %d is %s", way, events, ibv_event_type_str(ev.event_type));
 			ibv_ack_async_event(&ev);
 		}
 		CHECK(!vt_to(b, IBV_QPS_ERR) && !readable(t->ctx->async_fd, 0), "way %d: once only", way);
-		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq) && !ibv_destroy_cq(small), "destroy");
+		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq) &&
+			      !ibv_destroy_cq(small),
+		      "destroy");
 	}
 }
 
@@ -232,9 +236,12 @@ static void first_message(struct vt *t)
 			CHECK(way < 6 || !ibv_modify_qp(b, &rts, vt_rts_mask(b)), "RTS");
 			for (int n = 0; n < 3; n++) {
 				CHECK(!vt_recv(b, 1, vt_sge(mr, 0, 8)), "receive");
-				CHECK(way % 6 < 2 ? !vt_send(a, 2, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED) :
-				      way % 6 < 4 ? !vt_rdma(a, IBV_WR_RDMA_WRITE, 2, vt_sge(mr, 8, 8), (uintptr_t)buf, mr->rkey) :
-						    !vt_rdma(a, IBV_WR_RDMA_WRITE, 2, vt_sge(amr, 8, 8), (uintptr_t)arena, amr->rkey), "post");
+				CHECK(way % 6 < 2 ?
+					      !vt_send(a, 2, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED) :
+				      way % 6 < 4 ?
+					      !vt_rdma(a, IBV_WR_RDMA_WRITE, 2, vt_sge(mr, 8, 8), (uintptr_t)buf, mr->rkey) :
+					      !vt_rdma(a, IBV_WR_RDMA_WRITE, 2, vt_sge(amr, 8, 8), (uintptr_t)arena, amr->rkey),
+				      "post");
 				for (int c = 0; c < (way % 6 < 2 ? 2 : 1); c++)
 					CHECK(vt_wait(cq).status == IBV_WC_SUCCESS, "a completion");
 				if (way < 6 && n == 0) {
@@ -279,8 +286,8 @@ static struct ibv_qp *small_qp(struct vt *t, struct ibv_cq *scq, struct ibv_cq *
 	return qp;
 }
 
-/* Completions that fit are delivered and may be polled; the message whose completion did not fit fails at its sender; every queue of the CQ is in error,
- * with its event; polling does not end the CQ's error. */
+/* Completions that fit are delivered and may be polled; the message whose completion did not fit fails at its sender; every
+ * queue of the CQ is in error, with its event; polling does not end the CQ's error. */
 static void overrun(struct vt *t)
 {
 	struct ibv_cq *small = vt_cq(t, 8, NULL), *cq = vt_cq(t, 256, NULL);
@@ -410,7 +417,8 @@ static void goes_unread(struct vt *t)
 		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !has_event(t), "the event of a queue that is gone");
 	}
 	struct ibv_srq *stays = ibv_create_srq(t->pd, &i), *goes = ibv_create_srq(t->pd, &i);
-	CHECK(stays && goes && !ibv_modify_srq(stays, &limit, IBV_SRQ_LIMIT) && !ibv_modify_srq(goes, &limit, IBV_SRQ_LIMIT), "limits");
+	CHECK(stays && goes && !ibv_modify_srq(stays, &limit, IBV_SRQ_LIMIT) && !ibv_modify_srq(goes, &limit, IBV_SRQ_LIMIT),
+	      "limits");
 	CHECK(!ibv_destroy_srq(goes) && has_event(t), "the event of a shared queue that stays");
 	CHECK(!ibv_destroy_srq(stays) && !has_event(t), "the event of a shared queue that is gone");
 

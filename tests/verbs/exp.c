@@ -217,7 +217,8 @@ static void receives(void)
 	struct ibv_qp *m = make(CROSS | IBV_EXP_QP_CREATE_MANAGED_RECV, 16, cq), *q = loop(CROSS, 16);
 	struct ibv_exp_send_wr en[2] = {enable(m, 1), enable(m, 1)};
 	struct ibv_sge s = vt_sge(mr, 1024, 8);
-	struct ibv_recv_wr r[2] = {{.wr_id = 30, .next = &r[1], .sg_list = &s, .num_sge = 1}, {.wr_id = 31, .sg_list = &s, .num_sge = 1}};
+	struct ibv_recv_wr r[2] = {{.wr_id = 30, .next = &r[1], .sg_list = &s, .num_sge = 1},
+				   {.wr_id = 31, .sg_list = &s, .num_sge = 1}};
 	struct ibv_exp_task task = {.task_type = IBV_EXP_TASK_RECV, .item = {.qp = m, .recv_wr = r}}, *bad;
 
 	for (int i = 0; i < 2; i++)
@@ -422,7 +423,8 @@ static void masks(void)
 
 	/* four fields of 16 bits: each overflows into nothing */
 	mem[0] = 0xffff0001ffff8000ull;
-	CHECK(masked(q, false, 0x0001000200018000ull, 1ull << 15 | 1ull << 31 | 1ull << 47, 0, 0) == 0xffff0001ffff8000ull, "old value");
+	CHECK(masked(q, false, 0x0001000200018000ull, 1ull << 15 | 1ull << 31 | 1ull << 47, 0, 0) == 0xffff0001ffff8000ull,
+	      "old value");
 	CHECK(mem[0] == 0x0000000300000000ull, "sum %#lx", (unsigned long)mem[0]);
 	/* one field of 64 */
 	mem[0] = 0xffffffffull;

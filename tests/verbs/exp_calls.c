@@ -27,8 +27,9 @@ static void device(void)
 		      a.max_qp_init_rd_atom == o.max_qp_init_rd_atom && a.max_ah == o.max_ah && a.max_srq == o.max_srq &&
 		      a.max_srq_wr == o.max_srq_wr && a.max_srq_sge == o.max_srq_sge && a.max_pkeys == o.max_pkeys &&
 		      a.phys_port_cnt == o.phys_port_cnt && a.local_ca_ack_delay == o.local_ca_ack_delay, "limits");
-	CHECK(a.max_ee_rd_atom == o.max_ee_rd_atom && a.max_mw == o.max_mw && a.max_mcast_grp == o.max_mcast_grp && !a.reserved &&
-		      a.max_fmr == o.max_fmr && a.max_rdd == o.max_rdd && a.max_raw_ethy_qp == o.max_raw_ethy_qp, "what there is none of");
+	CHECK(a.max_ee_rd_atom == o.max_ee_rd_atom && a.max_mw == o.max_mw && a.max_mcast_grp == o.max_mcast_grp &&
+		      !a.reserved && a.max_fmr == o.max_fmr && a.max_rdd == o.max_rdd && a.max_raw_ethy_qp == o.max_raw_ethy_qp,
+	      "what there is none of");
 	/* results in the host's order are had without IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY: the device is not REPLY_BE */
 	CHECK(a.exp_atomic_cap == IBV_EXP_ATOMIC_HCA, "atomics %d", a.exp_atomic_cap);
 	const uint64_t have = IBV_EXP_DEVICE_DC_TRANSPORT | IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_CROSS_CHANNEL |
@@ -39,17 +40,23 @@ static void device(void)
 	CHECK((a.exp_device_cap_flags & have) == have && !(a.exp_device_cap_flags & have_not), "flags %#lx",
 	      (unsigned long)a.exp_device_cap_flags);
 	CHECK((a.exp_device_cap_flags & UINT32_MAX) == o.device_cap_flags, "ordinary flags");
-	CHECK(a.calc_cap.int_ops && a.ext_atom.log_atomic_arg_sizes == 508 && a.masked_atomic.masked_log_atomic_arg_sizes == 508 &&
-		      a.masked_atomic.max_fa_bit_boundary == 3, "CALC and atomics");
-	CHECK(a.max_dct == a.max_qp && a.max_dc_req_rd_atom == a.max_qp_rd_atom && a.max_dc_res_rd_atom == a.max_qp_rd_atom, "DC");
-	CHECK(a.odp_caps.general_odp_caps & IBV_EXP_ODP_SUPPORT && a.odp_caps.per_transport_caps.dc_odp_caps & IBV_EXP_ODP_SUPPORT_WRITE &&
-		      a.odp_caps.per_transport_caps.rc_odp_caps & IBV_EXP_ODP_SUPPORT_ATOMIC, "on demand");
+	CHECK(a.calc_cap.int_ops && a.ext_atom.log_atomic_arg_sizes == 508 &&
+		      a.masked_atomic.masked_log_atomic_arg_sizes == 508 && a.masked_atomic.max_fa_bit_boundary == 3,
+	      "CALC and atomics");
+	CHECK(a.max_dct == a.max_qp && a.max_dc_req_rd_atom == a.max_qp_rd_atom && a.max_dc_res_rd_atom == a.max_qp_rd_atom,
+	      "DC");
+	CHECK(a.odp_caps.general_odp_caps & IBV_EXP_ODP_SUPPORT &&
+		      a.odp_caps.per_transport_caps.dc_odp_caps & IBV_EXP_ODP_SUPPORT_WRITE &&
+		      a.odp_caps.per_transport_caps.rc_odp_caps & IBV_EXP_ODP_SUPPORT_ATOMIC,
+	      "on demand");
 	CHECK(a.hca_core_clock == 1000000 && !a.timestamp_mask && !a.inline_recv_sz && !a.max_rss_tbl_sz &&
-		      !a.rx_hash_caps.supported_qps && !a.max_wq_type_rq && !a.mp_rq_caps.supported_qps && !a.wq_vlan_offloads_cap &&
-		      !a.ec_caps.max_ec_data_vector_count && !a.rx_pad_end_addr_align && !a.tso_caps.max_tso &&
-		      !a.packet_pacing_caps.qp_rate_limit_max, "what there is none of");
-	CHECK(a.umr_caps.max_klm_list_size == 65535 && a.umr_caps.max_send_wqe_inline_klms == 65535 && a.umr_caps.max_umr_recursion_depth == 4 &&
-		      a.umr_caps.max_umr_stride_dimension == 1, "UMR");
+		      !a.rx_hash_caps.supported_qps && !a.max_wq_type_rq && !a.mp_rq_caps.supported_qps &&
+		      !a.wq_vlan_offloads_cap && !a.ec_caps.max_ec_data_vector_count && !a.rx_pad_end_addr_align &&
+		      !a.tso_caps.max_tso && !a.packet_pacing_caps.qp_rate_limit_max,
+	      "what there is none of");
+	CHECK(a.umr_caps.max_klm_list_size == 65535 && a.umr_caps.max_send_wqe_inline_klms == 65535 &&
+		      a.umr_caps.max_umr_recursion_depth == 4 && a.umr_caps.max_umr_stride_dimension == 1,
+	      "UMR");
 	CHECK(a.max_dm_size >= 1 << 20 && a.max_ctx_res_domain > 0 && a.max_device_ctx > 0, "memory, domains, contexts");
 	/* the extensions were not asked for: a program that knows the vendor's structure has no room for them */
 	CHECK(a.shca_extensions == 0xa5a5a5a5a5a5a5a5, "written beyond the vendor's attributes");
@@ -67,11 +74,14 @@ static void device_memory(void)
 	struct ibv_exp_alloc_dm_attr da = {.length = 4096};
 	struct ibv_exp_dm *dm = ibv_exp_alloc_dm(t.ctx, &da);
 	uint64_t host[4] = {11, 12, 13, 14};
-	struct ibv_exp_memcpy_dm_attr to = {.memcpy_dir = IBV_EXP_DM_CPY_TO_DEVICE, .host_addr = host, .dm_offset = 64, .length = 32};
-	struct ibv_exp_memcpy_dm_attr from = {.memcpy_dir = IBV_EXP_DM_CPY_TO_HOST, .host_addr = host, .dm_offset = 72, .length = 16};
+	struct ibv_exp_memcpy_dm_attr to = {.memcpy_dir = IBV_EXP_DM_CPY_TO_DEVICE, .host_addr = host, .dm_offset = 64,
+					    .length = 32};
+	struct ibv_exp_memcpy_dm_attr from = {.memcpy_dir = IBV_EXP_DM_CPY_TO_HOST, .host_addr = host, .dm_offset = 72,
+					      .length = 16};
 
 	CHECK(dm && dm->context == t.ctx, "ibv_exp_alloc_dm");
-	struct ibv_exp_reg_mr_in in = {.pd = t.pd, .length = 4096, .exp_access = VT_ACCESS, .comp_mask = IBV_EXP_REG_MR_DM, .dm = dm};
+	struct ibv_exp_reg_mr_in in = {
+		.pd = t.pd, .length = 4096, .exp_access = VT_ACCESS, .comp_mask = IBV_EXP_REG_MR_DM, .dm = dm};
 	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
 	CHECK(mr, "ibv_exp_reg_mr of device memory");
 	CHECK(!ibv_exp_memcpy_dm(dm, &to), "to the device");
@@ -106,7 +116,8 @@ static void regions(void)
 {
 	static char memory[8192];
 	struct ibv_exp_reg_mr_in in = {.pd = t.pd, .addr = memory, .length = sizeof memory,
-				       .exp_access = IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_ON_DEMAND | IBV_EXP_ACCESS_RELAXED};
+				       .exp_access =
+					       IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_ON_DEMAND | IBV_EXP_ACCESS_RELAXED};
 	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
 	struct ibv_exp_prefetch_attr pa = {.addr = memory + 100, .length = 4096, .flags = IBV_EXP_PREFETCH_WRITE_ACCESS};
 
@@ -119,9 +130,12 @@ static void regions(void)
 	struct ibv_exp_rereg_mr_attr ra = {.comp_mask = 0};
 	CHECK(!ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_TRANSLATION | IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, memory, 4096,
 				IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE, &ra) && mr->length == 4096, "rereg");
-	CHECK(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_PD | IBV_EXP_REREG_MR_KEEP_VALID, t.pd, NULL, 0, 0, &ra) == EOPNOTSUPP &&
-		      ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_EXP_ACCESS_PHYSICAL_ADDR, &ra) == EOPNOTSUPP &&
-		      ibv_exp_rereg_mr(mr, 0, NULL, NULL, 0, 0, &ra) == EINVAL, "rereg refused");
+	CHECK(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_PD | IBV_EXP_REREG_MR_KEEP_VALID, t.pd, NULL, 0, 0, &ra) ==
+			      EOPNOTSUPP &&
+		      ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_EXP_ACCESS_PHYSICAL_ADDR, &ra) ==
+			      EOPNOTSUPP &&
+		      ibv_exp_rereg_mr(mr, 0, NULL, NULL, 0, 0, &ra) == EINVAL,
+	      "rereg refused");
 	CHECK(!ibv_dereg_mr(mr), "dereg");
 
 	/* all memory of the process, and memory that the device allocates */
@@ -158,7 +172,8 @@ static void completion_queues(void)
 						  .thread_model = IBV_EXP_THREAD_SINGLE, .msg_model = IBV_EXP_MSG_LOW_LATENCY};
 	struct ibv_exp_res_domain *domain = ibv_exp_create_res_domain(t.ctx, &ra);
 	struct ibv_exp_cq_init_attr a = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS | IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN,
-					 .flags = IBV_EXP_CQ_CREATE_CROSS_CHANNEL | IBV_EXP_CQ_COMPRESSED_CQE, .res_domain = domain};
+					 .flags = IBV_EXP_CQ_CREATE_CROSS_CHANNEL | IBV_EXP_CQ_COMPRESSED_CQE,
+					 .res_domain = domain};
 	int mark;
 
 	CHECK(domain && domain->context == t.ctx, "ibv_exp_create_res_domain");
@@ -183,7 +198,9 @@ static void completion_queues(void)
 	struct ibv_qp *qp = ibv_exp_create_qp(t.ctx, &qa);
 	CHECK(qp && !ibv_exp_destroy_res_domain(t.ctx, domain, NULL), "a queue of the domain");
 	vt_connect(qp, qp->qp_num);
-	CHECK(!vt_recv(qp, 1, (struct ibv_sge){.length = 0}) && !vt_send(qp, 2, (struct ibv_sge){.length = 0}, IBV_SEND_SIGNALED), "post");
+	CHECK(!vt_recv(qp, 1, (struct ibv_sge){.length = 0}) &&
+		      !vt_send(qp, 2, (struct ibv_sge){.length = 0}, IBV_SEND_SIGNALED),
+	      "post");
 	vt_wait(one);
 	vt_wait(one);
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(one), "destroy");
@@ -195,7 +212,9 @@ static void completion_queues(void)
 	a = (struct ibv_exp_cq_init_attr){.comp_mask = IBV_EXP_CQ_INIT_ATTR_RESERVED1};
 	CHECK(!ibv_exp_create_cq(t.ctx, 16, NULL, NULL, 0, &a) && errno == EINVAL, "unknown fields");
 	ra.thread_model = (enum ibv_exp_thread_model)9;
-	CHECK(!ibv_exp_create_res_domain(t.ctx, &ra) && errno == EINVAL && ibv_exp_destroy_res_domain(t.ctx, NULL, NULL) == EINVAL, "domains");
+	CHECK(!ibv_exp_create_res_domain(t.ctx, &ra) && errno == EINVAL &&
+		      ibv_exp_destroy_res_domain(t.ctx, NULL, NULL) == EINVAL,
+	      "domains");
 }
 
 static struct ibv_exp_qp_init_attr queue_attr(void)
@@ -232,9 +251,12 @@ static void queues(void)
 	q.qp_state = IBV_QPS_INIT;
 	q.port_num = 1;
 	q.qp_access_flags = VT_ACCESS;
-	CHECK(!ibv_exp_modify_qp(qp, &q, IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT | IBV_EXP_QP_ACCESS_FLAGS), "INIT");
+	CHECK(!ibv_exp_modify_qp(qp, &q, IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT | IBV_EXP_QP_ACCESS_FLAGS),
+	      "INIT");
 	CHECK(!ibv_exp_query_qp(qp, &got, IBV_EXP_QP_STATE, &init) && got.qp_state == IBV_QPS_INIT && got.port_num == 1 &&
-		      got.qp_access_flags == (int)VT_ACCESS && init.send_cq == cq && init.qp_type == IBV_QPT_RC && init.pd == t.pd, "query");
+		      got.qp_access_flags == (int)VT_ACCESS && init.send_cq == cq && init.qp_type == IBV_QPT_RC &&
+		      init.pd == t.pd,
+	      "query");
 	q.rate_limit = 0;
 	CHECK(!ibv_exp_modify_qp(qp, &q, IBV_EXP_QP_RATE_LIMIT), "no limit");
 	q.rate_limit = 1000;
@@ -248,11 +270,13 @@ static void queues(void)
 	a = queue_attr();
 	a.comp_mask |= IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS;
 	for (uint32_t bit = 1; bit && bit < 1 << 20; bit <<= 1) {
-		const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV |
-				     IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR;
+		const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |
+				     IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW |
+				     IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR;
 		a.exp_create_flags = bit;
 		if (!(bit & can))
-			refuse_queue(a, bit & (IBV_EXP_QP_CREATE_MASK | IBV_EXP_QP_CREATE_INTERNAL_USE) ? EOPNOTSUPP : EINVAL, "create flags");
+			refuse_queue(a, bit & (IBV_EXP_QP_CREATE_MASK | IBV_EXP_QP_CREATE_INTERNAL_USE) ? EOPNOTSUPP : EINVAL,
+				     "create flags");
 	}
 	a = queue_attr();
 	a.comp_mask |= IBV_EXP_QP_INIT_ATTR_QPG;
@@ -313,7 +337,8 @@ static void shared_receive_queues(void)
 
 	CHECK(srq && !ibv_destroy_srq(srq) && xrcd, "basic");
 	a = (struct ibv_exp_create_srq_attr){.base.attr = {.max_wr = 8, .max_sge = 1}, .srq_type = IBV_EXP_SRQT_XRC, .pd = t.pd,
-					     .comp_mask = IBV_EXP_CREATE_SRQ_CQ | IBV_EXP_CREATE_SRQ_XRCD, .cq = cq, .xrcd = xrcd};
+					     .comp_mask = IBV_EXP_CREATE_SRQ_CQ | IBV_EXP_CREATE_SRQ_XRCD, .cq = cq,
+						     .xrcd = xrcd};
 	srq = ibv_exp_create_srq(t.ctx, &a);
 	CHECK(srq && !ibv_get_srq_num(srq, &number) && number && !ibv_destroy_srq(srq), "XRC");
 	a.comp_mask = IBV_EXP_CREATE_SRQ_CQ;
@@ -340,13 +365,16 @@ static void ports_and_clocks(void)
 	p.comp_mask = IBV_EXP_QUERY_PORT_ATTR_RESERVED;
 	CHECK(ibv_exp_query_port(t.ctx, 1, &p) == EINVAL, "unknown fields");
 
-	CHECK(!ibv_exp_query_gid_attr(t.ctx, 1, 0, &g) && !ibv_query_gid(t.ctx, 1, 0, &gid) && !memcmp(&g.gid, &gid, sizeof gid) &&
-		      g.type == IBV_EXP_IB_ROCE_V1_GID_TYPE, "GID");
+	CHECK(!ibv_exp_query_gid_attr(t.ctx, 1, 0, &g) && !ibv_query_gid(t.ctx, 1, 0, &gid) &&
+		      !memcmp(&g.gid, &gid, sizeof gid) && g.type == IBV_EXP_IB_ROCE_V1_GID_TYPE,
+	      "GID");
 	CHECK(ibv_exp_query_gid_attr(t.ctx, 1, 7, &g), "GID 7");
 
 	CHECK(!ibv_exp_query_values(t.ctx, IBV_EXP_VALUES_HW_CLOCK | IBV_EXP_VALUES_HW_CLOCK_NS, &v) && v.comp_mask == 3 &&
 		      v.hwclock == v.hwclock_ns, "the clock counts nanoseconds");
-	CHECK(!ibv_exp_query_values(t.ctx, IBV_EXP_VALUES_HW_CLOCK, &later) && later.comp_mask == 2 && later.hwclock >= v.hwclock, "later");
+	CHECK(!ibv_exp_query_values(t.ctx, IBV_EXP_VALUES_HW_CLOCK, &later) && later.comp_mask == 2 &&
+		      later.hwclock >= v.hwclock,
+	      "later");
 	CHECK(ibv_exp_query_values(t.ctx, 4, &v) == EINVAL, "unknown values");
 
 	struct ibv_exp_ah_attr aa = {.dlid = 1, .port_num = 1};
@@ -372,10 +400,14 @@ static void polling(void)
 	memset(shorter, 0x77, sizeof shorter);
 	memset(&untouched, 0x77, sizeof untouched);
 	CHECK(ibv_exp_poll_cq(cq, 1, (struct ibv_exp_wc *)shorter, 56) == 1 && *(uint64_t *)shorter == 10 &&
-		      !memcmp(shorter[0].bytes + 56, untouched.bytes, 8) && !memcmp(&shorter[1], &untouched, sizeof untouched), "56 bytes of one");
-	CHECK(ibv_exp_poll_cq(cq, 4, wc, sizeof *wc) == 3 && wc[2].wr_id == 13 && wc[2].qp == qp && wc[2].qp_num == qp->qp_num, "three");
+		      !memcmp(shorter[0].bytes + 56, untouched.bytes, 8) && !memcmp(&shorter[1], &untouched, sizeof untouched),
+	      "56 bytes of one");
+	CHECK(ibv_exp_poll_cq(cq, 4, wc, sizeof *wc) == 3 && wc[2].wr_id == 13 && wc[2].qp == qp && wc[2].qp_num == qp->qp_num,
+	      "three");
 	CHECK(ibv_exp_poll_cq(cq, 4, wc, sizeof *wc) == 0 && ibv_exp_poll_cq(cq, 4, wc, 56) == 0, "none");
-	CHECK(ibv_exp_poll_cq(cq, 1, NULL, sizeof *wc) < 0 && ibv_exp_poll_cq(cq, 1, wc, 0) < 0 && ibv_exp_poll_cq(NULL, 1, wc, 8) < 0, "nothing");
+	CHECK(ibv_exp_poll_cq(cq, 1, NULL, sizeof *wc) < 0 && ibv_exp_poll_cq(cq, 1, wc, 0) < 0 &&
+		      ibv_exp_poll_cq(NULL, 1, wc, 8) < 0,
+	      "nothing");
 	CHECK(!ibv_destroy_qp(qp), "destroy");
 
 	drv_exp_post_send_func send = (drv_exp_post_send_func)ibv_exp_get_provider_func(t.ctx, IBV_EXP_POST_SEND_FUNC);
@@ -383,7 +415,9 @@ static void polling(void)
 	drv_poll_cq_func poll_plain = (drv_poll_cq_func)ibv_exp_get_provider_func(t.ctx, IBV_POLL_CQ_FUNC);
 	struct ibv_wc plain;
 	CHECK(send && poll_exp && poll_plain && poll_exp(cq, 1, wc, sizeof *wc) == 0 && poll_plain(cq, 1, &plain) == 0 &&
-		      ibv_exp_get_provider_func(t.ctx, IBV_POST_SEND_FUNC) && ibv_exp_get_provider_func(t.ctx, IBV_POST_RECV_FUNC), "functions");
+		      ibv_exp_get_provider_func(t.ctx, IBV_POST_SEND_FUNC) &&
+		      ibv_exp_get_provider_func(t.ctx, IBV_POST_RECV_FUNC),
+	      "functions");
 	CHECK(!ibv_exp_get_provider_func(t.ctx, (enum ibv_exp_func_name)99), "function 99");
 }
 
@@ -410,8 +444,8 @@ static void exp_expect(uint64_t id, enum ibv_exp_wc_opcode opcode)
 {
 	struct ibv_exp_wc wc = vt_exp_wait(cq);
 
-	CHECK(wc.wr_id == id && wc.status == IBV_WC_SUCCESS && wc.exp_opcode == opcode, "request %lu: %s, opcode %d", (unsigned long)wc.wr_id,
-	      ibv_wc_status_str(wc.status), wc.exp_opcode);
+	CHECK(wc.wr_id == id && wc.status == IBV_WC_SUCCESS && wc.exp_opcode == opcode, "request %lu: %s, opcode %d",
+	      (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status), wc.exp_opcode);
 }
 
 /* Windows: bound by call and by request, invalidated by request and by message. */
@@ -424,7 +458,8 @@ static void windows(void)
 	struct ibv_mw *one = ibv_alloc_mw(t.pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(t.pd, IBV_MW_TYPE_2);
 	const struct ibv_exp_mw_bind_info info = {.mr = mr, .addr = (uintptr_t)memory, .length = 64,
 						  .exp_mw_access_flags = IBV_EXP_ACCESS_REMOTE_WRITE};
-	struct ibv_exp_mw_bind bind = {.qp = qp, .mw = one, .wr_id = 1, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .bind_info = info};
+	struct ibv_exp_mw_bind bind = {
+		.qp = qp, .mw = one, .wr_id = 1, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .bind_info = info};
 	struct ibv_exp_send_wr wr = {.wr_id = 2, .exp_opcode = IBV_EXP_WR_BIND_MW, .exp_send_flags = IBV_EXP_SEND_SIGNALED,
 				     .bind_mw = {.mw = two, .bind_info = info}}, *bad;
 	struct ibv_sge sge = vt_sge(mr, 128, 8);
@@ -454,7 +489,8 @@ static void windows(void)
 			if (wc.wr_id == 5)
 				CHECK(wc.exp_opcode == (i ? IBV_EXP_WC_SEND : IBV_EXP_WC_LOCAL_INV), "opcode %d", wc.exp_opcode);
 			else
-				CHECK(wc.exp_wc_flags & IBV_EXP_WC_WITH_INV && wc.imm_data == two->rkey, "flags %#lx", (unsigned long)wc.exp_wc_flags);
+				CHECK(wc.exp_wc_flags & IBV_EXP_WC_WITH_INV && wc.imm_data == two->rkey, "flags %#lx",
+				      (unsigned long)wc.exp_wc_flags);
 		}
 	}
 	wr.bind_mw.rkey ^= 0x100;
@@ -472,7 +508,8 @@ static void windows(void)
 static void memory_keys(void)
 {
 	static char memory[4096], copy[256];
-	struct ibv_exp_create_mr_in create = {.pd = t.pd, .attr = {.max_klm_list_size = 3, .create_flags = IBV_EXP_MR_INDIRECT_KLMS}};
+	struct ibv_exp_create_mr_in create = {.pd = t.pd,
+					      .attr = {.max_klm_list_size = 3, .create_flags = IBV_EXP_MR_INDIRECT_KLMS}};
 	struct ibv_exp_mkey_list_container_attr la = {.pd = t.pd, .mkey_list_type = IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR,
 						      .max_klm_list_size = 2};
 	struct ibv_exp_qp_init_attr a = queue_attr();
@@ -485,20 +522,25 @@ static void memory_keys(void)
 	struct ibv_exp_mkey_list_container *room = ibv_exp_alloc_mkey_list_memory(&la);
 	struct ibv_exp_mkey_attr mkey = {.comp_mask = 0};
 	CHECK(qp && list && blocks && room && room->max_klm_list_size == 2 && room->context == t.ctx, "created");
-	CHECK(!ibv_exp_query_mkey(list, &mkey) && mkey.max_klm_list_size == 3 && ibv_exp_query_mkey(mr, &mkey) == EINVAL, "queried");
+	CHECK(!ibv_exp_query_mkey(list, &mkey) && mkey.max_klm_list_size == 3 && ibv_exp_query_mkey(mr, &mkey) == EINVAL,
+	      "queried");
 	vt_connect(qp, qp->qp_num);
 	for (int i = 0; i < 4096; i++)
 		memory[i] = (char)(i * 11);
 	/* three regions, from address 1000 on, in the request */
-	struct ibv_exp_mem_region regions[3] = {{(uintptr_t)memory + 100, mr, 10}, {(uintptr_t)memory, mr, 20}, {(uintptr_t)memory + 7, mr, 30}};
-	struct ibv_exp_send_wr fill = {.wr_id = 1, .exp_opcode = IBV_EXP_WR_UMR_FILL, .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_INLINE,
-		.ext_op.umr = {.umr_type = IBV_EXP_UMR_MR_LIST, .exp_access = VT_ACCESS, .modified_mr = list, .base_addr = 1000, .num_mrs = 3,
-			       .mem_list.mem_reg_list = regions}}, *bad;
+	struct ibv_exp_mem_region regions[3] = {{(uintptr_t)memory + 100, mr, 10},
+						{(uintptr_t)memory, mr, 20},
+						{(uintptr_t)memory + 7, mr, 30}};
+	struct ibv_exp_send_wr fill = {.wr_id = 1, .exp_opcode = IBV_EXP_WR_UMR_FILL,
+				       .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_INLINE,
+		.ext_op.umr = {.umr_type = IBV_EXP_UMR_MR_LIST, .exp_access = VT_ACCESS, .modified_mr = list, .base_addr = 1000,
+			       .num_mrs = 3, .mem_list.mem_reg_list = regions}}, *bad;
 	CHECK(!ibv_exp_post_send(qp, &fill, &bad), "UMR_FILL");
 	exp_expect(1, IBV_EXP_WC_UMR);
 	/* strided blocks over it, through the container */
 	size_t count[1] = {2}, bytes[2] = {5, 1}, stride[2] = {30, 4};
-	struct ibv_exp_mem_repeat_block rb[2] = {{1002, list, &bytes[0], &stride[0]}, {(uintptr_t)memory + 500, mr, &bytes[1], &stride[1]}};
+	struct ibv_exp_mem_repeat_block rb[2] = {{1002, list, &bytes[0], &stride[0]},
+						 {(uintptr_t)memory + 500, mr, &bytes[1], &stride[1]}};
 	struct ibv_exp_send_wr repeat = fill;
 	repeat.exp_send_flags = IBV_EXP_SEND_SIGNALED;
 	repeat.ext_op.umr.umr_type = IBV_EXP_UMR_REPEAT;
@@ -510,13 +552,16 @@ static void memory_keys(void)
 	repeat.ext_op.umr.mem_list.rb.repeat_count = count;
 	repeat.ext_op.umr.mem_list.rb.stride_dim = 1;
 	struct ibv_sge sge = {.addr = 0, .length = 12, .lkey = blocks->lkey};
-	struct ibv_exp_send_wr write = {.wr_id = 2, .exp_opcode = IBV_EXP_WR_RDMA_WRITE, .exp_send_flags = IBV_EXP_SEND_SIGNALED, .sg_list = &sge,
-					.num_sge = 1, .wr.rdma = {.remote_addr = (uintptr_t)copy, .rkey = to->rkey}};
+	struct ibv_exp_send_wr write = {.wr_id = 2, .exp_opcode = IBV_EXP_WR_RDMA_WRITE, .exp_send_flags = IBV_EXP_SEND_SIGNALED,
+					.sg_list = &sge, .num_sge = 1,
+						.wr.rdma = {.remote_addr = (uintptr_t)copy, .rkey = to->rkey}};
 	repeat.next = &write;
 	CHECK(!ibv_exp_post_send(qp, &repeat, &bad), "UMR_FILL and its use");
 	exp_expect(1, IBV_EXP_WC_UMR);
 	exp_expect(2, IBV_EXP_WC_RDMA_WRITE);
-	CHECK(!memcmp(copy, memory + 102, 5) && copy[5] == memory[500] && !memcmp(copy + 6, memory + 9, 5) && copy[11] == memory[504], "the bytes");
+	CHECK(!memcmp(copy, memory + 102, 5) && copy[5] == memory[500] && !memcmp(copy + 6, memory + 9, 5) &&
+		      copy[11] == memory[504],
+	      "the bytes");
 	repeat.next = NULL;
 	/* refused when posted */
 #define FILL_REFUSED(member, value)                                                                                             \

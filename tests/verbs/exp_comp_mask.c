@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The experimental verbs beside their own tests: structures in which only the members that comp_mask names are set, the rest is garbage; two
- * threads whose task lists name the same queues in opposite orders; queues for two requests; a forked child; a DC target that is
- * killed. `exp_comp_mask threads` and so on: one of them. (A receiving queue pair of XRC whose maker is killed: open_qp.)
+ * The experimental verbs beside their own tests: structures in which only the members that comp_mask names are set, the
+ * rest is garbage; two threads whose task lists name the same queues in opposite orders; queues for two requests; a forked
+ * child; a DC target that is killed. `exp_comp_mask threads` and so on: one of them. (A receiving queue pair of XRC whose
+ * maker is killed: open_qp.)
  */
 #include <infiniband/verbs_exp.h>
 #include <pthread.h>
@@ -58,7 +59,9 @@ static struct ibv_exp_send_wr add_to(struct ibv_sge *result, int i, uint64_t id,
 
 static struct ibv_exp_send_wr enable(struct ibv_qp *qp, int count)
 {
-	struct ibv_exp_send_wr wr = {.wr_id = 91, .exp_opcode = IBV_EXP_WR_SEND_ENABLE, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST};
+	struct ibv_exp_send_wr wr = {.wr_id = 91,
+				     .exp_opcode = IBV_EXP_WR_SEND_ENABLE,
+				     .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST};
 
 	wr.task.wqe_enable.qp = qp;
 	wr.task.wqe_enable.wqe_count = count;
@@ -89,11 +92,13 @@ static void garbage(void)
 	start();
 	memset(&da, 0xa5, sizeof da);
 	da.comp_mask = 0;
-	CHECK(!ibv_exp_query_device(t.ctx, &da) && !da.comp_mask && !da.exp_device_cap_flags && !da.calc_cap.int_ops && da.max_qp > 0,
+	CHECK(!ibv_exp_query_device(t.ctx, &da) && !da.comp_mask && !da.exp_device_cap_flags && !da.calc_cap.int_ops &&
+		      da.max_qp > 0,
 	      "attributes that were not asked for: %#lx", (unsigned long)da.exp_device_cap_flags);
 	/* and with every bit there is, known or not */
 	da.comp_mask = UINT32_MAX & ~(uint32_t)SHCA_EXP_DEVICE_ATTR_EXTENSIONS;
-	CHECK(!ibv_exp_query_device(t.ctx, &da) && da.comp_mask == IBV_EXP_DEVICE_ATTR_RESERVED - 1, "unknown bits: %#x", da.comp_mask);
+	CHECK(!ibv_exp_query_device(t.ctx, &da) && da.comp_mask == IBV_EXP_DEVICE_ATTR_RESERVED - 1, "unknown bits: %#x",
+	      da.comp_mask);
 
 	memset(&ci, 0xa5, sizeof ci);
 	ci.comp_mask = 0;
@@ -120,13 +125,15 @@ static void garbage(void)
 	qa.pkey_index = 0;
 	qa.port_num = 1;
 	qa.qp_access_flags = VT_ACCESS;
-	CHECK(!ibv_exp_modify_qp(qp, &qa, IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT | IBV_EXP_QP_ACCESS_FLAGS), "INIT");
+	CHECK(!ibv_exp_modify_qp(qp, &qa, IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT | IBV_EXP_QP_ACCESS_FLAGS),
+	      "INIT");
 	CHECK(ibv_exp_modify_qp(qp, &qa, 1ull << 60), "an attribute that nobody knows");
 	vt_rtr_rts(qp, qp->qp_num, vt_rts_attr());
 	struct ibv_exp_qp_init_attr back;
 	memset(&qa, 0xa5, sizeof qa);
 	memset(&back, 0xa5, sizeof back);
-	CHECK(!ibv_exp_query_qp(qp, &qa, IBV_EXP_QP_STATE, &back) && qa.qp_state == IBV_QPS_RTS && back.pd == t.pd, "ibv_exp_query_qp");
+	CHECK(!ibv_exp_query_qp(qp, &qa, IBV_EXP_QP_STATE, &back) && qa.qp_state == IBV_QPS_RTS && back.pd == t.pd,
+	      "ibv_exp_query_qp");
 
 	memset(&ri, 0xa5, sizeof ri);
 	ri.comp_mask = 0;
@@ -149,8 +156,9 @@ static void garbage(void)
 	/* requests of every kind; only their own members are written */
 	struct ibv_sge sge = vt_sge(mr, 8, 8);
 	struct ibv_exp_send_wr wr, *bad;
-	const enum ibv_exp_wr_opcode ops[] = {IBV_EXP_WR_NOP, IBV_EXP_WR_RDMA_WRITE, IBV_EXP_WR_RDMA_READ, IBV_EXP_WR_ATOMIC_FETCH_AND_ADD,
-					      IBV_EXP_WR_ATOMIC_CMP_AND_SWP, IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD};
+	const enum ibv_exp_wr_opcode ops[] = {IBV_EXP_WR_NOP, IBV_EXP_WR_RDMA_WRITE, IBV_EXP_WR_RDMA_READ,
+					      IBV_EXP_WR_ATOMIC_FETCH_AND_ADD, IBV_EXP_WR_ATOMIC_CMP_AND_SWP,
+						      IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD};
 	mem[0] = 5;
 	mem[1] = 5;
 	for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
@@ -201,8 +209,9 @@ static _Atomic uint32_t listed;		/* lists that were posted */
 static _Atomic uint32_t refused;
 
 /*
- * Lists that name the queues that both threads use, in opposite orders: an ENABLE and its requests, and an addition to a word of the thread's own;
- * every third list ends with a task that is refused. In the end memory shows the lists that were accepted, and nothing of refused ones.
+ * Lists that name the queues that both threads use, in opposite orders: an ENABLE and its requests, and an addition to a word
+ * of the thread's own; every third list ends with a task that is refused. In the end memory shows the lists that were
+ * accepted, and nothing of refused ones.
  */
 static void *poster(void *arg)
 {
@@ -237,8 +246,8 @@ static void *poster(void *arg)
 		/* either thread may be first */
 		for (int k = 0; k < 3; k++)
 			while (ibv_poll_cq(thread_cq[k], 1, &wc) > 0)
-				CHECK(wc.status == IBV_WC_SUCCESS && (k == 2 ? wc.wr_id == 1 : wc.wr_id == 2 || wc.wr_id == 91), "%lu: %s",
-				      (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
+				CHECK(wc.status == IBV_WC_SUCCESS && (k == 2 ? wc.wr_id == 1 : wc.wr_id == 2 || wc.wr_id == 91),
+				      "%lu: %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
 		if (err == ENOMEM)
 			sched_yield();
 	}
@@ -316,7 +325,8 @@ static void two(void)
 		en[1].exp_send_flags |= IBV_EXP_SEND_SIGNALED;
 		task[0] = task_of(q, en, &task[1]);
 		task[1] = task_of(m, wr, NULL);
-		CHECK(ibv_exp_post_task(t.ctx, task, &bad) == ENOMEM && bad == &task[1] && mem[0] == (uint64_t)round, "three of two");
+		CHECK(ibv_exp_post_task(t.ctx, task, &bad) == ENOMEM && bad == &task[1] && mem[0] == (uint64_t)round,
+		      "three of two");
 		wr[1].next = NULL;
 		CHECK(!ibv_exp_post_task(t.ctx, task, &bad), "round %d", round);
 		vt_expect(cq, 91, IBV_WC_SUCCESS);
@@ -443,8 +453,8 @@ static void killed_target(void)
 		 * one once more */
 		const int which = (const int[]){0, 1, 0, 1, 0}[step];
 		const bool waits = step == 2, fails = waits || step == 4;
-		struct ibv_exp_send_wr wr = {.wr_id = (uint64_t)step, .exp_opcode = IBV_EXP_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
-					     .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+		struct ibv_exp_send_wr wr = {.wr_id = (uint64_t)step, .exp_opcode = IBV_EXP_WR_RDMA_WRITE, .sg_list = &sge,
+					     .num_sge = 1, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
 		if (waits)
 			wr.exp_opcode = IBV_EXP_WR_SEND;
 		wr.wr.rdma.remote_addr = to[which].addr;
@@ -475,8 +485,8 @@ static void killed_target(void)
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*it)(void); bool dc; } all[] = {
-		{"killed-target", killed_target, true}, {"garbage", garbage, false}, {"two", two, false}, {"threads", threads, false},
-		{"fork", forked, false},
+		{"killed-target", killed_target, true}, {"garbage", garbage, false}, {"two", two, false},
+		{"threads", threads, false}, {"fork", forked, false},
 	};
 
 	vt_fabric();

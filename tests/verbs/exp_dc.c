@@ -24,8 +24,8 @@ struct side {
 static struct ibv_exp_dct_init_attr target_attr(struct side *s)
 {
 	return (struct ibv_exp_dct_init_attr){
-		.pd = s->t.pd, .cq = s->cq, .srq = s->srq, .dc_key = KEY, .port = 1, .access_flags = VT_ACCESS, .min_rnr_timer = 2,
-		.tclass = 3, .flow_label = 4, .mtu = IBV_MTU_2048, .hop_limit = 5, .inline_size = 32,
+		.pd = s->t.pd, .cq = s->cq, .srq = s->srq, .dc_key = KEY, .port = 1, .access_flags = VT_ACCESS,
+		.min_rnr_timer = 2, .tclass = 3, .flow_label = 4, .mtu = IBV_MTU_2048, .hop_limit = 5, .inline_size = 32,
 	};
 }
 
@@ -80,7 +80,8 @@ static struct ibv_qp *initiator(struct side *s)
 	/* with the shared receive queue of the target: an initiator has no use for it */
 	struct ibv_exp_qp_init_attr a = {
 		.send_cq = s->cq, .recv_cq = s->cq, .srq = s->srq, .qp_type = IBV_EXP_QPT_DC_INI,
-		.cap = {.max_send_wr = 8, .max_send_sge = 2, .max_inline_data = 64}, .comp_mask = IBV_EXP_QP_INIT_ATTR_PD, .pd = s->t.pd,
+		.cap = {.max_send_wr = 8, .max_send_sge = 2, .max_inline_data = 64}, .comp_mask = IBV_EXP_QP_INIT_ATTR_PD,
+		.pd = s->t.pd,
 	};
 	struct ibv_qp *qp = ibv_exp_create_qp(s->t.ctx, &a);
 
@@ -126,7 +127,8 @@ static void operations(struct side *s)
 	CHECK(!post(s, qp, IBV_EXP_WR_RDMA_WRITE, me, KEY, 1), "write");
 	wc = vt_exp_wait(s->cq);
 	CHECK(wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS && wc.exp_opcode == IBV_EXP_WC_RDMA_WRITE && s->mem[8] == 40, "write");
-	CHECK((wc.exp_wc_flags & IBV_EXP_WC_QP) && wc.qp == qp && !wc.dct && !wc.srq, "flags %#lx", (unsigned long)wc.exp_wc_flags);
+	CHECK((wc.exp_wc_flags & IBV_EXP_WC_QP) && wc.qp == qp && !wc.dct && !wc.srq, "flags %#lx",
+	      (unsigned long)wc.exp_wc_flags);
 	CHECK(!post(s, qp, IBV_EXP_WR_ATOMIC_FETCH_AND_ADD, me, KEY, 2), "add");
 	wc = vt_exp_wait(s->cq);
 	CHECK(wc.exp_opcode == IBV_EXP_WC_FETCH_ADD && s->mem[8] == 45 && s->mem[0] == 40, "add: %lu", (unsigned long)s->mem[8]);
@@ -167,7 +169,8 @@ static void expect_violation(struct side *s)
 	uint32_t before = s->dct->events_completed;
 
 	CHECK(!ibv_get_async_event(s->t.ctx, &event), "ibv_get_async_event");
-	CHECK(event.event_type == IBV_EXP_EVENT_DCT_KEY_VIOLATION && event.element.dct == s->dct && ibv_exp_event_dct(&event) == s->dct,
+	CHECK(event.event_type == IBV_EXP_EVENT_DCT_KEY_VIOLATION && event.element.dct == s->dct &&
+		      ibv_exp_event_dct(&event) == s->dct,
 	      "event %d", event.event_type);
 	ibv_ack_async_event(&event);
 	CHECK(s->dct->events_completed == before + 1, "acknowledged");
@@ -232,7 +235,8 @@ static void attributes(struct side *s)
 	      "of an initiator");
 	qa.dct_key = 1;
 	CHECK(ibv_exp_modify_qp(rc, &qa, IBV_EXP_QP_DC_KEY) == EOPNOTSUPP, "a key of an RC queue");
-	CHECK(!ibv_exp_modify_qp(qp, &qa, IBV_EXP_QP_DC_KEY) && !ibv_exp_query_qp(qp, &qa, 0, NULL) && qa.dct_key == 1, "a new key");
+	CHECK(!ibv_exp_modify_qp(qp, &qa, IBV_EXP_QP_DC_KEY) && !ibv_exp_query_qp(qp, &qa, 0, NULL) && qa.dct_key == 1,
+	      "a new key");
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_qp(rc), "destroy");
 }
 
@@ -261,8 +265,9 @@ static void refused(struct side *s)
 	CHECK(vt_send(qp, 1, vt_sge(s->mr, 0, 8), IBV_SEND_SIGNALED) == EINVAL, "ibv_post_send");
 	/* of direct verbs, too, an initiator may be made with a shared receive queue */
 	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC, .dc_init_attr.dc_type = MLX5DV_DCTYPE_DCI};
-	struct ibv_qp_init_attr_ex ex = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = s->t.pd, .send_cq = s->cq,
-					 .recv_cq = s->cq, .srq = s->srq, .cap = {.max_send_wr = 1, .max_send_sge = 1}};
+	struct ibv_qp_init_attr_ex ex = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = s->t.pd,
+					 .send_cq = s->cq, .recv_cq = s->cq, .srq = s->srq,
+						 .cap = {.max_send_wr = 1, .max_send_sge = 1}};
 	struct ibv_qp *by_dv = mlx5dv_create_qp(s->t.ctx, &ex, &dv);
 	CHECK(by_dv, "mlx5dv_create_qp");
 	CHECK(!ibv_destroy_qp(by_dv) && !ibv_destroy_qp(qp), "destroy");

@@ -88,10 +88,12 @@ IS(IBV_EXP_WC_DCT, 1ull << 41);
 IS(IBV_EXP_TASK_RECV, 1);
 
 /* The one structure that replaces upstream's. */
-_Static_assert(sizeof(struct ibv_async_event) == 16 && offsetof(struct ibv_async_event, event_type) == 8, "struct ibv_async_event");
+_Static_assert(sizeof(struct ibv_async_event) == 16 && offsetof(struct ibv_async_event, event_type) == 8,
+	       "struct ibv_async_event");
 /* A port's attributes under both their names. */
-#define SAME(member) \
-	_Static_assert(offsetof(struct ibv_exp_port_attr, member) == offsetof(struct ibv_exp_port_attr, port_attr.member), #member)
+#define SAME(member)                                                                                                           \
+	_Static_assert(offsetof(struct ibv_exp_port_attr, member) == offsetof(struct ibv_exp_port_attr, port_attr.member),     \
+		       #member)
 SAME(state);
 SAME(active_mtu);
 SAME(gid_tbl_len);
@@ -111,4 +113,6 @@ _Static_assert(offsetof(struct ibv_exp_device_attr, max_mkey_klm_list_size) ==
 		       offsetof(struct ibv_exp_device_attr, umr_caps.max_klm_list_size), "UMR");
 _Static_assert(offsetof(struct ibv_exp_device_attr, max_umr_stride_dimension) ==
 		       offsetof(struct ibv_exp_device_attr, umr_caps.max_umr_stride_dimension), "UMR");
-_Static_assert(offsetof(struct ibv_exp_send_wr, qp_type.xrc.remote_srqn) == offsetof(struct ibv_exp_send_wr, xrc_remote_srq_num), "XRC");
+_Static_assert(offsetof(struct ibv_exp_send_wr, qp_type.xrc.remote_srqn) ==
+		       offsetof(struct ibv_exp_send_wr, xrc_remote_srq_num),
+	       "XRC");

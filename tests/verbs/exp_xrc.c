@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The manual's older XRC calls (3.4.8 to 3.4.14, 3.6.3), between two processes: one makes the receive queue pair; the other process sends
- * through it to its own shared receive queue in the same domain, registers for the queue pair, and is its last user. The header comes
- * by -include.
+ * The manual's older XRC calls (3.4.8 to 3.4.14, 3.6.3), between two processes: one makes the receive queue pair; the other
+ * process sends through it to its own shared receive queue in the same domain, registers for the queue pair, and is its last
+ * user. The header comes by -include.
  */
 #include <fcntl.h>
 
@@ -33,13 +33,15 @@ static void target(struct vt_peer *p)
 	CHECK(!ibv_reg_xrc_rcv_qp(d, number), "it is registered already");
 	vt_tell(p, &number, sizeof number);
 	vt_hear(p, &sender, sizeof sender);
-	CHECK(!ibv_modify_xrc_rcv_qp(d, number, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+	CHECK(!ibv_modify_xrc_rcv_qp(d, number, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	      "INIT");
 	a = vt_rtr_attr(sender);
 	CHECK(ibv_modify_xrc_rcv_qp(d, number, &a, IBV_QP_STATE) == -1 && errno == EINVAL, "RTR without what it needs");
 	CHECK(!ibv_modify_xrc_rcv_qp(d, number, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 						    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
-	CHECK(!ibv_query_xrc_rcv_qp(d, number, &got, IBV_QP_STATE, &gi) && got.qp_state == IBV_QPS_RTR && got.dest_qp_num == sender &&
-		      gi.qp_type == IBV_QPT_XRC_RECV, "query");
+	CHECK(!ibv_query_xrc_rcv_qp(d, number, &got, IBV_QP_STATE, &gi) && got.qp_state == IBV_QPS_RTR &&
+		      got.dest_qp_num == sender && gi.qp_type == IBV_QPT_XRC_RECV,
+	      "query");
 	/* another domain's, and a number that is none */
 	CHECK(ibv_query_xrc_rcv_qp(other, number, &got, IBV_QP_STATE, &gi) == -1 && errno == EINVAL, "of another domain");
 	CHECK(ibv_modify_xrc_rcv_qp(d, number + 1, &a, IBV_QP_STATE) == -1 && errno == EINVAL, "another number");
@@ -48,7 +50,8 @@ static void target(struct vt_peer *p)
 	vt_meet(p);
 	/* the other one has sent, and is registered */
 	vt_meet(p);
-	CHECK(!ibv_query_xrc_rcv_qp(d, number, &got, IBV_QP_STATE, &gi) && got.qp_state == IBV_QPS_RTS, "what the other one made of it");
+	CHECK(!ibv_query_xrc_rcv_qp(d, number, &got, IBV_QP_STATE, &gi) && got.qp_state == IBV_QPS_RTS,
+	      "what the other one made of it");
 	CHECK(!ibv_unreg_xrc_rcv_qp(d, number), "ibv_unreg_xrc_rcv_qp");
 	CHECK(ibv_unreg_xrc_rcv_qp(d, number) == -1 && errno == EINVAL, "twice");
 	/* unregistered, it is in the domain still */
@@ -64,7 +67,8 @@ static void target(struct vt_peer *p)
 
 static struct ibv_qp *sender(struct ibv_cq *cq)
 {
-	struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_XRC, .cap = {.max_send_wr = 4, .max_send_sge = 1}};
+	struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_XRC,
+				     .cap = {.max_send_wr = 4, .max_send_sge = 1}};
 	struct ibv_qp *qp = ibv_create_qp(t.pd, &a);
 
 	CHECK(qp && !vt_init(qp), "a queue pair that sends");
@@ -73,8 +77,8 @@ static struct ibv_qp *sender(struct ibv_cq *cq)
 
 static void send_to(struct ibv_qp *qp, uint32_t srqn, struct ibv_sge sge)
 {
-	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				 .qp_type.xrc.remote_srqn = srqn}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED, .qp_type.xrc.remote_srqn = srqn}, *bad;
 
 	CHECK(!ibv_post_send(qp, &wr, &bad), "post");
 }
@@ -99,7 +103,8 @@ static void initiator(struct vt_peer *p)
 	rts.timeout = 12;
 	rts.retry_cnt = 1;
 	vt_rtr_rts(qp, number, rts);
-	CHECK(!ibv_query_xrc_rcv_qp(d, number, &got, IBV_QP_STATE, &gi) && got.qp_state == IBV_QPS_RTR && got.dest_qp_num == qp->qp_num,
+	CHECK(!ibv_query_xrc_rcv_qp(d, number, &got, IBV_QP_STATE, &gi) && got.qp_state == IBV_QPS_RTR &&
+		      got.dest_qp_num == qp->qp_num,
 	      "query of another process's");
 	CHECK(ibv_unreg_xrc_rcv_qp(d, number) == -1 && errno == EINVAL, "not registered");
 	CHECK(!ibv_reg_xrc_rcv_qp(d, number) && !ibv_reg_xrc_rcv_qp(d, number), "register for another process's");
@@ -121,12 +126,13 @@ static void initiator(struct vt_peer *p)
 	send_to(qp, srqn, vt_sge(mr, 0, 8));
 	vt_expect(cq, 1, IBV_WC_RETRY_EXC_ERR);
 	vt_meet(p);
-	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) && !ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_destroy_cq(received) &&
-		      !ibv_close_xrc_domain(d), "destroy");
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) && !ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) &&
+		      !ibv_destroy_cq(received) && !ibv_close_xrc_domain(d),
+	      "destroy");
 }
 
-/* As many handles as there can be. A query or modify of a process that is not registered needs one more handle: ENOMEM, and not the error
- * of a number without a queue pair. */
+/* As many handles as there can be. A query or modify of a process that is not registered needs one more handle: ENOMEM, and not
+ * the error of a number without a queue pair. */
 static void full(void)
 {
 	struct ibv_xrc_domain *d = ibv_open_xrc_domain(t.ctx, -1, O_CREAT);
@@ -145,8 +151,10 @@ static void full(void)
 	CHECK(!ibv_unreg_xrc_rcv_qp(d, a.qp_num), "ibv_unreg_xrc_rcv_qp");
 	CHECK((handle[n++] = ibv_open_qp(t.ctx, &a)) != NULL, "the place that became free");
 	CHECK(ibv_query_xrc_rcv_qp(d, a.qp_num, &attr, IBV_QP_STATE, &got) == -1 && errno == ENOMEM, "query");
-	CHECK(ibv_modify_xrc_rcv_qp(d, a.qp_num, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == -1 &&
-		      errno == ENOMEM, "modify");
+	CHECK(ibv_modify_xrc_rcv_qp(d, a.qp_num, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+			      -1 &&
+		      errno == ENOMEM,
+	      "modify");
 	while (n)
 		CHECK(!ibv_destroy_qp(handle[--n]), "destroy");
 	CHECK(!ibv_close_xrc_domain(d), "close");

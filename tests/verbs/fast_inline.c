@@ -91,7 +91,8 @@ static void dc_close(struct dc *d)
 static void build(struct dc *d, uint64_t id, unsigned flags, size_t at, const void *a, size_t an, const void *b, size_t bn,
 		  uint32_t rkey, uint64_t key)
 {
-	struct ibv_data_buf bufs[2] = { { .addr = (void *)(uintptr_t)a, .length = an }, { .addr = (void *)(uintptr_t)b, .length = bn } };
+	struct ibv_data_buf bufs[2] = {{.addr = (void *)(uintptr_t)a, .length = an},
+				       {.addr = (void *)(uintptr_t)b, .length = bn}};
 
 	d->ex->wr_id = id;
 	d->ex->wr_flags = flags;
@@ -208,7 +209,8 @@ static void dc_revoked(void)
 		}
 		CHECK(!put(&d, 0, 0, "after", 6, 6, rkey, key), "post");
 		struct ibv_wc wc = vt_wait(d.cq);
-		CHECK(wc.status == want && !strcmp(d.mem, "before"), "way %d: %s, %.8s", way, ibv_wc_status_str(wc.status), d.mem);
+		CHECK(wc.status == want && !strcmp(d.mem, "before"), "way %d: %s, %.8s", way, ibv_wc_status_str(wc.status),
+		      d.mem);
 		dc_close(&d);
 	}
 }

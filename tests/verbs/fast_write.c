@@ -105,7 +105,8 @@ static void lengths(struct pair *p)
 			memset(p->mem, 0x55, 512);
 			CHECK(!put(p, at, head, n, n * 0x0101010101010101ull, p->mr->rkey), "post of %u bytes", n);
 			written(p, at, head, n, n * 0x0101010101010101ull);
-			CHECK(p->mem[at - 1] == 0x55 && p->mem[at + n + 8] == 0x55, "more than %u bytes at %zu were written", n, at);
+			CHECK(p->mem[at - 1] == 0x55 && p->mem[at + n + 8] == 0x55, "more than %u bytes at %zu were written", n,
+			      at);
 		}
 	vt_none(p->cq);
 }
@@ -214,8 +215,9 @@ static void put_by(struct pair *p, enum way way, uint64_t addr, uint32_t rkey, c
 static void judged(void)
 {
 	enum { OVER, BEFORE, FAR, WRAPS, RIGHTS, DOMAIN, CASES };
-	static const char *const names[CASES] = { "a byte too many", "a byte too early", "far behind", "round the end of addresses",
-						  "a region without the right", "a region of another domain" };
+	static const char *const names[CASES] = { "a byte too many", "a byte too early", "far behind",
+						  "round the end of addresses", "a region without the right",
+						  "a region of another domain" };
 	static char source[512];
 
 	for (uint32_t i = 0; i < sizeof(source); i++)
@@ -277,8 +279,9 @@ static void many_regions(struct pair *p)
 	for (uint64_t k = 1; k <= ROUNDS * REGIONS; k++) {
 		int i = (int)(k * 5 % REGIONS);
 		struct ibv_sge sge = { .addr = (uintptr_t)&k, .length = 8 };
-		struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE,
-					  .wr.rdma = { .remote_addr = 4096, .rkey = mr[i]->rkey } }, *bad;
+		struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+					  .send_flags = IBV_SEND_INLINE,
+						  .wr.rdma = { .remote_addr = 4096, .rkey = mr[i]->rkey } }, *bad;
 		CHECK(!ibv_post_send(p->a, &wr, &bad), "post");
 		CHECK(!memcmp(p->mem + 64 * i, &k, 8), "write %lu is not in region %d", k, i);
 	}
@@ -291,7 +294,9 @@ static void many_regions(struct pair *p)
 static void srq_gone(void)
 {
 	struct pair p = { .locked = true };
-	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT };
+	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+				       .fd = -1,
+				       .oflags = O_CREAT};
 
 	open_pair(&p);
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(p.t.ctx, &x);

@@ -137,8 +137,8 @@ int main(int argc, char **argv)
 	EXPECT(reads(openat(AT_FDCWD, TEXT, O_RDONLY)));
 	EXPECT(reads(openat64(AT_FDCWD, TEXT, O_RDONLY)));
 	int fd;
-	EXPECT((fd = open(DEVICE, O_RDWR | O_CLOEXEC)) >= 0 && !fstat(fd, &st) && S_ISCHR(st.st_mode) && fcntl(fd, F_GETFD) == FD_CLOEXEC &&
-	       !close(fd));
+	EXPECT((fd = open(DEVICE, O_RDWR | O_CLOEXEC)) >= 0 && !fstat(fd, &st) && S_ISCHR(st.st_mode) &&
+	       fcntl(fd, F_GETFD) == FD_CLOEXEC && !close(fd));
 	REFUSED(open(TEXT, O_RDWR) >= 0, EACCES);
 	REFUSED(open(TEXT, O_RDONLY | O_DIRECTORY) >= 0, ENOTDIR);
 	REFUSED(open("/sys/class/infiniband/shca0", O_RDONLY | O_DIRECTORY) >= 0, EOPNOTSUPP);
@@ -153,7 +153,8 @@ int main(int argc, char **argv)
 	char other[] = "/tmp/infiniband-XXXXXX";
 	check("mkstemp", (fd = mkstemp(other)) >= 0 && !close(fd) && !unlink(other));
 	mode_t mask = umask(0);
-	check("create", (fd = open(other, O_CREAT | O_EXCL | O_WRONLY, 0640)) >= 0 && !fstat(fd, &st) && (st.st_mode & 07777) == 0640);
+	check("create",
+	      (fd = open(other, O_CREAT | O_EXCL | O_WRONLY, 0640)) >= 0 && !fstat(fd, &st) && (st.st_mode & 07777) == 0640);
 	umask(mask);
 	close(fd);
 	check("stat of another", !stat(other, &st) && !access(other, F_OK) && (fd = open64(other, O_RDONLY)) >= 0 && !close(fd));

@@ -14,8 +14,8 @@ int __lsan_is_turned_off(void)
 	return 1;
 }
 
-static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_srq *srq, struct ibv_qp *ex,
-			  struct ibv_cq_ex *cqx, struct ibv_dm *dm)
+static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_srq *srq,
+			  struct ibv_qp *ex, struct ibv_cq_ex *cqx, struct ibv_dm *dm)
 {
 	CHECK(!ibv_alloc_pd(t->ctx) && errno == ENODEV, "alloc_pd");
 	CHECK(!ibv_reg_mr(t->pd, buf, sizeof buf, IBV_ACCESS_LOCAL_WRITE) && errno == ENODEV, "reg_mr");
@@ -34,7 +34,8 @@ static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, st
 	CHECK(!ibv_alloc_parent_domain(t->ctx, &pa) && errno == ENODEV, "alloc_parent_domain");
 	CHECK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), "query_qp_data_in_order");
 	uint32_t seen = 0;
-	CHECK(shca_await_prepare(t->ctx, &seen) == ENODEV && shca_await(t->ctx, seen, 1) == ENODEV && shca_await_wake(t->ctx) == ENODEV,
+	CHECK(shca_await_prepare(t->ctx, &seen) == ENODEV && shca_await(t->ctx, seen, 1) == ENODEV &&
+		      shca_await_wake(t->ctx) == ENODEV,
 	      "shca_await");
 	shca_await_cancel(t->ctx);
 	uint32_t word = 1;
@@ -97,7 +98,8 @@ int main(void)
 	struct ibv_cq_init_attr_ex ca = { .cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS };
 	struct ibv_cq_ex *cqx = ibv_create_cq_ex(t.ctx, &ca);
 	struct ibv_qp_init_attr_ex xa = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = t.pd, .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND,
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = t.pd,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND,
 		.cap = { .max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 	};

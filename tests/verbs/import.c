@@ -33,14 +33,16 @@ static void descriptor_owned(void)
 	CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
 	/* not a duplicate, against the manual: the first context keeps its own */
 	ctx = ibv_import_device(t.ctx->cmd_fd);
-	CHECK(ctx && ctx->cmd_fd != t.ctx->cmd_fd && !ibv_close_device(ctx) && fcntl(t.ctx->cmd_fd, F_GETFD) >= 0, "a descriptor in use");
+	CHECK(ctx && ctx->cmd_fd != t.ctx->cmd_fd && !ibv_close_device(ctx) && fcntl(t.ctx->cmd_fd, F_GETFD) >= 0,
+	      "a descriptor in use");
 	CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
 }
 
 static struct ibv_mw *window_on(struct vt *in, struct ibv_qp *qp, struct ibv_mr *mr, char *at)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(in->pd, IBV_MW_TYPE_2);
-	struct ibv_send_wr wr = {.wr_id = 3, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED, .bind_mw = {.mw = mw}}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 3, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED, .bind_mw = {.mw = mw}},
+			   *bad;
 
 	CHECK(mw, "ibv_alloc_mw");
 	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
@@ -91,7 +93,8 @@ static void same_process(void)
 	struct vt other = {.ctx = ctx, .pd = ibv_import_pd(ctx, t.pd->handle)};
 	CHECK(other.pd && other.pd->context == ctx && other.pd->handle == t.pd->handle, "ibv_import_pd");
 	struct ibv_mr *same = ibv_import_mr(other.pd, mr->handle);
-	CHECK(same && same->context == ctx && same->lkey == mr->lkey && same->rkey == mr->rkey && same->length == LEN && !same->addr,
+	CHECK(same && same->context == ctx && same->lkey == mr->lkey && same->rkey == mr->rkey && same->length == LEN &&
+		      !same->addr,
 	      "ibv_import_mr");
 	/* its keys, both, on queue pairs of the imported domain */
 	struct ibv_cq *cq2 = vt_cq(&other, 16, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHCA_LINK=ethernet: the port's attributes, addresses with a GRH and without, connections and datagrams by either GID, a peer with
- * the other link layer; and refusals of packet objects: steering, receive work queues, tables.
+ * SHCA_LINK=ethernet: the port's attributes, addresses with a GRH and without, connections and datagrams by either GID, a peer
+ * with the other link layer; and refusals of packet objects: steering, receive work queues, tables.
  */
 #include <net/if.h>
 
@@ -17,13 +17,16 @@ static void port(bool ethernet)
 	union ibv_gid gid[2];
 
 	CHECK(!ibv_query_port(t.ctx, 1, &a), "ibv_query_port");
-	CHECK(a.link_layer == (ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND) && a.gid_tbl_len == (ethernet ? 2 : 1) &&
-		      !a.lid == ethernet && !a.sm_lid == ethernet && a.state == IBV_PORT_ACTIVE, "the port");
+	CHECK(a.link_layer == (ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND) &&
+		      a.gid_tbl_len == (ethernet ? 2 : 1) && !a.lid == ethernet && !a.sm_lid == ethernet &&
+		      a.state == IBV_PORT_ACTIVE,
+	      "the port");
 	ssize_t n = ibv_query_gid_table(t.ctx, e, 4, 0);
 	CHECK(n == a.gid_tbl_len, "%zd entries", n);
 	for (int i = 0; i < n; i++) {
 		struct ibv_gid_entry one;
-		CHECK(!ibv_query_gid(t.ctx, 1, i, &gid[i]) && !memcmp(&gid[i], &e[i].gid, 16) && !memcmp(&gid[i], &gid[0], 16), "GID %d", i);
+		CHECK(!ibv_query_gid(t.ctx, 1, i, &gid[i]) && !memcmp(&gid[i], &e[i].gid, 16) && !memcmp(&gid[i], &gid[0], 16),
+		      "GID %d", i);
 		CHECK(e[i].gid_index == (uint32_t)i && e[i].port_num == 1 &&
 			      e[i].gid_type == (!ethernet ? IBV_GID_TYPE_IB : i ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1) &&
 			      e[i].ndev_ifindex == (ethernet ? if_nametoindex("lo") : 0), "entry %d", i);
@@ -71,7 +74,8 @@ static void datagrams(void)
 	static char memory[256];
 	struct ibv_mr *mr = vt_mr(&t, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_qp *ud = vt_qp(&t, IBV_QPT_UD, cq, NULL);
-	struct ibv_ah_attr local = {.dlid = 1, .port_num = 1}, global = {.port_num = 1, .is_global = 1, .grh = {.sgid_index = 1, .hop_limit = 64}};
+	struct ibv_ah_attr local = {.dlid = 1, .port_num = 1},
+			   global = {.port_num = 1, .is_global = 1, .grh = {.sgid_index = 1, .hop_limit = 64}};
 	uint8_t mac[6];
 	uint16_t vid;
 
@@ -80,12 +84,14 @@ static void datagrams(void)
 	CHECK(!ibv_query_gid(t.ctx, 1, 0, &global.grh.dgid), "GID");
 	struct ibv_ah *ah = ibv_create_ah(t.pd, &global);
 	CHECK(ah, "ibv_create_ah");
-	CHECK(!ibv_resolve_eth_l2_from_gid(t.ctx, &global, mac, &vid) && vid == 0xffff && mac[0] == (global.grh.dgid.raw[8] ^ 2) &&
-		      mac[5] == global.grh.dgid.raw[15], "ibv_resolve_eth_l2_from_gid");
+	CHECK(!ibv_resolve_eth_l2_from_gid(t.ctx, &global, mac, &vid) && vid == 0xffff &&
+		      mac[0] == (global.grh.dgid.raw[8] ^ 2) && mac[5] == global.grh.dgid.raw[15],
+	      "ibv_resolve_eth_l2_from_gid");
 	CHECK(!vt_recv(ud, 1, vt_sge(mr, 0, 128)), "receive");
 	struct ibv_sge sge = vt_sge(mr, 128, 8);
-	struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				 .wr.ud = {.ah = ah, .remote_qpn = ud->qp_num, .remote_qkey = VT_QKEY}}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED,
+					 .wr.ud = {.ah = ah, .remote_qpn = ud->qp_num, .remote_qkey = VT_QKEY}}, *bad;
 	CHECK(!ibv_post_send(ud, &wr, &bad), "post");
 	for (int i = 0; i < 2; i++) {
 		struct ibv_wc wc = vt_wait(cq);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Indirect memory keys (UMR) by mlx5dv, on the device as a ConnectX: random nested layouts against a model, as source and target of
- * every opcode; the order of configuration, use and invalidation; refusals and limits; the deaths of owner and peer.
+ * Indirect memory keys (UMR) by mlx5dv, on the device as a ConnectX: random nested layouts against a model, as source and target
+ * of every opcode; the order of configuration, use and invalidation; refusals and limits; the deaths of owner and peer.
  */
 #include <infiniband/mlx5dv.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #define LEN 65536u
 #define RIGHTS VT_ACCESS
 #define ALL_OPS                                                                                                             \
-	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |      \
+	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
 	 IBV_QP_EX_WITH_LOCAL_INV)
 #define UMR_OPS (MLX5DV_QP_EX_WITH_MR_LIST | MLX5DV_QP_EX_WITH_MR_INTERLEAVED | MLX5DV_QP_EX_WITH_MKEY_CONFIGURE)
 #define INL (IBV_SEND_SIGNALED | IBV_SEND_INLINE)
@@ -28,8 +28,8 @@ static struct memory {
 static struct ibv_qp *queue_of(enum ibv_qp_type type, struct ibv_pd *pd, uint64_t dv_ops)
 {
 	struct ibv_qp_init_attr_ex a = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = type, .pd = pd, .send_ops_flags = type == IBV_QPT_UD ? IBV_QP_EX_WITH_SEND : ALL_OPS,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_cq = cq, .recv_cq = cq, .qp_type = type, .pd = pd, .send_ops_flags = type == IBV_QPT_UD
+		? IBV_QP_EX_WITH_SEND : ALL_OPS, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 128},
 	};
 	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS, .send_ops_flags = dv_ops};
@@ -216,7 +216,8 @@ static void make(struct ibv_qp *qp, struct model *m, const struct model *inner, 
 	if (strided) {
 		struct mlx5dv_mr_interleaved d[8];
 		for (uint32_t i = 0; i < n; i++)
-			d[i] = (struct mlx5dv_mr_interleaved){.addr = addr[i], .bytes_count = len[i], .bytes_skip = skip[i], .lkey = lkey[i]};
+			d[i] = (struct mlx5dv_mr_interleaved){.addr = addr[i], .bytes_count = len[i], .bytes_skip = skip[i],
+							      .lkey = lkey[i]};
 		interleaved(qp, m->key, RIGHTS, repeat, n, d);
 	} else {
 		struct ibv_sge sge[8];
@@ -252,8 +253,8 @@ static void transfer(struct pair p, const struct model *from, const struct model
 		CHECK(!vt_send(p.peer, 52, at_key(from->key, s, n), IBV_SEND_SIGNALED), "send");
 		for (int i = 0; i < 2; i++) {
 			struct ibv_wc wc = vt_wait(cq);
-			CHECK(wc.status == IBV_WC_SUCCESS && (wc.wr_id != 51 || wc.byte_len == n), "%lu: %s", (unsigned long)wc.wr_id,
-			      ibv_wc_status_str(wc.status));
+			CHECK(wc.status == IBV_WC_SUCCESS && (wc.wr_id != 51 || wc.byte_len == n), "%lu: %s",
+			      (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
 		}
 	} else if (op == IBV_WR_RDMA_READ) {
 		CHECK(!vt_rdma(p.peer, op, 53, at_key(to->key, d, n), s, from->key->rkey), "read");
@@ -303,7 +304,8 @@ static void layouts(void)
 static struct mlx5dv_mkey *comb(struct ibv_qp *qp, const struct memory *m, uint32_t n, unsigned access)
 {
 	struct mlx5dv_mkey *k = key(1);
-	struct mlx5dv_mr_interleaved d = {.addr = (uintptr_t)m->mr->addr, .bytes_count = 16, .bytes_skip = 16, .lkey = m->mr->lkey};
+	struct mlx5dv_mr_interleaved d = {.addr = (uintptr_t)m->mr->addr, .bytes_count = 16, .bytes_skip = 16,
+					  .lkey = m->mr->lkey};
 
 	interleaved(qp, k, access, n, 1, &d);
 	return k;
@@ -322,7 +324,8 @@ static void opcodes(int from_mem, int to_mem)
 	CHECK(!vt_recv(p.owner, 62, (struct ibv_sge){.length = 0}) && !ibv_post_send(p.peer, &wr, &bad), "WRITE_WITH_IMM");
 	for (int i = 0; i < 2; i++) {
 		struct ibv_wc wc = vt_wait(cq);
-		CHECK(wc.status == IBV_WC_SUCCESS && (wc.wr_id != 62 || (wc.byte_len == 1000 && wc.imm_data == 7)), "WRITE_WITH_IMM");
+		CHECK(wc.status == IBV_WC_SUCCESS && (wc.wr_id != 62 || (wc.byte_len == 1000 && wc.imm_data == 7)),
+		      "WRITE_WITH_IMM");
 	}
 	for (uint32_t i = 0; i < 1000; i++)
 		CHECK(mem[to_mem].p[(i + 8) / 16 * 32 + (i + 8) % 16] == mem[from_mem].p[i / 16 * 32 + i % 16], "byte %u", i);
@@ -331,16 +334,21 @@ static void opcodes(int from_mem, int to_mem)
 	sge[0] = vt_sge(mem[from_mem].mr, 3000, 10);
 	sge[1] = at_key(from, 100, 50);
 	sge[2] = vt_sge(mem[from_mem].mr, 4000, 10);
-	wr = (struct ibv_send_wr){.wr_id = 63, .opcode = IBV_WR_RDMA_WRITE, .sg_list = sge, .num_sge = 3, .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = {.remote_addr = (uintptr_t)mem[to_mem].mr->addr + 5000, .rkey = mem[to_mem].mr->rkey}};
+	wr = (struct ibv_send_wr){.wr_id = 63, .opcode = IBV_WR_RDMA_WRITE, .sg_list = sge, .num_sge = 3,
+				  .send_flags = IBV_SEND_SIGNALED,
+					  .wr.rdma = {.remote_addr = (uintptr_t)mem[to_mem].mr->addr + 5000,
+						      .rkey = mem[to_mem].mr->rkey}};
 	CHECK(!ibv_post_send(p.peer, &wr, &bad), "list");
 	vt_expect(cq, 63, IBV_WC_SUCCESS);
 	for (uint32_t i = 0; i < 50; i++)
 		CHECK(mem[to_mem].p[5010 + i] == mem[from_mem].p[(100 + i) / 16 * 32 + (100 + i) % 16], "list: byte %u", i);
-	CHECK(!memcmp(mem[to_mem].p + 5000, mem[from_mem].p + 3000, 10) && !memcmp(mem[to_mem].p + 5060, mem[from_mem].p + 4000, 10), "list");
+	CHECK(!memcmp(mem[to_mem].p + 5000, mem[from_mem].p + 3000, 10) &&
+		      !memcmp(mem[to_mem].p + 5060, mem[from_mem].p + 4000, 10),
+	      "list");
 	sge[0] = (struct ibv_sge){.addr = (uintptr_t)"0123456789abcdefghijklmnopqrstuv", .length = 32};
 	wr = (struct ibv_send_wr){.wr_id = 64, .opcode = IBV_WR_RDMA_WRITE, .sg_list = sge, .num_sge = 1,
-				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE, .wr.rdma = {.remote_addr = 8, .rkey = to->rkey}};
+				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+					  .wr.rdma = {.remote_addr = 8, .rkey = to->rkey}};
 	CHECK(!ibv_post_send(p.peer, &wr, &bad), "inline");
 	vt_expect(cq, 64, IBV_WC_SUCCESS);
 	CHECK(!memcmp(mem[to_mem].p + 8, "01234567", 8) && !memcmp(mem[to_mem].p + 32, "89abcdefghijklmn", 16) &&
@@ -356,7 +364,8 @@ static void opcodes(int from_mem, int to_mem)
 	/* atomics in a run, their results in a key across two runs */
 	*(uint64_t *)(mem[to_mem].p + 32 + 8) = 100;
 	wr = (struct ibv_send_wr){.wr_id = 67, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .sg_list = sge, .num_sge = 1,
-				  .send_flags = IBV_SEND_SIGNALED, .wr.atomic = {.remote_addr = 24, .rkey = to->rkey, .compare_add = 5}};
+				  .send_flags = IBV_SEND_SIGNALED,
+					  .wr.atomic = {.remote_addr = 24, .rkey = to->rkey, .compare_add = 5}};
 	sge[0] = at_key(from, 12, 8);
 	CHECK(!ibv_post_send(p.peer, &wr, &bad), "FETCH_AND_ADD");
 	vt_expect(cq, 67, IBV_WC_SUCCESS);
@@ -383,7 +392,8 @@ static void torn_atomic(void)
 	struct ibv_sge halves[2] = {vt_sge(mem[0].mr, 0, 12), vt_sge(mem[0].mr, 64, 12)};
 	struct ibv_sge result = vt_sge(mem[1].mr, 0, 8);
 	struct ibv_send_wr wr = {.wr_id = 68, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .sg_list = &result, .num_sge = 1,
-				 .send_flags = IBV_SEND_SIGNALED, .wr.atomic = {.remote_addr = 8, .rkey = k->rkey, .compare_add = 1}}, *bad;
+				 .send_flags = IBV_SEND_SIGNALED,
+					 .wr.atomic = {.remote_addr = 8, .rkey = k->rkey, .compare_add = 1}}, *bad;
 
 	list(p.owner, k, RIGHTS, 2, halves);
 	CHECK(!ibv_post_send(p.peer, &wr, &bad), "atomic");
@@ -400,8 +410,9 @@ static void datagrams(void)
 	struct ibv_ah *ah = ibv_create_ah(t.pd, &aa);
 	struct mlx5dv_mkey *s = comb(p.owner, &mem[0], 16, RIGHTS), *d = comb(p.owner, &mem[1], 16, RIGHTS);
 	struct ibv_sge sge = at_key(s, 4, 100);
-	struct ibv_send_wr wr = {.wr_id = 71, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
-				 .wr.ud = {.ah = ah, .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY}}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 71, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+				 .send_flags = IBV_SEND_SIGNALED,
+					 .wr.ud = {.ah = ah, .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY}}, *bad;
 
 	vt_connect(from, 0);
 	vt_connect(to, 0);
@@ -416,7 +427,8 @@ static void datagrams(void)
 			CHECK(vt_wait(cq).status == IBV_WC_SUCCESS, "datagram");
 		for (uint32_t j = 0; j < 100; j++)
 			CHECK(mem[1].p[(j + 40) / 16 * 32 + (j + 40) % 16] ==
-				      (i ? mem[2].p[j] : mem[0].p[(j + 4) / 16 * 32 + (j + 4) % 16]), "datagram %d: byte %u", i, j);
+				      (i ? mem[2].p[j] : mem[0].p[(j + 4) / 16 * 32 + (j + 4) % 16]),
+			      "datagram %d: byte %u", i, j);
 	}
 	end_key(s);
 	end_key(d);
@@ -431,7 +443,8 @@ static void in_order(bool waits)
 {
 	struct pair p = pair();
 	struct mlx5dv_mkey *k = key(4);
-	struct ibv_sge first[2] = {vt_sge(mem[0].mr, 0, 16), vt_sge(mem[0].mr, 100, 16)}, second[1] = {vt_sge(mem[1].mr, 500, 32)};
+	struct ibv_sge first[2] = {vt_sge(mem[0].mr, 0, 16), vt_sge(mem[0].mr, 100, 16)},
+		       second[1] = {vt_sge(mem[1].mr, 500, 32)};
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(p.owner);
 	struct mlx5dv_qp_ex *dv;
 
@@ -469,7 +482,8 @@ static void in_order(bool waits)
 	}
 	for (uint64_t id = 81; id <= 86; id++)
 		vt_expect(cq, id, IBV_WC_SUCCESS);
-	CHECK(!memcmp(mem[2].p, mem[0].p, 16) && !memcmp(mem[2].p + 16, mem[0].p + 100, 16) && !memcmp(mem[2].p + 64, mem[1].p + 500, 32),
+	CHECK(!memcmp(mem[2].p, mem[0].p, 16) && !memcmp(mem[2].p + 16, mem[0].p + 100, 16) &&
+		      !memcmp(mem[2].p + 64, mem[1].p + 500, 32),
 	      "the data");
 	end_key(k);
 	drop(p);
@@ -482,7 +496,8 @@ static void configure(void)
 	struct mlx5dv_mkey_conf_attr attr = {.conf_flags = 0};
 	struct mlx5dv_mkey_err err;
 	struct ibv_sge sge = vt_sge(mem[0].mr, 10, 100);
-	struct mlx5dv_mr_interleaved d = {.addr = (uintptr_t)mem[0].mr->addr, .bytes_count = 4, .bytes_skip = 4, .lkey = mem[0].mr->lkey};
+	struct mlx5dv_mr_interleaved d = {.addr = (uintptr_t)mem[0].mr->addr, .bytes_count = 4, .bytes_skip = 4,
+					  .lkey = mem[0].mr->lkey};
 
 	struct mlx5dv_qp_ex *dv = begin(p.owner, 91, INL);
 	mlx5dv_wr_mkey_configure(dv, k, 2, &attr);
@@ -549,7 +564,8 @@ static enum ibv_wc_status send_by(uint64_t addr, uint32_t n, const struct mlx5dv
 {
 	struct ibv_wc wc;
 
-	CHECK(!vt_recv(p.peer, 2, vt_sge(mem[3].mr, 0, 4096)) && !vt_send(p.owner, 3, at_key(k, addr, n), IBV_SEND_SIGNALED), "send");
+	CHECK(!vt_recv(p.peer, 2, vt_sge(mem[3].mr, 0, 4096)) && !vt_send(p.owner, 3, at_key(k, addr, n), IBV_SEND_SIGNALED),
+	      "send");
 	do
 		wc = vt_wait(cq);
 	while (wc.wr_id != 3);
@@ -671,7 +687,9 @@ static void limits(void)
 	bad.create_flags |= MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE;
 	CHECK(!mlx5dv_create_mkey(&bad) && errno == EOPNOTSUPP, "signatures");
 	for (int i = 0; i < 3; i++)
-		d[i] = (struct mlx5dv_mr_interleaved){.addr = (uintptr_t)mem[0].mr->addr, .bytes_count = 64, .lkey = mem[0].mr->lkey};
+		d[i] = (struct mlx5dv_mr_interleaved){.addr = (uintptr_t)mem[0].mr->addr,
+						      .bytes_count = 64,
+						      .lkey = mem[0].mr->lkey};
 	for (int i = 0; i < 6; i++)
 		k[i] = key(2);
 	post_refused(p.owner, k[0], RIGHTS, 1, 3, d, "more entries than the key has");
@@ -697,7 +715,8 @@ static void limits(void)
 	d[0].addr += 4096;
 	fill();
 	interleaved(p.owner, k[0], RIGHTS, 1, 1, d);
-	CHECK(write_by(0, 64, k[3]->rkey, p) == IBV_WC_SUCCESS && !memcmp(mem[0].p + 4096, mem[3].p, 64), "the inner key is another");
+	CHECK(write_by(0, 64, k[3]->rkey, p) == IBV_WC_SUCCESS && !memcmp(mem[0].p + 4096, mem[3].p, 64),
+	      "the inner key is another");
 	invalidated(p.owner, k[0]);
 	used(k[3], 0, 64, REFUSED, "the inner key is invalidated");
 	for (int i = 0; i < 6; i++)
@@ -727,8 +746,10 @@ static void limits(void)
 	end_key(large);
 	drop(p);
 	/* a queue that was not made for keys has none of the calls; a UD queue cannot be */
-	struct ibv_qp_init_attr_ex a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .pd = t.pd, .comp_mask = IBV_QP_INIT_ATTR_PD,
-					.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct ibv_qp_init_attr_ex a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .pd = t.pd,
+					.comp_mask = IBV_QP_INIT_ATTR_PD,
+						.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1,
+							.max_recv_sge = 1}};
 	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS, .send_ops_flags = UMR_OPS};
 	CHECK(!mlx5dv_create_qp(t.ctx, &a, &dv) && errno == EOPNOTSUPP, "UD");
 }
@@ -839,7 +860,8 @@ static void two_processes(void)
 	vt_connect_pair(qp, to);
 	CHECK(!vt_rdma(qp, IBV_WR_RDMA_WRITE, 6, vt_sge(mr, 0, 30), 0, theirs.rkey), "write");
 	vt_expect(cq, 6, IBV_WC_REM_ACCESS_ERR);
-	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_qp(to) && !ibv_dereg_mr(mr) && !shca_free(t.ctx, p) && !ibv_destroy_cq(cq), "destroy");
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_qp(to) && !ibv_dereg_mr(mr) && !shca_free(t.ctx, p) && !ibv_destroy_cq(cq),
+	      "destroy");
 	vt_close(&t);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory windows of types 1 and 2B: the accesses that each permits, the rules of binding, LOCAL_INV and SEND_WITH_INV, regions with
- * windows, queue pairs with windows, and the death of the owner.
+ * Memory windows of types 1 and 2B: the accesses that each permits, the rules of binding, LOCAL_INV and SEND_WITH_INV, regions
+ * with windows, queue pairs with windows, and the death of the owner.
  */
 #include <infiniband/mlx5dv.h>
 #include <signal.h>
@@ -107,8 +107,8 @@ static void bind_fails(struct ibv_mw *mw, struct ibv_mw_bind_info info, const ch
 
 	CHECK(!bind2(p.to, mw, ibv_inc_rkey(mw->rkey), info, 72, 0), "%s", why);
 	struct ibv_wc wc = vt_wait(cq);
-	CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.opcode == IBV_WC_BIND_MW && wc.wr_id == 72 && vt_state(p.to) == IBV_QPS_ERR, "%s: %s",
-	      why, ibv_wc_status_str(wc.status));
+	CHECK(wc.status == IBV_WC_MW_BIND_ERR && wc.opcode == IBV_WC_BIND_MW && wc.wr_id == 72 && vt_state(p.to) == IBV_QPS_ERR,
+	      "%s: %s", why, ibv_wc_status_str(wc.status));
 	drop(p);
 }
 
@@ -209,7 +209,8 @@ static void other_queues(void)
 					.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_LOCAL_INV};
 
 	vt_connect(ud, 0);
-	CHECK(bind2(ud, mw, ibv_inc_rkey(mw->rkey), range(target.mr, AT, ROOM, OPEN), 1, 0) == EINVAL && local_inv(ud, mw->rkey, 1, 0) == EINVAL,
+	CHECK(bind2(ud, mw, ibv_inc_rkey(mw->rkey), range(target.mr, AT, ROOM, OPEN), 1, 0) == EINVAL &&
+		      local_inv(ud, mw->rkey, 1, 0) == EINVAL,
 	      "UD");
 	CHECK((errno = 0, !ibv_create_qp_ex(t.ctx, &a)) && errno == EOPNOTSUPP, "UD with LOCAL_INV");
 	a.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_BIND_MW;
@@ -344,8 +345,8 @@ static void rules(void)
 static void send_inv(struct ibv_qp *qp, uint32_t rkey, uint64_t id, bool by_wr)
 {
 	struct ibv_sge sge = vt_sge(source.mr, 0, 16);
-	struct ibv_send_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = rkey,
-				 .send_flags = IBV_SEND_SIGNALED | (id & 1 ? IBV_SEND_INLINE : 0)}, *bad;
+	struct ibv_send_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_INV,
+				 .invalidate_rkey = rkey, .send_flags = IBV_SEND_SIGNALED | (id & 1 ? IBV_SEND_INLINE : 0)}, *bad;
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 
 	if (!by_wr) {
@@ -376,7 +377,8 @@ static void invalidated_by_message(struct pair p, const struct ibv_mw *mw, uint6
 			continue;
 		received = true;
 		CHECK(wc.opcode == IBV_WC_RECV && wc.wc_flags & IBV_WC_WITH_INV && !(wc.wc_flags & IBV_WC_WITH_IMM) &&
-			      wc.invalidated_rkey == mw->rkey && wc.byte_len == 16 && !memcmp(target.p, source.p, 16), "the completion");
+			      wc.invalidated_rkey == mw->rkey && wc.byte_len == 16 && !memcmp(target.p, source.p, 16),
+		      "the completion");
 	}
 	CHECK(received, "no receive");
 }
@@ -490,8 +492,10 @@ static void regions(void)
 		struct ibv_mw *more = window(IBV_MW_TYPE_1);
 		bound(p.to, more, range(mr, 0, 8, OPEN));
 		CHECK(!ibv_dealloc_mw(more), "ibv_dealloc_mw");
-		CHECK((errno = 0, ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, VT_ACCESS)) == IBV_REREG_MR_ERR_INPUT &&
-			      errno == EBUSY, "a region with a window is changed");
+		CHECK((errno = 0, ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, VT_ACCESS)) ==
+				      IBV_REREG_MR_ERR_INPUT &&
+			      errno == EBUSY,
+		      "a region with a window is changed");
 		/* refused, it is as it was: for peers, and for binds */
 		opens(p.from, base, ROOM, mw[i]->rkey, target.p + AT);
 		opens(p.from, base, ROOM, mr->rkey, target.p + AT);
@@ -554,7 +558,8 @@ static void connected_anew(void)
 	struct ibv_qp *second = queue(IBV_QPT_RC, t.pd), *third = queue(IBV_QPT_RC, pd);
 	struct ibv_mw *mw = window(IBV_MW_TYPE_2);
 	struct ibv_sge sge = {.addr = (uintptr_t)source.p, .length = 8};
-	struct ibv_send_wr wr = {.wr_id = 75, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 75, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_INLINE}, *bad;
 	struct ibv_qp *to[] = {second, third};
 
 	bound(p.to, mw, range(target.mr, AT, ROOM, OPEN));
@@ -695,14 +700,16 @@ static void two_processes(void)
 	vt_hear(&peer, &theirs, sizeof theirs);
 	memset(source.p, 'w', LEN);
 	for (int i = 0; i < 2; i++)
-		CHECK(remote(qp, IBV_WR_RDMA_WRITE, theirs.addr, ROOM, theirs.rkey[i]) == IBV_WC_SUCCESS, "window of type %d", i + 1);
+		CHECK(remote(qp, IBV_WR_RDMA_WRITE, theirs.addr, ROOM, theirs.rkey[i]) == IBV_WC_SUCCESS, "window of type %d",
+		      i + 1);
 	/* the queue has looked both up; then it has another responder, of another domain, and back */
 	for (int i = 0; i < 2; i++) {
 		CHECK(!vt_to(qp, IBV_QPS_RESET), "RESET");
 		vt_connect(qp, theirs.qpn[1]);
 		memset(source.p, 'x', ROOM);
 		enum ibv_wc_status refused = remote(qp, IBV_WR_RDMA_WRITE, theirs.addr, ROOM, theirs.rkey[i]);
-		CHECK(refused == (i ? IBV_WC_RETRY_EXC_ERR : IBV_WC_REM_ACCESS_ERR), "by another responder: %s", ibv_wc_status_str(refused));
+		CHECK(refused == (i ? IBV_WC_RETRY_EXC_ERR : IBV_WC_REM_ACCESS_ERR), "by another responder: %s",
+		      ibv_wc_status_str(refused));
 		CHECK(!vt_to(qp, IBV_QPS_RESET), "RESET");
 		vt_connect(qp, theirs.qpn[0]);
 	}
@@ -727,7 +734,8 @@ static void two_processes(void)
 	vt_connect_pair(qp, to);
 	s = remote(qp, IBV_WR_RDMA_WRITE, theirs.addr, 8, theirs.rkey[0]);
 	CHECK(s == IBV_WC_REM_ACCESS_ERR, "its R_Key here: %s", ibv_wc_status_str(s));
-	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_qp(to) && !ibv_dereg_mr(source.mr) && !ibv_destroy_cq(cq) && !shca_free(t.ctx, source.p),
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_qp(to) && !ibv_dereg_mr(source.mr) && !ibv_destroy_cq(cq) &&
+		      !shca_free(t.ctx, source.p),
 	      "destroy");
 	vt_close(&t);
 }

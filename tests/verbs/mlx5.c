@@ -99,7 +99,9 @@ static void refusals(void)
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 1, .max_sge = 1}};
 	struct ibv_exp_cq_attr ca = {.comp_mask = IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS, .cq_cap_flags = IBV_EXP_CQ_IGNORE_OVERRUN};
 	struct ibv_exp_cq_init_attr stamp = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS, .flags = IBV_EXP_CQ_TIMESTAMP};
-	struct ibv_exp_reg_mr_in in = {.pd = t.pd, .length = 64, .exp_access = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_LOCAL_WRITE};
+	struct ibv_exp_reg_mr_in in = {.pd = t.pd,
+				       .length = 64,
+				       .exp_access = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_LOCAL_WRITE};
 	struct ibv_exp_qp_attr qa = {.rate_limit = 5};
 
 	refused(IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW, IBV_QPT_RC, 0, 0);
@@ -170,8 +172,8 @@ static void completions(void)
 {
 	struct ibv_qp *q = loop(CROSS);
 	struct ibv_sge sge = vt_sge(mr, 64, 8);
-	struct ibv_exp_send_wr faa = {.wr_id = 6, .exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, .sg_list = &sge, .num_sge = 1,
-				      .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_EXT_ATOMIC_INLINE};
+	struct ibv_exp_send_wr faa = {.wr_id = 6, .exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, .sg_list = &sge,
+				      .num_sge = 1, .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_EXT_ATOMIC_INLINE};
 	struct ibv_exp_wc wc;
 
 	mem[0] = 5;
@@ -183,7 +185,8 @@ static void completions(void)
 		CHECK(!post(q, nop(5)) && !post(q, faa), "post");
 		CHECK(vt_expect(cq, 5, IBV_WC_SUCCESS).opcode == IBV_WC_DRIVER2, "as ordinary verbs have it");
 		wc = vt_exp_wait(cq);
-		CHECK(wc.wr_id == 6 && wc.exp_opcode == IBV_EXP_WC_MASKED_FETCH_ADD && wc.qp == q && wc.exp_wc_flags & IBV_EXP_WC_QP,
+		CHECK(wc.wr_id == 6 && wc.exp_opcode == IBV_EXP_WC_MASKED_FETCH_ADD && wc.qp == q &&
+			      wc.exp_wc_flags & IBV_EXP_WC_QP,
 		      "opcode %#x", wc.exp_opcode);
 	}
 	CHECK(mem[0] == 45 && mem[8] == 43, "%lu, %lu", (unsigned long)mem[0], (unsigned long)mem[8]);
@@ -237,7 +240,8 @@ static void beginnings(void)
 static void order(void)
 {
 	struct ibv_qp *q = loop(CROSS), *m = loop(MANAGED), *second = loop(MANAGED);
-	struct ibv_exp_send_wr a = enable(m, 1, true), b[2] = {nop(20), enable(m, 1, true)}, c = enable(second, 1, true), three[3], many[9];
+	struct ibv_exp_send_wr a = enable(m, 1, true), b[2] = {nop(20), enable(m, 1, true)}, c = enable(second, 1, true),
+			       three[3], many[9];
 	struct ibv_exp_task task[4] = {
 		{.task_type = IBV_EXP_TASK_SEND, .item = {.qp = q, .send_wr = &a}, .next = &task[1]},
 		{.task_type = IBV_EXP_TASK_SEND, .item = {.qp = second, .send_wr = b}, .next = &task[2]},
@@ -255,7 +259,8 @@ static void order(void)
 		many[i].next = i < 8 ? &many[i + 1] : NULL;
 	}
 	for (int i = 0; i < 3; i++)
-		CHECK(ibv_exp_post_task(t.ctx, task, &bad) == ENOMEM && bad == &task[3], "nine more than three in a queue of eight");
+		CHECK(ibv_exp_post_task(t.ctx, task, &bad) == ENOMEM && bad == &task[3],
+		      "nine more than three in a queue of eight");
 	vt_none(cq);
 	/* three ENABLEs of one each, of which two are in the list before: beyond the posted requests from the fourth on */
 	task[2].next = NULL;
@@ -279,7 +284,8 @@ static void order(void)
 /* RECV_ENABLE of all counts the receives that ibv_post_recv has posted. */
 static void receives(void)
 {
-	struct ibv_qp *q = loop(CROSS), *m = loop(CROSS | IBV_EXP_QP_CREATE_MANAGED_RECV), *plain = vt_qp(&t, IBV_QPT_RC, cq, NULL);
+	struct ibv_qp *q = loop(CROSS), *m = loop(CROSS | IBV_EXP_QP_CREATE_MANAGED_RECV),
+		      *plain = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	struct ibv_exp_send_wr all = enable(m, 0, true);
 	struct ibv_sge s = vt_sge(mr, 0, 8);
 
@@ -320,8 +326,8 @@ static void replies(void)
 	struct ibv_exp_qp_init_attr a = attr_of(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY);
 	uint64_t add[2] = {1, 2}, boundary[2] = {0, 0};
 	struct ibv_sge sge = vt_sge(mr, 32 * 8, 16);
-	struct ibv_exp_send_wr wr = {.wr_id = 1, .exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, .sg_list = &sge, .num_sge = 1,
-				     .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_EXT_ATOMIC_INLINE};
+	struct ibv_exp_send_wr wr = {.wr_id = 1, .exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, .sg_list = &sge,
+				     .num_sge = 1, .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_EXT_ATOMIC_INLINE};
 
 	a.comp_mask |= IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG;
 	a.max_atomic_arg = 16;

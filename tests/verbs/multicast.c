@@ -26,7 +26,8 @@ static struct queue *queue(struct vt *t, uint32_t qkey)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	q->cq = ibv_create_cq(t->ctx, 64, NULL, NULL, 0);
-	struct ibv_qp_init_attr i = {.send_cq = q->cq, .recv_cq = q->cq, .cap = {8, RECEIVES, 1, 1, 0}, .qp_type = IBV_QPT_UD, .sq_sig_all = 1};
+	struct ibv_qp_init_attr i = {
+		.send_cq = q->cq, .recv_cq = q->cq, .cap = {8, RECEIVES, 1, 1, 0}, .qp_type = IBV_QPT_UD, .sq_sig_all = 1};
 	q->qp = ibv_create_qp(t->pd, &i);
 	q->mr = ibv_reg_mr(t->pd, q->buf, sizeof(q->buf), IBV_ACCESS_LOCAL_WRITE);
 	CHECK(q->cq && q->qp && q->mr, "queue");
@@ -96,7 +97,8 @@ static void hears(struct queue *q, const char *word, struct queue *from, int n)
 	struct ibv_grh *grh = (struct ibv_grh *)q->buf[wc.wr_id];
 	union ibv_gid g = group(n);
 	CHECK(wc.byte_len == 104 && wc.wc_flags & IBV_WC_GRH && !memcmp(&grh->dgid, &g, 16), "GRH");
-	CHECK(wc.src_qp == from->qp->qp_num && !strcmp(q->buf[wc.wr_id] + 40, word), "\"%s\" instead of \"%s\"", q->buf[wc.wr_id] + 40, word);
+	CHECK(wc.src_qp == from->qp->qp_num && !strcmp(q->buf[wc.wr_id] + 40, word), "\"%s\" instead of \"%s\"",
+	      q->buf[wc.wr_id] + 40, word);
 	post(q, (int)wc.wr_id);
 }
 
@@ -182,7 +184,8 @@ static void processes(void)
 		for (int n = 0; n < 2; n++) {
 			while (!ibv_poll_cq(q->cq, 1, &wc))
 				sched_yield();
-			CHECK(!strcmp(q->buf[wc.wr_id] + 40, n ? "second" : "first"), "word %d: \"%s\"", n, q->buf[wc.wr_id] + 40);
+			CHECK(!strcmp(q->buf[wc.wr_id] + 40, n ? "second" : "first"), "word %d: \"%s\"", n,
+			      q->buf[wc.wr_id] + 40);
 			CHECK(write(up[1], "", 1) == 1, "write");
 		}
 		_exit(0);

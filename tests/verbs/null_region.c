@@ -94,7 +94,9 @@ static void refusals(struct ibv_qp *from)
 {
 	struct ibv_sge sge = vt_sge(near_mr, 0, 8);
 
-	CHECK((errno = 0, ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_PD, t.pd, NULL, 0, 0)) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL, "changed");
+	CHECK((errno = 0, ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_PD, t.pd, NULL, 0, 0)) == IBV_REREG_MR_ERR_INPUT &&
+		      errno == EINVAL,
+	      "changed");
 	CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 4, sge, 0, null->rkey), "post");
 	vt_expect(cq, 4, IBV_WC_REM_ACCESS_ERR);
 }

@@ -136,7 +136,8 @@ static void region_changes(void)
 	CHECK(!ibv_rereg_mr(r, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, 16, 0), "shorten");
 	writes("shorter", (uintptr_t)elsewhere + 8, key, elsewhere + 8);
 	writes("beyond its new end", (uintptr_t)elsewhere + 9, key, NULL);
-	CHECK(!ibv_rereg_mr(r, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ), "rights");
+	CHECK(!ibv_rereg_mr(r, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ),
+	      "rights");
 	writes("a right that was taken away", (uintptr_t)elsewhere, key, NULL);
 	CHECK(!ibv_rereg_mr(r, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, VT_ACCESS), "rights");
 	writes("a right that was given back", (uintptr_t)elsewhere, key, elsewhere);
@@ -187,7 +188,9 @@ static void advice(void)
 
 static struct ibv_xrcd *domain_of(struct ibv_context *ctx, int fd)
 {
-	struct ibv_xrcd_init_attr i = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = O_CREAT };
+	struct ibv_xrcd_init_attr i = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+				       .fd = fd,
+				       .oflags = O_CREAT};
 	struct ibv_xrcd *x = ibv_open_xrcd(ctx, &i);
 
 	CHECK(x, "ibv_open_xrcd");
@@ -196,7 +199,9 @@ static struct ibv_xrcd *domain_of(struct ibv_context *ctx, int fd)
 
 static int domain_made(struct ibv_context *ctx, int fd, int oflags, struct ibv_xrcd **x)
 {
-	struct ibv_xrcd_init_attr i = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = oflags };
+	struct ibv_xrcd_init_attr i = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+				       .fd = fd,
+				       .oflags = oflags};
 
 	*x = ibv_open_xrcd(ctx, &i);
 	return *x ? 0 : errno;
@@ -241,15 +246,20 @@ static void domain_flags(void)
 	int fd = mkstemp(file), status;
 
 	CHECK(fd >= 0 && !unlink(file), "a file");
-	CHECK(domain_made(t.ctx, fd, 0, &x) == EAGAIN && domain_made(t.ctx, fd, O_EXCL, &x) == EAGAIN, "a domain that is not there");
+	CHECK(domain_made(t.ctx, fd, 0, &x) == EAGAIN && domain_made(t.ctx, fd, O_EXCL, &x) == EAGAIN,
+	      "a domain that is not there");
 	CHECK(!domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x), "a new domain");
-	CHECK(domain_made(t.ctx, fd, O_CREAT | O_EXCL, &y) == EINVAL && domain_made(second, fd, O_EXCL, &y) == EINVAL, "exclusively, again");
+	CHECK(domain_made(t.ctx, fd, O_CREAT | O_EXCL, &y) == EINVAL && domain_made(second, fd, O_EXCL, &y) == EINVAL,
+	      "exclusively, again");
 	CHECK(!domain_made(second, fd, 0, &y) && !domain_made(t.ctx, fd, O_CREAT, &z), "the domain that is there");
-	CHECK(!ibv_close_xrcd(x) && domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) == EINVAL && !ibv_close_xrcd(z), "while others have it");
+	CHECK(!ibv_close_xrcd(x) && domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) == EINVAL && !ibv_close_xrcd(z),
+	      "while others have it");
 	/* closing a context destroys its objects */
 	CHECK(!ibv_close_device(second) && domain_made(t.ctx, fd, 0, &x) == EAGAIN, "nobody has it");
 	/* a file without a domain: there is nothing to find */
-	CHECK(!domain_made(t.ctx, -1, 0, &x) && !domain_made(t.ctx, -1, O_CREAT | O_EXCL, &y) && !ibv_close_xrcd(x) && !ibv_close_xrcd(y), "no file");
+	CHECK(!domain_made(t.ctx, -1, 0, &x) && !domain_made(t.ctx, -1, O_CREAT | O_EXCL, &y) && !ibv_close_xrcd(x) &&
+		      !ibv_close_xrcd(y),
+	      "no file");
 	pid_t pid = fork();
 	CHECK(pid >= 0, "fork");
 	if (!pid) {
@@ -259,9 +269,11 @@ static void domain_flags(void)
 		_exit(1);
 	}
 	CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "the other process: %#x", (unsigned)status);
-	CHECK(domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) == EINVAL && !domain_made(t.ctx, fd, 0, &x) && !ibv_close_xrcd(x), "another's");
+	CHECK(domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) == EINVAL && !domain_made(t.ctx, fd, 0, &x) && !ibv_close_xrcd(x),
+	      "another's");
 	CHECK(!kill(pid, SIGKILL) && waitpid(pid, &status, 0) == pid, "kill");
-	CHECK(domain_made(t.ctx, fd, 0, &x) == EAGAIN && !domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) && !ibv_close_xrcd(x), "the dead one's");
+	CHECK(domain_made(t.ctx, fd, 0, &x) == EAGAIN && !domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) && !ibv_close_xrcd(x),
+	      "the dead one's");
 	pthread_t th[2];
 	racing_fd = fd;
 	for (int i = 0; i < 2; i++)
@@ -273,8 +285,8 @@ static void domain_flags(void)
 
 static struct ibv_srq *xrc_srq(struct vt *v, struct ibv_xrcd *x, struct ibv_cq *c, uint32_t mask)
 {
-	struct ibv_srq_init_attr_ex i = { .attr = { .max_wr = 16, .max_sge = 1 }, .srq_type = IBV_SRQT_XRC, .pd = v->pd, .xrcd = x,
-					  .cq = c, .comp_mask = mask };
+	struct ibv_srq_init_attr_ex i = { .attr = { .max_wr = 16, .max_sge = 1 }, .srq_type = IBV_SRQT_XRC, .pd = v->pd,
+					  .xrcd = x, .cq = c, .comp_mask = mask };
 
 	return ibv_create_srq_ex(v->ctx, &i);
 }
@@ -299,8 +311,8 @@ static int xrc_write(struct ibv_qp *qp, uint64_t id, struct ibv_sge sge, uint32_
 
 static int xrc_send(struct ibv_qp *qp, uint64_t id, struct ibv_sge sge, uint32_t srqn)
 {
-	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				  .qp_type.xrc.remote_srqn = srqn }, *bad;
+	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED, .qp_type.xrc.remote_srqn = srqn }, *bad;
 
 	return ibv_post_send(qp, &wr, &bad);
 }
@@ -350,8 +362,9 @@ static void xrc_processes(void)
 	CHECK(wc.wr_id == 3 && wc.status != IBV_WC_SUCCESS, "a message crossed into another domain");
 	vt_meet(&peer);
 	vt_join(&peer);
-	CHECK(!ibv_destroy_qp(out) && !ibv_destroy_srq(srq) && !ibv_destroy_srq(foreign) && !ibv_destroy_cq(c) && !ibv_dereg_mr(r) &&
-	      !ibv_close_xrcd(x) && !ibv_close_xrcd(y), "destroy");
+	CHECK(!ibv_destroy_qp(out) && !ibv_destroy_srq(srq) && !ibv_destroy_srq(foreign) && !ibv_destroy_cq(c) &&
+		      !ibv_dereg_mr(r) && !ibv_close_xrcd(x) && !ibv_close_xrcd(y),
+	      "destroy");
 	vt_close(&v);
 	close(file);
 	close(another);
@@ -412,8 +425,9 @@ static void xrc_objects(void)
 static void datagram(struct ibv_qp *from, struct ibv_ah *ah, const struct ibv_qp *to, uint64_t id)
 {
 	struct ibv_sge sge = vt_sge(mr, 0, 8);
-	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				  .wr.ud = { .ah = ah, .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY } }, *bad;
+	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED,
+					  .wr.ud = { .ah = ah, .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY } }, *bad;
 
 	CHECK(!ibv_post_send(from, &wr, &bad), "post");
 }
@@ -443,7 +457,8 @@ static void addresses(void)
 	struct ibv_ah_attr global = { .is_global = 1, .port_num = 1, .dlid = 1, .grh.hop_limit = 1 };
 
 	CHECK(!ibv_query_gid(t.ctx, 1, 0, &global.grh.dgid), "query_gid");
-	struct ibv_ah *here = ibv_create_ah(t.pd, &local), *nowhere = ibv_create_ah(t.pd, &far), *routed = ibv_create_ah(t.pd, &global);
+	struct ibv_ah *here = ibv_create_ah(t.pd, &local), *nowhere = ibv_create_ah(t.pd, &far),
+		      *routed = ibv_create_ah(t.pd, &global);
 	CHECK(here && nowhere && routed, "create_ah");
 	CHECK(!vt_recv(to, 2, vt_sge(mr, HALF, 48)), "receive");
 	datagram(from, nowhere, to, 1);
@@ -451,7 +466,8 @@ static void addresses(void)
 	vt_none(rcq);
 	datagram(from, here, to, 2);
 	struct ibv_wc wc = arrived(scq, rcq, 2);
-	CHECK(!ibv_init_ah_from_wc(t.ctx, 1, &wc, (void *)(mem + HALF), &answer) && !answer.is_global && answer.dlid == 1, "no GRH");
+	CHECK(!ibv_init_ah_from_wc(t.ctx, 1, &wc, (void *)(mem + HALF), &answer) && !answer.is_global && answer.dlid == 1,
+	      "no GRH");
 
 	CHECK(!vt_recv(to, 3, vt_sge(mr, HALF, 48)), "receive");
 	datagram(from, routed, to, 3);
@@ -473,7 +489,8 @@ static void addresses(void)
 	refused("an address of another port", made(ibv_create_ah(t.pd, &local)), EINVAL);
 	global.grh.sgid_index = 1;
 	refused("an address of another GID", made(ibv_create_ah(t.pd, &global)), EINVAL);
-	CHECK(!ibv_destroy_ah(here) && !ibv_destroy_ah(nowhere) && !ibv_destroy_ah(routed) && !ibv_destroy_ah(back), "destroy_ah");
+	CHECK(!ibv_destroy_ah(here) && !ibv_destroy_ah(nowhere) && !ibv_destroy_ah(routed) && !ibv_destroy_ah(back),
+	      "destroy_ah");
 	CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to) && !ibv_destroy_cq(scq) && !ibv_destroy_cq(rcq), "destroy");
 }
 
@@ -482,7 +499,8 @@ static void addresses(void)
 /* n completions, of receives that are flushed. */
 static struct ibv_qp *flushed(struct ibv_cq *c, uint64_t n)
 {
-	struct ibv_qp_init_attr i = { .send_cq = cq, .recv_cq = c, .qp_type = IBV_QPT_RC, .cap = { .max_recv_wr = 256, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr i = { .send_cq = cq, .recv_cq = c, .qp_type = IBV_QPT_RC,
+				      .cap = { .max_recv_wr = 256, .max_recv_sge = 1 } };
 	struct ibv_qp *qp = ibv_create_qp(t.pd, &i);
 
 	CHECK(qp && !vt_init(qp), "create");
@@ -522,7 +540,9 @@ static void cq_resize(void)
 		vt_expect(c, n, IBV_WC_WR_FLUSH_ERR);
 	vt_none(c);
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(c), "destroy");
-	struct ibv_cq_init_attr_ex ex = {.cqe = 8, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
+	struct ibv_cq_init_attr_ex ex = {.cqe = 8,
+					 .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					 .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
 	struct ibv_cq_ex *ignores = ibv_create_cq_ex(t.ctx, &ex);
 	CHECK(ignores, "create_cq_ex");
 	refused("a CQ that ignores overruns", ibv_resize_cq(ibv_cq_ex_to_cq(ignores), 64), EOPNOTSUPP);
@@ -532,20 +552,24 @@ static void cq_resize(void)
 /* Many more completions than the CQ has entries, without a poll. */
 static void never_polled(struct ibv_cq *c)
 {
-	struct ibv_qp_init_attr i = { .send_cq = c, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 64, .max_send_sge = 1 } };
+	struct ibv_qp_init_attr i = { .send_cq = c, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+				      .cap = { .max_send_wr = 64, .max_send_sge = 1 } };
 	struct ibv_qp *out = ibv_create_qp(t.pd, &i), *in = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 
 	CHECK(out, "create");
 	vt_connect_pair(out, in);
 	for (int n = 0; n < 3 * c->cqe; n++)
 		CHECK(!vt_rdma(out, IBV_WR_RDMA_WRITE, 5, vt_sge(mr, 0, 8), (uintptr_t)mem + HALF, mr->rkey), "write %d", n);
-	CHECK(vt_state(out) == IBV_QPS_RTS && !readable(t.ctx->async_fd), "the queue failed by an overrun that was to be ignored");
+	CHECK(vt_state(out) == IBV_QPS_RTS && !readable(t.ctx->async_fd),
+	      "the queue failed by an overrun that was to be ignored");
 	CHECK(!ibv_destroy_qp(out) && !ibv_destroy_qp(in) && !ibv_destroy_cq(c), "destroy");
 }
 
 static void cq_overrun_ignored(void)
 {
-	struct ibv_cq_init_attr_ex i = { .cqe = 8, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN };
+	struct ibv_cq_init_attr_ex i = {.cqe = 8,
+					.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
 	struct ibv_exp_cq_attr e = { .comp_mask = IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS, .cq_cap_flags = IBV_EXP_CQ_IGNORE_OVERRUN };
 	struct ibv_cq_ex *ex = ibv_create_cq_ex(t.ctx, &i);
 	struct ibv_cq *c = vt_cq(&t, 8, NULL);
@@ -580,7 +604,8 @@ static void srq_limit_unread(void)
 	struct ibv_async_event ev;
 
 	CHECK(srq && !ibv_modify_srq(srq, &at, IBV_SRQ_LIMIT), "a limit that is crossed already");
-	CHECK(readable(t.ctx->async_fd) && !ibv_query_srq(srq, &at) && at.srq_limit == 0, "limit %u before the event is read", at.srq_limit);
+	CHECK(readable(t.ctx->async_fd) && !ibv_query_srq(srq, &at) && at.srq_limit == 0, "limit %u before the event is read",
+	      at.srq_limit);
 	CHECK(!ibv_get_async_event(t.ctx, &ev) && ev.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && ev.element.srq == srq, "event");
 	ibv_ack_async_event(&ev);
 	CHECK(!readable(t.ctx->async_fd), "the event is there twice");
@@ -600,8 +625,8 @@ static void qp_values(void)
 {
 	struct ibv_qp *qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	struct mlx5dv_qp_init_attr dv = { .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC, .dc_init_attr.dc_type = MLX5DV_DCTYPE_DCT };
-	struct ibv_qp_init_attr_ex dc = { .qp_type = IBV_QPT_DRIVER, .send_cq = cq, .recv_cq = cq, .comp_mask = IBV_QP_INIT_ATTR_PD,
-					  .pd = t.pd };
+	struct ibv_qp_init_attr_ex dc = {
+		.qp_type = IBV_QPT_DRIVER, .send_cq = cq, .recv_cq = cq, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = t.pd};
 
 	refused("a DC target without SRQ", made(mlx5dv_create_qp(t.ctx, &dc, &dv)), EINVAL);
 	refused("RESET to ERR", vt_to(qp, IBV_QPS_ERR), EINVAL);
@@ -649,13 +674,16 @@ static void qp_inline_granted(void)
 			uint32_t n = granted + (more == 1);
 			struct ibv_sge sge[2] = { { .addr = (uintptr_t)mem, .length = 60 },
 						  { .addr = (uintptr_t)mem + 60, .length = n - 60 } };
-			struct ibv_send_wr wr = { .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE,
-						  .wr.rdma = { .remote_addr = (uintptr_t)arena, .rkey = there->rkey } }, *bad;
+			struct ibv_send_wr wr = { .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_RDMA_WRITE,
+						  .send_flags = IBV_SEND_INLINE,
+							  .wr.rdma = { .remote_addr = (uintptr_t)arena, .rkey = there->rkey } },
+								  *bad;
 			memset(mem, 'a' + (int)more, n);
 			memset(arena, 0, n);
 			int err = ibv_post_send(qp, &wr, &bad);
 			CHECK(err == (more == 1 ? EINVAL : 0), "%u bytes, %u granted: %d", n, granted, err);
-			CHECK(more == 1 ? !arena[0] && !arena[n - 1] : !memcmp(arena, mem, n), "%u bytes, %u granted", n, granted);
+			CHECK(more == 1 ? !arena[0] && !arena[n - 1] : !memcmp(arena, mem, n), "%u bytes, %u granted", n,
+			      granted);
 		}
 		CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_qp(peer), "destroy");
 	}
@@ -775,7 +803,8 @@ int main(void)
 	qp_error_wakes();
 	qp_event_unacknowledged();
 	qp_next_peer();
-	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(other), "destroy");
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(other),
+	      "destroy");
 	vt_close(&t);
 	return 0;
 }

@@ -46,7 +46,9 @@ static struct ibv_xrcd *domain_at(uint32_t i)
 {
 	static const char *const file[] = {"/proc/self/exe", "/bin/sh"};
 	int fd = i < 2 ? open(file[i], O_RDONLY) : -1;
-	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+				       .fd = fd,
+				       .oflags = O_CREAT};
 
 	if (!domain[i]) {
 		domain[i] = ibv_open_xrcd(t.ctx, &x);
@@ -171,8 +173,8 @@ static void do_srq(const struct order *o, struct answer *a)
 static void do_send(const struct order *o, struct answer *a)
 {
 	struct ibv_sge sge = vt_sge(mr, 0, 8);
-	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				 .qp_type.xrc.remote_srqn = o->arg}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED, .qp_type.xrc.remote_srqn = o->arg}, *bad;
 	struct ibv_qp_attr rts = vt_rts_attr();
 
 	switch (o->what) {
@@ -320,7 +322,8 @@ static void arrives(int who, uint32_t srqn, uint32_t number, uint32_t value)
 	does(C, SEND, value, srqn);
 	does(C, SENT, 0, 0);
 	struct answer a = order(who, TAKE, 0, value, 0);
-	CHECK(!a.err && a.value == value && a.more == number, "what arrived: status %d, %u by way of %#x", a.err, a.value, a.more);
+	CHECK(!a.err && a.value == value && a.more == number, "what arrived: status %d, %u by way of %#x", a.err, a.value,
+	      a.more);
 }
 
 /* Either of two statuses, where it depends on when the message comes. */
@@ -347,7 +350,8 @@ static void event_is(int who, uint32_t slot, enum ibv_event_type type)
 {
 	struct answer a = order(who, EVENT, 0, 1, 0);
 
-	CHECK(!a.err && a.value == type && a.more == slot, "process %d: error %d, event %u at handle %u", who, a.err, a.value, a.more);
+	CHECK(!a.err && a.value == type && a.more == slot, "process %d: error %d, event %u at handle %u", who, a.err, a.value,
+	      a.more);
 }
 
 /* How a process parts with its handle. */
@@ -363,7 +367,8 @@ static void parts(int who, uint32_t slot, enum parting how)
 	}
 }
 
-/* The queue pair goes on without its creator, which has closed it, exited or died; the other holder may modify it, and ends it. */
+/* The queue pair goes on without its creator, which has closed it, exited or died; the other holder may
+ * modify it, and ends it. */
 static void outlives(enum parting first, enum parting second)
 {
 	uint32_t number, srqn, from;
@@ -391,8 +396,8 @@ static void outlives(enum parting first, enum parting second)
 	arrives(B, srqn, number, 12);
 	refuses(C, OPEN, 0, number, 1, EINVAL);
 	parts(B, 1, second);
-	/* A holder that was killed, or ended without closing, holds the queue pair until it is reaped; its shared receive queue, and that of
-	 * a holder that left, is gone before: meanwhile the queue pair refuses a message for it. */
+	/* A holder that was killed, or ended without closing, holds the queue pair until it is reaped; its shared receive queue,
+	 * and that of a holder that left, is gone before: meanwhile the queue pair refuses a message for it. */
 	bool reaped = second == DIES || first == DIES || first == EXITS;
 	fails_by(srqn, IBV_WC_RETRY_EXC_ERR, reaped ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_RETRY_EXC_ERR);
 	for (int i = 0; reaped && i < 3000 && !order(C, OPEN, 0, number, 0).err; i++) {
@@ -407,8 +412,8 @@ static void outlives(enum parting first, enum parting second)
 	leaves(C, true);
 }
 
-/* RDMA WRITEs to where the requester has looked it up stop when any holder lets the queue pair answer no more; and go on through a
- * queue pair whose holders do not own the memory. */
+/* RDMA WRITEs to where the requester has looked it up stop when any holder lets the queue pair answer no more; and go on through
+ * a queue pair whose holders do not own the memory. */
 static void writes(void)
 {
 	uint32_t number, srqn, from;
@@ -497,7 +502,8 @@ static void events(void)
 	state_is(A, 0, IBV_QPS_ERR, gives(C, SENDER, 0, 0));
 	does(A, MODIFY, 0, IBV_QPS_RESET);
 	struct answer a = order(B, EVENT, 0, 1, 0), b = order(B, EVENT, 0, 1, 0);
-	CHECK(!a.err && !b.err && a.value == IBV_EVENT_QP_LAST_WQE_REACHED && b.value == a.value && a.more + b.more == 1, "at both");
+	CHECK(!a.err && !b.err && a.value == IBV_EVENT_QP_LAST_WQE_REACHED && b.value == a.value && a.more + b.more == 1,
+	      "at both");
 	refuses(B, EVENT, 0, 0, 0, ETIMEDOUT);
 	/* a new handle has no event of an earlier one, read or not */
 	does(A, INIT, 0, 0);
@@ -522,8 +528,8 @@ static void events(void)
 	leaves(B, true);
 }
 
-/* A process with only a shared receive queue in the domain receives, too. When it dies, messages to it fail; messages to other processes
- * go on once the requester, which the failure has put in ERR, is connected again. */
+/* A process with only a shared receive queue in the domain receives, too. When it dies, messages to it fail; messages to other
+ * processes go on once the requester, which the failure has put in ERR, is connected again. */
 static void third_party(bool dies)
 {
 	uint32_t number, mine, other, from;
@@ -596,7 +602,8 @@ static void refusals(void)
 	struct ibv_qp *qp = ibv_create_qp_ex(t.ctx, &init), *more[1000];
 	CHECK(qp, "create");
 	const uint32_t all = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-	const struct ibv_qp_open_attr good = {.comp_mask = all, .qp_num = qp->qp_num, .xrcd = domain[0], .qp_type = IBV_QPT_XRC_RECV};
+	const struct ibv_qp_open_attr good = {.comp_mask = all, .qp_num = qp->qp_num, .xrcd = domain[0],
+					      .qp_type = IBV_QPT_XRC_RECV};
 	for (uint32_t bit = 1; bit < IBV_QP_OPEN_ATTR_RESERVED; bit <<= 1) {
 		a = good;
 		a.comp_mask = bit & all ? all & ~bit : all | bit;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Path migration (IBTA 17.2.8) of RC, UC and XRC connections: alternate paths are loaded and armed, by both ends or by one; a port that
- * goes down, or a modify, moves the connection; the events, the attributes, refusals. Then traffic in both directions between two
- * processes, under which the port in use goes down again and again: no message is lost, none comes twice, none out of order.
+ * Path migration (IBTA 17.2.8) of RC, UC and XRC connections: alternate paths are loaded and armed, by both ends or by one; a
+ * port that goes down, or a modify, moves the connection; the events, the attributes, refusals. Then traffic in both
+ * directions between two processes, under which the port in use goes down again and again: no message is lost, none comes
+ * twice, none out of order.
  */
 #include "ports.h"
 
@@ -27,7 +28,8 @@ static struct pair make(enum ibv_qp_type type)
 	if (type == IBV_QPT_XRC_SEND) {
 		struct ibv_srq_init_attr_ex srq = {
 			.attr = {.max_wr = 16, .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = t.pd, .cq = cq, .xrcd = xrcd,
-			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+				     IBV_SRQ_INIT_ATTR_CQ,
 		};
 		struct ibv_qp_init_attr_ex in = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
 		p.srq = ibv_create_srq_ex(t.ctx, &srq);
@@ -51,8 +53,8 @@ static void destroy(struct pair *p)
 static void begin_message(struct pair *p)
 {
 	struct ibv_sge sge = vt_sge(mr, 0, 64), to = vt_sge(mr, 2048, 64);
-	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				 .qp_type.xrc.remote_srqn = p->srqn}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED, .qp_type.xrc.remote_srqn = p->srqn}, *bad;
 
 	memset(memory + 2048, 0, 64);
 	CHECK(!(p->srq ? vt_srq_recv(p->srq, 2, to) : vt_recv(p->b, 2, to)) && !ibv_post_send(p->a, &wr, &bad), "post");
@@ -62,8 +64,8 @@ static void end_message(void)
 {
 	struct ibv_wc a = vt_wait(cq), b = vt_wait(cq);
 
-	CHECK(a.status == IBV_WC_SUCCESS && b.status == IBV_WC_SUCCESS && a.wr_id + b.wr_id == 3 && memory[2048] == 7, "a message: %s, %s",
-	      ibv_wc_status_str(a.status), ibv_wc_status_str(b.status));
+	CHECK(a.status == IBV_WC_SUCCESS && b.status == IBV_WC_SUCCESS && a.wr_id + b.wr_id == 3 && memory[2048] == 7,
+	      "a message: %s, %s", ibv_wc_status_str(a.status), ibv_wc_status_str(b.status));
 }
 
 static void message(struct pair *p)
@@ -76,8 +78,8 @@ static void states_are(struct pair *p, enum ibv_mig_state a, enum ibv_mig_state 
 {
 	struct ibv_qp_attr of_a = ports_query(p->a), of_b = ports_query(p->b);
 
-	CHECK(of_a.path_mig_state == a && of_b.path_mig_state == b, "line %d: states %d, %d instead of %d, %d", line, of_a.path_mig_state,
-	      of_b.path_mig_state, a, b);
+	CHECK(of_a.path_mig_state == a && of_b.path_mig_state == b, "line %d: states %d, %d instead of %d, %d", line,
+	      of_a.path_mig_state, of_b.path_mig_state, a, b);
 }
 #define STATES(p, a, b) states_are(p, IBV_MIG_##a, IBV_MIG_##b, __LINE__)
 
@@ -94,7 +96,8 @@ static void events_are(struct pair *p, enum ibv_event_type a, enum ibv_event_typ
 			continue;
 		}
 		ibv_ack_async_event(&ev);
-		if (ev.event_type == IBV_EVENT_PORT_ERR || ev.event_type == IBV_EVENT_PORT_ACTIVE || ev.event_type == IBV_EVENT_COMM_EST)
+		if (ev.event_type == IBV_EVENT_PORT_ERR || ev.event_type == IBV_EVENT_PORT_ACTIVE ||
+		    ev.event_type == IBV_EVENT_COMM_EST)
 			continue;
 		CHECK(ev.element.qp == p->a || ev.element.qp == p->b, "whose event is %s?", ibv_event_type_str(ev.event_type));
 		*(ev.element.qp == p->a ? &seen_a : &seen_b) = (int)ev.event_type;
@@ -102,7 +105,8 @@ static void events_are(struct pair *p, enum ibv_event_type a, enum ibv_event_typ
 	}
 	CHECK(seen_a == (int)a && seen_b == (int)b, "events %d, %d instead of %d, %d", seen_a, seen_b, (int)a, (int)b);
 	while (!ibv_get_async_event(t.ctx, &ev)) {
-		CHECK(ev.event_type == IBV_EVENT_PORT_ERR || ev.event_type == IBV_EVENT_PORT_ACTIVE || ev.event_type == IBV_EVENT_COMM_EST,
+		CHECK(ev.event_type == IBV_EVENT_PORT_ERR || ev.event_type == IBV_EVENT_PORT_ACTIVE ||
+			      ev.event_type == IBV_EVENT_COMM_EST,
 		      "one more: %s", ibv_event_type_str(ev.event_type));
 		ibv_ack_async_event(&ev);
 	}
@@ -120,8 +124,10 @@ static void ports_are(struct pair *p, uint8_t port)
 {
 	struct ibv_qp_attr a = ports_query(p->a), b = ports_query(p->b);
 
-	CHECK(a.port_num == port && a.ah_attr.port_num == port && a.ah_attr.dlid == ports_lid(t.ctx, port) && a.alt_port_num == 0 &&
-		      b.port_num == port && b.ah_attr.dlid == ports_lid(t.ctx, port) && !b.alt_ah_attr.dlid, "ports %u, %u", a.port_num, b.port_num);
+	CHECK(a.port_num == port && a.ah_attr.port_num == port && a.ah_attr.dlid == ports_lid(t.ctx, port) &&
+		      a.alt_port_num == 0 && b.port_num == port && b.ah_attr.dlid == ports_lid(t.ctx, port) &&
+		      !b.alt_ah_attr.dlid,
+	      "ports %u, %u", a.port_num, b.port_num);
 	CHECK(a.timeout == 9, "timeout %u", a.timeout);
 }
 
@@ -134,7 +140,9 @@ static void port_down(enum ibv_qp_type type)
 
 	arm(&p, 2, 2);
 	struct ibv_qp_attr a = ports_query(p.a);
-	CHECK(a.alt_port_num == 2 && a.alt_ah_attr.dlid == ports_lid(t.ctx, 2) && a.alt_timeout == 9 && a.timeout != 9 && a.port_num == 1, "alternate");
+	CHECK(a.alt_port_num == 2 && a.alt_ah_attr.dlid == ports_lid(t.ctx, 2) && a.alt_timeout == 9 && a.timeout != 9 &&
+		      a.port_num == 1,
+	      "alternate");
 	if (writes) {		/* which remembers where it goes */
 		CHECK(!vt_rdma(p.a, IBV_WR_RDMA_WRITE, 3, sge, (uintptr_t)memory + 512, mr->rkey), "write");
 		vt_expect(cq, 3, IBV_WC_SUCCESS);
@@ -224,8 +232,8 @@ static void errors(void)
 	struct pair p = make(IBV_QPT_RC);
 	struct ibv_qp *ud = vt_qp(&t, IBV_QPT_UD, cq, NULL);
 	struct ibv_qp_attr bad[] = {
-		{.alt_port_num = 0}, {.alt_port_num = 3}, {.alt_port_num = 2, .alt_pkey_index = 1}, {.alt_port_num = 2, .alt_timeout = 32},
-		{.alt_port_num = 2, .alt_ah_attr = {.is_global = 1, .grh.sgid_index = 1}},
+		{.alt_port_num = 0}, {.alt_port_num = 3}, {.alt_port_num = 2, .alt_pkey_index = 1},
+		{.alt_port_num = 2, .alt_timeout = 32}, {.alt_port_num = 2, .alt_ah_attr = {.is_global = 1, .grh.sgid_index = 1}},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
@@ -250,7 +258,8 @@ static void errors(void)
 	/* the alternate path's port is down, too: the migration fails, and the message comes when either port is up */
 	p = make(IBV_QPT_RC);
 	struct ibv_qp_attr sqd = {.timeout = 0, .qp_state = IBV_QPS_SQD};
-	CHECK(!ibv_modify_qp(p.a, &sqd, IBV_QP_STATE) && !ibv_modify_qp(p.a, &sqd, IBV_QP_TIMEOUT) && !vt_to(p.a, IBV_QPS_RTS), "timeout");
+	CHECK(!ibv_modify_qp(p.a, &sqd, IBV_QP_STATE) && !ibv_modify_qp(p.a, &sqd, IBV_QP_TIMEOUT) && !vt_to(p.a, IBV_QPS_RTS),
+	      "timeout");
 	arm(&p, 2, 2);
 	ports_inject(2, "port-down");
 	CHECK(!ports_set(p.a, IBV_MIG_MIGRATED), "MIGRATED");
@@ -267,8 +276,11 @@ static void errors(void)
 	destroy(&p);
 	/* an address that is no port's */
 	p = make(IBV_QPT_RC);
-	struct ibv_qp_attr lost = {.alt_port_num = 2, .alt_ah_attr = {.dlid = 4000, .port_num = 2}, .path_mig_state = IBV_MIG_REARM};
-	CHECK(!ibv_modify_qp(p.a, &lost, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE) && !ports_alternate(p.b, 2, 2, IBV_MIG_REARM), "REARM");
+	struct ibv_qp_attr lost = {.alt_port_num = 2,
+				   .alt_ah_attr = {.dlid = 4000, .port_num = 2},
+				   .path_mig_state = IBV_MIG_REARM};
+	CHECK(!ibv_modify_qp(p.a, &lost, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE) && !ports_alternate(p.b, 2, 2, IBV_MIG_REARM),
+	      "REARM");
 	CHECK(!ports_set(p.a, IBV_MIG_MIGRATED), "MIGRATED");
 	events_are(&p, IBV_EVENT_PATH_MIG_ERR, NO_EVENT);
 	message(&p);
@@ -347,7 +359,8 @@ static void turn(struct end *e, bool more)
 		      (unsigned long)e->received);
 		const uint64_t *at = (const uint64_t *)(e->mem + (DEPTH + e->received % DEPTH) * BYTES);
 		for (unsigned i = 0; i < BYTES / 8; i++)
-			CHECK(at[i] == e->received * 1000 + i, "message %lu, word %u: %lu", (unsigned long)e->received, i, (unsigned long)at[i]);
+			CHECK(at[i] == e->received * 1000 + i, "message %lu, word %u: %lu", (unsigned long)e->received, i,
+			      (unsigned long)at[i]);
 		e->received++;
 		post_receive(e, e->received + DEPTH - 1);
 	}
@@ -419,7 +432,8 @@ static void side(struct vt_peer *p, bool leads)
 		/* both ends are ARMED from here on */
 		vt_tell(p, "", 1);
 		run_until_told(&e, p);
-		CHECK(ports_query(e.qp).path_mig_state == IBV_MIG_ARMED, "flip %d: state %d", flip, ports_query(e.qp).path_mig_state);
+		CHECK(ports_query(e.qp).path_mig_state == IBV_MIG_ARMED, "flip %d: state %d", flip,
+		      ports_query(e.qp).path_mig_state);
 		run_for(&e, 50);
 		vt_tell(p, "", 1);
 		run_until_told(&e, p);
@@ -462,7 +476,9 @@ static void side(struct vt_peer *p, bool leads)
 int main(void)
 {
 	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_XRC_SEND};
-	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+	struct ibv_xrcd_init_attr x = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+				       .oflags = O_CREAT,
+				       .fd = -1};
 
 	vt_fabric();
 	ports_begin();

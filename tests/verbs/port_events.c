@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of port and device (shcactl inject, here by the function that it calls), seen by several processes: each gets each event once, by poll(2) of
- * async_fd, in every context; traffic stops while the port is down and goes on when it is up; a stopped process delays no other process. */
+/* Events of port and device (shcactl inject, here by the function that it calls), seen by several processes: each gets each
+ * event once, by poll(2) of async_fd, in every context; traffic stops while the port is down and goes on when it is up; a
+ * stopped process delays no other process. */
 #include <endian.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -101,7 +102,8 @@ static void connect_side(struct side *s, const struct names *to)
 static void close_side(struct side *s)
 {
 	CHECK(!ibv_destroy_qp(s->out) && !ibv_destroy_qp(s->in) && !ibv_destroy_srq(s->srq) && !ibv_close_xrcd(s->xrcd), "XRC");
-	CHECK(!ibv_destroy_qp(s->rc) && !ibv_destroy_qp(s->patient) && !ibv_destroy_qp(s->ud) && !ibv_destroy_cq(s->cq), "destroy");
+	CHECK(!ibv_destroy_qp(s->rc) && !ibv_destroy_qp(s->patient) && !ibv_destroy_qp(s->ud) && !ibv_destroy_cq(s->cq),
+	      "destroy");
 	CHECK(!ibv_dereg_mr(s->mr) && !shca_free(s->t.ctx, s->mem), "memory");
 	vt_close(&s->t);
 }
@@ -210,8 +212,8 @@ static void seen_by_all(struct side *s, struct ibv_context *second, struct vt_pe
 	int one = event_of(s->t.ctx, 60000), two = event_of(second, 60000);
 	int64_t other = ask(p, 'e');
 
-	CHECK(one == (int)type && two == (int)type && other == (int)type, "%s: events %d, %d, %ld", ibv_event_type_str(type), one, two,
-	      (long)other);
+	CHECK(one == (int)type && two == (int)type && other == (int)type, "%s: events %d, %d, %ld", ibv_event_type_str(type),
+	      one, two, (long)other);
 	CHECK(event_of(s->t.ctx, 0) < 0 && event_of(second, 0) < 0 && !ask(p, 'n'), "one more");
 }
 
@@ -219,7 +221,8 @@ static int write_to(struct side *s, const struct names *to, char byte, unsigned 
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)&byte, .length = 1 };
 	struct ibv_send_wr wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-				  .send_flags = IBV_SEND_INLINE | flags, .wr.rdma = { .remote_addr = to->addr, .rkey = to->rkey } }, *bad;
+				  .send_flags = IBV_SEND_INLINE | flags,
+					  .wr.rdma = { .remote_addr = to->addr, .rkey = to->rkey } }, *bad;
 	return ibv_post_send(s->rc, &wr, &bad);
 }
 
@@ -294,8 +297,8 @@ static void down_and_up(struct side *s, struct ibv_context *second, struct vt_pe
 static int send_by_common(struct side *s, const struct names *to)
 {
 	struct ibv_sge sge = vt_sge(s->mr, 0, 8);
-	struct ibv_send_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				  .qp_type.xrc.remote_srqn = to->srq }, *bad;
+	struct ibv_send_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED, .qp_type.xrc.remote_srqn = to->srq }, *bad;
 	return ibv_post_send(s->out, &wr, &bad);
 }
 
@@ -331,7 +334,8 @@ static void identities(struct side *s, struct ibv_context *second, struct vt_pee
 
 	inject("pkey-change", "0x7fff");
 	seen_by_all(s, second, p, IBV_EVENT_PKEY_CHANGE);
-	CHECK(!ibv_query_pkey(s->t.ctx, 1, 0, &pkey) && pkey == htobe16(0x7fff) && !ibv_get_pkey_index(s->t.ctx, 1, pkey), "P_Key");
+	CHECK(!ibv_query_pkey(s->t.ctx, 1, 0, &pkey) && pkey == htobe16(0x7fff) && !ibv_get_pkey_index(s->t.ctx, 1, pkey),
+	      "P_Key");
 	CHECK(!ask(p, 'u'), "receive");
 	datagram(s, to, 7, IBV_SEND_SIGNALED);
 	CHECK(!ask(p, 'z'), "limited members hear one another");
@@ -440,7 +444,8 @@ int main(void)
 	common_down_and_up(&s, second, &p, &to);
 	identities(&s, second, &p, &to);
 	stopped(&s, second, &p);
-	CHECK(order("port-sideways", "") == -EINVAL && order("lid-change", "0xc000") == -EINVAL && order("port-up", "1") == -EINVAL,
+	CHECK(order("port-sideways", "") == -EINVAL && order("lid-change", "0xc000") == -EINVAL &&
+		      order("port-up", "1") == -EINVAL,
 	      "what there is not");
 	CHECK(event_of(s.t.ctx, 0) < 0, "an event of it");
 	fatal(&s, second, &p);

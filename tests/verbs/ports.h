@@ -102,7 +102,9 @@ static inline struct ibv_qp_attr ports_query(struct ibv_qp *qp)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr a;
 
-	CHECK(!ibv_query_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_TIMEOUT, &init),
+	CHECK(!ibv_query_qp(qp, &a,
+			    IBV_QP_STATE | IBV_QP_PORT | IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_TIMEOUT,
+			    &init),
 	      "ibv_query_qp");
 	return a;
 }
@@ -122,7 +124,8 @@ static inline int ports_event(struct ibv_context *ctx, struct ibv_qp *qp, int ms
 			continue;
 		}
 		ibv_ack_async_event(&ev);
-		if (ev.event_type == IBV_EVENT_PORT_ERR || ev.event_type == IBV_EVENT_PORT_ACTIVE || ev.event_type == IBV_EVENT_COMM_EST)
+		if (ev.event_type == IBV_EVENT_PORT_ERR || ev.event_type == IBV_EVENT_PORT_ACTIVE ||
+		    ev.event_type == IBV_EVENT_COMM_EST)
 			continue;
 		CHECK(ev.element.qp == qp, "%s of another queue", ibv_event_type_str(ev.event_type));
 		return (int)ev.event_type;

@@ -60,7 +60,8 @@ static char *map_file(size_t file, size_t bytes, int prot, int flags)
 static void registers(const char *what, char *p, size_t n, bool read, bool write)
 {
 	const unsigned flags[] = {0, READS, WRITES, WRITES | IBV_ACCESS_REMOTE_WRITE, WRITES | IBV_ACCESS_REMOTE_ATOMIC,
-				  IBV_ACCESS_ON_DEMAND | WRITES, IBV_ACCESS_ON_DEMAND | READS, WRITES | IBV_ACCESS_RELAXED_ORDERING};
+				  IBV_ACCESS_ON_DEMAND | WRITES, IBV_ACCESS_ON_DEMAND | READS,
+					  WRITES | IBV_ACCESS_RELAXED_ORDERING};
 
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
 		bool ok = flags[i] & IBV_ACCESS_ON_DEMAND || (flags[i] & WRITES ? write : read);
@@ -112,12 +113,16 @@ static void reregistration(void)
 	char *p = map(2 * PAGE, PROT_READ), *q = map(PAGE, PROT_READ | PROT_WRITE);
 	struct ibv_mr *mr = vt_mr(&t, p, 2 * PAGE, READS);
 
-	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, WRITES) && errno == EFAULT, "rights that the memory has not");
-	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, p, PAGE, WRITES) && errno == EFAULT,
+	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, WRITES) && errno == EFAULT,
+	      "rights that the memory has not");
+	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, p, PAGE, WRITES) &&
+		      errno == EFAULT,
 	      "memory without the rights");
-	CHECK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, q, PAGE, WRITES), "memory with them");
+	CHECK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, q, PAGE, WRITES),
+	      "memory with them");
 	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, PAGE, 0) && errno == EFAULT, "the rights that it had");
-	CHECK(!mprotect(p, 2 * PAGE, PROT_READ | PROT_WRITE) && !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, PAGE, 0),
+	CHECK(!mprotect(p, 2 * PAGE, PROT_READ | PROT_WRITE) &&
+		      !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, PAGE, 0),
 	      "memory that has them by now");
 	CHECK(!ibv_dereg_mr(mr), "ibv_dereg_mr");
 	munmap(p, 2 * PAGE);
@@ -166,8 +171,8 @@ enum fault { NO_ACCESS, READ_ONLY, UNMAPPED, TRUNCATED, FAULTS };
 static const char *const fault_names[] = {"PROT_NONE", "PROT_READ", "unmapped", "truncated"};
 
 enum op { SEND, SEND_LATE, WRITE, WRITE_PLAIN, WRITE_IMM, READ, FETCH_ADD, OPS };
-static const char *const op_names[] = {"SEND", "SEND to a late receive", "WRITE", "unsignaled WRITE", "WRITE with immediate", "READ",
-				       "FETCH_AND_ADD"};
+static const char *const op_names[] = {"SEND", "SEND to a late receive", "WRITE", "unsignaled WRITE", "WRITE with immediate",
+				       "READ", "FETCH_AND_ADD"};
 
 /* One case: of which side the memory is bad, and where the other's lies. */
 struct job {
@@ -327,7 +332,8 @@ static void check_request(const struct job *j)
 	enum ibv_wc_status want = !fails(j) ? IBV_WC_SUCCESS : j->local ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR;
 	struct ibv_wc wc = vt_wait(scq);
 	CHECK(wc.wr_id == 3 && wc.status == want, "%s of %u bytes, %s memory %s, the other's %s: %s", op_names[j->op], j->len,
-	      j->local ? "local" : "remote", fault_names[j->fault], j->arena ? "in the arena" : "private", ibv_wc_status_str(wc.status));
+	      j->local ? "local" : "remote", fault_names[j->fault], j->arena ? "in the arena" : "private",
+	      ibv_wc_status_str(wc.status));
 }
 
 static void run(struct vt_peer *peer, struct job j)
@@ -402,8 +408,9 @@ static struct ibv_qp *exp_qp(void)
 {
 	struct ibv_exp_qp_init_attr a = {
 		.send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RC, .pd = t.pd, .comp_mask = IBV_EXP_QP_INIT_ATTR_PD |
-		IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG, .exp_create_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL,
-		.max_atomic_arg = 64, .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 4, .max_recv_sge = 1, .max_inline_data = 64},
+		IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
+		.exp_create_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .max_atomic_arg = 64,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 4, .max_recv_sge = 1, .max_inline_data = 64},
 	};
 	struct ibv_qp *qp = ibv_exp_create_qp(t.ctx, &a);
 
@@ -438,8 +445,8 @@ static void experimental(enum fault fault)
 		struct ibv_exp_send_wr wr = {
 			.exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, .sg_list = &ok, .num_sge = 1,
 			.exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_EXT_ATOMIC_INLINE,
-			.ext_op.masked_atomics = {.log_arg_sz = size == 4 ? 2 : size == 8 ? 3 : 4, .remote_addr = (uintptr_t)bad.p,
-						  .rkey = bad.mr->rkey},
+			.ext_op.masked_atomics = {.log_arg_sz = size == 4 ? 2 : size == 8 ? 3 : 4,
+						  .remote_addr = (uintptr_t)bad.p, .rkey = bad.mr->rkey},
 		};
 		uint64_t operands[2][2] = {{1, 0}, {0, 0}};
 		if (size > 8) {
@@ -458,7 +465,8 @@ static void experimental(enum fault fault)
 	struct ibv_exp_send_wr calc = {
 		.exp_opcode = IBV_EXP_WR_SEND, .sg_list = list, .num_sge = 2,
 		.exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_WITH_CALC,
-		.op.calc = {.calc_op = IBV_EXP_CALC_OP_ADD, .data_type = IBV_EXP_CALC_DATA_TYPE_UINT, .data_size = IBV_EXP_CALC_DATA_SIZE_64_BIT},
+		.op.calc = {.calc_op = IBV_EXP_CALC_OP_ADD, .data_type = IBV_EXP_CALC_DATA_TYPE_UINT,
+			    .data_size = IBV_EXP_CALC_DATA_SIZE_64_BIT},
 	};
 	post_exp("an operand of CALC", &calc, &r, fault == READ_ONLY ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR);
 	release(&r);
@@ -473,7 +481,8 @@ static void datagram(enum fault fault)
 	struct ibv_ah_attr here = {.dlid = 1, .port_num = 1};
 	struct ibv_ah *ah = ibv_create_ah(t.pd, &here);
 	struct ibv_sge s = vt_sge(bad.mr, 0, 100);
-	struct ibv_send_wr wr = {.wr_id = 3, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *w;
+	struct ibv_send_wr wr = {.wr_id = 3, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED}, *w;
 
 	CHECK(ah, "ibv_create_ah");
 	wr.wr.ud.ah = ah;
@@ -580,7 +589,8 @@ static void vouched(void)
 			if (!arena) {	/* the kernel copies, and says whose memory is at fault */
 				spoil(&near, NO_ACCESS);
 				uint32_t all = (uint32_t)near.bytes;
-				CHECK(!vt_rdma(a, IBV_WR_RDMA_READ, 3, vt_sge(mr, 0, all), (uintptr_t)far.p, far.mr->rkey), "read");
+				CHECK(!vt_rdma(a, IBV_WR_RDMA_READ, 3, vt_sge(mr, 0, all), (uintptr_t)far.p, far.mr->rkey),
+				      "read");
 				vt_expect(scq, 3, IBV_WC_LOC_PROT_ERR);
 			}
 			CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_dereg_mr(mr), "destroy");
@@ -691,8 +701,8 @@ static void in_process(const char *what, void (*f)(void), int sig)
 		exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid, "waitpid");
-	CHECK(sig ? WIFSIGNALED(status) && WTERMSIG(status) == sig : WIFEXITED(status) && !WEXITSTATUS(status), "%s: status %#x", what,
-	      (unsigned)status);
+	CHECK(sig ? WIFSIGNALED(status) && WTERMSIG(status) == sig : WIFEXITED(status) && !WEXITSTATUS(status),
+	      "%s: status %#x", what, (unsigned)status);
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults of chosen queues, set while they run (shcactl set --queue): a request that is lost is sent again until its retries are used
- * up; RNR NAKs count against rnr_retry; a delay delays; datagrams are lost and doubled; the same seed makes the same decisions;
- * other queues notice nothing, and afterwards no queue does.
+ * Faults of chosen queues, set while they run (shcactl set --queue): a request that is lost is sent again until its retries are
+ * used up; RNR NAKs count against rnr_retry; a delay delays; datagrams are lost and doubled; the same seed makes the same
+ * decisions; other queues notice nothing, and afterwards no queue does.
  */
 #include "vt.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The software HCA as a ConnectX (SHCA_IDENTITY=connectx): its attributes, raw work requests of every kind, and the refusal of every WQE
- * in which a reserved or fixed bit differs. The bytes are the encoder's, whose own test
+ * The software HCA as a ConnectX (SHCA_IDENTITY=connectx): its attributes, raw work requests of every kind, and the refusal
+ * of every WQE in which a reserved or fixed bit differs. The bytes are the encoder's, whose own test
  * (tests/unit/exp_mlx5_wqe) has them by hand.
  */
 #include <infiniband/mlx5dv.h>
@@ -84,7 +84,8 @@ static void identity(bool connectx)
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 1, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(t.pd, &sa);
 	uint32_t number = 0;
-	CHECK(srq && ibv_get_srq_num(srq, &number) == (connectx ? 0 : EOPNOTSUPP) && !number == !connectx, "an SRQ's number, %#x", number);
+	CHECK(srq && ibv_get_srq_num(srq, &number) == (connectx ? 0 : EOPNOTSUPP) && !number == !connectx,
+	      "an SRQ's number, %#x", number);
 	CHECK(!ibv_destroy_srq(srq), "destroy");
 	struct ibv_qp *qp = make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE);
 	CHECK(!!qp == connectx && (qp || errno == EOPNOTSUPP), "a queue with raw work requests");
@@ -96,9 +97,10 @@ static void identity(bool connectx)
 /* The size of completion entries: by attribute, else by libmlx5's variable, which is read of a ConnectX only. */
 static void entries(bool connectx)
 {
-	const struct { const char *variable; uint16_t size; bool good; } ways[] = {
-		{NULL, 0, true}, {NULL, 64, true}, {NULL, 128, true}, {NULL, 100, false}, {"64", 0, true}, {"128", 0, true}, {"100", 0, false},
-		{"100", 64, true}, {"128", 100, false}, {"", 0, false},
+	const struct { const char *variable; uint16_t size; bool good;
+	} ways[] = {
+		{NULL, 0, true},  {NULL, 64, true},  {NULL, 128, true}, {NULL, 100, false},  {"64", 0, true},
+		{"128", 0, true}, {"100", 0, false}, {"100", 64, true}, {"128", 100, false}, {"", 0, false},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
@@ -110,7 +112,8 @@ static void entries(bool connectx)
 		if (ways[i].variable)
 			setenv("MLX5_CQE_SIZE", ways[i].variable, 1);
 		struct ibv_cq_ex *ex = mlx5dv_create_cq(t.ctx, &a, &dv);
-		CHECK(!!ex == good && (ex || errno == EINVAL), "entries of %u bytes, MLX5_CQE_SIZE %s", ways[i].size, ways[i].variable);
+		CHECK(!!ex == good && (ex || errno == EINVAL), "entries of %u bytes, MLX5_CQE_SIZE %s", ways[i].size,
+		      ways[i].variable);
 		CHECK(!ex || !ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "destroy");
 		unsetenv("MLX5_CQE_SIZE");
 	}
@@ -252,7 +255,8 @@ static void atomics(struct ibv_qp *qp)
 	sge[0].length = 4;
 	run(qp, &wr);
 	/* as of a ConnectX: results of 8 bytes are in the host's order, all other results in network order */
-	CHECK(*word == 0x1262 && be32toh((uint32_t)*result) == 0x1263, "masked FAA: %#lx, %#lx", (unsigned long)*word, (unsigned long)*result);
+	CHECK(*word == 0x1262 && be32toh((uint32_t)*result) == 0x1263, "masked FAA: %#lx, %#lx", (unsigned long)*word,
+	      (unsigned long)*result);
 
 	uint64_t add[2] = {1, 2}, boundary[2] = {0, 0};
 	word[1] = 7;
@@ -261,8 +265,8 @@ static void atomics(struct ibv_qp *qp)
 		(struct ibv_exp_fetch_add){.add_val = (uintptr_t)add, .field_boundary = (uintptr_t)boundary};
 	sge[0].length = 16;
 	run(qp, &wr);
-	CHECK(word[0] == 0x1263 && word[1] == 9 && be64toh(result[0]) == 0x1262 && be64toh(result[1]) == 7, "of 16 bytes: %#lx %lu",
-	      (unsigned long)word[0], (unsigned long)word[1]);
+	CHECK(word[0] == 0x1263 && word[1] == 9 && be64toh(result[0]) == 0x1262 && be64toh(result[1]) == 7,
+	      "of 16 bytes: %#lx %lu", (unsigned long)word[0], (unsigned long)word[1]);
 }
 
 static void calc_needs_cross(struct ibv_qp *qp)
@@ -375,7 +379,9 @@ static void wait_and_enable(void)
 	run(q, &sum);
 	CHECK(be64toh(e[8]) == 42, "CALC: %lu", (unsigned long)be64toh(e[8]));
 
-	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(tick) && !ibv_destroy_qp(second) && !ibv_destroy_cq(other), "destroy");
+	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(tick) && !ibv_destroy_qp(second) &&
+		      !ibv_destroy_cq(other),
+	      "destroy");
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------------------ */

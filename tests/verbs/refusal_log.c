@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SHCA_DEBUG=1 prints the reason of every refused call: each refusal yields a line on standard error. A call that succeeds prints nothing
- * and leaves errno as it is. refusal_log.sh looks for refusals that this program does not provoke. */
+/* SHCA_DEBUG=1 prints the reason of every refused call: each refusal yields a line on standard error. A call that succeeds
+ * prints nothing and leaves errno as it is. refusal_log.sh looks for refusals that this program does not provoke. */
 #include <fcntl.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs_exp.h>
@@ -96,7 +96,8 @@ static void plain(struct vt *t, struct ibv_sge *sge)
 {
 	struct ibv_cq *cq = vt_cq(t, 64, NULL);
 	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-					 .cap = { .max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 16 } };
+					 .cap = { .max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1,
+						  .max_inline_data = 16 } };
 	struct ibv_qp *a = ibv_create_qp(t->pd, &init), *b = ibv_create_qp(t->pd, &init);
 	struct ibv_sge two[64];
 
@@ -133,7 +134,8 @@ static void built(struct vt *t, struct ibv_sge *sge)
 	struct ibv_qp_init_attr_ex init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = t->pd,
 					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					    .send_ops_flags = IBV_QP_EX_WITH_SEND,
-					    .cap = { .max_send_wr = 2, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 16 } };
+					    .cap = { .max_send_wr = 2, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1,
+						     .max_inline_data = 16 } };
 	struct ibv_qp *a = ibv_create_qp_ex(t->ctx, &init), *b = vt_qp(t, IBV_QPT_RC, cq, NULL);
 	CHECK(a && b, "create_qp_ex");
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(a);
@@ -211,7 +213,8 @@ static struct ibv_qp *exp_qp(struct vt *t, struct ibv_cq *cq, enum ibv_qp_type t
 {
 	struct ibv_exp_qp_init_attr a = {
 		.send_cq = cq, .recv_cq = cq, .qp_type = type, .pd = t->pd, .exp_create_flags = flags, .max_atomic_arg = atomic,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | (atomic ? IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG : 0),
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | (atomic
+			? IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG : 0),
 		.cap = { .max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 2, .max_recv_sge = 1, .max_inline_data = 16 },
 	};
 

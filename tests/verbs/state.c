@@ -160,11 +160,13 @@ static void lenient(void)
 	struct ibv_mr *mr = vt_mr(&t, buf, sizeof buf, VT_ACCESS);
 	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_srq *srq = ibv_create_srq(t.pd, &sa);
-	struct ibv_qp *a = vt_qp(&t, IBV_QPT_RC, cq, NULL), *b = vt_qp(&t, IBV_QPT_RC, cq, NULL), *c = vt_qp(&t, IBV_QPT_RC, cq, srq);
+	struct ibv_qp *a = vt_qp(&t, IBV_QPT_RC, cq, NULL), *b = vt_qp(&t, IBV_QPT_RC, cq, NULL),
+		      *c = vt_qp(&t, IBV_QPT_RC, cq, srq);
 	for (int again = 0; again < 2; again++) {
 		buf[0] = 1;
 		CHECK(!vt_recv(b, 1, vt_sge(mr, 8, 8)) && !vt_recv(b, 2, vt_sge(mr, 16, 8)), "receives in RESET");
-		CHECK(vt_send(b, 1, vt_sge(mr, 0, 8), 0) == EINVAL && vt_recv(c, 1, vt_sge(mr, 8, 8)) == EINVAL, "what is refused all the same");
+		CHECK(vt_send(b, 1, vt_sge(mr, 0, 8), 0) == EINVAL && vt_recv(c, 1, vt_sge(mr, 8, 8)) == EINVAL,
+		      "what is refused all the same");
 		vt_connect_pair(a, b);
 		CHECK(!vt_send(a, 3, vt_sge(mr, 0, 8), 0), "send");
 		vt_expect(cq, 1, IBV_WC_SUCCESS);
@@ -262,7 +264,8 @@ static void refuses_objects(struct vt *t, struct ibv_cq *cq)
 	CHECK(!ibv_reg_mr(t->pd, (void *)64, 64, 0), "memory that is not there");
 	struct ibv_dm *dm = ibv_alloc_dm(t->ctx, &da);
 	CHECK(dm, "alloc_dm");
-	CHECK(ibv_memcpy_to_dm(dm, 60, eight, 8) && ibv_memcpy_to_dm(dm, 2, eight, 4), "device memory beyond its end, parts of words");
+	CHECK(ibv_memcpy_to_dm(dm, 60, eight, 8) && ibv_memcpy_to_dm(dm, 2, eight, 4),
+	      "device memory beyond its end, parts of words");
 	CHECK(!ibv_reg_dm_mr(t->pd, dm, 32, 64, IBV_ACCESS_ZERO_BASED), "a region beyond device memory");
 	CHECK(!ibv_free_dm(dm), "free_dm");
 	CHECK(shca_free(t->ctx, buf) == EINVAL, "memory of the program's own");
@@ -273,7 +276,8 @@ static void refuses_objects(struct vt *t, struct ibv_cq *cq)
 	CHECK(!ibv_create_cq_ex(t->ctx, &ce), "completion fields that nobody keeps");
 	struct ibv_srq *srq = ibv_create_srq(t->pd, &sa);
 	CHECK(srq && ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT) == EINVAL, "a limit beyond the queue");
-	struct ibv_qp_init_attr qa = { .send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1 } };
+	struct ibv_qp_init_attr qa = {
+		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 1}};
 	struct ibv_qp *qp = ibv_create_qp(t->pd, &qa);
 	CHECK(qp && ibv_destroy_srq(srq) == EBUSY, "an SRQ in use");
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq), "destroy");

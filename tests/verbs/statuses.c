@@ -33,8 +33,8 @@ static void event_is(enum ibv_event_type type, const void *element)
 	struct ibv_async_event ev;
 
 	CHECK(poll(&p, 1, 60000) == 1 && !ibv_get_async_event(t.ctx, &ev), "no event, %s expected", ibv_event_type_str(type));
-	CHECK(ev.event_type == type && (const void *)ev.element.qp == element, "%s, expected %s", ibv_event_type_str(ev.event_type),
-	      ibv_event_type_str(type));
+	CHECK(ev.event_type == type && (const void *)ev.element.qp == element, "%s, expected %s",
+	      ibv_event_type_str(ev.event_type), ibv_event_type_str(type));
 	ibv_ack_async_event(&ev);
 }
 
@@ -98,15 +98,19 @@ static void responder_well(struct pair p)
  * request. Other requests go. */
 static void no_depth(bool initiator)
 {
-	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_RDMA_READ };
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,
+						 IBV_WR_RDMA_READ};
 
 	for (unsigned i = 0; i < 4; i++) {
 		struct ibv_qp_init_attr a = { .send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RC,
-					      .cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2 } };
+					      .cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2,
+						       .max_recv_sge = 2 } };
 		struct pair p = { ibv_create_qp(t.pd, &a), ibv_create_qp(t.pd, &a) };
 		struct ibv_qp_attr rtr_a = vt_rtr_attr(p.b->qp_num), rtr_b = vt_rtr_attr(p.a->qp_num), rts = vt_rts_attr();
 		rtr_b.max_dest_rd_atomic = initiator;
-		CHECK(!vt_init(p.a) && !vt_init(p.b) && !ibv_modify_qp(p.a, &rtr_a, VT_RTR_RC) && !ibv_modify_qp(p.b, &rtr_b, VT_RTR_RC), "RTR");
+		CHECK(!vt_init(p.a) && !vt_init(p.b) && !ibv_modify_qp(p.a, &rtr_a, VT_RTR_RC) &&
+			      !ibv_modify_qp(p.b, &rtr_b, VT_RTR_RC),
+		      "RTR");
 		CHECK(!ibv_modify_qp(p.b, &rts, VT_RTS_RC), "RTS");
 		rts.max_rd_atomic = !initiator;
 		CHECK(!ibv_modify_qp(p.a, &rts, VT_RTS_RC), "RTS");
@@ -117,11 +121,13 @@ static void no_depth(bool initiator)
 		completion(scq, 2, IBV_WC_SUCCESS, p.b);
 		memset(mem + 64, 0, 8);
 		struct ibv_sge s = vt_sge(mr, 0, 8);
-		struct ibv_send_wr wr = { .wr_id = 3, .sg_list = &s, .num_sge = i < 3, .opcode = ops[i], .send_flags = IBV_SEND_SIGNALED }, *bad;
+		struct ibv_send_wr wr = { .wr_id = 3, .sg_list = &s, .num_sge = i < 3, .opcode = ops[i],
+					  .send_flags = IBV_SEND_SIGNALED }, *bad;
 		if (ops[i] == IBV_WR_RDMA_READ)
 			wr.wr.rdma.remote_addr = (uintptr_t)mem + 64, wr.wr.rdma.rkey = mr->rkey;
 		else
-			wr.wr.atomic.remote_addr = (uintptr_t)mem + 64, wr.wr.atomic.rkey = mr->rkey, wr.wr.atomic.compare_add = 1;
+			wr.wr.atomic.remote_addr = (uintptr_t)mem + 64, wr.wr.atomic.rkey = mr->rkey,
+			wr.wr.atomic.compare_add = 1;
 		CHECK(!ibv_post_send(p.a, &wr, &bad), "post");
 		completion(scq, 3, initiator ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_REM_INV_REQ_ERR, p.a);
 		CHECK(!mem[64], "the atomic has been carried out");
@@ -224,8 +230,10 @@ static void of_waits(void)
 	struct ibv_cq *small = vt_cq(&t, 8, NULL);
 	struct ibv_qp *filler = vt_qp(&t, IBV_QPT_RC, small, NULL);
 	struct ibv_exp_qp_init_attr i = {
-		.send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RC, .pd = t.pd, .exp_create_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS, .cap = { .max_send_wr = 4, .max_recv_wr = 4 },
+		.send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RC, .pd = t.pd,
+		.exp_create_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4 },
 	};
 	struct ibv_qp *q = ibv_exp_create_qp(t.ctx, &i);
 	struct ibv_exp_send_wr wait = { .wr_id = 1, .exp_opcode = IBV_EXP_WR_CQE_WAIT,
@@ -248,7 +256,9 @@ static void of_waits(void)
 /* An XRC shared receive queue whose completion queue is overrun; the queue pairs serve other SRQs and go on. */
 static void srq_error(void)
 {
-	struct ibv_xrcd_init_attr xa = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT };
+	struct ibv_xrcd_init_attr xa = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					.fd = -1,
+					.oflags = O_CREAT};
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(t.ctx, &xa);
 	struct ibv_cq *small = vt_cq(&t, 8, NULL);
 	struct ibv_srq_init_attr_ex sa = {
@@ -274,7 +284,8 @@ static void srq_error(void)
 	event_is(IBV_EVENT_SRQ_ERR, srq);
 	no_event();
 	CHECK(vt_state(to) == IBV_QPS_RTS, "the receiving queue pair is in state %d", vt_state(to));
-	CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(small) && !ibv_close_xrcd(xrcd),
+	CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(small) &&
+		      !ibv_close_xrcd(xrcd),
 	      "destroy");
 }
 
@@ -310,9 +321,10 @@ static void acknowledged(void)
 
 int main(void)
 {
-	const uint32_t can = 1u << IBV_WC_SUCCESS | 1u << IBV_WC_LOC_LEN_ERR | 1u << IBV_WC_LOC_QP_OP_ERR | 1u << IBV_WC_LOC_PROT_ERR |
-			     1u << IBV_WC_WR_FLUSH_ERR | 1u << IBV_WC_REM_INV_REQ_ERR | 1u << IBV_WC_REM_ACCESS_ERR |
-			     1u << IBV_WC_REM_OP_ERR | 1u << IBV_WC_RETRY_EXC_ERR | 1u << IBV_WC_RNR_RETRY_EXC_ERR;
+	const uint32_t can = 1u << IBV_WC_SUCCESS | 1u << IBV_WC_LOC_LEN_ERR | 1u << IBV_WC_LOC_QP_OP_ERR |
+			     1u << IBV_WC_LOC_PROT_ERR | 1u << IBV_WC_WR_FLUSH_ERR | 1u << IBV_WC_REM_INV_REQ_ERR |
+			     1u << IBV_WC_REM_ACCESS_ERR | 1u << IBV_WC_REM_OP_ERR | 1u << IBV_WC_RETRY_EXC_ERR |
+			     1u << IBV_WC_RNR_RETRY_EXC_ERR;
 
 	vt_fabric();
 	t = vt_open();

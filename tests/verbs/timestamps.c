@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion timestamps: the device's clock at the time of the completion, not of the poll, for completions of this process's and other processes' requests,
- * over many laps of the ring, over events and resizes. */
+/* Completion timestamps: the device's clock at the time of the completion, not of the poll, for completions of this process's
+ * and other processes' requests, over many laps of the ring, over events and resizes. */
 #include <infiniband/mlx5dv.h>
 
 #include "vt.h"
@@ -48,9 +48,11 @@ static void expect_times(int n, uint64_t from, uint64_t to)
 	for (int i = 0;; i++) {
 		uint64_t ts = ibv_wc_read_completion_ts(ex), wall = ibv_wc_read_completion_wallclock_ns(ex), now = wall_clock();
 		CHECK(ex->status == IBV_WC_SUCCESS, "status %d", ex->status);
-		CHECK(ts >= last && ts <= to, "completion %d: %lu, not in %lu to %lu", i, (unsigned long)ts, (unsigned long)last, (unsigned long)to);
+		CHECK(ts >= last && ts <= to, "completion %d: %lu, not in %lu to %lu", i, (unsigned long)ts,
+		      (unsigned long)last, (unsigned long)to);
 		/* the host's time may be set meanwhile, but not by a minute */
-		CHECK(wall - (now - 60000000000u) < 120000000000u, "wall clock %lu, now %lu", (unsigned long)wall, (unsigned long)now);
+		CHECK(wall - (now - 60000000000u) < 120000000000u, "wall clock %lu, now %lu", (unsigned long)wall,
+		      (unsigned long)now);
 		last = ts;
 		if (i == n - 1)
 			break;
@@ -81,15 +83,18 @@ int main(void)
 	vt_fabric();
 	t = vt_open();
 	struct ibv_device_attr_ex da;
-	CHECK(!ibv_query_device_ex(t.ctx, NULL, &da) && da.completion_timestamp_mask && da.hca_core_clock == 1000000, "query_device_ex");
+	CHECK(!ibv_query_device_ex(t.ctx, NULL, &da) && da.completion_timestamp_mask && da.hca_core_clock == 1000000,
+	      "query_device_ex");
 	struct mlx5dv_clock_info clock = {0};
-	CHECK(mlx5dv_get_clock_info(t.ctx, &clock) == EOPNOTSUPP && !setenv("SHCA_IDENTITY", "connectx", 1), "the clock of a device that is no mlx5");
+	CHECK(mlx5dv_get_clock_info(t.ctx, &clock) == EOPNOTSUPP && !setenv("SHCA_IDENTITY", "connectx", 1),
+	      "the clock of a device that is no mlx5");
 	if (!mlx5dv_get_clock_info(t.ctx, &clock)) {
 		uint64_t ns = mlx5dv_ts_to_ns(&clock, device_clock()), now = wall_clock();
 		CHECK(ns - (now - 60000000000u) < 120000000000u, "%lu, now %lu", (unsigned long)ns, (unsigned long)now);
 	}
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(t.ctx);
-	ex = make(ch, IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
+	ex = make(ch,
+		  IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
 	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex);
 	struct ibv_qp *a = vt_qp(&t, IBV_QPT_RC, cq, NULL), *b = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	vt_connect_pair(a, b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests of every kind, for tests/verbs/trace.sh: says "ready NUMBER" (of the queue whose requests are refused), waits for a line,
- * posts, and prints a line for each packet that an adapter would have sent: opcode, destination queue, immediate or "-".
+ * Requests of every kind, for tests/verbs/trace.sh: says "ready NUMBER" (of the queue whose requests are refused), waits for a
+ * line, posts, and prints a line for each packet that an adapter would have sent: opcode, destination queue, immediate or "-".
  */
 #include <fcntl.h>
 
@@ -77,8 +77,9 @@ static void received(void)
 /* Every opcode of a connection whose opcodes begin at `class`. ack: the responder answers. */
 static void connected(enum ibv_qp_type type, unsigned class)
 {
-	const unsigned send[] = { class, class + 1, class + 2, class + 4 }, send_imm[] = { class, class + 1, class + 3, class + 5 };
-	const unsigned write[] = { class + 6, class + 7, class + 8, class + 10 }, write_imm[] = { class + 6, class + 7, class + 9, class + 11 };
+	const unsigned send[] = {class, class + 1, class + 2, class + 4}, send_imm[] = {class, class + 1, class + 3, class + 5};
+	const unsigned write[] = {class + 6, class + 7, class + 8, class + 10},
+		       write_imm[] = {class + 6, class + 7, class + 9, class + 11};
 	struct ibv_qp *a = queue(type), *b = queue(type);
 	bool acked = type == IBV_QPT_RC;
 
@@ -198,7 +199,8 @@ int main(void)
 	connected(IBV_QPT_UC, 0x20);
 	datagrams();
 	refused(a, b);
-	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(scq) && !ibv_destroy_cq(rcq) && !ibv_dereg_mr(mr), "destroy");
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(scq) && !ibv_destroy_cq(rcq) && !ibv_dereg_mr(mr),
+	      "destroy");
 	CHECK(!shca_free(t.ctx, mem), "shca_free");
 	vt_close(&t);
 	return 0;

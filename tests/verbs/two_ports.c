@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device with two ports (SHCA_PORTS=2): their attributes, GIDs, files and counters; queues and address handles of either port, paths
- * from a port to the same and to the other one; a port that is down concerns its own paths only, and its events name it. A process with
- * one port beside.
+ * A device with two ports (SHCA_PORTS=2): their attributes, GIDs, files and counters; queues and address handles of either port,
+ * paths from a port to the same and to the other one; a port that is down concerns its own paths only, and its events name it. A
+ * process with one port beside.
  */
 #include <endian.h>
 
@@ -21,15 +21,19 @@ static void attributes(void)
 	union ibv_gid gid[2];
 	__be16 pkey;
 
-	CHECK(!ibv_query_device(t.ctx, &d) && d.phys_port_cnt == 2 && d.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, "the device");
+	CHECK(!ibv_query_device(t.ctx, &d) && d.phys_port_cnt == 2 && d.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG,
+	      "the device");
 	for (uint8_t i = 0; i < 2; i++) {
-		CHECK(!ibv_query_port(t.ctx, i + 1, &p[i]) && p[i].state == IBV_PORT_ACTIVE && p[i].sm_lid == 1, "port %u", i + 1);
-		CHECK(!ibv_query_gid(t.ctx, i + 1, 0, &gid[i]) && !ibv_query_pkey(t.ctx, i + 1, 0, &pkey) && pkey == 0xffff, "tables");
+		CHECK(!ibv_query_port(t.ctx, i + 1, &p[i]) && p[i].state == IBV_PORT_ACTIVE && p[i].sm_lid == 1, "port %u",
+		      i + 1);
+		CHECK(!ibv_query_gid(t.ctx, i + 1, 0, &gid[i]) && !ibv_query_pkey(t.ctx, i + 1, 0, &pkey) && pkey == 0xffff,
+		      "tables");
 		CHECK(!ibv_get_pkey_index(t.ctx, i + 1, pkey), "P_Key");
 	}
 	CHECK(p[0].lid == 1 && p[1].lid > 1 && memcmp(&gid[0], &gid[1], sizeof(gid[0])), "the ports have one address");
 	CHECK(ibv_query_port(t.ctx, 3, &p[0]) == EINVAL && ibv_query_port(t.ctx, 0, &p[0]) == EINVAL, "more ports");
-	CHECK(ibv_query_gid_table(t.ctx, e, 4, 0) == 2 && e[0].port_num == 1 && e[1].port_num == 2 && !memcmp(&e[1].gid, &gid[1], 16),
+	CHECK(ibv_query_gid_table(t.ctx, e, 4, 0) == 2 && e[0].port_num == 1 && e[1].port_num == 2 &&
+		      !memcmp(&e[1].gid, &gid[1], 16),
 	      "the table of GIDs");
 }
 
@@ -53,15 +57,19 @@ static void files(void)
 
 	snprintf(lid, sizeof(lid), "0x%x\n", ports_lid(t.ctx, 2));
 	CHECK(!strcmp(file(1, "lid"), "0x1\n") && !strcmp(file(2, "lid"), lid), "%s", file(2, "lid"));
-	CHECK(!strcmp(file(2, "state"), "4: ACTIVE\n") && !strcmp(file(3, "state"), "-") && !strcmp(file(2, "states"), "-"), "state");
+	CHECK(!strcmp(file(2, "state"), "4: ACTIVE\n") && !strcmp(file(3, "state"), "-") && !strcmp(file(2, "states"), "-"),
+	      "state");
 	char first[64];
 	snprintf(first, sizeof(first), "%s", file(1, "gids/0"));
 	CHECK(strcmp(first, file(2, "gids/0")) && strlen(first) == strlen(file(2, "gids/0")), "GIDs");
-	CHECK(!shca_file_find("/sys/class/infiniband/shca0/ports/1/lid", &a) && shca_file_find("/sys/class/infiniband/shca0/ports/2/lid/", &b) == -ENOENT &&
-		      !shca_file_find("/sys/class/infiniband/shca0//ports/2/lid", &b) && a.path != b.path && strstr(b.path, "/ports/2/lid"),
+	CHECK(!shca_file_find("/sys/class/infiniband/shca0/ports/1/lid", &a) &&
+		      shca_file_find("/sys/class/infiniband/shca0/ports/2/lid/", &b) == -ENOENT &&
+		      !shca_file_find("/sys/class/infiniband/shca0//ports/2/lid", &b) && a.path != b.path &&
+		      strstr(b.path, "/ports/2/lid"),
 	      "paths");
 	CHECK(!shca_file_find("/sys/class/infiniband/shca0/ports/2/", &b) && b.kind == SHCA_FILE_DIRECTORY, "a directory");
-	CHECK(!setenv("SHCA_PORTS", "1", 1) && !strcmp(file(2, "lid"), "-") && !setenv("SHCA_PORTS", "2", 1), "a process with one port");
+	CHECK(!setenv("SHCA_PORTS", "1", 1) && !strcmp(file(2, "lid"), "-") && !setenv("SHCA_PORTS", "2", 1),
+	      "a process with one port");
 }
 
 static unsigned long counter(unsigned port, const char *name)
@@ -81,7 +89,8 @@ static void message(struct ibv_qp *from, struct ibv_qp *to, bool comes)
 		return;
 	}
 	struct ibv_wc a = vt_wait(cq), b = vt_wait(cq);
-	CHECK(a.status == IBV_WC_SUCCESS && b.status == IBV_WC_SUCCESS && a.wr_id + b.wr_id == 3 && memory[2048] == 7, "a message");
+	CHECK(a.status == IBV_WC_SUCCESS && b.status == IBV_WC_SUCCESS && a.wr_id + b.wr_id == 3 && memory[2048] == 7,
+	      "a message");
 }
 
 static void connections(void)
@@ -104,7 +113,8 @@ static void connections(void)
 		message(a, b, row[i].comes);
 		/* of 4 bytes */
 		unsigned long more = row[i].comes ? 16 : 0;
-		CHECK(counter(row[i].a, "port_xmit_data") == before + more && counter(3 - row[i].a, "port_xmit_data") == other, "row %zu: counters", i);
+		CHECK(counter(row[i].a, "port_xmit_data") == before + more && counter(3 - row[i].a, "port_xmit_data") == other,
+		      "row %zu: counters", i);
 		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
 		CHECK(counter(row[i].a, "port_xmit_data") == before + more && counter(3 - row[i].a, "port_xmit_data") == other,
 		      "row %zu: counters of queues that are gone", i);
@@ -155,18 +165,24 @@ static void datagram_ways(void)
 					dest = datagrams((uint8_t)(to + 1));
 				CHECK(!vt_recv(dest, 6, vt_sge(mr, 1024, 104)), "receive");
 				/* to the port that the queue is not bound to: lost */
-				datagram(q[from], dest, (uint8_t)(from + 1), (uint8_t)(2 - to), global, way & 2 ? IBV_SEND_INLINE : 0);
+				datagram(q[from], dest, (uint8_t)(from + 1), (uint8_t)(2 - to), global,
+					 way & 2 ? IBV_SEND_INLINE : 0);
 				vt_none(cq);
-				datagram(q[from], dest, (uint8_t)(from + 1), (uint8_t)(to + 1), global, way & 2 ? IBV_SEND_INLINE : 0);
+				datagram(q[from], dest, (uint8_t)(from + 1), (uint8_t)(to + 1), global,
+					 way & 2 ? IBV_SEND_INLINE : 0);
 				struct ibv_wc wc = vt_expect(cq, 6, IBV_WC_SUCCESS);
 				struct ibv_grh *grh = (struct ibv_grh *)(memory + 1024);
 				struct ibv_ah_attr back;
-				CHECK(wc.slid == ports_lid(t.ctx, (uint8_t)(from + 1)) && wc.src_qp == q[from]->qp_num, "from LID %u", wc.slid);
+				CHECK(wc.slid == ports_lid(t.ctx, (uint8_t)(from + 1)) && wc.src_qp == q[from]->qp_num,
+				      "from LID %u", wc.slid);
 				CHECK(!(wc.wc_flags & IBV_WC_GRH) == !global, "GRH");
-				CHECK(!global || (!memcmp(&grh->sgid, &gid[from], 16) && !memcmp(&grh->dgid, &gid[to], 16)), "GIDs of the GRH");
-				CHECK(!ibv_init_ah_from_wc(t.ctx, (uint8_t)(to + 1), &wc, grh, &back) && back.port_num == to + 1 &&
-					      back.dlid == wc.slid, "an address from a completion");
-				CHECK(!global || ibv_init_ah_from_wc(t.ctx, (uint8_t)(2 - to), &wc, grh, &back) == -1, "the other port's");
+				CHECK(!global || (!memcmp(&grh->sgid, &gid[from], 16) && !memcmp(&grh->dgid, &gid[to], 16)),
+				      "GIDs of the GRH");
+				CHECK(!ibv_init_ah_from_wc(t.ctx, (uint8_t)(to + 1), &wc, grh, &back) &&
+					      back.port_num == to + 1 && back.dlid == wc.slid,
+				      "an address from a completion");
+				CHECK(!global || ibv_init_ah_from_wc(t.ctx, (uint8_t)(2 - to), &wc, grh, &back) == -1,
+				      "the other port's");
 				if (from == to)
 					CHECK(!ibv_destroy_qp(dest), "destroy");
 			}
@@ -233,7 +249,9 @@ static void one_down(void)
 	ports_inject(2, "port-down");
 	CHECK(!ibv_get_async_event(t.ctx, &ev) && ev.event_type == IBV_EVENT_PORT_ERR && ev.element.port_num == 2, "event");
 	ibv_ack_async_event(&ev);
-	CHECK(!ibv_query_port(t.ctx, 2, &p) && p.state == IBV_PORT_DOWN && !ibv_query_port(t.ctx, 1, &p) && p.state == IBV_PORT_ACTIVE, "state");
+	CHECK(!ibv_query_port(t.ctx, 2, &p) && p.state == IBV_PORT_DOWN && !ibv_query_port(t.ctx, 1, &p) &&
+		      p.state == IBV_PORT_ACTIVE,
+	      "state");
 	CHECK(!strcmp(file(2, "state"), "1: DOWN\n") && !strcmp(file(1, "state"), "4: ACTIVE\n"), "files");
 	message(q[0], q[1], true);
 	memory[512] = 0;
@@ -265,13 +283,16 @@ static void one_port(void)
 		char bytes[64];
 		struct ibv_mr *r = vt_mr(&own, bytes, sizeof(bytes), VT_ACCESS);
 		struct ibv_async_event ev;
-		CHECK(!ibv_query_device(own.ctx, &d) && d.phys_port_cnt == 1 && !(d.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG), "one port");
+		CHECK(!ibv_query_device(own.ctx, &d) && d.phys_port_cnt == 1 &&
+			      !(d.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG),
+		      "one port");
 		CHECK(ibv_query_port(own.ctx, 2, &a) == EINVAL && !ibv_query_port(own.ctx, 1, &a), "port 2");
 		number = qp->qp_num;
 		vt_tell(&p, &number, sizeof(number));
 		vt_hear(&p, &other, sizeof(other));
 		struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 2};
-		CHECK(ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS) == EINVAL, "port 2");
+		CHECK(ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS) == EINVAL,
+		      "port 2");
 		/* its peer is on port 2 */
 		struct ibv_qp_attr rtr = vt_rtr_attr(other), rts = vt_rts_attr();
 		vt_hear(&p, &rtr.ah_attr.dlid, sizeof(rtr.ah_attr.dlid));

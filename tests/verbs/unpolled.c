@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHCA_ACCESS_UNPOLLED: an RDMA WRITE to private memory of such a region wakes no thread that sleeps in shca_await, a WRITE_WITH_IMM does,
- * and so does a WRITE to any other region. The process writes to itself, between shca_await_prepare and shca_await: a sleep that was woken
- * returns at once, another one ends with its time.
+ * SHCA_ACCESS_UNPOLLED: an RDMA WRITE to private memory of such a region wakes no thread that sleeps in shca_await, a
+ * WRITE_WITH_IMM does, and so does a WRITE to any other region. The process writes to itself, between shca_await_prepare and
+ * shca_await: a sleep that was woken returns at once, another one ends with its time.
  */
 #include <errno.h>
 #include <shca.h>

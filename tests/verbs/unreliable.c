@@ -132,7 +132,8 @@ static void lost(struct vt *t)
 	ud_end();
 }
 
-/* IBTA 11.4.2.1: a datagram's completion says its service level. In each form of polling; with the answer's address made of it. */
+/* IBTA 11.4.2.1: a datagram's completion says its service level. In each form of polling; with the
+ * answer's address made of it. */
 static void service_levels(struct vt *t)
 {
 	struct ibv_cq_init_attr_ex i = { .cqe = 64, .wc_flags = IBV_WC_STANDARD_FLAGS };
@@ -147,14 +148,17 @@ static void service_levels(struct vt *t)
 	datagram(3, false);
 	datagram(15, true);
 	brief(9);
-	CHECK(!ibv_start_poll(ex, &none) && ibv_wc_read_sl(ex) == 3 && ibv_wc_read_src_qp(ex) == from->qp_num, "%u", ibv_wc_read_sl(ex));
+	CHECK(!ibv_start_poll(ex, &none) && ibv_wc_read_sl(ex) == 3 && ibv_wc_read_src_qp(ex) == from->qp_num, "%u",
+	      ibv_wc_read_sl(ex));
 	CHECK(!ibv_next_poll(ex) && ibv_wc_read_sl(ex) == 15 && ibv_wc_read_src_qp(ex) == from->qp_num, "%u", ibv_wc_read_sl(ex));
 	ibv_end_poll(ex);
-	CHECK(ibv_exp_poll_cq(rcq, 1, &x, sizeof x) == 1 && x.sl == 9 && x.exp_wc_flags & IBV_EXP_WC_WITH_SL, "service level %u", x.sl);
+	CHECK(ibv_exp_poll_cq(rcq, 1, &x, sizeof x) == 1 && x.sl == 9 && x.exp_wc_flags & IBV_EXP_WC_WITH_SL,
+	      "service level %u", x.sl);
 	brief(14);
 	struct ibv_wc wc = vt_wait(rcq);
 	struct ibv_ah_attr back;
-	CHECK(!ibv_init_ah_from_wc(t->ctx, 1, &wc, NULL, &back) && back.sl == 14 && !back.is_global, "the answer's level %u", back.sl);
+	CHECK(!ibv_init_ah_from_wc(t->ctx, 1, &wc, NULL, &back) && back.sl == 14 && !back.is_global, "the answer's level %u",
+	      back.sl);
 	ud_end();
 	CHECK(!ibv_destroy_cq(rcq), "destroy");
 	rcq = plain;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of all ranks and of each host's, by turns, whose results are checked, for ever: what ends a rank is an error, which it says,
- * with status 3. One rank is killed among them.
+ * Collectives of all ranks and of each host's, by turns, whose results are checked, for ever: what ends a rank is an error,
+ * which it says, with status 3. One rank is killed among them.
  *
  *     collective allreduce|bcast|barrier DEAD FILE
  *
- * DEAD: the rank that kills itself after some rounds; -1: none does. FILE: a rank that has met its error stays, so that nobody is told of
- * the end of a rank that was none, until this file is there. SIGTERM is ignored: a launcher that ends the job because a rank has died
- * must not be what others end by; nor does it hand on what is said at once then, so that each rank also says it in FILE.RANK.
+ * DEAD: the rank that kills itself after some rounds; -1: none does. FILE: a rank that has met its error stays, so that nobody
+ * is told of the end of a rank that was none, until this file is there. SIGTERM is ignored: a launcher that ends the job
+ * because a rank has died must not be what others end by; nor does it hand on what is said at once then, so that each rank
+ * also says it in FILE.RANK.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -77,7 +78,8 @@ static void stay(const char *file)
 	}
 }
 
-/* Until there is an error, which this returns. Who has one in a collective of all is waited for in its host's, until all there know. */
+/* Until there is an error, which this returns. Who has one in a collective of all is waited for in its
+ * host's, until all there know. */
 static int rounds(const char *what, int dead, const char *file, MPI_Comm world, MPI_Comm here)
 {
 	int err = 0, near = 0, failed = 0, any = 0;
@@ -134,7 +136,8 @@ int main(int argc, char **argv)
 	}
 	MPI_Error_class(err, &class);
 	MPI_Error_string(err, text, &len);
-	snprintf(line, sizeof(line), "ends: %s: %s", class == MPI_ERR_PROC_ABORTED ? "MPI_ERR_PROC_ABORTED" : "another class", text);
+	snprintf(line, sizeof(line), "ends: %s: %s", class == MPI_ERR_PROC_ABORTED ? "MPI_ERR_PROC_ABORTED" : "another class",
+		 text);
 	say(argv[3], line);
 	stay(argv[3]);
 	_Exit(3);

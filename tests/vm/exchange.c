@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Each rank exchanges messages with the one half the world away and checks what it gets: N times, or, with N = 0, for ever. Then
- * what ends it is an error, which it says, with status 3. It ignores SIGTERM, so that it meets the error itself when the launcher ends
- * the job because another rank has met it; a launcher that does so may not hand on what ranks say from then on, so that a rank's output
- * and errors go to FILE.RANK, where FILE is given.
+ * what ends it is an error, which it says, with status 3. It ignores SIGTERM, so that it meets the error itself when the
+ * launcher ends the job because another rank has met it; a launcher that does so may not hand on what ranks say from then on, so
+ * that a rank's output and errors go to FILE.RANK, where FILE is given.
  *
  *     exchange N [FILE]
  */
@@ -46,7 +46,8 @@ int main(int argc, char **argv)
 		int bytes = n % 2 ? LARGE : SMALL;
 
 		memset(out, (int)(rank + n), (size_t)bytes);
-		err = MPI_Sendrecv(out, bytes, MPI_BYTE, peer, 0, in, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		err = MPI_Sendrecv(out, bytes, MPI_BYTE, peer, 0, in, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+				   MPI_STATUS_IGNORE);
 		if (!err && (in[0] != (char)(peer + n) || memcmp(in, in + 1, (size_t)bytes - 1))) {
 			printf("rank %d: message %lu of rank %d is not what was sent\n", rank, n, peer);
 			fflush(stdout);

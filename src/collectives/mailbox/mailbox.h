@@ -32,8 +32,8 @@ static inline size_t hdl_cell_place(struct hdl_slot_region *a, int ranks, uint64
 	a->at = at;
 	return at + slots * a->slot_bytes;
 }
-/* Compiles the cells to write and to await, and the epilogue; mailbox has no prologue. If region->peers is NULL, hdl_cell_aim must add the peers' addresses before the
- * first post. Returns 0 or an errno. */
+/* Compiles the cells to write and to await, and the epilogue; mailbox has no prologue. If region->peers is NULL, hdl_cell_aim
+ * must add the peers' addresses before the first post. Returns 0 or an errno. */
 int hdl_cell_compile(struct hdl_queues *h, struct hdl_coll_prog *p, const struct hdl_slot_region *region);
 void hdl_cell_aim(struct hdl_coll_prog *p, const struct hdl_region_peer *peers);
 void hdl_cell_free(struct hdl_mailbox_prog *l);
@@ -111,8 +111,8 @@ void hdl_pcoll_look(struct hdl_req *req, bool waits);
 /* Runs a v-collective of an intracommunicator on mailbox (vector.c). Returns false if the caller must run the call on the host
  * executor. Otherwise *rc is an MPI error class, as hdl_vcoll_start returns. */
 bool hdl_vector_begin(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);
-/* Fast path of the blocking form, for a call that a plan has run before. Returns false if nothing was posted: the caller must call
- * hdl_vector_begin. Otherwise *rc is an MPI error class. */
+/* Fast path of the blocking form, for a call that a plan has run before. Returns false if nothing was posted: the caller must
+ * call hdl_vector_begin. Otherwise *rc is an MPI error class. */
 bool hdl_vector_quick(struct hdl_comm *comm, const struct hdl_vcoll *a, int *rc);
 /* Makes a persistent request: returns as hdl_vector_begin. */
 bool hdl_vector_prepare(struct hdl_comm *comm, const struct hdl_vcoll *a, struct hdl_req **req, int *rc);

@@ -215,7 +215,8 @@ static int pcoll_exchange(struct hdl_pcoll *p, int status, bool *all)
 	return error;
 }
 
-/* Returns the communicator's queues, once all ranks have theirs or none has (state HDL_QUEUES_REFUSED). Returns NULL with errno. */
+/* Returns the communicator's queues, once all ranks have theirs or none has (state HDL_QUEUES_REFUSED).
+ * Returns NULL with errno. */
 static struct hdl_queues *pcoll_wired(struct hdl_cc *cc, uint8_t coll)
 {
 	struct hdl_queues *h = hdl_queues_of(cc, HDL_EXEC_MAILBOX, false, coll);

@@ -48,7 +48,8 @@ struct record {
 	uint32_t qpn[];			/* pair[size], out[tree_links], in[tree_links] */
 };
 
-/* Status of a rank that has all records, in which the ranks offer different queues, or a rank lacked memory for the first time. */
+/* Status of a rank that has all records, in which the ranks offer different queues, or a rank lacked
+ * memory for the first time. */
 #define BEGIN_AGAIN ESTALE
 
 static struct record *record(const struct hdl_queues *h, int rank)

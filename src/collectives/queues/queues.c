@@ -366,7 +366,8 @@ static void look_a_while(struct hdl_queues *h, struct hdl_run *run)
 		return;
 	do
 		queues_turn(h);
-	while (!run->finished && is_by_device(run) && !has_more(run) && hdl_wait_step(&w, w.shared && exec_of(run)->needs_cpu(h, run)));
+	while (!run->finished && is_by_device(run) && !has_more(run) &&
+	       hdl_wait_step(&w, w.shared && exec_of(run)->needs_cpu(h, run)));
 }
 
 /* Ends a blocking operation of vector.c that was just posted, with no operation before it, if all cells come within a bounded

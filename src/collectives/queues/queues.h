@@ -139,7 +139,8 @@ struct hdl_slot_class {
 	uint32_t next_slot;		/* of operation `posted` */
 	size_t slot_bytes, acc_bytes, data_bytes;
 };
-enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };	/* mailbox: SHORT: short and medium cells, single copy; LONG: wide cells */
+/* mailbox: SHORT: short and medium cells, single copy; LONG: wide cells */
+enum { HDL_SLOT_SHORT, HDL_SLOT_LONG, HDL_SLOT_LONGER, HDL_SLOT_LONGEST, HDL_SLOT_CLASSES };
 _Static_assert((int)HDL_SLOT_CLASSES <= (int)HDL_REGIONS, "each class of tasks has a region");
 
 struct hdl_queues {
@@ -246,8 +247,8 @@ struct hdl_queues {
 
 /* ---- send queue of a link ------------------------------------------------------------------------------------------------- */
 
-/* One accounting for cells, control records, copies and task lists: code that posts requests on a link adds them to sq_posted, and
- * signals some (hdl_link_signal); the completion of a signaled request says that all earlier ones are complete, too. */
+/* One accounting for cells, control records, copies and task lists: code that posts requests on a link adds them to sq_posted,
+ * and signals some (hdl_link_signal); the completion of a signaled request says that all earlier ones are complete, too. */
 
 /* Returns the number of free entries. */
 static inline uint64_t hdl_link_room(const struct hdl_coll_link *l)
@@ -297,8 +298,8 @@ static inline uint32_t hdl_ring_after(uint32_t i, uint64_t n)
 	return i + 1 == n ? 0 : i + 1;
 }
 
-/* The run becomes operation `posted`, and gets its number, slot and place. Must: run->class is set; the caller increments h->posted
- * when the requests are posted. */
+/* The run becomes operation `posted`, and gets its number, slot and place. Must: run->class is set; the caller increments
+ * h->posted when the requests are posted. */
 static inline void hdl_queues_number(struct hdl_queues *h, struct hdl_run *run, bool synchronizes)
 {
 	struct hdl_slot_class *c = &h->class[run->class];
@@ -410,13 +411,14 @@ void hdl_queues_arm(void);			/* see hdl_tp_on_sleep */
 /* The communicator is freed: its queues go to the cache, or are destroyed. Must: nothing is outstanding. May be called while an
  * operation is being completed. */
 void hdl_queues_free(struct hdl_cc *cc);
-/* Returns true if an operation is posted, accepted or started and has not ended. Staging buffers that peers still read do not count. */
+/* Returns true if an operation is posted, accepted or started and has not ended. Staging buffers that peers
+ * still read do not count. */
 bool hdl_queues_have_operations(void);
 /* Destroys the queue pairs and slots of a communicator, whatever is outstanding. The struct hdl_queues stay, because the host
  * executor's runs of the bring-up refer to them. Must: progress calls no function of this folder any more. */
 void hdl_queues_abandon(struct hdl_cc *cc);
-/* Destroys the cached queues with members of a job with which this process has no communicator any more. Called when a communicator is
- * freed; MPI_Comm_disconnect has returned only when all members have completed their operations. */
+/* Destroys the cached queues with members of a job with which this process has no communicator any more. Called when a
+ * communicator is freed; MPI_Comm_disconnect has returned only when all members have completed their operations. */
 void hdl_queue_cache_depart(void);
 void hdl_queue_cache_fini(void);		/* destroys all cached queues */
 bool hdl_queue_cache_give(void);		/* destroys those of which all writes have left; true: any were. See
@@ -449,8 +451,8 @@ struct hdl_coll_prog {
 	uint8_t class;
 };
 
-/* (a) above: returns true if this rank has fewer operations posted and not retired than the depth, of the class and of all classes.
- * Only together with (b) does that prove the slot free at the peers. */
+/* (a) above: returns true if this rank has fewer operations posted and not retired than the depth, of the class and of all
+ * classes. Only together with (b) does that prove the slot free at the peers. */
 static inline bool hdl_queues_has_slot(const struct hdl_queues *h, uint8_t class)
 {
 	const struct hdl_slot_class *c = &h->class[class];

@@ -355,7 +355,8 @@ static int choose_candidate(const struct hdl_plan_key *key, const struct hdl_com
 		out->enc = (struct hdl_enc){ 0 };
 		out->pairs = false;
 		if (!*first)
-			snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16, out->why);
+			snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
+				 out->why);
 	}
 	if (out->executor == HDL_EXEC_HOST && choose_single_copy(key, props))
 		choose_by_copies(key, props, out);
@@ -405,7 +406,8 @@ static bool copies_come_first(const struct hdl_plan_key *key, const struct hdl_c
 
 static bool messages_win_on_cores(const struct hdl_plan_key *key, const struct hdl_comm_props *props)
 {
-	return hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !props->oversubscribed && !better_on_mailbox(key, props->size);
+	return hdl_executor_forced == HDL_FORCED_AUTO && key->blocking && !props->oversubscribed &&
+	       !better_on_mailbox(key, props->size);
 }
 
 static bool messages_win_among_many(const struct hdl_plan_key *key, const struct hdl_comm_props *props)

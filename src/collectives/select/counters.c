@@ -9,10 +9,12 @@ enum { ON_HOST, ON_MAILBOX, ON_SINGLE_COPY, ON_TASKS, FELL_BACK, LATE, WAITS, EN
 
 static const struct hdl_counter table[COUNTERS] = {
 	[ON_HOST] = { "collectives_on_host", "Collectives that the host executor ran, by messages", false },
-	[ON_MAILBOX] = { "collectives_on_mailbox", "Collectives that the mailbox executor ran, by RDMA writes into cells", false },
+	[ON_MAILBOX] = { "collectives_on_mailbox", "Collectives that the mailbox executor ran, by RDMA writes into cells",
+			 false },
 	[ON_SINGLE_COPY] = { "collectives_by_single_copy", "Collectives that ranks ran by copies between their buffers", false },
 	[ON_TASKS] = { "collectives_on_tasks", "Collectives that the device ran as task lists", false },
-	[FELL_BACK] = { "collectives_fallen_back", "Collectives of mailbox or tasks that the host executor ran in their place", false },
+	[FELL_BACK] = { "collectives_fallen_back", "Collectives of mailbox or tasks that the host executor ran in their place",
+			false },
 	[LATE] = { "collectives_late", "Offloaded collectives that waited in the library for a slot", false },
 	[WAITS] = { "collective_waits", "WAIT requests of collectives that the device ran as task lists", false },
 	[ENABLES] = { "collective_enables", "SEND_ENABLE and RECV_ENABLE requests of such collectives", false },

@@ -42,9 +42,8 @@ static void coll_report_add(const struct hdl_plan *plan, enum hdl_executor execu
 	for (; *at; at = &(*at)->next) {
 		l = *at;
 		if (l->coll == plan->key.coll && l->size_class == class && l->executor == executor &&
-		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->node_phase == plan->key.node_phase &&
-		    l->algorithm == algorithm &&
-		    !strcmp(l->why, why)) {
+		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent &&
+		    l->node_phase == plan->key.node_phase && l->algorithm == algorithm && !strcmp(l->why, why)) {
 			l->count += count;
 			l->late += late;
 			return;

@@ -14,8 +14,8 @@ struct hdl_comm_props {
 	bool one_host;			/* all ranks are on this one */
 	const struct hdl_hosts *hosts;	/* the ranks of each host, if there are several hosts; NULL: one host, or not known */
 	bool oversubscribed;		/* ranks outnumber cores */
-	int cpus;			/* oversubscribed, one host: the CPUs that the ranks share, at most HDL_MAILBOX_RANKS, by which
-					 * single_copy/reduce.c selects the ranks that reduce; 0: each rank has a CPU */
+	int cpus;			/* oversubscribed, one host: the CPUs that the ranks share, at most HDL_MAILBOX_RANKS, by
+					 * which single_copy/reduce.c selects the ranks that reduce; 0: each rank has a CPU */
 	bool rc;			/* RC queues are allowed */
 	const char *device;		/* name of the device whose port connects the ranks of this host; NULL: there is none */
 	bool wakes;			/* the device wakes its process when a peer's write lands */

@@ -131,8 +131,8 @@ char *hdl_sc_stage(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint
  * operation's number. */
 char *hdl_sc_stage_until(struct hdl_queues *h, struct hdl_run *run, size_t bytes, uint32_t readers, size_t once, const char *done,
 			 size_t apart);
-/* Returns the ns per KiB up to which a copy into a staging buffer counts as quick on this machine (HDL_TUNE_STAGING). Measured once
- * per process. */
+/* Returns the ns per KiB up to which a copy into a staging buffer counts as quick on this machine (HDL_TUNE_STAGING).
+ * Measured once per process. */
 uint32_t hdl_sc_quick(void);
 void hdl_sc_stage_copy(struct hdl_queues *h, char *staging, const char *from, size_t bytes);
 /* Sends the control record. Returns false if the send queue is full. */

@@ -19,8 +19,8 @@
  *                │          └───────────┴───────────────────────▲ │
  *                └─ another round: a member had no bitmap ────────┘
  *
- * RESULT_DATA and LEADER_DATA are skipped after the first round, after an error, and where there is no table or root data; COMMIT is
- * skipped after an error.
+ * RESULT_DATA and LEADER_DATA are skipped after the first round, after an error, and where there is no table or root data;
+ * COMMIT is skipped after an error.
  *
  * A state is left when all requests that were posted in it have completed (hdl_cid_agreement.pending is 0). comm_cid.c has the
  * table of what follows. A failure is recorded in any state; it changes the result, not the order of the states, so that each

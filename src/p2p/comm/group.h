@@ -72,8 +72,8 @@ void hdl_group_open(struct hdl_group *g);
 void hdl_group_close(struct hdl_group *g);
 void hdl_group_fini(void);
 
-/* Makes a new group part of the session from which it was derived; NULL: none. Groups that are part of one stay there, and so does
- * the empty group. */
+/* Makes a new group part of the session from which it was derived; NULL: none. Groups that are part of one stay there, and
+ * so does the empty group. */
 void hdl_group_derive(struct hdl_group *g, struct hdl_session *session);
 
 /* Makes a group of n processes, at a stride that is not 0. Returns NULL without memory, as the next function does. */

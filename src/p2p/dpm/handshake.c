@@ -188,8 +188,10 @@ static int send_hello(int fd, const struct hdl_dpm_peer *m, const struct hdl_wai
 	return err;
 }
 
-/* Returns the group of the process that is described. NULL: *err is set, or there can be no communication with it (*refused, reported). */
-static struct hdl_group *parse_peer(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err, int *refused)
+/* Returns the group of the process that is described. NULL: *err is set, or there can be no communication with
+ * it (*refused, reported). */
+static struct hdl_group *parse_peer(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err,
+				    int *refused)
 {
 	struct hdl_group *other = hdl_group_described(described, bytes);
 

@@ -17,12 +17,13 @@ struct hdl_dpm_peer {
 	/* in monotonic_ns(); 0: none. Of hdl_dpm_handshake as a whole; it may extend a connector's */
 	uint64_t deadline;
 	struct hdl_comm *comm;		/* its members wait for the result: the wait ends when one of them fails; or NULL */
-	/* Returns true if the peer is known to have ended: the wait ends then, too (-EOWNERDEAD). Any thread calls it; the thread that
-	 * learns of the end calls hdl_tp_wake. NULL: nothing is known */
+	/* Returns true if the peer is known to have ended: the wait ends then, too (-EOWNERDEAD). Any thread calls it; the
+	 * thread that learns of the end calls hdl_tp_wake. NULL: nothing is known */
 	bool (*ended)(const void *arg);
 	const void *ended_arg;
 	struct hdl_group *other;	/* result: the peer, a group of one; NULL: no communication is possible */
-	int refused;			/* result: hdl_peer_add's negative errno for the peer; -ENETUNREACH: it is in another fabric; else 0 */
+	int refused;			/* result: hdl_peer_add's negative errno for the peer; -ENETUNREACH: it is in another
+					 * fabric; else 0 */
 	/* result: for messages of the two on the agreement that follows; differs at each handshake */
 	int tag;
 };

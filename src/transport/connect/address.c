@@ -94,13 +94,14 @@ int hdl_wire_publish(struct hdl_tp *tp)
 static int read_head(int proc, const void *data, size_t len, struct hdl_addr_head *h)
 {
 	if (len < sizeof(*h)) {
-		hdl_error("%s published an address of %zu bytes: is it another version of the library?", hdl_proc_text(proc), len);
+		hdl_error("%s published an address of %zu bytes: is it another version of the library?", hdl_proc_text(proc),
+			  len);
 		return -EPROTO;
 	}
 	memcpy(h, data, sizeof(*h));
 	if (h->version != HDL_ADDR_VERSION || h->count > HDL_DEVICES || len != sizeof(*h) + h->count * sizeof(struct hdl_addr)) {
-		hdl_error("%s published an address of version %u (%zu bytes), this library knows version %u: all ranks must use the "
-			  "same library", hdl_proc_text(proc), h->version, len, HDL_ADDR_VERSION);
+		hdl_error("%s published an address of version %u (%zu bytes), this library knows version %u: all ranks must use "
+			  "the same library", hdl_proc_text(proc), h->version, len, HDL_ADDR_VERSION);
 		return -EPROTO;
 	}
 	h->host[sizeof(h->host) - 1] = '\0';
@@ -162,15 +163,16 @@ static int address_join(struct hdl_ep *ep, const void *data, size_t len)
 	want = address_is_here(ep->rank, &h) ? HDL_ROLE_LOCAL : HDL_ROLE_REMOTE;
 	ep->dev = device_for(ep->tp, want);
 	if (!ep->dev) {
-		hdl_error("no device reaches %s, which is on %s: set HEDDLE_DEVICE to a device that does", hdl_proc_text(ep->rank),
-			  want == HDL_ROLE_LOCAL ? "this host" : "another host");
+		hdl_error("no device reaches %s, which is on %s: set HEDDLE_DEVICE to a device that does",
+			  hdl_proc_text(ep->rank), want == HDL_ROLE_LOCAL ? "this host" : "another host");
 		return -EHOSTUNREACH;
 	}
 	/* the device's fabric is memory of this host, and its ports are alike in all fabrics: a message would reach another
 	 * process, or none */
 	if (want == HDL_ROLE_REMOTE && ep->dev->addr.fabric && h.machine && hdl_host_id() && h.machine != hdl_host_id()) {
-		hdl_error("%s is on another host, and %s is the software HCA, which reaches processes of this one only: name a device for "
-			  "others, too (HEDDLE_DEVICE=%s,NAME), or none", hdl_proc_text(ep->rank), ep->dev->name, ep->dev->name);
+		hdl_error("%s is on another host, and %s is the software HCA, which reaches processes of this one only: name a "
+			  "device for others, too (HEDDLE_DEVICE=%s,NAME), or none",
+			  hdl_proc_text(ep->rank), ep->dev->name, ep->dev->name);
 		return -EHOSTUNREACH;
 	}
 	if (!address_for(want, data, h.count, &ep->addr)) {
@@ -179,8 +181,8 @@ static int address_join(struct hdl_ep *ep, const void *data, size_t len)
 		return -EPROTO;
 	}
 	if (!hdl_proc_is_ours(ep->rank) && ep->addr.fabric != ep->dev->addr.fabric) {
-		hdl_error("%s is in another fabric of the software HCA, which leads nowhere from here: give both jobs the same one "
-			  "(heddlerun -x SHCA_FABRIC=NAME)", hdl_proc_text(ep->rank));
+		hdl_error("%s is in another fabric of the software HCA, which leads nowhere from here: give both jobs the same "
+			  "one (heddlerun -x SHCA_FABRIC=NAME)", hdl_proc_text(ep->rank));
 		return -ENETUNREACH;
 	}
 	if (!is_alike(ep->tp, ep->rank, &h))
@@ -215,11 +217,12 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 	if (g)
 		return address_join(ep, g->data, g->len);
 	if (tp->up.unpublished) {
-		hdl_error("no address of %s was given (hdl_peer_add), and the runtime knows none of an instance that is not published",
-			  hdl_proc_text(ep->rank));
+		hdl_error("no address of %s was given (hdl_peer_add), and the runtime knows none of an instance that is not "
+			  "published", hdl_proc_text(ep->rank));
 		return -EHOSTUNREACH;
 	}
-	err = hdl_rt_get_of(job ? job->nspace : NULL, hdl_proc_rank(ep->rank), job ? HDL_ADDRESS : hdl_rt_address_key(), &data, &len);
+	err = hdl_rt_get_of(job ? job->nspace : NULL, hdl_proc_rank(ep->rank), job ? HDL_ADDRESS : hdl_rt_address_key(), &data,
+			    &len);
 	if (!err)
 		err = address_join(ep, data, len);
 	free(data);
@@ -272,8 +275,8 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 	if (!is_alike(tp, proc, &h))
 		return -EINVAL;
 	if (ep && ep->name.incarnation != h.name.incarnation) {
-		hdl_error("%s is not the process that this one has known by that name: has its job been started again under the same name?",
-			  hdl_proc_text(proc));
+		hdl_error("%s is not the process that this one has known by that name: has its job been started again under the "
+			  "same name?", hdl_proc_text(proc));
 		return -ESTALE;
 	}
 	if (ep)

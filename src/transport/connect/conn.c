@@ -242,7 +242,8 @@ void hdl_conn_step(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 	case HDL_CONN_RTU_SEEN:
 		if (c->state == HDL_CONN_FAILED)
 			reject(todo, c->number, HDL_QUEUE_NONE);
-		else if (conn_possible(self, e->kind) && !c->replacing && (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
+		else if (conn_possible(self, e->kind) && !c->replacing &&
+			 (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
 			conn_take(c, todo, e->kind);
 		return;
 	case HDL_CONN_TIMER:

@@ -205,8 +205,8 @@ static int send_rtu(struct hdl_ep *ep)
 	ep->sq = &ep->queues->sq;
 	if ((err = hdl_ep_post_rtu(ep, &hdr)) >= 0)
 		return 0;
-	hdl_error("%s: the new %s connection refuses its first message (%s)", hdl_proc_text(ep->rank), hdl_kind_name(ep->queues->kind),
-		  strerror(-err));
+	hdl_error("%s: the new %s connection refuses its first message (%s)", hdl_proc_text(ep->rank),
+		  hdl_kind_name(ep->queues->kind), strerror(-err));
 	return err;
 }
 
@@ -421,8 +421,9 @@ static const char *is_hopeless(struct hdl_ep *ep)
 	case HDL_PROC_ENDED:
 		return "the peer's process has ended; look at its output";
 	case HDL_PROC_UNKNOWN:
-		return q->why.status == IBV_WC_RETRY_EXC_ERR ? "nobody answers there: the peer's process or host has ended, or the "
-							       "network between is down" : NULL;
+		return q->why.status == IBV_WC_RETRY_EXC_ERR ?
+			       "nobody answers there: the peer's process or host has ended, or the network between is down" :
+			       NULL;
 	case HDL_PROC_LIVES:
 		break;
 	}
@@ -625,8 +626,10 @@ static bool is_given_up(struct hdl_ep *ep, uint64_t now)
 	if (!hdl_ep_replaced(ep) || !hdl_vars.ud_timeout || (now - ep->queues->since_ns) / 1000 < hdl_vars.ud_timeout ||
 	    hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 		return false;
-	snprintf(why, sizeof(why), "the peer has not answered for %.1f s: its process or its host has ended, or it computes for longer "
-		 "than HEDDLE_UD_TIMEOUT", (double)(now - ep->queues->since_ns) / 1e9);
+	snprintf(why, sizeof(why),
+		 "the peer has not answered for %.1f s: its process or its host has ended, or it computes for longer "
+		 "than HEDDLE_UD_TIMEOUT",
+		 (double)(now - ep->queues->since_ns) / 1e9);
 	hdl_wire_report(ep, why);
 	hdl_ep_fail(ep, -ETIMEDOUT);
 	return true;

@@ -74,8 +74,8 @@ int hdl_device_names(const char *list, struct hdl_device_names *names)
 		size_t n = strcspn(p, ",");
 
 		if (!n || n >= sizeof(names->name[0]) || names->n == 2) {
-			hdl_error("HEDDLE_DEVICE=%s: %s; it is one device for all peers, or two with a comma between them: the first one "
-				  "for the peers of this host, the second one for others", list,
+			hdl_error("HEDDLE_DEVICE=%s: %s; it is one device for all peers, or two with a comma between them: the "
+				  "first one for the peers of this host, the second one for others", list,
 				  names->n == 2 ? "there are more than two names" : n ? "a name is too long" : "a name is empty");
 			return -EINVAL;
 		}

@@ -64,9 +64,10 @@ static void queue_failed(struct hdl_dev *dev, const struct ibv_async_event *e, s
 	char text[HDL_PEER_TEXT];
 
 	if (ep && !ep->failed && !dev->tp->closing)
-		hdl_error("connection to %s failed: %s port %u, %s queue %u: %s: the peer's process has ended, or sent what this device refuses; "
-			  "look at the peer's output", hdl_peer_text(ep, text), dev->name, dev->port.port_num,
-			  hdl_kind_name(ep->queues ? ep->queues->kind : NULL), e->element.qp->qp_num, ibv_event_type_str(e->event_type));
+		hdl_error("connection to %s failed: %s port %u, %s queue %u: %s: the peer's process has ended, or sent what this "
+			  "device refuses; look at the peer's output", hdl_peer_text(ep, text), dev->name, dev->port.port_num,
+			  hdl_kind_name(ep->queues ? ep->queues->kind : NULL), e->element.qp->qp_num,
+				  ibv_event_type_str(e->event_type));
 	else if (!ep && !dev->tp->closing)
 		hdl_error("%s port %u: queue %u: %s: messages may be lost", dev->name, dev->port.port_num,
 			  e->element.qp->qp_num, ibv_event_type_str(e->event_type));

@@ -4,8 +4,8 @@
 
 #include "transport/core/tp.h"
 
-/* The struct of a counter: endpoint (64 and 32 bits), reliable stream of an endpoint (32 bits), send queues of all kinds or of one,
- * registrations, struct hdl_tp, struct shca_counts. */
+/* The struct of a counter: endpoint (64 and 32 bits), reliable stream of an endpoint (32 bits), send queues of all kinds or of
+ * one, registrations, struct hdl_tp, struct shca_counts. */
 enum where { PEER, PEER32, REL, QUEUE, REGISTRATIONS, WHOLE, WHOLE32, DEVICE, QUEUE_OF /* + enum hdl_queue */ };
 
 #define OF_KIND(kind, name)											\
@@ -35,10 +35,12 @@ static const struct counted {
 	  PEER, offsetof(struct hdl_ep, out_rndv.msgs) },
 	{ { "rendezvous_bytes_sent", "Bytes of announced messages that their receiver asked for", true },
 	  PEER, offsetof(struct hdl_ep, out_rndv.bytes) },
-	{ { "ring_messages_received", "Messages that came by an eager ring", true }, PEER, offsetof(struct hdl_ep, in_ring.msgs) },
+	{ { "ring_messages_received", "Messages that came by an eager ring", true }, PEER,
+	  offsetof(struct hdl_ep, in_ring.msgs) },
 	{ { "ring_bytes_received", "Bytes of the messages that came by an eager ring", true },
 	  PEER, offsetof(struct hdl_ep, in_ring.bytes) },
-	{ { "srq_messages_received", "Messages that came in pooled receives", true }, PEER, offsetof(struct hdl_ep, in_srq.msgs) },
+	{ { "srq_messages_received", "Messages that came in pooled receives", true }, PEER,
+	  offsetof(struct hdl_ep, in_srq.msgs) },
 	{ { "srq_bytes_received", "Bytes of the messages that came in pooled receives", true },
 	  PEER, offsetof(struct hdl_ep, in_srq.bytes) },
 	{ { "ud_messages_received", "Messages that came as UD packets", true }, PEER, offsetof(struct hdl_ep, in_ud.msgs) },
@@ -94,10 +96,12 @@ static const struct counted {
 	  PEER32, offsetof(struct hdl_ep, eager_off_turn) },
 	OF_KIND(RC, "rc"), OF_KIND(XRC, "xrc"), OF_KIND(DC, "dc"), OF_KIND(UD, "ud"),
 	OF_DEVICE("device_waits", waits, "WAIT requests of this process that the software HCA has executed"),
-	OF_DEVICE("device_enables", enables, "SEND_ENABLE and RECV_ENABLE requests of this process that the software HCA has executed"),
+	OF_DEVICE("device_enables", enables,
+		  "SEND_ENABLE and RECV_ENABLE requests of this process that the software HCA has executed"),
 	OF_DEVICE("device_calcs", calcs, "Requests of this process with a CALC that the software HCA has executed"),
 	OF_DEVICE("device_foreign", foreign, "Requests of this process that other processes have executed in the software HCA"),
-	OF_DEVICE("device_for_others", for_others, "Requests of other processes that this process has executed in the software HCA"),
+	OF_DEVICE("device_for_others", for_others,
+		  "Requests of other processes that this process has executed in the software HCA"),
 };
 
 const struct hdl_counter *hdl_counter(unsigned i)

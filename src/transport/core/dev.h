@@ -25,8 +25,8 @@ struct hdl_promises {
 					 * none */
 };
 
-#define HDL_REFUSED_PAGES "pages on demand, but did not register all memory (%s): messages' memory is registered, or copied, and " \
-			  "collectives do not copy between the ranks' buffers"
+#define HDL_REFUSED_PAGES "pages on demand, but did not register all memory (%s): messages' memory is registered, or copied, " \
+			  "and collectives do not copy between the ranks' buffers"
 
 struct hdl_dev {
 	struct hdl_tp *tp;

@@ -430,7 +430,9 @@ static void debug_device(const struct hdl_dev *dev)
 
 	hdl_debug("%s port %u: kinds%s, inline %u, %s; promises:%s%s%s%s%s", dev->name, dev->port.port_num,
 		  hdl_kinds_text(dev->caps, kinds), dev->max_inline,
-		  p->pages_written ? "no registration needed" : p->pages ? "no registration needed to send" : "memory is registered",
+		  p->pages_written ? "no registration needed" :
+		  p->pages         ? "no registration needed to send" :
+				     "memory is registered",
 		  p->sequence ? " sequence" : "", p->wakes ? " wakes" : "", p->at_once ? " at-once" : "",
 		  p->tells_end ? " tells-end" : "", p->arena ? " arena" : "");
 }
@@ -451,7 +453,8 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 	    (err = check_allowed(dev, allowed)))
 		return err;
 	dev->possible = hdl_select_possible(dev->caps, allowed, hdl_job.size, hdl_job.ppn, hdl_vars.rc_peers);
-	if ((err = hdl_mem_alloc(dev, "zeros for terminators", HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)))
+	if ((err = hdl_mem_alloc(dev, "zeros for terminators", HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) ||
+	    (err = make_rcq(dev)))
 		return err;
 	/* the longest request that is copied: a pooled receive's bytes, or a frame with its terminator */
 	size_t most = hdl_srq_bytes() > tp->ring_max ? hdl_srq_bytes() : tp->ring_max;

@@ -60,8 +60,8 @@ int hdl_fd_waker_open(struct hdl_fd_waker *r, const int *fds, int n, void (*wake
 	if (!err)
 		err = hdl_thread_create(&r->thread, NULL, fd_waker_main, r, "heddle-fd-waker");
 	if (err) {
-		hdl_error("the thread that wakes this process for its second device cannot be had (%s): raise the limits of processes "
-			  "and descriptors (ulimit -u, ulimit -n), or name one device (HEDDLE_DEVICE)", strerror(-err));
+		hdl_error("the thread that wakes this process for its second device cannot be had (%s): raise the limits of "
+			  "processes and descriptors (ulimit -u, ulimit -n), or name one device (HEDDLE_DEVICE)", strerror(-err));
 		fd_waker_close_fds(r);
 		return err;
 	}

@@ -242,7 +242,8 @@ static void sleep_here(struct hdl_tp *tp, unsigned n)
 	hdl_device_sleep_end(sleep);
 	was_woken(tp);		/* the caller checks its condition when this returns */
 	if (err && err != EINTR)
-		hdl_error("%s failed (%s)", word ? "sleeping until the next write" : "poll(2) on the completion channels", strerror(err));
+		hdl_error("%s failed (%s)", word ? "sleeping until the next write" : "poll(2) on the completion channels",
+			  strerror(err));
 	if (!word)
 		take_wake(tp);
 	for (int i = 0; i < tp->ndev; i++) {

@@ -164,9 +164,10 @@ static int check_vars(void)
 	if (hdl_vars.eager_max > (size_t)1 << 30)
 		hdl_error("HEDDLE_EAGER_MAX=%zu: at most 1g, for every pooled receive is of this size", hdl_vars.eager_max);
 	else if (hdl_srq_room() < HDL_SRQ_LEAST)
-		hdl_error("HEDDLE_EAGER_MAX=%zu: each process keeps at least %d receives of this size posted, and those of this host's %d "
-			  "processes may take a quarter of its memory: at most %zu here",
-			  hdl_vars.eager_max, HDL_SRQ_LEAST, hdl_job.local_size, hdl_srq_memory() / HDL_SRQ_LEAST - HDL_WIRE_MOST);
+		hdl_error("HEDDLE_EAGER_MAX=%zu: each process keeps at least %d receives of this size posted, and those of this "
+			  "host's %d processes may take a quarter of its memory: at most %zu here",
+			  hdl_vars.eager_max, HDL_SRQ_LEAST, hdl_job.local_size,
+			  hdl_srq_memory() / HDL_SRQ_LEAST - HDL_WIRE_MOST);
 	else if (!hdl_vars.rndv_chunk)
 		hdl_error("HEDDLE_RNDV_CHUNK=0: an RDMA write of a rendezvous carries at least 1 byte");
 	else if (hdl_vars.sq_depth > 1 << 20)
@@ -185,10 +186,13 @@ static void report_adjusted(struct hdl_tp *tp)
 	if (depth != (uint32_t)hdl_vars.sq_depth)
 		hdl_vars_adjusted("HEDDLE_SQ_DEPTH", depth, "a send queue has a power of two of requests, at least 16");
 	if (hdl_vars.srq_depth < HDL_SRQ_LEAST)
-		hdl_vars_adjusted("HEDDLE_SRQ_DEPTH", HDL_SRQ_LEAST, "fewer receives could not take in what is under way (UD: 64)");
+		hdl_vars_adjusted("HEDDLE_SRQ_DEPTH", HDL_SRQ_LEAST,
+				  "fewer receives could not take in what is under way (UD: 64)");
 	else if ((uint64_t)hdl_vars.srq_depth > hdl_srq_room())
-		hdl_vars_adjusted("HEDDLE_SRQ_DEPTH", hdl_srq_room(),
-				  "the pools of this host's processes, of receives of HEDDLE_EAGER_MAX, take a quarter of its memory at most");
+		hdl_vars_adjusted(
+			"HEDDLE_SRQ_DEPTH", hdl_srq_room(),
+			"the pools of this host's processes, of receives of HEDDLE_EAGER_MAX, take a quarter of its memory at "
+			"most");
 	if (hdl_vars.dci_count < 1)
 		hdl_vars_adjusted("HEDDLE_DCI_COUNT", 1, "DC needs an initiator; HEDDLE_TRANSPORT forbids a kind");
 	if (hdl_vars.ring_size && lines < HDL_RING_LINES_MIN)
@@ -369,8 +373,8 @@ static void settle_before_fence(struct hdl_tp *tp)
 }
 
 /* All ranks are in MPI_Finalize, or this process leaves alone. Lets the executors' operations go on as long as they move: a rank
- * whose operation is complete owes the others nothing. An operation that not all ranks have begun never moves. all_there false: a rank
- * ended before the fence, so the executors go on detecting and reporting failures. */
+ * whose operation is complete owes the others nothing. An operation that not all ranks have begun never moves. all_there false:
+ * a rank ended before the fence, so the executors go on detecting and reporting failures. */
 static void end_executors(struct hdl_tp *tp, bool all_there)
 {
 	enum { STILL_NS = 1000000000 };

@@ -33,7 +33,8 @@ static void report_ways(struct hdl_tp *tp, FILE *out)
 			if (!c->bytes[w])
 				continue;
 			if (!n++)
-				fprintf(out, "heddle: transports: rank %d: rendezvous %s:", hdl_job.rank, hdl_tune_class_text(i, text));
+				fprintf(out, "heddle: transports: rank %d: rendezvous %s:", hdl_job.rank,
+					hdl_tune_class_text(i, text));
 			fprintf(out, "%s %s %" PRIu64 " bytes", n > 1 ? "," : "", hdl_way_name((enum hdl_way)w), c->bytes[w]);
 			if (w == c->tune->choice && c->tune->ns)
 				fprintf(out, " (%" PRIu64 " MB/s)", (uint64_t)1048576000 / c->tune->ns);
@@ -98,9 +99,10 @@ static void report_registrations(struct hdl_tp *tp, FILE *out)
 	struct hdl_regcache_stats s = hdl_regcache_stats(tp);
 
 	if (s.hits | s.misses | s.uncached)
-		fprintf(out, "heddle: transports: rank %d: registrations: %" PRIu64 " found, %" PRIu64 " made, %" PRIu64 " for one "
-			"message; "
-			"%" PRIu64 " given up for room, %" PRIu64 " because the memory had changed; %zu bytes in %zu regions at the end\n",
+		fprintf(out,
+			"heddle: transports: rank %d: registrations: %" PRIu64 " found, %" PRIu64 " made, %" PRIu64 " for one "
+			"message; %" PRIu64 " given up for room, %" PRIu64
+			" because the memory had changed; %zu bytes in %zu regions at the end\n",
 			hdl_job.rank, s.hits, s.misses, s.uncached, s.evicted, s.stale, s.bytes, s.entries);
 }
 
@@ -118,8 +120,9 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 		const struct hdl_ep *ep = tp->peers.of[i];
 		if (!used(ep))
 			continue;
-		fprintf(out, "heddle: transports: rank %d -> %s: %s:%u %s", hdl_job.rank, hdl_proc_text(ep->rank) + strlen("rank "),
-			ep->dev->name, ep->dev->port.port_num, tp_report_kinds(ep, kind, sizeof(kind)));
+		fprintf(out, "heddle: transports: rank %d -> %s: %s:%u %s", hdl_job.rank,
+			hdl_proc_text(ep->rank) + strlen("rank "), ep->dev->name, ep->dev->port.port_num,
+			tp_report_kinds(ep, kind, sizeof(kind)));
 		const struct { const char *name; uint64_t msgs, bytes; } p[] = {
 			{ "ring", ep->out_ring.msgs, ep->out_ring.bytes },
 			{ "srq", ep->out_srq.msgs, ep->out_srq.bytes },

@@ -266,7 +266,8 @@ static int dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 		ibv_wr_rdma_write_imm(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);
 		break;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		ibv_wr_atomic_cmp_swp(q, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+		ibv_wr_atomic_cmp_swp(q, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add,
+				      wr->wr.atomic.swap);
 		break;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		ibv_wr_atomic_fetch_add(q, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add);
@@ -279,7 +280,8 @@ static int dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		struct ibv_data_buf b[3];
 		for (int i = 0; i < wr->num_sge; i++)
-			b[i] = (struct ibv_data_buf){ .addr = (void *)(uintptr_t)wr->sg_list[i].addr, .length = wr->sg_list[i].length };
+			b[i] = (struct ibv_data_buf){.addr = (void *)(uintptr_t)wr->sg_list[i].addr,
+						     .length = wr->sg_list[i].length};
 		ibv_wr_set_inline_data_list(q, (size_t)wr->num_sge, b);
 	} else {
 		ibv_wr_set_sge_list(q, (size_t)wr->num_sge, wr->sg_list);

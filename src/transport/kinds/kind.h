@@ -75,8 +75,8 @@ int hdl_qp_connect(struct ibv_qp *qp, const struct hdl_dev *dev, const union ibv
 /* Sends one packet of the reliable stream: header, then payloads a and b. Returns 0, or -EAGAIN: no room. */
 int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn);
 /* As hdl_ud_send, where the first payload is packed: `an` bytes of send `a`, from its byte `at` on. */
-int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an, const void *b,
-		     uint32_t bn);
+int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an,
+		     const void *b, uint32_t bn);
 /* Sends a message in several packets, if all of them have room; buf: NULL if the send is packed. Returns 0, or -EAGAIN: the
  * caller must announce the message. */
 int hdl_ud_send_parts(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, uint32_t len, const struct hdl_send *send);

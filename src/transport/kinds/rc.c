@@ -126,6 +126,6 @@ int hdl_tp_rc_connect(struct hdl_tp *tp, struct ibv_qp *qp, const struct hdl_por
 
 const struct hdl_tp_kind hdl_kind_rc = {
 	.queue = HDL_QUEUE_RC, .needs = "RC queue pairs on a shared receive queue", .pool = HDL_POOL_SRQ, .reports_end = true,
-	.probe = rc_probe, .open = hdl_srq_open, .close = hdl_srq_close, .receives = hdl_srq_depth, .make = rc_make, .to_rtr = rc_to_rtr,
-	.renew = rc_renew,
+	.probe = rc_probe, .open = hdl_srq_open, .close = hdl_srq_close, .receives = hdl_srq_depth, .make = rc_make,
+	.to_rtr = rc_to_rtr, .renew = rc_renew,
 };

@@ -391,8 +391,8 @@ static inline __attribute__((always_inline)) struct hdl_txbuf *packet(struct hdl
 }
 
 /* Writes header and payloads. packs: `a` is a struct hdl_send, whose `an` bytes from `at` on are packed. */
-static inline __attribute__((always_inline)) void ud_put(char *to, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a,
-						      uint32_t an, const void *b, uint32_t bn)
+static inline __attribute__((always_inline)) void ud_put(char *to, const struct hdl_hdr *hdr, bool packs, uint64_t at,
+							 const void *a, uint32_t an, const void *b, uint32_t bn)
 {
 	char *body = to + sizeof(*hdr);
 
@@ -468,8 +468,8 @@ void hdl_ud_gathered(struct hdl_ep *ep)
 	ep->dev->gather = NULL;
 }
 
-static int ud_add(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a, uint32_t an, const void *b,
-	       uint32_t bn)
+static int ud_add(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a, uint32_t an,
+		  const void *b, uint32_t bn)
 {
 	struct hdl_dev *dev = ep->dev;
 	struct hdl_txbuf *pkt = dev->gather_pkt;
@@ -495,8 +495,8 @@ int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uin
 	return ep->dev->gather == ep ? ud_add(ep, hdr, false, 0, a, an, b, bn) : send_data(ep, hdr, false, 0, a, an, b, bn);
 }
 
-int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an, const void *b,
-		     uint32_t bn)
+int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an,
+		     const void *b, uint32_t bn)
 {
 	return ep->dev->gather == ep ? ud_add(ep, hdr, true, at, a, an, b, bn) : send_data(ep, hdr, true, at, a, an, b, bn);
 }
@@ -616,7 +616,8 @@ int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 
 static __attribute__((noinline)) void bad_packet(const struct hdl_ep *ep, const struct hdl_hdr *hdr, uint32_t left)
 {
-	hdl_error("%s sent a UD packet whose last %u bytes claim %u bytes of payload: dropped", hdl_proc_text(ep->rank), left, hdr->len);
+	hdl_error("%s sent a UD packet whose last %u bytes claim %u bytes of payload: dropped", hdl_proc_text(ep->rank), left,
+		  hdr->len);
 }
 
 static inline void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)

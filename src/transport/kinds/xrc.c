@@ -349,8 +349,9 @@ static void fail_silent_peers(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_
 		/* a peer whose process is known to live may take longer */
 		if (ep->sq != &h->sq || ep->failed || hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 			continue;
-		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and no process there has answered for "
-			  "%.1f s: the peer's process or its host has ended, or it computes for longer than HEDDLE_UD_TIMEOUT",
+		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and no process there has answered "
+			  "for %.1f s: the peer's process or its host has ended, or it computes for longer than "
+			  "HEDDLE_UD_TIMEOUT",
 			  hdl_peer_text(ep, text), ep->dev->name, ep->dev->port.port_num, h->sq.qp->qp_num,
 			  (double)(now - h->since_ns) / 1e9);
 		hdl_ep_fail(ep, -ETIMEDOUT);
@@ -543,7 +544,8 @@ static void xrc_on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		return;		/* an ASK older than the last one */
 	if (!t && !(t = add_target(ep, create_target(ep->dev), false))) {
 		err = errno;
-		hdl_error("%s: cannot create an XRC_RECV queue pair for %s (%s)", ep->dev->name, hdl_proc_text(ep->rank), strerror(err));
+		hdl_error("%s: cannot create an XRC_RECV queue pair for %s (%s)", ep->dev->name, hdl_proc_text(ep->rank),
+			  strerror(err));
 	} else if (t->number != m->number || t->unused) {
 		t->number = m->number;
 		t->qpn = m->qpn;
@@ -584,7 +586,8 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 	struct ibv_qp *qp = ibv_open_qp(dev->port.ctx, &a);
 	if (!qp) {
 		/* not an error: when the maker ends, the sender asks for another target */
-		hdl_debug("%s: XRC target %u of %s cannot be opened (%s)", dev->name, m->qpn, hdl_proc_text(ep->rank), strerror(errno));
+		hdl_debug("%s: XRC target %u of %s cannot be opened (%s)", dev->name, m->qpn, hdl_proc_text(ep->rank),
+			  strerror(errno));
 	} else if (t) {
 		xrc_destroy(dev, t->qp);
 		t->qp = qp;
@@ -657,6 +660,6 @@ void hdl_xrc_lose(struct hdl_ep *ep)
 const struct hdl_tp_kind hdl_kind_xrc = {
 	.queue = HDL_QUEUE_XRC, .needs = "XRC (IBV_DEVICE_XRC)", .pool = HDL_POOL_XRC,
 	.shares_sq = true, .full_text = "the queue to a host was full at times",
-	.probe = xrc_probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = xrc_make, .post = xrc_post, .reset = xrc_reset,
-	.counts_as_lost = xrc_lost,
+	.probe = xrc_probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = xrc_make, .post = xrc_post,
+	.reset = xrc_reset, .counts_as_lost = xrc_lost,
 };

@@ -93,7 +93,8 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 		return -EAGAIN;
 	size_t bytes = sizeof(struct hdl_bufchunk) + n * sizeof(struct hdl_txbuf);
 	struct hdl_bufchunk *c = calloc(1, bytes);
-	int err = c ? hdl_mem_alloc(p->dev, "send buffers", (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : hdl_no_memory("send buffers", bytes);
+	int err = c ? hdl_mem_alloc(p->dev, "send buffers", (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) :
+		      hdl_no_memory("send buffers", bytes);
 	if (err) {
 		free(c);
 		hdl_pause_begin(&p->pause);
@@ -120,8 +121,8 @@ int hdl_bufpool_need(struct hdl_bufpool *p)
 	char text[160];
 
 	if (err && !p->total && p->pause.ns >= HDL_STARVED_NS) {
-		snprintf(text, sizeof(text), "out of memory: there is none for the first send buffers of %s, of %u bytes each", p->dev->name,
-			 p->size);
+		snprintf(text, sizeof(text), "out of memory: there is none for the first send buffers of %s, of %u bytes each",
+			 p->dev->name, p->size);
 		hdl_rt_abort(1, text);
 	}
 	return err;

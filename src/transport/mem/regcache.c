@@ -210,8 +210,8 @@ static void drop_ref(struct hdl_region *r)
 		return;
 	regcache_unwatch(r);
 	if (r->mr && (err = ibv_dereg_mr(r->mr)))
-		hdl_warn("%s: ibv_dereg_mr of %zu bytes at %p failed (%s)", r->dev->name, (size_t)(r->to - r->from), (void *)r->from,
-			 strerror(err));
+		hdl_warn("%s: ibv_dereg_mr of %zu bytes at %p failed (%s)", r->dev->name, (size_t)(r->to - r->from),
+			 (void *)r->from, strerror(err));
 	free(r);
 }
 
@@ -604,9 +604,9 @@ int hdl_regcache_open(struct hdl_tp *tp)
 	/* one line per job: most ranks get the same answer */
 	if (!hdl_job.rank)
 		hdl_warn("registrations of messages' memory are not kept: the kernel refuses this process events of unmapped "
-			 "memory (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd "
-			 "(a container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set HEDDLE_REGCACHE_SIZE=0 "
-			 "to expect nothing else", strerror(-err));
+			 "memory (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow "
+			 "userfaultfd (a container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set "
+			 "HEDDLE_REGCACHE_SIZE=0 to expect nothing else", strerror(-err));
 	return 0;
 }
 

@@ -66,7 +66,9 @@ static char *fabric_base(struct hdl_tp *tp)
 {
 	void *base;
 
-	return tp->ndev && tp->dev[0]->promises.arena && shca_memory_at(tp->dev[0]->port.ctx, 0, &base) != SHCA_MEMORY_END ? base : NULL;
+	return tp->ndev && tp->dev[0]->promises.arena && shca_memory_at(tp->dev[0]->port.ctx, 0, &base) != SHCA_MEMORY_END ?
+		       base :
+		       NULL;
 }
 
 void *hdl_tp_share(struct hdl_tp *tp, size_t bytes, uint64_t *where)
@@ -136,7 +138,8 @@ void *hdl_tp_shared_at(struct hdl_tp *tp, uint64_t where, size_t bytes)
 	char *base = fabric_base(tp);
 	void *p;
 
-	for (uint64_t at = where & ~(uint64_t)(SHCA_MEMORY_PIECE - 1); base && at < where + (bytes ? bytes : 1); at += SHCA_MEMORY_PIECE)
+	for (uint64_t at = where & ~(uint64_t)(SHCA_MEMORY_PIECE - 1); base && at < where + (bytes ? bytes : 1);
+	     at += SHCA_MEMORY_PIECE)
 		if (shca_memory_at(tp->dev[0]->port.ctx, at, &p) != SHCA_MEMORY_PEERS)
 			return NULL;
 	return base ? base + where : NULL;

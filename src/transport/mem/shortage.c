@@ -32,12 +32,15 @@ int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t by
 	if (err != ENOMEM && err != EAGAIN && err != EPERM)
 		;
 	else if (lim.rlim_cur == RLIM_INFINITY)
-		snprintf(advice, sizeof(advice), ". The limit on locked memory (ulimit -l) is not the cause: there is none; is the "
-			 "machine short of memory?");
+		snprintf(advice, sizeof(advice),
+			 ". The limit on locked memory (ulimit -l) is not the cause: there is none; is the machine short of "
+			 "memory?");
 	else
-		snprintf(advice, sizeof(advice), ". This process may lock %llu KiB in memory and has locked %llu KiB: raise the limit "
-			 "by 'ulimit -l unlimited', for all logins by memlock in /etc/security/limits.d/, for services by "
-			 "LimitMEMLOCK=infinity", (unsigned long long)lim.rlim_cur >> 10, pinned_kib());
+		snprintf(advice, sizeof(advice),
+			 ". This process may lock %llu KiB in memory and has locked %llu KiB: raise the limit by 'ulimit -l "
+			 "unlimited', for all logins by memlock in /etc/security/limits.d/, for services by "
+			 "LimitMEMLOCK=infinity",
+			 (unsigned long long)lim.rlim_cur >> 10, pinned_kib());
 	hdl_error("%s: cannot register %llu bytes of %s (%s)%s", dev->name, (unsigned long long)bytes, what, strerror(err),
 		  advice);
 	return -err;
@@ -47,7 +50,7 @@ int hdl_no_memory(const char *what, size_t bytes)
 {
 	char limits[160];
 
-	hdl_error("out of memory: %zu bytes for %s%s: raise the limit (ulimit -v, ulimit -d, the job's memory), or run fewer ranks on this host",
-		  bytes, what, hdl_memory_limits(limits, sizeof(limits)));
+	hdl_error("out of memory: %zu bytes for %s%s: raise the limit (ulimit -v, ulimit -d, the job's memory), or run fewer "
+		  "ranks on this host", bytes, what, hdl_memory_limits(limits, sizeof(limits)));
 	return -ENOMEM;
 }

@@ -30,16 +30,16 @@ static void peer_ended(struct hdl_ep *ep)
 		hdl_ep_fail(ep, -ECONNRESET);
 		return;
 	}
-	/* a process of another job that never had a message of this one, or has no communicator with it any more, may have ended in
-	 * order */
+	/* a process of another job that never had a message of this one, or has no communicator with it any more,
+	 * may have ended in order */
 	if (!hdl_proc_is_ours(ep->rank) && (hdl_ep_is_unused(ep) || hdl_job_of(ep->rank)->left))
 		;
 	else if (!hdl_ep_may_end(ep) && seen)
 		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
 			  hdl_proc_text(ep->rank), ep->proc.pid);
 	else if (!hdl_ep_may_end(ep) && !seen)
-		hdl_error("connection to %s failed: its process has ended, says the launcher or a rank of its host: look at its output for why",
-			  hdl_peer_text(ep, text));
+		hdl_error("connection to %s failed: its process has ended, says the launcher or a rank of its host: look at its "
+			  "output for why", hdl_peer_text(ep, text));
 	hdl_ep_fail(ep, -ECONNRESET);
 }
 
@@ -123,8 +123,8 @@ static void end_reported_peers(struct hdl_tp *tp, unsigned ended)
 	}
 }
 
-/* Ends the connections with processes of other jobs that have ended after MPI_Finalize, and with which there was no communicator any
- * more. A program that spawns in a loop meets more of them than LOOKS, and each keeps queues and logs until then. */
+/* Ends the connections with processes of other jobs that have ended after MPI_Finalize, and with which there was no communicator
+ * any more. A program that spawns in a loop meets more of them than LOOKS, and each keeps queues and logs until then. */
 static void end_departed(struct hdl_tp *tp)
 {
 	for (uint32_t i = 0; i < tp->peers.n; i++) {

@@ -16,7 +16,9 @@ int hdl_am_register(struct hdl_tp *tp, unsigned id, hdl_am_fn fn, void *context)
 	if (!tp->handlers && !(tp->handlers = calloc(HDL_AM_IDS, sizeof(*tp->handlers))))
 		return hdl_no_memory("the table of active-message handlers", HDL_AM_IDS * sizeof(*tp->handlers));
 	if (fn && tp->handlers[id].fn) {
-		hdl_error("there is an active-message handler of number %u already: numbers are given once, for all of the process", id);
+		hdl_error(
+			"there is an active-message handler of number %u already: numbers are given once, for all of the process",
+			id);
 		return -EEXIST;
 	}
 	tp->handlers[id] = (struct hdl_am_handler){ .fn = fn, .context = context };
@@ -50,8 +52,9 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		tp->handlers[id].fn(tp->handlers[id].context, &am);
 		return;
 	}
-	hdl_error("%s sent an active message of %zu bytes for handler %u, which this process does not have: dropped; is it another "
-		  "version of the library, or has one side not come as far as to register it?", hdl_proc_text(ep->rank), am.len, id);
+	hdl_error("%s sent an active message of %zu bytes for handler %u, which this process does not have: dropped; is it "
+		  "another version of the library, or has one side not come as far as to register it?",
+		  hdl_proc_text(ep->rank), am.len, id);
 	if (announced)
 		tp->hooks->refuse(ep, am.rts);
 }

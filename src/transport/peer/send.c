@@ -120,7 +120,8 @@ static int ep_send_free(struct hdl_ep *ep, enum way way, struct hdl_hdr *hdr, co
 	if (way == WAY_PACKET) {
 		hdr->len = (uint32_t)len;
 		out = &ep->out_ud;
-		r = buf ? hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0) : hdl_ud_send_runs(ep, hdr, send, 0, (uint32_t)len, NULL, 0);
+		r = buf ? hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0) :
+			  hdl_ud_send_runs(ep, hdr, send, 0, (uint32_t)len, NULL, 0);
 		r = r ? r : 1;
 	} else if (ep->ring && !ep->wake_mode && len <= ep->ring_max) {
 		out = &ep->out_ring;
@@ -146,7 +147,8 @@ static int send_active(struct hdl_ep *ep, enum way way, struct hdl_am_send *am, 
 
 	if (am->flags & HDL_AM_ORDERED) {
 		hdr.kind = rts ? HDL_AM_RTS : HDL_AM;
-		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, s) : send_connected(ep, &hdr, buf, len, rts ? NULL : s);
+		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, s) :
+					   send_connected(ep, &hdr, buf, len, rts ? NULL : s);
 	}
 	hdr.kind = rts ? HDL_AM_FREE_RTS : HDL_AM_FREE;
 	return ep_send_free(ep, way, &hdr, buf, len, s);
@@ -215,13 +217,15 @@ static bool is_awaited(struct hdl_ep *ep, const struct hdl_send *send)
 	bool answered = came != ep->answered;
 
 	ep->answered = came;
-	return answered && !send->pack && ep->dev->promises.pages_read && ep->tp->ways & 1u << HDL_WAY_READ && hdl_waiters_may_spin();
+	return answered && !send->pack && ep->dev->promises.pages_read && ep->tp->ways & 1u << HDL_WAY_READ &&
+	       hdl_waiters_may_spin();
 }
 
 /* Returns the longest message beyond HEDDLE_EAGER_MAX that takes the ring now. *timed is set if the copy is to be timed. */
 static size_t ring_limit(struct hdl_ep *ep, size_t len, const struct hdl_send *send, bool *timed)
 {
-	if (ep->ring_max < ep->ring_most && len <= ep->ring_most && !send->pack && !hdl_autotune_next(hdl_autotune_of(ep->ring_tune), 0)) {
+	if (ep->ring_max < ep->ring_most && len <= ep->ring_most && !send->pack &&
+	    !hdl_autotune_next(hdl_autotune_of(ep->ring_tune), 0)) {
 		*timed = true;
 		return ep->ring_most;
 	}
@@ -258,7 +262,8 @@ static inline enum protocol choose_protocol(struct hdl_ep *ep, enum way way, con
 	if (m->len <= limit && !m->sync && (!ep->eager_off || (m->len <= HDL_HOLD_LEAST && ep->eager_off != HDL_EAGER_NONE)))
 		return timed ? PROTOCOL_EAGER_TIMED : PROTOCOL_EAGER;
 	/* a rendezvous would bring the data in packets, too, but one round trip later */
-	if (way == WAY_PACKET && m->len > limit && m->len <= hdl_vars.eager_max && !m->sync && !ep->eager_off && !hdl_ep_can_rdma(ep))
+	if (way == WAY_PACKET && m->len > limit && m->len <= hdl_vars.eager_max && !m->sync && !ep->eager_off &&
+	    !hdl_ep_can_rdma(ep))
 		return PROTOCOL_PARTS;
 	return PROTOCOL_ANNOUNCED;
 }
@@ -267,7 +272,8 @@ static inline int send_eager(struct hdl_ep *ep, enum way way, const struct messa
 {
 	struct hdl_hdr hdr = { .tag = m->tag, .context = m->context, .kind = HDL_EAGER };
 
-	return way == WAY_PACKET ? send_packet(ep, &hdr, m->buf, m->len, m->send) : send_connected(ep, &hdr, m->buf, m->len, m->send);
+	return way == WAY_PACKET ? send_packet(ep, &hdr, m->buf, m->len, m->send) :
+				   send_connected(ep, &hdr, m->buf, m->len, m->send);
 }
 
 static int send_timed(struct hdl_ep *ep, const struct message *m)
@@ -421,7 +427,8 @@ int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, con
 		return 1;
 	send->pack = NULL;
 	send->active = false;
-	return ep_send_slow(ep, &(struct message){ .tag = tag, .context = context, .sync = sync, .buf = buf, .len = len, .send = send });
+	return ep_send_slow(
+		ep, &(struct message){.tag = tag, .context = context, .sync = sync, .buf = buf, .len = len, .send = send});
 }
 
 /* A short message is packed and sent at once. If that fails the message is packed a second time when its turn comes, which is as

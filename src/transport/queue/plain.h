@@ -37,8 +37,8 @@ static inline __attribute__((always_inline)) int hdl_put_plain(struct hdl_ep *ep
 		err = sq->kind->post(sq, ep, &ep->wr);
 	}
 	if (unlikely(err)) {
-		hdl_error("%s port %u: cannot post to %s queue %u towards %s (%s)", sq->dev->name,
-			  sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), strerror(err));
+		hdl_error("%s port %u: cannot post to %s queue %u towards %s (%s)", sq->dev->name, sq->dev->port.port_num,
+			  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), strerror(err));
 		hdl_sq_step(sq, HDL_SQ_FAIL);
 		hdl_ep_fail(ep, -err);
 		return -err;

@@ -34,7 +34,8 @@ void hdl_replay_close(struct hdl_sq *sq)
 	sq->replay_data = NULL;
 }
 
-void hdl_replay_request(const struct hdl_sq *sq, const struct hdl_replay *a, struct ibv_send_wr *wr, struct ibv_sge *sge, char *data)
+void hdl_replay_request(const struct hdl_sq *sq, const struct hdl_replay *a, struct ibv_send_wr *wr, struct ibv_sge *sge,
+			char *data)
 {
 	*wr = (struct ibv_send_wr){ .opcode = a->opcode, .imm_data = a->imm, .sg_list = sge, .num_sge = a->num_sge,
 				    .send_flags = a->flags & IBV_SEND_INLINE };

@@ -436,13 +436,13 @@ int hdl_sq_post_packets(struct hdl_sq *sq, struct hdl_ep *ep, struct hdl_txbuf *
 	for (uint32_t i = 0; i < taken; i++) {
 		bool copied = wr[i].send_flags & IBV_SEND_INLINE;
 		pkt[i]->refs += !copied;
-		posted(sq, ep, copied ? HDL_SLOT_NONE : HDL_SLOT_BUF, copied ? NULL : pkt[i], wr[i].send_flags & IBV_SEND_SIGNALED,
-		       pkt[i]->len);
+		posted(sq, ep, copied ? HDL_SLOT_NONE : HDL_SLOT_BUF, copied ? NULL : pkt[i],
+		       wr[i].send_flags & IBV_SEND_SIGNALED, pkt[i]->len);
 	}
 	if (unlikely(err)) {
 		hdl_error("%s port %u: cannot post %u packets to %s queue %u towards %s (%s; %u were taken)", sq->dev->name,
-			  sq->dev->port.port_num, n, hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), strerror(err),
-			  taken);
+			  sq->dev->port.port_num, n, hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank),
+			  strerror(err), taken);
 		hdl_sq_step(sq, HDL_SQ_FAIL);
 		hdl_ep_fail(ep, -err);
 		return -err;

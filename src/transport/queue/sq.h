@@ -219,7 +219,8 @@ void hdl_replay_close(struct hdl_sq *sq);
 void hdl_replay_record_now(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines);
 /* Records the request just posted, if the device may not have carried it out. Must: the request's memory is still the caller's.
  * lines: the ring's lines used, this frame's included; 0: no frame. */
-static inline __attribute__((always_inline)) void hdl_replay_record(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines)
+static inline __attribute__((always_inline)) void hdl_replay_record(struct hdl_sq *sq, const struct ibv_send_wr *wr,
+								    uint64_t lines)
 {
 	if (unlikely(__atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE)))
 		hdl_replay_record_now(sq, wr, lines);
@@ -234,7 +235,8 @@ static inline void hdl_replay_record_frame(struct hdl_sq *sq, uint64_t lines)
 bool hdl_replay_is_complete(const struct hdl_sq *sq);
 /* The work request that was recorded as `a`; sge has 3 entries, and inline data of at most HDL_REPLAY_COPIED bytes is copied
  * to `data`. */
-void hdl_replay_request(const struct hdl_sq *sq, const struct hdl_replay *a, struct ibv_send_wr *wr, struct ibv_sge *sge, char *data);
+void hdl_replay_request(const struct hdl_sq *sq, const struct hdl_replay *a, struct ibv_send_wr *wr, struct ibv_sge *sge,
+			char *data);
 static inline bool hdl_replay_is_atomic(const struct hdl_replay *a)
 {
 	return a->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || a->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;

@@ -10,9 +10,10 @@ static int begin_replay(struct hdl_sq *sq)
 	bool recorded = hdl_replay_is_complete(sq);
 
 	if (!recorded)
-		hdl_error("%s port %u: requests %u to %u of %s queue %u were not carried out, though the device had said that they were, "
-			  "and were not kept: a defect of the device, or of this library", sq->dev->name, sq->dev->port.port_num,
-			  sq->replay_tail, sq->replay_head - 1, hdl_kind_name(sq->kind), sq->qp->qp_num);
+		hdl_error("%s port %u: requests %u to %u of %s queue %u were not carried out, though the device had said that "
+			  "they were, and were not kept: a defect of the device, or of this library",
+			  sq->dev->name, sq->dev->port.port_num, sq->replay_tail, sq->replay_head - 1, hdl_kind_name(sq->kind),
+			  sq->qp->qp_num);
 	hdl_sq_step(sq, HDL_SQ_RESUME);
 	sq->head = sq->tail = sq->signaled = sq->recorded_from = sq->recorded_to = sq->replay_tail;
 	return recorded ? 0 : -EPROTO;

@@ -96,7 +96,7 @@ static inline struct hdl_taken_rec hdl_srq_credit_answer(struct hdl_srq_credit *
 {
 	p->in_reported = p->in;
 	p->granted = (uint16_t)window;
-	return (struct hdl_taken_rec){ .taken = p->in, .window = (uint16_t)window, .base = (uint16_t)base, .turn = ++p->turn_out };
+	return (struct hdl_taken_rec){.taken = p->in, .window = (uint16_t)window, .base = (uint16_t)base, .turn = ++p->turn_out};
 }
 
 static inline void hdl_srq_credit_on_answer(struct hdl_srq_credit *p, const struct hdl_taken_rec *m)

@@ -105,8 +105,8 @@ int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, 
 int hdl_mr_deregister(struct hdl_mr *mr)
 {
 	if (mr->refs) {
-		hdl_error("a region of %llu bytes at %p cannot be deregistered: %u operations of other ranks on it are under way; they must be "
-			  "complete (flushed) before", (unsigned long long)mr->len, (void *)mr->base, mr->refs);
+		hdl_error("a region of %llu bytes at %p cannot be deregistered: %u operations of other ranks on it are under "
+			  "way; they must be complete (flushed) before", (unsigned long long)mr->len, (void *)mr->base, mr->refs);
 		return -EBUSY;
 	}
 	hdl_id_free(&mr->tp->mrs, mr->number);
@@ -175,8 +175,8 @@ int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rke
 int hdl_rkey_release(struct hdl_rkey *rkey)
 {
 	if (rkey->refs) {
-		hdl_error("the handle of a region of rank %d cannot be released: %u operations that use it are under way", rkey->ep->rank,
-			  rkey->refs);
+		hdl_error("the handle of a region of rank %d cannot be released: %u operations that use it are under way",
+			  rkey->ep->rank, rkey->refs);
 		return -EBUSY;
 	}
 	free(rkey);

@@ -115,9 +115,9 @@ static void report_refused(const struct hdl_rma *op)
 			  hdl_fault_place(where, op->buf, op->len, op->type != PUT));
 	else
 		hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: %s. This operation fails, and nothing else",
-			  names[op->type], (unsigned long long)op->len, (unsigned long long)op->raddr, op->ep->rank, op->err == -EACCES ?
-			  "the region is not registered there any more, or does not grant this access" :
-			  "the region's memory there is unmapped or protected");
+			  names[op->type], (unsigned long long)op->len, (unsigned long long)op->raddr, op->ep->rank,
+			  op->err == -EACCES ? "the region is not registered there any more, or does not grant this access" :
+					       "the region's memory there is unmapped or protected");
 }
 
 /* Returns the error of a refused request. Local memory that the kernel says cannot be reached is -EFAULT: where one process
@@ -340,8 +340,9 @@ static int update_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv
 		wr->wr.atomic.swap = op->operand;
 	} else {
 		wr->wr.atomic.compare_add = op->guess;
-		wr->wr.atomic.swap = with_part(op, op->guess, hdl_rma_updated(op->update, op->width, rma_part_of(op, op->guess), op->operand,
-									      op->compare));
+		wr->wr.atomic.swap =
+			with_part(op, op->guess,
+				  hdl_rma_updated(op->update, op->width, rma_part_of(op, op->guess), op->operand, op->compare));
 	}
 	return 0;
 }
@@ -479,8 +480,8 @@ void hdl_rma_part_done(struct hdl_rma *op, int err)
 static int rma_check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, unsigned access, int what)
 {
 	if (offset > k->len || len > k->len - offset) {
-		hdl_error("a %s of %llu bytes at offset %llu of a region of rank %d, which has %llu", names[what], (unsigned long long)len,
-			  (unsigned long long)offset, k->ep->rank, (unsigned long long)k->len);
+		hdl_error("a %s of %llu bytes at offset %llu of a region of rank %d, which has %llu", names[what],
+			  (unsigned long long)len, (unsigned long long)offset, k->ep->rank, (unsigned long long)k->len);
 		return -ERANGE;
 	}
 	if (!(k->access & access)) {
@@ -491,7 +492,8 @@ static int rma_check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, un
 }
 
 /* Begins an operation. direct: a queue can carry it out. Returns as hdl_put. */
-static int rma_begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t len, int what, bool direct, struct hdl_rma *op)
+static int rma_begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t len, int what, bool direct,
+		     struct hdl_rma *op)
 {
 	struct hdl_ep *ep = k->ep;
 	struct hdl_rma_peer *p;
@@ -553,8 +555,8 @@ int hdl_atomic(struct hdl_rkey *k, uint64_t offset, enum hdl_update update, unsi
 	if (err)
 		return err;
 	if (update < HDL_FETCH_ADD || update > HDL_XOR || (width != 4 && width != 8) || (device && (k->base + offset) % width)) {
-		hdl_error("no atomic operation %d of %u bytes can be done at offset %llu of a region of rank %d%s", (int)update, width,
-			  (unsigned long long)offset, k->ep->rank, device ? ", whose device does them" : "");
+		hdl_error("no atomic operation %d of %u bytes can be done at offset %llu of a region of rank %d%s", (int)update,
+			  width, (unsigned long long)offset, k->ep->rank, device ? ", whose device does them" : "");
 		return -EINVAL;
 	}
 	op->update = (uint8_t)update;

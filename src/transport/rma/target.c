@@ -49,8 +49,8 @@ static int target_look(const struct hdl_am *am, unsigned access, struct hdl_rma_
 {
 	*q = (struct hdl_rma_request){ 0 };
 	if (am->head_len != sizeof(*q)) {
-		hdl_error("rank %d sent a request of %zu bytes for this rank's memory: is it another version of the library?", am->ep->rank,
-			  am->head_len);
+		hdl_error("rank %d sent a request of %zu bytes for this rank's memory: is it another version of the library?",
+			  am->ep->rank, am->head_len);
 		return -EPROTO;
 	}
 	memcpy(q, am->head, sizeof(*q));
@@ -77,8 +77,8 @@ static int target_reach(const struct hdl_ep *ep, const struct hdl_rma_request *q
 
 	if (!hdl_fault_found(at, q->len, written))
 		return 0;
-	hdl_error("%llu bytes at %p of a region of this process cannot be %s for rank %d%s. The operation fails at its origin, and "
-		  "nothing else", (unsigned long long)q->len, at, written ? "written" : "read", ep->rank,
+	hdl_error("%llu bytes at %p of a region of this process cannot be %s for rank %d%s. The operation fails at its origin, "
+		  "and nothing else", (unsigned long long)q->len, at, written ? "written" : "read", ep->rank,
 		  hdl_fault_place(where, at, q->len, written));
 	return -EREMOTEIO;
 }
@@ -148,8 +148,8 @@ static void on_get(void *context, const struct hdl_am *am)
 		return;
 	}
 	h->answer.send.done = got_sent;
-	err = hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.origin_op, sizeof(q.origin_op), (void *)(uintptr_t)q.raddr, q.len,
-			  &h->answer);
+	err = hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.origin_op, sizeof(q.origin_op), (void *)(uintptr_t)q.raddr,
+			  q.len, &h->answer);
 	if (err)
 		got_sent(&h->answer.send, err < 0 ? err : 0);
 }

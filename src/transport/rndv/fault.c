@@ -100,9 +100,10 @@ void hdl_fault_report(const struct hdl_ep *ep, enum hdl_fault fault, const void 
 
 	if (fault != HDL_FAULT_MINE)
 		return;
-	hdl_error("the buffer at %p of a message of %llu bytes %s %s cannot be %s by the device%s. The message fails at both ranks, and "
-		  "nothing else", buf, (unsigned long long)len, written ? "from" : "to", hdl_proc_text(ep->rank),
-		  written ? "written" : "read", hdl_fault_place(where, buf, len, written));
+	hdl_error("the buffer at %p of a message of %llu bytes %s %s cannot be %s by the device%s. The message fails at both "
+		  "ranks, and nothing else",
+		  buf, (unsigned long long)len, written ? "from" : "to", hdl_proc_text(ep->rank), written ? "written" : "read",
+		  hdl_fault_place(where, buf, len, written));
 }
 
 bool hdl_tp_unreachable(const void *p, uint64_t bytes, bool written)

@@ -3,12 +3,14 @@
 #include "transport/core/tp.h"
 
 /* Reports a fault at the side whose request was refused; the peer reports why its own buffer cannot be reached. */
-static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t theirs, uint64_t len, bool written)
+static void report_refused(const struct hdl_ep *ep, enum hdl_fault fault, const void *buf, uint64_t theirs, uint64_t len,
+			   bool written)
 {
 	hdl_fault_report(ep, fault, buf, len, written);
 	if (fault == HDL_FAULT_YOURS)
-		hdl_error("the buffer of %s at %#llx for a message of %llu bytes cannot be %s by the device. The message fails at both "
-			  "ranks, and nothing else", hdl_proc_text(ep->rank), (unsigned long long)theirs, (unsigned long long)len,
+		hdl_error("the buffer of %s at %#llx for a message of %llu bytes cannot be %s by the device. The message fails "
+			  "at both ranks, and nothing else",
+			  hdl_proc_text(ep->rank), (unsigned long long)theirs, (unsigned long long)len,
 			  written ? "read" : "written");
 }
 

@@ -28,7 +28,8 @@
  * short. */
 static bool rndv_readable(const struct hdl_ep *ep, const struct hdl_send *send)
 {
-	return hdl_regcache_on(ep->tp) && ep->tp->ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max && hdl_ep_can_rdma(ep);
+	return hdl_regcache_on(ep->tp) && ep->tp->ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max &&
+	       hdl_ep_can_rdma(ep);
 }
 
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec)
