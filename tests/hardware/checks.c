@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checks: each makes what it needs, says what failed first, and leaves nothing behind. */
+/* The checks. Each creates its objects, reports its first failure, and destroys its objects. */
 #include <endian.h>
 #include <infiniband/mlx5dv.h>
 #include <string.h>

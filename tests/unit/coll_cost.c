@@ -24,14 +24,14 @@ struct model {
 	double message;		/* at either end */
 	double latency;
 	double copy, reduce;	/* by the CPU, to memory that is in the cache */
-	double announced;	/* what a message that is not eager costs more, at its receiver */
-	double read, fresh;	/* of such a message, by its receiver's CPU: of what the sender was given, which may be in the
-				 * cache of both; of what it has just made, which is in the sender's */
+	double announced;	/* the additional cost of a message that is not eager, at its receiver */
+	double read, fresh;	/* of such a message, by its receiver's CPU. read: the sender's data are the user's, which may be
+				 * in both caches; fresh: the sender has just produced them, so they are in its cache */
 	double wire;		/* of all messages, between two hosts, at either end's port */
 	int cores;		/* that the ranks share; 0: each has its own */
 	int per_host;		/* ranks of one host, which share its port; 0: the model has no hosts */
 	bool by_turns;		/*   rank r is on host r modulo their number, else the first ones are on the first */
-	const struct model *inner;	/*   what is within one */
+	const struct model *inner;	/*   the model within one host */
 };
 
 static const struct model models[] = {
@@ -80,7 +80,7 @@ static void work(struct rank *r, double ns)
 	r->busy += ns;
 }
 
-/* What holds between two ranks. */
+/* The model that applies between two ranks. */
 static const struct model *between(const struct model *m, const struct rank *a, const struct rank *b)
 {
 	return m->per_host && a->host == b->host ? m->inner : m;
@@ -310,7 +310,7 @@ static void print_others(const struct model *m, enum hdl_coll coll, int n, size_
 	printf("\n");
 }
 
-/* Powers of two, where all thresholds are, and what follows each. */
+/* Powers of two, where all thresholds are, and the next size after each. */
 #define SIZES 40
 static int sizes(size_t *out, size_t most)
 {
@@ -323,7 +323,7 @@ static int sizes(size_t *out, size_t most)
 	return n;
 }
 
-/* by_hosts: of those that go by hosts only, and what they are compared with. */
+/* by_hosts: compares only pairs of which one algorithm is hierarchical. */
 static int look(const struct model *m, enum hdl_coll coll, int n, bool by_hosts)
 {
 	bool blocks = coll == HDL_ALLGATHER || coll == HDL_ALLTOALL || coll == HDL_GATHER || coll == HDL_SCATTER ||
@@ -357,7 +357,7 @@ static int look(const struct model *m, enum hdl_coll coll, int n, bool by_hosts)
 	return cliffs;
 }
 
-/* What goes by hosts costs no more than it would if hosts made no difference. */
+/* A hierarchical algorithm costs no more than the flat one on the same hosts. */
 static int look_at_levels(const struct model *m, enum hdl_coll coll, int n)
 {
 	bool blocks = coll == HDL_ALLGATHER || coll == HDL_GATHER || coll == HDL_SCATTER || coll == HDL_REDUCE_SCATTER;

@@ -186,7 +186,7 @@ Test(coll_graph, validity)
 	cr_assert(hdl_op_valid(MPI_BOR, hdl_type_get(MPI_BYTE)));
 }
 
-/* Nobody leaves a barrier that somebody has not reached: a signal says of whom its sender had signals. */
+/* No rank leaves a barrier that some rank has not reached: a signal carries the ranks of whom its sender had signals. */
 Test(coll_graph, barriers_wait_for_all)
 {
 	for (int n = 2; n <= 33; n++) {
@@ -215,7 +215,8 @@ Test(coll_graph, barriers_wait_for_all)
 						if (on->kind == HDL_N_RECV)
 							says[r][k] |= says[on->peer][on->sub];
 					}
-					/* what the message before said, this one's sender has waited for */
+					/* the sender has waited for its message of the round before, so that message's ranks
+					 * count, too */
 					if (k && d->npreds)
 						says[r][k] |= says[r][k - 1];
 				}

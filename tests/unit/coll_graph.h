@@ -10,7 +10,7 @@
 #include "coll_sim.h"
 #include "collectives/select/select.h"
 
-#define MAX_RANKS 17	/* of what is tried in all ways */
+#define MAX_RANKS 17	/* of collectives that are tried with every root, mode and type */
 #define MOST_RANKS 33
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -32,7 +32,7 @@ Test(coll_graph_device, offload_movement)
 				}
 }
 
-/* The leader hears of all before it answers anybody, and the others of it alone. */
+/* The leader's signals follow the arrivals of all ranks, and every other rank exchanges signals with the leader only. */
 Test(coll_graph_device, barriers_with_a_leader)
 {
 	for (int n = 3; n <= HDL_MAILBOX_RANKS; n++)
@@ -58,7 +58,7 @@ Test(coll_graph_device, barriers_with_a_leader)
 			}
 }
 
-/* Whatever the mailbox executor has, from every root, in place and not. */
+/* All collectives of the mailbox executor, from every root, in place and not. */
 Test(coll_graph_device, direct_of_all)
 {
 	for (int c = HDL_BCAST; c < HDL_COLLS; c++)
@@ -76,7 +76,7 @@ Test(coll_graph_device, direct_of_all)
 				}
 }
 
-/* Whatever the tasks executor has: from every root, in place and not, along trees of several radices. */
+/* All collectives of the tasks executor: from every root, in place and not, along trees of several radices. */
 Test(coll_graph_device, tasks_of_all)
 {
 	static const int sizes[] = { 2, 3, 4, 5, 8, 13, 16, 17, 33 };
@@ -168,7 +168,7 @@ Test(coll_graph_device, direct_graphs_write_lines_of_their_sender)
 			}
 }
 
-/* What the device makes of one hop's operands is what the loops make of them: elements through their form and back. */
+/* The device's result of one hop's operands equals the loops' result: elements through their form and back. */
 Test(coll_graph_device, forms_for_the_device)
 {
 	static const struct hdl_reduce_caps *const all_means[] = { &extended, &plain, &atomics };
@@ -265,7 +265,7 @@ Test(coll_graph_device, offload_reductions)
 	cr_assert_eq(known[3], (18 + 3) * 7 + 3 + 3, "%u", known[3]);
 }
 
-/* Slots are chosen by what a graph needs: all ranks' graphs must need the same. */
+/* A slot is chosen by the graph's needs: the graphs of all ranks must need the same. */
 static void need_the_same(struct hdl_shape s)
 {
 	const struct hdl_algorithm *a = hdl_tune_offload(HDL_EXEC_TASKS, &s);

@@ -102,7 +102,7 @@ Test(coll_graph_hosts, two_levels)
 	}
 }
 
-/* Of all that goes between hosts a leader has its own part, and no other rank any: that is what two levels are for. */
+/* Of the data between hosts a leader sends its own part, and no other rank sends any: the purpose of hierarchical algorithms. */
 Test(coll_graph_hosts, only_leaders_send_to_other_hosts)
 {
 	for (size_t p = 0; p < COUNT(placements); p++) {
@@ -131,7 +131,8 @@ Test(coll_graph_hosts, only_leaders_send_to_other_hosts)
 	}
 }
 
-/* The messages of a graph with ranks of other hosts, or of the own one: how many, and what tells them apart, in any order. */
+/* The messages of a graph with ranks of other hosts, or of its own host: a sum of their number and of a hash of each, in any
+ * order. */
 static uint64_t messages(const struct hdl_graph *g, const int *host, int rank, bool others)
 {
 	uint64_t n = 0;
@@ -187,7 +188,7 @@ Test(coll_graph_hosts, two_level_barriers_wait_for_all)
 {
 	for (size_t p = 0; p < COUNT(placements); p++) {
 		struct hdl_hosts *h = hosts_of(&placements[p]);
-		uint64_t says[MOST_RANKS][32] = { 0 };	/* of whom a node knows that they are there */
+		uint64_t says[MOST_RANKS][32] = { 0 };	/* the ranks that must have arrived when a node is complete */
 		struct hdl_graph *g[MOST_RANKS];
 		int n = placements[p].n;
 

@@ -44,7 +44,7 @@ static int draw(int below)
 	return (int)((seed >> 16) % (unsigned)below);
 }
 
-/* Packed: small numbers; what a long double has behind its ten bytes is 0. */
+/* Packed: small numbers; the padding of a long double behind its ten bytes is 0. */
 static void put_elements(char *p, const struct hdl_type *type, MPI_Count n)
 {
 	enum hdl_rep rep = hdl_reptype(type)->rep;
@@ -70,7 +70,7 @@ static void put_elements(char *p, const struct hdl_type *type, MPI_Count n)
 		memcpy(p + size - sizeof(int), &(int){ draw(9) }, sizeof(int));
 }
 
-/* What n elements take in memory. */
+/* The bytes that n elements take in memory. */
 static size_t span(const struct hdl_type *type, MPI_Count n)
 {
 	return (size_t)((n - 1) * type->extent + type->true_extent);

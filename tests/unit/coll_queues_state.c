@@ -6,7 +6,7 @@
 
 #define EVENTS_MAX 7
 
-/* What a sequence has done so far, kept beside the machine. */
+/* The events of a sequence so far, kept beside the machine. */
 struct past {
 	bool suspected;		/* SUSPECT has come, and no RENEW since */
 	bool broke, stopped;	/* BREAK has come; STOP behind it */

@@ -9,7 +9,7 @@
 
 struct hdl_vars hdl_vars = { .coll_vector = "", .reduce_order = "" };
 
-/* A send completes only when its receive takes the data: what a rendezvous does, and the harder case. */
+/* A send completes only when its receive takes the data, as a rendezvous does: the harder case. */
 enum state { WAITING, STARTED, DONE };
 
 struct sim {
@@ -125,7 +125,7 @@ static void accumulate(struct sim *s, int peer, const char *src, size_t dst_off,
 	}
 }
 
-/* A put writes what the arrival says has been written. The star's signals stand for the additions before them. */
+/* A put writes the bytes that the arrival waits for. The star's signals stand for the additions before them. */
 static bool fits(const struct hdl_node *put, const struct hdl_node *arrive)
 {
 	if (arrive->dst_space == HDL_SP_ACC)
@@ -134,7 +134,7 @@ static bool fits(const struct hdl_node *put, const struct hdl_node *arrive)
 	       (!put->len || (put->dst_space == arrive->dst_space && put->dst_off == arrive->dst_off));
 }
 
-/* What the device makes of several operands: by the host's loop, on what they stand for. */
+/* The device's result of several operands, computed by the host's loop on the values that the operands encode. */
 static void combine(struct sim *s, const struct hdl_graph *g, const struct hdl_node *n, const char *src, char *dst)
 {
 	size_t count = s->enc->form == HDL_ENC_PLAIN ? n->len / g->esize : 1, bytes = count * g->esize;
@@ -290,9 +290,9 @@ static bool choose(struct sim *s, int *rank, uint32_t *node)
 	return false;
 }
 
-/* Of each rank's graph: nodes depend on earlier ones only; what is done before the device's part (or behind it) does not
- * wait for it (is not waited for); a link is used once in each direction; all slots are of one size, and hold what is named.
- * What matches between ranks, and that nothing waits for ever, shows when they run. */
+/* Checks each rank's graph: nodes depend on earlier nodes only; nodes in front of (behind) the device's part do not wait for
+ * the part (are not waited for by it); a link is used once in each direction; all slots have one size, and the named offsets
+ * are inside. Mismatches between ranks, and endless waits, show when the graphs run. */
 static bool validate(struct sim *s, int r)
 {
 	const struct hdl_graph *g = s->ranks[r].g;

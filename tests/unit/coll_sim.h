@@ -9,7 +9,7 @@
 #include "collectives/algorithms/algorithms.h"
 
 enum sim_mode {
-	SIM_ANY_ORDER,		/* whatever the dependences allow */
+	SIM_ANY_ORDER,		/* any order that the dependences allow */
 	SIM_PROGRAM_ORDER,	/* each rank in the algorithm's order, receives block, sends do not: the blocking path */
 };
 
@@ -18,7 +18,7 @@ struct sim_rank {
 	char *space[HDL_SPACES];
 };
 
-/* Returns NULL, or what went wrong (deadlock, unmatched message, length mismatch). */
+/* Returns NULL, or the error (deadlock, unmatched message, length mismatch). */
 const char *sim_run(struct sim_rank *ranks, int n, enum sim_mode mode, const struct hdl_enc *enc, unsigned seed);
 
 #endif

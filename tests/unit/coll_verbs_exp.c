@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The experimental verbs over a mock of the device's operations: what reaches it, and what is refused before. */
+/* The experimental verbs over a mock of the device's operations: the requests that reach the mock, and refusals before it. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- the mock -------------------------------------------------------------------------------------------- */
 
-/* nobody's: libmlx5 looks behind the public part whether it is its own */
+/* of no provider: libmlx5 looks behind the public part for its own context */
 static struct {
 	struct ibv_device device;
 	char zero[1024];
@@ -75,14 +75,14 @@ static const struct ibv_exp_provider mock = {
 	.create_qp = mock_create_qp, .post_send = mock_post_send, .post_task = mock_post_task, .refuse = mock_refuse,
 };
 
-/* what the provider of mlx5 adapters wants of the software HCA's library */
+/* symbols of the software HCA's library that the mlx5 provider needs */
 const struct exp_watch *_Atomic exp_watch;
 bool shca_env_bool(const char *name)
 {
 	return false;
 }
 
-/* what says it for contexts without a provider */
+/* the hook that answers for contexts without a provider */
 int shca_refuse(int err, const char *fmt, ...)
 {
 	return err;
@@ -265,7 +265,7 @@ Test(verbs_exp, requests)
 	wr = enable_wr(&qp2, 1);
 	wr.exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST;
 	cr_assert_eq(post(wr), 0);
-	/* what a request has no use for, or whose mask says nothing, is not looked at */
+	/* fields that a request does not use, or that its mask excludes, are not read */
 	wr = wait_wr(&cq, 1);
 	wr.num_sge = -7;
 	wr.comp_mask = 0xa5a5a5a5;
@@ -296,7 +296,7 @@ Test(verbs_exp, requests)
 	wr = masked();
 	wr.exp_send_flags |= 1ULL << 40;
 	cr_assert_eq(post(wr), EINVAL);
-	/* what comes back has no place in a request */
+	/* result fields must not be set in a request */
 	wr = (struct ibv_exp_send_wr){ .exp_opcode = IBV_EXP_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1,
 				       .exp_send_flags = IBV_EXP_SEND_INLINE };
 	cr_assert_eq(post(wr), EINVAL);
@@ -324,7 +324,7 @@ Test(verbs_exp, requests)
 	cr_assert_eq(posted, 10);
 }
 
-/* post_send posts what stands before the refused request; the caller's list is whole afterwards. */
+/* post_send posts the requests before the refused one; the caller's list is unchanged afterwards. */
 Test(verbs_exp, post_send_stops_at_the_bad_one)
 {
 	struct ibv_exp_send_wr wr[3] = { wait_wr(&cq, 1), wait_wr(&cq, 0), wait_wr(&cq, 1) }, *bad = NULL;

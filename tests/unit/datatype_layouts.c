@@ -59,7 +59,7 @@ Test(layouts, layouts_are_loops)
 	/* different ones */
 	l = commit(MAKE(INDEXED, d, 3, 2, 1, 2, 0, 5, 11))->layout;
 	cr_assert(l->kind == HDL_LIST && l->flat && l->at[3] == 40);
-	/* a struct of few members is a flat list, whatever it was nested from */
+	/* a struct of few members is a flat list, however deeply its type was nested */
 	u = make(MPI_COMBINER_STRUCT, 5, (MPI_Count[]){ 2, 1, 2, 0, 8 }, 2, (struct hdl_type *[]){ get(MPI_INT),
 		 MAKE(VECTOR, d, 2, 1, 3) });
 	l = commit(u)->layout;
@@ -178,7 +178,7 @@ Test(layouts, shared_chains)
 	cr_assert_geq(top->layout->depth, 3);
 }
 
-/* Constructed and committed in a number of steps that grows with the blocks, whatever their order. */
+/* Constructed and committed in a number of steps that grows with the blocks, in any order of the blocks. */
 Test(layouts, many_blocks)
 {
 	uint64_t steps[2];
@@ -543,7 +543,7 @@ static void check_streams(const struct hdl_type *t, long count, const long *plac
 	free(s);
 }
 
-/* Where two entries share a byte a receive is wrong (section 3.2.4), and what unpack leaves there is not said. */
+/* Where two entries share a byte a receive is erroneous (section 3.2.4), and the result of unpack there is undefined. */
 static bool overlaps(const long *place, long total, long lo, long hi)
 {
 	char *seen = calloc(hi - lo + 1, 1);
@@ -751,7 +751,7 @@ static void check_matrix(long len, long rows, long columns, long apart, long pit
 	free(place);
 }
 
-/* A matrix by columns: dense or not, rows padded or not, whole tiles and what is left of them. */
+/* A matrix by columns: dense or not, rows padded or not, whole tiles and partial tiles. */
 Test(layouts, matrices)
 {
 	static const long lens[] = { 1, 2, 4, 8, 12, 16 }, sides[] = { 2, 7, 8, 9, 15, 16, 33 };

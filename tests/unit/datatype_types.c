@@ -64,7 +64,7 @@ Test(types, not_types)
 	cr_assert_eq(hdl_type_get((MPI_Datatype)t), t);
 	cr_assert_null(hdl_type_get((MPI_Datatype)((char *)t + 1)));
 	cr_assert_null(hdl_type_get((MPI_Datatype)((char *)t + 8)));
-	/* addresses that are nobody's, or somebody else's */
+	/* addresses of no type, and of objects of other kinds */
 	cr_assert_null(hdl_type_get((MPI_Datatype)elsewhere));
 	for (int bit = 12; bit < 64; bit++)
 		cr_assert_null(hdl_type_get((MPI_Datatype)(1ul << bit)));
@@ -384,7 +384,7 @@ Test(types, external32)
 	check_external(MPI_SHORT_INT, &pair, 6, (const unsigned char[]){ 1, 2, 3, 4, 5, 6 });
 }
 
-/* What binary128 can say and the x87 cannot is rounded to the nearest, ties to even. */
+/* Values of binary128 that the x87 cannot represent are rounded to the nearest, ties to even. */
 Test(types, external32_rounding)
 {
 #if __LDBL_MANT_DIG__ == 64

@@ -12,7 +12,7 @@
 
 /* ---- QUERY_HCA_CAP ---------------------------------------------------------------------------------------------------- */
 
-static uint8_t general[4112], atomic[4112];	/* what the firmware answers */
+static uint8_t general[4112], atomic[4112];	/* the firmware's answer */
 static int general_rc, atomic_rc, asked[2];
 
 int mlx5dv_devx_general_cmd(struct ibv_context *ctx, const void *in, size_t in_bytes, void *out, size_t out_bytes)
@@ -75,7 +75,7 @@ Test(exp_mlx5_cmd, capabilities)
 	atomic_rc = EOPNOTSUPP;
 	c = caps();
 	cr_assert(!c.cross_channel && !c.masked_sizes && !c.host_order);
-	/* an error that says nothing about the adapter is the caller's to know, who keeps capabilities */
+	/* an error that tells nothing about the adapter is returned to the caller, which keeps its capabilities */
 	cr_assert_eq(exp_mlx5_query_caps(NULL, &c), 0);
 	atomic_rc = EREMOTEIO;
 	general_rc = ENOMEM;
@@ -185,7 +185,7 @@ Test(exp_mlx5_cmd, queue_pair_refused)
 	struct ibv_qp_init_attr_ex attr = {.send_cq = &cq, .recv_cq = &cq, .qp_type = IBV_QPT_RC, .pd = &pd,
 					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS, .create_flags = 4};
 
-	/* what the kernel says is handed on */
+	/* the kernel's errno is returned */
 	fds[1] = open("/dev/null", O_RDONLY);
 	cr_assert(create(&attr) == EBADF);
 	close(fds[1]);

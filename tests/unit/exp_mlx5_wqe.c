@@ -50,7 +50,7 @@ static struct ibv_exp_send_wr request(enum ibv_exp_wr_opcode op, uint64_t flags,
 {
 	struct ibv_exp_send_wr wr;
 
-	memset(&wr, 0x5a, sizeof wr);	/* what an opcode has no use for leaves no trace */
+	memset(&wr, 0x5a, sizeof wr);	/* fields that an opcode does not use do not appear in the WQE */
 	wr.exp_opcode = op;
 	wr.exp_send_flags = flags;
 	wr.sg_list = sge;

@@ -156,7 +156,7 @@ static void section(int turn)
 	for (int i = 0; i < MEMORY; i++)
 		memory[i] = (char)(i * 7 + turn);
 	memset(flat, 0, sizeof(flat));
-	/* expected: what the datatype picks of the elements in a row */
+	/* expected: the elements that the datatype selects of the elements in a row */
 	ints_sent = 0;
 	for (int i = 0; i < count * per; i++)
 		if (!with_gaps || i % 3 != 1) {
@@ -251,7 +251,7 @@ static void requests(void)
 	MPI_Fint r, rc, both[2], sum = 0x21, no_info = 0x130, *ignore = mpifort_sentinels_.status_ignore;
 	MPI_Fint status[MPI_F_STATUS_SIZE];
 
-	/* nonblocking: what arrives is there when Wait, Test, Waitsome or Request_get_status says so */
+	/* nonblocking: the data are in the array when Wait, Test, Waitsome or Request_get_status reports completion */
 	for (int how = 0; how < 4; how++) {
 		fill(from, 100 * how);
 		memset(to, 0xff, sizeof(to));

@@ -73,7 +73,7 @@ pmix_status_t PMIx_Put(pmix_scope_t scope, const char key[], pmix_value_t *v)
 	return PMIX_ERR_NOMEM;
 }
 
-/* Others have published what this rank has; but as their address another incarnation and queues that nobody has. */
+/* The answers for other ranks: the record of this rank, but with another incarnation and with queue numbers that do not exist. */
 static void pose_as(pmix_rank_t rank, char *address)
 {
 	struct hdl_addr_head *head = (struct hdl_addr_head *)address;
@@ -189,7 +189,7 @@ static int one_process(int out)
 	if (write(out, &init, sizeof(init)) != sizeof(init))
 		return 1;
 	if (ranks < 100000) {
-		_exit(0);	/* nobody is there to leave together with */
+		_exit(0);	/* there is no other rank for the fence of MPI_Finalize */
 	}
 	printf("%-66s %9zu bytes\n", "MPI_Init", init);
 	hdl_comm_forget(hdl_comm_new(hdl_group_retain(hdl_world.group)));	/* the pool's first slab */

@@ -77,7 +77,7 @@ Test(place, not_across_nodes)
 	cr_expect_str_eq(firsts(c, n, 2, 4, DOMAIN_L3, true), "0 6");
 }
 
-/* Domains of different sizes: when the small one is full, the others take its turns. */
+/* Domains of different sizes: when the small domain is full, the other domains get its turns. */
 Test(place, unequal)
 {
 	struct place_core c[] = { { 0, 0, 0 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies between processors: every length near the limits, every alignment, nothing beside what was asked for. */
+/* Copies between processors: every length near the limits, every alignment; neighbouring bytes stay. */
 #include <criterion/criterion.h>
 
 #include "lines/lines.h"

@@ -840,7 +840,7 @@ Test(mpi, polling_lets_others_run)
 		poll_in_vain(r, kind, 1000);
 		cr_assert_gt(yields, 10, "kind %d: %d times", kind, yields);
 	}
-	/* what finds something each time keeps the CPU: none of these is in vain for long */
+	/* a call that receives a message each time keeps the CPU: such a wait is never long */
 	before = yields;
 	for (int i = 0; i < 200; i++) {
 		mock_later(3, 7, 0, &one, sizeof(one));
@@ -889,7 +889,7 @@ Test(mpi_reorder, grid_of_two_hosts)
 	cr_assert_eq(seen, 255);
 	cr_assert_eq(crossings(place, order, 2, 4), 2, "cut across the longer side");
 	free(order);
-	/* what is as good already stays */
+	/* a placement that cannot be improved stays */
 	for (int r = 0; r < 8; r++)
 		place[r].at[HDL_AT_HOST] = r % 4 / 2;
 	cr_assert_null(hdl_grid_order(place, 2, dims, periods, 8));

@@ -72,7 +72,8 @@ static void info_pairs(void)
 	OK(MPI_Info_get_nthkey(info, 2, key));
 	CHECK(!strcmp(key, "third"));
 
-	/* section 10: buflen counts the zero; what is needed comes back; 0 asks for it and writes nothing */
+	/* section 10: buflen counts the terminating zero; the needed length is returned; 0 asks for it, and the value is not
+	 * written */
 	len = sizeof(value);
 	OK(MPI_Info_get_string(info, "first", &len, value, &flag));
 	CHECK(flag == 1 && len == 4 && !strcmp(value, "one"));
@@ -358,7 +359,7 @@ static void errhandlers(void)
 	OK(MPI_Session_create_errhandler(on_session, &of_session));
 	OK(MPI_Add_error_code(MPI_ERR_OTHER, &code));
 
-	/* on a communicator; a duplicate inherits it; the handler lives as long as somebody has it */
+	/* on a communicator; a duplicate inherits the handler; the handler lives as long as an object refers to it */
 	OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_comm));
 	OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &got));
 	CHECK(got == of_comm);
@@ -577,7 +578,7 @@ static void integers(void)
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-/* What section 11.4.1 allows at any time. */
+/* Calls that section 11.4.1 allows at any time. */
 static void any_time(void)
 {
 	MPI_Errhandler e;

@@ -25,7 +25,7 @@ static int id_sent(int i)
 	return id;
 }
 
-/* Of what a member sends up: what is wrong, and who has failed (job, 1 + rank); then the ids that it uses. */
+/* A member's contribution: an error class, and a failed process (job, 1 + rank); then the ids in use. */
 #define WORDS_HEAD 3
 
 Test(p2p_comms, dup_names_who_has_failed)
@@ -216,7 +216,8 @@ Test(p2p_comms, report)
 	hdl_req_free(s);
 }
 
-/* Communicators of 1,000 ranks, whatever form their groups have: everybody is reached as himself, nobody else is met. */
+/* Communicators of 1,000 ranks, with groups of every form: each member is reached as its own endpoint, and no other endpoint
+ * is made. */
 static void reach_all(struct hdl_comm *c)
 {
 	static const int some[] = { 0, 1, 255, 256, 257, 498, 499 };
@@ -315,7 +316,7 @@ Test(p2p_comms, two_instances_do_not_meet)
 	cr_assert(!r->done && q->done && a == 1 && b == 2);
 	hdl_req_free(q);
 
-	/* what waits, and a receive that is taken back */
+	/* unexpected messages, and a cancelled receive */
 	arrive_at(second, 2, 6, 0, 3);
 	cr_assert(second->nunexpected == 1 && !hdl_mpi_matching->nunexpected && !hdl_mpi_matching->unexpected_bytes);
 	cr_assert_eq(hdl_iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, &hdl_world, 0, &flag, MPI_STATUS_IGNORE), 0);
@@ -327,7 +328,7 @@ Test(p2p_comms, two_instances_do_not_meet)
 	cr_assert(hdl_status_cancelled(&q->status) && !r->done);
 	hdl_req_free(q);
 
-	/* who has ended */
+	/* the end of a process */
 	hdl_ft_on_message(note_told);
 	arrive_at(second, 1, HDL_FT_TAG + 2, 1, 0);
 	cr_assert_eq(told, 0, "what the collectives ask to be told of is MPI's instance");

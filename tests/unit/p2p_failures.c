@@ -69,8 +69,8 @@ Test(p2p_failures, fetch_fails)
 
 /* ---- a communicator that is revoked ------------------------------------------------------------------------ */
 
-/* What had come of its collectives, and what comes later, goes: whoever waits for it to be fetched is told. Messages stay, and
- * so does who has ended. */
+/* Unexpected collective messages, earlier and later ones, are dropped, and an announced one is refused to its sender.
+ * Point-to-point messages stay, and so do notices of ended processes. */
 Test(p2p_failures, what_a_revoked_communicator_gets)
 {
 	static char big[100];

@@ -25,8 +25,8 @@ struct hello {
 	uint32_t described, address;
 };
 
-/* What the other side does: says the first `says` bytes of hello, description, address; hears as much of the
- * same; says its verdict. */
+/* The script of the other side: sends the first `says` bytes of hello, description and address; receives the same from this
+ * side, if `hears`; sends its verdict, if `judges`. */
 struct other {
 	pthread_t thread;
 	int fd;
@@ -89,7 +89,7 @@ static struct other good(int fd)
 			       .judges = true, .verdict = 1 };
 }
 
-/* Meets one who does that. */
+/* Runs hdl_dpm_handshake against that script. Returns its result. */
 static int meet(struct other *o, bool listens, struct hdl_dpm_peer *m, int timeout_ms)
 {
 	int fd[2], err;
@@ -105,7 +105,7 @@ static int meet(struct other *o, bool listens, struct hdl_dpm_peer *m, int timeo
 	return err;
 }
 
-/* What there is still to be heard; *over: and then the end. */
+/* Returns how many bytes are still to be received, with the last of them; *over: the connection is closed behind them. */
 static size_t left(const struct other *o, char *last, bool *over)
 {
 	char text[4096];
@@ -142,7 +142,7 @@ Test(meet, comes_about)
 	cr_assert_eq(m.tag, (int)((nonce ^ nonce >> 32) & INT32_MAX), "both have the tag");
 	cr_assert(left(&o, &last, &over) == 1 && last == 1 && !over, "the verdict, and nothing else");
 	leave(&m);
-	/* who cannot use what it has heard says so, and that is the end of it */
+	/* a side that cannot use the other side's description sends the verdict 0, which ends the handshake on both sides */
 	o = good(-1);
 	o.verdict = 0;
 	cr_assert_eq(meet(&o, true, &m, 10000), 0);
@@ -176,7 +176,7 @@ Test(meet, strangers_hear_nothing)
 	cr_assert(left(&o, &last, &over) == 0 && over);
 }
 
-/* The last word is the listener's: who has not judged has not met it. */
+/* The listener's verdict is last: a side without the listener's verdict has no peer. */
 Test(meet, listener_judges_last)
 {
 	struct hdl_dpm_peer m;
@@ -256,7 +256,8 @@ static int dial(const char *name, uint64_t *secret)
 	return fd;
 }
 
-/* One says nothing, one stops in the middle of its first words, one is a stranger; then one comes who is met. */
+/* The first client sends nothing, the second stops in the middle of its hello, the third has a wrong secret; then a valid
+ * client connects. */
 Test(meet, port_waits_for_nobody)
 {
 	char name[MPI_MAX_PORT_NAME], some[HDL_HELLO_BYTES - 1] = { 0 }, junk[HDL_HELLO_BYTES] = { 0 };

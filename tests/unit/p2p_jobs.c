@@ -127,7 +127,7 @@ Test(jobs, share_a_group)
 	hdl_group_release(far);
 }
 
-/* Reads what this process has described as another one would: one that has named the jobs in another order. */
+/* Reads this process's description as another process would, which numbers the jobs in another order. */
 static void travels(struct hdl_group *g, size_t most)
 {
 	uint64_t job[32];

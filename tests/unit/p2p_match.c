@@ -95,7 +95,7 @@ Test(match, earlier_of_exact_and_wildcard)
 	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), v);
 }
 
-/* mpi_assert_allow_overtaking: what an exact receive waits for does not look at the wildcards. */
+/* mpi_assert_allow_overtaking: a message matches the exact receive, though wildcard receives were posted before it. */
 Test(match, overtaking_takes_the_exact_one)
 {
 	struct hdl_op *w = receive(0, MPI_ANY_SOURCE, 7), *e = receive(0, 1, 7), *f = receive(2, 1, 7);
@@ -152,7 +152,7 @@ Test(match, purge_takes_one_context)
 	hdl_buf_fini();
 }
 
-/* The same keys in both: what arrives at one matches nothing that was posted, or waits, in the other. */
+/* The same keys in both: a message of one communicator matches no posted receive, and no unexpected message, of the other. */
 Test(match, two_instances_share_nothing)
 {
 	struct hdl_matching *m = hdl_matching_new(), *other = hdl_matching_new();

@@ -56,7 +56,7 @@ void mock_job(int rank, int size)
 
 int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance)
 {
-	*instance = (struct hdl_tp *)eps;	/* nobody looks into it */
+	*instance = (struct hdl_tp *)eps;	/* its contents are not read */
 	upcalls = *up;
 	for (int i = 0; i < 1024; i++)
 		eps[i] = (struct hdl_ep){ .rank = i, .note.rank = i };
@@ -231,7 +231,7 @@ int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 	return mock_mode == MOCK_NOW && len <= 48 ? hdl_ep_send(ep, tag, context, false, buf, len, NULL) : 0;
 }
 
-/* What is in flight has not left. */
+/* Fetches in flight are not complete. */
 int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number)
 {
 	(void)ep;

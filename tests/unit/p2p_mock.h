@@ -32,7 +32,7 @@ struct mock_sent {
 extern struct mock_sent mock_sent[256];
 extern int mock_nsent;
 
-/* Before hdl_p2p_init or MPI_Init: who this process is. */
+/* Called before hdl_p2p_init or MPI_Init: the rank and the job of this process. */
 void mock_job(int rank, int size);
 /* Ends a send that is in flight; err: 0 or a negative errno. */
 void mock_complete(int i, int err);
@@ -46,7 +46,7 @@ void mock_peer_failed(int peer, int err);
 /* Whether sends in flight are announced, under their index, when they are to be withdrawn; the latest that was refused. */
 extern bool mock_announced;
 extern int mock_refused;
-/* What the next fetches end with. */
+/* The error with which the next fetches end. */
 extern int mock_fetch_err;
 extern int mock_fetches;	/* fetches asked for */
 extern int mock_fetch_refused;	/* the negative errno with which hdl_ep_fetch refuses; 0: it does not */

@@ -44,8 +44,9 @@ static void receive(int src, int tag)
 	hdl_recv(big, sizeof(big), bytes_t, src, tag, &hdl_world, 0, NULL);
 }
 
-/* Who sends too early is asked to hold back, once, and let go when half is gone: limit 4 MiB, 8 KiB of memory each. Only those
- * are asked of whom more than their part is here, a quarter, and half of that lets them go. */
+/* A peer whose unexpected messages exceed its part gets HDL_CTL_HOLD once, and is released by the same message when half of
+ * them is received: limit 4 MiB, messages of 8 KiB. Only peers with more than a quarter of the limit (four ranks) are held,
+ * and half of that releases them. */
 Test(p2p_unexpected, much_unexpected_is_held_back)
 {
 	static char big[4096];

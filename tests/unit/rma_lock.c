@@ -43,7 +43,7 @@ static void lock_check(const struct world *w)
 	cr_assert(writers <= 1 && (!writers || !readers), "%d writers and %d readers are inside", writers, readers);
 	cr_assert(hdl_lock_in_use(w->word) == (readers + writers + waiting > 0));
 	cr_assert(!waiting || hdl_lock_has_waiters(w->word), "a process waits, and the word says that none does");
-	/* nobody overtakes */
+	/* no process overtakes another one */
 	for (int i = 0; i < PROCS; i++)
 		for (int j = 0; j < PROCS; j++)
 			if (w->p[i].at == WAITS && w->p[j].at == INSIDE && w->p[j].order > w->p[i].order)
@@ -282,7 +282,7 @@ Test(rma_lock, broken)
 
 /* ---- epochs --------------------------------------------------------------------------------------------------------- */
 
-/* The rules of section 12.5, written another way: what is open, by what the program has done. */
+/* The rules of section 12.5, written another way: the open epochs, from the program's calls. */
 struct did {
 	bool fence, used, started, all, exposed;
 	int locks;
@@ -398,7 +398,7 @@ Test(rma_hashed, index)
 	cr_assert((unsigned)__builtin_popcount(used) >= HDL_HASHED / 2);
 }
 
-/* ---- whose progress operations need ------------------------------------------------------------------------------- */
+/* ---- members whose progress an operation needs ------------------------------------------------------------------------------- */
 
 /* A member, and the ways in which the members reach each other's memory. */
 static unsigned found_by(int size, bool maps, bool rdma, bool others_far)
@@ -430,8 +430,7 @@ Test(rma_reach, helper_where_needed)
 					if (needs)
 						cr_assert(helped, "size %d, ways %d, memory %d, other %d", size, ways, mine,
 							  other);
-					/* the cost of the helper is not for those whose memory all have mapped,
-					 * or who have none */
+					/* a member that all others have mapped, or that has no memory, needs no helper thread */
 					if (size == 1 || (maps && !far_mine))
 						cr_assert(!helped, "size %d, ways %d, memory %d, other %d", size, ways, mine,
 							  other);

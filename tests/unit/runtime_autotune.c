@@ -107,7 +107,7 @@ Test(autotune, what_is_too_short_to_be_timed_says_nothing)
 	cr_assert_gt(t->ns, 45, "the shortest that counts does not");
 }
 
-/* On a machine whose kernel copies quickly what would be quick elsewhere is not. */
+/* The caller gives the time that counts as quick: a machine with quick kernel copies takes a shorter one. */
 Test(autotune, what_is_quick_is_the_callers_to_say)
 {
 	struct hdl_autotune *t = hdl_autotune_new(HDL_TUNE_STAGING, 20, "%s", "");

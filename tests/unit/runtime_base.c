@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Variables, nearest names, and what a launcher's environment says. Criterion runs each test in a process of its own. */
+/* Variables, nearest names, and launchers' environments. Criterion runs each test in a process of its own. */
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
 #include <errno.h>

@@ -118,7 +118,7 @@ Test(runtime_threads, stirred, .timeout = 60)
 	end(thread, &w);
 }
 
-/* What changes a word wakes all that sleep on it: there may be two. */
+/* The thread that changes a word wakes all threads that sleep on it, of which there may be two. */
 Test(runtime_threads, several_on_a_word, .timeout = 60)
 {
 	pthread_t thread = begin(false);
@@ -133,7 +133,7 @@ Test(runtime_threads, several_on_a_word, .timeout = 60)
 	cr_expect_eq(wakes, 1, "its time has come");
 }
 
-/* Whoever came first: nobody is there, and nobody is waited for. */
+/* One thread alone: no other thread sleeps, and no wake-up is sent. */
 Test(runtime_threads, one_thread)
 {
 	struct hdl_waiter w = { .ready = holds, .arg = &may_end };

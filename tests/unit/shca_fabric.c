@@ -56,7 +56,7 @@ Test(shca_fabric, alignment_and_zero)
 	}
 }
 
-/* A whole chunk that was freed is kept for the next one who wants one; it is as zero as others. */
+/* A whole chunk that was freed is kept for the next allocation of a chunk, and is as zero as a new one. */
 Test(shca_fabric, kept_chunk_is_zero)
 {
 	shca_off off = shca_mem_alloc(&m, SHCA_CHUNK);
@@ -102,7 +102,7 @@ Test(shca_fabric, buddies)
 	cr_expect_leq(chunks(), 2, "at most two spare chunks are kept, not %u", chunks());
 }
 
-/* What a size takes of its last chunk or block beyond itself serves others. */
+/* The rest of an allocation's last chunk or block serves later allocations. */
 Test(shca_fabric, odd_sizes_share)
 {
 	shca_off large = shca_mem_alloc(&m, SHCA_CHUNK + 8192), small = shca_mem_alloc(&m, 32768);
@@ -121,7 +121,7 @@ Test(shca_fabric, odd_sizes_share)
 	cr_expect_leq(chunks(), 2, "at most two spare chunks are kept, not %u", chunks());
 }
 
-/* Each is zero when it is handed out, whatever was there before. */
+/* Each is zero when it is handed out, after any earlier use. */
 Test(shca_fabric, any_sizes_do_not_overlap)
 {
 	enum { N = 100, ROUNDS = 20000 };

@@ -23,15 +23,15 @@ enum { FLIGHT = 4, MISHAPS = 2, ENDS = 1, STEPS = 64 };
 
 struct msg {
 	uint8_t what, to, kind, named, number;
-	uint8_t replacing, about;	/* about: by the queues of which number came what the sender tells of */
+	uint8_t replacing, about;	/* about: number of the queues whose arrivals the sender reports */
 };
 enum { NO_QUEUE = 0, INIT, RTR, RTS };
 struct side {
 	struct hdl_conn c;
-	uint8_t queue, queue_kind, queue_number;	/* what the actions have made */
+	uint8_t queue, queue_kind, queue_number;	/* state, kind and number of the queues that the actions have made */
 	uint8_t up, dead, rtu;				/* rtu: number of the RTU that is on its way to this side; 0: none */
-	uint8_t posted;		/* number of the queues to which was posted what may have to go again; 0: nothing was */
-	uint8_t taken;		/* number of the queues that stopped last, of which the peer is told what came by them */
+	uint8_t posted;		/* number of the queues with requests that may have to be replayed; 0: none */
+	uint8_t taken;		/* number of the queues that were halted last, whose arrivals the peer is told */
 };
 struct world {
 	struct side side[2];		/* 0 has the lower rank */
@@ -40,15 +40,15 @@ struct world {
 	uint8_t lost;			/* something has failed for good */
 };
 
-/* What a run is about: which kinds there are. */
+/* Setting of a run: the kinds that exist. */
 struct setting {
 	unsigned can;
 	int plant;			/* 0: the machine as it is; else a bug */
 	int breaks;			/* how often queues break */
-	enum hdl_queue prefer[2];	/* what each side would take just now: limits are met and left */
+	enum hdl_queue prefer[2];	/* the kind that each side prefers at present: limits are reached and left */
 };
 
-static const char *broken;		/* what a state has violated, or NULL */
+static const char *broken;		/* the invariant that a state violates, or NULL */
 static uint8_t told;			/* `about` of the message that is the event */
 
 /* A lane that needs no agreement. */
@@ -79,7 +79,7 @@ static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl
 	/* the refusal that comes twice ends the lane that came of it */
 	if (s->plant == PLANT_REJ_AGAIN && e.what == HDL_CONN_REJ && c->state == HDL_CONN_READY)
 		e.kind = HDL_QUEUE_NONE;
-	/* who has not noticed that the queues broke does not answer who has */
+	/* a side that has not noticed the break does not answer a replacing REQ */
 	if (s->plant == PLANT_AGAIN_READY && e.what == HDL_CONN_REQ && e.replacing && c->state == HDL_CONN_READY) {
 		todo->n = 0;
 		return;
@@ -109,7 +109,7 @@ static int by_bytes(const void *a, const void *b)
 static void put(struct world *w, struct msg m)
 {
 	if (w->n == FLIGHT) {
-		/* the network may lose any: the oldest is as good as another, and what is repeated comes again */
+		/* the network may lose any message: here it loses the oldest; repetitions arrive again */
 		memmove(w->msg, w->msg + 1, (FLIGHT - 1) * sizeof(m));
 		w->n--;
 	}
@@ -165,7 +165,7 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		MUST(s->queue == INIT && s->queue_kind == s->c.kind, "to RTR, but not from INIT");
 		s->queue = RTR;
 		s->queue_number = (uint8_t)s->c.number;
-		/* now it is known what of it came; the rest goes again, once */
+		/* the arrivals are known now; the rest is replayed once */
 		MUST(!s->posted || !s->c.replacing || s->posted == told,
 		     "a side is told what came by other queues than it had posted to");
 		s->posted = 0;
@@ -213,7 +213,7 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 	}
 }
 
-/* What may fail. */
+/* Actions that may fail. */
 static bool is_work(enum hdl_conn_do what)
 {
 	return what == HDL_CONN_MAKE || what == HDL_CONN_RENEW || what == HDL_CONN_TO_RTR || what == HDL_CONN_TO_RTS ||
@@ -237,7 +237,7 @@ static void feed(const struct setting *set, struct world *w, int me, struct hdl_
 		if (is_work(todo.what[i]) && fails && !--fails) {
 			bool up = w->side[me].up;
 
-			/* what was half made goes with DESTROY */
+			/* HDL_CONN_DESTROY frees queues that were made in part */
 			if (todo.what[i] == HDL_CONN_MAKE || todo.what[i] == HDL_CONN_RENEW)
 				act(w, me, todo.what[i], &todo);
 			w->ends++;
@@ -283,8 +283,8 @@ static bool is_heard(const struct world *w, int me)
 	return w->side[!me].up && !w->side[!me].dead && by_address(w->side[!me].c.kind) && !w->side[me].dead && !w->side[me].up;
 }
 
-/* From here on nothing goes wrong any more, and nobody changes his mind. All come to rest without being heard, for who has a
- * lane by address may have nothing to say; when he does, the peer has it, too. NULL, or what is wrong with where it ends. */
+/* Runs without further faults or changes of preference, first without traffic: a side with a lane by address may have nothing
+ * to send; when it sends, the peer gets the lane, too. Returns NULL, or the defect of the final state. */
 static const char *settle(const struct setting *set, struct world w)
 {
 	bool talk = false;
@@ -306,7 +306,7 @@ static const char *settle(const struct setting *set, struct world w)
 			if (w.side[!me].dead && w.side[me].c.state != HDL_CONN_FAILED)
 				e.what = HDL_CONN_LOST;
 			else if (talk && breaks(&w, me))
-				e.what = HDL_CONN_BROKE;	/* who has nothing to send does not notice */
+				e.what = HDL_CONN_BROKE;	/* a side that sends nothing does not notice the break */
 			else if (talk && is_heard(&w, me))
 				e.what = HDL_CONN_RTU_SEEN;
 			else if (hdl_conn_waits(&w.side[me].c))
@@ -477,7 +477,7 @@ static void expand(struct setting *set, struct search *s, const struct world *fr
 	fails = 0;
 }
 
-/* Whatever each side would rather have from now on. */
+/* With every pair of preferences from here on. */
 static const char *settle_all(struct setting *set, const struct world *w)
 {
 	const char *wrong = NULL;
@@ -494,7 +494,7 @@ static const char *settle_all(struct setting *set, const struct world *w)
 	return wrong;
 }
 
-/* The states that can be reached; *wrong: what is wrong with one of them, or NULL. */
+/* Returns how many states can be reached; *wrong: the defect of one of them, or NULL. */
 static size_t explore(struct setting *set, const char **wrong)
 {
 	struct search s = { .n = 0 };
@@ -529,7 +529,7 @@ static size_t explore_all(int plant, const char **wrong, unsigned *can)
 
 	*wrong = NULL;
 	for (unsigned i = 0; i < sizeof(cans) / sizeof(*cans) && !*wrong; i++) {
-		/* what replaces queues does not ask which kinds there are: twice where that is quickly explored */
+		/* replacing does not depend on the kinds that exist: two breaks only where the exploration is quick */
 		struct setting set = {.can = cans[i] | UD,
 				      .plant = plant,
 				      .breaks = cans[i] == RC ? 2 : !(cans[i] & HDL_QUEUE_ADDRESSED)};

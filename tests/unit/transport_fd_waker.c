@@ -108,7 +108,7 @@ Test(transport_fd_waker, no_event_is_lost, .timeout = 60)
 	cr_assert_leq(atomic_load(&roused), 2 * ROUNDS);
 }
 
-/* Who sleeps reads nothing before: what is left unread makes no later event unheard, and costs no more calls. */
+/* A sleeper reads no descriptor beforehand: unread data hide no later event, and cost no more system calls. */
 Test(transport_fd_waker, an_event_counts_once, .timeout = 60)
 {
 	struct writer w = { 0 };
@@ -128,7 +128,7 @@ Test(transport_fd_waker, an_event_counts_once, .timeout = 60)
 	cr_assert_eq(atomic_load(&roused), 100);
 	cr_assert_eq(write(w.pipe[1], "", 1), 1);
 	cr_assert_eq(atomic_load(&roused), 100);
-	/* again: others have its descriptors by now */
+	/* again: the descriptor numbers belong to other files by then */
 	open_writer(&w);
 	hdl_fd_waker_close(&r);
 	cr_assert_eq(write(w.pipe[1], "", 1), 1);

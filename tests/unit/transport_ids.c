@@ -23,7 +23,7 @@ Test(ids, three_million_at_a_time, .timeout = 60)
 	cr_assert_eq(t.used, MANY);
 	for (uint32_t i = 0; i < MANY; i++)
 		cr_assert_eq(hdl_id_get(&t, id[i]), op(i));
-	/* every third one ends, and others take their places */
+	/* every third one ends, and new ones take their places */
 	for (uint32_t i = 0; i < MANY; i += 3) {
 		hdl_id_free(&t, id[i]);
 		cr_assert_null(hdl_id_get(&t, id[i]));

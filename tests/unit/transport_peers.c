@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The peers that were met: found by rank whatever the ranks are, with ids in the order in which they were made. */
+/* Endpoints: found by rank for any set of ranks, with ids in the order of their creation. */
 #include <criterion/criterion.h>
 #include <malloc.h>
 

@@ -34,7 +34,7 @@ static struct end ends[2];
 static uint64_t now;
 static double loss, duplicate, reorder;
 static uint64_t lost;
-static uint32_t share, base;	/* what acknowledgements grant; 0: nothing is said */
+static uint32_t share, base;	/* packets that acknowledgements grant; 0: no grant */
 static uint64_t latency = 1000;
 
 static void transmit(struct end *e, struct wire w)
@@ -122,7 +122,7 @@ static void got(struct end *e, uint32_t value)
 {
 	cr_assert_eq(value, e->delivered, "packet %u is delivered when %u is expected", value, e->delivered);
 	e->delivered++;
-	/* an answer from inside a delivery must not lie about what was received */
+	/* an acknowledgement from inside a delivery must cover only received packets */
 	if (lrand48() % 4 == 0)
 		ack_now(e);
 }
@@ -279,7 +279,7 @@ Test(rel, nonsense_is_ignored)
 	cr_expect_eq(hdl_rel_receive(&ends[0].rel, 99), HDL_REL_DUPLICATE);
 	cr_expect_eq(hdl_rel_receive(&ends[0].rel, 100 + HDL_REL_WINDOW), HDL_REL_DUPLICATE, "beyond the window");
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 103, 0, &ops), 3);
-	/* an older one, late, selects what is the first one missing by now: nobody may say so again */
+	/* an older acknowledgement arrives late, and selects a packet that is the first missing one by now */
 	for (int i = 0; i < 3; i++)
 		hdl_rel_push(&ends[0].rel, (void *)1);
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 105, 0, &ops), 2);
@@ -287,7 +287,7 @@ Test(rel, nonsense_is_ignored)
 	cr_expect(hdl_rel_idle(&ends[0].rel));
 }
 
-/* What is held already is held once; who sends what has come is told soon. */
+/* A packet that is held already is held once; a duplicate makes an acknowledgement due. */
 Test(rel, doubled)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -300,7 +300,7 @@ Test(rel, doubled)
 	r->owed = 0;
 	cr_expect_eq(hdl_rel_receive(r, 102), HDL_REL_DUPLICATE);
 	cr_expect_geq(r->owed, HDL_REL_ACK_EVERY);
-	/* the end: what was sent is its pool's again, what is held is freed */
+	/* hdl_rel_clear returns sent packets to their pool and frees held ones */
 	for (int i = 0; i < 3; i++)
 		hdl_rel_push(r, (void *)1);
 	hdl_rel_clear(r, &ops, free);
@@ -370,7 +370,7 @@ Test(rel, one_probe_fills_all_holes)
 	for (int i = 0; i < 8; i++) {
 		now += 2000;
 		run_net();
-		/* of what fills the holes every other one arrives at first */
+		/* of the resent packets, every second one is lost again */
 		for (unsigned p = 0; i == 1 && p < nnet[1];) {
 			p++;
 			if (p < nnet[1] && net[1][p].kind == DATA)
@@ -385,8 +385,8 @@ Test(rel, one_probe_fills_all_holes)
 	forget_net();
 }
 
-/* What is lost a second time is missed as soon as something has come that was sent for the first time behind it: no probe has to
- * be answered, nor a timeout to be over. */
+/* A packet that is lost twice is resent as soon as a packet is acknowledged that was first sent behind it, without a probe or
+ * a timeout. */
 Test(rel, lost_again)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -429,8 +429,8 @@ static void wait_in_vain(struct hdl_rel *r, const struct hdl_rel_ops *ops, unsig
 		now = due;
 }
 
-/* A timeout that has grown is what it was once a probe is answered in time. An answer that took longer says nothing: the peer has
- * computed, or the network is slow. What was sent again has a whole timeout to come. */
+/* A timeout that has grown returns to its first value once a probe is answered in time. A later answer does not count: the
+ * peer has computed, or the network is slow. A resent packet gets a whole timeout. */
 Test(rel, backoff_is_forgotten)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -503,8 +503,8 @@ Test(rel, bandwidth_with_loss, .timeout = 60)
 	}
 }
 
-/* A packet that is timed sets the timeout; one after whose timeout it was acknowledged does not (Karn), and neither does one to
- * which nobody looked in time. */
+/* A timed packet sets the timeout; not if its acknowledgement came after the timeout (Karn), nor if no thread looked at it in
+ * time. */
 Test(rel, timeout_follows_the_round_trip)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -545,7 +545,7 @@ Test(rel, timeout_follows_the_round_trip)
 	hdl_rel_timer(r, now, &ops);
 	push(&ends[0]);
 	cr_expect_eq(hdl_rel_timer(r, now, &ops) - now, RTO_NS / HDL_REL_RTO_LESS);
-	/* one that was sent again is no measure: nobody knows which of the two is acknowledged */
+	/* a resent packet is no measure: the acknowledgement may be that of either transmission */
 	hdl_rel_ack(r, r->next, 0, &ops);
 	r->timed = r->next;
 	push(&ends[0]);
@@ -580,7 +580,7 @@ Test(rel, slow_network, .timeout = 60)
 	cr_expect_lt(t, 6000000000, "%lu us", (unsigned long)t / 1000);
 }
 
-/* The window: halved once for what is lost of one window, not below its floor; doubled, then by one, while it limits. */
+/* The window: halved once for the losses of one window, not below its floor; doubled, then increased by one, while it limits. */
 Test(rel, congestion_window)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -665,7 +665,7 @@ Test(rel, share)
 	forget_net();
 }
 
-/* Several at a time: all of them or none; what no window would hold is not asked for. */
+/* Several packets at a time: all or none; a request beyond any window is refused. */
 Test(rel, room_for_several)
 {
 	struct hdl_rel *r = &ends[0].rel;
@@ -716,7 +716,7 @@ Test(rel, shares)
 		}
 }
 
-/* What tells a dead peer from one that is slow to acknowledge. */
+/* How a dead peer differs from a peer that is slow to acknowledge. */
 Test(rel, silence)
 {
 	struct hdl_rel_ops ops = ops_of(&ends[0]);

@@ -64,7 +64,7 @@ Test(select, table)
 	}
 }
 
-/* Whatever the inputs: never a kind that is not possible or not allowed, never none when there is one. */
+/* For all inputs: never a kind that is impossible or not allowed, never none when one is possible. */
 Test(select, stays_within_what_is_possible)
 {
 	for (unsigned caps = 0; caps < 32; caps += 2)

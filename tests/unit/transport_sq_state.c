@@ -6,7 +6,7 @@
 
 #define EVENTS_MAX 6
 
-/* What a sequence has done so far, kept beside the machine. */
+/* The events of a sequence so far, kept beside the machine. */
 struct past {
 	bool kept;		/* requests are kept: BREAK has come, and neither RESUME nor their end since */
 	bool ended;		/* FAIL or STOP has come */

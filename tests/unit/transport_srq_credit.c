@@ -81,7 +81,7 @@ static void exchange(uint32_t most)
 			w.is_back = !w.is_back;
 		}
 		cr_assert_leq(tx.sent - tx.taken, 64);
-		/* nothing is under way: what is to be heard has been */
+		/* nothing is under way: all answers have arrived */
 		if (!w.n && !w.answers_n && !w.is_back)
 			cr_assert(hdl_srq_credit_room(&tx), "nobody tells the sender: %u of %u in flight", tx.sent - tx.taken,
 				  tx.window);
@@ -96,7 +96,7 @@ Test(pooled, goes_on)
 	}
 }
 
-/* Who sends little, and is answered by messages, is not told anything else. */
+/* A sender of few messages that is answered by messages gets no separate grant. */
 Test(pooled, asks_seldom)
 {
 	struct hdl_srq_credit a = { .base = 6, .window = 6, .granted = 6 }, b = a;

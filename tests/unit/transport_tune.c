@@ -127,7 +127,7 @@ Test(tune, hopeless_trials_end_early)
 	cr_assert(went[HDL_WAY_SPLIT] < 60, "%u times of 20000", went[HDL_WAY_SPLIT]);
 }
 
-/* Overlapping transfers: what ends in groups is measured as a group; classes are learned apart. */
+/* Overlapping transfers: transfers that end as a group are measured as a group; classes are learned apart. */
 Test(tune, windows_are_measured)
 {
 	struct hdl_tune t = { 0 };
@@ -160,7 +160,7 @@ Test(tune, trials_are_short_in_windows)
 	cr_assert(went[HDL_WAY_SPLIT]);
 }
 
-/* A size that is new begins with what the size beside it found, and tries the rest a little later. */
+/* A new size begins with the result of the neighbouring size, and tries the other values a little later. */
 Test(tune, neighbours_are_believed_at_first)
 {
 	struct hdl_tune t = { 0 };

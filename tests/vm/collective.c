@@ -78,8 +78,8 @@ static void stay(const char *file)
 	}
 }
 
-/* Until there is an error, which this returns. Who has one in a collective of all is waited for in its
- * host's, until all there know. */
+/* Runs until there is an error, and returns it. After an error in a collective of all ranks, the rank goes on in its host's
+ * until all ranks of the host know. */
 static int rounds(const char *what, int dead, const char *file, MPI_Comm world, MPI_Comm here)
 {
 	int err = 0, near = 0, failed = 0, any = 0;
@@ -94,7 +94,7 @@ static int rounds(const char *what, int dead, const char *file, MPI_Comm world, 
 			say(file, "dies");
 			kill(getpid(), SIGKILL);
 		}
-		/* who is killed may be in one of its host's, or in one of all */
+		/* the killed rank may be in a collective of its host, or of all ranks */
 		if (n % 2)
 			near = round_of(what, here, n);
 		if (!near)
