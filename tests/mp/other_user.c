@@ -21,8 +21,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define CHECK(x) do { if (!(x)) { fprintf(stderr, "other_user: line %d: %s: %s\n", __LINE__, #x,
-					  strerror(errno)); exit(1); } } while (0)
+#define CHECK(x)											\
+	do {												\
+		if (!(x)) {										\
+			fprintf(stderr, "other_user: line %d: %s: %s\n", __LINE__, #x, strerror(errno));	\
+			exit(1);									\
+		}											\
+	} while (0)
 
 static void ready(void)
 {
