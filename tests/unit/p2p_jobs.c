@@ -187,8 +187,12 @@ Test(jobs, that_are_none_are_refused)
 
 	cr_assert(g && g->size == 3 && hdl_group_proc(g, 2) == other + 14);
 	hdl_group_release(g);
-#define BAD(change) do { d = good; change; cr_assert(!hdl_group_described(&d, sizeof(d)) && errno == EPROTO, "%s",
-						     #change); } while (0)
+#define BAD(change)										\
+	do {											\
+		d = good;									\
+		change;										\
+		cr_assert(!hdl_group_described(&d, sizeof(d)) && errno == EPROTO, "%s", #change);	\
+	} while (0)
 	BAD(d.job = 1);
 	BAD(d.first = -1);
 	BAD(d.first = 996);
