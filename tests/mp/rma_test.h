@@ -348,9 +348,13 @@ static inline void set_element(const struct element *e, void *p, uint64_t x)
 
 static inline bool pairs_equal(const struct element *e, const void *a, const void *b)
 {
-#define SAME(s) \
-	do { struct s a_, b_; memcpy(&a_, a, sizeof(a_)); memcpy(&b_, b, sizeof(b_)); return a_.v == b_.v &&
-	     a_.i == b_.i; } while (0)
+#define SAME(s)						\
+	do {						\
+		struct s a_, b_;			\
+		memcpy(&a_, a, sizeof(a_));		\
+		memcpy(&b_, b, sizeof(b_));		\
+		return a_.v == b_.v && a_.i == b_.i;	\
+	} while (0)
 	if (e->type == MPI_FLOAT_INT)
 		SAME(float_int);
 	if (e->type == MPI_DOUBLE_INT)
