@@ -505,6 +505,10 @@ function c_function(i, m, described,	k, j, c, low, formal, args, before, after, 
 		formal = formal ", MPI_Fint *ierror"
 	formal = substr(formal lengths, 3)
 	args = substr(args, 3)
+	if (names[i] ~ /^File_.*_end$/) {
+		sub(/address_in\([^)]*\)/, "mpifort_split_buffer(*fh, &)", args)
+		after = "\tmpifort_split_end(rc, *fh);\n" after
+	}
 	if (formal == "")
 		formal = "void"
 	if (r != "") {
@@ -523,7 +527,9 @@ function c_function(i, m, described,	k, j, c, low, formal, args, before, after, 
 		} else
 			print wrap("\tint rc = MPIFORT_CALL(" names[i] ")(" args ");") "\n"
 		if (nbuf || temps) {
-			if (returns_request)
+			if (names[i] ~ /^File_.*_begin/)
+				print "\tmpifort_split_begin(rc, *fh, b);"
+			else if (returns_request)
 				print "\tmpifort_keep" (temps ? "_types" : "") "(rc, request_c, " (nbuf ? "b, " nbuf : "NULL, 0") ", " is_persistent(i) kept ");"
 			else
 				print "\tmpifort_done(b, " nbuf ");"
@@ -557,7 +563,7 @@ function count_of(k)
 function mode(i, k,	m)
 {
 	m = intent[k] == "IN" ? "MPIFORT_IN" : "MPIFORT_OUT"
-	if (asynchronous && !returns_request || names[i] ~ /^P(send|recv)_init/)
+	if (asynchronous && !returns_request && names[i] !~ /^File_/ || names[i] ~ /^P(send|recv)_init/)
 		m = "MPIFORT_LAYOUT"
 	if (rooted(i, k))
 		m = "mpifort_contiguous(" pname[k] ") || mpifort_root(*root, *comm) ? " m " : MPIFORT_IGNORED"

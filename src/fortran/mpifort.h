@@ -246,6 +246,52 @@ void mpifort_freed(MPI_Request request);
 /* A persistent request starts: copies are made again. */
 void mpifort_started(MPI_Request request);
 
+/* ---- split collectives ------------------------------------------------------------------------------------ */
+
+/*
+ * Copies of buffers of split collectives, found by the file's integer: a file has one at most (section 14.4.5), from the begin
+ * to the end. mpifort_nsplit counts them; it is read without the lock: a program's begin happens before its end.
+ */
+extern int mpifort_nsplit;
+void mpifort_split_keep(MPI_Fint fh, const struct mpifort_buffer *b);
+void *mpifort_split_copy(MPI_Fint fh);
+void mpifort_split_release(MPI_Fint fh, bool ended);
+
+/* Behind the C call that begins a split collective: frees a datatype, keeps a copy, and frees that of one without an end. */
+static inline void mpifort_split_begin(int rc, MPI_Fint fh, struct mpifort_buffer *b)
+{
+	if (!rc && mpifort_nsplit)
+		mpifort_split_release(fh, false);
+	if (rc || !b->temp)
+		mpifort_done(b, 1);
+	else
+		mpifort_split_keep(fh, b);
+}
+
+/* The buffer that the C call has been given when the split collective began. */
+static inline void *mpifort_split_buffer(MPI_Fint fh, void *address)
+{
+	void *copy = mpifort_nsplit ? mpifort_split_copy(fh) : NULL;
+
+	return copy ? copy : address;
+}
+
+/*
+ * Behind the C call that ends it: the copy of a read goes to the array. MPI_ERR_REQUEST: the call was the end of another access
+ * than the one under way, whose copy stays.
+ */
+static inline void mpifort_split_end(int rc, MPI_Fint fh)
+{
+	int class = MPI_SUCCESS;
+
+	if (!mpifort_nsplit)
+		return;
+	if (rc)
+		PMPI_Error_class(rc, &class);
+	if (class != MPI_ERR_REQUEST)
+		mpifort_split_release(fh, true);
+}
+
 /* ---- callbacks -------------------------------------------------------------------------------------------- */
 
 typedef void mpifort_fn(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that a request needs until its operation completes: see mpifort_keep. */
+/* Memory that a request, or a split collective, needs until its operation completes: see mpifort_keep, mpifort_split_begin. */
 #include "fortran/mpifort.h"
 
 #include <pthread.h>
@@ -148,4 +148,74 @@ void mpifort_freed(MPI_Request request)
 			kept_free(k);
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+/* ---- split collectives ------------------------------------------------------------------------------------ */
+
+struct split {
+	MPI_Fint file;
+	struct split *next;
+	struct mpifort_buffer b;
+	struct mpifort_desc desc;
+};
+
+static struct split *splits;		/* under `lock` */
+int mpifort_nsplit;
+
+static struct split **split_find(MPI_Fint fh)
+{
+	struct split **at = &splits;
+
+	while (*at && (*at)->file != fh)
+		at = &(*at)->next;
+	return at;
+}
+
+void mpifort_split_keep(MPI_Fint fh, const struct mpifort_buffer *b)
+{
+	struct split *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		/* the operation is under way, with this memory */
+		fputs("libmpifort_abi: out of memory for a split collective\n", stderr);
+		abort();
+	}
+	s->file = fh;
+	s->b = *b;
+	memcpy(&s->desc, b->desc, offsetof(struct mpifort_desc, dim) + (size_t)b->desc->rank * sizeof(b->desc->dim[0]));
+	s->b.desc = &s->desc;
+	pthread_mutex_lock(&lock);
+	s->next = splits;
+	splits = s;
+	__atomic_add_fetch(&mpifort_nsplit, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&lock);
+}
+
+void *mpifort_split_copy(MPI_Fint fh)
+{
+	struct split *s;
+
+	pthread_mutex_lock(&lock);
+	s = *split_find(fh);
+	pthread_mutex_unlock(&lock);
+	return s ? s->b.temp : NULL;
+}
+
+void mpifort_split_release(MPI_Fint fh, bool ended)
+{
+	struct split **at, *s;
+
+	pthread_mutex_lock(&lock);
+	at = split_find(fh);
+	s = *at;
+	if (s) {
+		*at = s->next;
+		__atomic_sub_fetch(&mpifort_nsplit, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&lock);
+	if (!s)
+		return;
+	s->b.out &= ended;
+	mpifort_release(&s->b);
+	free(s);
 }

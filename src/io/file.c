@@ -18,6 +18,7 @@ struct part {
 	int64_t value;			/* must be the same at all processes */
 	int32_t error;
 	int32_t amode;
+	uint64_t datarep;		/* datarep_key, or 0 */
 	struct hdl_cb_hints cb;
 };
 
@@ -44,6 +45,8 @@ static int exchange(struct hdl_comm *comm, const char *what, struct part mine, s
 			hdl_reason_set("rank %d has failed in this call", r);
 		else if (part[r].amode != part[0].amode)
 			hdl_reason_set("the access modes differ: %d at rank 0, %d at rank %d", part[0].amode, part[r].amode, r);
+		else if (part[r].datarep != part[0].datarep)
+			hdl_reason_set("the data representation of rank %d is another one than that of rank 0", r);
 		else if (part[r].value != part[0].value)
 			hdl_reason_set("%s differs: %lld at rank 0, %lld at rank %d", what, (long long)part[0].value, (long long)part[r].value, r);
 		else
@@ -393,11 +396,26 @@ int hdl_file_sync(struct hdl_file *f)
 
 /* ---- views and modes ---------------------------------------------------------------------------------------------------------- */
 
+/*
+ * The FNV-1a hash of a data representation's name. Processes compare hashes, since each process has a table of representations of
+ * its own.
+ */
+static uint64_t datarep_key(const char *name)
+{
+	uint64_t key = 0xcbf29ce484222325u;
+
+	while (*name)
+		key = (key ^ (unsigned char)*name++) * 0x100000001b3u;
+	return key;
+}
+
+/* Section 14.3: data representation and extent of the etype must be the same at all processes. */
 int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
 {
 	int rc = error ? error : hdl_shared_prepare(f, 0);
 
-	rc = exchange(f->comm, "the size of the etype", (struct part){ .value = v ? v->esize : 0, .error = rc }, NULL);
+	rc = exchange(f->comm, "the size of the etype",
+		      (struct part){ .value = v ? v->esize : 0, .datarep = v ? datarep_key(v->datarep) : 0, .error = rc }, NULL);
 	if (rc) {
 		hdl_view_release(v);
 		return rc;

@@ -3,12 +3,13 @@
  * Descriptors of arrays that are not contiguous, as a Fortran compiler passes them (MPI-5.0 section 19.1.12), in one process:
  * random ranks, extents, strides of either sign, sizes of elements, counts and datatypes, against elements that are picked one
  * by one. And what a request keeps until it is complete.
- *   fortran_descriptors [sections N] [SEED] | requests | callbacks
+ *   fortran_descriptors [sections N] [SEED] | requests | splits | callbacks
  */
 #include "fortran/mpifort.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 void mpi_sendrecv_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *,
 			 const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const int *, const MPI_Fint *,
@@ -27,6 +28,12 @@ void mpi_allreduce_init_f08ts_(const struct mpifort_desc *, const struct mpifort
 			       const MPI_Fint *, const MPI_Fint *, const MPI_Fint *, MPI_Fint *, MPI_Fint *);
 void mpi_put_f08ts_(const struct mpifort_desc *, const int *, const MPI_Fint *, const int *, const MPI_Aint *, const int *,
 		    const MPI_Fint *, const MPI_Fint *, MPI_Fint *);
+void mpi_file_write_at_all_begin_f08ts_(const MPI_Fint *, const MPI_Offset *, const struct mpifort_desc *, const int *,
+					const MPI_Fint *, MPI_Fint *);
+void mpi_file_read_at_all_begin_f08ts_(const MPI_Fint *, const MPI_Offset *, const struct mpifort_desc *, const int *,
+				       const MPI_Fint *, MPI_Fint *);
+void mpi_file_write_at_all_end_f08ts_(const MPI_Fint *, const struct mpifort_desc *, MPI_Fint *, MPI_Fint *);
+void mpi_file_read_at_all_end_f08ts_(const MPI_Fint *, const struct mpifort_desc *, MPI_Fint *, MPI_Fint *);
 void mpi_wait_(MPI_Fint *, MPI_Fint *, MPI_Fint *);
 void mpi_test_(MPI_Fint *, int *, MPI_Fint *, MPI_Fint *);
 void mpi_waitsome_(const int *, MPI_Fint *, int *, int *, MPI_Fint *, MPI_Fint *);
@@ -314,6 +321,63 @@ static void requests(void)
 	MPI_Win_free(&win);
 }
 
+/* ---- split collectives ---------------------------------------------------------------------------------------- */
+
+/* A datatype with gaps over a section: a copy from the begin to the end. The descriptor is gone in between, as a compiler's. */
+static void splits(void)
+{
+	char name[] = "/tmp/fortran_descriptors.XXXXXX";
+	int fd = mkstemp(name), array[24], expected[24];
+	MPI_Offset at = 0;
+	MPI_Datatype pair;
+	MPI_File file;
+	MPI_Fint fh, type, rc = -1, wrong;
+	struct mpifort_desc section = { .base = array, .elem_len = 4, .rank = 1 }, d, end = section;
+
+	close(fd);
+	section.dim[0].extent = 8;
+	section.dim[0].sm = 12;
+	MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+	MPI_Type_create_hindexed(2, (int[]){ 1, 1 }, (MPI_Aint[]){ 0, 8 }, MPI_INT, &pair);	/* elements 0 and 2 of three */
+	MPI_Type_commit(&pair);
+	fh = MPI_File_toint(file);
+	type = MPI_Type_toint(pair);
+	for (int i = 0; i < 24; i++)
+		array[i] = 100 + i;
+	d = section;
+	mpi_file_write_at_all_begin_f08ts_(&fh, &at, &d, &(int){ 2 }, &type, &rc);
+	memset(&d, 0, sizeof(d));
+	CHECK(!rc && mpifort_nsplit == 1, "%d, %d", rc, mpifort_nsplit);
+	/* the end of another access: the copy stays */
+	mpi_file_read_at_all_end_f08ts_(&fh, &end, mpifort_sentinels_.status_ignore, &wrong);
+	CHECK(wrong && mpifort_nsplit == 1, "%d, %d", wrong, mpifort_nsplit);
+	mpi_file_write_at_all_end_f08ts_(&fh, &end, mpifort_sentinels_.status_ignore, &rc);
+	CHECK(!rc && mpifort_nsplit == 0, "%d, %d", rc, mpifort_nsplit);
+	/* elements 0, 2, 3 and 5 of the section, as the file has them */
+	MPI_File_read_at(file, 0, expected, 4, MPI_INT, MPI_STATUS_IGNORE);
+	CHECK(expected[0] == 100 && expected[1] == 106 && expected[2] == 109 && expected[3] == 115, "%d %d %d %d", expected[0],
+	      expected[1], expected[2], expected[3]);
+	memset(array, 0, sizeof(array));
+	memset(expected, 0, sizeof(expected));
+	expected[0] = 100;
+	expected[6] = 106;
+	expected[9] = 109;
+	expected[15] = 115;
+	d = section;
+	mpi_file_read_at_all_begin_f08ts_(&fh, &at, &d, &(int){ 2 }, &type, &rc);
+	memset(&d, 0, sizeof(d));
+	mpi_file_read_at_all_end_f08ts_(&fh, &end, mpifort_sentinels_.status_ignore, &rc);
+	CHECK(!rc && !memcmp(array, expected, sizeof(array)), "%d", rc);
+	/* one without a copy */
+	d = section;
+	mpi_file_read_at_all_begin_f08ts_(&fh, &at, &d, &(int){ 4 }, &ints, &rc);
+	CHECK(mpifort_nsplit == 0, "%d", mpifort_nsplit);
+	mpi_file_read_at_all_end_f08ts_(&fh, &end, mpifort_sentinels_.status_ignore, &rc);
+	CHECK(!rc && array[3] == 106, "%d, %d", rc, array[3]);
+	MPI_Type_free(&pair);
+	MPI_File_close(&file);
+}
+
 /* ---- callbacks ------------------------------------------------------------------------------------------------ */
 
 #define FN(n) static void fn_##n(void) { failures += n < 0; }
@@ -389,6 +453,8 @@ int main(int argc, char **argv)
 		}
 	if (all || !strcmp(argv[1], "requests"))
 		requests();
+	if (all || !strcmp(argv[1], "splits"))
+		splits();
 	if (all || !strcmp(argv[1], "callbacks"))
 		callbacks();
 	MPI_Finalize();
