@@ -6,23 +6,13 @@
  *
  *     io_corners DIRECTORY [CASE]
  */
-#include "mpi_test.h"
+#include "io_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 static char path[512];
-
-static int class_of(int code)
-{
-	int class;
-
-	MPI_Error_class(code, &class);
-	return class;
-}
-#define FAILS(call, class)	CHECK_EQ(class_of(call), class)
-#define WORKS(call)		CHECK_EQ(call, MPI_SUCCESS)
 
 static MPI_File open_file(MPI_Comm comm, const char *name)
 {

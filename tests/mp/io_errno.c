@@ -5,7 +5,7 @@
  *
  *     io_errno DIRECTORY
  */
-#include "mpi_test.h"
+#include "io_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,15 +17,6 @@ static char path[512], dir[400];
 static int failing;			/* errno of the calls below; 0: they work */
 static int interrupted;			/* every second call is interrupted; the others move at most 7 bytes */
 
-static int class_of(int code)
-{
-	int class;
-
-	MPI_Error_class(code, &class);
-	return class;
-}
-#define FAILS(call, class)	CHECK_EQ(class_of(call), class)
-#define WORKS(call)		CHECK_EQ(call, MPI_SUCCESS)
 #define INTERPOSED		__attribute__((visibility("default")))
 
 /* Returns whether the call fails, with errno set; else reduces *n. */
