@@ -276,6 +276,31 @@ static void reported_to_launcher(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* The children and the parents disconnect, and connect by a port: from then on they are two jobs that are connected, and no children of
+ * parents. Returns when the launcher knows. */
+static MPI_Comm connected_again(MPI_Comm inter, int is_child)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm again;
+
+	if (is_child) {
+		if (!me)
+			MPI_Recv(port, sizeof(port), MPI_CHAR, 0, 6, inter, MPI_STATUS_IGNORE);
+		MPI_Comm_disconnect(&inter);
+		CHECK(!MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &again));
+	} else {
+		if (!me) {
+			CHECK(!MPI_Open_port(MPI_INFO_NULL, port));
+			MPI_Send(port, sizeof(port), MPI_CHAR, 0, 6, inter);
+		}
+		MPI_Comm_disconnect(&inter);
+		CHECK(!MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &again));
+	}
+	reported_to_launcher();
+	MPI_Barrier(again);
+	return again;
+}
+
 static void child(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[2] : "";
@@ -319,6 +344,11 @@ static void child(int argc, char **argv)
 		if (me == 1)
 			raise(SIGKILL);
 		MPI_Recv(&flag, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE);
+	} else if (!strcmp(what, "again")) {
+		inter = connected_again(parent, 1);
+		if (me == 1)
+			raise(SIGKILL);
+		MPI_Recv(&flag, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
 	} else if (!strcmp(what, "alone")) {
 		MPI_Comm_disconnect(&parent);
 		reported_to_launcher();
@@ -718,6 +748,8 @@ static void case_ends(const char *how)
 			raise(SIGKILL);
 	} else if (!strcmp(how, "child")) {
 		inter = children(2, (char[]){ "die" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
+	} else if (!strcmp(how, "again")) {
+		inter = connected_again(children(2, (char[]){ "again" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0), 0);
 	} else if (!strcmp(how, "aborted")) {
 		inter = children(2, (char[]){ "abort" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 	} else if (!strcmp(how, "alone")) {		/* a job of its own: its failure ends nobody else */

@@ -39,6 +39,8 @@ cat "$out"
 # Failures end the parents and the children that are connected, and their exit code is the job's.
 expect 137 "$run" -n 2 "$prog" ends child
 says "$err" 'rank 1 of spawned job 1 .* was ended by signal 9 (Killed); ending the other 3 ranks'
+expect 137 "$run" -n 2 "$prog" ends again
+says "$err" 'rank 1 of spawned job 1 .* was ended by signal 9 (Killed); ending the other 3 ranks'
 expect 137 "$run" -n 2 "$prog" ends parent
 says "$err" 'rank 0 (.*was ended by signal 9 (Killed); ending the other 3 ranks'
 expect 9 "$run" -n 2 "$prog" ends aborted
