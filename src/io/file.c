@@ -144,7 +144,22 @@ static char *absolute(const char *name)
 void hdl_io_hints_init(struct hdl_io_hints *h)
 {
 	*h = (struct hdl_io_hints){ .ind_rd_buffer_size = 1 << 20, .file_perm = -1,
-				    .cb = { .buffer_size = 4 << 20, .striping_unit = 4096 } };
+				    .cb = { .striping_unit = 4096 } };
+}
+
+/* The default of cb_buffer_size: on a local file system a window that stays in the caches of a core, while the data are exchanged, copied
+ * and written; longer ones with more ranks, whose exchange costs more. */
+#define WINDOW_REMOTE	((int64_t)4 << 20)
+#define WINDOW_LOCAL	((int64_t)256 << 10)
+#define WINDOW_RANK	((int64_t)128 << 10)
+
+static int64_t default_window(const struct hdl_file *f)
+{
+	int64_t n = f->comm->size * WINDOW_RANK;
+
+	if (f->fs != HDL_FS_LOCAL || n > WINDOW_REMOTE)
+		return WINDOW_REMOTE;
+	return n > WINDOW_LOCAL ? n : WINDOW_LOCAL;
 }
 
 /* Opens the file here. creates: as MPI_MODE_CREATE and MPI_MODE_EXCL say; else the file must exist. Returns an errno. */
@@ -186,7 +201,9 @@ static int open_by_all(struct hdl_file *f)
 		return rc;
 	if (f->comm->rank)
 		err = open_here(f, false);
-	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0 }, NULL);
+	else if (!f->hints.cb.buffer_size)
+		f->hints.cb.buffer_size = default_window(f);
+	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0, .cb = f->hints.cb }, &f->hints.cb);
 }
 
 /* The first view, and pointers of MPI_MODE_APPEND. Collective. */

@@ -49,6 +49,7 @@ static MPI_File open_file(void)
 	leave(BLOCK);
 	MPI_Info_create(&info);
 	MPI_Info_set(info, "cb_buffer_size", "16384");
+	MPI_Info_set(info, "heddle_overlap", (me + np) & 1 ? "true" : "false");
 	WORKS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info, &f));
 	MPI_Info_free(&info);
 	return f;
