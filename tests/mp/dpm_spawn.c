@@ -584,6 +584,44 @@ static void refuse_many(void)
 	CHECK(class_of(rc) == MPI_ERR_SPAWN);
 }
 
+/* Writes HEDDLE_INIT_TIMEOUT, in microseconds. */
+static void set_init_timeout(unsigned long long us)
+{
+	MPI_T_cvar_handle handle;
+	int provided, index, count;
+
+	CHECK(!MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) && !MPI_T_cvar_get_index("HEDDLE_INIT_TIMEOUT", &index));
+	CHECK(!MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) && !MPI_T_cvar_write(handle, &us));
+	MPI_T_cvar_handle_free(&handle);
+	MPI_T_finalize();
+}
+
+/* A program that goes on and never calls MPI_Init: the spawn fails after HEDDLE_INIT_TIMEOUT, and heddlerun ends the program. */
+static void refuse_never(void)
+{
+	char file[300], command[400], *argv[] = { (char[]){ "-c" }, command, NULL };
+	MPI_Comm inter = MPI_COMM_WORLD;
+	int rc, pid = 0;
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%.200s/dpm-never.%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
+	snprintf(command, sizeof(command), "echo $$ >%s; exec sleep 100000", file);
+	set_init_timeout(1000000);
+	rc = MPI_Comm_spawn("sh", argv, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+	CHECK(class_of(rc) == MPI_ERR_SPAWN && (me || says(rc, "HEDDLE_INIT_TIMEOUT")) && inter == MPI_COMM_NULL);
+	set_init_timeout(60000000);
+	/* rank 0's, which has spawned; no file: it was ended before it wrote */
+	f = fopen(file, "r");
+	if (f) {
+		CHECK(fscanf(f, "%d", &pid) == 1 || feof(f));
+		fclose(f);
+		remove(file);
+	}
+	for (int i = 0; i < 6000 && pid && !kill(pid, 0); i++)
+		usleep(10000);
+	CHECK(!pid || kill(pid, 0));
+}
+
 static void case_refused(void)
 {
 	MPI_Comm inter;
@@ -608,6 +646,7 @@ static void case_refused(void)
 	CHECK(class_of(MPI_Comm_spawn_multiple(0, NULL, NULL, NULL, NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) ==
 	      MPI_ERR_ARG);
 	refuse_many();
+	refuse_never();
 	/* and it goes on */
 	inter = children(2, (char[]){ "meet" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 	together(&inter, 0);

@@ -29,6 +29,7 @@ expect 0 "$run" -n 2 --universe 4 "$prog" soft 4
 expect 0 "$run" -n 2 "$prog" multiple
 expect 0 "$run" -n 2 "$prog" refused
 says "$err" 'without MPI_Init; so the spawn fails'
+says "$err" 'rank 0, which has spawned job .* (sh), waits for it no longer'
 expect 0 "$run" -n 2 "$prog" by_spawned
 expect 0 "$run" -n 2 "$prog" concurrent
 expect 0 "$run" -n 2 "$prog" lingers
