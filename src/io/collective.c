@@ -11,24 +11,25 @@
  *     aggregator: data into the window, which          aggregator: reads the window; data of each rank
  *     it writes, run by run (window.c)                 ◀── data ──
  *
- * A rank that aggregates has its own data from its memory. Up to STRIPS_FIRST strips go with the lengths, and then data that are one run of
- * memory go from there; else strips and data are packed into a message.
+ * A rank that aggregates has its own data from its memory. Up to STRIPS_FIRST strips go with the lengths, and then data that are
+ * one run of memory go from there; else strips and data are packed into a message.
  *
- * Where a rank wants an I/O thread (wants_overlap), a window of one round is written or read while the next round's exchange goes on. Then
- * all ranks take the order of the exchanges on the right:
+ * Where a rank wants an I/O thread (wants_overlap), a window of one round is written or read while the next round's exchange goes
+ * on. Then all ranks take the order of the exchanges on the right:
  *
  *     write   exchange 0 │ exchange 1 │ exchange 2 │            read   strips 0 │ strips 1 │ data 0 │ strips 2 │ data 1 │
  *                        └ window 0 ──┴ window 1 ──┴ window 2                     └ window 0 ┴ window 1 ────────┴ window 2
  *
- * One window is under way at a time, so that one buffer serves; strips, messages and answers have two sets (struct turn), by turns.
- * An error of a window is kept (struct hdl_window), and all ranks have it when the last round is over.
+ * One window is under way at a time, so that one buffer serves; strips, messages and answers have two sets (struct turn), by
+ * turns. An error of a window is kept (struct hdl_window), and all ranks have it when the last round is over.
  *
  * One state machine for the blocking and the nonblocking forms: a step starts operations, and names the step behind them. In a
  * blocking call the operations are complete when the step ends; in a nonblocking one collective_turn, in progress, goes on when
  * they are.
  *
- * Ranks whose accesses do not interleave gain nothing, nor do those of a file that is nearly empty between them: then each accesses
- * the file for itself. All know that from the extents. So do all in atomic mode: an access is to be one, and rounds are many.
+ * Ranks whose accesses do not interleave gain nothing, nor do those of a file that is nearly empty between them: then each
+ * accesses the file for itself. All know that from the extents. So do all in atomic mode: an access is to be one, and rounds are
+ * many.
  */
 #include "io/io.h"
 
@@ -42,8 +43,8 @@
 /* Bytes of the whole range for each byte of data from which on rounds do not pay. */
 #define SPARSE		64
 
-/* Bytes of a run from which on the rank's own call for each run of a local file system costs less than two phases. A file system with blocks
- * has more to do for a write of a page, and lets one process at a time into a file. */
+/* Bytes of a run from which on the rank's own call for each run of a local file system costs less than two phases. A file
+ * system with blocks has more to do for a write of a page, and lets one process at a time into a file. */
 #define LONG_RUN	4096
 #define LONG_WRITE	16384
 
@@ -93,7 +94,8 @@ struct turn {
 	struct hdl_window_part *parts;	/* aggregator, by rank */
 };
 
-/* The buffers of an access. Pages that a process has not touched cost as much as a copy into them, so the process keeps one set. */
+/* The buffers of an access. Pages that a process has not touched cost as much as a copy into them, so the process keeps one
+ * set. */
 struct buffers {
 	struct room window, map;
 	struct {
@@ -244,7 +246,8 @@ static void add_run(struct portion *p, MPI_Offset at, MPI_Count len)
 	p->strips[p->n++] = (struct hdl_strip){ at, len, len, 1 };
 }
 
-/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that MPI_Offset can represent. */
+/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that MPI_Offset can
+ * represent. */
 static MPI_Offset domain_at(const struct collective *c, int aggregator)
 {
 	return aggregator && (c->end - c->base) / aggregator < c->domain ? c->end : c->base + aggregator * c->domain;
@@ -407,7 +410,8 @@ static void plan_domains(struct collective *c, MPI_Offset first, MPI_Offset end)
 	c->memory = memory_of(&c->a);
 	if (c->mine < 0)
 		return;
-	c->win = (struct hdl_window){ .fd = c->file->fd, .nparts = c->size, .buffer = room_of(&c->buffers->window, (size_t)c->window) };
+	c->win = (struct hdl_window){ .fd = c->file->fd, .nparts = c->size,
+				      .buffer = room_of(&c->buffers->window, (size_t)c->window) };
 	if (c->a.args.write)
 		c->win.map = (uint64_t *)room_of(&c->buffers->map, ((size_t)c->window + 63) / 64 * sizeof(uint64_t));
 }
@@ -537,7 +541,8 @@ static size_t message_bytes(const struct collective *c, int64_t strips, MPI_Coun
 	return (n + sizeof(int64_t) - 1) & ~(sizeof(int64_t) - 1);
 }
 
-/* Names the message of a portion: the data where they are, or strips and data packed at `room`. Returns the bytes of the room in use. */
+/* Names the message of a portion: the data where they are, or strips and data packed at `room`. Returns the bytes of the room
+ * in use. */
 static size_t send_portion(struct collective *c, struct portion *p, int aggregator, char *room)
 {
 	size_t strips = strips_bytes(p->n), data = c->a.args.write ? (size_t)p->bytes : 0;
@@ -596,11 +601,12 @@ static void step_send(struct collective *c)
 
 		each = strips + (c->a.args.write ? (size_t)in->bytes : 0);
 		if (r == c->rank) {
-			t->parts[r] = (struct hdl_window_part){ .strips = own->strips, .n = own->n, .bytes = own->bytes, .data = own->data };
+			t->parts[r] = (struct hdl_window_part){ .strips = own->strips, .n = own->n, .bytes = own->bytes,
+								.data = own->data };
 			continue;
 		}
-		t->parts[r] = (struct hdl_window_part){ .strips = strips ? (struct hdl_strip *)at : in->first, .n = in->strips, .bytes = in->bytes,
-							.data = at + strips };
+		t->parts[r] = (struct hdl_window_part){ .strips = strips ? (struct hdl_strip *)at : in->first, .n = in->strips,
+							.bytes = in->bytes, .data = at + strips };
 		if (each) {
 			c->from[r].buf = at;
 			c->from[r].count = (MPI_Count)each;
@@ -610,7 +616,7 @@ static void step_send(struct collective *c)
 	run_exchange(c);
 }
 
-/* ---- the aggregator's window ----------------------------------------------------------------------------------------------------- */
+/* ---- the aggregator's window ------------------------------------------------------------------------------------------- */
 
 static void run_window(struct hdl_io_job *job)
 {
@@ -672,9 +678,10 @@ static void step_run(struct collective *c)
 		c->next = c->round > 1 ? step_answer : step_round;
 }
 
-/* ---- the answers --------------------------------------------------------------------------------------------------------------- */
+/* ---- the answers ------------------------------------------------------------------------------------------------------- */
 
-/* The turn whose window has been read, and whose data go. With two turns: of the round before the one whose window is under way. */
+/* The turn whose window has been read, and whose data go. With two turns: of the round before the one whose window is under
+ * way. */
 static struct turn *answered_turn(struct collective *c)
 {
 	return turn_of(c, c->turns < 2 ? c->round - 1 : c->answered);
@@ -750,8 +757,9 @@ static void step_sum(struct collective *c)
 	c->sum = c->win.err;
 	c->total = 0;
 	c->next = step_errors;
-	run_collective(c, &(struct hdl_coll_args){ .coll = HDL_ALLREDUCE, .sendbuf = &c->sum, .recvbuf = &c->total, .sendcount = 1, .recvcount = 1,
-						   .sendtype = hdl_type_get(MPI_INT32_T), .recvtype = hdl_type_get(MPI_INT32_T), .op = MPI_MAX });
+	run_collective(c, &(struct hdl_coll_args){ .coll = HDL_ALLREDUCE, .sendbuf = &c->sum, .recvbuf = &c->total, .sendcount = 1,
+						   .recvcount = 1, .sendtype = hdl_type_get(MPI_INT32_T),
+						   .recvtype = hdl_type_get(MPI_INT32_T), .op = MPI_MAX });
 }
 
 static void step_errors(struct collective *c)
@@ -823,15 +831,16 @@ static void advance(struct collective *c)
 	}
 }
 
-/* Whether an I/O thread is to write or read this rank's windows in the exchanges of the next ones. On a local file system a window costs CPU
- * time, so there must be a CPU for the thread, which may use those of this rank. */
+/* Whether an I/O thread is to write or read this rank's windows in the exchanges of the next ones. On a local file system a
+ * window costs CPU time, so there must be a CPU for the thread, which may use those of this rank. */
 static bool wants_overlap(const struct collective *c)
 {
 	cpu_set_t cpus;
 
 	if (c->overlap != HDL_CB_AUTOMATIC)
 		return c->overlap == HDL_CB_ALWAYS;
-	return c->file->fs != HDL_FS_LOCAL || (hdl_job.ncores > hdl_job.local_size && !sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) > 1);
+	return c->file->fs != HDL_FS_LOCAL ||
+	       (hdl_job.ncores > hdl_job.local_size && !sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) > 1);
 }
 
 /* run: bytes of a run, on average. A file system that is not local gains by few long accesses. */
@@ -839,7 +848,8 @@ static bool is_cheap(const struct collective *c, const struct extent *mine, MPI_
 {
 	if (c->file->fs != HDL_FS_LOCAL)
 		return false;
-	if (run >= (c->a.args.write && !c->file->in_memory ? LONG_WRITE : LONG_RUN) || (!c->a.args.write && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes))
+	if (run >= (c->a.args.write && !c->file->in_memory ? LONG_WRITE : LONG_RUN) ||
+	    (!c->a.args.write && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes))
 		return true;
 	return c->file->in_memory && c->file->maps && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes;
 }
@@ -872,15 +882,16 @@ static struct collective *collective_make(struct hdl_file *f, const struct hdl_a
 	const struct hdl_access_args none = { .write = args->write, .type = hdl_type_get(MPI_BYTE) };
 	struct collective *c = need(1, sizeof(*c));
 
-	*c = (struct collective){ .file = f, .cb = f->hints.cb, .overlap = f->hints.overlap, .blocking = blocking, .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
+	*c = (struct collective){ .file = f, .cb = f->hints.cb, .overlap = f->hints.overlap, .blocking = blocking,
+				  .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
 				  .short_at = INT64_MAX, .next = step_begin };
 	fail(c, error);
 	fail(c, hdl_access_begin(&c->a, f, error ? &none : args));
 	return c;
 }
 
-/* Whether no nonblocking access of the file ahead of `end` is under way. The collectives of two accesses use one communicator, on which
- * all ranks must start them in one order; so an access waits for the one before. */
+/* Whether no nonblocking access of the file ahead of `end` is under way. The collectives of two accesses use one communicator,
+ * on which all ranks must start them in one order; so an access waits for the one before. */
 static bool is_first(const struct hdl_file *f, const struct collective *end)
 {
 	const struct collective *c = under_way;

@@ -21,8 +21,8 @@ struct part {
 	struct hdl_cb_hints cb;
 };
 
-/* Exchanges the parts of all processes. *cb, unless it is NULL: rank 0's. Returns the class of this process's error, or else that of the lowest rank with one; or
- * MPI_ERR_NOT_SAME where values differ. */
+/* Exchanges the parts of all processes. *cb, unless it is NULL: rank 0's. Returns the class of this process's error, or else
+ * that of the lowest rank with one; or MPI_ERR_NOT_SAME where values differ. */
 static int exchange(struct hdl_comm *comm, const char *what, struct part mine, struct hdl_cb_hints *cb)
 {
 	struct part *part = calloc((size_t)comm->size, sizeof(*part));
@@ -127,8 +127,8 @@ static const char *without_prefix(const char *filename, enum hdl_fs *fs)
 	return strncmp(filename, "ufs:", 4) ? filename : filename + 4;
 }
 
-/* Returns the absolute path, to be freed, since the program may change its directory before MPI_File_close. NULL: no memory, or no
- * directory. */
+/* Returns the absolute path, to be freed, since the program may change its directory before MPI_File_close. NULL: no memory,
+ * or no directory. */
 static char *absolute(const char *name)
 {
 	char *dir, *path = NULL;
@@ -148,8 +148,8 @@ void hdl_io_hints_init(struct hdl_io_hints *h)
 				    .cb = { .striping_unit = 4096 } };
 }
 
-/* The default of cb_buffer_size: on a local file system a window that stays in the caches of a core, while the data are exchanged, copied
- * and written; longer ones with more ranks, whose exchange costs more. */
+/* The default of cb_buffer_size: on a local file system a window that stays in the caches of a core, while the data are
+ * exchanged, copied and written; longer ones with more ranks, whose exchange costs more. */
 #define WINDOW_REMOTE	((int64_t)4 << 20)
 #define WINDOW_LOCAL	((int64_t)256 << 10)
 #define WINDOW_RANK	((int64_t)128 << 10)
@@ -163,14 +163,14 @@ static int64_t default_window(const struct hdl_file *f)
 	return n > WINDOW_LOCAL ? n : WINDOW_LOCAL;
 }
 
-/* ---- NFS --------------------------------------------------------------------------------------------------------------------- */
+/* ---- NFS --------------------------------------------------------------------------------------------------------------- */
 
 /* A client of NFS keeps pages and attributes of a file that other hosts write, too:
  *     1. Host A reads a page, to which host B then writes byte 1.
  *     2. Host A writes byte 0 of the page, and with it all the page: byte 1 is the old one.
  *     3. Host B, which has the file open for writing, keeps its page as well: it does not see byte 0, whenever it reads.
- * A client that holds a lock of the file writes the bytes that were written alone (2); one that takes a lock forgets clean pages and
- * attributes (3). Accesses have no byte at these offsets: */
+ * A client that holds a lock of the file writes the bytes that were written alone (2); one that takes a lock forgets clean
+ * pages and attributes (3). Accesses have no byte at these offsets: */
 #define NFS_HELD	((off_t)1 << 62)	/* locked for reading, as long as the file is open */
 #define NFS_TOUCHED	(NFS_HELD + 1)
 
@@ -184,7 +184,8 @@ static int lock_byte(const struct hdl_file *f, short type, off_t at, int how)
 	return 0;
 }
 
-/* Has the client write no bytes but those that are written. Where there is no lock, each write is at the server when it returns. */
+/* Has the client write no bytes but those that are written. Where there is no lock, each write is at the server when it
+ * returns. */
 static int guard_pages(struct hdl_file *f)
 {
 	int flags = f->amode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR, fd;
@@ -212,7 +213,8 @@ static void forget_pages(const struct hdl_file *f)
 		lock_byte(f, F_UNLCK, NFS_TOUCHED, F_OFD_SETLK);
 }
 
-/* Opens a file that another process has created: a client of NFS may know for some time that there is none, unless it is to create it. */
+/* Opens a file that another process has created: a client of NFS may know for some time that there is none, unless it is to
+ * create it. */
 static int open_created(const struct hdl_file *f, int flags)
 {
 	char *dir = strdup(f->path), *slash = dir ? strrchr(dir, '/') : NULL;
@@ -272,7 +274,8 @@ static int open_by_all(struct hdl_file *f)
 		err = open_here(f, false);
 	else if (!f->hints.cb.buffer_size)
 		f->hints.cb.buffer_size = default_window(f);
-	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0, .cb = f->hints.cb }, &f->hints.cb);
+	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0, .cb = f->hints.cb },
+			&f->hints.cb);
 }
 
 /* The first view, and pointers of MPI_MODE_APPEND. Collective. */

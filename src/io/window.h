@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An aggregator's window of a file domain: the bytes of the file that one round of a collective access writes or reads (window.c).
+ * An aggregator's window of a file domain: the bytes of the file that one round of a collective access writes or reads
+ * (window.c).
  *
  *     write   parts of the ranks ──▶ buffer, marked in the map ──▶ a pwrite for each stretch of marked bytes
  *     read    one pread ──▶ buffer ──▶ an answer for each rank
@@ -18,7 +19,8 @@ struct hdl_strip {
 	MPI_Count len, stride, count;
 };
 
-/* An answer of an aggregator to a rank that reads. bytes: how many there are at `data`; negative: an errno, and there are none. */
+/* An answer of an aggregator to a rank that reads. bytes: how many there are at `data`; negative: an errno, and there are
+ * none. */
 struct hdl_answer {
 	int64_t bytes;
 	char data[];

@@ -516,10 +516,11 @@ static void take_given_up(struct loop *l, const struct rank *rank, const char *i
 	uint64_t number = strtoull(id, NULL, 10);
 
 	for (struct nspace *ns = l->job->nspaces; ns && number; ns = ns->next) {
-		if (ns->spawn_id != number || ns->met || ns->ending || strcmp(ns->parent, rank->ns->name) || ns->parent_rank != rank->number)
+		if (ns->spawn_id != number || ns->met || ns->ending || strcmp(ns->parent, rank->ns->name) ||
+		    ns->parent_rank != rank->number)
 			continue;
-		complain("%s, which has spawned job %d (%s), waits for it no longer (HEDDLE_INIT_TIMEOUT); ending job %d", rank_name(rank), ns->number,
-			 ns->ranks[0].app->argv[0], ns->number);
+		complain("%s, which has spawned job %d (%s), waits for it no longer (HEDDLE_INIT_TIMEOUT); ending job %d",
+			 rank_name(rank), ns->number, ns->ranks[0].app->argv[0], ns->number);
 		end_nspace(ns);
 	}
 }

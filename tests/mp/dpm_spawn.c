@@ -276,8 +276,8 @@ static void reported_to_launcher(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* The children and the parents disconnect, and connect by a port: from then on they are two jobs that are connected, and no children of
- * parents. Returns when the launcher knows. */
+/* The children and the parents disconnect, and connect by a port: from then on they are two jobs that are connected, and no
+ * children of parents. Returns when the launcher knows. */
 static MPI_Comm connected_again(MPI_Comm inter, int is_child)
 {
 	char port[MPI_MAX_PORT_NAME] = "";

@@ -317,8 +317,9 @@ static void test_close(void)
 /* ---- threads
  * ----------------------------------------------------------------------------------------------------------------------- */
 
-/* An access that waits for a lock keeps no other one waiting, not even one that begins at once behind. One CPU, and SCHED_BATCH, by which a
- * thread that is woken does not run ahead of the one that wakes it: both accesses are there when an I/O thread comes to run. */
+/* An access that waits for a lock keeps no other one waiting, not even one that begins at once behind. One CPU, and
+ * SCHED_BATCH, by which a thread that is woken does not run ahead of the one that wakes it: both accesses are there when an
+ * I/O thread comes to run. */
 static void test_blocked(void)
 {
 	const struct sched_param none = { 0 };

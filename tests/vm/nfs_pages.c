@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes of one page that ranks of several hosts write by turns: each rank has the page in its cache, writes every np-th byte, and sees the
- * bytes of all ranks behind MPI_File_sync, a barrier and MPI_File_sync. The file's size is what one rank has set.
+ * Bytes of one page that ranks of several hosts write by turns: each rank has the page in its cache, writes every np-th byte, and
+ * sees the bytes of all ranks behind MPI_File_sync, a barrier and MPI_File_sync. The file's size is what one rank has set.
  *
  *     nfs_pages FILE
  */
@@ -44,7 +44,8 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &np);
 	if (argc != 2)
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	must(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &f), "open");
+	must(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &f),
+	     "open");
 	must(MPI_File_set_size(f, PAGE), "set_size");
 	must(MPI_File_get_size(f, &size), "get_size");
 	wrong += size != PAGE;
