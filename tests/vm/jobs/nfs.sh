@@ -5,7 +5,7 @@
 # guests: 2
 # needs: mpirun.openmpi orted
 # modules: nfs
-# seconds: 1500
+# seconds: 4500
 . "$sources/tests/vm/job.sh"
 unset HEDDLE_DEVICE
 mp=$build/tests/mp
@@ -39,8 +39,8 @@ fi
 serve || { echo "FAILED: no NFS server"; exit 1; }
 for options in "" ,noac; do
 	mounted "$options"
-	try 200 0 '^ok:' mpirun_two 1 "$build/tests/vm/nfs_pages" /tmp/nfs/pages
-	try 300 0 '^ok:' mpirun_two 1 "$mp/io_random" /tmp/nfs/random 30 4
-	try 300 0 '^ok:' mpirun_two 1 "$mp/io_random" /tmp/nfs/random 30 3
+	try 600 0 '^ok:' mpirun_two 1 "$build/tests/vm/nfs_pages" /tmp/nfs/pages
+	try 900 0 '^ok:' mpirun_two 1 "$mp/io_random" /tmp/nfs/random 30 4
+	try 900 0 '^ok:' mpirun_two 1 "$mp/io_random" /tmp/nfs/random 30 3
 done
 exit $failed
