@@ -18,11 +18,13 @@ enum { CONTIGUOUS, STRIDED, COLLECTIVE, SHARED };
 static const char *const accesses[] = {"contiguous", "strided", "collective", "shared", NULL};
 static int how = COLLECTIVE;
 static const char *path = "/tmp/hd_io.dat";
+static const char *hints = "";
 static size_t total = 16 << 20;
 
 static const struct hdb_option options[] = {
 	{0, "access", HDB_CHOICE, &how, 0, accesses, "NAME", "contiguous, strided, collective (default) or shared"},
 	{0, "file", HDB_TEXT, &path, 0, NULL, "PATH", "the file, which is made and deleted (default /tmp/hd_io.dat)"},
+	{0, "hints", HDB_TEXT, &hints, 0, NULL, "KEY=VALUE,...", "hints of the file (default none)"},
 	{0, "total", HDB_BYTES, &total, 1, NULL, "BYTES", "bytes of each rank (default 16M)"},
 	{0},
 };
@@ -36,6 +38,26 @@ static void must(int rc, const char *what)
 		return;
 	MPI_Error_string(rc, text, &len);
 	hdb_die("%s: %s", what, text);
+}
+
+/* --hints as an info object. */
+static MPI_Info info_of_hints(void)
+{
+	char text[512], *next = text, *pair, *value;
+	MPI_Info info;
+
+	MPI_Info_create(&info);
+	snprintf(text, sizeof(text), "%s", hints);
+	while ((pair = strsep(&next, ","))) {
+		value = strchr(pair, '=');
+		if (!value && *pair)
+			hdb_die("--hints: KEY=VALUE is wanted, not '%s'", pair);
+		if (!value)
+			continue;
+		*value = '\0';
+		must(MPI_Info_set(info, pair, value + 1), pair);
+	}
+	return info;
 }
 
 /* Where this rank's data begin, and how. */
@@ -124,12 +146,15 @@ int main(int argc, char **argv)
 	const char *notes[] = {note, NULL};
 	struct hdb_buffer buffer;
 	size_t wrong = 0;
+	MPI_Info info;
 	MPI_File f;
 
 	hdb_start(argc, argv, &program);
 	snprintf(note, sizeof(note), "Size: of a block. [ access: %s ] [ ranks: %d ] [ file: %.200s ]", accesses[how], hdb_ranks, path);
 	hdb_header(notes, columns);
-	must(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &f), path);
+	info = info_of_hints();
+	must(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info, &f), path);
+	MPI_Info_free(&info);
 	for (size_t size = hdb.sizes.min ? hdb.sizes.min : 1; size <= hdb.sizes.max; size *= 4) {
 		size_t most = how == CONTIGUOUS || how == SHARED ? 20000 : 1000000;	/* calls, runs */
 		size_t bytes = (total / size < most ? total / size : most) * size;

@@ -145,4 +145,4 @@ bench_scale_LDFLAGS = $(NOWRAP)
 EXTRA_DIST += bench/README.md bench/results/collectives.md bench/rendezvous bench/tune bench/compare bench/comparelib/__init__.py bench/comparelib/impls.py \
 	bench/comparelib/plan.py bench/comparelib/report.py bench/comparelib/targets.py
 # Figures of single machines, with their dates.
-EXTRA_DIST += bench/results/transport.md
+EXTRA_DIST += bench/results/transport.md bench/results/files.md

@@ -310,7 +310,7 @@ void hdl_access_run(struct hdl_access *a)
 	a->err = a->atomic ? atomic_begin(a, &range) : 0;
 	if (!a->err)
 		a->err = memory_open(&m, a);
-	if (!a->err && !(runs = hdl_view_runs_open(a->view, a->args.position)))
+	if (!a->err && !a->view->contiguous && !(runs = hdl_view_runs_open(a->view, a->args.position)))
 		a->err = ENOMEM;
 	if (!a->err)
 		a->err = a->args.write ? access_write(a, &m, runs) : access_read(a, &m, runs);

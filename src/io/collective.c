@@ -9,28 +9,44 @@
  *     rank: strips of its data in each window          rank: strips of its data in each window
  *     ── lengths, then strips and data ──▶             ── lengths, then strips ──▶
  *     aggregator: data into the window, which          aggregator: reads the window; data of each rank
- *     it writes, run by run                            ◀── data ──
+ *     it writes, run by run (window.c)                 ◀── data ──
  *
- * A strip is a number of runs of one length at one distance, so that a vector is one strip however long.
+ * A rank that aggregates has its own data from its memory. Up to STRIPS_FIRST strips go with the lengths, and then data that are
+ * one run of memory go from there; else strips and data are packed into a message.
+ *
+ * Where a rank wants an I/O thread (wants_overlap), a window of one round is written or read while the next round's exchange goes
+ * on. Then all ranks take the order of the exchanges on the right:
+ *
+ *     write   exchange 0 │ exchange 1 │ exchange 2 │            read   strips 0 │ strips 1 │ data 0 │ strips 2 │ data 1 │
+ *                        └ window 0 ──┴ window 1 ──┴ window 2                     └ window 0 ┴ window 1 ────────┴ window 2
+ *
+ * One window is under way at a time, so that one buffer serves; strips, messages and answers have two sets (struct turn), by
+ * turns. An error of a window is kept (struct hdl_window), and all ranks have it when the last round is over.
  *
  * One state machine for the blocking and the nonblocking forms: a step starts operations, and names the step behind them. In a
  * blocking call the operations are complete when the step ends; in a nonblocking one collective_turn, in progress, goes on when
  * they are.
  *
- * Ranks whose accesses do not interleave gain nothing, nor do those of a file that is nearly empty between them: then each accesses
- * the file for itself. All know that from the extents. So do all in atomic mode: an access is to be one, and rounds are many.
+ * Ranks whose accesses do not interleave gain nothing, nor do those of a file that is nearly empty between them: then each
+ * accesses the file for itself. All know that from the extents. So do all in atomic mode: an access is to be one, and rounds are
+ * many.
  */
 #include "io/io.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "io/window.h"
 
 /* Bytes of the whole range for each byte of data from which on rounds do not pay. */
 #define SPARSE		64
 
-/* Bytes of a run from which on a local file system's own copy costs less than the three of two phases. */
+/* Bytes of a run from which on the rank's own call for each run of a local file system costs less than two phases. A file
+ * system with blocks has more to do for a write of a page, and lets one process at a time into a file. */
 #define LONG_RUN	4096
+#define LONG_WRITE	16384
 
 /* Bytes of the range for each byte of a rank's data up to which the rank had better sieve than be sent its data. */
 #define SIEVE_SPARSE	4
@@ -41,58 +57,83 @@ struct extent {
 	MPI_Count bytes;
 	int64_t error;			/* class with which the rank's arguments were refused */
 	int64_t ascends;		/* the view's runs are in the order of the file */
+	int64_t overlaps;		/* wants_overlap */
 	int64_t alone;			/* the rank's own access costs less than its part of two phases (is_cheap) */
 };
 
-/* Runs of `len` bytes, `stride` apart. */
-struct strip {
-	MPI_Offset at;
-	MPI_Count len, stride, count;
-};
+#define STRIPS_FIRST	2
 
-/* Lengths of a rank's message to an aggregator in a round. */
+/* Of a rank's message to an aggregator in a round. */
 struct lengths {
 	int64_t strips;			/* number */
 	int64_t bytes;			/* of data */
+	struct hdl_strip first[STRIPS_FIRST];	/* the strips, if there are no more */
 };
 
-/* A rank's part of one aggregator's window in this round. */
+/* A rank's part of one aggregator's window in a round. */
 struct portion {
-	MPI_Offset position;		/* in the view's data: of the first byte that no earlier round has had */
-	MPI_Count bytes;		/* in this round */
-	struct strip *strips;
+	MPI_Offset position;		/* in the view's data */
+	MPI_Count bytes;
+	struct hdl_strip *strips;
 	int64_t n, room;
-	char *message;			/* write: strips and data; read: the aggregator's answer */
+	char *data;			/* write, at the aggregator itself: this rank's data */
+	struct hdl_answer *answer;	/* read: the aggregator's */
 };
+
+/* A buffer, which grows. */
+struct room {
+	char *at;
+	size_t bytes;
+};
+
+/* A round's state from its exchange to the end of its window. */
+struct turn {
+	MPI_Count round;
+	struct portion *portion;	/* by aggregator */
+	struct lengths *in;		/* aggregator, by rank */
+	struct hdl_window_part *parts;	/* aggregator, by rank */
+};
+
+/* The buffers of an access. Pages that a process has not touched cost as much as a copy into them, so the process keeps one
+ * set. */
+struct buffers {
+	struct room window, map;
+	struct {
+		struct room out, in, answers, answered;
+	} turn[2];
+};
+static struct buffers *kept;		/* not in use */
 
 struct collective {
 	struct hdl_access a;
 	struct hdl_file *file;
 	struct hdl_cb_hints cb;		/* of the file when the access began, so that all ranks make the same plan */
 	bool blocking, two_phase;
+	enum hdl_cb overlap;		/* of the file when the access began */
 	int size, rank;
 	struct extent mine_extent, *extent;	/* this rank's; by rank */
 	/* two-phase */
 	int naggregators;
 	int *aggregator;		/* ranks */
+	MPI_Offset *position;		/* by aggregator, in the view's data: of the first byte that no earlier round has had */
 	int mine;			/* this rank's number among the aggregators; -1 */
 	MPI_Offset base, end;		/* of the first file domain; of the last rank's data */
 	MPI_Count domain, window;	/* bytes of a domain, and of a window */
-	MPI_Count rounds, round;
-	struct portion *portion;	/* by aggregator */
-	struct lengths *out, *in;	/* by rank */
+	MPI_Count rounds, round, answered;	/* answered, read: rounds whose data have gone */
+	struct turn turn[2];
+	int turns;			/* in use: 2 if a rank's windows are written or read in exchanges, else 1 */
+	struct lengths *out;		/* by rank */
 	struct hdl_vcoll_block *to, *from;	/* by rank */
-	char **received;		/* aggregator, by rank: strips and data */
-	char *buffer;			/* aggregator: the window */
-	uint64_t *map;			/* aggregator, write: a bit for each byte of the window that a rank has written */
+	struct buffers *buffers;
+	char *memory;			/* the data in memory are one run, which begins here; NULL: they are not */
+	struct hdl_window win;		/* aggregator; job_runs: an I/O thread has it */
 	MPI_Offset short_at;		/* read: position in the view's data where the file ended; INT64_MAX: it did not */
-	int err;			/* aggregator: errno */
 	int32_t sum, total;		/* the error that all ranks return */
 	/* nonblocking */
 	void (*next)(struct collective *c);
 	struct hdl_req *wait;		/* of the collective under way; NULL: none */
 	struct hdl_io_job job;
-	bool job_runs;
+	bool job_runs, job_awaited;	/* job_awaited: the next step must have the job's result */
 	struct hdl_req *req;		/* the program's */
 	int error;			/* class */
 	char why[256];
@@ -112,14 +153,32 @@ static void *need(size_t n, size_t each)
 	return p;
 }
 
-/* Not zeroed: a message, of which all bytes are written. */
-static void *need_bytes(size_t n)
+/* Returns the room's buffer, of `bytes` at least, which may have any contents. */
+static char *room_of(struct room *room, size_t bytes)
 {
-	void *p = malloc(n ? n : 1);
+	if (room->bytes < bytes) {
+		free(room->at);
+		room->at = malloc(bytes);
+		room->bytes = bytes;
+		if (!room->at)
+			hdl_out_of_memory("a collective access to a file (cb_buffer_size)", bytes);
+	}
+	return room->at;
+}
 
-	if (!p)
-		hdl_out_of_memory("a collective access to a file", n);
-	return p;
+static void buffers_free(struct buffers *b)
+{
+	if (!b)
+		return;
+	for (int i = 0; i < 2; i++) {
+		free(b->turn[i].out.at);
+		free(b->turn[i].in.at);
+		free(b->turn[i].answers.at);
+		free(b->turn[i].answered.at);
+	}
+	free(b->window.at);
+	free(b->map.at);
+	free(b);
 }
 
 static void fail(struct collective *c, int class)
@@ -167,7 +226,7 @@ static void clear_blocks(struct collective *c)
 
 static void add_run(struct portion *p, MPI_Offset at, MPI_Count len)
 {
-	struct strip *last = p->n ? &p->strips[p->n - 1] : NULL;
+	struct hdl_strip *last = p->n ? &p->strips[p->n - 1] : NULL;
 
 	if (last && last->count == 1 && at == last->at + last->len) {
 		last->len += len;
@@ -184,10 +243,11 @@ static void add_run(struct portion *p, MPI_Offset at, MPI_Count len)
 		if (!p->strips)
 			hdl_out_of_memory("a collective access to a file", (size_t)p->room * sizeof(*p->strips));
 	}
-	p->strips[p->n++] = (struct strip){ at, len, len, 1 };
+	p->strips[p->n++] = (struct hdl_strip){ at, len, len, 1 };
 }
 
-/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that MPI_Offset can represent. */
+/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that MPI_Offset can
+ * represent. */
 static MPI_Offset domain_at(const struct collective *c, int aggregator)
 {
 	return aggregator && (c->end - c->base) / aggregator < c->domain ? c->end : c->base + aggregator * c->domain;
@@ -208,13 +268,13 @@ static MPI_Offset window_end(const struct collective *c, int aggregator)
 }
 
 /* Names this rank's runs of an aggregator's window in this round. */
-static void cut_portion(struct collective *c, int aggregator)
+static void cut_portion(struct collective *c, struct portion *p, int aggregator)
 {
-	struct portion *p = &c->portion[aggregator];
 	MPI_Offset end = window_end(c, aggregator), at;
-	MPI_Count left = c->a.args.position + c->a.bytes - p->position, n;
+	MPI_Count left = c->a.args.position + c->a.bytes - c->position[aggregator], n;
 	struct hdl_view_runs *runs;
 
+	p->position = c->position[aggregator];
 	p->n = 0;
 	p->bytes = 0;
 	if (!c->a.bytes || left <= 0 || window_at(c, aggregator) >= end)
@@ -231,6 +291,7 @@ static void cut_portion(struct collective *c, int aggregator)
 			break;
 	}
 	free(runs);
+	c->position[aggregator] += p->bytes;
 }
 
 /* ---- the plan ------------------------------------------------------------------------------------------------------------- */
@@ -304,6 +365,14 @@ static void choose_aggregators(struct collective *c)
 			c->mine = i;
 }
 
+/* Returns where the data begin in memory, or NULL if they are not one run. */
+static char *memory_of(const struct hdl_access *a)
+{
+	void *buf = a->args.buf;
+
+	return hdl_type_is_run(a->args.type, a->args.count) || hdl_type_find_run(a->args.type, a->args.count, &buf) ? buf : NULL;
+}
+
 static void plan_domains(struct collective *c, MPI_Offset first, MPI_Offset end)
 {
 	MPI_Count align = c->cb.striping_unit, bytes;
@@ -317,24 +386,34 @@ static void plan_domains(struct collective *c, MPI_Offset first, MPI_Offset end)
 	bytes = end - c->base < c->domain ? end - c->base : c->domain;
 	c->window = c->cb.buffer_size < bytes ? c->cb.buffer_size : bytes;
 	c->rounds = (bytes + c->window - 1) / c->window;
-	c->portion = need((size_t)c->naggregators, sizeof(*c->portion));
+	c->turns = 1;
+	/* The order of a read's exchanges depends on this, so all ranks have two turns where one has. */
+	for (int r = 0; r < c->size && c->rounds > 1; r++)
+		if (c->extent[r].overlaps)
+			c->turns = 2;
+	for (int i = 0; i < c->turns; i++) {
+		c->turn[i].portion = need((size_t)c->naggregators, sizeof(*c->turn[i].portion));
+		c->turn[i].in = need((size_t)c->size, sizeof(*c->turn[i].in));
+		c->turn[i].parts = need((size_t)c->size, sizeof(*c->turn[i].parts));
+	}
+	c->position = need((size_t)c->naggregators, sizeof(*c->position));
 	c->out = need((size_t)c->size, sizeof(*c->out));
-	c->in = need((size_t)c->size, sizeof(*c->in));
 	c->to = need((size_t)c->size, sizeof(*c->to));
 	c->from = need((size_t)c->size, sizeof(*c->from));
 	for (int i = 0; i < c->naggregators && c->a.bytes; i++) {
 		MPI_Offset p = hdl_view_bytes_before(c->a.view, domain_at(c, i)), last = c->a.args.position + c->a.bytes;
 
-		c->portion[i].position = p < c->a.args.position ? c->a.args.position : p > last ? last : p;
+		c->position[i] = p < c->a.args.position ? c->a.args.position : p > last ? last : p;
 	}
+	c->buffers = kept ? kept : need(1, sizeof(*kept));
+	kept = NULL;
+	c->memory = memory_of(&c->a);
 	if (c->mine < 0)
 		return;
-	c->received = need((size_t)c->size, sizeof(*c->received));
-	c->buffer = malloc((size_t)c->window);
+	c->win = (struct hdl_window){ .fd = c->file->fd, .nparts = c->size,
+				      .buffer = room_of(&c->buffers->window, (size_t)c->window) };
 	if (c->a.args.write)
-		c->map = malloc(((size_t)c->window + 63) / 64 * sizeof(*c->map));
-	if (!c->buffer || (c->a.args.write && !c->map))
-		hdl_out_of_memory("the window of an aggregator (cb_buffer_size)", (size_t)c->window);
+		c->win.map = (uint64_t *)room_of(&c->buffers->map, ((size_t)c->window + 63) / 64 * sizeof(uint64_t));
 }
 
 static void step_round(struct collective *c);
@@ -350,13 +429,13 @@ static void job_ended(struct hdl_io_job *job)
 	container_of(job, struct collective, job)->job_runs = false;
 }
 
-/* Has `run` done: here, with the lock open, or by an I/O thread. */
+/* Has `run` done: here, with the lock open, or by an I/O thread. Must: no job runs. */
 static void run_io(struct collective *c, void (*run)(struct hdl_io_job *job))
 {
 	unsigned depth;
 
 	c->job = (struct hdl_io_job){ .run = run, .ended = job_ended };
-	if (c->blocking) {
+	if (c->blocking && (c->turns < 2 || !c->mine_extent.overlaps)) {
 		depth = hdl_lock_open();
 		run(&c->job);
 		hdl_lock_close(depth);
@@ -364,6 +443,13 @@ static void run_io(struct collective *c, void (*run)(struct hdl_io_job *job))
 		c->job_runs = true;
 		hdl_pool_submit(&c->job);
 	}
+}
+
+/* The step begins when no job runs. */
+static void await_job(struct collective *c, void (*step)(struct collective *c))
+{
+	c->next = step;
+	c->job_awaited = true;
 }
 
 /* All extents are known. */
@@ -385,7 +471,7 @@ static void step_plan(struct collective *c)
 		end = e->end > end ? e->end : end;
 		bytes += e->bytes;
 	}
-	c->next = step_end;
+	await_job(c, step_end);
 	if (c->error)
 		return;
 	if (independent(c, first, end, bytes)) {
@@ -394,285 +480,287 @@ static void step_plan(struct collective *c)
 	}
 	c->two_phase = true;
 	plan_domains(c, first, end);
+	c->job_awaited = false;
 	c->next = step_round;
 }
 
 /* ---- rounds ----------------------------------------------------------------------------------------------------------------- */
 
-static void free_received(struct collective *c)
-{
-	for (int r = 0; c->received && r < c->size; r++) {
-		free(c->received[r]);
-		c->received[r] = NULL;
-	}
-	for (int i = 0; i < c->naggregators; i++) {
-		free(c->portion[i].message);
-		c->portion[i].message = NULL;
-	}
-}
-
 static void step_send(struct collective *c);
 static void step_window(struct collective *c);
-static void step_windowed(struct collective *c);
+static void step_run(struct collective *c);
+static void step_answer(struct collective *c);
 static void step_answered(struct collective *c);
+static void step_sum(struct collective *c);
 static void step_errors(struct collective *c);
+
+static struct turn *turn_of(struct collective *c, MPI_Count round)
+{
+	return &c->turn[round % c->turns];
+}
 
 static void step_round(struct collective *c)
 {
+	struct turn *t = turn_of(c, c->round);
+
 	if (c->error) {
-		c->next = step_end;
+		await_job(c, step_end);
 		return;
 	}
 	if (c->round == c->rounds) {
-		/* Allreduce of the aggregators' errors: every rank returns the same class, and behind the last write. */
-		c->sum = c->err;
-		c->total = 0;
-		c->next = step_errors;
-		run_collective(c, &(struct hdl_coll_args){ .coll = HDL_ALLREDUCE, .sendbuf = &c->sum, .recvbuf = &c->total, .sendcount = 1,
-							   .recvcount = 1, .sendtype = hdl_type_get(MPI_INT32_T),
-							   .recvtype = hdl_type_get(MPI_INT32_T), .op = MPI_MAX });
+		await_job(c, c->answered < c->rounds && !c->a.args.write ? step_answer : step_sum);
 		return;
 	}
+	t->round = c->round;
 	memset(c->out, 0, (size_t)c->size * sizeof(*c->out));
 	for (int i = 0; i < c->naggregators; i++) {
-		cut_portion(c, i);
-		c->out[c->aggregator[i]] = (struct lengths){ c->portion[i].n, c->portion[i].bytes };
+		struct portion *p = &t->portion[i];
+		struct lengths *out = &c->out[c->aggregator[i]];
+
+		cut_portion(c, p, i);
+		out->strips = p->n;
+		out->bytes = p->bytes;
+		if (p->n && p->n <= STRIPS_FIRST)
+			memcpy(out->first, p->strips, (size_t)p->n * sizeof(*p->strips));
 	}
 	c->next = step_send;
-	run_bytes(c, HDL_ALLTOALL, c->out, c->in, sizeof(*c->out));
+	run_bytes(c, HDL_ALLTOALL, c->out, t->in, sizeof(*c->out));
+}
+
+/* Bytes of strips in a message. */
+static size_t strips_bytes(int64_t strips)
+{
+	return strips > STRIPS_FIRST ? (size_t)strips * sizeof(struct hdl_strip) : 0;
+}
+
+/* Bytes of a message, a multiple of what its strips must be aligned to. */
+static size_t message_bytes(const struct collective *c, int64_t strips, MPI_Count data)
+{
+	size_t n = strips_bytes(strips) + (c->a.args.write ? (size_t)data : 0);
+
+	return (n + sizeof(int64_t) - 1) & ~(sizeof(int64_t) - 1);
+}
+
+/* Names the message of a portion: the data where they are, or strips and data packed at `room`. Returns the bytes of the room
+ * in use. */
+static size_t send_portion(struct collective *c, struct portion *p, int aggregator, char *room)
+{
+	size_t strips = strips_bytes(p->n), data = c->a.args.write ? (size_t)p->bytes : 0;
+	bool itself = aggregator == c->mine;
+	MPI_Offset at = p->position - c->a.args.position;
+	struct hdl_vcoll_block *to = &c->to[c->aggregator[aggregator]];
+
+	if (data && c->memory && (itself || !strips)) {
+		p->data = c->memory + at;
+		if (!itself) {
+			to->buf = p->data;
+			to->count = (MPI_Count)data;
+		}
+		return 0;
+	}
+	if (itself)
+		strips = 0;
+	if (strips)
+		memcpy(room, p->strips, strips);
+	if (data)
+		hdl_pack(room + strips, c->a.args.buf, c->a.args.count, c->a.args.type, at, data);
+	p->data = room + strips;
+	if (!itself) {
+		to->buf = room;
+		to->count = (MPI_Count)(strips + data);
+	}
+	return message_bytes(c, itself ? 0 : p->n, p->bytes);
 }
 
 /* The lengths are known: strips go, and data to write. */
 static void step_send(struct collective *c)
 {
-	clear_blocks(c);
-	for (int i = 0; i < c->naggregators && !c->error; i++) {
-		struct portion *p = &c->portion[i];
-		size_t strips = (size_t)p->n * sizeof(*p->strips), data = c->a.args.write ? (size_t)p->bytes : 0;
+	struct turn *t = turn_of(c, c->round);
+	int k = (int)(t - c->turn);
+	size_t n = 0, each;
+	char *at;
 
-		if (!p->n)
-			continue;
-		p->message = need_bytes(strips + data);
-		memcpy(p->message, p->strips, strips);
-		if (data)
-			hdl_pack(p->message + strips, c->a.args.buf, c->a.args.count, c->a.args.type, p->position - c->a.args.position, data);
-		c->to[c->aggregator[i]].buf = p->message;
-		c->to[c->aggregator[i]].count = (MPI_Count)(strips + data);
-	}
-	for (int r = 0; r < c->size && c->mine >= 0 && !c->error; r++) {
-		size_t n = (size_t)c->in[r].strips * sizeof(struct strip) + (c->a.args.write ? (size_t)c->in[r].bytes : 0);
-
-		if (!n)
-			continue;
-		c->received[r] = need_bytes(n);
-		c->from[r].buf = c->received[r];
-		c->from[r].count = (MPI_Count)n;
-	}
 	c->next = step_window;
-	if (!c->error)
-		run_exchange(c);
-}
-
-static const struct strip *strips_of(const struct collective *c, int r)
-{
-	return (const struct strip *)c->received[r];
-}
-
-/* ---- the aggregator's window: write ------------------------------------------------------------------------------------------- */
-
-static void map_set(uint64_t *map, size_t from, size_t n)
-{
-	size_t w = from / 64, bit = from % 64;
-
-	while (n) {
-		size_t here = 64 - bit < n ? 64 - bit : n;
-
-		map[w++] |= (here == 64 ? UINT64_MAX : ((uint64_t)1 << here) - 1) << bit;
-		n -= here;
-		bit = 0;
-	}
-}
-
-/* Returns the first bit from `at` on, below `end`, that is `set`; end: none. */
-static size_t map_find(const uint64_t *map, size_t at, size_t end, bool set)
-{
-	while (at < end) {
-		uint64_t w = (set ? map[at / 64] : ~map[at / 64]) >> at % 64;
-
-		if (w) {
-			at += (size_t)__builtin_ctzll(w);
-			break;
-		}
-		at = (at / 64 + 1) * 64;
-	}
-	return at < end ? at : end;
-}
-
-/* Copies the data of all ranks into the window, in the order of ranks. */
-static void fill_window(struct collective *c, MPI_Offset from)
-{
-	for (int r = 0; r < c->size; r++) {
-		const struct strip *s = strips_of(c, r);
-		const char *data = c->received[r] ? c->received[r] + c->in[r].strips * (int64_t)sizeof(*s) : NULL;
-
-		for (int64_t i = 0; c->received[r] && i < c->in[r].strips; i++)
-			for (MPI_Count k = 0; k < s[i].count; k++, data += s[i].len) {
-				size_t at = (size_t)(s[i].at + k * s[i].stride - from);
-
-				memcpy(c->buffer + at, data, (size_t)s[i].len);
-				map_set(c->map, at, (size_t)s[i].len);
-			}
-	}
-}
-
-static void write_window(struct hdl_io_job *job)
-{
-	struct collective *c = container_of(job, struct collective, job);
-	MPI_Offset from = window_at(c, c->mine);
-	size_t bytes = (size_t)(window_end(c, c->mine) - from), at = 0, end;
-	MPI_Count done = 0;
-
-	memset(c->map, 0, (bytes + 63) / 64 * sizeof(*c->map));
-	fill_window(c, from);
-	while (!c->err && (at = map_find(c->map, at, bytes, true)) < bytes) {
-		end = map_find(c->map, at, bytes, false);
-		c->err = hdl_write_run(c->file->fd, c->buffer + at, (MPI_Count)(end - at), from + (MPI_Offset)at, &done);
-		at = end;
-	}
-}
-
-/* ---- the aggregator's window: read ---------------------------------------------------------------------------------------------- */
-
-/* The range of the window that a rank wants. Returns false if no rank wants any. */
-static bool wanted(const struct collective *c, MPI_Offset *first, MPI_Offset *end)
-{
-	*first = INT64_MAX;
-	*end = 0;
-	for (int r = 0; r < c->size; r++) {
-		const struct strip *s = strips_of(c, r), *last;
-
-		if (!c->received[r] || !c->in[r].strips)
-			continue;
-		last = &s[c->in[r].strips - 1];
-		*first = s->at < *first ? s->at : *first;
-		if (last->at + (last->count - 1) * last->stride + last->len > *end)
-			*end = last->at + (last->count - 1) * last->stride + last->len;
-	}
-	return *end > *first;
-}
-
-/* An answer: how many of the bytes are there, or an errno as a negative number, and the bytes. */
-struct answer {
-	int64_t bytes;
-	char data[];
-};
-
-/* Replaces what a rank has asked for by the answer. have: the file's bytes end here. */
-static char *answer_of(const struct collective *c, int r, MPI_Offset from, MPI_Offset have)
-{
-	const struct strip *s = strips_of(c, r);
-	struct answer *answer = malloc(sizeof(*answer) + (size_t)c->in[r].bytes);
-
-	if (!answer)
-		return NULL;
-	answer->bytes = -c->err;
-	for (int64_t i = 0; !c->err && i < c->in[r].strips; i++)
-		for (MPI_Count k = 0; k < s[i].count; k++) {
-			MPI_Offset at = s[i].at + k * s[i].stride;
-			MPI_Count n = have - at < s[i].len ? have - at : s[i].len;
-
-			if (n > 0) {
-				memcpy(answer->data + answer->bytes, c->buffer + (at - from), (size_t)n);
-				answer->bytes += n;
-			}
-			if (n < s[i].len)
-				return (char *)answer;
-		}
-	return (char *)answer;
-}
-
-static void read_window(struct hdl_io_job *job)
-{
-	struct collective *c = container_of(job, struct collective, job);
-	MPI_Offset from = window_at(c, c->mine), first, end;
-	MPI_Count got = 0;
-
-	if (!wanted(c, &first, &end))
+	if (c->error)
 		return;
-	if (!c->err)
-		c->err = hdl_read_run(c->file->fd, c->buffer + (first - from), end - first, first, &got);
-	for (int r = 0; r < c->size; r++) {
-		char *answer = c->received[r] ? answer_of(c, r, from, first + got) : NULL;
+	clear_blocks(c);
+	for (int i = 0; i < c->naggregators; i++)
+		n += message_bytes(c, t->portion[i].n, t->portion[i].bytes);
+	at = room_of(&c->buffers->turn[k].out, n);
+	for (int i = 0; i < c->naggregators; i++)
+		if (t->portion[i].n)
+			at += send_portion(c, &t->portion[i], i, at);
+	n = 0;
+	for (int r = 0; r < c->size && c->mine >= 0; r++)
+		n += r == c->rank ? 0 : message_bytes(c, t->in[r].strips, t->in[r].bytes);
+	at = room_of(&c->buffers->turn[k].in, n);
+	for (int r = 0; r < c->size && c->mine >= 0; r++) {
+		const struct lengths *in = &t->in[r];
+		struct portion *own = &t->portion[c->mine];
+		size_t strips = strips_bytes(in->strips);
 
-		if (c->received[r] && !answer)
-			hdl_out_of_memory("the answer of an aggregator", (size_t)c->in[r].bytes);
-		free(c->received[r]);
-		c->received[r] = answer;
+		each = strips + (c->a.args.write ? (size_t)in->bytes : 0);
+		if (r == c->rank) {
+			t->parts[r] = (struct hdl_window_part){ .strips = own->strips, .n = own->n, .bytes = own->bytes,
+								.data = own->data };
+			continue;
+		}
+		t->parts[r] = (struct hdl_window_part){ .strips = strips ? (struct hdl_strip *)at : in->first, .n = in->strips,
+							.bytes = in->bytes, .data = at + strips };
+		if (each) {
+			c->from[r].buf = at;
+			c->from[r].count = (MPI_Count)each;
+		}
+		at += message_bytes(c, in->strips, in->bytes);
+	}
+	run_exchange(c);
+}
+
+/* ---- the aggregator's window ------------------------------------------------------------------------------------------- */
+
+static void run_window(struct hdl_io_job *job)
+{
+	struct collective *c = container_of(job, struct collective, job);
+
+	if (c->a.args.write)
+		hdl_window_write(&c->win);
+	else
+		hdl_window_read(&c->win);
+}
+
+/* Bytes of an answer in a room of several. */
+static size_t answer_bytes(MPI_Count data)
+{
+	return (sizeof(struct hdl_answer) + (size_t)data + sizeof(int64_t) - 1) & ~(sizeof(int64_t) - 1);
+}
+
+/* Gives the answers of a round their room. */
+static void place_answers(struct collective *c, struct turn *t)
+{
+	size_t n = 0;
+	char *at;
+
+	for (int r = 0; r < c->size; r++)
+		n += t->parts[r].n ? answer_bytes(t->parts[r].bytes) : 0;
+	at = room_of(&c->buffers->turn[t - c->turn].answers, n);
+	for (int r = 0; r < c->size; r++) {
+		t->parts[r].answer = (struct hdl_answer *)at;
+		at += t->parts[r].n ? answer_bytes(t->parts[r].bytes) : 0;
 	}
 }
 
-/* Strips, and data to write, are here. */
+/* Strips, and data to write, are here. The window of the round before may be under way. */
 static void step_window(struct collective *c)
 {
-	c->next = step_windowed;
-	if (c->mine >= 0 && !c->error)
-		run_io(c, c->a.args.write ? write_window : read_window);
+	await_job(c, step_run);
 }
 
-static void next_round(struct collective *c)
+static void step_run(struct collective *c)
 {
-	for (int i = 0; i < c->naggregators; i++)
-		c->portion[i].position += c->portion[i].bytes;
-	free_received(c);
-	c->round++;
-	c->next = step_round;
-}
+	struct turn *t = turn_of(c, c->round);
 
-/* The window has been written or read. */
-static void step_windowed(struct collective *c)
-{
-	if (c->a.args.write || c->error) {
-		next_round(c);
-		return;
+	if (c->mine >= 0 && !c->error) {
+		if (!c->a.args.write)
+			place_answers(c, t);
+		c->win.parts = t->parts;
+		c->win.from = window_at(c, c->mine);
+		c->win.bytes = (size_t)(window_end(c, c->mine) - c->win.from);
+		run_io(c, run_window);
 	}
+	c->round++;
+	if (c->error || (c->a.args.write && c->turns > 1))
+		c->next = step_round;
+	else if (c->a.args.write)
+		await_job(c, step_round);
+	else if (c->turns < 2)
+		await_job(c, step_answer);
+	else
+		c->next = c->round > 1 ? step_answer : step_round;
+}
+
+/* ---- the answers ------------------------------------------------------------------------------------------------------- */
+
+/* The turn whose window has been read, and whose data go. With two turns: of the round before the one whose window is under
+ * way. */
+static struct turn *answered_turn(struct collective *c)
+{
+	return turn_of(c, c->turns < 2 ? c->round - 1 : c->answered);
+}
+
+static void step_answer(struct collective *c)
+{
+	struct turn *t = answered_turn(c);
+	struct room *room = &c->buffers->turn[t - c->turn].answered;
+	size_t n = 0;
+	char *at;
+
+	c->next = step_answered;
+	if (c->error)
+		return;
 	clear_blocks(c);
 	for (int r = 0; r < c->size && c->mine >= 0; r++)
-		if (c->received[r]) {
-			c->to[r].buf = c->received[r];
-			c->to[r].count = (MPI_Count)sizeof(struct answer) + c->in[r].bytes;
+		if (t->parts[r].n && r != c->rank) {
+			c->to[r].buf = t->parts[r].answer;
+			c->to[r].count = (MPI_Count)sizeof(struct hdl_answer) + t->parts[r].bytes;
 		}
+	for (int i = 0; i < c->naggregators; i++)
+		n += t->portion[i].n ? answer_bytes(t->portion[i].bytes) : 0;
+	at = room_of(room, n);
 	for (int i = 0; i < c->naggregators; i++) {
-		struct portion *p = &c->portion[i];
+		struct portion *p = &t->portion[i];
 
-		free(p->message);
-		p->message = NULL;
+		p->answer = NULL;
 		if (!p->n)
 			continue;
-		p->message = need_bytes(sizeof(struct answer) + (size_t)p->bytes);
-		c->from[c->aggregator[i]].buf = p->message;
-		c->from[c->aggregator[i]].count = (MPI_Count)sizeof(struct answer) + p->bytes;
+		if (i == c->mine) {
+			p->answer = t->parts[c->rank].answer;
+			continue;
+		}
+		p->answer = (struct hdl_answer *)at;
+		c->from[c->aggregator[i]].buf = at;
+		c->from[c->aggregator[i]].count = (MPI_Count)sizeof(struct hdl_answer) + p->bytes;
+		at += answer_bytes(p->bytes);
 	}
-	c->next = step_answered;
 	run_exchange(c);
 }
 
 static void step_answered(struct collective *c)
 {
+	struct turn *t = answered_turn(c);
+
 	for (int i = 0; i < c->naggregators && !c->error; i++) {
-		struct portion *p = &c->portion[i];
-		const struct answer *answer = (const struct answer *)p->message;
+		struct portion *p = &t->portion[i];
+		const struct hdl_answer *answer = p->answer;
+		MPI_Offset end;
 
 		if (!answer)
 			continue;
+		end = p->position + (answer->bytes > 0 ? answer->bytes : 0);
 		if (answer->bytes > 0)
 			hdl_unpack(c->a.args.buf, answer->data, c->a.args.count, c->a.args.type, p->position - c->a.args.position, (size_t)answer->bytes);
-		if (answer->bytes < p->bytes && p->position + (answer->bytes > 0 ? answer->bytes : 0) < c->short_at)
-			c->short_at = p->position + (answer->bytes > 0 ? answer->bytes : 0);
+		if (answer->bytes < p->bytes && end < c->short_at)
+			c->short_at = end;
 	}
-	next_round(c);
+	c->answered++;
+	c->next = c->answered == c->rounds ? step_sum : step_round;
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Allreduce of the aggregators' errors: every rank returns the same class, and behind the last write. */
+static void step_sum(struct collective *c)
+{
+	if (c->error) {
+		c->next = step_end;
+		return;
+	}
+	c->sum = c->win.err;
+	c->total = 0;
+	c->next = step_errors;
+	run_collective(c, &(struct hdl_coll_args){ .coll = HDL_ALLREDUCE, .sendbuf = &c->sum, .recvbuf = &c->total, .sendcount = 1,
+						   .recvcount = 1, .sendtype = hdl_type_get(MPI_INT32_T),
+						   .recvtype = hdl_type_get(MPI_INT32_T), .op = MPI_MAX });
+}
 
 static void step_errors(struct collective *c)
 {
@@ -683,19 +771,23 @@ static void step_errors(struct collective *c)
 
 static void collective_free(struct collective *c)
 {
-	free_received(c);
-	for (int i = 0; c->portion && i < c->naggregators; i++)
-		free(c->portion[i].strips);
+	for (int k = 0; k < c->turns; k++) {
+		for (int i = 0; c->turn[k].portion && i < c->naggregators; i++)
+			free(c->turn[k].portion[i].strips);
+		free(c->turn[k].portion);
+		free(c->turn[k].in);
+		free(c->turn[k].parts);
+	}
+	if (kept)
+		buffers_free(c->buffers);
+	else
+		kept = c->buffers;
 	free(c->extent);
 	free(c->aggregator);
-	free(c->portion);
+	free(c->position);
 	free(c->out);
-	free(c->in);
 	free(c->to);
 	free(c->from);
-	free(c->received);
-	free(c->buffer);
-	free(c->map);
 	free(c);
 }
 
@@ -710,10 +802,21 @@ static void step_end(struct collective *c)
 	c->done = true;
 }
 
+static bool job_is_over(const void *arg)
+{
+	return !((const struct collective *)arg)->job_runs;
+}
+
 /* Runs steps until one has to wait. */
 static void advance(struct collective *c)
 {
-	while (!c->done && !c->job_runs) {
+	while (!c->done) {
+		if (c->job_runs && c->job_awaited) {
+			if (!c->blocking)
+				return;
+			hdl_wait_until(job_is_over, c);
+		}
+		c->job_awaited = false;
 		if (c->wait) {
 			if (!c->wait->done)
 				return;
@@ -728,12 +831,25 @@ static void advance(struct collective *c)
 	}
 }
 
+/* Whether an I/O thread is to write or read this rank's windows in the exchanges of the next ones. On a local file system a
+ * window costs CPU time, so there must be a CPU for the thread, which may use those of this rank. */
+static bool wants_overlap(const struct collective *c)
+{
+	cpu_set_t cpus;
+
+	if (c->overlap != HDL_CB_AUTOMATIC)
+		return c->overlap == HDL_CB_ALWAYS;
+	return c->file->fs != HDL_FS_LOCAL ||
+	       (hdl_job.ncores > hdl_job.local_size && !sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) > 1);
+}
+
 /* run: bytes of a run, on average. A file system that is not local gains by few long accesses. */
 static bool is_cheap(const struct collective *c, const struct extent *mine, MPI_Count run)
 {
 	if (c->file->fs != HDL_FS_LOCAL)
 		return false;
-	if (run >= LONG_RUN || (!c->a.args.write && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes))
+	if (run >= (c->a.args.write && !c->file->in_memory ? LONG_WRITE : LONG_RUN) ||
+	    (!c->a.args.write && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes))
 		return true;
 	return c->file->in_memory && c->file->maps && (mine->end - mine->first) / SIEVE_SPARSE <= mine->bytes;
 }
@@ -744,12 +860,12 @@ static void step_begin(struct collective *c)
 	MPI_Count run;
 
 	if (c->a.atomic || (c->size == 1 && c->cb.buffering != HDL_CB_ALWAYS)) {
-		c->next = step_end;
+		await_job(c, step_end);
 		if (!c->error)
 			run_io(c, job_run);
 		return;
 	}
-	*mine = (struct extent){ .error = c->error, .ascends = true };
+	*mine = (struct extent){ .error = c->error, .ascends = true, .overlaps = wants_overlap(c) };
 	if (c->a.bytes) {
 		mine->bytes = c->a.bytes;
 		mine->ascends = hdl_view_ascends(c->a.view, &run);
@@ -766,15 +882,16 @@ static struct collective *collective_make(struct hdl_file *f, const struct hdl_a
 	const struct hdl_access_args none = { .write = args->write, .type = hdl_type_get(MPI_BYTE) };
 	struct collective *c = need(1, sizeof(*c));
 
-	*c = (struct collective){ .file = f, .cb = f->hints.cb, .blocking = blocking, .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
+	*c = (struct collective){ .file = f, .cb = f->hints.cb, .overlap = f->hints.overlap, .blocking = blocking,
+				  .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
 				  .short_at = INT64_MAX, .next = step_begin };
 	fail(c, error);
 	fail(c, hdl_access_begin(&c->a, f, error ? &none : args));
 	return c;
 }
 
-/* Whether no nonblocking access of the file ahead of `end` is under way. The collectives of two accesses use one communicator, on which
- * all ranks must start them in one order; so an access waits for the one before. */
+/* Whether no nonblocking access of the file ahead of `end` is under way. The collectives of two accesses use one communicator,
+ * on which all ranks must start them in one order; so an access waits for the one before. */
 static bool is_first(const struct hdl_file *f, const struct collective *end)
 {
 	const struct collective *c = under_way;
@@ -854,4 +971,6 @@ void hdl_collective_fini(void)
 	if (attached)
 		hdl_tp_progress_remove(hdl_mpi_tp, collective_turn, NULL);
 	attached = false;
+	buffers_free(kept);
+	kept = NULL;
 }

@@ -22,8 +22,8 @@ struct part {
 	struct hdl_cb_hints cb;
 };
 
-/* Exchanges the parts of all processes. *cb, unless it is NULL: rank 0's. Returns the class of this process's error, or else that of the lowest rank with one; or
- * MPI_ERR_NOT_SAME where values differ. */
+/* Exchanges the parts of all processes. *cb, unless it is NULL: rank 0's. Returns the class of this process's error, or else
+ * that of the lowest rank with one; or MPI_ERR_NOT_SAME where values differ. */
 static int exchange(struct hdl_comm *comm, const char *what, struct part mine, struct hdl_cb_hints *cb)
 {
 	struct part *part = calloc((size_t)comm->size, sizeof(*part));
@@ -85,6 +85,7 @@ const char *hdl_fs_name(enum hdl_fs fs)
 	return name[fs];
 }
 
+#define MAGIC_NFS	0x6969
 #define MAGIC_EXT	0xef53
 #define MAGIC_XFS	0x58465342
 #define MAGIC_TMPFS	0x01021994
@@ -103,7 +104,7 @@ static enum hdl_fs fs_of(struct hdl_file *f)
 	/* a shared mapping that is written needs a descriptor for both */
 	f->maps = f->amode & MPI_MODE_RDWR && (f->in_memory || magic == MAGIC_EXT || magic == MAGIC_XFS || magic == MAGIC_OVERLAYFS);
 	switch (magic) {
-	case 0x6969: return HDL_FS_NFS;
+	case MAGIC_NFS: return HDL_FS_NFS;
 	case 0x0bd00bd0: return HDL_FS_LUSTRE;
 	case 0x47504653: return HDL_FS_GPFS;
 	case MAGIC_EXT:		/* ext2 to ext4 */
@@ -129,8 +130,8 @@ static const char *without_prefix(const char *filename, enum hdl_fs *fs)
 	return strncmp(filename, "ufs:", 4) ? filename : filename + 4;
 }
 
-/* Returns the absolute path, to be freed, since the program may change its directory before MPI_File_close. NULL: no memory, or no
- * directory. */
+/* Returns the absolute path, to be freed, since the program may change its directory before MPI_File_close. NULL: no memory,
+ * or no directory. */
 static char *absolute(const char *name)
 {
 	char *dir, *path = NULL;
@@ -147,7 +148,90 @@ static char *absolute(const char *name)
 void hdl_io_hints_init(struct hdl_io_hints *h)
 {
 	*h = (struct hdl_io_hints){ .ind_rd_buffer_size = 1 << 20, .file_perm = -1,
-				    .cb = { .buffer_size = 4 << 20, .striping_unit = 4096 } };
+				    .cb = { .striping_unit = 4096 } };
+}
+
+/* The default of cb_buffer_size: on a local file system a window that stays in the caches of a core, while the data are
+ * exchanged, copied and written; longer ones with more ranks, whose exchange costs more. */
+#define WINDOW_REMOTE	((int64_t)4 << 20)
+#define WINDOW_LOCAL	((int64_t)256 << 10)
+#define WINDOW_RANK	((int64_t)128 << 10)
+
+static int64_t default_window(const struct hdl_file *f)
+{
+	int64_t n = f->comm->size * WINDOW_RANK;
+
+	if (f->fs != HDL_FS_LOCAL || n > WINDOW_REMOTE)
+		return WINDOW_REMOTE;
+	return n > WINDOW_LOCAL ? n : WINDOW_LOCAL;
+}
+
+/* ---- NFS --------------------------------------------------------------------------------------------------------------- */
+
+/* A client of NFS keeps pages and attributes of a file that other hosts write, too:
+ *     1. Host A reads a page, to which host B then writes byte 1.
+ *     2. Host A writes byte 0 of the page, and with it all the page: byte 1 is the old one.
+ *     3. Host B, which has the file open for writing, keeps its page as well: it does not see byte 0, whenever it reads.
+ * A client that holds a lock of the file writes the bytes that were written alone (2); one that takes a lock forgets clean
+ * pages and attributes (3). Accesses have no byte at these offsets: */
+#define NFS_HELD	((off_t)1 << 62)	/* locked for reading, as long as the file is open */
+#define NFS_TOUCHED	(NFS_HELD + 1)
+
+static int lock_byte(const struct hdl_file *f, short type, off_t at, int how)
+{
+	struct flock l = { .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1 };
+
+	while (fcntl(f->fd, how, &l))
+		if (errno != EINTR)
+			return errno;
+	return 0;
+}
+
+/* Has the client write no bytes but those that are written. Where there is no lock, each write is at the server when it
+ * returns. */
+static int guard_pages(struct hdl_file *f)
+{
+	int flags = f->amode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR, fd;
+
+	if (f->fs != HDL_FS_NFS || f->amode & MPI_MODE_RDONLY)
+		return 0;
+	if (f->amode & MPI_MODE_RDWR && !lock_byte(f, F_RDLCK, NFS_HELD, F_OFD_SETLK))
+		return 0;
+	fd = fd_raise(open(f->path, flags | O_DSYNC | O_CLOEXEC));
+	if (fd < 0)
+		return errno;
+	close(f->fd);
+	f->fd = fd;
+	return 0;
+}
+
+/* Has the client forget what it knows of the file. */
+static void forget_pages(const struct hdl_file *f)
+{
+	if (f->fs != HDL_FS_NFS)
+		return;
+	if (lock_byte(f, f->amode & MPI_MODE_WRONLY ? F_WRLCK : F_RDLCK, NFS_TOUCHED, F_OFD_SETLKW))
+		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
+	else
+		lock_byte(f, F_UNLCK, NFS_TOUCHED, F_OFD_SETLK);
+}
+
+/* Opens a file that another process has created: a client of NFS may know for some time that there is none, unless it is to
+ * create it. */
+static int open_created(const struct hdl_file *f, int flags)
+{
+	char *dir = strdup(f->path), *slash = dir ? strrchr(dir, '/') : NULL;
+	struct statfs s;
+	int fd = -1;
+
+	if (slash) {
+		slash[slash == dir] = 0;
+		if (!statfs(dir, &s) && s.f_type == MAGIC_NFS)
+			fd = open(f->path, flags | O_CREAT | O_CLOEXEC, 0666);
+	}
+	free(dir);
+	errno = fd < 0 ? ENOENT : 0;
+	return fd;
 }
 
 /* Opens the file here. creates: as MPI_MODE_CREATE and MPI_MODE_EXCL say; else the file must exist. Returns an errno. */
@@ -166,6 +250,8 @@ static int open_here(struct hdl_file *f, bool creates)
 	if (!stat(f->path, &s) && S_ISFIFO(s.st_mode))
 		return ESPIPE;
 	f->fd = fd_raise(open(f->path, flags | O_CLOEXEC, f->hints.file_perm >= 0 ? f->hints.file_perm : 0666));
+	if (f->fd < 0 && errno == ENOENT && !creates && f->amode & MPI_MODE_CREATE)
+		f->fd = fd_raise(open_created(f, flags));
 	if (f->fd < 0)
 		return errno;
 	if (fstat(f->fd, &s))
@@ -174,7 +260,7 @@ static int open_here(struct hdl_file *f, bool creates)
 		return EISDIR;
 	if (f->fs == HDL_FS_LOCAL)
 		f->fs = fs_of(f);
-	return 0;
+	return guard_pages(f);
 }
 
 /* Rank 0 opens first, and creates the file; then all others do. Collective. */
@@ -189,7 +275,10 @@ static int open_by_all(struct hdl_file *f)
 		return rc;
 	if (f->comm->rank)
 		err = open_here(f, false);
-	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0 }, NULL);
+	else if (!f->hints.cb.buffer_size)
+		f->hints.cb.buffer_size = default_window(f);
+	return exchange(f->comm, "", (struct part){ .error = err ? hdl_io_class(err, "open", f->name) : 0, .cb = f->hints.cb },
+			&f->hints.cb);
 }
 
 /* The first view, and pointers of MPI_MODE_APPEND. Collective. */
@@ -333,6 +422,7 @@ int hdl_file_size(struct hdl_file *f, MPI_Offset *size)
 {
 	struct stat s;
 
+	forget_pages(f);
 	if (fstat(f->fd, &s))
 		return hdl_io_class(errno, "get the size of", f->path);
 	*size = s.st_size;
@@ -358,7 +448,9 @@ static int resize(struct hdl_file *f, MPI_Offset size, int error, int (*change)(
 	if (rc)
 		return rc;
 	err = f->comm->rank ? 0 : change(f->fd, size);
-	return hdl_file_agree(f, err ? hdl_io_class(err, what, f->path) : 0);
+	rc = hdl_file_agree(f, err ? hdl_io_class(err, what, f->path) : 0);
+	forget_pages(f);
+	return rc;
 }
 
 static int change_size(int fd, MPI_Offset size)
@@ -391,6 +483,7 @@ int hdl_file_sync(struct hdl_file *f)
 	/* a descriptor for reading alone has nothing to write back; some file systems refuse it */
 	if (!(f->amode & MPI_MODE_RDONLY) && fsync(f->fd))
 		rc = hdl_io_class(errno, "write back", f->path);
+	forget_pages(f);
 	return hdl_file_agree(f, rc);
 }
 

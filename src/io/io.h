@@ -10,7 +10,7 @@
  *     access.c   one process's access                 pool.c    I/O threads, which run nonblocking accesses
  *     shared.c   the shared file pointer              error.c   error classes of errno
  *     calls.c    pread and pwrite of a run          scatter.c  writes of short runs by a mapping
- *     collective.c   collective accesses: two phases
+ *     collective.c   collective accesses: two phases     window.c   what an aggregator writes or reads in a round
  *     datarep.c  data representations
  *
  * A view is a stream (datatype/stream.c) over the filetype, whose runs are (offset in the file, length): named as the access goes,
@@ -118,10 +118,11 @@ struct hdl_io_hints {
 	struct hdl_cb_hints {		/* the same at all processes: those of rank 0 */
 		int32_t buffering;	/* enum hdl_cb */
 		int32_t nodes;		/* cb_nodes: aggregators; 0: two for each host */
-		int64_t buffer_size;	/* cb_buffer_size: bytes of an aggregator's window */
+		int64_t buffer_size;	/* cb_buffer_size, a window's bytes; 0, ahead of hdl_file_open: by the file system */
 		int64_t striping_unit;	/* bytes: file domains begin at multiples */
 		int64_t striping_factor;	/* kept only; 0: not given */
 	} cb;
+	enum hdl_cb overlap;		/* heddle_overlap: this process's windows in the exchanges of the next ones */
 	MPI_Count ind_rd_buffer_size;	/* bytes that data sieving reads at a time */
 	int file_perm;			/* of a file that MPI_File_open creates: mode for open(2); -1: 0666 and the umask */
 	char access_style[64];		/* as the program says; "" */

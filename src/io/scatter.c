@@ -4,11 +4,11 @@
  *
  *     memory   |run 0|run 1|run 2|…
  *                 │     └───────┐             process_vm_readv of this process: the kernel copies into the mapping
- *     file     |··run 0··|··run 1··|…         mmap(MAP_SHARED | MAP_POPULATE)
+ *     file     |··run 0··|··run 1··|…         mmap(MAP_SHARED), whose pages are had at once
  *
- * The bytes of the runs are stored, and no other: this is no read-modify-write, and what other processes write between them stays. The
- * kernel copies, and not memcpy: where a page of the file cannot be had (no space, the file was cut), process_vm_readv returns with fewer
- * bytes, and a store would be SIGBUS. pwrite then writes the rest, and tells the reason.
+ * The bytes of the runs are stored, and no other: this is no read-modify-write, and what other processes write between them
+ * stays. The kernel copies, and not memcpy: where a page of the file cannot be had (no space, the file was cut), process_vm_readv
+ * returns with fewer bytes, and a store would be SIGBUS. pwrite then writes the rest, and tells the reason.
  */
 #include "io/io.h"
 
@@ -23,6 +23,10 @@
 /* Bytes of the file from run to run, on average, up to which a page that is mapped has enough of them. */
 #define STRIDE_MOST	2560
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE	23	/* Linux 5.14 */
+#endif
+
 /* The kernel refuses process_vm_readv (a sandbox). Any thread sets it. */
 static bool refused;
 
@@ -32,7 +36,8 @@ bool hdl_scatter_pays(const struct hdl_access *a, const struct hdl_batch *b)
 	       !__atomic_load_n(&refused, __ATOMIC_RELAXED);
 }
 
-/* Makes the file as long as the batch needs, by writing its last run: this never shortens a file that another process lengthens. */
+/* Makes the file as long as the batch needs, by writing its last run: this never shortens a file that another process
+ * lengthens. */
 static bool lengthen(struct hdl_access *a, const struct hdl_batch *b, const char *data)
 {
 	MPI_Count n = b->len[b->n - 1], done = 0;
@@ -83,9 +88,14 @@ MPI_Count hdl_scatter(struct hdl_access *a, struct hdl_batch *b, const char *dat
 
 	if (!lengthen(a, b, data))
 		return 0;
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, a->file->fd, first);
+	/* MAP_POPULATE maps pages for reading, which on tmpfs are then written without a fault. A file system with blocks is
+	 * told of the first write to each page: a fault for each in the copy, or all by one call. Where that call fails, the
+	 * copy does without or ends early. */
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (a->file->in_memory ? MAP_POPULATE : 0), a->file->fd, first);
 	if (map == MAP_FAILED)
 		return 0;
+	if (!a->file->in_memory)
+		madvise(map, bytes, MADV_POPULATE_WRITE);
 	moved = copy_runs(b, map, first, data);
 	munmap(map, bytes);
 	return moved;

@@ -216,7 +216,8 @@ void binding_check_threads(const struct binding *b, const struct options *opt);
 /* An event from the server's thread to the event loop; malloc'd. */
 struct note {
 	struct note *next;	/* in the queue of notes.c */
-	enum { NOTE_JOINED, NOTE_LEFT, NOTE_ABORT, NOTE_ANSWER, NOTE_SPAWN, NOTE_CONNECTED, NOTE_DISCONNECTED } kind;
+	enum { NOTE_JOINED, NOTE_LEFT, NOTE_ABORT, NOTE_ANSWER, NOTE_SPAWN, NOTE_CONNECTED, NOTE_DISCONNECTED,
+	       NOTE_GIVEN_UP } kind;
 	char nspace[256];
 	int rank;		/* -1: all ranks of nspace */
 	int code;

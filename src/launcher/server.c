@@ -70,7 +70,8 @@ static pmix_status_t client_reports(const pmix_proc_t *proc, const pmix_proc_t t
 	static const struct {
 		const char *key;
 		int kind;
-	} reports[] = { { HDL_ANSWER, NOTE_ANSWER }, { HDL_CONNECTED, NOTE_CONNECTED }, { HDL_DISCONNECTED, NOTE_DISCONNECTED } };
+	} reports[] = { { HDL_ANSWER, NOTE_ANSWER }, { HDL_CONNECTED, NOTE_CONNECTED }, { HDL_DISCONNECTED, NOTE_DISCONNECTED },
+			 { HDL_SPAWN_GIVEN_UP, NOTE_GIVEN_UP } };
 
 	for (size_t i = 0; i < ndirectives; i++)
 		for (size_t k = 0; k < sizeof reports / sizeof reports[0]; k++) {

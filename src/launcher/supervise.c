@@ -510,6 +510,21 @@ static void take_connection(struct loop *l, struct rank *rank, const char *name,
 	other->met |= more;
 }
 
+/* A rank waits no longer for the ranks that it has spawned, which may be of a program that never calls MPI_Init. */
+static void take_given_up(struct loop *l, const struct rank *rank, const char *id)
+{
+	uint64_t number = strtoull(id, NULL, 10);
+
+	for (struct nspace *ns = l->job->nspaces; ns && number; ns = ns->next) {
+		if (ns->spawn_id != number || ns->met || ns->ending || strcmp(ns->parent, rank->ns->name) ||
+		    ns->parent_rank != rank->number)
+			continue;
+		complain("%s, which has spawned job %d (%s), waits for it no longer (HEDDLE_INIT_TIMEOUT); ending job %d",
+			 rank_name(rank), ns->number, ns->ranks[0].app->argv[0], ns->number);
+		end_nspace(ns);
+	}
+}
+
 static void take_note_of(struct loop *l, struct rank *rank, const struct note *note)
 {
 	switch (note->kind) {
@@ -527,6 +542,9 @@ static void take_note_of(struct loop *l, struct rank *rank, const struct note *n
 	case NOTE_CONNECTED:
 	case NOTE_DISCONNECTED:
 		take_connection(l, rank, note->text, note->kind == NOTE_CONNECTED);
+		break;
+	case NOTE_GIVEN_UP:
+		take_given_up(l, rank, note->text);
 		break;
 	case NOTE_ABORT:
 		take_abort(l, rank, note->code);

@@ -56,7 +56,7 @@ int hdl_file_find_random(MPI_File handle, const char *call, struct hdl_file **f)
 
 /* ---- info -------------------------------------------------------------------------------------------------- */
 
-static const char *const buffering[] = { [HDL_CB_AUTOMATIC] = "automatic", [HDL_CB_ALWAYS] = "true", [HDL_CB_NEVER] = "false" };
+static const char *const choices[] = { [HDL_CB_AUTOMATIC] = "automatic", [HDL_CB_ALWAYS] = "true", [HDL_CB_NEVER] = "false" };
 
 /* Reads a number of at least `least`; a larger one than `most` counts as `most`. Returns false, and changes nothing, for another
  * value, which is ignored, and for none. */
@@ -80,8 +80,19 @@ static bool hint_number(const struct hdl_info *info, const char *key, int64_t le
 #define BUFFER_MAX	((int64_t)1 << 30)
 #define STRIPE_MAX	((int64_t)1 << 40)
 
+/* Another value, and none, change nothing. */
+static void hint_choice(const struct hdl_info *info, const char *key, enum hdl_cb *choice)
+{
+	const char *value = hdl_info_value(info, key);
+
+	for (size_t i = 0; value && i < ARRAY_SIZE(choices); i++)
+		if (!strcmp(value, choices[i]))
+			*choice = (enum hdl_cb)i;
+}
+
 static void hints_of(const struct hdl_info *info, struct hdl_io_hints *h)
 {
+	enum hdl_cb choice = (enum hdl_cb)h->cb.buffering;
 	const char *value = hdl_info_value(info, "file_perm");
 	int64_t nodes;
 	char *end;
@@ -101,10 +112,9 @@ static void hints_of(const struct hdl_info *info, struct hdl_io_hints *h)
 	hint_number(info, "striping_factor", 1, INT_MAX, &h->cb.striping_factor);
 	if (hint_number(info, "cb_nodes", 1, INT_MAX, &nodes))
 		h->cb.nodes = (int32_t)nodes;
-	value = hdl_info_value(info, "collective_buffering");
-	for (size_t i = 0; value && i < ARRAY_SIZE(buffering); i++)
-		if (!strcmp(value, buffering[i]))
-			h->cb.buffering = (int32_t)i;
+	hint_choice(info, "collective_buffering", &choice);
+	h->cb.buffering = (int32_t)choice;
+	hint_choice(info, "heddle_overlap", &h->overlap);
 }
 
 int hdl_file_info(MPI_Info handle, struct hdl_io_hints *h)
@@ -160,7 +170,8 @@ static bool set_hints(struct hdl_info *info, struct hdl_file *f)
 		return false;
 	if (h->cb.striping_factor && !set_number(info, "striping_factor", h->cb.striping_factor))
 		return false;
-	return hdl_info_set(info, "collective_buffering", buffering[h->cb.buffering]) &&
+	return hdl_info_set(info, "collective_buffering", choices[h->cb.buffering]) &&
+	       hdl_info_set(info, "heddle_overlap", choices[h->overlap]) &&
 	       set_number(info, "cb_nodes", hdl_file_aggregators(f)) && set_number(info, "cb_buffer_size", h->cb.buffer_size) &&
 	       set_number(info, "striping_unit", h->cb.striping_unit) &&
 	       hdl_info_set(info, "heddle_file_system", hdl_fs_name(f->fs)) && hdl_info_set(info, "filename", f->name) &&

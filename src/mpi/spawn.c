@@ -51,6 +51,8 @@ static int await_children(struct hdl_comm *c, const char *call, const char *port
 		err = hdl_port_accept(port, peer);
 		if (!err)
 			return MPI_SUCCESS;
+		if (!hdl_rt_spawn_failed(spawn))
+			hdl_rt_spawn_give_up(spawn);
 		if (!hdl_rt_spawn_failed(spawn) && err == -EOWNERDEAD)
 			return hdl_raise(c, MPI_ERR_PROC_ABORTED, call,
 					 "while this rank waited for the spawned processes, %s, a member of comm, "

@@ -30,7 +30,7 @@ static struct hdl_pool cvars = HDL_POOL(struct MPI_ABI_T_cvar_handle, 16);
 static bool is_any_time(const char *name)
 {
 	static const char *const names[] = {"HEDDLE_DEBUG", "HEDDLE_REPORT_TRANSPORTS", "HEDDLE_REPORT_COLLECTIVES",
-					    "HEDDLE_FINALIZE_WARN"};
+					    "HEDDLE_FINALIZE_WARN", "HEDDLE_INIT_TIMEOUT"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(names[i], name))

@@ -148,6 +148,15 @@ void hdl_rt_answer(const char *text)
 	report(HDL_ANSWER, text);
 }
 
+void hdl_rt_report_given_up(uint64_t id)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "%llu", (unsigned long long)id);
+	if (hdl_rt_by_heddlerun)
+		report(HDL_SPAWN_GIVEN_UP, text);
+}
+
 static void report_connected(const char *nspace, bool more)
 {
 	if (hdl_rt_joined && hdl_rt_by_heddlerun)

@@ -27,6 +27,9 @@
 #define HDL_CONNECTED "hdl.connected"
 #define HDL_DISCONNECTED "hdl.disconnected"
 
+/* The same, a number in decimal: that of the spawn (HDL_SPAWN_ID) for whose ranks the caller waits no longer. */
+#define HDL_SPAWN_GIVEN_UP "hdl.given_up"
+
 /* Directives of PMIx_Spawn: the caller's number of the spawn (PMIX_UINT64), and of a program the keys soft and path of MPI's
  * info (PMIX_STRING). */
 #define HDL_SPAWN_ID "hdl.spawn"

@@ -262,6 +262,11 @@ int hdl_rt_spawn_ranks(const struct hdl_spawn *s, int app)
 	return *at ? atoi(at) : s->apps[app].maxprocs;
 }
 
+void hdl_rt_spawn_give_up(const struct hdl_spawn *s)
+{
+	hdl_rt_report_given_up(s->id);
+}
+
 void hdl_rt_spawn_end(struct hdl_spawn *s)
 {
 	pthread_mutex_lock(&lock);

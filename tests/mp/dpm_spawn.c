@@ -276,6 +276,31 @@ static void reported_to_launcher(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* The children and the parents disconnect, and connect by a port: from then on they are two jobs that are connected, and no
+ * children of parents. Returns when the launcher knows. */
+static MPI_Comm connected_again(MPI_Comm inter, int is_child)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm again;
+
+	if (is_child) {
+		if (!me)
+			MPI_Recv(port, sizeof(port), MPI_CHAR, 0, 6, inter, MPI_STATUS_IGNORE);
+		MPI_Comm_disconnect(&inter);
+		CHECK(!MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &again));
+	} else {
+		if (!me) {
+			CHECK(!MPI_Open_port(MPI_INFO_NULL, port));
+			MPI_Send(port, sizeof(port), MPI_CHAR, 0, 6, inter);
+		}
+		MPI_Comm_disconnect(&inter);
+		CHECK(!MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &again));
+	}
+	reported_to_launcher();
+	MPI_Barrier(again);
+	return again;
+}
+
 static void child(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[2] : "";
@@ -319,6 +344,11 @@ static void child(int argc, char **argv)
 		if (me == 1)
 			raise(SIGKILL);
 		MPI_Recv(&flag, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE);
+	} else if (!strcmp(what, "again")) {
+		inter = connected_again(parent, 1);
+		if (me == 1)
+			raise(SIGKILL);
+		MPI_Recv(&flag, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
 	} else if (!strcmp(what, "alone")) {
 		MPI_Comm_disconnect(&parent);
 		reported_to_launcher();
@@ -554,6 +584,44 @@ static void refuse_many(void)
 	CHECK(class_of(rc) == MPI_ERR_SPAWN);
 }
 
+/* Writes HEDDLE_INIT_TIMEOUT, in microseconds. */
+static void set_init_timeout(unsigned long long us)
+{
+	MPI_T_cvar_handle handle;
+	int provided, index, count;
+
+	CHECK(!MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) && !MPI_T_cvar_get_index("HEDDLE_INIT_TIMEOUT", &index));
+	CHECK(!MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) && !MPI_T_cvar_write(handle, &us));
+	MPI_T_cvar_handle_free(&handle);
+	MPI_T_finalize();
+}
+
+/* A program that goes on and never calls MPI_Init: the spawn fails after HEDDLE_INIT_TIMEOUT, and heddlerun ends the program. */
+static void refuse_never(void)
+{
+	char file[300], command[400], *argv[] = { (char[]){ "-c" }, command, NULL };
+	MPI_Comm inter = MPI_COMM_WORLD;
+	int rc, pid = 0;
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%.200s/dpm-never.%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
+	snprintf(command, sizeof(command), "echo $$ >%s; exec sleep 100000", file);
+	set_init_timeout(1000000);
+	rc = MPI_Comm_spawn("sh", argv, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
+	CHECK(class_of(rc) == MPI_ERR_SPAWN && (me || says(rc, "HEDDLE_INIT_TIMEOUT")) && inter == MPI_COMM_NULL);
+	set_init_timeout(60000000);
+	/* rank 0's, which has spawned; no file: it was ended before it wrote */
+	f = fopen(file, "r");
+	if (f) {
+		CHECK(fscanf(f, "%d", &pid) == 1 || feof(f));
+		fclose(f);
+		remove(file);
+	}
+	for (int i = 0; i < 6000 && pid && !kill(pid, 0); i++)
+		usleep(10000);
+	CHECK(!pid || kill(pid, 0));
+}
+
 static void case_refused(void)
 {
 	MPI_Comm inter;
@@ -578,6 +646,7 @@ static void case_refused(void)
 	CHECK(class_of(MPI_Comm_spawn_multiple(0, NULL, NULL, NULL, NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE)) ==
 	      MPI_ERR_ARG);
 	refuse_many();
+	refuse_never();
 	/* and it goes on */
 	inter = children(2, (char[]){ "meet" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 	together(&inter, 0);
@@ -718,6 +787,8 @@ static void case_ends(const char *how)
 			raise(SIGKILL);
 	} else if (!strcmp(how, "child")) {
 		inter = children(2, (char[]){ "die" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
+	} else if (!strcmp(how, "again")) {
+		inter = connected_again(children(2, (char[]){ "again" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0), 0);
 	} else if (!strcmp(how, "aborted")) {
 		inter = children(2, (char[]){ "abort" }, MPI_INFO_NULL, MPI_COMM_WORLD, 0);
 	} else if (!strcmp(how, "alone")) {		/* a job of its own: its failure ends nobody else */

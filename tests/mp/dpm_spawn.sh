@@ -29,6 +29,7 @@ expect 0 "$run" -n 2 --universe 4 "$prog" soft 4
 expect 0 "$run" -n 2 "$prog" multiple
 expect 0 "$run" -n 2 "$prog" refused
 says "$err" 'without MPI_Init; so the spawn fails'
+says "$err" 'rank 0, which has spawned job .* (sh), waits for it no longer'
 expect 0 "$run" -n 2 "$prog" by_spawned
 expect 0 "$run" -n 2 "$prog" concurrent
 expect 0 "$run" -n 2 "$prog" lingers
@@ -38,6 +39,8 @@ cat "$out"
 
 # Failures end the parents and the children that are connected, and their exit code is the job's.
 expect 137 "$run" -n 2 "$prog" ends child
+says "$err" 'rank 1 of spawned job 1 .* was ended by signal 9 (Killed); ending the other 3 ranks'
+expect 137 "$run" -n 2 "$prog" ends again
 says "$err" 'rank 1 of spawned job 1 .* was ended by signal 9 (Killed); ending the other 3 ranks'
 expect 137 "$run" -n 2 "$prog" ends parent
 says "$err" 'rank 0 (.*was ended by signal 9 (Killed); ending the other 3 ranks'

@@ -1,6 +1,6 @@
 # Files.
 check_PROGRAMS += tests/mp/io_smoke tests/mp/io_smoke_hosts tests/mp/io_random
-tests_mp_io_smoke_SOURCES = tests/mp/io_smoke.c tests/mp/mpi_test.h
+tests_mp_io_smoke_SOURCES = tests/mp/io_smoke.c tests/mp/io_test.h tests/mp/mpi_test.h
 tests_mp_io_smoke_LDADD = libheddle.la
 tests_mp_io_smoke_LDFLAGS = $(NOWRAP)
 tests_mp_io_smoke_hosts_SOURCES = $(tests_mp_io_smoke_SOURCES) tests/mp/hosts_played.c
@@ -10,14 +10,14 @@ tests_mp_io_random_SOURCES = tests/mp/io_random.c tests/mp/mpi_test.h
 tests_mp_io_random_LDADD = libheddle.la
 tests_mp_io_random_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/io_corners
-tests_mp_io_corners_SOURCES = tests/mp/io_corners.c tests/mp/mpi_test.h
+tests_mp_io_corners_SOURCES = tests/mp/io_corners.c tests/mp/io_test.h tests/mp/mpi_test.h
 tests_mp_io_corners_LDADD = libheddle.la
 tests_mp_io_corners_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/io_full tests/mp/io_errno
-tests_mp_io_full_SOURCES = tests/mp/io_full.c tests/mp/mpi_test.h
+tests_mp_io_full_SOURCES = tests/mp/io_full.c tests/mp/io_test.h tests/mp/mpi_test.h
 tests_mp_io_full_LDADD = libheddle.la
 tests_mp_io_full_LDFLAGS = $(NOWRAP)
-tests_mp_io_errno_SOURCES = tests/mp/io_errno.c tests/mp/mpi_test.h
+tests_mp_io_errno_SOURCES = tests/mp/io_errno.c tests/mp/io_test.h tests/mp/mpi_test.h
 tests_mp_io_errno_LDADD = libheddle.la
 tests_mp_io_errno_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/io_threads

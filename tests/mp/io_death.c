@@ -50,6 +50,7 @@ int main(int argc, char **argv)
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	MPI_Info_create(&info);
 	MPI_Info_set(info, "cb_buffer_size", "8192");
+	MPI_Info_set(info, "heddle_overlap", me & 1 ? "false" : "true");
 	rc = MPI_File_open(MPI_COMM_WORLD, argv[4], MPI_MODE_CREATE | MPI_MODE_RDWR, info, &f);
 	MPI_Info_free(&info);
 	MPI_Type_create_resized(MPI_BYTE, 0, all, &tile);

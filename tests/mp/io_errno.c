@@ -5,7 +5,7 @@
  *
  *     io_errno DIRECTORY
  */
-#include "mpi_test.h"
+#include "io_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,22 +17,20 @@ static char path[512], dir[400];
 static int failing;			/* errno of the calls below; 0: they work */
 static int interrupted;			/* every second call is interrupted; the others move at most 7 bytes */
 
-static int class_of(int code)
-{
-	int class;
-
-	MPI_Error_class(code, &class);
-	return class;
-}
-#define FAILS(call, class)	CHECK_EQ(class_of(call), class)
-#define WORKS(call)		CHECK_EQ(call, MPI_SUCCESS)
 #define INTERPOSED		__attribute__((visibility("default")))
 
+static off_t late_from = -1;		/* calls at this offset or behind fail with ENOSPC, after a while; -1: none do */
+
 /* Returns whether the call fails, with errno set; else reduces *n. */
-static int hinder(size_t *n)
+static int hinder(size_t *n, off_t at)
 {
 	static __thread int turn;
 
+	if (late_from >= 0 && at >= late_from) {
+		usleep(20000);
+		errno = ENOSPC;
+		return 1;
+	}
 	if (failing) {
 		errno = failing;
 		return 1;
@@ -48,12 +46,12 @@ static int hinder(size_t *n)
 
 INTERPOSED ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
 {
-	return hinder(&n) ? -1 : syscall(SYS_pwrite64, fd, buf, n, at);
+	return hinder(&n, at) ? -1 : syscall(SYS_pwrite64, fd, buf, n, at);
 }
 
 INTERPOSED ssize_t pread(int fd, void *buf, size_t n, off_t at)
 {
-	return hinder(&n) ? -1 : syscall(SYS_pread64, fd, buf, n, at);
+	return hinder(&n, at) ? -1 : syscall(SYS_pread64, fd, buf, n, at);
 }
 
 INTERPOSED int fsync(int fd)
@@ -134,6 +132,45 @@ static void test_parts(void)
 	WORKS(MPI_File_close(&f));
 }
 
+/* A window that is under way when the exchanges are over fails: all ranks wait for it, and know. So does one in the middle. */
+static void test_windows(void)
+{
+	enum { WINDOW = 4096, WINDOWS = 4, N = WINDOW * WINDOWS };
+	static char v[N];
+	int n = N / np;
+	MPI_Datatype byte, tile;
+	MPI_Request r;
+	MPI_Info info;
+	MPI_File f;
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "collective_buffering", "true");
+	MPI_Info_set(info, "cb_nodes", "1");
+	MPI_Info_set(info, "cb_buffer_size", "4096");
+	MPI_Info_set(info, "heddle_overlap", "true");
+	WORKS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &f));
+	MPI_Info_free(&info);
+	MPI_Type_contiguous(1, MPI_BYTE, &byte);
+	MPI_Type_create_resized(byte, 0, np, &tile);
+	MPI_Type_commit(&tile);
+	WORKS(MPI_File_set_view(f, me, MPI_BYTE, tile, "native", MPI_INFO_NULL));
+	WORKS(MPI_File_write_at_all(f, 0, v, n, MPI_BYTE, MPI_STATUS_IGNORE));
+	for (int k = 1; k < WINDOWS; k++) {
+		late_from = k * WINDOW;
+		FAILS(MPI_File_write_at_all(f, 0, v, n, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+		FAILS(MPI_File_read_at_all(f, 0, v, n, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+		WORKS(MPI_File_iwrite_at_all(f, 0, v, n, MPI_BYTE, &r));
+		FAILS(MPI_Wait(&r, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+		WORKS(MPI_File_iread_at_all(f, 0, v, n, MPI_BYTE, &r));
+		FAILS(MPI_Wait(&r, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+		late_from = -1;
+		WORKS(MPI_File_write_at_all(f, 0, v, n, MPI_BYTE, MPI_STATUS_IGNORE));
+	}
+	MPI_Type_free(&tile);
+	MPI_Type_free(&byte);
+	WORKS(MPI_File_close(&f));
+}
+
 static void opens_not(const char *name, int class)
 {
 	char other[600];
@@ -180,6 +217,7 @@ int main(int argc, char **argv)
 	snprintf(path, sizeof(path), "%s/io_errno", dir);
 	test_classes();
 	test_parts();
+	test_windows();
 	test_names();
 	meet(sync_comm);
 	if (!me)

@@ -366,6 +366,13 @@ int main(int argc, char **argv)
 	for (int round = 0; round < rounds; round++) {
 		uint64_t s = mix(seed * 1000003u + (uint64_t)round), kind = rnd(&s);
 
+		if (round % 4 == 0) {
+			/* windows in the exchange of the next one: at all ranks, at none, at some */
+			MPI_Info_create(&info);
+			MPI_Info_set(info, "heddle_overlap", round % 12 == 0 || (round % 12 == 8 && me & 1) ? "true" : "false");
+			CHECK_EQ(MPI_File_set_info(f, info), MPI_SUCCESS);
+			MPI_Info_free(&info);
+		}
 		if (kind % 16 == 0)
 			CHECK_EQ(MPI_File_set_atomicity(f, (int)(rnd(&s) & 1)), MPI_SUCCESS);
 		if (kind % 16 == 1) {

@@ -4,22 +4,12 @@
  *
  *     io_smoke DIRECTORY
  */
-#include "mpi_test.h"
+#include "io_test.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 static char path[512];
-
-static int class_of(int code)
-{
-	int class;
-
-	MPI_Error_class(code, &class);
-	return class;
-}
-#define FAILS(call, class)	CHECK_EQ(class_of(call), class)
-#define WORKS(call)		CHECK_EQ(call, MPI_SUCCESS)
 
 static MPI_File open_file(int amode)
 {
