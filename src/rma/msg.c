@@ -31,6 +31,7 @@ enum { AM_WAKE = HDL_AM_OWN + 16, AM_SYNC, AM_ACC, AM_RESULT };
 
 struct sync_head {
 	uint64_t window;		/* the receiver's struct hdl_win */
+	uint64_t nonce;			/* of the receiver's state block */
 	uint64_t value;
 	int32_t member;			/* the sender's rank in the window */
 	uint32_t what;			/* enum hdl_rma_sync */
@@ -50,7 +51,8 @@ struct result_head {
 	int32_t error;
 	uint32_t reserved;
 };
-_Static_assert(sizeof(struct acc_head) <= HDL_AM_HEAD_MAX && sizeof(struct result_head) <= HDL_AM_HEAD_MAX, "fits a head");
+_Static_assert(sizeof(struct sync_head) <= HDL_AM_HEAD_MAX && sizeof(struct acc_head) <= HDL_AM_HEAD_MAX &&
+	       sizeof(struct result_head) <= HDL_AM_HEAD_MAX, "fits a head");
 
 /* A message that leaves. */
 struct msg {
@@ -150,7 +152,8 @@ static void on_wake(void *context, const struct hdl_am *am)
 
 int hdl_rma_msg_sync(struct hdl_win *w, struct hdl_target *t, enum hdl_rma_sync what, uint64_t value)
 {
-	struct sync_head h = { .window = w->record[t->rank].window, .value = value, .member = w->rank, .what = what };
+	struct sync_head h = { .window = w->record[t->rank].window, .nonce = w->record[t->rank].nonce, .value = value, .member = w->rank,
+			       .what = what };
 	struct msg *m = msg_new(0);
 
 	if (!m)
@@ -169,6 +172,19 @@ static struct hdl_win *window_of(uint64_t window, int member, const struct hdl_a
 	return NULL;
 }
 
+/*
+ * Whether a message is the unlock of a window that is gone. HDL_SYNC_UNLOCK has no answer, so MPI_Win_free may end before it comes:
+ *     1. Rank 0 unlocks rank 3: HDL_SYNC_UNLOCK waits behind other messages for room. MPI_Win_free: the barrier ends by way of rank 1
+ *     2. Rank 3 frees the window, and makes a new one, whose struct hdl_win has the same address
+ *     3. HDL_SYNC_UNLOCK comes, and would release a lock of the new window. Its nonce is the old window's
+ */
+static bool is_late_unlock(const struct sync_head *h)
+{
+	const struct hdl_win *w = h->what == HDL_SYNC_UNLOCK ? hdl_win_get((MPI_Win)(uintptr_t)h->window) : NULL;
+
+	return h->what == HDL_SYNC_UNLOCK && (!w || w->state->nonce != h->nonce);
+}
+
 static void on_sync(void *context, const struct hdl_am *am)
 {
 	struct sync_head h = { 0 };
@@ -177,7 +193,7 @@ static void on_sync(void *context, const struct hdl_am *am)
 
 	(void)context;
 	memcpy(&h, am->head, am->head_len < sizeof(h) ? am->head_len : sizeof(h));
-	if (!(w = window_of(h.window, h.member, am)))
+	if (is_late_unlock(&h) || !(w = window_of(h.window, h.member, am)))
 		return;
 	if (!(t = hdl_target_of(w, h.member)))
 		hdl_out_of_memory("a rank of a window", sizeof(*t));
@@ -489,18 +505,14 @@ static int to_self(struct hdl_win *w, const struct hdl_acc_args *a, const struct
 	return rc;
 }
 
-int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare,
+int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare, int64_t offset,
 			   struct hdl_rma_group *g)
 {
 	const struct hdl_type *base = hdl_type_base(a->at.target_type);
 	const void *from = a->at.buf;
 	struct hdl_rma_out *o;
-	int64_t offset;
 	bool good;
-	int rc = hdl_rma_range(w, t, &a->at, &offset);
 
-	if (rc)
-		return rc;
 	if (!base)		/* put and get of a mixed type */
 		base = hdl_type_get(MPI_BYTE);
 	if (t->rank == w->rank)
