@@ -56,6 +56,9 @@ static const struct {
 	{ "alloc_shared_noncontig", HDL_WIN_NONCONTIG },
 };
 
+/* Hints that count at creation only: by then memory is allocated, or sizes were compared. */
+#define AT_CREATION ((unsigned)(HDL_WIN_SAME_SIZE | HDL_WIN_SAME_DISP_UNIT | HDL_WIN_NONCONTIG))
+
 static unsigned hints_of(const struct hdl_info *info, unsigned hints)
 {
 	const char *value;
@@ -106,7 +109,7 @@ int PMPI_Win_set_info(MPI_Win win, MPI_Info info)
 		return hdl_bad_win(call, win);
 	rc = hdl_info_arg(NULL, call, info, &given);
 	if (!rc)
-		w->hints = hints_of(given, w->hints);
+		w->hints = (hints_of(given, w->hints) & ~AT_CREATION) | (w->hints & AT_CREATION);
 	return rc;
 }
 HDL_PROFILED(Win_set_info);

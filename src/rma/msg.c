@@ -9,10 +9,11 @@
  *
  *     origin                                    target
  *     queue of the target's accumulates ─ ACC ─▶ queue of the origin's pieces: in order, also those whose data is announced and
- *       the first sends up to WINDOW pieces      has to be fetched first
- *     next piece or next accumulate ◀─ RESULT ─┘
+ *       up to WINDOW pieces under way, of        has to be fetched first
+ *       one accumulate or several
+ *     next piece ◀──────────────────── RESULT ─┘
  *
- * Pieces of one accumulate, and accumulates of one origin, are carried out in the order of the calls. The handler updates memory in
+ * Pieces of one accumulate, and accumulates of one origin, leave and are carried out in the order of the calls. The handler updates memory in
  * progress, where one thread at a time is: so all accumulates of a member's memory are atomic towards each other. That includes
  * those of the member itself, which call hdl_acc_here without a message.
  */
@@ -27,7 +28,7 @@ enum { AM_WAKE = HDL_AM_OWN + 16, AM_SYNC, AM_ACC, AM_RESULT };
 
 #define PIECE_BYTES	8192u		/* data of a message, at most (and one element) */
 #define PIECE_RUNS	256u
-#define WINDOW		4		/* messages of an accumulate under way */
+#define WINDOW		16		/* messages of accumulates under way to one target */
 
 struct sync_head {
 	uint64_t window;		/* the receiver's struct hdl_win */
@@ -71,7 +72,7 @@ struct hdl_rma_out {
 	const struct hdl_type *base;
 	struct hdl_type *type, *target_type, *result_type;	/* with references */
 	struct hdl_stream *in, *out, *at;	/* NULL: none */
-	uint64_t left, open;		/* bytes that are to be sent; bytes whose answer is to come */
+	uint64_t left;			/* bytes that are to be sent */
 	int messages;			/* under way */
 	int error;
 	bool fetch, has_compare;
@@ -273,6 +274,7 @@ static int out_send(struct hdl_rma_out *o)
 	struct msg *m;
 	void *run;
 	char *to;
+	int r;
 
 	if (most > o->left)
 		most = o->left;
@@ -297,9 +299,14 @@ static int out_send(struct hdl_rma_out *o)
 	if (h.has_compare)
 		to = mempcpy(to, o->compare, element);
 	o->left -= got;
-	o->open += got;
 	o->messages++;
-	return msg_send(m, t->ep, AM_ACC, HDL_AM_ORDERED, &h, sizeof(h), (size_t)(to - m->data));
+	t->messages++;
+	r = msg_send(m, t->ep, AM_ACC, HDL_AM_ORDERED, &h, sizeof(h), (size_t)(to - m->data));
+	if (!r)
+		return 0;
+	o->messages--;
+	t->messages--;
+	return r;
 }
 
 static void out_end(struct hdl_rma_out *o)
@@ -309,6 +316,7 @@ static void out_end(struct hdl_rma_out *o)
 	t->out = o->next;
 	if (!t->out)
 		t->out_last = NULL;
+	t->messages -= o->messages;
 	hdl_rma_part_ended(t, o->g, o->error);
 	out_free(o);
 }
@@ -317,24 +325,25 @@ static void pump_turn(struct hdl_target *t)
 {
 	struct hdl_rma_out *o;
 
-	while ((o = t->out)) {
-		while (o->left && o->messages < WINDOW && !o->error) {
-			int r = out_send(o);
+	for (o = t->out; o && !o->left; o = o->next)
+		;
+	while (o && t->messages < WINDOW) {
+		int r = out_send(o);
 
-			if (r) {
-				o->error = hdl_class_of(-r);
-				o->left = 0;
-				if (r == -ENOMEM)
-					break;
-				/* nothing of it is answered any more: the peer has failed */
-				o->messages = 0;
-				o->open = 0;
-			}
+		if (r) {
+			o->error = hdl_class_of(-r);
+			o->left = 0;
 		}
-		if (o->messages || (o->left && !o->error))
-			return;
-		out_end(o);
+		if (r && r != -ENOMEM) {
+			/* the peer has failed, and answers no piece any more */
+			t->messages -= o->messages;
+			o->messages = 0;
+		}
+		while (o && !o->left)
+			o = o->next;
 	}
+	while ((o = t->out) && !o->messages && !o->left)
+		out_end(o);
 }
 
 /*
@@ -362,7 +371,7 @@ static struct hdl_rma_out *out_of(uint64_t cookie, const struct hdl_ep *ep)
 	return o && o->t->ep == ep && o->messages ? o : NULL;
 }
 
-static void result_take(struct hdl_rma_out *o, const struct result_head *h, const void *data, size_t len, int error)
+static void result_take(struct hdl_rma_out *o, const void *data, size_t len, int error)
 {
 	if (!error && o->fetch)
 		hdl_stream_unpack(o->out, data, len);
@@ -371,7 +380,7 @@ static void result_take(struct hdl_rma_out *o, const struct result_head *h, cons
 		o->left = 0;
 	}
 	o->messages--;
-	o->open -= h->bytes;
+	o->t->messages--;
 	pump(o->t);
 }
 
@@ -387,7 +396,7 @@ static void results_take(struct hdl_rma_out *o)
 
 	while ((in = o->results) && in->ready) {
 		o->results = in->next;
-		result_take(o, &in->head, in->data, in->len, in->head.error);
+		result_take(o, in->data, in->len, in->head.error);
 		free(in);
 		if (!hdl_pool_find(&outs, o, MAGIC_OUT, sizeof(*o)))
 			return;		/* that was the last one */
@@ -424,7 +433,7 @@ static void on_result(void *context, const struct hdl_am *am)
 		return;
 	}
 	if (!am->rts && !o->results) {
-		result_take(o, &h, am->data, am->len, h.error);
+		result_take(o, am->data, am->len, h.error);
 		return;
 	}
 	in = malloc(sizeof(*in) + am->len);

@@ -68,7 +68,7 @@ struct hdl_win_record {
 	uint32_t error;			/* class with which the owner's part of the creation has failed */
 	uint16_t key_len;		/* 0: the device does not reach the memory */
 	uint8_t granule;		/* mpi_accumulate_granularity: its log2 + 1, rounded down; 0: not given */
-	uint8_t reserved;
+	uint8_t hints;			/* HDL_WIN_*, as the member gave them */
 	char key[HDL_RKEY_MAX];
 };
 
@@ -116,6 +116,7 @@ struct hdl_target {
 	/* messages (msg.c) */
 	struct hdl_rma_out *out, *out_last;	/* accumulates of this process that are not complete, in their order */
 	struct hdl_rma_in *in, *in_last;	/* those of the member that wait for their data */
+	int messages;			/* pieces of accumulates under way to the member */
 	bool pumping, pump_failed;	/* pump is at work; the member has failed meanwhile */
 	uint16_t lock_state;		/* hdl_lock_state of the lock word as this process knows it; its breaks were reported */
 	bool granted;			/* the owner has granted the lock */
@@ -183,7 +184,7 @@ struct hdl_win {
 	uint64_t made_ticks, made_ns;	/* ticks() and monotonic_ns() at creation: the rate of ticks, for reports */
 	char name[MPI_MAX_OBJECT_NAME];
 };
-/* Info keys with an effect, or that are only kept (section 12.2.1). */
+/* Info keys (section 12.2.1; docs/one-sided.md says what each changes). */
 enum { HDL_WIN_NO_LOCKS = 1, HDL_WIN_SAME_SIZE = 2, HDL_WIN_SAME_DISP_UNIT = 4, HDL_WIN_NONCONTIG = 8, HDL_WIN_SAME_OP = 16,
        HDL_WIN_ORDER_NONE = 32 };
 

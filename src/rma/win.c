@@ -261,6 +261,7 @@ static int shared_memory(struct hdl_win *w, const struct hdl_win_args *args, enu
 	if (rc)
 		return rc;
 	together = how != BY_FABRIC || !s[0].noncontig;
+	w->hints = (w->hints & ~(unsigned)HDL_WIN_NONCONTIG) | (s[0].noncontig ? HDL_WIN_NONCONTIG : 0);
 	for (int r = 0; r < w->size; r++)
 		if (__builtin_add_overflow(sum, s[r].size, &sum) || sum > INT64_MAX)
 			mine->error = MPI_ERR_SIZE;
@@ -341,6 +342,7 @@ static int record_mine(struct hdl_win *w, const struct hdl_win_args *args, struc
 	r->size = (uint64_t)args->size;
 	r->disp_unit = args->disp_unit;
 	r->window = (uintptr_t)w;
+	r->hints = (uint8_t)args->hints;
 	if (args->granularity > 0)
 		r->granule = (uint8_t)(64 - __builtin_clzll((unsigned long long)args->granularity));
 	return rc;
@@ -470,6 +472,32 @@ static bool has_shared_memory(const struct hdl_win *w)
 	return w->flavor == MPI_WIN_FLAVOR_ALLOCATE || w->flavor == MPI_WIN_FLAVOR_SHARED;
 }
 
+/* Whether the members keep what the info keys same_size and same_disp_unit promise; all members find the same. Returns MPI_ERR_SIZE or
+ * MPI_ERR_DISP. */
+static int check_promises(const struct hdl_win *w)
+{
+	const struct hdl_win_record *first = &w->record[0];
+	unsigned promised = 0;
+
+	for (int r = 0; r < w->size; r++)
+		promised |= w->record[r].hints;
+	for (int r = 1; r < w->size; r++) {
+		const struct hdl_win_record *m = &w->record[r];
+
+		if (promised & HDL_WIN_SAME_SIZE && m->size != first->size) {
+			hdl_reason_set("a rank gave the info key same_size, and the window has %llu bytes at rank 0 and %llu at rank %d",
+				       (unsigned long long)first->size, (unsigned long long)m->size, r);
+			return MPI_ERR_SIZE;
+		}
+		if (promised & HDL_WIN_SAME_DISP_UNIT && m->disp_unit != first->disp_unit) {
+			hdl_reason_set("a rank gave the info key same_disp_unit, and the displacement unit is %lld at rank 0 and %lld at rank %d",
+				       (long long)first->disp_unit, (long long)m->disp_unit, r);
+			return MPI_ERR_DISP;
+		}
+	}
+	return MPI_SUCCESS;
+}
+
 static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum shared_how how)
 {
 	struct hdl_win_record *mine = &w->record[w->rank];
@@ -505,6 +533,8 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum
 			else if (!error)
 				hdl_reason_set("rank %d has failed to make its part of the window; look at its output", r);
 		}
+	if (!rc && hdl_vars.check)
+		rc = check_promises(w);
 	if (!rc)
 		rc = agree(w, &all, &any);
 	if (rc)
