@@ -147,6 +147,12 @@ int PMPI_Win_get_info(MPI_Win win, MPI_Info *info_used)
 }
 HDL_PROFILED(Win_get_info);
 
+void hdl_win_help(struct hdl_win *w)
+{
+	if (w->helped && !w->begun && (hdl_threads || !hdl_attrs_run))
+		hdl_rma_begun(w);
+}
+
 /* ---- creation ---------------------------------------------------------------------------------------------- */
 
 /* Checks what all constructors check, and makes the window. baseptr NULL: none is returned. */
@@ -182,7 +188,7 @@ static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, 
 	if (gives_base)
 		*(void **)baseptr = w->base;
 	*win = (MPI_Win)w;
-	hdl_rma_begun(w);
+	hdl_win_help(w);
 	return MPI_SUCCESS;
 }
 

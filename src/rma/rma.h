@@ -380,10 +380,8 @@ void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void 
 /* ---- helper.c -------------------------------------------------------------------------------------------------------- */
 
 /* Starts the helper thread for one more window. Must be the last thing that a call of MPI does: from here on the lock of
- * runtime/threads.h is in use, and a call that began without the lock goes on without it. One call can break this rule: an attribute
- * callback of the program (of MPI_Comm_dup, MPI_Comm_free) that makes a window. The call that runs the callback goes on without
- * the lock until it returns, beside the helper thread, whose first turn comes a PERIOD later; below MPI_THREAD_MULTIPLE such a callback
- * must not make the process's first window that has a helper thread. */
+ * runtime/threads.h is in use, and a call that began without the lock goes on without it. So an attribute
+ * callback of MPI_Comm_dup that makes a window must not start the thread (hdl_win_help in mpi/win.h). */
 void hdl_rma_helper_begin(void);
 /* Must follow hdl_rma_helper_begin once. Opens the lock while it waits for the thread. */
 void hdl_rma_helper_end(void);

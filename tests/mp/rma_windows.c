@@ -318,6 +318,60 @@ static void promises(void)
 	MPI_Comm_set_errhandler(WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+static MPI_Win copied;
+static int64_t copied_memory[4];
+
+static int threads_now(void)
+{
+	char line[256];
+	FILE *f = fopen("/proc/self/status", "r");
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Threads: %d", &n) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static int make_window(MPI_Comm comm, int key, void *state, void *value, void *out, int *flag)
+{
+	int before = threads_now();
+
+	(void)key;
+	(void)state;
+	*(void **)out = value;
+	*flag = 1;
+	MPI_Win_create(copied_memory, sizeof(copied_memory), 8, MPI_INFO_NULL, comm, &copied);
+	/* the first one with a helper thread: MPI_Comm_dup goes on without the lock that the thread would take */
+	CHECK(!getenv("RMA_FIRST") || threads_now() == before);
+	return MPI_SUCCESS;
+}
+
+/* A window that an attribute callback of MPI_Comm_dup makes. RMA_FIRST in the environment: it is the process's first window. */
+static void in_callback(void)
+{
+	MPI_Comm a, b;
+	int64_t v = me;
+	int key, before;
+
+	MPI_Comm_dup(WORLD, &a);
+	MPI_Comm_create_keyval(make_window, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+	MPI_Comm_set_attr(a, key, &key);
+	MPI_Comm_dup(a, &b);
+	before = threads_now();
+	MPI_Win_fence(0, copied);
+	CHECK(!getenv("RMA_HELPED") || threads_now() == before + 1);
+	MPI_Put(&v, 1, MPI_INT64_T, (me + 1) % np, 1, 1, MPI_INT64_T, copied);
+	MPI_Win_fence(0, copied);
+	CHECK_EQ(copied_memory[1], (me + np - 1) % np);
+	MPI_Win_free(&copied);
+	MPI_Comm_free(&a);
+	MPI_Comm_free(&b);
+	MPI_Comm_free_keyval(&key);
+}
+
 /* ---- 9.3.2: error handlers ------------------------------------------------------------------------------------ */
 
 static int handled, handled_code;
@@ -813,6 +867,7 @@ static const struct standard_case cases[] = {
 	{ "12.2.7", "info_changes", 1, info_changes },
 	{ "12.2.7", "info_of_rank_0", 1, info_of_rank_0 },
 	{ "12.2.7", "promises", 1, promises },
+	{ "7.7.2", "in_callback", 1, in_callback },
 	{ "9.3.2", "error_handlers", 1, error_handlers },
 	{ "12.2.1", "zero_size", 1, zero_size },
 	{ "12.2.1", "sizes_and_units", 1, sizes_and_units },
