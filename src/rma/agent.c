@@ -4,27 +4,30 @@
  *
  *     hdl_rma_accumulate ─┬─ cpu       acc.c       the window is mapped
  *                         ├─ handler   msg.c       the window is not mapped
- *                         └─ device    here        elements of 8 bytes at multiples of 8, where the members agreed on it (reach.h)
+ *                         └─ device    here        elements of 8 bytes at multiples of 8, if the members agreed on it (reach.h)
  *
- * Invariant: the agent of an element depends on the window, the target, the element's type and its address only, so all origins choose
- * alike; the operation does not count.
+ * Invariant: the agent of an element depends on the window, the target, the element's type and its address only, so all origins
+ * choose alike; the operation does not count.
  *
  *     1. Rank 0 adds to an int64 of rank 2 by an atomic request of the device
- *     2. Rank 1 replaces the same element. Were MPI_REPLACE a message, since no request of the device exchanges a word, rank 2's handler would
- *        read the element, and store the new value behind the device's addition
- *     3. Rank 0's addition would have an old value that no other operation left there. So rank 1 replaces by a compare-and-swap of the device
+ *     2. Rank 1 replaces the same element. Were MPI_REPLACE a message, since no request of the device exchanges a word, rank 2's
+ *        handler would read the element, and store the new value behind the device's addition
+ *     3. Rank 0's addition would have an old value that no other operation left there. So rank 1 replaces by a compare-and-swap of
+ *        the device
  *
- * The device has two requests: MPI_SUM on integers and MPI_NO_OP are a fetch-and-add, MPI_Compare_and_swap is a compare-and-swap. All other
- * operations are loops: a compare-and-swap with a guess, and another one with the word that the first has returned, until the guess is right.
+ * The device has two requests: MPI_SUM on integers and MPI_NO_OP are a fetch-and-add, MPI_Compare_and_swap is a compare-and-swap.
+ * All other operations are loops: a compare-and-swap with a guess, and another one with the word that the first has returned,
+ * until the guess is right.
  *
- * Order (section 12.7.2): single requests of one origin to one target are carried out in the order in which they are posted. A loop is not:
+ * Order (section 12.7.2): single requests of one origin to one target are carried out in the order in which they are posted. A
+ * loop is not:
  *
  *     1. MPI_Accumulate(MPI_MAX): the first compare-and-swap fails
  *     2. MPI_Fetch_and_op(MPI_NO_OP) on the same element is posted, and returns the value before the maximum
  *     3. The loop's second compare-and-swap follows
  *
- * So a call first waits for the loops of earlier calls to the target, unless accumulate_ordering is none. The elements of one call are under
- * way together, up to AT_ONCE.
+ * So a call first waits for the loops of earlier calls to the target, unless accumulate_ordering is none. The elements of one
+ * call are under way together, up to AT_ONCE.
  */
 #include "rma/failpoint.h"
 #include "rma/rma.h"
@@ -275,7 +278,8 @@ static int words_begin(struct elements *e, struct hdl_target *t, int64_t offset)
 {
 	const struct hdl_acc_args *a = e->a;
 	void *mem = (void *)(uintptr_t)(t->base + (uint64_t)offset);
-	bool run = hdl_type_is_run(a->at.target_type, a->at.target_count) || hdl_type_find_run(a->at.target_type, a->at.target_count, &mem);
+	bool run = hdl_type_is_run(a->at.target_type, a->at.target_count) ||
+		   hdl_type_find_run(a->at.target_type, a->at.target_count, &mem);
 	size_t left = run ? (size_t)a->at.target_count * (size_t)a->at.target_type->size : 0;
 	int rc = MPI_SUCCESS;
 
@@ -298,8 +302,8 @@ static int words_begin(struct elements *e, struct hdl_target *t, int64_t offset)
 	return rc;
 }
 
-static int by_device(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base, const char *compare,
-		     int64_t offset, struct hdl_rma_group *g)
+static int by_device(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base,
+		     const char *compare, int64_t offset, struct hdl_rma_group *g)
 {
 	struct elements e = { .w = w, .a = a, .base = base, .compare = compare, .call = TAKE(free_calls),
 			      .adds = a->op == MPI_NO_OP || hdl_acc_adds(a->op, base) };

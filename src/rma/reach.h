@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose progress the operations on a window need, and whether the device carries accumulates out: pure functions over what the members
- * exchange at creation.
+ * Whose progress the operations on a window need, and whether the device carries accumulates out: pure functions over what the
+ * members exchange at creation.
  *
  * The owner of memory must make progress while it computes, so it has a helper thread, where
  *     - the window is not mapped: locks, accumulates and synchronization are messages
@@ -49,12 +49,12 @@ static inline bool hdl_win_helped(int size, bool far, unsigned all, unsigned any
 }
 
 /*
- * agreed: all members gave the same mpi_accumulate_granularity. Whether the device updates aligned elements of 8 bytes in memory that the CPUs of the members do not (struct hdl_target, native). One
- * member without it is enough for no: an atomic request of the device and another agent's update never meet on an element.
+ * Whether the device updates aligned elements of 8 bytes in memory that the members' CPUs do not (struct hdl_target, native).
+ * agreed: all members gave the same mpi_accumulate_granularity. One member without HDL_HAS_ATOMICS is enough for no:
  *
  *     1. Rank 0's memory is registered for atomic requests, rank 1's begins at an odd address, and is not
- *     2. If each member went by the target's record alone, that would do: the target's memory decides. But whether rank 0's memory is
- *        mapped by all is known only behind the exchange, so both are decided by it
+ *     2. Rank 2 may have no key by which the device updates rank 1's memory, and would need another agent for it
+ *     3. Whether that agent is the cpu or the handler is known only behind the exchange. So one exchange decides for all targets
  */
 static inline bool hdl_win_atomics(int size, bool agreed, unsigned all)
 {

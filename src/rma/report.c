@@ -16,14 +16,14 @@ static bool device_updates(const struct hdl_win *w)
 	return found;
 }
 
+#define DEVICE_TEXT	"device for aligned elements of 8 bytes (mpi_accumulate_granularity: atomic requests; the target takes " \
+			"no part), "
+
 /* Why the window's accumulates have the agent that they have. */
 static const char *agent_text(const struct hdl_win *w)
 {
 	if (device_updates(w))
-		return w->mapped ? "device for aligned elements of 8 bytes (mpi_accumulate_granularity: atomic requests; the target takes no part), "
-				   "else cpu, by locks" :
-				   "device for aligned elements of 8 bytes (mpi_accumulate_granularity: atomic requests; the target takes no part), "
-				   "else handler";
+		return w->mapped ? DEVICE_TEXT "else cpu, by locks" : DEVICE_TEXT "else handler";
 	if (w->native && w->granularity >= HDL_GRANULE_LEAST)
 		return "cpu, by locks (mpi_accumulate_granularity; every rank has mapped the memory of every other)";
 	if (w->native)

@@ -379,7 +379,9 @@ static int record_key(struct hdl_win *w, struct hdl_win_record *r)
 	w->asks_atomics = asks && !r->size;
 	if (w->dynamic || !r->size || (r->memory_at && all_are_local(w) && !asks))
 		return MPI_SUCCESS;
-	err = asks ? hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC_DEVICE, &w->mr) : -EOPNOTSUPP;
+	err = -EOPNOTSUPP;
+	if (asks)
+		err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC_DEVICE, &w->mr);
 	w->asks_atomics |= !err;
 	if (err)
 		err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE, &w->mr);

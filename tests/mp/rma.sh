@@ -12,7 +12,7 @@ for n in ${all:+1 4 6 7} 2 3; do
 	done
 done
 try "errors" 1 tests/mp/rma_errors
-try "a window of an attribute callback" 2 -x SHCA_BEHAVE=noarena -x RMA_FIRST=1 -x RMA_HELPED=1 tests/mp/rma_windows in_callback
+try "a window of an attribute callback" 2 -x SHCA_BEHAVE=noarena -x RMA_FIRST=1 tests/mp/rma_windows in_callback
 try "promises, HEDDLE_CHECK" 3 -x HEDDLE_CHECK=yes tests/mp/rma_windows promises
 try "sync" 5 tests/mp/rma_sync
 for kind in rc xrc dc dc,ud ${all:+ud}; do
