@@ -21,6 +21,7 @@ static const char *const syncs[] = {"flush", "lock", "fence", "post", NULL};
 
 static int measure = LATENCY, operation = PUT, flavour = ALLOCATE, how = FLUSH;
 static double compute = 1;
+static const char *hint;
 
 enum { SLOTS_BYTES = 8 << 20 };
 
@@ -45,14 +46,32 @@ static const struct hdb_option options[] = {
 	{0, "flavour", HDB_CHOICE, &flavour, 0, flavours, "FLAVOUR", "create, allocate, shared or dynamic"},
 	{0, "sync", HDB_CHOICE, &how, 0, syncs, "SYNC",
 	 "of latency: flush (under MPI_Win_lock_all), lock (exclusive, of each operation), fence, post"},
+	{0, "hint", HDB_TEXT, &hint, 0, NULL, "KEY=VALUE", "an info key of the window (mpi_accumulate_granularity=8)"},
 	{0, "compute", HDB_REAL, &compute, 0, NULL, "SECONDS", "how long the target computes (computing; default 1)"},
 	{0},
 };
 
 /* ---- the window ------------------------------------------------------------------------------------------------- */
 
+static MPI_Info hints(void)
+{
+	const char *value = hint ? strchr(hint, '=') : NULL;
+	char key[MPI_MAX_INFO_KEY + 1];
+	MPI_Info info;
+
+	if (!hint)
+		return MPI_INFO_NULL;
+	if (!value || value == hint || value - hint > MPI_MAX_INFO_KEY)
+		hdb_quit(HDB_USAGE, "--hint %s: KEY=VALUE is wanted", hint);
+	snprintf(key, sizeof(key), "%.*s", (int)(value - hint), hint);
+	MPI_Info_create(&info);
+	MPI_Info_set(info, key, value + 1);
+	return info;
+}
+
 static void window_new(size_t size, int slots)
 {
+	MPI_Info info = hints();
 	MPI_Group all;
 	int peer = 1 - hdb_rank;
 
@@ -71,16 +90,18 @@ static void window_new(size_t size, int slots)
 		break;
 	}
 	if (flavour == CREATE) {
-		MPI_Win_create(w.mem, (MPI_Aint)w.bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w.win);
+		MPI_Win_create(w.mem, (MPI_Aint)w.bytes, 1, info, MPI_COMM_WORLD, &w.win);
 	} else if (flavour == ALLOCATE) {
-		MPI_Win_allocate((MPI_Aint)w.bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w.mem, &w.win);
+		MPI_Win_allocate((MPI_Aint)w.bytes, 1, info, MPI_COMM_WORLD, &w.mem, &w.win);
 	} else if (flavour == SHARED) {
-		MPI_Win_allocate_shared((MPI_Aint)w.bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w.mem, &w.win);
+		MPI_Win_allocate_shared((MPI_Aint)w.bytes, 1, info, MPI_COMM_WORLD, &w.mem, &w.win);
 	} else {
-		MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &w.win);
+		MPI_Win_create_dynamic(info, MPI_COMM_WORLD, &w.win);
 		MPI_Win_attach(w.win, w.mem, (MPI_Aint)w.bytes);
 		MPI_Get_address(w.mem, &w.base);
 	}
+	if (info != MPI_INFO_NULL)
+		MPI_Info_free(&info);
 	MPI_Bcast(&w.base, 1, MPI_AINT, w.target, MPI_COMM_WORLD);
 	memset(w.mem, 0, w.bytes);
 	hdb_buffer_new(&w.origin, w.bytes);

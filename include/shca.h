@@ -86,7 +86,7 @@ uint32_t shca_promises(struct ibv_context *context);
 /*
  * An optional access flag of ibv_reg_mr, as above. No thread of the process polls memory of this region for bytes that a peer writes, or
  * waits for them in shca_await: an RDMA WRITE to the region's private memory (not to memory of shca_alloc) wakes no thread, and its bytes
- * become visible in any order. A WRITE_WITH_IMM wakes by its completion, which becomes visible after the bytes.
+ * become visible in any order; nor does an atomic wake one. A WRITE_WITH_IMM wakes by its completion, which becomes visible after the bytes.
  */
 #define SHCA_ACCESS_UNPOLLED (1u << 27)
 

@@ -202,11 +202,14 @@ static int call_delete(const struct keyval *kv, void *handle, void *value)
 	}
 }
 
+unsigned hdl_attrs_run;
+
 /* Call functions of the program, with the lock open: they may call MPI, and the store may have changed on return. Must: the
  * caller holds a reference to the key. */
 static int run_copy(const struct keyval *kv, void *handle, void *value, void **out, int *flag)
 {
 	const char *call = hdl_call;
+	const bool counted = !hdl_threads;
 	unsigned depth;
 	int rc;
 
@@ -219,7 +222,9 @@ static int run_copy(const struct keyval *kv, void *handle, void *value, void **o
 		return MPI_SUCCESS;
 	*flag = 0;
 	depth = hdl_lock_open();
+	hdl_attrs_run += counted;
 	rc = call_copy(kv, handle, value, out, flag);
+	hdl_attrs_run -= counted;
 	hdl_lock_close(depth);
 	hdl_call = call;
 	if (rc)
@@ -230,11 +235,14 @@ static int run_copy(const struct keyval *kv, void *handle, void *value, void **o
 static int run_delete(const struct keyval *kv, void *handle, void *value)
 {
 	const char *call = hdl_call;
+	const bool counted = !hdl_threads;
 	unsigned depth;
 	int rc;
 
 	depth = hdl_lock_open();
+	hdl_attrs_run += counted;
 	rc = call_delete(kv, handle, value);
+	hdl_attrs_run -= counted;
 	hdl_lock_close(depth);
 	hdl_call = call;
 	if (rc)

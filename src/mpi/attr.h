@@ -52,6 +52,8 @@ int hdl_attrs_copy(enum hdl_attr_kind kind, void *handle, const struct hdl_attrs
 int hdl_attrs_delete(enum hdl_attr_kind kind, void *handle, struct hdl_attrs **attrs);
 /* Frees the store without calling functions of the program: in MPI_Finalize, for objects that were never freed. */
 void hdl_attrs_drop(struct hdl_attrs **attrs);
+/* Functions of the program that run: the calls that have started them go on when these return. Without hdl_threads only. */
+extern unsigned hdl_attrs_run;
 /* Frees keys that were never freed. Must follow the end of the last object. */
 void hdl_keyval_fini(void);
 

@@ -344,7 +344,7 @@ static int accumulate(const struct acc_call *c, MPI_Request *request)
 		a.at.count = 0;
 		a.at.type = a.at.target_type;
 	}
-	if (request && !w->mapped && !(g = hdl_rma_group_new(w)))
+	if (request && (!w->mapped || t->atomics) && !(g = hdl_rma_group_new(w)))
 		return hdl_win_raise(w, MPI_ERR_NO_MEM, c->call, "out of memory for a request");
 	rc = hdl_rma_accumulate(w, t, &a, g);
 	if (g)

@@ -56,6 +56,9 @@ static const struct {
 	{ "alloc_shared_noncontig", HDL_WIN_NONCONTIG },
 };
 
+/* Hints that count at creation only: by then memory is allocated, or sizes were compared. */
+#define AT_CREATION ((unsigned)(HDL_WIN_SAME_SIZE | HDL_WIN_SAME_DISP_UNIT | HDL_WIN_NONCONTIG))
+
 static unsigned hints_of(const struct hdl_info *info, unsigned hints)
 {
 	const char *value;
@@ -106,7 +109,7 @@ int PMPI_Win_set_info(MPI_Win win, MPI_Info info)
 		return hdl_bad_win(call, win);
 	rc = hdl_info_arg(NULL, call, info, &given);
 	if (!rc)
-		w->hints = hints_of(given, w->hints);
+		w->hints = (hints_of(given, w->hints) & ~AT_CREATION) | (w->hints & AT_CREATION);
 	return rc;
 }
 HDL_PROFILED(Win_set_info);
@@ -144,6 +147,12 @@ int PMPI_Win_get_info(MPI_Win win, MPI_Info *info_used)
 }
 HDL_PROFILED(Win_get_info);
 
+void hdl_win_help(struct hdl_win *w)
+{
+	if (w->helped && !w->begun && (hdl_threads || !hdl_attrs_run))
+		hdl_rma_begun(w);
+}
+
 /* ---- creation ---------------------------------------------------------------------------------------------- */
 
 /* Checks what all constructors check, and makes the window. baseptr NULL: none is returned. */
@@ -179,7 +188,7 @@ static int win_make(const char *call, struct hdl_win_args *args, MPI_Info info, 
 	if (gives_base)
 		*(void **)baseptr = w->base;
 	*win = (MPI_Win)w;
-	hdl_rma_begun(w);
+	hdl_win_help(w);
 	return MPI_SUCCESS;
 }
 

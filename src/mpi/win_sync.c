@@ -34,6 +34,7 @@ int PMPI_Win_fence(int assert, MPI_Win win)
 	rc = hdl_win_fence(w, assert);
 	w->epoch = (uint8_t)next;
 	w->open_all = false;	/* until the first operation: only then does a fence begin an epoch */
+	hdl_win_help(w);
 	return done(w, call, rc);
 }
 HDL_PROFILED(Win_fence);
@@ -84,6 +85,7 @@ int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
 		w->exposed = true;
 		w->epoch = (uint8_t)next;
 	}
+	hdl_win_help(w);
 	return done(w, call, rc);
 }
 HDL_PROFILED(Win_post);
@@ -271,6 +273,7 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
 	}
 	w->open_all = true;
 	w->epoch = (uint8_t)next;
+	hdl_win_help(w);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Win_lock_all);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accumulates. One agent carries out all accumulates of a window; the members agree on it at creation:
- *
- *     cpu        every member has mapped the state block of every other: the origin's CPU does the work, the target takes no part
- *     handler    otherwise: the target's progress does (msg.c)
- *
- * With the agent cpu, how an element is updated depends on the window, its type and its address only, so that all origins agree:
+ * Accumulates by the agent cpu (agent.c): every member has mapped the state block of every other, the origin's CPU does the work, and the
+ * target takes no part. How an element is updated depends on the window, its type and its address only, so that all origins agree:
  *
  *     native     the memory is in the fabric, mapped by all, and the element has 1, 2, 4 or 8 bytes at a multiple of its size:
  *                an atomic instruction, or a compare-and-swap
@@ -25,6 +21,7 @@
  */
 #include "rma/failpoint.h"
 #include "rma/rma.h"
+#include "rma/side.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -82,6 +79,11 @@ static struct element element_of(const struct hdl_type *base, MPI_Op op)
 		e.integer = *k == 2;
 	}
 	return e;
+}
+
+bool hdl_acc_adds(MPI_Op op, const struct hdl_type *base)
+{
+	return op == MPI_SUM && element_of(base, op).integer;
 }
 
 /* inout[i] = in[i] op inout[i] of n packed elements, as the standard's f(target, origin): all predefined operations commute. Elements
@@ -394,51 +396,8 @@ static size_t walk_batch(struct walk *k, const struct hdl_target *t, const struc
 	return bytes / e->size;
 }
 
-/* One side at the origin: a run, or a stream. */
-struct side {
-	struct hdl_stream *s;
-	char *run;
-};
-#define STREAM(name, type) \
-	struct hdl_stream *const name = __builtin_alloca_with_align((type) ? hdl_stream_bytes(type) : 16, 128)
-
-static void side_open(struct side *o, struct hdl_stream *s, void *buf, MPI_Count count, const struct hdl_type *type)
-{
-	*o = (struct side){ 0 };
-	if (hdl_type_is_run(type, count) || hdl_type_find_run(type, count, &buf)) {
-		o->run = buf;
-	} else {
-		hdl_stream_open(s, buf, count, type, 0);
-		o->s = s;
-	}
-}
-
-/* Returns the next bytes, packed: in place, or in `room`. */
-static const char *side_take(struct side *o, char *room, size_t bytes)
-{
-	const char *p = o->run;
-
-	if (o->s) {
-		hdl_stream_pack(o->s, room, bytes);
-		return room;
-	}
-	o->run += bytes;
-	return p;
-}
-
-static void side_give(struct side *o, const char *from, size_t bytes)
-{
-	if (o->s) {
-		hdl_stream_unpack(o->s, from, bytes);
-	} else {
-		memcpy(o->run, from, bytes);
-		o->run += bytes;
-	}
-}
-
-/* Carries an accumulate out by this process's CPU. */
-static int by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base, const char *compare,
-		  int64_t offset)
+int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base, const char *compare,
+		   int64_t offset)
 {
 	const struct element e = element_of(base, a->op);
 	bool far = t->lane != HDL_LANE_MAPPED;
@@ -447,7 +406,7 @@ static int by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_
 	char *room = near_room, *buf, *old;
 	void *mem = (void *)(uintptr_t)(t->base + (uint64_t)offset);
 	struct hdl_acc_piece piece[PIECES];
-	struct side in = { 0 }, out = { 0 };
+	struct hdl_side in = { 0 }, out = { 0 };
 	struct walk k = { 0 };
 	int rc = MPI_SUCCESS;
 	unsigned n;
@@ -458,13 +417,13 @@ static int by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_
 		room = w->bounce;
 	buf = room + most + 64;
 	old = buf + most + 64;
-	STREAM(is, a->at.type);
-	STREAM(os, a->fetch ? a->result_type : NULL);
-	STREAM(ts, a->at.target_type);
+	HDL_STREAM_HERE(is, a->at.type);
+	HDL_STREAM_HERE(os, a->fetch ? a->result_type : NULL);
+	HDL_STREAM_HERE(ts, a->at.target_type);
 	if (a->op != MPI_NO_OP)
-		side_open(&in, is, a->at.buf, a->at.count, a->at.type);
+		hdl_side_open(&in, is, a->at.buf, a->at.count, a->at.type);
 	if (a->fetch)
-		side_open(&out, os, a->result, a->result_count, a->result_type);
+		hdl_side_open(&out, os, a->result, a->result_count, a->result_type);
 	if (hdl_type_is_run(a->at.target_type, a->at.target_count) || hdl_type_find_run(a->at.target_type, a->at.target_count, &mem)) {
 		k.at = (uintptr_t)mem;
 		k.left = (size_t)a->at.target_count * (size_t)a->at.target_type->size;
@@ -473,7 +432,7 @@ static int by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_
 		k.s = ts;
 	}
 	while (!rc && (elements = walk_batch(&k, t, &e, most, piece, &n))) {
-		const char *operand = a->op == MPI_NO_OP ? NULL : side_take(&in, room, elements * e.size);
+		const char *operand = a->op == MPI_NO_OP ? NULL : hdl_side_take(&in, room, elements * e.size);
 		char *result = a->fetch ? old : NULL;
 
 		if (n == 1 && is_native(t, &e, piece[0].at) && !t->alone)
@@ -481,7 +440,7 @@ static int by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_
 		else
 			rc = locked(w, t, &e, piece, n, elements, operand, compare, result, buf);
 		if (result && !rc)
-			side_give(&out, result, elements * e.size);
+			hdl_side_give(&out, result, elements * e.size);
 	}
 	return rc;
 }
@@ -519,31 +478,7 @@ void hdl_acc_here(const struct hdl_win *w, const struct hdl_acc_piece *piece, un
 	}
 }
 
-/* ---- the door -------------------------------------------------------------------------------------------------------------- */
-
-int hdl_rma_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, struct hdl_rma_group *g)
-{
-	const struct hdl_type *base = hdl_type_base(a->at.target_type);
-	int64_t offset;
-	int rc = hdl_rma_range(w, t, &a->at, &offset);
-
-	if (rc || !a->at.target_count || !a->at.target_type->size)
-		return rc;
-	if (hdl_target_failed(t))
-		return hdl_rma_dead(w, t->rank, "accumulate to");
-	if (!w->mapped)
-		return hdl_rma_msg_accumulate(w, t, a, NULL, g);
-	if (t->lane == HDL_LANE_DEVICE && w->dynamic) {
-		struct hdl_rkey *key;
-		uint64_t at;
-
-		/* a new version of the table is read before a hashed lock is held: reading may wait */
-		rc = hdl_region_find(w, t, t->base + (uint64_t)offset + (uint64_t)a->at.target_type->true_lb, 1, &key, &at);
-		if (rc)
-			return rc;
-	}
-	return by_cpu(w, t, a, base, NULL, offset);
-}
+/* ---- compare-and-swap ----------------------------------------------------------------------------------------------------- */
 
 bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare, void *result)
 {
@@ -569,37 +504,4 @@ bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, voi
 	CASE(8, uint64_t)
 	}
 	return true;
-}
-
-int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare, void *result,
-			     const struct hdl_type *type, MPI_Aint disp)
-{
-	struct hdl_acc_args a = { .at = { (void *)(uintptr_t)origin, 1, type, disp, 1, type }, .op = MPI_REPLACE, .fetch = true,
-				  .result = result, .result_count = 1, .result_type = type };
-	const struct element e = { .type = type, .op = MPI_REPLACE, .size = (size_t)type->size, .whole = hdl_type_is_contiguous(type) };
-	int64_t offset;
-	int rc = hdl_rma_range(w, t, &a.at, &offset);
-
-	if (rc)
-		return rc;
-	if (hdl_target_failed(t))
-		return hdl_rma_dead(w, t->rank, "compare-and-swap at");
-	if (!w->mapped)
-		return hdl_rma_msg_accumulate(w, t, &a, compare, NULL);
-	if (!is_native(t, &e, t->base + (uint64_t)offset)) {
-		char packed[32];
-
-		if (t->lane == HDL_LANE_DEVICE && w->dynamic) {
-			struct hdl_rkey *key;
-			uint64_t in_region;
-
-			rc = hdl_region_find(w, t, t->base + (uint64_t)offset, 1, &key, &in_region);
-			if (rc)
-				return rc;
-		}
-		hdl_pack(packed, compare, 1, type, 0, e.size);
-		return by_cpu(w, t, &a, type, packed, offset);
-	}
-	hdl_cas_native(t, type, t->memory + offset, origin, compare, result);
-	return MPI_SUCCESS;
 }

@@ -69,7 +69,7 @@ void hdl_rma_helper_begin(void)
 		return;
 	hdl_threads = true;
 	/* a stack of the default size: progress may call the program's reduction functions */
-	if (!hdl_thread_create(&helper->thread, NULL, helper_main, helper, NULL))
+	if (!hdl_thread_create(&helper->thread, NULL, helper_main, helper, "heddle-rma"))
 		return;
 	hdl_warn("no thread can be made: operations on this rank's windows wait while the rank computes outside the library");
 	free(helper);

@@ -323,7 +323,7 @@ static int move(struct hdl_win *w, struct hdl_target *t, bool put, const struct 
 		acc.result_type = a->type;
 		acc.at.count = 0;
 	}
-	return hdl_rma_msg_accumulate(w, t, &acc, NULL, g);
+	return hdl_rma_msg_accumulate(w, t, &acc, NULL, offset, g);
 }
 
 int hdl_rma_put(struct hdl_win *w, struct hdl_target *t, const struct hdl_rma_args *a, struct hdl_rma_group *g)

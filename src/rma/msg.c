@@ -9,10 +9,11 @@
  *
  *     origin                                    target
  *     queue of the target's accumulates ─ ACC ─▶ queue of the origin's pieces: in order, also those whose data is announced and
- *       the first sends up to WINDOW pieces      has to be fetched first
- *     next piece or next accumulate ◀─ RESULT ─┘
+ *       up to WINDOW pieces under way, of        has to be fetched first
+ *       one accumulate or several
+ *     next piece ◀──────────────────── RESULT ─┘
  *
- * Pieces of one accumulate, and accumulates of one origin, are carried out in the order of the calls. The handler updates memory in
+ * Pieces of one accumulate, and accumulates of one origin, leave and are carried out in the order of the calls. The handler updates memory in
  * progress, where one thread at a time is: so all accumulates of a member's memory are atomic towards each other. That includes
  * those of the member itself, which call hdl_acc_here without a message.
  */
@@ -27,10 +28,11 @@ enum { AM_WAKE = HDL_AM_OWN + 16, AM_SYNC, AM_ACC, AM_RESULT };
 
 #define PIECE_BYTES	8192u		/* data of a message, at most (and one element) */
 #define PIECE_RUNS	256u
-#define WINDOW		4		/* messages of an accumulate under way */
+#define WINDOW		16		/* messages of accumulates under way to one target */
 
 struct sync_head {
 	uint64_t window;		/* the receiver's struct hdl_win */
+	uint64_t nonce;			/* of the receiver's state block */
 	uint64_t value;
 	int32_t member;			/* the sender's rank in the window */
 	uint32_t what;			/* enum hdl_rma_sync */
@@ -50,7 +52,8 @@ struct result_head {
 	int32_t error;
 	uint32_t reserved;
 };
-_Static_assert(sizeof(struct acc_head) <= HDL_AM_HEAD_MAX && sizeof(struct result_head) <= HDL_AM_HEAD_MAX, "fits a head");
+_Static_assert(sizeof(struct sync_head) <= HDL_AM_HEAD_MAX && sizeof(struct acc_head) <= HDL_AM_HEAD_MAX &&
+	       sizeof(struct result_head) <= HDL_AM_HEAD_MAX, "fits a head");
 
 /* A message that leaves. */
 struct msg {
@@ -69,7 +72,7 @@ struct hdl_rma_out {
 	const struct hdl_type *base;
 	struct hdl_type *type, *target_type, *result_type;	/* with references */
 	struct hdl_stream *in, *out, *at;	/* NULL: none */
-	uint64_t left, open;		/* bytes that are to be sent; bytes whose answer is to come */
+	uint64_t left;			/* bytes that are to be sent */
 	int messages;			/* under way */
 	int error;
 	bool fetch, has_compare;
@@ -150,7 +153,8 @@ static void on_wake(void *context, const struct hdl_am *am)
 
 int hdl_rma_msg_sync(struct hdl_win *w, struct hdl_target *t, enum hdl_rma_sync what, uint64_t value)
 {
-	struct sync_head h = { .window = w->record[t->rank].window, .value = value, .member = w->rank, .what = what };
+	struct sync_head h = { .window = w->record[t->rank].window, .nonce = w->record[t->rank].nonce, .value = value, .member = w->rank,
+			       .what = what };
 	struct msg *m = msg_new(0);
 
 	if (!m)
@@ -169,6 +173,19 @@ static struct hdl_win *window_of(uint64_t window, int member, const struct hdl_a
 	return NULL;
 }
 
+/*
+ * Whether a message is the unlock of a window that is gone. HDL_SYNC_UNLOCK has no answer, so MPI_Win_free may end before it comes:
+ *     1. Rank 0 unlocks rank 3: HDL_SYNC_UNLOCK waits behind other messages for room. MPI_Win_free: the barrier ends by way of rank 1
+ *     2. Rank 3 frees the window, and makes a new one, whose struct hdl_win has the same address
+ *     3. HDL_SYNC_UNLOCK comes, and would release a lock of the new window. Its nonce is the old window's
+ */
+static bool is_late_unlock(const struct sync_head *h)
+{
+	const struct hdl_win *w = h->what == HDL_SYNC_UNLOCK ? hdl_win_get((MPI_Win)(uintptr_t)h->window) : NULL;
+
+	return h->what == HDL_SYNC_UNLOCK && (!w || w->state->nonce != h->nonce);
+}
+
 static void on_sync(void *context, const struct hdl_am *am)
 {
 	struct sync_head h = { 0 };
@@ -177,7 +194,7 @@ static void on_sync(void *context, const struct hdl_am *am)
 
 	(void)context;
 	memcpy(&h, am->head, am->head_len < sizeof(h) ? am->head_len : sizeof(h));
-	if (!(w = window_of(h.window, h.member, am)))
+	if (is_late_unlock(&h) || !(w = window_of(h.window, h.member, am)))
 		return;
 	if (!(t = hdl_target_of(w, h.member)))
 		hdl_out_of_memory("a rank of a window", sizeof(*t));
@@ -257,6 +274,7 @@ static int out_send(struct hdl_rma_out *o)
 	struct msg *m;
 	void *run;
 	char *to;
+	int r;
 
 	if (most > o->left)
 		most = o->left;
@@ -281,9 +299,14 @@ static int out_send(struct hdl_rma_out *o)
 	if (h.has_compare)
 		to = mempcpy(to, o->compare, element);
 	o->left -= got;
-	o->open += got;
 	o->messages++;
-	return msg_send(m, t->ep, AM_ACC, HDL_AM_ORDERED, &h, sizeof(h), (size_t)(to - m->data));
+	t->messages++;
+	r = msg_send(m, t->ep, AM_ACC, HDL_AM_ORDERED, &h, sizeof(h), (size_t)(to - m->data));
+	if (!r)
+		return 0;
+	o->messages--;
+	t->messages--;
+	return r;
 }
 
 static void out_end(struct hdl_rma_out *o)
@@ -293,6 +316,7 @@ static void out_end(struct hdl_rma_out *o)
 	t->out = o->next;
 	if (!t->out)
 		t->out_last = NULL;
+	t->messages -= o->messages;
 	hdl_rma_part_ended(t, o->g, o->error);
 	out_free(o);
 }
@@ -301,24 +325,25 @@ static void pump_turn(struct hdl_target *t)
 {
 	struct hdl_rma_out *o;
 
-	while ((o = t->out)) {
-		while (o->left && o->messages < WINDOW && !o->error) {
-			int r = out_send(o);
+	for (o = t->out; o && !o->left; o = o->next)
+		;
+	while (o && t->messages < WINDOW) {
+		int r = out_send(o);
 
-			if (r) {
-				o->error = hdl_class_of(-r);
-				o->left = 0;
-				if (r == -ENOMEM)
-					break;
-				/* nothing of it is answered any more: the peer has failed */
-				o->messages = 0;
-				o->open = 0;
-			}
+		if (r) {
+			o->error = hdl_class_of(-r);
+			o->left = 0;
 		}
-		if (o->messages || (o->left && !o->error))
-			return;
-		out_end(o);
+		if (r && r != -ENOMEM) {
+			/* the peer has failed, and answers no piece any more */
+			t->messages -= o->messages;
+			o->messages = 0;
+		}
+		while (o && !o->left)
+			o = o->next;
 	}
+	while ((o = t->out) && !o->messages && !o->left)
+		out_end(o);
 }
 
 /*
@@ -346,7 +371,7 @@ static struct hdl_rma_out *out_of(uint64_t cookie, const struct hdl_ep *ep)
 	return o && o->t->ep == ep && o->messages ? o : NULL;
 }
 
-static void result_take(struct hdl_rma_out *o, const struct result_head *h, const void *data, size_t len, int error)
+static void result_take(struct hdl_rma_out *o, const void *data, size_t len, int error)
 {
 	if (!error && o->fetch)
 		hdl_stream_unpack(o->out, data, len);
@@ -355,7 +380,7 @@ static void result_take(struct hdl_rma_out *o, const struct result_head *h, cons
 		o->left = 0;
 	}
 	o->messages--;
-	o->open -= h->bytes;
+	o->t->messages--;
 	pump(o->t);
 }
 
@@ -371,7 +396,7 @@ static void results_take(struct hdl_rma_out *o)
 
 	while ((in = o->results) && in->ready) {
 		o->results = in->next;
-		result_take(o, &in->head, in->data, in->len, in->head.error);
+		result_take(o, in->data, in->len, in->head.error);
 		free(in);
 		if (!hdl_pool_find(&outs, o, MAGIC_OUT, sizeof(*o)))
 			return;		/* that was the last one */
@@ -408,7 +433,7 @@ static void on_result(void *context, const struct hdl_am *am)
 		return;
 	}
 	if (!am->rts && !o->results) {
-		result_take(o, &h, am->data, am->len, h.error);
+		result_take(o, am->data, am->len, h.error);
 		return;
 	}
 	in = malloc(sizeof(*in) + am->len);
@@ -489,18 +514,14 @@ static int to_self(struct hdl_win *w, const struct hdl_acc_args *a, const struct
 	return rc;
 }
 
-int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare,
+int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare, int64_t offset,
 			   struct hdl_rma_group *g)
 {
 	const struct hdl_type *base = hdl_type_base(a->at.target_type);
 	const void *from = a->at.buf;
 	struct hdl_rma_out *o;
-	int64_t offset;
 	bool good;
-	int rc = hdl_rma_range(w, t, &a->at, &offset);
 
-	if (rc)
-		return rc;
 	if (!base)		/* put and get of a mixed type */
 		base = hdl_type_get(MPI_BYTE);
 	if (t->rank == w->rank)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose progress the operations on a window need: pure functions over what the members exchange at creation.
+ * Whose progress the operations on a window need, and whether the device carries accumulates out: pure functions over what the
+ * members exchange at creation.
  *
  * The owner of memory must make progress while it computes, so it has a helper thread, where
  *     - the window is not mapped: locks, accumulates and synchronization are messages
@@ -23,8 +24,8 @@
 #define HDL_CONNECT_MOST 64
 
 /* What a member has found, exchanged as a byte. BY_MESSAGES: operations of this member on some other member's memory, of this host, are
- * or may begin with messages. */
-enum { HDL_HAS_STATES = 1, HDL_HAS_MEMORIES = 2, HDL_BY_MESSAGES = 4 };
+ * or may begin with messages. ATOMICS: the member asks for the agent device, and its memory is registered for that, or there is none. */
+enum { HDL_HAS_STATES = 1, HDL_HAS_MEMORIES = 2, HDL_BY_MESSAGES = 4, HDL_HAS_ATOMICS = 8 };
 
 /* Whether the members connect their queues at creation. */
 static inline bool hdl_win_connects(int size)
@@ -45,6 +46,19 @@ static inline bool hdl_win_helped(int size, bool far, unsigned all, unsigned any
 	if (size == 1)
 		return false;
 	return !(all & HDL_HAS_STATES) || (far && (any & HDL_BY_MESSAGES || !(all & HDL_HAS_MEMORIES)));
+}
+
+/*
+ * Whether the device updates aligned elements of 8 bytes in memory that the members' CPUs do not (struct hdl_target, native).
+ * agreed: all members gave the same mpi_accumulate_granularity. One member without HDL_HAS_ATOMICS is enough for no:
+ *
+ *     1. Rank 0's memory is registered for atomic requests, rank 1's begins at an odd address, and is not
+ *     2. Rank 2 may have no key by which the device updates rank 1's memory, and would need another agent for it
+ *     3. Whether that agent is the cpu or the handler is known only behind the exchange. So one exchange decides for all targets
+ */
+static inline bool hdl_win_atomics(int size, bool agreed, unsigned all)
+{
+	return size > 1 && agreed && all & HDL_HAS_ATOMICS;
 }
 
 #endif

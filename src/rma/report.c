@@ -6,9 +6,24 @@
 
 static const char *const flavors[] = { "MPI_Win_create", "MPI_Win_allocate", "MPI_Win_create_dynamic", "MPI_Win_allocate_shared" };
 
+/* Whether this window has memory that the device updates. */
+static bool device_updates(const struct hdl_win *w)
+{
+	bool found = false;
+
+	for (int r = 0; r < w->size && w->atomics; r++)
+		found |= w->record[r].size && !(w->native && w->record[r].memory_at);
+	return found;
+}
+
+#define DEVICE_TEXT	"device for aligned elements of 8 bytes (mpi_accumulate_granularity: atomic requests; the target takes " \
+			"no part), "
+
 /* Why the window's accumulates have the agent that they have. */
 static const char *agent_text(const struct hdl_win *w)
 {
+	if (device_updates(w))
+		return w->mapped ? DEVICE_TEXT "else cpu, by locks" : DEVICE_TEXT "else handler";
 	if (w->native && w->granularity >= HDL_GRANULE_LEAST)
 		return "cpu, by locks (mpi_accumulate_granularity; every rank has mapped the memory of every other)";
 	if (w->native)
@@ -44,6 +59,11 @@ void hdl_win_report(const struct hdl_win *w)
 	hdl_win_label(w, label);
 	fprintf(stderr, "heddle: rank %d: %s of %s, %d ranks, %lld bytes here: accumulates by %s\n", hdl_job.rank, label,
 		flavors[w->flavor - MPI_WIN_FLAVOR_CREATE], w->size, (long long)w->bytes, agent_text(w));
+	if (w->granularity > 0 && w->granularity <= HDL_GRANULE_ATOMIC && !w->atomics && !w->native && w->size > 1)
+		fprintf(stderr, "heddle: rank %d: %s: mpi_accumulate_granularity asks for the agent device, but %s\n", hdl_job.rank, label,
+			w->dynamic ? "regions of a dynamic window are not registered for atomic requests" :
+			!hdl_mr_has_atomics(hdl_mpi_tp) ? "there is no device with atomic requests and connected queues, or more than one device" :
+			"some rank's memory is not registered for atomic requests (address and size must be multiples of 8)");
 	if (w->helped)
 		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank, label);
 	for (int r = 1; r <= w->size; r++) {
@@ -67,6 +87,8 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 					      "handler (this device has no memory that ranks share: the target's progress)";
 	bool mapped = p && !several_hosts;
 
+	bool atomics = hdl_mr_has_atomics(hdl_mpi_tp);
+
 	hdl_tp_unshare(hdl_mpi_tp, p);
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_allocate", shared, "",
 		mapped ? "cpu (atomic instructions; elements longer than 8 bytes under a hashed lock)" : handler);
@@ -79,6 +101,9 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create_dynamic",
 		mapped ? "device (by the owner's table of regions)" : "handler (the owner knows its regions)", "",
 		mapped ? "as MPI_Win_create" : handler);
+	fprintf(out, "%-24s  accumulates to memory that is not mapped, aligned elements of 8 bytes: %s\n", "with a granularity of 8",
+		atomics ? "device (atomic requests; address and size of each rank's memory are multiples of 8. Not dynamic windows)" :
+		"as without (no device with atomic requests and connected queues, or more than one device)");
 	fprintf(out, "%-24s  locks: %s\n", "all", mapped ? "a word in the target's state block; the target takes no part" :
 		"messages, which the target's progress answers");
 }

@@ -8,10 +8,11 @@
  *
  *     win.c      windows: creation, records, targets          sync.c    fence, post/start/complete/wait, flush
  *     locks.c    locks of members, mapped and by message      move.c    put and get
- *     acc.c      accumulates by the origin's CPU              msg.c     active messages: accumulates, locks, wake-ups
+ *     agent.c    accumulates: agents, those by the device     acc.c     accumulates by the origin's CPU
+ *                                                             msg.c     active messages: accumulates, locks, wake-ups
  *     regions.c  regions of dynamic windows                   report.c  the report, and what a hang report says
  *     helper.c   progress for a process that computes
- *     pure: lock.h, epoch.h, hashed.h, reach.h
+ *     pure: lock.h, epoch.h, hashed.h, reach.h                side.h    buffers of the origin
  *
  * All functions return MPI_SUCCESS or an MPI error class with hdl_reason_set. Must: the lock of runtime/threads.h is held.
  */
@@ -67,7 +68,7 @@ struct hdl_win_record {
 	uint32_t error;			/* class with which the owner's part of the creation has failed */
 	uint16_t key_len;		/* 0: the device does not reach the memory */
 	uint8_t granule;		/* mpi_accumulate_granularity: its log2 + 1, rounded down; 0: not given */
-	uint8_t reserved;
+	uint8_t hints;			/* HDL_WIN_*, as the member gave them */
 	char key[HDL_RKEY_MAX];
 };
 
@@ -91,6 +92,7 @@ struct hdl_target {
 	bool open;			/* this member may be accessed: MPI_Win_start or MPI_Win_lock named it */
 	bool native;			/* aligned elements of up to 8 bytes are updated by atomic instructions: every member has mapped
 					 * the memory, and the members asked for no granularity */
+	bool atomics;			/* aligned elements of 8 bytes are updated by the device's atomic requests (agent.c) */
 	bool alone;			/* no accumulate of another process runs beside this one's: this process holds the exclusive
 					 * lock, or is the only member */
 	const struct hdl_ep_note *note;	/* of its endpoint; of this process: one that never fails */
@@ -100,9 +102,10 @@ struct hdl_target {
 	uint64_t pending;		/* operations of this process that are not complete there */
 	int error;			/* class of the first operation that has failed since the last flush */
 	uint8_t granule;		/* log2 of the bytes that a hashed lock covers */
+	unsigned updates, loops;	/* agent.c: requests under way; those that may be repeated */
 	int rank, proc;			/* in the window; number of the process */
 	struct hdl_ep *ep;		/* NULL: this process */
-	struct hdl_rkey *key;
+	struct hdl_rkey *key;		/* of the memory; NULL: no lane and no agent needs the device. This process has one for atomics */
 	uint64_t posts;			/* exposure epochs of the member that MPI_Win_start has used up */
 	uint64_t completes;		/* access epochs of the member that MPI_Win_wait has used up */
 	/* dynamic: copy of the member's regions */
@@ -113,6 +116,7 @@ struct hdl_target {
 	/* messages (msg.c) */
 	struct hdl_rma_out *out, *out_last;	/* accumulates of this process that are not complete, in their order */
 	struct hdl_rma_in *in, *in_last;	/* those of the member that wait for their data */
+	int messages;			/* pieces of accumulates under way to the member */
 	bool pumping, pump_failed;	/* pump is at work; the member has failed meanwhile */
 	uint16_t lock_state;		/* hdl_lock_state of the lock word as this process knows it; its breaks were reported */
 	bool granted;			/* the owner has granted the lock */
@@ -142,6 +146,8 @@ struct hdl_win {
 	bool dynamic;
 	bool mapped;			/* every member has mapped the state block of every other */
 	bool native;			/* ... and every member's memory that is in the fabric */
+	bool asks_atomics;		/* this member's memory is registered for atomic requests, or there is none; and its hint asks for them */
+	bool atomics;			/* the members agreed on the agent device (reach.h) */
 	bool helped;			/* peers' operations need this process's progress (reach.h) */
 	bool begun;			/* hdl_rma_helper_begin was called for this window */
 	int flavor, model;		/* MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED */
@@ -178,13 +184,15 @@ struct hdl_win {
 	uint64_t made_ticks, made_ns;	/* ticks() and monotonic_ns() at creation: the rate of ticks, for reports */
 	char name[MPI_MAX_OBJECT_NAME];
 };
-/* Info keys with an effect, or that are only kept (section 12.2.1). */
+/* Info keys (section 12.2.1; docs/one-sided.md says what each changes). */
 enum { HDL_WIN_NO_LOCKS = 1, HDL_WIN_SAME_SIZE = 2, HDL_WIN_SAME_DISP_UNIT = 4, HDL_WIN_NONCONTIG = 8, HDL_WIN_SAME_OP = 16,
        HDL_WIN_ORDER_NONE = 32 };
 
 /* The least mpi_accumulate_granularity, in bytes, for which a hashed lock is taken once for many elements; a smaller one is served by
  * single elements. */
 #define HDL_GRANULE_LEAST 256
+/* The largest mpi_accumulate_granularity, in bytes and rounded down to a power of two, that asks for the agent device. */
+#define HDL_GRANULE_ATOMIC 8
 
 extern struct hdl_pool hdl_wins;
 extern struct hdl_win *hdl_win_list;
@@ -281,7 +289,7 @@ bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size);
  * there is none. */
 int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key, uint64_t *offset);
 
-/* ---- acc.c ----------------------------------------------------------------------------------------------------------- */
+/* ---- agent.c --------------------------------------------------------------------------------------------------------- */
 
 /* Accumulates (section 12.3.4). fetch: the old values go to (result, result_count, result_type). */
 struct hdl_acc_args {
@@ -296,6 +304,15 @@ int hdl_rma_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl
 /* Section 12.3.4.4. The element is of a predefined type of `size` bytes. */
 int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare, void *result,
 			     const struct hdl_type *type, MPI_Aint disp);
+
+/* ---- acc.c ----------------------------------------------------------------------------------------------------------- */
+
+/* Carries an accumulate out by this process's CPU. compare: packed; NULL: no compare-and-swap. offset: of the target buffer from the
+ * member's base. Must: the window is mapped; of a dynamic window the regions are known (hdl_region_find). */
+int hdl_acc_by_cpu(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const struct hdl_type *base, const char *compare,
+		   int64_t offset);
+/* Whether the operation on elements of this predefined type is an addition of integers of 4 or 8 bytes. */
+bool hdl_acc_adds(MPI_Op op, const struct hdl_type *base);
 /* Updates n elements of a predefined type at an address here, if atomic instructions do and the operation is defined on the type. Returns
  * false: nothing was done. in NULL:
  * MPI_NO_OP; out NULL: the old values are not wanted. */
@@ -316,7 +333,8 @@ void hdl_acc_here(const struct hdl_win *w, const struct hdl_acc_piece *piece, un
 int hdl_rma_msg_init(void);
 /* Wakes the member if it sleeps in a wait. Must follow the store for which it waits, and a full fence. */
 void hdl_rma_wake(struct hdl_win *w, struct hdl_target *t);
-int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare,
+/* offset: of the target buffer from the member's base (hdl_rma_range). */
+int hdl_rma_msg_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl_acc_args *a, const void *compare, int64_t offset,
 			   struct hdl_rma_group *g);
 enum hdl_rma_sync { HDL_SYNC_POSTED, HDL_SYNC_COMPLETED, HDL_SYNC_LOCK, HDL_SYNC_LOCK_SHARED, HDL_SYNC_UNLOCK, HDL_SYNC_GRANTED,
 		    HDL_SYNC_REFUSED };
@@ -362,10 +380,8 @@ void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void 
 /* ---- helper.c -------------------------------------------------------------------------------------------------------- */
 
 /* Starts the helper thread for one more window. Must be the last thing that a call of MPI does: from here on the lock of
- * runtime/threads.h is in use, and a call that began without the lock goes on without it. One call can break this rule: an attribute
- * callback of the program (of MPI_Comm_dup, MPI_Comm_free) that makes a window. The call that runs the callback goes on without
- * the lock until it returns, beside the helper thread, whose first turn comes a PERIOD later; below MPI_THREAD_MULTIPLE such a callback
- * must not make the process's first window that has a helper thread. */
+ * runtime/threads.h is in use, and a call that began without the lock goes on without it. So an attribute
+ * callback of MPI_Comm_dup that makes a window must not start the thread (hdl_win_help in mpi/win.h). */
 void hdl_rma_helper_begin(void);
 /* Must follow hdl_rma_helper_begin once. Opens the lock while it waits for the thread. */
 void hdl_rma_helper_end(void);

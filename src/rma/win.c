@@ -86,21 +86,19 @@ static char *memory_of(const struct hdl_win *w, int rank)
 static bool choose_lane(struct hdl_win *w, struct hdl_target *t)
 {
 	const struct hdl_win_record *r = &w->record[t->rank];
+	struct hdl_ep *ep;
 
-	if (t->rank == w->rank || (!w->dynamic && (t->memory || !r->size))) {
+	if (t->rank == w->rank || (!w->dynamic && (t->memory || !r->size)))
 		t->lane = HDL_LANE_MAPPED;
-	} else if (w->dynamic) {
+	else if (w->dynamic)
 		t->lane = t->state ? HDL_LANE_DEVICE : HDL_LANE_HANDLER;
-	} else if (r->key_len) {
-		int err = hdl_rkey_unpack(t->ep, r->key, r->key_len, &t->key);
-
-		if (err)
-			return false;
-		t->lane = HDL_LANE_DEVICE;
-	} else {
-		t->lane = HDL_LANE_HANDLER;
-	}
-	return true;
+	else
+		t->lane = r->key_len ? HDL_LANE_DEVICE : HDL_LANE_HANDLER;
+	if (!t->atomics && (w->dynamic || t->lane != HDL_LANE_DEVICE))
+		return true;
+	/* this process's own memory, too: its updates meet those of other ranks in one device */
+	ep = t->ep ? t->ep : hdl_ep(hdl_mpi_tp, t->proc);
+	return ep && !hdl_rkey_unpack(ep, r->key, r->key_len, &t->key);
 }
 
 #define GRANULE		10u		/* log2 of the bytes that a hashed lock covers */
@@ -134,6 +132,7 @@ struct hdl_target *hdl_target_make(struct hdl_win *w, int rank)
 	t->state = rank == w->rank || w->mapped ? state_of(w, rank) : NULL;
 	t->memory = w->dynamic ? NULL : memory_of(w, rank);
 	t->native = w->native && r->memory_at && w->granularity < HDL_GRANULE_LEAST;
+	t->atomics = w->atomics && r->size && !(w->native && r->memory_at);
 	t->alone = w->size == 1;
 	t->granule = granule_of(w, r);
 	if (!choose_lane(w, t)) {
@@ -262,6 +261,7 @@ static int shared_memory(struct hdl_win *w, const struct hdl_win_args *args, enu
 	if (rc)
 		return rc;
 	together = how != BY_FABRIC || !s[0].noncontig;
+	w->hints = (w->hints & ~(unsigned)HDL_WIN_NONCONTIG) | (s[0].noncontig ? HDL_WIN_NONCONTIG : 0);
 	for (int r = 0; r < w->size; r++)
 		if (__builtin_add_overflow(sum, s[r].size, &sum) || sum > INT64_MAX)
 			mine->error = MPI_ERR_SIZE;
@@ -342,6 +342,7 @@ static int record_mine(struct hdl_win *w, const struct hdl_win_args *args, struc
 	r->size = (uint64_t)args->size;
 	r->disp_unit = args->disp_unit;
 	r->window = (uintptr_t)w;
+	r->hints = (uint8_t)args->hints;
 	if (args->granularity > 0)
 		r->granule = (uint8_t)(64 - __builtin_clzll((unsigned long long)args->granularity));
 	return rc;
@@ -362,15 +363,28 @@ static bool all_are_local(const struct hdl_win *w)
 	return true;
 }
 
+/* Whether a member's hint asks for the agent device. */
+static bool asks_atomics(const struct hdl_win_record *r)
+{
+	return r->granule && 1u << (r->granule - 1) <= HDL_GRANULE_ATOMIC;
+}
+
 /* Registers memory that peers reach by the device. */
 static int record_key(struct hdl_win *w, struct hdl_win_record *r)
 {
+	bool asks = asks_atomics(r) && !w->dynamic && w->size > 1;
 	int err;
 
 	r->base = (uintptr_t)w->base;
-	if (w->dynamic || !r->size || (r->memory_at && all_are_local(w)))
+	w->asks_atomics = asks && !r->size;
+	if (w->dynamic || !r->size || (r->memory_at && all_are_local(w) && !asks))
 		return MPI_SUCCESS;
-	err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE, &w->mr);
+	err = -EOPNOTSUPP;
+	if (asks)
+		err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC_DEVICE, &w->mr);
+	w->asks_atomics |= !err;
+	if (err)
+		err = hdl_mr_register(hdl_mpi_tp, w->base, r->size, HDL_MR_READ | HDL_MR_WRITE, &w->mr);
 	if (err)
 		return hdl_rma_no_memory("the region of a window");
 	r->key_len = (uint16_t)hdl_mr_pack(w->mr, r->key);
@@ -390,15 +404,15 @@ static bool all_connected(const void *arg)
 	return true;
 }
 
-/* Whether the device moves the memory of another member, of this host. */
+/* Whether the device moves the memory of another member, of this host, or updates that of any other member. */
 static bool is_moved(const struct hdl_win *w, int rank)
 {
 	const struct hdl_win_record *m = &w->record[rank];
 
-	return rank != w->rank && is_local(w, rank) && (w->dynamic || (m->size && !m->memory_at));
+	return rank != w->rank && (is_local(w, rank) || w->asks_atomics) && (w->dynamic || (m->size && !m->memory_at));
 }
 
-/* Connects the queues to members of this host whose memory the device moves, while all members make progress: the first operation
+/* Connects the queues to members whose memory the device moves or updates, while all members make progress: the first operation
  * could else wait for a target that computes. Returns whether operations on such memory are, or begin with, messages. */
 static bool connect_members(struct hdl_win *w)
 {
@@ -438,8 +452,10 @@ static int agree(struct hdl_win *w, unsigned *all, unsigned *any)
 	}
 	if (messages)
 		has[w->rank] |= HDL_BY_MESSAGES;
+	if (w->asks_atomics)
+		has[w->rank] |= HDL_HAS_ATOMICS;
 	rc = hdl_comm_exchange(w->comm, has, 1);
-	*all = HDL_HAS_STATES | HDL_HAS_MEMORIES;
+	*all = HDL_HAS_STATES | HDL_HAS_MEMORIES | HDL_HAS_ATOMICS;
 	*any = 0;
 	for (int r = 0; r < w->size && !rc; r++) {
 		*all &= has[r];
@@ -456,6 +472,32 @@ static bool has_shared_memory(const struct hdl_win *w)
 		if (w->record[r].memory_at)
 			return true;
 	return w->flavor == MPI_WIN_FLAVOR_ALLOCATE || w->flavor == MPI_WIN_FLAVOR_SHARED;
+}
+
+/* Whether the members keep what the info keys same_size and same_disp_unit promise; all members find the same. Returns MPI_ERR_SIZE or
+ * MPI_ERR_DISP. */
+static int check_promises(const struct hdl_win *w)
+{
+	const struct hdl_win_record *first = &w->record[0];
+	unsigned promised = 0;
+
+	for (int r = 0; r < w->size; r++)
+		promised |= w->record[r].hints;
+	for (int r = 1; r < w->size; r++) {
+		const struct hdl_win_record *m = &w->record[r];
+
+		if (promised & HDL_WIN_SAME_SIZE && m->size != first->size) {
+			hdl_reason_set("a rank gave the info key same_size, and the window has %llu bytes at rank 0 and %llu at rank %d",
+				       (unsigned long long)first->size, (unsigned long long)m->size, r);
+			return MPI_ERR_SIZE;
+		}
+		if (promised & HDL_WIN_SAME_DISP_UNIT && m->disp_unit != first->disp_unit) {
+			hdl_reason_set("a rank gave the info key same_disp_unit, and the displacement unit is %lld at rank 0 and %lld at rank %d",
+				       (long long)first->disp_unit, (long long)m->disp_unit, r);
+			return MPI_ERR_DISP;
+		}
+	}
+	return MPI_SUCCESS;
 }
 
 static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum shared_how how)
@@ -493,6 +535,8 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum
 			else if (!error)
 				hdl_reason_set("rank %d has failed to make its part of the window; look at its output", r);
 		}
+	if (!rc && hdl_vars.check)
+		rc = check_promises(w);
 	if (!rc)
 		rc = agree(w, &all, &any);
 	if (rc)
@@ -503,6 +547,7 @@ static int win_exchange(struct hdl_win *w, const struct hdl_win_args *args, enum
 			w->granularity = 0;
 	w->mapped = all & HDL_HAS_STATES;
 	w->native = w->mapped && all & HDL_HAS_MEMORIES && has_shared_memory(w);
+	w->atomics = hdl_win_atomics(w->size, w->granularity > 0, all);
 	w->helped = hdl_win_helped(w->size, hdl_win_is_far(w->dynamic, mine->size, mine->memory_at, all), all, any);
 	if (args->flavor == MPI_WIN_FLAVOR_SHARED && !w->native) {
 		hdl_reason_set("the ranks of the communicator cannot share memory: some are on another host or in another fabric "

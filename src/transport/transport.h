@@ -298,6 +298,8 @@ struct hdl_rkey;
  * HDL_MR_ATOMIC_DEVICE at a wrong address; -EOPNOTSUPP: the device does not do HDL_MR_ATOMIC_DEVICE, or there is more than one:
  * use HDL_MR_ATOMIC; -ENOMEM, reported. A device that refuses the registration is no error. */
 int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **mr);
+/* Whether the device does HDL_MR_ATOMIC_DEVICE: there is one device only, with connected queues and atomic requests. */
+bool hdl_mr_has_atomics(const struct hdl_tp *tp);
 /* Ends the region: an operation by a key of it fails (-EACCES) at its origin, alone. 0; -EBUSY, reported: this process is helping
  * with an operation of a peer's, and the region stays. RDMA under way is not known here, and fails in the middle: peers must
  * flush, and report that, before. */

@@ -12,11 +12,29 @@ for n in ${all:+1 4 6 7} 2 3; do
 	done
 done
 try "errors" 1 tests/mp/rma_errors
+try "a window of an attribute callback" 2 -x SHCA_BEHAVE=noarena -x RMA_FIRST=1 tests/mp/rma_windows in_callback
+try "promises, HEDDLE_CHECK" 3 -x HEDDLE_CHECK=yes tests/mp/rma_windows promises
 try "sync" 5 tests/mp/rma_sync
 for kind in rc xrc dc dc,ud ${all:+ud}; do
 	try "comm, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_comm
 	try "atomic, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind -x RMA_TIMES=80 tests/mp/rma_atomic
 done
+# Accumulates by the device: single requests, loops that end while they are posted and later ones, a queue kind that peers share, between hosts;
+# memory and devices that it cannot do without.
+try "atomic, by the device" 3 --report-transports -x RMA_GRANULARITY=8 -x RMA_TIMES=80 tests/mp/rma_atomic
+reported 'MPI_Win_create, 3 ranks.*accumulates by device for aligned elements of 8 bytes.*else cpu' "that the device accumulates"
+try "atomic, by the device, SHCA_BEHAVE=async,noarena" 3 -x SHCA_BEHAVE=async,noarena -x RMA_GRANULARITY=8 -x RMA_TIMES=40 tests/mp/rma_atomic
+for kind in xrc dc; do
+	try "atomic, by the device, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind -x RMA_GRANULARITY=8 -x RMA_TIMES=40 tests/mp/rma_atomic exchanged counter strides
+done
+try "atomic, not by the device" 2 --report-transports -x HEDDLE_TRANSPORT=ud -x RMA_GRANULARITY=8 -x RMA_TIMES=40 tests/mp/rma_atomic exchanged
+reported 'asks for the agent device, but there is no device with atomic requests and connected queues' "why the device does not accumulate"
+try "comm, by the device" 2 -x RMA_GRANULARITY=8 tests/mp/rma_comm
+try_hosts "atomic, by the device" 0,1,0 --report-transports -x RMA_GRANULARITY=8 -x RMA_TIMES=40 tests/mp/rma_atomic_hosts
+reported 'accumulates by device for aligned elements of 8 bytes.*else handler' "that the device accumulates between hosts"
+try_hosts "atomic" 0,1,2,0 -x RMA_TIMES=20 tests/mp/rma_atomic_hosts
+not_reported 'window that does not exist here' "that an unlock came too late for its window"
+reported 'asks for the agent device, but some rank.s memory is not registered' "that the memory begins at no multiple of 8"
 # An accumulate by datagrams takes a round trip for each piece: some cases only.
 try "comm, queue kind ud" 2 -x HEDDLE_TRANSPORT=ud tests/mp/rma_comm put get many_at_once derived_columns derived_shapes by_requests late_waits
 for words in noorder async,noodp,noarena ${all:+async noarena noodp nosequence nowake async,noodp,noorder,nosequence,nowake} nosequence,nowake; do

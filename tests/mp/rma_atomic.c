@@ -404,6 +404,151 @@ static void one_location(void)
 	on_each_flavour(8, one_location_of);
 }
 
+/* Gathers the values of all ranks at rank 0, in ascending order. Returns them, and their number in *total; elsewhere NULL. */
+static int64_t *gather_sorted(const int64_t *mine, int n, int *total)
+{
+	int *counts = checked(calloc((size_t)np, sizeof(int))), *places = checked(calloc((size_t)np, sizeof(int)));
+	int64_t *all = NULL;
+
+	MPI_Gather(&n, 1, MPI_INT, counts, 1, MPI_INT, 0, WORLD);
+	for (int r = 1; r < np; r++)
+		places[r] = places[r - 1] + counts[r - 1];
+	*total = places[np - 1] + counts[np - 1];
+	if (!me)
+		all = checked(calloc((size_t)*total + 1, sizeof(*all)));
+	MPI_Gatherv(mine, n, MPI_INT64_T, all, counts, places, MPI_INT64_T, 0, WORLD);
+	if (!me)
+		qsort(all, (size_t)*total, sizeof(*all), by_value);
+	free(counts);
+	free(places);
+	return all;
+}
+
+/* Every value is written once, by fetches that replace or by compare-and-swap: each value that is gone was returned by one call, and only
+ * one. */
+static void exchanged_of(const struct window *w)
+{
+	int64_t *put = checked(calloc((size_t)times + 1, sizeof(*put))), *took = checked(calloc((size_t)times + 1, sizeof(*took)));
+	int64_t seen = 0, old = 0, *all_put, *all_took, next = 1 + (int64_t)me * (times + 1);
+	int n = 0, puts, takes;
+
+	MPI_Win_lock_all(0, w->win);
+	for (int i = 0; i < times; i++) {
+		switch ((i + me) % 3) {
+		case 0:
+			MPI_Fetch_and_op(&next, &old, MPI_INT64_T, 0, disp(w, 0, 0), MPI_REPLACE, w->win);
+			break;
+		case 1:
+			MPI_Get_accumulate(&next, 1, MPI_INT64_T, &old, 1, MPI_INT64_T, 0, disp(w, 0, 0), 1, MPI_INT64_T, MPI_REPLACE, w->win);
+			break;
+		default:
+			MPI_Fetch_and_op(NULL, &seen, MPI_INT64_T, 0, disp(w, 0, 0), MPI_NO_OP, w->win);
+			MPI_Win_flush(0, w->win);
+			MPI_Compare_and_swap(&next, &seen, &old, MPI_INT64_T, 0, disp(w, 0, 0), w->win);
+			break;
+		}
+		MPI_Win_flush(0, w->win);
+		if ((i + me) % 3 == 2 && old != seen)
+			continue;
+		put[n] = next++;
+		took[n++] = old;
+	}
+	MPI_Win_unlock_all(w->win);
+	meet(WORLD);
+	own_begin(w);
+	if (!me)	/* what is left was taken last; the first value was there before */
+		took[n] = *(int64_t *)(void *)w->mem;
+	own_end(w);
+	all_took = gather_sorted(took, n + !me, &takes);
+	all_put = gather_sorted(put, n + !me, &puts);
+	CHECK_EQ(takes, puts);
+	for (int i = 0; !me && i < puts; i++)
+		CHECK(all_took[i] == all_put[i] && (!i || all_put[i] > all_put[i - 1]));
+	free(all_took);
+	free(all_put);
+	free(took);
+	free(put);
+}
+
+static void exchanged(void)
+{
+	on_each_flavour(8, exchanged_of);
+}
+
+enum { STRIDED = 60, STRIDE = 12 };
+
+/* Words of which every second one is no multiple of its size: all ranks count in all of them at once. */
+static void strides_of(const struct window *w)
+{
+	int64_t ones[STRIDED], was[2 * STRIDED], last = 0;
+	MPI_Datatype at, apart;
+	int n = times / 8;
+
+	MPI_Type_create_hvector(STRIDED, 1, STRIDE, MPI_INT64_T, &at);
+	MPI_Type_commit(&at);
+	MPI_Type_vector(STRIDED, 1, 2, MPI_INT64_T, &apart);
+	MPI_Type_commit(&apart);
+	for (int k = 0; k < STRIDED; k++)
+		ones[k] = 1;
+	MPI_Win_lock_all(0, w->win);
+	for (int i = 0; i < n; i++) {
+		MPI_Accumulate(ones, STRIDED, MPI_INT64_T, 0, disp(w, 0, 4), 1, at, MPI_SUM, w->win);
+		memset(was, 0, sizeof(was));
+		MPI_Get_accumulate(ones, STRIDED, MPI_INT64_T, was, 1, apart, 0, disp(w, 0, 4), 1, at, MPI_SUM, w->win);
+		MPI_Win_flush(0, w->win);
+		for (int k = 0; k < 2 * STRIDED; k++)
+			CHECK(k % 2 ? was[k] == 0 : was[k] > (k ? 0 : last));
+		last = was[0];
+	}
+	MPI_Win_unlock_all(w->win);
+	meet(WORLD);
+	own_begin(w);
+	for (int k = 0; !me && k < STRIDED; k++) {
+		memcpy(&last, w->mem + 4 + STRIDE * k, sizeof(last));
+		CHECK_EQ(last, 2 * n * np);
+	}
+	own_end(w);
+	meet(WORLD);
+	MPI_Type_free(&at);
+	MPI_Type_free(&apart);
+}
+
+static void strides(void)
+{
+	on_each_flavour(736, strides_of);
+}
+
+/* Rank 0's memory begins at an address, or ends at one, by which no device updates it; the last rank has none. */
+static void odd_address(void)
+{
+	int64_t *mem = checked(calloc(20, sizeof(*mem))), one = 1, old, sum;
+	MPI_Info info;
+	MPI_Win win;
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "mpi_accumulate_granularity", "8");
+	for (int way = 0; way < 3; way++) {
+		MPI_Aint size = me && me == np - 1 ? 0 : 64 + (way == 1 && !me ? 4 : 0);
+		char *base = (char *)mem + (way == 0 && !me ? 4 : 0);
+
+		memset(mem, 0, 20 * sizeof(*mem));
+		MPI_Win_create(base, size, 1, info, WORLD, &win);
+		meet(WORLD);
+		MPI_Win_lock_all(0, win);
+		for (int r = 0; r < np - (np > 1); r++)
+			for (int i = 0; i < times / 4; i++) {
+				MPI_Accumulate(&one, 1, MPI_INT64_T, r, 8, 1, MPI_INT64_T, MPI_SUM, win);
+				MPI_Fetch_and_op(&one, &old, MPI_INT64_T, r, 8, MPI_SUM, win);
+			}
+		MPI_Win_unlock_all(win);
+		MPI_Win_free(&win);
+		memcpy(&sum, base + 8, sizeof(sum));
+		CHECK_EQ(sum, size ? 2 * (times / 4) * np : 0);
+	}
+	MPI_Info_free(&info);
+	free(mem);
+}
+
 /* ---- 12.7.2: order ------------------------------------------------------------------------------------------------------- */
 
 /* One origin, one location, no synchronization between: read after read, after write, write after read, after write. */
@@ -635,6 +780,9 @@ static const struct standard_case cases[] = {
 	{ "12.7.1", "wide", 1, wide },
 	{ "12.7.1", "replaced", 1, replaced },
 	{ "12.7.1", "one_location", 1, one_location },
+	{ "12.7.1", "exchanged", 1, exchanged },
+	{ "12.7.1", "strides", 1, strides },
+	{ "12.2.1", "odd_address", 1, odd_address },
 	{ "12.7.1", "long_ones", 1, long_ones },
 	{ "12.7.1", "after_exclusive", 1, after_exclusive },
 	{ "12.2.1", "granular", 1, granular },

@@ -33,6 +33,15 @@ if [ "${RMA_DEATH:-}" = all ]; then
 			dies 4 $((us / 100 % 4)) $flavour random $us
 		done
 	done
+	export RMA_GRANULARITY=8
+	for what in accumulate fetch_and_op compare_and_swap flush; do
+		dies 2 1 create $what
+		dies 5 2 create $what
+	done
+	for us in 100 1000 7000 33000 130000; do
+		dies 4 $((us / 100 % 4)) create random $us
+		SHCA_BEHAVE=noarena dies 4 $((us / 100 % 4)) create random $us
+	done
 else
 	dies 3 1 allocate put
 	dies 3 0 create get
@@ -47,6 +56,12 @@ else
 	dies 3 1 allocate start
 	dies 3 0 shared wait
 	dies 3 1 create fence
+	export RMA_GRANULARITY=8	# accumulates by the device
+	dies 3 1 create accumulate
+	dies 3 2 create compare_and_swap
+	dies 4 1 create random 5000
+	dies_at 3 1 create device-swap
+	unset RMA_GRANULARITY
 	for us in 500 5000 40000; do
 		dies 4 1 allocate random $us
 		dies 3 0 create random $us

@@ -8,6 +8,7 @@
  *     rma_progress computing [CASE]    the other ranks compute until rank 0 is through: every operation on every window
  *     rma_progress asymmetric created windows: rank 0 has memory of MPI_Alloc_mem, or none, and the other ranks, which compute,
  *                                      have memory of malloc
+ *     rma_progress atomics             created windows, RMA_GRANULARITY=8: the other ranks are stopped; all accumulates of 8 bytes
  *     rma_progress holder              a rank is stopped while it holds an exclusive lock: accesses to other ranks go on
  *
  * CASE: create, allocate, shared or dynamic; all without. There is no time limit but an alarm, which names
@@ -266,6 +267,56 @@ static void holder(void)
 	}
 }
 
+/* The device updates elements of 8 bytes: no rank has operated on another before the targets stop, and locks are by MPI_MODE_NOCHECK, since the
+ * window's locks may be messages. */
+static void atomics(void)
+{
+	const int64_t one = 1, seven = 7;
+	int64_t got[3], many[200], old[200];
+	struct window win, *w = &win;
+	MPI_Request r;
+
+	window_new(w, CREATE, 8 * 201, 8, MPI_INFO_NULL, WORLD);
+	memset(w->mem, 0, 8 * 201);
+	MPI_Barrier(WORLD);
+	if (me) {
+		raise(SIGSTOP);
+		for (int i = 0; i < 200; i++)
+			CHECK_EQ(((int64_t *)(void *)w->mem)[1 + i], i % 2 ? 7 : i);
+	} else {
+		for (int t = 1; t < np; t++)
+			await_stopped(t);
+		alarm(60);
+		NAMED(MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win));
+		for (int t = 1; t < np; t++) {
+			NAMED(MPI_Accumulate(&one, 1, MPI_INT64_T, t, 0, 1, MPI_INT64_T, MPI_SUM, w->win));
+			NAMED(MPI_Fetch_and_op(&one, &got[0], MPI_INT64_T, t, 0, MPI_SUM, w->win));
+			NAMED(MPI_Fetch_and_op(&seven, &got[1], MPI_INT64_T, t, 0, MPI_MAX, w->win));
+			NAMED(MPI_Compare_and_swap(&one, &seven, &got[2], MPI_INT64_T, t, 0, w->win));
+			NAMED(MPI_Win_flush(t, w->win));
+			CHECK(got[0] == 1 && got[1] == 2 && got[2] == 7);
+			for (int i = 0; i < 200; i++)
+				many[i] = i;
+			NAMED(MPI_Accumulate(many, 200, MPI_INT64_T, t, 1, 200, MPI_INT64_T, MPI_REPLACE, w->win));
+			for (int i = 0; i < 200; i++)
+				many[i] = i % 2 ? 7 : 0;
+			NAMED(MPI_Rget_accumulate(many, 200, MPI_INT64_T, old, 200, MPI_INT64_T, t, 1, 200, MPI_INT64_T, MPI_NO_OP, w->win, &r));
+			NAMED(MPI_Wait(&r, MPI_STATUS_IGNORE));
+			for (int i = 0; i < 200; i++) {
+				CHECK_EQ(old[i], i);
+				if (i % 2)
+					NAMED(MPI_Accumulate(&many[i], 1, MPI_INT64_T, t, 1 + i, 1, MPI_INT64_T, MPI_REPLACE, w->win));
+			}
+			NAMED(MPI_Win_flush_all(w->win));
+		}
+		NAMED(MPI_Win_unlock_all(w->win));
+		alarm(0);
+		let_go();
+	}
+	MPI_Barrier(WORLD);
+	window_free(w);
+}
+
 /* Rank 0 has operated on nobody yet: the first ones, too, complete while the targets compute. */
 static void asymmetric(void)
 {
@@ -322,6 +373,8 @@ int main(int argc, char **argv)
 		holder();
 	if (!strcmp(argv[1], "asymmetric"))
 		asymmetric();
+	if (!strcmp(argv[1], "atomics"))
+		atomics();
 	for (int f = 0; f < FLAVOURS && (!strcmp(argv[1], "stopped") || !strcmp(argv[1], "computing")); f++)
 		if (argc < 3 || !strcmp(argv[2], flavour_names[f]))
 			run(f, !strcmp(argv[1], "stopped"));

@@ -10,6 +10,10 @@ done
 for kind in rc xrc dc ud; do
 	try "computing targets, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_progress computing
 done
+for kind in rc dc; do
+	try "stopped targets, accumulates by the device, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind -x RMA_GRANULARITY=8 tests/mp/rma_progress atomics
+done
+try_hosts "stopped targets, accumulates by the device" 0,1,1 -x RMA_GRANULARITY=8 tests/mp/rma_progress_hosts atomics
 for kind in ud rc; do
 	try "computing targets whose memory alone is not mapped, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/rma_progress asymmetric
 done

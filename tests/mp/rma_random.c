@@ -716,6 +716,11 @@ static void one_window(struct run *run, MPI_Comm comm)
 		else
 			MPI_Info_set(info, "alloc_shared_noncontig", "true");
 	}
+	if (mix(run->seed + (uint64_t)run->batch) % 3 == 0) {	/* accumulates by the device, where the memory is not mapped */
+		if (info == MPI_INFO_NULL)
+			MPI_Info_create(&info);
+		MPI_Info_set(info, "mpi_accumulate_granularity", "8");
+	}
 	window_new(&run->w, (enum flavour)flavour, size, unit, info, comm);
 	if (info != MPI_INFO_NULL)
 		MPI_Info_free(&info);

@@ -78,9 +78,16 @@ static inline void window_publish(struct window *w, int unit)
 	MPI_Allgather(&unit, 1, MPI_INT, w->units, 1, MPI_INT, w->comm);
 }
 
-/* Creates a window; the memory has undefined contents. `unit` counts for the flavours that have one. Collective over comm. */
+/* Creates a window; the memory has undefined contents. `unit` counts for the flavours that have one. RMA_GRANULARITY in the environment:
+ * mpi_accumulate_granularity of windows whose info is MPI_INFO_NULL. Collective over comm. */
 static inline void window_new(struct window *w, enum flavour flavour, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm)
 {
+	const char *granularity = info == MPI_INFO_NULL ? getenv("RMA_GRANULARITY") : NULL;
+
+	if (granularity) {
+		MPI_Info_create(&info);
+		MPI_Info_set(info, "mpi_accumulate_granularity", granularity);
+	}
 	memset(w, 0, sizeof(*w));
 	w->flavour = flavour;
 	w->comm = comm;
@@ -108,6 +115,8 @@ static inline void window_new(struct window *w, enum flavour flavour, MPI_Aint s
 		MPI_Win_attach(w->win, w->mem, size);
 		break;
 	}
+	if (granularity)
+		MPI_Info_free(&info);
 	window_publish(w, unit);
 }
 

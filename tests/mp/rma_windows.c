@@ -3,6 +3,8 @@
  * sections 12.2, 7.7.3, 9.3.2). */
 #include "rma_test.h"
 
+#include <dirent.h>
+
 /* ---- 12.2.6: predefined attributes --------------------------------------------------------------------- */
 
 static void check_attributes(MPI_Win win, enum flavour flavour, const void *base, MPI_Aint size, int unit)
@@ -268,6 +270,113 @@ static void info_changes(void)
 		window_free(&w);
 	}
 	MPI_Info_free(&in);
+}
+
+/* alloc_shared_noncontig is rank 0's, and counts at creation only. */
+static void info_of_rank_0(void)
+{
+	struct window w;
+	MPI_Info in, out;
+
+	if (!flavour_possible(SHARED))
+		return;
+	for (int given = 0; given < 2; given++) {
+		MPI_Info_create(&in);
+		MPI_Info_set(in, "alloc_shared_noncontig", (me == 0) == given ? "true" : "false");
+		window_new(&w, SHARED, 64, 1, in, WORLD);
+		MPI_Win_set_info(w.win, in);
+		MPI_Info_free(&in);
+		MPI_Win_get_info(w.win, &out);
+		CHECK(hint(out, "alloc_shared_noncontig", given ? "true" : "false"));
+		MPI_Info_free(&out);
+		window_free(&w);
+	}
+}
+
+/* What same_size and same_disp_unit promise is checked with HEDDLE_CHECK only, and by all ranks alike. */
+static void promises(void)
+{
+	static const char *const keys[] = { "same_size", "same_disp_unit" };
+	int64_t mem[4] = { 0 };
+	bool checked_here = getenv("HEDDLE_CHECK") != NULL;
+	MPI_Info info;
+	MPI_Win win;
+	int rc, class;
+
+	MPI_Comm_set_errhandler(WORLD, MPI_ERRORS_RETURN);
+	for (int k = 0; k < 2; k++)
+		for (int kept = 0; kept < 2; kept++) {
+			bool last = me == np - 1 && !kept;
+
+			MPI_Info_create(&info);
+			MPI_Info_set(info, keys[k], "true");
+			rc = MPI_Win_create(mem, k == 0 && last ? 16 : 32, k == 1 && last ? 4 : 8, info, WORLD, &win);
+			MPI_Info_free(&info);
+			MPI_Error_class(rc, &class);
+			CHECK_EQ(class, checked_here && !kept && np > 1 ? k ? MPI_ERR_DISP : MPI_ERR_SIZE : MPI_SUCCESS);
+			if (!rc)
+				MPI_Win_free(&win);
+		}
+	MPI_Comm_set_errhandler(WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+static MPI_Win copied;
+static int64_t copied_memory[4];
+
+/* Whether this process has the library's helper thread of windows. */
+static bool has_helper(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	char path[300], name[32];
+	struct dirent *d;
+	bool found = false;
+	FILE *f;
+
+	while (tasks && !found && (d = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", d->d_name);
+		if (!(f = fopen(path, "r")))
+			continue;
+		found = fgets(name, sizeof(name), f) && !strcmp(name, "heddle-rma\n");
+		fclose(f);
+	}
+	if (tasks)
+		closedir(tasks);
+	return found;
+}
+
+static int make_window(MPI_Comm comm, int key, void *state, void *value, void *out, int *flag)
+{
+	(void)key;
+	(void)state;
+	*(void **)out = value;
+	*flag = 1;
+	MPI_Win_create(copied_memory, sizeof(copied_memory), 8, MPI_INFO_NULL, comm, &copied);
+	/* the first one with a helper thread: MPI_Comm_dup goes on without the lock that the thread would take */
+	CHECK(!getenv("RMA_FIRST") || !has_helper());
+	return MPI_SUCCESS;
+}
+
+/* A window that an attribute callback of MPI_Comm_dup makes. RMA_FIRST in the environment: it is the process's first window, and one
+ * that has a helper thread. */
+static void in_callback(void)
+{
+	MPI_Comm a, b;
+	int64_t v = me;
+	int key;
+
+	MPI_Comm_dup(WORLD, &a);
+	MPI_Comm_create_keyval(make_window, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+	MPI_Comm_set_attr(a, key, &key);
+	MPI_Comm_dup(a, &b);
+	MPI_Win_fence(0, copied);
+	CHECK(!getenv("RMA_FIRST") || has_helper());
+	MPI_Put(&v, 1, MPI_INT64_T, (me + 1) % np, 1, 1, MPI_INT64_T, copied);
+	MPI_Win_fence(0, copied);
+	CHECK_EQ(copied_memory[1], (me + np - 1) % np);
+	MPI_Win_free(&copied);
+	MPI_Comm_free(&a);
+	MPI_Comm_free(&b);
+	MPI_Comm_free_keyval(&key);
 }
 
 /* ---- 9.3.2: error handlers ------------------------------------------------------------------------------------ */
@@ -763,6 +872,9 @@ static const struct standard_case cases[] = {
 	{ "7.8", "names", 1, names },
 	{ "12.2.7", "info", 1, info },
 	{ "12.2.7", "info_changes", 1, info_changes },
+	{ "12.2.7", "info_of_rank_0", 1, info_of_rank_0 },
+	{ "12.2.7", "promises", 1, promises },
+	{ "7.7.2", "in_callback", 1, in_callback },
 	{ "9.3.2", "error_handlers", 1, error_handlers },
 	{ "12.2.1", "zero_size", 1, zero_size },
 	{ "12.2.1", "sizes_and_units", 1, sizes_and_units },

@@ -111,6 +111,7 @@ for behave in noodp noarena noorder; do
 done
 try 3 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.05 -- "$rma" 150 60000 9
 try 2 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 busy
+try 2 HEDDLE_TRANSPORT=rc -- "$rma" 10 1000 10 busy
 try 1 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 flushes
 # a matching of its own, beside MPI's
 for kind in "" rc ud xrc dc,ud; do

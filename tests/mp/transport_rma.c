@@ -17,7 +17,7 @@
  *       unmapped  what is got into memory that cannot be registered fails, and nothing else
  *       faults    operations on a region whose memory is unmapped or protected, and with such local memory: each fails alone
  *       early     requests by such a key break rank 1's new queues before it may send by them: they fail, and nothing else (RC)
- *       busy      what is under way is not deregistered, nor its key released
+ *       busy      a key in use is not released, nor, where operations are messages, its region deregistered
  *       flushes   several behind one operation, and behind one that fails (one rank, UD: nothing ends before there is progress)
  *       refuses   what cannot be is refused
  */

@@ -480,6 +480,8 @@ void busy(void)
 	struct target *t = &targets[!hdl_job.rank];
 	struct hdl_rma op = { .done = ends };
 	unsigned idle = 0, refused = 0;
+	/* RDMA is not known to the owner: it sees operations that are messages */
+	bool messages = hdl_rma_connect(hdl_ep(tp, !hdl_job.rank)) == -EOPNOTSUPP;
 
 	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr, mr), &t->keys);
 	while (have_keys < 3 || pending_sends)
@@ -499,7 +501,7 @@ void busy(void)
 			if (mr->refs && !refused++ && hdl_mr_deregister(mr) != -EBUSY)
 				fail("a region is deregistered while it is being put into");
 		}
-		if (!refused)
+		if (messages && !refused)
 			fail("nothing was seen to be under way");
 	}
 	if (hdl_rkey_release(t->memory) || hdl_mr_deregister(mr))

@@ -437,6 +437,15 @@ Test(rma_reach, helper_where_needed)
 				}
 }
 
+/* One member that cannot, or another granularity, is enough for no; a window of one rank needs no atomic request. */
+Test(rma_reach, atomics_by_all)
+{
+	const unsigned can = HDL_HAS_STATES | HDL_HAS_ATOMICS, cannot = HDL_HAS_STATES;
+
+	cr_assert(hdl_win_atomics(2, true, can & can) && !hdl_win_atomics(2, true, can & cannot));
+	cr_assert(!hdl_win_atomics(2, false, can) && !hdl_win_atomics(1, true, can));
+}
+
 /* A place in the fabric that some member could not map. */
 Test(rma_reach, memory_not_mapped_by_all)
 {

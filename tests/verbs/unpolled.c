@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SHCA_ACCESS_UNPOLLED: an RDMA WRITE to private memory of such a region wakes no thread that sleeps in shca_await, a
- * WRITE_WITH_IMM does, and so does a WRITE to any other region. The process writes to itself, between shca_await_prepare and
- * shca_await: a sleep that was woken returns at once, another one ends with its time.
+ * SHCA_ACCESS_UNPOLLED: an RDMA WRITE to private memory of such a region wakes no thread that sleeps in shca_await, nor does an
+ * atomic; a WRITE_WITH_IMM does, and so do a WRITE to any other region and an atomic on it. The process writes to itself, between
+ * shca_await_prepare and shca_await: a sleep that was woken returns at once, another one ends with its time.
  */
 #include <errno.h>
 #include <shca.h>
@@ -16,7 +16,7 @@ static struct vt t;
 static struct ibv_qp *a;
 static struct ibv_mr *from;
 
-/* Writes n bytes to the region without a completion of the sender's. Returns shca_await's result. */
+/* Writes n bytes to the region, or adds 1 to its first word, without a completion of the sender's. Returns shca_await's result. */
 static int woken_by(const struct ibv_mr *to, enum ibv_wr_opcode op, uint32_t n)
 {
 	struct ibv_sge sge = vt_sge(from, 0, n);
@@ -24,6 +24,11 @@ static int woken_by(const struct ibv_mr *to, enum ibv_wr_opcode op, uint32_t n)
 				  .wr.rdma = { .remote_addr = (uintptr_t)to->addr, .rkey = to->rkey } }, *bad;
 	uint32_t seen;
 
+	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = (uintptr_t)to->addr;
+		wr.wr.atomic.compare_add = 1;
+		wr.wr.atomic.rkey = to->rkey;
+	}
 	CHECK(!shca_await_prepare(t.ctx, &seen), "the software device can sleep");
 	CHECK(!ibv_post_send(a, &wr, &bad), "%u bytes", n);
 	return shca_await(t.ctx, seen, 20 * 1000000ull);
@@ -32,7 +37,7 @@ static int woken_by(const struct ibv_mr *to, enum ibv_wr_opcode op, uint32_t n)
 int main(void)
 {
 	static const uint32_t sizes[] = { 1, 8, 64, 65, 1000, BYTES };
-	static char src[BYTES], polled[BYTES], unpolled[BYTES];
+	static _Alignas(8) char src[BYTES], polled[BYTES], unpolled[BYTES];
 
 	vt_fabric();
 	t = vt_open();
@@ -59,6 +64,13 @@ int main(void)
 		CHECK(!err, "%u bytes with an immediate: %d", n, err);
 		vt_expect(cq, n, IBV_WC_SUCCESS);
 	}
+	uint64_t word;
+	memcpy(&word, unpolled, 8);
+	int err = woken_by(plain, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+	CHECK(!err, "an atomic on a polled region: %d", err);
+	err = woken_by(quiet, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+	CHECK(err == ETIMEDOUT, "an atomic on an unpolled region: %d", err);
+	CHECK(*(volatile uint64_t *)(void *)unpolled == word + 1, "it was done");
 	ibv_dereg_mr(quiet);
 	ibv_dereg_mr(plain);
 	ibv_dereg_mr(from);

@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "shca.h"
 #include "shca/engine/atomic.h"
 #include "shca/engine/exec.h"
 
@@ -135,6 +136,7 @@ int shca_exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (unlikely(rc))
 		return shca_nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
 	SHCA_FAILPOINT(thr, "atomic-done", qp, req->op);
-	shca_note_write(thr, at.proc);
+	if (at.seg.lane == SHCA_LANE_ARENA || !(mr->access & SHCA_ACCESS_UNPOLLED))
+		shca_note_write(thr, at.proc);
 	return reply(thr, qp, req, a.size, old) ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
 }

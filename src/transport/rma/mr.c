@@ -71,6 +71,11 @@ static void dereg(struct hdl_mr *mr)
 	free(mr);
 }
 
+bool hdl_mr_has_atomics(const struct hdl_tp *tp)
+{
+	return tp->ndev == 1 && has_queues(tp->dev[0]) && tp->dev[0]->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
+}
+
 int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **out)
 {
 	bool device = access & HDL_MR_ATOMIC_DEVICE;
@@ -79,7 +84,7 @@ int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, 
 
 	if (access & ~ALL || (device && access & HDL_MR_ATOMIC) || (device && ((uintptr_t)base | len) % 8))
 		return -EINVAL;
-	if (device && (tp->ndev != 1 || !has_queues(tp->dev[0]) || tp->dev[0]->attr.orig_attr.atomic_cap == IBV_ATOMIC_NONE))
+	if (device && !hdl_mr_has_atomics(tp))
 		return -EOPNOTSUPP;
 	if (!(mr = calloc(1, sizeof(*mr))))
 		return hdl_no_memory("a region that peers reach", sizeof(*mr));
