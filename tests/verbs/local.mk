@@ -195,6 +195,16 @@ TESTS += tests/verbs/files.sh tests/verbs/interop.sh
 EXTRA_DIST += tests/verbs/files.sh tests/verbs/interop.sh
 tests_verbs_files_SOURCES = tests/verbs/files.c
 tests_verbs_files_LDFLAGS = $(NOWRAP)
+# Management datagrams.
+check_PROGRAMS += tests/verbs/umad tests/verbs/umad_traffic
+TESTS += tests/verbs/umad tests/verbs/umad.sh
+EXTRA_DIST += tests/verbs/umad.sh
+tests_verbs_umad_SOURCES = tests/verbs/umad.c
+tests_verbs_umad_LDADD = libshca-files.la libshca.la
+tests_verbs_umad_LDFLAGS = $(NOWRAP)
+tests_verbs_umad_traffic_SOURCES = tests/verbs/umad_traffic.c tests/verbs/vt.h
+tests_verbs_umad_traffic_LDADD = $(verbs_ldadd)
+tests_verbs_umad_traffic_LDFLAGS = $(NOWRAP)
 
 # What --debug says.
 check_PROGRAMS += tests/verbs/refusal_log
