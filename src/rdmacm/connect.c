@@ -53,7 +53,7 @@ static uint32_t random_psn(void)
 /* Returns the bytes of private data that a message has. */
 static unsigned private_size(const struct rcm_id *id, enum msg_type type)
 {
-	unsigned header = id->dst.ss_family == AF_IB && id->ps == RDMA_PS_IB ? 0 : RCM_IP_HEADER;
+	unsigned header = id->dst.ss_family == AF_IB ? 0 : RCM_IP_HEADER;
 
 	switch (type) {
 	case MSG_REQ:
