@@ -138,6 +138,11 @@ int rcm_listen(struct rcm_channel *ch, const struct rdma_ucm_listen *c)
 			return -shca_refuse(-fd, "rdma_listen: port %u", rcm_port(&id->src));
 		id->name = shca_fd_note(fd);
 	}
+	if (rcm_is_any(&id->src) && !id->has_companion && rcm_real_devices()) {
+		err = rcm_kernel_listen(id, c->backlog);
+		if (err)
+			return err;
+	}
 	if (!shca_fd_ours(&id->name))
 		return -shca_refuse(EBADF, "rdma_listen: the program has closed the library's descriptor");
 	if (backlog <= 0 || backlog > MOST)
