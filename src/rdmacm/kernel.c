@@ -140,8 +140,12 @@ int rcm_kernel_adopt(struct rcm_id *id, const char *call)
 int rcm_kernel_listen(struct rcm_id *id, uint32_t backlog)
 {
 	struct rdma_ucm_listen c = {.backlog = backlog};
-	int err = companion_new(id, "rdma_listen");
+	int err;
 
+	/* a device, and no RDMA CM of the kernel: the listener hears of the software HCA alone */
+	if (channel_open(atomic_load(&id->channel)))
+		return 0;
+	err = companion_new(id, "rdma_listen");
 	if (err)
 		return err;
 	c.id = id->kernel_id;

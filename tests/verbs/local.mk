@@ -173,8 +173,8 @@ if HAVE_RDMACM
 check_PROGRAMS += $(cm_programs)
 TESTS += $(cm_programs)
 endif
-TESTS += tests/verbs/cm_programs.sh
-EXTRA_DIST += tests/verbs/cm_programs.sh
+TESTS += tests/verbs/cm_programs.sh tests/verbs/cm_real.sh
+EXTRA_DIST += tests/verbs/cm_programs.sh tests/verbs/cm_real.sh
 cm_ldadd = libshca-files.la libshca.la $(RDMACM_LIBS) $(VERBS_LIBS) -lpthread
 tests_verbs_cm_events_SOURCES = tests/verbs/cm_events.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_events_LDADD = $(cm_ldadd)
