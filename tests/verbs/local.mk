@@ -198,6 +198,12 @@ TESTS += tests/verbs/files.sh tests/verbs/interop.sh
 EXTRA_DIST += tests/verbs/files.sh tests/verbs/interop.sh
 tests_verbs_files_SOURCES = tests/verbs/files.c
 tests_verbs_files_LDFLAGS = $(NOWRAP)
+# 256 processes in a fabric.
+check_PROGRAMS += tests/verbs/fabric_256
+TESTS += tests/verbs/fabric_256
+tests_verbs_fabric_256_SOURCES = tests/verbs/fabric_256.c tests/verbs/vt.h
+tests_verbs_fabric_256_LDADD = $(verbs_ldadd)
+tests_verbs_fabric_256_LDFLAGS = $(NOWRAP)
 # Management datagrams.
 check_PROGRAMS += tests/verbs/umad tests/verbs/umad_traffic
 TESTS += tests/verbs/umad tests/verbs/umad.sh

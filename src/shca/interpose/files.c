@@ -61,7 +61,7 @@ static bool ours(const char *path, struct shca_file *file, bool *found)
 			(st)->st_rdev = makedev(231, 192);	/* as uverbs0 */              \
 		} else if ((file)->kind == SHCA_FILE_RDMA_CM) {                               \
 			(st)->st_mode = S_IFCHR | 0666;                                       \
-			(st)->st_rdev = makedev(10, 58);                                      \
+			(st)->st_rdev = makedev(10, (file)->minor);                           \
 		} else if ((file)->kind == SHCA_FILE_UMAD) {                                  \
 			(st)->st_mode = S_IFCHR | 0666;                                       \
 			(st)->st_rdev = makedev(231, (file)->port - 1);                       \

@@ -144,6 +144,14 @@ EXPORT int dup3(int fd, int to, int flags)
 FCNTL(fcntl)
 FCNTL(fcntl64)
 
+/* The device number of rdma_cm. */
+static dev_t cm_device(void)
+{
+	struct shca_file file;
+
+	return shca_device_file("/dev/infiniband/rdma_cm", &file) ? makedev(10, 58) : makedev(10, file.minor);
+}
+
 /* librdmacm takes a descriptor only if it is a character device's; an event channel is an epoll descriptor. */
 #define FSTAT(function, type, arguments, forwarded)                                           \
 	EXPORT int function arguments;                                                        \
@@ -152,7 +160,7 @@ FCNTL(fcntl64)
 		int r = FORWARD(function) forwarded;                                          \
 		if (!r && any_channel() && rcm_is_channel(fd)) {                              \
 			st->st_mode = S_IFCHR | 0666;                                         \
-			st->st_rdev = makedev(10, 58);                                        \
+			st->st_rdev = cm_device();                                            \
 		} else if (!r && any_umad() && um_is_file(fd)) {                              \
 			st->st_mode = S_IFCHR | 0666;                                         \
 			st->st_rdev = makedev(231, 0);                                        \

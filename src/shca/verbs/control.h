@@ -223,6 +223,7 @@ enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER, 
 struct shca_file {
 	enum shca_file_kind kind;
 	uint32_t port;			/* UMAD */
+	unsigned minor;			/* RDMA_CM: of the misc device */
 	const char *path;		/* without superfluous slashes */
 	size_t length;			/* of the text */
 	char text[128];

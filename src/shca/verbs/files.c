@@ -44,6 +44,32 @@ static struct shca_port_now port_now(uint32_t port)
 	return shca_with_fabric(port_look, &seen) ? seen.now : shca_port_now(port);
 }
 
+/* The minor number of rdma_cm, which is the kernel's where that has one: librdmacm asks the kernel for it (netlink), and compares. */
+static unsigned cm_minor(void)
+{
+	static _Atomic unsigned known;	/* + 1 */
+	unsigned n = atomic_load(&known);
+	char text[16] = "";
+
+	if (n)
+		return n - 1;
+	n = 58;
+	/* by the system call: open() of this path comes here */
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, CM_CLASS "/dev", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && (read(fd, text, sizeof(text) - 1) <= 0 || sscanf(text, "10:%u", &n) != 1))
+		n = 58;
+	if (fd >= 0)
+		close(fd);
+	atomic_store(&known, n + 1);
+	return n;
+}
+
+static int cm_dev(uint32_t port, char *text, size_t size)
+{
+	(void)port;
+	return snprintf(text, size, "10:%u\n", cm_minor());
+}
+
 static int node_guid(uint32_t port, char *text, size_t size)
 {
 	uint64_t g = shca_device_guid();
@@ -128,7 +154,7 @@ static const struct row files[] = {
 	{ MAD_CLASS "/abi_version", SHCA_FILE_TEXT, "5\n", NULL },
 	{ CM_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ CM_CLASS "/abi_version", SHCA_FILE_TEXT, "4\n", NULL },
-	{ CM_CLASS "/dev", SHCA_FILE_TEXT, "10:58\n", NULL },
+	{ CM_CLASS "/dev", SHCA_FILE_TEXT, NULL, cm_dev },
 	{ VERBS_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ VERBS_CLASS "/abi_version", SHCA_FILE_TEXT, "1\n", NULL },
 	{ VERBS_CLASS "/ibdev", SHCA_FILE_TEXT, SHCA_DEVICE_NAME "\n", NULL },
@@ -212,6 +238,8 @@ static bool find_in(const struct row *rows, size_t n, const char *path, uint32_t
 		file->kind = r->kind;
 		file->path = r->path;
 		file->length = 0;
+		if (r->kind == SHCA_FILE_RDMA_CM)
+			file->minor = cm_minor();
 		if (r->kind == SHCA_FILE_TEXT)
 			file->length = (size_t)(r->print ? r->print(port, file->text, sizeof file->text) :
 							   snprintf(file->text, sizeof file->text, "%s", r->text));
