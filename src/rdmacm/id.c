@@ -279,8 +279,8 @@ static int address_get(struct sockaddr_storage *to, const void *addr, size_t siz
 /* The software HCA has no way to other hosts. */
 static int address_refuse(const char *call, int err)
 {
-	return -shca_refuse(err, "%s: the address is neither loopback nor one of this host's; the software HCA reaches no other host, and "
-			    "there is no real RDMA device", call);
+	return -shca_refuse(err, "%s: the address is neither loopback nor one of this host's; the software HCA reaches no "
+			    "other host, and there is no real RDMA device", call);
 }
 
 /* Takes a port. The address is in id->src. */
@@ -404,7 +404,8 @@ int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, s
 	if (destination != RCM_OURS || rcm_device_broken()) {
 		id->state = RCM_BOUND;
 		return rcm_report(id, RCM_ADDR_ERROR, destination == RCM_KERNELS ?
-				  -shca_refuse(ENODEV, "rdma_resolve_addr: from an address of the software HCA to a real device's, or to another host") :
+				  -shca_refuse(ENODEV, "rdma_resolve_addr: from an address of the software HCA to a real device's, or to "
+					       "another host") :
 				  address_refuse("rdma_resolve_addr", ENODEV));
 	}
 	source_for(id);

@@ -2,10 +2,10 @@
 /*
  * Ids of real devices: their commands go on to the kernel's /dev/infiniband/rdma_cm.
  *
- * An id is the kernel's from when its address turns out to be a real device's, or another host's (rcm_owner). Then the channel opens the
- * kernel's file, and the id gets a companion there, whose handle replaces the id's own in every command. The kernel writes answers to
- * where librdmacm wants them. An event is asked for when the channel has none of its own, and goes to librdmacm at once: an event that
- * waited here would be one that the kernel counts as reported.
+ * An id is the kernel's from when its address turns out to be a real device's, or another host's (rcm_owner). Then the channel
+ * opens the kernel's file, and the id gets a companion there, whose handle replaces the id's own in every command. The kernel
+ * writes answers to where librdmacm wants them. An event is asked for when the channel has none of its own, and goes to
+ * librdmacm at once: an event that waited here would be one that the kernel counts as reported.
  *
  *     channel ── epoll ─┬─ sockets of the software HCA's ids
  *                       └─ ch->kernel: /dev/infiniband/rdma_cm, non-blocking
@@ -107,8 +107,8 @@ static int companion_new(struct rcm_id *id, const char *call)
 	int err = channel_open(ch);
 
 	if (err)
-		return -shca_refuse(ENODEV, "%s: the address is that of a real RDMA device, or of another host, and %s cannot be opened (%s)",
-				    call, KERNELS_FILE, strerror(-err));
+		return -shca_refuse(ENODEV, "%s: the address is that of a real RDMA device, or of another host, and %s cannot be "
+				    "opened (%s)", call, KERNELS_FILE, strerror(-err));
 	err = command(ch, RDMA_USER_CM_CMD_CREATE_ID, &c, sizeof(c), sizeof(resp));
 	if (err)
 		return -shca_refuse(-err, "%s: the kernel's RDMA CM makes no id", call);

@@ -253,7 +253,8 @@ static int send_mad(struct um_file *f, int fd, const struct ib_user_mad_hdr *hdr
 	if (!(mad[UM_METHOD] & UM_RESPONSE))
 		um_put32(mad + UM_TID, (uint64_t)(uint32_t)fd << 8 | hdr->id | 1u << 31);
 	if (is_pending(f, mad))
-		return shca_refuse(EINVAL, "umad: a request with transaction id %#llx is under way", (unsigned long long)um_64(mad + UM_TID));
+		return shca_refuse(EINVAL, "umad: a request with transaction id %#llx is under way",
+				   (unsigned long long)um_64(mad + UM_TID));
 	um_subnet_look(&s);
 	if (s.broken)
 		return shca_refuse(EIO, "umad: the device has failed");
@@ -283,7 +284,8 @@ static int write_locked(struct um_file *f, int fd, const uint8_t *buf, size_t n)
 
 	f->used = true;
 	if (n < head + RMPP_HEADER || n > head + UM_MAD_BYTES)
-		return shca_refuse(EINVAL, "umad: %zu bytes, a header of %zu and a datagram of %u to %u", n, head, RMPP_HEADER, UM_MAD_BYTES);
+		return shca_refuse(EINVAL, "umad: %zu bytes, a header of %zu and a datagram of %u to %u", n, head, RMPP_HEADER,
+				   UM_MAD_BYTES);
 	memcpy(&hdr, buf, head);
 	memcpy(mad, buf + head, n - head);
 	if (hdr.id >= AGENTS || !f->agents[hdr.id].used)
@@ -401,7 +403,8 @@ static int register_agent(struct um_file *f, const struct registration *r, uint3
 		return shca_refuse(EPROTONOSUPPORT, "umad: ports of RoCE have no subnet management");
 	for (uint32_t i = 0; i < AGENTS; i++)
 		if (!f->agents[i].used) {
-			f->agents[i] = (struct agent){.used = true, .smi = !r->qpn, .rmpp = r->rmpp && !(r->flags & IB_USER_MAD_USER_RMPP)};
+			f->agents[i] = (struct agent){.used = true, .smi = !r->qpn,
+						      .rmpp = r->rmpp && !(r->flags & IB_USER_MAD_USER_RMPP)};
 			*id = i;
 			return 0;
 		}
@@ -410,7 +413,8 @@ static int register_agent(struct um_file *f, const struct registration *r, uint3
 
 static int register_1(struct um_file *f, struct ib_user_mad_reg_req *req)
 {
-	struct registration r = {.qpn = req->qpn, .class = req->mgmt_class, .version = req->mgmt_class_version, .rmpp = req->rmpp_version};
+	struct registration r = {.qpn = req->qpn, .class = req->mgmt_class, .version = req->mgmt_class_version,
+				 .rmpp = req->rmpp_version};
 
 	return register_agent(f, &r, &req->id);
 }

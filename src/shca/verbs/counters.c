@@ -174,6 +174,7 @@ void shca_counters_add(uint32_t port, const char *const *names, uint64_t *values
 	shca_with_fabric(sum, &s);
 	for (unsigned k = 0; k < n; k++)
 		for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
-			if (!strncmp(counters[i].path, IB(""), sizeof(IB("")) - 1) && !strcmp(counters[i].path + sizeof(IB("")) - 1, names[k]))
+			if (!strncmp(counters[i].path, IB(""), sizeof(IB("")) - 1) &&
+			    !strcmp(counters[i].path + sizeof(IB("")) - 1, names[k]))
 				values[k] += value_of(&counters[i], &s);
 }

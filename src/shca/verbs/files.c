@@ -32,7 +32,8 @@ static void port_look(const struct shca_member *m, void *arg)
 
 	seen->now = (struct shca_port_now){
 		.down = atomic_load(&p->down) || shca_device_broken(m), .lid = (uint16_t)atomic_load(&p->lid),
-		.sm_lid = (uint16_t)atomic_load(&p->sm_lid), .pkey = (uint16_t)atomic_load(&p->pkey), .gid_prefix = atomic_load(&p->gid_prefix),
+		.sm_lid = (uint16_t)atomic_load(&p->sm_lid), .pkey = (uint16_t)atomic_load(&p->pkey),
+		.gid_prefix = atomic_load(&p->gid_prefix),
 	};
 }
 
