@@ -325,7 +325,7 @@ diags_all() {
 		# shellcheck disable=SC2086
 		diag '' '' smpquery $o
 	done
-	for o in 'sl2vl 1' 'vlarb 1' 'switchinfo 1'; do
+	for o in 'sl2vl 1' 'switchinfo 1'; do
 		# shellcheck disable=SC2086
 		diag . 'no such table: one virtual lane, no switch' smpquery $o
 	done
@@ -339,7 +339,7 @@ diags_all() {
 		# shellcheck disable=SC2086
 		diag '' '' saquery $o
 	done
-	for o in -S -I SWI LFTR; do
+	for o in -S -I LFTR; do
 		# shellcheck disable=SC2086
 		diag 'combination is not supported' 'no such records' saquery $o
 	done
