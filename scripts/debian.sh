@@ -6,7 +6,7 @@
 # Does nothing, quickly, when everything is there. Needs root or sudo only when something is missing.
 
 heddle_build_packages="gcc g++ make autoconf automake libtool pkg-config libibverbs-dev libpmix-dev libhwloc-dev"
-heddle_check_packages="clang gfortran libomp-dev libcriterion-dev rdma-core ibverbs-utils perftest librdmacm-dev rdmacm-utils libfabric-bin qperf ucx-utils procps iproute2 strace valgrind openmpi-bin libopenmpi-dev \
+heddle_check_packages="clang gfortran libomp-dev libcriterion-dev rdma-core ibverbs-utils perftest infiniband-diags librdmacm-dev rdmacm-utils libfabric-bin qperf ucx-utils procps iproute2 strace valgrind openmpi-bin libopenmpi-dev \
 python3 python3-pyverbs tshark cmake meson qemu-system-x86 busybox-static cpio kmod xz-utils"
 
 heddle_packages() {

@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Path records of a subnet administrator.
-
-The software device answers from the fabric's own tables (shca_path_record of libshca); there are no management datagrams (umad). For
-other devices there is no subnet administrator here.
-"""
+"""Path records of a subnet administrator, by management datagrams (umad.py): of any device."""
 import collections
-import ctypes
-import ipaddress
 
 from .errors import VerbsError
 from .ports import gid_bytes, gid_text
+from .umad import MADError, get_umad
 
 PathRecord = collections.namedtuple('PathRecord', 'dgid sgid dlid slid flow_label hop_limit traffic_class reversible pkey sl mtu rate '
                                                   'packet_life_time')
@@ -26,29 +21,56 @@ def _parse(raw):
                       packet_life_time=raw[56] & 63)
 
 
-def path_record(port, dgid):
-    """The record of the path from a port to a GID."""
-    try:
-        ask = ctypes.CDLL(None, use_errno=True).shca_path_record
-    except AttributeError:
-        raise VerbsError('no subnet administrator: libshca is not in this process (shcarun)', 95, port=port) from None
-    ask.argtypes = [ctypes.c_void_p, ctypes.c_uint8, ctypes.c_char_p, ctypes.c_char_p]
-    raw = ctypes.create_string_buffer(64)
-    if not port.device.startswith('shca'):
-        raise VerbsError('no subnet administrator: only the software device answers', 95, port=port)
-    # pyverbs tells no pointer of a context; NULL is the device as this process has opened it
-    if port.ctx is not None:
-        err = ask(None, port.port_id, gid_bytes(dgid), raw)
-    if err:
-        raise VerbsError('a path record', err, port=port, dgid=str(ipaddress.IPv6Address(gid_bytes(dgid))))
-    return _parse(raw.raw)
+_PATH_RECORD = 0x35
+# place and width in bits, and the component's bit, IBTA 15.2.5.16
+_COMPONENTS = {'dgid': (8, 16, 2), 'sgid': (24, 16, 3), 'dlid': (40, 2, 4), 'slid': (42, 2, 5), 'traffic_class': (48, 1, 10), 'pkey': (50, 2, 13)}
 
 
-def resolve_path(path):
-    """Fills a path with port and dgid in from its record: dlid, slid, sl, mtu, rate, life time, P_Key. Returns the path."""
+def path_records(umad, most=127, reversible=False, **properties):
+    """The records of the paths that fit: dgid, sgid, dlid, slid, traffic_class, pkey, sl, at most `most`. Returns a list."""
+    record, mask = bytearray(64), 1 << 12
+    for name, value in properties.items():
+        if name == 'sl':
+            record[53] = value & 15
+            mask |= 1 << 15
+            continue
+        if name not in _COMPONENTS:
+            raise VerbsError('no component of a path record that can be asked for', 22, name=name, names=','.join(sorted(_COMPONENTS)))
+        at, width, bit = _COMPONENTS[name]
+        record[at:at + width] = gid_bytes(value) if width == 16 else value.to_bytes(width, 'big')
+        mask |= 1 << bit
+    record[49] = (reversible << 7) | min(most, 127)
+    if reversible:
+        mask |= 1 << 11
+    return [_parse(r) for r in umad.sa_get_table(_PATH_RECORD, bytes(record), mask)]
+
+
+def path_record(port, dgid, umad=None):
+    """The record of the path from a port to a GID. umad: of the port; without it one is opened for the question."""
+    if umad is None:
+        with get_umad(port) as umad:
+            return path_record(port, dgid, umad)
+    found = path_records(umad, most=1, reversible=True, dgid=dgid, sgid=port.default_gid)
+    if not found:
+        raise MADError('a path record', 0x0300, port=port, dgid=gid_text(gid_bytes(dgid)))
+    return found[0]
+
+
+def resolve_path(path, umad=None, reversible=True, properties=None):
+    """Fills a path with port and dgid in from its record: dlid, slid, sl, mtu, rate, life time, P_Key. Returns the path.
+
+    umad: of the port. properties: components that the path must have (path_records).
+    """
     if path.port is None or path.dgid is None:
         raise VerbsError('a path is resolved by its port and dgid', 22, path=path)
-    r = path_record(path.port, path.dgid)
+    if umad is None:
+        with get_umad(path.port) as umad:
+            return resolve_path(path, umad, reversible, properties)
+    sgid = path.port.default_gid if path.sgid is None else path.sgid
+    found = path_records(umad, 1, reversible, dgid=path.dgid, sgid=sgid, **(properties or {}))
+    if not found:
+        raise MADError('a path record', 0x0300, path=path)
+    r = found[0]
     path.sgid = r.sgid if path.sgid is None else path.sgid
     path.dlid, path.slid, path.sl, path.pkey = r.dlid, r.slid, r.sl, r.pkey
     path.mtu = min(path.mtu, r.mtu)

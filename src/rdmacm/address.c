@@ -15,6 +15,7 @@
  * first and then looks whether a conflicting name is there. So of two conflicting ids at least one sees the other.
  */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -91,21 +92,114 @@ uint32_t rcm_port_for(const struct sockaddr_storage *a)
 	return named ? named : 1;
 }
 
-bool rcm_is_ours(const struct sockaddr_storage *a)
+/* ---- real devices ----------------------------------------------------------------------------------------------- */
+
+#define CLASS "/sys/class/infiniband"
+
+/* Whether a file has this name as its first line; of a GID without a network device there is none. */
+static bool file_says(const char *path, const char *name)
+{
+	char text[64] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n < 0 ? 0 : n] = 0;
+	text[strcspn(text, "\n")] = 0;
+	return n > 0 && !strcmp(text, name);
+}
+
+/* Calls `is` with the path of each entry of a directory, until it returns true. Returns whether it did. */
+static bool any_entry(const char *dir, bool (*is)(const char *path, const char *arg), const char *arg)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	char path[512];
+	bool found = false;
+
+	while (d && !found && (e = readdir(d)) != NULL)
+		/* a path that is cut leads to nothing */
+		if (e->d_name[0] != '.' && strcmp(e->d_name, SHCA_DEVICE_NAME) &&
+		    snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) < (int)sizeof(path))
+			found = is(path, arg);
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static bool port_has(const char *port, const char *netdev)
+{
+	char dir[600];
+
+	snprintf(dir, sizeof(dir), "%s/gid_attrs/ndevs", port);
+	return any_entry(dir, file_says, netdev);
+}
+
+/* Whether a network device is the device's: of a GID (RoCE, iWARP), or the adapter's own (IPoIB). */
+static bool device_has(const char *device, const char *netdev)
+{
+	char path[600];
+
+	snprintf(path, sizeof(path), "%s/ports", device);
+	if (any_entry(path, port_has, netdev))
+		return true;
+	snprintf(path, sizeof(path), "%s/device/net/%s", device, netdev);
+	return !access(path, F_OK);
+}
+
+static bool is_device(const char *path, const char *arg)
+{
+	(void)path;
+	(void)arg;
+	return true;
+}
+
+bool rcm_real_devices(void)
+{
+	return any_entry(CLASS, is_device, NULL);
+}
+
+/* The network device of a local address belongs to a real RDMA device. */
+static bool is_real_devices(const struct sockaddr_storage *a)
+{
+	struct ifaddrs *list, *i;
+	bool found = false;
+
+	if (getifaddrs(&list))
+		return false;
+	for (i = list; i && !found; i = i->ifa_next) {
+		const struct sockaddr_storage *has = (const struct sockaddr_storage *)(const void *)i->ifa_addr;
+		if (has && has->ss_family == a->ss_family &&
+		    (a->ss_family == AF_INET ? v4(has)->sin_addr.s_addr == v4(a)->sin_addr.s_addr :
+					       a->ss_family == AF_INET6 && !memcmp(&v6(has)->sin6_addr, &v6(a)->sin6_addr, 16)))
+			found = any_entry(CLASS, device_has, i->ifa_name);
+	}
+	freeifaddrs(list);
+	return found;
+}
+
+/* Whether the address is one of this host's. */
+static bool is_local(const struct sockaddr_storage *a)
 {
 	struct sockaddr_storage local = *a;
 
-	if (a->ss_family == AF_IB)
-		return port_of_gid(ib(a)->gid) != 0;
-	if (rcm_is_loopback(a))
-		return true;
 	/* the kernel binds a UDP socket to this host's addresses only */
 	rcm_set_port(&local, 0);
 	int fd = socket(a->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool ours = fd >= 0 && !bind(fd, (struct sockaddr *)&local, (socklen_t)rcm_address_size(a));
+	bool is = fd >= 0 && !bind(fd, (struct sockaddr *)&local, (socklen_t)rcm_address_size(a));
 	if (fd >= 0)
 		close(fd);
-	return ours;
+	return is;
+}
+
+enum rcm_owner rcm_owner(const struct sockaddr_storage *a)
+{
+	if (a->ss_family == AF_IB ? port_of_gid(ib(a)->gid) != 0 : rcm_is_loopback(a))
+		return RCM_OURS;
+	if (!rcm_real_devices())
+		return a->ss_family != AF_IB && is_local(a) ? RCM_OURS : RCM_NOBODYS;
+	return a->ss_family == AF_IB || !is_local(a) || is_real_devices(a) ? RCM_KERNELS : RCM_OURS;
 }
 
 bool rcm_v6_only(void)

@@ -33,9 +33,6 @@ static struct shca_fd always = {.n = -1};	/* always readable; guarded by rcm_reg
  * descriptors, which libshca-files.so reports here, are not looked at. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-/* The objects that an epoll event names: one of these, or a struct rcm_id. */
-enum source { SOURCE_QUEUE, SOURCE_TIMER, SOURCE_PORT, SOURCES };
-
 /* ---- descriptors ------------------------------------------------------------------------------------------------ */
 
 /* Returns the entry of a descriptor number; NULL: none, or with `make` no memory. */
@@ -79,7 +76,7 @@ static struct rcm_channel *channel_at(int fd)
 /* Makes the channel's descriptor readable or not. Returns false: `fd` is not the channel's epoll descriptor. */
 static bool channel_signal(struct rcm_channel *ch, int fd, bool readable)
 {
-	struct epoll_event e = {.events = readable ? EPOLLIN : 0, .data.u64 = SOURCE_QUEUE};
+	struct epoll_event e = {.events = readable ? EPOLLIN : 0, .data.u64 = RCM_SOURCE_QUEUE};
 
 	if (epoll_ctl(fd, EPOLL_CTL_MOD, always.n, &e))
 		return false;
@@ -198,6 +195,7 @@ static struct rcm_channel *channel_new(int epoll)
 	ch->uses++;
 	ch->signaled = false;
 	ch->timer_fd = -1;
+	ch->kernel.n = -1;
 	ch->events_last = &ch->events;
 	for (int i = 0; i < RCM_TIMERS; i++)
 		ch->timers_last[i] = &ch->timers[i];
@@ -219,6 +217,7 @@ static void channel_free(struct rcm_channel *ch)
 	if (ch->timer_fd >= 0 && !epoll_ctl(ch->epoll, EPOLL_CTL_DEL, ch->timer_fd, NULL))
 		close(ch->timer_fd);
 	ch->timer_fd = -1;
+	rcm_kernel_close(ch);
 	*ch->prev = ch->next;
 	if (ch->next)
 		ch->next->prev = ch->prev;
@@ -250,7 +249,7 @@ int rcm_open(int flags)
 	pthread_mutex_lock(&rcm_registry);
 	err = always_make();
 	int fd = err ? -1 : epoll_create1(flags & O_CLOEXEC ? EPOLL_CLOEXEC : 0);
-	struct epoll_event queue = {.data.u64 = SOURCE_QUEUE}, port = {.events = EPOLLIN, .data.u64 = SOURCE_PORT};
+	struct epoll_event queue = {.data.u64 = RCM_SOURCE_QUEUE}, port = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_PORT};
 	int bell = rcm_port_bell();
 	if (!err && (fd < 0 || (flags & O_NONBLOCK && fcntl(fd, F_SETFL, O_NONBLOCK)) ||
 		     epoll_ctl(fd, EPOLL_CTL_ADD, always.n, &queue) ||
@@ -339,7 +338,7 @@ void rcm_duplicated(int fd, int copy)
 
 void rcm_watch_port(void)
 {
-	struct epoll_event e = {.events = EPOLLIN, .data.u64 = SOURCE_PORT};
+	struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_PORT};
 
 	pthread_mutex_lock(&rcm_registry);
 	/* a channel that was opened meanwhile has the bell: EEXIST */
@@ -460,7 +459,7 @@ static void timer_arm(struct rcm_channel *ch)
 			first = ch->timers[i]->due;
 	struct itimerspec t = {.it_value = {(time_t)(first / 1000000000), (long)(first % 1000000000)}};
 	if (ch->timer_fd < 0) {
-		struct epoll_event e = {.events = EPOLLIN, .data.u64 = SOURCE_TIMER};
+		struct epoll_event e = {.events = EPOLLIN, .data.u64 = RCM_SOURCE_TIMER};
 		ch->timer_fd = rcm_fd_high(fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
 		if (ch->timer_fd < 0 || epoll_ctl(ch->epoll, EPOLL_CTL_ADD, ch->timer_fd, &e)) {
 			shca_error("RDMA CM: no descriptor for a timer is left: %s. TIMEWAIT_EXIT and time-outs do not come",
@@ -550,7 +549,7 @@ static void event_take(struct rcm_channel *ch, void *to, size_t size)
 /* Turns a readable descriptor into events. Returns false: a connection waits, and no descriptor is left for it. */
 static bool source_ready(int fd, uint64_t uses, const struct epoll_event *e)
 {
-	if (e->data.u64 == SOURCE_PORT) {
+	if (e->data.u64 == RCM_SOURCE_PORT) {
 		rcm_port_events();
 		return true;
 	}
@@ -558,10 +557,11 @@ static bool source_ready(int fd, uint64_t uses, const struct epoll_event *e)
 	if (!ch)
 		return true;
 	bool starved = false;
-	if (ch->uses == uses && e->data.u64 == SOURCE_TIMER)
+	/* RCM_SOURCE_KERNEL: rcm_get_event asks the kernel in any case */
+	if (ch->uses == uses && e->data.u64 == RCM_SOURCE_TIMER)
 		timers_run(ch);
 	/* another thread may have destroyed the id, or moved it to another channel, since the descriptor was found ready */
-	else if (ch->uses == uses && e->data.u64 >= SOURCES && atomic_load(&((struct rcm_id *)e->data.ptr)->channel) == ch)
+	else if (ch->uses == uses && e->data.u64 >= RCM_SOURCES && atomic_load(&((struct rcm_id *)e->data.ptr)->channel) == ch)
 		starved = !rcm_readable(e->data.ptr);
 	rcm_channel_unlock(ch);
 	return !starved;
@@ -578,11 +578,16 @@ int rcm_get_event(int fd, const struct rdma_ucm_get_event *cmd, size_t out)
 			return -EBADF;
 		uint64_t uses = ch->uses;
 		bool any = ch->events;
+		int err = -EAGAIN;
 		if (any)
 			event_take(ch, (void *)(uintptr_t)cmd->response, out);
+		else if (ch->kernel.n >= 0)
+			err = rcm_kernel_event(ch, (void *)(uintptr_t)cmd->response, out);
 		rcm_channel_unlock(ch);
 		if (any)
 			return 0;
+		if (err != -EAGAIN)
+			return err;
 		int flags = fcntl(fd, F_GETFL), n = epoll_wait(fd, &e, 1, flags & O_NONBLOCK ? 0 : -1);
 		if (n < 0)
 			return -errno;

@@ -148,38 +148,42 @@ static int run_leave(struct rcm_channel *ch, const union command *c, size_t out,
 
 /* GET_EVENT and MIGRATE_ID take their locks themselves: they have no function here. */
 #define NO_ANSWER 0, 0
+#define ID(cmd) (offsetof(struct rdma_ucm_##cmd, id) + 1)
 #define ANSWER(cmd, member) offsetof(struct rdma_ucm_##cmd, response), sizeof(((union answer *)0)->member)
 static const struct {
 	run_fn *run;
 	size_t in;			/* bytes of the struct */
 	size_t response, out;		/* offset of the answer's address, bytes of the answer; 0: none, or copied by `run` */
 	bool device;			/* gives the id an address: the process becomes a member of the fabric */
+	size_t id;			/* offset of the id + 1; 0: none, or a group's handle */
 } commands[] = {
-	[RDMA_USER_CM_CMD_CREATE_ID] = {run_create_id, sizeof(struct rdma_ucm_create_id), ANSWER(create_id, create_id), false},
+	[RDMA_USER_CM_CMD_CREATE_ID] = {run_create_id, sizeof(struct rdma_ucm_create_id), ANSWER(create_id, create_id), false, 0},
 	[RDMA_USER_CM_CMD_DESTROY_ID] = {run_destroy_id, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id),
-					 false},
-	[RDMA_USER_CM_CMD_BIND_IP] = {run_bind_ip, sizeof(struct rdma_ucm_bind_ip), NO_ANSWER, true},
-	[RDMA_USER_CM_CMD_RESOLVE_IP] = {run_resolve_ip, sizeof(struct rdma_ucm_resolve_ip), NO_ANSWER, true},
-	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = {run_resolve_route, sizeof(struct rdma_ucm_resolve_route), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_QUERY_ROUTE] = {run_query_route, sizeof(struct rdma_ucm_query), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_CONNECT] = {run_connect, offsetof(struct rdma_ucm_connect, ece), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_LISTEN] = {run_listen, sizeof(struct rdma_ucm_listen), NO_ANSWER, true},
-	[RDMA_USER_CM_CMD_ACCEPT] = {run_accept, offsetof(struct rdma_ucm_accept, ece), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_REJECT] = {run_reject, sizeof(struct rdma_ucm_reject), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_DISCONNECT] = {run_disconnect, sizeof(struct rdma_ucm_disconnect), NO_ANSWER, false},
+					 false, 0},
+	[RDMA_USER_CM_CMD_BIND_IP] = {run_bind_ip, sizeof(struct rdma_ucm_bind_ip), NO_ANSWER, true, ID(bind_ip)},
+	[RDMA_USER_CM_CMD_RESOLVE_IP] = {run_resolve_ip, sizeof(struct rdma_ucm_resolve_ip), NO_ANSWER, true, ID(resolve_ip)},
+	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = {run_resolve_route, sizeof(struct rdma_ucm_resolve_route), NO_ANSWER, false,
+					    ID(resolve_route)},
+	[RDMA_USER_CM_CMD_QUERY_ROUTE] = {run_query_route, sizeof(struct rdma_ucm_query), NO_ANSWER, false, ID(query)},
+	[RDMA_USER_CM_CMD_CONNECT] = {run_connect, offsetof(struct rdma_ucm_connect, ece), NO_ANSWER, false, ID(connect)},
+	[RDMA_USER_CM_CMD_LISTEN] = {run_listen, sizeof(struct rdma_ucm_listen), NO_ANSWER, true, ID(listen)},
+	[RDMA_USER_CM_CMD_ACCEPT] = {run_accept, offsetof(struct rdma_ucm_accept, ece), NO_ANSWER, false, ID(accept)},
+	[RDMA_USER_CM_CMD_REJECT] = {run_reject, sizeof(struct rdma_ucm_reject), NO_ANSWER, false, ID(reject)},
+	[RDMA_USER_CM_CMD_DISCONNECT] = {run_disconnect, sizeof(struct rdma_ucm_disconnect), NO_ANSWER, false, ID(disconnect)},
 	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = {run_init_qp_attr, sizeof(struct rdma_ucm_init_qp_attr),
-					   ANSWER(init_qp_attr, qp_attr), false},
-	[RDMA_USER_CM_CMD_GET_EVENT] = {NULL, sizeof(struct rdma_ucm_get_event), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_SET_OPTION] = {run_set_option, sizeof(struct rdma_ucm_set_option), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_NOTIFY] = {run_notify, sizeof(struct rdma_ucm_notify), NO_ANSWER, false},
+					   ANSWER(init_qp_attr, qp_attr), false, ID(init_qp_attr)},
+	[RDMA_USER_CM_CMD_GET_EVENT] = {NULL, sizeof(struct rdma_ucm_get_event), NO_ANSWER, false, 0},
+	[RDMA_USER_CM_CMD_SET_OPTION] = {run_set_option, sizeof(struct rdma_ucm_set_option), NO_ANSWER, false, ID(set_option)},
+	[RDMA_USER_CM_CMD_NOTIFY] = {run_notify, sizeof(struct rdma_ucm_notify), NO_ANSWER, false, ID(notify)},
 	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = {run_join_ip, sizeof(struct rdma_ucm_join_ip_mcast),
-					    ANSWER(join_ip_mcast, create_id), false},
-	[RDMA_USER_CM_CMD_LEAVE_MCAST] = {run_leave, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id), false},
-	[RDMA_USER_CM_CMD_MIGRATE_ID] = {NULL, sizeof(struct rdma_ucm_migrate_id), ANSWER(migrate_id, migrate_id), false},
-	[RDMA_USER_CM_CMD_QUERY] = {run_query, sizeof(struct rdma_ucm_query), NO_ANSWER, false},
-	[RDMA_USER_CM_CMD_BIND] = {run_bind, sizeof(struct rdma_ucm_bind), NO_ANSWER, true},
-	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = {run_resolve_addr, sizeof(struct rdma_ucm_resolve_addr), NO_ANSWER, true},
-	[RDMA_USER_CM_CMD_JOIN_MCAST] = {run_join, sizeof(struct rdma_ucm_join_mcast), ANSWER(join_mcast, create_id), false},
+					    ANSWER(join_ip_mcast, create_id), false, ID(join_ip_mcast)},
+	[RDMA_USER_CM_CMD_LEAVE_MCAST] = {run_leave, sizeof(struct rdma_ucm_destroy_id), ANSWER(destroy_id, destroy_id), false, 0},
+	[RDMA_USER_CM_CMD_MIGRATE_ID] = {NULL, sizeof(struct rdma_ucm_migrate_id), ANSWER(migrate_id, migrate_id), false, 0},
+	[RDMA_USER_CM_CMD_QUERY] = {run_query, sizeof(struct rdma_ucm_query), NO_ANSWER, false, ID(query)},
+	[RDMA_USER_CM_CMD_BIND] = {run_bind, sizeof(struct rdma_ucm_bind), NO_ANSWER, true, ID(bind)},
+	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = {run_resolve_addr, sizeof(struct rdma_ucm_resolve_addr), NO_ANSWER, true, ID(resolve_addr)},
+	[RDMA_USER_CM_CMD_JOIN_MCAST] = {run_join, sizeof(struct rdma_ucm_join_mcast), ANSWER(join_mcast, create_id),
+					 false, ID(join_mcast)},
 };
 
 /* librdmacm binds an id to an AF_IB address without port when it is first used, to see whether the kernel knows these: no
@@ -191,11 +195,30 @@ static bool is_question(uint32_t cmd, const union command *c)
 	return cmd == RDMA_USER_CM_CMD_BIND && sib->family == AF_IB && !(uint16_t)be64toh(sib->sid);
 }
 
+/* Executes a command on the channel, or has the kernel execute it. Returns 0 or -errno; *answered: the kernel has stored the answer. */
+static int channel_run(struct rcm_channel *ch, const struct rdma_ucm_cmd_hdr *hdr, union command *c, union answer *a, bool *answered)
+{
+	size_t at = commands[hdr->cmd].id - 1;
+	struct rcm_id *id = NULL;
+	uint32_t handle;
+	int err = RCM_TO_KERNEL;
+
+	if (commands[hdr->cmd].id) {
+		memcpy(&handle, (const char *)c + at, sizeof(handle));
+		id = rcm_id_find(ch, handle);
+	}
+	if (!id || id->state != RCM_KERNEL)
+		err = commands[hdr->cmd].run(ch, c, hdr->out, a);
+	*answered = err == RCM_TO_KERNEL;
+	return *answered ? rcm_kernel_command(id, hdr, c, hdr->in < sizeof(*c) ? hdr->in : sizeof(*c), at) : err;
+}
+
 /* Returns 0 or -errno. */
-static int command_run(int fd, const struct rdma_ucm_cmd_hdr *hdr, const union command *c)
+static int command_run(int fd, const struct rdma_ucm_cmd_hdr *hdr, union command *c)
 {
 	union answer a;
 	int err = 0;
+	bool answered = false;
 
 	if (hdr->out < commands[hdr->cmd].out)
 		return -shca_refuse(ENOSPC, "RDMA CM: command %u with room for %u bytes", hdr->cmd, hdr->out);
@@ -209,10 +232,10 @@ static int command_run(int fd, const struct rdma_ucm_cmd_hdr *hdr, const union c
 		struct rcm_channel *ch = err ? NULL : rcm_channel_lock(fd);
 		if (!ch)
 			return err ? err : -errno;
-		err = commands[hdr->cmd].run(ch, c, hdr->out, &a);
+		err = channel_run(ch, hdr, c, &a, &answered);
 		rcm_channel_unlock(ch);
 	}
-	if (!err && commands[hdr->cmd].out) {
+	if (!err && !answered && commands[hdr->cmd].out) {
 		uint64_t to;
 		memcpy(&to, (const char *)c + commands[hdr->cmd].response, sizeof(to));
 		memcpy((void *)(uintptr_t)to, &a, commands[hdr->cmd].out);

@@ -53,7 +53,7 @@ static uint32_t random_psn(void)
 /* Returns the bytes of private data that a message has. */
 static unsigned private_size(const struct rcm_id *id, enum msg_type type)
 {
-	unsigned header = id->dst.ss_family == AF_IB && id->ps == RDMA_PS_IB ? 0 : RCM_IP_HEADER;
+	unsigned header = id->dst.ss_family == AF_IB ? 0 : RCM_IP_HEADER;
 
 	switch (type) {
 	case MSG_REQ:
@@ -137,6 +137,11 @@ int rcm_listen(struct rcm_channel *ch, const struct rdma_ucm_listen *c)
 		if (fd < 0)
 			return -shca_refuse(-fd, "rdma_listen: port %u", rcm_port(&id->src));
 		id->name = shca_fd_note(fd);
+	}
+	if (rcm_is_any(&id->src) && !id->has_companion && rcm_real_devices()) {
+		err = rcm_kernel_listen(id, c->backlog);
+		if (err)
+			return err;
 	}
 	if (!shca_fd_ours(&id->name))
 		return -shca_refuse(EBADF, "rdma_listen: the program has closed the library's descriptor");

@@ -197,7 +197,7 @@ int rcm_destroy_id(struct rcm_channel *ch, const struct rdma_ucm_destroy_id *c, 
 
 	if (!id)
 		return -errno;
-	out->events_reported = id->events_reported;
+	out->events_reported = id->events_reported + rcm_kernel_destroy(id);
 	rcm_id_destroy(id);
 	return 0;
 }
@@ -214,11 +214,13 @@ static int id_rewatch(struct rcm_id *id, struct rcm_channel *to, int fd)
 	return err;
 }
 
-static int id_move(struct rcm_id *id, struct rcm_channel *from, struct rcm_channel *to)
+static int id_move(struct rcm_id *id, struct rcm_channel *from, struct rcm_channel *to, uint32_t *kernels_reported)
 {
-	int err = id->watched ? id_rewatch(id, to, id->conn.n) : 0;
+	int err = id->has_companion ? rcm_kernel_migrate(id, to, kernels_reported) : 0;
 	enum rcm_timer timer = id->timer;
 
+	if (!err && id->watched)
+		err = id_rewatch(id, to, id->conn.n);
 	if (!err && id->state == RCM_LISTEN)
 		err = id_rewatch(id, to, id->name.n);
 	if (err)
@@ -239,6 +241,7 @@ static int id_move(struct rcm_id *id, struct rcm_channel *from, struct rcm_chann
 
 int rcm_migrate_id(int fd, const struct rdma_ucm_migrate_id *c, struct rdma_ucm_migrate_resp *out)
 {
+	uint32_t kernels_reported = 0;
 	int err = 0;
 
 	pthread_mutex_lock(&rcm_registry);
@@ -249,9 +252,9 @@ int rcm_migrate_id(int fd, const struct rdma_ucm_migrate_id *c, struct rdma_ucm_
 	/* another descriptor of the same channel: nothing moves */
 	struct rcm_channel *to = id && !rcm_same_channel(fd, from) ? rcm_channel_lock(fd) : NULL;
 	if (id && to)
-		err = id_move(id, from, to);
+		err = id_move(id, from, to, &kernels_reported);
 	if (id && !err)
-		out->events_reported = id->events_reported;
+		out->events_reported = id->events_reported + kernels_reported;
 	if (to)
 		rcm_channel_unlock(to);
 	if (from)
@@ -273,13 +276,11 @@ static int address_get(struct sockaddr_storage *to, const void *addr, size_t siz
 	return -shca_refuse(EINVAL, "RDMA CM: an address of family %d and %zu bytes", to->ss_family, size);
 }
 
-/* The software HCA has no way to other hosts and no part in other devices. */
+/* The software HCA has no way to other hosts. */
 static int address_refuse(const char *call, int err)
 {
-	return -shca_refuse(err,
-			    "%s: the address is neither loopback nor one of this host's, and the software HCA reaches no other "
-			    "host",
-			    call);
+	return -shca_refuse(err, "%s: the address is neither loopback nor one of this host's; the software HCA reaches no "
+			    "other host, and there is no real RDMA device", call);
 }
 
 /* Takes a port. The address is in id->src. */
@@ -324,7 +325,10 @@ int rcm_bind(struct rcm_channel *ch, uint32_t handle, const void *addr, size_t s
 		return err;
 	if (id->state != RCM_IDLE)
 		return -shca_refuse(EINVAL, "rdma_bind_addr: the id has an address");
-	if (!rcm_is_any(&a) && !rcm_is_ours(&a))
+	enum rcm_owner owner = rcm_is_any(&a) ? RCM_OURS : rcm_owner(&a);
+	if (owner == RCM_KERNELS)
+		return rcm_kernel_adopt(id, "rdma_bind_addr");
+	if (owner != RCM_OURS)
 		return address_refuse("rdma_bind_addr", ENODEV);
 	id->src = a;
 	if (a.ss_family == AF_INET6 && !id->af_chosen)
@@ -382,8 +386,12 @@ int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, s
 		return err;
 	if (id->state != RCM_IDLE && id->state != RCM_BOUND)
 		return -shca_refuse(EINVAL, "rdma_resolve_addr: the id has a destination, or listens");
+	enum rcm_owner source = id->state == RCM_BOUND ? RCM_OURS : !src_size || rcm_is_any(&from) ? RCM_OURS : rcm_owner(&from);
+	enum rcm_owner destination = rcm_is_any(&to) ? RCM_OURS : rcm_owner(&to);
+	if (source == RCM_KERNELS || (destination == RCM_KERNELS && !id->on_device && (!src_size || rcm_is_any(&from))))
+		return rcm_kernel_adopt(id, "rdma_resolve_addr");
 	if (id->state == RCM_IDLE && src_size) {
-		err = rcm_is_any(&from) || rcm_is_ours(&from) ? 0 : address_refuse("rdma_resolve_addr", ENODEV);
+		err = source == RCM_OURS ? 0 : address_refuse("rdma_resolve_addr", ENODEV);
 		id->src = from;
 		if (!err && rcm_port(&from))
 			err = port_take(id);
@@ -393,9 +401,12 @@ int rcm_resolve_addr(struct rcm_channel *ch, uint32_t handle, const void *src, s
 	destination_any(&to);
 	id->dst = to;
 	id->state = RCM_ADDR;
-	if (!rcm_is_ours(&to) || rcm_device_broken()) {
+	if (destination != RCM_OURS || rcm_device_broken()) {
 		id->state = RCM_BOUND;
-		return rcm_report(id, RCM_ADDR_ERROR, address_refuse("rdma_resolve_addr", ENODEV));
+		return rcm_report(id, RCM_ADDR_ERROR, destination == RCM_KERNELS ?
+				  -shca_refuse(ENODEV, "rdma_resolve_addr: from an address of the software HCA to a real device's, or to "
+					       "another host") :
+				  address_refuse("rdma_resolve_addr", ENODEV));
 	}
 	source_for(id);
 	if (!id->on_device)

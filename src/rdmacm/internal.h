@@ -9,6 +9,7 @@
  *     attr.c       attributes of queue pairs, path records
  *     address.c    which addresses are the software HCA's; names of ports
  *     device.c     the verbs device under the ids; events of its port
+ *     kernel.c     ids of real devices, whose commands go to the kernel
  *     command.c    the table of commands
  *
  * A connection is a SOCK_SEQPACKET socket between the two ids; a listener is a listening socket whose abstract name has the
@@ -90,6 +91,7 @@ enum rcm_state {
 	RCM_CONNECTED,
 	RCM_UD_DONE,		/* UD: the SIDR exchange is over */
 	RCM_CLOSED,		/* disconnected, rejected, unreachable, or the device is gone: can only be destroyed */
+	RCM_KERNEL,		/* a real device's: the kernel has the state (kernel.c) */
 };
 
 /* A timer's kind. All timers of a kind run equally long, so each channel keeps a kind's ids in the order of their ends. */
@@ -131,6 +133,8 @@ struct rcm_id {
 	uint8_t tos, ack_timeout;
 	bool has_ack_timeout;
 	bool active;			/* sent the REQ */
+	bool has_companion;		/* the kernel has an id with handle kernel_id: RCM_KERNEL, and listeners to every address */
+	uint32_t kernel_id;
 	struct shca_fd name;		/* holds the name of the bound port; a listener listens on it */
 	struct shca_fd conn;		/* connection */
 	bool watched;			/* the channel's epoll watches conn */
@@ -162,6 +166,7 @@ struct rcm_channel {
 	struct rcm_event *events, **events_last;
 	struct rcm_id *ids;
 	int timer_fd;			/* -1: none so far */
+	struct shca_fd kernel;		/* the kernel's file; n -1: no id is a real device's */
 	struct rcm_id *timers[RCM_TIMERS], **timers_last[RCM_TIMERS];
 };
 
@@ -227,6 +232,27 @@ int rcm_set_option(struct rcm_channel *ch, const struct rdma_ucm_set_option *c);
 /* Binds an idle id to any address and a free port. */
 int rcm_bind_any(struct rcm_id *id, int family);
 
+/* ---- kernel.c --------------------------------------------------------------------------------------------------- */
+
+/* The epoll events of a channel that name no id. */
+enum rcm_source { RCM_SOURCE_QUEUE, RCM_SOURCE_TIMER, RCM_SOURCE_PORT, RCM_SOURCE_KERNEL, RCM_SOURCES };
+/* Of rcm_bind and rcm_resolve_addr: the id is the kernel's from now on, and the command goes there. */
+#define RCM_TO_KERNEL 1
+/* Makes the id the kernel's. Returns RCM_TO_KERNEL or -errno. `call` names the function in the reason. */
+int rcm_kernel_adopt(struct rcm_id *id, const char *call);
+/* Lets the kernel listen, too, on the port of a listener to every address. Returns 0 or -errno. */
+int rcm_kernel_listen(struct rcm_id *id, uint32_t backlog);
+/* Destroys the companion. Returns the number of its events that were reported. */
+uint32_t rcm_kernel_destroy(struct rcm_id *id);
+/* Moves the companion to another channel. Both locks are held. Returns 0 or -errno. */
+int rcm_kernel_migrate(struct rcm_id *id, struct rcm_channel *to, uint32_t *events_reported);
+/* Executes a command of `in` bytes, whose id is at `id_at`, on the companion. Returns 0 or -errno. */
+int rcm_kernel_command(struct rcm_id *id, const struct rdma_ucm_cmd_hdr *hdr, void *body, size_t in, size_t id_at);
+/* Stores the kernel's next event. Returns 0, or -errno: -EAGAIN: there is none. */
+int rcm_kernel_event(struct rcm_channel *ch, void *to, size_t out);
+/* Must: no id of the channel is left. */
+void rcm_kernel_close(struct rcm_channel *ch);
+
 /* ---- connect.c -------------------------------------------------------------------------------------------------- */
 
 int rcm_listen(struct rcm_channel *ch, const struct rdma_ucm_listen *c);
@@ -276,8 +302,12 @@ bool rcm_is_any(const struct sockaddr_storage *a);
 bool rcm_is_loopback(const struct sockaddr_storage *a);
 /* The port for an id with this local address: the one whose GID it is; else the first that is up, or port 1. */
 uint32_t rcm_port_for(const struct sockaddr_storage *a);
-/* Whether the address is the software HCA's: loopback, or one of this host's. */
-bool rcm_is_ours(const struct sockaddr_storage *a);
+/* Which RDMA CM has an address: the software HCA's (loopback, and addresses of this host that no real device has), the kernel's (of
+ * real devices, and of other hosts if there is a real device), or none. */
+enum rcm_owner { RCM_NOBODYS, RCM_OURS, RCM_KERNELS };
+enum rcm_owner rcm_owner(const struct sockaddr_storage *a);
+/* Whether the host has real RDMA devices. */
+bool rcm_real_devices(void);
 /* Whether a listener to every IPv6 address gets no IPv4 connections: sysctl net.ipv6.bindv6only. */
 bool rcm_v6_only(void);
 /* The port, or for AF_IB the low 16 bits of the service id. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Multicast groups of UD ids. A group's GID follows from its address as the kernel derives it (cma_set_mgid), its LID from the
- * GID, so that all members agree without a subnet administrator.
+ * GID.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,7 +13,6 @@
 
 #define IPOIB_QKEY 0x0b1bu
 #define MULTICAST_QPN 0xffffffu
-#define MULTICAST_LID 0xc000u	/* the first one */
 
 /* The GID of an IP multicast address: IPoIB's, with RDMA CM's signature 0x4001 or 0x6001 in place of IPoIB's. */
 static void group_gid(const struct rcm_id *id, uint8_t gid[16], const struct sockaddr_storage *a, bool udp)
@@ -47,16 +46,6 @@ static void group_gid(const struct rcm_id *id, uint8_t gid[16], const struct soc
 	gid[2] = type;
 	gid[3] = udp ? 0x01 : 0x1b;
 	memcpy(gid + 4, &pkey, sizeof(pkey));
-}
-
-static uint16_t group_lid(const uint8_t gid[16])
-{
-	uint32_t h = 0x811c9dc5u;
-
-	for (int i = 0; i < 16; i++)
-		h = (h ^ gid[i]) * 0x01000193u;
-	/* 0xffff is the permissive LID */
-	return (uint16_t)(MULTICAST_LID + h % 0x3ffe);
 }
 
 static bool is_group_address(const struct sockaddr_storage *a)
@@ -115,7 +104,7 @@ int rcm_join(struct rcm_channel *ch, uint32_t handle, uint64_t uid, const void *
 	ud->qkey = id->ps == RDMA_PS_UDP ? RCM_UDP_QKEY : IPOIB_QKEY;
 	rcm_address_vector(id, &ud->ah_attr);
 	ud->ah_attr.is_global = 1;
-	ud->ah_attr.dlid = group_lid(g->gid);
+	ud->ah_attr.dlid = shca_group_lid(g->gid);
 	memcpy(ud->ah_attr.grh.dgid, g->gid, sizeof(g->gid));
 	g->next = id->groups;
 	id->groups = g;

@@ -40,7 +40,8 @@ noinst_LTLIBRARIES += libshca_core.la
 libshca_core_la_SOURCES = $(shca_sources) $(interpose_sources)
 
 lib_LTLIBRARIES += libshca.la
-libshca_la_SOURCES = $(shca_sources) $(interpose_sources) $(verbs_exp_sources) $(rdmacm_sources)
+libshca_la_SOURCES = $(shca_sources) $(interpose_sources) $(verbs_exp_sources) $(rdmacm_sources) \
+	$(umad_sources)
 libshca_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
 libshca_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/src/shca/interpose/libshca.map
 libshca_la_LIBADD = -lpthread
@@ -48,7 +49,8 @@ include_HEADERS += include/shca.h
 
 # The device's files, for programs that look at them, and RDMA CM's: preloaded by shcarun; linked by programs of RDMA CM.
 lib_LTLIBRARIES += libshca-files.la
-libshca_files_la_SOURCES = src/shca/interpose/files.c src/shca/interpose/rdma_cm.c src/shca/interpose/forward.h
+libshca_files_la_SOURCES = src/shca/interpose/directories.c src/shca/interpose/files.c src/shca/interpose/rdma_cm.c \
+	src/shca/interpose/forward.h
 libshca_files_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
 libshca_files_la_LDFLAGS = -avoid-version
 libshca_files_la_LIBADD = libshca.la

@@ -73,4 +73,5 @@ shcactl_LDFLAGS = $(NOWRAP)
 # Verbs for Python: no build step; used from here or from where it is installed, by PYTHONPATH.
 heddle_verbsdir = $(pkgdatadir)/python/heddle_verbs
 dist_heddle_verbs_DATA = python/heddle_verbs/__init__.py python/heddle_verbs/ah.py python/heddle_verbs/errors.py python/heddle_verbs/path.py \
-	python/heddle_verbs/poller.py python/heddle_verbs/pool.py python/heddle_verbs/ports.py python/heddle_verbs/queue.py python/heddle_verbs/sa.py
+	python/heddle_verbs/poller.py python/heddle_verbs/pool.py python/heddle_verbs/ports.py python/heddle_verbs/queue.py python/heddle_verbs/sa.py \
+	python/heddle_verbs/umad.py

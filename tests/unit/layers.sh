@@ -50,7 +50,7 @@ find "$src" -name '*.c' | sed "s|^$src/||; s|\.c\$||" | sort | awk -F/ '
 	NR == FNR { split($0, w, " "); if (w[1] == "circles") folder[w[2]]; next }
 	{ for (f in folder) if (index($0, f "/") == 1) { print; next } }' "$dir/rows" - >"$dir/files"
 while read -r file; do
-	case $file in shca/interpose/files | shca/interpose/rdma_cm) continue;; esac	# a library by itself, which interposes functions of libc
+	case $file in shca/interpose/directories | shca/interpose/files | shca/interpose/rdma_cm) continue;; esac	# a library by itself, which interposes functions of libc
 	object=$(object_of "$file") || exit 1
 	echo "$object $file"
 done <"$dir/files" >"$dir/objects" || exit 1

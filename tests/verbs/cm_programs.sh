@@ -50,6 +50,8 @@ both() {
 }
 both rping -s -a 127.0.0.1 -C 20 -v -V -- rping -c -a 127.0.0.1 -C 20 -v -V
 both ucmatose -c 20 -C 5 -- ucmatose -s ::1 -c 20 -C 5
+gid=$("$shcarun" cat /sys/class/infiniband/shca0/ports/1/gids/0)
+both ucmatose -f gid -P ib -b "$gid" -- ucmatose -f gid -P ib -s "$gid"
 both udaddy -c 5 -- udaddy -s 127.0.0.1 -c 5
 both rdma_server -- rdma_client -s 127.0.0.1
 both rdma_xserver -c x -- rdma_xclient -c x -s 127.0.0.1

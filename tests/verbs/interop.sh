@@ -46,16 +46,20 @@ two() {
 	refusal=$3
 	reason=$4
 	shift 4
-	free_port
-	timeout 100 "$shcarun" --debug "$@" -p $port >"$tmp/server.out" 2>&1 &
-	server=$!
-	pids="$pids $server"
-	until listening $port || ! kill -0 $server 2>/dev/null; do sleep 0.05; done
-	timeout 100 "$shcarun" --debug "$@" -p $port 127.0.0.1 >"$tmp/client.out" 2>&1
-	status=$?
-	wait $server
-	other=$?
-	[ $other -le $status ] || status=$other
+	# a case that has had no time on a loaded machine has another try
+	for try in 1 2; do
+		free_port
+		timeout 100 "$shcarun" --debug "$@" -p $port >"$tmp/server.out" 2>&1 &
+		server=$!
+		pids="$pids $server"
+		until listening $port || ! kill -0 $server 2>/dev/null; do sleep 0.05; done
+		timeout 100 "$shcarun" --debug "$@" -p $port 127.0.0.1 >"$tmp/client.out" 2>&1
+		status=$?
+		wait $server
+		other=$?
+		[ $other -le $status ] || status=$other
+		[ $status = 124 ] || break
+	done
 	judge "$program" "$name" $status "$refusal" "$reason"
 }
 
@@ -214,7 +218,7 @@ perftest_all() {
 		perf ib_send_$how '-R -c UD'
 		perf ib_send_$how '-R -c UC' 'UC is not supported' "perftest has no UC over RDMA CM"
 		perf ib_send_$how '-R -c XRC' 'XRC does not support' "perftest has no XRC over RDMA CM"
-		perf ib_send_$how '-g -c UD' 'UMAD' 'perftest joins groups by umad'
+		perf ib_send_$how '-g -c UD'
 		perf ib_send_$how --use_hugepages 'hugepages' 'the host has no huge pages'
 	done
 	for o in -b '-q 4' '-l 4' '-b -q 8 -a' '-Q 10' '-t 16' '-r 16' -N '-c UD -q 4' '-c UC -b' '-c XRC -b -q 4' '-e -b' '-e -q 4' \
@@ -269,6 +273,11 @@ cm_all() {
 	for o in '-c 50 -C 10' '-m -c 50' '-P ib'; do
 		cm ucmatose "$o" "ucmatose $o" "ucmatose $o -s 127.0.0.1"
 	done
+	gid=$("$shcarun" cat /sys/class/infiniband/shca0/ports/1/gids/0)
+	for o in '' ' -P ib'; do
+		cm ucmatose "-f gid$o" "ucmatose -f gid$o -b $gid" "ucmatose -f gid$o -s $gid"
+	done
+	cm udaddy '-f gid' "udaddy -f gid -b $gid" "udaddy -f gid -s $gid"
 	for o in '-c 5' '-p 0x0002'; do
 		cm udaddy "$o" "udaddy $o" "udaddy $o -s 127.0.0.1"
 	done
@@ -294,6 +303,61 @@ cm_all() {
 	o='-p verbs;ofi_rxm -e rdm'
 	cm fi_pingpong "$o, FI_OFI_RXM_CM_PROGRESS_INTERVAL=500000" "fi_pingpong $o -I 100" "fi_pingpong $o -I 100 127.0.0.1"
 	unset FI_OFI_RXM_CM_PROGRESS_INTERVAL
+}
+
+# ---- infiniband-diags -------------------------------------------------------------------------------------------------
+# diag REFUSAL REASON PROGRAM OPTION...
+diag() {
+	refusal=$1
+	reason=$2
+	program=$3
+	shift 3
+	: >"$tmp/server.out"
+	timeout 100 "$shcarun" --debug "$program" "$@" >"$tmp/client.out" 2>&1
+	judge "$program" "$as$*" $? "$refusal" "$reason"
+}
+diags_all() {
+	for o in '' -l -p; do
+		# shellcheck disable=SC2086
+		diag '' '' ibstat $o
+	done
+	for o in 'nodeinfo 1' 'nodedesc 1' 'portinfo 1 1' 'pkeys 1' 'guidinfo 1' '-D nodeinfo 0' '-D nodedesc 0,1'; do
+		# shellcheck disable=SC2086
+		diag '' '' smpquery $o
+	done
+	for o in 'sl2vl 1' 'switchinfo 1'; do
+		# shellcheck disable=SC2086
+		diag . 'no such table: one virtual lane, no switch' smpquery $o
+	done
+	for o in '' -x '-a 1'; do
+		# shellcheck disable=SC2086
+		diag '' '' perfquery $o
+	done
+	diag 'perf reset' 'counters are not reset' perfquery -R 1
+	diag sampctlquery 'no samples' perfquery -c
+	for o in '' -p -c -s -x -g -m --list '--src-to-dst 1:1' NR PIR SMIR LR GIR PKTR PR MCMR; do
+		# shellcheck disable=SC2086
+		diag '' '' saquery $o
+	done
+	for o in -S -I LFTR; do
+		# shellcheck disable=SC2086
+		diag 'combination is not supported' 'no such records' saquery $o
+	done
+	diag '' '' sminfo
+	diag '' '' ibaddr
+	diag '' '' ibhosts
+	diag '' '' ibportstate 1 1 query
+	diag '' '' ibtracert 1 1
+	diag '' '' smpdump 1 0x15
+	diag '' '' iblinkinfo
+	diag '' '' ibqueryerrors
+	export SHCA_PORTS=2
+	as='SHCA_PORTS=2 '
+	diag '' '' ibnetdiscover
+	diag '' '' iblinkinfo
+	unset SHCA_PORTS
+	as=
+	diag 'No devices' 'a script that enters the directory' ibstatus
 }
 
 # ---- rdma-core's Python tests: each by its own result ----------------------------------------------------------------
@@ -357,6 +421,8 @@ if [ $what = all ] || [ $what = write ]; then
 	pingpongs
 	perftest_all
 	cm_all
+	PATH=$PATH:/usr/sbin
+	if have ibstat; then diags_all; else echo "infiniband-diags is not installed"; fi
 	python_all
 fi
 [ -s "$rows" ] || skip "neither qperf nor ucx-utils is installed"

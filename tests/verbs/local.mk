@@ -168,13 +168,13 @@ tests_verbs_device_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
 tests_verbs_device_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
 
 # RDMA CM: the real librdmacm over the software device, by linking; and unmodified programs.
-cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels tests/verbs/cm_ports
+cm_programs = tests/verbs/cm_events tests/verbs/cm_lives tests/verbs/cm_channels tests/verbs/cm_ports tests/verbs/cm_ib
 if HAVE_RDMACM
 check_PROGRAMS += $(cm_programs)
 TESTS += $(cm_programs)
 endif
-TESTS += tests/verbs/cm_programs.sh
-EXTRA_DIST += tests/verbs/cm_programs.sh
+TESTS += tests/verbs/cm_programs.sh tests/verbs/cm_real.sh
+EXTRA_DIST += tests/verbs/cm_programs.sh tests/verbs/cm_real.sh
 cm_ldadd = libshca-files.la libshca.la $(RDMACM_LIBS) $(VERBS_LIBS) -lpthread
 tests_verbs_cm_events_SOURCES = tests/verbs/cm_events.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_events_LDADD = $(cm_ldadd)
@@ -185,6 +185,9 @@ tests_verbs_cm_lives_LDFLAGS = $(NOWRAP)
 tests_verbs_cm_ports_SOURCES = tests/verbs/cm_ports.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_ports_LDADD = $(cm_ldadd)
 tests_verbs_cm_ports_LDFLAGS = $(NOWRAP)
+tests_verbs_cm_ib_SOURCES = tests/verbs/cm_ib.c tests/verbs/cm.h tests/verbs/vt.h
+tests_verbs_cm_ib_LDADD = $(cm_ldadd)
+tests_verbs_cm_ib_LDFLAGS = $(NOWRAP)
 tests_verbs_cm_channels_SOURCES = tests/verbs/cm_channels.c tests/verbs/cm.h tests/verbs/vt.h
 tests_verbs_cm_channels_LDADD = $(cm_ldadd)
 tests_verbs_cm_channels_LDFLAGS = $(NOWRAP)
@@ -195,6 +198,22 @@ TESTS += tests/verbs/files.sh tests/verbs/interop.sh
 EXTRA_DIST += tests/verbs/files.sh tests/verbs/interop.sh
 tests_verbs_files_SOURCES = tests/verbs/files.c
 tests_verbs_files_LDFLAGS = $(NOWRAP)
+# 256 processes in a fabric.
+check_PROGRAMS += tests/verbs/fabric_256
+TESTS += tests/verbs/fabric_256
+tests_verbs_fabric_256_SOURCES = tests/verbs/fabric_256.c tests/verbs/vt.h
+tests_verbs_fabric_256_LDADD = $(verbs_ldadd)
+tests_verbs_fabric_256_LDFLAGS = $(NOWRAP)
+# Management datagrams.
+check_PROGRAMS += tests/verbs/umad tests/verbs/umad_traffic
+TESTS += tests/verbs/umad tests/verbs/umad.sh
+EXTRA_DIST += tests/verbs/umad.sh
+tests_verbs_umad_SOURCES = tests/verbs/umad.c
+tests_verbs_umad_LDADD = libshca-files.la libshca.la
+tests_verbs_umad_LDFLAGS = $(NOWRAP)
+tests_verbs_umad_traffic_SOURCES = tests/verbs/umad_traffic.c tests/verbs/vt.h
+tests_verbs_umad_traffic_LDADD = $(verbs_ldadd)
+tests_verbs_umad_traffic_LDFLAGS = $(NOWRAP)
 
 # What --debug says.
 check_PROGRAMS += tests/verbs/refusal_log

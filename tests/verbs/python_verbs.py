@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """heddle_verbs, beyond its tutorial: what is refused, two processes, sleeping, many paths."""
+import errno
 import os
 import pickle
 import random
@@ -231,6 +232,25 @@ class PathRecords(unittest.TestCase):
                 hv.path_record(*bad)
         with self.assertRaises(hv.VerbsError):
             hv.resolve_path(hv.Path(port=port))
+        with hv.get_umad(port) as umad:
+            with self.assertRaises(hv.MADError) as raised:
+                hv.resolve_path(hv.Path(port=port, dgid=port.default_gid), umad, properties={'pkey': 0x1234})
+            self.assertEqual(raised.exception.status, 0x0300)
+            with self.assertRaises(hv.VerbsError):
+                hv.path_records(umad, color=3)
+
+    def test_umad(self):
+        port = hv.get_end_port()
+        with hv.get_umad(port, timeout=.01, retries=0) as umad, hv.get_umad(port) as other:
+            self.assertEqual([hv.node_text(u, path=()) for u in (umad, other)], ['shca0', 'shca0'])
+            self.assertGreaterEqual(umad.counters()['rcv_packets'], 0)
+            with self.assertRaises(hv.VerbsError) as raised:
+                umad.subn_get(0x11, lid=77)         # nobody
+            self.assertEqual(raised.exception.errno, errno.ETIMEDOUT)
+            self.assertEqual(hv.node_text(umad, lid=port.lid), 'shca0')
+            self.assertEqual(len(hv.path_records(other, slid=port.lid, dlid=port.lid, pkey=0xffff, sl=0)), 1)
+        with self.assertRaises(OSError):
+            umad.subn_get(0x11, path=())
 
 
 if __name__ == '__main__':

@@ -7,7 +7,7 @@
 # The kernel is Debian's. It need not be installed: its package is fetched once and what a guest needs of it is kept in
 # ${HEDDLE_VM_CACHE:-~/.cache/heddle-vm}.
 
-vm_modules="virtio_pci virtio_net 9pnet_virtio 9p crc32_generic rdma_rxe sch_netem"
+vm_modules="virtio_pci virtio_net 9pnet_virtio 9p crc32_generic rdma_rxe rdma_ucm sch_netem"
 vm_modules_nfs="nfsd nfsv4"	# of jobs with "# modules: nfs"
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -59,7 +59,8 @@ vm_find_kernel() {
 		package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
 	fi
 	[ -n "$package" ] || vm_skip "no Debian package of a kernel is known here (apt-cache depends linux-image-amd64)"
-	vm_kernel=$cache/$package
+	# with other lists of modules another folder
+	vm_kernel=$cache/$package-$(echo "$vm_modules $vm_modules_nfs" | cksum | cut -d" " -f1)
 	[ -f "$vm_kernel/order.nfs" ] && return
 	mkdir -p "$cache" 2>/dev/null && vm_work=$(mktemp -d "$cache/new.XXXXXX" 2>/dev/null) ||
 		vm_skip "$cache, where the kernel would be kept, cannot be written (HEDDLE_VM_CACHE names another folder)"

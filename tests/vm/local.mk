@@ -13,4 +13,4 @@ TESTS += tests/vm/run
 EXTRA_DIST += tests/vm/run tests/vm/guest.sh tests/vm/init tests/vm/job.sh tests/vm/rsh tests/vm/jobs/one.sh \
 	tests/vm/jobs/devices.sh tests/vm/jobs/two.sh tests/vm/jobs/ended_rc.sh tests/vm/jobs/ended_ud.sh \
 	tests/vm/jobs/cut_rc.sh tests/vm/jobs/cut_ud.sh tests/vm/jobs/died.sh tests/vm/jobs/ended_coll.sh \
-	tests/vm/jobs/netem.sh tests/vm/jobs/nfs.sh tests/vm/jobs/rma.sh tests/vm/jobs/speed.sh
+	tests/vm/jobs/cm.sh tests/vm/jobs/netem.sh tests/vm/jobs/nfs.sh tests/vm/jobs/rma.sh tests/vm/jobs/speed.sh

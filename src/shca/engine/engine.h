@@ -829,6 +829,8 @@ static inline void shca_hw_count(const struct shca_member *m, const struct shca_
 /* guid.c: the GUID is the same for all processes of a host and does not change; host byte order. A port's GID, as in
  * headers. */
 uint64_t shca_device_guid(void);
+/* The LID of a multicast group, which follows from its GID, so that all members agree without a subnet administrator. */
+uint16_t shca_group_lid(const uint8_t gid[16]);
 /* The port of the fabric that has the address; 0: none. */
 uint32_t shca_port_of_gid(const struct shca_member *m, const uint8_t gid[16]);
 uint32_t shca_port_of_lid(const struct shca_member *m, uint16_t lid);

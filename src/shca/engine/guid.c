@@ -39,6 +39,16 @@ void shca_port_gid(uint64_t prefix, uint32_t port, uint8_t gid[16])
 	memcpy(gid, be, sizeof(be));
 }
 
+uint16_t shca_group_lid(const uint8_t gid[16])
+{
+	uint32_t h = 0x811c9dc5u;
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ gid[i]) * 0x01000193u;
+	/* 0xffff is the permissive LID */
+	return (uint16_t)(SHCA_MULTICAST_LID + h % 0x3ffe);
+}
+
 /* The number of the last port that the fabric has an address for. */
 static uint32_t address_ports(const struct shca_member *m)
 {

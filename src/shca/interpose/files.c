@@ -5,7 +5,7 @@
  * libshca.so, because a program that only links libshca must not get its open() from there; and without symbol versions, so
  * that callers built for any version of libc are served.
  *
- * Directories can be looked at and not opened: their entries are found by name only.
+ * Directories have no descriptors, but opendir() and scandir() list them (directories.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +16,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "rdmacm/rdmacm.h"
 #include "shca/interpose/forward.h"
 #include "shca/interpose/interpose.h"
+#include "umad/umad.h"
 
 #define MODE_OF_TEXT (S_IFREG | 0444)
 
@@ -37,7 +39,7 @@ static bool ours(const char *path, struct shca_file *file, bool *found)
 	if (!path || *path != '/' || !(strstr(path, "/infiniband") || strstr(path, "/rdma_cm")))
 		return false;
 	int err = shca_device_file(path, file);
-	if (err == -ESRCH)
+	if (err == -ESRCH || (!err && file->kind == SHCA_FILE_PARENT && !syscall(SYS_faccessat, AT_FDCWD, path, F_OK)))
 		return false;
 	*found = !err;
 	if (err)
@@ -59,8 +61,11 @@ static bool ours(const char *path, struct shca_file *file, bool *found)
 			(st)->st_rdev = makedev(231, 192);	/* as uverbs0 */              \
 		} else if ((file)->kind == SHCA_FILE_RDMA_CM) {                               \
 			(st)->st_mode = S_IFCHR | 0666;                                       \
-			(st)->st_rdev = makedev(10, 58);                                      \
-		} else if ((file)->kind == SHCA_FILE_DIRECTORY) {                             \
+			(st)->st_rdev = makedev(10, (file)->minor);                           \
+		} else if ((file)->kind == SHCA_FILE_UMAD) {                                  \
+			(st)->st_mode = S_IFCHR | 0666;                                       \
+			(st)->st_rdev = makedev(231, (file)->port - 1);                       \
+		} else if ((file)->kind == SHCA_FILE_DIRECTORY || (file)->kind == SHCA_FILE_PARENT) { \
 			(st)->st_mode = S_IFDIR | 0555;                                       \
 		} else {                                                                      \
 			(st)->st_mode = MODE_OF_TEXT;                                         \
@@ -162,8 +167,21 @@ EXPORT int statx(int dir, const char *restrict path, int flags, unsigned int mas
 
 static int allowed(const struct shca_file *file, int mode)
 {
-	int refused = file->kind == SHCA_FILE_CHARACTER || file->kind == SHCA_FILE_RDMA_CM ? X_OK : file->kind == SHCA_FILE_DIRECTORY ? W_OK : W_OK | X_OK;
+	int refused;
 
+	switch (file->kind) {
+	case SHCA_FILE_CHARACTER:
+	case SHCA_FILE_RDMA_CM:
+	case SHCA_FILE_UMAD:
+		refused = X_OK;
+		break;
+	case SHCA_FILE_DIRECTORY:
+	case SHCA_FILE_PARENT:
+		refused = W_OK;
+		break;
+	default:
+		refused = W_OK | X_OK;
+	}
 	if (!(mode & refused))
 		return 0;
 	errno = EACCES;
@@ -230,7 +248,10 @@ static int open_ours(const struct shca_file *file, int flags)
 		return FORWARD(open)("/dev/null", flags & ~(O_CREAT | O_TRUNC));
 	case SHCA_FILE_RDMA_CM:
 		return rcm_open(flags);
+	case SHCA_FILE_UMAD:
+		return um_open(file->port, flags);
 	case SHCA_FILE_DIRECTORY:
+	case SHCA_FILE_PARENT:
 		errno = (flags & O_ACCMODE) == O_RDONLY ? EOPNOTSUPP : EISDIR;
 		return -1;
 	default:

@@ -270,6 +270,11 @@ EXPORT int shca_device_file(const char *path, struct shca_file *file)
 	return shca_file_find(path, file);
 }
 
+EXPORT void shca_device_names(const char *directory, void (*f)(const char *name, void *arg), void *arg)
+{
+	shca_file_names(directory, f, arg);
+}
+
 /*
  * Device lists that this library put together, so that they can be told from the real library's own. A list is an allocation
  * separate from its entry here: programs free lists by free(3), as they could the first libraries' lists. An entry stays until

@@ -22,8 +22,9 @@
 
 /* Of a preloaded libshca, for libheddle. */
 bool shca_device_is_software(const struct ibv_device *device);
-/* Of libshca.so, for libshca-files.so: shca_file_find. */
+/* Of libshca.so, for libshca-files.so: shca_file_find and shca_file_names. */
 int shca_device_file(const char *path, struct shca_file *file);
+void shca_device_names(const char *directory, void (*f)(const char *name, void *arg), void *arg);
 
 enum shca_next_library { NEXT_VERBS, NEXT_MLX5, NEXT_REAL_VERBS };
 

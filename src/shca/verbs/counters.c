@@ -62,25 +62,28 @@ static void sum(const struct shca_member *m, void *arg)
 	}
 }
 
-/* For a process that is no member: the fabric that it would join, if there is one. */
-static void sum_of_named(struct sums *s)
+bool shca_with_fabric(void (*f)(const struct shca_member *m, void *arg), void *arg)
 {
 	struct shca_fabric_info *list;
 	const char *name = getenv("SHCA_FABRIC");
 	struct shca_member m;
+	bool any = false;
 	size_t n;
 
+	if (shca_process_member(f, arg))
+		return true;
 	if (!name || !*name)
 		name = "default";
 	if (shca_fabric_list(&list, &n))
-		return;
-	for (size_t i = 0; i < n; i++)
+		return false;
+	for (size_t i = 0; i < n && !any; i++)
 		if (!strcmp(list[i].name, name) && !shca_fabric_map(&m, &list[i], false, true)) {
-			sum(&m, s);
+			f(&m, arg);
 			shca_fabric_unmap(&m);
-			break;
+			any = true;
 		}
 	free(list);
+	return any;
 }
 
 /* IBTA counts data in units of 4 bytes. */
@@ -151,13 +154,27 @@ const char *shca_counter_path(size_t i)
 	return i < ARRAY_SIZE(counters) ? counters[i].path : NULL;
 }
 
+static uint64_t value_of(const struct counter *c, const struct sums *s)
+{
+	return c->value ? c->value(s) : c->which < SHCA_HW_COUNTERS ? s->hw[c->which] : 0;
+}
+
 int shca_counter_print(size_t i, uint32_t port, char *text, size_t size)
 {
-	const struct counter *c = &counters[i];
 	struct sums s = {.port = port};
 
-	if (!shca_process_member(sum, &s))
-		sum_of_named(&s);
-	uint64_t v = c->value ? c->value(&s) : c->which < SHCA_HW_COUNTERS ? s.hw[c->which] : 0;
-	return snprintf(text, size, "%llu\n", (unsigned long long)v);
+	shca_with_fabric(sum, &s);
+	return snprintf(text, size, "%llu\n", (unsigned long long)value_of(&counters[i], &s));
+}
+
+void shca_counters_add(uint32_t port, const char *const *names, uint64_t *values, unsigned n)
+{
+	struct sums s = {.port = port};
+
+	shca_with_fabric(sum, &s);
+	for (unsigned k = 0; k < n; k++)
+		for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
+			if (!strncmp(counters[i].path, IB(""), sizeof(IB("")) - 1) &&
+			    !strcmp(counters[i].path + sizeof(IB("")) - 1, names[k]))
+				values[k] += value_of(&counters[i], &s);
 }

@@ -4,9 +4,12 @@
  * is in a file system; the library that shcarun preloads answers for these paths (interpose/files.c).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "shca/verbs/control.h"
 
@@ -15,6 +18,58 @@
 #define PORT_CLASS DEVICE_CLASS "/ports/1"
 #define PORT_2_CLASS DEVICE_CLASS "/ports/2"
 #define CM_CLASS "/sys/class/misc/rdma_cm"
+#define MAD_CLASS "/sys/class/infiniband_mad"
+
+struct seen_port {
+	uint32_t port;
+	struct shca_port_now now;
+};
+
+static void port_look(const struct shca_member *m, void *arg)
+{
+	struct seen_port *seen = arg;
+	const struct shca_port *p = shca_port_of(m, seen->port);
+
+	seen->now = (struct shca_port_now){
+		.down = atomic_load(&p->down) || shca_device_broken(m), .lid = (uint16_t)atomic_load(&p->lid),
+		.sm_lid = (uint16_t)atomic_load(&p->sm_lid), .pkey = (uint16_t)atomic_load(&p->pkey),
+		.gid_prefix = atomic_load(&p->gid_prefix),
+	};
+}
+
+/* The port in the fabric that the process has joined, or would join: tools read the files, and open no device. */
+static struct shca_port_now port_now(uint32_t port)
+{
+	struct seen_port seen = {.port = port};
+
+	return shca_with_fabric(port_look, &seen) ? seen.now : shca_port_now(port);
+}
+
+/* The minor number of rdma_cm, which is the kernel's where that has one: librdmacm asks the kernel for it (netlink), and compares. */
+static unsigned cm_minor(void)
+{
+	static _Atomic unsigned known;	/* + 1 */
+	unsigned n = atomic_load(&known);
+	char text[16] = "";
+
+	if (n)
+		return n - 1;
+	n = 58;
+	/* by the system call: open() of this path comes here */
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, CM_CLASS "/dev", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && (read(fd, text, sizeof(text) - 1) <= 0 || sscanf(text, "10:%u", &n) != 1))
+		n = 58;
+	if (fd >= 0)
+		close(fd);
+	atomic_store(&known, n + 1);
+	return n;
+}
+
+static int cm_dev(uint32_t port, char *text, size_t size)
+{
+	(void)port;
+	return snprintf(text, size, "10:%u\n", cm_minor());
+}
 
 static int node_guid(uint32_t port, char *text, size_t size)
 {
@@ -39,22 +94,22 @@ static int hw_rev(uint32_t port, char *text, size_t size)
 
 static int lid(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : shca_port_now(port).lid);
+	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : port_now(port).lid);
 }
 
 static int sm_lid(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : shca_port_now(port).sm_lid);
+	return snprintf(text, size, "0x%x\n", shca_is_ethernet() ? 0 : port_now(port).sm_lid);
 }
 
 static int state(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "%s\n", shca_port_now(port).down ? "1: DOWN" : "4: ACTIVE");
+	return snprintf(text, size, "%s\n", port_now(port).down ? "1: DOWN" : "4: ACTIVE");
 }
 
 static int phys_state(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "%s\n", shca_port_now(port).down ? "2: Polling" : "5: LinkUp");
+	return snprintf(text, size, "%s\n", port_now(port).down ? "2: Polling" : "5: LinkUp");
 }
 
 static int cap_mask(uint32_t port, char *text, size_t size)
@@ -65,7 +120,7 @@ static int cap_mask(uint32_t port, char *text, size_t size)
 
 static int pkey(uint32_t port, char *text, size_t size)
 {
-	return snprintf(text, size, "0x%04x\n", shca_port_now(port).pkey);
+	return snprintf(text, size, "0x%04x\n", port_now(port).pkey);
 }
 
 static int gid(uint32_t port, char *text, size_t size)
@@ -73,7 +128,7 @@ static int gid(uint32_t port, char *text, size_t size)
 	uint8_t g[16];
 	int n = 0;
 
-	shca_port_gid(shca_port_now(port).gid_prefix, port, g);
+	shca_port_gid(port_now(port).gid_prefix, port, g);
 	for (int i = 0; i < 16; i += 2)
 		n += snprintf(text + n, size - (size_t)n, "%02x%02x%c", g[i], g[i + 1], i < 14 ? ':' : '\n');
 	return n;
@@ -94,9 +149,13 @@ struct row {
 static const struct row files[] = {
 	{ "/dev/infiniband/" SHCA_DEVICE_NAME, SHCA_FILE_CHARACTER, NULL, NULL },
 	{ "/dev/infiniband/rdma_cm", SHCA_FILE_RDMA_CM, NULL, NULL },
+	{ "/dev/infiniband", SHCA_FILE_PARENT, NULL, NULL },
+	{ "/sys/class/infiniband", SHCA_FILE_PARENT, NULL, NULL },
+	{ MAD_CLASS, SHCA_FILE_PARENT, NULL, NULL },
+	{ MAD_CLASS "/abi_version", SHCA_FILE_TEXT, "5\n", NULL },
 	{ CM_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ CM_CLASS "/abi_version", SHCA_FILE_TEXT, "4\n", NULL },
-	{ CM_CLASS "/dev", SHCA_FILE_TEXT, "10:58\n", NULL },
+	{ CM_CLASS "/dev", SHCA_FILE_TEXT, NULL, cm_dev },
 	{ VERBS_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ VERBS_CLASS "/abi_version", SHCA_FILE_TEXT, "1\n", NULL },
 	{ VERBS_CLASS "/ibdev", SHCA_FILE_TEXT, SHCA_DEVICE_NAME "\n", NULL },
@@ -175,11 +234,13 @@ static bool is_kernels(const char *path)
 static bool find_in(const struct row *rows, size_t n, const char *path, uint32_t port, struct shca_file *file)
 {
 	for (const struct row *r = rows; r < rows + n; r++) {
-		if (!same_path(path, r->path, r->kind == SHCA_FILE_DIRECTORY))
+		if (!same_path(path, r->path, r->kind == SHCA_FILE_DIRECTORY || r->kind == SHCA_FILE_PARENT))
 			continue;
 		file->kind = r->kind;
 		file->path = r->path;
 		file->length = 0;
+		if (r->kind == SHCA_FILE_RDMA_CM)
+			file->minor = cm_minor();
 		if (r->kind == SHCA_FILE_TEXT)
 			file->length = (size_t)(r->print ? r->print(port, file->text, sizeof file->text) :
 							   snprintf(file->text, sizeof file->text, "%s", r->text));
@@ -187,6 +248,63 @@ static bool find_in(const struct row *rows, size_t n, const char *path, uint32_t
 	}
 	return false;
 }
+
+/* ---- management datagrams -------------------------------------------------------------------------------------- */
+
+/* The files of a port's management datagrams. The numbers behind "umad" are the first ones that the kernel has for no port. */
+enum umad_path { UMAD_DEVICE, UMAD_DIRECTORY, UMAD_IBDEV, UMAD_PORT, UMAD_DEV, UMAD_PATHS };
+static char umad_paths[SHCA_PORTS_MAX][UMAD_PATHS][64];
+
+static void umad_name_paths(void)
+{
+	unsigned n = 0;
+	char path[64];
+
+	/* by the system call: faccessat() of this process comes here */
+	do
+		snprintf(path, sizeof(path), MAD_CLASS "/umad%u", n++);
+	while (!syscall(SYS_faccessat, AT_FDCWD, path, F_OK));
+	for (unsigned i = 0; i < SHCA_PORTS_MAX; i++, n++) {
+		snprintf(umad_paths[i][UMAD_DEVICE], sizeof(path), "/dev/infiniband/umad%u", n - 1);
+		snprintf(umad_paths[i][UMAD_DIRECTORY], sizeof(path), MAD_CLASS "/umad%u", n - 1);
+		snprintf(umad_paths[i][UMAD_IBDEV], sizeof(path), MAD_CLASS "/umad%u/ibdev", n - 1);
+		snprintf(umad_paths[i][UMAD_PORT], sizeof(path), MAD_CLASS "/umad%u/port", n - 1);
+		snprintf(umad_paths[i][UMAD_DEV], sizeof(path), MAD_CLASS "/umad%u/dev", n - 1);
+	}
+}
+
+/* Returns the path of a file of the port. */
+static const char *umad_path(uint32_t port, enum umad_path which)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, umad_name_paths);
+	return umad_paths[port - 1][which];
+}
+
+static bool find_umad(const char *path, struct shca_file *file)
+{
+	if (!files_behind(path, MAD_CLASS) && !files_behind(path, "/dev/infiniband/umad"))
+		return false;
+	for (uint32_t port = 1; port <= shca_ports(); port++)
+		for (enum umad_path which = 0; which < UMAD_PATHS; which++) {
+			const char *number = umad_path(port, UMAD_DEVICE) + sizeof("/dev/infiniband/umad") - 1;
+			if (!same_path(path, umad_path(port, which), which == UMAD_DIRECTORY))
+				continue;
+			file->kind = which == UMAD_DEVICE ? SHCA_FILE_UMAD : which == UMAD_DIRECTORY ? SHCA_FILE_DIRECTORY : SHCA_FILE_TEXT;
+			file->path = umad_path(port, which);
+			file->port = port;
+			file->length = 0;
+			if (file->kind == SHCA_FILE_TEXT)
+				file->length = (size_t)(which == UMAD_IBDEV ? snprintf(file->text, sizeof(file->text), "%s\n", SHCA_DEVICE_NAME) :
+							which == UMAD_PORT ? snprintf(file->text, sizeof(file->text), "%u\n", port) :
+							snprintf(file->text, sizeof(file->text), "231:%s\n", number));
+			return true;
+		}
+	return false;
+}
+
+/* ---- looking a file up ------------------------------------------------------------------------------------------ */
 
 /* A counter's file: they are a table of their own (counters.c). Returns false if there is none of that name. */
 static bool find_counter(const char *path, uint32_t port, struct shca_file *file)
@@ -244,7 +362,52 @@ int shca_file_find(const char *path, struct shca_file *file)
 		file->path = path_of_second(file->path);
 		return 0;
 	}
-	if (find_any(path, 1, file))
+	if (find_any(path, 1, file) || find_umad(path, file))
 		return 0;
 	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) || below(path, CM_CLASS) ? -ENOENT : -ESRCH;
+}
+
+/* ---- names in a directory --------------------------------------------------------------------------------------- */
+
+struct listing {
+	const char *directory;
+	void (*f)(const char *name, void *arg);
+	void *arg;
+};
+
+/* Calls f if the path is directly in the directory. */
+static void name_if_in(const struct listing *l, const char *path)
+{
+	const char *rest = files_behind(path, l->directory);
+
+	if (rest && *rest == '/' && rest[1] && !strchr(rest + 1, '/'))
+		l->f(rest + 1, l->arg);
+}
+
+static void names_in(const struct listing *l, const struct row *rows, size_t n)
+{
+	for (const struct row *r = rows; r < rows + n; r++)
+		if (!is_kernels(r->path))
+			name_if_in(l, r->path);
+}
+
+void shca_file_names(const char *directory, void (*f)(const char *name, void *arg), void *arg)
+{
+	struct listing l = {.directory = directory, .f = f, .arg = arg};
+	const char *rest = files_behind(directory, PORT_2_CLASS);
+	char first[128];
+	const char *path;
+
+	if (rest && (!*rest || *rest == '/') && snprintf(first, sizeof(first), PORT_CLASS "%s", rest) < (int)sizeof(first))
+		l.directory = first;
+	names_in(&l, files, ARRAY_SIZE(files));
+	if (shca_is_ethernet())
+		names_in(&l, roce_files, ARRAY_SIZE(roce_files));
+	for (size_t i = 0; (path = shca_counter_path(i)) != NULL; i++)
+		name_if_in(&l, path);
+	if (shca_ports() == 2)
+		name_if_in(&l, PORT_2_CLASS);
+	for (uint32_t port = 1; port <= shca_ports(); port++)
+		for (enum umad_path which = 0; which < UMAD_PATHS; which++)
+			name_if_in(&l, umad_path(port, which));
 }

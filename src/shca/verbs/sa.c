@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A small subnet administrator: the path records of the fabric, from its own tables. The ports are on one subnet, and every process is
- * behind each; so there is one path from a port to a port. Management datagrams are not served: programs ask by shca_path_record (shca.h).
+ * behind each; so there is one path from a port to a port. Programs ask by shca_path_record (shca.h), or by management datagrams
+ * (src/umad).
  */
 #include <endian.h>
 #include <errno.h>
@@ -28,10 +29,22 @@ struct path_record {
 };
 _Static_assert(sizeof(struct path_record) == 64, "PathRecord");
 
+void shca_path_record_fill(uint8_t record[64], const uint8_t dgid[16], const uint8_t sgid[16], uint16_t dlid, uint16_t slid, uint16_t pkey)
+{
+	struct path_record r = {
+		.dlid = htobe16(dlid), .slid = htobe16(slid), .paths = 1u << 7 | 1, .pkey = htobe16(pkey),
+		.mtu = EXACTLY << 6 | MTU_4096, .rate = EXACTLY << 6 | RATE_100_GBPS, .life_time = EXACTLY << 6,
+	};
+
+	memcpy(r.dgid, dgid, sizeof(r.dgid));
+	memcpy(r.sgid, sgid, sizeof(r.sgid));
+	memcpy(record, &r, sizeof(r));
+}
+
 struct question {
 	uint8_t port;
 	const uint8_t *dgid;
-	struct path_record record;
+	uint8_t record[64];
 	int err;
 };
 
@@ -40,22 +53,19 @@ static void answer(const struct shca_member *m, void *arg)
 {
 	struct question *q = arg;
 	uint32_t to = shca_port_of_gid(m, q->dgid);
-	struct path_record *r = &q->record;
+	const uint8_t *dgid = q->dgid;
+	uint8_t sgid[16];
 
-	*r = (struct path_record){
-		.dlid = htobe16(shca_lid(m, to)), .slid = htobe16(shca_lid(m, q->port)), .paths = 1u << 7 | 1,
-		.pkey = htobe16((uint16_t)atomic_load(&shca_port_of(m, q->port)->pkey)),
-		.mtu = EXACTLY << 6 | MTU_4096, .rate = EXACTLY << 6 | RATE_100_GBPS, .life_time = EXACTLY << 6,
-	};
-	memcpy(r->dgid, q->dgid, sizeof(r->dgid));
-	shca_gid_of(m, q->port, r->sgid);
+	shca_gid_of(m, q->port, sgid);
+	shca_path_record_fill(q->record, q->dgid, sgid, (uint16_t)shca_lid(m, to), (uint16_t)shca_lid(m, q->port),
+			      (uint16_t)atomic_load(&shca_port_of(m, q->port)->pkey));
 	if (q->port < 1 || q->port > shca_ports())
 		q->err = shca_refuse(EINVAL, "shca_path_record: port %u, the device has %u", q->port, shca_ports());
 	else if (atomic_load(&shca_port_of(m, q->port)->down) || shca_device_broken(m))
 		q->err = shca_refuse(ENETDOWN, "shca_path_record: the port is down");
 	else if (!to)
-		q->err = shca_refuse(ENOENT, "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x", r->dgid[12],
-				     r->dgid[13], r->dgid[14], r->dgid[15]);
+		q->err = shca_refuse(ENOENT, "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x", dgid[12],
+				     dgid[13], dgid[14], dgid[15]);
 }
 
 int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgid[16], uint8_t record[64])
@@ -67,6 +77,6 @@ int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgi
 	else if (!shca_process_member(answer, &q))
 		q.err = shca_refuse(ENODEV, "shca_path_record: this process has not opened the device");
 	if (!q.err)
-		memcpy(record, &q.record, sizeof(q.record));
+		memcpy(record, q.record, sizeof(q.record));
 	return q.err;
 }
