@@ -117,4 +117,27 @@ static inline void exp_qp_attr_of(struct ibv_exp_qp_attr *to, const struct ibv_q
 	};
 }
 
+/* Returns whether the list of a request that fills a memory key (IBV_EXP_WR_UMR_FILL) is there, has one dimension of strides, and
+ * names regions of this context. */
+static inline bool exp_key_list_sound(const struct ibv_context *ctx, const struct ibv_exp_send_wr *wr)
+{
+	const __typeof__(wr->ext_op.umr) *u = &wr->ext_op.umr;
+	const bool repeats = u->umr_type == IBV_EXP_UMR_REPEAT;
+
+	if (u->umr_type > IBV_EXP_UMR_REPEAT || u->exp_access > UINT32_MAX || !u->num_mrs || !u->mem_list.mem_reg_list ||
+	    (repeats && (u->mem_list.rb.stride_dim != 1 || !u->mem_list.rb.repeat_count)))
+		return false;
+	/* a list that is not in the request is in memory of ibv_exp_alloc_mkey_list_memory */
+	if (!(wr->exp_send_flags & IBV_EXP_SEND_INLINE) &&
+	    (!u->memory_objects || u->memory_objects->context != ctx || u->memory_objects->max_klm_list_size < u->num_mrs))
+		return false;
+	for (uint32_t i = 0; i < u->num_mrs; i++) {
+		const struct ibv_exp_mem_repeat_block *b = &u->mem_list.rb.mem_repeat_block_list[i];
+		const struct ibv_mr *mr = repeats ? b->mr : u->mem_list.mem_reg_list[i].mr;
+		if (!mr || mr->context != ctx || (repeats && (!b->byte_count || !b->stride)))
+			return false;
+	}
+	return true;
+}
+
 #endif

@@ -11,9 +11,10 @@
 
 /* ---- capabilities --------------------------------------------------------------------------------------------------------- */
 
-/* Creates a queue pair that takes raw work requests. attr->create_flags: libmlx5 passes them on, libibverbs' own command
- * refuses them, and exp_mlx5_create_qp_cmd, where this library replaces that command, passes them to the kernel. */
-static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr, uint32_t flags)
+/* Creates a queue pair that takes raw work requests and, with `keys`, requests that configure memory keys.
+ * attr->create_flags: libmlx5 passes them on, libibverbs' own command refuses them, and exp_mlx5_create_qp_cmd, where this
+ * library replaces that command, passes them to the kernel. */
+static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr, uint32_t flags, bool keys)
 {
 	struct mlx5dv_qp_init_attr dv = {
 		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS | MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
@@ -21,6 +22,8 @@ static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_at
 		.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE, .send_ops_flags = MLX5DV_QP_EX_WITH_RAW_WQE,
 	};
 
+	if (keys)
+		dv.send_ops_flags |= MLX5DV_QP_EX_WITH_MR_LIST | MLX5DV_QP_EX_WITH_MR_INTERLEAVED;
 	attr->comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	attr->send_ops_flags = IBV_QP_EX_WITH_SEND;
 	if (flags) {
@@ -31,26 +34,43 @@ static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_at
 	struct ibv_qp *qp = mlx5dv_create_qp(ctx, attr, &dv);
 	/* libmlx5 sometimes leaves errno at 0 */
 	if (!qp)
-		errno = shca_refuse(errno ? errno : EINVAL, "mlx5dv_create_qp: type %d, create flags %#x, %u and %u requests, %u bytes inline",
-				    attr->qp_type, flags, attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_inline_data);
+		errno = shca_refuse(errno ? errno : EINVAL,
+				    "mlx5dv_create_qp: type %d, create flags %#x, send operations %#lx, %u and %u "
+				    "requests, %u bytes inline",
+				    attr->qp_type, flags, (unsigned long)dv.send_ops_flags, attr->cap.max_send_wr,
+				    attr->cap.max_recv_wr, attr->cap.max_inline_data);
 	return qp;
 }
 
-/* Whether creation flags reach the adapter. Adapter, kernel, rdma-core's version and the way this library was loaded decide, so
- * the function creates a queue pair to find out. Returns 0, or an errno value that says nothing about that. */
-static int can_create_cross(struct ibv_context *ctx, bool *can)
+/*
+ * Finds out whether a queue pair with these creation flags, or one that configures memory keys, can be had. Adapter, kernel,
+ * rdma-core's version and the way this library was loaded decide, so the function creates one. Returns 0, or an errno value that
+ * says nothing about that.
+ */
+static int can_create(struct ibv_context *ctx, uint32_t flags, bool keys, bool *can)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	struct ibv_cq *cq = pd ? ibv_create_cq(ctx, 1, NULL, NULL, 0) : NULL;
 	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = pd, .comp_mask = IBV_QP_INIT_ATTR_PD,
-		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.cap = {.max_send_wr = 1,
+			.max_recv_wr = 1,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = keys ? EXP_MLX5_KLMS * EXP_MLX5_KLM_BYTES : 0},
 	};
-	struct ibv_qp *qp = cq ? mlx5_create(ctx, &attr, EXP_MLX5_CREATE_FLAGS) : NULL;
+	struct ibv_qp *qp = cq ? mlx5_create(ctx, &attr, flags, keys) : NULL;
 	int err = qp ? 0 : errno;
 
 	*can = qp;
-	if (!qp)
+	if (!qp && keys)
+		shca_refuse(err, "an mlx5 whose firmware has memory keys that requests configure (UMR), and creating a queue "
+			    "pair for them failed");
+	else if (!qp)
 		shca_refuse(err, "an mlx5 of which the experimental verbs find no cross-channel queue pairs: its firmware has them, and "
 			    "creating one failed (libshca has to be preloaded or linked before libibverbs, whose version be 34 to 57)");
 	if (qp)
@@ -75,7 +95,12 @@ static int mlx5_context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
 	*to = (struct exp_mlx5_context){.calc = shca_env_bool("SHCA_EXP_CALC")};
 	int err = exp_mlx5_query_caps(ctx, &to->caps);
 	if (!err && to->caps.cross_channel)
-		err = can_create_cross(ctx, &to->caps.cross_channel);
+		err = can_create(ctx, EXP_MLX5_CREATE_FLAGS, false, &to->caps.cross_channel);
+	bool keys = !err && to->caps.key_entries > 1;
+	if (keys)
+		err = can_create(ctx, 0, true, &keys);
+	if (!keys)
+		to->caps.key_entries = 0;
 	if (err)		/* not kept: the next call asks again */
 		return shca_refuse(err, "the capabilities of an mlx5 cannot be queried now");
 	pthread_mutex_lock(&exp_mlx5_mutex);
@@ -88,6 +113,12 @@ static int mlx5_context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
 static uint32_t host_sizes_of(const struct exp_mlx5_caps *caps)
 {
 	return caps->host_order ? caps->masked_sizes & 8 : 0;
+}
+
+/* The entries of a key that every queue pair with IBV_EXP_QP_CREATE_UMR configures, as a list or as blocks. */
+static uint32_t key_entries_of(const struct exp_mlx5_caps *caps)
+{
+	return (caps->key_entries < EXP_MLX5_KLMS ? caps->key_entries : EXP_MLX5_KLMS) - 1;
 }
 
 static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
@@ -106,9 +137,11 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 	exp_device_of(attr, &d.orig_attr);
 	attr->exp_atomic_cap = (enum ibv_exp_atomic_cap)d.orig_attr.atomic_cap;
 	if (want & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS)
-		attr->exp_device_cap_flags = d.orig_attr.device_cap_flags | IBV_EXP_DEVICE_NOP | exp_window_flags(&d.orig_attr) |
+		attr->exp_device_cap_flags = d.orig_attr.device_cap_flags | IBV_EXP_DEVICE_NOP |
+					     exp_window_flags(&d.orig_attr) |
 					     (host_sizes ? IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS : 0) |
 					     (d.odp_caps.general_caps & IBV_ODP_SUPPORT ? IBV_EXP_DEVICE_ODP : 0) |
+					     (c.caps.key_entries ? IBV_EXP_DEVICE_UMR : 0) |
 					     (c.caps.cross_channel ? IBV_EXP_DEVICE_CROSS_CHANNEL : 0);
 	if ((want & IBV_EXP_DEVICE_ATTR_CALC_CAP) && c.calc)
 		attr->calc_cap = exp_calc_cap();
@@ -123,6 +156,13 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 			.max_fa_bit_boundary = c.caps.masked_sizes ? 3 : 0, .log_max_atomic_inline = c.caps.masked_sizes ? 9 : 0,
 			.masked_log_atomic_arg_sizes = host_sizes,
 			.masked_log_atomic_arg_sizes_network_endianness = c.caps.masked_sizes & ~host_sizes,
+		};
+	if ((want & IBV_EXP_DEVICE_ATTR_UMR) && c.caps.key_entries)
+		attr->umr_caps = (struct ibv_exp_umr_caps){
+			.max_klm_list_size = key_entries_of(&c.caps),
+			.max_send_wqe_inline_klms = key_entries_of(&c.caps),
+			.max_umr_recursion_depth = c.caps.key_depth,
+			.max_umr_stride_dimension = 1,
 		};
 	if (want & IBV_EXP_DEVICE_ATTR_ODP) {
 		attr->odp_caps.general_odp_caps = d.odp_caps.general_caps;
@@ -172,6 +212,8 @@ static enum ibv_exp_wc_opcode mlx5_opcode_of(struct exp_mlx5_qp *q, const struct
 {
 	if (wc->opcode == IBV_WC_LOCAL_INV)
 		return IBV_EXP_WC_LOCAL_INV;
+	if ((int)wc->opcode == MLX5DV_WC_UMR)
+		return IBV_EXP_WC_UMR;
 	if (!q || wc->opcode != IBV_WC_DRIVER2)
 		return (enum ibv_exp_wc_opcode)wc->opcode;
 	/* older entries belong to completions that were polled by ibv_poll_cq */
@@ -228,12 +270,24 @@ static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uin
 	/* BE_REPLY is not passed on: the operand size decides the order of an adapter's results. check_order in mlx5_post.c
 	 * refuses, on each queue pair, atomics whose results have the other order. */
 	const uint32_t can = (caps->cross_channel ? EXP_MLX5_CREATE_FLAGS : 0) |
+			     (caps->key_entries ? IBV_EXP_QP_CREATE_UMR : 0) |
 			     (caps->masked_sizes & ~host_sizes_of(caps) ? IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY : 0);
 	if (flags & ~can)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, of this mlx5 %#x can be had", flags, can);
 	if (attr->qp_type == IBV_EXP_QPT_DC_INI || (flags & EXP_MLX5_CREATE_FLAGS && attr->qp_type == IBV_QPT_XRC_RECV))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: type %d, create flags %#x: DC of an mlx5 is mlx5dv_create_qp's, and an "
 				   "XRC target posts nothing", attr->qp_type, flags);
+	/* a managed queue takes requests of one block only (exp_mlx5_fits_managed) */
+	if (flags & IBV_EXP_QP_CREATE_UMR && (attr->qp_type != IBV_QPT_RC || flags & IBV_EXP_QP_CREATE_MANAGED_SEND))
+		return shca_refuse(
+			EOPNOTSUPP,
+			"ibv_exp_create_qp: IBV_EXP_QP_CREATE_UMR, type %d, create flags %#x: an mlx5 configures memory keys "
+			"by RC queues whose sends are not managed",
+			attr->qp_type, flags);
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS && attr->max_inl_send_klms >= EXP_MLX5_KLMS_MAX)
+		return shca_refuse(EINVAL,
+				   "ibv_exp_create_qp: %u entries of memory keys in a request: a work queue element holds %u",
+				   attr->max_inl_send_klms, EXP_MLX5_KLMS_MAX - 1);
 	/* every queue pair has atomics of 8 bytes, asked for or not */
 	if (atomic > 8 && !(caps->masked_sizes & atomic))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, the adapter has the sizes %#x", atomic,
@@ -264,6 +318,14 @@ static int note_qp(struct ibv_qp *qp, const struct exp_mlx5_qp *q)
 	return err;
 }
 
+/* Entries in a request that configures a memory key; one more than asked for, since blocks have a header. */
+static uint32_t klms_of(const struct ibv_exp_qp_init_attr *attr)
+{
+	uint32_t asked = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS ? attr->max_inl_send_klms : 0;
+
+	return asked >= EXP_MLX5_KLMS ? asked + 1 : EXP_MLX5_KLMS;
+}
+
 static struct ibv_qp *create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_attr *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS ? attr->exp_create_flags : 0;
@@ -287,11 +349,18 @@ static struct ibv_qp *create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_
 	}
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return ibv_create_qp_ex(ctx, &ex);
-	qp = mlx5_create(ctx, &ex, flags & EXP_MLX5_CREATE_FLAGS);
+	const uint32_t klms = flags & IBV_EXP_QP_CREATE_UMR ? klms_of(attr) : 0;
+	if (ex.cap.max_inline_data < klms * EXP_MLX5_KLM_BYTES)
+		ex.cap.max_inline_data = klms * EXP_MLX5_KLM_BYTES;
+	qp = mlx5_create(ctx, &ex, flags & EXP_MLX5_CREATE_FLAGS, klms);
 	if (!qp)
 		return NULL;
-	err = note_qp(qp, &(struct exp_mlx5_qp){.qp = qp, .flags = flags, .signal_all = attr->sq_sig_all, .cap = ex.cap,
-						.max_atomic = atomic > 8 ? atomic : 8});
+	err = note_qp(qp, &(struct exp_mlx5_qp){.qp = qp,
+						.flags = flags,
+						.signal_all = attr->sq_sig_all,
+						.cap = ex.cap,
+						.max_atomic = atomic > 8 ? atomic : 8,
+						.klms = klms});
 	if (err) {
 		ibv_destroy_qp(qp);
 		errno = err;
@@ -327,6 +396,52 @@ static int query_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t ma
 	return err;
 }
 
+/* ---- memory keys ------------------------------------------------------------------------------------------------------- */
+
+static struct ibv_mr *mlx5_create_key(struct ibv_pd *pd, uint32_t entries)
+{
+	/* blocks need an entry for their header */
+	struct mlx5dv_mkey_init_attr attr = {.pd = pd,
+					     .create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT,
+					     .max_entries = (uint16_t)(entries + 1)};
+	struct exp_mlx5_context c;
+	int err = mlx5_context_of(pd->context, &c);
+
+	if (!err && (!entries || entries >= c.caps.key_entries))
+		err = shca_refuse(c.caps.key_entries ? EINVAL : EOPNOTSUPP,
+				  "ibv_exp_create_mr: a memory key of %u entries: this mlx5 has %u at "
+				  "most",
+				  entries, c.caps.key_entries ? c.caps.key_entries - 1 : 0);
+	errno = 0;
+	struct mlx5dv_mkey *dv = err ? NULL : mlx5dv_create_mkey(&attr);
+	if (!err && !dv)
+		err = shca_refuse(errno ? errno : EINVAL, "mlx5dv_create_mkey: %u entries", entries + 1);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	pthread_mutex_lock(&exp_mlx5_mutex);
+	struct ibv_mr *mr = exp_mlx5_enter_key(&(struct exp_mlx5_key){
+		.mr = {.context = pd->context, .pd = pd, .handle = UINT32_MAX, .lkey = dv->lkey, .rkey = dv->rkey},
+		.dv = dv,
+		.entries = entries});
+	pthread_mutex_unlock(&exp_mlx5_mutex);
+	if (!mr) {
+		mlx5dv_destroy_mkey(dv);
+		errno = exp_no_memory(pd->context);
+	}
+	return mr;
+}
+
+static uint32_t mlx5_key_entries(const struct ibv_mr *mr)
+{
+	pthread_mutex_lock(&exp_mlx5_mutex);
+	const struct exp_mlx5_key *key = exp_mlx5_key_of(mr);
+	uint32_t entries = key ? key->entries : 0;
+	pthread_mutex_unlock(&exp_mlx5_mutex);
+	return entries;
+}
+
 /* ---- what cannot be had --------------------------------------------------------------------------------------------------------- */
 
 static struct ibv_exp_dct *create_dct(struct ibv_context *ctx, struct ibv_exp_dct_init_attr *attr)
@@ -352,6 +467,8 @@ static const struct ibv_exp_provider provider = {
 	.create_dct = create_dct,
 	.poll_cq = poll_cq,
 	.reg_allocated = mlx5_reg_allocated,
+	.create_key = mlx5_create_key,
+	.key_entries = mlx5_key_entries,
 	.post_send = exp_mlx5_post_send,
 	.post_task = exp_mlx5_post_task,
 	.refuse = shca_refuse,

@@ -17,6 +17,8 @@
 
 #include "verbs_exp/mlx5_cmd.h"
 
+struct mlx5dv_mkey;
+
 /*
  * The index from which WAITs for a CQ, or ENABLEs of a queue, count. A WQE has an absolute index modulo 2^32: completions since
  * the CQ was created; requests since the queue left RESET. The manual's counts are relative to a base, which the last request
@@ -53,12 +55,28 @@ struct exp_mlx5_qp {
 	bool signal_all;
 	struct ibv_qp_cap cap;
 	uint32_t max_atomic;		/* largest operand of a masked atomic, in bytes */
+	uint32_t klms;			/* entries in a request that fills a memory key, with the header of blocks; 0: none */
 	struct exp_mlx5_index send, recv;	/* managed queues: requests that are enabled */
 	uint64_t sent, received;	/* requests posted since RESET */
 	uint64_t to_send, to_receive;	/* requests that the task list under way will post */
 	struct exp_mlx5_raw *raw;	/* ring, indexed by position & raw_mask */
 	uint64_t raw_first, raw_end, raw_mask;
 };
+
+/* A memory key that requests configure: mlx5dv's, as a region of the experimental verbs. */
+struct exp_mlx5_key {
+	struct ibv_mr mr;		/* address and length are 0 */
+	struct mlx5dv_mkey *dv;
+	uint32_t entries;
+};
+/*
+ * Entries in a request of every queue pair with IBV_EXP_QP_CREATE_UMR: a list of as many regions, or a header and the blocks
+ * behind it. mlx5dv knows entries in the request only; IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS asks for more.
+ */
+#define EXP_MLX5_KLMS 32
+#define EXP_MLX5_KLM_BYTES 16
+/* The most that a work queue element holds: behind the control segment and 112 bytes of the key's. */
+#define EXP_MLX5_KLMS_MAX 55
 
 struct exp_mlx5_cq {
 	uint32_t number;
@@ -80,11 +98,15 @@ extern pthread_mutex_t exp_mlx5_mutex;
 struct exp_mlx5_qp *exp_mlx5_qp_of(const struct ibv_qp *qp);
 struct exp_mlx5_qp *exp_mlx5_qp_by_number(const struct ibv_context *ctx, uint32_t number);
 struct exp_mlx5_context *exp_mlx5_context_of(const struct ibv_context *ctx);
+struct exp_mlx5_key *exp_mlx5_key_of(const struct ibv_mr *mr);
 /* Makes the record at first use, since any CQ can be waited for. Returns NULL with errno. */
 struct exp_mlx5_cq *exp_mlx5_cq_of(struct ibv_cq *cq);
 /* Enter a new object. Return 0 or an errno value. The record of a known context stays. */
 int exp_mlx5_enter_qp(const struct exp_mlx5_qp *qp);
 int exp_mlx5_enter_context(struct ibv_context *ctx, const struct exp_mlx5_context *c);
+/* Makes the record of a key, which becomes the owner of key->dv: ibv_dereg_mr ends both. Returns the key's region; NULL: no
+ * memory. */
+struct ibv_mr *exp_mlx5_enter_key(const struct exp_mlx5_key *key);
 
 /* mlx5_post.c; as in struct ibv_exp_provider. */
 int exp_mlx5_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);

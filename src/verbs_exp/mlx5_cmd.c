@@ -37,8 +37,13 @@ int exp_mlx5_query_caps(struct ibv_context *ctx, struct exp_mlx5_caps *caps)
 	memset(caps, 0, sizeof(*caps));
 	if (!out)
 		return ENOMEM;			/* said: the caller, mlx5_context_of in mlx5.c */
-	if (query(ctx, EXP_MLX5_CAPS_GENERAL, out, &err))
+	if (query(ctx, EXP_MLX5_CAPS_GENERAL, out, &err)) {
+		uint32_t log = exp_mlx5_get(out, EXP_MLX5_CAP_LOG_KLMS);
 		caps->cross_channel = exp_mlx5_get(out, EXP_MLX5_CAP_CD);
+		/* mlx5dv counts entries in 16 bits */
+		caps->key_entries = log > 15 ? UINT16_MAX : log ? 1u << log : 0;
+		caps->key_depth = exp_mlx5_get(out, EXP_MLX5_CAP_MAX_INDIRECTION);
+	}
 	if (query(ctx, EXP_MLX5_CAPS_ATOMIC, out, &err)) {
 		caps->host_order = exp_mlx5_get(out, EXP_MLX5_CAP_8B_MODE) == EXP_MLX5_8B_HOST;
 		if ((exp_mlx5_get(out, EXP_MLX5_CAP_OPERATIONS) & both) == both)

@@ -28,6 +28,8 @@
 /* Opcode modifier: the group of capabilities << 1; lowest bit 1: the current values, 0: the maxima. */
 enum { EXP_MLX5_CAPS_GENERAL = 0 << 1 | 1, EXP_MLX5_CAPS_ATOMIC = 3 << 1 | 1 };
 /* Group of general capabilities. */
+#define EXP_MLX5_CAP_MAX_INDIRECTION (EXP_MLX5_OUT_CAPS + 0x100), 8	/* depth of memory keys over memory keys */
+#define EXP_MLX5_CAP_LOG_KLMS (EXP_MLX5_OUT_CAPS + 0x11a), 6		/* log2 of the entries of a memory key; 0: no such keys */
 #define EXP_MLX5_CAP_CD (EXP_MLX5_OUT_CAPS + 0x22c), 1		/* cross-channel */
 /* Group of atomic capabilities. */
 #define EXP_MLX5_CAP_8B_MODE (EXP_MLX5_OUT_CAPS + 0x40), 2	/* order of results of 8 bytes: */
@@ -64,6 +66,8 @@ struct exp_mlx5_caps {
 	bool cross_channel;
 	bool host_order;		/* results of 8 bytes are in host order; results of other sizes are in network order */
 	uint32_t masked_sizes;		/* operand sizes that both masked atomics have; 0: none */
+	uint32_t key_entries;		/* entries of a memory key that requests configure (UMR); 0: no such keys */
+	uint32_t key_depth;		/* memory keys over memory keys */
 };
 /* Queries the capabilities. A group that the device refuses counts as absent. Returns 0, or an errno value that says nothing about
  * the device (is_passing_error): *caps is then not to be kept. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Posting to an mlx5. Requests that ordinary verbs have are posted by ibv_post_send; WAIT, ENABLE, NOP, masked atomics and CALC
- * as raw work queue elements. All functions run under exp_mlx5_mutex.
+ * as raw work queue elements; requests that fill memory keys by mlx5dv_wr_mr_list and _interleaved. All functions run under
+ * exp_mlx5_mutex.
  */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
 
+#include "verbs_exp/convert.h"
 #include "verbs_exp/mlx5.h"
 #include "verbs_exp/mlx5_wqe.h"
 #include "verbs_exp/provider.h"
@@ -35,6 +37,11 @@ static bool mlx5_post_is_calc(const struct ibv_exp_send_wr *wr)
 static bool is_raw(const struct ibv_exp_send_wr *wr)
 {
 	return mlx5_post_is_cross(wr) || mlx5_post_is_masked(wr) || mlx5_post_is_calc(wr) || wr->exp_opcode == IBV_EXP_WR_NOP;
+}
+
+static bool mlx5_post_is_key(const struct ibv_exp_send_wr *wr)
+{
+	return wr->exp_opcode == IBV_EXP_WR_UMR_FILL || wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE;
 }
 
 /* ---- what requests count ------------------------------------------------------------------------------------------------ */
@@ -208,13 +215,81 @@ static int mlx5_post_check_length(const struct exp_mlx5_qp *q, const struct ibv_
 	return 0;
 }
 
+/*
+ * Checks the entries of a request that fills a key. libmlx5 narrows numbers without a check: the bytes of a list to 31 bits,
+ * blocks and strides to 16.
+ */
+static int mlx5_post_check_entries(const __typeof__(((struct ibv_exp_send_wr *)0)->ext_op.umr) *u)
+{
+	uint64_t bytes = 0;
+
+	if (u->umr_type == IBV_EXP_UMR_MR_LIST) {
+		for (uint32_t i = 0; i < u->num_mrs; i++) {
+			size_t length = u->mem_list.mem_reg_list[i].length;
+			if (!length || length > INT32_MAX - bytes)
+				return shca_refuse(
+					EINVAL,
+					"ibv_exp_post_send: region %u of a memory key: %zu bytes behind %lu: a key of regions of "
+					"an mlx5 has up to %d bytes, and no region without",
+					i, length, (unsigned long)bytes, INT32_MAX);
+			bytes += length;
+		}
+		return 0;
+	}
+	if (!u->mem_list.rb.repeat_count[0] || u->mem_list.rb.repeat_count[0] > UINT32_MAX)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: blocks of a memory key repeat %zu times: an mlx5 has 1 to %u",
+				   u->mem_list.rb.repeat_count[0], UINT32_MAX);
+	for (uint32_t i = 0; i < u->num_mrs; i++) {
+		const struct ibv_exp_mem_repeat_block *b = &u->mem_list.rb.mem_repeat_block_list[i];
+		if (!b->byte_count[0] || b->byte_count[0] > b->stride[0] || b->stride[0] > UINT16_MAX)
+			return shca_refuse(
+				EOPNOTSUPP,
+				"ibv_exp_post_send: block %u of a memory key: %zu bytes at a stride of %zu: an mlx5 has strides "
+				"up to %u, and no block that overlaps the next",
+				i, b->byte_count[0], b->stride[0], UINT16_MAX);
+	}
+	return 0;
+}
+
+static int mlx5_post_check_key(const struct ibv_qp *qp, const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
+{
+	const __typeof__(wr->ext_op.umr) *u = &wr->ext_op.umr;
+	const struct exp_mlx5_key *key = exp_mlx5_key_of(u->modified_mr);
+
+	if (!q || !q->klms)
+		return shca_refuse(
+			EOPNOTSUPP,
+			"ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made with IBV_EXP_QP_CREATE_UMR",
+			wr->exp_opcode, qp->qp_num);
+	if (!key || key->mr.context != qp->context)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %#x of %p, which is no memory key of this context",
+				   wr->exp_opcode, (void *)u->modified_mr);
+	if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
+		return 0;
+	if (!exp_key_list_sound(qp->context, wr) || u->num_mrs > key->entries)
+		return shca_refuse(
+			EINVAL,
+			"ibv_exp_post_send: memory key of type %u of %u regions: a list of up to %u regions of this context is "
+			"needed, with one dimension of strides, in the request or in memory for as many",
+			u->umr_type, u->num_mrs, key->entries);
+	if (u->num_mrs + (u->umr_type == IBV_EXP_UMR_REPEAT) > q->klms)
+		return shca_refuse(
+			EINVAL,
+			"ibv_exp_post_send: memory key of %u regions, queue pair %#x was made for %u (max_inl_send_klms)",
+			u->num_mrs, qp->qp_num, q->klms - 1);
+	if (u->base_addr)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: memory key from address %#lx on: mlx5dv's keys begin at 0",
+				   (unsigned long)u->base_addr);
+	return mlx5_post_check_entries(u);
+}
+
 /* Makes all checks that the driver does not make. Returns 0 or an errno value. */
 static int mlx5_post_check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int err;
 
-	if (wr->exp_opcode == IBV_EXP_WR_UMR_FILL || wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: memory keys of an mlx5 are mlx5dv_create_mkey's");
+	if (mlx5_post_is_key(wr))
+		return mlx5_post_check_key(qp, q, wr);
 	if (!q)
 		return is_raw(wr) ? shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made by "
 						"ibv_exp_create_qp", wr->exp_opcode, qp->qp_num) : 0;
@@ -290,10 +365,46 @@ static int post_raw(struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, con
 	return 0;
 }
 
+static int post_key(struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
+{
+	const __typeof__(wr->ext_op.umr) *u = &wr->ext_op.umr;
+	struct mlx5dv_mkey *key = exp_mlx5_key_of(u->modified_mr)->dv;
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(q->qp);
+	struct mlx5dv_qp_ex *dv = mlx5dv_qp_ex_from_ibv_qp_ex(ex);
+
+	ibv_wr_start(ex);
+	ex->wr_id = wr->wr_id;
+	/* mlx5dv takes entries in the request only */
+	ex->wr_flags =
+		(unsigned int)(wr->exp_send_flags & (IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED)) |
+		IBV_SEND_INLINE;
+	if (u->umr_type == IBV_EXP_UMR_MR_LIST) {
+		struct ibv_sge sge[EXP_MLX5_KLMS_MAX];
+		for (uint32_t i = 0; i < u->num_mrs; i++)
+			sge[i] = (struct ibv_sge){.addr = u->mem_list.mem_reg_list[i].base_addr,
+						  .length = (uint32_t)u->mem_list.mem_reg_list[i].length,
+						  .lkey = u->mem_list.mem_reg_list[i].mr->lkey};
+		mlx5dv_wr_mr_list(dv, key, (uint32_t)u->exp_access, (uint16_t)u->num_mrs, sge);
+	} else {
+		struct mlx5dv_mr_interleaved block[EXP_MLX5_KLMS_MAX];
+		for (uint32_t i = 0; i < u->num_mrs; i++) {
+			const struct ibv_exp_mem_repeat_block *b = &u->mem_list.rb.mem_repeat_block_list[i];
+			block[i] = (struct mlx5dv_mr_interleaved){.addr = b->base_addr,
+								  .bytes_count = (uint32_t)b->byte_count[0],
+								  .bytes_skip = (uint32_t)(b->stride[0] - b->byte_count[0]),
+								  .lkey = b->mr->lkey};
+		}
+		mlx5dv_wr_mr_interleaved(dv, key, (uint32_t)u->exp_access, (uint32_t)u->mem_list.rb.repeat_count[0],
+					 (uint16_t)u->num_mrs, block);
+	}
+	return ibv_wr_complete(ex);
+}
+
 static enum ibv_wr_opcode plain_opcode(enum ibv_exp_wr_opcode opcode)
 {
 	switch (opcode) {
 	case IBV_EXP_WR_SEND_WITH_INV: return IBV_WR_SEND_WITH_INV;
+	case IBV_EXP_WR_UMR_INVALIDATE:
 	case IBV_EXP_WR_LOCAL_INV: return IBV_WR_LOCAL_INV;
 	case IBV_EXP_WR_BIND_MW: return IBV_WR_BIND_MW;
 	default: return (enum ibv_wr_opcode)opcode;
@@ -325,6 +436,8 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *exp)
 			.mr = exp->bind_mw.bind_info.mr, .addr = exp->bind_mw.bind_info.addr, .length = exp->bind_mw.bind_info.length,
 			.mw_access_flags = (unsigned int)exp->bind_mw.bind_info.exp_mw_access_flags,
 		};
+	} else if (exp->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE) {
+		wr.invalidate_rkey = exp->ext_op.umr.modified_mr->rkey;
 	} else {
 		wr.wr.rdma.remote_addr = exp->wr.rdma.remote_addr;
 		wr.wr.rdma.rkey = exp->wr.rdma.rkey;
@@ -335,7 +448,7 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *exp)
 /* Posts a request that was checked. */
 static int mlx5_post_post_one(struct ibv_qp *qp, struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr, const struct counted *c)
 {
-	int rc = is_raw(wr) ? post_raw(q, wr, c) : post_plain(qp, wr);
+	int rc = is_raw(wr) ? post_raw(q, wr, c) : wr->exp_opcode == IBV_EXP_WR_UMR_FILL ? post_key(q, wr) : post_plain(qp, wr);
 
 	if (!rc && q)
 		q->sent++;

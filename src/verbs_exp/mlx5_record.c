@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "verbs_exp/provider.h"
 
-enum kind { KIND_QP, KIND_CQ, KIND_CONTEXT };
+enum kind { KIND_QP, KIND_CQ, KIND_CONTEXT, KIND_KEY };
 struct record {
 	struct record *next;
 	const void *object;
@@ -19,6 +19,7 @@ struct record {
 		struct exp_mlx5_qp qp;
 		struct exp_mlx5_cq cq;
 		struct exp_mlx5_context context;
+		struct exp_mlx5_key key;
 	};
 };
 
@@ -125,10 +126,28 @@ static void mlx5_record_closing(struct ibv_context *ctx)
 				continue;
 			}
 			unlink_from(at);
+			if (r->kind == KIND_KEY)
+				mlx5dv_destroy_mkey(r->key.dv);
 			free_record(r);
 		}
 	}
 	pthread_mutex_unlock(&exp_mlx5_mutex);
+}
+
+static bool mlx5_record_dereg_key(struct ibv_mr *mr, int *rc)
+{
+	pthread_mutex_lock(&exp_mlx5_mutex);
+	struct record **at = mlx5_record_find(mr), *r = *at;
+	bool ours = r && r->kind == KIND_KEY;
+	if (ours) {
+		*rc = mlx5dv_destroy_mkey(r->key.dv);
+		if (!*rc) {
+			unlink_from(at);
+			free_record(r);
+		}
+	}
+	pthread_mutex_unlock(&exp_mlx5_mutex);
+	return ours;
 }
 
 /* ---- for the provider --------------------------------------------------------------------------------------------------- */
@@ -152,6 +171,13 @@ struct exp_mlx5_context *exp_mlx5_context_of(const struct ibv_context *ctx)
 	struct record *r = mlx5_record_known(ctx, KIND_CONTEXT);
 
 	return r ? &r->context : NULL;
+}
+
+struct exp_mlx5_key *exp_mlx5_key_of(const struct ibv_mr *mr)
+{
+	struct record *r = mlx5_record_known(mr, KIND_KEY);
+
+	return r ? &r->key : NULL;
 }
 
 struct exp_mlx5_qp *exp_mlx5_qp_by_number(const struct ibv_context *ctx, uint32_t number)
@@ -184,7 +210,7 @@ static struct record *mlx5_record_enter(const void *object, const struct ibv_con
 {
 	static const struct exp_watch watch = {
 		.before_destroy = mlx5_record_take_out, .after_destroy = mlx5_record_destroyed, .reset = mlx5_record_reset,
-		.closing = mlx5_record_closing,
+		.closing = mlx5_record_closing, .dereg_key = mlx5_record_dereg_key,
 	};
 	static bool fork_handlers;
 
@@ -252,4 +278,16 @@ int exp_mlx5_enter_context(struct ibv_context *ctx, const struct exp_mlx5_contex
 	r->context = *c;
 	link_in(r);
 	return 0;
+}
+
+struct ibv_mr *exp_mlx5_enter_key(const struct exp_mlx5_key *key)
+{
+	struct record *r = mlx5_record_enter(NULL, key->mr.context, KIND_KEY);
+
+	if (!r)
+		return NULL;	/* said: the caller, mlx5_create_key in mlx5.c */
+	r->key = *key;
+	r->object = &r->key.mr;
+	link_in(r);
+	return &r->key.mr;
 }

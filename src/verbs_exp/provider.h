@@ -76,6 +76,9 @@ struct exp_watch {
 	void (*after_destroy)(void *known, bool gone);
 	void (*reset)(struct ibv_qp *qp);	/* the queue pair was moved to RESET */
 	void (*closing)(struct ibv_context *ctx);	/* before the context is closed, with all its objects */
+	/* ibv_dereg_mr. Returns false: the region is the device's. Returns true: the region was the provider's memory key; *rc is
+	 * 0 and the key is gone, or *rc is an errno value and the key remains. */
+	bool (*dereg_key)(struct ibv_mr *mr, int *rc);
 };
 extern const struct exp_watch *_Atomic exp_watch;	/* NULL: no provider keeps records */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The checks. Each creates its objects, reports its first failure, and destroys its objects. */
 #include <endian.h>
+#include <errno.h>
 #include <infiniband/mlx5dv.h>
 #include <string.h>
 
@@ -16,10 +17,15 @@ static void firmware(struct hw *h)
 	struct exp_mlx5_caps caps;
 
 	exp_mlx5_query_caps(h->ctx, &caps);
-	hw_say(HW_NOTE, "cd %d, masked atomics of sizes %#x, results of 8 bytes in %s order", caps.cross_channel,
-	       caps.masked_sizes, caps.host_order ? "the host's" : "network");
-	REQUIRE(caps.cross_channel || caps.masked_sizes,
-		"QUERY_HCA_CAP tells of nothing: DevX is refused, or the adapter has neither");
+	hw_say(HW_NOTE,
+	       "cd %d, masked atomics of sizes %#x, results of 8 bytes in %s order, memory keys of %u entries, %u deep",
+	       caps.cross_channel, caps.masked_sizes, caps.host_order ? "the host's" : "network", caps.key_entries,
+	       caps.key_depth);
+	REQUIRE(caps.key_entries <= 1 || h->attr.exp_device_cap_flags & IBV_EXP_DEVICE_UMR,
+		"the firmware has memory keys that requests configure, and no queue pair for them could be made (SHCA_DEBUG=1 "
+		"says more)");
+	REQUIRE(caps.cross_channel || caps.masked_sizes || caps.key_entries > 1,
+		"QUERY_HCA_CAP tells of nothing: DevX is refused, or the adapter has nothing of what is asked for");
 	REQUIRE(!caps.cross_channel || h->attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL,
 		"the firmware has cross-channel queues, and none could be made (SHCA_DEBUG=1 says more)");
 }
@@ -121,6 +127,160 @@ static void masked(struct hw *h)
 	for (uint32_t size = 4; size <= 128; size *= 2)
 		if ((host | network) & size)
 			masked_size(h, size, host & size);
+}
+
+/* ---- memory keys ------------------------------------------------------------------------------------------------------ */
+
+/* RDMA WRITE of n bytes of a key, from byte `at` on. */
+static int write_by(struct hw *h, struct ibv_qp *q, const struct ibv_mr *key, uint64_t at, uint32_t n, char *to)
+{
+	struct ibv_sge sge = {.addr = at, .length = n, .lkey = key->lkey};
+	struct ibv_exp_send_wr wr = hw_wr(2, IBV_EXP_WR_RDMA_WRITE);
+
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.wr.rdma.remote_addr = (uintptr_t)to;
+	wr.wr.rdma.rkey = h->mr->rkey;
+	return hw_post(q, &wr, 1);
+}
+
+static struct ibv_mr *hw_key(struct hw *h, uint32_t entries)
+{
+	struct ibv_exp_create_mr_in in = {.pd = h->pd,
+					  .attr = {.max_klm_list_size = entries, .create_flags = IBV_EXP_MR_INDIRECT_KLMS}};
+	struct ibv_mr *key = ibv_exp_create_mr(&in);
+
+	if (!key)
+		hw_say(HW_FAIL, "ibv_exp_create_mr, %u entries: %s", entries, strerror(errno));
+	return key;
+}
+
+static struct ibv_exp_send_wr hw_fill(struct ibv_mr *key, uint32_t type, uint32_t n)
+{
+	struct ibv_exp_send_wr wr = hw_wr(1, IBV_EXP_WR_UMR_FILL);
+
+	wr.exp_send_flags |= IBV_EXP_SEND_INLINE;
+	wr.ext_op.umr.umr_type = type;
+	wr.ext_op.umr.exp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	wr.ext_op.umr.modified_mr = key;
+	wr.ext_op.umr.num_mrs = n;
+	return wr;
+}
+
+/* Fills the key, sends bytes by it, and receives by it as a target. */
+static void key_moves(struct hw *h, struct ibv_cq *cq, struct ibv_qp *q, struct ibv_mr *key, struct ibv_exp_send_wr *fill,
+		      const uint32_t *place, uint32_t n)
+{
+	struct ibv_sge back = {.addr = (uintptr_t)h->mem + 3072, .length = n, .lkey = h->mr->lkey};
+	struct ibv_exp_send_wr wr = hw_wr(3, IBV_EXP_WR_RDMA_WRITE);
+	struct ibv_exp_wc wc;
+
+	for (uint32_t i = 0; i < HW_BYTES; i++)
+		h->mem[i] = (char)(i * 7 + i / 256);
+	if (hw_post(q, fill, 1) || !hw_wait(cq, 1, &wc))
+		return;
+	REQUIRE(wc.exp_opcode == IBV_EXP_WC_UMR, "UMR_FILL completes as opcode %#x", wc.exp_opcode);
+	if (write_by(h, q, key, 1, n - 1, h->mem + 2048) || !hw_wait(cq, 2, NULL))
+		return;
+	for (uint32_t i = 1; i < n; i++)
+		REQUIRE(h->mem[2048 + i - 1] == h->mem[place[i]], "byte %u of the key is not byte %u of the memory", i,
+			place[i]);
+	wr.sg_list = &back;
+	wr.num_sge = 1;
+	wr.wr.rdma.rkey = key->rkey;
+	if (hw_post(q, &wr, 1) || !hw_wait(cq, 3, NULL))
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		REQUIRE(h->mem[place[i]] == h->mem[3072 + i], "as a target: byte %u of the key is not byte %u of the memory", i,
+			place[i]);
+}
+
+static void umr_list(struct hw *h)
+{
+	struct ibv_cq *cq = hw_cq(h);
+	struct ibv_qp *q = cq ? hw_qp(h, cq, cq, IBV_EXP_QP_CREATE_UMR, 8) : NULL;
+	struct ibv_mr *key = q ? hw_key(h, 5) : NULL;
+	struct ibv_exp_mem_region region[5];
+	struct ibv_exp_send_wr fill;
+	uint32_t place[5 * 20], n = 0;
+
+	if (!key)
+		return;
+	for (uint32_t i = 0; i < 5; i++) {
+		region[i] = (struct ibv_exp_mem_region){.base_addr = (uintptr_t)h->mem + 1000 - 200 * i,
+							.mr = h->mr,
+							.length = 4 * (i + 1)};
+		for (uint32_t j = 0; j < 4 * (i + 1); j++)
+			place[n++] = 1000 - 200 * i + j;
+	}
+	fill = hw_fill(key, IBV_EXP_UMR_MR_LIST, 5);
+	fill.ext_op.umr.mem_list.mem_reg_list = region;
+	key_moves(h, cq, q, key, &fill, place, n);
+	ibv_dereg_mr(key);
+}
+
+static void umr_blocks(struct hw *h)
+{
+	struct ibv_cq *cq = hw_cq(h);
+	struct ibv_qp *q = cq ? hw_qp(h, cq, cq, IBV_EXP_QP_CREATE_UMR, 8) : NULL;
+	struct ibv_mr *key = q ? hw_key(h, 2) : NULL;
+	size_t repeat = 10, bytes[2] = {12, 4}, stride[2] = {100, 20};
+	struct ibv_exp_mem_repeat_block block[2];
+	struct ibv_exp_send_wr fill;
+	uint32_t place[10 * 16], n = 0;
+
+	if (!key)
+		return;
+	for (uint32_t i = 0; i < 2; i++)
+		block[i] = (struct ibv_exp_mem_repeat_block){.base_addr = (uintptr_t)h->mem + 1200 * i,
+							     .mr = h->mr,
+							     .byte_count = &bytes[i],
+							     .stride = &stride[i]};
+	for (uint32_t r = 0; r < 10; r++)
+		for (uint32_t i = 0; i < 2; i++)
+			for (uint32_t j = 0; j < bytes[i]; j++)
+				place[n++] = 1200 * i + r * (uint32_t)stride[i] + j;
+	fill = hw_fill(key, IBV_EXP_UMR_REPEAT, 2);
+	fill.ext_op.umr.mem_list.rb.mem_repeat_block_list = block;
+	fill.ext_op.umr.mem_list.rb.repeat_count = &repeat;
+	fill.ext_op.umr.mem_list.rb.stride_dim = 1;
+	key_moves(h, cq, q, key, &fill, place, n);
+	ibv_dereg_mr(key);
+}
+
+/* A key that was invalidated refuses a WRITE, and may be filled anew. */
+static void umr_end(struct hw *h)
+{
+	struct ibv_cq *cq = hw_cq(h);
+	struct ibv_qp *q = cq ? hw_qp(h, cq, cq, IBV_EXP_QP_CREATE_UMR, 8) : NULL;
+	struct ibv_mr *key = q ? hw_key(h, 1) : NULL;
+	struct ibv_exp_mem_region region = {.base_addr = (uintptr_t)h->mem, .mr = h->mr, .length = 64};
+	struct ibv_exp_send_wr fill, end = hw_wr(4, IBV_EXP_WR_UMR_INVALIDATE);
+	struct ibv_exp_wc wc;
+
+	if (!key)
+		return;
+	fill = hw_fill(key, IBV_EXP_UMR_MR_LIST, 1);
+	fill.ext_op.umr.mem_list.mem_reg_list = &region;
+	end.ext_op.umr.modified_mr = key;
+	for (int round = 0; round < 2; round++)
+		if (hw_post(q, &fill, 1) || !hw_wait(cq, 1, NULL) || write_by(h, q, key, 0, 64, h->mem + 2048) ||
+		    !hw_wait(cq, 2, NULL) || hw_post(q, &end, 1) || !hw_wait(cq, 4, NULL))
+			goto end;
+	if (write_by(h, q, key, 0, 64, h->mem + 2048))
+		goto end;
+	for (long looks = 0; looks < 2000000; looks++) {
+		int n = ibv_exp_poll_cq(cq, 1, &wc, sizeof(wc));
+		if (!n)
+			continue;
+		if (n != 1 || wc.status == IBV_WC_SUCCESS)
+			hw_say(HW_FAIL, "a key that was invalidated is a source: %s",
+			       n == 1 ? ibv_wc_status_str(wc.status) : "polling fails");
+		goto end;
+	}
+	hw_say(HW_FAIL, "a WRITE by a key that was invalidated does not complete");
+end:
+	ibv_dereg_mr(key);
 }
 
 /* ---- WAIT ---------------------------------------------------------------------------------------------------------------- */
@@ -343,6 +503,9 @@ const struct hw_check hw_checks[] = {
 	{"firmware", "QUERY_HCA_CAP tells what the adapter has, and what it has can be made", 0, firmware},
 	{"raw", "a raw NOP completes", 0, raw},
 	{"masked", "masked atomics of every size: memory, and the order of results", 0, masked},
+	{"umr-list", "a memory key of regions as source and target", IBV_EXP_DEVICE_UMR, umr_list},
+	{"umr-blocks", "a memory key of strided blocks as source and target", IBV_EXP_DEVICE_UMR, umr_blocks},
+	{"umr-end", "a memory key that was invalidated refuses, and can be filled anew", IBV_EXP_DEVICE_UMR, umr_end},
 	{"wait", "a WAIT holds what stands behind it, until as many completions are there", IBV_EXP_DEVICE_CROSS_CHANNEL,
 	 wait_waits},
 	{"wait-late", "a WAIT counts completions from before it was posted", IBV_EXP_DEVICE_CROSS_CHANNEL, wait_late},

@@ -187,7 +187,7 @@ tests_mp_memory_touched_SOURCES = tests/mp/memory_touched.c tests/mp/mpi_test.h
 tests_mp_memory_touched_LDADD = libheddle.la
 tests_mp_memory_touched_LDFLAGS = $(NOWRAP)
 show_scripts = tests/mp/show_memory.sh tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh \
-	tests/mp/show_syscalls.sh tests/mp/show_kinds.sh tests/mp/transport_eager_long.sh tests/mp/runtime_tuning.sh \
+	tests/mp/show_syscalls.sh tests/mp/show_kinds.sh tests/mp/transport_eager_long.sh tests/mp/transport_derived_report.sh tests/mp/runtime_tuning.sh \
 	tests/mp/transport_cma_denied.sh tests/mp/transport_faults.sh
 TESTS += $(show_scripts)
 EXTRA_DIST += $(show_scripts)

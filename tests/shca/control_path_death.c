@@ -218,7 +218,7 @@ static void have_window(struct side *s)
 	struct ibv_mr *mr =
 		shca_reg_mr(s->r.pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct ibv_mw *mw = shca_alloc_mw(s->r.pd, IBV_MW_TYPE_1), *unbound = shca_alloc_mw(s->r.pd, IBV_MW_TYPE_2);
-	struct shca_user_mr *key = shca_mkey_alloc(s->r.pd, 1, "mkey");
+	struct shca_user_mr *key = shca_mkey_alloc(s->r.pd, 1, false, "mkey");
 	CHECK(mr && mw && unbound && key);
 	struct ibv_mw_bind bind = {.bind_info = {.mr = mr, .addr = (uintptr_t)memory, .length = sizeof(memory),
 						 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A memory window ends while a peer's thread is inside the memory by it: the request that ends it, or the call that frees it,
- * completes when that thread has left. A region is deregistered while a request binds a window to it. And a bind that has waited
- * until its window was freed changes nothing.
+ * A memory window, or an indirect memory key, ends while a peer's thread is inside the memory by it: the request that ends it, or
+ * the call that frees it, completes when that thread has left. A region is deregistered while a request binds a window to it. And
+ * a bind that has waited until its window was freed changes nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 }
 
 static struct ibv_qp *qp, *peer;		/* a's, b's */
+static struct ibv_qp *key_qp, *key_peer; /* another pair, by which an indirect memory key is used */
 static struct ibv_cq *cq, *peer_cq;
 static struct ibv_mr *mr, *peer_mr;
 static char *memory, *data;
@@ -108,7 +109,7 @@ static void nothing_completes(const char *what)
 	/* longer than the first times at which the request is looked at again */
 	for (int i = 0; i < 60; i++, rig_nap())
 		if (shca_poll_cq(cq, 1, &wc))
-			FAIL("%s completes while a thread is inside the memory by the window", what);
+			FAIL("%s completes while a thread is inside the memory by it: %s", what, ibv_wc_status_str(wc.status));
 }
 
 /* The next completion of a, but for b's message. */
@@ -161,6 +162,89 @@ static void ends(enum ibv_mw_type type)
 			FAIL("%s has completed, and byte %u is still to be written", what, i);
 	joined(writer);
 	CHECK(completion(peer_cq) == IBV_WC_SUCCESS);
+	no_pair();
+}
+
+/* c's queue, which writes by the key. */
+static struct ibv_cq *key_cq;
+static char *key_data;
+static struct ibv_mr *key_data_mr;
+
+static void key_pair(void)
+{
+	key_cq = rig_cq(&c, 16, NULL);
+	key_qp = queue(&a, cq, IBV_EXP_QP_CREATE_UMR);
+	key_peer = queue(&c, key_cq, 0);
+	key_data = shca_buf_alloc(c.ctx, LEN);
+	CHECK(key_data);
+	memset(key_data, 7, LEN);
+	key_data_mr = shca_reg_mr(c.pd, key_data, LEN, (uintptr_t)key_data, IBV_ACCESS_LOCAL_WRITE);
+	CHECK(key_data_mr);
+	connect_both(key_qp, key_peer);
+}
+
+static void *writes_by_key(void *arg)
+{
+	struct ibv_sge sge = {(uintptr_t)key_data, LEN, key_data_mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.rkey = *(uint32_t *)arg}},
+			   *bad;
+
+	CHECK(!shca_post_send(key_peer, &wr, &bad));
+	return NULL;
+}
+
+/* An indirect memory key ends by a message of b's while a thread of c is inside the memory by it. The receive lies in the key,
+ * too: the message is not copied again when the request is tried anew. */
+static void key_ended_by_message(void)
+{
+	struct ibv_exp_mem_region region = {.base_addr = (uintptr_t)memory, .length = LEN};
+	struct ibv_exp_send_wr fill = {.exp_opcode = IBV_EXP_WR_UMR_FILL,
+				       .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_INLINE},
+			       *bad_fill;
+	struct ibv_recv_wr *bad_recv;
+
+	pair(IBV_MW_TYPE_2);
+	key_pair();
+	struct shca_user_mr *key = shca_mkey_alloc(a.pd, 1, true, "key");
+	CHECK(key);
+	region.base_addr = (uintptr_t)memory;
+	region.mr = mr;
+	fill.ext_op.umr.exp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	fill.ext_op.umr.modified_mr = &key->mr;
+	fill.ext_op.umr.num_mrs = 1;
+	fill.ext_op.umr.mem_list.mem_reg_list = &region;
+	CHECK(!shca_exp_post_send(key_qp, &fill, &bad_fill));
+	completes("UMR_FILL");
+	uint32_t rkey = key->mr.rkey;
+	hold_at(&c, "key-walk");
+	pthread_t writer = begin(writes_by_key, &rkey);
+	rig_await(&hold.held, 1);
+	struct ibv_sge to = {0, 8, key->mr.lkey};
+	struct ibv_recv_wr recv = {.wr_id = 9, .sg_list = &to, .num_sge = 1};
+	struct ibv_sge from = {(uintptr_t)data, 8, peer_mr->lkey};
+	struct ibv_send_wr send = {.wr_id = 10,
+				   .sg_list = &from,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND_WITH_INV,
+				   .send_flags = IBV_SEND_SIGNALED,
+				   .invalidate_rkey = rkey},
+			   *bad;
+	CHECK(!shca_post_recv(qp, &recv, &bad_recv) && !shca_post_send(peer, &send, &bad));
+	nothing_completes("a message that invalidates a key");
+	CHECK(!shca_window_find(a.m, rkey, rig_sh(qp)->pd, qp->qp_num, 0));
+	let_go();
+	completes("a message that invalidates a key");
+	for (uint32_t i = 0; i < LEN; i++)
+		if (memory[i] != 7)
+			FAIL("the key has ended, and byte %u is still to be written", i);
+	joined(writer);
+	CHECK(completion(peer_cq) == IBV_WC_SUCCESS && completion(key_cq) == IBV_WC_SUCCESS);
+	CHECK(!shca_destroy_qp(key_qp) && !shca_destroy_qp(key_peer) && !shca_destroy_cq(key_cq) && !shca_mkey_free(key) &&
+	      !shca_dereg_mr(key_data_mr) && !shca_buf_free(c.ctx, key_data));
 	no_pair();
 }
 
@@ -326,6 +410,7 @@ int main(void)
 	set_up();
 	ends(IBV_MW_TYPE_2);
 	ends(IBV_MW_TYPE_1);
+	key_ended_by_message();
 	freed();
 	bound_meanwhile();
 	freed_meanwhile();

@@ -47,7 +47,8 @@ Test(exp_mlx5_cmd, capabilities)
 	struct exp_mlx5_caps c = caps();
 
 	cr_assert(asked[0] == 1 && asked[1] == 1);
-	cr_assert(!c.cross_channel && !c.masked_sizes && !c.host_order, "of a device that has nothing");
+	cr_assert(!c.cross_channel && !c.masked_sizes && !c.host_order && !c.key_entries && !c.key_depth,
+		  "of a device that has nothing");
 	/* bit 0x22c behind 16 bytes: byte 16 + 69, the fifth bit from the left */
 	general[85] = 0x08;
 	/* order of results 1 in the upper two bits of byte 16 + 8; operations in 16 + 18, 19; sizes in 16 + 22, 23 */
@@ -55,7 +56,13 @@ Test(exp_mlx5_cmd, capabilities)
 	atomic[35] = 0x0f;
 	atomic[39] = 0xfc;
 	atomic[38] = 0x01;
+	/* depth of memory keys in byte 16 + 32; log2 of their entries in the lower 6 bits of 16 + 35 */
+	general[48] = 4;
+	general[51] = 0xc0 | 12;
 	c = caps();
+	cr_assert(c.key_entries == 4096 && c.key_depth == 4, "%u entries, depth %u", c.key_entries, c.key_depth);
+	general[51] = 16;
+	cr_assert(caps().key_entries == 65535, "more than mlx5dv counts");
 	cr_assert(c.cross_channel && c.host_order && c.masked_sizes == 0xfc, "%#x: all but 256", c.masked_sizes);
 	/* one of the operations is not enough */
 	atomic[35] = 0x0b;

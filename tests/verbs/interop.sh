@@ -374,7 +374,7 @@ reasons = [
 	(r'Must be run by root|Eswitch|Ethernet link', 'the link is InfiniBand'), (r'DevX|devx', 'no DevX objects'),
 	(r'Crypto login', 'no cryptography'), (r'DCI caps', 'DC initiators have no streams'), (r'LAG', 'one port'),
 	(r'CQE 128B', 'completions are not padded or compressed'), (r'schedule elements', 'no scheduling of packets'),
-	(r'Create Mkey', 'memory keys without signatures or remote invalidation'), (r'Mlx5DV QP', 'no signatures, no memcpy by the device'), (r'VAR alloc|UAR alloc|reserved QP|AH to QP|mlx5dv_query_port', 'mlx5dv has the call, the device does not'),
+	(r'Create Mkey', 'memory keys without signatures'), (r'Mlx5DV QP', 'no signatures, no memcpy by the device'), (r'VAR alloc|UAR alloc|reserved QP|AH to QP|mlx5dv_query_port', 'mlx5dv has the call, the device does not'),
 	(r'scapy', 'scapy is not installed'), (r'PCI device must', 'no PCI device is named'), (r'non MLX5|not an MLX5', 'the device is no mlx5'), (r'non EFA', 'the device is no EFA'),
 	(r'net interface', 'no network interface'), (r'dmabuf', 'no DMA-BUF'), (r'Ethernet link layer|skip RoCE', 'the link is InfiniBand'),
 	(r'MW access|memory window|flags 18', 'no memory windows'), (r'Extended QP', 'no atomic WRITE'),

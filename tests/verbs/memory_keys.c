@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Indirect memory keys (UMR) by mlx5dv, on the device as a ConnectX: random nested layouts against a model, as source and target
- * of every opcode; the order of configuration, use and invalidation; refusals and limits; the deaths of owner and peer.
+ * of every opcode; the order of configuration, use and invalidation, by requests of the owner and by messages; refusals and
+ * limits; the deaths of owner and peer.
  */
 #include <infiniband/mlx5dv.h>
 #include <signal.h>
@@ -10,9 +11,9 @@
 
 #define LEN 65536u
 #define RIGHTS VT_ACCESS
-#define ALL_OPS                                                                                                             \
-	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
-	 IBV_QP_EX_WITH_LOCAL_INV)
+#define ALL_OPS                                                                                                                \
+	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |       \
+	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV)
 #define UMR_OPS (MLX5DV_QP_EX_WITH_MR_LIST | MLX5DV_QP_EX_WITH_MR_INTERLEAVED | MLX5DV_QP_EX_WITH_MKEY_CONFIGURE)
 #define INL (IBV_SEND_SIGNALED | IBV_SEND_INLINE)
 
@@ -642,10 +643,27 @@ static void refusals(void)
 	sge[0] = vt_sge(theirs, 0, 100);
 	list(p.owner, k, RIGHTS, 1, sge);
 	used(k, 0, 8, REFUSED, "a region of another domain");
+	/* (by a queue of its own domain) */
+	struct ibv_qp *of_other = queue_of(IBV_QPT_RC, pd, UMR_OPS);
+	vt_connect(of_other, of_other->qp_num);
+	list(of_other, other, RIGHTS, 1, sge);
+	CHECK(!vt_rdma(of_other, IBV_WR_RDMA_WRITE, 15, at_key(other, 0, 8), (uintptr_t)own + 200, theirs->rkey), "write");
+	vt_expect(cq, 15, IBV_WC_SUCCESS);
 	sge[0] = at_key(other, 0, 8);
 	list(p.owner, k, RIGHTS, 1, sge);
 	used(k, 0, 8, REFUSED, "a key of another domain");
 	used(other, 0, 8, REFUSED, "the queue is of another domain");
+	struct pair to_other = pair();
+	CHECK(!vt_recv(to_other.peer, 16, at_key(other, 0, 8)) &&
+		      !vt_send(to_other.owner, 17, vt_sge(mem[0].mr, 0, 8), IBV_SEND_SIGNALED),
+	      "send");
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = vt_wait(cq);
+		CHECK(wc.status == (wc.wr_id == 16 ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR),
+		      "a receive by a key of another domain: %lu: %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
+	}
+	drop(to_other);
+	CHECK(!ibv_destroy_qp(of_other), "destroy");
 	mlx5dv_wr_mr_list(begin(p.owner, 7, INL), other, RIGHTS, 1, &sge[1]);
 	CHECK(!finish(p.owner) && vt_wait(cq).status == IBV_WC_MW_BIND_ERR, "configured by a queue of another domain");
 	drop(p);
@@ -666,6 +684,125 @@ static void refusals(void)
 	}
 	drop(p);
 	free(own);
+}
+
+/* ---- invalidation by messages ------------------------------------------------------------------------------------------ */
+
+static struct mlx5dv_mkey *remote_key(uint16_t entries)
+{
+	struct mlx5dv_mkey_init_attr a = {
+		.pd = t.pd,
+		.max_entries = entries,
+		.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT | MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE,
+	};
+	struct mlx5dv_mkey *k = mlx5dv_create_mkey(&a);
+
+	CHECK(k, "mlx5dv_create_mkey with remote invalidation");
+	return k;
+}
+
+/* A message of 16 bytes from p.peer to p.owner that invalidates the R_Key. */
+static void send_inv(struct pair p, uint32_t rkey, bool by_wr)
+{
+	struct ibv_sge sge = vt_sge(mem[3].mr, 0, 16);
+	struct ibv_send_wr wr = {.wr_id = 31,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND_WITH_INV,
+				 .invalidate_rkey = rkey,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(p.peer);
+
+	if (!by_wr) {
+		CHECK(!ibv_post_send(p.peer, &wr, &bad), "SEND_WITH_INV");
+		return;
+	}
+	ibv_wr_start(ex);
+	ex->wr_id = 31;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send_inv(ex, rkey);
+	ibv_wr_set_sge(ex, sge.lkey, sge.addr, sge.length);
+	CHECK(!ibv_wr_complete(ex), "ibv_wr_send_inv");
+}
+
+/* The message arrives in `to`, and has invalidated the key. */
+static void ended_by_message(struct pair p, const struct mlx5dv_mkey *k, struct ibv_sge to, bool by_wr)
+{
+	CHECK(!vt_recv(p.owner, 30, to), "recv");
+	send_inv(p, k->rkey, by_wr);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = vt_wait(cq);
+		CHECK(wc.status == IBV_WC_SUCCESS, "%lu: %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
+		CHECK(wc.wr_id != 30 || (wc.opcode == IBV_WC_RECV && wc.wc_flags & IBV_WC_WITH_INV &&
+					 wc.invalidated_rkey == k->rkey && wc.byte_len == 16),
+		      "the receive");
+	}
+}
+
+/* A message that may not invalidate the R_Key. */
+static void message_refused(uint32_t rkey, const char *why)
+{
+	struct pair p = pair();
+
+	CHECK(!vt_recv(p.owner, 30, vt_sge(mem[2].mr, 0, 16)), "recv");
+	send_inv(p, rkey, false);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = vt_wait(cq);
+		CHECK(wc.status == (wc.wr_id == 30 ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR), "%s: %lu: %s", why,
+		      (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
+	}
+	drop(p);
+}
+
+static void by_messages(void)
+{
+	struct pair p = pair(), uc = {queue_of(IBV_QPT_UC, t.pd, 0), queue_of(IBV_QPT_UC, t.pd, 0)};
+	struct mlx5dv_mkey *k = remote_key(2), *plain = key(1);
+	struct ibv_sge halves[2] = {vt_sge(mem[0].mr, 100, 8), vt_sge(mem[1].mr, 200, 100)};
+
+	vt_connect_pair(uc.owner, uc.peer);
+	message_refused(k->rkey, "a key that is not configured");
+	for (int i = 0; i < 4; i++) {
+		list(p.owner, k, RIGHTS, 2, halves);
+		used(k, 0, 108, GRANTED, "configured");
+		fill();
+		/* once into the key that the message ends; once by an unreliable connection */
+		ended_by_message(i == 3 ? uc : p, k, i == 1 ? at_key(k, 0, 16) : vt_sge(mem[2].mr, 0, 16), i == 2);
+		CHECK(i == 1 ? !memcmp(mem[0].p + 100, mem[3].p, 8) && !memcmp(mem[1].p + 200, mem[3].p + 8, 8) :
+			       !memcmp(mem[2].p, mem[3].p, 16),
+		      "the message");
+		used(k, 0, 8, REFUSED, "invalidated by a message");
+		message_refused(k->rkey, "invalidated already");
+	}
+	list(p.owner, k, RIGHTS, 2, halves);
+	message_refused(k->rkey ^ 1, "an R_Key that the key does not have");
+	list(p.owner, plain, RIGHTS, 1, halves);
+	message_refused(plain->rkey, "a key that was made without remote invalidation");
+	used(plain, 0, 8, GRANTED, "refused to a message");
+	used(k, 0, 108, GRANTED, "refused to a message");
+	/* by a queue of another domain */
+	struct ibv_pd *pd = ibv_alloc_pd(t.ctx);
+	struct pair other = {queue_of(IBV_QPT_RC, pd, 0), queue()};
+	struct ibv_mr *theirs = ibv_reg_mr(pd, mem[2].p, LEN, RIGHTS);
+	vt_connect_pair(other.owner, other.peer);
+	CHECK(pd && theirs && !vt_recv(other.owner, 30, vt_sge(theirs, 0, 16)), "recv");
+	send_inv(other, k->rkey, false);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = vt_wait(cq);
+		CHECK(wc.status == (wc.wr_id == 30 ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR),
+		      "by a queue of another domain: %lu: %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
+	}
+	used(k, 0, 108, GRANTED, "refused to a queue of another domain");
+	/* LOCAL_INV by the owner, which a message may follow no more */
+	invalidated(p.owner, k);
+	message_refused(k->rkey, "invalidated by its owner");
+	drop(other);
+	drop(p);
+	drop(uc);
+	CHECK(!ibv_dereg_mr(theirs) && !ibv_dealloc_pd(pd), "destroy");
+	end_key(k);
+	end_key(plain);
 }
 
 static void post_refused(struct ibv_qp *qp, struct mlx5dv_mkey *k, unsigned access, uint32_t repeat, uint16_t n,
@@ -887,6 +1024,7 @@ int main(void)
 	in_order(true);
 	configure();
 	refusals();
+	by_messages();
 	limits();
 	/* a context that is closed takes its keys along */
 	key(3);

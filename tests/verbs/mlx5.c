@@ -71,7 +71,7 @@ static void capabilities(bool calc)
 {
 	struct ibv_exp_device_attr a = device();
 	const uint64_t have = IBV_EXP_DEVICE_CROSS_CHANNEL | IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS |
-			      IBV_EXP_DEVICE_NOP;
+			      IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_UMR;
 	const uint64_t have_not = IBV_EXP_DEVICE_DC_TRANSPORT | IBV_EXP_DEVICE_MR_ALLOCATE;
 
 	CHECK(a.vendor_id == 0x02c9 && a.max_qp > 0, "an ordinary attribute");
@@ -79,6 +79,9 @@ static void capabilities(bool calc)
 	CHECK(a.ext_atom.atomic_arg_sizes == 8 && a.masked_atomic.masked_log_atomic_arg_sizes == 8 &&
 		      a.masked_atomic.masked_log_atomic_arg_sizes_network_endianness == (4 | 16 | 32 | 64 | 128),
 	      "sizes: results of 8 bytes are in the host's order");
+	CHECK(a.umr_caps.max_klm_list_size == 31 && a.umr_caps.max_send_wqe_inline_klms == 31 &&
+		      a.umr_caps.max_umr_recursion_depth == 4 && a.umr_caps.max_umr_stride_dimension == 1,
+	      "memory keys");
 	CHECK(!a.calc_cap.int_ops == !calc && !a.shca_extensions && !a.max_dct, "CALC, extensions, DC");
 }
 
@@ -108,6 +111,8 @@ static void refusals(void)
 	refused(0, IBV_EXP_QPT_DC_INI, 0, 0);
 	refused(0, IBV_QPT_RC, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG, 256);
 	refused(0, IBV_QPT_RC, IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER, 8);
+	refused(IBV_EXP_QP_CREATE_UMR, IBV_QPT_UC, 0, 0);
+	refused(MANAGED | IBV_EXP_QP_CREATE_UMR, IBV_QPT_RC, 0, 0);
 	da.srq = ibv_create_srq(t.pd, &sa);
 	CHECK(da.srq && !ibv_exp_create_dct(t.ctx, &da) && errno == EOPNOTSUPP, "a target");
 	CHECK(!ibv_destroy_srq(da.srq), "destroy");
@@ -143,6 +148,184 @@ static void refusals(void)
 	wr.exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_WITH_CALC;
 	CHECK(post(q, wr) == EOPNOTSUPP, "CALC, which no capability tells of");
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(other), "destroy");
+}
+
+/* ---- memory keys ------------------------------------------------------------------------------------------------------ */
+
+static struct ibv_mr *key_of(uint32_t entries)
+{
+	struct ibv_exp_create_mr_in in = {.pd = t.pd,
+					  .attr = {.max_klm_list_size = entries, .create_flags = IBV_EXP_MR_INDIRECT_KLMS}};
+
+	return ibv_exp_create_mr(&in);
+}
+
+static void expect(uint64_t id, enum ibv_exp_wc_opcode opcode)
+{
+	struct ibv_exp_wc wc = vt_exp_wait(cq);
+
+	CHECK(wc.wr_id == id && wc.status == IBV_WC_SUCCESS && wc.exp_opcode == opcode, "%lu: %s, opcode %#x",
+	      (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status), wc.exp_opcode);
+}
+
+static struct ibv_exp_send_wr fill_of(struct ibv_mr *key, uint32_t n)
+{
+	struct ibv_exp_send_wr wr = {.wr_id = 1,
+				     .exp_opcode = IBV_EXP_WR_UMR_FILL,
+				     .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_INLINE};
+
+	wr.ext_op.umr.exp_access = VT_ACCESS;
+	wr.ext_op.umr.modified_mr = key;
+	wr.ext_op.umr.num_mrs = n;
+	return wr;
+}
+
+static int fill_regions(struct ibv_qp *q, struct ibv_mr *key, struct ibv_exp_mem_region *regions, uint32_t n)
+{
+	struct ibv_exp_send_wr wr = fill_of(key, n);
+
+	wr.ext_op.umr.umr_type = IBV_EXP_UMR_MR_LIST;
+	wr.ext_op.umr.mem_list.mem_reg_list = regions;
+	return post(q, wr);
+}
+
+/* Blocks of `bytes` at `stride` from the memory's word 0 on. */
+static struct ibv_exp_send_wr blocks_of(struct ibv_mr *key, struct ibv_exp_mem_repeat_block *b, uint32_t n, size_t *repeat,
+					size_t *bytes, size_t *stride)
+{
+	struct ibv_exp_send_wr wr = fill_of(key, n);
+
+	for (uint32_t i = 0; i < n; i++)
+		b[i] = (struct ibv_exp_mem_repeat_block){.base_addr = (uintptr_t)mem + 8 * i,
+							 .mr = mr,
+							 .byte_count = bytes,
+							 .stride = stride};
+	wr.ext_op.umr.umr_type = IBV_EXP_UMR_REPEAT;
+	wr.ext_op.umr.mem_list.rb.mem_repeat_block_list = b;
+	wr.ext_op.umr.mem_list.rb.repeat_count = repeat;
+	wr.ext_op.umr.mem_list.rb.stride_dim = 1;
+	return wr;
+}
+
+static int write_by(struct ibv_qp *q, struct ibv_mr *key, uint32_t n)
+{
+	struct ibv_sge sge = {.addr = 0, .length = n, .lkey = key->lkey};
+	struct ibv_exp_send_wr wr = {.wr_id = 2,
+				     .exp_opcode = IBV_EXP_WR_RDMA_WRITE,
+				     .exp_send_flags = IBV_EXP_SEND_SIGNALED,
+				     .sg_list = &sge,
+				     .num_sge = 1,
+				     .wr.rdma = {.remote_addr = (uintptr_t)&mem[400], .rkey = mr->rkey}};
+
+	return post(q, wr);
+}
+
+/* Keys of regions and of blocks, their use, lists in the request and in memory, in a list of tasks; invalidation. */
+static void keys(void)
+{
+	struct ibv_qp *q = loop(CROSS | IBV_EXP_QP_CREATE_UMR);
+	struct ibv_mr *list = key_of(3), *blocks = key_of(31);
+	struct ibv_exp_mkey_list_container_attr la = {.pd = t.pd,
+						      .mkey_list_type = IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR,
+						      .max_klm_list_size = 31};
+	struct ibv_exp_mkey_list_container *room = ibv_exp_alloc_mkey_list_memory(&la);
+	struct ibv_exp_mem_region regions[3] = {{(uintptr_t)&mem[10], mr, 8},
+						{(uintptr_t)&mem[1], mr, 16},
+						{(uintptr_t)&mem[5], mr, 4}};
+	struct ibv_exp_mem_repeat_block b[31];
+	struct ibv_exp_mkey_attr entries = {.comp_mask = 0};
+	size_t repeat = 3, bytes = 4, stride = 256;
+
+	CHECK(list && blocks && room && list->pd == t.pd && list->lkey && list->rkey, "made");
+	CHECK(!ibv_exp_query_mkey(list, &entries) && entries.max_klm_list_size == 3 &&
+		      ibv_exp_query_mkey(mr, &entries) == EINVAL,
+	      "entries");
+	for (uint64_t i = 0; i < 512; i++)
+		mem[i] = 0x0101010101010101u * (i & 255);
+	CHECK(!fill_regions(q, list, regions, 3), "regions");
+	expect(1, IBV_EXP_WC_UMR);
+	CHECK(!write_by(q, list, 28), "by the key of regions");
+	expect(2, IBV_EXP_WC_RDMA_WRITE);
+	CHECK(mem[400] == mem[10] && mem[401] == mem[1] && mem[402] == mem[2] && (uint32_t)mem[403] == (uint32_t)mem[5],
+	      "regions");
+	/* the most blocks that a queue takes unasked, with the list in memory; with their use in a list of tasks */
+	struct ibv_exp_send_wr fill = blocks_of(blocks, b, 31, &repeat, &bytes, &stride);
+	fill.exp_send_flags = IBV_EXP_SEND_SIGNALED;
+	fill.ext_op.umr.memory_objects = room;
+	struct ibv_sge sge = {.addr = 4, .length = 3 * 31 * 4 - 4, .lkey = blocks->lkey};
+	struct ibv_exp_send_wr write = {.wr_id = 2,
+					.exp_opcode = IBV_EXP_WR_RDMA_WRITE,
+					.exp_send_flags = IBV_EXP_SEND_SIGNALED,
+					.sg_list = &sge,
+					.num_sge = 1,
+					.wr.rdma = {.remote_addr = (uintptr_t)&mem[400], .rkey = mr->rkey}};
+	struct ibv_exp_task task = {.task_type = IBV_EXP_TASK_SEND, .item = {.qp = q, .send_wr = &fill}}, *bad;
+	fill.next = &write;
+	CHECK(!ibv_exp_post_task(t.ctx, &task, &bad), "a list of tasks");
+	expect(1, IBV_EXP_WC_UMR);
+	expect(2, IBV_EXP_WC_RDMA_WRITE);
+	for (uint32_t i = 1; i < 3 * 31; i++)
+		CHECK(((uint32_t *)&mem[400])[i - 1] == (uint32_t)mem[i / 31 * 32 + i % 31], "block %u", i);
+	struct ibv_exp_send_wr end = {.wr_id = 3,
+				      .exp_opcode = IBV_EXP_WR_UMR_INVALIDATE,
+				      .exp_send_flags = IBV_EXP_SEND_SIGNALED};
+	end.ext_op.umr.modified_mr = blocks;
+	CHECK(!post(q, end), "UMR_INVALIDATE");
+	expect(3, IBV_EXP_WC_LOCAL_INV);
+	CHECK(!write_by(q, blocks, 4), "by a key that is invalidated");
+	CHECK(vt_exp_wait(cq).status == IBV_WC_LOC_PROT_ERR, "by a key that is invalidated");
+	CHECK(!ibv_exp_dealloc_mkey_list_memory(room) && !ibv_destroy_qp(q) && !ibv_dereg_mr(list) && !ibv_dereg_mr(blocks),
+	      "destroy");
+}
+
+/* Numbers that libmlx5 would narrow, and requests that fit neither key nor queue. */
+static void keys_refused(void)
+{
+	struct ibv_exp_qp_init_attr a = attr_of(IBV_EXP_QP_CREATE_UMR);
+	struct ibv_qp *q = loop(IBV_EXP_QP_CREATE_UMR), *without = loop(CROSS);
+	struct ibv_mr *key = key_of(40);
+	struct ibv_exp_mem_region region = {(uintptr_t)mem, mr, 8},
+				  two[2] = {{(uintptr_t)mem, mr, 1u << 30}, {(uintptr_t)mem, mr, 1u << 30}};
+	struct ibv_exp_mem_repeat_block b[41];
+	size_t repeat = 2, bytes = 8, stride = 8, large = 65536, none = 0, many = 1ull << 32;
+	struct ibv_exp_send_wr wr = blocks_of(key, b, 32, &repeat, &bytes, &stride),
+			       end = {.exp_opcode = IBV_EXP_WR_UMR_INVALIDATE};
+
+	CHECK(!key_of(0) && errno == EINVAL && !key_of(32767 + 1) && errno == EINVAL, "keys of no entries, and of too many");
+	CHECK(post(q, wr) == EINVAL, "32 blocks and a header in a request for 32 entries");
+	wr = blocks_of(key, b, 41, &repeat, &bytes, &stride);
+	CHECK(post(q, wr) == EINVAL, "more than the key has");
+	wr = blocks_of(key, b, 2, &repeat, &bytes, &large);
+	CHECK(post(q, wr) == EOPNOTSUPP, "a stride of more than 16 bits");
+	wr = blocks_of(key, b, 2, &repeat, &stride, &(size_t){4});
+	CHECK(post(q, wr) == EOPNOTSUPP, "blocks that overlap");
+	wr = blocks_of(key, b, 2, &repeat, &none, &stride);
+	CHECK(post(q, wr) == EOPNOTSUPP, "an empty block");
+	wr = blocks_of(key, b, 2, &none, &bytes, &stride);
+	CHECK(post(q, wr) == EINVAL, "no repetition");
+	wr = blocks_of(key, b, 2, &many, &bytes, &stride);
+	CHECK(post(q, wr) == EINVAL, "repetitions of more than 32 bits");
+	wr = blocks_of(key, b, 2, &repeat, &bytes, &stride);
+	wr.ext_op.umr.base_addr = 8;
+	CHECK(post(q, wr) == EOPNOTSUPP, "a key that does not begin at 0");
+	CHECK(fill_regions(q, key, two, 2) == EINVAL && fill_regions(q, mr, &region, 1) == EINVAL,
+	      "2^31 bytes; a region for a key");
+	CHECK(fill_regions(without, key, &region, 1) == EOPNOTSUPP, "by a queue that was not made for it");
+	end.ext_op.umr.modified_mr = mr;
+	CHECK(post(q, end) == EINVAL, "the end of a region");
+	/* a queue for more */
+	a.comp_mask |= IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS;
+	a.max_inl_send_klms = 55;
+	CHECK(!ibv_exp_create_qp(t.ctx, &a) && errno == EINVAL, "more than a work queue element holds");
+	a.max_inl_send_klms = 40;
+	struct ibv_qp *large_q = ibv_exp_create_qp(t.ctx, &a);
+	CHECK(large_q, "a queue pair for 40 entries");
+	vt_connect(large_q, large_q->qp_num);
+	wr = blocks_of(key, b, 40, &repeat, &bytes, &stride);
+	CHECK(!post(large_q, wr), "40 blocks");
+	expect(1, IBV_EXP_WC_UMR);
+	vt_none(cq);
+	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(without) && !ibv_destroy_qp(large_q) && !ibv_dereg_mr(key), "destroy");
 }
 
 /* DevX: commands other than QUERY_HCA_CAP, and answers that do not fit the buffer. */
@@ -371,13 +554,17 @@ int main(void)
 		if (!calc)
 			refusals();
 		firmware();
+		keys();
+		keys_refused();
 		completions();
 		beginnings();
 		order();
 		receives();
 		replies();
+		/* a context that is closed takes its keys along */
+		CHECK(key_of(2), "a key");
 		CHECK(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq), "destroy");
-		vt_close(&t);
+		CHECK(!ibv_close_device(t.ctx), "close");
 	}
 	return 0;
 }

@@ -292,18 +292,21 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 		return shca_nobody(qp);
 	struct shca_rwqe *w = shca_rwqe_at(thr, r->rq, (uint32_t)index);
 	uint32_t skip = ud ? 40 : 0;
+	/* the data is there, and the receive may lie in the key that has ended */
+	const bool copied = inv && step == SHCA_STEP_INV;
 	if (unlikely(step == SHCA_STEP_RCQE)) {
 		/* the owner may have the receive again: it must not be touched */
 		status = qp->step_status;
-	} else if (unlikely((w->bad && !receives_by_keys(thr, r, w)) || !shca_rwqe_sound(w, r->rq->stride) ||
-			    !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride))) {
+	} else if (!copied && unlikely((w->bad && !receives_by_keys(thr, r, w)) || !shca_rwqe_sound(w, r->rq->stride) ||
+				       !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride))) {
 		status = IBV_WC_LOC_PROT_ERR;
-	} else if (receive_room(w) < (uint64_t)req->len + skip) {
+	} else if (!copied && receive_room(w) < (uint64_t)req->len + skip) {
 		status = IBV_WC_LOC_LEN_ERR;
 	} else {
 		struct shca_iov dst = {.proc = r->rq->proc, .seg = w->sge, .n = w->nsge, .skip = skip};
 		SHCA_FAILPOINT(thr, "data", qp, req->op);
-		rc = req->len ? move_data(thr, qp, req, dst, 0, req->len, SHCA_ANY_ORDER, &src_err) : 0;
+		if (!copied)
+			rc = req->len ? move_data(thr, qp, req, dst, 0, req->len, SHCA_ANY_ORDER, &src_err) : 0;
 		SHCA_FAILPOINT(thr, "data-done", qp, req->op);
 		if (unlikely(rc == -ESRCH && !src_err && !ud))
 			return shca_nobody(qp);	/* the responder's process has just died */
@@ -316,6 +319,8 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 			status = IBV_WC_LOC_PROT_ERR;
 		else if (inv)
 			status = shca_window_remote_inv(thr, qp, r->qp, r->pd, req->imm);
+		if (inv && status == SHCA_BUSY)
+			return SHCA_BUSY;
 		w->src_qp = ud ? qp->qpn : r->qp->qpn;
 		if (ud) {
 			w->ud_bits = (uint8_t)(SHCA_UD_PATH_BITS(req->arg[1]) >> 24);
@@ -657,7 +662,7 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
  * is lost (IBTA 9.8.2). */
 static int outcome(struct shca_thread *thr, struct shca_qp *qp, int rc)
 {
-	if (likely(qp->type != IBV_QPT_UC) || rc == IBV_WC_SUCCESS || rc == IBV_WC_LOC_PROT_ERR ||
+	if (likely(qp->type != IBV_QPT_UC) || rc == IBV_WC_SUCCESS || rc == SHCA_BUSY || rc == IBV_WC_LOC_PROT_ERR ||
 	    rc == IBV_WC_LOC_LEN_ERR || rc == IBV_WC_LOC_QP_OP_ERR)
 		return rc;
 	shca_release_receive(thr, qp);

@@ -197,6 +197,7 @@ int shca_mkey_copy(struct shca_thread *thr, struct shca_mkey_side dst, struct sh
 		return rc;
 	*src_err = false;
 	rc = walk_begin(&d, thr, &dst, n, true);
+	SHCA_FAILPOINT(thr, "key-walk", NULL, 0);
 	while (!rc) {
 		uint64_t k = d.n < s.n ? d.n : s.n;
 		char *from, *to;

@@ -8,6 +8,8 @@
  *   - SEND_WITH_INV is executed by that executor, between its requests: nothing is under way through the window.
  *   - LOCAL_INV, and a bind of a window of type 1 that is bound already, wait for every thread that found the R_Key valid (I8). The
  *     executor is inside the engine, so it waits for microseconds only (shca_quiesce_on); then the request stalls (SHCA_BUSY).
+ * An indirect memory key is open to every queue of its domain. So SEND_WITH_INV of such a key waits as LOCAL_INV does. Step
+ * SHCA_STEP_INV follows the copy of the message: a second try copies nothing, since the receive may lie in the ended key.
  */
 #include "shca/engine/access.h"
 #include "shca/engine/window.h"
@@ -23,14 +25,17 @@ struct shca_mr *shca_window_find(const struct shca_member *m, uint32_t rkey, uin
 	return kind != SHCA_WINDOW_2 || w->qpn == qpn ? w : NULL;
 }
 
-/* Returns the window of type 2 that a request by queue pair `qp` may invalidate, or the indirect memory key where `keys` is set; NULL:
- * refused. */
-static struct shca_mr *to_invalidate(const struct shca_member *m, uint32_t rkey, uint32_t pd, const struct shca_qp *qp, bool keys)
+/* Returns the window of type 2, or the indirect memory key, that a request by queue pair `qp` may invalidate; NULL: refused.
+ * remote: the request is a SEND_WITH_INV that qp receives. */
+static struct shca_mr *to_invalidate(const struct shca_member *m, uint32_t rkey, uint32_t pd, const struct shca_qp *qp,
+				     bool remote)
 {
 	struct shca_mr *w = shca_window_find(m, rkey, pd, qp->qpn, 0);
 	uint32_t kind = w ? SHCA_WINDOW_KIND(atomic_load(&w->window)) : SHCA_WINDOW_NONE;
 
-	return w && (kind == SHCA_WINDOW_2 || (keys && kind == SHCA_WINDOW_MKEY)) && w->proc == qp->proc ? w : NULL;
+	bool may = kind == SHCA_WINDOW_2 || (kind == SHCA_WINDOW_MKEY && (!remote || w->qpn == SHCA_MKEY_REMOTE_INV));
+
+	return w && may && w->proc == qp->proc ? w : NULL;
 }
 
 /* Ends the R_Key (0: whichever the window has). A successor may repeat this. */
@@ -79,7 +84,7 @@ bool shca_window_unbind(struct shca_thread *thr, struct shca_qp *qp, struct shca
 int shca_window_local_inv(struct shca_thread *thr, struct shca_qp *qp, uint32_t rkey)
 {
 	bool begun = shca_step_of(qp) == SHCA_STEP_UNBIND;
-	struct shca_mr *w = begun ? shca_mr_entry(thr->m, rkey >> 8) : to_invalidate(thr->m, rkey, qp->pd, qp, true);
+	struct shca_mr *w = begun ? shca_mr_entry(thr->m, rkey >> 8) : to_invalidate(thr->m, rkey, qp->pd, qp, false);
 
 	if (!w)
 		return IBV_WC_MW_BIND_ERR;
@@ -88,10 +93,22 @@ int shca_window_local_inv(struct shca_thread *thr, struct shca_qp *qp, uint32_t 
 	return unbind_on(thr, qp, w, rkey) ? IBV_WC_SUCCESS : SHCA_BUSY;
 }
 
+/* Returns true when no thread uses a key that has ended, of process proc; false: call again later. The journal of a request that
+ * holds a receive has no place for the progress of the wait, so each call begins anew. */
+static bool nobody_inside(struct shca_thread *thr, uint32_t proc)
+{
+	uint32_t at = 0;
+	uint64_t seen = 0;
+
+	/* pairs with the light fence of a thread that enters the engine (shca_enter_in) */
+	shca_heavy_fence(thr->m);
+	return shca_quiesce_on(thr, proc, &at, &seen);
+}
+
 int shca_window_remote_inv(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *to, uint32_t pd, uint32_t rkey)
 {
 	bool begun = shca_step_of(qp) == SHCA_STEP_INV;
-	struct shca_mr *w = begun ? shca_mr_entry(thr->m, rkey >> 8) : to_invalidate(thr->m, rkey, pd, to, false);
+	struct shca_mr *w = begun ? shca_mr_entry(thr->m, rkey >> 8) : to_invalidate(thr->m, rkey, pd, to, true);
 
 	if (!w)
 		return IBV_WC_REM_INV_REQ_ERR;
@@ -100,7 +117,9 @@ int shca_window_remote_inv(struct shca_thread *thr, struct shca_qp *qp, const st
 	SHCA_FAILPOINT(thr, "invalidate", qp, qp->step_op);
 	end_key(thr, w, rkey, to->proc);
 	SHCA_FAILPOINT(thr, "invalidated", qp, qp->step_op);
-	return IBV_WC_SUCCESS;
+	bool waits = SHCA_WINDOW_KIND(atomic_load(&w->window)) == SHCA_WINDOW_MKEY;
+
+	return !waits || nobody_inside(thr, to->proc) ? IBV_WC_SUCCESS : SHCA_BUSY;
 }
 
 /* Returns the region that the window is to be bound to, if the region permits what the request asks for; NULL: refused. */

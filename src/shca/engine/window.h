@@ -11,8 +11,8 @@ int shca_window_bind(struct shca_thread *thr, struct shca_qp *qp, const struct s
 /* Ends the key of an indirect memory key that is to be configured anew, and waits for the threads that use the key. Returns false: call
  * again later (SHCA_BUSY). */
 bool shca_window_unbind(struct shca_thread *thr, struct shca_qp *qp, struct shca_mr *w);
-/* SEND_WITH_INV of qp, whose data is in the receive: invalidates the window of the responder `to`, whose domain is pd. Returns
- * IBV_WC_SUCCESS or IBV_WC_REM_INV_REQ_ERR. */
+/* SEND_WITH_INV of qp, whose data is in the receive: invalidates the window or key of the responder `to`, of domain pd. Returns
+ * IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR or, of an indirect memory key, SHCA_BUSY. */
 int shca_window_remote_inv(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *to, uint32_t pd, uint32_t rkey);
 
 #endif

@@ -272,7 +272,8 @@ struct shca_mr {
 	/* Counted up after `key` or `bound` is cleared. Noted by receives posted into the region. */
 	_Atomic uint32_t version;
 	_Atomic uint32_t bound;		/* window: the R_Key while bound, else 0 */
-	uint32_t qpn;			/* window of type 2, bound: the queue pair that requests must come by */
+	/* window of type 2, bound: the queue pair that requests must come by; indirect memory key: 0, or SHCA_MKEY_REMOTE_INV */
+	uint32_t qpn;
 	/* enum shca_window; window, from the first bind on: index of the region that it is, or was, bound to << 8. Written by the
 	 * owner and by the executor of a bind. */
 	_Atomic uint32_t window;
@@ -295,6 +296,7 @@ enum shca_window { SHCA_WINDOW_NONE = 0, SHCA_WINDOW_1, SHCA_WINDOW_2, SHCA_WIND
  * The memory of an entry is looked up by the entry's lkey whenever the key is used (engine/mkey.c).
  */
 #define SHCA_MKEY_ENTRIES 65535u
+#define SHCA_MKEY_REMOTE_INV 1u		/* shca_mr.qpn: SEND_WITH_INV may invalidate the key */
 #define SHCA_MKEY_DEPTH 4u		/* keys that lead to one another, at most */
 struct shca_mkey_entry {
 	uint64_t at;			/* offset of the entry's first byte in a repetition */
@@ -583,7 +585,7 @@ enum shca_step {
 	SHCA_STEP_NONE = 0,	/* nothing of the request at head has happened */
 	SHCA_STEP_TAKE,		/* a receive is being taken: step_index at step_pos of step_rq */
 	SHCA_STEP_RECV,		/* the receive was taken; data may be partly there */
-	SHCA_STEP_INV,		/* SEND_WITH_INV: the same, and the R_Key was right: the window may have been invalidated */
+	SHCA_STEP_INV,		/* SEND_WITH_INV: the receive has the data, and the R_Key was right: it may have ended */
 	SHCA_STEP_DATA,		/* RDMA write: data may be partly there, the last line is not */
 	SHCA_STEP_FINAL,	/* the last line of a write, or an atomic: may or may not have been executed */
 	SHCA_STEP_WROTE,	/* WRITE_WITH_IMM: data is there, no receive taken yet */

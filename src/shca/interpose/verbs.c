@@ -252,6 +252,10 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_dereg_mr", "IBVERBS_1.1");
+	const struct exp_watch *watch = atomic_load(&exp_watch);
+	int rc;
+	if (watch && watch->dereg_key(mr, &rc))
+		return rc;
 	if (shca_is_ours(mr->context))
 		return shca_dereg_mr(mr);
 	__typeof__(&ibv_dereg_mr) f = shca_next_find(&next);

@@ -266,7 +266,8 @@ void shca_bufs_free(struct shca_context *ctx);
 
 /* ---- mkey.c: indirect memory keys (UMR) ---------------------------------------------------------------------- */
 
-struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *pd, uint32_t entries, const char *call);
+/* remote_inv: SEND_WITH_INV may invalidate the key. */
+struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *pd, uint32_t entries, bool remote_inv, const char *call);
 int shca_mkey_free(struct shca_user_mr *key);
 struct mlx5dv_mkey *shca_dv_create_mkey(struct mlx5dv_mkey_init_attr *attr);
 int shca_dv_destroy_mkey(struct mlx5dv_mkey *mkey);

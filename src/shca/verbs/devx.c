@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The device's clock, and DevX commands to the firmware, where SHCA_IDENTITY makes the device a ConnectX: the part of QUERY_HCA_CAP that tells of raw
- * work requests. All other capabilities in an answer are 0, and the device lacks them.
+ * work requests and of memory keys. All other capabilities in an answer are 0, and the device lacks them.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,6 +31,8 @@ int shca_devx_general_cmd(struct ibv_context *ctx, const void *in, size_t in_byt
 	memset(out, 0, out_bytes);
 	if (opmod == EXP_MLX5_CAPS_GENERAL) {
 		exp_mlx5_put(out, EXP_MLX5_CAP_CD, 1);
+		exp_mlx5_put(out, EXP_MLX5_CAP_MAX_INDIRECTION, SHCA_MKEY_DEPTH);
+		exp_mlx5_put(out, EXP_MLX5_CAP_LOG_KLMS, 15);
 		return 0;
 	}
 	exp_mlx5_put(out, EXP_MLX5_CAP_8B_MODE, EXP_MLX5_8B_HOST);

@@ -276,7 +276,7 @@ static struct ibv_mr *exp_reg_allocated(struct ibv_pd *pd, size_t length, unsign
 
 static struct ibv_mr *exp_create_key(struct ibv_pd *pd, uint32_t entries)
 {
-	struct shca_user_mr *key = shca_mkey_alloc(pd, entries, "ibv_exp_create_mr");
+	struct shca_user_mr *key = shca_mkey_alloc(pd, entries, false, "ibv_exp_create_mr");
 
 	return key ? &key->mr : NULL;
 }

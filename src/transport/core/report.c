@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reports of the traffic (--report-transports) and of operations that wait (--report-hang). */
+#include <infiniband/verbs_exp.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,32 @@ static void report_queues(struct hdl_tp *tp, FILE *out)
 	}
 }
 
+/* Whether one of the devices has memory keys that requests configure (UMR). */
+static bool has_keys(const struct hdl_tp *tp)
+{
+	for (int d = 0; d < tp->ndev; d++) {
+		struct ibv_exp_device_attr attr = {.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS};
+		if (!ibv_exp_query_device(tp->dev[d]->port.ctx, &attr) && attr.exp_device_cap_flags & IBV_EXP_DEVICE_UMR)
+			return true;
+	}
+	return false;
+}
+
+/* Derived types longer than HEDDLE_EAGER_MAX. */
+static void report_packed(const struct hdl_tp *tp, FILE *out)
+{
+	const struct hdl_packed *staged = &tp->packed_staged, *written = &tp->packed_written, *got = &tp->unpacked;
+
+	if (staged->msgs | written->msgs | got->msgs)
+		fprintf(out,
+			"heddle: transports: rank %d: derived types are packed by the CPU (%s): sent %" PRIu64 " msgs %" PRIu64
+			" bytes in pieces, %" PRIu64 " msgs %" PRIu64 " bytes by RDMA WRITE; received %" PRIu64 " msgs %" PRIu64
+			" bytes\n",
+			hdl_job.rank,
+			has_keys(tp) ? "memory keys of the device, UMR, are not used" : "the device has no memory keys, UMR",
+			staged->msgs, staged->bytes, written->msgs, written->bytes, got->msgs, got->bytes);
+}
+
 static void report_registrations(struct hdl_tp *tp, FILE *out)
 {
 	struct hdl_regcache_stats s = hdl_regcache_stats(tp);
@@ -145,6 +172,7 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 	}
 	report_ways(tp, out);
 	report_queues(tp, out);
+	report_packed(tp, out);
 	report_registrations(tp, out);
 	fclose(out);
 	fwrite(text, 1, text_len, whole);

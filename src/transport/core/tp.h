@@ -154,6 +154,11 @@ struct hdl_tp {
 	uint64_t names;			/* messages that came with their sender's name */
 	uint64_t rings_ns;		/* when hdl_rings_look last ran */
 	uint64_t offload_requests, offload_bytes;	/* hdl_tp_count_rc */
+	/* Rendezvous of messages that are several runs of bytes at this end, by the lane of the packed bytes: sent in pieces;
+	 * sent by RDMA WRITE from bounce buffers; received. */
+	struct hdl_packed {
+		uint64_t msgs, bytes;
+	} packed_staged, packed_written, unpacked;
 	uint64_t alive_ns;		/* when peers' processes are looked at next */
 	uint32_t alive_next;		/* id of the endpoint with which that begins */
 	unsigned ended_seen;		/* hdl_rt_ended() when peers were last compared with that count */

@@ -67,6 +67,12 @@ void hdl_rndv_unannounce(struct hdl_send *s)
 	hdl_id_free(&s->ep->tp->sends, hdl_send_op(s)->id);
 }
 
+static void count_packed(struct hdl_packed *p, uint64_t bytes)
+{
+	p->msgs++;
+	p->bytes += bytes;
+}
+
 void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 {
 	struct hdl_send *s = hdl_id_get(&ep->tp->sends, cts->op);
@@ -89,7 +95,10 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	op->receiver_op = cts->rop;
 	op->posted = cts->from;
 	op->split = cts->from != 0;
-	if (cts->rdma && hdl_ep_can_rdma(ep) && !(s->pack && hdl_ep_can_stage(ep))) {
+	bool writes = cts->rdma && hdl_ep_can_rdma(ep) && !(s->pack && hdl_ep_can_stage(ep));
+	if (s->pack)
+		count_packed(writes ? &ep->tp->packed_written : &ep->tp->packed_staged, op->total);
+	if (writes) {
 		op->state = HDL_OP_WRITE;
 		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
 	} else if (!s->pack && !hdl_ep_can_rdma(ep) && hdl_fault_found(s->buf, op->total, false)) {
@@ -205,6 +214,8 @@ static int rndv_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap,
 		way = HDL_WAY_WRITE;
 	}
 	tp->fetched[way]++;
+	if (f->unpack)
+		count_packed(&tp->unpacked, f->len);
 	if (way == HDL_WAY_READ)
 		hdl_rndv_fetch_read(ep, &rec, f);
 	else if (way == HDL_WAY_SPLIT)

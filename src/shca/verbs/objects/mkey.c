@@ -32,7 +32,7 @@ bool shca_mkey_is_ours(const struct mlx5dv_mkey *mkey)
 	return ours;
 }
 
-struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, const char *call)
+struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, bool remote_inv, const char *call)
 {
 	struct shca_context *c = shca_context_of(ibpd->context);
 	struct shca_user_pd *pd = shca_user_pd_of(ibpd);
@@ -67,6 +67,7 @@ struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, cons
 	mr->sh->iova = mr->sh->length = 0;
 	mr->sh->where = table;
 	atomic_store(&mr->sh->bound, 0);
+	mr->sh->qpn = remote_inv ? SHCA_MKEY_REMOTE_INV : 0;
 	atomic_store(&mr->sh->window, SHCA_WINDOW_MKEY);
 	mr->entries = entries;
 	mr->mr = (struct ibv_mr){.context = ibpd->context, .pd = ibpd, .handle = key >> 8, .lkey = key, .rkey = key};
@@ -165,12 +166,17 @@ int shca_fill_mkey(const struct shca_user_qp *q, struct shca_user_mr *key, const
 
 struct mlx5dv_mkey *shca_dv_create_mkey(struct mlx5dv_mkey_init_attr *attr)
 {
-	if (!shca_is_connectx() || attr->create_flags != MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT) {
-		errno = shca_refuse(EOPNOTSUPP, "mlx5dv_create_mkey: flags %#x: with SHCA_IDENTITY=connectx there are indirect keys (%#x), "
-				    "without signatures and encryption", attr->create_flags, MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT);
+	const uint32_t inv = MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE, known = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT | inv;
+
+	if (!shca_is_connectx() || (attr->create_flags | inv) != known) {
+		errno = shca_refuse(
+			EOPNOTSUPP,
+			"mlx5dv_create_mkey: flags %#x: with SHCA_IDENTITY=connectx there are indirect keys, with or without "
+			"remote invalidation (%#x), without signatures, encryption and tags",
+			attr->create_flags, known);
 		return NULL;
 	}
-	struct shca_user_mr *mr = shca_mkey_alloc(attr->pd, attr->max_entries, "mlx5dv_create_mkey");
+	struct shca_user_mr *mr = shca_mkey_alloc(attr->pd, attr->max_entries, attr->create_flags & inv, "mlx5dv_create_mkey");
 	if (!mr)
 		return NULL;
 	pthread_mutex_lock(&dv_keys.mutex);

@@ -7,6 +7,7 @@
 #include "shca/engine/calc.h"
 #include "shca/verbs/control.h"
 #include "shca/verbs/submit/post.h"
+#include "verbs_exp/convert.h"
 
 static inline struct shca_user_qp *exp_post_lqp_of(struct ibv_qp *qp)
 {
@@ -221,28 +222,6 @@ static void key_conf_of(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr
 	}
 }
 
-/* Returns whether the request's list is there, and its regions are of this context. */
-static bool key_list_sound(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
-{
-	const __typeof__(wr->ext_op.umr) *u = &wr->ext_op.umr;
-	const bool repeats = u->umr_type == IBV_EXP_UMR_REPEAT;
-
-	if (u->umr_type > IBV_EXP_UMR_REPEAT || u->exp_access > UINT32_MAX || !u->num_mrs || u->num_mrs > SHCA_MKEY_ENTRIES ||
-	    !u->mem_list.mem_reg_list || (repeats && (u->mem_list.rb.stride_dim != 1 || !u->mem_list.rb.repeat_count)))
-		return false;
-	/* a list that is not in the request is in memory of ibv_exp_alloc_mkey_list_memory */
-	if (!(wr->exp_send_flags & IBV_EXP_SEND_INLINE) && (!u->memory_objects || u->memory_objects->context != q->qp.context ||
-							      u->memory_objects->max_klm_list_size < u->num_mrs))
-		return false;
-	for (uint32_t i = 0; i < u->num_mrs; i++) {
-		const struct ibv_exp_mem_repeat_block *b = &u->mem_list.rb.mem_repeat_block_list[i];
-		const struct ibv_mr *mr = repeats ? b->mr : u->mem_list.mem_reg_list[i].mr;
-		if (!mr || mr->context != q->qp.context || (repeats && (!b->byte_count || !b->stride)))
-			return false;
-	}
-	return true;
-}
-
 /* Checks a request that fills or invalidates a key, and takes the memory that its entries need. */
 static int check_key(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
@@ -259,7 +238,7 @@ static int check_key(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 				   (void *)u->modified_mr);
 	if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
 		return 0;
-	if (!key_list_sound(q, wr))
+	if (u->num_mrs > SHCA_MKEY_ENTRIES || !exp_key_list_sound(q->qp.context, wr))
 		return shca_refuse(EINVAL, "ibv_exp_post_send: memory key of type %u of %u regions: a list of regions of this context is needed, "
 				   "with one dimension of strides, in the request or in memory for as many", u->umr_type, u->num_mrs);
 	if (u->num_mrs > q->key_cap) {
