@@ -38,7 +38,7 @@ struct shca_rq *shca_rq_newest(const struct shca_member *m, struct shca_rq *rq)
 	shca_off at = atomic_load_explicit(&rq->newest, memory_order_acquire);
 	struct shca_rq *in = at ? shca_rq_at(m, at) : NULL;
 
-	return in && in->proc == rq->proc && in->stride == rq->stride ? in : rq;	/* I7 */
+	return in && in->whose == shca_off_of(m, rq) && in->proc == rq->proc && in->stride == rq->stride ? in : rq;	/* I7 */
 }
 
 static struct shca_rwqe *rwqe_of(const struct shca_member *m, const struct shca_rq *in, uint32_t index)

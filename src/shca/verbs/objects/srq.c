@@ -143,7 +143,7 @@ static uint32_t max_wr_of(struct shca_user_srq *srq)
 }
 
 /* Must: srq->resizing is held. */
-static int modify(struct shca_thread *thr, struct shca_user_srq *srq, const struct ibv_srq_attr *attr, int mask)
+static int srq_modify(struct shca_thread *thr, struct shca_user_srq *srq, const struct ibv_srq_attr *attr, int mask)
 {
 	uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : max_wr_of(srq);
 	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : armed_limit(srq);
@@ -172,7 +172,7 @@ int shca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	if (!thr)
 		return errno;
 	pthread_mutex_lock(&srq->resizing);
-	int rc = modify(thr, srq, attr, mask);
+	int rc = srq_modify(thr, srq, attr, mask);
 	pthread_mutex_unlock(&srq->resizing);
 	return rc;
 }

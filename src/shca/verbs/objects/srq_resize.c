@@ -6,7 +6,7 @@
 #include "shca/verbs/control.h"
 
 /* Returns how many receives are posted and not taken. Must: rq->lock is held, and the ring is not being replaced. */
-static uint32_t posted(const struct shca_user_rq *rq)
+static uint32_t srq_posted(const struct shca_user_rq *rq)
 {
 	uint32_t n = 0;
 
@@ -18,7 +18,7 @@ static uint32_t posted(const struct shca_user_rq *rq)
 }
 
 /* Memory for a longer ring, and what of a shorter one has to be known to others. */
-struct longer {
+struct srq_longer {
 	struct shca_user_ring *ring;
 	shca_off first;			/* the struct shca_rq of the present ring; 0: it has one */
 	uint64_t *wr_id;
@@ -26,7 +26,7 @@ struct longer {
 	uint32_t log2;
 };
 
-static void longer_free(struct shca_member *m, struct longer *l)
+static void srq_longer_free(struct shca_member *m, struct srq_longer *l)
 {
 	shca_user_ring_free(m, l->ring);
 	shca_mem_free(m, l->first, sizeof(struct shca_rq));
@@ -34,7 +34,7 @@ static void longer_free(struct shca_member *m, struct longer *l)
 	free(l->fifo);
 }
 
-static int longer_new(struct shca_member *m, const struct shca_user_rq *rq, struct longer *l)
+static int srq_longer_new(struct shca_member *m, const struct shca_user_rq *rq, struct srq_longer *l)
 {
 	uint64_t size = 1ull << l->log2;
 
@@ -43,14 +43,14 @@ static int longer_new(struct shca_member *m, const struct shca_user_rq *rq, stru
 	l->fifo = calloc(size, sizeof(*l->fifo));
 	if (!l->ring || !l->wr_id || !l->fifo || !(l->ring->sh = shca_mem_alloc(m, sizeof(struct shca_rq))) ||
 	    (!rq->rings->sh && !(l->first = shca_mem_alloc(m, sizeof(struct shca_rq))))) {
-		longer_free(m, l);
+		srq_longer_free(m, l);
 		return shca_no_memory("modify_srq");
 	}
 	return 0;
 }
 
 /* Writes the struct shca_rq of a ring. */
-static struct shca_rq *describe(struct shca_member *m, const struct shca_user_rq *rq, const struct shca_user_ring *ring, uint32_t log2)
+static struct shca_rq *srq_ring_describe(struct shca_member *m, const struct shca_user_rq *rq, const struct shca_user_ring *ring, uint32_t log2)
 {
 	struct shca_rq *sh = shca_at(m->base, ring->sh);
 
@@ -68,16 +68,16 @@ static struct shca_rq *describe(struct shca_member *m, const struct shca_user_rq
 }
 
 /* Steps 1 and 2 of engine/rq_move.c. What is left in *l is to be freed. Must: rq->lock is held. */
-static void move_begin(struct shca_thread *thr, struct shca_user_rq *rq, struct longer *l)
+static void srq_move_begin(struct shca_thread *thr, struct shca_user_rq *rq, struct srq_longer *l)
 {
 	struct shca_member *m = thr->m;
 	uint32_t size = rq->size, to = l->ring->size, n = rq->fifo_tail - rq->fifo_head;
-	struct longer spent = {.wr_id = rq->wr_id, .fifo = rq->fifo};
+	struct srq_longer spent = {.wr_id = rq->wr_id, .fifo = rq->fifo};
 	struct shca_rq *from;
 
 	if (l->first) {
 		rq->rings->sh = l->first;
-		describe(m, rq, rq->rings, rq->sh->log2);
+		srq_ring_describe(m, rq, rq->rings, rq->sh->log2);
 	}
 	from = shca_at(m->base, rq->rings->sh);
 	l->ring->older = rq->rings;
@@ -87,7 +87,7 @@ static void move_begin(struct shca_thread *thr, struct shca_user_rq *rq, struct 
 	for (uint32_t i = size; i < to; i++)
 		l->fifo[n++] = i;
 	rq->rings = l->ring;
-	rq->in = describe(m, rq, l->ring, l->log2);
+	rq->in = srq_ring_describe(m, rq, l->ring, l->log2);
 	rq->wr_id = l->wr_id;
 	rq->fifo = l->fifo;
 	rq->fifo_head = 0;
@@ -100,7 +100,7 @@ static void move_begin(struct shca_thread *thr, struct shca_user_rq *rq, struct 
 }
 
 /* Step 3. */
-static void move_end(struct shca_thread *thr, struct shca_user_rq *rq)
+static void srq_move_end(struct shca_thread *thr, struct shca_user_rq *rq)
 {
 	struct shca_rq *sh = rq->sh;
 
@@ -125,20 +125,20 @@ static void remake(struct shca_user_rq *rq, uint32_t log2)
 	rq->fifo_tail = rq->size;
 }
 
-static int grow(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t max_wr, uint32_t log2)
+static int srq_grow(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t max_wr, uint32_t log2)
 {
-	struct longer l = {.log2 = log2};
-	int rc = longer_new(thr->m, rq, &l);
+	struct srq_longer l = {.log2 = log2};
+	int rc = srq_longer_new(thr->m, rq, &l);
 
 	if (rc)
 		return rc;
 	shca_lock(&rq->lock);
-	move_begin(thr, rq, &l);
+	srq_move_begin(thr, rq, &l);
 	rq->max_wr = max_wr;
 	shca_unlock(&rq->lock);
-	longer_free(thr->m, &l);
+	srq_longer_free(thr->m, &l);
 	SHCA_FAILPOINT(thr, "rq-move-copied", NULL, 0);
-	move_end(thr, rq);
+	srq_move_end(thr, rq);
 	return 0;
 }
 
@@ -148,7 +148,7 @@ int shca_srq_resize(struct shca_thread *thr, struct shca_user_srq *srq, uint32_t
 	uint32_t log2 = shca_rq_log2(max_wr);
 
 	shca_lock(&rq->lock);
-	uint32_t n = posted(rq);
+	uint32_t n = srq_posted(rq);
 	bool fits = !rq->rings || max_wr <= rq->size;
 	if (n <= max_wr && fits) {
 		if (!rq->rings)
@@ -158,5 +158,5 @@ int shca_srq_resize(struct shca_thread *thr, struct shca_user_srq *srq, uint32_t
 	shca_unlock(&rq->lock);
 	if (n > max_wr)
 		return shca_refuse(EINVAL, "modify_srq: to %u requests, %u are posted", max_wr, n);
-	return fits ? 0 : grow(thr, rq, max_wr, log2);
+	return fits ? 0 : srq_grow(thr, rq, max_wr, log2);
 }
