@@ -82,13 +82,13 @@ tests_shca_datagram_death_LDFLAGS = $(NOWRAP)
 
 check_PROGRAMS += tests/shca/path_death
 TESTS += tests/shca/path_death
-tests_shca_path_death_SOURCES = tests/shca/path_death.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_path_death_SOURCES = tests/shca/path_death.c tests/shca/third_death.h tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
 tests_shca_path_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_path_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_path_death_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/shca/window_death tests/shca/window_in_use
 TESTS += tests/shca/window_death tests/shca/window_in_use
-tests_shca_window_death_SOURCES = tests/shca/window_death.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_window_death_SOURCES = tests/shca/window_death.c tests/shca/third_death.h tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
 tests_shca_window_death_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_window_death_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_window_death_LDFLAGS = $(NOWRAP)
@@ -219,7 +219,7 @@ tests_shca_interleavings_LDFLAGS = $(NOWRAP)
 
 check_PROGRAMS += tests/shca/srq_resize
 TESTS += tests/shca/srq_resize
-tests_shca_srq_resize_SOURCES = tests/shca/srq_resize.c $(shca_rig)
+tests_shca_srq_resize_SOURCES = tests/shca/srq_resize.c tests/shca/hold.h $(shca_rig)
 tests_shca_srq_resize_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_srq_resize_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_srq_resize_LDFLAGS = $(NOWRAP)
