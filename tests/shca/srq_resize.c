@@ -140,14 +140,22 @@ static uint32_t served(void)
 	return sent < posted ? sent : posted;
 }
 
-/* All of them have come. Of a thread that may not poll: the owner's lock is held. */
-static void b_has_delivered(void)
+/* Messages that have come, polled or not. For a thread that may not poll: the owner's lock is held. */
+static uint64_t come(void)
 {
 	struct shca_thread *thr = shca_thread_get(a.m);
 
 	shca_enter(thr);
 	uint64_t n = shca_cq_count(thr, shca_user_cq_of(cq)->sh);
 	shca_leave(thr);
+	return n;
+}
+
+/* All of them have come. */
+static void b_has_delivered(void)
+{
+	uint64_t n = come();
+
 	if (n != served())
 		FAIL("%lu of %u messages have come, %u receives were posted", (unsigned long)n, sent, posted);
 }
@@ -467,6 +475,37 @@ static void sender_held(void)
 		sender_at = at[i];
 		apart(sender_held_at);
 	}
+}
+
+/* b has taken a receive that is to be moved, and `head` does not say so yet: c finds no receive, in neither ring. */
+static void taken_while_coming(void)
+{
+	struct ibv_wc wc;
+
+	set_up_queues(4);
+	a_posts(1);
+	to_size = 16;
+	hold_at(&a, "rq-move-coming");
+	pthread_t resizer = begin(resizes, NULL);
+	rig_await(&hold.held, 1);
+	hold_one_at(&second, &b, "taken");
+	pthread_t sender = begin(b_sends_one, NULL);
+	rig_await(&second.held, 1);
+	CHECK(!send_message(at_c, 2, 0, 0) && !come());
+	let_go();
+	/* the owner waits for b only behind the move */
+	for (int i = 0; size_of(srq) != 16; i++, rig_nap())
+		CHECK(i < 20000);
+	CHECK(!come());
+	atomic_store(&second.m, NULL);
+	joined(sender);
+	joined(resizer);
+	CHECK(!got);
+	a_polls_all();
+	a_posts(1);
+	CHECK(shca_poll_cq(cq, 1, &wc) == 1 && wc.qp_num == from_c->qp_num && wc.wr_id == 1);
+	check_message(buffer + BYTES, 2, 0);
+	CHECK(!shca_poll_cq(cq, 1, &wc));
 }
 
 /* A receive that was taken before the ring is replaced, by an executor that has died: it is still held, goes back, is posted again behind
@@ -901,7 +940,7 @@ int main(int argc, char **argv)
 		{"grows", grows}, {"grows-used-up", grows_used_up},
 		{"grows-beyond", grows_beyond}, {"grows-full", grows_full}, {"grows-from-one", grows_from_one},
 		{"shrinks", shrinks}, {"refusals", refusals}, {"limit", limit_in_the_middle}, {"no-memory", no_memory},
-		{"sender-held", sender_held}, {"comes-back", comes_back}, {"comes-back-moved", comes_back_moved}, {"datagrams", datagrams},
+		{"sender-held", sender_held}, {"taken-while-coming", taken_while_coming}, {"comes-back", comes_back}, {"comes-back-moved", comes_back_moved}, {"datagrams", datagrams},
 		{"xrc", xrc}, {"many", many}, {"sender-dies", sender_dies}, {"owner-dies", owner_dies},
 	};
 

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring of a shared receive queue is replaced by a larger one (ibv_modify_srq, verbs/objects/srq_resize.c) while executors of any process
- * take receives. No taker waits: not for the owner, which may be stopped or die in the middle, and not for another taker. Posted receives
- * keep their position and index.
+ * The ring of a shared receive queue is replaced by a larger one (ibv_modify_srq, verbs/objects/srq_resize.c) while executors of
+ * any process take receives. No taker waits: not for the owner, which may be stopped or die in the middle, and not for another
+ * taker. Posted receives keep their position and index.
  *
  *     old ring   T T P P P M M M          T: taken, P: POSTED, M: MOVED
- *     new ring   . . . . . P P P P P      the moved ones from the last to the first; and behind them what is posted meanwhile
+ *     new ring   . . . . . P P P P P      the moved ones, the last first; behind them the receives that are posted meanwhile
  *
- *  1. The owner, which posts nothing meanwhile, makes the new ring and stores `newest`. From the last posted receive back to the first: it
- *     copies the segments, writes the new ring's entry and COMING; a compare-and-swap of the old word from POSTED to MOVED moves the receive.
- *     If that fails the receive was taken, and stays in the old ring; else COMING becomes POSTED, by the owner or by a taker before it.
- *  2. The owner posts into the new ring. A taker looks at the SRQ's own fields, the old ring; if no receive is POSTED there it looks at
- *     `newest`, and then at the new ring.
- *  3. The owner stores `none` as the SRQ's ring, so that takers find none there; quiesces; writes wqes, marks, log2, end, seal of the new ring;
- *     and then the new ring. `newest` stays.
+ *  1. The owner, which posts nothing meanwhile, makes the new ring and stores `newest`. From the last posted receive back to the
+ *     first: the owner copies the segments, writes the new ring's entry and COMING; a compare-and-swap of the old word from POSTED
+ *     to MOVED moves the receive. If that fails the receive was taken, and stays in the old ring; else COMING becomes POSTED, by
+ *     the owner or by a taker that comes first.
+ *  2. The owner posts into the new ring. A taker looks at the SRQ's own fields, the old ring; if no receive is POSTED there the
+ *     taker looks at `newest`, and then at the new ring.
+ *  3. The owner stores `none` as the SRQ's ring, so that takers find no receive there; quiesces; writes wqes, marks, log2, end and
+ *     seal of the new ring; and then the new ring. `newest` stays.
  *
- * A receive that was taken in the old ring stays there until its completion is polled: the new ring's word is OLDER, until the receive is
- * posted again. So old rings remain, with their memory, until the SRQ is destroyed. A ring is replaced only when it must become longer
- * than any before, so all old rings together are no longer than the newest.
+ * A receive that was taken in the old ring stays there until its completion is polled: the new ring's word is OLDER, until the
+ * receive is posted again. So old rings remain, with their memory, until the SRQ is destroyed. A ring is replaced only when it must
+ * become longer than any before, so all old rings together are no longer than the newest.
  *
- * Invariant: at any time the receives that can be taken are those from one position on up to `tail`, and each of them can be taken from one
- * ring only: the old one if its word there is POSTED, the new one if it is MOVED. What breaks without:
- *  - from the first to the last: a taker finds position 5 MOVED, takes 6 in the old ring, stores head = 7; no taker comes to 5 any more.
- *    From the last to the first, a taker that has seen 5 MOVED sees 6 MOVED, too;
- *  - POSTED in the new ring before MOVED in the old: a taker takes 5 in the old ring; another one, which finds the old ring empty by that,
- *    takes 5 in the new one, before the owner's compare-and-swap has failed;
- *  - MOVED before COMING: 5 is in no ring; a taker takes 6 in the new ring, and no taker comes to 5 any more; or the only receive is missing,
- *    and a requester without RNR retries fails;
- *  - without `none` or the quiesce of 3: a taker reads an index of the old ring and `wqes` of the new one.
+ * Invariant: at any time the receives that can be taken are those from one position on up to `tail`, and each of them can be taken
+ * from one ring only: the old one if its word there is POSTED, the new one if its word there is MOVED. What breaks without:
+ *  - from the first to the last: taker A finds position 5 MOVED, takes 6 in the old ring, stores head = 7; no taker comes to 5 any
+ *    more. From the last to the first, a taker that has seen 5 MOVED sees 6 MOVED, too;
+ *  - POSTED in the new ring before MOVED in the old: taker A takes 5 in the old ring, and is delayed before it stores head = 6; taker
+ *    B finds the old ring empty, and takes 5 in the new one, before the owner's compare-and-swap has failed;
+ *  - MOVED before COMING: 5 is in no ring; taker A takes 6 in the new ring, and no taker comes to 5 any more; or 5 is the only
+ *    receive, and a requester without RNR retries fails;
+ *  - without `none` or the quiesce of 3: taker A reads an index of the old ring and `wqes` of the new one.
  */
 #include "shca/engine/engine.h"
 
@@ -125,13 +126,14 @@ void shca_rq_move(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *f
 
 	shca_rq_ring(thr, from, &mask);
 	to_ring = shca_rq_ring(thr, to, &to_mask);
-	/* No slot is empty: each has a position below `tail` whose receive, that at index 0, is not POSTED there. So a taker with an old hint
-	 * comes forward, and a taker at `tail` finds an earlier lap. */
+	/* No slot is empty: each has a position below `tail` whose receive, that at index 0, is not POSTED there. So a taker
+	 * with an old hint comes forward, and a taker at `tail` finds an earlier lap. */
 	for (uint64_t pos = tail - to_mask - 1; pos != tail; pos++)
 		atomic_store_explicit(&to_ring[pos & to_mask], (pos & SHCA_POS_MASK) << 24, memory_order_relaxed);
 	for (uint64_t i = 0; i <= mask; i++) {
 		atomic_store_explicit(&to_marks[i], atomic_load_explicit(&marks[i], memory_order_relaxed), memory_order_relaxed);
-		atomic_store_explicit(&shca_rwqe_at(thr, to, (uint32_t)i)->word, shca_rword(SHCA_R_IDLE, SHCA_R_OLDER, 0), memory_order_relaxed);
+		atomic_store_explicit(&shca_rwqe_at(thr, to, (uint32_t)i)->word, shca_rword(SHCA_R_IDLE, SHCA_R_OLDER, 0),
+				      memory_order_relaxed);
 	}
 	SHCA_FAILPOINT(thr, "rq-move-written", NULL, 0);
 	atomic_store_explicit(&rq->newest, shca_off_of(thr->m, to), memory_order_release);

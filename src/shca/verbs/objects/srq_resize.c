@@ -17,7 +17,7 @@ static uint32_t srq_posted(const struct shca_user_rq *rq)
 	return n;
 }
 
-/* Memory for a longer ring, and what of a shorter one has to be known to others. */
+/* Memory for a longer ring. */
 struct srq_longer {
 	struct shca_user_ring *ring;
 	shca_off first;			/* the struct shca_rq of the present ring; 0: it has one */
@@ -50,7 +50,8 @@ static int srq_longer_new(struct shca_member *m, const struct shca_user_rq *rq, 
 }
 
 /* Writes the struct shca_rq of a ring. */
-static struct shca_rq *srq_ring_describe(struct shca_member *m, const struct shca_user_rq *rq, const struct shca_user_ring *ring, uint32_t log2)
+static struct shca_rq *srq_ring_describe(struct shca_member *m, const struct shca_user_rq *rq, const struct shca_user_ring *ring,
+					 uint32_t log2)
 {
 	struct shca_rq *sh = shca_at(m->base, ring->sh);
 
