@@ -425,8 +425,8 @@ void shca_user_rq_forget(struct shca_user_rq *rq);
 /* Makes and frees the memory of a ring. NULL: no memory. */
 struct shca_user_ring *shca_user_ring_new(struct shca_member *m, uint32_t size, uint32_t stride);
 void shca_user_ring_free(struct shca_member *m, struct shca_user_ring *ring);
-/* Fills in the fields of `sh` that say where the memory of the ring is, but for `ring` itself, whose value is returned. Must: log2 and
- * stride are set. */
+/* Fills in the fields of `sh` that say where the memory of the ring is, but for `ring` itself, whose value is returned. Must: log2
+ * and stride are set. */
 uint64_t shca_user_ring_describe(struct shca_member *m, struct shca_rq *sh, const struct shca_user_ring *ring);
 /* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental verbs
  * for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
