@@ -19,13 +19,6 @@ static inline _Atomic uint64_t *mark_of(const struct shca_thread *thr, const str
 	return (_Atomic uint64_t *)shca_at(thr->base, rq->marks) + index;
 }
 
-bool shca_rq_empty_sound(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring)
-{
-	/* other fields are not used before there is a ring */
-	return ring == shca_off_of(m, &rq->none) && __atomic_load_n(&rq->log2, __ATOMIC_RELAXED) <= SHCA_RQ_LOG2_MAX &&
-	       shca_owned(m, rq, rq->proc);
-}
-
 bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, uint32_t stride)
 {
 	for (uint32_t i = 0; i < w->nsge; i++) {

@@ -34,6 +34,13 @@
 
 #define RINGS (SHCA_RQ_LOG2_MAX + 2u)	/* rings of an SRQ, at most */
 
+bool shca_rq_empty_sound(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring)
+{
+	/* other fields are not used before there is a ring */
+	return ring == shca_off_of(m, &rq->none) && __atomic_load_n(&rq->log2, __ATOMIC_RELAXED) <= SHCA_RQ_LOG2_MAX &&
+	       shca_owned(m, rq, rq->proc);
+}
+
 struct shca_rq *shca_rq_newest(const struct shca_member *m, struct shca_rq *rq)
 {
 	shca_off at = atomic_load_explicit(&rq->newest, memory_order_acquire);
