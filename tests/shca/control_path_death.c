@@ -37,7 +37,9 @@ static const struct {
 	{"mw-closing", 0, false}, {"mw-closed", 0, false}, {"windows-end", 0, false}, {"mw-closing", 2, false},
 	{"mw-closed", 2, false}, {"cq-move-written", 0, false}, {"cq-move-begun", 0, false}, {"cq-settle", 0, false},
 	{"cq-settled", 0, false}, {"cq-move-copied", 0, false}, {"cq-move-half", 0, false}, {"cq-move-sealed", 0, false},
-	{"cq-moved", 0, false}, {"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false},
+	{"cq-moved", 0, false}, {"rq-move-written", 0, false}, {"rq-move-begun", 0, false}, {"rq-move-coming", 1, false},
+	{"rq-move-one", 1, false}, {"rq-move-copied", 0, false}, {"rq-move-closed", 0, false}, {"rq-move-half", 0, false},
+	{"rq-moved", 0, false}, {"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false},
 	{"mail-claimed", 0, true}, {"helper-awake", 0, false}, {"waits-kicked", 0, false}, {"left-over", 0, false},
 	{"cq-overrun", 0, false}, {"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-found", 0, true},
 	{"mail-running", 0, true},
@@ -228,6 +230,18 @@ static void have_window(struct side *s)
 	CHECK(!shca_dealloc_mw(unbound) && !shca_mkey_free(key));
 }
 
+/* Room for more receives than are posted: the ring is replaced. */
+static void enlarge(struct side *s, struct ibv_srq *srq)
+{
+	struct ibv_sge sge = {(uintptr_t)s->arena, 64, s->mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+	struct ibv_srq_attr more = {.max_wr = 32};
+
+	for (int i = 0; i < 3; i++)
+		CHECK(!shca_post_srq_recv(srq, &wr, &bad));
+	CHECK(!shca_modify_srq(srq, &more, IBV_SRQ_MAX_WR));
+}
+
 static void victim(void)
 {
 	struct side s;
@@ -252,6 +266,7 @@ static void victim(void)
 	break_one(&s);
 	have_window(&s);
 	CHECK(!shca_resize_cq(s.cq, 256));
+	enlarge(&s, srq);
 	overdo(&s);
 	CHECK(!shca_destroy_qp(qp) && !shca_destroy_srq(srq) && !shca_buf_free(s.r.ctx, big));
 	close_side(&s);

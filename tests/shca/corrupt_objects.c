@@ -55,6 +55,7 @@ static const struct field fields[] = {
 	F(RQ, shca_rq, log2, RECEIVES, false), F(RQ, shca_rq, stride, RECEIVES, false), F(RQ, shca_rq, ring, RECEIVES, false),
 	F(RQ, shca_rq, wqes, RECEIVES, false), F(RQ, shca_rq, marks, RECEIVES, false), F(RQ, shca_rq, proc, RECEIVES, false),
 	F(RQ, shca_rq, head, RECEIVES, true), F(RQ, shca_rq, tail, RECEIVES, true), F(RQ, shca_rq, limit, RECEIVES, true),
+	F(RQ, shca_rq, newest, RECEIVES, true), F(RQ, shca_rq, older, RECEIVES, true), F(RQ, shca_rq, whose, RECEIVES, true),
 	F(RQ, shca_rq, rnr, RECEIVES, true), F(RQ, shca_rq, managed, RECEIVES, true), F(RQ, shca_rq, is_srq, RECEIVES, true),
 	F(RECEIVE, shca_rwqe, nsge, BIT(SEND), false), F(RECEIVE, shca_rwqe, word, RECEIVES, true),
 	F(RECEIVE, shca_rwqe, sge[0].where, BIT(SEND), false), F(RECEIVE, shca_rwqe, sge[0].lane, BIT(SEND), true),

@@ -10,15 +10,9 @@
  *     path_death [-v]
  */
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "failpoint.h"
-#include "rig.h"
+#include "third_death.h"
 
 /* T is RC and R its peer; T is an XRC_SEND queue and R belongs to no process. */
 enum kind { MIGRATE, MIGRATE_XRC, ARM };
@@ -31,17 +25,6 @@ static const struct {
 	{"path-migrate", 1u << MIGRATE | 1u << MIGRATE_XRC}, {"path-migrated", 1u << MIGRATE | 1u << MIGRATE_XRC},
 	{"path-event", 1u << MIGRATE | 1u << MIGRATE_XRC}, {"path-armed", 1u << ARM},
 };
-
-static struct stage {
-	char fabric[64];
-	enum kind kind;
-	struct rig_meeting xa;
-	struct failpoint_arm arm[FAILPOINT_ARMS];
-	_Atomic uint32_t posted, dead;
-} *st;
-
-static struct rig r;
-static struct ibv_cq *cq;
 
 static void connect_end(struct ibv_qp *qp, uint32_t dest)
 {
@@ -185,70 +168,18 @@ static void role_a(void)
 	rig_leave(&r);
 }
 
-static void role_x(void)
-{
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
-
-	rig_join(&r, st->fabric);
-	cq = rig_cq(&r, 4, NULL);
-	struct ibv_qp *qp = rig_meet(&r, cq, &st->xa, 1, 2);
-	rig_await(&st->posted, 1);
-	atomic_store(&st->arm[0].pid, (int32_t)getpid());
-	shca_post_send(qp, &wr, &bad);
-	FAIL("alive after point %s", st->arm[0].name);
-}
-
-static pid_t start(void (*role)(void))
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid) {
-		alarm(60);
-		failpoint_arms = st->arm;
-		role();
-		_exit(0);
-	}
-	return pid;
-}
-
-static bool run(const char *point, enum kind kind, unsigned after)
-{
-	static unsigned number;
-	int status;
-
-	memset(st, 0, sizeof(*st));
-	snprintf(st->fabric, sizeof(st->fabric), "path_death-%d-%u", (int)getpid(), number++);
-	st->kind = kind;
-	snprintf(st->arm[0].name, sizeof(st->arm[0].name), "%s", point);
-	st->arm[0].op = -1;
-	st->arm[0].who = FP_THIRD;
-	st->arm[0].skip = after;
-	pid_t a = start(role_a), x = start(role_x);
-	waitpid(x, &status, 0);
-	bool died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && atomic_load(&st->arm[0].hit);
-	if (!died)
-		kill(a, SIGKILL);
-	atomic_store(&st->dead, 1);
-	waitpid(a, &status, 0);
-	return died && !status;
-}
-
 int main(int argc, char **argv)
 {
 	bool verbose = argc > 1 && !strcmp(argv[1], "-v");
 	unsigned failed = 0, passed = 0;
 
-	unsetenv("SHCA_FABRIC_FD");
-	setenv("SHCA_DEATH_MS", "20", 0);
+	third_setup();
 	setenv("SHCA_PORTS", "2", 1);
-	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(st != MAP_FAILED);
 	for (unsigned i = 0; i < ARRAY_SIZE(points); i++)
 		for (enum kind k = MIGRATE; k <= ARM; k++) {
 			/* at the first end, and at the second one */
 			for (unsigned after = 0; points[i].kinds & 1u << k && after < (k == ARM ? 1u : 2u); after++) {
-				bool good = run(points[i].name, k, after);
+				bool good = third_dies("path_death", role_a, k, points[i].name, -1, after);
 				passed += good;
 				failed += !good;
 				if (!good || verbose)

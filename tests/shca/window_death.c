@@ -9,15 +9,9 @@
  *
  *     window_death [-v]
  */
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "failpoint.h"
-#include "rig.h"
+#include "third_death.h"
 
 enum kind { BIND_2, BIND_1, LOCAL_INV, SEND_INV };
 static const char *const kind_name[] = {"BIND_MW (type 2)", "BIND_MW (type 1, bound)", "LOCAL_INV", "SEND_WITH_INV"};
@@ -39,16 +33,6 @@ static const struct {
 #define HALF (LEN / 2)
 #define OPEN (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
-static struct stage {
-	char fabric[64];
-	enum kind kind;
-	struct rig_meeting xa;
-	struct failpoint_arm arm[FAILPOINT_ARMS];
-	_Atomic uint32_t posted, dead;
-} *st;
-
-static struct rig r;
-static struct ibv_cq *cq;
 static struct ibv_mr *mr;
 static char *memory;
 
@@ -181,68 +165,17 @@ static void role_a(void)
 	rig_leave(&r);
 }
 
-static void role_x(void)
-{
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
-
-	rig_join(&r, st->fabric);
-	cq = rig_cq(&r, 4, NULL);
-	struct ibv_qp *qp = rig_meet(&r, cq, &st->xa, 1, 2);
-	rig_await(&st->posted, 1);
-	atomic_store(&st->arm[0].pid, (int32_t)getpid());
-	shca_post_send(qp, &wr, &bad);
-	FAIL("alive after point %s", st->arm[0].name);
-}
-
-static pid_t start(void (*role)(void))
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid) {
-		alarm(60);
-		failpoint_arms = st->arm;
-		role();
-		_exit(0);
-	}
-	return pid;
-}
-
-static bool run(const char *point, enum kind kind)
-{
-	static unsigned number;
-	int status;
-
-	memset(st, 0, sizeof(*st));
-	snprintf(st->fabric, sizeof(st->fabric), "window_death-%d-%u", (int)getpid(), number++);
-	st->kind = kind;
-	snprintf(st->arm[0].name, sizeof(st->arm[0].name), "%s", point);
-	st->arm[0].op = kind_op[kind];
-	st->arm[0].who = FP_THIRD;
-	pid_t a = start(role_a), x = start(role_x);
-	waitpid(x, &status, 0);
-	bool died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && atomic_load(&st->arm[0].hit);
-	if (!died)
-		kill(a, SIGKILL);
-	atomic_store(&st->dead, 1);
-	waitpid(a, &status, 0);
-	return died && !status;
-}
-
 int main(int argc, char **argv)
 {
 	bool verbose = argc > 1 && !strcmp(argv[1], "-v");
 	unsigned failed = 0, passed = 0;
 
-	unsetenv("SHCA_FABRIC_FD");
-	setenv("SHCA_DEATH_MS", "20", 0);
-	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(st != MAP_FAILED);
+	third_setup();
 	for (unsigned i = 0; i < ARRAY_SIZE(points); i++)
 		for (enum kind k = BIND_2; k <= SEND_INV; k++) {
 			if (!(points[i].kinds & M(k)))
 				continue;
-			bool good = run(points[i].name, k);
+			bool good = third_dies("window_death", role_a, k, points[i].name, kind_op[k], 0);
 			passed += good;
 			failed += !good;
 			if (!good || verbose)

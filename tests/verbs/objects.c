@@ -611,8 +611,33 @@ static void srq_limit_unread(void)
 	CHECK(!readable(t.ctx->async_fd), "the event is there twice");
 	at.srq_limit = 8;
 	refused("a limit beyond the queue", ibv_modify_srq(srq, &at, IBV_SRQ_LIMIT), EINVAL);
-	refused("a size", ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR), EOPNOTSUPP);
 	refused("an unknown attribute", ibv_modify_srq(srq, &at, 1 << 7), EINVAL);
+	CHECK(!ibv_destroy_srq(srq), "destroy");
+}
+
+static void srq_sizes(void)
+{
+	struct ibv_srq_init_attr i = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(t.pd, &i);
+	struct ibv_srq_attr at = { .max_wr = 0 };
+	struct ibv_recv_wr wr = { .num_sge = 0 }, *bad;
+	struct ibv_device_attr dev;
+
+	CHECK(srq && !ibv_query_device(t.ctx, &dev), "create");
+	refused("no room", ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR), EINVAL);
+	at.max_wr = (uint32_t)dev.max_srq_wr + 1;
+	refused("more room than there is", ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR), EINVAL);
+	at.max_wr = 5;
+	CHECK(dev.device_cap_flags & IBV_DEVICE_SRQ_RESIZE && !ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR) && !ibv_query_srq(srq, &at) &&
+	      at.max_wr == 5 && at.max_sge == 1, "a size");
+	for (int k = 0; k < 6; k++)
+		CHECK(ibv_post_srq_recv(srq, &wr, &bad) == (k < 5 ? 0 : ENOMEM), "receive %d", k);
+	at.max_wr = 4;
+	refused("less room than is in use", ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR), EINVAL);
+	at.max_wr = 100;
+	CHECK(!ibv_modify_srq(srq, &at, IBV_SRQ_MAX_WR), "a larger size");
+	for (int k = 5; k < 101; k++)
+		CHECK(ibv_post_srq_recv(srq, &wr, &bad) == (k < 100 ? 0 : ENOMEM), "receive %d", k);
 	CHECK(!ibv_destroy_srq(srq), "destroy");
 }
 
@@ -798,6 +823,7 @@ int main(void)
 	cq_overrun_ignored();
 	cq_event_goes();
 	srq_limit_unread();
+	srq_sizes();
 	qp_values();
 	qp_inline_granted();
 	qp_error_wakes();

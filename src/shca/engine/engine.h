@@ -21,6 +21,7 @@
  *   cq.c              completions appear; pollers that sleep, channels and WAITs are notified
  *   cq_move.c         a CQ's ring is replaced
  *   rq.c              receives are posted, taken, returned
+ *   rq_move.c         a shared receive queue's ring is replaced by a larger one
  *   path.c            ports of a request's path, path migration
  *   qp_fail.c         events and failure of queue pairs
  *   kick.c            queues become runnable
@@ -439,9 +440,10 @@ _Static_assert(sizeof(struct shca_rwqe) <= SHCA_LINE && offsetof(struct shca_rq,
 #define SHCA_RQ_LOG2_MAX 15
 static inline uint64_t shca_rq_seal(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring)
 {
-	uint64_t shape, whose, s = shca_off_of(m, rq);
+	typedef uint64_t __attribute__((may_alias)) pair;
+	/* atomic: the owner may write `log2` while it replaces the ring, and then `ring` is none */
+	uint64_t shape = __atomic_load_n((const pair *)&rq->log2, __ATOMIC_RELAXED), whose, s = shca_off_of(m, rq);
 
-	memcpy(&shape, &rq->log2, sizeof(shape));
 	memcpy(&whose, &rq->number, sizeof(whose));
 	s = shca_seal_of(s, ring);
 	s = shca_seal_of(s, shape);
@@ -539,15 +541,22 @@ static inline bool shca_rwqe_take(struct shca_thread *thr, struct shca_rq *rq, s
  * NULL when flushing. Returns the receive's index; -1: none; SHCA_RQ_BROKEN: the ring cannot be right (I7). */
 #define SHCA_RQ_BROKEN (-2)
 int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
-/* Returns whether this queue has taken the receive that was posted at this position, and its completion is not polled yet. */
-bool shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+/* To be called when shca_rq_take has returned a negative value, none: *rq has no receive, unless its ring is being replaced. Takes
+ * a receive of the newer ring then, and *rq becomes that ring. Returns as shca_rq_take. */
+int shca_rq_take_moved(struct shca_thread *thr, struct shca_rq **rq, int none, uint32_t qpn, struct shca_qp *journal)
+	__attribute__((cold));
+/* Returns the ring with the receive that was posted at this position, if this queue has taken the receive, whose completion is not
+ * polled yet; else NULL. The ring is rq, or a ring of rq (rq_move.c). */
+struct shca_rq *shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
 /* Hands a receive that this queue has taken to the flusher (shca_flush). Returns false if neither this queue nor the flusher has
  * the receive. */
 bool shca_rq_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
 bool shca_rq_in_flush(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
-/* Posts the receive at index. Must: called by the owner; the segments are filled in. */
-void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
-/* Returns a receive, taken by this queue, whose message will not come: the owner will post it again. */
+/* Posts w, the receive at index of ring `in`, which is rq, or the newest ring of rq (rq_move.c). Must: called by the owner; the
+ * segments are filled in. */
+void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *in, struct shca_rwqe *w, uint32_t index);
+/* Returns a receive, taken by this queue, whose message will not come: the owner will post it again. rq: the receive queue, or a
+ * ring of it. */
 void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
 void shca_rq_notice_returned(struct shca_thread *thr, struct shca_rq *rq);
 /* To be called when receives were posted or returned: kicks their queue if it flushes (shca_flushes). */
@@ -555,7 +564,7 @@ void shca_rq_notice_posted(struct shca_thread *thr, struct shca_rq *rq);
 /* Hands a returned receive to the flusher, which completes it: the owner might never look. Returns false if the receive was not
  * returned. */
 bool shca_rq_returned_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
-/* Returns whether the receive at index was returned; makes it IDLE then. Must: called by the owner. */
+/* Returns whether the receive at index was returned; makes it IDLE then, in the newest ring. Must: called by the owner. */
 bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
 /* Returns whether shca_rq_take would find a receive, or a broken ring. */
 bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq);
@@ -575,6 +584,21 @@ uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp);
 /* Ends a link that no thread holds (reap.c). Must: since the link was seen, three times, every thread has left the engine and
  * then the list was emptied. */
 void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link);
+
+/* rq_move.c */
+/* Returns the newest ring of a receive queue: rq itself if its ring was never replaced. */
+struct shca_rq *shca_rq_newest(const struct shca_member *m, struct shca_rq *rq) __attribute__((cold));
+/* Returns the ring in which the receive at index was posted last, from the newest ring on; NULL: none (I7, or no receive was
+ * posted). */
+struct shca_rq *shca_rq_of_index(const struct shca_member *m, struct shca_rq *newest, uint32_t index) __attribute__((cold));
+/* Makes a receive of ring `in` POSTED that is COMING at this position, if the older ring's is MOVED. */
+void shca_rwqe_arrive(const struct shca_member *m, struct shca_rq *in, uint32_t index, uint64_t pos) __attribute__((cold));
+/* Copies the segments of a receive. Must: neither receive can be taken. */
+void shca_rwqe_copy(struct shca_rwqe *to, const struct shca_rwqe *from, uint32_t stride);
+/* Puts the receives that are posted in ring `from`, the newest one, into ring `to`, which has its memory, zeroed, and its size.
+ * Must: called by the owner, which posts to ring `to` from now on, and whose own tables (wr_id, free indexes) are those of `to`; no
+ * receive is posted meanwhile. */
+void shca_rq_move(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *from, struct shca_rq *to);
 
 /* copy.c */
 /* Moves bytes between segment lists of two processes; stops after len. Returns 0, or -EFAULT (bad memory), -ESRCH (the process

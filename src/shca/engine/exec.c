@@ -208,14 +208,16 @@ static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const str
 }
 
 /* Takes the receive that this request consumes, or finds the one that a dead executor took for it. step: the journal's. Returns
- * as shca_rq_take. */
+ * as shca_rq_take; then shca_rq_take_moved looks further. r->rq becomes the ring that the receive is in (rq_move.c). */
 static inline __attribute__((always_inline)) int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r,
 							      uint32_t step)
 {
 	if (step == SHCA_STEP_RCQE)
 		return (int)qp->step_index;
+	struct shca_rq *held;
 	if ((step == SHCA_STEP_TAKE || step == SHCA_STEP_RECV || step == SHCA_STEP_INV) && qp->step_rq == shca_off_of(thr->m, r->rq) &&
-	    shca_rq_taken_at(thr, r->rq, qp->step_index, qp->step_pos, qp->qpn)) {
+	    (held = shca_rq_taken_at(thr, r->rq, qp->step_index, qp->step_pos, qp->qpn))) {
+		r->rq = held;
 		if (step == SHCA_STEP_TAKE)
 			shca_step_to(qp, SHCA_STEP_RECV);
 		return (int)qp->step_index;
@@ -286,7 +288,7 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 	if (shca_cq_awaited(r->rcq))
 		shca_cq_expect(thr, r->rcq);
 	int index = take_receive(thr, qp, r, step);
-	if (unlikely(index < 0))
+	if (unlikely(index < 0) && (index = shca_rq_take_moved(thr, &r->rq, index, qp->qpn, qp)) < 0)
 		return index == SHCA_RQ_BROKEN ? shca_nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (unlikely(passed_over(thr, qp, r)))
 		return shca_nobody(qp);
@@ -404,7 +406,7 @@ static __attribute__((noinline)) int exec_write(struct shca_thread *thr, struct 
 	if (shca_cq_awaited(r->rcq))
 		shca_cq_expect(thr, r->rcq);
 	int index = take_receive(thr, qp, r, step);
-	if (unlikely(index < 0))
+	if (unlikely(index < 0) && (index = shca_rq_take_moved(thr, &r->rq, index, qp->qpn, qp)) < 0)
 		return index == SHCA_RQ_BROKEN ? shca_nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (unlikely(passed_over(thr, qp, r)))
 		return shca_nobody(qp);

@@ -19,12 +19,6 @@ static inline _Atomic uint64_t *mark_of(const struct shca_thread *thr, const str
 	return (_Atomic uint64_t *)shca_at(thr->base, rq->marks) + index;
 }
 
-bool shca_rq_empty_sound(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring)
-{
-	/* other fields are not used before there is a ring */
-	return ring == shca_off_of(m, &rq->none) && rq->log2 <= SHCA_RQ_LOG2_MAX && shca_owned(m, rq, rq->proc);
-}
-
 bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, uint32_t stride)
 {
 	for (uint32_t i = 0; i < w->nsge; i++) {
@@ -45,15 +39,16 @@ static void limit_reached(struct shca_thread *thr, struct shca_rq *rq, uint32_t 
 	shca_async_wake(thr, rq->proc);
 }
 
-/* Finds the next receive from position *at on. Returns the index, with the position in *at; or shca_rq_take's value for none. A
+/* Finds the next receive of ring `in` of rq from position *at on. Returns the index, with the position in *at; or shca_rq_take's value for none. A
  * receive that is not enabled yet counts for the flusher only: no ENABLE would come for a queue in error. */
-static inline __attribute__((always_inline)) int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at, bool flush)
+static inline __attribute__((always_inline)) int next_posted(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *in,
+								 uint64_t *at, bool flush)
 {
 	uint64_t mask, pos = *at;
-	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
+	_Atomic uint64_t *ring = shca_rq_ring(thr, in, &mask);
 
 	/* I7: without a ring the hint may still lead somewhere */
-	if (unlikely(!mask && !shca_rq_made(thr->m, rq)))
+	if (unlikely(!mask && !shca_rq_made(thr->m, in)))
 		return -1;
 	for (;;) {
 		uint64_t e = atomic_load_explicit(&ring[pos & mask], memory_order_acquire);
@@ -75,7 +70,9 @@ static inline __attribute__((always_inline)) int next_posted(struct shca_thread 
 			return -1;
 		if (unlikely((e & 0xffffff) > mask))
 			return SHCA_RQ_BROKEN;
-		if (shca_rwqe_posted(shca_rwqe_at(thr, rq, e & 0xffffff), pos)) {
+		if (in != rq)
+			shca_rwqe_arrive(thr->m, in, e & 0xffffff, pos);
+		if (shca_rwqe_posted(shca_rwqe_at(thr, in, e & 0xffffff), pos)) {
 			*at = pos;
 			return (int)(e & 0xffffff);
 		}
@@ -83,15 +80,16 @@ static inline __attribute__((always_inline)) int next_posted(struct shca_thread 
 	}
 }
 
-int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal)
+static inline __attribute__((always_inline)) int take_of(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *in, uint32_t qpn,
+							  struct shca_qp *journal)
 {
 	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
 	for (;; pos++) {
-		int index = next_posted(thr, rq, &pos, qpn == SHCA_FLUSHER);
+		int index = next_posted(thr, rq, in, &pos, qpn == SHCA_FLUSHER);
 		if (index < 0)
 			return index;
-		if (!shca_rwqe_take(thr, rq, shca_rwqe_at(thr, rq, (uint32_t)index), (uint32_t)index, pos, qpn, journal))
+		if (!shca_rwqe_take(thr, rq, shca_rwqe_at(thr, in, (uint32_t)index), (uint32_t)index, pos, qpn, journal))
 			continue;
 		uint32_t word = atomic_load_explicit(&rq->limit, memory_order_relaxed), limit = word & ~SHCA_LIMIT_EVENT;
 		/* signed difference: head is a hint that other takers move too, so pos may be behind tail by now */
@@ -102,20 +100,46 @@ int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, stru
 	}
 }
 
-bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq)
+int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal)
 {
-	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
-
-	/* a broken ring counts as ready: the request that wants a receive must get the error */
-	return next_posted(thr, rq, &pos, false) != -1;
+	return take_of(thr, rq, rq, qpn, journal);
 }
 
-bool shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
+int shca_rq_take_moved(struct shca_thread *thr, struct shca_rq **rq, int none, uint32_t qpn, struct shca_qp *journal)
 {
-	/* not by the ring: while this receive was held, the ring's slot may have been used again for another one */
-	return shca_rq_made(thr->m, rq) && index < 1u << rq->log2 &&
-	       atomic_load(&shca_rwqe_at(thr, rq, index)->word) == shca_rword(SHCA_R_TAKEN, qpn, pos) &&
-	       atomic_load(mark_of(thr, rq, index)) == (pos & SHCA_POS_MASK) << 1;
+	struct shca_rq *of = *rq, *in, *last = of;
+	int index = none;
+
+	/* Behind the look at the last ring: a receive that was not there may have been moved (rq_move.c). */
+	for (; index == -1 && (in = shca_rq_newest(thr->m, of)) != last; last = in)
+		index = take_of(thr, of, in, qpn, journal);
+	*rq = last;
+	return index;
+}
+
+bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq)
+{
+	uint64_t head = atomic_load_explicit(&rq->head, memory_order_relaxed), pos = head;
+	struct shca_rq *in, *last = rq;
+
+	/* a broken ring counts as ready: the request that wants a receive must get the error */
+	if (next_posted(thr, rq, rq, &pos, false) != -1)
+		return true;
+	for (; (in = shca_rq_newest(thr->m, rq)) != last; last = in)
+		if (pos = head, next_posted(thr, rq, in, &pos, false) != -1)
+			return true;
+	return false;
+}
+
+struct shca_rq *shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
+{
+	struct shca_rq *newest = shca_rq_newest(thr->m, rq), *in = shca_rq_of_index(thr->m, newest, index);
+
+	/* Not by the ring: while this receive was held, the ring's slot may have been used again for another one. The marks are the newest
+	 * ring's, whichever ring has the receive. */
+	return in && atomic_load(&shca_rwqe_at(thr, in, index)->word) == shca_rword(SHCA_R_TAKEN, qpn, pos) &&
+			       atomic_load(mark_of(thr, newest, index)) == (pos & SHCA_POS_MASK) << 1 ?
+		       in : NULL;
 }
 
 bool shca_rq_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
@@ -133,14 +157,13 @@ bool shca_rq_in_flush(struct shca_thread *thr, struct shca_rq *rq, uint32_t inde
 	       atomic_load(mark_of(thr, rq, index)) == w >> 26 << 1;
 }
 
-void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
+void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, struct shca_rq *in, struct shca_rwqe *w, uint32_t index)
 {
 	uint64_t pos = atomic_load_explicit(&rq->tail, memory_order_relaxed), mask;
-	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
-	struct shca_rwqe *w = shca_rwqe_at(thr, rq, index);
+	_Atomic uint64_t *ring = shca_rq_ring(thr, in, &mask);
 
 	/* the ring last: takers find the receive by the ring */
-	atomic_store_explicit(mark_of(thr, rq, index), (pos & SHCA_POS_MASK) << 1, memory_order_relaxed);
+	atomic_store_explicit(mark_of(thr, in, index), (pos & SHCA_POS_MASK) << 1, memory_order_relaxed);
 	atomic_store_explicit(&w->word, shca_rword(SHCA_R_POSTED, 0, pos), memory_order_release);
 	atomic_store_explicit(&ring[pos & mask], (pos & SHCA_POS_MASK) << 24 | index, memory_order_release);
 	atomic_store_explicit(&rq->tail, pos + 1, memory_order_release);
@@ -154,10 +177,11 @@ void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index,
 {
 	uint64_t taken = shca_rword(SHCA_R_TAKEN, qpn, pos);
 
-	/* I7: the index may come from another process's journal */
-	if (!shca_rq_made(thr->m, rq) || index >= 1u << rq->log2)
+	if (rq->whose && !(rq = shca_rq_at(thr->m, rq->whose)))
 		return;
-	if (!atomic_compare_exchange_strong(&shca_rwqe_at(thr, rq, index)->word, &taken, shca_rword(SHCA_R_RETURNED, 0, 0)))
+	/* I7: the index may come from another process's journal */
+	struct shca_rq *in = shca_rq_of_index(thr->m, shca_rq_newest(thr->m, rq), index);
+	if (!in || !atomic_compare_exchange_strong(&shca_rwqe_at(thr, in, index)->word, &taken, shca_rword(SHCA_R_RETURNED, 0, 0)))
 		return;
 	SHCA_FAILPOINT(thr, "returned", NULL, 0);
 	shca_rq_notice_returned(thr, rq);
@@ -194,8 +218,14 @@ bool shca_rq_returned_to_flusher(struct shca_thread *thr, struct shca_rq *rq, ui
 bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
 {
 	uint64_t returned = shca_rword(SHCA_R_RETURNED, 0, 0);
-	return atomic_compare_exchange_strong(&shca_rwqe_at(thr, rq, index)->word, &returned,
-					      shca_rword(SHCA_R_IDLE, 0, 0));
+	struct shca_rq *newest = shca_rq_newest(thr->m, rq), *in = shca_rq_of_index(thr->m, newest, index);
+	struct shca_rwqe *w = in ? shca_rwqe_at(thr, in, index) : NULL;
+
+	if (!w || !atomic_compare_exchange_strong(&w->word, &returned, shca_rword(SHCA_R_IDLE, 0, 0)))
+		return false;
+	if (in != newest)
+		shca_rwqe_copy(shca_rwqe_at(thr, newest, index), w, in->stride);
+	return true;
 }
 
 /*

@@ -34,7 +34,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 8u
+#define SHCA_LAYOUT_VERSION 9u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
@@ -466,6 +466,10 @@ struct shca_seg {
  * is posted again, so that the line stays with the taker. Whether its completion was polled stands in the owner's mark. */
 enum shca_rwqe_state { SHCA_R_IDLE = 0, SHCA_R_POSTED, SHCA_R_TAKEN, SHCA_R_RETURNED };
 #define SHCA_FLUSHER 0xffffffu		/* taker of a receive that is being flushed; no queue has this number */
+/* In place of the taker: of an IDLE receive of a shared receive queue whose ring is being replaced, or was (engine/rq_move.c). */
+#define SHCA_R_MOVED 0xffffffu		/* posted at that position in the newer ring */
+#define SHCA_R_COMING 0xfffffeu		/* to be posted at that position as soon as the older ring's receive is MOVED */
+#define SHCA_R_OLDER 0xfffffdu		/* if the receive is taken, then in the older ring */
 struct shca_rwqe {
 	_Atomic uint64_t word;
 	uint32_t src_qp;		/* UD with an immediate: the sender's QP; XRC: the receiving QP. Written before the CQE */
@@ -506,6 +510,11 @@ struct shca_rq {
 	 * `ring`. */
 	shca_off end;
 	uint64_t seal;
+	/* Of an SRQ whose ring was replaced by a larger one (engine/rq_move.c): each of its rings has a struct shca_rq of its
+	 * own, in which `none`, `head` and the fields behind `head` are not used. All remain until the SRQ is destroyed. */
+	_Atomic uint64_t newest;	/* SRQ: offset of its newest ring's; 0: the ring was never replaced */
+	shca_off older;			/* a ring's: of the ring before; 0: it was the first */
+	shca_off whose;			/* a ring's: of the SRQ; 0: this is no ring's */
 	/* written by takers */
 	shca_aligned _Atomic uint64_t head;	/* hint: no position below can be taken */
 	_Atomic uint32_t limit;		/* SRQ limit; 0: disarmed; with SHCA_LIMIT_EVENT: an event is unread */

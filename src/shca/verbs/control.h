@@ -358,6 +358,9 @@ int shca_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int shca_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int shca_destroy_srq(struct ibv_srq *srq);
 void shca_srq_unmap(struct shca_user_srq *srq);
+/* srq_resize.c: gives the SRQ room for max_wr requests. Returns 0, or EINVAL: more are posted, ENOMEM: then nothing has changed.
+ * Must: srq->resizing is held; outside of the engine. */
+int shca_srq_resize(struct shca_thread *thr, struct shca_user_srq *srq, uint32_t max_wr);
 
 /* ---- qp.c -------------------------------------------------------------------------------------------------- */
 

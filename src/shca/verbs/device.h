@@ -2,7 +2,7 @@
 /*
  * The verbs objects of this process: ibv_* structs with the device's private part behind them.
  *
- *     objects/   cq.c CQ, channels   waits.c the WAITs for a CQ   srq.c SRQ   rq.c memory of a receive queue   pd.c PD, domains
+ *     objects/   cq.c CQ, channels   waits.c the WAITs for a CQ   srq.c SRQ   srq_resize.c   rq.c memory of a receive queue   pd.c PD, domains
  *                mr.c MR, device memory   mw.c memory windows   rights.c protection of memory to register   ah.c AH   local.c objects by number
  *                qp.c QP   qp_modify.c its transitions, by qpstate.c   sq.c memory of its send queue   qp_handle.c its handle
  *                xrc.c XRC's receiving QPs   dct.c experimental DC targets   zombie.c destroyed QPs on RNR lists
@@ -191,11 +191,23 @@ static inline void shca_set_ud_address(struct shca_req *req, const struct shca_u
 	}
 }
 
+/* The memory of a receive queue's ring: offsets. */
+struct shca_user_ring {
+	struct shca_user_ring *older;	/* of an SRQ whose ring was replaced (engine/rq_move.c) */
+	shca_off ring, marks, wqes;
+	shca_off sh;			/* the ring's struct shca_rq; 0: none */
+	uint32_t size, stride;
+};
+
 struct shca_user_rq {			/* the owner's side of a receive queue */
 	struct shca_rq *sh;
+	struct shca_rq *in;		/* the ring that receives are posted to: sh, or an SRQ's newest one */
 	shca_off off;
+	struct shca_user_ring *rings;	/* the newest first; NULL: no receive was posted so far */
+	/* Of the ring that receives are posted to. Written under `lock`; `marks` and `wqes` by atomic stores. */
 	uint64_t *wr_id;		/* by index */
 	_Atomic uint64_t *marks;	/* shca_rq.marks */
+	char *wqes;			/* shca_rq.wqes */
 	uint32_t *fifo;			/* free indexes, first-in first-out */
 	uint32_t fifo_head, fifo_tail;	/* count = tail - head */
 	uint32_t size, max_sge;		/* size is a power of two */
@@ -208,11 +220,12 @@ struct shca_user_rq {			/* the owner's side of a receive queue */
 /* Frees the place of a receive whose completion has been polled, or is removed. Returns the receive's wr_id. */
 static inline uint64_t shca_receive_polled(struct shca_user_rq *rq, uint32_t index)
 {
+	/* the lock: another thread may replace the ring */
+	shca_lock(&rq->lock);
+	index &= rq->size - 1;	/* I7: another process has said which */
 	uint64_t id = rq->wr_id[index];
-
 	/* before the completion may be overwritten: from then on its presence proves no more that the completion appeared */
 	shca_rq_polled(&rq->marks[index]);
-	shca_lock(&rq->lock);
 	rq->fifo[rq->fifo_tail & (rq->size - 1)] = index;
 	rq->fifo_tail++;
 	shca_unlock(&rq->lock);
@@ -269,6 +282,7 @@ struct shca_user_srq {
 	struct shca_user_srq *next, **prev;	/* of the context */
 	struct shca_listed listed;
 	struct shca_user_xrcd *xrcd;
+	pthread_mutex_t resizing;	/* held while the ring is replaced, which waits for threads of other processes */
 	uint32_t events_unacked;
 	_Atomic uint32_t refs;		/* queue pairs that receive from this SRQ */
 };
@@ -395,8 +409,25 @@ int shca_wr_ops(struct shca_user_qp *qp, uint64_t send_ops_flags, uint64_t dv_fl
 /* Makes and frees the poster's side of a receive queue for max_wr requests of max_sge segments. The memory of the receives is
  * made by shca_user_rq_reserve, under rq->lock, when the first receive is posted. 0 or a negative errno. */
 int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq);
+/* log2 of the size of a receive queue with room for so many requests. */
+static inline uint32_t shca_rq_log2(uint32_t max_wr)
+{
+	uint32_t log2 = 0;
+
+	while (1u << log2 < max_wr)
+		log2++;
+	return log2;
+}
 int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge);
 void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq);
+/* shca_user_rq_free in a forked child: of the memory that the child has a copy of. */
+void shca_user_rq_forget(struct shca_user_rq *rq);
+/* Makes and frees the memory of a ring. NULL: no memory. */
+struct shca_user_ring *shca_user_ring_new(struct shca_member *m, uint32_t size, uint32_t stride);
+void shca_user_ring_free(struct shca_member *m, struct shca_user_ring *ring);
+/* Fills in the fields of `sh` that say where the memory of the ring is, but for `ring` itself, whose value is returned. Must: log2
+ * and stride are set. */
+uint64_t shca_user_ring_describe(struct shca_member *m, struct shca_rq *sh, const struct shca_user_ring *ring);
 /* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental verbs
  * for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
 static inline bool shca_takes_receives(const struct shca_user_qp *q)

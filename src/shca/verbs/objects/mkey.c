@@ -10,6 +10,7 @@
 
 #include "shca/engine/mkey.h"
 #include "shca/verbs/control.h"
+#include "shca/verbs/objects/mr.h"
 
 #define KEY_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -74,13 +75,7 @@ struct shca_user_mr *shca_mkey_alloc(struct ibv_pd *ibpd, uint32_t entries, bool
 	mr->dv = (struct mlx5dv_mkey){.lkey = key, .rkey = key};
 	mr->pd = pd;
 	atomic_fetch_add(&pd->refs, 1);
-	pthread_mutex_lock(&c->mutex);
-	mr->next = c->mrs;
-	mr->prev = &c->mrs;
-	if (mr->next)
-		mr->next->prev = &mr->next;
-	c->mrs = mr;
-	pthread_mutex_unlock(&c->mutex);
+	shca_mr_list(c, mr);
 	return mr;
 }
 
@@ -92,11 +87,7 @@ int shca_mkey_free(struct shca_user_mr *mr)
 		int err = shca_window_retire(c, mr->sh, "destroy_mkey");
 		if (err)
 			return err;
-		pthread_mutex_lock(&c->mutex);
-		*mr->prev = mr->next;
-		if (mr->next)
-			mr->next->prev = mr->prev;
-		pthread_mutex_unlock(&c->mutex);
+		shca_mr_unlist(c, mr);
 		shca_mem_free(c->m, mr->sh->where, shca_mkey_bytes(mr->entries));
 		shca_mr_free(c->m, mr->sh);
 	}

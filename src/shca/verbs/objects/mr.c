@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "shca/verbs/control.h"
+#include "shca/verbs/objects/mr.h"
 
 /* ---- memory regions ----------------------------------------------------------------------------------------- */
 
@@ -102,13 +103,7 @@ static struct ibv_mr *mr_make(struct ibv_pd *ibpd, void *addr, size_t length, ui
 	mr->sh = sh;
 	mr->pd = pd;
 	atomic_fetch_add(&pd->refs, 1);
-	pthread_mutex_lock(&c->mutex);
-	mr->next = c->mrs;
-	mr->prev = &c->mrs;
-	if (mr->next)
-		mr->next->prev = &mr->next;
-	c->mrs = mr;
-	pthread_mutex_unlock(&c->mutex);
+	shca_mr_list(c, mr);
 	atomic_store_explicit(&sh->key, key, memory_order_release);
 	return &mr->mr;
 }
@@ -156,11 +151,7 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 			return err;
 		atomic_store(&mr->sh->window, SHCA_WINDOW_NONE);
 		shca_mr_free(c->m, mr->sh);
-		pthread_mutex_lock(&c->mutex);
-		*mr->prev = mr->next;
-		if (mr->next)
-			mr->next->prev = mr->prev;
-		pthread_mutex_unlock(&c->mutex);
+		shca_mr_unlist(c, mr);
 	}
 	atomic_fetch_sub(&mr->pd->refs, 1);
 	if (mr->own)

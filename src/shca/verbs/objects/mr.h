@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The look-up of registered memory of this process, for posting. */
+/* Registered memory of this process: its look-up, for posting; the context's list. */
 #ifndef SHCA_OBJECTS_MR_H
 #define SHCA_OBJECTS_MR_H
 
@@ -34,6 +34,27 @@ static inline __attribute__((always_inline)) bool shca_resolve_local(struct shca
 static inline struct shca_seg shca_mkey_seg(const struct ibv_sge *sge)
 {
 	return (struct shca_seg){.where = SHCA_MKEY_AT + sge->addr, .len = sge->length, .lane = SHCA_MKEY_LANE(sge->lkey)};
+}
+
+/* Puts a region, or an indirect memory key, on its context's list. Must: c->mutex is not held. */
+static inline void shca_mr_list(struct shca_context *c, struct shca_user_mr *mr)
+{
+	pthread_mutex_lock(&c->mutex);
+	mr->next = c->mrs;
+	mr->prev = &c->mrs;
+	if (mr->next)
+		mr->next->prev = &mr->next;
+	c->mrs = mr;
+	pthread_mutex_unlock(&c->mutex);
+}
+/* Takes it off again. Must: c->mutex is not held. */
+static inline void shca_mr_unlist(struct shca_context *c, struct shca_user_mr *mr)
+{
+	pthread_mutex_lock(&c->mutex);
+	*mr->prev = mr->next;
+	if (mr->next)
+		mr->next->prev = mr->prev;
+	pthread_mutex_unlock(&c->mutex);
 }
 
 #endif

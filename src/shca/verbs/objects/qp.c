@@ -376,8 +376,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 		free(qp->rkey_cache);
 		free(qp->routes);
 		free(qp->longs);
-		free(qp->own_rq.wr_id);
-		free(qp->own_rq.fifo);
+		shca_user_rq_forget(&qp->own_rq);
 		free(qp->last.inside);
 		return;
 	}

@@ -65,6 +65,7 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 	srq->srq.srq_context = attr->srq_context;
 	srq->srq.pd = attr->pd;
 	srq->srq.handle = srq->number;
+	pthread_mutex_init(&srq->resizing, NULL);
 	pthread_mutex_init(&srq->srq.mutex, NULL);
 	pthread_cond_init(&srq->srq.cond, NULL);
 	attr->attr.max_wr = srq->rq.max_wr;
@@ -127,6 +128,39 @@ static void arm_limit(struct shca_thread *thr, struct shca_rq *rq, uint32_t limi
 		shca_async_wake(thr, rq->proc);
 }
 
+static uint32_t armed_limit(const struct shca_user_srq *srq)
+{
+	return atomic_load(&srq->rq.sh->limit) & ~SHCA_LIMIT_EVENT;
+}
+
+/* rq.max_wr, which another thread may change. */
+static uint32_t max_wr_of(struct shca_user_srq *srq)
+{
+	shca_lock(&srq->rq.lock);
+	uint32_t n = srq->rq.max_wr;
+	shca_unlock(&srq->rq.lock);
+	return n;
+}
+
+/* Must: srq->resizing is held. */
+static int srq_modify(struct shca_thread *thr, struct shca_user_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : max_wr_of(srq);
+	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : armed_limit(srq);
+
+	if (!max_wr || max_wr > SHCA_MAX_SRQ_WR)
+		return shca_refuse(EINVAL, "modify_srq: %u requests (1 to %d)", max_wr, SHCA_MAX_SRQ_WR);
+	if (limit && limit >= max_wr)
+		return shca_refuse(EINVAL, "modify_srq: limit %u of %u requests", limit, max_wr);
+	int rc = mask & IBV_SRQ_MAX_WR ? shca_srq_resize(thr, srq, max_wr) : 0;
+	if (!rc && mask & IBV_SRQ_LIMIT) {
+		shca_enter(thr);
+		arm_limit(thr, srq->rq.sh, limit);
+		shca_leave(thr);
+	}
+	return rc;
+}
+
 int shca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
 	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
@@ -134,20 +168,13 @@ int shca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 		return errno;
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return shca_refuse(EINVAL, "modify_srq: mask %#x", mask);
-	if (mask & IBV_SRQ_MAX_WR)
-		return shca_refuse(EOPNOTSUPP, "modify_srq: the device does not resize shared receive queues");
-	if (mask & IBV_SRQ_LIMIT) {
-		if (attr->srq_limit >= srq->rq.max_wr)
-			return shca_refuse(EINVAL, "modify_srq: limit %u of %u requests", attr->srq_limit,
-					   srq->rq.max_wr);
-		struct shca_thread *thr = shca_thread_get(shca_context_of(ibsrq->context)->m);
-		if (!thr)
-			return errno;
-		shca_enter(thr);
-		arm_limit(thr, srq->rq.sh, attr->srq_limit);
-		shca_leave(thr);
-	}
-	return 0;
+	struct shca_thread *thr = shca_thread_get(shca_context_of(ibsrq->context)->m);
+	if (!thr)
+		return errno;
+	pthread_mutex_lock(&srq->resizing);
+	int rc = srq_modify(thr, srq, attr, mask);
+	pthread_mutex_unlock(&srq->resizing);
+	return rc;
 }
 
 int shca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
@@ -155,9 +182,9 @@ int shca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
 	if (shca_unusable(ibsrq->context))
 		return errno;
-	attr->max_wr = srq->rq.max_wr;
+	attr->max_wr = max_wr_of(srq);
 	attr->max_sge = srq->rq.max_sge;
-	attr->srq_limit = atomic_load(&srq->rq.sh->limit) & ~SHCA_LIMIT_EVENT;
+	attr->srq_limit = armed_limit(srq);
 	return 0;
 }
 
@@ -177,8 +204,7 @@ void shca_srq_unmap(struct shca_user_srq *srq)
 	struct shca_member *m = c->m;
 
 	if (shca_inherited(srq->srq.context)) {
-		free(srq->rq.wr_id);
-		free(srq->rq.fifo);
+		shca_user_rq_forget(&srq->rq);
 		return;
 	}
 	pthread_mutex_lock(&c->mutex);
@@ -224,6 +250,7 @@ int shca_destroy_srq(struct ibv_srq *ibsrq)
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->refs, 1);
 	atomic_fetch_sub(&srq->pd->refs, 1);
+	pthread_mutex_destroy(&srq->resizing);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
 	free(srq);

@@ -48,7 +48,14 @@ _Static_assert(sizeof(wc_flags_of) == SHCA_OPS, "poll_take lets no other operati
 static __attribute__((noinline)) const struct shca_rwqe *poll_rwqe_of(const struct shca_user_cq *cq, const struct shca_user_rq *rq,
 								  uint32_t index)
 {
-	return shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
+	const struct shca_rwqe *w = (const struct shca_rwqe *)(__atomic_load_n(&rq->wqes, __ATOMIC_ACQUIRE) + (uint64_t)index * rq->sh->stride);
+	struct shca_rq *in;
+
+	/* an SRQ's: taken before the ring was replaced */
+	if (unlikely((atomic_load_explicit(&w->word, memory_order_relaxed) & 3) != SHCA_R_TAKEN) &&
+	    (in = shca_rq_of_index(cq->m, shca_rq_newest(cq->m, rq->sh), index)))
+		w = shca_at(cq->m->base, in->wqes + (uint64_t)index * in->stride);
+	return w;
 }
 
 /* The sender of a datagram: queue pair number | SHCA_CQE_UD_*. */
@@ -93,7 +100,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 				p->wc_flags |= IBV_WC_GRH;
 		}
 	}
-	p->wr_id = shca_receive_polled(rq, index & (rq->size - 1));	/* I7: another process has said which */
+	p->wr_id = shca_receive_polled(rq, index);
 }
 
 static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_user_qp *qp)
@@ -128,7 +135,7 @@ static inline bool completes(const struct shca_user_cq *cq, const struct shca_ta
 					t->kind == SHCA_KIND_SRQ && t->srq->cq == cq ? &t->srq->rq : NULL;
 
 	/* some receive has been posted there */
-	return op < SHCA_OPS && rq && rq->marks;
+	return op < SHCA_OPS && rq && __atomic_load_n(&rq->marks, __ATOMIC_RELAXED);
 }
 
 /* Takes the next completion. false: empty. */

@@ -12,7 +12,7 @@ static void repost(struct shca_thread *thr, struct shca_user_rq *rq)
 	if (atomic_exchange(&rq->sh->returned, 0) && rq->wr_id)
 		for (uint32_t i = 0; i < rq->size; i++)
 			if (shca_rq_reclaim(thr, rq->sh, i))
-				shca_rq_post(thr, rq->sh, i);
+				shca_rq_post(thr, rq->sh, rq->in, shca_rwqe_at(thr, rq->in, i), i);
 }
 
 void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq)
@@ -65,11 +65,11 @@ static inline __attribute__((always_inline)) int receives_post(struct shca_threa
 			return rc;
 		}
 		uint32_t index = rq->fifo[rq->fifo_head & (rq->size - 1)];
-		struct shca_rwqe *w = shca_rwqe_at(thr, rq->sh, index);
+		struct shca_rwqe *w = (struct shca_rwqe *)(rq->wqes + (uint64_t)index * rq->sh->stride);
 		fill_receive(thr->m, pd, wr, w, rq->sh->stride);
 		rq->wr_id[index] = wr->wr_id;
 		rq->fifo_head++;
-		shca_rq_post(thr, rq->sh, index);
+		shca_rq_post(thr, rq->sh, rq->in, w, index);
 	}
 	return 0;
 }
