@@ -272,13 +272,11 @@ static __attribute__((noinline, cold)) bool receives_by_keys(struct shca_thread 
 	       shca_mkey_segs(thr->m, r->rq->proc, r->rq->pd, w->sge, w->nsge);
 }
 
-/* Carries a message to a receive of the responder. kind: SHCA_OP_SEND, SHCA_OP_SEND_INV or SHCA_OP_FRAME. Constant, so that an
- * ordinary message has no instruction for the others. */
+/* inv: a SEND_WITH_INV. Constant, so that an ordinary message has no instruction for it. */
 static inline __attribute__((always_inline)) int exec_message(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
-							      struct shca_responder *r, const uint8_t kind)
+							      struct shca_responder *r, const bool inv)
 {
-	const bool inv = kind == SHCA_OP_SEND_INV;
-	bool ud = kind != SHCA_OP_FRAME && qp->type == IBV_QPT_UD, src_err = false;
+	bool ud = qp->type == IBV_QPT_UD, src_err = false;
 	int status = IBV_WC_SUCCESS;
 	uint8_t op = inv ? SHCA_OP_RECV_INV : req->op == SHCA_OP_SEND_IMM ? SHCA_OP_RECV_IMM : SHCA_OP_RECV;
 	int rc = find_receives(thr, qp, req, r);
@@ -346,19 +344,13 @@ static inline __attribute__((always_inline)) int exec_message(struct shca_thread
 static __attribute__((noinline)) int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
 					       struct shca_responder *r)
 {
-	return exec_message(thr, qp, req, r, SHCA_OP_SEND);
+	return exec_message(thr, qp, req, r, false);
 }
 
 static __attribute__((noinline)) int exec_send_inv(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
 						   struct shca_responder *r)
 {
-	return exec_message(thr, qp, req, r, SHCA_OP_SEND_INV);
-}
-
-static __attribute__((noinline)) int exec_frame_to(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
-						   struct shca_responder *r)
-{
-	return exec_message(thr, qp, req, r, SHCA_OP_FRAME);
+	return exec_message(thr, qp, req, r, true);
 }
 
 /* shca_nak of a request whose copy failed in the responder's memory: an indirect memory key refused the access, or the memory is gone. */
@@ -704,7 +696,7 @@ static void deliver_frame(struct shca_thread *thr, struct shca_qp *qp, struct sh
 		req->inl = frame + 4;
 		req->len -= 4;
 	}
-	int rc = exec_frame_to(thr, qp, req, r);
+	int rc = exec_send(thr, qp, req, r);
 	if (rc == SHCA_RNR || !r->rq)
 		shca_hw_count(thr->m, r->qp, SHCA_HW_OUT_OF_BUFFER);
 	if (strip) {
