@@ -239,7 +239,8 @@ static void have_flows(struct side *s)
 	struct ibv_qp *qp = shca_create_qp(s->r.pd, &a);
 	CHECK(qp);
 	struct ibv_flow *one = shca_create_flow(qp, &attr), *two = shca_create_flow(qp, &attr);
-	CHECK(one && two && shca_destroy_qp(qp) == EBUSY && !shca_destroy_flow(one) && !shca_destroy_flow(two) && !shca_destroy_qp(qp));
+	CHECK(one && two && shca_destroy_qp(qp) == EBUSY && !shca_destroy_flow(one) && !shca_destroy_flow(two) &&
+	      !shca_destroy_qp(qp));
 	CHECK(!unsetenv("SHCA_LINK"));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death at every step of a datagram, on the short way (datagram.c), on the general one and to a multicast group, and of an Ethernet frame
- * of a raw packet queue (exec.c), into a queue's own receives and into an SRQ's.
+ * Death at every step of a datagram, on the short way (datagram.c), on the general one and to a multicast group, and of an
+ * Ethernet frame of a raw packet queue (exec.c), into a queue's own receives and into an SRQ's.
  *
  *     B    has RECVS receives
  *     A    sends a datagram that arrives, then one at whose step it dies
@@ -35,7 +35,7 @@ static const struct {
 	bool arrived;
 } points[] = {
 	{"exec", false}, {"take", false}, {"taken", false}, {"data", false}, {"data-done", false}, {"rcqe", false},
-	{"cqe-visible", true}, {"rcqe-done", true}, {"multicast", true}, {"frame", true},	/* the last two: of that way only */
+	{"cqe-visible", true}, {"rcqe-done", true}, {"multicast", true}, {"frame", true},	/* the last two: of one way only */
 };
 static const union ibv_gid group = {.raw = {0xff, 0x12, 0x40, 0x01, [15] = 1}};
 
@@ -63,7 +63,8 @@ static void nap(void)
 /* A raw packet queue, which rig_qp has not. */
 static struct ibv_qp *frame_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
-	struct ibv_qp_init_attr i = {.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RAW_PACKET, .cap = {8, RECVS, 1, 1, 0}};
+	struct ibv_qp_init_attr i = {
+		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RAW_PACKET, .cap = {8, RECVS, 1, 1, 0}};
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 	struct ibv_qp *qp = shca_create_qp(r->pd, &i);
 
@@ -126,7 +127,10 @@ struct sender {
 
 static void sender(struct sender *s)
 {
-	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1, .is_global = st->way == MULTICAST || st->way == FRAME, .grh.dgid = group};
+	struct ibv_ah_attr aa = {.dlid = SHCA_LID,
+				 .port_num = 1,
+				 .is_global = st->way == MULTICAST || st->way == FRAME,
+				 .grh.dgid = group};
 
 	rig_join(&s->r, st->fabric);
 	s->cq = rig_cq(&s->r, 16, NULL);
@@ -223,7 +227,8 @@ static void role_b(bool arrived)
 	if (t.n != RECVS)
 		FAIL("%u of %u receives were used", t.n, RECVS);
 	atomic_store(&st->done, 1);
-	CHECK((!flow || !shca_destroy_flow(flow)) && !shca_destroy_qp(qp) && (!srq || !shca_destroy_srq(srq)) && !shca_dereg_mr(mr) && !shca_destroy_cq(cq));
+	CHECK((!flow || !shca_destroy_flow(flow)) && !shca_destroy_qp(qp) && (!srq || !shca_destroy_srq(srq)) &&
+	      !shca_dereg_mr(mr) && !shca_destroy_cq(cq));
 	shca_buf_free(r.ctx, mem);
 	rig_leave(&r);
 }
@@ -308,12 +313,15 @@ int main(void)
 	for (unsigned i = 0; i < sizeof(points) / sizeof(points[0]); i++)
 		for (enum way way = GENERAL; way < WAYS; way++)
 			for (int srq = 0; srq < 2; srq++) {
-				const char *only = !strcmp(points[i].name, "multicast") || !strcmp(points[i].name, "frame") ? points[i].name : NULL;
+				const char *only = !strcmp(points[i].name, "multicast") || !strcmp(points[i].name, "frame") ?
+							   points[i].name :
+							   NULL;
 				if (only && strcmp(only, ways[way]))
 					continue;
 				bool good = run(i, way, srq);
 				if (!good)
-					fprintf(stderr, "FAIL: death at %s, %s way, %s\n", points[i].name, ways[way], srq ? "SRQ" : "own receives");
+					fprintf(stderr, "FAIL: death at %s, %s way, %s\n", points[i].name, ways[way],
+						srq ? "SRQ" : "own receives");
 				failed += !good;
 			}
 	printf("%u failed\n", failed);

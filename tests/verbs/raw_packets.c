@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Raw packet queue pairs and their flows, as programs of other devices use them: capabilities and states; sends by both interfaces; what a
- * queue without a receive, or with one that is too short, loses; VLAN tags; self loopback; sniffers and default flows; two processes; and
- * what is refused.
+ * Raw packet queue pairs and their flows, as programs of other devices use them: capabilities and states; sends by both
+ * interfaces; losses of a queue without a receive, or with one that is too short; VLAN tags; self loopback; sniffers and default
+ * flows; several processes; refusals.
  */
 #include <infiniband/mlx5dv.h>
 #include <signal.h>
@@ -161,8 +161,13 @@ static void sends(void)
 	struct ibv_srq_init_attr si = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(t.pd, &si);
 	CHECK(srq, "ibv_create_srq");
-	struct ibv_qp_init_attr_ex i = {.send_cq = cq, .recv_cq = other_cq, .srq = srq, .qp_type = IBV_QPT_RAW_PACKET, .pd = t.pd,
-					.cap = {8, 0, 2, 0, 256}, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	struct ibv_qp_init_attr_ex i = {.send_cq = cq,
+					.recv_cq = other_cq,
+					.srq = srq,
+					.qp_type = IBV_QPT_RAW_PACKET,
+					.pd = t.pd,
+					.cap = {8, 0, 2, 0, 256},
+					.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					.send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_IMM};
 	CHECK((errno = 0, !ibv_create_qp_ex(t.ctx, &i)) && errno == EOPNOTSUPP, "sends with immediate");
 	i.send_ops_flags = IBV_QP_EX_WITH_SEND;
@@ -248,14 +253,16 @@ static void vlans(void)
 	struct ibv_cq_init_attr_ex c = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_BYTE_LEN};
 	struct ibv_cq_ex *ex = ibv_create_cq_ex(t.ctx, &c);
 	CHECK(ex, "ibv_create_cq_ex");
-	struct ibv_qp *a = ready(cq, 0, 1), *b = ready(ibv_cq_ex_to_cq(ex), IBV_QP_CREATE_CVLAN_STRIPPING, 4), *d = ready(other_cq, 0, 4);
+	struct ibv_qp *a = ready(cq, 0, 1), *b = ready(ibv_cq_ex_to_cq(ex), IBV_QP_CREATE_CVLAN_STRIPPING, 4),
+		      *d = ready(other_cq, 0, 4);
 	struct ibv_flow *fb = flow_to(b, rule_mac(0, mac_b)), *fd = flow_to(d, rule_mac(0, mac_b));
 	struct ibv_poll_cq_attr pa = {0};
 	uint8_t want[256];
 
 	CHECK(fb && fd, "flows");
 	for (unsigned tags = 0; tags < 3; tags++) {
-		struct fields f = {.tags = tags, .tpid = {0x8100, 0x8100}, .tci = {0xa123, 0x0456}, .type = 0x88b5, .payload = 80};
+		struct fields f = {
+			.tags = tags, .tpid = {0x8100, 0x8100}, .tci = {0xa123, 0x0456}, .type = 0x88b5, .payload = 80};
 		memcpy(f.dst, mac_b, 6);
 		uint32_t len = frame_make(mem + AT, &f, tags), stripped = tags ? len - 4 : len;
 		memcpy(want, mem + AT, 12);
@@ -264,7 +271,8 @@ static void vlans(void)
 		post(d, tags, 256);
 		send_status(a, len, IBV_WC_SUCCESS);
 		CHECK(!ibv_start_poll(ex, &pa) && ex->status == IBV_WC_SUCCESS && ex->wr_id == tags, "poll");
-		CHECK(ibv_wc_read_byte_len(ex) == stripped && ibv_wc_read_cvlan(ex) == (tags ? 0xa123 : 0) && !memcmp(mem + 1024, want, stripped),
+		CHECK(ibv_wc_read_byte_len(ex) == stripped && ibv_wc_read_cvlan(ex) == (tags ? 0xa123 : 0) &&
+			      !memcmp(mem + 1024, want, stripped),
 		      "%u tags: VLAN %#x", tags, ibv_wc_read_cvlan(ex));
 		ibv_end_poll(ex);
 		arrived(other_cq, tags, len);	/* the other queue has the frame as it was sent */
@@ -273,10 +281,11 @@ static void vlans(void)
 		      !ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "destroy");
 }
 
-/* Frames of the sending queue itself: to its own flows only if the queue was made with self loopback (mlx5dv); sniffers see them. */
+/* A queue's own frames match its own flows only if the queue was made with self loopback (mlx5dv); sniffers get them. */
 static void loopback(void)
 {
-	static const uint32_t flags[] = {0, MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC, MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC};
+	static const uint32_t flags[] = {0, MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC,
+					 MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC};
 
 	for (unsigned i = 0; i < 3; i++) {
 		struct ibv_qp_init_attr_ex a = {.send_cq = cq, .recv_cq = other_cq, .qp_type = IBV_QPT_RAW_PACKET, .pd = t.pd,
@@ -286,7 +295,8 @@ static void loopback(void)
 		struct ibv_qp *qp = mlx5dv_create_qp(t.ctx, &a, &dv);
 		CHECK(qp, "mlx5dv_create_qp");
 		raw_ready(qp);
-		struct ibv_flow *unicast = flow_to(qp, rule_mac(0, mac_a)), *multicast = flow_to(qp, rule_mac(0, group)), *sniffer;
+		struct ibv_flow *unicast = flow_to(qp, rule_mac(0, mac_a)), *multicast = flow_to(qp, rule_mac(0, group)),
+				*sniffer;
 		CHECK(unicast && multicast, "flows");
 		post(qp, 1, 256);
 		send_to(qp, mac_a, 10);
@@ -301,12 +311,19 @@ static void loopback(void)
 		}
 		vt_none(other_cq);
 		CHECK((sniffer = flow_to(qp, rule_of(IBV_FLOW_ATTR_SNIFFER, 0))), "sniffer");
+		post(qp, 2, 256);
 		send_to(qp, mac_a, 12);		/* one copy, by whichever flow */
 		arrived(other_cq, 1, 26);
 		vt_none(other_cq);
-		CHECK(!ibv_destroy_flow(sniffer) && !ibv_destroy_flow(unicast) && !ibv_destroy_flow(multicast) && !ibv_destroy_qp(qp), "destroy");
+		CHECK(!ibv_destroy_flow(sniffer) && !ibv_destroy_flow(unicast) && !ibv_destroy_flow(multicast) &&
+			      !ibv_destroy_qp(qp),
+		      "destroy");
 	}
-	struct ibv_qp_init_attr_ex a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = t.pd, .comp_mask = IBV_QP_INIT_ATTR_PD,
+	struct ibv_qp_init_attr_ex a = {.send_cq = cq,
+					.recv_cq = cq,
+					.qp_type = IBV_QPT_RC,
+					.pd = t.pd,
+					.comp_mask = IBV_QP_INIT_ATTR_PD,
 					.cap = {8, 8, 1, 1, 0}};
 	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS, .create_flags = flags[1]};
 	CHECK((errno = 0, !mlx5dv_create_qp(t.ctx, &a, &dv)) && errno == EOPNOTSUPP, "self loopback of a connected queue");
@@ -344,10 +361,14 @@ static void refused(void)
 	r = rule_mac(0, mac_a);
 	r.attr.type = IBV_FLOW_ATTR_SNIFFER;
 	REFUSED(EINVAL, "a sniffer with a specification");
-	static const struct { uint32_t type; size_t size; } lacking[] = {
-		{IBV_FLOW_SPEC_ESP, sizeof(struct ibv_flow_spec_esp)}, {IBV_FLOW_SPEC_VXLAN_TUNNEL, sizeof(struct ibv_flow_spec_tunnel)},
-		{IBV_FLOW_SPEC_GRE, sizeof(struct ibv_flow_spec_gre)}, {IBV_FLOW_SPEC_MPLS, sizeof(struct ibv_flow_spec_mpls)},
-		{IBV_FLOW_SPEC_ETH | IBV_FLOW_SPEC_INNER, sizeof(eth)}, {IBV_FLOW_SPEC_ACTION_TAG, sizeof(struct ibv_flow_spec_action_tag)},
+	static const struct { uint32_t type; size_t size;
+	} lacking[] = {
+		{IBV_FLOW_SPEC_ESP, sizeof(struct ibv_flow_spec_esp)},
+		{IBV_FLOW_SPEC_VXLAN_TUNNEL, sizeof(struct ibv_flow_spec_tunnel)},
+		{IBV_FLOW_SPEC_GRE, sizeof(struct ibv_flow_spec_gre)},
+		{IBV_FLOW_SPEC_MPLS, sizeof(struct ibv_flow_spec_mpls)},
+		{IBV_FLOW_SPEC_ETH | IBV_FLOW_SPEC_INNER, sizeof(eth)},
+		{IBV_FLOW_SPEC_ACTION_TAG, sizeof(struct ibv_flow_spec_action_tag)},
 		{IBV_FLOW_SPEC_ACTION_DROP, sizeof(struct ibv_flow_spec_action_drop)},
 		{IBV_FLOW_SPEC_ACTION_HANDLE, sizeof(struct ibv_flow_spec_action_handle)},
 		{IBV_FLOW_SPEC_ACTION_COUNT, sizeof(struct ibv_flow_spec_counter_action)},
@@ -393,8 +414,10 @@ static void refused(void)
 	arrived(other_cq, 2, 34);
 	CHECK(!ibv_destroy_flow(all) && !ibv_destroy_qp(rest), "destroy");
 
-	struct ibv_qp_init_attr_ex a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RAW_PACKET, .pd = t.pd, .cap = {1, 1, 1, 1, 0}};
-	static const uint32_t mask[] = {IBV_QP_INIT_ATTR_RX_HASH, IBV_QP_INIT_ATTR_IND_TABLE, IBV_QP_INIT_ATTR_MAX_TSO_HEADER, IBV_QP_INIT_ATTR_CREATE_FLAGS};
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RAW_PACKET, .pd = t.pd, .cap = {1, 1, 1, 1, 0}};
+	static const uint32_t mask[] = {IBV_QP_INIT_ATTR_RX_HASH, IBV_QP_INIT_ATTR_IND_TABLE, IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
+					IBV_QP_INIT_ATTR_CREATE_FLAGS};
 	for (unsigned i = 0; i < 4; i++) {
 		a.comp_mask = IBV_QP_INIT_ATTR_PD | mask[i];
 		a.create_flags = IBV_QP_CREATE_SCATTER_FCS;
@@ -432,8 +455,8 @@ static void port_down(void)
 	CHECK(!ibv_destroy_flow(flow) && !ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
 }
 
-/* Two processes and a third one: broadcast goes to all of them, a unicast frame to the one whose flow comes first, and to the default
- * flow when that one has been killed in the middle. */
+/* A sender and two receivers: both get broadcast; the one with the flow gets the unicast frames, and when that process has been
+ * killed the one with the default flow. */
 static void processes(void)
 {
 	enum { CHILDREN = 2 };
@@ -448,7 +471,9 @@ static void processes(void)
 		cq = vt_cq(&t, 16, NULL);
 		mr = vt_mr(&t, mem, BYTES, IBV_ACCESS_LOCAL_WRITE);
 		struct ibv_qp *qp = ready(cq, 0, 8);
-		CHECK(flow_to(qp, rule_mac(0, broadcast)) && flow_to(qp, i ? rule_mac(3, mac_b) : rule_of(IBV_FLOW_ATTR_ALL_DEFAULT, 0)), "flows");
+		CHECK(flow_to(qp, rule_mac(0, broadcast)) &&
+			      flow_to(qp, i ? rule_mac(3, mac_b) : rule_of(IBV_FLOW_ATTR_ALL_DEFAULT, 0)),
+		      "flows");
 		for (uint64_t k = 0; k < 4; k++)
 			CHECK(!vt_recv(qp, k, vt_sge(mr, k * 256, 256)), "receive");
 		vt_tell(&peer[i], &c, 1);
@@ -485,6 +510,25 @@ static void processes(void)
 	CHECK(!ibv_destroy_qp(qp), "destroy");
 }
 
+/* A flow that the program leaves to a context ends when the context is closed. */
+static void context_closed(void)
+{
+	struct vt left = vt_open();
+	struct ibv_cq *left_cq = vt_cq(&left, 16, NULL);
+	struct ibv_qp *left_qp = raw_qp(&left, left_cq, 0, 1), *a = ready(cq, 0, 1), *b = ready(other_cq, 0, 4);
+	struct ibv_flow *rest = flow_to(b, rule_of(IBV_FLOW_ATTR_ALL_DEFAULT, 0));
+
+	raw_ready(left_qp);
+	CHECK(rest && flow_to(left_qp, rule_mac(0, mac_b)), "flows");
+	post(b, 1, 256);
+	send_to(a, mac_b, 10);
+	vt_none(other_cq);
+	CHECK(!ibv_close_device(left.ctx), "ibv_close_device");
+	send_to(a, mac_b, 10);
+	arrived(other_cq, 1, 24);
+	CHECK(!ibv_destroy_flow(rest) && !ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
+}
+
 int main(void)
 {
 	vt_fabric();
@@ -505,16 +549,8 @@ int main(void)
 	loopback();
 	refused();
 	port_down();
-	/* a flow that the program leaves ends with the context */
-	struct ibv_qp *left = ready(cq, 0, 1);
-	CHECK(flow_to(left, rule_mac(0, mac_b)), "flow");
-	CHECK(!ibv_close_device(t.ctx), "ibv_close_device");
-	t = vt_open();
-	cq = vt_cq(&t, 16, NULL);
-	mr = vt_mr(&t, mem, BYTES, IBV_ACCESS_LOCAL_WRITE);
-	struct ibv_qp *qp = ready(cq, 0, 1);
-	send_to(qp, mac_b, 10);
-	CHECK(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr) && !ibv_destroy_cq(cq), "destroy");
+	context_closed();
+	CHECK(!ibv_destroy_cq(cq) && !ibv_destroy_cq(other_cq) && !ibv_dereg_mr(mr), "destroy");
 	vt_close(&t);
 	free(mem);
 	return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random frames against random flows of several processes, compared with a model: which queues get a frame, with which bytes, in which
- * order; queues with too few receives lose what comes behind. In the middle one process is killed, with its flows.
+ * Random frames against random flows of several processes, compared with a model: the queues that get a frame, its bytes, the
+ * order; queues with too few receives lose the frames behind. In the middle one process is killed, with its flows.
  *
  *     raw_steering [ROUNDS [SEED]]
  *
- * Every process draws the same rounds. Of a round: each process makes the flows of its queues; one process sends the frames, while the
- * others wait; then each looks at its own queues.
+ * Every process draws the same rounds. Of a round: each process makes the flows of its queues; one process sends the frames, while
+ * the others wait; then each looks at its own queues.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -111,8 +111,12 @@ static void draw_specs(struct rule *r, const struct fields *f)
 	if (!f->l3 || !draw(3))
 		return;
 	if (f->l3 == 6) {
-		struct ibv_flow_spec_ipv6 s = {.type = IBV_FLOW_SPEC_IPV6, .size = sizeof(s),
-					       .val = {.flow_label = htonl(f->label), .next_hdr = f->l4, .traffic_class = f->tos, .hop_limit = f->ttl}};
+		struct ibv_flow_spec_ipv6 s = {.type = IBV_FLOW_SPEC_IPV6,
+					       .size = sizeof(s),
+					       .val = {.flow_label = htonl(f->label),
+						       .next_hdr = f->l4,
+						       .traffic_class = f->tos,
+						       .hop_limit = f->ttl}};
 		memcpy(s.val.src_ip, f->src_ip, 16);
 		memcpy(s.val.dst_ip, f->dst_ip, 16);
 		MASK(s, src_ip);
@@ -189,18 +193,23 @@ static bool spec_matches(const struct ibv_flow_spec *s, const struct fields *f)
 	case IBV_FLOW_SPEC_ETH:
 		if (s->eth.mask.vlan_tag && (!f->tags || !SAME(&s->eth, vlan_tag, htons(f->tci[0]))))
 			return false;
-		return same(s->eth.val.dst_mac, f->dst, s->eth.mask.dst_mac, 6) && same(s->eth.val.src_mac, f->src, s->eth.mask.src_mac, 6) &&
-		       SAME(&s->eth, ether_type, htons(f->l3 == 4 ? 0x0800 : f->l3 == 6 ? 0x86dd : f->type));
+		return same(s->eth.val.dst_mac, f->dst, s->eth.mask.dst_mac, 6) &&
+		       same(s->eth.val.src_mac, f->src, s->eth.mask.src_mac, 6) &&
+		       SAME(&s->eth, ether_type,
+			    htons(f->l3 == 4 ? 0x0800 :
+				  f->l3 == 6 ? 0x86dd :
+					       f->type));
 	case IBV_FLOW_SPEC_IPV4:
 		return f->l3 == 4 && SAME(&s->ipv4, src_ip, src4) && SAME(&s->ipv4, dst_ip, dst4);
 	case IBV_FLOW_SPEC_IPV4_EXT:
-		return f->l3 == 4 && SAME(&s->ipv4_ext, src_ip, src4) && SAME(&s->ipv4_ext, dst_ip, dst4) && SAME(&s->ipv4_ext, proto, f->l4) &&
-		       SAME(&s->ipv4_ext, tos, f->tos) && SAME(&s->ipv4_ext, ttl, f->ttl) &&
+		return f->l3 == 4 && SAME(&s->ipv4_ext, src_ip, src4) && SAME(&s->ipv4_ext, dst_ip, dst4) &&
+		       SAME(&s->ipv4_ext, proto, f->l4) && SAME(&s->ipv4_ext, tos, f->tos) && SAME(&s->ipv4_ext, ttl, f->ttl) &&
 		       SAME(&s->ipv4_ext, flags, (uint8_t)((f->df ? 2 : 0) | (f->mf ? 4 : 0)));
 	case IBV_FLOW_SPEC_IPV6:
 		return f->l3 == 6 && same(s->ipv6.val.src_ip, f->src_ip, s->ipv6.mask.src_ip, 16) &&
-		       same(s->ipv6.val.dst_ip, f->dst_ip, s->ipv6.mask.dst_ip, 16) && SAME(&s->ipv6, flow_label, htonl(f->label)) &&
-		       SAME(&s->ipv6, next_hdr, f->l4) && SAME(&s->ipv6, traffic_class, f->tos) && SAME(&s->ipv6, hop_limit, f->ttl);
+		       same(s->ipv6.val.dst_ip, f->dst_ip, s->ipv6.mask.dst_ip, 16) &&
+		       SAME(&s->ipv6, flow_label, htonl(f->label)) && SAME(&s->ipv6, next_hdr, f->l4) &&
+		       SAME(&s->ipv6, traffic_class, f->tos) && SAME(&s->ipv6, hop_limit, f->ttl);
 	case IBV_FLOW_SPEC_TCP:
 	case IBV_FLOW_SPEC_UDP:
 		return ports && f->l4 == (s->hdr.type == IBV_FLOW_SPEC_TCP ? IPPROTO_TCP : IPPROTO_UDP) &&
@@ -314,7 +323,8 @@ static void send_frames(struct side *s, const struct round *r)
 
 	for (unsigned i = 0; i < FRAMES; i++) {
 		uint32_t len = frame_make(at, &r->frame[i], i);
-		struct ibv_sge sge[2] = {{(uintptr_t)at, 14, s->mr[r->queue]->lkey}, {(uintptr_t)at + 14, len - 14, s->mr[r->queue]->lkey}};
+		struct ibv_sge sge[2] = {{(uintptr_t)at, 14, s->mr[r->queue]->lkey},
+					 {(uintptr_t)at + 14, len - 14, s->mr[r->queue]->lkey}};
 		struct ibv_send_wr wr = {.wr_id = 1000 + i, .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND,
 					 .send_flags = IBV_SEND_SIGNALED | (i & 1 && len <= 256 ? IBV_SEND_INLINE : 0)}, *bad;
 		CHECK(!ibv_post_send(s->qp[r->queue], &wr, &bad), "send %u", i);
@@ -327,7 +337,7 @@ static void send_frames(struct side *s, const struct round *r)
 	}
 }
 
-/* Compares what queue q got. The sender's own queue has polled its completions among those of its sends: only its bytes are left. */
+/* Compares the frames of queue q. The sending queue's completions were polled among those of its sends: its bytes are left. */
 static void check(struct side *s, const struct round *r, bool dead, unsigned p, unsigned q)
 {
 	bool sender = p == r->sender && q == r->queue;
@@ -348,10 +358,10 @@ static void check(struct side *s, const struct round *r, bool dead, unsigned p, 
 		}
 		if (!sender) {
 			struct ibv_wc wc = vt_wait(s->cq[q]);
-			CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wr_id == n && wc.byte_len == len && !wc.src_qp &&
-				      wc.qp_num == s->qp[q]->qp_num && !(wc.wc_flags & IBV_WC_GRH),
-			      "frame %u at queue %u.%u: %s, receive %lu of %u, %u bytes of %u", i, p, q, ibv_wc_status_str(wc.status),
-			      (unsigned long)wc.wr_id, n, wc.byte_len, len);
+			CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wr_id == n && wc.byte_len == len &&
+				      !wc.src_qp && wc.qp_num == s->qp[q]->qp_num && !(wc.wc_flags & IBV_WC_GRH),
+			      "frame %u at queue %u.%u: %s, receive %lu of %u, %u bytes of %u", i, p, q,
+			      ibv_wc_status_str(wc.status), (unsigned long)wc.wr_id, n, wc.byte_len, len);
 		}
 		CHECK(!memcmp(s->mem[q] + (size_t)n * ROOM, want, len), "frame %u at queue %u.%u: its bytes", i, p, q);
 		n++;
@@ -390,7 +400,8 @@ static void process(unsigned p, unsigned rounds, uint64_t seed)
 			for (unsigned i = 0; i < r->receives[p][q]; i++)
 				receive(s, q, i);
 			for (unsigned i = 0; i < r->rules[p][q] && n != rounds / 2 + 1; i++)
-				CHECK((s->flow[q][i] = flow_to(s->qp[q], r->rule[p][q][i])), "round %u, flow %u.%u.%u", n, p, q, i);
+				CHECK((s->flow[q][i] = flow_to(s->qp[q], r->rule[p][q][i])), "round %u, flow %u.%u.%u", n, p, q,
+				      i);
 		}
 		barrier();
 		/* in this round the process that is killed has all its flows, and the others make theirs afterwards */
@@ -401,7 +412,8 @@ static void process(unsigned p, unsigned rounds, uint64_t seed)
 			while (p == KILLED)
 				raise(SIGKILL);
 			if (!p) {
-				CHECK(waitpid(-1, &status, 0) > 0 && WIFSIGNALED(status), "the process that is killed: %#x", status);
+				CHECK(waitpid(-1, &status, 0) > 0 && WIFSIGNALED(status), "the process that is killed: %#x",
+				      status);
 				atomic_fetch_sub(&st->alive, 1);
 			}
 			while (atomic_load(&st->alive) == PROCS)
@@ -433,7 +445,7 @@ static void process(unsigned p, unsigned rounds, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 40;
+	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 150;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 0x1f2e3d4c5b6a7988ull;
 	int status, failed = 0;
 	pid_t pid[PROCS];

@@ -668,13 +668,14 @@ static uint8_t *read_frame(struct shca_thread *thr, const struct shca_qp *qp, co
 	return frame;
 }
 
-/* Finds the receiving queue of a number that a flow has. Returns false: the queue is not ready, its process is dying, or it is a UD
- * queue, to which a frame of no transport is nothing. */
+/* Finds the receiving queue of a number that a flow has. Returns false: the queue is not ready, its process is dying, or the queue
+ * is a UD queue, whose packets have other headers. */
 static bool find_frame_receiver(struct shca_thread *thr, uint32_t qpn, struct shca_responder *r)
 {
 	struct shca_qp *to = shca_number_get(thr->m, qpn, SHCA_KIND_QP);
 
-	if (!to || to->type != IBV_QPT_RAW_PACKET || !(atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_RESPOND) ||
+	if (!to || to->type != IBV_QPT_RAW_PACKET ||
+	    !(atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_RESPOND) ||
 	    shca_proc_dying(thr->m, to->proc & (SHCA_MAX_PROCS - 1)))
 		return false;
 	*r = (struct shca_responder){.qp = to, .number = to->qpn, .pd = to->pd};
@@ -682,7 +683,8 @@ static bool find_frame_receiver(struct shca_thread *thr, uint32_t qpn, struct sh
 }
 
 /* Delivers the frame to one queue. Without a receive the queue loses the frame. */
-static void deliver_frame(struct shca_thread *thr, struct shca_qp *qp, struct shca_req *req, uint8_t *frame, struct shca_responder *r)
+static void deliver_frame(struct shca_thread *thr, struct shca_qp *qp, struct shca_req *req, uint8_t *frame,
+			  struct shca_responder *r)
 {
 	bool strip = r->qp->raw & SHCA_RAW_STRIP_VLAN && shca_frame_tagged(frame, req->len);
 	uint8_t macs[12];

@@ -815,8 +815,8 @@ _Static_assert(sizeof(struct shca_flow_key) == 64, "no padding: a flow compares 
 
 /*
  * A flow of ibv_create_flow: frames that match go to a raw packet queue of the process that has made the flow. The flows are one
- * table, of lists by process: a sender walks all lists for each frame. Written by the maker before the flow is listed; a listed flow
- * does not change (docs/shca-engine.md, Flows).
+ * table, of lists by process: a sender walks all lists for each frame. Written by the maker before the flow is listed; a listed
+ * flow does not change (docs/shca-engine.md, Flows).
  */
 struct shca_flow {
 	shca_aligned struct shca_flow_key value;	/* only bits of `mask` are set */

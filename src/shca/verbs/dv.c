@@ -64,10 +64,11 @@ static uint32_t cross_flags(const struct ibv_qp_init_attr_ex *attr, const struct
 	return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags & can : 0;
 }
 
-/* mlx5dv's creation flags of a raw packet queue pair. TUNNEL_OFFLOADS asks that offloads apply to packets in tunnels, too: there are none
- * that could. */
-#define RAW_FLAGS                                                                                                               \
-	((uint32_t)(MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC | MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC | MLX5DV_QP_CREATE_TUNNEL_OFFLOADS))
+/* mlx5dv's creation flags of a raw packet queue pair. TUNNEL_OFFLOADS asks that offloads apply to packets in tunnels, too: the
+ * device has no offloads. */
+#define RAW_FLAGS                                                                                                              \
+	((uint32_t)(MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC | MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC |                \
+		    MLX5DV_QP_CREATE_TUNNEL_OFFLOADS))
 static uint8_t raw_flags(uint32_t flags)
 {
 	return (uint8_t)((flags & MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC ? SHCA_RAW_LOOP_UC : 0) |

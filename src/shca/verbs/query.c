@@ -248,8 +248,8 @@ int shca_resolve_mac(struct ibv_context *ctx, const struct ibv_ah_attr *attr, ui
 
 int shca_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
-	return shca_refuse(EOPNOTSUPP, "modify_qp_rate_limit: queue pair %#x, %u kbit/s: there is no packet pacing: a frame is delivered when it "
-			   "is posted", qp->qp_num, attr->rate_limit);
+	return shca_refuse(EOPNOTSUPP, "modify_qp_rate_limit: queue pair %#x, %u kbit/s: there is no packet pacing", qp->qp_num,
+			   attr->rate_limit);
 }
 
 struct ibv_wq *shca_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flows of ibv_create_flow (struct shca_flow): made from the specifications of the verb, and ended. engine/flow.c steers by them. */
+/* Flows of ibv_create_flow (struct shca_flow): made from the specifications of the verb, and ended. engine/flow.c steers. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -101,7 +101,8 @@ static int spec_add(struct shca_flow *f, const struct ibv_flow_spec *s, uint32_t
 	if (i == ARRAY_SIZE(specs))
 		return lacking(type);
 	if (s->hdr.size != specs[i].size)
-		return shca_refuse(EINVAL, "create_flow: specification %#x has %u bytes: its struct has %u", type, s->hdr.size, specs[i].size);
+		return shca_refuse(EINVAL, "create_flow: specification %#x has %u bytes: its struct has %u", type, s->hdr.size,
+				   specs[i].size);
 	if (*layers & specs[i].layer)
 		return shca_refuse(EINVAL, "create_flow: specification %#x: a frame has one header of that layer", type);
 	*layers |= specs[i].layer;
@@ -124,10 +125,12 @@ static int spec_add(struct shca_flow *f, const struct ibv_flow_spec *s, uint32_t
 static int attr_check(const struct ibv_qp *qp, const struct ibv_flow_attr *a)
 {
 	if (!shca_is_ethernet())
-		return shca_refuse(EOPNOTSUPP, "create_flow: the link layer is InfiniBand: frames are steered with SHCA_LINK=ethernet");
+		return shca_refuse(EOPNOTSUPP,
+				   "create_flow: the link layer is InfiniBand: frames are steered with SHCA_LINK=ethernet");
 	if (qp->qp_type != IBV_QPT_RAW_PACKET && qp->qp_type != IBV_QPT_UD)
-		return shca_refuse(EINVAL, "create_flow: queue pair %#x of type %d: flows lead to raw packet queue pairs (and UD)", qp->qp_num,
-				   qp->qp_type);
+		return shca_refuse(EINVAL,
+				   "create_flow: queue pair %#x of type %d: flows lead to raw packet queue pairs (and UD)",
+				   qp->qp_num, qp->qp_type);
 	if (a->comp_mask)
 		return shca_refuse(EINVAL, "create_flow: comp_mask %#x has no bits", a->comp_mask);
 	if (a->port < 1 || a->port > shca_ports())
@@ -135,12 +138,14 @@ static int attr_check(const struct ibv_qp *qp, const struct ibv_flow_attr *a)
 	if (a->flags & IBV_FLOW_ATTR_FLAGS_EGRESS)
 		return shca_refuse(EOPNOTSUPP, "create_flow: frames that are sent match no flows (IBV_FLOW_ATTR_FLAGS_EGRESS)");
 	if ((a->flags & ~(uint32_t)IBV_FLOW_ATTR_FLAGS_DONT_TRAP) || (a->flags && a->type != IBV_FLOW_ATTR_NORMAL))
-		return shca_refuse(EINVAL, "create_flow: flags %#x of type %d: IBV_FLOW_ATTR_FLAGS_DONT_TRAP of IBV_FLOW_ATTR_NORMAL", a->flags,
-				   a->type);
+		return shca_refuse(EINVAL,
+				   "create_flow: flags %#x of type %d: IBV_FLOW_ATTR_FLAGS_DONT_TRAP of IBV_FLOW_ATTR_NORMAL",
+				   a->flags, a->type);
 	if (a->type > IBV_FLOW_ATTR_SNIFFER)
 		return shca_refuse(EINVAL, "create_flow: type %d", a->type);
 	if (a->type != IBV_FLOW_ATTR_NORMAL && a->num_of_specs)
-		return shca_refuse(EINVAL, "create_flow: %u specifications: a flow of type %d has none", a->num_of_specs, a->type);
+		return shca_refuse(EINVAL, "create_flow: %u specifications: a flow of type %d has none", a->num_of_specs,
+				   a->type);
 	return 0;
 }
 

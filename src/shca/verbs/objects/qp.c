@@ -251,10 +251,12 @@ static int raw_check(const struct ibv_qp_init_attr_ex *a)
 	if (!shca_is_ethernet())
 		return shca_refuse(EOPNOTSUPP, "create_qp: the link layer is InfiniBand: raw packets need SHCA_LINK=ethernet");
 	if (a->comp_mask & (IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE))
-		return shca_refuse(EOPNOTSUPP, "create_qp: comp_mask %#x: frames are not spread by hashing: a flow steers them to one queue",
+		return shca_refuse(EOPNOTSUPP,
+				   "create_qp: comp_mask %#x: frames are not spread by hashing: a flow steers them to one queue",
 				   a->comp_mask);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER)
-		return shca_refuse(EOPNOTSUPP, "create_qp: comp_mask %#x: frames are sent as they are posted: no segmentation", a->comp_mask);
+		return shca_refuse(EOPNOTSUPP, "create_qp: comp_mask %#x: frames are sent as they are posted: no segmentation",
+				   a->comp_mask);
 	return 0;
 }
 

@@ -482,7 +482,8 @@ static uint16_t ex_cvlan(struct ibv_cq_ex *ex)
 {
 	const struct shca_user_cq *cq = lcq_of(ex);
 	const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(cq->w0));
-	bool frame = SHCA_CQE_OP(cq->w0) == SHCA_OP_RECV && t && t->kind == SHCA_KIND_QP && t->qp && t->qp->type == IBV_QPT_RAW_PACKET;
+	bool frame = SHCA_CQE_OP(cq->w0) == SHCA_OP_RECV && t && t->kind == SHCA_KIND_QP && t->qp &&
+		     t->qp->type == IBV_QPT_RAW_PACKET;
 
 	return frame ? (uint16_t)(cq->w1 >> 32) : 0;
 }
