@@ -15,13 +15,13 @@ shca_engine_sources = src/shca/engine/access.h src/shca/engine/atomic.c src/shca
 	src/shca/engine/calc.c src/shca/engine/calc.h src/shca/engine/calls.c src/shca/engine/common.c \
 	src/shca/engine/common.h src/shca/engine/common_holders.c src/shca/engine/common_lock.h \
 	src/shca/engine/common_reap.c src/shca/engine/copy.c src/shca/engine/copy.h src/shca/engine/copy_piece.c \
-	src/shca/engine/cq.c src/shca/engine/cq_move.c src/shca/engine/engine.h src/shca/engine/exec.c src/shca/engine/exec.h src/shca/engine/exec_atomic.c src/shca/engine/guid.c \
+	src/shca/engine/cq.c src/shca/engine/cq_move.c src/shca/engine/engine.h src/shca/engine/exec.c src/shca/engine/exec.h src/shca/engine/exec_atomic.c src/shca/engine/flow.c src/shca/engine/flow.h src/shca/engine/guid.c \
 	src/shca/engine/helper.c src/shca/engine/helper.h src/shca/engine/kick.c src/shca/engine/mkey.c src/shca/engine/mkey.h src/shca/engine/nak.c src/shca/engine/path.c src/shca/engine/path.h src/shca/engine/qp_fail.c \
 	src/shca/engine/qp_lock.c src/shca/engine/reap.c src/shca/engine/rq.c src/shca/engine/rq_move.c src/shca/engine/run.c src/shca/engine/share.c \
 	src/shca/engine/todo.h src/shca/engine/trace.c src/shca/engine/trace.h src/shca/engine/umr.c src/shca/engine/window.c src/shca/engine/window.h
 shca_verbs_sources = src/shca/verbs/child.c src/shca/verbs/control.h src/shca/verbs/counters.c src/shca/verbs/device.c src/shca/verbs/device.h \
 	src/shca/verbs/devx.c src/shca/verbs/dv.c src/shca/verbs/events.c src/shca/verbs/exp.c src/shca/verbs/files.c src/shca/verbs/import.c \
-	src/shca/verbs/objects/ah.c src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/local.c \
+	src/shca/verbs/objects/ah.c src/shca/verbs/objects/cq.c src/shca/verbs/objects/dct.c src/shca/verbs/objects/flow.c src/shca/verbs/objects/local.c \
 	src/shca/verbs/objects/mcast.c src/shca/verbs/objects/mkey.c src/shca/verbs/objects/mr.c src/shca/verbs/objects/mr.h src/shca/verbs/objects/mw.c src/shca/verbs/objects/pd.c src/shca/verbs/objects/qp.c \
 	src/shca/verbs/objects/qp_handle.c src/shca/verbs/objects/qp_modify.c src/shca/verbs/objects/qpstate.c \
 	src/shca/verbs/objects/rights.c src/shca/verbs/objects/rq.c src/shca/verbs/objects/sq.c src/shca/verbs/objects/sq.h \

@@ -5,6 +5,7 @@
  *
  * InfiniBand:  (ERF)  LRH  [GRH]  BTH  extended headers  data  pad  ICRC  VCRC
  * RoCE v2:     Ethernet  IPv6  UDP (4791)  BTH  extended headers  data  pad  ICRC
+ * a frame of a raw packet queue: as it was posted; (ERF)  offset and pad  frame  FCS
  *
  * A record has the first bytes of a message only: packets are cut off behind these, and say how long they were. A packet that is
  * there as a whole has its CRCs. The device itself counts no packets: packet sequence numbers count from 0 for each queue.
@@ -18,6 +19,7 @@
 
 #define ROCE_PORT 4791u
 #define ERF_BYTES 16u		/* header of Endace's extensible record format */
+#define ERF_ETHERNET 2u
 #define ERF_INFINIBAND 21u
 #define ERF_VARYING 4u		/* flag: records of varying length */
 
@@ -312,14 +314,14 @@ static void put_extended(struct packets *p, const struct packet *k)
 }
 
 /* The record's header: time in units of 2^-32 s, little-endian, as nothing else in it. */
-static void put_erf(struct packets *p, uint64_t ns, uint32_t length)
+static void put_erf(struct packets *p, uint8_t type, uint64_t ns, uint32_t length)
 {
 	uint64_t time = htole64((ns / 1000000000) << 32 | ((ns % 1000000000) << 32) / 1000000000);
 	uint16_t record = htobe16((uint16_t)(ERF_BYTES + p->n)), wire = htobe16((uint16_t)length);
 
 	memset(p->erf, 0, sizeof(p->erf));
 	memcpy(p->erf, &time, 8);
-	p->erf[8] = ERF_INFINIBAND;
+	p->erf[8] = type;
 	p->erf[9] = ERF_VARYING;
 	memcpy(p->erf + 10, &record, 2);
 	memcpy(p->erf + 14, &wire, 2);
@@ -359,8 +361,26 @@ static void write_packet(struct packets *p, const struct packet *k)
 		pcapng_packet(p->out, k->ns, p->bytes, p->n, length, k->comment);
 		return;
 	}
-	put_erf(p, k->ns, length + 2);
+	put_erf(p, ERF_INFINIBAND, k->ns, length + 2);
 	pcapng_packet(p->out, k->ns, p->erf, ERF_BYTES + p->n, ERF_BYTES + length + 2, k->comment);
+}
+
+/* A frame of a raw packet queue. ERF has two bytes in front of it, and its FCS behind it, if the record has the whole frame. */
+static void write_frame(struct packets *p, const struct shca_trace_record *r, const char *comment)
+{
+	if (p->port.roce) {
+		pcapng_packet(p->out, r->begin, r->data, r->kept, r->len, comment);
+		return;
+	}
+	p->n = 0;
+	put16(p, 0);
+	put_bytes(p, r->data, r->kept);
+	if (r->kept == r->len) {
+		uint32_t fcs = htole32(~crc32(p, 0xffffffff, r->data, r->kept));
+		put_bytes(p, &fcs, 4);
+	}
+	put_erf(p, ERF_ETHERNET, r->begin, r->len + 4);
+	pcapng_packet(p->out, r->begin, p->erf, ERF_BYTES + p->n, ERF_BYTES + 2 + r->len + 4, comment);
 }
 
 /* ---- a request ----------------------------------------------------------------------------------------------------- */
@@ -523,6 +543,11 @@ uint64_t packets_write(struct packets *p, const struct shca_trace_record *r, con
 
 	if (!f || !most || never_sent(r))
 		return 0;
+	if (r->type == IBV_QPT_RAW_PACKET) {
+		for (; written < most && written < (r->fate == SHCA_FATE_DUP ? 2 : 1); written++)
+			write_frame(p, r, written ? NULL : text);
+		return written;
+	}
 	/* a message that is sent twice has the same numbers */
 	for (int copies = r->fate == SHCA_FATE_DUP ? 2 : 1; copies; copies--)
 		for (uint64_t i = 0; i < n && written < most; i++, written++) {

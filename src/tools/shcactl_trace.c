@@ -134,7 +134,9 @@ static void describe(char *to, size_t size, const struct shca_member *m, const s
 		snprintf(end, sizeof(end), ", status %d", r->outcome);
 	else if (r->outcome < 0)
 		snprintf(end, sizeof(end), ", %s", r->outcome == SHCA_RNR ? "no receive" : "no answer");
-	if (r->dqpn == SHCA_MULTICAST)
+	if (r->type == IBV_QPT_RAW_PACKET)
+		snprintf(to, size, "%s queue 0x%06x: a frame%s%s", from, r->qpn, by, end);
+	else if (r->dqpn == SHCA_MULTICAST)
 		snprintf(to, size, "%s queue 0x%06x to a group%s%s", from, r->qpn, by, end);
 	else
 		snprintf(to, size, "%s queue 0x%06x to %s queue 0x%06x%s%s", from, r->qpn, with, r->dqpn, by, end);

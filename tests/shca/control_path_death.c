@@ -37,6 +37,7 @@ static const struct {
 	{"mw-closing", 0, false}, {"mw-closed", 0, false}, {"windows-end", 0, false}, {"mw-closing", 2, false},
 	{"mw-closed", 2, false}, {"cq-move-written", 0, false}, {"cq-move-begun", 0, false}, {"cq-settle", 0, false},
 	{"cq-settled", 0, false}, {"cq-move-copied", 0, false}, {"cq-move-half", 0, false}, {"cq-move-sealed", 0, false},
+	{"flow-listed", 0, false}, {"flow-listed", 1, false}, {"flow-unlisted", 0, false},
 	{"cq-moved", 0, false}, {"rq-move-written", 0, false}, {"rq-move-begun", 0, false}, {"rq-move-coming", 1, false},
 	{"rq-move-one", 1, false}, {"rq-move-copied", 0, false}, {"rq-move-closed", 0, false}, {"rq-move-half", 0, false},
 	{"rq-moved", 0, false}, {"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false},
@@ -242,6 +243,21 @@ static void enlarge(struct side *s, struct ibv_srq *srq)
 	CHECK(!shca_modify_srq(srq, &more, IBV_SRQ_MAX_WR));
 }
 
+/* Two flows to a raw packet queue; the first that ends has the other in front of it in the list. */
+static void have_flows(struct side *s)
+{
+	struct ibv_qp_init_attr a = {.send_cq = s->cq, .recv_cq = s->cq, .qp_type = IBV_QPT_RAW_PACKET, .cap = {2, 2, 1, 1, 0}};
+	struct ibv_flow_attr attr = {.type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1};
+
+	CHECK(!setenv("SHCA_LINK", "ethernet", 1));
+	struct ibv_qp *qp = shca_create_qp(s->r.pd, &a);
+	CHECK(qp);
+	struct ibv_flow *one = shca_create_flow(qp, &attr), *two = shca_create_flow(qp, &attr);
+	CHECK(one && two && shca_destroy_qp(qp) == EBUSY && !shca_destroy_flow(one) && !shca_destroy_flow(two) &&
+	      !shca_destroy_qp(qp));
+	CHECK(!unsetenv("SHCA_LINK"));
+}
+
 static void victim(void)
 {
 	struct side s;
@@ -265,6 +281,7 @@ static void victim(void)
 	expect(&s);			/* the peer's message */
 	break_one(&s);
 	have_window(&s);
+	have_flows(&s);
 	CHECK(!shca_resize_cq(s.cq, 256));
 	enlarge(&s, srq);
 	overdo(&s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death at every step of a datagram, on the short way (datagram.c), on the general one and to a multicast group (exec.c), into a
- * queue's own receives and into an SRQ's.
+ * Death at every step of a datagram, on the short way (datagram.c), on the general one and to a multicast group, and of an
+ * Ethernet frame of a raw packet queue (exec.c), into a queue's own receives and into an SRQ's.
  *
  *     B    has RECVS receives
  *     A    sends a datagram that arrives, then one at whose step it dies
@@ -25,20 +25,25 @@
 #define ROOM 256
 #define LEN 40
 #define GRH 40
+#define MACS 14
+
+enum way { GENERAL, SHORT, MULTICAST, FRAME, WAYS };
+static const char *const ways[WAYS] = {"general", "short", "multicast", "frame"};
 
 static const struct {
 	const char *name;
 	bool arrived;
 } points[] = {
 	{"exec", false}, {"take", false}, {"taken", false}, {"data", false}, {"data-done", false}, {"rcqe", false},
-	{"cqe-visible", true}, {"rcqe-done", true}, {"multicast", true},	/* the last: to a group only */
+	{"cqe-visible", true}, {"rcqe-done", true}, {"multicast", true}, {"frame", true},	/* the last two: of one way only */
 };
 static const union ibv_gid group = {.raw = {0xff, 0x12, 0x40, 0x01, [15] = 1}};
 
 static struct stage {
 	char fabric[64];
 	struct failpoint_arm arm[FAILPOINT_ARMS];
-	bool short_way, srq, multicast;
+	enum way way;
+	bool srq;
 	uint32_t qpn;			/* B's */
 	uint32_t slot;			/* A's */
 	_Atomic uint32_t ready, warm, counted, left, sent, done;
@@ -55,8 +60,26 @@ static void nap(void)
 		if (++tries_ > 50000)                                 \
 			FAIL("%s: waited in vain", what)
 
+/* A raw packet queue, which rig_qp has not. */
+static struct ibv_qp *frame_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr i = {
+		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RAW_PACKET, .cap = {8, RECVS, 1, 1, 0}};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp *qp = shca_create_qp(r->pd, &i);
+
+	CHECK(qp && !shca_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT));
+	a.qp_state = IBV_QPS_RTR;
+	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
+	a.qp_state = IBV_QPS_RTS;
+	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
+	return qp;
+}
+
 static struct ibv_qp *queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
+	if (st->way == FRAME)
+		return frame_queue(r, cq, srq);
 	struct rig_qp_attr a = {.type = IBV_QPT_UD, .scq = cq, .rcq = cq, .srq = srq, .send_wr = 8, .recv_wr = RECVS, .sge = 1,
 				.inl = 64};
 	struct ibv_qp *qp = rig_qp(r, &a);
@@ -70,11 +93,12 @@ static struct ibv_qp *queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *sr
 
 static void send_one(struct rig *r, struct ibv_qp *qp, struct ibv_ah *ah, const struct ibv_mr *mr, uint64_t number)
 {
-	char *at = mr->addr;
-	struct ibv_sge sge = {(uintptr_t)at, LEN, mr->lkey};
+	uint32_t head = st->way == FRAME ? MACS : 0;
+	char *at = (char *)mr->addr + head;
+	struct ibv_sge sge = {(uintptr_t)mr->addr, head + LEN, mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-				 .send_flags = st->short_way ? IBV_SEND_INLINE : 0,
-				 .wr.ud = {.ah = ah, .remote_qpn = st->multicast ? SHCA_MULTICAST_QPN : st->qpn,
+				 .send_flags = st->way == SHORT ? IBV_SEND_INLINE : 0,
+				 .wr.ud = {.ah = ah, .remote_qpn = st->way == MULTICAST ? SHCA_MULTICAST_QPN : st->qpn,
 					   .remote_qkey = RIG_QKEY}}, *bad;
 
 	rig_fill(at, LEN, number);
@@ -103,7 +127,10 @@ struct sender {
 
 static void sender(struct sender *s)
 {
-	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1, .is_global = st->multicast, .grh.dgid = group};
+	struct ibv_ah_attr aa = {.dlid = SHCA_LID,
+				 .port_num = 1,
+				 .is_global = st->way == MULTICAST || st->way == FRAME,
+				 .grh.dgid = group};
 
 	rig_join(&s->r, st->fabric);
 	s->cq = rig_cq(&s->r, 16, NULL);
@@ -121,8 +148,8 @@ static void role_a(void)
 	sender(&s);
 	st->slot = s.r.m->slot;
 	send_one(&s.r, s.qp, s.ah, s.mr, 1);
-	if (st->short_way != (shca_user_qp_of(s.qp)->routes != NULL))
-		FAIL("the first datagram went the %s way", st->short_way ? "general" : "short");
+	if ((st->way == SHORT) != (shca_user_qp_of(s.qp)->routes != NULL))
+		FAIL("the first datagram went the %s way", st->way == SHORT ? "general" : "short");
 	UNTIL(atomic_load(&st->warm), "A: the first datagram");
 	atomic_store(&st->arm[0].pid, (int32_t)getpid());
 	send_one(&s.r, s.qp, s.ah, s.mr, 2);
@@ -138,12 +165,13 @@ struct taken {
 
 static void look(struct ibv_cq *cq, const char *mem, struct taken *t)
 {
+	uint32_t head = st->way == FRAME ? MACS : GRH;
 	struct ibv_wc wc;
 	uint64_t number;
 
 	while (shca_poll_cq(cq, 1, &wc) == 1) {
-		const char *p = mem + wc.wr_id * ROOM + GRH;
-		if (wc.status != IBV_WC_SUCCESS || wc.wr_id >= RECVS || t->done[wc.wr_id] || wc.byte_len != LEN + GRH)
+		const char *p = mem + wc.wr_id * ROOM + head;
+		if (wc.status != IBV_WC_SUCCESS || wc.wr_id >= RECVS || t->done[wc.wr_id] || wc.byte_len != LEN + head)
 			FAIL("receive %lu: %s, %u bytes, done before: %d", (unsigned long)wc.wr_id,
 			     ibv_wc_status_str(wc.status), wc.byte_len, wc.wr_id < RECVS && t->done[wc.wr_id]);
 		t->done[wc.wr_id] = true;
@@ -175,7 +203,10 @@ static void role_b(bool arrived)
 		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
 		CHECK(!(srq ? shca_post_srq_recv(srq, &wr, &bad) : shca_post_recv(qp, &wr, &bad)));
 	}
-	CHECK(!st->multicast || !shca_attach_mcast(qp, &group, SHCA_MULTICAST_LID));
+	CHECK(st->way != MULTICAST || !shca_attach_mcast(qp, &group, SHCA_MULTICAST_LID));
+	struct ibv_flow_attr all = {.type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1};
+	struct ibv_flow *flow = st->way == FRAME ? shca_create_flow(qp, &all) : NULL;
+	CHECK(flow || st->way != FRAME);
 	st->qpn = qp->qp_num;
 	atomic_store(&st->ready, 1);
 	for (int i = 0; !t.n; i++, nap()) {
@@ -196,7 +227,8 @@ static void role_b(bool arrived)
 	if (t.n != RECVS)
 		FAIL("%u of %u receives were used", t.n, RECVS);
 	atomic_store(&st->done, 1);
-	CHECK(!shca_destroy_qp(qp) && (!srq || !shca_destroy_srq(srq)) && !shca_dereg_mr(mr) && !shca_destroy_cq(cq));
+	CHECK((!flow || !shca_destroy_flow(flow)) && !shca_destroy_qp(qp) && (!srq || !shca_destroy_srq(srq)) &&
+	      !shca_dereg_mr(mr) && !shca_destroy_cq(cq));
 	shca_buf_free(r.ctx, mem);
 	rig_leave(&r);
 }
@@ -213,6 +245,8 @@ static void role_x(void)
 	UNTIL((left = atomic_load(&st->left)), "X: B's count");
 	for (uint32_t i = 0; i <= left; i++)
 		send_one(&s.r, s.qp, s.ah, s.mr, 10 + i);
+	/* the last one found no receive */
+	CHECK(st->way != FRAME || atomic_load(&s.r.m->hdr->ports.port[0].hw[SHCA_HW_OUT_OF_BUFFER]) == 1);
 	atomic_store(&st->sent, 1);
 	UNTIL(atomic_load(&st->done), "X: B's end");
 	CHECK(!shca_destroy_qp(s.qp) && !shca_destroy_ah(s.ah) && !shca_destroy_cq(s.cq));
@@ -244,18 +278,21 @@ static bool ended(pid_t pid, bool killed)
 	return killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0;
 }
 
-static bool run(unsigned i, bool short_way, bool srq, bool multicast)
+static bool run(unsigned i, enum way way, bool srq)
 {
 	static unsigned number;
 
 	memset(st, 0, sizeof(*st));
 	snprintf(st->fabric, sizeof(st->fabric), "datagram_death-%d-%u", (int)getpid(), number++);
 	snprintf(st->arm[0].name, sizeof(st->arm[0].name), "%s", points[i].name);
-	st->arm[0].op = SHCA_OP_SEND;
+	st->arm[0].op = way == FRAME ? SHCA_OP_FRAME : SHCA_OP_SEND;
 	st->arm[0].who = FP_OWNER;
-	st->short_way = short_way;
+	st->way = way;
 	st->srq = srq;
-	st->multicast = multicast;
+	if (way == FRAME)
+		setenv("SHCA_LINK", "ethernet", 1);
+	else
+		unsetenv("SHCA_LINK");
 	pid_t b = start(1, points[i].arrived), a = start(0, false);
 	bool good = ended(a, true) && atomic_load(&st->arm[0].hit);
 	if (!good)
@@ -274,14 +311,19 @@ int main(void)
 	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(st != MAP_FAILED);
 	for (unsigned i = 0; i < sizeof(points) / sizeof(points[0]); i++)
-		for (int k = strcmp(points[i].name, "multicast") ? 0 : 4; k < 6; k++) {
-			bool multicast = k >= 4, short_way = !multicast && k & 1, srq = multicast ? k & 1 : k & 2;
-			bool good = run(i, short_way, srq, multicast);
-			if (!good)
-				fprintf(stderr, "FAIL: death at %s, %s way, %s\n", points[i].name,
-					multicast ? "multicast" : short_way ? "short" : "general", srq ? "SRQ" : "own receives");
-			failed += !good;
-		}
+		for (enum way way = GENERAL; way < WAYS; way++)
+			for (int srq = 0; srq < 2; srq++) {
+				const char *only = !strcmp(points[i].name, "multicast") || !strcmp(points[i].name, "frame") ?
+							   points[i].name :
+							   NULL;
+				if (only && strcmp(only, ways[way]))
+					continue;
+				bool good = run(i, way, srq);
+				if (!good)
+					fprintf(stderr, "FAIL: death at %s, %s way, %s\n", points[i].name, ways[way],
+						srq ? "SRQ" : "own receives");
+				failed += !good;
+			}
 	printf("%u failed\n", failed);
 	return failed != 0;
 }

@@ -186,6 +186,13 @@ connectx() {
 	unset SHCA_IDENTITY
 	as=
 }
+ethernet() {
+	export SHCA_LINK=ethernet
+	as='on an Ethernet port: '
+	"$@"
+	unset SHCA_LINK
+	as=
+}
 # perf PROGRAM OPTIONS [REFUSAL REASON]
 perf() {
 	# shellcheck disable=SC2086
@@ -233,6 +240,27 @@ perftest_all() {
 	: >"$tmp/server.out"
 	timeout 60 "$shcarun" --debug raw_ethernet_bw --client -E 00:00:00:00:00:01 -n 100 >"$tmp/client.out" 2>&1
 	judge raw_ethernet_bw --client $? . 'the link is InfiniBand'
+}
+
+# raw PROGRAM OPTIONS [CLIENT-OPTIONS [REFUSAL REASON]]: perftest's of raw packet queue pairs
+raw() {
+	raw_pair "$1" "$2 -n 100" "${3:-$2} -n 100"
+	judge "$as$1" "$2" $? "${4:-}" "${5:-}"
+}
+raw_all() {
+	for how in bw lat; do
+		for o in '-s 64' '-s 9000 -m 9600' '-s 1024 -J 10.0.0.1 -j 10.0.0.2' '-s 1024 -J 10.0.0.1 -j 10.0.0.2 -K 5000 -k 6000' \
+			'-s 1024 -J 10.0.0.1 -j 10.0.0.2 -K 5000 -k 6000 --tcp' '-s 1024 -J fe80::1 -j fe80::2 -K 5000 -k 6000 --raw_ipv6' --vlan_en '-I 64'; do
+			raw raw_ethernet_$how "$o"
+		done
+	done
+	for o in -b '-q 2' '-J 10.0.0.1 -j 10.0.0.2 -K 5000 -k 6000 --flows 4' '-l 4'; do raw raw_ethernet_bw "$o"; done
+	for o in --promiscuous --sniffer; do raw raw_ethernet_bw "$o" '-E 02:00:00:00:00:77'; done
+	raw raw_ethernet_bw '--rate_limit=100 --rate_limit_type=PP --rate_units=M' '' "Pacing isn't supported" 'no packet pacing'
+	raw raw_ethernet_burst_lat '--rate_limit=20 --rate_limit_type=HW' '' 'failed to accept HW rate limit' 'no packet pacing'
+	: >"$tmp/client.out"
+	timeout 60 "$shcarun" --debug raw_ethernet_fs_rate --server -B 02:00:00:00:00:01 -n 1000 >"$tmp/server.out" 2>&1
+	judge "${as}raw_ethernet_fs_rate" --server $?
 }
 
 # ---- RDMA CM ----------------------------------------------------------------------------------------------------------
@@ -390,6 +418,8 @@ for m in ends:
 	module = where.split('.')[0]
 	if result == 'ok':
 		print(f'{program} {module}|{name}|passed|')
+	elif name == 'test_rss_traffic' and result == 'ERROR':
+		print(f'{program} {module}|{name}|refused|no receive work queues')
 	elif name == 'test_multi_process_alloc_dm':
 		print(f"{program} {module}|{name}|refused|a forked child does not have its parent's device")
 	elif why:
@@ -408,6 +438,7 @@ python_all() {
 	for f in $tests/*.py.gz; do gzip -dc "$f" >"$tmp/tests/$(basename "$f" .gz)"; done
 	python_run 200
 	connectx python_run 80 -k mlx5
+	ethernet python_run 10 -k test_flow.FlowTest -k test_create_raw -k test_query_raw -k test_rss
 }
 
 if [ $what = cm ]; then
@@ -420,6 +451,7 @@ if [ $what = all ] || [ $what = write ]; then
 	need ibv_rc_pingpong ib_send_lat rping fi_pingpong
 	pingpongs
 	perftest_all
+	ethernet raw_all
 	cm_all
 	PATH=$PATH:/usr/sbin
 	if have ibstat; then diags_all; else echo "infiniband-diags is not installed"; fi

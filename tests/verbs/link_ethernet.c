@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SHCA_LINK=ethernet: the port's attributes, addresses with a GRH and without, connections and datagrams by either GID, a peer
- * with the other link layer; and refusals of packet objects: steering, receive work queues, tables.
+ * with the other link layer; and refusals of packet objects: receive work queues, tables. (Flows: raw_packets.c.)
  */
 #include <net/if.h>
 
@@ -116,7 +116,8 @@ static void packets(void)
 					.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
 					.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, .cap = {.max_send_wr = 1}};
 
-	CHECK((errno = 0, !ibv_create_flow(ud, &flow)) && errno == EOPNOTSUPP, "ibv_create_flow");
+	struct ibv_flow *made = ibv_create_flow(ud, &flow);
+	CHECK(made && ibv_destroy_qp(ud) == EBUSY && !ibv_destroy_flow(made), "ibv_create_flow");
 	CHECK((errno = 0, !ibv_create_wq(t.ctx, &wq)) && errno == EOPNOTSUPP, "ibv_create_wq");
 	CHECK((errno = 0, !ibv_create_rwq_ind_table(t.ctx, &table)) && errno == EOPNOTSUPP, "ibv_create_rwq_ind_table");
 	/* what multicast does anyway */

@@ -5,7 +5,8 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc tests/verbs/open_qp tests/verbs/raw \
 	tests/verbs/port_events tests/verbs/two_ports tests/verbs/path_migration tests/verbs/statuses tests/verbs/mlx5 tests/verbs/exp_comp_mask \
 	tests/verbs/device_behave tests/verbs/protection tests/verbs/multicast tests/verbs/memory_windows tests/verbs/memory_keys \
-	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/timestamps tests/verbs/queue_faults
+	tests/verbs/import tests/verbs/atomic_write tests/verbs/link_ethernet tests/verbs/null_region tests/verbs/timestamps tests/verbs/queue_faults \
+	tests/verbs/raw_packets tests/verbs/raw_steering
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/device_visible_plain tests/verbs/device_visible_linked \
 	tests/verbs/device_visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh \
@@ -72,6 +73,12 @@ tests_verbs_link_ethernet_LDFLAGS = $(NOWRAP)
 tests_verbs_timestamps_SOURCES = tests/verbs/timestamps.c tests/verbs/vt.h
 tests_verbs_timestamps_LDADD = $(verbs_ldadd)
 tests_verbs_timestamps_LDFLAGS = $(NOWRAP)
+tests_verbs_raw_packets_SOURCES = tests/verbs/raw_packets.c tests/verbs/frame.h tests/verbs/vt.h
+tests_verbs_raw_packets_LDADD = $(verbs_ldadd)
+tests_verbs_raw_packets_LDFLAGS = $(NOWRAP)
+tests_verbs_raw_steering_SOURCES = tests/verbs/raw_steering.c tests/verbs/frame.h tests/verbs/vt.h
+tests_verbs_raw_steering_LDADD = $(verbs_ldadd)
+tests_verbs_raw_steering_LDFLAGS = $(NOWRAP)
 tests_verbs_null_region_SOURCES = tests/verbs/null_region.c tests/verbs/vt.h
 tests_verbs_null_region_LDADD = $(verbs_ldadd)
 tests_verbs_null_region_LDFLAGS = $(NOWRAP)
@@ -194,8 +201,8 @@ tests_verbs_cm_channels_LDFLAGS = $(NOWRAP)
 
 # The device's files, and unmodified programs case by case (docs/interop.md).
 check_PROGRAMS += tests/verbs/files
-TESTS += tests/verbs/files.sh tests/verbs/interop.sh
-EXTRA_DIST += tests/verbs/files.sh tests/verbs/interop.sh
+TESTS += tests/verbs/files.sh tests/verbs/interop.sh tests/verbs/raw_ethernet.sh
+EXTRA_DIST += tests/verbs/files.sh tests/verbs/interop.sh tests/verbs/raw_ethernet.sh
 tests_verbs_files_SOURCES = tests/verbs/files.c
 tests_verbs_files_LDFLAGS = $(NOWRAP)
 # 256 processes in a fabric.

@@ -28,4 +28,7 @@ run() {
 run 100
 # those for an mlx5: DC, completion queues, raw work requests, places of queues
 SHCA_IDENTITY=connectx run 12 -k mlx5
+# raw packet queue pairs and flows, on an Ethernet port
+export SHCA_LINK=ethernet
+run 13 -k test_flow.FlowTest -k test_create_raw -k test_query_raw -k CqEx
 exit 0

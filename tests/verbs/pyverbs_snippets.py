@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What pyverbs' documentation shows, one function for each of its examples, in its order and with its arguments.
 
-    pyverbs_snippets.py DEVICE [mlx5]       those of any device, or those of an mlx5
+    pyverbs_snippets.py DEVICE [mlx5] [ethernet]       those of any device, or those of an mlx5; of these, those for an Ethernet port, or the others
 
 Prints a line for each: "NAME: passed", or "NAME: refused: what pyverbs said". A refusal is one of the device's: an errno; anything else ends
 the program. docs/python.md has the reasons, and tests/verbs/pyverbs_snippets.sh compares.
@@ -27,6 +27,8 @@ from pyverbs.srq import SRQ, SrqInitAttrEx
 from pyverbs.xrcd import XRCD, XRCDInitAttr
 
 name = sys.argv[1]
+# Ethernet frames: their flows and VLANs
+ETHERNET = ('cq_ex_cvlan', 'flow', 'mlx5_raw_packet')
 
 
 def open_device():
@@ -298,12 +300,12 @@ def mlx5_devx_obj():
 
 
 def main():
-    mlx5 = sys.argv[2:] == ['mlx5']
+    mlx5, ethernet = 'mlx5' in sys.argv[2:], 'ethernet' in sys.argv[2:]
     for snippet in list(globals().values()):
         if not callable(snippet) or getattr(snippet, '__module__', '') != '__main__' or snippet is main:
             continue
         title = snippet.__name__
-        if title.startswith('_') or title.startswith('mlx5_') != mlx5:
+        if title.startswith('_') or title.startswith('mlx5_') != mlx5 or (title in ETHERNET) != ethernet:
             continue
         try:
             snippet()

@@ -18,6 +18,7 @@
  *   atomic.c, calc.c  atomic operations on memory, CALC
  *   copy.c, share.c   copies, and their division between two processes; copy_piece.c: lanes
  *   mkey.c            indirect memory keys: resolved, run by run, while a request is executed
+ *   flow.c            Ethernet frames: the queues to which the flows steer them
  *   cq.c              completions appear; pollers that sleep, channels and WAITs are notified
  *   cq_move.c         a CQ's ring is replaced
  *   rq.c              receives are posted, taken, returned
@@ -67,6 +68,11 @@ bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struc
 /* Puts the requester's completion of the request at position pos into the send CQ. Returns false if the completion was lost: the
  * queue has failed then. */
 bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
+/* Returns whether each request of qp names its own receivers, and nobody acknowledges it: UD, RAW_PACKET. */
+static inline bool shca_is_datagram(const struct shca_qp *qp)
+{
+	return qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET;
+}
 /* The operation that a completion reports: NOP for a raw request. */
 static inline uint8_t shca_completes_as(uint8_t flags, uint8_t op)
 {

@@ -13,6 +13,7 @@
 #include "shca.h"
 #include "shca/engine/calc.h"
 #include "shca/engine/exec.h"
+#include "shca/engine/flow.h"
 #include "shca/engine/mkey.h"
 #include "shca/engine/trace.h"
 #include "shca/engine/window.h"
@@ -541,15 +542,9 @@ static uint32_t group_members(struct shca_thread *thr, const struct shca_qp *qp,
 		shca_for_each_listed(m, shca_group, g, p, group_list) {
 			if (g->gid[0] != gid[0] || g->gid[1] != gid[1] || g->qpn == qp->qpn)
 				continue;
-			if (n == thr->members_cap) {
-				uint32_t cap = n ? 2 * n : 32;
-				uint32_t *more = realloc(thr->members, cap * sizeof(*more));
-				if (!more)
-					return n;
-				thr->members = more;
-				thr->members_cap = cap;
-			}
-			thr->members[n++] = g->qpn;
+			if (!shca_member_add(thr, n, g->qpn))
+				return n;
+			n++;
 		}
 	return n;
 }
@@ -660,6 +655,102 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 	return rc == IBV_WC_LOC_PROT_ERR ? rc : IBV_WC_SUCCESS;
 }
 
+/* ---- Ethernet frames of raw packet queues ------------------------------------------------------------------------------ */
+
+/* Copies the frame to a buffer of the thread, so that the flows compare the bytes that the receivers get. Returns NULL: the frame
+ * cannot be read, or there is no memory. */
+static uint8_t *read_frame(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req)
+{
+	if (!thr->frame && !(thr->frame = malloc(SHCA_FRAME_MAX)))
+		return NULL;
+	uint8_t *frame = (uint8_t *)thr->frame;
+	struct shca_seg seg = {.where = (uintptr_t)frame, .len = req->len, .lane = SHCA_LANE_CMA};
+	struct shca_iov dst = {.proc = SHCA_HERE, .seg = &seg, .n = 1}, src = data_of(qp, req, 0);
+	bool src_err;
+
+	if (req->inl)
+		memcpy(frame, req->inl, req->len);
+	else if (shca_copy(thr, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err))
+		return NULL;
+	return frame;
+}
+
+/* Finds the receiving queue of a number that a flow has. Returns false: the queue is not ready, its process is dying, or the queue
+ * is a UD queue, whose packets have other headers. */
+static bool find_frame_receiver(struct shca_thread *thr, uint32_t qpn, struct shca_responder *r)
+{
+	struct shca_qp *to = shca_number_get(thr->m, qpn, SHCA_KIND_QP);
+
+	if (!to || to->type != IBV_QPT_RAW_PACKET ||
+	    !(atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_RESPOND) ||
+	    shca_proc_dying(thr->m, to->proc & (SHCA_MAX_PROCS - 1)))
+		return false;
+	*r = (struct shca_responder){.qp = to, .number = to->qpn, .pd = to->pd};
+	return true;
+}
+
+/* Delivers the frame to one queue. Without a receive the queue loses the frame. */
+static void deliver_frame(struct shca_thread *thr, struct shca_qp *qp, struct shca_req *req, uint8_t *frame,
+			  struct shca_responder *r)
+{
+	bool strip = r->qp->raw & SHCA_RAW_STRIP_VLAN && shca_frame_tagged(frame, req->len);
+	uint8_t macs[12];
+
+	req->inl = frame;
+	req->imm = 0;
+	if (strip) {
+		req->imm = (uint32_t)frame[14] << 8 | frame[15];
+		memcpy(macs, frame, sizeof(macs));
+		memmove(frame + 4, macs, sizeof(macs));
+		req->inl = frame + 4;
+		req->len -= 4;
+	}
+	int rc = exec_send(thr, qp, req, r);
+	if (rc == SHCA_RNR || !r->rq)
+		shca_hw_count(thr->m, r->qp, SHCA_HW_OUT_OF_BUFFER);
+	if (strip) {
+		req->len += 4;
+		memcpy(frame + 12, (const uint8_t[]){0x81, 0x00, (uint8_t)(req->imm >> 8), (uint8_t)req->imm}, 4);
+		memcpy(frame, macs, sizeof(macs));
+	}
+}
+
+/* Runs an Ethernet frame: a copy for each queue that the flows name (flow.c). As of a multicast datagram, the successor of an
+ * executor that died does not begin again. */
+static __attribute__((noinline)) int exec_frame(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_req copy = {.op = SHCA_OP_FRAME, .flags = req->flags & SHCA_WQE_SOLICITED, .len = req->len};
+	uint32_t port = SHCA_PATH_PORT(atomic_load_explicit(&qp->path, memory_order_relaxed));
+	struct shca_responder r;
+
+	if (shca_step_of(qp) != SHCA_STEP_NONE) {
+		shca_release_receive(thr, qp);
+		return IBV_WC_SUCCESS;
+	}
+	if (req->len < SHCA_FRAME_HEADER || req->len > SHCA_FRAME_MAX)
+		return IBV_WC_LOC_LEN_ERR;
+	if (unlikely(taps(thr, 0)))
+		return exec_tapped(thr, qp, req);
+	uint8_t *frame = read_frame(thr, qp, req);
+	if (!frame)
+		return IBV_WC_LOC_PROT_ERR;
+	if (!shca_port_up(thr->m, port))
+		return IBV_WC_SUCCESS;
+	shca_epoch_widen(thr);
+	uint32_t n = shca_flow_receivers(thr, qp, frame, req->len);
+	if (!n)
+		shca_hw_count(thr->m, qp, SHCA_HW_RX_STEER_MISSED);
+	for (uint32_t i = 0; i < n; i++) {
+		shca_epoch_widen(thr);
+		if (!find_frame_receiver(thr, thr->members[i], &r))
+			continue;
+		deliver_frame(thr, qp, &copy, frame, &r);
+		SHCA_FAILPOINT(thr, "frame", qp, req->op);
+		shca_step_to(qp, SHCA_STEP_NONE);
+	}
+	return IBV_WC_SUCCESS;
+}
+
 /* The status that the requester gets. An unreliable connection has no acknowledgements: a message that its responder cannot take
  * is lost (IBTA 9.8.2). */
 static int outcome(struct shca_thread *thr, struct shca_qp *qp, int rc)
@@ -707,7 +798,7 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 	}
 }
 
-/* Runs a request that has no responder. */
+/* Runs a request that has no responder, or whose receivers the flows name. */
 static __attribute__((noinline)) int exec_local(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	switch (req->op) {
@@ -719,6 +810,8 @@ static __attribute__((noinline)) int exec_local(struct shca_thread *thr, struct 
 		return shca_window_bind(thr, qp, req);
 	case SHCA_OP_UMR:
 		return shca_mkey_configure(thr, qp, req);
+	case SHCA_OP_FRAME:
+		return exec_frame(thr, qp, req);
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
@@ -736,7 +829,7 @@ static int exec_fate(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	switch (fate) {
 	case SHCA_FATE_DROP:
 		/* outcome() makes SUCCESS of a UC request's */
-		return qp->type == IBV_QPT_UD ? IBV_WC_SUCCESS : shca_nobody(qp);
+		return shca_is_datagram(qp) ? IBV_WC_SUCCESS : shca_nobody(qp);
 	case SHCA_FATE_DELAY:
 		return shca_nobody(qp);
 	case SHCA_FATE_RNR:
@@ -746,7 +839,7 @@ static int exec_fate(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		break;
 	}
 	int rc = shca_exec(thr, qp, req);
-	if (fate == SHCA_FATE_DUP && qp->type == IBV_QPT_UD && rc == IBV_WC_SUCCESS) {
+	if (fate == SHCA_FATE_DUP && shca_is_datagram(qp) && rc == IBV_WC_SUCCESS) {
 		shca_step_to(qp, SHCA_STEP_NONE);
 		rc = shca_exec(thr, qp, req);
 	}

@@ -42,7 +42,7 @@ void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 		shca_cq_notice_again(thr, cq);
 		return;
 	}
-	if (!to || rq->is_srq || qp->type == IBV_QPT_UD) {
+	if (!to || rq->is_srq || shca_is_datagram(qp)) {
 		shca_rq_return(thr, rq, qp->step_index, qp->step_pos, qp->qpn);
 		return;
 	}

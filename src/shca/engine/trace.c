@@ -59,7 +59,7 @@ static uint64_t wait_of(const struct shca_member *m, const struct shca_qp *qp, c
  */
 enum shca_fate shca_fate(struct shca_thread *thr, struct shca_qp *qp, bool *held)
 {
-	bool reliable = qp->type != IBV_QPT_UD && qp->type != IBV_QPT_UC;
+	bool reliable = !shca_is_datagram(qp) && qp->type != IBV_QPT_UC;
 	uint64_t word = atomic_load_explicit(&qp->held, memory_order_relaxed), now = monotonic_ns();
 	enum shca_fate fate = (enum shca_fate)(word & 7);
 	struct shca_fault *f = faults_of(thr->m, qp->qpn);

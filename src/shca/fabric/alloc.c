@@ -876,6 +876,7 @@ void shca_mem_hide(struct shca_member *m, uint32_t slot)
 	atomic_store(&m->procs[slot].mailbox, 0);
 	__atomic_store_n(&m->procs[slot].xrcd_list, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&m->procs[slot].group_list, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&m->procs[slot].flow_list, 0, __ATOMIC_SEQ_CST);
 }
 
 void shca_mem_reap(struct shca_member *m, uint32_t slot)

@@ -131,7 +131,7 @@ struct shca_thread {
 	uint32_t wake_n, wake_cap;
 	uint64_t rng;			/* state of the random numbers of fault injection */
 	struct shca_late *late;		/* fault injection: a delayed datagram; NULL until the first */
-	uint32_t *members;		/* of the multicast group of the datagram that is being run */
+	uint32_t *members;		/* queues to which the datagram or frame that is being run goes */
 	uint32_t members_cap;
 	const uint64_t *group;		/* GID of that group while a copy is being delivered; else NULL */
 	bool sharing;			/* in a divided copy: no second one is begun inside */
@@ -139,6 +139,7 @@ struct shca_thread {
 	uint64_t again;			/* the tap: when a request that is held back is looked at again; 0: nothing is held back */
 	char *bounce;			/* 64 KiB, for copies from private to private memory, and to the arena (shca_fetch) */
 	char *calc;			/* operands and results of CALC; NULL until the first */
+	char *frame;			/* the Ethernet frame that is being run; NULL until the first */
 	struct shca_reaping *reaping;	/* reap.c: dead processes that this thread cleans up after */
 	bool in_reap, helper;		/* in_reap: inside shca_reap_on; helper: the helper thread */
 	struct shca_thread *next;		/* of the member */

@@ -104,6 +104,7 @@ struct shca_proc_slot {
 	shca_aligned _Atomic uint64_t timers[SHCA_QP_SEGS / SHCA_TIMER_GROUP / 64];
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
 	shca_off cq_list, srq_list, group_list;
+	shca_off flow_list;		/* struct shca_flow */
 	_Atomic uint64_t foreign_wqes;	/* work requests that this process ran for other processes */
 	char async_addr[32];		/* abstract socket of the asynchronous event descriptor */
 	char cm_addr[32];		/* RDMA CM's bell: rung for events of the port */
@@ -141,6 +142,7 @@ enum shca_hw_counter {
 	SHCA_HW_NO_ANSWER,		/* requests that found no responder, and wait to be tried again */
 	SHCA_HW_LOCAL_ACK_TIMEOUT_ERR,	/* requests whose retries were used up */
 	SHCA_HW_REQ_CQE_ERROR,		/* queues that a request's error has failed */
+	SHCA_HW_RX_STEER_MISSED,	/* frames that no flow has steered to a queue */
 	SHCA_HW_COUNTERS
 };
 
@@ -539,6 +541,7 @@ enum shca_wr_op {
 	SHCA_OP_SEND_INV,
 	/* requests without a responder */
 	SHCA_OP_NOP, SHCA_OP_LOCAL_INV, SHCA_OP_BIND_MW, SHCA_OP_UMR,
+	SHCA_OP_FRAME,			/* an Ethernet frame: the flows of all processes name its receivers */
 	/* completions of receives */
 	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
 	SHCA_OPS,
@@ -625,7 +628,8 @@ struct shca_qp {
 	uint32_t pd, access, qkey;
 	_Atomic uint32_t dest_qpn;	/* RC, XRC_RECV: the connected requester */
 	uint16_t proc;
-	uint8_t type, reserved;		/* enum ibv_qp_type; DC_INI and DC_TGT are SHCA_QPT_* */
+	uint8_t type;			/* enum ibv_qp_type; DC_INI and DC_TGT are SHCA_QPT_* */
+	uint8_t raw;			/* RAW_PACKET: SHCA_RAW_*. Fixed when the queue is made */
 	uint32_t xrcd;
 	uint64_t dc_key;
 	/* offset of the QP's own receive queue or SRQ; 0: none (XRC_RECV finds the SRQ by number) */
@@ -727,6 +731,9 @@ struct shca_qp {
 #define SHCA_QP_NOORDER 16u
 #define SHCA_QP_NOSEQUENCE 32u
 #define SHCA_QP_NO_READS 64u		/* max_dest_rd_atomic 0: the queue answers neither READs nor atomics */
+#define SHCA_RAW_STRIP_VLAN 1u		/* received frames lose their VLAN tag, which the completion has (CVLAN_STRIPPING) */
+#define SHCA_RAW_LOOP_UC 2u		/* the queue's own unicast frames match the queue's own flows */
+#define SHCA_RAW_LOOP_MC 4u		/* the same of multicast frames */
 
 /* ---- common queue pairs (engine/common.c) ------------------------------------------------------------------- */
 
@@ -783,6 +790,56 @@ struct shca_group {
 #define SHCA_MULTICAST (1u << 24)
 #define SHCA_MULTICAST_QPN 0xffffffu	/* IBTA: the destination of every multicast packet */
 #define SHCA_MULTICAST_LID 0xc000u	/* the first one */
+
+/* ---- flows (engine/flow.c) ----------------------------------------------------------------------------------- */
+
+#define SHCA_FRAME_HEADER 14u		/* destination and source MAC, EtherType */
+#define SHCA_FRAME_MAX 9618u		/* a jumbo frame of 9600 bytes, its header and a VLAN tag; without FCS */
+
+/*
+ * What flows compare of a frame. Fields that are wider than a byte are in network order, and 0 where the frame has no such field.
+ */
+struct shca_flow_key {
+	union {
+		struct {
+			uint8_t dst_mac[6], src_mac[6];
+			uint16_t ether_type;	/* behind the VLAN tag */
+			uint16_t vlan_tag;	/* priority:3 | CFI:1 | VLAN id:12 */
+			uint8_t src_ip[16], dst_ip[16];	/* IPv4: the first 4 bytes */
+			uint32_t flow_label;
+			uint8_t protocol;	/* IPv6: of the header behind the extension headers */
+			uint8_t tos;		/* IPv6: traffic class */
+			uint8_t ttl;		/* IPv6: hop limit */
+			uint8_t ip_flags;	/* IPv4: the 3 bits above the fragment offset */
+			uint16_t src_port, dst_port;
+			uint32_t layers;	/* SHCA_LAYER_*, which the frame has */
+		};
+		uint64_t word[8];
+	};
+};
+_Static_assert(sizeof(struct shca_flow_key) == 64, "no padding: a flow compares words");
+#define SHCA_LAYER_VLAN 1u
+#define SHCA_LAYER_IPV4 2u
+#define SHCA_LAYER_IPV6 4u
+#define SHCA_LAYER_TCP 8u		/* and the frame has the ports: it is no later fragment */
+#define SHCA_LAYER_UDP 16u
+
+/*
+ * A flow of ibv_create_flow: frames that match go to a raw packet queue of the process that has made the flow. The flows are one
+ * table, of lists by process: a sender walks all lists for each frame. Written by the maker before the flow is listed; a listed
+ * flow does not change (docs/shca-engine.md, Flows).
+ */
+struct shca_flow {
+	shca_aligned struct shca_flow_key value;	/* only bits of `mask` are set */
+	struct shca_flow_key mask;
+	uint32_t qpn;
+	uint16_t priority;		/* 0 comes first */
+	uint8_t type;			/* enum ibv_flow_attr_type */
+	uint8_t port;
+	uint32_t flags;			/* IBV_FLOW_ATTR_FLAGS_DONT_TRAP */
+	uint32_t reserved;
+	shca_off next;			/* flow_list */
+};
 
 /* ---- divided copies (engine/share.c) ----------------------------------------------------------------------- */
 

@@ -232,6 +232,7 @@ static void thread_destroy(struct shca_thread *thr)
 	free(thr->wakeups);
 	free(thr->bounce);
 	free(thr->calc);
+	free(thr->frame);
 	free(thr->late);
 	free(thr->members);
 	free(thr);
@@ -356,7 +357,7 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 		atomic_store(&p->timers[i], 0);
 	memset(p->comm, 0, sizeof(p->comm));
 	prctl(PR_GET_NAME, p->comm);
-	p->qp_list = p->cq_list = p->srq_list = p->group_list = p->xrcd_list = 0;
+	p->qp_list = p->cq_list = p->srq_list = p->group_list = p->flow_list = p->xrcd_list = 0;
 	atomic_store(&p->foreign_wqes, 0);
 	memset(p->async_addr, 0, sizeof(p->async_addr));
 	memset(p->cm_addr, 0, sizeof(p->cm_addr));

@@ -36,7 +36,7 @@ struct shca_node {
 	struct shca_fd bell;		/* the process's asynchronous event bell: m.proc->async_addr */
 	pthread_mutex_t mutex;		/* contexts */
 	struct shca_context *contexts;
-	struct shca_list qps, cqs, srqs, xrcds, groups;
+	struct shca_list qps, cqs, srqs, xrcds, groups, flows;
 	struct shca_zombies {
 		struct shca_zombie *first, *last;
 		uint32_t n;
@@ -177,8 +177,8 @@ int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_g
 int shca_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, int *type);
 /* The MAC address that a GID of the port was made of. 0, or -1 with errno. */
 int shca_resolve_mac(struct ibv_context *ctx, const struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid);
-/* Refused: steering of packets, receive work queues, and tables that spread packets over these. */
-struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+/* Refused: receive work queues, tables that spread packets over these, and packet pacing. */
+int shca_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 struct ibv_wq *shca_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr);
 struct ibv_rwq_ind_table *shca_create_rwq_ind_table(struct ibv_context *ctx, struct ibv_rwq_ind_table_init_attr *attr);
 int shca_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
@@ -369,6 +369,7 @@ struct shca_qp_create {
 	struct ibv_qp_init_attr_ex attr;
 	uint8_t type;			/* as struct shca_qp */
 	uint8_t flags;			/* SHCA_QP_* */
+	uint8_t raw;			/* RAW_PACKET: SHCA_RAW_* */
 	uint64_t dv_send_ops;
 	uint64_t dc_key;
 };
@@ -408,6 +409,11 @@ static inline bool shca_type_sends(uint8_t type)
 {
 	return type != IBV_QPT_XRC_RECV && type != SHCA_QPT_DCT;
 }
+/* The path MTU of a queue in RESET; 0: a message is one packet of any length. */
+static inline uint32_t shca_reset_mtu(uint8_t type)
+{
+	return type == IBV_QPT_RAW_PACKET ? 0 : 4096;
+}
 
 /* ---- qp_handle.c -------------------------------------------------------------------------------------------- */
 
@@ -443,6 +449,11 @@ void shca_xrc_unmap(struct shca_user_qp *qp);
 int shca_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int shca_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 void shca_groups_leave(struct shca_thread *thr, struct shca_user_qp *qp);
+
+/* flow.c. The verbs; and the end of all flows to a queue whose context is being closed. Must: the thread has a slot. */
+struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int shca_destroy_flow(struct ibv_flow *flow);
+void shca_flows_end(struct shca_thread *thr, struct shca_user_qp *q);
 
 /* zombie.c. Takes a stopped queue away from look-ups by number. Must hold the queue's lock. Returns true if the queue stands on
  * the list of a receive queue: then the caller must call shca_zombie_end instead of freeing, behind a quiesce and behind freeing

@@ -141,6 +141,7 @@ static const struct counter {
 	{ HW("local_ack_timeout_err"), NULL, SHCA_HW_LOCAL_ACK_TIMEOUT_ERR },
 	{ HW("req_cqe_error"), NULL, SHCA_HW_REQ_CQE_ERROR },
 	{ HW("no_answer"), NULL, SHCA_HW_NO_ANSWER },
+	{ HW("rx_steer_missed_packets"), NULL, SHCA_HW_RX_STEER_MISSED },
 	{ HW("duplicate_request"), dups, 0 },
 	{ HW("packet_seq_err"), NULL, SHCA_HW_COUNTERS },
 	{ HW("out_of_sequence"), NULL, SHCA_HW_COUNTERS },

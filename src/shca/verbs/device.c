@@ -241,6 +241,8 @@ static void fill_ops(struct verbs_context *v)
 	v->sz = sizeof *v;
 	v->query_port = shca_query_port;
 	v->ibv_create_flow = shca_create_flow;
+	v->ibv_destroy_flow = shca_destroy_flow;
+	v->modify_qp_rate_limit = shca_modify_qp_rate_limit;
 	v->create_wq = shca_create_wq;
 	v->create_rwq_ind_table = shca_create_rwq_ind_table;
 	v->advise_mr = shca_advise_mr;

@@ -6,7 +6,7 @@
  *                mr.c MR, device memory   mw.c memory windows   rights.c protection of memory to register   ah.c AH   local.c objects by number
  *                qp.c QP   qp_modify.c its transitions, by qpstate.c   sq.c memory of its send queue   qp_handle.c its handle
  *                xrc.c XRC's receiving QPs   dct.c experimental DC targets   zombie.c destroyed QPs on RNR lists
- *                mcast.c multicast groups
+ *                mcast.c multicast groups   flow.c flows to raw packet QPs
  *     submit/    post_send.c ibv_post_send   fast_write.c, datagram.c its short cuts   post.c lists, shca_submit   wr.c ibv_wr_*
  *                exp_post.c experimental verbs, task lists   raw.c WQEs of a ConnectX
  *     receive/   post_recv.c ibv_post_recv   poll.c ibv_poll_cq, ibv_start_poll
@@ -367,11 +367,21 @@ struct shca_user_qp {
 	struct shca_umr *umr;		/* requests that configure memory keys (wr.c); NULL: the queue pair was not made for them */
 	bool mapped;			/* the shared part exists; false after the context was closed */
 	struct shca_user_group *groups;	/* multicast; guarded by the node's mutex */
+	struct shca_user_flow *flows;	/* that lead to the queue; guarded by the node's mutex */
 };
 
 /* A queue's membership in a multicast group (mcast.c). */
 struct shca_user_group {
 	struct shca_user_group *next;	/* of the queue */
+	struct shca_listed listed;
+	shca_off off;
+};
+
+/* A flow of ibv_create_flow (flow.c). */
+struct shca_user_flow {
+	struct ibv_flow flow;
+	struct shca_user_flow *next;	/* of the queue */
+	struct shca_user_qp *qp;	/* NULL: the context was closed, which has ended the flow */
 	struct shca_listed listed;
 	shca_off off;
 };

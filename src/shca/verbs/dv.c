@@ -64,13 +64,25 @@ static uint32_t cross_flags(const struct ibv_qp_init_attr_ex *attr, const struct
 	return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags & can : 0;
 }
 
+/* mlx5dv's creation flags of a raw packet queue pair. TUNNEL_OFFLOADS asks that offloads apply to packets in tunnels, too: the
+ * device has no offloads. */
+#define RAW_FLAGS                                                                                                              \
+	((uint32_t)(MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC | MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC |                \
+		    MLX5DV_QP_CREATE_TUNNEL_OFFLOADS))
+static uint8_t raw_flags(uint32_t flags)
+{
+	return (uint8_t)((flags & MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC ? SHCA_RAW_LOOP_UC : 0) |
+			 (flags & MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC ? SHCA_RAW_LOOP_MC : 0));
+}
+
 struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				 struct mlx5dv_qp_init_attr *dv)
 {
 	const uint64_t known = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS | MLX5DV_QP_INIT_ATTR_MASK_DC |
 			       MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS;
 	/* where a completion is kept is no matter of the caller's here */
-	const uint32_t hints = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE | MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE;
+	const uint32_t hints = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE | MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE |
+			       (attr->qp_type == IBV_QPT_RAW_PACKET ? RAW_FLAGS : 0);
 	uint32_t cross = cross_flags(attr, dv);
 	struct ibv_qp_init_attr_ex plain = *attr;
 	struct shca_qp_create cr = {.type = 0};
@@ -101,6 +113,8 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 		return NULL;
 	}
 	cr.flags |= shca_qp_flags_of(cross);
+	if (attr->qp_type == IBV_QPT_RAW_PACKET && dv && dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS)
+		cr.raw |= raw_flags(dv->create_flags);
 	struct shca_user_qp *qp = shca_qp_new(ctx, &cr);
 	if (!qp)
 		return NULL;

@@ -142,6 +142,8 @@ static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flag
 	if (flags & IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: a receive's place is free again when its completion is polled, which "
 				   "IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW wants to do without");
+	if (attr->qp_type == IBV_QPT_RAW_PACKET)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: raw packet queue pairs are made by ibv_create_qp");
 	if (flags & ~can)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, the device has %#x", flags, can);
 	if (atomic > SHCA_ATOMIC_MAX)

@@ -51,6 +51,10 @@ static void device_attr(struct ibv_device_attr *a)
 	};
 	if (shca_ports() == 2)
 		a->device_cap_flags |= IBV_DEVICE_AUTO_PATH_MIG;
+	if (shca_is_ethernet()) {
+		a->device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING;
+		a->max_raw_ethy_qp = a->max_qp;
+	}
 	if (shca_is_connectx()) {
 		a->vendor_id = 0x02c9;	/* Mellanox's OUI */
 		a->vendor_part_id = 4123;	/* ConnectX-6 */
@@ -93,6 +97,7 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 		.hca_core_clock = 1000000,	/* kHz: ibv_query_rt_values_ex and completions count nanoseconds */
 		.completion_timestamp_mask = UINT64_MAX,
 		.max_dm_size = SHCA_MAX_DM,
+		.raw_packet_caps = shca_is_ethernet() ? IBV_RAW_PACKET_CAP_CVLAN_STRIPPING : 0,
 		.xrc_odp_caps = reliable,
 		.phys_port_cnt_ex = shca_ports(),
 	};
@@ -242,11 +247,10 @@ int shca_resolve_mac(struct ibv_context *ctx, const struct ibv_ah_attr *attr, ui
 	return 0;
 }
 
-struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
+int shca_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
-	errno = shca_refuse(EOPNOTSUPP, "create_flow: queue pair %#x, %u specifications: there are no packets of other transports to steer",
-			    qp->qp_num, attr->num_of_specs);
-	return NULL;
+	return shca_refuse(EOPNOTSUPP, "modify_qp_rate_limit: queue pair %#x, %u kbit/s: there is no packet pacing", qp->qp_num,
+			   attr->rate_limit);
 }
 
 struct ibv_wq *shca_create_wq(struct ibv_context *ctx, struct ibv_wq_init_attr *attr)

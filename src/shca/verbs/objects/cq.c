@@ -311,9 +311,11 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 		errno = shca_refuse(EINVAL, "create_cq_ex: comp_mask %#x flags %#x", attr->comp_mask, attr->flags);
 		return NULL;
 	}
-	if (attr->wc_flags & ~CQ_FIELDS) {
-		errno = shca_refuse(EOPNOTSUPP, "create_cq_ex: completion fields %#lx: only %#lx are kept",
-				    (unsigned long)attr->wc_flags, (unsigned long)CQ_FIELDS);
+	const uint64_t fields = CQ_FIELDS | (shca_is_ethernet() ? IBV_WC_EX_WITH_CVLAN : 0);
+	if (attr->wc_flags & ~fields) {
+		errno = shca_refuse(EOPNOTSUPP, "create_cq_ex: completion fields %#lx: only %#lx are kept%s",
+				    (unsigned long)attr->wc_flags, (unsigned long)fields,
+				    attr->wc_flags & IBV_WC_EX_WITH_CVLAN ? "; VLANs with SHCA_LINK=ethernet" : "");
 		return NULL;
 	}
 	if (pd && !pd->parent) {

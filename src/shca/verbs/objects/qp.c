@@ -9,7 +9,7 @@
 
 static bool has_recv(uint8_t type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_RAW_PACKET;
 }
 
 /* ---- create ------------------------------------------------------------------------------------------------- */
@@ -127,7 +127,8 @@ static void fill_shared(struct shca_user_qp *qp, const struct shca_qp_create *cr
 	sh->rcq = qp->rcq ? qp->rcq->off : 0;
 	sh->scq = qp->scq ? qp->scq->off : 0;
 	sh->sq_sig_all = qp->sq_sig_all;
-	sh->mtu = 4096;
+	sh->raw = cr->raw;
+	sh->mtu = shca_reset_mtu(cr->type);
 	atomic_store(&sh->qp_state, IBV_QPS_RESET);
 	atomic_store(&sh->enabled, cr->flags & SHCA_QP_MANAGED_SEND ? 0 : UINT64_MAX);
 	atomic_store(&sh->shared, qp->shared_only);
@@ -240,8 +241,23 @@ free_qp:
 
 static bool plain_type(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
-	       type == IBV_QPT_XRC_RECV;
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_RAW_PACKET ||
+	       type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+/* Refuses what a raw packet queue pair lacks. */
+static int raw_check(const struct ibv_qp_init_attr_ex *a)
+{
+	if (!shca_is_ethernet())
+		return shca_refuse(EOPNOTSUPP, "create_qp: the link layer is InfiniBand: raw packets need SHCA_LINK=ethernet");
+	if (a->comp_mask & (IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE))
+		return shca_refuse(EOPNOTSUPP,
+				   "create_qp: comp_mask %#x: frames are not spread by hashing: a flow steers them to one queue",
+				   a->comp_mask);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER)
+		return shca_refuse(EOPNOTSUPP, "create_qp: comp_mask %#x: frames are sent as they are posted: no segmentation",
+				   a->comp_mask);
+	return 0;
 }
 
 int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_create *cr)
@@ -251,13 +267,19 @@ int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_
 
 	*cr = (struct shca_qp_create){ .attr = *attr, .type = (uint8_t)attr->qp_type };
 	/* a datagram to a group comes to every attached queue but the sender's own, whether that is asked for or not */
-	const uint32_t flags = attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+	const uint32_t flags = attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB :
+			       attr->qp_type == IBV_QPT_RAW_PACKET ? IBV_QP_CREATE_CVLAN_STRIPPING : 0;
+	int err = attr->qp_type == IBV_QPT_RAW_PACKET ? raw_check(attr) : 0;
+	if (err)
+		return err;
 	if (!plain_type(attr->qp_type) || (attr->comp_mask & ~known) ||
 	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags & ~flags))
 		return shca_refuse(EOPNOTSUPP, "create_qp: type %d, comp_mask %#x, create flags %#x", attr->qp_type,
 				   attr->comp_mask, attr->create_flags);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		cr->attr.pd = NULL;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING)
+		cr->raw = SHCA_RAW_STRIP_VLAN;
 	return 0;
 }
 
@@ -388,6 +410,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	}
 	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
 	shca_groups_leave(thr, qp);
+	shca_flows_end(thr, qp);
 	shca_qp_stop(thr, qp);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
@@ -421,6 +444,9 @@ int shca_destroy_qp(struct ibv_qp *ibqp)
 	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
 	if (!shca_inherited(ibqp->context) && !shca_thread_get(qp->m))
 		return shca_no_thread("destroy_qp");
+	/* as the kernel has it */
+	if (qp->flows && !shca_inherited(ibqp->context))
+		return shca_refuse(EBUSY, "destroy_qp: flows lead to queue pair %#x: ibv_destroy_flow comes first", ibqp->qp_num);
 	shca_qp_unmap(qp);
 	shca_wait_acked(&ibqp->mutex, &ibqp->cond, &qp->events_unacked);
 	shca_qp_refs(qp, -1);

@@ -338,7 +338,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	sh->access = 0;
 	sh->qkey = 0;
 	shca_port_moved(qp->m, sh, SHCA_PATH_PORT(atomic_exchange(&sh->path, SHCA_PATH_RESET)), 1, shca_packets_of(sh));
-	sh->mtu = 4096;
+	sh->mtu = shca_reset_mtu(qp->type);
 	memset(&qp->attr, 0, sizeof qp->attr);
 	qp->attr_mask = 0;
 	set_state(qp, IBV_QPS_RESET);

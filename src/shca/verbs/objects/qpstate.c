@@ -4,7 +4,7 @@
 
 #include "shca/verbs/control.h"
 
-enum kind { K_RC, K_UC, K_UD, K_XRC_SEND, K_XRC_RECV, K_DCI, K_DCT, K_N };
+enum kind { K_RC, K_UC, K_UD, K_RAW, K_XRC_SEND, K_XRC_RECV, K_DCI, K_DCT, K_N };
 
 static const char *const state_names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 
@@ -38,6 +38,7 @@ static const struct rule rules[] = {
 		[K_RC] = { PKEY | PORT | ACCESS, 0 },
 		[K_UC] = { PKEY | PORT | ACCESS, 0 },
 		[K_UD] = { PKEY | PORT | QKEY, 0 },
+		[K_RAW] = { PORT, 0 },
 		[K_XRC_SEND] = { PKEY | PORT | ACCESS, 0 },
 		[K_XRC_RECV] = { PKEY | PORT | ACCESS, 0 },
 		[K_DCI] = { PKEY | PORT, ACCESS },
@@ -46,6 +47,7 @@ static const struct rule rules[] = {
 		[K_RC] = { 0, PKEY | PORT | ACCESS },
 		[K_UC] = { 0, PKEY | PORT | ACCESS },
 		[K_UD] = { 0, PKEY | PORT | QKEY },
+		[K_RAW] = { 0, PORT },
 		[K_XRC_SEND] = { 0, PKEY | PORT | ACCESS },
 		[K_XRC_RECV] = { 0, PKEY | PORT | ACCESS },
 		[K_DCI] = { 0, PKEY | PORT | ACCESS },
@@ -54,6 +56,7 @@ static const struct rule rules[] = {
 		[K_RC] = { AV | MTU | DEST | RQ_PSN | DEST_RD | RNR, ALT | ACCESS | PKEY },
 		[K_UC] = { AV | MTU | DEST | RQ_PSN, ALT | ACCESS | PKEY },
 		[K_UD] = { 0, PKEY | QKEY },
+		[K_RAW] = { 0, 0 },
 		[K_XRC_SEND] = { AV | MTU | DEST | RQ_PSN, ALT | ACCESS | PKEY },
 		[K_XRC_RECV] = { AV | MTU | DEST | RQ_PSN | DEST_RD | RNR, ALT | ACCESS | PKEY },
 		[K_DCI] = { MTU, PKEY | AV },
@@ -62,6 +65,7 @@ static const struct rule rules[] = {
 		[K_RC] = { TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD, CUR | ALT | ACCESS | RNR | MIG },
 		[K_UC] = { SQ_PSN, CUR | ALT | ACCESS | MIG },
 		[K_UD] = { SQ_PSN, CUR | QKEY },
+		[K_RAW] = { 0, CUR },
 		[K_XRC_SEND] = { TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD, CUR | ALT | ACCESS | MIG },
 		[K_XRC_RECV] = { TIMEOUT | SQ_PSN, CUR | ALT | ACCESS | RNR | MIG },
 		[K_DCI] = { TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD, CUR | RNR },
@@ -70,6 +74,7 @@ static const struct rule rules[] = {
 		[K_RC] = { 0, CUR | ACCESS | ALT | MIG | RNR },
 		[K_UC] = { 0, CUR | ACCESS | ALT | MIG },
 		[K_UD] = { 0, CUR | QKEY },
+		[K_RAW] = { 0, CUR },
 		[K_XRC_SEND] = { 0, CUR | ACCESS | ALT | MIG },
 		[K_XRC_RECV] = { 0, CUR | ACCESS | ALT | MIG | RNR },
 		[K_DCI] = { 0, CUR | RNR },
@@ -78,6 +83,7 @@ static const struct rule rules[] = {
 		[K_RC] = { 0, CUR | NOTIFY },
 		[K_UC] = { 0, CUR | NOTIFY },
 		[K_UD] = { 0, CUR | NOTIFY },
+		[K_RAW] = { 0, CUR | NOTIFY },
 		[K_XRC_SEND] = { 0, CUR | NOTIFY },
 		[K_XRC_RECV] = { 0, CUR | NOTIFY },
 		[K_DCI] = { -1, 0 },
@@ -87,6 +93,7 @@ static const struct rule rules[] = {
 				MIG },
 		[K_UC] = { 0, AV | ALT | ACCESS | PKEY | MIG },
 		[K_UD] = { 0, PKEY | QKEY },
+		[K_RAW] = { 0, 0 },
 		[K_XRC_SEND] = { 0, PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD | ALT | ACCESS | PKEY | MIG },
 		[K_XRC_RECV] = { 0, PORT | AV | TIMEOUT | DEST_RD | ALT | ACCESS | PKEY | RNR | MIG },
 		[K_DCI] = { -1, 0 },
@@ -95,6 +102,7 @@ static const struct rule rules[] = {
 		[K_RC] = { 0, CUR | ALT | ACCESS | RNR | MIG },
 		[K_UC] = { 0, CUR | ALT | ACCESS | MIG },
 		[K_UD] = { 0, CUR | QKEY },
+		[K_RAW] = { 0, CUR },
 		[K_XRC_SEND] = { 0, CUR | ALT | ACCESS | MIG },
 		[K_XRC_RECV] = { 0, CUR | ALT | ACCESS | RNR | MIG },
 		[K_DCI] = { -1, 0 },
@@ -103,6 +111,7 @@ static const struct rule rules[] = {
 		[K_RC] = { -1, 0 },
 		[K_UC] = { 0, CUR | ACCESS },
 		[K_UD] = { 0, CUR | QKEY },
+		[K_RAW] = { 0, CUR },
 		[K_XRC_SEND] = { -1, 0 },
 		[K_XRC_RECV] = { -1, 0 },
 		[K_DCI] = { -1, 0 },
@@ -115,6 +124,7 @@ static int qpstate_kind_of(uint8_t type)
 	case IBV_QPT_RC: return K_RC;
 	case IBV_QPT_UC: return K_UC;
 	case IBV_QPT_UD: return K_UD;
+	case IBV_QPT_RAW_PACKET: return K_RAW;
 	case IBV_QPT_XRC_SEND: return K_XRC_SEND;
 	case IBV_QPT_XRC_RECV: return K_XRC_RECV;
 	case SHCA_QPT_DCI: return K_DCI;
@@ -132,6 +142,8 @@ int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state t
 {
 	int k = qpstate_kind_of(type), given = mask & ~IBV_QP_STATE;
 
+	if (mask & IBV_QP_RATE_LIMIT)
+		return shca_refuse(EOPNOTSUPP, "modify_qp: IBV_QP_RATE_LIMIT: there is no packet pacing");
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
 		if (to == IBV_QPS_ERR && from == IBV_QPS_RESET)
 			return shca_refuse(EINVAL, "modify_qp: RESET to ERR");

@@ -18,7 +18,7 @@ struct polled {
 static const uint8_t wc_opcode[] = {
 	[SHCA_OP_NOP] = IBV_WC_DRIVER2,		[SHCA_OP_SEND] = IBV_WC_SEND,
 	[SHCA_OP_LOCAL_INV] = IBV_WC_LOCAL_INV,	[SHCA_OP_BIND_MW] = IBV_WC_BIND_MW,
-	[SHCA_OP_UMR] = IBV_WC_DRIVER1,
+	[SHCA_OP_UMR] = IBV_WC_DRIVER1,		[SHCA_OP_FRAME] = IBV_WC_SEND,
 	[SHCA_OP_SEND_IMM] = IBV_WC_SEND,	[SHCA_OP_WRITE] = IBV_WC_RDMA_WRITE,
 	[SHCA_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE, [SHCA_OP_READ] = IBV_WC_RDMA_READ,
 	[SHCA_OP_CAS] = IBV_WC_COMP_SWAP,	[SHCA_OP_FAA] = IBV_WC_FETCH_ADD,
@@ -484,6 +484,17 @@ static uint8_t ex_sl(struct ibv_cq_ex *ex)
 	return lcq_of(ex)->cur_sl;
 }
 
+/* The VLAN tag that a raw packet queue with IBV_QP_CREATE_CVLAN_STRIPPING has taken off the frame; 0: none. */
+static uint16_t ex_cvlan(struct ibv_cq_ex *ex)
+{
+	const struct shca_user_cq *cq = lcq_of(ex);
+	const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(cq->w0));
+	bool frame = SHCA_CQE_OP(cq->w0) == SHCA_OP_RECV && t && t->kind == SHCA_KIND_QP && t->qp &&
+		     t->qp->type == IBV_QPT_RAW_PACKET;
+
+	return frame ? (uint16_t)(cq->w1 >> 32) : 0;
+}
+
 static uint8_t ex_zero8(struct ibv_cq_ex *ex)
 {
 	return 0;
@@ -532,6 +543,7 @@ void shca_cq_ex_ops(struct shca_user_cq *cq)
 	ex->read_slid = ex_slid;
 	ex->read_sl = ex_sl;
 	ex->read_dlid_path_bits = ex_zero8;
+	ex->read_cvlan = ex_cvlan;
 	ex->read_completion_ts = ex_completion_ts;
 	ex->read_completion_wallclock_ns = ex_completion_wallclock;
 }

@@ -415,7 +415,9 @@ bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 
 __attribute__((noinline, cold)) int shca_send_refused(const struct shca_user_qp *q, const char *call, const struct shca_ask *a)
 {
-	if (a->op < 0 || !shca_op_allowed(q, (uint8_t)a->op))
+	bool frame = q->type == IBV_QPT_RAW_PACKET && a->op == SHCA_OP_SEND;
+
+	if (!frame && (a->op < 0 || !shca_op_allowed(q, (uint8_t)a->op)))
 		shca_refuse(EINVAL, "%s: opcode %d on queue pair %#x of type %u", call, a->opcode, q->qp.qp_num, q->type);
 	else if (a->segments > q->max_sge)
 		shca_refuse(EINVAL, "%s: %lu segments, queue pair %#x was made for %u", call, (unsigned long)a->segments,
@@ -494,12 +496,46 @@ static int atomic_write_of(const struct shca_user_qp *q, const struct ibv_send_w
 	return shca_fill_atomic_write(q, wr->sg_list, is_inline, req, segs);
 }
 
+int shca_frame_allowed(const struct shca_user_qp *q, const char *call, unsigned int flags)
+{
+	if (flags & IBV_SEND_IP_CSUM)
+		return shca_refuse(EINVAL, "%s: IBV_SEND_IP_CSUM on queue pair %#x: the device computes no checksums (raw_packet_caps)",
+				   call, q->qp.qp_num);
+	return 0;
+}
+
+/* A SEND of a raw packet queue pair. */
+static int frame_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_send *send, struct shca_seg *segs,
+		    struct shca_ask *ask)
+{
+	struct shca_req *req = &send->req;
+	int err = shca_frame_allowed(q, "post_send", wr->send_flags);
+
+	if (err)
+		return err;
+	if (wr->opcode != IBV_WR_SEND || ask->segments > q->max_sge)
+		return shca_send_refused(q, "post_send", ask);
+	send->wr_id = wr->wr_id;
+	*req = (struct shca_req){.op = SHCA_OP_FRAME, .nsge = (uint8_t)wr->num_sge, .sge = segs,
+				 .flags = (uint8_t)((wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0) |
+						    (wr->send_flags & IBV_SEND_SOLICITED ? SHCA_WQE_SOLICITED : 0))};
+	if (!(wr->send_flags & IBV_SEND_INLINE)) {
+		req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, false, segs, &req->len);
+		return 0;
+	}
+	shca_send_inline(req, wr->sg_list, wr->num_sge, segs);
+	ask->inline_bytes = req->len;
+	return req->len > q->max_inline ? shca_send_refused(q, "post_send", ask) : 0;
+}
+
 /* Makes the request description of a work request that send_of does not make. Returns 0, or EINVAL. */
 static __attribute__((noinline, cold)) int rare_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_send *send,
 						   struct shca_seg *segs, struct shca_ask *ask)
 {
 	struct shca_req *req = &send->req;
 
+	if (q->type == IBV_QPT_RAW_PACKET)
+		return frame_of(q, wr, send, segs, ask);
 	switch (wr->opcode) {
 	case IBV_WR_LOCAL_INV: ask->op = SHCA_OP_LOCAL_INV; break;
 	case IBV_WR_BIND_MW: ask->op = SHCA_OP_BIND_MW; break;

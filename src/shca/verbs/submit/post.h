@@ -55,6 +55,9 @@ int shca_fill_bind(const struct shca_user_qp *q, const struct ibv_mw *mw, uint32
 int shca_fill_atomic_write(const struct shca_user_qp *q, const struct ibv_sge *sge, bool is_inline, struct shca_req *req,
 			   struct shca_seg *segs);
 
+/* Refuses IBV_SEND_* that a frame cannot have. Returns 0, or EINVAL. */
+int shca_frame_allowed(const struct shca_user_qp *q, const char *call, unsigned int flags);
+
 /* Whether the operation writes to the requester's segments, which then need IBV_ACCESS_LOCAL_WRITE. */
 static inline bool shca_op_writes_here(uint8_t op)
 {

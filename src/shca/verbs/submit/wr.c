@@ -360,6 +360,16 @@ static void wr_send(struct ibv_qp_ex *ex)
 	new_request(ex, SHCA_OP_SEND, 0, 0, 0);
 }
 
+/* A frame, on a raw packet queue pair. */
+static void wr_send_frame(struct ibv_qp_ex *ex)
+{
+	int err = shca_frame_allowed(wr_lqp_of(ex), "wr_send", ex->wr_flags);
+
+	if (err)
+		wr_lqp_of(ex)->wr_err = err;
+	new_request(ex, SHCA_OP_FRAME, 0, 0, 0);
+}
+
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 {
 	new_request(ex, SHCA_OP_SEND_IMM, 0, 0, imm);
@@ -713,10 +723,11 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 	struct ibv_qp_ex *ex = &q->ex;
 	uint64_t can = q->type == IBV_QPT_UD ? UD_OPS : q->type == IBV_QPT_UC ? UC_OPS | WINDOW_OPS :
 		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND ? RC_OPS | WINDOW_OPS | IBV_QP_EX_WITH_ATOMIC_WRITE :
-		       q->type == SHCA_QPT_DCI ? RC_OPS : 0;
+		       q->type == SHCA_QPT_DCI ? RC_OPS : q->type == IBV_QPT_RAW_PACKET ? IBV_QP_EX_WITH_SEND : 0;
+	bool frames = q->type == IBV_QPT_RAW_PACKET;
 
-	if ((ops & ~can) || (dv_flags & ~(uint64_t)(MLX5DV_QP_EX_WITH_RAW_WQE | UMR_OPS)) || (dv_flags && (!can || q->type == SHCA_QPT_DCI)) ||
-	    (dv_flags & UMR_OPS && q->type == IBV_QPT_UD))
+	if ((ops & ~can) || (dv_flags & ~(uint64_t)(MLX5DV_QP_EX_WITH_RAW_WQE | UMR_OPS)) ||
+	    (dv_flags && (!can || q->type == SHCA_QPT_DCI || frames)) || (dv_flags & UMR_OPS && q->type == IBV_QPT_UD))
 		return EOPNOTSUPP;	/* said: shca_qp_new */
 	/* libmlx5 has all calls of the type, asked for or not: rdma-core's test of remote invalidation asks for SEND alone */
 	if (dv_flags)
@@ -734,7 +745,7 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 	if (dv_flags & UMR_OPS && umr_ops(q, dv_flags))
 		return ENOMEM;	/* said: shca_qp_new */
 	if (ops & IBV_QP_EX_WITH_SEND)
-		ex->wr_send = wr_send;
+		ex->wr_send = frames ? wr_send_frame : wr_send;
 	if (ops & IBV_QP_EX_WITH_SEND_WITH_IMM)
 		ex->wr_send_imm = wr_send_imm;
 	if (ops & IBV_QP_EX_WITH_SEND_WITH_INV)
