@@ -367,11 +367,8 @@ int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Info_set";
 	struct hdl_info *i = get_own(info);
-	int rc;
+	int rc = i ? check_key(call, key) : bad_info(NULL, call, info);
 
-	if (!i)
-		return bad_info(NULL, call, info);
-	rc = check_key(call, key);
 	if (rc)
 		return rc;
 	if (!value)
@@ -390,11 +387,8 @@ int PMPI_Info_delete(MPI_Info info, const char *key)
 	static const char call[] = "MPI_Info_delete";
 	struct hdl_info *i = get_own(info);
 	struct pair *p;
-	int rc;
+	int rc = i ? check_key(call, key) : bad_info(NULL, call, info);
 
-	if (!i)
-		return bad_info(NULL, call, info);
-	rc = check_key(call, key);
 	if (rc)
 		return rc;
 	p = info_find(i, key);
@@ -412,11 +406,8 @@ HDL_PROFILED(Info_delete);
 static int look_up(const char *call, MPI_Info info, const char *key, const int *flag, const char **value)
 {
 	struct hdl_info *i = info_get(info);
-	int rc;
+	int rc = i ? check_key(call, key) : bad_info(NULL, call, info);
 
-	if (!i)
-		return bad_info(NULL, call, info);
-	rc = check_key(call, key);
 	if (rc)
 		return rc;
 	if (!flag)

@@ -574,11 +574,11 @@ int hdl_vcoll_rooted(const char *call, bool gather, const void *sendbuf, MPI_Cou
 /* The arguments of the functions below, as structs side. */
 #define ONE_SENT	(&(const struct side){ "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype })
 #define ONE_RECEIVED	(&(const struct side){ "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype })
-#define EACH_SENT(displs)                                                                                                      \
-	(&(const struct side){"sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs, .type = sendtype,           \
+#define EACH_SENT(displs) \
+	(&(const struct side){"sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs, .type = sendtype, \
 			      .large = LARGE})
-#define EACH_RECEIVED(displs)                                                                                                  \
-	(&(const struct side){"recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs, .type = recvtype,           \
+#define EACH_RECEIVED(displs) \
+	(&(const struct side){"recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs, .type = recvtype, \
 			      .large = LARGE})
 #define TYPES_SENT(is_far)	\
 	(&(const struct side){ "sendbuf", "sendcounts", "sendtypes", sendbuf, 0, sendcounts, sdispls, sendtypes, .large = LARGE, \
