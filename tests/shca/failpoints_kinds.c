@@ -73,8 +73,6 @@ enum { A, B, X, ROLES };
 #define GRH 40
 #define ROOM 256
 #define CELL0 0x100u
-#define DC_KEY 77u
-
 static struct stage {
 	char fabric[64];
 	enum kind kind;
@@ -118,26 +116,8 @@ static void poll_one(struct ibv_cq *cq, struct ibv_wc *wc, const char *what)
 
 static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
-	struct ibv_qp_init_attr_ex a = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = r->pd, .send_cq = cq,
-					.recv_cq = cq, .srq = srq};
-	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
-					 .dc_init_attr = {.dc_type = srq ? MLX5DV_DCTYPE_DCT : MLX5DV_DCTYPE_DCI}};
-
-	if (srq) {
-		dv.dc_init_attr.dct_access_key = DC_KEY;
-	} else {
-		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		a.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-				   IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-		a.cap = (struct ibv_qp_cap){.max_send_wr = 16, .max_send_sge = 1};
-	}
-	struct ibv_qp *qp = shca_dv_create_qp(r->ctx, &a, &dv);
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags =
-					   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
-	CHECK(qp && !shca_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (srq ? IBV_QP_ACCESS_FLAGS : 0)));
-	return qp;
+	return rig_dc_qp(r, cq, srq, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+			 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
 }
 
 /* An initiator becomes ready to send; a target, to answer. */
@@ -227,7 +207,7 @@ static void dc_post(struct ibv_qp *t, struct ibv_ah *ah, struct ibv_sge *sge)
 		case FAA: ibv_wr_atomic_fetch_add(ex, st->rkey, st->cell, 3); break;
 		default: ibv_wr_send(ex); break;
 		}
-		shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[1], DC_KEY);
+		shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[1], RIG_DC_KEY);
 		ibv_wr_set_sge(ex, sge[i].lkey, sge[i].addr, sge[i].length);
 	}
 	CHECK(!ibv_wr_complete(ex));

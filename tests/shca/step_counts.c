@@ -93,14 +93,7 @@ static struct ibv_qp *queue(struct ibv_cq *cq, struct ibv_srq *srq, uint32_t fla
 
 static void connect_both(struct ibv_qp *a, struct ibv_qp *b)
 {
-	struct ibv_qp *end[2] = {a, b};
-
-	for (int i = 0; i < 2; i++) {
-		struct rig_path p = {
-			.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-		rig_rtr(end[i], &p);
-		rig_rts(end[i], &p);
-	}
+	rig_connect(a, b, &(struct rig_path){.timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1});
 }
 
 enum { FEW = 20, MANY = 20 * FEW };

@@ -185,7 +185,8 @@ static void waits_for_x(struct rig *r)
 	      !shca_dereg_mr(umr));
 }
 
-static void is_written_to(struct rig *r)
+/* B: A writes to its memory until `done` is `until`. checks: the bytes are A's in the end. */
+static void written_to(struct rig *r, uint32_t until, bool checks)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
 	struct ibv_qp *t = new_queue(r, cq, IBV_QPT_RC, 0);
@@ -198,10 +199,20 @@ static void is_written_to(struct rig *r)
 	meet(3);
 	up(t, st->t[A]);
 	meet(6);
-	rig_await(&st->done, 1);
-	if (!test->no_receive && rig_check(buf, LARGE, 5) >= 0)
+	rig_await(&st->done, until);
+	if (checks && rig_check(buf, LARGE, 5) >= 0)
 		FAIL("A's WRITE: byte %ld is wrong", rig_check(buf, LARGE, 5));
 	CHECK(!shca_destroy_qp(t) && !shca_destroy_cq(cq) && !shca_dereg_mr(mr));
+}
+
+static void is_written_to(struct rig *r)
+{
+	written_to(r, 1, !test->no_receive);
+}
+
+static void is_written_to_until(struct rig *r)
+{
+	written_to(r, 2, false);
 }
 
 static void sends_datagram(struct rig *r)
@@ -282,23 +293,6 @@ static void runs_what_there_was(struct rig *r)
 	if (ran >= st->posted)
 		FAIL("X has run %lu requests of A, who had posted %lu when X began", (unsigned long)ran,
 		     (unsigned long)st->posted);
-}
-
-static void is_written_to_until(struct rig *r)
-{
-	struct ibv_cq *cq = rig_cq(r, 16, NULL);
-	struct ibv_qp *t = new_queue(r, cq, IBV_QPT_RC, 0);
-	struct ibv_mr *mr;
-	char *buf = memory(r, LARGE, &mr);
-
-	st->t[B] = t->qp_num;
-	st->addr = (uintptr_t)buf;
-	st->rkey = mr->rkey;
-	meet(3);
-	up(t, st->t[A]);
-	meet(6);
-	rig_await(&st->done, 2);
-	CHECK(!shca_destroy_qp(t) && !shca_destroy_cq(cq) && !shca_dereg_mr(mr));
 }
 
 /* ---- X is stopped inside a SEND of its own ---------------------------------------------------------------------- */
@@ -419,35 +413,11 @@ static void is_killed(struct rig *r)
 
 /* ---- a DC target dies ----------------------------------------------------------------------------------------------- */
 
-#define DC_KEY 77u
-
 static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
-	struct ibv_qp_init_attr_ex a = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = r->pd, .send_cq = cq,
-					.recv_cq = cq, .srq = srq};
-	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
-					 .dc_init_attr = {.dc_type = srq ? MLX5DV_DCTYPE_DCT : MLX5DV_DCTYPE_DCI}};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-				   .path_mtu = IBV_MTU_4096, .ah_attr = {.dlid = SHCA_LID, .port_num = 1}, .timeout = 14,
-				   .retry_cnt = 7, .rnr_retry = 7};
+	struct ibv_qp *qp = rig_dc_qp(r, cq, srq, IBV_QP_EX_WITH_SEND);
 
-	if (srq) {
-		dv.dc_init_attr.dct_access_key = DC_KEY;
-	} else {
-		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		a.send_ops_flags = IBV_QP_EX_WITH_SEND;
-		a.cap = (struct ibv_qp_cap){.max_send_wr = 16, .max_send_sge = 1, .max_inline_data = 16};
-	}
-	struct ibv_qp *qp = shca_dv_create_qp(r->ctx, &a, &dv);
-	CHECK(qp && !shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (srq ? IBV_QP_ACCESS_FLAGS : 0)));
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU | (srq ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
-	attr.qp_state = IBV_QPS_RTS;
-	attr.max_rd_atomic = 1;
-	if (!srq)
-		CHECK(!shca_modify_qp(qp, &attr,
-				      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					      IBV_QP_MAX_QP_RD_ATOMIC));
+	rig_dc_ready(qp, srq != NULL);
 	return qp;
 }
 
@@ -460,7 +430,7 @@ static enum ibv_wc_status dc_send(struct ibv_qp *qp, struct ibv_cq *cq, struct i
 	ibv_wr_start(ex);
 	ex->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_send(ex);
-	shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[B], DC_KEY);
+	shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[B], RIG_DC_KEY);
 	ibv_wr_set_inline_data(ex, &word, sizeof(word));
 	CHECK(!ibv_wr_complete(ex));
 	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
