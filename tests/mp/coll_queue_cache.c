@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators come and go, and what mailbox and tasks have of links and slots goes from one to the next.
+ * The cache of connected queues: communicators are made and freed, and the links and slots of mailbox and
+ * tasks go from one to the next.
  *
- *     coll_queue_cache count a communicator of ranks that had one before creates nothing, and to free one destroys nothing:
- *                                 the verbs that do are counted. Two at a time have two sets, those of some ranks their own.
- *     coll_queue_cache memory SHCACTL N a communicator that has offloaded takes N KiB at most, in the fabric and of heap; one
- *     that has not, 16 coll_queue_cache mixed the first longer operation's turn comes on some ranks before a persistent one is
- *     made, on others behind it coll_queue_cache unfreed persistent ones that nobody frees are no device's memory any more when
- *     the program has ended coll_queue_cache spoiled an operation has an error on some ranks: they have no set to go on with
- *     where the others offer theirs coll_queue_cache again longer operations of which a rank had no memory for one communicator
- *     have it for the next coll_queue_cache other ranks offer different sets, which differ in what was run on them last: they
- *     begin anew alike coll_queue_cache other refused and one rank of three does not hear of it: it says so, and nobody waits
- *     for it coll_queue_cache given where the transport lacks memory, what is kept of communicators goes; who has gone on with
- *     one does without coll_queue_cache spares scratch that is kept for later takes no communicator's queues (the device has 64
- *     MiB: SHCA_RESERVE) coll_queue_cache many more communicators at a time than sets are kept coll_queue_cache random [N]
- *     [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
- *                                 operations outstanding; each rank begins the operations of several communicators in an order
- *                                 of its own, and lags behind at times. All data are checked.
+ *     coll_queue_cache count             a communicator of ranks that had one before creates no object of the device, and freeing
+ *                                        one destroys none (the verbs are counted). Two communicators at a time have two sets of
+ *                                        queues, communicators of some of the ranks their own.
+ *     coll_queue_cache memory SHCACTL N  a communicator that has offloaded takes at most N KiB of fabric and heap, another one 16
+ *     coll_queue_cache mixed             some ranks run the first longer operation before they make a persistent one, the other
+ *                                        ranks behind it
+ *     coll_queue_cache unfreed           the device has no memory of persistent operations that the program never freed, when the
+ *                                        program has ended
+ *     coll_queue_cache spoiled           an operation has an error on some ranks, which then offer no set where the other ranks
+ *                                        offer theirs
+ *     coll_queue_cache again             longer operations for which a rank lacked memory in one communicator work in the next
+ *     coll_queue_cache other             ranks offer different sets, by what ran on each set last: all ranks begin with a new set
+ *     coll_queue_cache other refused the same, and one rank of three does not get the message: that rank reports an error, and
+ *                                        no rank waits for it
+ *     coll_queue_cache given             when the transport lacks memory, cached queues are destroyed; a rank that was using them
+ *                                        goes on without
+ *     coll_queue_cache spares            cached scratch memory takes no communicator's queues (the device has 64
+ *                                        MiB: SHCA_RESERVE)
+ *     coll_queue_cache many              more communicators at a time than sets are cached
+ *     coll_queue_cache random [N] [SEED] N steps: communicators of several groups are made, used and freed while other ones are,
+ *                                        with operations outstanding, too; each rank begins the operations of several
+ *                                        communicators in an order of its own, and is late at times. All data are checked.
  *
  * HEDDLE_COLL_EXECUTOR forces mailbox or tasks from the first call on.
  */

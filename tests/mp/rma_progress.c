@@ -6,8 +6,8 @@
  *     rma_progress stopped [CASE] the other ranks are stopped (SIGSTOP) outside the library; every operation on allocated and
  *                                      shared windows, put and get on created and dynamic ones
  *     rma_progress computing [CASE]    the other ranks compute until rank 0 is through: every operation on every window
- *     rma_progress asymmetric created windows: rank 0 has memory of MPI_Alloc_mem, or none, and the other ranks, which compute,
- *                                      have memory of malloc
+ *     rma_progress asymmetric          created windows: rank 0 has memory of MPI_Alloc_mem, or none, and the other ranks, which
+ *                                      compute, have memory of malloc
  *     rma_progress holder              a rank is stopped while it holds an exclusive lock: accesses to other ranks go on
  *
  * CASE: create, allocate, shared or dynamic; all without. There is no time limit but an alarm, which names

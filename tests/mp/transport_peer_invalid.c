@@ -2,15 +2,16 @@
 /*
  * What a peer must not say, or says too late: it is refused, reported, and changes nothing. Over UD, where all that one says
  * comes in its order. Argument:
- *     rndv about messages that are under way: more than there is, beside what was asked for, of somebody else's, or again; parts
- *     that are no message's (3 ranks) packets packets that claim more than they have, or are another life's; connections of
- *     another life (2 ranks, HEDDLE_TRANSPORT=rc,ud) numbers a connection whose queue breaks: both ends have the same numbers,
- *     others than before, and what is said late of the earlier
- *              ones changes nothing (2 ranks, RC or XRC; no other test of the software HCA would notice, which counts no packets)
+ *     rndv     about messages that are under way: more than there is, beside what was asked for, of somebody else's, or again;
+ *              parts that are no message's (3 ranks)
+ *     packets  packets that claim more than they have, or are another life's; connections of another life (2 ranks,
+ *              HEDDLE_TRANSPORT=rc,ud)
+ *     numbers  a connection whose queue breaks: both ends have the same numbers, others than before, and what is said late
+ *              of the earlier ones changes nothing (2 ranks, RC or XRC; no other test of the software HCA would notice,
+ *              which counts no packets)
  *     sleeps   one rank, RC: what the last look before a sleep finds is not slept over
- *     states one rank, UD: what a late word for an earlier sleep is for this one; what is sent at once; which
- *     request is the last of a
- *              fetch; which DC initiator a peer's requests go through
+ *     states   one rank, UD: what a late word for an earlier sleep is for this one; what is sent at once; which request is the
+ *              last of a fetch; which DC initiator a peer's requests go through
  */
 #include <poll.h>
 #include <stdio.h>

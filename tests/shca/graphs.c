@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random graphs of requests whose outcome is determined (graph.h) among real processes, one after the other, in four ways:
+ * Random graphs of requests whose outcome is determined (graph.h) among real processes, one graph after the other, in four ways:
  *
- *  PLAIN    all post at once
- *  STOPPED  all members but one post, and stop (SIGSTOP); the last one posts, and finds everything done while they are stopped
- *  PAUSED   members are stopped anywhere, for a while
- *  KILLED one member is killed: before it posts, while, or after that; at any time, or at a failpoint
- *  of the engine that somebody
- *           has come by before. What must hold then is said in graph_death.c
+ *  PLAIN    all members post at once
+ *  STOPPED  all members but one post, and stop (SIGSTOP); the last one posts, and finds all requests completed meanwhile
+ *  PAUSED   members are stopped at random points, for a while
+ *  KILLED   one member is killed: before, while or after it posts, at a random time or at a failpoint of the engine that an
+ *           executor has passed before. graph_death.c checks what must hold then
  *
  *     graphs [-n MEMBERS] [-s SEED] [-t SECONDS] [-r REQUESTS] [-w WAY]
  */
