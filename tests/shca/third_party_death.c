@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Third parties: a process that dies, stops, or has its descriptors closed, beside those that it has nothing to do with, or
- * in the middle of a queue that it runs for another.
+ * Third parties: a process dies, stops, or loses its descriptors, beside processes that it has no connection with, or while it
+ * executes a queue of another process.
  *
- *     A    the one that must go on
- *     B    its peer
- *     X    the third party; D, if there is one, dies for X
+ *     A  the process that must go on
+ *     B  its peer
+ *     X  the third party; D, if there is one, dies for X
  *
- * Each case says which of today's promises it holds to; docs/shca-engine.md, "Who watches whom".
+ * Each case names the promise that it checks; docs/shca-engine.md, "Who watches whom".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,7 +38,7 @@ static struct stage {
 static int role;
 static const struct test *test;
 
-/* What happens to X, and where. */
+/* The failpoint at which X dies or stops. */
 static const char *where;
 static int what;
 
@@ -46,13 +46,14 @@ struct test {
 	const char *name, *where;
 	int what;
 	void (*play[ROLES])(struct rig *r);
-	const char *then;		/* not there, but at the next one of these */
-	bool proxy;			/* nobody may use process_vm_* */
+	const char *then;		/* a failpoint: X stops there when it first passes it behind `where`; NULL: X
+					 * stops at `where` */
+	bool proxy;			/* process_vm_readv and _writev are refused to all processes */
 	bool no_receive;		/* A's request is a SEND that B has no receive for */
 	const char *death_ms;
 };
 
-/* X is in A's queue: what A had posted when X came, and X's work waits for A to post more. */
+/* X executes A's queue: notes how much A had posted by then, and waits until A posts more. */
 static void watch_the_owner(const char *name, const struct shca_qp *qp)
 {
 	static uint64_t last;
@@ -138,8 +139,8 @@ static void *memory(struct rig *r, size_t n, struct ibv_mr **mr)
 
 /* ---- a queue of A's in the hands of X --------------------------------------------------------------------------- */
 
-/* A: WAIT for a datagram, then a large WRITE to B, from private memory to private memory, or a SEND for which B has no receive.
- * X, which is connected to nobody, sends the datagram, so it is X that finds the queue runnable. */
+/* A: a WAIT for a datagram, then a large WRITE to B, from private memory to private memory, or a SEND for which B has no
+ * receive. X, which has no connection, sends the datagram, so X executes the queue. */
 static void waits_for_x(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL), *wcq = rig_cq(r, 16, NULL);
@@ -178,7 +179,7 @@ static void waits_for_x(struct rig *r)
 	/* X has stored no part of the last line, so it is written again */
 	if (wc.status != (test->no_receive ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_SUCCESS))
 		FAIL("the request: %s", ibv_wc_status_str(wc.status));
-	/* who is stopped inside of what is to be destroyed has to leave it */
+	/* X is stopped within the objects that are to be destroyed, and must leave them */
 	kill(st->pid[X], SIGCONT);
 	atomic_store(&st->done, 1);
 	CHECK(!shca_destroy_qp(t) && !shca_destroy_qp(u) && !shca_destroy_cq(cq) && !shca_destroy_cq(wcq) && !shca_dereg_mr(mr) &&
@@ -297,7 +298,7 @@ static void runs_what_there_was(struct rig *r)
 
 /* ---- X is stopped inside a SEND of its own ---------------------------------------------------------------------- */
 
-/* A takes away what it likes meanwhile, and its timers run, though D, which it is connected to, has died. */
+/* Meanwhile A destroys its own objects, and its timers run, though its peer D has died. */
 static void goes_on(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL), *dcq = rig_cq(r, 16, NULL);
@@ -322,7 +323,7 @@ static void goes_on(struct rig *r)
 		free(p);
 	}
 	kill(st->pid[D], SIGKILL);
-	/* B posts no receive: this ends by its timer, which the cleaning up after D must not starve */
+	/* B posts no receive: the SEND fails by its timer, which the reaping of D must not delay for ever */
 	CHECK(!shca_post_send(t, &wr, &bad));
 	completes(cq, IBV_WC_RNR_RETRY_EXC_ERR, "a SEND to B, who posts no receive,");
 	CHECK(!shca_post_send(d, &wr, &bad));
@@ -332,8 +333,8 @@ static void goes_on(struct rig *r)
 	atomic_store(&st->done, 1);
 }
 
-/* X is stopped where it may be inside anybody's objects, D dies with a member's memory, and nobody looks but the one who joins:
- * it cannot finish with D, and becomes a member nevertheless. */
+/* X is stopped where it may be using any member's objects, D dies with memory of a member, and only a process that joins looks
+ * for deaths: it cannot complete the reaping of D, and becomes a member nevertheless. */
 static void joins_beside(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
@@ -455,7 +456,7 @@ static void sends_to_the_dead(struct rig *r)
 		if ((status = dc_send(qp, cq, ah)))
 			FAIL("message %d to B, who lives: %s", i, ibv_wc_status_str(status));
 	kill(st->pid[B], SIGKILL);
-	/* from the moment that the kernel has told it */
+	/* from the moment at which the kernel reports the death */
 	for (int i = 0; !shca_proc_dying(r->m, slot) && !shca_proc_gone(r->m, slot); i++, rig_nap())
 		if (i > 40000)
 			FAIL("nobody notices the death of B");
@@ -471,7 +472,7 @@ static void is_a_target(struct rig *r)
 	struct ibv_cq *cq = rig_cq(r, 64, NULL);
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 64, .max_sge = 1}};
 	struct ibv_srq *srq = shca_create_srq(r->pd, &attr);
-	/* in the fabric: nothing but the life word says that nobody is there */
+	/* in the fabric's memory: only the life word shows that the process is dead */
 	char *buf = shca_at(r->m->base, shca_mem_alloc(r->m, 4096));
 	struct ibv_mr *mr = shca_reg_mr(r->pd, buf, 4096, (uintptr_t)buf, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_sge sge = {(uintptr_t)buf, 64, mr->lkey};
@@ -514,7 +515,7 @@ static void exchange(struct rig *r, struct ibv_qp *qp, struct ibv_cq *cq, uint32
 	CHECK(!shca_dereg_mr(mr));
 }
 
-/* The application closes everything, and the numbers become those of its own files. */
+/* The program closes all descriptors, and files of its own get their numbers. */
 static void loses_descriptors(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
