@@ -364,7 +364,7 @@ void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 /* The same of the completion at this position, which gets its time if the CQ has times. */
 void shca_cq_notice_at(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited);
 /* To be called when a completion is visible. The CAS that made the completion visible is a full fence; it pairs with the fence
- * between arming and the second look in shca_req_notify_cq, and with the fence between the note of a WAIT (verbs/submit/waits.c)
+ * between arming and the second look in shca_req_notify_cq, and with the fence between the note of a WAIT (verbs/objects/waits.c)
  * and the executor's second look (run.c). */
 static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
 {
