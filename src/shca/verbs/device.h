@@ -3,7 +3,8 @@
  * The verbs objects of this process: ibv_* structs with the device's private part behind them.
  *
  *     objects/   cq.c CQ, channels   waits.c the WAITs for a CQ   srq.c SRQ   rq.c memory of a receive queue   pd.c PD, domains
- *                mr.c MR, device memory   mw.c memory windows   rights.c protection of memory to register   ah.c AH   local.c objects by number
+ *                mr.c MR, device memory mw.c memory windows rights.c protection of memory to register ah.c AH
+ *                local.c objects by number
  *                qp.c QP   qp_modify.c its transitions, by qpstate.c   sq.c memory of its send queue   qp_handle.c its handle
  *                xrc.c XRC's receiving QPs   dct.c experimental DC targets   zombie.c destroyed QPs on RNR lists
  *                mcast.c multicast groups
@@ -17,8 +18,8 @@
  *     exp.c      attributes of the experimental verbs   import.c  second contexts, and their domains and regions
  *     device.c   devices, open, close                child.c   refusals in a forked child
  *
- * Files call downwards (tests/unit/layers.sh): refuse.c, events.c, query.c <- objects/ <- receive/ <- submit/ <- exp.c, device.c <-
- * dv.c. Upper folders come to the lower ones as hooks: struct shca_queue_ops.
+ * Files call downwards (tests/unit/layers.sh): refuse.c, events.c, query.c <- objects/ <- receive/ <- submit/ <- exp.c, device.c
+ * <- dv.c. Upper folders come to the lower ones as hooks: struct shca_queue_ops.
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H
@@ -153,7 +154,8 @@ struct shca_user_pd {
 struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
-	bool imported;			/* made by ibv_import_mr: not on the context's list; the process that registered the region deregisters it */
+	bool imported;			/* made by ibv_import_mr: not on the context's list; the process that registered the
+					 * region deregisters it */
 	uint32_t entries;		/* an indirect memory key (mkey.c): room for entries; 0: a region */
 	struct mlx5dv_mkey dv;		/* ... of mlx5dv_create_mkey */
 	void *own;			/* allocated by ibv_exp_reg_mr (IBV_EXP_ACCESS_ALLOCATE_MR); NULL: the program's memory */
@@ -350,7 +352,8 @@ struct shca_user_qp {
 	bool fills_keys;		/* IBV_EXP_QP_CREATE_UMR */
 	struct shca_mkey_entry *key_entries;	/* of the request that is being posted (exp_post.c) */
 	uint32_t key_cap;
-	struct shca_umr *umr;		/* requests that configure memory keys (wr.c); NULL: the queue pair was not made for them */
+	struct shca_umr *umr;		/* requests that configure memory keys (wr.c); NULL: the queue pair was
+					 * not made for them */
 	bool mapped;			/* the shared part exists; false after the context was closed */
 	struct shca_user_group *groups;	/* multicast; guarded by the node's mutex */
 };
@@ -397,11 +400,12 @@ int shca_wr_ops(struct shca_user_qp *qp, uint64_t send_ops_flags, uint64_t dv_fl
 int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq);
 int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge);
 void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq);
-/* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental verbs
- * for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
+/* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental
+ * verbs for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
 static inline bool shca_takes_receives(const struct shca_user_qp *q)
 {
-	return likely(q->rq && !q->srq) && (likely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) != IBV_QPS_RESET) ||
+	return likely(q->rq && !q->srq) &&
+	       (likely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) != IBV_QPS_RESET) ||
 		q->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND | SHCA_QP_MANAGED_RECV) || q->m->lenient);
 }
 /* The reason why shca_takes_receives is false, for a refusal. */
@@ -429,7 +433,7 @@ void shca_waits_free(struct shca_user_cq *cq);
 
 /* receive/poll.c */
 int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-/* Of a process with two ports: tells from which one a datagram came. */
+/* Of a process with two ports: the port from which a datagram came. */
 int shca_poll_cq_of_ports(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 struct ibv_exp_wc;
 int shca_exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc);
