@@ -160,8 +160,7 @@ static void test_beyond(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- representations whose extents are not known
- * ------------------------------------------------------------------------------- */
+/* ---- representations whose extents are not known ----------------------------------------------------------------- */
 
 static int extent_code, extent_bytes;
 
@@ -198,8 +197,7 @@ static void test_extents(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- collective buffering
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- collective buffering ---------------------------------------------------------------------------------------- */
 
 /* A striping unit that is longer than the data: one round, and one file domain with data. */
 static void test_striping(void)
@@ -248,8 +246,7 @@ static void test_no_extent(void)
 	WORKS(MPI_File_close(&f));
 }
 
-/* ---- close
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- close ------------------------------------------------------------------------------------------------------- */
 
 static MPI_File handled_file;
 static int handled, handled_class;
@@ -323,8 +320,7 @@ static void test_close(void)
 	meet(sync_comm);
 }
 
-/* ---- threads
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 /* An access that waits for a lock keeps no other one waiting, not even one that begins at once behind. */
 static void test_blocked(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The numbers that programs and their bindings rely on: a second record of the header's constants, and of the members' offsets. */
+/* The numbers that programs and their bindings rely on: a second record of the header's constants, and
+ * of the members' offsets. */
 #include <stddef.h>
 
 #define IS(name, value) _Static_assert((unsigned long long)(name) == (unsigned long long)(value), #name)
