@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoints has connected queues; this has the others: a third party dies at every step of a request of a UD, XRC or DC queue
- * that it runs for its owner.
+ * The queues that failpoints has not: a third party dies at every step of a request of a UD, XRC or DC queue that
+ * it executes for the owner.
  *
- *     A    owns the queue T, and is stopped by SIGSTOP before it runs
- *     B    has the receives (its own, an XRC SRQ, or a DC target's SRQ) and the memory; it sends nothing
- *     X    runs T: its message is what T's first request, a WAIT, waits for; or (DC, where nothing waits) it kicks T, which has
- *          found no target, as whoever finds a queue left over does
+ *     A  owns the queue T, and is stopped by SIGSTOP before it executes T
+ *     B  has the receives (its own, an XRC SRQ, or a DC target's SRQ) and the memory; it sends nothing
+ *     X  executes T: T's first request is a WAIT for X's message; or (DC, without WAIT) X kicks T, whose target it has not
+ *        found, as a thread does that finds a queue in `left`
  *
- * What X leaves unfinished B has to find finished while A is stopped.
+ * B must find the requests that X leaves unfinished completed while A is stopped.
  *
  *     failpoints_kinds [-v] [KIND [POINT [REQUEST]]]
  */
@@ -79,7 +79,7 @@ static struct stage {
 	enum req req;
 	const struct point *p;
 	bool priv;
-	uint32_t t[2], srqn, slot_a, slot_x;	/* T, and what answers it */
+	uint32_t t[2], srqn, slot_a, slot_x;	/* numbers of T and of the queue that responds; slots of A and X */
 	shca_off off;			/* T's */
 	uint64_t addr, cell;
 	uint32_t rkey;
@@ -120,7 +120,7 @@ static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq 
 			 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
 }
 
-/* An initiator becomes ready to send; a target, to answer. */
+/* Takes an initiator to RTS, a target to RTR. */
 static void dc_up(struct ibv_qp *qp, bool target)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096,
@@ -360,8 +360,8 @@ static void check_b(struct rig *r, struct ibv_cq *cq, struct answers *s, char *p
 		FAIL("%u receives are left, of %u", posted(r, s), RECVS - n);
 }
 
-/* A's helper thread may be running T by its timer when A is stopped: nobody could take away what is X's before A goes on. Then A
- * is to go on, and be stopped again. */
+/* A's helper thread may be executing T by its timer when A is stopped: then X could not be reaped before A goes on. So A goes
+ * on, and is stopped again. */
 static void stopped_outside(struct rig *r)
 {
 	for (uint32_t n = 1;; n++) {
