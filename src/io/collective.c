@@ -17,8 +17,9 @@
  * blocking call the operations are complete when the step ends; in a nonblocking one collective_turn, in progress, goes on when
  * they are.
  *
- * Ranks whose accesses do not interleave gain nothing, nor do those of a file that is nearly empty between them: then each accesses
- * the file for itself. All know that from the extents. So do all in atomic mode: an access is to be one, and rounds are many.
+ * Ranks whose accesses do not interleave gain nothing, nor do those of a file that is nearly empty between them:
+ * then each accesses the file for itself. All know that from the extents. So do all in atomic mode: an access is to
+ * be one, and rounds are many.
  */
 #include "io/io.h"
 
@@ -144,13 +145,15 @@ static void run_bytes(struct collective *c, enum hdl_coll coll, const void *send
 	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
 
 	run_collective(c, &(struct hdl_coll_args){ .coll = coll, .sendbuf = send, .recvbuf = recv, .sendcount = (MPI_Count)bytes,
-						   .recvcount = (MPI_Count)bytes, .sendtype = byte, .recvtype = byte, .op = MPI_OP_NULL });
+						   .recvcount = (MPI_Count)bytes, .sendtype = byte, .recvtype = byte,
+							   .op = MPI_OP_NULL });
 }
 
 /* Exchanges the blocks `to` and `from`. */
 static void run_exchange(struct collective *c)
 {
-	struct hdl_vcoll args = { .coll = HDL_V_EXCHANGE, .op = MPI_OP_NULL, .nin = c->size, .nout = c->size, .in = c->to, .out = c->from };
+	struct hdl_vcoll args = {
+		.coll = HDL_V_EXCHANGE, .op = MPI_OP_NULL, .nin = c->size, .nout = c->size, .in = c->to, .out = c->from};
 
 	fail(c, hdl_vcoll_start(c->file->comm, &args, c->blocking ? NULL : &c->wait));
 }
@@ -187,7 +190,8 @@ static void add_run(struct portion *p, MPI_Offset at, MPI_Count len)
 	p->strips[p->n++] = (struct strip){ at, len, len, 1 };
 }
 
-/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that MPI_Offset can represent. */
+/* Returns where the domain of an aggregator begins, at most c->end. Domains behind may have no offset that
+ * MPI_Offset can represent. */
 static MPI_Offset domain_at(const struct collective *c, int aggregator)
 {
 	return aggregator && (c->end - c->base) / aggregator < c->domain ? c->end : c->base + aggregator * c->domain;
@@ -397,7 +401,7 @@ static void step_plan(struct collective *c)
 	c->next = step_round;
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------------------------------------- */
+/* ---- rounds -------------------------------------------------------------------------------------------------------- */
 
 static void free_received(struct collective *c)
 {
@@ -428,8 +432,8 @@ static void step_round(struct collective *c)
 		c->sum = c->err;
 		c->total = 0;
 		c->next = step_errors;
-		run_collective(c, &(struct hdl_coll_args){ .coll = HDL_ALLREDUCE, .sendbuf = &c->sum, .recvbuf = &c->total, .sendcount = 1,
-							   .recvcount = 1, .sendtype = hdl_type_get(MPI_INT32_T),
+		run_collective(c, &(struct hdl_coll_args){ .coll = HDL_ALLREDUCE, .sendbuf = &c->sum, .recvbuf = &c->total,
+							   .sendcount = 1, .recvcount = 1, .sendtype = hdl_type_get(MPI_INT32_T),
 							   .recvtype = hdl_type_get(MPI_INT32_T), .op = MPI_MAX });
 		return;
 	}
@@ -455,7 +459,8 @@ static void step_send(struct collective *c)
 		p->message = need_bytes(strips + data);
 		memcpy(p->message, p->strips, strips);
 		if (data)
-			hdl_pack(p->message + strips, c->a.args.buf, c->a.args.count, c->a.args.type, p->position - c->a.args.position, data);
+			hdl_pack(p->message + strips, c->a.args.buf, c->a.args.count, c->a.args.type,
+				 p->position - c->a.args.position, data);
 		c->to[c->aggregator[i]].buf = p->message;
 		c->to[c->aggregator[i]].count = (MPI_Count)(strips + data);
 	}
@@ -478,7 +483,7 @@ static const struct strip *strips_of(const struct collective *c, int r)
 	return (const struct strip *)c->received[r];
 }
 
-/* ---- the aggregator's window: write ------------------------------------------------------------------------------------------- */
+/* ---- the aggregator's window: write -------------------------------------------------------------------------------- */
 
 static void map_set(uint64_t *map, size_t from, size_t n)
 {
@@ -541,7 +546,7 @@ static void write_window(struct hdl_io_job *job)
 	}
 }
 
-/* ---- the aggregator's window: read ---------------------------------------------------------------------------------------------- */
+/* ---- the aggregator's window: read --------------------------------------------------------------------------------- */
 
 /* The range of the window that a rank wants. Returns false if no rank wants any. */
 static bool wanted(const struct collective *c, MPI_Offset *first, MPI_Offset *end)
@@ -665,14 +670,15 @@ static void step_answered(struct collective *c)
 		if (!answer)
 			continue;
 		if (answer->bytes > 0)
-			hdl_unpack(c->a.args.buf, answer->data, c->a.args.count, c->a.args.type, p->position - c->a.args.position, (size_t)answer->bytes);
+			hdl_unpack(c->a.args.buf, answer->data, c->a.args.count, c->a.args.type,
+				   p->position - c->a.args.position, (size_t)answer->bytes);
 		if (answer->bytes < p->bytes && p->position + (answer->bytes > 0 ? answer->bytes : 0) < c->short_at)
 			c->short_at = p->position + (answer->bytes > 0 ? answer->bytes : 0);
 	}
 	next_round(c);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------------------------------------- */
 
 static void step_errors(struct collective *c)
 {
@@ -766,15 +772,15 @@ static struct collective *collective_make(struct hdl_file *f, const struct hdl_a
 	const struct hdl_access_args none = { .write = args->write, .type = hdl_type_get(MPI_BYTE) };
 	struct collective *c = need(1, sizeof(*c));
 
-	*c = (struct collective){ .file = f, .cb = f->hints.cb, .blocking = blocking, .size = f->comm->size, .rank = f->comm->rank, .mine = -1,
-				  .short_at = INT64_MAX, .next = step_begin };
+	*c = (struct collective){ .file = f, .cb = f->hints.cb, .blocking = blocking, .size = f->comm->size,
+				  .rank = f->comm->rank, .mine = -1, .short_at = INT64_MAX, .next = step_begin };
 	fail(c, error);
 	fail(c, hdl_access_begin(&c->a, f, error ? &none : args));
 	return c;
 }
 
-/* Whether no nonblocking access of the file ahead of `end` is under way. The collectives of two accesses use one communicator, on which
- * all ranks must start them in one order; so an access waits for the one before. */
+/* Whether no nonblocking access of the file ahead of `end` is under way. The collectives of two accesses use one communicator,
+ * on which all ranks must start them in one order; so an access waits for the one before. */
 static bool is_first(const struct hdl_file *f, const struct collective *end)
 {
 	const struct collective *c = under_way;

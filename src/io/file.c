@@ -21,8 +21,8 @@ struct part {
 	struct hdl_cb_hints cb;
 };
 
-/* Exchanges the parts of all processes. *cb, unless it is NULL: rank 0's. Returns the class of this process's error, or else that of the lowest rank with one; or
- * MPI_ERR_NOT_SAME where values differ. */
+/* Exchanges the parts of all processes. *cb, unless it is NULL: rank 0's. Returns the class of this process's error, or else
+ * that of the lowest rank with one; or MPI_ERR_NOT_SAME where values differ. */
 static int exchange(struct hdl_comm *comm, const char *what, struct part mine, struct hdl_cb_hints *cb)
 {
 	struct part *part = calloc((size_t)comm->size, sizeof(*part));
@@ -45,7 +45,8 @@ static int exchange(struct hdl_comm *comm, const char *what, struct part mine, s
 		else if (part[r].amode != part[0].amode)
 			hdl_reason_set("the access modes differ: %d at rank 0, %d at rank %d", part[0].amode, part[r].amode, r);
 		else if (part[r].value != part[0].value)
-			hdl_reason_set("%s differs: %lld at rank 0, %lld at rank %d", what, (long long)part[0].value, (long long)part[r].value, r);
+			hdl_reason_set("%s differs: %lld at rank 0, %lld at rank %d", what, (long long)part[0].value,
+				       (long long)part[r].value, r);
 		else
 			continue;
 		rc = part[r].error ? part[r].error : MPI_ERR_NOT_SAME;
@@ -98,7 +99,8 @@ static enum hdl_fs fs_of(struct hdl_file *f)
 	magic = (uint32_t)s.f_type;
 	f->in_memory = magic == MAGIC_TMPFS;
 	/* a shared mapping that is written needs a descriptor for both */
-	f->maps = f->amode & MPI_MODE_RDWR && (f->in_memory || magic == MAGIC_EXT || magic == MAGIC_XFS || magic == MAGIC_OVERLAYFS);
+	f->maps = f->amode & MPI_MODE_RDWR &&
+		  (f->in_memory || magic == MAGIC_EXT || magic == MAGIC_XFS || magic == MAGIC_OVERLAYFS);
 	switch (magic) {
 	case 0x6969: return HDL_FS_NFS;
 	case 0x0bd00bd0: return HDL_FS_LUSTRE;
@@ -126,8 +128,8 @@ static const char *without_prefix(const char *filename, enum hdl_fs *fs)
 	return strncmp(filename, "ufs:", 4) ? filename : filename + 4;
 }
 
-/* Returns the absolute path, to be freed, since the program may change its directory before MPI_File_close. NULL: no memory, or no
- * directory. */
+/* Returns the absolute path, to be freed, since the program may change its directory before MPI_File_close. NULL: no
+ * memory, or no directory. */
 static char *absolute(const char *name)
 {
 	char *dir, *path = NULL;
@@ -271,7 +273,8 @@ int hdl_file_open(struct hdl_comm *comm, const struct hdl_open_args *args, struc
 		f->comm->errhandler = f->errhandler;
 		if (args->error)
 			hdl_reason_set("%s", why);
-		rc = exchange(f->comm, "", (struct part){ .error = args->error, .amode = args->amode, .cb = args->hints.cb }, &f->hints.cb);
+		rc = exchange(f->comm, "", (struct part){.error = args->error, .amode = args->amode, .cb = args->hints.cb},
+			      &f->hints.cb);
 	}
 	if (!rc)
 		rc = open_by_all(f);
@@ -324,7 +327,7 @@ int hdl_file_delete(const char *filename)
 	return unlink(filename) ? hdl_io_class(errno, "delete", filename) : MPI_SUCCESS;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes --------------------------------------------------------------------------------------------------------- */
 
 int hdl_file_size(struct hdl_file *f, MPI_Offset *size)
 {
@@ -391,7 +394,7 @@ int hdl_file_sync(struct hdl_file *f)
 	return hdl_file_agree(f, rc);
 }
 
-/* ---- views and modes ---------------------------------------------------------------------------------------------------------- */
+/* ---- views and modes ----------------------------------------------------------------------------------------------- */
 
 int hdl_file_set_view(struct hdl_file *f, struct hdl_view *v, int error)
 {
@@ -439,7 +442,9 @@ static int probe_locks(int fd)
 int hdl_file_set_atomicity(struct hdl_file *f, bool atomic)
 {
 	int err = atomic ? probe_locks(f->fd) : 0;
-	int rc = exchange(f->comm, "the flag", (struct part){ .value = atomic, .error = err ? hdl_io_class(err, "lock ranges of", f->path) : 0 }, NULL);
+	int rc =
+		exchange(f->comm, "the flag",
+			 (struct part){.value = atomic, .error = err ? hdl_io_class(err, "lock ranges of", f->path) : 0}, NULL);
 
 	hdl_file_quiet(f);
 	if (!rc)
@@ -447,7 +452,7 @@ int hdl_file_set_atomicity(struct hdl_file *f, bool atomic)
 	return rc;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------------------------------------- */
 
 void hdl_io_fini(void)
 {

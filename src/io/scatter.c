@@ -6,9 +6,9 @@
  *                 │     └───────┐             process_vm_readv of this process: the kernel copies into the mapping
  *     file     |··run 0··|··run 1··|…         mmap(MAP_SHARED | MAP_POPULATE)
  *
- * The bytes of the runs are stored, and no other: this is no read-modify-write, and what other processes write between them stays. The
- * kernel copies, and not memcpy: where a page of the file cannot be had (no space, the file was cut), process_vm_readv returns with fewer
- * bytes, and a store would be SIGBUS. pwrite then writes the rest, and tells the reason.
+ * The bytes of the runs are stored, and no other: this is no read-modify-write, and what other processes write between them
+ * stays. The kernel copies, and not memcpy: where a page of the file cannot be had (no space, the file was cut),
+ * process_vm_readv returns with fewer bytes, and a store would be SIGBUS. pwrite then writes the rest, and tells the reason.
  */
 #include "io/io.h"
 
@@ -32,7 +32,8 @@ bool hdl_scatter_pays(const struct hdl_access *a, const struct hdl_batch *b)
 	       !__atomic_load_n(&refused, __ATOMIC_RELAXED);
 }
 
-/* Makes the file as long as the batch needs, by writing its last run: this never shortens a file that another process lengthens. */
+/* Makes the file as long as the batch needs, by writing its last run: this never shortens a file that
+ * another process lengthens. */
 static bool lengthen(struct hdl_access *a, const struct hdl_batch *b, const char *data)
 {
 	MPI_Count n = b->len[b->n - 1], done = 0;
@@ -64,7 +65,8 @@ static MPI_Count copy_runs(struct hdl_batch *b, char *map, MPI_Offset first, con
 			b->vector[k] = (struct iovec){ map + (b->at[i] - first), (size_t)b->len[i] };
 			n += b->len[i];
 		}
-		got = process_vm_readv(self, b->vector, (unsigned long)k, &(struct iovec){ (char *)data + moved, (size_t)n }, 1, 0);
+		got = process_vm_readv(self, b->vector, (unsigned long)k, &(struct iovec){(char *)data + moved, (size_t)n}, 1,
+				       0);
 		if (got < 0 && (errno == ENOSYS || errno == EPERM))
 			__atomic_store_n(&refused, true, __ATOMIC_RELAXED);
 		moved += got > 0 ? got : 0;

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-static const char *const flavors[] = { "MPI_Win_create", "MPI_Win_allocate", "MPI_Win_create_dynamic", "MPI_Win_allocate_shared" };
+static const char *const flavors[] = {"MPI_Win_create", "MPI_Win_allocate", "MPI_Win_create_dynamic",
+				      "MPI_Win_allocate_shared"};
 
 /* Why the window's accumulates have the agent that they have. */
 static const char *agent_text(const struct hdl_win *w)
@@ -26,7 +27,8 @@ static const char *lane_text(const struct hdl_win *w, int rank)
 	if (rank == w->rank)
 		return "mapped (this rank)";
 	if (w->dynamic)
-		return w->mapped ? "device (regions by the owner's table)" : "handler (regions of a rank whose table is not mapped)";
+		return w->mapped ? "device (regions by the owner's table)" :
+				   "handler (regions of a rank whose table is not mapped)";
 	if (!r->size)
 		return "none (no memory)";
 	if (w->target[rank] ? w->target[rank]->lane == HDL_LANE_MAPPED : w->native && r->memory_at)
@@ -45,12 +47,13 @@ void hdl_win_report(const struct hdl_win *w)
 	fprintf(stderr, "heddle: rank %d: %s of %s, %d ranks, %lld bytes here: accumulates by %s\n", hdl_job.rank, label,
 		flavors[w->flavor - MPI_WIN_FLAVOR_CREATE], w->size, (long long)w->bytes, agent_text(w));
 	if (w->helped)
-		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank, label);
+		fprintf(stderr, "heddle: rank %d: %s: the helper thread serves it while this rank computes\n", hdl_job.rank,
+			label);
 	for (int r = 1; r <= w->size; r++) {
 		if (r < w->size && !strcmp(lane_text(w, r), lane_text(w, first)))
 			continue;
-		fprintf(stderr, "heddle: rank %d: %s: put and get to rank%s %d to %d: %s\n", hdl_job.rank, label, r - first > 1 ? "s" : "",
-			first, r - 1, lane_text(w, first));
+		fprintf(stderr, "heddle: rank %d: %s: put and get to rank%s %d to %d: %s\n", hdl_job.rank, label,
+			r - first > 1 ? "s" : "", first, r - 1, lane_text(w, first));
 		first = r;
 	}
 }
@@ -75,7 +78,8 @@ void hdl_rma_explain(FILE *out, bool several_hosts)
 		"mapped (a file in memory, which the ranks of a host map: loads and stores of the origin)", "",
 		several_hosts ? "none" : "cpu (atomic instructions; elements longer than 8 bytes under a hashed lock)");
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create", own, "",
-		mapped ? "cpu (the origin, under a hashed lock of the target's state block; the device moves the memory)" : handler);
+		mapped ? "cpu (the origin, under a hashed lock of the target's state block; the device moves the memory)" :
+			 handler);
 	fprintf(out, "%-24s  put and get: %s\n%-24s  accumulates: %s\n", "MPI_Win_create_dynamic",
 		mapped ? "device (by the owner's table of regions)" : "handler (the owner knows its regions)", "",
 		mapped ? "as MPI_Win_create" : handler);
@@ -102,7 +106,8 @@ void hdl_rma_dump(FILE *out)
 
 		if (r != w->rank && holds)
 			fprintf(out, "; rank %d %s since %.1f s", r, has[holds & 3],
-				(double)((ticks() >> HDL_HOLDS_SHIFT) - (holds >> 18)) * (double)(1u << HDL_HOLDS_SHIFT) * per_tick);
+				(double)((ticks() >> HDL_HOLDS_SHIFT) - (holds >> 18)) * (double)(1u << HDL_HOLDS_SHIFT) *
+					per_tick);
 	}
 	fputc('\n', out);
 }

@@ -36,11 +36,12 @@ enum hdl_rma_lane { HDL_LANE_NONE, HDL_LANE_MAPPED, HDL_LANE_DEVICE, HDL_LANE_HA
 enum hdl_held { HDL_HELD_NONE, HDL_HELD_SHARED, HDL_HELD_EXCLUSIVE, HDL_HELD_NOCHECK };
 
 /*
- * The state block of a member: in fabric memory where the device has some, so that every member of the window reads and writes it;
- * else only the member itself does, for messages. Writers are named at each field.
+ * The state block of a member: in fabric memory where the device has some, so that every member of the window reads and writes
+ * it; else only the member itself does, for messages. Writers are named at each field.
  */
 struct hdl_win_state {
-	_Alignas(64) uint64_t nonce;	/* written once by the owner: proves that a peer has mapped this block and no other memory */
+	_Alignas(64) uint64_t nonce;	/* written once by the owner: proves that a peer has mapped this block and
+					 * no other memory */
 	uint32_t asleep;		/* waits of the owner for which a writer must send a wake-up (hdl_rma_wake); owner */
 	uint32_t broken;		/* 1 + rank of the member whose death has broken `lock` last; 0: none has. Any member */
 	_Alignas(64) uint64_t lock;	/* lock.h; any member */
@@ -89,10 +90,10 @@ struct hdl_target {
 	uint8_t lane;			/* enum hdl_rma_lane */
 	uint8_t held;			/* enum hdl_held */
 	bool open;			/* this member may be accessed: MPI_Win_start or MPI_Win_lock named it */
-	bool native;			/* aligned elements of up to 8 bytes are updated by atomic instructions: every member has mapped
-					 * the memory, and the members asked for no granularity */
-	bool alone;			/* no accumulate of another process runs beside this one's: this process holds the exclusive
-					 * lock, or is the only member */
+	bool native;			/* aligned elements of up to 8 bytes are updated by atomic instructions: every member has
+					 * mapped the memory, and the members asked for no granularity */
+	bool alone;			/* no accumulate of another process runs beside this one's: this process holds the
+					 * exclusive lock, or is the only member */
 	const struct hdl_ep_note *note;	/* of its endpoint; of this process: one that never fails */
 	struct hdl_win_state *state;	/* mapped here; NULL: not */
 	/* cold */
@@ -156,8 +157,8 @@ struct hdl_win {
 	void *memory;			/* allocated here, or NULL */
 	bool memory_shared;		/* by hdl_tp_share, else by hdl_tp_alloc */
 	bool state_shared;
-	char *segment;			/* a shared window whose members share no fabric: mapped here; the records' places are offsets
-					 * in it. NULL: the places are in the fabric */
+	char *segment;			/* a shared window whose members share no fabric: mapped here; the records' places are
+					 * offsets in it. NULL: the places are in the fabric */
 	size_t segment_bytes;
 	struct hdl_mr *mr;
 	struct hdl_group *start, *post;	/* of the open epochs, with a reference; or NULL */
@@ -182,8 +183,8 @@ struct hdl_win {
 enum { HDL_WIN_NO_LOCKS = 1, HDL_WIN_SAME_SIZE = 2, HDL_WIN_SAME_DISP_UNIT = 4, HDL_WIN_NONCONTIG = 8, HDL_WIN_SAME_OP = 16,
        HDL_WIN_ORDER_NONE = 32 };
 
-/* The least mpi_accumulate_granularity, in bytes, for which a hashed lock is taken once for many elements; a smaller one is served by
- * single elements. */
+/* The least mpi_accumulate_granularity, in bytes, for which a hashed lock is taken once for many elements; a smaller one is
+ * served by single elements. */
 #define HDL_GRANULE_LEAST 256
 
 extern struct hdl_pool hdl_wins;
@@ -279,7 +280,8 @@ void hdl_regions_drop(struct hdl_target *t);
 bool hdl_win_has(const struct hdl_win *w, uint64_t base, uint64_t size);
 /* Finds the key of a region of a member that has [address, address + size). *offset: in the region. Returns MPI_ERR_RMA_RANGE if
  * there is none. */
-int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key, uint64_t *offset);
+int hdl_region_find(struct hdl_win *w, struct hdl_target *t, uint64_t address, uint64_t size, struct hdl_rkey **key,
+		    uint64_t *offset);
 
 /* ---- acc.c ----------------------------------------------------------------------------------------------------------- */
 
@@ -296,12 +298,13 @@ int hdl_rma_accumulate(struct hdl_win *w, struct hdl_target *t, const struct hdl
 /* Section 12.3.4.4. The element is of a predefined type of `size` bytes. */
 int hdl_rma_compare_and_swap(struct hdl_win *w, struct hdl_target *t, const void *origin, const void *compare, void *result,
 			     const struct hdl_type *type, MPI_Aint disp);
-/* Updates n elements of a predefined type at an address here, if atomic instructions do and the operation is defined on the type. Returns
- * false: nothing was done. in NULL:
- * MPI_NO_OP; out NULL: the old values are not wanted. */
-bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out, size_t n);
+/* Updates n elements of a predefined type at an address here, if atomic instructions do and the operation is defined on the
+ * type. Returns false: nothing was done. in NULL: MPI_NO_OP; out NULL: the old values are not wanted. */
+bool hdl_acc_native(const struct hdl_target *t, MPI_Op op, const struct hdl_type *type, void *at, const void *in, void *out,
+		    size_t n);
 /* The same for a compare-and-swap. Must: the type is one of section 12.3.4.4. */
-bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare, void *result);
+bool hdl_cas_native(const struct hdl_target *t, const struct hdl_type *type, void *at, const void *origin, const void *compare,
+		    void *result);
 /* Pieces of the target's memory that are one or more whole elements, in the order of the type map. */
 struct hdl_acc_piece {
 	uint64_t at;			/* the owner's address; msg.c: on the wire the offset from its base */
@@ -362,10 +365,10 @@ void hdl_rma_wait(struct hdl_win *w, bool (*ready)(const void *arg), const void 
 /* ---- helper.c -------------------------------------------------------------------------------------------------------- */
 
 /* Starts the helper thread for one more window. Must be the last thing that a call of MPI does: from here on the lock of
- * runtime/threads.h is in use, and a call that began without the lock goes on without it. One call can break this rule: an attribute
- * callback of the program (of MPI_Comm_dup, MPI_Comm_free) that makes a window. The call that runs the callback goes on without
- * the lock until it returns, beside the helper thread, whose first turn comes a PERIOD later; below MPI_THREAD_MULTIPLE such a callback
- * must not make the process's first window that has a helper thread. */
+ * runtime/threads.h is in use, and a call that began without the lock goes on without it. One call can break this rule: an
+ * attribute callback of the program (of MPI_Comm_dup, MPI_Comm_free) that makes a window. The call that runs the callback goes
+ * on without the lock until it returns, beside the helper thread, whose first turn comes a PERIOD later; below
+ * MPI_THREAD_MULTIPLE such a callback must not make the process's first window that has a helper thread. */
 void hdl_rma_helper_begin(void);
 /* Must follow hdl_rma_helper_begin once. Opens the lock while it waits for the thread. */
 void hdl_rma_helper_end(void);

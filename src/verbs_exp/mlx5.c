@@ -31,8 +31,10 @@ static struct ibv_qp *mlx5_create(struct ibv_context *ctx, struct ibv_qp_init_at
 	struct ibv_qp *qp = mlx5dv_create_qp(ctx, attr, &dv);
 	/* libmlx5 sometimes leaves errno at 0 */
 	if (!qp)
-		errno = shca_refuse(errno ? errno : EINVAL, "mlx5dv_create_qp: type %d, create flags %#x, %u and %u requests, %u bytes inline",
-				    attr->qp_type, flags, attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_inline_data);
+		errno = shca_refuse(errno ? errno : EINVAL,
+				    "mlx5dv_create_qp: type %d, create flags %#x, %u and %u requests, %u bytes inline",
+				    attr->qp_type, flags, attr->cap.max_send_wr, attr->cap.max_recv_wr,
+				    attr->cap.max_inline_data);
 	return qp;
 }
 
@@ -51,8 +53,11 @@ static int can_create_cross(struct ibv_context *ctx, bool *can)
 
 	*can = qp;
 	if (!qp)
-		shca_refuse(err, "an mlx5 of which the experimental verbs find no cross-channel queue pairs: its firmware has them, and "
-			    "creating one failed (libshca has to be preloaded or linked before libibverbs, whose version be 34 to 57)");
+		shca_refuse(
+			err,
+			"an mlx5 of which the experimental verbs find no cross-channel queue pairs: its firmware has them, and "
+			"creating one failed (libshca has to be preloaded or linked before libibverbs, whose version be 34 to "
+			"57)");
 	if (qp)
 		ibv_destroy_qp(qp);
 	if (cq)
@@ -116,7 +121,9 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 		attr->hca_core_clock = d.hca_core_clock;
 	if (want & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
 		attr->ext_atom = (struct ibv_exp_ext_atomics_params){
-			.atomic_arg_sizes = host_sizes, .max_fa_bit_boundary = host_sizes ? 3 : 0, .log_max_atomic_inline = host_sizes ? 5 : 0,
+			.atomic_arg_sizes = host_sizes,
+			.max_fa_bit_boundary = host_sizes ? 3 : 0,
+			.log_max_atomic_inline = host_sizes ? 5 : 0,
 		};
 	if (want & IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS)
 		attr->masked_atomic = (struct ibv_exp_masked_atomic_params){
@@ -140,7 +147,7 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 	return 0;
 }
 
-/* ---- completion queues ------------------------------------------------------------------------------------------------------ */
+/* ---- completion queues --------------------------------------------------------------------------------------------- */
 
 static struct ibv_cq *mlx5_create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 				int comp_vector, struct ibv_exp_cq_init_attr *attr)
@@ -149,7 +156,8 @@ static struct ibv_cq *mlx5_create_cq(struct ibv_context *ctx, int cqe, void *cq_
 	uint32_t comp = attr ? attr->comp_mask : 0, flags = comp & IBV_EXP_CQ_INIT_ATTR_FLAGS ? attr->flags : 0;
 
 	if ((comp & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT) || (flags & ~can)) {
-		errno = shca_refuse(EOPNOTSUPP, "ibv_exp_create_cq: comp_mask %#x, flags %#x, of an mlx5 %#x can be had", comp, flags, can);
+		errno = shca_refuse(EOPNOTSUPP, "ibv_exp_create_cq: comp_mask %#x, flags %#x, of an mlx5 %#x can be had", comp,
+				    flags, can);
 		return NULL;
 	}
 	return ibv_create_cq(ctx, cqe, cq_context, channel, comp_vector);
@@ -220,7 +228,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc)
 	return got;
 }
 
-/* ---- queue pairs -------------------------------------------------------------------------------------------------------------- */
+/* ---- queue pairs --------------------------------------------------------------------------------------------------- */
 
 /* Returns 0 or an errno value. */
 static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic, const struct exp_mlx5_caps *caps)
@@ -232,8 +240,10 @@ static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uin
 	if (flags & ~can)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, of this mlx5 %#x can be had", flags, can);
 	if (attr->qp_type == IBV_EXP_QPT_DC_INI || (flags & EXP_MLX5_CREATE_FLAGS && attr->qp_type == IBV_QPT_XRC_RECV))
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: type %d, create flags %#x: DC of an mlx5 is mlx5dv_create_qp's, and an "
-				   "XRC target posts nothing", attr->qp_type, flags);
+		return shca_refuse(EOPNOTSUPP,
+				   "ibv_exp_create_qp: type %d, create flags %#x: DC of an mlx5 is mlx5dv_create_qp's, and an "
+				   "XRC target posts nothing",
+				   attr->qp_type, flags);
 	/* every queue pair has atomics of 8 bytes, asked for or not */
 	if (atomic > 8 && !(caps->masked_sizes & atomic))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, the adapter has the sizes %#x", atomic,
@@ -327,7 +337,7 @@ static int query_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t ma
 	return err;
 }
 
-/* ---- what cannot be had --------------------------------------------------------------------------------------------------------- */
+/* ---- what cannot be had -------------------------------------------------------------------------------------------- */
 
 static struct ibv_exp_dct *create_dct(struct ibv_context *ctx, struct ibv_exp_dct_init_attr *attr)
 {

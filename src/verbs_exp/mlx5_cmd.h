@@ -65,8 +65,8 @@ struct exp_mlx5_caps {
 	bool host_order;		/* results of 8 bytes are in host order; results of other sizes are in network order */
 	uint32_t masked_sizes;		/* operand sizes that both masked atomics have; 0: none */
 };
-/* Queries the capabilities. A group that the device refuses counts as absent. Returns 0, or an errno value that says nothing about
- * the device (is_passing_error): *caps is then not to be kept. */
+/* Queries the capabilities. A group that the device refuses counts as absent. Returns 0, or an errno value that says nothing
+ * about the device (is_passing_error): *caps is then not to be kept. */
 int exp_mlx5_query_caps(struct ibv_context *ctx, struct exp_mlx5_caps *caps);
 
 /* ---- queue pairs ------------------------------------------------------------------------------------------------------ */

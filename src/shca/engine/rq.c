@@ -47,7 +47,8 @@ static void limit_reached(struct shca_thread *thr, struct shca_rq *rq, uint32_t 
 
 /* Finds the next receive from position *at on. Returns the index, with the position in *at; or shca_rq_take's value for none. A
  * receive that is not enabled yet counts for the flusher only: no ENABLE would come for a queue in error. */
-static inline __attribute__((always_inline)) int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at, bool flush)
+static inline __attribute__((always_inline)) int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at,
+							     bool flush)
 {
 	uint64_t mask, pos = *at;
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
@@ -216,8 +217,10 @@ static struct shca_qp *linked_at(const struct shca_thread *thr, const struct shc
 	struct shca_qp *qp = off ? shca_at_checked(thr->m, off, sizeof(*qp)) : NULL;
 
 	return qp && atomic_load(&qp->rnr_rq) == shca_off_of(thr->m, rq) && atomic_load(&qp->rnr_linked) & 1 &&
-			       shca_owner(thr->m, qp) && shca_owner(thr->m, qp) == shca_owner(thr->m, (const char *)(qp + 1) - 1) ?
-		       qp : NULL;
+			       shca_owner(thr->m, qp) &&
+			       shca_owner(thr->m, qp) == shca_owner(thr->m, (const char *)(qp + 1) - 1) ?
+		       qp :
+		       NULL;
 }
 
 static shca_off unlinked(struct shca_thread *thr, struct shca_qp *qp)

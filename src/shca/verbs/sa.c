@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small subnet administrator: the path records of the fabric, from its own tables. The ports are on one subnet, and every process is
- * behind each; so there is one path from a port to a port. Management datagrams are not served: programs ask by shca_path_record (shca.h).
+ * A small subnet administrator: the path records of the fabric, from its own tables. The ports are on one subnet, and every
+ * process is behind each; so there is one path from a port to a port. Management datagrams are not served: programs ask by
+ * shca_path_record (shca.h).
  */
 #include <endian.h>
 #include <errno.h>
@@ -54,8 +55,9 @@ static void answer(const struct shca_member *m, void *arg)
 	else if (atomic_load(&shca_port_of(m, q->port)->down) || shca_device_broken(m))
 		q->err = shca_refuse(ENETDOWN, "shca_path_record: the port is down");
 	else if (!to)
-		q->err = shca_refuse(ENOENT, "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x", r->dgid[12],
-				     r->dgid[13], r->dgid[14], r->dgid[15]);
+		q->err = shca_refuse(ENOENT,
+				     "shca_path_record: no port of the fabric has the GID that ends with %02x%02x:%02x%02x",
+				     r->dgid[12], r->dgid[13], r->dgid[14], r->dgid[15]);
 }
 
 int shca_sa_path_record(struct ibv_context *ctx, uint8_t port, const uint8_t dgid[16], uint8_t record[64])
